@@ -1,0 +1,64 @@
+// Who a process is in its job, read from the environment or from explicit
+// arguments. The only reader of environment variables in the program.
+//
+// All generations of Paddle's variables are accepted, the newest that is
+// present wins, and a disagreement between two is a warning that names both
+// (docs/configuration.md has the table). No variable of any generation means a
+// local run; half a configuration is an error in one sentence.
+
+#ifndef OARLOCK_CLUSTER_ENVIRONMENT_H_
+#define OARLOCK_CLUSTER_ENVIRONMENT_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace oarlock {
+
+// A snapshot of environment variables.
+using EnvironmentMap = std::map<std::string, std::string>;
+
+// The process's own environment.
+EnvironmentMap ReadEnvironment();
+
+enum class Role { kLocal, kServer, kWorker };
+
+// The transpiler form: what flags or a program say. Fields that are set
+// override the environment's.
+struct ExplicitRole {
+  std::optional<std::string> role;  // PSERVER or TRAINER
+  std::optional<int> trainer_id;
+  std::optional<std::string> pserver_endpoints;  // "ip:port,ip:port"
+  std::optional<std::string> current_endpoint;
+  std::optional<int> num_trainers;
+};
+
+// What a process is. Worker fields mean something for workers only, and so on.
+struct RoleAssignment {
+  Role role = Role::kLocal;
+  // "host:port" of every server, in the order of their indices.
+  std::vector<std::string> server_endpoints;
+  uint32_t server_index = 0;
+  uint32_t num_workers = 1;
+  uint32_t worker_index = 0;
+  std::string job_id = "default";
+  // OARLOCK_INSECURE=1.
+  bool insecure = false;
+  // Which variables or arguments decided, one sentence: the log's first line.
+  std::string reason;
+  // Disagreements, one sentence each.
+  std::vector<std::string> warnings;
+};
+
+// InvalidArgument: one sentence with the variable, its value, what is legal
+// and an example.
+absl::StatusOr<RoleAssignment> ResolveRole(const EnvironmentMap& environment,
+                                           const ExplicitRole& arguments);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_CLUSTER_ENVIRONMENT_H_

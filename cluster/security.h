@@ -1,0 +1,55 @@
+// Credentials of servers and clients: plain text on loopback, TLS and a token
+// beyond it.
+
+#ifndef OARLOCK_CLUSTER_SECURITY_H_
+#define OARLOCK_CLUSTER_SECURITY_H_
+
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace oarlock {
+
+struct SecurityOptions {
+  // Serve beyond loopback without TLS and token.
+  bool insecure = false;
+  // PEM files; all three or none.
+  std::string tls_cert_file;
+  std::string tls_key_file;
+  std::string tls_ca_file;
+  // File whose trimmed content is the token.
+  std::string token_file;
+};
+
+// Whether `endpoint` ("host:port", "[::1]:80") names this machine's loopback.
+bool IsLoopback(const std::string& endpoint);
+
+// FailedPrecondition (one line, says what to give) when `endpoint` is beyond
+// loopback and neither TLS with a token nor `insecure` is given;
+// InvalidArgument when only some of the TLS files are; NotFound for a file
+// that cannot be read.
+absl::Status CheckServable(const std::string& endpoint,
+                           const SecurityOptions& options);
+
+// Mutual TLS when files are given, plain text otherwise.
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
+    const SecurityOptions& options);
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>>
+MakeChannelCredentials(const SecurityOptions& options);
+
+// The token, or an empty string without a token file. Clients send it as
+// metadata `kTokenMetadataKey`; servers compare it in constant time on every
+// call (control plane and data plane).
+absl::StatusOr<std::string> ReadToken(const SecurityOptions& options);
+inline constexpr char kTokenMetadataKey[] = "oarlock-token";
+// Equal, in a time that tells nothing of where they differ.
+bool TokensEqual(const std::string& a, const std::string& b);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_CLUSTER_SECURITY_H_

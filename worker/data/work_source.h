@@ -1,0 +1,39 @@
+// Where a reader gets the ranges of examples that it shall read: a static
+// split decided beforehand, or leases from the coordinator.
+
+#ifndef OARLOCK_WORKER_DATA_WORK_SOURCE_H_
+#define OARLOCK_WORKER_DATA_WORK_SOURCE_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/statusor.h"
+
+namespace oarlock {
+
+// A run of examples of one input file.
+struct WorkItem {
+  uint32_t source = 0;
+  uint64_t begin = 0;
+  // Exclusive; 0: to the end of the source, whose length is not known.
+  uint64_t end = 0;
+  // Where example `begin` starts in an uncompressed file; 0 with begin > 0:
+  // not known, the reader counts lines from the file's start.
+  uint64_t byte_offset = 0;
+  // Number of the lease, for whoever gave it out.
+  uint64_t lease = 0;
+};
+
+// Thread-safe: several readers may share one.
+class WorkSource {
+ public:
+  virtual ~WorkSource() = default;
+  // The next item to read; nothing when the pass is over. May wait.
+  virtual absl::StatusOr<std::optional<WorkItem>> Next() = 0;
+  // All examples of `item` have been handed on by the reader.
+  virtual void Done(const WorkItem& item) = 0;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_DATA_WORK_SOURCE_H_
