@@ -13,6 +13,7 @@
 //
 //   Mix(0)                  = 0xe220a8397b1dcdaf
 //   Mix(1)                  = 0x910a2dec89025cc1
+//   Mix(2)                  = 0x975835de1c9756ce
 //   Mix(0xffffffffffffffff) = 0xe4d971771b652c20
 //
 // The partition of a key is the highest bits of Mix(key); the index inside a
@@ -42,14 +43,16 @@ constexpr uint64_t Mix(Key key) { return Mix(static_cast<uint64_t>(key)); }
 
 // The partition of a key whose mix is `mix`. `partition_bits` is in [0, 32].
 constexpr PartitionIndex PartitionOfMix(uint64_t mix, int partition_bits) {
-  return PartitionIndex(partition_bits == 0
-                            ? 0
-                            : static_cast<uint32_t>(mix >> (64 - partition_bits)));
+  return PartitionIndex(
+      partition_bits == 0 ? 0
+                          : static_cast<uint32_t>(mix >> (64 - partition_bits)));
 }
 
-// Test vectors (feature_dim 0):
-//   FeatureHash("", 0, 0)         = 0xef46db3751d8e999
-//   FeatureHash("68fd1e64", 0, 0) and more: tests/base/mix_test.cc
+// Test vectors, more of them in tests/base/mix_test.cc:
+//   FeatureHash("", 0, 0)                = 0xef46db3751d8e999
+//   FeatureHash("68fd1e64", 0, 0)        = 0x5d3ccd85c9c22fe4
+//   FeatureHash("68fd1e64", 1, 0)        = 0xd2e5a37bb032083c
+//   FeatureHash("68fd1e64", 0, 10000001) = 2223838
 Key FeatureHash(std::string_view value, uint32_t slot, uint64_t feature_dim);
 
 }  // namespace oarlock

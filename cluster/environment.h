@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "proto/launch_config.pb.h"
 
 namespace oarlock {
 
@@ -25,7 +27,26 @@ using EnvironmentMap = std::map<std::string, std::string>;
 // The process's own environment.
 EnvironmentMap ReadEnvironment();
 
-enum class Role { kLocal, kServer, kWorker };
+// A variable that roles are read from.
+struct EnvironmentVariable {
+  const char* name;
+  // Which interfaces of Paddle's have it.
+  const char* generation;
+  const char* meaning;
+  // Whether it alone says that this process belongs to a job.
+  bool names_a_job;
+};
+
+// All of them, for documents and for programs that start others.
+absl::Span<const EnvironmentVariable> EnvironmentVariables();
+
+// kCollective: a worker of a job without servers.
+enum class Role { kLocal, kServer, kWorker, kCollective };
+
+inline constexpr int kMaxServers = 4096;
+inline constexpr int kMaxWorkers = 65536;
+// The port of servers whose port no variable says.
+inline constexpr int kDefaultServerPort = 6174;
 
 // The transpiler form: what flags or a program say. Fields that are set
 // override the environment's.
@@ -37,6 +58,9 @@ struct ExplicitRole {
   std::optional<int> num_trainers;
 };
 
+// The same as flags.
+ExplicitRole ToExplicitRole(const v1::RoleConfig& config);
+
 // What a process is. Worker fields mean something for workers only, and so on.
 struct RoleAssignment {
   Role role = Role::kLocal;
@@ -45,6 +69,9 @@ struct RoleAssignment {
   uint32_t server_index = 0;
   uint32_t num_workers = 1;
   uint32_t worker_index = 0;
+  // "host:port" of every worker, where the environment says it; always of a
+  // collective job.
+  std::vector<std::string> worker_endpoints;
   std::string job_id = "default";
   // OARLOCK_INSECURE=1.
   bool insecure = false;
@@ -54,10 +81,18 @@ struct RoleAssignment {
   std::vector<std::string> warnings;
 };
 
-// InvalidArgument: one sentence with the variable, its value, what is legal
-// and an example.
+// Decides. Each of role, servers, number of workers and self is taken from the
+// arguments, else from the newest variable that says it; an empty variable is
+// one that is not set. InvalidArgument: one sentence with the variable, its
+// value, what is legal and an example.
 absl::StatusOr<RoleAssignment> ResolveRole(const EnvironmentMap& environment,
                                            const ExplicitRole& arguments);
+
+// "server 0 of 2", "worker 1 of 2", "local", "collective worker 0 of 4".
+std::string RoleName(const RoleAssignment& role);
+
+// What the process would become, and why: lines for `oarlock explain-env`.
+std::string ExplainRole(const RoleAssignment& role);
 
 }  // namespace oarlock
 

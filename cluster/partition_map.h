@@ -42,8 +42,8 @@ class PartitionMap {
   // Blocks of a dense table are spread over the partitions in order, so that
   // adjacent blocks mostly share a server.
   PartitionIndex PartitionOfBlock(BlockIndex block, uint32_t num_blocks) const {
-    return PartitionIndex(static_cast<uint32_t>(
-        uint64_t{block.value()} * owners_.size() / num_blocks));
+    return PartitionIndex(static_cast<uint32_t>(uint64_t{block.value()} *
+                                                owners_.size() / num_blocks));
   }
 
  private:

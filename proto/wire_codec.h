@@ -8,8 +8,10 @@
 // generated parser and its arrays are copied.
 //
 // Every decoder checks what a table relies on: group sizes sum to the number
-// of keys, array lengths agree, indices ascend. What does not hold is
-// InvalidArgument in one line.
+// of keys, array lengths agree, indices ascend, limits (proto/wire_limits.h)
+// are kept. What does not hold is InvalidArgument in one line that names the
+// message and the field. Whether table, worker and generations are the right
+// ones is not known here.
 
 #ifndef OARLOCK_PROTO_WIRE_CODEC_H_
 #define OARLOCK_PROTO_WIRE_CODEC_H_
@@ -19,55 +21,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/key_group.h"
 #include "base/types.h"
 #include "proto/parameter.pb.h"
+#include "proto/sliced_bytes.h"
 
 namespace oarlock {
-
-// A run of bytes of a received message. It may straddle slices and start at
-// any address. Shares ownership of the slices.
-class SlicedBytes {
- public:
-  SlicedBytes() = default;
-  // Bytes [begin, begin + size) of the concatenation of `slices`.
-  // REQUIRES: they exist.
-  SlicedBytes(absl::Span<const grpc::Slice> slices, size_t begin, size_t size);
-  // Owns `bytes`: what the generated parser had to copy.
-  explicit SlicedBytes(std::vector<char> bytes);
-
-  size_t size() const { return size_; }
-  bool empty() const { return size_ == 0; }
-
-  // Copies bytes [begin, begin + size) to `to`.
-  void CopyTo(size_t begin, size_t size, void* to) const;
-
-  // The elements [begin, begin + count) of an array of T: the received memory
-  // where it is contiguous and aligned, else a copy in `scratch`, which is
-  // grown as needed. Valid while both this and `scratch` are.
-  template <typename T>
-  const T* Elements(size_t begin, size_t count, std::vector<T>* scratch) const;
-
- private:
-  // The memory of [begin, begin + size) if one piece holds it, else null.
-  const char* Contiguous(size_t begin, size_t size) const;
-
-  struct Piece {
-    size_t begin = 0;  // of this run
-    const char* data = nullptr;
-    size_t size = 0;
-  };
-  std::vector<Piece> pieces_;
-  std::vector<grpc::Slice> slices_;
-  std::shared_ptr<const std::vector<char>> owned_;
-  size_t size_ = 0;
-};
 
 // Decoded requests and responses. `header`, small fields: parsed; arrays: in
 // place. 16-bit values arrive widened to float by the decoder (in a copy).
@@ -97,7 +60,7 @@ struct PushSparseRequestView {
   TableId table;
   std::vector<KeyGroup> groups;
   size_t num_keys = 0;
-  SlicedBytes keys;    // fixed64 [num_keys]
+  SlicedBytes keys;  // fixed64 [num_keys]
   size_t num_values = 0;
   SlicedBytes values;  // float [num_values]; the table knows its dim
   SlicedBytes shows;   // float [num_keys] or empty
@@ -147,7 +110,9 @@ absl::StatusOr<v1::PushResponse> DecodePushResponse(
 
 // Encoders. A slice holds the array's bytes in memory order (little-endian)
 // and is sent as it is; an empty slice omits the field. Zero scalars are
-// omitted, as generated code does.
+// omitted, as generated code does; the header is always sent. `values` are
+// floats, or with another `format` 16-bit values (proto/value_format.h).
+// REQUIRES: a slice's size is a multiple of its elements'.
 
 grpc::ByteBuffer EncodePullSparseRequest(const v1::RequestHeader& header,
                                          TableId table,
@@ -159,13 +124,15 @@ grpc::ByteBuffer EncodePullSparseResponse(
     const v1::ResponseHeader& header, uint32_t dim,
     absl::Span<const uint64_t> group_versions, const grpc::Slice& values,
     const grpc::Slice& shows = grpc::Slice(),
-    const grpc::Slice& clicks = grpc::Slice());
+    const grpc::Slice& clicks = grpc::Slice(),
+    v1::ValueFormat format = v1::FLOAT32);
 grpc::ByteBuffer EncodePushSparseRequest(
     const v1::RequestHeader& header, TableId table,
     absl::Span<const KeyGroup> groups, const grpc::Slice& keys,
     const grpc::Slice& values, const grpc::Slice& shows = grpc::Slice(),
     const grpc::Slice& clicks = grpc::Slice(),
-    absl::Span<const uint32_t> counts = {});
+    absl::Span<const uint32_t> counts = {},
+    v1::ValueFormat format = v1::FLOAT32);
 grpc::ByteBuffer EncodePullDenseRequest(
     const v1::RequestHeader& header, TableId table,
     absl::Span<const BlockIndex> blocks,
@@ -174,26 +141,15 @@ grpc::ByteBuffer EncodePullDenseRequest(
 grpc::ByteBuffer EncodePullDenseResponse(const v1::ResponseHeader& header,
                                          absl::Span<const BlockIndex> blocks,
                                          absl::Span<const uint64_t> versions,
-                                         absl::Span<const grpc::Slice> values);
+                                         absl::Span<const grpc::Slice> values,
+                                         v1::ValueFormat format = v1::FLOAT32);
 grpc::ByteBuffer EncodePushDenseRequest(const v1::RequestHeader& header,
                                         TableId table,
                                         absl::Span<const BlockIndex> blocks,
                                         absl::Span<const grpc::Slice> values,
-                                        uint32_t num_steps);
+                                        uint32_t num_steps,
+                                        v1::ValueFormat format = v1::FLOAT32);
 grpc::ByteBuffer EncodePushResponse(const v1::PushResponse& response);
-
-template <typename T>
-const T* SlicedBytes::Elements(size_t begin, size_t count,
-                               std::vector<T>* scratch) const {
-  const char* memory = Contiguous(begin * sizeof(T), count * sizeof(T));
-  if (memory != nullptr &&
-      reinterpret_cast<uintptr_t>(memory) % alignof(T) == 0) {
-    return reinterpret_cast<const T*>(memory);
-  }
-  if (scratch->size() < count) scratch->resize(count);
-  CopyTo(begin * sizeof(T), count * sizeof(T), scratch->data());
-  return scratch->data();
-}
 
 }  // namespace oarlock
 

@@ -18,12 +18,14 @@ struct PushOutcome {
   uint32_t duplicate_groups = 0;
 };
 
-// Called once, from any thread, when the push is as applied as its mode
-// promises, or with why it never will be.
+// Called once, from any thread and without a lock held, when the push is as
+// applied as its mode promises, or with why it never will be.
 using PushDone = absl::AnyInvocable<void(absl::StatusOr<PushOutcome>)>;
 
-// One per table. Thread-safe. The header has been checked: job, generations,
-// membership. What arrives twice under one name is applied once.
+// One per table, whose kind decides which of the two pushes may be called.
+// Thread-safe. The push has been checked: job, generations, membership, groups
+// or blocks of this server, as many values as the table wants. What arrives
+// twice under one name is applied once.
 class Aggregator {
  public:
   virtual ~Aggregator() = default;
@@ -32,15 +34,23 @@ class Aggregator {
   virtual void PushDense(PushDenseRequestView push, PushDone done) = 0;
 
   // The worker contributes to every round from the next one on, or to none
-  // any more (it left, or its lease ran out). Modes without rounds ignore it.
+  // any more (it left, or its lease ran out). A newer generation takes the
+  // place of an older one of the same worker; what concerns an older one is
+  // ignored. Modes without rounds ignore all of it.
   virtual void SetRoundMember(WorkerIndex worker, Generation generation,
                               bool joins) = 0;
-  // Rounds that are complete.
+  // Rounds that are complete, the one that is just being applied included: a
+  // worker that has joined contributes to the next. 0 without rounds.
   virtual uint64_t CompleteRounds() const = 0;
+  // Grows by one with each update of the table: in async mode with each push
+  // (however many messages it came in), in sync mode with each round.
+  virtual uint64_t Version() const = 0;
   // Pushes that wait for their round.
   virtual uint64_t HeldPushes() const = 0;
 
-  // Answers everything that is held with Unavailable; nothing is held later.
+  // Answers everything that is held with Unavailable and returns when that is
+  // done; pushes that arrive later are Unavailable at once. Must not be called
+  // from a callback. Idempotent.
   virtual void Shutdown() = 0;
 };
 

@@ -19,11 +19,18 @@
 
 namespace oarlock {
 
-// Thread-safe: one lock per block.
+// Thread-safe: one lock per block, shared by pulls.
 class DenseTable {
  public:
+  // Floats in a block: one must fit into a message.
+  static constexpr uint32_t kMaxBlockFloats = 4u << 20;
+  // Blocks in a table: as many as a message may name.
+  static constexpr uint32_t kMaxBlocks = 65536;
+
   // Initial values come from (seed, table, position): the same on any number
-  // of servers. InvalidArgument when `config` is not that of a dense table.
+  // of servers. Without parameters all are zero. InvalidArgument when `config`
+  // is not that of a dense table, a limit above is exceeded, or the parameters
+  // do not cover the vector.
   static absl::StatusOr<std::unique_ptr<DenseTable>> Create(
       const v1::TableConfig& config, const PartitionMap& map,
       ServerIndex server);
@@ -42,8 +49,9 @@ class DenseTable {
   virtual uint64_t Pull(BlockIndex block, uint64_t known_version,
                         float* values) const = 0;
 
-  // Applies the update rule once, unless the block has applied all of
-  // `stamps`; false in that case. REQUIRES: Owns(block).
+  // Applies the update rule once to gradients [BlockSize(block)], unless the
+  // block has applied all of `stamps`; false in that case. Afterwards it has
+  // applied them all. REQUIRES: Owns(block), sequences of at least 1.
   virtual bool Push(BlockIndex block, const float* gradients,
                     absl::Span<const PushStamp> stamps) = 0;
 

@@ -55,15 +55,26 @@ struct SparseTableStats {
   uint64_t pushed_rows = 0;
 };
 
-// Thread-safe. Pulls and pushes lock one or two partitions at a time, in
-// ascending order, for as long as they work on a group; a group is read or
-// applied as a whole.
+struct SparseTableOptions {
+  // The most memory that rows and index may take; at least one chunk of 64 KiB.
+  // 0: the machine's memory.
+  uint64_t memory_bytes_max = 0;
+};
+
+// Thread-safe. Pulls and pushes lock a few partitions at a time (at most four,
+// of neighbouring groups), in ascending order, for as long as they work on a
+// group; a group is read or applied as a whole. Pulls of a partition share it.
+//
+// Groups and keys are trusted: partitions ascending, each once, in range, and
+// every key in the partition of its group. What comes from outside goes through
+// CheckKeyGroups first (sparse_table/check_key_groups.h).
 class SparseTable {
  public:
   // InvalidArgument when `config` is not that of a sparse table or a field is
   // out of range. `partition_bits` in [0, 16].
   static absl::StatusOr<std::unique_ptr<SparseTable>> Create(
-      const v1::TableConfig& config, int partition_bits);
+      const v1::TableConfig& config, int partition_bits,
+      const SparseTableOptions& options = {});
 
   virtual ~SparseTable() = default;
 
@@ -74,8 +85,9 @@ class SparseTable {
                     float* values, uint64_t* group_versions) const = 0;
 
   // Applies the table's update rule to every row of the push; creates the rows
-  // that are missing. ResourceExhausted when the arena is full; what was
-  // applied before that stays.
+  // that are missing. ResourceExhausted when there is no memory for them: some
+  // groups are applied then, as a whole and remembered, the others are not at
+  // all, so the same push may be sent again.
   virtual absl::StatusOr<SparsePushResult> Push(const SparsePush& push) = 0;
 
   // Whether `partition` has applied the push of that name.

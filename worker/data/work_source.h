@@ -11,17 +11,23 @@
 
 namespace oarlock {
 
-// A run of examples of one input file.
+// A run of examples of one input file. Examples are numbered by line, from 0;
+// a malformed line has a number too.
 struct WorkItem {
   uint32_t source = 0;
   uint64_t begin = 0;
   // Exclusive; 0: to the end of the source, whose length is not known.
   uint64_t end = 0;
-  // Where example `begin` starts in an uncompressed file; 0 with begin > 0:
-  // not known, the reader counts lines from the file's start.
+  // Where line `begin - skip_lines` starts in an uncompressed file. 0 with
+  // begin > skip_lines: not known, the reader counts lines from the file's
+  // start.
   uint64_t byte_offset = 0;
+  uint64_t skip_lines = 0;
   // Number of the lease, for whoever gave it out.
   uint64_t lease = 0;
+  // A batch ends with this item even when it is not full. A static split sets
+  // it so that a malformed line in one block does not shift all later rounds.
+  bool ends_batch = false;
 };
 
 // Thread-safe: several readers may share one.

@@ -1,0 +1,13 @@
+// `oarlock generate criteo`: data to try things on.
+
+#ifndef OARLOCK_CLI_GENERATE_COMMAND_H_
+#define OARLOCK_CLI_GENERATE_COMMAND_H_
+
+namespace oarlock {
+
+// `argv` is that of main; argv[1] is "generate". Returns the exit code.
+int RunGenerate(int argc, char** argv);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_CLI_GENERATE_COMMAND_H_

@@ -1,0 +1,15 @@
+// `oarlock launch [flags] PROGRAM [args...]`: starts a program in the roles of
+// a job.
+
+#ifndef OARLOCK_CLI_LAUNCH_COMMAND_H_
+#define OARLOCK_CLI_LAUNCH_COMMAND_H_
+
+namespace oarlock {
+
+// The whole program's words. Returns the exit code: 2 for a wrong
+// command line, else Launcher::Run's.
+int RunLaunch(int argc, char** argv);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_CLI_LAUNCH_COMMAND_H_

@@ -1,0 +1,100 @@
+#include "cli/local_job.h"
+
+#include <cstdio>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "cli/job_watch.h"
+#include "cluster/environment.h"
+#include "launch/launch_plan.h"
+#include "launch/launcher.h"
+#include "worker/client/server_connections.h"
+#include "worker/summary.h"
+
+namespace oarlock {
+namespace {
+
+absl::StatusOr<LaunchPlan> PlanOf(const v1::TrainConfig& train,
+                         const v1::JobConfig& config) {
+  v1::LaunchConfig launch;
+  launch.set_server_num(train.server_num());
+  launch.set_worker_num(train.worker_num());
+  launch.set_max_restart(train.max_restart());
+  launch.set_log_dir(config.log_dir());
+  if (!config.job_id().empty()) launch.set_job_id(config.job_id());
+  return PlanLaunch(launch, ReadEnvironment());
+}
+
+ConnectionOptions ObserverOf(const LaunchPlan& plan,
+                             const v1::JobConfig& config) {
+  ConnectionOptions options;
+  options.endpoints = plan.server_endpoints;
+  options.job_id = plan.job_id;
+  options.client_name = "progress line";
+  options.connect_timeout = absl::Milliseconds(100);
+  options.rpc_timeout = absl::Milliseconds(200);
+  options.security.tls_cert_file = config.tls_cert_file();
+  options.security.tls_key_file = config.tls_key_file();
+  options.security.tls_ca_file = config.tls_ca_file();
+  options.security.token_file = config.token_file();
+  return options;
+}
+
+// Connects on the first call that succeeds.
+JobWatch::Source StatusSource(const ConnectionOptions& options) {
+  auto connections = std::make_shared<std::unique_ptr<ServerConnections>>();
+  return [options,
+          connections]() -> absl::StatusOr<v1::JobStatusResponse> {
+    if (*connections == nullptr) {
+      OARLOCK_ASSIGN_OR_RETURN(*connections,
+                               ServerConnections::Connect(options));
+    }
+    v1::JobStatusResponse response;
+    OARLOCK_RETURN_IF_ERROR((*connections)
+                                ->CallWithRetries(
+                                    ServerIndex(0),
+                                    [&](grpc::ClientContext* context) {
+                                      return (*connections)
+                                          ->servers()[0]
+                                          .admin->GetJobStatus(
+                                              context, v1::JobStatusRequest(),
+                                              &response);
+                                    }));
+    return response;
+  };
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
+                                const v1::JobConfig& config,
+                                const std::vector<std::string>& argv) {
+  OARLOCK_ASSIGN_OR_RETURN(const LaunchPlan plan, PlanOf(train, config));
+  std::printf("oarlock   job %s: %d servers, %d workers x %d threads, %s   "
+              "logs in %s\n",
+              plan.job_id.c_str(), train.server_num(), train.worker_num(),
+              config.thread_num(), config.mode().c_str(),
+              config.log_dir().c_str());
+  std::printf("servers   %s\n",
+              absl::StrJoin(plan.server_endpoints, ", ").c_str());
+  std::fflush(stdout);
+  const std::string summary_path =
+      absl::StrCat(config.log_dir(), "/summary.json");
+  OARLOCK_RETURN_IF_ERROR(KeepAsOld(summary_path));
+  int exit_code;
+  {
+    JobWatch watch(StatusSource(ObserverOf(plan, config)), config.epochs());
+    Launcher launcher;
+    OARLOCK_ASSIGN_OR_RETURN(exit_code, launcher.Run(plan, argv));
+  }
+  if (exit_code != 0) return exit_code;
+  OARLOCK_ASSIGN_OR_RETURN(const TrainingSummary summary,
+                           ReadSummary(summary_path));
+  std::printf("%ssummary   %s\n", SummaryTable(summary).c_str(),
+              summary_path.c_str());
+  return 0;
+}
+
+}  // namespace oarlock

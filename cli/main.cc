@@ -1,0 +1,60 @@
+// The one binary of Oarlock.
+
+#include <cstdio>
+#include <cstring>
+
+#include "cli/ctl_command.h"
+#include "cli/explain_env_command.h"
+#include "cli/generate_command.h"
+#include "cli/launch_command.h"
+#include "cli/train_command.h"
+
+namespace {
+
+struct Command {
+  const char* name;
+  int (*run)(int argc, char** argv);
+  const char* what;
+};
+
+constexpr Command kCommands[] = {
+    {"train", oarlock::RunTrain,
+     "train a model: alone, as a role of a job, or with a local cluster"},
+    {"launch", oarlock::RunLaunch,
+     "start any program as the servers and workers of a job"},
+    {"generate", oarlock::RunGenerate, "write click logs to try things on"},
+    {"ctl", oarlock::RunCtl, "look at a running job, or end it"},
+    {"explain-env", oarlock::RunExplainEnv,
+     "say what a process would become in this environment, and why"},
+};
+
+void PrintUsage(std::FILE* out) {
+  std::fprintf(out,
+               "oarlock: a parameter server for distributed training\n\n"
+               "usage: oarlock COMMAND [flags]    oarlock COMMAND --help\n\n");
+  for (const Command& command : kCommands) {
+    std::fprintf(out, "  %-12s %s\n", command.name, command.what);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    PrintUsage(stderr);
+    return 2;
+  }
+  if (std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "-h") == 0) {
+    PrintUsage(stdout);
+    return 0;
+  }
+  for (const Command& command : kCommands) {
+    if (std::strcmp(argv[1], command.name) == 0) {
+      return command.run(argc, argv);
+    }
+  }
+  std::fprintf(stderr,
+               "oarlock: there is no command '%s'; see `oarlock --help`\n",
+               argv[1]);
+  return 2;
+}

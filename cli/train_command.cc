@@ -1,0 +1,120 @@
+#include "cli/train_command.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/local_job.h"
+#include "cluster/environment.h"
+#include "fleet/command_line/command_line.h"
+#include "fleet/fleet.h"
+#include "proto/job_config.pb.h"
+#include "proto/launch_config.pb.h"
+#include "proto/train_config.pb.h"
+#include "worker/summary.h"
+
+namespace oarlock {
+namespace {
+
+CommandSyntax Syntax() {
+  return {
+      .name = "oarlock train",
+      .description =
+          "Trains a CTR model: alone, as one role of a job, or with a whole "
+          "cluster on this machine.",
+      .examples =
+          "  # 2 servers and 2 workers on this machine\n"
+          "  oarlock train --server_num 2 --worker_num 2 "
+          "--train_files 'data/part-*' --test_files data/test\n"
+          "  # one process, no servers\n"
+          "  oarlock train --train_files 'data/part-*' --thread_num 2\n"
+          "  # one role of a job; the other roles are started likewise\n"
+          "  oarlock train --role TRAINER --trainer_id 0 --trainers 2 "
+          "--pserver_endpoints 10.0.0.1:6174,10.0.0.2:6174 "
+          "--train_files 'data/part-*'\n",
+      .takes_config = true,
+  };
+}
+
+ExplicitRole ExplicitRoleOf(const v1::RoleConfig& config) {
+  ExplicitRole role;
+  if (config.has_role()) role.role = config.role();
+  if (config.has_trainer_id()) role.trainer_id = config.trainer_id();
+  if (config.has_pserver_endpoints()) {
+    role.pserver_endpoints = config.pserver_endpoints();
+  }
+  if (config.has_current_endpoint()) {
+    role.current_endpoint = config.current_endpoint();
+  }
+  if (config.has_trainers()) role.num_trainers = config.trainers();
+  return role;
+}
+
+// This very program, whatever it was called by.
+std::string OwnPath() {
+  std::error_code error;
+  const std::filesystem::path path =
+      std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "/proc/self/exe" : path.string();
+}
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "oarlock train: %s\n",
+               std::string(status.message()).c_str());
+  return status.code() == absl::StatusCode::kInvalidArgument ? kUsageExitCode
+                                                              : 1;
+}
+
+int RunOneRole(const v1::JobConfig& config, const RoleAssignment& role) {
+  absl::StatusOr<std::unique_ptr<Fleet>> fleet = Fleet::Init(config, role);
+  if (!fleet.ok()) return Fail(fleet.status());
+  TrainingSummary summary;
+  const absl::Status status = RunRole(**fleet, config, &summary);
+  if (!status.ok()) return Fail(status);
+  if ((*fleet)->IsFirstWorker()) {
+    std::printf("%ssummary   %s/summary.json\n",
+                SummaryTable(summary).c_str(), config.log_dir().c_str());
+  }
+  return 0;
+}
+
+}  // namespace
+
+int RunTrain(int argc, char** argv) {
+  const CommandSyntax syntax = Syntax();
+  v1::JobConfig config;
+  v1::TrainConfig train;
+  v1::RoleConfig role_config;
+  const absl::StatusOr<ParsedCommandLine> parsed =
+      ParseCommandLine(syntax, Words(argc, argv, 2),
+                       {{{&config}, {&train}, {&role_config}}});
+  if (std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
+    return *exit_code;
+  }
+  const absl::StatusOr<RoleAssignment> role =
+      RoleFromEnvironment(ExplicitRoleOf(role_config));
+  if (!role.ok()) return ReportUsageError(syntax, role.status());
+  const bool starts_cluster = train.server_num() > 0 || train.worker_num() > 0;
+  if (role->role != Role::kLocal || !starts_cluster) {
+    return RunOneRole(config, *role);
+  }
+  if (train.server_num() == 0 || train.worker_num() == 0) {
+    return ReportUsageError(
+        syntax, absl::InvalidArgumentError(
+                    "a local cluster has at least one server and one worker; "
+                    "give both --server_num and --worker_num, or neither for "
+                    "a local run"));
+  }
+  std::vector<std::string> children = Words(argc, argv, 1);
+  children.insert(children.begin(), OwnPath());
+  const absl::StatusOr<int> exit_code = RunLocalJob(train, config, children);
+  if (!exit_code.ok()) return Fail(exit_code.status());
+  return *exit_code;
+}
+
+}  // namespace oarlock

@@ -1,0 +1,13 @@
+// `oarlock train`: the ready-made training program.
+
+#ifndef OARLOCK_CLI_TRAIN_COMMAND_H_
+#define OARLOCK_CLI_TRAIN_COMMAND_H_
+
+namespace oarlock {
+
+// `argv` is that of main; argv[1] is "train". Returns the exit code.
+int RunTrain(int argc, char** argv);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_CLI_TRAIN_COMMAND_H_

@@ -1,0 +1,28 @@
+// What both ends of a connection must agree on before anything else.
+
+#ifndef OARLOCK_CLUSTER_WIRE_VERSION_H_
+#define OARLOCK_CLUSTER_WIRE_VERSION_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/mix.h"
+#include "base/types.h"
+
+namespace oarlock {
+
+// Version of docs/wire_protocol.md that this program speaks.
+inline constexpr uint32_t kProtocolVersion = 1;
+
+// The data plane's short form of a job id: XXH64 of its bytes, seed 0.
+inline uint64_t JobHash(std::string_view job_id) {
+  return static_cast<uint64_t>(FeatureHash(job_id, 0, 0));
+}
+
+// Beginning of the message of the Unavailable status that a barrier call gets
+// when it was held open for as long as it asked and not all workers have come.
+inline constexpr char kBarrierNotYet[] = "not yet";
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_CLUSTER_WIRE_VERSION_H_

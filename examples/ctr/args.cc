@@ -1,0 +1,65 @@
+#include "examples/ctr/args.h"
+
+#include "base/status_macros.h"
+#include "examples/ctr/example_config.pb.h"
+#include "fleet/command_line/command_line.h"
+
+namespace ctr {
+namespace {
+
+oarlock::CommandSyntax Syntax() {
+  return {
+      .name = "train",
+      .description =
+          "Trains CTR-DNN on click logs in Criteo's format, with the quick "
+          "start's settings unless told otherwise.",
+      .examples =
+          "  train --is_local 1\n"
+          "  oarlock launch --worker_num 2 --server_num 2 train\n"
+          "  train --is_local 1 --optimizer adagrad --learning_rate 0.01 "
+          "--init_range 0.01 --dense_transform log1p --loss mean\n",
+      .takes_config = true,
+  };
+}
+
+// What the quick start's train.py and network_conf.py say.
+oarlock::v1::JobConfig QuickStart() {
+  oarlock::v1::JobConfig config;
+  config.set_model("ctr_dnn");
+  config.set_batch_size(100);
+  config.set_thread_num(10);
+  config.set_epochs(20);
+  config.set_embedding_size(10);
+  config.set_sparse_feature_dim(10000001);
+  config.set_init_range(1);
+  config.set_optimizer("sgd");
+  config.set_learning_rate(1e-4);
+  config.set_loss("sum");
+  config.set_dense_transform("quick_start");
+  config.set_mode("async");
+  return config;
+}
+
+}  // namespace
+
+absl::StatusOr<Args> ParseArgs(int argc, char** argv) {
+  Args args;
+  args.config = QuickStart();
+  v1::ExampleConfig example;
+  OARLOCK_ASSIGN_OR_RETURN(
+      oarlock::ParsedCommandLine parsed,
+      oarlock::ParseCommandLine(Syntax(), oarlock::Words(argc, argv, 1),
+                                {{{&args.config}, {&example}}}));
+  args.help = parsed.help;
+  args.is_local = example.is_local();
+  if (args.config.train_files().empty()) {
+    args.config.add_train_files("raw_data/part-*");
+  }
+  return args;
+}
+
+int ReportUsage(const absl::Status& status) {
+  return oarlock::ReportUsageError(Syntax(), status);
+}
+
+}  // namespace ctr

@@ -1,0 +1,69 @@
+// Click-through rate prediction with Fleet: PaddlePaddle's quick start
+// (train.py) in C++. The same program is every role of the job:
+//
+//   train --is_local 1                                   one process
+//   oarlock launch --worker_num 2 --server_num 2 train   a local cluster
+//
+// Data: Criteo's click logs, one example a line, in raw_data/part-*.
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/status_macros.h"
+#include "examples/ctr/args.h"
+#include "fleet/command_line/command_line.h"
+#include "fleet/fleet.h"
+
+namespace {
+
+using oarlock::Fleet;
+using oarlock::RoleAssignment;
+using oarlock::TrainingSummary;
+
+absl::Status TrainLoop(Fleet& fleet, const oarlock::v1::JobConfig& config) {
+  for (int epoch = 0; epoch < config.epochs(); ++epoch) {
+    OARLOCK_RETURN_IF_ERROR(fleet.TrainFromDataset());
+    OARLOCK_RETURN_IF_ERROR(fleet.InferFromDataset());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Run(const ctr::Args& args) {
+  RoleAssignment role;  // local unless the environment says otherwise
+  if (!args.is_local) {
+    OARLOCK_ASSIGN_OR_RETURN(role, oarlock::RoleFromEnvironment(args.role));
+  }
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Fleet> fleet,
+                           Fleet::Init(args.config, role));
+  if (fleet->IsServer()) {
+    OARLOCK_RETURN_IF_ERROR(fleet->InitServer());
+    return fleet->RunServer();
+  }
+  OARLOCK_RETURN_IF_ERROR(fleet->InitWorker());
+  OARLOCK_RETURN_IF_ERROR(TrainLoop(*fleet, args.config));
+  OARLOCK_ASSIGN_OR_RETURN(const TrainingSummary summary, fleet->StopWorker());
+  if (fleet->IsFirstWorker()) {
+    std::printf("%s", oarlock::SummaryTable(summary).c_str());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const absl::StatusOr<ctr::Args> args = ctr::ParseArgs(argc, argv);
+  if (!args.ok()) return ctr::ReportUsage(args.status());
+  if (args->help.has_value()) {
+    std::printf("%s", args->help->c_str());
+    return 0;
+  }
+  const absl::Status status = Run(*args);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "train: %s\n", std::string(status.message()).c_str());
+  return absl::IsInvalidArgument(status) ? oarlock::kUsageExitCode : 1;
+}

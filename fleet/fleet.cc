@@ -1,0 +1,222 @@
+#include "fleet/fleet.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/log.h"
+#include "base/malloc.h"
+#include "base/status_macros.h"
+#include "fleet/local_cluster.h"
+#include "fleet/stop_signal.h"
+#include "pserver/server.h"
+#include "worker/client/grpc_job_client.h"
+#include "worker/client/grpc_parameter_client.h"
+#include "worker/client/server_connections.h"
+#include "worker/trainer.h"
+
+namespace oarlock {
+namespace {
+
+std::string JobIdOf(const v1::JobConfig& config, const RoleAssignment& role) {
+  return config.job_id().empty() ? role.job_id : config.job_id();
+}
+
+SecurityOptions SecurityOf(const v1::JobConfig& config,
+                           const RoleAssignment& role) {
+  SecurityOptions security;
+  security.insecure = config.insecure() || role.insecure;
+  security.tls_cert_file = config.tls_cert_file();
+  security.tls_key_file = config.tls_key_file();
+  security.tls_ca_file = config.tls_ca_file();
+  security.token_file = config.token_file();
+  return security;
+}
+
+}  // namespace
+
+class Fleet::ServerRole {
+ public:
+  explicit ServerRole(std::unique_ptr<Server> server)
+      : server_(std::move(server)),
+        stop_([s = server_.get()](int signal) {
+          spdlog::info("signal {}: draining", signal);
+          s->Shutdown();
+        }) {}
+
+  Server& server() { return *server_; }
+
+ private:
+  const std::shared_ptr<Server> server_;
+  StopSignal stop_;
+};
+
+// A worker's clients and its trainer, in the order in which they need each
+// other.
+class Fleet::Worker {
+ public:
+  static absl::StatusOr<std::unique_ptr<Worker>> Create(
+      const v1::JobConfig& config, const RoleAssignment& role) {
+    auto worker = std::make_unique<Worker>();
+    if (role.role == Role::kLocal) {
+      worker->job_ = std::make_unique<LocalJobClient>();
+      worker->parameters_ =
+          std::make_unique<LocalParameterClient>(config.num_partitions());
+    } else {
+      OARLOCK_RETURN_IF_ERROR(worker->Connect(config, role));
+    }
+    return worker;
+  }
+
+  absl::Status Start(const v1::JobConfig& config) {
+    OARLOCK_ASSIGN_OR_RETURN(
+        trainer_, Trainer::Create(config, parameters_.get(), job_.get()));
+    return trainer_->CreateTables();
+  }
+
+  JobClient& job() { return *job_; }
+  Trainer& trainer() { return *trainer_; }
+
+ private:
+  absl::Status Connect(const v1::JobConfig& config,
+                       const RoleAssignment& role) {
+    ConnectionOptions options;
+    options.endpoints = role.server_endpoints;
+    options.job_id = JobIdOf(config, role);
+    options.client_name = RoleName(role);
+    options.connect_timeout = absl::Seconds(config.connect_timeout_s());
+    options.rpc_timeout = absl::Seconds(config.rpc_timeout_s());
+    options.security = SecurityOf(config, role);
+    OARLOCK_ASSIGN_OR_RETURN(connections_,
+                             ServerConnections::Connect(options));
+    OARLOCK_ASSIGN_OR_RETURN(
+        std::unique_ptr<GrpcJobClient> job,
+        GrpcJobClient::Register(connections_.get(),
+                                WorkerIndex(role.worker_index)));
+    parameters_ = std::make_unique<GrpcParameterClient>(
+        connections_.get(), WorkerIndex(role.worker_index),
+        job->generation());
+    job_ = std::move(job);
+    return absl::OkStatus();
+  }
+
+  std::unique_ptr<ServerConnections> connections_;
+  std::unique_ptr<JobClient> job_;
+  std::unique_ptr<ParameterClient> parameters_;
+  std::unique_ptr<Trainer> trainer_;
+};
+
+absl::StatusOr<RoleAssignment> RoleFromEnvironment(
+    const ExplicitRole& arguments) {
+  return ResolveRole(ReadEnvironment(), arguments);
+}
+
+Fleet::Fleet(const v1::JobConfig& config, const RoleAssignment& role)
+    : config_(config), role_(role) {}
+
+Fleet::~Fleet() = default;
+
+absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Init(
+    const v1::JobConfig& config, const RoleAssignment& role) {
+  if (role.role == Role::kCollective) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the environment describes a collective job (", role.reason,
+        "), but this program trains with parameter servers; set "
+        "PADDLE_PSERVERS_IP_PORT_LIST, or unset PADDLE_TRAINER_ENDPOINTS"));
+  }
+  KeepFreedMemory();
+  InitLogging(RoleName(role));
+  spdlog::info("{}", role.reason);
+  for (const std::string& warning : role.warnings) spdlog::warn("{}", warning);
+  return absl::WrapUnique(new Fleet(config, role));
+}
+
+absl::Status Fleet::InitServer() {
+  StopSignal::Block();
+  ServerOptions options;
+  options.server_endpoints = role_.server_endpoints;
+  options.server_index = role_.server_index;
+  options.job_id = JobIdOf(config_, role_);
+  options.num_workers = role_.num_workers;
+  options.num_partitions = config_.num_partitions();
+  options.lease = absl::Seconds(config_.lease_s());
+  options.data_threads = config_.server_threads();
+  options.security = SecurityOf(config_, role_);
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Server> server,
+                           Server::Start(options));
+  spdlog::info("listening on {} for job {} of {} workers, generation {}",
+               server->endpoint(), options.job_id, options.num_workers,
+               server->generation().value());
+  server_ = std::make_unique<ServerRole>(std::move(server));
+  return absl::OkStatus();
+}
+
+absl::Status Fleet::RunServer() {
+  absl::Status status = server_->server().Wait();
+  server_->server().Shutdown();
+  if (status.ok()) spdlog::info("the job is over");
+  return status;
+}
+
+absl::Status Fleet::Worked(absl::Status status) {
+  if (status.ok() || worker_ == nullptr) return status;
+  const absl::Status told = worker_->job().Finish(status);
+  if (!told.ok()) {
+    spdlog::warn("could not tell the coordinator: {}",
+                 std::string(told.message()));
+  }
+  return status;
+}
+
+absl::Status Fleet::InitWorker() {
+  OARLOCK_ASSIGN_OR_RETURN(worker_, Worker::Create(config_, role_));
+  return Worked(worker_->Start(config_));
+}
+
+absl::Status Fleet::TrainFromDataset() {
+  return Worked(worker_->trainer().TrainEpoch(epoch_++));
+}
+
+absl::Status Fleet::InferFromDataset() {
+  return Worked(
+      worker_->trainer().Evaluate(epoch_ == 0 ? 0 : epoch_ - 1));
+}
+
+absl::StatusOr<TrainingSummary> Fleet::StopWorker() {
+  absl::StatusOr<TrainingSummary> summary = worker_->trainer().Summarize();
+  OARLOCK_RETURN_IF_ERROR(Worked(summary.status()));
+  summary->servers = role_.role == Role::kLocal ? 0 : server_num();
+  if (IsFirstWorker()) {
+    std::error_code ignored;
+    std::filesystem::create_directories(config_.log_dir(), ignored);
+    OARLOCK_RETURN_IF_ERROR(Worked(WriteSummary(
+        *summary, absl::StrCat(config_.log_dir(), "/summary.json"))));
+  }
+  OARLOCK_RETURN_IF_ERROR(worker_->job().Finish(absl::OkStatus()));
+  return summary;
+}
+
+JobClient* Fleet::job() { return &worker_->job(); }
+
+absl::Status RunRole(Fleet& fleet, const v1::JobConfig& config,
+                     TrainingSummary* summary) {
+  if (fleet.IsServer()) {
+    OARLOCK_RETURN_IF_ERROR(fleet.InitServer());
+    return fleet.RunServer();
+  }
+  OARLOCK_RETURN_IF_ERROR(fleet.InitWorker());
+  for (int epoch = 0; epoch < config.epochs(); ++epoch) {
+    OARLOCK_RETURN_IF_ERROR(fleet.TrainFromDataset());
+    OARLOCK_RETURN_IF_ERROR(fleet.InferFromDataset());
+  }
+  OARLOCK_ASSIGN_OR_RETURN(TrainingSummary result, fleet.StopWorker());
+  if (summary != nullptr) *summary = std::move(result);
+  return absl::OkStatus();
+}
+
+}  // namespace oarlock

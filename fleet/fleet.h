@@ -1,0 +1,101 @@
+// The public API of a training program, after PaddlePaddle's Fleet: the same
+// program is every role of a job, and a local run.
+//
+//   auto fleet = Fleet::Init(config, role);
+//   if (fleet->IsServer()) {
+//     fleet->InitServer();
+//     fleet->RunServer();
+//   } else {
+//     fleet->InitWorker();
+//     for (...) fleet->TrainFromDataset();
+//     fleet->StopWorker();
+//   }
+//
+// Every call returns a status; a failed worker call also tells the coordinator
+// that this worker gave up, so that the job ends instead of waiting for it.
+
+#ifndef OARLOCK_FLEET_FLEET_H_
+#define OARLOCK_FLEET_FLEET_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cluster/environment.h"
+#include "proto/job_config.pb.h"
+#include "worker/client/job_client.h"
+#include "worker/summary.h"
+
+namespace oarlock {
+
+// Who this process is, from its environment and from explicit arguments (which
+// win).
+absl::StatusOr<RoleAssignment> RoleFromEnvironment(
+    const ExplicitRole& arguments = {});
+
+// One thread at a time.
+class Fleet {
+ public:
+  // Starts logging and says in the first line what this process is and why.
+  // InvalidArgument when the configuration or the role cannot be.
+  static absl::StatusOr<std::unique_ptr<Fleet>> Init(
+      const v1::JobConfig& config, const RoleAssignment& role);
+  ~Fleet();
+
+  // A local run is a worker without servers.
+  bool IsServer() const { return role_.role == Role::kServer; }
+  bool IsWorker() const { return !IsServer(); }
+  bool IsFirstWorker() const { return IsWorker() && worker_index() == 0; }
+  uint32_t worker_index() const { return role_.worker_index; }
+  uint32_t worker_num() const { return role_.num_workers; }
+  uint32_t server_index() const { return role_.server_index; }
+  uint32_t server_num() const {
+    return static_cast<uint32_t>(role_.server_endpoints.size());
+  }
+
+  // Listens.
+  absl::Status InitServer();
+  // Serves until the job is over or SIGTERM or SIGINT comes.
+  absl::Status RunServer();
+
+  // Connects to the servers, takes this worker's place in the job, creates the
+  // model's tables.
+  absl::Status InitWorker();
+  // One pass over the training files.
+  absl::Status TrainFromDataset();
+  // Predicts the test files; nothing changes.
+  absl::Status InferFromDataset();
+  // Waits for the other workers, ends this one's part, and tells what the job
+  // did in all. The first worker writes <log_dir>/summary.json.
+  absl::StatusOr<TrainingSummary> StopWorker();
+
+  // How the job stands; for progress lines. The worker must be initialised.
+  JobClient* job();
+
+ private:
+  class Worker;
+  class ServerRole;
+
+  Fleet(const v1::JobConfig& config, const RoleAssignment& role);
+  // Passes `status` on; a failure ends this worker's part.
+  absl::Status Worked(absl::Status status);
+
+  const v1::JobConfig config_;
+  const RoleAssignment role_;
+  std::unique_ptr<ServerRole> server_;
+  std::unique_ptr<Worker> worker_;
+  uint32_t epoch_ = 0;
+};
+
+// Runs all of a role: a server until the job is over, a worker through all
+// epochs of the configuration. What `oarlock train` does; a program of its own
+// may do it call by call instead. Fills `summary` for workers (null: not
+// wanted).
+absl::Status RunRole(Fleet& fleet, const v1::JobConfig& config,
+                     TrainingSummary* summary);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_FLEET_FLEET_H_

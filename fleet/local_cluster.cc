@@ -1,0 +1,210 @@
+#include "fleet/local_cluster.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/synchronization/notification.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/status_macros.h"
+
+namespace oarlock {
+namespace {
+
+constexpr ServerIndex kOnlyServer(0);
+// The only worker's only incarnation.
+constexpr Generation kOnlyGeneration(1);
+
+}  // namespace
+
+LocalParameterClient::LocalParameterClient(uint32_t num_partitions)
+    : map_(PartitionMap::Even(num_partitions, 1)), tables_(map_, kOnlyServer) {}
+
+absl::Status LocalParameterClient::CreateTable(const v1::TableConfig& config) {
+  return tables_.Create(config);
+}
+
+int LocalParameterClient::partition_bits() const {
+  return map_.partition_bits();
+}
+
+void LocalParameterClient::PullSparse(TableId table, const KeyBatch& keys,
+                                      float* rows, TableVersions* versions,
+                                      std::shared_ptr<const void> memory,
+                                      Done done) {
+  const absl::StatusOr<TableEntry*> entry = tables_.Find(table);
+  if (entry.ok()) {
+    if (versions != nullptr) {
+      absl::MutexLock lock(&mutex_);
+      versions->assign(1, last_sequence_);
+    }
+    (*entry)->sparse->Pull(keys.groups(), keys.keys().data(), rows, nullptr);
+  }
+  done(entry.status());
+}
+
+void LocalParameterClient::PullDense(TableId table, DenseReplica* replica,
+                                     std::shared_ptr<const void> memory,
+                                     Done done) {
+  const absl::StatusOr<TableEntry*> entry = tables_.Find(table);
+  if (!entry.ok()) {
+    done(entry.status());
+    return;
+  }
+  const DenseTable& dense = *(*entry)->dense;
+  replica->values.resize((*entry)->config.dense().size());
+  replica->block_versions.resize(dense.num_blocks());
+  size_t offset = 0;
+  for (uint32_t b = 0; b < dense.num_blocks(); ++b) {
+    uint64_t& version = replica->block_versions[b];
+    version =
+        dense.Pull(BlockIndex(b), version, replica->values.data() + offset);
+    offset += dense.BlockSize(BlockIndex(b));
+  }
+  done(absl::OkStatus());
+}
+
+void LocalParameterClient::Push(const PushRequest& push,
+                                TableVersions* versions,
+                                std::shared_ptr<const void> memory,
+                                Done done) {
+  absl::Status status = Apply(push);
+  if (versions != nullptr) {
+    absl::MutexLock lock(&mutex_);
+    versions->assign(1, last_sequence_);
+  }
+  done(std::move(status));
+}
+
+absl::Status LocalParameterClient::Apply(const PushRequest& push) {
+  PushStamp stamp{WorkerIndex(0), kOnlyGeneration, Sequence(0)};
+  {
+    absl::MutexLock lock(&mutex_);
+    stamp.sequence = Sequence(++last_sequence_);
+  }
+  for (const SparseGradients& sparse : push.sparse) {
+    OARLOCK_ASSIGN_OR_RETURN(TableEntry* const entry,
+                             tables_.Find(sparse.table));
+    SparsePush table_push;
+    table_push.groups = sparse.keys->groups();
+    table_push.keys = sparse.keys->keys().data();
+    table_push.gradients = sparse.gradients;
+    table_push.stamps = absl::MakeConstSpan(&stamp, 1);
+    OARLOCK_RETURN_IF_ERROR(entry->sparse->Push(table_push).status());
+  }
+  for (const DenseGradients& dense : push.dense) {
+    OARLOCK_ASSIGN_OR_RETURN(TableEntry* const entry,
+                             tables_.Find(dense.table));
+    size_t offset = 0;
+    for (uint32_t b = 0; b < entry->dense->num_blocks(); ++b) {
+      entry->dense->Push(BlockIndex(b), dense.gradients + offset,
+                         absl::MakeConstSpan(&stamp, 1));
+      offset += entry->dense->BlockSize(BlockIndex(b));
+    }
+  }
+  return absl::OkStatus();
+}
+
+LocalJobClient::LocalJobClient()
+    : coordinator_(CoordinatorOptions{.job_id = "local"}, Clock::Real()) {
+  const absl::StatusOr<v1::RegisterWorkerResponse> registered =
+      coordinator_.RegisterWorker(v1::RegisterWorkerRequest());
+  // A fresh coordinator takes its only worker.
+  OARLOCK_CHECK(registered.ok());
+  generation_ = registered->worker_generation();
+}
+
+void LocalJobClient::SetProgressSource(ProgressSource source) {
+  absl::MutexLock lock(&mutex_);
+  progress_source_ = std::move(source);
+}
+
+absl::Status LocalJobClient::Report() {
+  absl::MutexLock lock(&mutex_);
+  v1::HeartbeatRequest request;
+  request.set_worker_generation(generation_);
+  request.set_report(++last_report_);
+  if (progress_source_) {
+    for (v1::PhaseProgress& progress : progress_source_()) {
+      *request.add_progress() = std::move(progress);
+    }
+  }
+  return coordinator_.Heartbeat(request).status();
+}
+
+absl::Status LocalJobClient::Barrier(const std::string& name) {
+  v1::BarrierRequest request;
+  request.set_name(name);
+  request.set_worker_generation(generation_);
+  request.set_wait_ms(1000);
+  absl::Notification done;
+  absl::Status status;
+  coordinator_.Barrier(request, [&](absl::Status answer) {
+    status = std::move(answer);
+    done.Notify();
+  });
+  done.WaitForNotification();
+  return status;
+}
+
+absl::Status LocalJobClient::DefineWork(const std::string& work,
+                                        const std::vector<WorkItem>& items,
+                                        uint64_t num_examples) {
+  v1::DefineWorkRequest request;
+  request.set_work(work);
+  request.set_num_examples(num_examples);
+  for (const WorkItem& item : items) {
+    v1::WorkRange* range = request.add_ranges();
+    range->set_source(item.source);
+    range->set_begin(item.begin);
+    range->set_end(item.end);
+    range->set_byte_offset(item.byte_offset);
+    range->set_skip_lines(item.skip_lines);
+  }
+  return coordinator_.DefineWork(request);
+}
+
+absl::StatusOr<Leases> LocalJobClient::LeaseWork(
+    const std::string& work, uint32_t max_items,
+    const std::vector<uint64_t>& done_leases) {
+  v1::LeaseWorkRequest request;
+  request.set_work(work);
+  request.set_worker_generation(generation_);
+  request.set_max_ranges(max_items);
+  for (uint64_t lease : done_leases) request.add_done(lease);
+  {
+    absl::MutexLock lock(&mutex_);
+    request.set_request(++last_lease_request_);
+  }
+  OARLOCK_ASSIGN_OR_RETURN(const v1::LeaseWorkResponse response,
+                           coordinator_.LeaseWork(request));
+  Leases leases;
+  leases.exhausted = response.exhausted();
+  for (int i = 0; i < response.ranges_size(); ++i) {
+    const v1::WorkRange& range = response.ranges(i);
+    WorkItem item;
+    item.source = range.source();
+    item.begin = range.begin();
+    item.end = range.end();
+    item.byte_offset = range.byte_offset();
+    item.skip_lines = range.skip_lines();
+    item.lease = response.leases(i);
+    leases.items.push_back(item);
+  }
+  return leases;
+}
+
+absl::StatusOr<v1::JobStatusResponse> LocalJobClient::GetJobStatus() {
+  OARLOCK_RETURN_IF_ERROR(Report());
+  return coordinator_.JobStatus(v1::JobStatusRequest());
+}
+
+absl::Status LocalJobClient::Finish(const absl::Status& outcome) {
+  v1::FinishWorkerRequest request;
+  request.set_worker_generation(generation_);
+  request.set_succeeded(outcome.ok());
+  request.set_reason(std::string(outcome.message()));
+  return coordinator_.FinishWorker(request);
+}
+
+}  // namespace oarlock

@@ -1,0 +1,84 @@
+// A whole job in one process: the tables and the coordinator of a server,
+// served to the same worker loop without a wire.
+
+#ifndef OARLOCK_FLEET_LOCAL_CLUSTER_H_
+#define OARLOCK_FLEET_LOCAL_CLUSTER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "proto/job_config.pb.h"
+#include "pserver/coordinator.h"
+#include "pserver/table_registry.h"
+#include "worker/client/job_client.h"
+#include "worker/client/parameter_client.h"
+
+namespace oarlock {
+
+// Tables in this process. Calls run on the caller's thread and are done when
+// they return.
+class LocalParameterClient : public ParameterClient {
+ public:
+  // `num_partitions` is a power of two.
+  explicit LocalParameterClient(uint32_t num_partitions);
+
+  absl::Status CreateTable(const v1::TableConfig& config) override;
+  int partition_bits() const override;
+  void PullSparse(TableId table, const KeyBatch& keys, float* rows,
+                  TableVersions* versions, std::shared_ptr<const void> memory,
+                  Done done) override;
+  void PullDense(TableId table, DenseReplica* replica,
+                 std::shared_ptr<const void> memory, Done done) override;
+  void Push(const PushRequest& push, TableVersions* versions,
+            std::shared_ptr<const void> memory, Done done) override;
+
+  const TableRegistry& tables() const { return tables_; }
+
+ private:
+  absl::Status Apply(const PushRequest& push);
+
+  const PartitionMap map_;
+  TableRegistry tables_;
+  absl::Mutex mutex_;
+  uint64_t last_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+// The only worker of a job whose coordinator is in this process.
+class LocalJobClient : public JobClient {
+ public:
+  LocalJobClient();
+
+  WorkerIndex worker_index() const override { return WorkerIndex(0); }
+  uint32_t num_workers() const override { return 1; }
+  void SetProgressSource(ProgressSource source) override;
+  absl::Status Report() override;
+  absl::Status Barrier(const std::string& name) override;
+  absl::StatusOr<uint64_t> JoinRounds() override { return 0; }
+  absl::Status LeaveRounds() override { return absl::OkStatus(); }
+  absl::Status DefineWork(const std::string& work,
+                          const std::vector<WorkItem>& items,
+                          uint64_t num_examples) override;
+  absl::StatusOr<Leases> LeaseWork(
+      const std::string& work, uint32_t max_items,
+      const std::vector<uint64_t>& done_leases) override;
+  absl::StatusOr<v1::JobStatusResponse> GetJobStatus() override;
+  absl::Status Alive() const override { return absl::OkStatus(); }
+  absl::Status Finish(const absl::Status& outcome) override;
+
+ private:
+  Coordinator coordinator_;
+  uint64_t generation_ = 0;
+
+  absl::Mutex mutex_;
+  ProgressSource progress_source_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_report_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t last_lease_request_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_FLEET_LOCAL_CLUSTER_H_

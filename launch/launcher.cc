@@ -1,0 +1,363 @@
+#include "launch/launcher.h"
+
+#include <poll.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "launch/program.h"
+
+namespace oarlock {
+namespace {
+
+// A wrong command line or environment: another attempt would end the same way.
+constexpr int kUsageExitCode = 2;
+constexpr int64_t kLogTailBytes = 64 << 10;
+
+// Signals are counted, and every launcher looks for what came after its start.
+// A handler can reach nothing but globals.
+std::atomic<int> num_interrupts{0};
+std::atomic<int> num_terminates{0};
+
+void CountSignal(int signal) {
+  (signal == SIGINT ? num_interrupts : num_terminates).fetch_add(1);
+}
+
+// Counts SIGINT and SIGTERM while it lives.
+class SignalCounter {
+ public:
+  SignalCounter()
+      : interrupts_before_(num_interrupts), terminates_before_(num_terminates) {
+    struct sigaction action = {};
+    action.sa_handler = CountSignal;
+    Install(SIGINT, action, &old_interrupt_);
+    Install(SIGTERM, action, &old_terminate_);
+    Install(SIGHUP, action, &old_hangup_);
+  }
+  ~SignalCounter() {
+    sigaction(SIGINT, &old_interrupt_, nullptr);
+    sigaction(SIGTERM, &old_terminate_, nullptr);
+    sigaction(SIGHUP, &old_hangup_, nullptr);
+  }
+
+  // The next signal (a SIGHUP is a SIGTERM) that was not yet returned, or 0.
+  int Next() {
+    if (num_interrupts != interrupts_before_) {
+      ++interrupts_before_;
+      return SIGINT;
+    }
+    if (num_terminates != terminates_before_) {
+      ++terminates_before_;
+      return SIGTERM;
+    }
+    return 0;
+  }
+
+ private:
+  // What is ignored stays so: nohup, and background jobs of a shell.
+  static void Install(int signal, const struct sigaction& action,
+                      struct sigaction* old) {
+    sigaction(signal, &action, old);
+    if (old->sa_handler == SIG_IGN) sigaction(signal, old, nullptr);
+  }
+
+  int interrupts_before_;
+  int terminates_before_;
+  struct sigaction old_interrupt_;
+  struct sigaction old_terminate_;
+  struct sigaction old_hangup_;
+};
+
+}  // namespace
+
+struct Launcher::Process {
+  const ProcessPlan* plan = nullptr;
+  // Null between a failure and the next start, and after the end.
+  std::unique_ptr<ChildProcess> child;
+  int restarts = 0;
+  absl::Time started_at;
+  // When to start it again.
+  std::optional<absl::Time> restart_at;
+  // Of a server that ended well before the workers: when they must have ended.
+  absl::Time early_until = absl::InfiniteFuture();
+
+  bool running() const { return child != nullptr || restart_at.has_value(); }
+};
+
+Launcher::Launcher(LauncherOptions options, const Clock& clock)
+    : options_(std::move(options)), clock_(clock) {}
+
+Launcher::~Launcher() = default;
+
+absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
+                                  const std::vector<std::string>& argv) {
+  plan_ = &plan;
+  exit_code_.reset();
+  kill_at_ = linger_until_ = absl::InfiniteFuture();
+  workers_done_ = interrupted_ = false;
+  OARLOCK_ASSIGN_OR_RETURN(argv_, ResolveProgram(argv, plan.base_environment));
+  SignalCounter signals;
+  OARLOCK_ASSIGN_OR_RETURN(guardian_, Guardian::Start(plan.processes.size()));
+  absl::Status started = StartAll();
+  while (started.ok() && NumRunning() > 0) {
+    options_.tick();
+    while (const int signal = signals.Next()) HandleSignal(signal);
+    PollAll();
+    RestartDue();
+    HandleWorkersDone();
+    if (clock_.Now() >= kill_at_) {
+      for (auto& process : processes_) {
+        if (process->child != nullptr) process->child->Signal(SIGKILL);
+      }
+    }
+    if (NumRunning() > 0) {
+      // Ends early when a signal comes.
+      poll(nullptr, 0, absl::ToInt64Milliseconds(kPollInterval));
+    }
+  }
+  // Kills what an error at the start left running.
+  processes_.clear();
+  guardian_.reset();
+  OARLOCK_RETURN_IF_ERROR(started);
+  options_.tick();
+  return exit_code_.value_or(0);
+}
+
+absl::Status Launcher::StartAll() {
+  std::error_code error;
+  std::filesystem::create_directories(plan_->log_dir, error);
+  if (error) {
+    return absl::UnavailableError(absl::StrCat(
+        "the log folder ", plan_->log_dir, " cannot be made: ", error.message(),
+        "; give a folder that can be written by --log_dir"));
+  }
+  for (const ProcessPlan& plan : plan_->processes) {
+    OARLOCK_RETURN_IF_ERROR(KeepAsOld(plan.log_file));
+    auto process = std::make_unique<Process>();
+    process->plan = &plan;
+    OARLOCK_RETURN_IF_ERROR(
+        Annotate(Start(process.get()), absl::StrCat("starting ", plan.Name())));
+    processes_.push_back(std::move(process));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Launcher::Start(Process* process) {
+  ChildProcess::Options options;
+  options.argv = argv_;
+  options.environment = plan_->base_environment;
+  for (const auto& [name, value] : process->plan->environment) {
+    options.environment[name] = value;
+  }
+  if (process->restarts > 0) {
+    options.environment[kRestartVariable] = absl::StrCat(process->restarts);
+  }
+  options.log_file = process->plan->log_file;
+  options.guardian = guardian_.get();
+  process->restart_at.reset();
+  process->started_at = clock_.Now();
+  OARLOCK_ASSIGN_OR_RETURN(process->child, ChildProcess::Start(options));
+  return absl::OkStatus();
+}
+
+void Launcher::PollAll() {
+  // Servers are looked at first and handled last: one that ended after the
+  // workers is then never taken for one that ended before them.
+  std::vector<std::pair<Process*, ExitStatus>> ended;
+  for (auto& process : processes_) {
+    if (process->child == nullptr) continue;
+    if (const std::optional<ExitStatus> status = process->child->Poll()) {
+      ended.emplace_back(process.get(), *status);
+    }
+  }
+  // Of failures the servers' count first: workers fail without them.
+  std::stable_partition(ended.begin(), ended.end(), [](const auto& end) {
+    return end.second.ok() && end.first->plan->role != Role::kServer;
+  });
+  for (const auto& [process, status] : ended) HandleExit(process, status);
+  for (auto& process : processes_) {
+    if (exit_code_.has_value() || clock_.Now() < process->early_until) continue;
+    if (!WorkersRun()) continue;
+    Fail(*process,
+         absl::StrCat(process->plan->Name(),
+                      " ended with exit code 0, but workers still run"),
+         1);
+  }
+}
+
+void Launcher::HandleExit(Process* process, const ExitStatus& status) {
+  const pid_t pid = process->child->pid();
+  process->child.reset();
+  const std::string name = process->plan->Name();
+  const double seconds =
+      absl::ToDoubleSeconds(clock_.Now() - process->started_at);
+  const std::string what =
+      absl::StrCat(name, " (pid ", pid, ") ended with ", status.Describe(),
+                   absl::StrFormat(" after %.1f s", seconds));
+  if (exit_code_.has_value()) {
+    // It was told to end. A code of its own still says that something was not
+    // finished, say a server that could not save.
+    if (*exit_code_ == 0 && status.exit_code != 0 &&
+        status.exit_code != 128 + SIGTERM) {
+      Fail(*process, what, status.ShellCode());
+    }
+    return;
+  }
+  if (status.ok()) {
+    if (process->plan->role == Role::kServer && WorkersRun()) {
+      spdlog::info("{} before the workers", what);
+      process->early_until = clock_.Now() + options_.early_server_grace;
+    }
+    return;
+  }
+  if (!MayRestart(*process, status)) {
+    Fail(*process, what, status.ShellCode());
+    return;
+  }
+  ++process->restarts;
+  spdlog::warn("{}; restart {} of {}; its log is {}", what, process->restarts,
+               plan_->max_restart, process->plan->log_file);
+  process->restart_at =
+      clock_.Now() +
+      (process->restarts > 1 ? options_.restart_delay : absl::ZeroDuration());
+}
+
+bool Launcher::MayRestart(const Process& process,
+                          const ExitStatus& status) const {
+  return process.restarts < plan_->max_restart &&
+         status.exit_code != kUsageExitCode;
+}
+
+void Launcher::RestartDue() {
+  for (auto& process : processes_) {
+    if (!process->restart_at || clock_.Now() < *process->restart_at) continue;
+    const absl::Status started = Start(process.get());
+    if (!started.ok()) {
+      Fail(*process,
+           absl::StrCat(process->plan->Name(),
+                        " could not be started again: ", started.message()),
+           1);
+    }
+  }
+}
+
+void Launcher::Fail(const Process& process, const std::string& what,
+                    int exit_code) {
+  std::string lines;
+  for (const std::string& line :
+       LastLines(process.plan->log_file, kLogTailLines)) {
+    absl::StrAppend(&lines, "\n    ", line);
+  }
+  spdlog::error("{}; the last lines of {}:{}", what, process.plan->log_file,
+                lines.empty() ? " (it is empty)" : lines);
+  exit_code_ = exit_code;
+  const int others = NumRunning();
+  if (others > 0) {
+    spdlog::error("stopping the other {} process{}", others,
+                  others == 1 ? "" : "es");
+    StopAll(SIGTERM, options_.stop_grace);
+  }
+}
+
+void Launcher::HandleSignal(int signal) {
+  if (interrupted_) {
+    spdlog::warn("second signal: killing all processes");
+    kill_at_ = clock_.Now();
+    return;
+  }
+  interrupted_ = true;
+  spdlog::warn("{}: stopping {} processes; a second one kills them",
+               signal == SIGINT ? "interrupted" : "asked to terminate",
+               NumRunning());
+  if (!exit_code_.has_value() || *exit_code_ == 0) exit_code_ = 128 + signal;
+  StopAll(signal, options_.interrupt_grace);
+}
+
+void Launcher::HandleWorkersDone() {
+  if (exit_code_.has_value() || NumRunning() == 0 || WorkersRun()) return;
+  const int local_workers = NumLocalWorkers();
+  if (local_workers == 0) return;
+  if (!workers_done_) {
+    workers_done_ = true;
+    const size_t remote = plan_->worker_endpoints.size() - local_workers;
+    if (remote == 0) {
+      linger_until_ = clock_.Now() + options_.server_linger;
+    } else {
+      spdlog::info(
+          "this node's workers are done; its servers stay for the {} workers "
+          "of other nodes",
+          remote);
+    }
+  }
+  if (clock_.Now() < linger_until_) return;
+  spdlog::info("the workers are done, stopping {} server{}", NumRunning(),
+               NumRunning() == 1 ? "" : "s");
+  exit_code_ = 0;
+  StopAll(SIGTERM, options_.stop_grace);
+}
+
+void Launcher::StopAll(int signal, absl::Duration grace) {
+  for (auto& process : processes_) {
+    process->restart_at.reset();
+    if (process->child != nullptr) process->child->Signal(signal);
+  }
+  kill_at_ = std::min(kill_at_, clock_.Now() + grace);
+}
+
+int Launcher::NumRunning() const {
+  return std::count_if(processes_.begin(), processes_.end(),
+                       [](const auto& process) { return process->running(); });
+}
+
+int Launcher::NumLocalWorkers() const {
+  return processes_.size() - plan_->NumLocal(Role::kServer);
+}
+
+bool Launcher::WorkersRun() const {
+  return std::any_of(
+      processes_.begin(), processes_.end(), [](const auto& process) {
+        return process->plan->role != Role::kServer && process->running();
+      });
+}
+
+absl::Status KeepAsOld(const std::string& path) {
+  const std::string old = path + ".old";
+  if (std::rename(path.c_str(), old.c_str()) == 0 || errno == ENOENT) {
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(
+      absl::StrCat("the log ", path, " cannot be renamed to ", old, ": ",
+                   std::strerror(errno), "; give another --log_dir"));
+}
+
+std::vector<std::string> LastLines(const std::string& path, int max_lines) {
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(0, std::ios::end);
+  const int64_t size = file.tellg();
+  if (!file || size <= 0) return {};
+  const int64_t begin = std::max<int64_t>(0, size - kLogTailBytes);
+  file.seekg(begin);
+  std::string text(size - begin, '\0');
+  file.read(text.data(), text.size());
+  text.resize(file.gcount());
+  if (!text.empty() && text.back() == '\n') text.pop_back();
+  std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  if (lines.size() > static_cast<size_t>(max_lines)) {
+    lines.erase(lines.begin(), lines.end() - max_lines);
+  }
+  return lines;
+}
+
+}  // namespace oarlock

@@ -1,0 +1,107 @@
+// Runs the processes of a plan to their end.
+//
+// The death of any process is noticed within kPollInterval. A process that
+// failed is started again while its plan allows, else all others are stopped
+// and the run has failed. When this node's workers have ended well, its servers
+// may end by themselves and are stopped after kServerLinger; where other nodes
+// have workers too, their servers are waited for without limit.
+
+#ifndef OARLOCK_LAUNCH_LAUNCHER_H_
+#define OARLOCK_LAUNCH_LAUNCHER_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "launch/child_process.h"
+#include "launch/launch_plan.h"
+
+namespace oarlock {
+
+struct LauncherOptions {
+  // Called about every kPollInterval from Run; must return soon.
+  std::function<void()> tick = [] {};
+  // From SIGTERM to SIGKILL when the job has failed.
+  absl::Duration stop_grace = absl::Seconds(5);
+  // From a forwarded SIGINT or SIGTERM to SIGKILL; a second one kills at once.
+  absl::Duration interrupt_grace = absl::Seconds(20);
+  // From the end of the last worker to SIGTERM for the servers.
+  absl::Duration server_linger = absl::Seconds(10);
+  // How long workers may go on after a server ended with exit code 0: programs
+  // whose last worker stops the servers end in that order.
+  absl::Duration early_server_grace = absl::Seconds(5);
+  // From the second restart of a process on; the first is immediate.
+  absl::Duration restart_delay = absl::Seconds(1);
+};
+
+// What a child has in its environment after its first restart: how many there
+// were.
+inline constexpr char kRestartVariable[] = "OARLOCK_RESTART";
+
+// Not thread-safe. Run needs the thread that called it to live until it
+// returns. While it runs, SIGINT and SIGTERM of the whole program are its own.
+class Launcher {
+ public:
+  static constexpr absl::Duration kPollInterval = absl::Milliseconds(100);
+  // Last lines of the log of a process that failed.
+  static constexpr int kLogTailLines = 20;
+
+  // `clock` outlives this.
+  explicit Launcher(LauncherOptions options = {},
+                    const Clock& clock = Clock::Real());
+  ~Launcher();
+
+  // Runs `argv` (as ResolveProgram takes it) as every process of the plan and
+  // returns the exit code: 0; the first failing process's (128 + signal); 1
+  // when a server ended before the workers; 128 + signal when interrupted. An
+  // error when something could not be started at all: nothing runs then.
+  absl::StatusOr<int> Run(const LaunchPlan& plan,
+                          const std::vector<std::string>& argv);
+
+ private:
+  struct Process;
+
+  absl::Status StartAll();
+  absl::Status Start(Process* process);
+  void PollAll();
+  void HandleExit(Process* process, const ExitStatus& status);
+  bool MayRestart(const Process& process, const ExitStatus& status) const;
+  void RestartDue();
+  void Fail(const Process& process, const std::string& what, int exit_code);
+  void HandleSignal(int signal);
+  void HandleWorkersDone();
+  // Signals all that run and kills them at `grace` from now.
+  void StopAll(int signal, absl::Duration grace);
+  int NumRunning() const;
+  int NumLocalWorkers() const;
+  bool WorkersRun() const;
+
+  const LauncherOptions options_;
+  const Clock& clock_;
+  const LaunchPlan* plan_ = nullptr;
+  std::vector<std::string> argv_;
+  std::unique_ptr<Guardian> guardian_;
+  std::vector<std::unique_ptr<Process>> processes_;
+  // Set once the outcome is known; children are only waited for then.
+  std::optional<int> exit_code_;
+  absl::Time kill_at_ = absl::InfiniteFuture();
+  // When servers that remain are told to end.
+  absl::Time linger_until_ = absl::InfiniteFuture();
+  bool workers_done_ = false;
+  bool interrupted_ = false;
+};
+
+// Renames an existing `path` to `path`.old.
+absl::Status KeepAsOld(const std::string& path);
+// The last `max_lines` lines of a file, of its last 64 KiB at most.
+std::vector<std::string> LastLines(const std::string& path, int max_lines);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_LAUNCH_LAUNCHER_H_

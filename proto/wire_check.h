@@ -1,0 +1,39 @@
+// What a decoded message of the data plane must satisfy beyond being protobuf.
+// Internal to the codec.
+
+#ifndef OARLOCK_PROTO_WIRE_CHECK_H_
+#define OARLOCK_PROTO_WIRE_CHECK_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "proto/sliced_bytes.h"
+#include "proto/wire_codec.h"
+
+namespace oarlock {
+
+// Fields as they were received, that a view shows in another form.
+struct RawFields {
+  std::vector<uint32_t> indices;  // partitions or blocks
+  std::vector<uint32_t> group_sizes;
+  int format = v1::FLOAT32;
+  SlicedBytes values16;
+};
+
+// Each checks `raw` and what `view` has already, and fills in the rest of
+// `view`: groups or blocks, counts of elements, widened values.
+// InvalidArgument names the message and the field.
+absl::Status CheckAndComplete(const RawFields& raw,
+                              PullSparseRequestView* view);
+absl::Status CheckAndComplete(const RawFields& raw,
+                              PullSparseResponseView* view);
+absl::Status CheckAndComplete(const RawFields& raw,
+                              PushSparseRequestView* view);
+absl::Status CheckAndComplete(const RawFields& raw, PullDenseRequestView* view);
+absl::Status CheckAndComplete(const RawFields& raw,
+                              PullDenseResponseView* view);
+absl::Status CheckAndComplete(const RawFields& raw, PushDenseRequestView* view);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PROTO_WIRE_CHECK_H_

@@ -1,0 +1,24 @@
+// What one message of the data plane may hold. Part of the protocol: a client
+// splits what is larger, a decoder refuses it.
+
+#ifndef OARLOCK_PROTO_WIRE_LIMITS_H_
+#define OARLOCK_PROTO_WIRE_LIMITS_H_
+
+#include <cstddef>
+
+namespace oarlock {
+
+// Any message, on either plane.
+inline constexpr size_t kMaxMessageBytes = size_t{64} << 20;
+// Groups of keys or blocks of a dense table.
+inline constexpr size_t kMaxGroupsPerMessage = 65536;
+inline constexpr size_t kMaxKeysPerMessage = size_t{4} << 20;
+// Encoded RequestHeader or ResponseHeader.
+inline constexpr size_t kMaxHeaderBytes = size_t{1} << 20;
+// Not refused above it, but one connection is slower with larger ones: clients
+// aim below.
+inline constexpr size_t kPreferredMessageBytes = size_t{1} << 20;
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PROTO_WIRE_LIMITS_H_

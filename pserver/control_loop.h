@@ -1,0 +1,114 @@
+// The one background thread of a server's control plane: it reports to the
+// coordinator, applies what the coordinator says about workers, and notices
+// the end of the job. On server 0 it also lets the coordinator's time pass.
+
+#ifndef OARLOCK_PSERVER_CONTROL_LOOP_H_
+#define OARLOCK_PSERVER_CONTROL_LOOP_H_
+
+#include <grpcpp/channel.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "base/types.h"
+#include "cluster/partition_map.h"
+#include "proto/admin.grpc.pb.h"
+#include "pserver/coordinator.h"
+#include "pserver/round_roster.h"
+
+namespace oarlock {
+
+struct ControlLoopOptions {
+  ServerIndex server;
+  Generation server_generation;
+  std::string job_id;
+  uint32_t num_workers = 1;
+  std::string coordinator_endpoint;
+  std::string token;
+  // Silence of the coordinator that is worth a line in the log.
+  absl::Duration lease;
+  // How long it may take to come up, and to be silent once it was there.
+  absl::Duration start_timeout;
+  absl::Duration coordinator_timeout;
+};
+
+// Thread-safe.
+class ControlLoop {
+ public:
+  // Of the coordinator's sweeps and of the other servers' heartbeats, in the
+  // machine's time.
+  static constexpr absl::Duration kSweepInterval = absl::Milliseconds(100);
+  static constexpr absl::Duration kHeartbeatInterval = absl::Milliseconds(300);
+  // One heartbeat may take this long, the last one that long.
+  static constexpr absl::Duration kCallTimeout = absl::Seconds(1);
+  static constexpr absl::Duration kGoodbyeTimeout = absl::Milliseconds(500);
+  // The coordinator stays this long for servers that do not know yet that the
+  // job is over.
+  static constexpr absl::Duration kLinger = absl::Seconds(5);
+
+  // On server 0 `coordinator` is set, elsewhere `channel` leads to it. What is
+  // passed must outlive this.
+  ControlLoop(const ControlLoopOptions& options, const PartitionMap& map,
+              Coordinator* coordinator, std::shared_ptr<grpc::Channel> channel,
+              RoundRoster* roster, const Clock& clock);
+  ~ControlLoop();
+
+  void Start();
+  // Returns when the loop has ended. OK: the job succeeded or was drained, or
+  // Stop was called. Aborted: the job failed, and why. Anything else: the
+  // coordinator is gone or refuses this server.
+  absl::Status Wait();
+  // The same with a limit; false when it passed.
+  bool WaitFor(absl::Duration limit);
+  // Ends the loop; a server that is not the coordinator tells it that it goes,
+  // if the job is not over. Idempotent.
+  void Stop();
+
+ private:
+  void Run();
+  // One turn each; true when the loop is to end.
+  bool CoordinatorTurn();
+  bool FollowerTurn();
+  // The first call to the coordinator: same job, same shape?
+  absl::Status Connect();
+  absl::StatusOr<v1::ServerHeartbeatResponse> SendHeartbeat(
+      bool leaving, absl::Duration timeout);
+  // A call failed: true when the loop is to end.
+  bool NoteFailure(const absl::Status& status);
+  void Apply(const v1::ServerHeartbeatResponse& response);
+  void End(absl::Status outcome);
+  // Waits for the interval; true when Stop was called.
+  bool Pause(absl::Duration interval);
+
+  const ControlLoopOptions options_;
+  const PartitionMap map_;
+  Coordinator* const coordinator_;
+  const std::unique_ptr<v1::AdminService::Stub> stub_;
+  RoundRoster* const roster_;
+  const Clock& clock_;
+
+  // Of the loop's thread alone.
+  bool connected_ = false;
+  absl::Time last_heard_;
+  bool silence_logged_ = false;
+  uint64_t membership_version_ = 0;
+  absl::Time over_since_ = absl::InfiniteFuture();
+
+  absl::Mutex mutex_;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status outcome_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_CONTROL_LOOP_H_

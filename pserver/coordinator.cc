@@ -1,0 +1,477 @@
+#include "pserver/coordinator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+
+namespace oarlock {
+namespace {
+
+// Longest text that a worker may say about itself.
+constexpr size_t kMaxTextBytes = 1024;
+
+std::string Shortened(const std::string& text) {
+  return text.substr(0, kMaxTextBytes);
+}
+
+// "worker 3 (host h, process 12)".
+std::string Describe(const v1::WorkerState& state) {
+  return absl::StrCat("worker ", state.worker_index(), " (host ", state.host(),
+                      ", process ", state.pid(), ")");
+}
+
+}  // namespace
+
+Coordinator::Coordinator(const CoordinatorOptions& options, const Clock& clock)
+    : options_(options),
+      clock_(clock),
+      start_(clock.Now()),
+      workers_(options.num_workers),
+      servers_(options.num_servers, options.lease),
+      next_generation_(std::max<int64_t>(1, absl::ToUnixMillis(start_))),
+      membership_version_(next_generation_),
+      last_sweep_(start_) {
+  OARLOCK_CHECK(options.num_workers >= 1 && options.num_servers >= 1);
+  for (uint32_t i = 0; i < options.num_workers; ++i) {
+    workers_[i].state.set_worker_index(i);
+  }
+}
+
+Coordinator::~Coordinator() { Shutdown(); }
+
+absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
+    const v1::RegisterWorkerRequest& request) {
+  Answers answers;
+  v1::RegisterWorkerResponse response;
+  {
+    absl::MutexLock lock(&mutex_);
+    const uint32_t index = request.worker_index();
+    if (index >= workers_.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "worker ", index, " registers, but the job has ", workers_.size(),
+          " workers, numbered from 0; start the servers with the same number "
+          "of workers"));
+    }
+    OARLOCK_RETURN_IF_ERROR(CheckGoesOn());
+    Worker& worker = workers_[index];
+    if (worker.registered() &&
+        worker.state.life() == v1::WorkerState::FINISHED) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(Describe(worker.state),
+                       " has finished its part of the job; start a new job"));
+    }
+    const absl::Time now = clock_.Now();
+    ++membership_version_;
+    if (worker.alive()) {
+      spdlog::warn("{} registers again from host {}, process {}",
+                   Describe(worker.state), request.host(), request.pid());
+      Retire(
+          worker,
+          absl::AbortedError(absl::StrCat(Describe(worker.state),
+                                          " was fenced by a newer incarnation; "
+                                          "register anew")),
+          &answers);
+    }
+    first_registration_ = std::min(first_registration_, now);
+    worker.state.set_worker_generation(next_generation_++);
+    worker.state.set_life(v1::WorkerState::ALIVE);
+    worker.state.set_host(Shortened(request.host()));
+    worker.state.set_pid(request.pid());
+    worker.state.clear_reason();
+    worker.lease_end = now + options_.lease;
+    worker.last_report = 0;
+    response.set_worker_generation(worker.state.worker_generation());
+    response.set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
+    Settle(now, &answers);
+  }
+  Run(std::move(answers));
+  return response;
+}
+
+absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(
+    const v1::HeartbeatRequest& request) {
+  absl::MutexLock lock(&mutex_);
+  OARLOCK_ASSIGN_OR_RETURN(Worker * worker, Check(request.worker_index(),
+                                                  request.worker_generation()));
+  const absl::Time now = clock_.Now();
+  worker->lease_end = now + options_.lease;
+  if (request.report() > worker->last_report) {
+    for (const v1::PhaseProgress& progress : request.progress()) {
+      OARLOCK_RETURN_IF_ERROR(ProgressBoard::Validate(progress));
+    }
+    for (const v1::PhaseProgress& progress : request.progress()) {
+      board_.Add(progress, now);
+    }
+    worker->last_report = request.report();
+  } else if (request.report() == 0 && request.progress_size() > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("worker ", request.worker_index(),
+                     " reports progress without a report number; number the "
+                     "reports 1, 2, 3 ..."));
+  }
+  v1::HeartbeatResponse response;
+  response.set_draining(job_.ending);
+  response.set_failed(job_.failed);
+  response.set_reason(job_.reason);
+  return response;
+}
+
+absl::Status Coordinator::FinishWorker(const v1::FinishWorkerRequest& request) {
+  Answers answers;
+  {
+    absl::MutexLock lock(&mutex_);
+    const uint32_t index = request.worker_index();
+    if (index < workers_.size() &&
+        workers_[index].state.worker_generation() ==
+            request.worker_generation() &&
+        workers_[index].state.life() == v1::WorkerState::FAILED &&
+        !request.succeeded()) {
+      return absl::OkStatus();  // Said before.
+    }
+    OARLOCK_ASSIGN_OR_RETURN(Worker * worker,
+                             Check(index, request.worker_generation()));
+    if (!worker->alive()) return absl::OkStatus();
+    const absl::Time now = clock_.Now();
+    worker->state.set_life(request.succeeded() ? v1::WorkerState::FINISHED
+                                               : v1::WorkerState::FAILED);
+    worker->state.set_reason(Shortened(request.reason()));
+    ++membership_version_;
+    Retire(*worker,
+           absl::AbortedError(absl::StrCat(Describe(worker->state),
+                                           " has said that it is done")),
+           &answers);
+    if (!request.succeeded()) {
+      End(/*failed=*/true,
+          absl::StrCat(Describe(worker->state),
+                       " has given up: ", worker->state.reason()),
+          now, &answers);
+    }
+    Settle(now, &answers);
+  }
+  Run(std::move(answers));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeat(
+    const v1::ServerHeartbeatRequest& request) {
+  Answers answers;
+  absl::StatusOr<v1::ServerHeartbeatResponse> response;
+  {
+    absl::MutexLock lock(&mutex_);
+    response = ServerHeartbeatLocked(request, &answers);
+  }
+  Run(std::move(answers));
+  return response;
+}
+
+absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
+    const v1::ServerHeartbeatRequest& request, Answers* answers) {
+  const absl::Time now = clock_.Now();
+  OARLOCK_RETURN_IF_ERROR(servers_.Note(request, now));
+  if (request.leaving()) {
+    End(/*failed=*/true,
+        absl::StrCat("server ", request.server_index(),
+                     " was asked to stop before the job was over"),
+        now, answers);
+  }
+  Settle(now, answers);
+  v1::ServerHeartbeatResponse response;
+  for (const Worker& worker : workers_) {
+    if (worker.registered()) *response.add_workers() = worker.state;
+  }
+  response.set_membership_version(membership_version_);
+  response.set_job_finished(job_.over);
+  response.set_failed(job_.failed);
+  response.set_reason(job_.reason);
+  if (job_.over) {
+    servers_.NoteToldItIsOver(ServerIndex(request.server_index()));
+  }
+  return response;
+}
+
+absl::Status Coordinator::DefineWork(const v1::DefineWorkRequest& request) {
+  absl::MutexLock lock(&mutex_);
+  OARLOCK_RETURN_IF_ERROR(work_.Define(request));
+  board_.SetNumExamples(request.work(), request.num_examples());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::LeaseWorkResponse> Coordinator::LeaseWork(
+    const v1::LeaseWorkRequest& request) {
+  absl::MutexLock lock(&mutex_);
+  OARLOCK_ASSIGN_OR_RETURN(Worker * worker, Check(request.worker_index(),
+                                                  request.worker_generation()));
+  if (job_.ending || !worker->alive()) {
+    v1::LeaseWorkResponse response;
+    response.set_exhausted(true);
+    return response;
+  }
+  OARLOCK_ASSIGN_OR_RETURN(v1::LeaseWorkResponse response,
+                           work_.Lease(request));
+  if (response.leases_size() > 0) {
+    board_.NoteStart(request.work(), clock_.Now());
+  }
+  return response;
+}
+
+void Coordinator::Barrier(const v1::BarrierRequest& request,
+                          Barriers::Done done) {
+  Answers answers;
+  absl::Status refused;
+  {
+    absl::MutexLock lock(&mutex_);
+    const WorkerIndex index(request.worker_index());
+    refused = shut_down_
+                  ? absl::UnavailableError("the server is going away")
+                  : Check(index.value(), request.worker_generation()).status();
+    if (refused.ok()) refused = CheckGoesOn();
+    if (refused.ok()) refused = barriers_.Arrive(request.name(), index);
+    if (refused.ok()) {
+      const absl::Time now = clock_.Now();
+      const absl::Duration wait =
+          std::min(absl::Milliseconds(request.wait_ms()), kMaxBarrierWait);
+      barriers_.Wait(request.name(), index, now + wait, std::move(done),
+                     &answers);
+      Settle(now, &answers);
+      // A wait of nothing is a question, and is answered now.
+      if (wait == absl::ZeroDuration()) barriers_.Expire(now, &answers);
+    }
+  }
+  if (!refused.ok()) {
+    done(refused);
+    return;
+  }
+  Run(std::move(answers));
+}
+
+void Coordinator::Drain(const std::string& reason) {
+  EndAndSettle(/*failed=*/false,
+               absl::StrCat("a drain was asked for: ", Shortened(reason)));
+}
+
+void Coordinator::Stop(const std::string& reason) {
+  EndAndSettle(/*failed=*/true, reason);
+}
+
+void Coordinator::EndAndSettle(bool failed, const std::string& reason) {
+  Answers answers;
+  {
+    absl::MutexLock lock(&mutex_);
+    const absl::Time now = clock_.Now();
+    End(failed, reason, now, &answers);
+    Settle(now, &answers);
+  }
+  Run(std::move(answers));
+}
+
+void Coordinator::Sweep() {
+  Answers answers;
+  {
+    absl::MutexLock lock(&mutex_);
+    const absl::Time now = clock_.Now();
+    const absl::Duration gap = now - last_sweep_;
+    last_sweep_ = now;
+    if (gap > options_.lease / 2) {
+      // This process stood still; workers could not reach it meanwhile.
+      spdlog::warn(
+          "the coordinator stood still for {:.1f} s; leases are "
+          "extended by that",
+          absl::ToDoubleSeconds(gap));
+      for (Worker& worker : workers_) worker.lease_end += gap;
+      servers_.Extend(gap);
+    }
+    for (Worker& worker : workers_) {
+      if (!worker.alive() || now <= worker.lease_end) continue;
+      worker.state.set_life(v1::WorkerState::LOST);
+      worker.state.set_reason(absl::StrCat(
+          "silent for more than ", absl::FormatDuration(options_.lease)));
+      worker.lost_at = now;
+      ++membership_version_;
+      spdlog::warn("{} was silent for more than {}: taken for dead",
+                   Describe(worker.state),
+                   absl::FormatDuration(options_.lease));
+      Retire(worker,
+             absl::AbortedError(absl::StrCat(
+                 Describe(worker.state),
+                 " was taken for dead when its lease ran out; register anew")),
+             &answers);
+    }
+    FailIfTooLate(now, &answers);
+    Settle(now, &answers);
+    barriers_.Expire(now, &answers);
+  }
+  Run(std::move(answers));
+}
+
+void Coordinator::FailIfTooLate(absl::Time now, Answers* answers) {
+  for (const Worker& worker : workers_) {
+    if (!worker.registered()) {
+      if (now - first_registration_ <= options_.start_timeout) continue;
+      End(/*failed=*/true,
+          absl::StrCat("worker ", worker.state.worker_index(), " of ",
+                       workers_.size(), " did not register within ",
+                       absl::FormatDuration(options_.start_timeout),
+                       " of the first one; start all workers"),
+          now, answers);
+    } else if (worker.state.life() == v1::WorkerState::LOST &&
+               now - worker.lost_at > options_.restart_grace) {
+      End(/*failed=*/true,
+          absl::StrCat(Describe(worker.state), " was ", worker.state.reason(),
+                       " and was not restarted within ",
+                       absl::FormatDuration(options_.restart_grace)),
+          now, answers);
+    }
+  }
+}
+
+absl::StatusOr<Coordinator::Worker*> Coordinator::Check(uint32_t index,
+                                                        uint64_t generation) {
+  if (index >= workers_.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("call of worker ", index, ", but the job has ",
+                     workers_.size(), " workers, numbered from 0"));
+  }
+  Worker& worker = workers_[index];
+  const uint64_t newest = worker.state.worker_generation();
+  if (generation != newest || generation == 0) {
+    return absl::AbortedError(absl::StrCat(
+        "worker ", index, " generation ", generation,
+        newest == 0 ? " is not registered here"
+                    : absl::StrCat(" was fenced by generation ", newest),
+        "; register anew"));
+  }
+  if (worker.state.life() == v1::WorkerState::LOST ||
+      worker.state.life() == v1::WorkerState::FAILED) {
+    return absl::AbortedError(
+        absl::StrCat("worker ", index, " generation ", generation,
+                     worker.state.life() == v1::WorkerState::LOST
+                         ? " was taken for dead when its lease ran out"
+                         : " has given up",
+                     "; register anew"));
+  }
+  return &worker;
+}
+
+absl::Status Coordinator::CheckGoesOn() const {
+  if (!job_.ending) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "job '", options_.job_id, "' ", job_.over ? "is over" : "is being ended",
+      job_.reason.empty() ? "" : ": ", job_.reason));
+}
+
+void Coordinator::Retire(const Worker& worker, const absl::Status& why,
+                         Answers* answers) {
+  const WorkerIndex index(worker.state.worker_index());
+  barriers_.Withdraw(index, why, answers);
+  // The answers that tell the servers have the version after this change.
+  fences_.push_back({index, Generation(worker.state.worker_generation()),
+                     membership_version_});
+}
+
+void Coordinator::End(bool failed, std::string reason, absl::Time now,
+                      Answers* answers) {
+  if (job_.ending) return;
+  job_.ending = true;
+  job_.failed = failed;
+  job_.reason = std::move(reason);
+  ending_since_ = now;
+  if (failed) {
+    spdlog::error("the job has failed: {}", job_.reason);
+  } else {
+    spdlog::info("the job is being ended: {}", job_.reason);
+  }
+  barriers_.AnswerAll(CheckGoesOn(), answers);
+}
+
+void Coordinator::Settle(absl::Time now, Answers* answers) {
+  std::vector<bool> waited_for(workers_.size());
+  bool all_finished = true;
+  bool any_alive = false;
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    const Worker& worker = workers_[i];
+    // One that has not come yet is expected; if it comes too late, the job
+    // fails.
+    waited_for[i] = worker.alive() || !worker.registered();
+    any_alive = any_alive || worker.alive();
+    all_finished = all_finished && worker.registered() &&
+                   worker.state.life() == v1::WorkerState::FINISHED;
+  }
+  if (!job_.ending) barriers_.Release(waited_for, answers);
+  LiftFences(now);
+  if (job_.over) return;
+  if (all_finished && !job_.ending) {
+    job_.ending = job_.over = true;
+    spdlog::info("the job is done: all {} workers have finished",
+                 workers_.size());
+  } else if (job_.ending &&
+             (!any_alive || now - ending_since_ > options_.drain_grace)) {
+    job_.over = true;
+  }
+}
+
+void Coordinator::LiftFences(absl::Time now) {
+  if (fences_.empty()) return;
+  const uint64_t version =
+      servers_.KnownMembershipVersion(membership_version_, now);
+  std::vector<Fence> standing;
+  for (const Fence& fence : fences_) {
+    if (fence.version > version) {
+      standing.push_back(fence);
+    } else {
+      work_.TakeBack(fence.worker, fence.generation);
+    }
+  }
+  fences_ = std::move(standing);
+}
+
+v1::JobStatusResponse Coordinator::JobStatus(
+    const v1::JobStatusRequest& request) const {
+  v1::JobStatusResponse response;
+  absl::MutexLock lock(&mutex_);
+  const absl::Time now = clock_.Now();
+  response.set_job_id(options_.job_id);
+  for (const Worker& worker : workers_) {
+    if (worker.registered()) *response.add_workers() = worker.state;
+  }
+  board_.Describe(request.with_histograms(), response.mutable_phases());
+  response.set_finished(job_.over);
+  response.set_failed(job_.failed);
+  response.set_reason(job_.reason);
+  response.set_draining(job_.ending);
+  response.set_num_servers(servers_.size());
+  response.set_num_workers(workers_.size());
+  response.set_num_servers_alive(servers_.NumAlive(now));
+  response.set_uptime_seconds(absl::ToDoubleSeconds(now - start_));
+  return response;
+}
+
+JobState Coordinator::Job() const {
+  absl::MutexLock lock(&mutex_);
+  return job_;
+}
+
+bool Coordinator::OthersKnowItIsOver(ServerIndex self) const {
+  absl::MutexLock lock(&mutex_);
+  return servers_.OthersKnowItIsOver(self, clock_.Now());
+}
+
+void Coordinator::Shutdown() {
+  Answers answers;
+  {
+    absl::MutexLock lock(&mutex_);
+    shut_down_ = true;
+    barriers_.AnswerAll(absl::UnavailableError("the server is going away"),
+                        &answers);
+  }
+  Run(std::move(answers));
+}
+
+void Coordinator::Run(Answers answers) {
+  for (Barriers::Answer& answer : answers) answer.done(answer.status);
+}
+
+}  // namespace oarlock

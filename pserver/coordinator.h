@@ -1,0 +1,188 @@
+// Server 0's extra duty: who takes part in the job, where they meet, who works
+// on what, how far the job is, and when it is over. Knows no gRPC.
+//
+// Worker life. A worker registers and gets a generation; registering the same
+// index again fences the older one. It is ALIVE while it renews its lease.
+// When the lease runs out it is LOST: fenced, no longer waited for, and its
+// ranges are leased again as soon as no server that is alive would accept its
+// pushes any more. FINISHED and FAILED are what it says itself. Time in which
+// the coordinator itself did not run counts on nobody's lease.
+//
+// The job's end. It has succeeded when every worker is FINISHED. It fails when
+// a worker FAILED, when one is LOST and no successor registers within
+// `restart_grace`, when one has not registered `start_timeout` after the first
+// one did, or when a server is asked to stop. A job that fails or is drained
+// goes on until no worker is ALIVE, at most `drain_grace`: workers learn it
+// from their heartbeats, waiting calls are answered FailedPrecondition.
+
+#ifndef OARLOCK_PSERVER_COORDINATOR_H_
+#define OARLOCK_PSERVER_COORDINATOR_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "base/types.h"
+#include "proto/admin.pb.h"
+#include "pserver/barriers.h"
+#include "pserver/progress_board.h"
+#include "pserver/server_roster.h"
+#include "pserver/work_queue.h"
+
+namespace oarlock {
+
+struct CoordinatorOptions {
+  std::string job_id = "default";
+  // At least 1 each.
+  uint32_t num_workers = 1;
+  uint32_t num_servers = 1;
+  // Silence after which a worker or a server is taken for dead.
+  absl::Duration lease = absl::Seconds(10);
+  // How long a lost worker's successor is waited for.
+  absl::Duration restart_grace = absl::Seconds(10);
+  // How long after the first worker the last one may register.
+  absl::Duration start_timeout = absl::Minutes(5);
+  // How long workers may take to leave a job that is being ended.
+  absl::Duration drain_grace = absl::Seconds(3);
+};
+
+// How the job stands.
+struct JobState {
+  // Being ended before its time, or over.
+  bool ending = false;
+  bool over = false;
+  bool failed = false;
+  // Why it failed or was drained, one sentence.
+  std::string reason;
+};
+
+// Thread-safe. What a worker asks under a generation that is not the newest of
+// its index, or that is LOST or FAILED, is Aborted; an index beyond the job is
+// InvalidArgument.
+class Coordinator {
+ public:
+  // A barrier call is held open at most this long.
+  static constexpr absl::Duration kMaxBarrierWait = absl::Seconds(60);
+
+  // `clock` must outlive this.
+  Coordinator(const CoordinatorOptions& options, const Clock& clock);
+  // Answers what waits, as Shutdown does.
+  ~Coordinator();
+
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+
+  // See proto/admin.proto for each.
+  absl::StatusOr<v1::RegisterWorkerResponse> RegisterWorker(
+      const v1::RegisterWorkerRequest& request);
+  absl::StatusOr<v1::HeartbeatResponse> Heartbeat(
+      const v1::HeartbeatRequest& request);
+  absl::Status FinishWorker(const v1::FinishWorkerRequest& request);
+  absl::StatusOr<v1::ServerHeartbeatResponse> ServerHeartbeat(
+      const v1::ServerHeartbeatRequest& request);
+  absl::Status DefineWork(const v1::DefineWorkRequest& request);
+  absl::StatusOr<v1::LeaseWorkResponse> LeaseWork(
+      const v1::LeaseWorkRequest& request);
+  v1::JobStatusResponse JobStatus(const v1::JobStatusRequest& request) const;
+
+  // Calls `done` once, from this thread or another: OK when all workers that
+  // are waited for have come, Unavailable after the request's `wait_ms`.
+  void Barrier(const v1::BarrierRequest& request, Barriers::Done done);
+
+  // Somebody asked for the job's end.
+  void Drain(const std::string& reason);
+  // This process was asked to stop: unless it is over, the job fails.
+  void Stop(const std::string& reason);
+
+  // Lets time pass: leases, graces and waits that ran out. To be called every
+  // tenth of the lease or so.
+  void Sweep();
+
+  JobState Job() const;
+  // Every server but `self` that is alive knows that the job is over.
+  bool OthersKnowItIsOver(ServerIndex self) const;
+
+  // Answers all waiting barrier calls with Unavailable, later ones at once.
+  void Shutdown();
+
+ private:
+  using Answers = std::vector<Barriers::Answer>;
+
+  struct Worker {
+    // Generation 0: has never registered.
+    v1::WorkerState state;
+    absl::Time lease_end;
+    absl::Time lost_at;
+    // Number of the last progress report that was added.
+    uint64_t last_report = 0;
+
+    bool registered() const { return state.worker_generation() != 0; }
+    bool alive() const {
+      return registered() && state.life() == v1::WorkerState::ALIVE;
+    }
+  };
+  // A worker generation whose ranges come back once servers act by `version`.
+  struct Fence {
+    WorkerIndex worker;
+    Generation generation;
+    uint64_t version = 0;
+  };
+
+  absl::StatusOr<v1::ServerHeartbeatResponse> ServerHeartbeatLocked(
+      const v1::ServerHeartbeatRequest& request, Answers* answers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The worker of that index under its newest generation.
+  absl::StatusOr<Worker*> Check(uint32_t index, uint64_t generation)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // FailedPrecondition while the job is being ended.
+  absl::Status CheckGoesOn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The generation takes no more part: withdraws it from barriers and gives
+  // its ranges back when it is safe.
+  void Retire(const Worker& worker, const absl::Status& why, Answers* answers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends the job before its time; the first reason stays.
+  void End(bool failed, std::string reason, absl::Time now, Answers* answers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndAndSettle(bool failed, const std::string& reason);
+  void FailIfTooLate(absl::Time now, Answers* answers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // After any change: passes barriers, lifts fences, notices the end.
+  void Settle(absl::Time now, Answers* answers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LiftFences(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // REQUIRES: the lock is not held.
+  static void Run(Answers answers);
+
+  const CoordinatorOptions options_;
+  const Clock& clock_;
+  const absl::Time start_;
+
+  mutable absl::Mutex mutex_;
+  // By index.
+  std::vector<Worker> workers_ ABSL_GUARDED_BY(mutex_);
+  ServerRoster servers_ ABSL_GUARDED_BY(mutex_);
+  // Both begin with the Unix milliseconds at the start, so that they grow
+  // across restarts.
+  uint64_t next_generation_ ABSL_GUARDED_BY(mutex_);
+  uint64_t membership_version_ ABSL_GUARDED_BY(mutex_);
+  absl::Time first_registration_ ABSL_GUARDED_BY(mutex_) =
+      absl::InfiniteFuture();
+  absl::Time last_sweep_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Fence> fences_ ABSL_GUARDED_BY(mutex_);
+  Barriers barriers_ ABSL_GUARDED_BY(mutex_);
+  WorkQueue work_ ABSL_GUARDED_BY(mutex_);
+  ProgressBoard board_ ABSL_GUARDED_BY(mutex_);
+  JobState job_ ABSL_GUARDED_BY(mutex_);
+  absl::Time ending_since_ ABSL_GUARDED_BY(mutex_);
+  bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_COORDINATOR_H_

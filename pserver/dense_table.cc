@@ -1,0 +1,228 @@
+#include "pserver/dense_table.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "optim/initializer.h"
+#include "optim/rules.h"
+#include "sparse_table/push_window.h"
+
+namespace oarlock {
+namespace {
+
+struct Block {
+  mutable absl::Mutex mutex;
+  uint64_t version ABSL_GUARDED_BY(mutex) = 1;
+  std::vector<float> values ABSL_GUARDED_BY(mutex);
+  std::vector<float> state ABSL_GUARDED_BY(mutex);
+  PushWindows windows ABSL_GUARDED_BY(mutex);
+};
+
+class BlockTable : public DenseTable {
+ public:
+  // `config` has been checked.
+  BlockTable(const v1::TableConfig& config, UpdateRule rule,
+             const PartitionMap& map, ServerIndex server)
+      : config_(config),
+        rule_(rule),
+        size_(config.dense().size()),
+        block_size_(config.dense().block_size()),
+        blocks_((size_ + block_size_ - 1) / block_size_) {
+    for (uint32_t i = 0; i < blocks_.size(); ++i) {
+      const PartitionIndex partition =
+          map.PartitionOfBlock(BlockIndex(i), num_blocks());
+      if (map.Owner(partition) != server) continue;
+      const size_t n = BlockSize(BlockIndex(i));
+      auto block = std::make_unique<Block>();
+      absl::MutexLock lock(&block->mutex);
+      block->values.resize(n);
+      block->state.resize(rule_.StateSize(n));
+      rule_.InitState(block->state.data(), n);
+      bytes_ += (n + block->state.size()) * sizeof(float);
+      ++num_owned_blocks_;
+      blocks_[i] = std::move(block);
+    }
+  }
+
+  // Writes the initial values of the floats [begin, end) of the vector.
+  void Initialize(const InitialValues& initial, uint64_t begin, uint64_t end) {
+    while (begin < end) {
+      const uint32_t index = begin / block_size_;
+      const uint64_t block_begin = uint64_t{index} * block_size_;
+      const uint64_t stop = std::min<uint64_t>(end, block_begin + block_size_);
+      if (Block* block = blocks_[index].get(); block != nullptr) {
+        absl::MutexLock lock(&block->mutex);
+        initial.FillRange(begin, block->values.data() + (begin - block_begin),
+                          stop - begin);
+      }
+      begin = stop;
+    }
+  }
+
+  uint32_t num_blocks() const override { return blocks_.size(); }
+
+  size_t BlockSize(BlockIndex block) const override {
+    OARLOCK_CHECK(block.value() < blocks_.size());
+    const uint64_t begin = uint64_t{block.value()} * block_size_;
+    return std::min<uint64_t>(block_size_, size_ - begin);
+  }
+
+  bool Owns(BlockIndex block) const override {
+    return block.value() < blocks_.size() && blocks_[block.value()] != nullptr;
+  }
+
+  uint64_t Pull(BlockIndex index, uint64_t known_version,
+                float* values) const override {
+    const Block& block = At(index);
+    absl::ReaderMutexLock lock(&block.mutex);
+    if (block.version != known_version) {
+      std::memcpy(values, block.values.data(),
+                  block.values.size() * sizeof(float));
+    }
+    return block.version;
+  }
+
+  bool Push(BlockIndex index, const float* gradients,
+            absl::Span<const PushStamp> stamps) override {
+    Block& block = At(index);
+    absl::MutexLock lock(&block.mutex);
+    bool all_applied = true;
+    for (const PushStamp& stamp : stamps) {
+      all_applied = all_applied && block.windows.Contains(stamp);
+    }
+    if (all_applied) return false;
+    rule_.Apply(block.values.data(), block.state.data(), gradients,
+                block.values.size());
+    for (const PushStamp& stamp : stamps) block.windows.Add(stamp);
+    ++block.version;
+    return true;
+  }
+
+  bool HasApplied(BlockIndex index, const PushStamp& stamp) const override {
+    const Block& block = At(index);
+    absl::ReaderMutexLock lock(&block.mutex);
+    return block.windows.Contains(stamp);
+  }
+
+  uint64_t bytes() const override { return bytes_; }
+  uint32_t num_owned_blocks() const override { return num_owned_blocks_; }
+  const v1::TableConfig& config() const override { return config_; }
+
+ private:
+  Block& At(BlockIndex index) const {
+    OARLOCK_CHECK(Owns(index));
+    return *blocks_[index.value()];
+  }
+
+  // Constant after Create, but for what the blocks' own locks guard.
+  const v1::TableConfig config_;
+  const UpdateRule rule_;
+  const uint64_t size_;
+  const uint64_t block_size_;
+  // By block index; null where another server owns it.
+  std::vector<std::unique_ptr<Block>> blocks_;
+  uint64_t bytes_ = 0;
+  uint32_t num_owned_blocks_ = 0;
+};
+
+// How messages name the table: "dense table 2 'net'".
+std::string NameOf(const v1::TableConfig& config) {
+  return absl::StrFormat("dense table %d '%s'", config.id(), config.name());
+}
+
+absl::Status CheckShape(const v1::TableConfig& config) {
+  if (!config.has_dense()) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "table %d '%s' is not dense; set TableConfig.dense", config.id(),
+        config.name()));
+  }
+  const v1::DenseTableConfig& dense = config.dense();
+  if (dense.size() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(NameOf(config), ": size is 0; legal is at least 1"));
+  }
+  if (dense.block_size() == 0 ||
+      dense.block_size() > DenseTable::kMaxBlockFloats) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: block_size is %d; legal is 1 to %d", NameOf(config),
+        dense.block_size(), DenseTable::kMaxBlockFloats));
+  }
+  const uint64_t num_blocks = (dense.size() - 1) / dense.block_size() + 1;
+  if (num_blocks > DenseTable::kMaxBlocks) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: size %d in blocks of %d makes %d blocks; legal is up to %d; "
+        "choose larger blocks",
+        NameOf(config), dense.size(), dense.block_size(), num_blocks,
+        DenseTable::kMaxBlocks));
+  }
+  return absl::OkStatus();
+}
+
+// The number of floats of `parameter`, or more than `limit`.
+uint64_t FloatsOf(const v1::DenseParameter& parameter, uint64_t limit) {
+  uint64_t floats = 1;
+  for (const uint64_t extent : parameter.shape()) {
+    if (extent != 0 && floats > limit / extent) return limit + 1;
+    floats *= extent;
+  }
+  return floats;
+}
+
+absl::Status CheckCover(const v1::TableConfig& config) {
+  const v1::DenseTableConfig& dense = config.dense();
+  if (dense.parameters().empty()) return absl::OkStatus();
+  uint64_t end = 0;
+  for (const v1::DenseParameter& parameter : dense.parameters()) {
+    const uint64_t rest = dense.size() - end;
+    const uint64_t floats = FloatsOf(parameter, rest);
+    if (parameter.offset() != end || floats > rest) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "%s: parameter '%s' begins at %d; legal is %d, where the one before "
+          "ends, with at most %d floats",
+          NameOf(config), parameter.name(), parameter.offset(), end, rest));
+    }
+    end += floats;
+  }
+  if (end != dense.size()) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: parameters cover %d of %d floats; they must cover all",
+        NameOf(config), end, dense.size()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DenseTable>> DenseTable::Create(
+    const v1::TableConfig& config, const PartitionMap& map,
+    ServerIndex server) {
+  OARLOCK_RETURN_IF_ERROR(CheckShape(config));
+  OARLOCK_RETURN_IF_ERROR(CheckCover(config));
+  auto rule = UpdateRule::Create(config.optimizer());
+  if (!rule.ok()) return Annotate(rule.status(), NameOf(config));
+  auto table = std::make_unique<BlockTable>(config, *rule, map, server);
+  const auto& parameters = config.dense().parameters();
+  for (const v1::DenseParameter& parameter : parameters) {
+    auto initial = InitialValues::Create(parameter.initializer(),
+                                         config.seed(), TableId(config.id()));
+    if (!initial.ok()) {
+      return Annotate(initial.status(),
+                      absl::StrFormat("%s: parameter '%s'", NameOf(config),
+                                      parameter.name()));
+    }
+    const uint64_t floats = FloatsOf(parameter, config.dense().size());
+    table->Initialize(*initial, parameter.offset(),
+                      parameter.offset() + floats);
+  }
+  return table;
+}
+
+}  // namespace oarlock

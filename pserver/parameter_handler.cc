@@ -1,0 +1,336 @@
+#include "pserver/parameter_handler.h"
+
+#include <grpc/slice.h>
+#include <grpcpp/support/slice.h>
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "cluster/wire_version.h"
+#include "proto/value_format.h"
+#include "proto/wire_limits.h"
+#include "sparse_table/check_key_groups.h"
+
+namespace oarlock {
+namespace {
+
+// What framing and header may add to the arrays of an answer.
+constexpr size_t kMaxFramingBytes = size_t{1} << 20;
+
+// Memory that is sent as it is. Never inlined in the slice itself, so that it
+// stays where it is and is aligned for floats.
+class AnswerArray {
+ public:
+  explicit AnswerArray(size_t bytes)
+      : slice_(grpc_slice_malloc_large(bytes)) {
+    OARLOCK_CHECK(reinterpret_cast<uintptr_t>(data()) % alignof(float) == 0);
+  }
+  ~AnswerArray() { grpc_slice_unref(slice_); }
+  AnswerArray(const AnswerArray&) = delete;
+  AnswerArray& operator=(const AnswerArray&) = delete;
+
+  uint8_t* data() { return GRPC_SLICE_START_PTR(slice_); }
+  // Shares the memory.
+  grpc::Slice slice() const {
+    return grpc::Slice(slice_, grpc::Slice::ADD_REF);
+  }
+
+ private:
+  grpc_slice slice_;
+};
+
+// Has `fill` write `n` floats, and returns them in `format`. Null when `fill`
+// returns false.
+template <typename Fill>
+bool FillAnswer(v1::ValueFormat format, size_t n, Fill fill,
+                grpc::Slice* slice) {
+  if (format == v1::FLOAT32) {
+    AnswerArray array(n * sizeof(float));
+    if (!fill(reinterpret_cast<float*>(array.data()))) return false;
+    *slice = array.slice();
+    return true;
+  }
+  thread_local std::vector<float> wide;
+  wide.resize(n);
+  if (!fill(wide.data())) return false;
+  AnswerArray array(n * sizeof(uint16_t));
+  NarrowValues(format, wide,
+               absl::MakeSpan(reinterpret_cast<uint16_t*>(array.data()), n));
+  *slice = array.slice();
+  return true;
+}
+
+absl::Status CheckAnswerSize(const TableEntry& entry, size_t num_values) {
+  constexpr size_t kMaxValues =
+      (kMaxMessageBytes - kMaxFramingBytes) / sizeof(float);
+  if (num_values <= kMaxValues) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "a pull of table '%s' asks for %d floats; legal is up to %d in one "
+      "answer; split it",
+      entry.config.name(), num_values, kMaxValues));
+}
+
+absl::Status CheckMinVersion(const v1::RequestHeader& header,
+                             const TableEntry& entry) {
+  if (header.min_version() == 0) return absl::OkStatus();
+  const uint64_t version = entry.aggregator->Version();
+  if (version >= header.min_version()) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrFormat(
+      "table '%s' is at version %d; the pull wants at least %d; ask again",
+      entry.config.name(), version, header.min_version()));
+}
+
+}  // namespace
+
+absl::StatusOr<grpc::ByteBuffer> ParameterHandler::PullSparse(
+    const grpc::ByteBuffer& request) const {
+  thread_local std::vector<Key> key_scratch;
+
+  OARLOCK_ASSIGN_OR_RETURN(const PullSparseRequestView pull,
+                           DecodePullSparseRequest(request));
+  OARLOCK_RETURN_IF_ERROR(CheckHeader(pull.header));
+  OARLOCK_RETURN_IF_ERROR(CheckGroups(pull.groups));
+  const Key* keys = pull.keys.Elements<Key>(0, pull.num_keys, &key_scratch);
+  OARLOCK_RETURN_IF_ERROR(CheckKeyGroups(pull.groups, keys, pull.num_keys,
+                                         map_.partition_bits()));
+  OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, FindSparse(pull.table));
+  OARLOCK_RETURN_IF_ERROR(CheckMinVersion(pull.header, *entry));
+  if (pull.with_statistics) {
+    return absl::UnimplementedError(
+        "a pull asks for show and click, which this server does not return "
+        "yet; pull without with_statistics");
+  }
+  const uint32_t dim = entry->config.sparse().dim();
+  const size_t num_values = pull.num_keys * dim;
+  OARLOCK_RETURN_IF_ERROR(CheckAnswerSize(*entry, num_values));
+
+  // Taken before the rows are read, so that it promises no more than they hold.
+  const v1::ResponseHeader header = HeaderOf(*entry);
+  std::vector<uint64_t> group_versions(pull.groups.size());
+  grpc::Slice values;
+  const auto gather = [&](float* to) {
+    entry->sparse->Pull(pull.groups, keys, to, group_versions.data());
+    return true;
+  };
+  FillAnswer(pull.format, num_values, gather, &values);
+  return EncodePullSparseResponse(header, dim, group_versions, values,
+                                  grpc::Slice(), grpc::Slice(), pull.format);
+}
+
+absl::StatusOr<grpc::ByteBuffer> ParameterHandler::PullDense(
+    const grpc::ByteBuffer& request) const {
+  OARLOCK_ASSIGN_OR_RETURN(const PullDenseRequestView pull,
+                           DecodePullDenseRequest(request));
+  OARLOCK_RETURN_IF_ERROR(CheckHeader(pull.header));
+  OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, FindDense(pull.table));
+  OARLOCK_RETURN_IF_ERROR(CheckMinVersion(pull.header, *entry));
+  OARLOCK_ASSIGN_OR_RETURN(const size_t num_values,
+                           CheckBlocks(*entry->dense, pull.blocks));
+  OARLOCK_RETURN_IF_ERROR(CheckAnswerSize(*entry, num_values));
+
+  const v1::ResponseHeader header = HeaderOf(*entry);
+  std::vector<BlockIndex> blocks;
+  std::vector<uint64_t> versions;
+  std::vector<grpc::Slice> values;
+  for (size_t i = 0; i < pull.blocks.size(); ++i) {
+    const BlockIndex block = pull.blocks[i];
+    const uint64_t known = pull.known_versions[i];
+    uint64_t version = 0;
+    const auto copy = [&](float* to) {
+      version = entry->dense->Pull(block, known, to);
+      return version != known;
+    };
+    grpc::Slice slice;
+    if (!FillAnswer(pull.format, entry->dense->BlockSize(block), copy,
+                    &slice)) {
+      continue;
+    }
+    blocks.push_back(block);
+    versions.push_back(version);
+    values.push_back(std::move(slice));
+  }
+  entry->pulled_blocks.fetch_add(blocks.size(), std::memory_order_relaxed);
+  return EncodePullDenseResponse(header, blocks, versions, values,
+                                 pull.format);
+}
+
+void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
+                                  Answer answer) const {
+  absl::StatusOr<PushSparseRequestView> push = DecodePushSparseRequest(request);
+  if (!push.ok()) return answer(push.status());
+  const absl::StatusOr<TableEntry*> entry = CheckPush(*push);
+  if (!entry.ok()) return answer(entry.status());
+  (*entry)->aggregator->PushSparse(*std::move(push),
+                                   AnswerPush(*entry, std::move(answer)));
+}
+
+void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
+                                 Answer answer) const {
+  absl::StatusOr<PushDenseRequestView> push = DecodePushDenseRequest(request);
+  if (!push.ok()) return answer(push.status());
+  const absl::StatusOr<TableEntry*> entry = CheckPush(*push);
+  if (!entry.ok()) return answer(entry.status());
+  (*entry)->pushed_blocks.fetch_add(push->blocks.size(),
+                                    std::memory_order_relaxed);
+  (*entry)->aggregator->PushDense(*std::move(push),
+                                  AnswerPush(*entry, std::move(answer)));
+}
+
+PushDone ParameterHandler::AnswerPush(TableEntry* entry,
+                                      Answer answer) const {
+  // Without `this`: an aggregator may hold the callback for longer.
+  return [entry, header = HeaderOf(*entry), answer = std::move(answer)](
+             absl::StatusOr<PushOutcome> outcome) mutable {
+    if (!outcome.ok()) return answer(outcome.status());
+    header.set_table_version(entry->aggregator->Version());
+    v1::PushResponse response;
+    *response.mutable_header() = std::move(header);
+    response.set_duplicate_groups(outcome->duplicate_groups);
+    answer(EncodePushResponse(response));
+  };
+}
+
+absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(
+    const PushSparseRequestView& push) const {
+  thread_local std::vector<Key> key_scratch;
+
+  OARLOCK_RETURN_IF_ERROR(CheckPushHeader(push.header));
+  OARLOCK_RETURN_IF_ERROR(CheckGroups(push.groups));
+  const Key* keys = push.keys.Elements<Key>(0, push.num_keys, &key_scratch);
+  OARLOCK_RETURN_IF_ERROR(CheckKeyGroups(push.groups, keys, push.num_keys,
+                                         map_.partition_bits()));
+  OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, FindSparse(push.table));
+  const uint32_t dim = entry->config.sparse().dim();
+  if (push.num_values != push.num_keys * dim) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "a push to table '%s' has %d gradients for %d keys; legal is %d, %d "
+        "per key",
+        entry->config.name(), push.num_values, push.num_keys,
+        push.num_keys * dim, dim));
+  }
+  return entry;
+}
+
+absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(
+    const PushDenseRequestView& push) const {
+  OARLOCK_RETURN_IF_ERROR(CheckPushHeader(push.header));
+  OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, FindDense(push.table));
+  OARLOCK_ASSIGN_OR_RETURN(const size_t num_values,
+                           CheckBlocks(*entry->dense, push.blocks));
+  if (push.num_values != num_values) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "a push to table '%s' has %d gradients for %d blocks; legal is %d, "
+        "whole blocks",
+        entry->config.name(), push.num_values, push.blocks.size(),
+        num_values));
+  }
+  return entry;
+}
+
+absl::Status ParameterHandler::CheckHeader(
+    const v1::RequestHeader& header) const {
+  if (header.protocol_version() != kProtocolVersion) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "the request speaks protocol version %d, this server %d; use the same "
+        "release on both sides",
+        header.protocol_version(), kProtocolVersion));
+  }
+  if (header.job_hash() != identity_.job_hash) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "the request belongs to the job with hash %016x, this server to %016x; "
+        "check the job id and the server's address",
+        header.job_hash(), identity_.job_hash));
+  }
+  if (header.server_generation() != 0 &&
+      header.server_generation() != identity_.server_generation.value()) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "the request is for generation %d of server %d, which is now "
+        "generation %d; connect anew",
+        header.server_generation(), identity_.server.value(),
+        identity_.server_generation.value()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterHandler::CheckPushHeader(
+    const v1::RequestHeader& header) const {
+  OARLOCK_RETURN_IF_ERROR(CheckHeader(header));
+  if (header.sequence() == 0) {
+    return absl::InvalidArgumentError(
+        "a push has sequence 0; legal is 1, 2, 3 ...; without a sequence it "
+        "could be applied twice");
+  }
+  return membership_->CheckPush(WorkerIndex(header.worker_index()),
+                                Generation(header.worker_generation()));
+}
+
+absl::Status ParameterHandler::CheckOwner(PartitionIndex partition) const {
+  const ServerIndex owner = map_.Owner(partition);
+  if (owner == identity_.server) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "moved: partition %d lies on server %d, not on this server %d, as of "
+      "routing generation %d; ask for the partition map again",
+      partition.value(), owner.value(), identity_.server.value(),
+      map_.generation()));
+}
+
+absl::Status ParameterHandler::CheckGroups(
+    absl::Span<const KeyGroup> groups) const {
+  for (const KeyGroup& group : groups) {
+    if (group.partition.value() >= map_.num_partitions()) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "a request names partition %d; legal is 0 to %d",
+          group.partition.value(), map_.num_partitions() - 1));
+    }
+    OARLOCK_RETURN_IF_ERROR(CheckOwner(group.partition));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> ParameterHandler::CheckBlocks(
+    const DenseTable& table, absl::Span<const BlockIndex> blocks) const {
+  size_t num_values = 0;
+  for (const BlockIndex block : blocks) {
+    if (block.value() >= table.num_blocks()) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "a request names block %d of table '%s'; legal is 0 to %d",
+          block.value(), table.config().name(), table.num_blocks() - 1));
+    }
+    if (!table.Owns(block)) {
+      return Annotate(
+          CheckOwner(map_.PartitionOfBlock(block, table.num_blocks())),
+          absl::StrFormat("block %d of table '%s'", block.value(),
+                          table.config().name()));
+    }
+    num_values += table.BlockSize(block);
+  }
+  return num_values;
+}
+
+absl::StatusOr<TableEntry*> ParameterHandler::FindSparse(TableId id) const {
+  OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, registry_->Find(id));
+  if (entry->sparse != nullptr) return entry;
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "table %d '%s' is dense; use PullDense and PushDense", id.value(),
+      entry->config.name()));
+}
+
+absl::StatusOr<TableEntry*> ParameterHandler::FindDense(TableId id) const {
+  OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, registry_->Find(id));
+  if (entry->dense != nullptr) return entry;
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "table %d '%s' is sparse; use PullSparse and PushSparse", id.value(),
+      entry->config.name()));
+}
+
+v1::ResponseHeader ParameterHandler::HeaderOf(const TableEntry& entry) const {
+  v1::ResponseHeader header;
+  header.set_server_generation(identity_.server_generation.value());
+  header.set_routing_generation(map_.generation());
+  header.set_table_version(entry.aggregator->Version());
+  return header;
+}
+
+}  // namespace oarlock

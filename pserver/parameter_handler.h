@@ -1,0 +1,87 @@
+// What the data plane does with a request: decodes it, checks it against this
+// server, has the table pull or the aggregator push, frames the answer. Knows
+// messages and tables, not connections.
+
+#ifndef OARLOCK_PSERVER_PARAMETER_HANDLER_H_
+#define OARLOCK_PSERVER_PARAMETER_HANDLER_H_
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/key_group.h"
+#include "base/types.h"
+#include "cluster/partition_map.h"
+#include "proto/wire_codec.h"
+#include "pserver/membership.h"
+#include "pserver/table_registry.h"
+
+namespace oarlock {
+
+// Which server answers, and what the header of a request must say to it.
+struct ServerIdentity {
+  ServerIndex server;
+  uint64_t job_hash = 0;
+  Generation server_generation;
+};
+
+// Thread-safe.
+//
+// Errors of every call: InvalidArgument for what the codec refuses, for arrays
+// that do not fit the table, for an answer beyond kMaxMessageBytes;
+// FailedPrecondition for another protocol, job, server generation, or a
+// partition that lies elsewhere ("moved"); NotFound for the table; for a push
+// also what Membership::CheckPush says.
+class ParameterHandler {
+ public:
+  // Called once with the bytes of the response or why there is none, before
+  // the handler returns or later, from any thread.
+  using Answer = absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>)>;
+
+  // `registry` and `membership` must outlive this.
+  ParameterHandler(const ServerIdentity& identity, TableRegistry* registry,
+                   const Membership* membership, PartitionMap map)
+      : identity_(identity),
+        registry_(registry),
+        membership_(membership),
+        map_(std::move(map)) {}
+
+  // Unavailable while the table is older than header.min_version.
+  absl::StatusOr<grpc::ByteBuffer> PullSparse(
+      const grpc::ByteBuffer& request) const;
+  absl::StatusOr<grpc::ByteBuffer> PullDense(
+      const grpc::ByteBuffer& request) const;
+  void PushSparse(const grpc::ByteBuffer& request, Answer answer) const;
+  void PushDense(const grpc::ByteBuffer& request, Answer answer) const;
+
+ private:
+  absl::Status CheckHeader(const v1::RequestHeader& header) const;
+  absl::Status CheckPushHeader(const v1::RequestHeader& header) const;
+  absl::Status CheckGroups(absl::Span<const KeyGroup> groups) const;
+  absl::Status CheckOwner(PartitionIndex partition) const;
+  // The floats of all blocks. An error when one does not exist or is not ours.
+  absl::StatusOr<size_t> CheckBlocks(const DenseTable& table,
+                                     absl::Span<const BlockIndex> blocks) const;
+  absl::StatusOr<TableEntry*> FindSparse(TableId id) const;
+  absl::StatusOr<TableEntry*> FindDense(TableId id) const;
+  v1::ResponseHeader HeaderOf(const TableEntry& entry) const;
+
+  absl::StatusOr<TableEntry*> CheckPush(
+      const PushSparseRequestView& push) const;
+  absl::StatusOr<TableEntry*> CheckPush(const PushDenseRequestView& push) const;
+  PushDone AnswerPush(TableEntry* entry, Answer answer) const;
+
+  const ServerIdentity identity_;
+  TableRegistry* const registry_;
+  const Membership* const membership_;
+  const PartitionMap map_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_PARAMETER_HANDLER_H_

@@ -1,0 +1,47 @@
+// Which workers contribute to sync rounds on this server.
+
+#ifndef OARLOCK_PSERVER_ROUND_ROSTER_H_
+#define OARLOCK_PSERVER_ROUND_ROSTER_H_
+
+#include <cstdint>
+#include <map>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "base/types.h"
+#include "proto/admin.pb.h"
+#include "pserver/membership.h"
+#include "pserver/table_registry.h"
+
+namespace oarlock {
+
+// Thread-safe. The only caller of TableRegistry::SetRoundMember, and the only
+// one of Membership::Update: a worker that is fenced while it joins would
+// otherwise stay a member that every round waits for.
+class RoundRoster {
+ public:
+  // Both must outlive this.
+  RoundRoster(Membership* membership, TableRegistry* registry)
+      : membership_(membership), registry_(registry) {}
+
+  // A worker joins or leaves; returns the rounds that are complete. Joining is
+  // refused as Membership::CheckPush refuses a push; leaving is always OK.
+  absl::StatusOr<uint64_t> SetMember(WorkerIndex worker, Generation generation,
+                                     bool joins);
+  // What the coordinator says: updates the membership, and generations that
+  // are no longer alive leave the rounds.
+  void Apply(const google::protobuf::RepeatedPtrField<v1::WorkerState>& states);
+
+ private:
+  Membership* const membership_;
+  TableRegistry* const registry_;
+  absl::Mutex mutex_;
+  // Generation of each worker that is a member.
+  std::map<WorkerIndex, Generation> members_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_ROUND_ROSTER_H_

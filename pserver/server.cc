@@ -1,0 +1,243 @@
+#include "pserver/server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "cluster/partition_map.h"
+#include "cluster/retry.h"
+#include "cluster/security.h"
+#include "cluster/wire_version.h"
+#include "pserver/admin_service.h"
+#include "pserver/control_loop.h"
+#include "pserver/coordinator.h"
+#include "pserver/listen_check.h"
+#include "pserver/membership.h"
+#include "pserver/parameter_service.h"
+#include "pserver/round_roster.h"
+#include "pserver/table_registry.h"
+
+namespace oarlock {
+namespace {
+
+// gRPC keeps both for the process; every server built later has them.
+void EnableHealthAndReflection() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  });
+}
+
+CoordinatorOptions MakeCoordinatorOptions(const ServerOptions& options) {
+  CoordinatorOptions result;
+  result.job_id = options.job_id;
+  result.num_workers = options.num_workers;
+  result.num_servers = options.server_endpoints.size();
+  result.lease = options.lease;
+  result.restart_grace = options.restart_grace;
+  result.start_timeout = options.start_timeout;
+  result.drain_grace = options.drain_grace;
+  return result;
+}
+
+AdminServiceOptions MakeAdminServiceOptions(const ServerOptions& options,
+                                            Generation generation,
+                                            const std::string& token) {
+  AdminServiceOptions result;
+  result.server = ServerIndex(options.server_index);
+  result.server_generation = generation;
+  result.job_id = options.job_id;
+  result.num_workers = options.num_workers;
+  result.coordinator_endpoint = options.server_endpoints[0];
+  result.token = token;
+  return result;
+}
+
+ParameterServiceOptions MakeParameterServiceOptions(
+    const ServerOptions& options, Generation generation,
+    const std::string& token) {
+  ParameterServiceOptions result;
+  result.server = ServerIndex(options.server_index);
+  result.job_hash = JobHash(options.job_id);
+  result.server_generation = generation;
+  result.token = token;
+  result.num_threads = options.NumDataThreads();
+  result.max_open_calls = options.max_open_calls;
+  return result;
+}
+
+ControlLoopOptions MakeControlLoopOptions(const ServerOptions& options,
+                                          Generation generation,
+                                          const std::string& token) {
+  ControlLoopOptions result;
+  result.server = ServerIndex(options.server_index);
+  result.server_generation = generation;
+  result.job_id = options.job_id;
+  result.num_workers = options.num_workers;
+  result.coordinator_endpoint = options.server_endpoints[0];
+  result.token = token;
+  result.lease = options.lease;
+  result.start_timeout = options.start_timeout;
+  result.coordinator_timeout = options.coordinator_timeout;
+  return result;
+}
+
+}  // namespace
+
+class Server::Impl {
+ public:
+  Impl(const ServerOptions& options, const std::string& token,
+       std::shared_ptr<grpc::Channel> coordinator_channel)
+      : options_(options),
+        generation_(
+            std::max<int64_t>(1, absl::ToUnixMillis(options.clock->Now()))),
+        map_(PartitionMap::Even(options.num_partitions,
+                                options.server_endpoints.size())),
+        membership_(options.num_workers, Membership::Start::kAfterFirstUpdate),
+        registry_(map_, ServerIndex(options.server_index)),
+        roster_(&membership_, &registry_),
+        coordinator_(options.server_index == 0
+                         ? std::make_unique<Coordinator>(
+                               MakeCoordinatorOptions(options), *options.clock)
+                         : nullptr),
+        admin_service_(MakeAdminServiceOptions(options, generation_, token),
+                       map_, &registry_, &roster_, coordinator_.get(),
+                       *options.clock),
+        parameter_service_(
+            MakeParameterServiceOptions(options, generation_, token),
+            &registry_, &membership_, map_),
+        control_loop_(MakeControlLoopOptions(options, generation_, token), map_,
+                      coordinator_.get(), std::move(coordinator_channel),
+                      &roster_, *options.clock) {}
+
+  absl::Status Listen(std::shared_ptr<grpc::ServerCredentials> credentials);
+  void Serve();
+  absl::Status Wait() {
+    const absl::Status outcome = control_loop_.Wait();
+    return asked_to_stop_ ? absl::OkStatus() : outcome;
+  }
+  void Shutdown() ABSL_LOCKS_EXCLUDED(shutdown_mutex_);
+
+  int port() const { return port_; }
+  std::string endpoint() const {
+    const std::string& listen = options_.listen_endpoint();
+    return absl::StrCat(listen.substr(0, listen.rfind(':')), ":", port_);
+  }
+  Generation generation() const { return generation_; }
+
+ private:
+  const ServerOptions options_;
+  const Generation generation_;
+  const PartitionMap map_;
+  Membership membership_;
+  TableRegistry registry_;
+  RoundRoster roster_;
+  const std::unique_ptr<Coordinator> coordinator_;  // null but on server 0
+  AdminService admin_service_;
+  ParameterService parameter_service_;
+  ControlLoop control_loop_;
+
+  // Set once while it starts.
+  std::unique_ptr<grpc::Server> grpc_server_;
+  int port_ = 0;
+
+  std::atomic<bool> asked_to_stop_{false};
+  absl::Mutex shutdown_mutex_;
+  bool shut_down_ ABSL_GUARDED_BY(shutdown_mutex_) = false;
+};
+
+absl::Status Server::Impl::Listen(
+    std::shared_ptr<grpc::ServerCredentials> credentials) {
+  const std::string& endpoint = options_.listen_endpoint();
+  OARLOCK_RETURN_IF_ERROR(CheckCanListen(endpoint));
+  EnableHealthAndReflection();
+  grpc::ServerBuilder builder;
+  ApplyServerArguments(&builder);
+  builder.AddListeningPort(endpoint, std::move(credentials), &port_);
+  builder.RegisterService(&admin_service_);
+  builder.RegisterService(parameter_service_.service());
+  parameter_service_.AddQueues(&builder);
+  grpc_server_ = builder.BuildAndStart();
+  if (grpc_server_ == nullptr || port_ == 0) {
+    // Somebody may have taken the port since it was looked at.
+    OARLOCK_RETURN_IF_ERROR(CheckCanListen(endpoint));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "cannot listen on ", endpoint, "; gRPC's lines above say why"));
+  }
+  return absl::OkStatus();
+}
+
+void Server::Impl::Serve() {
+  parameter_service_.StartThreads();
+  control_loop_.Start();
+  spdlog::info("server {} of {} serves job '{}' on {}, generation {}",
+               options_.server_index, options_.server_endpoints.size(),
+               options_.job_id, endpoint(), generation_.value());
+}
+
+void Server::Impl::Shutdown() {
+  asked_to_stop_ = true;
+  absl::MutexLock lock(&shutdown_mutex_);
+  if (std::exchange(shut_down_, true)) return;
+  if (grpc_server_ == nullptr) return;  // Never came up.
+  if (grpc::HealthCheckServiceInterface* health =
+          grpc_server_->GetHealthCheckService()) {
+    health->SetServingStatus(false);
+  }
+  if (coordinator_ != nullptr) {
+    coordinator_->Stop(
+        "server 0, the coordinator, was asked to stop before the job was over");
+    // The loop ends when workers and servers know, or did not ask in time.
+    control_loop_.WaitFor(options_.drain_grace + ControlLoop::kLinger +
+                          ControlLoop::kSweepInterval * 10);
+  }
+  control_loop_.Stop();
+  registry_.Shutdown();
+  if (coordinator_ != nullptr) coordinator_->Shutdown();
+  grpc_server_->Shutdown(absl::ToChronoTime(Clock::Real().Now() + kCallGrace));
+  parameter_service_.Shutdown();
+  spdlog::info("server {} has shut down", options_.server_index);
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(
+    const ServerOptions& options) {
+  OARLOCK_RETURN_IF_ERROR(options.Validate());
+  OARLOCK_RETURN_IF_ERROR(
+      CheckServable(options.listen_endpoint(), options.security));
+  OARLOCK_ASSIGN_OR_RETURN(const std::string token,
+                           ReadToken(options.security));
+  OARLOCK_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials,
+                           MakeServerCredentials(options.security));
+  std::shared_ptr<grpc::Channel> channel;
+  if (options.server_index != 0) {
+    OARLOCK_ASSIGN_OR_RETURN(
+        std::shared_ptr<grpc::ChannelCredentials> channel_credentials,
+        MakeChannelCredentials(options.security));
+    channel =
+        grpc::CreateCustomChannel(options.server_endpoints[0],
+                                  channel_credentials, MakeChannelArguments());
+  }
+  auto impl = std::make_unique<Impl>(options, token, std::move(channel));
+  OARLOCK_RETURN_IF_ERROR(impl->Listen(std::move(credentials)));
+  impl->Serve();
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Server::~Server() { Shutdown(); }
+int Server::port() const { return impl_->port(); }
+std::string Server::endpoint() const { return impl_->endpoint(); }
+Generation Server::generation() const { return impl_->generation(); }
+absl::Status Server::Wait() { return impl_->Wait(); }
+void Server::Shutdown() { impl_->Shutdown(); }
+
+}  // namespace oarlock

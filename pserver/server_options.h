@@ -1,0 +1,68 @@
+// What a server is told when it starts. Flags only fill this.
+
+#ifndef OARLOCK_PSERVER_SERVER_OPTIONS_H_
+#define OARLOCK_PSERVER_SERVER_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "cluster/security.h"
+
+namespace oarlock {
+
+struct ServerOptions {
+  // "host:port" of every server of the job, in the order of their indices.
+  // At least one. The first is the coordinator.
+  std::vector<std::string> server_endpoints;
+  // This server's place in it.
+  uint32_t server_index = 0;
+  // Where to listen, when that is not this server's endpoint. Port 0: any free
+  // one, for a job of one server.
+  std::string listen_address;
+  // Clients of another job are refused. 1 to 256 bytes.
+  std::string job_id = "default";
+  // 1 to 65536.
+  uint32_t num_workers = 1;
+  // A power of two, num_servers to 65536.
+  uint32_t num_partitions = 256;
+  // Silence after which a worker is taken for dead. 0.1 s to 1 h.
+  absl::Duration lease = absl::Seconds(10);
+  // How long a lost worker's successor is waited for, 0 to 1 h.
+  absl::Duration restart_grace = absl::Seconds(10);
+  // How long after the first worker the last one may register, and how long
+  // this server waits for its coordinator to come up. 1 s to 1 day.
+  absl::Duration start_timeout = absl::Minutes(5);
+  // How long workers may take to leave a job that is being ended, 0 to 1 h.
+  absl::Duration drain_grace = absl::Seconds(3);
+  // A coordinator that was there and is silent for so long is given up, and
+  // this server with it. 1 s to 1 day.
+  absl::Duration coordinator_timeout = absl::Seconds(60);
+  // Threads that answer pulls and pushes, 0 to 256; 0: one per core, at most
+  // 16.
+  int data_threads = 0;
+  // Pulls and pushes that may be open at a time, those that wait for their
+  // round included. 1 to 1,048,576.
+  int max_open_calls = 4096;
+  SecurityOptions security;
+  // Must outlive the server.
+  const Clock* clock = &Clock::Real();
+
+  // InvalidArgument names the field, its value and what is legal.
+  absl::Status Validate() const;
+
+  // Its own endpoint as others call it.
+  const std::string& endpoint() const { return server_endpoints[server_index]; }
+  const std::string& listen_endpoint() const {
+    return listen_address.empty() ? endpoint() : listen_address;
+  }
+  // data_threads, chosen where that is 0.
+  int NumDataThreads() const;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_SERVER_OPTIONS_H_

@@ -1,0 +1,83 @@
+#include "pserver/server_roster.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+
+namespace oarlock {
+
+ServerRoster::ServerRoster(uint32_t num_servers, absl::Duration lease)
+    : lease_(lease), servers_(num_servers) {}
+
+absl::Status ServerRoster::Note(const v1::ServerHeartbeatRequest& request,
+                                absl::Time now) {
+  if (request.server_index() >= servers_.size() ||
+      request.server_generation() == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "heartbeat of server ", request.server_index(), " generation ",
+        request.server_generation(), ", but the job has ", servers_.size(),
+        " servers, numbered from 0, with generations from 1; give all servers "
+        "the same list"));
+  }
+  Record& server = servers_[request.server_index()];
+  if (request.server_generation() < server.generation) {
+    return absl::AbortedError(absl::StrCat(
+        "server ", request.server_index(), " generation ",
+        request.server_generation(), " was replaced by generation ",
+        server.generation, "; stop this process"));
+  }
+  if (request.server_generation() > server.generation) {
+    if (server.generation != 0) {
+      spdlog::warn("server {} was restarted: generation {} after {}",
+                   request.server_index(), request.server_generation(),
+                   server.generation);
+    }
+    server = Record{};
+    server.generation = request.server_generation();
+  }
+  server.last_heard = now;
+  server.membership_version = request.membership_version();
+  server.left = request.leaving();
+  return absl::OkStatus();
+}
+
+void ServerRoster::NoteToldItIsOver(ServerIndex server) {
+  servers_[server.value()].told_it_is_over = true;
+}
+
+void ServerRoster::Extend(absl::Duration gap) {
+  for (Record& server : servers_) server.last_heard += gap;
+}
+
+uint32_t ServerRoster::NumAlive(absl::Time now) const {
+  return std::count_if(servers_.begin(), servers_.end(),
+                       [&](const Record& s) { return Alive(s, now); });
+}
+
+uint64_t ServerRoster::KnownMembershipVersion(uint64_t newest,
+                                              absl::Time now) const {
+  uint64_t version = newest;
+  for (const Record& server : servers_) {
+    if (server.generation != 0 && !Alive(server, now)) continue;
+    version = std::min(version, server.membership_version);
+  }
+  return version;
+}
+
+bool ServerRoster::OthersKnowItIsOver(ServerIndex self, absl::Time now) const {
+  for (uint32_t i = 0; i < servers_.size(); ++i) {
+    if (i != self.value() && Alive(servers_[i], now) &&
+        !servers_[i].told_it_is_over) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool ServerRoster::Alive(const Record& server, absl::Time now) const {
+  return server.generation != 0 && !server.left &&
+         now - server.last_heard <= lease_;
+}
+
+}  // namespace oarlock

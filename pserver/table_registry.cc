@@ -1,0 +1,197 @@
+#include "pserver/table_registry.h"
+
+#include <google/protobuf/util/message_differencer.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "pserver/async_aggregator.h"
+#include "pserver/sync_aggregator.h"
+
+namespace oarlock {
+namespace {
+
+absl::Status CheckConfig(const v1::TableConfig& config) {
+  if (config.id() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("table '%s' has id 0; legal is at least 1",
+                        config.name()));
+  }
+  if (config.name().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("table %d has no name; give it one", config.id()));
+  }
+  if (config.mode() != v1::ASYNC && config.mode() != v1::SYNC) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "table %d '%s' has mode %d; legal is ASYNC or SYNC", config.id(),
+        config.name(), config.mode()));
+  }
+  if (config.mode() == v1::SYNC && config.reduction() != v1::MEAN &&
+      config.reduction() != v1::SUM) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "sync table %d '%s' has reduction %d; legal is MEAN or SUM",
+        config.id(), config.name(), config.reduction()));
+  }
+  if (config.kind_case() == v1::TableConfig::KIND_NOT_SET) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "table %d '%s' is neither sparse nor dense; set one of the two",
+        config.id(), config.name()));
+  }
+  return absl::OkStatus();
+}
+
+template <typename Table>
+std::unique_ptr<Aggregator> MakeAggregator(Table* table) {
+  if (table->config().mode() == v1::SYNC) {
+    return std::make_unique<SyncAggregator>(table);
+  }
+  return std::make_unique<AsyncAggregator>(table);
+}
+
+absl::StatusOr<std::unique_ptr<TableEntry>> MakeEntry(
+    const v1::TableConfig& config, const PartitionMap& map,
+    ServerIndex server) {
+  auto entry = std::make_unique<TableEntry>();
+  entry->config = config;
+  if (config.has_sparse()) {
+    OARLOCK_ASSIGN_OR_RETURN(
+        entry->sparse, SparseTable::Create(config, map.partition_bits()));
+    entry->aggregator = MakeAggregator(entry->sparse.get());
+  } else {
+    OARLOCK_ASSIGN_OR_RETURN(entry->dense,
+                             DenseTable::Create(config, map, server));
+    entry->aggregator = MakeAggregator(entry->dense.get());
+  }
+  return entry;
+}
+
+v1::TableStatus DescribeEntry(const TableEntry& entry) {
+  v1::TableStatus status;
+  *status.mutable_config() = entry.config;
+  status.set_version(entry.aggregator->Version());
+  if (entry.sparse != nullptr) {
+    const SparseTableStats stats = entry.sparse->Stats();
+    status.set_rows(stats.rows);
+    status.set_row_bytes(stats.row_bytes);
+    status.set_bytes(stats.bytes);
+    status.set_pulled_rows(stats.pulled_rows);
+    status.set_pushed_rows(stats.pushed_rows);
+  } else {
+    const uint64_t blocks = entry.dense->num_owned_blocks();
+    status.set_rows(blocks);
+    status.set_row_bytes(blocks == 0 ? 0 : entry.dense->bytes() / blocks);
+    status.set_bytes(entry.dense->bytes());
+    status.set_pulled_rows(entry.pulled_blocks.load());
+    status.set_pushed_rows(entry.pushed_blocks.load());
+  }
+  return status;
+}
+
+}  // namespace
+
+absl::Status TableRegistry::Create(const v1::TableConfig& config) {
+  OARLOCK_RETURN_IF_ERROR(CheckConfig(config));
+  absl::MutexLock change_lock(&change_mutex_);
+  if (shut_down_) {
+    return absl::UnavailableError(
+        "the server is shutting down; create the table on its successor");
+  }
+  const std::vector<TableEntry*> entries = Entries();
+  for (const TableEntry* entry : entries) {
+    if (entry->config.id() != config.id() &&
+        entry->config.name() != config.name()) {
+      continue;
+    }
+    if (google::protobuf::util::MessageDifferencer::Equals(entry->config,
+                                                           config)) {
+      return absl::OkStatus();
+    }
+    return absl::AlreadyExistsError(absl::StrFormat(
+        "table %d '%s' exists with another configuration; existing: {%s} "
+        "asked for: {%s}; use the same or another id and name",
+        entry->config.id(), entry->config.name(),
+        entry->config.ShortDebugString(), config.ShortDebugString()));
+  }
+  if (entries.size() == kMaxTables) {
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "table %d '%s' would be one more than the %d that a job may have",
+        config.id(), config.name(), kMaxTables));
+  }
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<TableEntry> entry,
+                           MakeEntry(config, map_, server_));
+  for (const auto& [worker, generation] : members_) {
+    entry->aggregator->SetRoundMember(worker, generation, /*joins=*/true);
+  }
+  absl::MutexLock lock(&mutex_);
+  tables_[TableId(config.id())] = std::move(entry);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TableEntry*> TableRegistry::Find(TableId id) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  const auto found = tables_.find(id);
+  if (found == tables_.end()) {
+    return absl::NotFoundError(absl::StrFormat(
+        "no table has id %d; create it first (this server has %d tables)",
+        id.value(), tables_.size()));
+  }
+  return found->second.get();
+}
+
+uint64_t TableRegistry::SetRoundMember(WorkerIndex worker,
+                                       Generation generation, bool joins) {
+  absl::MutexLock change_lock(&change_mutex_);
+  const auto found = members_.find(worker);
+  const bool is_old =
+      found != members_.end() && generation < found->second;
+  if (!is_old && joins) {
+    members_[worker] = generation;
+  } else if (!is_old && found != members_.end()) {
+    members_.erase(found);
+  }
+  uint64_t rounds = 0;
+  for (TableEntry* entry : Entries()) {
+    entry->aggregator->SetRoundMember(worker, generation, joins);
+    rounds = std::max(rounds, entry->aggregator->CompleteRounds());
+  }
+  return rounds;
+}
+
+std::vector<v1::TableStatus> TableRegistry::Describe() const {
+  std::vector<v1::TableStatus> result;
+  for (const TableEntry* entry : Entries()) {
+    result.push_back(DescribeEntry(*entry));
+  }
+  return result;
+}
+
+uint64_t TableRegistry::HeldPushes() const {
+  uint64_t held = 0;
+  for (const TableEntry* entry : Entries()) {
+    held += entry->aggregator->HeldPushes();
+  }
+  return held;
+}
+
+void TableRegistry::Shutdown() {
+  absl::MutexLock change_lock(&change_mutex_);
+  shut_down_ = true;
+  for (TableEntry* entry : Entries()) entry->aggregator->Shutdown();
+}
+
+std::vector<TableEntry*> TableRegistry::Entries() const {
+  std::vector<TableEntry*> entries;
+  {
+    absl::ReaderMutexLock lock(&mutex_);
+    for (const auto& [id, entry] : tables_) entries.push_back(entry.get());
+  }
+  std::sort(entries.begin(), entries.end(),
+            [](const TableEntry* a, const TableEntry* b) {
+              return a->config.id() < b->config.id();
+            });
+  return entries;
+}
+
+}  // namespace oarlock

@@ -1,0 +1,98 @@
+// The tables of one server, each with the aggregator of its mode.
+
+#ifndef OARLOCK_PSERVER_TABLE_REGISTRY_H_
+#define OARLOCK_PSERVER_TABLE_REGISTRY_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "base/types.h"
+#include "cluster/partition_map.h"
+#include "proto/admin.pb.h"
+#include "proto/table.pb.h"
+#include "pserver/aggregator.h"
+#include "pserver/dense_table.h"
+#include "sparse_table/sparse_table.h"
+
+namespace oarlock {
+
+// A table of this server. Lives as long as its registry.
+struct TableEntry {
+  v1::TableConfig config;
+  // One of the two is set.
+  std::unique_ptr<SparseTable> sparse;
+  std::unique_ptr<DenseTable> dense;
+  // Refers to the table, so it is destroyed before it.
+  std::unique_ptr<Aggregator> aggregator;
+  // Rows that pulls and pushes of a dense table asked for are its blocks.
+  std::atomic<uint64_t> pulled_blocks = 0;
+  std::atomic<uint64_t> pushed_blocks = 0;
+};
+
+// Thread-safe. Tables are created, never removed.
+class TableRegistry {
+ public:
+  // Tables of one job.
+  static constexpr size_t kMaxTables = 1024;
+
+  TableRegistry(PartitionMap map, ServerIndex server)
+      : map_(std::move(map)), server_(server) {}
+
+  // Creates this server's share of the table. OK without effect when it exists
+  // with an equal configuration; AlreadyExists, both printed, when another one
+  // has its id or its name; InvalidArgument when the configuration is none;
+  // ResourceExhausted beyond kMaxTables.
+  absl::Status Create(const v1::TableConfig& config);
+
+  // NotFound when no table has this id. Never null.
+  absl::StatusOr<TableEntry*> Find(TableId id) const;
+
+  // Tells every table's aggregator, those of later tables too (see
+  // Aggregator::SetRoundMember). Returns the most rounds that a sync table has
+  // completed: a worker that joins contributes from the round after.
+  uint64_t SetRoundMember(WorkerIndex worker, Generation generation,
+                          bool joins);
+
+  // Every table as status answers show it, ascending by id.
+  std::vector<v1::TableStatus> Describe() const;
+
+  // Over all tables.
+  uint64_t HeldPushes() const;
+
+  // Shuts every aggregator down: held pushes are answered Unavailable. No
+  // table can be created any more (Unavailable).
+  void Shutdown();
+
+ private:
+  std::vector<TableEntry*> Entries() const;
+
+  // Constant.
+  const PartitionMap map_;
+  const ServerIndex server_;
+
+  // Held while a table is created or membership changes, so that a new table
+  // misses no member. Taken before mutex_.
+  absl::Mutex change_mutex_;
+  // Generation of each worker that is a round member.
+  absl::btree_map<WorkerIndex, Generation> members_
+      ABSL_GUARDED_BY(change_mutex_);
+  bool shut_down_ ABSL_GUARDED_BY(change_mutex_) = false;
+
+  // Held for a look-up or an insertion only.
+  mutable absl::Mutex mutex_;
+  absl::flat_hash_map<TableId, std::unique_ptr<TableEntry>> tables_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_TABLE_REGISTRY_H_

@@ -1,0 +1,120 @@
+#include "pserver/work_queue.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/mix.h"
+
+namespace oarlock {
+
+absl::Status WorkQueue::Define(const v1::DefineWorkRequest& request) {
+  if (request.work().empty() || request.work().size() > kMaxNameBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "name of a work has ", request.work().size(), " bytes; legal are 1 to ",
+        kMaxNameBytes, "; name it \"phase/epoch\""));
+  }
+  if (request.ranges_size() > kMaxRangesPerWork) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("work '", request.work(), "' has ", request.ranges_size(),
+                     " ranges; at most ", kMaxRangesPerWork,
+                     " are kept; make the ranges longer"));
+  }
+  const auto fingerprint =
+      static_cast<uint64_t>(FeatureHash(request.SerializeAsString(), 0, 0));
+  if (auto it = works_.find(request.work()); it != works_.end()) {
+    if (it->second.fingerprint == fingerprint) return absl::OkStatus();
+    return absl::AlreadyExistsError(absl::StrCat(
+        "work '", request.work(), "' is defined with ", it->second.num_ranges,
+        " ranges, and again otherwise with ", request.ranges_size(),
+        "; do all workers see the same files?"));
+  }
+  if (works_.size() >= kMaxWorks || num_unfinished_ >= kMaxUnfinishedWorks) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "work '", request.work(), "' would be number ", works_.size() + 1,
+        " and unfinished number ", num_unfinished_ + 1, "; at most ", kMaxWorks,
+        " and ", kMaxUnfinishedWorks, " are kept; finish one first"));
+  }
+  Work& work = works_[request.work()];
+  work.fingerprint = fingerprint;
+  work.num_ranges = request.ranges_size();
+  work.unleased.assign(request.ranges().rbegin(), request.ranges().rend());
+  if (!work.AllDone()) ++num_unfinished_;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::LeaseWorkResponse> WorkQueue::Lease(
+    const v1::LeaseWorkRequest& request) {
+  if (request.request() == 0) {
+    return absl::InvalidArgumentError(
+        "lease of work with request number 0; count them from 1");
+  }
+  auto it = works_.find(request.work());
+  if (it == works_.end()) {
+    return absl::UnavailableError(absl::StrCat(
+        "work '", request.work(), "' is not defined yet; call again"));
+  }
+  Work& work = it->second;
+  Caller& caller = callers_[request.worker_index()];
+  if (caller.generation != request.worker_generation()) {
+    caller = Caller{request.worker_generation(), {}};
+  }
+  for (const Call& call : caller.calls) {
+    if (call.request == request.request()) return call.response;
+  }
+
+  const bool was_done = work.AllDone();
+  for (uint64_t lease : request.done()) {
+    auto leased = work.leased.find(lease);
+    if (leased == work.leased.end()) continue;
+    if (leased->second.worker != request.worker_index() ||
+        leased->second.generation != request.worker_generation()) {
+      continue;
+    }
+    work.leased.erase(leased);
+  }
+  v1::LeaseWorkResponse response;
+  const uint32_t count = std::min(request.max_ranges(), kMaxRangesPerLease);
+  while (!work.unleased.empty() &&
+         response.leases_size() < static_cast<int>(count)) {
+    const v1::WorkRange& range = work.unleased.back();
+    *response.add_ranges() = range;
+    response.add_leases(next_lease_);
+    work.leased.emplace(next_lease_, LeasedRange{range, request.worker_index(),
+                                                 request.worker_generation()});
+    ++next_lease_;
+    work.unleased.pop_back();
+  }
+  if (work.AllDone()) {
+    work.unleased.shrink_to_fit();
+    response.set_exhausted(true);
+    if (!was_done) --num_unfinished_;
+  }
+  caller.calls.push_back({request.request(), response});
+  if (caller.calls.size() > kRememberedCalls) caller.calls.pop_front();
+  return response;
+}
+
+void WorkQueue::TakeBack(WorkerIndex worker, Generation generation) {
+  for (auto& [name, work] : works_) {
+    std::vector<v1::WorkRange> taken;
+    for (auto it = work.leased.begin(); it != work.leased.end();) {
+      if (it->second.worker == worker.value() &&
+          it->second.generation <= generation.value()) {
+        taken.push_back(std::move(it->second.range));
+        it = work.leased.erase(it);
+      } else {
+        ++it;
+      }
+    }
+    work.unleased.insert(work.unleased.end(), taken.rbegin(), taken.rend());
+  }
+  auto caller = callers_.find(worker.value());
+  if (caller != callers_.end() &&
+      caller->second.generation <= generation.value()) {
+    callers_.erase(caller);
+  }
+}
+
+}  // namespace oarlock

@@ -1,0 +1,84 @@
+// The ranges of examples of each pass over the data, and who works on which.
+
+#ifndef OARLOCK_PSERVER_WORK_QUEUE_H_
+#define OARLOCK_PSERVER_WORK_QUEUE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/types.h"
+#include "proto/admin.pb.h"
+
+namespace oarlock {
+
+// Not thread-safe: the coordinator guards it.
+//
+// A range is unleased, leased to one worker generation, or done. Ranges are
+// leased in the order of their definition; those that are taken back go first.
+class WorkQueue {
+ public:
+  // Passes that may be defined in a job, and that may be unfinished at a time.
+  static constexpr size_t kMaxWorks = 1 << 20;
+  static constexpr size_t kMaxUnfinishedWorks = 64;
+  static constexpr int kMaxRangesPerWork = 1 << 20;
+  static constexpr uint32_t kMaxRangesPerLease = 1024;
+  // Calls of one worker whose answers are kept for repetitions.
+  static constexpr size_t kRememberedCalls = 16;
+  static constexpr size_t kMaxNameBytes = 256;
+
+  // The same definition again is OK and changes nothing; another one under
+  // the same name is AlreadyExists; ResourceExhausted beyond a limit.
+  absl::Status Define(const v1::DefineWorkRequest& request);
+
+  // Notes what the worker has done, then leases it the next ranges. A call
+  // that repeats a request number gets the first call's answer. Unavailable
+  // while the work is not defined.
+  absl::StatusOr<v1::LeaseWorkResponse> Lease(
+      const v1::LeaseWorkRequest& request);
+
+  // Puts what is leased to the generation (and older ones) of this worker back
+  // to the front, and forgets its calls.
+  void TakeBack(WorkerIndex worker, Generation generation);
+
+ private:
+  struct LeasedRange {
+    v1::WorkRange range;
+    uint32_t worker = 0;
+    uint64_t generation = 0;
+  };
+  struct Work {
+    // Of the definition, to tell the same from another.
+    uint64_t fingerprint = 0;
+    int num_ranges = 0;
+    // The next one last.
+    std::vector<v1::WorkRange> unleased;
+    // By number of the lease.
+    std::map<uint64_t, LeasedRange> leased;
+
+    bool AllDone() const { return unleased.empty() && leased.empty(); }
+  };
+  struct Call {
+    uint64_t request = 0;
+    v1::LeaseWorkResponse response;
+  };
+  struct Caller {
+    uint64_t generation = 0;
+    std::deque<Call> calls;
+  };
+
+  std::map<std::string, Work> works_;
+  size_t num_unfinished_ = 0;
+  // By worker index.
+  std::map<uint32_t, Caller> callers_;
+  uint64_t next_lease_ = 1;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_WORK_QUEUE_H_

@@ -1,0 +1,49 @@
+#include "sparse_table/partition.h"
+
+#include "absl/status/statusor.h"
+#include "base/check.h"
+#include "base/mix.h"
+#include "base/status_macros.h"
+
+namespace oarlock {
+
+absl::Status Partition::Reserve(size_t num_new) {
+  OARLOCK_RETURN_IF_ERROR(index_.Reserve(num_new));
+  const size_t rows_per_chunk = rows_->rows_per_chunk();
+  while ((chunks_.size() - tail_) * rows_per_chunk < num_new + tail_slot_) {
+    OARLOCK_ASSIGN_OR_RETURN(const uint32_t chunk, rows_->arena().Allocate());
+    chunks_.push_back(chunk);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Partition::ReserveRows(absl::Span<const Key> keys) {
+  // As if all were new: nearly always free, since what is not used now is used
+  // by later rows.
+  if (Reserve(keys.size()).ok()) return absl::OkStatus();
+  size_t num_new = 0;
+  for (const Key key : keys) {
+    if (Find(key, Mix(key)) == kNoRow) ++num_new;
+  }
+  return num_new == 0 ? absl::OkStatus() : Reserve(num_new);
+}
+
+std::byte* Partition::CreateRow(Key key, uint64_t mix) {
+  OARLOCK_CHECK(tail_ < chunks_.size());
+  const RowRef ref = rows_->RefOf(chunks_[tail_], tail_slot_);
+  if (++tail_slot_ == rows_->rows_per_chunk()) {
+    ++tail_;
+    tail_slot_ = 0;
+  }
+  std::byte* const row = rows_->At(ref);
+  RowLayout::Header(row) = RowHeader{.key = key};
+  index_.Insert(mix, ref);
+  return row;
+}
+
+size_t Partition::heap_bytes() const {
+  return sizeof(*this) + index_.heap_bytes() +
+         chunks_.capacity() * sizeof(uint32_t) + windows_.bytes();
+}
+
+}  // namespace oarlock

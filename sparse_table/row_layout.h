@@ -1,0 +1,105 @@
+// How a row lies in memory. All rows of a table have the same size.
+//
+//   offset  bytes
+//        0      8  key
+//        8      8  version (high 40 bits), last touch (20), flags (low 4)
+//       16      4  show      } only with statistics (accessor CTR);
+//       20      4  click     } without them the header is 16 bytes
+//   header  4*dim  embedding
+//      ...  4*s    optimizer state (s floats, the update rule's StateSize)
+//      ...         zero to four bytes, so that rows begin at multiples of 8
+//
+// Dim 16 under adagrad: 16 + 64 + 64 = 144 bytes, 152 with statistics.
+
+#ifndef OARLOCK_SPARSE_TABLE_ROW_LAYOUT_H_
+#define OARLOCK_SPARSE_TABLE_ROW_LAYOUT_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/types.h"
+
+namespace oarlock {
+
+// The first 16 bytes of every row. Versions wrap after 2^40 pushes to a
+// partition, which no job reaches.
+struct RowHeader {
+  static constexpr int kFlagBits = 4;
+  static constexpr int kTouchBits = 20;
+  static constexpr uint32_t kTouchMask = (1u << kTouchBits) - 1;
+
+  Key key;
+  uint64_t packed = 0;
+
+  uint64_t version() const { return packed >> (kTouchBits + kFlagBits); }
+  // The last touch modulo 2^20; WidenTouch gives it back in full.
+  uint32_t low_touch() const {
+    return static_cast<uint32_t>(packed >> kFlagBits) & kTouchMask;
+  }
+  void Stamp(uint64_t version, uint32_t touch) {
+    constexpr uint64_t kFlagMask = (1u << kFlagBits) - 1;
+    packed = (version << (kTouchBits + kFlagBits)) |
+             (uint64_t{touch & kTouchMask} << kFlagBits) | (packed & kFlagMask);
+  }
+};
+
+// The latest logical time not after `latest` that agrees with `low` modulo
+// 2^20: right as long as a row is touched within 2^20 ticks of the partition's
+// latest touch.
+constexpr uint32_t WidenTouch(uint32_t low, uint32_t latest) {
+  return latest - ((latest - low) & RowHeader::kTouchMask);
+}
+
+// Offsets within a row. Immutable.
+class RowLayout {
+ public:
+  RowLayout(size_t dim, size_t state_size, bool has_statistics)
+      : dim_(dim),
+        state_size_(state_size),
+        header_bytes_(has_statistics ? 24 : 16),
+        row_bytes_((header_bytes_ + (dim + state_size) * sizeof(float) + 7) /
+                   8 * 8) {}
+
+  size_t dim() const { return dim_; }
+  // Floats of optimizer state.
+  size_t state_size() const { return state_size_; }
+  bool has_statistics() const { return header_bytes_ == 24; }
+  size_t header_bytes() const { return header_bytes_; }
+  size_t row_bytes() const { return row_bytes_; }
+
+  static RowHeader& Header(std::byte* row) {
+    return *reinterpret_cast<RowHeader*>(row);
+  }
+  static const RowHeader& Header(const std::byte* row) {
+    return *reinterpret_cast<const RowHeader*>(row);
+  }
+  // REQUIRES: has_statistics(). Show, then click.
+  float* Statistics(std::byte* row) const {
+    return reinterpret_cast<float*>(row + sizeof(RowHeader));
+  }
+  const float* Statistics(const std::byte* row) const {
+    return reinterpret_cast<const float*>(row + sizeof(RowHeader));
+  }
+  float* Embedding(std::byte* row) const {
+    return reinterpret_cast<float*>(row + header_bytes_);
+  }
+  const float* Embedding(const std::byte* row) const {
+    return reinterpret_cast<const float*>(row + header_bytes_);
+  }
+  float* State(std::byte* row) const { return Embedding(row) + dim_; }
+  const float* State(const std::byte* row) const {
+    return Embedding(row) + dim_;
+  }
+
+ private:
+  size_t dim_;
+  size_t state_size_;
+  size_t header_bytes_;
+  size_t row_bytes_;
+};
+
+static_assert(sizeof(RowHeader) == 16);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_SPARSE_TABLE_ROW_LAYOUT_H_

@@ -1,0 +1,106 @@
+// Replays inputs against the fuzz target without a fuzzer: the files named on
+// the command line (or those in folders named there), or else seeded random
+// mutations of well-formed lines.
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "tests/fuzz/data/data_fuzz.h"
+
+namespace oarlock {
+namespace {
+
+constexpr uint64_t kSeed = 20240612;
+constexpr int kRandomInputs = 50'000;
+
+void Run(const std::string& input) {
+  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()),
+                         input.size());
+}
+
+int ReplayFiles(const std::filesystem::path& path) {
+  if (std::filesystem::is_directory(path)) {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(path)) {
+      count += ReplayFiles(entry.path());
+    }
+    return count;
+  }
+  std::stringstream content;
+  content << std::ifstream(path, std::ios::binary).rdbuf();
+  Run(content.str());
+  return 1;
+}
+
+std::string WellFormed(RandomSequence& random, bool multi_slot) {
+  if (multi_slot) return "2 0.5 -1e3 1 7 2 18446744073709551615 9 0 1 1\n";
+  std::string line = random.Below(2) == 0 ? "0" : "1";
+  for (int i = 0; i < 13; ++i) {
+    line += "\t";
+    if (random.Below(3) != 0) line += std::to_string(random.Below(5000));
+  }
+  for (int i = 0; i < 26; ++i) {
+    line += "\t";
+    if (random.Below(4) != 0)
+      line += std::string("68fd1e64", 1 + random.Below(8));
+  }
+  return line + "\n";
+}
+
+// Changes, inserts, removes or repeats a few bytes.
+void Mutate(RandomSequence& random, std::string* text) {
+  constexpr std::string_view kLikely("\t\n\r\0 -0189.eEnaixf\xff", 19);
+  for (uint64_t n = random.Below(5); n > 0; --n) {
+    const size_t at = 1 + random.Below(text->size());
+    const char c = random.Below(3) == 0 ? static_cast<char>(random())
+                                        : kLikely[random.Below(kLikely.size())];
+    switch (random.Below(4)) {
+      case 0:
+        if (at < text->size()) (*text)[at] = c;
+        break;
+      case 1:
+        text->insert(at, 1, c);
+        break;
+      case 2:
+        text->erase(at, random.Below(10));
+        break;
+      default:
+        text->insert(at, text->substr(at, random.Below(30)));
+    }
+  }
+}
+
+void ReplayRandomInputs() {
+  RandomSequence random(kSeed);
+  for (int i = 0; i < kRandomInputs; ++i) {
+    const uint64_t choice = random.Below(8);
+    const uint64_t with_reader = random.Below(50) == 0 ? 8 : 0;
+    std::string input(1, static_cast<char>(choice | with_reader));
+    for (uint64_t n = random.Below(4); n > 0; --n) {
+      input += WellFormed(random, choice / 2 == 3);
+    }
+    Mutate(random, &input);
+    Run(input);
+  }
+}
+
+}  // namespace
+}  // namespace oarlock
+
+int main(int argc, char** argv) {
+  if (argc == 1) {
+    std::cout << "seed " << oarlock::kSeed << "\n";
+    oarlock::ReplayRandomInputs();
+    std::cout << "replayed " << oarlock::kRandomInputs << " random inputs\n";
+    return 0;
+  }
+  int count = 0;
+  for (int i = 1; i < argc; ++i) count += oarlock::ReplayFiles(argv[i]);
+  std::cout << "replayed " << count << " files\n";
+  return 0;
+}

@@ -1,0 +1,129 @@
+// Runs the fuzz target of ResolveRole without a fuzzer: on environments made
+// from seeds, and on the files named on the command line (a corpus, a crash).
+// OARLOCK_FUZZ_INPUTS sets how many inputs are made.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/random.h"
+#include "cluster/environment.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace oarlock {
+namespace {
+
+std::vector<std::string>* files = new std::vector<std::string>;
+
+void RunOn(const std::string& input) {
+  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()),
+                         input.size());
+}
+
+constexpr const char* kValues[] = {
+    "PSERVER",
+    "TRAINER",
+    "trainer",
+    "HETER_TRAINER",
+    "",
+    "0",
+    "1",
+    "2",
+    "3",
+    "-1",
+    "65536",
+    "99999999999999999999",
+    "6170",
+    "6170,6171",
+    "127.0.0.1",
+    "127.0.0.2",
+    "127.0.0.2,127.0.0.3",
+    "127.0.0.1,127.0.0.1",
+    "127.0.0.1:6170",
+    "127.0.0.1:6170,127.0.0.1:6171",
+    "127.0.0.2:6174,127.0.0.3:6174",
+    "[::1]:6170,[::1]:6171",
+    "::1",
+    "[",
+    ",",
+    ":",
+    " 127.0.0.1:6170 , 127.0.0.2:6170 ",
+    "host",
+    "=",
+};
+
+constexpr const char* kArguments[] = {"--role", "--pserver_endpoints",
+                                      "--current_endpoint", "--trainer_id",
+                                      "--trainers"};
+
+std::string RandomValue(RandomSequence* r) {
+  std::string value = kValues[r->Below(std::size(kValues))];
+  if (r->Below(8) == 0 && !value.empty()) {
+    value[r->Below(value.size())] = static_cast<char>(r->Below(256));
+  }
+  if (r->Below(16) == 0) absl::StrAppend(&value, ",", RandomValue(r));
+  return value;
+}
+
+// Lines of about a third of all variables, and sometimes arguments.
+std::string RandomInput(RandomSequence* r) {
+  std::string input;
+  const uint64_t share = 2 + r->Below(6);
+  for (const EnvironmentVariable& variable : EnvironmentVariables()) {
+    if (r->Below(share) != 0) continue;
+    absl::StrAppend(&input, variable.name, "=", RandomValue(r), "\n");
+  }
+  if (r->Below(4) != 0) return input;
+  for (const char* argument : kArguments) {
+    if (r->Below(2) != 0) continue;
+    absl::StrAppend(&input, argument, "=", RandomValue(r), "\n");
+  }
+  return input;
+}
+
+TEST(EnvironmentReplayTest, RandomEnvironmentsNeverContradictThemselves) {
+  const char* wanted = std::getenv("OARLOCK_FUZZ_INPUTS");
+  const int inputs = wanted == nullptr ? 50000 : std::atoi(wanted);
+  int understood = 0;
+  for (int seed = 0; seed < inputs; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    RandomSequence r(seed);
+    const std::string input = RandomInput(&r);
+    RunOn(input);
+    EnvironmentMap environment;
+    for (absl::string_view line : absl::StrSplit(input, '\n')) {
+      const std::pair<std::string, std::string> parts =
+          absl::StrSplit(line, absl::MaxSplits('=', 1));
+      environment.insert(parts);
+    }
+    const auto role = ResolveRole(environment, {});
+    understood += role.ok() && role->role != Role::kLocal;
+  }
+  // Else the inputs never reach past the first check.
+  EXPECT_GT(understood, inputs / 1000);
+}
+
+TEST(EnvironmentReplayTest, FilesNamedOnTheCommandLineRun) {
+  for (const std::string& path : *files) {
+    std::ifstream file(path, std::ios::binary);
+    ASSERT_TRUE(file.good()) << path;
+    RunOn({std::istreambuf_iterator<char>(file), {}});
+  }
+}
+
+}  // namespace
+}  // namespace oarlock
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) oarlock::files->push_back(argv[i]);
+  return RUN_ALL_TESTS();
+}

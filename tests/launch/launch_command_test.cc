@@ -1,0 +1,237 @@
+// The launcher as a program of its own: signals, kill -9, two nodes.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "tests/launch/process_testing.h"
+
+namespace oarlock {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kProgram[] = "tests/launch/launch_main";
+
+// Writes its number, and that of a child of its own, and waits.
+constexpr char kTree[] =
+    "name=$TRAINING_ROLE.$PADDLE_PSERVER_ID$PADDLE_TRAINER_ID\n"
+    "(while true; do sleep 0.05; done) &\n"
+    "echo $! > $DIR/child.$name\n"
+    "echo $$ > $DIR/$name\n";
+constexpr char kForever[] = "while true; do sleep 0.05; done\n";
+
+class LaunchCommandTest : public testing::Test {
+ protected:
+  std::unique_ptr<TestProcess> Start(
+      const std::vector<std::string>& args,
+      std::map<std::string, std::string> environment = {}) {
+    std::vector<std::string> argv = {kProgram};
+    argv.insert(argv.end(), args.begin(), args.end());
+    environment.insert({"PATH", "/usr/local/bin:/usr/bin:/bin"});
+    environment.insert({"DIR", folder_});
+    return std::make_unique<TestProcess>(argv, environment, folder_);
+  }
+
+  std::unique_ptr<TestProcess> Launch(const std::string& script) {
+    return Start({"launch", "--server_num", "2", "--worker_num", "2",
+                  "--log_dir", folder_ + "/logs",
+                  WriteScript(folder_, script)});
+  }
+
+  // The launcher's children and theirs, once all have started.
+  std::vector<pid_t> AwaitTree() {
+    std::vector<pid_t> pids;
+    for (const char* name :
+         {"PSERVER.0", "PSERVER.1", "TRAINER.0", "TRAINER.1"}) {
+      pids.push_back(AwaitPid(absl::StrCat(folder_, "/", name)));
+      pids.push_back(AwaitPid(absl::StrCat(folder_, "/child.", name)));
+    }
+    for (const pid_t pid : pids) {
+      EXPECT_GT(pid, 0);
+      EXPECT_FALSE(IsGone(pid));
+    }
+    return pids;
+  }
+
+  void ExpectAllGone(const std::vector<pid_t>& pids) {
+    for (const pid_t pid : pids) {
+      EXPECT_TRUE(Await([&] { return IsGone(pid); })) << pid;
+    }
+  }
+
+  const std::string folder_ = FreshFolder();
+};
+
+TEST_F(LaunchCommandTest, NothingSurvivesKillMinusNineOfTheLauncher) {
+  const auto launcher =
+      Launch(absl::StrCat("trap '' TERM INT HUP\n", kTree, kForever));
+  const std::vector<pid_t> pids = AwaitTree();
+  launcher->Signal(SIGKILL);
+  const absl::Time killed = absl::Now();
+  EXPECT_EQ(launcher->Wait(), -SIGKILL);
+  ExpectAllGone(pids);
+  EXPECT_LT(absl::Now() - killed, absl::Seconds(5));
+}
+
+TEST_F(LaunchCommandTest, SignalsAreForwardedAndEndTheJob) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    const auto launcher = Launch(absl::StrCat(
+        "trap 'echo got TERM; exit 0' TERM\ntrap 'echo got INT; exit 0' INT\n",
+        kTree, kForever));
+    const std::vector<pid_t> pids = AwaitTree();
+    launcher->Signal(signal);
+    EXPECT_EQ(launcher->Wait(), 128 + signal);
+    ExpectAllGone(pids);
+    for (const char* log : {"serverlog.1", "workerlog.0"}) {
+      EXPECT_EQ(ReadScriptLog(absl::StrCat(folder_, "/logs/", log)),
+                signal == SIGTERM ? "got TERM\n" : "got INT\n");
+    }
+    for (const char* name :
+         {"PSERVER.0", "PSERVER.1", "TRAINER.0", "TRAINER.1"}) {
+      std::remove(absl::StrCat(folder_, "/", name).c_str());
+      std::remove(absl::StrCat(folder_, "/child.", name).c_str());
+    }
+  }
+}
+
+TEST_F(LaunchCommandTest, ASecondSignalKills) {
+  const auto launcher =
+      Launch(absl::StrCat("trap '' INT TERM\n", kTree, kForever));
+  const std::vector<pid_t> pids = AwaitTree();
+  launcher->Signal(SIGINT);
+  ASSERT_TRUE(Await(
+      [&] { return absl::StrContains(launcher->Output(), "interrupted"); }));
+  const absl::Time second = absl::Now();
+  launcher->Signal(SIGINT);
+  EXPECT_EQ(launcher->Wait(), 128 + SIGINT);
+  // The grace after the first is 20 s.
+  EXPECT_LT(absl::Now() - second, absl::Seconds(10));
+  ExpectAllGone(pids);
+}
+
+TEST_F(LaunchCommandTest, ADeathIsReportedWithTheEndOfTheLog) {
+  const auto launcher = Launch(absl::StrCat(
+      kTree,
+      "if [ $name = TRAINER.1 ]; then for i in $(seq 30); do echo line $i; "
+      "done; exit 9; fi\n",
+      kForever));
+  EXPECT_EQ(launcher->Wait(), 9);
+  const std::string output = launcher->Output();
+  EXPECT_THAT(output, HasSubstr("worker 1 (pid "));
+  EXPECT_THAT(output, HasSubstr(") ended with exit code 9 after "));
+  EXPECT_THAT(output, HasSubstr("/logs/workerlog.1:\n    line 11\n"));
+  EXPECT_THAT(output, HasSubstr("    line 30\n"));
+  EXPECT_THAT(output, Not(HasSubstr("line 10\n")));
+  EXPECT_THAT(output, HasSubstr("stopping the other 3 processes"));
+}
+
+TEST_F(LaunchCommandTest, PrintConfigPrintsAndRunsAndDryRunOnlyPrints) {
+  const std::string script =
+      WriteScript(folder_,
+                  "touch $DIR/ran.$TRAINING_ROLE\n"
+                  "while [ ! -e $DIR/ran.TRAINER ]; do sleep 0.05; done\n");
+  std::vector<std::string> args = {"launch", "--server_num=1", "--worker_num=1",
+                                   "--log_dir=" + folder_ + "/logs"};
+  std::vector<std::string> dry = args;
+  dry.insert(dry.end(), {"--dry_run", script});
+  auto launcher = Start(dry);
+  EXPECT_EQ(launcher->Wait(), 0);
+  EXPECT_THAT(launcher->Output(), HasSubstr("  TRAINING_ROLE=TRAINER\n"));
+  EXPECT_EQ(ReadFile(folder_ + "/logs/workerlog.0"), "");
+  EXPECT_FALSE(std::ifstream(folder_ + "/ran.TRAINER").good());
+  args.insert(args.end(), {"--print_config", "True", script});
+  launcher = Start(args);
+  EXPECT_EQ(launcher->Wait(), 0);
+  EXPECT_THAT(launcher->Output(), HasSubstr("  TRAINING_ROLE=TRAINER\n"));
+  EXPECT_TRUE(std::ifstream(folder_ + "/ran.TRAINER").good());
+}
+
+TEST_F(LaunchCommandTest, TwoNodesGiveTheirProcessesOneCluster) {
+  // Every process asks the same program who it is. Servers stay until both
+  // nodes' workers are done, which each worker marks.
+  const std::string script = WriteScript(
+      folder_,
+      "$PROGRAM explain-env\n"
+      "[ $TRAINING_ROLE = TRAINER ] && touch $DIR/done.$PADDLE_TRAINER_ID\n"
+      "while [ $TRAINING_ROLE = PSERVER ]; do\n"
+      "  [ -e $DIR/done.0 -a -e $DIR/done.1 -a -e $DIR/done.2 -a -e "
+      "$DIR/done.3 ] && exit 0\n"
+      "  sleep 0.05\n"
+      "done\nexit 0\n");
+  std::vector<std::unique_ptr<TestProcess>> launchers;
+  for (const char* node : {"127.0.0.2", "127.0.0.3"}) {
+    launchers.push_back(
+        Start({"launch", "--cluster_node_ips", "127.0.0.2,127.0.0.3",
+               "--node_ip", node, "--server_num", "1", "--worker_num", "2",
+               "--log_dir", folder_ + "/logs", script},
+              {{"PROGRAM", kProgram}}));
+  }
+  for (const auto& launcher : launchers) {
+    EXPECT_EQ(launcher->Wait(), 0) << launcher->Output();
+  }
+  const std::string common =
+      "servers   2: 127.0.0.2:6170, 127.0.0.3:6170\n"
+      "workers   4: 127.0.0.2:6171, 127.0.0.2:6172, 127.0.0.3:6171, "
+      "127.0.0.3:6172\n";
+  for (int i = 0; i < 4; ++i) {
+    const std::string log =
+        ReadFile(absl::StrCat(folder_, "/logs/workerlog.", i));
+    EXPECT_THAT(log, HasSubstr(absl::StrCat("role      worker ", i, " of 4")));
+    EXPECT_THAT(log, HasSubstr(common));
+    EXPECT_THAT(log, Not(HasSubstr("warning")));
+  }
+  for (int i = 0; i < 2; ++i) {
+    const std::string log =
+        ReadFile(absl::StrCat(folder_, "/logs/serverlog.", i));
+    EXPECT_THAT(log, HasSubstr(absl::StrCat("role      server ", i, " of 2")));
+    EXPECT_THAT(log, HasSubstr(absl::StrCat("listens   127.0.0.", i + 2)));
+    EXPECT_THAT(log, HasSubstr(common));
+    EXPECT_THAT(log, Not(HasSubstr("warning")));
+  }
+}
+
+TEST_F(LaunchCommandTest, WrongCommandLinesExitWithTwoAndOneLine) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"launch", "--worker_num", "-1", "/bin/true"},
+       "oarlock launch: --worker_num is \"-1\"; it must be a whole number, 0 "
+       "to 65536"},
+      {{"launch", "--server_num=1", "--worker_num=1"},
+       "oarlock launch: no program is given; name it after the flags"},
+      {{"launch", "--bogus", "x"}, "oarlock launch: unknown flag --bogus"},
+      {{"explain-env", "--role", "BOSS"},
+       "oarlock explain-env: --role is \"BOSS\"; it must be PSERVER or "
+       "TRAINER"},
+      {{"explain-env", "--role", "PSERVER"},
+       "oarlock explain-env: no servers are named, but --role=PSERVER"}};
+  for (const auto& [args, message] : cases) {
+    const auto process = Start(args);
+    EXPECT_EQ(process->Wait(), 2);
+    EXPECT_THAT(process->Output(), testing::StartsWith(message));
+    EXPECT_EQ(process->Output().find('\n'), process->Output().size() - 1);
+  }
+}
+
+TEST_F(LaunchCommandTest, ExplainEnvPrintsTheRole) {
+  const auto process =
+      Start({"explain-env", "--trainer_id", "1"},
+            {{"TRAINING_ROLE", "TRAINER"},
+             {"PADDLE_PSERVERS_IP_PORT_LIST", "127.0.0.1:6170"},
+             {"PADDLE_TRAINERS_NUM", "2"}});
+  EXPECT_EQ(process->Wait(), 0);
+  EXPECT_THAT(process->Output(), HasSubstr("role      worker 1 of 2\n"));
+}
+
+}  // namespace
+}  // namespace oarlock

@@ -1,0 +1,11 @@
+#include <string>
+
+#include "cli/explain_env_command.h"
+#include "cli/launch_command.h"
+
+int main(int argc, char** argv) {
+  const std::string command = argc > 1 ? argv[1] : "";
+  if (command == "launch") return oarlock::RunLaunch(argc, argv);
+  if (command == "explain-env") return oarlock::RunExplainEnv(argc, argv);
+  return 2;
+}

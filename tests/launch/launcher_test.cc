@@ -1,0 +1,249 @@
+#include "launch/launcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "launch/launch_plan.h"
+#include "tests/launch/process_testing.h"
+
+namespace oarlock {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Lines for scripts: a server that ends on SIGTERM, and one that never does.
+constexpr char kServerWaits[] =
+    "if [ $TRAINING_ROLE = PSERVER ]; then\n"
+    "  echo $$ > $DIR/server.$PADDLE_PSERVER_ID\n"
+    "  trap 'echo stopping; exit 0' TERM\n"
+    "  while true; do sleep 0.05; done\n"
+    "fi\n";
+constexpr char kWaitForever[] = "while true; do sleep 0.05; done\n";
+
+class LauncherTest : public testing::Test {
+ protected:
+  LauncherTest() {
+    options_.stop_grace = absl::Seconds(10);
+    options_.server_linger = absl::Milliseconds(300);
+    options_.early_server_grace = absl::Milliseconds(300);
+    options_.restart_delay = absl::Milliseconds(50);
+  }
+
+  LaunchPlan Plan(int servers, int workers, int max_restart = 0) {
+    v1::LaunchConfig config;
+    config.set_server_num(servers);
+    config.set_worker_num(workers);
+    config.set_max_restart(max_restart);
+    config.set_log_dir(logs());
+    const auto plan = PlanLaunch(
+        config, {{"PATH", "/usr/local/bin:/usr/bin:/bin"}, {"DIR", folder_}});
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return *plan;
+  }
+
+  // Runs a script as all processes.
+  int Run(const LaunchPlan& plan, const std::string& script) {
+    const auto code =
+        Launcher(options_).Run(plan, {WriteScript(folder_, script), "a b"});
+    EXPECT_TRUE(code.ok()) << code.status();
+    return code.ok() ? *code : -1;
+  }
+
+  std::string logs() const { return folder_ + "/logs"; }
+  std::string Log(const std::string& name) const {
+    return ReadScriptLog(logs() + "/" + name);
+  }
+
+  const std::string folder_ = FreshFolder();
+  LauncherOptions options_;
+};
+
+TEST_F(LauncherTest, EveryProcessHasItsRoleArgumentsAndLog) {
+  const std::string script = absl::StrCat(
+      "echo $TRAINING_ROLE $PADDLE_TRAINER_ID $1; echo error >&2\n",
+      kServerWaits);
+  EXPECT_EQ(Run(Plan(2, 2), script), 0);
+  EXPECT_EQ(Log("workerlog.0"), "TRAINER 0 a b\nerror\n");
+  EXPECT_EQ(Log("workerlog.1"), "TRAINER 1 a b\nerror\n");
+  for (const char* log : {"serverlog.0", "serverlog.1"}) {
+    EXPECT_EQ(Log(log), "PSERVER a b\nerror\nstopping\n");
+  }
+}
+
+TEST_F(LauncherTest, ThePreviousLogsAreKept) {
+  const std::string script = absl::StrCat("echo run $RUN\n", kServerWaits);
+  for (const char* run : {"1", "2", "3"}) {
+    LaunchPlan plan = Plan(1, 1);
+    plan.base_environment["RUN"] = run;
+    EXPECT_EQ(Run(plan, script), 0);
+  }
+  EXPECT_EQ(Log("workerlog.0"), "run 3\n");
+  EXPECT_EQ(Log("workerlog.0.old"), "run 2\n");
+  EXPECT_EQ(Log("serverlog.0.old"), "run 2\nstopping\n");
+}
+
+TEST_F(LauncherTest, AFailingWorkerEndsTheJobWithItsCode) {
+  const std::string script = absl::StrCat(
+      kServerWaits, "if [ $PADDLE_TRAINER_ID = 1 ]; then exit 3; fi\n",
+      kWaitForever);
+  const absl::Time start = absl::Now();
+  EXPECT_EQ(Run(Plan(2, 2), script), 3);
+  // Far less than the grace: whoever obeys SIGTERM is not waited for.
+  EXPECT_LT(absl::Now() - start, absl::Seconds(8));
+  EXPECT_EQ(Log("serverlog.0"), "stopping\n");
+}
+
+TEST_F(LauncherTest, AKilledServerIsNoticedWithinASecond) {
+  pid_t server = 0;
+  absl::Time killed = absl::InfiniteFuture();
+  options_.tick = [&] {
+    if (server != 0) return;
+    const std::string pid = ReadFile(folder_ + "/server.1");
+    if (pid.empty() || pid.back() != '\n') return;
+    server = std::stoi(pid);
+    killed = absl::Now();
+    kill(server, SIGKILL);
+  };
+  const std::string script = absl::StrCat(kServerWaits, kWaitForever);
+  EXPECT_EQ(Run(Plan(2, 2), script), 128 + SIGKILL);
+  EXPECT_LT(absl::Now() - killed, absl::Seconds(3));
+}
+
+TEST_F(LauncherTest, WhatIgnoresSigtermIsKilledAfterTheGrace) {
+  options_.stop_grace = absl::Milliseconds(300);
+  const std::string script = absl::StrCat(
+      "if [ $TRAINING_ROLE = TRAINER ]; then\n",
+      "  while [ ! -s $DIR/server ]; do sleep 0.05; done; exit 4; fi\n",
+      "trap 'echo ignored' TERM; echo $$ > $DIR/server\n", kWaitForever);
+  EXPECT_EQ(Run(Plan(1, 1), script), 4);
+  EXPECT_EQ(Log("serverlog.0"), "ignored\n");
+  EXPECT_TRUE(IsGone(AwaitPid(folder_ + "/server")));
+}
+
+TEST_F(LauncherTest, AFailedProcessIsStartedAgainAsOftenAsAllowed) {
+  const std::string script =
+      absl::StrCat(kServerWaits, "echo restart \"$OARLOCK_RESTART\"\n",
+                   "[ \"$OARLOCK_RESTART\" = 2 ] || kill -9 $$\n");
+  EXPECT_EQ(Run(Plan(1, 1, 2), script), 0);
+  EXPECT_EQ(Log("workerlog.0"), "restart \nrestart 1\nrestart 2\n");
+  EXPECT_EQ(Run(Plan(1, 1, 1), script), 128 + SIGKILL);
+  EXPECT_EQ(Log("workerlog.0"), "restart \nrestart 1\n");
+}
+
+TEST_F(LauncherTest, AUsageErrorIsNotRepeated) {
+  const std::string script =
+      absl::StrCat(kServerWaits, "echo wrong flag\nexit 2\n");
+  EXPECT_EQ(Run(Plan(1, 1, 5), script), 2);
+  EXPECT_EQ(Log("workerlog.0"), "wrong flag\n");
+}
+
+TEST_F(LauncherTest, AServerThatEndsBeforeTheWorkersFailsTheJob) {
+  const std::string script = absl::StrCat(
+      "if [ $TRAINING_ROLE = PSERVER ]; then exit 0; fi\n", kWaitForever);
+  EXPECT_EQ(Run(Plan(1, 1), script), 1);
+}
+
+TEST_F(LauncherTest, AServerMayEndShortlyBeforeTheLastWorker) {
+  options_.early_server_grace = kPatience;
+  const std::string script =
+      "if [ $TRAINING_ROLE = PSERVER ]; then touch $DIR/ended; exit 0; fi\n"
+      "while [ ! -e $DIR/ended ]; do sleep 0.01; done; sleep 0.3; exit 0\n";
+  EXPECT_EQ(Run(Plan(1, 1), script), 0);
+}
+
+TEST_F(LauncherTest, AServerThatFailsAtItsEndFailsTheJob) {
+  const std::string script =
+      "if [ $TRAINING_ROLE = TRAINER ]; then\n"
+      "  while [ ! -e $DIR/ready ]; do sleep 0.01; done; exit 0; fi\n"
+      "trap 'exit 7' TERM; touch $DIR/ready\n"
+      "while true; do sleep 0.05; done\n";
+  EXPECT_EQ(Run(Plan(1, 1), script), 7);
+}
+
+TEST_F(LauncherTest, WhatAProcessLeftBehindIsKilled) {
+  // The worker's child outlives it and ignores SIGTERM.
+  const std::string script = absl::StrCat(
+      kServerWaits, "(trap '' TERM; echo $BASHPID > $DIR/grandchild; ",
+      "while true; do sleep 0.05; done) &\n",
+      "while [ ! -s $DIR/grandchild ]; do sleep 0.01; done\nexit 0\n");
+  EXPECT_EQ(Run(Plan(1, 1), script), 0);
+  const pid_t grandchild = AwaitPid(folder_ + "/grandchild");
+  ASSERT_GT(grandchild, 0);
+  EXPECT_TRUE(Await([&] { return IsGone(grandchild); }));
+}
+
+TEST_F(LauncherTest, APythonScriptRunsWithoutBeingExecutable) {
+  const std::string path = folder_ + "/train.py";
+  WriteFile(
+      path,
+      "import os, sys, time\n"
+      "print(os.environ['TRAINING_ROLE'], sys.argv[1:])\n"
+      "sys.stdout.flush()\n"
+      "time.sleep(60 if os.environ['TRAINING_ROLE'] == 'PSERVER' else 0)\n");
+  const auto code = Launcher(options_).Run(Plan(1, 1), {path, "--x", "1"});
+  ASSERT_TRUE(code.ok()) << code.status();
+  EXPECT_EQ(*code, 0);
+  EXPECT_EQ(Log("workerlog.0"), "TRAINER ['--x', '1']\n");
+}
+
+TEST_F(LauncherTest, WhatCannotBeStartedIsOneSentence) {
+  const LaunchPlan plan = Plan(1, 1);
+  const auto error = [&](const std::string& program) {
+    return std::string(
+        Launcher(options_).Run(plan, {program}).status().message());
+  };
+  EXPECT_EQ(error("no-such-program"),
+            "the program \"no-such-program\" is not in PATH; give its path");
+  EXPECT_EQ(error(folder_),
+            "the program " + folder_ + " is not a file; give an existing one");
+  const std::string data = folder_ + "/data";
+  WriteFile(data, "text");
+  EXPECT_EQ(error(data),
+            "the program " + data + " is not executable; run chmod +x " + data);
+  ASSERT_EQ(chmod(data.c_str(), 0755), 0);
+  EXPECT_EQ(error(data), "starting server 0: running " + data +
+                             " failed: Exec format error");
+}
+
+TEST_F(LauncherTest, ALogFolderThatCannotBeMadeIsOneSentence) {
+  WriteFile(folder_ + "/logs", "a file");
+  EXPECT_THAT(
+      std::string(
+          Launcher(options_).Run(Plan(1, 1), {"/bin/true"}).status().message()),
+      HasSubstr("cannot be made"));
+}
+
+TEST_F(LauncherTest, TwoLaunchersRunOneAfterTheOtherInOneProgram) {
+  Launcher launcher(options_);
+  const std::string program = WriteScript(folder_, kServerWaits);
+  for (int i = 0; i < 2; ++i) {
+    const LaunchPlan plan = Plan(1, 1);
+    const auto code = launcher.Run(plan, {program});
+    ASSERT_TRUE(code.ok()) << code.status();
+    EXPECT_EQ(*code, 0);
+  }
+}
+
+TEST(LastLinesTest, OnlyTheEndOfAFileIsReturned) {
+  const std::string path = FreshFolder() + "/log";
+  EXPECT_TRUE(LastLines(path, 3).empty());
+  WriteFile(path, "");
+  EXPECT_TRUE(LastLines(path, 3).empty());
+  WriteFile(path, "a\nb\n");
+  EXPECT_THAT(LastLines(path, 3), ElementsAre("a", "b"));
+  WriteFile(path, "a\nb\nc\nd");
+  EXPECT_THAT(LastLines(path, 3), ElementsAre("b", "c", "d"));
+  WriteFile(path, std::string(1 << 20, 'x') + "\nlast\n");
+  EXPECT_EQ(LastLines(path, 1), std::vector<std::string>{"last"});
+}
+
+}  // namespace
+}  // namespace oarlock

@@ -1,0 +1,626 @@
+#include "pserver/parameter_service.h"
+
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+#include "base/mix.h"
+#include "base/random.h"
+#include "cluster/partition_map.h"
+#include "cluster/retry.h"
+#include "cluster/security.h"
+#include "gtest/gtest.h"
+#include "proto/parameter.grpc.pb.h"
+#include "proto/value_format.h"
+#include "proto/wire_codec.h"
+#include "pserver/membership.h"
+#include "pserver/table_registry.h"
+#include "tests/pserver/push_testing.h"
+
+namespace oarlock {
+namespace {
+
+constexpr uint64_t kJobHash = 77;
+constexpr uint64_t kServerGeneration = 1234;
+constexpr uint32_t kDim = 3;
+constexpr uint32_t kNumWorkers = 4;
+
+// A server with the data plane alone, on a free port of the loopback, and the
+// stub that protoc makes, as a client in another language would have it.
+class ParameterServiceTest : public ::testing::Test {
+ protected:
+  void Start(ParameterServiceOptions options = {}, uint32_t num_servers = 1) {
+    const PartitionMap map =
+        PartitionMap::Even(1u << kTestPartitionBits, num_servers);
+    options.server = ServerIndex(0);
+    options.job_hash = kJobHash;
+    options.server_generation = Generation(kServerGeneration);
+    ASSERT_TRUE(options.Validate().ok());
+    membership_ = std::make_unique<Membership>(kNumWorkers);
+    registry_ = std::make_unique<TableRegistry>(map, options.server);
+    service_ = std::make_unique<ParameterService>(options, registry_.get(),
+                                                  membership_.get(), map);
+    grpc::ServerBuilder builder;
+    ApplyServerArguments(&builder);
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
+                             &port);
+    builder.RegisterService(service_->service());
+    service_->AddQueues(&builder);
+    server_ = builder.BuildAndStart();
+    ASSERT_NE(server_, nullptr);
+    service_->StartThreads();
+    channel_ = grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", port),
+                                         grpc::InsecureChannelCredentials(),
+                                         MakeChannelArguments());
+    stub_ = v1::ParameterService::NewStub(channel_);
+  }
+
+  void TearDown() override {
+    if (server_ == nullptr) return;
+    registry_->Shutdown();
+    server_->Shutdown(std::chrono::system_clock::now() +
+                      std::chrono::seconds(1));
+    service_->Shutdown();
+  }
+
+  static v1::RequestHeader Header() {
+    v1::RequestHeader header;
+    header.set_protocol_version(1);
+    header.set_job_hash(kJobHash);
+    header.set_server_generation(kServerGeneration);
+    return header;
+  }
+  static v1::RequestHeader HeaderOfPush(uint32_t worker, uint64_t sequence,
+                                        uint64_t round = 0) {
+    v1::RequestHeader header = PushHeader(worker, 1, sequence, round);
+    header.MergeFrom(Header());
+    return header;
+  }
+
+  // Messages as generated code makes them.
+  static v1::PullSparseRequest PullOf(const std::vector<Key>& keys) {
+    v1::PullSparseRequest request;
+    *request.mutable_header() = Header();
+    request.set_table(1);
+    std::map<uint32_t, std::vector<Key>> groups;
+    for (const Key key : keys) {
+      groups[PartitionOfMix(Mix(key), kTestPartitionBits).value()].push_back(
+          key);
+    }
+    for (const auto& [partition, group] : groups) {
+      request.add_partitions(partition);
+      request.add_group_sizes(group.size());
+      for (const Key key : group) {
+        request.add_keys(static_cast<uint64_t>(key));
+      }
+    }
+    return request;
+  }
+  static v1::PushSparseRequest PushOf(const v1::RequestHeader& header,
+                                      const SparseGradients& gradients) {
+    std::vector<Key> keys;
+    for (const auto& [key, gradient] : gradients) keys.push_back(key);
+    const v1::PullSparseRequest grouped = PullOf(keys);
+    v1::PushSparseRequest request;
+    *request.mutable_header() = header;
+    request.set_table(1);
+    *request.mutable_partitions() = grouped.partitions();
+    *request.mutable_group_sizes() = grouped.group_sizes();
+    *request.mutable_keys() = grouped.keys();
+    for (const uint64_t key : grouped.keys()) {
+      for (const float g : gradients.at(Key{key})) request.add_values(g);
+    }
+    return request;
+  }
+
+  static void SetDeadline(grpc::ClientContext* context) {
+    context->set_deadline(std::chrono::system_clock::now() +
+                          std::chrono::seconds(30));
+  }
+  grpc::Status Pull(const v1::PullSparseRequest& request,
+                    v1::PullSparseResponse* response) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    return stub_->PullSparse(&context, request, response);
+  }
+  grpc::Status Pull(const v1::PullSparseRequest& request) {
+    v1::PullSparseResponse response;
+    return Pull(request, &response);
+  }
+  grpc::Status Push(const v1::PushSparseRequest& request,
+                    v1::PushResponse* response) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    return stub_->PushSparse(&context, request, response);
+  }
+  grpc::Status Push(const v1::PushSparseRequest& request) {
+    v1::PushResponse response;
+    return Push(request, &response);
+  }
+  SparseTable& sparse() { return *(*registry_->Find(TableId(1)))->sparse; }
+
+  std::unique_ptr<Membership> membership_;
+  std::unique_ptr<TableRegistry> registry_;
+  std::unique_ptr<ParameterService> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::ParameterService::Stub> stub_;
+};
+
+void ExpectError(const grpc::Status& status, grpc::StatusCode code,
+                 const std::vector<std::string>& fragments = {}) {
+  EXPECT_EQ(status.error_code(), code) << status.error_message();
+  for (const std::string& fragment : fragments) {
+    EXPECT_TRUE(absl::StrContains(status.error_message(), fragment))
+        << status.error_message();
+  }
+  EXPECT_FALSE(absl::StrContains(status.error_message(), "\n"));
+}
+
+TEST_F(ParameterServiceTest, GeneratedStubPushesAndPullsRows) {
+  Start();
+  ASSERT_TRUE(registry_->Create(SparseConfig(kDim, -1)).ok());
+  const SparseGradients gradients = RandomGradients(1, 3000, 1u << 30, kDim);
+  v1::PushResponse pushed;
+  ASSERT_TRUE(Push(PushOf(HeaderOfPush(0, 1), gradients), &pushed).ok());
+  EXPECT_EQ(pushed.header().server_generation(), kServerGeneration);
+  EXPECT_EQ(pushed.header().routing_generation(), 1u);
+  EXPECT_EQ(pushed.header().table_version(), 1u);
+  EXPECT_EQ(pushed.duplicate_groups(), 0u);
+  EXPECT_EQ(RowsOf(sparse()), gradients);
+
+  std::vector<Key> keys;
+  for (const auto& [key, gradient] : gradients) keys.push_back(key);
+  keys.push_back(Key{~uint64_t{0}});  // Has no row.
+  const v1::PullSparseRequest pull = PullOf(keys);
+  v1::PullSparseResponse pulled;
+  ASSERT_TRUE(Pull(pull, &pulled).ok());
+  EXPECT_EQ(pulled.dim(), kDim);
+  EXPECT_EQ(pulled.group_versions_size(), pull.partitions_size());
+  EXPECT_EQ(pulled.header().table_version(), 1u);
+  ASSERT_EQ(pulled.values_size(), pull.keys_size() * static_cast<int>(kDim));
+  for (int i = 0; i < pull.keys_size(); ++i) {
+    const auto found = gradients.find(Key{pull.keys(i)});
+    for (uint32_t d = 0; d < kDim; ++d) {
+      ASSERT_EQ(pulled.values(i * kDim + d),
+                found == gradients.end() ? 0 : found->second[d]);
+    }
+  }
+  EXPECT_EQ(RowsOf(sparse()).size(), gradients.size())
+      << "a pull creates nothing";
+}
+
+TEST_F(ParameterServiceTest, RepeatedPushIsAnsweredAndNotAppliedAgain) {
+  Start();
+  ASSERT_TRUE(registry_->Create(SparseConfig(1, -1)).ok());
+  const auto push = PushOf(HeaderOfPush(0, 1), {{Key{3}, {2}}});
+  v1::PushResponse response;
+  ASSERT_TRUE(Push(push, &response).ok());
+  ASSERT_TRUE(Push(push, &response).ok());
+  EXPECT_EQ(response.duplicate_groups(), 1u);
+  EXPECT_EQ(response.header().table_version(), 1u);
+  EXPECT_EQ(RowsOf(sparse()).at(Key{3}), (std::vector<float>{2}));
+}
+
+TEST_F(ParameterServiceTest, EmptyPullAndPushAreOk) {
+  Start();
+  ASSERT_TRUE(registry_->Create(SparseConfig(kDim, -1)).ok());
+  v1::PullSparseResponse response;
+  ASSERT_TRUE(Pull(PullOf({}), &response).ok());
+  EXPECT_EQ(response.values_size(), 0);
+  EXPECT_TRUE(Push(PushOf(HeaderOfPush(0, 1), {})).ok());
+}
+
+TEST_F(ParameterServiceTest, SixteenBitAnswersAreTheRoundedValues) {
+  Start();
+  ASSERT_TRUE(registry_->Create(SparseConfig(kDim, -1)).ok());
+  ASSERT_TRUE(registry_->Create(DenseConfig(10, 4, -1)).ok());
+  const SparseGradients gradients = RandomGradients(1, 50, 1000, kDim);
+  ASSERT_TRUE(Push(PushOf(HeaderOfPush(0, 1), gradients)).ok());
+  std::vector<Key> keys;
+  for (const auto& [key, gradient] : gradients) keys.push_back(key);
+  for (const v1::ValueFormat format : {v1::BFLOAT16, v1::FLOAT16}) {
+    v1::PullSparseRequest pull = PullOf(keys);
+    pull.set_format(format);
+    v1::PullSparseResponse response;
+    ASSERT_TRUE(Pull(pull, &response).ok());
+    EXPECT_EQ(response.format(), format);
+    EXPECT_EQ(response.values_size(), 0);
+    ASSERT_EQ(response.values16().size(), keys.size() * kDim * 2);
+    for (int i = 0; i < pull.keys_size(); ++i) {
+      for (uint32_t d = 0; d < kDim; ++d) {
+        const size_t at = 2 * (i * kDim + d);
+        const uint16_t bits =
+            static_cast<uint8_t>(response.values16()[at]) |
+            static_cast<uint8_t>(response.values16()[at + 1]) << 8;
+        const float exact = gradients.at(Key{pull.keys(i)})[d];
+        ASSERT_EQ(bits, format == v1::BFLOAT16 ? ToBfloat16(exact)
+                                               : ToFloat16(exact));
+      }
+    }
+    v1::PullDenseRequest dense;
+    *dense.mutable_header() = Header();
+    dense.set_table(2);
+    dense.set_format(format);
+    dense.add_blocks(2);
+    dense.add_known_versions(0);
+    v1::PullDenseResponse dense_response;
+    grpc::ClientContext context;
+    ASSERT_TRUE(stub_->PullDense(&context, dense, &dense_response).ok());
+    EXPECT_EQ(dense_response.values16(), std::string(4, '\0'));
+  }
+}
+
+TEST_F(ParameterServiceTest, DensePullReturnsWhatChanged) {
+  Start();
+  ASSERT_TRUE(registry_->Create(DenseConfig(10, 4, -1)).ok());
+  v1::PushDenseRequest push;
+  *push.mutable_header() = HeaderOfPush(0, 1);
+  push.set_table(2);
+  push.add_blocks(0);
+  push.add_blocks(2);
+  for (const float g : {1, 2, 3, 4, 9, 10}) push.add_values(g);
+  push.set_num_steps(1);
+  v1::PushResponse pushed;
+  grpc::ClientContext push_context;
+  ASSERT_TRUE(stub_->PushDense(&push_context, push, &pushed).ok());
+
+  v1::PullDenseRequest pull;
+  *pull.mutable_header() = Header();
+  pull.set_table(2);
+  for (const uint32_t block : {0, 1, 2}) {
+    pull.add_blocks(block);
+    pull.add_known_versions(1);
+  }
+  v1::PullDenseResponse pulled;
+  grpc::ClientContext context;
+  ASSERT_TRUE(stub_->PullDense(&context, pull, &pulled).ok());
+  EXPECT_EQ(pulled.blocks_size(), 2);
+  EXPECT_EQ(pulled.blocks(1), 2u);
+  EXPECT_EQ(pulled.versions(0), 2u);
+  EXPECT_EQ(std::vector<float>(pulled.values().begin(), pulled.values().end()),
+            (std::vector<float>{1, 2, 3, 4, 9, 10}));
+  const v1::TableStatus status = registry_->Describe()[0];
+  EXPECT_EQ(status.pulled_rows(), 2u);
+  EXPECT_EQ(status.pushed_rows(), 2u);
+}
+
+TEST_F(ParameterServiceTest, HeadersOfOthersAreRefused) {
+  Start();
+  ASSERT_TRUE(registry_->Create(SparseConfig(kDim, -1)).ok());
+  const auto expect = [&](grpc::StatusCode code, const std::string& fragment,
+                          const std::function<void(v1::RequestHeader*)>&
+                              spoil) {
+    v1::PushSparseRequest push =
+        PushOf(HeaderOfPush(0, 1), {{Key{1}, {1, 1, 1}}});
+    spoil(push.mutable_header());
+    ExpectError(Push(push), code, {fragment});
+  };
+  expect(grpc::FAILED_PRECONDITION, "protocol version 2",
+         [](v1::RequestHeader* h) { h->set_protocol_version(2); });
+  expect(grpc::FAILED_PRECONDITION, "job",
+         [](v1::RequestHeader* h) { h->set_job_hash(1); });
+  expect(grpc::FAILED_PRECONDITION, "generation 1234",
+         [](v1::RequestHeader* h) { h->set_server_generation(1); });
+  expect(grpc::INVALID_ARGUMENT, "sequence 0",
+         [](v1::RequestHeader* h) { h->set_sequence(0); });
+  expect(grpc::INVALID_ARGUMENT, "",
+         [](v1::RequestHeader* h) { h->set_worker_generation(0); });
+  expect(grpc::INVALID_ARGUMENT, "",
+         [](v1::RequestHeader* h) { h->set_worker_index(kNumWorkers); });
+  EXPECT_TRUE(RowsOf(sparse()).empty());
+
+  v1::PullSparseRequest any_generation = PullOf({Key{1}});
+  any_generation.mutable_header()->set_server_generation(0);
+  EXPECT_TRUE(Pull(any_generation).ok()) << "a reader, any incarnation";
+}
+
+TEST_F(ParameterServiceTest, FencedWorkerIsAborted) {
+  Start();
+  ASSERT_TRUE(registry_->Create(SparseConfig(1, -1)).ok());
+  v1::RequestHeader newer = HeaderOfPush(0, 1);
+  newer.set_worker_generation(2);
+  ASSERT_TRUE(Push(PushOf(newer, {{Key{1}, {1}}})).ok());
+  ExpectError(Push(PushOf(HeaderOfPush(0, 1), {{Key{1}, {1}}})), grpc::ABORTED);
+  EXPECT_EQ(RowsOf(sparse()).at(Key{1}), (std::vector<float>{1}));
+}
+
+TEST_F(ParameterServiceTest, PartitionOfAnotherServerHasMoved) {
+  Start({}, /*num_servers=*/2);
+  ASSERT_TRUE(registry_->Create(SparseConfig(1, -1)).ok());
+  ASSERT_TRUE(registry_->Create(DenseConfig(16, 1, -1)).ok());
+  std::vector<Key> keys;
+  for (uint64_t key = 0; key < 100; ++key) keys.push_back(Key{key});
+  ExpectError(Pull(PullOf(keys)), grpc::FAILED_PRECONDITION, {"moved"});
+  v1::PullDenseRequest dense;
+  *dense.mutable_header() = Header();
+  dense.set_table(2);
+  dense.add_blocks(15);
+  dense.add_known_versions(0);
+  v1::PullDenseResponse response;
+  grpc::ClientContext context;
+  ExpectError(stub_->PullDense(&context, dense, &response),
+              grpc::FAILED_PRECONDITION, {"moved"});
+}
+
+TEST_F(ParameterServiceTest, WhatDoesNotFitTheTableIsInvalid) {
+  Start();
+  ASSERT_TRUE(registry_->Create(SparseConfig(kDim, -1)).ok());
+  ASSERT_TRUE(registry_->Create(DenseConfig(10, 4, -1)).ok());
+  const auto good = PushOf(HeaderOfPush(0, 1), {{Key{1}, {1, 1, 1}}});
+
+  auto push = good;
+  push.add_values(1);
+  ExpectError(Push(push), grpc::INVALID_ARGUMENT, {"4 gradients", "legal is 3"});
+  push = good;
+  push.set_partitions(0, 1u << kTestPartitionBits);
+  ExpectError(Push(push), grpc::INVALID_ARGUMENT, {"partition 16"});
+  push = good;
+  push.set_partitions(0, (good.partitions(0) + 1) % 16);
+  ExpectError(Push(push), grpc::INVALID_ARGUMENT);
+  push = good;
+  push.set_table(2);
+  ExpectError(Push(push), grpc::INVALID_ARGUMENT, {"'net' is dense"});
+  push = good;
+  push.set_table(3);
+  ExpectError(Push(push), grpc::NOT_FOUND);
+
+  v1::PullSparseRequest pull = PullOf({Key{1}});
+  pull.set_partitions(0, (pull.partitions(0) + 1) % 16);
+  ExpectError(Pull(pull), grpc::INVALID_ARGUMENT);
+  pull = PullOf({Key{1}});
+  pull.set_with_statistics(true);
+  ExpectError(Pull(pull), grpc::UNIMPLEMENTED);
+  pull = PullOf({Key{1}});
+  pull.mutable_header()->set_min_version(1);
+  ExpectError(Pull(pull), grpc::UNAVAILABLE, {"version 0"});
+
+  v1::PushDenseRequest dense;
+  *dense.mutable_header() = HeaderOfPush(0, 1);
+  dense.set_table(2);
+  dense.add_blocks(2);
+  for (int i = 0; i < 4; ++i) dense.add_values(1);  // The last block has 2.
+  v1::PushResponse response;
+  grpc::ClientContext context;
+  ExpectError(stub_->PushDense(&context, dense, &response),
+              grpc::INVALID_ARGUMENT, {"4 gradients", "legal is 2"});
+  dense.set_blocks(0, 3);
+  grpc::ClientContext context2;
+  ExpectError(stub_->PushDense(&context2, dense, &response),
+              grpc::INVALID_ARGUMENT, {"block 3"});
+  EXPECT_TRUE(RowsOf(sparse()).empty());
+  EXPECT_TRUE(Push(good).ok());
+}
+
+TEST_F(ParameterServiceTest, AnswerBeyondAMessageIsRefusedBeforeItIsMade) {
+  Start();
+  ASSERT_TRUE(registry_->Create(SparseConfig(1000, -1)).ok());
+  std::vector<Key> keys;
+  for (uint64_t key = 0; key < 20000; ++key) keys.push_back(Key{key});
+  ExpectError(Pull(PullOf(keys)), grpc::INVALID_ARGUMENT, {"20000000 floats"});
+}
+
+TEST_F(ParameterServiceTest, TokenIsDemandedOnEveryCall) {
+  ParameterServiceOptions options;
+  options.token = "secret";
+  Start(options);
+  ASSERT_TRUE(registry_->Create(SparseConfig(kDim, -1)).ok());
+  ExpectError(Pull(PullOf({Key{1}})), grpc::UNAUTHENTICATED, {"no token"});
+  ExpectError(Push(PushOf(HeaderOfPush(0, 1), {})), grpc::UNAUTHENTICATED);
+  for (const bool right : {false, true}) {
+    grpc::ClientContext context;
+    context.AddMetadata(kTokenMetadataKey, right ? "secret" : "guess");
+    v1::PullSparseResponse response;
+    const grpc::Status status =
+        stub_->PullSparse(&context, PullOf({Key{1}}), &response);
+    EXPECT_EQ(status.error_code(),
+              right ? grpc::OK : grpc::UNAUTHENTICATED);
+  }
+}
+
+TEST_F(ParameterServiceTest, RandomBytesAreInvalidNotFatal) {
+  Start();
+  ASSERT_TRUE(registry_->Create(SparseConfig(kDim, -1)).ok());
+  grpc::GenericStub generic(channel_);
+  const std::string good =
+      PushOf(HeaderOfPush(0, 1), RandomGradients(1, 9, 100, kDim))
+          .SerializeAsString();
+  RandomSequence random(5);
+  int num_refused = 0;
+  for (int i = 0; i < 400; ++i) {
+    std::string bytes = good;
+    for (int flips = 1 + random.Below(8); flips > 0; --flips) {
+      bytes[random.Below(bytes.size())] = static_cast<char>(random());
+    }
+    bytes.resize(random.Below(2) == 0 ? bytes.size()
+                                      : random.Below(bytes.size()));
+    const char* const methods[] = {"PullSparse", "PushSparse", "PullDense",
+                                   "PushDense"};
+    const grpc::Slice slice(bytes);
+    grpc::ByteBuffer request(&slice, 1);
+    grpc::ByteBuffer response;
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    absl::Notification done;
+    grpc::Status status;
+    generic.UnaryCall(&context,
+                      absl::StrCat("/oarlock.v1.ParameterService/",
+                                   methods[random.Below(4)]),
+                      grpc::StubOptions(), &request, &response,
+                      [&](grpc::Status s) {
+                        status = s;
+                        done.Notify();
+                      });
+    done.WaitForNotification();
+    num_refused += !status.ok();
+    EXPECT_NE(status.error_code(), grpc::DEADLINE_EXCEEDED);
+  }
+  EXPECT_GT(num_refused, 200);
+  EXPECT_TRUE(Pull(PullOf({Key{1}})).ok()) << "the server lives";
+}
+
+TEST_F(ParameterServiceTest, SyncPushIsAnsweredWhenTheRoundIsComplete) {
+  Start();
+  ASSERT_TRUE(
+      registry_->Create(SparseConfig(1, -1, v1::SYNC, v1::MEAN)).ok());
+  for (uint32_t worker : {0, 1}) {
+    registry_->SetRoundMember(WorkerIndex(worker), Generation(1), true);
+  }
+  std::vector<std::thread> workers;
+  for (uint32_t worker : {0, 1}) {
+    workers.emplace_back([&, worker] {
+      for (uint64_t round = 1; round <= 30; ++round) {
+        v1::PushResponse response;
+        const grpc::Status status =
+            Push(PushOf(HeaderOfPush(worker, round, round),
+                        {{Key{1}, {worker == 0 ? 1.0f : 3.0f}}}),
+                 &response);
+        ASSERT_TRUE(status.ok()) << status.error_message();
+        EXPECT_EQ(response.header().table_version(), round);
+      }
+    });
+  }
+  for (std::thread& worker : workers) worker.join();
+  EXPECT_EQ(RowsOf(sparse()).at(Key{1}), (std::vector<float>{60}));
+}
+
+// Starts a push that a round holds, and waits until it is held.
+class HeldPush {
+ public:
+  HeldPush(v1::ParameterService::Stub* stub, TableRegistry* registry,
+           const v1::PushSparseRequest& request)
+      : thread_([this, stub, request] {
+          context_.set_deadline(std::chrono::system_clock::now() +
+                                std::chrono::seconds(30));
+          v1::PushResponse response;
+          status_ = stub->PushSparse(&context_, request, &response);
+        }) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(20);
+    while (registry->HeldPushes() == 0 && absl::Now() < deadline) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(registry->HeldPushes(), 1u);
+  }
+  grpc::Status Await() {
+    thread_.join();
+    return status_;
+  }
+
+ private:
+  grpc::ClientContext context_;
+  grpc::Status status_;
+  std::thread thread_;
+};
+
+class HeldPushTest : public ParameterServiceTest {
+ protected:
+  void StartHolding(ParameterServiceOptions options = {}) {
+    Start(options);
+    ASSERT_TRUE(registry_->Create(SparseConfig(1, -1, v1::SYNC)).ok());
+    for (uint32_t worker : {0, 1}) {
+      registry_->SetRoundMember(WorkerIndex(worker), Generation(1), true);
+    }
+    held_ = std::make_unique<HeldPush>(
+        stub_.get(), registry_.get(),
+        PushOf(HeaderOfPush(0, 1, 1), {{Key{1}, {1}}}));
+  }
+  std::unique_ptr<HeldPush> held_;
+};
+
+TEST_F(HeldPushTest, IsUnavailableWhenTheServerEnds) {
+  StartHolding();
+  TearDown();
+  server_.reset();
+  ExpectError(held_->Await(), grpc::UNAVAILABLE);
+}
+
+TEST_F(HeldPushTest, MayBeAnsweredAfterTheServiceIsGone) {
+  StartHolding();
+  server_->Shutdown(std::chrono::system_clock::now());
+  service_.reset();
+  EXPECT_FALSE(held_->Await().ok());
+  server_.reset();
+  registry_->SetRoundMember(WorkerIndex(1), Generation(1), false);
+  EXPECT_EQ(registry_->HeldPushes(), 0u);
+  EXPECT_EQ(RowsOf(sparse()).at(Key{1}), (std::vector<float>{1}));
+}
+
+TEST_F(HeldPushTest, MayBeDroppedUnanswered) {
+  StartHolding();
+  server_->Shutdown(std::chrono::system_clock::now());
+  service_->Shutdown();
+  EXPECT_FALSE(held_->Await().ok());
+  server_.reset();
+  registry_.reset();
+}
+
+TEST_F(HeldPushTest, CountsAsAnOpenCall) {
+  ParameterServiceOptions options;
+  options.max_open_calls = 1;
+  StartHolding(options);
+  ExpectError(Pull(PullOf({Key{1}})), grpc::RESOURCE_EXHAUSTED, {"up to 1"});
+  registry_->SetRoundMember(WorkerIndex(1), Generation(1), false);
+  EXPECT_TRUE(held_->Await().ok());
+  // The held call is gone a moment after its caller knows.
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  grpc::Status status;
+  do {
+    status = Pull(PullOf({Key{1}}));
+  } while (!status.ok() && absl::Now() < deadline);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
+TEST_F(ParameterServiceTest, ManyClientsOnManyThreadsAreAllServed) {
+  constexpr uint64_t kPushes = 60;
+  ParameterServiceOptions options;
+  options.num_threads = 3;
+  Start(options);
+  ASSERT_TRUE(registry_->Create(SparseConfig(kDim, -1)).ok());
+  SparseGradients ones;
+  std::vector<Key> keys;
+  for (uint64_t key = 0; key < 500; ++key) {
+    ones[Key{key}] = std::vector<float>(kDim, 1);
+    keys.push_back(Key{key});
+  }
+  std::vector<std::thread> clients;
+  for (uint32_t worker = 0; worker < kNumWorkers; ++worker) {
+    clients.emplace_back([&, worker] {
+      for (uint64_t i = 1; i <= kPushes; ++i) {
+        ASSERT_TRUE(Push(PushOf(HeaderOfPush(worker, i), ones)).ok());
+        v1::PullSparseResponse response;
+        ASSERT_TRUE(Pull(PullOf(keys), &response).ok());
+        ASSERT_GE(response.values(0), i) << "its own pushes at least";
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  for (const auto& [key, row] : RowsOf(sparse())) {
+    EXPECT_EQ(row, std::vector<float>(kDim, kNumWorkers * kPushes));
+  }
+}
+
+TEST(ParameterServiceOptionsTest, LimitsAreChecked) {
+  ParameterServiceOptions options;
+  EXPECT_TRUE(options.Validate().ok());
+  options.num_threads = 0;
+  EXPECT_EQ(options.Validate().code(), absl::StatusCode::kInvalidArgument);
+  options.num_threads = 257;
+  EXPECT_EQ(options.Validate().code(), absl::StatusCode::kInvalidArgument);
+  options = {};
+  options.max_open_calls = 0;
+  EXPECT_EQ(options.Validate().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace oarlock

@@ -1,0 +1,173 @@
+#include "pserver/table_registry.h"
+
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "cluster/partition_map.h"
+#include "gtest/gtest.h"
+#include "tests/pserver/push_testing.h"
+
+namespace oarlock {
+namespace {
+
+class TableRegistryTest : public ::testing::Test {
+ protected:
+  TableRegistry registry_{PartitionMap::Even(1u << kTestPartitionBits, 1),
+                          ServerIndex(0)};
+};
+
+TEST_F(TableRegistryTest, TablesAreFoundById) {
+  EXPECT_EQ(registry_.Find(TableId(1)).status().code(),
+            absl::StatusCode::kNotFound);
+  ASSERT_TRUE(registry_.Create(SparseConfig(4, 1)).ok());
+  ASSERT_TRUE(registry_.Create(DenseConfig(100, 10, 1)).ok());
+  const auto sparse = registry_.Find(TableId(1));
+  ASSERT_TRUE(sparse.ok());
+  EXPECT_NE((*sparse)->sparse, nullptr);
+  EXPECT_EQ((*sparse)->dense, nullptr);
+  EXPECT_NE((*sparse)->aggregator, nullptr);
+  const auto dense = registry_.Find(TableId(2));
+  ASSERT_TRUE(dense.ok());
+  EXPECT_EQ((*dense)->dense->num_blocks(), 10u);
+}
+
+TEST_F(TableRegistryTest, SameConfigurationAgainIsOkAndKeepsTheTable) {
+  ASSERT_TRUE(registry_.Create(SparseConfig(4, 1)).ok());
+  TableEntry* const first = *registry_.Find(TableId(1));
+  EXPECT_TRUE(registry_.Create(SparseConfig(4, 1)).ok());
+  EXPECT_EQ(*registry_.Find(TableId(1)), first);
+}
+
+TEST_F(TableRegistryTest, OtherConfigurationIsRefusedInOneLineWithBoth) {
+  ASSERT_TRUE(registry_.Create(SparseConfig(4, 1)).ok());
+  v1::TableConfig same_id = SparseConfig(16, 1);
+  same_id.set_name("other");
+  v1::TableConfig same_name = SparseConfig(16, 1);
+  same_name.set_id(9);
+  for (const v1::TableConfig& config :
+       {SparseConfig(16, 1), same_id, same_name}) {
+    const absl::Status status = registry_.Create(config);
+    EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
+    EXPECT_TRUE(absl::StrContains(status.message(), "dim: 4")) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), "dim: 16")) << status;
+    EXPECT_FALSE(absl::StrContains(status.message(), "\n")) << status;
+  }
+  EXPECT_FALSE(registry_.Find(TableId(9)).ok());
+}
+
+TEST_F(TableRegistryTest, WrongConfigurationsAreInvalid) {
+  const std::vector<std::function<void(v1::TableConfig*)>> spoilers = {
+      [](v1::TableConfig* c) { c->set_id(0); },
+      [](v1::TableConfig* c) { c->clear_name(); },
+      [](v1::TableConfig* c) { c->clear_mode(); },
+      [](v1::TableConfig* c) {
+        c->set_mode(v1::SYNC);
+        c->clear_reduction();
+      },
+      [](v1::TableConfig* c) { c->clear_sparse(); },
+      [](v1::TableConfig* c) { c->mutable_sparse()->set_dim(0); },
+      [](v1::TableConfig* c) { c->clear_optimizer(); },
+  };
+  for (size_t i = 0; i < spoilers.size(); ++i) {
+    v1::TableConfig config = SparseConfig(4, 1);
+    spoilers[i](&config);
+    EXPECT_EQ(registry_.Create(config).code(),
+              absl::StatusCode::kInvalidArgument)
+        << "spoiler " << i;
+  }
+  EXPECT_TRUE(registry_.Describe().empty());
+}
+
+TEST_F(TableRegistryTest, ModeDecidesWhatAPushMeans) {
+  ASSERT_TRUE(registry_.Create(SparseConfig(1, -1, v1::ASYNC)).ok());
+  ASSERT_TRUE(registry_.Create(DenseConfig(2, 2, -1, v1::SYNC)).ok());
+  EXPECT_EQ(registry_.SetRoundMember(WorkerIndex(0), Generation(1), true), 0u);
+  EXPECT_EQ(registry_.SetRoundMember(WorkerIndex(1), Generation(1), true), 0u);
+  int num_answers = 0;
+  const auto count = [&](absl::StatusOr<PushOutcome> outcome) {
+    EXPECT_TRUE(outcome.ok()) << outcome.status();
+    ++num_answers;
+  };
+  (*registry_.Find(TableId(1)))
+      ->aggregator->PushSparse(
+          SparsePushOf(PushHeader(0, 1, 1, 1), {{Key{1}, {1}}}), count);
+  EXPECT_EQ(num_answers, 1);
+  Aggregator& rounds = *(*registry_.Find(TableId(2)))->aggregator;
+  rounds.PushDense(
+      DensePushOf(PushHeader(0, 1, 1, 1), {{BlockIndex(0), {1, 1}}}), count);
+  EXPECT_EQ(num_answers, 1);
+  EXPECT_EQ(registry_.HeldPushes(), 1u);
+  EXPECT_EQ(registry_.SetRoundMember(WorkerIndex(1), Generation(1), false), 1u)
+      << "the round that its leaving completed";
+  EXPECT_EQ(num_answers, 2);
+  EXPECT_EQ(registry_.HeldPushes(), 0u);
+}
+
+TEST_F(TableRegistryTest, LaterTablesKnowTheRoundMembers) {
+  registry_.SetRoundMember(WorkerIndex(0), Generation(2), true);
+  registry_.SetRoundMember(WorkerIndex(0), Generation(1), false);  // Old news.
+  registry_.SetRoundMember(WorkerIndex(1), Generation(1), true);
+  registry_.SetRoundMember(WorkerIndex(1), Generation(1), false);
+  ASSERT_TRUE(registry_.Create(SparseConfig(1, -1, v1::SYNC)).ok());
+  bool answered = false;
+  (*registry_.Find(TableId(1)))
+      ->aggregator->PushSparse(
+          SparsePushOf(PushHeader(0, 2, 1, 1), {{Key{1}, {1}}}),
+          [&](absl::StatusOr<PushOutcome> outcome) {
+            answered = outcome.ok();
+          });
+  EXPECT_TRUE(answered) << "worker 0 is a member, and the only one";
+}
+
+TEST_F(TableRegistryTest, DescribeShowsWhatTablesHold) {
+  ASSERT_TRUE(registry_.Create(DenseConfig(100, 10, 1)).ok());
+  ASSERT_TRUE(registry_.Create(SparseConfig(4, -1)).ok());
+  (*registry_.Find(TableId(1)))
+      ->aggregator->PushSparse(
+          SparsePushOf(PushHeader(0, 1, 1), RandomGradients(1, 9, 1000, 4)),
+          [](absl::StatusOr<PushOutcome>) {});
+  const std::vector<v1::TableStatus> tables = registry_.Describe();
+  ASSERT_EQ(tables.size(), 2u);
+  EXPECT_EQ(tables[0].config().name(), "embedding");
+  EXPECT_EQ(tables[0].rows(), 9u);
+  EXPECT_EQ(tables[0].version(), 1u);
+  EXPECT_GE(tables[0].row_bytes(), 4 * sizeof(float));
+  EXPECT_EQ(tables[1].rows(), 10u);
+  EXPECT_EQ(tables[1].bytes(), 400u);
+}
+
+TEST_F(TableRegistryTest, ConcurrentCreationsMakeOneTable) {
+  std::vector<TableEntry*> found(4);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < found.size(); ++i) {
+    threads.emplace_back([&, i] {
+      EXPECT_TRUE(registry_.Create(SparseConfig(4, 1)).ok());
+      found[i] = *registry_.Find(TableId(1));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (TableEntry* entry : found) EXPECT_EQ(entry, found[0]);
+}
+
+TEST_F(TableRegistryTest, NothingIsCreatedOrHeldAfterShutdown) {
+  ASSERT_TRUE(registry_.Create(SparseConfig(1, -1, v1::SYNC)).ok());
+  registry_.SetRoundMember(WorkerIndex(0), Generation(1), true);
+  registry_.SetRoundMember(WorkerIndex(1), Generation(1), true);
+  absl::Status answer;
+  (*registry_.Find(TableId(1)))
+      ->aggregator->PushSparse(
+          SparsePushOf(PushHeader(0, 1, 1, 1), {{Key{1}, {1}}}),
+          [&](absl::StatusOr<PushOutcome> outcome) {
+            answer = outcome.status();
+          });
+  registry_.Shutdown();
+  EXPECT_EQ(answer.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(registry_.Create(DenseConfig(100, 10, 1)).code(),
+            absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace oarlock

@@ -1,0 +1,201 @@
+#include "pserver/work_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+
+namespace oarlock {
+namespace {
+
+v1::DefineWorkRequest Definition(const std::string& work, int num_ranges) {
+  v1::DefineWorkRequest request;
+  request.set_work(work);
+  for (int i = 0; i < num_ranges; ++i) {
+    v1::WorkRange* range = request.add_ranges();
+    range->set_begin(i * 10);
+    range->set_end(i * 10 + 10);
+  }
+  return request;
+}
+
+v1::LeaseWorkRequest LeaseRequest(uint32_t worker, uint64_t generation,
+                                  uint64_t request, uint32_t max_ranges,
+                                  std::vector<uint64_t> done = {}) {
+  v1::LeaseWorkRequest result;
+  result.set_work("train/0");
+  result.set_worker_index(worker);
+  result.set_worker_generation(generation);
+  result.set_request(request);
+  result.set_max_ranges(max_ranges);
+  for (uint64_t lease : done) result.add_done(lease);
+  return result;
+}
+
+std::vector<uint64_t> Begins(const v1::LeaseWorkResponse& response) {
+  std::vector<uint64_t> begins;
+  for (const v1::WorkRange& range : response.ranges()) {
+    begins.push_back(range.begin());
+  }
+  return begins;
+}
+
+TEST(WorkQueueTest, RangesAreLeasedInOrder) {
+  WorkQueue queue;
+  ASSERT_TRUE(queue.Define(Definition("train/0", 5)).ok());
+  const auto first = queue.Lease(LeaseRequest(0, 1, 1, 2));
+  const auto second = queue.Lease(LeaseRequest(1, 2, 1, 9));
+  EXPECT_EQ(Begins(*first), (std::vector<uint64_t>{0, 10}));
+  EXPECT_EQ(Begins(*second), (std::vector<uint64_t>{20, 30, 40}));
+  EXPECT_FALSE(second->exhausted());
+}
+
+TEST(WorkQueueTest, UndefinedWorkIsUnavailable) {
+  WorkQueue queue;
+  EXPECT_EQ(queue.Lease(LeaseRequest(0, 1, 1, 1)).status().code(),
+            absl::StatusCode::kUnavailable);
+}
+
+TEST(WorkQueueTest, SameDefinitionIsOkAnotherIsAlreadyExists) {
+  WorkQueue queue;
+  ASSERT_TRUE(queue.Define(Definition("train/0", 5)).ok());
+  ASSERT_TRUE(queue.Lease(LeaseRequest(0, 1, 1, 2)).ok());
+  EXPECT_TRUE(queue.Define(Definition("train/0", 5)).ok());
+  EXPECT_EQ(queue.Define(Definition("train/0", 4)).code(),
+            absl::StatusCode::kAlreadyExists);
+  // The second definition did not bring back what is leased.
+  EXPECT_EQ(Begins(*queue.Lease(LeaseRequest(0, 1, 2, 1))),
+            std::vector<uint64_t>{20});
+}
+
+TEST(WorkQueueTest, ExhaustedOnlyWhenAllIsDone) {
+  WorkQueue queue;
+  ASSERT_TRUE(queue.Define(Definition("train/0", 2)).ok());
+  const auto a = queue.Lease(LeaseRequest(0, 1, 1, 1));
+  const auto b = queue.Lease(LeaseRequest(1, 2, 1, 1));
+  const auto waits = queue.Lease(LeaseRequest(0, 1, 2, 1, {a->leases(0)}));
+  EXPECT_EQ(waits->ranges_size(), 0);
+  EXPECT_FALSE(waits->exhausted());
+  EXPECT_TRUE(
+      queue.Lease(LeaseRequest(1, 2, 2, 1, {b->leases(0)}))->exhausted());
+  EXPECT_TRUE(queue.Lease(LeaseRequest(0, 1, 3, 1))->exhausted());
+}
+
+TEST(WorkQueueTest, LostWorkersRangesGoFirst) {
+  WorkQueue queue;
+  ASSERT_TRUE(queue.Define(Definition("train/0", 4)).ok());
+  const auto lost = queue.Lease(LeaseRequest(0, 1, 1, 2));
+  queue.TakeBack(WorkerIndex(0), Generation(1));
+  // What it says afterwards is not believed.
+  EXPECT_EQ(Begins(*queue.Lease(
+                LeaseRequest(1, 2, 1, 4, {lost->leases(0), lost->leases(1)}))),
+            (std::vector<uint64_t>{0, 10, 20, 30}));
+}
+
+TEST(WorkQueueTest, SuccessorsLeasesStayWhenThePredecessorIsTakenBack) {
+  WorkQueue queue;
+  ASSERT_TRUE(queue.Define(Definition("train/0", 3)).ok());
+  ASSERT_TRUE(queue.Lease(LeaseRequest(0, 1, 1, 1)).ok());
+  ASSERT_TRUE(queue.Lease(LeaseRequest(0, 2, 1, 1)).ok());
+  queue.TakeBack(WorkerIndex(0), Generation(1));
+  EXPECT_EQ(Begins(*queue.Lease(LeaseRequest(0, 2, 2, 9))),
+            (std::vector<uint64_t>{0, 20}));
+}
+
+TEST(WorkQueueTest, RepeatedCallGetsTheSameLeases) {
+  WorkQueue queue;
+  ASSERT_TRUE(queue.Define(Definition("train/0", 3)).ok());
+  const auto first = queue.Lease(LeaseRequest(0, 1, 1, 1));
+  const auto again = queue.Lease(LeaseRequest(0, 1, 1, 1));
+  EXPECT_EQ(first->SerializeAsString(), again->SerializeAsString());
+  EXPECT_EQ(Begins(*queue.Lease(LeaseRequest(0, 1, 2, 1))),
+            std::vector<uint64_t>{10});
+}
+
+TEST(WorkQueueTest, IllegalCallsAreInvalidArgument) {
+  WorkQueue queue;
+  ASSERT_TRUE(queue.Define(Definition("train/0", 3)).ok());
+  EXPECT_EQ(queue.Lease(LeaseRequest(0, 1, 0, 1)).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(queue.Lease(LeaseRequest(0, 1, 1, 0)).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(queue.Define(Definition("", 3)).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(WorkQueueTest, FinishedWorksMakeRoomForUnfinishedOnes) {
+  WorkQueue queue;
+  for (size_t i = 0; i < WorkQueue::kMaxUnfinishedWorks; ++i) {
+    ASSERT_TRUE(
+        queue.Define(Definition(i == 0 ? "train/0" : std::to_string(i), 1))
+            .ok());
+  }
+  EXPECT_EQ(queue.Define(Definition("more", 1)).code(),
+            absl::StatusCode::kResourceExhausted);
+  const auto lease = queue.Lease(LeaseRequest(0, 1, 1, 1));
+  ASSERT_TRUE(
+      queue.Lease(LeaseRequest(0, 1, 2, 1, {lease->leases(0)}))->exhausted());
+  EXPECT_TRUE(queue.Define(Definition("more", 1)).ok());
+}
+
+// Workers lease, finish, repeat calls and die at random; every range is done
+// at least once, and by exactly one worker that nobody took for dead.
+TEST(WorkQueueTest, RandomLivesAndDeathsFinishEveryRangeOnce) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomSequence random(seed);
+    constexpr int kRanges = 50;
+    constexpr int kWorkers = 4;
+    WorkQueue queue;
+    ASSERT_TRUE(queue.Define(Definition("train/0", kRanges)).ok());
+    struct Worker {
+      uint64_t generation = 1;
+      uint64_t request = 0;
+      std::map<uint64_t, uint64_t> held;  // lease to begin
+    };
+    std::vector<Worker> workers(kWorkers);
+    std::multiset<uint64_t> done;
+    bool exhausted = false;
+    for (int turn = 0; turn < 20000 && !exhausted; ++turn) {
+      const auto index = static_cast<uint32_t>(random.Below(kWorkers));
+      Worker& worker = workers[index];
+      if (random.Below(40) == 0) {
+        queue.TakeBack(WorkerIndex(index), Generation(worker.generation));
+        worker = Worker{worker.generation + 1, 0, {}};
+        continue;
+      }
+      std::vector<uint64_t> finished;
+      for (const auto& [lease, begin] : worker.held) {
+        if (random.Below(2) == 0) finished.push_back(lease);
+      }
+      const v1::LeaseWorkRequest request =
+          LeaseRequest(index, worker.generation, ++worker.request,
+                       1 + static_cast<uint32_t>(random.Below(3)), finished);
+      auto response = queue.Lease(request);
+      ASSERT_TRUE(response.ok());
+      if (random.Below(4) == 0) response = queue.Lease(request);
+      for (uint64_t lease : finished) {
+        done.insert(worker.held[lease]);
+        worker.held.erase(lease);
+      }
+      for (int i = 0; i < response->leases_size(); ++i) {
+        ASSERT_TRUE(
+            worker.held
+                .emplace(response->leases(i), response->ranges(i).begin())
+                .second);
+      }
+      exhausted = response->exhausted();
+    }
+    ASSERT_TRUE(exhausted);
+    ASSERT_EQ(done.size(), kRanges);
+    for (uint64_t i = 0; i < kRanges; ++i) EXPECT_EQ(done.count(i * 10), 1u);
+  }
+}
+
+}  // namespace
+}  // namespace oarlock

@@ -1,0 +1,208 @@
+// Pushers and pullers at once, with an oracle: integer gradients, sgd at
+// learning rate -1 and initial values 0 make every row count the pushes that
+// were applied to it, exactly. Meant for ThreadSanitizer as well.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <thread>
+
+#include "base/random.h"
+#include "sparse_table/reader_writer_lock.h"
+#include "sparse_table/sparse_table.h"
+#include "tests/sparse_table/table_testing.h"
+
+namespace oarlock {
+namespace {
+
+constexpr uint64_t kSeed = 31;
+constexpr size_t kDim = 4;
+
+v1::TableConfig CountingConfig() {
+  v1::TableConfig config = SparseConfig(kDim, SgdOptimizer(-1));
+  config.mutable_sparse()->mutable_initializer()->set_constant(0);
+  return config;
+}
+
+GroupedKeys RandomKeys(RandomSequence& random, size_t num_keys,
+                       uint64_t key_space, int partition_bits) {
+  std::map<Key, bool> chosen;
+  while (chosen.size() < num_keys) chosen[Key{random.Below(key_space)}] = true;
+  std::vector<Key> keys;
+  for (const auto& [key, unused] : chosen) keys.push_back(key);
+  return Grouped(std::move(keys), partition_bits);
+}
+
+// Pushes 1 to random keys under the name of `worker`, every push twice, and
+// counts what it pushed.
+void PushMany(SparseTable& table, uint32_t worker, int num_pushes,
+              uint64_t key_space, int partition_bits,
+              std::map<Key, uint64_t>* counts) {
+  RandomSequence random(kSeed + worker);
+  for (int i = 1; i <= num_pushes; ++i) {
+    const GroupedKeys keys =
+        RandomKeys(random, 1 + random.Below(400), key_space, partition_bits);
+    const std::vector<float> ones(keys.keys.size() * kDim, 1.0f);
+    const PushStamp stamp = Stamp(worker, 1, i);
+    SparsePush push;
+    push.groups = keys.groups;
+    push.keys = keys.keys.data();
+    push.gradients = ones.data();
+    push.stamps = {&stamp, 1};
+    for (const uint32_t duplicates : {size_t{0}, keys.groups.size()}) {
+      absl::StatusOr<SparsePushResult> result = table.Push(push);
+      ASSERT_TRUE(result.ok()) << result.status();
+      ASSERT_EQ(result->duplicate_groups, duplicates);
+    }
+    for (const Key key : keys.keys) ++(*counts)[key];
+  }
+}
+
+// Pulls until `done`: rows are whole, and neither they nor versions go back.
+void PullMany(const SparseTable& table, uint64_t seed, uint64_t key_space,
+              int partition_bits, const std::atomic<bool>& done,
+              std::atomic<int>* num_pulls) {
+  RandomSequence random(seed);
+  std::map<Key, float> seen;
+  std::map<PartitionIndex, uint64_t> seen_versions;
+  while (!done.load()) {
+    const GroupedKeys keys =
+        RandomKeys(random, 1 + random.Below(400), key_space, partition_bits);
+    std::vector<float> values(keys.keys.size() * kDim);
+    std::vector<uint64_t> versions(keys.groups.size());
+    table.Pull(keys.groups, keys.keys.data(), values.data(), versions.data());
+    for (size_t i = 0; i < keys.keys.size(); ++i) {
+      for (size_t d = 1; d < kDim; ++d) {
+        ASSERT_EQ(values[i * kDim + d], values[i * kDim]);
+      }
+      float& last = seen[keys.keys[i]];
+      ASSERT_GE(values[i * kDim], last);
+      last = values[i * kDim];
+    }
+    for (size_t g = 0; g < versions.size(); ++g) {
+      uint64_t& last = seen_versions[keys.groups[g].partition];
+      ASSERT_GE(versions[g], last);
+      last = versions[g];
+    }
+    num_pulls->fetch_add(1);
+  }
+}
+
+class ConcurrencyTest : public testing::TestWithParam<int> {};
+
+TEST_P(ConcurrencyTest, EveryPushIsCountedOnceWhilePullsGoOn) {
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  constexpr int kPushes = 150;
+  constexpr uint64_t kKeySpace = 20000;
+  const int bits = GetParam();
+  absl::StatusOr<std::unique_ptr<SparseTable>> table = SparseTable::Create(
+      CountingConfig(), bits, {.memory_bytes_max = 1 << 30});
+  ASSERT_TRUE(table.ok()) << table.status();
+  std::atomic<bool> done{false};
+  std::atomic<int> num_pulls{0};
+  std::map<Key, uint64_t> counts[2];
+  std::vector<std::thread> pullers, pushers;
+  for (int i = 0; i < 2; ++i) {
+    pullers.emplace_back([&, i] {
+      PullMany(**table, kSeed + 10 + i, kKeySpace, bits, done, &num_pulls);
+    });
+  }
+  for (uint32_t i = 0; i < 2; ++i) {
+    pushers.emplace_back(
+        [&, i] { PushMany(**table, i, kPushes, kKeySpace, bits, &counts[i]); });
+  }
+  std::thread watcher([&] {
+    while (!done.load()) {
+      (*table)->Stats();
+      (*table)->HasApplied(PartitionIndex(0), Stamp(0, 1, 1));
+      std::this_thread::yield();
+    }
+  });
+  for (std::thread& pusher : pushers) pusher.join();
+  done = true;
+  for (std::thread& puller : pullers) puller.join();
+  watcher.join();
+  EXPECT_GT(num_pulls.load(), 0);
+
+  std::map<Key, uint64_t> expected = counts[0];
+  for (const auto& [key, count] : counts[1]) expected[key] += count;
+  size_t num_rows = 0;
+  (*table)->ForEachRow([&](PartitionIndex, const SparseTable::RowView& row) {
+    ++num_rows;
+    ASSERT_EQ(row.embedding[0], static_cast<float>(expected[row.key]))
+        << "key " << static_cast<uint64_t>(row.key);
+  });
+  EXPECT_EQ(num_rows, expected.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(PartitionBits, ConcurrencyTest,
+                         testing::Values(0, 2, 8));
+
+TEST(ReaderWriterLockTest, WritersExcludeEachOtherAndReaders) {
+  constexpr int kRounds = 20000;
+  ReaderWriterLock lock;
+  int a = 0;
+  int b = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < kRounds; ++i) {
+        lock.WriterLock();
+        ++a;
+        ++b;
+        lock.WriterUnlock();
+      }
+    });
+    threads.emplace_back([&] {
+      int last = 0;
+      for (int i = 0; i < kRounds; ++i) {
+        lock.ReaderLock();
+        const int seen_a = a;
+        const int seen_b = b;
+        lock.ReaderUnlock();
+        ASSERT_EQ(seen_a, seen_b);
+        ASSERT_GE(seen_a, last);
+        last = seen_a;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(a, 2 * kRounds);
+}
+
+TEST(ReaderWriterLockTest, SleepersAreWoken) {
+  // Held for longer than anyone spins: by a reader while writers wait, by a
+  // writer while both wait.
+  for (int round = 0; round < 10; ++round) {
+    ReaderWriterLock lock;
+    const bool by_reader = round % 2 == 0;
+    by_reader ? lock.ReaderLock() : lock.WriterLock();
+    std::atomic<int> num_in{0};
+    std::atomic<int> num_started{0};
+    std::vector<std::thread> waiters;
+    for (int t = 0; t < 4; ++t) {
+      waiters.emplace_back([&, t] {
+        num_started.fetch_add(1);
+        if (by_reader || t % 2 == 0) {
+          lock.WriterLock();
+          num_in.fetch_add(1);
+          lock.WriterUnlock();
+        } else {
+          lock.ReaderLock();
+          num_in.fetch_add(1);
+          lock.ReaderUnlock();
+        }
+      });
+    }
+    while (num_started.load() < 4) std::this_thread::yield();
+    for (int i = 0; i < 10; ++i) std::this_thread::yield();
+    EXPECT_EQ(num_in.load(), 0);
+    by_reader ? lock.ReaderUnlock() : lock.WriterUnlock();
+    for (std::thread& waiter : waiters) waiter.join();
+    EXPECT_EQ(num_in.load(), 4);
+  }
+}
+
+}  // namespace
+}  // namespace oarlock

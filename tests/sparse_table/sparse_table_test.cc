@@ -1,0 +1,497 @@
+#include "sparse_table/sparse_table.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "base/random.h"
+#include "optim/initializer.h"
+#include "optim/rules.h"
+#include "sparse_table/arena.h"
+#include "tests/sparse_table/table_testing.h"
+
+namespace oarlock {
+namespace {
+
+std::unique_ptr<SparseTable> MakeTable(const v1::TableConfig& config,
+                                       int partition_bits,
+                                       uint64_t memory_bytes_max = 1 << 30) {
+  absl::StatusOr<std::unique_ptr<SparseTable>> table = SparseTable::Create(
+      config, partition_bits, {.memory_bytes_max = memory_bytes_max});
+  EXPECT_TRUE(table.ok()) << table.status();
+  return *std::move(table);
+}
+
+std::vector<float> PullKeys(const SparseTable& table, const GroupedKeys& keys) {
+  std::vector<float> values(keys.keys.size() * table.config().sparse().dim());
+  table.Pull(keys.groups, keys.keys.data(), values.data(), nullptr);
+  return values;
+}
+
+// Pushes `gradient` to every float of every key.
+absl::StatusOr<SparsePushResult> PushConstant(
+    SparseTable& table, const GroupedKeys& keys, float gradient,
+    absl::Span<const PushStamp> stamps, uint32_t logical_time = 0) {
+  const std::vector<float> gradients(
+      keys.keys.size() * table.config().sparse().dim(), gradient);
+  SparsePush push;
+  push.groups = keys.groups;
+  push.keys = keys.keys.data();
+  push.gradients = gradients.data();
+  push.stamps = stamps;
+  push.logical_time = logical_time;
+  return table.Push(push);
+}
+
+// A plain table: one map, one key at a time, every sequence remembered.
+class ModelTable {
+ public:
+  struct Row {
+    std::vector<float> embedding;
+    std::vector<float> state;
+    float show = 0;
+    float click = 0;
+    uint64_t version = 0;
+    uint32_t last_touch = 0;
+  };
+
+  explicit ModelTable(const v1::TableConfig& config)
+      : dim_(config.sparse().dim()),
+        rule_(*UpdateRule::Create(config.optimizer())),
+        initial_(*InitialValues::Create(config.sparse().initializer(),
+                                        config.seed(), TableId(config.id()))) {}
+
+  std::vector<float> Pull(Key key) const {
+    const auto row = rows_.find(key);
+    if (row != rows_.end()) return row->second.embedding;
+    std::vector<float> values(dim_);
+    initial_.FillRow(key, values.data(), dim_);
+    return values;
+  }
+
+  uint32_t Push(const SparsePush& push) {
+    uint32_t num_duplicates = 0;
+    size_t i = 0;
+    for (const KeyGroup& group : push.groups) {
+      auto& applied = applied_[group.partition];
+      bool all = !push.stamps.empty();
+      for (const PushStamp& stamp : push.stamps) {
+        all &= applied.count({stamp.worker.value(), stamp.generation.value(),
+                              stamp.sequence.value()}) > 0;
+      }
+      if (all) {
+        ++num_duplicates;
+        i += group.num_keys;
+        continue;
+      }
+      const uint64_t version = ++versions_[group.partition];
+      for (uint32_t k = 0; k < group.num_keys; ++k, ++i) {
+        UpdateRow(push, i, version);
+      }
+      for (const PushStamp& stamp : push.stamps) {
+        applied.insert({stamp.worker.value(), stamp.generation.value(),
+                        stamp.sequence.value()});
+      }
+    }
+    return num_duplicates;
+  }
+
+  uint64_t version(PartitionIndex partition) { return versions_[partition]; }
+  const std::map<Key, Row>& rows() const { return rows_; }
+
+ private:
+  void UpdateRow(const SparsePush& push, size_t i, uint64_t version) {
+    const Key key = push.keys[i];
+    auto [entry, is_new] = rows_.try_emplace(key);
+    Row& row = entry->second;
+    if (is_new) {
+      row.embedding.resize(dim_);
+      initial_.FillRow(key, row.embedding.data(), dim_);
+      row.state.resize(rule_.StateSize(dim_));
+      rule_.InitState(row.state.data(), dim_);
+    }
+    rule_.Apply(row.embedding.data(), row.state.data(),
+                push.gradients + i * dim_, dim_);
+    if (push.shows != nullptr) row.show += push.shows[i];
+    if (push.clicks != nullptr) row.click += push.clicks[i];
+    row.version = version;
+    row.last_touch = push.logical_time;
+  }
+
+  const size_t dim_;
+  const UpdateRule rule_;
+  const InitialValues initial_;
+  std::map<Key, Row> rows_;
+  std::map<PartitionIndex, uint64_t> versions_;
+  std::map<PartitionIndex, std::set<std::tuple<uint32_t, uint64_t, uint64_t>>>
+      applied_;
+};
+
+void ExpectSameRows(const SparseTable& table, const ModelTable& model,
+                    bool has_statistics, int partition_bits) {
+  size_t num_rows = 0;
+  table.ForEachRow([&](PartitionIndex partition,
+                       const SparseTable::RowView& view) {
+    ++num_rows;
+    ASSERT_EQ(partition, PartitionOfMix(Mix(view.key), partition_bits));
+    const auto found = model.rows().find(view.key);
+    ASSERT_NE(found, model.rows().end())
+        << "key " << static_cast<uint64_t>(view.key);
+    const ModelTable::Row& row = found->second;
+    ASSERT_EQ(row.embedding,
+              std::vector<float>(view.embedding.begin(), view.embedding.end()));
+    ASSERT_EQ(row.state,
+              std::vector<float>(view.state.begin(), view.state.end()));
+    ASSERT_EQ(view.version, row.version);
+    ASSERT_EQ(view.last_touch, row.last_touch);
+    ASSERT_EQ(view.show, has_statistics ? row.show : 0);
+    ASSERT_EQ(view.click, has_statistics ? row.click : 0);
+  });
+  EXPECT_EQ(num_rows, model.rows().size());
+  EXPECT_EQ(table.Stats().rows, model.rows().size());
+}
+
+struct Shape {
+  uint32_t dim;
+  int rule;  // 0 sgd, 1 adagrad, 2 adam
+  v1::Accessor accessor;
+  int partition_bits;
+};
+
+void PrintTo(const Shape& shape, std::ostream* out) {
+  *out << "dim " << shape.dim << ", rule " << shape.rule << ", accessor "
+       << v1::Accessor_Name(shape.accessor) << ", partition bits "
+       << shape.partition_bits;
+}
+
+class SparseTableModelTest : public testing::TestWithParam<Shape> {
+ protected:
+  static v1::TableConfig Config() {
+    const v1::OptimizerConfig optimizers[] = {
+        SgdOptimizer(0.1f), AdagradOptimizer(), AdamOptimizer()};
+    return SparseConfig(GetParam().dim, optimizers[GetParam().rule],
+                        GetParam().accessor);
+  }
+};
+
+// Bitwise: the model applies the same rule to rows of its own.
+TEST_P(SparseTableModelTest, RandomPullsAndPushesAgreeWithAMap) {
+  constexpr uint64_t kSeed = 99;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  const int bits = GetParam().partition_bits;
+  const v1::TableConfig config = Config();
+  const size_t dim = GetParam().dim;
+  const std::unique_ptr<SparseTable> table = MakeTable(config, bits);
+  ModelTable model(config);
+  RandomSequence random(kSeed);
+  std::vector<uint64_t> next_sequence(3, 1);
+  uint64_t num_pulled = 0;
+  for (int step = 0; step < 120; ++step) {
+    SCOPED_TRACE(testing::Message() << "step " << step);
+    // Few keys come often, many seldom; the extremes are keys like others.
+    std::set<Key> chosen;
+    const size_t num_keys = random.Below(1 + random.Below(700));
+    while (chosen.size() < num_keys) {
+      chosen.insert(Key{random.Below(2) ? random.Below(500) : random()});
+    }
+    if (random.Below(2) == 0) {
+      chosen.insert(Key{0});
+      chosen.insert(Key{~uint64_t{0}});
+    }
+    std::vector<Key> keys(chosen.begin(), chosen.end());
+    if (random.Below(3) == 0) {
+      for (int i = 0; i < 20 && !keys.empty(); ++i) {
+        keys.push_back(keys[random.Below(keys.size())]);
+      }
+      const GroupedKeys grouped = Grouped(keys, bits);
+      std::vector<float> values(keys.size() * dim, -1);
+      std::vector<uint64_t> versions(grouped.groups.size());
+      table->Pull(grouped.groups, grouped.keys.data(), values.data(),
+                  versions.data());
+      num_pulled += keys.size();
+      for (size_t i = 0; i < keys.size(); ++i) {
+        ASSERT_EQ(std::vector<float>(values.begin() + i * dim,
+                                     values.begin() + (i + 1) * dim),
+                  model.Pull(grouped.keys[i]));
+      }
+      for (size_t g = 0; g < versions.size(); ++g) {
+        ASSERT_EQ(versions[g], model.version(grouped.groups[g].partition));
+      }
+      continue;
+    }
+    const GroupedKeys grouped = Grouped(keys, bits);
+    std::vector<float> gradients(keys.size() * dim), shows(keys.size()),
+        clicks(keys.size());
+    for (float& g : gradients) g = static_cast<float>(random.Uniform() - 0.5);
+    for (float& s : shows) s = static_cast<float>(random.Below(4));
+    for (float& c : clicks) c = static_cast<float>(random.Below(2));
+    SparsePush push;
+    push.groups = grouped.groups;
+    push.keys = grouped.keys.data();
+    push.gradients = gradients.data();
+    if (random.Below(2) == 0) push.shows = shows.data();
+    if (random.Below(2) == 0) push.clicks = clicks.data();
+    push.logical_time = 3 * step;
+    // One stamp, or those of a round of all workers; some are repeated.
+    std::vector<PushStamp> stamps;
+    for (uint32_t worker = 0; worker < 3; ++worker) {
+      if (worker > 0 && step % 4 != 0) continue;
+      const bool repeats = next_sequence[worker] > 1 && random.Below(3) == 0;
+      stamps.push_back(
+          Stamp(worker, 1,
+                repeats ? next_sequence[worker] - 1 : next_sequence[worker]++));
+    }
+    push.stamps = stamps;
+    absl::StatusOr<SparsePushResult> result = table->Push(push);
+    ASSERT_TRUE(result.ok()) << result.status();
+    ASSERT_EQ(result->duplicate_groups, model.Push(push));
+    for (const KeyGroup& group : grouped.groups) {
+      ASSERT_TRUE(table->HasApplied(group.partition, stamps[0]));
+    }
+  }
+  ExpectSameRows(*table, model, GetParam().accessor == v1::CTR, bits);
+  EXPECT_EQ(table->Stats().pulled_rows, num_pulled);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, SparseTableModelTest,
+    testing::Values(Shape{1, 0, v1::PLAIN, 4}, Shape{3, 1, v1::CTR, 4},
+                    Shape{3, 2, v1::PLAIN, 0}, Shape{8, 1, v1::CTR, 2},
+                    Shape{10, 0, v1::CTR, 8}, Shape{10, 2, v1::PLAIN, 8},
+                    Shape{16, 0, v1::PLAIN, 0}, Shape{16, 1, v1::PLAIN, 8},
+                    Shape{16, 1, v1::CTR, 3}, Shape{16, 2, v1::CTR, 11},
+                    Shape{32, 1, v1::PLAIN, 1}, Shape{64, 2, v1::PLAIN, 5},
+                    Shape{64, 1, v1::PLAIN, 12}));
+
+TEST(SparseTableTest, APullCreatesAndChangesNothing) {
+  const std::unique_ptr<SparseTable> table =
+      MakeTable(SparseConfig(4, AdagradOptimizer()), 4);
+  const GroupedKeys keys = Grouped({Key{1}, Key{2}, Key{3}}, 4);
+  const std::vector<float> first = PullKeys(*table, keys);
+  EXPECT_EQ(PullKeys(*table, keys), first);
+  EXPECT_EQ(table->Stats().rows, 0u);
+  EXPECT_EQ(table->Stats().pulled_rows, 6u);
+  EXPECT_NE(first, std::vector<float>(first.size(), 0.0f));
+}
+
+TEST(SparseTableTest, ARowBeginsAsAPullShowedItBefore) {
+  // The learning rate 0 leaves a created row at its initial values.
+  const std::unique_ptr<SparseTable> table =
+      MakeTable(SparseConfig(7, SgdOptimizer(0)), 4);
+  const GroupedKeys keys = Grouped({Key{1}, Key{~uint64_t{0}}, Key{3}}, 4);
+  const std::vector<float> before = PullKeys(*table, keys);
+  const PushStamp stamp = Stamp(0, 1, 1);
+  ASSERT_TRUE(PushConstant(*table, keys, 1, {&stamp, 1}).ok());
+  EXPECT_EQ(table->Stats().rows, 3u);
+  EXPECT_EQ(PullKeys(*table, keys), before);
+}
+
+TEST(SparseTableTest, InitialValuesDoNotDependOnTheNumberOfPartitions) {
+  std::map<Key, std::vector<float>> first;
+  for (const int bits : {0, 1, 8, 16}) {
+    const std::unique_ptr<SparseTable> table =
+        MakeTable(SparseConfig(10, AdagradOptimizer()), bits);
+    std::vector<Key> some;
+    for (uint64_t i = 0; i < 100; ++i) some.push_back(Key{i * i});
+    const GroupedKeys keys = Grouped(some, bits);
+    const std::vector<float> values = PullKeys(*table, keys);
+    for (size_t i = 0; i < keys.keys.size(); ++i) {
+      const std::vector<float> row(values.begin() + i * 10,
+                                   values.begin() + (i + 1) * 10);
+      EXPECT_EQ(first.try_emplace(keys.keys[i], row).first->second, row);
+    }
+  }
+}
+
+TEST(SparseTableTest, ARepeatedPushIsAppliedOnceInEachPartition) {
+  constexpr int kBits = 3;
+  const std::unique_ptr<SparseTable> table =
+      MakeTable(SparseConfig(2, SgdOptimizer(-1)), kBits);
+  std::vector<Key> some;
+  for (uint64_t i = 0; i < 64; ++i) some.push_back(Key{i});
+  const GroupedKeys all = Grouped(some, kBits);
+  const GroupedKeys half = Grouped({some.begin(), some.begin() + 4}, kBits);
+  ASSERT_LT(half.groups.size(), all.groups.size());
+  const PushStamp stamp = Stamp(1, 5, 1);
+  ASSERT_TRUE(PushConstant(*table, half, 1, {&stamp, 1}).ok());
+  const std::vector<float> once = PullKeys(*table, half);
+  absl::StatusOr<SparsePushResult> again =
+      PushConstant(*table, all, 1, {&stamp, 1});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->duplicate_groups, half.groups.size());
+  EXPECT_EQ(PullKeys(*table, half), once);
+  // The same sequence of another generation is another push.
+  const PushStamp other = Stamp(1, 6, 1);
+  EXPECT_FALSE(table->HasApplied(all.groups[0].partition, other));
+  again = PushConstant(*table, all, 1, {&other, 1});
+  EXPECT_EQ(again->duplicate_groups, 0u);
+}
+
+TEST(SparseTableTest, ARoundIsADuplicateOnlyWhenAllItsPushesAre) {
+  const std::unique_ptr<SparseTable> table =
+      MakeTable(SparseConfig(1, SgdOptimizer(-1)), 0);
+  const GroupedKeys keys = Grouped({Key{9}}, 0);
+  const PushStamp a = Stamp(0, 1, 1), b = Stamp(1, 1, 1);
+  ASSERT_TRUE(PushConstant(*table, keys, 1, {&a, 1}).ok());
+  EXPECT_EQ(PushConstant(*table, keys, 1, {a, b})->duplicate_groups, 0u);
+  EXPECT_TRUE(table->HasApplied(PartitionIndex(0), b));
+  EXPECT_EQ(PushConstant(*table, keys, 1, {a, b})->duplicate_groups, 1u);
+  EXPECT_EQ(PushConstant(*table, keys, 1, {&b, 1})->duplicate_groups, 1u);
+}
+
+TEST(SparseTableTest, AKeyNamedTwiceInAPushStillHasOneRow) {
+  const std::unique_ptr<SparseTable> table =
+      MakeTable(SparseConfig(1, SgdOptimizer(-1)), 0);
+  const GroupedKeys keys = Grouped({Key{9}, Key{9}, Key{8}, Key{9}}, 0);
+  const PushStamp stamp = Stamp(0, 1, 1);
+  const float before = PullKeys(*table, keys)[0];
+  ASSERT_TRUE(PushConstant(*table, keys, 1, {&stamp, 1}).ok());
+  EXPECT_EQ(table->Stats().rows, 2u);
+  EXPECT_FLOAT_EQ(PullKeys(*table, keys)[0], before + 3);
+}
+
+TEST(SparseTableTest, APushOfNoKeysIsRememberedAndRaisesTheVersion) {
+  const std::unique_ptr<SparseTable> table =
+      MakeTable(SparseConfig(1, SgdOptimizer(-1)), 2);
+  GroupedKeys keys;
+  keys.groups = {{PartitionIndex(1), 0}, {PartitionIndex(3), 0}};
+  const PushStamp stamp = Stamp(0, 1, 1);
+  ASSERT_TRUE(PushConstant(*table, keys, 1, {&stamp, 1}).ok());
+  EXPECT_TRUE(table->HasApplied(PartitionIndex(3), stamp));
+  EXPECT_FALSE(table->HasApplied(PartitionIndex(2), stamp));
+  uint64_t versions[2] = {};
+  table->Pull(keys.groups, nullptr, nullptr, versions);
+  EXPECT_EQ(versions[0], 1u);
+  EXPECT_EQ(PushConstant(*table, keys, 1, {&stamp, 1})->duplicate_groups, 2u);
+}
+
+TEST(SparseTableTest, LastTouchSurvivesMoreThanTwentyBits) {
+  const std::unique_ptr<SparseTable> table =
+      MakeTable(SparseConfig(1, SgdOptimizer(1)), 0);
+  const uint32_t kEarly = (1u << 20) - 2, kLate = (1u << 20) + 5;
+  PushStamp stamp = Stamp(0, 1, 1);
+  ASSERT_TRUE(
+      PushConstant(*table, Grouped({Key{1}}, 0), 1, {&stamp, 1}, kEarly).ok());
+  stamp = Stamp(0, 1, 2);
+  ASSERT_TRUE(
+      PushConstant(*table, Grouped({Key{2}}, 0), 1, {&stamp, 1}, kLate).ok());
+  std::map<Key, uint32_t> touches;
+  table->ForEachRow([&](PartitionIndex, const SparseTable::RowView& row) {
+    touches[row.key] = row.last_touch;
+  });
+  EXPECT_EQ(touches[Key{1}], kEarly);
+  EXPECT_EQ(touches[Key{2}], kLate);
+}
+
+TEST(SparseTableTest, RowsAreVisitedInTheOrderOfTheirCreation) {
+  const std::unique_ptr<SparseTable> table =
+      MakeTable(SparseConfig(100, AdagradOptimizer()), 0);
+  std::vector<Key> created;
+  RandomSequence random(4);
+  for (uint64_t step = 1; step <= 40; ++step) {
+    std::vector<Key> keys;
+    for (int i = 0; i < 25; ++i) keys.push_back(Key{random()});
+    created.insert(created.end(), keys.begin(), keys.end());
+    const PushStamp stamp = Stamp(0, 1, step);
+    ASSERT_TRUE(PushConstant(*table, Grouped(keys, 0), 1, {&stamp, 1}).ok());
+  }
+  std::vector<Key> visited;
+  table->ForEachRow([&](PartitionIndex, const SparseTable::RowView& row) {
+    visited.push_back(row.key);
+  });
+  EXPECT_EQ(visited, created);
+}
+
+TEST(SparseTableTest, AFullTableRefusesNewRowsButUpdatesOldOnes) {
+  constexpr int kBits = 2;
+  const std::unique_ptr<SparseTable> table = MakeTable(
+      SparseConfig(1, SgdOptimizer(-1)), kBits, 16 * Arena::kChunkBytes);
+  std::vector<Key> old_keys;
+  absl::StatusOr<SparsePushResult> result;
+  uint64_t sequence = 0;
+  uint64_t next_key = 0;
+  GroupedKeys keys;
+  for (;;) {
+    std::vector<Key> batch;
+    for (int i = 0; i < 1000; ++i) batch.push_back(Key{next_key++});
+    keys = Grouped(batch, kBits);
+    const PushStamp stamp = Stamp(0, 1, ++sequence);
+    result = PushConstant(*table, keys, 1, {&stamp, 1});
+    if (!result.ok()) break;
+    old_keys.insert(old_keys.end(), batch.begin(), batch.end());
+    ASSERT_LT(old_keys.size(), 1u << 20);
+  }
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(result.status().message().find("memory is full"), std::string::npos)
+      << result.status();
+  EXPECT_GT(old_keys.size(), 20000u);
+  EXPECT_LE(table->Stats().bytes, 16 * Arena::kChunkBytes + (1 << 20));
+
+  // Of the failed push each partition has all or nothing, and knows which.
+  const PushStamp failed = Stamp(0, 1, sequence);
+  std::map<uint32_t, uint64_t> rows_of_failed;
+  table->ForEachRow([&](PartitionIndex p, const SparseTable::RowView& row) {
+    if (static_cast<uint64_t>(row.key) >= next_key - 1000) {
+      ++rows_of_failed[p.value()];
+    }
+  });
+  for (const KeyGroup& group : keys.groups) {
+    EXPECT_EQ(rows_of_failed[group.partition.value()],
+              table->HasApplied(group.partition, failed) ? group.num_keys : 0);
+  }
+
+  const GroupedKeys old_grouped = Grouped(old_keys, kBits);
+  const std::vector<float> before = PullKeys(*table, old_grouped);
+  const PushStamp stamp = Stamp(0, 1, sequence + 1);
+  result = PushConstant(*table, old_grouped, 1, {&stamp, 1});
+  ASSERT_TRUE(result.ok()) << result.status();
+  const std::vector<float> after = PullKeys(*table, old_grouped);
+  for (size_t i = 0; i < before.size(); ++i) {
+    ASSERT_FLOAT_EQ(after[i], before[i] + 1);
+  }
+}
+
+TEST(SparseTableTest, MemoryPerKeyStaysNearThePayload) {
+  const std::unique_ptr<SparseTable> table =
+      MakeTable(SparseConfig(16, AdagradOptimizer()), 4);
+  for (uint64_t step = 0; step < 100; ++step) {
+    std::vector<Key> keys;
+    for (uint64_t i = 0; i < 5000; ++i) keys.push_back(Key{step * 5000 + i});
+    const PushStamp stamp = Stamp(0, 1, step + 1);
+    ASSERT_TRUE(PushConstant(*table, Grouped(keys, 4), 1, {&stamp, 1}).ok());
+    const SparseTableStats stats = table->Stats();
+    if (stats.rows < 100000) continue;
+    // Payload: 16 weights and their sums of squares.
+    EXPECT_LT(static_cast<double>(stats.bytes),
+              1.35 * 128 * static_cast<double>(stats.rows))
+        << stats.rows << " rows";
+  }
+  EXPECT_EQ(table->Stats().row_bytes, 144u);
+}
+
+TEST(SparseTableTest, WhatIsNoSparseTableIsRefused) {
+  const auto refused = [](const v1::TableConfig& config, int bits,
+                          const std::string& why) {
+    const absl::Status status = SparseTable::Create(config, bits).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_NE(status.message().find(why), std::string::npos) << status;
+  };
+  v1::TableConfig dense = SparseConfig(1, SgdOptimizer(1));
+  dense.mutable_dense();
+  refused(dense, 0, "not a sparse table");
+  refused(SparseConfig(0, SgdOptimizer(1)), 0, "dim is 0");
+  refused(SparseConfig(16384, SgdOptimizer(1)), 0, "dim is 16384");
+  refused(SparseConfig(0xffffffff, SgdOptimizer(1)), 0, "dim is 4294967295");
+  refused(SparseConfig(1, SgdOptimizer(1)), 17, "partition_bits is 17");
+  refused(SparseConfig(1, SgdOptimizer(1)), -1, "partition_bits is -1");
+  refused(SparseConfig(1, v1::OptimizerConfig()), 0, "no rule");
+  v1::TableConfig config = SparseConfig(1, SgdOptimizer(1));
+  config.mutable_sparse()->mutable_initializer()->set_uniform_range(-1);
+  refused(config, 0, "uniform_range");
+}
+
+}  // namespace
+}  // namespace oarlock

@@ -1,0 +1,82 @@
+// What the tests of the sparse table share.
+
+#ifndef OARLOCK_TESTS_SPARSE_TABLE_TABLE_TESTING_H_
+#define OARLOCK_TESTS_SPARSE_TABLE_TABLE_TESTING_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "base/key_group.h"
+#include "base/mix.h"
+#include "base/push_stamp.h"
+#include "base/types.h"
+#include "proto/table.pb.h"
+
+namespace oarlock {
+
+inline v1::TableConfig SparseConfig(uint32_t dim,
+                                    const v1::OptimizerConfig& optimizer,
+                                    v1::Accessor accessor = v1::PLAIN) {
+  v1::TableConfig config;
+  config.set_id(3);
+  config.set_name("embedding");
+  config.set_seed(17);
+  *config.mutable_optimizer() = optimizer;
+  config.mutable_sparse()->set_dim(dim);
+  config.mutable_sparse()->set_accessor(accessor);
+  config.mutable_sparse()->mutable_initializer()->set_uniform_range(0.5f);
+  return config;
+}
+
+inline v1::OptimizerConfig SgdOptimizer(float learning_rate) {
+  v1::OptimizerConfig config;
+  config.set_learning_rate(learning_rate);
+  config.mutable_sgd();
+  return config;
+}
+inline v1::OptimizerConfig AdagradOptimizer() {
+  v1::OptimizerConfig config;
+  config.set_learning_rate(0.05f);
+  config.mutable_adagrad()->set_initial_accumulator(0.1f);
+  return config;
+}
+inline v1::OptimizerConfig AdamOptimizer() {
+  v1::OptimizerConfig config;
+  config.set_learning_rate(0.01f);
+  config.mutable_adam();
+  return config;
+}
+
+inline PushStamp Stamp(uint32_t worker, uint64_t generation,
+                       uint64_t sequence) {
+  return {WorkerIndex(worker), Generation(generation), Sequence(sequence)};
+}
+
+// Keys in the order of their partitions, and the groups.
+struct GroupedKeys {
+  std::vector<Key> keys;
+  std::vector<KeyGroup> groups;
+};
+
+inline GroupedKeys Grouped(std::vector<Key> keys, int partition_bits) {
+  const auto partition = [&](Key key) {
+    return PartitionOfMix(Mix(key), partition_bits);
+  };
+  std::stable_sort(keys.begin(), keys.end(),
+                   [&](Key a, Key b) { return partition(a) < partition(b); });
+  GroupedKeys grouped;
+  for (const Key key : keys) {
+    if (grouped.groups.empty() ||
+        grouped.groups.back().partition != partition(key)) {
+      grouped.groups.push_back({partition(key), 0});
+    }
+    ++grouped.groups.back().num_keys;
+  }
+  grouped.keys = std::move(keys);
+  return grouped;
+}
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_TESTS_SPARSE_TABLE_TABLE_TESTING_H_

@@ -1,0 +1,178 @@
+// A backend with memory of its own, as a GPU has: it computes like the
+// reference, and crashes when an operation is given an address that did not
+// come from its Allocate.
+
+#ifndef OARLOCK_TESTS_WORKER_NN_FENCED_BACKEND_H_
+#define OARLOCK_TESTS_WORKER_NN_FENCED_BACKEND_H_
+
+#include <cstddef>
+#include <map>
+#include <memory>
+
+#include "base/check.h"
+#include "worker/nn/math_backend.h"
+#include "worker/nn/reference_backend.h"
+
+namespace oarlock {
+
+class FencedBackend final : public MathBackend {
+ public:
+  ~FencedBackend() override { OARLOCK_CHECK(blocks_.empty()); }
+  const char* name() const override { return "fenced"; }
+
+  void* Allocate(size_t num_bytes) override {
+    void* memory = math_->Allocate(num_bytes);
+    if (memory != nullptr) blocks_[static_cast<char*>(memory)] = num_bytes;
+    return memory;
+  }
+  void Free(void* memory) override {
+    OARLOCK_CHECK(blocks_.erase(static_cast<char*>(memory)) == 1);
+    math_->Free(memory);
+  }
+  void CopyIn(const void* host, size_t num_bytes, void* to) override {
+    math_->CopyIn(host, num_bytes, Own(to, num_bytes));
+  }
+  void CopyOut(const void* from, size_t num_bytes, void* host) override {
+    math_->CopyOut(Own(from, num_bytes), num_bytes, host);
+  }
+  bool uses_host_memory() const override { return false; }
+  void Fill(size_t size, float value, float* y) override {
+    math_->Fill(size, value, Floats(y, size));
+  }
+
+  void MatMul(size_t m, size_t n, size_t k, Matrix a, Matrix b, Write write,
+              float* c, size_t c_stride) override {
+    if (m * n * k > 0) {
+      Floats(a.data, (a.transposed ? k : m) * a.stride);
+      Floats(b.data,
+             ((b.transposed ? n : k) - 1) * b.stride + (b.transposed ? k : n));
+      Floats(c, (m - 1) * c_stride + n);
+    }
+    math_->MatMul(m, n, k, a, b, write, c, c_stride);
+  }
+  void AddBias(size_t rows, size_t cols, const float* bias,
+               Activation activation, float* y) override {
+    math_->AddBias(rows, cols, Floats(bias, cols), activation,
+                   Floats(y, rows * cols));
+  }
+  void AddBiasBackward(size_t rows, size_t cols, const float* y,
+                       Activation activation, float* dy,
+                       float* dbias) override {
+    if (activation != Activation::kNone) Floats(y, rows * cols);
+    math_->AddBiasBackward(rows, cols, y, activation, Floats(dy, rows * cols),
+                           Floats(dbias, cols));
+  }
+  void Relu(size_t size, const float* x, float* y) override {
+    math_->Relu(size, Floats(x, size), Floats(y, size));
+  }
+  void ReluBackward(size_t size, const float* y, const float* dy, Write write,
+                    float* dx) override {
+    math_->ReluBackward(size, Floats(y, size), Floats(dy, size), write,
+                        Floats(dx, size));
+  }
+  void CopyColumns(size_t rows, size_t cols, const float* x, size_t x_stride,
+                   Write write, float* y, size_t y_stride) override {
+    if (rows > 0) {
+      Floats(x, (rows - 1) * x_stride + cols);
+      Floats(y, (rows - 1) * y_stride + cols);
+    }
+    math_->CopyColumns(rows, cols, x, x_stride, write, y, y_stride);
+  }
+  void SumColumns(size_t rows, size_t cols, const float* x, float* y) override {
+    math_->SumColumns(rows, cols, Floats(x, rows * cols), Floats(y, rows));
+  }
+  void SumColumnsBackward(size_t rows, size_t cols, const float* dy,
+                          Write write, float* dx) override {
+    math_->SumColumnsBackward(rows, cols, Floats(dy, rows), write,
+                              Floats(dx, rows * cols));
+  }
+  void SumBags(const RowBags& bags, const float* rows, float* out) override {
+    Own(rows, sizeof(float));
+    math_->SumBags(Fenced(bags), rows, Floats(out, OutSize(bags)));
+  }
+  void SumBagsBackward(const RowBags& bags, const float* dout,
+                       float* drows) override {
+    Own(drows, sizeof(float));
+    math_->SumBagsBackward(Fenced(bags), Floats(dout, OutSize(bags)), drows);
+  }
+  void FmSecondOrder(const FmShape& shape, const float* v, float* sums,
+                     float* y) override {
+    const size_t e = shape.num_examples;
+    math_->FmSecondOrder(shape, Floats(v, e * shape.num_vectors * shape.width),
+                         Floats(sums, e * shape.width), Floats(y, e));
+  }
+  void FmSecondOrderBackward(const FmShape& shape, const float* v,
+                             const float* sums, const float* dy, Write write,
+                             float* dv) override {
+    const size_t e = shape.num_examples;
+    const size_t size = e * shape.num_vectors * shape.width;
+    math_->FmSecondOrderBackward(shape, Floats(v, size),
+                                 Floats(sums, e * shape.width), Floats(dy, e),
+                                 write, Floats(dv, size));
+  }
+  double SoftmaxCrossEntropy(size_t rows, size_t classes, const float* logits,
+                             const float* labels,
+                             float* probabilities) override {
+    return math_->SoftmaxCrossEntropy(
+        rows, classes, Floats(logits, rows * classes), Floats(labels, rows),
+        Floats(probabilities, rows * classes));
+  }
+  void SoftmaxCrossEntropyBackward(size_t rows, size_t classes,
+                                   const float* probabilities,
+                                   const float* labels, float scale,
+                                   Write write, float* dlogits) override {
+    math_->SoftmaxCrossEntropyBackward(
+        rows, classes, Floats(probabilities, rows * classes),
+        Floats(labels, rows), scale, write, Floats(dlogits, rows * classes));
+  }
+  double SigmoidCrossEntropy(size_t size, const float* logits,
+                             const float* labels,
+                             float* probabilities) override {
+    return math_->SigmoidCrossEntropy(size, Floats(logits, size),
+                                      Floats(labels, size),
+                                      Floats(probabilities, size));
+  }
+  void SigmoidCrossEntropyBackward(size_t size, const float* probabilities,
+                                   const float* labels, float scale,
+                                   Write write, float* dlogits) override {
+    math_->SigmoidCrossEntropyBackward(size, Floats(probabilities, size),
+                                       Floats(labels, size), scale, write,
+                                       Floats(dlogits, size));
+  }
+
+ private:
+  template <typename T>
+  T* Own(T* memory, size_t num_bytes) const {
+    if (num_bytes == 0) return memory;
+    const char* begin =
+        static_cast<const char*>(static_cast<const void*>(memory));
+    auto block = blocks_.upper_bound(const_cast<char*>(begin));
+    OARLOCK_CHECK(block != blocks_.begin());
+    --block;
+    OARLOCK_CHECK(begin + num_bytes <= block->first + block->second);
+    return memory;
+  }
+  template <typename T>
+  T* Floats(T* memory, size_t size) const {
+    return Own(memory, size * sizeof(float));
+  }
+  static size_t OutSize(const RowBags& bags) {
+    return bags.num_examples * bags.num_slots * bags.width;
+  }
+  const RowBags& Fenced(const RowBags& bags) const {
+    const size_t num_bags = bags.num_examples * bags.num_slots;
+    if (bags.offsets != nullptr) {
+      Own(bags.offsets, (num_bags + 1) * sizeof(uint32_t));
+    } else {
+      Own(bags.row_of_key, num_bags * sizeof(uint32_t));
+    }
+    return bags;
+  }
+
+  const std::unique_ptr<MathBackend> math_ = NewReferenceBackend();
+  std::map<char*, size_t> blocks_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_TESTS_WORKER_NN_FENCED_BACKEND_H_

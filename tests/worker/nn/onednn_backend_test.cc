@@ -1,0 +1,57 @@
+#include "worker/nn/onednn_backend.h"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace oarlock {
+namespace {
+
+size_t CountThreads() {
+  return static_cast<size_t>(std::distance(
+      std::filesystem::directory_iterator("/proc/self/task"), {}));
+}
+
+// c = a a with a [n, n], in the calling thread.
+std::vector<float> Square(size_t n) {
+  const std::unique_ptr<MathBackend> math = NewOneDnnBackend();
+  std::vector<float> a(n * n), c(n * n);
+  for (size_t i = 0; i < a.size(); ++i) {
+    a[i] = static_cast<float>(i * 2654435761u % 1000) * 1e-3f;
+  }
+  math->MatMul(n, n, n, {a.data(), n}, {a.data(), n}, Write::kOverwrite,
+               c.data(), n);
+  return c;
+}
+
+constexpr size_t kLarge = 300;  // large enough for oneDNN to share the work
+
+TEST(OneDnnBackendTest, ProductStartsNoThread) {
+  size_t in_worker = 0;
+  const size_t before = CountThreads();
+  std::thread([&] {
+    Square(kLarge);
+    in_worker = CountThreads();
+  }).join();
+  EXPECT_EQ(in_worker, before + 1);
+}
+
+TEST(OneDnnBackendTest, ResultDoesNotDependOnThreadsBeside) {
+  const std::vector<float> alone = Square(kLarge);
+  constexpr size_t kThreads = 4;
+  std::vector<std::vector<float>> results(kThreads);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] { results[t] = Square(kLarge); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::vector<float>& result : results) EXPECT_EQ(result, alone);
+}
+
+}  // namespace
+}  // namespace oarlock

@@ -1,0 +1,145 @@
+#include "worker/nn/workspace.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tests/worker/nn/fenced_backend.h"
+#include "tests/worker/nn/step_fixture.h"
+#include "worker/nn/layers.h"
+#include "worker/nn/network.h"
+#include "worker/nn/reference_backend.h"
+
+namespace oarlock {
+namespace {
+
+constexpr size_t kMaxExamples = 6;
+constexpr size_t kSlots = 3;
+constexpr size_t kDense = 5;
+
+// Every kind of layer once.
+std::unique_ptr<Network> NewNetwork(size_t num_classes) {
+  NetworkBuilder b;
+  LinearOptions fc, out;
+  fc.num_outputs = 6;
+  fc.activation = Activation::kRelu;
+  out.num_outputs = num_classes;
+  const NodeId rows =
+      b.Add("rows",
+            NewEmbedding({.num_slots = kSlots, .row_dim = 4, .width = 4}), {});
+  const NodeId dense = b.Add("dense", NewDenseInput({kDense}), {});
+  const NodeId fm = b.Add("fm", NewFmSecondOrder(), {rows});
+  const NodeId sum = b.Add("sum", NewSumColumns(), {rows});
+  const NodeId both = b.Add("both", NewAdd(), {fm, sum});
+  const NodeId relu = b.Add("relu", NewRelu(), {rows});
+  const NodeId all = b.Add("all", NewConcat(), {relu, both, dense});
+  const NodeId hidden = b.Add("fc", NewLinear(fc), {all});
+  const NodeId bias = b.Add("bias", NewBias(), {hidden});
+  const NodeId logits = b.Add("out", NewLinear(out), {bias});
+  b.Add("other_loss", NewSigmoidCrossEntropy(), {both});
+  auto network = b.Build(b.Add("loss", NewSoftmaxCrossEntropy(), {logits}));
+  EXPECT_TRUE(network.ok()) << network.status();
+  return *std::move(network);
+}
+
+StepShape ShapeFor(const Network& network, size_t num_examples,
+                   bool several_keys) {
+  StepShape shape;
+  shape.num_examples = num_examples;
+  shape.num_dense = kDense;
+  shape.num_slots = kSlots;
+  shape.row_dims = network.row_dims();
+  shape.num_parameters = network.num_parameters();
+  shape.several_keys = several_keys;
+  return shape;
+}
+
+struct Result {
+  double loss_sum;
+  std::vector<float> predictions, row_gradients, parameter_gradients;
+};
+
+Result RunStep(Workspace& workspace, RandomStep& step) {
+  step.Poison();
+  workspace.Forward(step.input, &step.output);
+  Result result;
+  result.loss_sum = step.output.loss_sum;
+  result.predictions.assign(step.output.predictions.begin(),
+                            step.output.predictions.end());
+  workspace.Backward(&step.output);
+  result.row_gradients = step.row_gradients[0];
+  result.parameter_gradients = step.parameter_gradients;
+  return result;
+}
+
+void ExpectSame(const Result& a, const Result& b) {
+  EXPECT_EQ(a.loss_sum, b.loss_sum);
+  EXPECT_EQ(a.predictions, b.predictions);
+  // Finite as well: a NaN would differ from itself.
+  EXPECT_EQ(a.row_gradients, b.row_gradients);
+  EXPECT_EQ(a.parameter_gradients, b.parameter_gradients);
+}
+
+TEST(WorkspaceTest, BackendWithItsOwnMemoryGetsCopiesAndGivesTheSameResult) {
+  for (const size_t num_classes : {2, 5}) {
+    const std::unique_ptr<Network> network = NewNetwork(num_classes);
+    Workspace host(*network, NewReferenceBackend(), kMaxExamples);
+    Workspace fenced(*network, std::make_unique<FencedBackend>(), kMaxExamples);
+    for (const bool several_keys : {false, true}) {
+      // Growing, so that copies must grow too.
+      for (const size_t num_examples : {1, 6, 3, 0}) {
+        RandomStep step(ShapeFor(*network, num_examples, several_keys), 3);
+        ExpectSame(RunStep(host, step), RunStep(fenced, step));
+      }
+    }
+  }
+}
+
+TEST(WorkspaceTest, EarlierBatchesLeaveNoTrace) {
+  const std::unique_ptr<Network> network = NewNetwork(2);
+  Workspace used(*network, NewReferenceBackend(), kMaxExamples);
+  for (const size_t num_examples : {6, 2, 5}) {
+    RandomStep step(ShapeFor(*network, num_examples, true), num_examples);
+    Workspace fresh(*network, NewReferenceBackend(), kMaxExamples);
+    ExpectSame(RunStep(fresh, step), RunStep(used, step));
+  }
+}
+
+TEST(WorkspaceTest, EmptyBatchHasNoLossAndZeroGradients) {
+  const std::unique_ptr<Network> network = NewNetwork(2);
+  Workspace workspace(*network, NewReferenceBackend(), kMaxExamples);
+  RandomStep step(ShapeFor(*network, 0, false), 1);
+  step.input.labels = step.input.dense = nullptr;
+  const Result result = RunStep(workspace, step);
+  EXPECT_EQ(result.loss_sum, 0);
+  EXPECT_TRUE(result.predictions.empty());
+  EXPECT_EQ(result.row_gradients,
+            std::vector<float>(result.row_gradients.size(), 0));
+  EXPECT_EQ(result.parameter_gradients,
+            std::vector<float>(result.parameter_gradients.size(), 0));
+}
+
+TEST(WorkspaceTest, PredictionsOfManyClassesAreDistributions) {
+  const std::unique_ptr<Network> network = NewNetwork(5);
+  Workspace workspace(*network, NewReferenceBackend(), kMaxExamples);
+  RandomStep step(ShapeFor(*network, 4, false), 1);
+  const Result result = RunStep(workspace, step);
+  ASSERT_EQ(result.predictions.size(), 4 * 5u);
+  for (size_t i = 0; i < 4; ++i) {
+    float sum = 0;
+    for (size_t c = 0; c < 5; ++c) sum += result.predictions[i * 5 + c];
+    EXPECT_NEAR(sum, 1, 1e-6);
+  }
+}
+
+TEST(WorkspaceTest, BatchThatDoesNotFitCrashes) {
+  const std::unique_ptr<Network> network = NewNetwork(2);
+  Workspace workspace(*network, NewReferenceBackend(), kMaxExamples);
+  RandomStep step(ShapeFor(*network, kMaxExamples + 1, false), 1);
+  EXPECT_DEATH(workspace.Forward(step.input, &step.output), "max_examples");
+}
+
+}  // namespace
+}  // namespace oarlock

@@ -1,0 +1,77 @@
+#include "worker/batch_feeder.h"
+
+#include <utility>
+
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "base/status_macros.h"
+
+namespace oarlock {
+
+BatchFeeder::BatchFeeder(const PassContext* context, size_t lane,
+                         size_t num_buffers, bool pull_ahead,
+                         BadLines* bad_lines)
+    : context_(context),
+      pull_ahead_(pull_ahead),
+      reader_(context->data, context->files, context->work[lane], bad_lines),
+      free_(num_buffers),
+      ready_(num_buffers) {
+  for (size_t i = 0; i < num_buffers; ++i) {
+    free_.Push(std::make_shared<StepBuffer>(&context->model->spec()));
+  }
+  thread_ = std::thread([this] { Run(); });
+}
+
+BatchFeeder::~BatchFeeder() {
+  free_.Close();
+  ready_.Close();
+  thread_.join();
+  // Rows that were asked for still come.
+  while (auto buffer = ready_.Pop()) {
+    if (pull_ahead_) (*buffer)->WaitForPull().IgnoreError();
+  }
+}
+
+void BatchFeeder::Run() {
+  absl::Status status = Feed();
+  {
+    absl::MutexLock lock(&mutex_);
+    status_ = std::move(status);
+  }
+  ready_.Close();
+}
+
+absl::Status BatchFeeder::Feed() {
+  for (;;) {
+    std::optional<std::shared_ptr<StepBuffer>> buffer = free_.Pop();
+    if (!buffer.has_value()) return absl::OkStatus();
+    StepBuffer& step = **buffer;
+    const absl::Time start = Clock::Real().Now();
+    OARLOCK_ASSIGN_OR_RETURN(
+        const bool more,
+        reader_.Next(context_->config->batch_size(), &step.batch));
+    if (!more) return absl::OkStatus();
+    step.BuildKeys(context_->parameters->partition_bits());
+    context_->progress->AddTime(context_->phase, Stage::kRead,
+                                Clock::Real().Now() - start);
+    if (pull_ahead_) {
+      step.StartPull(context_->parameters, context_->sparse_tables, *buffer);
+    }
+    if (!ready_.Push(*std::move(buffer))) return absl::OkStatus();
+  }
+}
+
+std::shared_ptr<StepBuffer> BatchFeeder::Next() {
+  return ready_.Pop().value_or(nullptr);
+}
+
+void BatchFeeder::Recycle(std::shared_ptr<StepBuffer> buffer) {
+  free_.Push(std::move(buffer));
+}
+
+absl::Status BatchFeeder::status() const {
+  absl::MutexLock lock(&mutex_);
+  return status_;
+}
+
+}  // namespace oarlock

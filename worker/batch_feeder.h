@@ -1,0 +1,54 @@
+// The first stage of a lane: a thread that reads batches, removes duplicate
+// keys and, where rows may be a little old, asks for them ahead of time.
+
+#ifndef OARLOCK_WORKER_BATCH_FEEDER_H_
+#define OARLOCK_WORKER_BATCH_FEEDER_H_
+
+#include <memory>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "base/bounded_queue.h"
+#include "worker/data/example_reader.h"
+#include "worker/pass_context.h"
+#include "worker/step_buffer.h"
+
+namespace oarlock {
+
+// Buffers go round: the feeder fills free ones, its consumer gives them back.
+// Their number bounds how far reading and pulling run ahead.
+class BatchFeeder {
+ public:
+  // Starts the thread. `context` outlives the feeder. With `pull_ahead` rows
+  // are asked for as soon as a batch's keys are known.
+  BatchFeeder(const PassContext* context, size_t lane, size_t num_buffers,
+              bool pull_ahead, BadLines* bad_lines);
+  // Ends the thread; what it has read is dropped.
+  ~BatchFeeder();
+
+  // The next batch; null at the end of the data or after a failure.
+  std::shared_ptr<StepBuffer> Next();
+  // Gives a buffer back. Never blocks.
+  void Recycle(std::shared_ptr<StepBuffer> buffer);
+  // Why reading ended; OK at the end of the data.
+  absl::Status status() const;
+
+ private:
+  void Run();
+  absl::Status Feed();
+
+  const PassContext* const context_;
+  const bool pull_ahead_;
+  BatchReader reader_;
+  BoundedQueue<std::shared_ptr<StepBuffer>> free_;
+  BoundedQueue<std::shared_ptr<StepBuffer>> ready_;
+  mutable absl::Mutex mutex_;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_BATCH_FEEDER_H_

@@ -1,0 +1,255 @@
+#include "worker/client/grpc_job_client.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "cluster/retry.h"
+#include "cluster/wire_version.h"
+
+namespace oarlock {
+namespace {
+
+// Heartbeats per lease: a few may be lost before the lease is.
+constexpr int kHeartbeatsPerLease = 8;
+// Progress is reported at least this often, whatever the lease.
+constexpr absl::Duration kReportPeriod = absl::Milliseconds(500);
+// How long the coordinator holds a barrier call open before "not yet".
+constexpr absl::Duration kBarrierWait = absl::Seconds(2);
+
+std::string HostName() {
+  char name[256] = "unknown";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GrpcJobClient>> GrpcJobClient::Register(
+    const ServerConnections* connections, WorkerIndex worker_index) {
+  auto client = absl::WrapUnique(new GrpcJobClient(connections, worker_index));
+  v1::RegisterWorkerRequest request;
+  request.set_worker_index(worker_index.value());
+  request.set_host(HostName());
+  request.set_pid(static_cast<uint32_t>(getpid()));
+  v1::RegisterWorkerResponse response;
+  OARLOCK_RETURN_IF_ERROR(connections->CallWithRetries(
+      ServerIndex(0), [&](grpc::ClientContext* context) {
+        return client->coordinator().RegisterWorker(context, request,
+                                                    &response);
+      }));
+  client->generation_ = Generation(response.worker_generation());
+  client->lease_ = absl::Milliseconds(response.lease_ms());
+  client->heartbeat_ = std::thread([c = client.get()] { c->HeartbeatLoop(); });
+  return client;
+}
+
+GrpcJobClient::~GrpcJobClient() { StopHeartbeat(); }
+
+void GrpcJobClient::StopHeartbeat() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  if (heartbeat_.joinable()) heartbeat_.join();
+}
+
+void GrpcJobClient::HeartbeatLoop() {
+  const absl::Duration period =
+      std::min(lease_ / kHeartbeatsPerLease, kReportPeriod);
+  for (;;) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), period)) return;
+    }
+    const absl::Status status = Report();
+    if (!status.ok()) {
+      Lost(status);
+      return;
+    }
+  }
+}
+
+void GrpcJobClient::Lost(const absl::Status& why) {
+  absl::MutexLock lock(&mutex_);
+  if (!alive_.ok()) return;
+  alive_ = why;
+  spdlog::error("this worker stops: {}", std::string(why.message()));
+}
+
+absl::Status GrpcJobClient::Alive() const {
+  absl::MutexLock lock(&mutex_);
+  return alive_;
+}
+
+void GrpcJobClient::SetProgressSource(ProgressSource source) {
+  absl::MutexLock lock(&report_mutex_);
+  progress_source_ = std::move(source);
+}
+
+absl::Status GrpcJobClient::Report() {
+  v1::HeartbeatResponse response;
+  {
+    absl::MutexLock lock(&report_mutex_);
+    v1::HeartbeatRequest request;
+    request.set_worker_index(worker_index_.value());
+    request.set_worker_generation(generation_.value());
+    request.set_report(++last_report_);
+    if (progress_source_) {
+      for (v1::PhaseProgress& progress : progress_source_()) {
+        *request.add_progress() = std::move(progress);
+      }
+    }
+    OARLOCK_RETURN_IF_ERROR(connections_->CallWithRetries(
+        ServerIndex(0), [&](grpc::ClientContext* context) {
+          return coordinator().Heartbeat(context, request, &response);
+        }));
+  }
+  if (response.draining()) {
+    Lost(absl::CancelledError(
+        response.reason().empty()
+            ? "the job is being drained"
+            : absl::StrCat("the job is being ended: ", response.reason())));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GrpcJobClient::Barrier(const std::string& name) {
+  v1::BarrierRequest request;
+  request.set_name(name);
+  request.set_worker_index(worker_index_.value());
+  request.set_worker_generation(generation_.value());
+  request.set_wait_ms(
+      static_cast<uint32_t>(absl::ToInt64Milliseconds(kBarrierWait)));
+  for (;;) {
+    OARLOCK_RETURN_IF_ERROR(Alive());
+    bool passed = false;
+    // "Not yet" is an answer, so it does not count against the time limit of
+    // retries.
+    OARLOCK_RETURN_IF_ERROR(connections_->CallWithRetries(
+        ServerIndex(0), [&](grpc::ClientContext* context) {
+          v1::BarrierResponse response;
+          const grpc::Status status =
+              coordinator().Barrier(context, request, &response);
+          passed = status.ok();
+          const bool not_yet =
+              status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+              absl::StartsWith(status.error_message(), kBarrierNotYet);
+          return not_yet ? grpc::Status::OK : status;
+        }));
+    if (passed) return absl::OkStatus();
+  }
+}
+
+absl::StatusOr<uint64_t> GrpcJobClient::SetRoundMembership(bool joins) {
+  v1::RoundMembershipRequest request;
+  request.set_worker_index(worker_index_.value());
+  request.set_worker_generation(generation_.value());
+  request.set_joins(joins);
+  uint64_t round = 0;
+  for (uint32_t i = 0; i < connections_->servers().size(); ++i) {
+    v1::RoundMembershipResponse response;
+    OARLOCK_RETURN_IF_ERROR(connections_->CallWithRetries(
+        ServerIndex(i), [&](grpc::ClientContext* context) {
+          return connections_->servers()[i].admin->SetRoundMembership(
+              context, request, &response);
+        }));
+    round = std::max(round, response.round());
+  }
+  return round;
+}
+
+absl::StatusOr<uint64_t> GrpcJobClient::JoinRounds() {
+  return SetRoundMembership(true);
+}
+
+absl::Status GrpcJobClient::LeaveRounds() {
+  return SetRoundMembership(false).status();
+}
+
+absl::Status GrpcJobClient::DefineWork(const std::string& work,
+                                       const std::vector<WorkItem>& items,
+                                       uint64_t num_examples) {
+  v1::DefineWorkRequest request;
+  request.set_work(work);
+  request.set_num_examples(num_examples);
+  for (const WorkItem& item : items) {
+    v1::WorkRange* range = request.add_ranges();
+    range->set_source(item.source);
+    range->set_begin(item.begin);
+    range->set_end(item.end);
+    range->set_byte_offset(item.byte_offset);
+    range->set_skip_lines(item.skip_lines);
+  }
+  v1::DefineWorkResponse response;
+  return connections_->CallWithRetries(
+      ServerIndex(0), [&](grpc::ClientContext* context) {
+        return coordinator().DefineWork(context, request, &response);
+      });
+}
+
+absl::StatusOr<Leases> GrpcJobClient::LeaseWork(
+    const std::string& work, uint32_t max_items,
+    const std::vector<uint64_t>& done_leases) {
+  v1::LeaseWorkRequest request;
+  request.set_work(work);
+  request.set_worker_index(worker_index_.value());
+  request.set_worker_generation(generation_.value());
+  request.set_max_ranges(max_items);
+  {
+    absl::MutexLock lock(&mutex_);
+    request.set_request(++last_lease_request_);
+  }
+  for (uint64_t lease : done_leases) request.add_done(lease);
+  v1::LeaseWorkResponse response;
+  OARLOCK_RETURN_IF_ERROR(connections_->CallWithRetries(
+      ServerIndex(0), [&](grpc::ClientContext* context) {
+        return coordinator().LeaseWork(context, request, &response);
+      }));
+  Leases leases;
+  leases.exhausted = response.exhausted();
+  for (int i = 0; i < response.ranges_size(); ++i) {
+    const v1::WorkRange& range = response.ranges(i);
+    WorkItem item;
+    item.source = range.source();
+    item.begin = range.begin();
+    item.end = range.end();
+    item.byte_offset = range.byte_offset();
+    item.skip_lines = range.skip_lines();
+    item.lease = response.leases(i);
+    leases.items.push_back(item);
+  }
+  return leases;
+}
+
+absl::StatusOr<v1::JobStatusResponse> GrpcJobClient::GetJobStatus() {
+  v1::JobStatusResponse response;
+  OARLOCK_RETURN_IF_ERROR(connections_->CallWithRetries(
+      ServerIndex(0), [&](grpc::ClientContext* context) {
+        return coordinator().GetJobStatus(context, v1::JobStatusRequest(),
+                                          &response);
+      }));
+  return response;
+}
+
+absl::Status GrpcJobClient::Finish(const absl::Status& outcome) {
+  StopHeartbeat();
+  v1::FinishWorkerRequest request;
+  request.set_worker_index(worker_index_.value());
+  request.set_worker_generation(generation_.value());
+  request.set_succeeded(outcome.ok());
+  request.set_reason(std::string(outcome.message()));
+  v1::FinishWorkerResponse response;
+  return connections_->CallWithRetries(
+      ServerIndex(0), [&](grpc::ClientContext* context) {
+        return coordinator().FinishWorker(context, request, &response);
+      });
+}
+
+}  // namespace oarlock

@@ -1,0 +1,80 @@
+// The job client that speaks gRPC to the coordinator (server 0).
+
+#ifndef OARLOCK_WORKER_CLIENT_GRPC_JOB_CLIENT_H_
+#define OARLOCK_WORKER_CLIENT_GRPC_JOB_CLIENT_H_
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "worker/client/job_client.h"
+#include "worker/client/server_connections.h"
+
+namespace oarlock {
+
+// A thread of its own renews the lease and sends progress.
+class GrpcJobClient : public JobClient {
+ public:
+  // Registers the worker and starts the heartbeat. `connections` outlives the
+  // client. InvalidArgument when the job has no worker of that index.
+  static absl::StatusOr<std::unique_ptr<GrpcJobClient>> Register(
+      const ServerConnections* connections, WorkerIndex worker_index);
+  ~GrpcJobClient() override;
+
+  // This worker's incarnation; its pushes carry it.
+  Generation generation() const { return generation_; }
+
+  WorkerIndex worker_index() const override { return worker_index_; }
+  uint32_t num_workers() const override { return connections_->num_workers(); }
+  void SetProgressSource(ProgressSource source) override;
+  absl::Status Report() override;
+  absl::Status Barrier(const std::string& name) override;
+  absl::StatusOr<uint64_t> JoinRounds() override;
+  absl::Status LeaveRounds() override;
+  absl::Status DefineWork(const std::string& work,
+                          const std::vector<WorkItem>& items,
+                          uint64_t num_examples) override;
+  absl::StatusOr<Leases> LeaseWork(
+      const std::string& work, uint32_t max_items,
+      const std::vector<uint64_t>& done_leases) override;
+  absl::StatusOr<v1::JobStatusResponse> GetJobStatus() override;
+  absl::Status Alive() const override;
+  absl::Status Finish(const absl::Status& outcome) override;
+
+ private:
+  GrpcJobClient(const ServerConnections* connections, WorkerIndex worker_index)
+      : connections_(connections), worker_index_(worker_index) {}
+
+  v1::AdminService::Stub& coordinator() const {
+    return *connections_->servers()[0].admin;
+  }
+  absl::StatusOr<uint64_t> SetRoundMembership(bool joins);
+  void HeartbeatLoop();
+  void StopHeartbeat();
+  // Records why this worker has to stop; the first reason is kept.
+  void Lost(const absl::Status& why);
+
+  const ServerConnections* const connections_;
+  const WorkerIndex worker_index_;
+  Generation generation_;
+  absl::Duration lease_;
+
+  // One report is under way at a time, so that numbers and contents match.
+  absl::Mutex report_mutex_;
+  ProgressSource progress_source_ ABSL_GUARDED_BY(report_mutex_);
+  uint64_t last_report_ ABSL_GUARDED_BY(report_mutex_) = 0;
+
+  mutable absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status alive_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_lease_request_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::thread heartbeat_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_CLIENT_GRPC_JOB_CLIENT_H_

@@ -1,0 +1,404 @@
+#include "worker/client/grpc_parameter_client.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "cluster/retry.h"
+#include "cluster/wire_version.h"
+#include "proto/wire_codec.h"
+
+namespace oarlock {
+namespace {
+
+// A push of a sync round is answered when the slowest worker has pushed; dead
+// connections are found by keepalive, not by this limit.
+constexpr absl::Duration kRoundTimeout = absl::Hours(24);
+
+// A slice of memory that `owner` keeps alive, as long as gRPC refers to it.
+grpc::Slice Share(const void* data, size_t size,
+                  const std::shared_ptr<const void>& owner) {
+  if (size == 0) return grpc::Slice();
+  return grpc::Slice(
+      const_cast<void*>(data), size,
+      [](void* user_data) {
+        delete static_cast<std::shared_ptr<const void>*>(user_data);
+      },
+      new std::shared_ptr<const void>(owner));
+}
+
+uint32_t NumBlocks(const v1::DenseTableConfig& dense) {
+  return static_cast<uint32_t>((dense.size() + dense.block_size() - 1) /
+                               dense.block_size());
+}
+
+size_t BlockOffset(const v1::DenseTableConfig& dense, uint32_t block) {
+  return std::min<size_t>(size_t{block} * dense.block_size(), dense.size());
+}
+
+}  // namespace
+
+// Counts the answers of an operation's messages; calls `done` after the last
+// with the first failure.
+class GrpcParameterClient::Operation {
+ public:
+  Operation(size_t num_messages, Done done)
+      : remaining_(num_messages), done_(std::move(done)) {}
+
+  void OnMessageDone(absl::Status status) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!status.ok() && status_.ok()) status_ = std::move(status);
+      if (--remaining_ > 0) return;
+    }
+    // Nobody else can touch it any more.
+    absl::MutexLock lock(&mutex_);
+    std::exchange(done_, nullptr)(status_);
+  }
+
+ private:
+  absl::Mutex mutex_;
+  size_t remaining_ ABSL_GUARDED_BY(mutex_);
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  Done done_ ABSL_GUARDED_BY(mutex_);
+};
+
+GrpcParameterClient::GrpcParameterClient(const ServerConnections* connections,
+                                         WorkerIndex worker_index,
+                                         Generation worker_generation)
+    : connections_(connections),
+      worker_index_(worker_index),
+      worker_generation_(worker_generation),
+      data_plane_(connections) {}
+
+absl::Status GrpcParameterClient::CreateTable(const v1::TableConfig& config) {
+  for (uint32_t i = 0; i < connections_->servers().size(); ++i) {
+    v1::CreateTableRequest request;
+    *request.mutable_config() = config;
+    v1::CreateTableResponse response;
+    OARLOCK_RETURN_IF_ERROR(connections_->CallWithRetries(
+        ServerIndex(i), [&](grpc::ClientContext* context) {
+          return connections_->servers()[i].admin->CreateTable(
+              context, request, &response);
+        }));
+  }
+  absl::MutexLock lock(&mutex_);
+  tables_.try_emplace(TableId(config.id()),
+                      std::make_unique<const v1::TableConfig>(config));
+  return absl::OkStatus();
+}
+
+int GrpcParameterClient::partition_bits() const {
+  return connections_->partition_map().partition_bits();
+}
+
+const v1::TableConfig& GrpcParameterClient::TableOf(TableId table) const {
+  absl::MutexLock lock(&mutex_);
+  auto it = tables_.find(table);
+  OARLOCK_CHECK(it != tables_.end());
+  return *it->second;
+}
+
+v1::RequestHeader GrpcParameterClient::HeaderFor(ServerIndex server) const {
+  v1::RequestHeader header;
+  header.set_protocol_version(kProtocolVersion);
+  header.set_job_hash(connections_->job_hash());
+  header.set_routing_generation(connections_->partition_map().generation());
+  header.set_server_generation(
+      connections_->servers()[server.value()].generation.value());
+  header.set_worker_index(worker_index_.value());
+  header.set_worker_generation(worker_generation_.value());
+  return header;
+}
+
+std::vector<GrpcParameterClient::GroupRun> GrpcParameterClient::SplitGroups(
+    const KeyBatch& keys, size_t bytes_per_key) const {
+  std::vector<GroupRun> runs;
+  size_t key = 0;
+  for (size_t g = 0; g < keys.groups().size(); ++g) {
+    const KeyGroup& group = keys.groups()[g];
+    const ServerIndex owner =
+        connections_->partition_map().Owner(group.partition);
+    const bool fits =
+        !runs.empty() && runs.back().server == owner &&
+        (runs.back().num_keys + group.num_keys) * bytes_per_key <=
+            kMessageBytesTarget;
+    if (!fits) runs.push_back({owner, g, g, key, 0});
+    runs.back().group_end = g + 1;
+    runs.back().num_keys += group.num_keys;
+    key += group.num_keys;
+  }
+  return runs;
+}
+
+std::vector<GrpcParameterClient::BlockRun> GrpcParameterClient::SplitBlocks(
+    const v1::DenseTableConfig& dense) const {
+  const PartitionMap& map = connections_->partition_map();
+  const uint32_t num_blocks = NumBlocks(dense);
+  const uint32_t blocks_per_message = static_cast<uint32_t>(std::max<size_t>(
+      1, kMessageBytesTarget / (dense.block_size() * sizeof(float))));
+  std::vector<BlockRun> runs;
+  for (uint32_t block = 0; block < num_blocks; ++block) {
+    const ServerIndex owner =
+        map.Owner(map.PartitionOfBlock(BlockIndex(block), num_blocks));
+    const bool fits =
+        !runs.empty() && runs.back().server == owner &&
+        block - runs.back().block_begin < blocks_per_message;
+    if (!fits) runs.push_back({owner, block, block});
+    runs.back().block_end = block + 1;
+  }
+  return runs;
+}
+
+void GrpcParameterClient::PullSparse(TableId table, const KeyBatch& keys,
+                                     float* rows, TableVersions* versions,
+                                     std::shared_ptr<const void> memory,
+                                     Done done) {
+  const uint32_t dim = TableOf(table).sparse().dim();
+  const std::vector<GroupRun> runs =
+      SplitGroups(keys, sizeof(Key) + dim * sizeof(float));
+  if (versions != nullptr) {
+    versions->assign(connections_->servers().size(), 0);
+  }
+  if (runs.empty()) {
+    done(absl::OkStatus());
+    return;
+  }
+  auto operation = std::make_shared<Operation>(runs.size(), std::move(done));
+  for (const GroupRun& run : runs) {
+    grpc::ByteBuffer request = EncodePullSparseRequest(
+        HeaderFor(run.server), table,
+        absl::MakeConstSpan(keys.groups())
+            .subspan(run.group_begin, run.group_end - run.group_begin),
+        v1::FLOAT32, /*with_statistics=*/false,
+        Share(keys.keys().data() + run.key_begin, run.num_keys * sizeof(Key),
+              memory));
+    float* const to = rows + run.key_begin * dim;
+    data_plane_.Call(
+        run.server, DataPlane::Method::kPullSparse, std::move(request),
+        connections_->options().rpc_timeout,
+        [operation, memory, to, run, dim,
+         versions](absl::StatusOr<grpc::ByteBuffer> answer) {
+          operation->OnMessageDone([&]() -> absl::Status {
+            OARLOCK_RETURN_IF_ERROR(answer.status());
+            OARLOCK_ASSIGN_OR_RETURN(PullSparseResponseView view,
+                                     DecodePullSparseResponse(*answer));
+            if (view.num_values != run.num_keys * dim) {
+              return absl::InternalError(absl::StrCat(
+                  "a pull of ", run.num_keys, " rows of ", dim,
+                  " floats was answered with ", view.num_values, " floats"));
+            }
+            view.values.CopyTo(0, view.values.size(), to);
+            if (versions != nullptr) {
+              (*versions)[run.server.value()] = view.header.table_version();
+            }
+            return absl::OkStatus();
+          }());
+        });
+  }
+}
+
+void GrpcParameterClient::PullDense(TableId table, DenseReplica* replica,
+                                    std::shared_ptr<const void> memory,
+                                    Done done) {
+  const v1::DenseTableConfig& dense = TableOf(table).dense();
+  replica->values.resize(dense.size());
+  replica->block_versions.resize(NumBlocks(dense));
+  const std::vector<BlockRun> runs = SplitBlocks(dense);
+  auto operation = std::make_shared<Operation>(runs.size(), std::move(done));
+  for (const BlockRun& run : runs) {
+    std::vector<BlockIndex> blocks;
+    for (uint32_t b = run.block_begin; b < run.block_end; ++b) {
+      blocks.push_back(BlockIndex(b));
+    }
+    grpc::ByteBuffer request = EncodePullDenseRequest(
+        HeaderFor(run.server), table, blocks,
+        absl::MakeConstSpan(replica->block_versions)
+            .subspan(run.block_begin, blocks.size()),
+        v1::FLOAT32);
+    data_plane_.Call(
+        run.server, DataPlane::Method::kPullDense, std::move(request),
+        connections_->options().rpc_timeout,
+        [operation, memory, replica, run,
+         &dense](absl::StatusOr<grpc::ByteBuffer> answer) {
+          operation->OnMessageDone([&]() -> absl::Status {
+            OARLOCK_RETURN_IF_ERROR(answer.status());
+            OARLOCK_ASSIGN_OR_RETURN(PullDenseResponseView view,
+                                     DecodePullDenseResponse(*answer));
+            size_t from = 0;
+            for (size_t i = 0; i < view.blocks.size(); ++i) {
+              const uint32_t block = view.blocks[i].value();
+              if (block < run.block_begin || block >= run.block_end) {
+                return absl::InternalError(absl::StrCat(
+                    "a dense pull was answered with block ", block,
+                    ", which was not asked for"));
+              }
+              const size_t begin = BlockOffset(dense, block);
+              const size_t bytes =
+                  (BlockOffset(dense, block + 1) - begin) * sizeof(float);
+              if (from + bytes > view.values.size()) {
+                return absl::InternalError(
+                    "a dense pull was answered with too few floats");
+              }
+              view.values.CopyTo(from, bytes, replica->values.data() + begin);
+              replica->block_versions[block] = view.versions[i];
+              from += bytes;
+            }
+            return absl::OkStatus();
+          }());
+        });
+  }
+}
+
+std::vector<GrpcParameterClient::PushMessage> GrpcParameterClient::SplitPush(
+    const PushRequest& push) const {
+  std::vector<PushMessage> messages;
+  // A round ends when every server has heard from every worker, so a round's
+  // push goes to all of them, with or without content.
+  const auto add_silent = [&](std::vector<bool> addressed, PushMessage empty) {
+    if (push.round == 0) return;
+    for (uint32_t s = 0; s < addressed.size(); ++s) {
+      if (addressed[s]) continue;
+      empty.groups.server = ServerIndex(s);
+      empty.blocks.server = ServerIndex(s);
+      messages.push_back(empty);
+    }
+  };
+  const size_t num_servers = connections_->servers().size();
+  for (const SparseGradients& sparse : push.sparse) {
+    const uint32_t dim = TableOf(sparse.table).sparse().dim();
+    std::vector<bool> addressed(num_servers, false);
+    for (const GroupRun& run :
+         SplitGroups(*sparse.keys, sizeof(Key) + dim * sizeof(float))) {
+      PushMessage message;
+      message.sparse = &sparse;
+      message.groups = run;
+      messages.push_back(message);
+      addressed[run.server.value()] = true;
+    }
+    PushMessage empty;
+    empty.sparse = &sparse;
+    add_silent(std::move(addressed), empty);
+  }
+  for (const DenseGradients& dense : push.dense) {
+    std::vector<bool> addressed(num_servers, false);
+    for (const BlockRun& run : SplitBlocks(TableOf(dense.table).dense())) {
+      PushMessage message;
+      message.dense = &dense;
+      message.blocks = run;
+      messages.push_back(message);
+      addressed[run.server.value()] = true;
+    }
+    PushMessage empty;
+    empty.dense = &dense;
+    add_silent(std::move(addressed), empty);
+  }
+  return messages;
+}
+
+grpc::ByteBuffer GrpcParameterClient::EncodePushMessage(
+    const PushMessage& message, const v1::RequestHeader& header,
+    const std::shared_ptr<const void>& memory) const {
+  if (message.sparse != nullptr) {
+    const SparseGradients& sparse = *message.sparse;
+    const GroupRun& run = message.groups;
+    const size_t dim = TableOf(sparse.table).sparse().dim();
+    return EncodePushSparseRequest(
+        header, sparse.table,
+        absl::MakeConstSpan(sparse.keys->groups())
+            .subspan(run.group_begin, run.group_end - run.group_begin),
+        Share(sparse.keys->keys().data() + run.key_begin,
+              run.num_keys * sizeof(Key), memory),
+        Share(sparse.gradients + run.key_begin * dim,
+              run.num_keys * dim * sizeof(float), memory));
+  }
+  const DenseGradients& dense = *message.dense;
+  const BlockRun& run = message.blocks;
+  const v1::DenseTableConfig& config = TableOf(dense.table).dense();
+  std::vector<BlockIndex> blocks;
+  for (uint32_t b = run.block_begin; b < run.block_end; ++b) {
+    blocks.push_back(BlockIndex(b));
+  }
+  const size_t begin = BlockOffset(config, run.block_begin);
+  const size_t end = BlockOffset(config, run.block_end);
+  const grpc::Slice values =
+      Share(dense.gradients + begin, (end - begin) * sizeof(float), memory);
+  return EncodePushDenseRequest(header, dense.table, blocks,
+                                absl::MakeConstSpan(&values, 1),
+                                dense.num_steps);
+}
+
+void GrpcParameterClient::Push(const PushRequest& push,
+                               TableVersions* versions,
+                               std::shared_ptr<const void> memory, Done done) {
+  const std::vector<PushMessage> messages = SplitPush(push);
+  if (versions != nullptr) {
+    versions->assign(connections_->servers().size(), 0);
+  }
+  if (messages.empty()) {
+    done(absl::OkStatus());
+    return;
+  }
+  // How many messages of this push go to a server for a table.
+  std::map<std::pair<uint32_t, const void*>, uint32_t> table_parts;
+  const auto part_key = [](const PushMessage& message) {
+    return message.sparse != nullptr
+               ? std::pair<uint32_t, const void*>(
+                     message.groups.server.value(), message.sparse)
+               : std::pair<uint32_t, const void*>(
+                     message.blocks.server.value(), message.dense);
+  };
+  for (const PushMessage& message : messages) ++table_parts[part_key(message)];
+  uint64_t sequence;
+  {
+    absl::MutexLock lock(&mutex_);
+    sequence = ++last_sequence_;
+  }
+  auto operation =
+      std::make_shared<Operation>(messages.size(), std::move(done));
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const PushMessage& message = messages[i];
+    const bool is_sparse = message.sparse != nullptr;
+    const ServerIndex server =
+        is_sparse ? message.groups.server : message.blocks.server;
+    v1::RequestHeader header = HeaderFor(server);
+    header.set_sequence(sequence);
+    header.set_part_index(static_cast<uint32_t>(i));
+    header.set_part_count(static_cast<uint32_t>(messages.size()));
+    header.set_table_part_count(table_parts[part_key(message)]);
+    header.set_round(push.round);
+    for (const ExampleRange& range : push.examples) {
+      v1::ExampleInterval* interval = header.add_examples();
+      interval->set_source(range.source);
+      interval->set_begin(range.begin);
+      interval->set_end(range.end);
+      interval->set_epoch(push.epoch);
+    }
+    TableVersions* const fills =
+        is_sparse && message.sparse == &push.sparse[0] ? versions : nullptr;
+    data_plane_.Call(
+        server,
+        is_sparse ? DataPlane::Method::kPushSparse
+                  : DataPlane::Method::kPushDense,
+        EncodePushMessage(message, header, memory),
+        push.round == 0 ? connections_->options().rpc_timeout : kRoundTimeout,
+        [operation, memory, fills,
+         server](absl::StatusOr<grpc::ByteBuffer> answer) {
+          operation->OnMessageDone([&]() -> absl::Status {
+            OARLOCK_RETURN_IF_ERROR(answer.status());
+            OARLOCK_ASSIGN_OR_RETURN(const v1::PushResponse response,
+                                     DecodePushResponse(*answer));
+            if (fills != nullptr) {
+              uint64_t& version = (*fills)[server.value()];
+              version = std::max(version, response.header().table_version());
+            }
+            return absl::OkStatus();
+          }());
+        });
+  }
+}
+
+}  // namespace oarlock

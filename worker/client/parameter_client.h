@@ -1,0 +1,92 @@
+// What a worker asks of the parameter servers. One implementation speaks gRPC
+// to any number of them (grpc_parameter_client.h); a local run is served by
+// one in the same process (fleet/local_cluster.h).
+
+#ifndef OARLOCK_WORKER_CLIENT_PARAMETER_CLIENT_H_
+#define OARLOCK_WORKER_CLIENT_PARAMETER_CLIENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "base/types.h"
+#include "proto/table.pb.h"
+#include "worker/client/key_batch.h"
+#include "worker/data/batch.h"
+
+namespace oarlock {
+
+// Versions of a table, one per server: how many pushes it had applied.
+using TableVersions = std::vector<uint64_t>;
+
+// A copy of a dense table. Blocks that did not change since `block_versions`
+// are not sent again.
+struct DenseReplica {
+  std::vector<float> values;
+  std::vector<uint64_t> block_versions;
+};
+
+// Gradients of the rows of one sparse table.
+struct SparseGradients {
+  TableId table;
+  const KeyBatch* keys = nullptr;
+  // [keys, dim], in the order of the key batch.
+  const float* gradients = nullptr;
+};
+
+// Gradients of a whole dense table.
+struct DenseGradients {
+  TableId table;
+  const float* gradients = nullptr;
+  // Steps summed into them.
+  uint32_t num_steps = 1;
+};
+
+// One push: whatever tables it touches, it has one name and is applied once.
+struct PushRequest {
+  std::vector<SparseGradients> sparse;
+  std::vector<DenseGradients> dense;
+  // The examples whose gradients these are.
+  std::vector<ExampleRange> examples;
+  uint32_t epoch = 0;
+  // Sync mode: the round it contributes to, from 1. 0: no rounds.
+  uint64_t round = 0;
+};
+
+// Thread-safe. Calls return at once; `done` is called once, from a thread of
+// the client, and must not block. `memory` keeps everything that the call
+// points to alive: shared by the caller and by gRPC's send buffers, which may
+// outlive a failed call.
+class ParameterClient {
+ public:
+  using Done = absl::AnyInvocable<void(absl::Status)>;
+
+  virtual ~ParameterClient() = default;
+
+  // Creates this job's table on all servers, or makes sure that it is the
+  // same as theirs. Blocks. AlreadyExists when it differs.
+  virtual absl::Status CreateTable(const v1::TableConfig& config) = 0;
+
+  // Partitions of every table are 2^partition_bits; for KeyBatch::Build.
+  virtual int partition_bits() const = 0;
+
+  // Fills `rows`, [keys, dim], and `versions` (null: not wanted).
+  virtual void PullSparse(TableId table, const KeyBatch& keys, float* rows,
+                          TableVersions* versions,
+                          std::shared_ptr<const void> memory, Done done) = 0;
+
+  // Brings `replica` up to date; an empty one is filled.
+  virtual void PullDense(TableId table, DenseReplica* replica,
+                         std::shared_ptr<const void> memory, Done done) = 0;
+
+  // `versions` (null: not wanted) belong to the first sparse table.
+  virtual void Push(const PushRequest& push, TableVersions* versions,
+                    std::shared_ptr<const void> memory, Done done) = 0;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_CLIENT_PARAMETER_CLIENT_H_

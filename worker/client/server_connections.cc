@@ -1,0 +1,144 @@
+#include "worker/client/server_connections.h"
+
+#include <grpcpp/create_channel.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mix.h"
+#include "base/status_macros.h"
+#include "cluster/retry.h"
+#include "cluster/wire_version.h"
+
+namespace oarlock {
+namespace {
+
+// One attempt to reach a server that may not be up yet.
+constexpr absl::Duration kConnectAttempt = absl::Seconds(2);
+// How often waiting for a server is mentioned in the log.
+constexpr absl::Duration kWaitingNotice = absl::Seconds(5);
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ServerConnections>> ServerConnections::Connect(
+    const ConnectionOptions& options) {
+  if (options.endpoints.empty()) {
+    return absl::InvalidArgumentError(
+        "the list of servers is empty; name at least one, for example "
+        "127.0.0.1:6174");
+  }
+  std::unique_ptr<ServerConnections> connections(new ServerConnections);
+  connections->options_ = options;
+  OARLOCK_ASSIGN_OR_RETURN(connections->token_, ReadToken(options.security));
+  OARLOCK_ASSIGN_OR_RETURN(auto credentials,
+                           MakeChannelCredentials(options.security));
+  connections->job_hash_ = JobHash(options.job_id);
+  for (const std::string& endpoint : options.endpoints) {
+    Server server;
+    server.endpoint = endpoint;
+    server.channel = grpc::CreateCustomChannel(endpoint, credentials,
+                                               MakeChannelArguments());
+    server.admin = v1::AdminService::NewStub(server.channel);
+    connections->servers_.push_back(std::move(server));
+  }
+  const absl::Time deadline = Clock::Real().Now() + options.connect_timeout;
+  for (uint32_t i = 0; i < connections->servers_.size(); ++i) {
+    OARLOCK_RETURN_IF_ERROR(connections->ConnectOne(i, deadline));
+  }
+  return connections;
+}
+
+absl::Status ServerConnections::ConnectOne(uint32_t index,
+                                           absl::Time deadline) {
+  Server& server = servers_[index];
+  v1::ConnectRequest request;
+  request.set_protocol_version(kProtocolVersion);
+  request.set_job_id(options_.job_id);
+  request.set_client(options_.client_name);
+  v1::ConnectResponse response;
+  Backoff backoff(RetryOptions{}, job_hash_ ^ index);
+  absl::Time next_notice = Clock::Real().Now() + kWaitingNotice;
+  for (;;) {
+    grpc::ClientContext context;
+    Prepare(&context, kConnectAttempt);
+    const absl::Status status =
+        FromGrpc(server.admin->Connect(&context, request, &response));
+    if (status.ok()) break;
+    const RetryAdvice advice = AdviceFor(status.code());
+    if (advice != RetryAdvice::kSameCall &&
+        advice != RetryAdvice::kSameCallSlower) {
+      return Annotate(status, Name(ServerIndex(index)));
+    }
+    const absl::Time now = Clock::Real().Now();
+    if (now >= deadline) {
+      return absl::UnavailableError(absl::StrCat(
+          "no server answered at ", server.endpoint, " within ",
+          absl::FormatDuration(options_.connect_timeout),
+          " (", status.message(),
+          "); start server ", index,
+          " there, or correct the list of servers"));
+    }
+    if (now >= next_notice) {
+      spdlog::info("waiting for {} ({})", Name(ServerIndex(index)),
+                   std::string(status.message()));
+      next_notice = now + kWaitingNotice;
+    }
+    absl::SleepFor(std::min(backoff.Next(), deadline - now));
+  }
+  if (response.server_index() != index) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the process at ", server.endpoint, " is server ",
+        response.server_index(), ", but it stands at place ", index,
+        " of this worker's list of servers; give all processes the same list"));
+  }
+  server.generation = Generation(response.server_generation());
+  if (index == 0) {
+    OARLOCK_ASSIGN_OR_RETURN(PartitionMap map,
+                             PartitionMap::FromProto(response.partition_map()));
+    if (map.num_servers() != servers_.size()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the servers' list has ", map.num_servers(),
+          " servers, this worker's has ", servers_.size(),
+          "; give all processes the same list"));
+    }
+    partition_map_ = std::make_unique<PartitionMap>(std::move(map));
+    num_workers_ = response.num_workers();
+  }
+  return absl::OkStatus();
+}
+
+void ServerConnections::Prepare(grpc::ClientContext* context,
+                                absl::Duration timeout) const {
+  context->set_deadline(absl::ToChronoTime(Clock::Real().Now() + timeout));
+  if (!token_.empty()) context->AddMetadata(kTokenMetadataKey, token_);
+}
+
+absl::Status ServerConnections::CallWithRetries(
+    ServerIndex server,
+    absl::FunctionRef<grpc::Status(grpc::ClientContext*)> call) const {
+  const absl::Time give_up = Clock::Real().Now() + options_.rpc_timeout;
+  Backoff backoff(RetryOptions{}, job_hash_ ^ server.value());
+  for (;;) {
+    grpc::ClientContext context;
+    Prepare(&context, options_.rpc_timeout);
+    const absl::Status status = FromGrpc(call(&context));
+    if (status.ok()) return status;
+    const RetryAdvice advice = AdviceFor(status.code());
+    const bool may_help = advice == RetryAdvice::kSameCall ||
+                          advice == RetryAdvice::kSameCallSlower;
+    if (!may_help || Clock::Real().Now() >= give_up) {
+      return Annotate(status, Name(server));
+    }
+    absl::SleepFor(backoff.Next());
+  }
+}
+
+std::string ServerConnections::Name(ServerIndex server) const {
+  return absl::StrCat("server ", server.value(), " at ",
+                      servers_[server.value()].endpoint);
+}
+
+}  // namespace oarlock

@@ -1,0 +1,91 @@
+// The channels from one client to all servers of its job.
+
+#ifndef OARLOCK_WORKER_CLIENT_SERVER_CONNECTIONS_H_
+#define OARLOCK_WORKER_CLIENT_SERVER_CONNECTIONS_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/types.h"
+#include "cluster/partition_map.h"
+#include "cluster/security.h"
+#include "proto/admin.grpc.pb.h"
+
+namespace oarlock {
+
+struct ConnectionOptions {
+  // "host:port" of every server, in the order of their indices.
+  std::vector<std::string> endpoints;
+  std::string job_id = "default";
+  // "worker 3", "reader" ...: for the servers' logs.
+  std::string client_name;
+  // How long to wait for servers that do not answer yet.
+  absl::Duration connect_timeout = absl::Seconds(60);
+  // A call to a server that keeps failing is given up after this time.
+  absl::Duration rpc_timeout = absl::Seconds(8);
+  SecurityOptions security;
+};
+
+// Immutable after Connect; thread-safe.
+class ServerConnections {
+ public:
+  struct Server {
+    std::string endpoint;
+    std::shared_ptr<grpc::Channel> channel;
+    std::unique_ptr<v1::AdminService::Stub> admin;
+    // The incarnation that answered Connect.
+    Generation generation;
+  };
+
+  // Connects to all servers, in any order of starting, and checks that they
+  // speak this protocol and belong to this job. Unavailable after the connect
+  // timeout, naming the server that is missing; FailedPrecondition at once
+  // when a server refuses.
+  static absl::StatusOr<std::unique_ptr<ServerConnections>> Connect(
+      const ConnectionOptions& options);
+
+  const ConnectionOptions& options() const { return options_; }
+  const std::vector<Server>& servers() const { return servers_; }
+  const PartitionMap& partition_map() const { return *partition_map_; }
+  uint32_t num_workers() const { return num_workers_; }
+  // XXH64 of the job id: the data plane's short form of it.
+  uint64_t job_hash() const { return job_hash_; }
+
+  // Adds the token to a call and sets its deadline.
+  void Prepare(grpc::ClientContext* context, absl::Duration timeout) const;
+
+  // Makes one control-plane call until it is answered: a failure that the same
+  // call may cure is retried with backoff for rpc_timeout. `call` makes one
+  // attempt under the context that it is given.
+  absl::Status CallWithRetries(
+      ServerIndex server,
+      absl::FunctionRef<grpc::Status(grpc::ClientContext*)> call) const;
+
+  // "server 1 at 127.0.0.1:6171".
+  std::string Name(ServerIndex server) const;
+
+ private:
+  ServerConnections() = default;
+
+  absl::Status ConnectOne(uint32_t index, absl::Time deadline);
+
+  ConnectionOptions options_;
+  std::string token_;
+  uint64_t job_hash_ = 0;
+  std::vector<Server> servers_;
+  std::unique_ptr<PartitionMap> partition_map_;
+  uint32_t num_workers_ = 0;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_CLIENT_SERVER_CONNECTIONS_H_

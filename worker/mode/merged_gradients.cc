@@ -1,0 +1,24 @@
+#include "worker/mode/merged_gradients.h"
+
+namespace oarlock {
+
+void MergedGradients::Merge(const std::vector<Part>& parts, size_t dim,
+                            int partition_bits) {
+  all_keys_.clear();
+  for (const Part& part : parts) {
+    all_keys_.insert(all_keys_.end(), part.keys->keys().begin(),
+                     part.keys->keys().end());
+  }
+  keys_.Build(all_keys_, partition_bits);
+  gradients_.assign(keys_.keys().size() * dim, 0.0f);
+  size_t key = 0;
+  for (const Part& part : parts) {
+    for (size_t i = 0; i < part.keys->keys().size(); ++i, ++key) {
+      float* const to = &gradients_[keys_.row_of_key()[key] * dim];
+      const float* const from = part.gradients + i * dim;
+      for (size_t d = 0; d < dim; ++d) to[d] += from[d];
+    }
+  }
+}
+
+}  // namespace oarlock

@@ -1,0 +1,111 @@
+// One kind of node of a network: how its output and the gradients by its
+// inputs and parameters are computed. See layers.h for the kinds there are.
+
+#ifndef OARLOCK_WORKER_NN_LAYER_H_
+#define OARLOCK_WORKER_NN_LAYER_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "worker/nn/math_backend.h"
+#include "worker/nn/parameter.h"
+#include "worker/nn/step.h"
+#include "worker/nn/tensor.h"
+
+namespace oarlock {
+
+// What a layer wants to learn: name "weight", without offset.
+struct LayerParameter {
+  std::string name;
+  std::vector<size_t> shape;
+  ParameterInit init;
+};
+
+// All pointers are to the backend's memory, those in `step` too. A tensor
+// holds step.num_examples examples of its shape.
+struct ForwardArgs {
+  MathBackend& math;
+  const StepInput& step;
+  absl::Span<const Shape> shapes;         // of the inputs
+  absl::Span<const float* const> inputs;  // values of the inputs
+  absl::Span<const float* const> parameters;
+  float* scratch = nullptr;  // kept until Backward; see ScratchPerExample
+  float* output = nullptr;
+  double* loss_sum = nullptr;  // a loss adds to it
+};
+
+// Where a gradient goes. Null data: nobody wants it.
+struct GradientTarget {
+  float* data = nullptr;
+  // Floats wanted of each example, and the distance between examples. Less
+  // than the tensor's size only where CanNarrowGradient().
+  size_t width = 0;
+  Write write = Write::kOverwrite;
+};
+
+struct BackwardArgs {
+  MathBackend& math;
+  const StepInput& step;
+  absl::Span<const Shape> shapes;
+  absl::Span<const float* const> inputs;
+  absl::Span<const float* const> parameters;
+  float* scratch = nullptr;
+  const float* output = nullptr;
+  // Gradient by the output: null for a loss. The layer may overwrite it.
+  // output_gradient_width floats of each example, the first of the tensor.
+  float* output_gradient = nullptr;
+  size_t output_gradient_width = 0;
+  absl::Span<const GradientTarget> input_gradients;
+  absl::Span<float* const> parameter_gradients;  // overwritten
+  absl::Span<float* const> row_gradients;        // added to; per sparse input
+};
+
+// Immutable, so that all executors share it; thread-safe.
+class Layer {
+ public:
+  virtual ~Layer() = default;
+  // "linear": in names and messages.
+  virtual const char* kind() const = 0;
+
+  // The output's shape for inputs of these shapes, or InvalidArgument with
+  // what does not fit.
+  virtual absl::StatusOr<Shape> OutputShape(
+      absl::Span<const Shape> inputs) const = 0;
+  virtual std::vector<LayerParameter> Parameters(
+      absl::Span<const Shape> inputs) const {
+    return {};
+  }
+  // Floats per example to remember from Forward to Backward.
+  virtual size_t ScratchPerExample(absl::Span<const Shape> inputs) const {
+    return 0;
+  }
+
+  // The part of a step that is this node's value as it is, for nodes that
+  // compute nothing; null for all others.
+  virtual const float* External(const StepInput& step) const { return nullptr; }
+  // Whether it computes a loss: output gradients come out of nothing, and the
+  // output is a probability.
+  virtual bool is_loss() const { return false; }
+  // The sparse input whose rows it looks up, or -1.
+  virtual int sparse_input() const { return -1; }
+  // Floats of such a row.
+  virtual size_t row_dim() const { return 0; }
+
+  // How many of the output's leading floats need a gradient, given that of
+  // each input. (What needs none is not computed.)
+  virtual size_t OutputGradientWidth(
+      absl::Span<const Shape> inputs,
+      absl::Span<const size_t> input_widths) const;
+  // Whether Backward can leave out an input gradient's trailing floats.
+  virtual bool CanNarrowGradient() const { return false; }
+
+  virtual void Forward(const ForwardArgs& args) const = 0;
+  virtual void Backward(const BackwardArgs& args) const = 0;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_NN_LAYER_H_

@@ -1,0 +1,422 @@
+#include "worker/nn/layers.h"
+
+#include <cmath>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/span.h"
+
+namespace oarlock {
+namespace {
+
+std::string Print(absl::Span<const Shape> shapes) {
+  return absl::StrJoin(shapes, " ", [](std::string* out, const Shape& shape) {
+    out->append(shape.ToString());
+  });
+}
+
+absl::Status Misfit(const Layer& layer, absl::Span<const Shape> shapes,
+                    const char* legal) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      layer.kind(), " got inputs ", Print(shapes), ", takes ", legal));
+}
+
+// A node whose value comes from outside and needs no gradient.
+class DenseInput final : public Layer {
+ public:
+  explicit DenseInput(Shape shape) : shape_(std::move(shape)) {}
+  const char* kind() const override { return "dense_input"; }
+  absl::StatusOr<Shape> OutputShape(
+      absl::Span<const Shape> inputs) const override {
+    if (!inputs.empty()) return Misfit(*this, inputs, "none");
+    return shape_;
+  }
+  const float* External(const StepInput& step) const override {
+    return step.dense;
+  }
+  void Forward(const ForwardArgs& args) const override {}
+  void Backward(const BackwardArgs& args) const override {}
+
+ private:
+  const Shape shape_;
+};
+
+class Embedding final : public Layer {
+ public:
+  explicit Embedding(const EmbeddingOptions& options) : options_(options) {}
+  const char* kind() const override { return "embedding"; }
+  absl::StatusOr<Shape> OutputShape(
+      absl::Span<const Shape> inputs) const override {
+    if (!inputs.empty()) return Misfit(*this, inputs, "none");
+    const EmbeddingOptions& o = options_;
+    if (o.sparse_input < 0 || o.column_begin + o.width > o.row_dim) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "embedding of sparse input ", o.sparse_input, " looks up columns ",
+          o.column_begin, " to ", o.column_begin + o.width, " of rows of ",
+          o.row_dim, " floats; legal are columns of the row"));
+    }
+    return Shape{o.num_slots, o.width};
+  }
+  int sparse_input() const override { return options_.sparse_input; }
+  size_t row_dim() const override { return options_.row_dim; }
+  void Forward(const ForwardArgs& args) const override {
+    args.math.SumBags(Bags(args.step),
+                      args.step.sparse[options_.sparse_input].rows,
+                      args.output);
+  }
+  void Backward(const BackwardArgs& args) const override {
+    args.math.SumBagsBackward(Bags(args.step), args.output_gradient,
+                              args.row_gradients[options_.sparse_input]);
+  }
+
+ private:
+  RowBags Bags(const StepInput& step) const {
+    const SparseInput& input = step.sparse[options_.sparse_input];
+    RowBags bags;
+    bags.num_examples = step.num_examples;
+    bags.num_slots = options_.num_slots;
+    bags.row_dim = options_.row_dim;
+    bags.column_begin = options_.column_begin;
+    bags.width = options_.width;
+    bags.row_of_key = input.row_of_key.data();
+    bags.offsets = input.offsets.empty() ? nullptr : input.offsets.data();
+    return bags;
+  }
+
+  const EmbeddingOptions options_;
+};
+
+class Concat final : public Layer {
+ public:
+  const char* kind() const override { return "concat"; }
+  absl::StatusOr<Shape> OutputShape(
+      absl::Span<const Shape> inputs) const override {
+    if (inputs.empty()) return Misfit(*this, inputs, "one or more");
+    return Shape{TotalSize(inputs)};
+  }
+  size_t OutputGradientWidth(
+      absl::Span<const Shape> inputs,
+      absl::Span<const size_t> input_widths) const override {
+    size_t end = 0;
+    size_t width = 0;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      end += inputs[i].size();
+      if (input_widths[i] > 0) width = end;
+    }
+    return width;
+  }
+  void Forward(const ForwardArgs& args) const override {
+    const size_t total = TotalSize(args.shapes);
+    size_t begin = 0;
+    for (size_t i = 0; i < args.inputs.size(); ++i) {
+      const size_t size = args.shapes[i].size();
+      args.math.CopyColumns(args.step.num_examples, size, args.inputs[i], size,
+                            Write::kOverwrite, args.output + begin, total);
+      begin += size;
+    }
+  }
+  void Backward(const BackwardArgs& args) const override {
+    size_t begin = 0;
+    for (size_t i = 0; i < args.inputs.size(); ++i) {
+      const GradientTarget& target = args.input_gradients[i];
+      if (target.data != nullptr) {
+        args.math.CopyColumns(args.step.num_examples, target.width,
+                              args.output_gradient + begin,
+                              args.output_gradient_width, target.write,
+                              target.data, target.width);
+      }
+      begin += args.shapes[i].size();
+    }
+  }
+
+ private:
+  static size_t TotalSize(absl::Span<const Shape> inputs) {
+    size_t total = 0;
+    for (const Shape& input : inputs) total += input.size();
+    return total;
+  }
+};
+
+class Linear final : public Layer {
+ public:
+  explicit Linear(const LinearOptions& options) : options_(options) {}
+  const char* kind() const override { return "linear"; }
+  absl::StatusOr<Shape> OutputShape(
+      absl::Span<const Shape> inputs) const override {
+    if (inputs.size() != 1 || inputs[0].size() == 0) {
+      return Misfit(*this, inputs, "one that is not empty");
+    }
+    if (options_.activation != Activation::kNone && !options_.bias) {
+      return absl::InvalidArgumentError(
+          "linear got an activation and no bias; legal is an activation with "
+          "a bias: add the activation as a layer of its own");
+    }
+    return Shape{options_.num_outputs};
+  }
+  std::vector<LayerParameter> Parameters(
+      absl::Span<const Shape> inputs) const override {
+    const size_t num_inputs = inputs[0].size();
+    ParameterInit init = options_.weight_init;
+    if (init.kind == ParameterInit::Kind::kNormal && init.value == 0) {
+      init.value = 1.0f / std::sqrt(static_cast<float>(num_inputs));
+    }
+    std::vector<LayerParameter> parameters = {
+        {"weight", {num_inputs, options_.num_outputs}, init}};
+    if (options_.bias) {
+      parameters.push_back(
+          {"bias",
+           {options_.num_outputs},
+           {ParameterInit::Kind::kConstant, options_.bias_init}});
+    }
+    return parameters;
+  }
+  bool CanNarrowGradient() const override { return true; }
+  void Forward(const ForwardArgs& args) const override {
+    const size_t rows = args.step.num_examples;
+    const size_t in = args.shapes[0].size();
+    const size_t out = options_.num_outputs;
+    args.math.MatMul(rows, out, in, {args.inputs[0], in},
+                     {args.parameters[0], out}, Write::kOverwrite, args.output,
+                     out);
+    if (options_.bias) {
+      args.math.AddBias(rows, out, args.parameters[1], options_.activation,
+                        args.output);
+    }
+  }
+  void Backward(const BackwardArgs& args) const override {
+    const size_t rows = args.step.num_examples;
+    const size_t in = args.shapes[0].size();
+    const size_t out = options_.num_outputs;
+    float* const dy = args.output_gradient;
+    if (options_.bias) {
+      args.math.AddBiasBackward(rows, out, args.output, options_.activation, dy,
+                                args.parameter_gradients[1]);
+    }
+    args.math.MatMul(in, out, rows, {args.inputs[0], in, true}, {dy, out},
+                     Write::kOverwrite, args.parameter_gradients[0], out);
+    const GradientTarget& dx = args.input_gradients[0];
+    if (dx.data != nullptr) {
+      args.math.MatMul(rows, dx.width, out, {dy, out},
+                       {args.parameters[0], out, true}, dx.write, dx.data,
+                       dx.width);
+    }
+  }
+
+ private:
+  const LinearOptions options_;
+};
+
+class Bias final : public Layer {
+ public:
+  const char* kind() const override { return "bias"; }
+  absl::StatusOr<Shape> OutputShape(
+      absl::Span<const Shape> inputs) const override {
+    if (inputs.size() != 1) return Misfit(*this, inputs, "one");
+    return inputs[0];
+  }
+  std::vector<LayerParameter> Parameters(
+      absl::Span<const Shape> inputs) const override {
+    return {{"bias", inputs[0].dims(), {}}};
+  }
+  void Forward(const ForwardArgs& args) const override {
+    const size_t size = args.shapes[0].size();
+    args.math.CopyColumns(args.step.num_examples, size, args.inputs[0], size,
+                          Write::kOverwrite, args.output, size);
+    args.math.AddBias(args.step.num_examples, size, args.parameters[0],
+                      Activation::kNone, args.output);
+  }
+  void Backward(const BackwardArgs& args) const override {
+    const size_t size = args.shapes[0].size();
+    args.math.AddBiasBackward(args.step.num_examples, size, nullptr,
+                              Activation::kNone, args.output_gradient,
+                              args.parameter_gradients[0]);
+    const GradientTarget& dx = args.input_gradients[0];
+    if (dx.data != nullptr) {
+      args.math.CopyColumns(args.step.num_examples, size, args.output_gradient,
+                            size, dx.write, dx.data, size);
+    }
+  }
+};
+
+class Relu final : public Layer {
+ public:
+  const char* kind() const override { return "relu"; }
+  absl::StatusOr<Shape> OutputShape(
+      absl::Span<const Shape> inputs) const override {
+    if (inputs.size() != 1) return Misfit(*this, inputs, "one");
+    return inputs[0];
+  }
+  void Forward(const ForwardArgs& args) const override {
+    args.math.Relu(args.step.num_examples * args.shapes[0].size(),
+                   args.inputs[0], args.output);
+  }
+  void Backward(const BackwardArgs& args) const override {
+    const GradientTarget& dx = args.input_gradients[0];
+    if (dx.data == nullptr) return;
+    args.math.ReluBackward(args.step.num_examples * args.shapes[0].size(),
+                           args.output, args.output_gradient, dx.write,
+                           dx.data);
+  }
+};
+
+class Add final : public Layer {
+ public:
+  const char* kind() const override { return "add"; }
+  absl::StatusOr<Shape> OutputShape(
+      absl::Span<const Shape> inputs) const override {
+    bool same = !inputs.empty();
+    for (const Shape& input : inputs) same &= input == inputs[0];
+    if (!same) return Misfit(*this, inputs, "one or more of the same shape");
+    return inputs[0];
+  }
+  void Forward(const ForwardArgs& args) const override {
+    const size_t size = args.shapes[0].size();
+    for (size_t i = 0; i < args.inputs.size(); ++i) {
+      args.math.CopyColumns(args.step.num_examples, size, args.inputs[i], size,
+                            i == 0 ? Write::kOverwrite : Write::kAdd,
+                            args.output, size);
+    }
+  }
+  void Backward(const BackwardArgs& args) const override {
+    const size_t size = args.shapes[0].size();
+    for (const GradientTarget& dx : args.input_gradients) {
+      if (dx.data == nullptr) continue;
+      args.math.CopyColumns(args.step.num_examples, size, args.output_gradient,
+                            size, dx.write, dx.data, size);
+    }
+  }
+};
+
+class SumColumns final : public Layer {
+ public:
+  const char* kind() const override { return "sum_columns"; }
+  absl::StatusOr<Shape> OutputShape(
+      absl::Span<const Shape> inputs) const override {
+    if (inputs.size() != 1) return Misfit(*this, inputs, "one");
+    return Shape{1};
+  }
+  void Forward(const ForwardArgs& args) const override {
+    args.math.SumColumns(args.step.num_examples, args.shapes[0].size(),
+                         args.inputs[0], args.output);
+  }
+  void Backward(const BackwardArgs& args) const override {
+    const GradientTarget& dx = args.input_gradients[0];
+    if (dx.data == nullptr) return;
+    args.math.SumColumnsBackward(args.step.num_examples, args.shapes[0].size(),
+                                 args.output_gradient, dx.write, dx.data);
+  }
+};
+
+class FmSecondOrder final : public Layer {
+ public:
+  const char* kind() const override { return "fm_second_order"; }
+  absl::StatusOr<Shape> OutputShape(
+      absl::Span<const Shape> inputs) const override {
+    if (inputs.size() != 1 || inputs[0].rank() != 2) {
+      return Misfit(*this, inputs, "one of shape [num_vectors, width]");
+    }
+    return Shape{1};
+  }
+  size_t ScratchPerExample(absl::Span<const Shape> inputs) const override {
+    return inputs[0][1];
+  }
+  void Forward(const ForwardArgs& args) const override {
+    const FmShape shape = {args.step.num_examples, args.shapes[0][0],
+                           args.shapes[0][1]};
+    args.math.FmSecondOrder(shape, args.inputs[0], args.scratch, args.output);
+  }
+  void Backward(const BackwardArgs& args) const override {
+    const GradientTarget& dv = args.input_gradients[0];
+    if (dv.data == nullptr) return;
+    const FmShape shape = {args.step.num_examples, args.shapes[0][0],
+                           args.shapes[0][1]};
+    args.math.FmSecondOrderBackward(shape, args.inputs[0], args.scratch,
+                                    args.output_gradient, dv.write, dv.data);
+  }
+};
+
+class SoftmaxCrossEntropy final : public Layer {
+ public:
+  const char* kind() const override { return "softmax_cross_entropy"; }
+  absl::StatusOr<Shape> OutputShape(
+      absl::Span<const Shape> inputs) const override {
+    if (inputs.size() != 1 || inputs[0].size() < 2) {
+      return Misfit(*this, inputs, "one of two or more classes");
+    }
+    return Shape{inputs[0].size()};
+  }
+  bool is_loss() const override { return true; }
+  void Forward(const ForwardArgs& args) const override {
+    *args.loss_sum += args.math.SoftmaxCrossEntropy(
+        args.step.num_examples, args.shapes[0].size(), args.inputs[0],
+        args.step.labels, args.output);
+  }
+  void Backward(const BackwardArgs& args) const override {
+    const GradientTarget& dx = args.input_gradients[0];
+    if (dx.data == nullptr) return;
+    args.math.SoftmaxCrossEntropyBackward(
+        args.step.num_examples, args.shapes[0].size(), args.output,
+        args.step.labels, args.step.gradient_scale, dx.write, dx.data);
+  }
+};
+
+class SigmoidCrossEntropy final : public Layer {
+ public:
+  const char* kind() const override { return "sigmoid_cross_entropy"; }
+  absl::StatusOr<Shape> OutputShape(
+      absl::Span<const Shape> inputs) const override {
+    if (inputs.size() != 1 || inputs[0].size() != 1) {
+      return Misfit(*this, inputs, "one of one float");
+    }
+    return Shape{1};
+  }
+  bool is_loss() const override { return true; }
+  void Forward(const ForwardArgs& args) const override {
+    *args.loss_sum += args.math.SigmoidCrossEntropy(
+        args.step.num_examples, args.inputs[0], args.step.labels, args.output);
+  }
+  void Backward(const BackwardArgs& args) const override {
+    const GradientTarget& dx = args.input_gradients[0];
+    if (dx.data == nullptr) return;
+    args.math.SigmoidCrossEntropyBackward(
+        args.step.num_examples, args.output, args.step.labels,
+        args.step.gradient_scale, dx.write, dx.data);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> NewDenseInput(Shape shape) {
+  return std::make_unique<DenseInput>(std::move(shape));
+}
+std::unique_ptr<Layer> NewEmbedding(const EmbeddingOptions& options) {
+  return std::make_unique<Embedding>(options);
+}
+std::unique_ptr<Layer> NewConcat() { return std::make_unique<Concat>(); }
+std::unique_ptr<Layer> NewLinear(const LinearOptions& options) {
+  return std::make_unique<Linear>(options);
+}
+std::unique_ptr<Layer> NewBias() { return std::make_unique<Bias>(); }
+std::unique_ptr<Layer> NewRelu() { return std::make_unique<Relu>(); }
+std::unique_ptr<Layer> NewAdd() { return std::make_unique<Add>(); }
+std::unique_ptr<Layer> NewSumColumns() {
+  return std::make_unique<SumColumns>();
+}
+std::unique_ptr<Layer> NewFmSecondOrder() {
+  return std::make_unique<FmSecondOrder>();
+}
+std::unique_ptr<Layer> NewSoftmaxCrossEntropy() {
+  return std::make_unique<SoftmaxCrossEntropy>();
+}
+std::unique_ptr<Layer> NewSigmoidCrossEntropy() {
+  return std::make_unique<SigmoidCrossEntropy>();
+}
+
+}  // namespace oarlock

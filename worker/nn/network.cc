@@ -1,0 +1,159 @@
+#include "worker/nn/network.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+
+namespace oarlock {
+
+NetworkBuilder::NetworkBuilder() : network_(new Network) {}
+NetworkBuilder::~NetworkBuilder() = default;
+
+NodeId NetworkBuilder::Add(const std::string& name,
+                           std::unique_ptr<Layer> layer,
+                           const std::vector<NodeId>& inputs) {
+  OARLOCK_CHECK(network_ != nullptr);
+  if (status_.ok()) {
+    status_ = Annotate(TryAdd(name, std::move(layer), inputs),
+                       absl::StrCat("node \"", name, "\""));
+  }
+  return NodeId{network_->nodes_.empty() ? 0 : network_->nodes_.size() - 1};
+}
+
+absl::Status NetworkBuilder::TryAdd(const std::string& name,
+                                    std::unique_ptr<Layer> layer,
+                                    const std::vector<NodeId>& inputs) {
+  Network::Node node;
+  node.name = name;
+  for (const Network::Node& other : network_->nodes_) {
+    if (other.name == name) {
+      return absl::InvalidArgumentError(
+          "a node of this name exists; names are unique: choose another");
+    }
+  }
+  for (NodeId input : inputs) {
+    const size_t index = static_cast<size_t>(input);
+    if (index >= network_->nodes_.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("input is node ", index, ", legal are nodes below ",
+                       network_->nodes_.size(), ": add inputs first"));
+    }
+    if (network_->nodes_[index].layer->is_loss()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("input \"", network_->nodes_[index].name,
+                       "\" is a loss; a loss feeds nothing"));
+    }
+    node.inputs.push_back(index);
+    node.input_shapes.push_back(network_->nodes_[index].shape);
+  }
+  OARLOCK_ASSIGN_OR_RETURN(node.shape, layer->OutputShape(node.input_shapes));
+  OARLOCK_RETURN_IF_ERROR(AddInputs(*layer, node));
+  node.scratch_per_example = layer->ScratchPerExample(node.input_shapes);
+  node.layer = std::move(layer);
+  AddParameters(node);
+  network_->nodes_.push_back(std::move(node));
+  return absl::OkStatus();
+}
+
+absl::Status NetworkBuilder::AddInputs(const Layer& layer,
+                                       const Network::Node& node) {
+  StepInput probe;
+  const float some = 0;
+  probe.dense = &some;
+  if (layer.External(probe) == &some) {
+    const size_t size = node.shape.size();
+    if (network_->num_dense_ != 0 && network_->num_dense_ != size) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("reads ", size, " dense features, another node reads ",
+                       network_->num_dense_, "; all read the same"));
+    }
+    network_->num_dense_ = size;
+  }
+  if (layer.sparse_input() >= 0) {
+    const size_t index = static_cast<size_t>(layer.sparse_input());
+    std::vector<size_t>& dims = network_->row_dims_;
+    if (dims.size() <= index) dims.resize(index + 1, 0);
+    if (dims[index] != 0 && dims[index] != layer.row_dim()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "reads rows of ", layer.row_dim(), " floats of sparse input ", index,
+          ", another node rows of ", dims[index], "; all read the same"));
+    }
+    dims[index] = layer.row_dim();
+  }
+  return absl::OkStatus();
+}
+
+void NetworkBuilder::AddParameters(Network::Node& node) {
+  for (LayerParameter& parameter : node.layer->Parameters(node.input_shapes)) {
+    ParameterSpec spec;
+    spec.name = absl::StrCat(node.name, "/", parameter.name);
+    spec.shape = std::move(parameter.shape);
+    spec.offset = network_->num_parameters_;
+    spec.init = parameter.init;
+    size_t size = 1;
+    for (size_t dim : spec.shape) size *= dim;
+    network_->num_parameters_ += size;
+    node.parameter_offsets.push_back(spec.offset);
+    network_->parameters_.push_back(std::move(spec));
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Network>> NetworkBuilder::Build(
+    NodeId prediction) {
+  OARLOCK_CHECK(network_ != nullptr);
+  OARLOCK_RETURN_IF_ERROR(status_);
+  OARLOCK_RETURN_IF_ERROR(CheckUse(prediction));
+  network_->prediction_ = static_cast<size_t>(prediction);
+  SetGradientWidths();
+  return std::move(network_);
+}
+
+absl::Status NetworkBuilder::CheckUse(NodeId prediction) const {
+  const std::vector<Network::Node>& nodes = network_->nodes_;
+  const size_t index = static_cast<size_t>(prediction);
+  if (index >= nodes.size() || !nodes[index].layer->is_loss()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the prediction is node ", index,
+                     ", which is no loss; legal is a loss"));
+  }
+  std::vector<bool> used(nodes.size(), false);
+  for (const Network::Node& node : nodes) {
+    for (size_t input : node.inputs) used[input] = true;
+  }
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (!used[i] && !nodes[i].layer->is_loss()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("node \"", nodes[i].name,
+                       "\" feeds no other; all lead to a loss: connect it or "
+                       "leave it out"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void NetworkBuilder::SetGradientWidths() {
+  std::vector<Network::Node>& nodes = network_->nodes_;
+  std::vector<bool> can_narrow(nodes.size(), true);
+  for (const Network::Node& node : nodes) {
+    for (size_t input : node.inputs) {
+      if (!node.layer->CanNarrowGradient()) can_narrow[input] = false;
+    }
+  }
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    Network::Node& node = nodes[i];
+    if (node.layer->is_loss()) continue;
+    std::vector<size_t> input_widths;
+    for (size_t input : node.inputs) {
+      input_widths.push_back(nodes[input].gradient_width);
+    }
+    const size_t width =
+        node.layer->OutputGradientWidth(node.input_shapes, input_widths);
+    node.gradient_width =
+        width > 0 && !can_narrow[i] ? node.shape.size() : width;
+  }
+}
+
+}  // namespace oarlock

@@ -1,0 +1,98 @@
+// A static graph of layers: built once, then shared by the workspaces that
+// run it.
+//
+//   NetworkBuilder builder;
+//   NodeId x = builder.Add("dense", NewDenseInput({13}), {});
+//   NodeId h = builder.Add("fc1", NewLinear({.num_outputs = 400}), {x});
+//   NodeId logits = builder.Add("fc2", NewLinear({.num_outputs = 2}), {h});
+//   NodeId p = builder.Add("loss", NewSoftmaxCrossEntropy(), {logits});
+//   absl::StatusOr<std::unique_ptr<Network>> network = builder.Build(p);
+
+#ifndef OARLOCK_WORKER_NN_NETWORK_H_
+#define OARLOCK_WORKER_NN_NETWORK_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/nn/layer.h"
+#include "worker/nn/parameter.h"
+#include "worker/nn/tensor.h"
+
+namespace oarlock {
+
+// A node of the network being built.
+enum class NodeId : size_t {};
+
+// Immutable; thread-safe.
+class Network {
+ public:
+  struct Node {
+    std::string name;
+    std::unique_ptr<Layer> layer;
+    std::vector<size_t> inputs;  // numbers of earlier nodes
+    std::vector<Shape> input_shapes;
+    Shape shape;
+    // Leading floats of each example's output whose gradient is computed.
+    size_t gradient_width = 0;
+    size_t scratch_per_example = 0;
+    std::vector<size_t> parameter_offsets;
+  };
+
+  // In an order in which each comes after its inputs.
+  const std::vector<Node>& nodes() const { return nodes_; }
+  // The node whose output are the predictions.
+  size_t prediction() const { return prediction_; }
+  const std::vector<ParameterSpec>& parameters() const { return parameters_; }
+  size_t num_parameters() const { return num_parameters_; }
+  // Floats of a row of each sparse input.
+  const std::vector<size_t>& row_dims() const { return row_dims_; }
+  // Floats of the step's dense features; 0 if no node reads them.
+  size_t num_dense() const { return num_dense_; }
+
+ private:
+  friend class NetworkBuilder;
+  Network() = default;
+
+  std::vector<Node> nodes_;
+  size_t prediction_ = 0;
+  std::vector<ParameterSpec> parameters_;
+  size_t num_parameters_ = 0;
+  std::vector<size_t> row_dims_;
+  size_t num_dense_ = 0;
+};
+
+// Nodes are added after their inputs. The first mistake is kept and comes out
+// of Build; what is added after it does nothing.
+class NetworkBuilder {
+ public:
+  NetworkBuilder();
+  ~NetworkBuilder();
+
+  // A node called `name` (unique): its parameters are "name/weight" and so
+  // on, in the order of the nodes in the flat vector.
+  NodeId Add(const std::string& name, std::unique_ptr<Layer> layer,
+             const std::vector<NodeId>& inputs);
+
+  // `prediction` is a loss; every node leads to a loss. InvalidArgument names
+  // the node that is wrong and why. The builder is spent afterwards.
+  absl::StatusOr<std::unique_ptr<Network>> Build(NodeId prediction);
+
+ private:
+  absl::Status TryAdd(const std::string& name, std::unique_ptr<Layer> layer,
+                      const std::vector<NodeId>& inputs);
+  absl::Status AddInputs(const Layer& layer, const Network::Node& node);
+  void AddParameters(Network::Node& node);
+  absl::Status CheckUse(NodeId prediction) const;
+  void SetGradientWidths();
+
+  absl::Status status_;
+  std::unique_ptr<Network> network_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_NN_NETWORK_H_

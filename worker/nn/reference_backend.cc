@@ -1,0 +1,212 @@
+#include "worker/nn/reference_backend.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/check.h"
+#include "worker/nn/host_backend.h"
+
+namespace oarlock {
+namespace {
+
+float At(const Matrix& m, size_t i, size_t j) {
+  return m.transposed ? m.data[j * m.stride + i] : m.data[i * m.stride + j];
+}
+
+void Put(Write write, double value, float* to) {
+  *to = static_cast<float>(write == Write::kAdd ? *to + value : value);
+}
+
+// Calls visit(bag, key) for the keys of all bags in order.
+template <typename Visit>
+void ForEachKey(const RowBags& bags, Visit visit) {
+  for (size_t bag = 0; bag < bags.num_examples * bags.num_slots; ++bag) {
+    const size_t begin = bags.offsets == nullptr ? bag : bags.offsets[bag];
+    const size_t end =
+        bags.offsets == nullptr ? bag + 1 : bags.offsets[bag + 1];
+    for (size_t key = begin; key < end; ++key) visit(bag, key);
+  }
+}
+
+class ReferenceBackend final : public HostBackend {
+ public:
+  const char* name() const override { return "reference"; }
+
+  void MatMul(size_t m, size_t n, size_t k, Matrix a, Matrix b, Write write,
+              float* c, size_t c_stride) override {
+    for (size_t i = 0; i < m; ++i) {
+      for (size_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (size_t l = 0; l < k; ++l) {
+          sum += static_cast<double>(At(a, i, l)) * At(b, l, j);
+        }
+        Put(write, sum, &c[i * c_stride + j]);
+      }
+    }
+  }
+
+  void AddBias(size_t rows, size_t cols, const float* bias,
+               Activation activation, float* y) override {
+    for (size_t i = 0; i < rows * cols; ++i) {
+      y[i] += bias[i % cols];
+      if (activation == Activation::kRelu) y[i] = std::max(y[i], 0.0f);
+    }
+  }
+  void AddBiasBackward(size_t rows, size_t cols, const float* y,
+                       Activation activation, float* dy,
+                       float* dbias) override {
+    for (size_t j = 0; j < cols; ++j) {
+      double sum = 0;
+      for (size_t i = j; i < rows * cols; i += cols) {
+        if (activation == Activation::kRelu && !(y[i] > 0)) dy[i] = 0;
+        sum += dy[i];
+      }
+      dbias[j] = static_cast<float>(sum);
+    }
+  }
+
+  void Relu(size_t size, const float* x, float* y) override {
+    for (size_t i = 0; i < size; ++i) y[i] = std::max(x[i], 0.0f);
+  }
+  void ReluBackward(size_t size, const float* y, const float* dy, Write write,
+                    float* dx) override {
+    for (size_t i = 0; i < size; ++i) {
+      Put(write, y[i] > 0 ? dy[i] : 0, &dx[i]);
+    }
+  }
+
+  void CopyColumns(size_t rows, size_t cols, const float* x, size_t x_stride,
+                   Write write, float* y, size_t y_stride) override {
+    for (size_t i = 0; i < rows; ++i) {
+      for (size_t j = 0; j < cols; ++j) {
+        Put(write, x[i * x_stride + j], &y[i * y_stride + j]);
+      }
+    }
+  }
+  void SumColumns(size_t rows, size_t cols, const float* x, float* y) override {
+    for (size_t i = 0; i < rows; ++i) {
+      double sum = 0;
+      for (size_t j = 0; j < cols; ++j) sum += x[i * cols + j];
+      y[i] = static_cast<float>(sum);
+    }
+  }
+  void SumColumnsBackward(size_t rows, size_t cols, const float* dy,
+                          Write write, float* dx) override {
+    for (size_t i = 0; i < rows * cols; ++i) Put(write, dy[i / cols], &dx[i]);
+  }
+
+  void SumBags(const RowBags& bags, const float* rows, float* out) override {
+    const size_t width = bags.width;
+    std::vector<double> sums(bags.num_examples * bags.num_slots * width, 0);
+    ForEachKey(bags, [&](size_t bag, size_t key) {
+      const float* row =
+          rows + bags.row_of_key[key] * bags.row_dim + bags.column_begin;
+      for (size_t c = 0; c < width; ++c) sums[bag * width + c] += row[c];
+    });
+    std::copy(sums.begin(), sums.end(), out);
+  }
+  void SumBagsBackward(const RowBags& bags, const float* dout,
+                       float* drows) override {
+    ForEachKey(bags, [&](size_t bag, size_t key) {
+      float* row =
+          drows + bags.row_of_key[key] * bags.row_dim + bags.column_begin;
+      for (size_t c = 0; c < bags.width; ++c) {
+        row[c] += dout[bag * bags.width + c];
+      }
+    });
+  }
+
+  void FmSecondOrder(const FmShape& shape, const float* v, float* sums,
+                     float* y) override {
+    for (size_t e = 0; e < shape.num_examples; ++e) {
+      double result = 0;
+      for (size_t c = 0; c < shape.width; ++c) {
+        double sum = 0;
+        double squares = 0;
+        for (size_t s = 0; s < shape.num_vectors; ++s) {
+          const double x = v[(e * shape.num_vectors + s) * shape.width + c];
+          sum += x;
+          squares += x * x;
+        }
+        sums[e * shape.width + c] = static_cast<float>(sum);
+        result += (sum * sum - squares) / 2;
+      }
+      y[e] = static_cast<float>(result);
+    }
+  }
+  void FmSecondOrderBackward(const FmShape& shape, const float* v,
+                             const float* sums, const float* dy, Write write,
+                             float* dv) override {
+    for (size_t e = 0; e < shape.num_examples; ++e) {
+      for (size_t s = 0; s < shape.num_vectors; ++s) {
+        for (size_t c = 0; c < shape.width; ++c) {
+          const size_t i = (e * shape.num_vectors + s) * shape.width + c;
+          Put(write, dy[e] * (sums[e * shape.width + c] - v[i]), &dv[i]);
+        }
+      }
+    }
+  }
+
+  double SoftmaxCrossEntropy(size_t rows, size_t classes, const float* logits,
+                             const float* labels,
+                             float* probabilities) override {
+    double loss = 0;
+    for (size_t i = 0; i < rows; ++i) {
+      const float* x = logits + i * classes;
+      OARLOCK_CHECK(labels[i] >= 0 && labels[i] < classes);
+      const double most = *std::max_element(x, x + classes);
+      double sum = 0;
+      for (size_t c = 0; c < classes; ++c) sum += std::exp(x[c] - most);
+      for (size_t c = 0; c < classes; ++c) {
+        probabilities[i * classes + c] =
+            static_cast<float>(std::exp(x[c] - most) / sum);
+      }
+      loss += std::log(sum) + most - x[static_cast<size_t>(labels[i])];
+    }
+    return loss;
+  }
+  void SoftmaxCrossEntropyBackward(size_t rows, size_t classes,
+                                   const float* probabilities,
+                                   const float* labels, float scale,
+                                   Write write, float* dlogits) override {
+    for (size_t i = 0; i < rows; ++i) {
+      for (size_t c = 0; c < classes; ++c) {
+        const size_t at = i * classes + c;
+        const double target = static_cast<size_t>(labels[i]) == c ? 1 : 0;
+        Put(write, scale * (probabilities[at] - target), &dlogits[at]);
+      }
+    }
+  }
+
+  double SigmoidCrossEntropy(size_t size, const float* logits,
+                             const float* labels,
+                             float* probabilities) override {
+    double loss = 0;
+    for (size_t i = 0; i < size; ++i) {
+      const double x = logits[i];
+      probabilities[i] = static_cast<float>(1 / (1 + std::exp(-x)));
+      loss +=
+          std::max(x, 0.0) - x * labels[i] + std::log1p(std::exp(-std::abs(x)));
+    }
+    return loss;
+  }
+  void SigmoidCrossEntropyBackward(size_t size, const float* probabilities,
+                                   const float* labels, float scale,
+                                   Write write, float* dlogits) override {
+    for (size_t i = 0; i < size; ++i) {
+      Put(write, scale * (probabilities[i] - labels[i]), &dlogits[i]);
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<MathBackend> NewReferenceBackend() {
+  return std::make_unique<ReferenceBackend>();
+}
+
+}  // namespace oarlock

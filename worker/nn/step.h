@@ -1,0 +1,53 @@
+// What goes into a step of training and what comes out.
+
+#ifndef OARLOCK_WORKER_NN_STEP_H_
+#define OARLOCK_WORKER_NN_STEP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace oarlock {
+
+// The rows that a batch needs of one sparse input.
+struct SparseInput {
+  // [num_rows, row_dim]: each distinct key's row once.
+  const float* rows = nullptr;
+  size_t num_rows = 0;
+  // For each key of the input's slots, in the batch's order (see
+  // worker/data/batch.h), the number of its row: below num_rows.
+  absl::Span<const uint32_t> row_of_key;
+  // As Batch::offsets, of the input's slots; empty: one key per slot. A slot
+  // with several keys is the sum of their rows, one with none is zero.
+  absl::Span<const uint32_t> offsets;
+};
+
+struct StepInput {
+  size_t num_examples = 0;
+  const float* labels = nullptr;  // [num_examples]
+  const float* dense = nullptr;   // [num_examples, num_dense]
+  std::vector<SparseInput> sparse;
+  const float* parameters = nullptr;  // [num_parameters]
+  // Factor on the gradient of the sum of the examples' losses: 1 for a summed
+  // loss, 1 / nominal batch size for a mean loss, so that a short last batch
+  // weighs what its examples weigh.
+  float gradient_scale = 1;
+};
+
+struct StepOutput {
+  // Natural-log loss summed over examples, without the scale.
+  double loss_sum = 0;
+  // Probability of label 1 of each example; with more than two classes the
+  // probabilities of all, [num_examples, classes]. Valid until the next call.
+  absl::Span<const float> predictions;
+  // Backward only. Overwritten: one [num_rows, row_dim] array per sparse
+  // input, and [num_parameters]. Given by the caller.
+  std::vector<float*> row_gradients;
+  float* parameter_gradients = nullptr;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_NN_STEP_H_

@@ -1,0 +1,235 @@
+#include "worker/nn/workspace.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "base/check.h"
+
+namespace oarlock {
+namespace {
+
+// A cache line, so that no two arrays share one.
+constexpr size_t kAlignmentFloats = 16;
+
+size_t Aligned(size_t num_floats) {
+  return (num_floats + kAlignmentFloats - 1) / kAlignmentFloats *
+         kAlignmentFloats;
+}
+
+enum Copy : size_t { kLabels, kDense, kParameters, kFirstSparse };
+constexpr size_t kCopiesPerSparseInput = 3;
+
+}  // namespace
+
+Workspace::Workspace(const Network& network, std::unique_ptr<MathBackend> math,
+                     size_t max_examples)
+    : network_(network), math_(std::move(math)), max_examples_(max_examples) {
+  const std::vector<Network::Node>& nodes = network_.nodes();
+  const size_t num_nodes = nodes.size();
+  const size_t num_sparse = network_.row_dims().size();
+  values_.resize(num_nodes, nullptr);
+  own_values_.resize(num_nodes, nullptr);
+  gradients_.resize(num_nodes, nullptr);
+  scratch_.resize(num_nodes, nullptr);
+  has_gradient_.resize(num_nodes, false);
+  copies_.resize(kFirstSparse + kCopiesPerSparseInput * num_sparse);
+  row_gradients_.resize(num_sparse);
+
+  StepInput probe;
+  const float some = 0;
+  probe.dense = probe.labels = &some;
+  // Twice the same walk: first to size the arena, then to place the arrays.
+  size_t total = 0;
+  for (const bool place : {false, true}) {
+    size_t used = 0;
+    const auto take = [&](size_t per_example, std::vector<float*>& arrays,
+                          size_t node) {
+      if (per_example == 0) return;
+      if (place) arrays[node] = arena_.floats() + used;
+      used += Aligned(per_example * max_examples_);
+    };
+    for (size_t i = 0; i < num_nodes; ++i) {
+      if (nodes[i].layer->External(probe) == nullptr) {
+        take(nodes[i].shape.size(), own_values_, i);
+      }
+      take(nodes[i].gradient_width, gradients_, i);
+      take(nodes[i].scratch_per_example, scratch_, i);
+    }
+    if (!place) {
+      total = used;
+      arena_ = BackendArray(math_.get(), total * sizeof(float));
+    }
+  }
+  math_->Fill(total, 0, arena_.floats());
+}
+
+void Workspace::CheckInput(const StepInput& input) const {
+  OARLOCK_CHECK(input.num_examples <= max_examples_);
+  OARLOCK_CHECK(input.sparse.size() == network_.row_dims().size());
+  OARLOCK_CHECK(input.num_examples == 0 || input.labels != nullptr);
+  OARLOCK_CHECK(input.num_examples == 0 || network_.num_dense() == 0 ||
+                input.dense != nullptr);
+  OARLOCK_CHECK(network_.num_parameters() == 0 || input.parameters != nullptr);
+}
+
+const void* Workspace::Map(const void* host, size_t num_bytes,
+                           BackendArray* copy) {
+  if (math_->uses_host_memory() || num_bytes == 0) return host;
+  copy->Reserve(math_.get(), num_bytes);
+  math_->CopyIn(host, num_bytes, copy->data());
+  return copy->data();
+}
+
+void Workspace::MapInput(const StepInput& input) {
+  const size_t n = input.num_examples;
+  const auto map_floats = [&](const float* host, size_t size, size_t copy) {
+    return static_cast<const float*>(
+        Map(host, size * sizeof(float), &copies_[copy]));
+  };
+  const auto map_indices = [&](absl::Span<const uint32_t> host, size_t copy) {
+    return absl::MakeConstSpan(
+        static_cast<const uint32_t*>(
+            Map(host.data(), host.size() * sizeof(uint32_t), &copies_[copy])),
+        host.size());
+  };
+  step_ = input;
+  step_.labels = map_floats(input.labels, n, kLabels);
+  step_.dense = map_floats(input.dense, n * network_.num_dense(), kDense);
+  step_.parameters =
+      map_floats(input.parameters, network_.num_parameters(), kParameters);
+  for (size_t i = 0; i < input.sparse.size(); ++i) {
+    const SparseInput& from = input.sparse[i];
+    const size_t copy = kFirstSparse + kCopiesPerSparseInput * i;
+    SparseInput& to = step_.sparse[i];
+    to.rows =
+        map_floats(from.rows, from.num_rows * network_.row_dims()[i], copy);
+    to.row_of_key = map_indices(from.row_of_key, copy + 1);
+    to.offsets = map_indices(from.offsets, copy + 2);
+  }
+}
+
+void Workspace::Forward(const StepInput& input, StepOutput* output) {
+  CheckInput(input);
+  MapInput(input);
+  output->loss_sum = 0;
+  for (size_t i = 0; i < network_.nodes().size(); ++i) {
+    RunForward(i, &output->loss_sum);
+  }
+  ReadPredictions(output);
+}
+
+void Workspace::RunForward(size_t index, double* loss_sum) {
+  const Network::Node& node = network_.nodes()[index];
+  const float* external = node.layer->External(step_);
+  values_[index] = external != nullptr ? external : own_values_[index];
+  if (external != nullptr) return;
+  inputs_.clear();
+  for (size_t input : node.inputs) inputs_.push_back(values_[input]);
+  parameters_.clear();
+  for (size_t offset : node.parameter_offsets) {
+    parameters_.push_back(step_.parameters + offset);
+  }
+  node.layer->Forward({.math = *math_,
+                       .step = step_,
+                       .shapes = node.input_shapes,
+                       .inputs = inputs_,
+                       .parameters = parameters_,
+                       .scratch = scratch_[index],
+                       .output = own_values_[index],
+                       .loss_sum = loss_sum});
+}
+
+void Workspace::ReadPredictions(StepOutput* output) {
+  const Network::Node& node = network_.nodes()[network_.prediction()];
+  const size_t n = step_.num_examples;
+  const size_t classes = node.shape.size();
+  const float* probabilities = values_[network_.prediction()];
+  if (classes != 2 && math_->uses_host_memory()) {
+    output->predictions = absl::MakeConstSpan(probabilities, n * classes);
+    return;
+  }
+  host_predictions_.resize(n * classes);
+  math_->CopyOut(probabilities, n * classes * sizeof(float),
+                 host_predictions_.data());
+  if (classes == 2) {
+    for (size_t i = 0; i < n; ++i) {
+      host_predictions_[i] = host_predictions_[2 * i + 1];
+    }
+    host_predictions_.resize(n);
+  }
+  output->predictions = host_predictions_;
+}
+
+void Workspace::Backward(StepOutput* output) {
+  const size_t num_sparse = network_.row_dims().size();
+  OARLOCK_CHECK(output->row_gradients.size() == num_sparse);
+  OARLOCK_CHECK(network_.num_parameters() == 0 ||
+                output->parameter_gradients != nullptr);
+  const bool on_host = math_->uses_host_memory();
+  const size_t parameter_bytes = network_.num_parameters() * sizeof(float);
+  float* parameter_gradients = output->parameter_gradients;
+  std::vector<float*> row_gradients = output->row_gradients;
+  const auto row_floats = [&](size_t i) {
+    return step_.sparse[i].num_rows * network_.row_dims()[i];
+  };
+  if (!on_host) {
+    parameter_gradients_.Reserve(math_.get(), parameter_bytes);
+    parameter_gradients = parameter_gradients_.floats();
+  }
+  for (size_t i = 0; i < num_sparse; ++i) {
+    if (!on_host) {
+      row_gradients_[i].Reserve(math_.get(), row_floats(i) * sizeof(float));
+      row_gradients[i] = row_gradients_[i].floats();
+    }
+    math_->Fill(row_floats(i), 0, row_gradients[i]);
+  }
+  std::fill(has_gradient_.begin(), has_gradient_.end(), false);
+  for (size_t i = network_.nodes().size(); i > 0; --i) {
+    RunBackward(i - 1, parameter_gradients, row_gradients);
+  }
+  if (on_host) return;
+  math_->CopyOut(parameter_gradients, parameter_bytes,
+                 output->parameter_gradients);
+  for (size_t i = 0; i < num_sparse; ++i) {
+    math_->CopyOut(row_gradients[i], row_floats(i) * sizeof(float),
+                   output->row_gradients[i]);
+  }
+}
+
+void Workspace::RunBackward(size_t index, float* parameter_gradients,
+                            const std::vector<float*>& row_gradients) {
+  const Network::Node& node = network_.nodes()[index];
+  if (node.gradient_width == 0 && !node.layer->is_loss()) return;
+  inputs_.clear();
+  targets_.clear();
+  for (size_t input : node.inputs) {
+    inputs_.push_back(values_[input]);
+    GradientTarget target;
+    target.data = gradients_[input];
+    target.width = network_.nodes()[input].gradient_width;
+    target.write = has_gradient_[input] ? Write::kAdd : Write::kOverwrite;
+    has_gradient_[input] = true;
+    targets_.push_back(target);
+  }
+  parameters_.clear();
+  node_parameter_gradients_.clear();
+  for (size_t offset : node.parameter_offsets) {
+    parameters_.push_back(step_.parameters + offset);
+    node_parameter_gradients_.push_back(parameter_gradients + offset);
+  }
+  node.layer->Backward({.math = *math_,
+                        .step = step_,
+                        .shapes = node.input_shapes,
+                        .inputs = inputs_,
+                        .parameters = parameters_,
+                        .scratch = scratch_[index],
+                        .output = values_[index],
+                        .output_gradient = gradients_[index],
+                        .output_gradient_width = node.gradient_width,
+                        .input_gradients = targets_,
+                        .parameter_gradients = node_parameter_gradients_,
+                        .row_gradients = row_gradients});
+}
+
+}  // namespace oarlock

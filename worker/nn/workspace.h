@@ -1,0 +1,74 @@
+// Runs a network on batches: holds the values and gradients of one batch.
+
+#ifndef OARLOCK_WORKER_NN_WORKSPACE_H_
+#define OARLOCK_WORKER_NN_WORKSPACE_H_
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "worker/nn/math_backend.h"
+#include "worker/nn/network.h"
+#include "worker/nn/step.h"
+
+namespace oarlock {
+
+// Thread safety: one thread at a time. The network outlives it.
+class Workspace {
+ public:
+  // Room for batches of up to `max_examples`.
+  Workspace(const Network& network, std::unique_ptr<MathBackend> math,
+            size_t max_examples);
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
+  // Sets output->loss_sum and predictions. A batch that does not fit the
+  // workspace or the network breaks an invariant of the caller: it crashes.
+  void Forward(const StepInput& input, StepOutput* output);
+  // After Forward of the same input, whose arrays still hold what they held:
+  // overwrites the gradients that `output` points to.
+  void Backward(StepOutput* output);
+
+ private:
+  void CheckInput(const StepInput& input) const;
+  // Makes step_ the input in the backend's memory.
+  void MapInput(const StepInput& input);
+  const void* Map(const void* host, size_t num_bytes, BackendArray* copy);
+  void RunForward(size_t node, double* loss_sum);
+  void RunBackward(size_t node, float* parameter_gradients,
+                   const std::vector<float*>& row_gradients);
+  void ReadPredictions(StepOutput* output);
+
+  // Constant after construction.
+  const Network& network_;
+  const std::unique_ptr<MathBackend> math_;
+  const size_t max_examples_;
+
+  // Of the last Forward: its input, with pointers to the backend's memory.
+  StepInput step_;
+  // Of each node; a value may lie in the step's input.
+  std::vector<const float*> values_;
+  std::vector<float*> own_values_;
+  std::vector<float*> gradients_;
+  std::vector<float*> scratch_;
+  // Whether the gradient holds a contribution of this Backward already.
+  std::vector<bool> has_gradient_;
+
+  BackendArray arena_;
+  std::vector<float> host_predictions_;
+  // Copies of what the caller gave, for a backend with memory of its own:
+  // labels, dense, parameters, then three for each sparse input.
+  std::vector<BackendArray> copies_;
+  BackendArray parameter_gradients_;
+  std::vector<BackendArray> row_gradients_;
+
+  // Reused from node to node.
+  std::vector<const float*> inputs_;
+  std::vector<const float*> parameters_;
+  std::vector<float*> node_parameter_gradients_;
+  std::vector<GradientTarget> targets_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_NN_WORKSPACE_H_

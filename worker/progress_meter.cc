@@ -1,0 +1,124 @@
+#include "worker/progress_meter.h"
+
+#include <bit>
+#include <utility>
+
+#include "base/check.h"
+
+namespace oarlock {
+
+std::string StageName(Stage stage) {
+  switch (stage) {
+    case Stage::kRead:
+      return "read";
+    case Stage::kPull:
+      return "pull";
+    case Stage::kWaitPull:
+      return "wait_pull";
+    case Stage::kCompute:
+      return "compute";
+    case Stage::kPush:
+      return "push";
+    case Stage::kWaitPush:
+      return "wait_push";
+    case Stage::kNumStages:
+      break;
+  }
+  OARLOCK_CHECK(false);
+}
+
+ProgressMeter::Pass& ProgressMeter::Moved(const PhaseId& phase) {
+  Pass& pass = passes_[phase];
+  pass.moved = true;
+  return pass;
+}
+
+PassTotals ProgressMeter::AddStep(const PhaseId& phase,
+                                  absl::Span<const float> labels,
+                                  absl::Span<const float> predictions,
+                                  double loss_sum) {
+  OARLOCK_CHECK(labels.size() == predictions.size());
+  absl::MutexLock lock(&mutex_);
+  Pass& pass = Moved(phase);
+  double label_sum = 0;
+  double prediction_sum = 0;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    label_sum += labels[i];
+    prediction_sum += predictions[i];
+    pass.auc_since_report.Add(predictions[i], labels[i] > 0.5f);
+  }
+  v1::PhaseProgress& report = pass.since_report;
+  report.set_examples(report.examples() + labels.size());
+  report.set_steps(report.steps() + 1);
+  report.set_loss_sum(report.loss_sum() + loss_sum);
+  report.set_label_sum(report.label_sum() + label_sum);
+  report.set_prediction_sum(report.prediction_sum() + prediction_sum);
+  pass.totals.examples += labels.size();
+  pass.totals.steps += 1;
+  pass.totals.loss_sum += loss_sum;
+  return pass.totals;
+}
+
+double ProgressMeter::Auc(const PhaseId& phase) {
+  absl::MutexLock lock(&mutex_);
+  Pass& pass = passes_[phase];
+  AucHistogram all = pass.auc_total;
+  all.Merge(pass.auc_since_report);
+  return all.Auc();
+}
+
+void ProgressMeter::AddTime(const PhaseId& phase, Stage stage,
+                            absl::Duration time) {
+  absl::MutexLock lock(&mutex_);
+  Moved(phase).seconds[static_cast<size_t>(stage)] +=
+      absl::ToDoubleSeconds(time);
+}
+
+void ProgressMeter::AddBadLines(const PhaseId& phase, uint64_t lines) {
+  absl::MutexLock lock(&mutex_);
+  v1::PhaseProgress& report = Moved(phase).since_report;
+  report.set_bad_lines(report.bad_lines() + lines);
+}
+
+void ProgressMeter::AddStaleness(const PhaseId& phase, uint64_t pushes) {
+  absl::MutexLock lock(&mutex_);
+  v1::PhaseProgress& report = Moved(phase).since_report;
+  const int bucket = std::bit_width(pushes);
+  while (report.staleness_histogram_size() <= bucket) {
+    report.add_staleness_histogram(0);
+  }
+  report.set_staleness_histogram(bucket,
+                                 report.staleness_histogram(bucket) + 1);
+}
+
+std::vector<v1::PhaseProgress> ProgressMeter::Take() {
+  absl::MutexLock lock(&mutex_);
+  std::vector<v1::PhaseProgress> reports;
+  for (auto& [id, pass] : passes_) {
+    if (!pass.moved) continue;
+    v1::PhaseProgress report = std::move(pass.since_report);
+    report.set_phase(id.phase);
+    report.set_epoch(id.epoch);
+    pass.auc_since_report.VisitNonEmpty(
+        [&](uint32_t bucket, uint64_t positives, uint64_t negatives) {
+          report.add_buckets(bucket);
+          report.add_positives(positives);
+          report.add_negatives(negatives);
+        });
+    for (size_t s = 0; s < pass.seconds.size(); ++s) {
+      if (pass.seconds[s] == 0) continue;
+      v1::StageTime* stage = report.add_stages();
+      stage->set_stage(StageName(static_cast<Stage>(s)));
+      stage->set_seconds(pass.seconds[s]);
+    }
+    pass.auc_total.Merge(pass.auc_since_report);
+    pass.auc_since_report.Clear();
+    pass.since_report.Clear();
+    pass.seconds.fill(0);
+    pass.moved = false;
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+}  // namespace oarlock

@@ -1,0 +1,83 @@
+// What a worker has done since it last reported.
+
+#ifndef OARLOCK_WORKER_PROGRESS_METER_H_
+#define OARLOCK_WORKER_PROGRESS_METER_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "base/auc.h"
+#include "proto/admin.pb.h"
+
+namespace oarlock {
+
+// The stages of a step. What a stage's thread does is its own time; what the
+// computing thread waits for is a wait.
+enum class Stage {
+  kRead,      // read, parse, deduplicate
+  kPull,      // from asking for rows to having them
+  kWaitPull,  // the part of it that computing waited for
+  kCompute,   // forward and backward
+  kPush,      // from sending gradients to the answer
+  kWaitPush,  // waiting for a permit to send
+  kNumStages,
+};
+std::string StageName(Stage stage);
+
+// Which pass over which data.
+struct PhaseId {
+  std::string phase;  // "train" or "test"
+  uint32_t epoch = 0;
+  friend auto operator<=>(const PhaseId&, const PhaseId&) = default;
+};
+
+// Totals of a pass on this worker.
+struct PassTotals {
+  uint64_t examples = 0;
+  uint64_t steps = 0;
+  double loss_sum = 0;
+};
+
+// Thread-safe.
+class ProgressMeter {
+ public:
+  // A step's examples: their labels (0 or 1) and predictions, and the sum of
+  // their losses. Returns the totals so far.
+  PassTotals AddStep(const PhaseId& phase, absl::Span<const float> labels,
+                     absl::Span<const float> predictions, double loss_sum);
+  // Of this worker's examples of the pass so far; NaN while a class is missing.
+  double Auc(const PhaseId& phase);
+  void AddTime(const PhaseId& phase, Stage stage, absl::Duration time);
+  void AddBadLines(const PhaseId& phase, uint64_t lines);
+  // A gradient was sent `pushes` pushes after its rows were read.
+  void AddStaleness(const PhaseId& phase, uint64_t pushes);
+
+  // Everything since the last call, one message per pass that moved.
+  std::vector<v1::PhaseProgress> Take();
+
+ private:
+  struct Pass {
+    v1::PhaseProgress since_report;
+    AucHistogram auc_since_report;
+    std::array<double, static_cast<size_t>(Stage::kNumStages)> seconds{};
+    bool moved = false;
+    PassTotals totals;
+    AucHistogram auc_total;
+  };
+  Pass& Moved(const PhaseId& phase) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  absl::Mutex mutex_;
+  std::map<PhaseId, Pass> passes_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_PROGRESS_METER_H_

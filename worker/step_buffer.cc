@@ -1,0 +1,111 @@
+#include "worker/step_buffer.h"
+
+#include <memory>
+#include <utility>
+
+#include "base/clock.h"
+
+namespace oarlock {
+namespace {
+
+// Keys of the slots `slots` of every example, in order.
+void SelectSlots(const Batch& batch, size_t num_slots,
+                 const std::vector<int>& slots, SparseInputBuffer* input) {
+  input->selected_keys.clear();
+  input->selected_offsets.clear();
+  const bool single = batch.offsets.empty();
+  if (!single) input->selected_offsets.push_back(0);
+  for (size_t i = 0; i < batch.num_examples; ++i) {
+    for (int slot : slots) {
+      const size_t cell = i * num_slots + slot;
+      if (single) {
+        input->selected_keys.push_back(batch.keys[cell]);
+        continue;
+      }
+      input->selected_keys.insert(
+          input->selected_keys.end(),
+          batch.keys.begin() + batch.offsets[cell],
+          batch.keys.begin() + batch.offsets[cell + 1]);
+      input->selected_offsets.push_back(
+          static_cast<uint32_t>(input->selected_keys.size()));
+    }
+  }
+}
+
+}  // namespace
+
+void StepBuffer::BuildKeys(int partition_bits) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const SparseInputSpec& spec = spec_->sparse_inputs[i];
+    SparseInputBuffer& input = inputs[i];
+    if (spec.slots.size() == spec_->num_slots) {
+      input.keys.Build(batch.keys, partition_bits);
+    } else {
+      SelectSlots(batch, spec_->num_slots, spec.slots, &input);
+      input.keys.Build(input.selected_keys, partition_bits);
+    }
+    const size_t floats = input.keys.keys().size() * spec.row_dim;
+    input.rows.resize(floats);
+    input.gradients.resize(floats);
+  }
+}
+
+StepInput StepBuffer::ModelInput(const float* parameters,
+                                 float gradient_scale) const {
+  StepInput step;
+  step.num_examples = batch.num_examples;
+  step.labels = batch.labels.data();
+  step.dense = batch.dense.data();
+  step.parameters = parameters;
+  step.gradient_scale = gradient_scale;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const SparseInputBuffer& input = inputs[i];
+    const bool all_slots =
+        spec_->sparse_inputs[i].slots.size() == spec_->num_slots;
+    SparseInput sparse;
+    sparse.rows = input.rows.data();
+    sparse.num_rows = input.keys.keys().size();
+    sparse.row_of_key = input.keys.row_of_key();
+    sparse.offsets = all_slots ? batch.offsets : input.selected_offsets;
+    step.sparse.push_back(sparse);
+  }
+  return step;
+}
+
+void StepBuffer::StartPull(ParameterClient* client,
+                           const std::vector<TableId>& tables,
+                           std::shared_ptr<const void> memory) {
+  pull_started_ = Clock::Real().Now();
+  {
+    absl::MutexLock lock(&mutex_);
+    pulls_under_way_ = inputs.size();
+    pull_status_ = absl::OkStatus();
+    pull_ended_ = pull_started_;
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    SparseInputBuffer& input = inputs[i];
+    client->PullSparse(tables[i], input.keys, input.rows.data(),
+                       &input.pulled_versions, memory,
+                       [this, memory](absl::Status status) {
+                         OnPulled(std::move(status));
+                       });
+  }
+}
+
+void StepBuffer::OnPulled(absl::Status status) {
+  const absl::Time now = Clock::Real().Now();
+  absl::MutexLock lock(&mutex_);
+  if (!status.ok() && pull_status_.ok()) pull_status_ = std::move(status);
+  pull_ended_ = now;
+  --pulls_under_way_;
+}
+
+absl::Status StepBuffer::WaitForPull() {
+  absl::MutexLock lock(&mutex_);
+  mutex_.Await(absl::Condition(
+      +[](size_t* under_way) { return *under_way == 0; }, &pulls_under_way_));
+  pull_time = pull_ended_ - pull_started_;
+  return pull_status_;
+}
+
+}  // namespace oarlock

@@ -1,0 +1,70 @@
+// Everything that a batch needs on its way through the pipeline: examples,
+// distinct keys, pulled rows, gradients.
+
+#ifndef OARLOCK_WORKER_STEP_BUFFER_H_
+#define OARLOCK_WORKER_STEP_BUFFER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "worker/client/key_batch.h"
+#include "worker/client/parameter_client.h"
+#include "worker/data/batch.h"
+#include "worker/models/model.h"
+
+namespace oarlock {
+
+// One batch's part for one sparse input of the model.
+struct SparseInputBuffer {
+  // The batch's keys in this input's slots; empty when the input has all slots
+  // and the batch's own arrays serve.
+  std::vector<Key> selected_keys;
+  std::vector<uint32_t> selected_offsets;
+  KeyBatch keys;
+  std::vector<float> rows;       // [keys, row_dim]
+  std::vector<float> gradients;  // [keys, row_dim]
+  TableVersions pulled_versions;
+};
+
+// Goes from stage to stage and back to the first; one stage owns it at a time.
+class StepBuffer {
+ public:
+  explicit StepBuffer(const ModelSpec* spec) : inputs(spec->sparse_inputs.size()), spec_(spec) {}
+
+  // Fills keys and sizes rows and gradients for the batch.
+  void BuildKeys(int partition_bits);
+  // The batch, its rows and `parameters` as the model wants them.
+  StepInput ModelInput(const float* parameters, float gradient_scale) const;
+
+  // Asks for the rows of all inputs. `tables` has one id per input; `memory`
+  // keeps this buffer alive.
+  void StartPull(ParameterClient* client, const std::vector<TableId>& tables,
+                 std::shared_ptr<const void> memory);
+  // Waits for them. Sets `pull_time`.
+  absl::Status WaitForPull();
+
+  Batch batch;
+  std::vector<SparseInputBuffer> inputs;
+  TableVersions pushed_versions;
+  // From asking for rows to having all of them.
+  absl::Duration pull_time;
+
+ private:
+  void OnPulled(absl::Status status);
+
+  const ModelSpec* const spec_;
+  absl::Time pull_started_;
+
+  absl::Mutex mutex_;
+  size_t pulls_under_way_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status pull_status_ ABSL_GUARDED_BY(mutex_);
+  absl::Time pull_ended_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_STEP_BUFFER_H_

@@ -1,0 +1,183 @@
+#include "worker/summary.h"
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace oarlock {
+namespace {
+
+constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+
+// Upper end of the bucket below which `share` of the steps lie.
+double StalenessQuantile(const v1::PhaseProgress& progress, double share) {
+  uint64_t total = 0;
+  for (uint64_t steps : progress.staleness_histogram()) total += steps;
+  if (total == 0) return kNothing;
+  uint64_t below = 0;
+  for (int bucket = 0; bucket < progress.staleness_histogram_size();
+       ++bucket) {
+    below += progress.staleness_histogram(bucket);
+    if (below >= share * total) return std::ldexp(1.0, bucket) - 1;
+  }
+  return kNothing;
+}
+
+nlohmann::json NumberOrNull(double value) {
+  if (std::isnan(value)) return nullptr;
+  return value;
+}
+
+}  // namespace
+
+TrainingSummary SummaryOf(const v1::JobStatusResponse& status) {
+  TrainingSummary summary;
+  summary.train_auc = summary.train_logloss = kNothing;
+  summary.test_auc = summary.test_logloss = kNothing;
+  summary.staleness_p50 = summary.staleness_p99 = kNothing;
+  for (const v1::PhaseStatus& phase : status.phases()) {
+    const v1::PhaseProgress& progress = phase.progress();
+    summary.bad_lines += progress.bad_lines();
+    if (progress.phase() == "test") {
+      summary.test_auc = phase.auc();
+      summary.test_logloss = phase.logloss();
+      summary.test_examples = progress.examples();
+      continue;
+    }
+    summary.examples += progress.examples();
+    summary.train_auc = phase.auc();
+    summary.train_logloss = phase.logloss();
+    summary.staleness_p50 = StalenessQuantile(progress, .5);
+    summary.staleness_p99 = StalenessQuantile(progress, .99);
+    summary.stage_seconds_per_step.clear();
+    for (const v1::StageTime& stage : progress.stages()) {
+      summary.stage_seconds_per_step.emplace_back(
+          stage.stage(), stage.seconds() / std::max<uint64_t>(
+                                               1, progress.steps()));
+    }
+  }
+  return summary;
+}
+
+std::string SummaryJson(const TrainingSummary& summary) {
+  nlohmann::ordered_json json;
+  json["model"] = summary.model;
+  json["mode"] = summary.mode;
+  json["servers"] = summary.servers;
+  json["workers"] = summary.workers;
+  json["epochs"] = summary.epochs;
+  json["examples"] = summary.examples;
+  json["seconds"] = summary.seconds;
+  json["examples_per_second"] =
+      summary.seconds > 0 ? summary.examples / summary.seconds : 0;
+  json["train_auc"] = NumberOrNull(summary.train_auc);
+  json["train_logloss"] = NumberOrNull(summary.train_logloss);
+  json["test_auc"] = NumberOrNull(summary.test_auc);
+  json["test_logloss"] = NumberOrNull(summary.test_logloss);
+  json["test_examples"] = summary.test_examples;
+  json["bad_lines"] = summary.bad_lines;
+  json["staleness_p50"] = NumberOrNull(summary.staleness_p50);
+  json["staleness_p99"] = NumberOrNull(summary.staleness_p99);
+  for (const auto& [stage, seconds] : summary.stage_seconds_per_step) {
+    json["stage_seconds_per_step"][stage] = seconds;
+  }
+  return json.dump(2);
+}
+
+absl::Status WriteSummary(const TrainingSummary& summary,
+                          const std::string& path) {
+  const std::string temporary = path + ".tmp";
+  {
+    std::ofstream out(temporary);
+    out << SummaryJson(summary) << "\n";
+    out.close();
+    if (!out) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot write ", temporary, "; is the folder there?"));
+    }
+  }
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
+    return absl::UnavailableError(absl::StrCat("cannot rename ", temporary,
+                                               " to ", path));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TrainingSummary> ReadSummary(const std::string& path) {
+  std::ifstream in(path);
+  if (!in) {
+    return absl::NotFoundError(absl::StrCat(
+        path, " is not there; did the first worker end well?"));
+  }
+  const nlohmann::json json =
+      nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    return absl::DataLossError(absl::StrCat(path, " is no JSON object"));
+  }
+  // Fields that are missing or null stay what `fallback` says.
+  const auto number = [&](const char* name, double fallback) {
+    const auto it = json.find(name);
+    return it != json.end() && it->is_number() ? it->get<double>() : fallback;
+  };
+  TrainingSummary summary;
+  summary.model = json.value("model", "");
+  summary.mode = json.value("mode", "");
+  summary.servers = static_cast<uint32_t>(number("servers", 0));
+  summary.workers = static_cast<uint32_t>(number("workers", 0));
+  summary.epochs = static_cast<int>(number("epochs", 0));
+  summary.examples = static_cast<uint64_t>(number("examples", 0));
+  summary.seconds = number("seconds", 0);
+  summary.train_auc = number("train_auc", kNothing);
+  summary.train_logloss = number("train_logloss", kNothing);
+  summary.test_auc = number("test_auc", kNothing);
+  summary.test_logloss = number("test_logloss", kNothing);
+  summary.test_examples = static_cast<uint64_t>(number("test_examples", 0));
+  summary.bad_lines = static_cast<uint64_t>(number("bad_lines", 0));
+  summary.staleness_p50 = number("staleness_p50", kNothing);
+  summary.staleness_p99 = number("staleness_p99", kNothing);
+  if (const auto stages = json.find("stage_seconds_per_step");
+      stages != json.end() && stages->is_object()) {
+    for (const auto& [stage, seconds] : stages->items()) {
+      if (!seconds.is_number()) continue;
+      summary.stage_seconds_per_step.emplace_back(stage,
+                                                  seconds.get<double>());
+    }
+  }
+  return summary;
+}
+
+std::string SummaryTable(const TrainingSummary& summary) {
+  std::string table = absl::StrFormat(
+      "train     AUC %.4f  logloss %.4f   %d examples in %.1f s   %.0f "
+      "examples/s\n",
+      summary.train_auc, summary.train_logloss, summary.examples,
+      summary.seconds,
+      summary.seconds > 0 ? summary.examples / summary.seconds : 0);
+  if (summary.test_examples > 0) {
+    absl::StrAppendFormat(&table,
+                          "test      AUC %.4f  logloss %.4f   %d examples\n",
+                          summary.test_auc, summary.test_logloss,
+                          summary.test_examples);
+  }
+  absl::StrAppend(&table, "a step   ");
+  for (const auto& [stage, seconds] : summary.stage_seconds_per_step) {
+    absl::StrAppendFormat(&table, " %s %.2f", stage, seconds * 1e3);
+  }
+  absl::StrAppend(&table, " ms\n");
+  if (!std::isnan(summary.staleness_p50)) {
+    absl::StrAppendFormat(&table, "staleness p50 %.0f  p99 %.0f pushes\n",
+                          summary.staleness_p50, summary.staleness_p99);
+  }
+  if (summary.bad_lines > 0) {
+    absl::StrAppendFormat(&table, "skipped   %d malformed lines\n",
+                          summary.bad_lines);
+  }
+  return table;
+}
+
+}  // namespace oarlock

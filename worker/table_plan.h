@@ -1,0 +1,32 @@
+// The tables that a model needs, as the servers want to hear of them.
+
+#ifndef OARLOCK_WORKER_TABLE_PLAN_H_
+#define OARLOCK_WORKER_TABLE_PLAN_H_
+
+#include <vector>
+
+#include "base/types.h"
+#include "proto/job_config.pb.h"
+#include "proto/table.pb.h"
+#include "worker/models/model.h"
+
+namespace oarlock {
+
+// Floats in a block of a dense table: 64 KiB, so that a message of 1 MiB holds
+// sixteen and a table of a few hundred thousand floats spreads over servers.
+inline constexpr uint32_t kDenseBlockFloats = 16384;
+
+struct TablePlan {
+  // One per sparse input of the model, then the dense table if it has any
+  // dense parameters.
+  std::vector<v1::TableConfig> tables;
+  std::vector<TableId> sparse_tables;
+  TableId dense_table;  // 0: none
+};
+
+// The same on every worker: ids and seeds follow from the model and `config`.
+TablePlan PlanTables(const ModelSpec& spec, const v1::JobConfig& config);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_TABLE_PLAN_H_

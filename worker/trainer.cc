@@ -1,0 +1,264 @@
+#include "worker/trainer.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "worker/data/file_list.h"
+#include "worker/leased_work.h"
+#include "worker/pipelined_pass.h"
+#include "worker/sync_pass.h"
+
+namespace oarlock {
+namespace {
+
+// A lease is about this many examples: small enough that lanes end together,
+// large enough that asking costs nothing.
+constexpr int64_t kLeaseExamples = 2048;
+// Files are indexed by this many threads: it is one scan of memory.
+constexpr int kIndexThreads = 2;
+
+// Between two looks for the ranges of a worker that was lost.
+constexpr absl::Duration kLostWorkPoll = absl::Milliseconds(50);
+
+constexpr WorkerIndex kChief(0);
+
+}  // namespace
+
+struct Trainer::Input {
+  std::vector<std::string> files;
+  // Not there when lengths cannot be known without running a command.
+  std::optional<SourceIndex> index;
+  std::vector<WorkItem> items;
+  uint64_t num_examples = 0;
+};
+
+DataOptions DataOptionsOf(const v1::JobConfig& config) {
+  DataOptions options;
+  options.format = config.data_format() == "multi_slot"
+                       ? DataOptions::Format::kMultiSlot
+                       : DataOptions::Format::kCriteo;
+  // A command's output is Paddle's multi-slot text.
+  if (!config.pipe_command().empty()) {
+    options.format = DataOptions::Format::kMultiSlot;
+  }
+  options.dense_transform =
+      config.dense_transform() == "quick_start"
+          ? DataOptions::DenseTransform::kQuickStart
+      : config.dense_transform() == "bucket"
+          ? DataOptions::DenseTransform::kBucket
+          : DataOptions::DenseTransform::kLog1p;
+  options.sparse_feature_dim = config.sparse_feature_dim();
+  options.pipe_command = config.pipe_command();
+  options.bad_lines_max = config.bad_lines_max();
+  return options;
+}
+
+Trainer::Trainer(const v1::JobConfig& config, ParameterClient* parameters,
+                 JobClient* job)
+    : config_(config), parameters_(parameters), job_(job) {}
+
+Trainer::~Trainer() { job_->SetProgressSource(nullptr); }
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
+    const v1::JobConfig& config, ParameterClient* parameters,
+    JobClient* job) {
+  auto trainer = absl::WrapUnique(new Trainer(config, parameters, job));
+  const DataOptions data = DataOptionsOf(config);
+  OARLOCK_RETURN_IF_ERROR(data.Validate());
+  const DataSchema schema = SchemaOf(data);
+  ModelOptions options;
+  options.num_dense = schema.num_dense;
+  options.num_slots = schema.num_slots;
+  options.embedding_size = config.embedding_size();
+  options.init_range = static_cast<float>(config.init_range());
+  OARLOCK_ASSIGN_OR_RETURN(trainer->model_,
+                           NewModel(config.model(), options));
+  trainer->plan_ = PlanTables(trainer->model_->spec(), config);
+  trainer->dense_ = std::make_unique<DenseParameters>(
+      parameters, trainer->plan_.dense_table);
+  trainer->train_ = std::make_unique<Input>();
+  trainer->test_ = std::make_unique<Input>();
+  OARLOCK_RETURN_IF_ERROR(trainer->Open(
+      {config.train_files().begin(), config.train_files().end()},
+      trainer->train_.get()));
+  OARLOCK_RETURN_IF_ERROR(
+      trainer->Open({config.test_files().begin(), config.test_files().end()},
+                    trainer->test_.get()));
+  job->SetProgressSource([t = trainer.get()] { return t->progress_.Take(); });
+  return trainer;
+}
+
+absl::Status Trainer::Open(const std::vector<std::string>& patterns,
+                           Input* input) {
+  if (patterns.empty()) return absl::OkStatus();
+  OARLOCK_ASSIGN_OR_RETURN(input->files,
+                           ExpandFileList(absl::StrJoin(patterns, ",")));
+  if (!config_.pipe_command().empty()) {
+    input->items = WholeFileItems(input->files.size());
+    return absl::OkStatus();
+  }
+  // Only worker 0 hands out work, unless every worker computes its own share.
+  if (job_->worker_index() != kChief && !Interleaved()) {
+    return absl::OkStatus();
+  }
+  const int64_t batch = config_.batch_size();
+  const int64_t block = std::max<int64_t>(1, kLeaseExamples / batch) * batch;
+  OARLOCK_ASSIGN_OR_RETURN(
+      SourceIndex index,
+      BuildSourceIndex(input->files, block, kIndexThreads));
+  input->index.emplace(std::move(index));
+  input->items = input->index->Items();
+  input->num_examples = input->index->total_examples();
+  return absl::OkStatus();
+}
+
+bool Trainer::Interleaved() const {
+  if (config_.split() == "auto") {
+    // A command's output cannot be addressed, so it cannot be split.
+    return config_.mode() == "sync" && config_.pipe_command().empty();
+  }
+  return config_.split() == "interleaved";
+}
+
+absl::Status Trainer::CreateTables() {
+  for (const v1::TableConfig& table : plan_.tables) {
+    OARLOCK_RETURN_IF_ERROR(parameters_->CreateTable(table));
+  }
+  // Nobody pulls from a table that another worker has not created yet; and
+  // everybody hears of a failure before the data is opened.
+  return job_->Barrier("tables");
+}
+
+PassContext Trainer::ContextOf(const Input& input,
+                               const PhaseId& phase) const {
+  PassContext context;
+  context.config = &config_;
+  context.model = model_.get();
+  context.parameters = parameters_;
+  context.job = job_;
+  context.dense = dense_.get();
+  context.progress = const_cast<ProgressMeter*>(&progress_);
+  context.sparse_tables = plan_.sparse_tables;
+  context.dense_table = plan_.dense_table;
+  context.phase = phase;
+  context.data = DataOptionsOf(config_);
+  context.files = input.files;
+  return context;
+}
+
+absl::Status Trainer::RunLeased(const Input& input, const PhaseId& phase,
+                                bool trains) {
+  const std::string work = absl::StrCat(phase.phase, "/", phase.epoch);
+  if (job_->worker_index() == kChief) {
+    OARLOCK_RETURN_IF_ERROR(
+        job_->DefineWork(work, input.items, input.num_examples));
+  }
+  OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat(work, "/defined")));
+  // Ranges of a worker that was lost come back, so a pass is over when all
+  // workers have met and none of them found anything to do.
+  for (int round = 0;; ++round) {
+    LeasedWork leased(job_, work);
+    PassContext context = ContextOf(input, phase);
+    context.work.assign(config_.thread_num(), &leased);
+    absl::Status status = trains && config_.mode() == "sync"
+                              ? RunSyncPass(context, std::nullopt)
+                          : trains ? RunAsyncPass(context)
+                                   : RunEvaluationPass(context);
+    OARLOCK_RETURN_IF_ERROR(status);
+    OARLOCK_RETURN_IF_ERROR(leased.ReportDone());
+    OARLOCK_RETURN_IF_ERROR(
+        job_->Barrier(absl::StrCat(work, "/done/", round)));
+    OARLOCK_ASSIGN_OR_RETURN(const Leases left,
+                             job_->LeaseWork(work, /*max_items=*/0, {}));
+    if (left.exhausted) return absl::OkStatus();
+    if (!leased.gave_any()) absl::SleepFor(kLostWorkPoll);
+  }
+}
+
+absl::Status Trainer::RunInterleaved(const Input& input,
+                                     const PhaseId& phase) {
+  if (!input.index.has_value()) {
+    return absl::InvalidArgumentError(
+        "--split interleaved needs files whose lines can be counted; it does "
+        "not go with --pipe_command, use --split leased");
+  }
+  const uint64_t num_threads = config_.thread_num();
+  const uint64_t num_readers = job_->num_workers() * num_threads;
+  std::vector<std::unique_ptr<InterleavedSplit>> splits;
+  PassContext context = ContextOf(input, phase);
+  for (uint64_t t = 0; t < num_threads; ++t) {
+    InterleavedSplit::Options options;
+    options.block_examples = config_.batch_size();
+    options.reader_index = job_->worker_index().value() * num_threads + t;
+    options.num_readers = num_readers;
+    splits.push_back(
+        std::make_unique<InterleavedSplit>(&*input.index, options));
+    context.work.push_back(splits.back().get());
+  }
+  if (job_->worker_index() == kChief) {
+    // For the progress line: nobody leases this work.
+    OARLOCK_RETURN_IF_ERROR(
+        job_->DefineWork(absl::StrCat(phase.phase, "/", phase.epoch), {},
+                         input.num_examples));
+  }
+  if (config_.mode() != "sync") return RunAsyncPass(context);
+  const uint64_t round_examples = num_readers * config_.batch_size();
+  return RunSyncPass(
+      context, (input.num_examples + round_examples - 1) / round_examples);
+}
+
+absl::Status Trainer::TrainEpoch(uint32_t epoch) {
+  if (train_->files.empty()) {
+    return absl::InvalidArgumentError(
+        "there is nothing to train on; name the data with --train_files, for "
+        "example --train_files 'data/part-*'");
+  }
+  const PhaseId phase{"train", epoch};
+  OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat("train/", epoch)));
+  const absl::Time start = Clock::Real().Now();
+  OARLOCK_RETURN_IF_ERROR(Interleaved()
+                              ? RunInterleaved(*train_, phase)
+                              : RunLeased(*train_, phase, /*trains=*/true));
+  OARLOCK_RETURN_IF_ERROR(
+      job_->Barrier(absl::StrCat("train/", epoch, "/trained")));
+  train_seconds_ += absl::ToDoubleSeconds(Clock::Real().Now() - start);
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Evaluate(uint32_t epoch) {
+  if (test_->files.empty()) return absl::OkStatus();
+  return RunLeased(*test_, PhaseId{"test", epoch}, /*trains=*/false);
+}
+
+absl::StatusOr<TrainingSummary> Trainer::Summarize() {
+  OARLOCK_RETURN_IF_ERROR(job_->Report());
+  OARLOCK_RETURN_IF_ERROR(job_->Barrier("summary"));
+  OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
+                           job_->GetJobStatus());
+  TrainingSummary summary = SummaryOf(status);
+  summary.model = config_.model();
+  summary.mode = config_.mode();
+  summary.workers = job_->num_workers();
+  summary.epochs = config_.epochs();
+  summary.seconds = train_seconds_;
+  return summary;
+}
+
+absl::StatusOr<TrainingSummary> Trainer::Run() {
+  OARLOCK_RETURN_IF_ERROR(CreateTables());
+  for (int epoch = 0; epoch < config_.epochs(); ++epoch) {
+    OARLOCK_RETURN_IF_ERROR(TrainEpoch(epoch));
+    OARLOCK_RETURN_IF_ERROR(Evaluate(epoch));
+  }
+  return Summarize();
+}
+
+}  // namespace oarlock

@@ -1,0 +1,84 @@
+// A worker's part of a job: tables, passes over the data, evaluation, summary.
+
+#ifndef OARLOCK_WORKER_TRAINER_H_
+#define OARLOCK_WORKER_TRAINER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/job_config.pb.h"
+#include "worker/client/job_client.h"
+#include "worker/client/parameter_client.h"
+#include "worker/data/data_options.h"
+#include "worker/data/source_index.h"
+#include "worker/mode/dense_parameters.h"
+#include "worker/models/model.h"
+#include "worker/pass_context.h"
+#include "worker/progress_meter.h"
+#include "worker/summary.h"
+#include "worker/table_plan.h"
+
+namespace oarlock {
+
+// The data reader's options out of the job's. REQUIRES: a valid config.
+DataOptions DataOptionsOf(const v1::JobConfig& config);
+
+// One thread at a time.
+class Trainer {
+ public:
+  // `parameters` and `job` outlive the trainer; `config` is copied. NotFound
+  // when a pattern of the file lists matches nothing.
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(
+      const v1::JobConfig& config, ParameterClient* parameters,
+      JobClient* job);
+  ~Trainer();
+
+  // Creates the tables, trains for config.epochs() passes and evaluates after
+  // each. Returns when all workers of the job are through.
+  absl::StatusOr<TrainingSummary> Run();
+
+  // The parts of Run, for programs that drive the loop themselves.
+  absl::Status CreateTables();
+  // One pass over the training files, numbered from 0.
+  absl::Status TrainEpoch(uint32_t epoch);
+  // Predicts the test files, if there are any.
+  absl::Status Evaluate(uint32_t epoch);
+  // How the job stands over all workers; the same on every worker after a
+  // barrier.
+  absl::StatusOr<TrainingSummary> Summarize();
+
+ private:
+  struct Input;
+
+  Trainer(const v1::JobConfig& config, ParameterClient* parameters,
+          JobClient* job);
+
+  // Learns where the examples of the files lie, where that can be known.
+  absl::Status Open(const std::vector<std::string>& patterns, Input* input);
+  bool Interleaved() const;
+  PassContext ContextOf(const Input& input, const PhaseId& phase) const;
+  // Leased work: defined by worker 0, then taken until nothing is left.
+  absl::Status RunLeased(const Input& input, const PhaseId& phase,
+                         bool trains);
+  // Each lane of each worker gets its share of the batches, in turn.
+  absl::Status RunInterleaved(const Input& input, const PhaseId& phase);
+
+  const v1::JobConfig config_;
+  ParameterClient* const parameters_;
+  JobClient* const job_;
+  std::unique_ptr<Model> model_;
+  TablePlan plan_;
+  std::unique_ptr<DenseParameters> dense_;
+  ProgressMeter progress_;
+  std::unique_ptr<Input> train_;
+  std::unique_ptr<Input> test_;
+  double train_seconds_ = 0;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_TRAINER_H_
