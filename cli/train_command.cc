@@ -41,20 +41,6 @@ CommandSyntax Syntax() {
   };
 }
 
-ExplicitRole ExplicitRoleOf(const v1::RoleConfig& config) {
-  ExplicitRole role;
-  if (config.has_role()) role.role = config.role();
-  if (config.has_trainer_id()) role.trainer_id = config.trainer_id();
-  if (config.has_pserver_endpoints()) {
-    role.pserver_endpoints = config.pserver_endpoints();
-  }
-  if (config.has_current_endpoint()) {
-    role.current_endpoint = config.current_endpoint();
-  }
-  if (config.has_trainers()) role.num_trainers = config.trainers();
-  return role;
-}
-
 // This very program, whatever it was called by.
 std::string OwnPath() {
   std::error_code error;
@@ -97,7 +83,7 @@ int RunTrain(int argc, char** argv) {
     return *exit_code;
   }
   const absl::StatusOr<RoleAssignment> role =
-      RoleFromEnvironment(ExplicitRoleOf(role_config));
+      RoleFromEnvironment(ToExplicitRole(role_config));
   if (!role.ok()) return ReportUsageError(syntax, role.status());
   const bool starts_cluster = train.server_num() > 0 || train.worker_num() > 0;
   if (role->role != Role::kLocal || !starts_cluster) {

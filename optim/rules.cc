@@ -38,9 +38,10 @@ absl::StatusOr<UpdateRule> UpdateRule::Create(
                      "; legal is any finite number; correct the table's "
                      "optimizer"));
   }
+  const uint32_t warmup = config.warmup_pushes();
   switch (config.rule_case()) {
     case v1::OptimizerConfig::kSgd:
-      return UpdateRule(SgdRule{.learning_rate = learning_rate});
+      return UpdateRule(SgdRule{.learning_rate = learning_rate}, warmup);
     case v1::OptimizerConfig::kAdagrad: {
       const v1::Adagrad& adagrad = config.adagrad();
       OARLOCK_RETURN_IF_ERROR(CheckRange("adagrad.initial_accumulator",
@@ -52,7 +53,8 @@ absl::StatusOr<UpdateRule> UpdateRule::Create(
           .learning_rate = learning_rate,
           .initial_accumulator = adagrad.initial_accumulator(),
           .epsilon =
-              OrDefault(adagrad.epsilon(), AdagradRule::kDefaultEpsilon)});
+              OrDefault(adagrad.epsilon(), AdagradRule::kDefaultEpsilon)},
+                        warmup);
     }
     case v1::OptimizerConfig::kAdam: {
       const v1::Adam& adam = config.adam();
@@ -64,7 +66,8 @@ absl::StatusOr<UpdateRule> UpdateRule::Create(
           .learning_rate = learning_rate,
           .beta1 = OrDefault(adam.beta1(), AdamRule::kDefaultBeta1),
           .beta2 = OrDefault(adam.beta2(), AdamRule::kDefaultBeta2),
-          .epsilon = OrDefault(adam.epsilon(), AdamRule::kDefaultEpsilon)});
+          .epsilon = OrDefault(adam.epsilon(), AdamRule::kDefaultEpsilon)},
+                        warmup);
     }
     case v1::OptimizerConfig::RULE_NOT_SET:
       break;

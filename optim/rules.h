@@ -6,6 +6,7 @@
 //   size_t StateSize(n)                 floats of optimizer state for n weights
 //   void InitState(state, n)            the state of weights without a gradient
 //   void Apply(w, state, g, n)          one update of w[n] and state by g[n]
+//   Rule Scaled(factor)                 the same with learning rate * factor
 //
 // so that a loop over rows is compiled once per rule: choose the rule outside
 // the loop with UpdateRule::Visit. w, state and g must not overlap; all are
@@ -20,6 +21,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <variant>
 
@@ -34,6 +36,11 @@ namespace oarlock {
 struct SgdRule {
   float learning_rate = 0;
 
+  SgdRule Scaled(float factor) const {
+    SgdRule scaled = *this;
+    scaled.learning_rate *= factor;
+    return scaled;
+  }
   static constexpr size_t StateSize(size_t) { return 0; }
   void InitState(float*, size_t) const {}
   void Apply(float* __restrict w, float* __restrict, const float* __restrict g,
@@ -56,6 +63,11 @@ struct AdagradRule {
   float initial_accumulator = 0;
   float epsilon = kDefaultEpsilon;
 
+  AdagradRule Scaled(float factor) const {
+    AdagradRule scaled = *this;
+    scaled.learning_rate *= factor;
+    return scaled;
+  }
   static constexpr size_t StateSize(size_t n) { return n; }
   void InitState(float* state, size_t n) const {
     for (size_t i = 0; i < n; ++i) state[i] = initial_accumulator;
@@ -92,6 +104,11 @@ struct AdamRule {
   float beta2 = kDefaultBeta2;
   float epsilon = kDefaultEpsilon;
 
+  AdamRule Scaled(float factor) const {
+    AdamRule scaled = *this;
+    scaled.learning_rate *= factor;
+    return scaled;
+  }
   static constexpr size_t StateSize(size_t n) { return 2 * n + 2; }
   void InitState(float* state, size_t n) const {
     for (size_t i = 0; i < StateSize(n); ++i) state[i] = 0;
@@ -134,17 +151,35 @@ class UpdateRule {
   void InitState(float* state, size_t n) const {
     Visit([=](const auto& rule) { rule.InitState(state, n); });
   }
-  // One dispatch per call: for dense blocks. Loops over rows use Visit.
-  void Apply(float* w, float* state, const float* g, size_t n) const {
-    Visit([=](const auto& rule) { rule.Apply(w, state, g, n); });
+  // Linear warm-up (Goyal et al., "Accurate, large minibatch SGD", 2017): the
+  // factor on the learning rate of push number `push`, counted from 1,
+  //
+  //   min(1, push / warmup_pushes)
+  //
+  // Rules like adagrad without an initial accumulator take first steps as long
+  // as the learning rate, whatever the gradient; when several workers push
+  // them at once, they add up.
+  float WarmupFactor(uint64_t push) const {
+    if (push >= warmup_pushes_) return 1;
+    return static_cast<float>(push) / static_cast<float>(warmup_pushes_);
+  }
+
+  // Push number `push` of these weights. One dispatch per call: for dense
+  // blocks. Loops over rows use Visit.
+  void Apply(uint64_t push, float* w, float* state, const float* g,
+             size_t n) const {
+    const float factor = WarmupFactor(push);
+    Visit([=](const auto& rule) { rule.Scaled(factor).Apply(w, state, g, n); });
   }
 
  private:
   using Rule = std::variant<SgdRule, AdagradRule, AdamRule>;
 
-  explicit UpdateRule(Rule rule) : rule_(rule) {}
+  UpdateRule(Rule rule, uint32_t warmup_pushes)
+      : rule_(rule), warmup_pushes_(warmup_pushes) {}
 
   Rule rule_;
+  uint32_t warmup_pushes_;
 };
 
 }  // namespace oarlock

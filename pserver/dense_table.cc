@@ -99,7 +99,7 @@ class BlockTable : public DenseTable {
       all_applied = all_applied && block.windows.Contains(stamp);
     }
     if (all_applied) return false;
-    rule_.Apply(block.values.data(), block.state.data(), gradients,
+    rule_.Apply(/*push=*/block.version, block.values.data(), block.state.data(), gradients,
                 block.values.size());
     for (const PushStamp& stamp : stamps) block.windows.Add(stamp);
     ++block.version;

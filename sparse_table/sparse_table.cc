@@ -276,7 +276,9 @@ absl::StatusOr<SparsePushResult> SparseTableImpl::PushWith(
     if (found.empty()) break;
     const KeyBlock block = found.Pop();
     Partition& partition = At(block.partition);
-    UpdateRows<kDim>(partition, block, push, rule, lookahead);
+    UpdateRows<kDim>(partition, block, push,
+                     rule.Scaled(rule_.WarmupFactor(partition.version())),
+                     lookahead);
     if (block.ends_group) {
       partition.EndPush(push.stamps);
       partition.lock()->WriterUnlock();

@@ -120,6 +120,7 @@ class Lane {
                                  step->pull_time);
       context_.progress->AddTime(context_.phase, Stage::kWaitPull,
                                  Clock::Real().Now() - start);
+      WaitForDenseExchange();
       OARLOCK_RETURN_IF_ERROR(Compute(*step));
       if (trains_) {
         Push(std::move(step));
@@ -146,15 +147,9 @@ class Lane {
       for (SparseInputBuffer& sparse : step.inputs) {
         output.row_gradients.push_back(sparse.gradients.data());
       }
-      const bool first = dense_gradients_->num_steps == 0;
-      std::vector<float>& sum = dense_gradients_->values;
-      if (!first) step_gradients_.resize(sum.size());
-      output.parameter_gradients =
-          first ? sum.data() : step_gradients_.data();
+      input.accumulate_parameter_gradients = dense_gradients_->num_steps > 0;
+      output.parameter_gradients = dense_gradients_->values.data();
       executor_->Step(input, &output);
-      if (!first) {
-        for (size_t i = 0; i < sum.size(); ++i) sum[i] += step_gradients_[i];
-      }
       ++dense_gradients_->num_steps;
     } else {
       executor_->Predict(input, &output);
@@ -206,6 +201,7 @@ class Lane {
     {
       absl::MutexLock lock(&mutex_);
       ++pushes_under_way_;
+      if (dense != nullptr) dense_push_under_way_ = true;
     }
     TableVersions* const versions =
         step != nullptr ? &step->pushed_versions : nullptr;
@@ -239,7 +235,10 @@ class Lane {
     if (step != nullptr) feeder_.Recycle(std::move(step));
     pass_->ReleasePermit();
     absl::MutexLock lock(&mutex_);
-    if (dense != nullptr) spare_dense_.push_back(std::move(dense));
+    if (dense != nullptr) {
+      spare_dense_.push_back(std::move(dense));
+      dense_push_under_way_ = false;
+    }
     --pushes_under_way_;
   }
 
@@ -254,6 +253,23 @@ class Lane {
     }
     return std::make_shared<DenseGradientBuffer>(
         context_.model->spec().num_parameters);
+  }
+
+  // A lane computes on parameters that hold its own last gradients: a step on
+  // older ones repeats what they did, which costs most at the beginning, when
+  // adagrad's steps are large.
+  void WaitForDenseExchange() {
+    const absl::Time start = Clock::Real().Now();
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.Await(absl::Condition(
+          +[](bool* under_way) { return !*under_way; },
+          &dense_push_under_way_));
+    }
+    // A failed pull has failed the pass.
+    context_.dense->WaitForPull().IgnoreError();
+    context_.progress->AddTime(context_.phase, Stage::kWaitPush,
+                               Clock::Real().Now() - start);
   }
 
   void WaitForPushes() {
@@ -271,11 +287,10 @@ class Lane {
   const std::unique_ptr<ModelExecutor> executor_;
   // Of the computing thread: gradients that wait for their interval.
   std::shared_ptr<DenseGradientBuffer> dense_gradients_;
-  // Of one step, where it is not the first of its interval.
-  std::vector<float> step_gradients_;
 
   absl::Mutex mutex_;
   int pushes_under_way_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool dense_push_under_way_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::shared_ptr<DenseGradientBuffer>> spare_dense_
       ABSL_GUARDED_BY(mutex_);
 };

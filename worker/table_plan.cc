@@ -22,6 +22,7 @@ v1::Initializer ToProto(const ParameterInit& init) {
 v1::OptimizerConfig OptimizerOf(const v1::JobConfig& config) {
   v1::OptimizerConfig optimizer;
   optimizer.set_learning_rate(static_cast<float>(config.learning_rate()));
+  optimizer.set_warmup_pushes(config.warmup_pushes());
   if (config.optimizer() == "sgd") {
     optimizer.mutable_sgd();
   } else if (config.optimizer() == "adagrad") {

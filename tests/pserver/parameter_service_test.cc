@@ -362,7 +362,8 @@ TEST_F(ParameterServiceTest, WhatDoesNotFitTheTableIsInvalid) {
 
   auto push = good;
   push.add_values(1);
-  ExpectError(Push(push), grpc::INVALID_ARGUMENT, {"4 gradients", "legal is 3"});
+  ExpectError(Push(push), grpc::INVALID_ARGUMENT,
+              {"4 gradients", "legal is 3"});
   push = good;
   push.set_partitions(0, 1u << kTestPartitionBits);
   ExpectError(Push(push), grpc::INVALID_ARGUMENT, {"partition 16"});

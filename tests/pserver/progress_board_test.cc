@@ -12,11 +12,16 @@ namespace {
 
 using Phases = google::protobuf::RepeatedPtrField<v1::PhaseStatus>;
 
-v1::PhaseProgress Report(const std::string& phase, uint32_t epoch,
-                         const AucHistogram& histogram = {}) {
+v1::PhaseProgress Report(const std::string& phase, uint32_t epoch) {
   v1::PhaseProgress progress;
   progress.set_phase(phase);
   progress.set_epoch(epoch);
+  return progress;
+}
+
+v1::PhaseProgress Report(const std::string& phase, uint32_t epoch,
+                         const AucHistogram& histogram) {
+  v1::PhaseProgress progress = Report(phase, epoch);
   histogram.VisitNonEmpty([&](uint32_t bucket, uint64_t pos, uint64_t neg) {
     progress.add_buckets(bucket);
     progress.add_positives(pos);

@@ -370,9 +370,6 @@ class StubbornTable : public SparseTable {
                   const PushStamp& stamp) const override {
     return table_->HasApplied(partition, stamp);
   }
-  void RetireWindows(WorkerIndex worker, Generation generation) override {
-    table_->RetireWindows(worker, generation);
-  }
   void ForEachRow(const std::function<void(PartitionIndex, const RowView&)>&
                       visit) const override {
     table_->ForEachRow(visit);

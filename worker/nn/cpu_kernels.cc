@@ -51,10 +51,12 @@ void AddBias(size_t rows, size_t cols, const float* HWY_RESTRICT bias,
 
 void AddBiasBackward(size_t rows, size_t cols, const float* HWY_RESTRICT y,
                      Activation activation, float* HWY_RESTRICT dy,
-                     float* HWY_RESTRICT dbias) {
+                     Write write, float* HWY_RESTRICT dbias) {
   const bool relu = activation == Activation::kRelu;
-  ForLanes(cols, [&](auto d, size_t i)
-                     HWY_ATTR { hn::StoreU(hn::Zero(d), d, dbias + i); });
+  if (write == Write::kOverwrite) {
+    ForLanes(cols, [&](auto d, size_t i)
+                       HWY_ATTR { hn::StoreU(hn::Zero(d), d, dbias + i); });
+  }
   // Row by row: dy streams through, and the sums stay in the first cache.
   for (size_t r = 0; r < rows; ++r) {
     const float* HWY_RESTRICT y_row = relu ? y + r * cols : nullptr;
@@ -244,8 +246,10 @@ void AddBias(size_t rows, size_t cols, const float* bias, Activation activation,
   HWY_DYNAMIC_DISPATCH(AddBias)(rows, cols, bias, activation, y);
 }
 void AddBiasBackward(size_t rows, size_t cols, const float* y,
-                     Activation activation, float* dy, float* dbias) {
-  HWY_DYNAMIC_DISPATCH(AddBiasBackward)(rows, cols, y, activation, dy, dbias);
+                     Activation activation, float* dy, Write write,
+                     float* dbias) {
+  HWY_DYNAMIC_DISPATCH(AddBiasBackward)
+  (rows, cols, y, activation, dy, write, dbias);
 }
 void Relu(size_t size, const float* x, float* y) {
   HWY_DYNAMIC_DISPATCH(Relu)(size, x, y);

@@ -13,7 +13,8 @@ namespace oarlock::cpu_kernels {
 void AddBias(size_t rows, size_t cols, const float* bias, Activation activation,
              float* y);
 void AddBiasBackward(size_t rows, size_t cols, const float* y,
-                     Activation activation, float* dy, float* dbias);
+                     Activation activation, float* dy, Write write,
+                     float* dbias);
 void Relu(size_t size, const float* x, float* y);
 void ReluBackward(size_t size, const float* y, const float* dy, Write write,
                   float* dx);

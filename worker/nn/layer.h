@@ -59,7 +59,9 @@ struct BackwardArgs {
   float* output_gradient = nullptr;
   size_t output_gradient_width = 0;
   absl::Span<const GradientTarget> input_gradients;
-  absl::Span<float* const> parameter_gradients;  // overwritten
+  // Overwritten or added to, as parameter_write says.
+  absl::Span<float* const> parameter_gradients;
+  Write parameter_write = Write::kOverwrite;
   absl::Span<float* const> row_gradients;        // added to; per sparse input
 };
 

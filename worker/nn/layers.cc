@@ -197,10 +197,11 @@ class Linear final : public Layer {
     float* const dy = args.output_gradient;
     if (options_.bias) {
       args.math.AddBiasBackward(rows, out, args.output, options_.activation, dy,
+                                args.parameter_write,
                                 args.parameter_gradients[1]);
     }
     args.math.MatMul(in, out, rows, {args.inputs[0], in, true}, {dy, out},
-                     Write::kOverwrite, args.parameter_gradients[0], out);
+                     args.parameter_write, args.parameter_gradients[0], out);
     const GradientTarget& dx = args.input_gradients[0];
     if (dx.data != nullptr) {
       args.math.MatMul(rows, dx.width, out, {dy, out},
@@ -236,6 +237,7 @@ class Bias final : public Layer {
     const size_t size = args.shapes[0].size();
     args.math.AddBiasBackward(args.step.num_examples, size, nullptr,
                               Activation::kNone, args.output_gradient,
+                              args.parameter_write,
                               args.parameter_gradients[0]);
     const GradientTarget& dx = args.input_gradients[0];
     if (dx.data != nullptr) {

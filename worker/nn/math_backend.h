@@ -92,7 +92,7 @@ class MathBackend {
   // makes dy the gradient by its input, and overwrites `dbias` [cols] with
   // that by the bias.
   virtual void AddBiasBackward(size_t rows, size_t cols, const float* y,
-                               Activation activation, float* dy,
+                               Activation activation, float* dy, Write write,
                                float* dbias) = 0;
 
   // y = max(x, 0).

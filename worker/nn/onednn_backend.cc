@@ -55,9 +55,9 @@ class OneDnnBackend final : public HostBackend {
     cpu_kernels::AddBias(rows, cols, bias, activation, y);
   }
   void AddBiasBackward(size_t rows, size_t cols, const float* y,
-                       Activation activation, float* dy,
+                       Activation activation, float* dy, Write write,
                        float* dbias) override {
-    cpu_kernels::AddBiasBackward(rows, cols, y, activation, dy, dbias);
+    cpu_kernels::AddBiasBackward(rows, cols, y, activation, dy, write, dbias);
   }
   void Relu(size_t size, const float* x, float* y) override {
     cpu_kernels::Relu(size, x, y);

@@ -57,7 +57,7 @@ class ReferenceBackend final : public HostBackend {
     }
   }
   void AddBiasBackward(size_t rows, size_t cols, const float* y,
-                       Activation activation, float* dy,
+                       Activation activation, float* dy, Write write,
                        float* dbias) override {
     for (size_t j = 0; j < cols; ++j) {
       double sum = 0;
@@ -65,6 +65,7 @@ class ReferenceBackend final : public HostBackend {
         if (activation == Activation::kRelu && !(y[i] > 0)) dy[i] = 0;
         sum += dy[i];
       }
+      if (write == Write::kAdd) sum += dbias[j];
       dbias[j] = static_cast<float>(sum);
     }
   }

@@ -34,6 +34,9 @@ struct StepInput {
   // loss, 1 / nominal batch size for a mean loss, so that a short last batch
   // weighs what its examples weigh.
   float gradient_scale = 1;
+  // Add to parameter_gradients instead of overwriting them, so that several
+  // steps travel as one push.
+  bool accumulate_parameter_gradients = false;
 };
 
 struct StepOutput {
@@ -42,8 +45,8 @@ struct StepOutput {
   // Probability of label 1 of each example; with more than two classes the
   // probabilities of all, [num_examples, classes]. Valid until the next call.
   absl::Span<const float> predictions;
-  // Backward only. Overwritten: one [num_rows, row_dim] array per sparse
-  // input, and [num_parameters]. Given by the caller.
+  // Backward only, given by the caller. One [num_rows, row_dim] array per
+  // sparse input, overwritten; and [num_parameters], overwritten or added to.
   std::vector<float*> row_gradients;
   float* parameter_gradients = nullptr;
 };

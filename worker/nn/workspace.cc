@@ -176,6 +176,10 @@ void Workspace::Backward(StepOutput* output) {
   if (!on_host) {
     parameter_gradients_.Reserve(math_.get(), parameter_bytes);
     parameter_gradients = parameter_gradients_.floats();
+    if (step_.accumulate_parameter_gradients) {
+      math_->CopyIn(output->parameter_gradients, parameter_bytes,
+                    parameter_gradients);
+    }
   }
   for (size_t i = 0; i < num_sparse; ++i) {
     if (!on_host) {
@@ -229,6 +233,9 @@ void Workspace::RunBackward(size_t index, float* parameter_gradients,
                         .output_gradient_width = node.gradient_width,
                         .input_gradients = targets_,
                         .parameter_gradients = node_parameter_gradients_,
+                        .parameter_write = step_.accumulate_parameter_gradients
+                                               ? Write::kAdd
+                                               : Write::kOverwrite,
                         .row_gradients = row_gradients});
 }
 

@@ -91,7 +91,7 @@ std::string RandomInput(RandomSequence* r) {
 
 TEST(EnvironmentReplayTest, RandomEnvironmentsNeverContradictThemselves) {
   const char* wanted = std::getenv("OARLOCK_FUZZ_INPUTS");
-  const int inputs = wanted == nullptr ? 50000 : std::atoi(wanted);
+  const int inputs = wanted == nullptr ? 20000 : std::atoi(wanted);
   int understood = 0;
   for (int seed = 0; seed < inputs; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));

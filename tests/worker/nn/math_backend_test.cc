@@ -225,7 +225,13 @@ TEST_P(MathBackendTest, BiasAndActivationForwardAndBackward) {
                 [&](MathBackend& math, Arrays& in, Arrays& out) {
                   math.AddBiasBackward(
                       rows, cols, relu ? in[0].data() : nullptr, activation,
-                      out[0].data(), out[1].data());
+                      out[0].data(), Write::kOverwrite, out[1].data());
+                });
+        Compare({Random(rows * cols)}, {Random(rows * cols), Random(cols)},
+                [&](MathBackend& math, Arrays& in, Arrays& out) {
+                  math.AddBiasBackward(
+                      rows, cols, relu ? in[0].data() : nullptr, activation,
+                      out[0].data(), Write::kAdd, out[1].data());
                 });
       }
     }
@@ -244,7 +250,7 @@ TEST_P(MathBackendTest, ReluPassesNoGradientAtZero) {
   Array bias(math_.get(), {1, 1, 1});
   Array dbias(math_.get(), std::vector<float>(3, kNan));
   math_->AddBiasBackward(1, 3, y.data(), Activation::kRelu, dy.data(),
-                         dbias.data());
+                         Write::kOverwrite, dbias.data());
   EXPECT_EQ(dy.Read(), (std::vector<float>{0, 0, 7}));
   EXPECT_EQ(dbias.Read(), (std::vector<float>{0, 0, 7}));
 }
