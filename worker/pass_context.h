@@ -39,6 +39,11 @@ struct PassContext {
   // One per lane; the same one may stand there several times.
   std::vector<WorkSource*> work;
 
+  // Lanes that may compute at a time: this worker's share of the cores. More
+  // lanes than that read and exchange ahead instead of computing on older
+  // parameters.
+  int compute_slots = 1;
+
   // The factor that makes a step's gradient that of the job's loss: a mean is
   // taken over the nominal batch, so that a short last batch weighs what its
   // examples weigh.

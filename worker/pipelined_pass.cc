@@ -39,7 +39,22 @@ struct DenseGradientBuffer {
 class PassState {
  public:
   PassState(const PassContext* context, int num_permits)
-      : context_(context), permits_(num_permits), num_permits_(num_permits) {}
+      : context_(context),
+        num_permits_(num_permits),
+        permits_(num_permits),
+        free_slots_(context->compute_slots) {}
+
+  // Waits until fewer lanes compute than there are slots.
+  void AcquireSlot() {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(
+        +[](int* slots) { return *slots > 0; }, &free_slots_));
+    --free_slots_;
+  }
+  void ReleaseSlot() {
+    absl::MutexLock lock(&mutex_);
+    ++free_slots_;
+  }
 
   // Waits until fewer pushes than permitted are under way.
   void AcquirePermit() {
@@ -80,10 +95,11 @@ class PassState {
   }
 
   const PassContext* const context_;
+  const int num_permits_;
   BadLines bad_lines_;
   mutable absl::Mutex mutex_;
   int permits_ ABSL_GUARDED_BY(mutex_);
-  const int num_permits_;
+  int free_slots_ ABSL_GUARDED_BY(mutex_);
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -120,19 +136,23 @@ class Lane {
                                  step->pull_time);
       context_.progress->AddTime(context_.phase, Stage::kWaitPull,
                                  Clock::Real().Now() - start);
-      WaitForDenseExchange();
-      OARLOCK_RETURN_IF_ERROR(Compute(*step));
+      const absl::Time turn = Clock::Real().Now();
+      pass_->AcquireSlot();
+      AddWait(turn);
+      Compute(*step);
       if (trains_) {
         Push(std::move(step));
+        WaitForDenseExchange();
       } else {
         feeder_.Recycle(std::move(step));
       }
+      pass_->ReleaseSlot();
     }
     if (trains_ && dense_gradients_ != nullptr) Push(nullptr);
     return absl::OkStatus();
   }
 
-  absl::Status Compute(StepBuffer& step) {
+  void Compute(StepBuffer& step) {
     const absl::Time start = Clock::Real().Now();
     const std::shared_ptr<const DenseReplica> parameters =
         context_.dense->Current();
@@ -160,7 +180,6 @@ class Lane {
         context_.phase, step.batch.labels, output.predictions,
         output.loss_sum);
     LogTotals(totals);
-    return absl::OkStatus();
   }
 
   void LogTotals(const PassTotals& totals) {
@@ -255,9 +274,9 @@ class Lane {
         context_.model->spec().num_parameters);
   }
 
-  // A lane computes on parameters that hold its own last gradients: a step on
-  // older ones repeats what they did, which costs most at the beginning, when
-  // adagrad's steps are large.
+  // A lane whose dense gradients are on their way keeps its slot until the
+  // parameters hold them: whoever computes next would repeat what they did,
+  // which costs most at the beginning, when adagrad's steps are large.
   void WaitForDenseExchange() {
     const absl::Time start = Clock::Real().Now();
     {
@@ -268,6 +287,10 @@ class Lane {
     }
     // A failed pull has failed the pass.
     context_.dense->WaitForPull().IgnoreError();
+    AddWait(start);
+  }
+
+  void AddWait(absl::Time start) {
     context_.progress->AddTime(context_.phase, Stage::kWaitPush,
                                Clock::Real().Now() - start);
   }

@@ -1,7 +1,10 @@
 #include "worker/trainer.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -29,6 +32,26 @@ constexpr int kIndexThreads = 2;
 constexpr absl::Duration kLostWorkPoll = absl::Milliseconds(50);
 
 constexpr WorkerIndex kChief(0);
+
+// This worker's share of the cores that it may run on, at least 1: workers of
+// the same host take equal parts.
+int ShareOfCores(const v1::JobStatusResponse& status, WorkerIndex self) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  int num_cores = 1;
+  if (sched_getaffinity(0, sizeof cores, &cores) == 0) {
+    num_cores = CPU_COUNT(&cores);
+  }
+  std::string host;
+  for (const v1::WorkerState& worker : status.workers()) {
+    if (worker.worker_index() == self.value()) host = worker.host();
+  }
+  int num_workers = 0;
+  for (const v1::WorkerState& worker : status.workers()) {
+    num_workers += worker.host() == host;
+  }
+  return std::max(1, num_cores / std::max(1, num_workers));
+}
 
 }  // namespace
 
@@ -134,7 +157,12 @@ absl::Status Trainer::CreateTables() {
   }
   // Nobody pulls from a table that another worker has not created yet; and
   // everybody hears of a failure before the data is opened.
-  return job_->Barrier("tables");
+  OARLOCK_RETURN_IF_ERROR(job_->Barrier("tables"));
+  // All workers have registered by now.
+  OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
+                           job_->GetJobStatus());
+  compute_slots_ = ShareOfCores(status, job_->worker_index());
+  return absl::OkStatus();
 }
 
 PassContext Trainer::ContextOf(const Input& input,
@@ -151,6 +179,7 @@ PassContext Trainer::ContextOf(const Input& input,
   context.phase = phase;
   context.data = DataOptionsOf(config_);
   context.files = input.files;
+  context.compute_slots = compute_slots_;
   return context;
 }
 

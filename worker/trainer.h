@@ -77,6 +77,8 @@ class Trainer {
   std::unique_ptr<Input> train_;
   std::unique_ptr<Input> test_;
   double train_seconds_ = 0;
+  // See PassContext; known once the tables are created.
+  int compute_slots_ = 1;
 };
 
 }  // namespace oarlock

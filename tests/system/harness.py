@@ -1,0 +1,301 @@
+"""Starts the finished programs as a user would, and looks at how they end.
+
+Paths of the programs come from OARLOCK_BIN (oarlock) and OARLOCK_CTR
+(examples/ctr/train). Every process that a test starts carries a mark in its
+environment, which its children inherit: what a job left running is found by
+that mark, wherever it went in the process tree.
+"""
+
+import contextlib
+import functools
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+import uuid
+
+MARK = "OARLOCK_SYSTEM_TEST_MARK"
+POLL_INTERVAL_S = 0.02
+# How long a job that trains to its end may take; far above what it takes.
+JOB_DEADLINE_S = 60
+# How long a failure may take from its cause to the end of all processes.
+FAILURE_DEADLINE_S = 10
+# How long a job may take until its workers print their first progress.
+PROGRESS_DEADLINE_S = 30
+
+GENERATED_ROWS = 24000
+GENERATED_FILES = 4
+
+# Variables that say what a process is, of this shell or of whoever runs the
+# tests.
+_ROLE_VARIABLE = re.compile(
+    r"^(PADDLE_.*|TRAINING_ROLE|POD_IP|FLAGS_START_PORT|OARLOCK_INSECURE"
+    r"|OARLOCK_RESTART)$")
+
+
+def _program(variable):
+    path = os.environ.get(variable, "")
+    if not os.access(path, os.X_OK):
+        raise RuntimeError(
+            f'{variable} is "{path}", which cannot be run; set it to the path '
+            "of the built program")
+    return os.path.abspath(path)
+
+
+def oarlock():
+    return _program("OARLOCK_BIN")
+
+
+def ctr_train():
+    return _program("OARLOCK_CTR")
+
+
+@functools.lru_cache(maxsize=None)
+def data_dir():
+    """A folder with GENERATED_ROWS rows in part-0 .. part-3, made once."""
+    folder = tempfile.mkdtemp(prefix="oarlock_system_data_")
+    unittest.addModuleCleanup(forget_data)
+    subprocess.run(
+        [oarlock(), "generate", "criteo", "--rows", str(GENERATED_ROWS),
+         "--files", str(GENERATED_FILES), "--seed", "3", "--out", folder],
+        check=True, stdout=subprocess.DEVNULL, timeout=JOB_DEADLINE_S)
+    return folder
+
+
+def forget_data():
+    shutil.rmtree(data_dir(), ignore_errors=True)
+    data_dir.cache_clear()
+
+
+def train_files():
+    """All generated rows but the last quarter, which is test_files()."""
+    return os.path.join(data_dir(), "part-[012]")
+
+
+def test_files():
+    return os.path.join(data_dir(), "part-3")
+
+
+def data_flags():
+    return ["--train_files", train_files(), "--test_files", test_files()]
+
+
+def free_ports(count, hosts=("127.0.0.1",)):
+    """Ports that nobody listens on at the moment, on any of the hosts."""
+    with contextlib.ExitStack() as stack:
+        ports = []
+        while len(ports) < count:
+            first = stack.enter_context(socket.socket())
+            first.bind((hosts[0], 0))
+            port = first.getsockname()[1]
+            try:
+                for host in hosts[1:]:
+                    other = stack.enter_context(socket.socket())
+                    other.bind((host, port))
+            except OSError:
+                continue
+            ports.append(port)
+        return ports
+
+
+def read_text(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def await_condition(condition, deadline_s):
+    """Polls until condition() is true; its last value."""
+    end = time.monotonic() + deadline_s
+    while True:
+        value = condition()
+        if value or time.monotonic() >= end:
+            return value
+        time.sleep(POLL_INTERVAL_S)
+
+
+class Process:
+    """One started program, its output in files."""
+
+    def __init__(self, argv, environment, folder, name):
+        self.name = name
+        self.argv = argv
+        self.stdout_path = os.path.join(folder, name + ".stdout")
+        self.stderr_path = os.path.join(folder, name + ".stderr")
+        self.started_at = time.monotonic()
+        with open(self.stdout_path, "wb") as out, \
+                open(self.stderr_path, "wb") as err:
+            self.popen = subprocess.Popen(
+                argv, env=environment, cwd=folder, stdin=subprocess.DEVNULL,
+                stdout=out, stderr=err, start_new_session=True)
+
+    @property
+    def pid(self):
+        return self.popen.pid
+
+    @property
+    def stdout(self):
+        return read_text(self.stdout_path)
+
+    @property
+    def stderr(self):
+        return read_text(self.stderr_path)
+
+    def send(self, number):
+        self.popen.send_signal(number)
+
+    def running(self):
+        return self.popen.poll() is None
+
+    def describe(self):
+        return (f"{self.name}: {' '.join(self.argv)}\n"
+                f"exit code {self.popen.poll()}\n"
+                f"--- stdout\n{self.stdout[-4000:]}\n"
+                f"--- stderr\n{self.stderr[-4000:]}")
+
+
+class SystemTest(unittest.TestCase):
+    """A test with a folder of its own that leaves no process behind."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="oarlock_system_")
+        self.mark = uuid.uuid4().hex
+        self.processes = []
+        self.addCleanup(self._clean_up)
+
+    def _clean_up(self):
+        for pid in self.marked_pids():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for process in self.processes:
+            process.popen.wait(timeout=FAILURE_DEADLINE_S)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # -- starting ----------------------------------------------------------
+
+    def path(self, *parts):
+        return os.path.join(self.folder, *parts)
+
+    def environment(self, **variables):
+        """This process's environment without roles, and with variables."""
+        clean = {name: value for name, value in os.environ.items()
+                 if not _ROLE_VARIABLE.match(name)}
+        clean[MARK] = self.mark
+        clean.update(variables)
+        return clean
+
+    def start(self, *argv, name=None, **variables):
+        process = Process(
+            list(argv), self.environment(**variables), self.folder,
+            name or f"process{len(self.processes)}")
+        self.processes.append(process)
+        return process
+
+    def start_train(self, *flags, name=None, **variables):
+        return self.start(oarlock(), "train", *flags, name=name, **variables)
+
+    # -- waiting -----------------------------------------------------------
+
+    def await_true(self, condition, deadline_s, what):
+        if not await_condition(condition, deadline_s):
+            self.fail(f"not within {deadline_s} s: {what}\n{self.report()}")
+
+    def await_text(self, path, pattern, deadline_s=PROGRESS_DEADLINE_S):
+        """Waits until the file holds a match of the pattern."""
+        self.await_true(lambda: re.search(pattern, read_text(path)),
+                        deadline_s, f"{pattern!r} in {path}")
+
+    def await_end(self, process, deadline_s=JOB_DEADLINE_S):
+        """The exit code; negative for a signal, as subprocess has it."""
+        self.await_true(lambda: not process.running(), deadline_s,
+                        f"the end of {process.name}")
+        return process.popen.returncode
+
+    def await_success(self, process, deadline_s=JOB_DEADLINE_S):
+        code = self.await_end(process, deadline_s)
+        self.assertEqual(code, 0, self.report())
+        return process
+
+    # -- looking -----------------------------------------------------------
+
+    def marked_pids(self):
+        """Processes of this test that run, zombies left out."""
+        needle = f"{MARK}={self.mark}".encode()
+        found = []
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit():
+                continue
+            try:
+                with open(f"/proc/{entry}/environ", "rb") as file:
+                    if needle in file.read().split(b"\0"):
+                        found.append(int(entry))
+            except OSError:
+                continue  # ended meanwhile, or another user's
+        return found
+
+    def assert_nothing_runs(self, deadline_s=FAILURE_DEADLINE_S):
+        self.await_true(lambda: not self.marked_pids(), deadline_s,
+                        "the end of all processes")
+
+    def pid_of_role(self, role, index):
+        """The pid of "worker 0" or "server 1" of this test's launcher."""
+        wanted = {
+            "server": {"TRAINING_ROLE=PSERVER",
+                       f"PADDLE_PSERVER_ID={index}"},
+            "worker": {"TRAINING_ROLE=TRAINER",
+                       f"PADDLE_TRAINER_ID={index}"},
+        }[role]
+        for pid in self.marked_pids():
+            with contextlib.suppress(OSError):
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    entries = file.read().decode(errors="replace")
+                if wanted <= set(entries.split("\0")):
+                    return pid
+        self.fail(f"{role} {index} does not run\n{self.report()}")
+
+    def summary(self, log_dir="logs"):
+        with open(self.path(log_dir, "summary.json"),
+                  encoding="utf-8") as file:
+            return json.load(file)
+
+    def report(self):
+        """All that the test's processes have said, for a failure."""
+        texts = [process.describe() for process in self.processes]
+        for folder, _, files in sorted(os.walk(self.folder)):
+            for name in sorted(files):
+                if re.match(r"(server|worker)log\.", name):
+                    path = os.path.join(folder, name)
+                    texts.append(f"--- {path}\n{read_text(path)[-2000:]}")
+        for pid in self.marked_pids():
+            with contextlib.suppress(OSError):
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    command = file.read().replace(b"\0", b" ").decode()
+                texts.append(f"still runs: pid {pid}: {command}")
+        return "\n".join(texts)
+
+    def assert_fails(self, process, pattern, code=None,
+                     deadline_s=FAILURE_DEADLINE_S):
+        """Ends soon, with one line that matches on stderr and nothing left.
+
+        Lines of the log (they begin with a time stamp) may stand before it;
+        of them none but the one line may match the pattern.
+        """
+        actual = self.await_end(process, deadline_s)
+        self.assertNotEqual(actual, 0, self.report())
+        if code is not None:
+            self.assertEqual(actual, code, self.report())
+        lines = [line for line in process.stderr.splitlines()
+                 if re.search(pattern, line)]
+        self.assertEqual(
+            len(lines), 1,
+            f"{len(lines)} lines of stderr match {pattern!r}, 1 must\n" +
+            self.report())
+        self.assert_nothing_runs()
