@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/status_macros.h"
 
 extern char** environ;
@@ -52,12 +53,12 @@ class PipeSource : public ByteSource {
  private:
   absl::Status TakeExitStatus() {
     output_.Close();
-    const absl::Time deadline = absl::Now() + kPipeExitWait;
+    const absl::Time deadline = Clock::Real().Now() + kPipeExitWait;
     absl::Duration nap = absl::Microseconds(100);
     int status = 0;
     pid_t result;
     while ((result = Wait(pid_, &status, WNOHANG)) == 0) {
-      if (absl::Now() > deadline) {
+      if (Clock::Real().Now() > deadline) {
         Kill();
         return absl::FailedPreconditionError(absl::StrCat(
             what_, " closed its output but did not end within ",

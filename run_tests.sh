@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Builds and runs all tests that take minutes; tests/long.sh has the rest.
+# Ends with a line "N passed, N failed". A second run does what has changed.
+#
+# Real click logs and images are used where they are: in OARLOCK_DATA_DIR, or
+# beside this folder in shared/data.
+set -uo pipefail
+cd "$(dirname "$0")"
+source tests/report.sh
+
+bazel/install_packages.sh || exit 1
+if [ -z "${OARLOCK_DATA_DIR:-}" ] && [ -d ../shared/data ]; then
+  OARLOCK_DATA_DIR=$(cd ../shared/data && pwd)
+  export OARLOCK_DATA_DIR
+fi
+
+section "build"
+check "bazel build //..." bazel build --noshow_progress //...
+
+section "unit, conformance, fuzz replays"
+bazel_tests //tests/...
+
+section "layering"
+check "folders include only what they may" python3 tests/layering/layering.py
+
+section "system: processes, roles, failures"
+export OARLOCK_BIN="$PWD/bazel-bin/cli/oarlock"
+export OARLOCK_CTR="$PWD/bazel-bin/examples/ctr/train"
+python_tests tests/system
+
+section "quick start and the README's commands"
+check "./quickstart.sh" ./quickstart.sh
+check "every sh block of README.md" python3 tests/readme/run_readme.py
+
+section "address sanitizer: what parses, what is concurrent"
+bazel_tests --config=asan $(cat tests/asan_targets.txt)
+
+section "thread sanitizer: what is concurrent"
+bazel_tests --config=tsan $(cat tests/tsan_targets.txt)
+
+finish

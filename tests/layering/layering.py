@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Checks that a folder uses only the folders above it.
+
+Two views have to agree with ALLOWED: the dependencies that `bazel query`
+tells, and the #include lines. Libraries of the system that one folder keeps
+to itself are checked the same way.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+ALL_WORKER = {"worker", "worker/data", "worker/nn", "worker/client",
+              "worker/mode", "worker/models"}
+CORE = {"base", "proto", "optim", "cluster", "storage", "sparse_table"}
+# Folder -> folders that it may use beside itself.
+ALLOWED = {
+    "base": set(),
+    "proto": {"base"},
+    "optim": {"base", "proto"},
+    "cluster": {"base", "proto"},
+    "storage": {"base"},
+    "sparse_table": {"base", "proto", "optim", "storage"},
+    "pserver": CORE,
+    "worker/data": {"base"},
+    "worker/nn": {"base"},
+    "worker/models": {"base", "worker/nn", "worker/data"},
+    "worker/client": {"base", "proto", "cluster", "worker/data"},
+    "worker/mode": {"base", "proto", "optim", "worker/client"},
+    "worker": {"base", "proto", "cluster"} | ALL_WORKER,
+    "fleet": CORE | {"pserver"} | ALL_WORKER,
+    "launch": {"base", "proto", "cluster"},
+    "cli": CORE | {"pserver", "fleet", "launch"} | ALL_WORKER,
+    "examples": {"base", "proto", "cluster", "fleet", "worker/models",
+                 "worker/nn", "worker/data"},
+}
+# Library of the system -> the only folders that may use it.
+PRIVATE = {
+    "rocksdb": {"storage"},
+    "dnnl": {"worker/nn"},
+    "cli11": {"fleet"},
+    "json": {"worker"},
+}
+# Pattern -> the only files that may hold it.
+ONE_PLACE = {
+    # A pipe_command runs in the environment of its worker, unread.
+    r"\bgetenv\(|\benviron\b": {"cluster/environment.cc",
+                                   "worker/data/pipe_source.cc"},
+    r"\babsl::Now\(\)|system_clock::now": {"base/clock.cc"},
+    r"#include\s*<(oneapi/)?dnnl": {"worker/nn/onednn_backend.cc"},
+    r"#include\s*<rocksdb": set(),
+}
+
+
+def folder_of(path):
+    """The layer that a path belongs to, or None."""
+    parts = path.split("/")
+    for length in (2, 1):
+        name = "/".join(parts[:length])
+        if name in ALLOWED:
+            return name
+    return None
+
+
+def check_dependencies():
+    output = subprocess.run(
+        ["bazel", "query", "--noshow_progress", "--output=xml",
+         "kind('cc_.* rule', //...)"],
+        cwd=ROOT, check=True, capture_output=True).stdout
+    errors, rules = [], 0
+    for rule in ElementTree.fromstring(output).iter("rule"):
+        label = rule.get("name")
+        folder = folder_of(label.removeprefix("//").replace(":", "/"))
+        if folder is None:
+            continue
+        rules += 1
+        for dep in rule.findall("rule-input"):
+            name = dep.get("name")
+            if name.startswith("@system//:"):
+                owners = PRIVATE.get(name.removeprefix("@system//:"))
+                if owners is not None and folder not in owners:
+                    errors.append(f"{label} depends on {name}, which only "
+                                  f"{sorted(owners)} may use")
+            elif name.startswith("//"):
+                other = folder_of(name.removeprefix("//").replace(":", "/"))
+                if other not in (None, folder) and (
+                        other not in ALLOWED[folder]):
+                    errors.append(f"{label} depends on {name}; {folder} may "
+                                  f"use {sorted(ALLOWED[folder])}")
+    if rules < 20:
+        errors.append(f"bazel query told only {rules} rules")
+    return errors
+
+
+def check_sources():
+    errors = []
+    for path in sorted(ROOT.rglob("*")):
+        relative = path.relative_to(ROOT).as_posix()
+        folder = folder_of(relative)
+        if path.suffix not in (".cc", ".h") or folder is None:
+            continue
+        text = path.read_text()
+        for include in re.findall(r'#include "([^"]+)"', text):
+            other = folder_of(include)
+            if other not in (None, folder) and other not in ALLOWED[folder]:
+                errors.append(f"{relative} includes {include}; {folder} may "
+                              f"use {sorted(ALLOWED[folder])}")
+        for pattern, places in ONE_PLACE.items():
+            if relative not in places and re.search(pattern, text):
+                errors.append(f"{relative} has {pattern}, which belongs in "
+                              f"{sorted(places) or 'storage/'}")
+    return errors
+
+
+def main():
+    errors = check_dependencies() + check_sources()
+    for error in errors:
+        print(error)
+    print(f"layering: {len(errors)} violations")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

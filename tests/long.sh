@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# What takes longer than run_tests.sh may: quality on real rows with three
+# seeds, all tests under the sanitizers, longer fuzzing. Ends with a line
+# "N passed, N failed".
+set -uo pipefail
+cd "$(dirname "$0")/.."
+source tests/report.sh
+
+bazel/install_packages.sh || exit 1
+if [ -z "${OARLOCK_DATA_DIR:-}" ] && [ -d ../shared/data ]; then
+  OARLOCK_DATA_DIR=$(cd ../shared/data && pwd)
+  export OARLOCK_DATA_DIR
+fi
+export OARLOCK_BIN="$PWD/bazel-bin/cli/oarlock"
+export OARLOCK_CTR="$PWD/bazel-bin/examples/ctr/train"
+
+section "build"
+check "bazel build //..." bazel build --noshow_progress //...
+
+section "quality on real rows"
+check "AUC gates, local and distributed" python3 tests/quality/quality.py
+
+section "all tests under the sanitizers"
+bazel_tests --config=asan //tests/...
+bazel_tests --config=tsan //tests/...
+
+finish
