@@ -18,14 +18,23 @@
 namespace oarlock {
 namespace {
 
-// Examples whose dense gradients travel together where the configuration does
-// not say how many steps: an exchange of the dense parameters costs as much
-// as computing some tens of examples.
+// Where the configuration does not say: an exchange of the dense parameters
+// costs as much as computing some tens of examples, so a lane sums the
+// gradients of this many examples ...
 constexpr int kDenseIntervalExamples = 512;
+// ... unless all that compute at a time would then hold back more than this
+// many: with eight workers at five batches of 100 each, a pass over 111,000
+// examples lost .018 AUC.
+constexpr int kHeldBackExamples = 1024;
 
-int DenseIntervalSteps(const v1::JobConfig& config) {
+int DenseIntervalSteps(const PassContext& context) {
+  const v1::JobConfig& config = *context.config;
   if (config.dense_interval_steps() > 0) return config.dense_interval_steps();
-  return std::max(1, kDenseIntervalExamples / config.batch_size());
+  const int computing =
+      static_cast<int>(context.job->num_workers()) * context.compute_slots;
+  const int examples =
+      std::min(kDenseIntervalExamples, kHeldBackExamples / computing);
+  return std::max(1, examples / config.batch_size());
 }
 
 // Gradients of the dense parameters, summed over a few steps.
@@ -111,7 +120,7 @@ class Lane {
         context_(pass->context()),
         index_(index),
         trains_(trains),
-        dense_interval_(DenseIntervalSteps(*context_.config)),
+        dense_interval_(DenseIntervalSteps(context_)),
         // One computes, one is on its way out, and the look-ahead.
         feeder_(&context_, index, context_.config->lookahead_batches() + 2,
                 /*pull_ahead=*/true, pass->bad_lines()),

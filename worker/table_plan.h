@@ -25,7 +25,8 @@ struct TablePlan {
 };
 
 // The same on every worker: ids and seeds follow from the model and `config`.
-TablePlan PlanTables(const ModelSpec& spec, const v1::JobConfig& config);
+TablePlan PlanTables(const ModelSpec& spec, const v1::JobConfig& config,
+                     uint32_t num_workers);
 
 }  // namespace oarlock
 

@@ -104,7 +104,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
   options.init_range = static_cast<float>(config.init_range());
   OARLOCK_ASSIGN_OR_RETURN(trainer->model_,
                            NewModel(config.model(), options));
-  trainer->plan_ = PlanTables(trainer->model_->spec(), config);
+  trainer->plan_ = PlanTables(trainer->model_->spec(), config,
+                              job->num_workers());
   trainer->dense_ = std::make_unique<DenseParameters>(
       parameters, trainer->plan_.dense_table);
   trainer->train_ = std::make_unique<Input>();

@@ -34,7 +34,7 @@ oarlock::v1::JobConfig QuickStart() {
   config.set_init_range(1);
   config.set_optimizer("sgd");
   config.set_learning_rate(1e-4);
-  config.set_warmup_pushes(0);
+  config.set_warmup_steps(0);
   config.set_loss("sum");
   config.set_dense_transform("quick_start");
   config.set_mode("async");

@@ -113,7 +113,7 @@ class ModelTable {
       row.state.resize(rule_.StateSize(dim_));
       rule_.InitState(row.state.data(), dim_);
     }
-    rule_.Apply(row.embedding.data(), row.state.data(),
+    rule_.Apply(version, row.embedding.data(), row.state.data(),
                 push.gradients + i * dim_, dim_);
     if (push.shows != nullptr) row.show += push.shows[i];
     if (push.clicks != nullptr) row.click += push.clicks[i];

@@ -6,6 +6,7 @@ environment, which its children inherit: what a job left running is found by
 that mark, wherever it went in the process tree.
 """
 
+import atexit
 import contextlib
 import functools
 import json
@@ -26,6 +27,8 @@ POLL_INTERVAL_S = 0.02
 JOB_DEADLINE_S = 60
 # How long a failure may take from its cause to the end of all processes.
 FAILURE_DEADLINE_S = 10
+# How long a worker that waits may take to notice that its server is up.
+CONNECT_DEADLINE_S = 4
 # How long a job may take until its workers print their first progress.
 PROGRESS_DEADLINE_S = 30
 
@@ -37,6 +40,11 @@ GENERATED_FILES = 4
 _ROLE_VARIABLE = re.compile(
     r"^(PADDLE_.*|TRAINING_ROLE|POD_IP|FLAGS_START_PORT|OARLOCK_INSECURE"
     r"|OARLOCK_RESTART)$")
+
+
+# Background jobs of a shell ignore SIGINT, and their children inherit that.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _program(variable):
@@ -60,17 +68,12 @@ def ctr_train():
 def data_dir():
     """A folder with GENERATED_ROWS rows in part-0 .. part-3, made once."""
     folder = tempfile.mkdtemp(prefix="oarlock_system_data_")
-    unittest.addModuleCleanup(forget_data)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     subprocess.run(
         [oarlock(), "generate", "criteo", "--rows", str(GENERATED_ROWS),
          "--files", str(GENERATED_FILES), "--seed", "3", "--out", folder],
         check=True, stdout=subprocess.DEVNULL, timeout=JOB_DEADLINE_S)
     return folder
-
-
-def forget_data():
-    shutil.rmtree(data_dir(), ignore_errors=True)
-    data_dir.cache_clear()
 
 
 def train_files():
@@ -285,17 +288,18 @@ class SystemTest(unittest.TestCase):
                      deadline_s=FAILURE_DEADLINE_S):
         """Ends soon, with one line that matches on stderr and nothing left.
 
-        Lines of the log (they begin with a time stamp) may stand before it;
-        of them none but the one line may match the pattern.
+        The programs write their log to stderr too; one failure is one line
+        there, not one of the log and one more at the end.
         """
+        end = time.monotonic() + deadline_s
         actual = self.await_end(process, deadline_s)
         self.assertNotEqual(actual, 0, self.report())
         if code is not None:
             self.assertEqual(actual, code, self.report())
+        self.assert_nothing_runs(max(end - time.monotonic(), 0))
         lines = [line for line in process.stderr.splitlines()
                  if re.search(pattern, line)]
         self.assertEqual(
             len(lines), 1,
             f"{len(lines)} lines of stderr match {pattern!r}, 1 must\n" +
             self.report())
-        self.assert_nothing_runs()

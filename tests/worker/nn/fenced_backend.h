@@ -56,11 +56,11 @@ class FencedBackend final : public MathBackend {
                    Floats(y, rows * cols));
   }
   void AddBiasBackward(size_t rows, size_t cols, const float* y,
-                       Activation activation, float* dy,
+                       Activation activation, float* dy, Write write,
                        float* dbias) override {
     if (activation != Activation::kNone) Floats(y, rows * cols);
     math_->AddBiasBackward(rows, cols, y, activation, Floats(dy, rows * cols),
-                           Floats(dbias, cols));
+                           write, Floats(dbias, cols));
   }
   void Relu(size_t size, const float* x, float* y) override {
     math_->Relu(size, Floats(x, size), Floats(y, size));

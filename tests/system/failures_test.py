@@ -1,0 +1,313 @@
+"""What goes wrong ends soon, with one clear line, and leaves nothing running.
+
+Every test is about one failure that users meet. The line that explains it is
+on stderr, once; a usage error (command line, environment) ends with exit
+code 2.
+"""
+
+import os
+import re
+import signal
+import socket
+import unittest
+
+import harness
+
+USAGE = 2
+# More than any test waits for, so that what is killed was in the middle.
+ENDLESS = ["--model", "lr", "--batch_size", "128", "--epochs", "100000",
+           "--print_period", "10"]
+# What a launcher says of the process that failed first.
+ENDED = r"(server|worker) \d \(pid \d+\) ended with (exit code [1-9]|signal)"
+PROGRESS = r"train epoch \d+ step \d+"
+
+
+class UsageTest(harness.SystemTest):
+    """Before anything is started."""
+
+    def assert_usage_error(self, process, pattern):
+        self.assert_fails(process, pattern, code=USAGE)
+        self.assertEqual(process.stdout, "")
+        self.assertEqual(len(process.stderr.splitlines()), 1,
+                         process.describe())
+
+    def test_an_unknown_role_is_refused(self):
+        self.assert_usage_error(
+            self.start_train(
+                PADDLE_TRAINING_ROLE="FOO",
+                PADDLE_PSERVERS_IP_PORT_LIST="127.0.0.1:6170"),
+            r'PADDLE_TRAINING_ROLE is "FOO"; it must be PSERVER or TRAINER')
+
+    def test_an_unknown_role_is_refused_without_servers_too(self):
+        self.assert_usage_error(
+            self.start_train(TRAINING_ROLE="FOO"),
+            r'TRAINING_ROLE is "FOO"; it must be PSERVER or TRAINER')
+
+    def test_an_unknown_role_argument_is_refused(self):
+        self.assert_usage_error(
+            self.start_train("--role", "FOO"),
+            r'--role is "FOO"; it must be PSERVER or TRAINER')
+
+    def test_the_example_reads_the_environment_alike(self):
+        self.assert_usage_error(
+            self.start(harness.ctr_train(), TRAINING_ROLE="FOO"),
+            r'TRAINING_ROLE is "FOO"; it must be PSERVER or TRAINER')
+
+    def test_a_server_list_without_a_role_is_refused(self):
+        self.assert_usage_error(
+            self.start_train(PADDLE_PSERVERS_IP_PORT_LIST="127.0.0.1:6170"),
+            r"no role is set, but PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:6170")
+
+    def test_a_role_without_servers_is_refused(self):
+        self.assert_usage_error(
+            self.start_train(TRAINING_ROLE="TRAINER"),
+            r"no servers are named, but TRAINING_ROLE=TRAINER")
+
+    def test_a_server_that_its_list_lacks_is_refused(self):
+        self.assert_usage_error(
+            self.start_train(
+                TRAINING_ROLE="PSERVER", POD_IP="127.0.0.1",
+                PADDLE_PORT="6179", PADDLE_TRAINERS_NUM="1",
+                PADDLE_PSERVERS_IP_PORT_LIST="127.0.0.1:6170"),
+            r'"127.0.0.1:6179", which is not in PADDLE_PSERVERS_IP_PORT_LIST')
+
+    def test_a_server_argument_that_its_list_lacks_is_refused(self):
+        self.assert_usage_error(
+            self.start_train(
+                "--role", "PSERVER", "--trainers", "1", "--pserver_endpoints",
+                "127.0.0.1:6170", "--current_endpoint", "127.0.0.1:6179"),
+            r'--current_endpoint is "127.0.0.1:6179", which is not in')
+
+    def test_a_negative_number_of_workers_is_refused(self):
+        for command in (["train"], ["launch"]):
+            self.assert_usage_error(
+                self.start(harness.oarlock(), *command, "--server_num", "2",
+                           "--worker_num", "-1"),
+                r'--worker_num is "-1"; it must be a whole number')
+
+    def test_workers_without_servers_are_refused(self):
+        self.assert_usage_error(
+            self.start_train("--worker_num", "2"), r"--server_num")
+
+    def test_an_unknown_flag_is_refused(self):
+        for argv in ([harness.oarlock(), "train"],
+                     [harness.oarlock(), "launch"],
+                     [harness.oarlock(), "generate", "criteo"],
+                     [harness.oarlock(), "ctl", "status"],
+                     [harness.oarlock(), "explain-env"],
+                     [harness.ctr_train()]):
+            self.assert_usage_error(
+                self.start(*argv, "--no_such_flag", "3"),
+                r"unknown flag --no_such_flag")
+
+    def test_a_misspelt_flag_is_named_with_its_neighbour(self):
+        self.assert_usage_error(
+            self.start_train("--batchsize", "3"),
+            r"unknown flag --batchsize \(did you mean --batch_size\?\)")
+
+    def test_an_unknown_command_is_refused(self):
+        self.assert_usage_error(
+            self.start(harness.oarlock(), "trian"),
+            r"there is no command 'trian'")
+
+    def test_a_program_that_does_not_exist_is_refused(self):
+        self.assert_usage_error(
+            self.start(harness.oarlock(), "launch", "--server_num", "1",
+                       "--worker_num", "1", "./no_such_program"),
+            r"\./no_such_program is not a file")
+
+
+class DataTest(harness.SystemTest):
+
+    def assert_data_error(self, pattern, *flags):
+        """In a local run, and in a whole cluster."""
+        self.assert_fails(self.start_train("--model", "lr", *flags), pattern)
+        job = self.start_train("--model", "lr", "--server_num", "2",
+                               "--worker_num", "2", *flags)
+        self.assert_fails(job, ENDED)
+        # Among the last lines of the log of whoever failed first.
+        self.assertRegex(job.stderr, pattern)
+
+    def test_no_file_that_matches_is_an_error(self):
+        self.assert_data_error(r"no data file matches 'missing/part-\*'",
+                               "--train_files", "missing/part-*")
+
+    def test_no_test_file_that_matches_is_an_error(self):
+        self.assert_data_error(
+            r"no data file matches 'missing/test'", "--train_files",
+            harness.train_files(), "--test_files", "missing/test")
+
+    def test_a_binary_file_is_not_data(self):
+        self.assert_data_error(r"is not text: byte \d+ is NUL",
+                               "--train_files", harness.oarlock())
+
+    def test_text_of_another_format_is_not_data(self):
+        path = self.path("prose.txt")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("It was the best of times.\n" * 1000)
+        self.assert_data_error(r"bad_lines_max", "--train_files", path)
+
+
+class RoleByRoleTest(harness.SystemTest):
+    """Servers and workers started by hand, without a launcher."""
+
+    def setUp(self):
+        super().setUp()
+        self.endpoint = f"127.0.0.1:{harness.free_ports(1)[0]}"
+
+    def start_server(self, *flags, workers=1):
+        server = self.start_train(
+            "--role", "PSERVER", "--pserver_endpoints", self.endpoint,
+            "--current_endpoint", self.endpoint, "--trainers", str(workers),
+            *flags, name="server")
+        self.await_text(server.stderr_path, "listening on")
+        return server
+
+    def start_worker(self, *flags, index=0, workers=1):
+        return self.start_train(
+            "--role", "TRAINER", "--trainer_id", str(index), "--trainers",
+            str(workers), "--pserver_endpoints", self.endpoint,
+            "--train_files", harness.train_files(), *ENDLESS, *flags,
+            name=f"worker{index}")
+
+    def embedding_exists(self):
+        ctl = self.start(harness.oarlock(), "ctl", "tables", "--server",
+                         self.endpoint)
+        self.await_success(ctl)
+        return "embedding" in ctl.stdout
+
+    def test_a_port_in_use_is_named(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            endpoint = f"127.0.0.1:{port}"
+            server = self.start_train(
+                "--role", "PSERVER", "--pserver_endpoints", endpoint,
+                "--current_endpoint", endpoint, "--trainers", "1")
+            self.assert_fails(server, rf"port {port} on 127.0.0.1 is in use")
+
+    def test_a_worker_without_servers_gives_up(self):
+        worker = self.start_worker("--connect_timeout_s", "2")
+        self.assert_fails(
+            worker, rf"no server answered at {self.endpoint} within 2s")
+
+    def test_a_worker_of_another_job_is_refused(self):
+        server = self.start_server("--job_id", "one")
+        worker = self.start_worker("--job_id", "two")
+        self.assertNotEqual(
+            self.await_end(worker, harness.FAILURE_DEADLINE_S), 0)
+        self.assertEqual(
+            len(re.findall(r"(?m)^.*belongs to job 'one'.*'two'.*$",
+                           worker.stderr)), 1, worker.describe())
+        # The server waits for its own workers, as if nothing had been.
+        self.assertTrue(server.running(), server.describe())
+
+    def test_a_worker_too_many_is_refused(self):
+        self.start_server(workers=1)
+        worker = self.start_worker(index=1, workers=2)
+        self.assertNotEqual(
+            self.await_end(worker, harness.FAILURE_DEADLINE_S), 0)
+        self.assertRegex(worker.stderr, r"worker 1 .*job has 1 worker")
+
+    def test_a_table_with_other_dims_is_refused(self):
+        server = self.start_server(workers=2)
+        first = self.start_worker("--model", "deepfm", workers=2)
+        self.await_true(self.embedding_exists, harness.PROGRESS_DEADLINE_S,
+                        "table embedding on the server")
+        second = self.start_worker("--model", "deepfm", "--embedding_size",
+                                   "16", index=1, workers=2)
+        self.assertNotEqual(
+            self.await_end(second, harness.FAILURE_DEADLINE_S), 0)
+        self.assertRegex(
+            second.stderr, r"table \d+ 'embedding' exists with another "
+            r"configuration.* dim: 1[01] .* dim: 1[67] ")
+        # Two workers of one job do not agree: the job is over for all.
+        for process in (first, server):
+            self.assertNotEqual(
+                self.await_end(process, harness.FAILURE_DEADLINE_S), 0)
+            self.assertRegex(process.stderr, "worker 1 .* has given up")
+
+    def test_sigterm_ends_a_server_and_the_worker_says_so(self):
+        server = self.start_server()
+        worker = self.start_worker()
+        self.await_text(worker.stderr_path, PROGRESS)
+        server.send(signal.SIGTERM)
+        self.assert_fails(worker, r"asked to stop before the job was over")
+        self.await_end(server, harness.FAILURE_DEADLINE_S)
+        self.assertIn("signal 15: draining", server.stderr)
+
+    def test_a_killed_server_ends_its_worker_after_the_retries(self):
+        server = self.start_server()
+        worker = self.start_worker("--rpc_timeout_s", "2")
+        self.await_text(worker.stderr_path, PROGRESS)
+        server.send(signal.SIGKILL)
+        self.assert_fails(
+            worker, rf"^oarlock train: gave up after .*{self.endpoint}")
+
+
+class KilledTest(harness.SystemTest):
+    """A whole job in the middle of its training."""
+
+    def start_job(self, *flags):
+        job = self.start_train(
+            "--server_num", "2", "--worker_num", "2", "--train_files",
+            harness.train_files(), *ENDLESS, *flags, name="launcher")
+        for worker in range(2):
+            self.await_text(self.path("logs", f"workerlog.{worker}"),
+                            PROGRESS)
+        return job
+
+    def kill_role(self, role, index, number, *flags):
+        job = self.start_job(*flags)
+        os.kill(self.pid_of_role(role, index), number)
+        return job
+
+    def test_a_killed_worker_ends_the_job(self):
+        job = self.kill_role("worker", 1, signal.SIGKILL)
+        self.assert_fails(job, r"worker 1 \(pid \d+\) ended with signal 9",
+                          code=128 + signal.SIGKILL)
+
+    def test_a_killed_worker_ends_a_sync_job(self):
+        job = self.kill_role("worker", 0, signal.SIGKILL, "--mode", "sync")
+        self.assert_fails(job, r"worker 0 \(pid \d+\) ended with signal 9",
+                          code=128 + signal.SIGKILL)
+
+    def test_a_killed_coordinator_ends_the_job(self):
+        job = self.kill_role("server", 0, signal.SIGKILL)
+        self.assert_fails(job, r"server 0 \(pid \d+\) ended with signal 9",
+                          code=128 + signal.SIGKILL)
+
+    def test_a_killed_server_ends_the_job(self):
+        job = self.kill_role("server", 1, signal.SIGKILL)
+        self.assert_fails(job, r"server 1 \(pid \d+\) ended with signal 9",
+                          code=128 + signal.SIGKILL)
+
+    def test_a_killed_launcher_leaves_no_orphans(self):
+        job = self.start_job()
+        self.assertGreaterEqual(len(self.marked_pids()), 5)
+        job.send(signal.SIGKILL)
+        self.assertEqual(
+            self.await_end(job, harness.FAILURE_DEADLINE_S), -signal.SIGKILL)
+        self.assert_nothing_runs()
+
+    def test_sigterm_to_the_coordinator_ends_the_job(self):
+        job = self.kill_role("server", 0, signal.SIGTERM)
+        self.assert_fails(job, ENDED)
+
+    def test_sigterm_to_another_server_ends_the_job(self):
+        job = self.kill_role("server", 1, signal.SIGTERM)
+        self.assert_fails(job, ENDED)
+
+    def assert_stopped_by(self, number):
+        job = self.start_job()
+        job.send(number)
+        self.assert_fails(job, r"stopping 4 processes", code=128 + number)
+
+    def test_ctrl_c_stops_the_whole_job(self):
+        self.assert_stopped_by(signal.SIGINT)
+
+    def test_sigterm_stops_the_whole_job(self):
+        self.assert_stopped_by(signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    unittest.main()
