@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "cli/job_watch.h"
 #include "cluster/environment.h"
@@ -71,8 +72,9 @@ JobWatch::Source StatusSource(const ConnectionOptions& options) {
 absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
                                 const v1::JobConfig& config,
                                 const std::vector<std::string>& argv) {
+  InitLogging("launcher");
   OARLOCK_ASSIGN_OR_RETURN(const LaunchPlan plan, PlanOf(train, config));
-  std::printf("oarlock   job %s: %d servers, %d workers x %d threads, %s   "
+  std::printf("oarlock   job %s: %d servers, %d workers with %d threads each, %s   "
               "logs in %s\n",
               plan.job_id.c_str(), train.server_num(), train.worker_num(),
               config.thread_num(), config.mode().c_str(),

@@ -1,5 +1,6 @@
 #include "cli/train_command.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -61,7 +62,7 @@ int RunOneRole(const v1::JobConfig& config, const RoleAssignment& role) {
   if (!fleet.ok()) return Fail(fleet.status());
   TrainingSummary summary;
   const absl::Status status = RunRole(**fleet, config, &summary);
-  if (!status.ok()) return Fail(status);
+  if (!status.ok()) return std::min(Fail(status), 1);
   if ((*fleet)->IsFirstWorker()) {
     std::printf("%ssummary   %s/summary.json\n",
                 SummaryTable(summary).c_str(), config.log_dir().c_str());

@@ -18,6 +18,8 @@ namespace {
 void Prepare(grpc::ClientContext* context, const std::string& token,
              absl::Duration timeout) {
   context->set_deadline(absl::ToChronoTime(Clock::Real().Now() + timeout));
+  // gRPC connects only while somebody waits for the connection.
+  context->set_wait_for_ready(true);
   if (!token.empty()) context->AddMetadata(kTokenMetadataKey, token);
 }
 

@@ -32,7 +32,7 @@ struct ServerOptions {
   // Silence after which a worker is taken for dead. 0.1 s to 1 h.
   absl::Duration lease = absl::Seconds(10);
   // How long a lost worker's successor is waited for, 0 to 1 h.
-  absl::Duration restart_grace = absl::Seconds(10);
+  absl::Duration restart_grace = absl::Seconds(3);
   // How long after the first worker the last one may register, and how long
   // this server waits for its coordinator to come up. 1 s to 1 day.
   absl::Duration start_timeout = absl::Minutes(5);

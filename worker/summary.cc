@@ -12,6 +12,10 @@
 namespace oarlock {
 namespace {
 
+// In the order of a step; see ProgressMeter.
+constexpr const char* kStages[] = {"read",    "pull", "wait_pull",
+                                   "compute", "push", "wait_push"};
+
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 
 // Upper end of the bucket below which `share` of the steps lie.
@@ -114,8 +118,9 @@ absl::StatusOr<TrainingSummary> ReadSummary(const std::string& path) {
     return absl::NotFoundError(absl::StrCat(
         path, " is not there; did the first worker end well?"));
   }
-  const nlohmann::json json =
-      nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  // Ordered: stages stay as they were written.
+  const nlohmann::ordered_json json =
+      nlohmann::ordered_json::parse(in, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
     return absl::DataLossError(absl::StrCat(path, " is no JSON object"));
   }
@@ -124,9 +129,13 @@ absl::StatusOr<TrainingSummary> ReadSummary(const std::string& path) {
     const auto it = json.find(name);
     return it != json.end() && it->is_number() ? it->get<double>() : fallback;
   };
+  const auto text = [&](const char* name) {
+    const auto it = json.find(name);
+    return it != json.end() && it->is_string() ? it->get<std::string>() : "";
+  };
   TrainingSummary summary;
-  summary.model = json.value("model", "");
-  summary.mode = json.value("mode", "");
+  summary.model = text("model");
+  summary.mode = text("mode");
   summary.servers = static_cast<uint32_t>(number("servers", 0));
   summary.workers = static_cast<uint32_t>(number("workers", 0));
   summary.epochs = static_cast<int>(number("epochs", 0));
@@ -165,8 +174,11 @@ std::string SummaryTable(const TrainingSummary& summary) {
                           summary.test_examples);
   }
   absl::StrAppend(&table, "a step   ");
-  for (const auto& [stage, seconds] : summary.stage_seconds_per_step) {
-    absl::StrAppendFormat(&table, " %s %.2f", stage, seconds * 1e3);
+  for (const char* stage : kStages) {
+    for (const auto& [name, seconds] : summary.stage_seconds_per_step) {
+      if (name != stage) continue;
+      absl::StrAppendFormat(&table, " %s %.2f", name, seconds * 1e3);
+    }
   }
   absl::StrAppend(&table, " ms\n");
   if (!std::isnan(summary.staleness_p50)) {

@@ -3,6 +3,7 @@
 #include "base/status_macros.h"
 #include "examples/ctr/example_config.pb.h"
 #include "fleet/command_line/command_line.h"
+#include "proto/launch_config.pb.h"
 
 namespace ctr {
 namespace {
@@ -47,12 +48,14 @@ absl::StatusOr<Args> ParseArgs(int argc, char** argv) {
   Args args;
   args.config = QuickStart();
   v1::ExampleConfig example;
+  oarlock::v1::RoleConfig role;
   OARLOCK_ASSIGN_OR_RETURN(
       oarlock::ParsedCommandLine parsed,
       oarlock::ParseCommandLine(Syntax(), oarlock::Words(argc, argv, 1),
-                                {{{&args.config}, {&example}}}));
+                                {{{&args.config}, {&example}, {&role}}}));
   args.help = parsed.help;
   args.is_local = example.is_local();
+  args.role = oarlock::ToExplicitRole(role);
   if (args.config.train_files().empty()) {
     args.config.add_train_files("raw_data/part-*");
   }

@@ -33,11 +33,14 @@ absl::Status TrainLoop(Fleet& fleet, const oarlock::v1::JobConfig& config) {
   return absl::OkStatus();
 }
 
-absl::Status Run(const ctr::Args& args) {
-  RoleAssignment role;  // local unless the environment says otherwise
-  if (!args.is_local) {
-    OARLOCK_ASSIGN_OR_RETURN(role, oarlock::RoleFromEnvironment(args.role));
-  }
+absl::StatusOr<RoleAssignment> RoleOf(const ctr::Args& args) {
+  if (!args.is_local) return oarlock::RoleFromEnvironment(args.role);
+  RoleAssignment role;
+  role.reason = "--is_local 1: local run";
+  return role;
+}
+
+absl::Status Run(const ctr::Args& args, const RoleAssignment& role) {
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Fleet> fleet,
                            Fleet::Init(args.config, role));
   if (fleet->IsServer()) {
@@ -62,8 +65,10 @@ int main(int argc, char** argv) {
     std::printf("%s", args->help->c_str());
     return 0;
   }
-  const absl::Status status = Run(*args);
+  const absl::StatusOr<RoleAssignment> role = RoleOf(*args);
+  if (!role.ok()) return ctr::ReportUsage(role.status());
+  const absl::Status status = Run(*args, *role);
   if (status.ok()) return 0;
   std::fprintf(stderr, "train: %s\n", std::string(status.message()).c_str());
-  return absl::IsInvalidArgument(status) ? oarlock::kUsageExitCode : 1;
+  return 1;
 }

@@ -42,7 +42,6 @@ struct DataPlane::PendingCall {
 
   // Between two attempts.
   bool backing_off = false;
-  grpc::Alarm alarm;
   std::optional<Backoff> backoff;
   absl::Time give_up;
 };
@@ -61,7 +60,6 @@ DataPlane::~DataPlane() {
     closing_ = true;
     for (PendingCall* call : pending_) {
       if (call->context != nullptr) call->context->TryCancel();
-      call->alarm.Cancel();
     }
     mutex_.Await(absl::Condition(
         +[](absl::flat_hash_set<PendingCall*>* pending) {
@@ -159,9 +157,13 @@ void DataPlane::OnAttemptEnd(PendingCall* call) {
     Finish(call, annotated);
     return;
   }
+  // Until the channel's state changes, at most for the backoff. Watching makes
+  // it connect: gRPC works on a connection only while somebody waits for it.
   call->backing_off = true;
-  call->alarm.Set(&queue_, absl::ToChronoTime(now + call->backoff->Next()),
-                  call);
+  grpc::Channel& channel = *connections_->servers()[call->server.value()].channel;
+  channel.NotifyOnStateChange(channel.GetState(/*try_to_connect=*/true),
+                              absl::ToChronoTime(now + call->backoff->Next()),
+                              &queue_, call);
 }
 
 void DataPlane::Finish(PendingCall* call,

@@ -3,7 +3,6 @@
 #ifndef OARLOCK_WORKER_CLIENT_DATA_PLANE_H_
 #define OARLOCK_WORKER_CLIENT_DATA_PLANE_H_
 
-#include <grpcpp/alarm.h>
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/byte_buffer.h>

@@ -8,7 +8,6 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/log.h"
 #include "base/status_macros.h"
 #include "cluster/retry.h"
 #include "cluster/wire_version.h"
@@ -22,6 +21,10 @@ constexpr int kHeartbeatsPerLease = 8;
 constexpr absl::Duration kReportPeriod = absl::Milliseconds(500);
 // How long the coordinator holds a barrier call open before "not yet".
 constexpr absl::Duration kBarrierWait = absl::Seconds(2);
+
+// A worker that gives up because the coordinator is gone does not wait for it
+// long.
+constexpr absl::Duration kFinishTimeout = absl::Seconds(2);
 
 std::string HostName() {
   char name[256] = "unknown";
@@ -78,9 +81,7 @@ void GrpcJobClient::HeartbeatLoop() {
 
 void GrpcJobClient::Lost(const absl::Status& why) {
   absl::MutexLock lock(&mutex_);
-  if (!alive_.ok()) return;
-  alive_ = why;
-  spdlog::error("this worker stops: {}", std::string(why.message()));
+  if (alive_.ok()) alive_ = why;
 }
 
 absl::Status GrpcJobClient::Alive() const {
@@ -247,7 +248,7 @@ absl::Status GrpcJobClient::Finish(const absl::Status& outcome) {
   request.set_reason(std::string(outcome.message()));
   v1::FinishWorkerResponse response;
   return connections_->CallWithRetries(
-      ServerIndex(0), [&](grpc::ClientContext* context) {
+      ServerIndex(0), kFinishTimeout, [&](grpc::ClientContext* context) {
         return coordinator().FinishWorker(context, request, &response);
       });
 }

@@ -2,6 +2,7 @@
 
 #include <grpcpp/create_channel.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -63,7 +64,8 @@ absl::Status ServerConnections::ConnectOne(uint32_t index,
   absl::Time next_notice = Clock::Real().Now() + kWaitingNotice;
   for (;;) {
     grpc::ClientContext context;
-    Prepare(&context, kConnectAttempt);
+    PrepareToWait(&context,
+                  std::min(kConnectAttempt, deadline - Clock::Real().Now()));
     const absl::Status status =
         FromGrpc(server.admin->Connect(&context, request, &response));
     if (status.ok()) break;
@@ -110,6 +112,12 @@ absl::Status ServerConnections::ConnectOne(uint32_t index,
   return absl::OkStatus();
 }
 
+void ServerConnections::PrepareToWait(grpc::ClientContext* context,
+                                      absl::Duration timeout) const {
+  Prepare(context, timeout);
+  context->set_wait_for_ready(true);
+}
+
 void ServerConnections::Prepare(grpc::ClientContext* context,
                                 absl::Duration timeout) const {
   context->set_deadline(absl::ToChronoTime(Clock::Real().Now() + timeout));
@@ -117,20 +125,24 @@ void ServerConnections::Prepare(grpc::ClientContext* context,
 }
 
 absl::Status ServerConnections::CallWithRetries(
-    ServerIndex server,
+    ServerIndex server, absl::Duration give_up_after,
     absl::FunctionRef<grpc::Status(grpc::ClientContext*)> call) const {
-  const absl::Time give_up = Clock::Real().Now() + options_.rpc_timeout;
+  const absl::Time give_up = Clock::Real().Now() + give_up_after;
   Backoff backoff(RetryOptions{}, job_hash_ ^ server.value());
   for (;;) {
     grpc::ClientContext context;
-    Prepare(&context, options_.rpc_timeout);
+    PrepareToWait(&context, give_up - Clock::Real().Now());
     const absl::Status status = FromGrpc(call(&context));
     if (status.ok()) return status;
     const RetryAdvice advice = AdviceFor(status.code());
     const bool may_help = advice == RetryAdvice::kSameCall ||
                           advice == RetryAdvice::kSameCallSlower;
-    if (!may_help || Clock::Real().Now() >= give_up) {
-      return Annotate(status, Name(server));
+    if (!may_help) return Annotate(status, Name(server));
+    if (Clock::Real().Now() >= give_up) {
+      return absl::UnavailableError(absl::StrCat(
+          Name(server), " did not answer within ",
+          absl::FormatDuration(give_up_after), " (", status.message(),
+          "); is it running?"));
     }
     absl::SleepFor(backoff.Next());
   }

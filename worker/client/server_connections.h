@@ -60,14 +60,25 @@ class ServerConnections {
   // XXH64 of the job id: the data plane's short form of it.
   uint64_t job_hash() const { return job_hash_; }
 
-  // Adds the token to a call and sets its deadline.
+  // Adds the token to a control-plane call and sets its deadline. The call
+  // waits for the connection: a call that fails at once while it is being made
+  // leaves nobody to make it, since gRPC connects only while somebody waits
+  // (or every 5 s).
+  void PrepareToWait(grpc::ClientContext* context,
+                     absl::Duration timeout) const;
+  // The same without waiting: the data plane watches its channels.
   void Prepare(grpc::ClientContext* context, absl::Duration timeout) const;
 
   // Makes one control-plane call until it is answered: a failure that the same
-  // call may cure is retried with backoff for rpc_timeout. `call` makes one
-  // attempt under the context that it is given.
+  // call may cure is retried with backoff for rpc_timeout, or `give_up_after`.
+  // `call` makes one attempt under the context that it is given.
   absl::Status CallWithRetries(
       ServerIndex server,
+      absl::FunctionRef<grpc::Status(grpc::ClientContext*)> call) const {
+    return CallWithRetries(server, options_.rpc_timeout, call);
+  }
+  absl::Status CallWithRetries(
+      ServerIndex server, absl::Duration give_up_after,
       absl::FunctionRef<grpc::Status(grpc::ClientContext*)> call) const;
 
   // "server 1 at 127.0.0.1:6171".

@@ -39,7 +39,9 @@ void ExpectRight(const KeyBatch& batch, const std::vector<Key>& keys,
   for (size_t g = 0; g < batch.groups().size(); ++g) {
     const KeyGroup& group = batch.groups()[g];
     ASSERT_GT(group.num_keys, 0u);
-    if (g > 0) ASSERT_LT(batch.groups()[g - 1].partition, group.partition);
+    if (g > 0) {
+      ASSERT_LT(batch.groups()[g - 1].partition, group.partition);
+    }
     ASSERT_LE(next + group.num_keys, batch.keys().size());
     for (uint32_t i = 0; i < group.num_keys; ++i, ++next) {
       ASSERT_EQ(PartitionOfMix(Mix(batch.keys()[next]), partition_bits),

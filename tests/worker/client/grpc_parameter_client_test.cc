@@ -1,0 +1,567 @@
+#include "worker/client/grpc_parameter_client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "cluster/wire_version.h"
+#include "fleet/local_cluster.h"
+#include "proto/wire_codec.h"
+#include "tests/integration/mini_cluster.h"
+#include "tests/worker/client/blocking_calls.h"
+#include "tests/worker/client/recording_server.h"
+
+namespace oarlock {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr TableId kRows(1);
+constexpr TableId kVector(2);
+constexpr uint32_t kPartitions = 64;
+
+v1::TableConfig SparseTableOf(uint32_t dim) {
+  v1::TableConfig table;
+  table.set_id(kRows.value());
+  table.set_name("embedding");
+  table.set_mode(v1::ASYNC);
+  table.set_reduction(v1::SUM);
+  table.set_seed(99);
+  table.mutable_optimizer()->set_learning_rate(.5f);
+  table.mutable_optimizer()->mutable_adagrad()->set_initial_accumulator(.1f);
+  table.mutable_sparse()->set_dim(dim);
+  table.mutable_sparse()->set_accessor(v1::PLAIN);
+  table.mutable_sparse()->mutable_initializer()->set_uniform_range(.5f);
+  return table;
+}
+
+v1::TableConfig DenseTableOf(uint64_t size, uint32_t block_size) {
+  v1::TableConfig table = SparseTableOf(1);
+  table.set_id(kVector.value());
+  table.set_name("dense");
+  table.mutable_dense()->set_size(size);
+  table.mutable_dense()->set_block_size(block_size);
+  v1::DenseParameter* parameter = table.mutable_dense()->add_parameters();
+  parameter->set_name("all");
+  parameter->add_shape(size);
+  parameter->mutable_initializer()->set_normal_stddev(1);
+  return table;
+}
+
+std::vector<Key> RandomKeys(RandomSequence& random, size_t count,
+                            uint64_t range) {
+  std::vector<Key> keys(count);
+  for (Key& key : keys) key = Key{random.Below(range)};
+  return keys;
+}
+
+RowBatch RandomRows(RandomSequence& random, const std::vector<Key>& keys,
+                    size_t dim, int partition_bits) {
+  RowBatch rows;
+  rows.keys.Build(keys, partition_bits);
+  rows.values.resize(rows.keys.keys().size() * dim);
+  for (float& value : rows.values) {
+    value = static_cast<float>(random.Uniform() - .5);
+  }
+  return rows;
+}
+
+// Servers with one worker, and a table in this process that gets the same
+// calls: what it holds is what the servers must hold.
+class GrpcParameterClientTest : public ::testing::TestWithParam<uint32_t> {
+ protected:
+  void SetUp() override {
+    MiniClusterOptions options;
+    options.num_servers = GetParam();
+    options.num_partitions = kPartitions;
+    auto cluster = MiniCluster::Start(options);
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    cluster_ = *std::move(cluster);
+    auto worker = MiniWorker::Join(*cluster_, 0);
+    ASSERT_TRUE(worker.ok()) << worker.status();
+    worker_ = *std::move(worker);
+  }
+
+  void CreateTables(const std::vector<v1::TableConfig>& tables) {
+    for (const v1::TableConfig& table : tables) {
+      const absl::Status status = client().CreateTable(table);
+      ASSERT_TRUE(status.ok()) << status;
+      ASSERT_TRUE(local_.CreateTable(table).ok());
+    }
+  }
+
+  void ExpectSameRows(const std::vector<Key>& keys, size_t dim) {
+    RowBatch rows;
+    RowBatch expected;
+    const absl::Status status = PullRows(client(), kRows, keys, dim, &rows);
+    ASSERT_TRUE(status.ok()) << status;
+    ASSERT_TRUE(PullRows(local_, kRows, keys, dim, &expected).ok());
+    ASSERT_EQ(rows.values, expected.values);
+  }
+
+  void ExpectSameVector() {
+    DenseReplica expected;
+    ASSERT_TRUE(PullAll(local_, kVector, &expected).ok());
+    const absl::Status status = PullAll(client(), kVector, &replica_);
+    ASSERT_TRUE(status.ok()) << status;
+    ASSERT_EQ(replica_.values, expected.values);
+  }
+
+  GrpcParameterClient& client() { return worker_->parameters(); }
+
+  std::unique_ptr<MiniCluster> cluster_;
+  std::unique_ptr<MiniWorker> worker_;
+  LocalParameterClient local_{kPartitions};
+  // Kept from pull to pull, so that blocks are left out when unchanged.
+  DenseReplica replica_;
+};
+
+TEST_P(GrpcParameterClientTest, InitialValuesAreThoseOfALocalTable) {
+  CreateTables({SparseTableOf(7), DenseTableOf(1000, 64)});
+  RandomSequence random(1);
+  ExpectSameRows(RandomKeys(random, 2000, ~uint64_t{0}), 7);
+  ExpectSameVector();
+}
+
+TEST_P(GrpcParameterClientTest, PushesChangeWhatALocalTableWouldChange) {
+  const uint64_t seed = 2;
+  SCOPED_TRACE(absl::StrCat("seed ", seed));
+  CreateTables({SparseTableOf(3), DenseTableOf(1000, 64)});
+  RandomSequence random(seed);
+  for (int step = 0; step < 12; ++step) {
+    auto rows = std::make_shared<RowBatch>(
+        RandomRows(random, RandomKeys(random, random.Below(300), 500), 3, 6));
+    auto vector = std::make_shared<std::vector<float>>(1000);
+    for (float& value : *vector) value = static_cast<float>(random.Uniform());
+    PushRequest push;
+    if (step % 3 != 1) {
+      push.sparse.push_back({kRows, &rows->keys, rows->values.data()});
+    }
+    if (step % 3 != 2) push.dense.push_back({kVector, vector->data(), 1});
+    const absl::Status status = PushAndWait(
+        client(), push, std::make_shared<std::pair<decltype(rows),
+                                                   decltype(vector)>>(
+                            rows, vector));
+    ASSERT_TRUE(status.ok()) << status;
+    ASSERT_TRUE(PushAndWait(local_, push, nullptr).ok());
+    ExpectSameRows(RandomKeys(random, 300, 600), 3);
+    ExpectSameVector();
+  }
+}
+
+TEST_P(GrpcParameterClientTest, BatchesOfManyMessagesEqualALocalTable) {
+  constexpr size_t kDim = 64;
+  CreateTables({SparseTableOf(kDim), DenseTableOf(600'000, 16384)});
+  RandomSequence random(3);
+  const std::vector<Key> keys = RandomKeys(random, 12'000, ~uint64_t{0});
+  const RowBatch rows = RandomRows(random, keys, kDim, 6);
+  ASSERT_GT(rows.values.size() * sizeof(float), 2 * kMessageBytesTarget);
+  ExpectSameRows(keys, kDim);
+  const absl::Status pushed = PushRows(client(), kRows, rows);
+  ASSERT_TRUE(pushed.ok()) << pushed;
+  ASSERT_TRUE(PushRows(local_, kRows, rows).ok());
+  ExpectSameRows(keys, kDim);
+
+  auto vector = std::make_shared<std::vector<float>>(600'000, .25f);
+  PushRequest push;
+  push.dense.push_back({kVector, vector->data(), 1});
+  const absl::Status status = PushAndWait(client(), push, vector);
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_TRUE(PushAndWait(local_, push, vector).ok());
+  ExpectSameVector();
+}
+
+TEST_P(GrpcParameterClientTest, EmptyPullAndPushAreDone) {
+  CreateTables({SparseTableOf(3)});
+  RowBatch rows;
+  EXPECT_TRUE(PullRows(client(), kRows, {}, 3, &rows).ok());
+  EXPECT_TRUE(PushAndWait(client(), PushRequest(), nullptr).ok());
+  EXPECT_TRUE(PushRows(client(), kRows, RowBatch()).ok());
+}
+
+TEST_P(GrpcParameterClientTest, VersionsCountTheServersPushes) {
+  CreateTables({SparseTableOf(3)});
+  RandomSequence random(4);
+  const std::vector<Key> keys = RandomKeys(random, 1000, ~uint64_t{0});
+  for (uint64_t pushes = 1; pushes <= 3; ++pushes) {
+    TableVersions pushed;
+    ASSERT_TRUE(PushRows(client(), kRows, RandomRows(random, keys, 3, 6),
+                         &pushed).ok());
+    RowBatch rows;
+    TableVersions pulled;
+    ASSERT_TRUE(PullRows(client(), kRows, keys, 3, &rows, &pulled).ok());
+    EXPECT_EQ(pushed, TableVersions(GetParam(), pushes));
+    EXPECT_EQ(pulled, TableVersions(GetParam(), pushes));
+  }
+}
+
+TEST_P(GrpcParameterClientTest, OtherTableOfTheSameNameIsRefused) {
+  CreateTables({SparseTableOf(3)});
+  EXPECT_TRUE(client().CreateTable(SparseTableOf(3)).ok());
+  const absl::Status status = client().CreateTable(SparseTableOf(4));
+  EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("embedding"));
+}
+
+TEST_P(GrpcParameterClientTest, ReaderPullsAndMayNotPush) {
+  CreateTables({SparseTableOf(3)});
+  GrpcParameterClient reader(&worker_->connections(), WorkerIndex(0),
+                             Generation(0));
+  ASSERT_TRUE(reader.CreateTable(SparseTableOf(3)).ok());
+  RandomSequence random(5);
+  const std::vector<Key> keys = RandomKeys(random, 50, 1000);
+  RowBatch rows;
+  EXPECT_TRUE(PullRows(reader, kRows, keys, 3, &rows).ok());
+  EXPECT_FALSE(PushRows(reader, kRows, RandomRows(random, keys, 3, 6)).ok());
+  ExpectSameRows(keys, 3);
+}
+
+// A push of one key through the data plane alone, under `sequence`.
+absl::Status PushOnce(const MiniWorker& worker, Generation generation,
+                      DataPlane& data_plane, Key key, float gradient,
+                      uint64_t sequence) {
+  const PartitionIndex partition =
+      worker.connections().partition_map().PartitionOf(key);
+  const ServerIndex server =
+      worker.connections().partition_map().Owner(partition);
+  v1::RequestHeader header;
+  header.set_protocol_version(kProtocolVersion);
+  header.set_job_hash(worker.connections().job_hash());
+  header.set_routing_generation(
+      worker.connections().partition_map().generation());
+  header.set_server_generation(
+      worker.connections().servers()[server.value()].generation.value());
+  header.set_worker_generation(generation.value());
+  header.set_sequence(sequence);
+  header.set_part_count(1);
+  header.set_table_part_count(1);
+  const KeyGroup group{partition, 1};
+  absl::Notification done;
+  absl::Status status;
+  data_plane.Call(
+      server, DataPlane::Method::kPushSparse,
+      EncodePushSparseRequest(header, kRows, absl::MakeConstSpan(&group, 1),
+                              grpc::Slice(&key, sizeof key),
+                              grpc::Slice(&gradient, sizeof gradient)),
+      absl::Seconds(10), [&](absl::StatusOr<grpc::ByteBuffer> answer) {
+        status = answer.status();
+        done.Notify();
+      });
+  done.WaitForNotification();
+  return status;
+}
+
+TEST_P(GrpcParameterClientTest, PushThatComesTwiceIsAppliedOnce) {
+  CreateTables({SparseTableOf(1)});
+  DataPlane data_plane(&worker_->connections());
+  RowBatch gradient;
+  gradient.keys.Build(std::vector<Key>{Key{42}}, 6);
+  gradient.values = {.5f};
+  ASSERT_TRUE(PushRows(local_, kRows, gradient).ok());
+  const Generation generation = worker_->job().generation();
+  for (int time = 0; time < 3; ++time) {
+    const absl::Status status =
+        PushOnce(*worker_, generation, data_plane, Key{42}, .5f, 1);
+    ASSERT_TRUE(status.ok()) << status;
+    ExpectSameRows({Key{42}}, 1);
+  }
+  // Another sequence is another push.
+  ASSERT_TRUE(
+      PushOnce(*worker_, generation, data_plane, Key{42}, .5f, 2).ok());
+  ASSERT_TRUE(PushRows(local_, kRows, gradient).ok());
+  ExpectSameRows({Key{42}}, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Servers, GrpcParameterClientTest,
+                         ::testing::Values(1u, 3u));
+
+// One server that is not real, for what only the wire shows.
+class WireTest : public ::testing::Test {
+ protected:
+  static constexpr uint32_t kDim = 64;
+
+  void Connect(absl::Duration rpc_timeout = absl::Seconds(20)) {
+    ConnectionOptions options;
+    options.endpoints = {server_.endpoint()};
+    options.rpc_timeout = rpc_timeout;
+    auto connections = ServerConnections::Connect(options);
+    ASSERT_TRUE(connections.ok()) << connections.status();
+    connections_ = *std::move(connections);
+    client_ = std::make_unique<GrpcParameterClient>(
+        connections_.get(), WorkerIndex(0), Generation(5));
+    ASSERT_TRUE(client_->CreateTable(SparseTableOf(kDim)).ok());
+    ASSERT_TRUE(client_->CreateTable(DenseTableOf(600'000, 16384)).ok());
+  }
+
+  RecordingServer server_{kPartitions, kDim};
+  std::unique_ptr<ServerConnections> connections_;
+  std::unique_ptr<GrpcParameterClient> client_;
+};
+
+TEST_F(WireTest, PullIsSplitBetweenGroupsAtAboutTheTarget) {
+  Connect();
+  RandomSequence random(6);
+  const std::vector<Key> keys = RandomKeys(random, 20'000, ~uint64_t{0});
+  KeyBatch batch;
+  batch.Build(keys, 6);
+  RowBatch rows;
+  ASSERT_TRUE(PullRows(*client_, kRows, keys, kDim, &rows).ok());
+  const std::vector<v1::PullSparseRequest> pulls = server_.pulls();
+  const size_t bytes_per_key = sizeof(Key) + kDim * sizeof(float);
+  EXPECT_GE(pulls.size(), batch.keys().size() * bytes_per_key /
+                              kMessageBytesTarget);
+  std::map<uint32_t, uint32_t> group_sizes;
+  size_t num_keys = 0;
+  for (const v1::PullSparseRequest& pull : pulls) {
+    EXPECT_LE(pull.keys_size() * bytes_per_key, kMessageBytesTarget);
+    num_keys += pull.keys_size();
+    for (int g = 0; g < pull.partitions_size(); ++g) {
+      // A group that was split would come twice.
+      EXPECT_TRUE(group_sizes.emplace(pull.partitions(g), pull.group_sizes(g))
+                      .second);
+    }
+  }
+  EXPECT_EQ(num_keys, batch.keys().size());
+  ASSERT_EQ(group_sizes.size(), batch.groups().size());
+  for (const KeyGroup& group : batch.groups()) {
+    EXPECT_EQ(group_sizes.at(group.partition.value()), group.num_keys);
+  }
+}
+
+TEST_F(WireTest, GroupBeyondTheTargetTravelsWhole) {
+  Connect();
+  // All in partition 0.
+  std::vector<Key> keys;
+  for (uint64_t i = 0; keys.size() < 5000; ++i) {
+    if (PartitionOfMix(Mix(Key{i}), 6) == PartitionIndex(0)) {
+      keys.push_back(Key{i});
+    }
+  }
+  RowBatch rows;
+  ASSERT_TRUE(PullRows(*client_, kRows, keys, kDim, &rows).ok());
+  const std::vector<v1::PullSparseRequest> pulls = server_.pulls();
+  ASSERT_EQ(pulls.size(), 1u);
+  EXPECT_EQ(pulls[0].keys_size(), 5000);
+}
+
+TEST_F(WireTest, MessagesOfAPushShareItsSequenceAndTellTheirPart) {
+  Connect();
+  RandomSequence random(7);
+  auto rows = std::make_shared<RowBatch>(RandomRows(
+      random, RandomKeys(random, 20'000, ~uint64_t{0}), kDim, 6));
+  auto vector = std::make_shared<std::vector<float>>(600'000, .25f);
+  const auto memory =
+      std::make_shared<std::pair<decltype(rows), decltype(vector)>>(rows,
+                                                                    vector);
+  PushRequest push;
+  push.sparse.push_back({kRows, &rows->keys, rows->values.data()});
+  push.dense.push_back({kVector, vector->data(), 9});
+  push.examples = {{2, 100, 200}, {3, 0, 7}};
+  push.epoch = 4;
+  for (uint64_t sequence = 1; sequence <= 2; ++sequence) {
+    ASSERT_TRUE(PushAndWait(*client_, push, memory).ok());
+  }
+  const auto sparse = server_.sparse_pushes();
+  const auto dense = server_.dense_pushes();
+  ASSERT_GT(sparse.size(), 4u);
+  ASSERT_GT(dense.size(), 4u);
+  // By sequence, the parts that have come.
+  std::map<uint64_t, std::set<uint32_t>> parts;
+  const auto check = [&](const v1::RequestHeader& header, size_t of_table) {
+    EXPECT_EQ(header.worker_generation(), 5u);
+    EXPECT_EQ(header.server_generation(), 77u);
+    EXPECT_EQ(header.job_hash(), JobHash("default"));
+    EXPECT_EQ(header.part_count(), (sparse.size() + dense.size()) / 2);
+    EXPECT_EQ(header.table_part_count(), of_table / 2);
+    EXPECT_TRUE(parts[header.sequence()].insert(header.part_index()).second);
+    ASSERT_EQ(header.examples_size(), 2);
+    EXPECT_EQ(header.examples(0).source(), 2u);
+    EXPECT_EQ(header.examples(0).end(), 200u);
+    EXPECT_EQ(header.examples(1).end(), 7u);
+    EXPECT_EQ(header.examples(1).epoch(), 4u);
+  };
+  for (const auto& message : sparse) check(message.header(), sparse.size());
+  std::map<uint64_t, std::multiset<uint32_t>> blocks;
+  for (const auto& message : dense) {
+    check(message.header(), dense.size());
+    EXPECT_EQ(message.num_steps(), 9u);
+    EXPECT_LE(message.values_size() * sizeof(float), kMessageBytesTarget);
+    blocks[message.header().sequence()].insert(message.blocks().begin(),
+                                               message.blocks().end());
+  }
+  ASSERT_EQ(parts.size(), 2u);
+  for (uint64_t sequence = 1; sequence <= 2; ++sequence) {
+    EXPECT_EQ(parts[sequence].size(), (sparse.size() + dense.size()) / 2);
+    EXPECT_EQ(*parts[sequence].rbegin() + 1, parts[sequence].size());
+    // 600,000 floats in blocks of 16,384, each once.
+    std::multiset<uint32_t> all;
+    for (uint32_t block = 0; block < 37; ++block) all.insert(block);
+    EXPECT_EQ(blocks[sequence], all);
+  }
+}
+
+TEST_F(WireTest, RetriedPushIsTheSameMessageAgain) {
+  Connect();
+  RandomSequence random(8);
+  const RowBatch rows =
+      RandomRows(random, RandomKeys(random, 50, 1000), kDim, 6);
+  for (const grpc::StatusCode code : {grpc::StatusCode::UNAVAILABLE,
+                                      grpc::StatusCode::RESOURCE_EXHAUSTED}) {
+    const size_t before = server_.sparse_pushes().size();
+    server_.FailNext(2, code);
+    const absl::Status status = PushRows(*client_, kRows, rows);
+    EXPECT_TRUE(status.ok()) << status;
+    const auto pushes = server_.sparse_pushes();
+    ASSERT_EQ(pushes.size(), before + 3);
+    for (size_t i = before; i < pushes.size(); ++i) {
+      EXPECT_EQ(pushes[i].SerializeAsString(),
+                pushes[before].SerializeAsString());
+    }
+  }
+}
+
+TEST_F(WireTest, RefusalIsNotRetriedAndNamesTheServer) {
+  Connect();
+  server_.FailNext(100, grpc::StatusCode::ABORTED);
+  RowBatch rows;
+  const absl::Status status =
+      PullRows(*client_, kRows, {Key{1}}, kDim, &rows);
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("as the test says"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(server_.endpoint()));
+  EXPECT_EQ(server_.pulls().size(), 1u);
+}
+
+TEST_F(WireTest, AnswerOfAnotherSizeIsAnError) {
+  Connect();
+  v1::TableConfig table = SparseTableOf(kDim * 2);
+  table.set_id(7);
+  ASSERT_TRUE(client_->CreateTable(table).ok());
+  RowBatch rows;
+  EXPECT_EQ(
+      PullRows(*client_, TableId(7), {Key{1}}, kDim * 2, &rows).code(),
+      absl::StatusCode::kInternal);
+}
+
+TEST_F(WireTest, SilentServerIsGivenUpAfterTheRpcTimeout) {
+  Connect(/*rpc_timeout=*/absl::Milliseconds(300));
+  server_.Hold();
+  const absl::Time start = Clock::Real().Now();
+  RowBatch rows;
+  const absl::Status status =
+      PullRows(*client_, kRows, {Key{1}}, kDim, &rows);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("server 0 at"));
+  EXPECT_GE(Clock::Real().Now() - start, absl::Milliseconds(300));
+  EXPECT_LT(Clock::Real().Now() - start, absl::Seconds(10));
+}
+
+TEST_F(WireTest, ClosingTheClientCancelsWhatIsUnderWay) {
+  Connect();
+  server_.Hold();
+  auto memory = std::make_shared<RowBatch>();
+  memory->keys.Build(std::vector<Key>{Key{1}}, 6);
+  memory->values.resize(kDim);
+  absl::Notification done;
+  absl::Status status;
+  client_->PullSparse(kRows, memory->keys, memory->values.data(), nullptr,
+                      memory, [&](absl::Status answer) {
+                        status = std::move(answer);
+                        done.Notify();
+                      });
+  ASSERT_TRUE(server_.AwaitCalls(1));
+  client_.reset();
+  ASSERT_TRUE(done.HasBeenNotified());
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(WireTest, ClosingTheClientEndsABackoff) {
+  Connect();
+  server_.FailNext(1'000'000, grpc::StatusCode::UNAVAILABLE);
+  absl::Notification done;
+  auto memory = std::make_shared<RowBatch>();
+  memory->keys.Build(std::vector<Key>{Key{1}}, 6);
+  memory->values.resize(kDim);
+  client_->PullSparse(kRows, memory->keys, memory->values.data(), nullptr,
+                      memory, [&](absl::Status answer) {
+                        EXPECT_FALSE(answer.ok());
+                        done.Notify();
+                      });
+  ASSERT_TRUE(server_.AwaitCalls(3));
+  client_.reset();
+  EXPECT_TRUE(done.HasBeenNotified());
+}
+
+TEST(GrpcParameterClientShutdownTest, ServerThatGoesIsAnErrorAndNoHang) {
+  MiniClusterOptions options;
+  options.num_servers = 2;
+  options.rpc_timeout = absl::Milliseconds(500);
+  auto cluster = MiniCluster::Start(options);
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  auto worker = MiniWorker::Join(**cluster, 0);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  GrpcParameterClient& client = (*worker)->parameters();
+  ASSERT_TRUE(client.CreateTable(SparseTableOf(8)).ok());
+  RandomSequence random(9);
+  const std::vector<Key> keys = RandomKeys(random, 1000, ~uint64_t{0});
+  RowBatch rows;
+  ASSERT_TRUE(PullRows(client, kRows, keys, 8, &rows).ok());
+  (*cluster)->StopServer(1);
+  const absl::Time start = Clock::Real().Now();
+  for (const absl::Status& status :
+       {PullRows(client, kRows, keys, 8, &rows),
+        PushRows(client, kRows, rows)}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("server 1 at " + (*cluster)->endpoints()[1]));
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("gave up after 500ms"));
+  }
+  EXPECT_LT(Clock::Real().Now() - start, absl::Seconds(10));
+}
+
+// A round of sync mode is answered when all have pushed: one that waits when
+// its server goes must not wait on.
+TEST(GrpcParameterClientShutdownTest, WaitingRoundEndsWithItsServer) {
+  MiniClusterOptions options;
+  options.num_workers = 2;
+  options.rpc_timeout = absl::Milliseconds(500);
+  auto cluster = MiniCluster::Start(options);
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  auto worker = MiniWorker::Join(**cluster, 0);
+  auto other = MiniWorker::Join(**cluster, 1);
+  ASSERT_TRUE(worker.ok() && other.ok());
+  v1::TableConfig table = SparseTableOf(8);
+  table.set_mode(v1::SYNC);
+  ASSERT_TRUE((*worker)->parameters().CreateTable(table).ok());
+  ASSERT_TRUE((*worker)->job().JoinRounds().ok());
+  ASSERT_TRUE((*other)->job().JoinRounds().ok());
+  RandomSequence random(10);
+  auto rows = std::make_shared<RowBatch>(
+      RandomRows(random, RandomKeys(random, 10, 1000), 8, 6));
+  PushRequest push;
+  push.sparse.push_back({kRows, &rows->keys, rows->values.data()});
+  push.round = 1;
+  absl::Notification done;
+  absl::Status status;
+  (*worker)->parameters().Push(push, nullptr, rows, [&](absl::Status answer) {
+    status = std::move(answer);
+    done.Notify();
+  });
+  EXPECT_FALSE(done.HasBeenNotified());
+  (*cluster)->StopServer(0);
+  ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(10)));
+  EXPECT_FALSE(status.ok());
+}
+
+}  // namespace
+}  // namespace oarlock

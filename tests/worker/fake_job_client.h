@@ -1,0 +1,65 @@
+// A coordinator's client that answers from memory.
+
+#ifndef OARLOCK_TESTS_WORKER_FAKE_JOB_CLIENT_H_
+#define OARLOCK_TESTS_WORKER_FAKE_JOB_CLIENT_H_
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "worker/client/job_client.h"
+
+namespace oarlock {
+
+// One thread at a time.
+class FakeJobClient : public JobClient {
+ public:
+  // One LeaseWork call.
+  struct LeaseCall {
+    std::string work;
+    uint32_t max_items = 0;
+    std::vector<uint64_t> done;
+  };
+  // What there is to lease; a call with max_items n takes the first n.
+  std::deque<WorkItem> items;
+  absl::Status lease_status;
+  std::vector<LeaseCall> lease_calls;
+
+  WorkerIndex worker_index() const override { return WorkerIndex(0); }
+  uint32_t num_workers() const override { return 1; }
+  void SetProgressSource(ProgressSource) override {}
+  absl::Status Report() override { return absl::OkStatus(); }
+  absl::Status Barrier(const std::string&) override {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<uint64_t> JoinRounds() override { return 0; }
+  absl::Status LeaveRounds() override { return absl::OkStatus(); }
+  absl::Status DefineWork(const std::string&, const std::vector<WorkItem>&,
+                          uint64_t) override {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<Leases> LeaseWork(
+      const std::string& work, uint32_t max_items,
+      const std::vector<uint64_t>& done) override {
+    lease_calls.push_back({work, max_items, done});
+    if (!lease_status.ok()) return lease_status;
+    Leases leases;
+    for (; max_items > 0 && !items.empty(); --max_items) {
+      leases.items.push_back(items.front());
+      items.pop_front();
+    }
+    leases.exhausted = items.empty();
+    return leases;
+  }
+  absl::StatusOr<v1::JobStatusResponse> GetJobStatus() override {
+    return v1::JobStatusResponse();
+  }
+  absl::Status Alive() const override { return absl::OkStatus(); }
+  absl::Status Finish(const absl::Status&) override {
+    return absl::OkStatus();
+  }
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_TESTS_WORKER_FAKE_JOB_CLIENT_H_

@@ -1,0 +1,83 @@
+#include "worker/leased_work.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/worker/fake_job_client.h"
+
+namespace oarlock {
+namespace {
+
+WorkItem Item(uint64_t lease) {
+  WorkItem item;
+  item.source = 3;
+  item.begin = lease * 10;
+  item.end = lease * 10 + 10;
+  item.lease = lease;
+  return item;
+}
+
+TEST(LeasedWorkTest, GivesOneRangeAtATimeUntilNothingIsLeft) {
+  FakeJobClient job;
+  job.items = {Item(1), Item(2)};
+  LeasedWork work(&job, "train/0");
+  EXPECT_FALSE(work.gave_any());
+  for (uint64_t lease : {1, 2}) {
+    const absl::StatusOr<std::optional<WorkItem>> item = work.Next();
+    ASSERT_TRUE(item.ok() && item->has_value());
+    EXPECT_EQ((*item)->lease, lease);
+    EXPECT_EQ((*item)->begin, lease * 10);
+    EXPECT_EQ((*item)->source, 3u);
+    EXPECT_TRUE(work.gave_any());
+    EXPECT_EQ(job.lease_calls.back().work, "train/0");
+    EXPECT_EQ(job.lease_calls.back().max_items, 1u);
+  }
+  const absl::StatusOr<std::optional<WorkItem>> end = work.Next();
+  ASSERT_TRUE(end.ok());
+  EXPECT_FALSE(end->has_value());
+}
+
+TEST(LeasedWorkTest, WorkThatFoundNothingGaveNothing) {
+  FakeJobClient job;
+  LeasedWork work(&job, "train/0");
+  ASSERT_TRUE(work.Next().ok());
+  EXPECT_FALSE(work.gave_any());
+}
+
+TEST(LeasedWorkTest, LeaseIsDoneOnlyWhenReported) {
+  FakeJobClient job;
+  job.items = {Item(1), Item(2), Item(3)};
+  LeasedWork work(&job, "train/0");
+  while ((*work.Next()).has_value()) {
+  }
+  work.Done(Item(1));
+  work.Done(Item(3));
+  // Their gradients may still be on their way.
+  for (const auto& call : job.lease_calls) EXPECT_TRUE(call.done.empty());
+  ASSERT_TRUE(work.ReportDone().ok());
+  EXPECT_EQ(job.lease_calls.back().done, (std::vector<uint64_t>{1, 3}));
+  EXPECT_EQ(job.lease_calls.back().max_items, 0u);
+}
+
+TEST(LeasedWorkTest, LeaseIsReportedOnce) {
+  FakeJobClient job;
+  LeasedWork work(&job, "train/0");
+  work.Done(Item(1));
+  ASSERT_TRUE(work.ReportDone().ok());
+  const size_t calls = job.lease_calls.size();
+  ASSERT_TRUE(work.ReportDone().ok());
+  EXPECT_EQ(job.lease_calls.size(), calls);
+}
+
+TEST(LeasedWorkTest, FailureIsPassedOn) {
+  FakeJobClient job;
+  job.items = {Item(1)};
+  job.lease_status = absl::AbortedError("fenced");
+  LeasedWork work(&job, "train/0");
+  EXPECT_EQ(work.Next().status(), job.lease_status);
+  EXPECT_FALSE(work.gave_any());
+  work.Done(Item(1));
+  EXPECT_EQ(work.ReportDone(), job.lease_status);
+}
+
+}  // namespace
+}  // namespace oarlock

@@ -1,0 +1,174 @@
+#include "worker/progress_meter.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/random.h"
+
+namespace oarlock {
+namespace {
+
+const PhaseId kTrain{"train", 2};
+const PhaseId kTest{"test", 2};
+
+// What the reports of one pass add up to.
+struct Sum {
+  uint64_t examples = 0;
+  uint64_t steps = 0;
+  uint64_t bad_lines = 0;
+  double loss = 0;
+  double labels = 0;
+  double predictions = 0;
+  AucHistogram auc;
+  std::map<std::string, double> seconds;
+  std::vector<uint64_t> staleness;
+
+  void Add(const v1::PhaseProgress& report) {
+    examples += report.examples();
+    steps += report.steps();
+    bad_lines += report.bad_lines();
+    loss += report.loss_sum();
+    labels += report.label_sum();
+    predictions += report.prediction_sum();
+    ASSERT_EQ(report.buckets_size(), report.positives_size());
+    ASSERT_EQ(report.buckets_size(), report.negatives_size());
+    for (int i = 0; i < report.buckets_size(); ++i) {
+      ASSERT_TRUE(auc.AddBucket(report.buckets(i), report.positives(i),
+                                report.negatives(i)));
+    }
+    for (const v1::StageTime& stage : report.stages()) {
+      seconds[stage.stage()] += stage.seconds();
+    }
+    for (int i = 0; i < report.staleness_histogram_size(); ++i) {
+      if (staleness.size() <= static_cast<size_t>(i)) staleness.resize(i + 1);
+      staleness[i] += report.staleness_histogram(i);
+    }
+  }
+};
+
+TEST(ProgressMeterTest, ReportsAddUpToWhatHappened) {
+  const uint64_t seed = 11;
+  SCOPED_TRACE(absl::StrCat("seed ", seed));
+  RandomSequence random(seed);
+  ProgressMeter meter;
+  Sum expected;
+  Sum reported;
+  PassTotals totals;
+  for (int step = 0; step < 200; ++step) {
+    std::vector<float> labels;
+    std::vector<float> predictions;
+    double loss = 0;
+    for (uint64_t i = random.Below(20); i > 0; --i) {
+      labels.push_back(static_cast<float>(random.Below(2)));
+      // Better than chance, so that the AUC is not .5.
+      predictions.push_back(static_cast<float>(
+          (random.Uniform() + labels.back()) / 2));
+      loss += random.Uniform();
+      expected.labels += labels.back();
+      expected.predictions += predictions.back();
+      expected.auc.Add(predictions.back(), labels.back() == 1);
+    }
+    expected.examples += labels.size();
+    expected.steps += 1;
+    expected.loss += loss;
+    totals = meter.AddStep(kTrain, labels, predictions, loss);
+    EXPECT_EQ(totals.examples, expected.examples);
+    EXPECT_EQ(totals.steps, expected.steps);
+    EXPECT_NEAR(totals.loss_sum, expected.loss, 1e-9);
+    if (random.Below(10) != 0) continue;
+    for (const v1::PhaseProgress& report : meter.Take()) {
+      EXPECT_EQ(report.phase(), "train");
+      EXPECT_EQ(report.epoch(), 2u);
+      reported.Add(report);
+    }
+  }
+  // Over what is reported and what is not.
+  EXPECT_EQ(meter.Auc(kTrain), expected.auc.Auc());
+  EXPECT_GT(meter.Auc(kTrain), .7);
+  for (const v1::PhaseProgress& report : meter.Take()) reported.Add(report);
+  EXPECT_EQ(reported.examples, expected.examples);
+  EXPECT_EQ(reported.steps, expected.steps);
+  EXPECT_NEAR(reported.loss, expected.loss, 1e-9);
+  EXPECT_EQ(reported.labels, expected.labels);
+  EXPECT_NEAR(reported.predictions, expected.predictions, 1e-9);
+  EXPECT_EQ(reported.auc.Auc(), expected.auc.Auc());
+}
+
+TEST(ProgressMeterTest, NothingIsReportedTwice) {
+  ProgressMeter meter;
+  EXPECT_TRUE(meter.Take().empty());
+  meter.AddStep(kTrain, std::vector<float>{1}, std::vector<float>{.5f}, 1);
+  EXPECT_EQ(meter.Take().size(), 1u);
+  EXPECT_TRUE(meter.Take().empty());
+  // Asking is not moving.
+  EXPECT_TRUE(std::isnan(meter.Auc(kTrain)));
+  EXPECT_TRUE(meter.Take().empty());
+}
+
+TEST(ProgressMeterTest, PassesAreKeptApart) {
+  ProgressMeter meter;
+  meter.AddStep(kTrain, std::vector<float>{1}, std::vector<float>{.5f}, 1);
+  meter.AddBadLines(kTest, 4);
+  const std::vector<v1::PhaseProgress> reports = meter.Take();
+  ASSERT_EQ(reports.size(), 2u);
+  for (const v1::PhaseProgress& report : reports) {
+    const bool train = report.phase() == "train";
+    EXPECT_EQ(report.examples(), train ? 1u : 0u);
+    EXPECT_EQ(report.bad_lines(), train ? 0u : 4u);
+  }
+}
+
+TEST(ProgressMeterTest, TimesAreReportedByStage) {
+  ProgressMeter meter;
+  meter.AddTime(kTrain, Stage::kRead, absl::Milliseconds(250));
+  meter.AddTime(kTrain, Stage::kRead, absl::Milliseconds(250));
+  meter.AddTime(kTrain, Stage::kWaitPush, absl::Seconds(2));
+  Sum sum;
+  for (const v1::PhaseProgress& report : meter.Take()) sum.Add(report);
+  EXPECT_EQ(sum.seconds, (std::map<std::string, double>{
+                             {"read", .5}, {"wait_push", 2}}));
+}
+
+TEST(ProgressMeterTest, StalenessIsCountedByPowersOfTwo) {
+  ProgressMeter meter;
+  for (uint64_t pushes : {0, 1, 2, 3, 4, 7, 8}) {
+    meter.AddStaleness(kTrain, pushes);
+  }
+  Sum sum;
+  for (const v1::PhaseProgress& report : meter.Take()) sum.Add(report);
+  EXPECT_EQ(sum.staleness, (std::vector<uint64_t>{1, 1, 2, 2, 1}));
+}
+
+TEST(ProgressMeterTest, ConcurrentStepsAndReportsLoseNothing) {
+  constexpr int kThreads = 4;
+  constexpr int kSteps = 200;
+  ProgressMeter meter;
+  Sum sum;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&meter] {
+      const std::vector<float> labels = {0, 1};
+      const std::vector<float> predictions = {.25f, .75f};
+      for (int i = 0; i < kSteps; ++i) {
+        meter.AddStep(kTrain, labels, predictions, 1);
+        meter.AddTime(kTrain, Stage::kCompute, absl::Seconds(1));
+      }
+    });
+  }
+  while (sum.steps < kThreads * kSteps / 2) {
+    for (const v1::PhaseProgress& report : meter.Take()) sum.Add(report);
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const v1::PhaseProgress& report : meter.Take()) sum.Add(report);
+  EXPECT_EQ(sum.examples, 2u * kThreads * kSteps);
+  EXPECT_EQ(sum.auc.num_positives(), uint64_t{kThreads * kSteps});
+  EXPECT_EQ(sum.seconds["compute"], kThreads * kSteps);
+}
+
+}  // namespace
+}  // namespace oarlock

@@ -1,0 +1,140 @@
+#include "worker/table_plan.h"
+
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace oarlock {
+namespace {
+
+std::unique_ptr<Model> MakeModel(const std::string& name) {
+  ModelOptions options;
+  options.embedding_size = 6;
+  options.init_range = .25f;
+  absl::StatusOr<std::unique_ptr<Model>> model = NewModel(name, options);
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *std::move(model);
+}
+
+TablePlan PlanOf(const std::string& model, const v1::JobConfig& config,
+                 uint32_t num_workers = 1) {
+  return PlanTables(MakeModel(model)->spec(), config, num_workers);
+}
+
+TEST(TablePlanTest, TablesHaveIdsAndNamesOfTheirOwn) {
+  for (const char* name : {"lr", "ctr_dnn", "deepfm"}) {
+    SCOPED_TRACE(name);
+    const std::unique_ptr<Model> model = MakeModel(name);
+    const TablePlan plan = PlanTables(model->spec(), v1::JobConfig(), 1);
+    std::set<uint32_t> ids;
+    std::set<std::string> names;
+    for (const v1::TableConfig& table : plan.tables) {
+      EXPECT_GE(table.id(), 1u);
+      ids.insert(table.id());
+      names.insert(table.name());
+    }
+    EXPECT_EQ(ids.size(), plan.tables.size());
+    EXPECT_EQ(names.size(), plan.tables.size());
+    ASSERT_EQ(plan.sparse_tables.size(), model->spec().sparse_inputs.size());
+    for (size_t i = 0; i < plan.sparse_tables.size(); ++i) {
+      const SparseInputSpec& input = model->spec().sparse_inputs[i];
+      EXPECT_EQ(TableId(plan.tables[i].id()), plan.sparse_tables[i]);
+      EXPECT_EQ(plan.tables[i].name(), input.table);
+      EXPECT_EQ(plan.tables[i].sparse().dim(), input.row_dim);
+    }
+    EXPECT_EQ(TableId(plan.tables.back().id()), plan.dense_table);
+  }
+}
+
+TEST(TablePlanTest, DenseParametersCoverTheirTable) {
+  for (const char* name : {"lr", "ctr_dnn", "deepfm"}) {
+    SCOPED_TRACE(name);
+    const std::unique_ptr<Model> model = MakeModel(name);
+    const TablePlan plan = PlanTables(model->spec(), v1::JobConfig(), 1);
+    const v1::DenseTableConfig& dense = plan.tables.back().dense();
+    EXPECT_EQ(dense.size(), model->spec().num_parameters);
+    uint64_t next = 0;
+    for (const v1::DenseParameter& parameter : dense.parameters()) {
+      EXPECT_EQ(parameter.offset(), next) << parameter.name();
+      uint64_t size = 1;
+      for (uint64_t extent : parameter.shape()) size *= extent;
+      next += size;
+    }
+    EXPECT_EQ(next, dense.size());
+  }
+}
+
+TEST(TablePlanTest, EmbeddingsStartInTheRangeThatWasAskedFor) {
+  const TablePlan plan = PlanOf("ctr_dnn", v1::JobConfig());
+  EXPECT_EQ(plan.tables[0].sparse().initializer().uniform_range(), .25f);
+}
+
+TEST(TablePlanTest, OptimizerFollowsTheConfiguration) {
+  v1::JobConfig config;
+  config.set_learning_rate(.125);
+  config.set_adagrad_initial_accumulator(.5);
+  for (const char* rule : {"sgd", "adagrad", "adam"}) {
+    config.set_optimizer(rule);
+    for (const v1::TableConfig& table : PlanOf("deepfm", config).tables) {
+      const v1::OptimizerConfig& optimizer = table.optimizer();
+      EXPECT_EQ(optimizer.learning_rate(), .125f);
+      EXPECT_EQ(optimizer.has_sgd(), std::string(rule) == "sgd");
+      EXPECT_EQ(optimizer.has_adagrad(), std::string(rule) == "adagrad");
+      EXPECT_EQ(optimizer.has_adam(), std::string(rule) == "adam");
+      if (optimizer.has_adagrad()) {
+        EXPECT_EQ(optimizer.adagrad().initial_accumulator(), .5f);
+      }
+    }
+  }
+}
+
+TEST(TablePlanTest, ModeAndLossDecideHowPushesCombine) {
+  v1::JobConfig config;
+  for (const char* mode : {"async", "sync"}) {
+    for (const char* loss : {"mean", "sum"}) {
+      config.set_mode(mode);
+      config.set_loss(loss);
+      for (const v1::TableConfig& table : PlanOf("lr", config).tables) {
+        EXPECT_EQ(table.mode(),
+                  std::string(mode) == "sync" ? v1::SYNC : v1::ASYNC);
+        EXPECT_EQ(table.reduction(),
+                  std::string(loss) == "sum" ? v1::SUM : v1::MEAN);
+      }
+    }
+  }
+}
+
+TEST(TablePlanTest, WarmUpCountsPushesOfAllWorkersAndRoundsOnce) {
+  v1::JobConfig config;
+  config.set_warmup_steps(7);
+  EXPECT_EQ(PlanOf("lr", config, 3).tables[0].optimizer().warmup_pushes(),
+            21u);
+  config.set_mode("sync");
+  EXPECT_EQ(PlanOf("lr", config, 3).tables[0].optimizer().warmup_pushes(), 7u);
+}
+
+TEST(TablePlanTest, SeedDrivesAllTablesAndNothingElseChangesWithIt) {
+  v1::JobConfig config;
+  config.set_seed(5);
+  TablePlan a = PlanOf("deepfm", config);
+  TablePlan same = PlanOf("deepfm", config);
+  config.set_seed(6);
+  TablePlan other = PlanOf("deepfm", config);
+  ASSERT_EQ(a.tables.size(), other.tables.size());
+  using google::protobuf::util::MessageDifferencer;
+  for (size_t i = 0; i < a.tables.size(); ++i) {
+    EXPECT_TRUE(MessageDifferencer::Equals(a.tables[i], same.tables[i]));
+    EXPECT_EQ(a.tables[i].seed(), 5u);
+    EXPECT_EQ(other.tables[i].seed(), 6u);
+    other.tables[i].set_seed(5);
+    EXPECT_TRUE(MessageDifferencer::Equals(a.tables[i], other.tables[i]));
+  }
+}
+
+}  // namespace
+}  // namespace oarlock
