@@ -1,5 +1,6 @@
 #include "worker/client/key_batch.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "base/mix.h"
@@ -14,7 +15,11 @@ void KeyBatch::Build(absl::Span<const Key> keys, int partition_bits) {
 void KeyBatch::FindDistinct(absl::Span<const Key> keys, int partition_bits) {
   // At most half full.
   const size_t capacity = std::bit_ceil(keys.size() * 2 + 16);
-  if (table_.size() < capacity) table_.assign(capacity, Entry{});
+  // The builds' numbers start anew with an empty table.
+  if (table_.size() < capacity || build_ == UINT32_MAX) {
+    table_.assign(std::max(capacity, table_.size()), Entry{});
+    build_ = 0;
+  }
   ++build_;
   const size_t mask = table_.size() - 1;
   distinct_.clear();
@@ -23,12 +28,13 @@ void KeyBatch::FindDistinct(absl::Span<const Key> keys, int partition_bits) {
   for (size_t i = 0; i < keys.size(); ++i) {
     const uint64_t mix = Mix(keys[i]);
     size_t slot = mix & mask;
-    while (table_[slot].build == build_ && table_[slot].key != keys[i]) {
+    while (table_[slot].build == build_ &&
+           distinct_[table_[slot].index] != keys[i]) {
       slot = (slot + 1) & mask;
     }
     Entry& entry = table_[slot];
     if (entry.build != build_) {
-      entry = {build_, keys[i], static_cast<uint32_t>(distinct_.size())};
+      entry = {build_, static_cast<uint32_t>(distinct_.size())};
       distinct_.push_back(keys[i]);
       partition_.push_back(PartitionOfMix(mix, partition_bits).value());
     }

@@ -1,0 +1,138 @@
+#include "fleet/local_cluster.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/random.h"
+#include "tests/worker/client/blocking_calls.h"
+
+namespace oarlock {
+namespace {
+
+constexpr TableId kTable(4);
+
+v1::TableConfig SgdTable(uint32_t dim) {
+  v1::TableConfig table;
+  table.set_id(kTable.value());
+  table.set_name("embedding");
+  table.set_mode(v1::ASYNC);
+  table.set_reduction(v1::SUM);
+  table.mutable_optimizer()->set_learning_rate(.5f);
+  table.mutable_optimizer()->mutable_sgd();
+  table.mutable_sparse()->set_dim(dim);
+  table.mutable_sparse()->set_accessor(v1::PLAIN);
+  table.mutable_sparse()->mutable_initializer()->set_constant(3);
+  return table;
+}
+
+RowBatch Gradients(const LocalParameterClient& client,
+                   const std::vector<Key>& keys, float value, size_t dim) {
+  RowBatch rows;
+  rows.keys.Build(keys, client.partition_bits());
+  rows.values.assign(rows.keys.keys().size() * dim, value);
+  return rows;
+}
+
+TEST(LocalParameterClientTest, PushesApplyTheRuleAndLeaveOtherRowsAlone) {
+  LocalParameterClient client(16);
+  EXPECT_EQ(client.partition_bits(), 4);
+  ASSERT_TRUE(client.CreateTable(SgdTable(2)).ok());
+  ASSERT_TRUE(
+      PushRows(client, kTable, Gradients(client, {Key{1}, Key{2}}, 1, 2))
+          .ok());
+  ASSERT_TRUE(
+      PushRows(client, kTable, Gradients(client, {Key{2}}, -4, 2)).ok());
+  RowBatch rows;
+  ASSERT_TRUE(
+      PullRows(client, kTable, {Key{1}, Key{2}, Key{3}}, 2, &rows).ok());
+  const std::vector<float> expected = {2.5f, 4.5f, 3.0f};
+  for (size_t i = 0; i < 3; ++i) {
+    for (size_t d = 0; d < 2; ++d) {
+      EXPECT_EQ(rows.values[rows.keys.row_of_key()[i] * 2 + d], expected[i]);
+    }
+  }
+}
+
+TEST(LocalParameterClientTest, VersionsCountPushes) {
+  LocalParameterClient client(1);
+  ASSERT_TRUE(client.CreateTable(SgdTable(1)).ok());
+  for (uint64_t pushes = 1; pushes <= 3; ++pushes) {
+    TableVersions pushed;
+    ASSERT_TRUE(PushRows(client, kTable, Gradients(client, {Key{1}}, 1, 1),
+                         &pushed)
+                    .ok());
+    RowBatch rows;
+    TableVersions pulled;
+    ASSERT_TRUE(
+        PullRows(client, kTable, {Key{1}}, 1, &rows, &pulled).ok());
+    EXPECT_EQ(pushed, TableVersions{pushes});
+    EXPECT_EQ(pulled, TableVersions{pushes});
+  }
+}
+
+TEST(LocalParameterClientTest, UnknownTableIsAnError) {
+  LocalParameterClient client(4);
+  RowBatch rows;
+  DenseReplica replica;
+  EXPECT_FALSE(PullRows(client, kTable, {Key{1}}, 1, &rows).ok());
+  EXPECT_FALSE(PullAll(client, kTable, &replica).ok());
+  EXPECT_FALSE(
+      PushRows(client, kTable, Gradients(client, {Key{1}}, 1, 1)).ok());
+}
+
+TEST(LocalParameterClientTest, OtherTableOfTheSameNameIsRefused) {
+  LocalParameterClient client(4);
+  ASSERT_TRUE(client.CreateTable(SgdTable(1)).ok());
+  EXPECT_TRUE(client.CreateTable(SgdTable(1)).ok());
+  EXPECT_EQ(client.CreateTable(SgdTable(2)).code(),
+            absl::StatusCode::kAlreadyExists);
+}
+
+TEST(LocalJobClientTest, WorkIsLeasedOnceAndThenExhausted) {
+  LocalJobClient job;
+  std::vector<WorkItem> items(3);
+  for (uint64_t i = 0; i < 3; ++i) {
+    items[i].begin = i * 10;
+    items[i].end = i * 10 + 10;
+    items[i].byte_offset = i * 700;
+  }
+  ASSERT_TRUE(job.DefineWork("train/0", items, 30).ok());
+  std::vector<uint64_t> done;
+  for (uint64_t i = 0; i < 3; ++i) {
+    const absl::StatusOr<Leases> leases = job.LeaseWork("train/0", 1, done);
+    ASSERT_TRUE(leases.ok()) << leases.status();
+    ASSERT_EQ(leases->items.size(), 1u);
+    EXPECT_EQ(leases->items[0].begin, i * 10);
+    EXPECT_EQ(leases->items[0].byte_offset, i * 700);
+    EXPECT_FALSE(leases->exhausted);
+    done = {leases->items[0].lease};
+  }
+  const absl::StatusOr<Leases> end = job.LeaseWork("train/0", 1, done);
+  ASSERT_TRUE(end.ok()) << end.status();
+  EXPECT_TRUE(end->items.empty());
+  EXPECT_TRUE(end->exhausted);
+}
+
+TEST(LocalJobClientTest, BarriersPassAndProgressReachesTheStatus) {
+  LocalJobClient job;
+  EXPECT_TRUE(job.Barrier("a").ok());
+  EXPECT_TRUE(job.Barrier("a").ok());
+  job.SetProgressSource([] {
+    std::vector<v1::PhaseProgress> reports(1);
+    reports[0].set_phase("train");
+    reports[0].set_examples(5);
+    return reports;
+  });
+  ASSERT_TRUE(job.Report().ok());
+  // Collects what is new.
+  const absl::StatusOr<v1::JobStatusResponse> status = job.GetJobStatus();
+  ASSERT_TRUE(status.ok()) << status.status();
+  ASSERT_EQ(status->phases_size(), 1);
+  EXPECT_EQ(status->phases(0).progress().examples(), 10u);
+  job.SetProgressSource(nullptr);
+  EXPECT_TRUE(job.Finish(absl::OkStatus()).ok());
+}
+
+}  // namespace
+}  // namespace oarlock

@@ -1,0 +1,142 @@
+#include "worker/step_buffer.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace oarlock {
+namespace {
+
+// Answers pulls with each row's key in every float, on a thread of its own.
+class EchoClient : public ParameterClient {
+ public:
+  ~EchoClient() override {
+    for (std::thread& thread : threads_) thread.join();
+  }
+  absl::Status CreateTable(const v1::TableConfig&) override {
+    return absl::OkStatus();
+  }
+  int partition_bits() const override { return 3; }
+  void PullSparse(TableId table, const KeyBatch& keys, float* rows,
+                  TableVersions* versions, std::shared_ptr<const void> memory,
+                  Done done) override {
+    threads_.emplace_back([=, this, &keys, done = std::move(done)]() mutable {
+      if (table == failing) {
+        done(absl::UnavailableError("away"));
+        return;
+      }
+      const size_t dim = table.value();
+      for (size_t i = 0; i < keys.keys().size(); ++i) {
+        std::fill(rows + i * dim, rows + (i + 1) * dim,
+                  static_cast<float>(keys.keys()[i]));
+      }
+      *versions = {table.value()};
+      done(absl::OkStatus());
+    });
+  }
+  void PullDense(TableId, DenseReplica*, std::shared_ptr<const void>,
+                 Done done) override {
+    done(absl::OkStatus());
+  }
+  void Push(const PushRequest&, TableVersions*, std::shared_ptr<const void>,
+            Done done) override {
+    done(absl::OkStatus());
+  }
+
+  TableId failing{0};
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
+// Three slots; one input sees all of them, the other the last and the first.
+ModelSpec TwoInputs() {
+  ModelSpec spec;
+  spec.num_slots = 3;
+  spec.sparse_inputs.resize(2);
+  spec.sparse_inputs[0].row_dim = 1;
+  spec.sparse_inputs[0].slots = {0, 1, 2};
+  spec.sparse_inputs[1].row_dim = 2;
+  spec.sparse_inputs[1].slots = {0, 2};
+  return spec;
+}
+
+// The value that the model sees for each key of an input, first float.
+std::vector<float> Seen(const StepInput& input, size_t index, size_t dim) {
+  std::vector<float> values;
+  for (const uint32_t row : input.sparse[index].row_of_key) {
+    values.push_back(input.sparse[index].rows[row * dim]);
+  }
+  return values;
+}
+
+TEST(StepBufferTest, InputsSeeTheRowsOfTheirSlots) {
+  const ModelSpec spec = TwoInputs();
+  auto step = std::make_shared<StepBuffer>(&spec);
+  EchoClient client;
+  step->batch.num_examples = 2;
+  step->batch.labels = {0, 1};
+  for (uint64_t key : {5, 6, 7, 5, 9, 5}) step->batch.keys.push_back(Key{key});
+  step->BuildKeys(client.partition_bits());
+  step->StartPull(&client, {TableId(1), TableId(2)}, step);
+  ASSERT_TRUE(step->WaitForPull().ok());
+  const StepInput input = step->ModelInput(nullptr, .5f);
+  EXPECT_EQ(input.num_examples, 2u);
+  EXPECT_EQ(input.gradient_scale, .5f);
+  EXPECT_EQ(Seen(input, 0, 1), (std::vector<float>{5, 6, 7, 5, 9, 5}));
+  EXPECT_EQ(Seen(input, 1, 2), (std::vector<float>{5, 7, 5, 5}));
+  // One row a key, room for a gradient each.
+  EXPECT_EQ(input.sparse[0].num_rows, 4u);
+  EXPECT_EQ(input.sparse[1].num_rows, 2u);
+  EXPECT_EQ(step->inputs[1].gradients.size(), 4u);
+  EXPECT_EQ(step->inputs[0].pulled_versions, TableVersions{1});
+  EXPECT_EQ(step->inputs[1].pulled_versions, TableVersions{2});
+  EXPECT_GE(step->pull_time, absl::ZeroDuration());
+}
+
+TEST(StepBufferTest, SlotsOfSeveralKeysKeepTheirOffsets) {
+  const ModelSpec spec = TwoInputs();
+  auto step = std::make_shared<StepBuffer>(&spec);
+  EchoClient client;
+  step->batch.num_examples = 2;
+  step->batch.labels = {0, 1};
+  // Slots {1,2} {3} {}; {} {4} {5,6,7}.
+  for (uint64_t key : {1, 2, 3, 4, 5, 6, 7}) {
+    step->batch.keys.push_back(Key{key});
+  }
+  step->batch.offsets = {0, 2, 3, 3, 3, 4, 7};
+  step->BuildKeys(client.partition_bits());
+  step->StartPull(&client, {TableId(1), TableId(2)}, step);
+  ASSERT_TRUE(step->WaitForPull().ok());
+  const StepInput input = step->ModelInput(nullptr, 1);
+  EXPECT_EQ(Seen(input, 0, 1), (std::vector<float>{1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(Seen(input, 1, 2), (std::vector<float>{1, 2, 5, 6, 7}));
+  EXPECT_EQ(std::vector<uint32_t>(input.sparse[0].offsets.begin(),
+                                  input.sparse[0].offsets.end()),
+            step->batch.offsets);
+  EXPECT_EQ(std::vector<uint32_t>(input.sparse[1].offsets.begin(),
+                                  input.sparse[1].offsets.end()),
+            (std::vector<uint32_t>{0, 2, 2, 2, 5}));
+}
+
+TEST(StepBufferTest, FailureOfAnyInputIsTheStepsAndTheNextPullIsFresh) {
+  const ModelSpec spec = TwoInputs();
+  auto step = std::make_shared<StepBuffer>(&spec);
+  EchoClient client;
+  step->batch.num_examples = 1;
+  step->batch.labels = {1};
+  for (uint64_t key : {1, 2, 3}) step->batch.keys.push_back(Key{key});
+  step->BuildKeys(client.partition_bits());
+  client.failing = TableId(2);
+  step->StartPull(&client, {TableId(1), TableId(2)}, step);
+  EXPECT_EQ(step->WaitForPull(), absl::UnavailableError("away"));
+  client.failing = TableId(0);
+  step->StartPull(&client, {TableId(1), TableId(2)}, step);
+  EXPECT_TRUE(step->WaitForPull().ok());
+}
+
+}  // namespace
+}  // namespace oarlock

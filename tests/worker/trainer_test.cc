@@ -1,0 +1,488 @@
+#include "worker/trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "fleet/local_cluster.h"
+#include "tests/integration/mini_cluster.h"
+#include "tests/worker/client/blocking_calls.h"
+#include "tests/worker/data/test_files.h"
+#include "tests/worker/training_job.h"
+#include "worker/data/criteo_generator.h"
+
+namespace oarlock {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr uint64_t kRows = 2450;
+// Parameters that are compared must have been trained: some of them, at least
+// this far from where they began.
+constexpr float kMoved = .01f;
+
+// 2,450 Criteo lines of a planted model.
+class TrainerTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new TestFolder;
+    GeneratorOptions options;
+    options.rows = kRows;
+    options.files = 1;
+    options.seed = 7;
+    options.out_dir = folder_->path();
+    const auto report = GenerateCriteo(options);
+    ASSERT_TRUE(report.ok()) << report.status();
+    lines_ = absl::StrSplit(ReadAll(folder_->Path("part-0")), '\n',
+                            absl::SkipEmpty());
+    ASSERT_EQ(lines_.size(), kRows);
+  }
+  static void TearDownTestSuite() { delete folder_; }
+
+  // The first `count` lines, from line `begin` on, as a file.
+  std::string Lines(const std::string& name, size_t begin, size_t count) {
+    return own_.Write(
+        name, absl::StrCat(absl::StrJoin(lines_.begin() + begin,
+                                         lines_.begin() + begin + count, "\n"),
+                           "\n"));
+  }
+
+  // Small and quick; the learning rate is full from the first step.
+  v1::JobConfig Config(const std::string& model = "lr") {
+    v1::JobConfig config;
+    config.set_model(model);
+    config.add_train_files(folder_->Path("part-0"));
+    config.set_sparse_feature_dim(5000);
+    config.set_embedding_size(4);
+    config.set_batch_size(100);
+    config.set_optimizer("adagrad");
+    config.set_adagrad_initial_accumulator(.1);
+    config.set_learning_rate(.05);
+    config.set_warmup_steps(0);
+    config.set_num_partitions(64);
+    return config;
+  }
+  v1::JobConfig SyncConfig(const std::string& model = "lr") {
+    v1::JobConfig config = Config(model);
+    config.set_mode("sync");
+    return config;
+  }
+
+  static void ExpectOk(const JobOutcome& outcome) {
+    for (const absl::Status& status : outcome.statuses) {
+      ASSERT_TRUE(status.ok()) << status;
+    }
+  }
+
+  static TestFolder* folder_;
+  static std::vector<std::string> lines_;
+  // Of this test alone.
+  TestFolder own_;
+};
+TestFolder* TrainerTest::folder_ = nullptr;
+std::vector<std::string> TrainerTest::lines_;
+
+TEST_F(TrainerTest, AucRisesOverTwoEpochsAlone) {
+  v1::JobConfig config = Config();
+  config.set_epochs(2);
+  config.set_lookahead_batches(0);
+  config.add_test_files(Lines("test", 0, 500));
+  const JobOutcome outcome = RunLocalJob(config);
+  ExpectOk(outcome);
+  for (uint32_t epoch : {0, 1}) {
+    EXPECT_EQ(outcome.Phase("train", epoch).progress().examples(), kRows);
+    EXPECT_EQ(outcome.Phase("test", epoch).progress().examples(), 500u);
+  }
+  EXPECT_GT(outcome.Phase("train", 1).auc(),
+            outcome.Phase("train", 0).auc() + .02);
+  EXPECT_LT(outcome.Phase("train", 1).logloss(),
+            outcome.Phase("train", 0).logloss());
+  // Of rows that were trained on.
+  EXPECT_GT(outcome.Phase("test", 1).auc(), outcome.Phase("test", 0).auc());
+  EXPECT_GT(outcome.Phase("test", 0).auc(), .55);
+  EXPECT_EQ(outcome.summary.examples, 2 * kRows);
+  EXPECT_EQ(outcome.summary.train_auc, outcome.Phase("train", 1).auc());
+  EXPECT_EQ(outcome.summary.test_auc, outcome.Phase("test", 1).auc());
+}
+
+TEST_F(TrainerTest, AucRisesOverTwoEpochsThroughServers) {
+  v1::JobConfig config = Config("deepfm");
+  config.set_epochs(2);
+  const JobOutcome outcome = RunClusterJob(config, 2, 2);
+  ExpectOk(outcome);
+  EXPECT_EQ(outcome.summary.examples, 2 * kRows);
+  EXPECT_GT(outcome.Phase("train", 1).auc(),
+            outcome.Phase("train", 0).auc() + .02);
+}
+
+TEST_F(TrainerTest, EvaluationChangesNothing) {
+  v1::JobConfig config = SyncConfig();
+  const JobOutcome without = RunLocalJob(config);
+  config.add_test_files(Lines("test", 0, 300));
+  const JobOutcome with = RunLocalJob(config);
+  ExpectOk(without);
+  ExpectOk(with);
+  EXPECT_EQ(with.Phase("test", 0).progress().examples(), 300u);
+  EXPECT_EQ(with.parameters, without.parameters);
+}
+
+// 2,450 rows are 12 rounds of 200 and one in which the second worker has
+// nothing and the first half a batch.
+class SyncEquality : public TrainerTest,
+                     public ::testing::WithParamInterface<const char*> {
+ protected:
+  // `same` holds up to float rounding what `job` learned.
+  void ExpectSameUpToRounding(const JobOutcome& job, const JobOutcome& same,
+                              const v1::JobConfig& config) {
+    ExpectOk(job);
+    ExpectOk(same);
+    const float moved =
+        LargestDifference(job.parameters, InitialParameters(config));
+    EXPECT_GT(moved, kMoved);
+    EXPECT_LT(LargestDifference(job.parameters, same.parameters),
+              1e-4f * moved);
+  }
+};
+
+TEST_P(SyncEquality, TwoWorkersOfBatch100EqualOneOfBatch200) {
+  v1::JobConfig config = SyncConfig(GetParam());
+  const JobOutcome two = RunClusterJob(config, 2, 2);
+  config.set_batch_size(200);
+  ExpectSameUpToRounding(two, RunClusterJob(config, 2, 1), config);
+}
+
+TEST_P(SyncEquality, TwoThreadsOfBatch100EqualOneOfBatch200) {
+  v1::JobConfig config = SyncConfig(GetParam());
+  config.set_thread_num(2);
+  const JobOutcome two = RunClusterJob(config, 1, 1);
+  config.set_thread_num(1);
+  config.set_batch_size(200);
+  ExpectSameUpToRounding(two, RunLocalJob(config), config);
+}
+
+TEST_P(SyncEquality, SummedLossOfTwoWorkersEqualsThatOfOne) {
+  v1::JobConfig config = SyncConfig(GetParam());
+  config.set_loss("sum");
+  config.set_learning_rate(.02);
+  const JobOutcome two = RunClusterJob(config, 2, 2);
+  config.set_batch_size(200);
+  ExpectSameUpToRounding(two, RunClusterJob(config, 1, 1), config);
+}
+
+TEST_P(SyncEquality, RunsAreBitwiseEqualOnOneServerAndOnThree) {
+  v1::JobConfig config = SyncConfig(GetParam());
+  config.set_thread_num(2);
+  config.set_batch_size(50);
+  const JobOutcome first = RunClusterJob(config, 1, 2);
+  const JobOutcome again = RunClusterJob(config, 1, 2);
+  const JobOutcome three = RunClusterJob(config, 3, 2);
+  ExpectOk(first);
+  ExpectOk(again);
+  ExpectOk(three);
+  EXPECT_GT(LargestDifference(first.parameters, InitialParameters(config)),
+            kMoved);
+  EXPECT_TRUE(first.parameters == again.parameters)
+      << "off by " << LargestDifference(first.parameters, again.parameters);
+  EXPECT_TRUE(first.parameters == three.parameters)
+      << "off by " << LargestDifference(first.parameters, three.parameters);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, SyncEquality,
+                         ::testing::Values("lr", "ctr_dnn"));
+
+TEST_F(TrainerTest, OtherSeedIsAnotherRun) {
+  v1::JobConfig config = SyncConfig("deepfm");
+  const JobOutcome one = RunLocalJob(config);
+  config.set_seed(2);
+  const JobOutcome two = RunLocalJob(config);
+  ExpectOk(one);
+  ExpectOk(two);
+  EXPECT_GT(LargestDifference(one.parameters, two.parameters), .001f);
+}
+
+// A step of 33 rows moves the parameters by what its 33 rows weigh in a batch
+// of 100: as a summed loss does at a hundredth of the learning rate.
+TEST_F(TrainerTest, ShortBatchIsScaledByTheNominalBatchSize) {
+  for (const char* mode : {"async", "sync"}) {
+    SCOPED_TRACE(mode);
+    v1::JobConfig config = Config();
+    config.clear_train_files();
+    config.add_train_files(Lines("short", 0, 33));
+    config.set_mode(mode);
+    config.set_optimizer("sgd");
+    config.set_learning_rate(1);
+    const JobOutcome mean = RunLocalJob(config);
+    const float moved =
+        LargestDifference(mean.parameters, InitialParameters(config));
+    config.set_loss("sum");
+    config.set_learning_rate(.01);
+    const JobOutcome sum = RunLocalJob(config);
+    ExpectOk(mean);
+    ExpectOk(sum);
+    EXPECT_GT(moved, kMoved);
+    EXPECT_LT(LargestDifference(mean.parameters, sum.parameters),
+              1e-5f * moved);
+  }
+}
+
+TEST_F(TrainerTest, MoreThreadsThanFilesTrainEveryExampleOnce) {
+  v1::JobConfig config = Config();
+  config.set_thread_num(7);
+  config.set_batch_size(20);
+  const JobOutcome alone = RunLocalJob(config);
+  ExpectOk(alone);
+  EXPECT_EQ(alone.summary.examples, kRows);
+  for (const char* mode : {"async", "sync"}) {
+    config.set_mode(mode);
+    const JobOutcome cluster = RunClusterJob(config, 2, 3);
+    ExpectOk(cluster);
+    EXPECT_EQ(cluster.summary.examples, kRows);
+  }
+}
+
+TEST_F(TrainerTest, MoreWorkersThanExamplesEndWell) {
+  v1::JobConfig config = Config();
+  config.clear_train_files();
+  config.add_train_files(Lines("tiny", 0, 3));
+  config.set_batch_size(1);
+  for (const char* mode : {"async", "sync"}) {
+    config.set_mode(mode);
+    const JobOutcome outcome = RunClusterJob(config, 1, 5);
+    ExpectOk(outcome);
+    EXPECT_EQ(outcome.summary.examples, 3u);
+  }
+}
+
+// Multi-slot lines: 13 dense features, 26 slots of one to three keys, label.
+std::string MultiSlotLines(size_t count) {
+  RandomSequence random(12);
+  std::string text;
+  for (size_t i = 0; i < count; ++i) {
+    absl::StrAppend(&text, "13");
+    for (int d = 0; d < 13; ++d) {
+      absl::StrAppend(&text, " ", random.Below(100) / 128.0);
+    }
+    for (int slot = 0; slot < 26; ++slot) {
+      const uint64_t keys = 1 + random.Below(3);
+      absl::StrAppend(&text, " ", keys);
+      for (uint64_t k = 0; k < keys; ++k) {
+        absl::StrAppend(&text, " ", random.Below(300));
+      }
+    }
+    absl::StrAppend(&text, " 1 ", random.Below(2), "\n");
+  }
+  return text;
+}
+
+TEST_F(TrainerTest, PipeCommandGivesWhatTheFileGives) {
+  v1::JobConfig config = SyncConfig("deepfm");
+  config.clear_train_files();
+  config.add_train_files(own_.Write("slots", MultiSlotLines(950)));
+  config.set_data_format("multi_slot");
+  const JobOutcome direct = RunLocalJob(config);
+  ExpectOk(direct);
+  EXPECT_EQ(direct.summary.examples, 950u);
+  EXPECT_GT(LargestDifference(direct.parameters, InitialParameters(config)),
+            kMoved);
+  config.set_pipe_command("cat");
+  const JobOutcome piped = RunLocalJob(config);
+  ExpectOk(piped);
+  EXPECT_EQ(piped.summary.examples, 950u);
+  EXPECT_TRUE(direct.parameters == piped.parameters)
+      << "off by " << LargestDifference(direct.parameters, piped.parameters);
+}
+
+TEST_F(TrainerTest, PipedFilesAreSharedOutAmongWorkers) {
+  v1::JobConfig config = Config();
+  config.clear_train_files();
+  for (const char* name : {"a", "b", "c"}) {
+    config.add_train_files(own_.Write(name, MultiSlotLines(130)));
+  }
+  config.set_pipe_command("cat");
+  for (const char* mode : {"async", "sync"}) {
+    config.set_mode(mode);
+    const JobOutcome outcome = RunClusterJob(config, 1, 2);
+    ExpectOk(outcome);
+    EXPECT_EQ(outcome.summary.examples, 390u);
+  }
+}
+
+TEST_F(TrainerTest, TooManyBadLinesFailTheJobWithOneLine) {
+  v1::JobConfig config = Config();
+  config.clear_train_files();
+  const std::string good = Lines("good", 0, 300);
+  const std::string path = own_.Write(
+      "bad", ReadAll(good) + "not\na\nline\n" + ReadAll(good));
+  config.add_train_files(path);
+  config.set_bad_lines_max(3);
+  for (const char* mode : {"async", "sync"}) {
+    SCOPED_TRACE(mode);
+    config.set_mode(mode);
+    config.set_bad_lines_max(3);
+    const JobOutcome passes = RunLocalJob(config);
+    ExpectOk(passes);
+    EXPECT_EQ(passes.summary.examples, 600u);
+    EXPECT_EQ(passes.summary.bad_lines, 3u);
+
+    config.set_bad_lines_max(2);
+    const JobOutcome alone = RunLocalJob(config);
+    const std::string message(alone.statuses[0].message());
+    EXPECT_EQ(alone.statuses[0].code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(message, HasSubstr("too many malformed lines: 3"));
+    EXPECT_THAT(message, HasSubstr(path + ":301: "));
+    EXPECT_THAT(message, Not(HasSubstr("\n")));
+  }
+}
+
+TEST_F(TrainerTest, FailureOfOneWorkerEndsTheOthersWithItsReason) {
+  v1::JobConfig config = Config();
+  config.clear_train_files();
+  config.add_train_files(
+      own_.Write("bad", absl::StrCat(ReadAll(Lines("good", 0, 2400)),
+                                     "not a line\n")));
+  config.set_bad_lines_max(0);
+  config.set_epochs(50);
+  for (const char* mode : {"async", "sync"}) {
+    SCOPED_TRACE(mode);
+    config.set_mode(mode);
+    MiniClusterOptions options;
+    options.num_servers = 2;
+    options.num_workers = 3;
+    // Heartbeats carry the news.
+    options.lease = absl::Seconds(2);
+    const absl::Time start = Clock::Real().Now();
+    const JobOutcome outcome = RunClusterJob(config, options);
+    EXPECT_LT(Clock::Real().Now() - start, absl::Seconds(30));
+    for (const absl::Status& status : outcome.statuses) {
+      EXPECT_FALSE(status.ok());
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr("too many malformed lines"));
+      EXPECT_THAT(std::string(status.message()), Not(HasSubstr("\n")));
+    }
+  }
+}
+
+TEST_F(TrainerTest, PatternThatMatchesNothingIsNotFound) {
+  v1::JobConfig config = Config();
+  config.clear_train_files();
+  config.add_train_files(own_.Path("none-*"));
+  const JobOutcome outcome = RunLocalJob(config);
+  EXPECT_EQ(outcome.statuses[0].code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(outcome.statuses[0].message()),
+              HasSubstr("none-*"));
+}
+
+TEST_F(TrainerTest, InterleavedSplitDoesNotGoWithACommand) {
+  v1::JobConfig config = Config();
+  config.set_pipe_command("cat");
+  config.set_split("interleaved");
+  const JobOutcome outcome = RunLocalJob(config);
+  EXPECT_EQ(outcome.statuses[0].code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(outcome.statuses[0].message()),
+              HasSubstr("--pipe_command"));
+}
+
+// A job of two whose second worker takes part until `meet` returns and then
+// vanishes without a word. The status of the first one, and its summary.
+absl::StatusOr<TrainingSummary> RunBesideAVanishingWorker(
+    const v1::JobConfig& config, absl::Duration restart_grace,
+    const std::function<void(MiniWorker&)>& meet) {
+  MiniClusterOptions options;
+  options.num_servers = 2;
+  options.num_workers = 2;
+  options.lease = absl::Milliseconds(500);
+  options.restart_grace = restart_grace;
+  const auto cluster = MiniCluster::Start(options);
+  if (!cluster.ok()) return cluster.status();
+  std::thread vanishing([&] {
+    auto worker = MiniWorker::Join(**cluster, 1);
+    ASSERT_TRUE(worker.ok()) << worker.status();
+    meet(**worker);
+  });
+  auto worker = MiniWorker::Join(**cluster, 0);
+  if (!worker.ok()) {
+    vanishing.join();
+    return worker.status();
+  }
+  auto trainer = Trainer::Create(config, &(*worker)->parameters(),
+                                 &(*worker)->job());
+  absl::StatusOr<TrainingSummary> summary =
+      trainer.ok() ? (*trainer)->Run()
+                   : absl::StatusOr<TrainingSummary>(trainer.status());
+  vanishing.join();
+  return summary;
+}
+
+void MeetAt(MiniWorker& worker, const std::vector<std::string>& barriers) {
+  for (const std::string& barrier : barriers) {
+    const absl::Status status = worker.job().Barrier(barrier);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST_F(TrainerTest, VanishedWorkerEndsTheJobWhenNobodyReplacesIt) {
+  for (const char* mode : {"async", "sync"}) {
+    SCOPED_TRACE(mode);
+    v1::JobConfig config = Config();
+    config.set_mode(mode);
+    // Longer than the lease and the grace.
+    config.set_epochs(1'000'000);
+    const absl::Time start = Clock::Real().Now();
+    const absl::StatusOr<TrainingSummary> summary = RunBesideAVanishingWorker(
+        config, absl::Milliseconds(300),
+        [](MiniWorker& worker) { MeetAt(worker, {"tables", "train/0"}); });
+    EXPECT_LT(Clock::Real().Now() - start, absl::Seconds(15));
+    ASSERT_FALSE(summary.ok());
+    EXPECT_THAT(std::string(summary.status().message()),
+                HasSubstr("worker 1"));
+    EXPECT_THAT(std::string(summary.status().message()),
+                Not(HasSubstr("\n")));
+  }
+}
+
+TEST_F(TrainerTest, RangesOfAVanishedWorkerAreTrainedByTheOthers) {
+  v1::JobConfig config = Config();
+  std::atomic<uint64_t> taken = 0;
+  const absl::StatusOr<TrainingSummary> summary = RunBesideAVanishingWorker(
+      config, absl::Minutes(10), [&](MiniWorker& worker) {
+        MeetAt(worker, {"tables", "train/0", "train/0/defined"});
+        const absl::StatusOr<Leases> leases =
+            worker.job().LeaseWork("train/0", 1, {});
+        ASSERT_TRUE(leases.ok()) << leases.status();
+        for (const WorkItem& item : leases->items) {
+          taken += item.end - item.begin;
+        }
+      });
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_GT(taken, 0u);
+  EXPECT_EQ(summary->examples, kRows);
+}
+
+TEST_F(TrainerTest, RoundsGoOnWithoutAVanishedWorker) {
+  v1::JobConfig config = SyncConfig();
+  const absl::StatusOr<TrainingSummary> summary = RunBesideAVanishingWorker(
+      config, absl::Minutes(10), [](MiniWorker& worker) {
+        MeetAt(worker, {"tables", "train/0"});
+        ASSERT_TRUE(worker.job().JoinRounds().ok());
+        MeetAt(worker, {"train/0/rounds"});
+      });
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  // Its share of the static split is nobody else's.
+  EXPECT_EQ(summary->examples, 1250u);
+}
+
+}  // namespace
+}  // namespace oarlock
