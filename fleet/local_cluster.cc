@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "worker/client/work_messages.h"
 
 namespace oarlock {
 namespace {
@@ -150,17 +151,8 @@ absl::Status LocalJobClient::Barrier(const std::string& name) {
 absl::Status LocalJobClient::DefineWork(const std::string& work,
                                         const std::vector<WorkItem>& items,
                                         uint64_t num_examples) {
-  v1::DefineWorkRequest request;
-  request.set_work(work);
-  request.set_num_examples(num_examples);
-  for (const WorkItem& item : items) {
-    v1::WorkRange* range = request.add_ranges();
-    range->set_source(item.source);
-    range->set_begin(item.begin);
-    range->set_end(item.end);
-    range->set_byte_offset(item.byte_offset);
-    range->set_skip_lines(item.skip_lines);
-  }
+  const v1::DefineWorkRequest request =
+      ToDefineWorkRequest(work, items, num_examples);
   return coordinator_.DefineWork(request);
 }
 
@@ -178,20 +170,7 @@ absl::StatusOr<Leases> LocalJobClient::LeaseWork(
   }
   OARLOCK_ASSIGN_OR_RETURN(const v1::LeaseWorkResponse response,
                            coordinator_.LeaseWork(request));
-  Leases leases;
-  leases.exhausted = response.exhausted();
-  for (int i = 0; i < response.ranges_size(); ++i) {
-    const v1::WorkRange& range = response.ranges(i);
-    WorkItem item;
-    item.source = range.source();
-    item.begin = range.begin();
-    item.end = range.end();
-    item.byte_offset = range.byte_offset();
-    item.skip_lines = range.skip_lines();
-    item.lease = response.leases(i);
-    leases.items.push_back(item);
-  }
-  return leases;
+  return ToLeases(response);
 }
 
 absl::StatusOr<v1::JobStatusResponse> LocalJobClient::GetJobStatus() {

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "cluster/retry.h"
 #include "cluster/wire_version.h"
+#include "worker/client/work_messages.h"
 
 namespace oarlock {
 namespace {
@@ -177,17 +178,8 @@ absl::Status GrpcJobClient::LeaveRounds() {
 absl::Status GrpcJobClient::DefineWork(const std::string& work,
                                        const std::vector<WorkItem>& items,
                                        uint64_t num_examples) {
-  v1::DefineWorkRequest request;
-  request.set_work(work);
-  request.set_num_examples(num_examples);
-  for (const WorkItem& item : items) {
-    v1::WorkRange* range = request.add_ranges();
-    range->set_source(item.source);
-    range->set_begin(item.begin);
-    range->set_end(item.end);
-    range->set_byte_offset(item.byte_offset);
-    range->set_skip_lines(item.skip_lines);
-  }
+  const v1::DefineWorkRequest request =
+      ToDefineWorkRequest(work, items, num_examples);
   v1::DefineWorkResponse response;
   return connections_->CallWithRetries(
       ServerIndex(0), [&](grpc::ClientContext* context) {
@@ -213,20 +205,11 @@ absl::StatusOr<Leases> GrpcJobClient::LeaseWork(
       ServerIndex(0), [&](grpc::ClientContext* context) {
         return coordinator().LeaseWork(context, request, &response);
       }));
-  Leases leases;
-  leases.exhausted = response.exhausted();
-  for (int i = 0; i < response.ranges_size(); ++i) {
-    const v1::WorkRange& range = response.ranges(i);
-    WorkItem item;
-    item.source = range.source();
-    item.begin = range.begin();
-    item.end = range.end();
-    item.byte_offset = range.byte_offset();
-    item.skip_lines = range.skip_lines();
-    item.lease = response.leases(i);
-    leases.items.push_back(item);
+  if (response.leases_size() != response.ranges_size()) {
+    return absl::InternalError(
+        "the coordinator leased ranges without numbers");
   }
-  return leases;
+  return ToLeases(response);
 }
 
 absl::StatusOr<v1::JobStatusResponse> GrpcJobClient::GetJobStatus() {

@@ -1,0 +1,53 @@
+// Work items as the wire carries them.
+
+#ifndef OARLOCK_WORKER_CLIENT_WORK_MESSAGES_H_
+#define OARLOCK_WORKER_CLIENT_WORK_MESSAGES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/admin.pb.h"
+#include "worker/client/job_client.h"
+#include "worker/data/work_source.h"
+
+namespace oarlock {
+
+inline v1::DefineWorkRequest ToDefineWorkRequest(
+    const std::string& work, const std::vector<WorkItem>& items,
+    uint64_t num_examples) {
+  v1::DefineWorkRequest request;
+  request.set_work(work);
+  request.set_num_examples(num_examples);
+  for (const WorkItem& item : items) {
+    v1::WorkRange* range = request.add_ranges();
+    range->set_source(item.source);
+    range->set_begin(item.begin);
+    range->set_end(item.end);
+    range->set_byte_offset(item.byte_offset);
+    range->set_skip_lines(item.skip_lines);
+  }
+  return request;
+}
+
+// REQUIRES: the response has as many leases as ranges.
+inline Leases ToLeases(const v1::LeaseWorkResponse& response) {
+  Leases leases;
+  leases.exhausted = response.exhausted();
+  for (int i = 0; i < response.ranges_size(); ++i) {
+    const v1::WorkRange& range = response.ranges(i);
+    WorkItem item;
+    item.source = range.source();
+    item.begin = range.begin();
+    item.end = range.end();
+    item.byte_offset = range.byte_offset();
+    item.skip_lines = range.skip_lines();
+    item.lease = response.leases(i);
+    leases.items.push_back(item);
+  }
+  return leases;
+}
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_CLIENT_WORK_MESSAGES_H_
