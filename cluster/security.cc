@@ -196,4 +196,20 @@ bool TokensEqual(const std::string& a, const std::string& b) {
   return difference == 0;
 }
 
+absl::Status CheckToken(const grpc::ServerContextBase& call,
+                        const std::string& token) {
+  if (token.empty()) return absl::OkStatus();
+  const auto found = call.client_metadata().find(kTokenMetadataKey);
+  if (found != call.client_metadata().end() &&
+      TokensEqual(std::string(found->second.data(), found->second.size()),
+                  token)) {
+    return absl::OkStatus();
+  }
+  return absl::UnauthenticatedError(absl::StrCat(
+      "the call carries ",
+      found == call.client_metadata().end() ? "no token" : "a wrong token",
+      " as metadata '", kTokenMetadataKey,
+      "'; give the job's with --token_file"));
+}
+
 }  // namespace oarlock

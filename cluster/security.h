@@ -6,6 +6,7 @@
 
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_context.h>
 
 #include <memory>
 #include <string>
@@ -49,6 +50,10 @@ absl::StatusOr<std::string> ReadToken(const SecurityOptions& options);
 inline constexpr char kTokenMetadataKey[] = "oarlock-token";
 // Equal, in a time that tells nothing of where they differ.
 bool TokensEqual(const std::string& a, const std::string& b);
+// Unauthenticated unless the call carries `token`; an empty one demands
+// nothing.
+absl::Status CheckToken(const grpc::ServerContextBase& call,
+                        const std::string& token);
 
 }  // namespace oarlock
 

@@ -149,7 +149,7 @@ absl::Status Fleet::InitServer() {
   options.num_workers = role_.num_workers;
   options.num_partitions = config_.num_partitions();
   options.lease = absl::Seconds(config_.lease_s());
-  options.data_threads = config_.server_threads();
+  options.num_threads = config_.server_threads();
   options.security = SecurityOf(config_, role_);
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Server> server,
                            Server::Start(options));

@@ -1,80 +1,208 @@
 #include "pserver/admin_service.h"
 
 #include <utility>
+#include <vector>
 
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "cluster/retry.h"
 #include "cluster/security.h"
 #include "cluster/wire_version.h"
+#include "proto/admin.grpc.pb.h"
+#include "pserver/unary_call.h"
 
 namespace oarlock {
 namespace {
 
-AdminService::Reactor* Finish(AdminService::Context* context,
-                              const absl::Status& status) {
-  AdminService::Reactor* reactor = context->DefaultReactor();
-  reactor->Finish(ToGrpc(status));
-  return reactor;
-}
-
-template <typename Response>
-AdminService::Reactor* Finish(AdminService::Context* context,
-                              absl::StatusOr<Response> result,
-                              Response* response) {
-  if (!result.ok()) return Finish(context, result.status());
-  *response = *std::move(result);
-  return Finish(context, absl::OkStatus());
-}
+// Calls of each method that a queue is ready to take at once; more wait inside
+// gRPC.
+constexpr int kAcceptsPerMethod = 2;
 
 }  // namespace
 
-AdminService::AdminService(const AdminServiceOptions& options,
-                           const PartitionMap& map, TableRegistry* registry,
-                           RoundRoster* roster, Coordinator* coordinator,
-                           const Clock& clock)
-    : options_(options),
-      map_(map),
-      registry_(registry),
-      roster_(roster),
-      coordinator_(coordinator),
-      clock_(clock),
-      start_(clock.Now()) {}
-
-absl::Status AdminService::CheckToken(const Context& context) const {
-  if (options_.token.empty()) return absl::OkStatus();
-  const auto& metadata = context.client_metadata();
-  auto it = metadata.find(kTokenMetadataKey);
-  if (it == metadata.end()) {
-    return absl::UnauthenticatedError(
-        "the call carries no token, and this server demands one; give "
-        "--token_file");
+class AdminService::Impl {
+ public:
+  Impl(const AdminServiceOptions& options, const PartitionMap& map,
+       TableRegistry* registry, RoundRoster* roster, Coordinator* coordinator,
+       const Clock& clock)
+      : options_(options),
+        map_(map),
+        registry_(registry),
+        roster_(roster),
+        coordinator_(coordinator),
+        clock_(clock),
+        start_(clock.Now()) {
+    using S = v1::AdminService::AsyncService;
+    AddToAll(&S::RequestConnect, &Impl::Connect);
+    AddToAll(&S::RequestCreateTable, &Impl::CreateTable);
+    AddToAll(&S::RequestSetRoundMembership, &Impl::SetRoundMembership);
+    AddToAll(&S::RequestGetServerStatus, &Impl::GetServerStatus);
+    AddToCoordinator(&S::RequestRegisterWorker, &Coordinator::RegisterWorker);
+    AddToCoordinator(&S::RequestHeartbeat, &Coordinator::Heartbeat);
+    AddToCoordinator(&S::RequestFinishWorker, &Coordinator::FinishWorker);
+    AddToCoordinator(&S::RequestServerHeartbeat, &Coordinator::ServerHeartbeat);
+    AddToCoordinator(&S::RequestDefineWork, &Coordinator::DefineWork);
+    AddToCoordinator(&S::RequestLeaseWork, &Coordinator::LeaseWork);
+    AddToCoordinator(&S::RequestGetJobStatus, &Coordinator::JobStatus);
+    AddDrain();
+    AddBarrier();
   }
-  if (!TokensEqual(std::string(it->second.data(), it->second.size()),
-                   options_.token)) {
-    return absl::UnauthenticatedError(
-        "the call carries another token than this server's; give both the "
-        "same --token_file");
+
+  grpc::Service* service() { return &service_; }
+
+  void Accept(grpc::ServerCompletionQueue* queue,
+              const std::shared_ptr<QueueGate>& gate) const {
+    for (const auto& accept : accept_) {
+      for (int i = 0; i < kAcceptsPerMethod; ++i) accept(queue, gate);
+    }
   }
-  return absl::OkStatus();
-}
 
-absl::Status AdminService::CheckIsCoordinator() const {
-  if (coordinator_ != nullptr) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("this is server ", options_.server.value(),
-                   ", and only the coordinator answers that; ask server 0 at ",
-                   options_.coordinator_endpoint));
-}
+ private:
+  // Registers a method. `ask` is a RequestX of the generated service;
+  // `handle` gets a PendingCall whose token has been checked.
+  template <typename S, typename Request, typename Response, typename Handle>
+  void Add(void (S::*ask)(grpc::ServerContext*, Request*,
+                          grpc::ServerAsyncResponseWriter<Response>*,
+                          grpc::CompletionQueue*, grpc::ServerCompletionQueue*,
+                          void*),
+           Handle handle) {
+    UnaryMethod<Request, Response> method;
+    method.ask = [this, ask](grpc::ServerContext* context, Request* request,
+                             grpc::ServerAsyncResponseWriter<Response>* writer,
+                             grpc::ServerCompletionQueue* queue, void* tag) {
+      (service_.*ask)(context, request, writer, queue, queue, tag);
+    };
+    method.handle = [this, handle](PendingCall<Request, Response> call) {
+      const absl::Status status = CheckToken(call.context(), options_.token);
+      if (!status.ok()) return call.Fail(status);
+      handle(std::move(call));
+    };
+    accept_.push_back(
+        [method = std::make_unique<const UnaryMethod<Request, Response>>(
+             std::move(method))](grpc::ServerCompletionQueue* queue,
+                                 const std::shared_ptr<QueueGate>& gate) {
+          UnaryCall<Request, Response>::Accept(method.get(), queue, gate);
+        });
+  }
 
-absl::Status AdminService::CheckCoordinatorCall(const Context& context) const {
-  OARLOCK_RETURN_IF_ERROR(CheckToken(context));
-  return CheckIsCoordinator();
-}
+  // A method of every server.
+  template <typename S, typename Request, typename Response, typename Queue>
+  void AddToAll(void (S::*ask)(grpc::ServerContext*, Request*,
+                               grpc::ServerAsyncResponseWriter<Response>*,
+                               grpc::CompletionQueue*, Queue*, void*),
+                absl::StatusOr<Response> (Impl::*method)(
+                    const grpc::ServerContext&, const Request&)) {
+    Add(ask, [this, method](PendingCall<Request, Response> call) {
+      Answer(&call, (this->*method)(call.context(), call.request()));
+    });
+  }
 
-absl::Status AdminService::CheckConnect(
+  // A method of the coordinator.
+  template <typename S, typename Request, typename Response, typename Queue,
+            typename Method>
+  void AddToCoordinator(
+      void (S::*ask)(grpc::ServerContext*, Request*,
+                     grpc::ServerAsyncResponseWriter<Response>*,
+                     grpc::CompletionQueue*, Queue*, void*),
+      Method method) {
+    Add(ask, [this, method](PendingCall<Request, Response> call) {
+      if (absl::Status status = CheckIsCoordinator(); !status.ok()) {
+        return call.Fail(status);
+      }
+      Answer(&call, (coordinator_->*method)(call.request()));
+    });
+  }
+
+  void AddDrain() {
+    Add(&v1::AdminService::AsyncService::RequestDrain,
+        [this](PendingCall<v1::DrainRequest, v1::DrainResponse> call) {
+          const absl::Status status = CheckIsCoordinator();
+          if (status.ok()) coordinator_->Drain(call.request().reason());
+          Answer(&call, status);
+        });
+  }
+
+  void AddBarrier() {
+    Add(&v1::AdminService::AsyncService::RequestBarrier,
+        [this](PendingCall<v1::BarrierRequest, v1::BarrierResponse> call) {
+          if (absl::Status status = CheckIsCoordinator(); !status.ok()) {
+            return call.Fail(status);
+          }
+          const v1::BarrierRequest request = call.request();
+          coordinator_->Barrier(
+              request, [call = std::move(call)](absl::Status status) mutable {
+                Answer(&call, status);
+              });
+        });
+  }
+
+  template <typename Request, typename Response>
+  static void Answer(PendingCall<Request, Response>* call,
+                     const absl::StatusOr<Response>& result) {
+    if (!result.ok()) return call->Fail(result.status());
+    call->Answer(*result);
+  }
+  template <typename Request, typename Response>
+  static void Answer(PendingCall<Request, Response>* call,
+                     const Response& response) {
+    call->Answer(response);
+  }
+  template <typename Request, typename Response>
+  static void Answer(PendingCall<Request, Response>* call,
+                     const absl::Status& status) {
+    if (!status.ok()) return call->Fail(status);
+    call->Answer(Response());
+  }
+
+  absl::Status CheckIsCoordinator() const {
+    if (coordinator_ != nullptr) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrCat(
+        "this is server ", options_.server.value(),
+        ", and only the coordinator answers that; ask server 0 at ",
+        options_.coordinator_endpoint));
+  }
+  absl::Status CheckConnect(const v1::ConnectRequest& request) const;
+
+  absl::StatusOr<v1::ConnectResponse> Connect(
+      const grpc::ServerContext& context, const v1::ConnectRequest& request);
+  absl::StatusOr<v1::CreateTableResponse> CreateTable(
+      const grpc::ServerContext&, const v1::CreateTableRequest& request) {
+    OARLOCK_RETURN_IF_ERROR(registry_->Create(request.config()));
+    return v1::CreateTableResponse();
+  }
+  absl::StatusOr<v1::RoundMembershipResponse> SetRoundMembership(
+      const grpc::ServerContext&, const v1::RoundMembershipRequest& request) {
+    v1::RoundMembershipResponse response;
+    OARLOCK_ASSIGN_OR_RETURN(
+        const uint64_t round,
+        roster_->SetMember(WorkerIndex(request.worker_index()),
+                           Generation(request.worker_generation()),
+                           request.joins()));
+    response.set_round(round);
+    return response;
+  }
+  absl::StatusOr<v1::ServerStatusResponse> GetServerStatus(
+      const grpc::ServerContext&, const v1::ServerStatusRequest& request);
+
+  const AdminServiceOptions options_;
+  const PartitionMap map_;
+  TableRegistry* const registry_;
+  RoundRoster* const roster_;
+  Coordinator* const coordinator_;
+  const Clock& clock_;
+  const absl::Time start_;
+  v1::AdminService::AsyncService service_;
+  // Each makes a queue ready for one call of its method. Written by the
+  // constructor.
+  std::vector<absl::AnyInvocable<void(grpc::ServerCompletionQueue*,
+                                      const std::shared_ptr<QueueGate>&) const>>
+      accept_;
+};
+
+absl::Status AdminService::Impl::CheckConnect(
     const v1::ConnectRequest& request) const {
   if (request.protocol_version() != kProtocolVersion) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -93,143 +221,52 @@ absl::Status AdminService::CheckConnect(
   return absl::OkStatus();
 }
 
-AdminService::Reactor* AdminService::Connect(Context* context,
-                                             const v1::ConnectRequest* request,
-                                             v1::ConnectResponse* response) {
-  absl::Status status = CheckToken(*context);
-  if (status.ok()) status = CheckConnect(*request);
-  if (status.ok()) {
-    spdlog::info("{} connected from {}", request->client().substr(0, 64),
-                 context->peer());
-    response->set_server_index(options_.server.value());
-    response->set_server_generation(options_.server_generation.value());
-    *response->mutable_partition_map() = map_.ToProto();
-    response->set_num_workers(options_.num_workers);
-  } else {
-    spdlog::warn("refused {} from {}: {}", request->client().substr(0, 64),
-                 context->peer(), std::string(status.message()));
+absl::StatusOr<v1::ConnectResponse> AdminService::Impl::Connect(
+    const grpc::ServerContext& context, const v1::ConnectRequest& request) {
+  const std::string client = request.client().substr(0, 64);
+  if (absl::Status status = CheckConnect(request); !status.ok()) {
+    spdlog::warn("refused {} from {}: {}", client, context.peer(),
+                 std::string(status.message()));
+    return status;
   }
-  return Finish(context, status);
+  spdlog::info("{} connected from {}", client, context.peer());
+  v1::ConnectResponse response;
+  response.set_server_index(options_.server.value());
+  response.set_server_generation(options_.server_generation.value());
+  *response.mutable_partition_map() = map_.ToProto();
+  response.set_num_workers(options_.num_workers);
+  return response;
 }
 
-AdminService::Reactor* AdminService::RegisterWorker(
-    Context* context, const v1::RegisterWorkerRequest* request,
-    v1::RegisterWorkerResponse* response) {
-  if (absl::Status status = CheckCoordinatorCall(*context); !status.ok()) {
-    return Finish(context, status);
-  }
-  return Finish(context, coordinator_->RegisterWorker(*request), response);
-}
-
-AdminService::Reactor* AdminService::Heartbeat(
-    Context* context, const v1::HeartbeatRequest* request,
-    v1::HeartbeatResponse* response) {
-  if (absl::Status status = CheckCoordinatorCall(*context); !status.ok()) {
-    return Finish(context, status);
-  }
-  return Finish(context, coordinator_->Heartbeat(*request), response);
-}
-
-AdminService::Reactor* AdminService::FinishWorker(
-    Context* context, const v1::FinishWorkerRequest* request,
-    v1::FinishWorkerResponse* response) {
-  absl::Status status = CheckCoordinatorCall(*context);
-  if (status.ok()) status = coordinator_->FinishWorker(*request);
-  return Finish(context, status);
-}
-
-AdminService::Reactor* AdminService::ServerHeartbeat(
-    Context* context, const v1::ServerHeartbeatRequest* request,
-    v1::ServerHeartbeatResponse* response) {
-  if (absl::Status status = CheckCoordinatorCall(*context); !status.ok()) {
-    return Finish(context, status);
-  }
-  return Finish(context, coordinator_->ServerHeartbeat(*request), response);
-}
-
-AdminService::Reactor* AdminService::CreateTable(
-    Context* context, const v1::CreateTableRequest* request,
-    v1::CreateTableResponse* response) {
-  absl::Status status = CheckToken(*context);
-  if (status.ok()) status = registry_->Create(request->config());
-  return Finish(context, status);
-}
-
-AdminService::Reactor* AdminService::Barrier(Context* context,
-                                             const v1::BarrierRequest* request,
-                                             v1::BarrierResponse* response) {
-  if (absl::Status status = CheckCoordinatorCall(*context); !status.ok()) {
-    return Finish(context, status);
-  }
-  // The default reactor lives until it is finished, also when the client has
-  // gone meanwhile.
-  Reactor* reactor = context->DefaultReactor();
-  coordinator_->Barrier(*request, [reactor](absl::Status status) {
-    reactor->Finish(ToGrpc(status));
-  });
-  return reactor;
-}
-
-AdminService::Reactor* AdminService::SetRoundMembership(
-    Context* context, const v1::RoundMembershipRequest* request,
-    v1::RoundMembershipResponse* response) {
-  if (absl::Status status = CheckToken(*context); !status.ok()) {
-    return Finish(context, status);
-  }
-  const absl::StatusOr<uint64_t> round = roster_->SetMember(
-      WorkerIndex(request->worker_index()),
-      Generation(request->worker_generation()), request->joins());
-  if (round.ok()) response->set_round(*round);
-  return Finish(context, round.status());
-}
-
-AdminService::Reactor* AdminService::DefineWork(
-    Context* context, const v1::DefineWorkRequest* request,
-    v1::DefineWorkResponse* response) {
-  absl::Status status = CheckCoordinatorCall(*context);
-  if (status.ok()) status = coordinator_->DefineWork(*request);
-  return Finish(context, status);
-}
-
-AdminService::Reactor* AdminService::LeaseWork(
-    Context* context, const v1::LeaseWorkRequest* request,
-    v1::LeaseWorkResponse* response) {
-  if (absl::Status status = CheckCoordinatorCall(*context); !status.ok()) {
-    return Finish(context, status);
-  }
-  return Finish(context, coordinator_->LeaseWork(*request), response);
-}
-
-AdminService::Reactor* AdminService::GetJobStatus(
-    Context* context, const v1::JobStatusRequest* request,
-    v1::JobStatusResponse* response) {
-  absl::Status status = CheckCoordinatorCall(*context);
-  if (status.ok()) *response = coordinator_->JobStatus(*request);
-  return Finish(context, status);
-}
-
-AdminService::Reactor* AdminService::GetServerStatus(
-    Context* context, const v1::ServerStatusRequest* request,
-    v1::ServerStatusResponse* response) {
-  if (absl::Status status = CheckToken(*context); !status.ok()) {
-    return Finish(context, status);
-  }
-  response->set_server_index(options_.server.value());
-  response->set_server_generation(options_.server_generation.value());
+absl::StatusOr<v1::ServerStatusResponse> AdminService::Impl::GetServerStatus(
+    const grpc::ServerContext&, const v1::ServerStatusRequest& request) {
+  v1::ServerStatusResponse response;
+  response.set_server_index(options_.server.value());
+  response.set_server_generation(options_.server_generation.value());
   for (v1::TableStatus& table : registry_->Describe()) {
-    *response->add_tables() = std::move(table);
+    *response.add_tables() = std::move(table);
   }
-  response->set_held_pushes(registry_->HeldPushes());
-  response->set_uptime_seconds(absl::ToDoubleSeconds(clock_.Now() - start_));
-  return Finish(context, absl::OkStatus());
+  response.set_held_pushes(registry_->HeldPushes());
+  response.set_uptime_seconds(absl::ToDoubleSeconds(clock_.Now() - start_));
+  return response;
 }
 
-AdminService::Reactor* AdminService::Drain(Context* context,
-                                           const v1::DrainRequest* request,
-                                           v1::DrainResponse* response) {
-  absl::Status status = CheckCoordinatorCall(*context);
-  if (status.ok()) coordinator_->Drain(request->reason());
-  return Finish(context, status);
+AdminService::AdminService(const AdminServiceOptions& options,
+                           const PartitionMap& map, TableRegistry* registry,
+                           RoundRoster* roster, Coordinator* coordinator,
+                           const Clock& clock)
+    : impl_(std::make_unique<Impl>(options, map, registry, roster, coordinator,
+                                   clock)) {}
+
+AdminService::~AdminService() = default;
+
+grpc::Service* AdminService::service() { return impl_->service(); }
+
+CallQueues::Acceptor AdminService::Acceptor(
+    std::shared_ptr<QueueGate> gate) const {
+  return [this, gate = std::move(gate)](grpc::ServerCompletionQueue* queue) {
+    impl_->Accept(queue, gate);
+  };
 }
 
 }  // namespace oarlock

@@ -8,14 +8,14 @@
 #include <grpcpp/grpcpp.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/types.h"
 #include "cluster/partition_map.h"
-#include "proto/admin.grpc.pb.h"
+#include "pserver/call_queues.h"
 #include "pserver/coordinator.h"
 #include "pserver/round_roster.h"
 #include "pserver/table_registry.h"
@@ -35,64 +35,26 @@ struct AdminServiceOptions {
 
 // Thread-safe. Coordinator::Shutdown must come before the gRPC server's, so
 // that no barrier call is held open.
-class AdminService : public v1::AdminService::CallbackService {
+class AdminService {
  public:
   // `coordinator` is null on every server but 0. All of them and `clock` must
   // outlive this.
   AdminService(const AdminServiceOptions& options, const PartitionMap& map,
                TableRegistry* registry, RoundRoster* roster,
                Coordinator* coordinator, const Clock& clock);
+  ~AdminService();
 
-  using Context = grpc::CallbackServerContext;
-  using Reactor = grpc::ServerUnaryReactor;
+  AdminService(const AdminService&) = delete;
+  AdminService& operator=(const AdminService&) = delete;
 
-  Reactor* Connect(Context* context, const v1::ConnectRequest* request,
-                   v1::ConnectResponse* response) override;
-  Reactor* RegisterWorker(Context* context,
-                          const v1::RegisterWorkerRequest* request,
-                          v1::RegisterWorkerResponse* response) override;
-  Reactor* Heartbeat(Context* context, const v1::HeartbeatRequest* request,
-                     v1::HeartbeatResponse* response) override;
-  Reactor* FinishWorker(Context* context,
-                        const v1::FinishWorkerRequest* request,
-                        v1::FinishWorkerResponse* response) override;
-  Reactor* ServerHeartbeat(Context* context,
-                           const v1::ServerHeartbeatRequest* request,
-                           v1::ServerHeartbeatResponse* response) override;
-  Reactor* CreateTable(Context* context, const v1::CreateTableRequest* request,
-                       v1::CreateTableResponse* response) override;
-  Reactor* Barrier(Context* context, const v1::BarrierRequest* request,
-                   v1::BarrierResponse* response) override;
-  Reactor* SetRoundMembership(Context* context,
-                              const v1::RoundMembershipRequest* request,
-                              v1::RoundMembershipResponse* response) override;
-  Reactor* DefineWork(Context* context, const v1::DefineWorkRequest* request,
-                      v1::DefineWorkResponse* response) override;
-  Reactor* LeaseWork(Context* context, const v1::LeaseWorkRequest* request,
-                     v1::LeaseWorkResponse* response) override;
-  Reactor* GetJobStatus(Context* context, const v1::JobStatusRequest* request,
-                        v1::JobStatusResponse* response) override;
-  Reactor* GetServerStatus(Context* context,
-                           const v1::ServerStatusRequest* request,
-                           v1::ServerStatusResponse* response) override;
-  Reactor* Drain(Context* context, const v1::DrainRequest* request,
-                 v1::DrainResponse* response) override;
+  // What to register with the builder.
+  grpc::Service* service();
+  // For CallQueues::Start; the service must outlive the queues' threads.
+  CallQueues::Acceptor Acceptor(std::shared_ptr<QueueGate> gate) const;
 
  private:
-  absl::Status CheckToken(const Context& context) const;
-  // FailedPrecondition on every server but 0.
-  absl::Status CheckIsCoordinator() const;
-  // Both of the above.
-  absl::Status CheckCoordinatorCall(const Context& context) const;
-  absl::Status CheckConnect(const v1::ConnectRequest& request) const;
-
-  const AdminServiceOptions options_;
-  const PartitionMap map_;
-  TableRegistry* const registry_;
-  RoundRoster* const roster_;
-  Coordinator* const coordinator_;
-  const Clock& clock_;
-  const absl::Time start_;
+  class Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace oarlock

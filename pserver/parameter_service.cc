@@ -1,18 +1,15 @@
 #include "pserver/parameter_service.h"
 
 #include <atomic>
-#include <thread>
+#include <memory>
 #include <utility>
-#include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_format.h"
-#include "absl/synchronization/mutex.h"
 #include "base/check.h"
-#include "cluster/retry.h"
 #include "cluster/security.h"
 #include "proto/parameter.grpc.pb.h"
 #include "pserver/parameter_handler.h"
+#include "pserver/unary_call.h"
 
 namespace oarlock {
 namespace {
@@ -20,11 +17,6 @@ namespace {
 // Calls of each method that a queue is ready to take at once; more wait inside
 // gRPC.
 constexpr int kAcceptsPerMethod = 4;
-constexpr int kMaxThreads = 256;
-
-enum class Method { kPullSparse, kPushSparse, kPullDense, kPushDense };
-constexpr Method kMethods[] = {Method::kPullSparse, Method::kPushSparse,
-                               Method::kPullDense, Method::kPushDense};
 
 // Requests and responses as the bytes that gRPC moves.
 using RawService = v1::ParameterService::WithRawMethod_PullSparse<
@@ -32,80 +24,20 @@ using RawService = v1::ParameterService::WithRawMethod_PullSparse<
         v1::ParameterService::WithRawMethod_PullDense<
             v1::ParameterService::WithRawMethod_PushDense<
                 v1::ParameterService::Service>>>>;
+using Method = UnaryMethod<grpc::ByteBuffer, grpc::ByteBuffer>;
+using Call = PendingCall<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-// Whether answers may still be handed to gRPC. Shared by the service and its
-// calls, since an aggregator may hold a call for longer than the service lives.
-struct Gate {
-  // Held shared while a queue is used, exclusively to close.
-  absl::Mutex mutex;
-  bool open ABSL_GUARDED_BY(mutex) = true;
-  // Calls taken and not yet gone.
-  std::atomic<int> num_calls = 0;
-};
-
-// One call, from the readiness to take it until its answer is sent. A queue
-// owns it while it waits there as a tag.
-struct Call {
-  Call(Method method, std::shared_ptr<Gate> gate)
-      : method(method), gate(std::move(gate)), writer(&context) {}
-  ~Call() {
-    if (taken) gate->num_calls.fetch_sub(1, std::memory_order_relaxed);
-  }
-
-  const Method method;
-  const std::shared_ptr<Gate> gate;
-  grpc::ServerContext context;
-  grpc::ByteBuffer request;
-  grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> writer;
-  // A request has arrived.
-  bool taken = false;
-  // Its answer is on the way.
-  bool answered = false;
-};
-
-void Send(std::unique_ptr<Call> call,
-          const absl::StatusOr<grpc::ByteBuffer>& answer) {
-  const std::shared_ptr<Gate> gate = call->gate;
-  absl::ReaderMutexLock lock(&gate->mutex);
-  if (!gate->open) return;
-  call->answered = true;
-  // From here on the queue owns it; another thread may delete it at once.
-  Call* const tag = call.release();
+void Answer(Call* call, const absl::StatusOr<grpc::ByteBuffer>& answer) {
   if (answer.ok()) {
-    tag->writer.Finish(*answer, grpc::Status::OK, tag);
+    call->Answer(*answer);
   } else {
-    tag->writer.FinishWithError(ToGrpc(answer.status()), tag);
+    call->Fail(answer.status());
   }
 }
-
-// A call that waits for its answer; if it is dropped without one, its caller
-// is told.
-class PendingCall {
- public:
-  explicit PendingCall(std::unique_ptr<Call> call) : call_(std::move(call)) {}
-  PendingCall(PendingCall&&) = default;
-  ~PendingCall() {
-    if (call_ == nullptr) return;
-    Send(std::move(call_),
-         absl::UnavailableError("the server dropped the call; call again"));
-  }
-  void operator()(const absl::StatusOr<grpc::ByteBuffer>& answer) {
-    OARLOCK_CHECK(call_ != nullptr);
-    Send(std::move(call_), answer);
-  }
-
- private:
-  std::unique_ptr<Call> call_;
-};
 
 }  // namespace
 
 absl::Status ParameterServiceOptions::Validate() const {
-  if (num_threads < 1 || num_threads > kMaxThreads) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("num_threads is %d; legal is 1 to %d", num_threads,
-                        kMaxThreads));
-  }
   if (max_open_calls < 1) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "max_open_calls is %d; legal is at least 1", max_open_calls));
@@ -122,136 +54,90 @@ class ParameterService::Impl {
                   .job_hash = options.job_hash,
                   .server_generation = options.server_generation},
                  registry, membership, std::move(map)),
-        gate_(std::make_shared<Gate>()) {
+        pull_sparse_(Pull(&RawService::RequestPullSparse,
+                          &ParameterHandler::PullSparse)),
+        pull_dense_(
+            Pull(&RawService::RequestPullDense, &ParameterHandler::PullDense)),
+        push_sparse_(Push(&RawService::RequestPushSparse,
+                          &ParameterHandler::PushSparse)),
+        push_dense_(
+            Push(&RawService::RequestPushDense, &ParameterHandler::PushDense)) {
     OARLOCK_CHECK(options.Validate().ok());
   }
-  ~Impl() { Shutdown(); }
 
   grpc::Service* service() { return &service_; }
 
-  void AddQueues(grpc::ServerBuilder* builder) {
-    OARLOCK_CHECK(queues_.empty());
-    for (int i = 0; i < options_.num_threads; ++i) {
-      queues_.push_back(builder->AddCompletionQueue());
-    }
-  }
-
-  void StartThreads() {
-    OARLOCK_CHECK(threads_.empty());
-    for (const auto& queue : queues_) {
-      for (const Method method : kMethods) {
-        for (int i = 0; i < kAcceptsPerMethod; ++i) Accept(method, queue.get());
+  void Accept(grpc::ServerCompletionQueue* queue,
+              const std::shared_ptr<QueueGate>& gate) const {
+    for (const Method* method :
+         {&pull_sparse_, &pull_dense_, &push_sparse_, &push_dense_}) {
+      for (int i = 0; i < kAcceptsPerMethod; ++i) {
+        UnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>::Accept(method, queue,
+                                                              gate);
       }
-      threads_.emplace_back([this, queue = queue.get()] { Serve(queue); });
-    }
-  }
-
-  void Shutdown() {
-    {
-      absl::MutexLock lock(&gate_->mutex);
-      if (!gate_->open) return;
-      gate_->open = false;
-      for (const auto& queue : queues_) queue->Shutdown();
-    }
-    for (std::thread& thread : threads_) thread.join();
-    // Without threads, tags that are left are drained here: gRPC demands it.
-    if (threads_.empty()) {
-      for (const auto& queue : queues_) Serve(queue.get());
     }
   }
 
  private:
-  // Makes the queue ready to take one more call of `method`.
-  void Accept(Method method, grpc::ServerCompletionQueue* queue) {
-    absl::ReaderMutexLock lock(&gate_->mutex);
-    if (!gate_->open) return;
-    Call* const call = new Call(method, gate_);  // Serve deletes it.
-    switch (method) {
-      case Method::kPullSparse:
-        service_.RequestPullSparse(&call->context, &call->request,
-                                   &call->writer, queue, queue, call);
-        break;
-      case Method::kPushSparse:
-        service_.RequestPushSparse(&call->context, &call->request,
-                                   &call->writer, queue, queue, call);
-        break;
-      case Method::kPullDense:
-        service_.RequestPullDense(&call->context, &call->request,
-                                  &call->writer, queue, queue, call);
-        break;
-      case Method::kPushDense:
-        service_.RequestPushDense(&call->context, &call->request,
-                                  &call->writer, queue, queue, call);
-        break;
-    }
+  // `ask`: a RequestX of RawService, `pull`, `push`: the handler's X.
+  template <typename Ask, typename Handle>
+  Method Pull(Ask ask, Handle pull) {
+    return MakeMethod(ask, [this, pull](Call call) {
+      Answer(&call, (handler_.*pull)(call.request()));
+    });
+  }
+  template <typename Ask, typename Handle>
+  Method Push(Ask ask, Handle push) {
+    return MakeMethod(ask, [this, push](Call call) {
+      // Shares the request's memory, which outlives the call where it must.
+      const grpc::ByteBuffer request = call.request();
+      (handler_.*push)(
+          request, [call = std::move(call)](
+                       absl::StatusOr<grpc::ByteBuffer> answer) mutable {
+            Answer(&call, answer);
+          });
+    });
+  }
+  template <typename Ask, typename Handle>
+  Method MakeMethod(Ask ask, Handle handle) {
+    Method method;
+    method.ask = [this, ask](auto* context, auto* request, auto* writer,
+                             auto* queue, void* tag) {
+      (service_.*ask)(context, request, writer, queue, queue, tag);
+    };
+    method.handle = [this, handle](Call call) {
+      absl::Status status = CheckToken(call.context(), options_.token);
+      if (status.ok()) status = CountOpen(&call);
+      if (!status.ok()) return call.Fail(status);
+      handle(std::move(call));
+    };
+    return method;
   }
 
-  // Works on the queue's calls until it is shut down and empty.
-  void Serve(grpc::ServerCompletionQueue* queue) {
-    void* tag = nullptr;
-    bool ok = false;
-    while (queue->Next(&tag, &ok)) {
-      std::unique_ptr<Call> call(static_cast<Call*>(tag));
-      // Sent, given up by its caller, or never taken: nothing is left to do.
-      if (call->answered || !ok) continue;
-      call->taken = true;
-      const int num_calls =
-          gate_->num_calls.fetch_add(1, std::memory_order_relaxed) + 1;
-      Accept(call->method, queue);
-      if (num_calls > options_.max_open_calls) {
-        Send(std::move(call),
-             absl::ResourceExhaustedError(absl::StrFormat(
-                 "%d calls are open; legal is up to %d; call again, slower",
-                 num_calls, options_.max_open_calls)));
-        continue;
-      }
-      Handle(std::move(call));
-    }
-  }
-
-  void Handle(std::unique_ptr<Call> call) {
-    const absl::Status status = CheckToken(call->context);
-    if (!status.ok()) return Send(std::move(call), status);
-    // The request's memory is shared, so it outlives the call where it must.
-    const grpc::ByteBuffer request = call->request;
-    const Method method = call->method;
-    PendingCall pending(std::move(call));
-    switch (method) {
-      case Method::kPullSparse:
-        return pending(handler_.PullSparse(request));
-      case Method::kPullDense:
-        return pending(handler_.PullDense(request));
-      case Method::kPushSparse:
-        return handler_.PushSparse(request, std::move(pending));
-      case Method::kPushDense:
-        return handler_.PushDense(request, std::move(pending));
-    }
-  }
-
-  absl::Status CheckToken(const grpc::ServerContext& context) const {
-    if (options_.token.empty()) return absl::OkStatus();
-    const auto found = context.client_metadata().find(kTokenMetadataKey);
-    if (found != context.client_metadata().end() &&
-        TokensEqual(std::string(found->second.data(), found->second.size()),
-                    options_.token)) {
-      return absl::OkStatus();
-    }
-    return absl::UnauthenticatedError(absl::StrFormat(
-        "the call carries %s token as metadata '%s'; give the job's with "
-        "--token_file",
-        found == context.client_metadata().end() ? "no" : "a wrong",
-        kTokenMetadataKey));
+  // Counts the call for as long as it is open.
+  absl::Status CountOpen(Call* call) {
+    const int num_open = open_calls_->fetch_add(1, std::memory_order_relaxed);
+    call->Keep(std::shared_ptr<const void>(
+        open_calls_.get(), [counter = open_calls_](const void*) {
+          counter->fetch_sub(1, std::memory_order_relaxed);
+        }));
+    if (num_open < options_.max_open_calls) return absl::OkStatus();
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "%d calls are open; legal is up to %d; call again, slower",
+        num_open + 1, options_.max_open_calls));
   }
 
   // Constant.
   const ParameterServiceOptions options_;
   const ParameterHandler handler_;
-  const std::shared_ptr<Gate> gate_;
-
+  // Of calls taken and not yet gone; outlives them.
+  const std::shared_ptr<std::atomic<int>> open_calls_ =
+      std::make_shared<std::atomic<int>>(0);
   RawService service_;
-  // Written before the threads start.
-  std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
-  std::vector<std::thread> threads_;
+  const Method pull_sparse_;
+  const Method pull_dense_;
+  const Method push_sparse_;
+  const Method push_dense_;
 };
 
 ParameterService::ParameterService(const ParameterServiceOptions& options,
@@ -265,12 +151,11 @@ ParameterService::~ParameterService() = default;
 
 grpc::Service* ParameterService::service() { return impl_->service(); }
 
-void ParameterService::AddQueues(grpc::ServerBuilder* builder) {
-  impl_->AddQueues(builder);
+CallQueues::Acceptor ParameterService::Acceptor(
+    std::shared_ptr<QueueGate> gate) const {
+  return [this, gate = std::move(gate)](grpc::ServerCompletionQueue* queue) {
+    impl_->Accept(queue, gate);
+  };
 }
-
-void ParameterService::StartThreads() { impl_->StartThreads(); }
-
-void ParameterService::Shutdown() { impl_->Shutdown(); }
 
 }  // namespace oarlock

@@ -1,12 +1,8 @@
-// The data plane: pulls and pushes of rows and blocks, on completion queues.
+// The data plane: pulls and pushes of rows and blocks.
 //
 // Requests arrive as the bytes that gRPC received. A pull's answer is gathered
 // by the table right into the slice that is sent; a push goes to its table's
 // aggregator, which answers it when its mode says so.
-//
-// Life: construct; AddQueues and RegisterService before the gRPC server is
-// built; StartThreads after. To end: TableRegistry::Shutdown (answers what is
-// held), grpc::Server::Shutdown, then Shutdown here.
 
 #ifndef OARLOCK_PSERVER_PARAMETER_SERVICE_H_
 #define OARLOCK_PSERVER_PARAMETER_SERVICE_H_
@@ -21,6 +17,7 @@
 #include "absl/status/status.h"
 #include "base/types.h"
 #include "cluster/partition_map.h"
+#include "pserver/call_queues.h"
 #include "pserver/membership.h"
 #include "pserver/table_registry.h"
 
@@ -33,9 +30,6 @@ struct ParameterServiceOptions {
   Generation server_generation;
   // Every call must carry it as metadata kTokenMetadataKey. Empty: none.
   std::string token;
-  // Threads that work on calls, each with a completion queue of its own.
-  // 1 to 256.
-  int num_threads = 2;
   // Calls taken from the network and not yet answered, on all threads, those
   // that sync rounds hold included. One more is ResourceExhausted. At least 1.
   int max_open_calls = 4096;
@@ -52,7 +46,6 @@ class ParameterService {
   ParameterService(const ParameterServiceOptions& options,
                    TableRegistry* registry, const Membership* membership,
                    PartitionMap map);
-  // Shuts down if that was not done.
   ~ParameterService();
 
   ParameterService(const ParameterService&) = delete;
@@ -60,13 +53,9 @@ class ParameterService {
 
   // What to register with the builder.
   grpc::Service* service();
-  // Call once, before the server is built.
-  void AddQueues(grpc::ServerBuilder* builder);
-  // Call once, after the server is built.
-  void StartThreads();
-  // Ends the threads when the last call is gone. Call after
-  // grpc::Server::Shutdown. What is answered later is dropped. Idempotent.
-  void Shutdown();
+  // For CallQueues::Start; the service must outlive the queues' threads. A
+  // call may be held for longer.
+  CallQueues::Acceptor Acceptor(std::shared_ptr<QueueGate> gate) const;
 
  private:
   class Impl;

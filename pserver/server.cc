@@ -1,13 +1,12 @@
 #include "pserver/server.h"
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
@@ -16,25 +15,29 @@
 #include "cluster/retry.h"
 #include "cluster/security.h"
 #include "cluster/wire_version.h"
+#include "proto/admin.grpc.pb.h"
+#include "proto/parameter.grpc.pb.h"
 #include "pserver/admin_service.h"
+#include "pserver/call_queues.h"
 #include "pserver/control_loop.h"
 #include "pserver/coordinator.h"
+#include "pserver/health_service.h"
 #include "pserver/listen_check.h"
 #include "pserver/membership.h"
 #include "pserver/parameter_service.h"
+#include "pserver/reflection_service.h"
 #include "pserver/round_roster.h"
 #include "pserver/table_registry.h"
 
 namespace oarlock {
 namespace {
 
-// gRPC keeps both for the process; every server built later has them.
-void EnableHealthAndReflection() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    grpc::EnableDefaultHealthCheckService(true);
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  });
+// Full names of what a server offers.
+std::vector<std::string> ServiceNames() {
+  return {v1::ParameterService::service_full_name(),
+          v1::AdminService::service_full_name(),
+          grpc::health::v1::Health::service_full_name(),
+          grpc::reflection::v1alpha::ServerReflection::service_full_name()};
 }
 
 CoordinatorOptions MakeCoordinatorOptions(const ServerOptions& options) {
@@ -70,7 +73,6 @@ ParameterServiceOptions MakeParameterServiceOptions(
   result.job_hash = JobHash(options.job_id);
   result.server_generation = generation;
   result.token = token;
-  result.num_threads = options.NumDataThreads();
   result.max_open_calls = options.max_open_calls;
   return result;
 }
@@ -115,6 +117,9 @@ class Server::Impl {
         parameter_service_(
             MakeParameterServiceOptions(options, generation_, token),
             &registry_, &membership_, map_),
+        health_service_(ServiceNames()),
+        reflection_service_(ServiceNames()),
+        queues_(options.NumThreads()),
         control_loop_(MakeControlLoopOptions(options, generation_, token), map_,
                       coordinator_.get(), std::move(coordinator_channel),
                       &roster_, *options.clock) {}
@@ -144,6 +149,10 @@ class Server::Impl {
   const std::unique_ptr<Coordinator> coordinator_;  // null but on server 0
   AdminService admin_service_;
   ParameterService parameter_service_;
+  HealthService health_service_;
+  ReflectionService reflection_service_;
+  // Its threads serve all four.
+  CallQueues queues_;
   ControlLoop control_loop_;
 
   // Set once while it starts.
@@ -159,13 +168,14 @@ absl::Status Server::Impl::Listen(
     std::shared_ptr<grpc::ServerCredentials> credentials) {
   const std::string& endpoint = options_.listen_endpoint();
   OARLOCK_RETURN_IF_ERROR(CheckCanListen(endpoint));
-  EnableHealthAndReflection();
   grpc::ServerBuilder builder;
   ApplyServerArguments(&builder);
   builder.AddListeningPort(endpoint, std::move(credentials), &port_);
-  builder.RegisterService(&admin_service_);
   builder.RegisterService(parameter_service_.service());
-  parameter_service_.AddQueues(&builder);
+  builder.RegisterService(admin_service_.service());
+  builder.RegisterService(health_service_.service());
+  builder.RegisterService(reflection_service_.service());
+  queues_.AddTo(&builder);
   grpc_server_ = builder.BuildAndStart();
   if (grpc_server_ == nullptr || port_ == 0) {
     // Somebody may have taken the port since it was looked at.
@@ -177,7 +187,10 @@ absl::Status Server::Impl::Listen(
 }
 
 void Server::Impl::Serve() {
-  parameter_service_.StartThreads();
+  queues_.Start({parameter_service_.Acceptor(queues_.gate()),
+                 admin_service_.Acceptor(queues_.gate()),
+                 health_service_.Acceptor(queues_.gate()),
+                 reflection_service_.Acceptor(queues_.gate())});
   control_loop_.Start();
   spdlog::info("server {} of {} serves job '{}' on {}, generation {}",
                options_.server_index, options_.server_endpoints.size(),
@@ -189,10 +202,7 @@ void Server::Impl::Shutdown() {
   absl::MutexLock lock(&shutdown_mutex_);
   if (std::exchange(shut_down_, true)) return;
   if (grpc_server_ == nullptr) return;  // Never came up.
-  if (grpc::HealthCheckServiceInterface* health =
-          grpc_server_->GetHealthCheckService()) {
-    health->SetServingStatus(false);
-  }
+  health_service_.SetServing(false);
   if (coordinator_ != nullptr) {
     coordinator_->Stop(
         "server 0, the coordinator, was asked to stop before the job was over");
@@ -204,7 +214,7 @@ void Server::Impl::Shutdown() {
   registry_.Shutdown();
   if (coordinator_ != nullptr) coordinator_->Shutdown();
   grpc_server_->Shutdown(absl::ToChronoTime(Clock::Real().Now() + kCallGrace));
-  parameter_service_.Shutdown();
+  queues_.Shutdown();
   spdlog::info("server {} has shut down", options_.server_index);
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
+#include "cluster/endpoint.h"
 
 namespace oarlock {
 namespace {
@@ -66,13 +67,20 @@ absl::Status ServerOptions::Validate() const {
       CheckRange("drain_grace", drain_grace, absl::ZeroDuration(), hour));
   OARLOCK_RETURN_IF_ERROR(CheckRange("coordinator_timeout", coordinator_timeout,
                                      absl::Seconds(1), day));
-  OARLOCK_RETURN_IF_ERROR(CheckRange("data_threads", data_threads, 0, 256));
+  OARLOCK_RETURN_IF_ERROR(CheckRange("num_threads", num_threads, 0, 256));
   return CheckRange("max_open_calls", max_open_calls, 1, 1 << 20);
 }
 
-int ServerOptions::NumDataThreads() const {
-  if (data_threads > 0) return data_threads;
-  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1,
+int ServerOptions::NumThreads() const {
+  if (num_threads > 0) return num_threads;
+  const bool simulated = IsLoopback(endpoint());
+  int servers_here = 0;
+  for (const std::string& other : server_endpoints) {
+    servers_here += simulated ? IsLoopback(other)
+                              : HostOf(other) == HostOf(endpoint());
+  }
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(cores / (simulated ? 2 * servers_here : servers_here), 1,
                     kMaxAutomaticThreads);
 }
 

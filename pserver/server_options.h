@@ -41,9 +41,10 @@ struct ServerOptions {
   // A coordinator that was there and is silent for so long is given up, and
   // this server with it. 1 s to 1 day.
   absl::Duration coordinator_timeout = absl::Seconds(60);
-  // Threads that answer pulls and pushes, 0 to 256; 0: one per core, at most
-  // 16.
-  int data_threads = 0;
+  // Threads that answer calls, 0 to 256. 0: this server's share of the host's
+  // cores, 1 to 16; on loopback of half of them, since the workers are there
+  // too.
+  int num_threads = 0;
   // Pulls and pushes that may be open at a time, those that wait for their
   // round included. 1 to 1,048,576.
   int max_open_calls = 4096;
@@ -59,8 +60,8 @@ struct ServerOptions {
   const std::string& listen_endpoint() const {
     return listen_address.empty() ? endpoint() : listen_address;
   }
-  // data_threads, chosen where that is 0.
-  int NumDataThreads() const;
+  // num_threads, chosen where that is 0.
+  int NumThreads() const;
 };
 
 }  // namespace oarlock

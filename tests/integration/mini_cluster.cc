@@ -79,7 +79,7 @@ absl::Status MiniCluster::StartServer(uint32_t index) {
   server.lease = options_.lease;
   server.restart_grace = options_.restart_grace;
   server.drain_grace = absl::Milliseconds(200);
-  server.data_threads = 2;
+  server.num_threads = 2;
   OARLOCK_ASSIGN_OR_RETURN(servers_[index], Server::Start(server));
   return absl::OkStatus();
 }

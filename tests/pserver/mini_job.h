@@ -203,7 +203,7 @@ class MiniJob {
     ServerOptions options;
     options.num_workers = num_workers;
     options.num_partitions = 16;
-    options.data_threads = 1;
+    options.num_threads = 1;
     options.drain_grace = absl::Milliseconds(500);
     {
       std::vector<std::unique_ptr<Listener>> listeners;

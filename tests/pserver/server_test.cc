@@ -297,7 +297,7 @@ TEST(ServerTest, OptionsOutOfRangeAreNamed) {
   refuses("num_partitions", [](ServerOptions* o) { o->num_partitions = 0; });
   refuses("job_id", [](ServerOptions* o) { o->job_id.clear(); });
   refuses("lease", [](ServerOptions* o) { o->lease = absl::Milliseconds(1); });
-  refuses("data_threads", [](ServerOptions* o) { o->data_threads = 257; });
+  refuses("num_threads", [](ServerOptions* o) { o->num_threads = 257; });
   refuses("max_open_calls", [](ServerOptions* o) { o->max_open_calls = 0; });
 }
 
