@@ -16,6 +16,20 @@ constexpr ServerIndex kOnlyServer(0);
 // The only worker's only incarnation.
 constexpr Generation kOnlyGeneration(1);
 
+// Brings `replica` up to date with the table.
+void CopyDense(const TableEntry& entry, DenseReplica* replica) {
+  const DenseTable& dense = *entry.dense;
+  replica->values.resize(entry.config.dense().size());
+  replica->block_versions.resize(dense.num_blocks());
+  size_t offset = 0;
+  for (uint32_t b = 0; b < dense.num_blocks(); ++b) {
+    uint64_t& version = replica->block_versions[b];
+    version =
+        dense.Pull(BlockIndex(b), version, replica->values.data() + offset);
+    offset += dense.BlockSize(BlockIndex(b));
+  }
+}
+
 }  // namespace
 
 LocalParameterClient::LocalParameterClient(uint32_t num_partitions)
@@ -52,16 +66,7 @@ void LocalParameterClient::PullDense(TableId table, DenseReplica* replica,
     done(entry.status());
     return;
   }
-  const DenseTable& dense = *(*entry)->dense;
-  replica->values.resize((*entry)->config.dense().size());
-  replica->block_versions.resize(dense.num_blocks());
-  size_t offset = 0;
-  for (uint32_t b = 0; b < dense.num_blocks(); ++b) {
-    uint64_t& version = replica->block_versions[b];
-    version =
-        dense.Pull(BlockIndex(b), version, replica->values.data() + offset);
-    offset += dense.BlockSize(BlockIndex(b));
-  }
+  CopyDense(**entry, replica);
   done(absl::OkStatus());
 }
 
@@ -102,6 +107,7 @@ absl::Status LocalParameterClient::Apply(const PushRequest& push) {
                          absl::MakeConstSpan(&stamp, 1));
       offset += entry->dense->BlockSize(BlockIndex(b));
     }
+    if (dense.updated != nullptr) CopyDense(*entry, dense.updated);
   }
   return absl::OkStatus();
 }

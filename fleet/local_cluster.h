@@ -27,6 +27,7 @@ class LocalParameterClient : public ParameterClient {
   explicit LocalParameterClient(uint32_t num_partitions);
 
   absl::Status CreateTable(const v1::TableConfig& config) override;
+  bool in_process() const override { return true; }
   int partition_bits() const override;
   void PullSparse(TableId table, const KeyBatch& keys, float* rows,
                   TableVersions* versions, std::shared_ptr<const void> memory,

@@ -38,7 +38,7 @@ absl::StatusOr<UpdateRule> UpdateRule::Create(
                      "; legal is any finite number; correct the table's "
                      "optimizer"));
   }
-  const uint32_t warmup = config.warmup_pushes();
+  const uint32_t warmup = config.warmup_steps();
   switch (config.rule_case()) {
     case v1::OptimizerConfig::kSgd:
       return UpdateRule(SgdRule{.learning_rate = learning_rate}, warmup);

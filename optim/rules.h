@@ -152,34 +152,32 @@ class UpdateRule {
     Visit([=](const auto& rule) { rule.InitState(state, n); });
   }
   // Linear warm-up (Goyal et al., "Accurate, large minibatch SGD", 2017): the
-  // factor on the learning rate of push number `push`, counted from 1,
+  // factor on the learning rate of step number `step`, counted from 1,
   //
-  //   min(1, push / warmup_pushes)
+  //   min(1, step / warmup_steps)
   //
   // Rules like adagrad without an initial accumulator take first steps as long
   // as the learning rate, whatever the gradient; when several workers push
   // them at once, they add up.
-  float WarmupFactor(uint64_t push) const {
-    if (push >= warmup_pushes_) return 1;
-    return static_cast<float>(push) / static_cast<float>(warmup_pushes_);
+  float WarmupFactor(uint64_t step) const {
+    if (step >= warmup_steps_) return 1;
+    return static_cast<float>(step) / static_cast<float>(warmup_steps_);
   }
 
-  // Push number `push` of these weights. One dispatch per call: for dense
-  // blocks. Loops over rows use Visit.
-  void Apply(uint64_t push, float* w, float* state, const float* g,
-             size_t n) const {
-    const float factor = WarmupFactor(push);
-    Visit([=](const auto& rule) { rule.Scaled(factor).Apply(w, state, g, n); });
-  }
+  // Updates w[n] and state by g[n] as step number `step`. For long vectors:
+  // one dispatch per call, on the widest instructions of the machine, with the
+  // result of the scalar loops above bit by bit. Loops over rows use Visit.
+  void Apply(uint64_t step, float* w, float* state, const float* g,
+             size_t n) const;
 
  private:
   using Rule = std::variant<SgdRule, AdagradRule, AdamRule>;
 
-  UpdateRule(Rule rule, uint32_t warmup_pushes)
-      : rule_(rule), warmup_pushes_(warmup_pushes) {}
+  UpdateRule(Rule rule, uint32_t warmup_steps)
+      : rule_(rule), warmup_steps_(warmup_steps) {}
 
   Rule rule_;
-  uint32_t warmup_pushes_;
+  uint32_t warmup_steps_;
 };
 
 }  // namespace oarlock

@@ -214,8 +214,8 @@ absl::Status CheckAndComplete(const RawFields& raw,
 }
 
 absl::Status CheckAndComplete(const RawFields& raw,
-                              PullDenseResponseView* view) {
-  const Checker check("PullDenseResponse");
+                              DenseResponseView* view) {
+  const Checker check("DenseResponse");
   OARLOCK_RETURN_IF_ERROR(CompleteBlocks(check, raw, &view->blocks));
   OARLOCK_RETURN_IF_ERROR(check.OnePer("versions", view->versions.size(),
                                        view->blocks.size(), "blocks"));
@@ -226,6 +226,8 @@ absl::Status CheckAndComplete(const RawFields& raw,
                               PushDenseRequestView* view) {
   const Checker check("PushDenseRequest");
   OARLOCK_RETURN_IF_ERROR(check.Part(view->header));
+  OARLOCK_RETURN_IF_ERROR(check.Format(raw.answer_format));
+  view->answer_format = static_cast<v1::ValueFormat>(raw.answer_format);
   OARLOCK_RETURN_IF_ERROR(CompleteBlocks(check, raw, &view->blocks));
   return CompleteValues(check, raw, &view->values, &view->num_values);
 }

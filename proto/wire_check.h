@@ -17,6 +17,7 @@ struct RawFields {
   std::vector<uint32_t> indices;  // partitions or blocks
   std::vector<uint32_t> group_sizes;
   int format = v1::FLOAT32;
+  int answer_format = v1::FLOAT32;
   SlicedBytes values16;
 };
 
@@ -31,7 +32,7 @@ absl::Status CheckAndComplete(const RawFields& raw,
                               PushSparseRequestView* view);
 absl::Status CheckAndComplete(const RawFields& raw, PullDenseRequestView* view);
 absl::Status CheckAndComplete(const RawFields& raw,
-                              PullDenseResponseView* view);
+                              DenseResponseView* view);
 absl::Status CheckAndComplete(const RawFields& raw, PushDenseRequestView* view);
 
 }  // namespace oarlock

@@ -76,12 +76,13 @@ struct PullDenseRequestView {
   v1::ValueFormat format = v1::FLOAT32;
 };
 
-struct PullDenseResponseView {
+struct DenseResponseView {
   v1::ResponseHeader header;
   std::vector<BlockIndex> blocks;
   std::vector<uint64_t> versions;
   size_t num_values = 0;
   SlicedBytes values;
+  uint32_t duplicate_groups = 0;
 };
 
 struct PushDenseRequestView {
@@ -91,6 +92,8 @@ struct PushDenseRequestView {
   size_t num_values = 0;
   SlicedBytes values;
   uint32_t num_steps = 0;
+  bool with_values = false;
+  v1::ValueFormat answer_format = v1::FLOAT32;
 };
 
 absl::StatusOr<PullSparseRequestView> DecodePullSparseRequest(
@@ -101,7 +104,7 @@ absl::StatusOr<PushSparseRequestView> DecodePushSparseRequest(
     const grpc::ByteBuffer& buffer);
 absl::StatusOr<PullDenseRequestView> DecodePullDenseRequest(
     const grpc::ByteBuffer& buffer);
-absl::StatusOr<PullDenseResponseView> DecodePullDenseResponse(
+absl::StatusOr<DenseResponseView> DecodeDenseResponse(
     const grpc::ByteBuffer& buffer);
 absl::StatusOr<PushDenseRequestView> DecodePushDenseRequest(
     const grpc::ByteBuffer& buffer);
@@ -138,17 +141,18 @@ grpc::ByteBuffer EncodePullDenseRequest(
     absl::Span<const BlockIndex> blocks,
     absl::Span<const uint64_t> known_versions, v1::ValueFormat format);
 // `values`: one slice per block, or any other cut of the same bytes.
-grpc::ByteBuffer EncodePullDenseResponse(const v1::ResponseHeader& header,
+grpc::ByteBuffer EncodeDenseResponse(const v1::ResponseHeader& header,
                                          absl::Span<const BlockIndex> blocks,
                                          absl::Span<const uint64_t> versions,
                                          absl::Span<const grpc::Slice> values,
-                                         v1::ValueFormat format = v1::FLOAT32);
-grpc::ByteBuffer EncodePushDenseRequest(const v1::RequestHeader& header,
-                                        TableId table,
-                                        absl::Span<const BlockIndex> blocks,
-                                        absl::Span<const grpc::Slice> values,
-                                        uint32_t num_steps,
-                                        v1::ValueFormat format = v1::FLOAT32);
+                                         v1::ValueFormat format = v1::FLOAT32,
+                                         uint32_t duplicate_groups = 0);
+grpc::ByteBuffer EncodePushDenseRequest(
+    const v1::RequestHeader& header, TableId table,
+    absl::Span<const BlockIndex> blocks, absl::Span<const grpc::Slice> values,
+    uint32_t num_steps, bool with_values,
+    v1::ValueFormat format = v1::FLOAT32,
+    v1::ValueFormat answer_format = v1::FLOAT32);
 grpc::ByteBuffer EncodePushResponse(const v1::PushResponse& response);
 
 }  // namespace oarlock

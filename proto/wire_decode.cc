@@ -70,13 +70,14 @@ bool ReadInPlace(WireReader& in, PullDenseRequestView* view, RawFields* raw) {
   return usual;
 }
 
-bool ReadInPlace(WireReader& in, PullDenseResponseView* view, RawFields* raw) {
+bool ReadInPlace(WireReader& in, DenseResponseView* view, RawFields* raw) {
   return in.Message(1, kMaxHeaderBytes, &view->header) &&
          in.PackedUint32(2, kMaxGroupsPerMessage, &raw->indices) &&
          in.PackedUint64(3, kMaxGroupsPerMessage, &view->versions) &&
          in.Enum(4, &raw->format) &&
          in.FixedArray(5, sizeof(float), &view->values) &&
-         in.Bytes(6, &raw->values16) && in.AtEnd();
+         in.Bytes(6, &raw->values16) &&
+         in.Uint32(7, &view->duplicate_groups) && in.AtEnd();
 }
 
 bool ReadInPlace(WireReader& in, PushDenseRequestView* view, RawFields* raw) {
@@ -87,7 +88,9 @@ bool ReadInPlace(WireReader& in, PushDenseRequestView* view, RawFields* raw) {
                      in.Enum(4, &raw->format) &&
                      in.FixedArray(5, sizeof(float), &view->values) &&
                      in.Bytes(6, &raw->values16) &&
-                     in.Uint32(7, &view->num_steps) && in.AtEnd();
+                     in.Uint32(7, &view->num_steps) &&
+                     in.Bool(8, &view->with_values) &&
+                     in.Enum(9, &raw->answer_format) && in.AtEnd();
   view->table = TableId(table);
   return usual;
 }
@@ -157,14 +160,15 @@ void CopyParsed(const v1::PullDenseRequest& message, PullDenseRequestView* view,
   raw->format = message.format();
 }
 
-void CopyParsed(const v1::PullDenseResponse& message,
-                PullDenseResponseView* view, RawFields* raw) {
+void CopyParsed(const v1::DenseResponse& message,
+                DenseResponseView* view, RawFields* raw) {
   view->header = message.header();
   raw->indices = ToVector(message.blocks());
   view->versions = ToVector(message.versions());
   raw->format = message.format();
   view->values = CopyArray(message.values());
   raw->values16 = CopyBytes(message.values16());
+  view->duplicate_groups = message.duplicate_groups();
 }
 
 void CopyParsed(const v1::PushDenseRequest& message, PushDenseRequestView* view,
@@ -176,6 +180,8 @@ void CopyParsed(const v1::PushDenseRequest& message, PushDenseRequestView* view,
   view->values = CopyArray(message.values());
   raw->values16 = CopyBytes(message.values16());
   view->num_steps = message.num_steps();
+  view->with_values = message.with_values();
+  raw->answer_format = message.answer_format();
 }
 
 // Bytes of all headers in `message`, which the generated parser would merge
@@ -283,10 +289,10 @@ absl::StatusOr<PullDenseRequestView> DecodePullDenseRequest(
                                                             buffer);
 }
 
-absl::StatusOr<PullDenseResponseView> DecodePullDenseResponse(
+absl::StatusOr<DenseResponseView> DecodeDenseResponse(
     const grpc::ByteBuffer& buffer) {
-  return Decode<v1::PullDenseResponse, PullDenseResponseView>(
-      "PullDenseResponse", buffer);
+  return Decode<v1::DenseResponse, DenseResponseView>(
+      "DenseResponse", buffer);
 }
 
 absl::StatusOr<PushDenseRequestView> DecodePushDenseRequest(

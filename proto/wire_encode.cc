@@ -179,26 +179,27 @@ grpc::ByteBuffer EncodePullDenseRequest(
   return writer.Finish();
 }
 
-grpc::ByteBuffer EncodePullDenseResponse(const v1::ResponseHeader& header,
-                                         absl::Span<const BlockIndex> blocks,
-                                         absl::Span<const uint64_t> versions,
-                                         absl::Span<const grpc::Slice> values,
-                                         v1::ValueFormat format) {
+grpc::ByteBuffer EncodeDenseResponse(const v1::ResponseHeader& header,
+                                     absl::Span<const BlockIndex> blocks,
+                                     absl::Span<const uint64_t> versions,
+                                     absl::Span<const grpc::Slice> values,
+                                     v1::ValueFormat format,
+                                     uint32_t duplicate_groups) {
   WireWriter writer;
   writer.Message(1, header);
   writer.PackedVarints(2, blocks, BlockNumber);
   writer.PackedVarints(3, versions, Itself<uint64_t>);
   writer.Varint(4, format);
   WriteValues(&writer, 5, 6, format, values);
+  writer.Varint(7, duplicate_groups);
   return writer.Finish();
 }
 
-grpc::ByteBuffer EncodePushDenseRequest(const v1::RequestHeader& header,
-                                        TableId table,
-                                        absl::Span<const BlockIndex> blocks,
-                                        absl::Span<const grpc::Slice> values,
-                                        uint32_t num_steps,
-                                        v1::ValueFormat format) {
+grpc::ByteBuffer EncodePushDenseRequest(
+    const v1::RequestHeader& header, TableId table,
+    absl::Span<const BlockIndex> blocks, absl::Span<const grpc::Slice> values,
+    uint32_t num_steps, bool with_values, v1::ValueFormat format,
+    v1::ValueFormat answer_format) {
   WireWriter writer;
   writer.Message(1, header);
   writer.Varint(2, table.value());
@@ -206,6 +207,8 @@ grpc::ByteBuffer EncodePushDenseRequest(const v1::RequestHeader& header,
   writer.Varint(4, format);
   WriteValues(&writer, 5, 6, format, values);
   writer.Varint(7, num_steps);
+  writer.Varint(8, with_values);
+  writer.Varint(9, answer_format);
   return writer.Finish();
 }
 

@@ -95,7 +95,9 @@ absl::StatusOr<PushOutcome> AsyncAggregator::ApplyDense(
     const size_t size = dense_->BlockSize(block);
     const float* gradients =
         push.values.Elements<float>(begin, size, &gradient_scratch);
-    if (!dense_->Push(block, gradients, absl::MakeConstSpan(&stamp, 1))) {
+    // Who does not say how many steps means one.
+    if (!dense_->Push(block, gradients, absl::MakeConstSpan(&stamp, 1),
+                      std::max(1u, push.num_steps))) {
       ++outcome.duplicate_groups;
     }
     begin += size;

@@ -21,6 +21,8 @@ namespace {
 struct Block {
   mutable absl::Mutex mutex;
   uint64_t version ABSL_GUARDED_BY(mutex) = 1;
+  // Steps whose gradients it has seen.
+  uint64_t steps ABSL_GUARDED_BY(mutex) = 0;
   std::vector<float> values ABSL_GUARDED_BY(mutex);
   std::vector<float> state ABSL_GUARDED_BY(mutex);
   PushWindows windows ABSL_GUARDED_BY(mutex);
@@ -91,7 +93,8 @@ class BlockTable : public DenseTable {
   }
 
   bool Push(BlockIndex index, const float* gradients,
-            absl::Span<const PushStamp> stamps) override {
+            absl::Span<const PushStamp> stamps, uint32_t num_steps) override {
+    OARLOCK_CHECK(num_steps >= 1);
     Block& block = At(index);
     absl::MutexLock lock(&block.mutex);
     bool all_applied = true;
@@ -99,7 +102,8 @@ class BlockTable : public DenseTable {
       all_applied = all_applied && block.windows.Contains(stamp);
     }
     if (all_applied) return false;
-    rule_.Apply(/*push=*/block.version, block.values.data(), block.state.data(), gradients,
+    block.steps += num_steps;
+    rule_.Apply(block.steps, block.values.data(), block.state.data(), gradients,
                 block.values.size());
     for (const PushStamp& stamp : stamps) block.windows.Add(stamp);
     ++block.version;

@@ -51,9 +51,12 @@ class DenseTable {
 
   // Applies the update rule once to gradients [BlockSize(block)], unless the
   // block has applied all of `stamps`; false in that case. Afterwards it has
-  // applied them all. REQUIRES: Owns(block), sequences of at least 1.
+  // applied them all. `num_steps`: how many steps' gradients these are, summed,
+  // at least 1; the learning rate warms up by steps.
+  // REQUIRES: Owns(block), sequences of at least 1.
   virtual bool Push(BlockIndex block, const float* gradients,
-                    absl::Span<const PushStamp> stamps) = 0;
+                    absl::Span<const PushStamp> stamps,
+                    uint32_t num_steps = 1) = 0;
 
   virtual bool HasApplied(BlockIndex block, const PushStamp& stamp) const = 0;
 

@@ -32,34 +32,82 @@ class AnswerArray {
   AnswerArray& operator=(const AnswerArray&) = delete;
 
   uint8_t* data() { return GRPC_SLICE_START_PTR(slice_); }
-  // Shares the memory.
-  grpc::Slice slice() const {
-    return grpc::Slice(slice_, grpc::Slice::ADD_REF);
+  // The first `bytes` of it; shares the memory.
+  grpc::Slice slice(size_t bytes) const {
+    return grpc::Slice(grpc_slice_sub(slice_, 0, bytes),
+                       grpc::Slice::STEAL_REF);
   }
 
  private:
   grpc_slice slice_;
 };
 
-// Has `fill` write `n` floats, and returns them in `format`. Null when `fill`
-// returns false.
-template <typename Fill>
-bool FillAnswer(v1::ValueFormat format, size_t n, Fill fill,
-                grpc::Slice* slice) {
-  if (format == v1::FLOAT32) {
-    AnswerArray array(n * sizeof(float));
-    if (!fill(reinterpret_cast<float*>(array.data()))) return false;
-    *slice = array.slice();
+// Floats of an answer, in the format that was asked for.
+class AnswerValues {
+ public:
+  // Room for `max_values`.
+  AnswerValues(v1::ValueFormat format, size_t max_values)
+      : format_(format),
+        array_(max_values *
+               (format == v1::FLOAT32 ? sizeof(float) : sizeof(uint16_t))) {}
+
+  // Has `fill` write `n` floats behind those that are there; they stay if it
+  // returns true.
+  template <typename Fill>
+  bool Append(size_t n, Fill fill) {
+    if (format_ == v1::FLOAT32) {
+      if (!fill(reinterpret_cast<float*>(array_.data()) + size_)) return false;
+    } else {
+      thread_local std::vector<float> wide;
+      wide.resize(n);
+      if (!fill(wide.data())) return false;
+      NarrowValues(
+          format_, wide,
+          absl::MakeSpan(reinterpret_cast<uint16_t*>(array_.data()) + size_,
+                         n));
+    }
+    size_ += n;
     return true;
   }
-  thread_local std::vector<float> wide;
-  wide.resize(n);
-  if (!fill(wide.data())) return false;
-  AnswerArray array(n * sizeof(uint16_t));
-  NarrowValues(format, wide,
-               absl::MakeSpan(reinterpret_cast<uint16_t*>(array.data()), n));
-  *slice = array.slice();
-  return true;
+  grpc::Slice slice() const {
+    return array_.slice(size_ * (format_ == v1::FLOAT32 ? sizeof(float)
+                                                        : sizeof(uint16_t)));
+  }
+
+ private:
+  const v1::ValueFormat format_;
+  AnswerArray array_;
+  size_t size_ = 0;
+};
+
+// Frames those of `blocks` whose version is not the one in `known_versions`
+// (empty: all).
+grpc::ByteBuffer AnswerBlocks(TableEntry* entry,
+                              const v1::ResponseHeader& header,
+                              absl::Span<const BlockIndex> blocks,
+                              absl::Span<const uint64_t> known_versions,
+                              v1::ValueFormat format, size_t num_values,
+                              uint32_t duplicate_groups) {
+  const DenseTable& table = *entry->dense;
+  AnswerValues values(format, num_values);
+  std::vector<BlockIndex> sent;
+  std::vector<uint64_t> versions;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const uint64_t known = known_versions.empty() ? 0 : known_versions[i];
+    uint64_t version = 0;
+    const auto copy = [&](float* to) {
+      version = table.Pull(blocks[i], known, to);
+      return version != known;
+    };
+    if (!values.Append(table.BlockSize(blocks[i]), copy)) continue;
+    sent.push_back(blocks[i]);
+    versions.push_back(version);
+  }
+  entry->pulled_blocks.fetch_add(sent.size(), std::memory_order_relaxed);
+  const grpc::Slice slice = values.slice();
+  return EncodeDenseResponse(header, sent, versions,
+                             absl::MakeConstSpan(&slice, 1), format,
+                             duplicate_groups);
 }
 
 absl::Status CheckAnswerSize(const TableEntry& entry, size_t num_values) {
@@ -109,13 +157,12 @@ absl::StatusOr<grpc::ByteBuffer> ParameterHandler::PullSparse(
   // Taken before the rows are read, so that it promises no more than they hold.
   const v1::ResponseHeader header = HeaderOf(*entry);
   std::vector<uint64_t> group_versions(pull.groups.size());
-  grpc::Slice values;
-  const auto gather = [&](float* to) {
+  AnswerValues values(pull.format, num_values);
+  values.Append(num_values, [&](float* to) {
     entry->sparse->Pull(pull.groups, keys, to, group_versions.data());
     return true;
-  };
-  FillAnswer(pull.format, num_values, gather, &values);
-  return EncodePullSparseResponse(header, dim, group_versions, values,
+  });
+  return EncodePullSparseResponse(header, dim, group_versions, values.slice(),
                                   grpc::Slice(), grpc::Slice(), pull.format);
 }
 
@@ -130,30 +177,9 @@ absl::StatusOr<grpc::ByteBuffer> ParameterHandler::PullDense(
                            CheckBlocks(*entry->dense, pull.blocks));
   OARLOCK_RETURN_IF_ERROR(CheckAnswerSize(*entry, num_values));
 
-  const v1::ResponseHeader header = HeaderOf(*entry);
-  std::vector<BlockIndex> blocks;
-  std::vector<uint64_t> versions;
-  std::vector<grpc::Slice> values;
-  for (size_t i = 0; i < pull.blocks.size(); ++i) {
-    const BlockIndex block = pull.blocks[i];
-    const uint64_t known = pull.known_versions[i];
-    uint64_t version = 0;
-    const auto copy = [&](float* to) {
-      version = entry->dense->Pull(block, known, to);
-      return version != known;
-    };
-    grpc::Slice slice;
-    if (!FillAnswer(pull.format, entry->dense->BlockSize(block), copy,
-                    &slice)) {
-      continue;
-    }
-    blocks.push_back(block);
-    versions.push_back(version);
-    values.push_back(std::move(slice));
-  }
-  entry->pulled_blocks.fetch_add(blocks.size(), std::memory_order_relaxed);
-  return EncodePullDenseResponse(header, blocks, versions, values,
-                                 pull.format);
+  return AnswerBlocks(entry, HeaderOf(*entry), pull.blocks,
+                      pull.known_versions, pull.format, num_values,
+                      /*duplicate_groups=*/0);
 }
 
 void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
@@ -162,8 +188,18 @@ void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
   if (!push.ok()) return answer(push.status());
   const absl::StatusOr<TableEntry*> entry = CheckPush(*push);
   if (!entry.ok()) return answer(entry.status());
-  (*entry)->aggregator->PushSparse(*std::move(push),
-                                   AnswerPush(*entry, std::move(answer)));
+  // Without `this`: an aggregator may hold the callback for longer.
+  (*entry)->aggregator->PushSparse(
+      *std::move(push),
+      [entry = *entry, header = HeaderOf(**entry),
+       answer = std::move(answer)](absl::StatusOr<PushOutcome> outcome) mutable {
+        if (!outcome.ok()) return answer(outcome.status());
+        header.set_table_version(entry->aggregator->Version());
+        v1::PushResponse response;
+        *response.mutable_header() = std::move(header);
+        response.set_duplicate_groups(outcome->duplicate_groups);
+        answer(EncodePushResponse(response));
+      });
 }
 
 void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
@@ -174,22 +210,20 @@ void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
   if (!entry.ok()) return answer(entry.status());
   (*entry)->pushed_blocks.fetch_add(push->blocks.size(),
                                     std::memory_order_relaxed);
-  (*entry)->aggregator->PushDense(*std::move(push),
-                                  AnswerPush(*entry, std::move(answer)));
-}
-
-PushDone ParameterHandler::AnswerPush(TableEntry* entry,
-                                      Answer answer) const {
-  // Without `this`: an aggregator may hold the callback for longer.
-  return [entry, header = HeaderOf(*entry), answer = std::move(answer)](
-             absl::StatusOr<PushOutcome> outcome) mutable {
-    if (!outcome.ok()) return answer(outcome.status());
-    header.set_table_version(entry->aggregator->Version());
-    v1::PushResponse response;
-    *response.mutable_header() = std::move(header);
-    response.set_duplicate_groups(outcome->duplicate_groups);
-    answer(EncodePushResponse(response));
-  };
+  std::vector<BlockIndex> wanted;
+  if (push->with_values) wanted = push->blocks;
+  const size_t num_wanted = push->with_values ? push->num_values : 0;
+  const v1::ValueFormat format = push->answer_format;
+  (*entry)->aggregator->PushDense(
+      *std::move(push),
+      [entry = *entry, header = HeaderOf(**entry), wanted = std::move(wanted),
+       num_wanted, format, answer = std::move(answer)](absl::StatusOr<PushOutcome> outcome) mutable {
+        if (!outcome.ok()) return answer(outcome.status());
+        header.set_table_version(entry->aggregator->Version());
+        answer(AnswerBlocks(entry, header, wanted,
+                            /*known_versions=*/{}, format, num_wanted,
+                            outcome->duplicate_groups));
+      });
 }
 
 absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(

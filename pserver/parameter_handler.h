@@ -74,7 +74,6 @@ class ParameterHandler {
   absl::StatusOr<TableEntry*> CheckPush(
       const PushSparseRequestView& push) const;
   absl::StatusOr<TableEntry*> CheckPush(const PushDenseRequestView& push) const;
-  PushDone AnswerPush(TableEntry* entry, Answer answer) const;
 
   const ServerIdentity identity_;
   TableRegistry* const registry_;

@@ -9,6 +9,7 @@
 
 #include "base/types.h"
 #include "proto/job_config.pb.h"
+#include "proto/table.pb.h"
 #include "worker/client/job_client.h"
 #include "worker/client/parameter_client.h"
 #include "worker/data/bad_lines.h"
@@ -31,6 +32,8 @@ struct PassContext {
   std::vector<TableId> sparse_tables;
   // Id 0: the model has no dense parameters.
   TableId dense_table;
+  // The dense table's.
+  v1::OptimizerConfig dense_optimizer;
 
   // The pass itself.
   PhaseId phase;

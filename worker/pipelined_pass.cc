@@ -9,60 +9,69 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "worker/batch_feeder.h"
+#include "worker/mode/dense_slot.h"
 #include "worker/staleness.h"
 
 namespace oarlock {
 namespace {
 
 // Where the configuration does not say: an exchange of the dense parameters
-// costs as much as computing some tens of examples, so a lane sums the
-// gradients of this many examples ...
-constexpr int kDenseIntervalExamples = 512;
-// ... unless all that compute at a time would then hold back more than this
-// many: with eight workers at five batches of 100 each, a pass over 111,000
-// examples lost .018 AUC.
-constexpr int kHeldBackExamples = 1024;
+// costs as much as computing some hundreds of examples, so a slot makes one
+// every so many examples ...
+constexpr int kDenseIntervalExamples = 2048;
+// ... or, with more slots in the job, this many divided by the square of their
+// number: each of them then holds back less, and fewer steps are made that do
+// not know of each other (docs/design/0005 has the measurements).
+constexpr int kDenseIntervalOfAllSlots = 8192;
 
 int DenseIntervalSteps(const PassContext& context) {
   const v1::JobConfig& config = *context.config;
   if (config.dense_interval_steps() > 0) return config.dense_interval_steps();
+  // A copy within the process costs less than applying steps here.
+  if (context.parameters->in_process()) return 1;
   const int computing =
       static_cast<int>(context.job->num_workers()) * context.compute_slots;
   const int examples =
-      std::min(kDenseIntervalExamples, kHeldBackExamples / computing);
+      std::min(kDenseIntervalExamples,
+               kDenseIntervalOfAllSlots / (computing * computing));
   return std::max(1, examples / config.batch_size());
 }
-
-// Gradients of the dense parameters, summed over a few steps.
-struct DenseGradientBuffer {
-  explicit DenseGradientBuffer(size_t size) : values(size) {}
-  std::vector<float> values;
-  uint32_t num_steps = 0;
-};
 
 // What the lanes of a pass share. Thread-safe.
 class PassState {
  public:
-  PassState(const PassContext* context, int num_permits)
+  // `slots`: what lanes compute with, one at a time each.
+  PassState(const PassContext* context, int num_permits,
+            std::vector<std::shared_ptr<DenseSlot>> slots)
       : context_(context),
         num_permits_(num_permits),
+        slots_(std::move(slots)),
         permits_(num_permits),
-        free_slots_(context->compute_slots) {}
+        free_slots_(slots_) {}
 
   // Waits until fewer lanes compute than there are slots.
-  void AcquireSlot() {
+  std::shared_ptr<DenseSlot> AcquireSlot() {
     absl::MutexLock lock(&mutex_);
     mutex_.Await(absl::Condition(
-        +[](int* slots) { return *slots > 0; }, &free_slots_));
-    --free_slots_;
+        +[](std::vector<std::shared_ptr<DenseSlot>>* slots) {
+          return !slots->empty();
+        },
+        &free_slots_));
+    std::shared_ptr<DenseSlot> slot = std::move(free_slots_.back());
+    free_slots_.pop_back();
+    return slot;
   }
-  void ReleaseSlot() {
+  void ReleaseSlot(std::shared_ptr<DenseSlot> slot) {
     absl::MutexLock lock(&mutex_);
-    ++free_slots_;
+    free_slots_.push_back(std::move(slot));
+  }
+  const std::vector<std::shared_ptr<DenseSlot>>& slots() const {
+    return slots_;
   }
 
   // Waits until fewer pushes than permitted are under way.
@@ -105,10 +114,11 @@ class PassState {
 
   const PassContext* const context_;
   const int num_permits_;
+  const std::vector<std::shared_ptr<DenseSlot>> slots_;
   BadLines bad_lines_;
   mutable absl::Mutex mutex_;
   int permits_ ABSL_GUARDED_BY(mutex_);
-  int free_slots_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<DenseSlot>> free_slots_ ABSL_GUARDED_BY(mutex_);
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -120,7 +130,6 @@ class Lane {
         context_(pass->context()),
         index_(index),
         trains_(trains),
-        dense_interval_(DenseIntervalSteps(context_)),
         // One computes, one is on its way out, and the look-ahead.
         feeder_(&context_, index, context_.config->lookahead_batches() + 2,
                 /*pull_ahead=*/true, pass->bad_lines()),
@@ -146,40 +155,31 @@ class Lane {
       context_.progress->AddTime(context_.phase, Stage::kWaitPull,
                                  Clock::Real().Now() - start);
       const absl::Time turn = Clock::Real().Now();
-      pass_->AcquireSlot();
+      const std::shared_ptr<DenseSlot> slot = pass_->AcquireSlot();
       AddWait(turn);
-      Compute(*step);
+      Compute(*step, slot.get());
       if (trains_) {
-        Push(std::move(step));
-        WaitForDenseExchange();
+        Push(std::move(step), slot.get());
       } else {
         feeder_.Recycle(std::move(step));
       }
-      pass_->ReleaseSlot();
+      pass_->ReleaseSlot(slot);
     }
-    if (trains_ && dense_gradients_ != nullptr) Push(nullptr);
     return absl::OkStatus();
   }
 
-  void Compute(StepBuffer& step) {
+  void Compute(StepBuffer& step, DenseSlot* slot) {
     const absl::Time start = Clock::Real().Now();
-    const std::shared_ptr<const DenseReplica> parameters =
-        context_.dense->Current();
-    StepInput input = step.ModelInput(parameters->values.data(),
-                                      context_.GradientScale());
+    StepInput input = step.ModelInput(slot->values(), context_.GradientScale());
     StepOutput output;
     if (trains_) {
-      if (dense_gradients_ == nullptr) {
-        dense_gradients_ = TakeDenseBuffer();
-        dense_gradients_->num_steps = 0;
-      }
       for (SparseInputBuffer& sparse : step.inputs) {
         output.row_gradients.push_back(sparse.gradients.data());
       }
-      input.accumulate_parameter_gradients = dense_gradients_->num_steps > 0;
-      output.parameter_gradients = dense_gradients_->values.data();
+      output.parameter_gradients = slot->gradients();
+      input.accumulate_parameter_gradients = slot->add_gradients();
       executor_->Step(input, &output);
-      ++dense_gradients_->num_steps;
+      slot->StepDone();
     } else {
       executor_->Predict(input, &output);
     }
@@ -199,9 +199,11 @@ class Lane {
                  context_.progress->Auc(context_.phase));
   }
 
-  // Sends the step's row gradients and, when their interval is full or there
-  // is no step any more, the dense gradients.
-  void Push(std::shared_ptr<StepBuffer> step) {
+  // Sends the step's row gradients and, when it is due, makes the slot's
+  // exchange; waits for that: whoever computed with the slot meanwhile would
+  // repeat what the others did, which costs most at the beginning, when
+  // adagrad's steps are large.
+  void Push(std::shared_ptr<StepBuffer> step, DenseSlot* slot) {
     const absl::Time waiting = Clock::Real().Now();
     pass_->AcquirePermit();
     const absl::Time start = Clock::Real().Now();
@@ -209,94 +211,57 @@ class Lane {
                                start - waiting);
     PushRequest push;
     push.epoch = context_.phase.epoch;
-    if (step != nullptr) {
-      push.examples = step->batch.ranges;
-      for (size_t i = 0; i < step->inputs.size(); ++i) {
-        push.sparse.push_back({context_.sparse_tables[i],
-                               &step->inputs[i].keys,
-                               step->inputs[i].gradients.data()});
-      }
-    }
-    std::shared_ptr<DenseGradientBuffer> dense;
-    if (context_.dense_table != TableId(0) &&
-        (step == nullptr ||
-         dense_gradients_->num_steps >= static_cast<uint32_t>(dense_interval_))) {
-      dense = std::move(dense_gradients_);
-      dense_gradients_ = nullptr;
-      push.dense.push_back(
-          {context_.dense_table, dense->values.data(), dense->num_steps});
+    push.examples = step->batch.ranges;
+    for (size_t i = 0; i < step->inputs.size(); ++i) {
+      push.sparse.push_back({context_.sparse_tables[i], &step->inputs[i].keys,
+                             step->inputs[i].gradients.data()});
     }
     {
       absl::MutexLock lock(&mutex_);
       ++pushes_under_way_;
-      if (dense != nullptr) dense_push_under_way_ = true;
     }
-    TableVersions* const versions =
-        step != nullptr ? &step->pushed_versions : nullptr;
-    // Owns what the push points to.
-    auto memory = std::make_shared<std::pair<std::shared_ptr<StepBuffer>,
-                                             std::shared_ptr<DenseGradientBuffer>>>(
-        step, dense);
-    context_.parameters->Push(
-        push, versions, memory,
-        [this, step, dense, start](absl::Status status) mutable {
-          OnPushed(std::move(step), std::move(dense), start,
-                   std::move(status));
-        });
+    TableVersions* const versions = &step->pushed_versions;
+    if (!slot->ExchangeIsDue() || context_.dense_table == TableId(0)) {
+      const std::shared_ptr<const void> memory = step;
+      context_.parameters->Push(
+          push, versions, memory,
+          [this, step = std::move(step), start](absl::Status status) mutable {
+            OnPushed(std::move(step), start, status);
+          });
+      return;
+    }
+    const DenseSlot::Exchange exchange =
+        slot->TakeExchange(context_.dense_table);
+    push.dense.push_back(exchange.gradients);
+    auto memory = std::make_shared<
+        std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
+        step, exchange.memory);
+    absl::Notification done;
+    context_.parameters->Push(push, versions, memory,
+                              [&](absl::Status status) {
+                                OnPushed(std::move(step), start, status);
+                                done.Notify();
+                              });
+    const absl::Time sent = Clock::Real().Now();
+    done.WaitForNotification();
+    AddWait(sent);
   }
 
-  void OnPushed(std::shared_ptr<StepBuffer> step,
-                std::shared_ptr<DenseGradientBuffer> dense, absl::Time start,
-                absl::Status status) {
+  void OnPushed(std::shared_ptr<StepBuffer> step, absl::Time start,
+                const absl::Status& status) {
     context_.progress->AddTime(context_.phase, Stage::kPush,
                                Clock::Real().Now() - start);
     if (!status.ok()) {
       pass_->Fail(status);
     } else {
-      if (step != nullptr) {
-        context_.progress->AddStaleness(
-            context_.phase, Staleness(step->inputs[0].pulled_versions,
-                                      step->pushed_versions));
-      }
-      if (dense != nullptr) context_.dense->StartPull();
+      context_.progress->AddStaleness(
+          context_.phase, Staleness(step->inputs[0].pulled_versions,
+                                    step->pushed_versions));
     }
-    if (step != nullptr) feeder_.Recycle(std::move(step));
+    feeder_.Recycle(std::move(step));
     pass_->ReleasePermit();
     absl::MutexLock lock(&mutex_);
-    if (dense != nullptr) {
-      spare_dense_.push_back(std::move(dense));
-      dense_push_under_way_ = false;
-    }
     --pushes_under_way_;
-  }
-
-  std::shared_ptr<DenseGradientBuffer> TakeDenseBuffer() {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (!spare_dense_.empty()) {
-        auto buffer = std::move(spare_dense_.back());
-        spare_dense_.pop_back();
-        return buffer;
-      }
-    }
-    return std::make_shared<DenseGradientBuffer>(
-        context_.model->spec().num_parameters);
-  }
-
-  // A lane whose dense gradients are on their way keeps its slot until the
-  // parameters hold them: whoever computes next would repeat what they did,
-  // which costs most at the beginning, when adagrad's steps are large.
-  void WaitForDenseExchange() {
-    const absl::Time start = Clock::Real().Now();
-    {
-      absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(
-          +[](bool* under_way) { return !*under_way; },
-          &dense_push_under_way_));
-    }
-    // A failed pull has failed the pass.
-    context_.dense->WaitForPull().IgnoreError();
-    AddWait(start);
   }
 
   void AddWait(absl::Time start) {
@@ -314,22 +279,51 @@ class Lane {
   const PassContext& context_;
   const size_t index_;
   const bool trains_;
-  const int dense_interval_;
   BatchFeeder feeder_;
   const std::unique_ptr<ModelExecutor> executor_;
-  // Of the computing thread: gradients that wait for their interval.
-  std::shared_ptr<DenseGradientBuffer> dense_gradients_;
 
   absl::Mutex mutex_;
   int pushes_under_way_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool dense_push_under_way_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::shared_ptr<DenseGradientBuffer>> spare_dense_
-      ABSL_GUARDED_BY(mutex_);
 };
 
-absl::Status RunLanes(const PassContext& context, bool trains) {
+absl::StatusOr<std::vector<std::shared_ptr<DenseSlot>>> MakeSlots(
+    const PassContext& context) {
   OARLOCK_RETURN_IF_ERROR(context.dense->Pull());
-  PassState pass(&context, context.config->max_unacknowledged_pushes());
+  OARLOCK_ASSIGN_OR_RETURN(const UpdateRule rule,
+                           UpdateRule::Create(context.dense_optimizer));
+  std::vector<std::shared_ptr<DenseSlot>> slots;
+  for (int i = 0; i < context.compute_slots; ++i) {
+    slots.push_back(std::make_shared<DenseSlot>(
+        rule, *context.dense->Current(), DenseIntervalSteps(context)));
+  }
+  return slots;
+}
+
+// Pushes the gradients of steps whose interval was not full.
+absl::Status PushRest(const PassContext& context, DenseSlot* slot) {
+  if (!slot->HasGradients() || context.dense_table == TableId(0)) {
+    return absl::OkStatus();
+  }
+  const DenseSlot::Exchange exchange = slot->TakeExchange(context.dense_table);
+  PushRequest push;
+  push.epoch = context.phase.epoch;
+  push.dense.push_back(exchange.gradients);
+  absl::Notification done;
+  absl::Status status;
+  context.parameters->Push(push, nullptr, exchange.memory,
+                           [&](absl::Status answer) {
+                             status = std::move(answer);
+                             done.Notify();
+                           });
+  done.WaitForNotification();
+  return status;
+}
+
+absl::Status RunLanes(const PassContext& context, bool trains) {
+  OARLOCK_ASSIGN_OR_RETURN(std::vector<std::shared_ptr<DenseSlot>> slots,
+                           MakeSlots(context));
+  PassState pass(&context, context.config->max_unacknowledged_pushes(),
+                 std::move(slots));
   std::vector<std::unique_ptr<Lane>> lanes;
   for (size_t i = 0; i < context.work.size(); ++i) {
     lanes.push_back(std::make_unique<Lane>(&pass, i, trains));
@@ -340,9 +334,12 @@ absl::Status RunLanes(const PassContext& context, bool trains) {
   }
   for (std::thread& thread : threads) thread.join();
   pass.WaitForAllPermits();
-  context.dense->WaitForPull().IgnoreError();
   context.progress->AddBadLines(context.phase, pass.bad_lines()->count());
-  return pass.status();
+  OARLOCK_RETURN_IF_ERROR(pass.status());
+  for (const std::shared_ptr<DenseSlot>& slot : pass.slots()) {
+    OARLOCK_RETURN_IF_ERROR(PushRest(context, slot.get()));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -40,9 +40,11 @@ class RoundLane {
 
   // Starts the next batch, if there is one.
   void Start() { commands_.Push(0); }
-  // Waits until it is computed; the batch, or null at the end of the data.
-  absl::StatusOr<std::shared_ptr<StepBuffer>> Wait() {
-    return *answers_.Pop();
+  // Waits until it is computed; sets the batch, or null at the end of the data.
+  absl::Status Wait(std::shared_ptr<StepBuffer>* step) {
+    Answer answer = *answers_.Pop();
+    *step = std::move(answer.step);
+    return answer.status;
   }
 
   const std::vector<float>& parameter_gradients() const {
@@ -51,8 +53,19 @@ class RoundLane {
   BatchFeeder& feeder() { return feeder_; }
 
  private:
+  struct Answer {
+    absl::Status status;
+    std::shared_ptr<StepBuffer> step;
+  };
+
   void Run() {
-    while (commands_.Pop().has_value()) answers_.Push(Step());
+    while (commands_.Pop().has_value()) {
+      Answer answer;
+      const absl::StatusOr<std::shared_ptr<StepBuffer>> step = Step();
+      answer.status = step.status();
+      if (step.ok()) answer.step = *step;
+      answers_.Push(std::move(answer));
+    }
   }
 
   absl::StatusOr<std::shared_ptr<StepBuffer>> Step() {
@@ -97,7 +110,7 @@ class RoundLane {
   const std::unique_ptr<ModelExecutor> executor_;
   std::vector<float> parameter_gradients_;
   BoundedQueue<int> commands_;
-  BoundedQueue<absl::StatusOr<std::shared_ptr<StepBuffer>>> answers_;
+  BoundedQueue<Answer> answers_;
   std::thread thread_;
 };
 
@@ -145,12 +158,8 @@ class SyncPass {
     steps_.assign(lanes_.size(), nullptr);
     absl::Status failure;
     for (size_t i = 0; i < lanes_.size(); ++i) {
-      absl::StatusOr<std::shared_ptr<StepBuffer>> step = lanes_[i]->Wait();
-      if (step.ok()) {
-        steps_[i] = *std::move(step);
-      } else if (failure.ok()) {
-        failure = step.status();
-      }
+      const absl::Status status = lanes_[i]->Wait(&steps_[i]);
+      if (failure.ok()) failure = status;
     }
     return failure;
   }
@@ -196,7 +205,9 @@ class SyncPass {
         for (size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
         ++num_steps;
       }
-      push.dense.push_back({context_->dense_table, sum.data(), num_steps});
+      round_->updated = context_->dense->Spare();
+      push.dense.push_back({context_->dense_table, sum.data(), num_steps,
+                            round_->updated.get()});
     }
     return push;
   }
@@ -215,7 +226,10 @@ class SyncPass {
     OARLOCK_RETURN_IF_ERROR(status);
     context_->progress->AddTime(context_->phase, Stage::kPush,
                                 Clock::Real().Now() - start);
-    return context_->dense->Pull();
+    if (round_->updated != nullptr) {
+      context_->dense->Install(std::move(round_->updated));
+    }
+    return absl::OkStatus();
   }
 
   const PassContext* const context_;
@@ -227,6 +241,7 @@ class SyncPass {
   struct RoundMemory {
     std::vector<MergedGradients> merged;     // one per sparse input
     std::vector<float> parameter_gradients;  // [num_parameters]
+    std::shared_ptr<DenseReplica> updated;
   };
   const std::shared_ptr<RoundMemory> round_ = std::make_shared<RoundMemory>();
 };

@@ -24,7 +24,7 @@ v1::OptimizerConfig OptimizerOf(const v1::JobConfig& config,
   v1::OptimizerConfig optimizer;
   optimizer.set_learning_rate(static_cast<float>(config.learning_rate()));
   // A sync round is one push, whatever the number of workers.
-  optimizer.set_warmup_pushes(config.warmup_steps() *
+  optimizer.set_warmup_steps(config.warmup_steps() *
                               (config.mode() == "sync" ? 1 : num_workers));
   if (config.optimizer() == "sgd") {
     optimizer.mutable_sgd();

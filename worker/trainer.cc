@@ -177,6 +177,8 @@ PassContext Trainer::ContextOf(const Input& input,
   context.progress = const_cast<ProgressMeter*>(&progress_);
   context.sparse_tables = plan_.sparse_tables;
   context.dense_table = plan_.dense_table;
+  // All tables of a job have the same.
+  context.dense_optimizer = plan_.tables.back().optimizer();
   context.phase = phase;
   context.data = DataOptionsOf(config_);
   context.files = input.files;

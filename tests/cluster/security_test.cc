@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cluster/retry.h"
+#include "proto/health.grpc.pb.h"
 #include "tests/cluster/test_certificates.h"
 
 namespace oarlock {
@@ -166,6 +167,7 @@ class TlsTest : public testing::Test {
     grpc::ServerBuilder builder;
     ApplyServerArguments(&builder);
     builder.AddListeningPort("127.0.0.1:0", *credentials, &port_);
+    builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
     ASSERT_NE(server_, nullptr);
     ASSERT_NE(port_, 0);
@@ -193,7 +195,7 @@ class TlsTest : public testing::Test {
   }
 
  private:
-  // No service is registered, so an answer is Unimplemented.
+  // Nobody has this method, so an answer is Unimplemented.
   static bool CallIsUnavailable(const std::shared_ptr<grpc::Channel>& channel) {
     grpc::GenericStub stub(channel);
     grpc::ClientContext context;
@@ -213,6 +215,8 @@ class TlsTest : public testing::Test {
   }
 
   int port_ = 0;
+  // gRPC wants some service.
+  grpc::health::v1::Health::Service service_;
   std::unique_ptr<grpc::Server> server_;
 };
 

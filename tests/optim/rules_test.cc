@@ -47,7 +47,7 @@ void CompareWithDoubles(const UpdateRule& rule, size_t n, int num_steps,
               ? 0.0f
               : static_cast<float>((random.Uniform() - 0.5) * scale);
     }
-    rule.Apply(/*push=*/t, weights.data(), state.data(), gradients.data(), n);
+    rule.Apply(/*step=*/t, weights.data(), state.data(), gradients.data(), n);
     for (size_t i = 0; i < n; ++i) {
       step(&model[i], static_cast<double>(gradients[i]), i, t);
       ASSERT_NEAR(weights[i], model[i], tolerance)
@@ -126,14 +126,14 @@ TEST(UpdateRuleTest, FirstAdagradStepWithoutAccumulatorIsTheLearningRate) {
   std::vector<float> state(rule.StateSize(1));
   rule.InitState(state.data(), 1);
   const float g = 1e-4f;
-  rule.Apply(/*push=*/1, &w, state.data(), &g, 1);
+  rule.Apply(/*step=*/1, &w, state.data(), &g, 1);
   // Up to epsilon, a millionth of the gradient.
   EXPECT_NEAR(w, -0.01f, 1e-7f);
 }
 
 TEST(UpdateRuleTest, WarmupRaisesTheLearningRateLinearlyAndThenStops) {
   v1::OptimizerConfig config = Sgd(1.0f);
-  config.set_warmup_pushes(4);
+  config.set_warmup_steps(4);
   const UpdateRule rule = Rule(config);
   const float g = 1;
   float w = 0;
@@ -158,7 +158,7 @@ TEST(UpdateRuleTest, AZeroGradientMovesNoFreshWeight) {
     std::vector<float> state(rule.StateSize(1));
     rule.InitState(state.data(), 1);
     const float g = 0;
-    rule.Apply(/*push=*/1, &w, state.data(), &g, 1);
+    rule.Apply(/*step=*/1, &w, state.data(), &g, 1);
     EXPECT_EQ(w, 0.25f);
   }
 }

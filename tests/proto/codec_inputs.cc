@@ -172,12 +172,13 @@ v1::PullDenseRequest RandomPullDenseRequest(size_t size, RandomSequence* r) {
   return m;
 }
 
-v1::PullDenseResponse RandomPullDenseResponse(size_t size, RandomSequence* r) {
-  v1::PullDenseResponse m;
+v1::DenseResponse RandomDenseResponse(size_t size, RandomSequence* r) {
+  v1::DenseResponse m;
   *m.mutable_header() = RandomResponseHeader(r);
   AddBlocks(r->Below(20), r, &m);
   for (int i = 0; i < m.blocks_size(); ++i) m.add_versions(AnyNumber(64, r));
   AddValues(r->Below(size + 1), r, &m);
+  m.set_duplicate_groups(AnyNumber(32, r));
   return m;
 }
 
@@ -188,6 +189,8 @@ v1::PushDenseRequest RandomPushDenseRequest(size_t size, RandomSequence* r) {
   AddBlocks(r->Below(20), r, &m);
   AddValues(r->Below(size + 1), r, &m);
   m.set_num_steps(AnyNumber(32, r));
+  m.set_with_values(r->Below(2) == 1);
+  m.set_answer_format(static_cast<v1::ValueFormat>(r->Below(3)));
   return m;
 }
 
@@ -208,8 +211,8 @@ std::string RandomBytes(MessageKind kind, size_t size, RandomSequence* r) {
       return RandomPushSparseRequest(size, r).SerializeAsString();
     case MessageKind::kPullDenseRequest:
       return RandomPullDenseRequest(size, r).SerializeAsString();
-    case MessageKind::kPullDenseResponse:
-      return RandomPullDenseResponse(size, r).SerializeAsString();
+    case MessageKind::kDenseResponse:
+      return RandomDenseResponse(size, r).SerializeAsString();
     case MessageKind::kPushDenseRequest:
       return RandomPushDenseRequest(size, r).SerializeAsString();
     case MessageKind::kPushResponse:

@@ -101,13 +101,14 @@ v1::PullDenseRequest Rebuild(const PullDenseRequestView& view) {
   return m;
 }
 
-v1::PullDenseResponse Rebuild(const PullDenseResponseView& view) {
-  v1::PullDenseResponse m;
+v1::DenseResponse Rebuild(const DenseResponseView& view) {
+  v1::DenseResponse m;
   *m.mutable_header() = view.header;
   FillBlocks(view.blocks, &m);
   m.mutable_versions()->Add(view.versions.begin(), view.versions.end());
   Fill<float>(view.values, m.mutable_values());
   OARLOCK_CHECK(static_cast<size_t>(m.values_size()) == view.num_values);
+  m.set_duplicate_groups(view.duplicate_groups);
   return m;
 }
 
@@ -118,6 +119,8 @@ v1::PushDenseRequest Rebuild(const PushDenseRequestView& view) {
   FillBlocks(view.blocks, &m);
   Fill<float>(view.values, m.mutable_values());
   m.set_num_steps(view.num_steps);
+  m.set_with_values(view.with_values);
+  m.set_answer_format(view.answer_format);
   OARLOCK_CHECK(static_cast<size_t>(m.values_size()) == view.num_values);
   return m;
 }
@@ -193,14 +196,14 @@ bool IsLegal(const v1::PullDenseRequest& m) {
          m.blocks_size() == m.known_versions_size();
 }
 
-bool IsLegal(const v1::PullDenseResponse& m) {
+bool IsLegal(const v1::DenseResponse& m) {
   return AscendWithinLimit(m.blocks()) && ValuesAreLegal(m) &&
          m.blocks_size() == m.versions_size();
 }
 
 bool IsLegal(const v1::PushDenseRequest& m) {
   return PartIsLegal(m.header()) && AscendWithinLimit(m.blocks()) &&
-         ValuesAreLegal(m);
+         ValuesAreLegal(m) && v1::ValueFormat_IsValid(m.answer_format());
 }
 
 bool IsLegal(const v1::PushResponse&) { return true; }
@@ -300,9 +303,9 @@ std::string DisagreementWithGeneratedCode(MessageKind kind,
     case MessageKind::kPullDenseRequest:
       return Disagreement<v1::PullDenseRequest>(bytes,
                                                 DecodePullDenseRequest(buffer));
-    case MessageKind::kPullDenseResponse:
-      return Disagreement<v1::PullDenseResponse>(
-          bytes, DecodePullDenseResponse(buffer));
+    case MessageKind::kDenseResponse:
+      return Disagreement<v1::DenseResponse>(
+          bytes, DecodeDenseResponse(buffer));
     case MessageKind::kPushDenseRequest:
       return Disagreement<v1::PushDenseRequest>(bytes,
                                                 DecodePushDenseRequest(buffer));

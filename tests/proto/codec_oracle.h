@@ -21,7 +21,7 @@ enum class MessageKind {
   kPullSparseResponse,
   kPushSparseRequest,
   kPullDenseRequest,
-  kPullDenseResponse,
+  kDenseResponse,
   kPushDenseRequest,
   kPushResponse,
 };
@@ -32,7 +32,7 @@ v1::PullSparseRequest RandomPullSparseRequest(size_t size, RandomSequence* r);
 v1::PullSparseResponse RandomPullSparseResponse(size_t size, RandomSequence* r);
 v1::PushSparseRequest RandomPushSparseRequest(size_t size, RandomSequence* r);
 v1::PullDenseRequest RandomPullDenseRequest(size_t size, RandomSequence* r);
-v1::PullDenseResponse RandomPullDenseResponse(size_t size, RandomSequence* r);
+v1::DenseResponse RandomDenseResponse(size_t size, RandomSequence* r);
 v1::PushDenseRequest RandomPushDenseRequest(size_t size, RandomSequence* r);
 v1::PushResponse RandomPushResponse(RandomSequence* r);
 // The generated encoding of such a message.

@@ -78,16 +78,17 @@ std::vector<grpc::Slice> Pieces(const grpc::Slice& whole) {
   return {grpc::Slice(whole.begin(), cut), grpc::Slice(),
           grpc::Slice(whole.begin() + cut, whole.size() - cut)};
 }
-grpc::ByteBuffer Encode(const v1::PullDenseResponse& m) {
-  return EncodePullDenseResponse(
+grpc::ByteBuffer Encode(const v1::DenseResponse& m) {
+  return EncodeDenseResponse(
       m.header(), Blocks(m.blocks()),
       absl::MakeConstSpan(m.versions().data(), m.versions_size()),
-      Pieces(ValuesOf(m)), m.format());
+      Pieces(ValuesOf(m)), m.format(), m.duplicate_groups());
 }
 grpc::ByteBuffer Encode(const v1::PushDenseRequest& m) {
   return EncodePushDenseRequest(m.header(), TableId(m.table()),
                                 Blocks(m.blocks()), Pieces(ValuesOf(m)),
-                                m.num_steps(), m.format());
+                                m.num_steps(), m.with_values(), m.format(),
+                                m.answer_format());
 }
 grpc::ByteBuffer Encode(const v1::PushResponse& m) {
   return EncodePushResponse(m);
@@ -106,7 +107,7 @@ TEST(WireCodecTest, EncodersSendTheBytesOfGeneratedCode) {
     check(RandomPullSparseResponse(size, &r));
     check(RandomPushSparseRequest(size, &r));
     check(RandomPullDenseRequest(size, &r));
-    check(RandomPullDenseResponse(size, &r));
+    check(RandomDenseResponse(size, &r));
     check(RandomPushDenseRequest(size, &r));
     check(RandomPushResponse(&r));
   }
@@ -162,7 +163,7 @@ TEST(WireCodecTest, UnusualEncodingsMeanTheSame) {
     check(MessageKind::kPullSparseResponse, RandomPullSparseResponse(50, &r));
     check(MessageKind::kPushSparseRequest, RandomPushSparseRequest(50, &r));
     check(MessageKind::kPullDenseRequest, RandomPullDenseRequest(20, &r));
-    check(MessageKind::kPullDenseResponse, RandomPullDenseResponse(50, &r));
+    check(MessageKind::kDenseResponse, RandomDenseResponse(50, &r));
     check(MessageKind::kPushDenseRequest, RandomPushDenseRequest(50, &r));
     check(MessageKind::kPushResponse, RandomPushResponse(&r));
   }
@@ -367,11 +368,11 @@ TEST(WireCodecTest, EachBrokenRuleOfAnotherMessageIsRefused) {
   EXPECT_THAT(
       message_of(DecodePullDenseRequest(OneSlice(dense.SerializeAsString()))),
       HasSubstr("PullDenseRequest.blocks: 1 follows 1"));
-  v1::PullDenseResponse dense_response;
+  v1::DenseResponse dense_response;
   dense_response.add_versions(1);
-  EXPECT_THAT(message_of(DecodePullDenseResponse(
+  EXPECT_THAT(message_of(DecodeDenseResponse(
                   OneSlice(dense_response.SerializeAsString()))),
-              HasSubstr("PullDenseResponse.versions: "));
+              HasSubstr("DenseResponse.versions: "));
   v1::PullSparseResponse response;
   response.add_values(1);
   EXPECT_THAT(message_of(DecodePullSparseResponse(
@@ -399,7 +400,7 @@ TEST(WireCodecTest, ArraysThatEndInsideAnElementAreRefused) {
                                             array(field, 4)),
               "");
   }
-  EXPECT_FALSE(DecodePullDenseResponse(array(5, 4)).ok());
+  EXPECT_FALSE(DecodeDenseResponse(array(5, 4)).ok());
 }
 
 TEST(WireCodecTest, LimitsAreNamedWhenTheyAreExceeded) {

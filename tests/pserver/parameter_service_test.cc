@@ -259,11 +259,46 @@ TEST_F(ParameterServiceTest, SixteenBitAnswersAreTheRoundedValues) {
     dense.set_format(format);
     dense.add_blocks(2);
     dense.add_known_versions(0);
-    v1::PullDenseResponse dense_response;
+    v1::DenseResponse dense_response;
     grpc::ClientContext context;
     ASSERT_TRUE(stub_->PullDense(&context, dense, &dense_response).ok());
     EXPECT_EQ(dense_response.values16(), std::string(4, '\0'));
   }
+}
+
+TEST_F(ParameterServiceTest, DensePushReturnsTheValuesItMadeWhenAsked) {
+  Start();
+  ASSERT_TRUE(registry_->Create(DenseConfig(10, 4, -1)).ok());
+  v1::PushDenseRequest push;
+  push.set_table(2);
+  push.add_blocks(0);
+  push.add_blocks(2);
+  for (const float g : {1, 2, 3, 4, 9, 10}) push.add_values(g);
+  push.set_num_steps(1);
+  push.set_with_values(true);
+  // The third is the second again: answered, not applied.
+  for (const auto& [sequence, times] :
+       std::vector<std::pair<uint64_t, float>>{{1, 1}, {2, 2}, {2, 2}}) {
+    *push.mutable_header() = HeaderOfPush(0, sequence);
+    v1::DenseResponse response;
+    grpc::ClientContext context;
+    ASSERT_TRUE(stub_->PushDense(&context, push, &response).ok());
+    ASSERT_EQ(response.blocks_size(), 2);
+    EXPECT_EQ(response.blocks(1), 2u);
+    EXPECT_EQ(response.versions(0), sequence + 1);
+    std::vector<float> expected;
+    for (const float g : {1, 2, 3, 4, 9, 10}) expected.push_back(g * times);
+    EXPECT_EQ(
+        std::vector<float>(response.values().begin(), response.values().end()),
+        expected);
+  }
+  push.set_answer_format(v1::BFLOAT16);
+  v1::DenseResponse narrow;
+  grpc::ClientContext context;
+  ASSERT_TRUE(stub_->PushDense(&context, push, &narrow).ok());
+  EXPECT_EQ(narrow.duplicate_groups(), 2u);
+  EXPECT_EQ(narrow.format(), v1::BFLOAT16);
+  EXPECT_EQ(narrow.values16().size(), 12u);
 }
 
 TEST_F(ParameterServiceTest, DensePullReturnsWhatChanged) {
@@ -276,9 +311,11 @@ TEST_F(ParameterServiceTest, DensePullReturnsWhatChanged) {
   push.add_blocks(2);
   for (const float g : {1, 2, 3, 4, 9, 10}) push.add_values(g);
   push.set_num_steps(1);
-  v1::PushResponse pushed;
+  v1::DenseResponse pushed;
   grpc::ClientContext push_context;
   ASSERT_TRUE(stub_->PushDense(&push_context, push, &pushed).ok());
+  EXPECT_EQ(pushed.blocks_size(), 0);
+  EXPECT_EQ(pushed.values_size(), 0);
 
   v1::PullDenseRequest pull;
   *pull.mutable_header() = Header();
@@ -287,7 +324,7 @@ TEST_F(ParameterServiceTest, DensePullReturnsWhatChanged) {
     pull.add_blocks(block);
     pull.add_known_versions(1);
   }
-  v1::PullDenseResponse pulled;
+  v1::DenseResponse pulled;
   grpc::ClientContext context;
   ASSERT_TRUE(stub_->PullDense(&context, pull, &pulled).ok());
   EXPECT_EQ(pulled.blocks_size(), 2);
@@ -352,7 +389,7 @@ TEST_F(ParameterServiceTest, PartitionOfAnotherServerHasMoved) {
   dense.set_table(2);
   dense.add_blocks(15);
   dense.add_known_versions(0);
-  v1::PullDenseResponse response;
+  v1::DenseResponse response;
   grpc::ClientContext context;
   ExpectError(stub_->PullDense(&context, dense, &response),
               grpc::FAILED_PRECONDITION, {"moved"});
@@ -396,7 +433,7 @@ TEST_F(ParameterServiceTest, WhatDoesNotFitTheTableIsInvalid) {
   dense.set_table(2);
   dense.add_blocks(2);
   for (int i = 0; i < 4; ++i) dense.add_values(1);  // The last block has 2.
-  v1::PushResponse response;
+  v1::DenseResponse response;
   grpc::ClientContext context;
   ExpectError(stub_->PushDense(&context, dense, &response),
               grpc::INVALID_ARGUMENT, {"4 gradients", "legal is 2"});

@@ -112,10 +112,10 @@ TEST(TablePlanTest, ModeAndLossDecideHowPushesCombine) {
 TEST(TablePlanTest, WarmUpCountsPushesOfAllWorkersAndRoundsOnce) {
   v1::JobConfig config;
   config.set_warmup_steps(7);
-  EXPECT_EQ(PlanOf("lr", config, 3).tables[0].optimizer().warmup_pushes(),
+  EXPECT_EQ(PlanOf("lr", config, 3).tables[0].optimizer().warmup_steps(),
             21u);
   config.set_mode("sync");
-  EXPECT_EQ(PlanOf("lr", config, 3).tables[0].optimizer().warmup_pushes(), 7u);
+  EXPECT_EQ(PlanOf("lr", config, 3).tables[0].optimizer().warmup_steps(), 7u);
 }
 
 TEST(TablePlanTest, SeedDrivesAllTablesAndNothingElseChangesWithIt) {

@@ -39,6 +39,50 @@ size_t BlockOffset(const v1::DenseTableConfig& dense, uint32_t block) {
   return std::min<size_t>(size_t{block} * dense.block_size(), dense.size());
 }
 
+void Resize(const v1::DenseTableConfig& dense, DenseReplica* replica) {
+  replica->values.resize(dense.size());
+  replica->block_versions.resize(NumBlocks(dense));
+}
+
+// Copies the blocks of an answer, which lie in [block_begin, block_end).
+absl::Status CopyBlocks(const v1::DenseTableConfig& dense, uint32_t block_begin,
+                        uint32_t block_end, const DenseResponseView& view,
+                        DenseReplica* replica) {
+  size_t from = 0;
+  for (size_t i = 0; i < view.blocks.size(); ++i) {
+    const uint32_t block = view.blocks[i].value();
+    if (block < block_begin || block >= block_end) {
+      return absl::InternalError(
+          absl::StrCat("a call for blocks ", block_begin, " to ", block_end - 1,
+                       " was answered with block ", block));
+    }
+    const size_t begin = BlockOffset(dense, block);
+    const size_t bytes =
+        (BlockOffset(dense, block + 1) - begin) * sizeof(float);
+    if (from + bytes > view.values.size()) {
+      return absl::InternalError(
+          "a call for dense blocks was answered with too few floats");
+    }
+    view.values.CopyTo(from, bytes, replica->values.data() + begin);
+    replica->block_versions[block] = view.versions[i];
+    from += bytes;
+  }
+  return absl::OkStatus();
+}
+
+// Takes the answer to a message of a sparse push; `versions` may be null.
+absl::Status OnSparsePushed(const absl::StatusOr<grpc::ByteBuffer>& answer,
+                            ServerIndex server, TableVersions* versions) {
+  OARLOCK_RETURN_IF_ERROR(answer.status());
+  OARLOCK_ASSIGN_OR_RETURN(const v1::PushResponse response,
+                           DecodePushResponse(*answer));
+  if (versions != nullptr) {
+    uint64_t& version = (*versions)[server.value()];
+    version = std::max(version, response.header().table_version());
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 // Counts the answers of an operation's messages; calls `done` after the last
@@ -205,8 +249,7 @@ void GrpcParameterClient::PullDense(TableId table, DenseReplica* replica,
                                     std::shared_ptr<const void> memory,
                                     Done done) {
   const v1::DenseTableConfig& dense = TableOf(table).dense();
-  replica->values.resize(dense.size());
-  replica->block_versions.resize(NumBlocks(dense));
+  Resize(dense, replica);
   const std::vector<BlockRun> runs = SplitBlocks(dense);
   auto operation = std::make_shared<Operation>(runs.size(), std::move(done));
   for (const BlockRun& run : runs) {
@@ -226,28 +269,10 @@ void GrpcParameterClient::PullDense(TableId table, DenseReplica* replica,
          &dense](absl::StatusOr<grpc::ByteBuffer> answer) {
           operation->OnMessageDone([&]() -> absl::Status {
             OARLOCK_RETURN_IF_ERROR(answer.status());
-            OARLOCK_ASSIGN_OR_RETURN(PullDenseResponseView view,
-                                     DecodePullDenseResponse(*answer));
-            size_t from = 0;
-            for (size_t i = 0; i < view.blocks.size(); ++i) {
-              const uint32_t block = view.blocks[i].value();
-              if (block < run.block_begin || block >= run.block_end) {
-                return absl::InternalError(absl::StrCat(
-                    "a dense pull was answered with block ", block,
-                    ", which was not asked for"));
-              }
-              const size_t begin = BlockOffset(dense, block);
-              const size_t bytes =
-                  (BlockOffset(dense, block + 1) - begin) * sizeof(float);
-              if (from + bytes > view.values.size()) {
-                return absl::InternalError(
-                    "a dense pull was answered with too few floats");
-              }
-              view.values.CopyTo(from, bytes, replica->values.data() + begin);
-              replica->block_versions[block] = view.versions[i];
-              from += bytes;
-            }
-            return absl::OkStatus();
+            OARLOCK_ASSIGN_OR_RETURN(DenseResponseView view,
+                                     DecodeDenseResponse(*answer));
+            return CopyBlocks(dense, run.block_begin, run.block_end, view,
+                              replica);
           }());
         });
   }
@@ -328,7 +353,8 @@ grpc::ByteBuffer GrpcParameterClient::EncodePushMessage(
       Share(dense.gradients + begin, (end - begin) * sizeof(float), memory);
   return EncodePushDenseRequest(header, dense.table, blocks,
                                 absl::MakeConstSpan(&values, 1),
-                                dense.num_steps);
+                                dense.num_steps,
+                                /*with_values=*/dense.updated != nullptr);
 }
 
 void GrpcParameterClient::Push(const PushRequest& push,
@@ -377,27 +403,38 @@ void GrpcParameterClient::Push(const PushRequest& push,
       interval->set_end(range.end);
       interval->set_epoch(push.epoch);
     }
-    TableVersions* const fills =
-        is_sparse && message.sparse == &push.sparse[0] ? versions : nullptr;
-    data_plane_.Call(
-        server,
-        is_sparse ? DataPlane::Method::kPushSparse
-                  : DataPlane::Method::kPushDense,
-        EncodePushMessage(message, header, memory),
-        push.round == 0 ? connections_->options().rpc_timeout : kRoundTimeout,
-        [operation, memory, fills,
-         server](absl::StatusOr<grpc::ByteBuffer> answer) {
-          operation->OnMessageDone([&]() -> absl::Status {
-            OARLOCK_RETURN_IF_ERROR(answer.status());
-            OARLOCK_ASSIGN_OR_RETURN(const v1::PushResponse response,
-                                     DecodePushResponse(*answer));
-            if (fills != nullptr) {
-              uint64_t& version = (*fills)[server.value()];
-              version = std::max(version, response.header().table_version());
-            }
-            return absl::OkStatus();
-          }());
-        });
+    const absl::Duration timeout = push.round == 0
+                                       ? connections_->options().rpc_timeout
+                                       : kRoundTimeout;
+    if (is_sparse) {
+      TableVersions* const fills =
+          message.sparse == &push.sparse[0] ? versions : nullptr;
+      data_plane_.Call(
+          server, DataPlane::Method::kPushSparse,
+          EncodePushMessage(message, header, memory), timeout,
+          [operation, memory, fills,
+           server](absl::StatusOr<grpc::ByteBuffer> answer) {
+            operation->OnMessageDone(OnSparsePushed(answer, server, fills));
+          });
+    } else {
+      const v1::DenseTableConfig& dense = TableOf(message.dense->table).dense();
+      DenseReplica* const updated = message.dense->updated;
+      if (updated != nullptr) Resize(dense, updated);
+      data_plane_.Call(
+          server, DataPlane::Method::kPushDense,
+          EncodePushMessage(message, header, memory), timeout,
+          [operation, memory, updated, &dense,
+           run = message.blocks](absl::StatusOr<grpc::ByteBuffer> answer) {
+            operation->OnMessageDone([&]() -> absl::Status {
+              OARLOCK_RETURN_IF_ERROR(answer.status());
+              OARLOCK_ASSIGN_OR_RETURN(const DenseResponseView view,
+                                       DecodeDenseResponse(*answer));
+              if (updated == nullptr) return absl::OkStatus();
+              return CopyBlocks(dense, run.block_begin, run.block_end, view,
+                                updated);
+            }());
+          });
+    }
   }
 }
 

@@ -43,6 +43,9 @@ struct DenseGradients {
   const float* gradients = nullptr;
   // Steps summed into them.
   uint32_t num_steps = 1;
+  // Where the parameters go as they are after this push, when it is done; null:
+  // not wanted. Saves the pull that would follow.
+  DenseReplica* updated = nullptr;
 };
 
 // One push: whatever tables it touches, it has one name and is applied once.
@@ -69,6 +72,9 @@ class ParameterClient {
   // Creates this job's table on all servers, or makes sure that it is the
   // same as theirs. Blocks. AlreadyExists when it differs.
   virtual absl::Status CreateTable(const v1::TableConfig& config) = 0;
+
+  // Whether calls cost no more than the copies that they make.
+  virtual bool in_process() const { return false; }
 
   // Partitions of every table are 2^partition_bits; for KeyBatch::Build.
   virtual int partition_bits() const = 0;

@@ -2,16 +2,11 @@
 
 #include <utility>
 
+#include "absl/synchronization/notification.h"
 #include "base/check.h"
+#include "base/status_macros.h"
 
 namespace oarlock {
-
-DenseParameters::~DenseParameters() {
-  absl::MutexLock lock(&mutex_);
-  pull_again_ = false;
-  mutex_.Await(absl::Condition(
-      +[](bool* pulling) { return !*pulling; }, &pulling_));
-}
 
 std::shared_ptr<const DenseReplica> DenseParameters::Current() const {
   absl::MutexLock lock(&mutex_);
@@ -19,7 +14,25 @@ std::shared_ptr<const DenseReplica> DenseParameters::Current() const {
   return current_;
 }
 
+absl::Status DenseParameters::Pull() {
+  const std::shared_ptr<DenseReplica> replica = Spare();
+  if (table_ != TableId(0)) {
+    absl::Notification done;
+    absl::Status status;
+    client_->PullDense(table_, replica.get(), replica,
+                       [&](absl::Status answer) {
+                         status = std::move(answer);
+                         done.Notify();
+                       });
+    done.WaitForNotification();
+    OARLOCK_RETURN_IF_ERROR(status);
+  }
+  Install(replica);
+  return absl::OkStatus();
+}
+
 std::shared_ptr<DenseReplica> DenseParameters::Spare() {
+  absl::MutexLock lock(&mutex_);
   for (const std::shared_ptr<DenseReplica>& replica : replicas_) {
     if (replica.use_count() == 1) return replica;
   }
@@ -27,59 +40,9 @@ std::shared_ptr<DenseReplica> DenseParameters::Spare() {
   return replicas_.back();
 }
 
-void DenseParameters::StartPull() {
-  std::shared_ptr<DenseReplica> replica;
-  {
-    absl::MutexLock lock(&mutex_);
-    if (table_ == TableId(0)) {
-      if (current_ == nullptr) current_ = std::make_shared<DenseReplica>();
-      return;
-    }
-    if (pulling_) {
-      pull_again_ = true;
-      return;
-    }
-    pulling_ = true;
-    replica = Spare();
-  }
-  PullInto(std::move(replica));
-}
-
-void DenseParameters::PullInto(std::shared_ptr<DenseReplica> replica) {
-  DenseReplica* const to = replica.get();
-  client_->PullDense(table_, to, replica,
-                     [this, replica](absl::Status status) {
-                       OnPulled(replica, std::move(status));
-                     });
-}
-
-void DenseParameters::OnPulled(std::shared_ptr<DenseReplica> replica,
-                               absl::Status status) {
-  std::shared_ptr<DenseReplica> next;
-  {
-    absl::MutexLock lock(&mutex_);
-    status_ = std::move(status);
-    if (status_.ok()) current_ = std::move(replica);
-    if (status_.ok() && pull_again_) {
-      next = Spare();
-    } else {
-      pulling_ = false;
-    }
-    pull_again_ = false;
-  }
-  if (next != nullptr) PullInto(std::move(next));
-}
-
-absl::Status DenseParameters::WaitForPull() {
+void DenseParameters::Install(std::shared_ptr<DenseReplica> replica) {
   absl::MutexLock lock(&mutex_);
-  mutex_.Await(absl::Condition(
-      +[](bool* pulling) { return !*pulling; }, &pulling_));
-  return status_;
-}
-
-absl::Status DenseParameters::Pull() {
-  StartPull();
-  return WaitForPull();
+  current_ = std::move(replica);
 }
 
 }  // namespace oarlock

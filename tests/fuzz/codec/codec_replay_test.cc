@@ -39,8 +39,8 @@ std::string Undamaged(MessageKind kind, RandomSequence* r) {
       return EncodeUnusually(RandomPushSparseRequest(size, r), r);
     case MessageKind::kPullDenseRequest:
       return EncodeUnusually(RandomPullDenseRequest(size, r), r);
-    case MessageKind::kPullDenseResponse:
-      return EncodeUnusually(RandomPullDenseResponse(size, r), r);
+    case MessageKind::kDenseResponse:
+      return EncodeUnusually(RandomDenseResponse(size, r), r);
     case MessageKind::kPushDenseRequest:
       return EncodeUnusually(RandomPushDenseRequest(size, r), r);
     case MessageKind::kPushResponse:

@@ -180,6 +180,29 @@ TEST_P(GrpcParameterClientTest, BatchesOfManyMessagesEqualALocalTable) {
   ExpectSameVector();
 }
 
+TEST_P(GrpcParameterClientTest, DensePushReturnsTheParametersItMade) {
+  CreateTables({DenseTableOf(600'000, 16384)});
+  struct Memory {
+    std::vector<float> gradients;
+    DenseReplica updated;
+  };
+  for (int step = 1; step <= 3; ++step) {
+    auto remote = std::make_shared<Memory>();
+    auto local = std::make_shared<Memory>();
+    remote->gradients.assign(600'000, .25f * static_cast<float>(step));
+    PushRequest push;
+    push.dense.push_back(
+        {kVector, remote->gradients.data(), 1, &remote->updated});
+    const absl::Status status = PushAndWait(client(), push, remote);
+    ASSERT_TRUE(status.ok()) << status;
+    push.dense[0].updated = &local->updated;
+    ASSERT_TRUE(PushAndWait(local_, push, local).ok());
+    ASSERT_EQ(remote->updated.values, local->updated.values);
+    ASSERT_EQ(remote->updated.block_versions, local->updated.block_versions);
+  }
+  ExpectSameVector();
+}
+
 TEST_P(GrpcParameterClientTest, EmptyPullAndPushAreDone) {
   CreateTables({SparseTableOf(3)});
   RowBatch rows;

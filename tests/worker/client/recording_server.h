@@ -119,7 +119,7 @@ class RecordingServer {
     }
     grpc::Status PushDense(grpc::ServerContext*,
                            const v1::PushDenseRequest* request,
-                           v1::PushResponse*) override {
+                           v1::DenseResponse*) override {
       return server_->Record(&server_->dense_pushes_, *request);
     }
 

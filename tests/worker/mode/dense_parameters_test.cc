@@ -2,21 +2,17 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <memory>
 #include <set>
-#include <thread>
 #include <utility>
-
-#include "absl/synchronization/mutex.h"
 
 namespace oarlock {
 namespace {
 
 constexpr TableId kTable(3);
 
-// A table of two floats. A pull is answered when the test says so, with the
-// value that the table has then.
-class HeldClient : public ParameterClient {
+// A table of two floats, both the same.
+class CountingClient : public ParameterClient {
  public:
   absl::Status CreateTable(const v1::TableConfig&) override {
     return absl::OkStatus();
@@ -31,153 +27,90 @@ class HeldClient : public ParameterClient {
     done(absl::UnimplementedError("no pushes here"));
   }
   void PullDense(TableId table, DenseReplica* replica,
-                 std::shared_ptr<const void> memory, Done done) override {
+                 std::shared_ptr<const void>, Done done) override {
     EXPECT_EQ(table, kTable);
-    absl::MutexLock lock(&mutex_);
-    EXPECT_EQ(replica_, nullptr) << "two pulls at a time";
     ++num_pulls_;
     seen_.insert(replica);
-    replica_ = replica;
-    memory_ = std::move(memory);
-    done_ = std::move(done);
+    if (status_.ok()) replica->values = {value_, value_};
+    done(status_);
   }
 
-  // Answers the pull under way.
-  void Answer(float value, absl::Status status = absl::OkStatus()) {
-    Done done;
-    std::shared_ptr<const void> memory;
-    {
-      absl::MutexLock lock(&mutex_);
-      ASSERT_NE(replica_, nullptr) << "no pull is under way";
-      if (status.ok()) replica_->values = {value, value};
-      replica_ = nullptr;
-      done = std::move(done_);
-      memory = std::move(memory_);
-    }
-    // As a client does, it lets go of the memory only after the callback.
-    done(std::move(status));
-  }
-
-  int num_pulls() const {
-    absl::MutexLock lock(&mutex_);
-    return num_pulls_;
-  }
-  size_t num_replicas() const {
-    absl::MutexLock lock(&mutex_);
-    return seen_.size();
-  }
+  void SetValue(float value) { value_ = value; }
+  void FailWith(absl::Status status) { status_ = std::move(status); }
+  int num_pulls() const { return num_pulls_; }
+  size_t num_replicas() const { return seen_.size(); }
 
  private:
-  mutable absl::Mutex mutex_;
+  float value_ = 0;
+  absl::Status status_;
   int num_pulls_ = 0;
   std::set<DenseReplica*> seen_;
-  DenseReplica* replica_ = nullptr;
-  std::shared_ptr<const void> memory_;
-  Done done_;
 };
 
-TEST(DenseParametersTest, RequestsDuringAPullBecomeOneMorePull) {
-  HeldClient client;
+TEST(DenseParametersTest, PullInstallsWhatTheTableHolds) {
+  CountingClient client;
   DenseParameters dense(&client, kTable);
-  for (int i = 0; i < 5; ++i) dense.StartPull();
-  EXPECT_EQ(client.num_pulls(), 1);
-  client.Answer(1);
-  // The second sees what was pushed before any of the five calls.
-  EXPECT_EQ(client.num_pulls(), 2);
-  EXPECT_EQ(dense.Current()->values[0], 1);
-  client.Answer(2);
-  EXPECT_EQ(client.num_pulls(), 2);
-  EXPECT_TRUE(dense.WaitForPull().ok());
-  EXPECT_EQ(dense.Current()->values[0], 2);
-}
-
-TEST(DenseParametersTest, WaitingCoversThePullThatFollows) {
-  HeldClient client;
-  DenseParameters dense(&client, kTable);
-  dense.StartPull();
-  dense.StartPull();
-  std::atomic<bool> waited = false;
-  std::thread waiter([&] {
-    EXPECT_TRUE(dense.WaitForPull().ok());
-    EXPECT_EQ(dense.Current()->values[0], 2);
-    waited = true;
-  });
-  client.Answer(1);
-  EXPECT_FALSE(waited);
-  client.Answer(2);
-  waiter.join();
+  for (float value = 1; value <= 3; ++value) {
+    client.SetValue(value);
+    ASSERT_TRUE(dense.Pull().ok());
+    EXPECT_EQ(dense.Current()->values[0], value);
+  }
 }
 
 TEST(DenseParametersTest, ReplicaInUseIsNotWrittenTo) {
-  HeldClient client;
+  CountingClient client;
   DenseParameters dense(&client, kTable);
-  dense.StartPull();
-  client.Answer(1);
+  client.SetValue(1);
+  ASSERT_TRUE(dense.Pull().ok());
   const std::shared_ptr<const DenseReplica> held = dense.Current();
   for (int value = 2; value < 10; ++value) {
-    dense.StartPull();
-    client.Answer(static_cast<float>(value));
+    client.SetValue(static_cast<float>(value));
+    ASSERT_TRUE(dense.Pull().ok());
     EXPECT_EQ(held->values[0], 1);
     EXPECT_EQ(dense.Current()->values[0], value);
   }
 }
 
 TEST(DenseParametersTest, ReplicasAreUsedAgain) {
-  HeldClient client;
+  CountingClient client;
   DenseParameters dense(&client, kTable);
-  for (int value = 0; value < 20; ++value) {
-    dense.StartPull();
-    client.Answer(static_cast<float>(value));
-  }
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(dense.Pull().ok());
   // The current one and the one that is filled.
   EXPECT_EQ(client.num_replicas(), 2u);
 }
 
-TEST(DenseParametersTest, FailureIsToldAndKeepsTheLastReplica) {
-  HeldClient client;
+TEST(DenseParametersTest, SpareReplicaBecomesTheNewestWhenInstalled) {
+  CountingClient client;
   DenseParameters dense(&client, kTable);
-  dense.StartPull();
-  client.Answer(1);
-  dense.StartPull();
-  client.Answer(0, absl::UnavailableError("away"));
-  EXPECT_EQ(dense.WaitForPull().message(), "away");
+  ASSERT_TRUE(dense.Pull().ok());
+  std::shared_ptr<DenseReplica> spare = dense.Spare();
+  EXPECT_NE(spare, dense.Current());
+  spare->values = {7, 7};
+  dense.Install(spare);
+  EXPECT_EQ(dense.Current()->values[0], 7);
+  EXPECT_NE(dense.Spare(), spare);
+}
+
+TEST(DenseParametersTest, FailureIsToldAndKeepsTheLastReplica) {
+  CountingClient client;
+  DenseParameters dense(&client, kTable);
+  client.SetValue(1);
+  ASSERT_TRUE(dense.Pull().ok());
+  client.FailWith(absl::UnavailableError("away"));
+  EXPECT_EQ(dense.Pull().message(), "away");
   EXPECT_EQ(dense.Current()->values[0], 1);
-  dense.StartPull();
-  client.Answer(3);
-  EXPECT_TRUE(dense.WaitForPull().ok());
+  client.FailWith(absl::OkStatus());
+  client.SetValue(3);
+  ASSERT_TRUE(dense.Pull().ok());
   EXPECT_EQ(dense.Current()->values[0], 3);
 }
 
-TEST(DenseParametersTest, FailureIsNotFollowedByTheRequestedPull) {
-  HeldClient client;
-  DenseParameters dense(&client, kTable);
-  dense.StartPull();
-  dense.StartPull();
-  client.Answer(0, absl::UnavailableError("away"));
-  EXPECT_EQ(client.num_pulls(), 1);
-  EXPECT_FALSE(dense.WaitForPull().ok());
-}
-
 TEST(DenseParametersTest, ModelWithoutDenseParametersNeverCalls) {
-  HeldClient client;
+  CountingClient client;
   DenseParameters dense(&client, TableId(0));
   EXPECT_TRUE(dense.Pull().ok());
   EXPECT_EQ(client.num_pulls(), 0);
   EXPECT_TRUE(dense.Current()->values.empty());
-}
-
-TEST(DenseParametersTest, DestructionWaitsForThePullUnderWay) {
-  HeldClient client;
-  auto dense = std::make_unique<DenseParameters>(&client, kTable);
-  dense->StartPull();
-  std::atomic<bool> answered = false;
-  std::thread destroyer([&] {
-    dense.reset();
-    EXPECT_TRUE(answered);
-  });
-  answered = true;
-  client.Answer(1);
-  destroyer.join();
 }
 
 }  // namespace

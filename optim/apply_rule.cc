@@ -1,0 +1,69 @@
+// UpdateRule::Apply, compiled once per instruction set. The loops are those of
+// rules.h: the compiler makes vectors of them. Contraction to fused
+// multiply-add is off for this file (BUILD), so every set gives the same bits.
+
+#include <cmath>
+#include <cstddef>
+
+#include "optim/rules.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "optim/apply_rule.cc"
+#include "hwy/foreach_target.h"
+// Highway compiles what follows once per instruction set.
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace oarlock::apply_rule {
+namespace HWY_NAMESPACE {
+
+// Flattened: the loops must become part of a function of this set.
+[[gnu::flatten]] HWY_ATTR void Sgd(const SgdRule& rule, float* w, float* state,
+                                   const float* g, size_t n) {
+  rule.Apply(w, state, g, n);
+}
+[[gnu::flatten]] HWY_ATTR void Adagrad(const AdagradRule& rule, float* w,
+                                       float* state, const float* g,
+                                       size_t n) {
+  rule.Apply(w, state, g, n);
+}
+[[gnu::flatten]] HWY_ATTR void Adam(const AdamRule& rule, float* w,
+                                    float* state, const float* g, size_t n) {
+  rule.Apply(w, state, g, n);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace oarlock::apply_rule
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace oarlock {
+namespace apply_rule {
+HWY_EXPORT(Sgd);
+HWY_EXPORT(Adagrad);
+HWY_EXPORT(Adam);
+
+void Apply(const SgdRule& rule, float* w, float* state, const float* g,
+           size_t n) {
+  HWY_DYNAMIC_DISPATCH(Sgd)(rule, w, state, g, n);
+}
+void Apply(const AdagradRule& rule, float* w, float* state, const float* g,
+           size_t n) {
+  HWY_DYNAMIC_DISPATCH(Adagrad)(rule, w, state, g, n);
+}
+void Apply(const AdamRule& rule, float* w, float* state, const float* g,
+           size_t n) {
+  HWY_DYNAMIC_DISPATCH(Adam)(rule, w, state, g, n);
+}
+}  // namespace apply_rule
+
+void UpdateRule::Apply(uint64_t step, float* w, float* state, const float* g,
+                       size_t n) const {
+  const float factor = WarmupFactor(step);
+  Visit([=](const auto& rule) {
+    apply_rule::Apply(rule.Scaled(factor), w, state, g, n);
+  });
+}
+
+}  // namespace oarlock
+#endif  // HWY_ONCE

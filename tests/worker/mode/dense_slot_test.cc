@@ -1,0 +1,140 @@
+#include "worker/mode/dense_slot.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "base/random.h"
+
+namespace oarlock {
+namespace {
+
+constexpr TableId kTable(3);
+constexpr size_t kSize = 37;
+constexpr float kLearningRate = .1f;
+
+UpdateRule Adagrad(uint32_t warmup_steps = 0) {
+  v1::OptimizerConfig config;
+  config.set_learning_rate(kLearningRate);
+  config.set_warmup_steps(warmup_steps);
+  config.mutable_adagrad();
+  return *UpdateRule::Create(config);
+}
+
+DenseReplica Zeros() {
+  DenseReplica replica;
+  replica.values.assign(kSize, 0);
+  replica.block_versions = {1};
+  return replica;
+}
+
+std::vector<float> RandomGradients(RandomSequence* random) {
+  std::vector<float> gradients(kSize);
+  for (float& g : gradients) g = static_cast<float>(random->Uniform() - .5);
+  return gradients;
+}
+
+// A step whose model computes `gradients`.
+void Step(DenseSlot* slot, const std::vector<float>& gradients) {
+  const bool add = slot->add_gradients();
+  float* const to = slot->gradients();
+  for (size_t i = 0; i < kSize; ++i) {
+    to[i] = add ? to[i] + gradients[i] : gradients[i];
+  }
+  slot->StepDone();
+}
+
+std::vector<float> Values(const DenseSlot& slot) {
+  return {slot.values(), slot.values() + kSize};
+}
+
+TEST(DenseSlotTest, ExchangeCarriesTheSumOfTheStepsSinceTheLastOne) {
+  RandomSequence random(1);
+  for (const uint32_t interval : {1, 2, 3, 5}) {
+    DenseSlot slot(Adagrad(), Zeros(), interval);
+    for (int exchange = 0; exchange < 3; ++exchange) {
+      std::vector<float> sum(kSize);
+      for (uint32_t i = 0; i < interval; ++i) {
+        EXPECT_FALSE(slot.ExchangeIsDue());
+        const std::vector<float> gradients = RandomGradients(&random);
+        for (size_t j = 0; j < kSize; ++j) sum[j] += gradients[j];
+        Step(&slot, gradients);
+      }
+      ASSERT_TRUE(slot.ExchangeIsDue());
+      const DenseSlot::Exchange taken = slot.TakeExchange(kTable);
+      EXPECT_EQ(taken.gradients.table, kTable);
+      EXPECT_EQ(taken.gradients.num_steps, interval);
+      for (size_t j = 0; j < kSize; ++j) {
+        ASSERT_FLOAT_EQ(taken.gradients.gradients[j], sum[j]);
+      }
+      EXPECT_FALSE(slot.HasGradients());
+    }
+  }
+}
+
+TEST(DenseSlotTest, StepsInBetweenAreAppliedByTheTablesRule) {
+  RandomSequence random(2);
+  DenseSlot slot(Adagrad(), Zeros(), 4);
+  std::vector<float> w(kSize), accumulator(kSize);
+  for (int step = 0; step < 3; ++step) {
+    const std::vector<float> gradients = RandomGradients(&random);
+    Step(&slot, gradients);
+    for (size_t i = 0; i < kSize; ++i) {
+      accumulator[i] += gradients[i] * gradients[i];
+      w[i] -= kLearningRate * gradients[i] / std::sqrt(accumulator[i]);
+      ASSERT_NEAR(slot.values()[i], w[i], 1e-6f);
+    }
+  }
+  // The last step's gradients leave with the exchange.
+  Step(&slot, RandomGradients(&random));
+  EXPECT_NEAR(slot.values()[0], w[0], 1e-6f);
+}
+
+TEST(DenseSlotTest, PushedParametersReplaceItsOwn) {
+  DenseSlot slot(Adagrad(), Zeros(), 2);
+  Step(&slot, std::vector<float>(kSize, 1));
+  EXPECT_LT(slot.values()[0], 0);
+  Step(&slot, std::vector<float>(kSize, 1));
+  const DenseSlot::Exchange exchange = slot.TakeExchange(kTable);
+  ASSERT_NE(exchange.gradients.updated, nullptr);
+  exchange.gradients.updated->values.assign(kSize, 8);
+  EXPECT_EQ(Values(slot), std::vector<float>(kSize, 8));
+}
+
+TEST(DenseSlotTest, WarmupGoesOnFromWhatTheServersHaveSeen) {
+  DenseReplica fresh = Zeros();
+  DenseReplica old = Zeros();
+  old.block_versions = {51};
+  DenseSlot first(Adagrad(/*warmup_steps=*/100), fresh, 2);
+  DenseSlot later(Adagrad(/*warmup_steps=*/100), old, 2);
+  Step(&first, std::vector<float>(kSize, 1));
+  Step(&later, std::vector<float>(kSize, 1));
+  // The first step of adagrad is as long as the learning rate.
+  EXPECT_NEAR(first.values()[0], -kLearningRate / 100, 1e-6f);
+  EXPECT_NEAR(later.values()[0], -kLearningRate, 1e-6f);
+}
+
+TEST(DenseSlotTest, SentGradientsStayAsTheyAreWhileAnybodyHoldsThem) {
+  DenseSlot slot(Adagrad(), Zeros(), 1);
+  Step(&slot, std::vector<float>(kSize, 1));
+  const DenseSlot::Exchange held = slot.TakeExchange(kTable);
+  for (int i = 0; i < 3; ++i) {
+    Step(&slot, std::vector<float>(kSize, 2));
+    EXPECT_EQ(slot.TakeExchange(kTable).gradients.gradients[0], 2);
+    EXPECT_EQ(held.gradients.gradients[0], 1);
+  }
+}
+
+TEST(DenseSlotTest, ModelWithoutDenseParametersIsNoSpecialCase) {
+  DenseSlot slot(Adagrad(), DenseReplica(), 2);
+  for (int i = 0; i < 5; ++i) {
+    slot.gradients();
+    slot.StepDone();
+  }
+  EXPECT_TRUE(slot.ExchangeIsDue());
+}
+
+}  // namespace
+}  // namespace oarlock

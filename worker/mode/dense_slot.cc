@@ -1,0 +1,67 @@
+#include "worker/mode/dense_slot.h"
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace oarlock {
+
+DenseSlot::DenseSlot(const UpdateRule& rule, const DenseReplica& parameters,
+                     uint32_t interval_steps)
+    : rule_(rule),
+      interval_steps_(interval_steps),
+      replica_(std::make_shared<DenseReplica>(parameters)) {
+  OARLOCK_CHECK(interval_steps >= 1);
+  // Without steps in between nothing is applied here.
+  if (interval_steps == 1) return;
+  const size_t n = replica_->values.size();
+  state_.resize(rule_.StateSize(n));
+  rule_.InitState(state_.data(), n);
+}
+
+float* DenseSlot::gradients() {
+  const size_t n = replica_->values.size();
+  // The first step's gradients are the sum, the last one's are added to it by
+  // the model; those between are applied by themselves.
+  if (num_steps_ > 0 && !ExchangeComesNext()) {
+    step_.resize(n);
+    return step_.data();
+  }
+  if (sum_ == nullptr || (num_steps_ == 0 && sum_.use_count() > 1)) {
+    sum_ = std::make_shared<std::vector<float>>(n);
+  }
+  return sum_->data();
+}
+
+void DenseSlot::StepDone() {
+  const bool last = ExchangeComesNext();
+  ++num_steps_;
+  // What comes next replaces the parameters.
+  if (last) return;
+  const size_t n = replica_->values.size();
+  const float* gradients = sum_->data();
+  if (num_steps_ > 1) {
+    float* const sum = sum_->data();
+    for (size_t i = 0; i < n; ++i) sum[i] += step_[i];
+    gradients = step_.data();
+  }
+  // A block's version counts from 1 how often it was pushed, by all workers;
+  // they are taken to have the same interval.
+  const uint64_t pushes =
+      replica_->block_versions.empty() ? 0 : replica_->block_versions[0] - 1;
+  rule_.Apply(pushes * interval_steps_ + num_steps_, replica_->values.data(),
+              state_.data(), gradients, n);
+}
+
+DenseSlot::Exchange DenseSlot::TakeExchange(TableId table) {
+  OARLOCK_CHECK(num_steps_ > 0);
+  Exchange exchange;
+  exchange.gradients = {table, sum_->data(), std::exchange(num_steps_, 0),
+                        replica_.get()};
+  exchange.memory = std::make_shared<
+      std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
+      sum_, replica_);
+  return exchange;
+}
+
+}  // namespace oarlock

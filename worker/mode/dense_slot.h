@@ -1,0 +1,69 @@
+// The dense parameters that one thread at a time computes with, between two
+// exchanges with the servers.
+//
+// An exchange costs as much as computing some hundreds of examples, so a slot
+// makes one every few steps: it pushes the sum of their gradients and gets the
+// parameters as they are afterwards. In between it applies its own gradients to
+// its own copy, by the table's rule: computing the next step on parameters that
+// do not know the last one would repeat what that did (docs/design/0005).
+
+#ifndef OARLOCK_WORKER_MODE_DENSE_SLOT_H_
+#define OARLOCK_WORKER_MODE_DENSE_SLOT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "optim/rules.h"
+#include "worker/client/parameter_client.h"
+
+namespace oarlock {
+
+// Not thread-safe.
+class DenseSlot {
+ public:
+  // Begins with `parameters`. An exchange is due every `interval_steps` >= 1.
+  DenseSlot(const UpdateRule& rule, const DenseReplica& parameters,
+            uint32_t interval_steps);
+
+  // A step: computes on `values` and writes its gradients to `gradients`, or
+  // adds them to what is there; then StepDone.
+  const float* values() const { return replica_->values.data(); }
+  float* gradients();
+  bool add_gradients() const { return num_steps_ > 0 && ExchangeComesNext(); }
+  void StepDone();
+
+  // Whether steps were made since the last exchange, and as many as wanted.
+  bool HasGradients() const { return num_steps_ > 0; }
+  bool ExchangeIsDue() const { return num_steps_ >= interval_steps_; }
+
+  // What a push needs; `memory` keeps it alive. The parameters are this slot's
+  // when the push is done.
+  struct Exchange {
+    DenseGradients gradients;
+    std::shared_ptr<const void> memory;
+  };
+  // The gradients of the steps so far, which begin anew after it. No step until
+  // the push is done.
+  Exchange TakeExchange(TableId table);
+
+ private:
+  bool ExchangeComesNext() const { return num_steps_ + 1 >= interval_steps_; }
+
+  const UpdateRule rule_;
+  const uint32_t interval_steps_;
+  const std::shared_ptr<DenseReplica> replica_;
+  // Of the slot's own gradients.
+  std::vector<float> state_;
+  // Sum over the steps since the last exchange. Shared with the push under way
+  // and its send buffers; not written while they refer to it.
+  std::shared_ptr<std::vector<float>> sum_;
+  // Gradients of one step, where they are needed by themselves.
+  std::vector<float> step_;
+  uint32_t num_steps_ = 0;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_MODE_DENSE_SLOT_H_
