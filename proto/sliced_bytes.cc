@@ -19,7 +19,8 @@ SlicedBytes::SlicedBytes(std::vector<grpc::Slice> slices) {
     storage->pieces.push_back(
         {.begin = size_,
          .data = reinterpret_cast<const char*>(slice.begin()),
-         .size = slice.size()});
+         .size = slice.size(),
+         .slice = static_cast<size_t>(&slice - storage->slices.data())});
     size_ += slice.size();
   }
   storage_ = std::move(storage);
@@ -85,6 +86,24 @@ void SlicedBytes::CopyTo(size_t begin, size_t size, void* to) const {
     size -= count;
     offset = 0;
   }
+}
+
+grpc::ByteBuffer SlicedBytes::ToByteBuffer() const {
+  std::vector<grpc::Slice> slices;
+  size_t rest = size_;
+  for (size_t i = rest == 0 ? 0 : PieceAt(0); rest > 0; ++i) {
+    const Piece& piece = storage_->pieces[i];
+    const size_t offset = begin_ > piece.begin ? begin_ - piece.begin : 0;
+    const size_t count = std::min(rest, piece.size - offset);
+    if (storage_->slices.empty()) {
+      slices.emplace_back(piece.data + offset, count);
+    } else {
+      slices.push_back(
+          storage_->slices[piece.slice].sub(offset, offset + count));
+    }
+    rest -= count;
+  }
+  return grpc::ByteBuffer(slices.data(), slices.size());
 }
 
 std::string_view SlicedBytes::View(size_t begin, size_t size,

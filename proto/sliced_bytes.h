@@ -3,6 +3,7 @@
 #ifndef OARLOCK_PROTO_SLICED_BYTES_H_
 #define OARLOCK_PROTO_SLICED_BYTES_H_
 
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
 
 #include <cstddef>
@@ -43,6 +44,9 @@ class SlicedBytes {
   // REQUIRES: they exist.
   std::string_view View(size_t begin, size_t size, std::string* scratch) const;
 
+  // The same bytes as a message of their own. Shares the memory.
+  grpc::ByteBuffer ToByteBuffer() const;
+
   // The elements [begin, begin + count) of an array of T: the received memory
   // where it is contiguous and aligned, else a copy in `scratch`, which is
   // grown as needed. Valid while both this and `scratch` are.
@@ -55,6 +59,7 @@ class SlicedBytes {
     size_t begin = 0;  // within the message
     const char* data = nullptr;
     size_t size = 0;
+    size_t slice = 0;  // which one holds it
   };
   // A whole message: pieces and what keeps their memory alive.
   struct Storage {

@@ -13,6 +13,8 @@ inline constexpr size_t kMaxMessageBytes = size_t{64} << 20;
 // Groups of keys or blocks of a dense table.
 inline constexpr size_t kMaxGroupsPerMessage = 65536;
 inline constexpr size_t kMaxKeysPerMessage = size_t{4} << 20;
+// Calls of a batch.
+inline constexpr size_t kMaxCallsPerBatch = 4096;
 // Encoded RequestHeader or ResponseHeader.
 inline constexpr size_t kMaxHeaderBytes = size_t{1} << 20;
 // Not refused above it, but one connection is slower with larger ones: clients

@@ -3,10 +3,14 @@
 #include <atomic>
 #include <memory>
 #include <utility>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
 #include "base/check.h"
 #include "cluster/security.h"
+#include "proto/batch_codec.h"
 #include "proto/parameter.grpc.pb.h"
 #include "pserver/parameter_handler.h"
 #include "pserver/unary_call.h"
@@ -23,7 +27,8 @@ using RawService = v1::ParameterService::WithRawMethod_PullSparse<
     v1::ParameterService::WithRawMethod_PushSparse<
         v1::ParameterService::WithRawMethod_PullDense<
             v1::ParameterService::WithRawMethod_PushDense<
-                v1::ParameterService::Service>>>>;
+                v1::ParameterService::WithRawMethod_Batch<
+                    v1::ParameterService::Service>>>>>;
 using Method = UnaryMethod<grpc::ByteBuffer, grpc::ByteBuffer>;
 using Call = PendingCall<grpc::ByteBuffer, grpc::ByteBuffer>;
 
@@ -34,6 +39,29 @@ void Answer(Call* call, const absl::StatusOr<grpc::ByteBuffer>& answer) {
     call->Fail(answer.status());
   }
 }
+
+// Collects the answers of a batch's calls and sends them when all are there.
+// Thread-safe: a round may answer from any thread.
+class BatchAnswers {
+ public:
+  BatchAnswers(Call call, size_t num_calls)
+      : call_(std::move(call)),
+        answers_(num_calls, absl::UnavailableError(
+                                "the server dropped the call; call again")) {}
+  // The last call has been answered or dropped.
+  ~BatchAnswers() { call_.Answer(EncodeBatchResponse(answers_)); }
+
+  void Set(size_t index, absl::StatusOr<grpc::ByteBuffer> answer) {
+    absl::MutexLock lock(&mutex_);
+    answers_[index] = std::move(answer);
+  }
+
+ private:
+  Call call_;
+  absl::Mutex mutex_;
+  std::vector<absl::StatusOr<grpc::ByteBuffer>> answers_
+      ABSL_GUARDED_BY(mutex_);
+};
 
 }  // namespace
 
@@ -61,7 +89,10 @@ class ParameterService::Impl {
         push_sparse_(Push(&RawService::RequestPushSparse,
                           &ParameterHandler::PushSparse)),
         push_dense_(
-            Push(&RawService::RequestPushDense, &ParameterHandler::PushDense)) {
+            Push(&RawService::RequestPushDense, &ParameterHandler::PushDense)),
+        batch_(MakeMethod(&RawService::RequestBatch, [this](Call call) {
+          HandleBatch(std::move(call));
+        })) {
     OARLOCK_CHECK(options.Validate().ok());
   }
 
@@ -70,7 +101,7 @@ class ParameterService::Impl {
   void Accept(grpc::ServerCompletionQueue* queue,
               const std::shared_ptr<QueueGate>& gate) const {
     for (const Method* method :
-         {&pull_sparse_, &pull_dense_, &push_sparse_, &push_dense_}) {
+         {&pull_sparse_, &pull_dense_, &push_sparse_, &push_dense_, &batch_}) {
       for (int i = 0; i < kAcceptsPerMethod; ++i) {
         UnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>::Accept(method, queue,
                                                               gate);
@@ -114,6 +145,37 @@ class ParameterService::Impl {
     return method;
   }
 
+  // In their order. Pulls are answered at once, pushes when their mode says so.
+  void HandleBatch(Call call) const {
+    const absl::StatusOr<std::vector<BatchedCall>> calls =
+        DecodeBatchRequest(call.request());
+    if (!calls.ok()) return call.Fail(calls.status());
+    // Shared by the answers that are still to come.
+    const auto answers =
+        std::make_shared<BatchAnswers>(std::move(call), calls->size());
+    for (size_t i = 0; i < calls->size(); ++i) {
+      const grpc::ByteBuffer& request = (*calls)[i].request;
+      const auto answer = [answers,
+                           i](absl::StatusOr<grpc::ByteBuffer> result) {
+        answers->Set(i, std::move(result));
+      };
+      switch ((*calls)[i].method) {
+        case BatchMethod::kPullSparse:
+          answer(handler_.PullSparse(request));
+          break;
+        case BatchMethod::kPullDense:
+          answer(handler_.PullDense(request));
+          break;
+        case BatchMethod::kPushSparse:
+          handler_.PushSparse(request, answer);
+          break;
+        case BatchMethod::kPushDense:
+          handler_.PushDense(request, answer);
+          break;
+      }
+    }
+  }
+
   // Counts the call for as long as it is open.
   absl::Status CountOpen(Call* call) {
     const int num_open = open_calls_->fetch_add(1, std::memory_order_relaxed);
@@ -138,6 +200,7 @@ class ParameterService::Impl {
   const Method pull_dense_;
   const Method push_sparse_;
   const Method push_dense_;
+  const Method batch_;
 };
 
 ParameterService::ParameterService(const ParameterServiceOptions& options,

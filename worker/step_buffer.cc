@@ -75,6 +75,8 @@ StepInput StepBuffer::ModelInput(const float* parameters,
 void StepBuffer::StartPull(ParameterClient* client,
                            const std::vector<TableId>& tables,
                            std::shared_ptr<const void> memory) {
+  client_ = client;
+  memory_ = memory.get();
   pull_started_ = Clock::Real().Now();
   {
     absl::MutexLock lock(&mutex_);
@@ -84,11 +86,11 @@ void StepBuffer::StartPull(ParameterClient* client,
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     SparseInputBuffer& input = inputs[i];
-    client->PullSparse(tables[i], input.keys, input.rows.data(),
-                       &input.pulled_versions, memory,
-                       [this, memory](absl::Status status) {
-                         OnPulled(std::move(status));
-                       });
+    client->PullSparseLater(tables[i], input.keys, input.rows.data(),
+                            &input.pulled_versions, memory,
+                            [this, memory](absl::Status status) {
+                              OnPulled(std::move(status));
+                            });
   }
 }
 
@@ -101,6 +103,12 @@ void StepBuffer::OnPulled(absl::Status status) {
 }
 
 absl::Status StepBuffer::WaitForPull() {
+  bool waits;
+  {
+    absl::MutexLock lock(&mutex_);
+    waits = pulls_under_way_ > 0;
+  }
+  if (waits) client_->Hurry(memory_);
   absl::MutexLock lock(&mutex_);
   mutex_.Await(absl::Condition(
       +[](size_t* under_way) { return *under_way == 0; }, &pulls_under_way_));

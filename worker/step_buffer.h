@@ -40,8 +40,9 @@ class StepBuffer {
   // The batch, its rows and `parameters` as the model wants them.
   StepInput ModelInput(const float* parameters, float gradient_scale) const;
 
-  // Asks for the rows of all inputs. `tables` has one id per input; `memory`
-  // keeps this buffer alive.
+  // Asks for the rows of all inputs, which need not come before WaitForPull is
+  // called. `tables` has one id per input; `memory` keeps this buffer alive.
+  // `client` outlives the pull.
   void StartPull(ParameterClient* client, const std::vector<TableId>& tables,
                  std::shared_ptr<const void> memory);
   // Waits for them. Sets `pull_time`.
@@ -57,6 +58,9 @@ class StepBuffer {
   void OnPulled(absl::Status status);
 
   const ModelSpec* const spec_;
+  // Of the pull under way.
+  ParameterClient* client_ = nullptr;
+  const void* memory_ = nullptr;
   absl::Time pull_started_;
 
   absl::Mutex mutex_;

@@ -301,6 +301,31 @@ TEST_F(ParameterServiceTest, DensePushReturnsTheValuesItMadeWhenAsked) {
   EXPECT_EQ(narrow.values16().size(), 12u);
 }
 
+TEST_F(ParameterServiceTest, CallsOfABatchAreDoneInTheirOrder) {
+  Start();
+  ASSERT_TRUE(registry_->Create(SparseConfig(kDim, -1)).ok());
+  v1::BatchRequest batch;
+  *batch.add_calls()->mutable_pull_sparse() = PullOf({Key{5}});
+  *batch.add_calls()->mutable_push_sparse() =
+      PushOf(HeaderOfPush(0, 1), {{Key{5}, {1, 2, 3}}});
+  *batch.add_calls()->mutable_pull_sparse() = PullOf({Key{5}});
+  // One that fails does not keep the others from being done.
+  *batch.add_calls()->mutable_pull_sparse() = PullOf({Key{5}});
+  batch.mutable_calls(3)->mutable_pull_sparse()->set_table(9);
+  v1::BatchResponse response;
+  grpc::ClientContext context;
+  ASSERT_TRUE(stub_->Batch(&context, batch, &response).ok());
+  ASSERT_EQ(response.answers_size(), 4);
+  v1::PullSparseResponse before, after;
+  ASSERT_TRUE(before.ParseFromString(response.answers(0).answer()));
+  ASSERT_TRUE(after.ParseFromString(response.answers(2).answer()));
+  EXPECT_EQ(before.values(2), 0);
+  EXPECT_EQ(after.values(2), 3);
+  EXPECT_EQ(response.answers(3).status_code(),
+            static_cast<uint32_t>(grpc::NOT_FOUND));
+  EXPECT_TRUE(absl::StrContains(response.answers(3).status_message(), "9"));
+}
+
 TEST_F(ParameterServiceTest, DensePullReturnsWhatChanged) {
   Start();
   ASSERT_TRUE(registry_->Create(DenseConfig(10, 4, -1)).ok());

@@ -1,37 +1,48 @@
 #include "worker/client/data_plane.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "proto/wire_limits.h"
 
 namespace oarlock {
 namespace {
 
-const char* MethodPath(DataPlane::Method method) {
+const char* PathOf(BatchMethod method) {
   switch (method) {
-    case DataPlane::Method::kPullSparse:
+    case BatchMethod::kPullSparse:
       return "/oarlock.v1.ParameterService/PullSparse";
-    case DataPlane::Method::kPushSparse:
+    case BatchMethod::kPushSparse:
       return "/oarlock.v1.ParameterService/PushSparse";
-    case DataPlane::Method::kPullDense:
+    case BatchMethod::kPullDense:
       return "/oarlock.v1.ParameterService/PullDense";
-    case DataPlane::Method::kPushDense:
+    case BatchMethod::kPushDense:
       return "/oarlock.v1.ParameterService/PushDense";
   }
   return "";
 }
+constexpr char kBatchPath[] = "/oarlock.v1.ParameterService/Batch";
+
+bool MayHelp(const absl::Status& status) {
+  const RetryAdvice advice = AdviceFor(status.code());
+  return advice == RetryAdvice::kSameCall ||
+         advice == RetryAdvice::kSameCallSlower;
+}
 
 }  // namespace
 
-struct DataPlane::PendingCall {
+// Calls that travel together, and the tag under which they wait.
+struct DataPlane::Attempt {
   ServerIndex server;
-  Method method;
+  // At least one.
+  std::vector<Call> calls;
+  // Of all of them.
   grpc::ByteBuffer request;
-  absl::Duration attempt_timeout;
-  OnAnswer on_answer;
+  absl::Duration timeout;
 
   // Of the attempt under way. The context is replaced under mutex_, because
   // the destructor cancels through it.
@@ -47,7 +58,7 @@ struct DataPlane::PendingCall {
 };
 
 DataPlane::DataPlane(const ServerConnections* connections)
-    : connections_(connections) {
+    : connections_(connections), waiting_(connections->servers().size()) {
   for (const ServerConnections::Server& server : connections->servers()) {
     stubs_.push_back(std::make_unique<grpc::GenericStub>(server.channel));
   }
@@ -58,120 +69,225 @@ DataPlane::~DataPlane() {
   {
     absl::MutexLock lock(&mutex_);
     closing_ = true;
-    for (PendingCall* call : pending_) {
-      if (call->context != nullptr) call->context->TryCancel();
+    for (Attempt* attempt : attempts_) {
+      if (attempt->context != nullptr) attempt->context->TryCancel();
     }
+  }
+  for (uint32_t i = 0; i < stubs_.size(); ++i) {
+    Send(ServerIndex(i), std::vector<Call>(), absl::ZeroDuration());
+  }
+  {
+    absl::MutexLock lock(&mutex_);
     mutex_.Await(absl::Condition(
-        +[](absl::flat_hash_set<PendingCall*>* pending) {
-          return pending->empty();
+        +[](absl::flat_hash_set<Attempt*>* attempts) {
+          return attempts->empty();
         },
-        &pending_));
+        &attempts_));
   }
   queue_.Shutdown();
   thread_.join();
 }
 
-void DataPlane::Call(ServerIndex server, Method method,
-                     grpc::ByteBuffer request, absl::Duration attempt_timeout,
-                     OnAnswer on_answer) {
-  auto* call = new PendingCall;
-  call->server = server;
-  call->method = method;
-  call->request = std::move(request);
-  call->attempt_timeout = attempt_timeout;
-  call->on_answer = std::move(on_answer);
-  bool closing;
-  {
-    absl::MutexLock lock(&mutex_);
-    closing = closing_;
-    pending_.insert(call);
+void DataPlane::Send(ServerIndex server, std::vector<Call> calls,
+                     absl::Duration attempt_timeout) {
+  for (Call& call : TakeWaiting(server)) calls.push_back(std::move(call));
+  for (size_t begin = 0; begin < calls.size();) {
+    auto* attempt = new Attempt;
+    attempt->server = server;
+    attempt->timeout = attempt_timeout;
+    size_t num_bytes = 0;
+    do {
+      num_bytes += calls[begin].request.Length();
+      attempt->calls.push_back(std::move(calls[begin++]));
+    } while (begin < calls.size() &&
+             attempt->calls.size() < kMaxCallsPerBatch &&
+             num_bytes + calls[begin].request.Length() <=
+                 kPreferredMessageBytes);
+    bool closing;
+    {
+      absl::MutexLock lock(&mutex_);
+      closing = closing_;
+      attempts_.insert(attempt);
+    }
+    if (closing) {
+      Finish(attempt, absl::CancelledError("the client is being closed"));
+    } else {
+      Start(attempt);
+    }
   }
-  if (closing) {
-    Finish(call, absl::CancelledError("the client is being closed"));
-    return;
-  }
-  Start(call);
 }
 
-void DataPlane::Start(PendingCall* call) {
-  auto context = std::make_unique<grpc::ClientContext>();
-  connections_->Prepare(context.get(), call->attempt_timeout);
-  call->backing_off = false;
-  call->response.Clear();
+void DataPlane::Send(ServerIndex server, Call call,
+                     absl::Duration attempt_timeout) {
+  std::vector<Call> calls;
+  calls.push_back(std::move(call));
+  Send(server, std::move(calls), attempt_timeout);
+}
+
+void DataPlane::SendLater(ServerIndex server, Call call) {
   {
     absl::MutexLock lock(&mutex_);
-    call->context = std::move(context);
-    if (closing_) call->context->TryCancel();
+    if (!closing_) {
+      waiting_[server.value()].push_back(std::move(call));
+      return;
+    }
   }
-  call->reader = stubs_[call->server.value()]->PrepareUnaryCall(
-      call->context.get(), MethodPath(call->method), call->request, &queue_);
-  call->reader->StartCall();
-  call->reader->Finish(&call->response, &call->status, call);
+  call.on_answer(absl::CancelledError("the client is being closed"));
+}
+
+std::vector<DataPlane::Call> DataPlane::TakeWaiting(ServerIndex server) {
+  absl::MutexLock lock(&mutex_);
+  return std::exchange(waiting_[server.value()], {});
+}
+
+void DataPlane::Hurry(const void* owner) {
+  std::vector<ServerIndex> servers;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (uint32_t i = 0; i < waiting_.size(); ++i) {
+      const std::vector<Call>& calls = waiting_[i];
+      if (std::any_of(calls.begin(), calls.end(), [owner](const Call& call) {
+            return call.owner == owner;
+          })) {
+        servers.push_back(ServerIndex(i));
+      }
+    }
+  }
+  for (const ServerIndex server : servers) {
+    Send(server, std::vector<Call>(), connections_->options().rpc_timeout);
+  }
+}
+
+void DataPlane::Start(Attempt* attempt) {
+  const bool single = attempt->calls.size() == 1;
+  if (!attempt->request.Valid()) {
+    if (single) {
+      attempt->request = std::move(attempt->calls[0].request);
+    } else {
+      std::vector<BatchedCall> batch;
+      for (Call& call : attempt->calls) {
+        batch.push_back({call.method, call.request});
+      }
+      attempt->request = EncodeBatchRequest(batch);
+    }
+  }
+  auto context = std::make_unique<grpc::ClientContext>();
+  connections_->Prepare(context.get(), attempt->timeout);
+  attempt->backing_off = false;
+  attempt->response.Clear();
+  {
+    absl::MutexLock lock(&mutex_);
+    attempt->context = std::move(context);
+    if (closing_) attempt->context->TryCancel();
+  }
+  attempt->reader = stubs_[attempt->server.value()]->PrepareUnaryCall(
+      attempt->context.get(),
+      single ? PathOf(attempt->calls[0].method) : kBatchPath, attempt->request,
+      &queue_);
+  attempt->reader->StartCall();
+  attempt->reader->Finish(&attempt->response, &attempt->status, attempt);
 }
 
 void DataPlane::Poll() {
   void* tag;
   bool ok;
-  while (queue_.Next(&tag, &ok)) OnEvent(static_cast<PendingCall*>(tag));
+  while (queue_.Next(&tag, &ok)) OnEvent(static_cast<Attempt*>(tag));
 }
 
-void DataPlane::OnEvent(PendingCall* call) {
-  if (call->backing_off) {
-    Start(call);
+void DataPlane::OnEvent(Attempt* attempt) {
+  if (attempt->backing_off) {
+    Start(attempt);
   } else {
-    OnAttemptEnd(call);
+    OnAttemptEnd(attempt);
   }
 }
 
-void DataPlane::OnAttemptEnd(PendingCall* call) {
-  if (call->status.ok()) {
-    Finish(call, std::move(call->response));
+void DataPlane::OnAttemptEnd(Attempt* attempt) {
+  if (!attempt->status.ok()) {
+    absl::Status status = FromGrpc(attempt->status);
+    if (!BackOff(attempt, &status)) Finish(attempt, status);
     return;
   }
-  const absl::Status status = FromGrpc(call->status);
-  const RetryAdvice advice = AdviceFor(status.code());
+  if (attempt->calls.size() > 1) return OnBatchAnswered(attempt);
+  attempt->calls[0].on_answer(std::move(attempt->response));
+  attempt->calls.clear();
+  Finish(attempt, absl::OkStatus());
+}
+
+void DataPlane::OnBatchAnswered(Attempt* attempt) {
+  absl::StatusOr<std::vector<absl::StatusOr<grpc::ByteBuffer>>> answers =
+      DecodeBatchResponse(attempt->response);
+  if (answers.ok() && answers->size() != attempt->calls.size()) {
+    answers = absl::InternalError(
+        absl::StrCat("a batch of ", attempt->calls.size(),
+                     " calls was answered with ", answers->size()));
+  }
+  if (!answers.ok()) {
+    return Finish(attempt, Annotate(answers.status(),
+                                    connections_->Name(attempt->server)));
+  }
+  std::vector<Call> again;
+  for (size_t i = 0; i < attempt->calls.size(); ++i) {
+    Call& call = attempt->calls[i];
+    absl::StatusOr<grpc::ByteBuffer>& answer = (*answers)[i];
+    if (!answer.ok() && MayHelp(answer.status())) {
+      again.push_back(std::move(call));
+      attempt->status = ToGrpc(answer.status());
+      continue;
+    }
+    if (!answer.ok()) {
+      answer = Annotate(answer.status(), connections_->Name(attempt->server));
+    }
+    call.on_answer(std::move(answer));
+  }
+  attempt->calls = std::move(again);
+  if (attempt->calls.empty()) return Finish(attempt, absl::OkStatus());
+  attempt->request.Clear();
+  absl::Status status = FromGrpc(attempt->status);
+  if (!BackOff(attempt, &status)) Finish(attempt, status);
+}
+
+bool DataPlane::BackOff(Attempt* attempt, absl::Status* status) {
   const absl::Time now = Clock::Real().Now();
-  if (!call->backoff.has_value()) {
-    call->backoff.emplace(RetryOptions{},
-                          absl::ToUnixNanos(now) ^ call->server.value());
-    call->give_up = now + connections_->options().rpc_timeout;
+  if (!attempt->backoff.has_value()) {
+    attempt->backoff.emplace(RetryOptions{},
+                             absl::ToUnixNanos(now) ^ attempt->server.value());
+    attempt->give_up = now + connections_->options().rpc_timeout;
   }
   bool closing;
   {
     absl::MutexLock lock(&mutex_);
     closing = closing_;
   }
-  const bool may_help = advice == RetryAdvice::kSameCall ||
-                        advice == RetryAdvice::kSameCallSlower;
-  if (closing || !may_help || now >= call->give_up) {
-    absl::Status annotated =
-        Annotate(status, connections_->Name(call->server));
-    if (may_help && !closing) {
-      annotated = Annotate(
-          annotated,
+  if (closing || !MayHelp(*status) || now >= attempt->give_up) {
+    const bool gave_up = MayHelp(*status) && !closing;
+    *status = Annotate(*status, connections_->Name(attempt->server));
+    if (gave_up) {
+      *status = Annotate(
+          *status,
           absl::StrCat("gave up after ",
                        absl::FormatDuration(
                            connections_->options().rpc_timeout),
                        " of retries"));
     }
-    Finish(call, annotated);
-    return;
+    return false;
   }
   // Until the channel's state changes, at most for the backoff. Watching makes
   // it connect: gRPC works on a connection only while somebody waits for it.
-  call->backing_off = true;
-  grpc::Channel& channel = *connections_->servers()[call->server.value()].channel;
-  channel.NotifyOnStateChange(channel.GetState(/*try_to_connect=*/true),
-                              absl::ToChronoTime(now + call->backoff->Next()),
-                              &queue_, call);
+  attempt->backing_off = true;
+  grpc::Channel& channel =
+      *connections_->servers()[attempt->server.value()].channel;
+  channel.NotifyOnStateChange(
+      channel.GetState(/*try_to_connect=*/true),
+      absl::ToChronoTime(now + attempt->backoff->Next()), &queue_, attempt);
+  return true;
 }
 
-void DataPlane::Finish(PendingCall* call,
-                       absl::StatusOr<grpc::ByteBuffer> answer) {
-  call->on_answer(std::move(answer));
+void DataPlane::Finish(Attempt* attempt, const absl::Status& status) {
+  for (Call& call : attempt->calls) call.on_answer(status);
   absl::MutexLock lock(&mutex_);
-  pending_.erase(call);
-  delete call;
+  attempts_.erase(attempt);
+  delete attempt;
 }
 
 }  // namespace oarlock

@@ -201,6 +201,22 @@ void GrpcParameterClient::PullSparse(TableId table, const KeyBatch& keys,
                                      float* rows, TableVersions* versions,
                                      std::shared_ptr<const void> memory,
                                      Done done) {
+  PullSparse(table, keys, rows, versions, std::move(memory), std::move(done),
+             When::kNow);
+}
+
+void GrpcParameterClient::PullSparseLater(TableId table, const KeyBatch& keys,
+                                          float* rows, TableVersions* versions,
+                                          std::shared_ptr<const void> memory,
+                                          Done done) {
+  PullSparse(table, keys, rows, versions, std::move(memory), std::move(done),
+             When::kLater);
+}
+
+void GrpcParameterClient::PullSparse(TableId table, const KeyBatch& keys,
+                                     float* rows, TableVersions* versions,
+                                     std::shared_ptr<const void> memory,
+                                     Done done, When when) {
   const uint32_t dim = TableOf(table).sparse().dim();
   const std::vector<GroupRun> runs =
       SplitGroups(keys, sizeof(Key) + dim * sizeof(float));
@@ -221,9 +237,8 @@ void GrpcParameterClient::PullSparse(TableId table, const KeyBatch& keys,
         Share(keys.keys().data() + run.key_begin, run.num_keys * sizeof(Key),
               memory));
     float* const to = rows + run.key_begin * dim;
-    data_plane_.Call(
-        run.server, DataPlane::Method::kPullSparse, std::move(request),
-        connections_->options().rpc_timeout,
+    DataPlane::Call call = {
+        BatchMethod::kPullSparse, std::move(request),
         [operation, memory, to, run, dim,
          versions](absl::StatusOr<grpc::ByteBuffer> answer) {
           operation->OnMessageDone([&]() -> absl::Status {
@@ -241,7 +256,14 @@ void GrpcParameterClient::PullSparse(TableId table, const KeyBatch& keys,
             }
             return absl::OkStatus();
           }());
-        });
+        },
+        memory.get()};
+    if (when == When::kLater) {
+      data_plane_.SendLater(run.server, std::move(call));
+    } else {
+      data_plane_.Send(run.server, std::move(call),
+                       connections_->options().rpc_timeout);
+    }
   }
 }
 
@@ -262,9 +284,8 @@ void GrpcParameterClient::PullDense(TableId table, DenseReplica* replica,
         absl::MakeConstSpan(replica->block_versions)
             .subspan(run.block_begin, blocks.size()),
         v1::FLOAT32);
-    data_plane_.Call(
-        run.server, DataPlane::Method::kPullDense, std::move(request),
-        connections_->options().rpc_timeout,
+    DataPlane::Call call = {
+        BatchMethod::kPullDense, std::move(request),
         [operation, memory, replica, run,
          &dense](absl::StatusOr<grpc::ByteBuffer> answer) {
           operation->OnMessageDone([&]() -> absl::Status {
@@ -274,7 +295,9 @@ void GrpcParameterClient::PullDense(TableId table, DenseReplica* replica,
             return CopyBlocks(dense, run.block_begin, run.block_end, view,
                               replica);
           }());
-        });
+        }};
+    data_plane_.Send(run.server, std::move(call),
+                     connections_->options().rpc_timeout);
   }
 }
 
@@ -385,6 +408,9 @@ void GrpcParameterClient::Push(const PushRequest& push,
   }
   auto operation =
       std::make_shared<Operation>(messages.size(), std::move(done));
+  // What goes to a server goes together, rows first.
+  std::vector<std::vector<DataPlane::Call>> calls(
+      connections_->servers().size());
   for (size_t i = 0; i < messages.size(); ++i) {
     const PushMessage& message = messages[i];
     const bool is_sparse = message.sparse != nullptr;
@@ -403,29 +429,42 @@ void GrpcParameterClient::Push(const PushRequest& push,
       interval->set_end(range.end);
       interval->set_epoch(push.epoch);
     }
-    const absl::Duration timeout = push.round == 0
-                                       ? connections_->options().rpc_timeout
-                                       : kRoundTimeout;
-    if (is_sparse) {
-      TableVersions* const fills =
-          message.sparse == &push.sparse[0] ? versions : nullptr;
-      data_plane_.Call(
-          server, DataPlane::Method::kPushSparse,
-          EncodePushMessage(message, header, memory), timeout,
-          [operation, memory, fills,
-           server](absl::StatusOr<grpc::ByteBuffer> answer) {
-            operation->OnMessageDone(OnSparsePushed(answer, server, fills));
-          });
-    } else {
-      const v1::DenseTableConfig& dense = TableOf(message.dense->table).dense();
-      DenseReplica* const updated = message.dense->updated;
-      if (updated != nullptr) Resize(dense, updated);
-      data_plane_.Call(
-          server, DataPlane::Method::kPushDense,
-          EncodePushMessage(message, header, memory), timeout,
-          [operation, memory, updated, &dense,
-           run = message.blocks](absl::StatusOr<grpc::ByteBuffer> answer) {
-            operation->OnMessageDone([&]() -> absl::Status {
+    calls[server.value()].push_back(CallOf(
+        message, EncodePushMessage(message, header, memory),
+        is_sparse && message.sparse == &push.sparse[0] ? versions : nullptr,
+        memory, [operation](absl::Status status) {
+          operation->OnMessageDone(std::move(status));
+        }));
+  }
+  const absl::Duration timeout = push.round == 0
+                                     ? connections_->options().rpc_timeout
+                                     : kRoundTimeout;
+  for (uint32_t server = 0; server < calls.size(); ++server) {
+    if (calls[server].empty()) continue;
+    data_plane_.Send(ServerIndex(server), std::move(calls[server]), timeout);
+  }
+}
+
+DataPlane::Call GrpcParameterClient::CallOf(
+    const PushMessage& message, grpc::ByteBuffer request,
+    TableVersions* versions, std::shared_ptr<const void> memory,
+    Done done) const {
+  if (message.sparse != nullptr) {
+    return {BatchMethod::kPushSparse, std::move(request),
+            [memory = std::move(memory), versions,
+             server = message.groups.server, done = std::move(done)](
+                const absl::StatusOr<grpc::ByteBuffer>& answer) mutable {
+              done(OnSparsePushed(answer, server, versions));
+            }};
+  }
+  const v1::DenseTableConfig& dense = TableOf(message.dense->table).dense();
+  DenseReplica* const updated = message.dense->updated;
+  if (updated != nullptr) Resize(dense, updated);
+  return {BatchMethod::kPushDense, std::move(request),
+          [memory = std::move(memory), updated, &dense, run = message.blocks,
+           done = std::move(done)](
+              const absl::StatusOr<grpc::ByteBuffer>& answer) mutable {
+            done([&]() -> absl::Status {
               OARLOCK_RETURN_IF_ERROR(answer.status());
               OARLOCK_ASSIGN_OR_RETURN(const DenseResponseView view,
                                        DecodeDenseResponse(*answer));
@@ -433,9 +472,7 @@ void GrpcParameterClient::Push(const PushRequest& push,
               return CopyBlocks(dense, run.block_begin, run.block_end, view,
                                 updated);
             }());
-          });
-    }
-  }
+          }};
 }
 
 }  // namespace oarlock

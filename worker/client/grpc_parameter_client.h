@@ -36,6 +36,10 @@ class GrpcParameterClient : public ParameterClient {
   void PullSparse(TableId table, const KeyBatch& keys, float* rows,
                   TableVersions* versions, std::shared_ptr<const void> memory,
                   Done done) override;
+  void PullSparseLater(TableId table, const KeyBatch& keys, float* rows,
+                       TableVersions* versions,
+                       std::shared_ptr<const void> memory, Done done) override;
+  void Hurry(const void* memory) override { data_plane_.Hurry(memory); }
   void PullDense(TableId table, DenseReplica* replica,
                  std::shared_ptr<const void> memory, Done done) override;
   void Push(const PushRequest& push, TableVersions* versions,
@@ -66,12 +70,22 @@ class GrpcParameterClient : public ParameterClient {
   class Operation;
 
   const v1::TableConfig& TableOf(TableId table) const;
+  // Whether calls wait for company.
+  enum class When { kNow, kLater };
+  void PullSparse(TableId table, const KeyBatch& keys, float* rows,
+                  TableVersions* versions, std::shared_ptr<const void> memory,
+                  Done done, When when);
   v1::RequestHeader HeaderFor(ServerIndex server) const;
   // Cuts the batch at servers' borders and at about kMessageBytesTarget.
   std::vector<GroupRun> SplitGroups(const KeyBatch& keys,
                                     size_t bytes_per_key) const;
   std::vector<BlockRun> SplitBlocks(const v1::DenseTableConfig& dense) const;
   std::vector<PushMessage> SplitPush(const PushRequest& push) const;
+  // `done` is called with the outcome when the answer, if there is one, has
+  // been taken: into `versions` (may be null), or the replica of the message.
+  DataPlane::Call CallOf(const PushMessage& message, grpc::ByteBuffer request,
+                         TableVersions* versions,
+                         std::shared_ptr<const void> memory, Done done) const;
   grpc::ByteBuffer EncodePushMessage(
       const PushMessage& message, const v1::RequestHeader& header,
       const std::shared_ptr<const void>& memory) const;

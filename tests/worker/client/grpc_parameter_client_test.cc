@@ -203,6 +203,79 @@ TEST_P(GrpcParameterClientTest, DensePushReturnsTheParametersItMade) {
   ExpectSameVector();
 }
 
+// A pull that may wait.
+struct LaterPull {
+  absl::Notification done;
+  absl::Status status;
+};
+std::shared_ptr<LaterPull> PullLater(GrpcParameterClient& client,
+                                     const std::shared_ptr<RowBatch>& rows,
+                                     size_t dim) {
+  rows->values.resize(rows->keys.keys().size() * dim);
+  auto pull = std::make_shared<LaterPull>();
+  client.PullSparseLater(kRows, rows->keys, rows->values.data(), nullptr, rows,
+                         [pull](absl::Status status) {
+                           pull->status = std::move(status);
+                           pull->done.Notify();
+                         });
+  return pull;
+}
+
+TEST_P(GrpcParameterClientTest, PullThatWaitsTravelsBehindTheNextPush) {
+  CreateTables({SparseTableOf(3)});
+  RandomSequence random(8);
+  // On every server, so that the push goes to each of them.
+  const std::vector<Key> keys = RandomKeys(random, 500, ~uint64_t{0});
+  const RowBatch gradients = RandomRows(random, keys, 3, 6);
+  auto rows = std::make_shared<RowBatch>();
+  rows->keys.Build(keys, 6);
+  const std::shared_ptr<LaterPull> pull = PullLater(client(), rows, 3);
+  EXPECT_FALSE(pull->done.HasBeenNotified());
+  ASSERT_TRUE(PushRows(client(), kRows, gradients).ok());
+  ASSERT_TRUE(
+      pull->done.WaitForNotificationWithTimeout(absl::Seconds(20)));
+  ASSERT_TRUE(pull->status.ok()) << pull->status;
+  // It sees that push.
+  ASSERT_TRUE(PushRows(local_, kRows, gradients).ok());
+  RowBatch expected;
+  ASSERT_TRUE(PullRows(local_, kRows, keys, 3, &expected).ok());
+  EXPECT_EQ(rows->values, expected.values);
+}
+
+TEST_P(GrpcParameterClientTest, PullThatWaitsIsSentWhenSomebodyHurries) {
+  CreateTables({SparseTableOf(3)});
+  RandomSequence random(9);
+  auto first = std::make_shared<RowBatch>();
+  auto second = std::make_shared<RowBatch>();
+  first->keys.Build(RandomKeys(random, 200, ~uint64_t{0}), 6);
+  second->keys.Build(RandomKeys(random, 200, ~uint64_t{0}), 6);
+  const std::shared_ptr<LaterPull> one = PullLater(client(), first, 3);
+  const std::shared_ptr<LaterPull> two = PullLater(client(), second, 3);
+  client().Hurry(&random);
+  EXPECT_FALSE(one->done.HasBeenNotified());
+  client().Hurry(second.get());
+  for (const std::shared_ptr<LaterPull>& pull : {one, two}) {
+    ASSERT_TRUE(
+        pull->done.WaitForNotificationWithTimeout(absl::Seconds(20)));
+    EXPECT_TRUE(pull->status.ok()) << pull->status;
+  }
+}
+
+TEST_P(GrpcParameterClientTest, PullThatWaitsIsCancelledWithTheClient) {
+  CreateTables({SparseTableOf(3)});
+  auto rows = std::make_shared<RowBatch>();
+  rows->keys.Build(std::vector<Key>{Key{1}}, 6);
+  std::shared_ptr<LaterPull> pull;
+  {
+    GrpcParameterClient other(&worker_->connections(), WorkerIndex(0),
+                              worker_->job().generation());
+    ASSERT_TRUE(other.CreateTable(SparseTableOf(3)).ok());
+    pull = PullLater(other, rows, 3);
+  }
+  ASSERT_TRUE(pull->done.HasBeenNotified());
+  EXPECT_EQ(pull->status.code(), absl::StatusCode::kCancelled);
+}
+
 TEST_P(GrpcParameterClientTest, EmptyPullAndPushAreDone) {
   CreateTables({SparseTableOf(3)});
   RowBatch rows;
@@ -270,15 +343,16 @@ absl::Status PushOnce(const MiniWorker& worker, Generation generation,
   const KeyGroup group{partition, 1};
   absl::Notification done;
   absl::Status status;
-  data_plane.Call(
-      server, DataPlane::Method::kPushSparse,
+  DataPlane::Call call = {
+      BatchMethod::kPushSparse,
       EncodePushSparseRequest(header, kRows, absl::MakeConstSpan(&group, 1),
                               grpc::Slice(&key, sizeof key),
                               grpc::Slice(&gradient, sizeof gradient)),
-      absl::Seconds(10), [&](absl::StatusOr<grpc::ByteBuffer> answer) {
+      [&](absl::StatusOr<grpc::ByteBuffer> answer) {
         status = answer.status();
         done.Notify();
-      });
+      }};
+  data_plane.Send(server, std::move(call), absl::Seconds(10));
   done.WaitForNotification();
   return status;
 }

@@ -122,6 +122,32 @@ class RecordingServer {
                            v1::DenseResponse*) override {
       return server_->Record(&server_->dense_pushes_, *request);
     }
+    grpc::Status Batch(grpc::ServerContext* context,
+                       const v1::BatchRequest* request,
+                       v1::BatchResponse* response) override {
+      for (const v1::BatchCall& call : request->calls()) {
+        v1::PullSparseResponse pulled;
+        v1::PushResponse pushed;
+        v1::DenseResponse dense;
+        grpc::Status status;
+        std::string answer;
+        if (call.has_pull_sparse()) {
+          status = PullSparse(context, &call.pull_sparse(), &pulled);
+          answer = pulled.SerializeAsString();
+        } else if (call.has_push_sparse()) {
+          status = PushSparse(context, &call.push_sparse(), &pushed);
+          answer = pushed.SerializeAsString();
+        } else {
+          status = PushDense(context, &call.push_dense(), &dense);
+          answer = dense.SerializeAsString();
+        }
+        v1::BatchAnswer* const entry = response->add_answers();
+        entry->set_status_code(status.error_code());
+        entry->set_status_message(status.error_message());
+        if (status.ok()) entry->set_answer(answer);
+      }
+      return grpc::Status::OK;
+    }
 
    private:
     RecordingServer* const server_;

@@ -1,0 +1,231 @@
+#include "proto/batch_codec.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "proto/sliced_bytes.h"
+#include "proto/wire_limits.h"
+
+namespace oarlock {
+namespace {
+
+using google::protobuf::io::CodedOutputStream;
+using google::protobuf::internal::WireFormatLite;
+
+std::vector<grpc::Slice> SlicesOf(const grpc::ByteBuffer& buffer) {
+  std::vector<grpc::Slice> slices;
+  // A buffer that was made here, or taken from gRPC whole.
+  OARLOCK_CHECK(buffer.Dump(&slices).ok());
+  return slices;
+}
+
+// "field, length": what precedes a run of `size` bytes.
+void AppendRunStart(int field, size_t size, std::string* framing) {
+  uint8_t bytes[20];
+  uint8_t* end = WireFormatLite::WriteTagToArray(
+      field, WireFormatLite::WIRETYPE_LENGTH_DELIMITED, bytes);
+  end = CodedOutputStream::WriteVarint64ToArray(size, end);
+  framing->append(reinterpret_cast<const char*>(bytes), end - bytes);
+}
+
+// Appends `head` followed by the bytes of `body` as field 1 of a batch.
+void AppendEntry(const std::string& head, const grpc::ByteBuffer* body,
+                 std::vector<grpc::Slice>* slices) {
+  std::string framing;
+  AppendRunStart(1, head.size() + (body != nullptr ? body->Length() : 0),
+                 &framing);
+  framing += head;
+  slices->emplace_back(framing);
+  if (body == nullptr) return;
+  for (grpc::Slice& slice : SlicesOf(*body)) slices->push_back(std::move(slice));
+}
+
+// Reads a batch's framing byte by byte; the runs in it are left where they are.
+class BatchReader {
+ public:
+  BatchReader(absl::string_view name, SlicedBytes bytes)
+      : name_(name), bytes_(std::move(bytes)) {}
+
+  bool AtEnd(size_t end) const { return position_ >= end; }
+  size_t size() const { return bytes_.size(); }
+  size_t position() const { return position_; }
+  void Skip(size_t num_bytes) { position_ += num_bytes; }
+
+  // A varint that lies before `end`.
+  absl::StatusOr<uint64_t> Varint(size_t end) {
+    uint64_t value = 0;
+    for (int shift = 0; shift < 64 && position_ < end; shift += 7) {
+      uint8_t byte;
+      bytes_.CopyTo(position_++, 1, &byte);
+      value |= static_cast<uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) return value;
+    }
+    return Malformed();
+  }
+  // The end of a run whose length comes next and which lies before `end`.
+  absl::StatusOr<size_t> RunEnd(size_t end) {
+    OARLOCK_ASSIGN_OR_RETURN(const uint64_t size, Varint(end));
+    if (size > end - position_) return Malformed();
+    return position_ + size;
+  }
+  // The tag of a length-delimited field with a number in [1, max_field].
+  absl::StatusOr<int> RunField(size_t end, int max_field) {
+    OARLOCK_ASSIGN_OR_RETURN(const uint64_t tag, Varint(end));
+    const uint64_t field = tag >> 3;
+    if ((tag & 7) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED || field < 1 ||
+        field > static_cast<uint64_t>(max_field)) {
+      return Malformed();
+    }
+    return static_cast<int>(field);
+  }
+  SlicedBytes Part(size_t begin, size_t end) const {
+    return bytes_.Part(begin, end - begin);
+  }
+  absl::Status Malformed() const {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name_, ": ", bytes_.size(),
+                     " bytes are not a valid message of this type; see "
+                     "proto/parameter.proto"));
+  }
+  absl::Status CheckCount(size_t num_calls) const {
+    if (num_calls <= kMaxCallsPerBatch) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(name_, ": holds more than ", kMaxCallsPerBatch,
+                     " calls; split it"));
+  }
+
+ private:
+  const absl::string_view name_;
+  const SlicedBytes bytes_;
+  size_t position_ = 0;
+};
+
+absl::StatusOr<BatchReader> ReaderOf(absl::string_view name,
+                                     const grpc::ByteBuffer& buffer) {
+  std::vector<grpc::Slice> slices;
+  if (!buffer.Valid() || !buffer.Dump(&slices).ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": no readable message was received"));
+  }
+  SlicedBytes bytes(std::move(slices));
+  if (bytes.size() > kMaxMessageBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": has ", bytes.size(), " bytes; at most ",
+                     kMaxMessageBytes, " are legal; split it"));
+  }
+  return BatchReader(name, std::move(bytes));
+}
+
+// Reads a BatchAnswer that ends at `end`.
+absl::Status ReadAnswer(BatchReader* in, size_t end,
+                        std::vector<absl::StatusOr<grpc::ByteBuffer>>* answers) {
+  uint64_t code = 0;
+  std::string message;
+  grpc::ByteBuffer answer(nullptr, 0);
+  while (!in->AtEnd(end)) {
+    OARLOCK_ASSIGN_OR_RETURN(const uint64_t tag, in->Varint(end));
+    if (tag == (1 << 3 | WireFormatLite::WIRETYPE_VARINT)) {
+      OARLOCK_ASSIGN_OR_RETURN(code, in->Varint(end));
+      continue;
+    }
+    if (tag != (2 << 3 | WireFormatLite::WIRETYPE_LENGTH_DELIMITED) &&
+        tag != (3 << 3 | WireFormatLite::WIRETYPE_LENGTH_DELIMITED)) {
+      return in->Malformed();
+    }
+    OARLOCK_ASSIGN_OR_RETURN(const size_t run_end, in->RunEnd(end));
+    const SlicedBytes run = in->Part(in->position(), run_end);
+    in->Skip(run.size());
+    if (tag >> 3 == 2) {
+      message.resize(run.size());
+      run.CopyTo(0, run.size(), message.data());
+    } else {
+      answer = run.ToByteBuffer();
+    }
+  }
+  if (code != 0) {
+    answers->emplace_back(
+        absl::Status(static_cast<absl::StatusCode>(code), message));
+  } else {
+    answers->emplace_back(std::move(answer));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+grpc::ByteBuffer EncodeBatchRequest(absl::Span<const BatchedCall> calls) {
+  std::vector<grpc::Slice> slices;
+  for (const BatchedCall& call : calls) {
+    std::string head;
+    AppendRunStart(static_cast<int>(call.method), call.request.Length(),
+                   &head);
+    AppendEntry(head, &call.request, &slices);
+  }
+  return grpc::ByteBuffer(slices.data(), slices.size());
+}
+
+grpc::ByteBuffer EncodeBatchResponse(
+    absl::Span<const absl::StatusOr<grpc::ByteBuffer>> answers) {
+  std::vector<grpc::Slice> slices;
+  for (const absl::StatusOr<grpc::ByteBuffer>& answer : answers) {
+    std::string head;
+    if (answer.ok()) {
+      if (answer->Length() > 0) AppendRunStart(3, answer->Length(), &head);
+      AppendEntry(head, &*answer, &slices);
+      continue;
+    }
+    uint8_t code[20];
+    uint8_t* const end = WireFormatLite::WriteUInt32ToArray(
+        1, static_cast<uint32_t>(answer.status().code()), code);
+    head.append(reinterpret_cast<const char*>(code), end - code);
+    const absl::string_view message = answer.status().message();
+    if (!message.empty()) {
+      AppendRunStart(2, message.size(), &head);
+      head.append(message.data(), message.size());
+    }
+    AppendEntry(head, nullptr, &slices);
+  }
+  return grpc::ByteBuffer(slices.data(), slices.size());
+}
+
+absl::StatusOr<std::vector<BatchedCall>> DecodeBatchRequest(
+    const grpc::ByteBuffer& buffer) {
+  OARLOCK_ASSIGN_OR_RETURN(BatchReader in, ReaderOf("BatchRequest", buffer));
+  std::vector<BatchedCall> calls;
+  while (!in.AtEnd(in.size())) {
+    OARLOCK_RETURN_IF_ERROR(in.CheckCount(calls.size() + 1));
+    OARLOCK_RETURN_IF_ERROR(in.RunField(in.size(), 1).status());
+    OARLOCK_ASSIGN_OR_RETURN(const size_t call_end, in.RunEnd(in.size()));
+    OARLOCK_ASSIGN_OR_RETURN(
+        const int method,
+        in.RunField(call_end, static_cast<int>(BatchMethod::kPushDense)));
+    OARLOCK_ASSIGN_OR_RETURN(const size_t end, in.RunEnd(call_end));
+    // A oneof that is set twice is no encoding that anybody sends.
+    if (end != call_end) return in.Malformed();
+    calls.push_back({static_cast<BatchMethod>(method),
+                     in.Part(in.position(), end).ToByteBuffer()});
+    in.Skip(end - in.position());
+  }
+  return calls;
+}
+
+absl::StatusOr<std::vector<absl::StatusOr<grpc::ByteBuffer>>>
+DecodeBatchResponse(const grpc::ByteBuffer& buffer) {
+  OARLOCK_ASSIGN_OR_RETURN(BatchReader in, ReaderOf("BatchResponse", buffer));
+  std::vector<absl::StatusOr<grpc::ByteBuffer>> answers;
+  while (!in.AtEnd(in.size())) {
+    OARLOCK_RETURN_IF_ERROR(in.CheckCount(answers.size() + 1));
+    OARLOCK_RETURN_IF_ERROR(in.RunField(in.size(), 1).status());
+    OARLOCK_ASSIGN_OR_RETURN(const size_t end, in.RunEnd(in.size()));
+    OARLOCK_RETURN_IF_ERROR(ReadAnswer(&in, end, &answers));
+  }
+  return answers;
+}
+
+}  // namespace oarlock

@@ -1,0 +1,164 @@
+#include "proto/batch_codec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "proto/parameter.pb.h"
+#include "proto/wire_limits.h"
+#include "tests/proto/codec_oracle.h"
+
+namespace oarlock {
+namespace {
+
+using ::testing::HasSubstr;
+
+// One to six random calls.
+v1::BatchRequest RandomRequest(RandomSequence* r) {
+  v1::BatchRequest batch;
+  for (uint64_t i = 1 + r->Below(6); i > 0; --i) {
+    v1::BatchCall* call = batch.add_calls();
+    switch (r->Below(4)) {
+      case 0:
+        *call->mutable_pull_sparse() = RandomPullSparseRequest(50, r);
+        break;
+      case 1:
+        *call->mutable_push_sparse() = RandomPushSparseRequest(50, r);
+        break;
+      case 2:
+        *call->mutable_pull_dense() = RandomPullDenseRequest(50, r);
+        break;
+      default:
+        *call->mutable_push_dense() = RandomPushDenseRequest(50, r);
+    }
+  }
+  return batch;
+}
+
+v1::BatchResponse RandomResponse(RandomSequence* r) {
+  v1::BatchResponse batch;
+  for (uint64_t i = 1 + r->Below(6); i > 0; --i) {
+    v1::BatchAnswer* answer = batch.add_answers();
+    if (r->Below(3) == 0) {
+      answer->set_status_code(1 + r->Below(16));
+      answer->set_status_message(std::string(r->Below(40), 'x'));
+    } else {
+      answer->set_answer(RandomDenseResponse(50, r).SerializeAsString());
+    }
+  }
+  return batch;
+}
+
+std::string BytesOf(const v1::BatchCall& call) {
+  switch (call.call_case()) {
+    case v1::BatchCall::kPullSparse:
+      return call.pull_sparse().SerializeAsString();
+    case v1::BatchCall::kPushSparse:
+      return call.push_sparse().SerializeAsString();
+    case v1::BatchCall::kPullDense:
+      return call.pull_dense().SerializeAsString();
+    default:
+      return call.push_dense().SerializeAsString();
+  }
+}
+
+TEST(BatchCodecTest, EncodersSendTheBytesOfGeneratedCode) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    RandomSequence r(seed);
+    const v1::BatchRequest request = RandomRequest(&r);
+    std::vector<BatchedCall> calls;
+    for (const v1::BatchCall& call : request.calls()) {
+      calls.push_back({static_cast<BatchMethod>(call.call_case()),
+                       CutIntoSlices(BytesOf(call), 100, &r)});
+    }
+    ASSERT_EQ(Flatten(EncodeBatchRequest(calls)), request.SerializeAsString())
+        << "seed " << seed;
+    const v1::BatchResponse response = RandomResponse(&r);
+    std::vector<absl::StatusOr<grpc::ByteBuffer>> answers;
+    for (const v1::BatchAnswer& answer : response.answers()) {
+      if (answer.status_code() == 0) {
+        answers.emplace_back(CutIntoSlices(answer.answer(), 100, &r));
+      } else {
+        answers.emplace_back(
+            absl::Status(static_cast<absl::StatusCode>(answer.status_code()),
+                         answer.status_message()));
+      }
+    }
+    ASSERT_EQ(Flatten(EncodeBatchResponse(answers)),
+              response.SerializeAsString())
+        << "seed " << seed;
+  }
+}
+
+TEST(BatchCodecTest, DecodersReadGeneratedBytesInAnySlicing) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    RandomSequence r(seed);
+    const v1::BatchRequest request = RandomRequest(&r);
+    const v1::BatchResponse response = RandomResponse(&r);
+    for (const size_t max_slice_bytes : {1, 9, 100, 1 << 30}) {
+      const auto calls = DecodeBatchRequest(CutIntoSlices(
+          request.SerializeAsString(), max_slice_bytes, &r));
+      ASSERT_TRUE(calls.ok()) << calls.status() << " seed " << seed;
+      ASSERT_EQ(calls->size(), static_cast<size_t>(request.calls_size()));
+      for (size_t i = 0; i < calls->size(); ++i) {
+        const v1::BatchCall& call = request.calls(static_cast<int>(i));
+        ASSERT_EQ(static_cast<int>((*calls)[i].method), call.call_case());
+        ASSERT_EQ(Flatten((*calls)[i].request), BytesOf(call));
+      }
+      const auto answers = DecodeBatchResponse(CutIntoSlices(
+          response.SerializeAsString(), max_slice_bytes, &r));
+      ASSERT_TRUE(answers.ok()) << answers.status() << " seed " << seed;
+      ASSERT_EQ(answers->size(), static_cast<size_t>(response.answers_size()));
+      for (size_t i = 0; i < answers->size(); ++i) {
+        const v1::BatchAnswer& answer = response.answers(static_cast<int>(i));
+        const auto& read = (*answers)[i];
+        ASSERT_EQ(static_cast<uint32_t>(read.status().code()),
+                  answer.status_code());
+        if (read.ok()) {
+          ASSERT_EQ(Flatten(*read), answer.answer());
+        } else {
+          ASSERT_EQ(read.status().message(), answer.status_message());
+        }
+      }
+    }
+  }
+}
+
+TEST(BatchCodecTest, DamagedMessagesAreReadOrRefusedInOneLine) {
+  int refused = 0;
+  for (uint64_t seed = 0; seed < 2000; ++seed) {
+    RandomSequence r(seed);
+    const std::string request =
+        Damage(RandomRequest(&r).SerializeAsString(), &r);
+    const std::string response =
+        Damage(RandomResponse(&r).SerializeAsString(), &r);
+    const auto calls = DecodeBatchRequest(CutIntoSlices(request, 64, &r));
+    const auto answers = DecodeBatchResponse(CutIntoSlices(response, 64, &r));
+    for (const absl::Status& status : {calls.status(), answers.status()}) {
+      if (status.ok()) continue;
+      ++refused;
+      ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+      ASSERT_THAT(std::string(status.message()), HasSubstr("Batch"));
+      ASSERT_EQ(status.message().find('\n'), absl::string_view::npos);
+    }
+  }
+  EXPECT_GT(refused, 500);
+}
+
+TEST(BatchCodecTest, TooManyCallsAreRefused) {
+  v1::BatchRequest batch;
+  for (size_t i = 0; i <= kMaxCallsPerBatch; ++i) {
+    batch.add_calls()->mutable_pull_dense();
+  }
+  EXPECT_THAT(
+      std::string(DecodeBatchRequest(OneSlice(batch.SerializeAsString()))
+                      .status()
+                      .message()),
+      HasSubstr("holds more than 4096 calls"));
+}
+
+}  // namespace
+}  // namespace oarlock
