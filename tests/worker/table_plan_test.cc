@@ -23,14 +23,14 @@ std::unique_ptr<Model> MakeModel(const std::string& name) {
 
 TablePlan PlanOf(const std::string& model, const v1::JobConfig& config,
                  uint32_t num_workers = 1) {
-  return PlanTables(MakeModel(model)->spec(), config, num_workers);
+  return *PlanTables(MakeModel(model)->spec(), config, num_workers);
 }
 
 TEST(TablePlanTest, TablesHaveIdsAndNamesOfTheirOwn) {
   for (const char* name : {"lr", "ctr_dnn", "deepfm"}) {
     SCOPED_TRACE(name);
     const std::unique_ptr<Model> model = MakeModel(name);
-    const TablePlan plan = PlanTables(model->spec(), v1::JobConfig(), 1);
+    const TablePlan plan = *PlanTables(model->spec(), v1::JobConfig(), 1);
     std::set<uint32_t> ids;
     std::set<std::string> names;
     for (const v1::TableConfig& table : plan.tables) {
@@ -55,7 +55,7 @@ TEST(TablePlanTest, DenseParametersCoverTheirTable) {
   for (const char* name : {"lr", "ctr_dnn", "deepfm"}) {
     SCOPED_TRACE(name);
     const std::unique_ptr<Model> model = MakeModel(name);
-    const TablePlan plan = PlanTables(model->spec(), v1::JobConfig(), 1);
+    const TablePlan plan = *PlanTables(model->spec(), v1::JobConfig(), 1);
     const v1::DenseTableConfig& dense = plan.tables.back().dense();
     EXPECT_EQ(dense.size(), model->spec().num_parameters);
     uint64_t next = 0;
