@@ -74,23 +74,21 @@ TEST(TablePlanTest, EmbeddingsStartInTheRangeThatWasAskedFor) {
   EXPECT_EQ(plan.tables[0].sparse().initializer().uniform_range(), .25f);
 }
 
-TEST(TablePlanTest, OptimizerFollowsTheConfiguration) {
+TEST(TablePlanTest, ContradictingOptionsOfTheOptimizerMakeNoPlan) {
   v1::JobConfig config;
-  config.set_learning_rate(.125);
-  config.set_adagrad_initial_accumulator(.5);
-  for (const char* rule : {"sgd", "adagrad", "adam"}) {
-    config.set_optimizer(rule);
-    for (const v1::TableConfig& table : PlanOf("deepfm", config).tables) {
-      const v1::OptimizerConfig& optimizer = table.optimizer();
-      EXPECT_EQ(optimizer.learning_rate(), .125f);
-      EXPECT_EQ(optimizer.has_sgd(), std::string(rule) == "sgd");
-      EXPECT_EQ(optimizer.has_adagrad(), std::string(rule) == "adagrad");
-      EXPECT_EQ(optimizer.has_adam(), std::string(rule) == "adam");
-      if (optimizer.has_adagrad()) {
-        EXPECT_EQ(optimizer.adagrad().initial_accumulator(), .5f);
-      }
-    }
-  }
+  config.set_optimizer("adamw");
+  config.set_l2(.5);
+  const absl::Status status =
+      PlanTables(MakeModel("lr")->spec(), config, 1).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+}
+
+TEST(TablePlanTest, DenseTablesGetTheRuleThatSharesNothing) {
+  v1::JobConfig config;
+  config.set_optimizer("shared_adagrad");
+  const TablePlan plan = PlanOf("deepfm", config);
+  EXPECT_TRUE(plan.tables.front().optimizer().has_shared_adagrad());
+  EXPECT_TRUE(plan.tables.back().optimizer().has_adagrad());
 }
 
 TEST(TablePlanTest, ModeAndLossDecideHowPushesCombine) {
