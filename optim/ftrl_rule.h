@@ -3,7 +3,6 @@
 #ifndef OARLOCK_OPTIM_FTRL_RULE_H_
 #define OARLOCK_OPTIM_FTRL_RULE_H_
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 
@@ -68,15 +67,17 @@ struct FtrlRule {
       const float rate = 1.0f / strength;
       const float old = w[i];
       const float moved = old - rate * g[i];
-      const bool keeps_sign = moved * old > 0;
       const float crossed = -moved * strength - std::copysign(l1, old);
       // Between -l1 and l1 already, unless the weight was set to 0.
-      const float rested = std::min(std::max(z[i], -l1), l1) + g[i];
+      const float size = std::fabs(z[i]);
+      const float kept = std::copysign(size < l1 ? size : l1, z[i]);
+      const float rested = kept + g[i];
       const float pull = old != 0 ? crossed : rested;
       const float away = (std::copysign(l1, pull) - pull) * rate;
-      const float pulled = std::fabs(pull) > l1 ? away : 0.0f;
-      w[i] = keeps_sign ? moved : pulled;
-      z[i] = keeps_sign || pulled != 0 ? 0.0f : pull;
+      const float pulled = std::fabs(pull) <= l1 ? 0.0f : away;
+      const float updated = moved * old > 0 ? moved : pulled;
+      w[i] = updated;
+      z[i] = updated != 0 ? 0.0f : pull;
       sum[i] = grown;
     }
   }

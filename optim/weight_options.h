@@ -3,6 +3,7 @@
 #ifndef OARLOCK_OPTIM_WEIGHT_OPTIONS_H_
 #define OARLOCK_OPTIM_WEIGHT_OPTIONS_H_
 
+#include <cmath>
 #include <cstddef>
 #include <limits>
 
@@ -36,7 +37,7 @@ struct WeightOptions {
   void AddRegularisation(const float* __restrict w, const float* __restrict g,
                          float* __restrict regularised, size_t n) const {
     for (size_t i = 0; i < n; ++i) {
-      const float sign = w[i] > 0 ? 1.0f : (w[i] < 0 ? -1.0f : 0.0f);
+      const float sign = w[i] == 0 ? 0.0f : std::copysign(1.0f, w[i]);
       regularised[i] = g[i] + (l2 * w[i] + l1 * sign);
     }
   }

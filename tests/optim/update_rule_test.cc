@@ -137,14 +137,17 @@ TEST(UpdateRuleTest, PaddlesAdagradsAndNaiveAreBoundedByTen) {
   }
 }
 
-TEST(UpdateRuleTest, ANotANumberStaysOne) {
-  v1::OptimizerConfig config = Sgd(1);
-  config.mutable_weight_bounds()->set_lower(-1);
-  config.mutable_weight_bounds()->set_upper(1);
-  const UpdateRule rule = RuleOf(config);
-  Weights weights(rule, {0});
-  weights.Apply(rule, 1, {kNan});
-  EXPECT_TRUE(std::isnan(weights.w[0]));
+TEST(UpdateRuleTest, ANotANumberStaysOneUnderEveryRule) {
+  for (v1::OptimizerConfig config : OneOfEachRule()) {
+    config.mutable_weight_bounds()->set_lower(-1);
+    config.mutable_weight_bounds()->set_upper(1);
+    SCOPED_TRACE(config.ShortDebugString());
+    const UpdateRule rule = RuleOf(config);
+    Weights weights(rule, {0, 0.5f});
+    weights.Apply(rule, 1, {kNan, kNan});
+    EXPECT_TRUE(std::isnan(weights.w[0]));
+    EXPECT_TRUE(std::isnan(weights.w[1]));
+  }
 }
 
 TEST(UpdateRuleTest, CommonRulesWithoutOptionsHaveLoopsOfTheirOwn) {
