@@ -1,5 +1,5 @@
 // UpdateRule::Apply, compiled once per instruction set. The loops are those of
-// rules.h: the compiler makes vectors of them. Contraction to fused
+// the rules: the compiler makes vectors of them. Contraction to fused
 // multiply-add is off for this file (BUILD), so every set gives the same bits.
 
 #include <cmath>
@@ -18,17 +18,8 @@ namespace oarlock::apply_rule {
 namespace HWY_NAMESPACE {
 
 // Flattened: the loops must become part of a function of this set.
-[[gnu::flatten]] HWY_ATTR void Sgd(const SgdRule& rule, float* w, float* state,
-                                   const float* g, size_t n) {
-  rule.Apply(w, state, g, n);
-}
-[[gnu::flatten]] HWY_ATTR void Adagrad(const AdagradRule& rule, float* w,
-                                       float* state, const float* g,
-                                       size_t n) {
-  rule.Apply(w, state, g, n);
-}
-[[gnu::flatten]] HWY_ATTR void Adam(const AdamRule& rule, float* w,
-                                    float* state, const float* g, size_t n) {
+[[gnu::flatten]] HWY_ATTR void Apply(const AnyRule& rule, float* w,
+                                     float* state, const float* g, size_t n) {
   rule.Apply(w, state, g, n);
 }
 
@@ -39,30 +30,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace oarlock {
 namespace apply_rule {
-HWY_EXPORT(Sgd);
-HWY_EXPORT(Adagrad);
-HWY_EXPORT(Adam);
-
-void Apply(const SgdRule& rule, float* w, float* state, const float* g,
-           size_t n) {
-  HWY_DYNAMIC_DISPATCH(Sgd)(rule, w, state, g, n);
-}
-void Apply(const AdagradRule& rule, float* w, float* state, const float* g,
-           size_t n) {
-  HWY_DYNAMIC_DISPATCH(Adagrad)(rule, w, state, g, n);
-}
-void Apply(const AdamRule& rule, float* w, float* state, const float* g,
-           size_t n) {
-  HWY_DYNAMIC_DISPATCH(Adam)(rule, w, state, g, n);
-}
+HWY_EXPORT(Apply);
 }  // namespace apply_rule
 
 void UpdateRule::Apply(uint64_t step, float* w, float* state, const float* g,
                        size_t n) const {
-  const float factor = WarmupFactor(step);
-  Visit([=](const auto& rule) {
-    apply_rule::Apply(rule.Scaled(factor), w, state, g, n);
-  });
+  HWY_DYNAMIC_DISPATCH(apply_rule::Apply)
+  (ForStep(rule_, step), w, state, g, n);
 }
 
 }  // namespace oarlock

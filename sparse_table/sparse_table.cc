@@ -83,10 +83,14 @@ class SparseTableImpl final : public SparseTable {
   }
 
   absl::StatusOr<SparsePushResult> Push(const SparsePush& push) override {
-    return rule_.Visit([&](const auto& rule) {
-      return WithConstantDim(rows_.layout().dim(), [&](auto dim) {
-        return PushWith<dim>(push, rule);
-      });
+    return rule_.Visit([&]<typename Rule>(const Rule& rule) {
+      if constexpr (kHasOwnLoops<Rule>) {
+        return WithConstantDim(rows_.layout().dim(), [&](auto dim) {
+          return PushWith<dim>(push, rule);
+        });
+      } else {
+        return PushWith<0>(push, rule);
+      }
     });
   }
 
@@ -277,7 +281,7 @@ absl::StatusOr<SparsePushResult> SparseTableImpl::PushWith(
     const KeyBlock block = found.Pop();
     Partition& partition = At(block.partition);
     UpdateRows<kDim>(partition, block, push,
-                     rule.Scaled(rule_.WarmupFactor(partition.version())),
+                     rule_.ForStep(rule, partition.version()),
                      lookahead);
     if (block.ends_group) {
       partition.EndPush(push.stamps);

@@ -1,5 +1,8 @@
 #include "worker/table_plan.h"
 
+#include "base/status_macros.h"
+#include "worker/optimizer_config.h"
+
 namespace oarlock {
 namespace {
 
@@ -19,41 +22,28 @@ v1::Initializer ToProto(const ParameterInit& init) {
   return proto;
 }
 
-v1::OptimizerConfig OptimizerOf(const v1::JobConfig& config,
-                                uint32_t num_workers) {
-  v1::OptimizerConfig optimizer;
-  optimizer.set_learning_rate(static_cast<float>(config.learning_rate()));
-  // A sync round is one push, whatever the number of workers.
-  optimizer.set_warmup_steps(config.warmup_steps() *
-                              (config.mode() == "sync" ? 1 : num_workers));
-  if (config.optimizer() == "sgd") {
-    optimizer.mutable_sgd();
-  } else if (config.optimizer() == "adagrad") {
-    optimizer.mutable_adagrad()->set_initial_accumulator(
-        static_cast<float>(config.adagrad_initial_accumulator()));
-  } else {
-    optimizer.mutable_adam();
-  }
-  return optimizer;
-}
-
-v1::TableConfig CommonPart(const v1::JobConfig& config,
-                           uint32_t num_workers) {
+absl::StatusOr<v1::TableConfig> CommonPart(const v1::JobConfig& config,
+                                           uint32_t num_workers,
+                                           TableKind kind) {
   v1::TableConfig table;
   table.set_mode(config.mode() == "sync" ? v1::SYNC : v1::ASYNC);
   table.set_reduction(config.loss() == "sum" ? v1::SUM : v1::MEAN);
   table.set_seed(config.seed());
-  *table.mutable_optimizer() = OptimizerOf(config, num_workers);
+  OARLOCK_ASSIGN_OR_RETURN(*table.mutable_optimizer(),
+                           OptimizerOf(config, num_workers, kind));
   return table;
 }
 
 }  // namespace
 
-TablePlan PlanTables(const ModelSpec& spec, const v1::JobConfig& config,
-                     uint32_t num_workers) {
+absl::StatusOr<TablePlan> PlanTables(const ModelSpec& spec,
+                                     const v1::JobConfig& config,
+                                     uint32_t num_workers) {
   TablePlan plan;
   for (const SparseInputSpec& input : spec.sparse_inputs) {
-    v1::TableConfig table = CommonPart(config, num_workers);
+    OARLOCK_ASSIGN_OR_RETURN(
+        v1::TableConfig table,
+        CommonPart(config, num_workers, TableKind::kSparse));
     table.set_id(static_cast<uint32_t>(plan.tables.size()) + 1);
     table.set_name(input.table);
     v1::SparseTableConfig* sparse = table.mutable_sparse();
@@ -64,7 +54,8 @@ TablePlan PlanTables(const ModelSpec& spec, const v1::JobConfig& config,
     plan.tables.push_back(table);
   }
   if (spec.num_parameters == 0) return plan;
-  v1::TableConfig table = CommonPart(config, num_workers);
+  OARLOCK_ASSIGN_OR_RETURN(v1::TableConfig table,
+                           CommonPart(config, num_workers, TableKind::kDense));
   table.set_id(static_cast<uint32_t>(plan.tables.size()) + 1);
   table.set_name("dense");
   v1::DenseTableConfig* dense = table.mutable_dense();

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "base/types.h"
 #include "proto/job_config.pb.h"
 #include "proto/table.pb.h"
@@ -25,8 +26,10 @@ struct TablePlan {
 };
 
 // The same on every worker: ids and seeds follow from the model and `config`.
-TablePlan PlanTables(const ModelSpec& spec, const v1::JobConfig& config,
-                     uint32_t num_workers);
+// InvalidArgument when the optimizer's options contradict each other.
+absl::StatusOr<TablePlan> PlanTables(const ModelSpec& spec,
+                                     const v1::JobConfig& config,
+                                     uint32_t num_workers);
 
 }  // namespace oarlock
 

@@ -104,8 +104,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
   options.init_range = static_cast<float>(config.init_range());
   OARLOCK_ASSIGN_OR_RETURN(trainer->model_,
                            NewModel(config.model(), options));
-  trainer->plan_ = PlanTables(trainer->model_->spec(), config,
-                              job->num_workers());
+  OARLOCK_ASSIGN_OR_RETURN(
+      trainer->plan_,
+      PlanTables(trainer->model_->spec(), config, job->num_workers()));
   trainer->dense_ = std::make_unique<DenseParameters>(
       parameters, trainer->plan_.dense_table);
   trainer->train_ = std::make_unique<Input>();
@@ -177,7 +178,7 @@ PassContext Trainer::ContextOf(const Input& input,
   context.progress = const_cast<ProgressMeter*>(&progress_);
   context.sparse_tables = plan_.sparse_tables;
   context.dense_table = plan_.dense_table;
-  // All tables of a job have the same.
+  // The dense table stands last.
   context.dense_optimizer = plan_.tables.back().optimizer();
   context.phase = phase;
   context.data = DataOptionsOf(config_);

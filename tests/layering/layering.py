@@ -31,7 +31,7 @@ ALLOWED = {
     "worker/models": {"base", "worker/nn", "worker/data"},
     "worker/client": {"base", "proto", "cluster", "worker/data"},
     "worker/mode": {"base", "proto", "optim", "worker/client"},
-    "worker": {"base", "proto", "cluster"} | ALL_WORKER,
+    "worker": {"base", "proto", "optim", "cluster"} | ALL_WORKER,
     "fleet": CORE | {"pserver"} | ALL_WORKER,
     "launch": {"base", "proto", "cluster"},
     "cli": CORE | {"pserver", "fleet", "launch"} | ALL_WORKER,

@@ -1,192 +1,327 @@
+// Every rule against a loop in doubles, written from its formula.
+
 #include "optim/rules.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "base/random.h"
+#include "tests/optim/rule_testing.h"
 
 namespace oarlock {
 namespace {
 
 constexpr uint64_t kSeed = 20240601;
+constexpr float kRate = 0.05f;
+constexpr double kLr = kRate;
 
-v1::OptimizerConfig Sgd(float learning_rate) {
-  v1::OptimizerConfig config;
-  config.set_learning_rate(learning_rate);
-  config.mutable_sgd();
-  return config;
+using Doubles = std::vector<double>;
+// Update number t of w by g, with state of its own.
+using Model = std::function<void(Doubles& w, const Doubles& g, int t)>;
+
+struct RuleCase {
+  std::string name;
+  std::function<void(v1::OptimizerConfig*)> set;
+  std::function<size_t(size_t n)> state_size;
+  // Of n weights.
+  std::function<Model(size_t n)> model;
+  double tolerance = 1e-5;
+};
+
+void PrintTo(const RuleCase& rule, std::ostream* out) { *out << rule.name; }
+
+double MeanSquare(const Doubles& g) {
+  double sum = 0;
+  for (const double x : g) sum += x * x;
+  return sum / static_cast<double>(g.size());
 }
 
-UpdateRule Rule(const v1::OptimizerConfig& config) {
-  absl::StatusOr<UpdateRule> rule = UpdateRule::Create(config);
-  EXPECT_TRUE(rule.ok()) << rule.status();
-  return *rule;
-}
-
-// Random steps with `rule` on n weights, each compared with what
-// `step(w, g, i, t)` makes of the double-precision weight i in update t.
-template <typename Step>
-void CompareWithDoubles(const UpdateRule& rule, size_t n, int num_steps,
-                        double tolerance, Step step) {
-  SCOPED_TRACE(testing::Message() << "seed " << kSeed << ", n " << n);
-  RandomSequence random(kSeed + n);
-  std::vector<float> weights(n);
-  for (float& w : weights) w = static_cast<float>(random.Uniform() - 0.5);
-  std::vector<double> model(weights.begin(), weights.end());
-  std::vector<float> state(rule.StateSize(n));
-  rule.InitState(state.data(), n);
-  std::vector<float> gradients(n);
-  for (int t = 1; t <= num_steps; ++t) {
-    for (float& g : gradients) {
-      // Some zeros, some tiny, some large.
-      const double scale = std::pow(10.0, 4.0 * random.Uniform() - 3.0);
-      g = random.Below(8) == 0
-              ? 0.0f
-              : static_cast<float>((random.Uniform() - 0.5) * scale);
-    }
-    rule.Apply(/*step=*/t, weights.data(), state.data(), gradients.data(), n);
+Model MomentumModel(size_t n, double momentum, bool nesterov) {
+  return [=, v = Doubles(n)](Doubles& w, const Doubles& g, int) mutable {
     for (size_t i = 0; i < n; ++i) {
-      step(&model[i], static_cast<double>(gradients[i]), i, t);
-      ASSERT_NEAR(weights[i], model[i], tolerance)
-          << "weight " << i << " after update " << t;
+      v[i] = momentum * v[i] + g[i];
+      w[i] -= kLr * (nesterov ? g[i] + momentum * v[i] : v[i]);
     }
-  }
-}
-
-class RulesTest : public testing::TestWithParam<size_t> {};
-
-TEST_P(RulesTest, SgdFollowsItsFormulaInDoubles) {
-  const UpdateRule rule = Rule(Sgd(0.1f));
-  EXPECT_EQ(rule.StateSize(GetParam()), 0u);
-  CompareWithDoubles(rule, GetParam(), 50, 1e-5,
-                     [](double* w, double g, size_t, int) {
-                       *w -= static_cast<double>(0.1f) * g;
-                     });
-}
-
-TEST_P(RulesTest, AdagradFollowsItsFormulaInDoubles) {
-  const size_t n = GetParam();
-  for (const float initial : {0.0f, 0.1f}) {
-    for (const float epsilon : {0.0f, 1e-3f}) {
-      v1::OptimizerConfig config;
-      config.set_learning_rate(0.05f);
-      config.mutable_adagrad()->set_initial_accumulator(initial);
-      config.mutable_adagrad()->set_epsilon(epsilon);
-      const UpdateRule rule = Rule(config);
-      EXPECT_EQ(rule.StateSize(n), n);
-      const double used = epsilon == 0 ? 1e-10 : static_cast<double>(epsilon);
-      std::vector<double> sums(n, initial);
-      CompareWithDoubles(
-          rule, n, 100, 1e-5, [&](double* w, double g, size_t i, int) {
-            sums[i] += g * g;
-            *w -= static_cast<double>(0.05f) * g / (std::sqrt(sums[i]) + used);
-          });
-    }
-  }
-}
-
-TEST_P(RulesTest, AdamFollowsItsFormulaInDoubles) {
-  const size_t n = GetParam();
-  struct Betas {
-    float configured1, configured2, used1, used2;
   };
-  for (const Betas& betas :
-       {Betas{0, 0, 0.9f, 0.999f}, Betas{0.5f, 0.75f, 0.5f, 0.75f}}) {
-    v1::OptimizerConfig config;
-    config.set_learning_rate(0.01f);
-    config.mutable_adam()->set_beta1(betas.configured1);
-    config.mutable_adam()->set_beta2(betas.configured2);
-    const UpdateRule rule = Rule(config);
-    EXPECT_EQ(rule.StateSize(n), 2 * n + 2);
-    const double beta1 = betas.used1;
-    const double beta2 = betas.used2;
-    std::vector<double> m(n), v(n);
-    CompareWithDoubles(
-        rule, n, 300, 1e-4, [&](double* w, double g, size_t i, int t) {
-          m[i] = beta1 * m[i] + (1 - beta1) * g;
-          v[i] = beta2 * v[i] + (1 - beta2) * g * g;
-          *w -= static_cast<double>(0.01f) * std::sqrt(1 - std::pow(beta2, t)) /
-                (1 - std::pow(beta1, t)) * m[i] / (std::sqrt(v[i]) + 1e-8);
-        });
+}
+
+Model AdagradModel(size_t n, double initial, double epsilon) {
+  return [=, sum = Doubles(n, initial)](Doubles& w, const Doubles& g,
+                                        int) mutable {
+    for (size_t i = 0; i < n; ++i) {
+      sum[i] += g[i] * g[i];
+      w[i] -= kLr * g[i] / (std::sqrt(sum[i]) + epsilon);
+    }
+  };
+}
+
+Model SharedAdagradModel(double initial, double epsilon) {
+  return [=, sum = initial](Doubles& w, const Doubles& g, int) mutable {
+    sum += MeanSquare(g);
+    for (size_t i = 0; i < w.size(); ++i) {
+      w[i] -= kLr * g[i] / (std::sqrt(sum) + epsilon);
+    }
+  };
+}
+
+Model AdamModel(size_t n, double beta1, double beta2, double weight_decay) {
+  return [=, m = Doubles(n), v = Doubles(n)](Doubles& w, const Doubles& g,
+                                             int t) mutable {
+    for (size_t i = 0; i < n; ++i) {
+      m[i] = beta1 * m[i] + (1 - beta1) * g[i];
+      v[i] = beta2 * v[i] + (1 - beta2) * g[i] * g[i];
+      w[i] -= kLr * weight_decay * w[i];
+      w[i] -= kLr * std::sqrt(1 - std::pow(beta2, t)) /
+              (1 - std::pow(beta1, t)) * m[i] / (std::sqrt(v[i]) + 1e-8);
+    }
+  };
+}
+
+Model SharedAdamModel(size_t n) {
+  const double beta1 = 0.9f, beta2 = 0.999f;
+  return [=, m = Doubles(n), v = 0.0](Doubles& w, const Doubles& g,
+                                      int t) mutable {
+    v = beta2 * v + (1 - beta2) * MeanSquare(g);
+    for (size_t i = 0; i < n; ++i) {
+      m[i] = beta1 * m[i] + (1 - beta1) * g[i];
+      w[i] -= kLr * std::sqrt(1 - std::pow(beta2, t)) /
+              (1 - std::pow(beta1, t)) * m[i] / (std::sqrt(v) + 1e-8);
+    }
+  };
+}
+
+Model PaddleAdagradModel(double g0) {
+  return [=, g2sum = 0.0](Doubles& w, const Doubles& g, int) mutable {
+    for (size_t i = 0; i < w.size(); ++i) {
+      w[i] -= kLr * g[i] * std::sqrt(g0 / (g0 + g2sum));
+    }
+    g2sum += MeanSquare(g);
+  };
+}
+
+Model PaddleStdAdagradModel(size_t n, double g0) {
+  return [=, g2sum = Doubles(n)](Doubles& w, const Doubles& g, int) mutable {
+    for (size_t i = 0; i < n; ++i) {
+      w[i] -= kLr * g[i] * std::sqrt(g0 / (g0 + g2sum[i]));
+      g2sum[i] += g[i] * g[i];
+    }
+  };
+}
+
+Model PaddleSharedAdamModel() {
+  const double beta1 = 0.9f, beta2 = 0.999f;
+  return [=, m = 0.0, v = 0.0](Doubles& w, const Doubles& g, int t) mutable {
+    Doubles m_of(w.size()), v_of(w.size());
+    double mean_m = 0, mean_v = 0;
+    for (size_t i = 0; i < w.size(); ++i) {
+      m_of[i] = beta1 * m + (1 - beta1) * g[i];
+      v_of[i] = beta2 * v + (1 - beta2) * g[i] * g[i];
+      w[i] -= kLr * std::sqrt(1 - std::pow(beta2, t)) /
+              (1 - std::pow(beta1, t)) * m_of[i] / (std::sqrt(v_of[i]) + 1e-8);
+      mean_m += m_of[i] / static_cast<double>(w.size());
+      mean_v += v_of[i] / static_cast<double>(w.size());
+    }
+    m = mean_m;
+    v = mean_v;
+  };
+}
+
+size_t None(size_t) { return 0; }
+size_t One(size_t) { return 1; }
+size_t Each(size_t n) { return n; }
+size_t AdamState(size_t n) { return 2 * n + 2; }
+
+std::vector<RuleCase> SgdCases() {
+  const auto sgd = [](size_t) {
+    return [](Doubles& w, const Doubles& g, int) {
+      for (size_t i = 0; i < w.size(); ++i) w[i] -= kLr * g[i];
+    };
+  };
+  return {
+      {"sgd", [](v1::OptimizerConfig* o) { o->mutable_sgd(); }, None, sgd},
+      {"paddle_naive", [](v1::OptimizerConfig* o) { o->mutable_paddle_naive(); },
+       None, sgd},
+      {"momentum", [](v1::OptimizerConfig* o) { o->mutable_momentum(); }, Each,
+       [](size_t n) { return MomentumModel(n, 0.9f, false); }},
+      {"nesterov",
+       [](v1::OptimizerConfig* o) {
+         o->mutable_momentum()->set_momentum(0.5f);
+         o->mutable_momentum()->set_nesterov(true);
+       },
+       Each, [](size_t n) { return MomentumModel(n, 0.5, true); }},
+  };
+}
+
+std::vector<RuleCase> AdagradCases() {
+  return {
+      {"adagrad", [](v1::OptimizerConfig* o) { o->mutable_adagrad(); }, Each,
+       [](size_t n) { return AdagradModel(n, 0, 1e-10); }},
+      {"adagrad with all options",
+       [](v1::OptimizerConfig* o) {
+         o->mutable_adagrad()->set_initial_accumulator(0.1f);
+         o->mutable_adagrad()->set_epsilon(1e-3f);
+       },
+       Each, [](size_t n) { return AdagradModel(n, 0.1f, 1e-3f); }},
+      {"shared_adagrad",
+       [](v1::OptimizerConfig* o) { o->mutable_shared_adagrad(); }, One,
+       [](size_t) { return SharedAdagradModel(0, 1e-10); }},
+      {"shared_adagrad with all options",
+       [](v1::OptimizerConfig* o) {
+         o->mutable_shared_adagrad()->set_initial_accumulator(0.1f);
+         o->mutable_shared_adagrad()->set_epsilon(1e-3f);
+       },
+       One, [](size_t) { return SharedAdagradModel(0.1f, 1e-3f); }},
+      {"paddle_adagrad",
+       [](v1::OptimizerConfig* o) { o->mutable_paddle_adagrad(); }, One,
+       [](size_t) { return PaddleAdagradModel(3); }},
+      {"paddle_std_adagrad",
+       [](v1::OptimizerConfig* o) {
+         o->mutable_paddle_std_adagrad()->set_initial_g2sum(0.5f);
+       },
+       Each, [](size_t n) { return PaddleStdAdagradModel(n, 0.5); }},
+      {"paddle_adagrad_v2",
+       [](v1::OptimizerConfig* o) { o->mutable_paddle_adagrad_v2(); }, One,
+       [](size_t) { return SharedAdagradModel(0, 1e-8); }},
+  };
+}
+
+std::vector<RuleCase> AdamCases() {
+  const auto moments = [](size_t n) { return 2 * n; };
+  const auto adam = [](size_t n) { return AdamModel(n, 0.9f, 0.999f, 0); };
+  return {
+      {"adam", [](v1::OptimizerConfig* o) { o->mutable_adam(); }, AdamState,
+       adam, 1e-4},
+      {"adam with short memory",
+       [](v1::OptimizerConfig* o) {
+         o->mutable_adam()->set_beta1(0.5f);
+         o->mutable_adam()->set_beta2(0.75f);
+       },
+       AdamState, [](size_t n) { return AdamModel(n, 0.5, 0.75, 0); }, 1e-4},
+      // Where every step brings a gradient, age of row and table are the same.
+      {"lazy_adam", [](v1::OptimizerConfig* o) { o->mutable_lazy_adam(); },
+       moments, adam, 1e-4},
+      {"shared_adam", [](v1::OptimizerConfig* o) { o->mutable_shared_adam(); },
+       [](size_t n) { return n + 3; }, SharedAdamModel, 1e-4},
+      {"adamw",
+       [](v1::OptimizerConfig* o) {
+         o->mutable_adamw()->set_weight_decay(0.25f);
+       },
+       AdamState, [](size_t n) { return AdamModel(n, 0.9f, 0.999f, 0.25); },
+       1e-4},
+      {"adamw by default",
+       [](v1::OptimizerConfig* o) { o->mutable_adamw(); }, AdamState,
+       [](size_t n) { return AdamModel(n, 0.9f, 0.999f, 0.01f); }, 1e-4},
+      // The powers are floats near 1 here.
+      {"paddle_adam", [](v1::OptimizerConfig* o) { o->mutable_paddle_adam(); },
+       AdamState, adam, 5e-4},
+      {"paddle_shared_adam",
+       [](v1::OptimizerConfig* o) { o->mutable_paddle_shared_adam(); },
+       [](size_t) { return size_t{4}; },
+       [](size_t) { return PaddleSharedAdamModel(); }, 5e-4},
+  };
+}
+
+std::vector<RuleCase> AllCases() {
+  std::vector<RuleCase> cases = SgdCases();
+  for (const RuleCase& rule : AdagradCases()) cases.push_back(rule);
+  for (const RuleCase& rule : AdamCases()) cases.push_back(rule);
+  return cases;
+}
+
+class RulesTest : public testing::TestWithParam<RuleCase> {};
+
+TEST_P(RulesTest, FollowsItsFormulaInDoubles) {
+  const RuleCase& rule_case = GetParam();
+  v1::OptimizerConfig config;
+  config.set_learning_rate(kRate);
+  rule_case.set(&config);
+  const UpdateRule rule = RuleOf(config);
+  for (const size_t n : {1, 3, 4, 10, 16, 33, 1024}) {
+    SCOPED_TRACE(testing::Message() << "seed " << kSeed << ", n " << n);
+    EXPECT_EQ(rule.StateSize(n), rule_case.state_size(n));
+    RandomSequence random(kSeed + n);
+    Weights weights(rule, RandomWeights(&random, n));
+    Doubles expected(weights.w.begin(), weights.w.end());
+    const Model model = rule_case.model(n);
+    for (int t = 1; t <= 100; ++t) {
+      const std::vector<float> g = RandomGradients(&random, n);
+      weights.Apply(rule, t, g);
+      model(expected, Doubles(g.begin(), g.end()), t);
+      for (size_t i = 0; i < n; ++i) {
+        ASSERT_NEAR(weights.w[i], expected[i],
+                    rule_case.tolerance * (1 + std::abs(expected[i])))
+            << "weight " << i << " after update " << t;
+      }
+    }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, RulesTest,
-                         testing::Values(1, 3, 4, 10, 16, 33, 1024));
+INSTANTIATE_TEST_SUITE_P(
+    Rules, RulesTest, testing::ValuesIn(AllCases()),
+    [](const testing::TestParamInfo<RuleCase>& info) {
+      std::string name = info.param.name;
+      for (char& c : name) c = c == ' ' ? '_' : c;
+      return name;
+    });
 
-TEST(UpdateRuleTest, FirstAdagradStepWithoutAccumulatorIsTheLearningRate) {
+TEST(RulesTest, FirstAdagradStepWithoutAccumulatorIsTheLearningRate) {
   v1::OptimizerConfig config;
   config.set_learning_rate(0.01f);
   config.mutable_adagrad();
-  const UpdateRule rule = Rule(config);
-  float w = 0;
-  std::vector<float> state(rule.StateSize(1));
-  rule.InitState(state.data(), 1);
-  const float g = 1e-4f;
-  rule.Apply(/*step=*/1, &w, state.data(), &g, 1);
+  const UpdateRule rule = RuleOf(config);
+  Weights weights(rule, {0});
+  weights.Apply(rule, /*step=*/1, {1e-4f});
   // Up to epsilon, a millionth of the gradient.
-  EXPECT_NEAR(w, -0.01f, 1e-7f);
+  EXPECT_NEAR(weights.w[0], -0.01f, 1e-7f);
 }
 
-TEST(UpdateRuleTest, WarmupRaisesTheLearningRateLinearlyAndThenStops) {
-  v1::OptimizerConfig config = Sgd(1.0f);
-  config.set_warmup_steps(4);
-  const UpdateRule rule = Rule(config);
-  const float g = 1;
-  float w = 0;
-  std::vector<float> moved;
-  for (uint64_t push = 1; push <= 6; ++push) {
-    const float before = w;
-    rule.Apply(push, &w, nullptr, &g, 1);
-    moved.push_back(before - w);
-  }
-  EXPECT_EQ(moved, (std::vector<float>{.25f, .5f, .75f, 1, 1, 1}));
-}
-
-TEST(UpdateRuleTest, AZeroGradientMovesNoFreshWeight) {
-  v1::OptimizerConfig adagrad, adam;
-  adagrad.set_learning_rate(0.1f);
-  adagrad.mutable_adagrad();
-  adam.set_learning_rate(0.1f);
-  adam.mutable_adam();
-  for (const v1::OptimizerConfig& config : {Sgd(0.1f), adagrad, adam}) {
-    const UpdateRule rule = Rule(config);
-    float w = 0.25f;
-    std::vector<float> state(rule.StateSize(1));
-    rule.InitState(state.data(), 1);
-    const float g = 0;
-    rule.Apply(/*step=*/1, &w, state.data(), &g, 1);
-    EXPECT_EQ(w, 0.25f);
-  }
-}
-
-TEST(UpdateRuleTest, WhatIsOutOfRangeIsRefusedByName) {
-  const auto refused = [](const v1::OptimizerConfig& config,
-                          const std::string& name) {
-    const absl::Status status = UpdateRule::Create(config).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_NE(status.message().find(name), std::string::npos) << status;
-  };
-  refused(v1::OptimizerConfig(), "no rule");
-  refused(Sgd(std::numeric_limits<float>::quiet_NaN()), "learning_rate");
-  refused(Sgd(std::numeric_limits<float>::infinity()), "learning_rate");
+TEST(RulesTest, FirstStepOfALateRowIsLongerUnderLazyAdamThanUnderAdam) {
   v1::OptimizerConfig config;
-  config.mutable_adagrad()->set_initial_accumulator(-1);
-  refused(config, "adagrad.initial_accumulator");
-  config.mutable_adagrad()->set_initial_accumulator(0);
-  config.mutable_adagrad()->set_epsilon(std::numeric_limits<float>::infinity());
-  refused(config, "adagrad.epsilon");
-  config.mutable_adam()->set_beta1(1);
-  refused(config, "adam.beta1");
-  config.mutable_adam()->set_beta1(0);
-  config.mutable_adam()->set_beta2(-0.5f);
-  refused(config, "adam.beta2");
-  config.mutable_adam()->set_beta2(0);
-  config.mutable_adam()->set_epsilon(-1);
-  refused(config, "adam.epsilon");
+  config.set_learning_rate(0.01f);
+  config.mutable_adam();
+  const UpdateRule adam = RuleOf(config);
+  config.mutable_lazy_adam();
+  const UpdateRule lazy = RuleOf(config);
+  Weights own_age(adam, {0}), table_age(lazy, {0});
+  own_age.Apply(adam, /*step=*/1'000'000, {0.5f});
+  table_age.Apply(lazy, /*step=*/1'000'000, {0.5f});
+  EXPECT_NEAR(own_age.w[0], -0.01, 1e-6);
+  EXPECT_NEAR(table_age.w[0], -0.01 * 0.1 / std::sqrt(0.001), 1e-5);
+}
+
+TEST(RulesTest, AZeroGradientMovesNoFreshWeightButByDecay) {
+  for (const v1::OptimizerConfig& config : OneOfEachRule()) {
+    SCOPED_TRACE(config.ShortDebugString());
+    const UpdateRule rule = RuleOf(config);
+    Weights weights(rule, {0.25f, 0, -0.3f});
+    const std::vector<float> before = weights.w;
+    for (int t = 1; t <= 3; ++t) weights.Apply(rule, t, {0, 0, 0});
+    if (config.has_adamw()) {
+      EXPECT_LT(weights.w[0], before[0]);
+      EXPECT_GT(weights.w[2], before[2]);
+    } else {
+      EXPECT_EQ(weights.w, before);
+    }
+  }
+}
+
+TEST(RulesTest, ALearningRateOfZeroFreezesTheWeights) {
+  RandomSequence random(kSeed);
+  for (v1::OptimizerConfig config : OneOfEachRule()) {
+    SCOPED_TRACE(config.ShortDebugString());
+    config.set_learning_rate(0);
+    const UpdateRule rule = RuleOf(config);
+    Weights weights(rule, {0.25f, 0, -0.3f});
+    const std::vector<float> before = weights.w;
+    for (int t = 1; t <= 20; ++t) {
+      weights.Apply(rule, t, RandomGradients(&random, 3));
+    }
+    EXPECT_EQ(weights.w, before);
+  }
 }
 
 }  // namespace

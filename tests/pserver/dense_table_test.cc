@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "cluster/partition_map.h"
 #include "gtest/gtest.h"
+#include "tests/optim/rule_testing.h"
 #include "tests/pserver/push_testing.h"
 
 namespace oarlock {
@@ -160,6 +161,36 @@ TEST(DenseTableTest, PushesFollowALoopInDoublesAndAreBitwiseTheSameOnServers) {
       ASSERT_NEAR(values[i], expected[i], 2e-4) << "float " << i;
     }
     EXPECT_EQ(VectorOf(three), values);
+  }
+}
+
+// Bitwise: the rule itself, on a copy of each block.
+TEST(DenseTableTest, EveryRuleUpdatesABlockAsItDoesByItself) {
+  for (const v1::OptimizerConfig& optimizer : OneOfEachRule()) {
+    SCOPED_TRACE(optimizer.ShortDebugString());
+    v1::TableConfig config = TwoParameters();
+    *config.mutable_optimizer() = optimizer;
+    const auto servers = MakeServers(config, 3);
+    const UpdateRule rule = RuleOf(optimizer);
+    const std::vector<float> initial = VectorOf(servers);
+    std::vector<Weights> blocks;
+    for (size_t begin = 0; begin < kSize; begin += kBlock) {
+      const size_t end = std::min<size_t>(begin + kBlock, kSize);
+      blocks.emplace_back(rule, std::vector<float>(initial.begin() + begin,
+                                                   initial.begin() + end));
+    }
+    for (int t = 1; t <= 8; ++t) {
+      const std::vector<float> gradient = RandomVector(t);
+      PushVector(servers, gradient, t);
+      std::vector<float> expected;
+      for (size_t b = 0; b < blocks.size(); ++b) {
+        Weights& block = blocks[b];
+        const auto begin = gradient.begin() + b * kBlock;
+        block.Apply(rule, t, {begin, begin + block.w.size()});
+        expected.insert(expected.end(), block.w.begin(), block.w.end());
+      }
+      ASSERT_EQ(VectorOf(servers), expected) << "after push " << t;
+    }
   }
 }
 

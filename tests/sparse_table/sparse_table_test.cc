@@ -156,7 +156,7 @@ void ExpectSameRows(const SparseTable& table, const ModelTable& model,
 
 struct Shape {
   uint32_t dim;
-  int rule;  // 0 sgd, 1 adagrad, 2 adam
+  int rule;  // 0 sgd, 1 adagrad, 2 adam, 3 ftrl, 4 lazy adam with options
   v1::Accessor accessor;
   int partition_bits;
 };
@@ -171,7 +171,8 @@ class SparseTableModelTest : public testing::TestWithParam<Shape> {
  protected:
   static v1::TableConfig Config() {
     const v1::OptimizerConfig optimizers[] = {
-        SgdOptimizer(0.1f), AdagradOptimizer(), AdamOptimizer()};
+        SgdOptimizer(0.1f), AdagradOptimizer(), AdamOptimizer(),
+        FtrlOptimizer(), LazyAdamWithOptions()};
     return SparseConfig(GetParam().dim, optimizers[GetParam().rule],
                         GetParam().accessor);
   }
@@ -264,7 +265,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Shape{16, 0, v1::PLAIN, 0}, Shape{16, 1, v1::PLAIN, 8},
                     Shape{16, 1, v1::CTR, 3}, Shape{16, 2, v1::CTR, 11},
                     Shape{32, 1, v1::PLAIN, 1}, Shape{64, 2, v1::PLAIN, 5},
-                    Shape{64, 1, v1::PLAIN, 12}));
+                    Shape{64, 1, v1::PLAIN, 12}, Shape{1, 3, v1::PLAIN, 8},
+                    Shape{16, 3, v1::CTR, 4}, Shape{10, 4, v1::PLAIN, 6}));
 
 TEST(SparseTableTest, APullCreatesAndChangesNothing) {
   const std::unique_ptr<SparseTable> table =

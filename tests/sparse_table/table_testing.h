@@ -48,6 +48,26 @@ inline v1::OptimizerConfig AdamOptimizer() {
   return config;
 }
 
+inline v1::OptimizerConfig FtrlOptimizer() {
+  v1::OptimizerConfig config;
+  config.set_learning_rate(0.1f);
+  config.set_l1(0.2f);
+  config.mutable_ftrl();
+  return config;
+}
+// A rule that depends on the step, and everything that may stand around it.
+inline v1::OptimizerConfig LazyAdamWithOptions() {
+  v1::OptimizerConfig config;
+  config.set_learning_rate(0.05f);
+  config.set_warmup_steps(10);
+  config.mutable_lazy_adam();
+  config.set_l2(0.01f);
+  config.mutable_weight_bounds()->set_lower(-0.4f);
+  config.mutable_weight_bounds()->set_upper(0.4f);
+  config.mutable_schedule()->mutable_cosine()->set_steps(50);
+  return config;
+}
+
 inline PushStamp Stamp(uint32_t worker, uint64_t generation,
                        uint64_t sequence) {
   return {WorkerIndex(worker), Generation(generation), Sequence(sequence)};

@@ -23,14 +23,14 @@ std::unique_ptr<Model> MakeModel(const std::string& name) {
 
 TablePlan PlanOf(const std::string& model, const v1::JobConfig& config,
                  uint32_t num_workers = 1) {
-  return PlanTables(MakeModel(model)->spec(), config, num_workers);
+  return *PlanTables(MakeModel(model)->spec(), config, num_workers);
 }
 
 TEST(TablePlanTest, TablesHaveIdsAndNamesOfTheirOwn) {
   for (const char* name : {"lr", "ctr_dnn", "deepfm"}) {
     SCOPED_TRACE(name);
     const std::unique_ptr<Model> model = MakeModel(name);
-    const TablePlan plan = PlanTables(model->spec(), v1::JobConfig(), 1);
+    const TablePlan plan = *PlanTables(model->spec(), v1::JobConfig(), 1);
     std::set<uint32_t> ids;
     std::set<std::string> names;
     for (const v1::TableConfig& table : plan.tables) {
@@ -55,7 +55,7 @@ TEST(TablePlanTest, DenseParametersCoverTheirTable) {
   for (const char* name : {"lr", "ctr_dnn", "deepfm"}) {
     SCOPED_TRACE(name);
     const std::unique_ptr<Model> model = MakeModel(name);
-    const TablePlan plan = PlanTables(model->spec(), v1::JobConfig(), 1);
+    const TablePlan plan = *PlanTables(model->spec(), v1::JobConfig(), 1);
     const v1::DenseTableConfig& dense = plan.tables.back().dense();
     EXPECT_EQ(dense.size(), model->spec().num_parameters);
     uint64_t next = 0;
@@ -74,23 +74,21 @@ TEST(TablePlanTest, EmbeddingsStartInTheRangeThatWasAskedFor) {
   EXPECT_EQ(plan.tables[0].sparse().initializer().uniform_range(), .25f);
 }
 
-TEST(TablePlanTest, OptimizerFollowsTheConfiguration) {
+TEST(TablePlanTest, ContradictingOptionsOfTheOptimizerMakeNoPlan) {
   v1::JobConfig config;
-  config.set_learning_rate(.125);
-  config.set_adagrad_initial_accumulator(.5);
-  for (const char* rule : {"sgd", "adagrad", "adam"}) {
-    config.set_optimizer(rule);
-    for (const v1::TableConfig& table : PlanOf("deepfm", config).tables) {
-      const v1::OptimizerConfig& optimizer = table.optimizer();
-      EXPECT_EQ(optimizer.learning_rate(), .125f);
-      EXPECT_EQ(optimizer.has_sgd(), std::string(rule) == "sgd");
-      EXPECT_EQ(optimizer.has_adagrad(), std::string(rule) == "adagrad");
-      EXPECT_EQ(optimizer.has_adam(), std::string(rule) == "adam");
-      if (optimizer.has_adagrad()) {
-        EXPECT_EQ(optimizer.adagrad().initial_accumulator(), .5f);
-      }
-    }
-  }
+  config.set_optimizer("adamw");
+  config.set_l2(.5);
+  const absl::Status status =
+      PlanTables(MakeModel("lr")->spec(), config, 1).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+}
+
+TEST(TablePlanTest, DenseTablesGetTheRuleThatSharesNothing) {
+  v1::JobConfig config;
+  config.set_optimizer("shared_adagrad");
+  const TablePlan plan = PlanOf("deepfm", config);
+  EXPECT_TRUE(plan.tables.front().optimizer().has_shared_adagrad());
+  EXPECT_TRUE(plan.tables.back().optimizer().has_adagrad());
 }
 
 TEST(TablePlanTest, ModeAndLossDecideHowPushesCombine) {

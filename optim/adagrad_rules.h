@@ -1,0 +1,71 @@
+// Adagrad, with an accumulator for each weight and with one for all of them.
+// What a rule is: optim/rules.h.
+
+#ifndef OARLOCK_OPTIM_ADAGRAD_RULES_H_
+#define OARLOCK_OPTIM_ADAGRAD_RULES_H_
+
+#include <cmath>
+#include <cstddef>
+
+#include "optim/mean_of_squares.h"
+
+namespace oarlock {
+
+// Adagrad (Duchi, Hazan, Singer, "Adaptive subgradient methods", JMLR 12,
+// 2011; epsilon added to the root as in PyTorch and the Deep Learning book):
+//
+//   G += g * g
+//   w -= lr * g / (sqrt(G) + epsilon)
+//
+// State: G[n], at first `initial_accumulator` (default 0).
+struct AdagradRule {
+  static constexpr float kDefaultEpsilon = 1e-10f;
+
+  float learning_rate = 0;
+  float initial_accumulator = 0;
+  float epsilon = kDefaultEpsilon;
+
+  static constexpr size_t StateSize(size_t n) { return n; }
+  void InitState(float* state, size_t n) const {
+    for (size_t i = 0; i < n; ++i) state[i] = initial_accumulator;
+  }
+  void Apply(float* __restrict w, float* __restrict sum,
+             const float* __restrict g, size_t n) const {
+    for (size_t i = 0; i < n; ++i) {
+      const float grown = sum[i] + g[i] * g[i];
+      sum[i] = grown;
+      w[i] -= learning_rate * g[i] / (std::sqrt(grown) + epsilon);
+    }
+  }
+};
+
+// Adagrad with one accumulator for the n weights of a row ("row-wise": Mudigere
+// et al., "Software-hardware co-design for fast and scalable training of deep
+// learning recommendation models", ISCA 2022, section 4.1.4; the mean, as
+// FBGEMM's EXACT_ROWWISE_ADAGRAD takes it):
+//
+//   G += mean over i of g_i * g_i
+//   w_i -= lr * g_i / (sqrt(G) + epsilon)
+//
+// n times less state than adagrad. In a dense table the n weights are those of
+// a block.
+//
+// State: G, at first `initial_accumulator` (default 0).
+struct SharedAdagradRule {
+  float learning_rate = 0;
+  float initial_accumulator = 0;
+  float epsilon = AdagradRule::kDefaultEpsilon;
+
+  static constexpr size_t StateSize(size_t) { return 1; }
+  void InitState(float* state, size_t) const { *state = initial_accumulator; }
+  void Apply(float* __restrict w, float* __restrict sum,
+             const float* __restrict g, size_t n) const {
+    *sum += MeanOfSquares(g, n);
+    const float step = learning_rate / (std::sqrt(*sum) + epsilon);
+    for (size_t i = 0; i < n; ++i) w[i] -= step * g[i];
+  }
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_OPTIM_ADAGRAD_RULES_H_

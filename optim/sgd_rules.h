@@ -1,0 +1,69 @@
+// Gradient descent with a fixed step, without and with momentum. What a rule
+// is: optim/rules.h.
+
+#ifndef OARLOCK_OPTIM_SGD_RULES_H_
+#define OARLOCK_OPTIM_SGD_RULES_H_
+
+#include <cstddef>
+
+namespace oarlock {
+
+// Stochastic gradient descent:
+//
+//   w -= lr * g
+struct SgdRule {
+  float learning_rate = 0;
+
+  static constexpr size_t StateSize(size_t) { return 0; }
+  void InitState(float*, size_t) const {}
+  void Apply(float* __restrict w, float* __restrict, const float* __restrict g,
+             size_t n) const {
+    for (size_t i = 0; i < n; ++i) w[i] -= learning_rate * g[i];
+  }
+};
+
+// Momentum (Polyak, "Some methods of speeding up the convergence of iteration
+// methods", 1964), in the form of PaddlePaddle's Momentum and PyTorch's SGD:
+//
+//   v = momentum * v + g
+//   w -= lr * v                          or, with `nesterov`,
+//   w -= lr * (g + momentum * v)
+//
+// The second is Nesterov's method as Sutskever et al. write it ("On the
+// importance of initialization and momentum in deep learning", ICML 2013). A
+// sparse row moves only when a gradient comes, so its velocity is that of its
+// own last gradients, however long ago.
+//
+// State: v[n], at first 0.
+struct MomentumRule {
+  static constexpr float kDefaultMomentum = 0.9f;
+
+  float learning_rate = 0;
+  float momentum = kDefaultMomentum;
+  bool nesterov = false;
+
+  static constexpr size_t StateSize(size_t n) { return n; }
+  void InitState(float* state, size_t n) const {
+    for (size_t i = 0; i < n; ++i) state[i] = 0;
+  }
+  void Apply(float* __restrict w, float* __restrict velocity,
+             const float* __restrict g, size_t n) const {
+    if (nesterov) {
+      for (size_t i = 0; i < n; ++i) {
+        const float v = momentum * velocity[i] + g[i];
+        velocity[i] = v;
+        w[i] -= learning_rate * (g[i] + momentum * v);
+      }
+      return;
+    }
+    for (size_t i = 0; i < n; ++i) {
+      const float v = momentum * velocity[i] + g[i];
+      velocity[i] = v;
+      w[i] -= learning_rate * v;
+    }
+  }
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_OPTIM_SGD_RULES_H_

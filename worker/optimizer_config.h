@@ -1,0 +1,30 @@
+// The job's options of the optimizer, as the servers want to hear of them.
+
+#ifndef OARLOCK_WORKER_OPTIMIZER_CONFIG_H_
+#define OARLOCK_WORKER_OPTIMIZER_CONFIG_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "proto/job_config.pb.h"
+#include "proto/table.pb.h"
+
+namespace oarlock {
+
+enum class TableKind { kSparse, kDense };
+
+// The same on every worker. InvalidArgument when options contradict each
+// other, or no servers would accept them.
+//
+// Rules whose state is shared by the weights of a row are for rows. The floats
+// of a dense block lie together for placement only, so dense tables get the
+// rule of the same family that shares nothing: shared_adagrad becomes adagrad,
+// shared_adam adam, and paddle_adagrad, paddle_adagrad_v2 and
+// paddle_shared_adam become paddle_std_adagrad, adagrad and paddle_adam.
+absl::StatusOr<v1::OptimizerConfig> OptimizerOf(const v1::JobConfig& config,
+                                                uint32_t num_workers,
+                                                TableKind kind);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_OPTIMIZER_CONFIG_H_
