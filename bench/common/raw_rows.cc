@@ -31,9 +31,19 @@ void PortableStep(float* w, float* state, const float* gradient) {
   }
 }
 
+// The first rows of a batch, which nobody asked for ahead.
+template <typename Id>
+void PrefetchFirst(const float* table, const Id* rows, size_t num_rows,
+                   bool with_state) {
+  for (size_t i = 0; i < std::min(num_rows, kPrefetchRows); ++i) {
+    PrefetchRow(table + rows[i] * RawRows::kFloats, with_state);
+  }
+}
+
 template <typename Id>
 void PortableGather(const float* table, const Id* rows, size_t num_rows,
                     float* out) {
+  PrefetchFirst(table, rows, num_rows, false);
   for (size_t i = 0; i < num_rows; ++i) {
     const size_t ahead = std::min(i + kPrefetchRows, num_rows - 1);
     PrefetchRow(table + rows[ahead] * RawRows::kFloats, false);
@@ -45,6 +55,7 @@ void PortableGather(const float* table, const Id* rows, size_t num_rows,
 template <typename Id>
 void PortableAdagrad(float* table, const Id* rows, size_t num_rows,
                      const float* gradients) {
+  PrefetchFirst(table, rows, num_rows, true);
   for (size_t i = 0; i < num_rows; ++i) {
     const size_t ahead = std::min(i + kPrefetchRows, num_rows - 1);
     PrefetchRow(table + rows[ahead] * RawRows::kFloats, true);
@@ -73,6 +84,7 @@ __attribute__((target("avx512f"))) void WideGather(const float* table,
                                                    const Id* rows,
                                                    size_t num_rows,
                                                    float* out) {
+  PrefetchFirst(table, rows, num_rows, false);
   const size_t steady = num_rows - std::min(num_rows, kPrefetchRows);
   for (size_t i = 0; i < steady; ++i) {
     PrefetchRow(table + rows[i + kPrefetchRows] * RawRows::kFloats, false);
@@ -90,6 +102,7 @@ __attribute__((target("avx512f"))) void WideAdagrad(float* table,
                                                     const Id* rows,
                                                     size_t num_rows,
                                                     const float* gradients) {
+  PrefetchFirst(table, rows, num_rows, true);
   const size_t steady = num_rows - std::min(num_rows, kPrefetchRows);
   for (size_t i = 0; i < steady; ++i) {
     PrefetchRow(table + rows[i + kPrefetchRows] * RawRows::kFloats, true);

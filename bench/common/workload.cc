@@ -67,10 +67,9 @@ std::vector<std::vector<uint32_t>> MakeBatches(Distribution distribution,
     batch.resize(kBatchKeys);
     for (uint32_t& row : batch) {
       // A prime that divides no power of ten: another row for each rank.
-      row = static_cast<uint32_t>(
-          distribution == Distribution::kUniform
-              ? random.Below(num_rows)
-              : zipf.Rank(random) * 7368787 % num_rows);
+      row = static_cast<uint32_t>(distribution == Distribution::kUniform
+                                      ? random.Below(num_rows)
+                                      : zipf.Rank(random) * 7368787 % num_rows);
     }
   }
   return batches;

@@ -134,7 +134,7 @@ FlatMap& TheFlatMap() {
 
 // One repetition of `use(batch, thread)` over all batches of all threads.
 template <typename Use>
-Figures Measure(Distribution distribution, Batches Traffic::* which,
+Figures Measure(Distribution distribution, Batches Traffic::*which,
                 int num_threads, Use use) {
   double keys = 0;
   for (int t = 0; t < num_threads; ++t) {
@@ -158,7 +158,8 @@ float* OutOf(int thread) {
 void AddMaps(Distribution distribution, int threads, Repetitions* repetitions) {
   static const std::vector<float> gradients = SomeGradients();
   const std::string suffix =
-      std::string(distribution == Distribution::kZipf ? " zipf " : " uniform ") +
+      std::string(distribution == Distribution::kZipf ? " zipf "
+                                                      : " uniform ") +
       std::to_string(threads);
   repetitions->Add("unordered_map pull" + suffix, [=] {
     const UnorderedMap& map = TheUnorderedMap();

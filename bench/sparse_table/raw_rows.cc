@@ -1,11 +1,12 @@
 // The limit of the table in one process: the same rows on huge pages, found by
 // number, prefetched.
 
+#include "bench/common/raw_rows.h"
+
 #include <array>
 #include <string>
 #include <vector>
 
-#include "bench/common/raw_rows.h"
 #include "bench/common/repetitions.h"
 #include "bench/common/workload.h"
 
@@ -43,8 +44,8 @@ Figures Gather(Distribution distribution, int num_threads) {
   for (int t = 0; t < num_threads; ++t) {
     TrafficOf(distribution, t);
     if (out[t] == nullptr) {
-      out[t] = static_cast<float*>(
-          AllocateHuge(kBatchKeys * kDim * sizeof(float)));
+      out[t] =
+          static_cast<float*>(AllocateHuge(kBatchKeys * kDim * sizeof(float)));
     }
   }
   const double seconds = RunThreads(num_threads, [&](int t) {
@@ -87,12 +88,10 @@ int main(int argc, char** argv) {
           std::string(distribution == Distribution::kZipf ? " zipf "
                                                           : " uniform ") +
           std::to_string(threads);
-      repetitions.Add("gather" + suffix, [=] {
-        return Gather(distribution, threads);
-      });
-      repetitions.Add("adagrad" + suffix, [=] {
-        return Adagrad(distribution, threads);
-      });
+      repetitions.Add("gather" + suffix,
+                      [=] { return Gather(distribution, threads); });
+      repetitions.Add("adagrad" + suffix,
+                      [=] { return Adagrad(distribution, threads); });
     }
   }
   return repetitions.Run(argc, argv);

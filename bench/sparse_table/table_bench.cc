@@ -120,9 +120,9 @@ class Pusher {
   explicit Pusher(int worker) : worker_(worker) {}
   void Push(const GroupedKeys& batch, const float* gradients,
             SparseTable* table) {
-    const oarlock::PushStamp stamp = {
-        oarlock::WorkerIndex(worker_), oarlock::Generation(1),
-        oarlock::Sequence(++last_sequence_)};
+    const oarlock::PushStamp stamp = {oarlock::WorkerIndex(worker_),
+                                      oarlock::Generation(1),
+                                      oarlock::Sequence(++last_sequence_)};
     oarlock::SparsePush push;
     push.groups = batch.groups;
     push.keys = batch.keys.data();
@@ -224,18 +224,17 @@ Figures Insert(int num_threads) {
     }
   });
   OARLOCK_CHECK(table->Stats().rows == share * num_threads);
-  return {
-      {"rows_per_second_per_thread", static_cast<double>(share) / seconds},
-      {"longest_call_ms",
-       *std::max_element(longest.begin(), longest.end()) * 1e3},
-      {"longest_call_cpu_ms",
-       *std::max_element(longest_cpu.begin(), longest_cpu.end()) * 1e3}};
+  return {{"rows_per_second_per_thread", static_cast<double>(share) / seconds},
+          {"longest_call_ms",
+           *std::max_element(longest.begin(), longest.end()) * 1e3},
+          {"longest_call_cpu_ms",
+           *std::max_element(longest_cpu.begin(), longest_cpu.end()) * 1e3}};
 }
 
 Figures MemoryPerKey() {
   const oarlock::SparseTableStats stats = Filled().table->Stats();
-  return {{"bytes_per_row", static_cast<double>(stats.bytes) /
-                                static_cast<double>(stats.rows)},
+  return {{"bytes_per_row",
+           static_cast<double>(stats.bytes) / static_cast<double>(stats.rows)},
           {"payload_bytes", 2 * kDim * sizeof(float)}};
 }
 

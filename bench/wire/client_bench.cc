@@ -188,8 +188,8 @@ class Traffic {
       if (zipf) Expand(slots_[index].get());
       if (started++ < kInAll) start_next(index);
     }
-    return {{"batches_per_second",
-             static_cast<double>(kInAll) / (Now() - begin)}};
+    return {
+        {"batches_per_second", static_cast<double>(kInAll) / (Now() - begin)}};
   }
 
   // One repetition of pulls of the dense vector, all of it each time: the data
@@ -288,9 +288,8 @@ int Run(int argc, char** argv) {
   Require(job.status());
   int result = 0;
   {
-    oarlock::GrpcParameterClient client(connections->get(),
-                                        oarlock::WorkerIndex(0),
-                                        (*job)->generation());
+    oarlock::GrpcParameterClient client(
+        connections->get(), oarlock::WorkerIndex(0), (*job)->generation());
     Traffic traffic(&client,
                     std::stoul(FlagValue(argc, argv, "in_flight", "4")));
     traffic.Fill();

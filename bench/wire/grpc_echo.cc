@@ -107,8 +107,8 @@ class Client {
     arguments.SetMaxReceiveMessageSize(-1);
     arguments.SetInt(GRPC_ARG_MINIMAL_STACK, 1);
     stub_ = std::make_unique<grpc::GenericStub>(grpc::CreateCustomChannel(
-        "127.0.0.1:" + std::to_string(port),
-        grpc::InsecureChannelCredentials(), arguments));
+        "127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials(),
+        arguments));
   }
 
   Figures Run(size_t request_bytes, size_t answer_bytes) {

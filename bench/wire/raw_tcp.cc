@@ -175,7 +175,7 @@ class Client {
       for (const auto& rows :
            MakeBatches(distribution, kBatches, kTableRows, 21)) {
         batches_[distribution == Distribution::kZipf].emplace_back(rows.begin(),
-                                                                  rows.end());
+                                                                   rows.end());
       }
     }
   }
@@ -287,12 +287,15 @@ int main(int argc, char** argv) {
        {Distribution::kUniform, Distribution::kZipf}) {
     const std::string suffix =
         distribution == Distribution::kZipf ? " zipf" : " uniform";
-    repetitions.Add("pull" + suffix,
-                    [&, distribution] { return client.Run(distribution, true, false); });
-    repetitions.Add("push" + suffix,
-                    [&, distribution] { return client.Run(distribution, false, true); });
-    repetitions.Add("pull+push" + suffix,
-                    [&, distribution] { return client.Run(distribution, true, true); });
+    repetitions.Add("pull" + suffix, [&, distribution] {
+      return client.Run(distribution, true, false);
+    });
+    repetitions.Add("push" + suffix, [&, distribution] {
+      return client.Run(distribution, false, true);
+    });
+    repetitions.Add("pull+push" + suffix, [&, distribution] {
+      return client.Run(distribution, true, true);
+    });
   }
   return repetitions.Run(argc, argv);
 }
