@@ -5,79 +5,79 @@ In turn, several times: the matrix products of CTR-DNN alone on all cores
 (//bench/dense:dense_ceiling, which shares no code with the product), a local
 run with as many threads as cores, and 2 servers with 2 workers. Text is read
 and parsed inside the measured time. Prints medians, spread, and ratios to the
-ceiling of the same turn.
+ceiling of the same turn; with --json also writes a list of objects like those
+of bench/run.sh, plus the time of each stage of a step.
 
   bazel build //cli:oarlock //bench/dense:dense_ceiling
   python3 bench/end_to_end.py [--rows 400000] [--batch_size 512] [--turns 5]
+      [--model ctr_dnn] [--json FILE]
 """
 
 import argparse
 import json
-import os
 import pathlib
-import re
 import statistics
-import subprocess
-import tempfile
+import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-OARLOCK = ROOT / "bazel-bin/cli/oarlock"
-CEILING = ROOT / "bazel-bin/bench/dense/dense_ceiling"
-
-
-def ceiling(batch, cores):
-    output = subprocess.run(
-        [CEILING, "--batch", str(batch), "--threads", str(cores)], check=True,
-        capture_output=True, text=True).stdout
-    return float(re.search(r"(\d+) examples/s", output).group(1))
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "suite"))
+import programs  # noqa: E402: found through the line above
+import run  # noqa: E402
 
 
-def train(folder, flags):
-    subprocess.run(
-        [OARLOCK, "train", "--train_files", f"{folder}/data/part-*",
-         "--log_dir", f"{folder}/logs", *flags], check=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return json.loads(pathlib.Path(folder, "logs/summary.json").read_text())
+def speeds(runs):
+    return [one["examples_per_second"] for one in runs]
 
 
-def show(name, speeds, ratios):
-    print(f"{name:32s} {statistics.median(speeds):8.0f} examples/s "
-          f"({min(speeds):.0f} to {max(speeds):.0f})   "
-          f"{statistics.median(ratios):.2f} of the ceiling")
+def result(name, ours, limits):
+    ratios = [a / b for a, b in zip(ours, limits)]
+    return {
+        "name": name, "ours": statistics.median(ours), "unit": "examples/s",
+        "limit": statistics.median(limits),
+        "ratio_to_limit": statistics.median(ratios),
+        "peer": None, "ratio_to_peer": None,
+        "spread": {"ours": run.quartiles(ours),
+                   "ratio_to_limit": run.quartiles(ratios)},
+        "turns": len(ours)}
+
+
+def show(line):
+    low, high = line["spread"]["ours"]
+    low_ratio, high_ratio = line["spread"]["ratio_to_limit"]
+    print(f"{line['name']:28s} {line['ours']:8.0f} examples/s "
+          f"({low:.0f} to {high:.0f})   {line['ratio_to_limit']:.2f} "
+          f"({low_ratio:.2f} to {high_ratio:.2f}) of the ceiling "
+          f"{line['limit']:.0f}")
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--batch_size", type=int, default=512)
+    parser.add_argument("--model", default="ctr_dnn")
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--json", metavar="FILE")
     args = parser.parse_args()
-    cores = len(os.sched_getaffinity(0))
-    batch = ["--batch_size", str(args.batch_size)]
+    what = f"{args.model} {args.batch_size}"
     limits, local, cluster = [], [], []
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(
-            [OARLOCK, "generate", "criteo", "--rows", str(args.rows),
-             "--out", f"{folder}/data"], check=True,
-            stdout=subprocess.DEVNULL)
-        for _ in range(args.turns):
-            limits.append(ceiling(args.batch_size, cores))
-            local.append(train(folder, batch + ["--thread_num", str(cores)]))
-            cluster.append(train(folder, batch + [
-                "--server_num", "2", "--worker_num", "2"]))
-    local_speeds = [run["examples_per_second"] for run in local]
-    cluster_speeds = [run["examples_per_second"] for run in cluster]
-    show("dense math alone", limits, [1.0])
-    show(f"local, {cores} threads", local_speeds,
-         [a / b for a, b in zip(local_speeds, limits)])
-    show("2 servers x 2 workers", cluster_speeds,
-         [a / b for a, b in zip(cluster_speeds, limits)])
-    ratios = [a / b for a, b in zip(cluster_speeds, local_speeds)]
-    print(f"2x2 over local: {statistics.median(ratios):.2f} "
+    training = programs.Training(args.rows)
+    for _ in range(args.turns):
+        limits.append(training.measure(f"ceiling {args.batch_size}"))
+        local.append(training.measure(f"local {what}"))
+        cluster.append(training.measure(f"cluster {what}"))
+    training.close()
+    lines = [result(f"{what}, local", speeds(local), speeds(limits)),
+             result(f"{what}, 2 x 2", speeds(cluster), speeds(limits))]
+    stages = cluster[-1].get("stage_seconds_per_step", {})
+    lines[1]["stage_seconds_per_step"] = stages
+    for line in lines:
+        show(line)
+    ratios = [a / b for a, b in zip(speeds(cluster), speeds(local))]
+    print(f"2 x 2 over local: {statistics.median(ratios):.2f} "
           f"({min(ratios):.2f} to {max(ratios):.2f})")
-    stages = cluster[-1]["stage_seconds_per_step"]
-    print("a step of 2x2:", "  ".join(
+    print("a step of 2 x 2:", "  ".join(
         f"{name} {seconds * 1e3:.2f} ms" for name, seconds in stages.items()))
+    if args.json:
+        pathlib.Path(args.json).write_text(json.dumps(lines, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,249 @@
+"""What is measured: the rows of the bench, in sections.
+
+A section names the programs that run while it does, and its rows. A row takes
+a figure of ours, of the limit and of alternatives; a figure is one of a
+program's measurement (Of), or is carried over from another machine (Scaled).
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import programs
+
+BATCH_KEYS = 13312
+
+
+@dataclasses.dataclass
+class Of:
+    """The number that `value` makes of a measurement's figures."""
+    program: str
+    measurement: str
+    value: Callable
+
+
+@dataclasses.dataclass
+class Scaled:
+    """The reference machine's figure times (this limit / its limit)."""
+    figure: float
+    figure_of_limit: float
+
+
+@dataclasses.dataclass
+class Row:
+    name: str
+    unit: str
+    ours: Of
+    limit: Of | None = None
+    limit_name: str = ""
+    # Name and Of, Scaled, or a constant. The first is the row's `peer`.
+    peers: list = dataclasses.field(default_factory=list)
+    # Speeds; otherwise times or sizes.
+    more_is_better: bool = True
+    # The least ratio to the limit and to each peer, where there is one.
+    target_to_limit: float | None = None
+    target_to_peers: list = dataclasses.field(default_factory=list)
+    # What ours may be at most, or at least.
+    target: float | None = None
+    repetitions: int | None = None
+    warm_up: bool = True
+    # Another figure of the repetitions that were made for the row before: only
+    # for rows without limit and alternatives.
+    seen_by_the_row_before: bool = False
+
+
+@dataclasses.dataclass
+class Section:
+    name: str
+    # Name -> function that starts it; given whether the run is a quick one.
+    programs: dict
+    rows: list
+
+
+def millions(figure):
+    return lambda figures: figures[figure] / 1e6
+
+
+def plain(figure):
+    return lambda figures: figures[figure]
+
+
+def in_process(operation, distribution, threads, limit_ratio, peer_ratios):
+    """Lookup or adagrad of whole batches by some threads."""
+    key = f"{distribution} {threads}"
+    raw, mine = {"lookup": ("gather", "pull"),
+                 "adagrad": ("adagrad", "adagrad")}[operation]
+    value = millions("rows_per_second")
+    return Row(
+        name=f"{operation} {distribution} {threads}T", unit="M rows/s",
+        ours=Of("table", f"{mine} {key}", value),
+        limit=Of("raw_rows", f"{raw} {key}", value), limit_name=f"raw {raw}",
+        peers=[(label, Of("maps", f"{prefix} {mine} {key}", value))
+               for label, prefix in (
+                   ("absl + slab", "flat_hash_map"),
+                   ("std::unordered_map", "unordered_map"),
+                   ("absl + slab, prefetched", "flat_hash_map prefetched"))],
+        target_to_limit=limit_ratio, target_to_peers=peer_ratios)
+
+
+def insert(threads):
+    value = millions("rows_per_second_per_thread")
+    return Row(
+        name=f"insert 10M keys {threads}T", unit="M rows/s a thread",
+        ours=Of("table", f"insert {threads}", value),
+        peers=[("absl + slab", Of("maps", f"flat_hash_map insert {threads}",
+                                  value)),
+               ("absl + slab, reserved",
+                Of("maps", f"flat_hash_map reserved insert {threads}",
+                   value))],
+        target_to_peers=[2], target=8, warm_up=False)
+
+
+def longest_insert(threads, figure, what):
+    return Row(
+        name=f"insert {threads}T, longest call{what}", unit="ms",
+        ours=Of("table", f"insert {threads}", plain(figure)),
+        more_is_better=False, target=5, warm_up=False,
+        seen_by_the_row_before=True)
+
+
+def sparse_table_section():
+    rows = []
+    for distribution, one, two in (("uniform", .38, .42), ("zipf", .36, .38)):
+        rows.append(in_process("lookup", distribution, 1, one, [2.5, 3]))
+        rows.append(in_process("lookup", distribution, 2, two, [2.5, 3]))
+    for distribution, one, two in (("uniform", .42, .50), ("zipf", .42, .52)):
+        rows.append(in_process("adagrad", distribution, 1, one, [5, 5]))
+        rows.append(in_process("adagrad", distribution, 2, two, [5, 5]))
+    for threads in (1, 2):
+        rows.append(insert(threads))
+        rows.append(longest_insert(threads, "longest_call_ms", ""))
+        rows.append(longest_insert(threads, "longest_call_cpu_ms",
+                                   ", its CPU time"))
+    rows.append(Row(
+        name="memory per key", unit="B",
+        ours=Of("table", "memory", plain("bytes_per_row")),
+        limit=Of("table", "memory", plain("payload_bytes")),
+        limit_name="payload", more_is_better=False,
+        target_to_limit=1 / 1.35, repetitions=1, warm_up=False))
+    return Section("sparse_table", {
+        "table": lambda quick: programs.Program(
+            "bench/sparse_table/table_bench"),
+        "raw_rows": lambda quick: programs.Program(
+            "bench/sparse_table/raw_rows"),
+        "maps": lambda quick: programs.Program(
+            "bench/sparse_table/hash_maps", environment=programs.HUGE_PAGES),
+    }, rows)
+
+
+def client_section():
+    value = plain("us_per_batch")
+
+    def row(what, target):
+        return Row(
+            name=f"{what} 13,312 zipf keys", unit="us",
+            ours=Of("key_batch", f"{what} zipf", value),
+            peers=[("std::sort", Of("sort_unique", f"{what} zipf", value))],
+            more_is_better=False, target=target, target_to_peers=[10])
+
+    return Section("client", {
+        "key_batch": lambda quick: programs.Program(
+            "bench/client/key_batch_bench"),
+        "sort_unique": lambda quick: programs.Program(
+            "bench/client/sort_unique"),
+    }, [row("deduplicate", 40), row("merge", 60)])
+
+
+# Pull and push of OpenEmbedding's prebuilt core, p50 on the reference machine
+# (2-core Xeon with AVX-512 and AMX), us. Not scaled.
+OPEN_EMBEDDING_US = {"pull uniform": 4591, "push uniform": 1026,
+                     "pull zipf": 1900, "push zipf": 640}
+
+
+def round_trip(operation, distribution, target):
+    key = f"{operation} {distribution}"
+    peers = []
+    if key in OPEN_EMBEDDING_US:
+        peers.append(("OpenEmbedding (reference machine)",
+                      OPEN_EMBEDDING_US[key]))
+    return Row(
+        name=f"{key}, 1 in flight, p50", unit="us",
+        ours=Of("client", key, plain("p50_us")),
+        limit=Of("raw_tcp", key, plain("p50_us")),
+        limit_name="raw TCP + rows", peers=peers, more_is_better=False,
+        target_to_limit=target)
+
+
+def throughput(distribution, target):
+    return Row(
+        name=f"pull throughput {distribution}, 4 in flight",
+        unit="M batch keys/s",
+        ours=Of("client", f"throughput {distribution}",
+                lambda f: f["batches_per_second"] * BATCH_KEYS / 1e6),
+        limit=Of("raw_tcp", f"pull {distribution}",
+                 lambda f: programs.CORES * BATCH_KEYS / f["cpu_us"]),
+        limit_name="cores / CPU of raw TCP + rows", target_to_limit=target)
+
+
+def wire_section():
+    rows = []
+    for operation, target in (("pull", .60), ("push", .55),
+                              ("pull+push", .58)):
+        for distribution in ("uniform", "zipf"):
+            rows.append(round_trip(operation, distribution, target))
+    rows += [throughput("uniform", .45), throughput("zipf", .55)]
+    rows.append(Row(
+        name="gRPC data plane, answer of 852 KB, p50", unit="us",
+        ours=Of("client", "dense pull", plain("p50_us")),
+        limit=Of("grpc_echo", "dense pull", plain("p50_us")),
+        limit_name="ByteBuffer echo", more_is_better=False,
+        target_to_limit=.90))
+    return Section("wire", {
+        "client": lambda quick: programs.ClientAndServer(),
+        "raw_tcp": lambda quick: programs.Program("bench/wire/raw_tcp"),
+        "grpc_echo": lambda quick: programs.Program("bench/wire/grpc_echo"),
+    }, rows)
+
+
+# Examples/s on the reference machine; its ceilings are of a net of 429
+# inputs, and 1.15 times as much with the 273 of this bench.
+REFERENCE_CEILING = {100: 69_000 * 1.15, 512: 96_000 * 1.15}
+REFERENCE_PADDLE = {100: 16_100, 512: 35_000}
+REFERENCE_PYTORCH = {100: 33_000, 512: 63_000}
+REFERENCE_VOWPAL_WABBIT = 288_000
+
+
+def ctr_dnn(batch, target, peer_targets):
+    return Row(
+        name=f"CTR-DNN end to end, batch {batch}", unit="examples/s",
+        ours=Of("training", f"cluster ctr_dnn {batch}",
+                plain("examples_per_second")),
+        limit=Of("training", f"ceiling {batch}", plain("examples_per_second")),
+        limit_name="dense math alone",
+        peers=[("PaddlePaddle's PS (scaled)",
+                Scaled(REFERENCE_PADDLE[batch], REFERENCE_CEILING[batch])),
+               ("PyTorch, one process (scaled)",
+                Scaled(REFERENCE_PYTORCH[batch], REFERENCE_CEILING[batch]))],
+        target_to_limit=target, target_to_peers=peer_targets)
+
+
+def training_section():
+    return Section("training", {
+        "training": lambda quick: programs.Training(
+            100_000 if quick else 400_000),
+    }, [
+        ctr_dnn(512, .80, [2.5, 1.4]),
+        ctr_dnn(100, .60, [2.5]),
+        Row(name="LR end to end, raw text in", unit="examples/s",
+            ours=Of("training", "cluster lr 512",
+                    plain("examples_per_second")),
+            limit=Of("training", "ceiling 512", plain("examples_per_second")),
+            limit_name="dense math alone, for scale",
+            peers=[("Vowpal Wabbit (scaled)",
+                    Scaled(REFERENCE_VOWPAL_WABBIT, REFERENCE_CEILING[512]))],
+            target_to_peers=[1.2]),
+    ])
+
+
+def all_sections():
+    return [sparse_table_section(), client_section(), wire_section(),
+            training_section()]

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Runs the bench: ours, the limit and alternatives in turn, and their ratios.
+
+Call bench/run.sh, which builds first. For each row one repetition of ours,
+one of the limit and one of each alternative follow one another, several times:
+what else the machine does disturbs all of them alike. A ratio is taken within
+a turn; printed are medians over the turns and the quartiles of the ratios.
+Ratios are of speed: 2 is twice as fast, or half the time or size.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+
+import rows as bench
+
+
+class Programs:
+    """Starts programs of a section when they are first needed."""
+
+    def __init__(self, starters, quick):
+        self._starters = starters
+        self._quick = quick
+        self._running = {}
+        # (program, measurement) -> the figures that it gave so far.
+        self._figures = {}
+
+    def measure(self, of):
+        if of.program not in self._running:
+            self._running[of.program] = self._starters[of.program](self._quick)
+        figures = self._running[of.program].measure(of.measurement)
+        self._figures.setdefault((of.program, of.measurement), []).append(
+            figures)
+        return of.value(figures)
+
+    def latest(self, of, count):
+        """Of the last repetitions, which another row had made."""
+        figures = self._figures.get((of.program, of.measurement), [])
+        return [of.value(one) for one in figures[-count:]]
+
+    def close(self):
+        for program in self._running.values():
+            program.close()
+
+
+class Turns:
+    """The numbers of one row: a list over the turns for each of its parts."""
+
+    def __init__(self, row, running, num_turns):
+        parts = {"ours": row.ours}
+        if row.limit is not None:
+            parts["limit"] = row.limit
+        for label, peer in row.peers:
+            if isinstance(peer, bench.Of):
+                parts[label] = peer
+        self._more_is_better = row.more_is_better
+        self.values = {name: [] for name in parts}
+        if row.seen_by_the_row_before:
+            self.values["ours"] = running.latest(row.ours, num_turns)
+            if self.values["ours"]:
+                return
+        names = list(parts)
+        for turn in range(-1 if row.warm_up else 0, num_turns):
+            # Nobody is always the first, or always after the same one.
+            shift = turn % len(names)
+            for name in names[shift:] + names[:shift]:
+                value = running.measure(parts[name])
+                if turn >= 0:
+                    self.values[name].append(value)
+        for label, peer in row.peers:
+            if isinstance(peer, bench.Scaled):
+                self.values[label] = [
+                    peer.figure * limit / peer.figure_of_limit
+                    for limit in self.values["limit"]]
+            elif not isinstance(peer, bench.Of):
+                self.values[label] = [float(peer)] * num_turns
+
+    def ratios(self, name):
+        """How many times as fast as `name` ours was, turn by turn."""
+        pairs = zip(self.values["ours"], self.values[name])
+        if self._more_is_better:
+            return [ours / other for ours, other in pairs]
+        return [other / ours for ours, other in pairs]
+
+
+def quartiles(values):
+    if len(values) < 2:
+        return [values[0], values[0]]
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    return [low, high]
+
+
+def significant(value):
+    return float(f"{value:.4g}")
+
+
+def summary(row, turns):
+    """The row as it stands in the JSON file."""
+    median = statistics.median
+    result = {
+        "name": row.name,
+        "ours": significant(median(turns.values["ours"])),
+        "unit": row.unit,
+        "limit": None, "ratio_to_limit": None,
+        "peer": None, "ratio_to_peer": None,
+        "spread": {"ours": [significant(v)
+                            for v in quartiles(turns.values["ours"])]},
+        "turns": len(turns.values["ours"]),
+        "limit_name": row.limit_name or None, "peers": [],
+        "target": row.target, "target_to_limit": row.target_to_limit,
+    }
+    if row.limit is not None:
+        ratios = turns.ratios("limit")
+        result["limit"] = significant(median(turns.values["limit"]))
+        result["ratio_to_limit"] = significant(median(ratios))
+        result["spread"]["ratio_to_limit"] = [
+            significant(v) for v in quartiles(ratios)]
+    for i, (label, _) in enumerate(row.peers):
+        ratios = turns.ratios(label)
+        targets = row.target_to_peers
+        result["peers"].append({
+            "name": label,
+            "value": significant(median(turns.values[label])),
+            "ratio": significant(median(ratios)),
+            "spread": [significant(v) for v in quartiles(ratios)],
+            "target": targets[i] if i < len(targets) else None})
+    if result["peers"]:
+        result["peer"] = result["peers"][0]["value"]
+        result["ratio_to_peer"] = result["peers"][0]["ratio"]
+        result["spread"]["ratio_to_peer"] = result["peers"][0]["spread"]
+    return result
+
+
+def against(name, value, ratio, spread, target):
+    low, high = spread
+    wanted = ""
+    if target is not None:
+        verdict = "ok" if ratio >= target else "MISSED"
+        wanted = f"  wanted {target:.2f}: {verdict}"
+    return (f"    {ratio:6.2f} ({low:.2f} to {high:.2f}) of {name} "
+            f"{value:.4g}{wanted}")
+
+
+def show(row, result):
+    low, high = result["spread"]["ours"]
+    wanted = ""
+    if row.target is not None:
+        met = (result["ours"] >= row.target if row.more_is_better
+               else result["ours"] <= row.target)
+        wanted = (f"  wanted {row.target:g}: {'ok' if met else 'MISSED'}")
+    print(f"{row.name:44s} {result['ours']:8.4g} {row.unit} "
+          f"({low:.4g} to {high:.4g}){wanted}")
+    if row.limit is not None:
+        print(against(f"the limit, {row.limit_name},", result["limit"],
+                      result["ratio_to_limit"],
+                      result["spread"]["ratio_to_limit"],
+                      row.target_to_limit))
+    for peer in result["peers"]:
+        print(against(peer["name"], peer["value"], peer["ratio"],
+                      peer["spread"], peer["target"]))
+    sys.stdout.flush()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true",
+                        help="7 turns and short runs: at most 4 minutes")
+    parser.add_argument("--turns", type=int,
+                        help="turns of each row; default 15, quick 7")
+    parser.add_argument("--only", metavar="NAME", default="",
+                        help="only rows or sections with this in their name")
+    parser.add_argument("--json", metavar="FILE", help="where results go")
+    args = parser.parse_args()
+    num_turns = args.turns or (7 if args.quick else 15)
+
+    begin = time.monotonic()
+    results = []
+    for section in bench.all_sections():
+        rows = [row for row in section.rows
+                if args.only in row.name or args.only == section.name]
+        if not rows:
+            continue
+        running = Programs(section.programs, args.quick)
+        for row in rows:
+            turns = Turns(row, running, row.repetitions or num_turns)
+            results.append(summary(row, turns))
+            show(row, results[-1])
+            if args.json:
+                with open(args.json, "w") as file:
+                    json.dump(results, file, indent=1)
+        running.close()
+    if not results:
+        names = [row.name for s in bench.all_sections() for row in s.rows]
+        sys.exit(f"no row has {args.only!r} in its name; there are: "
+                 + "; ".join(names))
+    print(f"{len(results)} rows in {time.monotonic() - begin:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

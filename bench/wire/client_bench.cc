@@ -1,0 +1,310 @@
+// Pulls and pushes through the product's client against a server process of
+// one job with one worker:
+//
+//   client_bench --server 127.0.0.1:PORT [--job ID] ...
+//
+// The table has all 10M rows. With Zipf's keys the clock includes what the
+// worker does around a call: removing duplicates before a pull, expanding the
+// answer to all occurrences after it, summing the gradients before a push.
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <iostream>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+#include "base/check.h"
+#include "base/malloc.h"
+#include "base/types.h"
+#include "bench/common/repetitions.h"
+#include "bench/common/workload.h"
+#include "proto/table.pb.h"
+#include "worker/client/grpc_job_client.h"
+#include "worker/client/grpc_parameter_client.h"
+#include "worker/client/key_batch.h"
+#include "worker/client/parameter_client.h"
+#include "worker/client/server_connections.h"
+#include "worker/nn/backends.h"
+#include "worker/nn/math_backend.h"
+
+namespace oarlock_bench {
+namespace {
+
+constexpr oarlock::TableId kRows(1);
+constexpr oarlock::TableId kVector(2);
+constexpr size_t kBatches = 150;
+// Of one repetition.
+constexpr size_t kCalls = 150;
+// As large as the rows of a batch.
+constexpr size_t kVectorFloats = kBatchKeys * kDim;
+constexpr uint32_t kVectorBlock = 16384;
+
+void Require(const absl::Status& status) {
+  if (status.ok()) return;
+  std::cerr << status << std::endl;
+  std::exit(1);
+}
+
+oarlock::v1::TableConfig RowsConfig() {
+  oarlock::v1::TableConfig config;
+  config.set_id(kRows.value());
+  config.set_name("rows");
+  config.set_mode(oarlock::v1::ASYNC);
+  config.set_reduction(oarlock::v1::SUM);
+  config.mutable_optimizer()->set_learning_rate(kLearningRate);
+  config.mutable_optimizer()->mutable_adagrad();
+  config.mutable_sparse()->set_dim(kDim);
+  config.mutable_sparse()->set_accessor(oarlock::v1::PLAIN);
+  config.mutable_sparse()->mutable_initializer()->set_uniform_range(0.01f);
+  return config;
+}
+
+oarlock::v1::TableConfig VectorConfig() {
+  oarlock::v1::TableConfig config = RowsConfig();
+  config.set_id(kVector.value());
+  config.set_name("vector");
+  config.mutable_dense()->set_size(kVectorFloats);
+  config.mutable_dense()->set_block_size(kVectorBlock);
+  oarlock::v1::DenseParameter* const parameter =
+      config.mutable_dense()->add_parameters();
+  parameter->set_name("all");
+  parameter->add_shape(kVectorFloats);
+  parameter->mutable_initializer()->set_uniform_range(0.01f);
+  return config;
+}
+
+// What one batch needs on its way, reused from batch to batch.
+struct Slot {
+  oarlock::KeyBatch keys;
+  std::vector<float> rows = std::vector<float>(kBatchKeys * kDim);
+  std::vector<float> merged = std::vector<float>(kBatchKeys * kDim);
+  std::vector<float> expanded = std::vector<float>(kBatchKeys * kDim);
+};
+
+class Traffic {
+ public:
+  Traffic(oarlock::ParameterClient* client, size_t num_slots)
+      : client_(client),
+        backend_(*oarlock::NewMathBackend("onednn")),
+        gradients_(SomeGradients()) {
+    for (size_t i = 0; i < num_slots; ++i) {
+      slots_.push_back(std::make_shared<Slot>());
+    }
+    bags_.num_examples = kBatchKeys;
+    bags_.num_slots = 1;
+    bags_.row_dim = bags_.width = kDim;
+    for (const Distribution distribution :
+         {Distribution::kUniform, Distribution::kZipf}) {
+      for (const auto& rows :
+           MakeBatches(distribution, kBatches, kTableRows, 21)) {
+        auto& batch =
+            batches_[distribution == Distribution::kZipf].emplace_back();
+        for (const uint64_t key : KeysOf(rows)) {
+          batch.push_back(oarlock::Key{key});
+        }
+      }
+    }
+  }
+
+  // Creates both tables, and all rows of the first.
+  void Fill() {
+    Require(client_->CreateTable(RowsConfig()));
+    Require(client_->CreateTable(VectorConfig()));
+    for (uint64_t first = 0; first < kTableRows; first += kBatchKeys) {
+      std::vector<oarlock::Key> keys;
+      const uint64_t end = std::min(kTableRows, first + kBatchKeys);
+      for (uint64_t row = first; row < end; ++row) {
+        keys.push_back(oarlock::Key{KeyOfRow(row)});
+      }
+      slots_[0]->keys.Build(keys, client_->partition_bits());
+      Push(slots_[0], gradients_.data());
+    }
+  }
+
+  // One repetition, one call in flight.
+  Figures OneInFlight(Distribution distribution, bool pulls, bool pushes) {
+    const bool zipf = distribution == Distribution::kZipf;
+    const std::shared_ptr<Slot>& slot = slots_[0];
+    std::vector<double> seconds;
+    for (size_t call = 0; call < kCalls; ++call) {
+      const auto& batch = batches_[zipf][next_++ % kBatches];
+      // Uniform keys have no duplicates worth removing, and a worker pushes
+      // the keys that it pulled.
+      const bool timed_keys = zipf && pulls;
+      if (!timed_keys) slot->keys.Build(batch, client_->partition_bits());
+      const double start = Now();
+      if (timed_keys) slot->keys.Build(batch, client_->partition_bits());
+      if (pulls) {
+        absl::Notification done;
+        StartPull(slot, [&done] { done.Notify(); });
+        done.WaitForNotification();
+        if (zipf) Expand(slot.get());
+      }
+      if (pushes) {
+        if (zipf) Merge(slot.get());
+        Push(slot, zipf ? slot->merged.data() : gradients_.data());
+      }
+      seconds.push_back(Now() - start);
+    }
+    return {{"p50_us", Median(seconds) * 1e6}};
+  }
+
+  // One repetition of pulls, as many in flight as there are slots.
+  Figures SeveralInFlight(Distribution distribution) {
+    const bool zipf = distribution == Distribution::kZipf;
+    std::mutex mutex;
+    std::condition_variable pulled;
+    std::deque<size_t> answered;
+    const auto start_next = [&](size_t index) {
+      const std::shared_ptr<Slot>& slot = slots_[index];
+      slot->keys.Build(batches_[zipf][next_++ % kBatches],
+                       client_->partition_bits());
+      StartPull(slot, [&, index] {
+        std::lock_guard<std::mutex> lock(mutex);
+        answered.push_back(index);
+        pulled.notify_one();
+      });
+    };
+    constexpr size_t kInAll = 4 * kCalls;
+    const double begin = Now();
+    size_t started = 0;
+    while (started < slots_.size()) start_next(started++);
+    for (size_t finished = 0; finished < kInAll; ++finished) {
+      size_t index = 0;
+      {
+        std::unique_lock<std::mutex> lock(mutex);
+        pulled.wait(lock, [&] { return !answered.empty(); });
+        index = answered.front();
+        answered.pop_front();
+      }
+      if (zipf) Expand(slots_[index].get());
+      if (started++ < kInAll) start_next(index);
+    }
+    return {
+        {"batches_per_second", static_cast<double>(kInAll) / (Now() - begin)}};
+  }
+
+  // One repetition of pulls of the dense vector, all of it each time: the data
+  // plane without a table's work.
+  Figures DensePull() {
+    auto replica = std::make_shared<oarlock::DenseReplica>();
+    std::vector<double> seconds;
+    for (size_t call = 0; call < kCalls; ++call) {
+      // As if it had never been pulled.
+      std::fill(replica->block_versions.begin(), replica->block_versions.end(),
+                0);
+      const double start = Now();
+      absl::Notification done;
+      absl::Status outcome;
+      client_->PullDense(kVector, replica.get(), replica,
+                         [&](absl::Status status) {
+                           outcome = std::move(status);
+                           done.Notify();
+                         });
+      done.WaitForNotification();
+      seconds.push_back(Now() - start);
+      Require(outcome);
+    }
+    return {{"p50_us", Median(seconds) * 1e6}};
+  }
+
+ private:
+  template <typename Done>
+  void StartPull(const std::shared_ptr<Slot>& slot, Done done) {
+    client_->PullSparse(kRows, slot->keys, slot->rows.data(), nullptr, slot,
+                        [done](absl::Status status) {
+                          Require(status);
+                          done();
+                        });
+  }
+
+  void Push(const std::shared_ptr<Slot>& slot, const float* gradients) {
+    oarlock::PushRequest push;
+    push.sparse.push_back({kRows, &slot->keys, gradients});
+    absl::Notification done;
+    client_->Push(push, nullptr, slot, [&done](absl::Status status) {
+      Require(status);
+      done.Notify();
+    });
+    done.WaitForNotification();
+  }
+
+  void Expand(Slot* slot) {
+    bags_.row_of_key = slot->keys.row_of_key().data();
+    backend_->SumBags(bags_, slot->rows.data(), slot->expanded.data());
+  }
+  void Merge(Slot* slot) {
+    bags_.row_of_key = slot->keys.row_of_key().data();
+    backend_->Fill(slot->keys.keys().size() * kDim, 0, slot->merged.data());
+    backend_->SumBagsBackward(bags_, gradients_.data(), slot->merged.data());
+  }
+
+  oarlock::ParameterClient* const client_;
+  const std::unique_ptr<oarlock::MathBackend> backend_;
+  const std::vector<float> gradients_;
+  std::vector<std::shared_ptr<Slot>> slots_;
+  oarlock::RowBags bags_;
+  std::vector<std::vector<oarlock::Key>> batches_[2];
+  size_t next_ = 0;
+};
+
+void AddMeasures(Traffic* traffic, Repetitions* repetitions) {
+  for (const Distribution distribution :
+       {Distribution::kUniform, Distribution::kZipf}) {
+    const std::string suffix =
+        distribution == Distribution::kZipf ? " zipf" : " uniform";
+    repetitions->Add("pull" + suffix, [=] {
+      return traffic->OneInFlight(distribution, true, false);
+    });
+    repetitions->Add("push" + suffix, [=] {
+      return traffic->OneInFlight(distribution, false, true);
+    });
+    repetitions->Add("pull+push" + suffix, [=] {
+      return traffic->OneInFlight(distribution, true, true);
+    });
+    repetitions->Add("throughput" + suffix,
+                     [=] { return traffic->SeveralInFlight(distribution); });
+  }
+  repetitions->Add("dense pull", [=] { return traffic->DensePull(); });
+}
+
+int Run(int argc, char** argv) {
+  oarlock::ConnectionOptions options;
+  options.endpoints = {FlagValue(argc, argv, "server", "127.0.0.1:6174")};
+  options.job_id = FlagValue(argc, argv, "job", "bench");
+  options.client_name = "worker 0";
+  auto connections = oarlock::ServerConnections::Connect(options);
+  Require(connections.status());
+  auto job = oarlock::GrpcJobClient::Register(connections->get(),
+                                              oarlock::WorkerIndex(0));
+  Require(job.status());
+  int result = 0;
+  {
+    oarlock::GrpcParameterClient client(
+        connections->get(), oarlock::WorkerIndex(0), (*job)->generation());
+    Traffic traffic(&client,
+                    std::stoul(FlagValue(argc, argv, "in_flight", "4")));
+    traffic.Fill();
+    Repetitions repetitions;
+    AddMeasures(&traffic, &repetitions);
+    result = repetitions.Run(argc, argv);
+  }
+  Require((*job)->Finish(absl::OkStatus()));
+  return result;
+}
+
+}  // namespace
+}  // namespace oarlock_bench
+
+int main(int argc, char** argv) {
+  oarlock::KeepFreedMemory();
+  return oarlock_bench::Run(argc, argv);
+}
