@@ -41,7 +41,8 @@ absl::StatusOr<v1::ValueFormat> ParseValueFormat(absl::string_view name);
 void NarrowValues(v1::ValueFormat format, absl::Span<const float> from,
                   absl::Span<uint16_t> to);
 // `from`: two bytes for each of `to`, at any alignment.
-void WidenValues(v1::ValueFormat format, const void* from, absl::Span<float> to);
+void WidenValues(v1::ValueFormat format, const void* from,
+                 absl::Span<float> to);
 
 }  // namespace oarlock
 

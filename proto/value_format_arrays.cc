@@ -49,10 +49,9 @@ HWY_INLINE Word RoundAway(Word magnitude) {
 struct MagnitudeToBfloat16 {
   HWY_INLINE Word operator()(Word magnitude) const {
     const Word infinity = Constant(0x7f800000);
-    const Word finite =
-        hn::Min(RoundAway<16>(magnitude), Constant(0x7f7f));
-    const Word quiet = hn::IfThenElseZero(hn::Gt(magnitude, infinity),
-                                          Constant(0x40));
+    const Word finite = hn::Min(RoundAway<16>(magnitude), Constant(0x7f7f));
+    const Word quiet =
+        hn::IfThenElseZero(hn::Gt(magnitude, infinity), Constant(0x40));
     const Word special = hn::Or(hn::ShiftRight<16>(magnitude), quiet);
     return hn::IfThenElse(hn::Lt(magnitude, infinity), finite, special);
   }
@@ -66,11 +65,10 @@ struct MagnitudeToFloat16 {
     // Floats from .5 to 1 have a grain of 2^-24: the addition rounds to it.
     const auto half = hn::Set(kFloats, 0.5f);
     const Word subnormal = hn::Sub(
-        hn::BitCast(kWords,
-                    hn::Add(hn::BitCast(kFloats, magnitude), half)),
+        hn::BitCast(kWords, hn::Add(hn::BitCast(kFloats, magnitude), half)),
         hn::BitCast(kWords, half));
-    const Word finite = hn::IfThenElse(
-        hn::Lt(magnitude, Constant(0x38800000)), subnormal, normal);
+    const Word finite = hn::IfThenElse(hn::Lt(magnitude, Constant(0x38800000)),
+                                       subnormal, normal);
     const Word special = hn::IfThenElse(hn::Gt(magnitude, infinity),
                                         Constant(0x7e00), Constant(0x7c00));
     return hn::IfThenElse(hn::Lt(magnitude, infinity), finite, special);
@@ -87,8 +85,7 @@ HWY_INLINE void Narrow(const float* HWY_RESTRICT from, size_t size,
   for (; i + lanes <= size; i += lanes) {
     const Word bits = hn::BitCast(kWords, hn::LoadU(kFloats, from + i));
     const Word magnitude = hn::And(bits, Constant(0x7fffffff));
-    const Word sign =
-        hn::And(hn::ShiftRight<16>(bits), Constant(0x8000));
+    const Word sign = hn::And(hn::ShiftRight<16>(bits), Constant(0x8000));
     const Word narrow = hn::Or(sign, to_magnitude(magnitude));
     hn::StoreU(hn::DemoteTo(kHalves, narrow), kHalves, to + i);
   }
@@ -103,17 +100,16 @@ struct BitsFromBfloat16 {
 
 struct BitsFromFloat16 {
   HWY_INLINE Word operator()(Word narrow) const {
-    const Word sign =
-        hn::ShiftLeft<16>(hn::And(narrow, Constant(0x8000)));
+    const Word sign = hn::ShiftLeft<16>(hn::And(narrow, Constant(0x8000)));
     const Word magnitude = hn::And(narrow, Constant(0x7fff));
     const Word shifted = hn::ShiftLeft<13>(magnitude);
     const Word normal = hn::Add(shifted, Constant((127 - 15) << 23));
     const Word subnormal = hn::BitCast(
-        kWords, hn::Mul(hn::ConvertTo(kFloats, magnitude),
-                        hn::Set(kFloats, 0x1p-24f)));
+        kWords,
+        hn::Mul(hn::ConvertTo(kFloats, magnitude), hn::Set(kFloats, 0x1p-24f)));
     const Word special = hn::Or(shifted, Constant(0x7f800000));
-    const Word finite = hn::IfThenElse(
-        hn::Lt(magnitude, Constant(0x400)), subnormal, normal);
+    const Word finite =
+        hn::IfThenElse(hn::Lt(magnitude, Constant(0x400)), subnormal, normal);
     return hn::Or(sign, hn::IfThenElse(hn::Lt(magnitude, Constant(0x7c00)),
                                        finite, special));
   }

@@ -15,8 +15,7 @@
 namespace oarlock {
 namespace {
 
-constexpr v1::ValueFormat kFormats[] = {v1::FLOAT32, v1::BFLOAT16,
-                                        v1::FLOAT16};
+constexpr v1::ValueFormat kFormats[] = {v1::FLOAT32, v1::BFLOAT16, v1::FLOAT16};
 
 // Floats that every format holds exactly.
 std::vector<float> ExactFloats(size_t count, RandomSequence* r) {

@@ -127,8 +127,7 @@ class ArraysTest : public ::testing::Test {
   static void ExpectNarrowedAsOneByOne(const Format& f,
                                        absl::Span<const float> values) {
     std::vector<uint16_t> narrow(values.size() + 1, 0xabcd);
-    NarrowValues(f.format, values,
-                 absl::MakeSpan(narrow).first(values.size()));
+    NarrowValues(f.format, values, absl::MakeSpan(narrow).first(values.size()));
     for (size_t i = 0; i < values.size(); ++i) {
       ASSERT_EQ(narrow[i], f.narrow(values[i]))
           << std::bit_cast<uint32_t>(values[i]) << " at " << i;
@@ -173,18 +172,18 @@ TEST_F(ArraysTest, FloatsOfEveryKindNarrowAsOneByOne) {
   }
   // Those that float16 can hold, its subnormals, and a little beyond.
   for (int i = 0; i < 300'000; ++i) {
-    const float magnitude = std::ldexp(
-        1 + static_cast<float>(r.Uniform()), static_cast<int>(r.Below(48)) - 30);
+    const float magnitude = std::ldexp(1 + static_cast<float>(r.Uniform()),
+                                       static_cast<int>(r.Below(48)) - 30);
     values.push_back(r.Below(2) == 0 ? magnitude : -magnitude);
   }
   // Every 16-bit value, the middle to its neighbour, and just beside it.
   for (const Format& f : kFormats) {
     for (uint32_t bits = 0; bits < 65536; ++bits) {
-      const uint32_t wide = std::bit_cast<uint32_t>(
-          f.widen(static_cast<uint16_t>(bits)));
+      const uint32_t wide =
+          std::bit_cast<uint32_t>(f.widen(static_cast<uint16_t>(bits)));
       const uint32_t half = f.format == v1::BFLOAT16 ? 1u << 15 : 1u << 12;
-      for (uint32_t near : {wide, wide + half - 1, wide + half,
-                            wide + half + 1, wide | 1}) {
+      for (uint32_t near :
+           {wide, wide + half - 1, wide + half, wide + half + 1, wide | 1}) {
         values.push_back(std::bit_cast<float>(near));
       }
     }
