@@ -26,6 +26,7 @@ check "folders include only what they may" python3 tests/layering/layering.py
 section "system: processes, roles, failures"
 export OARLOCK_BIN="$PWD/bazel-bin/cli/oarlock"
 export OARLOCK_CTR="$PWD/bazel-bin/examples/ctr/train"
+export OARLOCK_INTEROP_PEER="$PWD/bazel-bin/tests/system/interop_peer"
 python_tests tests/system
 
 section "quick start and the README's commands"

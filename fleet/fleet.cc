@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "fleet/local_cluster.h"
 #include "fleet/stop_signal.h"
+#include "proto/value_format.h"
 #include "pserver/server.h"
 #include "worker/client/grpc_job_client.h"
 #include "worker/client/grpc_parameter_client.h"
@@ -86,6 +87,11 @@ class Fleet::Worker {
  private:
   absl::Status Connect(const v1::JobConfig& config,
                        const RoleAssignment& role) {
+    ValueFormats formats;
+    OARLOCK_ASSIGN_OR_RETURN(formats.pull,
+                             ParseValueFormat(config.pull_format()));
+    OARLOCK_ASSIGN_OR_RETURN(formats.push,
+                             ParseValueFormat(config.push_format()));
     ConnectionOptions options;
     options.endpoints = role.server_endpoints;
     options.job_id = JobIdOf(config, role);
@@ -100,8 +106,8 @@ class Fleet::Worker {
         GrpcJobClient::Register(connections_.get(),
                                 WorkerIndex(role.worker_index)));
     parameters_ = std::make_unique<GrpcParameterClient>(
-        connections_.get(), WorkerIndex(role.worker_index),
-        job->generation());
+        connections_.get(), WorkerIndex(role.worker_index), job->generation(),
+        formats);
     job_ = std::move(job);
     return absl::OkStatus();
   }

@@ -1,5 +1,11 @@
 // Floats in two bytes each: what `values16` of the data plane's messages
 // holds, little-endian.
+//
+// Narrowing rounds to nearest, ties to even, and keeps what is finite finite:
+// beyond the format's range stands its largest value. An infinite gradient
+// would end a row (adagrad makes infinity / infinity of it), a clamped one is
+// a large step. Infinities and NaN stay what they are, so that a model that
+// diverged is seen.
 
 #ifndef OARLOCK_PROTO_VALUE_FORMAT_H_
 #define OARLOCK_PROTO_VALUE_FORMAT_H_
@@ -7,25 +13,35 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "proto/parameter.pb.h"
 
 namespace oarlock {
 
-// bfloat16: the upper half of an IEEE single, rounded to nearest even.
+// bfloat16: the upper half of an IEEE single.
 uint16_t ToBfloat16(float value);
 float FromBfloat16(uint16_t bits);
 
-// IEEE 754 half precision, rounded to nearest even; too large becomes
-// infinity, small values become subnormal.
+// IEEE 754 half precision, with subnormals. NaN becomes the quiet one.
 uint16_t ToFloat16(float value);
 float FromFloat16(uint16_t bits);
 
-// Converts all of `from` into `to`. NaN stays NaN.
-// REQUIRES: the sizes are equal; `format` is BFLOAT16 or FLOAT16.
+// Bytes of one value: 4 or 2.
+size_t ValueBytes(v1::ValueFormat format);
+
+// Of "float32", "bfloat16", "float16"; InvalidArgument for anything else.
+absl::StatusOr<v1::ValueFormat> ParseValueFormat(absl::string_view name);
+
+// Convert arrays, with the same bits as the functions above on every
+// instruction set. REQUIRES: `format` is BFLOAT16 or FLOAT16.
+
+// REQUIRES: the sizes are equal.
 void NarrowValues(v1::ValueFormat format, absl::Span<const float> from,
                   absl::Span<uint16_t> to);
-void WidenValues(v1::ValueFormat format, absl::Span<const uint16_t> from,
+// `from`: two bytes for each of `to`, at any alignment.
+void WidenValues(v1::ValueFormat format, const void* from,
                  absl::Span<float> to);
 
 }  // namespace oarlock

@@ -1,11 +1,8 @@
 #include "proto/wire_check.h"
 
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
-#include "proto/value_format.h"
 #include "proto/wire_limits.h"
 
 namespace oarlock {
@@ -105,9 +102,9 @@ absl::Status CompleteBlocks(const Checker& check, const RawFields& raw,
   return absl::OkStatus();
 }
 
-// Leaves floats in `values`, whatever format they came in.
+// Values in whatever format they came.
 absl::Status CompleteValues(const Checker& check, const RawFields& raw,
-                            SlicedBytes* values, size_t* num_values) {
+                            ReceivedFloats* values, size_t* num_values) {
   OARLOCK_RETURN_IF_ERROR(check.Format(raw.format));
   if (raw.format == v1::FLOAT32) {
     if (!raw.values16.empty()) {
@@ -115,28 +112,21 @@ absl::Status CompleteValues(const Checker& check, const RawFields& raw,
                            " bytes though format is FLOAT32; send `values`, "
                            "or name the format");
     }
-    *num_values = values->size() / sizeof(float);
-    return absl::OkStatus();
+    *values = ReceivedFloats(raw.values);
+  } else {
+    if (!raw.values.empty()) {
+      return check.Invalid("values", "has ", raw.values.size(),
+                           " bytes though format is a 16-bit one; send "
+                           "`values16` alone");
+    }
+    if (raw.values16.size() % sizeof(uint16_t) != 0) {
+      return check.Invalid("values16", "has ", raw.values16.size(),
+                           " bytes; the number must be even");
+    }
+    *values = ReceivedFloats(raw.values16,
+                             static_cast<v1::ValueFormat>(raw.format));
   }
-  if (!values->empty()) {
-    return check.Invalid("values", "has ", values->size(),
-                         " bytes though format is a 16-bit one; send "
-                         "`values16` alone");
-  }
-  if (raw.values16.size() % sizeof(uint16_t) != 0) {
-    return check.Invalid("values16", "has ", raw.values16.size(),
-                         " bytes; the number must be even");
-  }
-  *num_values = raw.values16.size() / sizeof(uint16_t);
-  std::vector<uint16_t> scratch;
-  const uint16_t* narrow =
-      raw.values16.Elements<uint16_t>(0, *num_values, &scratch);
-  std::vector<char> wide(*num_values * sizeof(float));
-  WidenValues(
-      static_cast<v1::ValueFormat>(raw.format),
-      absl::MakeConstSpan(narrow, *num_values),
-      absl::MakeSpan(reinterpret_cast<float*>(wide.data()), *num_values));
-  *values = SlicedBytes(std::move(wide));
+  *num_values = values->size();
   return absl::OkStatus();
 }
 

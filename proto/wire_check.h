@@ -18,11 +18,12 @@ struct RawFields {
   std::vector<uint32_t> group_sizes;
   int format = v1::FLOAT32;
   int answer_format = v1::FLOAT32;
+  SlicedBytes values;
   SlicedBytes values16;
 };
 
 // Each checks `raw` and what `view` has already, and fills in the rest of
-// `view`: groups or blocks, counts of elements, widened values.
+// `view`: groups or blocks, counts of elements, values of either format.
 // InvalidArgument names the message and the field.
 absl::Status CheckAndComplete(const RawFields& raw,
                               PullSparseRequestView* view);

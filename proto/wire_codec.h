@@ -28,12 +28,13 @@
 #include "base/key_group.h"
 #include "base/types.h"
 #include "proto/parameter.pb.h"
+#include "proto/received_floats.h"
 #include "proto/sliced_bytes.h"
 
 namespace oarlock {
 
 // Decoded requests and responses. `header`, small fields: parsed; arrays: in
-// place. 16-bit values arrive widened to float by the decoder (in a copy).
+// place. 16-bit values are widened when somebody takes them.
 
 struct PullSparseRequestView {
   v1::RequestHeader header;
@@ -50,8 +51,8 @@ struct PullSparseResponseView {
   uint32_t dim = 0;
   std::vector<uint64_t> group_versions;
   size_t num_values = 0;
-  SlicedBytes values;  // float [num_values]
-  SlicedBytes shows;   // float [num_keys] or empty
+  ReceivedFloats values;  // [num_values]
+  SlicedBytes shows;      // float [num_keys] or empty
   SlicedBytes clicks;
 };
 
@@ -62,7 +63,7 @@ struct PushSparseRequestView {
   size_t num_keys = 0;
   SlicedBytes keys;  // fixed64 [num_keys]
   size_t num_values = 0;
-  SlicedBytes values;  // float [num_values]; the table knows its dim
+  ReceivedFloats values;  // [num_values]; the table knows its dim
   SlicedBytes shows;   // float [num_keys] or empty
   SlicedBytes clicks;
   std::vector<uint32_t> counts;
@@ -81,7 +82,7 @@ struct DenseResponseView {
   std::vector<BlockIndex> blocks;
   std::vector<uint64_t> versions;
   size_t num_values = 0;
-  SlicedBytes values;
+  ReceivedFloats values;  // [num_values]
   uint32_t duplicate_groups = 0;
 };
 
@@ -90,7 +91,7 @@ struct PushDenseRequestView {
   TableId table;
   std::vector<BlockIndex> blocks;
   size_t num_values = 0;
-  SlicedBytes values;
+  ReceivedFloats values;  // [num_values]
   uint32_t num_steps = 0;
   bool with_values = false;
   v1::ValueFormat answer_format = v1::FLOAT32;

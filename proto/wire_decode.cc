@@ -37,7 +37,7 @@ bool ReadInPlace(WireReader& in, PullSparseResponseView* view, RawFields* raw) {
   return in.Message(1, kMaxHeaderBytes, &view->header) &&
          in.Uint32(2, &view->dim) && in.Enum(3, &raw->format) &&
          in.PackedUint64(4, kMaxGroupsPerMessage, &view->group_versions) &&
-         in.FixedArray(5, sizeof(float), &view->values) &&
+         in.FixedArray(5, sizeof(float), &raw->values) &&
          in.Bytes(6, &raw->values16) &&
          in.FixedArray(7, sizeof(float), &view->shows) &&
          in.FixedArray(8, sizeof(float), &view->clicks) && in.AtEnd();
@@ -50,7 +50,7 @@ bool ReadInPlace(WireReader& in, PushSparseRequestView* view, RawFields* raw) {
       in.PackedUint32(3, kMaxGroupsPerMessage, &raw->indices) &&
       in.PackedUint32(4, kMaxGroupsPerMessage, &raw->group_sizes) &&
       in.Enum(5, &raw->format) && in.FixedArray(6, sizeof(Key), &view->keys) &&
-      in.FixedArray(7, sizeof(float), &view->values) &&
+      in.FixedArray(7, sizeof(float), &raw->values) &&
       in.Bytes(8, &raw->values16) &&
       in.FixedArray(9, sizeof(float), &view->shows) &&
       in.FixedArray(10, sizeof(float), &view->clicks) &&
@@ -75,7 +75,7 @@ bool ReadInPlace(WireReader& in, DenseResponseView* view, RawFields* raw) {
          in.PackedUint32(2, kMaxGroupsPerMessage, &raw->indices) &&
          in.PackedUint64(3, kMaxGroupsPerMessage, &view->versions) &&
          in.Enum(4, &raw->format) &&
-         in.FixedArray(5, sizeof(float), &view->values) &&
+         in.FixedArray(5, sizeof(float), &raw->values) &&
          in.Bytes(6, &raw->values16) &&
          in.Uint32(7, &view->duplicate_groups) && in.AtEnd();
 }
@@ -86,7 +86,7 @@ bool ReadInPlace(WireReader& in, PushDenseRequestView* view, RawFields* raw) {
                      in.Uint32(2, &table) &&
                      in.PackedUint32(3, kMaxGroupsPerMessage, &raw->indices) &&
                      in.Enum(4, &raw->format) &&
-                     in.FixedArray(5, sizeof(float), &view->values) &&
+                     in.FixedArray(5, sizeof(float), &raw->values) &&
                      in.Bytes(6, &raw->values16) &&
                      in.Uint32(7, &view->num_steps) &&
                      in.Bool(8, &view->with_values) &&
@@ -130,7 +130,7 @@ void CopyParsed(const v1::PullSparseResponse& message,
   view->dim = message.dim();
   raw->format = message.format();
   view->group_versions = ToVector(message.group_versions());
-  view->values = CopyArray(message.values());
+  raw->values = CopyArray(message.values());
   raw->values16 = CopyBytes(message.values16());
   view->shows = CopyArray(message.shows());
   view->clicks = CopyArray(message.clicks());
@@ -144,7 +144,7 @@ void CopyParsed(const v1::PushSparseRequest& message,
   raw->group_sizes = ToVector(message.group_sizes());
   raw->format = message.format();
   view->keys = CopyArray(message.keys());
-  view->values = CopyArray(message.values());
+  raw->values = CopyArray(message.values());
   raw->values16 = CopyBytes(message.values16());
   view->shows = CopyArray(message.shows());
   view->clicks = CopyArray(message.clicks());
@@ -166,7 +166,7 @@ void CopyParsed(const v1::DenseResponse& message,
   raw->indices = ToVector(message.blocks());
   view->versions = ToVector(message.versions());
   raw->format = message.format();
-  view->values = CopyArray(message.values());
+  raw->values = CopyArray(message.values());
   raw->values16 = CopyBytes(message.values16());
   view->duplicate_groups = message.duplicate_groups();
 }
@@ -177,7 +177,7 @@ void CopyParsed(const v1::PushDenseRequest& message, PushDenseRequestView* view,
   view->table = TableId(message.table());
   raw->indices = ToVector(message.blocks());
   raw->format = message.format();
-  view->values = CopyArray(message.values());
+  raw->values = CopyArray(message.values());
   raw->values16 = CopyBytes(message.values16());
   view->num_steps = message.num_steps();
   view->with_values = message.with_values();

@@ -63,7 +63,7 @@ absl::StatusOr<PushOutcome> AsyncAggregator::ApplySparse(
     SparsePush stretch;
     stretch.groups = groups.subspan(first, end - first);
     stretch.keys = push.keys.Elements<Key>(first_key, num_keys, &key_scratch);
-    stretch.gradients = push.values.Elements<float>(
+    stretch.gradients = push.values.Elements(
         first_key * dim, num_keys * dim, &gradient_scratch);
     if (!push.shows.empty()) {
       stretch.shows =
@@ -94,7 +94,7 @@ absl::StatusOr<PushOutcome> AsyncAggregator::ApplyDense(
   for (const BlockIndex block : push.blocks) {
     const size_t size = dense_->BlockSize(block);
     const float* gradients =
-        push.values.Elements<float>(begin, size, &gradient_scratch);
+        push.values.Elements(begin, size, &gradient_scratch);
     // Who does not say how many steps means one.
     if (!dense_->Push(block, gradients, absl::MakeConstSpan(&stamp, 1),
                       std::max(1u, push.num_steps))) {

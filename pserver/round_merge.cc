@@ -76,7 +76,7 @@ void SparseRoundMerger::AddGroup(Cursor* cursor, size_t first) {
   const PushSparseRequestView& push = *cursor->push;
   const size_t n = push.groups[cursor->group].num_keys;
   const Key* keys = push.keys.Elements<Key>(cursor->key, n, &key_scratch_);
-  const float* gradients = push.values.Elements<float>(
+  const float* gradients = push.values.Elements(
       cursor->key * dim_, n * dim_, &float_scratch_);
   group_places_.resize(n);
   for (size_t i = 0; i < n; ++i) {
@@ -172,7 +172,7 @@ void DenseRoundMerger::Merge(
         continue;
       }
       const float* gradients =
-          cursor.push->values.Elements<float>(cursor.value, size, &scratch_);
+          cursor.push->values.Elements(cursor.value, size, &scratch_);
       if (sum_.empty()) {
         sum_.assign(gradients, gradients + size);
       } else {

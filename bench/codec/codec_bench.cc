@@ -116,7 +116,7 @@ void DecodeResponseAndCopy(benchmark::State& state) {
     auto view = DecodePullSparseResponse(buffer);
     OARLOCK_CHECK(view.ok());
     benchmark::DoNotOptimize(
-        view->values.Elements<float>(0, view->num_values, &scratch));
+        view->values.Elements(0, view->num_values, &scratch));
   }
 }
 BENCHMARK(DecodeResponseAndCopy);

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -90,7 +91,8 @@ absl::Status IllegalValue(const FieldDescriptor* field,
     example = FormatNumber(Options(field).min());
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "--", field->name(), " is \"", value, "\"; it must be ",
+      "--", field->name(), " is \"", absl::Utf8SafeCEscape(value),
+      "\"; it must be ",
       DescribeLegal(field),
       example.empty()
           ? ""
@@ -388,6 +390,11 @@ absl::Status LoadTextproto(const std::string& path, Message* message) {
                      " cannot be read; give the path of a text protobuf of ",
                      message->GetDescriptor()->name()));
   }
+  return ParseTextproto(path, text, message);
+}
+
+absl::Status ParseTextproto(const std::string& name, const std::string& text,
+                            Message* message) {
   FirstError error;
   TextFormat::ParseInfoTree locations;
   TextFormat::Parser parser;
@@ -396,7 +403,7 @@ absl::Status LoadTextproto(const std::string& path, Message* message) {
   std::unique_ptr<Message> loaded(message->New());
   if (!parser.ParseFromString(text, loaded.get())) {
     return absl::InvalidArgumentError(absl::StrCat(
-        path, ":", std::max(error.line(), 1), ": ", error.message(),
+        name, ":", std::max(error.line(), 1), ": ", error.message(),
         FieldHint(error.message(), message->GetDescriptor())));
   }
   for (const FieldDescriptor* field : FlagFields(message->GetDescriptor())) {
@@ -410,7 +417,7 @@ absl::Status LoadTextproto(const std::string& path, Message* message) {
         locations.GetLocation(field, field->is_repeated() ? 0 : -1).line;
     OARLOCK_RETURN_IF_ERROR(
         Annotate(CheckField(*loaded, field),
-                 absl::StrCat(path, ":", std::max(line, 0) + 1)));
+                 absl::StrCat(name, ":", std::max(line, 0) + 1)));
   }
   // A list of the file replaces the earlier one, as a flag does.
   for (const FieldDescriptor* field : FlagFields(message->GetDescriptor())) {

@@ -55,6 +55,9 @@ absl::Status ValidateMessage(const google::protobuf::Message& message);
 // file, line and what is legal.
 absl::Status LoadTextproto(const std::string& path,
                            google::protobuf::Message* message);
+// The same of a file's text; `name` is what errors call it.
+absl::Status ParseTextproto(const std::string& name, const std::string& text,
+                            google::protobuf::Message* message);
 
 // A table of the flags of `type`: name, default, legal values, meaning.
 std::string MarkdownTable(const google::protobuf::Descriptor* type);

@@ -37,6 +37,19 @@ void Fill(const SlicedBytes& bytes, Field* field) {
   for (T value : ToVector<T>(bytes)) field->Add(value);
 }
 
+// Half of them by each way in which they can be had.
+void FillValues(const ReceivedFloats& values,
+                google::protobuf::RepeatedField<float>* field) {
+  const size_t half = values.size() / 2;
+  const size_t rest = values.size() - half;
+  std::vector<float> scratch;
+  const float* first = values.Elements(0, half, &scratch);
+  field->Add(first, first + half);
+  std::vector<float> second(rest);
+  values.CopyTo(half, rest, second.data());
+  field->Add(second.begin(), second.end());
+}
+
 template <typename Message>
 void FillGroups(const std::vector<KeyGroup>& groups, Message* message) {
   for (const KeyGroup& group : groups) {
@@ -68,7 +81,7 @@ v1::PullSparseResponse Rebuild(const PullSparseResponseView& view) {
   m.set_dim(view.dim);
   m.mutable_group_versions()->Add(view.group_versions.begin(),
                                   view.group_versions.end());
-  Fill<float>(view.values, m.mutable_values());
+  FillValues(view.values, m.mutable_values());
   Fill<float>(view.shows, m.mutable_shows());
   Fill<float>(view.clicks, m.mutable_clicks());
   OARLOCK_CHECK(static_cast<size_t>(m.values_size()) == view.num_values);
@@ -81,7 +94,7 @@ v1::PushSparseRequest Rebuild(const PushSparseRequestView& view) {
   m.set_table(view.table.value());
   FillGroups(view.groups, &m);
   Fill<uint64_t>(view.keys, m.mutable_keys());
-  Fill<float>(view.values, m.mutable_values());
+  FillValues(view.values, m.mutable_values());
   Fill<float>(view.shows, m.mutable_shows());
   Fill<float>(view.clicks, m.mutable_clicks());
   m.mutable_counts()->Add(view.counts.begin(), view.counts.end());
@@ -106,7 +119,7 @@ v1::DenseResponse Rebuild(const DenseResponseView& view) {
   *m.mutable_header() = view.header;
   FillBlocks(view.blocks, &m);
   m.mutable_versions()->Add(view.versions.begin(), view.versions.end());
-  Fill<float>(view.values, m.mutable_values());
+  FillValues(view.values, m.mutable_values());
   OARLOCK_CHECK(static_cast<size_t>(m.values_size()) == view.num_values);
   m.set_duplicate_groups(view.duplicate_groups);
   return m;
@@ -117,7 +130,7 @@ v1::PushDenseRequest Rebuild(const PushDenseRequestView& view) {
   *m.mutable_header() = view.header;
   m.set_table(view.table.value());
   FillBlocks(view.blocks, &m);
-  Fill<float>(view.values, m.mutable_values());
+  FillValues(view.values, m.mutable_values());
   m.set_num_steps(view.num_steps);
   m.set_with_values(view.with_values);
   m.set_answer_format(view.answer_format);

@@ -229,7 +229,7 @@ TEST(WireCodecTest, DecodersLeaveContiguousArraysInPlace) {
     const auto view = DecodePullSparseResponse(grpc::ByteBuffer(&slice, 1));
     ASSERT_TRUE(view.ok()) << view.status();
     std::vector<float> scratch;
-    const float* values = view->values.Elements<float>(0, 4000, &scratch);
+    const float* values = view->values.Elements(0, 4000, &scratch);
     EXPECT_EQ(values[3999], 1.5f);
     const auto* bytes = reinterpret_cast<const uint8_t*>(values);
     in_place += bytes >= slice.begin() && bytes < slice.end();
@@ -272,7 +272,7 @@ TEST(WireCodecTest, SixteenBitValuesArriveAsFloats) {
     ASSERT_TRUE(view.ok()) << view.status();
     ASSERT_EQ(view->num_values, values.size());
     std::vector<float> scratch;
-    const float* wide = view->values.Elements<float>(0, 4, &scratch);
+    const float* wide = view->values.Elements(0, 4, &scratch);
     EXPECT_EQ(std::vector<float>(wide, wide + 4), values);
   }
 }

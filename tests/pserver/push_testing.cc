@@ -111,7 +111,7 @@ PushSparseRequestView SparsePushOf(const v1::RequestHeader& header,
   push.num_keys = all_keys.size();
   push.num_values = values.size();
   push.keys = BytesOf(all_keys);
-  push.values = BytesOf(values);
+  push.values = ReceivedFloats(BytesOf(values));
   return push;
 }
 
@@ -126,7 +126,7 @@ PushDenseRequestView DensePushOf(const v1::RequestHeader& header,
     values.insert(values.end(), gradient.begin(), gradient.end());
   }
   push.num_values = values.size();
-  push.values = BytesOf(values);
+  push.values = ReceivedFloats(BytesOf(values));
   return push;
 }
 

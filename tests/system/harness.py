@@ -1,7 +1,7 @@
 """Starts the finished programs as a user would, and looks at how they end.
 
-Paths of the programs come from OARLOCK_BIN (oarlock) and OARLOCK_CTR
-(examples/ctr/train). Every process that a test starts carries a mark in its
+Paths of the programs come from OARLOCK_BIN (oarlock), OARLOCK_CTR
+(examples/ctr/train) and OARLOCK_INTEROP_PEER (tests/system/interop_peer). Every process that a test starts carries a mark in its
 environment, which its children inherit: what a job left running is found by
 that mark, wherever it went in the process tree.
 """
@@ -47,7 +47,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _program(variable):
+def program(variable):
     path = os.environ.get(variable, "")
     if not os.access(path, os.X_OK):
         raise RuntimeError(
@@ -57,11 +57,11 @@ def _program(variable):
 
 
 def oarlock():
-    return _program("OARLOCK_BIN")
+    return program("OARLOCK_BIN")
 
 
 def ctr_train():
-    return _program("OARLOCK_CTR")
+    return program("OARLOCK_CTR")
 
 
 @functools.lru_cache(maxsize=None)

@@ -1,5 +1,7 @@
 #include "worker/client/grpc_parameter_client.h"
 
+#include <grpc/slice.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -9,6 +11,7 @@
 #include "base/status_macros.h"
 #include "cluster/retry.h"
 #include "cluster/wire_version.h"
+#include "proto/value_format.h"
 #include "proto/wire_codec.h"
 
 namespace oarlock {
@@ -30,6 +33,22 @@ grpc::Slice Share(const void* data, size_t size,
       new std::shared_ptr<const void>(owner));
 }
 
+// `values` in the format in which they travel: floats where they lie, 16-bit
+// values in memory of the slice's own.
+grpc::Slice ValuesSlice(v1::ValueFormat format, absl::Span<const float> values,
+                        const std::shared_ptr<const void>& owner) {
+  if (values.empty()) return grpc::Slice();
+  if (format == v1::FLOAT32) {
+    return Share(values.data(), values.size() * sizeof(float), owner);
+  }
+  // Never inlined in the slice object, which would put it at an odd address.
+  grpc_slice narrow =
+      grpc_slice_malloc_large(values.size() * sizeof(uint16_t));
+  auto* const to = reinterpret_cast<uint16_t*>(GRPC_SLICE_START_PTR(narrow));
+  NarrowValues(format, values, absl::MakeSpan(to, values.size()));
+  return grpc::Slice(narrow, grpc::Slice::STEAL_REF);
+}
+
 uint32_t NumBlocks(const v1::DenseTableConfig& dense) {
   return static_cast<uint32_t>((dense.size() + dense.block_size() - 1) /
                                dense.block_size());
@@ -44,7 +63,7 @@ void Resize(const v1::DenseTableConfig& dense, DenseReplica* replica) {
   replica->block_versions.resize(NumBlocks(dense));
 }
 
-// Copies the blocks of an answer, which lie in [block_begin, block_end).
+// Takes the blocks of an answer, which lie in [block_begin, block_end).
 absl::Status CopyBlocks(const v1::DenseTableConfig& dense, uint32_t block_begin,
                         uint32_t block_end, const DenseResponseView& view,
                         DenseReplica* replica) {
@@ -57,15 +76,14 @@ absl::Status CopyBlocks(const v1::DenseTableConfig& dense, uint32_t block_begin,
                        " was answered with block ", block));
     }
     const size_t begin = BlockOffset(dense, block);
-    const size_t bytes =
-        (BlockOffset(dense, block + 1) - begin) * sizeof(float);
-    if (from + bytes > view.values.size()) {
+    const size_t size = BlockOffset(dense, block + 1) - begin;
+    if (size > view.values.size() - from) {
       return absl::InternalError(
           "a call for dense blocks was answered with too few floats");
     }
-    view.values.CopyTo(from, bytes, replica->values.data() + begin);
+    view.values.CopyTo(from, size, replica->values.data() + begin);
     replica->block_versions[block] = view.versions[i];
-    from += bytes;
+    from += size;
   }
   return absl::OkStatus();
 }
@@ -112,10 +130,12 @@ class GrpcParameterClient::Operation {
 
 GrpcParameterClient::GrpcParameterClient(const ServerConnections* connections,
                                          WorkerIndex worker_index,
-                                         Generation worker_generation)
+                                         Generation worker_generation,
+                                         const ValueFormats& formats)
     : connections_(connections),
       worker_index_(worker_index),
       worker_generation_(worker_generation),
+      formats_(formats),
       data_plane_(connections) {}
 
 absl::Status GrpcParameterClient::CreateTable(const v1::TableConfig& config) {
@@ -179,11 +199,11 @@ std::vector<GrpcParameterClient::GroupRun> GrpcParameterClient::SplitGroups(
 }
 
 std::vector<GrpcParameterClient::BlockRun> GrpcParameterClient::SplitBlocks(
-    const v1::DenseTableConfig& dense) const {
+    const v1::DenseTableConfig& dense, size_t bytes_per_value) const {
   const PartitionMap& map = connections_->partition_map();
   const uint32_t num_blocks = NumBlocks(dense);
   const uint32_t blocks_per_message = static_cast<uint32_t>(std::max<size_t>(
-      1, kMessageBytesTarget / (dense.block_size() * sizeof(float))));
+      1, kMessageBytesTarget / (dense.block_size() * bytes_per_value)));
   std::vector<BlockRun> runs;
   for (uint32_t block = 0; block < num_blocks; ++block) {
     const ServerIndex owner =
@@ -219,7 +239,7 @@ void GrpcParameterClient::PullSparse(TableId table, const KeyBatch& keys,
                                      Done done, When when) {
   const uint32_t dim = TableOf(table).sparse().dim();
   const std::vector<GroupRun> runs =
-      SplitGroups(keys, sizeof(Key) + dim * sizeof(float));
+      SplitGroups(keys, sizeof(Key) + dim * ValueBytes(formats_.pull));
   if (versions != nullptr) {
     versions->assign(connections_->servers().size(), 0);
   }
@@ -233,7 +253,7 @@ void GrpcParameterClient::PullSparse(TableId table, const KeyBatch& keys,
         HeaderFor(run.server), table,
         absl::MakeConstSpan(keys.groups())
             .subspan(run.group_begin, run.group_end - run.group_begin),
-        v1::FLOAT32, /*with_statistics=*/false,
+        formats_.pull, /*with_statistics=*/false,
         Share(keys.keys().data() + run.key_begin, run.num_keys * sizeof(Key),
               memory));
     float* const to = rows + run.key_begin * dim;
@@ -250,7 +270,7 @@ void GrpcParameterClient::PullSparse(TableId table, const KeyBatch& keys,
                   "a pull of ", run.num_keys, " rows of ", dim,
                   " floats was answered with ", view.num_values, " floats"));
             }
-            view.values.CopyTo(0, view.values.size(), to);
+            view.values.CopyTo(0, view.num_values, to);
             if (versions != nullptr) {
               (*versions)[run.server.value()] = view.header.table_version();
             }
@@ -272,7 +292,8 @@ void GrpcParameterClient::PullDense(TableId table, DenseReplica* replica,
                                     Done done) {
   const v1::DenseTableConfig& dense = TableOf(table).dense();
   Resize(dense, replica);
-  const std::vector<BlockRun> runs = SplitBlocks(dense);
+  const std::vector<BlockRun> runs =
+      SplitBlocks(dense, ValueBytes(formats_.pull));
   auto operation = std::make_shared<Operation>(runs.size(), std::move(done));
   for (const BlockRun& run : runs) {
     std::vector<BlockIndex> blocks;
@@ -283,7 +304,7 @@ void GrpcParameterClient::PullDense(TableId table, DenseReplica* replica,
         HeaderFor(run.server), table, blocks,
         absl::MakeConstSpan(replica->block_versions)
             .subspan(run.block_begin, blocks.size()),
-        v1::FLOAT32);
+        formats_.pull);
     DataPlane::Call call = {
         BatchMethod::kPullDense, std::move(request),
         [operation, memory, replica, run,
@@ -320,7 +341,8 @@ std::vector<GrpcParameterClient::PushMessage> GrpcParameterClient::SplitPush(
     const uint32_t dim = TableOf(sparse.table).sparse().dim();
     std::vector<bool> addressed(num_servers, false);
     for (const GroupRun& run :
-         SplitGroups(*sparse.keys, sizeof(Key) + dim * sizeof(float))) {
+         SplitGroups(*sparse.keys,
+                     sizeof(Key) + dim * ValueBytes(formats_.push))) {
       PushMessage message;
       message.sparse = &sparse;
       message.groups = run;
@@ -333,7 +355,11 @@ std::vector<GrpcParameterClient::PushMessage> GrpcParameterClient::SplitPush(
   }
   for (const DenseGradients& dense : push.dense) {
     std::vector<bool> addressed(num_servers, false);
-    for (const BlockRun& run : SplitBlocks(TableOf(dense.table).dense())) {
+    const size_t bytes_per_value = std::max(
+        ValueBytes(formats_.push),
+        dense.updated == nullptr ? 0 : ValueBytes(formats_.pull));
+    for (const BlockRun& run :
+         SplitBlocks(TableOf(dense.table).dense(), bytes_per_value)) {
       PushMessage message;
       message.dense = &dense;
       message.blocks = run;
@@ -360,8 +386,12 @@ grpc::ByteBuffer GrpcParameterClient::EncodePushMessage(
             .subspan(run.group_begin, run.group_end - run.group_begin),
         Share(sparse.keys->keys().data() + run.key_begin,
               run.num_keys * sizeof(Key), memory),
-        Share(sparse.gradients + run.key_begin * dim,
-              run.num_keys * dim * sizeof(float), memory));
+        ValuesSlice(formats_.push,
+                    absl::MakeConstSpan(sparse.gradients + run.key_begin * dim,
+                                        run.num_keys * dim),
+                    memory),
+        /*shows=*/grpc::Slice(), /*clicks=*/grpc::Slice(), /*counts=*/{},
+        formats_.push);
   }
   const DenseGradients& dense = *message.dense;
   const BlockRun& run = message.blocks;
@@ -372,12 +402,13 @@ grpc::ByteBuffer GrpcParameterClient::EncodePushMessage(
   }
   const size_t begin = BlockOffset(config, run.block_begin);
   const size_t end = BlockOffset(config, run.block_end);
-  const grpc::Slice values =
-      Share(dense.gradients + begin, (end - begin) * sizeof(float), memory);
-  return EncodePushDenseRequest(header, dense.table, blocks,
-                                absl::MakeConstSpan(&values, 1),
-                                dense.num_steps,
-                                /*with_values=*/dense.updated != nullptr);
+  const grpc::Slice values = ValuesSlice(
+      formats_.push, absl::MakeConstSpan(dense.gradients + begin, end - begin),
+      memory);
+  return EncodePushDenseRequest(
+      header, dense.table, blocks, absl::MakeConstSpan(&values, 1),
+      dense.num_steps, /*with_values=*/dense.updated != nullptr, formats_.push,
+      formats_.pull);
 }
 
 void GrpcParameterClient::Push(const PushRequest& push,

@@ -24,12 +24,22 @@ namespace oarlock {
 // a connection down (HTTP/2 flow control), so batches are split.
 inline constexpr size_t kMessageBytesTarget = size_t{1} << 20;
 
+// How values travel, those of sparse rows and of dense blocks alike. Callers
+// and tables have floats in any case.
+struct ValueFormats {
+  // Of pulled values, and of those that a push returns.
+  v1::ValueFormat pull = v1::FLOAT32;
+  // Of pushed gradients.
+  v1::ValueFormat push = v1::FLOAT32;
+};
+
 class GrpcParameterClient : public ParameterClient {
  public:
   // `connections` outlives this. A worker pushes under its generation; a
   // reader (generation 0) only pulls.
   GrpcParameterClient(const ServerConnections* connections,
-                      WorkerIndex worker_index, Generation worker_generation);
+                      WorkerIndex worker_index, Generation worker_generation,
+                      const ValueFormats& formats = {});
 
   absl::Status CreateTable(const v1::TableConfig& config) override;
   int partition_bits() const override;
@@ -79,7 +89,8 @@ class GrpcParameterClient : public ParameterClient {
   // Cuts the batch at servers' borders and at about kMessageBytesTarget.
   std::vector<GroupRun> SplitGroups(const KeyBatch& keys,
                                     size_t bytes_per_key) const;
-  std::vector<BlockRun> SplitBlocks(const v1::DenseTableConfig& dense) const;
+  std::vector<BlockRun> SplitBlocks(const v1::DenseTableConfig& dense,
+                                    size_t bytes_per_value) const;
   std::vector<PushMessage> SplitPush(const PushRequest& push) const;
   // `done` is called with the outcome when the answer, if there is one, has
   // been taken: into `versions` (may be null), or the replica of the message.
@@ -93,6 +104,7 @@ class GrpcParameterClient : public ParameterClient {
   const ServerConnections* const connections_;
   const WorkerIndex worker_index_;
   const Generation worker_generation_;
+  const ValueFormats formats_;
 
   mutable absl::Mutex mutex_;
   // Entries stay as they are once they are there.

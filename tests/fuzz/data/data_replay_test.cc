@@ -1,5 +1,5 @@
 // Replays inputs against the fuzz target without a fuzzer: the files named on
-// the command line (or those in folders named there), or else seeded random
+// the command line (or those in folders named there), and seeded random
 // mutations of well-formed lines.
 
 #include <filesystem>
@@ -93,12 +93,9 @@ void ReplayRandomInputs() {
 }  // namespace oarlock
 
 int main(int argc, char** argv) {
-  if (argc == 1) {
-    std::cout << "seed " << oarlock::kSeed << "\n";
-    oarlock::ReplayRandomInputs();
-    std::cout << "replayed " << oarlock::kRandomInputs << " random inputs\n";
-    return 0;
-  }
+  std::cout << "seed " << oarlock::kSeed << "\n";
+  oarlock::ReplayRandomInputs();
+  std::cout << "replayed " << oarlock::kRandomInputs << " random inputs\n";
   int count = 0;
   for (int i = 1; i < argc; ++i) count += oarlock::ReplayFiles(argv[i]);
   std::cout << "replayed " << count << " files\n";

@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "cluster/wire_version.h"
 #include "fleet/local_cluster.h"
+#include "proto/value_format.h"
 #include "proto/wire_codec.h"
 #include "tests/integration/mini_cluster.h"
 #include "tests/worker/client/blocking_calls.h"
@@ -73,6 +74,15 @@ RowBatch RandomRows(RandomSequence& random, const std::vector<Key>& keys,
     value = static_cast<float>(random.Uniform() - .5);
   }
   return rows;
+}
+
+// What arrives of `values` that travel in `format`.
+std::vector<float> Rounded(v1::ValueFormat format, std::vector<float> values) {
+  if (format == v1::FLOAT32) return values;
+  std::vector<uint16_t> narrow(values.size());
+  NarrowValues(format, values, absl::MakeSpan(narrow));
+  WidenValues(format, narrow.data(), absl::MakeSpan(values));
+  return values;
 }
 
 // Servers with one worker, and a table in this process that gets the same
@@ -276,6 +286,71 @@ TEST_P(GrpcParameterClientTest, PullThatWaitsIsCancelledWithTheClient) {
   EXPECT_EQ(pull->status.code(), absl::StatusCode::kCancelled);
 }
 
+// Every pair of formats: the tables get the rounded gradients and the caller
+// the rounded values of tables that hold floats.
+TEST_P(GrpcParameterClientTest, SixteenBitValuesAreRoundedOnTheWayAndNoMore) {
+  constexpr uint64_t kSeed = 11;
+  SCOPED_TRACE(absl::StrCat("seed ", kSeed));
+  constexpr size_t kDim = 5, kSize = 40'000;
+  constexpr v1::ValueFormat kFormats[] = {v1::FLOAT32, v1::BFLOAT16,
+                                          v1::FLOAT16};
+  struct Memory {
+    RowBatch rows;
+    std::vector<float> vector;
+    DenseReplica updated;
+  };
+  CreateTables({SparseTableOf(kDim), DenseTableOf(kSize, 1024)});
+  RandomSequence random(kSeed);
+  for (int pair = 0; pair < 9; ++pair) {
+    const ValueFormats formats = {kFormats[pair % 3], kFormats[pair / 3]};
+    SCOPED_TRACE(absl::StrCat("pull ", v1::ValueFormat_Name(formats.pull),
+                              " push ", v1::ValueFormat_Name(formats.push)));
+    // A generation of its own, as it numbers its pushes from 1.
+    worker_ = nullptr;
+    auto worker = MiniWorker::Join(*cluster_, 0);
+    ASSERT_TRUE(worker.ok()) << worker.status();
+    worker_ = *std::move(worker);
+    GrpcParameterClient client(&worker_->connections(), WorkerIndex(0),
+                               worker_->job().generation(), formats);
+    ASSERT_TRUE(client.CreateTable(SparseTableOf(kDim)).ok());
+    ASSERT_TRUE(client.CreateTable(DenseTableOf(kSize, 1024)).ok());
+
+    auto remote = std::make_shared<Memory>();
+    remote->rows = RandomRows(random, RandomKeys(random, 700, 1000), kDim, 6);
+    // Beyond float16's range: arrives as its largest value.
+    remote->rows.values[0] = 1e6f;
+    for (size_t i = 0; i < kSize; ++i) {
+      remote->vector.push_back(static_cast<float>(random.Uniform() - .5));
+    }
+    auto local = std::make_shared<Memory>(*remote);
+    local->rows.values = Rounded(formats.push, local->rows.values);
+    local->vector = Rounded(formats.push, local->vector);
+    const auto push = [](ParameterClient& to, std::shared_ptr<Memory> memory) {
+      PushRequest request;
+      request.sparse.push_back(
+          {kRows, &memory->rows.keys, memory->rows.values.data()});
+      request.dense.push_back(
+          {kVector, memory->vector.data(), 1, &memory->updated});
+      return PushAndWait(to, request, memory);
+    };
+    const absl::Status status = push(client, remote);
+    ASSERT_TRUE(status.ok()) << status;
+    ASSERT_TRUE(push(local_, local).ok());
+    ASSERT_EQ(remote->updated.values,
+              Rounded(formats.pull, local->updated.values));
+
+    RowBatch rows;
+    RowBatch expected;
+    const std::vector<Key> keys = RandomKeys(random, 700, 1100);
+    ASSERT_TRUE(PullRows(client, kRows, keys, kDim, &rows).ok());
+    ASSERT_TRUE(PullRows(local_, kRows, keys, kDim, &expected).ok());
+    ASSERT_EQ(rows.values, Rounded(formats.pull, expected.values));
+    DenseReplica vector;
+    ASSERT_TRUE(PullAll(client, kVector, &vector).ok());
+    ASSERT_EQ(vector.values, remote->updated.values);
+  }
+}
+
 TEST_P(GrpcParameterClientTest, EmptyPullAndPushAreDone) {
   CreateTables({SparseTableOf(3)});
   RowBatch rows;
@@ -386,7 +461,8 @@ class WireTest : public ::testing::Test {
  protected:
   static constexpr uint32_t kDim = 64;
 
-  void Connect(absl::Duration rpc_timeout = absl::Seconds(20)) {
+  void Connect(absl::Duration rpc_timeout = absl::Seconds(20),
+               const ValueFormats& formats = {}) {
     ConnectionOptions options;
     options.endpoints = {server_.endpoint()};
     options.rpc_timeout = rpc_timeout;
@@ -394,7 +470,7 @@ class WireTest : public ::testing::Test {
     ASSERT_TRUE(connections.ok()) << connections.status();
     connections_ = *std::move(connections);
     client_ = std::make_unique<GrpcParameterClient>(
-        connections_.get(), WorkerIndex(0), Generation(5));
+        connections_.get(), WorkerIndex(0), Generation(5), formats);
     ASSERT_TRUE(client_->CreateTable(SparseTableOf(kDim)).ok());
     ASSERT_TRUE(client_->CreateTable(DenseTableOf(600'000, 16384)).ok());
   }
@@ -524,6 +600,44 @@ TEST_F(WireTest, RetriedPushIsTheSameMessageAgain) {
                 pushes[before].SerializeAsString());
     }
   }
+}
+
+TEST_F(WireTest, SixteenBitPushHasHalfTheBytesAndARetryTheSame) {
+  Connect(absl::Seconds(20), {.pull = v1::FLOAT16, .push = v1::BFLOAT16});
+  RandomSequence random(12);
+  const RowBatch rows =
+      RandomRows(random, RandomKeys(random, 50, 1000), kDim, 6);
+  server_.FailNext(1, grpc::StatusCode::UNAVAILABLE);
+  ASSERT_TRUE(PushRows(*client_, kRows, rows).ok());
+  const auto pushes = server_.sparse_pushes();
+  ASSERT_EQ(pushes.size(), 2u);
+  EXPECT_EQ(pushes[0].SerializeAsString(), pushes[1].SerializeAsString());
+  EXPECT_EQ(pushes[0].format(), v1::BFLOAT16);
+  EXPECT_EQ(pushes[0].values_size(), 0);
+  EXPECT_EQ(pushes[0].values16().size(), rows.values.size() * 2);
+
+  auto memory =
+      std::make_shared<std::pair<std::vector<float>, DenseReplica>>();
+  memory->first.assign(600'000, .25f);
+  PushRequest push;
+  push.dense.push_back({kVector, memory->first.data(), 1, &memory->second});
+  // The answers are empty: nothing changed, which is legal.
+  ASSERT_TRUE(PushAndWait(*client_, push, memory).ok());
+  size_t bytes = 0;
+  for (const v1::PushDenseRequest& message : server_.dense_pushes()) {
+    EXPECT_EQ(message.format(), v1::BFLOAT16);
+    EXPECT_EQ(message.answer_format(), v1::FLOAT16);
+    EXPECT_LE(message.values16().size(), kMessageBytesTarget);
+    bytes += message.values16().size();
+  }
+  EXPECT_EQ(bytes, 1'200'000u);
+  // Half as many messages as floats would need.
+  EXPECT_EQ(server_.dense_pushes().size(), 2u);
+
+  RowBatch pulled;
+  ASSERT_TRUE(PullRows(*client_, kRows, {Key{1}}, kDim, &pulled).ok());
+  ASSERT_EQ(server_.pulls().size(), 1u);
+  EXPECT_EQ(server_.pulls()[0].format(), v1::FLOAT16);
 }
 
 TEST_F(WireTest, RefusalIsNotRetriedAndNamesTheServer) {

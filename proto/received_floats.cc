@@ -1,0 +1,57 @@
+#include "proto/received_floats.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/types/span.h"
+#include "base/check.h"
+#include "proto/value_format.h"
+
+namespace oarlock {
+namespace {
+
+// Values that are widened at once. Bytes that straddle slices are put together
+// first, in memory that stays in the first cache.
+constexpr size_t kValuesAtOnce = 4096;
+
+}  // namespace
+
+ReceivedFloats::ReceivedFloats(SlicedBytes bytes, v1::ValueFormat format)
+    : bytes_(std::move(bytes)),
+      format_(format),
+      size_(bytes_.size() / ValueBytes(format)) {
+  OARLOCK_CHECK(size_ * ValueBytes(format) == bytes_.size());
+}
+
+void ReceivedFloats::CopyTo(size_t begin, size_t count, float* to) const {
+  OARLOCK_CHECK(begin <= size_ && count <= size_ - begin);
+  const size_t value_bytes = ValueBytes(format_);
+  if (format_ == v1::FLOAT32) {
+    bytes_.CopyTo(begin * value_bytes, count * value_bytes, to);
+    return;
+  }
+  std::string scratch;
+  while (count > 0) {
+    const size_t now = std::min(count, kValuesAtOnce);
+    const std::string_view narrow =
+        bytes_.View(begin * value_bytes, now * value_bytes, &scratch);
+    WidenValues(format_, narrow.data(), absl::MakeSpan(to, now));
+    begin += now;
+    to += now;
+    count -= now;
+  }
+}
+
+const float* ReceivedFloats::Elements(size_t begin, size_t count,
+                                      std::vector<float>* scratch) const {
+  if (format_ == v1::FLOAT32) {
+    return bytes_.Elements<float>(begin, count, scratch);
+  }
+  if (scratch->size() < count) scratch->resize(count);
+  CopyTo(begin, count, scratch->data());
+  return scratch->data();
+}
+
+}  // namespace oarlock

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Fuzzes with libFuzzer under the address sanitizer: every target, or those
+# named (codec, config, data, environment), each for SECONDS.
+#
+#   tests/fuzz/fuzz.sh SECONDS [TARGET...]
+#
+# Begins with each target's corpus/. What is new is put into a folder beside
+# it that git does not know, build/fuzz/TARGET, and crashes too; to keep what
+# covers more, in few and small files:
+#
+#   bazel-bin/tests/fuzz/TARGET/fuzzer -merge=1 -max_len=400 \\
+#       tests/fuzz/TARGET/corpus build/fuzz/TARGET
+#
+# Wants clang and libclang-rt-14-dev.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+seconds=${1:?how many seconds for each target?}
+shift
+targets=("${@:-}")
+if [ -z "${targets[0]}" ]; then targets=(codec config data environment); fi
+
+labels=()
+for target in "${targets[@]}"; do labels+=("//tests/fuzz/$target:fuzzer"); done
+CC=clang bazel build --config=asan --copt=-fsanitize=fuzzer-no-link \
+  "${labels[@]}"
+
+for target in "${targets[@]}"; do
+  mkdir -p "build/fuzz/$target"
+  echo "== $target, $seconds s"
+  "bazel-bin/tests/fuzz/$target/fuzzer" -max_total_time="$seconds" \
+    -max_len=4096 -timeout=10 -print_final_stats=1 \
+    -artifact_prefix="build/fuzz/$target/" "build/fuzz/$target" \
+    "tests/fuzz/$target/corpus" 2>&1 |
+    grep -vE '^#[0-9]+|^INFO: ' || exit 1
+done
