@@ -319,7 +319,9 @@ std::string HelpText(const CommandSyntax& syntax,
   return text;
 }
 
-absl::StatusOr<ParsedCommandLine> ParseCommandLine(
+namespace {
+
+absl::StatusOr<ParsedCommandLine> ParseWords(
     const CommandSyntax& syntax, absl::Span<const std::string> args,
     absl::Span<const FlagSource> sources) {
   FlagTable table(syntax, sources);
@@ -340,6 +342,16 @@ absl::StatusOr<ParsedCommandLine> ParseCommandLine(
   OARLOCK_RETURN_IF_ERROR(
       CheckPositionals(syntax, table, after_dashes, parsed.positionals));
   OARLOCK_RETURN_IF_ERROR(ApplyFlags(syntax, sources, table.flags()));
+  return parsed;
+}
+
+}  // namespace
+
+absl::StatusOr<ParsedCommandLine> ParseCommandLine(
+    const CommandSyntax& syntax, absl::Span<const std::string> args,
+    absl::Span<const FlagSource> sources) {
+  absl::StatusOr<ParsedCommandLine> parsed = ParseWords(syntax, args, sources);
+  if (!parsed.ok()) return InOneLine(parsed.status());
   return parsed;
 }
 

@@ -91,8 +91,7 @@ absl::Status IllegalValue(const FieldDescriptor* field,
     example = FormatNumber(Options(field).min());
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "--", field->name(), " is \"", absl::Utf8SafeCEscape(value),
-      "\"; it must be ",
+      "--", field->name(), " is \"", value, "\"; it must be ",
       DescribeLegal(field),
       example.empty()
           ? ""
@@ -393,8 +392,10 @@ absl::Status LoadTextproto(const std::string& path, Message* message) {
   return ParseTextproto(path, text, message);
 }
 
-absl::Status ParseTextproto(const std::string& name, const std::string& text,
-                            Message* message) {
+namespace {
+
+absl::Status ParseText(const std::string& name, const std::string& text,
+                       Message* message) {
   FirstError error;
   TextFormat::ParseInfoTree locations;
   TextFormat::Parser parser;
@@ -428,6 +429,26 @@ absl::Status ParseTextproto(const std::string& name, const std::string& text,
   }
   message->MergeFrom(*loaded);
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ParseTextproto(const std::string& name, const std::string& text,
+                            Message* message) {
+  return InOneLine(ParseText(name, text, message));
+}
+
+absl::Status InOneLine(const absl::Status& status) {
+  if (status.ok()) return status;
+  std::string line;
+  for (const char c : status.message()) {
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) {
+      absl::StrAppend(&line, absl::CEscape(absl::string_view(&c, 1)));
+    } else {
+      line += c;
+    }
+  }
+  return absl::Status(status.code(), line);
 }
 
 std::string MarkdownTable(const Descriptor* type) {

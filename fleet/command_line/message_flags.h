@@ -59,6 +59,10 @@ absl::Status LoadTextproto(const std::string& path,
 absl::Status ParseTextproto(const std::string& name, const std::string& text,
                             google::protobuf::Message* message);
 
+// The same with control characters of its message escaped: what somebody typed
+// or wrote into a file is quoted there, and may hold line breaks.
+absl::Status InOneLine(const absl::Status& status);
+
 // A table of the flags of `type`: name, default, legal values, meaning.
 std::string MarkdownTable(const google::protobuf::Descriptor* type);
 

@@ -177,6 +177,16 @@ TEST(CommandLineTest, WrongFilesNameFileAndLine) {
             absl::StatusCode::kNotFound);
 }
 
+TEST(CommandLineTest, LineBreaksInWhatIsWrongAreShownAndNotMade) {
+  v1::JobConfig config;
+  const std::string path = WriteFile("model: \"a\\nb\"\n");
+  EXPECT_THAT(std::string(LoadTextproto(path, &config).message()),
+              HasSubstr("--model is \"a\\nb\""));
+  const auto parsed = Parse(kTrain, {"--mo\r\ndel=x"}, &config);
+  EXPECT_THAT(std::string(parsed.status().message()),
+              HasSubstr("unknown flag --mo\\r\\ndel"));
+}
+
 TEST(CommandLineTest, AFlagOfTwoMessagesIsSetInBoth) {
   v1::JobConfig one, two;
   ASSERT_TRUE(

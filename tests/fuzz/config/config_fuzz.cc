@@ -4,7 +4,7 @@
 // Input: one byte chooses; 0 mod 2: the rest is a text protobuf (--config
 // FILE), else the words of a command line, one a line. Aborts when what was
 // accepted is illegal or does not survive being written and read again, when
-// an error is not one line, or when one changed the configuration.
+// an error is not one line, or when a refused file changed the configuration.
 
 #include <google/protobuf/text_format.h>
 
