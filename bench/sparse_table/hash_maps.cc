@@ -20,7 +20,7 @@ namespace oarlock_bench {
 namespace {
 
 // Fewer than the others have: these take several times as long.
-constexpr size_t kBatches = 75;
+constexpr size_t kBatches = 50;
 constexpr int kMaxThreads = 2;
 
 using Batches = std::vector<std::vector<uint64_t>>;

@@ -49,6 +49,8 @@ class Row:
     # Another figure of the repetitions that were made for the row before: only
     # for rows without limit and alternatives.
     seen_by_the_row_before: bool = False
+    # Left out of a quick run: too long for what it adds.
+    full_only: bool = False
 
 
 @dataclasses.dataclass
@@ -90,12 +92,19 @@ def insert(threads):
     return Row(
         name=f"insert 10M keys {threads}T", unit="M rows/s a thread",
         ours=Of("table", f"insert {threads}", value),
-        peers=[("absl + slab", Of("maps", f"flat_hash_map insert {threads}",
-                                  value)),
-               ("absl + slab, reserved",
-                Of("maps", f"flat_hash_map reserved insert {threads}",
-                   value))],
-        target_to_peers=[2], target=8, warm_up=False)
+        peers=[("absl + slab",
+                Of("maps", f"flat_hash_map insert {threads}", value))],
+        target_to_peers=[2], target=8, warm_up=False, full_only=threads > 1)
+
+
+def reserved_insert():
+    value = millions("rows_per_second_per_thread")
+    return Row(
+        name="insert 10M keys 1T, peer reserved", unit="M rows/s a thread",
+        ours=Of("table", "insert 1", value),
+        peers=[("absl + slab, reserved",
+                Of("maps", "flat_hash_map reserved insert 1", value))],
+        warm_up=False, full_only=True)
 
 
 def longest_insert(threads, figure, what):
@@ -103,7 +112,7 @@ def longest_insert(threads, figure, what):
         name=f"insert {threads}T, longest call{what}", unit="ms",
         ours=Of("table", f"insert {threads}", plain(figure)),
         more_is_better=False, target=5, warm_up=False,
-        seen_by_the_row_before=True)
+        seen_by_the_row_before=True, full_only=threads > 1)
 
 
 def sparse_table_section():
@@ -119,6 +128,7 @@ def sparse_table_section():
         rows.append(longest_insert(threads, "longest_call_ms", ""))
         rows.append(longest_insert(threads, "longest_call_cpu_ms",
                                    ", its CPU time"))
+    rows.append(reserved_insert())
     rows.append(Row(
         name="memory per key", unit="B",
         ours=Of("table", "memory", plain("bytes_per_row")),
@@ -223,13 +233,13 @@ def ctr_dnn(batch, target, peer_targets):
                 Scaled(REFERENCE_PADDLE[batch], REFERENCE_CEILING[batch])),
                ("PyTorch, one process (scaled)",
                 Scaled(REFERENCE_PYTORCH[batch], REFERENCE_CEILING[batch]))],
-        target_to_limit=target, target_to_peers=peer_targets)
+        target_to_limit=target, target_to_peers=peer_targets, warm_up=False)
 
 
 def training_section():
     return Section("training", {
         "training": lambda quick: programs.Training(
-            100_000 if quick else 400_000),
+            60_000 if quick else 400_000),
     }, [
         ctr_dnn(512, .80, [2.5, 1.4]),
         ctr_dnn(100, .60, [2.5]),
@@ -240,7 +250,7 @@ def training_section():
             limit_name="dense math alone, for scale",
             peers=[("Vowpal Wabbit (scaled)",
                     Scaled(REFERENCE_VOWPAL_WABBIT, REFERENCE_CEILING[512]))],
-            target_to_peers=[1.2]),
+            target_to_peers=[1.2], warm_up=False),
     ])
 
 

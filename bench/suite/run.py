@@ -179,7 +179,8 @@ def main():
     results = []
     for section in bench.all_sections():
         rows = [row for row in section.rows
-                if args.only in row.name or args.only == section.name]
+                if (args.only in row.name or args.only == section.name)
+                and not (args.quick and row.full_only)]
         if not rows:
             continue
         running = Programs(section.programs, args.quick)
