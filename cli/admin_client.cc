@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "base/status_macros.h"
 #include "cluster/wire_version.h"
 
 namespace oarlock {

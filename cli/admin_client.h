@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
+#include "base/status_macros.h"
 #include "cluster/retry.h"
 #include "cluster/security.h"
 #include "proto/admin.grpc.pb.h"
