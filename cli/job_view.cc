@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <utility>
 
 namespace oarlock {
 namespace {
@@ -61,6 +62,12 @@ void AddLoad(const TableLoad& load, TableLoad* total) {
 }
 
 }  // namespace
+
+std::string EndpointOf(const v1::ServerStatusResponse& server) {
+  const auto index = static_cast<int64_t>(server.server_index());
+  if (index >= server.server_endpoints_size()) return "";
+  return server.server_endpoints(static_cast<int>(index));
+}
 
 std::vector<TableView> ViewTables(
     const std::vector<v1::ServerStatusResponse>& servers) {

@@ -63,6 +63,9 @@ struct TableView {
   LoadSkew across_partitions;
 };
 
+// "host:port" of the server that answered; empty when it did not say.
+std::string EndpointOf(const v1::ServerStatusResponse& server);
+
 // Ascending by table id. `servers` ascending by index.
 std::vector<TableView> ViewTables(
     const std::vector<v1::ServerStatusResponse>& servers);

@@ -114,8 +114,7 @@ Json ServersJson(const std::vector<v1::ServerStatusResponse>& servers) {
   Json json = Json::array();
   for (const v1::ServerStatusResponse& server : servers) {
     json.push_back({{"server", server.server_index()},
-                    {"endpoint", server.server_endpoints(
-                                     static_cast<int>(server.server_index()))},
+                    {"endpoint", EndpointOf(server)},
                     {"server_generation", server.server_generation()},
                     {"uptime_seconds", server.uptime_seconds()},
                     {"held_pushes", server.held_pushes()}});

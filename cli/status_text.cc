@@ -136,8 +136,7 @@ std::string FormatServers(
       load.pushed_rows += table.pushed_rows();
     }
     rows.push_back(
-        {absl::StrCat(server.server_index()),
-         server.server_endpoints(static_cast<int>(server.server_index())),
+        {absl::StrCat(server.server_index()), EndpointOf(server),
          absl::StrCat(server.server_generation()),
          absl::StrFormat("%.1f s", server.uptime_seconds()),
          absl::StrCat(server.tables_size()), Grouped(load.rows),

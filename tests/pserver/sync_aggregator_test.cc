@@ -376,7 +376,7 @@ class StubbornTable : public SparseTable {
   }
   SparseTableStats Stats() const override { return table_->Stats(); }
   std::vector<SparsePartitionStats> PartitionStats() const override {
-    return real_->PartitionStats();
+    return table_->PartitionStats();
   }
   const v1::TableConfig& config() const override { return table_->config(); }
 
