@@ -1,24 +1,23 @@
 #include "cli/ctl_command.h"
 
-#include <google/protobuf/util/json_util.h>
-#include <grpcpp/grpcpp.h>
-
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
-#include "base/clock.h"
 #include "base/status_macros.h"
+#include "cli/admin_client.h"
+#include "cli/job_view.h"
+#include "cli/status_json.h"
 #include "cli/status_text.h"
-#include "cluster/retry.h"
-#include "cluster/security.h"
-#include "cluster/wire_version.h"
 #include "fleet/command_line/command_line.h"
 #include "proto/admin.grpc.pb.h"
 #include "proto/ctl_config.pb.h"
@@ -27,128 +26,186 @@
 namespace oarlock {
 namespace {
 
+using Stub = v1::AdminService::Stub;
+
 CommandSyntax Syntax() {
   return {
       .name = "oarlock ctl",
-      .description = "Looks at a running job, or ends it.",
+      .description = "Looks at a running job, or ends it. Any server tells of "
+                     "all of them.",
       .examples =
-          "  # the job, its workers, how far it is (ask server 0)\n"
+          "  # the job, its workers, how far it is, its servers\n"
           "  oarlock ctl status --server 127.0.0.1:6170\n"
-          "  # what one server holds\n"
-          "  oarlock ctl tables --server 127.0.0.1:6171\n"
-          "  # end the job\n"
+          "  # what the servers hold, by table, and how evenly\n"
+          "  oarlock ctl tables --server 127.0.0.1:6170\n"
+          "  # the ten keys that are pulled and pushed most, for a program\n"
+          "  oarlock ctl hot-keys --server 127.0.0.1:6170 --top 10 --json\n"
+          "  # end the job (ask server 0)\n"
           "  oarlock ctl drain --server 127.0.0.1:6170 --reason 'new data'\n",
       .positionals = Positionals::kAny,
-      .positional_names = "status|tables|drain",
+      .positional_names = "status|tables|hot-keys|drain",
   };
 }
 
-// A connection to one server.
-class Control {
- public:
-  static absl::StatusOr<std::unique_ptr<Control>> Open(
-      const v1::CtlConfig& config, const v1::JobConfig& job) {
-    SecurityOptions security;
-    security.tls_cert_file = job.tls_cert_file();
-    security.tls_key_file = job.tls_key_file();
-    security.tls_ca_file = job.tls_ca_file();
-    security.token_file = job.token_file();
-    OARLOCK_ASSIGN_OR_RETURN(auto credentials,
-                             MakeChannelCredentials(security));
-    auto control = std::make_unique<Control>();
-    OARLOCK_ASSIGN_OR_RETURN(control->token_, ReadToken(security));
-    control->server_ = config.server();
-    control->timeout_ = absl::Seconds(config.timeout_s());
-    control->stub_ = v1::AdminService::NewStub(grpc::CreateCustomChannel(
-        config.server(), credentials, MakeChannelArguments()));
-    if (!job.job_id().empty()) {
-      OARLOCK_RETURN_IF_ERROR(control->CheckJob(job.job_id()));
-    }
-    return control;
-  }
+AdminClientOptions ClientOptions(const v1::CtlConfig& config,
+                                 const v1::JobConfig& job) {
+  AdminClientOptions options;
+  options.security.tls_cert_file = job.tls_cert_file();
+  options.security.tls_key_file = job.tls_key_file();
+  options.security.tls_ca_file = job.tls_ca_file();
+  options.security.token_file = job.token_file();
+  options.job_id = job.job_id();
+  options.timeout = absl::Seconds(config.timeout_s());
+  return options;
+}
 
-  template <typename Method, typename Request, typename Response>
-  absl::Status Call(Method method, const Request& request, Response* response) {
-    grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(Clock::Real().Now() + timeout_));
-    if (!token_.empty()) context.AddMetadata(kTokenMetadataKey, token_);
-    return Annotate(FromGrpc(((*stub_).*method)(&context, request, response)),
-                    absl::StrCat("server ", server_));
-  }
+void PrintText(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
- private:
-  absl::Status CheckJob(const std::string& job_id) {
-    v1::ConnectRequest request;
-    request.set_protocol_version(kProtocolVersion);
-    request.set_job_id(job_id);
-    request.set_client("ctl");
-    v1::ConnectResponse response;
-    return Call(&v1::AdminService::Stub::Connect, request, &response);
-  }
+void PrintJson(const nlohmann::ordered_json& json) {
+  using Handler = nlohmann::ordered_json::error_handler_t;
+  PrintText(json.dump(2, ' ', /*ensure_ascii=*/false, Handler::replace) + "\n");
+}
 
-  std::string server_;
-  std::string token_;
-  absl::Duration timeout_;
-  std::unique_ptr<v1::AdminService::Stub> stub_;
+// One line of trouble that does not keep the rest from being shown.
+void Warn(const absl::Status& status) {
+  std::fprintf(stderr, "oarlock ctl: %s\n",
+               std::string(status.message()).c_str());
+}
+
+// The answers of all servers that answered, and the others.
+template <typename Response>
+struct Answers {
+  std::vector<Response> answers;
+  std::vector<SilentServer> silent;
 };
 
-// Prints `message` as JSON, or as `text`.
-absl::Status Print(const google::protobuf::Message& message, bool json,
-                   std::string text) {
-  if (json) {
-    google::protobuf::util::JsonPrintOptions options;
-    options.add_whitespace = true;
-    options.always_print_primitive_fields = true;
-    options.preserve_proto_field_names = true;
-    text.clear();
-    const auto status =
-        google::protobuf::util::MessageToJsonString(message, &text, options);
-    if (!status.ok()) return absl::InternalError(status.ToString());
+// NotFound when that is what every server says that answers.
+template <typename Request, typename Response>
+absl::StatusOr<Answers<Response>> AskAll(
+    JobServers* servers,
+    grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                 Response*),
+    const Request& request) {
+  Answers<Response> all;
+  absl::Status not_found;
+  for (size_t i = 0; i < servers->size(); ++i) {
+    absl::StatusOr<Response> answer = servers->Ask(i, method, request);
+    if (answer.ok()) {
+      all.answers.push_back(*std::move(answer));
+    } else if (absl::IsNotFound(answer.status())) {
+      not_found.Update(answer.status());
+    } else {
+      all.silent.push_back({static_cast<uint32_t>(i), servers->endpoint(i),
+                            std::string(answer.status().message())});
+    }
   }
-  std::fputs(text.c_str(), stdout);
+  if (all.answers.empty() && !not_found.ok()) return not_found;
+  return all;
+}
+
+absl::StatusOr<Answers<v1::ServerStatusResponse>> AskForServers(
+    JobServers* servers) {
+  v1::ServerStatusRequest request;
+  request.set_with_partitions(true);
+  return AskAll(servers, &Stub::GetServerStatus, request);
+}
+
+absl::Status ShowStatus(JobServers* servers, const v1::CtlConfig& config) {
+  const absl::StatusOr<v1::JobStatusResponse> job =
+      servers->Ask(0, &Stub::GetJobStatus, v1::JobStatusRequest());
+  OARLOCK_ASSIGN_OR_RETURN(const auto all, AskForServers(servers));
+  const std::vector<TableView> tables = ViewTables(all.answers);
+  if (!job.ok()) Warn(job.status());
+  if (config.json()) {
+    nlohmann::ordered_json json;
+    json["job"] = job.ok() ? JobStatusJson(*job) : nullptr;
+    json["servers"] = ServersJson(all.answers);
+    json["silent_servers"] = SilentJson(all.silent);
+    json["tables"] = TablesJson(tables);
+    PrintJson(json);
+    return absl::OkStatus();
+  }
+  if (job.ok()) PrintText(FormatJobStatus(*job) + "\n");
+  PrintText(FormatServers(all.answers) + FormatSilent(all.silent));
+  if (const std::string skew = FormatSkew(tables); !skew.empty()) {
+    PrintText("\n" + skew);
+  }
   return absl::OkStatus();
 }
 
-absl::Status ShowStatus(Control* control, bool json) {
-  v1::JobStatusResponse job;
-  const absl::Status status = control->Call(
-      &v1::AdminService::Stub::GetJobStatus, v1::JobStatusRequest(), &job);
-  if (status.ok())
-    OARLOCK_RETURN_IF_ERROR(Print(job, json, FormatJobStatus(job)));
-  // Another server than the coordinator tells of itself alone.
-  if (!status.ok() && !absl::IsFailedPrecondition(status)) return status;
-  if (json && status.ok()) return absl::OkStatus();
-  v1::ServerStatusResponse server;
-  OARLOCK_RETURN_IF_ERROR(
-      control->Call(&v1::AdminService::Stub::GetServerStatus,
-                    v1::ServerStatusRequest(), &server));
-  OARLOCK_RETURN_IF_ERROR(
-      Print(server, json,
-            absl::StrCat(status.ok() ? "\n" : "", FormatServerStatus(server))));
-  if (!status.ok()) {
-    std::fprintf(stderr, "oarlock ctl: %s\n",
-                 std::string(status.message()).c_str());
+absl::Status ShowTables(JobServers* servers, const v1::CtlConfig& config) {
+  OARLOCK_ASSIGN_OR_RETURN(const auto all, AskForServers(servers));
+  const std::vector<TableView> tables = ViewTables(all.answers);
+  if (config.json()) {
+    nlohmann::ordered_json json;
+    json["tables"] = TablesJson(tables);
+    json["silent_servers"] = SilentJson(all.silent);
+    PrintJson(json);
+    return absl::OkStatus();
+  }
+  PrintText(FormatTables(tables) + FormatSilent(all.silent));
+  if (const std::string skew = FormatSkew(tables); !skew.empty()) {
+    PrintText("\n" + skew);
   }
   return absl::OkStatus();
 }
 
-absl::Status ShowTables(Control* control, bool json) {
-  v1::ServerStatusResponse server;
-  OARLOCK_RETURN_IF_ERROR(
-      control->Call(&v1::AdminService::Stub::GetServerStatus,
-                    v1::ServerStatusRequest(), &server));
-  return Print(
-      server, json,
-      absl::StrCat(FormatServerStatus(server), "\n", FormatTables(server)));
+absl::Status ShowHotKeys(JobServers* servers, const v1::CtlConfig& config) {
+  v1::HotKeysRequest request;
+  request.set_table(config.table());
+  request.set_max_keys(static_cast<uint32_t>(config.top()));
+  OARLOCK_ASSIGN_OR_RETURN(const auto all,
+                           AskAll(servers, &Stub::GetHotKeys, request));
+  const std::vector<HotKeysView> tables =
+      ViewHotKeys(all.answers, request.max_keys());
+  if (config.json()) {
+    nlohmann::ordered_json json;
+    json["tables"] = HotKeysJson(tables);
+    json["silent_servers"] = SilentJson(all.silent);
+    PrintJson(json);
+    return absl::OkStatus();
+  }
+  PrintText(FormatHotKeys(tables) + FormatSilent(all.silent));
+  return absl::OkStatus();
 }
 
-absl::Status Drain(Control* control, const v1::CtlConfig& config) {
+absl::Status Drain(JobServers* servers, const v1::CtlConfig& config) {
   v1::DrainRequest request;
   request.set_reason(config.reason());
   v1::DrainResponse response;
   OARLOCK_RETURN_IF_ERROR(
-      control->Call(&v1::AdminService::Stub::Drain, request, &response));
-  return Print(response, config.json(), "the job is being ended\n");
+      servers->asked().Call(&Stub::Drain, request, &response));
+  if (config.json()) {
+    PrintJson(nlohmann::ordered_json::object());
+  } else {
+    PrintText("the job is being ended\n");
+  }
+  return absl::OkStatus();
+}
+
+struct Verb {
+  const char* name;
+  absl::Status (*run)(JobServers*, const v1::CtlConfig&);
+};
+constexpr Verb kVerbs[] = {{"status", ShowStatus},
+                           {"tables", ShowTables},
+                           {"hot-keys", ShowHotKeys},
+                           {"drain", Drain}};
+
+const Verb* FindVerb(const std::vector<std::string>& words) {
+  if (words.size() != 1) return nullptr;
+  for (const Verb& verb : kVerbs) {
+    if (words[0] == verb.name) return &verb;
+  }
+  return nullptr;
+}
+
+absl::Status Run(const Verb& verb, const v1::CtlConfig& config,
+                 const v1::JobConfig& job) {
+  OARLOCK_ASSIGN_OR_RETURN(
+      std::unique_ptr<JobServers> servers,
+      JobServers::Open(config.server(), ClientOptions(config, job)));
+  return verb.run(servers.get(), config);
 }
 
 }  // namespace
@@ -166,16 +223,17 @@ int RunCtl(int argc, char** argv) {
   if (const std::optional<int> code = FinishEarly(syntax, parsed)) {
     return *code;
   }
-  const std::string verb =
-      parsed->positionals.size() == 1 ? parsed->positionals[0] : "";
-  if (verb != "status" && verb != "tables" && verb != "drain") {
+  const Verb* const verb = FindVerb(parsed->positionals);
+  if (verb == nullptr) {
     return ReportUsageError(
-        syntax, absl::InvalidArgumentError(absl::StrCat(
-                    "needs one word, status, tables or drain, and got ",
-                    parsed->positionals.empty()
-                        ? "none"
-                        : absl::StrCat("'", parsed->positionals[0], "'"),
-                    "; see `oarlock ctl --help`")));
+        syntax,
+        absl::InvalidArgumentError(absl::StrCat(
+            "needs one word, status, tables, hot-keys or drain, and got ",
+            parsed->positionals.empty()
+                ? "none"
+                : absl::StrCat("'", absl::StrJoin(parsed->positionals, " "),
+                               "'"),
+            "; see `oarlock ctl --help`")));
   }
   if (config.server().empty()) {
     return ReportUsageError(
@@ -183,16 +241,9 @@ int RunCtl(int argc, char** argv) {
                     "--server is missing; give a server of the job, for "
                     "example --server 127.0.0.1:6170"));
   }
-  absl::StatusOr<std::unique_ptr<Control>> control = Control::Open(config, job);
-  absl::Status status = control.status();
-  if (status.ok()) {
-    status = verb == "status"   ? ShowStatus(control->get(), config.json())
-             : verb == "tables" ? ShowTables(control->get(), config.json())
-                                : Drain(control->get(), config);
-  }
+  const absl::Status status = Run(*verb, config, job);
   if (status.ok()) return 0;
-  std::fprintf(stderr, "oarlock ctl: %s\n",
-               std::string(status.message()).c_str());
+  Warn(status);
   return 1;
 }
 

@@ -7,6 +7,7 @@
 #include "cli/explain_env_command.h"
 #include "cli/generate_command.h"
 #include "cli/launch_command.h"
+#include "cli/server_command.h"
 #include "cli/train_command.h"
 
 namespace {
@@ -20,6 +21,7 @@ struct Command {
 constexpr Command kCommands[] = {
     {"train", oarlock::RunTrain,
      "train a model: alone, as a role of a job, or with a local cluster"},
+    {"server", oarlock::RunServer, "serve: one server of a job"},
     {"launch", oarlock::RunLaunch,
      "start any program as the servers and workers of a job"},
     {"generate", oarlock::RunGenerate, "write click logs to try things on"},

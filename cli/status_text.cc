@@ -121,39 +121,145 @@ std::string FormatJobStatus(const v1::JobStatusResponse& status) {
   return text;
 }
 
-std::string FormatServerStatus(const v1::ServerStatusResponse& status) {
-  uint64_t bytes = 0;
-  for (const v1::TableStatus& table : status.tables()) bytes += table.bytes();
-  return absl::StrFormat(
-      "server %d  generation %d  up %.1f s  tables %d, %s  held pushes %d\n",
-      status.server_index(), status.server_generation(),
-      status.uptime_seconds(), status.tables_size(), Mebibytes(bytes),
-      status.held_pushes());
-}
-
-std::string FormatTables(const v1::ServerStatusResponse& status) {
-  if (status.tables_size() == 0) return "no tables yet\n";
+std::string FormatServers(
+    const std::vector<v1::ServerStatusResponse>& servers) {
   std::vector<std::vector<std::string>> rows = {
-      {"table", "name", "kind", "mode", "rows", "bytes/row", "memory",
-       "memory/row", "rows pulled", "rows pushed", "version"}};
-  for (const v1::TableStatus& table : status.tables()) {
-    const bool sparse = table.config().has_sparse();
+      {"server", "endpoint", "generation", "up", "tables", "rows", "memory",
+       "rows pulled", "rows pushed", "held pushes"}};
+  for (const v1::ServerStatusResponse& server : servers) {
+    TableLoad load;
+    for (const v1::TableStatus& table : server.tables()) {
+      load.bytes += table.bytes();
+      if (!table.config().has_sparse()) continue;
+      load.rows += table.rows();
+      load.pulled_rows += table.pulled_rows();
+      load.pushed_rows += table.pushed_rows();
+    }
     rows.push_back(
-        {absl::StrCat(table.config().id()), table.config().name(),
-         sparse
-             ? absl::StrCat("sparse, dim ", table.config().sparse().dim())
-             : absl::StrCat("dense, ", Grouped(table.config().dense().size())),
-         absl::AsciiStrToLower(v1::UpdateMode_Name(table.config().mode())),
-         Grouped(table.rows()), Grouped(table.row_bytes()),
-         Mebibytes(table.bytes()),
-         table.rows() == 0
-             ? "-"
-             : absl::StrFormat("%.1f B", static_cast<double>(table.bytes()) /
-                                             static_cast<double>(table.rows())),
-         Grouped(table.pulled_rows()), Grouped(table.pushed_rows()),
-         Grouped(table.version())});
+        {absl::StrCat(server.server_index()), EndpointOf(server),
+         absl::StrCat(server.server_generation()),
+         absl::StrFormat("%.1f s", server.uptime_seconds()),
+         absl::StrCat(server.tables_size()), Grouped(load.rows),
+         Mebibytes(load.bytes), Grouped(load.pulled_rows),
+         Grouped(load.pushed_rows), Grouped(server.held_pushes())});
   }
   return FormatColumns(rows);
+}
+
+std::string FormatSilent(const std::vector<SilentServer>& silent) {
+  std::string text;
+  for (const SilentServer& server : silent) {
+    absl::StrAppend(&text, "server ", server.server, " at ", server.endpoint,
+                    " is left out, it did not answer: ", server.why, "\n");
+  }
+  return text;
+}
+
+std::string FormatTables(const std::vector<TableView>& tables) {
+  if (tables.empty()) return "no tables yet\n";
+  std::string text;
+  for (const TableView& table : tables) {
+    const bool sparse = table.config.has_sparse();
+    absl::StrAppend(
+        &text, text.empty() ? "" : "\n",
+        absl::StrFormat(
+            "table %d '%s'  %s, %s, %s bytes a %s", table.config.id(),
+            table.config.name(),
+            sparse
+                ? absl::StrCat("sparse, dim ", table.config.sparse().dim())
+                : absl::StrCat("dense, ", Grouped(table.config.dense().size())),
+            absl::AsciiStrToLower(v1::UpdateMode_Name(table.config.mode())),
+            Grouped(table.row_bytes), sparse ? "row" : "block"),
+        sparse ? absl::StrCat(", ", table.payload_bytes, " of them payload\n")
+               : "\n");
+    const std::string things = sparse ? "rows" : "blocks";
+    std::vector<std::vector<std::string>> rows = {
+        {"server", things, "memory", "memory/key", "of payload",
+         things + " pulled", things + " pushed", "version"}};
+    if (!sparse) rows[0][3] = "memory/block";
+    const auto add = [&](const std::string& server, const TableLoad& load,
+                         const std::string& version) {
+      const double per_key = static_cast<double>(load.bytes) /
+                             static_cast<double>(load.rows);
+      rows.push_back(
+          {server, Grouped(load.rows), Mebibytes(load.bytes),
+           load.rows == 0 ? "-" : absl::StrFormat("%.1f B", per_key),
+           load.rows == 0 || table.payload_bytes == 0
+               ? "-"
+               : absl::StrFormat("%.2f x",
+                                 per_key /
+                                     static_cast<double>(table.payload_bytes)),
+           Grouped(load.pulled_rows), Grouped(load.pushed_rows), version});
+    };
+    for (const TableView::Share& share : table.shares) {
+      add(absl::StrCat(share.server), share.load, Grouped(share.version));
+    }
+    if (table.shares.size() > 1) add("all", table.total, "-");
+    absl::StrAppend(&text, FormatColumns(rows));
+  }
+  return text;
+}
+
+std::string FormatSkew(const std::vector<TableView>& tables) {
+  std::vector<std::vector<std::string>> rows = {
+      {"largest over mean", "across servers", "", "across partitions", ""}};
+  const auto ratio = [](const Skew& skew) {
+    return std::isnan(skew.max_over_mean)
+               ? "-"
+               : absl::StrFormat("%.2f", skew.max_over_mean);
+  };
+  for (const TableView& table : tables) {
+    if (!table.config.has_sparse()) continue;
+    const LoadSkew& servers = table.across_servers;
+    const LoadSkew& partitions = table.across_partitions;
+    const auto add = [&](const char* what, const Skew& server,
+                         const Skew& partition) {
+      rows.push_back(
+          {absl::StrCat(table.config.name(), " ", what), ratio(server),
+           std::isnan(server.max_over_mean)
+               ? ""
+               : absl::StrCat("server ", server.server),
+           ratio(partition),
+           std::isnan(partition.max_over_mean)
+               ? ""
+               : absl::StrFormat("partition %d, server %d",
+                                 partition.partition, partition.server)});
+    };
+    add("rows", servers.rows, partitions.rows);
+    add("rows pulled", servers.pulled_rows, partitions.pulled_rows);
+    add("rows pushed", servers.pushed_rows, partitions.pushed_rows);
+  }
+  return rows.size() == 1 ? "" : FormatColumns(rows);
+}
+
+std::string FormatHotKeys(const std::vector<HotKeysView>& tables) {
+  if (tables.empty()) return "no sparse tables yet\n";
+  const auto percent = [](double rows, uint64_t total) {
+    return total == 0 ? "-"
+                      : absl::StrFormat("%.4f %%",
+                                        100 * rows / static_cast<double>(total));
+  };
+  std::string text;
+  for (const HotKeysView& table : tables) {
+    absl::StrAppend(
+        &text, text.empty() ? "" : "\n", "table ", table.table, " '",
+        table.name, "'  keys in pulls ", Grouped(table.pulled_rows), ", ",
+        Grouped(table.pull_samples), " looked at; in pushes ",
+        Grouped(table.pushed_rows), ", ", Grouped(table.push_samples),
+        " looked at\n");
+    std::vector<std::vector<std::string>> rows = {
+        {"key", "of pulls", "+/-", "of pushes", "+/-", "partition", "server"}};
+    for (const HotKeyView& key : table.keys) {
+      rows.push_back({absl::StrCat(key.key),
+                      percent(key.pulls.rows(), table.pulled_rows),
+                      percent(key.pulls.rows_error(), table.pulled_rows),
+                      percent(key.pushes.rows(), table.pushed_rows),
+                      percent(key.pushes.rows_error(), table.pushed_rows),
+                      absl::StrCat(key.partition), absl::StrCat(key.server)});
+    }
+    absl::StrAppend(&text, FormatColumns(rows));
+  }
+  return text;
 }
 
 }  // namespace oarlock

@@ -1,4 +1,4 @@
-// Status answers of servers as tables for people.
+// What a job's servers tell, as tables for people.
 
 #ifndef OARLOCK_CLI_STATUS_TEXT_H_
 #define OARLOCK_CLI_STATUS_TEXT_H_
@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/job_view.h"
 #include "proto/admin.pb.h"
 
 namespace oarlock {
@@ -17,10 +18,15 @@ std::string FormatColumns(const std::vector<std::vector<std::string>>& rows);
 
 // The job, its workers and how far it is.
 std::string FormatJobStatus(const v1::JobStatusResponse& status);
-// One server in a line.
-std::string FormatServerStatus(const v1::ServerStatusResponse& status);
-// Its tables: rows, bytes, traffic.
-std::string FormatTables(const v1::ServerStatusResponse& status);
+// One server a line: what it holds and does.
+std::string FormatServers(const std::vector<v1::ServerStatusResponse>& servers);
+// The servers that were asked in vain, a line each; empty if none were.
+std::string FormatSilent(const std::vector<SilentServer>& silent);
+// Each table by server: rows, bytes, traffic.
+std::string FormatTables(const std::vector<TableView>& tables);
+// How unevenly the load of sparse tables lies; empty without one.
+std::string FormatSkew(const std::vector<TableView>& tables);
+std::string FormatHotKeys(const std::vector<HotKeysView>& tables);
 
 }  // namespace oarlock
 

@@ -21,6 +21,9 @@ namespace {
 // gRPC.
 constexpr int kAcceptsPerMethod = 2;
 
+// Keys of a table in one answer about hot keys.
+constexpr uint32_t kMaxHotKeys = 1024;
+
 }  // namespace
 
 class AdminService::Impl {
@@ -40,6 +43,7 @@ class AdminService::Impl {
     AddToAll(&S::RequestCreateTable, &Impl::CreateTable);
     AddToAll(&S::RequestSetRoundMembership, &Impl::SetRoundMembership);
     AddToAll(&S::RequestGetServerStatus, &Impl::GetServerStatus);
+    AddToAll(&S::RequestGetHotKeys, &Impl::GetHotKeys);
     AddToCoordinator(&S::RequestRegisterWorker, &Coordinator::RegisterWorker);
     AddToCoordinator(&S::RequestHeartbeat, &Coordinator::Heartbeat);
     AddToCoordinator(&S::RequestFinishWorker, &Coordinator::FinishWorker);
@@ -162,7 +166,7 @@ class AdminService::Impl {
     return absl::FailedPreconditionError(absl::StrCat(
         "this is server ", options_.server.value(),
         ", and only the coordinator answers that; ask server 0 at ",
-        options_.coordinator_endpoint));
+        options_.server_endpoints[0]));
   }
   absl::Status CheckConnect(const v1::ConnectRequest& request) const;
 
@@ -186,6 +190,8 @@ class AdminService::Impl {
   }
   absl::StatusOr<v1::ServerStatusResponse> GetServerStatus(
       const grpc::ServerContext&, const v1::ServerStatusRequest& request);
+  absl::StatusOr<v1::HotKeysResponse> GetHotKeys(
+      const grpc::ServerContext&, const v1::HotKeysRequest& request);
 
   const AdminServiceOptions options_;
   const PartitionMap map_;
@@ -243,11 +249,32 @@ absl::StatusOr<v1::ServerStatusResponse> AdminService::Impl::GetServerStatus(
   v1::ServerStatusResponse response;
   response.set_server_index(options_.server.value());
   response.set_server_generation(options_.server_generation.value());
-  for (v1::TableStatus& table : registry_->Describe()) {
+  for (v1::TableStatus& table : registry_->Describe(request.with_partitions())) {
     *response.add_tables() = std::move(table);
   }
   response.set_held_pushes(registry_->HeldPushes());
   response.set_uptime_seconds(absl::ToDoubleSeconds(clock_.Now() - start_));
+  for (const std::string& endpoint : options_.server_endpoints) {
+    response.add_server_endpoints(endpoint);
+  }
+  return response;
+}
+
+absl::StatusOr<v1::HotKeysResponse> AdminService::Impl::GetHotKeys(
+    const grpc::ServerContext&, const v1::HotKeysRequest& request) {
+  if (request.max_keys() < 1 || request.max_keys() > kMaxHotKeys) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_keys is ", request.max_keys(), "; legal are 1 to ",
+                     kMaxHotKeys));
+  }
+  v1::HotKeysResponse response;
+  response.set_server_index(options_.server.value());
+  OARLOCK_ASSIGN_OR_RETURN(
+      std::vector<v1::TableHotKeys> tables,
+      registry_->DescribeHotKeys(request.table(), request.max_keys()));
+  for (v1::TableHotKeys& table : tables) {
+    *response.add_tables() = std::move(table);
+  }
   return response;
 }
 

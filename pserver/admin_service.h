@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "base/clock.h"
@@ -27,8 +28,9 @@ struct AdminServiceOptions {
   Generation server_generation;
   std::string job_id;
   uint32_t num_workers = 1;
-  // "host:port" of server 0, for the error of those who ask elsewhere.
-  std::string coordinator_endpoint;
+  // "host:port" of every server, by index: for the error of those who ask the
+  // wrong one, and for status answers. At least one.
+  std::vector<std::string> server_endpoints;
   // Every call must carry it as metadata kTokenMetadataKey. Empty: none.
   std::string token;
 };

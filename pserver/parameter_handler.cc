@@ -162,6 +162,7 @@ absl::StatusOr<grpc::ByteBuffer> ParameterHandler::PullSparse(
     entry->sparse->Pull(pull.groups, keys, to, group_versions.data());
     return true;
   });
+  entry->hot_keys->pulls().Add({keys, pull.num_keys});
   return EncodePullSparseResponse(header, dim, group_versions, values.slice(),
                                   grpc::Slice(), grpc::Slice(), pull.format);
 }
@@ -184,10 +185,15 @@ absl::StatusOr<grpc::ByteBuffer> ParameterHandler::PullDense(
 
 void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
                                   Answer answer) const {
+  thread_local std::vector<Key> key_scratch;
+
   absl::StatusOr<PushSparseRequestView> push = DecodePushSparseRequest(request);
   if (!push.ok()) return answer(push.status());
-  const absl::StatusOr<TableEntry*> entry = CheckPush(*push);
+  absl::Span<const Key> keys;
+  const absl::StatusOr<TableEntry*> entry =
+      CheckPush(*push, &key_scratch, &keys);
   if (!entry.ok()) return answer(entry.status());
+  (*entry)->hot_keys->pushes().Add(keys);
   // Without `this`: an aggregator may hold the callback for longer.
   (*entry)->aggregator->PushSparse(
       *std::move(push),
@@ -227,14 +233,13 @@ void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
 }
 
 absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(
-    const PushSparseRequestView& push) const {
-  thread_local std::vector<Key> key_scratch;
-
+    const PushSparseRequestView& push, std::vector<Key>* scratch,
+    absl::Span<const Key>* keys) const {
   OARLOCK_RETURN_IF_ERROR(CheckPushHeader(push.header));
   OARLOCK_RETURN_IF_ERROR(CheckGroups(push.groups));
-  const Key* keys = push.keys.Elements<Key>(0, push.num_keys, &key_scratch);
-  OARLOCK_RETURN_IF_ERROR(CheckKeyGroups(push.groups, keys, push.num_keys,
-                                         map_.partition_bits()));
+  *keys = {push.keys.Elements<Key>(0, push.num_keys, scratch), push.num_keys};
+  OARLOCK_RETURN_IF_ERROR(CheckKeyGroups(push.groups, keys->data(),
+                                         keys->size(), map_.partition_bits()));
   OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, FindSparse(push.table));
   const uint32_t dim = entry->config.sparse().dim();
   if (push.num_values != push.num_keys * dim) {

@@ -71,8 +71,10 @@ class ParameterHandler {
   absl::StatusOr<TableEntry*> FindDense(TableId id) const;
   v1::ResponseHeader HeaderOf(const TableEntry& entry) const;
 
-  absl::StatusOr<TableEntry*> CheckPush(
-      const PushSparseRequestView& push) const;
+  // Also tells the push's keys, which stay while `push` and `scratch` do.
+  absl::StatusOr<TableEntry*> CheckPush(const PushSparseRequestView& push,
+                                        std::vector<Key>* scratch,
+                                        absl::Span<const Key>* keys) const;
   absl::StatusOr<TableEntry*> CheckPush(const PushDenseRequestView& push) const;
 
   const ServerIdentity identity_;

@@ -60,7 +60,7 @@ AdminServiceOptions MakeAdminServiceOptions(const ServerOptions& options,
   result.server_generation = generation;
   result.job_id = options.job_id;
   result.num_workers = options.num_workers;
-  result.coordinator_endpoint = options.server_endpoints[0];
+  result.server_endpoints = options.server_endpoints;
   result.token = token;
   return result;
 }

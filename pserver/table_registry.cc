@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/random.h"
 #include "base/status_macros.h"
 #include "pserver/async_aggregator.h"
 #include "pserver/sync_aggregator.h"
@@ -59,12 +61,56 @@ absl::StatusOr<std::unique_ptr<TableEntry>> MakeEntry(
     OARLOCK_ASSIGN_OR_RETURN(
         entry->sparse, SparseTable::Create(config, map.partition_bits()));
     entry->aggregator = MakeAggregator(entry->sparse.get());
+    HotKeysOptions hot_keys;
+    hot_keys.seed = DeriveSeed(config.seed(), server.value());
+    entry->hot_keys = std::make_unique<HotKeys>(hot_keys);
   } else {
     OARLOCK_ASSIGN_OR_RETURN(entry->dense,
                              DenseTable::Create(config, map, server));
     entry->aggregator = MakeAggregator(entry->dense.get());
   }
   return entry;
+}
+
+// The partitions that this server owns.
+void DescribePartitions(const SparseTable& table, const PartitionMap& map,
+                        ServerIndex server, v1::TableStatus* status) {
+  const std::vector<SparsePartitionStats> stats = table.PartitionStats();
+  for (uint32_t i = 0; i < stats.size(); ++i) {
+    if (map.Owner(PartitionIndex(i)) != server) continue;
+    v1::PartitionStatus* partition = status->add_partitions();
+    partition->set_partition(i);
+    partition->set_rows(stats[i].rows);
+    partition->set_pulled_rows(stats[i].pulled_rows);
+    partition->set_pushed_rows(stats[i].pushed_rows);
+  }
+}
+
+void DescribeShare(const ShareEstimate& estimate, uint64_t num_keys,
+                   v1::KeyTraffic* traffic) {
+  const auto keys = static_cast<double>(num_keys);
+  traffic->set_rows(estimate.share * keys);
+  traffic->set_rows_error(estimate.error * keys);
+}
+
+v1::TableHotKeys DescribeHotKeysOf(const TableEntry& entry,
+                                   const PartitionMap& map, size_t max_keys) {
+  const HotKeys& hot_keys = *entry.hot_keys;
+  v1::TableHotKeys table;
+  table.set_table(entry.config.id());
+  table.set_name(entry.config.name());
+  table.set_pulled_rows(hot_keys.pulls().num_keys());
+  table.set_pushed_rows(hot_keys.pushes().num_keys());
+  table.set_pull_samples(hot_keys.pulls().num_samples());
+  table.set_push_samples(hot_keys.pushes().num_samples());
+  for (const HotKeys::HotKey& hot : hot_keys.Top(max_keys)) {
+    v1::HotKey* key = table.add_keys();
+    key->set_key(static_cast<uint64_t>(hot.key));
+    key->set_partition(map.PartitionOf(hot.key).value());
+    DescribeShare(hot.pulls, table.pulled_rows(), key->mutable_pulls());
+    DescribeShare(hot.pushes, table.pushed_rows(), key->mutable_pushes());
+  }
+  return table;
 }
 
 v1::TableStatus DescribeEntry(const TableEntry& entry) {
@@ -76,6 +122,7 @@ v1::TableStatus DescribeEntry(const TableEntry& entry) {
     status.set_rows(stats.rows);
     status.set_row_bytes(stats.row_bytes);
     status.set_bytes(stats.bytes);
+    status.set_payload_bytes(stats.payload_bytes);
     status.set_pulled_rows(stats.pulled_rows);
     status.set_pushed_rows(stats.pushed_rows);
   } else {
@@ -159,10 +206,32 @@ uint64_t TableRegistry::SetRoundMember(WorkerIndex worker,
   return rounds;
 }
 
-std::vector<v1::TableStatus> TableRegistry::Describe() const {
+std::vector<v1::TableStatus> TableRegistry::Describe(
+    bool with_partitions) const {
   std::vector<v1::TableStatus> result;
   for (const TableEntry* entry : Entries()) {
     result.push_back(DescribeEntry(*entry));
+    if (with_partitions && entry->sparse != nullptr) {
+      DescribePartitions(*entry->sparse, map_, server_, &result.back());
+    }
+  }
+  return result;
+}
+
+absl::StatusOr<std::vector<v1::TableHotKeys>> TableRegistry::DescribeHotKeys(
+    const std::string& table_name, size_t max_keys) const {
+  std::vector<v1::TableHotKeys> result;
+  std::vector<std::string> names;
+  for (const TableEntry* entry : Entries()) {
+    if (entry->sparse == nullptr) continue;
+    names.push_back(entry->config.name());
+    if (!table_name.empty() && table_name != names.back()) continue;
+    result.push_back(DescribeHotKeysOf(*entry, map_, max_keys));
+  }
+  if (!table_name.empty() && result.empty()) {
+    return absl::NotFoundError(absl::StrFormat(
+        "no sparse table is named '%s'; there are: %s", table_name,
+        names.empty() ? "none yet" : absl::StrJoin(names, ", ")));
   }
   return result;
 }

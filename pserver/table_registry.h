@@ -21,6 +21,7 @@
 #include "proto/table.pb.h"
 #include "pserver/aggregator.h"
 #include "pserver/dense_table.h"
+#include "pserver/hot_keys.h"
 #include "sparse_table/sparse_table.h"
 
 namespace oarlock {
@@ -31,6 +32,8 @@ struct TableEntry {
   // One of the two is set.
   std::unique_ptr<SparseTable> sparse;
   std::unique_ptr<DenseTable> dense;
+  // Of a sparse table; the data plane feeds it.
+  std::unique_ptr<HotKeys> hot_keys;
   // Refers to the table, so it is destroyed before it.
   std::unique_ptr<Aggregator> aggregator;
   // Rows that pulls and pushes of a dense table asked for are its blocks.
@@ -62,8 +65,14 @@ class TableRegistry {
   uint64_t SetRoundMember(WorkerIndex worker, Generation generation,
                           bool joins);
 
-  // Every table as status answers show it, ascending by id.
-  std::vector<v1::TableStatus> Describe() const;
+  // Every table as status answers show it, ascending by id; sparse ones with
+  // their partitions where `with_partitions`.
+  std::vector<v1::TableStatus> Describe(bool with_partitions = false) const;
+
+  // The hottest keys of each sparse table, or of the one with this name, at
+  // most `max_keys` of a table. NotFound when no sparse table has the name.
+  absl::StatusOr<std::vector<v1::TableHotKeys>> DescribeHotKeys(
+      const std::string& table_name, size_t max_keys) const;
 
   // Over all tables.
   uint64_t HeldPushes() const;

@@ -103,6 +103,7 @@ class SparseTableImpl final : public SparseTable {
   void ForEachRow(const std::function<void(PartitionIndex, const RowView&)>&
                       visit) const override;
   SparseTableStats Stats() const override;
+  std::vector<SparsePartitionStats> PartitionStats() const override;
   const v1::TableConfig& config() const override { return config_; }
 
  private:
@@ -362,6 +363,8 @@ void SparseTableImpl::ForEachRow(
 SparseTableStats SparseTableImpl::Stats() const {
   SparseTableStats stats;
   stats.row_bytes = rows_.layout().row_bytes();
+  stats.payload_bytes = (rows_.layout().dim() + rows_.layout().state_size()) *
+                        sizeof(float);
   stats.bytes = arena_->bytes_used();
   for (const std::unique_ptr<Partition>& partition : partitions_) {
     ReaderGuard guard(partition->lock());
@@ -369,6 +372,17 @@ SparseTableStats SparseTableImpl::Stats() const {
     stats.bytes += partition->heap_bytes();
     stats.pulled_rows += partition->pulled_rows();
     stats.pushed_rows += partition->pushed_rows();
+  }
+  return stats;
+}
+
+std::vector<SparsePartitionStats> SparseTableImpl::PartitionStats() const {
+  std::vector<SparsePartitionStats> stats;
+  stats.reserve(partitions_.size());
+  for (const std::unique_ptr<Partition>& partition : partitions_) {
+    ReaderGuard guard(partition->lock());
+    stats.push_back({partition->num_rows(), partition->pulled_rows(),
+                     partition->pushed_rows()});
   }
   return stats;
 }

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -51,6 +52,15 @@ struct SparseTableStats {
   uint64_t row_bytes = 0;
   // Memory of rows and index.
   uint64_t bytes = 0;
+  uint64_t pulled_rows = 0;
+  uint64_t pushed_rows = 0;
+  // Of row_bytes: embedding and optimizer state.
+  uint64_t payload_bytes = 0;
+};
+
+// Of one partition, as in SparseTableStats.
+struct SparsePartitionStats {
+  uint64_t rows = 0;
   uint64_t pulled_rows = 0;
   uint64_t pushed_rows = 0;
 };
@@ -111,6 +121,8 @@ class SparseTable {
       const = 0;
 
   virtual SparseTableStats Stats() const = 0;
+  // By partition; those of other servers are empty.
+  virtual std::vector<SparsePartitionStats> PartitionStats() const = 0;
   virtual const v1::TableConfig& config() const = 0;
 };
 

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "base/mix.h"
 #include "cli/status_text.h"
 #include "tests/pserver/mini_job.h"
 
@@ -35,6 +38,138 @@ Result Ctl(std::vector<std::string> words) {
   return result;
 }
 
+nlohmann::json CtlJson(std::vector<std::string> words) {
+  words.push_back("--json");
+  const Result result = Ctl(words);
+  EXPECT_EQ(result.code, 0) << result.err;
+  return nlohmann::json::parse(result.out);
+}
+
+uint32_t PartitionOf(uint64_t key) {
+  return PartitionOfMix(Mix(key), 4).value();  // MiniJob has 16 partitions.
+}
+
+// Pulls the key `times` times in one message.
+void Pull(Client& client, uint64_t key, uint32_t times) {
+  v1::PullSparseRequest request;
+  request.mutable_header()->set_protocol_version(kProtocolVersion);
+  request.mutable_header()->set_job_hash(JobHash("default"));
+  request.set_table(1);
+  request.add_partitions(PartitionOf(key));
+  request.add_group_sizes(times);
+  for (uint32_t i = 0; i < times; ++i) request.add_keys(key);
+  v1::PullSparseResponse response;
+  const absl::Status status =
+      client.Data(&v1::ParameterService::Stub::PullSparse, request, &response);
+  ASSERT_TRUE(status.ok()) << status;
+}
+
+// Two servers with table 1, key 0 pulled 25,600 times on server 1 and key 4 a
+// fifth of that on server 0: 100 and 20 samples.
+class HotKeysCtlTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kHotter = 0;  // in partition 14
+  static constexpr uint64_t kOther = 4;
+
+  void SetUp() override {
+    ASSERT_GE(PartitionOf(kHotter), 8u);
+    ASSERT_LT(PartitionOf(kOther), 8u);
+    for (const uint32_t server : {0, 1}) {
+      ASSERT_TRUE(job_.client(server).CreateTable(v1::ASYNC, 2).ok());
+    }
+    Pull(job_.client(1), kHotter, 25600);
+    Pull(job_.client(0), kOther, 5120);
+  }
+  std::string endpoint(uint32_t server) {
+    return job_.server(server).endpoint();
+  }
+
+  MiniJob job_{2, 1};
+};
+
+TEST_F(HotKeysCtlTest, AnyServerTellsOfAllKeysWithTheirShareOfTheJob) {
+  for (const uint32_t server : {0, 1}) {
+    const nlohmann::json json =
+        CtlJson({"hot-keys", "--server", endpoint(server)});
+    EXPECT_TRUE(json["silent_servers"].empty());
+    ASSERT_EQ(json["tables"].size(), 1u);
+    const nlohmann::json& table = json["tables"][0];
+    EXPECT_EQ(table["name"], "embedding");
+    EXPECT_EQ(table["pulled_rows"], 30720);
+    EXPECT_EQ(table["pull_samples"], 120);
+    EXPECT_EQ(table["pushed_rows"], 0);
+    ASSERT_EQ(table["keys"].size(), 2u);
+    const nlohmann::json& first = table["keys"][0];
+    EXPECT_EQ(first["key"], "0");
+    EXPECT_EQ(first["partition"], PartitionOf(kHotter));
+    EXPECT_EQ(first["server"], 1);
+    EXPECT_DOUBLE_EQ(first["pulls"]["share"].get<double>(), 25600. / 30720);
+    EXPECT_EQ(first["pulls"]["rows"], 25600);
+    EXPECT_GT(first["pulls"]["share_error"], .05);
+    EXPECT_TRUE(first["pushes"]["share"].is_null());
+    EXPECT_EQ(table["keys"][1]["key"], "4");
+    EXPECT_EQ(table["keys"][1]["server"], 0);
+  }
+}
+
+TEST_F(HotKeysCtlTest, TextIsATableOfTheTopKeys) {
+  const Result result = Ctl({"hot-keys", "--table", "embedding", "--top", "1",
+                             "--server", endpoint(0)});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out,
+              HasSubstr("table 1 'embedding'  keys in pulls 30,720, 120 looked "
+                        "at; in pushes 0, 0 looked at\n"));
+  EXPECT_THAT(result.out, HasSubstr("\n  0  83.3333 %"));
+  EXPECT_THAT(result.out, Not(HasSubstr("16.6667")));
+}
+
+TEST_F(HotKeysCtlTest, ATableThatIsNotThereIsAnError) {
+  const Result result =
+      Ctl({"hot-keys", "--table", "x", "--server", endpoint(0)});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err,
+              HasSubstr("no sparse table is named 'x'; there are: embedding"));
+  EXPECT_EQ(Ctl({"hot-keys", "--top", "0", "--server", endpoint(0)}).code, 2);
+}
+
+TEST_F(HotKeysCtlTest, SkewNamesTheServerAndThePartition) {
+  const nlohmann::json json = CtlJson({"tables", "--server", endpoint(0)});
+  const nlohmann::json& table = json["tables"][0];
+  EXPECT_EQ(table["total"]["pulled_rows"], 30720);
+  EXPECT_EQ(table["servers"][0]["pulled_rows"], 5120);
+  EXPECT_EQ(table["servers"][1]["pulled_rows"], 25600);
+  const nlohmann::json& servers = table["skew_across_servers"]["pulled_rows"];
+  EXPECT_DOUBLE_EQ(servers["max_over_mean"].get<double>(), 25600. / 15360);
+  EXPECT_EQ(servers["server"], 1);
+  const nlohmann::json& partitions =
+      table["skew_across_partitions"]["pulled_rows"];
+  EXPECT_DOUBLE_EQ(partitions["max_over_mean"].get<double>(),
+                   25600. * 16 / 30720);
+  EXPECT_EQ(partitions["partition"], PartitionOf(kHotter));
+  EXPECT_EQ(partitions["server"], 1);
+  // Nothing was pushed, so there are no rows to be skewed.
+  EXPECT_TRUE(
+      table["skew_across_partitions"]["rows"]["max_over_mean"].is_null());
+
+  const Result text = Ctl({"status", "--server", endpoint(1)});
+  EXPECT_THAT(text.out, HasSubstr("embedding rows pulled            1.67  "
+                                  "server 1              13.33  partition 14, "
+                                  "server 1"));
+}
+
+TEST_F(HotKeysCtlTest, AServerThatIsGoneIsNamedAndTheRestIsShown) {
+  job_.server(1).Shutdown();
+  for (const char* verb : {"status", "tables", "hot-keys"}) {
+    SCOPED_TRACE(verb);
+    const nlohmann::json json = CtlJson({verb, "--server", endpoint(0)});
+    ASSERT_EQ(json["silent_servers"].size(), 1u);
+    EXPECT_EQ(json["silent_servers"][0]["server"], 1);
+    EXPECT_EQ(json["tables"].size(), 1u);
+    EXPECT_THAT(Ctl({verb, "--server", endpoint(0)}).out,
+                HasSubstr("server 1 at 127.0.0.1:"));
+  }
+}
+
 TEST(CtlCommandTest, StatusShowsJobWorkersAndServer) {
   MiniJob job(1, 2);
   const std::string server = job.server(0).endpoint();
@@ -44,24 +179,41 @@ TEST(CtlCommandTest, StatusShowsJobWorkersAndServer) {
   EXPECT_THAT(result.out, HasSubstr("job 'default'  running"));
   EXPECT_THAT(result.out, HasSubstr("workers registered 1 of 2"));
   EXPECT_THAT(result.out, HasSubstr("alive"));
-  EXPECT_THAT(result.out, HasSubstr("server 0"));
+  EXPECT_THAT(result.out, HasSubstr(absl::StrCat("     0  ", server)));
 }
 
-TEST(CtlCommandTest, JsonIsOneObject) {
+TEST(CtlCommandTest, JsonOfStatusHasJobServersAndTables) {
   MiniJob job(1, 1);
-  const Result result =
-      Ctl({"status", "--json", "--server", job.server(0).endpoint()});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("\"job_id\": \"default\""));
-  EXPECT_THAT(result.out, Not(HasSubstr("server_index")));
+  job.client(0).Register(0);
+  const nlohmann::json json =
+      CtlJson({"status", "--server", job.server(0).endpoint()});
+  EXPECT_EQ(json["job"]["job_id"], "default");
+  EXPECT_EQ(json["job"]["workers"][0]["life"], "alive");
+  ASSERT_EQ(json["servers"].size(), 1u);
+  EXPECT_EQ(json["servers"][0]["endpoint"], job.server(0).endpoint());
+  EXPECT_EQ(json["servers"][0]["server_generation"],
+            job.server(0).generation().value());
+  EXPECT_TRUE(json["tables"].empty());
 }
 
-TEST(CtlCommandTest, OtherServersTellOfThemselves) {
+TEST(CtlCommandTest, AnyServerTellsOfTheJob) {
   MiniJob job(2, 1);
   const Result result = Ctl({"status", "--server", job.server(1).endpoint()});
-  EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.out, HasSubstr("server 1"));
-  EXPECT_THAT(result.err, HasSubstr("ask server 0 at"));
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("job 'default'  running"));
+  EXPECT_THAT(result.out, HasSubstr(job.server(0).endpoint()));
+  EXPECT_THAT(result.out, HasSubstr(job.server(1).endpoint()));
+  EXPECT_EQ(result.err, "");
+}
+
+TEST(CtlCommandTest, WithoutTheCoordinatorTheServersStillTell) {
+  MiniJob job(2, 1);
+  job.server(0).Shutdown();
+  const Result result = Ctl({"status", "--server", job.server(1).endpoint()});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("server 0 at"));
+  EXPECT_THAT(result.out, HasSubstr(job.server(1).endpoint()));
+  EXPECT_THAT(result.err, HasSubstr(job.server(0).endpoint()));
 }
 
 TEST(CtlCommandTest, TablesShowsWhatTheServerHolds) {
@@ -70,7 +222,10 @@ TEST(CtlCommandTest, TablesShowsWhatTheServerHolds) {
   const Result result = Ctl({"tables", "--server", job.server(0).endpoint()});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("embedding"));
-  EXPECT_THAT(result.out, HasSubstr("sparse, dim 7"));
+  // SGD keeps no state beside the 7 floats; a row has 16 bytes of header and
+  // ends at a multiple of 8.
+  EXPECT_THAT(result.out, HasSubstr("sparse, dim 7, async, 48 bytes a row, 28 "
+                                    "of them payload"));
 }
 
 TEST(CtlCommandTest, DrainEndsTheJob) {

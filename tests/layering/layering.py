@@ -43,7 +43,7 @@ PRIVATE = {
     "rocksdb": {"storage"},
     "dnnl": {"worker/nn"},
     "cli11": {"fleet"},
-    "json": {"worker"},
+    "json": {"worker", "cli"},
 }
 # Pattern -> the only files that may hold it.
 ONE_PLACE = {

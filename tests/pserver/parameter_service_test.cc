@@ -362,6 +362,31 @@ TEST_F(ParameterServiceTest, DensePullReturnsWhatChanged) {
   EXPECT_EQ(status.pushed_rows(), 2u);
 }
 
+TEST_F(ParameterServiceTest, KeysOfPullsAndPushesAreSampledOnceChecked) {
+  Start();
+  ASSERT_TRUE(registry_->Create(SparseConfig(kDim, -1)).ok());
+  const std::vector<Key> keys(512, Key{5});
+  ASSERT_TRUE(Pull(PullOf(keys)).ok());
+  ASSERT_TRUE(Push(PushOf(HeaderOfPush(0, 1), {{Key{6}, {1, 2, 3}}})).ok());
+  v1::PullSparseRequest elsewhere = PullOf(keys);
+  elsewhere.mutable_header()->set_job_hash(kJobHash + 1);
+  EXPECT_FALSE(Pull(elsewhere).ok());
+  v1::PushSparseRequest without_values =
+      PushOf(HeaderOfPush(0, 2), {{Key{6}, {1, 2, 3}}});
+  without_values.clear_values();
+  EXPECT_FALSE(Push(without_values).ok());
+
+  const auto tables = registry_->DescribeHotKeys("", 10);
+  ASSERT_TRUE(tables.ok()) << tables.status();
+  ASSERT_EQ(tables->size(), 1u);
+  EXPECT_EQ((*tables)[0].pulled_rows(), 512u);
+  EXPECT_EQ((*tables)[0].pull_samples(), 2u);
+  EXPECT_EQ((*tables)[0].pushed_rows(), 1u);
+  ASSERT_GE((*tables)[0].keys_size(), 1);
+  EXPECT_EQ((*tables)[0].keys(0).key(), 5u);
+  EXPECT_EQ((*tables)[0].keys(0).pulls().rows(), 512);
+}
+
 TEST_F(ParameterServiceTest, HeadersOfOthersAreRefused) {
   Start();
   ASSERT_TRUE(registry_->Create(SparseConfig(kDim, -1)).ok());

@@ -375,6 +375,9 @@ class StubbornTable : public SparseTable {
     table_->ForEachRow(visit);
   }
   SparseTableStats Stats() const override { return table_->Stats(); }
+  std::vector<SparsePartitionStats> PartitionStats() const override {
+    return table_->PartitionStats();
+  }
   const v1::TableConfig& config() const override { return table_->config(); }
 
   absl::Notification entered;

@@ -1,11 +1,13 @@
 #include "pserver/table_registry.h"
 
 #include <functional>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "base/mix.h"
 #include "cluster/partition_map.h"
 #include "gtest/gtest.h"
 #include "tests/pserver/push_testing.h"
@@ -137,6 +139,49 @@ TEST_F(TableRegistryTest, DescribeShowsWhatTablesHold) {
   EXPECT_GE(tables[0].row_bytes(), 4 * sizeof(float));
   EXPECT_EQ(tables[1].rows(), 10u);
   EXPECT_EQ(tables[1].bytes(), 400u);
+}
+
+TEST_F(TableRegistryTest, DescribeTellsOfEachOwnPartitionIfAsked) {
+  ASSERT_TRUE(registry_.Create(SparseConfig(4, -1)).ok());
+  TableEntry* const entry = *registry_.Find(TableId(1));
+  const SparseGradients gradients = RandomGradients(7, 300, 100000, 4);
+  entry->aggregator->PushSparse(SparsePushOf(PushHeader(0, 1, 1), gradients),
+                                [](absl::StatusOr<PushOutcome>) {});
+  std::map<uint32_t, uint64_t> expected;
+  for (const auto& [key, gradient] : gradients) {
+    ++expected[PartitionOfMix(Mix(key), kTestPartitionBits).value()];
+  }
+  EXPECT_EQ(registry_.Describe()[0].partitions_size(), 0);
+  const v1::TableStatus table = registry_.Describe(true)[0];
+  std::map<uint32_t, uint64_t> rows;
+  std::map<uint32_t, uint64_t> pushed_rows;
+  for (const v1::PartitionStatus& partition : table.partitions()) {
+    rows[partition.partition()] = partition.rows();
+    pushed_rows[partition.partition()] = partition.pushed_rows();
+    EXPECT_EQ(partition.pulled_rows(), 0u);
+  }
+  EXPECT_EQ(rows, expected);
+  EXPECT_EQ(pushed_rows, expected);
+}
+
+TEST_F(TableRegistryTest, HotKeysAreThoseOfTheSparseTables) {
+  ASSERT_TRUE(registry_.Create(DenseConfig(100, 10, 1)).ok());
+  ASSERT_TRUE(registry_.Create(SparseConfig(4, -1)).ok());
+  TableEntry* const entry = *registry_.Find(TableId(1));
+  entry->hot_keys->pushes().Add(std::vector<Key>(1024, Key{3}));
+  const auto all = registry_.DescribeHotKeys("", 1);
+  ASSERT_TRUE(all.ok()) << all.status();
+  ASSERT_EQ(all->size(), 1u);
+  EXPECT_EQ((*all)[0].name(), "embedding");
+  ASSERT_EQ((*all)[0].keys_size(), 1);
+  const v1::HotKey& key = (*all)[0].keys(0);
+  EXPECT_EQ(key.key(), 3u);
+  EXPECT_EQ(key.partition(),
+            PartitionOfMix(Mix(Key{3}), kTestPartitionBits).value());
+  EXPECT_EQ(key.pushes().rows(), 1024);
+  EXPECT_EQ(key.pulls().rows(), 0);
+  EXPECT_EQ(registry_.DescribeHotKeys("dense", 1).status().code(),
+            absl::StatusCode::kNotFound);
 }
 
 TEST_F(TableRegistryTest, ConcurrentCreationsMakeOneTable) {

@@ -1,0 +1,75 @@
+#include "cli/server_command.h"
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/status_macros.h"
+#include "cluster/environment.h"
+#include "fleet/command_line/command_line.h"
+#include "fleet/fleet.h"
+#include "proto/job_config.pb.h"
+#include "proto/launch_config.pb.h"
+
+namespace oarlock {
+namespace {
+
+CommandSyntax Syntax() {
+  return {
+      .name = "oarlock server",
+      .description =
+          "Serves as one server of a job until the job is over. What the flags "
+          "do not say is\ntaken from the environment; models and data are the "
+          "workers' alone.",
+      .examples =
+          "  # the only server of a job of one worker\n"
+          "  oarlock server --pserver_endpoints 127.0.0.1:6174 "
+          "--current_endpoint 127.0.0.1:6174 --trainers 1\n"
+          "  # its worker\n"
+          "  oarlock train --role TRAINER --pserver_endpoints 127.0.0.1:6174 "
+          "--trainers 1 --train_files 'data/part-*'\n"
+          "  # the first of two servers on two machines\n"
+          "  oarlock server --pserver_endpoints 10.0.0.1:6174,10.0.0.2:6174 "
+          "--current_endpoint 10.0.0.1:6174 --trainers 4 "
+          "--tls_cert_file cert.pem --tls_key_file key.pem "
+          "--tls_ca_file ca.pem --token_file token\n",
+  };
+}
+
+absl::Status Serve(const v1::JobConfig& config, const RoleAssignment& role) {
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Fleet> fleet,
+                           Fleet::Init(config, role));
+  return RunRole(*fleet, config, /*summary=*/nullptr);
+}
+
+}  // namespace
+
+int RunServer(int argc, char** argv) {
+  const CommandSyntax syntax = Syntax();
+  v1::JobConfig config;
+  v1::RoleConfig role_config;
+  role_config.set_role("PSERVER");
+  const absl::StatusOr<ParsedCommandLine> parsed = ParseCommandLine(
+      syntax, Words(argc, argv, 2),
+      {{&role_config, {"pserver_endpoints", "current_endpoint", "trainers"}},
+       {&config,
+        {"job_id", "num_partitions", "lease_s", "server_threads", "insecure",
+         "tls_cert_file", "tls_key_file", "tls_ca_file", "token_file"}}});
+  if (const std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
+    return *exit_code;
+  }
+  const absl::StatusOr<RoleAssignment> role =
+      RoleFromEnvironment(ToExplicitRole(role_config));
+  if (!role.ok()) return ReportUsageError(syntax, role.status());
+  const absl::Status status = Serve(config, *role);
+  if (status.ok()) return 0;
+  if (absl::IsInvalidArgument(status)) return ReportUsageError(syntax, status);
+  std::fprintf(stderr, "oarlock server: %s\n",
+               std::string(status.message()).c_str());
+  return 1;
+}
+
+}  // namespace oarlock

@@ -1,0 +1,13 @@
+// `oarlock server`: one server of a job.
+
+#ifndef OARLOCK_CLI_SERVER_COMMAND_H_
+#define OARLOCK_CLI_SERVER_COMMAND_H_
+
+namespace oarlock {
+
+// `argv` is that of main; argv[1] is "server". Returns the exit code.
+int RunServer(int argc, char** argv);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_CLI_SERVER_COMMAND_H_
