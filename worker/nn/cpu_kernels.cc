@@ -134,7 +134,7 @@ HWY_INLINE void StoreRounded(D d, hn::Vec<D> value, uint16_t* to) {
   const auto half = hn::Add(odd, hn::Set(bits_tag, 0x7fff));
   const auto rounded = hn::ShiftRight<16>(hn::Add(bits, half));
   const auto quiet = hn::Or(high, hn::Set(bits_tag, 0x40));
-  const auto is_nan = hn::RebindMask(bits_tag, hn::Ne(value, value));
+  const auto is_nan = hn::RebindMask(bits_tag, hn::IsNaN(value));
   const auto chosen = hn::IfThenElse(is_nan, quiet, rounded);
   const hn::Rebind<uint16_t, D> to_tag;
   // Values below 2^16: what saturates in DemoteTo does not come up.

@@ -70,6 +70,18 @@ INSTANTIATE_TEST_SUITE_P(
 // gone through six roundings in a row.
 constexpr double kBfloat16Tolerance = 2e-2;
 
+// Length of a - b over that of a.
+double RelativeDistance(const std::vector<float>& a,
+                        const std::vector<float>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double difference = 0, length = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference += (double{a[i]} - b[i]) * (double{a[i]} - b[i]);
+    length += double{a[i]} * a[i];
+  }
+  return std::sqrt(difference / length);
+}
+
 bool InBfloat16(const std::string& backend) {
   return backend == "onednn_bfloat16";
 }
@@ -210,10 +222,18 @@ TEST_P(ModelTest, BackendsAgreeAtRealSize) {
   };
   const auto [loss, parameters, rows] = run(*model);
   const auto [oracle_loss, oracle_parameters, oracle_rows] = run(*oracle);
-  const float tolerance = rounded ? kBfloat16Tolerance : 1e-4f;
-  EXPECT_NEAR(loss, oracle_loss, (rounded ? 1e-3 : 1e-5) * oracle_loss);
-  ExpectClose(oracle_parameters, parameters, tolerance, "parameter gradient");
-  ExpectClose(oracle_rows, rows, tolerance, "row gradient");
+  if (rounded) {
+    // Units near their ReLU's kink change sides, which no rounding error of an
+    // element bounds; .05 to .08 was seen. bfloat16_network_test compares
+    // closely, with operands rounded in the oracle too.
+    EXPECT_NEAR(loss, oracle_loss, 1e-3 * oracle_loss);
+    EXPECT_LE(RelativeDistance(oracle_parameters, parameters), 0.15);
+    EXPECT_LE(RelativeDistance(oracle_rows, rows), 0.15);
+    return;
+  }
+  EXPECT_NEAR(loss, oracle_loss, 1e-5 * oracle_loss);
+  ExpectClose(oracle_parameters, parameters, 1e-4f, "parameter gradient");
+  ExpectClose(oracle_rows, rows, 1e-4f, "row gradient");
 }
 
 TEST(CtrDnnTest, IsTheQuickStartsNetwork) {

@@ -15,7 +15,7 @@
 
 namespace oarlock {
 
-class FencedBackend final : public MathBackend {
+class FencedBackend : public MathBackend {
  public:
   ~FencedBackend() override { OARLOCK_CHECK(blocks_.empty()); }
   const char* name() const override { return "fenced"; }
