@@ -30,16 +30,20 @@ namespace {
 CommandSyntax Syntax() {
   return {
       .name = "oarlock ctl",
-      .description = "Looks at a running job, or ends it.",
+      .description = "Looks at a running job, evicts rows, or ends it.",
       .examples =
           "  # the job, its workers, how far it is (ask server 0)\n"
           "  oarlock ctl status --server 127.0.0.1:6170\n"
           "  # what one server holds\n"
           "  oarlock ctl tables --server 127.0.0.1:6171\n"
+          "  # let go of the rows of one server that nobody pushed to for an "
+          "hour\n"
+          "  oarlock ctl evict --server 127.0.0.1:6171 --table embedding "
+          "--idle_ticks 3600\n"
           "  # end the job\n"
           "  oarlock ctl drain --server 127.0.0.1:6170 --reason 'new data'\n",
       .positionals = Positionals::kAny,
-      .positional_names = "status|tables|drain",
+      .positional_names = "status|tables|evict|drain",
   };
 }
 
@@ -142,6 +146,26 @@ absl::Status ShowTables(Control* control, bool json) {
       absl::StrCat(FormatServerStatus(server), "\n", FormatTables(server)));
 }
 
+absl::Status Evict(Control* control, const v1::CtlConfig& config) {
+  v1::EvictRequest request;
+  request.set_table(config.table());
+  if (config.idle_ticks() != 0) {
+    request.mutable_limits()->set_idle_ticks(
+        static_cast<uint32_t>(config.idle_ticks()));
+  }
+  if (config.score_min() != 0) {
+    request.mutable_limits()->set_score_min(
+        static_cast<float>(config.score_min()));
+  }
+  if (config.rows_max() != 0) {
+    request.mutable_limits()->set_rows_max(config.rows_max());
+  }
+  v1::EvictResponse response;
+  OARLOCK_RETURN_IF_ERROR(
+      control->Call(&v1::AdminService::Stub::Evict, request, &response));
+  return Print(response, config.json(), FormatEviction(response));
+}
+
 absl::Status Drain(Control* control, const v1::CtlConfig& config) {
   v1::DrainRequest request;
   request.set_reason(config.reason());
@@ -168,10 +192,11 @@ int RunCtl(int argc, char** argv) {
   }
   const std::string verb =
       parsed->positionals.size() == 1 ? parsed->positionals[0] : "";
-  if (verb != "status" && verb != "tables" && verb != "drain") {
+  if (verb != "status" && verb != "tables" && verb != "evict" &&
+      verb != "drain") {
     return ReportUsageError(
         syntax, absl::InvalidArgumentError(absl::StrCat(
-                    "needs one word, status, tables or drain, and got ",
+                    "needs one word, status, tables, evict or drain, and got ",
                     parsed->positionals.empty()
                         ? "none"
                         : absl::StrCat("'", parsed->positionals[0], "'"),
@@ -183,11 +208,18 @@ int RunCtl(int argc, char** argv) {
                     "--server is missing; give a server of the job, for "
                     "example --server 127.0.0.1:6170"));
   }
+  if (verb == "evict" && config.table().empty()) {
+    return ReportUsageError(
+        syntax, absl::InvalidArgumentError(
+                    "--table is missing; name the table whose rows go, for "
+                    "example --table embedding"));
+  }
   absl::StatusOr<std::unique_ptr<Control>> control = Control::Open(config, job);
   absl::Status status = control.status();
   if (status.ok()) {
     status = verb == "status"   ? ShowStatus(control->get(), config.json())
              : verb == "tables" ? ShowTables(control->get(), config.json())
+             : verb == "evict"  ? Evict(control->get(), config)
                                 : Drain(control->get(), config);
   }
   if (status.ok()) return 0;

@@ -131,11 +131,23 @@ std::string FormatServerStatus(const v1::ServerStatusResponse& status) {
       status.held_pushes());
 }
 
+std::string FormatEviction(const v1::EvictResponse& response) {
+  const uint64_t evicted = response.idle_rows() + response.low_score_rows() +
+                           response.capacity_rows();
+  return absl::StrFormat(
+      "evicted %s rows: %s idle, %s of low score, %s beyond capacity; %s are "
+      "left\n",
+      Grouped(evicted), Grouped(response.idle_rows()),
+      Grouped(response.low_score_rows()), Grouped(response.capacity_rows()),
+      Grouped(response.rows()));
+}
+
 std::string FormatTables(const v1::ServerStatusResponse& status) {
   if (status.tables_size() == 0) return "no tables yet\n";
   std::vector<std::vector<std::string>> rows = {
       {"table", "name", "kind", "mode", "rows", "bytes/row", "memory",
-       "memory/row", "rows pulled", "rows pushed", "version"}};
+       "memory/row", "rows pulled", "rows pushed", "admitted", "rejected", "evicted",
+       "version"}};
   for (const v1::TableStatus& table : status.tables()) {
     const bool sparse = table.config().has_sparse();
     rows.push_back(
@@ -151,6 +163,9 @@ std::string FormatTables(const v1::ServerStatusResponse& status) {
              : absl::StrFormat("%.1f B", static_cast<double>(table.bytes()) /
                                              static_cast<double>(table.rows())),
          Grouped(table.pulled_rows()), Grouped(table.pushed_rows()),
+         sparse ? Grouped(table.admitted_rows()) : "-",
+         sparse ? Grouped(table.rejected_keys()) : "-",
+         sparse ? Grouped(table.evicted_rows()) : "-",
          Grouped(table.version())});
   }
   return FormatColumns(rows);

@@ -19,7 +19,9 @@ std::string FormatColumns(const std::vector<std::vector<std::string>>& rows);
 std::string FormatJobStatus(const v1::JobStatusResponse& status);
 // One server in a line.
 std::string FormatServerStatus(const v1::ServerStatusResponse& status);
-// Its tables: rows, bytes, traffic.
+// What an eviction did, in a line.
+std::string FormatEviction(const v1::EvictResponse& response);
+// Its tables: rows, bytes, traffic, what admission and eviction did.
 std::string FormatTables(const v1::ServerStatusResponse& status);
 
 }  // namespace oarlock

@@ -27,12 +27,13 @@ class AdminService::Impl {
  public:
   Impl(const AdminServiceOptions& options, const PartitionMap& map,
        TableRegistry* registry, RoundRoster* roster, Coordinator* coordinator,
-       const Clock& clock)
+       EvictionLoop* eviction_loop, const Clock& clock)
       : options_(options),
         map_(map),
         registry_(registry),
         roster_(roster),
         coordinator_(coordinator),
+        eviction_loop_(eviction_loop),
         clock_(clock),
         start_(clock.Now()) {
     using S = v1::AdminService::AsyncService;
@@ -49,6 +50,7 @@ class AdminService::Impl {
     AddToCoordinator(&S::RequestGetJobStatus, &Coordinator::JobStatus);
     AddDrain();
     AddBarrier();
+    AddEvict();
   }
 
   grpc::Service* service() { return &service_; }
@@ -139,6 +141,19 @@ class AdminService::Impl {
         });
   }
 
+  void AddEvict() {
+    Add(&v1::AdminService::AsyncService::RequestEvict,
+        [this](PendingCall<v1::EvictRequest, v1::EvictResponse> call) {
+          const v1::EvictRequest request = call.request();
+          eviction_loop_->Evict(
+              request,
+              [call = std::move(call)](
+                  const absl::StatusOr<v1::EvictResponse>& result) mutable {
+                Answer(&call, result);
+              });
+        });
+  }
+
   template <typename Request, typename Response>
   static void Answer(PendingCall<Request, Response>* call,
                      const absl::StatusOr<Response>& result) {
@@ -192,6 +207,7 @@ class AdminService::Impl {
   TableRegistry* const registry_;
   RoundRoster* const roster_;
   Coordinator* const coordinator_;
+  EvictionLoop* const eviction_loop_;
   const Clock& clock_;
   const absl::Time start_;
   v1::AdminService::AsyncService service_;
@@ -247,6 +263,7 @@ absl::StatusOr<v1::ServerStatusResponse> AdminService::Impl::GetServerStatus(
     *response.add_tables() = std::move(table);
   }
   response.set_held_pushes(registry_->HeldPushes());
+  response.set_logical_time(registry_->clock().Now());
   response.set_uptime_seconds(absl::ToDoubleSeconds(clock_.Now() - start_));
   return response;
 }
@@ -254,9 +271,9 @@ absl::StatusOr<v1::ServerStatusResponse> AdminService::Impl::GetServerStatus(
 AdminService::AdminService(const AdminServiceOptions& options,
                            const PartitionMap& map, TableRegistry* registry,
                            RoundRoster* roster, Coordinator* coordinator,
-                           const Clock& clock)
+                           EvictionLoop* eviction_loop, const Clock& clock)
     : impl_(std::make_unique<Impl>(options, map, registry, roster, coordinator,
-                                   clock)) {}
+                                   eviction_loop, clock)) {}
 
 AdminService::~AdminService() = default;
 

@@ -21,6 +21,7 @@
 #include "proto/table.pb.h"
 #include "pserver/aggregator.h"
 #include "pserver/dense_table.h"
+#include "pserver/logical_clock.h"
 #include "sparse_table/sparse_table.h"
 
 namespace oarlock {
@@ -62,6 +63,12 @@ class TableRegistry {
   uint64_t SetRoundMember(WorkerIndex worker, Generation generation,
                           bool joins);
 
+  // The job's logical time: aggregators stamp pushes with it.
+  LogicalClock& clock() { return clock_; }
+
+  // All tables, ascending by id.
+  std::vector<TableEntry*> Entries() const;
+
   // Every table as status answers show it, ascending by id.
   std::vector<v1::TableStatus> Describe() const;
 
@@ -73,11 +80,11 @@ class TableRegistry {
   void Shutdown();
 
  private:
-  std::vector<TableEntry*> Entries() const;
-
   // Constant.
   const PartitionMap map_;
   const ServerIndex server_;
+
+  LogicalClock clock_;
 
   // Held while a table is created or membership changes, so that a new table
   // misses no member. Taken before mutex_.
