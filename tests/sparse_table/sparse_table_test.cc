@@ -370,10 +370,10 @@ TEST(SparseTableTest, APushOfNoKeysIsRememberedAndRaisesTheVersion) {
   EXPECT_EQ(PushConstant(*table, keys, 1, {&stamp, 1})->duplicate_groups, 2u);
 }
 
-TEST(SparseTableTest, LastTouchSurvivesMoreThanTwentyBits) {
+TEST(SparseTableTest, LastTouchSurvivesMoreBitsThanTheHeaderHas) {
   const std::unique_ptr<SparseTable> table =
       MakeTable(SparseConfig(1, SgdOptimizer(1)), 0);
-  const uint32_t kEarly = (1u << 20) - 2, kLate = (1u << 20) + 5;
+  const uint32_t kEarly = (1u << 24) - 2, kLate = (1u << 24) + 5;
   PushStamp stamp = Stamp(0, 1, 1);
   ASSERT_TRUE(
       PushConstant(*table, Grouped({Key{1}}, 0), 1, {&stamp, 1}, kEarly).ok());
