@@ -9,7 +9,7 @@
 namespace oarlock {
 
 CountSketch::CountSketch(uint32_t width, uint64_t sum_max)
-    : width_(width), sum_max_(sum_max), counters_(size_t{kDepth} * width) {
+    : width_(width), sum_max_(sum_max) {
   OARLOCK_CHECK(std::has_single_bit(width));
   OARLOCK_CHECK(sum_max >= 1);
 }
@@ -28,6 +28,7 @@ std::array<size_t, CountSketch::kDepth> CountSketch::Places(
 }
 
 uint32_t CountSketch::Estimate(uint64_t mix) const {
+  if (counters_.empty()) return 0;
   uint32_t estimate = kCounterMax;
   for (const size_t place : Places(mix)) {
     estimate = std::min<uint32_t>(estimate, counters_[place]);
@@ -36,6 +37,7 @@ uint32_t CountSketch::Estimate(uint64_t mix) const {
 }
 
 uint32_t CountSketch::Add(uint64_t mix, uint32_t weight) {
+  if (counters_.empty()) counters_.resize(size_t{kDepth} * width_);
   const std::array<size_t, kDepth> places = Places(mix);
   uint32_t before = kCounterMax;
   for (const size_t place : places) {

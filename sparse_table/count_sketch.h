@@ -41,7 +41,8 @@ class CountSketch {
 
   // What has been added, halved with the counters.
   uint64_t sum() const { return sum_; }
-  // Row after row.
+  // Row after row; empty, and without memory, before the first Add: a server
+  // has partitions that it does not own.
   const std::vector<uint16_t>& counters() const { return counters_; }
   size_t bytes() const { return counters_.size() * sizeof(uint16_t); }
 

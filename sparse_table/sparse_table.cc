@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -16,7 +15,6 @@
 #include "base/mix.h"
 #include "base/random.h"
 #include "base/status_macros.h"
-#include "sparse_table/admission_rule.h"
 #include "sparse_table/arena.h"
 #include "sparse_table/eviction.h"
 #include "sparse_table/lookahead.h"
@@ -25,6 +23,7 @@
 #include "sparse_table/row_layout.h"
 #include "sparse_table/row_rules.h"
 #include "sparse_table/row_space.h"
+#include "sparse_table/row_updater.h"
 
 namespace oarlock {
 namespace {
@@ -75,7 +74,8 @@ class SparseTableImpl final : public SparseTable {
         partition_bits_(partition_bits),
         rules_(rules),
         arena_(std::move(arena)),
-        rows_(arena_.get(), rules.layout()) {
+        rows_(arena_.get(), rules.layout()),
+        updater_(&rows_, &rules_) {
     const uint64_t jitter_seed = DeriveSeed(config.seed(), config.id());
     for (uint32_t i = 0; i < (1u << partition_bits); ++i) {
       partitions_.push_back(
@@ -172,18 +172,6 @@ class SparseTableImpl final : public SparseTable {
     }
   }
 
-  // The row of a key whose candidate stage 2 found, or null.
-  std::byte* RowOf(const Partition& partition, Key key, uint64_t mix,
-                   RowRef candidate) const
-      ABSL_SHARED_LOCKS_REQUIRED(partition.lock()) {
-    if (candidate == kNoRow) return nullptr;
-    std::byte* const row = rows_.At(candidate);
-    if (RowLayout::Header(row).key == key) [[likely]]
-      return row;
-    const RowRef found = partition.Find(key, mix);
-    return found == kNoRow ? nullptr : rows_.At(found);
-  }
-
   // kDim is the table's dimension, or 0 for any.
   template <size_t kDim>
   size_t Dim() const {
@@ -212,25 +200,6 @@ class SparseTableImpl final : public SparseTable {
   template <size_t kDim, typename Rule>
   absl::StatusOr<SparsePushResult> PushWith(
       const SparsePush& push, const Rule& rule) ABSL_NO_THREAD_SAFETY_ANALYSIS;
-  // Stage 3 of a block, where a push only applies the update rule ...
-  template <size_t kDim, typename Rule>
-  void UpdateRows(Partition& partition, const KeyBlock& block,
-                  const SparsePush& push, const Rule& rule,
-                  Lookahead& lookahead)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition.lock());
-  // ... and where it does more. `draws` is for admission.
-  template <typename Rule>
-  void UpdateRowsByRules(Partition& partition, const KeyBlock& block,
-                         const SparsePush& push, const Rule& rule,
-                         uint64_t draws, Lookahead& lookahead)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition.lock());
-  // Adds to the row's statistics; creates the extended part when they reach
-  // its threshold.
-  void AddStatistics(std::byte* row, float show, float click, uint32_t now);
-  template <typename Rule>
-  std::byte* CreateRow(Partition& partition, Key key, uint64_t mix,
-                       const Rule& rule)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition.lock());
 
   // Constant after construction.
   const v1::TableConfig config_;
@@ -238,6 +207,7 @@ class SparseTableImpl final : public SparseTable {
   const RowRules rules_;
   const std::unique_ptr<Arena> arena_;
   const RowSpace rows_;
+  const RowUpdater updater_;
   // Each guarded by its lock.
   Lookahead::Partitions partitions_;
 };
@@ -284,7 +254,7 @@ void SparseTableImpl::CopyRows(const Partition& partition,
   const size_t dim = Dim<kDim>();
   for (size_t i = block.first; i < block.first + block.count; ++i) {
     const std::byte* const row =
-        RowOf(partition, keys[i], lookahead.mix(i), lookahead.row(i));
+        updater_.RowOf(partition, keys[i], lookahead.mix(i), lookahead.row(i));
     if (row != nullptr) [[likely]] {
       std::memcpy(values + i * dim, rows_.layout().Embedding(row),
                   dim * sizeof(float));
@@ -301,7 +271,7 @@ void SparseTableImpl::CopyStatistics(const Partition& partition,
   const uint32_t now = partition.latest_touch();
   for (size_t i = block.first; i < block.first + block.count; ++i) {
     const std::byte* const row =
-        RowOf(partition, keys[i], lookahead.mix(i), lookahead.row(i));
+        updater_.RowOf(partition, keys[i], lookahead.mix(i), lookahead.row(i));
     float factor = 0;
     float statistics[2] = {};
     if (row != nullptr) {
@@ -361,9 +331,9 @@ absl::StatusOr<SparsePushResult> SparseTableImpl::PushWith(
     Partition& partition = At(block.partition);
     const Rule warm = rules_.rule().ForStep(rule, partition.version());
     if (is_plain) {
-      UpdateRows<kDim>(partition, block, push, warm, lookahead);
+      updater_.UpdatePlain<kDim>(partition, block, push, warm, lookahead);
     } else {
-      UpdateRowsByRules(partition, block, push, warm, draws, lookahead);
+      updater_.UpdateByRules(partition, block, push, warm, draws, lookahead);
     }
     if (block.ends_group) {
       partition.EndPush(push.stamps);
@@ -374,112 +344,6 @@ absl::StatusOr<SparsePushResult> SparseTableImpl::PushWith(
     return Annotate(status, absl::StrCat("push to table ", config_.name()));
   }
   return result;
-}
-
-template <size_t kDim, typename Rule>
-void SparseTableImpl::UpdateRows(Partition& partition, const KeyBlock& block,
-                                 const SparsePush& push, const Rule& rule,
-                                 Lookahead& lookahead) {
-  const RowLayout& layout = rows_.layout();
-  const uint64_t version = partition.version();
-  const uint32_t now = partition.latest_touch();
-  const size_t dim = Dim<kDim>();
-  for (size_t i = block.first; i < block.first + block.count; ++i) {
-    const Key key = push.keys[i];
-    std::byte* row = RowOf(partition, key, lookahead.mix(i), lookahead.row(i));
-    if (row == nullptr) [[unlikely]] {
-      row = CreateRow(partition, key, lookahead.mix(i), rule);
-    }
-    float* const embedding = layout.Embedding(row);
-    rule.Apply(embedding, embedding + dim, push.gradients + i * dim, dim);
-    RowLayout::Header(row).Stamp(version, now);
-  }
-}
-
-template <typename Rule>
-void SparseTableImpl::UpdateRowsByRules(Partition& partition,
-                                        const KeyBlock& block,
-                                        const SparsePush& push,
-                                        const Rule& rule, uint64_t draws,
-                                        Lookahead& lookahead) {
-  const RowLayout& layout = rows_.layout();
-  const AdmissionRule& admission = rules_.admission();
-  const uint64_t version = partition.version();
-  const uint32_t now = partition.latest_touch();
-  const size_t embedding_dim = rules_.embedding_dim();
-  // Extended parts to update: row and gradient.
-  std::array<std::pair<std::byte*, const float*>, KeyBlock::kMaxKeys> extended;
-  size_t num_extended = 0;
-  uint32_t num_rejected = 0;
-  for (size_t i = block.first; i < block.first + block.count; ++i) {
-    const Key key = push.keys[i];
-    const uint64_t mix = lookahead.mix(i);
-    const float show = push.shows == nullptr ? 0 : push.shows[i];
-    const float click = push.clicks == nullptr ? 0 : push.clicks[i];
-    std::byte* row = RowOf(partition, key, mix, lookahead.row(i));
-    if (row == nullptr) {
-      if (partition.Find(key, mix) == kNoRow &&
-          !admission.Admit(draws, key, mix,
-                           rules_.score_rule().Score(show, click),
-                           partition.sketch())) {
-        ++num_rejected;
-        continue;
-      }
-      row = CreateRow(partition, key, mix, rule);
-    }
-    const float* const gradient = push.gradients + i * layout.dim();
-    rule.Apply(layout.Embedding(row), layout.State(row), gradient,
-               embedding_dim);
-    // The gradient of a push that creates the part was made with zeros.
-    if (RowLayout::Header(row).extended()) {
-      extended[num_extended++] = {row, gradient + embedding_dim};
-    }
-    if (layout.has_statistics()) AddStatistics(row, show, click, now);
-    RowLayout::Header(row).Stamp(version, now);
-  }
-  partition.CountRejected(num_rejected);
-  if (num_extended == 0) return;
-  const UpdateRule& extended_rule = rules_.extended_rule();
-  extended_rule.Visit([&](const auto& base) {
-    const auto warm = base.Scaled(extended_rule.WarmupFactor(version));
-    for (size_t i = 0; i < num_extended; ++i) {
-      const auto [row, gradient] = extended[i];
-      warm.Apply(rules_.Extended(row), rules_.ExtendedState(row), gradient,
-                 rules_.extended_dim());
-    }
-  });
-}
-
-void SparseTableImpl::AddStatistics(std::byte* row, float show, float click,
-                                    uint32_t now) {
-  const RowHeader& header = RowLayout::Header(row);
-  float* const statistics = rows_.layout().Statistics(row);
-  const float factor = rules_.score_rule().DecayFactor(
-      WidenTouch(header.low_touch(), now), now);
-  statistics[0] = factor * statistics[0] + show;
-  statistics[1] = factor * statistics[1] + click;
-  if (!header.extended() && rules_.WantsExtended(rules_.score_rule().Score(
-                                statistics[0], statistics[1]))) {
-    rules_.CreateExtended(row);
-  }
-}
-
-template <typename Rule>
-std::byte* SparseTableImpl::CreateRow(Partition& partition, Key key,
-                                      uint64_t mix, const Rule& rule) {
-  // Stage 2 did not see rows that stage 3 has created since: a push that names
-  // a key twice must not create two rows.
-  const RowRef found = partition.Find(key, mix);
-  if (found != kNoRow) return rows_.At(found);
-  const RowLayout& layout = rows_.layout();
-  std::byte* const row = partition.CreateRow(key, mix);
-  if (layout.has_statistics()) {
-    std::fill_n(layout.Statistics(row), 2, 0.0f);
-  }
-  rules_.FillInitial(key, layout.Embedding(row));
-  rule.InitState(layout.State(row), rules_.embedding_dim());
-  if (rules_.extended_dim() != 0) rules_.BeginExtended(row);
-  return row;
 }
 
 void SparseTableImpl::ForEachRow(
