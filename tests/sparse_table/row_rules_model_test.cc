@@ -34,7 +34,7 @@ struct Case {
   uint32_t dim = 3;
   uint32_t extended_dim = 0;
   float extended_threshold = 0;
-  v1::AdmissionConfig admission;
+  v1::AdmissionConfig admission = {};
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
