@@ -8,7 +8,7 @@ void RowUpdater::UpdateExtended(absl::Span<const ExtendedUpdate> updates,
                                 uint64_t version) const {
   const UpdateRule& rule = rules_.extended_rule();
   rule.Visit([&](const auto& base) {
-    const auto warm = base.Scaled(rule.WarmupFactor(version));
+    const auto warm = rule.ForStep(base, version);
     for (const ExtendedUpdate& update : updates) {
       warm.Apply(rules_.Extended(update.row), rules_.ExtendedState(update.row),
                  update.gradient, rules_.extended_dim());
