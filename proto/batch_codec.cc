@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "proto/received_bytes.h"
 #include "proto/sliced_bytes.h"
 #include "proto/wire_limits.h"
 
@@ -106,22 +107,6 @@ class BatchReader {
   size_t position_ = 0;
 };
 
-absl::StatusOr<BatchReader> ReaderOf(absl::string_view name,
-                                     const grpc::ByteBuffer& buffer) {
-  std::vector<grpc::Slice> slices;
-  if (!buffer.Valid() || !buffer.Dump(&slices).ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": no readable message was received"));
-  }
-  SlicedBytes bytes(std::move(slices));
-  if (bytes.size() > kMaxMessageBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": has ", bytes.size(), " bytes; at most ",
-                     kMaxMessageBytes, " are legal; split it"));
-  }
-  return BatchReader(name, std::move(bytes));
-}
-
 // Reads a BatchAnswer that ends at `end`.
 absl::Status ReadAnswer(BatchReader* in, size_t end,
                         std::vector<absl::StatusOr<grpc::ByteBuffer>>* answers) {
@@ -196,7 +181,9 @@ grpc::ByteBuffer EncodeBatchResponse(
 
 absl::StatusOr<std::vector<BatchedCall>> DecodeBatchRequest(
     const grpc::ByteBuffer& buffer) {
-  OARLOCK_ASSIGN_OR_RETURN(BatchReader in, ReaderOf("BatchRequest", buffer));
+  constexpr absl::string_view kName = "BatchRequest";
+  OARLOCK_ASSIGN_OR_RETURN(SlicedBytes bytes, ReceivedBytes(kName, buffer));
+  BatchReader in(kName, std::move(bytes));
   std::vector<BatchedCall> calls;
   while (!in.AtEnd(in.size())) {
     OARLOCK_RETURN_IF_ERROR(in.CheckCount(calls.size() + 1));
@@ -217,7 +204,9 @@ absl::StatusOr<std::vector<BatchedCall>> DecodeBatchRequest(
 
 absl::StatusOr<std::vector<absl::StatusOr<grpc::ByteBuffer>>>
 DecodeBatchResponse(const grpc::ByteBuffer& buffer) {
-  OARLOCK_ASSIGN_OR_RETURN(BatchReader in, ReaderOf("BatchResponse", buffer));
+  constexpr absl::string_view kName = "BatchResponse";
+  OARLOCK_ASSIGN_OR_RETURN(SlicedBytes bytes, ReceivedBytes(kName, buffer));
+  BatchReader in(kName, std::move(bytes));
   std::vector<absl::StatusOr<grpc::ByteBuffer>> answers;
   while (!in.AtEnd(in.size())) {
     OARLOCK_RETURN_IF_ERROR(in.CheckCount(answers.size() + 1));

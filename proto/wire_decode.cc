@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
+#include "proto/received_bytes.h"
 #include "proto/wire_check.h"
 #include "proto/wire_codec.h"
 #include "proto/wire_limits.h"
@@ -200,23 +201,6 @@ size_t HeaderBytes(std::string_view message) {
     if (tag == kHeaderTag) header_bytes += in.CurrentPosition() - begin;
   }
   return header_bytes;
-}
-
-// All bytes of `buffer`, within the limit.
-absl::StatusOr<SlicedBytes> ReceivedBytes(absl::string_view name,
-                                          const grpc::ByteBuffer& buffer) {
-  std::vector<grpc::Slice> slices;
-  if (!buffer.Valid() || !buffer.Dump(&slices).ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": no readable message was received"));
-  }
-  SlicedBytes bytes(std::move(slices));
-  if (bytes.size() > kMaxMessageBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": has ", bytes.size(), " bytes; at most ",
-                     kMaxMessageBytes, " are legal; split it"));
-  }
-  return bytes;
 }
 
 template <typename Message>

@@ -1,7 +1,7 @@
 #include "worker/pipelined_pass.h"
 
 #include <algorithm>
-#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -20,26 +20,14 @@
 namespace oarlock {
 namespace {
 
-// Where the configuration does not say: an exchange of the dense parameters
-// costs as much as computing some hundreds of examples, so a slot makes one
-// every so many examples ...
-constexpr int kDenseIntervalExamples = 2048;
-// ... or, with more slots in the job, this many divided by the square of their
-// number: each of them then holds back less, and fewer steps are made that do
-// not know of each other (docs/design/0005 has the measurements).
-constexpr int kDenseIntervalOfAllSlots = 8192;
-
-int DenseIntervalSteps(const PassContext& context) {
+uint32_t DenseIntervalSteps(const PassContext& context) {
   const v1::JobConfig& config = *context.config;
   if (config.dense_interval_steps() > 0) return config.dense_interval_steps();
   // A copy within the process costs less than applying steps here.
   if (context.parameters->in_process()) return 1;
-  const int computing =
-      static_cast<int>(context.job->num_workers()) * context.compute_slots;
-  const int examples =
-      std::min(kDenseIntervalExamples,
-               kDenseIntervalOfAllSlots / (computing * computing));
-  return std::max(1, examples / config.batch_size());
+  return DefaultDenseInterval(
+      int64_t{context.job->num_workers()} * context.compute_slots,
+      config.batch_size());
 }
 
 // What the lanes of a pass share. Thread-safe.
@@ -128,7 +116,6 @@ class Lane {
   Lane(PassState* pass, size_t index, bool trains)
       : pass_(pass),
         context_(pass->context()),
-        index_(index),
         trains_(trains),
         // One computes, one is on its way out, and the look-ahead.
         feeder_(&context_, index, context_.config->lookahead_batches() + 2,
@@ -277,7 +264,6 @@ class Lane {
 
   PassState* const pass_;
   const PassContext& context_;
-  const size_t index_;
   const bool trains_;
   BatchFeeder feeder_;
   const std::unique_ptr<ModelExecutor> executor_;

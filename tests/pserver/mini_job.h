@@ -29,6 +29,7 @@
 #include "proto/admin.grpc.pb.h"
 #include "proto/parameter.grpc.pb.h"
 #include "pserver/server.h"
+#include "tests/base/eventually.h"
 
 namespace oarlock {
 
@@ -55,16 +56,6 @@ class Listener {
   const int fd_;
   int port_ = 0;
 };
-
-// Whether `condition` holds within ten seconds.
-inline bool Eventually(const std::function<bool()>& condition) {
-  const absl::Time deadline = Clock::Real().Now() + absl::Seconds(10);
-  while (!condition()) {
-    if (Clock::Real().Now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
-}
 
 // A connection to one server.
 class Client {

@@ -1,10 +1,20 @@
 #include "worker/mode/dense_slot.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
 
 namespace oarlock {
+
+uint32_t DefaultDenseInterval(int64_t num_slots, int64_t batch_size) {
+  constexpr int64_t kExamples = 2048;
+  constexpr int64_t kExamplesOfAllSlots = 8192;
+  OARLOCK_CHECK(num_slots >= 1 && batch_size >= 1);
+  const int64_t examples =
+      std::min(kExamples, kExamplesOfAllSlots / (num_slots * num_slots));
+  return static_cast<uint32_t>(std::max<int64_t>(1, examples / batch_size));
+}
 
 DenseSlot::DenseSlot(const UpdateRule& rule, const DenseReplica& parameters,
                      uint32_t interval_steps)

@@ -20,6 +20,15 @@
 
 namespace oarlock {
 
+// Steps between two exchanges where the configuration does not say:
+//
+//   max(1, min(2048, 8192 / num_slots^2) / batch_size)
+//
+// An exchange is worth its cost every 2,048 examples; with more slots in the
+// job each holds back less, and fewer steps are made that do not know of each
+// other. Measured in docs/design/0005. REQUIRES: both at least 1.
+uint32_t DefaultDenseInterval(int64_t num_slots, int64_t batch_size);
+
 // Not thread-safe.
 class DenseSlot {
  public:

@@ -13,22 +13,13 @@
 
 #include "absl/time/clock.h"
 #include "base/clock.h"
+#include "tests/base/eventually.h"
 #include "tests/integration/mini_cluster.h"
 
 namespace oarlock {
 namespace {
 
 using ::testing::HasSubstr;
-
-// Whether `condition` holds within ten seconds.
-bool Eventually(const std::function<bool()>& condition) {
-  const absl::Time deadline = Clock::Real().Now() + absl::Seconds(10);
-  while (!condition()) {
-    if (Clock::Real().Now() > deadline) return false;
-    absl::SleepFor(absl::Milliseconds(5));
-  }
-  return true;
-}
 
 class GrpcJobClientTest : public ::testing::Test {
  protected:

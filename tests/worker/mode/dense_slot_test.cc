@@ -50,6 +50,17 @@ std::vector<float> Values(const DenseSlot& slot) {
   return {slot.values(), slot.values() + kSize};
 }
 
+TEST(DefaultDenseIntervalTest, ShrinksWithTheBatchAndTheSquareOfTheSlots) {
+  EXPECT_EQ(DefaultDenseInterval(1, 512), 4u);
+  EXPECT_EQ(DefaultDenseInterval(2, 512), 4u);
+  EXPECT_EQ(DefaultDenseInterval(2, 100), 20u);
+  EXPECT_EQ(DefaultDenseInterval(4, 100), 5u);
+  EXPECT_EQ(DefaultDenseInterval(8, 100), 1u);
+  EXPECT_EQ(DefaultDenseInterval(2, 1 << 20), 1u);
+  // As many workers as a job may have: the square has 33 bits.
+  EXPECT_EQ(DefaultDenseInterval(65536, 1), 1u);
+}
+
 TEST(DenseSlotTest, ExchangeCarriesTheSumOfTheStepsSinceTheLastOne) {
   RandomSequence random(1);
   for (const uint32_t interval : {1, 2, 3, 5}) {

@@ -1,0 +1,21 @@
+// A message as gRPC received it.
+
+#ifndef OARLOCK_PROTO_RECEIVED_BYTES_H_
+#define OARLOCK_PROTO_RECEIVED_BYTES_H_
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "proto/sliced_bytes.h"
+
+namespace oarlock {
+
+// All bytes of `buffer`, where they are. InvalidArgument in one line that
+// begins with `name` when it is unreadable or larger than kMaxMessageBytes.
+absl::StatusOr<SlicedBytes> ReceivedBytes(absl::string_view name,
+                                          const grpc::ByteBuffer& buffer);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PROTO_RECEIVED_BYTES_H_
