@@ -31,8 +31,8 @@ using Stub = v1::AdminService::Stub;
 CommandSyntax Syntax() {
   return {
       .name = "oarlock ctl",
-      .description = "Looks at a running job, or ends it. Any server tells of "
-                     "all of them.",
+      .description = "Looks at a running job, evicts rows, or ends it. Any "
+                     "server tells of all of them.",
       .examples =
           "  # the job, its workers, how far it is, its servers\n"
           "  oarlock ctl status --server 127.0.0.1:6170\n"
@@ -40,10 +40,13 @@ CommandSyntax Syntax() {
           "  oarlock ctl tables --server 127.0.0.1:6170\n"
           "  # the ten keys that are pulled and pushed most, for a program\n"
           "  oarlock ctl hot-keys --server 127.0.0.1:6170 --top 10 --json\n"
+          "  # let go of rows that nobody pushed to for 3,600 ticks\n"
+          "  oarlock ctl evict --server 127.0.0.1:6170 --table embedding "
+          "--idle_ticks 3600\n"
           "  # end the job (ask server 0)\n"
           "  oarlock ctl drain --server 127.0.0.1:6170 --reason 'new data'\n",
       .positionals = Positionals::kAny,
-      .positional_names = "status|tables|hot-keys|drain",
+      .positional_names = "status|tables|hot-keys|evict|drain",
   };
 }
 
@@ -169,6 +172,35 @@ absl::Status ShowHotKeys(JobServers* servers, const v1::CtlConfig& config) {
   return absl::OkStatus();
 }
 
+// Every server, one after the other; the first that cannot ends it.
+absl::Status Evict(JobServers* servers, const v1::CtlConfig& config) {
+  v1::EvictRequest request;
+  request.set_table(config.table());
+  if (config.idle_ticks() != 0) {
+    request.mutable_limits()->set_idle_ticks(
+        static_cast<uint32_t>(config.idle_ticks()));
+  }
+  if (config.score_min() != 0) {
+    request.mutable_limits()->set_score_min(
+        static_cast<float>(config.score_min()));
+  }
+  if (config.rows_max() != 0) {
+    request.mutable_limits()->set_rows_max(config.rows_max());
+  }
+  std::vector<v1::EvictResponse> answers;
+  for (size_t i = 0; i < servers->size(); ++i) {
+    OARLOCK_ASSIGN_OR_RETURN(v1::EvictResponse answer,
+                             servers->Ask(i, &Stub::Evict, request));
+    answers.push_back(std::move(answer));
+  }
+  if (config.json()) {
+    PrintJson(EvictionJson(answers));
+  } else {
+    PrintText(FormatEviction(answers));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Drain(JobServers* servers, const v1::CtlConfig& config) {
   v1::DrainRequest request;
   request.set_reason(config.reason());
@@ -190,6 +222,7 @@ struct Verb {
 constexpr Verb kVerbs[] = {{"status", ShowStatus},
                            {"tables", ShowTables},
                            {"hot-keys", ShowHotKeys},
+                           {"evict", Evict},
                            {"drain", Drain}};
 
 const Verb* FindVerb(const std::vector<std::string>& words) {
@@ -228,7 +261,7 @@ int RunCtl(int argc, char** argv) {
     return ReportUsageError(
         syntax,
         absl::InvalidArgumentError(absl::StrCat(
-            "needs one word, status, tables, hot-keys or drain, and got ",
+            "needs one word, status, tables, hot-keys, evict or drain, and got ",
             parsed->positionals.empty()
                 ? "none"
                 : absl::StrCat("'", absl::StrJoin(parsed->positionals, " "),
@@ -240,6 +273,12 @@ int RunCtl(int argc, char** argv) {
         syntax, absl::InvalidArgumentError(
                     "--server is missing; give a server of the job, for "
                     "example --server 127.0.0.1:6170"));
+  }
+  if (verb->run == Evict && config.table().empty()) {
+    return ReportUsageError(
+        syntax, absl::InvalidArgumentError(
+                    "--table is missing; name the table whose rows go, for "
+                    "example --table embedding"));
   }
   const absl::Status status = Run(*verb, config, job);
   if (status.ok()) return 0;

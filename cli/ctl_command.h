@@ -1,4 +1,4 @@
-// `oarlock ctl`: looks at a running job, or ends it.
+// `oarlock ctl`: looks at a running job, evicts rows, or ends it.
 
 #ifndef OARLOCK_CLI_CTL_COMMAND_H_
 #define OARLOCK_CLI_CTL_COMMAND_H_

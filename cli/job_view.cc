@@ -58,6 +58,9 @@ void AddLoad(const TableLoad& load, TableLoad* total) {
   total->rows += load.rows;
   total->bytes += load.bytes;
   total->pulled_rows += load.pulled_rows;
+  total->admitted_rows += load.admitted_rows;
+  total->rejected_keys += load.rejected_keys;
+  total->evicted_rows += load.evicted_rows;
   total->pushed_rows += load.pushed_rows;
 }
 
@@ -86,7 +89,9 @@ std::vector<TableView> ViewTables(
       // Servers without a block of a dense table have none to measure.
       work.view.row_bytes = std::max(work.view.row_bytes, status.row_bytes());
       const TableLoad load = {status.rows(), status.bytes(),
-                              status.pulled_rows(), status.pushed_rows()};
+                              status.pulled_rows(), status.pushed_rows(),
+                              status.admitted_rows(), status.rejected_keys(),
+                              status.evicted_rows()};
       work.view.shares.push_back({index, load, status.version()});
       AddLoad(load, &work.view.total);
       work.across_servers.Add(status, index);

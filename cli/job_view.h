@@ -26,6 +26,11 @@ struct TableLoad {
   uint64_t bytes = 0;
   uint64_t pulled_rows = 0;
   uint64_t pushed_rows = 0;
+  // Of sparse tables: rows created, keys of pushes that were not admitted,
+  // rows evicted.
+  uint64_t admitted_rows = 0;
+  uint64_t rejected_keys = 0;
+  uint64_t evicted_rows = 0;
 };
 
 // The largest of some loads over their mean: 1 when all are equal, their

@@ -63,6 +63,11 @@ Json TableJson(const TableView& table) {
     json["servers"].push_back(std::move(of_server));
   }
   json["total"] = LoadJson(table.total);
+  if (sparse) {
+    json["admitted_rows"] = table.total.admitted_rows;
+    json["rejected_keys"] = table.total.rejected_keys;
+    json["evicted_rows"] = table.total.evicted_rows;
+  }
   json["skew_across_servers"] =
       LoadSkewJson(table.across_servers, /*of_partitions=*/false);
   if (sparse) {
@@ -106,6 +111,19 @@ Json JobStatusJson(const v1::JobStatusResponse& status) {
                               {"seconds", phase.seconds()},
                               {"logloss", phase.logloss()},
                               {"auc", phase.auc()}});
+  }
+  return json;
+}
+
+Json EvictionJson(const std::vector<v1::EvictResponse>& servers) {
+  Json json = Json::array();
+  for (size_t i = 0; i < servers.size(); ++i) {
+    json.push_back({{"server", i},
+                    {"examined_rows", servers[i].examined_rows()},
+                    {"idle_rows", servers[i].idle_rows()},
+                    {"low_score_rows", servers[i].low_score_rows()},
+                    {"capacity_rows", servers[i].capacity_rows()},
+                    {"rows", servers[i].rows()}});
   }
   return json;
 }

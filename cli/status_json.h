@@ -22,6 +22,9 @@ nlohmann::ordered_json ServersJson(
 nlohmann::ordered_json SilentJson(const std::vector<SilentServer>& silent);
 // Tables by server, in all, and their skew.
 nlohmann::ordered_json TablesJson(const std::vector<TableView>& tables);
+// What an eviction did, by server.
+nlohmann::ordered_json EvictionJson(
+    const std::vector<v1::EvictResponse>& servers);
 nlohmann::ordered_json HotKeysJson(const std::vector<HotKeysView>& tables);
 
 }  // namespace oarlock

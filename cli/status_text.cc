@@ -175,8 +175,13 @@ std::string FormatTables(const std::vector<TableView>& tables) {
     const std::string things = sparse ? "rows" : "blocks";
     std::vector<std::vector<std::string>> rows = {
         {"server", things, "memory", "memory/key", "of payload",
-         things + " pulled", things + " pushed", "version"}};
-    if (!sparse) rows[0][3] = "memory/block";
+         things + " pulled", things + " pushed"}};
+    if (sparse) {
+      rows[0].insert(rows[0].end(), {"admitted", "rejected", "evicted"});
+    } else {
+      rows[0][3] = "memory/block";
+    }
+    rows[0].push_back("version");
     const auto add = [&](const std::string& server, const TableLoad& load,
                          const std::string& version) {
       const double per_key = static_cast<double>(load.bytes) /
@@ -189,7 +194,14 @@ std::string FormatTables(const std::vector<TableView>& tables) {
                : absl::StrFormat("%.2f x",
                                  per_key /
                                      static_cast<double>(table.payload_bytes)),
-           Grouped(load.pulled_rows), Grouped(load.pushed_rows), version});
+           Grouped(load.pulled_rows), Grouped(load.pushed_rows)});
+      if (sparse) {
+        rows.back().insert(rows.back().end(),
+                           {Grouped(load.admitted_rows),
+                            Grouped(load.rejected_keys),
+                            Grouped(load.evicted_rows)});
+      }
+      rows.back().push_back(version);
     };
     for (const TableView::Share& share : table.shares) {
       add(absl::StrCat(share.server), share.load, Grouped(share.version));
@@ -230,6 +242,21 @@ std::string FormatSkew(const std::vector<TableView>& tables) {
     add("rows pushed", servers.pushed_rows, partitions.pushed_rows);
   }
   return rows.size() == 1 ? "" : FormatColumns(rows);
+}
+
+std::string FormatEviction(const std::vector<v1::EvictResponse>& servers) {
+  uint64_t idle = 0, low_score = 0, capacity = 0, left = 0;
+  for (const v1::EvictResponse& server : servers) {
+    idle += server.idle_rows();
+    low_score += server.low_score_rows();
+    capacity += server.capacity_rows();
+    left += server.rows();
+  }
+  return absl::StrFormat(
+      "evicted %s rows: %s idle, %s of low score, %s beyond capacity; %s are "
+      "left\n",
+      Grouped(idle + low_score + capacity), Grouped(idle), Grouped(low_score),
+      Grouped(capacity), Grouped(left));
 }
 
 std::string FormatHotKeys(const std::vector<HotKeysView>& tables) {

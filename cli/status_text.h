@@ -26,6 +26,8 @@ std::string FormatSilent(const std::vector<SilentServer>& silent);
 std::string FormatTables(const std::vector<TableView>& tables);
 // How unevenly the load of sparse tables lies; empty without one.
 std::string FormatSkew(const std::vector<TableView>& tables);
+// What an eviction did on all servers, in a line.
+std::string FormatEviction(const std::vector<v1::EvictResponse>& servers);
 std::string FormatHotKeys(const std::vector<HotKeysView>& tables);
 
 }  // namespace oarlock

@@ -68,7 +68,8 @@ class Fleet::Worker {
     if (role.role == Role::kLocal) {
       worker->job_ = std::make_unique<LocalJobClient>();
       worker->parameters_ =
-          std::make_unique<LocalParameterClient>(config.num_partitions());
+          std::make_unique<LocalParameterClient>(
+              config.num_partitions(), absl::Seconds(config.tick_s()));
     } else {
       OARLOCK_RETURN_IF_ERROR(worker->Connect(config, role));
     }
@@ -155,6 +156,7 @@ absl::Status Fleet::InitServer() {
   options.num_workers = role_.num_workers;
   options.num_partitions = config_.num_partitions();
   options.lease = absl::Seconds(config_.lease_s());
+  options.tick = absl::Seconds(config_.tick_s());
   options.num_threads = config_.server_threads();
   options.security = SecurityOf(config_, role_);
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Server> server,

@@ -32,11 +32,20 @@ void CopyDense(const TableEntry& entry, DenseReplica* replica) {
 
 }  // namespace
 
-LocalParameterClient::LocalParameterClient(uint32_t num_partitions)
-    : map_(PartitionMap::Even(num_partitions, 1)), tables_(map_, kOnlyServer) {}
+LocalParameterClient::LocalParameterClient(uint32_t num_partitions,
+                                           absl::Duration tick)
+    : map_(PartitionMap::Even(num_partitions, 1)),
+      tick_(tick),
+      start_(Clock::Real().Now()),
+      tables_(map_, kOnlyServer) {}
 
 absl::Status LocalParameterClient::CreateTable(const v1::TableConfig& config) {
-  return tables_.Create(config);
+  OARLOCK_RETURN_IF_ERROR(tables_.Create(config));
+  absl::MutexLock lock(&mutex_);
+  if (config.sparse().has_eviction() && !std::exchange(evicts_, true)) {
+    eviction_loop_.Start();
+  }
+  return absl::OkStatus();
 }
 
 int LocalParameterClient::partition_bits() const {
@@ -88,6 +97,8 @@ absl::Status LocalParameterClient::Apply(const PushRequest& push) {
     absl::MutexLock lock(&mutex_);
     stamp.sequence = Sequence(++last_sequence_);
   }
+  tables_.clock().AdvanceTo(
+      static_cast<uint32_t>((Clock::Real().Now() - start_) / tick_));
   for (const SparseGradients& sparse : push.sparse) {
     OARLOCK_ASSIGN_OR_RETURN(TableEntry* const entry,
                              tables_.Find(sparse.table));
@@ -96,6 +107,7 @@ absl::Status LocalParameterClient::Apply(const PushRequest& push) {
     table_push.keys = sparse.keys->keys().data();
     table_push.gradients = sparse.gradients;
     table_push.stamps = absl::MakeConstSpan(&stamp, 1);
+    table_push.logical_time = tables_.clock().Now();
     OARLOCK_RETURN_IF_ERROR(entry->sparse->Push(table_push).status());
   }
   for (const DenseGradients& dense : push.dense) {

@@ -11,8 +11,10 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "proto/job_config.pb.h"
 #include "pserver/coordinator.h"
+#include "pserver/eviction_loop.h"
 #include "pserver/table_registry.h"
 #include "worker/client/job_client.h"
 #include "worker/client/parameter_client.h"
@@ -23,8 +25,9 @@ namespace oarlock {
 // they return.
 class LocalParameterClient : public ParameterClient {
  public:
-  // `num_partitions` is a power of two.
-  explicit LocalParameterClient(uint32_t num_partitions);
+  // `num_partitions` is a power of two; `tick` that of the job's logical time.
+  explicit LocalParameterClient(uint32_t num_partitions,
+                                absl::Duration tick = absl::Seconds(1));
 
   absl::Status CreateTable(const v1::TableConfig& config) override;
   bool in_process() const override { return true; }
@@ -43,8 +46,13 @@ class LocalParameterClient : public ParameterClient {
   absl::Status Apply(const PushRequest& push);
 
   const PartitionMap map_;
+  const absl::Duration tick_;
+  const absl::Time start_;
   TableRegistry tables_;
+  EvictionLoop eviction_loop_{&tables_};
   absl::Mutex mutex_;
+  // Whether the loop runs: from the first table on that evicts.
+  bool evicts_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t last_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -30,12 +30,13 @@ class AdminService::Impl {
  public:
   Impl(const AdminServiceOptions& options, const PartitionMap& map,
        TableRegistry* registry, RoundRoster* roster, Coordinator* coordinator,
-       const Clock& clock)
+       EvictionLoop* eviction_loop, const Clock& clock)
       : options_(options),
         map_(map),
         registry_(registry),
         roster_(roster),
         coordinator_(coordinator),
+        eviction_loop_(eviction_loop),
         clock_(clock),
         start_(clock.Now()) {
     using S = v1::AdminService::AsyncService;
@@ -53,6 +54,7 @@ class AdminService::Impl {
     AddToCoordinator(&S::RequestGetJobStatus, &Coordinator::JobStatus);
     AddDrain();
     AddBarrier();
+    AddEvict();
   }
 
   grpc::Service* service() { return &service_; }
@@ -143,6 +145,19 @@ class AdminService::Impl {
         });
   }
 
+  void AddEvict() {
+    Add(&v1::AdminService::AsyncService::RequestEvict,
+        [this](PendingCall<v1::EvictRequest, v1::EvictResponse> call) {
+          const v1::EvictRequest request = call.request();
+          eviction_loop_->Evict(
+              request,
+              [call = std::move(call)](
+                  const absl::StatusOr<v1::EvictResponse>& result) mutable {
+                Answer(&call, result);
+              });
+        });
+  }
+
   template <typename Request, typename Response>
   static void Answer(PendingCall<Request, Response>* call,
                      const absl::StatusOr<Response>& result) {
@@ -198,6 +213,7 @@ class AdminService::Impl {
   TableRegistry* const registry_;
   RoundRoster* const roster_;
   Coordinator* const coordinator_;
+  EvictionLoop* const eviction_loop_;
   const Clock& clock_;
   const absl::Time start_;
   v1::AdminService::AsyncService service_;
@@ -253,6 +269,7 @@ absl::StatusOr<v1::ServerStatusResponse> AdminService::Impl::GetServerStatus(
     *response.add_tables() = std::move(table);
   }
   response.set_held_pushes(registry_->HeldPushes());
+  response.set_logical_time(registry_->clock().Now());
   response.set_uptime_seconds(absl::ToDoubleSeconds(clock_.Now() - start_));
   for (const std::string& endpoint : options_.server_endpoints) {
     response.add_server_endpoints(endpoint);
@@ -281,9 +298,9 @@ absl::StatusOr<v1::HotKeysResponse> AdminService::Impl::GetHotKeys(
 AdminService::AdminService(const AdminServiceOptions& options,
                            const PartitionMap& map, TableRegistry* registry,
                            RoundRoster* roster, Coordinator* coordinator,
-                           const Clock& clock)
+                           EvictionLoop* eviction_loop, const Clock& clock)
     : impl_(std::make_unique<Impl>(options, map, registry, roster, coordinator,
-                                   clock)) {}
+                                   eviction_loop, clock)) {}
 
 AdminService::~AdminService() = default;
 

@@ -1,6 +1,6 @@
 // The control plane over gRPC. Every method checks the token, then asks the
-// coordinator, the table registry or the round roster; none of them holds a
-// thread while it waits.
+// coordinator, the table registry, the round roster or the eviction loop; none
+// of them holds a thread while it waits.
 
 #ifndef OARLOCK_PSERVER_ADMIN_SERVICE_H_
 #define OARLOCK_PSERVER_ADMIN_SERVICE_H_
@@ -18,6 +18,7 @@
 #include "cluster/partition_map.h"
 #include "pserver/call_queues.h"
 #include "pserver/coordinator.h"
+#include "pserver/eviction_loop.h"
 #include "pserver/round_roster.h"
 #include "pserver/table_registry.h"
 
@@ -35,15 +36,16 @@ struct AdminServiceOptions {
   std::string token;
 };
 
-// Thread-safe. Coordinator::Shutdown must come before the gRPC server's, so
-// that no barrier call is held open.
+// Thread-safe. Coordinator::Shutdown and EvictionLoop::Stop must come before the
+// gRPC server's, so that no call is held open.
 class AdminService {
  public:
   // `coordinator` is null on every server but 0. All of them and `clock` must
   // outlive this.
   AdminService(const AdminServiceOptions& options, const PartitionMap& map,
                TableRegistry* registry, RoundRoster* roster,
-               Coordinator* coordinator, const Clock& clock);
+               Coordinator* coordinator, EvictionLoop* eviction_loop,
+               const Clock& clock);
   ~AdminService();
 
   AdminService(const AdminService&) = delete;

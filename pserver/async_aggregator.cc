@@ -52,6 +52,7 @@ absl::StatusOr<PushOutcome> AsyncAggregator::ApplySparse(
   const size_t dim = sparse_->config().sparse().dim();
   const PushStamp stamp = StampOf(push.header);
   const absl::Span<const KeyGroup> groups = push.groups;
+  const uint32_t logical_time = clock_ == nullptr ? 0 : clock_->Now();
   PushOutcome outcome;
   size_t first_key = 0;
   for (size_t first = 0; first < groups.size();) {
@@ -74,6 +75,7 @@ absl::StatusOr<PushOutcome> AsyncAggregator::ApplySparse(
           push.clicks.Elements<float>(first_key, num_keys, &click_scratch);
     }
     stretch.stamps = absl::MakeConstSpan(&stamp, 1);
+    stretch.logical_time = logical_time;
     absl::StatusOr<SparsePushResult> result = sparse_->Push(stretch);
     if (!result.ok()) return result.status();
     outcome.duplicate_groups += result->duplicate_groups;

@@ -13,6 +13,7 @@
 #include "base/push_stamp.h"
 #include "pserver/aggregator.h"
 #include "pserver/dense_table.h"
+#include "pserver/logical_clock.h"
 #include "sparse_table/push_window.h"
 #include "sparse_table/sparse_table.h"
 
@@ -22,9 +23,13 @@ namespace oarlock {
 // threads meet only in the table's own locks.
 class AsyncAggregator : public Aggregator {
  public:
-  // The table must outlive this.
-  explicit AsyncAggregator(SparseTable* table) : sparse_(table) {}
-  explicit AsyncAggregator(DenseTable* table) : dense_(table) {}
+  // The table and the clock must outlive this. No clock: time stands at 0.
+  explicit AsyncAggregator(SparseTable* table,
+                           const LogicalClock* clock = nullptr)
+      : sparse_(table), clock_(clock) {}
+  explicit AsyncAggregator(DenseTable* table,
+                           const LogicalClock* clock = nullptr)
+      : dense_(table), clock_(clock) {}
 
   void PushSparse(PushSparseRequestView push, PushDone done) override;
   void PushDense(PushDenseRequestView push, PushDone done) override;
@@ -49,6 +54,7 @@ class AsyncAggregator : public Aggregator {
   // Constant; one of them is set.
   SparseTable* const sparse_ = nullptr;
   DenseTable* const dense_ = nullptr;
+  const LogicalClock* const clock_;
 
   std::atomic<bool> shut_down_ = false;
   std::atomic<uint64_t> version_ = 0;

@@ -34,13 +34,15 @@ bool MayPass(const absl::Status& status) {
 ControlLoop::ControlLoop(const ControlLoopOptions& options,
                          const PartitionMap& map, Coordinator* coordinator,
                          std::shared_ptr<grpc::Channel> channel,
-                         RoundRoster* roster, const Clock& clock)
+                         RoundRoster* roster, LogicalClock* logical_clock,
+                         const Clock& clock)
     : options_(options),
       map_(map),
       coordinator_(coordinator),
       stub_(channel == nullptr ? nullptr
                                : v1::AdminService::NewStub(std::move(channel))),
       roster_(roster),
+      logical_clock_(logical_clock),
       clock_(clock),
       last_heard_(clock.Now()) {}
 
@@ -187,6 +189,7 @@ bool ControlLoop::NoteFailure(const absl::Status& status) {
 }
 
 void ControlLoop::Apply(const v1::ServerHeartbeatResponse& response) {
+  logical_clock_->AdvanceTo(response.logical_time());
   if (response.membership_version() == membership_version_) return;
   roster_->Apply(response.workers());
   membership_version_ = response.membership_version();

@@ -1,6 +1,7 @@
 // The one background thread of a server's control plane: it reports to the
-// coordinator, applies what the coordinator says about workers, and notices
-// the end of the job. On server 0 it also lets the coordinator's time pass.
+// coordinator, applies what the coordinator says about workers and the logical
+// time, and notices the end of the job. On server 0 it also lets the
+// coordinator's time pass.
 
 #ifndef OARLOCK_PSERVER_CONTROL_LOOP_H_
 #define OARLOCK_PSERVER_CONTROL_LOOP_H_
@@ -22,6 +23,7 @@
 #include "cluster/partition_map.h"
 #include "proto/admin.grpc.pb.h"
 #include "pserver/coordinator.h"
+#include "pserver/logical_clock.h"
 #include "pserver/round_roster.h"
 
 namespace oarlock {
@@ -58,7 +60,8 @@ class ControlLoop {
   // passed must outlive this.
   ControlLoop(const ControlLoopOptions& options, const PartitionMap& map,
               Coordinator* coordinator, std::shared_ptr<grpc::Channel> channel,
-              RoundRoster* roster, const Clock& clock);
+              RoundRoster* roster, LogicalClock* logical_clock,
+              const Clock& clock);
   ~ControlLoop();
 
   void Start();
@@ -93,6 +96,7 @@ class ControlLoop {
   Coordinator* const coordinator_;
   const std::unique_ptr<v1::AdminService::Stub> stub_;
   RoundRoster* const roster_;
+  LogicalClock* const logical_clock_;
   const Clock& clock_;
 
   // Of the loop's thread alone.

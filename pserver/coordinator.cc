@@ -34,7 +34,9 @@ Coordinator::Coordinator(const CoordinatorOptions& options, const Clock& clock)
       servers_(options.num_servers, options.lease),
       next_generation_(std::max<int64_t>(1, absl::ToUnixMillis(start_))),
       membership_version_(next_generation_),
-      last_sweep_(start_) {
+      last_sweep_(start_),
+      last_tick_(start_) {
+  OARLOCK_CHECK(options.tick > absl::ZeroDuration());
   OARLOCK_CHECK(options.num_workers >= 1 && options.num_servers >= 1);
   for (uint32_t i = 0; i < options.num_workers; ++i) {
     workers_[i].state.set_worker_index(i);
@@ -184,6 +186,7 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
     if (worker.registered()) *response.add_workers() = worker.state;
   }
   response.set_membership_version(membership_version_);
+  response.set_logical_time(logical_time_);
   response.set_job_finished(job_.over);
   response.set_failed(job_.failed);
   response.set_reason(job_.reason);
@@ -283,6 +286,10 @@ void Coordinator::Sweep() {
           absl::ToDoubleSeconds(gap));
       for (Worker& worker : workers_) worker.lease_end += gap;
       servers_.Extend(gap);
+      last_tick_ += gap;
+    }
+    for (; now - last_tick_ >= options_.tick; last_tick_ += options_.tick) {
+      ++logical_time_;
     }
     for (Worker& worker : workers_) {
       if (!worker.alive() || now <= worker.lease_end) continue;

@@ -8,6 +8,9 @@
 // pushes any more. FINISHED and FAILED are what it says itself. Time in which
 // the coordinator itself did not run counts on nobody's lease.
 //
+// Logical time is a counter from 0, one more for every `tick` in which the
+// coordinator ran. Servers learn it with their heartbeats.
+//
 // The job's end. It has succeeded when every worker is FINISHED. It fails when
 // a worker FAILED, when one is LOST and no successor registers within
 // `restart_grace`, when one has not registered `start_timeout` after the first
@@ -50,6 +53,8 @@ struct CoordinatorOptions {
   absl::Duration start_timeout = absl::Minutes(5);
   // How long workers may take to leave a job that is being ended.
   absl::Duration drain_grace = absl::Seconds(3);
+  // Of the job's logical time.
+  absl::Duration tick = absl::Seconds(1);
 };
 
 // How the job stands.
@@ -174,6 +179,9 @@ class Coordinator {
   absl::Time first_registration_ ABSL_GUARDED_BY(mutex_) =
       absl::InfiniteFuture();
   absl::Time last_sweep_ ABSL_GUARDED_BY(mutex_);
+  // Ticks so far, and when the last one was due.
+  uint32_t logical_time_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time last_tick_ ABSL_GUARDED_BY(mutex_);
   std::vector<Fence> fences_ ABSL_GUARDED_BY(mutex_);
   Barriers barriers_ ABSL_GUARDED_BY(mutex_);
   WorkQueue work_ ABSL_GUARDED_BY(mutex_);

@@ -3,6 +3,8 @@
 #include <grpc/slice.h>
 #include <grpcpp/support/slice.h>
 
+#include <cmath>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -33,8 +35,10 @@ class AnswerArray {
 
   uint8_t* data() { return GRPC_SLICE_START_PTR(slice_); }
   // The first `bytes` of it; shares the memory.
-  grpc::Slice slice(size_t bytes) const {
-    return grpc::Slice(grpc_slice_sub(slice_, 0, bytes),
+  grpc::Slice slice(size_t bytes) const { return slice(0, bytes); }
+  // Bytes [begin, end) of it.
+  grpc::Slice slice(size_t begin, size_t end) const {
+    return grpc::Slice(grpc_slice_sub(slice_, begin, end),
                        grpc::Slice::STEAL_REF);
   }
 
@@ -120,6 +124,22 @@ absl::Status CheckAnswerSize(const TableEntry& entry, size_t num_values) {
       entry.config.name(), num_values, kMaxValues));
 }
 
+// What rows add up must stay finite. `name` is "show" or "click".
+absl::Status CheckStatistics(const TableEntry& entry, absl::string_view name,
+                             const SlicedBytes& statistics, size_t num_keys) {
+  thread_local std::vector<float> scratch;
+  if (statistics.empty()) return absl::OkStatus();
+  const float* values = statistics.Elements<float>(0, num_keys, &scratch);
+  for (size_t i = 0; i < num_keys; ++i) {
+    if (std::isfinite(values[i]) && values[i] >= 0) continue;
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "a push to table '%s' has %s %g for its key number %d; legal is a "
+        "number of at least 0",
+        entry.config.name(), name, values[i], i));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckMinVersion(const v1::RequestHeader& header,
                              const TableEntry& entry) {
   if (header.min_version() == 0) return absl::OkStatus();
@@ -145,26 +165,45 @@ absl::StatusOr<grpc::ByteBuffer> ParameterHandler::PullSparse(
                                          map_.partition_bits()));
   OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, FindSparse(pull.table));
   OARLOCK_RETURN_IF_ERROR(CheckMinVersion(pull.header, *entry));
-  if (pull.with_statistics) {
-    return absl::UnimplementedError(
-        "a pull asks for show and click, which this server does not return "
-        "yet; pull without with_statistics");
+  if (pull.with_statistics && entry->config.sparse().accessor() != v1::CTR) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "a pull asks for show and click of table '%s', whose accessor keeps "
+        "none; pull without with_statistics, or create it with accessor CTR",
+        entry->config.name()));
   }
   const uint32_t dim = entry->config.sparse().dim();
+  const size_t num_statistics = pull.with_statistics ? pull.num_keys : 0;
   const size_t num_values = pull.num_keys * dim;
-  OARLOCK_RETURN_IF_ERROR(CheckAnswerSize(*entry, num_values));
+  OARLOCK_RETURN_IF_ERROR(CheckAnswerSize(*entry, num_values + 2 * num_statistics));
 
   // Taken before the rows are read, so that it promises no more than they hold.
   const v1::ResponseHeader header = HeaderOf(*entry);
   std::vector<uint64_t> group_versions(pull.groups.size());
   AnswerValues values(pull.format, num_values);
+  std::optional<AnswerArray> statistics;
+  if (pull.with_statistics) {
+    statistics.emplace(2 * num_statistics * sizeof(float));
+  }
   values.Append(num_values, [&](float* to) {
-    entry->sparse->Pull(pull.groups, keys, to, group_versions.data());
+    if (pull.with_statistics) {
+      float* const shows = reinterpret_cast<float*>(statistics->data());
+      entry->sparse->PullWithStatistics(pull.groups, keys, to, shows,
+                                        shows + num_statistics,
+                                        group_versions.data());
+    } else {
+      entry->sparse->Pull(pull.groups, keys, to, group_versions.data());
+    }
     return true;
   });
   entry->hot_keys->pulls().Add({keys, pull.num_keys});
+  const size_t bytes = num_statistics * sizeof(float);
   return EncodePullSparseResponse(header, dim, group_versions, values.slice(),
-                                  grpc::Slice(), grpc::Slice(), pull.format);
+                                  statistics ? statistics->slice(0, bytes)
+                                             : grpc::Slice(),
+                                  statistics
+                                      ? statistics->slice(bytes, 2 * bytes)
+                                      : grpc::Slice(),
+                                  pull.format);
 }
 
 absl::StatusOr<grpc::ByteBuffer> ParameterHandler::PullDense(
@@ -249,6 +288,10 @@ absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(
         entry->config.name(), push.num_values, push.num_keys,
         push.num_keys * dim, dim));
   }
+  OARLOCK_RETURN_IF_ERROR(
+      CheckStatistics(*entry, "show", push.shows, push.num_keys));
+  OARLOCK_RETURN_IF_ERROR(
+      CheckStatistics(*entry, "click", push.clicks, push.num_keys));
   return entry;
 }
 

@@ -21,6 +21,7 @@
 #include "pserver/call_queues.h"
 #include "pserver/control_loop.h"
 #include "pserver/coordinator.h"
+#include "pserver/eviction_loop.h"
 #include "pserver/health_service.h"
 #include "pserver/listen_check.h"
 #include "pserver/membership.h"
@@ -49,6 +50,7 @@ CoordinatorOptions MakeCoordinatorOptions(const ServerOptions& options) {
   result.restart_grace = options.restart_grace;
   result.start_timeout = options.start_timeout;
   result.drain_grace = options.drain_grace;
+  result.tick = options.tick;
   return result;
 }
 
@@ -111,8 +113,10 @@ class Server::Impl {
                          ? std::make_unique<Coordinator>(
                                MakeCoordinatorOptions(options), *options.clock)
                          : nullptr),
+        eviction_loop_(&registry_),
         admin_service_(MakeAdminServiceOptions(options, generation_, token),
                        map_, &registry_, &roster_, coordinator_.get(),
+                       &eviction_loop_,
                        *options.clock),
         parameter_service_(
             MakeParameterServiceOptions(options, generation_, token),
@@ -122,7 +126,7 @@ class Server::Impl {
         queues_(options.NumThreads()),
         control_loop_(MakeControlLoopOptions(options, generation_, token), map_,
                       coordinator_.get(), std::move(coordinator_channel),
-                      &roster_, *options.clock) {}
+                      &roster_, &registry_.clock(), *options.clock) {}
 
   absl::Status Listen(std::shared_ptr<grpc::ServerCredentials> credentials);
   void Serve();
@@ -147,6 +151,7 @@ class Server::Impl {
   TableRegistry registry_;
   RoundRoster roster_;
   const std::unique_ptr<Coordinator> coordinator_;  // null but on server 0
+  EvictionLoop eviction_loop_;
   AdminService admin_service_;
   ParameterService parameter_service_;
   HealthService health_service_;
@@ -191,6 +196,7 @@ void Server::Impl::Serve() {
                  admin_service_.Acceptor(queues_.gate()),
                  health_service_.Acceptor(queues_.gate()),
                  reflection_service_.Acceptor(queues_.gate())});
+  eviction_loop_.Start();
   control_loop_.Start();
   spdlog::info("server {} of {} serves job '{}' on {}, generation {}",
                options_.server_index, options_.server_endpoints.size(),
@@ -211,6 +217,7 @@ void Server::Impl::Shutdown() {
                           ControlLoop::kSweepInterval * 10);
   }
   control_loop_.Stop();
+  eviction_loop_.Stop();
   registry_.Shutdown();
   if (coordinator_ != nullptr) coordinator_->Shutdown();
   grpc_server_->Shutdown(absl::ToChronoTime(Clock::Real().Now() + kCallGrace));

@@ -67,6 +67,8 @@ absl::Status ServerOptions::Validate() const {
       CheckRange("drain_grace", drain_grace, absl::ZeroDuration(), hour));
   OARLOCK_RETURN_IF_ERROR(CheckRange("coordinator_timeout", coordinator_timeout,
                                      absl::Seconds(1), day));
+  OARLOCK_RETURN_IF_ERROR(
+      CheckRange("tick", tick, absl::Milliseconds(100), day));
   OARLOCK_RETURN_IF_ERROR(CheckRange("num_threads", num_threads, 0, 256));
   return CheckRange("max_open_calls", max_open_calls, 1, 1 << 20);
 }

@@ -41,6 +41,9 @@ struct ServerOptions {
   // A coordinator that was there and is silent for so long is given up, and
   // this server with it. 1 s to 1 day.
   absl::Duration coordinator_timeout = absl::Seconds(60);
+  // Of the job's logical time, by which rows age; the coordinator's counts.
+  // 0.1 s to 1 day.
+  absl::Duration tick = absl::Seconds(1);
   // Threads that answer calls, 0 to 256. 0: this server's share of the host's
   // cores, 1 to 16; on loopback of half of them, since the workers are there
   // too.

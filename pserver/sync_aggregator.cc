@@ -37,16 +37,18 @@ absl::Status ShutDownError() {
 
 }  // namespace
 
-SyncAggregator::SyncAggregator(SparseTable* table)
+SyncAggregator::SyncAggregator(SparseTable* table, const LogicalClock* clock)
     : sparse_(table),
+      clock_(clock),
       reduction_(table->config().reduction()),
       name_(NameOf(table->config())),
       sparse_merger_(table->config().sparse().dim()) {
   for (size_t i = 0; i < rounds_.size(); ++i) rounds_[i].number = 1 + i;
 }
 
-SyncAggregator::SyncAggregator(DenseTable* table)
+SyncAggregator::SyncAggregator(DenseTable* table, const LogicalClock* clock)
     : dense_(table),
+      clock_(clock),
       reduction_(table->config().reduction()),
       name_(NameOf(table->config())),
       sparse_merger_(0) {
@@ -380,10 +382,12 @@ absl::Status SyncAggregator::ApplySparse(const Round& round, uint32_t divisor,
       pushes.push_back(&std::get<PushSparseRequestView>(part.push));
     }
   }
+  const uint32_t logical_time = clock_ == nullptr ? 0 : clock_->Now();
   return sparse_merger_.Merge(
       pushes, divisor, [&](const SparsePush& stretch) {
         SparsePush push = stretch;
         push.stamps = stamps;
+        push.logical_time = logical_time;
         return sparse_->Push(push).status();
       });
 }

@@ -40,6 +40,7 @@
 #include "base/types.h"
 #include "pserver/aggregator.h"
 #include "pserver/dense_table.h"
+#include "pserver/logical_clock.h"
 #include "pserver/round_merge.h"
 #include "sparse_table/sparse_table.h"
 
@@ -65,9 +66,12 @@ class SyncAggregator : public Aggregator {
   // Messages of one push to one table of one server.
   static constexpr uint32_t kMaxTableParts = 4096;
 
-  // The table must outlive this. Reduction as in its configuration.
-  explicit SyncAggregator(SparseTable* table);
-  explicit SyncAggregator(DenseTable* table);
+  // The table and the clock must outlive this. Reduction as in the table's
+  // configuration. No clock: time stands at 0.
+  explicit SyncAggregator(SparseTable* table,
+                          const LogicalClock* clock = nullptr);
+  explicit SyncAggregator(DenseTable* table,
+                          const LogicalClock* clock = nullptr);
 
   void PushSparse(PushSparseRequestView push, PushDone done) override;
   void PushDense(PushDenseRequestView push, PushDone done) override;
@@ -163,6 +167,7 @@ class SyncAggregator : public Aggregator {
   // Constant; one of the tables is set.
   SparseTable* const sparse_ = nullptr;
   DenseTable* const dense_ = nullptr;
+  const LogicalClock* const clock_;
   const v1::GradientReduction reduction_;
   // "table 3 'embedding'", for messages.
   const std::string name_;

@@ -45,29 +45,30 @@ absl::Status CheckConfig(const v1::TableConfig& config) {
 }
 
 template <typename Table>
-std::unique_ptr<Aggregator> MakeAggregator(Table* table) {
+std::unique_ptr<Aggregator> MakeAggregator(Table* table,
+                                           const LogicalClock* clock) {
   if (table->config().mode() == v1::SYNC) {
-    return std::make_unique<SyncAggregator>(table);
+    return std::make_unique<SyncAggregator>(table, clock);
   }
-  return std::make_unique<AsyncAggregator>(table);
+  return std::make_unique<AsyncAggregator>(table, clock);
 }
 
 absl::StatusOr<std::unique_ptr<TableEntry>> MakeEntry(
     const v1::TableConfig& config, const PartitionMap& map,
-    ServerIndex server) {
+    ServerIndex server, const LogicalClock* clock) {
   auto entry = std::make_unique<TableEntry>();
   entry->config = config;
   if (config.has_sparse()) {
     OARLOCK_ASSIGN_OR_RETURN(
         entry->sparse, SparseTable::Create(config, map.partition_bits()));
-    entry->aggregator = MakeAggregator(entry->sparse.get());
+    entry->aggregator = MakeAggregator(entry->sparse.get(), clock);
     HotKeysOptions hot_keys;
     hot_keys.seed = DeriveSeed(config.seed(), server.value());
     entry->hot_keys = std::make_unique<HotKeys>(hot_keys);
   } else {
     OARLOCK_ASSIGN_OR_RETURN(entry->dense,
                              DenseTable::Create(config, map, server));
-    entry->aggregator = MakeAggregator(entry->dense.get());
+    entry->aggregator = MakeAggregator(entry->dense.get(), clock);
   }
   return entry;
 }
@@ -125,6 +126,9 @@ v1::TableStatus DescribeEntry(const TableEntry& entry) {
     status.set_payload_bytes(stats.payload_bytes);
     status.set_pulled_rows(stats.pulled_rows);
     status.set_pushed_rows(stats.pushed_rows);
+    status.set_admitted_rows(stats.admitted_rows);
+    status.set_rejected_keys(stats.rejected_keys);
+    status.set_evicted_rows(stats.evicted_rows);
   } else {
     const uint64_t blocks = entry.dense->num_owned_blocks();
     status.set_rows(blocks);
@@ -167,7 +171,7 @@ absl::Status TableRegistry::Create(const v1::TableConfig& config) {
         config.id(), config.name(), kMaxTables));
   }
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<TableEntry> entry,
-                           MakeEntry(config, map_, server_));
+                           MakeEntry(config, map_, server_, &clock_));
   for (const auto& [worker, generation] : members_) {
     entry->aggregator->SetRoundMember(worker, generation, /*joins=*/true);
   }

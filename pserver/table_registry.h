@@ -22,6 +22,7 @@
 #include "pserver/aggregator.h"
 #include "pserver/dense_table.h"
 #include "pserver/hot_keys.h"
+#include "pserver/logical_clock.h"
 #include "sparse_table/sparse_table.h"
 
 namespace oarlock {
@@ -73,6 +74,11 @@ class TableRegistry {
   // most `max_keys` of a table. NotFound when no sparse table has the name.
   absl::StatusOr<std::vector<v1::TableHotKeys>> DescribeHotKeys(
       const std::string& table_name, size_t max_keys) const;
+  // The job's logical time: aggregators stamp pushes with it.
+  LogicalClock& clock() { return clock_; }
+
+  // All tables, ascending by id.
+  std::vector<TableEntry*> Entries() const;
 
   // Over all tables.
   uint64_t HeldPushes() const;
@@ -82,11 +88,11 @@ class TableRegistry {
   void Shutdown();
 
  private:
-  std::vector<TableEntry*> Entries() const;
-
   // Constant.
   const PartitionMap map_;
   const ServerIndex server_;
+
+  LogicalClock clock_;
 
   // Held while a table is created or membership changes, so that a new table
   // misses no member. Taken before mutex_.

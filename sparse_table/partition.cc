@@ -10,7 +10,8 @@ namespace oarlock {
 absl::Status Partition::Reserve(size_t num_new) {
   OARLOCK_RETURN_IF_ERROR(index_.Reserve(num_new));
   const size_t rows_per_chunk = rows_->rows_per_chunk();
-  while ((chunks_.size() - tail_) * rows_per_chunk < num_new + tail_slot_) {
+  const size_t num_at_tail = num_new - std::min(num_new, num_free_);
+  while ((chunks_.size() - tail_) * rows_per_chunk < num_at_tail + tail_slot_) {
     OARLOCK_ASSIGN_OR_RETURN(const uint32_t chunk, rows_->arena().Allocate());
     chunks_.push_back(chunk);
   }
@@ -29,21 +30,39 @@ absl::Status Partition::ReserveRows(absl::Span<const Key> keys) {
 }
 
 std::byte* Partition::CreateRow(Key key, uint64_t mix) {
-  OARLOCK_CHECK(tail_ < chunks_.size());
-  const RowRef ref = rows_->RefOf(chunks_[tail_], tail_slot_);
-  if (++tail_slot_ == rows_->rows_per_chunk()) {
-    ++tail_;
-    tail_slot_ = 0;
+  RowRef ref = free_;
+  if (ref != kNoRow) {
+    free_ = RowRef{static_cast<uint32_t>(rows_->KeyAt(ref))};
+    --num_free_;
+  } else {
+    OARLOCK_CHECK(tail_ < chunks_.size());
+    ref = rows_->RefOf(chunks_[tail_], tail_slot_);
+    if (++tail_slot_ == rows_->rows_per_chunk()) {
+      ++tail_;
+      tail_slot_ = 0;
+    }
   }
   std::byte* const row = rows_->At(ref);
   RowLayout::Header(row) = RowHeader{.key = key};
   index_.Insert(mix, ref);
+  ++created_rows_;
   return row;
+}
+
+void Partition::EvictRow(RowRef ref, std::byte* row) {
+  RowHeader& header = RowLayout::Header(row);
+  OARLOCK_CHECK(!header.is_free());
+  index_.Erase(Mix(header.key), ref);
+  header.key = Key{static_cast<uint32_t>(free_)};
+  header.packed = RowHeader::kFree;
+  free_ = ref;
+  ++num_free_;
 }
 
 size_t Partition::heap_bytes() const {
   return sizeof(*this) + index_.heap_bytes() +
-         chunks_.capacity() * sizeof(uint32_t) + windows_.bytes();
+         chunks_.capacity() * sizeof(uint32_t) + windows_.bytes() +
+         (sketch_ == nullptr ? 0 : sketch_->bytes());
 }
 
 }  // namespace oarlock

@@ -1,4 +1,8 @@
-// One partition of a sparse table: its lock, index, rows and push windows.
+// One partition of a sparse table: its lock, index, rows, push windows and what
+// admission remembers.
+//
+// Slots of rows that were evicted form a list through the slots themselves and
+// are used again before new ones.
 
 #ifndef OARLOCK_SPARSE_TABLE_PARTITION_H_
 #define OARLOCK_SPARSE_TABLE_PARTITION_H_
@@ -7,6 +11,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -14,6 +20,7 @@
 #include "absl/types/span.h"
 #include "base/push_stamp.h"
 #include "base/types.h"
+#include "sparse_table/count_sketch.h"
 #include "sparse_table/push_window.h"
 #include "sparse_table/reader_writer_lock.h"
 #include "sparse_table/row_index.h"
@@ -25,9 +32,17 @@ namespace oarlock {
 // counters: shared for const functions, exclusive for the others.
 class alignas(64) Partition {
  public:
+  // A slot of the partition, whatever it holds. Slots never move.
+  struct SlotCursor {
+    size_t chunk = 0;
+    uint32_t slot = 0;
+  };
+
   // `rows` outlives the partition. `jitter_seed` differs between partitions.
-  Partition(const RowSpace* rows, uint64_t jitter_seed)
-      : rows_(rows), index_(rows, jitter_seed) {}
+  // `sketch`: for admission, null when it needs none.
+  Partition(const RowSpace* rows, uint64_t jitter_seed,
+            std::unique_ptr<CountSketch> sketch = nullptr)
+      : rows_(rows), index_(rows, jitter_seed), sketch_(std::move(sketch)) {}
 
   ReaderWriterLock* lock() const ABSL_LOCK_RETURNED(lock_) { return &lock_; }
 
@@ -55,6 +70,11 @@ class alignas(64) Partition {
   std::byte* CreateRow(Key key, uint64_t mix)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
 
+  // Takes a row out of the index and makes its slot free. REQUIRES: `row` is
+  // the address of a row of this partition, `ref` its reference.
+  void EvictRow(RowRef ref, std::byte* row)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+
   // Pushes applied so far.
   uint64_t version() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
     return version_;
@@ -79,9 +99,16 @@ class alignas(64) Partition {
     for (const PushStamp& stamp : stamps) windows_.Add(stamp);
   }
 
-  // The largest logical time of a push.
+  // The latest logical time that a push or an eviction has told.
   uint32_t latest_touch() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
     return latest_touch_;
+  }
+  void ObserveTime(uint32_t logical_time) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_) {
+    latest_touch_ = std::max(latest_touch_, logical_time);
+  }
+  // What admission remembers of keys without rows; null: nothing.
+  CountSketch* sketch() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_) {
+    return sketch_.get();
   }
   const PushWindows& windows() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
     return windows_;
@@ -89,19 +116,52 @@ class alignas(64) Partition {
   size_t num_rows() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
     return index_.num_rows();
   }
+  uint64_t created_rows() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
+    return created_rows_;
+  }
+  uint64_t evicted_rows() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
+    return created_rows_ - index_.num_rows();
+  }
+  uint64_t rejected_keys() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
+    return rejected_keys_;
+  }
+  void CountRejected(uint64_t num_keys) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_) {
+    rejected_keys_ += num_keys;
+  }
   // Memory outside the arena.
   size_t heap_bytes() const ABSL_SHARED_LOCKS_REQUIRED(lock_);
 
-  // Calls visit(const std::byte* row) in the order of creation.
+  // Calls visit(RowRef, std::byte* row) for the rows in the next `max_slots`
+  // slots from `cursor` on and moves it behind them; false when there are no
+  // more. Rows that are created between two calls are visited or not.
+  template <typename Visit>
+  bool VisitSlots(SlotCursor* cursor, uint32_t max_slots, Visit visit) const
+      ABSL_SHARED_LOCKS_REQUIRED(lock_) {
+    for (uint32_t i = 0; i < max_slots; ++i) {
+      if (cursor->slot == rows_->rows_per_chunk()) {
+        ++cursor->chunk;
+        cursor->slot = 0;
+      }
+      if (cursor->chunk > tail_ || cursor->chunk >= chunks_.size() ||
+          (cursor->chunk == tail_ && cursor->slot >= tail_slot_)) {
+        return false;
+      }
+      const RowRef ref = rows_->RefOf(chunks_[cursor->chunk], cursor->slot++);
+      std::byte* const row = rows_->At(ref);
+      if (!RowLayout::Header(row).is_free()) visit(ref, row);
+    }
+    return true;
+  }
+
+  // Calls visit(const std::byte* row) in the order of slots: that of creation
+  // while no row has been evicted.
   template <typename Visit>
   void ForEachRow(Visit visit) const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
-    for (size_t chunk = 0; chunk < chunks_.size() && chunk <= tail_; ++chunk) {
-      const uint32_t num_slots =
-          chunk < tail_ ? rows_->rows_per_chunk() : tail_slot_;
-      for (uint32_t slot = 0; slot < num_slots; ++slot) {
-        visit(static_cast<const std::byte*>(
-            rows_->At(rows_->RefOf(chunks_[chunk], slot))));
-      }
+    SlotCursor cursor;
+    while (VisitSlots(&cursor, rows_->rows_per_chunk(),
+                      [&](RowRef, std::byte* row) {
+                        visit(static_cast<const std::byte*>(row));
+                      })) {
     }
   }
 
@@ -136,7 +196,13 @@ class alignas(64) Partition {
   std::vector<uint32_t> chunks_ ABSL_GUARDED_BY(lock_);
   size_t tail_ ABSL_GUARDED_BY(lock_) = 0;
   uint32_t tail_slot_ ABSL_GUARDED_BY(lock_) = 0;
+  // The first free slot before the tail, and how many there are.
+  RowRef free_ ABSL_GUARDED_BY(lock_) = kNoRow;
+  size_t num_free_ ABSL_GUARDED_BY(lock_) = 0;
 
+  uint64_t created_rows_ ABSL_GUARDED_BY(lock_) = 0;
+  uint64_t rejected_keys_ ABSL_GUARDED_BY(lock_) = 0;
+  const std::unique_ptr<CountSketch> sketch_ ABSL_PT_GUARDED_BY(lock_);
   PushWindows windows_ ABSL_GUARDED_BY(lock_);
 };
 

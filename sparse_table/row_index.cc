@@ -79,6 +79,27 @@ void RowIndex::Insert(uint64_t mix, RowRef row) {
   ++num_rows_;
 }
 
+void RowIndex::Erase(uint64_t mix, RowRef row) {
+  Bucket* const buckets = buckets_.load(std::memory_order_relaxed);
+  const uint64_t mask = mask_.load(std::memory_order_relaxed);
+  for (uint64_t i = mix & mask;; i = (i + 1) & mask) {
+    Bucket& bucket = buckets[i];
+    for (int slot = 0; slot < bucket.count; ++slot) {
+      if (bucket.rows[slot] != row) continue;
+      --bucket.count;
+      bucket.tags[slot] = bucket.tags[bucket.count];
+      bucket.rows[slot] = bucket.rows[bucket.count];
+      --num_rows_;
+      return;
+    }
+    // The row was passed on from here.
+    OARLOCK_CHECK(bucket.overflow > 0);
+    if (bucket.overflow < std::numeric_limits<uint16_t>::max()) {
+      --bucket.overflow;
+    }
+  }
+}
+
 absl::StatusOr<RowIndex::Storage> RowIndex::AllocateBuckets(
     uint64_t num_buckets) {
   static_assert(std::is_trivially_copyable_v<Bucket>);

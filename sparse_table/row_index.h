@@ -82,6 +82,10 @@ class RowIndex {
   // REQUIRES: room was reserved, the key has no row in the index.
   void Insert(uint64_t mix, RowRef row);
 
+  // Takes out a row. REQUIRES: it was inserted with this mix and is here. The
+  // index stays as large as it is.
+  void Erase(uint64_t mix, RowRef row);
+
   size_t num_rows() const { return num_rows_; }
   // Rows that fit before a Reserve has to grow the index.
   size_t growth_rows() const { return growth_rows_; }

@@ -2,12 +2,16 @@
 //
 //   offset  bytes
 //        0      8  key
-//        8      8  version (high 40 bits), last touch (20), flags (low 4)
+//        8      8  version (high 36 bits), last touch (24), flags (low 4)
 //       16      4  show      } only with statistics (accessor CTR);
 //       20      4  click     } without them the header is 16 bytes
-//   header  4*dim  embedding
-//      ...  4*s    optimizer state (s floats, the update rule's StateSize)
+//   header  4*dim  embedding: embedding part, extended part
+//      ...  4*s    optimizer state (s floats, the StateSize of the update
+//                  rules): that of the embedding part, of the extended part
 //      ...         zero to four bytes, so that rows begin at multiples of 8
+//
+// A slot that holds no row, but did, has the flag kFree and, in place of the
+// key, the reference of the next free slot of its partition.
 //
 // Dim 16 under adagrad: 16 + 64 + 64 = 144 bytes, 152 with statistics.
 
@@ -21,18 +25,24 @@
 
 namespace oarlock {
 
-// The first 16 bytes of every row. Versions wrap after 2^40 pushes to a
-// partition, which no job reaches.
+// The first 16 bytes of every row. Versions wrap after 2^36 pushes to a
+// partition: two years at a thousand a second.
 struct RowHeader {
   static constexpr int kFlagBits = 4;
-  static constexpr int kTouchBits = 20;
+  static constexpr int kTouchBits = 24;
   static constexpr uint32_t kTouchMask = (1u << kTouchBits) - 1;
+  // Flags. The slot holds no row.
+  static constexpr uint64_t kFree = 1;
+  // The row's extended part has been created.
+  static constexpr uint64_t kExtended = 2;
 
   Key key;
   uint64_t packed = 0;
 
   uint64_t version() const { return packed >> (kTouchBits + kFlagBits); }
-  // The last touch modulo 2^20; WidenTouch gives it back in full.
+  bool is_free() const { return (packed & kFree) != 0; }
+  bool extended() const { return (packed & kExtended) != 0; }
+  // The last touch modulo 2^24; WidenTouch gives it back in full.
   uint32_t low_touch() const {
     return static_cast<uint32_t>(packed >> kFlagBits) & kTouchMask;
   }
@@ -44,8 +54,9 @@ struct RowHeader {
 };
 
 // The latest logical time not after `latest` that agrees with `low` modulo
-// 2^20: right as long as a row is touched within 2^20 ticks of the partition's
-// latest touch.
+// 2^24: right as long as a row is touched within 2^24 ticks of the partition's
+// latest time (194 days at one tick a second; eviction by idle time takes away
+// what is older).
 constexpr uint32_t WidenTouch(uint32_t low, uint32_t latest) {
   return latest - ((latest - low) & RowHeader::kTouchMask);
 }

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -16,14 +15,15 @@
 #include "base/mix.h"
 #include "base/random.h"
 #include "base/status_macros.h"
-#include "optim/initializer.h"
-#include "optim/rules.h"
 #include "sparse_table/arena.h"
+#include "sparse_table/eviction.h"
 #include "sparse_table/lookahead.h"
 #include "sparse_table/partition.h"
 #include "sparse_table/reader_writer_lock.h"
 #include "sparse_table/row_layout.h"
+#include "sparse_table/row_rules.h"
 #include "sparse_table/row_space.h"
+#include "sparse_table/row_updater.h"
 
 namespace oarlock {
 namespace {
@@ -57,33 +57,52 @@ void PrefetchBytes(const std::byte* first, size_t num_bytes) {
   __builtin_prefetch(first + num_bytes - 1);
 }
 
+// Where a pull writes.
+struct PullOutput {
+  float* values = nullptr;
+  // Null: not wanted.
+  float* shows = nullptr;
+  float* clicks = nullptr;
+  uint64_t* group_versions = nullptr;
+};
+
 class SparseTableImpl final : public SparseTable {
  public:
   SparseTableImpl(const v1::TableConfig& config, int partition_bits,
-                  const UpdateRule& rule, const InitialValues& initial_values,
-                  const RowLayout& layout, std::unique_ptr<Arena> arena)
+                  const RowRules& rules, std::unique_ptr<Arena> arena)
       : config_(config),
         partition_bits_(partition_bits),
-        rule_(rule),
-        initial_values_(initial_values),
+        rules_(rules),
         arena_(std::move(arena)),
-        rows_(arena_.get(), layout) {
+        rows_(arena_.get(), rules.layout()),
+        updater_(&rows_, &rules_) {
     const uint64_t jitter_seed = DeriveSeed(config.seed(), config.id());
     for (uint32_t i = 0; i < (1u << partition_bits); ++i) {
       partitions_.push_back(
-          std::make_unique<Partition>(&rows_, DeriveSeed(jitter_seed, i)));
+          std::make_unique<Partition>(&rows_, DeriveSeed(jitter_seed, i),
+                                      rules.admission().NewSketch()));
     }
   }
 
   void Pull(absl::Span<const KeyGroup> groups, const Key* keys, float* values,
             uint64_t* group_versions) const override {
-    WithConstantDim(rows_.layout().dim(), [&](auto dim) {
-      PullWith<dim>(groups, keys, values, group_versions);
-    });
+    PullInto(groups, keys,
+             {.values = values, .group_versions = group_versions});
+  }
+
+  void PullWithStatistics(absl::Span<const KeyGroup> groups, const Key* keys,
+                          float* values, float* shows, float* clicks,
+                          uint64_t* group_versions) const override {
+    OARLOCK_CHECK(rows_.layout().has_statistics());
+    PullInto(groups, keys,
+             {.values = values,
+              .shows = shows,
+              .clicks = clicks,
+              .group_versions = group_versions});
   }
 
   absl::StatusOr<SparsePushResult> Push(const SparsePush& push) override {
-    return rule_.Visit([&]<typename Rule>(const Rule& rule) {
+    return rules_.rule().Visit([&]<typename Rule>(const Rule& rule) {
       if constexpr (kHasOwnLoops<Rule>) {
         return WithConstantDim(rows_.layout().dim(), [&](auto dim) {
           return PushWith<dim>(push, rule);
@@ -98,6 +117,22 @@ class SparseTableImpl final : public SparseTable {
     const Partition& partition = At(index);
     ReaderGuard guard(partition.lock());
     return partition.HasApplied({&stamp, 1});
+  }
+
+  const EvictionLimits& eviction() const override { return rules_.eviction(); }
+  absl::StatusOr<EvictionLimits> LimitsOf(
+      const v1::EvictionConfig& config) const override {
+    return MakeEvictionLimits(config, rows_.layout().has_statistics(),
+                              partition_bits_);
+  }
+  EvictionResult Evict(PartitionIndex partition, const EvictionLimits& limits,
+                       uint32_t logical_time) override {
+    return EvictRows(
+        rows_, rows_.layout().has_statistics() ? &rules_.score_rule() : nullptr,
+        limits, logical_time, &At(partition));
+  }
+  uint32_t num_partitions() const override {
+    return static_cast<uint32_t>(partitions_.size());
   }
 
   void ForEachRow(const std::function<void(PartitionIndex, const RowView&)>&
@@ -137,63 +172,50 @@ class SparseTableImpl final : public SparseTable {
     }
   }
 
-  // The row of a key whose candidate stage 2 found, or null.
-  std::byte* RowOf(const Partition& partition, Key key, uint64_t mix,
-                   RowRef candidate) const
-      ABSL_SHARED_LOCKS_REQUIRED(partition.lock()) {
-    if (candidate == kNoRow) return nullptr;
-    std::byte* const row = rows_.At(candidate);
-    if (RowLayout::Header(row).key == key) [[likely]]
-      return row;
-    const RowRef found = partition.Find(key, mix);
-    return found == kNoRow ? nullptr : rows_.At(found);
-  }
-
   // kDim is the table's dimension, or 0 for any.
   template <size_t kDim>
   size_t Dim() const {
     return kDim != 0 ? kDim : rows_.layout().dim();
   }
 
+  void PullInto(absl::Span<const KeyGroup> groups, const Key* keys,
+                const PullOutput& output) const {
+    WithConstantDim(rows_.layout().dim(),
+                    [&](auto dim) { PullWith<dim>(groups, keys, output); });
+  }
   // The analysis cannot follow locks from one turn of the pipeline to a later
   // one, hence not the two functions that take and release them.
   template <size_t kDim>
   void PullWith(absl::Span<const KeyGroup> groups, const Key* keys,
-                float* values,
-                uint64_t* group_versions) const ABSL_NO_THREAD_SAFETY_ANALYSIS;
+                const PullOutput& output) const ABSL_NO_THREAD_SAFETY_ANALYSIS;
   template <size_t kDim>
   void CopyRows(const Partition& partition, const KeyBlock& block,
                 const Key* keys, float* values, Lookahead& lookahead) const
+      ABSL_SHARED_LOCKS_REQUIRED(partition.lock());
+  void CopyStatistics(const Partition& partition, const KeyBlock& block,
+                      const Key* keys, const PullOutput& output,
+                      Lookahead& lookahead) const
       ABSL_SHARED_LOCKS_REQUIRED(partition.lock());
 
   template <size_t kDim, typename Rule>
   absl::StatusOr<SparsePushResult> PushWith(
       const SparsePush& push, const Rule& rule) ABSL_NO_THREAD_SAFETY_ANALYSIS;
-  template <size_t kDim, typename Rule>
-  void UpdateRows(Partition& partition, const KeyBlock& block,
-                  const SparsePush& push, const Rule& rule,
-                  Lookahead& lookahead)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition.lock());
-  template <typename Rule>
-  std::byte* CreateRow(Partition& partition, Key key, uint64_t mix,
-                       const Rule& rule)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition.lock());
 
   // Constant after construction.
   const v1::TableConfig config_;
   const int partition_bits_;
-  const UpdateRule rule_;
-  const InitialValues initial_values_;
+  const RowRules rules_;
   const std::unique_ptr<Arena> arena_;
   const RowSpace rows_;
+  const RowUpdater updater_;
   // Each guarded by its lock.
   Lookahead::Partitions partitions_;
 };
 
 template <size_t kDim>
 void SparseTableImpl::PullWith(absl::Span<const KeyGroup> groups,
-                               const Key* keys, float* values,
-                               uint64_t* group_versions) const {
+                               const Key* keys,
+                               const PullOutput& output) const {
   CheckAscending(groups);
   const size_t row_bytes =
       rows_.layout().header_bytes() + Dim<kDim>() * sizeof(float);
@@ -207,8 +229,8 @@ void SparseTableImpl::PullWith(absl::Span<const KeyGroup> groups,
       if (block.begins_group) {
         partition.lock()->ReaderLock();
         partition.CountPulled(groups[block.group].num_keys);
-        if (group_versions != nullptr) {
-          group_versions[block.group] = partition.version();
+        if (output.group_versions != nullptr) {
+          output.group_versions[block.group] = partition.version();
         }
       }
       FindRows(partition, block, row_bytes, lookahead);
@@ -217,7 +239,10 @@ void SparseTableImpl::PullWith(absl::Span<const KeyGroup> groups,
     if (found.empty()) return;
     const KeyBlock block = found.Pop();
     const Partition& partition = At(block.partition);
-    CopyRows<kDim>(partition, block, keys, values, lookahead);
+    CopyRows<kDim>(partition, block, keys, output.values, lookahead);
+    if (output.shows != nullptr) {
+      CopyStatistics(partition, block, keys, output, lookahead);
+    }
     if (block.ends_group) partition.lock()->ReaderUnlock();
   }
 }
@@ -229,13 +254,33 @@ void SparseTableImpl::CopyRows(const Partition& partition,
   const size_t dim = Dim<kDim>();
   for (size_t i = block.first; i < block.first + block.count; ++i) {
     const std::byte* const row =
-        RowOf(partition, keys[i], lookahead.mix(i), lookahead.row(i));
+        updater_.RowOf(partition, keys[i], lookahead.mix(i), lookahead.row(i));
     if (row != nullptr) [[likely]] {
       std::memcpy(values + i * dim, rows_.layout().Embedding(row),
                   dim * sizeof(float));
     } else {
-      initial_values_.FillRow(keys[i], values + i * dim, dim);
+      rules_.FillInitial(keys[i], values + i * dim);
     }
+  }
+}
+
+void SparseTableImpl::CopyStatistics(const Partition& partition,
+                                     const KeyBlock& block, const Key* keys,
+                                     const PullOutput& output,
+                                     Lookahead& lookahead) const {
+  const uint32_t now = partition.latest_touch();
+  for (size_t i = block.first; i < block.first + block.count; ++i) {
+    const std::byte* const row =
+        updater_.RowOf(partition, keys[i], lookahead.mix(i), lookahead.row(i));
+    float factor = 0;
+    float statistics[2] = {};
+    if (row != nullptr) {
+      factor = rules_.score_rule().DecayFactor(
+          WidenTouch(RowLayout::Header(row).low_touch(), now), now);
+      std::copy_n(rows_.layout().Statistics(row), 2, statistics);
+    }
+    output.shows[i] = factor * statistics[0];
+    output.clicks[i] = factor * statistics[1];
   }
 }
 
@@ -249,6 +294,9 @@ absl::StatusOr<SparsePushResult> SparseTableImpl::PushWith(
                       NumKeys(push.groups));
   BlockCursor cursor(push.groups);
   BlockQueue found;
+  const bool is_plain = rules_.is_plain();
+  const uint64_t draws =
+      is_plain ? 0 : rules_.admission().DrawsOf(push.stamps);
   // Set when a group was passed over: what is in flight is finished first.
   bool gap = false;
   for (;;) {
@@ -281,9 +329,12 @@ absl::StatusOr<SparsePushResult> SparseTableImpl::PushWith(
     if (found.empty()) break;
     const KeyBlock block = found.Pop();
     Partition& partition = At(block.partition);
-    UpdateRows<kDim>(partition, block, push,
-                     rule_.ForStep(rule, partition.version()),
-                     lookahead);
+    const Rule warm = rules_.rule().ForStep(rule, partition.version());
+    if (is_plain) {
+      updater_.UpdatePlain<kDim>(partition, block, push, warm, lookahead);
+    } else {
+      updater_.UpdateByRules(partition, block, push, warm, draws, lookahead);
+    }
     if (block.ends_group) {
       partition.EndPush(push.stamps);
       partition.lock()->WriterUnlock();
@@ -293,47 +344,6 @@ absl::StatusOr<SparsePushResult> SparseTableImpl::PushWith(
     return Annotate(status, absl::StrCat("push to table ", config_.name()));
   }
   return result;
-}
-
-template <size_t kDim, typename Rule>
-void SparseTableImpl::UpdateRows(Partition& partition, const KeyBlock& block,
-                                 const SparsePush& push, const Rule& rule,
-                                 Lookahead& lookahead) {
-  const RowLayout& layout = rows_.layout();
-  const uint64_t version = partition.version();
-  const size_t dim = Dim<kDim>();
-  for (size_t i = block.first; i < block.first + block.count; ++i) {
-    const Key key = push.keys[i];
-    std::byte* row = RowOf(partition, key, lookahead.mix(i), lookahead.row(i));
-    if (row == nullptr) [[unlikely]] {
-      row = CreateRow(partition, key, lookahead.mix(i), rule);
-    }
-    float* const embedding = layout.Embedding(row);
-    rule.Apply(embedding, embedding + dim, push.gradients + i * dim, dim);
-    RowLayout::Header(row).Stamp(version, push.logical_time);
-    if (layout.has_statistics()) {
-      float* const statistics = layout.Statistics(row);
-      if (push.shows != nullptr) statistics[0] += push.shows[i];
-      if (push.clicks != nullptr) statistics[1] += push.clicks[i];
-    }
-  }
-}
-
-template <typename Rule>
-std::byte* SparseTableImpl::CreateRow(Partition& partition, Key key,
-                                      uint64_t mix, const Rule& rule) {
-  // Stage 2 did not see rows that stage 3 has created since: a push that names
-  // a key twice must not create two rows.
-  const RowRef found = partition.Find(key, mix);
-  if (found != kNoRow) return rows_.At(found);
-  const RowLayout& layout = rows_.layout();
-  std::byte* const row = partition.CreateRow(key, mix);
-  if (layout.has_statistics()) {
-    std::fill_n(layout.Statistics(row), 2, 0.0f);
-  }
-  initial_values_.FillRow(key, layout.Embedding(row), layout.dim());
-  rule.InitState(layout.State(row), layout.dim());
-  return row;
 }
 
 void SparseTableImpl::ForEachRow(
@@ -353,6 +363,7 @@ void SparseTableImpl::ForEachRow(
         view.show = layout.Statistics(row)[0];
         view.click = layout.Statistics(row)[1];
       }
+      view.extended = header.extended();
       view.embedding = {layout.Embedding(row), layout.dim()};
       view.state = {layout.State(row), layout.state_size()};
       visit(PartitionIndex(i), view);
@@ -372,6 +383,9 @@ SparseTableStats SparseTableImpl::Stats() const {
     stats.bytes += partition->heap_bytes();
     stats.pulled_rows += partition->pulled_rows();
     stats.pushed_rows += partition->pushed_rows();
+    stats.admitted_rows += partition->created_rows();
+    stats.rejected_keys += partition->rejected_keys();
+    stats.evicted_rows += partition->evicted_rows();
   }
   return stats;
 }
@@ -411,36 +425,18 @@ absl::StatusOr<std::unique_ptr<SparseTable>> SparseTable::Create(
                          absl::StrCat("partition_bits is ", partition_bits,
                                       "; legal is 0 to ", kMaxPartitionBits));
   }
-  const v1::SparseTableConfig& sparse = config.sparse();
   const std::string context =
       absl::StrCat("table ", config.id(), " (", config.name(), ")");
-  absl::StatusOr<UpdateRule> rule = UpdateRule::Create(config.optimizer());
-  OARLOCK_RETURN_IF_ERROR(Annotate(rule.status(), context));
-  absl::StatusOr<InitialValues> initial_values = InitialValues::Create(
-      sparse.initializer(), config.seed(), TableId(config.id()));
-  OARLOCK_RETURN_IF_ERROR(Annotate(initial_values.status(), context));
-
-  // Checked before it is multiplied.
-  const size_t dim =
-      std::min<size_t>(sparse.dim(), Arena::kChunkBytes / sizeof(float));
-  const RowLayout layout(dim, rule->StateSize(dim),
-                         sparse.accessor() == v1::CTR);
-  if (dim == 0 || layout.row_bytes() > Arena::kChunkBytes) {
-    return InvalidConfig(
-        config,
-        absl::StrCat("dim is ", sparse.dim(),
-                     "; legal is 1 to what fits into a row of ",
-                     Arena::kChunkBytes, " bytes with its optimizer state"));
-  }
-
+  const absl::StatusOr<RowRules> rules =
+      RowRules::Create(config, partition_bits);
+  OARLOCK_RETURN_IF_ERROR(Annotate(rules.status(), context));
   const uint64_t memory_bytes_max = options.memory_bytes_max != 0
                                         ? options.memory_bytes_max
                                         : MachineMemoryBytes();
-  absl::StatusOr<std::unique_ptr<Arena>> arena =
-      Arena::Create(std::min(memory_bytes_max, RowSpace::MaxBytes(layout)));
+  absl::StatusOr<std::unique_ptr<Arena>> arena = Arena::Create(
+      std::min(memory_bytes_max, RowSpace::MaxBytes(rules->layout())));
   OARLOCK_RETURN_IF_ERROR(Annotate(arena.status(), context));
-  return std::make_unique<SparseTableImpl>(config, partition_bits, *rule,
-                                           *initial_values, layout,
+  return std::make_unique<SparseTableImpl>(config, partition_bits, *rules,
                                            *std::move(arena));
 }
 

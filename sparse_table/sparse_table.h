@@ -4,6 +4,11 @@
 // (sparse_table/row_layout.h). Keys are spread over partitions by the high
 // bits of Mix(key); a partition has its own lock, index, rows and push
 // windows. All partitions draw 64 KiB chunks from one arena on huge pages.
+//
+// What a push means beyond the update rule, which keys get a row and which rows
+// go is the table's configuration (sparse_table/row_rules.h): statistics and
+// their decay (score_rule.h), the extended embedding part, admission
+// (admission_rule.h), eviction (eviction.h).
 
 #ifndef OARLOCK_SPARSE_TABLE_SPARSE_TABLE_H_
 #define OARLOCK_SPARSE_TABLE_SPARSE_TABLE_H_
@@ -20,27 +25,10 @@
 #include "base/push_stamp.h"
 #include "base/types.h"
 #include "proto/table.pb.h"
+#include "sparse_table/eviction.h"
+#include "sparse_table/sparse_push.h"
 
 namespace oarlock {
-
-// What a push carries for its keys. Arrays are aligned for their type.
-struct SparsePush {
-  // Ascending partitions, each once. Their sizes sum to the number of keys.
-  absl::Span<const KeyGroup> groups;
-  // Group after group; a key occurs once in a push.
-  const Key* keys = nullptr;
-  // [num_keys, dim].
-  const float* gradients = nullptr;
-  // [num_keys] or null: impressions and clicks to add to the row.
-  const float* shows = nullptr;
-  const float* clicks = nullptr;
-  // The pushes that this one consists of: one in async mode, one per
-  // contributing worker in a sync round. A group whose partition has applied
-  // all of them is left alone; otherwise it is applied and all are remembered.
-  absl::Span<const PushStamp> stamps;
-  // The job's logical time, for the rows' last touch.
-  uint32_t logical_time = 0;
-};
 
 struct SparsePushResult {
   // Groups left alone because they had been applied before.
@@ -56,6 +44,11 @@ struct SparseTableStats {
   uint64_t pushed_rows = 0;
   // Of row_bytes: embedding and optimizer state.
   uint64_t payload_bytes = 0;
+  // Rows created.
+  uint64_t admitted_rows = 0;
+  // Keys of pushes that were dropped since they were not admitted.
+  uint64_t rejected_keys = 0;
+  uint64_t evicted_rows = 0;
 };
 
 // Of one partition, as in SparseTableStats.
@@ -94,28 +87,55 @@ class SparseTable {
   virtual void Pull(absl::Span<const KeyGroup> groups, const Key* keys,
                     float* values, uint64_t* group_versions) const = 0;
 
-  // Applies the table's update rule to every row of the push; creates the rows
-  // that are missing. ResourceExhausted when there is no memory for them: some
-  // groups are applied then, as a whole and remembered, the others are not at
-  // all, so the same push may be sent again.
+  // The same with show and click of each key, [num_keys] each, decayed to the
+  // latest logical time that its partition knows; 0 for a key without a row.
+  // REQUIRES: the table has statistics (accessor CTR).
+  virtual void PullWithStatistics(absl::Span<const KeyGroup> groups,
+                                  const Key* keys, float* values, float* shows,
+                                  float* clicks,
+                                  uint64_t* group_versions) const = 0;
+
+  // Applies the table's update rules to every row of the push; creates the
+  // missing rows of keys that are admitted, and drops the gradients of the
+  // others. ResourceExhausted when there is no memory for as many rows as keys
+  // are missing: some groups are applied then, as a whole and remembered, the
+  // others are not at all, so the same push may be sent again.
   virtual absl::StatusOr<SparsePushResult> Push(const SparsePush& push) = 0;
 
   // Whether `partition` has applied the push of that name.
   virtual bool HasApplied(PartitionIndex partition,
                           const PushStamp& stamp) const = 0;
 
+  // What the configuration, or a command in its form, evicts. InvalidArgument
+  // as MakeEvictionLimits.
+  virtual const EvictionLimits& eviction() const = 0;
+  virtual absl::StatusOr<EvictionLimits> LimitsOf(
+      const v1::EvictionConfig& config) const = 0;
+  // Evicts the rows of one partition that are beyond `limits` at
+  // `logical_time`, while pulls and pushes go on: none waits for more than
+  // kSlotsPerHold slots. A key whose row was evicted is as one that never had
+  // one.
+  virtual EvictionResult Evict(PartitionIndex partition,
+                               const EvictionLimits& limits,
+                               uint32_t logical_time) = 0;
+  virtual uint32_t num_partitions() const = 0;
+
   // A row as it lies in memory: embedding [dim], optimizer state.
   struct RowView {
     Key key;
     uint64_t version = 0;
     uint32_t last_touch = 0;
+    // Both as of the last touch.
     float show = 0;
     float click = 0;
+    // Whether the extended part has been created; without one false.
+    bool extended = false;
     absl::Span<const float> embedding;
     absl::Span<const float> state;
   };
-  // Calls `visit` for every row, partition after partition, in the order of
-  // creation. A partition is locked while it is visited.
+  // Calls `visit` for every row, partition after partition; within one in the
+  // order of creation as long as nothing was evicted. A partition is locked
+  // while it is visited.
   virtual void ForEachRow(
       const std::function<void(PartitionIndex, const RowView&)>& visit)
       const = 0;

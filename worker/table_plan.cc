@@ -34,6 +34,22 @@ absl::StatusOr<v1::TableConfig> CommonPart(const v1::JobConfig& config,
   return table;
 }
 
+// Which keys get a row, and which rows go.
+void SetRowLimits(const v1::JobConfig& config, v1::SparseTableConfig* sparse) {
+  if (config.admission() == "count") {
+    sparse->mutable_admission()->mutable_count()->set_pushes(
+        config.admission_count());
+  } else if (config.admission() == "probability") {
+    sparse->mutable_admission()->mutable_probability()->set_probability(
+        static_cast<float>(config.admission_probability()));
+  }
+  if (config.evict_idle_ticks() == 0 && config.rows_max() == 0) return;
+  v1::EvictionConfig* eviction = sparse->mutable_eviction();
+  eviction->set_idle_ticks(config.evict_idle_ticks());
+  eviction->set_rows_max(config.rows_max());
+  eviction->set_period_ticks(config.evict_period_ticks());
+}
+
 }  // namespace
 
 absl::StatusOr<TablePlan> PlanTables(const ModelSpec& spec,
@@ -50,6 +66,7 @@ absl::StatusOr<TablePlan> PlanTables(const ModelSpec& spec,
     sparse->set_dim(static_cast<uint32_t>(input.row_dim));
     sparse->set_accessor(v1::PLAIN);
     *sparse->mutable_initializer() = ToProto(input.init);
+    SetRowLimits(config, sparse);
     plan.sparse_tables.push_back(TableId(table.id()));
     plan.tables.push_back(table);
   }

@@ -226,6 +226,29 @@ TEST(CtlCommandTest, TablesShowsWhatTheServerHolds) {
   // ends at a multiple of 8.
   EXPECT_THAT(result.out, HasSubstr("sparse, dim 7, async, 48 bytes a row, 28 "
                                     "of them payload"));
+  EXPECT_THAT(result.out, HasSubstr("admitted  rejected  evicted"));
+}
+
+TEST(CtlCommandTest, EvictSaysWhatItDidAndWhyItCannot) {
+  MiniJob job(1, 1);
+  ASSERT_TRUE(job.client(0).CreateTable(v1::ASYNC, 7).ok());
+  const std::string server = job.server(0).endpoint();
+  Result result = Ctl({"evict", "--server", server, "--table", "embedding",
+                       "--idle_ticks", "1"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("evicted 0 rows"));
+  result = Ctl({"evict", "--server", server, "--table", "embedding"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("give idle_ticks, score_min or rows_max"));
+  result = Ctl({"evict", "--server", server, "--table", "embedding",
+                "--score_min", "1"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("accessor plain"));
+  result = Ctl({"evict", "--server", server, "--table", "e", "--rows_max",
+                "100"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("no table is named 'e'"));
+  EXPECT_EQ(Ctl({"evict", "--server", server}).code, 2);
 }
 
 TEST(CtlCommandTest, DrainEndsTheJob) {

@@ -145,6 +145,23 @@ bool Is(const std::shared_ptr<std::optional<absl::Status>>& outcome,
   return outcome->has_value() && (*outcome)->code() == code;
 }
 
+TEST_F(CoordinatorTest, LogicalTimeCountsTicksInWhichTheCoordinatorRan) {
+  EXPECT_EQ(ServerBeat(0).logical_time(), 0u);
+  clock_.Advance(absl::Milliseconds(999));
+  coordinator_->Sweep();
+  EXPECT_EQ(ServerBeat(0).logical_time(), 0u);
+  clock_.Advance(absl::Milliseconds(2001));
+  coordinator_->Sweep();
+  EXPECT_EQ(ServerBeat(0).logical_time(), 3u);
+  // Stood still: nothing ages meanwhile.
+  clock_.Advance(absl::Hours(1));
+  coordinator_->Sweep();
+  EXPECT_EQ(ServerBeat(0).logical_time(), 3u);
+  clock_.Advance(absl::Seconds(1));
+  coordinator_->Sweep();
+  EXPECT_EQ(ServerBeat(0).logical_time(), 4u);
+}
+
 TEST_F(CoordinatorTest, GenerationsGrowAlsoAcrossRestarts) {
   const uint64_t first = Register(0);
   const uint64_t second = Register(0);

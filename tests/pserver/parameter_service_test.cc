@@ -205,6 +205,92 @@ TEST_F(ParameterServiceTest, GeneratedStubPushesAndPullsRows) {
       << "a pull creates nothing";
 }
 
+TEST_F(ParameterServiceTest, StatisticsArePushedAndPulled) {
+  Start();
+  v1::TableConfig config = SparseConfig(kDim, -1);
+  config.mutable_sparse()->set_accessor(v1::CTR);
+  ASSERT_TRUE(registry_->Create(config).ok());
+  const SparseGradients gradients = RandomGradients(1, 1000, 1u << 30, kDim);
+  v1::PushSparseRequest push = PushOf(HeaderOfPush(0, 1), gradients);
+  std::map<uint64_t, std::pair<float, float>> expected;
+  for (int i = 0; i < push.keys_size(); ++i) {
+    push.add_shows(static_cast<float>(i));
+    push.add_clicks(static_cast<float>(i % 7));
+    expected[push.keys(i)] = {2.0f * i, 2.0f * (i % 7)};
+  }
+  ASSERT_TRUE(Push(push).ok());
+  push.mutable_header()->set_sequence(2);
+  ASSERT_TRUE(Push(push).ok());
+  ASSERT_TRUE(Push(push).ok()) << "repeated, and not counted again";
+  // Without statistics a push adds none.
+  push.mutable_header()->set_sequence(3);
+  push.clear_shows();
+  push.clear_clicks();
+  ASSERT_TRUE(Push(push).ok());
+
+  std::vector<Key> keys;
+  for (const auto& [key, gradient] : gradients) keys.push_back(key);
+  keys.push_back(Key{~uint64_t{0}});  // Has no row.
+  v1::PullSparseRequest pull = PullOf(keys);
+  v1::PullSparseResponse pulled;
+  ASSERT_TRUE(Pull(pull, &pulled).ok());
+  EXPECT_EQ(pulled.shows_size(), 0);
+  EXPECT_EQ(pulled.clicks_size(), 0);
+  for (const v1::ValueFormat format : {v1::FLOAT32, v1::BFLOAT16}) {
+    pull.set_with_statistics(true);
+    pull.set_format(format);
+    ASSERT_TRUE(Pull(pull, &pulled).ok());
+    ASSERT_EQ(pulled.shows_size(), pull.keys_size());
+    ASSERT_EQ(pulled.clicks_size(), pull.keys_size());
+    for (int i = 0; i < pull.keys_size(); ++i) {
+      const auto [show, click] = expected[pull.keys(i)];
+      ASSERT_EQ(pulled.shows(i), show);
+      ASSERT_EQ(pulled.clicks(i), click);
+      if (format != v1::FLOAT32) continue;
+      const auto found = gradients.find(Key{pull.keys(i)});
+      ASSERT_EQ(pulled.values(i * kDim),
+                found == gradients.end() ? 0 : 3 * found->second[0]);
+    }
+  }
+
+  push.mutable_header()->set_sequence(4);
+  for (int i = 0; i < push.keys_size(); ++i) push.add_shows(i == 3 ? -1 : 1);
+  ExpectError(Push(push), grpc::INVALID_ARGUMENT, {"show -1", "number 3"});
+}
+
+TEST_F(ParameterServiceTest, AKeyThatIsNotAdmittedHasItsInitialValue) {
+  Start();
+  v1::TableConfig config = SparseConfig(kDim, -1);
+  config.mutable_sparse()->mutable_initializer()->set_constant(0.5f);
+  config.mutable_sparse()->mutable_admission()->mutable_count()->set_pushes(3);
+  ASSERT_TRUE(registry_->Create(config).ok());
+  for (uint64_t sequence = 1; sequence <= 4; ++sequence) {
+    const auto push =
+        PushOf(HeaderOfPush(0, sequence), {{Key{3}, {1, 1, 1}}});
+    ASSERT_TRUE(Push(push).ok());
+    ASSERT_TRUE(Push(push).ok()) << "repeated, and not counted again";
+    v1::PullSparseResponse pulled;
+    ASSERT_TRUE(Pull(PullOf({Key{3}}), &pulled).ok());
+    EXPECT_EQ(pulled.values(0), sequence < 3 ? 0.5f : 0.5f + (sequence - 2));
+  }
+  const v1::TableStatus status = registry_->Describe()[0];
+  EXPECT_EQ(status.rows(), 1u);
+  EXPECT_EQ(status.admitted_rows(), 1u);
+  EXPECT_EQ(status.rejected_keys(), 2u);
+}
+
+TEST_F(ParameterServiceTest, PushesTouchRowsAtTheLogicalTime) {
+  Start();
+  ASSERT_TRUE(registry_->Create(SparseConfig(1, -1)).ok());
+  registry_->clock().AdvanceTo(12);
+  ASSERT_TRUE(Push(PushOf(HeaderOfPush(0, 1), {{Key{3}, {2}}})).ok());
+  registry_->clock().AdvanceTo(9);  // Time does not go back.
+  ASSERT_TRUE(Push(PushOf(HeaderOfPush(0, 2), {{Key{4}, {2}}})).ok());
+  sparse().ForEachRow([](PartitionIndex, const SparseTable::RowView& row) {
+    EXPECT_EQ(row.last_touch, 12u);
+  });
+}
+
 TEST_F(ParameterServiceTest, RepeatedPushIsAnsweredAndNotAppliedAgain) {
   Start();
   ASSERT_TRUE(registry_->Create(SparseConfig(1, -1)).ok());
@@ -473,7 +559,7 @@ TEST_F(ParameterServiceTest, WhatDoesNotFitTheTableIsInvalid) {
   ExpectError(Pull(pull), grpc::INVALID_ARGUMENT);
   pull = PullOf({Key{1}});
   pull.set_with_statistics(true);
-  ExpectError(Pull(pull), grpc::UNIMPLEMENTED);
+  ExpectError(Pull(pull), grpc::INVALID_ARGUMENT, {"accessor keeps none"});
   pull = PullOf({Key{1}});
   pull.mutable_header()->set_min_version(1);
   ExpectError(Pull(pull), grpc::UNAVAILABLE, {"version 0"});

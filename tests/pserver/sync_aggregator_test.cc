@@ -360,6 +360,22 @@ class StubbornTable : public SparseTable {
             uint64_t* group_versions) const override {
     table_->Pull(groups, keys, values, group_versions);
   }
+  void PullWithStatistics(absl::Span<const KeyGroup> groups, const Key* keys,
+                          float* values, float* shows, float* clicks,
+                          uint64_t* group_versions) const override {
+    table_->PullWithStatistics(groups, keys, values, shows, clicks,
+                               group_versions);
+  }
+  const EvictionLimits& eviction() const override { return table_->eviction(); }
+  absl::StatusOr<EvictionLimits> LimitsOf(
+      const v1::EvictionConfig& config) const override {
+    return table_->LimitsOf(config);
+  }
+  EvictionResult Evict(PartitionIndex partition, const EvictionLimits& limits,
+                       uint32_t logical_time) override {
+    return table_->Evict(partition, limits, logical_time);
+  }
+  uint32_t num_partitions() const override { return table_->num_partitions(); }
   absl::StatusOr<SparsePushResult> Push(const SparsePush& push) override {
     if (!entered.HasBeenNotified()) entered.Notify();
     go.WaitForNotification();

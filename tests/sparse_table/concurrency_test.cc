@@ -136,6 +136,159 @@ TEST_P(ConcurrencyTest, EveryPushIsCountedOnceWhilePullsGoOn) {
   EXPECT_EQ(num_rows, expected.size());
 }
 
+// Keys below kHotKeys are shown often, so their rows stay; the others are
+// evicted and created again all the time.
+constexpr uint64_t kHotKeys = 300;
+constexpr float kHotShow = 4;
+constexpr float kColdShow = 1;
+
+float ShowOf(Key key) {
+  return static_cast<uint64_t>(key) < kHotKeys ? kHotShow : kColdShow;
+}
+
+// Random keys that are `worker` modulo 2.
+GroupedKeys OwnKeys(RandomSequence& random, uint32_t worker, uint64_t key_space,
+                    int partition_bits) {
+  std::map<Key, bool> chosen;
+  const size_t num_keys = 1 + random.Below(300);
+  while (chosen.size() < num_keys) {
+    const uint64_t below = random.Below(2) ? kHotKeys : key_space;
+    chosen[Key{random.Below(below / 2) * 2 + worker}] = true;
+  }
+  std::vector<Key> keys;
+  for (const auto& [key, unused] : chosen) keys.push_back(key);
+  return Grouped(std::move(keys), partition_bits);
+}
+
+// Pushes 1 and ShowOf to keys that nobody else pushes to, and looks at each
+// right away: a hot row has counted every push; a cold one every push since it
+// was created, or is gone.
+void PushAndCheck(SparseTable& table, uint32_t worker, int num_pushes,
+                  uint64_t key_space, int partition_bits,
+                  std::map<Key, float>* counts) {
+  RandomSequence random(kSeed + 100 + worker);
+  for (int i = 1; i <= num_pushes; ++i) {
+    const GroupedKeys keys =
+        OwnKeys(random, worker, key_space, partition_bits);
+    const size_t n = keys.keys.size();
+    std::vector<float> values(n * kDim, 1.0f), shows(n), clicks(n, 0.0f);
+    for (size_t k = 0; k < n; ++k) shows[k] = ShowOf(keys.keys[k]);
+    const PushStamp stamp = Stamp(worker, 1, i);
+    SparsePush push;
+    push.groups = keys.groups;
+    push.keys = keys.keys.data();
+    push.gradients = values.data();
+    push.shows = shows.data();
+    push.stamps = {&stamp, 1};
+    ASSERT_TRUE(table.Push(push).ok());
+    table.PullWithStatistics(keys.groups, keys.keys.data(), values.data(),
+                             shows.data(), clicks.data(), nullptr);
+    for (size_t k = 0; k < n; ++k) {
+      const Key key = keys.keys[k];
+      const float value = values[k * kDim];
+      float& count = (*counts)[key];
+      if (static_cast<uint64_t>(key) < kHotKeys) {
+        ASSERT_EQ(value, count + 1) << "key " << static_cast<uint64_t>(key);
+      } else {
+        ASSERT_TRUE(value == count + 1 || value == 1 || value == 0)
+            << "key " << static_cast<uint64_t>(key) << " has " << value
+            << " after " << count;
+      }
+      count = value;
+    }
+  }
+}
+
+// Pulls until `done`: rows are whole, and value and show of one row belong
+// together.
+void PullAndCheck(const SparseTable& table, uint64_t seed, uint64_t key_space,
+                  int partition_bits, const std::atomic<bool>& done,
+                  std::atomic<int>* num_pulls) {
+  RandomSequence random(seed);
+  while (!done.load()) {
+    const GroupedKeys keys =
+        RandomKeys(random, 1 + random.Below(300), key_space, partition_bits);
+    const size_t n = keys.keys.size();
+    std::vector<float> values(n * kDim), shows(n), clicks(n);
+    table.PullWithStatistics(keys.groups, keys.keys.data(), values.data(),
+                             shows.data(), clicks.data(), nullptr);
+    for (size_t i = 0; i < n; ++i) {
+      for (size_t d = 1; d < kDim; ++d) {
+        ASSERT_EQ(values[i * kDim + d], values[i * kDim]);
+      }
+      ASSERT_EQ(shows[i], values[i * kDim] * ShowOf(keys.keys[i]));
+    }
+    num_pulls->fetch_add(1);
+  }
+}
+
+TEST_P(ConcurrencyTest, EvictionTakesWholeRowsAndNoOthersWhileTrafficGoesOn) {
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  constexpr int kPushes = 300;
+  constexpr uint64_t kKeySpace = 6000;
+  const int bits = GetParam();
+  v1::TableConfig config = CountingConfig();
+  config.mutable_sparse()->set_accessor(v1::CTR);
+  // A hot row is above the limit from its first push on, a cold one from its
+  // fourth.
+  config.mutable_sparse()->mutable_ctr()->set_non_click_coefficient(1);
+  config.mutable_sparse()->mutable_eviction()->set_score_min(kHotShow);
+  absl::StatusOr<std::unique_ptr<SparseTable>> table =
+      SparseTable::Create(config, bits, {.memory_bytes_max = 1 << 30});
+  ASSERT_TRUE(table.ok()) << table.status();
+  std::atomic<bool> done{false};
+  std::atomic<int> num_pulls{0};
+  std::map<Key, float> counts[2];
+  std::vector<std::thread> others, pushers;
+  for (int i = 0; i < 2; ++i) {
+    others.emplace_back([&, i] {
+      PullAndCheck(**table, kSeed + 20 + i, kKeySpace, bits, done, &num_pulls);
+    });
+  }
+  uint64_t num_evicted = 0;
+  others.emplace_back([&] {
+    while (!done.load()) {
+      for (uint32_t p = 0; p < (*table)->num_partitions(); ++p) {
+        num_evicted += (*table)
+                           ->Evict(PartitionIndex(p), (*table)->eviction(), 0)
+                           .evicted_rows();
+      }
+    }
+  });
+  for (uint32_t i = 0; i < 2; ++i) {
+    pushers.emplace_back([&, i] {
+      PushAndCheck(**table, i, kPushes, kKeySpace, bits, &counts[i]);
+    });
+  }
+  for (std::thread& pusher : pushers) pusher.join();
+  done = true;
+  for (std::thread& other : others) other.join();
+  EXPECT_GT(num_pulls.load(), 0);
+  EXPECT_GT(num_evicted, 0u);
+
+  size_t num_rows = 0;
+  size_t num_hot = 0;
+  (*table)->ForEachRow([&](PartitionIndex, const SparseTable::RowView& row) {
+    ++num_rows;
+    const uint64_t key = static_cast<uint64_t>(row.key);
+    num_hot += key < kHotKeys;
+    // A cold row that was counted may have gone since, but not changed.
+    ASSERT_EQ(row.embedding[0], counts[key % 2][row.key]) << "key " << key;
+    ASSERT_EQ(row.show, row.embedding[0] * ShowOf(row.key));
+  });
+  size_t num_hot_pushed = 0;
+  for (const auto& own : counts) {
+    for (const auto& [key, count] : own) {
+      num_hot_pushed += static_cast<uint64_t>(key) < kHotKeys;
+    }
+  }
+  EXPECT_EQ(num_hot, num_hot_pushed);
+  const SparseTableStats stats = (*table)->Stats();
+  EXPECT_EQ(stats.rows, num_rows);
+  EXPECT_EQ(stats.evicted_rows, num_evicted);
+  EXPECT_EQ(stats.admitted_rows, num_rows + num_evicted);
+}
+
 INSTANTIATE_TEST_SUITE_P(PartitionBits, ConcurrencyTest,
                          testing::Values(0, 2, 8));
 

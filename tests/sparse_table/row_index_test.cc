@@ -52,6 +52,35 @@ TEST(RowIndexTest, AnEmptyIndexFindsNothing) {
   EXPECT_EQ(index.FindCandidate(Mix(~uint64_t{0})), kNoRow);
 }
 
+TEST(RowIndexTest, ErasedRowsAreGoneAndTheOthersStay) {
+  constexpr uint64_t kSeed = 12;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  RandomSequence random(kSeed);
+  Rows rows;
+  RowIndex index(rows.space(), 1);
+  std::map<Key, RowRef> model;
+  // Fills and empties it in turn, so that buckets overflow and stop to.
+  for (int step = 0; step < 60000; ++step) {
+    const Key key{random.Below(30000)};
+    const bool fills = step / 10000 % 2 == 0;
+    const auto found = model.find(key);
+    ASSERT_EQ(index.Find(key, Mix(key)),
+              found == model.end() ? kNoRow : found->second);
+    if (found == model.end() && (fills || random.Below(4) == 0)) {
+      Insert(index, rows, key, &model);
+    } else if (found != model.end() && (!fills || random.Below(4) == 0)) {
+      index.Erase(Mix(key), found->second);
+      model.erase(found);
+    }
+    ASSERT_EQ(index.num_rows(), model.size());
+  }
+  for (uint64_t i = 0; i < 30000; ++i) {
+    const auto found = model.find(Key{i});
+    ASSERT_EQ(index.Find(Key{i}, Mix(i)),
+              found == model.end() ? kNoRow : found->second);
+  }
+}
+
 TEST(RowIndexTest, EveryRowIsFoundThroughManyGrowths) {
   constexpr uint64_t kSeed = 11;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);

@@ -17,19 +17,19 @@ TEST(RowLayoutTest, RowsHaveTheDocumentedSizes) {
 
 TEST(RowHeaderTest, VersionTouchAndFlagsShareAWordWithoutTouchingEachOther) {
   RowHeader header{.key = Key{7}, .packed = 0xf};
-  header.Stamp((uint64_t{1} << 40) - 1, 0);
-  EXPECT_EQ(header.version(), (uint64_t{1} << 40) - 1);
+  header.Stamp((uint64_t{1} << 36) - 1, 0);
+  EXPECT_EQ(header.version(), (uint64_t{1} << 36) - 1);
   EXPECT_EQ(header.low_touch(), 0u);
   EXPECT_EQ(header.packed & 0xf, 0xfu);
   header.Stamp(0, 0xffffffffu);
   EXPECT_EQ(header.version(), 0u);
-  EXPECT_EQ(header.low_touch(), (1u << 20) - 1);
+  EXPECT_EQ(header.low_touch(), (1u << 24) - 1);
   EXPECT_EQ(header.packed & 0xf, 0xfu);
   EXPECT_EQ(header.key, Key{7});
 }
 
 TEST(RowHeaderTest, ATouchIsWidenedToTheLatestTimeThatAgrees) {
-  constexpr uint32_t kPeriod = 1u << 20;
+  constexpr uint32_t kPeriod = 1u << 24;
   for (const uint32_t latest :
        {0u, 5u, kPeriod - 1, kPeriod, 3 * kPeriod + 17, 0xffffffffu}) {
     for (const uint32_t age : {0u, 1u, 17u, kPeriod - 1}) {

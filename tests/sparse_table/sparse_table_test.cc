@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -370,10 +371,10 @@ TEST(SparseTableTest, APushOfNoKeysIsRememberedAndRaisesTheVersion) {
   EXPECT_EQ(PushConstant(*table, keys, 1, {&stamp, 1})->duplicate_groups, 2u);
 }
 
-TEST(SparseTableTest, LastTouchSurvivesMoreThanTwentyBits) {
+TEST(SparseTableTest, LastTouchSurvivesMoreBitsThanTheHeaderHas) {
   const std::unique_ptr<SparseTable> table =
       MakeTable(SparseConfig(1, SgdOptimizer(1)), 0);
-  const uint32_t kEarly = (1u << 20) - 2, kLate = (1u << 20) + 5;
+  const uint32_t kEarly = (1u << 24) - 2, kLate = (1u << 24) + 5;
   PushStamp stamp = Stamp(0, 1, 1);
   ASSERT_TRUE(
       PushConstant(*table, Grouped({Key{1}}, 0), 1, {&stamp, 1}, kEarly).ok());
@@ -493,6 +494,82 @@ TEST(SparseTableTest, WhatIsNoSparseTableIsRefused) {
   v1::TableConfig config = SparseConfig(1, SgdOptimizer(1));
   config.mutable_sparse()->mutable_initializer()->set_uniform_range(-1);
   refused(config, 0, "uniform_range");
+}
+
+TEST(SparseTableTest, RulesThatMakeNoSenseAreRefused) {
+  const auto refused = [](const std::function<void(v1::SparseTableConfig*)>& set,
+                          const std::string& why,
+                          v1::Accessor accessor = v1::CTR) {
+    v1::TableConfig config = SparseConfig(4, SgdOptimizer(1), accessor);
+    set(config.mutable_sparse());
+    const absl::Status status = SparseTable::Create(config, 4).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << why;
+    EXPECT_NE(status.message().find(why), std::string::npos) << status;
+  };
+  refused([](auto* c) { c->set_extended_dim(4); }, "extended_dim is 4 of dim 4");
+  refused([](auto* c) { c->set_extended_threshold(-1); },
+          "extended_threshold is -1");
+  refused([](auto* c) { c->set_extended_threshold(1); },
+          "accessor keeps none", v1::PLAIN);
+  refused([](auto* c) { c->mutable_extended_optimizer(); }, "no rule");
+  refused([](auto* c) { c->mutable_ctr()->set_click_coefficient(-1); },
+          "click_coefficient is -1");
+  refused([](auto* c) { c->mutable_ctr()->set_decay_rate(1.5f); },
+          "decay_rate is 1.5");
+  refused([](auto* c) { c->mutable_admission()->mutable_count(); },
+          "count is 0");
+  refused(
+      [](auto* c) {
+        c->mutable_admission()->mutable_probability()->set_probability(1);
+      },
+      "probability is 1");
+  refused([](auto* c) { c->mutable_admission()->mutable_show_click(); },
+          "score is 0");
+  refused(
+      [](auto* c) {
+        c->mutable_admission()->mutable_show_click()->set_score(1);
+      },
+      "needs accessor CTR", v1::PLAIN);
+  refused(
+      [](auto* c) {
+        c->mutable_admission()->mutable_count()->set_pushes(2);
+        c->mutable_admission()->set_sketch_bytes(1000);
+      },
+      "1000 sketch_bytes");
+  refused([](auto* c) { c->mutable_eviction()->set_idle_ticks(1u << 24); },
+          "idle_ticks is 16777216");
+  refused([](auto* c) { c->mutable_eviction()->set_rows_max(15); },
+          "rows_max is 15");
+  refused([](auto* c) { c->mutable_eviction()->set_low_mark(2); },
+          "low_mark is 2");
+  refused([](auto* c) { c->mutable_eviction()->set_score_min(1); },
+          "accessor plain", v1::PLAIN);
+}
+
+TEST(SparseTableTest, EvictedSlotsAreUsedAgain) {
+  constexpr int kBits = 1;
+  const std::unique_ptr<SparseTable> table =
+      MakeTable(SparseConfig(8, AdagradOptimizer()), kBits);
+  v1::EvictionConfig eviction;
+  eviction.set_idle_ticks(1);
+  const absl::StatusOr<EvictionLimits> limits = table->LimitsOf(eviction);
+  ASSERT_TRUE(limits.ok()) << limits.status();
+  uint64_t bytes = 0;
+  for (uint32_t round = 1; round <= 20; ++round) {
+    std::vector<Key> keys;
+    for (uint64_t i = 0; i < 5000; ++i) keys.push_back(Key{round * 10000 + i});
+    const PushStamp stamp = Stamp(0, 1, round);
+    ASSERT_TRUE(PushConstant(*table, Grouped(keys, kBits), 1, {&stamp, 1},
+                             round)
+                    .ok());
+    ASSERT_EQ(table->Stats().rows, 5000u);
+    if (round == 2) bytes = table->Stats().bytes;
+    for (uint32_t p = 0; p < table->num_partitions(); ++p) {
+      table->Evict(PartitionIndex(p), *limits, round + 1);
+    }
+    ASSERT_EQ(table->Stats().rows, 0u);
+  }
+  EXPECT_LE(table->Stats().bytes, bytes);
 }
 
 }  // namespace

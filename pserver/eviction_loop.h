@@ -1,0 +1,82 @@
+// The thread of a server that evicts rows: on a clock, as each table's
+// configuration says, and by command. Traffic goes on meanwhile: a partition at
+// a time, a bounded number of rows per lock hold (sparse_table/eviction.h).
+
+#ifndef OARLOCK_PSERVER_EVICTION_LOOP_H_
+#define OARLOCK_PSERVER_EVICTION_LOOP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "base/types.h"
+#include "proto/admin.pb.h"
+#include "pserver/table_registry.h"
+
+namespace oarlock {
+
+// Thread-safe.
+class EvictionLoop {
+ public:
+  // How often the logical time is looked at, in the machine's time.
+  static constexpr absl::Duration kTurn = absl::Milliseconds(100);
+  // Commands that wait; more are ResourceExhausted.
+  static constexpr size_t kMaxWaiting = 16;
+  static constexpr uint32_t kDefaultPeriodTicks = 60;
+
+  // Called once, without a lock held, by the loop's thread or by the caller.
+  using Done =
+      absl::AnyInvocable<void(const absl::StatusOr<v1::EvictResponse>&)>;
+
+  // `registry` must outlive this.
+  explicit EvictionLoop(TableRegistry* registry) : registry_(registry) {}
+  ~EvictionLoop();
+
+  EvictionLoop(const EvictionLoop&) = delete;
+  EvictionLoop& operator=(const EvictionLoop&) = delete;
+
+  void Start();
+  // Evicts what is beyond the request's limits, or the table's own, and tells
+  // `done`. NotFound for the table, InvalidArgument for a dense one, for limits
+  // out of range or for no limits at all; Unavailable when the loop ends first.
+  void Evict(const v1::EvictRequest& request, Done done);
+  // Ends the loop between two partitions; what waits is Unavailable.
+  // Idempotent.
+  void Stop();
+
+ private:
+  struct Command {
+    v1::EvictRequest request;
+    Done done;
+  };
+
+  void Run();
+  void ServeCommands();
+  void EvictWhatIsDue();
+  absl::StatusOr<v1::EvictResponse> Serve(const v1::EvictRequest& request);
+  // Of all partitions; Unavailable when the loop is being stopped.
+  absl::StatusOr<EvictionResult> EvictTable(SparseTable* table,
+                                            const EvictionLimits& limits);
+  bool stopping() const;
+
+  TableRegistry* const registry_;
+
+  // Of the loop's thread alone: when each table is due.
+  absl::flat_hash_map<TableId, uint32_t> due_;
+
+  mutable absl::Mutex mutex_;
+  std::deque<Command> commands_ ABSL_GUARDED_BY(mutex_);
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_EVICTION_LOOP_H_
