@@ -102,6 +102,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
   options.num_slots = schema.num_slots;
   options.embedding_size = config.embedding_size();
   options.init_range = static_cast<float>(config.init_range());
+  if (config.dense_math() == "bfloat16") {
+    options.math_backend = "onednn_bfloat16";
+  }
   OARLOCK_ASSIGN_OR_RETURN(trainer->model_,
                            NewModel(config.model(), options));
   OARLOCK_ASSIGN_OR_RETURN(

@@ -1,19 +1,28 @@
 // How fast could training be if it were its matrix products alone: those of
 // forward and backward of CTR-DNN's layers (273-400-400-400-2, the gradient by
-// the first layer's input included: it is the embeddings' gradient), by plain
-// dnnl_sgemm. Each thread computes its own batches with its own weights.
+// the first layer's input included: it is the embeddings' gradient). Each
+// thread computes its own batches with its own weights.
+//
+// f32: plain dnnl_sgemm. bf16: oneDNN's matmul primitives of bfloat16 operands
+// with float32 results. Rounding the operands is left out, and so is bringing
+// the weights into the layout that oneDNN likes best, though a step of training
+// has to do both each time.
 
 #include <omp.h>
-#include <oneapi/dnnl/dnnl.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <barrier>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 namespace {
@@ -33,7 +42,14 @@ void Multiply(char transpose_a, char transpose_b, dnnl_dim_t m, dnnl_dim_t n,
 // The arrays of one thread.
 class Products {
  public:
-  explicit Products(dnnl_dim_t batch) : batch_(batch) {
+  virtual ~Products() = default;
+  // The products of one step.
+  virtual void Run() = 0;
+};
+
+class Float32Products final : public Products {
+ public:
+  explicit Float32Products(dnnl_dim_t batch) : batch_(batch) {
     for (size_t l = 0; l < kSizes.size(); ++l) {
       x_[l].assign(batch * kSizes[l], 0.01f);
       dx_[l].assign(batch * kSizes[l], 0.01f);
@@ -43,7 +59,7 @@ class Products {
       dw_[l].assign(kSizes[l] * kSizes[l + 1], 0.01f);
     }
   }
-  void Run() {
+  void Run() override {
     for (size_t l = 0; l < kLayers; ++l) {
       const dnnl_dim_t in = kSizes[l], out = kSizes[l + 1];
       Multiply('N', 'N', batch_, out, in, x_[l].data(), in, w_[l].data(), out,
@@ -64,6 +80,69 @@ class Products {
   std::array<std::vector<float>, kLayers> w_, dw_;
 };
 
+// One product of bfloat16 matrices, with arrays of its own.
+class Bfloat16Product {
+ public:
+  // c [m, n] = a [m, k] b [k, n]; b may be packed.
+  Bfloat16Product(const dnnl::engine& engine, dnnl_dim_t m, dnnl_dim_t n,
+                  dnnl_dim_t k, bool a_transposed, bool packed_b) {
+    using dnnl::memory;
+    const auto bf16 = memory::data_type::bf16;
+    const auto rows = memory::format_tag::ab;
+    const memory::desc a({m, k}, bf16,
+                         a_transposed ? memory::format_tag::ba : rows);
+    const memory::desc b({k, n}, bf16,
+                         packed_b ? memory::format_tag::any : rows);
+    const memory::desc c({m, n}, memory::data_type::f32, rows);
+    const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, b, c),
+                                            engine);
+    matmul_ = dnnl::matmul(desc);
+    args_ = {{DNNL_ARG_SRC, Filled(desc.src_desc(), engine)},
+             {DNNL_ARG_WEIGHTS, Filled(desc.weights_desc(), engine)},
+             {DNNL_ARG_DST, Filled(desc.dst_desc(), engine)}};
+  }
+  void Run(const dnnl::stream& stream) const { matmul_.execute(stream, args_); }
+
+ private:
+  // Small ordinary numbers in either type.
+  static dnnl::memory Filled(const dnnl::memory::desc& desc,
+                             const dnnl::engine& engine) {
+    constexpr uint16_t kBfloat16OfAHundredth = 0x3c24;
+    dnnl::memory memory(desc, engine);
+    std::fill_n(static_cast<uint16_t*>(memory.get_data_handle()),
+                desc.get_size() / sizeof(uint16_t), kBfloat16OfAHundredth);
+    return memory;
+  }
+
+  dnnl::matmul matmul_;
+  std::unordered_map<int, dnnl::memory> args_;
+};
+
+class Bfloat16Products final : public Products {
+ public:
+  explicit Bfloat16Products(dnnl_dim_t batch) {
+    for (size_t l = 0; l < kLayers; ++l) {
+      const dnnl_dim_t in = kSizes[l], out = kSizes[l + 1];
+      products_.emplace_back(engine_, batch, out, in, false, true);
+      products_.emplace_back(engine_, in, out, batch, true, false);
+      products_.emplace_back(engine_, batch, in, out, false, true);
+    }
+  }
+  void Run() override {
+    for (const Bfloat16Product& product : products_) product.Run(stream_);
+  }
+
+ private:
+  const dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+  const dnnl::stream stream_{engine_};
+  std::vector<Bfloat16Product> products_;
+};
+
+std::unique_ptr<Products> NewProducts(const std::string& type, int batch) {
+  if (type == "bf16") return std::make_unique<Bfloat16Products>(batch);
+  return std::make_unique<Float32Products>(batch);
+}
+
 double FlopsPerExample() {
   double flops = 0;
   for (size_t l = 0; l < kLayers; ++l) {
@@ -73,8 +152,8 @@ double FlopsPerExample() {
 }
 
 // Seconds of each repetition of `steps` steps in each of `threads` threads.
-std::vector<double> Measure(int batch, int threads, int steps,
-                            int repetitions) {
+std::vector<double> Measure(const std::string& type, int batch, int threads,
+                            int steps, int repetitions) {
   using Clock = std::chrono::steady_clock;
   std::vector<double> seconds;
   bool started = false;
@@ -93,11 +172,11 @@ std::vector<double> Measure(int batch, int threads, int steps,
   for (int t = 0; t < threads; ++t) {
     pool.emplace_back([&] {
       omp_set_num_threads(1);
-      Products products(batch);
-      products.Run();
+      const std::unique_ptr<Products> products = NewProducts(type, batch);
+      products->Run();
       all.arrive_and_wait();
       for (int r = 0; r < repetitions; ++r) {
-        for (int s = 0; s < steps; ++s) products.Run();
+        for (int s = 0; s < steps; ++s) products->Run();
         all.arrive_and_wait();
       }
     });
@@ -109,8 +188,12 @@ std::vector<double> Measure(int batch, int threads, int steps,
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::string type = "f32";
   int batch = 512, threads = 2, repetitions = 9, steps = 0;
   CLI::App app("The dense-math ceiling of CTR-DNN: matrix products alone.");
+  app.add_option("--type", type, "Numbers that are multiplied")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str();
   app.add_option("--batch", batch, "Examples of a batch, of each thread")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
@@ -126,14 +209,16 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (steps <= 0) steps = std::max(1, 16384 / batch);
 
-  std::vector<double> seconds = Measure(batch, threads, steps, repetitions);
+  std::vector<double> seconds =
+      Measure(type, batch, threads, steps, repetitions);
   std::sort(seconds.begin(), seconds.end());
   const double examples = static_cast<double>(batch) * threads * steps;
   const double median = examples / seconds[seconds.size() / 2];
   std::printf(
-      "dense ceiling  batch %d  %d threads  %.0f examples/s median of %zu "
+      "dense ceiling  %s  batch %d  %d threads  %.0f examples/s median of %zu "
       "(%.0f to %.0f)  %.1f GFLOP/s\n",
-      batch, threads, median, seconds.size(), examples / seconds.back(),
-      examples / seconds.front(), median * FlopsPerExample() * 1e-9);
+      type.c_str(), batch, threads, median, seconds.size(),
+      examples / seconds.back(), examples / seconds.front(),
+      median * FlopsPerExample() * 1e-9);
   return 0;
 }

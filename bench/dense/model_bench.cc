@@ -97,10 +97,12 @@ std::vector<double> Measure(const Model& model, int batch, int num_rows,
 }  // namespace oarlock
 
 int main(int argc, char** argv) {
-  std::string name = "ctr_dnn";
+  std::string name = "ctr_dnn", math = "onednn";
   int batch = 512, threads = 2, repetitions = 9, steps = 0, num_rows = 6500;
   CLI::App app("Steps of a model, without data, network and optimizer.");
   app.add_option("--model", name, "The model")->capture_default_str();
+  app.add_option("--math", math, "Who computes: onednn, onednn_bfloat16")
+      ->capture_default_str();
   app.add_option("--batch", batch, "Examples of a batch, of each thread")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
@@ -119,8 +121,10 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (steps <= 0) steps = std::max(1, 16384 / batch);
 
+  oarlock::ModelOptions options;
+  options.math_backend = math;
   const absl::StatusOr<std::unique_ptr<oarlock::Model>> model =
-      oarlock::NewModel(name, {});
+      oarlock::NewModel(name, options);
   if (!model.ok()) {
     std::fprintf(stderr, "%s\n", model.status().ToString().c_str());
     return 1;
@@ -130,9 +134,10 @@ int main(int argc, char** argv) {
   std::sort(seconds.begin(), seconds.end());
   const double examples = static_cast<double>(batch) * threads * steps;
   std::printf(
-      "%s step  batch %d  %d threads  %.0f examples/s median of %zu "
+      "%s step  %s  batch %d  %d threads  %.0f examples/s median of %zu "
       "(%.0f to %.0f)\n",
-      name.c_str(), batch, threads, examples / seconds[seconds.size() / 2],
-      seconds.size(), examples / seconds.back(), examples / seconds.front());
+      name.c_str(), math.c_str(), batch, threads,
+      examples / seconds[seconds.size() / 2], seconds.size(),
+      examples / seconds.back(), examples / seconds.front());
   return 0;
 }

@@ -51,7 +51,8 @@ ONE_PLACE = {
     r"\bgetenv\(|\benviron\b": {"cluster/environment.cc",
                                    "worker/data/pipe_source.cc"},
     r"\babsl::Now\(\)|system_clock::now": {"base/clock.cc"},
-    r"#include\s*<(oneapi/)?dnnl": {"worker/nn/onednn_backend.cc"},
+    r"#include\s*<(oneapi/)?dnnl": {"worker/nn/onednn_backend.cc",
+                                    "worker/nn/bfloat16_products.cc"},
     r"#include\s*<rocksdb": set(),
 }
 

@@ -57,7 +57,8 @@ struct ModelOptions {
   // Widths of the hidden layers, each at least 1, of the models that have
   // any. Unset: the model's own, see its header.
   std::optional<std::vector<size_t>> hidden_sizes;
-  // Who computes: "onednn" or "reference" (slow).
+  // Who computes: "onednn", "onednn_bfloat16" or "reference" (slow); see
+  // worker/nn/onednn_backend.h.
   std::string math_backend = "onednn";
 };
 

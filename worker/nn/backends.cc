@@ -9,10 +9,12 @@ namespace oarlock {
 absl::StatusOr<std::unique_ptr<MathBackend>> NewMathBackend(
     const std::string& name) {
   if (name == "onednn") return NewOneDnnBackend();
+  if (name == "onednn_bfloat16") return NewOneDnnBfloat16Backend();
   if (name == "reference") return NewReferenceBackend();
   return absl::InvalidArgumentError(
       absl::StrCat("math backend is \"", name,
-                   "\"; legal are \"onednn\" and \"reference\": choose one"));
+                   "\"; legal are \"onednn\", \"onednn_bfloat16\" and "
+                   "\"reference\": choose one"));
 }
 
 }  // namespace oarlock

@@ -11,7 +11,8 @@
 
 namespace oarlock {
 
-// "onednn" or "reference"; InvalidArgument names the legal ones.
+// "onednn", "onednn_bfloat16" or "reference"; InvalidArgument names the legal
+// ones. FailedPrecondition where the CPU lacks what the backend needs.
 absl::StatusOr<std::unique_ptr<MathBackend>> NewMathBackend(
     const std::string& name);
 

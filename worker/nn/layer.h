@@ -32,8 +32,11 @@ struct ForwardArgs {
   absl::Span<const Shape> shapes;         // of the inputs
   absl::Span<const float* const> inputs;  // values of the inputs
   absl::Span<const float* const> parameters;
-  float* scratch = nullptr;  // kept until Backward; see ScratchPerExample
+  float* scratch = nullptr;  // kept until Backward; see ScratchFloats
   float* output = nullptr;
+  // Floats between examples: more than the tensor's size only where
+  // CanStrideOutput().
+  size_t output_stride = 0;
   double* loss_sum = nullptr;  // a loss adds to it
 };
 
@@ -58,11 +61,13 @@ struct BackwardArgs {
   // output_gradient_width floats of each example, the first of the tensor.
   float* output_gradient = nullptr;
   size_t output_gradient_width = 0;
+  // Floats between examples: more than the width only where CanStrideOutput().
+  size_t output_gradient_stride = 0;
   absl::Span<const GradientTarget> input_gradients;
   // Overwritten or added to, as parameter_write says.
   absl::Span<float* const> parameter_gradients;
   Write parameter_write = Write::kOverwrite;
-  absl::Span<float* const> row_gradients;        // added to; per sparse input
+  absl::Span<float* const> row_gradients;  // added to; per sparse input
 };
 
 // Immutable, so that all executors share it; thread-safe.
@@ -80,8 +85,10 @@ class Layer {
       absl::Span<const Shape> inputs) const {
     return {};
   }
-  // Floats per example to remember from Forward to Backward.
-  virtual size_t ScratchPerExample(absl::Span<const Shape> inputs) const {
+  // Floats to remember from Forward to Backward of up to max_examples.
+  virtual size_t ScratchFloats(const MathBackend& math,
+                               absl::Span<const Shape> inputs,
+                               size_t max_examples) const {
     return 0;
   }
 
@@ -91,6 +98,11 @@ class Layer {
   // Whether it computes a loss: output gradients come out of nothing, and the
   // output is a probability.
   virtual bool is_loss() const { return false; }
+  // Whether its output is its inputs one after the other, so that an input may
+  // be written there at once, if its own layer can stride its output, and its
+  // gradient be read there.
+  virtual bool is_concatenation() const { return false; }
+  virtual bool CanStrideOutput() const { return false; }
   // The sparse input whose rows it looks up, or -1.
   virtual int sparse_input() const { return -1; }
   // Floats of such a row.

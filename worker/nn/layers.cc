@@ -66,18 +66,20 @@ class Embedding final : public Layer {
   }
   int sparse_input() const override { return options_.sparse_input; }
   size_t row_dim() const override { return options_.row_dim; }
+  bool CanStrideOutput() const override { return true; }
   void Forward(const ForwardArgs& args) const override {
-    args.math.SumBags(Bags(args.step),
+    args.math.SumBags(Bags(args.step, args.output_stride),
                       args.step.sparse[options_.sparse_input].rows,
                       args.output);
   }
   void Backward(const BackwardArgs& args) const override {
-    args.math.SumBagsBackward(Bags(args.step), args.output_gradient,
+    args.math.SumBagsBackward(Bags(args.step, args.output_gradient_stride),
+                              args.output_gradient,
                               args.row_gradients[options_.sparse_input]);
   }
 
  private:
-  RowBags Bags(const StepInput& step) const {
+  RowBags Bags(const StepInput& step, size_t out_stride) const {
     const SparseInput& input = step.sparse[options_.sparse_input];
     RowBags bags;
     bags.num_examples = step.num_examples;
@@ -87,6 +89,7 @@ class Embedding final : public Layer {
     bags.width = options_.width;
     bags.row_of_key = input.row_of_key.data();
     bags.offsets = input.offsets.empty() ? nullptr : input.offsets.data();
+    bags.out_stride = out_stride;
     return bags;
   }
 
@@ -112,27 +115,31 @@ class Concat final : public Layer {
     }
     return width;
   }
+  bool is_concatenation() const override { return true; }
   void Forward(const ForwardArgs& args) const override {
     const size_t total = TotalSize(args.shapes);
-    size_t begin = 0;
+    float* to = args.output;
     for (size_t i = 0; i < args.inputs.size(); ++i) {
       const size_t size = args.shapes[i].size();
-      args.math.CopyColumns(args.step.num_examples, size, args.inputs[i], size,
-                            Write::kOverwrite, args.output + begin, total);
-      begin += size;
+      const bool in_place = args.inputs[i] == to;
+      if (!in_place) {
+        args.math.CopyColumns(args.step.num_examples, size, args.inputs[i],
+                              size, Write::kOverwrite, to, total);
+      }
+      to += size;
     }
   }
   void Backward(const BackwardArgs& args) const override {
-    size_t begin = 0;
+    const float* from = args.output_gradient;
     for (size_t i = 0; i < args.inputs.size(); ++i) {
       const GradientTarget& target = args.input_gradients[i];
-      if (target.data != nullptr) {
-        args.math.CopyColumns(args.step.num_examples, target.width,
-                              args.output_gradient + begin,
+      const bool in_place = target.data == from;
+      if (target.data != nullptr && !in_place) {
+        args.math.CopyColumns(args.step.num_examples, target.width, from,
                               args.output_gradient_width, target.write,
                               target.data, target.width);
       }
-      begin += args.shapes[i].size();
+      from += args.shapes[i].size();
     }
   }
 
@@ -178,39 +185,42 @@ class Linear final : public Layer {
     return parameters;
   }
   bool CanNarrowGradient() const override { return true; }
+  size_t ScratchFloats(const MathBackend& math, absl::Span<const Shape> inputs,
+                       size_t max_examples) const override {
+    return math.LinearScratch(max_examples, inputs[0].size(),
+                              options_.num_outputs);
+  }
   void Forward(const ForwardArgs& args) const override {
-    const size_t rows = args.step.num_examples;
-    const size_t in = args.shapes[0].size();
-    const size_t out = options_.num_outputs;
-    args.math.MatMul(rows, out, in, {args.inputs[0], in},
-                     {args.parameters[0], out}, Write::kOverwrite, args.output,
-                     out);
-    if (options_.bias) {
-      args.math.AddBias(rows, out, args.parameters[1], options_.activation,
-                        args.output);
-    }
+    args.math.Linear(Args(args), args.output);
   }
   void Backward(const BackwardArgs& args) const override {
-    const size_t rows = args.step.num_examples;
-    const size_t in = args.shapes[0].size();
-    const size_t out = options_.num_outputs;
-    float* const dy = args.output_gradient;
-    if (options_.bias) {
-      args.math.AddBiasBackward(rows, out, args.output, options_.activation, dy,
-                                args.parameter_write,
-                                args.parameter_gradients[1]);
-    }
-    args.math.MatMul(in, out, rows, {args.inputs[0], in, true}, {dy, out},
-                     args.parameter_write, args.parameter_gradients[0], out);
-    const GradientTarget& dx = args.input_gradients[0];
-    if (dx.data != nullptr) {
-      args.math.MatMul(rows, dx.width, out, {dy, out},
-                       {args.parameters[0], out, true}, dx.write, dx.data,
-                       dx.width);
-    }
+    LinearGradients gradients;
+    gradients.dy = args.output_gradient;
+    gradients.parameter_write = args.parameter_write;
+    gradients.dweight = args.parameter_gradients[0];
+    if (options_.bias) gradients.dbias = args.parameter_gradients[1];
+    gradients.dx = args.input_gradients[0].data;
+    gradients.dx_width = args.input_gradients[0].width;
+    gradients.dx_write = args.input_gradients[0].write;
+    args.math.LinearBackward(Args(args), args.output, gradients);
   }
 
  private:
+  // Of ForwardArgs or BackwardArgs.
+  template <typename LayerArgs>
+  LinearArgs Args(const LayerArgs& args) const {
+    LinearArgs linear;
+    linear.rows = args.step.num_examples;
+    linear.inputs = args.shapes[0].size();
+    linear.outputs = options_.num_outputs;
+    linear.activation = options_.activation;
+    linear.x = args.inputs[0];
+    linear.weight = args.parameters[0];
+    linear.bias = options_.bias ? args.parameters[1] : nullptr;
+    linear.scratch = args.scratch;
+    return linear;
+  }
+
   const LinearOptions options_;
 };
 
@@ -326,8 +336,9 @@ class FmSecondOrder final : public Layer {
     }
     return Shape{1};
   }
-  size_t ScratchPerExample(absl::Span<const Shape> inputs) const override {
-    return inputs[0][1];
+  size_t ScratchFloats(const MathBackend& math, absl::Span<const Shape> inputs,
+                       size_t max_examples) const override {
+    return max_examples * inputs[0][1];
   }
   void Forward(const ForwardArgs& args) const override {
     const FmShape shape = {args.step.num_examples, args.shapes[0][0],

@@ -37,7 +37,8 @@ struct Matrix {
 };
 
 // Bags of rows to sum: bag number e * num_slots + s belongs to slot s of
-// example e and becomes `width` floats at out[(e * num_slots + s) * width].
+// example e and becomes `width` floats at
+// out[e * ExampleStride() + s * width].
 struct RowBags {
   size_t num_examples = 0;
   size_t num_slots = 0;
@@ -50,6 +51,12 @@ struct RowBags {
   // row_of_key[b].
   const uint32_t* row_of_key = nullptr;
   const uint32_t* offsets = nullptr;
+  // Floats between the examples of `out`; 0: they follow one another.
+  size_t out_stride = 0;
+
+  size_t ExampleStride() const {
+    return out_stride != 0 ? out_stride : num_slots * width;
+  }
 };
 
 // Vectors of factorization machines: [num_examples, num_vectors, width].
@@ -57,6 +64,32 @@ struct FmShape {
   size_t num_examples = 0;
   size_t num_vectors = 0;
   size_t width = 0;
+};
+
+// A linear layer on a batch: y = activation(x weight + bias).
+struct LinearArgs {
+  size_t rows = 0;
+  size_t inputs = 0;
+  size_t outputs = 0;
+  Activation activation = Activation::kNone;
+  const float* x = nullptr;       // [rows, inputs]
+  const float* weight = nullptr;  // [inputs, outputs]
+  // [outputs], or null: then there is no activation either.
+  const float* bias = nullptr;
+  // LinearScratch floats. LinearBackward gets what Linear has left there.
+  float* scratch = nullptr;
+};
+
+// Where the gradients of a linear layer come from and go.
+struct LinearGradients {
+  float* dy = nullptr;  // [rows, outputs], by y; may be overwritten
+  Write parameter_write = Write::kOverwrite;
+  float* dweight = nullptr;
+  float* dbias = nullptr;  // null if there is no bias
+  // [rows, dx_width]: by the first dx_width columns of x; null: not wanted.
+  float* dx = nullptr;
+  size_t dx_width = 0;
+  Write dx_write = Write::kOverwrite;
 };
 
 class MathBackend {
@@ -100,6 +133,19 @@ class MathBackend {
   // dx = dy where y > 0, else 0.
   virtual void ReluBackward(size_t size, const float* y, const float* dy,
                             Write write, float* dx) = 0;
+
+  // ---- Linear layers: the operations above, which a backend may fuse ----
+
+  // Floats of scratch for a layer of this size on up to max_rows rows.
+  virtual size_t LinearScratch(size_t max_rows, size_t inputs,
+                               size_t outputs) const {
+    return 0;
+  }
+  // y [rows, outputs] is overwritten.
+  virtual void Linear(const LinearArgs& args, float* y);
+  // After Linear of the same arguments, whose arrays still hold what they held.
+  virtual void LinearBackward(const LinearArgs& args, const float* y,
+                              const LinearGradients& gradients);
 
   // ---- Moving and summing ----
 

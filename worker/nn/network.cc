@@ -51,7 +51,6 @@ absl::Status NetworkBuilder::TryAdd(const std::string& name,
   }
   OARLOCK_ASSIGN_OR_RETURN(node.shape, layer->OutputShape(node.input_shapes));
   OARLOCK_RETURN_IF_ERROR(AddInputs(*layer, node));
-  node.scratch_per_example = layer->ScratchPerExample(node.input_shapes);
   node.layer = std::move(layer);
   AddParameters(node);
   network_->nodes_.push_back(std::move(node));
@@ -108,6 +107,7 @@ absl::StatusOr<std::unique_ptr<Network>> NetworkBuilder::Build(
   OARLOCK_RETURN_IF_ERROR(CheckUse(prediction));
   network_->prediction_ = static_cast<size_t>(prediction);
   SetGradientWidths();
+  PlaceInConcatenations();
   return std::move(network_);
 }
 
@@ -153,6 +153,26 @@ void NetworkBuilder::SetGradientWidths() {
         node.layer->OutputGradientWidth(node.input_shapes, input_widths);
     node.gradient_width =
         width > 0 && !can_narrow[i] ? node.shape.size() : width;
+  }
+}
+
+void NetworkBuilder::PlaceInConcatenations() {
+  std::vector<Network::Node>& nodes = network_->nodes_;
+  std::vector<size_t> num_readers(nodes.size(), 0);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    nodes[i].place = i;
+    for (size_t input : nodes[i].inputs) ++num_readers[input];
+  }
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (!nodes[i].layer->is_concatenation()) continue;
+    size_t begin = 0;
+    for (size_t input : nodes[i].inputs) {
+      if (num_readers[input] == 1 && nodes[input].layer->CanStrideOutput()) {
+        nodes[input].place = i;
+        nodes[input].place_begin = begin;
+      }
+      begin += nodes[input].shape.size();
+    }
   }
 }
 

@@ -38,8 +38,12 @@ class Network {
     Shape shape;
     // Leading floats of each example's output whose gradient is computed.
     size_t gradient_width = 0;
-    size_t scratch_per_example = 0;
     std::vector<size_t> parameter_offsets;
+    // The concatenation in whose output this node's value lies, and in whose
+    // gradient its gradient, from float place_begin of each example on; the
+    // node itself if it has arrays of its own.
+    size_t place = 0;
+    size_t place_begin = 0;
   };
 
   // In an order in which each comes after its inputs.
@@ -88,6 +92,7 @@ class NetworkBuilder {
   void AddParameters(Network::Node& node);
   absl::Status CheckUse(NodeId prediction) const;
   void SetGradientWidths();
+  void PlaceInConcatenations();
 
   absl::Status status_;
   std::unique_ptr<Network> network_;

@@ -1,46 +1,29 @@
 #include "worker/nn/onednn_backend.h"
 
-#include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <memory>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "base/check.h"
+#include "worker/nn/bfloat16_products.h"
+#include "worker/nn/cpu_backend.h"
 #include "worker/nn/cpu_kernels.h"
-#include "worker/nn/host_backend.h"
+#include "worker/nn/one_thread.h"
 
 namespace oarlock {
 namespace {
 
-// oneDNN starts an OpenMP team per calling thread, one thread per core, unless
-// that thread has said otherwise.
-void ComputeInThisThreadOnly() {
-  thread_local const bool limited = [] {
-    omp_set_num_threads(1);
-    return true;
-  }();
-  OARLOCK_CHECK(limited);
-}
-
-float Into(Write write, float was, float value) {
-  return write == Write::kAdd ? was + value : value;
-}
-
-class OneDnnBackend final : public HostBackend {
+class OneDnnBackend final : public CpuBackend {
  public:
   const char* name() const override { return "onednn"; }
 
-  void MatMul(size_t m, size_t n, size_t k, Matrix a, Matrix b, Write write,
-              float* c, size_t c_stride) override {
-    if (m == 0 || n == 0) return;
-    if (k == 0) {
-      if (write == Write::kAdd) return;
-      for (size_t i = 0; i < m; ++i) Fill(n, 0, c + i * c_stride);
-      return;
-    }
+ protected:
+  void WideMatMul(size_t m, size_t n, size_t k, Matrix a, Matrix b, Write write,
+                  float* c, size_t c_stride) override {
     ComputeInThisThreadOnly();
     const auto dim = [](size_t size) { return static_cast<dnnl_dim_t>(size); };
     const dnnl_status_t status = dnnl_sgemm(
@@ -49,112 +32,140 @@ class OneDnnBackend final : public HostBackend {
         write == Write::kAdd ? 1.0f : 0.0f, c, dim(c_stride));
     OARLOCK_CHECK(status == dnnl_success);
   }
+};
 
-  void AddBias(size_t rows, size_t cols, const float* bias,
-               Activation activation, float* y) override {
-    cpu_kernels::AddBias(rows, cols, bias, activation, y);
-  }
-  void AddBiasBackward(size_t rows, size_t cols, const float* y,
-                       Activation activation, float* dy, Write write,
-                       float* dbias) override {
-    cpu_kernels::AddBiasBackward(rows, cols, y, activation, dy, write, dbias);
-  }
-  void Relu(size_t size, const float* x, float* y) override {
-    cpu_kernels::Relu(size, x, y);
-  }
-  void ReluBackward(size_t size, const float* y, const float* dy, Write write,
-                    float* dx) override {
-    cpu_kernels::ReluBackward(size, y, dy, write, dx);
-  }
-  void CopyColumns(size_t rows, size_t cols, const float* x, size_t x_stride,
-                   Write write, float* y, size_t y_stride) override {
-    cpu_kernels::CopyColumns(rows, cols, x, x_stride, write, y, y_stride);
-  }
-  void SumColumns(size_t rows, size_t cols, const float* x, float* y) override {
-    cpu_kernels::SumColumns(rows, cols, x, y);
-  }
-  void SumColumnsBackward(size_t rows, size_t cols, const float* dy,
-                          Write write, float* dx) override {
-    cpu_kernels::SumColumnsBackward(rows, cols, dy, write, dx);
-  }
-  void SumBags(const RowBags& bags, const float* rows, float* out) override {
-    cpu_kernels::SumBags(bags, rows, out);
-  }
-  void SumBagsBackward(const RowBags& bags, const float* dout,
-                       float* drows) override {
-    cpu_kernels::SumBagsBackward(bags, dout, drows);
-  }
-  void FmSecondOrder(const FmShape& shape, const float* v, float* sums,
-                     float* y) override {
-    cpu_kernels::FmSecondOrder(shape, v, sums, y);
-  }
-  void FmSecondOrderBackward(const FmShape& shape, const float* v,
-                             const float* sums, const float* dy, Write write,
-                             float* dv) override {
-    cpu_kernels::FmSecondOrderBackward(shape, v, sums, dy, write, dv);
+class OneDnnBfloat16Backend final : public CpuBackend {
+ public:
+  const char* name() const override { return "onednn_bfloat16"; }
+
+  // The rounded weight, then the rounded input.
+  size_t LinearScratch(size_t max_rows, size_t inputs,
+                       size_t outputs) const override {
+    if (IsNarrow(inputs, outputs)) return 0;
+    return (inputs * outputs + max_rows * inputs + 1) / 2;
   }
 
-  double SoftmaxCrossEntropy(size_t rows, size_t classes, const float* logits,
-                             const float* labels,
-                             float* probabilities) override {
-    double loss = 0;
-    for (size_t i = 0; i < rows; ++i) {
-      const float* x = logits + i * classes;
-      float* p = probabilities + i * classes;
-      OARLOCK_CHECK(labels[i] >= 0 && labels[i] < static_cast<float>(classes));
-      const float most = *std::max_element(x, x + classes);
-      float sum = 0;
-      for (size_t c = 0; c < classes; ++c) {
-        p[c] = std::exp(x[c] - most);
-        sum += p[c];
-      }
-      const float scale = 1 / sum;
-      for (size_t c = 0; c < classes; ++c) p[c] *= scale;
-      loss += std::log(sum) + (most - x[static_cast<size_t>(labels[i])]);
-    }
-    return loss;
-  }
-  void SoftmaxCrossEntropyBackward(size_t rows, size_t classes,
-                                   const float* probabilities,
-                                   const float* labels, float scale,
-                                   Write write, float* dlogits) override {
-    for (size_t i = 0; i < rows; ++i) {
-      const size_t label = static_cast<size_t>(labels[i]);
-      for (size_t c = 0; c < classes; ++c) {
-        const size_t at = i * classes + c;
-        const float target = c == label ? 1.0f : 0.0f;
-        dlogits[at] =
-            Into(write, dlogits[at], scale * (probabilities[at] - target));
-      }
-    }
+  void Linear(const LinearArgs& args, float* y) override {
+    if (IsNarrow(args.inputs, args.outputs)) return CpuBackend::Linear(args, y);
+    if (args.rows == 0) return;
+    const Rounded rounded = RoundedIn(args);
+    cpu_kernels::RoundToBfloat16(args.inputs, args.outputs, args.weight,
+                                 args.outputs, rounded.weight);
+    cpu_kernels::RoundToBfloat16(args.rows, args.inputs, args.x, args.inputs,
+                                 rounded.x);
+    Bfloat16Product product;
+    product.m = args.rows;
+    product.n = args.outputs;
+    product.k = args.inputs;
+    product.a = {rounded.x, args.inputs};
+    product.b = {rounded.weight, args.outputs};
+    product.bias = args.bias;
+    product.activation = args.activation;
+    product.c = y;
+    product.c_stride = args.outputs;
+    products_.Run(product);
   }
 
-  double SigmoidCrossEntropy(size_t size, const float* logits,
-                             const float* labels,
-                             float* probabilities) override {
-    double loss = 0;
-    for (size_t i = 0; i < size; ++i) {
-      const float x = logits[i];
-      const float e = std::exp(-std::abs(x));  // never overflows
-      probabilities[i] = (x >= 0 ? 1 : e) / (1 + e);
-      loss += std::max(x, 0.0f) - x * labels[i] + std::log1p(e);
+  void LinearBackward(const LinearArgs& args, const float* y,
+                      const LinearGradients& gradients) override {
+    if (args.rows == 0 || IsNarrow(args.inputs, args.outputs)) {
+      return CpuBackend::LinearBackward(args, y, gradients);
     }
-    return loss;
+    const Rounded rounded = RoundedIn(args);
+    const Bfloat16* dz = RoundOutputGradient(args, y, gradients);
+    Bfloat16Product dweight;
+    dweight.m = args.inputs;
+    dweight.n = args.outputs;
+    dweight.k = args.rows;
+    dweight.a = {rounded.x, args.inputs, true};
+    dweight.b = {dz, args.outputs};
+    dweight.write = gradients.parameter_write;
+    dweight.c = gradients.dweight;
+    dweight.c_stride = args.outputs;
+    products_.Run(dweight);
+    if (gradients.dx == nullptr || gradients.dx_width == 0) return;
+    Bfloat16Product dx;
+    dx.m = args.rows;
+    dx.n = gradients.dx_width;
+    dx.k = args.outputs;
+    dx.a = {dz, args.outputs};
+    dx.b = {rounded.weight, args.outputs, true};
+    dx.write = gradients.dx_write;
+    dx.c = gradients.dx;
+    dx.c_stride = gradients.dx_width;
+    products_.Run(dx);
   }
-  void SigmoidCrossEntropyBackward(size_t size, const float* probabilities,
-                                   const float* labels, float scale,
-                                   Write write, float* dlogits) override {
-    for (size_t i = 0; i < size; ++i) {
-      dlogits[i] =
-          Into(write, dlogits[i], scale * (probabilities[i] - labels[i]));
+
+ protected:
+  void WideMatMul(size_t m, size_t n, size_t k, Matrix a, Matrix b, Write write,
+                  float* c, size_t c_stride) override {
+    Bfloat16Product product;
+    product.m = m;
+    product.n = n;
+    product.k = k;
+    product.a = Round(m, k, a, a_);
+    product.b = Round(k, n, b, b_);
+    product.write = write;
+    product.c = c;
+    product.c_stride = c_stride;
+    products_.Run(product);
+  }
+
+ private:
+  // What a layer's scratch holds.
+  struct Rounded {
+    Bfloat16* weight;
+    Bfloat16* x;
+  };
+  static Rounded RoundedIn(const LinearArgs& args) {
+    Bfloat16* const weight = reinterpret_cast<Bfloat16*>(args.scratch);
+    return {weight, weight + args.inputs * args.outputs};
+  }
+
+  // The gradient by the product, in a_; writes that by the bias.
+  const Bfloat16* RoundOutputGradient(const LinearArgs& args, const float* y,
+                                      const LinearGradients& gradients) {
+    const size_t size = args.rows * args.outputs;
+    if (a_.size() < size) a_.resize(size);
+    if (gradients.dbias != nullptr) {
+      cpu_kernels::AddBiasBackwardRounded(
+          args.rows, args.outputs, y, args.activation, gradients.dy,
+          gradients.parameter_write, gradients.dbias, a_.data());
+    } else {
+      cpu_kernels::RoundToBfloat16(args.rows, args.outputs, gradients.dy,
+                                   args.outputs, a_.data());
     }
+    return a_.data();
   }
+
+  // `matrix`, [rows, cols] unless transposed, rounded into `buffer`.
+  static Bfloat16Product::Operand Round(size_t rows, size_t cols, Matrix matrix,
+                                        std::vector<Bfloat16>& buffer) {
+    if (buffer.size() < rows * cols) buffer.resize(rows * cols);
+    if (matrix.transposed) std::swap(rows, cols);
+    cpu_kernels::RoundToBfloat16(rows, cols, matrix.data, matrix.stride,
+                                 buffer.data());
+    return {buffer.data(), cols, matrix.transposed};
+  }
+
+  Bfloat16Products products_;
+  std::vector<Bfloat16> a_;
+  std::vector<Bfloat16> b_;
 };
 
 }  // namespace
 
 std::unique_ptr<MathBackend> NewOneDnnBackend() {
   return std::make_unique<OneDnnBackend>();
+}
+
+absl::StatusOr<std::unique_ptr<MathBackend>> NewOneDnnBfloat16Backend() {
+  if (!CpuMultipliesBfloat16()) {
+    return absl::FailedPreconditionError(
+        "products in bfloat16 need a CPU with AVX512_BF16 or AMX, and this one "
+        "has neither; legal on it is --dense_math float32: choose that");
+  }
+  return std::make_unique<OneDnnBfloat16Backend>();
 }
 
 }  // namespace oarlock

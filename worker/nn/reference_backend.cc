@@ -21,14 +21,17 @@ void Put(Write write, double value, float* to) {
   *to = static_cast<float>(write == Write::kAdd ? *to + value : value);
 }
 
-// Calls visit(bag, key) for the keys of all bags in order.
+// Calls visit(rows of the bag's keys, their number, where in `out` it begins)
+// for all bags in order.
 template <typename Visit>
-void ForEachKey(const RowBags& bags, Visit visit) {
+void ForEachBag(const RowBags& bags, Visit visit) {
   for (size_t bag = 0; bag < bags.num_examples * bags.num_slots; ++bag) {
     const size_t begin = bags.offsets == nullptr ? bag : bags.offsets[bag];
     const size_t end =
         bags.offsets == nullptr ? bag + 1 : bags.offsets[bag + 1];
-    for (size_t key = begin; key < end; ++key) visit(bag, key);
+    visit(bags.row_of_key + begin, end - begin,
+          bag / bags.num_slots * bags.ExampleStride() +
+              bag % bags.num_slots * bags.width);
   }
 }
 
@@ -101,22 +104,22 @@ class ReferenceBackend final : public HostBackend {
   }
 
   void SumBags(const RowBags& bags, const float* rows, float* out) override {
-    const size_t width = bags.width;
-    std::vector<double> sums(bags.num_examples * bags.num_slots * width, 0);
-    ForEachKey(bags, [&](size_t bag, size_t key) {
-      const float* row =
-          rows + bags.row_of_key[key] * bags.row_dim + bags.column_begin;
-      for (size_t c = 0; c < width; ++c) sums[bag * width + c] += row[c];
+    std::vector<double> sum(bags.width);
+    ForEachBag(bags, [&](const uint32_t* keys, size_t num_keys, size_t at) {
+      std::fill(sum.begin(), sum.end(), 0);
+      for (size_t key = 0; key < num_keys; ++key) {
+        const float* row = rows + keys[key] * bags.row_dim + bags.column_begin;
+        for (size_t c = 0; c < bags.width; ++c) sum[c] += row[c];
+      }
+      std::copy(sum.begin(), sum.end(), out + at);
     });
-    std::copy(sums.begin(), sums.end(), out);
   }
   void SumBagsBackward(const RowBags& bags, const float* dout,
                        float* drows) override {
-    ForEachKey(bags, [&](size_t bag, size_t key) {
-      float* row =
-          drows + bags.row_of_key[key] * bags.row_dim + bags.column_begin;
-      for (size_t c = 0; c < bags.width; ++c) {
-        row[c] += dout[bag * bags.width + c];
+    ForEachBag(bags, [&](const uint32_t* keys, size_t num_keys, size_t at) {
+      for (size_t key = 0; key < num_keys; ++key) {
+        float* row = drows + keys[key] * bags.row_dim + bags.column_begin;
+        for (size_t c = 0; c < bags.width; ++c) row[c] += dout[at + c];
       }
     });
   }

@@ -25,17 +25,22 @@ constexpr size_t kCopiesPerSparseInput = 3;
 Workspace::Workspace(const Network& network, std::unique_ptr<MathBackend> math,
                      size_t max_examples)
     : network_(network), math_(std::move(math)), max_examples_(max_examples) {
-  const std::vector<Network::Node>& nodes = network_.nodes();
-  const size_t num_nodes = nodes.size();
+  const size_t num_nodes = network_.nodes().size();
   const size_t num_sparse = network_.row_dims().size();
   values_.resize(num_nodes, nullptr);
   own_values_.resize(num_nodes, nullptr);
   gradients_.resize(num_nodes, nullptr);
   scratch_.resize(num_nodes, nullptr);
+  strides_.resize(num_nodes, 0);
+  gradient_strides_.resize(num_nodes, 0);
   has_gradient_.resize(num_nodes, false);
   copies_.resize(kFirstSparse + kCopiesPerSparseInput * num_sparse);
   row_gradients_.resize(num_sparse);
+  PlaceArrays();
+}
 
+void Workspace::PlaceArrays() {
+  const std::vector<Network::Node>& nodes = network_.nodes();
   StepInput probe;
   const float some = 0;
   probe.dense = probe.labels = &some;
@@ -43,18 +48,23 @@ Workspace::Workspace(const Network& network, std::unique_ptr<MathBackend> math,
   size_t total = 0;
   for (const bool place : {false, true}) {
     size_t used = 0;
-    const auto take = [&](size_t per_example, std::vector<float*>& arrays,
+    const auto take = [&](size_t size, std::vector<float*>& arrays,
                           size_t node) {
-      if (per_example == 0) return;
+      if (size == 0) return;
       if (place) arrays[node] = arena_.floats() + used;
-      used += Aligned(per_example * max_examples_);
+      used += Aligned(size);
     };
-    for (size_t i = 0; i < num_nodes; ++i) {
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      strides_[i] = nodes[i].shape.size();
+      gradient_strides_[i] = nodes[i].gradient_width;
+      take(nodes[i].layer->ScratchFloats(*math_, nodes[i].input_shapes,
+                                         max_examples_),
+           scratch_, i);
+      if (nodes[i].place != i) continue;
       if (nodes[i].layer->External(probe) == nullptr) {
-        take(nodes[i].shape.size(), own_values_, i);
+        take(strides_[i] * max_examples_, own_values_, i);
       }
-      take(nodes[i].gradient_width, gradients_, i);
-      take(nodes[i].scratch_per_example, scratch_, i);
+      take(gradient_strides_[i] * max_examples_, gradients_, i);
     }
     if (!place) {
       total = used;
@@ -62,6 +72,15 @@ Workspace::Workspace(const Network& network, std::unique_ptr<MathBackend> math,
     }
   }
   math_->Fill(total, 0, arena_.floats());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const size_t whole = nodes[i].place;
+    if (whole == i) continue;
+    own_values_[i] = own_values_[whole] + nodes[i].place_begin;
+    strides_[i] = strides_[whole];
+    if (gradients_[whole] == nullptr) continue;
+    gradients_[i] = gradients_[whole] + nodes[i].place_begin;
+    gradient_strides_[i] = gradient_strides_[whole];
+  }
 }
 
 void Workspace::CheckInput(const StepInput& input) const {
@@ -137,6 +156,7 @@ void Workspace::RunForward(size_t index, double* loss_sum) {
                        .parameters = parameters_,
                        .scratch = scratch_[index],
                        .output = own_values_[index],
+                       .output_stride = strides_[index],
                        .loss_sum = loss_sum});
 }
 
@@ -231,6 +251,7 @@ void Workspace::RunBackward(size_t index, float* parameter_gradients,
                         .output = values_[index],
                         .output_gradient = gradients_[index],
                         .output_gradient_width = node.gradient_width,
+                        .output_gradient_stride = gradient_strides_[index],
                         .input_gradients = targets_,
                         .parameter_gradients = node_parameter_gradients_,
                         .parameter_write = step_.accumulate_parameter_gradients

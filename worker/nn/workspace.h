@@ -30,6 +30,8 @@ class Workspace {
   void Backward(StepOutput* output);
 
  private:
+  // Gives every node its arrays: of its own, or a part of a concatenation's.
+  void PlaceArrays();
   void CheckInput(const StepInput& input) const;
   // Makes step_ the input in the backend's memory.
   void MapInput(const StepInput& input);
@@ -51,6 +53,9 @@ class Workspace {
   std::vector<float*> own_values_;
   std::vector<float*> gradients_;
   std::vector<float*> scratch_;
+  // Floats between the examples of a value and of a gradient.
+  std::vector<size_t> strides_;
+  std::vector<size_t> gradient_strides_;
   // Whether the gradient holds a contribution of this Backward already.
   std::vector<bool> has_gradient_;
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "tests/worker/nn/available_backends.h"
 #include "worker/models/model.h"
 
 namespace oarlock {
@@ -69,8 +70,9 @@ Problem NewProblem(bool product) {
 // Mean loss after `epochs` epochs of gradient descent in batches of 40 (the
 // last is short).
 double Train(const std::string& name, const Problem& problem, int epochs,
-             float learning_rate) {
+             float learning_rate, const std::string& backend = "onednn") {
   ModelOptions options;
+  options.math_backend = backend;
   options.num_dense = kDense;
   options.num_slots = kSlots;
   options.embedding_size = 4;
@@ -141,11 +143,12 @@ TEST(TrainingTest, AllModelsFitSumsOfVotes) {
 
 TEST(TrainingTest, OnlyModelsWithInteractionsFitProducts) {
   const Problem problem = NewProblem(true);
-  EXPECT_GT(Train("lr", problem, 300, 0.5f), 0.4) << "seed " << kSeed;
-  for (const char* name : {"ctr_dnn", "deepfm"}) {
-    EXPECT_LT(Train(name, problem, 300, 0.5f), 0.1)
-        << name << " seed " << kSeed;
+  for (const std::string& backend : AvailableBackends()) {
+    EXPECT_LT(Train("ctr_dnn", problem, 300, 0.5f, backend), 0.1)
+        << backend << " seed " << kSeed;
   }
+  EXPECT_GT(Train("lr", problem, 300, 0.5f), 0.4) << "seed " << kSeed;
+  EXPECT_LT(Train("deepfm", problem, 300, 0.5f), 0.1) << "seed " << kSeed;
 }
 
 }  // namespace

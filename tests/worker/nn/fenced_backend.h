@@ -15,7 +15,7 @@
 
 namespace oarlock {
 
-class FencedBackend final : public MathBackend {
+class FencedBackend : public MathBackend {
  public:
   ~FencedBackend() override { OARLOCK_CHECK(blocks_.empty()); }
   const char* name() const override { return "fenced"; }
@@ -157,7 +157,9 @@ class FencedBackend final : public MathBackend {
     return Own(memory, size * sizeof(float));
   }
   static size_t OutSize(const RowBags& bags) {
-    return bags.num_examples * bags.num_slots * bags.width;
+    if (bags.num_examples == 0) return 0;
+    return (bags.num_examples - 1) * bags.ExampleStride() +
+           bags.num_slots * bags.width;
   }
   const RowBags& Fenced(const RowBags& bags) const {
     const size_t num_bags = bags.num_examples * bags.num_slots;

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "tests/worker/nn/available_backends.h"
 #include "worker/nn/backends.h"
 #include "worker/nn/reference_backend.h"
 
@@ -77,6 +80,22 @@ class MathBackendTest : public ::testing::TestWithParam<std::string> {
     for (float& x : v) x = 2 * static_cast<float>(random_.Uniform()) - 1;
     return v;
   }
+  // Numbers that bfloat16 represents.
+  std::vector<float> RandomBfloat16(size_t size) {
+    std::vector<float> v = Random(size);
+    for (float& x : v) {
+      x = std::bit_cast<float>(std::bit_cast<uint32_t>(x) & 0xffff0000u);
+    }
+    return v;
+  }
+  // Of a sum of k products of operands of at most 1, which a backend may have
+  // rounded to bfloat16, each by at most 2^-9 of itself. What is left when the
+  // operands need no rounding is that of float32.
+  float ProductTolerance(size_t k, bool exact_operands) const {
+    constexpr float kFloat32 = 2e-5f;
+    if (exact_operands || GetParam() != "onednn_bfloat16") return kFloat32;
+    return kFloat32 + std::ldexp(static_cast<float>(k), -8);
+  }
   // What an output holds before: poison if it is to be overwritten.
   std::vector<float> Before(size_t size, Write write) {
     return write == Write::kAdd ? Random(size) : std::vector<float>(size, kNan);
@@ -115,7 +134,7 @@ class MathBackendTest : public ::testing::TestWithParam<std::string> {
 };
 
 INSTANTIATE_TEST_SUITE_P(All, MathBackendTest,
-                         ::testing::Values("reference", "onednn"),
+                         ::testing::ValuesIn(AvailableBackends()),
                          [](const auto& info) { return info.param; });
 
 using Arrays = std::vector<Array>;
@@ -170,9 +189,10 @@ TEST_P(MathBackendTest, ProductOfHandComputedMatrices) {
 }
 
 TEST_P(MathBackendTest, ProductsOfAllShapesTranspositionsAndStrides) {
-  const size_t shapes[][3] = {
-      {1, 1, 1}, {1, 2, 400}, {7, 13, 5}, {33, 2, 40}, {100, 40, 27},
-      {0, 3, 4}, {3, 0, 4},   {3, 4, 0},  {17, 1, 13}, {27, 31, 100}};
+  const size_t shapes[][3] = {{1, 1, 1},     {1, 2, 400},   {7, 13, 5},
+                              {33, 2, 40},   {100, 40, 27}, {0, 3, 4},
+                              {3, 0, 4},     {3, 4, 0},     {17, 1, 13},
+                              {27, 31, 100}, {9, 37, 3},    {64, 5, 6}};
   for (const auto& [m, n, k] : shapes) {
     for (const bool ta : {false, true}) {
       for (const bool tb : {false, true}) {
@@ -181,13 +201,18 @@ TEST_P(MathBackendTest, ProductsOfAllShapesTranspositionsAndStrides) {
             const size_t lda = (ta ? m : k) + pad;
             const size_t ldb = (tb ? k : n) + pad;
             const size_t ldc = n + pad;
-            Compare({Random((ta ? k : m) * lda), Random((tb ? n : k) * ldb)},
-                    {Before(m * ldc, write)},
-                    [&](MathBackend& math, Arrays& in, Arrays& out) {
-                      math.MatMul(m, n, k, {in[0].data(), lda, ta},
-                                  {in[1].data(), ldb, tb}, write, out[0].data(),
-                                  ldc);
-                    });
+            const size_t a_size = (ta ? k : m) * lda;
+            const size_t b_size = (tb ? n : k) * ldb;
+            const auto multiply = [&](MathBackend& math, Arrays& in,
+                                      Arrays& out) {
+              math.MatMul(m, n, k, {in[0].data(), lda, ta},
+                          {in[1].data(), ldb, tb}, write, out[0].data(), ldc);
+            };
+            Compare({Random(a_size), Random(b_size)}, {Before(m * ldc, write)},
+                    multiply, ProductTolerance(k, false));
+            Compare({RandomBfloat16(a_size), RandomBfloat16(b_size)},
+                    {Before(m * ldc, write)}, multiply,
+                    ProductTolerance(k, true));
           }
         }
       }
@@ -235,6 +260,85 @@ TEST_P(MathBackendTest, BiasAndActivationForwardAndBackward) {
                 });
       }
     }
+  }
+}
+
+struct LinearCase {
+  size_t rows, inputs, outputs, dx_width;
+  bool bias;
+  Activation activation;
+  Write write;
+};
+
+// Forward and backward; y as backward sees it is an input of the call, so that
+// both backends mask alike.
+auto RunLinear(const LinearCase& c) {
+  return [c](MathBackend& math, Arrays& in, Arrays& out) {
+    BackendArray scratch(
+        &math,
+        math.LinearScratch(c.rows + 3, c.inputs, c.outputs) * sizeof(float));
+    LinearArgs args = {.rows = c.rows,
+                       .inputs = c.inputs,
+                       .outputs = c.outputs,
+                       .activation = c.activation,
+                       .x = in[0].data(),
+                       .weight = in[1].data(),
+                       .bias = c.bias ? in[2].data() : nullptr,
+                       .scratch = scratch.floats()};
+    math.Linear(args, out[0].data());
+    LinearGradients gradients = {.dy = in[4].data(),
+                                 .parameter_write = c.write,
+                                 .dweight = out[1].data(),
+                                 .dbias = c.bias ? out[2].data() : nullptr,
+                                 .dx = c.dx_width > 0 ? out[3].data() : nullptr,
+                                 .dx_width = c.dx_width,
+                                 .dx_write = c.write};
+    math.LinearBackward(args, in[3].data(), gradients);
+  };
+}
+
+TEST_P(MathBackendTest, LinearLayersForwardAndBackward) {
+  std::vector<LinearCase> cases;
+  const size_t sizes[][3] = {{0, 5, 6},  {1, 5, 6},    {7, 13, 5}, {50, 40, 27},
+                             {33, 2, 9}, {33, 40, 2},  {20, 1, 1}, {3, 4, 5},
+                             {9, 5, 4},  {100, 63, 64}};
+  for (const auto& [rows, in, out] : sizes) {
+    for (const Write write : {Write::kOverwrite, Write::kAdd}) {
+      cases.push_back({rows, in, out, in, true, Activation::kRelu, write});
+      cases.push_back(
+          {rows, in, out, (in + 1) / 2, true, Activation::kNone, write});
+      cases.push_back({rows, in, out, 0, false, Activation::kNone, write});
+    }
+  }
+  for (const LinearCase& c : cases) {
+    for (const bool exact : {false, true}) {
+      const auto operand = [&](size_t size) {
+        return exact ? RandomBfloat16(size) : Random(size);
+      };
+      const size_t longest = std::max({c.rows, c.inputs, c.outputs});
+      Compare({operand(c.rows * c.inputs), operand(c.inputs * c.outputs),
+               Random(c.outputs), Random(c.rows * c.outputs),
+               operand(c.rows * c.outputs)},
+              {std::vector<float>(c.rows * c.outputs, kNan),
+               Before(c.inputs * c.outputs, c.write),
+               c.bias ? Before(c.outputs, c.write) : Random(c.outputs),
+               c.dx_width > 0 ? Before(c.rows * c.dx_width, c.write)
+                              : Random(c.rows)},
+              RunLinear(c), ProductTolerance(longest, exact));
+    }
+  }
+}
+
+TEST_P(MathBackendTest, LinearRunsBatchesOfChangingSize) {
+  // A file's last batch is short; what a larger one left must not matter.
+  for (const size_t rows : {40, 3, 40, 17}) {
+    const LinearCase c = {
+        rows, 20, 30, 20, true, Activation::kRelu, Write::kOverwrite};
+    Compare({RandomBfloat16(rows * 20), RandomBfloat16(20 * 30), Random(30),
+             Random(rows * 30), RandomBfloat16(rows * 30)},
+            {Before(rows * 30, c.write), Before(20 * 30, c.write),
+             Before(30, c.write), Before(rows * 20, c.write)},
+            RunLinear(c), ProductTolerance(40, true));
   }
 }
 
@@ -333,7 +437,8 @@ TEST_P(MathBackendTest, BagsOfAllWidths) {
           }
           offsets.push_back(static_cast<uint32_t>(row_of_key.size()));
         }
-        const size_t out_size = examples * 3 * width;
+        bags.out_stride = width % 2 == 0 ? 0 : 3 * width + 5;
+        const size_t out_size = examples * bags.ExampleStride();
         const size_t rows_size = kNumRows * bags.row_dim;
         const auto run = [&](auto call) {
           return [&, call](MathBackend& math, Arrays& in, Arrays& out) {
@@ -344,7 +449,7 @@ TEST_P(MathBackendTest, BagsOfAllWidths) {
             call(math, mapped, in[0].data(), out[0].data());
           };
         };
-        Compare({Random(rows_size)}, {std::vector<float>(out_size, kNan)},
+        Compare({Random(rows_size)}, {Random(out_size)},
                 run([](MathBackend& math, const RowBags& b, float* in,
                        float* out) { math.SumBags(b, in, out); }));
         Compare({Random(out_size)}, {Random(rows_size)},

@@ -52,6 +52,28 @@ TEST(NetworkTest, ParametersLieOneAfterTheOtherInTheOrderOfTheNodes) {
   EXPECT_EQ(parameters[1].init.value, 0);
 }
 
+TEST(NetworkTest, EmbeddingReadByAConcatenationAloneLiesInIt) {
+  NetworkBuilder b;
+  const EmbeddingOptions options = {.num_slots = 2, .row_dim = 3, .width = 3};
+  const NodeId first = b.Add("first", NewEmbedding(options), {});
+  const NodeId shared = b.Add("shared", NewEmbedding(options), {});
+  const NodeId second = b.Add("second", NewEmbedding(options), {});
+  const NodeId fm = b.Add("fm", NewFmSecondOrder(), {shared});
+  const NodeId all = b.Add("all", NewConcat(), {first, fm, shared, second});
+  const auto network = b.Build(Softmax(b, "loss", Fc(b, "fc", all, 2)));
+  ASSERT_TRUE(network.ok()) << network.status();
+  const auto node = [&](NodeId id) -> const Network::Node& {
+    return (*network)->nodes()[static_cast<size_t>(id)];
+  };
+  EXPECT_EQ(node(first).place, static_cast<size_t>(all));
+  EXPECT_EQ(node(first).place_begin, 0u);
+  EXPECT_EQ(node(second).place, static_cast<size_t>(all));
+  EXPECT_EQ(node(second).place_begin, 6u + 1 + 6);
+  // Its gradient has two parts, and its value a reader of another stride.
+  EXPECT_EQ(node(shared).place, static_cast<size_t>(shared));
+  EXPECT_EQ(node(fm).place, static_cast<size_t>(fm));
+}
+
 TEST(NetworkTest, GradientsThatNobodyNeedsAreNotComputed) {
   NetworkBuilder b;
   const NodeId rows = b.Add(

@@ -41,6 +41,21 @@ TEST(OneDnnBackendTest, ProductStartsNoThread) {
   EXPECT_EQ(in_worker, before + 1);
 }
 
+TEST(OneDnnBackendTest, Bfloat16ProductStartsNoThread) {
+  if (!NewOneDnnBfloat16Backend().ok()) GTEST_SKIP() << "this CPU cannot";
+  size_t in_worker = 0;
+  const size_t before = CountThreads();
+  std::thread([&] {
+    const auto math = *NewOneDnnBfloat16Backend();
+    std::vector<float> a(kLarge * kLarge, 1), c(kLarge * kLarge);
+    math->MatMul(kLarge, kLarge, kLarge, {a.data(), kLarge}, {a.data(), kLarge},
+                 Write::kOverwrite, c.data(), kLarge);
+    in_worker = CountThreads();
+    EXPECT_EQ(c[0], static_cast<float>(kLarge));
+  }).join();
+  EXPECT_EQ(in_worker, before + 1);
+}
+
 TEST(OneDnnBackendTest, ResultDoesNotDependOnThreadsBeside) {
   const std::vector<float> alone = Square(kLarge);
   constexpr size_t kThreads = 4;

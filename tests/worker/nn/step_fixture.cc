@@ -79,7 +79,7 @@ StepInput RandomStep::Part(size_t begin, size_t end) const {
 namespace {
 
 constexpr float kStep = 2e-3f;
-constexpr double kTolerance = 4e-3;
+constexpr double kKinkTolerance = 4e-3;
 // Share of the values at which a kink of a ReLU may lie.
 constexpr double kMaxKinks = 0.1;
 
@@ -90,7 +90,8 @@ struct Tally {
 
 void Compare(const std::string& what, std::vector<float>& values,
              const std::vector<float>& gradients,
-             const std::function<double()>& loss, Tally& tally) {
+             const std::function<double()>& loss, double tolerance,
+             Tally& tally) {
   const double here = loss();
   for (size_t i = 0; i < values.size(); ++i) {
     const float was = values[i];
@@ -102,13 +103,13 @@ void Compare(const std::string& what, std::vector<float>& values,
     const double down_step = static_cast<double>(was) - values[i];
     const double down = (here - loss()) / down_step;
     values[i] = was;
-    const double tolerance = kTolerance * (1 + std::abs(up) + std::abs(down));
+    const double scale = 1 + std::abs(up) + std::abs(down);
     ++tally.compared;
-    if (std::abs(up - down) > 2 * tolerance) {
+    if (std::abs(up - down) > 2 * kKinkTolerance * scale) {
       ++tally.kinks;
       continue;
     }
-    EXPECT_NEAR(gradients[i], (up + down) / 2, tolerance)
+    EXPECT_NEAR(gradients[i], (up + down) / 2, tolerance * scale)
         << what << " [" << i << "]";
   }
 }
@@ -116,12 +117,14 @@ void Compare(const std::string& what, std::vector<float>& values,
 }  // namespace
 
 void ExpectGradientsMatchDifferences(RandomStep& step,
-                                     const std::function<double()>& loss) {
+                                     const std::function<double()>& loss,
+                                     double tolerance) {
   Tally tally;
-  Compare("parameter", step.parameters, step.parameter_gradients, loss, tally);
+  Compare("parameter", step.parameters, step.parameter_gradients, loss,
+          tolerance, tally);
   for (size_t i = 0; i < step.rows.size(); ++i) {
     Compare("row of sparse input " + std::to_string(i), step.rows[i],
-            step.row_gradients[i], loss, tally);
+            step.row_gradients[i], loss, tolerance, tally);
   }
   EXPECT_GT(tally.compared, 0u);
   EXPECT_LE(tally.kinks, kMaxKinks * tally.compared);

@@ -34,7 +34,13 @@ std::unique_ptr<Network> NewNetwork(size_t num_classes) {
   const NodeId sum = b.Add("sum", NewSumColumns(), {rows});
   const NodeId both = b.Add("both", NewAdd(), {fm, sum});
   const NodeId relu = b.Add("relu", NewRelu(), {rows});
-  const NodeId all = b.Add("all", NewConcat(), {relu, both, dense});
+  // Read by the concatenation alone.
+  const NodeId part = b.Add(
+      "part",
+      NewEmbedding(
+          {.num_slots = kSlots, .row_dim = 4, .column_begin = 1, .width = 2}),
+      {});
+  const NodeId all = b.Add("all", NewConcat(), {relu, part, both, dense});
   const NodeId hidden = b.Add("fc", NewLinear(fc), {all});
   const NodeId bias = b.Add("bias", NewBias(), {hidden});
   const NodeId logits = b.Add("out", NewLinear(out), {bias});

@@ -1,0 +1,169 @@
+#include "worker/nn/cpu_backend.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "base/check.h"
+
+namespace oarlock {
+namespace {
+
+float Into(Write write, float was, float value) {
+  return write == Write::kAdd ? was + value : value;
+}
+
+// Row i of `out` is column i of `in` [rows, cols].
+void Transpose(size_t rows, size_t cols, const float* in, size_t stride,
+               float* out) {
+  for (size_t i = 0; i < cols; ++i) {
+    for (size_t j = 0; j < rows; ++j) out[i * rows + j] = in[j * stride + i];
+  }
+}
+
+}  // namespace
+
+void CpuBackend::MatMul(size_t m, size_t n, size_t k, Matrix a, Matrix b,
+                        Write write, float* c, size_t c_stride) {
+  if (m == 0 || n == 0) return;
+  if (k == 0) {
+    if (write == Write::kAdd) return;
+    for (size_t i = 0; i < m; ++i) Fill(n, 0, c + i * c_stride);
+    return;
+  }
+  if (k <= cpu_kernels::kNarrow && !a.transposed) {
+    if (b.transposed) {
+      narrow_.resize(std::max(narrow_.size(), k * n));
+      Transpose(n, k, b.data, b.stride, narrow_.data());
+      b = {narrow_.data(), n, false};
+    }
+    cpu_kernels::NarrowOuter(m, n, k, a, b, write, c, c_stride);
+  } else if (n <= cpu_kernels::kNarrow && !b.transposed && !a.transposed) {
+    narrow_.resize(std::max(narrow_.size(), k * n));
+    Transpose(k, n, b.data, b.stride, narrow_.data());
+    cpu_kernels::NarrowInner(m, n, k, a, narrow_.data(), write, c, c_stride);
+  } else if (n <= cpu_kernels::kNarrow && !b.transposed) {
+    narrow_.resize(std::max(narrow_.size(), m * n));
+    cpu_kernels::NarrowGradient(m, n, k, a, b, narrow_.data(), write, c,
+                                c_stride);
+  } else {
+    WideMatMul(m, n, k, a, b, write, c, c_stride);
+  }
+}
+
+void CpuBackend::AddBias(size_t rows, size_t cols, const float* bias,
+                         Activation activation, float* y) {
+  cpu_kernels::AddBias(rows, cols, bias, activation, y);
+}
+
+void CpuBackend::AddBiasBackward(size_t rows, size_t cols, const float* y,
+                                 Activation activation, float* dy, Write write,
+                                 float* dbias) {
+  cpu_kernels::AddBiasBackward(rows, cols, y, activation, dy, write, dbias);
+}
+
+void CpuBackend::Relu(size_t size, const float* x, float* y) {
+  cpu_kernels::Relu(size, x, y);
+}
+
+void CpuBackend::ReluBackward(size_t size, const float* y, const float* dy,
+                              Write write, float* dx) {
+  cpu_kernels::ReluBackward(size, y, dy, write, dx);
+}
+
+void CpuBackend::CopyColumns(size_t rows, size_t cols, const float* x,
+                             size_t x_stride, Write write, float* y,
+                             size_t y_stride) {
+  cpu_kernels::CopyColumns(rows, cols, x, x_stride, write, y, y_stride);
+}
+
+void CpuBackend::SumColumns(size_t rows, size_t cols, const float* x,
+                            float* y) {
+  cpu_kernels::SumColumns(rows, cols, x, y);
+}
+
+void CpuBackend::SumColumnsBackward(size_t rows, size_t cols, const float* dy,
+                                    Write write, float* dx) {
+  cpu_kernels::SumColumnsBackward(rows, cols, dy, write, dx);
+}
+
+void CpuBackend::SumBags(const RowBags& bags, const float* rows, float* out) {
+  cpu_kernels::SumBags(bags, rows, out);
+}
+
+void CpuBackend::SumBagsBackward(const RowBags& bags, const float* dout,
+                                 float* drows) {
+  cpu_kernels::SumBagsBackward(bags, dout, drows);
+}
+
+void CpuBackend::FmSecondOrder(const FmShape& shape, const float* v,
+                               float* sums, float* y) {
+  cpu_kernels::FmSecondOrder(shape, v, sums, y);
+}
+
+void CpuBackend::FmSecondOrderBackward(const FmShape& shape, const float* v,
+                                       const float* sums, const float* dy,
+                                       Write write, float* dv) {
+  cpu_kernels::FmSecondOrderBackward(shape, v, sums, dy, write, dv);
+}
+
+double CpuBackend::SoftmaxCrossEntropy(size_t rows, size_t classes,
+                                       const float* logits, const float* labels,
+                                       float* probabilities) {
+  double loss = 0;
+  for (size_t i = 0; i < rows; ++i) {
+    const float* x = logits + i * classes;
+    float* p = probabilities + i * classes;
+    OARLOCK_CHECK(labels[i] >= 0 && labels[i] < static_cast<float>(classes));
+    const float most = *std::max_element(x, x + classes);
+    float sum = 0;
+    for (size_t c = 0; c < classes; ++c) {
+      p[c] = std::exp(x[c] - most);
+      sum += p[c];
+    }
+    const float scale = 1 / sum;
+    for (size_t c = 0; c < classes; ++c) p[c] *= scale;
+    loss += std::log(sum) + (most - x[static_cast<size_t>(labels[i])]);
+  }
+  return loss;
+}
+
+void CpuBackend::SoftmaxCrossEntropyBackward(size_t rows, size_t classes,
+                                             const float* probabilities,
+                                             const float* labels, float scale,
+                                             Write write, float* dlogits) {
+  for (size_t i = 0; i < rows; ++i) {
+    const size_t label = static_cast<size_t>(labels[i]);
+    for (size_t c = 0; c < classes; ++c) {
+      const size_t at = i * classes + c;
+      const float target = c == label ? 1.0f : 0.0f;
+      dlogits[at] =
+          Into(write, dlogits[at], scale * (probabilities[at] - target));
+    }
+  }
+}
+
+double CpuBackend::SigmoidCrossEntropy(size_t size, const float* logits,
+                                       const float* labels,
+                                       float* probabilities) {
+  double loss = 0;
+  for (size_t i = 0; i < size; ++i) {
+    const float x = logits[i];
+    const float e = std::exp(-std::abs(x));  // never overflows
+    probabilities[i] = (x >= 0 ? 1 : e) / (1 + e);
+    loss += std::max(x, 0.0f) - x * labels[i] + std::log1p(e);
+  }
+  return loss;
+}
+
+void CpuBackend::SigmoidCrossEntropyBackward(size_t size,
+                                             const float* probabilities,
+                                             const float* labels, float scale,
+                                             Write write, float* dlogits) {
+  for (size_t i = 0; i < size; ++i) {
+    dlogits[i] =
+        Into(write, dlogits[i], scale * (probabilities[i] - labels[i]));
+  }
+}
+
+}  // namespace oarlock
