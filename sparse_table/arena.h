@@ -4,8 +4,13 @@
 // One arena serves all partitions of a table: a slab of 2 MiB per partition
 // would waste gigabytes, malloc would not use huge pages, and with one base
 // address a 32-bit row reference finds its row without a look-up. Address space
-// is reserved at once and costs nothing; memory is taken from the system when a
-// chunk is first written.
+// is reserved at once and costs nothing. Memory is taken from the system when a
+// chunk is first written, or by a thread shortly before that
+// (page_populator.h).
+//
+// The first kSmallPageBytes are on small pages: every partition begins with a
+// chunk of its own and few rows, so a small table takes little memory, and its
+// first push does not wait until huge pages have been cleared.
 
 #ifndef OARLOCK_SPARSE_TABLE_ARENA_H_
 #define OARLOCK_SPARSE_TABLE_ARENA_H_
@@ -19,6 +24,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "sparse_table/page_populator.h"
 #include "sparse_table/reader_writer_lock.h"
 
 namespace oarlock {
@@ -33,6 +39,7 @@ class Arena {
   static constexpr size_t kChunkBytes = 64 << 10;
   // A run has 2^order chunks, order at most this: 4 GiB.
   static constexpr int kMaxOrder = 16;
+  static constexpr size_t kSmallPageBytes = 16 << 20;
 
   // At most `bytes_max` bytes are handed out (rounded down to chunks, at least
   // one). ResourceExhausted when the address space cannot be reserved.
@@ -62,11 +69,16 @@ class Arena {
  private:
   Arena(void* reservation, size_t reserved_bytes, uint32_t num_chunks);
 
+  // Has memory taken ahead of next_chunk_.
+  void Populate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+
   // Constant after construction.
   void* const reservation_;
   const size_t reserved_bytes_;
   const uint32_t num_chunks_;
-  std::byte* base_;
+  std::byte* const base_;
+  // Null only while this is being destroyed.
+  std::unique_ptr<PagePopulator> populator_;
 
   std::atomic<uint64_t> chunks_used_{0};
 
@@ -76,6 +88,8 @@ class Arena {
   // Free runs by order. Never joined again: the runs that indexes leave behind
   // when they grow are cut up for rows.
   std::array<std::vector<uint32_t>, kMaxOrder + 1> free_ ABSL_GUARDED_BY(lock_);
+  // Bytes from base() on that the populator has been asked for.
+  uint64_t populated_ ABSL_GUARDED_BY(lock_) = 0;
 };
 
 }  // namespace oarlock

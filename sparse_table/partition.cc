@@ -11,6 +11,7 @@ absl::Status Partition::Reserve(size_t num_new) {
   OARLOCK_RETURN_IF_ERROR(index_.Reserve(num_new));
   const size_t rows_per_chunk = rows_->rows_per_chunk();
   const size_t num_at_tail = num_new - std::min(num_new, num_free_);
+  if (num_at_tail == 0) return absl::OkStatus();
   while ((chunks_.size() - tail_) * rows_per_chunk < num_at_tail + tail_slot_) {
     OARLOCK_ASSIGN_OR_RETURN(const uint32_t chunk, rows_->arena().Allocate());
     chunks_.push_back(chunk);

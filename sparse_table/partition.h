@@ -42,7 +42,12 @@ class alignas(64) Partition {
   // `sketch`: for admission, null when it needs none.
   Partition(const RowSpace* rows, uint64_t jitter_seed,
             std::unique_ptr<CountSketch> sketch = nullptr)
-      : rows_(rows), index_(rows, jitter_seed), sketch_(std::move(sketch)) {}
+      : rows_(rows),
+        first_slot_(static_cast<uint32_t>(jitter_seed %
+                                          rows->rows_per_chunk())),
+        index_(rows, jitter_seed),
+        tail_slot_(first_slot_),
+        sketch_(std::move(sketch)) {}
 
   ReaderWriterLock* lock() const ABSL_LOCK_RETURNED(lock_) { return &lock_; }
 
@@ -137,6 +142,7 @@ class alignas(64) Partition {
   template <typename Visit>
   bool VisitSlots(SlotCursor* cursor, uint32_t max_slots, Visit visit) const
       ABSL_SHARED_LOCKS_REQUIRED(lock_) {
+    if (cursor->chunk == 0) cursor->slot = std::max(cursor->slot, first_slot_);
     for (uint32_t i = 0; i < max_slots; ++i) {
       if (cursor->slot == rows_->rows_per_chunk()) {
         ++cursor->chunk;
@@ -187,6 +193,10 @@ class alignas(64) Partition {
   mutable std::atomic<uint64_t> pulled_rows_{0};
   mutable std::atomic<uint64_t> pushed_rows_{0};
   const RowSpace* const rows_;
+  // Of the first chunk; slots before it are never used. It differs between
+  // partitions, which fill evenly: otherwise all of them would need their next
+  // chunk at once, and one push would pay for it.
+  const uint32_t first_slot_;
   RowIndex index_ ABSL_GUARDED_BY(lock_);
   uint64_t version_ ABSL_GUARDED_BY(lock_) = 0;
   uint32_t latest_touch_ ABSL_GUARDED_BY(lock_) = 0;
@@ -195,7 +205,7 @@ class alignas(64) Partition {
   // tail_, which is chunks_.size() when all are full.
   std::vector<uint32_t> chunks_ ABSL_GUARDED_BY(lock_);
   size_t tail_ ABSL_GUARDED_BY(lock_) = 0;
-  uint32_t tail_slot_ ABSL_GUARDED_BY(lock_) = 0;
+  uint32_t tail_slot_ ABSL_GUARDED_BY(lock_);
   // The first free slot before the tail, and how many there are.
   RowRef free_ ABSL_GUARDED_BY(lock_) = kNoRow;
   size_t num_free_ ABSL_GUARDED_BY(lock_) = 0;
