@@ -90,8 +90,8 @@ std::vector<uint64_t> KeysOf(const std::vector<uint32_t>& rows) {
   return keys;
 }
 
-std::vector<float> SomeGradients() {
-  std::vector<float> gradients(kBatchKeys * kDim);
+std::vector<float> SomeGradients(size_t num_rows) {
+  std::vector<float> gradients(num_rows * kDim);
   for (size_t i = 0; i < gradients.size(); ++i) {
     gradients[i] = static_cast<float>(static_cast<int>(i % 7) - 3) * 0.01f;
   }

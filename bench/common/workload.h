@@ -44,8 +44,8 @@ std::vector<uint32_t> Distinct(const std::vector<uint32_t>& rows);
 
 std::vector<uint64_t> KeysOf(const std::vector<uint32_t>& rows);
 
-// Gradients for kBatchKeys rows: small, of both signs.
-std::vector<float> SomeGradients();
+// Gradients for so many rows: small, of both signs.
+std::vector<float> SomeGradients(size_t num_rows = kBatchKeys);
 
 }  // namespace oarlock_bench
 

@@ -3,7 +3,7 @@
 // the first layer's input included: it is the embeddings' gradient). Each
 // thread computes its own batches with its own weights.
 //
-// f32: plain dnnl_sgemm. bf16: oneDNN's matmul primitives of bfloat16 operands
+// float32: plain dnnl_sgemm. bfloat16: oneDNN's matmul primitives of bfloat16 operands
 // with float32 results. Rounding the operands is left out, and so is bringing
 // the weights into the layout that oneDNN likes best, though a step of training
 // has to do both each time.
@@ -139,7 +139,7 @@ class Bfloat16Products final : public Products {
 };
 
 std::unique_ptr<Products> NewProducts(const std::string& type, int batch) {
-  if (type == "bf16") return std::make_unique<Bfloat16Products>(batch);
+  if (type == "bfloat16") return std::make_unique<Bfloat16Products>(batch);
   return std::make_unique<Float32Products>(batch);
 }
 
@@ -188,11 +188,11 @@ std::vector<double> Measure(const std::string& type, int batch, int threads,
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string type = "f32";
+  std::string type = "float32";
   int batch = 512, threads = 2, repetitions = 9, steps = 0;
   CLI::App app("The dense-math ceiling of CTR-DNN: matrix products alone.");
   app.add_option("--type", type, "Numbers that are multiplied")
-      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->check(CLI::IsMember({"float32", "bfloat16"}))
       ->capture_default_str();
   app.add_option("--batch", batch, "Examples of a batch, of each thread")
       ->check(CLI::Range(1, 1 << 20))

@@ -4,8 +4,11 @@ Each has measure(name), which makes one repetition and returns its figures,
 and close().
 """
 
+import concurrent.futures
 import contextlib
+import itertools
 import json
+import lzma
 import os
 import pathlib
 import re
@@ -51,47 +54,121 @@ class Program:
         self.process.wait()
 
 
-class ClientAndServer(Program):
-    """The product's client beside a server process of a job of its own."""
-
-    def __init__(self):
-        self.folder = tempfile.TemporaryDirectory()
-        with socket.socket() as probe:
+def free_endpoints(count):
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
             probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        endpoint = f"127.0.0.1:{port}"
+        return [f"127.0.0.1:{probe.getsockname()[1]}" for probe in probes]
+
+
+class Servers:
+    """Server processes of a job of its own, named "bench"."""
+
+    def __init__(self, num_servers, num_workers):
+        self.folder = tempfile.TemporaryDirectory()
+        self.endpoints = ",".join(free_endpoints(num_servers))
         self.log = open(f"{self.folder.name}/server.log", "w+")
-        self.server = subprocess.Popen(
-            [OARLOCK, "train", "--job_id", "bench", "--log_dir",
-             self.folder.name], stdout=self.log, stderr=self.log,
-            env={**os.environ, "TRAINING_ROLE": "PSERVER",
-                 "PADDLE_PSERVERS_IP_PORT_LIST": endpoint,
-                 "POD_IP": "127.0.0.1", "PADDLE_PORT": str(port),
-                 "PADDLE_TRAINERS_NUM": "1"})
+        self.processes = [
+            subprocess.Popen(
+                [OARLOCK, "train", "--job_id", "bench", "--log_dir",
+                 self.folder.name], stdout=self.log, stderr=self.log,
+                env={**os.environ, "TRAINING_ROLE": "PSERVER",
+                     "PADDLE_PSERVERS_IP_PORT_LIST": self.endpoints,
+                     "POD_IP": "127.0.0.1",
+                     "PADDLE_PORT": endpoint.split(":")[1],
+                     "PADDLE_TRAINERS_NUM": str(num_workers)})
+            for endpoint in self.endpoints.split(",")]
+
+    def show_log(self):
+        self.log.seek(0)
+        print(self.log.read())
+
+    def close(self):
+        """They end by themselves when their workers have finished."""
+        for process in self.processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=20)
+            process.kill()
+            process.wait()
+        self.log.close()
+        self.folder.cleanup()
+
+
+class ClientAndServer(Program):
+    """The product's client, one worker, beside one server process."""
+
+    def __init__(self, path, arguments=()):
+        self.servers = Servers(1, 1)
         try:
-            super().__init__("bench/wire/client_bench",
-                             ["--server", endpoint, "--job", "bench"])
+            super().__init__(path, ["--server", self.servers.endpoints,
+                                    "--job", "bench", *arguments])
         except RuntimeError:
-            self.log.seek(0)
-            print(self.log.read())
+            self.servers.show_log()
             raise
 
     def close(self):
         super().close()
-        # It ends by itself when its one worker has finished.
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.server.wait(timeout=20)
-        self.server.kill()
-        self.server.wait()
-        self.log.close()
+        self.servers.close()
+
+
+class TwoWorkers:
+    """Two clients beside two server processes; both measure at once."""
+
+    def __init__(self, path, arguments):
+        self.servers = Servers(2, 2)
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            self.workers = list(pool.map(
+                lambda worker: Program(path, [
+                    "--server", self.servers.endpoints, "--job", "bench",
+                    "--worker", worker, "--workers", "2", *arguments]),
+                ["0", "1"]))
+
+    def measure(self, name):
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            figures = list(pool.map(lambda one: one.measure(name),
+                                    self.workers))
+        seconds = (max(one["end"] for one in figures) -
+                   min(one["begin"] for one in figures))
+        return {"examples_per_second":
+                sum(one["examples"] for one in figures) / seconds}
+
+    def close(self):
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            list(pool.map(Program.close, self.workers))
+        self.servers.close()
+
+
+class RealRows:
+    """The first rows of the real click logs, as text."""
+
+    def __init__(self, num_rows):
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = f"{self.folder.name}/rows.txt"
+        with lzma.open(real_data(), "rt") as rows, open(self.path, "w") as out:
+            out.writelines(itertools.islice(rows, num_rows))
+
+    def close(self):
         self.folder.cleanup()
+
+
+def real_data():
+    """The file of real click logs, or None where there is none."""
+    folder = os.environ.get("OARLOCK_DATA_DIR", ROOT.parent / "shared/data")
+    return next(pathlib.Path(folder).glob("criteo/*.txt.xz"), None)
+
+
+# As in docs/update_rules.md, which has the AUC.
+LR_FLAGS = ["--optimizer", "ftrl", "--loss", "sum", "--learning_rate", "0.1",
+            "--dense_transform", "bucket"]
 
 
 class Training:
     """Whole runs on generated Criteo text, and the dense ceiling.
 
-    Names: "ceiling BATCH"; "local MODEL BATCH": one process, a thread for
-    each core; "cluster MODEL BATCH": 2 servers x 2 workers.
+    Names: "ceiling BATCH MATH"; "local MODEL BATCH MATH": one process, a thread
+    for each core; "cluster MODEL BATCH MATH": 2 servers x 2 workers. MATH is
+    float32 or bfloat16.
     """
 
     # Of one thread and repetition of the ceiling.
@@ -103,28 +180,25 @@ class Training:
             [OARLOCK, "generate", "criteo", "--rows", str(num_rows), "--out",
              f"{self.folder.name}/data"], check=True,
             stdout=subprocess.DEVNULL)
-        help_text = subprocess.run([OARLOCK, "train", "--help"], text=True,
-                                   capture_output=True).stdout
-        # The rule of linear models; a binary without it shows what it has.
-        self.lr_optimizer = "ftrl" if "ftrl" in help_text else "adagrad"
 
     def measure(self, name):
         what, *rest = name.split()
         if what == "ceiling":
-            return self._ceiling(int(rest[0]))
-        model, batch = rest
-        flags = ["--model", model, "--batch_size", batch]
+            return self._ceiling(int(rest[0]), rest[1])
+        model, batch, math = rest
+        flags = ["--model", model, "--batch_size", batch, "--dense_math", math]
         if model == "lr":
-            flags += ["--optimizer", self.lr_optimizer]
+            flags += LR_FLAGS
         if what == "cluster":
             flags += ["--server_num", "2", "--worker_num", "2"]
         else:
             flags += ["--thread_num", str(CORES)]
         return self._train(flags)
 
-    def _ceiling(self, batch):
+    def _ceiling(self, batch, math):
         output = subprocess.run(
-            [BIN / "bench/dense/dense_ceiling", "--batch", str(batch),
+            [BIN / "bench/dense/dense_ceiling", "--type", math, "--batch",
+             str(batch),
              "--threads", str(CORES), "--repetitions", "7", "--steps",
              str(max(1, self.CEILING_EXAMPLES // batch))], check=True,
             capture_output=True, text=True).stdout

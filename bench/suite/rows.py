@@ -51,6 +51,8 @@ class Row:
     seen_by_the_row_before: bool = False
     # Left out of a quick run: too long for what it adds.
     full_only: bool = False
+    # Left out where the rows of real click logs are absent.
+    real_ids: bool = False
 
 
 @dataclasses.dataclass
@@ -208,45 +210,104 @@ def wire_section():
         limit_name="ByteBuffer echo", more_is_better=False,
         target_to_limit=.90))
     return Section("wire", {
-        "client": lambda quick: programs.ClientAndServer(),
+        "client": lambda quick: programs.ClientAndServer(
+            "bench/wire/client_bench"),
         "raw_tcp": lambda quick: programs.Program("bench/wire/raw_tcp"),
         "grpc_echo": lambda quick: programs.Program("bench/wire/grpc_echo"),
     }, rows)
 
 
-# Examples/s on the reference machine; its ceilings are of a net of 429
-# inputs, and 1.15 times as much with the 273 of this bench.
+# Real ids, OpenEmbedding on the reference machine, not scaled: p50 in us, 1
+# server x 1 worker; examples/s of 2 x 2.
+OPEN_EMBEDDING_IDS_US = {"pull": 852, "push": 510}
+OPEN_EMBEDDING_STEPS = {512: 371_600, 4096: 599_000}
+
+
+def real_round_trip(operation, ratio):
+    return Row(
+        name=f"{operation} of real ids, 1 in flight, p50", unit="us",
+        ours=Of("client", f"{operation} ids", plain("p50_us")),
+        peers=[("OpenEmbedding (reference machine)",
+                OPEN_EMBEDDING_IDS_US[operation])],
+        more_is_better=False, target_to_peers=[ratio], real_ids=True)
+
+
+def steps_without_model(batch, ratio):
+    return Row(
+        name=f"deduplicate, pull, push real ids, 2 x 2, batch {batch}",
+        unit="examples/s",
+        ours=Of("workers", f"steps {batch}", plain("examples_per_second")),
+        peers=[("OpenEmbedding (reference machine)",
+                OPEN_EMBEDDING_STEPS[batch])],
+        target_to_peers=[ratio], real_ids=True)
+
+
+def ids_section():
+    def start(kind):
+        rows = programs.RealRows(100_000)
+        program = kind("bench/wire/ids_bench", ["--ids", rows.path])
+        rows.close()
+        return program
+
+    return Section("ids", {
+        "client": lambda quick: start(programs.ClientAndServer),
+        "workers": lambda quick: start(programs.TwoWorkers),
+    }, [real_round_trip("pull", 3), real_round_trip("push", 2),
+        steps_without_model(512, 3), steps_without_model(4096, 2.5)])
+
+
+# Examples/s on the reference machine, scaled by the ceilings of the two; its
+# ceilings are of a net of 429 inputs, and 1.15 times as much with the 273 of
+# this bench.
 REFERENCE_CEILING = {100: 69_000 * 1.15, 512: 96_000 * 1.15}
+REFERENCE_CEILING_BFLOAT16 = {512: 315_000 * 1.15, 4096: 357_000 * 1.15}
 REFERENCE_PADDLE = {100: 16_100, 512: 35_000}
-REFERENCE_PYTORCH = {100: 33_000, 512: 63_000}
+REFERENCE_PYTORCH = {512: 63_000}
+REFERENCE_PYTORCH_BFLOAT16 = {512: 94_000, 4096: 172_000}
 REFERENCE_VOWPAL_WABBIT = 288_000
 
 
-def ctr_dnn(batch, target, peer_targets):
+def ctr_dnn(batch, math, target, peers):
+    """Peers: label, figure and ceiling of the reference machine, target."""
+    named = "" if math == "float32" else f", {math}"
     return Row(
-        name=f"CTR-DNN end to end, batch {batch}", unit="examples/s",
-        ours=Of("training", f"cluster ctr_dnn {batch}",
+        name=f"CTR-DNN end to end, batch {batch}{named}", unit="examples/s",
+        ours=Of("training", f"cluster ctr_dnn {batch} {math}",
                 plain("examples_per_second")),
-        limit=Of("training", f"ceiling {batch}", plain("examples_per_second")),
+        limit=Of("training", f"ceiling {batch} {math}",
+                 plain("examples_per_second")),
         limit_name="dense math alone",
-        peers=[("PaddlePaddle's PS (scaled)",
-                Scaled(REFERENCE_PADDLE[batch], REFERENCE_CEILING[batch])),
-               ("PyTorch, one process (scaled)",
-                Scaled(REFERENCE_PYTORCH[batch], REFERENCE_CEILING[batch]))],
-        target_to_limit=target, target_to_peers=peer_targets, warm_up=False)
+        peers=[(f"{label} (scaled)", Scaled(figure, ceiling))
+               for label, figure, ceiling, _ in peers],
+        target_to_limit=target, target_to_peers=[peer[3] for peer in peers],
+        warm_up=False)
 
 
 def training_section():
+    paddle = "PaddlePaddle's PS"
+    pytorch = "PyTorch, one process"
+    bfloat16 = REFERENCE_CEILING_BFLOAT16
     return Section("training", {
         "training": lambda quick: programs.Training(
             60_000 if quick else 400_000),
     }, [
-        ctr_dnn(512, .80, [2.5, 1.4]),
-        ctr_dnn(100, .60, [2.5]),
-        Row(name="LR end to end, raw text in", unit="examples/s",
-            ours=Of("training", "cluster lr 512",
+        ctr_dnn(512, "float32", .80, [
+            (paddle, REFERENCE_PADDLE[512], REFERENCE_CEILING[512], 2.5),
+            (pytorch, REFERENCE_PYTORCH[512], REFERENCE_CEILING[512], 1.4)]),
+        ctr_dnn(100, "float32", .60, [
+            (paddle, REFERENCE_PADDLE[100], REFERENCE_CEILING[100], 2.5)]),
+        ctr_dnn(512, "bfloat16", .52, [
+            (paddle, REFERENCE_PADDLE[512], bfloat16[512], 5),
+            (f"{pytorch}, bfloat16", REFERENCE_PYTORCH_BFLOAT16[512],
+             bfloat16[512], 2)]),
+        ctr_dnn(4096, "bfloat16", None, [
+            (f"{pytorch}, bfloat16", REFERENCE_PYTORCH_BFLOAT16[4096],
+             bfloat16[4096], 1.2)]),
+        Row(name="LR with ftrl end to end, raw text in", unit="examples/s",
+            ours=Of("training", "cluster lr 512 float32",
                     plain("examples_per_second")),
-            limit=Of("training", "ceiling 512", plain("examples_per_second")),
+            limit=Of("training", "ceiling 512 float32",
+                     plain("examples_per_second")),
             limit_name="dense math alone, for scale",
             peers=[("Vowpal Wabbit (scaled)",
                     Scaled(REFERENCE_VOWPAL_WABBIT, REFERENCE_CEILING[512]))],
@@ -256,4 +317,4 @@ def training_section():
 
 def all_sections():
     return [sparse_table_section(), client_section(), wire_section(),
-            training_section()]
+            ids_section(), training_section()]

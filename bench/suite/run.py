@@ -14,6 +14,7 @@ import statistics
 import sys
 import time
 
+import programs
 import rows as bench
 
 
@@ -181,6 +182,10 @@ def main():
         rows = [row for row in section.rows
                 if (args.only in row.name or args.only == section.name)
                 and not (args.quick and row.full_only)]
+        if programs.real_data() is None and any(r.real_ids for r in rows):
+            print("skipped: rows of real ids; OARLOCK_DATA_DIR names no "
+                  "folder with criteo/*.txt.xz")
+            rows = [row for row in rows if not row.real_ids]
         if not rows:
             continue
         running = Programs(section.programs, args.quick)

@@ -9,9 +9,7 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <cstring>
 #include <deque>
-#include <iostream>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -26,19 +24,16 @@
 #include "base/types.h"
 #include "bench/common/repetitions.h"
 #include "bench/common/workload.h"
+#include "bench/wire/traffic.h"
 #include "proto/table.pb.h"
 #include "worker/client/grpc_job_client.h"
 #include "worker/client/grpc_parameter_client.h"
-#include "worker/client/key_batch.h"
 #include "worker/client/parameter_client.h"
 #include "worker/client/server_connections.h"
-#include "worker/nn/backends.h"
-#include "worker/nn/math_backend.h"
 
 namespace oarlock_bench {
 namespace {
 
-constexpr oarlock::TableId kRows(1);
 constexpr oarlock::TableId kVector(2);
 constexpr size_t kBatches = 150;
 // Of one repetition.
@@ -46,26 +41,6 @@ constexpr size_t kCalls = 150;
 // As large as the rows of a batch.
 constexpr size_t kVectorFloats = kBatchKeys * kDim;
 constexpr uint32_t kVectorBlock = 16384;
-
-void Require(const absl::Status& status) {
-  if (status.ok()) return;
-  std::cerr << status << std::endl;
-  std::exit(1);
-}
-
-oarlock::v1::TableConfig RowsConfig() {
-  oarlock::v1::TableConfig config;
-  config.set_id(kRows.value());
-  config.set_name("rows");
-  config.set_mode(oarlock::v1::ASYNC);
-  config.set_reduction(oarlock::v1::SUM);
-  config.mutable_optimizer()->set_learning_rate(kLearningRate);
-  config.mutable_optimizer()->mutable_adagrad();
-  config.mutable_sparse()->set_dim(kDim);
-  config.mutable_sparse()->set_accessor(oarlock::v1::PLAIN);
-  config.mutable_sparse()->mutable_initializer()->set_uniform_range(0.01f);
-  return config;
-}
 
 oarlock::v1::TableConfig VectorConfig() {
   oarlock::v1::TableConfig config = RowsConfig();
@@ -81,26 +56,13 @@ oarlock::v1::TableConfig VectorConfig() {
   return config;
 }
 
-// What one batch needs on its way, reused from batch to batch.
-struct Slot {
-  oarlock::KeyBatch keys;
-  std::vector<float> rows = std::vector<float>(kBatchKeys * kDim);
-  std::vector<float> merged = std::vector<float>(kBatchKeys * kDim);
-  std::vector<float> expanded = std::vector<float>(kBatchKeys * kDim);
-};
-
-class Traffic {
+class ClientBench {
  public:
-  Traffic(oarlock::ParameterClient* client, size_t num_slots)
-      : client_(client),
-        backend_(*oarlock::NewMathBackend("onednn")),
-        gradients_(SomeGradients()) {
+  ClientBench(oarlock::ParameterClient* client, size_t num_slots)
+      : client_(client), traffic_(client, kBatchKeys) {
     for (size_t i = 0; i < num_slots; ++i) {
-      slots_.push_back(std::make_shared<Slot>());
+      slots_.push_back(std::make_shared<Slot>(kBatchKeys));
     }
-    bags_.num_examples = kBatchKeys;
-    bags_.num_slots = 1;
-    bags_.row_dim = bags_.width = kDim;
     for (const Distribution distribution :
          {Distribution::kUniform, Distribution::kZipf}) {
       for (const auto& rows :
@@ -125,7 +87,7 @@ class Traffic {
         keys.push_back(oarlock::Key{KeyOfRow(row)});
       }
       slots_[0]->keys.Build(keys, client_->partition_bits());
-      Push(slots_[0], gradients_.data());
+      traffic_.Push(slots_[0], traffic_.gradients());
     }
   }
 
@@ -143,14 +105,13 @@ class Traffic {
       const double start = Now();
       if (timed_keys) slot->keys.Build(batch, client_->partition_bits());
       if (pulls) {
-        absl::Notification done;
-        StartPull(slot, [&done] { done.Notify(); });
-        done.WaitForNotification();
-        if (zipf) Expand(slot.get());
+        traffic_.Pull(slot);
+        if (zipf) traffic_.Expand(slot.get());
       }
       if (pushes) {
-        if (zipf) Merge(slot.get());
-        Push(slot, zipf ? slot->merged.data() : gradients_.data());
+        if (zipf) traffic_.Merge(slot.get());
+        traffic_.Push(slot,
+                      zipf ? slot->merged.data() : traffic_.gradients());
       }
       seconds.push_back(Now() - start);
     }
@@ -167,7 +128,7 @@ class Traffic {
       const std::shared_ptr<Slot>& slot = slots_[index];
       slot->keys.Build(batches_[zipf][next_++ % kBatches],
                        client_->partition_bits());
-      StartPull(slot, [&, index] {
+      traffic_.StartPull(slot, [&, index] {
         std::lock_guard<std::mutex> lock(mutex);
         answered.push_back(index);
         pulled.notify_one();
@@ -185,7 +146,7 @@ class Traffic {
         index = answered.front();
         answered.pop_front();
       }
-      if (zipf) Expand(slots_[index].get());
+      if (zipf) traffic_.Expand(slots_[index].get());
       if (started++ < kInAll) start_next(index);
     }
     return {
@@ -217,63 +178,31 @@ class Traffic {
   }
 
  private:
-  template <typename Done>
-  void StartPull(const std::shared_ptr<Slot>& slot, Done done) {
-    client_->PullSparse(kRows, slot->keys, slot->rows.data(), nullptr, slot,
-                        [done](absl::Status status) {
-                          Require(status);
-                          done();
-                        });
-  }
-
-  void Push(const std::shared_ptr<Slot>& slot, const float* gradients) {
-    oarlock::PushRequest push;
-    push.sparse.push_back({kRows, &slot->keys, gradients});
-    absl::Notification done;
-    client_->Push(push, nullptr, slot, [&done](absl::Status status) {
-      Require(status);
-      done.Notify();
-    });
-    done.WaitForNotification();
-  }
-
-  void Expand(Slot* slot) {
-    bags_.row_of_key = slot->keys.row_of_key().data();
-    backend_->SumBags(bags_, slot->rows.data(), slot->expanded.data());
-  }
-  void Merge(Slot* slot) {
-    bags_.row_of_key = slot->keys.row_of_key().data();
-    backend_->Fill(slot->keys.keys().size() * kDim, 0, slot->merged.data());
-    backend_->SumBagsBackward(bags_, gradients_.data(), slot->merged.data());
-  }
-
   oarlock::ParameterClient* const client_;
-  const std::unique_ptr<oarlock::MathBackend> backend_;
-  const std::vector<float> gradients_;
+  Traffic traffic_;
   std::vector<std::shared_ptr<Slot>> slots_;
-  oarlock::RowBags bags_;
   std::vector<std::vector<oarlock::Key>> batches_[2];
   size_t next_ = 0;
 };
 
-void AddMeasures(Traffic* traffic, Repetitions* repetitions) {
+void AddMeasures(ClientBench* bench, Repetitions* repetitions) {
   for (const Distribution distribution :
        {Distribution::kUniform, Distribution::kZipf}) {
     const std::string suffix =
         distribution == Distribution::kZipf ? " zipf" : " uniform";
     repetitions->Add("pull" + suffix, [=] {
-      return traffic->OneInFlight(distribution, true, false);
+      return bench->OneInFlight(distribution, true, false);
     });
     repetitions->Add("push" + suffix, [=] {
-      return traffic->OneInFlight(distribution, false, true);
+      return bench->OneInFlight(distribution, false, true);
     });
     repetitions->Add("pull+push" + suffix, [=] {
-      return traffic->OneInFlight(distribution, true, true);
+      return bench->OneInFlight(distribution, true, true);
     });
     repetitions->Add("throughput" + suffix,
-                     [=] { return traffic->SeveralInFlight(distribution); });
+                     [=] { return bench->SeveralInFlight(distribution); });
   }
-  repetitions->Add("dense pull", [=] { return traffic->DensePull(); });
+  repetitions->Add("dense pull", [=] { return bench->DensePull(); });
 }
 
 int Run(int argc, char** argv) {
@@ -290,11 +219,11 @@ int Run(int argc, char** argv) {
   {
     oarlock::GrpcParameterClient client(
         connections->get(), oarlock::WorkerIndex(0), (*job)->generation());
-    Traffic traffic(&client,
-                    std::stoul(FlagValue(argc, argv, "in_flight", "4")));
-    traffic.Fill();
+    ClientBench bench(&client,
+                      std::stoul(FlagValue(argc, argv, "in_flight", "4")));
+    bench.Fill();
     Repetitions repetitions;
-    AddMeasures(&traffic, &repetitions);
+    AddMeasures(&bench, &repetitions);
     result = repetitions.Run(argc, argv);
   }
   Require((*job)->Finish(absl::OkStatus()));

@@ -1,0 +1,73 @@
+// What a worker does with one batch of keys, through the product's client: for
+// the programs that measure it against real servers.
+
+#ifndef OARLOCK_BENCH_WIRE_TRAFFIC_H_
+#define OARLOCK_BENCH_WIRE_TRAFFIC_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/types.h"
+#include "bench/common/workload.h"
+#include "proto/table.pb.h"
+#include "worker/client/key_batch.h"
+#include "worker/client/parameter_client.h"
+#include "worker/nn/math_backend.h"
+
+namespace oarlock_bench {
+
+inline constexpr oarlock::TableId kRows(1);
+
+// Ends the program when something went wrong.
+void Require(const absl::Status& status);
+
+// Table kRows: rows of kDim floats under adagrad.
+oarlock::v1::TableConfig RowsConfig();
+
+// What one batch needs on its way, reused from batch to batch.
+struct Slot {
+  explicit Slot(size_t num_keys)
+      : rows(num_keys * kDim),
+        merged(num_keys * kDim),
+        expanded(num_keys * kDim) {}
+
+  oarlock::KeyBatch keys;
+  std::vector<float> rows;      // of the distinct keys
+  std::vector<float> merged;    // gradients of the distinct keys
+  std::vector<float> expanded;  // rows of all occurrences
+};
+
+// Pulls and pushes of table kRows. One thread at a time.
+class Traffic {
+ public:
+  // Of batches of up to `num_keys` keys. `client` outlives this.
+  Traffic(oarlock::ParameterClient* client, size_t num_keys);
+
+  // `done` is called in a thread of the client's.
+  void StartPull(const std::shared_ptr<Slot>& slot, std::function<void()> done);
+  void Pull(const std::shared_ptr<Slot>& slot);
+  void StartPush(const std::shared_ptr<Slot>& slot, const float* gradients,
+                 std::function<void()> done);
+  void Push(const std::shared_ptr<Slot>& slot, const float* gradients);
+
+  // slot->rows to slot->expanded, and gradients() to slot->merged.
+  void Expand(Slot* slot);
+  void Merge(Slot* slot);
+
+  // One for each occurrence of a key.
+  const float* gradients() const { return gradients_.data(); }
+
+ private:
+  oarlock::RowBags Bags(const Slot& slot) const;
+
+  oarlock::ParameterClient* const client_;
+  const std::unique_ptr<oarlock::MathBackend> backend_;
+  const std::vector<float> gradients_;
+};
+
+}  // namespace oarlock_bench
+
+#endif  // OARLOCK_BENCH_WIRE_TRAFFIC_H_
