@@ -130,33 +130,35 @@ class IdsBench {
   }
 
   // All that a worker does for a batch but the model: removes duplicates,
-  // pulls, expands; merges, pushes. The next batch is pulled meanwhile. The
-  // figures say when, by a clock that all processes share.
+  // pulls, expands; merges, pushes. Batches are pulled ahead, with the push of
+  // an earlier one. The figures say when, by a clock that all processes share.
   Figures Steps(size_t size_index) {
     const std::vector<Keys>& batches = batches_[size_index];
     const size_t num_steps = kExamples / kBatches[size_index];
     Answers answers;
     const auto start_pull = [&](size_t step) {
-      const std::shared_ptr<Slot>& slot = slots_[step % kSlots];
-      slot->keys.Build(batches[step % batches.size()],
-                       client_->partition_bits());
-      traffic_.StartPull(slot, [&] { answers.Add(&answers.pulls); });
+      if (step >= num_steps) return;
+      // Slots are used in turn, so this one's last push has its answer.
+      const size_t index = step % kSlots;
+      answers.Wait(&answers.pushes[index], step / kSlots);
+      slots_[index]->keys.Build(batches[step % batches.size()],
+                                client_->partition_bits());
+      traffic_.StartPullLater(slots_[index], [&answers, index] {
+        answers.Add(&answers.pulls[index]);
+      });
     };
     const double begin = Now();
-    start_pull(0);
+    for (size_t step = 0; step < kAhead; ++step) start_pull(step);
     for (size_t step = 0; step < num_steps; ++step) {
-      const std::shared_ptr<Slot>& slot = slots_[step % kSlots];
-      answers.Wait(&answers.pulls, step + 1);
-      if (step + 1 < num_steps) {
-        // Slots are used in turn, so this one's last push has its answer.
-        const size_t next = (step + 1) % kSlots;
-        answers.Wait(&answers.pushes[next], (step + 1) / kSlots);
-        start_pull(step + 1);
-      }
+      const size_t index = step % kSlots;
+      const std::shared_ptr<Slot>& slot = slots_[index];
+      start_pull(step + kAhead);
+      traffic_.Hurry(slot);
+      answers.Wait(&answers.pulls[index], step / kSlots + 1);
       traffic_.Expand(slot.get());
       traffic_.Merge(slot.get());
-      traffic_.StartPush(slot, slot->merged.data(), [&answers, step] {
-        answers.Add(&answers.pushes[step % kSlots]);
+      traffic_.StartPush(slot, slot->merged.data(), [&answers, index] {
+        answers.Add(&answers.pushes[index]);
       });
     }
     for (size_t i = 0; i < kSlots; ++i) {
@@ -169,10 +171,12 @@ class IdsBench {
   }
 
  private:
-  // Of the batch under way, the one that is pulled, two that are pushed.
-  static constexpr size_t kSlots = 4;
+  // Batches that are pulled ahead; with them in a slot each the batch under way
+  // and two that are pushed.
+  static constexpr size_t kAhead = 2;
+  static constexpr size_t kSlots = kAhead + 3;
 
-  // What has been answered so far; pushes by slot.
+  // What has been answered so far, by slot.
   struct Answers {
     void Add(size_t* count) {
       std::lock_guard<std::mutex> lock(mutex);
@@ -185,7 +189,7 @@ class IdsBench {
     }
     std::mutex mutex;
     std::condition_variable changed;
-    size_t pulls = 0;
+    std::array<size_t, kSlots> pulls = {};
     std::array<size_t, kSlots> pushes = {};
   };
 
