@@ -5,8 +5,8 @@
 //             [--job ID] [--worker I] [--workers N] ...
 //
 // FILE has rows in Criteo's format; a worker takes every N-th batch of them.
-// The clock includes removing duplicates and expanding (pull), and merging
-// gradients (push).
+// The clock includes removing duplicates, and merging gradients before a push;
+// where only a pull is measured, expanding its rows to all occurrences too.
 
 #include <array>
 #include <condition_variable>
@@ -130,8 +130,9 @@ class IdsBench {
   }
 
   // All that a worker does for a batch but the model: removes duplicates,
-  // pulls, expands; merges, pushes. Batches are pulled ahead, with the push of
-  // an earlier one. The figures say when, by a clock that all processes share.
+  // pulls, merges, pushes; a model reads rows where they are. Batches are
+  // pulled ahead, with the push of an earlier one. The figures say when, by a
+  // clock that all processes share.
   Figures Steps(size_t size_index) {
     const std::vector<Keys>& batches = batches_[size_index];
     const size_t num_steps = kExamples / kBatches[size_index];
@@ -155,7 +156,6 @@ class IdsBench {
       start_pull(step + kAhead);
       traffic_.Hurry(slot);
       answers.Wait(&answers.pulls[index], step / kSlots + 1);
-      traffic_.Expand(slot.get());
       traffic_.Merge(slot.get());
       traffic_.StartPush(slot, slot->merged.data(), [&answers, index] {
         answers.Add(&answers.pushes[index]);
