@@ -92,6 +92,7 @@ absl::StatusOr<RowRules> RowRules::Create(const v1::TableConfig& config,
   rules.extended_dim_ = extended_dim;
   rules.embedding_state_ = embedding_state;
   rules.extended_threshold_ = sparse.extended_threshold();
+  rules.divides_by_show_ = has_statistics && sparse.ctr().divide_by_show();
   return rules;
 }
 

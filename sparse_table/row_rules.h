@@ -59,6 +59,8 @@ class RowRules {
   }
   // Makes the extended part of a new row; REQUIRES: there is one.
   void BeginExtended(std::byte* row) const;
+  // Whether gradients are divided by the shows that come with them.
+  bool divides_by_show() const { return divides_by_show_; }
   // Whether a row with this score has an extended part from now on.
   bool WantsExtended(float score) const {
     return extended_dim_ != 0 && score >= extended_threshold_;
@@ -95,6 +97,7 @@ class RowRules {
   // Floats of state of the embedding part.
   size_t embedding_state_ = 0;
   float extended_threshold_ = 0;
+  bool divides_by_show_ = false;
 };
 
 }  // namespace oarlock

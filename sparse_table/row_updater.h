@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/types/span.h"
@@ -109,6 +110,8 @@ void RowUpdater::UpdateByRules(Partition& partition, const KeyBlock& block,
   std::array<ExtendedUpdate, KeyBlock::kMaxKeys> extended;
   size_t num_extended = 0;
   uint32_t num_rejected = 0;
+  std::vector<float> divided;
+  if (rules_.divides_by_show()) divided.resize(block.count * layout.dim());
   for (size_t i = block.first; i < block.first + block.count; ++i) {
     const Key key = push.keys[i];
     const uint64_t mix = lookahead.mix(i);
@@ -125,7 +128,14 @@ void RowUpdater::UpdateByRules(Partition& partition, const KeyBlock& block,
       }
       row = CreateRow(partition, key, mix, rule);
     }
-    const float* const gradient = push.gradients + i * layout.dim();
+    const float* gradient = push.gradients + i * layout.dim();
+    if (rules_.divides_by_show() && show > 0) {
+      float* const quotient = &divided[(i - block.first) * layout.dim()];
+      for (size_t d = 0; d < layout.dim(); ++d) {
+        quotient[d] = gradient[d] / show;
+      }
+      gradient = quotient;
+    }
     rule.Apply(layout.Embedding(row), layout.State(row), gradient,
                embedding_dim);
     // The gradient of a push that creates the part was made with zeros.

@@ -35,6 +35,7 @@ struct Case {
   uint32_t extended_dim = 0;
   float extended_threshold = 0;
   v1::AdmissionConfig admission = {};
+  bool divide_by_show = false;
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -53,6 +54,7 @@ v1::TableConfig ConfigOf(const Case& c) {
     sparse->mutable_ctr()->set_non_click_coefficient(0.25f);
     sparse->mutable_ctr()->set_decay_rate(kDecay);
     sparse->mutable_ctr()->set_decay_period_ticks(kPeriodTicks);
+    sparse->mutable_ctr()->set_divide_by_show(c.divide_by_show);
   }
   *sparse->mutable_admission() = c.admission;
   return config;
@@ -235,6 +237,11 @@ class Model {
   }
   void Update(Row* row, const float* gradient, Key key, float show,
               float click, uint64_t version, uint32_t time) {
+    std::vector<float> quotients(gradient, gradient + sparse_.dim());
+    if (sparse_.ctr().divide_by_show() && show > 0) {
+      for (float& quotient : quotients) quotient /= show;
+      gradient = quotients.data();
+    }
     rule_.Apply(version, row->embedding.data(), row->state.data(), gradient,
                 embedding_dim_);
     if (row->has_extended) {
@@ -438,6 +445,12 @@ INSTANTIATE_TEST_SUITE_P(
              .extended_dim = 10,
              .extended_threshold = 1.5f,
              .admission = Count(4)},
+        Case{.name = "CtrExtendedDivided",
+             .accessor = v1::CTR,
+             .dim = 9,
+             .extended_dim = 4,
+             .extended_threshold = 2,
+             .divide_by_show = true},
         Case{.name = "CtrExtendedProbability",
              .accessor = v1::CTR,
              .dim = 2,
