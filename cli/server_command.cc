@@ -56,7 +56,8 @@ int RunServer(int argc, char** argv) {
       syntax, Words(argc, argv, 2),
       {{&role_config, {"pserver_endpoints", "current_endpoint", "trainers"}},
        {&config,
-        {"job_id", "num_partitions", "lease_s", "server_threads", "insecure",
+        {"job_id", "num_partitions", "lease_s", "server_threads", "metrics_port",
+         "insecure",
          "tls_cert_file", "tls_key_file", "tls_ca_file", "token_file"}}});
   if (const std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
     return *exit_code;

@@ -12,11 +12,14 @@
 #include "absl/time/time.h"
 #include "base/log.h"
 #include "base/malloc.h"
+#include "base/metrics_server.h"
 #include "base/status_macros.h"
+#include "cluster/endpoint.h"
 #include "fleet/local_cluster.h"
 #include "fleet/stop_signal.h"
 #include "proto/value_format.h"
 #include "pserver/server.h"
+#include "pserver/table_metrics.h"
 #include "worker/client/grpc_job_client.h"
 #include "worker/client/grpc_parameter_client.h"
 #include "worker/client/server_connections.h"
@@ -24,6 +27,9 @@
 
 namespace oarlock {
 namespace {
+
+constexpr char kLoopback[] = "127.0.0.1";
+constexpr int kMaxPort = 65535;
 
 std::string JobIdOf(const v1::JobConfig& config, const RoleAssignment& role) {
   return config.job_id().empty() ? role.job_id : config.job_id();
@@ -40,21 +46,60 @@ SecurityOptions SecurityOf(const v1::JobConfig& config,
   return security;
 }
 
+// Listens for scrapes as --metrics_port says; null where it says nothing.
+absl::StatusOr<std::unique_ptr<MetricsServer>> ListenForMetrics(
+    const v1::JobConfig& config, const RoleAssignment& role) {
+  if (config.metrics_port() == 0) return nullptr;
+  std::string host = kLoopback;
+  uint32_t offset = 0;
+  if (role.role == Role::kServer) {
+    host = HostOf(role.server_endpoints[role.server_index]);
+    offset = role.server_index;
+  } else if (role.role == Role::kWorker) {
+    if (role.worker_index < role.worker_endpoints.size()) {
+      host = HostOf(role.worker_endpoints[role.worker_index]);
+    }
+    offset = static_cast<uint32_t>(role.server_endpoints.size()) +
+             role.worker_index;
+  }
+  const int64_t port = int64_t{config.metrics_port()} + offset;
+  if (port > kMaxPort) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--metrics_port is ", config.metrics_port(), ", which makes ", port,
+        " for ", RoleName(role), "; legal is up to ", kMaxPort,
+        "; choose a lower one"));
+  }
+  OARLOCK_ASSIGN_OR_RETURN(
+      std::unique_ptr<MetricsServer> metrics,
+      MetricsServer::Listen(host, static_cast<int>(port)));
+  spdlog::info("metrics on http://{}:{}/metrics", host, port);
+  return metrics;
+}
+
 }  // namespace
 
 class Fleet::ServerRole {
  public:
-  explicit ServerRole(std::unique_ptr<Server> server)
+  // `metrics` may be null.
+  ServerRole(std::unique_ptr<Server> server,
+             std::unique_ptr<MetricsServer> metrics)
       : server_(std::move(server)),
+        metrics_(std::move(metrics)),
         stop_([s = server_.get()](int signal) {
           spdlog::info("signal {}: draining", signal);
           s->Shutdown();
-        }) {}
+        }) {
+    if (metrics_ == nullptr) return;
+    metrics_->Serve([s = server_.get()](MetricsSnapshot* snapshot) {
+      s->CollectMetrics(snapshot);
+    });
+  }
 
   Server& server() { return *server_; }
 
  private:
   const std::shared_ptr<Server> server_;
+  const std::unique_ptr<MetricsServer> metrics_;
   StopSignal stop_;
 };
 
@@ -65,11 +110,14 @@ class Fleet::Worker {
   static absl::StatusOr<std::unique_ptr<Worker>> Create(
       const v1::JobConfig& config, const RoleAssignment& role) {
     auto worker = std::make_unique<Worker>();
+    // First, so that a port in use costs the job nothing.
+    OARLOCK_ASSIGN_OR_RETURN(worker->metrics_, ListenForMetrics(config, role));
     if (role.role == Role::kLocal) {
       worker->job_ = std::make_unique<LocalJobClient>();
-      worker->parameters_ =
-          std::make_unique<LocalParameterClient>(
-              config.num_partitions(), absl::Seconds(config.tick_s()));
+      auto parameters = std::make_unique<LocalParameterClient>(
+          config.num_partitions(), absl::Seconds(config.tick_s()));
+      worker->local_tables_ = &parameters->tables();
+      worker->parameters_ = std::move(parameters);
     } else {
       OARLOCK_RETURN_IF_ERROR(worker->Connect(config, role));
     }
@@ -79,6 +127,14 @@ class Fleet::Worker {
   absl::Status Start(const v1::JobConfig& config) {
     OARLOCK_ASSIGN_OR_RETURN(
         trainer_, Trainer::Create(config, parameters_.get(), job_.get()));
+    if (metrics_ != nullptr) {
+      metrics_->Serve([this](MetricsSnapshot* snapshot) {
+        trainer_->CollectMetrics(snapshot);
+        if (local_tables_ != nullptr) {
+          CollectTableMetrics(*local_tables_, snapshot);
+        }
+      });
+    }
     return trainer_->CreateTables();
   }
 
@@ -117,6 +173,10 @@ class Fleet::Worker {
   std::unique_ptr<JobClient> job_;
   std::unique_ptr<ParameterClient> parameters_;
   std::unique_ptr<Trainer> trainer_;
+  // In parameters_, of a local run.
+  const TableRegistry* local_tables_ = nullptr;
+  // Tells what the others have.
+  std::unique_ptr<MetricsServer> metrics_;
 };
 
 absl::StatusOr<RoleAssignment> RoleFromEnvironment(
@@ -159,12 +219,16 @@ absl::Status Fleet::InitServer() {
   options.tick = absl::Seconds(config_.tick_s());
   options.num_threads = config_.server_threads();
   options.security = SecurityOf(config_, role_);
+  // First, so that a port in use costs the job nothing.
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<MetricsServer> metrics,
+                           ListenForMetrics(config_, role_));
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Server> server,
                            Server::Start(options));
   spdlog::info("listening on {} for job {} of {} workers, generation {}",
                server->endpoint(), options.job_id, options.num_workers,
                server->generation().value());
-  server_ = std::make_unique<ServerRole>(std::move(server));
+  server_ = std::make_unique<ServerRole>(std::move(server),
+                                         std::move(metrics));
   return absl::OkStatus();
 }
 

@@ -140,6 +140,23 @@ absl::Status CheckStatistics(const TableEntry& entry, absl::string_view name,
   return absl::OkStatus();
 }
 
+// A push's answer, counted when it is given. Part of what waits for it, so that
+// counting takes no memory of its own.
+class CountedAnswer {
+ public:
+  CountedAnswer(CallMetrics::Call call, ParameterHandler::Answer answer)
+      : call_(std::move(call)), answer_(std::move(answer)) {}
+
+  void operator()(absl::StatusOr<grpc::ByteBuffer> result) {
+    call_.End(result);
+    answer_(std::move(result));
+  }
+
+ private:
+  CallMetrics::Call call_;
+  ParameterHandler::Answer answer_;
+};
+
 absl::Status CheckMinVersion(const v1::RequestHeader& header,
                              const TableEntry& entry) {
   if (header.min_version() == 0) return absl::OkStatus();
@@ -153,6 +170,22 @@ absl::Status CheckMinVersion(const v1::RequestHeader& header,
 }  // namespace
 
 absl::StatusOr<grpc::ByteBuffer> ParameterHandler::PullSparse(
+    const grpc::ByteBuffer& request) const {
+  CallMetrics::Call call(metrics_, CallMethod::kPullSparse, request);
+  absl::StatusOr<grpc::ByteBuffer> answer = DoPullSparse(request);
+  call.End(answer);
+  return answer;
+}
+
+absl::StatusOr<grpc::ByteBuffer> ParameterHandler::PullDense(
+    const grpc::ByteBuffer& request) const {
+  CallMetrics::Call call(metrics_, CallMethod::kPullDense, request);
+  absl::StatusOr<grpc::ByteBuffer> answer = DoPullDense(request);
+  call.End(answer);
+  return answer;
+}
+
+absl::StatusOr<grpc::ByteBuffer> ParameterHandler::DoPullSparse(
     const grpc::ByteBuffer& request) const {
   thread_local std::vector<Key> key_scratch;
 
@@ -206,7 +239,7 @@ absl::StatusOr<grpc::ByteBuffer> ParameterHandler::PullSparse(
                                   pull.format);
 }
 
-absl::StatusOr<grpc::ByteBuffer> ParameterHandler::PullDense(
+absl::StatusOr<grpc::ByteBuffer> ParameterHandler::DoPullDense(
     const grpc::ByteBuffer& request) const {
   OARLOCK_ASSIGN_OR_RETURN(const PullDenseRequestView pull,
                            DecodePullDenseRequest(request));
@@ -223,9 +256,12 @@ absl::StatusOr<grpc::ByteBuffer> ParameterHandler::PullDense(
 }
 
 void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
-                                  Answer answer) const {
+                                  Answer give) const {
   thread_local std::vector<Key> key_scratch;
 
+  CountedAnswer answer(
+      CallMetrics::Call(metrics_, CallMethod::kPushSparse, request),
+      std::move(give));
   absl::StatusOr<PushSparseRequestView> push = DecodePushSparseRequest(request);
   if (!push.ok()) return answer(push.status());
   absl::Span<const Key> keys;
@@ -248,7 +284,10 @@ void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
 }
 
 void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
-                                 Answer answer) const {
+                                 Answer give) const {
+  CountedAnswer answer(
+      CallMetrics::Call(metrics_, CallMethod::kPushDense, request),
+      std::move(give));
   absl::StatusOr<PushDenseRequestView> push = DecodePushDenseRequest(request);
   if (!push.ok()) return answer(push.status());
   const absl::StatusOr<TableEntry*> entry = CheckPush(*push);

@@ -8,6 +8,8 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -18,6 +20,7 @@
 #include "base/types.h"
 #include "cluster/partition_map.h"
 #include "proto/wire_codec.h"
+#include "pserver/call_metrics.h"
 #include "pserver/membership.h"
 #include "pserver/table_registry.h"
 
@@ -59,7 +62,14 @@ class ParameterHandler {
   void PushSparse(const grpc::ByteBuffer& request, Answer answer) const;
   void PushDense(const grpc::ByteBuffer& request, Answer answer) const;
 
+  // Of all calls above.
+  const CallMetrics& metrics() const { return *metrics_; }
+
  private:
+  absl::StatusOr<grpc::ByteBuffer> DoPullSparse(
+      const grpc::ByteBuffer& request) const;
+  absl::StatusOr<grpc::ByteBuffer> DoPullDense(
+      const grpc::ByteBuffer& request) const;
   absl::Status CheckHeader(const v1::RequestHeader& header) const;
   absl::Status CheckPushHeader(const v1::RequestHeader& header) const;
   absl::Status CheckGroups(absl::Span<const KeyGroup> groups) const;
@@ -81,6 +91,9 @@ class ParameterHandler {
   TableRegistry* const registry_;
   const Membership* const membership_;
   const PartitionMap map_;
+  // Shared with the pushes that an aggregator holds, maybe for longer.
+  const std::shared_ptr<CallMetrics> metrics_ =
+      std::make_shared<CallMetrics>();
 };
 
 }  // namespace oarlock

@@ -12,6 +12,7 @@
 #include "cluster/security.h"
 #include "proto/batch_codec.h"
 #include "proto/parameter.grpc.pb.h"
+#include "pserver/call_metrics.h"
 #include "pserver/parameter_handler.h"
 #include "pserver/unary_call.h"
 
@@ -29,6 +30,16 @@ using RawService = v1::ParameterService::WithRawMethod_PullSparse<
             v1::ParameterService::WithRawMethod_PushDense<
                 v1::ParameterService::WithRawMethod_Batch<
                     v1::ParameterService::Service>>>>>;
+constexpr Metric kOpenCalls = {
+    MetricKind::kGauge, "oarlock_server_open_calls", "calls", "",
+    "Calls of the data plane that are taken and not answered, those that wait "
+    "for their round included; a Batch counts once."};
+constexpr Metric kRefusedCalls = {
+    MetricKind::kCounter, "oarlock_server_refused_calls_total", "calls",
+    "reason",
+    "Calls of the data plane that were refused unread: for their token, or "
+    "since too many were open (open_calls)."};
+
 using Method = UnaryMethod<grpc::ByteBuffer, grpc::ByteBuffer>;
 using Call = PendingCall<grpc::ByteBuffer, grpc::ByteBuffer>;
 
@@ -109,6 +120,18 @@ class ParameterService::Impl {
     }
   }
 
+  void CollectMetrics(MetricsSnapshot* snapshot) const {
+    handler_.metrics().Collect(snapshot);
+    snapshot->Add(kOpenCalls, open_calls_->load(std::memory_order_relaxed));
+    const auto add_refused = [&](const char* reason, uint64_t calls) {
+      snapshot->Add(kRefusedCalls, static_cast<double>(calls),
+                    {{"reason", reason}});
+    };
+    add_refused("token", refused_for_token_.load(std::memory_order_relaxed));
+    add_refused("open_calls",
+                refused_for_open_calls_.load(std::memory_order_relaxed));
+  }
+
  private:
   // `ask`: a RequestX of RawService, `pull`, `push`: the handler's X.
   template <typename Ask, typename Handle>
@@ -138,8 +161,15 @@ class ParameterService::Impl {
     };
     method.handle = [this, handle](Call call) {
       absl::Status status = CheckToken(call.context(), options_.token);
-      if (status.ok()) status = CountOpen(&call);
-      if (!status.ok()) return call.Fail(status);
+      if (!status.ok()) {
+        refused_for_token_.fetch_add(1, std::memory_order_relaxed);
+        return call.Fail(status);
+      }
+      status = CountOpen(&call);
+      if (!status.ok()) {
+        refused_for_open_calls_.fetch_add(1, std::memory_order_relaxed);
+        return call.Fail(status);
+      }
       handle(std::move(call));
     };
     return method;
@@ -195,6 +225,8 @@ class ParameterService::Impl {
   // Of calls taken and not yet gone; outlives them.
   const std::shared_ptr<std::atomic<int>> open_calls_ =
       std::make_shared<std::atomic<int>>(0);
+  std::atomic<uint64_t> refused_for_token_ = 0;
+  std::atomic<uint64_t> refused_for_open_calls_ = 0;
   RawService service_;
   const Method pull_sparse_;
   const Method pull_dense_;
@@ -219,6 +251,17 @@ CallQueues::Acceptor ParameterService::Acceptor(
   return [this, gate = std::move(gate)](grpc::ServerCompletionQueue* queue) {
     impl_->Accept(queue, gate);
   };
+}
+
+void ParameterService::CollectMetrics(MetricsSnapshot* snapshot) const {
+  impl_->CollectMetrics(snapshot);
+}
+
+std::vector<const Metric*> ParameterServiceMetrics() {
+  const MetricList calls = CallMetricsList();
+  std::vector<const Metric*> metrics(calls.begin(), calls.end());
+  metrics.insert(metrics.end(), {&kOpenCalls, &kRefusedCalls});
+  return metrics;
 }
 
 }  // namespace oarlock

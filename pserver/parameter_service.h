@@ -13,8 +13,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "base/metrics.h"
 #include "base/types.h"
 #include "cluster/partition_map.h"
 #include "pserver/call_queues.h"
@@ -57,10 +59,15 @@ class ParameterService {
   // call may be held for longer.
   CallQueues::Acceptor Acceptor(std::shared_ptr<QueueGate> gate) const;
 
+  void CollectMetrics(MetricsSnapshot* snapshot) const;
+
  private:
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// Those of its calls included.
+std::vector<const Metric*> ParameterServiceMetrics();
 
 }  // namespace oarlock
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/listen_check.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "cluster/partition_map.h"
@@ -23,15 +24,23 @@
 #include "pserver/coordinator.h"
 #include "pserver/eviction_loop.h"
 #include "pserver/health_service.h"
-#include "pserver/listen_check.h"
+#include "pserver/job_metrics.h"
 #include "pserver/membership.h"
 #include "pserver/parameter_service.h"
 #include "pserver/reflection_service.h"
 #include "pserver/round_roster.h"
+#include "pserver/table_metrics.h"
 #include "pserver/table_registry.h"
 
 namespace oarlock {
 namespace {
+
+constexpr Metric kInfo = {
+    MetricKind::kGauge, "oarlock_server_info", "info", "job, server, generation",
+    "1; its labels say which job, server and incarnation this is."};
+constexpr Metric kUptime = {
+    MetricKind::kGauge, "oarlock_server_uptime_seconds", "seconds", "",
+    "Since the server started."};
 
 // Full names of what a server offers.
 std::vector<std::string> ServiceNames() {
@@ -102,8 +111,8 @@ class Server::Impl {
   Impl(const ServerOptions& options, const std::string& token,
        std::shared_ptr<grpc::Channel> coordinator_channel)
       : options_(options),
-        generation_(
-            std::max<int64_t>(1, absl::ToUnixMillis(options.clock->Now()))),
+        start_(options.clock->Now()),
+        generation_(std::max<int64_t>(1, absl::ToUnixMillis(start_))),
         map_(PartitionMap::Even(options.num_partitions,
                                 options.server_endpoints.size())),
         membership_(options.num_workers, Membership::Start::kAfterFirstUpdate),
@@ -134,6 +143,7 @@ class Server::Impl {
     const absl::Status outcome = control_loop_.Wait();
     return asked_to_stop_ ? absl::OkStatus() : outcome;
   }
+  void CollectMetrics(MetricsSnapshot* snapshot) const;
   void Shutdown() ABSL_LOCKS_EXCLUDED(shutdown_mutex_);
 
   int port() const { return port_; }
@@ -145,6 +155,7 @@ class Server::Impl {
 
  private:
   const ServerOptions options_;
+  const absl::Time start_;
   const Generation generation_;
   const PartitionMap map_;
   Membership membership_;
@@ -203,6 +214,18 @@ void Server::Impl::Serve() {
                options_.job_id, endpoint(), generation_.value());
 }
 
+void Server::Impl::CollectMetrics(MetricsSnapshot* snapshot) const {
+  snapshot->Add(kInfo, 1,
+                {{"job", options_.job_id},
+                 {"server", absl::StrCat(options_.server_index)},
+                 {"generation", absl::StrCat(generation_.value())}});
+  snapshot->Add(kUptime,
+                absl::ToDoubleSeconds(options_.clock->Now() - start_));
+  parameter_service_.CollectMetrics(snapshot);
+  CollectTableMetrics(registry_, snapshot);
+  if (coordinator_ != nullptr) CollectJobMetrics(*coordinator_, snapshot);
+}
+
 void Server::Impl::Shutdown() {
   asked_to_stop_ = true;
   absl::MutexLock lock(&shutdown_mutex_);
@@ -255,6 +278,20 @@ int Server::port() const { return impl_->port(); }
 std::string Server::endpoint() const { return impl_->endpoint(); }
 Generation Server::generation() const { return impl_->generation(); }
 absl::Status Server::Wait() { return impl_->Wait(); }
+void Server::CollectMetrics(MetricsSnapshot* snapshot) const {
+  impl_->CollectMetrics(snapshot);
+}
 void Server::Shutdown() { impl_->Shutdown(); }
+
+std::vector<const Metric*> ServerMetrics() {
+  std::vector<const Metric*> metrics = {&kInfo, &kUptime};
+  for (const Metric* metric : ParameterServiceMetrics()) {
+    metrics.push_back(metric);
+  }
+  for (const MetricList& list : {TableMetricsList(), JobMetricsList()}) {
+    metrics.insert(metrics.end(), list.begin(), list.end());
+  }
+  return metrics;
+}
 
 }  // namespace oarlock

@@ -6,11 +6,13 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "base/metrics.h"
 #include "base/types.h"
 #include "pserver/server_options.h"
 
@@ -45,6 +47,9 @@ class Server {
   // and why. Anything else: the coordinator is gone or refuses this server.
   absl::Status Wait();
 
+  // What it has done and holds; on server 0 also how the job stands.
+  void CollectMetrics(MetricsSnapshot* snapshot) const;
+
   // Ends the server; a job that is not over ends with it, and its workers
   // learn why. New calls are refused, what waits is answered, calls under way
   // get `kCallGrace`. On the coordinator it takes up to `drain_grace` and
@@ -58,6 +63,9 @@ class Server {
 
   const std::unique_ptr<Impl> impl_;
 };
+
+// All that CollectMetrics may tell.
+std::vector<const Metric*> ServerMetrics();
 
 }  // namespace oarlock
 

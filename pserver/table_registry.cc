@@ -114,7 +114,9 @@ v1::TableHotKeys DescribeHotKeysOf(const TableEntry& entry,
   return table;
 }
 
-v1::TableStatus DescribeEntry(const TableEntry& entry) {
+}  // namespace
+
+v1::TableStatus DescribeTable(const TableEntry& entry) {
   v1::TableStatus status;
   *status.mutable_config() = entry.config;
   status.set_version(entry.aggregator->Version());
@@ -139,8 +141,6 @@ v1::TableStatus DescribeEntry(const TableEntry& entry) {
   }
   return status;
 }
-
-}  // namespace
 
 absl::Status TableRegistry::Create(const v1::TableConfig& config) {
   OARLOCK_RETURN_IF_ERROR(CheckConfig(config));
@@ -214,7 +214,7 @@ std::vector<v1::TableStatus> TableRegistry::Describe(
     bool with_partitions) const {
   std::vector<v1::TableStatus> result;
   for (const TableEntry* entry : Entries()) {
-    result.push_back(DescribeEntry(*entry));
+    result.push_back(DescribeTable(*entry));
     if (with_partitions && entry->sparse != nullptr) {
       DescribePartitions(*entry->sparse, map_, server_, &result.back());
     }

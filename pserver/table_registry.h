@@ -42,6 +42,9 @@ struct TableEntry {
   std::atomic<uint64_t> pushed_blocks = 0;
 };
 
+// The table as status answers show it, without partitions.
+v1::TableStatus DescribeTable(const TableEntry& entry);
+
 // Thread-safe. Tables are created, never removed.
 class TableRegistry {
  public:
@@ -76,6 +79,7 @@ class TableRegistry {
       const std::string& table_name, size_t max_keys) const;
   // The job's logical time: aggregators stamp pushes with it.
   LogicalClock& clock() { return clock_; }
+  const LogicalClock& clock() const { return clock_; }
 
   // All tables, ascending by id.
   std::vector<TableEntry*> Entries() const;

@@ -1,5 +1,6 @@
 #include "worker/progress_meter.h"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -30,7 +31,21 @@ std::string StageName(Stage stage) {
 ProgressMeter::Pass& ProgressMeter::Moved(const PhaseId& phase) {
   Pass& pass = passes_[phase];
   pass.moved = true;
+  if (pass.phase == nullptr) {
+    pass.phase = &phases_[phase.phase];
+    // Of another phase, or none, before the first pass.
+    pass.phase->newest = std::max(pass.phase->newest, phase);
+  }
   return pass;
+}
+
+std::map<std::string, PhaseTotals> ProgressMeter::Totals() const {
+  absl::MutexLock lock(&mutex_);
+  std::map<std::string, PhaseTotals> phases = phases_;
+  for (auto& [name, phase] : phases) {
+    phase.newest_totals = passes_.at(phase.newest).totals;
+  }
+  return phases;
 }
 
 PassTotals ProgressMeter::AddStep(const PhaseId& phase,
@@ -56,39 +71,57 @@ PassTotals ProgressMeter::AddStep(const PhaseId& phase,
   pass.totals.examples += labels.size();
   pass.totals.steps += 1;
   pass.totals.loss_sum += loss_sum;
+  pass.phase->examples += labels.size();
+  pass.phase->steps += 1;
+  pass.phase->loss_sum += loss_sum;
   return pass.totals;
 }
 
-double ProgressMeter::Auc(const PhaseId& phase) {
-  absl::MutexLock lock(&mutex_);
-  Pass& pass = passes_[phase];
-  AucHistogram all = pass.auc_total;
-  all.Merge(pass.auc_since_report);
+double ProgressMeter::Auc(const PhaseId& phase) const {
+  AucHistogram all;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = passes_.find(phase);
+    if (found == passes_.end()) return all.Auc();
+    all = found->second.auc_total;
+    all.Merge(found->second.auc_since_report);
+  }
   return all.Auc();
 }
 
 void ProgressMeter::AddTime(const PhaseId& phase, Stage stage,
                             absl::Duration time) {
   absl::MutexLock lock(&mutex_);
-  Moved(phase).seconds[static_cast<size_t>(stage)] +=
-      absl::ToDoubleSeconds(time);
+  Pass& pass = Moved(phase);
+  const double seconds = absl::ToDoubleSeconds(time);
+  pass.seconds[static_cast<size_t>(stage)] += seconds;
+  pass.phase->stage_seconds[static_cast<size_t>(stage)] += seconds;
 }
 
 void ProgressMeter::AddBadLines(const PhaseId& phase, uint64_t lines) {
   absl::MutexLock lock(&mutex_);
-  v1::PhaseProgress& report = Moved(phase).since_report;
+  Pass& pass = Moved(phase);
+  v1::PhaseProgress& report = pass.since_report;
   report.set_bad_lines(report.bad_lines() + lines);
+  pass.phase->bad_lines += lines;
 }
 
 void ProgressMeter::AddStaleness(const PhaseId& phase, uint64_t pushes) {
   absl::MutexLock lock(&mutex_);
-  v1::PhaseProgress& report = Moved(phase).since_report;
+  Pass& pass = Moved(phase);
+  v1::PhaseProgress& report = pass.since_report;
   const int bucket = std::bit_width(pushes);
   while (report.staleness_histogram_size() <= bucket) {
     report.add_staleness_histogram(0);
   }
   report.set_staleness_histogram(bucket,
                                  report.staleness_histogram(bucket) + 1);
+  PhaseTotals& totals = *pass.phase;
+  if (totals.staleness.size() <= static_cast<size_t>(bucket)) {
+    totals.staleness.resize(bucket + 1);
+  }
+  ++totals.staleness[bucket];
+  totals.staleness_sum += pushes;
 }
 
 std::vector<v1::PhaseProgress> ProgressMeter::Take() {

@@ -46,6 +46,22 @@ struct PassTotals {
   double loss_sum = 0;
 };
 
+// All that a worker has done in the passes of one phase.
+struct PhaseTotals {
+  uint64_t examples = 0;
+  uint64_t steps = 0;
+  uint64_t bad_lines = 0;
+  double loss_sum = 0;
+  std::array<double, static_cast<size_t>(Stage::kNumStages)> stage_seconds{};
+  // staleness[i]: gradients sent 2^(i-1) .. 2^i - 1 pushes after their rows
+  // were read (0: none).
+  std::vector<uint64_t> staleness;
+  uint64_t staleness_sum = 0;
+  // The newest pass of it, and its part.
+  PhaseId newest;
+  PassTotals newest_totals;
+};
+
 // Thread-safe.
 class ProgressMeter {
  public:
@@ -54,11 +70,14 @@ class ProgressMeter {
   PassTotals AddStep(const PhaseId& phase, absl::Span<const float> labels,
                      absl::Span<const float> predictions, double loss_sum);
   // Of this worker's examples of the pass so far; NaN while a class is missing.
-  double Auc(const PhaseId& phase);
+  double Auc(const PhaseId& phase) const;
   void AddTime(const PhaseId& phase, Stage stage, absl::Duration time);
   void AddBadLines(const PhaseId& phase, uint64_t lines);
   // A gradient was sent `pushes` pushes after its rows were read.
   void AddStaleness(const PhaseId& phase, uint64_t pushes);
+
+  // Everything since the start, by phase.
+  std::map<std::string, PhaseTotals> Totals() const;
 
   // Everything since the last call, one message per pass that moved.
   std::vector<v1::PhaseProgress> Take();
@@ -71,11 +90,14 @@ class ProgressMeter {
     bool moved = false;
     PassTotals totals;
     AucHistogram auc_total;
+    // In phases_; never null once the pass has moved.
+    PhaseTotals* phase = nullptr;
   };
   Pass& Moved(const PhaseId& phase) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   std::map<PhaseId, Pass> passes_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, PhaseTotals> phases_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace oarlock

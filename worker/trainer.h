@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/metrics.h"
 #include "proto/job_config.pb.h"
 #include "worker/client/job_client.h"
 #include "worker/client/parameter_client.h"
@@ -21,6 +22,7 @@
 #include "worker/progress_meter.h"
 #include "worker/summary.h"
 #include "worker/table_plan.h"
+#include "worker/worker_metrics.h"
 
 namespace oarlock {
 
@@ -50,6 +52,11 @@ class Trainer {
   // How the job stands over all workers; the same on every worker after a
   // barrier.
   absl::StatusOr<TrainingSummary> Summarize();
+
+  // What this worker has done; from any thread, any time.
+  void CollectMetrics(MetricsSnapshot* snapshot) const {
+    CollectWorkerMetrics(progress_, snapshot);
+  }
 
  private:
   struct Input;

@@ -44,6 +44,7 @@ PRIVATE = {
     "dnnl": {"worker/nn"},
     "cli11": {"fleet"},
     "json": {"worker", "cli"},
+    "prometheus": {"base"},
 }
 # Pattern -> the only files that may hold it.
 ONE_PLACE = {

@@ -170,5 +170,39 @@ TEST(ProgressMeterTest, ConcurrentStepsAndReportsLoseNothing) {
   EXPECT_EQ(sum.seconds["compute"], kThreads * kSteps);
 }
 
+TEST(ProgressMeterTest, TotalsAddUpOverPassesAndDoNotMindReports) {
+  ProgressMeter meter;
+  EXPECT_TRUE(meter.Totals().empty());
+  const std::vector<float> labels = {0, 1, 0};
+  const std::vector<float> predictions = {.1f, .9f, .3f};
+  for (uint32_t epoch = 0; epoch < 3; ++epoch) {
+    for (const char* phase : {"train", "test"}) {
+      const PhaseId id{phase, epoch};
+      meter.AddStep(id, labels, predictions, /*loss_sum=*/.5);
+      meter.AddTime(id, Stage::kCompute, absl::Seconds(2));
+      meter.AddBadLines(id, 1);
+      meter.AddStaleness(id, epoch * 3);
+      meter.Take();
+    }
+  }
+  // Somebody is behind.
+  meter.AddStep(PhaseId{"train", 1}, labels, predictions, .25);
+
+  const std::map<std::string, PhaseTotals> totals = meter.Totals();
+  ASSERT_EQ(totals.size(), 2u);
+  const PhaseTotals& train = totals.at("train");
+  EXPECT_EQ(train.examples, 12u);
+  EXPECT_EQ(train.steps, 4u);
+  EXPECT_EQ(train.bad_lines, 3u);
+  EXPECT_EQ(train.loss_sum, 1.75);
+  EXPECT_EQ(train.stage_seconds[static_cast<size_t>(Stage::kCompute)], 6);
+  EXPECT_EQ(train.staleness, (std::vector<uint64_t>{1, 0, 1, 1}));
+  EXPECT_EQ(train.staleness_sum, 9u);
+  EXPECT_EQ(train.newest, (PhaseId{"train", 2}));
+  EXPECT_EQ(train.newest_totals.examples, 3u);
+  EXPECT_EQ(train.newest_totals.loss_sum, .5);
+  EXPECT_EQ(totals.at("test").examples, 9u);
+}
+
 }  // namespace
 }  // namespace oarlock

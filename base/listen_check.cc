@@ -1,4 +1,4 @@
-#include "pserver/listen_check.h"
+#include "base/listen_check.h"
 
 #include <netdb.h>
 #include <sys/socket.h>
@@ -33,6 +33,12 @@ int TryListen(const addrinfo& address) {
 
 }  // namespace
 
+std::string WithoutBrackets(const std::string& host) {
+  const bool has_brackets =
+      host.size() > 2 && host.front() == '[' && host.back() == ']';
+  return has_brackets ? host.substr(1, host.size() - 2) : host;
+}
+
 absl::Status CheckCanListen(const std::string& endpoint) {
   const size_t colon = endpoint.rfind(':');
   int port = 0;
@@ -43,10 +49,7 @@ absl::Status CheckCanListen(const std::string& endpoint) {
         absl::StrCat("cannot listen on '", endpoint,
                      "'; legal is host:port, for example 127.0.0.1:6170"));
   }
-  std::string host = endpoint.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
+  const std::string host = WithoutBrackets(endpoint.substr(0, colon));
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;

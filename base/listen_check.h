@@ -1,8 +1,8 @@
-// Why a server cannot listen where it should, before gRPC says so in its way:
-// for a name with several addresses gRPC is content with any one of them.
+// Why a listener cannot be where it should, before a library says so in its
+// way: for a name with several addresses gRPC is content with any one of them.
 
-#ifndef OARLOCK_PSERVER_LISTEN_CHECK_H_
-#define OARLOCK_PSERVER_LISTEN_CHECK_H_
+#ifndef OARLOCK_BASE_LISTEN_CHECK_H_
+#define OARLOCK_BASE_LISTEN_CHECK_H_
 
 #include <string>
 
@@ -17,6 +17,9 @@ namespace oarlock {
 // port from being taken a moment later.
 absl::Status CheckCanListen(const std::string& endpoint);
 
+// The host of an endpoint as resolvers want it: "[::1]" is "::1".
+std::string WithoutBrackets(const std::string& host);
+
 }  // namespace oarlock
 
-#endif  // OARLOCK_PSERVER_LISTEN_CHECK_H_
+#endif  // OARLOCK_BASE_LISTEN_CHECK_H_

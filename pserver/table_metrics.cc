@@ -1,0 +1,77 @@
+#include "pserver/table_metrics.h"
+
+#include "proto/admin.pb.h"
+
+namespace oarlock {
+namespace {
+
+constexpr Metric kRows = {
+    MetricKind::kGauge, "oarlock_server_table_rows", "rows", "table, kind",
+    "Rows of a sparse table on this server, blocks of a dense one."};
+constexpr Metric kBytes = {
+    MetricKind::kGauge, "oarlock_server_table_bytes", "bytes", "table, kind",
+    "Memory of a table's rows and index, optimizer state included."};
+constexpr Metric kPullRows = {
+    MetricKind::kCounter, "oarlock_server_pull_rows_total", "rows",
+    "table, kind", "Rows, or blocks, that pulls asked for."};
+constexpr Metric kPushRows = {
+    MetricKind::kCounter, "oarlock_server_push_rows_total", "rows",
+    "table, kind", "Rows, or blocks, that pushes brought gradients of."};
+constexpr Metric kVersion = {
+    MetricKind::kGauge, "oarlock_server_table_version", "version",
+    "table, kind",
+    "Updates of the table: pushes in async mode, rounds in sync mode."};
+constexpr Metric kHeldPushes = {
+    MetricKind::kGauge, "oarlock_server_held_pushes", "pushes", "table, kind",
+    "Pushes that wait for their round."};
+constexpr Metric kAdmittedRows = {
+    MetricKind::kCounter, "oarlock_server_admitted_rows_total", "rows",
+    "table, kind", "Rows that were created."};
+constexpr Metric kRejectedKeys = {
+    MetricKind::kCounter, "oarlock_server_rejected_keys_total", "keys",
+    "table, kind",
+    "Keys of pushes whose gradients were dropped since the key is not "
+    "admitted."};
+constexpr Metric kEvictedRows = {
+    MetricKind::kCounter, "oarlock_server_evicted_rows_total", "rows",
+    "table, kind", "Rows that were evicted."};
+constexpr Metric kLogicalTime = {
+    MetricKind::kGauge, "oarlock_server_logical_time_ticks", "ticks", "",
+    "The latest logical time of the job that this server has heard of."};
+
+}  // namespace
+
+void CollectTableMetrics(const TableRegistry& registry,
+                         MetricsSnapshot* snapshot) {
+  for (const TableEntry* entry : registry.Entries()) {
+    const v1::TableStatus table = DescribeTable(*entry);
+    const bool is_sparse = table.config().has_sparse();
+    const MetricsSnapshot::Labels labels = {
+        {"table", table.config().name()},
+        {"kind", is_sparse ? "sparse" : "dense"}};
+    const auto add = [&](const Metric& metric, uint64_t value) {
+      snapshot->Add(metric, static_cast<double>(value), labels);
+    };
+    add(kRows, table.rows());
+    add(kBytes, table.bytes());
+    add(kPullRows, table.pulled_rows());
+    add(kPushRows, table.pushed_rows());
+    add(kVersion, table.version());
+    add(kHeldPushes, entry->aggregator->HeldPushes());
+    if (!is_sparse) continue;
+    add(kAdmittedRows, table.admitted_rows());
+    add(kRejectedKeys, table.rejected_keys());
+    add(kEvictedRows, table.evicted_rows());
+  }
+  snapshot->Add(kLogicalTime, static_cast<double>(registry.clock().Now()));
+}
+
+MetricList TableMetricsList() {
+  static constexpr const Metric* kAll[] = {
+      &kRows,       &kBytes,        &kPullRows,     &kPushRows,
+      &kVersion,    &kHeldPushes,   &kAdmittedRows, &kRejectedKeys,
+      &kEvictedRows, &kLogicalTime};
+  return kAll;
+}
+
+}  // namespace oarlock

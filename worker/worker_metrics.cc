@@ -1,0 +1,92 @@
+#include "worker/worker_metrics.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace oarlock {
+namespace {
+
+constexpr Metric kExamples = {
+    MetricKind::kCounter, "oarlock_worker_examples_total", "examples", "phase",
+    "Examples that this worker has trained or predicted; the phase is train or "
+    "test."};
+constexpr Metric kSteps = {
+    MetricKind::kCounter, "oarlock_worker_steps_total", "steps", "phase",
+    "Batches of all its threads."};
+constexpr Metric kBadLines = {
+    MetricKind::kCounter, "oarlock_worker_bad_lines_total", "lines", "phase",
+    "Malformed lines that it has skipped; told at the end of a pass."};
+constexpr Metric kLoss = {
+    MetricKind::kCounter, "oarlock_worker_loss_total", "nats", "phase",
+    "Sum of the examples' losses; its rate over that of the examples is the "
+    "mean loss."};
+constexpr Metric kEpoch = {MetricKind::kGauge, "oarlock_worker_epoch", "epoch",
+                           "phase", "The newest pass, from 1."};
+constexpr Metric kLogloss = {
+    MetricKind::kGauge, "oarlock_worker_logloss", "nats", "phase",
+    "Mean loss of the newest pass so far; NaN before its first batch."};
+constexpr Metric kAuc = {
+    MetricKind::kGauge, "oarlock_worker_auc", "ratio", "phase",
+    "AUC of the newest pass so far; NaN while a class is missing."};
+constexpr Metric kStageSeconds = {
+    MetricKind::kCounter, "oarlock_worker_stage_seconds_total", "seconds",
+    "phase, stage",
+    "Time of each stage of a step, over all threads: read, pull, wait_pull, "
+    "compute, push, wait_push."};
+constexpr Metric kStaleness = {
+    MetricKind::kHistogram, "oarlock_worker_staleness_pushes", "pushes",
+    "phase",
+    "Pushes of other steps that a table applied between a step's pull and its "
+    "push."};
+
+// staleness[i] counts what is at most 2^i - 1.
+HistogramValues StalenessOf(const PhaseTotals& phase) {
+  // Always the same bounds, 0 to 1023.
+  constexpr size_t kNumBounds = 11;
+  HistogramValues values;
+  for (size_t i = 0; i < kNumBounds; ++i) {
+    values.bounds.push_back(static_cast<double>((uint64_t{1} << i) - 1));
+  }
+  values.counts.resize(kNumBounds + 1);
+  for (size_t i = 0; i < phase.staleness.size(); ++i) {
+    values.counts[std::min(i, kNumBounds)] += phase.staleness[i];
+  }
+  values.sum = static_cast<double>(phase.staleness_sum);
+  return values;
+}
+
+}  // namespace
+
+void CollectWorkerMetrics(const ProgressMeter& progress,
+                          MetricsSnapshot* snapshot) {
+  for (const auto& [name, phase] : progress.Totals()) {
+    const auto add = [&, &name = name](const Metric& metric, double value) {
+      snapshot->Add(metric, value, {{"phase", name}});
+    };
+    add(kExamples, static_cast<double>(phase.examples));
+    add(kSteps, static_cast<double>(phase.steps));
+    add(kBadLines, static_cast<double>(phase.bad_lines));
+    add(kLoss, phase.loss_sum);
+    add(kEpoch, phase.newest.epoch + 1);
+    // 0 / 0 is NaN.
+    add(kLogloss, phase.newest_totals.loss_sum /
+                      static_cast<double>(phase.newest_totals.examples));
+    add(kAuc, progress.Auc(phase.newest));
+    for (size_t s = 0; s < phase.stage_seconds.size(); ++s) {
+      snapshot->Add(kStageSeconds, phase.stage_seconds[s],
+                    {{"phase", name},
+                     {"stage", StageName(static_cast<Stage>(s))}});
+    }
+    snapshot->Add(kStaleness, StalenessOf(phase), {{"phase", name}});
+  }
+}
+
+MetricList WorkerMetricsList() {
+  static constexpr const Metric* kAll[] = {
+      &kExamples, &kSteps, &kBadLines,     &kLoss,     &kEpoch,
+      &kLogloss,  &kAuc,   &kStageSeconds, &kStaleness};
+  return kAll;
+}
+
+}  // namespace oarlock
