@@ -55,8 +55,9 @@ void ControlLoop::Start() {
 }
 
 void ControlLoop::Run() {
-  const absl::Duration interval =
-      coordinator_ != nullptr ? kSweepInterval : kHeartbeatInterval;
+  const absl::Duration interval = coordinator_ != nullptr
+                                      ? options_.sweep_interval
+                                      : options_.heartbeat_interval;
   while (!(coordinator_ != nullptr ? CoordinatorTurn() : FollowerTurn())) {
     if (!Pause(interval)) continue;
     // The coordinator learns why its job cannot go on.
@@ -105,7 +106,7 @@ bool ControlLoop::FollowerTurn() {
                  options_.coordinator_endpoint);
   }
   absl::StatusOr<v1::ServerHeartbeatResponse> response =
-      SendHeartbeat(/*leaving=*/false, kCallTimeout);
+      SendHeartbeat(/*leaving=*/false, options_.heartbeat_timeout);
   if (!response.ok()) return NoteFailure(response.status());
   last_heard_ = clock_.Now();
   if (std::exchange(silence_logged_, false)) {
@@ -121,7 +122,7 @@ bool ControlLoop::FollowerTurn() {
 
 absl::Status ControlLoop::Connect() {
   grpc::ClientContext context;
-  Prepare(&context, options_.token, kCallTimeout);
+  Prepare(&context, options_.token, options_.heartbeat_timeout);
   v1::ConnectRequest request;
   request.set_protocol_version(kProtocolVersion);
   request.set_job_id(options_.job_id);

@@ -40,17 +40,16 @@ struct ControlLoopOptions {
   // How long it may take to come up, and to be silent once it was there.
   absl::Duration start_timeout;
   absl::Duration coordinator_timeout;
+  // See ServerOptions.
+  absl::Duration sweep_interval;
+  absl::Duration heartbeat_interval;
+  absl::Duration heartbeat_timeout;
 };
 
 // Thread-safe.
 class ControlLoop {
  public:
-  // Of the coordinator's sweeps and of the other servers' heartbeats, in the
-  // machine's time.
-  static constexpr absl::Duration kSweepInterval = absl::Milliseconds(100);
-  static constexpr absl::Duration kHeartbeatInterval = absl::Milliseconds(300);
-  // One heartbeat may take this long, the last one that long.
-  static constexpr absl::Duration kCallTimeout = absl::Seconds(1);
+  // The last heartbeat may take this long.
   static constexpr absl::Duration kGoodbyeTimeout = absl::Milliseconds(500);
   // The coordinator stays this long for servers that do not know yet that the
   // job is over.

@@ -61,12 +61,19 @@ absl::Status ServerOptions::Validate() const {
       CheckRange("lease", lease, absl::Milliseconds(100), hour));
   OARLOCK_RETURN_IF_ERROR(
       CheckRange("restart_grace", restart_grace, absl::ZeroDuration(), hour));
-  OARLOCK_RETURN_IF_ERROR(
-      CheckRange("start_timeout", start_timeout, absl::Seconds(1), day));
+  OARLOCK_RETURN_IF_ERROR(CheckRange("start_timeout", start_timeout,
+                                     absl::Milliseconds(100), day));
   OARLOCK_RETURN_IF_ERROR(
       CheckRange("drain_grace", drain_grace, absl::ZeroDuration(), hour));
   OARLOCK_RETURN_IF_ERROR(CheckRange("coordinator_timeout", coordinator_timeout,
                                      absl::Seconds(1), day));
+  const absl::Duration shortest = absl::Milliseconds(1);
+  OARLOCK_RETURN_IF_ERROR(CheckRange("sweep_interval", sweep_interval, shortest,
+                                     absl::Seconds(1)));
+  OARLOCK_RETURN_IF_ERROR(CheckRange("heartbeat_interval", heartbeat_interval,
+                                     shortest, absl::Seconds(10)));
+  OARLOCK_RETURN_IF_ERROR(CheckRange("heartbeat_timeout", heartbeat_timeout,
+                                     shortest, absl::Seconds(10)));
   OARLOCK_RETURN_IF_ERROR(
       CheckRange("tick", tick, absl::Milliseconds(100), day));
   OARLOCK_RETURN_IF_ERROR(CheckRange("num_threads", num_threads, 0, 256));

@@ -34,13 +34,20 @@ struct ServerOptions {
   // How long a lost worker's successor is waited for, 0 to 1 h.
   absl::Duration restart_grace = absl::Seconds(3);
   // How long after the first worker the last one may register, and how long
-  // this server waits for its coordinator to come up. 1 s to 1 day.
+  // this server waits for its coordinator to come up. 0.1 s to 1 day.
   absl::Duration start_timeout = absl::Minutes(5);
   // How long workers may take to leave a job that is being ended, 0 to 1 h.
   absl::Duration drain_grace = absl::Seconds(3);
   // A coordinator that was there and is silent for so long is given up, and
   // this server with it. 1 s to 1 day.
   absl::Duration coordinator_timeout = absl::Seconds(60);
+  // Between two looks of the coordinator at leases and waits, in the machine's
+  // time. 1 ms to 1 s.
+  absl::Duration sweep_interval = absl::Milliseconds(100);
+  // Between two heartbeats of this server to the coordinator, in the machine's
+  // time, and how long one of them may take. 1 ms to 10 s.
+  absl::Duration heartbeat_interval = absl::Milliseconds(300);
+  absl::Duration heartbeat_timeout = absl::Seconds(1);
   // Of the job's logical time, by which rows age; the coordinator's counts.
   // 0.1 s to 1 day.
   absl::Duration tick = absl::Seconds(1);

@@ -195,7 +195,10 @@ class MiniJob {
     options.num_workers = num_workers;
     options.num_partitions = 16;
     options.num_threads = 1;
-    options.drain_grace = absl::Milliseconds(500);
+    // Nobody waits for what could be noticed at once.
+    options.sweep_interval = absl::Milliseconds(5);
+    options.heartbeat_interval = absl::Milliseconds(10);
+    options.drain_grace = absl::Milliseconds(100);
     {
       std::vector<std::unique_ptr<Listener>> listeners;
       for (uint32_t i = 0; i < num_servers; ++i) {

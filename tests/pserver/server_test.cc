@@ -21,8 +21,10 @@ std::string Text(const absl::Status& status) {
   return std::string(status.message());
 }
 
+constexpr absl::Duration kShortLease = absl::Milliseconds(400);
+
 void ShortLease(ServerOptions* options) {
-  options->lease = absl::Seconds(1);
+  options->lease = kShortLease;
   options->restart_grace = absl::Minutes(10);
 }
 
@@ -34,7 +36,8 @@ class KeptAlive {
           std::future<void> stopped = stop_.get_future();
           do {
             client->Heartbeat(worker, generation).IgnoreError();
-          } while (stopped.wait_for(std::chrono::milliseconds(100)) !=
+          } while (stopped.wait_for(absl::ToChronoMilliseconds(
+                       kShortLease / 20)) !=
                    std::future_status::ready);
         }) {}
   ~KeptAlive() {
@@ -297,6 +300,14 @@ TEST(ServerTest, OptionsOutOfRangeAreNamed) {
   refuses("num_partitions", [](ServerOptions* o) { o->num_partitions = 0; });
   refuses("job_id", [](ServerOptions* o) { o->job_id.clear(); });
   refuses("lease", [](ServerOptions* o) { o->lease = absl::Milliseconds(1); });
+  refuses("sweep_interval",
+          [](ServerOptions* o) { o->sweep_interval = absl::ZeroDuration(); });
+  refuses("heartbeat_interval", [](ServerOptions* o) {
+    o->heartbeat_interval = absl::Minutes(1);
+  });
+  refuses("heartbeat_timeout", [](ServerOptions* o) {
+    o->heartbeat_timeout = absl::ZeroDuration();
+  });
   refuses("num_threads", [](ServerOptions* o) { o->num_threads = 257; });
   refuses("max_open_calls", [](ServerOptions* o) { o->max_open_calls = 0; });
 }
@@ -361,6 +372,7 @@ TEST(ServerTest, NothingIsAcceptedBeforeTheCoordinatorWasHeard) {
                               "127.0.0.1:0"};
   options.server_index = 1;
   options.num_partitions = 16;
+  options.heartbeat_timeout = absl::Milliseconds(50);
   const auto server = Server::Start(options);
   ASSERT_TRUE(server.ok()) << server.status();
   Client client((*server)->endpoint());
@@ -378,7 +390,9 @@ TEST(ServerTest, ServerGivesUpACoordinatorThatNeverComes) {
   options.server_endpoints = {absl::StrCat("127.0.0.1:", free_port),
                               "127.0.0.1:0"};
   options.server_index = 1;
-  options.start_timeout = absl::Seconds(1);
+  options.start_timeout = absl::Milliseconds(200);
+  options.heartbeat_timeout = absl::Milliseconds(50);
+  options.heartbeat_interval = absl::Milliseconds(10);
   const auto server = Server::Start(options);
   ASSERT_TRUE(server.ok()) << server.status();
   const absl::Status status = (*server)->Wait();
