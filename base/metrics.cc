@@ -30,8 +30,7 @@ void LatencyHistogram::Add(absl::Duration time) {
   // The smallest i with ns <= kFirstBoundNs * 2^i.
   const size_t bucket =
       ns <= kFirstBoundNs ? 0 : std::bit_width((ns - 1) / kFirstBoundNs);
-  counts_[std::min(bucket, kNumBounds)].fetch_add(1,
-                                                  std::memory_order_relaxed);
+  counts_[std::min(bucket, kNumBounds)].fetch_add(1, std::memory_order_relaxed);
   sum_ns_.fetch_add(ns, std::memory_order_relaxed);
 }
 
@@ -58,15 +57,15 @@ void MetricsSnapshot::Add(const Metric& metric, HistogramValues values,
                           Labels labels) {
   OARLOCK_CHECK(metric.kind == MetricKind::kHistogram);
   OARLOCK_CHECK(values.counts.size() == values.bounds.size() + 1);
-  SamplesOf(metric, labels).push_back({std::move(labels), 0, std::move(values)});
+  SamplesOf(metric, labels)
+      .push_back({std::move(labels), 0, std::move(values)});
 }
 
 std::vector<MetricsSnapshot::Sample>& MetricsSnapshot::SamplesOf(
     const Metric& metric, const Labels& labels) {
   const std::string names = absl::StrJoin(
-      labels, ", ", [](std::string* out, const auto& label) {
-        out->append(label.first);
-      });
+      labels, ", ",
+      [](std::string* out, const auto& label) { out->append(label.first); });
   OARLOCK_CHECK(names == metric.labels);
   Family& family = families_[metric.name];
   OARLOCK_CHECK(family.metric == nullptr || family.metric == &metric);

@@ -164,9 +164,8 @@ class PrometheusServer : public MetricsServer {
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Listen(
     const std::string& host, int port) {
   if (port < 0 || port > kMaxPort) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the port for metrics is ", port, "; legal are 0 to ",
-                     kMaxPort));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the port for metrics is ", port, "; legal are 0 to ", kMaxPort));
   }
   const std::string endpoint = absl::StrCat(host, ":", port);
   if (absl::Status status = CheckCanListen(endpoint); !status.ok()) {
@@ -178,8 +177,8 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Listen(
   } catch (const std::exception& error) {
     // Somebody may have taken the port since it was looked at.
     return absl::FailedPreconditionError(
-        absl::StrCat("metrics: cannot listen on ", endpoint, ": ",
-                     error.what(), "; choose another --metrics_port"));
+        absl::StrCat("metrics: cannot listen on ", endpoint, ": ", error.what(),
+                     "; choose another --metrics_port"));
   }
 }
 

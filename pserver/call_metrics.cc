@@ -8,13 +8,12 @@ namespace oarlock {
 namespace {
 
 constexpr Metric kCalls = {
-    MetricKind::kCounter, "oarlock_server_calls_total", "calls",
-    "method, code",
+    MetricKind::kCounter, "oarlock_server_calls_total", "calls", "method, code",
     "Pulls and pushes that were answered, those inside a Batch one by one; "
     "code is OK or the error's."};
-constexpr Metric kRequestBytes = {
-    MetricKind::kCounter, "oarlock_server_request_bytes_total", "bytes",
-    "method", "Bytes of their requests."};
+constexpr Metric kRequestBytes = {MetricKind::kCounter,
+                                  "oarlock_server_request_bytes_total", "bytes",
+                                  "method", "Bytes of their requests."};
 constexpr Metric kResponseBytes = {
     MetricKind::kCounter, "oarlock_server_response_bytes_total", "bytes",
     "method", "Bytes of their answers."};
@@ -63,11 +62,10 @@ void CallMetrics::Collect(MetricsSnapshot* snapshot) const {
       const double calls = Load(method.calls[code]);
       // OK is always told, so that a rate has something to start from.
       if (code != 0 && calls == 0) continue;
-      snapshot->Add(
-          kCalls, calls,
-          {{"method", name},
-           {"code",
-            absl::StatusCodeToString(static_cast<absl::StatusCode>(code))}});
+      snapshot->Add(kCalls, calls,
+                    {{"method", name},
+                     {"code", absl::StatusCodeToString(
+                                  static_cast<absl::StatusCode>(code))}});
     }
     snapshot->Add(kRequestBytes, Load(method.request_bytes),
                   {{"method", name}});

@@ -23,9 +23,8 @@ constexpr Metric kExamples = {
 constexpr Metric kBadLines = {
     MetricKind::kCounter, "oarlock_coordinator_bad_lines_total", "lines",
     "phase", "Malformed lines that all workers have skipped."};
-constexpr Metric kEpoch = {
-    MetricKind::kGauge, "oarlock_coordinator_epoch", "epoch", "phase",
-    "The newest pass, from 1."};
+constexpr Metric kEpoch = {MetricKind::kGauge, "oarlock_coordinator_epoch",
+                           "epoch", "phase", "The newest pass, from 1."};
 constexpr Metric kPassExamples = {
     MetricKind::kGauge, "oarlock_coordinator_pass_examples", "examples",
     "phase", "Examples of the newest pass that have been reported."};
@@ -53,9 +52,9 @@ void CollectWorkers(const v1::JobStatusResponse& job,
     ++registered;
   }
   for (const auto& [life, count] : workers) {
-    snapshot->Add(kWorkers, count,
-                  {{"life", absl::AsciiStrToLower(
-                                v1::WorkerState::Life_Name(life))}});
+    snapshot->Add(
+        kWorkers, count,
+        {{"life", absl::AsciiStrToLower(v1::WorkerState::Life_Name(life))}});
   }
   snapshot->Add(kWorkers, job.num_workers() - registered,
                 {{"life", "waiting"}});

@@ -24,17 +24,17 @@ constexpr Metric kVersion = {
 constexpr Metric kHeldPushes = {
     MetricKind::kGauge, "oarlock_server_held_pushes", "pushes", "table, kind",
     "Pushes that wait for their round."};
-constexpr Metric kAdmittedRows = {
-    MetricKind::kCounter, "oarlock_server_admitted_rows_total", "rows",
-    "table, kind", "Rows that were created."};
+constexpr Metric kAdmittedRows = {MetricKind::kCounter,
+                                  "oarlock_server_admitted_rows_total", "rows",
+                                  "table, kind", "Rows that were created."};
 constexpr Metric kRejectedKeys = {
     MetricKind::kCounter, "oarlock_server_rejected_keys_total", "keys",
     "table, kind",
     "Keys of pushes whose gradients were dropped since the key is not "
     "admitted."};
-constexpr Metric kEvictedRows = {
-    MetricKind::kCounter, "oarlock_server_evicted_rows_total", "rows",
-    "table, kind", "Rows that were evicted."};
+constexpr Metric kEvictedRows = {MetricKind::kCounter,
+                                 "oarlock_server_evicted_rows_total", "rows",
+                                 "table, kind", "Rows that were evicted."};
 constexpr Metric kLogicalTime = {
     MetricKind::kGauge, "oarlock_server_logical_time_ticks", "ticks", "",
     "The latest logical time of the job that this server has heard of."};
@@ -68,8 +68,8 @@ void CollectTableMetrics(const TableRegistry& registry,
 
 MetricList TableMetricsList() {
   static constexpr const Metric* kAll[] = {
-      &kRows,       &kBytes,        &kPullRows,     &kPushRows,
-      &kVersion,    &kHeldPushes,   &kAdmittedRows, &kRejectedKeys,
+      &kRows,        &kBytes,      &kPullRows,     &kPushRows,
+      &kVersion,     &kHeldPushes, &kAdmittedRows, &kRejectedKeys,
       &kEvictedRows, &kLogicalTime};
   return kAll;
 }
