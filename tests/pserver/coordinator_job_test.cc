@@ -1,0 +1,184 @@
+// How a job ends, and who does a lost worker's work.
+
+#include "pserver/coordinator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+#include "tests/pserver/coordinator_testing.h"
+
+namespace oarlock {
+namespace {
+
+using ::testing::HasSubstr;
+
+using CoordinatorJobTest = CoordinatorTest;
+
+TEST_F(CoordinatorJobTest, JobIsOverWhenAllWorkersHaveFinished) {
+  const uint64_t generations[] = {Register(0), Register(1), Register(2)};
+  for (uint32_t i = 0; i < 3; ++i) {
+    EXPECT_FALSE(coordinator_->Job().over);
+    ASSERT_TRUE(Finish(i, generations[i]).ok());
+    ASSERT_TRUE(Finish(i, generations[i]).ok());  // Repeated.
+  }
+  EXPECT_TRUE(coordinator_->Job().over);
+  EXPECT_FALSE(coordinator_->Job().failed);
+  EXPECT_TRUE(ServerBeat(0).job_finished());
+  v1::RegisterWorkerRequest request;
+  EXPECT_EQ(coordinator_->RegisterWorker(request).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(CoordinatorJobTest, WorkerThatHasFinishedDoesNotComeBack) {
+  ASSERT_TRUE(Finish(0, Register(0)).ok());
+  v1::RegisterWorkerRequest request;
+  EXPECT_EQ(coordinator_->RegisterWorker(request).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(CoordinatorJobTest, WorkerThatGivesUpFailsTheJob) {
+  const uint64_t a = Register(0);
+  const uint64_t b = Register(1);
+  const auto waits = Arrive("b", 1, b);
+  ASSERT_TRUE(Finish(0, a, false, "bad data").ok());
+  ASSERT_TRUE(Finish(0, a, false, "bad data").ok());
+  EXPECT_TRUE(Is(waits, absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(std::string((*waits)->message()), HasSubstr("bad data"));
+  const auto beat = Beat(1, b);
+  ASSERT_TRUE(beat.ok());
+  EXPECT_TRUE(beat->draining());
+  EXPECT_TRUE(beat->failed());
+  EXPECT_THAT(beat->reason(), HasSubstr("worker 0"));
+  EXPECT_TRUE(Lease(1, b)->exhausted());
+  EXPECT_FALSE(coordinator_->Job().over);
+  ASSERT_TRUE(Finish(1, b).ok());
+  EXPECT_TRUE(coordinator_->Job().over);
+  EXPECT_TRUE(coordinator_->Job().failed);
+}
+
+TEST_F(CoordinatorJobTest, LostWorkerWithoutSuccessorFailsTheJob) {
+  const uint64_t a = Register(0);
+  Register(1);
+  Pass(absl::Seconds(11 + 20), {{0, a}});
+  EXPECT_FALSE(coordinator_->Job().failed);
+  Pass(absl::Seconds(1), {{0, a}});
+  EXPECT_TRUE(coordinator_->Job().failed);
+  EXPECT_THAT(coordinator_->Job().reason, HasSubstr("worker 1 (host h"));
+}
+
+TEST_F(CoordinatorJobTest, WorkerThatNeverRegistersFailsTheJob) {
+  Pass(absl::Seconds(300));
+  EXPECT_FALSE(coordinator_->Job().failed);
+  const uint64_t a = Register(0);
+  const uint64_t b = Register(1);
+  const auto waits = Arrive("b", 0, a, 60'000);
+  Pass(absl::Seconds(100), {{0, a}, {1, b}});
+  EXPECT_FALSE(coordinator_->Job().failed);
+  Pass(absl::Seconds(1), {{0, a}, {1, b}});
+  EXPECT_TRUE(coordinator_->Job().failed);
+  EXPECT_THAT(coordinator_->Job().reason, HasSubstr("worker 2 of 3"));
+}
+
+TEST_F(CoordinatorJobTest, DrainWaitsForWorkersButNotForEver) {
+  const uint64_t a = Register(0);
+  coordinator_->Drain("enough");
+  EXPECT_TRUE(Beat(0, a)->draining());
+  EXPECT_FALSE(Beat(0, a)->failed());
+  EXPECT_FALSE(coordinator_->Job().over);
+  Pass(absl::Seconds(4), {{0, a}});
+  EXPECT_TRUE(coordinator_->Job().over);
+  EXPECT_FALSE(coordinator_->Job().failed);
+  EXPECT_THAT(coordinator_->Job().reason, HasSubstr("enough"));
+}
+
+TEST_F(CoordinatorJobTest, LostWorkersWorkIsDoneByOthers) {
+  const uint64_t a = Register(0);
+  const uint64_t b = Register(1);
+  Define(2);
+  const auto lost = Lease(0, a);
+  const auto own = Lease(1, b);
+  ASSERT_EQ(lost->ranges_size(), 1);
+  const auto waits = Lease(1, b, {own->leases(0)});
+  EXPECT_EQ(waits->ranges_size(), 0);
+  EXPECT_FALSE(waits->exhausted());
+  Pass(absl::Seconds(13), {{1, b}});
+  const auto taken = Lease(1, b);
+  ASSERT_EQ(taken->ranges_size(), 1);
+  EXPECT_EQ(taken->ranges(0).begin(), lost->ranges(0).begin());
+  EXPECT_TRUE(Lease(1, b, {taken->leases(0)})->exhausted());
+}
+
+TEST_F(TwoServerCoordinatorTest, WorkIsLeasedAgainOnlyWhenAllServersKnow) {
+  const uint64_t a = Register(0);
+  const uint64_t b = Register(1);
+  ServerBeat(0);
+  ServerBeat(1);
+  Define(1);
+  ASSERT_EQ(Lease(0, a)->ranges_size(), 1);
+  Register(0);
+  ServerBeat(0);
+  ServerBeat(0);
+  EXPECT_EQ(Lease(1, b)->ranges_size(), 0);
+  // The answer reaches server 1, but it has not said that it acts by it.
+  ServerBeat(1);
+  EXPECT_EQ(Lease(1, b)->ranges_size(), 0);
+  ServerBeat(1);
+  EXPECT_EQ(Lease(1, b)->ranges_size(), 1);
+}
+
+TEST_F(TwoServerCoordinatorTest, WorkDoesNotWaitForAServerThatFellSilent) {
+  const uint64_t a = Register(0);
+  const uint64_t b = Register(1);
+  ServerBeat(0);
+  ServerBeat(1);
+  Define(1);
+  ASSERT_EQ(Lease(0, a)->ranges_size(), 1);
+  silent_[1] = true;
+  const uint64_t successor = Register(0);
+  Pass(absl::Seconds(9), {{0, successor}, {1, b}});
+  EXPECT_EQ(Lease(1, b)->ranges_size(), 0);
+  Pass(absl::Seconds(2), {{0, successor}, {1, b}});
+  EXPECT_EQ(Lease(1, b)->ranges_size(), 1);
+  EXPECT_EQ(coordinator_->JobStatus({}).num_servers_alive(), 1u);
+}
+
+TEST_F(TwoServerCoordinatorTest, ServersLearnThatTheJobIsOver) {
+  ServerBeat(0);
+  ServerBeat(1);
+  EXPECT_EQ(coordinator_->JobStatus({}).num_servers_alive(), 2u);
+  ASSERT_TRUE(Finish(0, Register(0)).ok());
+  ASSERT_TRUE(Finish(1, Register(1)).ok());
+  EXPECT_FALSE(coordinator_->OthersKnowItIsOver(ServerIndex(0)));
+  EXPECT_TRUE(ServerBeat(1).job_finished());
+  EXPECT_TRUE(coordinator_->OthersKnowItIsOver(ServerIndex(0)));
+}
+
+TEST_F(TwoServerCoordinatorTest, ServerThatLeavesFailsTheJob) {
+  ServerBeat(1);
+  v1::ServerHeartbeatRequest request;
+  request.set_server_index(1);
+  request.set_server_generation(1);
+  request.set_leaving(true);
+  ASSERT_TRUE(coordinator_->ServerHeartbeat(request).ok());
+  EXPECT_TRUE(coordinator_->Job().failed);
+  EXPECT_THAT(coordinator_->Job().reason, HasSubstr("server 1"));
+}
+
+TEST_F(TwoServerCoordinatorTest, OlderServerGenerationIsAborted) {
+  ServerBeat(1, 5);
+  v1::ServerHeartbeatRequest request;
+  request.set_server_index(1);
+  request.set_server_generation(4);
+  EXPECT_EQ(coordinator_->ServerHeartbeat(request).status().code(),
+            absl::StatusCode::kAborted);
+  request.set_server_index(2);
+  EXPECT_EQ(coordinator_->ServerHeartbeat(request).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace oarlock
