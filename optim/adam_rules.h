@@ -41,6 +41,23 @@ struct AdamMoments {
     correction[1] = beta2 * correction[1] + (1.0f - beta2);
     return learning_rate * std::sqrt(correction[1]) / correction[0];
   }
+
+  // Moves the moments m[n], v[n] at the head of `state` by the gradients, and
+  // each weight to descend(w, m, sqrt(v) + epsilon).
+  template <typename Descend>
+  void Apply(float* __restrict w, float* __restrict state,
+             const float* __restrict g, size_t n, Descend descend) const {
+    float* __restrict m = state;
+    float* __restrict v = state + n;
+    const auto [beta1, beta2, epsilon] = *this;
+    const float rest1 = 1.0f - beta1;
+    const float rest2 = 1.0f - beta2;
+    for (size_t i = 0; i < n; ++i) {
+      m[i] = beta1 * m[i] + rest1 * g[i];
+      v[i] = beta2 * v[i] + rest2 * (g[i] * g[i]);
+      w[i] = descend(w[i], m[i], std::sqrt(v[i]) + epsilon);
+    }
+  }
 };
 
 // Adam (Kingma, Ba, "Adam: a method for stochastic optimization", ICLR 2015,
@@ -63,17 +80,10 @@ struct AdamRule {
   }
   void Apply(float* __restrict w, float* __restrict state,
              const float* __restrict g, size_t n) const {
-    float* __restrict m = state;
-    float* __restrict v = state + n;
-    const auto [beta1, beta2, epsilon] = moments;
-    const float rest1 = 1.0f - beta1;
-    const float rest2 = 1.0f - beta2;
     const float rate = moments.NextRate(learning_rate, state + 2 * n);
-    for (size_t i = 0; i < n; ++i) {
-      m[i] = beta1 * m[i] + rest1 * g[i];
-      v[i] = beta2 * v[i] + rest2 * (g[i] * g[i]);
-      w[i] -= rate * m[i] / (std::sqrt(v[i]) + epsilon);
-    }
+    moments.Apply(w, state, g, n, [rate](float weight, float m, float root) {
+      return weight - rate * m / root;
+    });
   }
 };
 
@@ -103,16 +113,10 @@ struct LazyAdamRule {
   }
   void Apply(float* __restrict w, float* __restrict state,
              const float* __restrict g, size_t n) const {
-    float* __restrict m = state;
-    float* __restrict v = state + n;
-    const auto [beta1, beta2, epsilon] = moments;
-    const float rest1 = 1.0f - beta1;
-    const float rest2 = 1.0f - beta2;
-    for (size_t i = 0; i < n; ++i) {
-      m[i] = beta1 * m[i] + rest1 * g[i];
-      v[i] = beta2 * v[i] + rest2 * (g[i] * g[i]);
-      w[i] -= learning_rate * m[i] / (std::sqrt(v[i]) + epsilon);
-    }
+    moments.Apply(w, state, g, n,
+                  [rate = learning_rate](float weight, float m, float root) {
+                    return weight - rate * m / root;
+                  });
   }
 };
 
@@ -173,18 +177,12 @@ struct AdamwRule {
   }
   void Apply(float* __restrict w, float* __restrict state,
              const float* __restrict g, size_t n) const {
-    float* __restrict m = state;
-    float* __restrict v = state + n;
-    const auto [beta1, beta2, epsilon] = moments;
-    const float rest1 = 1.0f - beta1;
-    const float rest2 = 1.0f - beta2;
     const float decay = learning_rate * weight_decay;
     const float rate = moments.NextRate(learning_rate, state + 2 * n);
-    for (size_t i = 0; i < n; ++i) {
-      m[i] = beta1 * m[i] + rest1 * g[i];
-      v[i] = beta2 * v[i] + rest2 * (g[i] * g[i]);
-      w[i] -= decay * w[i] + rate * m[i] / (std::sqrt(v[i]) + epsilon);
-    }
+    moments.Apply(w, state, g, n,
+                  [decay, rate](float weight, float m, float root) {
+                    return weight - (decay * weight + rate * m / root);
+                  });
   }
 };
 
