@@ -1,30 +1,15 @@
-// Runs the codec's fuzz target without a fuzzer: on damaged messages made from
-// seeds, and on the files named on the command line (a corpus, a crash).
-// OARLOCK_FUZZ_INPUTS sets how many inputs are made.
+// The codec's fuzz target on damaged messages made from seeds.
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 #include <string>
-#include <vector>
 
 #include "base/random.h"
+#include "tests/fuzz/replay.h"
 #include "tests/proto/codec_oracle.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace oarlock {
 namespace {
-
-std::vector<std::string>* files = new std::vector<std::string>;
-
-void RunOn(const std::string& input) {
-  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()),
-                         input.size());
-}
 
 // A message of any kind, in a usual or unusual encoding.
 std::string Undamaged(MessageKind kind, RandomSequence* r) {
@@ -50,35 +35,16 @@ std::string Undamaged(MessageKind kind, RandomSequence* r) {
 }
 
 TEST(CodecReplayTest, DecodersNeverDisagreeWithGeneratedCode) {
-  const char* wanted = std::getenv("OARLOCK_FUZZ_INPUTS");
-  const uint64_t num_inputs = wanted == nullptr ? 30000 : std::atoll(wanted);
-  for (uint64_t seed = 0; seed < num_inputs; ++seed) {
-    // An abort leaves this as the last line.
-    if (seed % 10000 == 0) std::cerr << "seeds from " << seed << "\n";
+  RunOnSeeds(30000, [](uint64_t seed) {
     RandomSequence r(seed);
     const uint64_t kind = r.Below(kNumMessageKinds);
     std::string bytes = Undamaged(static_cast<MessageKind>(kind), &r);
     for (uint64_t n = r.Below(4); n > 0; --n) bytes = Damage(bytes, &r);
     const char prefix[2] = {static_cast<char>(kind),
                             static_cast<char>(r.Below(3) * r.Below(100))};
-    RunOn(std::string(prefix, 2) + bytes);
-  }
-}
-
-TEST(CodecReplayTest, FilesOfACorpusPass) {
-  for (const std::string& path : *files) {
-    std::cerr << path << "\n";
-    std::ifstream file(path, std::ios::binary);
-    ASSERT_TRUE(file) << path;
-    RunOn(std::string(std::istreambuf_iterator<char>(file), {}));
-  }
+    return std::string(prefix, 2) + bytes;
+  });
 }
 
 }  // namespace
 }  // namespace oarlock
-
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) oarlock::files->push_back(argv[i]);
-  return RUN_ALL_TESTS();
-}

@@ -1,32 +1,18 @@
-// Runs the fuzz target of configurations without a fuzzer: on texts made from
-// seeds, and on the files named on the command line (the corpus, a crash).
-// OARLOCK_FUZZ_INPUTS sets how many inputs are made.
+// The fuzz target of configurations on texts made from seeds.
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
-#include <iostream>
 #include <iterator>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "fleet/command_line/message_flags.h"
 #include "proto/job_config.pb.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+#include "tests/fuzz/replay.h"
 
 namespace oarlock {
 namespace {
-
-std::vector<std::string>* files = new std::vector<std::string>;
-
-void RunOn(const std::string& input) {
-  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()),
-                         input.size());
-}
 
 constexpr const char* kValues[] = {
     "0",    "1",    "-1",       "512",   "1e400", "nan",  "inf",
@@ -66,35 +52,16 @@ std::string RandomWords(RandomSequence* r) {
 }
 
 TEST(ConfigReplayTest, RandomConfigurationsAreReadOrRefusedInOneLine) {
-  const char* wanted = std::getenv("OARLOCK_FUZZ_INPUTS");
-  const uint64_t num_inputs = wanted == nullptr ? 20000 : std::atoll(wanted);
-  for (uint64_t seed = 0; seed < num_inputs; ++seed) {
-    // An abort leaves this as the last line.
-    if (seed % 10000 == 0) std::cerr << "seeds from " << seed << "\n";
+  RunOnSeeds(20000, [](uint64_t seed) {
     RandomSequence r(seed);
     const bool is_text = r.Below(2) == 0;
     std::string input = is_text ? RandomText(&r) : RandomWords(&r);
     for (uint64_t n = r.Below(3); n > 0 && !input.empty(); --n) {
       input[r.Below(input.size())] = static_cast<char>(r.Below(256));
     }
-    RunOn(std::string(1, is_text ? 0 : 1) + input);
-  }
-}
-
-TEST(ConfigReplayTest, FilesOfTheCorpusPass) {
-  for (const std::string& path : *files) {
-    std::cerr << path << "\n";
-    std::ifstream file(path, std::ios::binary);
-    ASSERT_TRUE(file) << path;
-    RunOn(std::string(std::istreambuf_iterator<char>(file), {}));
-  }
+    return std::string(1, is_text ? 0 : 1) + input;
+  });
 }
 
 }  // namespace
 }  // namespace oarlock
-
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) oarlock::files->push_back(argv[i]);
-  return RUN_ALL_TESTS();
-}

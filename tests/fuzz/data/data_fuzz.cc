@@ -1,7 +1,14 @@
-#include "tests/fuzz/data/data_fuzz.h"
+// Fuzz target of the parsers and readers of training data, for libFuzzer and
+// for data_replay_test.
+//
+// Input: the first byte chooses the parser (see below), the rest is text: each
+// line is parsed into one batch. Aborts when a parser leaves the batch in a
+// state that its header rules out.
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>

@@ -1,41 +1,17 @@
-// Replays inputs against the fuzz target without a fuzzer: the files named on
-// the command line (or those in folders named there), and seeded random
-// mutations of well-formed lines.
+// The fuzz target of the data readers on mutations of well-formed lines, made
+// from seeds.
 
-#include <filesystem>
-#include <fstream>
-#include <iostream>
-#include <sstream>
+#include <gtest/gtest.h>
+
+#include <cstdint>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "base/random.h"
-#include "tests/fuzz/data/data_fuzz.h"
+#include "tests/fuzz/replay.h"
 
 namespace oarlock {
 namespace {
-
-constexpr uint64_t kSeed = 20240612;
-constexpr int kRandomInputs = 50'000;
-
-void Run(const std::string& input) {
-  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()),
-                         input.size());
-}
-
-int ReplayFiles(const std::filesystem::path& path) {
-  if (std::filesystem::is_directory(path)) {
-    int count = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(path)) {
-      count += ReplayFiles(entry.path());
-    }
-    return count;
-  }
-  std::stringstream content;
-  content << std::ifstream(path, std::ios::binary).rdbuf();
-  Run(content.str());
-  return 1;
-}
 
 std::string WellFormed(RandomSequence& random, bool multi_slot) {
   if (multi_slot) return "2 0.5 -1e3 1 7 2 18446744073709551615 9 0 1 1\n";
@@ -75,9 +51,9 @@ void Mutate(RandomSequence& random, std::string* text) {
   }
 }
 
-void ReplayRandomInputs() {
-  RandomSequence random(kSeed);
-  for (int i = 0; i < kRandomInputs; ++i) {
+TEST(DataReplayTest, RandomLinesAreReadOrRefused) {
+  RunOnSeeds(50000, [](uint64_t seed) {
+    RandomSequence random(seed);
     const uint64_t choice = random.Below(8);
     const uint64_t with_reader = random.Below(50) == 0 ? 8 : 0;
     std::string input(1, static_cast<char>(choice | with_reader));
@@ -85,19 +61,9 @@ void ReplayRandomInputs() {
       input += WellFormed(random, choice / 2 == 3);
     }
     Mutate(random, &input);
-    Run(input);
-  }
+    return input;
+  });
 }
 
 }  // namespace
 }  // namespace oarlock
-
-int main(int argc, char** argv) {
-  std::cout << "seed " << oarlock::kSeed << "\n";
-  oarlock::ReplayRandomInputs();
-  std::cout << "replayed " << oarlock::kRandomInputs << " random inputs\n";
-  int count = 0;
-  for (int i = 1; i < argc; ++i) count += oarlock::ReplayFiles(argv[i]);
-  std::cout << "replayed " << count << " files\n";
-  return 0;
-}

@@ -1,32 +1,19 @@
-// Runs the fuzz target of ResolveRole without a fuzzer: on environments made
-// from seeds, and on the files named on the command line (a corpus, a crash).
-// OARLOCK_FUZZ_INPUTS sets how many inputs are made.
+// The fuzz target of ResolveRole on environments made from seeds.
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <iterator>
-#include <map>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/random.h"
 #include "cluster/environment.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+#include "tests/fuzz/replay.h"
 
 namespace oarlock {
 namespace {
-
-std::vector<std::string>* files = new std::vector<std::string>;
-
-void RunOn(const std::string& input) {
-  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()),
-                         input.size());
-}
 
 constexpr const char* kValues[] = {
     "PSERVER",
@@ -90,14 +77,10 @@ std::string RandomInput(RandomSequence* r) {
 }
 
 TEST(EnvironmentReplayTest, RandomEnvironmentsNeverContradictThemselves) {
-  const char* wanted = std::getenv("OARLOCK_FUZZ_INPUTS");
-  const int inputs = wanted == nullptr ? 20000 : std::atoi(wanted);
-  int understood = 0;
-  for (int seed = 0; seed < inputs; ++seed) {
-    SCOPED_TRACE(absl::StrCat("seed ", seed));
+  uint64_t understood = 0;
+  const uint64_t inputs = RunOnSeeds(20000, [&](uint64_t seed) {
     RandomSequence r(seed);
     const std::string input = RandomInput(&r);
-    RunOn(input);
     EnvironmentMap environment;
     for (absl::string_view line : absl::StrSplit(input, '\n')) {
       const std::pair<std::string, std::string> parts =
@@ -106,24 +89,11 @@ TEST(EnvironmentReplayTest, RandomEnvironmentsNeverContradictThemselves) {
     }
     const auto role = ResolveRole(environment, {});
     understood += role.ok() && role->role != Role::kLocal;
-  }
+    return input;
+  });
   // Else the inputs never reach past the first check.
   EXPECT_GT(understood, inputs / 1000);
 }
 
-TEST(EnvironmentReplayTest, FilesNamedOnTheCommandLineRun) {
-  for (const std::string& path : *files) {
-    std::ifstream file(path, std::ios::binary);
-    ASSERT_TRUE(file.good()) << path;
-    RunOn({std::istreambuf_iterator<char>(file), {}});
-  }
-}
-
 }  // namespace
 }  // namespace oarlock
-
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) oarlock::files->push_back(argv[i]);
-  return RUN_ALL_TESTS();
-}
