@@ -43,9 +43,9 @@ constexpr uint64_t Mix(Key key) { return Mix(static_cast<uint64_t>(key)); }
 
 // The partition of a key whose mix is `mix`. `partition_bits` is in [0, 32].
 constexpr PartitionIndex PartitionOfMix(uint64_t mix, int partition_bits) {
+  // In two shifts: one by 64 is not defined.
   return PartitionIndex(
-      partition_bits == 0 ? 0
-                          : static_cast<uint32_t>(mix >> (64 - partition_bits)));
+      static_cast<uint32_t>(mix >> 1 >> (63 - partition_bits)));
 }
 
 // Test vectors, more of them in tests/base/mix_test.cc:

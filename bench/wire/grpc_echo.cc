@@ -40,13 +40,13 @@ grpc::ByteBuffer StaticBytes(const char* bytes, size_t num_bytes) {
 }
 
 uint32_t FirstWord(const grpc::ByteBuffer& buffer) {
-  std::vector<grpc::Slice> slices;
+  // The first slice may have fewer bytes.
+  grpc::Slice bytes;
   uint32_t word = 0;
-  if (!buffer.Dump(&slices).ok() || slices.empty() ||
-      slices[0].size() < sizeof(word)) {
+  if (!buffer.DumpToSingleSlice(&bytes).ok() || bytes.size() < sizeof(word)) {
     std::abort();
   }
-  std::memcpy(&word, slices[0].begin(), sizeof(word));
+  std::memcpy(&word, bytes.begin(), sizeof(word));
   return word;
 }
 
