@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/synchronization/notification.h"
+#include "base/call_and_wait.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
@@ -156,14 +156,9 @@ absl::Status LocalJobClient::Barrier(const std::string& name) {
   request.set_name(name);
   request.set_worker_generation(generation_);
   request.set_wait_ms(1000);
-  absl::Notification done;
-  absl::Status status;
-  coordinator_.Barrier(request, [&](absl::Status answer) {
-    status = std::move(answer);
-    done.Notify();
+  return CallAndWait([&](absl::AnyInvocable<void(absl::Status)> done) {
+    coordinator_.Barrier(request, std::move(done));
   });
-  done.WaitForNotification();
-  return status;
 }
 
 absl::Status LocalJobClient::DefineWork(const std::string& work,

@@ -9,7 +9,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
+#include "base/call_and_wait.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
@@ -223,15 +223,13 @@ class Lane {
     auto memory = std::make_shared<
         std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
         step, exchange.memory);
-    absl::Notification done;
-    context_.parameters->Push(push, versions, memory,
-                              [&](absl::Status status) {
-                                OnPushed(std::move(step), start, status);
-                                done.Notify();
-                              });
-    const absl::Time sent = Clock::Real().Now();
-    done.WaitForNotification();
+    absl::Time sent;
+    const absl::Status status = CallAndWait([&](ParameterClient::Done done) {
+      context_.parameters->Push(push, versions, memory, std::move(done));
+      sent = Clock::Real().Now();
+    });
     AddWait(sent);
+    OnPushed(std::move(step), start, status);
   }
 
   void OnPushed(std::shared_ptr<StepBuffer> step, absl::Time start,
@@ -294,15 +292,9 @@ absl::Status PushRest(const PassContext& context, DenseSlot* slot) {
   PushRequest push;
   push.epoch = context.phase.epoch;
   push.dense.push_back(exchange.gradients);
-  absl::Notification done;
-  absl::Status status;
-  context.parameters->Push(push, nullptr, exchange.memory,
-                           [&](absl::Status answer) {
-                             status = std::move(answer);
-                             done.Notify();
-                           });
-  done.WaitForNotification();
-  return status;
+  return CallAndWait([&](ParameterClient::Done done) {
+    context.parameters->Push(push, nullptr, exchange.memory, std::move(done));
+  });
 }
 
 absl::Status RunLanes(const PassContext& context, bool trains) {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "base/bounded_queue.h"
+#include "base/call_and_wait.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
@@ -215,15 +215,9 @@ class SyncPass {
   absl::Status Push(uint64_t round) {
     const absl::Time start = Clock::Real().Now();
     const PushRequest push = MergeLanes(round);
-    absl::Notification done;
-    absl::Status status;
-    context_->parameters->Push(push, nullptr, round_,
-                               [&](absl::Status answer) {
-                                 status = std::move(answer);
-                                 done.Notify();
-                               });
-    done.WaitForNotification();
-    OARLOCK_RETURN_IF_ERROR(status);
+    OARLOCK_RETURN_IF_ERROR(CallAndWait([&](ParameterClient::Done done) {
+      context_->parameters->Push(push, nullptr, round_, std::move(done));
+    }));
     context_->progress->AddTime(context_->phase, Stage::kPush,
                                 Clock::Real().Now() - start);
     if (round_->updated != nullptr) {

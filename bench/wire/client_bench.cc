@@ -18,8 +18,8 @@
 
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "base/call_and_wait.h"
 #include "base/check.h"
 #include "base/malloc.h"
 #include "base/types.h"
@@ -164,14 +164,11 @@ class ClientBench {
       std::fill(replica->block_versions.begin(), replica->block_versions.end(),
                 0);
       const double start = Now();
-      absl::Notification done;
-      absl::Status outcome;
-      client_->PullDense(kVector, replica.get(), replica,
-                         [&](absl::Status status) {
-                           outcome = std::move(status);
-                           done.Notify();
-                         });
-      done.WaitForNotification();
+      const absl::Status outcome =
+          oarlock::CallAndWait([&](oarlock::ParameterClient::Done done) {
+            client_->PullDense(kVector, replica.get(), replica,
+                               std::move(done));
+          });
       seconds.push_back(Now() - start);
       Require(outcome);
     }

@@ -19,6 +19,7 @@
 
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
 #include "base/check.h"
 #include "base/malloc.h"
 #include "base/types.h"
@@ -234,6 +235,8 @@ int Run(int argc, char** argv) {
 }  // namespace oarlock_bench
 
 int main(int argc, char** argv) {
+  // As every process of a job.
   oarlock::KeepFreedMemory();
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   return oarlock_bench::Run(argc, argv);
 }

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/synchronization/notification.h"
+#include "base/call_and_wait.h"
 #include "base/check.h"
 #include "base/status_macros.h"
 
@@ -17,15 +17,9 @@ std::shared_ptr<const DenseReplica> DenseParameters::Current() const {
 absl::Status DenseParameters::Pull() {
   const std::shared_ptr<DenseReplica> replica = Spare();
   if (table_ != TableId(0)) {
-    absl::Notification done;
-    absl::Status status;
-    client_->PullDense(table_, replica.get(), replica,
-                       [&](absl::Status answer) {
-                         status = std::move(answer);
-                         done.Notify();
-                       });
-    done.WaitForNotification();
-    OARLOCK_RETURN_IF_ERROR(status);
+    OARLOCK_RETURN_IF_ERROR(CallAndWait([&](ParameterClient::Done done) {
+      client_->PullDense(table_, replica.get(), replica, std::move(done));
+    }));
   }
   Install(replica);
   return absl::OkStatus();
