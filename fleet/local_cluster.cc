@@ -106,6 +106,8 @@ absl::Status LocalParameterClient::Apply(const PushRequest& push) {
     table_push.groups = sparse.keys->groups();
     table_push.keys = sparse.keys->keys().data();
     table_push.gradients = sparse.gradients;
+    table_push.shows = sparse.shows;
+    table_push.clicks = sparse.clicks;
     table_push.stamps = absl::MakeConstSpan(&stamp, 1);
     table_push.logical_time = tables_.clock().Now();
     OARLOCK_RETURN_IF_ERROR(entry->sparse->Push(table_push).status());

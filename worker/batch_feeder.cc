@@ -52,6 +52,7 @@ absl::Status BatchFeeder::Feed() {
         reader_.Next(context_->config->batch_size(), &step.batch));
     if (!more) return absl::OkStatus();
     step.BuildKeys(context_->parameters->partition_bits());
+    if (context_->PushesStatistics()) step.CountStatistics();
     context_->progress->AddTime(context_->phase, Stage::kRead,
                                 Clock::Real().Now() - start);
     if (pull_ahead_) {

@@ -47,6 +47,9 @@ struct PassContext {
   // parameters.
   int compute_slots = 1;
 
+  // Whether pushes carry shows and clicks.
+  bool PushesStatistics() const { return config->accessor() == "ctr"; }
+
   // The factor that makes a step's gradient that of the job's loss: a mean is
   // taken over the nominal batch, so that a short last batch weighs what its
   // examples weigh.

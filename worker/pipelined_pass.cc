@@ -200,8 +200,12 @@ class Lane {
     push.epoch = context_.phase.epoch;
     push.examples = step->batch.ranges;
     for (size_t i = 0; i < step->inputs.size(); ++i) {
-      push.sparse.push_back({context_.sparse_tables[i], &step->inputs[i].keys,
-                             step->inputs[i].gradients.data()});
+      const SparseInputBuffer& input = step->inputs[i];
+      push.sparse.push_back({context_.sparse_tables[i], &input.keys,
+                             input.gradients.data()});
+      if (!context_.PushesStatistics()) continue;
+      push.sparse.back().shows = input.statistics.shows().data();
+      push.sparse.back().clicks = input.statistics.clicks().data();
     }
     {
       absl::MutexLock lock(&mutex_);

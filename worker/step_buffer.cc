@@ -50,6 +50,17 @@ void StepBuffer::BuildKeys(int partition_bits) {
   }
 }
 
+void StepBuffer::CountStatistics() {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const size_t num_slots = spec_->sparse_inputs[i].slots.size();
+    SparseInputBuffer& input = inputs[i];
+    input.statistics.Count(
+        input.keys.row_of_key(), input.keys.keys().size(),
+        num_slots == spec_->num_slots ? batch.offsets : input.selected_offsets,
+        num_slots, batch.labels);
+  }
+}
+
 StepInput StepBuffer::ModelInput(const float* parameters,
                                  float gradient_scale) const {
   StepInput step;

@@ -14,6 +14,7 @@
 #include "worker/client/key_batch.h"
 #include "worker/client/parameter_client.h"
 #include "worker/data/batch.h"
+#include "worker/key_statistics.h"
 #include "worker/models/model.h"
 
 namespace oarlock {
@@ -27,16 +28,20 @@ struct SparseInputBuffer {
   KeyBatch keys;
   std::vector<float> rows;       // [keys, row_dim]
   std::vector<float> gradients;  // [keys, row_dim]
+  KeyStatistics statistics;      // of the keys, once counted
   TableVersions pulled_versions;
 };
 
 // Goes from stage to stage and back to the first; one stage owns it at a time.
 class StepBuffer {
  public:
-  explicit StepBuffer(const ModelSpec* spec) : inputs(spec->sparse_inputs.size()), spec_(spec) {}
+  explicit StepBuffer(const ModelSpec* spec)
+      : inputs(spec->sparse_inputs.size()), spec_(spec) {}
 
   // Fills keys and sizes rows and gradients for the batch.
   void BuildKeys(int partition_bits);
+  // Counts shows and clicks of the keys. REQUIRES: BuildKeys was called.
+  void CountStatistics();
   // The batch, its rows and `parameters` as the model wants them.
   StepInput ModelInput(const float* parameters, float gradient_scale) const;
 

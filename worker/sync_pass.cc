@@ -139,9 +139,11 @@ class SyncPass {
     for (uint64_t i = 0; !num_rounds.has_value() || i < *num_rounds; ++i) {
       OARLOCK_RETURN_IF_ERROR(context_->job->Alive());
       OARLOCK_RETURN_IF_ERROR(ComputeLanes());
-      const bool has_data = std::any_of(
-          steps_.begin(), steps_.end(),
-          [](const std::shared_ptr<StepBuffer>& step) { return step != nullptr; });
+      const bool has_data =
+          std::any_of(steps_.begin(), steps_.end(),
+                      [](const std::shared_ptr<StepBuffer>& step) {
+                        return step != nullptr;
+                      });
       if (!has_data && !num_rounds.has_value()) break;
       OARLOCK_RETURN_IF_ERROR(Push(complete + i + 1));
       RecycleSteps();
@@ -186,14 +188,20 @@ class SyncPass {
       std::vector<MergedGradients::Part> parts;
       for (const auto& step : steps_) {
         if (step == nullptr) continue;
-        parts.push_back(
-            {&step->inputs[i].keys, step->inputs[i].gradients.data()});
+        const SparseInputBuffer& input = step->inputs[i];
+        parts.push_back({&input.keys, input.gradients.data()});
+        if (!context_->PushesStatistics()) continue;
+        parts.back().shows = input.statistics.shows().data();
+        parts.back().clicks = input.statistics.clicks().data();
       }
       MergedGradients& merged = round_->merged[i];
       merged.Merge(parts, context_->model->spec().sparse_inputs[i].row_dim,
                    context_->parameters->partition_bits());
       push.sparse.push_back(
           {context_->sparse_tables[i], &merged.keys(), merged.gradients()});
+      if (!context_->PushesStatistics()) continue;
+      push.sparse.back().shows = merged.shows();
+      push.sparse.back().clicks = merged.clicks();
     }
     if (context_->dense_table != TableId(0)) {
       std::vector<float>& sum = round_->parameter_gradients;

@@ -1,5 +1,6 @@
 #include "worker/table_plan.h"
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "worker/optimizer_config.h"
 
@@ -34,6 +35,36 @@ absl::StatusOr<v1::TableConfig> CommonPart(const v1::JobConfig& config,
   return table;
 }
 
+// InvalidArgument when a flag speaks of statistics that no row keeps.
+absl::Status CheckAccessor(const v1::JobConfig& config) {
+  if (config.accessor() == "ctr") return absl::OkStatus();
+  const char* const flag =
+      config.admission() == "show_click" ? "--admission show_click"
+      : config.evict_score_min() > 0     ? "--evict_score_min"
+      : config.statistics_decay_rate() > 0 ? "--statistics_decay_rate"
+      : config.divide_by_show()            ? "--divide_by_show"
+                                           : nullptr;
+  if (flag == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      flag, " goes by shows and clicks, which --accessor ", config.accessor(),
+      " does not keep; legal is with --accessor ctr"));
+}
+
+void SetAccessor(const v1::JobConfig& config, v1::SparseTableConfig* sparse) {
+  if (config.accessor() != "ctr") {
+    sparse->set_accessor(v1::PLAIN);
+    return;
+  }
+  sparse->set_accessor(v1::CTR);
+  v1::CtrOptions* ctr = sparse->mutable_ctr();
+  ctr->set_non_click_coefficient(
+      static_cast<float>(config.non_click_coefficient()));
+  ctr->set_click_coefficient(static_cast<float>(config.click_coefficient()));
+  ctr->set_decay_rate(static_cast<float>(config.statistics_decay_rate()));
+  ctr->set_decay_period_ticks(config.statistics_decay_period_ticks());
+  ctr->set_divide_by_show(config.divide_by_show());
+}
+
 // Which keys get a row, and which rows go.
 void SetRowLimits(const v1::JobConfig& config, v1::SparseTableConfig* sparse) {
   if (config.admission() == "count") {
@@ -42,12 +73,21 @@ void SetRowLimits(const v1::JobConfig& config, v1::SparseTableConfig* sparse) {
   } else if (config.admission() == "probability") {
     sparse->mutable_admission()->mutable_probability()->set_probability(
         static_cast<float>(config.admission_probability()));
+  } else if (config.admission() == "show_click") {
+    sparse->mutable_admission()->mutable_show_click()->set_score(
+        static_cast<float>(config.admission_score()));
   }
-  if (config.evict_idle_ticks() == 0 && config.rows_max() == 0) return;
+  if (config.evict_idle_ticks() == 0 && config.rows_max() == 0 &&
+      config.evict_score_min() == 0) {
+    return;
+  }
   v1::EvictionConfig* eviction = sparse->mutable_eviction();
   eviction->set_idle_ticks(config.evict_idle_ticks());
   eviction->set_rows_max(config.rows_max());
   eviction->set_period_ticks(config.evict_period_ticks());
+  if (config.evict_score_min() > 0) {
+    eviction->set_score_min(static_cast<float>(config.evict_score_min()));
+  }
 }
 
 }  // namespace
@@ -55,6 +95,7 @@ void SetRowLimits(const v1::JobConfig& config, v1::SparseTableConfig* sparse) {
 absl::StatusOr<TablePlan> PlanTables(const ModelSpec& spec,
                                      const v1::JobConfig& config,
                                      uint32_t num_workers) {
+  OARLOCK_RETURN_IF_ERROR(CheckAccessor(config));
   TablePlan plan;
   for (const SparseInputSpec& input : spec.sparse_inputs) {
     OARLOCK_ASSIGN_OR_RETURN(
@@ -64,7 +105,7 @@ absl::StatusOr<TablePlan> PlanTables(const ModelSpec& spec,
     table.set_name(input.table);
     v1::SparseTableConfig* sparse = table.mutable_sparse();
     sparse->set_dim(static_cast<uint32_t>(input.row_dim));
-    sparse->set_accessor(v1::PLAIN);
+    SetAccessor(config, sparse);
     *sparse->mutable_initializer() = ToProto(input.init);
     SetRowLimits(config, sparse);
     plan.sparse_tables.push_back(TableId(table.id()));

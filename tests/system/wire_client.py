@@ -74,21 +74,25 @@ class _Server:
 
 
 class Client:
-    """Worker 0 of a job of one worker."""
+    """Worker 0 of a job of one worker, or somebody who only reads."""
 
-    def __init__(self, endpoints, job_id="default"):
+    def __init__(self, endpoints, job_id="default", reads_only=False):
         self._job_hash = xxhash.xxh64_intdigest(job_id.encode())
         self._servers = [_Server(e, job_id) for e in endpoints]
         self._map = self._servers[0].connected.partition_map
         self._bits = self._map.num_partitions.bit_length() - 1
         self._tables = {}
         self._sequence = 0
+        self._generation = 0
+        self._heartbeat_s = float("inf")
+        self._last_heartbeat = time.monotonic()
+        if reads_only:
+            return
         registered = self._coordinator.RegisterWorker(
             admin_pb2.RegisterWorkerRequest(worker_index=0, host="python"),
             timeout=CALL_TIMEOUT_S)
         self._generation = registered.worker_generation
         self._heartbeat_s = registered.lease_ms / 3000
-        self._last_heartbeat = time.monotonic()
 
     def create_table(self, config):
         for server in self._servers:
@@ -116,6 +120,20 @@ class Client:
             for i, key in enumerate(request.keys):
                 rows[key] = values[i * response.dim:(i + 1) * response.dim]
         return rows
+
+    def pull_statistics(self, table, keys):
+        """From key to its show and click."""
+        statistics = {}
+        for index, groups in self._split_keys(keys).items():
+            request = parameter_pb2.PullSparseRequest(
+                header=self._header(index), table=table, with_statistics=True)
+            self._add_groups(request, groups)
+            response = self._call(
+                self._servers[index].parameters.PullSparse, request)
+            for key, show, click in zip(request.keys, response.shows,
+                                        response.clicks, strict=True):
+                statistics[key] = (show, click)
+        return statistics
 
     def pull_dense(self, table, value_format=parameter_pb2.FLOAT32):
         vector = [None] * self._tables[table].dense.size

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -120,6 +121,33 @@ TEST(StepBufferTest, SlotsOfSeveralKeysKeepTheirOffsets) {
   EXPECT_EQ(std::vector<uint32_t>(input.sparse[1].offsets.begin(),
                                   input.sparse[1].offsets.end()),
             (std::vector<uint32_t>{0, 2, 2, 2, 5}));
+}
+
+TEST(StepBufferTest, StatisticsAreThoseOfEachInputsSlots) {
+  const ModelSpec spec = TwoInputs();
+  StepBuffer step(&spec);
+  step.batch.num_examples = 3;
+  step.batch.labels = {0, 1, 1};
+  // Slots {1} {2,2} {1}; {} {1} {}; {3} {} {3,1}.
+  for (uint64_t key : {1, 2, 2, 1, 1, 3, 3, 1}) {
+    step.batch.keys.push_back(Key{key});
+  }
+  step.batch.offsets = {0, 1, 3, 4, 4, 5, 5, 6, 6, 8};
+  step.BuildKeys(/*partition_bits=*/3);
+  step.CountStatistics();
+  const auto of = [&](size_t input, uint64_t key) {
+    const std::vector<Key>& keys = step.inputs[input].keys.keys();
+    const size_t i = std::find(keys.begin(), keys.end(), Key{key}) -
+                     keys.begin();
+    const KeyStatistics& statistics = step.inputs[input].statistics;
+    return std::pair(statistics.shows().at(i), statistics.clicks().at(i));
+  };
+  EXPECT_EQ(of(0, 1), std::pair(3.f, 2.f));
+  EXPECT_EQ(of(0, 2), std::pair(1.f, 0.f));
+  EXPECT_EQ(of(0, 3), std::pair(1.f, 1.f));
+  // The second slot is not this input's.
+  EXPECT_EQ(of(1, 1), std::pair(2.f, 1.f));
+  EXPECT_EQ(of(1, 3), std::pair(1.f, 1.f));
 }
 
 TEST(StepBufferTest, FailureOfAnyInputIsTheStepsAndTheNextPullIsFresh) {

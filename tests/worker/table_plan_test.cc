@@ -107,6 +107,50 @@ TEST(TablePlanTest, ModeAndLossDecideHowPushesCombine) {
   }
 }
 
+TEST(TablePlanTest, StatisticsAreForThoseWhoAskAndNoWeightOfADenseTable) {
+  v1::JobConfig config;
+  EXPECT_EQ(PlanOf("lr", config).tables[0].sparse().accessor(), v1::PLAIN);
+  config.set_accessor("ctr");
+  config.set_click_coefficient(2);
+  config.set_statistics_decay_rate(.5);
+  config.set_statistics_decay_period_ticks(7);
+  config.set_admission("show_click");
+  config.set_admission_score(3);
+  config.set_evict_score_min(.25);
+  const TablePlan plan = PlanOf("deepfm", config);
+  for (const v1::TableConfig& table : plan.tables) {
+    if (!table.has_sparse()) continue;
+    const v1::SparseTableConfig& sparse = table.sparse();
+    EXPECT_EQ(sparse.accessor(), v1::CTR);
+    EXPECT_EQ(sparse.ctr().non_click_coefficient(), .1f);
+    EXPECT_EQ(sparse.ctr().click_coefficient(), 2);
+    EXPECT_EQ(sparse.ctr().decay_rate(), .5f);
+    EXPECT_EQ(sparse.ctr().decay_period_ticks(), 7u);
+    EXPECT_FALSE(sparse.ctr().divide_by_show());
+    EXPECT_EQ(sparse.admission().show_click().score(), 3);
+    EXPECT_EQ(sparse.eviction().score_min(), .25f);
+  }
+}
+
+TEST(TablePlanTest, FlagsThatGoByStatisticsWantThem) {
+  const auto refusal = [](auto change) {
+    v1::JobConfig config;
+    change(&config);
+    const absl::Status status =
+        PlanTables(MakeModel("lr")->spec(), config, 1).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    config.set_accessor("ctr");
+    EXPECT_TRUE(PlanTables(MakeModel("lr")->spec(), config, 1).ok());
+    return std::string(status.message());
+  };
+  EXPECT_EQ(refusal([](auto* c) { c->set_admission("show_click"); }),
+            "--admission show_click goes by shows and clicks, which --accessor "
+            "plain does not keep; legal is with --accessor ctr");
+  refusal([](auto* c) { c->set_evict_score_min(1); });
+  refusal([](auto* c) { c->set_statistics_decay_rate(.9); });
+  refusal([](auto* c) { c->set_divide_by_show(true); });
+}
+
 TEST(TablePlanTest, WarmUpCountsPushesOfAllWorkersAndRoundsOnce) {
   v1::JobConfig config;
   config.set_warmup_steps(7);

@@ -380,6 +380,11 @@ grpc::ByteBuffer GrpcParameterClient::EncodePushMessage(
     const SparseGradients& sparse = *message.sparse;
     const GroupRun& run = message.groups;
     const size_t dim = TableOf(sparse.table).sparse().dim();
+    const auto statistics = [&](const float* values) {
+      if (values == nullptr) return grpc::Slice();
+      return Share(values + run.key_begin, run.num_keys * sizeof(float),
+                   memory);
+    };
     return EncodePushSparseRequest(
         header, sparse.table,
         absl::MakeConstSpan(sparse.keys->groups())
@@ -390,7 +395,7 @@ grpc::ByteBuffer GrpcParameterClient::EncodePushMessage(
                     absl::MakeConstSpan(sparse.gradients + run.key_begin * dim,
                                         run.num_keys * dim),
                     memory),
-        /*shows=*/grpc::Slice(), /*clicks=*/grpc::Slice(), /*counts=*/{},
+        statistics(sparse.shows), statistics(sparse.clicks), /*counts=*/{},
         formats_.push);
   }
   const DenseGradients& dense = *message.dense;

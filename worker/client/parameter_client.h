@@ -36,6 +36,9 @@ struct SparseGradients {
   const KeyBatch* keys = nullptr;
   // [keys, dim], in the order of the key batch.
   const float* gradients = nullptr;
+  // [keys] each or null: what a table with statistics adds to its rows'.
+  const float* shows = nullptr;
+  const float* clicks = nullptr;
 };
 
 // Gradients of a whole dense table.

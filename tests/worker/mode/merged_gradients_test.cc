@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -86,6 +87,28 @@ TEST(MergedGradientsTest, NoPartsLeaveNothing) {
   merged.Merge({}, 1, 2);
   EXPECT_TRUE(merged.keys().keys().empty());
   EXPECT_TRUE(merged.keys().groups().empty());
+}
+
+TEST(MergedGradientsTest, ShowsAndClicksOfAKeyAddUp) {
+  const Lane a = LaneOf({Key{1}, Key{2}}, {1, 1}, 0);
+  const Lane b = LaneOf({Key{2}, Key{3}}, {1, 1}, 0);
+  const std::vector<float> shows_a = {4, 5}, clicks_a = {1, 2};
+  const std::vector<float> shows_b = {6, 7}, clicks_b = {0, 3};
+  MergedGradients merged;
+  for (int again = 0; again < 2; ++again) {
+    merged.Merge({{&a.keys, a.gradients.data(), shows_a.data(),
+                   clicks_a.data()},
+                  {&b.keys, b.gradients.data(), shows_b.data(),
+                   clicks_b.data()}},
+                 /*dim=*/1, /*partition_bits=*/0);
+    std::map<Key, std::pair<float, float>> sums;
+    for (size_t i = 0; i < merged.keys().keys().size(); ++i) {
+      sums[merged.keys().keys()[i]] = {merged.shows()[i], merged.clicks()[i]};
+    }
+    EXPECT_EQ(sums,
+              (std::map<Key, std::pair<float, float>>{
+                  {Key{1}, {4, 1}}, {Key{2}, {11, 2}}, {Key{3}, {7, 3}}}));
+  }
 }
 
 }  // namespace
