@@ -76,6 +76,11 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> ListenForMetrics(
   return metrics;
 }
 
+std::string TierDirOf(const v1::JobConfig& config) {
+  return config.tier_dir().empty() ? absl::StrCat(config.log_dir(), "/tier")
+                                   : config.tier_dir();
+}
+
 }  // namespace
 
 class Fleet::ServerRole {
@@ -115,7 +120,8 @@ class Fleet::Worker {
     if (role.role == Role::kLocal) {
       worker->job_ = std::make_unique<LocalJobClient>();
       auto parameters = std::make_unique<LocalParameterClient>(
-          config.num_partitions(), absl::Seconds(config.tick_s()));
+          config.num_partitions(), absl::Seconds(config.tick_s()),
+          TierDirOf(config));
       worker->local_tables_ = &parameters->tables();
       worker->parameters_ = std::move(parameters);
     } else {
@@ -217,6 +223,7 @@ absl::Status Fleet::InitServer() {
   options.num_partitions = config_.num_partitions();
   options.lease = absl::Seconds(config_.lease_s());
   options.tick = absl::Seconds(config_.tick_s());
+  options.tier_dir = TierDirOf(config_);
   options.num_threads = config_.server_threads();
   options.security = SecurityOf(config_, role_);
   // First, so that a port in use costs the job nothing.

@@ -33,11 +33,12 @@ void CopyDense(const TableEntry& entry, DenseReplica* replica) {
 }  // namespace
 
 LocalParameterClient::LocalParameterClient(uint32_t num_partitions,
-                                           absl::Duration tick)
+                                           absl::Duration tick,
+                                           const std::string& tier_dir)
     : map_(PartitionMap::Even(num_partitions, 1)),
       tick_(tick),
       start_(Clock::Real().Now()),
-      tables_(map_, kOnlyServer) {}
+      tables_(map_, kOnlyServer, tier_dir) {}
 
 absl::Status LocalParameterClient::CreateTable(const v1::TableConfig& config) {
   OARLOCK_RETURN_IF_ERROR(tables_.Create(config));
@@ -57,14 +58,16 @@ void LocalParameterClient::PullSparse(TableId table, const KeyBatch& keys,
                                       std::shared_ptr<const void> memory,
                                       Done done) {
   const absl::StatusOr<TableEntry*> entry = tables_.Find(table);
+  absl::Status status = entry.status();
   if (entry.ok()) {
     if (versions != nullptr) {
       absl::MutexLock lock(&mutex_);
       versions->assign(1, last_sequence_);
     }
-    (*entry)->sparse->Pull(keys.groups(), keys.keys().data(), rows, nullptr);
+    status = (*entry)->sparse->Pull(keys.groups(), keys.keys().data(), rows,
+                                    nullptr);
   }
-  done(entry.status());
+  done(std::move(status));
 }
 
 void LocalParameterClient::PullDense(TableId table, DenseReplica* replica,

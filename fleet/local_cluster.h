@@ -25,9 +25,11 @@ namespace oarlock {
 // they return.
 class LocalParameterClient : public ParameterClient {
  public:
-  // `num_partitions` is a power of two; `tick` that of the job's logical time.
+  // `num_partitions` is a power of two; `tick` that of the job's logical time;
+  // `tier_dir` as that of ServerOptions.
   explicit LocalParameterClient(uint32_t num_partitions,
-                                absl::Duration tick = absl::Seconds(1));
+                                absl::Duration tick = absl::Seconds(1),
+                                const std::string& tier_dir = "");
 
   absl::Status CreateTable(const v1::TableConfig& config) override;
   bool in_process() const override { return true; }

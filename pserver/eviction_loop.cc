@@ -124,7 +124,11 @@ void EvictionLoop::EvictWhatIsDue() {
     due->second = now + period;
     const absl::StatusOr<EvictionResult> result =
         EvictTable(entry->sparse.get(), entry->sparse->eviction());
-    if (!result.ok()) return;
+    if (stopping()) return;
+    if (!result.ok()) {
+      spdlog::error("{}", std::string(result.status().message()));
+      continue;
+    }
     if (result->evicted_rows() > 0) {
       spdlog::info("evicted {} of {} rows of table {}", result->evicted_rows(),
                    result->examined_rows, entry->config.name());
@@ -137,8 +141,12 @@ absl::StatusOr<EvictionResult> EvictionLoop::EvictTable(
   EvictionResult result;
   for (uint32_t i = 0; i < table->num_partitions(); ++i) {
     if (stopping()) return StoppedError();
-    result +=
+    const absl::StatusOr<EvictionResult> of_partition =
         table->Evict(PartitionIndex(i), limits, registry_->clock().Now());
+    OARLOCK_RETURN_IF_ERROR(Annotate(
+        of_partition.status(),
+        absl::StrCat("evicting rows of table ", table->config().name())));
+    result += *of_partition;
   }
   return result;
 }

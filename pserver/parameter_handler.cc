@@ -217,17 +217,20 @@ absl::StatusOr<grpc::ByteBuffer> ParameterHandler::DoPullSparse(
   if (pull.with_statistics) {
     statistics.emplace(2 * num_statistics * sizeof(float));
   }
+  absl::Status pulled;
   values.Append(num_values, [&](float* to) {
     if (pull.with_statistics) {
       float* const shows = reinterpret_cast<float*>(statistics->data());
-      entry->sparse->PullWithStatistics(pull.groups, keys, to, shows,
-                                        shows + num_statistics,
-                                        group_versions.data());
+      pulled = entry->sparse->PullWithStatistics(pull.groups, keys, to, shows,
+                                                 shows + num_statistics,
+                                                 group_versions.data());
     } else {
-      entry->sparse->Pull(pull.groups, keys, to, group_versions.data());
+      pulled =
+          entry->sparse->Pull(pull.groups, keys, to, group_versions.data());
     }
-    return true;
+    return pulled.ok();
   });
+  OARLOCK_RETURN_IF_ERROR(pulled);
   entry->hot_keys->pulls().Add({keys, pull.num_keys});
   const size_t bytes = num_statistics * sizeof(float);
   return EncodePullSparseResponse(header, dim, group_versions, values.slice(),

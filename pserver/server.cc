@@ -119,7 +119,7 @@ class Server::Impl {
         map_(PartitionMap::Even(options.num_partitions,
                                 options.server_endpoints.size())),
         membership_(options.num_workers, Membership::Start::kAfterFirstUpdate),
-        registry_(map_, ServerIndex(options.server_index)),
+        registry_(map_, ServerIndex(options.server_index), options.tier_dir),
         roster_(&membership_, &registry_),
         coordinator_(options.server_index == 0
                          ? std::make_unique<Coordinator>(

@@ -51,6 +51,10 @@ struct ServerOptions {
   // Of the job's logical time, by which rows age; the coordinator's counts.
   // 0.1 s to 1 day.
   absl::Duration tick = absl::Seconds(1);
+  // Where tables with a memory budget keep their rows on disk, each in a folder
+  // server-N/table-M that is empty at first and goes with the server. Empty:
+  // such tables are refused.
+  std::string tier_dir;
   // Threads that answer calls, 0 to 256. 0: this server's share of the host's
   // cores, 1 to 16; on loopback of half of them, since the workers are there
   // too.

@@ -55,12 +55,19 @@ std::unique_ptr<Aggregator> MakeAggregator(Table* table,
 
 absl::StatusOr<std::unique_ptr<TableEntry>> MakeEntry(
     const v1::TableConfig& config, const PartitionMap& map,
-    ServerIndex server, const LogicalClock* clock) {
+    ServerIndex server, const std::string& tier_dir,
+    const LogicalClock* clock) {
   auto entry = std::make_unique<TableEntry>();
   entry->config = config;
   if (config.has_sparse()) {
+    SparseTableOptions options;
+    if (!tier_dir.empty()) {
+      options.tier_directory = absl::StrFormat(
+          "%s/server-%d/table-%d", tier_dir, server.value(), config.id());
+    }
     OARLOCK_ASSIGN_OR_RETURN(
-        entry->sparse, SparseTable::Create(config, map.partition_bits()));
+        entry->sparse,
+        SparseTable::Create(config, map.partition_bits(), options));
     entry->aggregator = MakeAggregator(entry->sparse.get(), clock);
     HotKeysOptions hot_keys;
     hot_keys.seed = DeriveSeed(config.seed(), server.value());
@@ -131,6 +138,12 @@ v1::TableStatus DescribeTable(const TableEntry& entry) {
     status.set_admitted_rows(stats.admitted_rows);
     status.set_rejected_keys(stats.rejected_keys);
     status.set_evicted_rows(stats.evicted_rows);
+    status.set_memory_rows(stats.rows - stats.cold_rows);
+    status.set_cold_rows(stats.cold_rows);
+    status.set_demoted_rows(stats.demoted_rows);
+    status.set_promoted_rows(stats.promoted_rows);
+    status.set_disk_bytes(stats.disk_bytes);
+    status.set_disk_memory_bytes(stats.disk_memory_bytes);
   } else {
     const uint64_t blocks = entry.dense->num_owned_blocks();
     status.set_rows(blocks);
@@ -171,7 +184,7 @@ absl::Status TableRegistry::Create(const v1::TableConfig& config) {
         config.id(), config.name(), kMaxTables));
   }
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<TableEntry> entry,
-                           MakeEntry(config, map_, server_, &clock_));
+                           MakeEntry(config, map_, server_, tier_dir_, &clock_));
   for (const auto& [worker, generation] : members_) {
     entry->aggregator->SetRoundMember(worker, generation, /*joins=*/true);
   }

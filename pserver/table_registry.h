@@ -51,13 +51,16 @@ class TableRegistry {
   // Tables of one job.
   static constexpr size_t kMaxTables = 1024;
 
-  TableRegistry(PartitionMap map, ServerIndex server)
-      : map_(std::move(map)), server_(server) {}
+  // `tier_dir` as in ServerOptions.
+  TableRegistry(PartitionMap map, ServerIndex server,
+                const std::string& tier_dir = "")
+      : map_(std::move(map)), server_(server), tier_dir_(tier_dir) {}
 
   // Creates this server's share of the table. OK without effect when it exists
   // with an equal configuration; AlreadyExists, both printed, when another one
   // has its id or its name; InvalidArgument when the configuration is none;
-  // ResourceExhausted beyond kMaxTables.
+  // ResourceExhausted beyond kMaxTables; FailedPrecondition and errors of the
+  // disk where the rows of a table with a memory budget have no place.
   absl::Status Create(const v1::TableConfig& config);
 
   // NotFound when no table has this id. Never null.
@@ -95,6 +98,7 @@ class TableRegistry {
   // Constant.
   const PartitionMap map_;
   const ServerIndex server_;
+  const std::string tier_dir_;
 
   LogicalClock clock_;
 

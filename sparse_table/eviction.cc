@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <optional>
 #include <tuple>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/mix.h"
+#include "base/status_macros.h"
 #include "base/types.h"
 #include "sparse_table/row_layout.h"
 
@@ -38,28 +41,36 @@ enum class Cause { kStays, kIdle, kLowScore, kCapacity };
 
 class Sweep {
  public:
-  Sweep(const RowSpace& rows, const ScoreRule* score_rule,
-        const EvictionLimits& limits, uint32_t logical_time,
-        Partition* partition)
-      : rows_(rows),
-        score_rule_(score_rule),
+  Sweep(const EvictionScope& scope, const EvictionLimits& limits)
+      : rows_(scope.rows),
+        score_rule_(scope.score_rule),
+        tier_(scope.tier),
+        index_(scope.index),
         limits_(limits),
-        logical_time_(logical_time),
-        partition_(*partition) {}
+        partition_(scope.partition) {}
 
-  EvictionResult Run() {
+  absl::StatusOr<EvictionResult> Run(uint32_t logical_time) {
     {
       WriterGuard guard(partition_.lock());
-      partition_.ObserveTime(logical_time_);
+      partition_.ObserveTime(logical_time);
     }
     if (limits_.idle_ticks != 0 || limits_.score_min.has_value()) {
-      EvictWhere([&](const RowFacts& facts) { return BeyondLimits(facts); });
+      OARLOCK_RETURN_IF_ERROR(EvictWhere(
+          [&](const RowFacts& facts) { return BeyondLimits(facts); }));
     }
-    if (limits_.partition_rows_max.has_value()) EvictDownToLowMark();
+    if (limits_.partition_rows_max.has_value()) {
+      OARLOCK_RETURN_IF_ERROR(EvictDownToLowMark());
+    }
     return result_;
   }
 
  private:
+  struct Going {
+    RowRef ref;
+    std::byte* row;
+    Cause cause;
+  };
+
   // REQUIRES: the partition is locked and now_ its time.
   RowFacts FactsOf(const std::byte* row) const {
     const RowHeader& header = RowLayout::Header(row);
@@ -86,10 +97,16 @@ class Sweep {
     return Cause::kStays;
   }
 
+  void Count(Cause cause) {
+    ++(cause == Cause::kIdle       ? result_.idle_rows
+       : cause == Cause::kLowScore ? result_.low_score_rows
+                                   : result_.capacity_rows);
+  }
+
   // Looks at every row once, calls cause(facts), and evicts those for which it
   // still is not kStays under the exclusive lock.
   template <typename CauseOf>
-  void EvictWhere(CauseOf cause_of) {
+  absl::Status EvictWhere(CauseOf cause_of) {
     Partition::SlotCursor cursor;
     std::vector<RowRef> found;
     for (bool more = true; more;) {
@@ -103,50 +120,176 @@ class Sweep {
               if (cause_of(FactsOf(row)) != Cause::kStays) found.push_back(ref);
             });
       }
-      if (found.empty()) continue;
-      WriterGuard guard(partition_.lock());
-      now_ = partition_.latest_touch();
-      for (const RowRef ref : found) {
-        std::byte* const row = rows_.At(ref);
-        // Another sweep may have been here.
-        if (RowLayout::Header(row).is_free()) continue;
-        const Cause cause = cause_of(FactsOf(row));
-        if (cause == Cause::kStays) continue;
-        partition_.EvictRow(ref, row);
-        ++(cause == Cause::kIdle       ? result_.idle_rows
-           : cause == Cause::kLowScore ? result_.low_score_rows
-                                       : result_.capacity_rows);
+      if (!found.empty()) OARLOCK_RETURN_IF_ERROR(EvictFound(found, cause_of));
+    }
+    return tier_ == nullptr ? absl::OkStatus() : EvictColdWhere(cause_of);
+  }
+
+  template <typename CauseOf>
+  absl::Status EvictFound(const std::vector<RowRef>& found, CauseOf cause_of) {
+    std::vector<Going> going;
+    std::vector<Key> keys;
+    WriterGuard guard(partition_.lock());
+    now_ = partition_.latest_touch();
+    for (const RowRef ref : found) {
+      std::byte* const row = rows_.At(ref);
+      // Another sweep may have been here, or the row was demoted.
+      if (RowLayout::Header(row).is_free()) continue;
+      const Cause cause = cause_of(FactsOf(row));
+      if (cause == Cause::kStays) continue;
+      going.push_back({ref, row, cause});
+      keys.push_back(RowLayout::Header(row).key);
+    }
+    if (tier_ != nullptr) {
+      OARLOCK_RETURN_IF_ERROR(tier_->Forget(index_, keys, partition_));
+    }
+    for (const Going& row : going) {
+      partition_.EvictRow(row.ref, row.row);
+      Count(row.cause);
+    }
+    return absl::OkStatus();
+  }
+
+  // The same for rows that are on disk alone.
+  template <typename CauseOf>
+  absl::Status EvictColdWhere(CauseOf cause_of) {
+    std::optional<Key> next = Key{0};
+    while (next.has_value()) {
+      OARLOCK_ASSIGN_OR_RETURN(ColdRead read, ReadCold(*next));
+      next = read.next;
+      std::vector<std::byte*> found;
+      {
+        ReaderGuard guard(partition_.lock());
+        now_ = partition_.latest_touch();
+        for (std::byte* const row : read.rows) {
+          if (InMemory(row)) continue;
+          ++result_.examined_rows;
+          if (cause_of(FactsOf(row)) != Cause::kStays) found.push_back(row);
+        }
+      }
+      if (!found.empty()) {
+        OARLOCK_RETURN_IF_ERROR(EvictFoundCold(found, read.epoch, cause_of));
       }
     }
+    return absl::OkStatus();
+  }
+
+  template <typename CauseOf>
+  absl::Status EvictFoundCold(const std::vector<std::byte*>& found,
+                              uint64_t epoch, CauseOf cause_of) {
+    std::vector<Key> keys;
+    std::vector<Cause> causes;
+    WriterGuard guard(partition_.lock());
+    now_ = partition_.latest_touch();
+    const bool is_stale = partition_.tiers().disk_epoch != epoch;
+    for (std::byte* const row : found) {
+      if (InMemory(row)) continue;
+      const Key key = RowLayout::Header(row).key;
+      if (is_stale) {
+        OARLOCK_ASSIGN_OR_RETURN(const bool there,
+                                 tier_->Read(index_, key, row));
+        if (!there) continue;
+      }
+      const Cause cause = cause_of(FactsOf(row));
+      if (cause == Cause::kStays) continue;
+      keys.push_back(key);
+      causes.push_back(cause);
+    }
+    OARLOCK_RETURN_IF_ERROR(tier_->Forget(index_, keys, partition_));
+    partition_.CountEvictedColdRows(keys.size());
+    for (const Cause cause : causes) Count(cause);
+    return absl::OkStatus();
+  }
+
+  // Rows on disk, as of this epoch.
+  struct ColdRead {
+    uint64_t epoch = 0;
+    std::vector<std::byte> bytes;
+    std::vector<std::byte*> rows;
+    std::optional<Key> next;
+  };
+
+  absl::StatusOr<ColdRead> ReadCold(Key first) const {
+    ColdRead read;
+    {
+      ReaderGuard guard(partition_.lock());
+      read.epoch = partition_.tiers().disk_epoch;
+      if (partition_.tiers().cold_rows == 0) return read;
+    }
+    const size_t row_bytes = rows_.layout().row_bytes();
+    read.bytes.resize(kSlotsPerHold * row_bytes);
+    OARLOCK_ASSIGN_OR_RETURN(
+        read.next, tier_->VisitDisk(index_, first, kSlotsPerHold,
+                                    [&](const std::byte* row) {
+                                      read.rows.push_back(
+                                          read.bytes.data() +
+                                          read.rows.size() * row_bytes);
+                                      std::copy_n(row, row_bytes,
+                                                  read.rows.back());
+                                    }));
+    return read;
+  }
+
+  bool InMemory(const std::byte* row) const
+      ABSL_SHARED_LOCKS_REQUIRED(partition_.lock()) {
+    const Key key = RowLayout::Header(row).key;
+    return partition_.Find(key, Mix(key)) != kNoRow;
   }
 
   // Finds the last one that has to go, then evicts it and all before it.
-  void EvictDownToLowMark() {
+  absl::Status EvictDownToLowMark() {
     std::vector<RowFacts> all;
     Partition::SlotCursor cursor;
     for (bool more = true; more;) {
       ReaderGuard guard(partition_.lock());
-      if (partition_.num_rows() <= *limits_.partition_rows_max) return;
+      if (partition_.num_rows() <= *limits_.partition_rows_max) {
+        return absl::OkStatus();
+      }
       now_ = partition_.latest_touch();
       more = partition_.VisitSlots(&cursor, kSlotsPerHold,
                                    [&](RowRef, const std::byte* row) {
                                      all.push_back(FactsOf(row));
                                    });
     }
-    if (all.size() <= limits_.partition_rows_low) return;
+    if (tier_ != nullptr) OARLOCK_RETURN_IF_ERROR(AddColdFacts(&all));
+    if (all.size() <= limits_.partition_rows_low) return absl::OkStatus();
     const size_t num_to_go = all.size() - limits_.partition_rows_low;
     const auto last = all.begin() + static_cast<ptrdiff_t>(num_to_go - 1);
     std::nth_element(all.begin(), last, all.end());
     const RowFacts cut = *last;
-    EvictWhere([&](const RowFacts& facts) {
+    return EvictWhere([&](const RowFacts& facts) {
       return cut < facts ? Cause::kStays : Cause::kCapacity;
     });
   }
 
+  absl::Status AddColdFacts(std::vector<RowFacts>* all) {
+    std::optional<Key> next = Key{0};
+    while (next.has_value()) {
+      OARLOCK_ASSIGN_OR_RETURN(const ColdRead read, ReadCold(*next));
+      next = read.next;
+      ReaderGuard guard(partition_.lock());
+      now_ = partition_.latest_touch();
+      for (const std::byte* const row : read.rows) {
+        if (!InMemory(row)) all->push_back(FactsOf(row));
+      }
+    }
+    // A row that was demoted in between is there twice.
+    std::sort(all->begin(), all->end(), [](const auto& a, const auto& b) {
+      return a.key < b.key;
+    });
+    all->erase(std::unique(all->begin(), all->end(),
+                           [](const auto& a, const auto& b) {
+                             return a.key == b.key;
+                           }),
+               all->end());
+    return absl::OkStatus();
+  }
+
   const RowSpace& rows_;
   const ScoreRule* const score_rule_;
+  Tier* const tier_;
+  const PartitionIndex index_;
   const EvictionLimits& limits_;
-  const uint32_t logical_time_;
   Partition& partition_;
   // The partition's time while it is locked.
   uint32_t now_ = 0;
@@ -205,10 +348,10 @@ EvictionResult& EvictionResult::operator+=(const EvictionResult& other) {
   return *this;
 }
 
-EvictionResult EvictRows(const RowSpace& rows, const ScoreRule* score_rule,
-                         const EvictionLimits& limits, uint32_t logical_time,
-                         Partition* partition) {
-  return Sweep(rows, score_rule, limits, logical_time, partition).Run();
+absl::StatusOr<EvictionResult> EvictRows(const EvictionScope& scope,
+                                         const EvictionLimits& limits,
+                                         uint32_t logical_time) {
+  return Sweep(scope, limits).Run(logical_time);
 }
 
 }  // namespace oarlock

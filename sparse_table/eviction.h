@@ -3,7 +3,9 @@
 // A partition is looked through in steps of kSlotsPerHold slots. A step reads
 // under the shared lock; only when it has found rows to evict does it take the
 // lock exclusively and look at those again, since they may have been pushed to
-// in between.
+// in between. Cold rows (sparse_table/tier.h) come after those in memory, read
+// from disk without a lock; one that moves between the tiers meanwhile may be
+// left for the next time.
 
 #ifndef OARLOCK_SPARSE_TABLE_EVICTION_H_
 #define OARLOCK_SPARSE_TABLE_EVICTION_H_
@@ -17,6 +19,7 @@
 #include "sparse_table/partition.h"
 #include "sparse_table/row_space.h"
 #include "sparse_table/score_rule.h"
+#include "sparse_table/tier.h"
 
 namespace oarlock {
 
@@ -58,13 +61,25 @@ struct EvictionResult {
 // 100 when all their rows go.
 inline constexpr uint32_t kSlotsPerHold = 512;
 
+// A partition and what lies around it.
+struct EvictionScope {
+  const RowSpace& rows;
+  // Null without statistics.
+  const ScoreRule* score_rule = nullptr;
+  // Null without a memory budget.
+  Tier* tier = nullptr;
+  PartitionIndex index;
+  Partition& partition;
+};
+
 // Evicts what is beyond `limits` at `logical_time`, or the latest time that the
 // partition knows. What capacity evicts has the lowest score; with equal
-// scores, or without (`score_rule` is null), the oldest last touch; then the
-// smallest key. Takes the partition's lock: the caller must not hold it.
-EvictionResult EvictRows(const RowSpace& rows, const ScoreRule* score_rule,
-                         const EvictionLimits& limits, uint32_t logical_time,
-                         Partition* partition);
+// scores, or without, the oldest last touch; then the smallest key. Takes the
+// partition's lock: the caller must not hold it. After an error of the disk (as
+// ColdRows) some rows have been evicted as a whole, others not at all.
+absl::StatusOr<EvictionResult> EvictRows(const EvictionScope& scope,
+                                         const EvictionLimits& limits,
+                                         uint32_t logical_time);
 
 }  // namespace oarlock
 

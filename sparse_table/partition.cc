@@ -30,7 +30,7 @@ absl::Status Partition::ReserveRows(absl::Span<const Key> keys) {
   return num_new == 0 ? absl::OkStatus() : Reserve(num_new);
 }
 
-std::byte* Partition::CreateRow(Key key, uint64_t mix) {
+std::byte* Partition::PlaceRow(Key key, uint64_t mix) {
   RowRef ref = free_;
   if (ref != kNoRow) {
     free_ = RowRef{static_cast<uint32_t>(rows_->KeyAt(ref))};
@@ -46,11 +46,38 @@ std::byte* Partition::CreateRow(Key key, uint64_t mix) {
   std::byte* const row = rows_->At(ref);
   RowLayout::Header(row) = RowHeader{.key = key};
   index_.Insert(mix, ref);
-  ++created_rows_;
   return row;
 }
 
+std::byte* Partition::CreateRow(Key key, uint64_t mix) {
+  ++created_rows_;
+  return PlaceRow(key, mix);
+}
+
+std::byte* Partition::PromoteRow(Key key, uint64_t mix) {
+  --tiers_.cold_rows;
+  ++tiers_.promoted_rows;
+  return PlaceRow(key, mix);
+}
+
+void Partition::DemoteRow(RowRef ref, std::byte* row) {
+  ++tiers_.disk_epoch;
+  ++tiers_.cold_rows;
+  ++tiers_.demoted_rows;
+  RemoveRow(ref, row);
+}
+
 void Partition::EvictRow(RowRef ref, std::byte* row) {
+  ++tiers_.disk_epoch;
+  RemoveRow(ref, row);
+}
+
+void Partition::CountEvictedColdRows(size_t num_rows) {
+  ++tiers_.disk_epoch;
+  tiers_.cold_rows -= num_rows;
+}
+
+void Partition::RemoveRow(RowRef ref, std::byte* row) {
   RowHeader& header = RowLayout::Header(row);
   OARLOCK_CHECK(!header.is_free());
   index_.Erase(Mix(header.key), ref);
@@ -58,6 +85,16 @@ void Partition::EvictRow(RowRef ref, std::byte* row) {
   header.packed = RowHeader::kFree;
   free_ = ref;
   ++num_free_;
+}
+
+RowRef Partition::AdvanceHand() {
+  if (hand_ >= num_slots()) hand_ = 0;
+  const size_t rows_per_chunk = rows_->rows_per_chunk();
+  const RowRef ref =
+      rows_->RefOf(chunks_[hand_ / rows_per_chunk],
+                   static_cast<uint32_t>(hand_ % rows_per_chunk));
+  ++hand_;
+  return ref;
 }
 
 size_t Partition::heap_bytes() const {

@@ -1,8 +1,9 @@
 // One partition of a sparse table: its lock, index, rows, push windows and what
 // admission remembers.
 //
-// Slots of rows that were evicted form a list through the slots themselves and
-// are used again before new ones.
+// Slots of rows that have left form a list through the slots themselves and are
+// used again before new ones. Where a table has two tiers (sparse_table/tier.h)
+// the partition also counts its cold rows: those on disk and not in memory.
 
 #ifndef OARLOCK_SPARSE_TABLE_PARTITION_H_
 #define OARLOCK_SPARSE_TABLE_PARTITION_H_
@@ -38,6 +39,16 @@ class alignas(64) Partition {
     uint32_t slot = 0;
   };
 
+  struct Tiers {
+    size_t cold_rows = 0;
+    // How often a row was moved.
+    uint64_t demoted_rows = 0;
+    uint64_t promoted_rows = 0;
+    // As long as it stays the same, what the disk has said of a key without a
+    // row in memory stays true.
+    uint64_t disk_epoch = 0;
+  };
+
   // `rows` outlives the partition. `jitter_seed` differs between partitions.
   // `sketch`: for admission, null when it needs none.
   Partition(const RowSpace* rows, uint64_t jitter_seed,
@@ -68,6 +79,8 @@ class alignas(64) Partition {
   // when there is no memory for them; no row has changed then.
   absl::Status ReserveRows(absl::Span<const Key> keys)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  // The same for so many rows.
+  absl::Status Reserve(size_t num_new) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
 
   // A new row for `key`, in the index, its header set; embedding, state and
   // statistics are the caller's to write. REQUIRES: room was reserved, `key`
@@ -79,6 +92,25 @@ class alignas(64) Partition {
   // the address of a row of this partition, `ref` its reference.
   void EvictRow(RowRef ref, std::byte* row)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  // The caller has deleted so many cold rows.
+  void CountEvictedColdRows(size_t num_rows)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+
+  // Moves a row between the tiers: from memory to where the caller has written
+  // it, and back, as CreateRow.
+  void DemoteRow(RowRef ref, std::byte* row)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  std::byte* PromoteRow(Key key, uint64_t mix)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  const Tiers& tiers() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
+    return tiers_;
+  }
+  // The next slot of the clock that finds rows to demote: slots below
+  // num_slots() have been used.
+  RowRef AdvanceHand() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  size_t num_slots() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
+    return tail_ * rows_->rows_per_chunk() + tail_slot_;
+  }
 
   // Pushes applied so far.
   uint64_t version() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
@@ -119,13 +151,16 @@ class alignas(64) Partition {
     return windows_;
   }
   size_t num_rows() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
+    return index_.num_rows() + tiers_.cold_rows;
+  }
+  size_t memory_rows() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
     return index_.num_rows();
   }
   uint64_t created_rows() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
     return created_rows_;
   }
   uint64_t evicted_rows() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
-    return created_rows_ - index_.num_rows();
+    return created_rows_ - num_rows();
   }
   uint64_t rejected_keys() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
     return rejected_keys_;
@@ -186,7 +221,10 @@ class alignas(64) Partition {
   }
 
  private:
-  absl::Status Reserve(size_t num_new) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  std::byte* PlaceRow(Key key, uint64_t mix)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void RemoveRow(RowRef ref, std::byte* row)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
 
   // What every group touches lies in the first cache line.
   mutable ReaderWriterLock lock_;
@@ -212,6 +250,9 @@ class alignas(64) Partition {
 
   uint64_t created_rows_ ABSL_GUARDED_BY(lock_) = 0;
   uint64_t rejected_keys_ ABSL_GUARDED_BY(lock_) = 0;
+  Tiers tiers_ ABSL_GUARDED_BY(lock_);
+  // Number of the slot that the clock looks at next.
+  size_t hand_ ABSL_GUARDED_BY(lock_) = 0;
   const std::unique_ptr<CountSketch> sketch_ ABSL_PT_GUARDED_BY(lock_);
   PushWindows windows_ ABSL_GUARDED_BY(lock_);
 };

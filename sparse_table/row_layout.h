@@ -11,7 +11,9 @@
 //      ...         zero to four bytes, so that rows begin at multiples of 8
 //
 // A slot that holds no row, but did, has the flag kFree and, in place of the
-// key, the reference of the next free slot of its partition.
+// key, the reference of the next free slot of its partition. On disk
+// (sparse_table/tier.h) lies a row without its key and without the flags that
+// are about memory.
 //
 // Dim 16 under adagrad: 16 + 64 + 64 = 144 bytes, 152 with statistics.
 
@@ -35,6 +37,11 @@ struct RowHeader {
   static constexpr uint64_t kFree = 1;
   // The row's extended part has been created.
   static constexpr uint64_t kExtended = 2;
+  // Tables with two tiers only; they say nothing about the row's content.
+  // Pushed to or promoted since the clock hand has passed.
+  static constexpr uint64_t kRecent = 4;
+  // An equal copy is on disk.
+  static constexpr uint64_t kClean = 8;
 
   Key key;
   uint64_t packed = 0;
@@ -46,10 +53,11 @@ struct RowHeader {
   uint32_t low_touch() const {
     return static_cast<uint32_t>(packed >> kFlagBits) & kTouchMask;
   }
+  // Of a row that a push has changed.
   void Stamp(uint64_t version, uint32_t touch) {
-    constexpr uint64_t kFlagMask = (1u << kFlagBits) - 1;
     packed = (version << (kTouchBits + kFlagBits)) |
-             (uint64_t{touch & kTouchMask} << kFlagBits) | (packed & kFlagMask);
+             (uint64_t{touch & kTouchMask} << kFlagBits) |
+             (packed & kExtended) | kRecent;
   }
 };
 

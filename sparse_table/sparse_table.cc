@@ -17,6 +17,7 @@
 #include "base/status_macros.h"
 #include "sparse_table/arena.h"
 #include "sparse_table/eviction.h"
+#include "sparse_table/inspection.h"
 #include "sparse_table/lookahead.h"
 #include "sparse_table/partition.h"
 #include "sparse_table/reader_writer_lock.h"
@@ -24,6 +25,7 @@
 #include "sparse_table/row_rules.h"
 #include "sparse_table/row_space.h"
 #include "sparse_table/row_updater.h"
+#include "sparse_table/tier.h"
 
 namespace oarlock {
 namespace {
@@ -84,21 +86,33 @@ class SparseTableImpl final : public SparseTable {
     }
   }
 
-  void Pull(absl::Span<const KeyGroup> groups, const Key* keys, float* values,
-            uint64_t* group_versions) const override {
-    PullInto(groups, keys,
-             {.values = values, .group_versions = group_versions});
+  // Before the table is used. REQUIRES: config has a memory budget.
+  absl::Status StartTier(const SparseTableOptions& options) {
+    TierOptions tier;
+    tier.budget_bytes = config_.sparse().memory_budget_bytes();
+    tier.partition_bits = partition_bits_;
+    tier.directory = options.tier_directory;
+    tier.partition_memory_rows = options.partition_memory_rows;
+    OARLOCK_ASSIGN_OR_RETURN(tier_, Tier::Create(&rows_, tier));
+    return absl::OkStatus();
   }
 
-  void PullWithStatistics(absl::Span<const KeyGroup> groups, const Key* keys,
-                          float* values, float* shows, float* clicks,
-                          uint64_t* group_versions) const override {
+  absl::Status Pull(absl::Span<const KeyGroup> groups, const Key* keys,
+                    float* values, uint64_t* group_versions) const override {
+    return PullInto(groups, keys,
+                    {.values = values, .group_versions = group_versions});
+  }
+
+  absl::Status PullWithStatistics(absl::Span<const KeyGroup> groups,
+                                  const Key* keys, float* values, float* shows,
+                                  float* clicks,
+                                  uint64_t* group_versions) const override {
     OARLOCK_CHECK(rows_.layout().has_statistics());
-    PullInto(groups, keys,
-             {.values = values,
-              .shows = shows,
-              .clicks = clicks,
-              .group_versions = group_versions});
+    return PullInto(groups, keys,
+                    {.values = values,
+                     .shows = shows,
+                     .clicks = clicks,
+                     .group_versions = group_versions});
   }
 
   absl::StatusOr<SparsePushResult> Push(const SparsePush& push) override {
@@ -125,20 +139,32 @@ class SparseTableImpl final : public SparseTable {
     return MakeEvictionLimits(config, rows_.layout().has_statistics(),
                               partition_bits_);
   }
-  EvictionResult Evict(PartitionIndex partition, const EvictionLimits& limits,
-                       uint32_t logical_time) override {
-    return EvictRows(
-        rows_, rows_.layout().has_statistics() ? &rules_.score_rule() : nullptr,
-        limits, logical_time, &At(partition));
+  absl::StatusOr<EvictionResult> Evict(PartitionIndex partition,
+                                       const EvictionLimits& limits,
+                                       uint32_t logical_time) override {
+    const bool has_score = rows_.layout().has_statistics();
+    return EvictRows({.rows = rows_,
+                      .score_rule = has_score ? &rules_.score_rule() : nullptr,
+                      .tier = tier_.get(),
+                      .index = partition,
+                      .partition = At(partition)},
+                     limits, logical_time);
   }
   uint32_t num_partitions() const override {
     return static_cast<uint32_t>(partitions_.size());
   }
 
-  void ForEachRow(const std::function<void(PartitionIndex, const RowView&)>&
-                      visit) const override;
-  SparseTableStats Stats() const override;
-  std::vector<SparsePartitionStats> PartitionStats() const override;
+  absl::Status ForEachRow(
+      const std::function<void(PartitionIndex, const RowView&)>& visit)
+      const override {
+    return Inspection(rows_, partitions_, tier_.get()).ForEachRow(visit);
+  }
+  SparseTableStats Stats() const override {
+    return Inspection(rows_, partitions_, tier_.get()).Stats();
+  }
+  std::vector<SparsePartitionStats> PartitionStats() const override {
+    return Inspection(rows_, partitions_, tier_.get()).PartitionStats();
+  }
   const v1::TableConfig& config() const override { return config_; }
 
  private:
@@ -178,23 +204,29 @@ class SparseTableImpl final : public SparseTable {
     return kDim != 0 ? kDim : rows_.layout().dim();
   }
 
-  void PullInto(absl::Span<const KeyGroup> groups, const Key* keys,
-                const PullOutput& output) const {
-    WithConstantDim(rows_.layout().dim(),
-                    [&](auto dim) { PullWith<dim>(groups, keys, output); });
+  absl::Status PullInto(absl::Span<const KeyGroup> groups, const Key* keys,
+                        const PullOutput& output) const {
+    ColdLookup cold(tier_.get());
+    OARLOCK_RETURN_IF_ERROR(cold.Promote(partitions_, groups, keys));
+    WithConstantDim(rows_.layout().dim(), [&](auto dim) {
+      PullWith<dim>(groups, keys, output, cold);
+    });
+    return cold.status();
   }
   // The analysis cannot follow locks from one turn of the pipeline to a later
   // one, hence not the two functions that take and release them.
   template <size_t kDim>
   void PullWith(absl::Span<const KeyGroup> groups, const Key* keys,
-                const PullOutput& output) const ABSL_NO_THREAD_SAFETY_ANALYSIS;
+                const PullOutput& output,
+                ColdLookup& cold) const ABSL_NO_THREAD_SAFETY_ANALYSIS;
   template <size_t kDim>
   void CopyRows(const Partition& partition, const KeyBlock& block,
-                const Key* keys, float* values, Lookahead& lookahead) const
+                const Key* keys, float* values, Lookahead& lookahead,
+                ColdLookup& cold) const
       ABSL_SHARED_LOCKS_REQUIRED(partition.lock());
   void CopyStatistics(const Partition& partition, const KeyBlock& block,
                       const Key* keys, const PullOutput& output,
-                      Lookahead& lookahead) const
+                      Lookahead& lookahead, ColdLookup& cold) const
       ABSL_SHARED_LOCKS_REQUIRED(partition.lock());
 
   template <size_t kDim, typename Rule>
@@ -208,14 +240,16 @@ class SparseTableImpl final : public SparseTable {
   const std::unique_ptr<Arena> arena_;
   const RowSpace rows_;
   const RowUpdater updater_;
+  // Null without a memory budget.
+  std::unique_ptr<Tier> tier_;
   // Each guarded by its lock.
   Lookahead::Partitions partitions_;
 };
 
 template <size_t kDim>
 void SparseTableImpl::PullWith(absl::Span<const KeyGroup> groups,
-                               const Key* keys,
-                               const PullOutput& output) const {
+                               const Key* keys, const PullOutput& output,
+                               ColdLookup& cold) const {
   CheckAscending(groups);
   const size_t row_bytes =
       rows_.layout().header_bytes() + Dim<kDim>() * sizeof(float);
@@ -239,9 +273,9 @@ void SparseTableImpl::PullWith(absl::Span<const KeyGroup> groups,
     if (found.empty()) return;
     const KeyBlock block = found.Pop();
     const Partition& partition = At(block.partition);
-    CopyRows<kDim>(partition, block, keys, output.values, lookahead);
+    CopyRows<kDim>(partition, block, keys, output.values, lookahead, cold);
     if (output.shows != nullptr) {
-      CopyStatistics(partition, block, keys, output, lookahead);
+      CopyStatistics(partition, block, keys, output, lookahead, cold);
     }
     if (block.ends_group) partition.lock()->ReaderUnlock();
   }
@@ -250,11 +284,15 @@ void SparseTableImpl::PullWith(absl::Span<const KeyGroup> groups,
 template <size_t kDim>
 void SparseTableImpl::CopyRows(const Partition& partition,
                                const KeyBlock& block, const Key* keys,
-                               float* values, Lookahead& lookahead) const {
+                               float* values, Lookahead& lookahead,
+                               ColdLookup& cold) const {
   const size_t dim = Dim<kDim>();
   for (size_t i = block.first; i < block.first + block.count; ++i) {
-    const std::byte* const row =
+    const std::byte* row =
         updater_.RowOf(partition, keys[i], lookahead.mix(i), lookahead.row(i));
+    if (row == nullptr) [[unlikely]] {
+      row = cold.RowOf(partition, block.partition, block.group, keys[i]);
+    }
     if (row != nullptr) [[likely]] {
       std::memcpy(values + i * dim, rows_.layout().Embedding(row),
                   dim * sizeof(float));
@@ -267,11 +305,15 @@ void SparseTableImpl::CopyRows(const Partition& partition,
 void SparseTableImpl::CopyStatistics(const Partition& partition,
                                      const KeyBlock& block, const Key* keys,
                                      const PullOutput& output,
-                                     Lookahead& lookahead) const {
+                                     Lookahead& lookahead,
+                                     ColdLookup& cold) const {
   const uint32_t now = partition.latest_touch();
   for (size_t i = block.first; i < block.first + block.count; ++i) {
-    const std::byte* const row =
+    const std::byte* row =
         updater_.RowOf(partition, keys[i], lookahead.mix(i), lookahead.row(i));
+    if (row == nullptr) [[unlikely]] {
+      row = cold.RowOf(partition, block.partition, block.group, keys[i]);
+    }
     float factor = 0;
     float statistics[2] = {};
     if (row != nullptr) {
@@ -310,7 +352,10 @@ absl::StatusOr<SparsePushResult> SparseTableImpl::PushWith(
         const bool duplicate = partition.HasApplied(push.stamps);
         if (!duplicate) {
           // Room for the whole group first, so that it is applied as a whole.
-          status = partition.ReserveRows({push.keys + block.first, num_keys});
+          const absl::Span<const Key> keys(push.keys + block.first, num_keys);
+          status = tier_ == nullptr
+                       ? partition.ReserveRows(keys)
+                       : tier_->BringGroup(block.partition, keys, &partition);
         }
         if (duplicate || !status.ok()) {
           partition.lock()->WriterUnlock();
@@ -344,61 +389,6 @@ absl::StatusOr<SparsePushResult> SparseTableImpl::PushWith(
     return Annotate(status, absl::StrCat("push to table ", config_.name()));
   }
   return result;
-}
-
-void SparseTableImpl::ForEachRow(
-    const std::function<void(PartitionIndex, const RowView&)>& visit) const {
-  const RowLayout& layout = rows_.layout();
-  for (uint32_t i = 0; i < partitions_.size(); ++i) {
-    const Partition& partition = *partitions_[i];
-    ReaderGuard guard(partition.lock());
-    const uint32_t latest_touch = partition.latest_touch();
-    partition.ForEachRow([&](const std::byte* row) {
-      const RowHeader& header = RowLayout::Header(row);
-      RowView view;
-      view.key = header.key;
-      view.version = header.version();
-      view.last_touch = WidenTouch(header.low_touch(), latest_touch);
-      if (layout.has_statistics()) {
-        view.show = layout.Statistics(row)[0];
-        view.click = layout.Statistics(row)[1];
-      }
-      view.extended = header.extended();
-      view.embedding = {layout.Embedding(row), layout.dim()};
-      view.state = {layout.State(row), layout.state_size()};
-      visit(PartitionIndex(i), view);
-    });
-  }
-}
-
-SparseTableStats SparseTableImpl::Stats() const {
-  SparseTableStats stats;
-  stats.row_bytes = rows_.layout().row_bytes();
-  stats.payload_bytes = (rows_.layout().dim() + rows_.layout().state_size()) *
-                        sizeof(float);
-  stats.bytes = arena_->bytes_used();
-  for (const std::unique_ptr<Partition>& partition : partitions_) {
-    ReaderGuard guard(partition->lock());
-    stats.rows += partition->num_rows();
-    stats.bytes += partition->heap_bytes();
-    stats.pulled_rows += partition->pulled_rows();
-    stats.pushed_rows += partition->pushed_rows();
-    stats.admitted_rows += partition->created_rows();
-    stats.rejected_keys += partition->rejected_keys();
-    stats.evicted_rows += partition->evicted_rows();
-  }
-  return stats;
-}
-
-std::vector<SparsePartitionStats> SparseTableImpl::PartitionStats() const {
-  std::vector<SparsePartitionStats> stats;
-  stats.reserve(partitions_.size());
-  for (const std::unique_ptr<Partition>& partition : partitions_) {
-    ReaderGuard guard(partition->lock());
-    stats.push_back({partition->num_rows(), partition->pulled_rows(),
-                     partition->pushed_rows()});
-  }
-  return stats;
 }
 
 uint64_t MachineMemoryBytes() {
@@ -436,8 +426,18 @@ absl::StatusOr<std::unique_ptr<SparseTable>> SparseTable::Create(
   absl::StatusOr<std::unique_ptr<Arena>> arena = Arena::Create(
       std::min(memory_bytes_max, RowSpace::MaxBytes(rules->layout())));
   OARLOCK_RETURN_IF_ERROR(Annotate(arena.status(), context));
-  return std::make_unique<SparseTableImpl>(config, partition_bits, *rules,
-                                           *std::move(arena));
+  auto table = std::make_unique<SparseTableImpl>(
+      config, partition_bits, *rules, *std::move(arena));
+  const uint64_t budget = config.sparse().memory_budget_bytes();
+  if (budget == 0) return table;
+  if (options.tier_directory.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        context, ": has a memory budget of ", budget,
+        " bytes, but there is no directory for the rows beyond it; give one "
+        "(--tier_dir), or no budget"));
+  }
+  OARLOCK_RETURN_IF_ERROR(Annotate(table->StartTier(options), context));
+  return table;
 }
 
 }  // namespace oarlock

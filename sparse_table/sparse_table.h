@@ -8,7 +8,8 @@
 // What a push means beyond the update rule, which keys get a row and which rows
 // go is the table's configuration (sparse_table/row_rules.h): statistics and
 // their decay (score_rule.h), the extended embedding part, admission
-// (admission_rule.h), eviction (eviction.h).
+// (admission_rule.h), eviction (eviction.h). With a memory budget rows beyond it
+// lie on disk (tier.h); that changes where a row is, never what is in it.
 
 #ifndef OARLOCK_SPARSE_TABLE_SPARSE_TABLE_H_
 #define OARLOCK_SPARSE_TABLE_SPARSE_TABLE_H_
@@ -17,8 +18,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/key_group.h"
@@ -36,6 +39,7 @@ struct SparsePushResult {
 };
 
 struct SparseTableStats {
+  // In memory or on disk.
   uint64_t rows = 0;
   uint64_t row_bytes = 0;
   // Memory of rows and index.
@@ -49,6 +53,16 @@ struct SparseTableStats {
   // Keys of pushes that were dropped since they were not admitted.
   uint64_t rejected_keys = 0;
   uint64_t evicted_rows = 0;
+
+  // With a memory budget. Of `rows`: those on disk alone.
+  uint64_t cold_rows = 0;
+  // How often a row was moved to disk, and back.
+  uint64_t demoted_rows = 0;
+  uint64_t promoted_rows = 0;
+  // What the rows on disk take there, and in memory beyond `bytes`: buffers,
+  // filters, indexes of files.
+  uint64_t disk_bytes = 0;
+  uint64_t disk_memory_bytes = 0;
 };
 
 // Of one partition, as in SparseTableStats.
@@ -62,6 +76,12 @@ struct SparseTableOptions {
   // The most memory that rows and index may take; at least one chunk of 64 KiB.
   // 0: the machine's memory.
   uint64_t memory_bytes_max = 0;
+  // Where a table with a memory budget keeps its rows on disk: a folder of its
+  // own (storage/scratch_dir.h).
+  std::string tier_directory;
+  // Rows of a partition in memory; 0: as many as the budget holds. For tests
+  // that want few.
+  size_t partition_memory_rows = 0;
 };
 
 // Thread-safe. Pulls and pushes lock a few partitions at a time (at most four,
@@ -71,10 +91,15 @@ struct SparseTableOptions {
 // Groups and keys are trusted: partitions ascending, each once, in range, and
 // every key in the partition of its group. What comes from outside goes through
 // CheckKeyGroups first (sparse_table/check_key_groups.h).
+//
+// What reads or moves rows on disk may fail as storage/cold_rows.h says:
+// DataLoss, ResourceExhausted (a full disk), Internal. Nothing is pulled,
+// pushed or evicted by halves then: a group or a row either is or is not.
 class SparseTable {
  public:
   // InvalidArgument when `config` is not that of a sparse table or a field is
-  // out of range. `partition_bits` in [0, 16].
+  // out of range. `partition_bits` in [0, 16]. FailedPrecondition when it has a
+  // memory budget and there is no tier_directory, or not one for us.
   static absl::StatusOr<std::unique_ptr<SparseTable>> Create(
       const v1::TableConfig& config, int partition_bits,
       const SparseTableOptions& options = {});
@@ -83,17 +108,19 @@ class SparseTable {
 
   // Writes the embedding of each key, [num_keys, dim], and for each group its
   // partition's version (null: not wanted). A key without a row gets its
-  // initial value and stays without a row. Keys may occur twice.
-  virtual void Pull(absl::Span<const KeyGroup> groups, const Key* keys,
-                    float* values, uint64_t* group_versions) const = 0;
+  // initial value and stays without a row. Keys may occur twice. Only the disk
+  // can fail; what was written is worth nothing then.
+  virtual absl::Status Pull(absl::Span<const KeyGroup> groups, const Key* keys,
+                            float* values,
+                            uint64_t* group_versions) const = 0;
 
   // The same with show and click of each key, [num_keys] each, decayed to the
   // latest logical time that its partition knows; 0 for a key without a row.
   // REQUIRES: the table has statistics (accessor CTR).
-  virtual void PullWithStatistics(absl::Span<const KeyGroup> groups,
-                                  const Key* keys, float* values, float* shows,
-                                  float* clicks,
-                                  uint64_t* group_versions) const = 0;
+  virtual absl::Status PullWithStatistics(absl::Span<const KeyGroup> groups,
+                                          const Key* keys, float* values,
+                                          float* shows, float* clicks,
+                                          uint64_t* group_versions) const = 0;
 
   // Applies the table's update rules to every row of the push; creates the
   // missing rows of keys that are admitted, and drops the gradients of the
@@ -115,12 +142,12 @@ class SparseTable {
   // `logical_time`, while pulls and pushes go on: none waits for more than
   // kSlotsPerHold slots. A key whose row was evicted is as one that never had
   // one.
-  virtual EvictionResult Evict(PartitionIndex partition,
-                               const EvictionLimits& limits,
-                               uint32_t logical_time) = 0;
+  virtual absl::StatusOr<EvictionResult> Evict(PartitionIndex partition,
+                                               const EvictionLimits& limits,
+                                               uint32_t logical_time) = 0;
   virtual uint32_t num_partitions() const = 0;
 
-  // A row as it lies in memory: embedding [dim], optimizer state.
+  // A row as it lies in memory or on disk: embedding [dim], optimizer state.
   struct RowView {
     Key key;
     uint64_t version = 0;
@@ -134,9 +161,9 @@ class SparseTable {
     absl::Span<const float> state;
   };
   // Calls `visit` for every row, partition after partition; within one in the
-  // order of creation as long as nothing was evicted. A partition is locked
+  // order of creation as long as no row has left memory. A partition is locked
   // while it is visited.
-  virtual void ForEachRow(
+  virtual absl::Status ForEachRow(
       const std::function<void(PartitionIndex, const RowView&)>& visit)
       const = 0;
 

@@ -65,7 +65,7 @@ void SetAccessor(const v1::JobConfig& config, v1::SparseTableConfig* sparse) {
   ctr->set_divide_by_show(config.divide_by_show());
 }
 
-// Which keys get a row, and which rows go.
+// Which keys get a row, which rows go, and how much memory there is for them.
 void SetRowLimits(const v1::JobConfig& config, v1::SparseTableConfig* sparse) {
   if (config.admission() == "count") {
     sparse->mutable_admission()->mutable_count()->set_pushes(
@@ -77,6 +77,8 @@ void SetRowLimits(const v1::JobConfig& config, v1::SparseTableConfig* sparse) {
     sparse->mutable_admission()->mutable_show_click()->set_score(
         static_cast<float>(config.admission_score()));
   }
+  sparse->set_memory_budget_bytes(
+      static_cast<uint64_t>(config.memory_budget_mb()) << 20);
   if (config.evict_idle_ticks() == 0 && config.rows_max() == 0 &&
       config.evict_score_min() == 0) {
     return;

@@ -311,14 +311,14 @@ TEST_F(SyncAggregatorTest, ShutdownAnswersWhatIsHeldAndHoldsNothingMore) {
 class StubbornTable : public SparseTable {
  public:
   explicit StubbornTable(SparseTable* table) : table_(table) {}
-  void Pull(absl::Span<const KeyGroup> groups, const Key* keys, float* values,
+  absl::Status Pull(absl::Span<const KeyGroup> groups, const Key* keys, float* values,
             uint64_t* group_versions) const override {
-    table_->Pull(groups, keys, values, group_versions);
+    return table_->Pull(groups, keys, values, group_versions);
   }
-  void PullWithStatistics(absl::Span<const KeyGroup> groups, const Key* keys,
+  absl::Status PullWithStatistics(absl::Span<const KeyGroup> groups, const Key* keys,
                           float* values, float* shows, float* clicks,
                           uint64_t* group_versions) const override {
-    table_->PullWithStatistics(groups, keys, values, shows, clicks,
+    return table_->PullWithStatistics(groups, keys, values, shows, clicks,
                                group_versions);
   }
   const EvictionLimits& eviction() const override { return table_->eviction(); }
@@ -326,7 +326,7 @@ class StubbornTable : public SparseTable {
       const v1::EvictionConfig& config) const override {
     return table_->LimitsOf(config);
   }
-  EvictionResult Evict(PartitionIndex partition, const EvictionLimits& limits,
+  absl::StatusOr<EvictionResult> Evict(PartitionIndex partition, const EvictionLimits& limits,
                        uint32_t logical_time) override {
     return table_->Evict(partition, limits, logical_time);
   }
@@ -341,9 +341,9 @@ class StubbornTable : public SparseTable {
                   const PushStamp& stamp) const override {
     return table_->HasApplied(partition, stamp);
   }
-  void ForEachRow(const std::function<void(PartitionIndex, const RowView&)>&
+  absl::Status ForEachRow(const std::function<void(PartitionIndex, const RowView&)>&
                       visit) const override {
-    table_->ForEachRow(visit);
+    return table_->ForEachRow(visit);
   }
   SparseTableStats Stats() const override { return table_->Stats(); }
   std::vector<SparsePartitionStats> PartitionStats() const override {
