@@ -78,7 +78,7 @@ struct SparseTableOptions {
   uint64_t memory_bytes_max = 0;
   // Where a table with a memory budget keeps its rows on disk: a folder of its
   // own (storage/scratch_dir.h).
-  std::string tier_directory;
+  std::string tier_directory = {};
   // Rows of a partition in memory; 0: as many as the budget holds. For tests
   // that want few.
   size_t partition_memory_rows = 0;

@@ -316,25 +316,27 @@ absl::Status ColdLookup::InsertGroup(const GroupRead& read,
                                      const KeyGroup& group, const Key* keys,
                                      Partition* partition) {
   const PartitionIndex index = group.partition;
+  const auto num_found = static_cast<size_t>(
+      std::count(found_.begin() + static_cast<ptrdiff_t>(read.first_name),
+                 found_.begin() + static_cast<ptrdiff_t>(read.end_name), 1));
+  OARLOCK_RETURN_IF_ERROR(
+      tier_->MakeRoom(index, num_found, partition).status());
   if (partition->tiers().disk_epoch != read.epoch) {
+    // What was read may be older than what is on disk now. That goes for rows
+    // that somebody promoted and pushed to, and that were just demoted to make
+    // room, too.
     OARLOCK_RETURN_IF_ERROR(tier_->BringGroup(
         index, {keys + read.first_key, group.num_keys}, partition));
     settled_[read.group] = partition->tiers().disk_epoch;
     return absl::OkStatus();
   }
-  const auto num_found = static_cast<size_t>(
-      std::count(found_.begin() + static_cast<ptrdiff_t>(read.first_name),
-                 found_.begin() + static_cast<ptrdiff_t>(read.end_name), 1));
-  OARLOCK_ASSIGN_OR_RETURN(const bool demoted,
-                           tier_->MakeRoom(index, num_found, partition));
   OARLOCK_RETURN_IF_ERROR(partition->Reserve(num_found));
   const size_t num_names = read.end_name - read.first_name;
   tier_->Insert(
       absl::MakeConstSpan(names_).subspan(read.first_name, num_names),
       stored_.data() + read.first_name * tier_->stored_bytes(),
       found_.data() + read.first_name, partition);
-  // What was demoted may be of this group.
-  if (!demoted) settled_[read.group] = read.epoch;
+  settled_[read.group] = read.epoch;
   return absl::OkStatus();
 }
 

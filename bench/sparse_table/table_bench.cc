@@ -179,7 +179,9 @@ Figures Pull(Distribution distribution, int num_threads) {
   for (int t = 0; t < num_threads; ++t) TrafficOf(distribution, t);
   const double seconds = RunThreads(num_threads, [&](int t) {
     for (const GroupedKeys& batch : TrafficOf(distribution, t).all) {
-      table.Pull(batch.groups, batch.keys.data(), values[t].data(), nullptr);
+      OARLOCK_CHECK(
+          table.Pull(batch.groups, batch.keys.data(), values[t].data(), nullptr)
+              .ok());
     }
   });
   return {{"rows_per_second",

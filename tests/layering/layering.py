@@ -114,7 +114,7 @@ def check_sources():
         for pattern, places in ONE_PLACE.items():
             if relative not in places and re.search(pattern, text):
                 errors.append(f"{relative} has {pattern}, which belongs in "
-                              f"{sorted(places) }")
+                              f"{sorted(places)}")
     return errors
 
 

@@ -132,9 +132,11 @@ TEST_F(ParameterServiceTest, PushesTouchRowsAtTheLogicalTime) {
   ASSERT_TRUE(Push(PushOf(HeaderOfPush(0, 1), {{Key{3}, {2}}})).ok());
   registry_->clock().AdvanceTo(9);  // Time does not go back.
   ASSERT_TRUE(Push(PushOf(HeaderOfPush(0, 2), {{Key{4}, {2}}})).ok());
-  sparse().ForEachRow([](PartitionIndex, const SparseTable::RowView& row) {
-    EXPECT_EQ(row.last_touch, 12u);
-  });
+  const absl::Status visited =
+      sparse().ForEachRow([](PartitionIndex, const SparseTable::RowView& row) {
+        EXPECT_EQ(row.last_touch, 12u);
+      });
+  EXPECT_TRUE(visited.ok()) << visited;
 }
 
 TEST_F(ParameterServiceTest, RepeatedPushIsAnsweredAndNotAppliedAgain) {

@@ -154,9 +154,11 @@ SparseGradients RandomGradients(uint64_t seed, uint32_t num_keys,
 
 SparseGradients RowsOf(const SparseTable& table) {
   SparseGradients rows;
-  table.ForEachRow([&](PartitionIndex, const SparseTable::RowView& row) {
-    rows[row.key].assign(row.embedding.begin(), row.embedding.end());
-  });
+  const absl::Status visited =
+      table.ForEachRow([&](PartitionIndex, const SparseTable::RowView& row) {
+        rows[row.key].assign(row.embedding.begin(), row.embedding.end());
+      });
+  OARLOCK_CHECK(visited.ok());
   return rows;
 }
 

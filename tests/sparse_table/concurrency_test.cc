@@ -7,6 +7,7 @@
 #include <atomic>
 #include <map>
 #include <thread>
+#include <tuple>
 
 #include "base/random.h"
 #include "sparse_table/reader_writer_lock.h"
@@ -71,7 +72,10 @@ void PullMany(const SparseTable& table, uint64_t seed, uint64_t key_space,
         RandomKeys(random, 1 + random.Below(400), key_space, partition_bits);
     std::vector<float> values(keys.keys.size() * kDim);
     std::vector<uint64_t> versions(keys.groups.size());
-    table.Pull(keys.groups, keys.keys.data(), values.data(), versions.data());
+    EXPECT_TRUE(
+        table
+            .Pull(keys.groups, keys.keys.data(), values.data(), versions.data())
+            .ok());
     for (size_t i = 0; i < keys.keys.size(); ++i) {
       for (size_t d = 1; d < kDim; ++d) {
         ASSERT_EQ(values[i * kDim + d], values[i * kDim]);
@@ -89,15 +93,20 @@ void PullMany(const SparseTable& table, uint64_t seed, uint64_t key_space,
   }
 }
 
-class ConcurrencyTest : public testing::TestWithParam<int> {};
+// Partition bits; rows of a partition in memory, 0: all.
+class ConcurrencyTest : public testing::TestWithParam<std::tuple<int, size_t>> {
+};
 
 TEST_P(ConcurrencyTest, EveryPushIsCountedOnceWhilePullsGoOn) {
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   constexpr int kPushes = 150;
   constexpr uint64_t kKeySpace = 20000;
-  const int bits = GetParam();
-  absl::StatusOr<std::unique_ptr<SparseTable>> table = SparseTable::Create(
-      CountingConfig(), bits, {.memory_bytes_max = 1 << 30});
+  const int bits = std::get<0>(GetParam());
+  const size_t memory_rows = std::get<1>(GetParam());
+  v1::TableConfig config = CountingConfig();
+  const SparseTableOptions options = WithTiers(memory_rows, &config);
+  absl::StatusOr<std::unique_ptr<SparseTable>> table =
+      SparseTable::Create(config, bits, options);
   ASSERT_TRUE(table.ok()) << table.status();
   std::atomic<bool> done{false};
   std::atomic<int> num_pulls{0};
@@ -128,11 +137,13 @@ TEST_P(ConcurrencyTest, EveryPushIsCountedOnceWhilePullsGoOn) {
   std::map<Key, uint64_t> expected = counts[0];
   for (const auto& [key, count] : counts[1]) expected[key] += count;
   size_t num_rows = 0;
-  (*table)->ForEachRow([&](PartitionIndex, const SparseTable::RowView& row) {
-    ++num_rows;
-    ASSERT_EQ(row.embedding[0], static_cast<float>(expected[row.key]))
-        << "key " << static_cast<uint64_t>(row.key);
-  });
+  const absl::Status visited = (*table)->ForEachRow(
+      [&](PartitionIndex, const SparseTable::RowView& row) {
+        ++num_rows;
+        ASSERT_EQ(row.embedding[0], static_cast<float>(expected[row.key]))
+            << "key " << static_cast<uint64_t>(row.key);
+      });
+  EXPECT_TRUE(visited.ok()) << visited;
   EXPECT_EQ(num_rows, expected.size());
 }
 
@@ -168,8 +179,7 @@ void PushAndCheck(SparseTable& table, uint32_t worker, int num_pushes,
                   std::map<Key, float>* counts) {
   RandomSequence random(kSeed + 100 + worker);
   for (int i = 1; i <= num_pushes; ++i) {
-    const GroupedKeys keys =
-        OwnKeys(random, worker, key_space, partition_bits);
+    const GroupedKeys keys = OwnKeys(random, worker, key_space, partition_bits);
     const size_t n = keys.keys.size();
     std::vector<float> values(n * kDim, 1.0f), shows(n), clicks(n, 0.0f);
     for (size_t k = 0; k < n; ++k) shows[k] = ShowOf(keys.keys[k]);
@@ -181,8 +191,11 @@ void PushAndCheck(SparseTable& table, uint32_t worker, int num_pushes,
     push.shows = shows.data();
     push.stamps = {&stamp, 1};
     ASSERT_TRUE(table.Push(push).ok());
-    table.PullWithStatistics(keys.groups, keys.keys.data(), values.data(),
-                             shows.data(), clicks.data(), nullptr);
+    EXPECT_TRUE(table
+                    .PullWithStatistics(keys.groups, keys.keys.data(),
+                                        values.data(), shows.data(),
+                                        clicks.data(), nullptr)
+                    .ok());
     for (size_t k = 0; k < n; ++k) {
       const Key key = keys.keys[k];
       const float value = values[k * kDim];
@@ -210,8 +223,11 @@ void PullAndCheck(const SparseTable& table, uint64_t seed, uint64_t key_space,
         RandomKeys(random, 1 + random.Below(300), key_space, partition_bits);
     const size_t n = keys.keys.size();
     std::vector<float> values(n * kDim), shows(n), clicks(n);
-    table.PullWithStatistics(keys.groups, keys.keys.data(), values.data(),
-                             shows.data(), clicks.data(), nullptr);
+    EXPECT_TRUE(table
+                    .PullWithStatistics(keys.groups, keys.keys.data(),
+                                        values.data(), shows.data(),
+                                        clicks.data(), nullptr)
+                    .ok());
     for (size_t i = 0; i < n; ++i) {
       for (size_t d = 1; d < kDim; ++d) {
         ASSERT_EQ(values[i * kDim + d], values[i * kDim]);
@@ -226,15 +242,17 @@ TEST_P(ConcurrencyTest, EvictionTakesWholeRowsAndNoOthersWhileTrafficGoesOn) {
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   constexpr int kPushes = 300;
   constexpr uint64_t kKeySpace = 6000;
-  const int bits = GetParam();
+  const int bits = std::get<0>(GetParam());
+  const size_t memory_rows = std::get<1>(GetParam());
   v1::TableConfig config = CountingConfig();
   config.mutable_sparse()->set_accessor(v1::CTR);
   // A hot row is above the limit from its first push on, a cold one from its
   // fourth.
   config.mutable_sparse()->mutable_ctr()->set_non_click_coefficient(1);
   config.mutable_sparse()->mutable_eviction()->set_score_min(kHotShow);
+  const SparseTableOptions options = WithTiers(memory_rows, &config);
   absl::StatusOr<std::unique_ptr<SparseTable>> table =
-      SparseTable::Create(config, bits, {.memory_bytes_max = 1 << 30});
+      SparseTable::Create(config, bits, options);
   ASSERT_TRUE(table.ok()) << table.status();
   std::atomic<bool> done{false};
   std::atomic<int> num_pulls{0};
@@ -249,9 +267,10 @@ TEST_P(ConcurrencyTest, EvictionTakesWholeRowsAndNoOthersWhileTrafficGoesOn) {
   others.emplace_back([&] {
     while (!done.load()) {
       for (uint32_t p = 0; p < (*table)->num_partitions(); ++p) {
-        num_evicted += (*table)
-                           ->Evict(PartitionIndex(p), (*table)->eviction(), 0)
-                           .evicted_rows();
+        const absl::StatusOr<EvictionResult> result =
+            (*table)->Evict(PartitionIndex(p), (*table)->eviction(), 0);
+        ASSERT_TRUE(result.ok()) << result.status();
+        num_evicted += result->evicted_rows();
       }
     }
   });
@@ -268,14 +287,16 @@ TEST_P(ConcurrencyTest, EvictionTakesWholeRowsAndNoOthersWhileTrafficGoesOn) {
 
   size_t num_rows = 0;
   size_t num_hot = 0;
-  (*table)->ForEachRow([&](PartitionIndex, const SparseTable::RowView& row) {
-    ++num_rows;
-    const uint64_t key = static_cast<uint64_t>(row.key);
-    num_hot += key < kHotKeys;
-    // A cold row that was counted may have gone since, but not changed.
-    ASSERT_EQ(row.embedding[0], counts[key % 2][row.key]) << "key " << key;
-    ASSERT_EQ(row.show, row.embedding[0] * ShowOf(row.key));
-  });
+  const absl::Status visited = (*table)->ForEachRow(
+      [&](PartitionIndex, const SparseTable::RowView& row) {
+        ++num_rows;
+        const uint64_t key = static_cast<uint64_t>(row.key);
+        num_hot += key < kHotKeys;
+        // A cold row that was counted may have gone since, but not changed.
+        ASSERT_EQ(row.embedding[0], counts[key % 2][row.key]) << "key " << key;
+        ASSERT_EQ(row.show, row.embedding[0] * ShowOf(row.key));
+      });
+  EXPECT_TRUE(visited.ok()) << visited;
   size_t num_hot_pushed = 0;
   for (const auto& own : counts) {
     for (const auto& [key, count] : own) {
@@ -289,8 +310,11 @@ TEST_P(ConcurrencyTest, EvictionTakesWholeRowsAndNoOthersWhileTrafficGoesOn) {
   EXPECT_EQ(stats.admitted_rows, num_rows + num_evicted);
 }
 
+// With two tiers rows move between them in every call.
 INSTANTIATE_TEST_SUITE_P(PartitionBits, ConcurrencyTest,
-                         testing::Values(0, 2, 8));
+                         testing::Values(std::tuple(0, 0), std::tuple(2, 0),
+                                         std::tuple(8, 0), std::tuple(0, 150),
+                                         std::tuple(2, 150), std::tuple(8, 3)));
 
 TEST(ReaderWriterLockTest, WritersExcludeEachOtherAndReaders) {
   constexpr int kRounds = 20000;

@@ -16,15 +16,17 @@ TEST(RowLayoutTest, RowsHaveTheDocumentedSizes) {
 }
 
 TEST(RowHeaderTest, VersionTouchAndFlagsShareAWordWithoutTouchingEachOther) {
-  RowHeader header{.key = Key{7}, .packed = 0xf};
+  constexpr uint64_t kFlags = RowHeader::kExtended | RowHeader::kRecent;
+  RowHeader header{.key = Key{7},
+                   .packed = RowHeader::kExtended | RowHeader::kClean};
   header.Stamp((uint64_t{1} << 36) - 1, 0);
   EXPECT_EQ(header.version(), (uint64_t{1} << 36) - 1);
   EXPECT_EQ(header.low_touch(), 0u);
-  EXPECT_EQ(header.packed & 0xf, 0xfu);
+  EXPECT_EQ(header.packed & 0xf, kFlags);
   header.Stamp(0, 0xffffffffu);
   EXPECT_EQ(header.version(), 0u);
   EXPECT_EQ(header.low_touch(), (1u << 24) - 1);
-  EXPECT_EQ(header.packed & 0xf, 0xfu);
+  EXPECT_EQ(header.packed & 0xf, kFlags);
   EXPECT_EQ(header.key, Key{7});
 }
 

@@ -1,6 +1,7 @@
 // The table with all its rules against a plain one: a map, one key at a time,
 // statistics that decay at every period's end, exact counts for admission,
-// eviction by sorting.
+// eviction by sorting. The map knows no tiers: with a few rows of a partition
+// in memory and the others on disk the table must do the same.
 
 #include <gtest/gtest.h>
 
@@ -279,24 +280,28 @@ class Model {
 
 void ExpectSameRows(const SparseTable& table, const Model& model) {
   size_t num_rows = 0;
-  table.ForEachRow([&](PartitionIndex, const SparseTable::RowView& view) {
-    ++num_rows;
-    const auto found = model.rows().find(view.key);
-    ASSERT_NE(found, model.rows().end())
-        << "key " << static_cast<uint64_t>(view.key);
-    const Model::Row& row = found->second;
-    ASSERT_EQ(std::vector<float>(view.embedding.begin(), view.embedding.end()),
-              model.Whole(row));
-    std::vector<float> state = row.state;
-    state.insert(state.end(), row.extended_state.begin(),
-                 row.extended_state.end());
-    ASSERT_EQ(std::vector<float>(view.state.begin(), view.state.end()), state);
-    ASSERT_EQ(view.extended, row.has_extended);
-    ASSERT_EQ(view.version, row.version);
-    ASSERT_EQ(view.last_touch, row.last_touch);
-    ASSERT_EQ(view.show, row.show);
-    ASSERT_EQ(view.click, row.click);
-  });
+  const absl::Status visited =
+      table.ForEachRow([&](PartitionIndex, const SparseTable::RowView& view) {
+        ++num_rows;
+        const auto found = model.rows().find(view.key);
+        ASSERT_NE(found, model.rows().end())
+            << "key " << static_cast<uint64_t>(view.key);
+        const Model::Row& row = found->second;
+        ASSERT_EQ(
+            std::vector<float>(view.embedding.begin(), view.embedding.end()),
+            model.Whole(row));
+        std::vector<float> state = row.state;
+        state.insert(state.end(), row.extended_state.begin(),
+                     row.extended_state.end());
+        ASSERT_EQ(std::vector<float>(view.state.begin(), view.state.end()),
+                  state);
+        ASSERT_EQ(view.extended, row.has_extended);
+        ASSERT_EQ(view.version, row.version);
+        ASSERT_EQ(view.last_touch, row.last_touch);
+        ASSERT_EQ(view.show, row.show);
+        ASSERT_EQ(view.click, row.click);
+      });
+  EXPECT_TRUE(visited.ok()) << visited;
   EXPECT_EQ(num_rows, model.rows().size());
   const SparseTableStats stats = table.Stats();
   EXPECT_EQ(stats.rows, model.rows().size());
@@ -305,17 +310,21 @@ void ExpectSameRows(const SparseTable& table, const Model& model) {
   EXPECT_EQ(stats.evicted_rows, model.num_evicted());
 }
 
-class RowRulesModelTest : public testing::TestWithParam<Case> {};
+// The second is how many rows of a partition are in memory; 0: all.
+class RowRulesModelTest
+    : public testing::TestWithParam<std::tuple<Case, size_t>> {};
 
 // Bitwise. The sketch is wide enough for these few keys to have counters of
 // their own; what happens otherwise is count_sketch_test's.
 TEST_P(RowRulesModelTest, RandomOperationsAgreeWithAMap) {
   constexpr uint64_t kSeed = 2026;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
-  const v1::TableConfig config = ConfigOf(GetParam());
-  const bool has_statistics = GetParam().accessor == v1::CTR;
+  const auto& [of_rows, memory_rows] = GetParam();
+  v1::TableConfig config = ConfigOf(of_rows);
+  const bool has_statistics = of_rows.accessor == v1::CTR;
+  const SparseTableOptions options = WithTiers(memory_rows, &config);
   absl::StatusOr<std::unique_ptr<SparseTable>> table =
-      SparseTable::Create(config, kBits, {.memory_bytes_max = 1 << 28});
+      SparseTable::Create(config, kBits, options);
   ASSERT_TRUE(table.ok()) << table.status();
   Model model(config);
   RandomSequence random(kSeed);
@@ -338,12 +347,16 @@ TEST_P(RowRulesModelTest, RandomOperationsAgreeWithAMap) {
       case 0: {
         std::vector<float> values(n * config.sparse().dim());
         if (has_statistics) {
-          (*table)->PullWithStatistics(keys.groups, keys.keys.data(),
-                                       values.data(), shows.data(),
-                                       clicks.data(), nullptr);
+          ASSERT_TRUE((*table)
+                          ->PullWithStatistics(keys.groups, keys.keys.data(),
+                                               values.data(), shows.data(),
+                                               clicks.data(), nullptr)
+                          .ok());
         } else {
-          (*table)->Pull(keys.groups, keys.keys.data(), values.data(),
-                         nullptr);
+          ASSERT_TRUE(
+              (*table)
+                  ->Pull(keys.groups, keys.keys.data(), values.data(), nullptr)
+                  .ok());
         }
         const size_t dim = config.sparse().dim();
         for (size_t i = 0; i < n; ++i) {
@@ -371,7 +384,10 @@ TEST_P(RowRulesModelTest, RandomOperationsAgreeWithAMap) {
         ASSERT_TRUE(checked.ok()) << checked.status();
         EvictionResult result;
         for (uint32_t p = 0; p < (*table)->num_partitions(); ++p) {
-          result += (*table)->Evict(PartitionIndex(p), *checked, now);
+          const absl::StatusOr<EvictionResult> of_partition =
+              (*table)->Evict(PartitionIndex(p), *checked, now);
+          ASSERT_TRUE(of_partition.ok()) << of_partition.status();
+          result += *of_partition;
         }
         ASSERT_EQ(result.evicted_rows(), model.Evict(limits, now));
         num_evicted += result.evicted_rows();
@@ -403,6 +419,13 @@ TEST_P(RowRulesModelTest, RandomOperationsAgreeWithAMap) {
   ExpectSameRows(**table, model);
   EXPECT_GT(num_evicted, 100u);
   EXPECT_GT(model.rows().size(), 10u);
+  const SparseTableStats stats = (*table)->Stats();
+  if (memory_rows == 0) {
+    EXPECT_EQ(stats.demoted_rows, 0u);
+  } else {
+    EXPECT_GT(stats.cold_rows, 0u);
+    EXPECT_GT(stats.promoted_rows, 100u);
+  }
 }
 
 v1::AdmissionConfig Count(uint32_t pushes) {
@@ -423,47 +446,54 @@ v1::AdmissionConfig ShowClick(float score) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, RowRulesModelTest,
-    testing::Values(
-        Case{.name = "Plain"},
-        Case{.name = "PlainCount", .admission = Count(3)},
-        Case{.name = "PlainProbability", .admission = Probability(0.3f)},
-        Case{.name = "PlainTwoParts", .dim = 9, .extended_dim = 8},
-        Case{.name = "Ctr", .accessor = v1::CTR, .dim = 16},
-        Case{.name = "CtrTwoPartsFromTheStart",
-             .accessor = v1::CTR,
-             .dim = 5,
-             .extended_dim = 4,
-             .admission = Count(2)},
-        Case{.name = "CtrExtended",
-             .accessor = v1::CTR,
-             .dim = 9,
-             .extended_dim = 8,
-             .extended_threshold = 2},
-        Case{.name = "CtrExtendedCount",
-             .accessor = v1::CTR,
-             .dim = 16,
-             .extended_dim = 10,
-             .extended_threshold = 1.5f,
-             .admission = Count(4)},
-        Case{.name = "CtrExtendedDivided",
-             .accessor = v1::CTR,
-             .dim = 9,
-             .extended_dim = 4,
-             .extended_threshold = 2,
-             .divide_by_show = true},
-        Case{.name = "CtrExtendedProbability",
-             .accessor = v1::CTR,
-             .dim = 2,
-             .extended_dim = 1,
-             .extended_threshold = 3,
-             .admission = Probability(0.5f)},
-        Case{.name = "CtrExtendedShowClick",
-             .accessor = v1::CTR,
-             .dim = 9,
-             .extended_dim = 8,
-             .extended_threshold = 4,
-             .admission = ShowClick(2)}),
-    [](const testing::TestParamInfo<Case>& info) { return info.param.name; });
+    testing::Combine(
+        testing::Values(
+            Case{.name = "Plain"},
+            Case{.name = "PlainCount", .admission = Count(3)},
+            Case{.name = "PlainProbability", .admission = Probability(0.3f)},
+            Case{.name = "PlainTwoParts", .dim = 9, .extended_dim = 8},
+            Case{.name = "Ctr", .accessor = v1::CTR, .dim = 16},
+            Case{.name = "CtrTwoPartsFromTheStart",
+                 .accessor = v1::CTR,
+                 .dim = 5,
+                 .extended_dim = 4,
+                 .admission = Count(2)},
+            Case{.name = "CtrExtended",
+                 .accessor = v1::CTR,
+                 .dim = 9,
+                 .extended_dim = 8,
+                 .extended_threshold = 2},
+            Case{.name = "CtrExtendedCount",
+                 .accessor = v1::CTR,
+                 .dim = 16,
+                 .extended_dim = 10,
+                 .extended_threshold = 1.5f,
+                 .admission = Count(4)},
+            Case{.name = "CtrExtendedDivided",
+                 .accessor = v1::CTR,
+                 .dim = 9,
+                 .extended_dim = 4,
+                 .extended_threshold = 2,
+                 .divide_by_show = true},
+            Case{.name = "CtrExtendedProbability",
+                 .accessor = v1::CTR,
+                 .dim = 2,
+                 .extended_dim = 1,
+                 .extended_threshold = 3,
+                 .admission = Probability(0.5f)},
+            Case{.name = "CtrExtendedShowClick",
+                 .accessor = v1::CTR,
+                 .dim = 9,
+                 .extended_dim = 8,
+                 .extended_threshold = 4,
+                 .admission = ShowClick(2)}),
+        testing::Values(0, 1, 10, 40)),
+    [](const auto& info) {
+      const size_t memory_rows = std::get<1>(info.param);
+      const std::string name = std::get<0>(info.param).name;
+      return memory_rows == 0 ? name
+                              : name + std::to_string(memory_rows) + "InMemory";
+    });
 
 }  // namespace
 }  // namespace oarlock

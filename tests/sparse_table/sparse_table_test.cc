@@ -28,7 +28,8 @@ std::unique_ptr<SparseTable> MakeTable(const v1::TableConfig& config,
 
 std::vector<float> PullKeys(const SparseTable& table, const GroupedKeys& keys) {
   std::vector<float> values(keys.keys.size() * table.config().sparse().dim());
-  table.Pull(keys.groups, keys.keys.data(), values.data(), nullptr);
+  EXPECT_TRUE(
+      table.Pull(keys.groups, keys.keys.data(), values.data(), nullptr).ok());
   return values;
 }
 
@@ -134,23 +135,24 @@ class ModelTable {
 void ExpectSameRows(const SparseTable& table, const ModelTable& model,
                     bool has_statistics, int partition_bits) {
   size_t num_rows = 0;
-  table.ForEachRow([&](PartitionIndex partition,
-                       const SparseTable::RowView& view) {
-    ++num_rows;
-    ASSERT_EQ(partition, PartitionOfMix(Mix(view.key), partition_bits));
-    const auto found = model.rows().find(view.key);
-    ASSERT_NE(found, model.rows().end())
-        << "key " << static_cast<uint64_t>(view.key);
-    const ModelTable::Row& row = found->second;
-    ASSERT_EQ(row.embedding,
-              std::vector<float>(view.embedding.begin(), view.embedding.end()));
-    ASSERT_EQ(row.state,
-              std::vector<float>(view.state.begin(), view.state.end()));
-    ASSERT_EQ(view.version, row.version);
-    ASSERT_EQ(view.last_touch, row.last_touch);
-    ASSERT_EQ(view.show, has_statistics ? row.show : 0);
-    ASSERT_EQ(view.click, has_statistics ? row.click : 0);
-  });
+  const absl::Status visited = table.ForEachRow(
+      [&](PartitionIndex partition, const SparseTable::RowView& view) {
+        ++num_rows;
+        ASSERT_EQ(partition, PartitionOfMix(Mix(view.key), partition_bits));
+        const auto found = model.rows().find(view.key);
+        ASSERT_NE(found, model.rows().end())
+            << "key " << static_cast<uint64_t>(view.key);
+        const ModelTable::Row& row = found->second;
+        ASSERT_EQ(row.embedding, std::vector<float>(view.embedding.begin(),
+                                                    view.embedding.end()));
+        ASSERT_EQ(row.state,
+                  std::vector<float>(view.state.begin(), view.state.end()));
+        ASSERT_EQ(view.version, row.version);
+        ASSERT_EQ(view.last_touch, row.last_touch);
+        ASSERT_EQ(view.show, has_statistics ? row.show : 0);
+        ASSERT_EQ(view.click, has_statistics ? row.click : 0);
+      });
+  EXPECT_TRUE(visited.ok()) << visited;
   EXPECT_EQ(num_rows, model.rows().size());
   EXPECT_EQ(table.Stats().rows, model.rows().size());
 }
@@ -211,8 +213,10 @@ TEST_P(SparseTableModelTest, RandomPullsAndPushesAgreeWithAMap) {
       const GroupedKeys grouped = Grouped(keys, bits);
       std::vector<float> values(keys.size() * dim, -1);
       std::vector<uint64_t> versions(grouped.groups.size());
-      table->Pull(grouped.groups, grouped.keys.data(), values.data(),
-                  versions.data());
+      EXPECT_TRUE(table
+                      ->Pull(grouped.groups, grouped.keys.data(), values.data(),
+                             versions.data())
+                      .ok());
       num_pulled += keys.size();
       for (size_t i = 0; i < keys.size(); ++i) {
         ASSERT_EQ(std::vector<float>(values.begin() + i * dim,
@@ -366,7 +370,7 @@ TEST(SparseTableTest, APushOfNoKeysIsRememberedAndRaisesTheVersion) {
   EXPECT_TRUE(table->HasApplied(PartitionIndex(3), stamp));
   EXPECT_FALSE(table->HasApplied(PartitionIndex(2), stamp));
   uint64_t versions[2] = {};
-  table->Pull(keys.groups, nullptr, nullptr, versions);
+  EXPECT_TRUE(table->Pull(keys.groups, nullptr, nullptr, versions).ok());
   EXPECT_EQ(versions[0], 1u);
   EXPECT_EQ(PushConstant(*table, keys, 1, {&stamp, 1})->duplicate_groups, 2u);
 }
@@ -382,9 +386,11 @@ TEST(SparseTableTest, LastTouchSurvivesMoreBitsThanTheHeaderHas) {
   ASSERT_TRUE(
       PushConstant(*table, Grouped({Key{2}}, 0), 1, {&stamp, 1}, kLate).ok());
   std::map<Key, uint32_t> touches;
-  table->ForEachRow([&](PartitionIndex, const SparseTable::RowView& row) {
-    touches[row.key] = row.last_touch;
-  });
+  const absl::Status visited =
+      table->ForEachRow([&](PartitionIndex, const SparseTable::RowView& row) {
+        touches[row.key] = row.last_touch;
+      });
+  EXPECT_TRUE(visited.ok()) << visited;
   EXPECT_EQ(touches[Key{1}], kEarly);
   EXPECT_EQ(touches[Key{2}], kLate);
 }
@@ -401,11 +407,13 @@ TEST(SparseTableTest, RowsAreVisitedInTheOrderOfTheirCreation) {
     const PushStamp stamp = Stamp(0, 1, step);
     ASSERT_TRUE(PushConstant(*table, Grouped(keys, 0), 1, {&stamp, 1}).ok());
   }
-  std::vector<Key> visited;
-  table->ForEachRow([&](PartitionIndex, const SparseTable::RowView& row) {
-    visited.push_back(row.key);
-  });
-  EXPECT_EQ(visited, created);
+  std::vector<Key> seen;
+  const absl::Status visited =
+      table->ForEachRow([&](PartitionIndex, const SparseTable::RowView& row) {
+        seen.push_back(row.key);
+      });
+  EXPECT_TRUE(visited.ok()) << visited;
+  EXPECT_EQ(seen, created);
 }
 
 TEST(SparseTableTest, AFullTableRefusesNewRowsButUpdatesOldOnes) {
@@ -436,11 +444,13 @@ TEST(SparseTableTest, AFullTableRefusesNewRowsButUpdatesOldOnes) {
   // Of the failed push each partition has all or nothing, and knows which.
   const PushStamp failed = Stamp(0, 1, sequence);
   std::map<uint32_t, uint64_t> rows_of_failed;
-  table->ForEachRow([&](PartitionIndex p, const SparseTable::RowView& row) {
-    if (static_cast<uint64_t>(row.key) >= next_key - 1000) {
-      ++rows_of_failed[p.value()];
-    }
-  });
+  const absl::Status visited =
+      table->ForEachRow([&](PartitionIndex p, const SparseTable::RowView& row) {
+        if (static_cast<uint64_t>(row.key) >= next_key - 1000) {
+          ++rows_of_failed[p.value()];
+        }
+      });
+  EXPECT_TRUE(visited.ok()) << visited;
   for (const KeyGroup& group : keys.groups) {
     EXPECT_EQ(rows_of_failed[group.partition.value()],
               table->HasApplied(group.partition, failed) ? group.num_keys : 0);
@@ -565,7 +575,7 @@ TEST(SparseTableTest, EvictedSlotsAreUsedAgain) {
     ASSERT_EQ(table->Stats().rows, 5000u);
     if (round == 2) bytes = table->Stats().bytes;
     for (uint32_t p = 0; p < table->num_partitions(); ++p) {
-      table->Evict(PartitionIndex(p), *limits, round + 1);
+      EXPECT_TRUE(table->Evict(PartitionIndex(p), *limits, round + 1).ok());
     }
     ASSERT_EQ(table->Stats().rows, 0u);
   }

@@ -3,8 +3,12 @@
 #ifndef OARLOCK_TESTS_SPARSE_TABLE_TABLE_TESTING_H_
 #define OARLOCK_TESTS_SPARSE_TABLE_TABLE_TESTING_H_
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/key_group.h"
@@ -12,6 +16,7 @@
 #include "base/push_stamp.h"
 #include "base/types.h"
 #include "proto/table.pb.h"
+#include "sparse_table/sparse_table.h"
 
 namespace oarlock {
 
@@ -66,6 +71,21 @@ inline v1::OptimizerConfig LazyAdamWithOptions() {
   config.mutable_weight_bounds()->set_upper(0.4f);
   config.mutable_schedule()->mutable_cosine()->set_steps(50);
   return config;
+}
+
+// Gives a table a memory budget, and room for `memory_rows` rows of a partition
+// in memory; 0: neither.
+inline SparseTableOptions WithTiers(size_t memory_rows,
+                                    v1::TableConfig* config) {
+  SparseTableOptions options;
+  options.memory_bytes_max = uint64_t{1} << 30;
+  if (memory_rows == 0) return options;
+  config->mutable_sparse()->set_memory_budget_bytes(1 << 20);
+  static std::atomic<int> num_directories{0};
+  options.tier_directory =
+      testing::TempDir() + "/tier_" + std::to_string(num_directories++);
+  options.partition_memory_rows = memory_rows;
+  return options;
 }
 
 inline PushStamp Stamp(uint32_t worker, uint64_t generation,
