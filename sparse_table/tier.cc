@@ -16,7 +16,7 @@ namespace {
 
 // Memory for buffers of the store, as a share of the budget and at most.
 constexpr uint64_t kBufferShare = 8;
-constexpr uint64_t kMaxBufferBytes = uint64_t{64} << 20;
+constexpr uint64_t kMaxBufferBytes = uint64_t{128} << 20;
 
 // An index has just doubled at worst: half of the least load at which it does.
 uint64_t IndexBytes(uint64_t num_rows) {
@@ -100,7 +100,8 @@ absl::StatusOr<std::unique_ptr<Tier>> Tier::Create(const RowSpace* rows,
   store.directory = options.directory;
   store.row_bytes = rows->layout().row_bytes() - sizeof(Key);
   store.buffer_bytes =
-      std::min(options.budget_bytes / kBufferShare, kMaxBufferBytes);
+      std::clamp(options.budget_bytes / kBufferShare,
+                 ColdRowsOptions::kMinBufferBytes, kMaxBufferBytes);
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<ColdRows> cold_rows,
                            ColdRows::Create(store));
   return std::unique_ptr<Tier>(new Tier(rows, quota, std::move(cold_rows)));
@@ -316,27 +317,43 @@ absl::Status ColdLookup::InsertGroup(const GroupRead& read,
                                      const KeyGroup& group, const Key* keys,
                                      Partition* partition) {
   const PartitionIndex index = group.partition;
-  const auto num_found = static_cast<size_t>(
-      std::count(found_.begin() + static_cast<ptrdiff_t>(read.first_name),
-                 found_.begin() + static_cast<ptrdiff_t>(read.end_name), 1));
-  OARLOCK_RETURN_IF_ERROR(
-      tier_->MakeRoom(index, num_found, partition).status());
+  const absl::Span<const Key> group_keys(keys + read.first_key, group.num_keys);
   if (partition->tiers().disk_epoch != read.epoch) {
-    // What was read may be older than what is on disk now. That goes for rows
-    // that somebody promoted and pushed to, and that were just demoted to make
-    // room, too.
-    OARLOCK_RETURN_IF_ERROR(tier_->BringGroup(
-        index, {keys + read.first_key, group.num_keys}, partition));
+    // What was read may be older than what is on disk now.
+    OARLOCK_RETURN_IF_ERROR(tier_->BringGroup(index, group_keys, partition));
     settled_[read.group] = partition->tiers().disk_epoch;
     return absl::OkStatus();
   }
-  OARLOCK_RETURN_IF_ERROR(partition->Reserve(num_found));
   const size_t num_names = read.end_name - read.first_name;
-  tier_->Insert(
-      absl::MakeConstSpan(names_).subspan(read.first_name, num_names),
-      stored_.data() + read.first_name * tier_->stored_bytes(),
-      found_.data() + read.first_name, partition);
-  settled_[read.group] = read.epoch;
+  const absl::Span<const ColdRows::RowName> names =
+      absl::MakeConstSpan(names_).subspan(read.first_name, num_names);
+  char* const found = found_.data() + read.first_name;
+  size_t num_new = 0;
+  size_t num_absent = 0;
+  for (size_t i = 0; i < num_names; ++i) {
+    num_absent += !found[i];
+    // What somebody has brought meanwhile may be newer than what was read, also
+    // when making room moves it back to disk.
+    if (partition->Find(names[i].key, Mix(names[i].key)) != kNoRow) {
+      found[i] = false;
+    }
+    num_new += found[i];
+  }
+  OARLOCK_ASSIGN_OR_RETURN(const bool demoted,
+                           tier_->MakeRoom(index, num_new, partition));
+  OARLOCK_RETURN_IF_ERROR(partition->Reserve(num_new));
+  tier_->Insert(names, stored_.data() + read.first_name * tier_->stored_bytes(),
+                found, partition);
+  if (demoted) {
+    // Rows of this group may have been among them.
+    std::vector<ColdRows::RowName>& missing = ThreadScratch().names;
+    missing.clear();
+    FindMissing(
+        tier_->rows_, *partition, index, group_keys, [](std::byte*) {},
+        &missing);
+    if (missing.size() > num_absent) return absl::OkStatus();
+  }
+  settled_[read.group] = partition->tiers().disk_epoch;
   return absl::OkStatus();
 }
 

@@ -1,6 +1,5 @@
 #include "storage/cold_rows.h"
 
-#include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/options.h>
@@ -23,7 +22,6 @@
 namespace oarlock {
 namespace {
 
-constexpr uint64_t kMinBufferBytes = uint64_t{2} << 20;
 constexpr double kFilterBitsPerRow = 10;
 constexpr uint64_t kFileBytes = uint64_t{64} << 20;
 // Files that are open at a time. Well below the usual limit of a process.
@@ -71,11 +69,13 @@ rocksdb::Options StoreOptions(uint64_t buffer_bytes) {
   rocksdb::Options options;
   options.create_if_missing = true;
   options.error_if_exists = true;
-  // Half for rows on their way to disk, in two buffers, half for blocks.
-  options.write_buffer_size = buffer_bytes / 4;
+  // One fills while the other goes to disk.
+  options.write_buffer_size = buffer_bytes / 2;
   options.max_write_buffer_number = 2;
-  options.target_file_size_base = std::min(kFileBytes, buffer_bytes);
+  options.target_file_size_base = std::min(kFileBytes, 2 * buffer_bytes);
   options.max_bytes_for_level_base = 4 * options.target_file_size_base;
+  // Nine tenths of the rows in the last level: few copies that are outdated.
+  options.level_compaction_dynamic_level_bytes = true;
   options.max_background_jobs = kBackgroundJobs;
   options.max_open_files = kMaxOpenFiles;
   // Floats do not compress.
@@ -90,7 +90,9 @@ rocksdb::Options StoreOptions(uint64_t buffer_bytes) {
   options.stats_persist_period_sec = 0;
 
   rocksdb::BlockBasedTableOptions table;
-  table.block_cache = rocksdb::NewLRUCache(buffer_bytes / 2);
+  // A row that was read is in memory from then on, and its neighbours are as
+  // cold as any: 1 % of reads hit a cache of blocks when there was one.
+  table.no_block_cache = true;
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(kFilterBitsPerRow));
   table.whole_key_filtering = true;
   table.data_block_index_type =
@@ -123,7 +125,6 @@ class RocksColdRows final : public ColdRows {
   const std::string& directory() const override { return scratch_->path(); }
   uint64_t memory_bytes() const override {
     return Property(rocksdb::DB::Properties::kCurSizeAllMemTables) +
-           Property(rocksdb::DB::Properties::kBlockCacheUsage) +
            Property(rocksdb::DB::Properties::kEstimateTableReadersMem);
   }
   uint64_t disk_bytes() const override {
@@ -272,7 +273,8 @@ absl::StatusOr<std::unique_ptr<ColdRows>> ColdRows::Create(
                            ScratchDir::Create(options.directory));
   rocksdb::DB* db = nullptr;
   const rocksdb::Status opened = rocksdb::DB::Open(
-      StoreOptions(std::max(options.buffer_bytes, kMinBufferBytes)),
+      StoreOptions(
+          std::max(options.buffer_bytes, ColdRowsOptions::kMinBufferBytes)),
       scratch->data_path(), &db);
   if (!opened.ok()) {
     return absl::InternalError(absl::StrCat(

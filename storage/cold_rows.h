@@ -28,12 +28,14 @@
 namespace oarlock {
 
 struct ColdRowsOptions {
+  static constexpr uint64_t kMinBufferBytes = uint64_t{8} << 20;
+
   // See ScratchDir::Create.
   std::string directory;
   size_t row_bytes = 0;
-  // Memory of rows on their way to disk and of blocks read, 2 MiB at least.
-  // Filters and the indexes of files come on top: 2 to 3 bytes a row.
-  uint64_t buffer_bytes = uint64_t{64} << 20;
+  // Memory of rows on their way to disk. Filters and the indexes of files come
+  // on top: 2 to 3 bytes a row. Blocks are read through the page cache.
+  uint64_t buffer_bytes = kMinBufferBytes;
 };
 
 // Thread-safe. Errors name the directory: DataLoss when files are damaged,
@@ -77,7 +79,7 @@ class ColdRows {
       absl::FunctionRef<void(Key, const std::byte*)> visit) const = 0;
 
   virtual const std::string& directory() const = 0;
-  // Memory of buffers, cached blocks, filters and indexes; size of the files.
+  // Memory of buffers, filters and indexes; size of the files.
   virtual uint64_t memory_bytes() const = 0;
   virtual uint64_t disk_bytes() const = 0;
 };

@@ -140,7 +140,8 @@ class ProductTable {
       num_rows += static_cast<double>(batch.size());
     }
     std::vector<float> values(kBatchKeys * kDim);
-    return Measure(num_rows, [&] {
+    const uint64_t promoted_before = table_->Stats().promoted_rows;
+    Figures figures = Measure(num_rows, [&] {
       for (const KeyBatch& batch : grouped) {
         OARLOCK_CHECK(table_->Pull(batch.groups(), batch.keys().data(),
                                    values.data(), nullptr)
@@ -148,6 +149,10 @@ class ProductTable {
         Push(batch);
       }
     });
+    const uint64_t promoted = table_->Stats().promoted_rows - promoted_before;
+    figures.emplace_back("rows_promoted_per_row",
+                         static_cast<double>(promoted) / num_rows);
+    return figures;
   }
 
   // Keys that have never been pushed.
