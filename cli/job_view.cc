@@ -61,6 +61,12 @@ void AddLoad(const TableLoad& load, TableLoad* total) {
   total->admitted_rows += load.admitted_rows;
   total->rejected_keys += load.rejected_keys;
   total->evicted_rows += load.evicted_rows;
+  total->memory_rows += load.memory_rows;
+  total->cold_rows += load.cold_rows;
+  total->demoted_rows += load.demoted_rows;
+  total->promoted_rows += load.promoted_rows;
+  total->disk_bytes += load.disk_bytes;
+  total->disk_memory_bytes += load.disk_memory_bytes;
   total->pushed_rows += load.pushed_rows;
 }
 
@@ -88,10 +94,19 @@ std::vector<TableView> ViewTables(
       work.view.payload_bytes = status.payload_bytes();
       // Servers without a block of a dense table have none to measure.
       work.view.row_bytes = std::max(work.view.row_bytes, status.row_bytes());
-      const TableLoad load = {status.rows(), status.bytes(),
-                              status.pulled_rows(), status.pushed_rows(),
-                              status.admitted_rows(), status.rejected_keys(),
-                              status.evicted_rows()};
+      const TableLoad load = {status.rows(),
+                              status.bytes(),
+                              status.pulled_rows(),
+                              status.pushed_rows(),
+                              status.admitted_rows(),
+                              status.rejected_keys(),
+                              status.evicted_rows(),
+                              status.memory_rows(),
+                              status.cold_rows(),
+                              status.demoted_rows(),
+                              status.promoted_rows(),
+                              status.disk_bytes(),
+                              status.disk_memory_bytes()};
       work.view.shares.push_back({index, load, status.version()});
       AddLoad(load, &work.view.total);
       work.across_servers.Add(status, index);

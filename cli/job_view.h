@@ -31,6 +31,15 @@ struct TableLoad {
   uint64_t admitted_rows = 0;
   uint64_t rejected_keys = 0;
   uint64_t evicted_rows = 0;
+  // Of sparse tables with a memory budget: rows in memory and on disk alone,
+  // how often a row was moved to disk and back, what those on disk take there
+  // and in memory beyond `bytes`.
+  uint64_t memory_rows = 0;
+  uint64_t cold_rows = 0;
+  uint64_t demoted_rows = 0;
+  uint64_t promoted_rows = 0;
+  uint64_t disk_bytes = 0;
+  uint64_t disk_memory_bytes = 0;
 };
 
 // The largest of some loads over their mean: 1 when all are equal, their

@@ -17,6 +17,16 @@ Json LoadJson(const TableLoad& load) {
           {"pushed_rows", load.pushed_rows}};
 }
 
+// What a table with a memory budget adds.
+Json TierJson(const TableLoad& load) {
+  return {{"memory_rows", load.memory_rows},
+          {"cold_rows", load.cold_rows},
+          {"demoted_rows", load.demoted_rows},
+          {"promoted_rows", load.promoted_rows},
+          {"disk_bytes", load.disk_bytes},
+          {"disk_memory_bytes", load.disk_memory_bytes}};
+}
+
 // `of_partitions`: also name the partition.
 Json SkewJson(const Skew& skew, bool of_partitions) {
   Json json = {{"max_over_mean", skew.max_over_mean}, {"server", skew.server}};
@@ -41,6 +51,7 @@ Json TrafficJson(const v1::KeyTraffic& traffic, uint64_t total) {
 
 Json TableJson(const TableView& table) {
   const bool sparse = table.config.has_sparse();
+  const uint64_t budget = table.config.sparse().memory_budget_bytes();
   Json json = {
       {"table", table.config.id()},
       {"name", table.config.name()},
@@ -59,10 +70,15 @@ Json TableJson(const TableView& table) {
   for (const TableView::Share& share : table.shares) {
     Json of_server = {{"server", share.server}};
     of_server.update(LoadJson(share.load));
+    if (budget != 0) of_server.update(TierJson(share.load));
     of_server["version"] = share.version;
     json["servers"].push_back(std::move(of_server));
   }
   json["total"] = LoadJson(table.total);
+  if (budget != 0) {
+    json["memory_budget_bytes"] = budget;
+    json["total"].update(TierJson(table.total));
+  }
   if (sparse) {
     json["admitted_rows"] = table.total.admitted_rows;
     json["rejected_keys"] = table.total.rejected_keys;

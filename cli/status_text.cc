@@ -47,6 +47,27 @@ std::string StateText(const v1::JobStatusResponse& status) {
   return status.draining() ? "draining" : "running";
 }
 
+// Where the rows of a table with a memory budget are; else nothing.
+std::string FormatTiers(const TableView& table) {
+  const uint64_t budget = table.config.sparse().memory_budget_bytes();
+  if (budget == 0) return "";
+  std::vector<std::vector<std::string>> rows = {
+      {"server", "rows in memory", "on disk", "disk", "memory for it",
+       "moved to disk", "back"}};
+  const auto add = [&](const std::string& server, const TableLoad& load) {
+    rows.push_back({server, Grouped(load.memory_rows), Grouped(load.cold_rows),
+                    Mebibytes(load.disk_bytes),
+                    Mebibytes(load.disk_memory_bytes),
+                    Grouped(load.demoted_rows), Grouped(load.promoted_rows)});
+  };
+  for (const TableView::Share& share : table.shares) {
+    add(absl::StrCat(share.server), share.load);
+  }
+  if (table.shares.size() > 1) add("all", table.total);
+  return absl::StrCat("memory budget ", Mebibytes(budget), "\n",
+                      FormatColumns(rows));
+}
+
 }  // namespace
 
 std::string FormatColumns(const std::vector<std::vector<std::string>>& rows) {
@@ -124,24 +145,26 @@ std::string FormatJobStatus(const v1::JobStatusResponse& status) {
 std::string FormatServers(
     const std::vector<v1::ServerStatusResponse>& servers) {
   std::vector<std::vector<std::string>> rows = {
-      {"server", "endpoint", "generation", "up", "tables", "rows", "memory",
-       "rows pulled", "rows pushed", "held pushes"}};
+      {"server", "endpoint", "generation", "up", "tables", "rows",
+       "of them on disk", "memory", "rows pulled", "rows pushed",
+       "held pushes"}};
   for (const v1::ServerStatusResponse& server : servers) {
     TableLoad load;
     for (const v1::TableStatus& table : server.tables()) {
       load.bytes += table.bytes();
       if (!table.config().has_sparse()) continue;
       load.rows += table.rows();
+      load.cold_rows += table.cold_rows();
       load.pulled_rows += table.pulled_rows();
       load.pushed_rows += table.pushed_rows();
     }
-    rows.push_back(
-        {absl::StrCat(server.server_index()), EndpointOf(server),
-         absl::StrCat(server.server_generation()),
-         absl::StrFormat("%.1f s", server.uptime_seconds()),
-         absl::StrCat(server.tables_size()), Grouped(load.rows),
-         Mebibytes(load.bytes), Grouped(load.pulled_rows),
-         Grouped(load.pushed_rows), Grouped(server.held_pushes())});
+    rows.push_back({absl::StrCat(server.server_index()), EndpointOf(server),
+                    absl::StrCat(server.server_generation()),
+                    absl::StrFormat("%.1f s", server.uptime_seconds()),
+                    absl::StrCat(server.tables_size()), Grouped(load.rows),
+                    Grouped(load.cold_rows), Mebibytes(load.bytes),
+                    Grouped(load.pulled_rows), Grouped(load.pushed_rows),
+                    Grouped(server.held_pushes())});
   }
   return FormatColumns(rows);
 }
@@ -207,7 +230,7 @@ std::string FormatTables(const std::vector<TableView>& tables) {
       add(absl::StrCat(share.server), share.load, Grouped(share.version));
     }
     if (table.shares.size() > 1) add("all", table.total, "-");
-    absl::StrAppend(&text, FormatColumns(rows));
+    absl::StrAppend(&text, FormatColumns(rows), FormatTiers(table));
   }
   return text;
 }

@@ -215,11 +215,14 @@ absl::Status Tier::BringGroup(PartitionIndex index, absl::Span<const Key> keys,
         },
         &scratch.names);
   };
-  find_missing();
-  if (scratch.names.empty()) return absl::OkStatus();
-  OARLOCK_ASSIGN_OR_RETURN(
-      const bool demoted, MakeRoom(index, scratch.names.size(), partition));
-  if (demoted) find_missing();
+  // Rows of the group may be among those demoted for it, so that there is more
+  // to bring then; each turn leaves fewer rows in memory.
+  for (bool demoted = true; demoted;) {
+    find_missing();
+    if (scratch.names.empty()) return absl::OkStatus();
+    OARLOCK_ASSIGN_OR_RETURN(demoted,
+                             MakeRoom(index, scratch.names.size(), partition));
+  }
   OARLOCK_RETURN_IF_ERROR(partition->Reserve(scratch.names.size()));
   if (partition->tiers().cold_rows == 0) return absl::OkStatus();
   OARLOCK_RETURN_IF_ERROR(
