@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/mix.h"
+#include "cli/status_json.h"
 #include "cli/status_text.h"
 #include "tests/pserver/mini_job.h"
 
@@ -291,6 +292,46 @@ TEST(StatusTextTest, ColumnsAreAlignedByTheirContent) {
             "name   rows\n"
             "a        12\n"
             "bcdef     3\n");
+}
+
+TEST(StatusTextTest, ATableWithAMemoryBudgetTellsWhereItsRowsAre) {
+  std::vector<v1::ServerStatusResponse> servers(2);
+  for (uint32_t s = 0; s < 2; ++s) {
+    servers[s].set_server_index(s);
+    v1::TableStatus* table = servers[s].add_tables();
+    table->mutable_config()->set_id(1);
+    table->mutable_config()->mutable_sparse()->set_dim(4);
+    table->mutable_config()->mutable_sparse()->set_memory_budget_bytes(3 << 20);
+    table->set_rows(1000 + s);
+    table->set_memory_rows(100);
+    table->set_cold_rows(900 + s);
+    table->set_demoted_rows(5000);
+    table->set_promoted_rows(4000);
+    table->set_disk_bytes(1 << 20);
+  }
+  const std::vector<TableView> tables = ViewTables(servers);
+  EXPECT_THAT(FormatTables(tables),
+              HasSubstr("memory budget 3.0 MiB\n"
+                        "server  rows in memory  on disk     disk  memory for "
+                        "it  moved to disk   back\n"
+                        "0                  100      900  1.0 MiB        0.0 "
+                        "MiB          5,000  4,000\n"));
+  EXPECT_THAT(FormatServers(servers), HasSubstr("of them on disk"));
+  const nlohmann::ordered_json json = TablesJson(tables)[0];
+  EXPECT_EQ(json["memory_budget_bytes"], 3 << 20);
+  EXPECT_EQ(json["servers"][1]["cold_rows"], 901);
+  EXPECT_EQ(json["total"]["memory_rows"], 200);
+  EXPECT_EQ(json["total"]["cold_rows"], 1801);
+  EXPECT_EQ(json["total"]["demoted_rows"], 10000);
+  EXPECT_EQ(json["total"]["promoted_rows"], 8000);
+
+  servers[0]
+      .mutable_tables(0)
+      ->mutable_config()
+      ->mutable_sparse()
+      ->clear_memory_budget_bytes();
+  servers.resize(1);
+  EXPECT_THAT(FormatTables(ViewTables(servers)), Not(HasSubstr("budget")));
 }
 
 TEST(StatusTextTest, WhatIsNotKnownIsADash) {
