@@ -88,7 +88,7 @@ void Partition::RemoveRow(RowRef ref, std::byte* row) {
 }
 
 RowRef Partition::AdvanceHand() {
-  if (hand_ >= num_slots()) hand_ = 0;
+  if (hand_ >= end_slot()) hand_ = first_slot_;
   const size_t rows_per_chunk = rows_->rows_per_chunk();
   const RowRef ref =
       rows_->RefOf(chunks_[hand_ / rows_per_chunk],

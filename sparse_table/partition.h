@@ -50,14 +50,15 @@ class alignas(64) Partition {
   };
 
   // `rows` outlives the partition. `jitter_seed` differs between partitions.
-  // `sketch`: for admission, null when it needs none.
-  Partition(const RowSpace* rows, uint64_t jitter_seed,
-            std::unique_ptr<CountSketch> sketch = nullptr)
+  // Rows begin at slot `first_slot` of the first chunk. `sketch`: for
+  // admission, null when it needs none.
+  Partition(const RowSpace* rows, uint64_t jitter_seed, uint32_t first_slot,
+            std::unique_ptr<CountSketch> sketch)
       : rows_(rows),
-        first_slot_(static_cast<uint32_t>(jitter_seed %
-                                          rows->rows_per_chunk())),
+        first_slot_(first_slot),
         index_(rows, jitter_seed),
-        tail_slot_(first_slot_),
+        tail_slot_(first_slot),
+        hand_(first_slot),
         sketch_(std::move(sketch)) {}
 
   ReaderWriterLock* lock() const ABSL_LOCK_RETURNED(lock_) { return &lock_; }
@@ -105,11 +106,11 @@ class alignas(64) Partition {
   const Tiers& tiers() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
     return tiers_;
   }
-  // The next slot of the clock that finds rows to demote: slots below
-  // num_slots() have been used.
+  // The next slot of the clock that finds rows to demote, which goes round the
+  // num_slots() slots that have been used. REQUIRES: there are some.
   RowRef AdvanceHand() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   size_t num_slots() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
-    return tail_ * rows_->rows_per_chunk() + tail_slot_;
+    return end_slot() - first_slot_;
   }
 
   // Pushes applied so far.
@@ -221,6 +222,10 @@ class alignas(64) Partition {
   }
 
  private:
+  // Counted from the beginning of the first chunk.
+  size_t end_slot() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
+    return tail_ * rows_->rows_per_chunk() + tail_slot_;
+  }
   std::byte* PlaceRow(Key key, uint64_t mix)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void RemoveRow(RowRef ref, std::byte* row)
@@ -231,9 +236,7 @@ class alignas(64) Partition {
   mutable std::atomic<uint64_t> pulled_rows_{0};
   mutable std::atomic<uint64_t> pushed_rows_{0};
   const RowSpace* const rows_;
-  // Of the first chunk; slots before it are never used. It differs between
-  // partitions, which fill evenly: otherwise all of them would need their next
-  // chunk at once, and one push would pay for it.
+  // Of the first chunk; slots before it are never used.
   const uint32_t first_slot_;
   RowIndex index_ ABSL_GUARDED_BY(lock_);
   uint64_t version_ ABSL_GUARDED_BY(lock_) = 0;
@@ -252,7 +255,7 @@ class alignas(64) Partition {
   uint64_t rejected_keys_ ABSL_GUARDED_BY(lock_) = 0;
   Tiers tiers_ ABSL_GUARDED_BY(lock_);
   // Number of the slot that the clock looks at next.
-  size_t hand_ ABSL_GUARDED_BY(lock_) = 0;
+  size_t hand_ ABSL_GUARDED_BY(lock_);
   const std::unique_ptr<CountSketch> sketch_ ABSL_PT_GUARDED_BY(lock_);
   PushWindows windows_ ABSL_GUARDED_BY(lock_);
 };

@@ -79,10 +79,17 @@ class SparseTableImpl final : public SparseTable {
         rows_(arena_.get(), rules.layout()),
         updater_(&rows_, &rules_) {
     const uint64_t jitter_seed = DeriveSeed(config.seed(), config.id());
+    // Partitions fill evenly: if they began alike, all of them would need their
+    // next chunk at once, and one push would pay for it. Under a budget they
+    // use what chunks they have.
+    const bool begin_apart = config.sparse().memory_budget_bytes() == 0;
     for (uint32_t i = 0; i < (1u << partition_bits); ++i) {
-      partitions_.push_back(
-          std::make_unique<Partition>(&rows_, DeriveSeed(jitter_seed, i),
-                                      rules.admission().NewSketch()));
+      const uint64_t seed = DeriveSeed(jitter_seed, i);
+      const uint64_t first_slot =
+          begin_apart ? seed % rows_.rows_per_chunk() : 0;
+      partitions_.push_back(std::make_unique<Partition>(
+          &rows_, seed, static_cast<uint32_t>(first_slot),
+          rules.admission().NewSketch()));
     }
   }
 
