@@ -90,11 +90,9 @@ void Partition::RemoveRow(RowRef ref, std::byte* row) {
 RowRef Partition::AdvanceHand() {
   if (hand_ >= num_slots()) hand_ = 0;
   const size_t rows_per_chunk = rows_->rows_per_chunk();
-  const RowRef ref =
-      rows_->RefOf(chunks_[hand_ / rows_per_chunk],
-                   static_cast<uint32_t>(hand_ % rows_per_chunk));
-  ++hand_;
-  return ref;
+  const size_t slot = first_slot_ + hand_++;
+  return rows_->RefOf(chunks_[slot / rows_per_chunk],
+                      static_cast<uint32_t>(slot % rows_per_chunk));
 }
 
 size_t Partition::heap_bytes() const {

@@ -51,11 +51,14 @@ class alignas(64) Partition {
 
   // `rows` outlives the partition. `jitter_seed` differs between partitions.
   // `sketch`: for admission, null when it needs none.
+  // `whole_chunks`: every slot of a chunk is used, as a memory budget wants it.
   Partition(const RowSpace* rows, uint64_t jitter_seed,
-            std::unique_ptr<CountSketch> sketch = nullptr)
+            std::unique_ptr<CountSketch> sketch = nullptr,
+            bool whole_chunks = false)
       : rows_(rows),
-        first_slot_(static_cast<uint32_t>(jitter_seed %
-                                          rows->rows_per_chunk())),
+        first_slot_(whole_chunks ? 0
+                                 : static_cast<uint32_t>(
+                                       jitter_seed % rows->rows_per_chunk())),
         index_(rows, jitter_seed),
         tail_slot_(first_slot_),
         sketch_(std::move(sketch)) {}
@@ -105,11 +108,11 @@ class alignas(64) Partition {
   const Tiers& tiers() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
     return tiers_;
   }
-  // The next slot of the clock that finds rows to demote: slots below
-  // num_slots() have been used.
+  // The next slot of the clock that finds rows to demote; a turn has
+  // num_slots(). REQUIRES: that is not 0.
   RowRef AdvanceHand() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   size_t num_slots() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
-    return tail_ * rows_->rows_per_chunk() + tail_slot_;
+    return tail_ * rows_->rows_per_chunk() + tail_slot_ - first_slot_;
   }
 
   // Pushes applied so far.
@@ -251,7 +254,7 @@ class alignas(64) Partition {
   uint64_t created_rows_ ABSL_GUARDED_BY(lock_) = 0;
   uint64_t rejected_keys_ ABSL_GUARDED_BY(lock_) = 0;
   Tiers tiers_ ABSL_GUARDED_BY(lock_);
-  // Number of the slot that the clock looks at next.
+  // Slots that the clock has passed in this turn.
   size_t hand_ ABSL_GUARDED_BY(lock_) = 0;
   const std::unique_ptr<CountSketch> sketch_ ABSL_PT_GUARDED_BY(lock_);
   PushWindows windows_ ABSL_GUARDED_BY(lock_);

@@ -80,9 +80,9 @@ class SparseTableImpl final : public SparseTable {
         updater_(&rows_, &rules_) {
     const uint64_t jitter_seed = DeriveSeed(config.seed(), config.id());
     for (uint32_t i = 0; i < (1u << partition_bits); ++i) {
-      partitions_.push_back(
-          std::make_unique<Partition>(&rows_, DeriveSeed(jitter_seed, i),
-                                      rules.admission().NewSketch()));
+      partitions_.push_back(std::make_unique<Partition>(
+          &rows_, DeriveSeed(jitter_seed, i), rules.admission().NewSketch(),
+          config.sparse().memory_budget_bytes() != 0));
     }
   }
 
