@@ -42,13 +42,16 @@ absl::Status Inspection::ForEachRow(
     std::optional<Key> next = Key{0};
     while (next.has_value()) {
       OARLOCK_ASSIGN_OR_RETURN(
-          next, tier_->VisitDisk(
-                    index, *next, kSlotsPerHold, [&](const std::byte* row) {
-                      const Key key = RowLayout::Header(row).key;
-                      // What is in memory has been visited.
-                      if (partition.Find(key, Mix(key)) != kNoRow) return;
-                      visit(index, ViewOf(row, latest_touch));
-                    }));
+          next,
+          tier_->VisitDisk(index, *next, kSlotsPerHold,
+                           [&](const std::byte* row)
+                               ABSL_SHARED_LOCKS_REQUIRED(partition.lock()) {
+                                 const Key key = RowLayout::Header(row).key;
+                                 // What is in memory has been visited.
+                                 if (partition.Find(key, Mix(key)) != kNoRow)
+                                   return;
+                                 visit(index, ViewOf(row, latest_touch));
+                               }));
     }
   }
   return absl::OkStatus();

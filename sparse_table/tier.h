@@ -161,7 +161,8 @@ class ColdLookup {
                              absl::Span<const KeyGroup> groups,
                              const Key* keys);
   absl::Status InsertGroup(const GroupRead& read, const KeyGroup& group,
-                           const Key* keys, Partition* partition);
+                           const Key* keys, Partition* partition)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition->lock());
 
   Tier* const tier_;
   absl::Status status_;
