@@ -151,6 +151,17 @@ TEST(TablePlanTest, FlagsThatGoByStatisticsWantThem) {
   refusal([](auto* c) { c->set_divide_by_show(true); });
 }
 
+TEST(TablePlanTest, TheMemoryBudgetIsThatOfEverySparseTable) {
+  v1::JobConfig config;
+  EXPECT_EQ(
+      PlanOf("lr", config).tables[0].sparse().memory_budget_bytes(), 0u);
+  config.set_memory_budget_mb(3);
+  for (const v1::TableConfig& table : PlanOf("deepfm", config).tables) {
+    EXPECT_EQ(table.sparse().memory_budget_bytes(),
+              table.has_sparse() ? 3u << 20 : 0u);
+  }
+}
+
 TEST(TablePlanTest, WarmUpCountsPushesOfAllWorkersAndRoundsOnce) {
   v1::JobConfig config;
   config.set_warmup_steps(7);
