@@ -1,9 +1,13 @@
-// The limit of the table in one process: the same rows on huge pages, found by
-// number, prefetched.
+// The limits of the table in one process: the same rows on huge pages, found by
+// number, prefetched; and the first touch of new memory.
 
 #include "bench/common/raw_rows.h"
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -75,6 +79,28 @@ Figures Adagrad(Distribution distribution, int num_threads) {
   return {{"rows_per_second", updated / seconds}};
 }
 
+// What making rows costs at least where memory is new: one thread touches as
+// much of it for the first time, on huge pages.
+Figures FirstTouch() {
+  constexpr size_t kRowBytes = 2 * kDim * sizeof(float);
+  constexpr size_t kBytes = kTableRows * kRowBytes;
+  constexpr size_t kPage = 4096;
+  constexpr size_t kBatchBytes = kBatchKeys * kRowBytes;
+  std::byte* const memory = static_cast<std::byte*>(AllocateHuge(kBytes));
+  double longest = 0;
+  const double begin = Now();
+  for (size_t first = 0; first < kBytes; first += kBatchBytes) {
+    const double start = Now();
+    const size_t end = std::min(kBytes, first + kBatchBytes);
+    for (size_t i = first; i < end; i += kPage) memory[i] = std::byte{1};
+    longest = std::max(longest, Now() - start);
+  }
+  const double seconds = Now() - begin;
+  munmap(memory, kBytes);
+  return {{"rows_per_second", static_cast<double>(kTableRows) / seconds},
+          {"longest_batch_ms", longest * 1e3}};
+}
+
 }  // namespace
 }  // namespace oarlock_bench
 
@@ -94,5 +120,6 @@ int main(int argc, char** argv) {
                       [=] { return Adagrad(distribution, threads); });
     }
   }
+  repetitions.Add("first touch", FirstTouch);
   return repetitions.Run(argc, argv);
 }

@@ -23,9 +23,11 @@ class Of:
 
 @dataclasses.dataclass
 class Scaled:
-    """The reference machine's figure times (this limit / its limit)."""
+    """The reference machine's figure times (this limit / its limit), or, where
+    the peer was run here, that figure: `name` is its name in --peers."""
     figure: float
     figure_of_limit: float
+    name: str
 
 
 @dataclasses.dataclass
@@ -46,8 +48,8 @@ class Row:
     target: float | None = None
     repetitions: int | None = None
     warm_up: bool = True
-    # Another figure of the repetitions that were made for the row before: only
-    # for rows without limit and alternatives.
+    # Other figures of the repetitions that were made for the row before: only
+    # for rows without alternatives.
     seen_by_the_row_before: bool = False
     # Left out of a quick run: too long for what it adds.
     full_only: bool = False
@@ -94,6 +96,8 @@ def insert(threads):
     return Row(
         name=f"insert 10M keys {threads}T", unit="M rows/s a thread",
         ours=Of("table", f"insert {threads}", value),
+        limit=Of("raw_rows", "first touch", millions("rows_per_second")),
+        limit_name="first touch of the memory, 1 thread",
         peers=[("absl + slab",
                 Of("maps", f"flat_hash_map insert {threads}", value))],
         target_to_peers=[2], target=8, warm_up=False, full_only=threads > 1)
@@ -113,6 +117,8 @@ def longest_insert(threads, figure, what):
     return Row(
         name=f"insert {threads}T, longest call{what}", unit="ms",
         ours=Of("table", f"insert {threads}", plain(figure)),
+        limit=Of("raw_rows", "first touch", plain("longest_batch_ms")),
+        limit_name="longest first touch of a batch's memory",
         more_is_better=False, target=5, warm_up=False,
         seen_by_the_row_before=True, full_only=threads > 1)
 
@@ -268,7 +274,8 @@ REFERENCE_VOWPAL_WABBIT = 288_000
 
 
 def ctr_dnn(batch, math, target, peers):
-    """Peers: label, figure and ceiling of the reference machine, target."""
+    """Peers: label, name in --peers, figure and ceiling of the reference
+    machine, target."""
     named = "" if math == "float32" else f", {math}"
     return Row(
         name=f"CTR-DNN end to end, batch {batch}{named}", unit="examples/s",
@@ -277,40 +284,42 @@ def ctr_dnn(batch, math, target, peers):
         limit=Of("training", f"ceiling {batch} {math}",
                  plain("examples_per_second")),
         limit_name="dense math alone",
-        peers=[(f"{label} (scaled)", Scaled(figure, ceiling))
-               for label, figure, ceiling, _ in peers],
-        target_to_limit=target, target_to_peers=[peer[3] for peer in peers],
+        peers=[(label, Scaled(figure, ceiling, name))
+               for label, name, figure, ceiling, _ in peers],
+        target_to_limit=target, target_to_peers=[peer[-1] for peer in peers],
         warm_up=False)
 
 
 def training_section():
     paddle = "PaddlePaddle's PS"
     pytorch = "PyTorch, one process"
-    bfloat16 = REFERENCE_CEILING_BFLOAT16
+    float32, bfloat16 = REFERENCE_CEILING, REFERENCE_CEILING_BFLOAT16
     return Section("training", {
         "training": lambda quick: programs.Training(
-            60_000 if quick else 400_000),
+            200_000 if quick else 400_000),
     }, [
         ctr_dnn(512, "float32", .80, [
-            (paddle, REFERENCE_PADDLE[512], REFERENCE_CEILING[512], 2.5),
-            (pytorch, REFERENCE_PYTORCH[512], REFERENCE_CEILING[512], 1.4)]),
+            (paddle, "paddle 512", REFERENCE_PADDLE[512], float32[512], 2.5),
+            (pytorch, "pytorch 512", REFERENCE_PYTORCH[512], float32[512],
+             1.4)]),
         ctr_dnn(100, "float32", .60, [
-            (paddle, REFERENCE_PADDLE[100], REFERENCE_CEILING[100], 2.5)]),
+            (paddle, "paddle 100", REFERENCE_PADDLE[100], float32[100], 2.5)]),
         ctr_dnn(512, "bfloat16", .52, [
-            (paddle, REFERENCE_PADDLE[512], bfloat16[512], 5),
-            (f"{pytorch}, bfloat16", REFERENCE_PYTORCH_BFLOAT16[512],
-             bfloat16[512], 2)]),
+            (paddle, "paddle 512", REFERENCE_PADDLE[512], bfloat16[512], 5),
+            (f"{pytorch}, bfloat16", "pytorch bfloat16 512",
+             REFERENCE_PYTORCH_BFLOAT16[512], bfloat16[512], 2)]),
         ctr_dnn(4096, "bfloat16", None, [
-            (f"{pytorch}, bfloat16", REFERENCE_PYTORCH_BFLOAT16[4096],
-             bfloat16[4096], 1.2)]),
+            (f"{pytorch}, bfloat16", "pytorch bfloat16 4096",
+             REFERENCE_PYTORCH_BFLOAT16[4096], bfloat16[4096], 1.2)]),
         Row(name="LR with ftrl end to end, raw text in", unit="examples/s",
             ours=Of("training", "cluster lr 512 float32",
                     plain("examples_per_second")),
             limit=Of("training", "ceiling 512 float32",
                      plain("examples_per_second")),
             limit_name="dense math alone, for scale",
-            peers=[("Vowpal Wabbit (scaled)",
-                    Scaled(REFERENCE_VOWPAL_WABBIT, REFERENCE_CEILING[512]))],
+            peers=[("Vowpal Wabbit",
+                    Scaled(REFERENCE_VOWPAL_WABBIT, float32[512],
+                           "vowpal wabbit"))],
             target_to_peers=[1.2], warm_up=False),
     ])
 

@@ -49,7 +49,7 @@ class Programs:
 class Turns:
     """The numbers of one row: a list over the turns for each of its parts."""
 
-    def __init__(self, row, running, num_turns):
+    def __init__(self, row, running, num_turns, peers_here):
         parts = {"ours": row.ours}
         if row.limit is not None:
             parts["limit"] = row.limit
@@ -59,9 +59,11 @@ class Turns:
         self._more_is_better = row.more_is_better
         self.values = {name: [] for name in parts}
         if row.seen_by_the_row_before:
-            self.values["ours"] = running.latest(row.ours, num_turns)
+            for name, part in parts.items():
+                self.values[name] = running.latest(part, num_turns)
             if self.values["ours"]:
                 return
+            self.values = {name: [] for name in parts}
         names = list(parts)
         for turn in range(-1 if row.warm_up else 0, num_turns):
             # Nobody is always the first, or always after the same one.
@@ -71,7 +73,9 @@ class Turns:
                 if turn >= 0:
                     self.values[name].append(value)
         for label, peer in row.peers:
-            if isinstance(peer, bench.Scaled):
+            if isinstance(peer, bench.Scaled) and peer.name in peers_here:
+                self.values[label] = [float(peers_here[peer.name])] * num_turns
+            elif isinstance(peer, bench.Scaled):
                 self.values[label] = [
                     peer.figure * limit / peer.figure_of_limit
                     for limit in self.values["limit"]]
@@ -97,7 +101,14 @@ def significant(value):
     return float(f"{value:.4g}")
 
 
-def summary(row, turns):
+def label_of(label, peer, peers_here):
+    """Says where a figure that is not of this run comes from."""
+    if not isinstance(peer, bench.Scaled):
+        return label
+    return label + (", run here" if peer.name in peers_here else " (scaled)")
+
+
+def summary(row, turns, peers_here):
     """The row as it stands in the JSON file."""
     median = statistics.median
     result = {
@@ -118,11 +129,11 @@ def summary(row, turns):
         result["ratio_to_limit"] = significant(median(ratios))
         result["spread"]["ratio_to_limit"] = [
             significant(v) for v in quartiles(ratios)]
-    for i, (label, _) in enumerate(row.peers):
+    for i, (label, peer) in enumerate(row.peers):
         ratios = turns.ratios(label)
         targets = row.target_to_peers
         result["peers"].append({
-            "name": label,
+            "name": label_of(label, peer, peers_here),
             "value": significant(median(turns.values[label])),
             "ratio": significant(median(ratios)),
             "spread": [significant(v) for v in quartiles(ratios)],
@@ -173,8 +184,15 @@ def main():
     parser.add_argument("--only", metavar="NAME", default="",
                         help="only rows or sections with this in their name")
     parser.add_argument("--json", metavar="FILE", help="where results go")
+    parser.add_argument("--peers", metavar="FILE",
+                        help="JSON: examples/s of peers that were run here")
     args = parser.parse_args()
     num_turns = args.turns or (7 if args.quick else 15)
+
+    peers_here = {}
+    if args.peers:
+        with open(args.peers) as file:
+            peers_here = json.load(file)
 
     begin = time.monotonic()
     results = []
@@ -190,8 +208,9 @@ def main():
             continue
         running = Programs(section.programs, args.quick)
         for row in rows:
-            turns = Turns(row, running, row.repetitions or num_turns)
-            results.append(summary(row, turns))
+            turns = Turns(row, running, row.repetitions or num_turns,
+                          peers_here)
+            results.append(summary(row, turns, peers_here))
             show(row, results[-1])
             if args.json:
                 with open(args.json, "w") as file:
