@@ -65,7 +65,7 @@ bool Repetitions::RunOnce(const std::string& name) const {
     const char* separator = "";
     for (const auto& [figure, value] : measure()) {
       char number[64];
-      std::snprintf(number, sizeof(number), "%.6g", value);
+      std::snprintf(number, sizeof(number), "%.12g", value);
       line += std::string(separator) + "\"" + figure + "\": " + number;
       separator = ", ";
     }
