@@ -86,6 +86,9 @@ int RunTrain(int argc, char** argv) {
   const absl::StatusOr<RoleAssignment> role =
       RoleFromEnvironment(ToExplicitRole(role_config));
   if (!role.ok()) return ReportUsageError(syntax, role.status());
+  // Before processes are started for it.
+  const absl::Status consistent = Fleet::CheckConfig(config);
+  if (!consistent.ok()) return Fail(consistent);
   const bool starts_cluster = train.server_num() > 0 || train.worker_num() > 0;
   if (role->role != Role::kLocal || !starts_cluster) {
     return RunOneRole(config, *role);

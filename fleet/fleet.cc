@@ -195,6 +195,10 @@ Fleet::Fleet(const v1::JobConfig& config, const RoleAssignment& role)
 
 Fleet::~Fleet() = default;
 
+absl::Status Fleet::CheckConfig(const v1::JobConfig& config) {
+  return Trainer::CheckConfig(config);
+}
+
 absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Init(
     const v1::JobConfig& config, const RoleAssignment& role) {
   if (role.role == Role::kCollective) {
@@ -203,6 +207,7 @@ absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Init(
         "), but this program trains with parameter servers; set "
         "PADDLE_PSERVERS_IP_PORT_LIST, or unset PADDLE_TRAINER_ENDPOINTS"));
   }
+  OARLOCK_RETURN_IF_ERROR(CheckConfig(config));
   KeepFreedMemory();
   // Debian's Abseil looks for lock cycles at run time, also in release builds;
   // tests do that.

@@ -38,6 +38,10 @@ absl::StatusOr<RoleAssignment> RoleFromEnvironment(
 // One thread at a time.
 class Fleet {
  public:
+  // InvalidArgument when flags contradict each other. Init says it too; whoever
+  // starts processes with them asks first.
+  static absl::Status CheckConfig(const v1::JobConfig& config);
+
   // Starts logging and says in the first line what this process is and why.
   // InvalidArgument when the configuration or the role cannot be.
   static absl::StatusOr<std::unique_ptr<Fleet>> Init(

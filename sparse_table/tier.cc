@@ -38,7 +38,8 @@ absl::StatusOr<size_t> QuotaOf(const TierOptions& options,
         "memory_budget_bytes is ", options.budget_bytes,
         "; legal is 0 or at least ", chunk_bytes << options.partition_bits,
         ", ", chunk_bytes, " for each of ", 1 << options.partition_bits,
-        " partitions; raise it or have fewer partitions"));
+        " partitions; raise it (--memory_budget_mb) or have fewer partitions "
+        "(--num_partitions)"));
   }
   return num_chunks * rows.rows_per_chunk();
 }

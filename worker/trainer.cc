@@ -84,16 +84,7 @@ DataOptions DataOptionsOf(const v1::JobConfig& config) {
   return options;
 }
 
-Trainer::Trainer(const v1::JobConfig& config, ParameterClient* parameters,
-                 JobClient* job)
-    : config_(config), parameters_(parameters), job_(job) {}
-
-Trainer::~Trainer() { job_->SetProgressSource(nullptr); }
-
-absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
-    const v1::JobConfig& config, ParameterClient* parameters,
-    JobClient* job) {
-  auto trainer = absl::WrapUnique(new Trainer(config, parameters, job));
+absl::StatusOr<std::unique_ptr<Model>> ModelOf(const v1::JobConfig& config) {
   const DataOptions data = DataOptionsOf(config);
   OARLOCK_RETURN_IF_ERROR(data.Validate());
   const DataSchema schema = SchemaOf(data);
@@ -105,8 +96,25 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
   if (config.dense_math() == "bfloat16") {
     options.math_backend = "onednn_bfloat16";
   }
-  OARLOCK_ASSIGN_OR_RETURN(trainer->model_,
-                           NewModel(config.model(), options));
+  return NewModel(config.model(), options);
+}
+
+Trainer::Trainer(const v1::JobConfig& config, ParameterClient* parameters,
+                 JobClient* job)
+    : config_(config), parameters_(parameters), job_(job) {}
+
+Trainer::~Trainer() { job_->SetProgressSource(nullptr); }
+
+absl::Status Trainer::CheckConfig(const v1::JobConfig& config) {
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, ModelOf(config));
+  return PlanTables(model->spec(), config, /*num_workers=*/1).status();
+}
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
+    const v1::JobConfig& config, ParameterClient* parameters,
+    JobClient* job) {
+  auto trainer = absl::WrapUnique(new Trainer(config, parameters, job));
+  OARLOCK_ASSIGN_OR_RETURN(trainer->model_, ModelOf(config));
   OARLOCK_ASSIGN_OR_RETURN(
       trainer->plan_,
       PlanTables(trainer->model_->spec(), config, job->num_workers()));

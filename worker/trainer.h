@@ -32,6 +32,10 @@ DataOptions DataOptionsOf(const v1::JobConfig& config);
 // One thread at a time.
 class Trainer {
  public:
+  // Before a job is begun: InvalidArgument when flags contradict each other, in
+  // a way that the flags themselves do not tell.
+  static absl::Status CheckConfig(const v1::JobConfig& config);
+
   // `parameters` and `job` outlive the trainer; `config` is copied. NotFound
   // when a pattern of the file lists matches nothing.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -139,7 +140,8 @@ class ArraysTest : public ::testing::Test {
                                       absl::Span<const uint16_t> narrow) {
     for (size_t offset = 0; offset < 2; ++offset) {
       std::vector<char> bytes(narrow.size() * 2 + offset);
-      std::memcpy(bytes.data() + offset, narrow.data(), narrow.size() * 2);
+      std::copy_n(reinterpret_cast<const char*>(narrow.data()),
+                  narrow.size() * 2, bytes.begin() + offset);
       std::vector<float> wide(narrow.size() + 1, 7);
       WidenValues(f.format, bytes.data() + offset,
                   absl::MakeSpan(wide).first(narrow.size()));

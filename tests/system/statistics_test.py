@@ -108,10 +108,11 @@ class StatisticsTest(harness.SystemTest):
         self.check_counts("--mode", "sync")
 
     def test_flags_about_statistics_without_them_are_refused(self):
-        process = self.start_train(
-            "--train_files", harness.train_files(), "--admission",
-            "show_click")
-        self.assert_fails(process, "legal is with --accessor ctr")
+        for job in ([], ["--server_num", "2", "--worker_num", "2"]):
+            process = self.start_train(
+                "--train_files", harness.train_files(), "--admission",
+                "show_click", *job)
+            self.assert_fails(process, "legal is with --accessor ctr", code=2)
 
 
 if __name__ == "__main__":
