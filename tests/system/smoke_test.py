@@ -15,6 +15,10 @@ TRAIN_ROWS = harness.GENERATED_ROWS * 3 // 4
 # of .81; one pass over a few rows lies between.
 LEAST_TEST_AUC = .62
 MOST_TEST_LOGLOSS = .565
+# A network learns little from so few rows, and how sure it is of it depends on
+# how the workers' pushes fall together.
+LEAST_TEST_AUC_OF_NETWORK = .58
+MOST_TEST_LOGLOSS_OF_NETWORK = .6
 MOST_TEST_AUC = .82
 
 # Settings with which these few rows teach something.
@@ -31,7 +35,8 @@ class SmokeTest(harness.SystemTest):
 
     def assert_trained(self, process, *, servers, workers, model="ctr_dnn",
                        mode="async", examples=TRAIN_ROWS,
-                       least_test_auc=LEAST_TEST_AUC):
+                       least_test_auc=LEAST_TEST_AUC,
+                       most_test_logloss=MOST_TEST_LOGLOSS):
         self.await_success(process)
         self.assert_nothing_runs()
         summary = self.summary()
@@ -46,7 +51,7 @@ class SmokeTest(harness.SystemTest):
             delta=examples * .01)
         self.assertGreater(summary["test_auc"], least_test_auc, summary)
         self.assertLess(summary["test_auc"], MOST_TEST_AUC, summary)
-        self.assertLess(summary["test_logloss"], MOST_TEST_LOGLOSS, summary)
+        self.assertLess(summary["test_logloss"], most_test_logloss, summary)
         # Measured while it trains, from the first guesses on.
         self.assertTrue(.4 < summary["train_auc"] < .9, summary)
         self.assertTrue(0 < summary["train_logloss"] < .7, summary)
@@ -63,7 +68,9 @@ class SmokeTest(harness.SystemTest):
     def test_two_servers_and_two_workers_train_ctr_dnn(self):
         job = self.train_cluster(2, 2, "--epochs", "2")
         self.assert_trained(job, servers=2, workers=2,
-                            examples=2 * TRAIN_ROWS, least_test_auc=.58)
+                            examples=2 * TRAIN_ROWS,
+                            least_test_auc=LEAST_TEST_AUC_OF_NETWORK,
+                            most_test_logloss=MOST_TEST_LOGLOSS_OF_NETWORK)
         self.assertRegex(job.stdout, r"2 servers, 2 workers")
         self.assertRegex(job.stdout, r"(?m)^test +AUC 0\.\d+ +logloss 0\.\d+")
         self.assertRegex(job.stdout, r"summary +logs/summary\.json")
