@@ -35,6 +35,17 @@ constexpr Metric kRejectedKeys = {
 constexpr Metric kEvictedRows = {MetricKind::kCounter,
                                  "oarlock_server_evicted_rows_total", "rows",
                                  "table, kind", "Rows that were evicted."};
+constexpr Metric kColdRows = {
+    MetricKind::kGauge, "oarlock_server_cold_rows", "rows", "table, kind",
+    "Rows of table_rows that lie on disk and not in memory."};
+constexpr Metric kDemotedRows = {MetricKind::kCounter,
+                                 "oarlock_server_demoted_rows_total", "rows",
+                                 "table, kind",
+                                 "Rows that went from memory to disk."};
+constexpr Metric kPromotedRows = {MetricKind::kCounter,
+                                  "oarlock_server_promoted_rows_total", "rows",
+                                  "table, kind",
+                                  "Rows that came back from disk."};
 constexpr Metric kLogicalTime = {
     MetricKind::kGauge, "oarlock_server_logical_time_ticks", "ticks", "",
     "The latest logical time of the job that this server has heard of."};
@@ -62,6 +73,9 @@ void CollectTableMetrics(const TableRegistry& registry,
     add(kAdmittedRows, table.admitted_rows());
     add(kRejectedKeys, table.rejected_keys());
     add(kEvictedRows, table.evicted_rows());
+    add(kColdRows, table.cold_rows());
+    add(kDemotedRows, table.demoted_rows());
+    add(kPromotedRows, table.promoted_rows());
   }
   snapshot->Add(kLogicalTime, static_cast<double>(registry.clock().Now()));
 }
@@ -70,7 +84,8 @@ MetricList TableMetricsList() {
   static constexpr const Metric* kAll[] = {
       &kRows,        &kBytes,      &kPullRows,     &kPushRows,
       &kVersion,     &kHeldPushes, &kAdmittedRows, &kRejectedKeys,
-      &kEvictedRows, &kLogicalTime};
+      &kEvictedRows, &kColdRows,   &kDemotedRows,  &kPromotedRows,
+      &kLogicalTime};
   return kAll;
 }
 
