@@ -296,7 +296,7 @@ def training_section():
     float32, bfloat16 = REFERENCE_CEILING, REFERENCE_CEILING_BFLOAT16
     return Section("training", {
         "training": lambda quick: programs.Training(
-            200_000 if quick else 400_000),
+            120_000 if quick else 400_000),
     }, [
         ctr_dnn(512, "float32", .80, [
             (paddle, "paddle 512", REFERENCE_PADDLE[512], float32[512], 2.5),
