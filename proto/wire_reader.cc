@@ -63,8 +63,11 @@ bool WireReader::TakeVarint(uint64_t* value) {
 }
 
 bool WireReader::TakeRun(size_t* begin, size_t* size) {
+  // The generated parser takes no longer ones either.
+  constexpr size_t kMaxLengthBytes = 5;
+  const size_t start = position_;
   uint64_t length;
-  if (!TakeVarint(&length)) return false;
+  if (!TakeVarint(&length) || position_ - start > kMaxLengthBytes) return false;
   if (length > message_.size() - position_) return false;
   *begin = position_;
   *size = length;
