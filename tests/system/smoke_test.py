@@ -15,10 +15,6 @@ TRAIN_ROWS = harness.GENERATED_ROWS * 3 // 4
 # of .81; one pass over a few rows lies between.
 LEAST_TEST_AUC = .62
 MOST_TEST_LOGLOSS = .565
-# Where these rows teach little (a network; a linear model on a third of them),
-# and how sure it is of it depends on how the workers' pushes fall together.
-LEAST_TEST_AUC_OF_LITTLE = .56
-MOST_TEST_LOGLOSS_OF_LITTLE = .6
 MOST_TEST_AUC = .82
 
 # Settings with which these few rows teach something.
@@ -34,9 +30,7 @@ EXAMPLE = [*LEARNING, *DEEPFM, "--epochs", "1", "--optimizer", "adagrad",
 class SmokeTest(harness.SystemTest):
 
     def assert_trained(self, process, *, servers, workers, model="ctr_dnn",
-                       mode="async", examples=TRAIN_ROWS,
-                       least_test_auc=LEAST_TEST_AUC,
-                       most_test_logloss=MOST_TEST_LOGLOSS):
+                       mode="async", examples=TRAIN_ROWS):
         self.await_success(process)
         self.assert_nothing_runs()
         summary = self.summary()
@@ -49,9 +43,9 @@ class SmokeTest(harness.SystemTest):
         self.assertAlmostEqual(
             summary["examples_per_second"] * summary["seconds"], examples,
             delta=examples * .01)
-        self.assertGreater(summary["test_auc"], least_test_auc, summary)
+        self.assertGreater(summary["test_auc"], LEAST_TEST_AUC, summary)
         self.assertLess(summary["test_auc"], MOST_TEST_AUC, summary)
-        self.assertLess(summary["test_logloss"], most_test_logloss, summary)
+        self.assertLess(summary["test_logloss"], MOST_TEST_LOGLOSS, summary)
         # Measured while it trains, from the first guesses on.
         self.assertTrue(.4 < summary["train_auc"] < .9, summary)
         self.assertTrue(0 < summary["train_logloss"] < .7, summary)
@@ -66,11 +60,12 @@ class SmokeTest(harness.SystemTest):
             "--test_files", harness.test_files(), *LEARNING, *flags)
 
     def test_two_servers_and_two_workers_train_ctr_dnn(self):
-        job = self.train_cluster(2, 2, "--epochs", "2")
+        # With the default rate a network is sure of what it has learnt from
+        # these rows, how much depends on how the workers' pushes fall together.
+        job = self.train_cluster(2, 2, "--epochs", "2", "--learning_rate",
+                                 "0.005")
         self.assert_trained(job, servers=2, workers=2,
-                            examples=2 * TRAIN_ROWS,
-                            least_test_auc=LEAST_TEST_AUC_OF_LITTLE,
-                            most_test_logloss=MOST_TEST_LOGLOSS_OF_LITTLE)
+                            examples=2 * TRAIN_ROWS)
         self.assertRegex(job.stdout, r"2 servers, 2 workers")
         self.assertRegex(job.stdout, r"(?m)^test +AUC 0\.\d+ +logloss 0\.\d+")
         self.assertRegex(job.stdout, r"summary +logs/summary\.json")
@@ -92,12 +87,10 @@ class SmokeTest(harness.SystemTest):
 
     def test_one_file_is_shared_by_three_workers(self):
         job = self.train_cluster(
-            4, 3, *LR, "--print_period", "1",
+            4, 3, *LR, "--print_period", "1", "--epochs", "2",
             train_files=harness.data_dir() + "/part-0")
         self.assert_trained(job, servers=4, workers=3, model="lr",
-                            examples=TRAIN_ROWS // 3,
-                            least_test_auc=LEAST_TEST_AUC_OF_LITTLE,
-                            most_test_logloss=MOST_TEST_LOGLOSS_OF_LITTLE)
+                            examples=2 * TRAIN_ROWS // 3)
         for worker in range(3):
             self.assertRegex(
                 harness.read_text(self.path("logs", f"workerlog.{worker}")),
