@@ -88,6 +88,8 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     worker.last_report = 0;
     response.set_worker_generation(worker.state.worker_generation());
     response.set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
+    response.set_cut(cuts_.newest());
+    response.set_trained_epochs(trained_epochs_);
     Settle(now, &answers);
   }
   Run(std::move(answers));
@@ -116,6 +118,8 @@ absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(
                      "reports 1, 2, 3 ..."));
   }
   v1::HeartbeatResponse response;
+  response.set_cut(cuts_.newest());
+  response.set_cut_round(cuts_.round());
   response.set_draining(job_.ending);
   response.set_failed(job_.failed);
   response.set_reason(job_.reason);
@@ -374,6 +378,7 @@ void Coordinator::Retire(const Worker& worker, const absl::Status& why,
                          Answers* answers) {
   const WorkerIndex index(worker.state.worker_index());
   barriers_.Withdraw(index, why, answers);
+  cuts_.Withdraw(index.value());
   // The answers that tell the servers have the version after this change.
   fences_.push_back({index, Generation(worker.state.worker_generation()),
                      membership_version_});

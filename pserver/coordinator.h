@@ -33,7 +33,9 @@
 #include "base/clock.h"
 #include "base/types.h"
 #include "proto/admin.pb.h"
+#include "proto/checkpoint.pb.h"
 #include "pserver/barriers.h"
+#include "pserver/cut_board.h"
 #include "pserver/progress_board.h"
 #include "pserver/server_roster.h"
 #include "pserver/work_queue.h"
@@ -100,6 +102,25 @@ class Coordinator {
   // are waited for have come, Unavailable after the request's `wait_ms`.
   void Barrier(const v1::BarrierRequest& request, Barriers::Done done);
 
+  // Cuts, for whoever makes checkpoints; one thread at a time.
+  //
+  // Opens the next cut: workers learn it from now on. FailedPrecondition when
+  // the job is being ended.
+  absl::StatusOr<uint64_t> OpenCut();
+  // Sync: the open cut ends with this round.
+  void SetCutRound(uint64_t round);
+  // Waits until all workers have marked the open cut. DeadlineExceeded, naming
+  // one that has not, when `timeout` passes first; Unavailable at a shutdown.
+  absl::Status AwaitMarks(absl::Duration timeout);
+  // What belongs to the open cut: fills cut, logical_time, next_generation,
+  // works, phases.
+  void DescribeCut(v1::CheckpointManifest* manifest) const;
+  // The open cut is over.
+  void CloseCut();
+  absl::Status MarkCut(const v1::MarkCutRequest& request);
+  // Goes on from a checkpoint. REQUIRES: nobody has called anything yet.
+  void Restore(const v1::CheckpointManifest& manifest);
+
   // Somebody asked for the job's end.
   void Drain(const std::string& reason);
   // This process was asked to stop: unless it is over, the job fails.
@@ -161,6 +182,8 @@ class Coordinator {
   void Settle(absl::Time now, Answers* answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LiftFences(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Number of training passes that are over.
+  uint32_t TrainedEpochs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // REQUIRES: the lock is not held.
   static void Run(Answers answers);
 
@@ -185,6 +208,9 @@ class Coordinator {
   std::vector<Fence> fences_ ABSL_GUARDED_BY(mutex_);
   Barriers barriers_ ABSL_GUARDED_BY(mutex_);
   WorkQueue work_ ABSL_GUARDED_BY(mutex_);
+  CutBoard cuts_ ABSL_GUARDED_BY(mutex_);
+  // Training passes that a checkpoint had as a whole.
+  uint32_t trained_epochs_ ABSL_GUARDED_BY(mutex_) = 0;
   ProgressBoard board_ ABSL_GUARDED_BY(mutex_);
   JobState job_ ABSL_GUARDED_BY(mutex_);
   absl::Time ending_since_ ABSL_GUARDED_BY(mutex_);

@@ -39,7 +39,8 @@ absl::Status WorkQueue::Define(const v1::DefineWorkRequest& request) {
   Work& work = works_[request.work()];
   work.fingerprint = fingerprint;
   work.num_ranges = request.ranges_size();
-  work.unleased.assign(request.ranges().rbegin(), request.ranges().rend());
+  work.unleased = Uncovered(
+      request.work(), {request.ranges().begin(), request.ranges().end()});
   if (!work.AllDone()) ++num_unfinished_;
   return absl::OkStatus();
 }
@@ -108,13 +109,42 @@ void WorkQueue::TakeBack(WorkerIndex worker, Generation generation) {
         ++it;
       }
     }
-    work.unleased.insert(work.unleased.end(), taken.rbegin(), taken.rend());
+    taken = Uncovered(name, taken);
+    work.unleased.insert(work.unleased.end(), taken.begin(), taken.end());
   }
   auto caller = callers_.find(worker.value());
   if (caller != callers_.end() &&
       caller->second.generation <= generation.value()) {
     callers_.erase(caller);
   }
+}
+
+std::vector<v1::WorkRange> WorkQueue::Uncovered(
+    const std::string& work, const std::vector<v1::WorkRange>& ranges) const {
+  std::vector<v1::WorkRange> result;
+  const auto covered = covered_.find(work);
+  for (const v1::WorkRange& range : ranges) {
+    if (covered == covered_.end()) {
+      result.push_back(range);
+      continue;
+    }
+    const std::vector<v1::WorkRange> missing = covered->second.Missing(range);
+    result.insert(result.end(), missing.begin(), missing.end());
+  }
+  std::reverse(result.begin(), result.end());
+  return result;
+}
+
+std::vector<v1::WorkRange> WorkQueue::Covered(const std::string& work) const {
+  const auto covered = covered_.find(work);
+  return covered == covered_.end() ? std::vector<v1::WorkRange>()
+                                   : covered->second.ranges();
+}
+
+std::vector<std::string> WorkQueue::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, work] : works_) names.push_back(name);
+  return names;
 }
 
 }  // namespace oarlock

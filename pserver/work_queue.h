@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "base/types.h"
 #include "proto/admin.pb.h"
+#include "pserver/range_set.h"
 
 namespace oarlock {
 
@@ -42,9 +43,20 @@ class WorkQueue {
   absl::StatusOr<v1::LeaseWorkResponse> Lease(
       const v1::LeaseWorkRequest& request);
 
-  // Puts what is leased to the generation (and older ones) of this worker back
-  // to the front, and forgets its calls.
+  // Puts what is leased to the generation (and older ones) of this worker and
+  // not covered back to the front, and forgets its calls.
   void TakeBack(WorkerIndex worker, Generation generation);
+
+  // These examples have been trained for good: they are not leased when the
+  // work is defined, or taken back, later. REQUIRES: the range has an end.
+  void Cover(const std::string& work, const v1::WorkRange& range) {
+    covered_[work].Add(range);
+  }
+  // All of them, ascending.
+  std::vector<v1::WorkRange> Covered(const std::string& work) const;
+
+  // Names of all works that were defined.
+  std::vector<std::string> names() const;
 
  private:
   struct LeasedRange {
@@ -72,7 +84,13 @@ class WorkQueue {
     std::deque<Call> calls;
   };
 
+  // Those parts of `ranges` that are not covered, the last one first.
+  std::vector<v1::WorkRange> Uncovered(
+      const std::string& work, const std::vector<v1::WorkRange>& ranges) const;
+
   std::map<std::string, Work> works_;
+  // By name of the work, which may be yet to be defined.
+  std::map<std::string, RangeSet> covered_;
   size_t num_unfinished_ = 0;
   // By worker index.
   std::map<uint32_t, Caller> callers_;

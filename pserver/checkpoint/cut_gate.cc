@@ -1,0 +1,92 @@
+#include "pserver/checkpoint/cut_gate.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace oarlock {
+
+void CutGate::Pass(uint64_t cut, Apply apply) {
+  if (cut > settled()) {
+    bool held = false;
+    const absl::Status status = Hold(cut, &apply, &held);
+    if (held) return;
+    if (!status.ok()) return apply(status);
+  }
+  absl::ReaderMutexLock lock(&apply_mutex_);
+  apply(absl::OkStatus());
+}
+
+absl::Status CutGate::Hold(uint64_t cut, Apply* apply, bool* held) {
+  absl::MutexLock lock(&held_mutex_);
+  // It may have been settled since.
+  if (cut <= settled()) return absl::OkStatus();
+  if (shut_down_) {
+    return absl::UnavailableError(
+        "the server is shutting down; the push was not applied; send it again "
+        "to the server's successor");
+  }
+  if (held_.size() == kMaxHeldPushes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        held_.size(), " pushes wait for cut ", cut, "; legal is up to ",
+        kMaxHeldPushes, "; call again, slower"));
+  }
+  held_.push_back({cut, std::move(*apply)});
+  *held = true;
+  return absl::OkStatus();
+}
+
+void CutGate::Announce(uint64_t cut) {
+  uint64_t known = announced_.load(std::memory_order_relaxed);
+  while (known < cut && !announced_.compare_exchange_weak(known, cut)) {
+  }
+}
+
+void CutGate::Freeze(uint64_t cut, absl::FunctionRef<void()> freeze) {
+  {
+    absl::MutexLock lock(&apply_mutex_);
+    freeze();
+  }
+  Settle(cut);
+}
+
+void CutGate::Settle(uint64_t cut) {
+  std::vector<Held> free;
+  {
+    absl::MutexLock lock(&held_mutex_);
+    if (cut <= settled()) return;
+    settled_.store(cut, std::memory_order_release);
+    const auto first = std::stable_partition(
+        held_.begin(), held_.end(),
+        [cut](const Held& held) { return held.cut > cut; });
+    free.assign(std::move_iterator(first), std::move_iterator(held_.end()));
+    held_.erase(first, held_.end());
+  }
+  for (Held& held : free) {
+    absl::ReaderMutexLock lock(&apply_mutex_);
+    held.apply(absl::OkStatus());
+  }
+}
+
+size_t CutGate::HeldPushes() const {
+  absl::MutexLock lock(&held_mutex_);
+  return held_.size();
+}
+
+void CutGate::Shutdown() {
+  std::vector<Held> held;
+  {
+    absl::MutexLock lock(&held_mutex_);
+    shut_down_ = true;
+    held = std::move(held_);
+    held_.clear();
+  }
+  for (Held& push : held) {
+    push.apply(absl::UnavailableError(
+        "the server is shutting down; the push was not applied; send it again "
+        "to the server's successor"));
+  }
+}
+
+}  // namespace oarlock

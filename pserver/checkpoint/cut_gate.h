@@ -1,0 +1,76 @@
+// Keeps the pushes of one server on their side of a cut.
+//
+// A push carries the number of the newest cut that it belongs after. Until that
+// cut is settled here (frozen, or given up) the push is held; pulls are no
+// concern of this. While tables are frozen no push is applied at all, so each
+// is before or after the cut as a whole on this server.
+
+#ifndef OARLOCK_PSERVER_CHECKPOINT_CUT_GATE_H_
+#define OARLOCK_PSERVER_CHECKPOINT_CUT_GATE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+
+namespace oarlock {
+
+// Thread-safe.
+class CutGate {
+ public:
+  // Pushes that may be held; one more is ResourceExhausted.
+  static constexpr size_t kMaxHeldPushes = 4096;
+
+  // Applies a push (OK), or answers it with why it was not applied.
+  using Apply = absl::AnyInvocable<void(const absl::Status&)>;
+
+  // Calls `apply` once: now if `cut` is settled, else when it is, from the
+  // thread that settles it.
+  void Pass(uint64_t cut, Apply apply) ABSL_LOCKS_EXCLUDED(held_mutex_);
+
+  // The newest cut that the coordinator has opened; answers tell it.
+  void Announce(uint64_t cut);
+  uint64_t announced() const {
+    return announced_.load(std::memory_order_relaxed);
+  }
+
+  // Calls `freeze` while no push is being applied, then settles the cut.
+  void Freeze(uint64_t cut, absl::FunctionRef<void()> freeze);
+  // The cut is over, frozen or not: what is held for it or an older one goes
+  // on. Settling an older one changes nothing.
+  void Settle(uint64_t cut) ABSL_LOCKS_EXCLUDED(held_mutex_);
+  uint64_t settled() const { return settled_.load(std::memory_order_acquire); }
+
+  size_t HeldPushes() const ABSL_LOCKS_EXCLUDED(held_mutex_);
+  // What is held, and what comes later, is Unavailable.
+  void Shutdown() ABSL_LOCKS_EXCLUDED(held_mutex_);
+
+ private:
+  struct Held {
+    uint64_t cut = 0;
+    Apply apply;
+  };
+  // Takes *apply if the push has to wait; its refusal otherwise, or OK.
+  absl::Status Hold(uint64_t cut, Apply* apply, bool* held)
+      ABSL_LOCKS_EXCLUDED(held_mutex_);
+
+  std::atomic<uint64_t> announced_{0};
+  std::atomic<uint64_t> settled_{0};
+  // Shared by those who apply a push.
+  absl::Mutex apply_mutex_;
+
+  mutable absl::Mutex held_mutex_;
+  // In the order of arrival.
+  std::vector<Held> held_ ABSL_GUARDED_BY(held_mutex_);
+  bool shut_down_ ABSL_GUARDED_BY(held_mutex_) = false;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_CHECKPOINT_CUT_GATE_H_

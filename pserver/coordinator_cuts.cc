@@ -1,0 +1,119 @@
+// The coordinator's part in checkpoints.
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/status_macros.h"
+#include "pserver/coordinator.h"
+
+namespace oarlock {
+namespace {
+
+constexpr char kTrainPrefix[] = "train/";
+
+// The epoch of a training pass's name; false for another pass.
+bool ParseTrainEpoch(absl::string_view work, uint32_t* epoch) {
+  return absl::ConsumePrefix(&work, kTrainPrefix) &&
+         absl::SimpleAtoi(work, epoch);
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> Coordinator::OpenCut() {
+  absl::MutexLock lock(&mutex_);
+  std::set<uint32_t> workers;
+  for (const Worker& worker : workers_) {
+    if (worker.alive()) workers.insert(worker.state.worker_index());
+  }
+  if (job_.ending && !workers.empty()) OARLOCK_RETURN_IF_ERROR(CheckGoesOn());
+  return cuts_.Open(std::move(workers));
+}
+
+void Coordinator::SetCutRound(uint64_t round) {
+  absl::MutexLock lock(&mutex_);
+  cuts_.SetRound(round);
+}
+
+absl::Status Coordinator::AwaitMarks(absl::Duration timeout) {
+  absl::MutexLock lock(&mutex_);
+  const auto marked = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return cuts_.AllMarked() || shut_down_;
+  };
+  const bool in_time =
+      mutex_.AwaitWithTimeout(absl::Condition(&marked), timeout);
+  if (shut_down_) return absl::UnavailableError("the server is going away");
+  if (in_time) return absl::OkStatus();
+  return absl::DeadlineExceededError(absl::StrCat(
+      cuts_.WaitedFor(), " of ", workers_.size(), " workers, one of them worker ",
+      cuts_.FirstWaitedFor(), ", did not mark cut ", cuts_.newest(), " within ",
+      absl::FormatDuration(timeout)));
+}
+
+absl::Status Coordinator::MarkCut(const v1::MarkCutRequest& request) {
+  absl::MutexLock lock(&mutex_);
+  OARLOCK_RETURN_IF_ERROR(
+      Check(request.worker_index(), request.worker_generation()).status());
+  OARLOCK_RETURN_IF_ERROR(cuts_.Mark(request));
+  for (const v1::TrainedExamples& trained : request.trained()) {
+    for (const v1::WorkRange& range : trained.ranges()) {
+      work_.Cover(trained.work(), range);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Coordinator::CloseCut() {
+  absl::MutexLock lock(&mutex_);
+  cuts_.Close();
+}
+
+void Coordinator::DescribeCut(v1::CheckpointManifest* manifest) const {
+  absl::MutexLock lock(&mutex_);
+  manifest->set_cut(cuts_.newest());
+  manifest->set_logical_time(logical_time_);
+  manifest->set_next_generation(next_generation_);
+  const uint32_t trained_epochs = TrainedEpochs();
+  for (const auto& [name, covered] : cuts_.Covered()) {
+    v1::WorkCoverage* work = manifest->add_works();
+    work->set_work(name);
+    for (const v1::WorkRange& range : covered.ranges()) {
+      *work->add_covered() = range;
+    }
+    uint32_t epoch = 0;
+    work->set_done(ParseTrainEpoch(name, &epoch) && epoch < trained_epochs);
+  }
+  board_.Describe(/*with_histograms=*/true, manifest->mutable_phases());
+}
+
+uint32_t Coordinator::TrainedEpochs() const {
+  // A pass is defined when the one before it is over on all workers.
+  uint32_t trained = trained_epochs_;
+  for (const std::string& name : work_.names()) {
+    uint32_t epoch = 0;
+    if (ParseTrainEpoch(name, &epoch)) trained = std::max(trained, epoch);
+  }
+  return trained;
+}
+
+void Coordinator::Restore(const v1::CheckpointManifest& manifest) {
+  absl::MutexLock lock(&mutex_);
+  cuts_.Restore(manifest);
+  logical_time_ = std::max(logical_time_, manifest.logical_time());
+  next_generation_ = std::max(next_generation_, manifest.next_generation());
+  for (const v1::WorkCoverage& work : manifest.works()) {
+    for (const v1::WorkRange& range : work.covered()) {
+      work_.Cover(work.work(), range);
+    }
+    uint32_t epoch = 0;
+    if (work.done() && ParseTrainEpoch(work.work(), &epoch)) {
+      trained_epochs_ = std::max(trained_epochs_, epoch + 1);
+    }
+  }
+}
+
+}  // namespace oarlock

@@ -1,0 +1,71 @@
+#include "pserver/cut_board.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+
+namespace oarlock {
+
+uint64_t CutBoard::Open(std::set<uint32_t> workers) {
+  OARLOCK_CHECK(!open_);
+  open_ = true;
+  round_ = 0;
+  ++newest_;
+  waited_for_ = std::move(workers);
+  const auto due = std::stable_partition(
+      later_.begin(), later_.end(),
+      [this](const Report& report) { return report.cut > newest_; });
+  for (auto it = due; it != later_.end(); ++it) {
+    RangeSet& covered = covered_[it->trained.work()];
+    for (const v1::WorkRange& range : it->trained.ranges()) covered.Add(range);
+  }
+  later_.erase(due, later_.end());
+  return newest_;
+}
+
+absl::Status CutBoard::Mark(const v1::MarkCutRequest& request) {
+  if (request.cut() > newest_ + 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "worker ", request.worker_index(), " marks cut ", request.cut(),
+        ", but the newest is ", newest_, "; legal is up to ", newest_ + 1));
+  }
+  for (const v1::TrainedExamples& trained : request.trained()) {
+    for (const v1::WorkRange& range : trained.ranges()) {
+      if (range.end() > range.begin()) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "worker ", request.worker_index(), " marks cut ", request.cut(),
+          " with examples ", range.begin(), " to ", range.end(), " of '",
+          trained.work(), "'; legal is a range with an end after its begin"));
+    }
+  }
+  for (const v1::TrainedExamples& trained : request.trained()) {
+    if (request.cut() > newest_) {
+      later_.push_back({request.cut(), trained});
+      continue;
+    }
+    RangeSet& covered = covered_[trained.work()];
+    for (const v1::WorkRange& range : trained.ranges()) covered.Add(range);
+  }
+  if (open_ && request.cut() == newest_) Withdraw(request.worker_index());
+  return absl::OkStatus();
+}
+
+void CutBoard::Close() {
+  open_ = false;
+  round_ = 0;
+  waited_for_.clear();
+}
+
+std::map<std::string, RangeSet> CutBoard::Covered() const { return covered_; }
+
+void CutBoard::Restore(const v1::CheckpointManifest& manifest) {
+  newest_ = std::max(newest_, manifest.cut());
+  for (const v1::WorkCoverage& work : manifest.works()) {
+    RangeSet& covered = covered_[work.work()];
+    for (const v1::WorkRange& range : work.covered()) covered.Add(range);
+  }
+}
+
+}  // namespace oarlock

@@ -1,0 +1,77 @@
+// What the coordinator knows of cuts: their numbers, who has marked the one
+// that is open, and which examples lie before it.
+
+#ifndef OARLOCK_PSERVER_CUT_BOARD_H_
+#define OARLOCK_PSERVER_CUT_BOARD_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "proto/admin.pb.h"
+#include "proto/checkpoint.pb.h"
+#include "pserver/range_set.h"
+
+namespace oarlock {
+
+// Not thread-safe: the coordinator guards it.
+//
+// A cut is open from Open to Close; one at a time. Numbers grow and are used
+// once. In async mode a cut waits for the mark of every worker that was alive
+// when it was opened and has not gone since; in sync mode for their reports of
+// the rounds up to the one that ends it.
+class CutBoard {
+ public:
+  // Numbers begin after `last_cut`.
+  explicit CutBoard(uint64_t last_cut = 0) : newest_(last_cut) {}
+
+  // The newest cut, open or over.
+  uint64_t newest() const { return newest_; }
+  bool open() const { return open_; }
+  // Sync: the round that ends the open cut; 0 before it is known.
+  uint64_t round() const { return round_; }
+
+  // Opens the next cut, for which the workers with these indices are waited
+  // for. REQUIRES: none is open.
+  uint64_t Open(std::set<uint32_t> workers);
+  void SetRound(uint64_t round) { round_ = round; }
+  // A worker's mark, or its report of what it trained before a cut that is yet
+  // to come (newest() + 1). InvalidArgument for a later one, or for a range
+  // without an end.
+  absl::Status Mark(const v1::MarkCutRequest& request);
+  // The worker's incarnation takes no more part.
+  void Withdraw(uint32_t worker) { waited_for_.erase(worker); }
+  bool AllMarked() const { return waited_for_.empty(); }
+  size_t WaitedFor() const { return waited_for_.size(); }
+  // REQUIRES: not AllMarked().
+  uint32_t FirstWaitedFor() const { return *waited_for_.begin(); }
+  void Close();
+
+  // Examples before newest(), by name of the work.
+  std::map<std::string, RangeSet> Covered() const;
+  // Those of a checkpoint that the job goes on from.
+  void Restore(const v1::CheckpointManifest& manifest);
+
+ private:
+  struct Report {
+    // Of pushes before this cut.
+    uint64_t cut = 0;
+    v1::TrainedExamples trained;
+  };
+
+  uint64_t newest_;
+  bool open_ = false;
+  uint64_t round_ = 0;
+  std::set<uint32_t> waited_for_;
+  // By name of the work, before newest_.
+  std::map<std::string, RangeSet> covered_;
+  // Of cuts to come.
+  std::vector<Report> later_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_CUT_BOARD_H_

@@ -1,0 +1,37 @@
+#include "pserver/range_set.h"
+
+#include <limits>
+
+namespace oarlock {
+
+std::vector<v1::WorkRange> RangeSet::Missing(const v1::WorkRange& range) const {
+  const auto source = sources_.find(range.source());
+  if (source == sources_.end()) return {range};
+  constexpr uint64_t kUnknownEnd = std::numeric_limits<uint64_t>::max();
+  const uint64_t end = range.end() == 0 ? kUnknownEnd : range.end();
+  std::vector<v1::WorkRange> missing;
+  for (const IntervalSet::Interval& interval :
+       source->second.Missing(range.begin(), end)) {
+    v1::WorkRange& part = missing.emplace_back(range);
+    part.set_begin(interval.begin);
+    part.set_end(interval.end == kUnknownEnd ? 0 : interval.end);
+    // The reader finds it by counting lines from where it found `range`.
+    part.set_skip_lines(range.skip_lines() + interval.begin - range.begin());
+  }
+  return missing;
+}
+
+std::vector<v1::WorkRange> RangeSet::ranges() const {
+  std::vector<v1::WorkRange> ranges;
+  for (const auto& [source, intervals] : sources_) {
+    for (const IntervalSet::Interval& interval : intervals.intervals()) {
+      v1::WorkRange& range = ranges.emplace_back();
+      range.set_source(source);
+      range.set_begin(interval.begin);
+      range.set_end(interval.end);
+    }
+  }
+  return ranges;
+}
+
+}  // namespace oarlock

@@ -1,0 +1,36 @@
+// A set of examples of many sources.
+
+#ifndef OARLOCK_PSERVER_RANGE_SET_H_
+#define OARLOCK_PSERVER_RANGE_SET_H_
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "base/interval_set.h"
+#include "proto/admin.pb.h"
+
+namespace oarlock {
+
+// Not thread-safe.
+class RangeSet {
+ public:
+  // REQUIRES: the range has an end.
+  void Add(const v1::WorkRange& range) {
+    sources_[range.source()].Add(range.begin(), range.end());
+  }
+
+  // What of `range` is not in the set, ascending, each with where to find it.
+  // The last one keeps an end that is not known.
+  std::vector<v1::WorkRange> Missing(const v1::WorkRange& range) const;
+
+  // Ascending by (source, begin), disjoint, not adjacent.
+  std::vector<v1::WorkRange> ranges() const;
+
+ private:
+  std::map<uint32_t, IntervalSet> sources_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_RANGE_SET_H_
