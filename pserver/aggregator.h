@@ -8,6 +8,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "base/types.h"
 #include "proto/wire_codec.h"
 
@@ -21,6 +22,9 @@ struct PushOutcome {
 // Called once, from any thread and without a lock held, when the push is as
 // applied as its mode promises, or with why it never will be.
 using PushDone = absl::AnyInvocable<void(absl::StatusOr<PushOutcome>)>;
+
+// See Aggregator::AllowRounds.
+inline constexpr uint64_t kEveryRound = ~uint64_t{0};
 
 // One per table, whose kind decides which of the two pushes may be called.
 // Thread-safe. The push has been checked: job, generations, membership, groups
@@ -45,6 +49,20 @@ class Aggregator {
   // Grows by one with each update of the table: in async mode with each push
   // (however many messages it came in), in sync mode with each round.
   virtual uint64_t Version() const = 0;
+  // For cuts (docs/design/0009-checkpoints.md). No round beyond those that are
+  // complete now begins to be applied; returns CompleteRounds().
+  virtual uint64_t HoldRounds() { return 0; }
+  // Rounds up to `last` may be applied, after a HoldRounds; kEveryRound: all.
+  virtual void AllowRounds(uint64_t last) {}
+  // Waits until rounds up to `last` are applied; false when `timeout` passes
+  // first. Modes without rounds return true at once.
+  virtual bool AwaitRounds(uint64_t last, absl::Duration timeout) {
+    return true;
+  }
+
+  // Goes on from where another incarnation was. REQUIRES: no push has come.
+  virtual void Restore(uint64_t version, uint64_t complete_rounds) = 0;
+
   // Pushes that wait for their round.
   virtual uint64_t HeldPushes() const = 0;
 

@@ -41,6 +41,9 @@ class AsyncAggregator : public Aggregator {
     return version_.load(std::memory_order_relaxed);
   }
   uint64_t HeldPushes() const override { return 0; }
+  void Restore(uint64_t version, uint64_t complete_rounds) override {
+    version_.store(version, std::memory_order_relaxed);
+  }
   void Shutdown() override {
     shut_down_.store(true, std::memory_order_relaxed);
   }

@@ -4,6 +4,7 @@
 #ifndef OARLOCK_PSERVER_CUT_BOARD_H_
 #define OARLOCK_PSERVER_CUT_BOARD_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>

@@ -273,17 +273,23 @@ void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
   if (!entry.ok()) return answer(entry.status());
   (*entry)->hot_keys->pushes().Add(keys);
   // Without `this`: an aggregator may hold the callback for longer.
-  (*entry)->aggregator->PushSparse(
-      *std::move(push),
-      [entry = *entry, header = HeaderOf(**entry),
-       answer = std::move(answer)](absl::StatusOr<PushOutcome> outcome) mutable {
-        if (!outcome.ok()) return answer(outcome.status());
-        header.set_table_version(entry->aggregator->Version());
-        v1::PushResponse response;
-        *response.mutable_header() = std::move(header);
-        response.set_duplicate_groups(outcome->duplicate_groups);
-        answer(EncodePushResponse(response));
-      });
+  auto on_applied = [entry = *entry, header = HeaderOf(**entry),
+                     answer = std::move(answer)](
+                        absl::StatusOr<PushOutcome> outcome) mutable {
+    if (!outcome.ok()) return answer(outcome.status());
+    header.set_table_version(entry->aggregator->Version());
+    v1::PushResponse response;
+    *response.mutable_header() = std::move(header);
+    response.set_duplicate_groups(outcome->duplicate_groups);
+    answer(EncodePushResponse(response));
+  };
+  const uint64_t cut = push->header.cut();
+  Pass(**entry, cut,
+       [aggregator = (*entry)->aggregator.get(), push = *std::move(push),
+        on_applied = std::move(on_applied)](const absl::Status& status) mutable {
+         if (!status.ok()) return on_applied(status);
+         aggregator->PushSparse(std::move(push), std::move(on_applied));
+       });
 }
 
 void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
@@ -300,17 +306,32 @@ void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
   std::vector<BlockIndex> wanted;
   if (push->with_values) wanted = push->blocks;
   const size_t num_wanted = push->with_values ? push->num_values : 0;
-  const v1::ValueFormat format = push->answer_format;
-  (*entry)->aggregator->PushDense(
-      *std::move(push),
-      [entry = *entry, header = HeaderOf(**entry), wanted = std::move(wanted),
-       num_wanted, format, answer = std::move(answer)](absl::StatusOr<PushOutcome> outcome) mutable {
-        if (!outcome.ok()) return answer(outcome.status());
-        header.set_table_version(entry->aggregator->Version());
-        answer(AnswerBlocks(entry, header, wanted,
-                            /*known_versions=*/{}, format, num_wanted,
-                            outcome->duplicate_groups));
-      });
+  auto on_applied = [entry = *entry, header = HeaderOf(**entry),
+                     wanted = std::move(wanted), num_wanted,
+                     format = push->answer_format,
+                     answer = std::move(answer)](
+                        absl::StatusOr<PushOutcome> outcome) mutable {
+    if (!outcome.ok()) return answer(outcome.status());
+    header.set_table_version(entry->aggregator->Version());
+    answer(AnswerBlocks(entry, header, wanted, /*known_versions=*/{}, format,
+                        num_wanted, outcome->duplicate_groups));
+  };
+  const uint64_t cut = push->header.cut();
+  Pass(**entry, cut,
+       [aggregator = (*entry)->aggregator.get(), push = *std::move(push),
+        on_applied = std::move(on_applied)](const absl::Status& status) mutable {
+         if (!status.ok()) return on_applied(status);
+         aggregator->PushDense(std::move(push), std::move(on_applied));
+       });
+}
+
+void ParameterHandler::Pass(const TableEntry& entry, uint64_t cut,
+                            CutGate::Apply apply) const {
+  // Rounds are held by the aggregator.
+  if (gate_ == nullptr || entry.config.mode() == v1::SYNC) {
+    return apply(absl::OkStatus());
+  }
+  gate_->Pass(cut, std::move(apply));
 }
 
 absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(
@@ -454,6 +475,7 @@ v1::ResponseHeader ParameterHandler::HeaderOf(const TableEntry& entry) const {
   header.set_server_generation(identity_.server_generation.value());
   header.set_routing_generation(map_.generation());
   header.set_table_version(entry.aggregator->Version());
+  if (gate_ != nullptr) header.set_cut(gate_->announced());
   return header;
 }
 

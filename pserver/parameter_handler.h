@@ -21,6 +21,7 @@
 #include "cluster/partition_map.h"
 #include "proto/wire_codec.h"
 #include "pserver/call_metrics.h"
+#include "pserver/checkpoint/cut_gate.h"
 #include "pserver/membership.h"
 #include "pserver/table_registry.h"
 
@@ -46,13 +47,15 @@ class ParameterHandler {
   // the handler returns or later, from any thread.
   using Answer = absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>)>;
 
-  // `registry` and `membership` must outlive this.
+  // What is passed must outlive this; `gate` may be null: there are no cuts.
   ParameterHandler(const ServerIdentity& identity, TableRegistry* registry,
-                   const Membership* membership, PartitionMap map)
+                   const Membership* membership, PartitionMap map,
+                   CutGate* gate = nullptr)
       : identity_(identity),
         registry_(registry),
         membership_(membership),
-        map_(std::move(map)) {}
+        map_(std::move(map)),
+        gate_(gate) {}
 
   // Unavailable while the table is older than header.min_version.
   absl::StatusOr<grpc::ByteBuffer> PullSparse(
@@ -80,6 +83,9 @@ class ParameterHandler {
   absl::StatusOr<TableEntry*> FindSparse(TableId id) const;
   absl::StatusOr<TableEntry*> FindDense(TableId id) const;
   v1::ResponseHeader HeaderOf(const TableEntry& entry) const;
+  // Calls `apply` when a push that belongs after `cut` may be given to the
+  // table's aggregator.
+  void Pass(const TableEntry& entry, uint64_t cut, CutGate::Apply apply) const;
 
   // Also tells the push's keys, which stay while `push` and `scratch` do.
   absl::StatusOr<TableEntry*> CheckPush(const PushSparseRequestView& push,
@@ -91,6 +97,7 @@ class ParameterHandler {
   TableRegistry* const registry_;
   const Membership* const membership_;
   const PartitionMap map_;
+  CutGate* const gate_;
   // Shared with the pushes that an aggregator holds, maybe for longer.
   const std::shared_ptr<CallMetrics> metrics_ =
       std::make_shared<CallMetrics>();

@@ -20,6 +20,7 @@
 #include "base/types.h"
 #include "cluster/partition_map.h"
 #include "pserver/call_queues.h"
+#include "pserver/checkpoint/cut_gate.h"
 #include "pserver/membership.h"
 #include "pserver/table_registry.h"
 
@@ -43,11 +44,11 @@ struct ParameterServiceOptions {
 // Thread-safe.
 class ParameterService {
  public:
-  // REQUIRES: the options are valid. `registry` and `membership` must outlive
-  // this.
+  // REQUIRES: the options are valid. What is passed must outlive this; without
+  // `gate` there are no cuts.
   ParameterService(const ParameterServiceOptions& options,
                    TableRegistry* registry, const Membership* membership,
-                   PartitionMap map);
+                   PartitionMap map, CutGate* gate = nullptr);
   ~ParameterService();
 
   ParameterService(const ParameterService&) = delete;

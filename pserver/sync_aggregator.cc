@@ -302,6 +302,7 @@ void SyncAggregator::DropIncomplete(WorkerIndex worker, Generation last,
 }
 
 bool SyncAggregator::OpenRoundIsComplete() const {
+  if (open_round() > last_allowed_round_) return false;
   const auto& contributions = rounds_[0].contributions;
   for (const auto& [worker, member] : members_) {
     if (member.first_round > open_round()) continue;
@@ -406,6 +407,36 @@ void SyncAggregator::ApplyDense(const Round& round, uint32_t divisor,
       [&](BlockIndex block, const float* gradients) {
         dense_->Push(block, gradients, stamps);
       });
+}
+
+uint64_t SyncAggregator::HoldRounds() {
+  absl::MutexLock lock(&mutex_);
+  last_allowed_round_ = open_round() - 1;
+  return last_allowed_round_;
+}
+
+void SyncAggregator::AllowRounds(uint64_t last) {
+  {
+    absl::MutexLock lock(&mutex_);
+    last_allowed_round_ = last;
+  }
+  ApplyCompleteRounds();
+}
+
+bool SyncAggregator::AwaitRounds(uint64_t last, absl::Duration timeout) {
+  absl::MutexLock lock(&mutex_);
+  const auto applied = [this, last]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !busy_ && open_round() > last;
+  };
+  return mutex_.AwaitWithTimeout(absl::Condition(&applied), timeout);
+}
+
+void SyncAggregator::Restore(uint64_t version, uint64_t complete_rounds) {
+  absl::MutexLock lock(&mutex_);
+  num_applied_rounds_ = version;
+  for (size_t i = 0; i < rounds_.size(); ++i) {
+    rounds_[i].number = complete_rounds + 1 + i;
+  }
 }
 
 uint64_t SyncAggregator::CompleteRounds() const {

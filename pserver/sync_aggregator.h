@@ -79,6 +79,10 @@ class SyncAggregator : public Aggregator {
                       bool joins) override;
   uint64_t CompleteRounds() const override;
   uint64_t Version() const override;
+  uint64_t HoldRounds() override;
+  void AllowRounds(uint64_t last) override;
+  bool AwaitRounds(uint64_t last, absl::Duration timeout) override;
+  void Restore(uint64_t version, uint64_t complete_rounds) override;
   uint64_t HeldPushes() const override;
   void Shutdown() override;
 
@@ -190,6 +194,8 @@ class SyncAggregator : public Aggregator {
   absl::btree_map<WorkerIndex, std::pair<Generation, Sequence>> settled_
       ABSL_GUARDED_BY(mutex_);
   uint64_t num_applied_rounds_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Later rounds are not closed, though they may be complete.
+  uint64_t last_allowed_round_ ABSL_GUARDED_BY(mutex_) = kEveryRound;
   uint64_t num_held_ ABSL_GUARDED_BY(mutex_) = 0;
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
 };
