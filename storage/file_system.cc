@@ -88,18 +88,18 @@ absl::StatusOr<std::unique_ptr<AppendedFile>> FileSystem::OpenToAppend(
   OARLOCK_RETURN_IF_ERROR(
       FromRocksDb(env_->FileExists(path), "append to", path));
   std::unique_ptr<rocksdb::WritableFile> file;
-  OARLOCK_RETURN_IF_ERROR(FromRocksDb(
-      env_->ReopenWritableFile(path, &file, rocksdb::EnvOptions()), "append to",
-      path));
+  OARLOCK_RETURN_IF_ERROR(
+      FromRocksDb(env_->ReopenWritableFile(path, &file, rocksdb::EnvOptions()),
+                  "append to", path));
   return std::make_unique<EnvAppendedFile>(std::move(file), path);
 }
 
 absl::StatusOr<std::unique_ptr<SequentialFile>> FileSystem::OpenToRead(
     const std::string& path) {
   std::unique_ptr<rocksdb::SequentialFile> file;
-  OARLOCK_RETURN_IF_ERROR(FromRocksDb(
-      env_->NewSequentialFile(path, &file, rocksdb::EnvOptions()), "read",
-      path));
+  OARLOCK_RETURN_IF_ERROR(
+      FromRocksDb(env_->NewSequentialFile(path, &file, rocksdb::EnvOptions()),
+                  "read", path));
   return std::make_unique<EnvSequentialFile>(std::move(file), path);
 }
 
