@@ -54,7 +54,11 @@ ONE_PLACE = {
     r"\babsl::Now\(\)|system_clock::now": {"base/clock.cc"},
     r"#include\s*<(oneapi/)?dnnl": {"worker/nn/onednn_backend.cc",
                                     "worker/nn/bfloat16_products.cc"},
-    r"#include\s*<rocksdb": {"storage/cold_rows.cc"},
+    r"#include\s*<rocksdb": {"storage/checkpoint_reader.cc",
+                             "storage/checkpoint_store.cc",
+                             "storage/cold_rows.cc",
+                             "storage/file_system.cc",
+                             "storage/rocksdb_status.cc"},
 }
 
 
