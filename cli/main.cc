@@ -2,13 +2,19 @@
 
 #include <cstdio>
 #include <cstring>
+#include <string>
+#include <utility>
 
+#include "absl/status/statusor.h"
+#include "base/fault_point.h"
 #include "cli/ctl_command.h"
 #include "cli/explain_env_command.h"
 #include "cli/generate_command.h"
 #include "cli/launch_command.h"
 #include "cli/server_command.h"
 #include "cli/train_command.h"
+#include "cluster/environment.h"
+#include "launch/launcher.h"
 
 namespace {
 
@@ -39,6 +45,25 @@ void PrintUsage(std::FILE* out) {
   }
 }
 
+// OARLOCK_FAULT arms a fault point; false when it names none. A process that
+// the launcher started again is not armed: it would die of the same fault.
+bool ArmFaultOfEnvironment() {
+  const oarlock::EnvironmentMap environment = oarlock::ReadEnvironment();
+  const auto fault = environment.find("OARLOCK_FAULT");
+  if (fault == environment.end() || fault->second.empty() ||
+      environment.contains(oarlock::kRestartVariable)) {
+    return true;
+  }
+  absl::StatusOr<oarlock::Fault> parsed = oarlock::ParseFault(fault->second);
+  if (!parsed.ok()) {
+    std::fprintf(stderr, "oarlock: OARLOCK_FAULT: %s\n",
+                 std::string(parsed.status().message()).c_str());
+    return false;
+  }
+  oarlock::ArmFault(*std::move(parsed));
+  return true;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -50,6 +75,7 @@ int main(int argc, char** argv) {
     PrintUsage(stdout);
     return 0;
   }
+  if (!ArmFaultOfEnvironment()) return 2;
   for (const Command& command : kCommands) {
     if (std::strcmp(argv[1], command.name) == 0) {
       return command.run(argc, argv);

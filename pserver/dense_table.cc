@@ -1,7 +1,10 @@
 #include "pserver/dense_table.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -18,6 +21,24 @@
 namespace oarlock {
 namespace {
 
+// Where a block stands in a cut.
+enum class CutPhase {
+  kNone,
+  // As the cut found it.
+  kFrozen,
+  // Changed since; what the cut found is in `aside`.
+  kAside,
+  kSaved,
+};
+
+// What later cuts must know of the one that wrote a block's floats.
+struct SavedBlock {
+  // 0: none.
+  uint64_t version = 0;
+  uint64_t base_cut = 0;
+  uint64_t digest = 0;
+};
+
 struct Block {
   mutable absl::Mutex mutex;
   uint64_t version ABSL_GUARDED_BY(mutex) = 1;
@@ -26,15 +47,86 @@ struct Block {
   std::vector<float> values ABSL_GUARDED_BY(mutex);
   std::vector<float> state ABSL_GUARDED_BY(mutex);
   PushWindows windows ABSL_GUARDED_BY(mutex);
+
+  CutPhase phase ABSL_GUARDED_BY(mutex) = CutPhase::kNone;
+  // The number of the cut, unless kNone.
+  uint64_t cut ABSL_GUARDED_BY(mutex) = 0;
+  std::unique_ptr<DenseBlockCut> aside ABSL_GUARDED_BY(mutex);
+  // By the last published cut, and by this one.
+  SavedBlock published ABSL_GUARDED_BY(mutex);
+  SavedBlock saved ABSL_GUARDED_BY(mutex);
 };
+
+// All but base_cut and digest.
+DenseBlockCut CopyOf(const Block& block)
+    ABSL_SHARED_LOCKS_REQUIRED(block.mutex) {
+  DenseBlockCut copy;
+  copy.state.set_version(block.version);
+  copy.state.set_steps(block.steps);
+  for (const PushWindow& window : block.windows.windows()) {
+    v1::PushWindowState* state = copy.state.add_windows();
+    state->set_worker(window.worker.value());
+    state->set_generation(window.generation.value());
+    state->set_highest(window.highest.value());
+    state->set_applied(window.applied);
+  }
+  copy.floats.reserve(block.values.size() + block.state.size());
+  copy.floats.assign(block.values.begin(), block.values.end());
+  copy.floats.insert(copy.floats.end(), block.state.begin(),
+                     block.state.end());
+  return copy;
+}
+
+// DenseTable::SaveBlock has the definition.
+uint64_t DigestOf(BlockIndex block, uint64_t steps,
+                  absl::Span<const float> floats) {
+  const uint64_t head[2] = {block.value(), steps};
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(
+      XXH3_createState(), XXH3_freeState);
+  XXH3_64bits_reset(hash.get());
+  XXH3_64bits_update(hash.get(), head, sizeof(head));
+  XXH3_64bits_update(hash.get(), floats.data(), floats.size() * sizeof(float));
+  return XXH3_64bits_digest(hash.get());
+}
+
+// None when these are not what PushWindows::windows() gives.
+std::optional<std::vector<PushWindow>> WindowsOf(
+    const v1::DenseBlockState& state) {
+  std::vector<PushWindow> windows;
+  for (const v1::PushWindowState& window : state.windows()) {
+    windows.push_back({.worker = WorkerIndex(window.worker()),
+                       .generation = Generation(window.generation()),
+                       .highest = Sequence(window.highest()),
+                       .applied = window.applied()});
+    if (window.highest() == 0 || (window.applied() & 1) == 0) return {};
+  }
+  const auto name = [](const PushWindow& window) {
+    return std::pair(window.worker, window.generation);
+  };
+  const auto not_ascending = [&](const PushWindow& a, const PushWindow& b) {
+    return name(a) >= name(b);
+  };
+  if (std::adjacent_find(windows.begin(), windows.end(), not_ascending) !=
+      windows.end()) {
+    return {};
+  }
+  return windows;
+}
+
+// How messages name the table: "dense table 2 'net'".
+std::string NameOf(const v1::TableConfig& config) {
+  return absl::StrFormat("dense table %d '%s'", config.id(), config.name());
+}
 
 class BlockTable : public DenseTable {
  public:
   // `config` has been checked.
   BlockTable(const v1::TableConfig& config, UpdateRule rule,
-             const PartitionMap& map, ServerIndex server)
+             const PartitionMap& map, ServerIndex server,
+             uint64_t first_version)
       : config_(config),
         rule_(rule),
+        first_version_(first_version),
         size_(config.dense().size()),
         block_size_(config.dense().block_size()),
         blocks_((size_ + block_size_ - 1) / block_size_) {
@@ -48,6 +140,7 @@ class BlockTable : public DenseTable {
       block->values.resize(n);
       block->state.resize(rule_.StateSize(n));
       rule_.InitState(block->state.data(), n);
+      block->version = first_version_;
       bytes_ += (n + block->state.size()) * sizeof(float);
       ++num_owned_blocks_;
       blocks_[i] = std::move(block);
@@ -102,6 +195,10 @@ class BlockTable : public DenseTable {
       all_applied = all_applied && block.windows.Contains(stamp);
     }
     if (all_applied) return false;
+    if (block.phase == CutPhase::kFrozen) {
+      block.aside = std::make_unique<DenseBlockCut>(CopyOf(block));
+      block.phase = CutPhase::kAside;
+    }
     block.steps += num_steps;
     rule_.Apply(block.steps, block.values.data(), block.state.data(), gradients,
                 block.values.size());
@@ -116,6 +213,83 @@ class BlockTable : public DenseTable {
     return block.windows.Contains(stamp);
   }
 
+  void Freeze(uint64_t cut) override {
+    for (const std::unique_ptr<Block>& block : blocks_) {
+      if (block == nullptr) continue;
+      absl::MutexLock lock(&block->mutex);
+      OARLOCK_CHECK(block->phase == CutPhase::kNone);
+      OARLOCK_CHECK(cut > block->published.base_cut);
+      block->phase = CutPhase::kFrozen;
+      block->cut = cut;
+    }
+  }
+
+  DenseBlockCut SaveBlock(BlockIndex index, bool full) override {
+    Block& block = At(index);
+    uint64_t cut = 0;
+    SavedBlock saved;
+    DenseBlockCut result = TakeCut(block, full, &cut, &saved);
+    if (!result.floats.empty()) {
+      // Outside the lock: it costs about as much as the copy.
+      saved = {.version = result.state.version(),
+               .base_cut = cut,
+               .digest = DigestOf(index, result.state.steps(), result.floats)};
+    }
+    result.state.set_base_cut(saved.base_cut);
+    result.state.set_digest(saved.digest);
+    absl::MutexLock lock(&block.mutex);
+    block.saved = saved;
+    return result;
+  }
+
+  void Thaw(bool published) override {
+    for (const std::unique_ptr<Block>& block : blocks_) {
+      if (block == nullptr) continue;
+      absl::MutexLock lock(&block->mutex);
+      OARLOCK_CHECK(block->phase != CutPhase::kNone);
+      OARLOCK_CHECK(!published || block->phase == CutPhase::kSaved);
+      if (published) block->published = block->saved;
+      block->phase = CutPhase::kNone;
+      block->aside = nullptr;
+    }
+  }
+
+  absl::Status RestoreBlock(BlockIndex index, const v1::DenseBlockState& state,
+                            absl::Span<const float> floats) override {
+    Block& block = At(index);
+    absl::MutexLock lock(&block.mutex);
+    OARLOCK_CHECK(block.phase == CutPhase::kNone);
+    const size_t num_values = block.values.size();
+    const size_t num_floats = num_values + block.state.size();
+    if (floats.size() != num_floats) {
+      return absl::DataLossError(absl::StrFormat(
+          "%s: block %d of the checkpoint has %d floats; with optimizer state "
+          "it must have %d; use another checkpoint",
+          NameOf(config_), index.value(), floats.size(), num_floats));
+    }
+    if (const uint64_t digest = DigestOf(index, state.steps(), floats);
+        digest != state.digest()) {
+      return absl::DataLossError(absl::StrFormat(
+          "%s: block %d of the checkpoint has digest %016x; its state says "
+          "%016x; use another checkpoint",
+          NameOf(config_), index.value(), digest, state.digest()));
+    }
+    const std::optional<std::vector<PushWindow>> windows = WindowsOf(state);
+    if (!windows.has_value()) {
+      return absl::DataLossError(absl::StrFormat(
+          "%s: block %d of the checkpoint has push windows that are empty or "
+          "not ascending by worker and generation; use another checkpoint",
+          NameOf(config_), index.value()));
+    }
+    std::copy_n(floats.begin(), num_values, block.values.begin());
+    std::copy(floats.begin() + num_values, floats.end(), block.state.begin());
+    block.steps = state.steps();
+    block.windows.Restore(*windows);
+    block.version = first_version_;
+    block.published = {};
+    return absl::OkStatus();
+  }
+
   uint64_t bytes() const override { return bytes_; }
   uint32_t num_owned_blocks() const override { return num_owned_blocks_; }
   const v1::TableConfig& config() const override { return config_; }
@@ -126,9 +300,30 @@ class BlockTable : public DenseTable {
     return *blocks_[index.value()];
   }
 
+  // What the cut found, without base_cut and digest; without floats where
+  // `published` still has them. The block counts as saved from here on.
+  static DenseBlockCut TakeCut(Block& block, bool full, uint64_t* cut,
+                               SavedBlock* published) {
+    absl::MutexLock lock(&block.mutex);
+    OARLOCK_CHECK(block.phase == CutPhase::kFrozen ||
+                  block.phase == CutPhase::kAside);
+    DenseBlockCut result = block.phase == CutPhase::kAside
+                               ? std::move(*block.aside)
+                               : CopyOf(block);
+    block.aside = nullptr;
+    block.phase = CutPhase::kSaved;
+    *cut = block.cut;
+    *published = block.published;
+    if (!full && result.state.version() == published->version) {
+      result.floats.clear();
+    }
+    return result;
+  }
+
   // Constant after Create, but for what the blocks' own locks guard.
   const v1::TableConfig config_;
   const UpdateRule rule_;
+  const uint64_t first_version_;
   const uint64_t size_;
   const uint64_t block_size_;
   // By block index; null where another server owns it.
@@ -136,11 +331,6 @@ class BlockTable : public DenseTable {
   uint64_t bytes_ = 0;
   uint32_t num_owned_blocks_ = 0;
 };
-
-// How messages name the table: "dense table 2 'net'".
-std::string NameOf(const v1::TableConfig& config) {
-  return absl::StrFormat("dense table %d '%s'", config.id(), config.name());
-}
 
 absl::Status CheckShape(const v1::TableConfig& config) {
   if (!config.has_dense()) {
@@ -207,12 +397,14 @@ absl::Status CheckCover(const v1::TableConfig& config) {
 
 absl::StatusOr<std::unique_ptr<DenseTable>> DenseTable::Create(
     const v1::TableConfig& config, const PartitionMap& map,
-    ServerIndex server) {
+    ServerIndex server, uint64_t first_version) {
+  OARLOCK_CHECK(first_version >= 1);
   OARLOCK_RETURN_IF_ERROR(CheckShape(config));
   OARLOCK_RETURN_IF_ERROR(CheckCover(config));
   auto rule = UpdateRule::Create(config.optimizer());
   if (!rule.ok()) return Annotate(rule.status(), NameOf(config));
-  auto table = std::make_unique<BlockTable>(config, *rule, map, server);
+  auto table = std::make_unique<BlockTable>(config, *rule, map, server,
+                                            first_version);
   const auto& parameters = config.dense().parameters();
   for (const v1::DenseParameter& parameter : parameters) {
     auto initial = InitialValues::Create(parameter.initializer(),

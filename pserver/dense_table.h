@@ -15,11 +15,30 @@
 #include "base/push_stamp.h"
 #include "base/types.h"
 #include "cluster/partition_map.h"
+#include "proto/checkpoint.pb.h"
 #include "proto/table.pb.h"
 
 namespace oarlock {
 
+// A block as a cut found it.
+struct DenseBlockCut {
+  v1::DenseBlockState state;
+  // Values, then optimizer state. Empty when the block has not changed since
+  // the cut that state.base_cut names, whose floats are these.
+  std::vector<float> floats;
+};
+
 // Thread-safe: one lock per block, shared by pulls.
+//
+// A cut: Freeze, SaveBlock for every block of this server, Thaw; pulls and
+// pushes go on all the while. Invariants:
+// 1. What SaveBlock gives is the block at the instant of Freeze.
+// 2. A push to a frozen block that is not saved yet sets the block aside
+//    first, once; the copy is gone when it is saved. Nothing else is copied,
+//    so a cut takes at most the table's memory once more, and while nobody
+//    pushes none.
+// 3. A version is never used twice, in no incarnation of the server: see
+//    FirstVersion.
 class DenseTable {
  public:
   // Floats in a block: one must fit into a message.
@@ -28,12 +47,24 @@ class DenseTable {
   static constexpr uint32_t kMaxBlocks = 65536;
 
   // Initial values come from (seed, table, position): the same on any number
-  // of servers. Without parameters all are zero. InvalidArgument when `config`
-  // is not that of a dense table, a limit above is exceeded, or the parameters
-  // do not cover the vector.
+  // of servers. Without parameters all are zero. Versions count from
+  // `first_version`. InvalidArgument when `config` is not that of a dense
+  // table, a limit above is exceeded, or the parameters do not cover the
+  // vector.
   static absl::StatusOr<std::unique_ptr<DenseTable>> Create(
       const v1::TableConfig& config, const PartitionMap& map,
-      ServerIndex server);
+      ServerIndex server, uint64_t first_version = 1);
+
+  // What a server of this generation counts versions from. A worker keeps the
+  // versions that it pulled over a server's crash, and the next incarnation
+  // begins with an older cut: counting on from there, other contents would get
+  // a number that the worker knows. Generations are milliseconds of a clock, so
+  // what one incarnation counts stays below the next one's first version as
+  // long as no block takes a million pushes a millisecond.
+  static uint64_t FirstVersion(Generation server_generation) {
+    return (server_generation.value() << 20) + 1;
+  }
+
   virtual ~DenseTable() = default;
 
   // Blocks of the whole vector, on all servers.
@@ -44,7 +75,7 @@ class DenseTable {
   virtual bool Owns(BlockIndex block) const = 0;
 
   // Copies the block to `values` ([BlockSize(block)]) unless its version is
-  // `known_version`; returns its version. Versions start at 1.
+  // `known_version`; returns its version, which is never 0.
   // REQUIRES: Owns(block).
   virtual uint64_t Pull(BlockIndex block, uint64_t known_version,
                         float* values) const = 0;
@@ -59,6 +90,29 @@ class DenseTable {
                     uint32_t num_steps = 1) = 0;
 
   virtual bool HasApplied(BlockIndex block, const PushStamp& stamp) const = 0;
+
+  // Cut `cut` is now, for all blocks of this server: one lock at a time, so
+  // the caller sees to it that no push runs that is to be wholly on one side.
+  // REQUIRES: not frozen; cut at least 1, above all that were published.
+  virtual void Freeze(uint64_t cut) = 0;
+  // The block at the freeze. With `full` the floats are there in any case. Its
+  // digest is XXH3-64 of block index and steps (8 bytes each, little endian)
+  // and all floats. Different blocks may be saved at once.
+  // REQUIRES: Owns(block), frozen, not saved since the freeze.
+  virtual DenseBlockCut SaveBlock(BlockIndex block, bool full) = 0;
+  // The cut is over. `published`: all that SaveBlock gave is on disk for good,
+  // and later cuts may refer to it.
+  // REQUIRES: frozen; if published, every block was saved.
+  virtual void Thaw(bool published) = 0;
+
+  // Makes the block what SaveBlock gave, with floats. It gets the table's first
+  // version, and the next cut saves it as changed. DataLoss, the block
+  // untouched, when the floats are of another size or digest or the windows are
+  // none. For a table that nobody has pushed to.
+  // REQUIRES: Owns(block), not frozen.
+  virtual absl::Status RestoreBlock(BlockIndex block,
+                                    const v1::DenseBlockState& state,
+                                    absl::Span<const float> floats) = 0;
 
   // Memory of values and optimizer state.
   virtual uint64_t bytes() const = 0;

@@ -122,8 +122,24 @@ def check_sources():
     return errors
 
 
+def check_fault_points():
+    """Every point of the table is passed somewhere; the compiler refuses those
+    that the table lacks."""
+    header = "base/fault_point.h"
+    table = re.search(r"kFaultPoints\[\] = \{\n(.*?)\n\};",
+                      (ROOT / header).read_text(), re.DOTALL).group(1)
+    used = set()
+    for path in ROOT.rglob("*.cc"):
+        if folder_of(path.relative_to(ROOT).as_posix()) not in (None, "tests"):
+            used.update(re.findall(r'FaultPoint\(\s*"([^"]+)"',
+                                   path.read_text()))
+    return [f"{header} has the point {name}, which nothing passes"
+            for name in re.findall(r'\{\s*"([^"]+)",', table)
+            if name not in used]
+
+
 def main():
-    errors = check_dependencies() + check_sources()
+    errors = check_dependencies() + check_sources() + check_fault_points()
     for error in errors:
         print(error)
     print(f"layering: {len(errors)} violations")

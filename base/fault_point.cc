@@ -1,0 +1,108 @@
+#include "base/fault_point.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
+namespace oarlock {
+namespace {
+
+struct Armed {
+  absl::Mutex mutex;
+  Fault fault ABSL_GUARDED_BY(mutex);
+  uint64_t num_passed ABSL_GUARDED_BY(mutex) = 0;
+};
+
+Armed& TheArmed() {
+  static Armed* const armed = new Armed;
+  return *armed;
+}
+
+[[noreturn]] void KillThisProcess() {
+  kill(getpid(), SIGKILL);
+  for (;;) pause();
+}
+
+std::string AllNames() {
+  return absl::StrJoin(kFaultPoints, ", ",
+                       [](std::string* out, const FaultPointInfo& point) {
+                         absl::StrAppend(out, point.name);
+                       });
+}
+
+}  // namespace
+
+namespace internal {
+
+std::atomic<bool> fault_is_armed = false;
+
+void PassArmedFaultPoint(FaultPointName name) {
+  std::function<void()> action;
+  {
+    Armed& armed = TheArmed();
+    absl::MutexLock lock(&armed.mutex);
+    if (armed.fault.point_index != name.index()) return;
+    if (++armed.num_passed != armed.fault.nth) return;
+    action = armed.fault.action;
+  }
+  if (!action) KillThisProcess();
+  action();
+}
+
+}  // namespace internal
+
+absl::StatusOr<Fault> ParseFault(absl::string_view text) {
+  const std::vector<std::string> parts =
+      absl::StrSplit(text, ':');
+  Fault fault;
+  while (fault.point_index < std::size(kFaultPoints) &&
+         kFaultPoints[fault.point_index].name != parts[0]) {
+    ++fault.point_index;
+  }
+  if (fault.point_index == std::size(kFaultPoints)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is no fault point '", parts[0],
+                     "'; legal are ", AllNames()));
+  }
+  uint64_t delay_ms = 0;
+  if (parts.size() > 3 ||
+      (parts.size() >= 2 &&
+       (!absl::SimpleAtoi(parts[1], &fault.nth) || fault.nth == 0)) ||
+      (parts.size() == 3 && !absl::SimpleAtoi(parts[2], &delay_ms))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("fault '", text,
+                     "' is not name[:nth[:delay_ms]], nth at least 1; an "
+                     "example is ",
+                     kFaultPoints[0].name, ":2"));
+  }
+  if (parts.size() == 3) {
+    fault.action = [delay_ms] { absl::SleepFor(absl::Milliseconds(delay_ms)); };
+  }
+  return fault;
+}
+
+void ArmFault(Fault fault) {
+  Armed& armed = TheArmed();
+  absl::MutexLock lock(&armed.mutex);
+  armed.fault = std::move(fault);
+  armed.num_passed = 0;
+  internal::fault_is_armed.store(true, std::memory_order_relaxed);
+}
+
+void DisarmFault() {
+  internal::fault_is_armed.store(false, std::memory_order_relaxed);
+}
+
+}  // namespace oarlock

@@ -1,0 +1,94 @@
+// Named places in the code where a test has the process killed or held up:
+//
+//   FaultPoint("checkpoint.before_current");
+//
+// Process-wide, and the one thing here that is: what dies at a point is the
+// process, whatever roles live in it, so no object could own the choice.
+// Nothing is armed unless main or a test does it; a point then costs one
+// relaxed load.
+
+#ifndef OARLOCK_BASE_FAULT_POINT_H_
+#define OARLOCK_BASE_FAULT_POINT_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace oarlock {
+
+struct FaultPointInfo {
+  absl::string_view name;
+  absl::string_view where;
+};
+
+// All points, so that a crash test can go through them. One that is not here
+// does not compile.
+inline constexpr FaultPointInfo kFaultPoints[] = {
+    {"log.append.before_write", "no byte of the records is in the file"},
+    {"log.append.half_written", "large records: some of their bytes are"},
+    {"log.append.after_write", "the records are in the file, unanswered"},
+    {"log.roll.before_header", "the new segment is an empty file"},
+    {"log.roll.after_header", "the new segment has a header and no record"},
+    {"log.trim.between_segments", "some segments are removed, some not yet"},
+    {"log.open.before_truncate", "the torn tail is known and still there"},
+    {"log.open.after_truncate", "the torn tail is gone, no new segment yet"},
+};
+
+// The number of a point in kFaultPoints, looked up by the compiler.
+class FaultPointName {
+ public:
+  consteval FaultPointName(const char* name)  // NOLINT: a literal is a name
+      : index_(Find(name)) {}
+  constexpr size_t index() const { return index_; }
+
+ private:
+  static consteval size_t Find(absl::string_view name) {
+    for (size_t i = 0; i < std::size(kFaultPoints); ++i) {
+      if (kFaultPoints[i].name == name) return i;
+    }
+    throw "kFaultPoints has no such point";
+  }
+
+  size_t index_;
+};
+
+// What happens when a point is passed for the `nth` time, counted from 1.
+struct Fault {
+  size_t point_index = 0;
+  uint64_t nth = 1;
+  // Runs in the thread that passes. Empty: the process is killed (SIGKILL).
+  std::function<void()> action;
+};
+
+// "name[:nth[:delay_ms]]": with a delay the thread is held up for so long, else
+// the process is killed. InvalidArgument when there is no such point or a
+// number is none.
+absl::StatusOr<Fault> ParseFault(absl::string_view text);
+
+// Arms one point, in place of what was armed.
+void ArmFault(Fault fault);
+void DisarmFault();
+
+namespace internal {
+
+extern std::atomic<bool> fault_is_armed;
+void PassArmedFaultPoint(FaultPointName name);
+
+}  // namespace internal
+
+inline void FaultPoint(FaultPointName name) {
+  if (__builtin_expect(
+          internal::fault_is_armed.load(std::memory_order_relaxed), 0)) {
+    internal::PassArmedFaultPoint(name);
+  }
+}
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_BASE_FAULT_POINT_H_

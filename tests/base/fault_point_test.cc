@@ -1,0 +1,111 @@
+#include "base/fault_point.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace oarlock {
+namespace {
+
+void PassTwo() {
+  FaultPoint("log.append.before_write");
+  FaultPoint("log.append.after_write");
+}
+
+size_t IndexOf(FaultPointName name) { return name.index(); }
+
+TEST(FaultPointTest, NothingHappensUnlessItIsArmed) {
+  PassTwo();
+  int num_hits = 0;
+  ArmFault({.point_index = IndexOf("log.append.after_write"),
+            .nth = 2,
+            .action = [&] { ++num_hits; }});
+  FaultPoint("log.append.before_write");
+  FaultPoint("log.append.before_write");
+  FaultPoint("log.append.after_write");
+  EXPECT_EQ(num_hits, 0);
+  FaultPoint("log.append.after_write");
+  EXPECT_EQ(num_hits, 1);
+  FaultPoint("log.append.after_write");
+  EXPECT_EQ(num_hits, 1) << "the second time only";
+  DisarmFault();
+  ArmFault({.point_index = IndexOf("log.append.after_write"),
+            .action = [&] { ++num_hits; }});
+  DisarmFault();
+  PassTwo();
+  EXPECT_EQ(num_hits, 1);
+}
+
+TEST(FaultPointTest, AnArmedPointKillsItsProcess) {
+  for (const auto& [text, survives] :
+       std::vector<std::pair<std::string, bool>>{
+           {"log.append.after_write", false},
+           {"log.append.after_write:1", false},
+           {"log.append.after_write:2", true},
+           {"log.append.after_write:1:1", true},
+           {"log.roll.before_header", true}}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      ArmFault(*ParseFault(text));
+      PassTwo();
+      _exit(7);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    if (survives) {
+      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << text;
+    } else {
+      EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << text;
+    }
+  }
+}
+
+TEST(FaultPointTest, OneOfSeveralThreadsIsTheNth) {
+  int num_hits = 0;
+  ArmFault({.point_index = IndexOf("log.append.after_write"),
+            .nth = 500,
+            .action = [&] { ++num_hits; }});
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([] {
+      for (int i = 0; i < 300; ++i) PassTwo();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  DisarmFault();
+  EXPECT_EQ(num_hits, 1);
+}
+
+TEST(FaultPointTest, EveryPointCanBeNamedAndNothingElse) {
+  std::set<absl::string_view> names;
+  for (const FaultPointInfo& point : kFaultPoints) {
+    EXPECT_TRUE(names.insert(point.name).second) << point.name << " twice";
+    EXPECT_FALSE(point.where.empty());
+    const auto fault = ParseFault(absl::StrCat(point.name, ":3"));
+    ASSERT_TRUE(fault.ok()) << fault.status();
+    EXPECT_EQ(kFaultPoints[fault->point_index].name, point.name);
+    EXPECT_EQ(fault->nth, 3u);
+  }
+  for (const std::string wrong :
+       {"", "log", "log.append.after_write:", "log.append.after_write:0",
+        "log.append.after_write:x", "log.append.after_write:1:y",
+        "log.append.after_write:1:2:3"}) {
+    EXPECT_EQ(ParseFault(wrong).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << wrong;
+  }
+  EXPECT_NE(ParseFault("nowhere").status().message().find("log.roll"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace oarlock
