@@ -67,6 +67,11 @@ class LocalJobClient : public JobClient {
   uint32_t num_workers() const override { return 1; }
   void SetProgressSource(ProgressSource source) override;
   absl::Status Report() override;
+  // There are no cuts.
+  absl::Status MarkCut(uint64_t,
+                       const std::vector<v1::TrainedExamples>&) override {
+    return absl::OkStatus();
+  }
   absl::Status Barrier(const std::string& name) override;
   absl::StatusOr<uint64_t> JoinRounds() override { return 0; }
   absl::Status LeaveRounds() override { return absl::OkStatus(); }

@@ -12,6 +12,7 @@
 #include "proto/table.pb.h"
 #include "worker/client/job_client.h"
 #include "worker/client/parameter_client.h"
+#include "worker/cut_marker.h"
 #include "worker/data/bad_lines.h"
 #include "worker/data/data_options.h"
 #include "worker/data/work_source.h"
@@ -28,6 +29,8 @@ struct PassContext {
   JobClient* job = nullptr;
   DenseParameters* dense = nullptr;
   ProgressMeter* progress = nullptr;
+  // Through it a pass that trains pushes; others leave it null.
+  CutMarker* cuts = nullptr;
   // One per sparse input of the model.
   std::vector<TableId> sparse_tables;
   // Id 0: the model has no dense parameters.
@@ -37,6 +40,8 @@ struct PassContext {
 
   // The pass itself.
   PhaseId phase;
+  // phase.Work(), of which pushes cover examples.
+  std::string work_name;
   DataOptions data;
   std::vector<std::string> files;
   // One per lane; the same one may stand there several times.

@@ -14,7 +14,9 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "worker/batch_feeder.h"
+#include "worker/cut_marker.h"
 #include "worker/mode/dense_slot.h"
+#include "worker/slot_pool.h"
 #include "worker/staleness.h"
 
 namespace oarlock {
@@ -34,49 +36,11 @@ uint32_t DenseIntervalSteps(const PassContext& context) {
 class PassState {
  public:
   // `slots`: what lanes compute with, one at a time each.
-  PassState(const PassContext* context, int num_permits,
-            std::vector<std::shared_ptr<DenseSlot>> slots)
+  PassState(const PassContext* context,
+            std::vector<std::unique_ptr<DenseSlot>> slots)
       : context_(context),
-        num_permits_(num_permits),
-        slots_(std::move(slots)),
-        permits_(num_permits),
-        free_slots_(slots_) {}
-
-  // Waits until fewer lanes compute than there are slots.
-  std::shared_ptr<DenseSlot> AcquireSlot() {
-    absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(
-        +[](std::vector<std::shared_ptr<DenseSlot>>* slots) {
-          return !slots->empty();
-        },
-        &free_slots_));
-    std::shared_ptr<DenseSlot> slot = std::move(free_slots_.back());
-    free_slots_.pop_back();
-    return slot;
-  }
-  void ReleaseSlot(std::shared_ptr<DenseSlot> slot) {
-    absl::MutexLock lock(&mutex_);
-    free_slots_.push_back(std::move(slot));
-  }
-  const std::vector<std::shared_ptr<DenseSlot>>& slots() const {
-    return slots_;
-  }
-
-  // Waits until fewer pushes than permitted are under way.
-  void AcquirePermit() {
-    absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(
-        +[](int* permits) { return *permits > 0; }, &permits_));
-    --permits_;
-  }
-  void ReleasePermit() {
-    absl::MutexLock lock(&mutex_);
-    ++permits_;
-  }
-  void WaitForAllPermits() {
-    absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(this, &PassState::AllPermitsFree));
-  }
+        slots_(std::move(slots),
+               context->config->max_unacknowledged_pushes()) {}
 
   // The first failure ends the pass.
   void Fail(const absl::Status& status) {
@@ -85,28 +49,23 @@ class PassState {
   }
   // The failure, or that of the job as a whole.
   absl::Status status() const {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (!status_.ok()) return status_;
-    }
+    OARLOCK_RETURN_IF_ERROR(own_status());
     return context_->job->Alive();
+  }
+  absl::Status own_status() const {
+    absl::MutexLock lock(&mutex_);
+    return status_;
   }
 
   const PassContext& context() const { return *context_; }
+  SlotPool& slots() { return slots_; }
   BadLines* bad_lines() { return &bad_lines_; }
 
  private:
-  bool AllPermitsFree() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return permits_ == num_permits_;
-  }
-
   const PassContext* const context_;
-  const int num_permits_;
-  const std::vector<std::shared_ptr<DenseSlot>> slots_;
+  SlotPool slots_;
   BadLines bad_lines_;
   mutable absl::Mutex mutex_;
-  int permits_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::shared_ptr<DenseSlot>> free_slots_ ABSL_GUARDED_BY(mutex_);
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -142,15 +101,15 @@ class Lane {
       context_.progress->AddTime(context_.phase, Stage::kWaitPull,
                                  Clock::Real().Now() - start);
       const absl::Time turn = Clock::Real().Now();
-      const std::shared_ptr<DenseSlot> slot = pass_->AcquireSlot();
+      DenseSlot* const slot = pass_->slots().Acquire();
       AddWait(turn);
-      Compute(*step, slot.get());
+      Compute(*step, slot);
       if (trains_) {
-        Push(std::move(step), slot.get());
+        Push(std::move(step), slot);
       } else {
         feeder_.Recycle(std::move(step));
       }
-      pass_->ReleaseSlot(slot);
+      pass_->slots().Release(slot);
     }
     return absl::OkStatus();
   }
@@ -192,12 +151,13 @@ class Lane {
   // adagrad's steps are large.
   void Push(std::shared_ptr<StepBuffer> step, DenseSlot* slot) {
     const absl::Time waiting = Clock::Real().Now();
-    pass_->AcquirePermit();
+    pass_->slots().AcquirePermit(*slot);
     const absl::Time start = Clock::Real().Now();
     context_.progress->AddTime(context_.phase, Stage::kWaitPush,
                                start - waiting);
     PushRequest push;
     push.epoch = context_.phase.epoch;
+    push.cut = slot->cut();
     push.examples = step->batch.ranges;
     for (size_t i = 0; i < step->inputs.size(); ++i) {
       const SparseInputBuffer& input = step->inputs[i];
@@ -214,8 +174,8 @@ class Lane {
     TableVersions* const versions = &step->pushed_versions;
     if (!slot->ExchangeIsDue() || context_.dense_table == TableId(0)) {
       const std::shared_ptr<const void> memory = step;
-      context_.parameters->Push(
-          push, versions, memory,
+      context_.cuts->Push(
+          context_.work_name, push, versions, memory,
           [this, step = std::move(step), start](absl::Status status) mutable {
             OnPushed(std::move(step), start, status);
           });
@@ -229,7 +189,8 @@ class Lane {
         step, exchange.memory);
     absl::Time sent;
     const absl::Status status = CallAndWait([&](ParameterClient::Done done) {
-      context_.parameters->Push(push, versions, memory, std::move(done));
+      context_.cuts->Push(context_.work_name, push, versions, memory,
+                          std::move(done));
       sent = Clock::Real().Now();
     });
     AddWait(sent);
@@ -248,7 +209,7 @@ class Lane {
                                     step->pushed_versions));
     }
     feeder_.Recycle(std::move(step));
-    pass_->ReleasePermit();
+    pass_->slots().ReleasePermit();
     absl::MutexLock lock(&mutex_);
     --pushes_under_way_;
   }
@@ -274,38 +235,48 @@ class Lane {
   int pushes_under_way_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-absl::StatusOr<std::vector<std::shared_ptr<DenseSlot>>> MakeSlots(
+absl::StatusOr<std::vector<std::unique_ptr<DenseSlot>>> MakeSlots(
     const PassContext& context) {
   OARLOCK_RETURN_IF_ERROR(context.dense->Pull());
   OARLOCK_ASSIGN_OR_RETURN(const UpdateRule rule,
                            UpdateRule::Create(context.dense_optimizer));
-  std::vector<std::shared_ptr<DenseSlot>> slots;
+  std::vector<std::unique_ptr<DenseSlot>> slots;
   for (int i = 0; i < context.compute_slots; ++i) {
-    slots.push_back(std::make_shared<DenseSlot>(
+    slots.push_back(std::make_unique<DenseSlot>(
         rule, *context.dense->Current(), DenseIntervalSteps(context)));
   }
   return slots;
 }
 
-// Pushes the gradients of steps whose interval was not full.
-absl::Status PushRest(const PassContext& context, DenseSlot* slot) {
-  if (!slot->HasGradients() || context.dense_table == TableId(0)) {
-    return absl::OkStatus();
-  }
+// Pushes the gradients of steps whose interval is not full.
+void Flush(PassState* pass, DenseSlot* slot, uint64_t cut,
+           ParameterClient::Done done) {
+  const PassContext& context = pass->context();
+  if (!slot->HasGradients()) return done(absl::OkStatus());
   const DenseSlot::Exchange exchange = slot->TakeExchange(context.dense_table);
+  if (context.dense_table == TableId(0)) return done(absl::OkStatus());
   PushRequest push;
   push.epoch = context.phase.epoch;
+  push.cut = cut;
   push.dense.push_back(exchange.gradients);
-  return CallAndWait([&](ParameterClient::Done done) {
-    context.parameters->Push(push, nullptr, exchange.memory, std::move(done));
-  });
+  context.cuts->Push(context.work_name, push, nullptr, exchange.memory,
+                     [pass, done = std::move(done)](absl::Status status) mutable {
+                       if (!status.ok()) pass->Fail(status);
+                       done(std::move(status));
+                     });
 }
 
 absl::Status RunLanes(const PassContext& context, bool trains) {
-  OARLOCK_ASSIGN_OR_RETURN(std::vector<std::shared_ptr<DenseSlot>> slots,
+  OARLOCK_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<DenseSlot>> slots,
                            MakeSlots(context));
-  PassState pass(&context, context.config->max_unacknowledged_pushes(),
-                 std::move(slots));
+  PassState pass(&context, std::move(slots));
+  if (trains) {
+    context.cuts->BeginPass(
+        &pass.slots(), [&pass](DenseSlot* slot, uint64_t cut,
+                               ParameterClient::Done done) {
+          Flush(&pass, slot, cut, std::move(done));
+        });
+  }
   std::vector<std::unique_ptr<Lane>> lanes;
   for (size_t i = 0; i < context.work.size(); ++i) {
     lanes.push_back(std::make_unique<Lane>(&pass, i, trains));
@@ -315,13 +286,14 @@ absl::Status RunLanes(const PassContext& context, bool trains) {
     threads.emplace_back([&lane] { lane->Run(); });
   }
   for (std::thread& thread : threads) thread.join();
-  pass.WaitForAllPermits();
+  pass.slots().WaitForAllPermits();
   context.progress->AddBadLines(context.phase, pass.bad_lines()->count());
-  OARLOCK_RETURN_IF_ERROR(pass.status());
-  for (const std::shared_ptr<DenseSlot>& slot : pass.slots()) {
-    OARLOCK_RETURN_IF_ERROR(PushRest(context, slot.get()));
+  if (trains) {
+    // A job that is being ended still gets what was computed.
+    const absl::Status failure = pass.own_status();
+    context.cuts->EndPass(!failure.ok() && !absl::IsCancelled(failure));
   }
-  return absl::OkStatus();
+  return pass.status();
 }
 
 }  // namespace

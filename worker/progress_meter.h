@@ -37,6 +37,9 @@ struct PhaseId {
   std::string phase;  // "train" or "test"
   uint32_t epoch = 0;
   friend auto operator<=>(const PhaseId&, const PhaseId&) = default;
+
+  // Its name as work of the coordinator's: "train/0".
+  std::string Work() const { return phase + "/" + std::to_string(epoch); }
 };
 
 // Totals of a pass on this worker.

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "worker/batch_feeder.h"
+#include "worker/cut_marker.h"
 #include "worker/mode/merged_gradients.h"
 
 namespace oarlock {
@@ -131,6 +132,7 @@ class SyncPass {
 
   absl::Status Run(std::optional<uint64_t> num_rounds) {
     OARLOCK_ASSIGN_OR_RETURN(uint64_t complete, context_->job->JoinRounds());
+    context_->cuts->JoinedRounds(complete);
     // All workers are members before the first round begins.
     OARLOCK_RETURN_IF_ERROR(context_->job->Barrier(
         absl::StrCat(context_->phase.phase, "/", context_->phase.epoch,
@@ -149,6 +151,7 @@ class SyncPass {
       RecycleSteps();
     }
     OARLOCK_RETURN_IF_ERROR(context_->job->LeaveRounds());
+    context_->cuts->LeftRounds();
     context_->progress->AddBadLines(context_->phase, bad_lines_.count());
     return absl::OkStatus();
   }
@@ -224,7 +227,8 @@ class SyncPass {
     const absl::Time start = Clock::Real().Now();
     const PushRequest push = MergeLanes(round);
     OARLOCK_RETURN_IF_ERROR(CallAndWait([&](ParameterClient::Done done) {
-      context_->parameters->Push(push, nullptr, round_, std::move(done));
+      context_->cuts->Push(context_->work_name, push, nullptr, round_,
+                           std::move(done));
     }));
     context_->progress->AddTime(context_->phase, Stage::kPush,
                                 Clock::Real().Now() - start);

@@ -128,6 +128,10 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
   OARLOCK_RETURN_IF_ERROR(
       trainer->Open({config.test_files().begin(), config.test_files().end()},
                     trainer->test_.get()));
+  trainer->cuts_ = std::make_unique<CutMarker>(
+      parameters, job,
+      config.mode() == "sync" ? CutMarker::Order::kByRound
+                              : CutMarker::Order::kByCut);
   job->SetProgressSource([t = trainer.get()] { return t->progress_.Take(); });
   return trainer;
 }
@@ -192,6 +196,8 @@ PassContext Trainer::ContextOf(const Input& input,
   // The dense table stands last.
   context.dense_optimizer = plan_.tables.back().optimizer();
   context.phase = phase;
+  context.work_name = phase.Work();
+  context.cuts = cuts_.get();
   context.data = DataOptionsOf(config_);
   context.files = input.files;
   context.compute_slots = compute_slots_;
@@ -200,7 +206,7 @@ PassContext Trainer::ContextOf(const Input& input,
 
 absl::Status Trainer::RunLeased(const Input& input, const PhaseId& phase,
                                 bool trains) {
-  const std::string work = absl::StrCat(phase.phase, "/", phase.epoch);
+  const std::string work = phase.Work();
   if (job_->worker_index() == kChief) {
     OARLOCK_RETURN_IF_ERROR(
         job_->DefineWork(work, input.items, input.num_examples));
@@ -283,6 +289,11 @@ absl::Status Trainer::Evaluate(uint32_t epoch) {
 }
 
 absl::StatusOr<TrainingSummary> Trainer::Summarize() {
+  const absl::Status told = cuts_->ReportRest();
+  if (!told.ok()) {
+    spdlog::warn("the coordinator was not told all that was trained: {}",
+                 std::string(told.message()));
+  }
   OARLOCK_RETURN_IF_ERROR(job_->Report());
   OARLOCK_RETURN_IF_ERROR(job_->Barrier("summary"));
   OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,

@@ -14,6 +14,7 @@
 #include "proto/job_config.pb.h"
 #include "worker/client/job_client.h"
 #include "worker/client/parameter_client.h"
+#include "worker/cut_marker.h"
 #include "worker/data/data_options.h"
 #include "worker/data/source_index.h"
 #include "worker/mode/dense_parameters.h"
@@ -85,6 +86,7 @@ class Trainer {
   TablePlan plan_;
   std::unique_ptr<DenseParameters> dense_;
   ProgressMeter progress_;
+  std::unique_ptr<CutMarker> cuts_;
   std::unique_ptr<Input> train_;
   std::unique_ptr<Input> test_;
   double train_seconds_ = 0;

@@ -29,6 +29,10 @@ class FakeJobClient : public JobClient {
   uint32_t num_workers() const override { return 1; }
   void SetProgressSource(ProgressSource) override {}
   absl::Status Report() override { return absl::OkStatus(); }
+  absl::Status MarkCut(uint64_t,
+                       const std::vector<v1::TrainedExamples>&) override {
+    return absl::OkStatus();
+  }
   absl::Status Barrier(const std::string&) override {
     return absl::OkStatus();
   }

@@ -50,6 +50,8 @@ absl::StatusOr<std::unique_ptr<GrpcJobClient>> GrpcJobClient::Register(
       }));
   client->generation_ = Generation(response.worker_generation());
   client->lease_ = absl::Milliseconds(response.lease_ms());
+  client->first_cut_ = response.cut();
+  client->trained_epochs_ = response.trained_epochs();
   client->heartbeat_ = std::thread([c = client.get()] { c->HeartbeatLoop(); });
   return client;
 }
@@ -113,6 +115,10 @@ absl::Status GrpcJobClient::Report() {
           return coordinator().Heartbeat(context, request, &response);
         }));
   }
+  {
+    absl::MutexLock lock(&observer_mutex_);
+    if (cut_observer_) cut_observer_(response.cut(), response.cut_round());
+  }
   if (response.draining()) {
     Lost(absl::CancelledError(
         response.reason().empty()
@@ -120,6 +126,25 @@ absl::Status GrpcJobClient::Report() {
             : absl::StrCat("the job is being ended: ", response.reason())));
   }
   return absl::OkStatus();
+}
+
+void GrpcJobClient::SetCutObserver(CutObserver observer) {
+  absl::MutexLock lock(&observer_mutex_);
+  cut_observer_ = std::move(observer);
+}
+
+absl::Status GrpcJobClient::MarkCut(
+    uint64_t cut, const std::vector<v1::TrainedExamples>& trained) {
+  v1::MarkCutRequest request;
+  request.set_worker_index(worker_index_.value());
+  request.set_worker_generation(generation_.value());
+  request.set_cut(cut);
+  for (const v1::TrainedExamples& work : trained) *request.add_trained() = work;
+  v1::MarkCutResponse response;
+  return connections_->CallWithRetries(
+      ServerIndex(0), [&](grpc::ClientContext* context) {
+        return coordinator().MarkCut(context, request, &response);
+      });
 }
 
 absl::Status GrpcJobClient::Barrier(const std::string& name) {

@@ -32,6 +32,12 @@ class GrpcJobClient : public JobClient {
   uint32_t num_workers() const override { return connections_->num_workers(); }
   void SetProgressSource(ProgressSource source) override;
   absl::Status Report() override;
+  bool takes_cuts() const override { return connections_->has_checkpoints(); }
+  uint64_t first_cut() const override { return first_cut_; }
+  uint32_t trained_epochs() const override { return trained_epochs_; }
+  void SetCutObserver(CutObserver observer) override;
+  absl::Status MarkCut(
+      uint64_t cut, const std::vector<v1::TrainedExamples>& trained) override;
   absl::Status Barrier(const std::string& name) override;
   absl::StatusOr<uint64_t> JoinRounds() override;
   absl::Status LeaveRounds() override;
@@ -62,11 +68,17 @@ class GrpcJobClient : public JobClient {
   const WorkerIndex worker_index_;
   Generation generation_;
   absl::Duration lease_;
+  uint64_t first_cut_ = 0;
+  uint32_t trained_epochs_ = 0;
 
   // One report is under way at a time, so that numbers and contents match.
   absl::Mutex report_mutex_;
   ProgressSource progress_source_ ABSL_GUARDED_BY(report_mutex_);
   uint64_t last_report_ ABSL_GUARDED_BY(report_mutex_) = 0;
+
+  // Held while the observer is called.
+  absl::Mutex observer_mutex_;
+  CutObserver cut_observer_ ABSL_GUARDED_BY(observer_mutex_);
 
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -90,10 +90,12 @@ absl::Status CopyBlocks(const v1::DenseTableConfig& dense, uint32_t block_begin,
 
 // Takes the answer to a message of a sparse push; `versions` may be null.
 absl::Status OnSparsePushed(const absl::StatusOr<grpc::ByteBuffer>& answer,
-                            ServerIndex server, TableVersions* versions) {
+                            ServerIndex server, TableVersions* versions,
+                            NewestCut* newest_cut) {
   OARLOCK_RETURN_IF_ERROR(answer.status());
   OARLOCK_ASSIGN_OR_RETURN(const v1::PushResponse response,
                            DecodePushResponse(*answer));
+  newest_cut->Observe(response.header().cut());
   if (versions != nullptr) {
     uint64_t& version = (*versions)[server.value()];
     version = std::max(version, response.header().table_version());
@@ -259,12 +261,13 @@ void GrpcParameterClient::PullSparse(TableId table, const KeyBatch& keys,
     float* const to = rows + run.key_begin * dim;
     DataPlane::Call call = {
         BatchMethod::kPullSparse, std::move(request),
-        [operation, memory, to, run, dim,
+        [this, operation, memory, to, run, dim,
          versions](absl::StatusOr<grpc::ByteBuffer> answer) {
           operation->OnMessageDone([&]() -> absl::Status {
             OARLOCK_RETURN_IF_ERROR(answer.status());
             OARLOCK_ASSIGN_OR_RETURN(PullSparseResponseView view,
                                      DecodePullSparseResponse(*answer));
+            newest_cut_.Observe(view.header.cut());
             if (view.num_values != run.num_keys * dim) {
               return absl::InternalError(absl::StrCat(
                   "a pull of ", run.num_keys, " rows of ", dim,
@@ -307,12 +310,13 @@ void GrpcParameterClient::PullDense(TableId table, DenseReplica* replica,
         formats_.pull);
     DataPlane::Call call = {
         BatchMethod::kPullDense, std::move(request),
-        [operation, memory, replica, run,
+        [this, operation, memory, replica, run,
          &dense](absl::StatusOr<grpc::ByteBuffer> answer) {
           operation->OnMessageDone([&]() -> absl::Status {
             OARLOCK_RETURN_IF_ERROR(answer.status());
             OARLOCK_ASSIGN_OR_RETURN(DenseResponseView view,
                                      DecodeDenseResponse(*answer));
+            newest_cut_.Observe(view.header.cut());
             return CopyBlocks(dense, run.block_begin, run.block_end, view,
                               replica);
           }());
@@ -454,6 +458,7 @@ void GrpcParameterClient::Push(const PushRequest& push,
         is_sparse ? message.groups.server : message.blocks.server;
     v1::RequestHeader header = HeaderFor(server);
     header.set_sequence(sequence);
+    header.set_cut(push.cut);
     header.set_part_index(static_cast<uint32_t>(i));
     header.set_part_count(static_cast<uint32_t>(messages.size()));
     header.set_table_part_count(table_parts[part_key(message)]);
@@ -483,27 +488,27 @@ void GrpcParameterClient::Push(const PushRequest& push,
 
 DataPlane::Call GrpcParameterClient::CallOf(
     const PushMessage& message, grpc::ByteBuffer request,
-    TableVersions* versions, std::shared_ptr<const void> memory,
-    Done done) const {
+    TableVersions* versions, std::shared_ptr<const void> memory, Done done) {
   if (message.sparse != nullptr) {
     return {BatchMethod::kPushSparse, std::move(request),
-            [memory = std::move(memory), versions,
+            [this, memory = std::move(memory), versions,
              server = message.groups.server, done = std::move(done)](
                 const absl::StatusOr<grpc::ByteBuffer>& answer) mutable {
-              done(OnSparsePushed(answer, server, versions));
+              done(OnSparsePushed(answer, server, versions, &newest_cut_));
             }};
   }
   const v1::DenseTableConfig& dense = TableOf(message.dense->table).dense();
   DenseReplica* const updated = message.dense->updated;
   if (updated != nullptr) Resize(dense, updated);
   return {BatchMethod::kPushDense, std::move(request),
-          [memory = std::move(memory), updated, &dense, run = message.blocks,
+          [this, memory = std::move(memory), updated, &dense, run = message.blocks,
            done = std::move(done)](
               const absl::StatusOr<grpc::ByteBuffer>& answer) mutable {
             done([&]() -> absl::Status {
               OARLOCK_RETURN_IF_ERROR(answer.status());
               OARLOCK_ASSIGN_OR_RETURN(const DenseResponseView view,
                                        DecodeDenseResponse(*answer));
+              newest_cut_.Observe(view.header.cut());
               if (updated == nullptr) return absl::OkStatus();
               return CopyBlocks(dense, run.block_begin, run.block_end, view,
                                 updated);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -15,6 +16,7 @@
 #include "base/types.h"
 #include "proto/parameter.pb.h"
 #include "worker/client/data_plane.h"
+#include "worker/client/newest_cut.h"
 #include "worker/client/parameter_client.h"
 #include "worker/client/server_connections.h"
 
@@ -42,6 +44,9 @@ class GrpcParameterClient : public ParameterClient {
                       const ValueFormats& formats = {});
 
   absl::Status CreateTable(const v1::TableConfig& config) override;
+  void SetCutObserver(CutObserver observer) override {
+    newest_cut_.SetObserver(std::move(observer));
+  }
   int partition_bits() const override;
   void PullSparse(TableId table, const KeyBatch& keys, float* rows,
                   TableVersions* versions, std::shared_ptr<const void> memory,
@@ -96,7 +101,7 @@ class GrpcParameterClient : public ParameterClient {
   // been taken: into `versions` (may be null), or the replica of the message.
   DataPlane::Call CallOf(const PushMessage& message, grpc::ByteBuffer request,
                          TableVersions* versions,
-                         std::shared_ptr<const void> memory, Done done) const;
+                         std::shared_ptr<const void> memory, Done done);
   grpc::ByteBuffer EncodePushMessage(
       const PushMessage& message, const v1::RequestHeader& header,
       const std::shared_ptr<const void>& memory) const;
@@ -112,6 +117,8 @@ class GrpcParameterClient : public ParameterClient {
       ABSL_GUARDED_BY(mutex_);
   // The sequence that the last push got.
   uint64_t last_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
+
+  NewestCut newest_cut_;
 
   // Last: its thread runs callbacks into the rest.
   DataPlane data_plane_;

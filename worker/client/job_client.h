@@ -5,6 +5,7 @@
 #define OARLOCK_WORKER_CLIENT_JOB_CLIENT_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,10 @@ class JobClient {
   using ProgressSource =
       absl::AnyInvocable<std::vector<v1::PhaseProgress>()>;
 
+  // Told the newest cut that heartbeats have named and, in sync mode, the round
+  // with which it ends (0: not known yet). Must not block.
+  using CutObserver = std::function<void(uint64_t cut, uint64_t round)>;
+
   virtual ~JobClient() = default;
 
   virtual WorkerIndex worker_index() const = 0;
@@ -40,6 +45,22 @@ class JobClient {
   virtual void SetProgressSource(ProgressSource source) = 0;
   // Collects and sends a report now, so that a status asked for next has it.
   virtual absl::Status Report() = 0;
+
+  // Whether cuts may be opened: the job has a checkpoint directory.
+  virtual bool takes_cuts() const { return false; }
+  // The newest cut when this worker registered: its pushes begin after it.
+  virtual uint64_t first_cut() const { return 0; }
+  // Passes that were wholly trained when it registered: the job was resumed.
+  virtual uint32_t trained_epochs() const { return 0; }
+  // `observer` is called with each heartbeat; the one before it is not called
+  // any more. Null: nobody.
+  virtual void SetCutObserver(CutObserver observer) {}
+  // Everything that this worker pushed before `cut` is applied on all servers;
+  // `trained` are the examples of it that were not told before. Said again is
+  // harmless. A number that is one beyond the newest: this worker will push
+  // nothing before that cut any more that it has not told.
+  virtual absl::Status MarkCut(
+      uint64_t cut, const std::vector<v1::TrainedExamples>& trained) = 0;
 
   // Returns when all live workers have called it with this name. Aborted when
   // this worker was fenced.

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -61,6 +62,9 @@ struct PushRequest {
   uint32_t epoch = 0;
   // Sync mode: the round it contributes to, from 1. 0: no rounds.
   uint64_t round = 0;
+  // The cut that it belongs after; 0 before the first, and in sync mode, where
+  // rounds tell.
+  uint64_t cut = 0;
 };
 
 // Thread-safe. Calls return at once; `done` is called once, from a thread of
@@ -70,12 +74,19 @@ struct PushRequest {
 class ParameterClient {
  public:
   using Done = absl::AnyInvocable<void(absl::Status)>;
+  // Told the newest cut that answers have named. Must not block.
+  using CutObserver = std::function<void(uint64_t cut)>;
 
   virtual ~ParameterClient() = default;
 
   // Creates this job's table on all servers, or makes sure that it is the
   // same as theirs. Blocks. AlreadyExists when it differs.
   virtual absl::Status CreateTable(const v1::TableConfig& config) = 0;
+
+  // `observer` is called whenever the number grows, from any thread; the one
+  // before it is not called any more. Null: nobody. Where there are no cuts it
+  // is never called.
+  virtual void SetCutObserver(CutObserver observer) {}
 
   // Whether calls cost no more than the copies that they make.
   virtual bool in_process() const { return false; }

@@ -108,6 +108,7 @@ absl::Status ServerConnections::ConnectOne(uint32_t index,
     }
     partition_map_ = std::make_unique<PartitionMap>(std::move(map));
     num_workers_ = response.num_workers();
+    has_checkpoints_ = response.has_checkpoints();
   }
   return absl::OkStatus();
 }

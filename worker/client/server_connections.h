@@ -57,6 +57,7 @@ class ServerConnections {
   const std::vector<Server>& servers() const { return servers_; }
   const PartitionMap& partition_map() const { return *partition_map_; }
   uint32_t num_workers() const { return num_workers_; }
+  bool has_checkpoints() const { return has_checkpoints_; }
   // XXH64 of the job id: the data plane's short form of it.
   uint64_t job_hash() const { return job_hash_; }
 
@@ -95,6 +96,7 @@ class ServerConnections {
   std::vector<Server> servers_;
   std::unique_ptr<PartitionMap> partition_map_;
   uint32_t num_workers_ = 0;
+  bool has_checkpoints_ = false;
 };
 
 }  // namespace oarlock

@@ -29,6 +29,11 @@ DenseSlot::DenseSlot(const UpdateRule& rule, const DenseReplica& parameters,
   rule_.InitState(state_.data(), n);
 }
 
+void DenseSlot::set_cut(uint64_t cut) {
+  OARLOCK_CHECK(!HasGradients());
+  cut_ = cut;
+}
+
 float* DenseSlot::gradients() {
   const size_t n = replica_->values.size();
   // The first step's gradients are the sum, the last one's are added to it by

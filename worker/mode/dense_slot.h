@@ -43,6 +43,13 @@ class DenseSlot {
   bool add_gradients() const { return num_steps_ > 0 && ExchangeComesNext(); }
   void StepDone();
 
+  // The cut that pushes made with this slot belong after: the rows of a step
+  // and, in an exchange, the dense gradients of all steps since the last one.
+  // So it may grow only while there are none.
+  uint64_t cut() const { return cut_; }
+  // REQUIRES: !HasGradients().
+  void set_cut(uint64_t cut);
+
   // Whether steps were made since the last exchange, and as many as wanted.
   bool HasGradients() const { return num_steps_ > 0; }
   bool ExchangeIsDue() const { return num_steps_ >= interval_steps_; }
@@ -71,6 +78,7 @@ class DenseSlot {
   // Gradients of one step, where they are needed by themselves.
   std::vector<float> step_;
   uint32_t num_steps_ = 0;
+  uint64_t cut_ = 0;
 };
 
 }  // namespace oarlock
