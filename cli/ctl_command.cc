@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "base/status_macros.h"
@@ -31,8 +32,8 @@ using Stub = v1::AdminService::Stub;
 CommandSyntax Syntax() {
   return {
       .name = "oarlock ctl",
-      .description = "Looks at a running job, evicts rows, or ends it. Any "
-                     "server tells of all of them.",
+      .description = "Looks at a running job, evicts rows, makes a checkpoint, "
+                     "or ends it. Any server tells of all of them.",
       .examples =
           "  # the job, its workers, how far it is, its servers\n"
           "  oarlock ctl status --server 127.0.0.1:6170\n"
@@ -43,10 +44,12 @@ CommandSyntax Syntax() {
           "  # let go of rows that nobody pushed to for 3,600 ticks\n"
           "  oarlock ctl evict --server 127.0.0.1:6170 --table embedding "
           "--idle_ticks 3600\n"
+          "  # make a checkpoint now (ask server 0)\n"
+          "  oarlock ctl checkpoint --server 127.0.0.1:6170\n"
           "  # end the job (ask server 0)\n"
           "  oarlock ctl drain --server 127.0.0.1:6170 --reason 'new data'\n",
       .positionals = Positionals::kAny,
-      .positional_names = "status|tables|hot-keys|evict|drain",
+      .positional_names = "status|tables|hot-keys|evict|checkpoint|drain",
   };
 }
 
@@ -201,6 +204,25 @@ absl::Status Evict(JobServers* servers, const v1::CtlConfig& config) {
   return absl::OkStatus();
 }
 
+absl::Status Checkpoint(JobServers* servers, const v1::CtlConfig& config) {
+  v1::CheckpointResponse response;
+  OARLOCK_RETURN_IF_ERROR(servers->asked().Call(
+      &Stub::Checkpoint, v1::CheckpointRequest(), &response));
+  if (config.json()) {
+    PrintJson({{"cut", response.cut()},
+               {"directory", response.directory()},
+               {"written_bytes", response.written_bytes()},
+               {"seconds", response.seconds()},
+               {"held_seconds", response.held_seconds()}});
+  } else {
+    PrintText(absl::StrFormat(
+        "%s is current: %.1f MB written in %.2f s, pushes held for %.1f ms\n",
+        response.directory(), response.written_bytes() / 1e6,
+        response.seconds(), response.held_seconds() * 1e3));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Drain(JobServers* servers, const v1::CtlConfig& config) {
   v1::DrainRequest request;
   request.set_reason(config.reason());
@@ -223,6 +245,7 @@ constexpr Verb kVerbs[] = {{"status", ShowStatus},
                            {"tables", ShowTables},
                            {"hot-keys", ShowHotKeys},
                            {"evict", Evict},
+                           {"checkpoint", Checkpoint},
                            {"drain", Drain}};
 
 const Verb* FindVerb(const std::vector<std::string>& words) {
@@ -261,7 +284,8 @@ int RunCtl(int argc, char** argv) {
     return ReportUsageError(
         syntax,
         absl::InvalidArgumentError(absl::StrCat(
-            "needs one word, status, tables, hot-keys, evict or drain, and got ",
+            "needs one word, status, tables, hot-keys, evict, checkpoint or "
+            "drain, and got ",
             parsed->positionals.empty()
                 ? "none"
                 : absl::StrCat("'", absl::StrJoin(parsed->positionals, " "),

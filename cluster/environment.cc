@@ -49,6 +49,8 @@ constexpr EnvironmentVariable kVariables[] = {
     {"SYS_JOB_ID", "Fleet 1.x", "name of the job", false},
     {"OARLOCK_INSECURE", "Oarlock",
      "1: serve beyond loopback without TLS and token", false},
+    {"OARLOCK_RESTART", "Oarlock",
+     "how often the launcher has started this process again", false},
 };
 
 }  // namespace

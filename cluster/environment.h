@@ -75,6 +75,8 @@ struct RoleAssignment {
   std::string job_id = "default";
   // OARLOCK_INSECURE=1.
   bool insecure = false;
+  // How often the launcher has started this process again (OARLOCK_RESTART).
+  uint32_t restarts = 0;
   // Which variables or arguments decided, one sentence: the log's first line.
   std::string reason;
   // Disagreements, one sentence each.

@@ -65,6 +65,11 @@ absl::Status RoleResolver::ResolveJob() {
       return WrongSetting(*insecure, "1 or 0", "1");
     }
   }
+  if (const auto restarts = Variable("OARLOCK_RESTART")) {
+    if (!absl::SimpleAtoi(restarts->text, &result_.restarts)) {
+      return WrongSetting(*restarts, "a number from 0 on", "1");
+    }
+  }
   return absl::OkStatus();
 }
 

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -196,6 +197,16 @@ Fleet::Fleet(const v1::JobConfig& config, const RoleAssignment& role)
 Fleet::~Fleet() = default;
 
 absl::Status Fleet::CheckConfig(const v1::JobConfig& config) {
+  if (config.resume() && config.checkpoint_dir().empty()) {
+    return absl::InvalidArgumentError(
+        "--resume needs the folder of the checkpoints to go on from; give it "
+        "by --checkpoint_dir");
+  }
+  if (config.resume() && !config.load().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--resume goes on from the job's own checkpoint, --load ",
+        config.load(), " begins with another's parameters; give one of them"));
+  }
   return Trainer::CheckConfig(config);
 }
 
@@ -230,6 +241,13 @@ absl::Status Fleet::InitServer() {
   options.tick = absl::Seconds(config_.tick_s());
   options.tier_dir = TierDirOf(config_);
   options.num_threads = config_.server_threads();
+  options.checkpoint_dir = config_.checkpoint_dir();
+  options.checkpoint_interval = absl::Seconds(config_.checkpoint_interval_s());
+  options.checkpoint_keep =
+      static_cast<uint32_t>(config_.checkpoint_keep());
+  // One that died goes on from where it can.
+  options.resume = config_.resume() || role_.restarts > 0;
+  options.load = options.resume ? "" : config_.load();
   options.security = SecurityOf(config_, role_);
   // First, so that a port in use costs the job nothing.
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<MetricsServer> metrics,
@@ -263,6 +281,9 @@ absl::Status Fleet::Worked(absl::Status status) {
 
 absl::Status Fleet::InitWorker() {
   OARLOCK_ASSIGN_OR_RETURN(worker_, Worker::Create(config_, role_));
+  // The last pass is looked at again: the job's outcome is told at its end.
+  epoch_ = std::min(worker_->job().trained_epochs(),
+                    static_cast<uint32_t>(config_.epochs()) - 1);
   return Worked(worker_->Start(config_));
 }
 
@@ -285,6 +306,9 @@ absl::StatusOr<TrainingSummary> Fleet::StopWorker() {
     OARLOCK_RETURN_IF_ERROR(Worked(WriteSummary(
         *summary, absl::StrCat(config_.log_dir(), "/summary.json"))));
   }
+  if (IsFirstWorker() && worker_->job().takes_cuts()) {
+    OARLOCK_RETURN_IF_ERROR(Worked(worker_->job().Checkpoint()));
+  }
   OARLOCK_RETURN_IF_ERROR(worker_->job().Finish(absl::OkStatus()));
   return summary;
 }
@@ -298,7 +322,7 @@ absl::Status RunRole(Fleet& fleet, const v1::JobConfig& config,
     return fleet.RunServer();
   }
   OARLOCK_RETURN_IF_ERROR(fleet.InitWorker());
-  for (int epoch = 0; epoch < config.epochs(); ++epoch) {
+  while (fleet.epoch() < static_cast<uint32_t>(config.epochs())) {
     OARLOCK_RETURN_IF_ERROR(fleet.TrainFromDataset());
     OARLOCK_RETURN_IF_ERROR(fleet.InferFromDataset());
   }

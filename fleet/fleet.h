@@ -59,6 +59,10 @@ class Fleet {
     return static_cast<uint32_t>(role_.server_endpoints.size());
   }
 
+  // Passes over the training files that are over, of a job that goes on from a
+  // checkpoint those before it included. The worker must be initialised.
+  uint32_t epoch() const { return epoch_; }
+
   // Listens.
   absl::Status InitServer();
   // Serves until the job is over or SIGTERM or SIGINT comes.

@@ -81,6 +81,9 @@ class LocalJobClient : public JobClient {
   absl::StatusOr<Leases> LeaseWork(
       const std::string& work, uint32_t max_items,
       const std::vector<uint64_t>& done_leases) override;
+  absl::Status Checkpoint() override {
+    return absl::FailedPreconditionError("a local run makes no checkpoints");
+  }
   absl::StatusOr<v1::JobStatusResponse> GetJobStatus() override;
   absl::Status Alive() const override { return absl::OkStatus(); }
   absl::Status Finish(const absl::Status& outcome) override;

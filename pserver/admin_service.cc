@@ -52,11 +52,18 @@ class AdminService::Impl {
     AddToCoordinator(&S::RequestDefineWork, &Coordinator::DefineWork);
     AddToCoordinator(&S::RequestLeaseWork, &Coordinator::LeaseWork);
     AddToCoordinator(&S::RequestGetJobStatus, &Coordinator::JobStatus);
+    AddToCoordinator(&S::RequestMarkCut, &Coordinator::MarkCut);
     AddDrain();
+    AddCheckpoint();
     AddBarrier();
     AddEvict();
   }
 
+  void SetCheckpointLoop(CheckpointLoop* loop) { checkpoint_loop_ = loop; }
+  void SetRestored(uint64_t cut, bool lossless) {
+    restored_cut_ = cut;
+    lossless_ = lossless;
+  }
   grpc::Service* service() { return &service_; }
 
   void Accept(grpc::ServerCompletionQueue* queue,
@@ -158,6 +165,26 @@ class AdminService::Impl {
         });
   }
 
+  void AddCheckpoint() {
+    Add(&v1::AdminService::AsyncService::RequestCheckpoint,
+        [this](PendingCall<v1::CheckpointRequest, v1::CheckpointResponse>
+                   call) {
+          if (absl::Status status = CheckIsCoordinator(); !status.ok()) {
+            return call.Fail(status);
+          }
+          if (checkpoint_loop_ == nullptr) {
+            return call.Fail(absl::FailedPreconditionError(
+                "the job makes no checkpoints; start its servers with "
+                "--checkpoint_dir"));
+          }
+          checkpoint_loop_->Make(
+              [call = std::move(call)](
+                  const absl::StatusOr<v1::CheckpointResponse>& made) mutable {
+                Answer(&call, made);
+              });
+        });
+  }
+
   template <typename Request, typename Response>
   static void Answer(PendingCall<Request, Response>* call,
                      const absl::StatusOr<Response>& result) {
@@ -214,6 +241,9 @@ class AdminService::Impl {
   RoundRoster* const roster_;
   Coordinator* const coordinator_;
   EvictionLoop* const eviction_loop_;
+  CheckpointLoop* checkpoint_loop_ = nullptr;
+  uint64_t restored_cut_ = 0;
+  bool lossless_ = true;
   const Clock& clock_;
   const absl::Time start_;
   v1::AdminService::AsyncService service_;
@@ -257,6 +287,9 @@ absl::StatusOr<v1::ConnectResponse> AdminService::Impl::Connect(
   response.set_server_generation(options_.server_generation.value());
   *response.mutable_partition_map() = map_.ToProto();
   response.set_num_workers(options_.num_workers);
+  response.set_restored_cut(restored_cut_);
+  response.set_lossless(lossless_);
+  response.set_has_checkpoints(options_.has_checkpoints);
   return response;
 }
 
@@ -303,6 +336,14 @@ AdminService::AdminService(const AdminServiceOptions& options,
                                    eviction_loop, clock)) {}
 
 AdminService::~AdminService() = default;
+
+void AdminService::SetCheckpointLoop(CheckpointLoop* loop) {
+  impl_->SetCheckpointLoop(loop);
+}
+
+void AdminService::SetRestored(uint64_t cut, bool lossless) {
+  impl_->SetRestored(cut, lossless);
+}
 
 grpc::Service* AdminService::service() { return impl_->service(); }
 

@@ -17,6 +17,7 @@
 #include "base/types.h"
 #include "cluster/partition_map.h"
 #include "pserver/call_queues.h"
+#include "pserver/checkpoint/checkpoint_loop.h"
 #include "pserver/coordinator.h"
 #include "pserver/eviction_loop.h"
 #include "pserver/round_roster.h"
@@ -34,6 +35,8 @@ struct AdminServiceOptions {
   std::vector<std::string> server_endpoints;
   // Every call must carry it as metadata kTokenMetadataKey. Empty: none.
   std::string token;
+  // See proto/admin.proto ConnectResponse.
+  bool has_checkpoints = false;
 };
 
 // Thread-safe. Coordinator::Shutdown and EvictionLoop::Stop must come before the
@@ -50,6 +53,13 @@ class AdminService {
 
   AdminService(const AdminService&) = delete;
   AdminService& operator=(const AdminService&) = delete;
+
+  // Both before the queues start.
+  //
+  // Who makes checkpoints, null: nobody. Outlives the queues' threads.
+  void SetCheckpointLoop(CheckpointLoop* loop);
+  // What this incarnation began with, see ConnectResponse.
+  void SetRestored(uint64_t cut, bool lossless);
 
   // What to register with the builder.
   grpc::Service* service();

@@ -118,6 +118,8 @@ class Coordinator {
   // The open cut is over.
   void CloseCut();
   absl::Status MarkCut(const v1::MarkCutRequest& request);
+  // Cuts get numbers beyond this one.
+  void SkipCuts(uint64_t largest);
   // Goes on from a checkpoint. REQUIRES: nobody has called anything yet.
   void Restore(const v1::CheckpointManifest& manifest);
 

@@ -100,6 +100,11 @@ uint32_t Coordinator::TrainedEpochs() const {
   return trained;
 }
 
+void Coordinator::SkipCuts(uint64_t largest) {
+  absl::MutexLock lock(&mutex_);
+  cuts_.Skip(largest);
+}
+
 void Coordinator::Restore(const v1::CheckpointManifest& manifest) {
   absl::MutexLock lock(&mutex_);
   cuts_.Restore(manifest);

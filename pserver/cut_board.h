@@ -4,6 +4,7 @@
 #ifndef OARLOCK_PSERVER_CUT_BOARD_H_
 #define OARLOCK_PSERVER_CUT_BOARD_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -26,9 +27,6 @@ namespace oarlock {
 // the rounds up to the one that ends it.
 class CutBoard {
  public:
-  // Numbers begin after `last_cut`.
-  explicit CutBoard(uint64_t last_cut = 0) : newest_(last_cut) {}
-
   // The newest cut, open or over.
   uint64_t newest() const { return newest_; }
   bool open() const { return open_; }
@@ -53,6 +51,8 @@ class CutBoard {
 
   // Examples before newest(), by name of the work.
   std::map<std::string, RangeSet> Covered() const;
+  // Numbers up to this one have been used.
+  void Skip(uint64_t largest) { newest_ = std::max(newest_, largest); }
   // Those of a checkpoint that the job goes on from.
   void Restore(const v1::CheckpointManifest& manifest);
 
@@ -63,7 +63,7 @@ class CutBoard {
     v1::TrainedExamples trained;
   };
 
-  uint64_t newest_;
+  uint64_t newest_ = 0;
   bool open_ = false;
   uint64_t round_ = 0;
   std::set<uint32_t> waited_for_;

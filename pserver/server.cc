@@ -20,6 +20,8 @@
 #include "proto/parameter.grpc.pb.h"
 #include "pserver/admin_service.h"
 #include "pserver/call_queues.h"
+#include "pserver/checkpoint/cut_gate.h"
+#include "pserver/checkpoint/server_checkpoints.h"
 #include "pserver/control_loop.h"
 #include "pserver/coordinator.h"
 #include "pserver/eviction_loop.h"
@@ -73,6 +75,7 @@ AdminServiceOptions MakeAdminServiceOptions(const ServerOptions& options,
   result.num_workers = options.num_workers;
   result.server_endpoints = options.server_endpoints;
   result.token = token;
+  result.has_checkpoints = !options.checkpoint_dir.empty();
   return result;
 }
 
@@ -132,7 +135,7 @@ class Server::Impl {
                        *options.clock),
         parameter_service_(
             MakeParameterServiceOptions(options, generation_, token),
-            &registry_, &membership_, map_),
+            &registry_, &membership_, map_, &cut_gate_),
         health_service_(ServiceNames()),
         reflection_service_(ServiceNames()),
         queues_(options.NumThreads()),
@@ -140,8 +143,10 @@ class Server::Impl {
                       coordinator_.get(), std::move(coordinator_channel),
                       &roster_, &registry_.clock(), *options.clock) {}
 
+  // Goes on from a checkpoint, or begins with one's parameters.
+  absl::Status Restore(const std::string& token);
   absl::Status Listen(std::shared_ptr<grpc::ServerCredentials> credentials);
-  void Serve();
+  absl::Status Serve();
   absl::Status Wait() {
     const absl::Status outcome = control_loop_.Wait();
     return asked_to_stop_ ? absl::OkStatus() : outcome;
@@ -166,6 +171,9 @@ class Server::Impl {
   RoundRoster roster_;
   const std::unique_ptr<Coordinator> coordinator_;  // null but on server 0
   EvictionLoop eviction_loop_;
+  CutGate cut_gate_;
+  // Null without checkpoints.
+  std::unique_ptr<ServerCheckpoints> checkpoints_;
   AdminService admin_service_;
   ParameterService parameter_service_;
   HealthService health_service_;
@@ -183,6 +191,21 @@ class Server::Impl {
   bool shut_down_ ABSL_GUARDED_BY(shutdown_mutex_) = false;
 };
 
+absl::Status Server::Impl::Restore(const std::string& token) {
+  if (!options_.load.empty()) {
+    OARLOCK_RETURN_IF_ERROR(LoadParameters(
+        options_.load, ServerIndex(options_.server_index), map_, &registry_));
+  }
+  if (options_.checkpoint_dir.empty()) return absl::OkStatus();
+  OARLOCK_ASSIGN_OR_RETURN(
+      checkpoints_, ServerCheckpoints::Create(options_, token, &map_,
+                                              &registry_, coordinator_.get(),
+                                              &cut_gate_));
+  // What came after the checkpoint, if anything did, is gone.
+  admin_service_.SetRestored(cut_gate_.settled(), !options_.resume);
+  return absl::OkStatus();
+}
+
 absl::Status Server::Impl::Listen(
     std::shared_ptr<grpc::ServerCredentials> credentials) {
   const std::string& endpoint = options_.listen_endpoint();
@@ -194,6 +217,9 @@ absl::Status Server::Impl::Listen(
   builder.RegisterService(admin_service_.service());
   builder.RegisterService(health_service_.service());
   builder.RegisterService(reflection_service_.service());
+  if (checkpoints_ != nullptr) {
+    builder.RegisterService(checkpoints_->service());
+  }
   queues_.AddTo(&builder);
   grpc_server_ = builder.BuildAndStart();
   if (grpc_server_ == nullptr || port_ == 0) {
@@ -205,16 +231,24 @@ absl::Status Server::Impl::Listen(
   return absl::OkStatus();
 }
 
-void Server::Impl::Serve() {
-  queues_.Start({parameter_service_.Acceptor(queues_.gate()),
-                 admin_service_.Acceptor(queues_.gate()),
-                 health_service_.Acceptor(queues_.gate()),
-                 reflection_service_.Acceptor(queues_.gate())});
+absl::Status Server::Impl::Serve() {
+  std::vector<CallQueues::Acceptor> acceptors = {
+      parameter_service_.Acceptor(queues_.gate()),
+      admin_service_.Acceptor(queues_.gate()),
+      health_service_.Acceptor(queues_.gate()),
+      reflection_service_.Acceptor(queues_.gate())};
+  if (checkpoints_ != nullptr) {
+    acceptors.push_back(checkpoints_->Acceptor(queues_.gate()));
+    OARLOCK_RETURN_IF_ERROR(checkpoints_->Start(endpoint()));
+    admin_service_.SetCheckpointLoop(checkpoints_->loop());
+  }
+  queues_.Start(acceptors);
   eviction_loop_.Start();
   control_loop_.Start();
   spdlog::info("server {} of {} serves job '{}' on {}, generation {}",
                options_.server_index, options_.server_endpoints.size(),
                options_.job_id, endpoint(), generation_.value());
+  return absl::OkStatus();
 }
 
 void Server::Impl::CollectMetrics(MetricsSnapshot* snapshot) const {
@@ -243,6 +277,8 @@ void Server::Impl::Shutdown() {
                           options_.sweep_interval * 10);
   }
   control_loop_.Stop();
+  if (checkpoints_ != nullptr) checkpoints_->Stop();
+  cut_gate_.Shutdown();
   eviction_loop_.Stop();
   registry_.Shutdown();
   if (coordinator_ != nullptr) coordinator_->Shutdown();
@@ -270,8 +306,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
                                   channel_credentials, MakeChannelArguments());
   }
   auto impl = std::make_unique<Impl>(options, token, std::move(channel));
+  OARLOCK_RETURN_IF_ERROR(impl->Restore(token));
   OARLOCK_RETURN_IF_ERROR(impl->Listen(std::move(credentials)));
-  impl->Serve();
+  OARLOCK_RETURN_IF_ERROR(impl->Serve());
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }
 

@@ -62,6 +62,17 @@ struct ServerOptions {
   // Pulls and pushes that may be open at a time, those that wait for their
   // round included. 1 to 1,048,576.
   int max_open_calls = 4096;
+  // Where the job's checkpoints lie, seen by all servers; empty: none are made.
+  std::string checkpoint_dir;
+  // Between two checkpoints; 0: by command alone. 0 to 1e9 s.
+  absl::Duration checkpoint_interval = absl::Minutes(5);
+  // Checkpoints that stay. 1 to 1,000,000.
+  uint32_t checkpoint_keep = 2;
+  // Go on from the newest checkpoint in checkpoint_dir, if there is one.
+  // Without it a folder that has one is refused.
+  bool resume = false;
+  // Begin with the parameters of this checkpoint; empty: with new ones.
+  std::string load;
   SecurityOptions security;
   // Must outlive the server.
   const Clock* clock = &Clock::Real();

@@ -37,26 +37,33 @@ absl::Status CutGate::Hold(uint64_t cut, Apply* apply, bool* held) {
   return absl::OkStatus();
 }
 
-void CutGate::Announce(uint64_t cut) {
-  uint64_t known = announced_.load(std::memory_order_relaxed);
-  while (known < cut && !announced_.compare_exchange_weak(known, cut)) {
-  }
-}
-
 void CutGate::Freeze(uint64_t cut, absl::FunctionRef<void()> freeze) {
   {
+    // Settled before another push is applied, so that each knows which side it
+    // is on.
     absl::MutexLock lock(&apply_mutex_);
     freeze();
+    Raise(cut, &settled_);
   }
-  Settle(cut);
+  Release();
 }
 
 void CutGate::Settle(uint64_t cut) {
+  Raise(cut, &settled_);
+  Release();
+}
+
+void CutGate::Raise(uint64_t cut, std::atomic<uint64_t>* number) {
+  uint64_t known = number->load();
+  while (known < cut && !number->compare_exchange_weak(known, cut)) {
+  }
+}
+
+void CutGate::Release() {
   std::vector<Held> free;
   {
     absl::MutexLock lock(&held_mutex_);
-    if (cut <= settled()) return;
-    settled_.store(cut, std::memory_order_release);
+    const uint64_t cut = settled();
     const auto first = std::stable_partition(
         held_.begin(), held_.end(),
         [cut](const Held& held) { return held.cut > cut; });

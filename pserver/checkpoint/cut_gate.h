@@ -35,7 +35,7 @@ class CutGate {
   void Pass(uint64_t cut, Apply apply) ABSL_LOCKS_EXCLUDED(held_mutex_);
 
   // The newest cut that the coordinator has opened; answers tell it.
-  void Announce(uint64_t cut);
+  void Announce(uint64_t cut) { Raise(cut, &announced_); }
   uint64_t announced() const {
     return announced_.load(std::memory_order_relaxed);
   }
@@ -45,6 +45,8 @@ class CutGate {
   // The cut is over, frozen or not: what is held for it or an older one goes
   // on. Settling an older one changes nothing.
   void Settle(uint64_t cut) ABSL_LOCKS_EXCLUDED(held_mutex_);
+  // The newest cut that is over. While a push is being applied it stays on its
+  // side of every freeze.
   uint64_t settled() const { return settled_.load(std::memory_order_acquire); }
 
   size_t HeldPushes() const ABSL_LOCKS_EXCLUDED(held_mutex_);
@@ -56,6 +58,9 @@ class CutGate {
     uint64_t cut = 0;
     Apply apply;
   };
+  static void Raise(uint64_t cut, std::atomic<uint64_t>* number);
+  // Lets go what is held for cuts that are settled.
+  void Release() ABSL_LOCKS_EXCLUDED(held_mutex_);
   // Takes *apply if the push has to wait; its refusal otherwise, or OK.
   absl::Status Hold(uint64_t cut, Apply* apply, bool* held)
       ABSL_LOCKS_EXCLUDED(held_mutex_);

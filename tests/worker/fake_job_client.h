@@ -55,6 +55,9 @@ class FakeJobClient : public JobClient {
     leases.exhausted = items.empty();
     return leases;
   }
+  absl::Status Checkpoint() override {
+    return absl::FailedPreconditionError("a fake job makes no checkpoints");
+  }
   absl::StatusOr<v1::JobStatusResponse> GetJobStatus() override {
     return v1::JobStatusResponse();
   }

@@ -27,6 +27,9 @@ constexpr absl::Duration kBarrierWait = absl::Seconds(2);
 // long.
 constexpr absl::Duration kFinishTimeout = absl::Seconds(2);
 
+// How long a checkpoint may take.
+constexpr absl::Duration kCheckpointTimeout = absl::Hours(1);
+
 std::string HostName() {
   char name[256] = "unknown";
   gethostname(name, sizeof name - 1);
@@ -245,6 +248,15 @@ absl::StatusOr<v1::JobStatusResponse> GrpcJobClient::GetJobStatus() {
                                           &response);
       }));
   return response;
+}
+
+absl::Status GrpcJobClient::Checkpoint() {
+  // Not repeated: each call makes another one.
+  grpc::ClientContext context;
+  connections_->PrepareToWait(&context, kCheckpointTimeout);
+  v1::CheckpointResponse response;
+  return FromGrpc(coordinator().Checkpoint(&context, v1::CheckpointRequest(),
+                                           &response));
 }
 
 absl::Status GrpcJobClient::Finish(const absl::Status& outcome) {

@@ -48,6 +48,7 @@ class GrpcJobClient : public JobClient {
       const std::string& work, uint32_t max_items,
       const std::vector<uint64_t>& done_leases) override;
   absl::StatusOr<v1::JobStatusResponse> GetJobStatus() override;
+  absl::Status Checkpoint() override;
   absl::Status Alive() const override;
   absl::Status Finish(const absl::Status& outcome) override;
 

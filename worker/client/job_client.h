@@ -81,6 +81,10 @@ class JobClient {
 
   virtual absl::StatusOr<v1::JobStatusResponse> GetJobStatus() = 0;
 
+  // Has the servers make a checkpoint; returns when it is current.
+  // FailedPrecondition where the job makes none.
+  virtual absl::Status Checkpoint() = 0;
+
   // Not OK once the coordinator has fenced this worker or the job is ending:
   // training stops at the next batch.
   virtual absl::Status Alive() const = 0;

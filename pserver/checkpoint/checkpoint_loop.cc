@@ -1,0 +1,290 @@
+#include "pserver/checkpoint/checkpoint_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "cluster/retry.h"
+#include "cluster/security.h"
+#include "pserver/checkpoint/manifest.h"
+
+namespace oarlock {
+namespace {
+
+// A table that was being created at the cut may be missing on a server; nobody
+// had pushed to it.
+bool IsInAllParts(uint32_t table, const v1::CheckpointManifest& manifest) {
+  return std::all_of(
+      manifest.servers().begin(), manifest.servers().end(),
+      [table](const v1::ServerPart& server) {
+        return std::any_of(server.tables().begin(), server.tables().end(),
+                           [table](const v1::TablePart& part) {
+                             return part.table() == table;
+                           });
+      });
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CheckpointLoop>> CheckpointLoop::Create(
+    const CheckpointLoopOptions& options, const PartitionMap* map,
+    Coordinator* coordinator, TableRegistry* registry,
+    const std::vector<std::shared_ptr<grpc::Channel>>& channels) {
+  OARLOCK_ASSIGN_OR_RETURN(
+      CheckpointDir dir,
+      CheckpointDir::Create(FileSystem::Real(), options.directory));
+  auto loop = absl::WrapUnique(new CheckpointLoop(
+      options, map, coordinator, registry, std::move(dir)));
+  for (const std::shared_ptr<grpc::Channel>& channel : channels) {
+    loop->stubs_.push_back(v1::CheckpointService::NewStub(channel));
+  }
+  return loop;
+}
+
+CheckpointLoop::CheckpointLoop(const CheckpointLoopOptions& options,
+                               const PartitionMap* map,
+                               Coordinator* coordinator,
+                               TableRegistry* registry, CheckpointDir dir)
+    : options_(options),
+      map_(*map),
+      coordinator_(coordinator),
+      registry_(registry),
+      dir_(std::move(dir)) {}
+
+CheckpointLoop::~CheckpointLoop() { Stop(); }
+
+void CheckpointLoop::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void CheckpointLoop::Make(Done done) {
+  absl::Status refused;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stop_) {
+      refused = absl::UnavailableError("the server is shutting down");
+    } else if (commands_.size() == kMaxWaiting) {
+      refused = absl::ResourceExhaustedError(
+          absl::StrCat(commands_.size(), " calls wait for a checkpoint; legal "
+                       "is up to ", kMaxWaiting, "; call again, slower"));
+    } else {
+      commands_.push_back(std::move(done));
+      return;
+    }
+  }
+  done(refused);
+}
+
+uint64_t CheckpointLoop::current() const {
+  absl::MutexLock lock(&mutex_);
+  return current_;
+}
+
+void CheckpointLoop::Stop() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stop_ = true;
+    for (grpc::ClientContext* order : orders_) order->TryCancel();
+  }
+  if (thread_.joinable()) thread_.join();
+  std::deque<Done> dropped;
+  {
+    absl::MutexLock lock(&mutex_);
+    dropped.swap(commands_);
+  }
+  for (Done& done : dropped) {
+    done(absl::UnavailableError("the server is shutting down"));
+  }
+}
+
+void CheckpointLoop::Run() {
+  absl::Time last = Clock::Real().Now();
+  for (;;) {
+    std::deque<Done> commands;
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return stop_ || !commands_.empty();
+      };
+      const absl::Time next = options_.interval == absl::ZeroDuration()
+                                  ? absl::InfiniteFuture()
+                                  : last + options_.interval;
+      mutex_.AwaitWithDeadline(absl::Condition(&due), next);
+      if (stop_) return;
+      // One checkpoint answers all who asked before it began.
+      commands.swap(commands_);
+    }
+    const bool asked = !commands.empty();
+    if (!asked && (registry_->Entries().empty() || coordinator_->Job().ending)) {
+      last = Clock::Real().Now();
+      continue;
+    }
+    const absl::StatusOr<v1::CheckpointResponse> made = MakeOne();
+    if (!made.ok()) {
+      spdlog::warn("no checkpoint was made: {}; the last one is current",
+                   std::string(made.status().message()));
+    }
+    for (Done& done : commands) done(made);
+    last = Clock::Real().Now();
+  }
+}
+
+absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::MakeOne() {
+  const absl::Time start = Clock::Real().Now();
+  v1::CheckpointResponse response;
+  OARLOCK_ASSIGN_OR_RETURN(const uint64_t cut, coordinator_->OpenCut());
+  response.set_cut(cut);
+  const absl::Status status = Publish(cut, &response);
+  v1::CloseCutRequest close;
+  close.set_cut(cut);
+  close.set_published(status.ok());
+  std::vector<v1::CloseCutResponse> closed;
+  // A server that does not hear it hears of a later cut, or with a heartbeat
+  // that this one is over.
+  const absl::Status told = Order(&v1::CheckpointService::Stub::CloseCut,
+                                  close, options_.order_timeout, &closed);
+  coordinator_->CloseCut();
+  if (!status.ok()) {
+    dir_.Abandon(cut).IgnoreError();
+    return status;
+  }
+  if (!told.ok()) spdlog::warn("{}", std::string(told.message()));
+  const absl::Status kept = dir_.Keep(options_.keep);
+  if (!kept.ok()) {
+    spdlog::warn("old checkpoints stay: {}", std::string(kept.message()));
+  }
+  response.set_seconds(absl::ToDoubleSeconds(Clock::Real().Now() - start));
+  spdlog::info("checkpoint {}: {:.1f} MB in {:.2f} s, pushes held for {:.1f} ms",
+               response.directory(), response.written_bytes() / 1e6,
+               response.seconds(), response.held_seconds() * 1e3);
+  absl::MutexLock lock(&mutex_);
+  current_ = cut;
+  return response;
+}
+
+absl::Status CheckpointLoop::Publish(uint64_t cut,
+                                     v1::CheckpointResponse* response) {
+  uint64_t round = 0;
+  OARLOCK_RETURN_IF_ERROR(OpenAndFreeze(cut, &round, response));
+  OARLOCK_ASSIGN_OR_RETURN(const std::string folder, dir_.Begin(cut));
+  OARLOCK_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest,
+                           Save(cut, round, folder));
+  OARLOCK_RETURN_IF_ERROR(dir_.Commit(cut, FormatManifest(manifest)));
+  response->set_directory(folder);
+  for (const v1::ServerPart& part : manifest.servers()) {
+    response->set_written_bytes(response->written_bytes() +
+                                part.written_bytes());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointLoop::OpenAndFreeze(
+    uint64_t cut, uint64_t* round, v1::CheckpointResponse* result) {
+  v1::OpenCutRequest open;
+  open.set_cut(cut);
+  std::vector<v1::OpenCutResponse> opened;
+  OARLOCK_RETURN_IF_ERROR(Order(&v1::CheckpointService::Stub::OpenCut, open,
+                                options_.order_timeout, &opened));
+  for (const v1::OpenCutResponse& response : opened) {
+    *round = std::max<uint64_t>(*round, response.round());
+  }
+  bool sync = false;
+  for (const TableEntry* entry : registry_->Entries()) {
+    sync = sync || entry->config.mode() == v1::SYNC;
+  }
+  // In sync mode the round ends the cut, and workers tell later what they gave
+  // to the rounds up to it.
+  if (sync) coordinator_->SetCutRound(*round);
+  if (!sync) {
+    OARLOCK_RETURN_IF_ERROR(coordinator_->AwaitMarks(options_.mark_timeout));
+  }
+  v1::FreezeCutRequest freeze;
+  freeze.set_cut(cut);
+  freeze.set_round(*round);
+  std::vector<v1::FreezeCutResponse> frozen;
+  OARLOCK_RETURN_IF_ERROR(Order(&v1::CheckpointService::Stub::FreezeCut, freeze,
+                                options_.order_timeout, &frozen));
+  for (const v1::FreezeCutResponse& response : frozen) {
+    result->set_held_seconds(
+        std::max(result->held_seconds(), response.held_seconds()));
+  }
+  return sync ? coordinator_->AwaitMarks(options_.mark_timeout)
+              : absl::OkStatus();
+}
+
+absl::StatusOr<v1::CheckpointManifest> CheckpointLoop::Save(
+    uint64_t cut, uint64_t round, const std::string& folder) {
+  v1::CheckpointManifest manifest;
+  manifest.set_rounds(round);
+  manifest.set_format_version(kManifestFormatVersion);
+  manifest.set_job_id(options_.job_id);
+  manifest.set_previous_cut(current());
+  manifest.set_created_unix_ms(absl::ToUnixMillis(Clock::Real().Now()));
+  manifest.set_num_partitions(map_.num_partitions());
+  coordinator_->DescribeCut(&manifest);
+  v1::SaveCutRequest save;
+  save.set_cut(cut);
+  save.set_directory(folder);
+  std::vector<v1::SaveCutResponse> saved;
+  OARLOCK_RETURN_IF_ERROR(Order(&v1::CheckpointService::Stub::SaveCut, save,
+                                options_.save_timeout, &saved));
+  for (v1::SaveCutResponse& response : saved) {
+    manifest.add_servers()->Swap(response.mutable_part());
+  }
+  for (const TableEntry* entry : registry_->Entries()) {
+    if (IsInAllParts(entry->config.id(), manifest)) {
+      *manifest.add_tables() = entry->config;
+    }
+  }
+  return manifest;
+}
+
+template <typename Request, typename Response>
+absl::Status CheckpointLoop::Order(
+    grpc::Status (v1::CheckpointService::Stub::*method)(grpc::ClientContext*,
+                                                        const Request&,
+                                                        Response*),
+    const Request& request, absl::Duration timeout,
+    std::vector<Response>* responses) {
+  responses->assign(stubs_.size(), Response());
+  std::vector<absl::Status> statuses(stubs_.size());
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  for (size_t i = 0; i < stubs_.size(); ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    contexts[i]->set_deadline(
+        absl::ToChronoTime(Clock::Real().Now() + timeout));
+    contexts[i]->set_wait_for_ready(true);
+    if (!options_.token.empty()) {
+      contexts[i]->AddMetadata(kTokenMetadataKey, options_.token);
+    }
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stop_) return absl::UnavailableError("the server is shutting down");
+    for (const auto& context : contexts) orders_.push_back(context.get());
+  }
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < stubs_.size(); ++i) {
+    threads.emplace_back([&, i] {
+      statuses[i] = FromGrpc(((*stubs_[i]).*method)(contexts[i].get(), request,
+                                                    &(*responses)[i]));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  {
+    absl::MutexLock lock(&mutex_);
+    orders_.clear();
+  }
+  for (size_t i = 0; i < stubs_.size(); ++i) {
+    if (statuses[i].ok()) continue;
+    return Annotate(statuses[i],
+                    absl::StrCat("server ", i, ", cut ", request.cut()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace oarlock

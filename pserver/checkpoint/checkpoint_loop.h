@@ -1,0 +1,127 @@
+// The thread of server 0 that makes checkpoints: by the clock and by command.
+// It opens a cut, has every server freeze and write its part, and publishes
+// the whole with a manifest (docs/design/0009-checkpoints.md).
+
+#ifndef OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_LOOP_H_
+#define OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_LOOP_H_
+
+#include <grpcpp/channel.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "base/types.h"
+#include "cluster/partition_map.h"
+#include "proto/admin.pb.h"
+#include "proto/checkpoint.grpc.pb.h"
+#include "pserver/coordinator.h"
+#include "pserver/table_registry.h"
+#include "storage/checkpoint_dir.h"
+
+namespace oarlock {
+
+struct CheckpointLoopOptions {
+  std::string job_id;
+  // The folder of checkpoints, that all servers see.
+  std::string directory;
+  std::string token;
+  // Between the ends of two checkpoints; 0: by command alone.
+  absl::Duration interval = absl::ZeroDuration();
+  // Checkpoints that stay; at least 1.
+  uint32_t keep = 2;
+  // How long pushes may be held until all workers have marked a cut.
+  absl::Duration mark_timeout = absl::Seconds(20);
+  // Of an order that does not write.
+  absl::Duration order_timeout = absl::Seconds(15);
+  absl::Duration save_timeout = absl::Hours(1);
+};
+
+// Thread-safe.
+class CheckpointLoop {
+ public:
+  using Done =
+      absl::AnyInvocable<void(const absl::StatusOr<v1::CheckpointResponse>&)>;
+  // Commands that wait; more are ResourceExhausted.
+  static constexpr size_t kMaxWaiting = 16;
+
+  // `channels`: to every server, by index, this one included. What is passed
+  // outlives this.
+  static absl::StatusOr<std::unique_ptr<CheckpointLoop>> Create(
+      const CheckpointLoopOptions& options, const PartitionMap* map,
+      Coordinator* coordinator, TableRegistry* registry,
+      const std::vector<std::shared_ptr<grpc::Channel>>& channels);
+  // Stops.
+  ~CheckpointLoop();
+
+  CheckpointLoop(const CheckpointLoop&) = delete;
+  CheckpointLoop& operator=(const CheckpointLoop&) = delete;
+
+  void Start();
+  // Makes a checkpoint that begins after this call and tells `done`, from this
+  // thread or the loop's. Unavailable when it failed for a reason that may
+  // pass, or the loop ends first.
+  void Make(Done done);
+  // The last checkpoint that is current, 0: none.
+  uint64_t current() const;
+  // Ends the loop after the checkpoint that is being made, whose orders are
+  // cancelled. Idempotent.
+  void Stop();
+
+ private:
+  CheckpointLoop(const CheckpointLoopOptions& options, const PartitionMap* map,
+                 Coordinator* coordinator, TableRegistry* registry,
+                 CheckpointDir dir);
+
+  void Run();
+  absl::StatusOr<v1::CheckpointResponse> MakeOne();
+  // From the open cut to the checkpoint that is current.
+  absl::Status Publish(uint64_t cut, v1::CheckpointResponse* response);
+  // Sync: `round` is the one that ends the cut.
+  absl::Status OpenAndFreeze(uint64_t cut, uint64_t* round,
+                             v1::CheckpointResponse* result);
+  absl::StatusOr<v1::CheckpointManifest> Save(uint64_t cut, uint64_t round,
+                                              const std::string& folder);
+
+  // Gives an order to all servers at once; the first failure, naming the
+  // server.
+  template <typename Request, typename Response>
+  absl::Status Order(
+      grpc::Status (v1::CheckpointService::Stub::*method)(grpc::ClientContext*,
+                                                          const Request&,
+                                                          Response*),
+      const Request& request, absl::Duration timeout,
+      std::vector<Response>* responses);
+
+  const CheckpointLoopOptions options_;
+  const PartitionMap& map_;
+  Coordinator* const coordinator_;
+  TableRegistry* const registry_;
+  std::vector<std::unique_ptr<v1::CheckpointService::Stub>> stubs_;
+
+  // Of the loop's thread alone.
+  CheckpointDir dir_;
+
+  mutable absl::Mutex mutex_;
+  std::deque<Done> commands_ ABSL_GUARDED_BY(mutex_);
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t current_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Orders under way, for Stop to cancel.
+  std::vector<grpc::ClientContext*> orders_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_LOOP_H_

@@ -1,0 +1,40 @@
+// The coordinator's orders over gRPC (proto/checkpoint.proto). Every call must
+// carry the job's token.
+
+#ifndef OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_SERVICE_H_
+#define OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_SERVICE_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+
+#include "pserver/call_queues.h"
+#include "pserver/checkpoint/server_cut.h"
+
+namespace oarlock {
+
+// Thread-safe. ServerCut::Stop must come before the gRPC server's shutdown, so
+// that no call is held open.
+class CheckpointService {
+ public:
+  // `cuts` outlives this. Empty `token`: none is demanded.
+  CheckpointService(ServerCut* cuts, const std::string& token);
+  ~CheckpointService();
+
+  CheckpointService(const CheckpointService&) = delete;
+  CheckpointService& operator=(const CheckpointService&) = delete;
+
+  // What to register with the builder.
+  grpc::Service* service();
+  // For CallQueues::Start; the service must outlive the queues' threads.
+  CallQueues::Acceptor Acceptor(std::shared_ptr<QueueGate> gate) const;
+
+ private:
+  class Impl;
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_SERVICE_H_

@@ -1,0 +1,40 @@
+// Brings a server's share of a checkpoint into its tables, whatever number of
+// servers wrote it.
+
+#ifndef OARLOCK_PSERVER_CHECKPOINT_PART_LOADER_H_
+#define OARLOCK_PSERVER_CHECKPOINT_PART_LOADER_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "base/types.h"
+#include "cluster/partition_map.h"
+#include "proto/checkpoint.pb.h"
+#include "pserver/table_registry.h"
+
+namespace oarlock {
+
+struct PartLoaderOptions {
+  // The checkpoint's folder, which holds what its manifest lists.
+  std::string folder;
+  ServerIndex server;
+  // Threads that read and build; at least 1.
+  int num_threads = 2;
+  // Rows and dense blocks alone: not what the job that wrote them remembers of
+  // its pushes.
+  bool parameters_only = false;
+};
+
+// Creates the manifest's tables and fills those partitions and blocks that are
+// this server's under `map`. Nobody uses the tables yet.
+//
+// DataLoss, naming the file, when anything is missing or damaged;
+// InvalidArgument when the checkpoint has another number of partitions than the
+// job. The registry is of no use after an error.
+absl::Status LoadPart(const v1::CheckpointManifest& manifest,
+                      const PartLoaderOptions& options,
+                      const PartitionMap& map, TableRegistry* registry);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_CHECKPOINT_PART_LOADER_H_

@@ -1,0 +1,117 @@
+// What one server writes of a cut: its partitions of sparse tables and blocks of
+// dense ones, as records of its store (docs/checkpoint_format.md).
+
+#ifndef OARLOCK_PSERVER_CHECKPOINT_PART_WRITER_H_
+#define OARLOCK_PSERVER_CHECKPOINT_PART_WRITER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/types.h"
+#include "cluster/partition_map.h"
+#include "proto/checkpoint.pb.h"
+#include "pserver/table_registry.h"
+#include "storage/checkpoint_store.h"
+
+namespace oarlock {
+
+// The cuts whose records make up a unit: a base with all rows, then changes.
+struct RecordCuts {
+  uint64_t base = 0;  // 0: none yet
+  std::vector<uint64_t> deltas;
+};
+
+// One thread at a time; pulls and pushes go on all the while.
+class PartWriter {
+ public:
+  // A table is written as a whole again when the changes since its base take
+  // more than this share of it.
+  static constexpr double kMaxDeltaShare = 0.5;
+  // And when there are so many of them: a restart reads them all.
+  static constexpr size_t kMaxDeltas = 64;
+
+  // What is passed outlives this. `num_threads` at least 1.
+  PartWriter(const PartitionMap* map, ServerIndex server,
+             TableRegistry* registry, CheckpointStore* store, int num_threads)
+      : map_(*map),
+        server_(server),
+        registry_(registry),
+        store_(store),
+        num_threads_(num_threads) {}
+
+  // All tables, as they are now. The caller keeps pushes out meanwhile.
+  // REQUIRES: nothing is frozen.
+  void Freeze(uint64_t cut);
+  // Writes the records of the frozen cut and publishes them in
+  // <folder>/<part.directory>. REQUIRES: frozen.
+  absl::StatusOr<v1::ServerPart> Save(const std::string& folder);
+  // Ends the cut. `current`: what Save wrote is a checkpoint now, later cuts
+  // may refer to it. REQUIRES: frozen, and saved if current.
+  void Thaw(bool current);
+
+  // 0: nothing is frozen.
+  uint64_t frozen() const { return frozen_; }
+
+ private:
+  struct Table {
+    // By partition or block; empty for those of other servers.
+    std::vector<RecordCuts> units;
+    // What the base and the changes since take.
+    uint64_t base_bytes = 0;
+    uint64_t delta_bytes = 0;
+  };
+  // A table in the cut that is being written.
+  struct FrozenTable {
+    TableEntry* entry = nullptr;
+    // Units of this server, ascending.
+    std::vector<uint32_t> owned;
+    // To be written as a whole.
+    bool full = false;
+    Table next;
+    uint64_t version = 0;
+  };
+  // What one thread has written of a table.
+  struct Written {
+    uint64_t rows = 0;
+    uint64_t bytes = 0;
+    uint64_t digest = 0;
+    bool all_full = true;
+    absl::Status status;
+  };
+
+  bool WantsFull(const Table& table) const;
+  // Units owned[first, end) of the table.
+  Written WriteUnits(CutWriter* writer, size_t first, size_t end,
+                     FrozenTable* table) const;
+  absl::Status WritePartition(RecordWriter* records, uint32_t unit,
+                              FrozenTable* table, Written* written) const;
+  absl::Status WriteBlock(RecordWriter* records, uint32_t unit,
+                          FrozenTable* table, Written* written) const;
+  absl::Status WriteTable(CutWriter* writer, FrozenTable* table,
+                          v1::TablePart* part) const;
+
+  const PartitionMap& map_;
+  const ServerIndex server_;
+  TableRegistry* const registry_;
+  CheckpointStore* const store_;
+  const int num_threads_;
+
+  uint64_t frozen_ = 0;
+  std::vector<FrozenTable> frozen_tables_;
+  // As of the last checkpoint.
+  std::map<TableId, Table> tables_;
+  // Records of older cuts are forgotten.
+  uint64_t oldest_cut_ = 0;
+};
+
+// "server-007".
+std::string ServerPartName(ServerIndex server);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_CHECKPOINT_PART_WRITER_H_

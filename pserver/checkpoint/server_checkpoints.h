@@ -1,0 +1,81 @@
+// All that a server has to do with checkpoints: it goes on from one when it
+// starts, takes part in making them, and on server 0 makes them.
+
+#ifndef OARLOCK_PSERVER_CHECKPOINT_SERVER_CHECKPOINTS_H_
+#define OARLOCK_PSERVER_CHECKPOINT_SERVER_CHECKPOINTS_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cluster/partition_map.h"
+#include "pserver/call_queues.h"
+#include "pserver/checkpoint/checkpoint_loop.h"
+#include "pserver/checkpoint/checkpoint_service.h"
+#include "pserver/checkpoint/cut_gate.h"
+#include "pserver/checkpoint/server_cut.h"
+#include "pserver/coordinator.h"
+#include "pserver/server_options.h"
+#include "pserver/table_registry.h"
+
+namespace oarlock {
+
+// Thread-safe after Start.
+class ServerCheckpoints {
+ public:
+  // Fills the tables, and on server 0 the coordinator (else null), as
+  // `options.resume` and `options.load` say; then makes what takes part in
+  // cuts. What is passed outlives this. FailedPrecondition when the folder has
+  // a checkpoint and resume is not set; DataLoss when what is to be read is
+  // missing or damaged; NotFound when there is no checkpoint to load.
+  // REQUIRES: options.checkpoint_dir is set.
+  static absl::StatusOr<std::unique_ptr<ServerCheckpoints>> Create(
+      const ServerOptions& options, const std::string& token,
+      const PartitionMap* map, TableRegistry* registry,
+      Coordinator* coordinator, CutGate* gate);
+
+  // What to register with the builder.
+  grpc::Service* service() { return service_->service(); }
+  CallQueues::Acceptor Acceptor(std::shared_ptr<QueueGate> gate) const {
+    return service_->Acceptor(std::move(gate));
+  }
+
+  // Server 0 begins to make checkpoints. `endpoint`: where this server listens.
+  absl::Status Start(const std::string& endpoint);
+  // Null but on server 0, and before Start.
+  CheckpointLoop* loop() const { return loop_.get(); }
+  // Ends what is under way. Idempotent.
+  void Stop();
+
+ private:
+  ServerCheckpoints(const ServerOptions& options, const std::string& token,
+                    const PartitionMap* map, TableRegistry* registry,
+                    Coordinator* coordinator)
+      : options_(options),
+        token_(token),
+        map_(map),
+        registry_(registry),
+        coordinator_(coordinator) {}
+
+  const ServerOptions options_;
+  const std::string token_;
+  const PartitionMap* const map_;
+  TableRegistry* const registry_;
+  Coordinator* const coordinator_;
+  std::unique_ptr<ServerCut> cuts_;
+  std::unique_ptr<CheckpointService> service_;
+  std::unique_ptr<CheckpointLoop> loop_;
+};
+
+// Fills a job's tables with the parameters of a checkpoint: `path` is its
+// folder, or one with CURRENT. Errors as above.
+absl::Status LoadParameters(const std::string& path, ServerIndex server,
+                            const PartitionMap& map, TableRegistry* registry);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_CHECKPOINT_SERVER_CHECKPOINTS_H_

@@ -1,0 +1,209 @@
+#include "pserver/checkpoint/server_cut.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+
+namespace oarlock {
+
+absl::StatusOr<std::unique_ptr<ServerCut>> ServerCut::Create(
+    const ServerCutOptions& options, const PartitionMap* map,
+    TableRegistry* registry, CutGate* gate) {
+  CheckpointStoreOptions store;
+  store.directory = absl::StrCat(options.directory, "/store/",
+                                 ServerPartName(options.server));
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<CheckpointStore> live,
+                           CheckpointStore::Create(store));
+  return absl::WrapUnique(
+      new ServerCut(options, map, registry, gate, std::move(live)));
+}
+
+ServerCut::ServerCut(const ServerCutOptions& options, const PartitionMap* map,
+                     TableRegistry* registry, CutGate* gate,
+                     std::unique_ptr<CheckpointStore> store)
+    : options_(options),
+      registry_(registry),
+      gate_(gate),
+      store_(std::move(store)),
+      writer_(map, options.server, registry, store_.get(),
+              options.num_threads),
+      newest_(gate->settled()),
+      thread_([this] { Run(); }) {}
+
+ServerCut::~ServerCut() { Stop(); }
+
+template <typename Request, typename Response>
+void ServerCut::Enqueue(
+    absl::StatusOr<Response> (ServerCut::*order)(const Request&),
+    const Request& request, Done<Response> done) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!stop_) {
+      orders_.push_back([this, order, request, done = std::move(done)](
+                            const absl::Status& status) mutable {
+        if (status.ok()) {
+          done((this->*order)(request));
+        } else {
+          done(status);
+        }
+      });
+      return;
+    }
+  }
+  done(absl::UnavailableError("the server is shutting down"));
+}
+
+void ServerCut::Open(const v1::OpenCutRequest& request,
+                     Done<v1::OpenCutResponse> done) {
+  Enqueue(&ServerCut::DoOpen, request, std::move(done));
+}
+void ServerCut::Freeze(const v1::FreezeCutRequest& request,
+                       Done<v1::FreezeCutResponse> done) {
+  Enqueue(&ServerCut::DoFreeze, request, std::move(done));
+}
+void ServerCut::Save(const v1::SaveCutRequest& request,
+                     Done<v1::SaveCutResponse> done) {
+  Enqueue(&ServerCut::DoSave, request, std::move(done));
+}
+void ServerCut::Close(const v1::CloseCutRequest& request,
+                      Done<v1::CloseCutResponse> done) {
+  Enqueue(&ServerCut::DoClose, request, std::move(done));
+}
+
+void ServerCut::Run() {
+  for (;;) {
+    Order order;
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return stop_ || !orders_.empty();
+      };
+      mutex_.Await(absl::Condition(&due));
+      if (stop_) break;
+      order = std::move(orders_.front());
+      orders_.pop_front();
+    }
+    order(absl::OkStatus());
+  }
+  End(/*current=*/false);
+}
+
+void ServerCut::Stop() {
+  std::deque<Order> dropped;
+  {
+    absl::MutexLock lock(&mutex_);
+    stop_ = true;
+    dropped.swap(orders_);
+  }
+  for (Order& order : dropped) {
+    order(absl::UnavailableError("the server is shutting down"));
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::Status ServerCut::CheckNewest(uint64_t cut) const {
+  if (cut == newest_) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("server ", options_.server.value(), ": an order for cut ",
+                   cut, ", but the newest here is ", newest_));
+}
+
+absl::StatusOr<v1::OpenCutResponse> ServerCut::DoOpen(
+    const v1::OpenCutRequest& request) {
+  if (request.cut() == newest_ && stage_ != Stage::kNone) {
+    return opened_response_;
+  }
+  if (request.cut() <= newest_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "server ", options_.server.value(), ": cut ", request.cut(),
+        " is opened, but cut ", newest_, " has been; numbers grow"));
+  }
+  // Its coordinator has given it up, or is another one now.
+  End(/*current=*/false);
+  gate_->Settle(newest_);
+  newest_ = request.cut();
+  stage_ = Stage::kOpen;
+  opened_ = Clock::Real().Now();
+  opened_response_.Clear();
+  for (TableEntry* entry : registry_->Entries()) {
+    if (entry->config.mode() != v1::SYNC) continue;
+    opened_response_.set_round(std::max<uint64_t>(
+        opened_response_.round(), entry->aggregator->HoldRounds()));
+  }
+  gate_->Announce(newest_);
+  return opened_response_;
+}
+
+absl::StatusOr<v1::FreezeCutResponse> ServerCut::DoFreeze(
+    const v1::FreezeCutRequest& request) {
+  OARLOCK_RETURN_IF_ERROR(CheckNewest(request.cut()));
+  if (stage_ >= Stage::kFrozen) return frozen_response_;
+  if (stage_ != Stage::kOpen) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cut ", request.cut(), " is over"));
+  }
+  const absl::Time give_up = Clock::Real().Now() + options_.round_timeout;
+  for (TableEntry* entry : registry_->Entries()) {
+    entry->aggregator->AllowRounds(request.round());
+    if (!entry->aggregator->AwaitRounds(request.round(),
+                                        give_up - Clock::Real().Now())) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          "round ", request.round(), " of table '", entry->config.name(),
+          "' was not complete after ",
+          absl::FormatDuration(options_.round_timeout), " of waiting"));
+    }
+  }
+  absl::Duration freeze_time;
+  gate_->Freeze(request.cut(), [&] {
+    const absl::Time start = Clock::Real().Now();
+    writer_.Freeze(request.cut());
+    freeze_time = Clock::Real().Now() - start;
+  });
+  ReleaseRounds();
+  stage_ = Stage::kFrozen;
+  frozen_response_.set_held_seconds(
+      absl::ToDoubleSeconds(Clock::Real().Now() - opened_));
+  frozen_response_.set_freeze_seconds(absl::ToDoubleSeconds(freeze_time));
+  return frozen_response_;
+}
+
+absl::StatusOr<v1::SaveCutResponse> ServerCut::DoSave(
+    const v1::SaveCutRequest& request) {
+  OARLOCK_RETURN_IF_ERROR(CheckNewest(request.cut()));
+  if (stage_ == Stage::kSaved) return saved_response_;
+  if (stage_ != Stage::kFrozen) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "cut ", request.cut(), " is to be saved, but it is not frozen"));
+  }
+  OARLOCK_ASSIGN_OR_RETURN(*saved_response_.mutable_part(),
+                           writer_.Save(request.directory()));
+  stage_ = Stage::kSaved;
+  return saved_response_;
+}
+
+absl::StatusOr<v1::CloseCutResponse> ServerCut::DoClose(
+    const v1::CloseCutRequest& request) {
+  OARLOCK_RETURN_IF_ERROR(CheckNewest(request.cut()));
+  End(request.published() && stage_ == Stage::kSaved);
+  gate_->Settle(newest_);
+  return v1::CloseCutResponse();
+}
+
+void ServerCut::End(bool current) {
+  ReleaseRounds();
+  if (writer_.frozen() != 0) writer_.Thaw(current);
+  stage_ = Stage::kNone;
+}
+
+void ServerCut::ReleaseRounds() {
+  for (TableEntry* entry : registry_->Entries()) {
+    entry->aggregator->AllowRounds(kEveryRound);
+  }
+}
+
+}  // namespace oarlock

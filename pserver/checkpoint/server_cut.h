@@ -1,0 +1,122 @@
+// One server's part in cuts: carries out the coordinator's orders, one after
+// the other, on a thread of its own (proto/checkpoint.proto says what each
+// does).
+
+#ifndef OARLOCK_PSERVER_CHECKPOINT_SERVER_CUT_H_
+#define OARLOCK_PSERVER_CHECKPOINT_SERVER_CUT_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "base/types.h"
+#include "cluster/partition_map.h"
+#include "proto/checkpoint.pb.h"
+#include "pserver/checkpoint/cut_gate.h"
+#include "pserver/checkpoint/part_writer.h"
+#include "pserver/table_registry.h"
+#include "storage/checkpoint_store.h"
+
+namespace oarlock {
+
+struct ServerCutOptions {
+  ServerIndex server;
+  // The job's folder of checkpoints. This server's live database is
+  // <directory>/store/server-NNN.
+  std::string directory;
+  // Threads that write; at least 1.
+  int num_threads = 2;
+  // Sync: how long a freeze may wait for the round that ends the cut.
+  absl::Duration round_timeout = absl::Seconds(10);
+};
+
+// Thread-safe. An order for a cut that is older than the newest is
+// FailedPrecondition, and so is one whose step before is missing.
+class ServerCut {
+ public:
+  template <typename Response>
+  using Done = absl::AnyInvocable<void(const absl::StatusOr<Response>&)>;
+
+  // Makes the live database. What is passed outlives this. Errors as
+  // CheckpointStore::Create.
+  static absl::StatusOr<std::unique_ptr<ServerCut>> Create(
+      const ServerCutOptions& options, const PartitionMap* map,
+      TableRegistry* registry, CutGate* gate);
+  // Stops.
+  ~ServerCut();
+
+  ServerCut(const ServerCut&) = delete;
+  ServerCut& operator=(const ServerCut&) = delete;
+
+  void Open(const v1::OpenCutRequest& request,
+            Done<v1::OpenCutResponse> done);
+  void Freeze(const v1::FreezeCutRequest& request,
+              Done<v1::FreezeCutResponse> done);
+  void Save(const v1::SaveCutRequest& request, Done<v1::SaveCutResponse> done);
+  void Close(const v1::CloseCutRequest& request,
+             Done<v1::CloseCutResponse> done);
+
+  // Orders under way are finished, those that wait are Unavailable; a cut that
+  // is open is closed. Idempotent.
+  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  // Where the newest cut is.
+  enum class Stage { kNone, kOpen, kFrozen, kSaved };
+
+  // Does an order, or answers it with why not.
+  using Order = absl::AnyInvocable<void(const absl::Status&)>;
+
+  ServerCut(const ServerCutOptions& options, const PartitionMap* map,
+            TableRegistry* registry, CutGate* gate,
+            std::unique_ptr<CheckpointStore> store);
+
+  template <typename Request, typename Response>
+  void Enqueue(absl::StatusOr<Response> (ServerCut::*order)(const Request&),
+               const Request& request, Done<Response> done);
+  void Run();
+
+  // Of the thread alone.
+  absl::StatusOr<v1::OpenCutResponse> DoOpen(const v1::OpenCutRequest& request);
+  absl::StatusOr<v1::FreezeCutResponse> DoFreeze(
+      const v1::FreezeCutRequest& request);
+  absl::StatusOr<v1::SaveCutResponse> DoSave(const v1::SaveCutRequest& request);
+  absl::StatusOr<v1::CloseCutResponse> DoClose(
+      const v1::CloseCutRequest& request);
+  // FailedPrecondition unless the newest cut is `cut`.
+  absl::Status CheckNewest(uint64_t cut) const;
+  // Ends the newest cut, if it has not ended.
+  void End(bool current);
+  void ReleaseRounds();
+
+  const ServerCutOptions options_;
+  TableRegistry* const registry_;
+  CutGate* const gate_;
+  const std::unique_ptr<CheckpointStore> store_;
+
+  // Of the thread alone.
+  PartWriter writer_;
+  uint64_t newest_ = 0;
+  Stage stage_ = Stage::kNone;
+  absl::Time opened_;
+  v1::OpenCutResponse opened_response_;
+  v1::FreezeCutResponse frozen_response_;
+  v1::SaveCutResponse saved_response_;
+
+  absl::Mutex mutex_;
+  std::deque<Order> orders_ ABSL_GUARDED_BY(mutex_);
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_CHECKPOINT_SERVER_CUT_H_
