@@ -293,6 +293,11 @@ class BlockTable : public DenseTable {
   uint64_t bytes() const override { return bytes_; }
   uint32_t num_owned_blocks() const override { return num_owned_blocks_; }
   const v1::TableConfig& config() const override { return config_; }
+  absl::Status Reconfigure(const v1::TableConfig& config) override {
+    OARLOCK_ASSIGN_OR_RETURN(rule_, UpdateRule::Create(config.optimizer()));
+    config_ = config;
+    return absl::OkStatus();
+  }
 
  private:
   Block& At(BlockIndex index) const {
@@ -320,9 +325,10 @@ class BlockTable : public DenseTable {
     return result;
   }
 
-  // Constant after Create, but for what the blocks' own locks guard.
-  const v1::TableConfig config_;
-  const UpdateRule rule_;
+  // Constant after Create, but for what the blocks' own locks guard and, of
+  // config_ and rule_, Reconfigure.
+  v1::TableConfig config_;
+  UpdateRule rule_;
   const uint64_t first_version_;
   const uint64_t size_;
   const uint64_t block_size_;

@@ -118,6 +118,9 @@ class DenseTable {
   virtual uint64_t bytes() const = 0;
   virtual uint32_t num_owned_blocks() const = 0;
   virtual const v1::TableConfig& config() const = 0;
+  // Goes on under another configuration, which says the same of what blocks
+  // hold. InvalidArgument for one that is none. REQUIRES: nobody uses the table.
+  virtual absl::Status Reconfigure(const v1::TableConfig& config) = 0;
 };
 
 }  // namespace oarlock

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "pserver/async_aggregator.h"
 #include "pserver/sync_aggregator.h"
+#include "pserver/table_change.h"
 
 namespace oarlock {
 namespace {
@@ -163,14 +164,19 @@ absl::Status TableRegistry::Create(const v1::TableConfig& config) {
         "the server is shutting down; create the table on its successor");
   }
   const std::vector<TableEntry*> entries = Entries();
-  for (const TableEntry* entry : entries) {
+  for (TableEntry* entry : entries) {
     if (entry->config.id() != config.id() &&
         entry->config.name() != config.name()) {
       continue;
     }
     if (google::protobuf::util::MessageDifferencer::Equals(entry->config,
                                                            config)) {
+      entry->restored = false;
       return absl::OkStatus();
+    }
+    // Workers create a table before they push to it.
+    if (entry->restored && CanGoOn(entry->config, config)) {
+      return Reconfigure(config, entry);
     }
     return absl::AlreadyExistsError(absl::StrFormat(
         "table %d '%s' exists with another configuration; existing: {%s} "
@@ -190,6 +196,34 @@ absl::Status TableRegistry::Create(const v1::TableConfig& config) {
   }
   absl::MutexLock lock(&mutex_);
   tables_[TableId(config.id())] = std::move(entry);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TableEntry*> TableRegistry::CreateRestored(
+    const v1::TableConfig& config) {
+  OARLOCK_RETURN_IF_ERROR(Create(config));
+  OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, Find(TableId(config.id())));
+  entry->restored = true;
+  return entry;
+}
+
+absl::Status TableRegistry::Reconfigure(const v1::TableConfig& config,
+                                        TableEntry* entry) {
+  const uint64_t version = entry->aggregator->Version();
+  const uint64_t rounds = entry->aggregator->CompleteRounds();
+  if (entry->sparse != nullptr) {
+    OARLOCK_RETURN_IF_ERROR(entry->sparse->Reconfigure(config));
+    entry->aggregator = MakeAggregator(entry->sparse.get(), &clock_);
+  } else {
+    OARLOCK_RETURN_IF_ERROR(entry->dense->Reconfigure(config));
+    entry->aggregator = MakeAggregator(entry->dense.get(), &clock_);
+  }
+  entry->aggregator->Restore(version, rounds);
+  for (const auto& [worker, generation] : members_) {
+    entry->aggregator->SetRoundMember(worker, generation, /*joins=*/true);
+  }
+  entry->config = config;
+  entry->restored = false;
   return absl::OkStatus();
 }
 

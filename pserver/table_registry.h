@@ -37,6 +37,8 @@ struct TableEntry {
   std::unique_ptr<HotKeys> hot_keys;
   // Refers to the table, so it is destroyed before it.
   std::unique_ptr<Aggregator> aggregator;
+  // Filled from a checkpoint; nobody has created it in this job yet.
+  bool restored = false;
   // Rows that pulls and pushes of a dense table asked for are its blocks.
   std::atomic<uint64_t> pulled_blocks = 0;
   std::atomic<uint64_t> pushed_blocks = 0;
@@ -62,6 +64,10 @@ class TableRegistry {
   // ResourceExhausted beyond kMaxTables; FailedPrecondition and errors of the
   // disk where the rows of a table with a memory budget have no place.
   absl::Status Create(const v1::TableConfig& config);
+  // The same, for a table that is then filled from a checkpoint. The first
+  // Create after it may change what its rows do not depend on
+  // (pserver/table_change.h). REQUIRES: there are no calls yet.
+  absl::StatusOr<TableEntry*> CreateRestored(const v1::TableConfig& config);
 
   // NotFound when no table has this id. Never null.
   absl::StatusOr<TableEntry*> Find(TableId id) const;
@@ -109,6 +115,9 @@ class TableRegistry {
   absl::btree_map<WorkerIndex, Generation> members_
       ABSL_GUARDED_BY(change_mutex_);
   bool shut_down_ ABSL_GUARDED_BY(change_mutex_) = false;
+
+  absl::Status Reconfigure(const v1::TableConfig& config, TableEntry* entry)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_mutex_);
 
   // Held for a look-up or an insertion only.
   mutable absl::Mutex mutex_;

@@ -184,6 +184,19 @@ class SparseTableImpl final : public SparseTable {
     return Inspection(rows_, partitions_, tier_.get()).PartitionStats();
   }
   const v1::TableConfig& config() const override { return config_; }
+  absl::Status Reconfigure(const v1::TableConfig& config) override {
+    OARLOCK_ASSIGN_OR_RETURN(const RowRules rules,
+                             RowRules::Create(config, partition_bits_));
+    if (rules.layout().row_bytes() != rules_.layout().row_bytes()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "table ", config.name(), " has rows of ", rules_.layout().row_bytes(),
+          " bytes; under the new configuration they have ",
+          rules.layout().row_bytes()));
+    }
+    rules_ = rules;
+    config_ = config;
+    return absl::OkStatus();
+  }
 
  private:
   Partition& At(PartitionIndex index) const {
@@ -251,10 +264,10 @@ class SparseTableImpl final : public SparseTable {
   absl::StatusOr<SparsePushResult> PushWith(
       const SparsePush& push, const Rule& rule) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
-  // Constant after construction.
-  const v1::TableConfig config_;
+  // Constant after construction, config_ and rules_ but for Reconfigure.
+  v1::TableConfig config_;
   const int partition_bits_;
-  const RowRules rules_;
+  RowRules rules_;
   const std::unique_ptr<Arena> arena_;
   const RowSpace rows_;
   const RowUpdater updater_;

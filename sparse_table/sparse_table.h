@@ -178,6 +178,10 @@ class SparseTable {
   // By partition; those of other servers are empty.
   virtual std::vector<SparsePartitionStats> PartitionStats() const = 0;
   virtual const v1::TableConfig& config() const = 0;
+  // Goes on under another configuration, which says the same of what rows hold.
+  // InvalidArgument for one that is none; FailedPrecondition for rows of
+  // another size. REQUIRES: nobody uses the table.
+  virtual absl::Status Reconfigure(const v1::TableConfig& config) = 0;
 };
 
 }  // namespace oarlock

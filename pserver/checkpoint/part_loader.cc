@@ -62,9 +62,8 @@ class Loader {
  private:
   absl::Status CreateTables() {
     for (const v1::TableConfig& config : manifest_.tables()) {
-      OARLOCK_RETURN_IF_ERROR(registry_->Create(config));
       OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry,
-                               registry_->Find(TableId(config.id())));
+                               registry_->CreateRestored(config));
       uint64_t version = 0;
       for (const v1::ServerPart& server : manifest_.servers()) {
         for (const v1::TablePart& part : server.tables()) {

@@ -1,0 +1,19 @@
+// What may change in a table's configuration when a job goes on from a
+// checkpoint.
+
+#ifndef OARLOCK_PSERVER_TABLE_CHANGE_H_
+#define OARLOCK_PSERVER_TABLE_CHANGE_H_
+
+#include "proto/table.pb.h"
+
+namespace oarlock {
+
+// Whether rows and blocks that were made under `from` can be trained on under
+// `to`: everything that decides what they hold is the same. Free are the
+// numbers of the update rules, learning-rate schedules, mode, reduction and
+// eviction.
+bool CanGoOn(const v1::TableConfig& from, const v1::TableConfig& to);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_TABLE_CHANGE_H_
