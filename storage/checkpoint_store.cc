@@ -424,8 +424,9 @@ absl::Status RocksCheckpointStore::Forget(uint64_t begin_cut,
 absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Create(
     const CheckpointStoreOptions& options) {
   OARLOCK_CHECK(options.file_bytes >= CheckpointStoreOptions::kMinFileBytes);
-  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<ScratchDir> scratch,
-                           ScratchDir::Create(options.directory));
+  OARLOCK_ASSIGN_OR_RETURN(
+      std::unique_ptr<ScratchDir> scratch,
+      ScratchDir::Create(options.directory, options.files));
   rocksdb::Options rocks = StoreOptions(options.files);
   const std::string path = absl::StrCat(scratch->data_path(), "/db");
   rocksdb::DB* db = nullptr;
