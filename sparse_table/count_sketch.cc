@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "base/check.h"
 #include "base/random.h"
@@ -28,34 +29,49 @@ std::array<size_t, CountSketch::kDepth> CountSketch::Places(
 }
 
 uint32_t CountSketch::Estimate(uint64_t mix) const {
-  if (counters_.empty()) return 0;
+  if (counters_ == nullptr) return 0;
   uint32_t estimate = kCounterMax;
   for (const size_t place : Places(mix)) {
-    estimate = std::min<uint32_t>(estimate, counters_[place]);
+    estimate = std::min<uint32_t>(estimate, (*counters_)[place]);
   }
   return estimate;
 }
 
 uint32_t CountSketch::Add(uint64_t mix, uint32_t weight) {
-  if (counters_.empty()) counters_.resize(size_t{kDepth} * width_);
+  if (counters_ == nullptr || shared_) [[unlikely]]
+    MakeOwn();
+  std::vector<uint16_t>& counters = *counters_;
   const std::array<size_t, kDepth> places = Places(mix);
   uint32_t before = kCounterMax;
   for (const size_t place : places) {
-    before = std::min<uint32_t>(before, counters_[place]);
+    before = std::min<uint32_t>(before, counters[place]);
   }
   const uint32_t after =
       std::min(kCounterMax, before + std::min(weight, kCounterMax));
   for (const size_t place : places) {
-    counters_[place] =
-        std::max(counters_[place], static_cast<uint16_t>(after));
+    counters[place] = std::max(counters[place], static_cast<uint16_t>(after));
   }
   sum_ += weight;
   if (sum_ >= sum_max_) Halve();
   return after;
 }
 
+void CountSketch::MakeOwn() {
+  counters_ = counters_ == nullptr
+                  ? std::make_shared<std::vector<uint16_t>>(num_counters())
+                  : std::make_shared<std::vector<uint16_t>>(*counters_);
+  shared_ = false;
+}
+
+void CountSketch::Restore(uint64_t sum, std::vector<uint16_t> counters) {
+  OARLOCK_CHECK(counters.size() == num_counters());
+  sum_ = sum;
+  counters_ = std::make_shared<std::vector<uint16_t>>(std::move(counters));
+  shared_ = false;
+}
+
 void CountSketch::Halve() {
-  for (uint16_t& counter : counters_) counter >>= 1;
+  for (uint16_t& counter : *counters_) counter >>= 1;
   sum_ /= 2;
 }
 

@@ -21,6 +21,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace oarlock {
@@ -41,20 +42,41 @@ class CountSketch {
 
   // What has been added, halved with the counters.
   uint64_t sum() const { return sum_; }
-  // Row after row; empty, and without memory, before the first Add: a server
-  // has partitions that it does not own.
-  const std::vector<uint16_t>& counters() const { return counters_; }
-  size_t bytes() const { return counters_.size() * sizeof(uint16_t); }
+
+  // What the sketch remembers.
+  struct Counts {
+    uint64_t sum = 0;
+    // Row after row. Null before the first Add: a server has partitions that it
+    // does not own.
+    std::shared_ptr<const std::vector<uint16_t>> counters;
+  };
+  // As it is now, whatever is added later: the next Add copies the counters,
+  // not this. The caller may look at them without the lock.
+  Counts Share() {
+    shared_ = counters_ != nullptr;
+    return {sum_, counters_};
+  }
+  // How many counters there are after the first Add.
+  size_t num_counters() const { return size_t{kDepth} * width_; }
+  // Replaces what it remembers. REQUIRES: `counters` has num_counters().
+  void Restore(uint64_t sum, std::vector<uint16_t> counters);
+
+  size_t bytes() const {
+    return counters_ == nullptr ? 0 : num_counters() * sizeof(uint16_t);
+  }
 
  private:
   // Where the key's counters are.
   std::array<size_t, kDepth> Places(uint64_t mix) const;
   void Halve();
+  void MakeOwn();
 
   const uint32_t width_;
   const uint64_t sum_max_;
   uint64_t sum_ = 0;
-  std::vector<uint16_t> counters_;
+  // Shared with those who asked for it: not changed while shared_ is set.
+  std::shared_ptr<std::vector<uint16_t>> counters_;
+  bool shared_ = false;
 };
 
 }  // namespace oarlock

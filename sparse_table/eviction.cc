@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "base/types.h"
 #include "sparse_table/row_layout.h"
+#include "sparse_table/row_slots.h"
 
 namespace oarlock {
 namespace {
@@ -107,14 +108,14 @@ class Sweep {
   // still is not kStays under the exclusive lock.
   template <typename CauseOf>
   absl::Status EvictWhere(CauseOf cause_of) {
-    Partition::SlotCursor cursor;
+    RowSlots::Cursor cursor;
     std::vector<RowRef> found;
     for (bool more = true; more;) {
       found.clear();
       {
         ReaderGuard guard(partition_.lock());
         now_ = partition_.latest_touch();
-        more = partition_.VisitSlots(
+        more = partition_.slots().VisitRows(
             &cursor, kSlotsPerHold, [&](RowRef ref, const std::byte* row) {
               ++result_.examined_rows;
               if (cause_of(FactsOf(row)) != Cause::kStays) found.push_back(ref);
@@ -196,7 +197,7 @@ class Sweep {
       causes.push_back(cause);
     }
     OARLOCK_RETURN_IF_ERROR(tier_->Forget(index_, keys, partition_));
-    partition_.CountEvictedColdRows(keys.size());
+    partition_.ForgetColdRows(keys);
     for (const Cause cause : causes) Count(cause);
     return absl::OkStatus();
   }
@@ -219,8 +220,8 @@ class Sweep {
     const size_t row_bytes = rows_.layout().row_bytes();
     read.bytes.resize(kSlotsPerHold * row_bytes);
     OARLOCK_ASSIGN_OR_RETURN(
-        read.next, tier_->VisitDisk(index_, first, kSlotsPerHold,
-                                    [&](const std::byte* row) {
+        read.next, tier_->VisitDisk(tier_->cold_rows(), index_, first,
+                                    kSlotsPerHold, [&](const std::byte* row) {
                                       read.rows.push_back(
                                           read.bytes.data() +
                                           read.rows.size() * row_bytes);
@@ -239,17 +240,16 @@ class Sweep {
   // Finds the last one that has to go, then evicts it and all before it.
   absl::Status EvictDownToLowMark() {
     std::vector<RowFacts> all;
-    Partition::SlotCursor cursor;
+    RowSlots::Cursor cursor;
     for (bool more = true; more;) {
       ReaderGuard guard(partition_.lock());
       if (partition_.num_rows() <= *limits_.partition_rows_max) {
         return absl::OkStatus();
       }
       now_ = partition_.latest_touch();
-      more = partition_.VisitSlots(&cursor, kSlotsPerHold,
-                                   [&](RowRef, const std::byte* row) {
-                                     all.push_back(FactsOf(row));
-                                   });
+      more = partition_.slots().VisitRows(
+          &cursor, kSlotsPerHold,
+          [&](RowRef, const std::byte* row) { all.push_back(FactsOf(row)); });
     }
     if (tier_ != nullptr) OARLOCK_RETURN_IF_ERROR(AddColdFacts(&all));
     if (all.size() <= limits_.partition_rows_low) return absl::OkStatus();

@@ -9,14 +9,7 @@ namespace oarlock {
 
 absl::Status Partition::Reserve(size_t num_new) {
   OARLOCK_RETURN_IF_ERROR(index_.Reserve(num_new));
-  const size_t rows_per_chunk = rows_->rows_per_chunk();
-  const size_t num_at_tail = num_new - std::min(num_new, num_free_);
-  if (num_at_tail == 0) return absl::OkStatus();
-  while ((chunks_.size() - tail_) * rows_per_chunk < num_at_tail + tail_slot_) {
-    OARLOCK_ASSIGN_OR_RETURN(const uint32_t chunk, rows_->arena().Allocate());
-    chunks_.push_back(chunk);
-  }
-  return absl::OkStatus();
+  return slots_.Reserve(num_new);
 }
 
 absl::Status Partition::ReserveRows(absl::Span<const Key> keys) {
@@ -30,76 +23,83 @@ absl::Status Partition::ReserveRows(absl::Span<const Key> keys) {
   return num_new == 0 ? absl::OkStatus() : Reserve(num_new);
 }
 
-std::byte* Partition::PlaceRow(Key key, uint64_t mix) {
-  RowRef ref = free_;
-  if (ref != kNoRow) {
-    free_ = RowRef{static_cast<uint32_t>(rows_->KeyAt(ref))};
-    --num_free_;
-  } else {
-    OARLOCK_CHECK(tail_ < chunks_.size());
-    ref = rows_->RefOf(chunks_[tail_], tail_slot_);
-    if (++tail_slot_ == rows_->rows_per_chunk()) {
-      ++tail_;
-      tail_slot_ = 0;
-    }
-  }
-  std::byte* const row = rows_->At(ref);
-  RowLayout::Header(row) = RowHeader{.key = key};
+RowRef Partition::PlaceRow(const RowHeader& header, uint64_t mix) {
+  const RowRef ref = slots_.Take();
+  RowLayout::Header(rows_->At(ref)) = header;
   index_.Insert(mix, ref);
-  return row;
+  return ref;
 }
 
 std::byte* Partition::CreateRow(Key key, uint64_t mix) {
   ++created_rows_;
-  return PlaceRow(key, mix);
+  const RowRef ref = PlaceRow({.key = key}, mix);
+  tracker_.AfterCreation(ref);
+  return rows_->At(ref);
 }
 
-std::byte* Partition::PromoteRow(Key key, uint64_t mix) {
+std::byte* Partition::PromoteRow(const RowHeader& header, uint64_t mix) {
   --tiers_.cold_rows;
   ++tiers_.promoted_rows;
-  return PlaceRow(key, mix);
+  const RowRef ref = PlaceRow(header, mix);
+  tracker_.AfterPromotion(ref, header);
+  return rows_->At(ref);
 }
 
 void Partition::DemoteRow(RowRef ref, std::byte* row) {
   ++tiers_.disk_epoch;
   ++tiers_.cold_rows;
   ++tiers_.demoted_rows;
+  tracker_.BeforeDemotion(ref, row);
   RemoveRow(ref, row);
 }
 
 void Partition::EvictRow(RowRef ref, std::byte* row) {
   ++tiers_.disk_epoch;
+  tracker_.BeforeEviction(ref, row);
   RemoveRow(ref, row);
 }
 
-void Partition::CountEvictedColdRows(size_t num_rows) {
+void Partition::ForgetColdRows(absl::Span<const Key> keys) {
   ++tiers_.disk_epoch;
-  tiers_.cold_rows -= num_rows;
+  tiers_.cold_rows -= keys.size();
+  tracker_.AfterColdEviction(keys);
 }
 
 void Partition::RemoveRow(RowRef ref, std::byte* row) {
-  RowHeader& header = RowLayout::Header(row);
-  OARLOCK_CHECK(!header.is_free());
-  index_.Erase(Mix(header.key), ref);
-  header.key = Key{static_cast<uint32_t>(free_)};
-  header.packed = RowHeader::kFree;
-  free_ = ref;
-  ++num_free_;
+  index_.Erase(Mix(RowLayout::Header(row).key), ref);
+  slots_.GiveBack(ref);
 }
 
-RowRef Partition::AdvanceHand() {
-  if (hand_ >= end_slot()) hand_ = first_slot_;
-  const size_t rows_per_chunk = rows_->rows_per_chunk();
-  const RowRef ref =
-      rows_->RefOf(chunks_[hand_ / rows_per_chunk],
-                   static_cast<uint32_t>(hand_ % rows_per_chunk));
-  ++hand_;
-  return ref;
+void Partition::BeforeFirstChange(Key key, uint64_t mix, RowRef candidate,
+                                  const std::byte* row) {
+  const bool is_candidate = candidate != kNoRow && rows_->At(candidate) == row;
+  tracker_.BeforeFirstChange(is_candidate ? candidate : Find(key, mix), row);
+}
+
+FrozenPartition Partition::Frozen() {
+  FrozenPartition frozen;
+  frozen.version = version_;
+  frozen.latest_touch = latest_touch_;
+  frozen.rows = num_rows();
+  frozen.created_rows = created_rows_;
+  frozen.rejected_keys = rejected_keys_;
+  frozen.windows.assign(windows_.windows().begin(), windows_.windows().end());
+  if (sketch_ != nullptr) frozen.sketch = sketch_->Share();
+  frozen.slots = slots_.UsedRanges();
+  return frozen;
+}
+
+void Partition::Restore(const Restored& restored) {
+  version_ = restored.version;
+  latest_touch_ = restored.latest_touch;
+  created_rows_ = restored.created_rows;
+  rejected_keys_ = restored.rejected_keys;
+  windows_.Restore(restored.windows);
 }
 
 size_t Partition::heap_bytes() const {
-  return sizeof(*this) + index_.heap_bytes() +
-         chunks_.capacity() * sizeof(uint32_t) + windows_.bytes() +
+  return sizeof(*this) + index_.heap_bytes() + slots_.heap_bytes() +
+         windows_.bytes() + tracker_.heap_bytes() +
          (sketch_ == nullptr ? 0 : sketch_->bytes());
 }
 

@@ -1,9 +1,9 @@
 // One partition of a sparse table: its lock, index, rows, push windows and what
 // admission remembers.
 //
-// Slots of rows that have left form a list through the slots themselves and are
-// used again before new ones. Where a table has two tiers (sparse_table/tier.h)
-// the partition also counts its cold rows: those on disk and not in memory.
+// Where a table has two tiers (sparse_table/tier.h) the partition also counts
+// its cold rows: those on disk and not in memory. What a checkpoint needs to
+// know of the rows' changes is told to its ChangeTracker.
 
 #ifndef OARLOCK_SPARSE_TABLE_PARTITION_H_
 #define OARLOCK_SPARSE_TABLE_PARTITION_H_
@@ -21,10 +21,14 @@
 #include "absl/types/span.h"
 #include "base/push_stamp.h"
 #include "base/types.h"
+#include "sparse_table/change_tracker.h"
 #include "sparse_table/count_sketch.h"
+#include "sparse_table/partition_cut.h"
 #include "sparse_table/push_window.h"
 #include "sparse_table/reader_writer_lock.h"
 #include "sparse_table/row_index.h"
+#include "sparse_table/row_layout.h"
+#include "sparse_table/row_slots.h"
 #include "sparse_table/row_space.h"
 
 namespace oarlock {
@@ -33,12 +37,6 @@ namespace oarlock {
 // counters: shared for const functions, exclusive for the others.
 class alignas(64) Partition {
  public:
-  // A slot of the partition, whatever it holds. Slots never move.
-  struct SlotCursor {
-    size_t chunk = 0;
-    uint32_t slot = 0;
-  };
-
   struct Tiers {
     size_t cold_rows = 0;
     // How often a row was moved.
@@ -55,10 +53,8 @@ class alignas(64) Partition {
   Partition(const RowSpace* rows, uint64_t jitter_seed, uint32_t first_slot,
             std::unique_ptr<CountSketch> sketch)
       : rows_(rows),
-        first_slot_(first_slot),
         index_(rows, jitter_seed),
-        tail_slot_(first_slot),
-        hand_(first_slot),
+        slots_(rows, first_slot),
         sketch_(std::move(sketch)) {}
 
   ReaderWriterLock* lock() const ABSL_LOCK_RETURNED(lock_) { return &lock_; }
@@ -93,25 +89,49 @@ class alignas(64) Partition {
   // the address of a row of this partition, `ref` its reference.
   void EvictRow(RowRef ref, std::byte* row)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
-  // The caller has deleted so many cold rows.
-  void CountEvictedColdRows(size_t num_rows)
+  // The caller has deleted the cold rows of these keys.
+  void ForgetColdRows(absl::Span<const Key> keys)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
 
   // Moves a row between the tiers: from memory to where the caller has written
-  // it, and back, as CreateRow.
+  // it, and back, as CreateRow with a header that was there before.
   void DemoteRow(RowRef ref, std::byte* row)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
-  std::byte* PromoteRow(Key key, uint64_t mix)
+  std::byte* PromoteRow(const RowHeader& header, uint64_t mix)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   const Tiers& tiers() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
     return tiers_;
   }
-  // The next slot of the clock that finds rows to demote, which goes round the
-  // num_slots() slots that have been used. REQUIRES: there are some.
-  RowRef AdvanceHand() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
-  size_t num_slots() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
-    return end_slot() - first_slot_;
+  // Slots of rows in memory. The clock that finds rows to demote is their hand.
+  const RowSlots& slots() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
+    return slots_;
   }
+  RowRef AdvanceHand() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_) {
+    return slots_.AdvanceHand();
+  }
+
+  // Header words below it are of rows that BeforeFirstChange is to be told of.
+  uint64_t unchanged_below() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
+    return tracker_.unchanged_below();
+  }
+  // A push is about to change such a row. `candidate`: what FindCandidate gave.
+  void BeforeFirstChange(Key key, uint64_t mix, RowRef candidate,
+                         const std::byte* row)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  ChangeTracker& tracker() ABSL_SHARED_LOCKS_REQUIRED(lock_) {
+    return tracker_;
+  }
+  // What a cut keeps of now, but for what lies on disk.
+  FrozenPartition Frozen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  // What a cut kept, rows excepted, of a partition that nobody uses yet.
+  struct Restored {
+    uint64_t version = 0;
+    uint32_t latest_touch = 0;
+    uint64_t created_rows = 0;
+    uint64_t rejected_keys = 0;
+    std::vector<PushWindow> windows;
+  };
+  void Restore(const Restored& restored) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
 
   // Pushes applied so far.
   uint64_t version() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
@@ -172,38 +192,15 @@ class alignas(64) Partition {
   // Memory outside the arena.
   size_t heap_bytes() const ABSL_SHARED_LOCKS_REQUIRED(lock_);
 
-  // Calls visit(RowRef, std::byte* row) for the rows in the next `max_slots`
-  // slots from `cursor` on and moves it behind them; false when there are no
-  // more. Rows that are created between two calls are visited or not.
-  template <typename Visit>
-  bool VisitSlots(SlotCursor* cursor, uint32_t max_slots, Visit visit) const
-      ABSL_SHARED_LOCKS_REQUIRED(lock_) {
-    if (cursor->chunk == 0) cursor->slot = std::max(cursor->slot, first_slot_);
-    for (uint32_t i = 0; i < max_slots; ++i) {
-      if (cursor->slot == rows_->rows_per_chunk()) {
-        ++cursor->chunk;
-        cursor->slot = 0;
-      }
-      if (cursor->chunk > tail_ || cursor->chunk >= chunks_.size() ||
-          (cursor->chunk == tail_ && cursor->slot >= tail_slot_)) {
-        return false;
-      }
-      const RowRef ref = rows_->RefOf(chunks_[cursor->chunk], cursor->slot++);
-      std::byte* const row = rows_->At(ref);
-      if (!RowLayout::Header(row).is_free()) visit(ref, row);
-    }
-    return true;
-  }
-
   // Calls visit(const std::byte* row) in the order of slots: that of creation
   // while no row has been evicted.
   template <typename Visit>
   void ForEachRow(Visit visit) const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
-    SlotCursor cursor;
-    while (VisitSlots(&cursor, rows_->rows_per_chunk(),
-                      [&](RowRef, std::byte* row) {
-                        visit(static_cast<const std::byte*>(row));
-                      })) {
+    RowSlots::Cursor cursor;
+    while (slots_.VisitRows(&cursor, rows_->rows_per_chunk(),
+                            [&](RowRef, std::byte* row) {
+                              visit(static_cast<const std::byte*>(row));
+                            })) {
     }
   }
 
@@ -222,11 +219,7 @@ class alignas(64) Partition {
   }
 
  private:
-  // Counted from the beginning of the first chunk.
-  size_t end_slot() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
-    return tail_ * rows_->rows_per_chunk() + tail_slot_;
-  }
-  std::byte* PlaceRow(Key key, uint64_t mix)
+  RowRef PlaceRow(const RowHeader& header, uint64_t mix)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void RemoveRow(RowRef ref, std::byte* row)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
@@ -236,26 +229,14 @@ class alignas(64) Partition {
   mutable std::atomic<uint64_t> pulled_rows_{0};
   mutable std::atomic<uint64_t> pushed_rows_{0};
   const RowSpace* const rows_;
-  // Of the first chunk; slots before it are never used.
-  const uint32_t first_slot_;
   RowIndex index_ ABSL_GUARDED_BY(lock_);
   uint64_t version_ ABSL_GUARDED_BY(lock_) = 0;
   uint32_t latest_touch_ ABSL_GUARDED_BY(lock_) = 0;
-
-  // Chunks of the arena; the next row goes to slot tail_slot_ of chunk number
-  // tail_, which is chunks_.size() when all are full.
-  std::vector<uint32_t> chunks_ ABSL_GUARDED_BY(lock_);
-  size_t tail_ ABSL_GUARDED_BY(lock_) = 0;
-  uint32_t tail_slot_ ABSL_GUARDED_BY(lock_);
-  // The first free slot before the tail, and how many there are.
-  RowRef free_ ABSL_GUARDED_BY(lock_) = kNoRow;
-  size_t num_free_ ABSL_GUARDED_BY(lock_) = 0;
-
+  ChangeTracker tracker_ ABSL_GUARDED_BY(lock_);
+  RowSlots slots_ ABSL_GUARDED_BY(lock_);
   uint64_t created_rows_ ABSL_GUARDED_BY(lock_) = 0;
   uint64_t rejected_keys_ ABSL_GUARDED_BY(lock_) = 0;
   Tiers tiers_ ABSL_GUARDED_BY(lock_);
-  // Number of the slot that the clock looks at next.
-  size_t hand_ ABSL_GUARDED_BY(lock_);
   const std::unique_ptr<CountSketch> sketch_ ABSL_PT_GUARDED_BY(lock_);
   PushWindows windows_ ABSL_GUARDED_BY(lock_);
 };

@@ -86,11 +86,14 @@ void RowUpdater::UpdatePlain(Partition& partition, const KeyBlock& block,
   const uint64_t version = partition.version();
   const uint32_t now = partition.latest_touch();
   const size_t dim = kDim != 0 ? kDim : layout.dim();
+  const uint64_t unchanged_below = partition.unchanged_below();
   for (size_t i = block.first; i < block.first + block.count; ++i) {
     const Key key = push.keys[i];
     std::byte* row = RowOf(partition, key, lookahead.mix(i), lookahead.row(i));
     if (row == nullptr) [[unlikely]] {
       row = CreateRow(partition, key, lookahead.mix(i), rule);
+    } else if (RowLayout::Header(row).packed < unchanged_below) [[unlikely]] {
+      partition.BeforeFirstChange(key, lookahead.mix(i), lookahead.row(i), row);
     }
     float* const embedding = layout.Embedding(row);
     rule.Apply(embedding, embedding + dim, push.gradients + i * dim, dim);
@@ -107,6 +110,7 @@ void RowUpdater::UpdateByRules(Partition& partition, const KeyBlock& block,
   const uint64_t version = partition.version();
   const uint32_t now = partition.latest_touch();
   const size_t embedding_dim = rules_.embedding_dim();
+  const uint64_t unchanged_below = partition.unchanged_below();
   std::array<ExtendedUpdate, KeyBlock::kMaxKeys> extended;
   size_t num_extended = 0;
   uint32_t num_rejected = 0;
@@ -127,6 +131,8 @@ void RowUpdater::UpdateByRules(Partition& partition, const KeyBlock& block,
         continue;
       }
       row = CreateRow(partition, key, mix, rule);
+    } else if (RowLayout::Header(row).packed < unchanged_below) {
+      partition.BeforeFirstChange(key, mix, lookahead.row(i), row);
     }
     const float* gradient = push.gradients + i * layout.dim();
     if (rules_.divides_by_show() && show > 0) {

@@ -103,6 +103,12 @@ class SparseTableImpl final : public SparseTable {
     OARLOCK_ASSIGN_OR_RETURN(tier_, Tier::Create(&rows_, tier));
     return absl::OkStatus();
   }
+  // Before the table is used, and after its tier was started.
+  void StartCuts() {
+    cuts_ = std::make_unique<TableCuts>(rows_, partitions_, tier_.get());
+    restore_ = std::make_unique<TableRestore>(rows_, rules_, partitions_,
+                                              partition_bits_, tier_.get());
+  }
 
   absl::Status Pull(absl::Span<const KeyGroup> groups, const Key* keys,
                     float* values, uint64_t* group_versions) const override {
@@ -160,6 +166,9 @@ class SparseTableImpl final : public SparseTable {
   uint32_t num_partitions() const override {
     return static_cast<uint32_t>(partitions_.size());
   }
+
+  TableCuts& cuts() override { return *cuts_; }
+  TableRestore& restore() override { return *restore_; }
 
   absl::Status ForEachRow(
       const std::function<void(PartitionIndex, const RowView&)>& visit)
@@ -251,6 +260,8 @@ class SparseTableImpl final : public SparseTable {
   std::unique_ptr<Tier> tier_;
   // Each guarded by its lock.
   Lookahead::Partitions partitions_;
+  std::unique_ptr<TableCuts> cuts_;
+  std::unique_ptr<TableRestore> restore_;
 };
 
 template <size_t kDim>
@@ -436,14 +447,16 @@ absl::StatusOr<std::unique_ptr<SparseTable>> SparseTable::Create(
   auto table = std::make_unique<SparseTableImpl>(
       config, partition_bits, *rules, *std::move(arena));
   const uint64_t budget = config.sparse().memory_budget_bytes();
-  if (budget == 0) return table;
-  if (options.tier_directory.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        context, ": has a memory budget of ", budget,
-        " bytes, but there is no directory for the rows beyond it; give one "
-        "(--tier_dir), or no budget"));
+  if (budget != 0) {
+    if (options.tier_directory.empty()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          context, ": has a memory budget of ", budget,
+          " bytes, but there is no directory for the rows beyond it; give one "
+          "(--tier_dir), or no budget"));
+    }
+    OARLOCK_RETURN_IF_ERROR(Annotate(table->StartTier(options), context));
   }
-  OARLOCK_RETURN_IF_ERROR(Annotate(table->StartTier(options), context));
+  table->StartCuts();
   return table;
 }
 

@@ -30,6 +30,8 @@
 #include "proto/table.pb.h"
 #include "sparse_table/eviction.h"
 #include "sparse_table/sparse_push.h"
+#include "sparse_table/table_cuts.h"
+#include "sparse_table/table_restore.h"
 
 namespace oarlock {
 
@@ -146,6 +148,11 @@ class SparseTable {
                                                const EvictionLimits& limits,
                                                uint32_t logical_time) = 0;
   virtual uint32_t num_partitions() const = 0;
+
+  // Saving the table as it is at one moment (sparse_table/table_cuts.h), and
+  // bringing that into one that has just been made (table_restore.h).
+  virtual TableCuts& cuts() = 0;
+  virtual TableRestore& restore() = 0;
 
   // A row as it lies in memory or on disk: embedding [dim], optimizer state.
   struct RowView {

@@ -113,7 +113,14 @@ void Tier::Restore(Key key, const std::byte* stored, std::byte* row) const {
   std::memcpy(row + sizeof(Key), stored, stored_bytes());
 }
 
-absl::Status Tier::ReadAll(absl::Span<const ColdRows::RowName> names,
+RowHeader Tier::HeaderOf(Key key, const std::byte* stored) {
+  RowHeader header{.key = key};
+  std::memcpy(&header.packed, stored, sizeof(header.packed));
+  return header;
+}
+
+absl::Status Tier::ReadAll(const ColdRowsReader& from,
+                           absl::Span<const ColdRows::RowName> names,
                            std::vector<std::byte>* stored,
                            std::vector<char>* found) const {
   stored->resize(names.size() * stored_bytes());
@@ -121,10 +128,10 @@ absl::Status Tier::ReadAll(absl::Span<const ColdRows::RowName> names,
   static_assert(sizeof(bool) == sizeof(char));
   for (size_t first = 0; first < names.size();
        first += ColdRows::kMaxBatchRows) {
-    OARLOCK_RETURN_IF_ERROR(cold_rows_->Read(
-        names.subspan(first, ColdRows::kMaxBatchRows),
-        stored->data() + first * stored_bytes(),
-        reinterpret_cast<bool*>(found->data() + first)));
+    OARLOCK_RETURN_IF_ERROR(
+        from.Read(names.subspan(first, ColdRows::kMaxBatchRows),
+                  stored->data() + first * stored_bytes(),
+                  reinterpret_cast<bool*>(found->data() + first)));
   }
   return absl::OkStatus();
 }
@@ -138,7 +145,8 @@ void Tier::Insert(absl::Span<const ColdRows::RowName> names,
     const uint64_t mix = Mix(key);
     // Named twice, or brought by somebody else.
     if (partition->Find(key, mix) != kNoRow) continue;
-    std::byte* const row = partition->PromoteRow(key, mix);
+    std::byte* const row =
+        partition->PromoteRow(HeaderOf(key, stored + i * stored_bytes()), mix);
     Restore(key, stored + i * stored_bytes(), row);
     RowHeader& header = RowLayout::Header(row);
     header.packed |= RowHeader::kRecent | RowHeader::kClean;
@@ -166,7 +174,7 @@ absl::Status Tier::Demote(PartitionIndex index, size_t num_rows,
   victims.reserve(num_rows);
   // In two turns of the hand every row is met without its flag once. A victim
   // gets the flag, so that the second turn does not choose it again.
-  for (size_t i = 0; i < 2 * partition->num_slots(); ++i) {
+  for (size_t i = 0; i < 2 * partition->slots().num_used(); ++i) {
     if (victims.size() == num_rows) break;
     const RowRef ref = partition->AdvanceHand();
     RowHeader& header = RowLayout::Header(rows_.At(ref));
@@ -227,7 +235,7 @@ absl::Status Tier::BringGroup(PartitionIndex index, absl::Span<const Key> keys,
   OARLOCK_RETURN_IF_ERROR(partition->Reserve(scratch.names.size()));
   if (partition->tiers().cold_rows == 0) return absl::OkStatus();
   OARLOCK_RETURN_IF_ERROR(
-      ReadAll(scratch.names, &scratch.stored, &scratch.found));
+      ReadAll(*cold_rows_, scratch.names, &scratch.stored, &scratch.found));
   Insert(scratch.names, scratch.stored.data(), scratch.found.data(), partition);
   return absl::OkStatus();
 }
@@ -255,14 +263,34 @@ absl::StatusOr<bool> Tier::Read(PartitionIndex index, Key key,
 }
 
 absl::StatusOr<std::optional<Key>> Tier::VisitDisk(
-    PartitionIndex index, Key first, size_t max_rows,
+    const ColdRowsReader& from, PartitionIndex index, Key first,
+    size_t max_rows,
     absl::FunctionRef<void(const std::byte* row)> visit) const {
   std::vector<std::byte> row(rows_.layout().row_bytes());
-  return cold_rows_->Visit(index, first, max_rows,
-                           [&](Key key, const std::byte* stored) {
-                             Restore(key, stored, row.data());
-                             visit(row.data());
-                           });
+  return from.Visit(index, first, max_rows,
+                    [&](Key key, const std::byte* stored) {
+                      Restore(key, stored, row.data());
+                      visit(row.data());
+                    });
+}
+
+absl::Status Tier::ReadDisk(
+    const ColdRowsReader& from, PartitionIndex index,
+    absl::Span<const Key> keys,
+    absl::FunctionRef<void(const std::byte* row)> visit) const {
+  std::vector<ColdRows::RowName> names;
+  names.reserve(keys.size());
+  for (const Key key : keys) names.push_back({index, key});
+  std::vector<std::byte> stored;
+  std::vector<char> found;
+  OARLOCK_RETURN_IF_ERROR(ReadAll(from, names, &stored, &found));
+  std::vector<std::byte> row(rows_.layout().row_bytes());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!found[i]) continue;
+    Restore(keys[i], stored.data() + i * stored_bytes(), row.data());
+    visit(row.data());
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ColdLookup::Promote(const Partitions& partitions,
@@ -303,7 +331,8 @@ absl::Status ColdLookup::Promote(const Partitions& partitions,
 absl::Status ColdLookup::ReadAndInsert(const Partitions& partitions,
                                        absl::Span<const KeyGroup> groups,
                                        const Key* keys) {
-  OARLOCK_RETURN_IF_ERROR(tier_->ReadAll(names_, &stored_, &found_));
+  OARLOCK_RETURN_IF_ERROR(
+      tier_->ReadAll(*tier_->cold_rows_, names_, &stored_, &found_));
   for (const GroupRead& read : reads_) {
     const KeyGroup& group = groups[read.group];
     Partition* const partition = partitions[group.partition.value()].get();

@@ -29,6 +29,7 @@
 #include "base/key_group.h"
 #include "base/types.h"
 #include "sparse_table/partition.h"
+#include "sparse_table/row_layout.h"
 #include "sparse_table/row_space.h"
 #include "storage/cold_rows.h"
 
@@ -76,11 +77,17 @@ class Tier {
   // Reads the row on disk under `key` into `row`; whether there is one.
   absl::StatusOr<bool> Read(PartitionIndex index, Key key,
                             std::byte* row) const;
-  // Calls `visit` with what is on disk for at most `max_rows` keys of the
-  // partition, ascending from `first` on, some of which may be in memory as
-  // well. The key to go on from; none at the end.
+  // Calls `visit` with what is on disk, or was (a snapshot of cold_rows()), for
+  // at most `max_rows` keys of the partition, ascending from `first` on, some
+  // of which may be in memory as well. The key to go on from; none at the end.
   absl::StatusOr<std::optional<Key>> VisitDisk(
-      PartitionIndex index, Key first, size_t max_rows,
+      const ColdRowsReader& from, PartitionIndex index, Key first,
+      size_t max_rows,
+      absl::FunctionRef<void(const std::byte* row)> visit) const;
+  // The same for what is there of `keys`.
+  absl::Status ReadDisk(
+      const ColdRowsReader& from, PartitionIndex index,
+      absl::Span<const Key> keys,
       absl::FunctionRef<void(const std::byte* row)> visit) const;
 
  private:
@@ -98,7 +105,8 @@ class Tier {
                       Partition* partition)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition->lock());
   // Reads any number of rows, without their keys.
-  absl::Status ReadAll(absl::Span<const ColdRows::RowName> names,
+  absl::Status ReadAll(const ColdRowsReader& from,
+                       absl::Span<const ColdRows::RowName> names,
                        std::vector<std::byte>* stored,
                        std::vector<char>* found) const;
   // Those of them that were found and are not in memory. REQUIRES: room was
@@ -109,6 +117,7 @@ class Tier {
 
   // On disk lies a row without its key.
   size_t stored_bytes() const { return rows_.layout().row_bytes() - sizeof(Key); }
+  static RowHeader HeaderOf(Key key, const std::byte* stored);
   void Restore(Key key, const std::byte* stored, std::byte* row) const;
 
   // Constant.

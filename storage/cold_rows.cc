@@ -4,6 +4,7 @@
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/options.h>
 #include <rocksdb/slice.h>
+#include <rocksdb/snapshot.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 
@@ -113,14 +114,19 @@ class RocksColdRows final : public ColdRows {
   }
 
   absl::Status Read(absl::Span<const RowName> names, std::byte* rows,
-                    bool* found) const override;
+                    bool* found) const override {
+    return ReadAs(read_, names, rows, found);
+  }
+  absl::StatusOr<std::optional<Key>> Visit(
+      PartitionIndex partition, Key first, size_t max_rows,
+      absl::FunctionRef<void(Key, const std::byte*)> visit) const override {
+    return VisitAs(read_, partition, first, max_rows, visit);
+  }
   absl::Status Write(PartitionIndex partition, absl::Span<const Key> keys,
                      absl::Span<const std::byte* const> rows) override;
   absl::Status Delete(PartitionIndex partition,
                       absl::Span<const Key> keys) override;
-  absl::StatusOr<std::optional<Key>> Visit(
-      PartitionIndex partition, Key first, size_t max_rows,
-      absl::FunctionRef<void(Key, const std::byte*)> visit) const override;
+  std::unique_ptr<const ColdRowsReader> TakeSnapshot() const override;
 
   const std::string& directory() const override { return scratch_->path(); }
   uint64_t memory_bytes() const override {
@@ -132,11 +138,20 @@ class RocksColdRows final : public ColdRows {
   }
 
  private:
+  class Snapshot;
+
   uint64_t Property(const std::string& name) const {
     uint64_t value = 0;
     return db_->GetIntProperty(name, &value) ? value : 0;
   }
 
+  absl::Status ReadAs(const rocksdb::ReadOptions& options,
+                      absl::Span<const RowName> names, std::byte* rows,
+                      bool* found) const;
+  absl::StatusOr<std::optional<Key>> VisitAs(
+      const rocksdb::ReadOptions& options, PartitionIndex partition, Key first,
+      size_t max_rows,
+      absl::FunctionRef<void(Key, const std::byte*)> visit) const;
   absl::Status Apply(rocksdb::WriteBatch* batch, absl::string_view what);
   absl::Status ErrorOf(const rocksdb::Status& status,
                        absl::string_view what) const;
@@ -177,8 +192,37 @@ absl::Status RocksColdRows::ErrorOf(const rocksdb::Status& status,
       absl::StrCat(message, "; look at the disk and its permissions"));
 }
 
-absl::Status RocksColdRows::Read(absl::Span<const RowName> names,
-                                 std::byte* rows, bool* found) const {
+// Rows as they were when it was made.
+class RocksColdRows::Snapshot final : public ColdRowsReader {
+ public:
+  explicit Snapshot(const RocksColdRows* rows)
+      : rows_(*rows), snapshot_(rows->db_.get()) {
+    read_.snapshot = snapshot_.snapshot();
+  }
+
+  absl::Status Read(absl::Span<const RowName> names, std::byte* rows,
+                    bool* found) const override {
+    return rows_.ReadAs(read_, names, rows, found);
+  }
+  absl::StatusOr<std::optional<Key>> Visit(
+      PartitionIndex partition, Key first, size_t max_rows,
+      absl::FunctionRef<void(Key, const std::byte*)> visit) const override {
+    return rows_.VisitAs(read_, partition, first, max_rows, visit);
+  }
+
+ private:
+  const RocksColdRows& rows_;
+  rocksdb::ManagedSnapshot snapshot_;
+  rocksdb::ReadOptions read_;
+};
+
+std::unique_ptr<const ColdRowsReader> RocksColdRows::TakeSnapshot() const {
+  return std::make_unique<Snapshot>(this);
+}
+
+absl::Status RocksColdRows::ReadAs(const rocksdb::ReadOptions& options,
+                                   absl::Span<const RowName> names,
+                                   std::byte* rows, bool* found) const {
   OARLOCK_CHECK(names.size() <= kMaxBatchRows);
   // Kept by the thread: a read allocates for its rows alone.
   thread_local std::vector<StoredName> stored;
@@ -194,7 +238,7 @@ absl::Status RocksColdRows::Read(absl::Span<const RowName> names,
   for (const StoredName& name : stored) slices.push_back(name.slice());
   if (values.size() < n) values.resize(n);
   statuses.assign(n, rocksdb::Status());
-  db_->MultiGet(read_, db_->DefaultColumnFamily(), n, slices.data(),
+  db_->MultiGet(options, db_->DefaultColumnFamily(), n, slices.data(),
                 values.data(), statuses.data());
   absl::Status result;
   for (size_t i = 0; i < n; ++i) {
@@ -246,12 +290,13 @@ absl::Status RocksColdRows::Delete(PartitionIndex partition,
   return Apply(&batch, "delete");
 }
 
-absl::StatusOr<std::optional<Key>> RocksColdRows::Visit(
-    PartitionIndex partition, Key first, size_t max_rows,
+absl::StatusOr<std::optional<Key>> RocksColdRows::VisitAs(
+    const rocksdb::ReadOptions& options, PartitionIndex partition, Key first,
+    size_t max_rows,
     absl::FunctionRef<void(Key, const std::byte*)> visit) const {
   const StoredName begin(partition, first);
   const StoredName last(partition, Key{std::numeric_limits<uint64_t>::max()});
-  const std::unique_ptr<rocksdb::Iterator> rows(db_->NewIterator(read_));
+  const std::unique_ptr<rocksdb::Iterator> rows(db_->NewIterator(options));
   rows->Seek(begin.slice());
   for (size_t i = 0; rows->Valid() && rows->key().compare(last.slice()) <= 0;
        ++i, rows->Next()) {

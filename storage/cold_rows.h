@@ -38,10 +38,10 @@ struct ColdRowsOptions {
   uint64_t buffer_bytes = kMinBufferBytes;
 };
 
+// Reads rows: as they are (ColdRows), or as they were (TakeSnapshot).
 // Thread-safe. Errors name the directory: DataLoss when files are damaged,
-// ResourceExhausted when the disk is full, Internal for other failures of the
-// system. After a failed write the next one tries to go on.
-class ColdRows {
+// Internal for other failures of the system.
+class ColdRowsReader {
  public:
   // Rows of one call at most; callers with more make several.
   static constexpr size_t kMaxBatchRows = 4096;
@@ -51,16 +51,27 @@ class ColdRows {
     Key key;
   };
 
-  // As ScratchDir::Create; Internal when RocksDB cannot open its files.
-  static absl::StatusOr<std::unique_ptr<ColdRows>> Create(
-      const ColdRowsOptions& options);
-
-  virtual ~ColdRows() = default;
+  virtual ~ColdRowsReader() = default;
 
   // Row names[i] into rows[i * row_bytes]; found[i] tells whether there is one,
   // without one the bytes stay as they are. Names may repeat.
   virtual absl::Status Read(absl::Span<const RowName> names, std::byte* rows,
                             bool* found) const = 0;
+
+  // Calls visit(key, row) for at most `max_rows` rows of the partition,
+  // ascending by key from `first` on. The key to go on from; none at the end.
+  virtual absl::StatusOr<std::optional<Key>> Visit(
+      PartitionIndex partition, Key first, size_t max_rows,
+      absl::FunctionRef<void(Key, const std::byte*)> visit) const = 0;
+};
+
+// Thread-safe. Errors as above; ResourceExhausted when the disk is full. After
+// a failed write the next one tries to go on.
+class ColdRows : public ColdRowsReader {
+ public:
+  // As ScratchDir::Create; Internal when RocksDB cannot open its files.
+  static absl::StatusOr<std::unique_ptr<ColdRows>> Create(
+      const ColdRowsOptions& options);
 
   // Rows of `partition`, keys[i] with rows[i], all or none of them. Older rows
   // of the same names are gone.
@@ -72,11 +83,10 @@ class ColdRows {
   virtual absl::Status Delete(PartitionIndex partition,
                               absl::Span<const Key> keys) = 0;
 
-  // Calls visit(key, row) for at most `max_rows` rows of the partition,
-  // ascending by key from `first` on. The key to go on from; none at the end.
-  virtual absl::StatusOr<std::optional<Key>> Visit(
-      PartitionIndex partition, Key first, size_t max_rows,
-      absl::FunctionRef<void(Key, const std::byte*)> visit) const = 0;
+  // All rows as they are now, as long as it lives: writes of other threads are
+  // in it as a whole or not at all. Costs a microsecond, and the disk what is
+  // outdated meanwhile. It is gone before this is.
+  virtual std::unique_ptr<const ColdRowsReader> TakeSnapshot() const = 0;
 
   virtual const std::string& directory() const = 0;
   // Memory of buffers, filters and indexes; size of the files.

@@ -44,7 +44,7 @@ ColdRows::RowName RandomName(RandomSequence& random) {
           Key{random.Below(2) ? key : ~key}};
 }
 
-void ExpectSameRows(const ColdRows& store, const Model& model) {
+void ExpectSameRows(const ColdRowsReader& store, const Model& model) {
   Model seen;
   for (const uint32_t p : {0, 1, 2, 255, 65535}) {
     const PartitionIndex partition(p);
@@ -133,6 +133,44 @@ TEST(ColdRowsTest, RowsBeyondTheBuffersAreInFiles) {
   EXPECT_GT(store->disk_bytes(), 4u << 20);
   EXPECT_GT(store->memory_bytes(), 0u);
   EXPECT_LT(store->memory_bytes(), 12u << 20);
+  ExpectSameRows(*store, model);
+}
+
+TEST(ColdRowsTest, ASnapshotStaysAsItWasWhileRowsComeAndGo) {
+  constexpr uint64_t kSeed = 29;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  RandomSequence random(kSeed);
+  const std::unique_ptr<ColdRows> store = NewStore();
+  Model model;
+  std::vector<std::pair<std::unique_ptr<const ColdRowsReader>, Model>> taken;
+  for (int step = 0; step < 400; ++step) {
+    const PartitionIndex partition = RandomName(random).partition;
+    std::vector<Key> keys(100);
+    for (Key& key : keys) key = RandomName(random).key;
+    if (random.Below(3) == 0) {
+      ASSERT_TRUE(store->Delete(partition, keys).ok());
+      for (const Key key : keys) model.erase({partition, key});
+    } else {
+      const Row row = RandomRow(random);
+      const std::vector<const std::byte*> rows(keys.size(), row.data());
+      ASSERT_TRUE(store->Write(partition, keys, rows).ok());
+      for (const Key key : keys) model[{partition, key}] = row;
+    }
+    if (step % 100 == 50) taken.emplace_back(store->TakeSnapshot(), model);
+  }
+  for (const auto& [snapshot, then] : taken) {
+    ASSERT_NE(then, model);
+    ExpectSameRows(*snapshot, then);
+    const Key key = then.begin()->first.second;
+    const ColdRows::RowName names[] = {{then.begin()->first.first, key},
+                                       {PartitionIndex(9), Key{1}}};
+    std::array<Row, 2> rows;
+    std::array<bool, 2> found;
+    ASSERT_TRUE(snapshot->Read(names, rows[0].data(), found.data()).ok());
+    EXPECT_TRUE(found[0]);
+    EXPECT_EQ(rows[0], then.begin()->second);
+    EXPECT_FALSE(found[1]);
+  }
   ExpectSameRows(*store, model);
 }
 

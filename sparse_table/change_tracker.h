@@ -1,0 +1,123 @@
+// What has changed in a partition since its latest freeze, for the next delta,
+// and what must be put aside first while a cut is saved (partition_cut.h).
+//
+// Both are one question: is this row being changed for the first time since the
+// freeze? Its header has the version of its last push above all else, so it is
+// one comparison with a number, on a line that a push reads anyway. No bitmap,
+// no scan: an increment costs what changed.
+//
+// Of a table that has never been frozen nothing is tracked and the number is 0.
+
+#ifndef OARLOCK_SPARSE_TABLE_CHANGE_TRACKER_H_
+#define OARLOCK_SPARSE_TABLE_CHANGE_TRACKER_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "absl/types/span.h"
+#include "base/check.h"
+#include "base/types.h"
+#include "sparse_table/cut_sink.h"
+#include "sparse_table/packed_rows.h"
+#include "sparse_table/partition_cut.h"
+#include "sparse_table/row_layout.h"
+#include "sparse_table/row_space.h"
+
+namespace oarlock {
+
+// Guarded by the partition's lock: shared for const functions. The functions
+// named after events are called before or after them, as they say; before the
+// first freeze they do nothing.
+class ChangeTracker {
+ public:
+  // Changes that are remembered, as a share of the rows at the freeze; beyond
+  // it a delta would be no smaller than the table. And at least.
+  static constexpr size_t kMinChanges = 4096;
+
+  // Header words below it are of rows that have not changed since the freeze.
+  // 0: nothing is tracked.
+  uint64_t unchanged_below() const { return unchanged_below_; }
+
+  // A push is about to change such a row.
+  void BeforeFirstChange(RowRef ref, const std::byte* row) {
+    if (cut_ != nullptr) cut_->BeforeLoss(ref, row);
+    Remember(&RowChanges::slots, ref);
+  }
+  void AfterCreation(RowRef ref) {
+    if (unchanged_below_ != 0) Remember(&RowChanges::slots, ref);
+  }
+  void BeforeEviction(RowRef ref, const std::byte* row) {
+    if (unchanged_below_ == 0) return;
+    if (cut_ != nullptr) cut_->BeforeLoss(ref, row);
+    Remember(&RowChanges::evicted, RowLayout::Header(row).key);
+  }
+  // Of rows that were on disk alone.
+  void AfterColdEviction(absl::Span<const Key> keys) {
+    if (unchanged_below_ == 0) return;
+    for (const Key key : keys) Remember(&RowChanges::evicted, key);
+  }
+  void BeforeDemotion(RowRef ref, const std::byte* row) {
+    if (unchanged_below_ == 0) return;
+    if (cut_ != nullptr) cut_->BeforeLoss(ref, row);
+    const RowHeader& header = RowLayout::Header(row);
+    if (header.packed >= unchanged_below_) {
+      Remember(&RowChanges::demoted, header.key);
+    }
+  }
+  // The row in this slot has this header from now on.
+  void AfterPromotion(RowRef ref, const RowHeader& header) {
+    if (unchanged_below_ != 0 && header.packed >= unchanged_below_) {
+      Remember(&RowChanges::slots, ref);
+    }
+  }
+
+  // Begins a cut, of all rows when changes are not known. REQUIRES: there is
+  // none.
+  void Freeze(SaveKind kind, const PackedRows& packing, FrozenPartition frozen);
+  // Null when there is none, or it has been saved.
+  PartitionCut* cut() { return cut_.get(); }
+  // The cut has been saved: what it kept is the caller's to free, without the
+  // lock. REQUIRES: there is one.
+  std::unique_ptr<PartitionCut> TakeSaved() {
+    OARLOCK_CHECK(cut_ != nullptr);
+    std::unique_ptr<PartitionCut> saved = std::move(cut_);
+    if (forgotten_) unchanged_below_ = 0;
+    return saved;
+  }
+  // Nothing is tracked any more, until the next freeze; what was kept for a cut
+  // is the caller's to free.
+  std::unique_ptr<PartitionCut> Stop() {
+    unchanged_below_ = 0;
+    changes_ = {};
+    return std::move(cut_);
+  }
+
+  size_t heap_bytes() const {
+    return changes_.heap_bytes() + (cut_ == nullptr ? 0 : cut_->heap_bytes());
+  }
+
+ private:
+  template <typename Name>
+  void Remember(std::vector<Name> RowChanges::*names, Name name) {
+    if (forgotten_) return;
+    (changes_.*names).push_back(name);
+    if (changes_.size() > max_changes_) [[unlikely]]
+      Forget();
+  }
+  // The next cut has to be full.
+  void Forget();
+
+  uint64_t unchanged_below_ = 0;
+  // There were more changes than are remembered.
+  bool forgotten_ = false;
+  size_t max_changes_ = 0;
+  RowChanges changes_;
+  std::unique_ptr<PartitionCut> cut_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_SPARSE_TABLE_CHANGE_TRACKER_H_
