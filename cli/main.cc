@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "cli/checkpoint_command.h"
 #include "cli/ctl_command.h"
 #include "cli/explain_env_command.h"
 #include "cli/generate_command.h"
@@ -26,6 +27,8 @@ constexpr Command kCommands[] = {
      "start any program as the servers and workers of a job"},
     {"generate", oarlock::RunGenerate, "write click logs to try things on"},
     {"ctl", oarlock::RunCtl, "look at a running job, or end it"},
+    {"checkpoint", oarlock::RunCheckpoint,
+     "look at checkpoints on disk, verify, compare or export them"},
     {"explain-env", oarlock::RunExplainEnv,
      "say what a process would become in this environment, and why"},
 };
