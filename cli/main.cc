@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/fault_point.h"
+#include "cli/checkpoint_command.h"
 #include "cli/ctl_command.h"
 #include "cli/explain_env_command.h"
 #include "cli/generate_command.h"
@@ -32,6 +33,8 @@ constexpr Command kCommands[] = {
      "start any program as the servers and workers of a job"},
     {"generate", oarlock::RunGenerate, "write click logs to try things on"},
     {"ctl", oarlock::RunCtl, "look at a running job, or end it"},
+    {"checkpoint", oarlock::RunCheckpoint,
+     "look at checkpoints on disk, verify, compare or export them"},
     {"explain-env", oarlock::RunExplainEnv,
      "say what a process would become in this environment, and why"},
 };

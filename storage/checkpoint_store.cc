@@ -84,7 +84,8 @@ rocksdb::Options StoreOptions(FileSystem* files) {
   rocksdb::BlockBasedTableOptions table;
   table.block_size = kBlockBytes;
   table.no_block_cache = true;
-  table.checksum = rocksdb::kXXH3;
+  // A record has a sum, a file has a sum: a third one is CPU time of training.
+  table.checksum = rocksdb::kNoChecksum;
   table.format_version = 5;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   return options;
@@ -207,9 +208,13 @@ class RocksRecordWriter final : public RecordWriter {
 
 absl::Status RocksRecordWriter::BeginFile() {
   OARLOCK_ASSIGN_OR_RETURN(file_.path, cut_->NextPath());
+  // Past the page cache: training has better use for it, and the last sync has
+  // nothing left to do.
+  rocksdb::EnvOptions direct;
+  direct.use_direct_writes = true;
   // Its blocks are not looked for one by one: no filter.
   sst_ = std::make_unique<rocksdb::SstFileWriter>(
-      rocksdb::EnvOptions(), cut_->store()->rocks(), nullptr,
+      direct, cut_->store()->rocks(), nullptr,
       /*invalidate_page_cache=*/false, rocksdb::Env::IOPriority::IO_TOTAL,
       /*skip_filters=*/true);
   return FromRocksDb(sst_->Open(file_.path), "make", file_.path);
@@ -424,8 +429,9 @@ absl::Status RocksCheckpointStore::Forget(uint64_t begin_cut,
 absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Create(
     const CheckpointStoreOptions& options) {
   OARLOCK_CHECK(options.file_bytes >= CheckpointStoreOptions::kMinFileBytes);
-  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<ScratchDir> scratch,
-                           ScratchDir::Create(options.directory));
+  OARLOCK_ASSIGN_OR_RETURN(
+      std::unique_ptr<ScratchDir> scratch,
+      ScratchDir::Create(options.directory, options.files));
   rocksdb::Options rocks = StoreOptions(options.files);
   const std::string path = absl::StrCat(scratch->data_path(), "/db");
   rocksdb::DB* db = nullptr;

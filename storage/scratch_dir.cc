@@ -54,7 +54,7 @@ absl::Status CheckNothingForeign(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ScratchDir>> ScratchDir::Create(
-    const std::string& path) {
+    const std::string& path, FileSystem* files) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error) return SystemError(error.value(), "make", path);
@@ -72,20 +72,19 @@ absl::StatusOr<std::unique_ptr<ScratchDir>> ScratchDir::Create(
                      "name another directory or end that one"));
   }
   std::unique_ptr<ScratchDir> scratch =
-      absl::WrapUnique(new ScratchDir(path, fd));
-  fs::remove_all(scratch->data_path(), error);
-  if (error) return SystemError(error.value(), "wipe", scratch->data_path());
-  fs::create_directory(scratch->data_path(), error);
-  if (error) return SystemError(error.value(), "make", scratch->data_path());
+      absl::WrapUnique(new ScratchDir(path, files, fd));
+  OARLOCK_RETURN_IF_ERROR(files->RemoveTree(scratch->data_path()));
+  OARLOCK_RETURN_IF_ERROR(files->MakeFolders(scratch->data_path()));
   return scratch;
 }
 
 ScratchDir::~ScratchDir() {
   std::error_code ignored;
-  fs::remove_all(data_path(), ignored);
-  // The marker last, and while it is locked: whoever comes in between finds a
-  // directory that is ours.
-  fs::remove(absl::StrCat(path_, "/", kMarker), ignored);
+  // The marker last, while it is locked, and when the rest is gone for good:
+  // whoever comes in between finds a directory that is ours.
+  if (files_->RemoveTree(data_path()).ok() && files_->SyncFolder(path_).ok()) {
+    fs::remove(absl::StrCat(path_, "/", kMarker), ignored);
+  }
   close(marker_fd_);
   fs::remove(path_, ignored);
 }

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "storage/file_system.h"
 
 namespace oarlock {
 
@@ -24,9 +25,11 @@ class ScratchDir {
   // and wipes it. FailedPrecondition when it holds anything that is not ours,
   // or its owner is alive; PermissionDenied, NotFound and the like when the
   // system refuses. Errors name the path.
+  // What lies in data_path() is made and removed through `files`.
   static absl::StatusOr<std::unique_ptr<ScratchDir>> Create(
-      const std::string& path);
-  // Removes it with everything in data_path().
+      const std::string& path, FileSystem* files = FileSystem::Real());
+  // Removes it with everything in data_path(). If it cannot, the marker stays
+  // for the next owner.
   ~ScratchDir();
   ScratchDir(const ScratchDir&) = delete;
   ScratchDir& operator=(const ScratchDir&) = delete;
@@ -36,10 +39,11 @@ class ScratchDir {
   std::string data_path() const;
 
  private:
-  ScratchDir(std::string path, int marker_fd)
-      : path_(std::move(path)), marker_fd_(marker_fd) {}
+  ScratchDir(std::string path, FileSystem* files, int marker_fd)
+      : path_(std::move(path)), files_(files), marker_fd_(marker_fd) {}
 
   const std::string path_;
+  FileSystem* const files_;
   // Locked as long as it is open.
   const int marker_fd_;
 };

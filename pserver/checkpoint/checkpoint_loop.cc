@@ -220,7 +220,7 @@ absl::StatusOr<v1::CheckpointManifest> CheckpointLoop::Save(
     uint64_t cut, uint64_t round, const std::string& folder) {
   v1::CheckpointManifest manifest;
   manifest.set_rounds(round);
-  manifest.set_format_version(kManifestFormatVersion);
+  manifest.set_format_version(kCheckpointFormatVersion);
   manifest.set_job_id(options_.job_id);
   manifest.set_previous_cut(current());
   manifest.set_created_unix_ms(absl::ToUnixMillis(Clock::Real().Now()));

@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
+#include "pserver/checkpoint/manifest.h"
 #include "sparse_table/table_restore.h"
 #include "storage/checkpoint_reader.h"
 #include "storage/checkpoint_record.h"
@@ -105,9 +106,7 @@ class Loader {
       const v1::ServerPart& part = manifest_.servers(unit.writer.value());
       CheckpointReaderOptions options;
       options.folder = absl::StrCat(options_.folder, "/", part.directory());
-      for (const v1::FileSum& file : part.files()) {
-        options.stored.push_back({file.name(), file.bytes(), file.xxh3()});
-      }
+      options.stored = StoredFilesOf(part);
       options.verify_threads = options_.num_threads;
       OARLOCK_ASSIGN_OR_RETURN(it->second, CheckpointReader::Open(options));
     }

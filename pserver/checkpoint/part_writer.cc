@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/types/span.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "pserver/checkpoint/manifest.h"
 #include "sparse_table/cut_sink.h"
 #include "sparse_table/table_cuts.h"
 #include "storage/checkpoint_record.h"
@@ -73,10 +73,6 @@ class UnitRecords : public CutSink {
 };
 
 }  // namespace
-
-std::string ServerPartName(ServerIndex server) {
-  return absl::StrFormat("server-%03d", server.value());
-}
 
 bool PartWriter::WantsFull(const Table& table) const {
   const size_t num_deltas =
@@ -226,7 +222,7 @@ absl::StatusOr<v1::ServerPart> PartWriter::Save(const std::string& folder) {
   const absl::Time start = Clock::Real().Now();
   v1::ServerPart part;
   part.set_server_index(server_.value());
-  part.set_directory(ServerPartName(server_));
+  part.set_directory(ServerFolderName(server_.value()));
   const std::unique_ptr<CutWriter> writer = store_->BeginCut(frozen_);
   for (FrozenTable& table : frozen_tables_) {
     OARLOCK_RETURN_IF_ERROR(
@@ -237,12 +233,7 @@ absl::StatusOr<v1::ServerPart> PartWriter::Save(const std::string& folder) {
   OARLOCK_ASSIGN_OR_RETURN(
       const std::vector<StoredFile> files,
       store_->Publish(absl::StrCat(folder, "/", part.directory())));
-  for (const StoredFile& file : files) {
-    v1::FileSum* sum = part.add_files();
-    sum->set_name(file.name);
-    sum->set_bytes(file.bytes);
-    sum->set_xxh3(file.xxh3);
-  }
+  SetFiles(files, &part);
   part.set_write_seconds(
       absl::ToDoubleSeconds(Clock::Real().Now() - start));
   return part;

@@ -109,9 +109,6 @@ class PartWriter {
   uint64_t oldest_cut_ = 0;
 };
 
-// "server-007".
-std::string ServerPartName(ServerIndex server);
-
 }  // namespace oarlock
 
 #endif  // OARLOCK_PSERVER_CHECKPOINT_PART_WRITER_H_

@@ -21,7 +21,7 @@ namespace {
 // Threads that read or write a checkpoint; more do not make a disk faster.
 constexpr int kNumThreads = 2;
 
-absl::Status Load(const LoadedManifest& checkpoint, ServerIndex server,
+absl::Status Load(const LoadedCheckpoint& checkpoint, ServerIndex server,
                   bool parameters_only, const PartitionMap& map,
                   TableRegistry* registry) {
   const absl::Time start = Clock::Real().Now();
@@ -41,7 +41,7 @@ absl::Status Load(const LoadedManifest& checkpoint, ServerIndex server,
 absl::Status Resume(const ServerOptions& options, const CheckpointDir& dir,
                     const PartitionMap& map, TableRegistry* registry,
                     Coordinator* coordinator, CutGate* gate) {
-  const absl::StatusOr<LoadedManifest> current = LoadCurrentManifest(dir);
+  const absl::StatusOr<LoadedCheckpoint> current = LoadCurrentManifest(dir);
   if (absl::IsNotFound(current.status())) {
     if (options.resume) {
       spdlog::info("{} has no checkpoint: begins at the beginning",
@@ -69,8 +69,8 @@ absl::Status Resume(const ServerOptions& options, const CheckpointDir& dir,
 
 absl::Status LoadParameters(const std::string& path, ServerIndex server,
                             const PartitionMap& map, TableRegistry* registry) {
-  OARLOCK_ASSIGN_OR_RETURN(const LoadedManifest checkpoint,
-                           LoadManifestAt(FileSystem::Real(), path));
+  OARLOCK_ASSIGN_OR_RETURN(const LoadedCheckpoint checkpoint,
+                           LoadCheckpoint(FileSystem::Real(), path));
   return Load(checkpoint, server, /*parameters_only=*/true, map, registry);
 }
 

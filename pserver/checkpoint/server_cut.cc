@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "pserver/checkpoint/manifest.h"
 
 namespace oarlock {
 
@@ -16,7 +17,7 @@ absl::StatusOr<std::unique_ptr<ServerCut>> ServerCut::Create(
     TableRegistry* registry, CutGate* gate) {
   CheckpointStoreOptions store;
   store.directory = absl::StrCat(options.directory, "/store/",
-                                 ServerPartName(options.server));
+                                 ServerFolderName(options.server.value()));
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<CheckpointStore> live,
                            CheckpointStore::Create(store));
   return absl::WrapUnique(

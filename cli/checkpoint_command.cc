@@ -1,0 +1,166 @@
+#include "cli/checkpoint_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "cli/checkpoint_view.h"
+#include "fleet/command_line/command_line.h"
+#include "fleet/command_line/message_flags.h"
+#include "proto/checkpoint_config.pb.h"
+#include "pserver/checkpoint/checkpoint_diff.h"
+#include "pserver/checkpoint/checkpoint_export.h"
+#include "pserver/checkpoint/checkpoint_rows.h"
+#include "pserver/checkpoint/manifest.h"
+#include "storage/file_system.h"
+
+namespace oarlock {
+namespace {
+
+constexpr int kMaxThreads = 64;
+
+CommandSyntax Syntax() {
+  return {
+      .name = "oarlock checkpoint",
+      .description =
+          "Looks at checkpoints on disk. A DIR is a folder of checkpoints, of "
+          "which the current one is taken, or one of its ckpt-N.",
+      .examples =
+          "  # what is in it\n"
+          "  oarlock checkpoint inspect checkpoints\n"
+          "  # exit code 0: sound; 1: the damaged file is named\n"
+          "  oarlock checkpoint verify checkpoints/ckpt-00000042\n"
+          "  # exit code 0: training would go on the same from both\n"
+          "  oarlock checkpoint diff checkpoints/ckpt-00000041 "
+          "checkpoints/ckpt-00000042\n"
+          "  # PaddlePaddle's text rows\n"
+          "  oarlock checkpoint export checkpoints --table slots --output "
+          "rows.txt\n",
+      .positionals = Positionals::kAny,
+      .positional_names = "inspect|verify|diff|export DIR [DIR]",
+  };
+}
+
+int NumThreads(const v1::CheckpointConfig& config) {
+  if (config.threads() > 0) return config.threads();
+  return std::clamp<int>(std::thread::hardware_concurrency(), 1, kMaxThreads);
+}
+
+absl::StatusOr<OpenCheckpoint> Open(const std::string& path,
+                                    const v1::CheckpointConfig& config) {
+  OARLOCK_ASSIGN_OR_RETURN(LoadedCheckpoint loaded,
+                           LoadCheckpoint(FileSystem::Real(), path));
+  return VerifyAndOpen(FileSystem::Real(), std::move(loaded),
+                       NumThreads(config));
+}
+
+// Each command: the exit code, or why there is no answer.
+
+absl::StatusOr<int> Inspect(const std::string& path,
+                            const v1::CheckpointConfig& config) {
+  OARLOCK_ASSIGN_OR_RETURN(const LoadedCheckpoint loaded,
+                           LoadCheckpoint(FileSystem::Real(), path));
+  using Handler = nlohmann::ordered_json::error_handler_t;
+  const std::string text =
+      config.json() ? CheckpointJson(loaded).dump(
+                          2, ' ', /*ensure_ascii=*/false, Handler::replace) +
+                          "\n"
+                    : FormatCheckpoint(loaded);
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+absl::StatusOr<int> Verify(const std::string& path,
+                           const v1::CheckpointConfig& config) {
+  OARLOCK_ASSIGN_OR_RETURN(const OpenCheckpoint open, Open(path, config));
+  OARLOCK_RETURN_IF_ERROR(VerifyTables(open));
+  const v1::CheckpointManifest& manifest = open.loaded.manifest;
+  size_t num_files = 0;
+  uint64_t bytes = 0;
+  for (const v1::ServerPart& server : manifest.servers()) {
+    num_files += server.files_size();
+    for (const v1::FileSum& file : server.files()) bytes += file.bytes();
+  }
+  std::printf("%s is sound: %d servers, %d tables, %zu files, %llu bytes\n",
+              open.loaded.folder.c_str(), manifest.servers_size(),
+              manifest.tables_size(), num_files,
+              static_cast<unsigned long long>(bytes));
+  return 0;
+}
+
+absl::StatusOr<int> Diff(const std::string& a_path, const std::string& b_path,
+                         const v1::CheckpointConfig& config) {
+  OARLOCK_ASSIGN_OR_RETURN(const OpenCheckpoint a, Open(a_path, config));
+  OARLOCK_ASSIGN_OR_RETURN(const OpenCheckpoint b, Open(b_path, config));
+  OARLOCK_ASSIGN_OR_RETURN(const std::vector<std::string> differences,
+                           DiffCheckpoints(a, b, config.differences()));
+  for (const std::string& difference : differences) {
+    std::printf("%s\n", difference.c_str());
+  }
+  if (differences.empty()) {
+    std::printf("equal: training would go on the same from %s and %s\n",
+                a.loaded.folder.c_str(), b.loaded.folder.c_str());
+  }
+  return differences.empty() ? 0 : 1;
+}
+
+absl::StatusOr<int> Export(const std::string& path,
+                           const v1::CheckpointConfig& config) {
+  OARLOCK_ASSIGN_OR_RETURN(const OpenCheckpoint open, Open(path, config));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const uint64_t num_rows,
+      ExportRows(open, config.table(), FileSystem::Real(), config.output()));
+  std::printf("wrote %llu rows to %s\n",
+              static_cast<unsigned long long>(num_rows),
+              config.output().c_str());
+  return 0;
+}
+
+absl::StatusOr<int> Run(const std::vector<std::string>& words,
+                        const v1::CheckpointConfig& config) {
+  const std::string what = words.empty() ? "" : words[0];
+  if (words.size() == 2 && what == "inspect") return Inspect(words[1], config);
+  if (words.size() == 2 && what == "verify") return Verify(words[1], config);
+  if (words.size() == 3 && what == "diff") {
+    return Diff(words[1], words[2], config);
+  }
+  if (words.size() == 2 && what == "export") {
+    if (!config.output().empty()) return Export(words[1], config);
+    return absl::InvalidArgumentError(
+        "export needs --output, the file that it writes");
+  }
+  return absl::InvalidArgumentError(
+      "say what to do with which checkpoint: inspect DIR, verify DIR, diff DIR "
+      "DIR, or export DIR --output FILE");
+}
+
+}  // namespace
+
+int RunCheckpoint(int argc, char** argv) {
+  const CommandSyntax syntax = Syntax();
+  v1::CheckpointConfig config;
+  const absl::StatusOr<ParsedCommandLine> parsed =
+      ParseCommandLine(syntax, Words(argc, argv, 2), {{{&config}}});
+  if (std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
+    return *exit_code;
+  }
+  const absl::StatusOr<int> exit_code = Run(parsed->positionals, config);
+  if (exit_code.ok()) return *exit_code;
+  if (absl::IsInvalidArgument(exit_code.status())) {
+    return ReportUsageError(syntax, exit_code.status());
+  }
+  std::fprintf(stderr, "oarlock checkpoint: %s\n",
+               std::string(InOneLine(exit_code.status()).message()).c_str());
+  return 1;
+}
+
+}  // namespace oarlock

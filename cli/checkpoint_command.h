@@ -1,0 +1,16 @@
+// `oarlock checkpoint inspect | verify | diff | export`: looks at checkpoints
+// on disk, without a job.
+
+#ifndef OARLOCK_CLI_CHECKPOINT_COMMAND_H_
+#define OARLOCK_CLI_CHECKPOINT_COMMAND_H_
+
+namespace oarlock {
+
+// `argv` is that of main; argv[1] is "checkpoint". Returns the exit code: 0
+// sound or equal, 1 damaged, different or not there, 2 for a wrong command
+// line.
+int RunCheckpoint(int argc, char** argv);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_CLI_CHECKPOINT_COMMAND_H_
