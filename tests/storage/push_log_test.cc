@@ -163,9 +163,9 @@ SmallLog MakeSmallLog(const std::string& name, bool closed) {
   small.directory = FreshFolder(name);
   const std::string scratch = FreshFolder(name + "_open");
   RandomSequence random(9);
-  auto log = OpenLog({.directory = scratch,
-                      .sync_interval = absl::InfiniteDuration()},
-                     FileSystem::Real(), nullptr);
+  auto log =
+      OpenLog({.directory = scratch, .sync_interval = absl::InfiniteDuration()},
+              FileSystem::Real(), nullptr);
   for (int segment = 0; segment < 3; ++segment) {
     if (segment > 0) {
       EXPECT_TRUE(log->Roll().ok());
@@ -274,9 +274,9 @@ TEST(PushLogTest, AFileCutShortIsDamageUnlessItIsTheLast) {
   }
   fs::remove(paths[1]);
   const absl::Status missing =
-      ReadPushLog(FileSystem::Real(), small.directory,
-                  [](const LogRecord&) { return absl::OkStatus(); })
-          .status();
+      ReadPushLog(FileSystem::Real(), small.directory, [](const LogRecord&) {
+        return absl::OkStatus();
+      }).status();
   EXPECT_EQ(missing.code(), absl::StatusCode::kDataLoss);
   EXPECT_NE(missing.message().find(paths[1]), std::string::npos) << missing;
 }
@@ -290,8 +290,8 @@ TEST(PushLogTest, ATornEndIsCutOffAndTheLogGoesOnBehindIt) {
   model.pop_back();
   for (int opening = 0; opening < 3; ++opening) {
     std::vector<TestRecord> read;
-    const auto log = OpenLog({.directory = small.directory},
-                             FileSystem::Real(), &read);
+    const auto log =
+        OpenLog({.directory = small.directory}, FileSystem::Real(), &read);
     EXPECT_EQ(read, model);
     EXPECT_EQ(log->found().dropped_bytes > 0, opening == 0);
     model.push_back({2, 8, absl::StrCat("opening ", opening)});
@@ -304,12 +304,10 @@ TEST(PushLogTest, TheVisitorsErrorIsTheReaders) {
   const SmallLog small = MakeSmallLog("visitor", /*closed=*/true);
   int num_visited = 0;
   const absl::Status status =
-      ReadPushLog(FileSystem::Real(), small.directory,
-                  [&](const LogRecord&) {
-                    return ++num_visited == 3 ? absl::NotFoundError("no table")
-                                              : absl::OkStatus();
-                  })
-          .status();
+      ReadPushLog(FileSystem::Real(), small.directory, [&](const LogRecord&) {
+        return ++num_visited == 3 ? absl::NotFoundError("no table")
+                                  : absl::OkStatus();
+      }).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(num_visited, 3);
 }
