@@ -64,17 +64,15 @@ void PassArmedFaultPoint(FaultPointName name) {
 }  // namespace internal
 
 absl::StatusOr<Fault> ParseFault(absl::string_view text) {
-  const std::vector<std::string> parts =
-      absl::StrSplit(text, ':');
+  const std::vector<std::string> parts = absl::StrSplit(text, ':');
   Fault fault;
   while (fault.point_index < std::size(kFaultPoints) &&
          kFaultPoints[fault.point_index].name != parts[0]) {
     ++fault.point_index;
   }
   if (fault.point_index == std::size(kFaultPoints)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("there is no fault point '", parts[0],
-                     "'; legal are ", AllNames()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "there is no fault point '", parts[0], "'; legal are ", AllNames()));
   }
   uint64_t delay_ms = 0;
   if (parts.size() > 3 ||

@@ -83,8 +83,8 @@ void PassArmedFaultPoint(FaultPointName name);
 }  // namespace internal
 
 inline void FaultPoint(FaultPointName name) {
-  if (__builtin_expect(
-          internal::fault_is_armed.load(std::memory_order_relaxed), 0)) {
+  if (__builtin_expect(internal::fault_is_armed.load(std::memory_order_relaxed),
+                       0)) {
     internal::PassArmedFaultPoint(name);
   }
 }

@@ -72,8 +72,7 @@ DenseBlockCut CopyOf(const Block& block)
   }
   copy.floats.reserve(block.values.size() + block.state.size());
   copy.floats.assign(block.values.begin(), block.values.end());
-  copy.floats.insert(copy.floats.end(), block.state.begin(),
-                     block.state.end());
+  copy.floats.insert(copy.floats.end(), block.state.begin(), block.state.end());
   return copy;
 }
 
@@ -340,9 +339,9 @@ class BlockTable : public DenseTable {
 
 absl::Status CheckShape(const v1::TableConfig& config) {
   if (!config.has_dense()) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "table %d '%s' is not dense; set TableConfig.dense", config.id(),
-        config.name()));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("table %d '%s' is not dense; set TableConfig.dense",
+                        config.id(), config.name()));
   }
   const v1::DenseTableConfig& dense = config.dense();
   if (dense.size() == 0) {
@@ -402,19 +401,19 @@ absl::Status CheckCover(const v1::TableConfig& config) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DenseTable>> DenseTable::Create(
-    const v1::TableConfig& config, const PartitionMap& map,
-    ServerIndex server, uint64_t first_version) {
+    const v1::TableConfig& config, const PartitionMap& map, ServerIndex server,
+    uint64_t first_version) {
   OARLOCK_CHECK(first_version >= 1);
   OARLOCK_RETURN_IF_ERROR(CheckShape(config));
   OARLOCK_RETURN_IF_ERROR(CheckCover(config));
   auto rule = UpdateRule::Create(config.optimizer());
   if (!rule.ok()) return Annotate(rule.status(), NameOf(config));
-  auto table = std::make_unique<BlockTable>(config, *rule, map, server,
-                                            first_version);
+  auto table =
+      std::make_unique<BlockTable>(config, *rule, map, server, first_version);
   const auto& parameters = config.dense().parameters();
   for (const v1::DenseParameter& parameter : parameters) {
-    auto initial = InitialValues::Create(parameter.initializer(),
-                                         config.seed(), TableId(config.id()));
+    auto initial = InitialValues::Create(parameter.initializer(), config.seed(),
+                                         TableId(config.id()));
     if (!initial.ok()) {
       return Annotate(initial.status(),
                       absl::StrFormat("%s: parameter '%s'", NameOf(config),

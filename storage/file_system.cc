@@ -128,7 +128,16 @@ absl::StatusOr<uint64_t> FileSystem::FileBytes(const std::string& path) {
 }
 
 absl::Status FileSystem::Truncate(const std::string& path, uint64_t bytes) {
-  return FromRocksDb(env_->Truncate(path, bytes), "truncate", path);
+  // Of the open file: the machine's rocksdb::Env has no Truncate of a path.
+  std::unique_ptr<rocksdb::WritableFile> file;
+  OARLOCK_RETURN_IF_ERROR(
+      FromRocksDb(env_->FileExists(path), "truncate", path));
+  OARLOCK_RETURN_IF_ERROR(
+      FromRocksDb(env_->ReopenWritableFile(path, &file, rocksdb::EnvOptions()),
+                  "truncate", path));
+  OARLOCK_RETURN_IF_ERROR(
+      FromRocksDb(file->Truncate(bytes), "truncate", path));
+  return FromRocksDb(file->Close(), "truncate", path);
 }
 
 absl::Status FileSystem::Rename(const std::string& from,

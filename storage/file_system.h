@@ -22,8 +22,9 @@ class Env;
 
 namespace oarlock {
 
-// A file that only grows. Not thread-safe. Its end closes it, without telling
-// what Close would have told.
+// A file that only grows. Not thread-safe, but for this: Sync may run beside
+// Append, and covers what was appended before it began. Its end closes it,
+// without telling what Close would have told.
 class AppendedFile {
  public:
   virtual ~AppendedFile() = default;

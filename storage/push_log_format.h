@@ -10,7 +10,7 @@
 //     16  previous_bytes   8  size of the segment before; 0: the log's first
 //     24  checksum         8
 //   records, one after the other:
-//      0  magic            4  0x524b4c4f
+//      0  magic            4  "OLKR"
 //      4  kind             4  the owner's; 0: the log was closed here
 //      8  cut              8  see PushLog
 //     16  synced_bytes     8  of this segment when this was written
@@ -48,6 +48,7 @@ inline constexpr uint64_t kLogRecordHeaderBytes = 48;
 inline constexpr uint64_t kMaxLogRecordBytes = uint64_t{65} << 20;
 // A segment ends before its offsets would not fit the seed.
 inline constexpr uint64_t kMaxLogSegmentBytes = uint64_t{1} << 32;
+inline constexpr absl::string_view kLogRecordMagic = "OLKR";
 // Kind of the record that ends a log that was closed in order.
 inline constexpr uint32_t kLogClosed = 0;
 
@@ -72,8 +73,7 @@ std::optional<uint64_t> LogSegmentNumber(absl::string_view name);
 // kLogSegmentHeaderBytes.
 std::string EncodeLogSegmentHeader(const LogSegmentHeader& header);
 // None when `bytes` does not begin with a sound header.
-std::optional<LogSegmentHeader> DecodeLogSegmentHeader(
-    absl::string_view bytes);
+std::optional<LogSegmentHeader> DecodeLogSegmentHeader(absl::string_view bytes);
 
 // kLogRecordHeaderBytes to `bytes`, for the record at `offset` of the segment.
 void EncodeLogRecordHeader(const LogRecordHeader& header,

@@ -50,7 +50,7 @@ struct LogContents {
 // or no segment in it; other files are left alone. DataLoss, naming file and
 // offset, for damage and for a segment that is missing: the records before it
 // have been visited. Else errors of the visitor, or of the files. Takes memory
-// for one record, and for the dropped bytes.
+// for one record, and for a whole segment where the last one is torn.
 absl::StatusOr<LogContents> ReadPushLog(FileSystem* files,
                                         const std::string& directory,
                                         LogVisitor visit);

@@ -41,7 +41,8 @@ absl::Status Load(const LoadedCheckpoint& checkpoint, ServerIndex server,
 absl::Status Resume(const ServerOptions& options, const CheckpointDir& dir,
                     const PartitionMap& map, TableRegistry* registry,
                     Coordinator* coordinator, CutGate* gate) {
-  const absl::StatusOr<LoadedCheckpoint> current = LoadCurrentManifest(dir);
+  const absl::StatusOr<LoadedCheckpoint> current =
+      LoadCheckpoint(FileSystem::Real(), dir.path());
   if (absl::IsNotFound(current.status())) {
     if (options.resume) {
       spdlog::info("{} has no checkpoint: begins at the beginning",

@@ -46,8 +46,7 @@ TEST(FaultPointTest, NothingHappensUnlessItIsArmed) {
 }
 
 TEST(FaultPointTest, AnArmedPointKillsItsProcess) {
-  for (const auto& [text, survives] :
-       std::vector<std::pair<std::string, bool>>{
+  for (const auto& [text, survives] : std::vector<std::pair<std::string, bool>>{
            {"log.append.after_write", false},
            {"log.append.after_write:1", false},
            {"log.append.after_write:2", true},

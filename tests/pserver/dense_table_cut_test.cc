@@ -131,8 +131,8 @@ class RandomLife {
     const auto restored = MakeDense(config_);
     for (const auto& [block, state] : published_) {
       const auto record = records_.find({state.base_cut(), block});
-      ASSERT_NE(record, records_.end()) << "block " << block << " of cut "
-                                        << state.base_cut();
+      ASSERT_NE(record, records_.end())
+          << "block " << block << " of cut " << state.base_cut();
       const absl::Status status =
           restored->RestoreBlock(BlockIndex(block), state, record->second);
       ASSERT_TRUE(status.ok()) << status;
@@ -255,10 +255,9 @@ TEST(DenseTableCutTest, DigestsTellBlocksStepsAndFloatsApartButNotVersions) {
 TEST(DenseTableCutTest, AVersionThatAWorkerKeptIsNeverMetAgain) {
   const v1::TableConfig config = DenseConfig(2, 2, -1);
   const auto incarnation = [&](uint64_t generation) {
-    return *DenseTable::Create(config, PartitionMap::Even(16, 1),
-                               ServerIndex(0),
-                               DenseTable::FirstVersion(
-                                   Generation(generation)));
+    return *DenseTable::Create(
+        config, PartitionMap::Even(16, 1), ServerIndex(0),
+        DenseTable::FirstVersion(Generation(generation)));
   };
   const auto push = [](DenseTable& table, uint64_t sequence, float gradient) {
     const std::vector<float> gradients(2, gradient);
@@ -275,8 +274,8 @@ TEST(DenseTableCutTest, AVersionThatAWorkerKeptIsNeverMetAgain) {
   EXPECT_EQ(values[0], 11);
   for (int more = 0; more < 3; ++more) {
     const auto next = incarnation(1'700'000'000'001 + more);
-    ASSERT_TRUE(next->RestoreBlock(BlockIndex(0), cut[0].state, cut[0].floats)
-                    .ok());
+    ASSERT_TRUE(
+        next->RestoreBlock(BlockIndex(0), cut[0].state, cut[0].floats).ok());
     for (uint64_t sequence = 2; sequence < 50; ++sequence) {
       std::vector<float> pulled(2);
       EXPECT_GT(next->Pull(BlockIndex(0), known, pulled.data()), known);
@@ -367,9 +366,8 @@ TEST(DenseTableCutTest, CutsUnderConcurrentPushesAreWholeAndOfTheirInstant) {
     for (uint32_t b = 0; b < kBlocks; ++b) {
       // Some blocks are set aside by pushes, some are not.
       if (cut % 2 == 0) {
-        EXPECT_TRUE(Eventually([&] {
-          return BlockOf(*table, BlockIndex(b))[0] > after[b];
-        }));
+        EXPECT_TRUE(Eventually(
+            [&] { return BlockOf(*table, BlockIndex(b))[0] > after[b]; }));
       }
       const DenseBlockCut saved = table->SaveBlock(BlockIndex(b), true);
       const float count = saved.floats[0];
