@@ -101,8 +101,9 @@ grpc::ChannelArguments MakeChannelArguments() {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
                    Milliseconds(kMinReconnectBackoff));
+  // The name misleads: it is how long an attempt may take.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
-                   Milliseconds(kMaxReconnectBackoff));
+                   Milliseconds(kConnectionTimeout));
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS,
                    Milliseconds(kMaxReconnectBackoff));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,

@@ -75,9 +75,17 @@ RetryAdvice AdviceFor(absl::StatusCode code);
 absl::Status FromGrpc(const grpc::Status& status);
 grpc::Status ToGrpc(const absl::Status& status);
 
-// Reconnects are quick at first: gRPC's own default waits a second.
+// Calls to a server that may be back any moment: a few a second cost nothing,
+// and the job stands until one is answered.
+inline constexpr RetryOptions kAwayRetries = {
+    .max_backoff = absl::Milliseconds(250)};
+
+// Reconnects are as quick: gRPC's own default waits a second at first, and two
+// minutes later on.
 inline constexpr absl::Duration kMinReconnectBackoff = absl::Milliseconds(50);
-inline constexpr absl::Duration kMaxReconnectBackoff = absl::Seconds(1);
+inline constexpr absl::Duration kMaxReconnectBackoff = absl::Milliseconds(250);
+// One attempt to make a connection.
+inline constexpr absl::Duration kConnectionTimeout = absl::Seconds(1);
 // A connection without traffic is probed this often, and given up when the
 // probe is not answered within the timeout: a stopped host sends no reset.
 inline constexpr absl::Duration kKeepaliveInterval = absl::Seconds(20);

@@ -23,6 +23,11 @@ inline uint64_t JobHash(std::string_view job_id) {
 // when it was held open for as long as it asked and not all workers have come.
 inline constexpr char kBarrierNotYet[] = "not yet";
 
+// Beginning of the message of the FailedPrecondition status that a request gets
+// when it names another incarnation of the server than the one that answers:
+// connect anew and send it again.
+inline constexpr char kOtherIncarnation[] = "other incarnation";
+
 }  // namespace oarlock
 
 #endif  // OARLOCK_CLUSTER_WIRE_VERSION_H_

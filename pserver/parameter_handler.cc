@@ -391,9 +391,9 @@ absl::Status ParameterHandler::CheckHeader(
   if (header.server_generation() != 0 &&
       header.server_generation() != identity_.server_generation.value()) {
     return absl::FailedPreconditionError(absl::StrFormat(
-        "the request is for generation %d of server %d, which is now "
+        "%s: the request is for generation %d of server %d, which is now "
         "generation %d; connect anew",
-        header.server_generation(), identity_.server.value(),
+        kOtherIncarnation, header.server_generation(), identity_.server.value(),
         identity_.server_generation.value()));
   }
   return absl::OkStatus();

@@ -91,6 +91,7 @@ ConnectionOptions MiniCluster::Connection() const {
   connection.client_name = "test";
   connection.connect_timeout = options_.connect_timeout;
   connection.rpc_timeout = options_.rpc_timeout;
+  connection.accept_loss = options_.accept_loss;
   return connection;
 }
 

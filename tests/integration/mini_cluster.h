@@ -30,6 +30,7 @@ struct MiniClusterOptions {
   // Of the clients.
   absl::Duration connect_timeout = absl::Seconds(20);
   absl::Duration rpc_timeout = absl::Seconds(20);
+  bool accept_loss = false;
 };
 
 // One thread at a time.

@@ -4,9 +4,11 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "cluster/wire_version.h"
 #include "proto/wire_limits.h"
 
 namespace oarlock {
@@ -27,6 +29,15 @@ const char* PathOf(BatchMethod method) {
 }
 constexpr char kBatchPath[] = "/oarlock.v1.ParameterService/Batch";
 
+// One attempt to connect to a server that has come back; the client may be
+// closed between two.
+constexpr absl::Duration kReturnAttempt = absl::Seconds(1);
+
+bool IsOtherIncarnation(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kFailedPrecondition &&
+         absl::StartsWith(status.message(), kOtherIncarnation);
+}
+
 bool MayHelp(const absl::Status& status) {
   const RetryAdvice advice = AdviceFor(status.code());
   return advice == RetryAdvice::kSameCall ||
@@ -40,7 +51,11 @@ struct DataPlane::Attempt {
   ServerIndex server;
   // At least one.
   std::vector<Call> calls;
-  // Of all of them.
+  // The incarnation that they are encoded for.
+  Generation generation;
+  // One for each.
+  std::vector<grpc::ByteBuffer> requests;
+  // Of all of them; not valid: to be made.
   grpc::ByteBuffer request;
   absl::Duration timeout;
 
@@ -51,18 +66,23 @@ struct DataPlane::Attempt {
   grpc::ByteBuffer response;
   grpc::Status status;
 
+  absl::Time started;
+
   // Between two attempts.
   bool backing_off = false;
   std::optional<Backoff> backoff;
   absl::Time give_up;
 };
 
-DataPlane::DataPlane(const ServerConnections* connections)
-    : connections_(connections), waiting_(connections->servers().size()) {
+DataPlane::DataPlane(const ServerConnections* connections, OnReturn on_return)
+    : connections_(connections),
+      on_return_(std::move(on_return)),
+      waiting_(connections->servers().size()) {
   for (const ServerConnections::Server& server : connections->servers()) {
     stubs_.push_back(std::make_unique<grpc::GenericStub>(server.channel));
   }
   thread_ = std::thread([this] { Poll(); });
+  returns_thread_ = std::thread([this] { RunReturns(); });
 }
 
 DataPlane::~DataPlane() {
@@ -84,6 +104,7 @@ DataPlane::~DataPlane() {
         },
         &attempts_));
   }
+  returns_thread_.join();
   queue_.Shutdown();
   thread_.join();
 }
@@ -91,18 +112,22 @@ DataPlane::~DataPlane() {
 void DataPlane::Send(ServerIndex server, std::vector<Call> calls,
                      absl::Duration attempt_timeout) {
   for (Call& call : TakeWaiting(server)) calls.push_back(std::move(call));
+  const Generation generation = connections_->generation(server);
+  std::vector<grpc::ByteBuffer> requests;
+  for (Call& call : calls) requests.push_back(call.encode(generation));
   for (size_t begin = 0; begin < calls.size();) {
     auto* attempt = new Attempt;
     attempt->server = server;
     attempt->timeout = attempt_timeout;
+    attempt->generation = generation;
     size_t num_bytes = 0;
     do {
-      num_bytes += calls[begin].request.Length();
+      num_bytes += requests[begin].Length();
+      attempt->requests.push_back(std::move(requests[begin]));
       attempt->calls.push_back(std::move(calls[begin++]));
     } while (begin < calls.size() &&
              attempt->calls.size() < kMaxCallsPerBatch &&
-             num_bytes + calls[begin].request.Length() <=
-                 kPreferredMessageBytes);
+             num_bytes + requests[begin].Length() <= kPreferredMessageBytes);
     bool closing;
     {
       absl::MutexLock lock(&mutex_);
@@ -158,19 +183,30 @@ void DataPlane::Hurry(const void* owner) {
   }
 }
 
+void DataPlane::EncodeFor(Generation generation, Attempt* attempt) {
+  attempt->generation = generation;
+  for (size_t i = 0; i < attempt->calls.size(); ++i) {
+    attempt->requests[i] = attempt->calls[i].encode(generation);
+  }
+  attempt->request.Clear();
+}
+
 void DataPlane::Start(Attempt* attempt) {
   const bool single = attempt->calls.size() == 1;
+  const Generation generation = connections_->generation(attempt->server);
+  if (attempt->generation != generation) EncodeFor(generation, attempt);
   if (!attempt->request.Valid()) {
     if (single) {
-      attempt->request = std::move(attempt->calls[0].request);
+      attempt->request = attempt->requests[0];
     } else {
       std::vector<BatchedCall> batch;
-      for (Call& call : attempt->calls) {
-        batch.push_back({call.method, call.request});
+      for (size_t i = 0; i < attempt->calls.size(); ++i) {
+        batch.push_back({attempt->calls[i].method, attempt->requests[i]});
       }
       attempt->request = EncodeBatchRequest(batch);
     }
   }
+  attempt->started = Clock::Real().Now();
   auto context = std::make_unique<grpc::ClientContext>();
   connections_->Prepare(context.get(), attempt->timeout);
   attempt->backing_off = false;
@@ -205,6 +241,12 @@ void DataPlane::OnEvent(Attempt* attempt) {
 void DataPlane::OnAttemptEnd(Attempt* attempt) {
   if (!attempt->status.ok()) {
     absl::Status status = FromGrpc(attempt->status);
+    if (IsOtherIncarnation(status)) return AwaitReturn(attempt);
+    // A server that is shut down cancels the calls that it is at work on.
+    if (absl::IsCancelled(status)) {
+      status = absl::UnavailableError(
+          absl::StrCat("the server cancelled the call: ", status.message()));
+    }
     if (!BackOff(attempt, &status)) Finish(attempt, status);
     return;
   }
@@ -227,11 +269,14 @@ void DataPlane::OnBatchAnswered(Attempt* attempt) {
                                     connections_->Name(attempt->server)));
   }
   std::vector<Call> again;
+  std::vector<grpc::ByteBuffer> requests;
   for (size_t i = 0; i < attempt->calls.size(); ++i) {
     Call& call = attempt->calls[i];
     absl::StatusOr<grpc::ByteBuffer>& answer = (*answers)[i];
-    if (!answer.ok() && MayHelp(answer.status())) {
+    if (!answer.ok() && (MayHelp(answer.status()) ||
+                         IsOtherIncarnation(answer.status()))) {
       again.push_back(std::move(call));
+      requests.push_back(std::move(attempt->requests[i]));
       attempt->status = ToGrpc(answer.status());
       continue;
     }
@@ -241,18 +286,25 @@ void DataPlane::OnBatchAnswered(Attempt* attempt) {
     call.on_answer(std::move(answer));
   }
   attempt->calls = std::move(again);
+  attempt->requests = std::move(requests);
   if (attempt->calls.empty()) return Finish(attempt, absl::OkStatus());
   attempt->request.Clear();
   absl::Status status = FromGrpc(attempt->status);
+  if (IsOtherIncarnation(status)) return AwaitReturn(attempt);
   if (!BackOff(attempt, &status)) Finish(attempt, status);
 }
 
 bool DataPlane::BackOff(Attempt* attempt, absl::Status* status) {
   const absl::Time now = Clock::Real().Now();
-  if (!attempt->backoff.has_value()) {
-    attempt->backoff.emplace(RetryOptions{},
+  const absl::Duration patience = connections_->patience();
+  // A call that the server was long at work on, as it is in a round, fails for
+  // the first time.
+  const bool was_served = now - attempt->started > patience &&
+                          !absl::IsDeadlineExceeded(*status);
+  if (!attempt->backoff.has_value() || was_served) {
+    attempt->backoff.emplace(kAwayRetries,
                              absl::ToUnixNanos(now) ^ attempt->server.value());
-    attempt->give_up = now + connections_->options().rpc_timeout;
+    attempt->give_up = now + patience;
   }
   bool closing;
   {
@@ -260,14 +312,13 @@ bool DataPlane::BackOff(Attempt* attempt, absl::Status* status) {
     closing = closing_;
   }
   if (closing || !MayHelp(*status) || now >= attempt->give_up) {
-    const bool gave_up = MayHelp(*status) && !closing;
+    if (closing) *status = absl::CancelledError("the client is being closed");
+    const bool gave_up = MayHelp(*status);
     *status = Annotate(*status, connections_->Name(attempt->server));
     if (gave_up) {
       *status = Annotate(
           *status,
-          absl::StrCat("gave up after ",
-                       absl::FormatDuration(
-                           connections_->options().rpc_timeout),
+          absl::StrCat("gave up after ", absl::FormatDuration(patience),
                        " of retries"));
     }
     return false;
@@ -281,6 +332,82 @@ bool DataPlane::BackOff(Attempt* attempt, absl::Status* status) {
       channel.GetState(/*try_to_connect=*/true),
       absl::ToChronoTime(now + attempt->backoff->Next()), &queue_, attempt);
   return true;
+}
+
+void DataPlane::AwaitReturn(Attempt* attempt) {
+  bool closing;
+  {
+    absl::MutexLock lock(&mutex_);
+    closing = closing_;
+    if (!closing &&
+        connections_->generation(attempt->server) == attempt->generation) {
+      returning_[attempt->server].push_back(attempt);
+      return;
+    }
+  }
+  if (closing) {
+    Finish(attempt, absl::CancelledError("the client is being closed"));
+  } else {
+    Start(attempt);
+  }
+}
+
+void DataPlane::RunReturns() {
+  for (;;) {
+    ServerIndex server;
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return closing_ || !returning_.empty();
+      };
+      mutex_.Await(absl::Condition(&ready));
+      if (returning_.empty()) return;
+      server = returning_.begin()->first;
+    }
+    const absl::StatusOr<Generation> generation = Return(server);
+    std::vector<Attempt*> attempts;
+    {
+      // In one step, so that whoever comes later sees the new generation.
+      absl::MutexLock lock(&mutex_);
+      if (generation.ok()) connections_->Adopt(server, *generation);
+      attempts = std::move(returning_[server]);
+      returning_.erase(server);
+    }
+    for (Attempt* attempt : attempts) {
+      if (generation.ok()) {
+        attempt->backoff.reset();
+        Start(attempt);
+      } else {
+        Finish(attempt, generation.status());
+      }
+    }
+  }
+}
+
+absl::StatusOr<Generation> DataPlane::Return(ServerIndex server) {
+  const absl::Time deadline =
+      Clock::Real().Now() + connections_->patience();
+  for (;;) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (closing_) return absl::CancelledError("the client is being closed");
+    }
+    const absl::StatusOr<v1::ConnectResponse> answer =
+        connections_->ConnectAnew(server, kReturnAttempt);
+    absl::Status status = answer.status();
+    if (status.ok()) {
+      const Generation generation(answer->server_generation());
+      if (generation == connections_->generation(server)) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            connections_->Name(server), " answers under generation ",
+            generation.value(),
+            " and under others; run one server at an address"));
+      }
+      if (on_return_ != nullptr) status = on_return_(server, *answer);
+      if (status.ok()) return generation;
+    }
+    if (!MayHelp(status) || Clock::Real().Now() >= deadline) return status;
+  }
 }
 
 void DataPlane::Finish(Attempt* attempt, const absl::Status& status) {

@@ -55,11 +55,17 @@ absl::StatusOr<std::unique_ptr<GrpcJobClient>> GrpcJobClient::Register(
   client->lease_ = absl::Milliseconds(response.lease_ms());
   client->first_cut_ = response.cut();
   client->trained_epochs_ = response.trained_epochs();
+  connections->SetReturnListener([c = client.get()](ServerIndex server) {
+    return c->RejoinRounds(server);
+  });
   client->heartbeat_ = std::thread([c = client.get()] { c->HeartbeatLoop(); });
   return client;
 }
 
-GrpcJobClient::~GrpcJobClient() { StopHeartbeat(); }
+GrpcJobClient::~GrpcJobClient() {
+  connections_->SetReturnListener(nullptr);
+  StopHeartbeat();
+}
 
 void GrpcJobClient::StopHeartbeat() {
   {
@@ -177,22 +183,44 @@ absl::Status GrpcJobClient::Barrier(const std::string& name) {
   }
 }
 
-absl::StatusOr<uint64_t> GrpcJobClient::SetRoundMembership(bool joins) {
+absl::StatusOr<uint64_t> GrpcJobClient::SetRoundMembership(
+    ServerIndex server, bool joins, absl::Duration give_up_after) {
   v1::RoundMembershipRequest request;
   request.set_worker_index(worker_index_.value());
   request.set_worker_generation(generation_.value());
   request.set_joins(joins);
+  v1::RoundMembershipResponse response;
+  OARLOCK_RETURN_IF_ERROR(connections_->CallWithRetries(
+      server, give_up_after, [&](grpc::ClientContext* context) {
+        return connections_->servers()[server.value()]
+            .admin->SetRoundMembership(context, request, &response);
+      }));
+  return response.round();
+}
+
+absl::StatusOr<uint64_t> GrpcJobClient::SetRoundMembership(bool joins) {
+  {
+    absl::MutexLock lock(&mutex_);
+    in_rounds_ = joins;
+  }
   uint64_t round = 0;
   for (uint32_t i = 0; i < connections_->servers().size(); ++i) {
-    v1::RoundMembershipResponse response;
-    OARLOCK_RETURN_IF_ERROR(connections_->CallWithRetries(
-        ServerIndex(i), [&](grpc::ClientContext* context) {
-          return connections_->servers()[i].admin->SetRoundMembership(
-              context, request, &response);
-        }));
-    round = std::max(round, response.round());
+    OARLOCK_ASSIGN_OR_RETURN(const uint64_t complete,
+                             SetRoundMembership(ServerIndex(i), joins,
+                                                connections_->patience()));
+    round = std::max(round, complete);
   }
   return round;
+}
+
+absl::Status GrpcJobClient::RejoinRounds(ServerIndex server) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!in_rounds_) return absl::OkStatus();
+  }
+  return SetRoundMembership(server, /*joins=*/true,
+                            connections_->options().rpc_timeout)
+      .status();
 }
 
 absl::StatusOr<uint64_t> GrpcJobClient::JoinRounds() {

@@ -59,7 +59,12 @@ class GrpcJobClient : public JobClient {
   v1::AdminService::Stub& coordinator() const {
     return *connections_->servers()[0].admin;
   }
+  // On all servers; the most complete rounds that one of them tells.
   absl::StatusOr<uint64_t> SetRoundMembership(bool joins);
+  absl::StatusOr<uint64_t> SetRoundMembership(ServerIndex server, bool joins,
+                                              absl::Duration give_up_after);
+  // A server has come back; it may not know that this worker is in its rounds.
+  absl::Status RejoinRounds(ServerIndex server);
   void HeartbeatLoop();
   void StopHeartbeat();
   // Records why this worker has to stop; the first reason is kept.
@@ -84,6 +89,7 @@ class GrpcJobClient : public JobClient {
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status alive_ ABSL_GUARDED_BY(mutex_);
+  bool in_rounds_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t last_lease_request_ ABSL_GUARDED_BY(mutex_) = 0;
   std::thread heartbeat_;
 };

@@ -1,42 +1,45 @@
 // The parameter client that speaks gRPC to the servers of a job.
+//
+// Servers may be restarted under way. Requests say which incarnation they are
+// meant for; when another one answers, the client connects to it, creates the
+// tables that it may lack, and sends again what is not acknowledged, pushes
+// under the sequences that they had.
 
 #ifndef OARLOCK_WORKER_CLIENT_GRPC_PARAMETER_CLIENT_H_
 #define OARLOCK_WORKER_CLIENT_GRPC_PARAMETER_CLIENT_H_
 
-#include <grpcpp/support/slice.h>
+#include <grpcpp/support/byte_buffer.h>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/btree_map.h"
 #include "absl/synchronization/mutex.h"
 #include "base/types.h"
+#include "proto/admin.pb.h"
 #include "proto/parameter.pb.h"
+#include "worker/client/acknowledged_pushes.h"
 #include "worker/client/data_plane.h"
+#include "worker/client/frame_messages.h"
 #include "worker/client/newest_cut.h"
 #include "worker/client/parameter_client.h"
 #include "worker/client/server_connections.h"
+#include "worker/client/split_messages.h"
 
 namespace oarlock {
 
-// A message carries at most about this many bytes of arrays: larger ones slow
-// a connection down (HTTP/2 flow control), so batches are split.
-inline constexpr size_t kMessageBytesTarget = size_t{1} << 20;
-
-// How values travel, those of sparse rows and of dense blocks alike. Callers
-// and tables have floats in any case.
-struct ValueFormats {
-  // Of pulled values, and of those that a push returns.
-  v1::ValueFormat pull = v1::FLOAT32;
-  // Of pushed gradients.
-  v1::ValueFormat push = v1::FLOAT32;
-};
-
 class GrpcParameterClient : public ParameterClient {
  public:
+  // A push gets a sequence at most this far above the oldest one that is not
+  // acknowledged; later pushes wait. What is older than that counts as applied
+  // at the servers (sparse_table/push_window.h).
+  static constexpr uint64_t kMaxSequencesAhead = 63;
+
   // `connections` outlives this. A worker pushes under its generation; a
   // reader (generation 0) only pulls.
   GrpcParameterClient(const ServerConnections* connections,
@@ -61,26 +64,29 @@ class GrpcParameterClient : public ParameterClient {
             std::shared_ptr<const void> memory, Done done) override;
 
  private:
-  // A run of groups of a key batch that travels in one message.
-  struct GroupRun {
-    ServerIndex server;
-    size_t group_begin = 0;
-    size_t group_end = 0;
-    size_t key_begin = 0;
-    size_t num_keys = 0;
-  };
-  // A run of blocks of a dense table that travels in one message.
-  struct BlockRun {
-    ServerIndex server;
-    uint32_t block_begin = 0;
-    uint32_t block_end = 0;
-  };
-  // A message of a push, before it is sent.
+  // A message of a push.
   struct PushMessage {
     const SparseGradients* sparse = nullptr;
     const DenseGradients* dense = nullptr;
     GroupRun groups;
     BlockRun blocks;
+    // Messages of the push that go to its server for its table.
+    uint32_t table_parts = 0;
+
+    ServerIndex server() const {
+      return sparse != nullptr ? groups.server : blocks.server;
+    }
+  };
+  // A push and what it is made of; shared by its calls.
+  struct PushUnderWay {
+    // What `messages` points into.
+    PushRequest request;
+    std::vector<PushMessage> messages;
+    TableVersions* versions = nullptr;
+    std::shared_ptr<const void> memory;
+    Done done;
+    // 0 while it waits for its turn.
+    uint64_t sequence = 0;
   };
   class Operation;
 
@@ -90,21 +96,25 @@ class GrpcParameterClient : public ParameterClient {
   void PullSparse(TableId table, const KeyBatch& keys, float* rows,
                   TableVersions* versions, std::shared_ptr<const void> memory,
                   Done done, When when);
-  v1::RequestHeader HeaderFor(ServerIndex server) const;
-  // Cuts the batch at servers' borders and at about kMessageBytesTarget.
-  std::vector<GroupRun> SplitGroups(const KeyBatch& keys,
-                                    size_t bytes_per_key) const;
-  std::vector<BlockRun> SplitBlocks(const v1::DenseTableConfig& dense,
-                                    size_t bytes_per_value) const;
+  // For that incarnation of the server.
+  v1::RequestHeader HeaderFor(Generation server_generation) const;
   std::vector<PushMessage> SplitPush(const PushRequest& push) const;
+  // Sends a push that has its sequence.
+  void SendPush(const std::shared_ptr<PushUnderWay>& push);
+  void OnPushDone(PushUnderWay* push, absl::Status status);
+  // Gives a push its sequence if it is its turn.
+  bool TakeSequence(PushUnderWay* push) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `done` is called with the outcome when the answer, if there is one, has
-  // been taken: into `versions` (may be null), or the replica of the message.
-  DataPlane::Call CallOf(const PushMessage& message, grpc::ByteBuffer request,
-                         TableVersions* versions,
-                         std::shared_ptr<const void> memory, Done done);
-  grpc::ByteBuffer EncodePushMessage(
-      const PushMessage& message, const v1::RequestHeader& header,
-      const std::shared_ptr<const void>& memory) const;
+  // been taken: into the push's versions, or the replica of the message.
+  DataPlane::Call CallOf(const std::shared_ptr<PushUnderWay>& push,
+                         size_t message_index, Done done);
+  grpc::ByteBuffer FramePush(const PushUnderWay& push, size_t message_index,
+                             Generation server_generation) const;
+  absl::Status CreateTable(ServerIndex server, const v1::TableConfig& config,
+                           absl::Duration give_up_after);
+  // Another incarnation of the server answers. DataLoss when it lacks pushes
+  // that were acknowledged to this worker and the job does not accept that.
+  absl::Status OnReturn(ServerIndex server, const v1::ConnectResponse& answer);
 
   const ServerConnections* const connections_;
   const WorkerIndex worker_index_;
@@ -113,14 +123,18 @@ class GrpcParameterClient : public ParameterClient {
 
   mutable absl::Mutex mutex_;
   // Entries stay as they are once they are there.
-  absl::flat_hash_map<TableId, std::unique_ptr<const v1::TableConfig>> tables_
+  absl::btree_map<TableId, std::unique_ptr<const v1::TableConfig>> tables_
       ABSL_GUARDED_BY(mutex_);
   // The sequence that the last push got.
   uint64_t last_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::set<uint64_t> unacknowledged_ ABSL_GUARDED_BY(mutex_);
+  // Pushes without a sequence yet.
+  std::deque<std::shared_ptr<PushUnderWay>> waiting_ ABSL_GUARDED_BY(mutex_);
 
   NewestCut newest_cut_;
+  AcknowledgedPushes acknowledged_;
 
-  // Last: its thread runs callbacks into the rest.
+  // Last: its threads run callbacks into the rest.
   DataPlane data_plane_;
 };
 

@@ -29,6 +29,8 @@ using TableVersions = std::vector<uint64_t>;
 struct DenseReplica {
   std::vector<float> values;
   std::vector<uint64_t> block_versions;
+  // The incarnation of the server that counted each version.
+  std::vector<uint64_t> block_servers;
 };
 
 // Gradients of the rows of one sparse table.

@@ -45,22 +45,29 @@ absl::StatusOr<std::unique_ptr<ServerConnections>> ServerConnections::Connect(
     server.admin = v1::AdminService::NewStub(server.channel);
     connections->servers_.push_back(std::move(server));
   }
+  connections->generations_ = std::make_unique<std::atomic<uint64_t>[]>(
+      connections->servers_.size());
   const absl::Time deadline = Clock::Real().Now() + options.connect_timeout;
   for (uint32_t i = 0; i < connections->servers_.size(); ++i) {
-    OARLOCK_RETURN_IF_ERROR(connections->ConnectOne(i, deadline));
+    OARLOCK_ASSIGN_OR_RETURN(const v1::ConnectResponse response,
+                             connections->ConnectOne(
+                                 i, deadline, options.connect_timeout));
+    connections->Adopt(ServerIndex(i),
+                       Generation(response.server_generation()));
+    if (i == 0) OARLOCK_RETURN_IF_ERROR(connections->TakeJob(response));
   }
   return connections;
 }
 
-absl::Status ServerConnections::ConnectOne(uint32_t index,
-                                           absl::Time deadline) {
-  Server& server = servers_[index];
+absl::StatusOr<v1::ConnectResponse> ServerConnections::ConnectOne(
+    uint32_t index, absl::Time deadline, absl::Duration timeout) const {
+  const Server& server = servers_[index];
   v1::ConnectRequest request;
   request.set_protocol_version(kProtocolVersion);
   request.set_job_id(options_.job_id);
   request.set_client(options_.client_name);
   v1::ConnectResponse response;
-  Backoff backoff(RetryOptions{}, job_hash_ ^ index);
+  Backoff backoff(kAwayRetries, job_hash_ ^ index);
   absl::Time next_notice = Clock::Real().Now() + kWaitingNotice;
   for (;;) {
     grpc::ClientContext context;
@@ -78,8 +85,7 @@ absl::Status ServerConnections::ConnectOne(uint32_t index,
     if (now >= deadline) {
       return absl::UnavailableError(absl::StrCat(
           "no server answered at ", server.endpoint, " within ",
-          absl::FormatDuration(options_.connect_timeout),
-          " (", status.message(),
+          absl::FormatDuration(timeout), " (", status.message(),
           "); start server ", index,
           " there, or correct the list of servers"));
     }
@@ -96,21 +102,37 @@ absl::Status ServerConnections::ConnectOne(uint32_t index,
         response.server_index(), ", but it stands at place ", index,
         " of this worker's list of servers; give all processes the same list"));
   }
-  server.generation = Generation(response.server_generation());
-  if (index == 0) {
-    OARLOCK_ASSIGN_OR_RETURN(PartitionMap map,
-                             PartitionMap::FromProto(response.partition_map()));
-    if (map.num_servers() != servers_.size()) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "the servers' list has ", map.num_servers(),
-          " servers, this worker's has ", servers_.size(),
-          "; give all processes the same list"));
-    }
-    partition_map_ = std::make_unique<PartitionMap>(std::move(map));
-    num_workers_ = response.num_workers();
-    has_checkpoints_ = response.has_checkpoints();
+  return response;
+}
+
+absl::Status ServerConnections::TakeJob(const v1::ConnectResponse& response) {
+  OARLOCK_ASSIGN_OR_RETURN(PartitionMap map,
+                           PartitionMap::FromProto(response.partition_map()));
+  if (map.num_servers() != servers_.size()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the servers' list has ", map.num_servers(),
+        " servers, this worker's has ", servers_.size(),
+        "; give all processes the same list"));
   }
+  partition_map_ = std::make_unique<PartitionMap>(std::move(map));
+  num_workers_ = response.num_workers();
+  has_checkpoints_ = response.has_checkpoints();
   return absl::OkStatus();
+}
+
+absl::StatusOr<v1::ConnectResponse> ServerConnections::ConnectAnew(
+    ServerIndex server, absl::Duration timeout) const {
+  return ConnectOne(server.value(), Clock::Real().Now() + timeout, timeout);
+}
+
+void ServerConnections::SetReturnListener(ReturnListener listener) const {
+  absl::MutexLock lock(&listener_mutex_);
+  listener_ = std::move(listener);
+}
+
+absl::Status ServerConnections::TellReturn(ServerIndex server) const {
+  absl::MutexLock lock(&listener_mutex_);
+  return listener_ ? listener_(server) : absl::OkStatus();
 }
 
 void ServerConnections::PrepareToWait(grpc::ClientContext* context,
@@ -129,10 +151,11 @@ absl::Status ServerConnections::CallWithRetries(
     ServerIndex server, absl::Duration give_up_after,
     absl::FunctionRef<grpc::Status(grpc::ClientContext*)> call) const {
   const absl::Time give_up = Clock::Real().Now() + give_up_after;
-  Backoff backoff(RetryOptions{}, job_hash_ ^ server.value());
+  Backoff backoff(kAwayRetries, job_hash_ ^ server.value());
   for (;;) {
     grpc::ClientContext context;
-    PrepareToWait(&context, give_up - Clock::Real().Now());
+    PrepareToWait(&context, std::min(options_.rpc_timeout,
+                                     give_up - Clock::Real().Now()));
     const absl::Status status = FromGrpc(call(&context));
     if (status.ok()) return status;
     const RetryAdvice advice = AdviceFor(status.code());

@@ -355,7 +355,7 @@ absl::Status PushOnce(const MiniWorker& worker, Generation generation,
   header.set_routing_generation(
       worker.connections().partition_map().generation());
   header.set_server_generation(
-      worker.connections().servers()[server.value()].generation.value());
+      worker.connections().generation(server).value());
   header.set_worker_generation(generation.value());
   header.set_sequence(sequence);
   header.set_part_count(1);
@@ -365,9 +365,12 @@ absl::Status PushOnce(const MiniWorker& worker, Generation generation,
   absl::Status status;
   DataPlane::Call call = {
       BatchMethod::kPushSparse,
-      EncodePushSparseRequest(header, kRows, absl::MakeConstSpan(&group, 1),
-                              grpc::Slice(&key, sizeof key),
-                              grpc::Slice(&gradient, sizeof gradient)),
+      [&](Generation) {
+        return EncodePushSparseRequest(
+            header, kRows, absl::MakeConstSpan(&group, 1),
+            grpc::Slice(&key, sizeof key),
+            grpc::Slice(&gradient, sizeof gradient));
+      },
       [&](absl::StatusOr<grpc::ByteBuffer> answer) {
         status = answer.status();
         done.Notify();

@@ -46,7 +46,7 @@ TEST(ServerConnectionsTest, TellsWhatTheServersAre) {
   EXPECT_EQ((*connections)->partition_map().partition_bits(), 6);
   ASSERT_EQ((*connections)->servers().size(), 3u);
   for (uint32_t i = 0; i < 3; ++i) {
-    EXPECT_EQ((*connections)->servers()[i].generation,
+    EXPECT_EQ((*connections)->generation(ServerIndex(i)),
               cluster->server(i).generation());
   }
   EXPECT_EQ((*connections)->Name(ServerIndex(1)),
