@@ -166,12 +166,13 @@ absl::Status LocalJobClient::Barrier(const std::string& name) {
   });
 }
 
-absl::Status LocalJobClient::DefineWork(const std::string& work,
-                                        const std::vector<WorkItem>& items,
-                                        uint64_t num_examples) {
+absl::StatusOr<ExampleIntervals> LocalJobClient::DefineWork(
+    const std::string& work, const std::vector<WorkItem>& items,
+    uint64_t num_examples) {
   const v1::DefineWorkRequest request =
       ToDefineWorkRequest(work, items, num_examples);
-  return coordinator_.DefineWork(request);
+  OARLOCK_RETURN_IF_ERROR(coordinator_.DefineWork(request));
+  return ExampleIntervals();
 }
 
 absl::StatusOr<Leases> LocalJobClient::LeaseWork(

@@ -75,9 +75,9 @@ class LocalJobClient : public JobClient {
   absl::Status Barrier(const std::string& name) override;
   absl::StatusOr<uint64_t> JoinRounds() override { return 0; }
   absl::Status LeaveRounds() override { return absl::OkStatus(); }
-  absl::Status DefineWork(const std::string& work,
-                          const std::vector<WorkItem>& items,
-                          uint64_t num_examples) override;
+  absl::StatusOr<ExampleIntervals> DefineWork(
+      const std::string& work, const std::vector<WorkItem>& items,
+      uint64_t num_examples) override;
   absl::StatusOr<Leases> LeaseWork(
       const std::string& work, uint32_t max_items,
       const std::vector<uint64_t>& done_leases) override;

@@ -209,7 +209,7 @@ absl::Status Trainer::RunLeased(const Input& input, const PhaseId& phase,
   const std::string work = phase.Work();
   if (job_->worker_index() == kChief) {
     OARLOCK_RETURN_IF_ERROR(
-        job_->DefineWork(work, input.items, input.num_examples));
+        job_->DefineWork(work, input.items, input.num_examples).status());
   }
   OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat(work, "/defined")));
   // Ranges of a worker that was lost come back, so a pass is over when all
@@ -240,29 +240,35 @@ absl::Status Trainer::RunInterleaved(const Input& input,
         "--split interleaved needs files whose lines can be counted; it does "
         "not go with --pipe_command, use --split leased");
   }
+  // Nobody leases this work: it is for the progress line, and for what of it
+  // was trained before the job was resumed.
+  OARLOCK_ASSIGN_OR_RETURN(
+      const ExampleIntervals covered,
+      job_->DefineWork(phase.Work(), {}, input.num_examples));
   const uint64_t num_threads = config_.thread_num();
   const uint64_t num_readers = job_->num_workers() * num_threads;
+  const auto split_of = [&](uint64_t reader) {
+    InterleavedSplit::Options options;
+    options.block_examples = config_.batch_size();
+    options.reader_index = reader;
+    options.num_readers = num_readers;
+    options.covered = &covered;
+    return std::make_unique<InterleavedSplit>(&*input.index, options);
+  };
   std::vector<std::unique_ptr<InterleavedSplit>> splits;
   PassContext context = ContextOf(input, phase);
   for (uint64_t t = 0; t < num_threads; ++t) {
-    InterleavedSplit::Options options;
-    options.block_examples = config_.batch_size();
-    options.reader_index = job_->worker_index().value() * num_threads + t;
-    options.num_readers = num_readers;
     splits.push_back(
-        std::make_unique<InterleavedSplit>(&*input.index, options));
+        split_of(job_->worker_index().value() * num_threads + t));
     context.work.push_back(splits.back().get());
   }
-  if (job_->worker_index() == kChief) {
-    // For the progress line: nobody leases this work.
-    OARLOCK_RETURN_IF_ERROR(
-        job_->DefineWork(absl::StrCat(phase.phase, "/", phase.epoch), {},
-                         input.num_examples));
-  }
   if (config_.mode() != "sync") return RunAsyncPass(context);
-  const uint64_t round_examples = num_readers * config_.batch_size();
-  return RunSyncPass(
-      context, (input.num_examples + round_examples - 1) / round_examples);
+  // As many as the reader with the most of it needs.
+  uint64_t num_rounds = 0;
+  for (uint64_t reader = 0; reader < num_readers; ++reader) {
+    num_rounds = std::max(num_rounds, split_of(reader)->num_blocks());
+  }
+  return RunSyncPass(context, num_rounds);
 }
 
 absl::Status Trainer::TrainEpoch(uint32_t epoch) {
@@ -309,7 +315,15 @@ absl::StatusOr<TrainingSummary> Trainer::Summarize() {
 
 absl::StatusOr<TrainingSummary> Trainer::Run() {
   OARLOCK_RETURN_IF_ERROR(CreateTables());
-  for (int epoch = 0; epoch < config_.epochs(); ++epoch) {
+  const auto epochs = static_cast<uint32_t>(config_.epochs());
+  // Passes before it were over when the job was resumed.
+  uint32_t epoch = job_->trained_epochs();
+  if (epoch >= epochs && epochs > 0) {
+    spdlog::info("all {} passes were trained before the job was resumed",
+                 epochs);
+    OARLOCK_RETURN_IF_ERROR(Evaluate(epochs - 1));
+  }
+  for (; epoch < epochs; ++epoch) {
     OARLOCK_RETURN_IF_ERROR(TrainEpoch(epoch));
     OARLOCK_RETURN_IF_ERROR(Evaluate(epoch));
   }

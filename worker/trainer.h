@@ -45,7 +45,8 @@ class Trainer {
   ~Trainer();
 
   // Creates the tables, trains for config.epochs() passes and evaluates after
-  // each. Returns when all workers of the job are through.
+  // each. In a job that was resumed, those that are left; when none is, the
+  // last evaluation is made anew. Returns when all workers of the job are through.
   absl::StatusOr<TrainingSummary> Run();
 
   // The parts of Run, for programs that drive the loop themselves.

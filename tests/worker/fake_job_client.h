@@ -38,9 +38,10 @@ class FakeJobClient : public JobClient {
   }
   absl::StatusOr<uint64_t> JoinRounds() override { return 0; }
   absl::Status LeaveRounds() override { return absl::OkStatus(); }
-  absl::Status DefineWork(const std::string&, const std::vector<WorkItem>&,
-                          uint64_t) override {
-    return absl::OkStatus();
+  absl::StatusOr<ExampleIntervals> DefineWork(const std::string&,
+                                              const std::vector<WorkItem>&,
+                                              uint64_t) override {
+    return ExampleIntervals();
   }
   absl::StatusOr<Leases> LeaseWork(
       const std::string& work, uint32_t max_items,

@@ -231,16 +231,21 @@ absl::Status GrpcJobClient::LeaveRounds() {
   return SetRoundMembership(false).status();
 }
 
-absl::Status GrpcJobClient::DefineWork(const std::string& work,
-                                       const std::vector<WorkItem>& items,
-                                       uint64_t num_examples) {
+absl::StatusOr<ExampleIntervals> GrpcJobClient::DefineWork(
+    const std::string& work, const std::vector<WorkItem>& items,
+    uint64_t num_examples) {
   const v1::DefineWorkRequest request =
       ToDefineWorkRequest(work, items, num_examples);
   v1::DefineWorkResponse response;
-  return connections_->CallWithRetries(
+  OARLOCK_RETURN_IF_ERROR(connections_->CallWithRetries(
       ServerIndex(0), [&](grpc::ClientContext* context) {
         return coordinator().DefineWork(context, request, &response);
-      });
+      }));
+  ExampleIntervals covered;
+  for (const v1::WorkRange& range : response.covered()) {
+    covered.Add({range.source(), range.begin(), range.end()});
+  }
+  return covered;
 }
 
 absl::StatusOr<Leases> GrpcJobClient::LeaseWork(

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "base/types.h"
 #include "proto/admin.pb.h"
+#include "worker/data/example_intervals.h"
 #include "worker/data/work_source.h"
 
 namespace oarlock {
@@ -71,9 +72,11 @@ class JobClient {
   virtual absl::StatusOr<uint64_t> JoinRounds() = 0;
   virtual absl::Status LeaveRounds() = 0;
 
-  virtual absl::Status DefineWork(const std::string& work,
-                                  const std::vector<WorkItem>& items,
-                                  uint64_t num_examples) = 0;
+  // Every worker may define the same work in the same way. Returns the examples
+  // that were trained before the job was resumed.
+  virtual absl::StatusOr<ExampleIntervals> DefineWork(
+      const std::string& work, const std::vector<WorkItem>& items,
+      uint64_t num_examples) = 0;
   // Empty and not exhausted: ask again soon.
   virtual absl::StatusOr<Leases> LeaseWork(
       const std::string& work, uint32_t max_items,

@@ -105,16 +105,20 @@ std::vector<WorkItem> SourceIndex::ItemsOf(uint64_t begin, uint64_t end) const {
     const uint64_t first = first_example_[source];
     const uint64_t stop = std::min(end, first_example_[source + 1]);
     if (stop == begin) continue;
-    const uint64_t line = begin - first;
-    items.push_back(
-        {.source = static_cast<uint32_t>(source),
-         .begin = line,
-         .end = stop - first,
-         .byte_offset = files_[source].block_offsets[line / block_examples_],
-         .skip_lines = line % block_examples_});
+    items.push_back(ItemOf(
+        {static_cast<uint32_t>(source), begin - first, stop - first}));
     begin = stop;
   }
   return items;
+}
+
+WorkItem SourceIndex::ItemOf(const ExampleRange& range) const {
+  const File& file = files_[range.source];
+  return {.source = range.source,
+          .begin = range.begin,
+          .end = range.end,
+          .byte_offset = file.block_offsets[range.begin / block_examples_],
+          .skip_lines = range.begin % block_examples_};
 }
 
 absl::StatusOr<SourceIndex> BuildSourceIndex(
@@ -169,20 +173,50 @@ InterleavedSplit::InterleavedSplit(const SourceIndex* index,
       end_(EndOfSplit(*index, options)),
       block_(options.reader_index) {}
 
+std::vector<WorkItem> InterleavedSplit::ItemsOfBlock(uint64_t block) const {
+  const uint64_t begin = block * options_.block_examples;
+  std::vector<WorkItem> items =
+      index_->ItemsOf(begin, std::min(begin + options_.block_examples, end_));
+  if (options_.covered != nullptr) {
+    std::vector<WorkItem> rest;
+    for (const WorkItem& item : items) {
+      for (const ExampleRange& missing : options_.covered->Missing(
+               {item.source, item.begin, item.end})) {
+        rest.push_back(index_->ItemOf(missing));
+      }
+    }
+    items = std::move(rest);
+  }
+  if (!items.empty()) items.back().ends_batch = true;
+  return items;
+}
+
 absl::StatusOr<std::optional<WorkItem>> InterleavedSplit::Next() {
   absl::MutexLock lock(&mutex_);
-  if (items_.empty()) {
-    const uint64_t begin = block_ * options_.block_examples;
-    if (begin >= end_) return std::nullopt;
+  while (items_.empty()) {
+    if (block_ * options_.block_examples >= end_) return std::nullopt;
+    items_ = ItemsOfBlock(block_);
     block_ += options_.num_readers;
-    items_ =
-        index_->ItemsOf(begin, std::min(begin + options_.block_examples, end_));
-    items_.back().ends_batch = true;
     std::reverse(items_.begin(), items_.end());
   }
   const WorkItem item = items_.back();
   items_.pop_back();
   return item;
+}
+
+uint64_t InterleavedSplit::num_blocks() const {
+  if (options_.covered == nullptr || options_.covered->empty()) {
+    const uint64_t all =
+        (end_ + options_.block_examples - 1) / options_.block_examples;
+    return (all + options_.num_readers - 1 - options_.reader_index) /
+           options_.num_readers;
+  }
+  uint64_t blocks = 0;
+  for (uint64_t block = options_.reader_index;
+       block * options_.block_examples < end_; block += options_.num_readers) {
+    blocks += !ItemsOfBlock(block).empty();
+  }
+  return blocks;
 }
 
 uint64_t InterleavedSplit::num_examples() const {

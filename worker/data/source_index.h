@@ -13,6 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "worker/data/example_intervals.h"
 #include "worker/data/work_source.h"
 
 namespace oarlock {
@@ -42,6 +43,8 @@ class SourceIndex {
   // Examples [begin, end) of the concatenation of all files: one item for each
   // file that they touch. end is at most total_examples().
   std::vector<WorkItem> ItemsOf(uint64_t begin, uint64_t end) const;
+  // Examples of one file, by their numbers in it.
+  WorkItem ItemOf(const ExampleRange& range) const;
 
  private:
   const uint64_t block_examples_;
@@ -83,6 +86,9 @@ class SharedList : public WorkSource {
 // its block (WorkItem::ends_batch), so a malformed line makes one batch
 // shorter and moves no other; only a block without any good line does. Readers
 // may run out one round before others.
+// In a pass that is resumed examples that were trained before are left out, and
+// so is a block of nothing else: the rounds that follow are those that followed
+// in the pass that was broken off, with as many readers.
 // Thread-safe. For one pass; a new one for each epoch.
 class InterleavedSplit : public WorkSource {
  public:
@@ -93,6 +99,8 @@ class InterleavedSplit : public WorkSource {
     // Leaves out the examples behind the last full round, of which every
     // reader would not get a full block.
     bool drop_tail = false;
+    // Examples to leave out; null: none. Must outlive the split.
+    const ExampleIntervals* covered = nullptr;
   };
   // `index` must outlive the split. Its block_examples need not be the
   // split's; offsets are found fastest when it is not larger.
@@ -101,10 +109,15 @@ class InterleavedSplit : public WorkSource {
   absl::StatusOr<std::optional<WorkItem>> Next() override;
   void Done(const WorkItem&) override {}
 
-  // Examples that this reader gets in the pass.
+  // Examples of the reader's blocks in the whole pass.
   uint64_t num_examples() const;
+  // Blocks that Next will give, or has given, something of.
+  uint64_t num_blocks() const;
 
  private:
+  // What of a block is not covered, ascending.
+  std::vector<WorkItem> ItemsOfBlock(uint64_t block) const;
+
   const SourceIndex* const index_;
   const Options options_;
   const uint64_t end_;  // of the stream

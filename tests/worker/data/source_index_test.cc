@@ -148,8 +148,11 @@ class InterleavedSplitTest : public ::testing::Test {
             static_cast<int>(std::lround(std::expm1(batch.dense[i * 13]))));
       }
     }
-    EXPECT_EQ(num_examples + static_cast<size_t>(bad_lines.count()),
-              split.num_examples());
+    if (options.covered == nullptr) {
+      EXPECT_EQ(num_examples + static_cast<size_t>(bad_lines.count()),
+                split.num_examples());
+      EXPECT_EQ(batches.size(), split.num_blocks());
+    }
     return batches;
   }
 
@@ -203,6 +206,54 @@ TEST_F(InterleavedSplitTest, DropTailLeavesOnlyFullRounds) {
   for (const auto& round : rounds) EXPECT_EQ(round.size(), 200u);
   EXPECT_EQ(rounds, Rounds(1, 200, true));
   EXPECT_THAT(Rounds(7, 100, true), IsEmpty());
+}
+
+// A pass that goes on: readers get the rest of their blocks, and of no block
+// two batches.
+TEST_F(InterleavedSplitTest, CoveredExamplesAreLeftOut) {
+  WriteFiles({250, 0, 3, 499, 371}, 0);
+  const auto index = BuildSourceIndex(files_, 10, 1);
+  ASSERT_TRUE(index.ok()) << index.status();
+  const std::vector<uint64_t> sizes = {250, 0, 3, 499, 371};
+  constexpr int kAll = 1123;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    RandomSequence random(seed);
+    ExampleIntervals covered;
+    std::vector<bool> is_covered(kAll, false);
+    for (uint64_t n = random.Below(12); n > 0; --n) {
+      const auto source = static_cast<uint32_t>(random.Below(sizes.size()));
+      if (sizes[source] == 0) continue;
+      ExampleRange range{source, random.Below(sizes[source]), 0};
+      range.end = std::min(sizes[source], range.begin + random.Below(300));
+      covered.Add(range);
+      uint64_t first = 0;
+      for (uint32_t s = 0; s < source; ++s) first += sizes[s];
+      for (uint64_t i = range.begin; i < range.end; ++i) {
+        is_covered[first + i] = true;
+      }
+    }
+    const uint64_t readers = 1 + random.Below(4);
+    const uint64_t block = 10 + random.Below(90);
+    for (uint64_t reader = 0; reader < readers; ++reader) {
+      std::vector<std::vector<int>> expected;
+      for (uint64_t b = reader; b * block < kAll; b += readers) {
+        std::vector<int> batch;
+        for (uint64_t i = b * block; i < std::min<uint64_t>(kAll, (b + 1) * block);
+             ++i) {
+          if (!is_covered[i]) batch.push_back(static_cast<int>(i));
+        }
+        if (!batch.empty()) expected.push_back(std::move(batch));
+      }
+      const InterleavedSplit::Options options{.block_examples = block,
+                                              .reader_index = reader,
+                                              .num_readers = readers,
+                                              .covered = &covered};
+      EXPECT_EQ(Batches(*index, options), expected);
+      EXPECT_EQ(InterleavedSplit(&*index, options).num_blocks(),
+                expected.size());
+    }
+  }
 }
 
 }  // namespace
