@@ -22,10 +22,12 @@ constexpr uint32_t kSlotsPerHold = 512;
 constexpr size_t kChangedPerHold = 256;
 constexpr size_t kCacheLineBytes = 64;
 
-void Prefetch(const void* first, size_t num_bytes) {
-  const char* const begin = static_cast<const char*>(first);
-  for (size_t i = 0; i < num_bytes; i += kCacheLineBytes) {
-    __builtin_prefetch(begin + i);
+// Always inlined: g++ drops calls of a function that only prefetches.
+[[gnu::always_inline]] inline void Prefetch(const void* first,
+                                            size_t num_bytes) {
+  const size_t before = reinterpret_cast<uintptr_t>(first) % kCacheLineBytes;
+  for (size_t i = 0; i < before + num_bytes; i += kCacheLineBytes) {
+    __builtin_prefetch(static_cast<const char*>(first) + i);
   }
 }
 
