@@ -1,61 +1,21 @@
 // What cuts promise beyond the model (cut_model_test): what is saved when, what
-// it costs, and that damage is an error and never a table.
+// it costs, and the bytes. Damage: restore_damage_test.
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstring>
-#include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/mix.h"
-#include "base/random.h"
-#include "sparse_table/packed_rows.h"
-#include "sparse_table/row_layout.h"
 #include "sparse_table/sparse_table.h"
-#include "sparse_table/table_restore.h"
 #include "tests/sparse_table/cut_testing.h"
 #include "tests/sparse_table/table_testing.h"
 
 namespace oarlock {
 namespace {
-
-using ::testing::HasSubstr;
-
-constexpr int kBits = 2;
-constexpr uint32_t kDim = 4;
-
-std::unique_ptr<SparseTable> MakeTable(
-    v1::TableConfig config = SparseConfig(kDim, AdagradOptimizer()),
-    size_t memory_rows = 0) {
-  const SparseTableOptions options = WithTiers(memory_rows, &config);
-  absl::StatusOr<std::unique_ptr<SparseTable>> table =
-      SparseTable::Create(config, kBits, options);
-  EXPECT_TRUE(table.ok()) << table.status();
-  return *std::move(table);
-}
-
-// Pushes 1 to keys [first, first + num_keys).
-void PushKeys(uint64_t first, size_t num_keys, SparseTable& table,
-              uint32_t logical_time = 0) {
-  static uint64_t last_sequence = 0;
-  std::vector<Key> keys;
-  for (uint64_t i = 0; i < num_keys; ++i) keys.push_back(Key{first + i});
-  const GroupedKeys grouped = Grouped(std::move(keys), kBits);
-  const std::vector<float> ones(num_keys * table.config().sparse().dim(), 1);
-  const PushStamp stamp = Stamp(0, 1, ++last_sequence);
-  SparsePush push;
-  push.groups = grouped.groups;
-  push.keys = grouped.keys.data();
-  push.gradients = ones.data();
-  push.stamps = {&stamp, 1};
-  push.logical_time = logical_time;
-  ASSERT_TRUE(table.Push(push).ok());
-}
 
 void EvictAll(SparseTable& table, uint32_t logical_time) {
   v1::EvictionConfig config;
@@ -65,6 +25,28 @@ void EvictAll(SparseTable& table, uint32_t logical_time) {
   for (uint32_t p = 0; p < table.num_partitions(); ++p) {
     ASSERT_TRUE(table.Evict(PartitionIndex(p), *limits, logical_time + 1).ok());
   }
+}
+
+void PullKeys(uint64_t first, size_t num_keys, const SparseTable& table) {
+  std::vector<Key> keys;
+  for (uint64_t i = 0; i < num_keys; ++i) keys.push_back(Key{first + i});
+  const GroupedKeys grouped = Grouped(std::move(keys), kCutBits);
+  std::vector<float> values(num_keys * table.config().sparse().dim());
+  ASSERT_TRUE(
+      table.Pull(grouped.groups, grouped.keys.data(), values.data(), nullptr)
+          .ok());
+}
+
+std::map<Key, std::pair<uint64_t, std::vector<float>>> RowsOf(
+    const SparseTable& table) {
+  std::map<Key, std::pair<uint64_t, std::vector<float>>> rows;
+  const absl::Status visited =
+      table.ForEachRow([&](PartitionIndex, const SparseTable::RowView& row) {
+        rows[row.key] = {row.version, std::vector<float>(row.embedding.begin(),
+                                                         row.embedding.end())};
+      });
+  EXPECT_TRUE(visited.ok()) << visited;
+  return rows;
 }
 
 // What the latest cut of an archive saved, all partitions together.
@@ -86,7 +68,7 @@ Totals LatestOf(const Archive& archive) {
 TEST(CutTest, ADeltaHasWhatChangedAndNothingElse) {
   for (const size_t memory_rows : {0, 20}) {
     const auto table =
-        MakeTable(SparseConfig(kDim, AdagradOptimizer()), memory_rows);
+        MakeCutTable(SparseConfig(kCutDim, AdagradOptimizer()), memory_rows);
     PushKeys(0, 1000, *table);
     Archive archive;
     ASSERT_TRUE(SaveAll(SaveKind::kChanges, *table, &archive).ok());
@@ -101,14 +83,44 @@ TEST(CutTest, ADeltaHasWhatChangedAndNothingElse) {
     ASSERT_TRUE(SaveAll(SaveKind::kChanges, *table, &archive).ok());
     EXPECT_EQ(LatestOf(archive).rows, 57u);
     EXPECT_EQ(LatestOf(archive).erased_keys, 0u);
-    const auto restored = MakeTable();
+    const auto restored = MakeCutTable();
     ASSERT_TRUE(archive.Restore(*restored).ok());
     EXPECT_EQ(restored->Stats().rows, 1007u);
   }
 }
 
+// Rows that change, go to disk and come back, into slots whose other rows have
+// only been pulled: they are in the delta wherever they are at the freeze.
+TEST(CutTest, AChangedRowIsInTheDeltaHoweverOftenItMoves) {
+  for (const int num_returns : {0, 1, 2}) {
+    for (const bool changes_again : {false, true}) {
+      SCOPED_TRACE(testing::Message() << num_returns << " " << changes_again);
+      const auto table =
+          MakeCutTable(SparseConfig(kCutDim, AdagradOptimizer()), 40);
+      for (uint64_t first = 0; first < 1000; first += 50) {
+        PushKeys(first, 50, *table);
+      }
+      Archive archive;
+      ASSERT_TRUE(SaveAll(SaveKind::kFull, *table, &archive).ok());
+      PushKeys(0, 10, *table);
+      for (int i = 0; i < num_returns; ++i) {
+        for (uint64_t first = 100; first < 900; first += 50) {
+          PullKeys(first, 50, *table);
+        }
+        PullKeys(0, 10, *table);
+        if (changes_again) PushKeys(0, 10, *table);
+      }
+      ASSERT_TRUE(SaveAll(SaveKind::kChanges, *table, &archive).ok());
+      EXPECT_EQ(LatestOf(archive).rows, 10u);
+      const auto restored = MakeCutTable();
+      ASSERT_TRUE(archive.Restore(*restored).ok());
+      EXPECT_EQ(RowsOf(*restored), RowsOf(*table));
+    }
+  }
+}
+
 TEST(CutTest, AKeyThatWentAndCameBackIsErasedBeforeItsNewRow) {
-  const auto table = MakeTable();
+  const auto table = MakeCutTable();
   PushKeys(0, 100, *table, 1);
   Archive archive;
   ASSERT_TRUE(SaveAll(SaveKind::kFull, *table, &archive).ok());
@@ -117,14 +129,14 @@ TEST(CutTest, AKeyThatWentAndCameBackIsErasedBeforeItsNewRow) {
   ASSERT_TRUE(SaveAll(SaveKind::kChanges, *table, &archive).ok());
   EXPECT_EQ(LatestOf(archive).erased_keys, 100u);
   EXPECT_EQ(LatestOf(archive).rows, 10u);
-  const auto restored = MakeTable();
+  const auto restored = MakeCutTable();
   ASSERT_TRUE(archive.Restore(*restored).ok());
   EXPECT_EQ(restored->Stats().rows, 10u);
   EXPECT_EQ(restored->Stats().evicted_rows, 100u);
 }
 
 TEST(CutTest, ACutThatFailedMakesTheNextOneFull) {
-  const auto table = MakeTable();
+  const auto table = MakeCutTable();
   PushKeys(0, 1000, *table);
   Archive archive;
   ASSERT_TRUE(SaveAll(SaveKind::kFull, *table, &archive).ok());
@@ -136,7 +148,7 @@ TEST(CutTest, ACutThatFailedMakesTheNextOneFull) {
 }
 
 TEST(CutTest, APartitionThatWasNotSavedIsSavedAsAWholeNextTime) {
-  const auto table = MakeTable();
+  const auto table = MakeCutTable();
   PushKeys(0, 1000, *table);
   Archive archive;
   ASSERT_TRUE(SaveAll(SaveKind::kFull, *table, &archive).ok());
@@ -149,14 +161,14 @@ TEST(CutTest, APartitionThatWasNotSavedIsSavedAsAWholeNextTime) {
   ASSERT_TRUE(SaveAll(SaveKind::kChanges, *table, &archive).ok());
   EXPECT_EQ(LatestOf(archive).num_full, 1u);
   EXPECT_TRUE(archive.chains().at(PartitionIndex(2)).back().partition.full);
-  const auto restored = MakeTable();
+  const auto restored = MakeCutTable();
   ASSERT_TRUE(archive.Restore(*restored).ok());
 }
 
 // Rows that come and go are changes too: their list is bounded.
 TEST(CutTest, MoreChangesThanRowsAreForgottenAndTheNextCutIsFull) {
   for (const bool while_frozen : {false, true}) {
-    const auto table = MakeTable();
+    const auto table = MakeCutTable();
     PushKeys(0, 400, *table, 1);
     Archive archive;
     ASSERT_TRUE(SaveAll(SaveKind::kFull, *table, &archive).ok());
@@ -181,7 +193,7 @@ TEST(CutTest, MoreChangesThanRowsAreForgottenAndTheNextCutIsFull) {
     ASSERT_TRUE(SaveAll(SaveKind::kChanges, *table, &archive).ok());
     EXPECT_EQ(LatestOf(archive).num_full, 4u);
     EXPECT_EQ(LatestOf(archive).rows, 60u);
-    const auto restored = MakeTable();
+    const auto restored = MakeCutTable();
     ASSERT_TRUE(archive.Restore(*restored).ok());
     EXPECT_EQ(restored->Stats().rows, 60u);
     // And it goes on with deltas.
@@ -192,7 +204,7 @@ TEST(CutTest, MoreChangesThanRowsAreForgottenAndTheNextCutIsFull) {
 }
 
 TEST(CutTest, PreImagesAreFreeAgainOnceThePartitionIsSaved) {
-  const auto table = MakeTable(SparseConfig(64, AdagradOptimizer()));
+  const auto table = MakeCutTable(SparseConfig(64, AdagradOptimizer()));
   // The second time room is reserved that later pushes do not use.
   PushKeys(0, 4000, *table);
   PushKeys(0, 4000, *table);
@@ -213,8 +225,8 @@ TEST(CutTest, PreImagesAreFreeAgainOnceThePartitionIsSaved) {
 }
 
 TEST(CutTest, EqualRowsHaveEqualDigestsHoweverTheyCameAbout) {
-  const auto a = MakeTable();
-  const auto b = MakeTable(SparseConfig(kDim, AdagradOptimizer()), 11);
+  const auto a = MakeCutTable();
+  const auto b = MakeCutTable(SparseConfig(kCutDim, AdagradOptimizer()), 11);
   PushKeys(0, 500, *a);
   PushKeys(100, 300, *a);
   // In another order, hence in other slots and with other versions.
@@ -248,7 +260,7 @@ TEST(CutTest, EqualRowsHaveEqualDigestsHoweverTheyCameAbout) {
 TEST(PackedRowsTest, BytesAreAsTheHeaderSays) {
   v1::TableConfig config = SparseConfig(2, SgdOptimizer(-1), v1::CTR);
   config.mutable_sparse()->mutable_initializer()->set_constant(0);
-  const auto table = MakeTable(config);
+  const auto table = MakeCutTable(config);
   PushKeys(0x1122, 1, *table, 0x0a0b0c);
   PushKeys(0x1122, 1, *table, 0x0a0b0d);
   table->cuts().Freeze(SaveKind::kFull);
@@ -280,185 +292,6 @@ TEST(PackedRowsTest, BytesAreAsTheHeaderSays) {
             "00000040");
   // XXH3-64, as another library computes it, of what begins at the key.
   EXPECT_EQ(digest, 0x25e72f9b9fe587b5u);
-}
-
-// A base, a delta with erased keys, and what must not be taken for them.
-class RestoreDamageTest : public testing::Test {
- protected:
-  RestoreDamageTest() {
-    v1::TableConfig config = SparseConfig(kDim, AdagradOptimizer());
-    config.mutable_sparse()->mutable_admission()->mutable_count()->set_pushes(
-        2);
-    config.mutable_sparse()->mutable_admission()->set_sketch_bytes(65536);
-    config_ = config;
-    table_ = MakeTable(config);
-    PushKeys(0, 600, *table_, 1);
-    PushKeys(0, 500, *table_, 1);
-    EXPECT_TRUE(SaveAll(SaveKind::kFull, *table_, &archive_).ok());
-    chain_ = archive_.chains().at(PartitionIndex(1));
-    packed_ = chain_[0].rows[0];
-    state_ = chain_[0].partition.state;
-    row_bytes_ = table_->cuts().row_bytes();
-    fresh_ = MakeTable(config);
-  }
-
-  void ExpectDataLoss(const absl::Status& status, const std::string& why) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("partition 1: "));
-    EXPECT_THAT(std::string(status.message()), HasSubstr(why));
-  }
-  // Puts the rows in and finishes with a state that was changed.
-  absl::Status Finish(
-      const std::function<void(v1::SparsePartitionState*)>& change) {
-    fresh_ = MakeTable(config_);
-    const absl::Status status = fresh_->restore().Rows(kIndex, packed_);
-    if (!status.ok()) return status;
-    v1::SparsePartitionState state = state_;
-    change(&state);
-    return fresh_->restore().Finish(kIndex, state);
-  }
-
-  static constexpr PartitionIndex kIndex{1};
-  v1::TableConfig config_;
-  std::unique_ptr<SparseTable> table_;
-  std::unique_ptr<SparseTable> fresh_;
-  Archive archive_;
-  std::vector<SavedRecords> chain_;
-  std::vector<std::byte> packed_;
-  v1::SparsePartitionState state_;
-  size_t row_bytes_ = 0;
-};
-
-TEST_F(RestoreDamageTest, WhatWasSavedIsTaken) {
-  ASSERT_EQ(chain_[0].rows.size(), 1u);
-  const absl::Status status = Finish([](auto*) {});
-  EXPECT_TRUE(status.ok()) << status;
-}
-
-TEST_F(RestoreDamageTest, BytesThatAreNoRowsAreDataLoss) {
-  TableRestore& restore = fresh_->restore();
-  std::vector<std::byte> bytes = packed_;
-  bytes.pop_back();
-  ExpectDataLoss(restore.Rows(kIndex, bytes),
-                 "bytes; legal is a multiple of 48");
-  // The lowest byte of the stamp has the flags.
-  bytes = packed_;
-  bytes[row_bytes_] |= std::byte{1};
-  ExpectDataLoss(restore.Rows(kIndex, bytes), "flags 1; legal");
-  bytes = packed_;
-  bytes[row_bytes_] |= std::byte{RowHeader::kExtended};
-  ExpectDataLoss(restore.Rows(kIndex, bytes), "flags 2; legal");
-  bytes = packed_;
-  std::fill_n(bytes.begin() + row_bytes_, 8, std::byte{0});
-  ExpectDataLoss(restore.Rows(kIndex, bytes), "version 0 and");
-  EXPECT_EQ(fresh_->Stats().rows, 0u);
-}
-
-TEST_F(RestoreDamageTest, AKeyOfAnotherPartitionIsDataLoss) {
-  EXPECT_EQ(fresh_->restore().Rows(PartitionIndex(2), packed_).code(),
-            absl::StatusCode::kDataLoss);
-  std::vector<std::byte> bytes = packed_;
-  uint64_t key = 0;
-  while (PartitionOfMix(Mix(Key{key}), kBits) == kIndex) ++key;
-  std::memcpy(&bytes[row_bytes_ + PackedRows::kKeyOffset], &key, sizeof(key));
-  ExpectDataLoss(fresh_->restore().Rows(kIndex, bytes),
-                 "has key " + std::to_string(key));
-  ExpectDataLoss(fresh_->restore().Erased(kIndex, {{Key{key}}}),
-                 "has key " + std::to_string(key));
-  EXPECT_EQ(fresh_->restore().Rows(PartitionIndex(4), packed_).code(),
-            absl::StatusCode::kDataLoss);
-  EXPECT_EQ(fresh_->restore().Finish(PartitionIndex(4), state_).code(),
-            absl::StatusCode::kDataLoss);
-}
-
-TEST_F(RestoreDamageTest, AKeyTwiceInARecordIsDataLoss) {
-  for (const bool known_before : {false, true}) {
-    fresh_ = MakeTable(config_);
-    if (known_before) {
-      ASSERT_TRUE(fresh_->restore().Rows(kIndex, packed_).ok());
-    }
-    std::vector<std::byte> bytes = packed_;
-    std::copy_n(bytes.begin() + 8, 8, bytes.end() - row_bytes_ + 8);
-    ExpectDataLoss(fresh_->restore().Rows(kIndex, bytes), "twice");
-  }
-}
-
-TEST_F(RestoreDamageTest, AStateThatIsNotThatOfTheRowsIsDataLoss) {
-  ExpectDataLoss(Finish([](auto* state) { state->set_rows(5); }),
-                 "legal is what its state says, 5");
-  ExpectDataLoss(Finish([](auto* state) { state->set_digest(0xabc); }),
-                 "0000000000000abc");
-  ExpectDataLoss(Finish([](auto* state) { state->set_version(1); }),
-                 "its state says version 1");
-  ExpectDataLoss(Finish([](auto* state) { state->set_created_rows(3); }),
-                 "and 3 created rows");
-  EXPECT_TRUE(Finish([](auto* state) { state->set_digest(0); }).ok());
-}
-
-TEST_F(RestoreDamageTest, OneFlippedBitOfARowIsFoundByTheDigest) {
-  // In the last float of the last row.
-  packed_.back() ^= std::byte{1};
-  ExpectDataLoss(Finish([](auto*) {}), "its rows have digest");
-}
-
-TEST_F(RestoreDamageTest, WindowsThatPushesCannotHaveLeftAreDataLoss) {
-  ASSERT_GE(state_.windows_size(), 1);
-  const auto change = [&](const auto& set) {
-    return Finish([&](auto* state) { set(state->mutable_windows(0)); });
-  };
-  ExpectDataLoss(change([](auto* window) { window->set_highest(0); }),
-                 "has sequence 0");
-  ExpectDataLoss(change([](auto* window) { window->set_applied(6); }),
-                 "bits 6");
-  ExpectDataLoss(
-      Finish([](auto* state) { *state->add_windows() = state->windows(0); }),
-      "legal is ascending");
-}
-
-TEST_F(RestoreDamageTest, ASketchOfAnotherSizeIsDataLoss) {
-  ASSERT_EQ(state_.sketch().size(), 8u + 16384u);
-  ExpectDataLoss(
-      Finish([](auto* state) { state->mutable_sketch()->pop_back(); }),
-      "has 16391 bytes; legal is none or 16392");
-  config_.mutable_sparse()->clear_admission();
-  ExpectDataLoss(Finish([](auto*) {}), "has 16392 bytes; legal is none or 0");
-}
-
-// Whatever the bytes are, they are refused or taken: nothing crashes.
-TEST_F(RestoreDamageTest, RandomDamageNeverCrashes) {
-  constexpr uint64_t kSeed = 8;
-  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
-  RandomSequence random(kSeed);
-  int num_refused = 0;
-  for (int round = 0; round < 500; ++round) {
-    fresh_ = MakeTable(config_, round % 50 == 0 ? 9 : 0);
-    std::vector<std::byte> bytes = packed_;
-    bytes.resize(random.Below(2) ? bytes.size()
-                                 : random.Below(bytes.size() + 100));
-    const size_t num_flips = random.Below(4);
-    for (size_t i = 0; i < num_flips && !bytes.empty(); ++i) {
-      bytes[random.Below(bytes.size())] ^=
-          std::byte{static_cast<uint8_t>(1 << random.Below(8))};
-    }
-    absl::Status status = fresh_->restore().Rows(kIndex, bytes);
-    std::vector<Key> keys;
-    for (size_t i = random.Below(5); i > 0; --i) {
-      keys.push_back(Key{random.Below(2) ? random.Below(600) : random()});
-    }
-    status.Update(fresh_->restore().Erased(kIndex, keys));
-    std::string state = state_.SerializeAsString();
-    if (random.Below(2)) {
-      state[random.Below(state.size())] ^=
-          static_cast<char>(1 << random.Below(8));
-    }
-    v1::SparsePartitionState parsed;
-    if (parsed.ParseFromString(state)) {
-      status.Update(fresh_->restore().Finish(kIndex, parsed));
-    }
-    num_refused += !status.ok();
-    EXPECT_TRUE(status.ok() || absl::IsDataLoss(status)) << status;
-  }
-  EXPECT_GT(num_refused, 200);
 }
 
 }  // namespace
