@@ -20,6 +20,7 @@
 #include "absl/types/span.h"
 #include "base/check.h"
 #include "base/types.h"
+#include "sparse_table/append_log.h"
 #include "sparse_table/cut_sink.h"
 #include "sparse_table/packed_rows.h"
 #include "sparse_table/partition_cut.h"
@@ -33,8 +34,8 @@ namespace oarlock {
 // first freeze they do nothing.
 class ChangeTracker {
  public:
-  // Changes that are remembered, as a share of the rows at the freeze; beyond
-  // it a delta would be no smaller than the table. And at least.
+  // As many changes are remembered as there were rows at the freeze: beyond it
+  // a delta would be no smaller than the table. And at least.
   static constexpr size_t kMinChanges = 4096;
 
   // Header words below it are of rows that have not changed since the freeze.
@@ -44,33 +45,35 @@ class ChangeTracker {
   // A push is about to change such a row.
   void BeforeFirstChange(RowRef ref, const std::byte* row) {
     if (cut_ != nullptr) cut_->BeforeLoss(ref, row);
-    Remember(&RowChanges::slots, ref);
+    Remember(changes_.slots, ref);
   }
   void AfterCreation(RowRef ref) {
-    if (unchanged_below_ != 0) Remember(&RowChanges::slots, ref);
+    if (unchanged_below_ != 0) Remember(changes_.slots, ref);
   }
   void BeforeEviction(RowRef ref, const std::byte* row) {
     if (unchanged_below_ == 0) return;
     if (cut_ != nullptr) cut_->BeforeLoss(ref, row);
-    Remember(&RowChanges::evicted, RowLayout::Header(row).key);
+    Remember(changes_.evicted, RowLayout::Header(row).key);
   }
   // Of rows that were on disk alone.
   void AfterColdEviction(absl::Span<const Key> keys) {
     if (unchanged_below_ == 0) return;
-    for (const Key key : keys) Remember(&RowChanges::evicted, key);
+    for (const Key key : keys) Remember(changes_.evicted, key);
   }
   void BeforeDemotion(RowRef ref, const std::byte* row) {
     if (unchanged_below_ == 0) return;
     if (cut_ != nullptr) cut_->BeforeLoss(ref, row);
     const RowHeader& header = RowLayout::Header(row);
-    if (header.packed >= unchanged_below_) {
-      Remember(&RowChanges::demoted, header.key);
+    // An equal copy on disk got there by a demotion that was told of.
+    if (header.packed >= unchanged_below_ &&
+        (header.packed & RowHeader::kClean) == 0) {
+      Remember(changes_.demoted, header.key);
     }
   }
   // The row in this slot has this header from now on.
   void AfterPromotion(RowRef ref, const RowHeader& header) {
     if (unchanged_below_ != 0 && header.packed >= unchanged_below_) {
-      Remember(&RowChanges::slots, ref);
+      Remember(changes_.slots, ref);
     }
   }
 
@@ -84,14 +87,14 @@ class ChangeTracker {
   std::unique_ptr<PartitionCut> TakeSaved() {
     OARLOCK_CHECK(cut_ != nullptr);
     std::unique_ptr<PartitionCut> saved = std::move(cut_);
-    if (forgotten_) unchanged_below_ = 0;
+    if (forgotten()) unchanged_below_ = 0;
     return saved;
   }
   // Nothing is tracked any more, until the next freeze; what was kept for a cut
   // is the caller's to free.
   std::unique_ptr<PartitionCut> Stop() {
+    Forget();
     unchanged_below_ = 0;
-    changes_ = {};
     return std::move(cut_);
   }
 
@@ -100,22 +103,26 @@ class ChangeTracker {
   }
 
  private:
+  bool forgotten() const { return max_changes_ == 0; }
   template <typename Name>
-  void Remember(std::vector<Name> RowChanges::*names, Name name) {
-    if (forgotten_) return;
-    (changes_.*names).push_back(name);
-    if (changes_.size() > max_changes_) [[unlikely]]
-      Forget();
+  void Remember(AppendLog<Name>& log, Name name) {
+    if (num_changes_ >= max_changes_) [[unlikely]]
+      MakeRoom();
+    if (forgotten()) return;
+    ++num_changes_;
+    log.Append(name);
   }
+  // Forgets what is remembered twice or, when that is less than half, all.
+  void MakeRoom();
   // The next cut has to be full.
   void Forget();
 
   uint64_t unchanged_below_ = 0;
-  // There were more changes than are remembered.
-  bool forgotten_ = false;
+  std::unique_ptr<PartitionCut> cut_;
+  // When there would be more changes they are forgotten, and the maximum is 0.
+  size_t num_changes_ = 0;
   size_t max_changes_ = 0;
   RowChanges changes_;
-  std::unique_ptr<PartitionCut> cut_;
 };
 
 }  // namespace oarlock

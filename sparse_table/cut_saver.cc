@@ -22,17 +22,12 @@ constexpr uint32_t kSlotsPerHold = 512;
 constexpr size_t kChangedPerHold = 256;
 constexpr size_t kCacheLineBytes = 64;
 
-template <typename Name>
-std::vector<Name> SortedOnce(std::vector<Name> names) {
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  return names;
-}
-
-void Prefetch(const void* first, size_t num_bytes) {
-  const char* const begin = static_cast<const char*>(first);
-  for (size_t i = 0; i < num_bytes; i += kCacheLineBytes) {
-    __builtin_prefetch(begin + i);
+// Always inlined: g++ drops calls of a function that only prefetches.
+[[gnu::always_inline]] inline void Prefetch(const void* first,
+                                            size_t num_bytes) {
+  const size_t before = reinterpret_cast<uintptr_t>(first) % kCacheLineBytes;
+  for (size_t i = 0; i < before + num_bytes; i += kCacheLineBytes) {
+    __builtin_prefetch(static_cast<const char*>(first) + i);
   }
 }
 
@@ -172,7 +167,7 @@ absl::Status CutSaver::SaveColdRows() {
 absl::Status CutSaver::SaveErased() {
   const size_t record_keys =
       std::max<size_t>(1, sink_.record_bytes() / sizeof(Key));
-  const std::vector<Key> keys = SortedOnce(cut_.changes().evicted);
+  const std::vector<Key> keys = cut_.changes().evicted.SortedItems();
   saved_.erased_keys = keys.size();
   for (size_t first = 0; first < keys.size(); first += record_keys) {
     OARLOCK_RETURN_IF_ERROR(
@@ -183,7 +178,7 @@ absl::Status CutSaver::SaveErased() {
 
 absl::Status CutSaver::SaveChangedSlots() {
   const RowLayout& layout = rows_.layout();
-  const std::vector<RowRef> refs = SortedOnce(cut_.changes().slots);
+  const std::vector<RowRef> refs = cut_.changes().slots.SortedItems();
   for (size_t first = 0; first < refs.size();) {
     const size_t end =
         std::min({refs.size(), first + room(), first + kChangedPerHold});
@@ -206,7 +201,7 @@ absl::Status CutSaver::SaveChangedSlots() {
 absl::Status CutSaver::SaveDemoted() {
   const ColdRowsReader* const cold_rows = cut_.frozen().cold_rows.get();
   if (cold_rows == nullptr) return absl::OkStatus();
-  const std::vector<Key> keys = SortedOnce(cut_.changes().demoted);
+  const std::vector<Key> keys = cut_.changes().demoted.SortedItems();
   for (size_t first = 0; first < keys.size();) {
     const absl::Span<const Key> some =
         absl::MakeConstSpan(keys).subspan(first, room());

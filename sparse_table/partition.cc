@@ -70,12 +70,6 @@ void Partition::RemoveRow(RowRef ref, std::byte* row) {
   slots_.GiveBack(ref);
 }
 
-void Partition::BeforeFirstChange(Key key, uint64_t mix, RowRef candidate,
-                                  const std::byte* row) {
-  const bool is_candidate = candidate != kNoRow && rows_->At(candidate) == row;
-  tracker_.BeforeFirstChange(is_candidate ? candidate : Find(key, mix), row);
-}
-
 FrozenPartition Partition::Frozen() {
   FrozenPartition frozen;
   frozen.version = version_;

@@ -117,7 +117,10 @@ class alignas(64) Partition {
   // A push is about to change such a row. `candidate`: what FindCandidate gave.
   void BeforeFirstChange(Key key, uint64_t mix, RowRef candidate,
                          const std::byte* row)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_) {
+    const bool is_candidate = rows_->At(candidate) == row;
+    tracker_.BeforeFirstChange(is_candidate ? candidate : Find(key, mix), row);
+  }
   ChangeTracker& tracker() ABSL_SHARED_LOCKS_REQUIRED(lock_) {
     return tracker_;
   }

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "sparse_table/append_log.h"
 #include "sparse_table/count_sketch.h"
 #include "sparse_table/packed_rows.h"
 #include "sparse_table/pre_images.h"
@@ -55,15 +56,13 @@ struct FrozenPartition {
 struct RowChanges {
   // Slots of rows in memory that were changed, created or, having changed
   // before, promoted.
-  std::vector<RowRef> slots;
+  AppendLog<RowRef> slots;
   // Keys of rows that had changed when they left memory for disk.
-  std::vector<Key> demoted;
-  std::vector<Key> evicted;
+  AppendLog<Key> demoted;
+  AppendLog<Key> evicted;
 
-  size_t size() const { return slots.size() + demoted.size() + evicted.size(); }
   size_t heap_bytes() const {
-    return slots.capacity() * sizeof(RowRef) +
-           (demoted.capacity() + evicted.capacity()) * sizeof(Key);
+    return slots.heap_bytes() + demoted.heap_bytes() + evicted.heap_bytes();
   }
 };
 

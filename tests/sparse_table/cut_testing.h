@@ -4,19 +4,58 @@
 #ifndef OARLOCK_TESTS_SPARSE_TABLE_CUT_TESTING_H_
 #define OARLOCK_TESTS_SPARSE_TABLE_CUT_TESTING_H_
 
+#include <gtest/gtest.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/types.h"
 #include "sparse_table/cut_sink.h"
 #include "sparse_table/sparse_table.h"
+#include "tests/sparse_table/table_testing.h"
 
 namespace oarlock {
+
+// A small table, of which memory_rows rows of a partition are in memory; 0:
+// all.
+inline constexpr int kCutBits = 2;
+inline constexpr uint32_t kCutDim = 4;
+
+inline std::unique_ptr<SparseTable> MakeCutTable(
+    v1::TableConfig config = SparseConfig(kCutDim, AdagradOptimizer()),
+    size_t memory_rows = 0) {
+  const SparseTableOptions options = WithTiers(memory_rows, &config);
+  absl::StatusOr<std::unique_ptr<SparseTable>> table =
+      SparseTable::Create(config, kCutBits, options);
+  EXPECT_TRUE(table.ok()) << table.status();
+  return *std::move(table);
+}
+
+// Pushes 1 to keys [first, first + num_keys).
+inline void PushKeys(uint64_t first, size_t num_keys, SparseTable& table,
+                     uint32_t logical_time = 0) {
+  static uint64_t last_sequence = 0;
+  std::vector<Key> keys;
+  for (uint64_t i = 0; i < num_keys; ++i) keys.push_back(Key{first + i});
+  const GroupedKeys grouped = Grouped(std::move(keys), kCutBits);
+  const std::vector<float> ones(num_keys * table.config().sparse().dim(), 1);
+  const PushStamp stamp = Stamp(0, 1, ++last_sequence);
+  SparsePush push;
+  push.groups = grouped.groups;
+  push.keys = grouped.keys.data();
+  push.gradients = ones.data();
+  push.stamps = {&stamp, 1};
+  push.logical_time = logical_time;
+  ASSERT_TRUE(table.Push(push).ok());
+}
 
 // What one cut saved of one partition.
 struct SavedRecords {
