@@ -174,7 +174,6 @@ absl::StatusOr<CheckpointDir::Pointer> CheckpointDir::ReadPointer() const {
   }
   OARLOCK_RETURN_IF_ERROR(line.status());
   const size_t space = line->find(' ');
-  Pointer pointer;
   if (space != std::string::npos && line->back() == '\n') {
     const absl::string_view text(*line);
     const std::optional<uint64_t> cut = ParseName(text.substr(0, space));

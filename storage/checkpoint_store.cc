@@ -3,6 +3,7 @@
 #include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
 #include <rocksdb/file_checksum.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/sst_file_writer.h>
 #include <rocksdb/table.h>
 #include <rocksdb/utilities/checkpoint.h>
@@ -65,11 +66,23 @@ class NoLog final : public rocksdb::Logger {
   void Logv(const char* format, va_list arguments) override {}
 };
 
+// After an error the store opens its database anew. RocksDB's own ways back, in
+// threads of theirs, end in one of its assertions now and then.
+class NoRecovery final : public rocksdb::EventListener {
+ public:
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason reason,
+                            rocksdb::Status error,
+                            bool* auto_recovery) override {
+    *auto_recovery = false;
+  }
+};
+
 rocksdb::Options StoreOptions(FileSystem* files) {
   rocksdb::Options options;
   options.env = files->env();
   options.create_if_missing = true;
-  options.error_if_exists = true;
+  options.listeners.push_back(std::make_shared<NoRecovery>());
+  options.max_bgerror_resume_count = 0;
   options.info_log = std::make_shared<NoLog>();
   options.file_checksum_gen_factory = std::make_shared<SumGeneratorFactory>();
   options.disable_auto_compactions = true;
@@ -141,12 +154,16 @@ class RocksCutWriter final : public CutWriter {
 class RocksCheckpointStore final : public CheckpointStore {
  public:
   RocksCheckpointStore(const CheckpointStoreOptions& options,
-                       std::unique_ptr<ScratchDir> scratch,
-                       rocksdb::Options rocks, std::unique_ptr<rocksdb::DB> db)
+                       std::unique_ptr<ScratchDir> scratch)
       : options_(options),
         scratch_(std::move(scratch)),
-        rocks_(std::move(rocks)),
-        db_(std::move(db)) {}
+        rocks_(StoreOptions(options.files)) {}
+
+  // Opens the database unless it is open.
+  absl::Status Open() ABSL_LOCKS_EXCLUDED(files_mutex_) {
+    absl::MutexLock lock(&files_mutex_);
+    return OpenLocked();
+  }
 
   std::unique_ptr<CutWriter> BeginCut(uint64_t cut) override;
   absl::StatusOr<std::vector<StoredFile>> Publish(
@@ -154,7 +171,9 @@ class RocksCheckpointStore final : public CheckpointStore {
   absl::Status Forget(uint64_t begin_cut, uint64_t end_cut) override;
   const std::string& directory() const override { return scratch_->path(); }
   uint64_t disk_bytes() const override {
+    absl::MutexLock lock(&files_mutex_);
     uint64_t bytes = 0;
+    if (db_ == nullptr) return bytes;
     db_->GetIntProperty(rocksdb::DB::Properties::kTotalSstFilesSize, &bytes);
     return bytes;
   }
@@ -167,19 +186,25 @@ class RocksCheckpointStore final : public CheckpointStore {
   void CutEnds();
 
  private:
+  absl::Status OpenLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(files_mutex_);
+  // The same status. One that changed files and failed has left the database
+  // with an error that it does not leave: the next one opens it anew, as it
+  // was before.
+  absl::Status Changed(const rocksdb::Status& status, absl::string_view what)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(files_mutex_);
   // Sums of the files that the published folder has.
-  absl::StatusOr<std::vector<StoredFile>> FilesOf(const std::string& folder);
+  absl::StatusOr<std::vector<StoredFile>> FilesOf(const std::string& folder)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(files_mutex_);
 
   // Constant.
   const CheckpointStoreOptions options_;
   const std::unique_ptr<ScratchDir> scratch_;
   const rocksdb::Options rocks_;
 
-  // Synchronises itself. Closed before its directory goes.
-  const std::unique_ptr<rocksdb::DB> db_;
-
   // Held where the files of the database change or are listed.
-  absl::Mutex files_mutex_;
+  mutable absl::Mutex files_mutex_;
+  // Closed before its directory goes. None after an error.
+  std::unique_ptr<rocksdb::DB> db_ ABSL_GUARDED_BY(files_mutex_);
 
   absl::Mutex mutex_;
   uint64_t last_cut_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -325,6 +350,22 @@ std::unique_ptr<CutWriter> RocksCheckpointStore::BeginCut(uint64_t cut) {
       this, cut, absl::StrFormat("%s/cut-%08d", scratch_->data_path(), cut));
 }
 
+absl::Status RocksCheckpointStore::OpenLocked() {
+  if (db_ != nullptr) return absl::OkStatus();
+  const std::string path = absl::StrCat(scratch_->data_path(), "/db");
+  rocksdb::DB* db = nullptr;
+  OARLOCK_RETURN_IF_ERROR(
+      FromRocksDb(rocksdb::DB::Open(rocks_, path, &db), "open", path));
+  db_.reset(db);
+  return absl::OkStatus();
+}
+
+absl::Status RocksCheckpointStore::Changed(const rocksdb::Status& status,
+                                           absl::string_view what) {
+  if (!status.ok()) db_.reset();
+  return FromRocksDb(status, what, directory());
+}
+
 void RocksCheckpointStore::CutEnds() {
   absl::MutexLock lock(&mutex_);
   cut_is_open_ = false;
@@ -334,7 +375,6 @@ absl::Status RocksCheckpointStore::Ingest(
     absl::Span<const WrittenFile> written) {
   if (written.empty()) return absl::OkStatus();
   rocksdb::IngestExternalFileArg files;
-  files.column_family = db_->DefaultColumnFamily();
   files.options.move_files = true;
   files.options.snapshot_consistency = false;
   files.options.allow_global_seqno = false;
@@ -347,12 +387,9 @@ absl::Status RocksCheckpointStore::Ingest(
     files.files_checksum_func_names.emplace_back(kSumName);
   }
   absl::MutexLock lock(&files_mutex_);
-  rocksdb::Status status = db_->IngestExternalFiles({files});
-  if (!status.ok() && db_->Resume().ok()) {
-    // What stopped the database at an earlier cut is over.
-    status = db_->IngestExternalFiles({files});
-  }
-  return FromRocksDb(status, "add records to", directory());
+  OARLOCK_RETURN_IF_ERROR(OpenLocked());
+  files.column_family = db_->DefaultColumnFamily();
+  return Changed(db_->IngestExternalFiles({files}), "add records to");
 }
 
 absl::StatusOr<std::vector<StoredFile>> RocksCheckpointStore::FilesOf(
@@ -392,6 +429,7 @@ absl::StatusOr<std::vector<StoredFile>> RocksCheckpointStore::Publish(
                      " is there already; a checkpoint needs a new "
                      "folder; remove it or write the next cut"));
   }
+  OARLOCK_RETURN_IF_ERROR(OpenLocked());
   rocksdb::Checkpoint* made = nullptr;
   OARLOCK_RETURN_IF_ERROR(FromRocksDb(
       rocksdb::Checkpoint::Create(db_.get(), &made), "publish", folder));
@@ -418,10 +456,11 @@ absl::Status RocksCheckpointStore::Forget(uint64_t begin_cut,
   const rocksdb::Slice end_slice(end.data(), end.size());
   const rocksdb::RangePtr range(&begin_slice, &end_slice);
   absl::MutexLock lock(&files_mutex_);
-  return FromRocksDb(
+  OARLOCK_RETURN_IF_ERROR(OpenLocked());
+  return Changed(
       rocksdb::DeleteFilesInRanges(db_.get(), db_->DefaultColumnFamily(),
                                    &range, 1, /*include_end=*/false),
-      "remove old records of", directory());
+      "remove old records of");
 }
 
 }  // namespace
@@ -432,14 +471,10 @@ absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Create(
   OARLOCK_ASSIGN_OR_RETURN(
       std::unique_ptr<ScratchDir> scratch,
       ScratchDir::Create(options.directory, options.files));
-  rocksdb::Options rocks = StoreOptions(options.files);
-  const std::string path = absl::StrCat(scratch->data_path(), "/db");
-  rocksdb::DB* db = nullptr;
-  OARLOCK_RETURN_IF_ERROR(
-      FromRocksDb(rocksdb::DB::Open(rocks, path, &db), "open", path));
-  return std::make_unique<RocksCheckpointStore>(
-      options, std::move(scratch), std::move(rocks),
-      std::unique_ptr<rocksdb::DB>(db));
+  auto store =
+      std::make_unique<RocksCheckpointStore>(options, std::move(scratch));
+  OARLOCK_RETURN_IF_ERROR(store->Open());
+  return store;
 }
 
 }  // namespace oarlock

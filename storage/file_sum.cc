@@ -16,7 +16,7 @@
 namespace oarlock {
 namespace {
 
-constexpr size_t kReadBytes = 1 << 20;
+constexpr size_t kReadBytes = 2 << 20;
 constexpr int kMaxThreads = 64;
 
 absl::Status Damaged(absl::string_view path, absl::string_view what) {

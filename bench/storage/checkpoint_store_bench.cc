@@ -1,7 +1,8 @@
 // Records as those of ten million rows of 144 bytes: written, finished and
 // published; read back from the disk, files compared with their sums first.
 //
-//   checkpoint_store_bench [--folder DIR] [--writers N] ...   see bench/common/repetitions.h
+//   checkpoint_store_bench [--folder DIR] [--writers N]
+//       [--verify_threads N] ...   see bench/common/repetitions.h
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -153,7 +154,9 @@ int main(int argc, char** argv) {
               std::stoi(FlagValue(argc, argv, "--writers", "2")));
   Repetitions repetitions;
   repetitions.Add("write", [&] { return bench.Write(); });
-  repetitions.Add("read", [&] { return bench.Read(2, true); });
+  const int verifiers =
+      std::stoi(FlagValue(argc, argv, "--verify_threads", "2"));
+  repetitions.Add("read", [&] { return bench.Read(verifiers, true); });
   repetitions.Add("read unverified", [&] { return bench.Read(0, true); });
   repetitions.Add("read from memory", [&] { return bench.Read(2, false); });
   return repetitions.Run(argc, argv);

@@ -23,7 +23,8 @@ constexpr int kMaxServers = 65536;
 constexpr int kMaxTables = 65536;
 constexpr uint32_t kMaxPartitions = 65536;
 constexpr int kMaxFilesOfServer = 1 << 20;
-constexpr uint64_t kMaxBlocks = uint64_t{1} << 31;
+// Partitions and blocks of all tables.
+constexpr uint64_t kMaxUnits = uint64_t{1} << 26;
 // Messages within messages.
 constexpr int kMaxDepth = 16;
 // No server has it.
@@ -99,7 +100,7 @@ std::string ProblemOf(const v1::TableConfig& table) {
     case v1::TableConfig::kDense: {
       const uint64_t size = table.dense().size();
       const uint64_t block = table.dense().block_size();
-      if (block > 0 && size / block < kMaxBlocks) return "";
+      if (block > 0 && size / block < kMaxUnits) return "";
       return absl::StrCat("has a table ", table.id(), " of ", size,
                           " floats in blocks of ", block);
     }
@@ -127,6 +128,7 @@ std::string ProblemOf(const v1::CheckpointManifest& manifest) {
                         " tables; legal is up to ", kMaxTables);
   }
   std::set<uint32_t> tables;
+  uint64_t num_units = 0;
   for (const v1::TableConfig& table : manifest.tables()) {
     if (table.id() == 0 ||
         (!tables.empty() && table.id() <= *tables.rbegin())) {
@@ -136,6 +138,11 @@ std::string ProblemOf(const v1::CheckpointManifest& manifest) {
     tables.insert(table.id());
     if (std::string problem = ProblemOf(table); !problem.empty()) {
       return problem;
+    }
+    num_units += NumUnits(table, manifest.num_partitions());
+    if (num_units > kMaxUnits) {
+      return absl::StrCat("has tables of more than ", kMaxUnits,
+                          " partitions and blocks");
     }
   }
   for (int i = 0; i < manifest.servers_size(); ++i) {

@@ -156,6 +156,32 @@ INSTANTIATE_TEST_SUITE_P(Keep, CheckpointCrashTest,
                          testing::Values(Keep::kNothing, Keep::kNames,
                                          Keep::kSome));
 
+TEST(CheckpointDurabilityTest, APublicationThatWasAnsweredSurvives) {
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  RandomSequence random(kSeed);
+  const std::string path = FreshFolder("durable");
+  ForgetfulFileSystem forgetful(path);
+  ASSERT_TRUE(forgetful.files()->MakeFolders(path + "/out").ok());
+  auto store = CheckpointStore::Create({.directory = path + "/store",
+                                        .files = forgetful.files(),
+                                        .file_bytes = 4096});
+  ASSERT_TRUE(store.ok()) << store.status();
+  const RecordModel model = RandomCut(1, 2, 700, random);
+  ASSERT_TRUE(WriteCut(**store, 1, model).ok());
+  const auto files = (*store)->Publish(path + "/out/server-000");
+  ASSERT_TRUE(files.ok()) << files.status();
+  forgetful.FailAfter(0);
+  store->reset();
+  forgetful.Crash(Keep::kNothing);
+  CheckpointReaderOptions options;
+  options.files = forgetful.files();
+  options.folder = path + "/out/server-000";
+  options.stored = *files;
+  const auto reader = CheckpointReader::Open(options);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ(*ReadCuts(**reader, 1, 1), model);
+}
+
 TEST(CheckpointFullDiskTest, TheOldCheckpointStaysAndTheNextOneWorks) {
   RandomSequence random(kSeed);
   Job job("full_disk");

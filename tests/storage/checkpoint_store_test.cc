@@ -138,6 +138,18 @@ TEST(CheckpointStoreTest, ForgottenCutsGoFromTheStoreAndStayInPublications) {
   EXPECT_EQ(*ReadCuts(*Reader(folder + "/before", *before), 0, 9), kept);
 }
 
+TEST(CheckpointStoreTest, OnlyTheNewestCutStaysWhenEachForgetsThoseBefore) {
+  RandomSequence random(kSeed);
+  const std::string folder = FreshFolder("newest");
+  // All of a cut in one file a writer.
+  const auto store = NewStore(folder, 1 << 20);
+  for (uint64_t cut = 1; cut <= 4; ++cut) {
+    ASSERT_TRUE(WriteCut(*store, cut, RandomCut(cut, 10, 5000, random)).ok());
+    ASSERT_TRUE(store->Forget(cut == 1 ? 0 : cut - 1, cut).ok());
+    EXPECT_NEAR(store->disk_bytes(), 2 * 4 * 10 * 5000, 10'000) << cut;
+  }
+}
+
 TEST(CheckpointStoreTest, AnAbandonedCutLeavesNothing) {
   RandomSequence random(kSeed);
   const std::string folder = FreshFolder("abandoned");

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "cluster/environment.h"
 #include "fleet/command_line/message_flags.h"
+#include "proto/checkpoint_config.pb.h"
 #include "proto/ctl_config.pb.h"
 #include "proto/generate_config.pb.h"
 #include "proto/job_config.pb.h"
@@ -36,7 +37,8 @@ DocumentTables Tables() {
   for (const google::protobuf::Descriptor* type :
        {v1::JobConfig::descriptor(), v1::TrainConfig::descriptor(),
         v1::RoleConfig::descriptor(), v1::LaunchConfig::descriptor(),
-        v1::GenerateConfig::descriptor(), v1::CtlConfig::descriptor()}) {
+        v1::GenerateConfig::descriptor(), v1::CtlConfig::descriptor(),
+        v1::CheckpointConfig::descriptor()}) {
     tables[type->full_name()] = MarkdownTable(type);
   }
   return tables;

@@ -87,6 +87,14 @@ TEST_F(ManifestTest, WhatContradictsItselfIsDamage) {
        "neither sparse nor dense"},
       {[](auto& m) { m.mutable_tables(1)->mutable_dense()->set_block_size(0); },
        "blocks of 0"},
+      {[](auto& m) {
+         m.mutable_tables(1)->mutable_dense()->set_size(uint64_t{1} << 60);
+       },
+       "in blocks of 4"},
+      {[](auto& m) {
+         m.mutable_tables(1)->mutable_dense()->set_size((uint64_t{1} << 28) - 4);
+       },
+       "more than 67108864"},
       {[](auto& m) { m.mutable_servers(0)->mutable_tables(0)->set_table(9); },
        "table 9"},
   };
