@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -26,6 +27,7 @@
 #include "bench/common/repetitions.h"
 #include "storage/file_system.h"
 #include "storage/push_log.h"
+#include "storage/push_log_reader.h"
 
 namespace oarlock_bench {
 namespace {
@@ -33,13 +35,14 @@ namespace {
 using oarlock::FileSystem;
 using oarlock::LogRecord;
 using oarlock::PushLog;
-using oarlock::PushLogOptions;
 
 constexpr uint64_t kSegmentBytes = uint64_t{64} << 20;
 constexpr size_t kLargeBytes = 800'000;
 constexpr size_t kSliceBytes = 8192;
 
 std::string directory;  // NOLINT: set once by main
+
+absl::Status Ignore(const LogRecord&) { return absl::OkStatus(); }
 
 struct Load {
   size_t record_bytes = 0;
@@ -68,25 +71,82 @@ Figures FiguresOf(const Load& load, double seconds, double cpu_seconds) {
 
 Figures MeasureLog(const Load& load, absl::Duration sync_interval) {
   std::filesystem::remove_all(directory);
-  absl::StatusOr<std::unique_ptr<PushLog>> log = PushLog::Open(
-      {.directory = directory,
-       .segment_bytes = kSegmentBytes,
-       .sync_interval = sync_interval},
-      FileSystem::Real(), [](const LogRecord&) { return absl::OkStatus(); });
+  absl::StatusOr<std::unique_ptr<PushLog>> log =
+      PushLog::Open({.directory = directory,
+                     .segment_bytes = kSegmentBytes,
+                     .sync_interval = sync_interval},
+                    FileSystem::Real(), Ignore);
   OARLOCK_CHECK(log.ok());
   const std::string bytes(load.record_bytes, 'x');
+  std::vector<double> longest(load.num_threads);
   const double cpu_before = ProcessCpu();
-  const double seconds = RunThreads(load.num_threads, [&](int) {
+  const double seconds = RunThreads(load.num_threads, [&](int thread) {
     const std::vector<absl::string_view> slices =
         SlicesOf(bytes, load.in_slices);
     for (size_t i = 0; i < load.num_records / load.num_threads; ++i) {
+      const double begin = Now();
       OARLOCK_CHECK((*log)->Append(1, 1, slices).ok());
+      longest[thread] = std::max(longest[thread], Now() - begin);
     }
   });
   const double cpu = ProcessCpu() - cpu_before;
   log->reset();
   std::filesystem::remove_all(directory);
-  return FiguresOf(load, seconds, cpu);
+  Figures figures = FiguresOf(load, seconds, cpu);
+  figures.emplace_back("longest_ms",
+                       *std::max_element(longest.begin(), longest.end()) * 1e3);
+  return figures;
+}
+
+// Large records at a rate that a busy job has, for seconds, with the syncs of
+// the default interval: how long a push waits at most.
+Figures MeasurePaced(double gb_per_second) {
+  constexpr size_t kRecords = 800;
+  std::filesystem::remove_all(directory);
+  absl::StatusOr<std::unique_ptr<PushLog>> log =
+      PushLog::Open({.directory = directory}, FileSystem::Real(), Ignore);
+  OARLOCK_CHECK(log.ok());
+  const std::string bytes(kLargeBytes, 'x');
+  const absl::string_view slice = bytes;
+  std::vector<double> waits;
+  const double start = Now();
+  for (size_t i = 0; i < kRecords; ++i) {
+    const double due = start + i * kLargeBytes / (gb_per_second * 1e9);
+    while (Now() < due) usleep(100);
+    const double begin = Now();
+    OARLOCK_CHECK((*log)->Append(1, 1, {&slice, 1}).ok());
+    waits.push_back((Now() - begin) * 1e3);
+  }
+  log->reset();
+  std::filesystem::remove_all(directory);
+  std::sort(waits.begin(), waits.end());
+  return {{"p50_ms", waits[kRecords / 2]},
+          {"p99_ms", waits[kRecords * 99 / 100]},
+          {"longest_ms", waits.back()}};
+}
+
+// A log of 512 MB, in the page cache: what a server that comes back reads.
+Figures MeasureRead() {
+  constexpr size_t kRecords = 640;
+  std::filesystem::remove_all(directory);
+  {
+    absl::StatusOr<std::unique_ptr<PushLog>> log = PushLog::Open(
+        {.directory = directory, .sync_interval = absl::InfiniteDuration()},
+        FileSystem::Real(), Ignore);
+    OARLOCK_CHECK(log.ok());
+    const std::string bytes(kLargeBytes, 'x');
+    const absl::string_view slice = bytes;
+    for (size_t i = 0; i < kRecords; ++i) {
+      OARLOCK_CHECK((*log)->Append(1, 1, {&slice, 1}).ok());
+    }
+  }
+  const double begin = Now();
+  const absl::StatusOr<oarlock::LogContents> contents =
+      oarlock::ReadPushLog(FileSystem::Real(), directory, Ignore);
+  const double seconds = Now() - begin;
+  OARLOCK_CHECK(contents.ok() && contents->num_records == kRecords);
+  std::filesystem::remove_all(directory);
+  return {{"gb_per_second", kRecords * kLargeBytes / seconds / 1e9}};
 }
 
 // Each thread has files of its own.
@@ -153,5 +213,8 @@ int main(int argc, char** argv) {
     repetitions.Add("log 1 KB" + suffix + ", sync each",
                     [=] { return MeasureLog(synced, absl::ZeroDuration()); });
   }
+  repetitions.Add("log 800 KB, .1 GB/s paced, 100 ms",
+                  [] { return MeasurePaced(.1); });
+  repetitions.Add("read 512 MB", MeasureRead);
   return repetitions.Run(argc, argv);
 }
