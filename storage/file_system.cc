@@ -188,14 +188,15 @@ absl::StatusOr<bool> FileSystem::IsFolder(const std::string& path) {
 }
 
 absl::Status FileSystem::MakeFolders(const std::string& folder) {
+  const std::string above = FolderAbove(folder);
   OARLOCK_ASSIGN_OR_RETURN(const bool exists, Exists(folder));
   if (exists) {
     OARLOCK_ASSIGN_OR_RETURN(const bool is_folder, IsFolder(folder));
-    if (is_folder) return absl::OkStatus();
+    // Who made it may have died before it was synced.
+    if (is_folder) return SyncFolder(above);
     return absl::FailedPreconditionError(absl::StrCat(
         folder, " is a file; it must be a folder or new; name another one"));
   }
-  const std::string above = FolderAbove(folder);
   OARLOCK_RETURN_IF_ERROR(MakeFolders(above));
   OARLOCK_RETURN_IF_ERROR(
       FromRocksDb(env_->CreateDirIfMissing(folder), "make", folder));

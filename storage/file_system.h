@@ -87,8 +87,8 @@ class FileSystem {
   absl::StatusOr<std::vector<std::string>> List(const std::string& folder);
   // Whether it is a folder. NotFound.
   absl::StatusOr<bool> IsFolder(const std::string& path);
-  // Makes it and those above it; fine when it is there. Each that is made is
-  // synced into the one above.
+  // Makes it and those above it; fine when it is there. OK: it survives the end
+  // of the system, even if a process that died made it.
   absl::Status MakeFolders(const std::string& folder);
   // What was made, renamed or removed in it survives the end of the system.
   absl::Status SyncFolder(const std::string& folder);

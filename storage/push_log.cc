@@ -22,7 +22,8 @@ namespace oarlock {
 namespace {
 
 // Slices from here on are written where they lie; shorter ones are put
-// together first, so that they share a write.
+// together first, so that they share a write: one of 8 KiB costs 2.7 us written
+// by itself, .4 us copied (bench/storage/push_log_bench).
 constexpr size_t kDirectBytes = size_t{32} << 10;
 constexpr size_t kBufferBytes = size_t{256} << 10;
 

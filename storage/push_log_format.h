@@ -1,4 +1,4 @@
-// The bytes of a push log.
+// The bytes of a push log; docs/push_log_format.md has them with an example.
 //
 // A log is a folder of segments, files "00000001.log", "00000002.log" ... with
 // no number missing. All integers are little endian; a checksum is XXH3-64 of

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fuzzes with libFuzzer under the address sanitizer: every target, or those
-# named (checkpoint, codec, config, data, environment), each for SECONDS.
+# named (checkpoint, codec, config, data, environment, push_log), each for SECONDS.
 #
 #   tests/fuzz/fuzz.sh SECONDS [TARGET...]
 #
@@ -18,7 +18,9 @@ cd "$(dirname "$0")/../.."
 seconds=${1:?how many seconds for each target?}
 shift
 targets=("${@:-}")
-if [ -z "${targets[0]}" ]; then targets=(checkpoint codec config data environment); fi
+if [ -z "${targets[0]}" ]; then
+  targets=(checkpoint codec config data environment push_log)
+fi
 
 labels=()
 for target in "${targets[@]}"; do labels+=("//tests/fuzz/$target:fuzzer"); done

@@ -178,6 +178,8 @@ NodePtr Ledger::NewFile(const fs::path& path) {
 }
 
 void Ledger::SyncFolder(const fs::path& path) {
+  // The folder above the root is the test's.
+  if (root_.parent_path() == fs::absolute(path).lexically_normal()) return;
   const NodePtr folder = Find(path);
   for (Operation& operation : pending_) {
     std::erase_if(operation, [&](const Change& change) {

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -54,8 +55,9 @@ class Lives {
         random_(seed) {}
 
   // Appends, syncs, rolls and trims until `num_operations` or until step number
-  // `fail_after`, where the power goes. Whether the power went.
-  bool Live(int num_operations, uint64_t fail_after, Keep keep) {
+  // `fail_after`, where the power goes; without `keep` only the process ends.
+  // Whether it came to that.
+  bool Live(int num_operations, uint64_t fail_after, std::optional<Keep> keep) {
     files_.FailAfter(fail_after);
     std::vector<TestRecord> read;
     absl::StatusOr<std::unique_ptr<PushLog>> log =
@@ -67,7 +69,11 @@ class Lives {
     }
     const bool died = !status.ok();
     if (log.ok()) log->reset();
-    files_.Crash(keep, random_());
+    if (keep.has_value()) {
+      files_.Crash(*keep, random_());
+    } else {
+      files_.FailAfter(kNever);
+    }
     return died;
   }
 
@@ -171,9 +177,13 @@ TEST(PushLogCrashTest, ManyCrashesInARowLoseNothingThatWasSynced) {
     Lives lives("row",
                 seed % 3 == 0 ? absl::ZeroDuration() : absl::InfiniteDuration(),
                 seed);
-    for (int life = 0; life < 12; ++life) {
-      lives.Live(60, random.Below(80), static_cast<Keep>(random.Below(3)));
-      lives.ExpectRightNow();
+    for (int life = 0; life < 16; ++life) {
+      if (random.Below(3) == 0) {
+        lives.Live(60, random.Below(80), std::nullopt);
+      } else {
+        lives.Live(60, random.Below(80), static_cast<Keep>(random.Below(3)));
+        lives.ExpectRightNow();
+      }
       if (HasFailure()) return;
     }
   }

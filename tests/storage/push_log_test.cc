@@ -8,11 +8,15 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "storage/file_system.h"
@@ -310,6 +314,34 @@ TEST(PushLogTest, TheVisitorsErrorIsTheReaders) {
       }).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(num_visited, 3);
+}
+
+// The bytes of the block ```push-log of the document.
+std::string BytesOfTheDocument() {
+  std::istringstream lines(FileBytes("docs/push_log_format.md"));
+  std::string line, hex;
+  bool inside = false;
+  while (std::getline(lines, line)) {
+    if (absl::StartsWith(line, "```")) {
+      inside = line == "```push-log";
+    } else if (inside) {
+      for (const char c : line.substr(0, line.find('#'))) {
+        if (!absl::ascii_isspace(static_cast<unsigned char>(c))) hex += c;
+      }
+    }
+  }
+  return absl::HexStringToBytes(hex);
+}
+
+TEST(PushLogTest, TheBytesAreThoseOfTheDocument) {
+  const std::string directory = FreshFolder("document");
+  auto log = OpenLog(
+      {.directory = directory, .sync_interval = absl::InfiniteDuration()},
+      FileSystem::Real(), nullptr);
+  ASSERT_TRUE(Append(*log, {1, 7, "hello"}).ok());
+  log.reset();
+  EXPECT_EQ(absl::BytesToHexString(FileBytes(directory + "/00000001.log")),
+            absl::BytesToHexString(BytesOfTheDocument()));
 }
 
 TEST(PushLogTest, WrongOptionsAreInvalid) {

@@ -1,0 +1,156 @@
+"""Checkpoints of whole jobs: made while training, by command and at the end;
+a job that died goes on from the last one."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import unittest
+
+import harness
+
+# What a sync job's parameters decide, and its clock does not.
+RESULTS = ("examples", "test_auc", "test_logloss")
+SYNC = ["--mode", "sync", "--model", "deepfm", "--batch_size", "128"]
+ASYNC = ["--model", "lr", "--learning_rate", "0.05", "--batch_size", "128"]
+
+
+class CheckpointTest(harness.SystemTest):
+
+    def train(self, name, *flags):
+        return self.start_train("--log_dir", name, *harness.data_flags(),
+                                *flags, name=name)
+
+    def cluster(self, servers, workers, directory, *flags):
+        return ["--server_num", str(servers), "--worker_num", str(workers),
+                "--checkpoint_dir", self.path(directory), *flags]
+
+    def current(self, directory):
+        """The newest checkpoint's folder name, or an empty string."""
+        return harness.read_text(self.path(directory, "CURRENT")).split(" ")[0]
+
+    def cut(self, directory):
+        name = self.current(directory)
+        return int(name.removeprefix("ckpt-")) if name else 0
+
+    def manifest(self, directory):
+        return harness.read_text(
+            self.path(directory, self.current(directory), "MANIFEST"))
+
+    def coordinator(self, process):
+        """The endpoint of server 0, which the first lines tell."""
+        self.await_true(lambda: re.search(r"(?m)^servers +(\S+?),?[ \n]",
+                                          process.stdout),
+                        harness.PROGRESS_DEADLINE_S, "the servers' endpoints")
+        return re.search(r"(?m)^servers +([^,\s]+)", process.stdout).group(1)
+
+    def results(self, name):
+        summary = self.summary(name)
+        return {field: summary[field] for field in RESULTS}
+
+    def kill_job(self):
+        """kill -9 of every process at once."""
+        for pid in self.marked_pids():
+            os.kill(pid, signal.SIGKILL)
+        self.assert_nothing_runs()
+
+    def test_a_job_leaves_a_checkpoint_of_its_end(self):
+        self.await_success(self.train(
+            "job", *self.cluster(2, 2, "ckpt", "--checkpoint_interval_s", "0"),
+            *ASYNC))
+        self.assert_nothing_runs()
+        self.assertEqual(self.cut("ckpt"), 1)
+        self.assertIn('work: "train/0"', self.manifest("ckpt"))
+
+    def test_a_job_that_was_done_has_nothing_left_to_train(self):
+        flags = self.cluster(2, 2, "ckpt", "--checkpoint_interval_s", "0")
+        self.await_success(self.train("first", *flags, *SYNC))
+        self.await_success(self.train("second", *flags, *SYNC, "--resume"))
+        first, second = self.results("first"), self.results("second")
+        for field in ("test_auc", "test_logloss"):
+            self.assertEqual(first[field], second[field], self.report())
+
+    def test_checkpoints_are_made_by_command_while_training_goes_on(self):
+        job = self.train(
+            "job", *self.cluster(2, 2, "ckpt", "--checkpoint_interval_s", "0"),
+            *ASYNC, "--epochs", "1000")
+        endpoint = self.coordinator(job)
+        self.await_text(self.path("job", "workerlog.0"), r"step \d+")
+        made = []
+        for _ in range(3):
+            answer = subprocess.run(
+                [harness.oarlock(), "ctl", "checkpoint", "--server", endpoint,
+                 "--timeout_s", "30", "--json"],
+                capture_output=True, text=True,
+                timeout=harness.JOB_DEADLINE_S)
+            self.assertEqual(answer.returncode, 0,
+                             answer.stderr + self.report())
+            made.append(json.loads(answer.stdout)["cut"])
+        self.assertEqual(made, sorted(set(made)))
+        self.assertEqual(self.cut("ckpt"), made[-1])
+        # --checkpoint_keep is 2.
+        self.assertEqual(
+            sorted(name for name in os.listdir(self.path("ckpt"))
+                   if name.startswith("ckpt-")),
+            [f"ckpt-{cut:08}" for cut in made[-2:]])
+        self.kill_job()
+
+    def test_a_sync_job_that_died_ends_with_the_bits_of_one_that_did_not(self):
+        epochs = ["--epochs", "3"]
+        self.await_success(self.train(
+            "undisturbed", "--server_num", "2", "--worker_num", "2", *SYNC,
+            *epochs))
+        flags = self.cluster(2, 2, "ckpt", "--checkpoint_interval_s", "0.2")
+        job = self.train("died", *flags, *SYNC, *epochs)
+        self.await_true(lambda: self.cut("ckpt") >= 2,
+                        harness.PROGRESS_DEADLINE_S, "a second checkpoint")
+        self.assertTrue(job.running(), self.report())
+        self.kill_job()
+        self.await_success(
+            self.train("resumed", *flags, *SYNC, *epochs, "--resume"))
+        undisturbed, resumed = (self.results("undisturbed"),
+                                self.results("resumed"))
+        for field in ("test_auc", "test_logloss"):
+            self.assertEqual(undisturbed[field], resumed[field],
+                             self.report())
+
+    def test_a_job_goes_on_with_another_number_of_servers_and_workers(self):
+        flags = ["--checkpoint_interval_s", "0", *ASYNC]
+        self.await_success(
+            self.train("first", *self.cluster(3, 1, "ckpt"), *flags))
+        self.await_success(self.train(
+            "second", *self.cluster(1, 2, "ckpt"), *flags, "--epochs", "2",
+            "--resume"))
+        self.assertGreater(self.summary("second")["test_auc"],
+                           self.summary("first")["test_auc"] - .02)
+        self.assertEqual(self.manifest("ckpt").count("server_index") or
+                         self.manifest("ckpt").count("servers {"), 1)
+
+    def test_a_job_begins_with_the_parameters_of_another(self):
+        self.await_success(self.train(
+            "first", *self.cluster(2, 1, "ckpt"), *SYNC))
+        loaded = self.train(
+            "second", "--server_num", "1", "--worker_num", "1", "--load",
+            self.path("ckpt"), *SYNC)
+        self.await_success(loaded)
+        self.assertEqual(self.summary("second")["examples"],
+                         self.summary("first")["examples"])
+        self.assertNotEqual(self.results("second"), self.results("first"))
+
+    def test_a_folder_with_a_checkpoint_is_not_trained_over(self):
+        flags = self.cluster(1, 1, "ckpt", "--checkpoint_interval_s", "0")
+        self.await_success(self.train("first", *flags, *ASYNC))
+        self.assert_fails(self.train("second", *flags, *ASYNC),
+                          r"has checkpoints of job .*--resume", code=1)
+
+    def test_resume_without_a_checkpoint_begins_at_the_beginning(self):
+        self.await_success(self.train(
+            "job", *self.cluster(1, 1, "ckpt"), *ASYNC, "--resume"))
+        self.assertRegex(
+            harness.read_text(self.path("job", "serverlog.0")),
+            r"has no checkpoint: begins at the beginning")
+
+
+if __name__ == "__main__":
+    unittest.main()
