@@ -43,6 +43,12 @@ ConnectionOptions ObserverOf(const LaunchPlan& plan,
   return options;
 }
 
+// All processes return to the last checkpoint when a server dies.
+bool RollsBack(const v1::JobConfig& config) {
+  if (config.recovery() == "auto") return config.durability() != "log";
+  return config.recovery() == "rollback";
+}
+
 // Connects on the first call that succeeds.
 JobWatch::Source StatusSource(const ConnectionOptions& options) {
   auto connections = std::make_shared<std::unique_ptr<ServerConnections>>();
@@ -88,7 +94,9 @@ absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
   int exit_code;
   {
     JobWatch watch(StatusSource(ObserverOf(plan, config)), config.epochs());
-    Launcher launcher;
+    LauncherOptions options;
+    options.restart_together = RollsBack(config);
+    Launcher launcher(options);
     OARLOCK_ASSIGN_OR_RETURN(exit_code, launcher.Run(plan, argv));
   }
   if (exit_code != 0) return exit_code;

@@ -202,6 +202,21 @@ absl::Status Fleet::CheckConfig(const v1::JobConfig& config) {
         "--resume needs the folder of the checkpoints to go on from; give it "
         "by --checkpoint_dir");
   }
+  if (config.durability() == "log" && config.checkpoint_dir().empty()) {
+    return absl::InvalidArgumentError(
+        "--durability log needs a folder for the log; give it by "
+        "--checkpoint_dir");
+  }
+  if (config.recovery() == "replay" && config.durability() != "log") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--recovery replay needs a log to replay; legal with --durability ",
+        config.durability(), " are rollback and accept_loss"));
+  }
+  if (config.recovery() == "accept_loss" && config.mode() == "sync") {
+    return absl::InvalidArgumentError(
+        "--recovery accept_loss leaves servers at different rounds; legal with "
+        "--mode sync are replay and rollback");
+  }
   if (config.resume() && !config.load().empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--resume goes on from the job's own checkpoint, --load ",
@@ -230,6 +245,11 @@ absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Init(
 }
 
 absl::Status Fleet::InitServer() {
+  if (role_.restarts > 0 && config_.checkpoint_dir().empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        RoleName(role_), " has died and is started again, but its rows were in "
+        "memory only; with --checkpoint_dir it could go on"));
+  }
   StopSignal::Block();
   ServerOptions options;
   options.server_endpoints = role_.server_endpoints;
@@ -245,8 +265,12 @@ absl::Status Fleet::InitServer() {
   options.checkpoint_interval = absl::Seconds(config_.checkpoint_interval_s());
   options.checkpoint_keep =
       static_cast<uint32_t>(config_.checkpoint_keep());
+  options.log_pushes = config_.durability() == "log";
+  options.log_bytes_max = config_.log_bytes_max();
+  options.log_sync_interval = absl::Seconds(config_.log_sync_interval_s());
   // One that died goes on from where it can.
   options.resume = config_.resume() || role_.restarts > 0;
+  options.replay_log = role_.restarts > 0;
   options.load = options.resume ? "" : config_.load();
   options.security = SecurityOf(config_, role_);
   // First, so that a port in use costs the job nothing.

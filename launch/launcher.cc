@@ -106,15 +106,17 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
   plan_ = &plan;
   exit_code_.reset();
   kill_at_ = linger_until_ = absl::InfiniteFuture();
-  workers_done_ = interrupted_ = false;
+  workers_done_ = interrupted_ = restarting_all_ = false;
+  restarts_of_all_ = 0;
   OARLOCK_ASSIGN_OR_RETURN(argv_, ResolveProgram(argv, plan.base_environment));
   SignalCounter signals;
   OARLOCK_ASSIGN_OR_RETURN(guardian_, Guardian::Start(plan.processes.size()));
   absl::Status started = StartAll();
-  while (started.ok() && NumRunning() > 0) {
+  while (started.ok() && (NumRunning() > 0 || restarting_all_)) {
     options_.tick();
     while (const int signal = signals.Next()) HandleSignal(signal);
     PollAll();
+    RestartAllWhenEnded();
     RestartDue();
     HandleWorkersDone();
     if (clock_.Now() >= kill_at_) {
@@ -161,8 +163,9 @@ absl::Status Launcher::Start(Process* process) {
   for (const auto& [name, value] : process->plan->environment) {
     options.environment[name] = value;
   }
-  if (process->restarts > 0) {
-    options.environment[kRestartVariable] = absl::StrCat(process->restarts);
+  const int restarts = process->restarts + restarts_of_all_;
+  if (restarts > 0) {
+    options.environment[kRestartVariable] = absl::StrCat(restarts);
   }
   options.log_file = process->plan->log_file;
   options.guardian = guardian_.get();
@@ -200,6 +203,7 @@ void Launcher::PollAll() {
 void Launcher::HandleExit(Process* process, const ExitStatus& status) {
   const pid_t pid = process->child->pid();
   process->child.reset();
+  if (restarting_all_ && !exit_code_.has_value()) return;  // It was killed.
   const std::string name = process->plan->Name();
   const double seconds =
       absl::ToDoubleSeconds(clock_.Now() - process->started_at);
@@ -226,6 +230,13 @@ void Launcher::HandleExit(Process* process, const ExitStatus& status) {
     Fail(*process, what, status.ShellCode());
     return;
   }
+  if (options_.restart_together && process->plan->role == Role::kServer) {
+    ++restarts_of_all_;
+    spdlog::warn("{}; restart {} of {} of all processes; its log is {}", what,
+                 restarts_of_all_, plan_->max_restart, process->plan->log_file);
+    BeginRestartTogether();
+    return;
+  }
   ++process->restarts;
   spdlog::warn("{}; restart {} of {}; its log is {}", what, process->restarts,
                plan_->max_restart, process->plan->log_file);
@@ -236,8 +247,34 @@ void Launcher::HandleExit(Process* process, const ExitStatus& status) {
 
 bool Launcher::MayRestart(const Process& process,
                           const ExitStatus& status) const {
-  return process.restarts < plan_->max_restart &&
+  return process.restarts + restarts_of_all_ < plan_->max_restart &&
          status.exit_code != kUsageExitCode;
+}
+
+void Launcher::BeginRestartTogether() {
+  restarting_all_ = true;
+  // A worker that was done has its part in what is done again.
+  workers_done_ = false;
+  linger_until_ = absl::InfiniteFuture();
+  for (auto& process : processes_) {
+    process->restart_at.reset();
+    process->early_until = absl::InfiniteFuture();
+    if (process->child != nullptr) process->child->Signal(SIGKILL);
+  }
+}
+
+void Launcher::RestartAllWhenEnded() {
+  if (!restarting_all_) return;
+  if (exit_code_.has_value()) {
+    restarting_all_ = false;
+    return;
+  }
+  if (NumRunning() > 0) return;
+  restarting_all_ = false;
+  const absl::Time at =
+      clock_.Now() + (restarts_of_all_ > 1 ? options_.restart_delay
+                                           : absl::ZeroDuration());
+  for (auto& process : processes_) process->restart_at = at;
 }
 
 void Launcher::RestartDue() {

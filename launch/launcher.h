@@ -38,6 +38,9 @@ struct LauncherOptions {
   absl::Duration early_server_grace = absl::Seconds(5);
   // From the second restart of a process on; the first is immediate.
   absl::Duration restart_delay = absl::Seconds(1);
+  // A server that failed takes all others with it: they are killed, and all are
+  // started again. For jobs that go on from their last checkpoint together.
+  bool restart_together = false;
 };
 
 // What a child has in its environment after its first restart: how many there
@@ -73,6 +76,9 @@ class Launcher {
   void HandleExit(Process* process, const ExitStatus& status);
   bool MayRestart(const Process& process, const ExitStatus& status) const;
   void RestartDue();
+  // Kills all that run; they are started again when all have ended.
+  void BeginRestartTogether();
+  void RestartAllWhenEnded();
   void Fail(const Process& process, const std::string& what, int exit_code);
   void HandleSignal(int signal);
   void HandleWorkersDone();
@@ -95,6 +101,10 @@ class Launcher {
   absl::Time linger_until_ = absl::InfiniteFuture();
   bool workers_done_ = false;
   bool interrupted_ = false;
+  // All are being ended to be started again.
+  bool restarting_all_ = false;
+  // How often that has happened.
+  int restarts_of_all_ = 0;
 };
 
 // Renames an existing `path` to `path`.old.

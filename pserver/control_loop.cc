@@ -75,6 +75,7 @@ bool ControlLoop::CoordinatorTurn() {
   request.set_server_index(options_.server.value());
   request.set_server_generation(options_.server_generation.value());
   request.set_membership_version(membership_version_);
+  request.set_wants_checkpoint(checkpoint_wish_());
   absl::StatusOr<v1::ServerHeartbeatResponse> response =
       coordinator_->ServerHeartbeat(request);
   if (!response.ok()) {
@@ -156,6 +157,7 @@ absl::StatusOr<v1::ServerHeartbeatResponse> ControlLoop::SendHeartbeat(
   request.set_server_index(options_.server.value());
   request.set_server_generation(options_.server_generation.value());
   request.set_membership_version(membership_version_);
+  request.set_wants_checkpoint(checkpoint_wish_());
   request.set_leaving(leaving);
   v1::ServerHeartbeatResponse response;
   OARLOCK_RETURN_IF_ERROR(
@@ -191,6 +193,7 @@ bool ControlLoop::NoteFailure(const absl::Status& status) {
 
 void ControlLoop::Apply(const v1::ServerHeartbeatResponse& response) {
   logical_clock_->AdvanceTo(response.logical_time());
+  cut_observer_(response.settled_cut());
   if (response.membership_version() == membership_version_) return;
   roster_->Apply(response.workers());
   membership_version_ = response.membership_version();

@@ -9,9 +9,11 @@
 #include <grpcpp/channel.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -63,6 +65,15 @@ class ControlLoop {
               const Clock& clock);
   ~ControlLoop();
 
+  // Both before Start. Told the newest cut that is over, with each heartbeat.
+  void SetCutObserver(std::function<void(uint64_t settled)> observer) {
+    cut_observer_ = std::move(observer);
+  }
+  // Whether a checkpoint is due; asked before each heartbeat.
+  void SetCheckpointWish(std::function<bool()> wish) {
+    checkpoint_wish_ = std::move(wish);
+  }
+
   void Start();
   // Returns when the loop has ended. OK: the job succeeded or was drained, or
   // Stop was called. Aborted: the job failed, and why. Anything else: the
@@ -97,6 +108,8 @@ class ControlLoop {
   RoundRoster* const roster_;
   LogicalClock* const logical_clock_;
   const Clock& clock_;
+  std::function<void(uint64_t settled)> cut_observer_ = [](uint64_t) {};
+  std::function<bool()> checkpoint_wish_ = [] { return false; };
 
   // Of the loop's thread alone.
   bool connected_ = false;

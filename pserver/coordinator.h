@@ -117,6 +117,9 @@ class Coordinator {
   void DescribeCut(v1::CheckpointManifest* manifest) const;
   // The open cut is over.
   void CloseCut();
+  // Waits until a server wants a checkpoint, `deadline` or WakeCheckpoints.
+  void AwaitCheckpointWish(absl::Time deadline);
+  void WakeCheckpoints();
   absl::Status MarkCut(const v1::MarkCutRequest& request);
   // Cuts get numbers beyond this one.
   void SkipCuts(uint64_t largest);
@@ -211,6 +214,9 @@ class Coordinator {
   Barriers barriers_ ABSL_GUARDED_BY(mutex_);
   WorkQueue work_ ABSL_GUARDED_BY(mutex_);
   CutBoard cuts_ ABSL_GUARDED_BY(mutex_);
+  // Until the next cut is opened.
+  bool checkpoint_due_ ABSL_GUARDED_BY(mutex_) = false;
+  bool checkpoint_woken_ ABSL_GUARDED_BY(mutex_) = false;
   // Training passes that a checkpoint had as a whole.
   uint32_t trained_epochs_ ABSL_GUARDED_BY(mutex_) = 0;
   ProgressBoard board_ ABSL_GUARDED_BY(mutex_);

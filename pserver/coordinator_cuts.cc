@@ -31,6 +31,7 @@ absl::StatusOr<uint64_t> Coordinator::OpenCut() {
     if (worker.alive()) workers.insert(worker.state.worker_index());
   }
   if (job_.ending && !workers.empty()) OARLOCK_RETURN_IF_ERROR(CheckGoesOn());
+  checkpoint_due_ = false;
   return cuts_.Open(std::move(workers));
 }
 
@@ -70,6 +71,20 @@ absl::Status Coordinator::MarkCut(const v1::MarkCutRequest& request) {
 void Coordinator::CloseCut() {
   absl::MutexLock lock(&mutex_);
   cuts_.Close();
+}
+
+void Coordinator::AwaitCheckpointWish(absl::Time deadline) {
+  absl::MutexLock lock(&mutex_);
+  const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return checkpoint_due_ || checkpoint_woken_;
+  };
+  mutex_.AwaitWithDeadline(absl::Condition(&due), deadline);
+  checkpoint_woken_ = false;
+}
+
+void Coordinator::WakeCheckpoints() {
+  absl::MutexLock lock(&mutex_);
+  checkpoint_woken_ = true;
 }
 
 void Coordinator::DescribeCut(v1::CheckpointManifest* manifest) const {

@@ -284,7 +284,7 @@ void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
     answer(EncodePushResponse(response));
   };
   const uint64_t cut = push->header.cut();
-  Pass(**entry, cut,
+  Pass(**entry, JournalKind::kPushSparse, cut, request,
        [aggregator = (*entry)->aggregator.get(), push = *std::move(push),
         on_applied = std::move(on_applied)](const absl::Status& status) mutable {
          if (!status.ok()) return on_applied(status);
@@ -317,7 +317,7 @@ void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
                         num_wanted, outcome->duplicate_groups));
   };
   const uint64_t cut = push->header.cut();
-  Pass(**entry, cut,
+  Pass(**entry, JournalKind::kPushDense, cut, request,
        [aggregator = (*entry)->aggregator.get(), push = *std::move(push),
         on_applied = std::move(on_applied)](const absl::Status& status) mutable {
          if (!status.ok()) return on_applied(status);
@@ -325,12 +325,18 @@ void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
        });
 }
 
-void ParameterHandler::Pass(const TableEntry& entry, uint64_t cut,
+void ParameterHandler::Pass(const TableEntry& entry, JournalKind kind,
+                            uint64_t cut, const grpc::ByteBuffer& request,
                             CutGate::Apply apply) const {
-  // Rounds are held by the aggregator.
-  if (gate_ == nullptr || entry.config.mode() == v1::SYNC) {
-    return apply(absl::OkStatus());
+  const v1::UpdateMode mode = entry.config.mode();
+  if (journal_ != nullptr) {
+    apply = [journal = journal_, kind, mode, request,
+             apply = std::move(apply)](const absl::Status& status) mutable {
+      apply(status.ok() ? journal->AppendPush(kind, mode, request) : status);
+    };
   }
+  // Rounds are held by the aggregator.
+  if (gate_ == nullptr || mode == v1::SYNC) return apply(absl::OkStatus());
   gate_->Pass(cut, std::move(apply));
 }
 

@@ -22,6 +22,7 @@
 #include "proto/wire_codec.h"
 #include "pserver/call_metrics.h"
 #include "pserver/checkpoint/cut_gate.h"
+#include "pserver/checkpoint/push_journal.h"
 #include "pserver/membership.h"
 #include "pserver/table_registry.h"
 
@@ -65,6 +66,10 @@ class ParameterHandler {
   void PushSparse(const grpc::ByteBuffer& request, Answer answer) const;
   void PushDense(const grpc::ByteBuffer& request, Answer answer) const;
 
+  // Pushes are written down before they are applied; null: they are not. Before
+  // the first call. Outlives this.
+  void SetJournal(PushJournal* journal) { journal_ = journal; }
+
   // Of all calls above.
   const CallMetrics& metrics() const { return *metrics_; }
 
@@ -83,9 +88,10 @@ class ParameterHandler {
   absl::StatusOr<TableEntry*> FindSparse(TableId id) const;
   absl::StatusOr<TableEntry*> FindDense(TableId id) const;
   v1::ResponseHeader HeaderOf(const TableEntry& entry) const;
-  // Calls `apply` when a push that belongs after `cut` may be given to the
-  // table's aggregator.
-  void Pass(const TableEntry& entry, uint64_t cut, CutGate::Apply apply) const;
+  // Calls `apply` when the push in `request`, which belongs after `cut`, is
+  // written down and may be given to the table's aggregator.
+  void Pass(const TableEntry& entry, JournalKind kind, uint64_t cut,
+            const grpc::ByteBuffer& request, CutGate::Apply apply) const;
 
   // Also tells the push's keys, which stay while `push` and `scratch` do.
   absl::StatusOr<TableEntry*> CheckPush(const PushSparseRequestView& push,
@@ -98,6 +104,7 @@ class ParameterHandler {
   const Membership* const membership_;
   const PartitionMap map_;
   CutGate* const gate_;
+  PushJournal* journal_ = nullptr;
   // Shared with the pushes that an aggregator holds, maybe for longer.
   const std::shared_ptr<CallMetrics> metrics_ =
       std::make_shared<CallMetrics>();

@@ -107,6 +107,7 @@ class ParameterService::Impl {
     OARLOCK_CHECK(options.Validate().ok());
   }
 
+  void SetJournal(PushJournal* journal) { handler_.SetJournal(journal); }
   grpc::Service* service() { return &service_; }
 
   void Accept(grpc::ServerCompletionQueue* queue,
@@ -219,9 +220,9 @@ class ParameterService::Impl {
         num_open + 1, options_.max_open_calls));
   }
 
-  // Constant.
+  // Constant once the queues have started.
   const ParameterServiceOptions options_;
-  const ParameterHandler handler_;
+  ParameterHandler handler_;
   // Of calls taken and not yet gone; outlives them.
   const std::shared_ptr<std::atomic<int>> open_calls_ =
       std::make_shared<std::atomic<int>>(0);
@@ -243,6 +244,10 @@ ParameterService::ParameterService(const ParameterServiceOptions& options,
                                    std::move(map), gate)) {}
 
 ParameterService::~ParameterService() = default;
+
+void ParameterService::SetJournal(PushJournal* journal) {
+  impl_->SetJournal(journal);
+}
 
 grpc::Service* ParameterService::service() { return impl_->service(); }
 

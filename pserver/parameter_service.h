@@ -21,6 +21,7 @@
 #include "cluster/partition_map.h"
 #include "pserver/call_queues.h"
 #include "pserver/checkpoint/cut_gate.h"
+#include "pserver/checkpoint/push_journal.h"
 #include "pserver/membership.h"
 #include "pserver/table_registry.h"
 
@@ -53,6 +54,9 @@ class ParameterService {
 
   ParameterService(const ParameterService&) = delete;
   ParameterService& operator=(const ParameterService&) = delete;
+
+  // See ParameterHandler. Before the queues start.
+  void SetJournal(PushJournal* journal);
 
   // What to register with the builder.
   grpc::Service* service();

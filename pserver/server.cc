@@ -122,7 +122,8 @@ class Server::Impl {
         map_(PartitionMap::Even(options.num_partitions,
                                 options.server_endpoints.size())),
         membership_(options.num_workers, Membership::Start::kAfterFirstUpdate),
-        registry_(map_, ServerIndex(options.server_index), options.tier_dir),
+        registry_(map_, ServerIndex(options.server_index), options.tier_dir,
+                  generation_),
         roster_(&membership_, &registry_),
         coordinator_(options.server_index == 0
                          ? std::make_unique<Coordinator>(
@@ -141,7 +142,14 @@ class Server::Impl {
         queues_(options.NumThreads()),
         control_loop_(MakeControlLoopOptions(options, generation_, token), map_,
                       coordinator_.get(), std::move(coordinator_channel),
-                      &roster_, &registry_.clock(), *options.clock) {}
+                      &roster_, &registry_.clock(), *options.clock) {
+    control_loop_.SetCutObserver(
+        [this](uint64_t settled) { cut_gate_.Settle(settled); });
+    control_loop_.SetCheckpointWish([this] {
+      return checkpoints_ != nullptr && checkpoints_->journal() != nullptr &&
+             checkpoints_->journal()->over_limit();
+    });
+  }
 
   // Goes on from a checkpoint, or begins with one's parameters.
   absl::Status Restore(const std::string& token);
@@ -201,8 +209,8 @@ absl::Status Server::Impl::Restore(const std::string& token) {
       checkpoints_, ServerCheckpoints::Create(options_, token, &map_,
                                               &registry_, coordinator_.get(),
                                               &cut_gate_));
-  // What came after the checkpoint, if anything did, is gone.
-  admin_service_.SetRestored(cut_gate_.settled(), !options_.resume);
+  admin_service_.SetRestored(cut_gate_.settled(), checkpoints_->lossless());
+  parameter_service_.SetJournal(checkpoints_->journal());
   return absl::OkStatus();
 }
 

@@ -77,6 +77,20 @@ absl::Status ServerOptions::Validate() const {
   OARLOCK_RETURN_IF_ERROR(
       CheckRange("tick", tick, absl::Milliseconds(100), day));
   OARLOCK_RETURN_IF_ERROR(CheckRange("num_threads", num_threads, 0, 256));
+  OARLOCK_RETURN_IF_ERROR(CheckRange("checkpoint_interval", checkpoint_interval,
+                                     absl::ZeroDuration(), absl::Seconds(1e9)));
+  OARLOCK_RETURN_IF_ERROR(
+      CheckRange("checkpoint_keep", checkpoint_keep, 1, 1000000));
+  OARLOCK_RETURN_IF_ERROR(CheckRange("log_sync_interval", log_sync_interval,
+                                     absl::ZeroDuration(), hour));
+  if (log_bytes_max < (1 << 20)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "log_bytes_max is ", log_bytes_max, "; legal is at least ", 1 << 20));
+  }
+  if (log_pushes && checkpoint_dir.empty()) {
+    return absl::InvalidArgumentError(
+        "log_pushes needs a checkpoint_dir, where the log lies");
+  }
   return CheckRange("max_open_calls", max_open_calls, 1, 1 << 20);
 }
 

@@ -71,6 +71,13 @@ struct ServerOptions {
   // Go on from the newest checkpoint in checkpoint_dir, if there is one.
   // Without it a folder that has one is refused.
   bool resume = false;
+  // Write down every push before it is applied, in checkpoint_dir.
+  bool log_pushes = false;
+  // This process takes the place of one that died: it goes on from its log too.
+  bool replay_log = false;
+  // Of the log. 1 MiB to 9e18; 0 to 1 h.
+  uint64_t log_bytes_max = uint64_t{1} << 30;
+  absl::Duration log_sync_interval = absl::Milliseconds(100);
   // Begin with the parameters of this checkpoint; empty: with new ones.
   std::string load;
   SecurityOptions security;

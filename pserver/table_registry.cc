@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/log.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "pserver/async_aggregator.h"
@@ -56,7 +57,7 @@ std::unique_ptr<Aggregator> MakeAggregator(Table* table,
 
 absl::StatusOr<std::unique_ptr<TableEntry>> MakeEntry(
     const v1::TableConfig& config, const PartitionMap& map,
-    ServerIndex server, const std::string& tier_dir,
+    ServerIndex server, const std::string& tier_dir, Generation generation,
     const LogicalClock* clock) {
   auto entry = std::make_unique<TableEntry>();
   entry->config = config;
@@ -75,7 +76,9 @@ absl::StatusOr<std::unique_ptr<TableEntry>> MakeEntry(
     entry->hot_keys = std::make_unique<HotKeys>(hot_keys);
   } else {
     OARLOCK_ASSIGN_OR_RETURN(entry->dense,
-                             DenseTable::Create(config, map, server));
+                             DenseTable::Create(
+                                 config, map, server,
+                                 DenseTable::FirstVersion(generation)));
     entry->aggregator = MakeAggregator(entry->dense.get(), clock);
   }
   return entry;
@@ -176,6 +179,9 @@ absl::Status TableRegistry::Create(const v1::TableConfig& config) {
     }
     // Workers create a table before they push to it.
     if (entry->restored && CanGoOn(entry->config, config)) {
+      if (observer_ != nullptr) {
+        OARLOCK_RETURN_IF_ERROR(observer_->OnCreate(config));
+      }
       return Reconfigure(config, entry);
     }
     return absl::AlreadyExistsError(absl::StrFormat(
@@ -190,7 +196,11 @@ absl::Status TableRegistry::Create(const v1::TableConfig& config) {
         config.id(), config.name(), kMaxTables));
   }
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<TableEntry> entry,
-                           MakeEntry(config, map_, server_, tier_dir_, &clock_));
+                           MakeEntry(config, map_, server_, tier_dir_,
+                                     generation_, &clock_));
+  if (observer_ != nullptr) {
+    OARLOCK_RETURN_IF_ERROR(observer_->OnCreate(config));
+  }
   for (const auto& [worker, generation] : members_) {
     entry->aggregator->SetRoundMember(worker, generation, /*joins=*/true);
   }
@@ -238,9 +248,25 @@ absl::StatusOr<TableEntry*> TableRegistry::Find(TableId id) const {
   return found->second.get();
 }
 
+void TableRegistry::SetObserver(TableObserver* observer) {
+  absl::MutexLock lock(&change_mutex_);
+  observer_ = observer;
+}
+
+absl::btree_map<WorkerIndex, Generation> TableRegistry::RoundMembers() const {
+  absl::MutexLock lock(&change_mutex_);
+  return members_;
+}
+
 uint64_t TableRegistry::SetRoundMember(WorkerIndex worker,
                                        Generation generation, bool joins) {
   absl::MutexLock change_lock(&change_mutex_);
+  if (observer_ != nullptr) {
+    // Without it a restarted server learns it from the worker's next call.
+    const absl::Status noted =
+        observer_->OnRoundMember(worker, generation, joins);
+    if (!noted.ok()) spdlog::warn("{}", std::string(noted.message()));
+  }
   const auto found = members_.find(worker);
   const bool is_old =
       found != members_.end() && generation < found->second;

@@ -44,6 +44,16 @@ struct TableEntry {
   std::atomic<uint64_t> pushed_blocks = 0;
 };
 
+// Told of changes before they are made; an error keeps them from being made.
+// Called with the registry's lock held.
+class TableObserver {
+ public:
+  virtual ~TableObserver() = default;
+  virtual absl::Status OnCreate(const v1::TableConfig& config) = 0;
+  virtual absl::Status OnRoundMember(WorkerIndex worker, Generation generation,
+                                     bool joins) = 0;
+};
+
 // The table as status answers show it, without partitions.
 v1::TableStatus DescribeTable(const TableEntry& entry);
 
@@ -53,10 +63,15 @@ class TableRegistry {
   // Tables of one job.
   static constexpr size_t kMaxTables = 1024;
 
-  // `tier_dir` as in ServerOptions.
+  // `tier_dir` as in ServerOptions. Versions of dense blocks are those of this
+  // incarnation of the server (DenseTable::FirstVersion).
   TableRegistry(PartitionMap map, ServerIndex server,
-                const std::string& tier_dir = "")
-      : map_(std::move(map)), server_(server), tier_dir_(tier_dir) {}
+                const std::string& tier_dir = "",
+                Generation generation = Generation(0))
+      : map_(std::move(map)),
+        server_(server),
+        tier_dir_(tier_dir),
+        generation_(generation) {}
 
   // Creates this server's share of the table. OK without effect when it exists
   // with an equal configuration; AlreadyExists, both printed, when another one
@@ -71,6 +86,11 @@ class TableRegistry {
 
   // NotFound when no table has this id. Never null.
   absl::StatusOr<TableEntry*> Find(TableId id) const;
+
+  // `observer` is told from now on, null: nobody.
+  void SetObserver(TableObserver* observer);
+  // Generation of each worker that is a round member.
+  absl::btree_map<WorkerIndex, Generation> RoundMembers() const;
 
   // Tells every table's aggregator, those of later tables too (see
   // Aggregator::SetRoundMember). Returns the most rounds that a sync table has
@@ -105,12 +125,14 @@ class TableRegistry {
   const PartitionMap map_;
   const ServerIndex server_;
   const std::string tier_dir_;
+  const Generation generation_;
 
   LogicalClock clock_;
 
   // Held while a table is created or membership changes, so that a new table
   // misses no member. Taken before mutex_.
-  absl::Mutex change_mutex_;
+  mutable absl::Mutex change_mutex_;
+  TableObserver* observer_ ABSL_GUARDED_BY(change_mutex_) = nullptr;
   // Generation of each worker that is a round member.
   absl::btree_map<WorkerIndex, Generation> members_
       ABSL_GUARDED_BY(change_mutex_);

@@ -73,10 +73,13 @@ void CheckpointLoop::Make(Done done) {
                        "is up to ", kMaxWaiting, "; call again, slower"));
     } else {
       commands_.push_back(std::move(done));
-      return;
     }
   }
-  done(refused);
+  if (refused.ok()) {
+    coordinator_->WakeCheckpoints();
+  } else {
+    done(refused);
+  }
 }
 
 uint64_t CheckpointLoop::current() const {
@@ -90,6 +93,7 @@ void CheckpointLoop::Stop() {
     stop_ = true;
     for (grpc::ClientContext* order : orders_) order->TryCancel();
   }
+  coordinator_->WakeCheckpoints();
   if (thread_.joinable()) thread_.join();
   std::deque<Done> dropped;
   {
@@ -104,16 +108,12 @@ void CheckpointLoop::Stop() {
 void CheckpointLoop::Run() {
   absl::Time last = Clock::Real().Now();
   for (;;) {
+    coordinator_->AwaitCheckpointWish(
+        options_.interval == absl::ZeroDuration() ? absl::InfiniteFuture()
+                                                  : last + options_.interval);
     std::deque<Done> commands;
     {
       absl::MutexLock lock(&mutex_);
-      const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-        return stop_ || !commands_.empty();
-      };
-      const absl::Time next = options_.interval == absl::ZeroDuration()
-                                  ? absl::InfiniteFuture()
-                                  : last + options_.interval;
-      mutex_.AwaitWithDeadline(absl::Condition(&due), next);
       if (stop_) return;
       // One checkpoint answers all who asked before it began.
       commands.swap(commands_);

@@ -90,12 +90,25 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
     OARLOCK_ASSIGN_OR_RETURN(const uint64_t largest, dir.LargestCut());
     coordinator->SkipCuts(largest);
   }
+  if (options.log_pushes) {
+    PushJournalOptions journal;
+    journal.directory =
+        absl::StrCat(options.checkpoint_dir, "/log/",
+                     ServerFolderName(options.server_index));
+    journal.bytes_max = options.log_bytes_max;
+    journal.sync_interval = options.log_sync_interval;
+    journal.replay = options.replay_log;
+    OARLOCK_ASSIGN_OR_RETURN(checkpoints->journal_,
+                             PushJournal::Open(journal, registry, gate));
+    checkpoints->replayed_ = options.replay_log;
+  }
   ServerCutOptions cuts;
   cuts.server = ServerIndex(options.server_index);
   cuts.directory = options.checkpoint_dir;
   cuts.num_threads = kNumThreads;
   OARLOCK_ASSIGN_OR_RETURN(checkpoints->cuts_,
-                           ServerCut::Create(cuts, map, registry, gate));
+                           ServerCut::Create(cuts, map, registry, gate,
+                                             checkpoints->journal_.get()));
   checkpoints->service_ =
       std::make_unique<CheckpointService>(checkpoints->cuts_.get(), token);
   return checkpoints;

@@ -17,6 +17,7 @@
 #include "pserver/checkpoint/checkpoint_loop.h"
 #include "pserver/checkpoint/checkpoint_service.h"
 #include "pserver/checkpoint/cut_gate.h"
+#include "pserver/checkpoint/push_journal.h"
 #include "pserver/checkpoint/server_cut.h"
 #include "pserver/coordinator.h"
 #include "pserver/server_options.h"
@@ -46,6 +47,10 @@ class ServerCheckpoints {
 
   // Server 0 begins to make checkpoints. `endpoint`: where this server listens.
   absl::Status Start(const std::string& endpoint);
+  // Null without a log.
+  PushJournal* journal() const { return journal_.get(); }
+  // Everything that was acknowledged before is here.
+  bool lossless() const { return !options_.resume || replayed_; }
   // Null but on server 0, and before Start.
   CheckpointLoop* loop() const { return loop_.get(); }
   // Ends what is under way. Idempotent.
@@ -66,6 +71,8 @@ class ServerCheckpoints {
   const PartitionMap* const map_;
   TableRegistry* const registry_;
   Coordinator* const coordinator_;
+  std::unique_ptr<PushJournal> journal_;
+  bool replayed_ = false;
   std::unique_ptr<ServerCut> cuts_;
   std::unique_ptr<CheckpointService> service_;
   std::unique_ptr<CheckpointLoop> loop_;

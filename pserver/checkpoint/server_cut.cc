@@ -14,22 +14,24 @@ namespace oarlock {
 
 absl::StatusOr<std::unique_ptr<ServerCut>> ServerCut::Create(
     const ServerCutOptions& options, const PartitionMap* map,
-    TableRegistry* registry, CutGate* gate) {
+    TableRegistry* registry, CutGate* gate, PushJournal* journal) {
   CheckpointStoreOptions store;
   store.directory = absl::StrCat(options.directory, "/store/",
                                  ServerFolderName(options.server.value()));
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<CheckpointStore> live,
                            CheckpointStore::Create(store));
   return absl::WrapUnique(
-      new ServerCut(options, map, registry, gate, std::move(live)));
+      new ServerCut(options, map, registry, gate, journal, std::move(live)));
 }
 
 ServerCut::ServerCut(const ServerCutOptions& options, const PartitionMap* map,
                      TableRegistry* registry, CutGate* gate,
+                     PushJournal* journal,
                      std::unique_ptr<CheckpointStore> store)
     : options_(options),
       registry_(registry),
       gate_(gate),
+      journal_(journal),
       store_(std::move(store)),
       writer_(map, options.server, registry, store_.get(),
               options.num_threads),
@@ -167,6 +169,11 @@ absl::StatusOr<v1::FreezeCutResponse> ServerCut::DoFreeze(
   });
   ReleaseRounds();
   stage_ = Stage::kFrozen;
+  if (journal_ != nullptr) {
+    // Without it the log is only trimmed later.
+    const absl::Status rolled = journal_->OnFrozen();
+    if (!rolled.ok()) spdlog::warn("{}", std::string(rolled.message()));
+  }
   frozen_response_.set_held_seconds(
       absl::ToDoubleSeconds(Clock::Real().Now() - opened_));
   frozen_response_.set_freeze_seconds(absl::ToDoubleSeconds(freeze_time));
@@ -190,7 +197,12 @@ absl::StatusOr<v1::SaveCutResponse> ServerCut::DoSave(
 absl::StatusOr<v1::CloseCutResponse> ServerCut::DoClose(
     const v1::CloseCutRequest& request) {
   OARLOCK_RETURN_IF_ERROR(CheckNewest(request.cut()));
-  End(request.published() && stage_ == Stage::kSaved);
+  const bool current = request.published() && stage_ == Stage::kSaved;
+  End(current);
+  if (current && journal_ != nullptr) {
+    const absl::Status trimmed = journal_->OnPublished(request.cut());
+    if (!trimmed.ok()) spdlog::warn("{}", std::string(trimmed.message()));
+  }
   gate_->Settle(newest_);
   return v1::CloseCutResponse();
 }

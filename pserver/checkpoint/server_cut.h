@@ -22,6 +22,7 @@
 #include "proto/checkpoint.pb.h"
 #include "pserver/checkpoint/cut_gate.h"
 #include "pserver/checkpoint/part_writer.h"
+#include "pserver/checkpoint/push_journal.h"
 #include "pserver/table_registry.h"
 #include "storage/checkpoint_store.h"
 
@@ -45,11 +46,11 @@ class ServerCut {
   template <typename Response>
   using Done = absl::AnyInvocable<void(const absl::StatusOr<Response>&)>;
 
-  // Makes the live database. What is passed outlives this. Errors as
-  // CheckpointStore::Create.
+  // Makes the live database. What is passed outlives this; `journal` may be
+  // null. Errors as CheckpointStore::Create.
   static absl::StatusOr<std::unique_ptr<ServerCut>> Create(
       const ServerCutOptions& options, const PartitionMap* map,
-      TableRegistry* registry, CutGate* gate);
+      TableRegistry* registry, CutGate* gate, PushJournal* journal);
   // Stops.
   ~ServerCut();
 
@@ -76,7 +77,7 @@ class ServerCut {
   using Order = absl::AnyInvocable<void(const absl::Status&)>;
 
   ServerCut(const ServerCutOptions& options, const PartitionMap* map,
-            TableRegistry* registry, CutGate* gate,
+            TableRegistry* registry, CutGate* gate, PushJournal* journal,
             std::unique_ptr<CheckpointStore> store);
 
   template <typename Request, typename Response>
@@ -100,6 +101,7 @@ class ServerCut {
   const ServerCutOptions options_;
   TableRegistry* const registry_;
   CutGate* const gate_;
+  PushJournal* const journal_;
   const std::unique_ptr<CheckpointStore> store_;
 
   // Of the thread alone.

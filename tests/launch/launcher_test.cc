@@ -138,6 +138,35 @@ TEST_F(LauncherTest, AFailedProcessIsStartedAgainAsOftenAsAllowed) {
   EXPECT_EQ(Log("workerlog.0"), "restart \nrestart 1\n");
 }
 
+TEST_F(LauncherTest, AServerThatFailsTakesAllWithItWhereTheyRestartTogether) {
+  options_.restart_together = true;
+  // Server 1 fails once; everyone counts its starts.
+  const std::string script = absl::StrCat(
+      "echo start ${OARLOCK_RESTART:-0}\n"
+      "if [ $TRAINING_ROLE = PSERVER -a $PADDLE_PSERVER_ID = 1 -a "
+      "-z \"$OARLOCK_RESTART\" ]; then\n"
+      "  while [ ! -e $DIR/worker ]; do sleep 0.02; done; exit 3\n"
+      "fi\n",
+      kServerWaits,
+      "touch $DIR/worker\n"
+      "if [ -z \"$OARLOCK_RESTART\" ]; then while true; do sleep 0.05; done; "
+      "fi\n");
+  EXPECT_EQ(Run(Plan(2, 1, /*max_restart=*/1), script), 0);
+  EXPECT_EQ(Log("workerlog.0"), "start 0\nstart 1\n");
+  EXPECT_EQ(Log("serverlog.0"), "start 0\nstart 1\nstopping\n");
+  EXPECT_EQ(Log("serverlog.1"), "start 0\nstart 1\nstopping\n");
+}
+
+TEST_F(LauncherTest, RestartsOfAllAreCountedAsThoseOfOne) {
+  options_.restart_together = true;
+  const std::string script =
+      "echo start\n"
+      "if [ $TRAINING_ROLE = PSERVER ]; then sleep 0.1; exit 4; fi\n"
+      "while true; do sleep 0.05; done\n";
+  EXPECT_EQ(Run(Plan(1, 1, /*max_restart=*/2), script), 4);
+  EXPECT_EQ(Log("serverlog.0"), "start\nstart\nstart\n");
+}
+
 TEST_F(LauncherTest, AUsageErrorIsNotRepeated) {
   const std::string script =
       absl::StrCat(kServerWaits, "echo wrong flag\nexit 2\n");

@@ -1,0 +1,101 @@
+// What a server writes down before it does it, and does again after a crash
+// (durability `log`): pushes as the bytes that came, and what else changes
+// tables.
+//
+// Each record carries the cut that it belongs after (storage/push_log.h). A
+// server that comes back restores its newest checkpoint, then replays the
+// records behind it in their order. In sync mode that gives the same bits. In
+// async mode pushes of different threads may have been applied in another order
+// than they were written, so floats may differ in their last bits; each push is
+// applied once either way.
+
+#ifndef OARLOCK_PSERVER_CHECKPOINT_PUSH_JOURNAL_H_
+#define OARLOCK_PSERVER_CHECKPOINT_PUSH_JOURNAL_H_
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/types.h"
+#include "proto/table.pb.h"
+#include "pserver/checkpoint/cut_gate.h"
+#include "pserver/table_registry.h"
+#include "storage/push_log.h"
+
+namespace oarlock {
+
+struct PushJournalOptions {
+  // This server's own.
+  std::string directory;
+  // See PushLogOptions.
+  uint64_t bytes_max = uint64_t{1} << 30;
+  absl::Duration sync_interval = absl::Milliseconds(100);
+  // Do again what the log has, or drop it.
+  bool replay = false;
+};
+
+// What a record is; on disk, never changed.
+enum class JournalKind : uint32_t {
+  // Logical time (4 bytes, little endian), then the request as it came.
+  kPushSparse = 1,
+  kPushDense = 2,
+  // A TableConfig.
+  kCreateTable = 3,
+  // Worker (4), generation (8), joins (1), little endian.
+  kRoundMember = 4,
+};
+
+// Thread-safe.
+class PushJournal : public TableObserver {
+ public:
+  // Replays into `registry`, whose tables are as of gate->settled(), unless
+  // that is not wanted; observes it from then on. Both outlive this. DataLoss,
+  // naming the file, for a damaged log; errors of the disk.
+  static absl::StatusOr<std::unique_ptr<PushJournal>> Open(
+      const PushJournalOptions& options, TableRegistry* registry,
+      const CutGate* gate);
+  ~PushJournal() override;
+
+  // Before the push is applied. In async mode the caller is inside
+  // CutGate::Pass. Errors as PushLog::Append: the push must not be applied.
+  absl::Status AppendPush(JournalKind kind, v1::UpdateMode mode,
+                          const grpc::ByteBuffer& request);
+
+  absl::Status OnCreate(const v1::TableConfig& config) override;
+  absl::Status OnRoundMember(WorkerIndex worker, Generation generation,
+                             bool joins) override;
+
+  // A cut was frozen: what follows lies in files of its own, and says again who
+  // takes part in rounds.
+  absl::Status OnFrozen();
+  // The checkpoint of this cut is current.
+  absl::Status OnPublished(uint64_t cut) { return log_->Trim(cut); }
+
+  // A checkpoint is due, so that the log can be trimmed.
+  bool over_limit() const { return log_->over_limit(); }
+  uint64_t bytes() const { return log_->bytes(); }
+
+ private:
+  PushJournal(TableRegistry* registry, const CutGate* gate)
+      : registry_(registry), gate_(gate) {}
+
+  absl::Status Replay(const LogRecord& record);
+  absl::Status ReplayPush(JournalKind kind, absl::string_view bytes);
+  absl::Status Append(JournalKind kind, absl::string_view bytes);
+
+  TableRegistry* const registry_;
+  const CutGate* const gate_;
+  // Set by Open.
+  std::unique_ptr<PushLog> log_;
+  // Of Open alone.
+  uint64_t replayed_pushes_ = 0;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_CHECKPOINT_PUSH_JOURNAL_H_
