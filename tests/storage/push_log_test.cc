@@ -41,7 +41,10 @@ std::string FileBytes(const std::string& path) {
 }
 
 void WriteFile(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  // A file that is emptied and written anew goes to the disk at once on some
+  // systems; a new one does not.
+  fs::remove(path);
+  std::ofstream(path, std::ios::binary) << bytes;
 }
 
 std::vector<std::string> SegmentsOf(const std::string& directory) {
