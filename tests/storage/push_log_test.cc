@@ -41,7 +41,10 @@ std::string FileBytes(const std::string& path) {
 }
 
 void WriteFile(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  // A file that is emptied and written anew goes to the disk at once on some
+  // systems; a new one does not.
+  fs::remove(path);
+  std::ofstream(path, std::ios::binary) << bytes;
 }
 
 std::vector<std::string> SegmentsOf(const std::string& directory) {
@@ -364,7 +367,7 @@ TEST(PushLogTest, WrongOptionsAreInvalid) {
 // Appenders, syncs, rolls and trims at once.
 TEST(PushLogTest, ConcurrentAppendersKeepTheirOwnOrder) {
   constexpr int kThreads = 4;
-  constexpr int kRecords = 400;
+  constexpr int kRecords = 150;
   for (const absl::Duration interval :
        {absl::ZeroDuration(), absl::Milliseconds(1)}) {
     const std::string directory = FreshFolder("threads");
@@ -380,7 +383,7 @@ TEST(PushLogTest, ConcurrentAppendersKeepTheirOwnOrder) {
           TestRecord record = {static_cast<uint32_t>(t + 1), 100,
                                absl::StrCat(i, " ")};
           record.bytes.append(random.Below(100), 'x');
-          if (i % 100 == 0) record.bytes.append(100'000, 'y');
+          if (i % 50 == 0) record.bytes.append(100'000, 'y');
           EXPECT_TRUE(AppendInSlices(*log, record, random).ok());
         }
         --num_running;
