@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/check.h"
+#include "base/malloc.h"
 #include "base/random.h"
 #include "bench/common/repetitions.h"
 #include "storage/checkpoint_reader.h"
@@ -148,6 +149,7 @@ class Bench {
 
 int main(int argc, char** argv) {
   using namespace oarlock_bench;  // NOLINT
+  oarlock::KeepFreedMemory();
   Bench bench(FlagValue(argc, argv, "--folder",
                         std::filesystem::temp_directory_path() /
                             "checkpoint_store_bench"),
