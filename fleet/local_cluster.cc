@@ -171,7 +171,7 @@ absl::StatusOr<ExampleIntervals> LocalJobClient::DefineWork(
     uint64_t num_examples) {
   const v1::DefineWorkRequest request =
       ToDefineWorkRequest(work, items, num_examples);
-  OARLOCK_RETURN_IF_ERROR(coordinator_.DefineWork(request));
+  OARLOCK_RETURN_IF_ERROR(coordinator_.DefineWork(request).status());
   return ExampleIntervals();
 }
 

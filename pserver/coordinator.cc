@@ -202,11 +202,19 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
   return response;
 }
 
-absl::Status Coordinator::DefineWork(const v1::DefineWorkRequest& request) {
+absl::StatusOr<v1::DefineWorkResponse> Coordinator::DefineWork(
+    const v1::DefineWorkRequest& request) {
   absl::MutexLock lock(&mutex_);
   OARLOCK_RETURN_IF_ERROR(work_.Define(request));
   board_.SetNumExamples(request.work(), request.num_examples());
-  return absl::OkStatus();
+  v1::DefineWorkResponse response;
+  // Whoever leases is given nothing that is covered.
+  if (request.ranges().empty()) {
+    for (v1::WorkRange& range : work_.Covered(request.work())) {
+      *response.add_covered() = std::move(range);
+    }
+  }
+  return response;
 }
 
 absl::StatusOr<v1::LeaseWorkResponse> Coordinator::LeaseWork(

@@ -93,7 +93,8 @@ class Coordinator {
   absl::Status FinishWorker(const v1::FinishWorkerRequest& request);
   absl::StatusOr<v1::ServerHeartbeatResponse> ServerHeartbeat(
       const v1::ServerHeartbeatRequest& request);
-  absl::Status DefineWork(const v1::DefineWorkRequest& request);
+  absl::StatusOr<v1::DefineWorkResponse> DefineWork(
+      const v1::DefineWorkRequest& request);
   absl::StatusOr<v1::LeaseWorkResponse> LeaseWork(
       const v1::LeaseWorkRequest& request);
   v1::JobStatusResponse JobStatus(const v1::JobStatusRequest& request) const;

@@ -234,5 +234,29 @@ TEST(CoordinatorConcurrencyTest, ThreadsMeetAtEveryBarrier) {
   EXPECT_EQ(early, 0);
 }
 
+TEST_F(CoordinatorTest, WhoeverSplitsWorkByItselfIsToldWhatIsCovered) {
+  const uint64_t generation = Register(0);
+  v1::MarkCutRequest mark;
+  mark.set_worker_generation(generation);
+  mark.set_cut(1);
+  v1::TrainedExamples* const trained = mark.add_trained();
+  trained->set_work("train/0");
+  trained->add_ranges()->set_end(30);
+  trained->add_ranges()->set_begin(30);
+  trained->mutable_ranges(1)->set_end(50);
+  ASSERT_TRUE(coordinator_->MarkCut(mark).ok());
+  v1::DefineWorkRequest request;
+  request.set_work("train/0");
+  for (int time = 0; time < 2; ++time) {
+    const auto defined = coordinator_->DefineWork(request);
+    ASSERT_TRUE(defined.ok()) << defined.status();
+    ASSERT_EQ(defined->covered_size(), 1);
+    EXPECT_EQ(defined->covered(0).begin(), 0u);
+    EXPECT_EQ(defined->covered(0).end(), 50u);
+  }
+  request.set_work("train/1");
+  EXPECT_EQ(coordinator_->DefineWork(request)->covered_size(), 0);
+}
+
 }  // namespace
 }  // namespace oarlock

@@ -72,8 +72,8 @@ class JobClient {
   virtual absl::StatusOr<uint64_t> JoinRounds() = 0;
   virtual absl::Status LeaveRounds() = 0;
 
-  // Every worker may define the same work in the same way. Returns the examples
-  // that were trained before the job was resumed.
+  // Every worker may define the same work in the same way. Returns, for work
+  // without items, the examples that were trained already.
   virtual absl::StatusOr<ExampleIntervals> DefineWork(
       const std::string& work, const std::vector<WorkItem>& items,
       uint64_t num_examples) = 0;
