@@ -162,6 +162,7 @@ class Fleet::Worker {
     options.client_name = RoleName(role);
     options.connect_timeout = absl::Seconds(config.connect_timeout_s());
     options.rpc_timeout = absl::Seconds(config.rpc_timeout_s());
+    options.accept_loss = config.recovery() == "accept_loss";
     options.security = SecurityOf(config, role);
     OARLOCK_ASSIGN_OR_RETURN(connections_,
                              ServerConnections::Connect(options));

@@ -220,6 +220,8 @@ class Coordinator {
   bool checkpoint_woken_ ABSL_GUARDED_BY(mutex_) = false;
   // Training passes that a checkpoint had as a whole.
   uint32_t trained_epochs_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Training passes that were over when the open cut was opened.
+  uint32_t epochs_before_cut_ ABSL_GUARDED_BY(mutex_) = 0;
   ProgressBoard board_ ABSL_GUARDED_BY(mutex_);
   JobState job_ ABSL_GUARDED_BY(mutex_);
   absl::Time ending_since_ ABSL_GUARDED_BY(mutex_);

@@ -32,6 +32,9 @@ absl::StatusOr<uint64_t> Coordinator::OpenCut() {
   }
   if (job_.ending && !workers.empty()) OARLOCK_RETURN_IF_ERROR(CheckGoesOn());
   checkpoint_due_ = false;
+  // One that ends while the cut is made may have trained behind it; if it did
+  // not, going on from the cut finds nothing left of it.
+  epochs_before_cut_ = TrainedEpochs();
   return cuts_.Open(std::move(workers));
 }
 
@@ -92,7 +95,6 @@ void Coordinator::DescribeCut(v1::CheckpointManifest* manifest) const {
   manifest->set_cut(cuts_.newest());
   manifest->set_logical_time(logical_time_);
   manifest->set_next_generation(next_generation_);
-  const uint32_t trained_epochs = TrainedEpochs();
   for (const auto& [name, covered] : cuts_.Covered()) {
     v1::WorkCoverage* work = manifest->add_works();
     work->set_work(name);
@@ -100,7 +102,7 @@ void Coordinator::DescribeCut(v1::CheckpointManifest* manifest) const {
       *work->add_covered() = range;
     }
     uint32_t epoch = 0;
-    work->set_done(ParseTrainEpoch(name, &epoch) && epoch < trained_epochs);
+    work->set_done(ParseTrainEpoch(name, &epoch) && epoch < epochs_before_cut_);
   }
   board_.Describe(/*with_histograms=*/true, manifest->mutable_phases());
 }

@@ -74,7 +74,7 @@ class CheckpointTest(harness.SystemTest):
     def test_checkpoints_are_made_by_command_while_training_goes_on(self):
         job = self.train(
             "job", *self.cluster(2, 2, "ckpt", "--checkpoint_interval_s", "0"),
-            *ASYNC, "--epochs", "1000")
+            *ASYNC, "--epochs", "1000", "--print_period", "5")
         endpoint = self.coordinator(job)
         self.await_text(self.path("job", "workerlog.0"), r"step \d+")
         made = []
@@ -137,6 +137,83 @@ class CheckpointTest(harness.SystemTest):
         self.assertEqual(self.summary("second")["examples"],
                          self.summary("first")["examples"])
         self.assertNotEqual(self.results("second"), self.results("first"))
+
+    def kill_server(self, index, name):
+        """kill -9 of a server when training is well under way."""
+        self.await_text(self.path(name, "workerlog.0"), r"epoch 2 step \d+")
+        os.kill(self.pid_of_role("server", index), signal.SIGKILL)
+
+    def test_a_server_that_died_replays_its_log_and_nobody_else_restarts(self):
+        epochs = ["--epochs", "6", "--print_period", "5"]
+        self.await_success(self.train(
+            "undisturbed", "--server_num", "2", "--worker_num", "2", *SYNC,
+            *epochs))
+        job = self.train(
+            "disturbed",
+            *self.cluster(2, 2, "ckpt", "--checkpoint_interval_s", "0.3"),
+            *SYNC, *epochs, "--durability", "log", "--max_restart", "1")
+        self.await_text(self.path("disturbed", "workerlog.0"), r"step \d+")
+        workers = [self.pid_of_role("worker", i) for i in range(2)]
+        self.kill_server(1, "disturbed")
+        self.await_true(
+            lambda: "restart 1 of 1" in job.stderr,
+            harness.FAILURE_DEADLINE_S, "the restart")
+        self.assertEqual([self.pid_of_role("worker", i) for i in range(2)],
+                         workers)
+        self.await_success(job)
+        self.assert_nothing_runs()
+        self.assertRegex(
+            harness.read_text(self.path("disturbed", "serverlog.1")),
+            r"replayed \d+ pushes of the log")
+        self.assertEqual(self.results("disturbed"),
+                         self.results("undisturbed"), self.report())
+
+    def test_an_async_job_outlives_a_server_with_a_log(self):
+        job = self.train(
+            "job", *self.cluster(2, 2, "ckpt", "--checkpoint_interval_s", "0"),
+            *ASYNC, "--epochs", "30", "--print_period", "5", "--durability",
+            "log", "--max_restart", "1")
+        self.kill_server(1, "job")
+        self.await_success(job)
+        self.assertEqual(self.summary("job")["examples"],
+                         30 * harness.GENERATED_ROWS * 3 // 4)
+
+    def test_a_job_returns_to_its_last_checkpoint_together(self):
+        job = self.train(
+            "job",
+            *self.cluster(2, 2, "ckpt", "--checkpoint_interval_s", "0.2"),
+            *SYNC, "--epochs", "6", "--print_period", "5", "--max_restart",
+            "1")
+        self.await_true(lambda: self.cut("ckpt") >= 2,
+                        harness.PROGRESS_DEADLINE_S, "a second checkpoint")
+        self.kill_server(0, "job")
+        self.await_success(job)
+        self.assertIn("restart 1 of 1 of all processes", job.stderr)
+        self.await_success(self.train(
+            "undisturbed", "--server_num", "2", "--worker_num", "2", *SYNC,
+            "--epochs", "6"))
+        for field in ("test_auc", "test_logloss"):
+            self.assertEqual(self.results("job")[field],
+                             self.results("undisturbed")[field],
+                             self.report())
+
+    def test_a_loss_that_is_accepted_is_told(self):
+        job = self.train(
+            "job", *self.cluster(2, 1, "ckpt", "--checkpoint_interval_s", "0"),
+            *ASYNC, "--epochs", "30", "--print_period", "5", "--recovery",
+            "accept_loss", "--max_restart", "1")
+        self.kill_server(1, "job")
+        self.await_success(job)
+        self.assertRegex(
+            harness.read_text(self.path("job", "workerlog.0")),
+            r"W .*server 1 .*without [1-9]\d* ")
+
+    def test_a_server_without_a_checkpoint_cannot_come_back(self):
+        job = self.train(
+            "job", "--server_num", "2", "--worker_num", "1", *ASYNC,
+            "--epochs", "1000", "--print_period", "5", "--max_restart", "1")
+        self.kill_server(1, "job")
+        self.assert_fails(job, r"its rows were in memory only", code=1)
 
     def test_a_folder_with_a_checkpoint_is_not_trained_over(self):
         flags = self.cluster(1, 1, "ckpt", "--checkpoint_interval_s", "0")
