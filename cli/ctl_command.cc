@@ -256,8 +256,16 @@ const Verb* FindVerb(const std::vector<std::string>& words) {
   return nullptr;
 }
 
-absl::Status Run(const Verb& verb, const v1::CtlConfig& config,
+// How long an answer may take where the flag does not say: a checkpoint is
+// answered when it is made.
+constexpr double kCheckpointTimeoutSeconds = 3600;
+
+absl::Status Run(const Verb& verb, v1::CtlConfig config,
                  const v1::JobConfig& job) {
+  if (!config.has_timeout_s() &&
+      (verb.run == Checkpoint || verb.run == Drain)) {
+    config.set_timeout_s(kCheckpointTimeoutSeconds);
+  }
   OARLOCK_ASSIGN_OR_RETURN(
       std::unique_ptr<JobServers> servers,
       JobServers::Open(config.server(), ClientOptions(config, job)));

@@ -95,7 +95,11 @@ absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
   {
     JobWatch watch(StatusSource(ObserverOf(plan, config)), config.epochs());
     LauncherOptions options;
-    options.restart_together = RollsBack(config);
+    if (!config.checkpoint_dir().empty()) {
+      options.restart_together = RollsBack(config)
+                                     ? LauncherOptions::Together::kServers
+                                     : LauncherOptions::Together::kCoordinator;
+    }
     Launcher launcher(options);
     OARLOCK_ASSIGN_OR_RETURN(exit_code, launcher.Run(plan, argv));
   }

@@ -51,6 +51,8 @@ constexpr EnvironmentVariable kVariables[] = {
      "1: serve beyond loopback without TLS and token", false},
     {"OARLOCK_RESTART", "Oarlock",
      "how often the launcher has started this process again", false},
+    {"OARLOCK_RESTART_TOGETHER", "Oarlock",
+     "1: and all others with it, to go on from their last checkpoint", false},
 };
 
 }  // namespace

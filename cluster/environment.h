@@ -77,6 +77,8 @@ struct RoleAssignment {
   bool insecure = false;
   // How often the launcher has started this process again (OARLOCK_RESTART).
   uint32_t restarts = 0;
+  // The last time with all others (OARLOCK_RESTART_TOGETHER=1).
+  bool restarted_together = false;
   // Which variables or arguments decided, one sentence: the log's first line.
   std::string reason;
   // Disagreements, one sentence each.

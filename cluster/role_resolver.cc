@@ -70,6 +70,11 @@ absl::Status RoleResolver::ResolveJob() {
       return WrongSetting(*restarts, "a number from 0 on", "1");
     }
   }
+  if (const auto together = Variable("OARLOCK_RESTART_TOGETHER")) {
+    if (!absl::SimpleAtob(together->text, &result_.restarted_together)) {
+      return WrongSetting(*together, "1 or 0", "1");
+    }
+  }
   return absl::OkStatus();
 }
 

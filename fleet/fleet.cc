@@ -251,6 +251,11 @@ absl::Status Fleet::InitServer() {
         RoleName(role_), " has died and is started again, but its rows were in "
         "memory only; with --checkpoint_dir it could go on"));
   }
+  if (role_.restarts > 0 && !role_.restarted_together && server_index() == 0) {
+    return absl::FailedPreconditionError(
+        "server 0, which knows who works on what, has died and is started "
+        "again by itself; start all processes of the job again with --resume");
+  }
   StopSignal::Block();
   ServerOptions options;
   options.server_endpoints = role_.server_endpoints;
@@ -271,8 +276,9 @@ absl::Status Fleet::InitServer() {
   options.log_sync_interval = absl::Seconds(config_.log_sync_interval_s());
   // One that died goes on from where it can.
   options.resume = config_.resume() || role_.restarts > 0;
-  options.replay_log = role_.restarts > 0;
-  options.load = options.resume ? "" : config_.load();
+  // All that go on together go back to their checkpoint together.
+  options.replay_log = role_.restarts > 0 && !role_.restarted_together;
+  options.load = config_.load();
   options.security = SecurityOf(config_, role_);
   // First, so that a port in use costs the job nothing.
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<MetricsServer> metrics,

@@ -88,8 +88,9 @@ struct Launcher::Process {
   std::unique_ptr<ChildProcess> child;
   int restarts = 0;
   absl::Time started_at;
-  // When to start it again.
+  // When to start it again, and whether with all others.
   std::optional<absl::Time> restart_at;
+  bool with_all = false;
   // Of a server that ended well before the workers: when they must have ended.
   absl::Time early_until = absl::InfiniteFuture();
 
@@ -167,6 +168,9 @@ absl::Status Launcher::Start(Process* process) {
   if (restarts > 0) {
     options.environment[kRestartVariable] = absl::StrCat(restarts);
   }
+  if (std::exchange(process->with_all, false)) {
+    options.environment[kRestartTogetherVariable] = absl::StrCat(1);
+  }
   options.log_file = process->plan->log_file;
   options.guardian = guardian_.get();
   process->restart_at.reset();
@@ -230,7 +234,7 @@ void Launcher::HandleExit(Process* process, const ExitStatus& status) {
     Fail(*process, what, status.ShellCode());
     return;
   }
-  if (options_.restart_together && process->plan->role == Role::kServer) {
+  if (RestartsAll(*process)) {
     ++restarts_of_all_;
     spdlog::warn("{}; restart {} of {} of all processes; its log is {}", what,
                  restarts_of_all_, plan_->max_restart, process->plan->log_file);
@@ -249,6 +253,19 @@ bool Launcher::MayRestart(const Process& process,
                           const ExitStatus& status) const {
   return process.restarts + restarts_of_all_ < plan_->max_restart &&
          status.exit_code != kUsageExitCode;
+}
+
+bool Launcher::RestartsAll(const Process& process) const {
+  if (process.plan->role != Role::kServer) return false;
+  switch (options_.restart_together) {
+    case LauncherOptions::Together::kNobody:
+      return false;
+    case LauncherOptions::Together::kCoordinator:
+      return process.plan->index == 0;
+    case LauncherOptions::Together::kServers:
+      return true;
+  }
+  return false;
 }
 
 void Launcher::BeginRestartTogether() {
@@ -274,7 +291,10 @@ void Launcher::RestartAllWhenEnded() {
   const absl::Time at =
       clock_.Now() + (restarts_of_all_ > 1 ? options_.restart_delay
                                            : absl::ZeroDuration());
-  for (auto& process : processes_) process->restart_at = at;
+  for (auto& process : processes_) {
+    process->restart_at = at;
+    process->with_all = true;
+  }
 }
 
 void Launcher::RestartDue() {

@@ -38,14 +38,24 @@ struct LauncherOptions {
   absl::Duration early_server_grace = absl::Seconds(5);
   // From the second restart of a process on; the first is immediate.
   absl::Duration restart_delay = absl::Seconds(1);
-  // A server that failed takes all others with it: they are killed, and all are
-  // started again. For jobs that go on from their last checkpoint together.
-  bool restart_together = false;
+  // A failed process of which nothing is left but with all others: they are
+  // killed, and all are started again. For jobs that go on from their last
+  // checkpoint together.
+  enum class Together {
+    kNobody,
+    // Server 0, which alone knows who works on what.
+    kCoordinator,
+    kServers,
+  };
+  Together restart_together = Together::kNobody;
 };
 
 // What a child has in its environment after its first restart: how many there
 // were.
 inline constexpr char kRestartVariable[] = "OARLOCK_RESTART";
+
+// What it has, "1", when all others were started again with it.
+inline constexpr char kRestartTogetherVariable[] = "OARLOCK_RESTART_TOGETHER";
 
 // Not thread-safe. Run needs the thread that called it to live until it
 // returns. While it runs, SIGINT and SIGTERM of the whole program are its own.
@@ -77,6 +87,7 @@ class Launcher {
   bool MayRestart(const Process& process, const ExitStatus& status) const;
   void RestartDue();
   // Kills all that run; they are started again when all have ended.
+  bool RestartsAll(const Process& process) const;
   void BeginRestartTogether();
   void RestartAllWhenEnded();
   void Fail(const Process& process, const std::string& what, int exit_code);

@@ -133,8 +133,19 @@ class AdminService::Impl {
     Add(&v1::AdminService::AsyncService::RequestDrain,
         [this](PendingCall<v1::DrainRequest, v1::DrainResponse> call) {
           const absl::Status status = CheckIsCoordinator();
-          if (status.ok()) coordinator_->Drain(call.request().reason());
-          Answer(&call, status);
+          if (!status.ok()) return call.Fail(status);
+          const std::string reason = call.request().reason();
+          if (checkpoint_loop_ == nullptr) {
+            coordinator_->Drain(reason);
+            return Answer(&call, absl::OkStatus());
+          }
+          // What was trained stays; a checkpoint that fails is in the log.
+          checkpoint_loop_->Make(
+              [this, reason, call = std::move(call)](
+                  const absl::StatusOr<v1::CheckpointResponse>&) mutable {
+                coordinator_->Drain(reason);
+                Answer(&call, absl::OkStatus());
+              });
         });
   }
 
@@ -243,7 +254,7 @@ class AdminService::Impl {
   EvictionLoop* const eviction_loop_;
   CheckpointLoop* checkpoint_loop_ = nullptr;
   uint64_t restored_cut_ = 0;
-  bool lossless_ = true;
+  bool lossless_ = false;
   const Clock& clock_;
   const absl::Time start_;
   v1::AdminService::AsyncService service_;

@@ -82,7 +82,7 @@ void Coordinator::AwaitCheckpointWish(absl::Time deadline) {
     return checkpoint_due_ || checkpoint_woken_;
   };
   mutex_.AwaitWithDeadline(absl::Condition(&due), deadline);
-  checkpoint_woken_ = false;
+  checkpoint_woken_ = checkpoint_due_ = false;
 }
 
 void Coordinator::WakeCheckpoints() {

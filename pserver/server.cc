@@ -200,11 +200,13 @@ class Server::Impl {
 };
 
 absl::Status Server::Impl::Restore(const std::string& token) {
-  if (!options_.load.empty()) {
-    OARLOCK_RETURN_IF_ERROR(LoadParameters(
-        options_.load, ServerIndex(options_.server_index), map_, &registry_));
+  if (options_.checkpoint_dir.empty()) {
+    return options_.load.empty()
+               ? absl::OkStatus()
+               : LoadParameters(options_.load,
+                                ServerIndex(options_.server_index), map_,
+                                &registry_);
   }
-  if (options_.checkpoint_dir.empty()) return absl::OkStatus();
   OARLOCK_ASSIGN_OR_RETURN(
       checkpoints_, ServerCheckpoints::Create(options_, token, &map_,
                                               &registry_, coordinator_.get(),

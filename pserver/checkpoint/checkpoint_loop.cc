@@ -37,8 +37,13 @@ absl::StatusOr<std::unique_ptr<CheckpointLoop>> CheckpointLoop::Create(
   OARLOCK_ASSIGN_OR_RETURN(
       CheckpointDir dir,
       CheckpointDir::Create(FileSystem::Real(), options.directory));
+  const absl::StatusOr<CheckpointDir::Current> current = dir.ReadCurrent();
   auto loop = absl::WrapUnique(new CheckpointLoop(
       options, map, coordinator, registry, std::move(dir)));
+  if (current.ok()) {
+    absl::MutexLock lock(&loop->mutex_);
+    loop->current_ = current->cut;
+  }
   for (const std::shared_ptr<grpc::Channel>& channel : channels) {
     loop->stubs_.push_back(v1::CheckpointService::NewStub(channel));
   }
@@ -130,6 +135,13 @@ void CheckpointLoop::Run() {
     }
     for (Done& done : commands) done(made);
     last = Clock::Real().Now();
+    if (made.ok() || asked) continue;
+    // What failed now would fail again at once.
+    absl::MutexLock lock(&mutex_);
+    const auto wanted = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return stop_ || !commands_.empty();
+    };
+    mutex_.AwaitWithTimeout(absl::Condition(&wanted), kPauseAfterFailure);
   }
 }
 

@@ -55,6 +55,8 @@ class CheckpointLoop {
       absl::AnyInvocable<void(const absl::StatusOr<v1::CheckpointResponse>&)>;
   // Commands that wait; more are ResourceExhausted.
   static constexpr size_t kMaxWaiting = 16;
+  // From one that failed to the next that nobody asked for.
+  static constexpr absl::Duration kPauseAfterFailure = absl::Seconds(5);
 
   // `channels`: to every server, by index, this one included. What is passed
   // outlives this.

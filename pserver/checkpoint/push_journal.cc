@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -101,14 +102,23 @@ absl::Status PushJournal::OnRoundMember(WorkerIndex worker,
 
 absl::Status PushJournal::OnFrozen() {
   OARLOCK_RETURN_IF_ERROR(log_->Roll());
+  std::string members;
   for (const auto& [worker, generation] : registry_->RoundMembers()) {
-    OARLOCK_RETURN_IF_ERROR(OnRoundMember(worker, generation, true));
+    const RoundMember member = {worker.value(), generation.value(), 1};
+    members.append(reinterpret_cast<const char*>(&member), sizeof(member));
   }
-  return absl::OkStatus();
+  return Append(JournalKind::kRoundMembers, members);
+}
+
+absl::Status PushJournal::OnPublished(uint64_t cut, uint64_t previous) {
+  bool sync = false;
+  for (const TableEntry* entry : registry_->Entries()) {
+    sync = sync || entry->config.mode() == v1::SYNC;
+  }
+  return log_->Trim(sync ? previous : cut);
 }
 
 absl::Status PushJournal::Replay(const LogRecord& record) {
-  if (record.cut < gate_->settled()) return absl::OkStatus();
   const auto malformed = [&](absl::string_view what) {
     return absl::DataLossError(absl::StrCat(
         "a record of kind ", record.kind, " and ", record.bytes.size(),
@@ -118,7 +128,7 @@ absl::Status PushJournal::Replay(const LogRecord& record) {
     case JournalKind::kPushSparse:
     case JournalKind::kPushDense:
       if (record.bytes.size() < kTimeBytes) return malformed("too short");
-      return ReplayPush(static_cast<JournalKind>(record.kind), record.bytes);
+      return ReplayPush(record);
     case JournalKind::kCreateTable: {
       v1::TableConfig config;
       if (!config.ParseFromArray(record.bytes.data(),
@@ -131,42 +141,59 @@ absl::Status PushJournal::Replay(const LogRecord& record) {
                  ? absl::OkStatus()
                  : created;
     }
-    case JournalKind::kRoundMember: {
-      RoundMember member;
-      if (record.bytes.size() != sizeof(member)) return malformed("no member");
-      std::memcpy(&member, record.bytes.data(), sizeof(member));
-      registry_->SetRoundMember(WorkerIndex(member.worker),
-                                Generation(member.generation),
-                                member.joins != 0);
+    case JournalKind::kRoundMember:
+    case JournalKind::kRoundMembers: {
+      if (record.bytes.size() % sizeof(RoundMember) != 0) {
+        return malformed("no member");
+      }
+      for (size_t i = 0; i < record.bytes.size(); i += sizeof(RoundMember)) {
+        ReplayMember(record.bytes.substr(i, sizeof(RoundMember)));
+      }
       return absl::OkStatus();
     }
   }
   return malformed("of no kind that this release knows");
 }
 
-absl::Status PushJournal::ReplayPush(JournalKind kind,
-                                     absl::string_view bytes) {
-  uint32_t time = 0;
-  std::memcpy(&time, bytes.data(), kTimeBytes);
-  registry_->clock().AdvanceTo(time);
-  // A copy: a round may hold the push for longer.
-  const grpc::Slice slice(bytes.data() + kTimeBytes, bytes.size() - kTimeBytes);
-  const grpc::ByteBuffer request(&slice, 1);
+void PushJournal::ReplayMember(absl::string_view entry) {
+  RoundMember member;
+  std::memcpy(&member, entry.data(), sizeof(member));
+  registry_->SetRoundMember(WorkerIndex(member.worker),
+                            Generation(member.generation), member.joins != 0);
+}
+
+template <typename PushView, typename Apply>
+absl::Status PushJournal::ReplayTo(uint64_t cut, absl::StatusOr<PushView> push,
+                                   Apply apply) {
+  OARLOCK_RETURN_IF_ERROR(push.status());
+  const absl::StatusOr<TableEntry*> entry = registry_->Find(push->table);
+  // A round knows what it has; in async mode the record tells.
+  const bool before =
+      cut < gate_->settled() &&
+      (!entry.ok() || (*entry)->config.mode() != v1::SYNC);
+  if (before) return absl::OkStatus();
+  OARLOCK_RETURN_IF_ERROR(entry.status());
   ++replayed_pushes_;
   // Whoever sent it was answered, or sends it again.
-  const auto ignore = [](const absl::StatusOr<PushOutcome>&) {};
-  if (kind == JournalKind::kPushSparse) {
-    OARLOCK_ASSIGN_OR_RETURN(PushSparseRequestView push,
-                             DecodePushSparseRequest(request));
-    OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, registry_->Find(push.table));
-    entry->aggregator->PushSparse(std::move(push), ignore);
-  } else {
-    OARLOCK_ASSIGN_OR_RETURN(PushDenseRequestView push,
-                             DecodePushDenseRequest(request));
-    OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, registry_->Find(push.table));
-    entry->aggregator->PushDense(std::move(push), ignore);
-  }
+  ((*entry)->aggregator.get()->*apply)(
+      *std::move(push), [](const absl::StatusOr<PushOutcome>&) {});
   return absl::OkStatus();
+}
+
+absl::Status PushJournal::ReplayPush(const LogRecord& record) {
+  uint32_t time = 0;
+  std::memcpy(&time, record.bytes.data(), kTimeBytes);
+  registry_->clock().AdvanceTo(time);
+  // A copy: a round may hold the push for longer.
+  const grpc::Slice slice(record.bytes.data() + kTimeBytes,
+                          record.bytes.size() - kTimeBytes);
+  const grpc::ByteBuffer request(&slice, 1);
+  if (static_cast<JournalKind>(record.kind) == JournalKind::kPushSparse) {
+    return ReplayTo(record.cut, DecodePushSparseRequest(request),
+                    &Aggregator::PushSparse);
+  }
+  return ReplayTo(record.cut, DecodePushDenseRequest(request),
+                  &Aggregator::PushDense);
 }
 
 }  // namespace oarlock

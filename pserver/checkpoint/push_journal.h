@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/types.h"
 #include "proto/table.pb.h"
@@ -48,6 +49,9 @@ enum class JournalKind : uint32_t {
   kCreateTable = 3,
   // Worker (4), generation (8), joins (1), little endian.
   kRoundMember = 4,
+  // Such entries of all members, in one record: a contribution between two of
+  // them would complete its round without the second.
+  kRoundMembers = 5,
 };
 
 // Thread-safe.
@@ -70,11 +74,14 @@ class PushJournal : public TableObserver {
   absl::Status OnRoundMember(WorkerIndex worker, Generation generation,
                              bool joins) override;
 
-  // A cut was frozen: what follows lies in files of its own, and says again who
-  // takes part in rounds.
+  // A cut was frozen and rounds are still held: what follows lies in files of
+  // its own, which begin with who takes part in rounds.
   absl::Status OnFrozen();
-  // The checkpoint of this cut is current.
-  absl::Status OnPublished(uint64_t cut) { return log_->Trim(cut); }
+  // The checkpoint of this cut is current; `previous` is the cut before it.
+  // Records behind the cut stay. In sync mode so do those behind the previous
+  // one: a round behind the cut may have got contributions before it was
+  // opened.
+  absl::Status OnPublished(uint64_t cut, uint64_t previous);
 
   // A checkpoint is due, so that the log can be trimmed.
   bool over_limit() const { return log_->over_limit(); }
@@ -85,7 +92,12 @@ class PushJournal : public TableObserver {
       : registry_(registry), gate_(gate) {}
 
   absl::Status Replay(const LogRecord& record);
-  absl::Status ReplayPush(JournalKind kind, absl::string_view bytes);
+  absl::Status ReplayPush(const LogRecord& record);
+  // Gives a push to its table, unless the table has it from the checkpoint.
+  template <typename PushView, typename Apply>
+  absl::Status ReplayTo(uint64_t cut, absl::StatusOr<PushView> push,
+                        Apply apply);
+  void ReplayMember(absl::string_view entry);
   absl::Status Append(JournalKind kind, absl::string_view bytes);
 
   TableRegistry* const registry_;

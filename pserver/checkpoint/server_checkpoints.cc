@@ -48,7 +48,10 @@ absl::Status Resume(const ServerOptions& options, const CheckpointDir& dir,
       spdlog::info("{} has no checkpoint: begins at the beginning",
                    dir.path());
     }
-    return absl::OkStatus();
+    return options.load.empty()
+               ? absl::OkStatus()
+               : LoadParameters(options.load, ServerIndex(options.server_index),
+                                map, registry);
   }
   OARLOCK_RETURN_IF_ERROR(current.status());
   if (!options.resume) {
@@ -90,6 +93,12 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
     OARLOCK_ASSIGN_OR_RETURN(const uint64_t largest, dir.LargestCut());
     coordinator->SkipCuts(largest);
   }
+  ServerCutOptions cuts;
+  cuts.server = ServerIndex(options.server_index);
+  cuts.directory = options.checkpoint_dir;
+  cuts.num_threads = kNumThreads;
+  OARLOCK_ASSIGN_OR_RETURN(checkpoints->cuts_,
+                           ServerCut::Create(cuts, map, registry, gate));
   if (options.log_pushes) {
     PushJournalOptions journal;
     journal.directory =
@@ -101,14 +110,8 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
     OARLOCK_ASSIGN_OR_RETURN(checkpoints->journal_,
                              PushJournal::Open(journal, registry, gate));
     checkpoints->replayed_ = options.replay_log;
+    checkpoints->cuts_->SetJournal(checkpoints->journal_.get());
   }
-  ServerCutOptions cuts;
-  cuts.server = ServerIndex(options.server_index);
-  cuts.directory = options.checkpoint_dir;
-  cuts.num_threads = kNumThreads;
-  OARLOCK_ASSIGN_OR_RETURN(checkpoints->cuts_,
-                           ServerCut::Create(cuts, map, registry, gate,
-                                             checkpoints->journal_.get()));
   checkpoints->service_ =
       std::make_unique<CheckpointService>(checkpoints->cuts_.get(), token);
   return checkpoints;

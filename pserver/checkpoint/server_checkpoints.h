@@ -49,8 +49,9 @@ class ServerCheckpoints {
   absl::Status Start(const std::string& endpoint);
   // Null without a log.
   PushJournal* journal() const { return journal_.get(); }
-  // Everything that was acknowledged before is here.
-  bool lossless() const { return !options_.resume || replayed_; }
+  // Whatever its predecessors acknowledged is here. Without a log that was
+  // replayed only their clients know whether there is more.
+  bool lossless() const { return replayed_; }
   // Null but on server 0, and before Start.
   CheckpointLoop* loop() const { return loop_.get(); }
   // Ends what is under way. Idempotent.

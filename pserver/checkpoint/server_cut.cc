@@ -14,24 +14,22 @@ namespace oarlock {
 
 absl::StatusOr<std::unique_ptr<ServerCut>> ServerCut::Create(
     const ServerCutOptions& options, const PartitionMap* map,
-    TableRegistry* registry, CutGate* gate, PushJournal* journal) {
+    TableRegistry* registry, CutGate* gate) {
   CheckpointStoreOptions store;
   store.directory = absl::StrCat(options.directory, "/store/",
                                  ServerFolderName(options.server.value()));
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<CheckpointStore> live,
                            CheckpointStore::Create(store));
   return absl::WrapUnique(
-      new ServerCut(options, map, registry, gate, journal, std::move(live)));
+      new ServerCut(options, map, registry, gate, std::move(live)));
 }
 
 ServerCut::ServerCut(const ServerCutOptions& options, const PartitionMap* map,
                      TableRegistry* registry, CutGate* gate,
-                     PushJournal* journal,
                      std::unique_ptr<CheckpointStore> store)
     : options_(options),
       registry_(registry),
       gate_(gate),
-      journal_(journal),
       store_(std::move(store)),
       writer_(map, options.server, registry, store_.get(),
               options.num_threads),
@@ -129,6 +127,7 @@ absl::StatusOr<v1::OpenCutResponse> ServerCut::DoOpen(
   // Its coordinator has given it up, or is another one now.
   End(/*current=*/false);
   gate_->Settle(newest_);
+  previous_ = newest_;
   newest_ = request.cut();
   stage_ = Stage::kOpen;
   opened_ = Clock::Real().Now();
@@ -167,13 +166,12 @@ absl::StatusOr<v1::FreezeCutResponse> ServerCut::DoFreeze(
     writer_.Freeze(request.cut());
     freeze_time = Clock::Real().Now() - start;
   });
-  ReleaseRounds();
   stage_ = Stage::kFrozen;
-  if (journal_ != nullptr) {
-    // Without it the log is only trimmed later.
-    const absl::Status rolled = journal_->OnFrozen();
-    if (!rolled.ok()) spdlog::warn("{}", std::string(rolled.message()));
-  }
+  const absl::Status noted =
+      journal_ == nullptr ? absl::OkStatus() : journal_->OnFrozen();
+  ReleaseRounds();
+  // The cut is given up: its log would not say who takes part in rounds.
+  OARLOCK_RETURN_IF_ERROR(noted);
   frozen_response_.set_held_seconds(
       absl::ToDoubleSeconds(Clock::Real().Now() - opened_));
   frozen_response_.set_freeze_seconds(absl::ToDoubleSeconds(freeze_time));
@@ -200,7 +198,7 @@ absl::StatusOr<v1::CloseCutResponse> ServerCut::DoClose(
   const bool current = request.published() && stage_ == Stage::kSaved;
   End(current);
   if (current && journal_ != nullptr) {
-    const absl::Status trimmed = journal_->OnPublished(request.cut());
+    const absl::Status trimmed = journal_->OnPublished(request.cut(), previous_);
     if (!trimmed.ok()) spdlog::warn("{}", std::string(trimmed.message()));
   }
   gate_->Settle(newest_);

@@ -46,16 +46,19 @@ class ServerCut {
   template <typename Response>
   using Done = absl::AnyInvocable<void(const absl::StatusOr<Response>&)>;
 
-  // Makes the live database. What is passed outlives this; `journal` may be
-  // null. Errors as CheckpointStore::Create.
+  // Makes the live database, which keeps other processes out of it. What is
+  // passed outlives this. Errors as CheckpointStore::Create.
   static absl::StatusOr<std::unique_ptr<ServerCut>> Create(
       const ServerCutOptions& options, const PartitionMap* map,
-      TableRegistry* registry, CutGate* gate, PushJournal* journal);
+      TableRegistry* registry, CutGate* gate);
   // Stops.
   ~ServerCut();
 
   ServerCut(const ServerCut&) = delete;
   ServerCut& operator=(const ServerCut&) = delete;
+
+  // Told of freezes and publications. Before the first order; outlives this.
+  void SetJournal(PushJournal* journal) { journal_ = journal; }
 
   void Open(const v1::OpenCutRequest& request,
             Done<v1::OpenCutResponse> done);
@@ -77,7 +80,7 @@ class ServerCut {
   using Order = absl::AnyInvocable<void(const absl::Status&)>;
 
   ServerCut(const ServerCutOptions& options, const PartitionMap* map,
-            TableRegistry* registry, CutGate* gate, PushJournal* journal,
+            TableRegistry* registry, CutGate* gate,
             std::unique_ptr<CheckpointStore> store);
 
   template <typename Request, typename Response>
@@ -101,12 +104,13 @@ class ServerCut {
   const ServerCutOptions options_;
   TableRegistry* const registry_;
   CutGate* const gate_;
-  PushJournal* const journal_;
+  PushJournal* journal_ = nullptr;
   const std::unique_ptr<CheckpointStore> store_;
 
   // Of the thread alone.
   PartWriter writer_;
   uint64_t newest_ = 0;
+  uint64_t previous_ = 0;
   Stage stage_ = Stage::kNone;
   absl::Time opened_;
   v1::OpenCutResponse opened_response_;

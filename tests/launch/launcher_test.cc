@@ -139,7 +139,7 @@ TEST_F(LauncherTest, AFailedProcessIsStartedAgainAsOftenAsAllowed) {
 }
 
 TEST_F(LauncherTest, AServerThatFailsTakesAllWithItWhereTheyRestartTogether) {
-  options_.restart_together = true;
+  options_.restart_together = LauncherOptions::Together::kServers;
   // Server 1 fails once; everyone counts its starts.
   const std::string script = absl::StrCat(
       "echo start ${OARLOCK_RESTART:-0}\n"
@@ -158,7 +158,7 @@ TEST_F(LauncherTest, AServerThatFailsTakesAllWithItWhereTheyRestartTogether) {
 }
 
 TEST_F(LauncherTest, RestartsOfAllAreCountedAsThoseOfOne) {
-  options_.restart_together = true;
+  options_.restart_together = LauncherOptions::Together::kServers;
   const std::string script =
       "echo start\n"
       "if [ $TRAINING_ROLE = PSERVER ]; then sleep 0.1; exit 4; fi\n"

@@ -197,6 +197,73 @@ class CheckpointTest(harness.SystemTest):
                              self.results("undisturbed")[field],
                              self.report())
 
+    def test_without_the_coordinator_a_log_is_not_enough_and_all_return(self):
+        job = self.train(
+            "job",
+            *self.cluster(2, 2, "ckpt", "--checkpoint_interval_s", "0.2"),
+            *SYNC, "--epochs", "6", "--print_period", "5", "--durability",
+            "log", "--max_restart", "1")
+        self.await_true(lambda: self.cut("ckpt") >= 2,
+                        harness.PROGRESS_DEADLINE_S, "a second checkpoint")
+        self.kill_server(0, "job")
+        self.await_success(job)
+        self.assertIn("restart 1 of 1 of all processes", job.stderr)
+        self.await_success(self.train(
+            "undisturbed", "--server_num", "2", "--worker_num", "2", *SYNC,
+            "--epochs", "6"))
+        for field in ("test_auc", "test_logloss"):
+            self.assertEqual(self.results("job")[field],
+                             self.results("undisturbed")[field],
+                             self.report())
+
+    def test_a_drained_job_leaves_a_checkpoint(self):
+        job = self.train(
+            "job", *self.cluster(2, 2, "ckpt", "--checkpoint_interval_s", "0"),
+            *ASYNC, "--epochs", "1000", "--print_period", "5")
+        endpoint = self.coordinator(job)
+        self.await_text(self.path("job", "workerlog.0"), r"step \d+")
+        subprocess.run(
+            [harness.oarlock(), "ctl", "drain", "--server", endpoint],
+            check=True, stdout=subprocess.DEVNULL,
+            timeout=harness.JOB_DEADLINE_S)
+        self.await_end(job)
+        self.assert_nothing_runs()
+        self.assertEqual(self.cut("ckpt"), 1)
+
+    def test_the_tools_look_at_what_jobs_leave(self):
+        for servers in (1, 3):
+            self.await_success(self.train(
+                f"job{servers}",
+                *self.cluster(servers, 2, f"ckpt{servers}",
+                              "--checkpoint_interval_s", "0.3"),
+                *SYNC, "--epochs", "2"))
+            self.tool(0, "verify", self.path(f"ckpt{servers}"))
+        # Sync jobs are the same on any number of servers.
+        self.tool(0, "diff", self.path("ckpt1"), self.path("ckpt3"))
+        self.await_success(self.train(
+            "other", *self.cluster(1, 2, "other_ckpt"), *SYNC, "--seed", "7"))
+        self.tool(1, "diff", self.path("ckpt1"), self.path("other_ckpt"))
+        part = self.path("ckpt3", self.current("ckpt3"), "server-001")
+        name = next(file for file in sorted(os.listdir(part))
+                    if file.endswith(".sst"))
+        with open(os.path.join(part, name), "r+b") as file:
+            file.seek(100)
+            byte = file.read(1)
+            file.seek(100)
+            file.write(bytes([byte[0] ^ 1]))
+        self.assertIn(name, self.tool(1, "verify", self.path("ckpt3")).stderr)
+        self.assert_fails(
+            self.train("resumed", *self.cluster(1, 1, "ckpt3"), *SYNC,
+                       "--resume"), name, code=1)
+
+    def tool(self, code, *words):
+        answer = subprocess.run(
+            [harness.oarlock(), "checkpoint", *words], capture_output=True,
+            text=True, timeout=harness.JOB_DEADLINE_S)
+        self.assertEqual(answer.returncode, code,
+                         answer.stdout + answer.stderr)
+        return answer
+
     def test_a_loss_that_is_accepted_is_told(self):
         job = self.train(
             "job", *self.cluster(2, 1, "ckpt", "--checkpoint_interval_s", "0"),

@@ -40,7 +40,7 @@ GENERATED_FILES = 4
 # tests.
 _ROLE_VARIABLE = re.compile(
     r"^(PADDLE_.*|TRAINING_ROLE|POD_IP|FLAGS_START_PORT|OARLOCK_INSECURE"
-    r"|OARLOCK_RESTART)$")
+    r"|OARLOCK_RESTART|OARLOCK_RESTART_TOGETHER)$")
 
 
 # Background jobs of a shell ignore SIGINT, and their children inherit that.
