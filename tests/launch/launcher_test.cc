@@ -143,8 +143,7 @@ TEST_F(LauncherTest, AServerThatFailsTakesAllWithItWhereTheyRestartTogether) {
   // Server 1 fails once; everyone counts its starts.
   const std::string script = absl::StrCat(
       "echo start ${OARLOCK_RESTART:-0}\n"
-      "if [ $TRAINING_ROLE = PSERVER -a $PADDLE_PSERVER_ID = 1 -a "
-      "-z \"$OARLOCK_RESTART\" ]; then\n"
+      "if [ \"$PADDLE_PSERVER_ID.$OARLOCK_RESTART\" = 1. ]; then\n"
       "  while [ ! -e $DIR/worker ]; do sleep 0.02; done; exit 3\n"
       "fi\n",
       kServerWaits,

@@ -15,6 +15,7 @@
 #include "absl/synchronization/notification.h"
 #include "base/random.h"
 #include "cluster/security.h"
+#include "cluster/wire_version.h"
 #include "tests/pserver/parameter_service_testing.h"
 #include "tests/pserver/push_testing.h"
 

@@ -350,6 +350,11 @@ class StubbornTable : public SparseTable {
     return table_->PartitionStats();
   }
   const v1::TableConfig& config() const override { return table_->config(); }
+  absl::Status Reconfigure(const v1::TableConfig& config) override {
+    return table_->Reconfigure(config);
+  }
+  TableCuts& cuts() override { return table_->cuts(); }
+  TableRestore& restore() override { return table_->restore(); }
 
   absl::Notification entered;
   absl::Notification go;
