@@ -27,6 +27,7 @@ section "system: processes, roles, failures"
 export OARLOCK_BIN="$PWD/bazel-bin/cli/oarlock"
 export OARLOCK_CTR="$PWD/bazel-bin/examples/ctr/train"
 export OARLOCK_INTEROP_PEER="$PWD/bazel-bin/tests/system/interop_peer"
+export OARLOCK_COUNTING_WORKER="$PWD/bazel-bin/tests/stress/counting_worker"
 python_tests tests/system
 
 section "quick start and the README's commands"

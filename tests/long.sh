@@ -13,12 +13,17 @@ if [ -z "${OARLOCK_DATA_DIR:-}" ] && [ -d ../shared/data ]; then
 fi
 export OARLOCK_BIN="$PWD/bazel-bin/cli/oarlock"
 export OARLOCK_CTR="$PWD/bazel-bin/examples/ctr/train"
+export OARLOCK_COUNTING_WORKER="$PWD/bazel-bin/tests/stress/counting_worker"
 
 section "build"
 check "bazel build //..." bazel build --noshow_progress //...
 
 section "quality on real rows"
 check "AUC gates, local and distributed" python3 tests/quality/quality.py
+
+section "servers killed 200 times"
+check "every push is applied once" env OARLOCK_KILLS=200 \
+  python3 -m unittest discover -s tests/system -p kill_test.py
 
 section "all tests under the sanitizers"
 bazel_tests --config=asan --config=ubsan //tests/...

@@ -21,6 +21,9 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr size_t kTimeBytes = sizeof(uint32_t);
+constexpr uint64_t kSegmentsPerLog = 8;
+// The journal has one of its own.
+constexpr uint64_t kNoLimit = uint64_t{1} << 62;
 
 // The body of a kRoundMember.
 struct [[gnu::packed]] RoundMember {
@@ -42,10 +45,14 @@ absl::StatusOr<std::unique_ptr<PushJournal>> PushJournal::Open(
     OARLOCK_RETURN_IF_ERROR(
         FileSystem::Real()->RemoveTree(options.directory));
   }
-  auto journal = absl::WrapUnique(new PushJournal(registry, gate));
+  auto journal = absl::WrapUnique(
+      new PushJournal(options.bytes_max, registry, gate));
   PushLogOptions log;
   log.directory = options.directory;
-  log.bytes_max = options.bytes_max;
+  log.bytes_max = kNoLimit;
+  // What a trim leaves is at most a segment too much.
+  log.segment_bytes = std::min(log.segment_bytes,
+                               options.bytes_max / kSegmentsPerLog);
   log.sync_interval = options.sync_interval;
   const absl::Time start = Clock::Real().Now();
   OARLOCK_ASSIGN_OR_RETURN(
@@ -66,6 +73,13 @@ PushJournal::~PushJournal() { registry_->SetObserver(nullptr); }
 
 absl::Status PushJournal::AppendPush(JournalKind kind, v1::UpdateMode mode,
                                      const grpc::ByteBuffer& request) {
+  const bool cut_is_open = gate_->announced() > gate_->settled();
+  if (log_->bytes() > 2 * bytes_max_ && !cut_is_open) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the log of pushes has ", log_->bytes(), " bytes, more than twice the ",
+        bytes_max_, " at which a checkpoint is due; call again when one has "
+        "been made"));
+  }
   const uint32_t time = registry_->clock().Now();
   std::vector<grpc::Slice> slices;
   const grpc::Status dumped = request.Dump(&slices);

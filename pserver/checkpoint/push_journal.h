@@ -33,8 +33,11 @@ namespace oarlock {
 struct PushJournalOptions {
   // This server's own.
   std::string directory;
-  // See PushLogOptions.
+  // Beyond this a checkpoint is due. Beyond twice this pushes are refused,
+  // except while a cut is open: its workers wait for the answers of those that
+  // belong before it, and only a checkpoint makes room.
   uint64_t bytes_max = uint64_t{1} << 30;
+  // See PushLogOptions.
   absl::Duration sync_interval = absl::Milliseconds(100);
   // Do again what the log has, or drop it.
   bool replay = false;
@@ -66,7 +69,8 @@ class PushJournal : public TableObserver {
   ~PushJournal() override;
 
   // Before the push is applied. In async mode the caller is inside
-  // CutGate::Pass. Errors as PushLog::Append: the push must not be applied.
+  // CutGate::Pass. ResourceExhausted when the log is full, else errors as
+  // PushLog::Append: the push must not be applied.
   absl::Status AppendPush(JournalKind kind, v1::UpdateMode mode,
                           const grpc::ByteBuffer& request);
 
@@ -84,12 +88,12 @@ class PushJournal : public TableObserver {
   absl::Status OnPublished(uint64_t cut, uint64_t previous);
 
   // A checkpoint is due, so that the log can be trimmed.
-  bool over_limit() const { return log_->over_limit(); }
+  bool over_limit() const { return log_->bytes() > bytes_max_; }
   uint64_t bytes() const { return log_->bytes(); }
 
  private:
-  PushJournal(TableRegistry* registry, const CutGate* gate)
-      : registry_(registry), gate_(gate) {}
+  PushJournal(uint64_t bytes_max, TableRegistry* registry, const CutGate* gate)
+      : bytes_max_(bytes_max), registry_(registry), gate_(gate) {}
 
   absl::Status Replay(const LogRecord& record);
   absl::Status ReplayPush(const LogRecord& record);
@@ -100,6 +104,7 @@ class PushJournal : public TableObserver {
   void ReplayMember(absl::string_view entry);
   absl::Status Append(JournalKind kind, absl::string_view bytes);
 
+  const uint64_t bytes_max_;
   TableRegistry* const registry_;
   const CutGate* const gate_;
   // Set by Open.
