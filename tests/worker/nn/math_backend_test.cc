@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -14,130 +13,16 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
 #include "tests/worker/nn/available_backends.h"
+#include "tests/worker/nn/math_backend_testing.h"
 #include "worker/nn/backends.h"
-#include "worker/nn/reference_backend.h"
 
 namespace oarlock {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-// Floats behind each output that nobody may write.
-constexpr size_t kGuard = 8;
-constexpr float kGuardValue = 12345;
-
-// An array in a backend's memory.
-class Array {
- public:
-  Array(MathBackend* math, const std::vector<float>& values)
-      : math_(math),
-        size_(values.size()),
-        memory_(math, (size_ + kGuard) * sizeof(float)) {
-    std::vector<float> all = values;
-    all.resize(size_ + kGuard, kGuardValue);
-    math->CopyIn(all.data(), all.size() * sizeof(float), memory_.data());
-  }
-  float* data() { return memory_.floats(); }
-  std::vector<float> Read() const {
-    std::vector<float> all(size_ + kGuard);
-    math_->CopyOut(memory_.data(), all.size() * sizeof(float), all.data());
-    for (size_t i = size_; i < all.size(); ++i) {
-      EXPECT_EQ(all[i], kGuardValue) << "written " << i - size_ << " behind";
-    }
-    all.resize(size_);
-    return all;
-  }
-
- private:
-  MathBackend* math_;
-  size_t size_;
-  BackendArray memory_;
-};
-
-class Indices {
- public:
-  Indices(MathBackend* math, const std::vector<uint32_t>& values)
-      : memory_(math, values.size() * sizeof(uint32_t)) {
-    math->CopyIn(values.data(), values.size() * sizeof(uint32_t),
-                 memory_.data());
-  }
-  const uint32_t* data() const {
-    return static_cast<const uint32_t*>(memory_.data());
-  }
-
- private:
-  BackendArray memory_;
-};
-
-class MathBackendTest : public ::testing::TestWithParam<std::string> {
- protected:
-  MathBackendTest()
-      : math_(*NewMathBackend(GetParam())), oracle_(NewReferenceBackend()) {}
-
-  std::vector<float> Random(size_t size) {
-    std::vector<float> v(size);
-    for (float& x : v) x = 2 * static_cast<float>(random_.Uniform()) - 1;
-    return v;
-  }
-  // Numbers that bfloat16 represents.
-  std::vector<float> RandomBfloat16(size_t size) {
-    std::vector<float> v = Random(size);
-    for (float& x : v) {
-      x = std::bit_cast<float>(std::bit_cast<uint32_t>(x) & 0xffff0000u);
-    }
-    return v;
-  }
-  // Of a sum of k products of operands of at most 1, which a backend may have
-  // rounded to bfloat16, each by at most 2^-9 of itself. What is left when the
-  // operands need no rounding is that of float32.
-  float ProductTolerance(size_t k, bool exact_operands) const {
-    constexpr float kFloat32 = 2e-5f;
-    if (exact_operands || GetParam() != "onednn_bfloat16") return kFloat32;
-    return kFloat32 + std::ldexp(static_cast<float>(k), -8);
-  }
-  // What an output holds before: poison if it is to be overwritten.
-  std::vector<float> Before(size_t size, Write write) {
-    return write == Write::kAdd ? Random(size) : std::vector<float>(size, kNan);
-  }
-  // Runs `call(backend, inputs, outputs)` on both backends with the same
-  // arrays and compares all outputs.
-  template <typename Call>
-  void Compare(const std::vector<std::vector<float>>& inputs,
-               const std::vector<std::vector<float>>& outputs, Call call,
-               float tolerance = 2e-5f) {
-    std::vector<std::vector<float>> results[2];
-    MathBackend* backends[2] = {oracle_.get(), math_.get()};
-    for (int b = 0; b < 2; ++b) {
-      std::vector<Array> in, out;
-      for (const auto& v : inputs) in.emplace_back(backends[b], v);
-      for (const auto& v : outputs) out.emplace_back(backends[b], v);
-      call(*backends[b], in, out);
-      for (const Array& array : out) results[b].push_back(array.Read());
-    }
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      for (size_t j = 0; j < outputs[i].size(); ++j) {
-        const float expected = results[0][i][j];
-        const float actual = results[1][i][j];
-        if (std::isnan(expected) && std::isnan(actual)) continue;
-        ASSERT_LE(std::abs(expected - actual),
-                  tolerance * (1 + std::abs(expected)))
-            << "output " << i << " [" << j << "], seed " << kSeed;
-      }
-    }
-  }
-
-  static constexpr uint64_t kSeed = 20240607;
-  RandomSequence random_{kSeed};
-  std::unique_ptr<MathBackend> math_;
-  std::unique_ptr<MathBackend> oracle_;
-};
-
 INSTANTIATE_TEST_SUITE_P(All, MathBackendTest,
                          ::testing::ValuesIn(AvailableBackends()),
                          [](const auto& info) { return info.param; });
-
-using Arrays = std::vector<Array>;
 
 TEST_P(MathBackendTest, MemoryIsAlignedAndKeepsWhatIsCopiedIn) {
   EXPECT_EQ(math_->Allocate(0), nullptr);
@@ -231,9 +116,6 @@ TEST_P(MathBackendTest, ProductLeavesColumnsBeyondItsWidthAlone) {
                 c.data(), 3);
   EXPECT_EQ(c.Read(), (std::vector<float>{0, 7, 7, 0, 7, 7}));
 }
-
-constexpr size_t kRows[] = {0, 1, 3, 50};
-constexpr size_t kCols[] = {1, 2, 10, 13, 37, 400};
 
 TEST_P(MathBackendTest, BiasAndActivationForwardAndBackward) {
   for (size_t rows : kRows) {
@@ -396,213 +278,6 @@ TEST_P(MathBackendTest, ColumnsAreCopiedAndSummed) {
       }
     }
   }
-}
-
-TEST_P(MathBackendTest, BagsOfHandComputedRows) {
-  Array rows(math_.get(), {1, 2, 3, 10, 20, 30});  // two rows of three
-  Indices row_of_key(math_.get(), {1, 0, 1});
-  Indices offsets(math_.get(), {0, 2, 2, 3});
-  RowBags bags = {.num_examples = 1,
-                  .num_slots = 3,
-                  .row_dim = 3,
-                  .column_begin = 1,
-                  .width = 2};
-  bags.row_of_key = row_of_key.data();
-  bags.offsets = offsets.data();
-  Array out(math_.get(), std::vector<float>(6, kNan));
-  math_->SumBags(bags, rows.data(), out.data());
-  EXPECT_EQ(out.Read(), (std::vector<float>{22, 33, 0, 0, 20, 30}));
-  Array dout(math_.get(), {1, 2, 3, 4, 5, 6});
-  Array drows(math_.get(), {0, 0, 0, 100, 100, 100});
-  math_->SumBagsBackward(bags, dout.data(), drows.data());
-  EXPECT_EQ(drows.Read(), (std::vector<float>{0, 1, 2, 100, 106, 108}));
-}
-
-TEST_P(MathBackendTest, BagsOfAllWidths) {
-  constexpr size_t kNumRows = 11;
-  for (size_t examples : {0, 1, 20}) {
-    for (size_t width : {1, 2, 8, 10, 16, 33}) {
-      for (const bool several : {false, true}) {
-        RowBags bags = {.num_examples = examples,
-                        .num_slots = 3,
-                        .row_dim = width + 2,
-                        .column_begin = 1,
-                        .width = width};
-        std::vector<uint32_t> row_of_key, offsets = {0};
-        for (size_t bag = 0; bag < examples * 3; ++bag) {
-          const size_t num_keys = several ? random_.Below(4) : 1;
-          for (size_t key = 0; key < num_keys; ++key) {
-            row_of_key.push_back(
-                static_cast<uint32_t>(random_.Below(kNumRows)));
-          }
-          offsets.push_back(static_cast<uint32_t>(row_of_key.size()));
-        }
-        bags.out_stride = width % 2 == 0 ? 0 : 3 * width + 5;
-        const size_t out_size = examples * bags.ExampleStride();
-        const size_t rows_size = kNumRows * bags.row_dim;
-        const auto run = [&](auto call) {
-          return [&, call](MathBackend& math, Arrays& in, Arrays& out) {
-            Indices keys(&math, row_of_key), ends(&math, offsets);
-            RowBags mapped = bags;
-            mapped.row_of_key = keys.data();
-            mapped.offsets = several ? ends.data() : nullptr;
-            call(math, mapped, in[0].data(), out[0].data());
-          };
-        };
-        Compare({Random(rows_size)}, {Random(out_size)},
-                run([](MathBackend& math, const RowBags& b, float* in,
-                       float* out) { math.SumBags(b, in, out); }));
-        Compare({Random(out_size)}, {Random(rows_size)},
-                run([](MathBackend& math, const RowBags& b, float* in,
-                       float* out) { math.SumBagsBackward(b, in, out); }));
-      }
-    }
-  }
-}
-
-TEST_P(MathBackendTest, SecondOrderIsTheSumOfInnerProductsOfPairs) {
-  Array v(math_.get(), {1, 2, 3, 4, 5, 6});  // three vectors of two
-  Array sums(math_.get(), std::vector<float>(2, kNan));
-  Array y(math_.get(), {kNan});
-  const FmShape shape = {1, 3, 2};
-  math_->FmSecondOrder(shape, v.data(), sums.data(), y.data());
-  EXPECT_EQ(y.Read(), (std::vector<float>{11 + 17 + 39}));
-  EXPECT_EQ(sums.Read(), (std::vector<float>{9, 12}));
-  Array dy(math_.get(), {2});
-  Array dv(math_.get(), std::vector<float>(6, kNan));
-  math_->FmSecondOrderBackward(shape, v.data(), sums.data(), dy.data(),
-                               Write::kOverwrite, dv.data());
-  EXPECT_EQ(dv.Read(), (std::vector<float>{16, 20, 12, 16, 8, 12}));
-}
-
-TEST_P(MathBackendTest, SecondOrderOfAllShapes) {
-  for (size_t examples : {0, 1, 9}) {
-    for (size_t vectors : {1, 2, 26}) {
-      for (size_t width : {1, 3, 8, 10, 21}) {
-        const FmShape shape = {examples, vectors, width};
-        const size_t size = examples * vectors * width;
-        Compare({Random(size)},
-                {std::vector<float>(examples * width, kNan),
-                 std::vector<float>(examples, kNan)},
-                [&](MathBackend& math, Arrays& in, Arrays& out) {
-                  math.FmSecondOrder(shape, in[0].data(), out[0].data(),
-                                     out[1].data());
-                });
-        for (const Write write : {Write::kOverwrite, Write::kAdd}) {
-          Compare({Random(size), Random(examples * width), Random(examples)},
-                  {Before(size, write)},
-                  [&](MathBackend& math, Arrays& in, Arrays& out) {
-                    math.FmSecondOrderBackward(shape, in[0].data(),
-                                               in[1].data(), in[2].data(),
-                                               write, out[0].data());
-                  });
-        }
-      }
-    }
-  }
-}
-
-TEST_P(MathBackendTest, SoftmaxLossOfHandComputedLogits) {
-  // exp: 1, 3 and 1, 1.
-  Array logits(math_.get(), {0, std::log(3.0f), -2, -2});
-  Array labels(math_.get(), {1, 0});
-  Array p(math_.get(), std::vector<float>(4, kNan));
-  const double loss =
-      math_->SoftmaxCrossEntropy(2, 2, logits.data(), labels.data(), p.data());
-  EXPECT_NEAR(loss, -std::log(0.75) + std::log(2.0), 1e-6);
-  EXPECT_NEAR(p.Read()[1], 0.75, 1e-6);
-  Array d(math_.get(), std::vector<float>(4, kNan));
-  math_->SoftmaxCrossEntropyBackward(2, 2, p.data(), labels.data(), 2,
-                                     Write::kOverwrite, d.data());
-  const std::vector<float> expected = {0.5, -0.5, -1, 1};
-  for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(d.Read()[i], expected[i], 1e-6);
-}
-
-TEST_P(MathBackendTest, LossesStayFiniteAndExactForHugeLogits) {
-  Array logits(math_.get(), {3e4f, -3e4f, -3e4f, 3e4f});
-  Array labels(math_.get(), {1, 1});
-  Array p(math_.get(), std::vector<float>(4, kNan));
-  EXPECT_DOUBLE_EQ(
-      math_->SoftmaxCrossEntropy(2, 2, logits.data(), labels.data(), p.data()),
-      6e4);
-  EXPECT_EQ(p.Read(), (std::vector<float>{1, 0, 0, 1}));
-  Array targets(math_.get(), {1, 1, 0, 0});
-  EXPECT_DOUBLE_EQ(
-      math_->SigmoidCrossEntropy(4, logits.data(), targets.data(), p.data()),
-      6e4);
-  EXPECT_EQ(p.Read(), (std::vector<float>{1, 0, 0, 1}));
-}
-
-TEST_P(MathBackendTest, SmallLossesKeepTheirRelativePrecision) {
-  Array logit(math_.get(), {16});
-  Array label(math_.get(), {1});
-  Array p(math_.get(), {kNan});
-  const double loss =
-      math_->SigmoidCrossEntropy(1, logit.data(), label.data(), p.data());
-  EXPECT_NEAR(loss / std::log1p(std::exp(-16.0)), 1, 1e-5);
-}
-
-TEST_P(MathBackendTest, LossesOfAllShapes) {
-  for (size_t rows : kRows) {
-    for (size_t classes : {2, 3, 10}) {
-      std::vector<float> logits = Random(rows * classes), labels(rows);
-      for (float& x : logits) x *= 10;
-      for (float& x : labels) x = static_cast<float>(random_.Below(classes));
-      double losses[2];
-      int run = 0;
-      Compare({logits, labels}, {std::vector<float>(rows * classes, kNan)},
-              [&](MathBackend& math, Arrays& in, Arrays& out) {
-                losses[run++] = math.SoftmaxCrossEntropy(
-                    rows, classes, in[0].data(), in[1].data(), out[0].data());
-              });
-      EXPECT_NEAR(losses[0], losses[1], 1e-5 * (1 + losses[0]));
-      for (const Write write : {Write::kOverwrite, Write::kAdd}) {
-        Compare({Random(rows * classes), labels},
-                {Before(rows * classes, write)},
-                [&](MathBackend& math, Arrays& in, Arrays& out) {
-                  math.SoftmaxCrossEntropyBackward(rows, classes, in[0].data(),
-                                                   in[1].data(), 0.3f, write,
-                                                   out[0].data());
-                });
-      }
-    }
-    std::vector<float> logits = Random(rows), labels = Random(rows);
-    for (float& x : logits) x *= 10;
-    for (float& x : labels) x = std::abs(x);
-    double losses[2];
-    int run = 0;
-    Compare({logits, labels}, {std::vector<float>(rows, kNan)},
-            [&](MathBackend& math, Arrays& in, Arrays& out) {
-              losses[run++] = math.SigmoidCrossEntropy(
-                  rows, in[0].data(), in[1].data(), out[0].data());
-            });
-    EXPECT_NEAR(losses[0], losses[1], 1e-5 * (1 + losses[0]));
-    for (const Write write : {Write::kOverwrite, Write::kAdd}) {
-      Compare({Random(rows), labels}, {Before(rows, write)},
-              [&](MathBackend& math, Arrays& in, Arrays& out) {
-                math.SigmoidCrossEntropyBackward(rows, in[0].data(),
-                                                 in[1].data(), 0.3f, write,
-                                                 out[0].data());
-              });
-    }
-  }
-}
-
-TEST_P(MathBackendTest, LabelBeyondTheClassesCrashes) {
-  Array logits(math_.get(), {0, 0});
-  Array p(math_.get(), {0, 0});
-  for (const float label : {2.0f, -1.0f, kNan}) {
-    Array labels(math_.get(), {label});
-    EXPECT_DEATH(math_->SoftmaxCrossEntropy(1, 2, logits.data(), labels.data(),
-                                            p.data()),
-                 "labels");
-  }
-}
-
-TEST(BackendsTest, UnknownNameIsRefusedWithTheLegalOnes) {
-  const auto math = NewMathBackend("cublas");
-  ASSERT_EQ(math.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(math.status().message().find("onednn"), std::string::npos);
 }
 
 }  // namespace
