@@ -38,7 +38,7 @@ struct DenseBlockCut {
 //    so a cut takes at most the table's memory once more, and while nobody
 //    pushes none.
 // 3. A version is never used twice, in no incarnation of the server: see
-//    FirstVersion.
+//    base/dense_version.h.
 class DenseTable {
  public:
   // Floats in a block: one must fit into a message.
@@ -54,16 +54,6 @@ class DenseTable {
   static absl::StatusOr<std::unique_ptr<DenseTable>> Create(
       const v1::TableConfig& config, const PartitionMap& map,
       ServerIndex server, uint64_t first_version = 1);
-
-  // What a server of this generation counts versions from. A worker keeps the
-  // versions that it pulled over a server's crash, and the next incarnation
-  // begins with an older cut: counting on from there, other contents would get
-  // a number that the worker knows. Generations are milliseconds of a clock, so
-  // what one incarnation counts stays below the next one's first version as
-  // long as no block takes a million pushes a millisecond.
-  static uint64_t FirstVersion(Generation server_generation) {
-    return (server_generation.value() << 20) + 1;
-  }
 
   virtual ~DenseTable() = default;
 

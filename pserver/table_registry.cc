@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "base/dense_version.h"
 #include "pserver/async_aggregator.h"
 #include "pserver/sync_aggregator.h"
 #include "pserver/table_change.h"
@@ -78,7 +79,7 @@ absl::StatusOr<std::unique_ptr<TableEntry>> MakeEntry(
     OARLOCK_ASSIGN_OR_RETURN(entry->dense,
                              DenseTable::Create(
                                  config, map, server,
-                                 DenseTable::FirstVersion(generation)));
+                                 FirstDenseVersion(generation)));
     entry->aggregator = MakeAggregator(entry->dense.get(), clock);
   }
   return entry;

@@ -64,7 +64,7 @@ class TableRegistry {
   static constexpr size_t kMaxTables = 1024;
 
   // `tier_dir` as in ServerOptions. Versions of dense blocks are those of this
-  // incarnation of the server (DenseTable::FirstVersion).
+  // incarnation of the server (base/dense_version.h).
   TableRegistry(PartitionMap map, ServerIndex server,
                 const std::string& tier_dir = "",
                 Generation generation = Generation(0))

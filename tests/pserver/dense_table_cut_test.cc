@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "base/dense_version.h"
 #include "base/push_stamp.h"
 #include "base/random.h"
 #include "cluster/partition_map.h"
@@ -257,7 +258,7 @@ TEST(DenseTableCutTest, AVersionThatAWorkerKeptIsNeverMetAgain) {
   const auto incarnation = [&](uint64_t generation) {
     return *DenseTable::Create(
         config, PartitionMap::Even(16, 1), ServerIndex(0),
-        DenseTable::FirstVersion(Generation(generation)));
+        FirstDenseVersion(Generation(generation)));
   };
   const auto push = [](DenseTable& table, uint64_t sequence, float gradient) {
     const std::vector<float> gradients(2, gradient);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/dense_version.h"
 
 namespace oarlock {
 
@@ -60,10 +61,10 @@ void DenseSlot::StepDone() {
     for (size_t i = 0; i < n; ++i) sum[i] += step_[i];
     gradients = step_.data();
   }
-  // A block's version counts from 1 how often it was pushed, by all workers;
-  // they are taken to have the same interval.
-  const uint64_t pushes =
-      replica_->block_versions.empty() ? 0 : replica_->block_versions[0] - 1;
+  // By all workers, which are taken to have the same interval.
+  const uint64_t pushes = replica_->block_versions.empty()
+                              ? 0
+                              : DensePushes(replica_->block_versions[0]);
   rule_.Apply(pushes * interval_steps_ + num_steps_, replica_->values.data(),
               state_.data(), gradients, n);
 }

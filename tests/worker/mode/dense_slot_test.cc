@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/dense_version.h"
 #include "base/random.h"
 
 namespace oarlock {
@@ -117,7 +118,8 @@ TEST(DenseSlotTest, PushedParametersReplaceItsOwn) {
 TEST(DenseSlotTest, WarmupGoesOnFromWhatTheServersHaveSeen) {
   DenseReplica fresh = Zeros();
   DenseReplica old = Zeros();
-  old.block_versions = {51};
+  // Of an incarnation of these days.
+  old.block_versions = {FirstDenseVersion(Generation(1795303989600)) + 50};
   DenseSlot first(Adagrad(/*warmup_steps=*/100), fresh, 2);
   DenseSlot later(Adagrad(/*warmup_steps=*/100), old, 2);
   Step(&first, std::vector<float>(kSize, 1));
