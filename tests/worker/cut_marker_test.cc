@@ -260,14 +260,15 @@ TEST_F(CutMarkerTest, EveryExampleIsToldOnceAndOnItsSideOfTheCut) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     RandomSequence random(seed);
     Start(/*pushes_per_cut=*/5 + random.Below(40), seed);
-    for (int pass = 0; pass < 2; ++pass) {
+    // The marker may come to its turn late on a busy machine.
+    for (int pass = 0; pass < 2 || oracle_->num_marks() < 3; ++pass) {
+      ASSERT_LT(pass, 1000) << "no marks are made";
       const int slots = static_cast<int>(1 + random.Below(4));
       Pass run(marker_.get(), slots, static_cast<int>(1 + random.Below(4)),
                static_cast<uint32_t>(1 + random.Below(5)));
       run.Run(slots + static_cast<int>(random.Below(2)), 150);
       run.End();
     }
-    EXPECT_GE(oracle_->num_marks(), 3u);
     CutNow();
     EXPECT_EQ(oracle_->num_told(), oracle_->num_seen());
     marker_ = nullptr;
