@@ -88,7 +88,6 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     worker.lease_end = now + options_.lease;
     worker.last_report = 0;
     worker.had_examples = false;
-    worker.marked_cut = cuts_.newest();
     response.set_worker_generation(worker.state.worker_generation());
     response.set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
     response.set_cut(cuts_.newest());

@@ -166,8 +166,6 @@ class Coordinator {
     uint64_t last_report = 0;
     // It has leased examples of a training pass.
     bool had_examples = false;
-    // The newest cut that it marked, or began with.
-    uint64_t marked_cut = 0;
 
     bool registered() const { return state.worker_generation() != 0; }
     bool alive() const {

@@ -54,13 +54,9 @@ absl::Status Coordinator::AwaitMarks(absl::Duration timeout) {
 
 absl::Status Coordinator::MarkCut(const v1::MarkCutRequest& request) {
   absl::MutexLock lock(&mutex_);
-  OARLOCK_ASSIGN_OR_RETURN(Worker * worker, Check(request.worker_index(),
-                                                  request.worker_generation()));
+  OARLOCK_RETURN_IF_ERROR(
+      Check(request.worker_index(), request.worker_generation()).status());
   OARLOCK_RETURN_IF_ERROR(cuts_.Mark(request));
-  // What it tells for a cut to come says nothing of the pushes in between.
-  if (request.cut() <= cuts_.newest()) {
-    worker->marked_cut = std::max<uint64_t>(worker->marked_cut, request.cut());
-  }
   for (const v1::TrainedExamples& trained : request.trained()) {
     for (const v1::WorkRange& range : trained.ranges()) {
       work_.Cover(trained.work(), range);

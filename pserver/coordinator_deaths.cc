@@ -34,7 +34,6 @@ void Coordinator::Retire(const Worker& worker, const absl::Status& why,
   // The answers that tell the servers have the version after this change.
   incarnation.fenced_by = membership_version_;
   incarnation.needs_ledgers = needs_ledgers;
-  incarnation.marked_cut = worker.marked_cut;
   deaths_.Add(incarnation);
 }
 
@@ -61,7 +60,6 @@ void Coordinator::SettleDeath(DeathBoard::Taken taken) {
   DeadWorker dead;
   dead.worker = taken.incarnation.worker;
   dead.generation = taken.incarnation.generation;
-  dead.marked_cut = taken.incarnation.marked_cut;
   dead.ledgers = std::move(taken.ledgers);
   for (WorkShare& share : work_.Take(dead.worker, dead.generation)) {
     const std::optional<uint32_t> epoch = TrainEpoch(share.work);

@@ -34,8 +34,6 @@ class DeathBoard {
     // It had examples to train and has not said that it is done with them:
     // what becomes of them depends on what servers have applied.
     bool needs_ledgers = false;
-    // The newest cut that it marked.
-    uint64_t marked_cut = 0;
   };
   // One that is taken.
   struct Taken {

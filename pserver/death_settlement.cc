@@ -24,7 +24,6 @@ v1::WorkRange RangeOf(const v1::ExampleInterval& interval) {
 
 // A push as all servers together know it.
 struct Push {
-  uint64_t cut = 0;
   uint32_t part_count = 0;
   std::set<uint32_t> parts;
   Intervals examples;
@@ -127,7 +126,6 @@ class Settlement {
     AddTo(ledger.settled_dense_examples(), &Pass::dense);
     for (const v1::PushRecord& record : ledger.pushes()) {
       Push& push = pushes_[record.sequence()];
-      push.cut = record.cut();
       push.part_count = record.part_count();
       push.parts.insert(record.parts().begin(), record.parts().end());
       push.examples = record.examples();
@@ -146,15 +144,14 @@ class Settlement {
         push.examples.empty() ? push.dense_examples : push.examples;
     if (any.empty()) return;
     Pass& pass = passes_[any[0].epoch()];
-    const bool told =
-        sequence + PushWindows::kWindowSequences <= highest_ ||
-        push.cut < dead_.marked_cut || push.IsWhole();
+    const bool applied =
+        sequence + PushWindows::kWindowSequences <= highest_ || push.IsWhole();
     // Nobody has seen it.
-    if (!told && push.parts.empty()) return;
+    if (!applied && push.parts.empty()) return;
     AddTo(push.examples, &Pass::rows);
     AddTo(push.dense_examples, &Pass::dense);
-    if (told || !(pass.leased.Touches(push.examples) ||
-                  pass.leased.Touches(push.dense_examples))) {
+    if (applied || !(pass.leased.Touches(push.examples) ||
+                     pass.leased.Touches(push.dense_examples))) {
       return;
     }
     v1::PushRepair& repair = pass.result.repairs.emplace_back();

@@ -25,8 +25,6 @@ struct LeasedExamples {
 struct DeadWorker {
   WorkerIndex worker{0};
   Generation generation{0};
-  // Its pushes with a lower cut were applied on all servers, it has said.
-  uint64_t marked_cut = 0;
   // By epoch.
   std::map<uint32_t, LeasedExamples> leased;
   // Of all servers, in any order.
@@ -53,9 +51,10 @@ inline constexpr uint64_t kMaxRepairExamples = 4096;
 //
 // 1. its sequence is a window or more below the highest that any server saw:
 //    the client's rule;
-// 2. its cut is before one that the worker marked;
-// 3. all of its parts were applied. No server knows all of its parts;
-// 4. nothing of it is leased any more: the worker was answered.
+// 2. all of its parts were applied, some on this server, some on that;
+// 3. nothing of it is leased any more: the worker has marked it, or said that
+//    it is done, after all servers had answered. A server that came back from
+//    a checkpoint knows nothing of pushes before it, which were marked.
 //
 // Others with an applied part are completed under their name; those without
 // one are nobody's. An example that is leased, and of whose gradients of rows
