@@ -227,7 +227,11 @@ void ModelWorker::Send(ModelPush push, uint64_t cut, uint64_t lease) {
   }
   under_way.push = std::move(push);
   under_way.lease = lease;
-  if (lease != 0) ++repairing_[lease];
+}
+
+void ModelWorker::Delay(ModelPush push, uint64_t lease) {
+  backlog_.push_back({std::move(push), {}, lease});
+  ++repairing_[lease];
 }
 
 void ModelWorker::Compute() {
@@ -259,10 +263,9 @@ void ModelWorker::Flush(Slot* slot) {
 }
 
 void ModelWorker::Work(const v1::PushRepair& repair) {
-  const uint64_t cut = slots_[random_->Below(kSlots)].cut;
   ModelPush push = PushOf(repair);
   if (push.generation != 0) {
-    return Send(std::move(push), cut, repair.lease());
+    return Delay(std::move(push), repair.lease());
   }
   EXPECT_TRUE(push.rows.empty() || push.dense.empty());
   // In batches of its own.
@@ -273,7 +276,7 @@ void ModelWorker::Work(const v1::PushRepair& repair) {
       ModelPush batch;
       const size_t end = std::min(examples.size(), begin + 20);
       (batch.*field).assign(examples.begin() + begin, examples.begin() + end);
-      Send(std::move(batch), cut, repair.lease());
+      Delay(std::move(batch), repair.lease());
     }
   }
 }
@@ -282,10 +285,14 @@ void ModelWorker::Turn(uint64_t newest_cut, const Gate& gate) {
   newest_cut_ = std::max(newest_cut_, newest_cut);
   switch (random_->Below(8)) {
     case 0:
-      if (!repairs_.empty() && HasRoom()) {
-        const v1::PushRepair repair = repairs_.front();
+      if (!repairs_.empty()) {
+        Work(repairs_.front());
         repairs_.pop_front();
-        Work(repair);
+      }
+      if (!backlog_.empty() && HasRoom()) {
+        Send(std::move(backlog_.front().push),
+             slots_[random_->Below(kSlots)].cut, backlog_.front().lease);
+        backlog_.pop_front();
       }
       break;
     case 1: {
@@ -329,7 +336,8 @@ void ModelWorker::Deliver(const Gate& gate) {
 }
 
 bool ModelWorker::Idle() const {
-  return todo_.empty() && repairs_.empty() && under_way_.empty() &&
+  return todo_.empty() && repairs_.empty() && backlog_.empty() &&
+         under_way_.empty() &&
          std::all_of(slots_.begin(), slots_.end(),
                      [](const Slot& slot) { return slot.dense.empty(); });
 }

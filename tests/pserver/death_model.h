@@ -21,7 +21,7 @@
 namespace oarlock {
 
 // An example's number: source * kSourceExamples + its ordinal there.
-inline constexpr uint64_t kSourceExamples = 300;
+inline constexpr uint64_t kSourceExamples = 700;
 inline constexpr uint32_t kSources = 2;
 inline constexpr uint64_t kExamples = kSources * kSourceExamples;
 inline constexpr uint64_t kRangeExamples = 40;
@@ -148,7 +148,9 @@ class ModelWorker {
   void Flush(Slot* slot);
   void Work(const v1::PushRepair& repair);
   bool HasRoom() const;
+  // REQUIRES: HasRoom(), if the push gets a sequence of this worker.
   void Send(ModelPush push, uint64_t cut, uint64_t lease);
+  void Delay(ModelPush push, uint64_t lease);
 
   const uint32_t worker_;
   const uint64_t generation_;
@@ -159,7 +161,9 @@ class ModelWorker {
   std::vector<uint64_t> todo_;
   std::vector<uint64_t> leases_;
   std::deque<v1::PushRepair> repairs_;
-  // Messages of repairs that are not answered, by lease.
+  // Pushes of repairs that are to be sent.
+  std::deque<UnderWay> backlog_;
+  // Pushes of repairs that are not answered, by lease.
   std::map<uint64_t, int> repairing_;
   std::vector<uint64_t> repaired_;
   std::vector<UnderWay> under_way_;

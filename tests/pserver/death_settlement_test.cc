@@ -343,7 +343,7 @@ class Chain {
 
 TEST(DeathSettlementModelTest, EveryGradientIsAppliedOnceOverChainsOfDeaths) {
   std::map<std::string, int> happened;
-  for (uint64_t seed = 1; seed <= 400; ++seed) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     Chain chain(seed);
     chain.Run();
