@@ -17,6 +17,10 @@ constexpr int kDenseIntervalSteps = 4;
 // Where the line of an example that begins a defined range is.
 uint64_t OffsetOf(uint64_t ordinal) { return 5000 + 17 * ordinal; }
 
+// Of a server's rows there are two groups.
+constexpr int kDenseGroup = 2;
+int GroupOf(uint64_t example) { return static_cast<int>(example / 3 % 2); }
+
 template <typename Intervals>
 void AddIntervals(const std::vector<uint64_t>& examples, Intervals* to) {
   for (uint64_t example : examples) {
@@ -84,42 +88,75 @@ std::vector<ModelServers::Part> ModelServers::Parts(
   return parts;
 }
 
-void ModelServers::See(const ModelPush& push, uint32_t part) {
-  const std::vector<Part> parts = Parts(push);
-  Record& record =
-      ledgers_[parts[part].server][{push.worker, push.generation}]
-              [push.sequence];
-  if (record.part_count == 0) record.push = push;
-  record.part_count = static_cast<uint32_t>(parts.size());
-}
-
-void ModelServers::Apply(const ModelPush& push, uint32_t part_index) {
-  See(push, part_index);
-  const Part part = Parts(push)[part_index];
-  const Incarnation incarnation{push.worker, push.generation};
-  ledgers_[part.server][incarnation][push.sequence].parts.insert(part_index);
-  if (InWindow(push, part)) return;
-  windows_[{part.server, part.dense, incarnation}].insert(push.sequence);
-  for (uint64_t example : part.dense ? push.dense : push.rows) {
-    if (part.dense || HasRows(example, part.server)) {
-      ++times_[{example, part.server, part.dense}];
-    }
+std::vector<int> ModelServers::Groups(const ModelPush& push,
+                                      const Part& part) const {
+  if (part.dense) return {kDenseGroup};
+  std::set<int> groups;
+  for (uint64_t example : push.rows) {
+    if (HasRows(example, part.server)) groups.insert(GroupOf(example));
   }
+  return {groups.begin(), groups.end()};
 }
 
-bool ModelServers::InWindow(const ModelPush& push, const Part& part) const {
-  const auto window = windows_.find(
-      {part.server, part.dense, {push.worker, push.generation}});
+ModelServers::Record& ModelServers::RecordOf(const ModelPush& push,
+                                             uint32_t server) {
+  Record& record =
+      ledgers_[server][{push.worker, push.generation}][push.sequence];
+  if (record.part_count == 0) {
+    record.push = push;
+    record.part_count = static_cast<uint32_t>(Parts(push).size());
+  }
+  return record;
+}
+
+bool ModelServers::InWindow(const ModelPush& push, uint32_t server,
+                            int group) const {
+  const auto window =
+      windows_.find({server, group, {push.worker, push.generation}});
   return window != windows_.end() &&
          (push.sequence + kWindow <= *window->second.rbegin() ||
           window->second.contains(push.sequence));
 }
 
-size_t ModelServers::NumApplied(const ModelPush& push) const {
-  const std::vector<Part> parts = Parts(push);
-  return std::count_if(parts.begin(), parts.end(), [&](const Part& part) {
-    return InWindow(push, part);
-  });
+void ModelServers::ApplyGroup(const ModelPush& push, uint32_t server,
+                              int group) {
+  const bool dense = group == kDenseGroup;
+  windows_[{server, group, {push.worker, push.generation}}].insert(
+      push.sequence);
+  for (uint64_t example : dense ? push.dense : push.rows) {
+    if (dense || (HasRows(example, server) && GroupOf(example) == group)) {
+      ++times_[{example, server, dense}];
+    }
+  }
+}
+
+void ModelServers::Apply(const ModelPush& push, uint32_t part_index) {
+  const Part part = Parts(push)[part_index];
+  for (int group : Groups(push, part)) {
+    if (InWindow(push, part.server, group)) continue;
+    ApplyGroup(push, part.server, group);
+  }
+  RecordOf(push, part.server).parts.insert(part_index);
+}
+
+void ModelServers::Tear(const ModelPush& push, uint32_t part_index) {
+  const Part part = Parts(push)[part_index];
+  std::vector<int> groups = Groups(push, part);
+  groups.pop_back();
+  for (int group : groups) {
+    if (InWindow(push, part.server, group)) continue;
+    ApplyGroup(push, part.server, group);
+  }
+  RecordOf(push, part.server);
+}
+
+bool ModelServers::IsWhole(const ModelPush& push) const {
+  for (const Part& part : Parts(push)) {
+    for (int group : Groups(push, part)) {
+      if (!InWindow(push, part.server, group)) return false;
+    }
+  }
+  return true;
 }
 
 v1::WorkerLedger ModelServers::Ledger(uint32_t server, uint32_t worker,
@@ -318,9 +355,9 @@ void ModelWorker::Deliver(const Gate& gate) {
       std::next(push->parts.begin(), random_->Below(push->parts.size()));
   const uint32_t server = servers_->Parts(push->push)[*part].server;
   const Fate fate = gate(server, push->push.cut);
-  if (fate == Fate::kHold) return;
-  if (fate == Fate::kRefuse || random_->Below(10) == 0) {
-    servers_->See(push->push, *part);
+  if (fate != Fate::kApply) return;
+  if (random_->Below(10) == 0) {
+    servers_->Tear(push->push, *part);
     return;
   }
   servers_->Apply(push->push, *part);

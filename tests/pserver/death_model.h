@@ -50,8 +50,8 @@ struct ModelPush {
 };
 
 // Every example has rows on some of the servers and a part of the dense
-// parameters on each. A message carries the rows of a push on one server, or
-// its dense gradients there.
+// parameters on each. A message carries the rows of a push on one server, two
+// groups of them, or its dense gradients there, one group.
 class ModelServers {
  public:
   struct Part {
@@ -66,14 +66,14 @@ class ModelServers {
   std::vector<Part> Parts(const ModelPush& push) const;
   // The message arrives and is applied, unless it has been or is settled.
   void Apply(const ModelPush& push, uint32_t part);
-  // It arrives and is refused.
-  void See(const ModelPush& push, uint32_t part);
+  // It arrives, and fails before its last group.
+  void Tear(const ModelPush& push, uint32_t part);
   v1::WorkerLedger Ledger(uint32_t server, uint32_t worker,
                           uint64_t generation) const;
   // The server comes back from the checkpoint of this cut, with its log.
   void Restart(uint32_t server, uint64_t cut);
-  // How many of the push's messages are applied or settled.
-  size_t NumApplied(const ModelPush& push) const;
+  // All of the push is applied or settled.
+  bool IsWhole(const ModelPush& push) const;
   // Each of the example's gradients was applied so many times.
   bool WasApplied(uint64_t example, int times) const;
 
@@ -86,13 +86,18 @@ class ModelServers {
   using Incarnation = std::pair<uint32_t, uint64_t>;
 
   bool HasRows(uint64_t example, uint32_t server) const;
-  bool InWindow(const ModelPush& push, const Part& part) const;
+  bool InWindow(const ModelPush& push, uint32_t server, int group) const;
+  // REQUIRES: it is not in the window.
+  void ApplyGroup(const ModelPush& push, uint32_t server, int group);
+  Record& RecordOf(const ModelPush& push, uint32_t server);
+  // Of what the push has there.
+  std::vector<int> Groups(const ModelPush& push, const Part& part) const;
 
   const uint32_t num_servers_;
   // By server, incarnation and sequence.
   std::vector<std::map<Incarnation, std::map<uint64_t, Record>>> ledgers_;
-  // The windows: of a server's rows or dense parameters.
-  std::map<std::tuple<uint32_t, bool, Incarnation>, std::set<uint64_t>>
+  // The windows, by server and group.
+  std::map<std::tuple<uint32_t, int, Incarnation>, std::set<uint64_t>>
       windows_;
   // By example, server, dense or not.
   std::map<std::tuple<uint64_t, uint32_t, bool>, int> times_;
