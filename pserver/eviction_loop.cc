@@ -100,7 +100,7 @@ absl::StatusOr<v1::EvictResponse> EvictionLoop::Serve(
           "' has a limit; give idle_ticks, score_min or rows_max"));
     }
     OARLOCK_ASSIGN_OR_RETURN(const EvictionResult result,
-                             EvictTable(entry->sparse.get(), limits));
+                             EvictTable(entry, limits));
     spdlog::info("evicted {} of {} rows of table {} by command",
                  result.evicted_rows(), result.examined_rows, request.table());
     return ToProto(result, entry->sparse->Stats().rows);
@@ -123,7 +123,7 @@ void EvictionLoop::EvictWhatIsDue() {
     if (now < due->second) continue;
     due->second = now + period;
     const absl::StatusOr<EvictionResult> result =
-        EvictTable(entry->sparse.get(), entry->sparse->eviction());
+        EvictTable(entry, entry->sparse->eviction());
     if (stopping()) return;
     if (!result.ok()) {
       spdlog::error("{}", std::string(result.status().message()));
@@ -137,16 +137,23 @@ void EvictionLoop::EvictWhatIsDue() {
 }
 
 absl::StatusOr<EvictionResult> EvictionLoop::EvictTable(
-    SparseTable* table, const EvictionLimits& limits) {
+    TableEntry* entry, const EvictionLimits& limits) {
+  SparseTable* const table = entry->sparse.get();
   EvictionResult result;
   for (uint32_t i = 0; i < table->num_partitions(); ++i) {
     if (stopping()) return StoppedError();
-    const absl::StatusOr<EvictionResult> of_partition =
-        table->Evict(PartitionIndex(i), limits, registry_->clock().Now());
+    const PartitionEviction what = {TableId(entry->config.id()),
+                                    PartitionIndex(i), limits,
+                                    registry_->clock().Now()};
+    const absl::Status evicted = step_(what, [&] {
+      const absl::StatusOr<EvictionResult> of_partition =
+          table->Evict(what.partition, what.limits, what.time);
+      if (of_partition.ok()) result += *of_partition;
+      return of_partition.status();
+    });
     OARLOCK_RETURN_IF_ERROR(Annotate(
-        of_partition.status(),
-        absl::StrCat("evicting rows of table ", table->config().name())));
-    result += *of_partition;
+        evicted,
+        absl::StrCat("evicting rows of table ", entry->config.name())));
   }
   return result;
 }

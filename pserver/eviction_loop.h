@@ -8,19 +8,32 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <thread>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/types.h"
 #include "proto/admin.pb.h"
 #include "pserver/table_registry.h"
+#include "sparse_table/eviction.h"
 
 namespace oarlock {
+
+// What is evicted in one step.
+struct PartitionEviction {
+  TableId table;
+  PartitionIndex partition;
+  EvictionLimits limits;
+  // Logical, of now.
+  uint32_t time = 0;
+};
 
 // Thread-safe.
 class EvictionLoop {
@@ -34,6 +47,11 @@ class EvictionLoop {
   // Called once, without a lock held, by the loop's thread or by the caller.
   using Done =
       absl::AnyInvocable<void(const absl::StatusOr<v1::EvictResponse>&)>;
+  // Told of each step, which it does by calling `evict`; an error keeps it from
+  // being done.
+  using Step = std::function<absl::Status(const PartitionEviction& what,
+                                          absl::FunctionRef<absl::Status()>
+                                              evict)>;
 
   // `registry` must outlive this.
   explicit EvictionLoop(TableRegistry* registry) : registry_(registry) {}
@@ -41,6 +59,9 @@ class EvictionLoop {
 
   EvictionLoop(const EvictionLoop&) = delete;
   EvictionLoop& operator=(const EvictionLoop&) = delete;
+
+  // Before Start.
+  void SetStep(Step step) { step_ = std::move(step); }
 
   void Start();
   // Evicts what is beyond the request's limits, or the table's own, and tells
@@ -62,11 +83,13 @@ class EvictionLoop {
   void EvictWhatIsDue();
   absl::StatusOr<v1::EvictResponse> Serve(const v1::EvictRequest& request);
   // Of all partitions; Unavailable when the loop is being stopped.
-  absl::StatusOr<EvictionResult> EvictTable(SparseTable* table,
+  absl::StatusOr<EvictionResult> EvictTable(TableEntry* entry,
                                             const EvictionLimits& limits);
   bool stopping() const;
 
   TableRegistry* const registry_;
+  Step step_ = [](const PartitionEviction&,
+                  absl::FunctionRef<absl::Status()> evict) { return evict(); };
 
   // Of the loop's thread alone: when each table is due.
   absl::flat_hash_map<TableId, uint32_t> due_;

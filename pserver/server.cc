@@ -199,6 +199,22 @@ class Server::Impl {
   bool shut_down_ ABSL_GUARDED_BY(shutdown_mutex_) = false;
 };
 
+namespace {
+
+// On one side of every cut, and in the log first.
+absl::Status EvictAndLog(const PartitionEviction& what,
+                         absl::FunctionRef<absl::Status()> evict,
+                         PushJournal* journal, CutGate* gate) {
+  absl::Status outcome;
+  gate->Pass(/*cut=*/0, [&](const absl::Status&) {
+    outcome = journal->AppendEviction(what);
+    if (outcome.ok()) outcome = evict();
+  });
+  return outcome;
+}
+
+}  // namespace
+
 absl::Status Server::Impl::Restore(const std::string& token) {
   if (options_.checkpoint_dir.empty()) {
     return options_.load.empty()
@@ -213,6 +229,13 @@ absl::Status Server::Impl::Restore(const std::string& token) {
                                               &cut_gate_));
   admin_service_.SetRestored(cut_gate_.settled(), checkpoints_->lossless());
   parameter_service_.SetJournal(checkpoints_->journal());
+  if (PushJournal* const journal = checkpoints_->journal()) {
+    eviction_loop_.SetStep(
+        [this, journal](const PartitionEviction& what,
+                        absl::FunctionRef<absl::Status()> evict) {
+          return EvictAndLog(what, evict, journal, &cut_gate_);
+        });
+  }
   return absl::OkStatus();
 }
 

@@ -65,24 +65,42 @@ def free_endpoints(count):
 class Servers:
     """Server processes of a job of its own, named "bench"."""
 
-    def __init__(self, num_servers, num_workers):
+    def __init__(self, num_servers, num_workers, flags=()):
         self.folder = tempfile.TemporaryDirectory()
         self.endpoints = ",".join(free_endpoints(num_servers))
-        self.log = open(f"{self.folder.name}/server.log", "w+")
-        self.processes = [
-            subprocess.Popen(
-                [OARLOCK, "train", "--job_id", "bench", "--log_dir",
-                 self.folder.name], stdout=self.log, stderr=self.log,
-                env={**os.environ, "TRAINING_ROLE": "PSERVER",
+        self.num_workers = num_workers
+        self.flags = flags
+        self.log = open(f"{self.folder.name}/server.log", "a+")
+        self.restarts = [0] * num_servers
+        self.processes = [self._start(i) for i in range(num_servers)]
+
+    def _start(self, index):
+        endpoint = self.endpoints.split(",")[index]
+        variables = {"TRAINING_ROLE": "PSERVER",
                      "PADDLE_PSERVERS_IP_PORT_LIST": self.endpoints,
                      "POD_IP": "127.0.0.1",
                      "PADDLE_PORT": endpoint.split(":")[1],
-                     "PADDLE_TRAINERS_NUM": str(num_workers)})
-            for endpoint in self.endpoints.split(",")]
+                     "PADDLE_TRAINERS_NUM": str(self.num_workers)}
+        if self.restarts[index]:
+            variables["OARLOCK_RESTART"] = str(self.restarts[index])
+        return subprocess.Popen(
+            [OARLOCK, "train", "--job_id", "bench", "--log_dir",
+             self.folder.name, *self.flags], stdout=self.log, stderr=self.log,
+            env={**os.environ, **variables})
+
+    def kill_and_restart(self, index):
+        """As kill -9, and a supervisor that notices at once."""
+        self.processes[index].kill()
+        self.processes[index].wait()
+        self.restarts[index] += 1
+        self.processes[index] = self._start(index)
+
+    def text_of_log(self):
+        self.log.seek(0)
+        return self.log.read()
 
     def show_log(self):
-        self.log.seek(0)
-        print(self.log.read())
+        print(self.text_of_log())
 
     def close(self):
         """They end by themselves when their workers have finished."""

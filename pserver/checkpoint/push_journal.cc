@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +33,18 @@ struct [[gnu::packed]] RoundMember {
   uint64_t generation = 0;
   uint8_t joins = 0;
 };
+
+// The body of a kEvict.
+struct [[gnu::packed]] Eviction {
+  uint32_t table = 0;
+  uint32_t partition = 0;
+  uint32_t time = 0;
+  uint32_t idle_ticks = 0;
+  float score_min = 0;
+  uint64_t rows_max = 0;
+  uint64_t rows_low = 0;
+};
+constexpr uint64_t kNoRowsMax = ~uint64_t{0};
 
 absl::string_view View(const grpc::Slice& slice) {
   return {reinterpret_cast<const char*>(slice.begin()), slice.size()};
@@ -103,6 +117,23 @@ absl::Status PushJournal::Append(JournalKind kind, absl::string_view bytes) {
                       {&bytes, 1});
 }
 
+absl::Status PushJournal::AppendEviction(const PartitionEviction& what) {
+  const EvictionLimits& limits = what.limits;
+  const Eviction eviction = {
+      .table = what.table.value(),
+      .partition = what.partition.value(),
+      .time = what.time,
+      .idle_ticks = limits.idle_ticks,
+      .score_min = limits.score_min.value_or(
+          std::numeric_limits<float>::quiet_NaN()),
+      .rows_max = limits.partition_rows_max.value_or(kNoRowsMax),
+      .rows_low = limits.partition_rows_low};
+  const absl::string_view bytes(reinterpret_cast<const char*>(&eviction),
+                                sizeof(eviction));
+  return log_->Append(static_cast<uint32_t>(JournalKind::kEvict),
+                      gate_->settled(), {&bytes, 1});
+}
+
 absl::Status PushJournal::OnCreate(const v1::TableConfig& config) {
   return Append(JournalKind::kCreateTable, config.SerializeAsString());
 }
@@ -165,6 +196,11 @@ absl::Status PushJournal::Replay(const LogRecord& record) {
       }
       return absl::OkStatus();
     }
+    case JournalKind::kEvict:
+      if (record.bytes.size() != sizeof(Eviction)) {
+        return malformed("no eviction");
+      }
+      return ReplayEviction(record);
   }
   return malformed("of no kind that this release knows");
 }
@@ -174,6 +210,31 @@ void PushJournal::ReplayMember(absl::string_view entry) {
   std::memcpy(&member, entry.data(), sizeof(member));
   registry_->SetRoundMember(WorkerIndex(member.worker),
                             Generation(member.generation), member.joins != 0);
+}
+
+absl::Status PushJournal::ReplayEviction(const LogRecord& record) {
+  if (record.cut < gate_->settled()) return absl::OkStatus();
+  Eviction eviction;
+  std::memcpy(&eviction, record.bytes.data(), sizeof(eviction));
+  OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry,
+                           registry_->Find(TableId(eviction.table)));
+  if (entry->sparse == nullptr ||
+      eviction.partition >= entry->sparse->num_partitions()) {
+    return absl::DataLossError(absl::StrCat(
+        "an eviction names partition ", eviction.partition, " of table '",
+        entry->config.name(), "', which has none"));
+  }
+  EvictionLimits limits;
+  limits.idle_ticks = eviction.idle_ticks;
+  if (!std::isnan(eviction.score_min)) limits.score_min = float{eviction.score_min};
+  if (eviction.rows_max != kNoRowsMax) {
+    limits.partition_rows_max = size_t{eviction.rows_max};
+  }
+  limits.partition_rows_low = eviction.rows_low;
+  registry_->clock().AdvanceTo(eviction.time);
+  return entry->sparse
+      ->Evict(PartitionIndex(eviction.partition), limits, eviction.time)
+      .status();
 }
 
 template <typename PushView, typename Apply>

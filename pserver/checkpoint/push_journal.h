@@ -25,6 +25,7 @@
 #include "base/types.h"
 #include "proto/table.pb.h"
 #include "pserver/checkpoint/cut_gate.h"
+#include "pserver/eviction_loop.h"
 #include "pserver/table_registry.h"
 #include "storage/push_log.h"
 
@@ -55,6 +56,10 @@ enum class JournalKind : uint32_t {
   // Such entries of all members, in one record: a contribution between two of
   // them would complete its round without the second.
   kRoundMembers = 5,
+  // Rows of a partition: table (4), partition (4), logical time (4), idle ticks
+  // (4), least score (4, a float, NaN: none), rows at most and to be left (8
+  // each, all ones: no limit).
+  kEvict = 6,
 };
 
 // Thread-safe.
@@ -73,6 +78,9 @@ class PushJournal : public TableObserver {
   // PushLog::Append: the push must not be applied.
   absl::Status AppendPush(JournalKind kind, v1::UpdateMode mode,
                           const grpc::ByteBuffer& request);
+
+  // Before it is done, inside CutGate::Pass. Errors as AppendPush.
+  absl::Status AppendEviction(const PartitionEviction& what);
 
   absl::Status OnCreate(const v1::TableConfig& config) override;
   absl::Status OnRoundMember(WorkerIndex worker, Generation generation,
@@ -102,6 +110,7 @@ class PushJournal : public TableObserver {
   absl::Status ReplayTo(uint64_t cut, absl::StatusOr<PushView> push,
                         Apply apply);
   void ReplayMember(absl::string_view entry);
+  absl::Status ReplayEviction(const LogRecord& record);
   absl::Status Append(JournalKind kind, absl::string_view bytes);
 
   const uint64_t bytes_max_;
