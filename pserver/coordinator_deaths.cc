@@ -110,7 +110,8 @@ absl::Status Coordinator::CheckDeathsAreSettled() const {
   }
   if (const size_t repairs = work_.num_repairs(); repairs > 0) {
     return absl::UnavailableError(absl::StrCat(
-        repairs, " repairs of what workers that died pushed by half are not "
+        repairs,
+        " repairs of what workers that died pushed by half are not "
         "done; call again"));
   }
   return absl::OkStatus();

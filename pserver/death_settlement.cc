@@ -133,7 +133,7 @@ class Settlement {
     }
   }
 
-  void AddTo(const Intervals& intervals, RangeSet Pass::* set) {
+  void AddTo(const Intervals& intervals, RangeSet Pass::*set) {
     for (const v1::ExampleInterval& interval : intervals) {
       (passes_[interval.epoch()].*set).Add(RangeOf(interval));
     }

@@ -45,7 +45,8 @@ std::vector<v1::WorkRange> RangeSet::Common(const v1::WorkRange& range) const {
     if (begin < gap.begin) common.push_back(Part(range, {begin, gap.begin}));
     begin = gap.end;
   }
-  if (begin < EndOf(range)) common.push_back(Part(range, {begin, EndOf(range)}));
+  const uint64_t end = EndOf(range);
+  if (begin < end) common.push_back(Part(range, {begin, end}));
   return common;
 }
 

@@ -21,7 +21,8 @@ inline std::string TrainWork(uint32_t epoch) {
 // The epoch of a training pass; nothing for another name.
 inline std::optional<uint32_t> TrainEpoch(absl::string_view work) {
   uint32_t epoch = 0;
-  if (!absl::ConsumePrefix(&work, "train/") || !absl::SimpleAtoi(work, &epoch)) {
+  if (!absl::ConsumePrefix(&work, "train/") ||
+      !absl::SimpleAtoi(work, &epoch)) {
     return std::nullopt;
   }
   return epoch;

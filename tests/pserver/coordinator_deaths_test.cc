@@ -209,8 +209,8 @@ TEST_F(CoordinatorDeathsTest, ADeathEndsACutThatIsNotMarked) {
   coordinator_->CloseCut();
   BeatAll();
   EXPECT_EQ(*coordinator_->OpenCut(), 2u);
-  EXPECT_TRUE(absl::IsDeadlineExceeded(
-      coordinator_->AwaitMarks(absl::ZeroDuration())));
+  EXPECT_TRUE(
+      absl::IsDeadlineExceeded(coordinator_->AwaitMarks(absl::ZeroDuration())));
 }
 
 TEST_F(CoordinatorDeathsTest, ADeathDoesNotEndACutThatAllHaveMarked) {

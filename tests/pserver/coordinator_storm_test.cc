@@ -137,8 +137,8 @@ class Storm {
     for (const v1::WorkerState& state : response->workers()) {
       uint64_t& refused = server.refused[state.worker_index()];
       const bool alive = state.life() == v1::WorkerState::ALIVE;
-      refused = std::max<uint64_t>(
-          refused, state.worker_generation() - (alive ? 1 : 0));
+      refused = std::max<uint64_t>(refused,
+                                   state.worker_generation() - (alive ? 1 : 0));
     }
     for (const v1::WorkerIncarnation& retired : response->retired()) {
       ASSERT_LE(retired.worker_generation(), dead_[retired.worker_index()]);
@@ -348,7 +348,8 @@ TEST(CoordinatorStormTest, EveryExampleIsTrainedOnceWhoeverDies) {
   }
   for (const char* what :
        {"deaths", "servers restarted", "checkpoints", "cuts refused",
-        "cuts ended", "deaths while a cut is written", "repairs with a name", "repairs without a name"}) {
+        "cuts ended", "deaths while a cut is written", "repairs with a name",
+        "repairs without a name"}) {
     EXPECT_GT(happened[what], 10) << what;
     RecordProperty(what, happened[what]);
   }

@@ -306,7 +306,7 @@ void ModelWorker::Work(const v1::PushRepair& repair) {
   }
   EXPECT_TRUE(push.rows.empty() || push.dense.empty());
   // In batches of its own.
-  for (std::vector<uint64_t> ModelPush::* field :
+  for (std::vector<uint64_t> ModelPush::*field :
        {&ModelPush::rows, &ModelPush::dense}) {
     const std::vector<uint64_t>& examples = push.*field;
     for (size_t begin = 0; begin < examples.size(); begin += 20) {

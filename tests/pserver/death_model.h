@@ -97,8 +97,7 @@ class ModelServers {
   // By server, incarnation and sequence.
   std::vector<std::map<Incarnation, std::map<uint64_t, Record>>> ledgers_;
   // The windows, by server and group.
-  std::map<std::tuple<uint32_t, int, Incarnation>, std::set<uint64_t>>
-      windows_;
+  std::map<std::tuple<uint32_t, int, Incarnation>, std::set<uint64_t>> windows_;
   // By example, server, dense or not.
   std::map<std::tuple<uint64_t, uint32_t, bool>, int> times_;
 };

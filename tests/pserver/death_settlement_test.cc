@@ -276,8 +276,7 @@ class Chain {
     dead.generation = Generation(worker_->generation());
     for (uint32_t server = 0; server < servers_.num_servers(); ++server) {
       if (random_.Below(3) == 0) servers_.Restart(server, published_);
-      dead.ledgers.push_back(
-          servers_.Ledger(server, 0, worker_->generation()));
+      dead.ledgers.push_back(servers_.Ledger(server, 0, worker_->generation()));
     }
     LeasedExamples& leased = dead.leased[0];
     for (const auto& [lease, range] : ranges_) {
