@@ -24,8 +24,6 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr size_t kTimeBytes = sizeof(uint32_t);
 constexpr uint64_t kSegmentsPerLog = 8;
-// The journal has one of its own.
-constexpr uint64_t kNoLimit = uint64_t{1} << 62;
 
 // The body of a kRoundMember.
 struct [[gnu::packed]] RoundMember {
@@ -63,7 +61,6 @@ absl::StatusOr<std::unique_ptr<PushJournal>> PushJournal::Open(
       new PushJournal(options.bytes_max, registry, gate));
   PushLogOptions log;
   log.directory = options.directory;
-  log.bytes_max = kNoLimit;
   // What a trim leaves is at most a segment too much.
   log.segment_bytes = std::min(log.segment_bytes,
                                options.bytes_max / kSegmentsPerLog);
