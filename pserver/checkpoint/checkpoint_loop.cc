@@ -224,8 +224,10 @@ absl::Status CheckpointLoop::OpenAndFreeze(
     result->set_held_seconds(
         std::max(result->held_seconds(), response.held_seconds()));
   }
-  return sync ? coordinator_->AwaitMarks(options_.mark_timeout)
-              : absl::OkStatus();
+  // Before the first round nobody has trained anything; workers take a round 0
+  // for one that is not known yet.
+  return sync && *round > 0 ? coordinator_->AwaitMarks(options_.mark_timeout)
+                            : absl::OkStatus();
 }
 
 absl::StatusOr<v1::CheckpointManifest> CheckpointLoop::Save(
