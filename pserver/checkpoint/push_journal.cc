@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/clock.h"
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "proto/wire_codec.h"
@@ -166,6 +167,7 @@ absl::Status PushJournal::Replay(const LogRecord& record) {
         "a record of kind ", record.kind, " and ", record.bytes.size(),
         " bytes is ", what));
   };
+  FaultPoint("restore.between_records");
   switch (static_cast<JournalKind>(record.kind)) {
     case JournalKind::kPushSparse:
     case JournalKind::kPushDense:
