@@ -64,7 +64,8 @@ void PassArmedFaultPoint(FaultPointName name) {
 }  // namespace internal
 
 absl::StatusOr<Fault> ParseFault(absl::string_view text) {
-  const std::vector<std::string> parts = absl::StrSplit(text, ':');
+  const std::vector<absl::string_view> halves = absl::StrSplit(text, '@');
+  const std::vector<std::string> parts = absl::StrSplit(halves[0], ':');
   Fault fault;
   while (fault.point_index < std::size(kFaultPoints) &&
          kFaultPoints[fault.point_index].name != parts[0]) {
@@ -75,14 +76,15 @@ absl::StatusOr<Fault> ParseFault(absl::string_view text) {
         "there is no fault point '", parts[0], "'; legal are ", AllNames()));
   }
   uint64_t delay_ms = 0;
-  if (parts.size() > 3 ||
+  if (parts.size() > 3 || halves.size() > 2 ||
+      (halves.size() == 2 && !absl::SimpleAtoi(halves[1], &fault.restart)) ||
       (parts.size() >= 2 &&
        (!absl::SimpleAtoi(parts[1], &fault.nth) || fault.nth == 0)) ||
       (parts.size() == 3 && !absl::SimpleAtoi(parts[2], &delay_ms))) {
     return absl::InvalidArgumentError(
         absl::StrCat("fault '", text,
-                     "' is not name[:nth[:delay_ms]], nth at least 1; an "
-                     "example is ",
+                     "' is not name[:nth[:delay_ms]][@restart], nth at least "
+                     "1; an example is ",
                      kFaultPoints[0].name, ":2"));
   }
   if (parts.size() == 3) {

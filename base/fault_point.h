@@ -38,6 +38,23 @@ inline constexpr FaultPointInfo kFaultPoints[] = {
     {"log.trim.between_segments", "some segments are removed, some not yet"},
     {"log.open.before_truncate", "the torn tail is known and still there"},
     {"log.open.after_truncate", "the torn tail is gone, no new segment yet"},
+    {"cut.freeze.before", "a cut is open, this server's tables not frozen"},
+    {"cut.freeze.after", "they are, and what was held is let go"},
+    {"cut.save.between_units", "some units' records are written"},
+    {"cut.save.before_publish", "all are in the store, the folder has none"},
+    {"cut.save.after_publish", "the server's part is there, unanswered"},
+    {"cut.commit.before_manifest", "all parts are there, no MANIFEST"},
+    {"cut.commit.before_current", "MANIFEST is there, CURRENT is the old one"},
+    {"cut.commit.after_current", "the checkpoint is current, nobody knows"},
+    {"cut.close.before_trim", "this server knows; its log has what is before"},
+    {"cut.remove.without_manifest", "of an old checkpoint only parts are left"},
+    {"tier.demote.before_write", "rows are to leave memory, not on disk yet"},
+    {"tier.demote.after_write", "they are on disk and in memory"},
+    {"tier.promote.before_insert", "rows are read from disk, not in memory"},
+    {"restore.before_load", "a server has its checkpoint's manifest"},
+    {"restore.between_units", "some units of the checkpoint are loaded"},
+    {"restore.before_replay", "all are, nothing of the log is applied"},
+    {"restore.between_records", "some records of the log are applied"},
 };
 
 // The number of a point in kFaultPoints, looked up by the compiler.
@@ -62,13 +79,15 @@ class FaultPointName {
 struct Fault {
   size_t point_index = 0;
   uint64_t nth = 1;
+  // Of a process that is started again and again: how often it was. For main.
+  uint64_t restart = 0;
   // Runs in the thread that passes. Empty: the process is killed (SIGKILL).
   std::function<void()> action;
 };
 
-// "name[:nth[:delay_ms]]": with a delay the thread is held up for so long, else
-// the process is killed. InvalidArgument when there is no such point or a
-// number is none.
+// "name[:nth[:delay_ms]][@restart]": with a delay the thread is held up for so
+// long, else the process is killed. InvalidArgument when there is no such point
+// or a number is none.
 absl::StatusOr<Fault> ParseFault(absl::string_view text);
 
 // Arms one point, in place of what was armed.

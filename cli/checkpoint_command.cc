@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -19,9 +21,13 @@
 #include "proto/checkpoint_config.pb.h"
 #include "pserver/checkpoint/checkpoint_diff.h"
 #include "pserver/checkpoint/checkpoint_export.h"
+#include "pserver/checkpoint/checkpoint_import.h"
 #include "pserver/checkpoint/checkpoint_rows.h"
 #include "pserver/checkpoint/manifest.h"
 #include "storage/file_system.h"
+#include "worker/data/byte_source.h"
+#include "worker/data/line_reader.h"
+#include "worker/data/pipe_source.h"
 
 namespace oarlock {
 namespace {
@@ -44,9 +50,12 @@ CommandSyntax Syntax() {
           "checkpoints/ckpt-00000042\n"
           "  # PaddlePaddle's text rows\n"
           "  oarlock checkpoint export checkpoints --table slots --output "
-          "rows.txt\n",
+          "rows.txt\n"
+          "  # and a checkpoint for 4 servers that has them\n"
+          "  oarlock checkpoint import rows.txt --like checkpoints --table "
+          "slots --server_num 4 --output imported\n",
       .positionals = Positionals::kAny,
-      .positional_names = "inspect|verify|diff|export DIR [DIR]",
+      .positional_names = "inspect|verify|diff|export DIR [DIR], import FILE...",
   };
 }
 
@@ -125,6 +134,48 @@ absl::StatusOr<int> Export(const std::string& path,
   return 0;
 }
 
+// InvalidArgument is for the command line.
+absl::Status OfFile(const absl::Status& status) {
+  return absl::IsInvalidArgument(status)
+             ? absl::DataLossError(status.message())
+             : status;
+}
+
+absl::Status ImportFile(const std::string& path, const std::string& command,
+                        CheckpointImport& import) {
+  absl::StatusOr<std::unique_ptr<ByteSource>> source =
+      command.empty() ? OpenFile(path) : OpenPipe(command, path);
+  OARLOCK_RETURN_IF_ERROR(OfFile(source.status()));
+  LineReader lines(path, *std::move(source));
+  import.BeginFile(path);
+  for (std::string_view line; lines.Next(&line);) {
+    OARLOCK_RETURN_IF_ERROR(import.AddLine({line.data(), line.size()}));
+  }
+  return OfFile(lines.status());
+}
+
+absl::StatusOr<int> Import(const std::vector<std::string>& paths,
+                           const v1::CheckpointConfig& config) {
+  OARLOCK_ASSIGN_OR_RETURN(const OpenCheckpoint like,
+                           Open(config.like(), config));
+  CheckpointImportOptions options;
+  options.directory = config.output();
+  options.table = config.table();
+  options.num_servers = config.server_num();
+  options.memory_bytes = uint64_t{1} << 20;
+  options.memory_bytes *= config.memory_mb();
+  OARLOCK_ASSIGN_OR_RETURN(
+      const std::unique_ptr<CheckpointImport> import,
+      CheckpointImport::Begin(&like, options, FileSystem::Real()));
+  for (const std::string& path : paths) {
+    OARLOCK_RETURN_IF_ERROR(ImportFile(path, config.pipe_command(), *import));
+  }
+  OARLOCK_ASSIGN_OR_RETURN(const uint64_t num_rows, import->Finish());
+  std::printf("made %s of %llu rows\n", import->folder().c_str(),
+              static_cast<unsigned long long>(num_rows));
+  return 0;
+}
+
 absl::StatusOr<int> Run(const std::vector<std::string>& words,
                         const v1::CheckpointConfig& config) {
   const std::string what = words.empty() ? "" : words[0];
@@ -138,9 +189,18 @@ absl::StatusOr<int> Run(const std::vector<std::string>& words,
     return absl::InvalidArgumentError(
         "export needs --output, the file that it writes");
   }
+  if (words.size() >= 2 && what == "import") {
+    if (!config.output().empty() && !config.like().empty()) {
+      return Import({words.begin() + 1, words.end()}, config);
+    }
+    return absl::InvalidArgumentError(
+        "import needs --like, the checkpoint that gives the tables, and "
+        "--output, the folder in which it makes one");
+  }
   return absl::InvalidArgumentError(
       "say what to do with which checkpoint: inspect DIR, verify DIR, diff DIR "
-      "DIR, or export DIR --output FILE");
+      "DIR, export DIR --output FILE, or import FILE... --like DIR --output "
+      "DIR");
 }
 
 }  // namespace

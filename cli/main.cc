@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "base/fault_point.h"
 #include "cli/checkpoint_command.h"
 #include "cli/ctl_command.h"
@@ -49,21 +50,24 @@ void PrintUsage(std::FILE* out) {
 }
 
 // OARLOCK_FAULT arms a fault point; false when it names none. A process that
-// the launcher started again is not armed: it would die of the same fault.
+// was started again has the variable, too: the fault says which of them it is
+// for.
 bool ArmFaultOfEnvironment() {
   const oarlock::EnvironmentMap environment = oarlock::ReadEnvironment();
   const auto fault = environment.find("OARLOCK_FAULT");
-  if (fault == environment.end() || fault->second.empty() ||
-      environment.contains(oarlock::kRestartVariable)) {
-    return true;
-  }
+  if (fault == environment.end() || fault->second.empty()) return true;
   absl::StatusOr<oarlock::Fault> parsed = oarlock::ParseFault(fault->second);
   if (!parsed.ok()) {
     std::fprintf(stderr, "oarlock: OARLOCK_FAULT: %s\n",
                  std::string(parsed.status().message()).c_str());
     return false;
   }
-  oarlock::ArmFault(*std::move(parsed));
+  const auto restart = environment.find(oarlock::kRestartVariable);
+  const std::string number =
+      restart == environment.end() ? "0" : restart->second;
+  if (number == absl::StrCat(parsed->restart)) {
+    oarlock::ArmFault(*std::move(parsed));
+  }
   return true;
 }
 

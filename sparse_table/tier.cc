@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/fault_point.h"
 #include "base/mix.h"
 #include "base/status_macros.h"
 #include "sparse_table/row_index.h"
@@ -201,7 +202,9 @@ absl::Status Tier::Demote(PartitionIndex index, size_t num_rows,
       stored.push_back(victims[end].row + sizeof(Key));
     }
     if (!keys.empty()) {
+      FaultPoint("tier.demote.before_write");
       OARLOCK_RETURN_IF_ERROR(cold_rows_->Write(index, keys, stored));
+      FaultPoint("tier.demote.after_write");
     }
     for (; first < end; ++first) {
       partition->DemoteRow(victims[first].ref, victims[first].row);
@@ -236,6 +239,7 @@ absl::Status Tier::BringGroup(PartitionIndex index, absl::Span<const Key> keys,
   if (partition->tiers().cold_rows == 0) return absl::OkStatus();
   OARLOCK_RETURN_IF_ERROR(
       ReadAll(*cold_rows_, scratch.names, &scratch.stored, &scratch.found));
+  FaultPoint("tier.promote.before_insert");
   Insert(scratch.names, scratch.stored.data(), scratch.found.data(), partition);
   return absl::OkStatus();
 }

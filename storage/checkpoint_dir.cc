@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "base/check.h"
+#include "base/fault_point.h"
 #include "base/status_macros.h"
 
 namespace oarlock {
@@ -250,6 +251,7 @@ absl::Status CheckpointDir::Remove(uint64_t cut) {
     OARLOCK_RETURN_IF_ERROR(
         files_->RemoveFile(absl::StrCat(folder, "/", kManifest)));
     OARLOCK_RETURN_IF_ERROR(files_->SyncFolder(folder));
+    FaultPoint("cut.remove.without_manifest");
   }
   return files_->RemoveTree(folder);
 }
@@ -269,12 +271,16 @@ absl::StatusOr<std::string> CheckpointDir::Begin(uint64_t cut) {
 absl::Status CheckpointDir::Commit(uint64_t cut, absl::string_view manifest) {
   const std::string sealed = SealManifest(manifest);
   OARLOCK_CHECK(sealed.size() <= kMaxManifestBytes);
+  FaultPoint("cut.commit.before_manifest");
   OARLOCK_RETURN_IF_ERROR(
       ReplaceFile(files_, absl::StrCat(FolderOf(cut), "/", kManifest), sealed));
-  return ReplaceFile(
+  FaultPoint("cut.commit.before_current");
+  OARLOCK_RETURN_IF_ERROR(ReplaceFile(
       files_, absl::StrCat(path_, "/", kCurrent),
       absl::StrCat(CheckpointName(cut), " ",
-                   absl::Hex(SumOf(sealed), absl::kZeroPad16), "\n"));
+                   absl::Hex(SumOf(sealed), absl::kZeroPad16), "\n")));
+  FaultPoint("cut.commit.after_current");
+  return absl::OkStatus();
 }
 
 absl::Status CheckpointDir::Abandon(uint64_t cut) {

@@ -1,7 +1,5 @@
 #include "storage/push_log.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <atomic>
 #include <deque>
@@ -27,20 +25,6 @@ namespace {
 constexpr size_t kDirectBytes = size_t{32} << 10;
 constexpr size_t kBufferBytes = size_t{256} << 10;
 
-uint64_t ChecksumOf(absl::Span<const absl::string_view> slices) {
-  if (slices.size() == 1) {
-    return XXH3_64bits(slices[0].data(), slices[0].size());
-  }
-  // Kept by the thread: it is 576 bytes, allocated.
-  thread_local const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)>
-      hash(XXH3_createState(), XXH3_freeState);
-  XXH3_64bits_reset(hash.get());
-  for (const absl::string_view slice : slices) {
-    XXH3_64bits_update(hash.get(), slice.data(), slice.size());
-  }
-  return XXH3_64bits_digest(hash.get());
-}
-
 class SegmentedLog final : public PushLog {
  public:
   SegmentedLog(const PushLogOptions& options, FileSystem* files)
@@ -59,7 +43,6 @@ class SegmentedLog final : public PushLog {
   uint64_t bytes() const override {
     return bytes_.load(std::memory_order_relaxed);
   }
-  bool over_limit() const override { return bytes() > options_.bytes_max; }
   const LogContents& found() const override { return found_; }
 
  private:
@@ -212,7 +195,7 @@ absl::Status SegmentedLog::WriteClosedRecord() {
   OARLOCK_RETURN_IF_ERROR(SyncFile());
   Waiter closed;
   closed.header.kind = kLogClosed;
-  closed.header.bytes_checksum = ChecksumOf({});
+  closed.header.bytes_checksum = LogBytesChecksum({});
   Waiter* const batch[] = {&closed};
   OARLOCK_RETURN_IF_ERROR(WriteBatch(batch));
   OARLOCK_RETURN_IF_ERROR(SyncFile());
@@ -228,14 +211,8 @@ absl::Status SegmentedLog::Append(uint32_t kind, uint64_t cut,
     waiter.header.size += slice.size();
   }
   OARLOCK_CHECK(waiter.header.size <= kMaxLogRecordBytes);
-  waiter.header.bytes_checksum = ChecksumOf(slices);
+  waiter.header.bytes_checksum = LogBytesChecksum(slices);
   waiter.slices = slices;
-  if (bytes() / 2 > options_.bytes_max) {
-    return absl::ResourceExhaustedError(absl::StrFormat(
-        "the push log %s has %d bytes; legal is up to twice log_bytes_max, "
-        "%d; a checkpoint makes room in it",
-        options_.directory, bytes(), options_.bytes_max));
-  }
   {
     absl::MutexLock lock(&mutex_);
     queue_.push_back(&waiter);
@@ -497,11 +474,6 @@ absl::Status PushLogOptions::Validate() const {
     return absl::InvalidArgumentError(absl::StrFormat(
         "segment_bytes of the push log is %d; legal is %d to %d", segment_bytes,
         kMinSegmentBytes, kMaxSegmentBytes));
-  }
-  if (bytes_max < segment_bytes) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "log_bytes_max is %d; legal is at least a segment, %d bytes", bytes_max,
-        segment_bytes));
   }
   if (sync_interval < absl::ZeroDuration()) {
     return absl::InvalidArgumentError(absl::StrCat(

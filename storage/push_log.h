@@ -32,9 +32,6 @@ struct PushLogOptions {
   std::string directory;
   // A segment that has grown beyond it is followed by the next one.
   uint64_t segment_bytes = uint64_t{64} << 20;
-  // Beyond this over_limit() tells the owner to make a checkpoint; beyond twice
-  // this the log refuses records until it is trimmed.
-  uint64_t bytes_max = uint64_t{1} << 30;
   // How long a record may be with the system alone. 0: every Append waits until
   // its record is on disk. Infinite: only Sync, Roll and the end sync.
   absl::Duration sync_interval = absl::Milliseconds(100);
@@ -64,8 +61,8 @@ class PushLog {
 
   // Writes one record, the slices one after the other; returns when it has
   // reached the system (or the disk, see sync_interval). After an error it is
-  // not in the log. ResourceExhausted when the disk or the log is full: again
-  // when there is space. DataLoss after a sync that failed, for ever: the
+  // not in the log. ResourceExhausted when the disk is full: again when there
+  // is space. DataLoss after a sync that failed, for ever: the
   // system may have thrown away what it could not write and calls the next sync
   // a success, so what this log promised can no longer be kept. Internal for
   // other failures of the file.
@@ -83,9 +80,8 @@ class PushLog {
   // below `cut`. The one that is written to stays.
   virtual absl::Status Trim(uint64_t cut) = 0;
 
-  // Size of all segments.
+  // Size of all segments. How large is too large is the owner's to say.
   virtual uint64_t bytes() const = 0;
-  virtual bool over_limit() const = 0;
   // What Open found.
   virtual const LogContents& found() const = 0;
 };

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -46,6 +47,20 @@ uint64_t ChecksumOf(const RecordBytes& bytes, uint64_t segment_number,
 }
 
 }  // namespace
+
+uint64_t LogBytesChecksum(absl::Span<const absl::string_view> slices) {
+  if (slices.size() == 1) {
+    return XXH3_64bits(slices[0].data(), slices[0].size());
+  }
+  // Kept by the thread: it is 576 bytes, allocated.
+  thread_local const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)>
+      hash(XXH3_createState(), XXH3_freeState);
+  XXH3_64bits_reset(hash.get());
+  for (const absl::string_view slice : slices) {
+    XXH3_64bits_update(hash.get(), slice.data(), slice.size());
+  }
+  return XXH3_64bits_digest(hash.get());
+}
 
 std::string LogSegmentName(uint64_t number) {
   return absl::StrFormat("%08d%s", number, kSuffix);

@@ -39,6 +39,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace oarlock {
 
@@ -64,6 +65,9 @@ struct LogRecordHeader {
   uint64_t size = 0;
   uint64_t bytes_checksum = 0;
 };
+
+// Of a record's bytes, given as slices that lie one after the other.
+uint64_t LogBytesChecksum(absl::Span<const absl::string_view> slices);
 
 // "00000042.log".
 std::string LogSegmentName(uint64_t number);

@@ -1,7 +1,5 @@
 #include "storage/push_log_reader.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -175,7 +173,8 @@ class LogReader {
     OARLOCK_ASSIGN_OR_RETURN(const size_t num_read,
                              file.Read(absl::MakeSpan(bytes_)));
     if (num_read != bytes_.size()) return "the bytes of a record are cut off";
-    if (XXH3_64bits(bytes_.data(), bytes_.size()) != header->bytes_checksum) {
+    const absl::string_view bytes = bytes_;
+    if (LogBytesChecksum({&bytes, 1}) != header->bytes_checksum) {
       return "the bytes of a record do not match their checksum";
     }
     return nullptr;

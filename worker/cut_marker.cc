@@ -12,6 +12,10 @@ namespace {
 
 // Order numbers below this: all.
 constexpr uint64_t kNoLimit = ~uint64_t{0};
+// From the opening of a cut until the coordinator knows its round it asks all
+// servers, once.
+constexpr int kRoundQuestions = 20;
+constexpr absl::Duration kRoundPause = absl::Milliseconds(50);
 
 }  // namespace
 
@@ -21,6 +25,7 @@ CutMarker::CutMarker(ParameterClient* parameters, JobClient* job, Order order)
       order_(order),
       takes_cuts_(job->takes_cuts()),
       newest_(job->first_cut()),
+      opened_(job->first_cut()),
       cut_(job->first_cut()) {
   if (!takes_cuts_) return;
   thread_ = std::thread([this] { Run(); });
@@ -56,6 +61,7 @@ void CutMarker::OnCut(uint64_t cut) {
 void CutMarker::OnCutAndRound(uint64_t cut, uint64_t round) {
   if (order_ == Order::kByCut) return OnCut(cut);
   absl::MutexLock lock(&mutex_);
+  opened_ = std::max(opened_, cut);
   if (round == 0 || cut <= newest_) return;
   newest_ = cut;
   newest_round_ = round;
@@ -178,6 +184,7 @@ void CutMarker::Run() {
       // In one step with looking for a pass: the next one begins with it.
       cut = cut_ = newest_;
       cut_round_ = newest_round_;
+      marking_ = true;
       slots_in_use_ = slots_ != nullptr;
     }
     RaiseSlots(cut);
@@ -189,7 +196,10 @@ void CutMarker::Run() {
       };
       mutex_.Await(absl::Condition(&answered));
       if (stopping_) return;
-      if (failed_) continue;
+      if (failed_) {
+        marking_ = false;
+        continue;
+      }
       limit = Limit();
     }
     const absl::Status status = Mark(cut, limit);
@@ -197,6 +207,8 @@ void CutMarker::Run() {
       spdlog::warn("cut {} was not marked: {}", cut,
                    std::string(status.message()));
     }
+    absl::MutexLock lock(&mutex_);
+    marking_ = false;
   }
 }
 
@@ -260,11 +272,33 @@ absl::Status CutMarker::Mark(uint64_t cut, uint64_t limit) {
   return status;
 }
 
+absl::Status CutMarker::LearnRound() {
+  for (int i = 0; i < kRoundQuestions; ++i) {
+    const absl::Status status = job_->Report();
+    if (!status.ok()) return status;
+    absl::MutexLock lock(&mutex_);
+    const auto known = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return opened_ <= newest_;
+    };
+    if (mutex_.AwaitWithTimeout(absl::Condition(&known), kRoundPause)) break;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CutMarker::ReportRest() {
+  if (!takes_cuts_) return absl::OkStatus();
+  if (order_ == Order::kByRound) {
+    absl::Status status = LearnRound();
+    if (!status.ok()) return status;
+  }
   uint64_t cut;
   {
     absl::MutexLock lock(&mutex_);
     OARLOCK_CHECK(slots_ == nullptr);
+    const auto settled = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return failed_ || (!marking_ && !MustMark());
+    };
+    mutex_.Await(absl::Condition(&settled));
     const bool nothing = std::all_of(
         trained_.begin(), trained_.end(), [](const auto& entry) {
           return std::all_of(
@@ -272,7 +306,7 @@ absl::Status CutMarker::ReportRest() {
               [](const auto& work) { return work.second.empty(); });
         });
     if (failed_ || nothing) return absl::OkStatus();
-    cut = std::max(cut_, newest_) + 1;
+    cut = std::max({cut_, newest_, opened_}) + 1;
   }
   return Mark(cut, kNoLimit);
 }

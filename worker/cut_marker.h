@@ -82,8 +82,10 @@ class CutMarker {
   void LeftRounds();
 
   // Between passes: tells the examples that no mark has told yet, for the next
-  // cut to come, which may be opened when this worker is gone.
-  absl::Status ReportRest();
+  // cut to come, which may be opened when this worker is gone. A mark under way
+  // is made first. Sync: so is that of a cut that was opened since the last
+  // heartbeat, since rounds of this worker may lie behind it.
+  absl::Status ReportRest() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The number that pushes carry now.
   uint64_t cut() const;
@@ -92,6 +94,10 @@ class CutMarker {
   // Examples per work.
   using Trained = std::map<std::string, ExampleIntervals>;
 
+  // Sync: asks until the round of the newest cut is known, or it has been said
+  // often enough that there is none: the cut was given up, or is older than all
+  // rounds.
+  absl::Status LearnRound() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnCut(uint64_t cut);
   void OnCutAndRound(uint64_t cut, uint64_t round);
   void Run();
@@ -120,9 +126,13 @@ class CutMarker {
   // The newest one known, and in sync mode the round that ends it.
   uint64_t newest_ ABSL_GUARDED_BY(mutex_);
   uint64_t newest_round_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Sync: the newest one that was opened; its round may not be known yet.
+  uint64_t opened_ ABSL_GUARDED_BY(mutex_);
   // The one that was marked or is being marked, and its round.
   uint64_t cut_ ABSL_GUARDED_BY(mutex_);
   uint64_t cut_round_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The marker's thread is at it.
+  bool marking_ ABSL_GUARDED_BY(mutex_) = false;
   // What follows is by order number: the push's cut, or its round.
   std::map<uint64_t, int> under_way_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, Trained> trained_ ABSL_GUARDED_BY(mutex_);

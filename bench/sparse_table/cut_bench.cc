@@ -22,7 +22,7 @@
 #include "base/types.h"
 #include "bench/common/repetitions.h"
 #include "bench/common/workload.h"
-#include "proto/table.pb.h"
+#include "bench/sparse_table/bench_table.h"
 #include "sparse_table/cut_sink.h"
 #include "sparse_table/sparse_table.h"
 #include "worker/client/key_batch.h"
@@ -38,26 +38,11 @@ using oarlock::SavedPartition;
 using oarlock::SaveKind;
 using oarlock::SparseTable;
 
-constexpr int kPartitionBits = 8;
 constexpr uint32_t kPartitions = 1 << kPartitionBits;
 constexpr int kThreads = 2;
 constexpr size_t kBatches = 40;
 
 uint64_t num_rows = kTableRows;  // NOLINT: set once by main
-
-std::unique_ptr<SparseTable> EmptyTable() {
-  oarlock::v1::TableConfig config;
-  config.set_id(1);
-  config.set_name("bench");
-  config.mutable_optimizer()->set_learning_rate(kLearningRate);
-  config.mutable_optimizer()->mutable_adagrad();
-  config.mutable_sparse()->set_dim(kDim);
-  config.mutable_sparse()->mutable_initializer()->set_uniform_range(0.01f);
-  absl::StatusOr<std::unique_ptr<SparseTable>> table =
-      SparseTable::Create(config, kPartitionBits);
-  OARLOCK_CHECK(table.ok());
-  return *std::move(table);
-}
 
 KeyBatch Grouped(const std::vector<uint32_t>& rows) {
   std::vector<Key> keys;

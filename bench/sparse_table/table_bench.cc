@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "base/check.h"
 #include "base/key_group.h"
 #include "base/malloc.h"
@@ -17,7 +16,7 @@
 #include "base/types.h"
 #include "bench/common/repetitions.h"
 #include "bench/common/workload.h"
-#include "proto/table.pb.h"
+#include "bench/sparse_table/bench_table.h"
 #include "sparse_table/sparse_table.h"
 #include "worker/client/key_batch.h"
 
@@ -29,7 +28,6 @@ using oarlock::KeyBatch;
 using oarlock::KeyGroup;
 using oarlock::SparseTable;
 
-constexpr int kPartitionBits = 8;
 constexpr size_t kBatches = 300;
 constexpr int kMaxThreads = 2;
 
@@ -98,20 +96,6 @@ const Traffic& TrafficOf(Distribution distribution, int thread) {
     }
   }
   return own;
-}
-
-std::unique_ptr<SparseTable> EmptyTable() {
-  oarlock::v1::TableConfig config;
-  config.set_id(1);
-  config.set_name("bench");
-  config.mutable_optimizer()->set_learning_rate(kLearningRate);
-  config.mutable_optimizer()->mutable_adagrad();
-  config.mutable_sparse()->set_dim(kDim);
-  config.mutable_sparse()->mutable_initializer()->set_uniform_range(0.01f);
-  absl::StatusOr<std::unique_ptr<SparseTable>> table =
-      SparseTable::Create(config, kPartitionBits);
-  OARLOCK_CHECK(table.ok());
-  return *std::move(table);
 }
 
 // One pusher: a worker that names its pushes.

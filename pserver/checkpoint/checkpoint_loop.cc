@@ -256,7 +256,9 @@ absl::Status CheckpointLoop::OpenAndFreeze(uint64_t cut, uint64_t* round,
     result->set_held_seconds(
         std::max(result->held_seconds(), response.held_seconds()));
   }
-  return sync ? AwaitMarks(death_in_the_way) : absl::OkStatus();
+  // Before the first round nobody has trained anything; workers take a round 0
+  // for one that is not known yet.
+  return sync && *round > 0 ? AwaitMarks(death_in_the_way) : absl::OkStatus();
 }
 
 absl::StatusOr<v1::CheckpointManifest> CheckpointLoop::Save(

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -74,6 +75,35 @@ absl::StatusOr<PackedRows> PackedRowsOf(const v1::CheckpointManifest& manifest,
   return Damaged("the manifest", absl::StrCat("has an illegal table ",
                                               manifest.tables(place).id(), ": ",
                                               rules.status().message()));
+}
+
+absl::StatusOr<size_t> FindSparseTable(const v1::CheckpointManifest& manifest,
+                                       const std::string& name) {
+  std::optional<size_t> place;
+  std::string names;
+  for (int i = 0; i < manifest.tables_size(); ++i) {
+    const v1::TableConfig& table = manifest.tables(i);
+    if (!table.has_sparse()) continue;
+    absl::StrAppend(&names, names.empty() ? "" : ", ", table.name());
+    if (!name.empty() && table.name() != name) continue;
+    if (place.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "several tables could be meant; name one with --table: ", names,
+          ", ..."));
+    }
+    place = i;
+  }
+  if (place.has_value()) return *place;
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no sparse table '", name,
+                   "' in the checkpoint; there is: ",
+                   names.empty() ? "none" : names));
+}
+
+absl::StatusOr<v1::SparsePartitionState> ReadPartitionState(
+    const OpenCheckpoint& open, size_t place, PartitionIndex partition) {
+  return ReadState<v1::SparsePartitionState>(
+      PlaceOf(open, place, partition.value()));
 }
 
 absl::Status PartitionRows::Erase(absl::string_view keys) {

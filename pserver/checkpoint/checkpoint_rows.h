@@ -26,6 +26,16 @@ namespace oarlock {
 absl::StatusOr<PackedRows> PackedRowsOf(const v1::CheckpointManifest& manifest,
                                         size_t place);
 
+// Place in the manifest of the sparse table `name`, empty: of the only one.
+// InvalidArgument, with the names that there are, when there is none or several
+// could be meant.
+absl::StatusOr<size_t> FindSparseTable(const v1::CheckpointManifest& manifest,
+                                       const std::string& name);
+// What a partition of the manifest's table at `place` is besides its rows.
+// DataLoss.
+absl::StatusOr<v1::SparsePartitionState> ReadPartitionState(
+    const OpenCheckpoint& open, size_t place, PartitionIndex partition);
+
 // All rows of one partition, in memory.
 class PartitionRows {
  public:

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
+#include "base/fault_point.h"
 #include "base/status_macros.h"
 #include "pserver/checkpoint/manifest.h"
 #include "sparse_table/table_restore.h"
@@ -52,6 +53,7 @@ class Loader {
           const absl::Status status = Load(units_[i]);
           if (!status.ok()) return Fail(status);
           if (failed()) return;
+          FaultPoint("restore.between_units");
         }
       });
     }

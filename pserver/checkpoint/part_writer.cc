@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/fault_point.h"
 #include "base/status_macros.h"
 #include "pserver/checkpoint/manifest.h"
 #include "sparse_table/cut_sink.h"
@@ -173,6 +174,7 @@ PartWriter::Written PartWriter::WriteUnits(CutWriter* writer, size_t first,
             ? WritePartition(records.get(), unit, table, &written)
             : WriteBlock(records.get(), unit, table, &written);
     if (!written.status.ok()) return written;
+    FaultPoint("cut.save.between_units");
   }
   written.status = records->Finish();
   return written;
@@ -230,9 +232,11 @@ absl::StatusOr<v1::ServerPart> PartWriter::Save(const std::string& folder) {
   }
   OARLOCK_RETURN_IF_ERROR(writer->Finish());
   part.set_written_bytes(writer->written_bytes());
+  FaultPoint("cut.save.before_publish");
   OARLOCK_ASSIGN_OR_RETURN(
       const std::vector<StoredFile> files,
       store_->Publish(absl::StrCat(folder, "/", part.directory())));
+  FaultPoint("cut.save.after_publish");
   SetFiles(files, &part);
   part.set_write_seconds(
       absl::ToDoubleSeconds(Clock::Real().Now() - start));

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/clock.h"
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "proto/wire_codec.h"
@@ -24,8 +25,6 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr size_t kTimeBytes = sizeof(uint32_t);
 constexpr uint64_t kSegmentsPerLog = 8;
-// The journal has one of its own.
-constexpr uint64_t kNoLimit = uint64_t{1} << 62;
 
 // The body of a kRoundMember.
 struct [[gnu::packed]] RoundMember {
@@ -63,7 +62,6 @@ absl::StatusOr<std::unique_ptr<PushJournal>> PushJournal::Open(
       new PushJournal(options.bytes_max, registry, gate));
   PushLogOptions log;
   log.directory = options.directory;
-  log.bytes_max = kNoLimit;
   // What a trim leaves is at most a segment too much.
   log.segment_bytes = std::min(log.segment_bytes,
                                options.bytes_max / kSegmentsPerLog);
@@ -169,6 +167,7 @@ absl::Status PushJournal::Replay(const LogRecord& record) {
         "a record of kind ", record.kind, " and ", record.bytes.size(),
         " bytes is ", what));
   };
+  FaultPoint("restore.between_records");
   switch (static_cast<JournalKind>(record.kind)) {
     case JournalKind::kPushSparse:
     case JournalKind::kPushDense:

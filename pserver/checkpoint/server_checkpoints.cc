@@ -7,6 +7,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "cluster/retry.h"
@@ -25,6 +26,7 @@ absl::Status Load(const LoadedCheckpoint& checkpoint, ServerIndex server,
                   bool parameters_only, const PartitionMap& map,
                   TableRegistry* registry) {
   const absl::Time start = Clock::Real().Now();
+  FaultPoint("restore.before_load");
   PartLoaderOptions options;
   options.folder = checkpoint.folder;
   options.server = server;
@@ -107,6 +109,7 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
     journal.bytes_max = options.log_bytes_max;
     journal.sync_interval = options.log_sync_interval;
     journal.replay = options.replay_log;
+    FaultPoint("restore.before_replay");
     OARLOCK_ASSIGN_OR_RETURN(checkpoints->journal_,
                              PushJournal::Open(journal, registry, gate));
     checkpoints->replayed_ = options.replay_log;

@@ -6,6 +6,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "pserver/checkpoint/manifest.h"
@@ -160,6 +161,7 @@ absl::StatusOr<v1::FreezeCutResponse> ServerCut::DoFreeze(
           absl::FormatDuration(options_.round_timeout), " of waiting"));
     }
   }
+  FaultPoint("cut.freeze.before");
   absl::Duration freeze_time;
   gate_->Freeze(request.cut(), [&] {
     const absl::Time start = Clock::Real().Now();
@@ -170,6 +172,7 @@ absl::StatusOr<v1::FreezeCutResponse> ServerCut::DoFreeze(
   const absl::Status noted =
       journal_ == nullptr ? absl::OkStatus() : journal_->OnFrozen();
   ReleaseRounds();
+  FaultPoint("cut.freeze.after");
   // The cut is given up: its log would not say who takes part in rounds.
   OARLOCK_RETURN_IF_ERROR(noted);
   frozen_response_.set_held_seconds(
@@ -197,6 +200,7 @@ absl::StatusOr<v1::CloseCutResponse> ServerCut::DoClose(
   OARLOCK_RETURN_IF_ERROR(CheckNewest(request.cut()));
   const bool current = request.published() && stage_ == Stage::kSaved;
   End(current);
+  if (current) FaultPoint("cut.close.before_trim");
   if (current && journal_ != nullptr) {
     const absl::Status trimmed = journal_->OnPublished(request.cut(), previous_);
     if (!trimmed.ok()) spdlog::warn("{}", std::string(trimmed.message()));

@@ -93,11 +93,17 @@ TEST(FaultPointTest, EveryPointCanBeNamedAndNothingElse) {
     ASSERT_TRUE(fault.ok()) << fault.status();
     EXPECT_EQ(kFaultPoints[fault->point_index].name, point.name);
     EXPECT_EQ(fault->nth, 3u);
+    EXPECT_EQ(fault->restart, 0u);
   }
+  const auto third = ParseFault("log.append.after_write:2@3");
+  ASSERT_TRUE(third.ok()) << third.status();
+  EXPECT_EQ(third->nth, 2u);
+  EXPECT_EQ(third->restart, 3u);
   for (const std::string wrong :
        {"", "log", "log.append.after_write:", "log.append.after_write:0",
         "log.append.after_write:x", "log.append.after_write:1:y",
-        "log.append.after_write:1:2:3"}) {
+        "log.append.after_write:1:2:3", "log.append.after_write@",
+        "log.append.after_write@x", "log.append.after_write@1@2"}) {
     EXPECT_EQ(ParseFault(wrong).status().code(),
               absl::StatusCode::kInvalidArgument)
         << wrong;

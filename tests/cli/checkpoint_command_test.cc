@@ -138,6 +138,56 @@ TEST_F(CheckpointCommandTest, ExportWritesALineForEachRow) {
   EXPECT_EQ(num_lines, 200u);
 }
 
+TEST_F(CheckpointCommandTest, ImportIsTheInverseOfExport) {
+  const std::string file = FreshFolder("command_import.txt");
+  const std::string out = FreshFolder("command_imported");
+  ASSERT_EQ(Checkpoint({"export", maker_.path(), "--output", file}).code, 0);
+  // Two files, of which a command reads one.
+  std::ifstream in(file);
+  const std::string halves[] = {file + ".0", file + ".1"};
+  {
+    std::ofstream half[] = {std::ofstream(halves[0]), std::ofstream(halves[1])};
+    size_t i = 0;
+    for (std::string line; std::getline(in, line);) {
+      half[i++ % 2] << line << '\n';
+    }
+  }
+  const Result result =
+      Checkpoint({"import", halves[0], halves[1], "--like", maker_.path(),
+                  "--server_num", "5", "--output", out, "--pipe_command",
+                  "cat"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "made " + out + "/ckpt-00000001 of 200 rows\n");
+  EXPECT_EQ(Checkpoint({"verify", out}).code, 0);
+  const Result diff = Checkpoint({"diff", maker_.path(), out});
+  EXPECT_EQ(diff.code, 0) << diff.out;
+}
+
+TEST_F(CheckpointCommandTest, AnImportThatFailsNamesTheLineAndMakesNothing) {
+  const std::string file = FreshFolder("command_bad.txt");
+  const std::string out = FreshFolder("command_none");
+  ASSERT_EQ(Checkpoint({"export", maker_.path(), "--output", file}).code, 0);
+  std::ofstream(file, std::ios::app) << "7 1 2 3\n";
+  const std::vector<std::string> words = {
+      "import", file, "--like", maker_.path(), "--output", out};
+  const Result bad = Checkpoint(words);
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_EQ(bad.err, "oarlock checkpoint: " + file +
+                         ":201: the row of key 7 has 4 words; legal is 7 (key, "
+                         "3 of embedding, 3 of optimizer state)\n");
+  EXPECT_FALSE(std::filesystem::exists(out + "/CURRENT"));
+  EXPECT_FALSE(std::filesystem::exists(out + "/ckpt-00000001"));
+  std::ofstream(file, std::ios::binary) << "\x1f\x8b packed";
+  const Result packed = Checkpoint(words);
+  EXPECT_EQ(packed.code, 1);
+  EXPECT_THAT(packed.err, HasSubstr("--pipe_command 'gzip -dc'"));
+  EXPECT_EQ(Checkpoint({"import", file, "--like", maker_.path()}).code, 2);
+  EXPECT_EQ(Checkpoint({"import", file + ".no", "--like", maker_.path(),
+                        "--output", out})
+                .code,
+            1);
+}
+
 TEST_F(CheckpointCommandTest, WhatIsNotThereIsSaidInOneLine) {
   const Result missing = Checkpoint({"inspect", maker_.path() + "/nowhere"});
   EXPECT_EQ(missing.code, 1);

@@ -35,6 +35,26 @@ std::unique_ptr<CheckpointReader> Reader(const std::string& folder,
   return *std::move(reader);
 }
 
+// A store with one cut of 20 records, published in "<folder>/out".
+struct OneCut {
+  std::string folder;
+  std::unique_ptr<CheckpointStore> store;
+  std::vector<StoredFile> files;
+};
+
+OneCut PublishOneCut(const std::string& name) {
+  RandomSequence random(kSeed);
+  OneCut one;
+  one.folder = FreshFolder(name);
+  fs::create_directories(one.folder);
+  one.store = NewStore(one.folder + "/store");
+  EXPECT_TRUE(WriteCut(*one.store, 1, RandomCut(1, 20, 9000, random)).ok());
+  const auto files = one.store->Publish(one.folder + "/out");
+  EXPECT_TRUE(files.ok()) << files.status();
+  if (files.ok()) one.files = *files;
+  return one;
+}
+
 uint64_t TreeBytes(const std::string& folder) {
   uint64_t bytes = 0;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -74,17 +94,11 @@ TEST(CheckpointStoreTest, EachPublicationHoldsAllCutsUpToItsOwn) {
 }
 
 TEST(CheckpointStoreTest, SumsAreThoseOfTheFiles) {
-  RandomSequence random(kSeed);
-  const std::string folder = FreshFolder("sums");
-  fs::create_directories(folder);
-  const auto store = NewStore(folder + "/store");
-  ASSERT_TRUE(WriteCut(*store, 7, RandomCut(7, 20, 9000, random)).ok());
-  const auto files = store->Publish(folder + "/out");
-  ASSERT_TRUE(files.ok()) << files.status();
+  const OneCut one = PublishOneCut("sums");
   size_t num_ssts = 0;
   std::vector<std::string> names;
-  for (const StoredFile& file : *files) {
-    auto read = SumFile(FileSystem::Real(), folder + "/out/" + file.name);
+  for (const StoredFile& file : one.files) {
+    auto read = SumFile(FileSystem::Real(), one.folder + "/out/" + file.name);
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(read->bytes, file.bytes) << file.name;
     EXPECT_EQ(read->xxh3, file.xxh3) << file.name;
@@ -96,17 +110,14 @@ TEST(CheckpointStoreTest, SumsAreThoseOfTheFiles) {
 }
 
 TEST(CheckpointStoreTest, FilesOfAPublicationAreLinksWithoutACopy) {
-  RandomSequence random(kSeed);
-  const std::string folder = FreshFolder("links");
-  fs::create_directories(folder);
-  const auto store = NewStore(folder + "/store");
-  ASSERT_TRUE(WriteCut(*store, 1, RandomCut(1, 20, 9000, random)).ok());
-  const auto files = store->Publish(folder + "/out");
-  ASSERT_TRUE(files.ok()) << files.status();
-  for (const StoredFile& file : *files) {
+  const OneCut one = PublishOneCut("links");
+  size_t num_ssts = 0;
+  for (const StoredFile& file : one.files) {
     if (!file.name.ends_with(".sst")) continue;
-    EXPECT_EQ(fs::hard_link_count(folder + "/out/" + file.name), 2u);
+    ++num_ssts;
+    EXPECT_EQ(fs::hard_link_count(one.folder + "/out/" + file.name), 2u);
   }
+  EXPECT_GT(num_ssts, 10u);
 }
 
 TEST(CheckpointStoreTest, ForgottenCutsGoFromTheStoreAndStayInPublications) {

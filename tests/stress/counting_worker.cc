@@ -2,7 +2,9 @@
 // are killed: integer gradients, sgd at learning rate -1, zeros at first, so
 // that a row is the number of pushes that reached it, exact up to 2^24.
 //
-//   counting_worker ENDPOINTS INDEX SEED STOP_FILE
+//   counting_worker ENDPOINTS INDEX SEED STOP_FILE [MEMORY_BUDGET_BYTES]
+//
+// The budget is the table's: rows beyond it lie on the servers' disks.
 //
 // Pushes to random keys of its own, under the cuts of the job, until the file
 // is there; then compares every row with what it has sent. Prints one line;
@@ -43,7 +45,7 @@ constexpr int kPermits = 4;
 // All servers come back within this.
 constexpr absl::Duration kPatience = absl::Seconds(60);
 
-v1::TableConfig CountingTable() {
+v1::TableConfig CountingTable(uint64_t memory_budget_bytes) {
   v1::TableConfig table;
   table.set_id(kTable.value());
   table.set_name("counts");
@@ -54,6 +56,7 @@ v1::TableConfig CountingTable() {
   table.mutable_sparse()->set_dim(kDim);
   table.mutable_sparse()->set_accessor(v1::PLAIN);
   table.mutable_sparse()->mutable_initializer()->set_constant(0);
+  table.mutable_sparse()->set_memory_budget_bytes(memory_budget_bytes);
   return table;
 }
 
@@ -62,12 +65,16 @@ struct Options {
   uint32_t index = 0;
   uint64_t seed = 0;
   std::string stop_file;
+  uint64_t memory_budget_bytes = 0;
 };
 
 class CountingWorker {
  public:
   explicit CountingWorker(const Options& options)
-      : options_(options), sent_(kKeys), random_(options.seed) {}
+      : options_(options),
+        table_(CountingTable(options.memory_budget_bytes)),
+        sent_(kKeys),
+        random_(options.seed) {}
 
   absl::Status Run() {
     ConnectionOptions connection;
@@ -81,7 +88,7 @@ class CountingWorker {
                                       WorkerIndex(options_.index)));
     client_ = std::make_unique<GrpcParameterClient>(
         connections_.get(), WorkerIndex(options_.index), job_->generation());
-    OARLOCK_RETURN_IF_ERROR(client_->CreateTable(CountingTable()));
+    OARLOCK_RETURN_IF_ERROR(client_->CreateTable(table_));
     OARLOCK_RETURN_IF_ERROR(job_->Barrier("tables"));
     OARLOCK_RETURN_IF_ERROR(PushUntilStopped());
     OARLOCK_RETURN_IF_ERROR(Compare());
@@ -94,7 +101,7 @@ class CountingWorker {
   absl::Status PushUntilStopped() {
     CutMarker marker(client_.get(), job_.get(), CutMarker::Order::kByCut);
     OARLOCK_ASSIGN_OR_RETURN(const UpdateRule rule,
-                             UpdateRule::Create(CountingTable().optimizer()));
+                             UpdateRule::Create(table_.optimizer()));
     std::vector<std::unique_ptr<DenseSlot>> slots;
     slots.push_back(std::make_unique<DenseSlot>(rule, DenseReplica(), 1));
     SlotPool pool(std::move(slots), kPermits);
@@ -171,6 +178,7 @@ class CountingWorker {
   }
 
   const Options options_;
+  const v1::TableConfig table_;
   // By number of the key.
   std::vector<uint32_t> sent_;
   std::mt19937_64 random_;
@@ -184,10 +192,12 @@ class CountingWorker {
 
 int Main(int argc, char** argv) {
   Options options;
-  if (argc != 5 || !absl::SimpleAtoi(argv[2], &options.index) ||
-      !absl::SimpleAtoi(argv[3], &options.seed)) {
+  if (argc < 5 || argc > 6 || !absl::SimpleAtoi(argv[2], &options.index) ||
+      !absl::SimpleAtoi(argv[3], &options.seed) ||
+      (argc == 6 && !absl::SimpleAtoi(argv[5], &options.memory_budget_bytes))) {
     std::fprintf(stderr,
-                 "usage: counting_worker ENDPOINTS INDEX SEED STOP_FILE\n");
+                 "usage: counting_worker ENDPOINTS INDEX SEED STOP_FILE "
+                 "[MEMORY_BUDGET_BYTES]\n");
     return 2;
   }
   options.endpoints = absl::StrSplit(argv[1], ',');

@@ -178,12 +178,15 @@ class CheckpointTest(harness.SystemTest):
         self.assertEqual(self.summary("job")["examples"],
                          30 * harness.GENERATED_ROWS * 3 // 4)
 
-    def test_a_job_returns_to_its_last_checkpoint_together(self):
+    def assert_all_return_when_server_0_dies(self, *flags):
+        """Back to the last checkpoint, and on to the bits of a job that lost
+        no process."""
+        epochs = ["--epochs", "6"]
         job = self.train(
             "job",
             *self.cluster(2, 2, "ckpt", "--checkpoint_interval_s", "0.2"),
-            *SYNC, "--epochs", "6", "--print_period", "5", "--max_restart",
-            "1")
+            *SYNC, *epochs, "--print_period", "5", "--max_restart", "1",
+            *flags)
         self.await_true(lambda: self.cut("ckpt") >= 2,
                         harness.PROGRESS_DEADLINE_S, "a second checkpoint")
         self.kill_server(0, "job")
@@ -191,30 +194,17 @@ class CheckpointTest(harness.SystemTest):
         self.assertIn("restart 1 of 1 of all processes", job.stderr)
         self.await_success(self.train(
             "undisturbed", "--server_num", "2", "--worker_num", "2", *SYNC,
-            "--epochs", "6"))
+            *epochs))
         for field in ("test_auc", "test_logloss"):
             self.assertEqual(self.results("job")[field],
                              self.results("undisturbed")[field],
                              self.report())
 
+    def test_a_job_returns_to_its_last_checkpoint_together(self):
+        self.assert_all_return_when_server_0_dies()
+
     def test_without_the_coordinator_a_log_is_not_enough_and_all_return(self):
-        job = self.train(
-            "job",
-            *self.cluster(2, 2, "ckpt", "--checkpoint_interval_s", "0.2"),
-            *SYNC, "--epochs", "6", "--print_period", "5", "--durability",
-            "log", "--max_restart", "1")
-        self.await_true(lambda: self.cut("ckpt") >= 2,
-                        harness.PROGRESS_DEADLINE_S, "a second checkpoint")
-        self.kill_server(0, "job")
-        self.await_success(job)
-        self.assertIn("restart 1 of 1 of all processes", job.stderr)
-        self.await_success(self.train(
-            "undisturbed", "--server_num", "2", "--worker_num", "2", *SYNC,
-            "--epochs", "6"))
-        for field in ("test_auc", "test_logloss"):
-            self.assertEqual(self.results("job")[field],
-                             self.results("undisturbed")[field],
-                             self.report())
+        self.assert_all_return_when_server_0_dies("--durability", "log")
 
     def test_a_drained_job_leaves_a_checkpoint(self):
         job = self.train(

@@ -37,7 +37,22 @@ class CuttingJob : public FakeJobClient {
     observer_(cut, round);
   }
 
+  // What the heartbeats that the worker asks for say, one after the other, the
+  // last one for ever.
+  void Say(std::deque<std::pair<uint64_t, uint64_t>> cuts_and_rounds) {
+    absl::MutexLock lock(&mutex_);
+    answers_ = std::move(cuts_and_rounds);
+  }
+
   bool takes_cuts() const override { return true; }
+  absl::Status Report() override {
+    absl::MutexLock lock(&mutex_);
+    if (answers_.empty()) return absl::OkStatus();
+    const auto [cut, round] = answers_.front();
+    if (answers_.size() > 1) answers_.pop_front();
+    observer_(cut, round);
+    return absl::OkStatus();
+  }
   void SetCutObserver(CutObserver observer) override {
     absl::MutexLock lock(&mutex_);
     observer_ = std::move(observer);
@@ -51,6 +66,7 @@ class CuttingJob : public FakeJobClient {
   const OnMark on_mark_;
   absl::Mutex mutex_;
   CutObserver observer_;
+  std::deque<std::pair<uint64_t, uint64_t>> answers_;
 };
 
 // Servers that answer pushes one at a time, in any order, from a thread of
@@ -421,6 +437,60 @@ TEST_F(CutMarkerTest, MarkWaitsForARoundThatThisWorkerTakesPartIn) {
     marker.LeftRounds();
     job.Heartbeat(7, round + 3);
     expect_told(7, told_through + 1, round + 1);
+  }
+}
+
+// Rounds 1 to 5 are done when the worker says what is left to say; it has heard
+// of no cut so far.
+TEST_F(CutMarkerTest, TheRestLiesBehindACutThatWasOpenedSinceTheLastHeartbeat) {
+  using Told = std::pair<uint64_t, std::pair<uint64_t, uint64_t>>;
+  const struct {
+    std::deque<std::pair<uint64_t, uint64_t>> said;
+    // Cut, first round, end of the rounds.
+    std::vector<Told> told;
+  } kCases[] = {
+      // No cut is open.
+      {{{0, 0}}, {{1, {1, 6}}}},
+      // One is, and it ends with round 3.
+      {{{1, 3}}, {{1, {1, 4}}, {2, {4, 6}}}},
+      // The same; its round is known only later.
+      {{{1, 0}, {1, 0}, {1, 3}}, {{1, {1, 4}}, {2, {4, 6}}}},
+      // All rounds lie before it.
+      {{{1, 5}}, {{1, {1, 6}}}},
+      // It was made before any round, or given up: none of them is in it.
+      {{{1, 0}}, {{2, {1, 6}}}},
+  };
+  for (const auto& [said, expected] : kCases) {
+    SCOPED_TRACE(absl::StrCat(said.front().first, " ", said.back().second));
+    absl::Mutex mutex;
+    std::vector<Told> told;
+    CutOracle oracle(0);
+    Servers servers(&oracle, 1);
+    CuttingJob job([&](uint64_t cut,
+                       const std::vector<v1::TrainedExamples>& trained) {
+      absl::MutexLock lock(&mutex);
+      for (const v1::TrainedExamples& work : trained) {
+        for (const v1::WorkRange& range : work.ranges()) {
+          told.push_back({cut, {range.begin(), range.end()}});
+        }
+      }
+      return absl::OkStatus();
+    });
+    CutMarker marker(&servers, &job, CutMarker::Order::kByRound);
+    marker.JoinedRounds(0);
+    for (uint64_t round = 1; round <= 5; ++round) {
+      PushRequest push;
+      push.round = round;
+      push.examples.push_back({0, round, round + 1});
+      ASSERT_TRUE(CallAndWait([&](ParameterClient::Done done) {
+                    marker.Push(kWork, push, nullptr, nullptr, std::move(done));
+                  }).ok());
+    }
+    marker.LeftRounds();
+    job.Say(said);
+    ASSERT_TRUE(marker.ReportRest().ok());
+    absl::MutexLock lock(&mutex);
+    EXPECT_EQ(told, expected);
   }
 }
 

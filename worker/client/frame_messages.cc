@@ -85,20 +85,16 @@ grpc::ByteBuffer FrameDensePull(const v1::RequestHeader& header, TableId table,
                                 const BlockRun& run,
                                 const DenseReplica& replica,
                                 const ValueFormats& formats) {
-  std::vector<uint64_t> known(run.block_end - run.block_begin);
-  for (size_t i = 0; i < known.size(); ++i) {
-    const size_t block = run.block_begin + i;
-    if (replica.block_servers[block] != header.server_generation()) continue;
-    known[i] = replica.block_versions[block];
-  }
-  return EncodePullDenseRequest(header, table, run.blocks(), known,
-                                formats.pull);
+  return EncodePullDenseRequest(
+      header, table, run.blocks(),
+      absl::MakeConstSpan(replica.block_versions)
+          .subspan(run.block_begin, run.block_end - run.block_begin),
+      formats.pull);
 }
 
 void Resize(const v1::DenseTableConfig& dense, DenseReplica* replica) {
   replica->values.resize(dense.size());
   replica->block_versions.resize(NumBlocks(dense));
-  replica->block_servers.resize(NumBlocks(dense));
 }
 
 absl::Status CopyBlocks(const v1::DenseTableConfig& dense, const BlockRun& run,
@@ -119,7 +115,6 @@ absl::Status CopyBlocks(const v1::DenseTableConfig& dense, const BlockRun& run,
     }
     view.values.CopyTo(from, size, replica->values.data() + begin);
     replica->block_versions[block] = view.versions[i];
-    replica->block_servers[block] = view.header.server_generation();
     from += size;
   }
   return absl::OkStatus();

@@ -25,12 +25,11 @@ namespace oarlock {
 using TableVersions = std::vector<uint64_t>;
 
 // A copy of a dense table. Blocks that did not change since `block_versions`
-// are not sent again.
+// are not sent again; a version belongs to one incarnation of a server
+// (base/dense_version.h), so a restarted one sends all.
 struct DenseReplica {
   std::vector<float> values;
   std::vector<uint64_t> block_versions;
-  // The incarnation of the server that counted each version.
-  std::vector<uint64_t> block_servers;
 };
 
 // Gradients of the rows of one sparse table.
