@@ -157,6 +157,32 @@ class CountedAnswer {
   ParameterHandler::Answer answer_;
 };
 
+// Tells the ledger what became of a push.
+void Note(const absl::StatusOr<PushOutcome>& outcome,
+          PushLedger::Message* message) {
+  if (outcome.ok()) {
+    message->Applied();
+  } else {
+    message->Torn();
+  }
+}
+
+// Rounds have no ledger, and nobody completes them.
+absl::Status LeaveRoundsOut(const v1::RequestHeader& header,
+                            const TableEntry& entry,
+                            PushLedger::Message* message) {
+  if (entry.config.mode() != v1::SYNC) return absl::OkStatus();
+  if (header.completing_generation() != 0) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "worker %d completes push %d of worker %d for table '%s', whose mode "
+        "is SYNC; legal is ASYNC: a round is not completed later",
+        header.completing_worker(), header.sequence(), header.worker_index(),
+        entry.config.name()));
+  }
+  *message = PushLedger::Message();
+  return absl::OkStatus();
+}
+
 absl::Status CheckMinVersion(const v1::RequestHeader& header,
                              const TableEntry& entry) {
   if (header.min_version() == 0) return absl::OkStatus();
@@ -268,14 +294,16 @@ void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
   absl::StatusOr<PushSparseRequestView> push = DecodePushSparseRequest(request);
   if (!push.ok()) return answer(push.status());
   absl::Span<const Key> keys;
-  const absl::StatusOr<TableEntry*> entry =
-      CheckPush(*push, &key_scratch, &keys);
-  if (!entry.ok()) return answer(entry.status());
-  (*entry)->hot_keys->pushes().Add(keys);
+  absl::StatusOr<CheckedPush> checked = CheckPush(&*push, &key_scratch, &keys);
+  if (!checked.ok()) return answer(checked.status());
+  TableEntry* const entry = checked->entry;
+  entry->hot_keys->pushes().Add(keys);
   // Without `this`: an aggregator may hold the callback for longer.
-  auto on_applied = [entry = *entry, header = HeaderOf(**entry),
+  auto on_applied = [entry, header = HeaderOf(*entry),
+                     message = std::move(checked->message),
                      answer = std::move(answer)](
                         absl::StatusOr<PushOutcome> outcome) mutable {
+    Note(outcome, &message);
     if (!outcome.ok()) return answer(outcome.status());
     header.set_table_version(entry->aggregator->Version());
     v1::PushResponse response;
@@ -284,8 +312,8 @@ void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
     answer(EncodePushResponse(response));
   };
   const uint64_t cut = push->header.cut();
-  Pass(**entry, JournalKind::kPushSparse, cut, request,
-       [aggregator = (*entry)->aggregator.get(), push = *std::move(push),
+  Pass(*entry, JournalKind::kPushSparse, cut, request,
+       [aggregator = entry->aggregator.get(), push = *std::move(push),
         on_applied = std::move(on_applied)](const absl::Status& status) mutable {
          if (!status.ok()) return on_applied(status);
          aggregator->PushSparse(std::move(push), std::move(on_applied));
@@ -299,26 +327,29 @@ void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
       std::move(give));
   absl::StatusOr<PushDenseRequestView> push = DecodePushDenseRequest(request);
   if (!push.ok()) return answer(push.status());
-  const absl::StatusOr<TableEntry*> entry = CheckPush(*push);
-  if (!entry.ok()) return answer(entry.status());
-  (*entry)->pushed_blocks.fetch_add(push->blocks.size(),
-                                    std::memory_order_relaxed);
+  absl::StatusOr<CheckedPush> checked = CheckPush(&*push);
+  if (!checked.ok()) return answer(checked.status());
+  TableEntry* const entry = checked->entry;
+  entry->pushed_blocks.fetch_add(push->blocks.size(),
+                                 std::memory_order_relaxed);
   std::vector<BlockIndex> wanted;
   if (push->with_values) wanted = push->blocks;
   const size_t num_wanted = push->with_values ? push->num_values : 0;
-  auto on_applied = [entry = *entry, header = HeaderOf(**entry),
+  auto on_applied = [entry, header = HeaderOf(*entry),
+                     message = std::move(checked->message),
                      wanted = std::move(wanted), num_wanted,
                      format = push->answer_format,
                      answer = std::move(answer)](
                         absl::StatusOr<PushOutcome> outcome) mutable {
+    Note(outcome, &message);
     if (!outcome.ok()) return answer(outcome.status());
     header.set_table_version(entry->aggregator->Version());
     answer(AnswerBlocks(entry, header, wanted, /*known_versions=*/{}, format,
                         num_wanted, outcome->duplicate_groups));
   };
   const uint64_t cut = push->header.cut();
-  Pass(**entry, JournalKind::kPushDense, cut, request,
-       [aggregator = (*entry)->aggregator.get(), push = *std::move(push),
+  Pass(*entry, JournalKind::kPushDense, cut, request,
+       [aggregator = entry->aggregator.get(), push = *std::move(push),
         on_applied = std::move(on_applied)](const absl::Status& status) mutable {
          if (!status.ok()) return on_applied(status);
          aggregator->PushDense(std::move(push), std::move(on_applied));
@@ -340,44 +371,53 @@ void ParameterHandler::Pass(const TableEntry& entry, JournalKind kind,
   gate_->Pass(cut, std::move(apply));
 }
 
-absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(
-    const PushSparseRequestView& push, std::vector<Key>* scratch,
+absl::StatusOr<ParameterHandler::CheckedPush> ParameterHandler::CheckPush(
+    PushSparseRequestView* push, std::vector<Key>* scratch,
     absl::Span<const Key>* keys) const {
-  OARLOCK_RETURN_IF_ERROR(CheckPushHeader(push.header));
-  OARLOCK_RETURN_IF_ERROR(CheckGroups(push.groups));
-  *keys = {push.keys.Elements<Key>(0, push.num_keys, scratch), push.num_keys};
-  OARLOCK_RETURN_IF_ERROR(CheckKeyGroups(push.groups, keys->data(),
+  CheckedPush checked;
+  OARLOCK_ASSIGN_OR_RETURN(checked.message, CheckPushHeader(&push->header));
+  OARLOCK_RETURN_IF_ERROR(CheckGroups(push->groups));
+  *keys = {push->keys.Elements<Key>(0, push->num_keys, scratch),
+           push->num_keys};
+  OARLOCK_RETURN_IF_ERROR(CheckKeyGroups(push->groups, keys->data(),
                                          keys->size(), map_.partition_bits()));
-  OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, FindSparse(push.table));
-  const uint32_t dim = entry->config.sparse().dim();
-  if (push.num_values != push.num_keys * dim) {
+  OARLOCK_ASSIGN_OR_RETURN(checked.entry, FindSparse(push->table));
+  const TableEntry& entry = *checked.entry;
+  const uint32_t dim = entry.config.sparse().dim();
+  if (push->num_values != push->num_keys * dim) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "a push to table '%s' has %d gradients for %d keys; legal is %d, %d "
         "per key",
-        entry->config.name(), push.num_values, push.num_keys,
-        push.num_keys * dim, dim));
+        entry.config.name(), push->num_values, push->num_keys,
+        push->num_keys * dim, dim));
   }
   OARLOCK_RETURN_IF_ERROR(
-      CheckStatistics(*entry, "show", push.shows, push.num_keys));
+      CheckStatistics(entry, "show", push->shows, push->num_keys));
   OARLOCK_RETURN_IF_ERROR(
-      CheckStatistics(*entry, "click", push.clicks, push.num_keys));
-  return entry;
+      CheckStatistics(entry, "click", push->clicks, push->num_keys));
+  OARLOCK_RETURN_IF_ERROR(
+      LeaveRoundsOut(push->header, entry, &checked.message));
+  return checked;
 }
 
-absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(
-    const PushDenseRequestView& push) const {
-  OARLOCK_RETURN_IF_ERROR(CheckPushHeader(push.header));
-  OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, FindDense(push.table));
+absl::StatusOr<ParameterHandler::CheckedPush> ParameterHandler::CheckPush(
+    PushDenseRequestView* push) const {
+  CheckedPush checked;
+  OARLOCK_ASSIGN_OR_RETURN(checked.message, CheckPushHeader(&push->header));
+  OARLOCK_ASSIGN_OR_RETURN(checked.entry, FindDense(push->table));
+  const TableEntry& entry = *checked.entry;
   OARLOCK_ASSIGN_OR_RETURN(const size_t num_values,
-                           CheckBlocks(*entry->dense, push.blocks));
-  if (push.num_values != num_values) {
+                           CheckBlocks(*entry.dense, push->blocks));
+  if (push->num_values != num_values) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "a push to table '%s' has %d gradients for %d blocks; legal is %d, "
         "whole blocks",
-        entry->config.name(), push.num_values, push.blocks.size(),
+        entry.config.name(), push->num_values, push->blocks.size(),
         num_values));
   }
-  return entry;
+  OARLOCK_RETURN_IF_ERROR(
+      LeaveRoundsOut(push->header, entry, &checked.message));
+  return checked;
 }
 
 absl::Status ParameterHandler::CheckHeader(
@@ -405,16 +445,15 @@ absl::Status ParameterHandler::CheckHeader(
   return absl::OkStatus();
 }
 
-absl::Status ParameterHandler::CheckPushHeader(
-    const v1::RequestHeader& header) const {
-  OARLOCK_RETURN_IF_ERROR(CheckHeader(header));
-  if (header.sequence() == 0) {
+absl::StatusOr<PushLedger::Message> ParameterHandler::CheckPushHeader(
+    v1::RequestHeader* header) const {
+  OARLOCK_RETURN_IF_ERROR(CheckHeader(*header));
+  if (header->sequence() == 0) {
     return absl::InvalidArgumentError(
         "a push has sequence 0; legal is 1, 2, 3 ...; without a sequence it "
         "could be applied twice");
   }
-  return membership_->CheckPush(WorkerIndex(header.worker_index()),
-                                Generation(header.worker_generation()));
+  return ledger_->Admit(header);
 }
 
 absl::Status ParameterHandler::CheckOwner(PartitionIndex partition) const {
