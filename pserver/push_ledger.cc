@@ -110,10 +110,10 @@ absl::StatusOr<PushLedger::Message> PushLedger::Begin(
   const Generation generation = GenerationOf(*header);
   Message message;
   message.completes_ = header->completing_generation() != 0;
-  message.part_ = {.sequence = Sequence(header->sequence()),
-                   .cut = header->cut(),
-                   .part_index = header->part_index(),
-                   .part_count = header->part_count()};
+  message.part_.sequence = Sequence(header->sequence());
+  message.part_.cut = header->cut();
+  message.part_.part_index = header->part_index();
+  message.part_.part_count = header->part_count();
   message.part_.examples.Swap(header->mutable_examples());
   message.part_.dense_examples.Swap(header->mutable_dense_examples());
 

@@ -32,6 +32,8 @@ struct Push {
   PushStamp stamp;
   uint32_t num_steps = 1;
   uint64_t seed = 0;
+  // It is none: the worker's incarnations up to that of the stamp are retired.
+  bool retires = false;
 };
 
 Push RandomPush(RandomSequence& random) {
@@ -40,10 +42,14 @@ Push RandomPush(RandomSequence& random) {
                     .generation = Generation(1 + random.Below(2)),
                     .sequence = Sequence(1 + random.Below(120))},
           .num_steps = static_cast<uint32_t>(1 + random.Below(3)),
-          .seed = random()};
+          .seed = random(),
+          .retires = false};
 }
 
 void Apply(const Push& push, DenseTable& table) {
+  if (push.retires) {
+    return table.RetireWorker(push.stamp.worker, push.stamp.generation);
+  }
   std::vector<float> gradients(table.BlockSize(push.block));
   for (size_t i = 0; i < gradients.size(); ++i) {
     gradients[i] = RandomNormal(push.seed, i);
@@ -100,7 +106,8 @@ class RandomLife {
   void Step() {
     const uint64_t dice = random_.Below(10);
     if (dice < 6) {
-      const Push push = RandomPush(random_);
+      Push push = RandomPush(random_);
+      push.retires = random_.Below(20) == 0;
       history_.push_back(push);
       Apply(push, *table_);
     } else if (!frozen_) {
