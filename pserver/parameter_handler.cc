@@ -1,6 +1,5 @@
 #include "pserver/parameter_handler.h"
 
-#include <grpc/slice.h>
 #include <grpcpp/support/slice.h>
 
 #include <cmath>
@@ -8,11 +7,10 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/check.h"
 #include "base/status_macros.h"
 #include "cluster/wire_version.h"
-#include "proto/value_format.h"
 #include "proto/wire_limits.h"
+#include "pserver/answer_values.h"
 #include "sparse_table/check_key_groups.h"
 
 namespace oarlock {
@@ -20,69 +18,6 @@ namespace {
 
 // What framing and header may add to the arrays of an answer.
 constexpr size_t kMaxFramingBytes = size_t{1} << 20;
-
-// Memory that is sent as it is. Never inlined in the slice itself, so that it
-// stays where it is and is aligned for floats.
-class AnswerArray {
- public:
-  explicit AnswerArray(size_t bytes)
-      : slice_(grpc_slice_malloc_large(bytes)) {
-    OARLOCK_CHECK(reinterpret_cast<uintptr_t>(data()) % alignof(float) == 0);
-  }
-  ~AnswerArray() { grpc_slice_unref(slice_); }
-  AnswerArray(const AnswerArray&) = delete;
-  AnswerArray& operator=(const AnswerArray&) = delete;
-
-  uint8_t* data() { return GRPC_SLICE_START_PTR(slice_); }
-  // The first `bytes` of it; shares the memory.
-  grpc::Slice slice(size_t bytes) const { return slice(0, bytes); }
-  // Bytes [begin, end) of it.
-  grpc::Slice slice(size_t begin, size_t end) const {
-    return grpc::Slice(grpc_slice_sub(slice_, begin, end),
-                       grpc::Slice::STEAL_REF);
-  }
-
- private:
-  grpc_slice slice_;
-};
-
-// Floats of an answer, in the format that was asked for.
-class AnswerValues {
- public:
-  // Room for `max_values`.
-  AnswerValues(v1::ValueFormat format, size_t max_values)
-      : format_(format),
-        array_(max_values *
-               (format == v1::FLOAT32 ? sizeof(float) : sizeof(uint16_t))) {}
-
-  // Has `fill` write `n` floats behind those that are there; they stay if it
-  // returns true.
-  template <typename Fill>
-  bool Append(size_t n, Fill fill) {
-    if (format_ == v1::FLOAT32) {
-      if (!fill(reinterpret_cast<float*>(array_.data()) + size_)) return false;
-    } else {
-      thread_local std::vector<float> wide;
-      wide.resize(n);
-      if (!fill(wide.data())) return false;
-      NarrowValues(
-          format_, wide,
-          absl::MakeSpan(reinterpret_cast<uint16_t*>(array_.data()) + size_,
-                         n));
-    }
-    size_ += n;
-    return true;
-  }
-  grpc::Slice slice() const {
-    return array_.slice(size_ * (format_ == v1::FLOAT32 ? sizeof(float)
-                                                        : sizeof(uint16_t)));
-  }
-
- private:
-  const v1::ValueFormat format_;
-  AnswerArray array_;
-  size_t size_ = 0;
-};
 
 // Frames those of `blocks` whose version is not the one in `known_versions`
 // (empty: all).
