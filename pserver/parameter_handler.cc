@@ -114,7 +114,7 @@ absl::Status LeaveRoundsOut(const v1::RequestHeader& header,
         header.completing_worker(), header.sequence(), header.worker_index(),
         entry.config.name()));
   }
-  *message = PushLedger::Message();
+  message->Drop();
   return absl::OkStatus();
 }
 
@@ -229,13 +229,15 @@ void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
   absl::StatusOr<PushSparseRequestView> push = DecodePushSparseRequest(request);
   if (!push.ok()) return answer(push.status());
   absl::Span<const Key> keys;
-  absl::StatusOr<CheckedPush> checked = CheckPush(&*push, &key_scratch, &keys);
+  PushLedger::Message message;
+  const absl::StatusOr<TableEntry*> checked =
+      CheckPush(&*push, &key_scratch, &keys, &message);
   if (!checked.ok()) return answer(checked.status());
-  TableEntry* const entry = checked->entry;
+  TableEntry* const entry = *checked;
   entry->hot_keys->pushes().Add(keys);
   // Without `this`: an aggregator may hold the callback for longer.
   auto on_applied = [entry, header = HeaderOf(*entry),
-                     message = std::move(checked->message),
+                     message = std::move(message),
                      answer = std::move(answer)](
                         absl::StatusOr<PushOutcome> outcome) mutable {
     Note(outcome, &message);
@@ -262,16 +264,17 @@ void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
       std::move(give));
   absl::StatusOr<PushDenseRequestView> push = DecodePushDenseRequest(request);
   if (!push.ok()) return answer(push.status());
-  absl::StatusOr<CheckedPush> checked = CheckPush(&*push);
+  PushLedger::Message message;
+  const absl::StatusOr<TableEntry*> checked = CheckPush(&*push, &message);
   if (!checked.ok()) return answer(checked.status());
-  TableEntry* const entry = checked->entry;
+  TableEntry* const entry = *checked;
   entry->pushed_blocks.fetch_add(push->blocks.size(),
                                  std::memory_order_relaxed);
   std::vector<BlockIndex> wanted;
   if (push->with_values) wanted = push->blocks;
   const size_t num_wanted = push->with_values ? push->num_values : 0;
   auto on_applied = [entry, header = HeaderOf(*entry),
-                     message = std::move(checked->message),
+                     message = std::move(message),
                      wanted = std::move(wanted), num_wanted,
                      format = push->answer_format,
                      answer = std::move(answer)](
@@ -306,53 +309,47 @@ void ParameterHandler::Pass(const TableEntry& entry, JournalKind kind,
   gate_->Pass(cut, std::move(apply));
 }
 
-absl::StatusOr<ParameterHandler::CheckedPush> ParameterHandler::CheckPush(
+absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(
     PushSparseRequestView* push, std::vector<Key>* scratch,
-    absl::Span<const Key>* keys) const {
-  CheckedPush checked;
-  OARLOCK_ASSIGN_OR_RETURN(checked.message, CheckPushHeader(&push->header));
+    absl::Span<const Key>* keys, PushLedger::Message* message) const {
+  OARLOCK_RETURN_IF_ERROR(CheckPushHeader(&push->header, message));
   OARLOCK_RETURN_IF_ERROR(CheckGroups(push->groups));
   *keys = {push->keys.Elements<Key>(0, push->num_keys, scratch),
            push->num_keys};
   OARLOCK_RETURN_IF_ERROR(CheckKeyGroups(push->groups, keys->data(),
                                          keys->size(), map_.partition_bits()));
-  OARLOCK_ASSIGN_OR_RETURN(checked.entry, FindSparse(push->table));
-  const TableEntry& entry = *checked.entry;
-  const uint32_t dim = entry.config.sparse().dim();
+  OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, FindSparse(push->table));
+  const uint32_t dim = entry->config.sparse().dim();
   if (push->num_values != push->num_keys * dim) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "a push to table '%s' has %d gradients for %d keys; legal is %d, %d "
         "per key",
-        entry.config.name(), push->num_values, push->num_keys,
+        entry->config.name(), push->num_values, push->num_keys,
         push->num_keys * dim, dim));
   }
   OARLOCK_RETURN_IF_ERROR(
-      CheckStatistics(entry, "show", push->shows, push->num_keys));
+      CheckStatistics(*entry, "show", push->shows, push->num_keys));
   OARLOCK_RETURN_IF_ERROR(
-      CheckStatistics(entry, "click", push->clicks, push->num_keys));
-  OARLOCK_RETURN_IF_ERROR(
-      LeaveRoundsOut(push->header, entry, &checked.message));
-  return checked;
+      CheckStatistics(*entry, "click", push->clicks, push->num_keys));
+  OARLOCK_RETURN_IF_ERROR(LeaveRoundsOut(push->header, *entry, message));
+  return entry;
 }
 
-absl::StatusOr<ParameterHandler::CheckedPush> ParameterHandler::CheckPush(
-    PushDenseRequestView* push) const {
-  CheckedPush checked;
-  OARLOCK_ASSIGN_OR_RETURN(checked.message, CheckPushHeader(&push->header));
-  OARLOCK_ASSIGN_OR_RETURN(checked.entry, FindDense(push->table));
-  const TableEntry& entry = *checked.entry;
+absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(
+    PushDenseRequestView* push, PushLedger::Message* message) const {
+  OARLOCK_RETURN_IF_ERROR(CheckPushHeader(&push->header, message));
+  OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, FindDense(push->table));
   OARLOCK_ASSIGN_OR_RETURN(const size_t num_values,
-                           CheckBlocks(*entry.dense, push->blocks));
+                           CheckBlocks(*entry->dense, push->blocks));
   if (push->num_values != num_values) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "a push to table '%s' has %d gradients for %d blocks; legal is %d, "
         "whole blocks",
-        entry.config.name(), push->num_values, push->blocks.size(),
+        entry->config.name(), push->num_values, push->blocks.size(),
         num_values));
   }
-  OARLOCK_RETURN_IF_ERROR(
-      LeaveRoundsOut(push->header, entry, &checked.message));
-  return checked;
+  OARLOCK_RETURN_IF_ERROR(LeaveRoundsOut(push->header, *entry, message));
+  return entry;
 }
 
 absl::Status ParameterHandler::CheckHeader(
@@ -380,15 +377,15 @@ absl::Status ParameterHandler::CheckHeader(
   return absl::OkStatus();
 }
 
-absl::StatusOr<PushLedger::Message> ParameterHandler::CheckPushHeader(
-    v1::RequestHeader* header) const {
+absl::Status ParameterHandler::CheckPushHeader(
+    v1::RequestHeader* header, PushLedger::Message* message) const {
   OARLOCK_RETURN_IF_ERROR(CheckHeader(*header));
   if (header->sequence() == 0) {
     return absl::InvalidArgumentError(
         "a push has sequence 0; legal is 1, 2, 3 ...; without a sequence it "
         "could be applied twice");
   }
-  return ledger_->Admit(header);
+  return ledger_->Admit(header, message);
 }
 
 absl::Status ParameterHandler::CheckOwner(PartitionIndex partition) const {

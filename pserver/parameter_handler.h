@@ -81,8 +81,8 @@ class ParameterHandler {
       const grpc::ByteBuffer& request) const;
   absl::Status CheckHeader(const v1::RequestHeader& header) const;
   // Also admits the push; see PushLedger::Admit.
-  absl::StatusOr<PushLedger::Message> CheckPushHeader(
-      v1::RequestHeader* header) const;
+  absl::Status CheckPushHeader(v1::RequestHeader* header,
+                               PushLedger::Message* message) const;
   absl::Status CheckGroups(absl::Span<const KeyGroup> groups) const;
   absl::Status CheckOwner(PartitionIndex partition) const;
   // The floats of all blocks. An error when one does not exist or is not ours.
@@ -96,16 +96,14 @@ class ParameterHandler {
   void Pass(const TableEntry& entry, JournalKind kind, uint64_t cut,
             const grpc::ByteBuffer& request, CutGate::Apply apply) const;
 
-  // A push that may be applied.
-  struct CheckedPush {
-    TableEntry* entry = nullptr;
-    PushLedger::Message message;
-  };
-  // Also tells the push's keys, which stay while `push` and `scratch` do.
-  absl::StatusOr<CheckedPush> CheckPush(PushSparseRequestView* push,
+  // Also admit the push as `message`. The first tells the push's keys, which
+  // stay while `push` and `scratch` do.
+  absl::StatusOr<TableEntry*> CheckPush(PushSparseRequestView* push,
                                         std::vector<Key>* scratch,
-                                        absl::Span<const Key>* keys) const;
-  absl::StatusOr<CheckedPush> CheckPush(PushDenseRequestView* push) const;
+                                        absl::Span<const Key>* keys,
+                                        PushLedger::Message* message) const;
+  absl::StatusOr<TableEntry*> CheckPush(PushDenseRequestView* push,
+                                        PushLedger::Message* message) const;
 
   const ServerIdentity identity_;
   TableRegistry* const registry_;

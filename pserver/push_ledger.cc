@@ -21,18 +21,9 @@ Generation GenerationOf(const v1::RequestHeader& header) {
 
 }  // namespace
 
-PushLedger::Message& PushLedger::Message::operator=(Message&& other) {
-  End({});
-  slot_ = std::exchange(other.slot_, nullptr);
-  incarnation_ = std::exchange(other.incarnation_, nullptr);
-  completes_ = other.completes_;
-  part_ = std::move(other.part_);
-  return *this;
-}
-
-void PushLedger::Message::End(std::optional<PushHistory::Outcome> outcome) {
+void PushLedger::Message::EndUnderWay(
+    std::optional<PushHistory::Outcome> outcome) {
   Slot* const slot = std::exchange(slot_, nullptr);
-  if (slot == nullptr) return;
   absl::MutexLock lock(&slot->mutex);
   if (completes_) {
     --incarnation_->num_completions;
@@ -58,21 +49,22 @@ PushLedger::PushLedger(const Membership* membership)
 
 PushLedger::~PushLedger() = default;
 
-absl::StatusOr<PushLedger::Message> PushLedger::Admit(
-    v1::RequestHeader* header) {
-  if (header->completing_generation() != 0) return AdmitCompletion(header);
+absl::Status PushLedger::Admit(v1::RequestHeader* header, Message* message) {
+  if (header->completing_generation() != 0) {
+    return AdmitCompletion(header, message);
+  }
   const WorkerIndex worker = WorkerOf(*header);
   const Generation generation = GenerationOf(*header);
-  Message message;
   if (header->round() == 0 && Knows(worker, generation)) {
-    OARLOCK_ASSIGN_OR_RETURN(message, Begin(header));
+    OARLOCK_RETURN_IF_ERROR(Begin(header, message));
   }
-  OARLOCK_RETURN_IF_ERROR(membership_->CheckPush(worker, generation));
-  return message;
+  const absl::Status status = membership_->CheckPush(worker, generation);
+  if (!status.ok()) message->Drop();
+  return status;
 }
 
-absl::StatusOr<PushLedger::Message> PushLedger::AdmitCompletion(
-    v1::RequestHeader* header) {
+absl::Status PushLedger::AdmitCompletion(v1::RequestHeader* header,
+                                         Message* message) {
   OARLOCK_RETURN_IF_ERROR(membership_->CheckPush(
       WorkerIndex(header->completing_worker()),
       Generation(header->completing_generation())));
@@ -93,29 +85,29 @@ absl::StatusOr<PushLedger::Message> PushLedger::AdmitCompletion(
         ", which may still push here; legal are incarnations that are fenced; "
         "complete only what the coordinator has leased"));
   }
-  return Begin(header);
+  return Begin(header, message);
 }
 
-PushLedger::Message PushLedger::Readmit(v1::RequestHeader* header) {
+void PushLedger::Readmit(v1::RequestHeader* header, Message* message) {
   if (header->completing_generation() != 0 || header->round() != 0 ||
       !Knows(WorkerOf(*header), GenerationOf(*header))) {
-    return Message();
+    return;
   }
-  absl::StatusOr<Message> message = Begin(header);
-  return message.ok() ? *std::move(message) : Message();
+  // Nothing is retired while a log is replayed.
+  OARLOCK_CHECK(Begin(header, message).ok());
 }
 
-absl::StatusOr<PushLedger::Message> PushLedger::Begin(
-    v1::RequestHeader* header) {
+absl::Status PushLedger::Begin(v1::RequestHeader* header, Message* message) {
+  OARLOCK_CHECK(message->slot_ == nullptr);
   const Generation generation = GenerationOf(*header);
-  Message message;
-  message.completes_ = header->completing_generation() != 0;
-  message.part_.sequence = Sequence(header->sequence());
-  message.part_.cut = header->cut();
-  message.part_.part_index = header->part_index();
-  message.part_.part_count = header->part_count();
-  message.part_.examples.Swap(header->mutable_examples());
-  message.part_.dense_examples.Swap(header->mutable_dense_examples());
+  message->completes_ = header->completing_generation() != 0;
+  PushPart& part = message->part_;
+  part.sequence = Sequence(header->sequence());
+  part.cut = header->cut();
+  part.part_index = header->part_index();
+  part.part_count = header->part_count();
+  part.examples.Swap(header->mutable_examples());
+  part.dense_examples.Swap(header->mutable_dense_examples());
 
   Slot& slot = slots_[header->worker_index()];
   absl::MutexLock lock(&slot.mutex);
@@ -135,11 +127,12 @@ absl::StatusOr<PushLedger::Message> PushLedger::Begin(
     place = slot.incarnations.insert(place, std::make_unique<Incarnation>());
     (*place)->generation = generation;
   }
-  message.slot_ = &slot;
-  message.incarnation_ = place->get();
-  ++(message.completes_ ? message.incarnation_->num_completions
-                        : message.incarnation_->num_pushes);
-  return message;
+  Incarnation& incarnation = **place;
+  ++(message->completes_ ? incarnation.num_completions
+                         : incarnation.num_pushes);
+  message->incarnation_ = &incarnation;
+  message->slot_ = &slot;
+  return absl::OkStatus();
 }
 
 std::optional<v1::WorkerLedger> PushLedger::Collect(

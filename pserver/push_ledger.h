@@ -17,7 +17,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "base/types.h"
 #include "proto/admin.pb.h"
@@ -27,8 +26,7 @@
 
 namespace oarlock {
 
-// Thread-safe: a lock per worker, held twice for each message of a push, some
-// 20 ns each time.
+// Thread-safe: a lock per worker, taken twice for each message of a push.
 //
 // Invariants:
 // 1. A push is under way here before its right to push is looked at, and
@@ -49,9 +47,16 @@ class PushLedger {
   class Message {
    public:
     Message() = default;
-    Message(Message&& other) { *this = std::move(other); }
-    Message& operator=(Message&& other);
-    ~Message() { End({}); }
+    Message(Message&& other)
+        : slot_(std::exchange(other.slot_, nullptr)),
+          incarnation_(other.incarnation_),
+          completes_(other.completes_),
+          part_(std::move(other.part_)) {}
+    Message& operator=(Message&&) = delete;
+    ~Message() { Drop(); }
+
+    // It is not applied at all.
+    void Drop() { End({}); }
 
     // Before its sender is answered.
     void Applied() { End(PushHistory::Outcome::kApplied); }
@@ -62,7 +67,10 @@ class PushLedger {
     friend class PushLedger;
 
     // Notes nothing without an outcome.
-    void End(std::optional<PushHistory::Outcome> outcome);
+    void End(std::optional<PushHistory::Outcome> outcome) {
+      if (slot_ != nullptr) EndUnderWay(outcome);
+    }
+    void EndUnderWay(std::optional<PushHistory::Outcome> outcome);
 
     Slot* slot_ = nullptr;  // null: under way nowhere
     Incarnation* incarnation_ = nullptr;
@@ -74,15 +82,16 @@ class PushLedger {
   explicit PushLedger(const Membership* membership);
   ~PushLedger();
 
-  // Whether the push of this header may be applied, and if so that it is under
-  // way; takes the examples out of the header. A push that completes one of
-  // another incarnation is not of its ledger. Errors as Membership::CheckPush
-  // for whoever sends it; of a completion also InvalidArgument when the worker
-  // that it names is none, FailedPrecondition when the incarnation that it
-  // names may still push; Aborted when that one is retired.
-  absl::StatusOr<Message> Admit(v1::RequestHeader* header);
+  // Whether the push of this header may be applied; if so `message`, a default
+  // one, is under way, with the examples of the header, which are gone there. A
+  // push that completes one of another incarnation is in no ledger. Errors as
+  // Membership::CheckPush for whoever sends it; of a completion also
+  // InvalidArgument when the worker that it names is none, FailedPrecondition
+  // when the incarnation that it names may still push; Aborted when that one is
+  // retired.
+  absl::Status Admit(v1::RequestHeader* header, Message* message);
   // The same for a push that was admitted before the server was restarted.
-  Message Readmit(v1::RequestHeader* header);
+  void Readmit(v1::RequestHeader* header, Message* message);
 
   // What is applied here of the pushes of an incarnation, since this server's
   // start (what was replayed included). Nothing while it may push here or a
@@ -121,10 +130,10 @@ class PushLedger {
     return worker.value() < membership_->num_workers() &&
            generation.value() != 0;
   }
-  absl::StatusOr<Message> AdmitCompletion(v1::RequestHeader* header);
-  // The message that the header describes, now under way. Aborted when its
-  // incarnation is retired. REQUIRES: Knows(that incarnation).
-  absl::StatusOr<Message> Begin(v1::RequestHeader* header);
+  absl::Status AdmitCompletion(v1::RequestHeader* header, Message* message);
+  // The message that the header describes is under way from now on. Aborted
+  // when its incarnation is retired. REQUIRES: Knows(that incarnation).
+  absl::Status Begin(v1::RequestHeader* header, Message* message);
 
   const Membership* const membership_;
   // By worker.

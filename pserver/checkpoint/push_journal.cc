@@ -251,7 +251,7 @@ absl::Status PushJournal::ReplayTo(uint64_t cut, absl::StatusOr<PushView> push,
   ++replayed_pushes_;
   PushLedger::Message message;
   if ((*entry)->config.mode() != v1::SYNC) {
-    message = ledger_->Readmit(&push->header);
+    ledger_->Readmit(&push->header, &message);
   }
   // Whoever sent it was answered, or sends it again.
   ((*entry)->aggregator.get()->*apply)(

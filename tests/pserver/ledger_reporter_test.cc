@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "base/push_stamp.h"
 #include "cluster/partition_map.h"
 #include "pserver/membership.h"
@@ -41,9 +41,10 @@ class LedgerReporterTest : public ::testing::Test {
   // A push of worker 0 generation 1, under way.
   PushLedger::Message Begin(uint64_t sequence) {
     v1::RequestHeader header = PushHeader(0, 1, sequence);
-    absl::StatusOr<PushLedger::Message> message = ledger_.Admit(&header);
-    EXPECT_TRUE(message.ok()) << message.status();
-    return *std::move(message);
+    PushLedger::Message message;
+    const absl::Status status = ledger_.Admit(&header, &message);
+    EXPECT_TRUE(status.ok()) << status;
+    return message;
   }
   void Lose(uint32_t worker, uint64_t generation) {
     membership_.Update(StateOf(worker, generation, v1::WorkerState::LOST));

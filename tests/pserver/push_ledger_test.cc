@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/synchronization/mutex.h"
 #include "base/random.h"
@@ -51,12 +53,20 @@ class PushLedgerTest : public ::testing::Test {
   PushLedgerTest() : membership_(kNumWorkers), ledger_(&membership_) {}
 
   absl::StatusOr<PushLedger::Message> Admit(v1::RequestHeader header) {
-    return ledger_.Admit(&header);
+    PushLedger::Message message;
+    const absl::Status status = ledger_.Admit(&header, &message);
+    if (!status.ok()) return status;
+    return message;
   }
   void Apply(v1::RequestHeader header) {
-    absl::StatusOr<PushLedger::Message> message = ledger_.Admit(&header);
+    absl::StatusOr<PushLedger::Message> message = Admit(std::move(header));
     ASSERT_TRUE(message.ok()) << message.status();
     message->Applied();
+  }
+  void Replay(v1::RequestHeader header) {
+    PushLedger::Message message;
+    ledger_.Readmit(&header, &message);
+    message.Applied();
   }
   std::optional<v1::WorkerLedger> Collect(uint32_t worker,
                                           uint64_t generation) {
@@ -112,7 +122,7 @@ TEST_F(PushLedgerTest, ALedgerWaitsForPushesThatAreUnderWay) {
   moved.Applied();
   moved.Applied();  // Told already: no effect.
   EXPECT_FALSE(Collect(0, 1).has_value());
-  second = PushLedger::Message();  // Dropped.
+  second->Drop();
   const std::optional<v1::WorkerLedger> ledger = Collect(0, 1);
   ASSERT_TRUE(ledger.has_value());
   ASSERT_EQ(ledger->pushes_size(), 1);
@@ -211,12 +221,9 @@ TEST_F(PushLedgerTest, NothingIsRetiredWhileAMessageIsUnderWay) {
 }
 
 TEST_F(PushLedgerTest, ReplayedPushesAreApplied) {
-  v1::RequestHeader push = HeaderOf(0, 1, 1);
-  ledger_.Readmit(&push).Applied();
-  v1::RequestHeader completion = CompletionOf(0, 1, 2, 1, 7);
-  ledger_.Readmit(&completion).Applied();
-  v1::RequestHeader stranger = HeaderOf(kNumWorkers, 1, 1);
-  ledger_.Readmit(&stranger).Applied();
+  Replay(HeaderOf(0, 1, 1));
+  Replay(CompletionOf(0, 1, 2, 1, 7));
+  Replay(HeaderOf(kNumWorkers, 1, 1));
   Lose(0, 1);
   EXPECT_EQ(Collect(0, 1)->highest(), 1u);
 }
@@ -236,7 +243,8 @@ Parts PartsOf(const v1::WorkerLedger& ledger) {
 TEST_F(PushLedgerTest, RandomCallsAgreeWithAModel) {
   struct UnderWay {
     v1::RequestHeader header;
-    PushLedger::Message message;
+    std::unique_ptr<PushLedger::Message> message =
+        std::make_unique<PushLedger::Message>();
   };
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -312,15 +320,15 @@ TEST_F(PushLedgerTest, RandomCallsAgreeWithAModel) {
                    [header.sequence()]
                        .insert(header.part_index());
           }
-          one.message.Applied();
+          one.message->Applied();
           break;
         }
         default: {
           if (under_way.size() > 20) break;
           const uint64_t sequence = 1 + random.Below(60);
-          UnderWay one = {HeaderOf(worker, generation, sequence,
-                                   random.Below(8)),
-                          {}};
+          UnderWay one;
+          one.header =
+              HeaderOf(worker, generation, sequence, random.Below(8));
           uint32_t sender = worker;
           uint64_t sender_generation = generation;
           const bool completes = random.Below(4) == 0;
@@ -331,14 +339,13 @@ TEST_F(PushLedgerTest, RandomCallsAgreeWithAModel) {
             one.header.set_completing_generation(sender_generation);
           }
           v1::RequestHeader header = one.header;
-          absl::StatusOr<PushLedger::Message> message = ledger.Admit(&header);
-          ASSERT_EQ(message.ok(),
+          const absl::Status status = ledger.Admit(&header, one.message.get());
+          ASSERT_EQ(status.ok(),
                     !is_fenced(sender, sender_generation) &&
                         (!completes || (is_fenced(worker, generation) &&
                                         generation > retired[worker])))
-              << message.status();
-          if (!message.ok()) break;
-          one.message = *std::move(message);
+              << status;
+          if (!status.ok()) break;
           under_way.push_back(std::move(one));
         }
       }
