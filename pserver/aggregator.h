@@ -43,6 +43,9 @@ class Aggregator {
   // ignored. Modes without rounds ignore all of it.
   virtual void SetRoundMember(WorkerIndex worker, Generation generation,
                               bool joins) = 0;
+  // Forgets the pushes of the worker's incarnations up to `last`, of which none
+  // comes any more.
+  virtual void RetireWorker(WorkerIndex worker, Generation last) {}
   // Rounds that are complete, the one that is just being applied included: a
   // worker that has joined contributes to the next. 0 without rounds.
   virtual uint64_t CompleteRounds() const = 0;

@@ -35,7 +35,7 @@ ControlLoop::ControlLoop(const ControlLoopOptions& options,
                          const PartitionMap& map, Coordinator* coordinator,
                          std::shared_ptr<grpc::Channel> channel,
                          RoundRoster* roster, LogicalClock* logical_clock,
-                         const Clock& clock)
+                         LedgerReporter* ledgers, const Clock& clock)
     : options_(options),
       map_(map),
       coordinator_(coordinator),
@@ -43,6 +43,7 @@ ControlLoop::ControlLoop(const ControlLoopOptions& options,
                                : v1::AdminService::NewStub(std::move(channel))),
       roster_(roster),
       logical_clock_(logical_clock),
+      ledgers_(ledgers),
       clock_(clock),
       last_heard_(clock.Now()) {}
 
@@ -59,7 +60,10 @@ void ControlLoop::Run() {
                                       ? options_.sweep_interval
                                       : options_.heartbeat_interval;
   while (!(coordinator_ != nullptr ? CoordinatorTurn() : FollowerTurn())) {
-    if (!Pause(interval)) continue;
+    if (!Pause(ledgers_->due() ? std::min(interval, kLedgerInterval)
+                               : interval)) {
+      continue;
+    }
     // The coordinator learns why its job cannot go on.
     if (stub_ != nullptr && connected_) {
       SendHeartbeat(/*leaving=*/true, kGoodbyeTimeout).IgnoreError();
@@ -71,13 +75,8 @@ void ControlLoop::Run() {
 
 bool ControlLoop::CoordinatorTurn() {
   coordinator_->Sweep();
-  v1::ServerHeartbeatRequest request;
-  request.set_server_index(options_.server.value());
-  request.set_server_generation(options_.server_generation.value());
-  request.set_membership_version(membership_version_);
-  request.set_wants_checkpoint(checkpoint_wish_());
   absl::StatusOr<v1::ServerHeartbeatResponse> response =
-      coordinator_->ServerHeartbeat(request);
+      coordinator_->ServerHeartbeat(MakeHeartbeat(/*leaving=*/false));
   if (!response.ok()) {
     // Another process says it is server 0 and reports to this one.
     End(Annotate(response.status(), "server 0"));
@@ -149,16 +148,22 @@ absl::Status ControlLoop::Connect() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::ServerHeartbeatResponse> ControlLoop::SendHeartbeat(
-    bool leaving, absl::Duration timeout) {
-  grpc::ClientContext context;
-  Prepare(&context, options_.token, timeout);
+v1::ServerHeartbeatRequest ControlLoop::MakeHeartbeat(bool leaving) {
   v1::ServerHeartbeatRequest request;
   request.set_server_index(options_.server.value());
   request.set_server_generation(options_.server_generation.value());
   request.set_membership_version(membership_version_);
   request.set_wants_checkpoint(checkpoint_wish_());
   request.set_leaving(leaving);
+  ledgers_->Fill(&request);
+  return request;
+}
+
+absl::StatusOr<v1::ServerHeartbeatResponse> ControlLoop::SendHeartbeat(
+    bool leaving, absl::Duration timeout) {
+  grpc::ClientContext context;
+  Prepare(&context, options_.token, timeout);
+  const v1::ServerHeartbeatRequest request = MakeHeartbeat(leaving);
   v1::ServerHeartbeatResponse response;
   OARLOCK_RETURN_IF_ERROR(
       FromGrpc(stub_->ServerHeartbeat(&context, request, &response)));
@@ -194,6 +199,7 @@ bool ControlLoop::NoteFailure(const absl::Status& status) {
 void ControlLoop::Apply(const v1::ServerHeartbeatResponse& response) {
   logical_clock_->AdvanceTo(response.logical_time());
   cut_observer_(response.settled_cut());
+  ledgers_->Apply(response);
   if (response.membership_version() == membership_version_) return;
   roster_->Apply(response.workers());
   membership_version_ = response.membership_version();

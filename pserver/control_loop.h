@@ -1,6 +1,6 @@
 // The one background thread of a server's control plane: it reports to the
 // coordinator, applies what the coordinator says about workers and the logical
-// time, and notices the end of the job. On server 0 it also lets the
+// time, tells what dead workers have pushed, and notices the end of the job. On server 0 it also lets the
 // coordinator's time pass.
 
 #ifndef OARLOCK_PSERVER_CONTROL_LOOP_H_
@@ -25,6 +25,7 @@
 #include "cluster/partition_map.h"
 #include "proto/admin.grpc.pb.h"
 #include "pserver/coordinator.h"
+#include "pserver/ledger_reporter.h"
 #include "pserver/logical_clock.h"
 #include "pserver/round_roster.h"
 
@@ -51,6 +52,9 @@ struct ControlLoopOptions {
 // Thread-safe.
 class ControlLoop {
  public:
+  // Between two heartbeats at most, while a ledger is wanted and not told yet:
+  // a worker's successor waits for it.
+  static constexpr absl::Duration kLedgerInterval = absl::Milliseconds(20);
   // The last heartbeat may take this long.
   static constexpr absl::Duration kGoodbyeTimeout = absl::Milliseconds(500);
   // The coordinator stays this long for servers that do not know yet that the
@@ -62,7 +66,7 @@ class ControlLoop {
   ControlLoop(const ControlLoopOptions& options, const PartitionMap& map,
               Coordinator* coordinator, std::shared_ptr<grpc::Channel> channel,
               RoundRoster* roster, LogicalClock* logical_clock,
-              const Clock& clock);
+              LedgerReporter* ledgers, const Clock& clock);
   ~ControlLoop();
 
   // Both before Start. Told the newest cut that is over, with each heartbeat.
@@ -92,6 +96,7 @@ class ControlLoop {
   bool FollowerTurn();
   // The first call to the coordinator: same job, same shape?
   absl::Status Connect();
+  v1::ServerHeartbeatRequest MakeHeartbeat(bool leaving);
   absl::StatusOr<v1::ServerHeartbeatResponse> SendHeartbeat(
       bool leaving, absl::Duration timeout);
   // A call failed: true when the loop is to end.
@@ -107,6 +112,7 @@ class ControlLoop {
   const std::unique_ptr<v1::AdminService::Stub> stub_;
   RoundRoster* const roster_;
   LogicalClock* const logical_clock_;
+  LedgerReporter* const ledgers_;
   const Clock& clock_;
   std::function<void(uint64_t settled)> cut_observer_ = [](uint64_t) {};
   std::function<bool()> checkpoint_wish_ = [] { return false; };

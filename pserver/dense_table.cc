@@ -194,10 +194,7 @@ class BlockTable : public DenseTable {
       all_applied = all_applied && block.windows.Contains(stamp);
     }
     if (all_applied) return false;
-    if (block.phase == CutPhase::kFrozen) {
-      block.aside = std::make_unique<DenseBlockCut>(CopyOf(block));
-      block.phase = CutPhase::kAside;
-    }
+    SetAside(block);
     block.steps += num_steps;
     rule_.Apply(block.steps, block.values.data(), block.state.data(), gradients,
                 block.values.size());
@@ -210,6 +207,17 @@ class BlockTable : public DenseTable {
     const Block& block = At(index);
     absl::ReaderMutexLock lock(&block.mutex);
     return block.windows.Contains(stamp);
+  }
+
+  void RetireWorker(WorkerIndex worker, Generation last) override {
+    for (const std::unique_ptr<Block>& block : blocks_) {
+      if (block == nullptr) continue;
+      absl::MutexLock lock(&block->mutex);
+      PushWindows rest = block->windows;
+      if (!rest.Retire(worker, last)) continue;
+      SetAside(*block);
+      block->windows = std::move(rest);
+    }
   }
 
   void Freeze(uint64_t cut) override {
@@ -302,6 +310,13 @@ class BlockTable : public DenseTable {
   Block& At(BlockIndex index) const {
     OARLOCK_CHECK(Owns(index));
     return *blocks_[index.value()];
+  }
+
+  // Keeps what the cut found of a block that is about to change.
+  static void SetAside(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(block.mutex) {
+    if (block.phase != CutPhase::kFrozen) return;
+    block.aside = std::make_unique<DenseBlockCut>(CopyOf(block));
+    block.phase = CutPhase::kAside;
   }
 
   // What the cut found, without base_cut and digest; without floats where

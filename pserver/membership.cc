@@ -66,6 +66,13 @@ absl::Status Membership::CheckPush(WorkerIndex worker,
   return absl::OkStatus();
 }
 
+bool Membership::IsFenced(WorkerIndex worker, Generation generation) const {
+  if (worker.value() >= num_workers_ || generation.value() == 0) return false;
+  const Slot& slot = slots_[worker.value()];
+  return generation.value() < slot.newest.load() ||
+         generation.value() <= slot.closed.load();
+}
+
 void Membership::Update(
     const google::protobuf::RepeatedPtrField<v1::WorkerState>& states) {
   for (const v1::WorkerState& state : states) {

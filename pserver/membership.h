@@ -40,6 +40,11 @@ class Membership {
   // Unavailable before the first update where that is waited for.
   absl::Status CheckPush(WorkerIndex worker, Generation generation) const;
 
+  // Whether CheckPush refuses this incarnation for ever: a newer one is known,
+  // or it was declared lost, failed or finished. False for an index beyond the
+  // job and generation 0.
+  bool IsFenced(WorkerIndex worker, Generation generation) const;
+
   // What the coordinator says. States of unknown workers are ignored.
   void Update(
       const google::protobuf::RepeatedPtrField<v1::WorkerState>& states);

@@ -1,6 +1,5 @@
 #include "pserver/parameter_handler.h"
 
-#include <grpc/slice.h>
 #include <grpcpp/support/slice.h>
 
 #include <cmath>
@@ -8,11 +7,10 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/check.h"
 #include "base/status_macros.h"
 #include "cluster/wire_version.h"
-#include "proto/value_format.h"
 #include "proto/wire_limits.h"
+#include "pserver/answer_values.h"
 #include "sparse_table/check_key_groups.h"
 
 namespace oarlock {
@@ -20,69 +18,6 @@ namespace {
 
 // What framing and header may add to the arrays of an answer.
 constexpr size_t kMaxFramingBytes = size_t{1} << 20;
-
-// Memory that is sent as it is. Never inlined in the slice itself, so that it
-// stays where it is and is aligned for floats.
-class AnswerArray {
- public:
-  explicit AnswerArray(size_t bytes)
-      : slice_(grpc_slice_malloc_large(bytes)) {
-    OARLOCK_CHECK(reinterpret_cast<uintptr_t>(data()) % alignof(float) == 0);
-  }
-  ~AnswerArray() { grpc_slice_unref(slice_); }
-  AnswerArray(const AnswerArray&) = delete;
-  AnswerArray& operator=(const AnswerArray&) = delete;
-
-  uint8_t* data() { return GRPC_SLICE_START_PTR(slice_); }
-  // The first `bytes` of it; shares the memory.
-  grpc::Slice slice(size_t bytes) const { return slice(0, bytes); }
-  // Bytes [begin, end) of it.
-  grpc::Slice slice(size_t begin, size_t end) const {
-    return grpc::Slice(grpc_slice_sub(slice_, begin, end),
-                       grpc::Slice::STEAL_REF);
-  }
-
- private:
-  grpc_slice slice_;
-};
-
-// Floats of an answer, in the format that was asked for.
-class AnswerValues {
- public:
-  // Room for `max_values`.
-  AnswerValues(v1::ValueFormat format, size_t max_values)
-      : format_(format),
-        array_(max_values *
-               (format == v1::FLOAT32 ? sizeof(float) : sizeof(uint16_t))) {}
-
-  // Has `fill` write `n` floats behind those that are there; they stay if it
-  // returns true.
-  template <typename Fill>
-  bool Append(size_t n, Fill fill) {
-    if (format_ == v1::FLOAT32) {
-      if (!fill(reinterpret_cast<float*>(array_.data()) + size_)) return false;
-    } else {
-      thread_local std::vector<float> wide;
-      wide.resize(n);
-      if (!fill(wide.data())) return false;
-      NarrowValues(
-          format_, wide,
-          absl::MakeSpan(reinterpret_cast<uint16_t*>(array_.data()) + size_,
-                         n));
-    }
-    size_ += n;
-    return true;
-  }
-  grpc::Slice slice() const {
-    return array_.slice(size_ * (format_ == v1::FLOAT32 ? sizeof(float)
-                                                        : sizeof(uint16_t)));
-  }
-
- private:
-  const v1::ValueFormat format_;
-  AnswerArray array_;
-  size_t size_ = 0;
-};
 
 // Frames those of `blocks` whose version is not the one in `known_versions`
 // (empty: all).
@@ -156,6 +91,32 @@ class CountedAnswer {
   CallMetrics::Call call_;
   ParameterHandler::Answer answer_;
 };
+
+// Tells the ledger what became of a push.
+void Note(const absl::StatusOr<PushOutcome>& outcome,
+          PushLedger::Message* message) {
+  if (outcome.ok()) {
+    message->Applied();
+  } else {
+    message->Torn();
+  }
+}
+
+// Rounds have no ledger, and nobody completes them.
+absl::Status LeaveRoundsOut(const v1::RequestHeader& header,
+                            const TableEntry& entry,
+                            PushLedger::Message* message) {
+  if (entry.config.mode() != v1::SYNC) return absl::OkStatus();
+  if (header.completing_generation() != 0) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "worker %d completes push %d of worker %d for table '%s', whose mode "
+        "is SYNC; legal is ASYNC: a round is not completed later",
+        header.completing_worker(), header.sequence(), header.worker_index(),
+        entry.config.name()));
+  }
+  message->Drop();
+  return absl::OkStatus();
+}
 
 absl::Status CheckMinVersion(const v1::RequestHeader& header,
                              const TableEntry& entry) {
@@ -268,14 +229,18 @@ void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
   absl::StatusOr<PushSparseRequestView> push = DecodePushSparseRequest(request);
   if (!push.ok()) return answer(push.status());
   absl::Span<const Key> keys;
-  const absl::StatusOr<TableEntry*> entry =
-      CheckPush(*push, &key_scratch, &keys);
-  if (!entry.ok()) return answer(entry.status());
-  (*entry)->hot_keys->pushes().Add(keys);
+  PushLedger::Message message;
+  const absl::StatusOr<TableEntry*> checked =
+      CheckPush(&*push, &key_scratch, &keys, &message);
+  if (!checked.ok()) return answer(checked.status());
+  TableEntry* const entry = *checked;
+  entry->hot_keys->pushes().Add(keys);
   // Without `this`: an aggregator may hold the callback for longer.
-  auto on_applied = [entry = *entry, header = HeaderOf(**entry),
+  auto on_applied = [entry, header = HeaderOf(*entry),
+                     message = std::move(message),
                      answer = std::move(answer)](
                         absl::StatusOr<PushOutcome> outcome) mutable {
+    Note(outcome, &message);
     if (!outcome.ok()) return answer(outcome.status());
     header.set_table_version(entry->aggregator->Version());
     v1::PushResponse response;
@@ -284,8 +249,8 @@ void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
     answer(EncodePushResponse(response));
   };
   const uint64_t cut = push->header.cut();
-  Pass(**entry, JournalKind::kPushSparse, cut, request,
-       [aggregator = (*entry)->aggregator.get(), push = *std::move(push),
+  Pass(*entry, JournalKind::kPushSparse, cut, request,
+       [aggregator = entry->aggregator.get(), push = *std::move(push),
         on_applied = std::move(on_applied)](const absl::Status& status) mutable {
          if (!status.ok()) return on_applied(status);
          aggregator->PushSparse(std::move(push), std::move(on_applied));
@@ -299,26 +264,30 @@ void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
       std::move(give));
   absl::StatusOr<PushDenseRequestView> push = DecodePushDenseRequest(request);
   if (!push.ok()) return answer(push.status());
-  const absl::StatusOr<TableEntry*> entry = CheckPush(*push);
-  if (!entry.ok()) return answer(entry.status());
-  (*entry)->pushed_blocks.fetch_add(push->blocks.size(),
-                                    std::memory_order_relaxed);
+  PushLedger::Message message;
+  const absl::StatusOr<TableEntry*> checked = CheckPush(&*push, &message);
+  if (!checked.ok()) return answer(checked.status());
+  TableEntry* const entry = *checked;
+  entry->pushed_blocks.fetch_add(push->blocks.size(),
+                                 std::memory_order_relaxed);
   std::vector<BlockIndex> wanted;
   if (push->with_values) wanted = push->blocks;
   const size_t num_wanted = push->with_values ? push->num_values : 0;
-  auto on_applied = [entry = *entry, header = HeaderOf(**entry),
+  auto on_applied = [entry, header = HeaderOf(*entry),
+                     message = std::move(message),
                      wanted = std::move(wanted), num_wanted,
                      format = push->answer_format,
                      answer = std::move(answer)](
                         absl::StatusOr<PushOutcome> outcome) mutable {
+    Note(outcome, &message);
     if (!outcome.ok()) return answer(outcome.status());
     header.set_table_version(entry->aggregator->Version());
     answer(AnswerBlocks(entry, header, wanted, /*known_versions=*/{}, format,
                         num_wanted, outcome->duplicate_groups));
   };
   const uint64_t cut = push->header.cut();
-  Pass(**entry, JournalKind::kPushDense, cut, request,
-       [aggregator = (*entry)->aggregator.get(), push = *std::move(push),
+  Pass(*entry, JournalKind::kPushDense, cut, request,
+       [aggregator = entry->aggregator.get(), push = *std::move(push),
         on_applied = std::move(on_applied)](const absl::Status& status) mutable {
          if (!status.ok()) return on_applied(status);
          aggregator->PushDense(std::move(push), std::move(on_applied));
@@ -341,42 +310,45 @@ void ParameterHandler::Pass(const TableEntry& entry, JournalKind kind,
 }
 
 absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(
-    const PushSparseRequestView& push, std::vector<Key>* scratch,
-    absl::Span<const Key>* keys) const {
-  OARLOCK_RETURN_IF_ERROR(CheckPushHeader(push.header));
-  OARLOCK_RETURN_IF_ERROR(CheckGroups(push.groups));
-  *keys = {push.keys.Elements<Key>(0, push.num_keys, scratch), push.num_keys};
-  OARLOCK_RETURN_IF_ERROR(CheckKeyGroups(push.groups, keys->data(),
+    PushSparseRequestView* push, std::vector<Key>* scratch,
+    absl::Span<const Key>* keys, PushLedger::Message* message) const {
+  OARLOCK_RETURN_IF_ERROR(CheckPushHeader(&push->header, message));
+  OARLOCK_RETURN_IF_ERROR(CheckGroups(push->groups));
+  *keys = {push->keys.Elements<Key>(0, push->num_keys, scratch),
+           push->num_keys};
+  OARLOCK_RETURN_IF_ERROR(CheckKeyGroups(push->groups, keys->data(),
                                          keys->size(), map_.partition_bits()));
-  OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, FindSparse(push.table));
+  OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, FindSparse(push->table));
   const uint32_t dim = entry->config.sparse().dim();
-  if (push.num_values != push.num_keys * dim) {
+  if (push->num_values != push->num_keys * dim) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "a push to table '%s' has %d gradients for %d keys; legal is %d, %d "
         "per key",
-        entry->config.name(), push.num_values, push.num_keys,
-        push.num_keys * dim, dim));
+        entry->config.name(), push->num_values, push->num_keys,
+        push->num_keys * dim, dim));
   }
   OARLOCK_RETURN_IF_ERROR(
-      CheckStatistics(*entry, "show", push.shows, push.num_keys));
+      CheckStatistics(*entry, "show", push->shows, push->num_keys));
   OARLOCK_RETURN_IF_ERROR(
-      CheckStatistics(*entry, "click", push.clicks, push.num_keys));
+      CheckStatistics(*entry, "click", push->clicks, push->num_keys));
+  OARLOCK_RETURN_IF_ERROR(LeaveRoundsOut(push->header, *entry, message));
   return entry;
 }
 
 absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(
-    const PushDenseRequestView& push) const {
-  OARLOCK_RETURN_IF_ERROR(CheckPushHeader(push.header));
-  OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, FindDense(push.table));
+    PushDenseRequestView* push, PushLedger::Message* message) const {
+  OARLOCK_RETURN_IF_ERROR(CheckPushHeader(&push->header, message));
+  OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, FindDense(push->table));
   OARLOCK_ASSIGN_OR_RETURN(const size_t num_values,
-                           CheckBlocks(*entry->dense, push.blocks));
-  if (push.num_values != num_values) {
+                           CheckBlocks(*entry->dense, push->blocks));
+  if (push->num_values != num_values) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "a push to table '%s' has %d gradients for %d blocks; legal is %d, "
         "whole blocks",
-        entry->config.name(), push.num_values, push.blocks.size(),
+        entry->config.name(), push->num_values, push->blocks.size(),
         num_values));
   }
+  OARLOCK_RETURN_IF_ERROR(LeaveRoundsOut(push->header, *entry, message));
   return entry;
 }
 
@@ -406,15 +378,14 @@ absl::Status ParameterHandler::CheckHeader(
 }
 
 absl::Status ParameterHandler::CheckPushHeader(
-    const v1::RequestHeader& header) const {
-  OARLOCK_RETURN_IF_ERROR(CheckHeader(header));
-  if (header.sequence() == 0) {
+    v1::RequestHeader* header, PushLedger::Message* message) const {
+  OARLOCK_RETURN_IF_ERROR(CheckHeader(*header));
+  if (header->sequence() == 0) {
     return absl::InvalidArgumentError(
         "a push has sequence 0; legal is 1, 2, 3 ...; without a sequence it "
         "could be applied twice");
   }
-  return membership_->CheckPush(WorkerIndex(header.worker_index()),
-                                Generation(header.worker_generation()));
+  return ledger_->Admit(header, message);
 }
 
 absl::Status ParameterHandler::CheckOwner(PartitionIndex partition) const {

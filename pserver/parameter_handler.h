@@ -23,7 +23,7 @@
 #include "pserver/call_metrics.h"
 #include "pserver/checkpoint/cut_gate.h"
 #include "pserver/checkpoint/push_journal.h"
-#include "pserver/membership.h"
+#include "pserver/push_ledger.h"
 #include "pserver/table_registry.h"
 
 namespace oarlock {
@@ -41,7 +41,8 @@ struct ServerIdentity {
 // that do not fit the table, for an answer beyond kMaxMessageBytes;
 // FailedPrecondition for another protocol, job, server generation, or a
 // partition that lies elsewhere ("moved"); NotFound for the table; for a push
-// also what Membership::CheckPush says.
+// also what PushLedger::Admit says, and InvalidArgument where it completes one
+// to a sync table.
 class ParameterHandler {
  public:
   // Called once with the bytes of the response or why there is none, before
@@ -50,11 +51,11 @@ class ParameterHandler {
 
   // What is passed must outlive this; `gate` may be null: there are no cuts.
   ParameterHandler(const ServerIdentity& identity, TableRegistry* registry,
-                   const Membership* membership, PartitionMap map,
+                   PushLedger* ledger, PartitionMap map,
                    CutGate* gate = nullptr)
       : identity_(identity),
         registry_(registry),
-        membership_(membership),
+        ledger_(ledger),
         map_(std::move(map)),
         gate_(gate) {}
 
@@ -79,7 +80,9 @@ class ParameterHandler {
   absl::StatusOr<grpc::ByteBuffer> DoPullDense(
       const grpc::ByteBuffer& request) const;
   absl::Status CheckHeader(const v1::RequestHeader& header) const;
-  absl::Status CheckPushHeader(const v1::RequestHeader& header) const;
+  // Also admits the push; see PushLedger::Admit.
+  absl::Status CheckPushHeader(v1::RequestHeader* header,
+                               PushLedger::Message* message) const;
   absl::Status CheckGroups(absl::Span<const KeyGroup> groups) const;
   absl::Status CheckOwner(PartitionIndex partition) const;
   // The floats of all blocks. An error when one does not exist or is not ours.
@@ -93,15 +96,18 @@ class ParameterHandler {
   void Pass(const TableEntry& entry, JournalKind kind, uint64_t cut,
             const grpc::ByteBuffer& request, CutGate::Apply apply) const;
 
-  // Also tells the push's keys, which stay while `push` and `scratch` do.
-  absl::StatusOr<TableEntry*> CheckPush(const PushSparseRequestView& push,
+  // Also admit the push as `message`. The first tells the push's keys, which
+  // stay while `push` and `scratch` do.
+  absl::StatusOr<TableEntry*> CheckPush(PushSparseRequestView* push,
                                         std::vector<Key>* scratch,
-                                        absl::Span<const Key>* keys) const;
-  absl::StatusOr<TableEntry*> CheckPush(const PushDenseRequestView& push) const;
+                                        absl::Span<const Key>* keys,
+                                        PushLedger::Message* message) const;
+  absl::StatusOr<TableEntry*> CheckPush(PushDenseRequestView* push,
+                                        PushLedger::Message* message) const;
 
   const ServerIdentity identity_;
   TableRegistry* const registry_;
-  const Membership* const membership_;
+  PushLedger* const ledger_;
   const PartitionMap map_;
   CutGate* const gate_;
   PushJournal* journal_ = nullptr;

@@ -87,12 +87,12 @@ absl::Status ParameterServiceOptions::Validate() const {
 class ParameterService::Impl {
  public:
   Impl(const ParameterServiceOptions& options, TableRegistry* registry,
-       const Membership* membership, PartitionMap map, CutGate* gate)
+       PushLedger* ledger, PartitionMap map, CutGate* gate)
       : options_(options),
         handler_({.server = options.server,
                   .job_hash = options.job_hash,
                   .server_generation = options.server_generation},
-                 registry, membership, std::move(map), gate),
+                 registry, ledger, std::move(map), gate),
         pull_sparse_(Pull(&RawService::RequestPullSparse,
                           &ParameterHandler::PullSparse)),
         pull_dense_(
@@ -238,9 +238,9 @@ class ParameterService::Impl {
 
 ParameterService::ParameterService(const ParameterServiceOptions& options,
                                    TableRegistry* registry,
-                                   const Membership* membership,
+                                   PushLedger* ledger,
                                    PartitionMap map, CutGate* gate)
-    : impl_(std::make_unique<Impl>(options, registry, membership,
+    : impl_(std::make_unique<Impl>(options, registry, ledger,
                                    std::move(map), gate)) {}
 
 ParameterService::~ParameterService() = default;

@@ -22,7 +22,7 @@
 #include "pserver/call_queues.h"
 #include "pserver/checkpoint/cut_gate.h"
 #include "pserver/checkpoint/push_journal.h"
-#include "pserver/membership.h"
+#include "pserver/push_ledger.h"
 #include "pserver/table_registry.h"
 
 namespace oarlock {
@@ -48,7 +48,7 @@ class ParameterService {
   // REQUIRES: the options are valid. What is passed must outlive this; without
   // `gate` there are no cuts.
   ParameterService(const ParameterServiceOptions& options,
-                   TableRegistry* registry, const Membership* membership,
+                   TableRegistry* registry, PushLedger* ledger,
                    PartitionMap map, CutGate* gate = nullptr);
   ~ParameterService();
 

@@ -27,8 +27,10 @@
 #include "pserver/eviction_loop.h"
 #include "pserver/health_service.h"
 #include "pserver/job_metrics.h"
+#include "pserver/ledger_reporter.h"
 #include "pserver/membership.h"
 #include "pserver/parameter_service.h"
+#include "pserver/push_ledger.h"
 #include "pserver/reflection_service.h"
 #include "pserver/round_roster.h"
 #include "pserver/table_metrics.h"
@@ -122,9 +124,11 @@ class Server::Impl {
         map_(PartitionMap::Even(options.num_partitions,
                                 options.server_endpoints.size())),
         membership_(options.num_workers, Membership::Start::kAfterFirstUpdate),
+        push_ledger_(&membership_),
         registry_(map_, ServerIndex(options.server_index), options.tier_dir,
                   generation_),
         roster_(&membership_, &registry_),
+        ledger_reporter_(&push_ledger_, &registry_),
         coordinator_(options.server_index == 0
                          ? std::make_unique<Coordinator>(
                                MakeCoordinatorOptions(options), *options.clock)
@@ -136,13 +140,14 @@ class Server::Impl {
                        *options.clock),
         parameter_service_(
             MakeParameterServiceOptions(options, generation_, token),
-            &registry_, &membership_, map_, &cut_gate_),
+            &registry_, &push_ledger_, map_, &cut_gate_),
         health_service_(ServiceNames()),
         reflection_service_(ServiceNames()),
         queues_(options.NumThreads()),
         control_loop_(MakeControlLoopOptions(options, generation_, token), map_,
                       coordinator_.get(), std::move(coordinator_channel),
-                      &roster_, &registry_.clock(), *options.clock) {
+                      &roster_, &registry_.clock(), &ledger_reporter_,
+                      *options.clock) {
     control_loop_.SetCutObserver(
         [this](uint64_t settled) { cut_gate_.Settle(settled); });
     control_loop_.SetCheckpointWish([this] {
@@ -175,8 +180,11 @@ class Server::Impl {
   const Generation generation_;
   const PartitionMap map_;
   Membership membership_;
+  // Outlives all that may hold a push.
+  PushLedger push_ledger_;
   TableRegistry registry_;
   RoundRoster roster_;
+  LedgerReporter ledger_reporter_;
   const std::unique_ptr<Coordinator> coordinator_;  // null but on server 0
   EvictionLoop eviction_loop_;
   CutGate cut_gate_;
@@ -224,9 +232,9 @@ absl::Status Server::Impl::Restore(const std::string& token) {
                                 &registry_);
   }
   OARLOCK_ASSIGN_OR_RETURN(
-      checkpoints_, ServerCheckpoints::Create(options_, token, &map_,
-                                              &registry_, coordinator_.get(),
-                                              &cut_gate_));
+      checkpoints_, ServerCheckpoints::Create(
+                        options_, token, &map_, &registry_, &push_ledger_,
+                        coordinator_.get(), &cut_gate_));
   admin_service_.SetRestored(cut_gate_.settled(), checkpoints_->lossless());
   parameter_service_.SetJournal(checkpoints_->journal());
   if (PushJournal* const journal = checkpoints_->journal()) {

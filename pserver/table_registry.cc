@@ -284,6 +284,16 @@ uint64_t TableRegistry::SetRoundMember(WorkerIndex worker,
   return rounds;
 }
 
+void TableRegistry::RetireWorker(WorkerIndex worker, Generation last) {
+  // A restored table may be about to get another aggregator.
+  absl::MutexLock change_lock(&change_mutex_);
+  for (TableEntry* entry : Entries()) {
+    if (entry->sparse != nullptr) entry->sparse->RetireWorker(worker, last);
+    if (entry->dense != nullptr) entry->dense->RetireWorker(worker, last);
+    entry->aggregator->RetireWorker(worker, last);
+  }
+}
+
 std::vector<v1::TableStatus> TableRegistry::Describe(
     bool with_partitions) const {
   std::vector<v1::TableStatus> result;

@@ -98,6 +98,10 @@ class TableRegistry {
   uint64_t SetRoundMember(WorkerIndex worker, Generation generation,
                           bool joins);
 
+  // All tables forget the pushes of the worker's incarnations up to `last`. The
+  // caller sees to it that none comes any more.
+  void RetireWorker(WorkerIndex worker, Generation last);
+
   // Every table as status answers show it, ascending by id; sparse ones with
   // their partitions where `with_partitions`.
   std::vector<v1::TableStatus> Describe(bool with_partitions = false) const;

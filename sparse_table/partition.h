@@ -159,6 +159,11 @@ class alignas(64) Partition {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_) {
     for (const PushStamp& stamp : stamps) windows_.Add(stamp);
   }
+  // See SparseTable::RetireWorker.
+  void RetireWorker(WorkerIndex worker, Generation last)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_) {
+    windows_.Retire(worker, last);
+  }
 
   // The latest logical time that a push or an eviction has told.
   uint32_t latest_touch() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {

@@ -77,12 +77,19 @@ class PushWindows {
     if (age < kWindowSequences) window->applied |= uint64_t{1} << age;
   }
 
-  // Forgets the windows of `worker` whose generation is below `generation`.
-  // The caller sees to it that no such push can arrive any more.
-  void Retire(WorkerIndex worker, Generation generation) {
+  // Forgets the windows of `worker` with generations up to `last`; returns
+  // whether there was one. The caller sees to it that no such push can arrive
+  // any more.
+  bool Retire(WorkerIndex worker, Generation last) {
     const auto first = Find(worker, Generation(0));
-    const auto last = Find(worker, generation);
-    windows_.erase(first, last);
+    auto end = Find(worker, last);
+    if (end != windows_.end() && end->worker == worker &&
+        end->generation == last) {
+      ++end;
+    }
+    const bool any = first != end;
+    windows_.erase(first, end);
+    return any;
   }
 
   // All windows, ascending by (worker, generation).

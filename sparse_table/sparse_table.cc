@@ -147,6 +147,12 @@ class SparseTableImpl final : public SparseTable {
     ReaderGuard guard(partition.lock());
     return partition.HasApplied({&stamp, 1});
   }
+  void RetireWorker(WorkerIndex worker, Generation last) override {
+    for (const std::unique_ptr<Partition>& partition : partitions_) {
+      WriterGuard guard(partition->lock());
+      partition->RetireWorker(worker, last);
+    }
+  }
 
   const EvictionLimits& eviction() const override { return rules_.eviction(); }
   absl::StatusOr<EvictionLimits> LimitsOf(

@@ -134,6 +134,10 @@ class SparseTable {
   // Whether `partition` has applied the push of that name.
   virtual bool HasApplied(PartitionIndex partition,
                           const PushStamp& stamp) const = 0;
+  // Forgets which pushes of the worker's incarnations up to `last` have been
+  // applied; a cut that is being saved keeps what it found. The caller sees to
+  // it that no such push comes any more. Locks one partition at a time.
+  virtual void RetireWorker(WorkerIndex worker, Generation last) = 0;
 
   // What the configuration, or a command in its form, evicts. InvalidArgument
   // as MakeEvictionLimits.

@@ -53,13 +53,13 @@ absl::string_view View(const grpc::Slice& slice) {
 
 absl::StatusOr<std::unique_ptr<PushJournal>> PushJournal::Open(
     const PushJournalOptions& options, TableRegistry* registry,
-    const CutGate* gate) {
+    PushLedger* ledger, const CutGate* gate) {
   if (!options.replay) {
     OARLOCK_RETURN_IF_ERROR(
         FileSystem::Real()->RemoveTree(options.directory));
   }
   auto journal = absl::WrapUnique(
-      new PushJournal(options.bytes_max, registry, gate));
+      new PushJournal(options.bytes_max, registry, ledger, gate));
   PushLogOptions log;
   log.directory = options.directory;
   // What a trim leaves is at most a segment too much.
@@ -248,9 +248,20 @@ absl::Status PushJournal::ReplayTo(uint64_t cut, absl::StatusOr<PushView> push,
   if (before) return absl::OkStatus();
   OARLOCK_RETURN_IF_ERROR(entry.status());
   ++replayed_pushes_;
+  PushLedger::Message message;
+  if ((*entry)->config.mode() != v1::SYNC) {
+    ledger_->Readmit(&push->header, &message);
+  }
   // Whoever sent it was answered, or sends it again.
   ((*entry)->aggregator.get()->*apply)(
-      *std::move(push), [](const absl::StatusOr<PushOutcome>&) {});
+      *std::move(push), [message = std::move(message)](
+                            const absl::StatusOr<PushOutcome>& outcome) mutable {
+        if (outcome.ok()) {
+          message.Applied();
+        } else {
+          message.Torn();
+        }
+      });
   return absl::OkStatus();
 }
 

@@ -26,6 +26,7 @@
 #include "proto/table.pb.h"
 #include "pserver/checkpoint/cut_gate.h"
 #include "pserver/eviction_loop.h"
+#include "pserver/push_ledger.h"
 #include "pserver/table_registry.h"
 #include "storage/push_log.h"
 
@@ -65,12 +66,13 @@ enum class JournalKind : uint32_t {
 // Thread-safe.
 class PushJournal : public TableObserver {
  public:
-  // Replays into `registry`, whose tables are as of gate->settled(), unless
-  // that is not wanted; observes it from then on. Both outlive this. DataLoss,
-  // naming the file, for a damaged log; errors of the disk.
+  // Replays into `registry`, whose tables are as of gate->settled(), and
+  // `ledger`, unless that is not wanted; observes the registry from then on.
+  // What is passed outlives this. DataLoss, naming the file, for a damaged log;
+  // errors of the disk.
   static absl::StatusOr<std::unique_ptr<PushJournal>> Open(
       const PushJournalOptions& options, TableRegistry* registry,
-      const CutGate* gate);
+      PushLedger* ledger, const CutGate* gate);
   ~PushJournal() override;
 
   // Before the push is applied. In async mode the caller is inside
@@ -100,8 +102,12 @@ class PushJournal : public TableObserver {
   uint64_t bytes() const { return log_->bytes(); }
 
  private:
-  PushJournal(uint64_t bytes_max, TableRegistry* registry, const CutGate* gate)
-      : bytes_max_(bytes_max), registry_(registry), gate_(gate) {}
+  PushJournal(uint64_t bytes_max, TableRegistry* registry, PushLedger* ledger,
+              const CutGate* gate)
+      : bytes_max_(bytes_max),
+        registry_(registry),
+        ledger_(ledger),
+        gate_(gate) {}
 
   absl::Status Replay(const LogRecord& record);
   absl::Status ReplayPush(const LogRecord& record);
@@ -115,6 +121,7 @@ class PushJournal : public TableObserver {
 
   const uint64_t bytes_max_;
   TableRegistry* const registry_;
+  PushLedger* const ledger_;
   const CutGate* const gate_;
   // Set by Open.
   std::unique_ptr<PushLog> log_;

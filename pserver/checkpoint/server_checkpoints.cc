@@ -82,8 +82,8 @@ absl::Status LoadParameters(const std::string& path, ServerIndex server,
 
 absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
     const ServerOptions& options, const std::string& token,
-    const PartitionMap* map, TableRegistry* registry, Coordinator* coordinator,
-    CutGate* gate) {
+    const PartitionMap* map, TableRegistry* registry, PushLedger* ledger,
+    Coordinator* coordinator, CutGate* gate) {
   auto checkpoints = absl::WrapUnique(new ServerCheckpoints(
       options, token, map, registry, coordinator));
   OARLOCK_ASSIGN_OR_RETURN(
@@ -111,7 +111,7 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
     journal.replay = options.replay_log;
     FaultPoint("restore.before_replay");
     OARLOCK_ASSIGN_OR_RETURN(checkpoints->journal_,
-                             PushJournal::Open(journal, registry, gate));
+                             PushJournal::Open(journal, registry, ledger, gate));
     checkpoints->replayed_ = options.replay_log;
     checkpoints->cuts_->SetJournal(checkpoints->journal_.get());
   }

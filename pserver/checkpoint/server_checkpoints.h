@@ -20,6 +20,7 @@
 #include "pserver/checkpoint/push_journal.h"
 #include "pserver/checkpoint/server_cut.h"
 #include "pserver/coordinator.h"
+#include "pserver/push_ledger.h"
 #include "pserver/server_options.h"
 #include "pserver/table_registry.h"
 
@@ -36,7 +37,7 @@ class ServerCheckpoints {
   // REQUIRES: options.checkpoint_dir is set.
   static absl::StatusOr<std::unique_ptr<ServerCheckpoints>> Create(
       const ServerOptions& options, const std::string& token,
-      const PartitionMap* map, TableRegistry* registry,
+      const PartitionMap* map, TableRegistry* registry, PushLedger* ledger,
       Coordinator* coordinator, CutGate* gate);
 
   // What to register with the builder.

@@ -54,13 +54,17 @@ v1::RequestHeader RandomPushHeader(RandomSequence* r) {
   h.set_part_index(r->Below(h.part_count()));
   h.set_table_part_count(1 + r->Below(h.part_count()));
   h.set_round(AnyNumber(30, r));
-  for (uint64_t n = r->Below(4); n > 0; --n) {
-    v1::ExampleInterval* examples = h.add_examples();
-    examples->set_source(AnyNumber(10, r));
-    examples->set_begin(AnyNumber(40, r));
-    examples->set_end(examples->begin() + 512);
-    examples->set_epoch(AnyNumber(5, r));
+  for (auto* intervals : {h.mutable_examples(), h.mutable_dense_examples()}) {
+    for (uint64_t n = r->Below(4); n > 0; --n) {
+      v1::ExampleInterval* examples = intervals->Add();
+      examples->set_source(AnyNumber(10, r));
+      examples->set_begin(AnyNumber(40, r));
+      examples->set_end(examples->begin() + 512);
+      examples->set_epoch(AnyNumber(5, r));
+    }
   }
+  h.set_completing_worker(AnyNumber(32, r));
+  h.set_completing_generation(AnyNumber(64, r));
   return h;
 }
 
@@ -225,7 +229,7 @@ namespace {
 
 // Number of a field that no message of the data plane has.
 int UnknownNumber(RandomSequence* r) {
-  constexpr int kNumbers[] = {15, 16, 100, 2047, 2048, 536870911};
+  constexpr int kNumbers[] = {18, 31, 100, 2047, 2048, 536870911};
   return kNumbers[r->Below(6)];
 }
 

@@ -426,15 +426,20 @@ TEST(WireCodecTest, LimitsAreNamedWhenTheyAreExceeded) {
                       .message()),
       HasSubstr("PullSparseRequest.keys: has 4194305"));
 
-  v1::PushSparseRequest header = LegalPush();
-  while (header.header().ByteSizeLong() <= kMaxHeaderBytes) {
-    for (int i = 0; i < 10000; ++i) header.mutable_header()->add_examples();
+  for (const bool dense : {false, true}) {
+    v1::PushSparseRequest push = LegalPush();
+    v1::RequestHeader* header = push.mutable_header();
+    auto* examples =
+        dense ? header->mutable_dense_examples() : header->mutable_examples();
+    while (header->ByteSizeLong() <= kMaxHeaderBytes) {
+      for (int i = 0; i < 10000; ++i) examples->Add();
+    }
+    EXPECT_THAT(
+        std::string(DecodePushSparseRequest(OneSlice(push.SerializeAsString()))
+                        .status()
+                        .message()),
+        HasSubstr("PushSparseRequest.header: has "));
   }
-  EXPECT_THAT(
-      std::string(DecodePushSparseRequest(OneSlice(header.SerializeAsString()))
-                      .status()
-                      .message()),
-      HasSubstr("PushSparseRequest.header: has "));
 
   const std::string large(kMaxMessageBytes + 1, '\0');
   EXPECT_THAT(

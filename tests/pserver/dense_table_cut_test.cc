@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -32,6 +33,8 @@ struct Push {
   PushStamp stamp;
   uint32_t num_steps = 1;
   uint64_t seed = 0;
+  // It is none: the worker's incarnations up to that of the stamp are retired.
+  bool retires = false;
 };
 
 Push RandomPush(RandomSequence& random) {
@@ -40,10 +43,14 @@ Push RandomPush(RandomSequence& random) {
                     .generation = Generation(1 + random.Below(2)),
                     .sequence = Sequence(1 + random.Below(120))},
           .num_steps = static_cast<uint32_t>(1 + random.Below(3)),
-          .seed = random()};
+          .seed = random(),
+          .retires = false};
 }
 
 void Apply(const Push& push, DenseTable& table) {
+  if (push.retires) {
+    return table.RetireWorker(push.stamp.worker, push.stamp.generation);
+  }
   std::vector<float> gradients(table.BlockSize(push.block));
   for (size_t i = 0; i < gradients.size(); ++i) {
     gradients[i] = RandomNormal(push.seed, i);
@@ -100,7 +107,8 @@ class RandomLife {
   void Step() {
     const uint64_t dice = random_.Below(10);
     if (dice < 6) {
-      const Push push = RandomPush(random_);
+      Push push = RandomPush(random_);
+      push.retires = random_.Below(20) == 0;
       history_.push_back(push);
       Apply(push, *table_);
     } else if (!frozen_) {
@@ -139,9 +147,10 @@ class RandomLife {
       ASSERT_TRUE(status.ok()) << status;
     }
     ExpectSameContents(*expected, *restored);
-    // A log may begin before the cut: what the cut has is left alone.
+    // A log may begin before the cut: what the cut has is left alone. Of a
+    // worker that was retired nothing comes.
     for (size_t i = published_at_ / 2; i < published_at_; ++i) {
-      Apply(history_[i], *restored);
+      if (!IsRetired(i)) Apply(history_[i], *restored);
     }
     for (size_t i = published_at_; i < history_.size(); ++i) {
       Apply(history_[i], *expected);
@@ -168,6 +177,18 @@ class RandomLife {
       records_[{cut_, block}] = std::move(saved.floats);
     }
     states_[block] = std::move(saved.state);
+  }
+
+  // Whether history_[i] retires a worker, or its worker is retired between it
+  // and the published cut.
+  bool IsRetired(size_t i) const {
+    const PushStamp& stamp = history_[i].stamp;
+    return std::any_of(
+        history_.begin() + i, history_.begin() + published_at_,
+        [&](const Push& later) {
+          return later.retires && later.stamp.worker == stamp.worker &&
+                 later.stamp.generation >= stamp.generation;
+        });
   }
 
   void Publish() {

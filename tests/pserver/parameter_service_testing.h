@@ -22,6 +22,7 @@
 #include "pserver/call_queues.h"
 #include "pserver/membership.h"
 #include "pserver/parameter_service.h"
+#include "pserver/push_ledger.h"
 #include "pserver/table_registry.h"
 #include "tests/pserver/push_testing.h"
 
@@ -45,9 +46,10 @@ class ParameterServiceTest : public ::testing::Test {
     options.server_generation = Generation(kServerGeneration);
     ASSERT_TRUE(options.Validate().ok());
     membership_ = std::make_unique<Membership>(kNumWorkers);
+    ledger_ = std::make_unique<PushLedger>(membership_.get());
     registry_ = std::make_unique<TableRegistry>(map, options.server);
     service_ = std::make_unique<ParameterService>(options, registry_.get(),
-                                                  membership_.get(), map);
+                                                  ledger_.get(), map);
     grpc::ServerBuilder builder;
     ApplyServerArguments(&builder);
     int port = 0;
@@ -150,6 +152,7 @@ class ParameterServiceTest : public ::testing::Test {
   SparseTable& sparse() { return *(*registry_->Find(TableId(1)))->sparse; }
 
   std::unique_ptr<Membership> membership_;
+  std::unique_ptr<PushLedger> ledger_;
   std::unique_ptr<TableRegistry> registry_;
   std::unique_ptr<ParameterService> service_;
   std::unique_ptr<CallQueues> queues_;

@@ -341,6 +341,9 @@ class StubbornTable : public SparseTable {
                   const PushStamp& stamp) const override {
     return table_->HasApplied(partition, stamp);
   }
+  void RetireWorker(WorkerIndex worker, Generation last) override {
+    table_->RetireWorker(worker, last);
+  }
   absl::Status ForEachRow(const std::function<void(PartitionIndex, const RowView&)>&
                       visit) const override {
     return table_->ForEachRow(visit);

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -212,6 +213,52 @@ TEST_F(TableRegistryTest, NothingIsCreatedOrHeldAfterShutdown) {
   EXPECT_EQ(answer.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(registry_.Create(DenseConfig(100, 10, 1)).code(),
             absl::StatusCode::kUnavailable);
+}
+
+TEST_F(TableRegistryTest, ARetiredWorkersPushesAreForgottenInAllTables) {
+  ASSERT_TRUE(registry_.Create(SparseConfig(1, -1)).ok());
+  ASSERT_TRUE(registry_.Create(DenseConfig(8, 4, -1)).ok());
+  TableEntry* const sparse = *registry_.Find(TableId(1));
+  TableEntry* const dense = *registry_.Find(TableId(2));
+  SparseGradients gradients;
+  for (uint64_t key = 0; key < 100; ++key) gradients[Key{key}] = {1};
+  // Whether the tables and their versions know the push already.
+  const auto are_known = [&](uint32_t worker, uint64_t generation) {
+    const v1::RequestHeader header = PushHeader(worker, generation, 1);
+    std::vector<bool> known;
+    const uint64_t versions =
+        sparse->aggregator->Version() + dense->aggregator->Version();
+    const auto ask = [&](size_t num_groups) {
+      return [&known, num_groups](absl::StatusOr<PushOutcome> outcome) {
+        ASSERT_TRUE(outcome.ok());
+        known.push_back(outcome->duplicate_groups == num_groups);
+        EXPECT_TRUE(known.back() || outcome->duplicate_groups == 0);
+      };
+    };
+    PushSparseRequestView push = SparsePushOf(header, gradients);
+    const size_t num_groups = push.groups.size();
+    sparse->aggregator->PushSparse(std::move(push), ask(num_groups));
+    dense->aggregator->PushDense(
+        DensePushOf(header, {{BlockIndex(0), {1, 1, 1, 1}},
+                             {BlockIndex(1), {1, 1, 1, 1}}}),
+        ask(2));
+    known.push_back(versions == sparse->aggregator->Version() +
+                                    dense->aggregator->Version());
+    return known;
+  };
+  const std::vector<bool> all(3, true);
+  const std::vector<bool> none(3, false);
+  for (const uint64_t generation : {3, 4, 5}) {
+    EXPECT_EQ(are_known(0, generation), none);
+    EXPECT_EQ(are_known(1, generation), none);
+  }
+  registry_.RetireWorker(WorkerIndex(0), Generation(4));
+  EXPECT_EQ(are_known(0, 5), all);
+  for (const uint64_t generation : {3, 4, 5}) {
+    EXPECT_EQ(are_known(1, generation), all);
+  }
+  EXPECT_EQ(are_known(0, 3), none);
+  EXPECT_EQ(are_known(0, 4), none);
 }
 
 }  // namespace

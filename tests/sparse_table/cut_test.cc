@@ -257,6 +257,29 @@ TEST(CutTest, EqualRowsHaveEqualDigestsHoweverTheyCameAbout) {
 }
 
 // The bytes are a format: docs/checkpoint_format.md quotes them.
+TEST(CutTest, AWorkerThatIsRetiredMeanwhileIsStillInTheCut) {
+  const auto table = MakeCutTable();
+  PushKeys(0, 1000, *table);
+  // PushKeys is worker 0 generation 1.
+  const auto windows_of = [](const Archive& archive) {
+    std::vector<int> sizes;
+    for (const auto& [index, chain] : archive.chains()) {
+      sizes.push_back(chain.back().partition.state.windows_size());
+    }
+    return sizes;
+  };
+  Archive archive;
+  table->cuts().Freeze(SaveKind::kChanges);
+  table->RetireWorker(WorkerIndex(0), Generation(1));
+  for (uint32_t p = 0; p < table->num_partitions(); ++p) {
+    ASSERT_TRUE(SaveTo(&archive, PartitionIndex(p), *table).ok());
+  }
+  table->cuts().Thaw(true);
+  EXPECT_EQ(windows_of(archive), std::vector<int>(4, 1));
+  ASSERT_TRUE(SaveAll(SaveKind::kChanges, *table, &archive).ok());
+  EXPECT_EQ(windows_of(archive), std::vector<int>(4, 0));
+}
+
 TEST(PackedRowsTest, BytesAreAsTheHeaderSays) {
   v1::TableConfig config = SparseConfig(2, SgdOptimizer(-1), v1::CTR);
   config.mutable_sparse()->mutable_initializer()->set_constant(0);

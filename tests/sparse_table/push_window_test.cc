@@ -48,14 +48,16 @@ TEST(PushWindowsTest, ALateSequenceWithinTheWindowIsRemembered) {
   EXPECT_TRUE(windows.Contains(Stamp(0, 1, 64)));
 }
 
-TEST(PushWindowsTest, RetireForgetsOlderGenerationsOfThatWorkerOnly) {
+TEST(PushWindowsTest, RetireForgetsGenerationsUpToOneOfThatWorkerOnly) {
   PushWindows windows;
   for (uint32_t worker : {1, 2}) {
     for (uint64_t generation : {1, 2, 3}) {
       windows.Add(Stamp(worker, generation, 9));
     }
   }
-  windows.Retire(WorkerIndex(1), Generation(3));
+  EXPECT_TRUE(windows.Retire(WorkerIndex(1), Generation(2)));
+  EXPECT_FALSE(windows.Retire(WorkerIndex(1), Generation(2)));
+  EXPECT_FALSE(windows.Retire(WorkerIndex(3), Generation(9)));
   EXPECT_FALSE(windows.Contains(Stamp(1, 1, 9)));
   EXPECT_FALSE(windows.Contains(Stamp(1, 2, 9)));
   EXPECT_TRUE(windows.Contains(Stamp(1, 3, 9)));
@@ -76,10 +78,10 @@ class ModelWindows {
   void Add(const PushStamp& stamp) {
     applied_[NameOf(stamp)].insert(stamp.sequence.value());
   }
-  void Retire(WorkerIndex worker, Generation below) {
-    std::erase_if(applied_, [&](const auto& entry) {
-      return entry.first.first == worker && entry.first.second < below;
-    });
+  bool Retire(WorkerIndex worker, Generation last) {
+    return std::erase_if(applied_, [&](const auto& entry) {
+      return entry.first.first == worker && entry.first.second <= last;
+    }) > 0;
   }
   size_t size() const { return applied_.size(); }
 
@@ -116,8 +118,9 @@ TEST(PushWindowsTest, RandomPushesAgreeWithASetOfAllSequences) {
         ASSERT_TRUE(windows.Contains(stamp));
       }
       if (random.Below(2000) == 0) {
-        windows.Retire(WorkerIndex(worker), Generation(generation));
-        model.Retire(WorkerIndex(worker), Generation(generation));
+        ASSERT_EQ(
+            windows.Retire(WorkerIndex(worker), Generation(generation)),
+            model.Retire(WorkerIndex(worker), Generation(generation)));
       }
       if (random.Below(500) == 0) {
         PushWindows restored;

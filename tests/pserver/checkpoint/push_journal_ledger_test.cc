@@ -1,0 +1,129 @@
+#include "pserver/checkpoint/push_journal.h"
+
+#include <grpcpp/support/byte_buffer.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cluster/partition_map.h"
+#include "cluster/wire_version.h"
+#include "pserver/membership.h"
+#include "pserver/parameter_handler.h"
+#include "pserver/push_ledger.h"
+#include "pserver/table_registry.h"
+#include "tests/pserver/ledger_testing.h"
+#include "tests/pserver/push_testing.h"
+
+namespace oarlock {
+namespace {
+
+constexpr uint64_t kJobHash = 77;
+
+// One incarnation of a server with a log, without network.
+class LoggingServer {
+ public:
+  LoggingServer(const std::string& directory, bool replay)
+      : map_(PartitionMap::Even(1u << kTestPartitionBits, 1)),
+        membership_(3),
+        ledger_(&membership_),
+        registry_(map_, ServerIndex(0)) {
+    handler_ = std::make_unique<ParameterHandler>(
+        ServerIdentity{.server = ServerIndex(0),
+                       .job_hash = kJobHash,
+                       .server_generation = Generation(1)},
+        &registry_, &ledger_, map_, &gate_);
+    PushJournalOptions options;
+    options.directory = directory;
+    options.replay = replay;
+    auto journal = PushJournal::Open(options, &registry_, &ledger_, &gate_);
+    EXPECT_TRUE(journal.ok()) << journal.status();
+    journal_ = *std::move(journal);
+    handler_->SetJournal(journal_.get());
+  }
+
+  absl::Status Push(v1::RequestHeader header, uint32_t block) {
+    header.set_protocol_version(kProtocolVersion);
+    header.set_job_hash(kJobHash);
+    v1::PushDenseRequest request;
+    *request.mutable_header() = header;
+    request.set_table(2);
+    request.add_blocks(block);
+    for (int i = 0; i < 4; ++i) request.add_values(1);
+    const grpc::Slice slice(request.SerializeAsString());
+    absl::Status status = absl::UnknownError("not answered");
+    handler_->PushDense(grpc::ByteBuffer(&slice, 1),
+                        [&](absl::StatusOr<grpc::ByteBuffer> answer) {
+                          status = answer.status();
+                        });
+    return status;
+  }
+  void Lose(uint32_t worker, uint64_t generation) {
+    membership_.Update(StateOf(worker, generation, v1::WorkerState::LOST));
+  }
+  std::string Ledger(uint32_t worker, uint64_t generation) {
+    const std::optional<v1::WorkerLedger> ledger =
+        ledger_.Collect(WorkerIndex(worker), Generation(generation));
+    return ledger.has_value() ? ledger->ShortDebugString() : "none";
+  }
+  std::vector<float> Block(uint32_t block) {
+    return BlockOf(*(*registry_.Find(TableId(2)))->dense, BlockIndex(block));
+  }
+  TableRegistry& registry() { return registry_; }
+
+ private:
+  const PartitionMap map_;
+  Membership membership_;
+  PushLedger ledger_;
+  TableRegistry registry_;
+  CutGate gate_;
+  std::unique_ptr<ParameterHandler> handler_;
+  std::unique_ptr<PushJournal> journal_;
+};
+
+TEST(PushJournalTest, AReplayedLogGivesTheSameLedgersAndTables) {
+  const std::string directory = testing::TempDir() + "/push_journal";
+  std::string worker0, worker1;
+  {
+    LoggingServer server(directory, /*replay=*/false);
+    ASSERT_TRUE(server.registry().Create(DenseConfig(8, 4, -1)).ok());
+    for (uint64_t sequence = 1; sequence <= 70; ++sequence) {
+      v1::RequestHeader header = PushHeader(0, 1, sequence);
+      header.set_cut(0);
+      *header.add_examples() = IntervalOf({}, sequence * 8, sequence * 8 + 8);
+      *header.add_dense_examples() =
+          IntervalOf({.epoch = 1}, sequence * 8, sequence * 8 + 8);
+      ASSERT_TRUE(server.Push(header, 0).ok());
+    }
+    ASSERT_TRUE(server.Push(PushHeader(1, 1, 9), 0).ok());
+    server.Lose(0, 1);
+    // Worker 1 completes the last one of worker 0, then dies too.
+    v1::RequestHeader completion = PushHeader(0, 1, 70);
+    completion.set_completing_worker(1);
+    completion.set_completing_generation(1);
+    ASSERT_TRUE(server.Push(completion, 0).ok()) << "block 0 has it";
+    ASSERT_TRUE(server.Push(completion, 1).ok());
+    server.Lose(1, 1);
+    worker0 = server.Ledger(0, 1);
+    worker1 = server.Ledger(1, 1);
+    EXPECT_EQ(server.Block(0), std::vector<float>(4, 71));
+    EXPECT_EQ(server.Block(1), std::vector<float>(4, 1));
+  }
+  EXPECT_EQ(worker1,
+            "worker { worker_index: 1 worker_generation: 1 } highest: 9 "
+            "pushes { sequence: 9 part_count: 1 parts: 0 }");
+  LoggingServer server(directory, /*replay=*/true);
+  EXPECT_EQ(server.Block(0), std::vector<float>(4, 71));
+  EXPECT_EQ(server.Block(1), std::vector<float>(4, 1));
+  server.Lose(0, 1);
+  server.Lose(1, 1);
+  EXPECT_EQ(server.Ledger(0, 1), worker0);
+  EXPECT_EQ(server.Ledger(1, 1), worker1);
+}
+
+}  // namespace
+}  // namespace oarlock
