@@ -2,17 +2,34 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 namespace oarlock {
 
 absl::StatusOr<std::optional<WorkItem>> LeasedWork::Next() {
-  OARLOCK_ASSIGN_OR_RETURN(const Leases leases,
-                           job_->LeaseWork(work_, /*max_items=*/1, {}));
-  if (leases.items.empty()) return std::nullopt;
-  absl::MutexLock lock(&mutex_);
-  gave_any_ = true;
-  return leases.items[0];
+  // A repair is told as done at once, other than a range: no checkpoint is made
+  // before.
+  std::vector<uint64_t> repaired;
+  for (;;) {
+    OARLOCK_ASSIGN_OR_RETURN(const Leases leases,
+                             job_->LeaseWork(work_, /*max_items=*/1, repaired));
+    repaired.clear();
+    if (leases.items.empty() && leases.repairs.empty()) return std::nullopt;
+    {
+      absl::MutexLock lock(&mutex_);
+      gave_any_ = true;
+    }
+    if (!leases.items.empty()) return leases.items[0];
+    const PushRepair& repair = leases.repairs[0];
+    if (repair_ == nullptr) {
+      return absl::InternalError(absl::StrCat(
+          "the coordinator wants pushes of ", work_,
+          " to be repaired, a pass that makes none"));
+    }
+    OARLOCK_RETURN_IF_ERROR(repair_(repair));
+    repaired.push_back(repair.lease);
+  }
 }
 
 void LeasedWork::Done(const WorkItem& item) {

@@ -17,6 +17,7 @@
 #include "worker/data/file_list.h"
 #include "worker/leased_work.h"
 #include "worker/pipelined_pass.h"
+#include "worker/push_repair.h"
 #include "worker/sync_pass.h"
 
 namespace oarlock {
@@ -113,8 +114,15 @@ absl::Status Trainer::CheckConfig(const v1::JobConfig& config) {
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
     const v1::JobConfig& config, ParameterClient* parameters,
     JobClient* job) {
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, ModelOf(config));
+  return Create(config, std::move(model), parameters, job);
+}
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
+    const v1::JobConfig& config, std::unique_ptr<Model> model,
+    ParameterClient* parameters, JobClient* job) {
   auto trainer = absl::WrapUnique(new Trainer(config, parameters, job));
-  OARLOCK_ASSIGN_OR_RETURN(trainer->model_, ModelOf(config));
+  trainer->model_ = std::move(model);
   OARLOCK_ASSIGN_OR_RETURN(
       trainer->plan_,
       PlanTables(trainer->model_->spec(), config, job->num_workers()));
@@ -215,8 +223,14 @@ absl::Status Trainer::RunLeased(const Input& input, const PhaseId& phase,
   // Ranges of a worker that was lost come back, so a pass is over when all
   // workers have met and none of them found anything to do.
   for (int round = 0;; ++round) {
-    LeasedWork leased(job_, work);
     PassContext context = ContextOf(input, phase);
+    LeasedWork::Repair repair;
+    if (trains && config_.mode() != "sync") {
+      repair = [&context](const PushRepair& r) {
+        return RepairPush(context, r);
+      };
+    }
+    LeasedWork leased(job_, work, std::move(repair));
     context.work.assign(config_.thread_num(), &leased);
     absl::Status status = trains && config_.mode() == "sync"
                               ? RunSyncPass(context, std::nullopt)

@@ -20,7 +20,9 @@ class FakeJobClient : public JobClient {
     uint32_t max_items = 0;
     std::vector<uint64_t> done;
   };
-  // What there is to lease; a call with max_items n takes the first n.
+  // What there is to lease; a call with max_items n takes the first n, repairs
+  // before items.
+  std::deque<PushRepair> repairs;
   std::deque<WorkItem> items;
   absl::Status lease_status;
   std::vector<LeaseCall> lease_calls;
@@ -49,11 +51,15 @@ class FakeJobClient : public JobClient {
     lease_calls.push_back({work, max_items, done});
     if (!lease_status.ok()) return lease_status;
     Leases leases;
+    for (; max_items > 0 && !repairs.empty(); --max_items) {
+      leases.repairs.push_back(repairs.front());
+      repairs.pop_front();
+    }
     for (; max_items > 0 && !items.empty(); --max_items) {
       leases.items.push_back(items.front());
       items.pop_front();
     }
-    leases.exhausted = items.empty();
+    leases.exhausted = items.empty() && repairs.empty();
     return leases;
   }
   absl::Status Checkpoint() override {
