@@ -15,10 +15,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,14 +25,11 @@
 #include "absl/time/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "tests/worker/client/blocking_calls.h"
+#include "tests/worker/counting_check.h"
 #include "tests/worker/counting_model.h"
 #include "worker/client/grpc_job_client.h"
 #include "worker/client/grpc_parameter_client.h"
 #include "worker/client/server_connections.h"
-#include "worker/data/bad_lines.h"
-#include "worker/data/example_reader.h"
-#include "worker/data/file_list.h"
 #include "worker/table_plan.h"
 #include "worker/trainer.h"
 
@@ -74,21 +68,6 @@ v1::JobConfig ConfigOf(const Options& options) {
   return config;
 }
 
-// Gives out every file.
-class AllFiles : public WorkSource {
- public:
-  explicit AllFiles(size_t num_files) : items_(WholeFileItems(num_files)) {}
-  absl::StatusOr<std::optional<WorkItem>> Next() override {
-    if (next_ == items_.size()) return std::nullopt;
-    return items_[next_++];
-  }
-  void Done(const WorkItem&) override {}
-
- private:
-  const std::vector<WorkItem> items_;
-  size_t next_ = 0;
-};
-
 class CountingTrainer {
  public:
   explicit CountingTrainer(const Options& options)
@@ -123,7 +102,12 @@ class CountingTrainer {
                         client_.get(), job_.get()));
     OARLOCK_RETURN_IF_ERROR(trainer->Run().status());
     // The others are through with their pushes too.
-    return options_.index == 0 ? Compare() : absl::OkStatus();
+    if (options_.index != 0) return absl::OkStatus();
+    OARLOCK_ASSIGN_OR_RETURN(
+        num_examples_,
+        CheckCounts(config_, CountingModel(kSlots, kParameters).spec(),
+                    *client_));
+    return absl::OkStatus();
   }
 
   void Pace() const {
@@ -131,81 +115,12 @@ class CountingTrainer {
     absl::SleepFor(absl::Milliseconds(options_.step_ms));
   }
 
-  // Fills counts_ and num_examples_: one pass over the data.
-  absl::Status CountData() {
-    OARLOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
-                             ExpandFileList(options_.files));
-    AllFiles work(files.size());
-    BadLines bad_lines;
-    BatchReader reader(DataOptionsOf(config_), files, &work, &bad_lines);
-    Batch batch;
-    for (;;) {
-      OARLOCK_ASSIGN_OR_RETURN(const bool more, reader.Next(1000, &batch));
-      if (!more) return absl::OkStatus();
-      num_examples_ += batch.num_examples;
-      for (const Key key : batch.keys) ++counts_[key];
-    }
-  }
-
-  absl::Status Compare() {
-    OARLOCK_RETURN_IF_ERROR(CountData());
-    const TablePlan plan =
-        *PlanTables(CountingModel(kSlots, kParameters).spec(), config_,
-                    job_->num_workers());
-    std::vector<Key> keys;
-    for (const auto& [key, count] : counts_) keys.push_back(key);
-    RowBatch rows;
-    OARLOCK_RETURN_IF_ERROR(PullRows(*client_, plan.sparse_tables[0], keys,
-                                     kCountingRowDim, &rows));
-    for (size_t i = 0; i < rows.keys.keys().size(); ++i) {
-      for (size_t d = 0; d < kCountingRowDim; ++d) {
-        rows_.Compare(rows.values[i * kCountingRowDim + d],
-                      counts_.at(rows.keys.keys()[i]) * options_.epochs);
-      }
-    }
-    DenseReplica dense;
-    OARLOCK_RETURN_IF_ERROR(PullAll(*client_, plan.dense_table, &dense));
-    for (const float value : dense.values) {
-      dense_.Compare(value, num_examples_ * options_.epochs);
-    }
-    if (rows_.exact() && dense_.exact()) return absl::OkStatus();
-    return absl::DataLossError(absl::StrCat("of rows, ", rows_.Describe(),
-                                            "; of dense parameters, ",
-                                            dense_.Describe()));
-  }
-
-  class Tally {
-   public:
-    void Compare(float got, uint64_t wanted) {
-      ++total_;
-      const float difference = got - static_cast<float>(wanted);
-      lost_ += difference < 0;
-      twice_ += difference > 0;
-      sum_ += difference;
-    }
-    bool exact() const { return lost_ + twice_ == 0; }
-    std::string Describe() const {
-      return absl::StrCat(lost_, " of ", total_, " numbers are too small and ",
-                          twice_, " too large, by ", sum_, " in all");
-    }
-
-   private:
-    uint64_t total_ = 0;
-    uint64_t lost_ = 0;
-    uint64_t twice_ = 0;
-    double sum_ = 0;
-  };
-
   const Options options_;
   const v1::JobConfig config_;
   std::unique_ptr<ServerConnections> connections_;
   std::unique_ptr<GrpcJobClient> job_;
   std::unique_ptr<GrpcParameterClient> client_;
-  // How often each key stands in the data.
-  std::unordered_map<Key, uint64_t> counts_;
   uint64_t num_examples_ = 0;
-  Tally rows_;
-  Tally dense_;
 };
 
 int Main(int argc, char** argv) {
