@@ -3,7 +3,9 @@
 #ifndef OARLOCK_WORKER_LEASED_WORK_H_
 #define OARLOCK_WORKER_LEASED_WORK_H_
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,15 +38,22 @@ class LeasedWork : public WorkSource {
 
   // All gradients have been answered: tells the coordinator what is done.
   absl::Status ReportDone();
-  // Whether Next() has given out or worked off anything.
-  bool gave_any() const;
+  // Waits until there is something that the next Next() will take, as when
+  // another worker is lost, or the pass is over: false. Then it is over for
+  // every worker, whenever it asks. An error once the job is ending or this
+  // worker is fenced. REQUIRES: nobody is in Next().
+  absl::StatusOr<bool> AwaitMore();
 
  private:
   JobClient* const job_;
   const std::string work_;
   const Repair repair_;
-  mutable absl::Mutex mutex_;
-  bool gave_any_ ABSL_GUARDED_BY(mutex_) = false;
+  // What is leased next, or was while waiting for more.
+  absl::StatusOr<Leases> Lease(const std::vector<uint64_t>& done);
+
+  absl::Mutex mutex_;
+  // Leased by AwaitMore.
+  std::optional<Leases> ahead_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> done_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -34,14 +34,12 @@ TEST(LeasedWorkTest, GivesOneRangeAtATimeUntilNothingIsLeft) {
   FakeJobClient job;
   job.items = {Item(1), Item(2)};
   LeasedWork work(&job, "train/0", NoRepair());
-  EXPECT_FALSE(work.gave_any());
   for (uint64_t lease : {1, 2}) {
     const absl::StatusOr<std::optional<WorkItem>> item = work.Next();
     ASSERT_TRUE(item.ok() && item->has_value());
     EXPECT_EQ((*item)->lease, lease);
     EXPECT_EQ((*item)->begin, lease * 10);
     EXPECT_EQ((*item)->source, 3u);
-    EXPECT_TRUE(work.gave_any());
     EXPECT_EQ(job.lease_calls.back().work, "train/0");
     EXPECT_EQ(job.lease_calls.back().max_items, 1u);
   }
@@ -50,11 +48,44 @@ TEST(LeasedWorkTest, GivesOneRangeAtATimeUntilNothingIsLeft) {
   EXPECT_FALSE(end->has_value());
 }
 
-TEST(LeasedWorkTest, WorkThatFoundNothingGaveNothing) {
+TEST(LeasedWorkTest, WaitsForWhatComesBackAndGivesItNext) {
   FakeJobClient job;
+  job.exhausted_when_empty = false;
+  uint64_t looks = 0;
+  job.on_lease = [&] {
+    // What the others have is taken back, a repair and then an item.
+    if (++looks == 5) job.repairs = {Repair(8)};
+    if (looks == 9) job.items = {Item(2)};
+    if (looks == 15) job.exhausted_when_empty = true;
+  };
+  int repairs = 0;
+  LeasedWork work(&job, "train/0", [&](const PushRepair& repair) {
+    EXPECT_EQ(repair.lease, 8u);
+    ++repairs;
+    return absl::OkStatus();
+  });
+  EXPECT_FALSE((*work.Next()).has_value());
+  ASSERT_TRUE(*work.AwaitMore());
+  EXPECT_EQ(repairs, 0);
+  EXPECT_FALSE((*work.Next()).has_value());
+  EXPECT_EQ(repairs, 1);
+  EXPECT_EQ(job.lease_calls.back().done, (std::vector<uint64_t>{8}));
+  ASSERT_TRUE(*work.AwaitMore());
+  const absl::StatusOr<std::optional<WorkItem>> item = work.Next();
+  ASSERT_TRUE(item.ok() && item->has_value());
+  EXPECT_EQ((*item)->lease, 2u);
+  EXPECT_FALSE((*work.Next()).has_value());
+  EXPECT_FALSE(*work.AwaitMore());
+  EXPECT_EQ(looks, 15u);
+}
+
+TEST(LeasedWorkTest, WaitEndsWithTheJob) {
+  FakeJobClient job;
+  job.exhausted_when_empty = false;
+  job.on_lease = [&] { job.alive = absl::CancelledError("drained"); };
   LeasedWork work(&job, "train/0", NoRepair());
-  ASSERT_TRUE(work.Next().ok());
-  EXPECT_FALSE(work.gave_any());
+  EXPECT_EQ(work.AwaitMore().status(), job.alive);
+  EXPECT_EQ(job.lease_calls.size(), 1u);
 }
 
 TEST(LeasedWorkTest, LeaseIsDoneOnlyWhenReported) {
@@ -115,7 +146,6 @@ TEST(LeasedWorkTest, LastRepairIsToldThoughNothingElseIsLeft) {
   const absl::StatusOr<std::optional<WorkItem>> end = work.Next();
   ASSERT_TRUE(end.ok());
   EXPECT_FALSE(end->has_value());
-  EXPECT_TRUE(work.gave_any());
   EXPECT_EQ(job.lease_calls.back().done, (std::vector<uint64_t>{8}));
 }
 
@@ -143,7 +173,6 @@ TEST(LeasedWorkTest, FailureIsPassedOn) {
   job.lease_status = absl::AbortedError("fenced");
   LeasedWork work(&job, "train/0", NoRepair());
   EXPECT_EQ(work.Next().status(), job.lease_status);
-  EXPECT_FALSE(work.gave_any());
   work.Done(Item(1));
   EXPECT_EQ(work.ReportDone(), job.lease_status);
 }
