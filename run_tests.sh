@@ -28,6 +28,7 @@ export OARLOCK_BIN="$PWD/bazel-bin/cli/oarlock"
 export OARLOCK_CTR="$PWD/bazel-bin/examples/ctr/train"
 export OARLOCK_INTEROP_PEER="$PWD/bazel-bin/tests/system/interop_peer"
 export OARLOCK_COUNTING_WORKER="$PWD/bazel-bin/tests/stress/counting_worker"
+export OARLOCK_COUNTING_TRAINER="$PWD/bazel-bin/tests/stress/counting_trainer"
 python_tests tests/system
 
 section "quick start and the README's commands"

@@ -96,7 +96,9 @@ void LocalParameterClient::Push(const PushRequest& push,
 
 absl::Status LocalParameterClient::Apply(const PushRequest& push) {
   PushStamp stamp{WorkerIndex(0), kOnlyGeneration, Sequence(0)};
-  {
+  if (push.completes.has_value()) {
+    stamp = *push.completes;
+  } else {
     absl::MutexLock lock(&mutex_);
     stamp.sequence = Sequence(++last_sequence_);
   }

@@ -82,6 +82,27 @@ void CutMarker::Push(const std::string& work, const PushRequest& push,
     ExampleIntervals& examples = trained_[number][work];
     for (const ExampleRange& range : push.examples) examples.Add(range);
   }
+  Send(number, push, versions, std::move(memory), std::move(done));
+}
+
+void CutMarker::PushRepaired(PushRequest push,
+                             std::shared_ptr<const void> memory,
+                             ParameterClient::Done done) {
+  OARLOCK_CHECK(order_ == Order::kByCut);
+  {
+    absl::MutexLock lock(&mutex_);
+    // In one step, so that no mark comes in between.
+    push.cut = cut_;
+    ++under_way_[push.cut];
+  }
+  Send(push.cut, push, /*versions=*/nullptr, std::move(memory),
+       std::move(done));
+}
+
+void CutMarker::Send(uint64_t number, const PushRequest& push,
+                     TableVersions* versions,
+                     std::shared_ptr<const void> memory,
+                     ParameterClient::Done done) {
   parameters_->Push(
       push, versions, std::move(memory),
       [this, number, done = std::move(done)](absl::Status status) mutable {

@@ -37,8 +37,8 @@ namespace oarlock {
 // rounds. Training waits for nothing.
 //
 // Invariants:
-// 1. Every example of an answered push is told exactly once, with the first
-//    mark whose cut its push is before.
+// 1. Every example of an answered push of a step is told exactly once, with the
+//    first mark whose cut its push is before.
 // 2. A mark is made only if all pushes before its cut were applied: after a
 //    push that failed, or dense gradients that were dropped, there is none any
 //    more.
@@ -64,11 +64,19 @@ class CutMarker {
   CutMarker(const CutMarker&) = delete;
   CutMarker& operator=(const CutMarker&) = delete;
 
-  // All pushes of a worker that trains go through here: parameters->Push, and
+  // All steps of a worker that trains are pushed here: parameters->Push, and
   // `push.examples` are remembered as examples of `work` ("train/0").
   void Push(const std::string& work, const PushRequest& push,
             TableVersions* versions, std::shared_ptr<const void> memory,
             ParameterClient::Done done);
+
+  // Async: a push that repairs what a dead worker has left (push_repair.h).
+  // It gets the number that pushes carry now and is answered before this worker
+  // marks a newer one. No mark tells its examples: the coordinator counted them
+  // as trained when it decided on the repair, and opens no cut before that is
+  // done.
+  void PushRepaired(PushRequest push, std::shared_ptr<const void> memory,
+                    ParameterClient::Done done);
 
   // Async: a pass begins; its slots get the current number. `flush` may be
   // called, from another thread, until EndPass returns.
@@ -98,6 +106,9 @@ class CutMarker {
   // often enough that there is none: the cut was given up, or is older than all
   // rounds.
   absl::Status LearnRound() ABSL_LOCKS_EXCLUDED(mutex_);
+  // parameters->Push, which is counted under `number` already.
+  void Send(uint64_t number, const PushRequest& push, TableVersions* versions,
+            std::shared_ptr<const void> memory, ParameterClient::Done done);
   void OnCut(uint64_t cut);
   void OnCutAndRound(uint64_t cut, uint64_t round);
   void Run();

@@ -3,8 +3,11 @@
 #ifndef OARLOCK_WORKER_LEASED_WORK_H_
 #define OARLOCK_WORKER_LEASED_WORK_H_
 
-#include <deque>
+#include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -19,24 +22,38 @@ namespace oarlock {
 // special case.
 class LeasedWork : public WorkSource {
  public:
-  // `work` names the pass at the coordinator. `job` outlives this.
-  LeasedWork(JobClient* job, std::string work)
-      : job_(job), work_(std::move(work)) {}
+  // Works off a repair; OK when all of its pushes were answered. Thread-safe.
+  using Repair = std::function<absl::Status(const PushRepair& repair)>;
 
+  // `work` names the pass at the coordinator. `job` outlives this. `repair` may
+  // be null in a pass that pushes nothing.
+  LeasedWork(JobClient* job, std::string work, Repair repair)
+      : job_(job), work_(std::move(work)), repair_(std::move(repair)) {}
+
+  // Repairs that the coordinator has are worked off first, in the thread that
+  // asks for work; one that fails is the answer.
   absl::StatusOr<std::optional<WorkItem>> Next() override;
   // Remembers the lease; its gradients may still be on their way.
   void Done(const WorkItem& item) override;
 
   // All gradients have been answered: tells the coordinator what is done.
   absl::Status ReportDone();
-  // Examples that Next() has given out.
-  bool gave_any() const;
+  // Waits until there is something that the next Next() will take, as when
+  // another worker is lost, or the pass is over: false. Then it is over for
+  // every worker, whenever it asks. An error once the job is ending or this
+  // worker is fenced. REQUIRES: nobody is in Next().
+  absl::StatusOr<bool> AwaitMore();
 
  private:
   JobClient* const job_;
   const std::string work_;
-  mutable absl::Mutex mutex_;
-  bool gave_any_ ABSL_GUARDED_BY(mutex_) = false;
+  const Repair repair_;
+  // What is leased next, or was while waiting for more.
+  absl::StatusOr<Leases> Lease(const std::vector<uint64_t>& done);
+
+  absl::Mutex mutex_;
+  // Leased by AwaitMore.
+  std::optional<Leases> ahead_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> done_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -119,13 +119,10 @@ class Lane {
     StepInput input = step.ModelInput(slot->values(), context_.GradientScale());
     StepOutput output;
     if (trains_) {
-      for (SparseInputBuffer& sparse : step.inputs) {
-        output.row_gradients.push_back(sparse.gradients.data());
-      }
-      output.parameter_gradients = slot->gradients();
+      output = step.ModelOutput(slot->gradients());
       input.accumulate_parameter_gradients = slot->add_gradients();
       executor_->Step(input, &output);
-      slot->StepDone();
+      slot->StepDone(step.batch.ranges);
     } else {
       executor_->Predict(input, &output);
     }
@@ -159,20 +156,16 @@ class Lane {
     push.epoch = context_.phase.epoch;
     push.cut = slot->cut();
     push.examples = step->batch.ranges;
-    for (size_t i = 0; i < step->inputs.size(); ++i) {
-      const SparseInputBuffer& input = step->inputs[i];
-      push.sparse.push_back({context_.sparse_tables[i], &input.keys,
-                             input.gradients.data()});
-      if (!context_.PushesStatistics()) continue;
-      push.sparse.back().shows = input.statistics.shows().data();
-      push.sparse.back().clicks = input.statistics.clicks().data();
-    }
+    step->AddGradientsTo(&push, context_.sparse_tables,
+                         context_.PushesStatistics());
     {
       absl::MutexLock lock(&mutex_);
       ++pushes_under_way_;
     }
     TableVersions* const versions = &step->pushed_versions;
-    if (!slot->ExchangeIsDue() || context_.dense_table == TableId(0)) {
+    const bool has_dense = context_.dense_table != TableId(0);
+    if (!has_dense) push.dense_examples = push.examples;
+    if (!slot->ExchangeIsDue() || !has_dense) {
       const std::shared_ptr<const void> memory = step;
       context_.cuts->Push(
           context_.work_name, push, versions, memory,
@@ -181,9 +174,9 @@ class Lane {
           });
       return;
     }
-    const DenseSlot::Exchange exchange =
-        slot->TakeExchange(context_.dense_table);
+    DenseSlot::Exchange exchange = slot->TakeExchange(context_.dense_table);
     push.dense.push_back(exchange.gradients);
+    push.dense_examples = std::move(exchange.examples);
     auto memory = std::make_shared<
         std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
         step, exchange.memory);
@@ -253,12 +246,13 @@ void Flush(PassState* pass, DenseSlot* slot, uint64_t cut,
            ParameterClient::Done done) {
   const PassContext& context = pass->context();
   if (!slot->HasGradients()) return done(absl::OkStatus());
-  const DenseSlot::Exchange exchange = slot->TakeExchange(context.dense_table);
+  DenseSlot::Exchange exchange = slot->TakeExchange(context.dense_table);
   if (context.dense_table == TableId(0)) return done(absl::OkStatus());
   PushRequest push;
   push.epoch = context.phase.epoch;
   push.cut = cut;
   push.dense.push_back(exchange.gradients);
+  push.dense_examples = std::move(exchange.examples);
   context.cuts->Push(context.work_name, push, nullptr, exchange.memory,
                      [pass, done = std::move(done)](absl::Status status) mutable {
                        if (!status.ok()) pass->Fail(status);

@@ -83,6 +83,27 @@ StepInput StepBuffer::ModelInput(const float* parameters,
   return step;
 }
 
+StepOutput StepBuffer::ModelOutput(float* parameter_gradients) {
+  StepOutput output;
+  for (SparseInputBuffer& input : inputs) {
+    output.row_gradients.push_back(input.gradients.data());
+  }
+  output.parameter_gradients = parameter_gradients;
+  return output;
+}
+
+void StepBuffer::AddGradientsTo(PushRequest* push,
+                                const std::vector<TableId>& tables,
+                                bool statistics) const {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const SparseInputBuffer& input = inputs[i];
+    push->sparse.push_back({tables[i], &input.keys, input.gradients.data()});
+    if (!statistics) continue;
+    push->sparse.back().shows = input.statistics.shows().data();
+    push->sparse.back().clicks = input.statistics.clicks().data();
+  }
+}
+
 void StepBuffer::StartPull(ParameterClient* client,
                            const std::vector<TableId>& tables,
                            std::shared_ptr<const void> memory) {

@@ -44,6 +44,12 @@ class StepBuffer {
   void CountStatistics();
   // The batch, its rows and `parameters` as the model wants them.
   StepInput ModelInput(const float* parameters, float gradient_scale) const;
+  // Where the model's gradients go: those of rows to `inputs`.
+  StepOutput ModelOutput(float* parameter_gradients);
+  // Adds the rows' gradients to `push`, and with `statistics` the counts;
+  // `tables` has one id per input. The push points into this buffer.
+  void AddGradientsTo(PushRequest* push, const std::vector<TableId>& tables,
+                      bool statistics) const;
 
   // Asks for the rows of all inputs, which need not come before WaitForPull is
   // called. `tables` has one id per input; `memory` keeps this buffer alive.

@@ -85,11 +85,7 @@ class RoundLane {
         context_->dense->Current();
     const StepInput input =
         step->ModelInput(parameters->values.data(), gradient_scale_);
-    StepOutput output;
-    for (SparseInputBuffer& sparse : step->inputs) {
-      output.row_gradients.push_back(sparse.gradients.data());
-    }
-    output.parameter_gradients = parameter_gradients_.data();
+    StepOutput output = step->ModelOutput(parameter_gradients_.data());
     executor_->Step(input, &output);
     progress.AddTime(context_->phase, Stage::kCompute,
                      Clock::Real().Now() - start);

@@ -17,6 +17,7 @@
 #include "worker/data/file_list.h"
 #include "worker/leased_work.h"
 #include "worker/pipelined_pass.h"
+#include "worker/push_repair.h"
 #include "worker/sync_pass.h"
 
 namespace oarlock {
@@ -27,9 +28,6 @@ namespace {
 constexpr int64_t kLeaseExamples = 2048;
 // Files are indexed by this many threads: it is one scan of memory.
 constexpr int kIndexThreads = 2;
-
-// Between two looks for the ranges of a worker that was lost.
-constexpr absl::Duration kLostWorkPoll = absl::Milliseconds(50);
 
 constexpr WorkerIndex kChief(0);
 
@@ -113,8 +111,15 @@ absl::Status Trainer::CheckConfig(const v1::JobConfig& config) {
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
     const v1::JobConfig& config, ParameterClient* parameters,
     JobClient* job) {
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, ModelOf(config));
+  return Create(config, std::move(model), parameters, job);
+}
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
+    const v1::JobConfig& config, std::unique_ptr<Model> model,
+    ParameterClient* parameters, JobClient* job) {
   auto trainer = absl::WrapUnique(new Trainer(config, parameters, job));
-  OARLOCK_ASSIGN_OR_RETURN(trainer->model_, ModelOf(config));
+  trainer->model_ = std::move(model);
   OARLOCK_ASSIGN_OR_RETURN(
       trainer->plan_,
       PlanTables(trainer->model_->spec(), config, job->num_workers()));
@@ -212,11 +217,15 @@ absl::Status Trainer::RunLeased(const Input& input, const PhaseId& phase,
         job_->DefineWork(work, input.items, input.num_examples).status());
   }
   OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat(work, "/defined")));
-  // Ranges of a worker that was lost come back, so a pass is over when all
-  // workers have met and none of them found anything to do.
-  for (int round = 0;; ++round) {
-    LeasedWork leased(job_, work);
-    PassContext context = ContextOf(input, phase);
+  PassContext context = ContextOf(input, phase);
+  LeasedWork::Repair repair;
+  if (trains && config_.mode() != "sync") {
+    repair = [&context](const PushRepair& r) { return RepairPush(context, r); };
+  }
+  LeasedWork leased(job_, work, std::move(repair));
+  // Ranges of a worker that was lost come back. Workers do not meet in between:
+  // one that came late would find the pass over while others wait for it.
+  for (bool more = true; more;) {
     context.work.assign(config_.thread_num(), &leased);
     absl::Status status = trains && config_.mode() == "sync"
                               ? RunSyncPass(context, std::nullopt)
@@ -224,13 +233,9 @@ absl::Status Trainer::RunLeased(const Input& input, const PhaseId& phase,
                                    : RunEvaluationPass(context);
     OARLOCK_RETURN_IF_ERROR(status);
     OARLOCK_RETURN_IF_ERROR(leased.ReportDone());
-    OARLOCK_RETURN_IF_ERROR(
-        job_->Barrier(absl::StrCat(work, "/done/", round)));
-    OARLOCK_ASSIGN_OR_RETURN(const Leases left,
-                             job_->LeaseWork(work, /*max_items=*/0, {}));
-    if (left.exhausted) return absl::OkStatus();
-    if (!leased.gave_any()) absl::SleepFor(kLostWorkPoll);
+    OARLOCK_ASSIGN_OR_RETURN(more, leased.AwaitMore());
   }
+  return absl::OkStatus();
 }
 
 absl::Status Trainer::RunInterleaved(const Input& input,

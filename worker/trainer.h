@@ -42,6 +42,10 @@ class Trainer {
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(
       const v1::JobConfig& config, ParameterClient* parameters,
       JobClient* job);
+  // The same with a model of the caller's own; config.model() is only its name.
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(
+      const v1::JobConfig& config, std::unique_ptr<Model> model,
+      ParameterClient* parameters, JobClient* job);
   ~Trainer();
 
   // Creates the tables, trains for config.epochs() passes and evaluates after

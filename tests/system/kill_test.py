@@ -1,34 +1,56 @@
-"""Servers are killed again and again while workers push and checkpoints are
-made: no acknowledged push is lost, none is applied twice.
+"""Servers and workers are killed again and again while workers push and
+checkpoints are made: no acknowledged push is lost, none is applied twice, and
+every example's gradients reach every row and every dense parameter once.
 
-The workers (tests/stress/counting_worker.cc) count: each row is the number of
-pushes that reached it. OARLOCK_COUNTING_WORKER is their path, OARLOCK_KILLS how
-often servers are killed (default 20), OARLOCK_SEED what is random (default: the
-time, printed).
+The workers count, so that parameters tell what was applied to them:
+tests/stress/counting_worker.cc (OARLOCK_COUNTING_WORKER) pushes as fast as it
+can, tests/stress/counting_trainer.cc (OARLOCK_COUNTING_TRAINER) trains over
+leased data with the whole training loop. OARLOCK_KILLS is how often each test
+kills (default 20, the two with trainers share them), OARLOCK_SEED what is random
+(default: the time, printed).
 """
 
+import glob
 import os
 import random
+import re
 import signal
+import subprocess
 import time
 import unittest
 
 import harness
 
 SERVERS = 3
-WORKERS = 2
 KILLS = int(os.environ.get("OARLOCK_KILLS", "20"))
 SEED = int(os.environ.get("OARLOCK_SEED", str(int(time.time()))))
 # From a kill to the next one.
 LONGEST_PAUSE_S = .6
 SERVING_DEADLINE_S = 20
 
+COUNTING_WORKERS = 2
 
-def counting_worker():
-    return harness.program("OARLOCK_COUNTING_WORKER")
+TRAINERS = 3
+DATA_ROWS = 24000
+DATA_FILES = 3
+# Of the lines of a file one in so many is no example.
+BAD_LINE_PERIOD = 997
+STEP_MS = 10
+# A kill takes about so many passes, at this pace.
+KILLS_PER_EPOCH = 1
+# What a worker that is killed and not started again costs the others.
+LEASE_S = 2
 
 
 class KillTest(harness.SystemTest):
+    """Servers that come back with every acknowledged push."""
+
+    def start_cluster(self, workers, *flags):
+        self.num_workers = workers
+        self.server_flags = flags
+        self.endpoints = [f"127.0.0.1:{port}"
+                          for port in harness.free_ports(SERVERS)]
+        self.servers = [self.start_server(i, 0) for i in range(SERVERS)]
 
     def start_server(self, index, restarts):
         name = f"server{index}.{restarts}"
@@ -36,54 +58,151 @@ class KillTest(harness.SystemTest):
         process = self.start(
             harness.oarlock(), "server", "--pserver_endpoints",
             ",".join(self.endpoints), "--current_endpoint",
-            self.endpoints[index], "--trainers", str(WORKERS),
+            self.endpoints[index], "--trainers", str(self.num_workers),
             "--checkpoint_dir", self.path("ckpt"), "--checkpoint_interval_s",
             "0.3", "--durability", "log", "--log_bytes_max", "4194304",
-            "--num_partitions", "16", name=name, **variables)
+            "--num_partitions", "16", *self.server_flags, name=name,
+            **variables)
         self.await_text(process.stderr_path, r"listening on",
                         SERVING_DEADLINE_S)
         return process
+
+    def kill(self, process):
+        process.send(signal.SIGKILL)
+        self.await_end(process)
 
     def newest_checkpoint(self):
         name = harness.read_text(self.path("ckpt", "CURRENT")).split(" ")[0]
         return int(name.removeprefix("ckpt-")) if name else 0
 
+    def pause(self, chance, processes):
+        """Waits at random; all processes must live on."""
+        end = time.monotonic() + chance.uniform(0, LONGEST_PAUSE_S)
+        harness.await_condition(
+            lambda: time.monotonic() >= end or
+            not all(process.running() for process in processes),
+            LONGEST_PAUSE_S * 2)
+        for process in processes:
+            self.assertTrue(process.running(), self.report())
+
+    def await_servers(self):
+        for server in self.servers:
+            self.await_success(server)
+        self.assertGreater(self.newest_checkpoint(), 1)
+        print(f"{self.newest_checkpoint()} cuts")
+
+
+class ServersKilledTest(KillTest):
+
     def test_every_push_is_applied_once_whoever_is_killed(self):
         print(f"seed {SEED}, {KILLS} kills")
         chance = random.Random(SEED)
-        self.endpoints = [f"127.0.0.1:{port}"
-                          for port in harness.free_ports(SERVERS)]
-        servers = [self.start_server(i, 0) for i in range(SERVERS)]
+        self.start_cluster(COUNTING_WORKERS)
         stop = self.path("stop")
         workers = [
-            self.start(counting_worker(), ",".join(self.endpoints), str(i),
-                       str(SEED + i), stop, name=f"worker{i}")
-            for i in range(WORKERS)]
+            self.start(harness.program("OARLOCK_COUNTING_WORKER"),
+                       ",".join(self.endpoints), str(i), str(SEED + i), stop,
+                       name=f"worker{i}")
+            for i in range(COUNTING_WORKERS)]
         self.await_true(lambda: self.newest_checkpoint() >= 1,
                         harness.PROGRESS_DEADLINE_S, "a checkpoint")
         for kill in range(KILLS):
             # The coordinator does not come back by itself.
             index = chance.randrange(1, SERVERS)
-            end = time.monotonic() + chance.uniform(0, LONGEST_PAUSE_S)
-            harness.await_condition(
-                lambda: time.monotonic() >= end or
-                not all(worker.running() for worker in workers),
-                LONGEST_PAUSE_S * 2)
-            for worker in workers:
-                self.assertTrue(worker.running(), self.report())
-            servers[index].send(signal.SIGKILL)
-            self.await_end(servers[index])
-            servers[index] = self.start_server(index, kill + 1)
+            self.pause(chance, workers)
+            self.kill(self.servers[index])
+            self.servers[index] = self.start_server(index, kill + 1)
         with open(stop, "w", encoding="utf-8"):
             pass
         for worker in workers:
             self.await_success(worker)
             self.assertRegex(worker.stdout, r"every row exact")
             print(worker.stdout.strip())
-        for server in servers:
-            self.await_success(server)
-        self.assertGreater(self.newest_checkpoint(), 1)
-        print(f"{self.newest_checkpoint()} cuts")
+        self.await_servers()
+
+
+class WorkersKilledTest(KillTest):
+
+    def setUp(self):
+        super().setUp()
+        subprocess.run(
+            [harness.oarlock(), "generate", "criteo", "--rows", str(DATA_ROWS),
+             "--files", str(DATA_FILES), "--seed", "5", "--out", self.folder],
+            check=True, stdout=subprocess.DEVNULL,
+            timeout=harness.JOB_DEADLINE_S)
+        for path in glob.glob(self.path("part-*")):
+            with open(path, encoding="utf-8") as file:
+                lines = file.readlines()
+            lines[::BAD_LINE_PERIOD] = ["no example\n"] * len(
+                lines[::BAD_LINE_PERIOD])
+            with open(path, "w", encoding="utf-8") as file:
+                file.writelines(lines)
+
+    def start_trainer(self, index):
+        self.starts += 1
+        return self.start(
+            harness.program("OARLOCK_COUNTING_TRAINER"),
+            ",".join(self.endpoints), str(index), self.path("part-*"),
+            str(self.epochs), str(STEP_MS), self.path("hurry"),
+            name=f"worker{index}.{self.starts}")
+
+    def running(self):
+        return [worker for worker in self.trainers if worker is not None]
+
+    def kill_trainer(self, chance):
+        """Kills one and starts it again, at once or with a later kill."""
+        index = chance.randrange(TRAINERS)
+        if self.trainers[index] is not None:
+            self.kill(self.trainers[index])
+            self.trainers[index] = None
+        if chance.random() < .7 or not self.running():
+            self.trainers[index] = self.start_trainer(index)
+
+    def kill_server(self, chance, kill):
+        # The coordinator does not come back by itself.
+        index = chance.randrange(1, SERVERS)
+        self.kill(self.servers[index])
+        return lambda: self.servers.__setitem__(
+            index, self.start_server(index, kill + 1))
+
+    def storm(self, seed, kills, victims):
+        print(f"seed {seed}, {kills} kills")
+        chance = random.Random(seed)
+        self.epochs = max(3, kills // KILLS_PER_EPOCH)
+        self.starts = 0
+        self.start_cluster(TRAINERS, "--lease_s", str(LEASE_S))
+        self.trainers = [self.start_trainer(i) for i in range(TRAINERS)]
+        self.await_true(lambda: self.newest_checkpoint() >= 1,
+                        harness.PROGRESS_DEADLINE_S, "a checkpoint")
+        for kill in range(kills):
+            self.pause(chance, self.running())
+            victim = chance.choice(victims)
+            restart_server = lambda: None
+            if victim != "worker":
+                restart_server = self.kill_server(chance, kill)
+            if victim != "server":
+                self.kill_trainer(chance)
+            restart_server()
+        with open(self.path("hurry"), "w", encoding="utf-8"):
+            pass
+        for index, worker in enumerate(self.trainers):
+            if worker is None:
+                self.trainers[index] = self.start_trainer(index)
+        for worker in self.trainers:
+            self.await_success(worker)
+        self.assertRegex(self.trainers[0].stdout,
+                         r"every row and every dense parameter exact")
+        print(self.trainers[0].stdout.strip())
+        log = "".join(process.stderr for process in self.processes)
+        print(f"{len(re.findall('completed push', log))} pushes completed, "
+              f"{len(re.findall('had left in', log))} other repairs")
+        self.await_servers()
+
+    def test_every_example_counts_once_whichever_workers_are_killed(self):
+        self.storm(SEED, KILLS - KILLS // 2, ["worker"])
+
+    def test_every_example_counts_once_whoever_is_killed(self):
+        self.storm(SEED + 1, KILLS // 2, ["worker", "server", "both"])
 
 
 if __name__ == "__main__":

@@ -189,6 +189,7 @@ class Pass {
       PushRequest push;
       push.cut = cut;
       push.dense.push_back(exchange.gradients);
+      push.dense_examples = exchange.examples;
       marker_->Push(kWork, push, nullptr, exchange.memory, std::move(done));
     });
   }
@@ -207,9 +208,9 @@ class Pass {
   void Step() {
     DenseSlot* const slot = pool_.Acquire();
     slot->gradients()[0] = 1;
-    slot->StepDone();
-    pool_.AcquirePermit(*slot);
     const uint64_t example = next_example_++;
+    slot->StepDone({{{0, example, example + 1}}});
+    pool_.AcquirePermit(*slot);
     PushRequest push;
     push.cut = slot->cut();
     push.examples.push_back({0, example, example + 1});
@@ -219,6 +220,7 @@ class Pass {
     } else {
       const DenseSlot::Exchange exchange = slot->TakeExchange(kDense);
       push.dense.push_back(exchange.gradients);
+      push.dense_examples = exchange.examples;
       CallAndWait([&](ParameterClient::Done done) {
         marker_->Push(kWork, push, nullptr, exchange.memory, std::move(done));
       }).IgnoreError();
@@ -287,6 +289,32 @@ TEST_F(CutMarkerTest, EveryExampleIsToldOnceAndOnItsSideOfTheCut) {
     }
     CutNow();
     EXPECT_EQ(oracle_->num_told(), oracle_->num_seen());
+    marker_ = nullptr;
+    servers_ = nullptr;
+  }
+}
+
+TEST_F(CutMarkerTest, MarksWaitForRepairsAndTellNothingOfThem) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    Start(/*pushes_per_cut=*/7, seed);
+    Pass pass(marker_.get(), 2, 2, 3);
+    std::thread repairs([this] {
+      for (uint64_t i = 1; i <= 150; ++i) {
+        PushRequest push;
+        push.completes = PushStamp{WorkerIndex(1), Generation(2), Sequence(i)};
+        push.examples.push_back({0, i, i + 1});
+        EXPECT_TRUE(CallAndWait([&](ParameterClient::Done done) {
+                      marker_->PushRepaired(push, nullptr, std::move(done));
+                    }).ok());
+      }
+    });
+    pass.Run(3, 150);
+    repairs.join();
+    pass.End();
+    CutNow();
+    EXPECT_EQ(oracle_->num_told(), oracle_->num_seen());
+    EXPECT_EQ(oracle_->num_seen(), 450u);
     marker_ = nullptr;
     servers_ = nullptr;
   }

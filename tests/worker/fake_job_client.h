@@ -4,6 +4,7 @@
 #define OARLOCK_TESTS_WORKER_FAKE_JOB_CLIENT_H_
 
 #include <deque>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,9 +21,15 @@ class FakeJobClient : public JobClient {
     uint32_t max_items = 0;
     std::vector<uint64_t> done;
   };
-  // What there is to lease; a call with max_items n takes the first n.
+  // What there is to lease; a call with max_items n takes the first n, repairs
+  // before items.
+  std::deque<PushRepair> repairs;
   std::deque<WorkItem> items;
+  // Called by every LeaseWork, before it looks.
+  std::function<void()> on_lease;
+  bool exhausted_when_empty = true;
   absl::Status lease_status;
+  absl::Status alive;
   std::vector<LeaseCall> lease_calls;
 
   WorkerIndex worker_index() const override { return WorkerIndex(0); }
@@ -47,13 +54,19 @@ class FakeJobClient : public JobClient {
       const std::string& work, uint32_t max_items,
       const std::vector<uint64_t>& done) override {
     lease_calls.push_back({work, max_items, done});
+    if (on_lease) on_lease();
     if (!lease_status.ok()) return lease_status;
     Leases leases;
+    for (; max_items > 0 && !repairs.empty(); --max_items) {
+      leases.repairs.push_back(repairs.front());
+      repairs.pop_front();
+    }
     for (; max_items > 0 && !items.empty(); --max_items) {
       leases.items.push_back(items.front());
       items.pop_front();
     }
-    leases.exhausted = items.empty();
+    leases.exhausted =
+        items.empty() && repairs.empty() && exhausted_when_empty;
     return leases;
   }
   absl::Status Checkpoint() override {
@@ -62,7 +75,7 @@ class FakeJobClient : public JobClient {
   absl::StatusOr<v1::JobStatusResponse> GetJobStatus() override {
     return v1::JobStatusResponse();
   }
-  absl::Status Alive() const override { return absl::OkStatus(); }
+  absl::Status Alive() const override { return alive; }
   absl::Status Finish(const absl::Status&) override {
     return absl::OkStatus();
   }

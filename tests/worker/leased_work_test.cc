@@ -16,18 +16,30 @@ WorkItem Item(uint64_t lease) {
   return item;
 }
 
+PushRepair Repair(uint64_t lease) {
+  PushRepair repair;
+  repair.lease = lease;
+  repair.push = PushStamp{WorkerIndex(1), Generation(4), Sequence(lease)};
+  return repair;
+}
+
+LeasedWork::Repair NoRepair() {
+  return [](const PushRepair& repair) {
+    ADD_FAILURE() << "lease " << repair.lease;
+    return absl::OkStatus();
+  };
+}
+
 TEST(LeasedWorkTest, GivesOneRangeAtATimeUntilNothingIsLeft) {
   FakeJobClient job;
   job.items = {Item(1), Item(2)};
-  LeasedWork work(&job, "train/0");
-  EXPECT_FALSE(work.gave_any());
+  LeasedWork work(&job, "train/0", NoRepair());
   for (uint64_t lease : {1, 2}) {
     const absl::StatusOr<std::optional<WorkItem>> item = work.Next();
     ASSERT_TRUE(item.ok() && item->has_value());
     EXPECT_EQ((*item)->lease, lease);
     EXPECT_EQ((*item)->begin, lease * 10);
     EXPECT_EQ((*item)->source, 3u);
-    EXPECT_TRUE(work.gave_any());
     EXPECT_EQ(job.lease_calls.back().work, "train/0");
     EXPECT_EQ(job.lease_calls.back().max_items, 1u);
   }
@@ -36,17 +48,50 @@ TEST(LeasedWorkTest, GivesOneRangeAtATimeUntilNothingIsLeft) {
   EXPECT_FALSE(end->has_value());
 }
 
-TEST(LeasedWorkTest, WorkThatFoundNothingGaveNothing) {
+TEST(LeasedWorkTest, WaitsForWhatComesBackAndGivesItNext) {
   FakeJobClient job;
-  LeasedWork work(&job, "train/0");
-  ASSERT_TRUE(work.Next().ok());
-  EXPECT_FALSE(work.gave_any());
+  job.exhausted_when_empty = false;
+  uint64_t looks = 0;
+  job.on_lease = [&] {
+    // What the others have is taken back, a repair and then an item.
+    if (++looks == 5) job.repairs = {Repair(8)};
+    if (looks == 9) job.items = {Item(2)};
+    if (looks == 15) job.exhausted_when_empty = true;
+  };
+  int repairs = 0;
+  LeasedWork work(&job, "train/0", [&](const PushRepair& repair) {
+    EXPECT_EQ(repair.lease, 8u);
+    ++repairs;
+    return absl::OkStatus();
+  });
+  EXPECT_FALSE((*work.Next()).has_value());
+  ASSERT_TRUE(*work.AwaitMore());
+  EXPECT_EQ(repairs, 0);
+  EXPECT_FALSE((*work.Next()).has_value());
+  EXPECT_EQ(repairs, 1);
+  EXPECT_EQ(job.lease_calls.back().done, (std::vector<uint64_t>{8}));
+  ASSERT_TRUE(*work.AwaitMore());
+  const absl::StatusOr<std::optional<WorkItem>> item = work.Next();
+  ASSERT_TRUE(item.ok() && item->has_value());
+  EXPECT_EQ((*item)->lease, 2u);
+  EXPECT_FALSE((*work.Next()).has_value());
+  EXPECT_FALSE(*work.AwaitMore());
+  EXPECT_EQ(looks, 15u);
+}
+
+TEST(LeasedWorkTest, WaitEndsWithTheJob) {
+  FakeJobClient job;
+  job.exhausted_when_empty = false;
+  job.on_lease = [&] { job.alive = absl::CancelledError("drained"); };
+  LeasedWork work(&job, "train/0", NoRepair());
+  EXPECT_EQ(work.AwaitMore().status(), job.alive);
+  EXPECT_EQ(job.lease_calls.size(), 1u);
 }
 
 TEST(LeasedWorkTest, LeaseIsDoneOnlyWhenReported) {
   FakeJobClient job;
   job.items = {Item(1), Item(2), Item(3)};
-  LeasedWork work(&job, "train/0");
+  LeasedWork work(&job, "train/0", NoRepair());
   while ((*work.Next()).has_value()) {
   }
   work.Done(Item(1));
@@ -60,7 +105,7 @@ TEST(LeasedWorkTest, LeaseIsDoneOnlyWhenReported) {
 
 TEST(LeasedWorkTest, LeaseIsReportedOnce) {
   FakeJobClient job;
-  LeasedWork work(&job, "train/0");
+  LeasedWork work(&job, "train/0", NoRepair());
   work.Done(Item(1));
   ASSERT_TRUE(work.ReportDone().ok());
   const size_t calls = job.lease_calls.size();
@@ -68,13 +113,66 @@ TEST(LeasedWorkTest, LeaseIsReportedOnce) {
   EXPECT_EQ(job.lease_calls.size(), calls);
 }
 
+TEST(LeasedWorkTest, RepairsAreWorkedOffAndToldBeforeTheNextItem) {
+  FakeJobClient job;
+  job.items = {Item(1)};
+  job.repairs = {Repair(8), Repair(9)};
+  std::vector<uint64_t> repaired;
+  LeasedWork work(&job, "train/0", [&](const PushRepair& repair) {
+    // None is leased while one is under way, and none is told as done.
+    EXPECT_EQ(job.lease_calls.size(), repaired.size() + 1);
+    repaired.push_back(repair.lease);
+    EXPECT_EQ(repair.push->sequence, Sequence(repair.lease));
+    return absl::OkStatus();
+  });
+  const absl::StatusOr<std::optional<WorkItem>> item = work.Next();
+  ASSERT_TRUE(item.ok() && item->has_value());
+  EXPECT_EQ((*item)->lease, 1u);
+  EXPECT_EQ(repaired, (std::vector<uint64_t>{8, 9}));
+  ASSERT_EQ(job.lease_calls.size(), 3u);
+  EXPECT_EQ(job.lease_calls[1].done, (std::vector<uint64_t>{8}));
+  EXPECT_EQ(job.lease_calls[2].done, (std::vector<uint64_t>{9}));
+  // Not once more with the items.
+  work.Done(Item(1));
+  ASSERT_TRUE(work.ReportDone().ok());
+  EXPECT_EQ(job.lease_calls.back().done, (std::vector<uint64_t>{1}));
+}
+
+TEST(LeasedWorkTest, LastRepairIsToldThoughNothingElseIsLeft) {
+  FakeJobClient job;
+  job.repairs = {Repair(8)};
+  LeasedWork work(&job, "train/0",
+                  [](const PushRepair&) { return absl::OkStatus(); });
+  const absl::StatusOr<std::optional<WorkItem>> end = work.Next();
+  ASSERT_TRUE(end.ok());
+  EXPECT_FALSE(end->has_value());
+  EXPECT_EQ(job.lease_calls.back().done, (std::vector<uint64_t>{8}));
+}
+
+TEST(LeasedWorkTest, RepairThatFailsEndsThePassAndIsNotTold) {
+  FakeJobClient job;
+  job.items = {Item(1)};
+  job.repairs = {Repair(8)};
+  LeasedWork work(&job, "train/0", [](const PushRepair&) {
+    return absl::AbortedError("fenced");
+  });
+  EXPECT_EQ(work.Next().status(), absl::AbortedError("fenced"));
+  EXPECT_EQ(job.lease_calls.size(), 1u);
+}
+
+TEST(LeasedWorkTest, PassThatPushesNothingCannotRepair) {
+  FakeJobClient job;
+  job.repairs = {Repair(8)};
+  LeasedWork work(&job, "test/0", nullptr);
+  EXPECT_EQ(work.Next().status().code(), absl::StatusCode::kInternal);
+}
+
 TEST(LeasedWorkTest, FailureIsPassedOn) {
   FakeJobClient job;
   job.items = {Item(1)};
   job.lease_status = absl::AbortedError("fenced");
-  LeasedWork work(&job, "train/0");
+  LeasedWork work(&job, "train/0", NoRepair());
   EXPECT_EQ(work.Next().status(), job.lease_status);
-  EXPECT_FALSE(work.gave_any());
   work.Done(Item(1));
   EXPECT_EQ(work.ReportDone(), job.lease_status);
 }

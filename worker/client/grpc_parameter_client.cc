@@ -315,6 +315,8 @@ void GrpcParameterClient::Push(const PushRequest& request,
     return;
   }
   push->done = std::move(done);
+  // Its name is not one of this worker's.
+  if (push->request.completes.has_value()) return SendPush(push);
   {
     absl::MutexLock lock(&mutex_);
     if (!waiting_.empty() || !TakeSequence(push.get())) {
@@ -337,7 +339,7 @@ bool GrpcParameterClient::TakeSequence(PushUnderWay* push) {
 
 void GrpcParameterClient::OnPushDone(PushUnderWay* push, absl::Status status) {
   std::vector<std::shared_ptr<PushUnderWay>> next;
-  {
+  if (!push->request.completes.has_value()) {
     absl::MutexLock lock(&mutex_);
     unacknowledged_.erase(push->sequence);
     while (!waiting_.empty() && TakeSequence(waiting_.front().get())) {
@@ -388,18 +390,29 @@ grpc::ByteBuffer GrpcParameterClient::FramePush(
   const PushMessage& message = push.messages[message_index];
   v1::RequestHeader header = HeaderFor(server_generation);
   header.set_sequence(push.sequence);
+  if (const auto& name = push.request.completes; name.has_value()) {
+    header.set_worker_index(name->worker.value());
+    header.set_worker_generation(name->generation.value());
+    header.set_sequence(name->sequence.value());
+    header.set_completing_worker(worker_index_.value());
+    header.set_completing_generation(worker_generation_.value());
+  }
   header.set_cut(push.request.cut);
   header.set_part_index(static_cast<uint32_t>(message_index));
   header.set_part_count(static_cast<uint32_t>(push.messages.size()));
   header.set_table_part_count(message.table_parts);
   header.set_round(push.request.round);
-  for (const ExampleRange& range : push.request.examples) {
-    v1::ExampleInterval* interval = header.add_examples();
-    interval->set_source(range.source);
-    interval->set_begin(range.begin);
-    interval->set_end(range.end);
-    interval->set_epoch(push.request.epoch);
-  }
+  const auto add = [&](const std::vector<ExampleRange>& ranges, auto* to) {
+    for (const ExampleRange& range : ranges) {
+      v1::ExampleInterval* const interval = to->Add();
+      interval->set_source(range.source);
+      interval->set_begin(range.begin);
+      interval->set_end(range.end);
+      interval->set_epoch(push.request.epoch);
+    }
+  };
+  add(push.request.examples, header.mutable_examples());
+  add(push.request.dense_examples, header.mutable_dense_examples());
   if (message.sparse != nullptr) {
     return FrameSparsePush(header, *message.sparse,
                            TableOf(message.sparse->table).sparse().dim(),

@@ -6,12 +6,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/push_stamp.h"
 #include "base/types.h"
 #include "proto/admin.pb.h"
 #include "worker/data/example_intervals.h"
@@ -19,8 +21,23 @@
 
 namespace oarlock {
 
+// What a worker that died has done of some examples by half; see PushRepair in
+// proto/admin.proto.
+struct PushRepair {
+  // Number of the lease.
+  uint64_t lease = 0;
+  // The push that is to be completed; not set: what is missing goes in pushes
+  // of the worker's own.
+  std::optional<PushStamp> push;
+  // Rows need gradients of these examples, with a name in one push.
+  std::vector<WorkItem> examples;
+  // Dense parameters need gradients of these.
+  std::vector<WorkItem> dense_examples;
+};
+
 struct Leases {
   std::vector<WorkItem> items;
+  std::vector<PushRepair> repairs;
   // Nothing is left, and nothing will come back.
   bool exhausted = false;
 };
@@ -77,7 +94,8 @@ class JobClient {
   virtual absl::StatusOr<ExampleIntervals> DefineWork(
       const std::string& work, const std::vector<WorkItem>& items,
       uint64_t num_examples) = 0;
-  // Empty and not exhausted: ask again soon.
+  // At most `max_items` items and repairs. None, and not exhausted: ask again
+  // soon.
   virtual absl::StatusOr<Leases> LeaseWork(
       const std::string& work, uint32_t max_items,
       const std::vector<uint64_t>& done_leases) = 0;

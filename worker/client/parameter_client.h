@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "base/push_stamp.h"
 #include "base/types.h"
 #include "proto/table.pb.h"
 #include "worker/client/key_batch.h"
@@ -58,14 +60,22 @@ struct DenseGradients {
 struct PushRequest {
   std::vector<SparseGradients> sparse;
   std::vector<DenseGradients> dense;
-  // The examples whose gradients these are.
+  // The examples whose gradients of rows these are.
   std::vector<ExampleRange> examples;
+  // Those whose gradients of dense parameters they are: of all steps since the
+  // exchange before. The same in a job without dense parameters. Sync mode:
+  // empty.
+  std::vector<ExampleRange> dense_examples;
   uint32_t epoch = 0;
   // Sync mode: the round it contributes to, from 1. 0: no rounds.
   uint64_t round = 0;
   // The cut that it belongs after; 0 before the first, and in sync mode, where
   // rounds tell.
   uint64_t cut = 0;
+  // The push of a worker that is gone and may have made a part of it, which is
+  // completed here under its name; not set: the push is the sender's own.
+  // REQUIRES: round == 0.
+  std::optional<PushStamp> completes;
 };
 
 // Thread-safe. Calls return at once; `done` is called once, from a thread of

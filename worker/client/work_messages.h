@@ -30,20 +30,44 @@ inline v1::DefineWorkRequest ToDefineWorkRequest(
   return request;
 }
 
+inline WorkItem ToWorkItem(const v1::WorkRange& range) {
+  WorkItem item;
+  item.source = range.source();
+  item.begin = range.begin();
+  item.end = range.end();
+  item.byte_offset = range.byte_offset();
+  item.skip_lines = range.skip_lines();
+  return item;
+}
+
+inline PushRepair ToPushRepair(const v1::PushRepair& repair) {
+  PushRepair to;
+  to.lease = repair.lease();
+  if (repair.worker().worker_generation() != 0) {
+    to.push = PushStamp{WorkerIndex(repair.worker().worker_index()),
+                        Generation(repair.worker().worker_generation()),
+                        Sequence(repair.sequence())};
+  }
+  for (const v1::WorkRange& range : repair.examples()) {
+    to.examples.push_back(ToWorkItem(range));
+  }
+  for (const v1::WorkRange& range : repair.dense_examples()) {
+    to.dense_examples.push_back(ToWorkItem(range));
+  }
+  return to;
+}
+
 // REQUIRES: the response has as many leases as ranges.
 inline Leases ToLeases(const v1::LeaseWorkResponse& response) {
   Leases leases;
   leases.exhausted = response.exhausted();
   for (int i = 0; i < response.ranges_size(); ++i) {
-    const v1::WorkRange& range = response.ranges(i);
-    WorkItem item;
-    item.source = range.source();
-    item.begin = range.begin();
-    item.end = range.end();
-    item.byte_offset = range.byte_offset();
-    item.skip_lines = range.skip_lines();
+    WorkItem item = ToWorkItem(response.ranges(i));
     item.lease = response.leases(i);
     leases.items.push_back(item);
+  }
+  for (const v1::PushRepair& repair : response.repairs()) {
+    leases.repairs.push_back(ToPushRepair(repair));
   }
   return leases;
 }

@@ -49,7 +49,21 @@ float* DenseSlot::gradients() {
   return sum_->data();
 }
 
-void DenseSlot::StepDone() {
+void DenseSlot::AddExamples(absl::Span<const ExampleRange> examples) {
+  // Without parameters no exchange would ever empty the list.
+  if (replica_->values.empty()) return;
+  for (const ExampleRange& range : examples) {
+    if (!examples_.empty() && examples_.back().source == range.source &&
+        examples_.back().end == range.begin) {
+      examples_.back().end = range.end;
+    } else {
+      examples_.push_back(range);
+    }
+  }
+}
+
+void DenseSlot::StepDone(absl::Span<const ExampleRange> examples) {
+  AddExamples(examples);
   const bool last = ExchangeComesNext();
   ++num_steps_;
   // What comes next replaces the parameters.
@@ -74,6 +88,7 @@ DenseSlot::Exchange DenseSlot::TakeExchange(TableId table) {
   Exchange exchange;
   exchange.gradients = {table, sum_->data(), std::exchange(num_steps_, 0),
                         replica_.get()};
+  exchange.examples = std::exchange(examples_, {});
   exchange.memory = std::make_shared<
       std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
       sum_, replica_);

@@ -15,6 +15,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "optim/rules.h"
 #include "worker/client/parameter_client.h"
 
@@ -37,11 +38,11 @@ class DenseSlot {
             uint32_t interval_steps);
 
   // A step: computes on `values` and writes its gradients to `gradients`, or
-  // adds them to what is there; then StepDone.
+  // adds them to what is there; then StepDone with the examples of the step.
   const float* values() const { return replica_->values.data(); }
   float* gradients();
   bool add_gradients() const { return num_steps_ > 0 && ExchangeComesNext(); }
-  void StepDone();
+  void StepDone(absl::Span<const ExampleRange> examples);
 
   // The cut that pushes made with this slot belong after: the rows of a step
   // and, in an exchange, the dense gradients of all steps since the last one.
@@ -58,6 +59,9 @@ class DenseSlot {
   // when the push is done.
   struct Exchange {
     DenseGradients gradients;
+    // Of all its steps; those of neighbouring ranges are one range. None where
+    // there are no parameters.
+    std::vector<ExampleRange> examples;
     std::shared_ptr<const void> memory;
   };
   // The gradients of the steps so far, which begin anew after it. No step until
@@ -65,6 +69,7 @@ class DenseSlot {
   Exchange TakeExchange(TableId table);
 
  private:
+  void AddExamples(absl::Span<const ExampleRange> examples);
   bool ExchangeComesNext() const { return num_steps_ + 1 >= interval_steps_; }
 
   const UpdateRule rule_;
@@ -78,6 +83,8 @@ class DenseSlot {
   // Gradients of one step, where they are needed by themselves.
   std::vector<float> step_;
   uint32_t num_steps_ = 0;
+  // Of these steps.
+  std::vector<ExampleRange> examples_;
   uint64_t cut_ = 0;
 };
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
@@ -115,6 +116,7 @@ TEST_F(WireTest, MessagesOfAPushShareItsSequenceAndTellTheirPart) {
   push.sparse.push_back({kRows, &rows->keys, rows->values.data()});
   push.dense.push_back({kVector, vector->data(), 9});
   push.examples = {{2, 100, 200}, {3, 0, 7}};
+  push.dense_examples = {{1, 5, 500}};
   push.epoch = 4;
   for (uint64_t sequence = 1; sequence <= 2; ++sequence) {
     ASSERT_TRUE(PushAndWait(*client_, push, memory).ok());
@@ -137,6 +139,12 @@ TEST_F(WireTest, MessagesOfAPushShareItsSequenceAndTellTheirPart) {
     EXPECT_EQ(header.examples(0).end(), 200u);
     EXPECT_EQ(header.examples(1).end(), 7u);
     EXPECT_EQ(header.examples(1).epoch(), 4u);
+    ASSERT_EQ(header.dense_examples_size(), 1);
+    EXPECT_EQ(header.dense_examples(0).source(), 1u);
+    EXPECT_EQ(header.dense_examples(0).begin(), 5u);
+    EXPECT_EQ(header.dense_examples(0).end(), 500u);
+    EXPECT_EQ(header.dense_examples(0).epoch(), 4u);
+    EXPECT_EQ(header.completing_generation(), 0u);
   };
   for (const auto& message : sparse) check(message.header(), sparse.size());
   std::map<uint64_t, std::multiset<uint32_t>> blocks;
@@ -156,6 +164,63 @@ TEST_F(WireTest, MessagesOfAPushShareItsSequenceAndTellTheirPart) {
     for (uint32_t block = 0; block < 37; ++block) all.insert(block);
     EXPECT_EQ(blocks[sequence], all);
   }
+}
+
+TEST_F(WireTest, CompletedPushHasTheNameOfTheDeadAndTakesNoneOfItsOwn) {
+  Connect();
+  RandomSequence random(9);
+  const auto rows = std::make_shared<RowBatch>(
+      RandomRows(random, RandomKeys(random, 50, 1000), kDim, 6));
+  PushRequest push;
+  push.sparse.push_back({kRows, &rows->keys, rows->values.data()});
+  ASSERT_TRUE(PushAndWait(*client_, push, rows).ok());
+  // Far beyond this client's own sequences, and sent twice.
+  push.completes = PushStamp{WorkerIndex(3), Generation(2), Sequence(1000)};
+  server_.FailNext(1, grpc::StatusCode::UNAVAILABLE);
+  ASSERT_TRUE(PushAndWait(*client_, push, rows).ok());
+  push.completes = std::nullopt;
+  ASSERT_TRUE(PushAndWait(*client_, push, rows).ok());
+  const auto pushes = server_.sparse_pushes();
+  ASSERT_EQ(pushes.size(), 4u);
+  EXPECT_EQ(pushes[0].header().sequence(), 1u);
+  EXPECT_EQ(pushes[1].SerializeAsString(), pushes[2].SerializeAsString());
+  const v1::RequestHeader& header = pushes[1].header();
+  EXPECT_EQ(header.worker_index(), 3u);
+  EXPECT_EQ(header.worker_generation(), 2u);
+  EXPECT_EQ(header.sequence(), 1000u);
+  EXPECT_EQ(header.completing_worker(), 0u);
+  EXPECT_EQ(header.completing_generation(), 5u);
+  EXPECT_EQ(pushes[3].header().worker_generation(), 5u);
+  EXPECT_EQ(pushes[3].header().sequence(), 2u);
+}
+
+TEST_F(WireTest, FullWindowOfOwnPushesDoesNotHoldUpACompletion) {
+  Connect();
+  server_.Hold();
+  RandomSequence random(10);
+  const auto rows = std::make_shared<RowBatch>(
+      RandomRows(random, RandomKeys(random, 5, 1000), kDim, 6));
+  PushRequest push;
+  push.sparse.push_back({kRows, &rows->keys, rows->values.data()});
+  constexpr int kOwnPushes = 100;
+  absl::BlockingCounter answered(kOwnPushes + 1);
+  for (int i = 0; i < kOwnPushes; ++i) {
+    client_->Push(push, nullptr, rows,
+                  [&](const absl::Status&) { answered.DecrementCount(); });
+  }
+  push.completes = PushStamp{WorkerIndex(3), Generation(2), Sequence(7)};
+  client_->Push(push, nullptr, rows,
+                [&](const absl::Status&) { answered.DecrementCount(); });
+  ASSERT_TRUE(server_.AwaitCalls(
+      static_cast<int>(GrpcParameterClient::kMaxSequencesAhead) + 2));
+  uint64_t completions = 0;
+  for (const v1::PushSparseRequest& sent : server_.sparse_pushes()) {
+    completions += sent.header().completing_generation() != 0;
+  }
+  EXPECT_EQ(completions, 1u);
+  server_.Answer(grpc::Status::OK);
+  answered.Wait();
+  EXPECT_EQ(server_.sparse_pushes().size(), kOwnPushes + 1u);
 }
 
 TEST_F(WireTest, RetriedPushIsTheSameMessageAgain) {

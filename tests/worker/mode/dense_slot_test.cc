@@ -38,13 +38,14 @@ std::vector<float> RandomGradients(RandomSequence* random) {
 }
 
 // A step whose model computes `gradients`.
-void Step(DenseSlot* slot, const std::vector<float>& gradients) {
+void Step(DenseSlot* slot, const std::vector<float>& gradients,
+          const std::vector<ExampleRange>& examples = {}) {
   const bool add = slot->add_gradients();
   float* const to = slot->gradients();
   for (size_t i = 0; i < kSize; ++i) {
     to[i] = add ? to[i] + gradients[i] : gradients[i];
   }
-  slot->StepDone();
+  slot->StepDone(examples);
 }
 
 std::vector<float> Values(const DenseSlot& slot) {
@@ -144,9 +145,32 @@ TEST(DenseSlotTest, ModelWithoutDenseParametersIsNoSpecialCase) {
   DenseSlot slot(Adagrad(), DenseReplica(), 2);
   for (int i = 0; i < 5; ++i) {
     slot.gradients();
-    slot.StepDone();
+    slot.StepDone({{{0, 7, 8}}});
   }
   EXPECT_TRUE(slot.ExchangeIsDue());
+  EXPECT_TRUE(slot.TakeExchange(TableId(0)).examples.empty());
+}
+
+TEST(DenseSlotTest, ExchangeNamesTheExamplesOfItsSteps) {
+  DenseSlot slot(Adagrad(), Zeros(), 3);
+  const std::vector<float> gradients(kSize, 1);
+  const auto named = [&] {
+    std::vector<std::vector<uint64_t>> ranges;
+    for (const ExampleRange& range : slot.TakeExchange(kTable).examples) {
+      ranges.push_back({range.source, range.begin, range.end});
+    }
+    return ranges;
+  };
+  using Ranges = std::vector<std::vector<uint64_t>>;
+  Step(&slot, gradients, {{0, 90, 100}, {1, 0, 10}});
+  Step(&slot, gradients, {{1, 10, 30}});
+  Step(&slot, gradients, {{0, 100, 110}});
+  EXPECT_EQ(named(), (Ranges{{0, 90, 100}, {1, 0, 30}, {0, 100, 110}}));
+  // An exchange before its time has those so far, and the next one begins anew.
+  Step(&slot, gradients, {{0, 110, 120}});
+  EXPECT_EQ(named(), (Ranges{{0, 110, 120}}));
+  Step(&slot, gradients, {{0, 120, 130}});
+  EXPECT_EQ(named(), (Ranges{{0, 120, 130}}));
 }
 
 }  // namespace

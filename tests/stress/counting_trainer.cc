@@ -1,0 +1,158 @@
+// A worker that trains a model whose parameters count (counting_model.h), for
+// jobs whose processes are killed: whatever dies, each row ends as the number of
+// times that its key stands in the data, and each dense parameter as the number
+// of examples, times the passes.
+//
+//   counting_trainer ENDPOINTS INDEX FILES EPOCHS STEP_MS HURRY_FILE
+//
+// The whole training loop is the one that users run. A step takes at least
+// STEP_MS until HURRY_FILE is there, so that a job lasts as long as somebody
+// wants to disturb it. Worker 0 compares, while the servers are still up. Prints
+// one line; exit code 0 when the job is done and all numbers are exact, 1 when
+// not.
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "tests/worker/counting_check.h"
+#include "tests/worker/counting_model.h"
+#include "worker/client/grpc_job_client.h"
+#include "worker/client/grpc_parameter_client.h"
+#include "worker/client/server_connections.h"
+#include "worker/table_plan.h"
+#include "worker/trainer.h"
+
+namespace oarlock {
+namespace {
+
+constexpr size_t kSlots = 26;
+// Keys are shared by examples, also within a batch.
+constexpr int64_t kSparseFeatureDim = 20'000;
+// Five blocks, the last one not full.
+constexpr size_t kParameters = 4 * kDenseBlockFloats + 1000;
+constexpr int kBatchSize = 64;
+constexpr int kThreads = 2;
+constexpr int kDenseIntervalSteps = 4;
+// All servers come back within this.
+constexpr absl::Duration kPatience = absl::Seconds(60);
+
+struct Options {
+  std::vector<std::string> endpoints;
+  uint32_t index = 0;
+  std::string files;
+  int epochs = 0;
+  int step_ms = 0;
+  std::string hurry_file;
+};
+
+v1::JobConfig ConfigOf(const Options& options) {
+  v1::JobConfig config;
+  SetCounting(&config);
+  config.add_train_files(options.files);
+  config.set_epochs(options.epochs);
+  config.set_sparse_feature_dim(kSparseFeatureDim);
+  config.set_batch_size(kBatchSize);
+  config.set_thread_num(kThreads);
+  config.set_dense_interval_steps(kDenseIntervalSteps);
+  return config;
+}
+
+class CountingTrainer {
+ public:
+  explicit CountingTrainer(const Options& options)
+      : options_(options), config_(ConfigOf(options)) {}
+
+  absl::Status Run() {
+    ConnectionOptions connection;
+    connection.endpoints = options_.endpoints;
+    connection.client_name = absl::StrCat("counting trainer ", options_.index);
+    connection.server_restart_timeout = kPatience;
+    OARLOCK_ASSIGN_OR_RETURN(connections_,
+                             ServerConnections::Connect(connection));
+    OARLOCK_ASSIGN_OR_RETURN(
+        job_, GrpcJobClient::Register(connections_.get(),
+                                      WorkerIndex(options_.index)));
+    client_ = std::make_unique<GrpcParameterClient>(
+        connections_.get(), WorkerIndex(options_.index), job_->generation());
+    const absl::Status status = TrainAndCompare();
+    const absl::Status finished = job_->Finish(status);
+    return status.ok() ? finished : status;
+  }
+
+  uint64_t num_examples() const { return num_examples_; }
+
+ private:
+  absl::Status TrainAndCompare() {
+    OARLOCK_ASSIGN_OR_RETURN(
+        const std::unique_ptr<Trainer> trainer,
+        Trainer::Create(config_,
+                        std::make_unique<CountingModel>(
+                            kSlots, kParameters, [this] { Pace(); }),
+                        client_.get(), job_.get()));
+    OARLOCK_RETURN_IF_ERROR(trainer->Run().status());
+    // The others are through with their pushes too.
+    if (options_.index != 0) return absl::OkStatus();
+    OARLOCK_ASSIGN_OR_RETURN(
+        num_examples_,
+        CheckCounts(config_, CountingModel(kSlots, kParameters).spec(),
+                    *client_));
+    return absl::OkStatus();
+  }
+
+  void Pace() const {
+    if (std::filesystem::exists(options_.hurry_file)) return;
+    absl::SleepFor(absl::Milliseconds(options_.step_ms));
+  }
+
+  const Options options_;
+  const v1::JobConfig config_;
+  std::unique_ptr<ServerConnections> connections_;
+  std::unique_ptr<GrpcJobClient> job_;
+  std::unique_ptr<GrpcParameterClient> client_;
+  uint64_t num_examples_ = 0;
+};
+
+int Main(int argc, char** argv) {
+  Options options;
+  if (argc != 7 || !absl::SimpleAtoi(argv[2], &options.index) ||
+      !absl::SimpleAtoi(argv[4], &options.epochs) ||
+      !absl::SimpleAtoi(argv[5], &options.step_ms)) {
+    std::fprintf(stderr,
+                 "usage: counting_trainer ENDPOINTS INDEX FILES EPOCHS STEP_MS "
+                 "HURRY_FILE\n");
+    return 2;
+  }
+  options.endpoints = absl::StrSplit(argv[1], ',');
+  options.files = argv[3];
+  options.hurry_file = argv[6];
+  InitLogging(absl::StrCat("worker ", options.index));
+  CountingTrainer worker(options);
+  const absl::Status status = worker.Run();
+  if (!status.ok()) {
+    std::printf("%s\n", status.ToString().c_str());
+    return 1;
+  }
+  if (options.index == 0) {
+    std::printf("%d passes over %llu examples: every row and every dense "
+                "parameter exact\n",
+                options.epochs,
+                static_cast<unsigned long long>(worker.num_examples()));
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace oarlock
+
+int main(int argc, char** argv) { return oarlock::Main(argc, argv); }

@@ -1,0 +1,213 @@
+#include "worker/push_repair.h"
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/call_and_wait.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "worker/cut_marker.h"
+#include "worker/data/bad_lines.h"
+#include "worker/data/example_reader.h"
+#include "worker/data/work_source.h"
+#include "worker/models/model.h"
+#include "worker/step_buffer.h"
+
+namespace oarlock {
+namespace {
+
+// Exactly these ranges, in their order. For one reader.
+class ListedWork : public WorkSource {
+ public:
+  explicit ListedWork(const std::vector<WorkItem>& items) : items_(items) {}
+  absl::StatusOr<std::optional<WorkItem>> Next() override {
+    if (next_ == items_.size()) return std::nullopt;
+    return items_[next_++];
+  }
+  void Done(const WorkItem&) override {}
+
+ private:
+  const std::vector<WorkItem> items_;
+  size_t next_ = 0;
+};
+
+// The gradients of some examples, batch after batch. One thread.
+class Steps {
+ public:
+  Steps(const PassContext& context, const std::vector<WorkItem>& items)
+      : context_(context),
+        work_(items),
+        // Lines that the pass has counted: a count of its own.
+        reader_(context.data, context.files, &work_, &bad_lines_),
+        executor_(context.model->NewExecutor(context.config->batch_size())),
+        parameters_(context.dense->Current()) {}
+
+  // The next batch and its rows' gradients; null after the last one. Dense
+  // gradients, [num_parameters], are written to `dense` or, with `add`, added.
+  absl::StatusOr<std::shared_ptr<StepBuffer>> Next(float* dense, bool add) {
+    auto step = std::make_shared<StepBuffer>(&context_.model->spec());
+    OARLOCK_ASSIGN_OR_RETURN(
+        const bool more,
+        reader_.Next(context_.config->batch_size(), &step->batch));
+    if (!more) return nullptr;
+    step->BuildKeys(context_.parameters->partition_bits());
+    if (context_.PushesStatistics()) step->CountStatistics();
+    step->StartPull(context_.parameters, context_.sparse_tables, step);
+    OARLOCK_RETURN_IF_ERROR(step->WaitForPull());
+    StepInput input = step->ModelInput(parameters_->values.data(),
+                                       context_.GradientScale());
+    input.accumulate_parameter_gradients = add;
+    StepOutput output = step->ModelOutput(dense);
+    executor_->Step(input, &output);
+    return step;
+  }
+
+ private:
+  const PassContext& context_;
+  ListedWork work_;
+  BadLines bad_lines_;
+  BatchReader reader_;
+  const std::unique_ptr<ModelExecutor> executor_;
+  const std::shared_ptr<const DenseReplica> parameters_;
+};
+
+// What a push points to; shared with gRPC's send buffers.
+struct PushMemory {
+  std::shared_ptr<StepBuffer> step;
+  std::vector<float> dense;  // [num_parameters]
+};
+
+class Repairer {
+ public:
+  Repairer(const PassContext& context, const PushRepair& repair)
+      : context_(context), repair_(repair) {}
+
+  absl::Status CompletePush() {
+    PushRequest push = NewPush();
+    push.completes = repair_.push;
+    auto memory = std::make_shared<PushMemory>();
+    OARLOCK_RETURN_IF_ERROR(AddOneBatch(&push, memory.get()));
+    OARLOCK_RETURN_IF_ERROR(AddDense(&push, memory.get()));
+    return Push(push, memory);
+  }
+
+  absl::Status PushRows() {
+    if (repair_.examples.empty()) return absl::OkStatus();
+    Steps steps(context_, repair_.examples);
+    std::vector<float> unused(num_parameters());
+    for (;;) {
+      OARLOCK_ASSIGN_OR_RETURN(const std::shared_ptr<StepBuffer> step,
+                               steps.Next(unused.data(), /*add=*/false));
+      if (step == nullptr) return absl::OkStatus();
+      PushRequest push = NewPush();
+      AddRows(*step, &push);
+      if (!has_dense()) push.dense_examples = push.examples;
+      OARLOCK_RETURN_IF_ERROR(Push(push, step));
+    }
+  }
+
+  absl::Status PushDense() {
+    PushRequest push = NewPush();
+    auto memory = std::make_shared<PushMemory>();
+    OARLOCK_RETURN_IF_ERROR(AddDense(&push, memory.get()));
+    if (push.dense.empty()) return absl::OkStatus();
+    return Push(push, memory);
+  }
+
+ private:
+  bool has_dense() const { return context_.dense_table != TableId(0); }
+  size_t num_parameters() const {
+    return context_.model->spec().num_parameters;
+  }
+
+  PushRequest NewPush() const {
+    PushRequest push;
+    push.epoch = context_.phase.epoch;
+    return push;
+  }
+
+  void AddRows(const StepBuffer& step, PushRequest* push) const {
+    push->examples = step.batch.ranges;
+    step.AddGradientsTo(push, context_.sparse_tables,
+                        context_.PushesStatistics());
+  }
+
+  // All rows of the repair.
+  absl::Status AddOneBatch(PushRequest* push, PushMemory* memory) {
+    if (repair_.examples.empty()) return absl::OkStatus();
+    Steps steps(context_, repair_.examples);
+    std::vector<float> unused(num_parameters());
+    OARLOCK_ASSIGN_OR_RETURN(memory->step,
+                             steps.Next(unused.data(), /*add=*/false));
+    if (memory->step == nullptr) return absl::OkStatus();
+    OARLOCK_ASSIGN_OR_RETURN(const std::shared_ptr<StepBuffer> rest,
+                             steps.Next(unused.data(), /*add=*/false));
+    if (rest != nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "push ", repair_.push->sequence.value(), " of worker ",
+          repair_.push->worker.value(), ", which is gone, has more than ",
+          context_.config->batch_size(),
+          " examples, a batch of this worker; give all workers the same "
+          "--batch_size"));
+    }
+    AddRows(*memory->step, push);
+    return absl::OkStatus();
+  }
+
+  // The summed gradients of the repair's dense examples.
+  absl::Status AddDense(PushRequest* push, PushMemory* memory) {
+    for (const WorkItem& item : repair_.dense_examples) {
+      push->dense_examples.push_back({item.source, item.begin, item.end});
+    }
+    if (repair_.dense_examples.empty() || !has_dense()) {
+      return absl::OkStatus();
+    }
+    Steps steps(context_, repair_.dense_examples);
+    memory->dense.resize(num_parameters());
+    uint32_t num_steps = 0;
+    for (;; ++num_steps) {
+      OARLOCK_ASSIGN_OR_RETURN(
+          const std::shared_ptr<StepBuffer> step,
+          steps.Next(memory->dense.data(), /*add=*/num_steps > 0));
+      if (step == nullptr) break;
+    }
+    if (num_steps == 0) return absl::OkStatus();
+    push->dense.push_back(
+        {context_.dense_table, memory->dense.data(), num_steps});
+    return absl::OkStatus();
+  }
+
+  absl::Status Push(const PushRequest& push,
+                    std::shared_ptr<const void> memory) {
+    return CallAndWait([&](ParameterClient::Done done) {
+      context_.cuts->PushRepaired(push, std::move(memory), std::move(done));
+    });
+  }
+
+  const PassContext& context_;
+  const PushRepair& repair_;
+};
+
+}  // namespace
+
+absl::Status RepairPush(const PassContext& context, const PushRepair& repair) {
+  OARLOCK_RETURN_IF_ERROR(context.dense->Pull());
+  Repairer repairer(context, repair);
+  if (repair.push.has_value()) {
+    OARLOCK_RETURN_IF_ERROR(repairer.CompletePush());
+    spdlog::info("completed push {} of worker {}, which is gone",
+                 repair.push->sequence.value(), repair.push->worker.value());
+    return absl::OkStatus();
+  }
+  OARLOCK_RETURN_IF_ERROR(repairer.PushRows());
+  OARLOCK_RETURN_IF_ERROR(repairer.PushDense());
+  spdlog::info("pushed what a worker that is gone had left in {} ranges",
+               repair.examples.size() + repair.dense_examples.size());
+  return absl::OkStatus();
+}
+
+}  // namespace oarlock
