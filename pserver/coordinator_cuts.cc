@@ -31,6 +31,10 @@ absl::StatusOr<uint64_t> Coordinator::OpenCut() {
     if (worker.alive()) workers.insert(worker.state.worker_index());
   }
   if (job_.ending && !workers.empty()) OARLOCK_RETURN_IF_ERROR(CheckGoesOn());
+  OARLOCK_RETURN_IF_ERROR(
+      Begin([](auto* call) { call->set_open_cut(true); }).status());
+  // Its end could not be written down.
+  if (cuts_.open()) cuts_.Close();
   checkpoint_due_ = false;
   // One that ends while the cut is made may have trained behind it; if it did
   // not, going on from the cut finds nothing left of it.
@@ -38,8 +42,15 @@ absl::StatusOr<uint64_t> Coordinator::OpenCut() {
   return cuts_.Open(std::move(workers));
 }
 
+uint64_t Coordinator::open_cut() const {
+  absl::MutexLock lock(&mutex_);
+  return cuts_.open() ? cuts_.newest() : 0;
+}
+
 void Coordinator::SetCutRound(uint64_t round) {
   absl::MutexLock lock(&mutex_);
+  // A successor gives the cut up, and needs neither its round nor its end.
+  Begin([&](auto* call) { call->set_set_cut_round(round); }).IgnoreError();
   cuts_.SetRound(round);
 }
 
@@ -62,6 +73,9 @@ absl::Status Coordinator::MarkCut(const v1::MarkCutRequest& request) {
   absl::MutexLock lock(&mutex_);
   OARLOCK_RETURN_IF_ERROR(
       Check(request.worker_index(), request.worker_generation()).status());
+  OARLOCK_RETURN_IF_ERROR(Begin([&](auto* call) {
+    *call->mutable_mark_cut() = request;
+  }).status());
   OARLOCK_RETURN_IF_ERROR(cuts_.Mark(request));
   for (const v1::TrainedExamples& trained : request.trained()) {
     for (const v1::WorkRange& range : trained.ranges()) {
@@ -73,6 +87,7 @@ absl::Status Coordinator::MarkCut(const v1::MarkCutRequest& request) {
 
 void Coordinator::CloseCut() {
   absl::MutexLock lock(&mutex_);
+  Begin([](auto* call) { call->set_close_cut(true); }).IgnoreError();
   cuts_.Close();
 }
 

@@ -70,6 +70,7 @@ class CheckpointLoop {
   CheckpointLoop(const CheckpointLoop&) = delete;
   CheckpointLoop& operator=(const CheckpointLoop&) = delete;
 
+  // A cut that the coordinator's predecessor left open is over first.
   void Start();
   // Makes a checkpoint that begins after this call and tells `done`, from this
   // thread or the loop's. Unavailable when it failed for a reason that may
@@ -88,6 +89,8 @@ class CheckpointLoop {
 
   void Run();
   absl::StatusOr<v1::CheckpointResponse> MakeOne();
+  // Tells all that the open cut is over.
+  void Close(uint64_t cut, bool published);
   // From the open cut to the checkpoint that is current.
   absl::Status Publish(uint64_t cut, v1::CheckpointResponse* response);
   // Sync: `round` is the one that ends the cut.

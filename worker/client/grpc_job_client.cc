@@ -23,9 +23,9 @@ constexpr absl::Duration kReportPeriod = absl::Milliseconds(500);
 // How long the coordinator holds a barrier call open before "not yet".
 constexpr absl::Duration kBarrierWait = absl::Seconds(2);
 
-// A worker that gives up because the coordinator is gone does not wait for it
-// long.
-constexpr absl::Duration kFinishTimeout = absl::Seconds(2);
+// A worker that gives up, say because the coordinator is gone, does not wait
+// for it long. That it has succeeded must be known.
+constexpr absl::Duration kGiveUpTimeout = absl::Seconds(2);
 
 // How long a checkpoint may take.
 constexpr absl::Duration kCheckpointTimeout = absl::Hours(1);
@@ -301,7 +301,8 @@ absl::Status GrpcJobClient::Finish(const absl::Status& outcome) {
   request.set_reason(std::string(outcome.message()));
   v1::FinishWorkerResponse response;
   return connections_->CallWithRetries(
-      ServerIndex(0), kFinishTimeout, [&](grpc::ClientContext* context) {
+      ServerIndex(0), outcome.ok() ? connections_->patience() : kGiveUpTimeout,
+      [&](grpc::ClientContext* context) {
         return coordinator().FinishWorker(context, request, &response);
       });
 }
