@@ -62,8 +62,7 @@ class KillTest(harness.SystemTest):
         self.await_true(lambda: self.newest_checkpoint() >= 1,
                         harness.PROGRESS_DEADLINE_S, "a checkpoint")
         for kill in range(KILLS):
-            # The coordinator does not come back by itself.
-            index = chance.randrange(1, SERVERS)
+            index = chance.randrange(SERVERS)
             end = time.monotonic() + chance.uniform(0, LONGEST_PAUSE_S)
             harness.await_condition(
                 lambda: time.monotonic() >= end or

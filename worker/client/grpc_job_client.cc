@@ -29,6 +29,7 @@ constexpr absl::Duration kGiveUpTimeout = absl::Seconds(2);
 
 // How long a checkpoint may take.
 constexpr absl::Duration kCheckpointTimeout = absl::Hours(1);
+constexpr int kCheckpointAttempts = 5;
 
 std::string HostName() {
   char name[256] = "unknown";
@@ -284,12 +285,21 @@ absl::StatusOr<v1::JobStatusResponse> GrpcJobClient::GetJobStatus() {
 }
 
 absl::Status GrpcJobClient::Checkpoint() {
-  // Not repeated: each call makes another one.
-  grpc::ClientContext context;
-  connections_->PrepareToWait(&context, kCheckpointTimeout);
-  v1::CheckpointResponse response;
-  return FromGrpc(coordinator().Checkpoint(&context, v1::CheckpointRequest(),
-                                           &response));
+  // Each call makes another one, so it is made again only where the coordinator
+  // or another server was away.
+  for (int attempt = 1;; ++attempt) {
+    grpc::ClientContext context;
+    connections_->PrepareToWait(&context, kCheckpointTimeout);
+    v1::CheckpointResponse response;
+    const absl::Status status = FromGrpc(coordinator().Checkpoint(
+        &context, v1::CheckpointRequest(), &response));
+    if (!absl::IsUnavailable(status) || attempt == kCheckpointAttempts) {
+      return status;
+    }
+    OARLOCK_RETURN_IF_ERROR(Alive());
+    // Answered when it is back.
+    OARLOCK_RETURN_IF_ERROR(GetJobStatus().status());
+  }
 }
 
 absl::Status GrpcJobClient::Finish(const absl::Status& outcome) {
