@@ -94,6 +94,18 @@ std::string Apply(const v1::CoordinatorCall& call, Coordinator* to) {
   }
 }
 
+// What it tells whoever asks without changing anything.
+std::string Described(const Coordinator& coordinator) {
+  v1::CheckpointManifest manifest;
+  coordinator.DescribeCut(&manifest);
+  v1::JobStatusRequest request;
+  request.set_with_histograms(true);
+  v1::JobStatusResponse status = coordinator.JobStatus(request);
+  // Of the process.
+  status.clear_uptime_seconds();
+  return absl::StrCat(manifest.DebugString(), status.DebugString());
+}
+
 // Calls as workers, servers and checkpoints make them, and wrong ones.
 class RandomCalls {
  public:
@@ -321,6 +333,9 @@ TEST_F(CoordinatorLogTest, OneThatDiesNowAndThenAnswersAsOneThatNeverDied) {
             << "step " << step << "\n" << mortal->Save().DebugString()
             << immortal.Save().DebugString();
         ASSERT_TRUE(mortal.Serve().ok());
+      }
+      if (calls.Below(10) == 0) {
+        ASSERT_EQ(Described(*mortal), Described(immortal)) << "step " << step;
       }
     }
   }
