@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "pserver/train_work.h"
 
 namespace oarlock {
 namespace {
@@ -87,6 +88,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     worker.state.clear_reason();
     worker.lease_end = now + options_.lease;
     worker.last_report = 0;
+    worker.had_examples = false;
     response.set_worker_generation(worker.state.worker_generation());
     response.set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
     response.set_cut(cuts_.newest());
@@ -191,8 +193,11 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
                      " was asked to stop before the job was over"),
         now, answers);
   }
+  deaths_.Note(request);
   Settle(now, answers);
   v1::ServerHeartbeatResponse response;
+  deaths_.Describe(ServerIndex(request.server_index()),
+                   request.server_generation(), &response);
   for (const Worker& worker : workers_) {
     if (worker.registered()) *response.add_workers() = worker.state;
   }
@@ -247,6 +252,10 @@ absl::StatusOr<v1::LeaseWorkResponse> Coordinator::LeaseWork(
   OARLOCK_ASSIGN_OR_RETURN(v1::LeaseWorkResponse response,
                            work_.Lease(request));
   if (response.leases_size() > 0) board_.NoteStart(request.work(), now);
+  if ((response.leases_size() > 0 || response.repairs_size() > 0) &&
+      TrainEpoch(request.work()).has_value()) {
+    worker->had_examples = true;
+  }
   return response;
 }
 
@@ -351,16 +360,6 @@ absl::Status Coordinator::CheckGoesOn() const {
       job_.reason.empty() ? "" : ": ", job_.reason));
 }
 
-void Coordinator::Retire(const Worker& worker, const absl::Status& why,
-                         Answers* answers) {
-  const WorkerIndex index(worker.state.worker_index());
-  barriers_.Withdraw(index, why, answers);
-  cuts_.Withdraw(index.value());
-  // The answers that tell the servers have the version after this change.
-  fences_.push_back({index, Generation(worker.state.worker_generation()),
-                     membership_version_});
-}
-
 void Coordinator::End(bool failed, std::string reason, absl::Time now,
                       Answers* answers) {
   if (job_.ending) return;
@@ -390,7 +389,7 @@ void Coordinator::Settle(absl::Time now, Answers* answers) {
                    worker.state.life() == v1::WorkerState::FINISHED;
   }
   if (!job_.ending) barriers_.Release(waited_for, answers);
-  LiftFences(now);
+  SettleDeaths(now);
   if (job_.over) return;
   if (all_finished && !job_.ending) {
     job_.ending = job_.over = true;
@@ -400,21 +399,6 @@ void Coordinator::Settle(absl::Time now, Answers* answers) {
              (!any_alive || now - ending_since_ > options_.drain_grace)) {
     job_.over = true;
   }
-}
-
-void Coordinator::LiftFences(absl::Time now) {
-  if (fences_.empty()) return;
-  const uint64_t version =
-      servers_.KnownMembershipVersion(membership_version_, now);
-  std::vector<Fence> standing;
-  for (const Fence& fence : fences_) {
-    if (fence.version > version) {
-      standing.push_back(fence);
-    } else {
-      work_.TakeBack(fence.worker, fence.generation);
-    }
-  }
-  fences_ = std::move(standing);
 }
 
 v1::JobStatusResponse Coordinator::JobStatus(

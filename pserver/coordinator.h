@@ -3,10 +3,18 @@
 //
 // Worker life. A worker registers and gets a generation; registering the same
 // index again fences the older one. It is ALIVE while it renews its lease.
-// When the lease runs out it is LOST: fenced, no longer waited for, and its
-// ranges are leased again as soon as no server that is alive would accept its
-// pushes any more. FINISHED and FAILED are what it says itself. Time in which
-// the coordinator itself did not run counts on nobody's lease.
+// When the lease runs out it is LOST: fenced and no longer waited for. FINISHED
+// and FAILED are what it says itself. Time in which the coordinator itself did
+// not run counts on nobody's lease.
+//
+// Who has its work next. When a worker dies that had leased examples of a
+// training pass, every server is asked for its ledger of the incarnation, also
+// one that is away and comes back; then everything that the incarnation had is
+// covered, repaired by others, or leased again (death_settlement.h): each
+// example is trained exactly once. No cut is opened until that is done. What
+// others had is leased again as soon as no server that is alive would accept
+// their pushes any more. Contributions to rounds (sync) are in no ledger: what
+// was leased there is leased again as a whole, but for what is covered.
 //
 // Logical time is a counter from 0, one more for every `tick` in which the
 // coordinator ran. Servers learn it with their heartbeats.
@@ -45,6 +53,7 @@
 #include "pserver/coordinator_journal.h"
 #include "pserver/coordinator_options.h"
 #include "pserver/cut_board.h"
+#include "pserver/death_board.h"
 #include "pserver/progress_board.h"
 #include "pserver/server_roster.h"
 #include "pserver/work_queue.h"
@@ -89,14 +98,16 @@ class Coordinator {
   // Cuts, for whoever makes checkpoints; one thread at a time.
   //
   // Opens the next cut: workers learn it from now on. FailedPrecondition when
-  // the job is being ended.
+  // the job is being ended; Unavailable while it is open what becomes of
+  // pushes of a worker that died, mostly about a second.
   absl::StatusOr<uint64_t> OpenCut();
   // 0: none is open.
   uint64_t open_cut() const;
   // Sync: the open cut ends with this round.
   void SetCutRound(uint64_t round);
   // Waits until all workers have marked the open cut. DeadlineExceeded, naming
-  // one that has not, when `timeout` passes first; Unavailable at a shutdown.
+  // one that has not, when `timeout` passes first; Unavailable at a shutdown;
+  // Aborted when one died that had examples: another cut can be made soon.
   absl::Status AwaitMarks(absl::Duration timeout);
   // What belongs to the open cut: fills cut, logical_time, next_generation,
   // works, phases.
@@ -154,17 +165,13 @@ class Coordinator {
     absl::Time lost_at;
     // Number of the last progress report that was added.
     uint64_t last_report = 0;
+    // It has leased examples of a training pass.
+    bool had_examples = false;
 
     bool registered() const { return state.worker_generation() != 0; }
     bool alive() const {
       return registered() && state.life() == v1::WorkerState::ALIVE;
     }
-  };
-  // A worker generation whose ranges come back once servers act by `version`.
-  struct Fence {
-    WorkerIndex worker;
-    Generation generation;
-    uint64_t version = 0;
   };
 
   // A call is about to be done: writes down what `describe` says of it, and
@@ -187,8 +194,8 @@ class Coordinator {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // FailedPrecondition while the job is being ended.
   absl::Status CheckGoesOn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The generation takes no more part: withdraws it from barriers and gives
-  // its ranges back when it is safe.
+  // The generation takes no more part: withdraws it from barriers and cuts,
+  // and gives what it had to others when it is safe.
   void Retire(const Worker& worker, const absl::Status& why, Answers* answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends the job before its time; the first reason stays.
@@ -197,10 +204,15 @@ class Coordinator {
   absl::Status EndJob(const v1::JobEnd& end);
   void FailIfTooLate(absl::Time now, Answers* answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // After any change: passes barriers, lifts fences, notices the end.
+  // After any change: passes barriers, settles deaths, notices the end.
   void Settle(absl::Time now, Answers* answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void LiftFences(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SettleDeaths(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SettleDeath(DeathBoard::Taken taken)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Unavailable while pushes of a worker that died may be made by half.
+  absl::Status CheckDeathsAreSettled() const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Number of training passes that are over.
   uint32_t TrainedEpochs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // REQUIRES: the lock is not held.
@@ -229,7 +241,7 @@ class Coordinator {
   // Ticks so far, and when the last one was due.
   uint32_t logical_time_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time last_tick_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Fence> fences_ ABSL_GUARDED_BY(mutex_);
+  DeathBoard deaths_ ABSL_GUARDED_BY(mutex_);
   Barriers barriers_ ABSL_GUARDED_BY(mutex_);
   WorkQueue work_ ABSL_GUARDED_BY(mutex_);
   CutBoard cuts_ ABSL_GUARDED_BY(mutex_);

@@ -1,28 +1,17 @@
 // The coordinator's part in checkpoints.
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "pserver/coordinator.h"
+#include "pserver/train_work.h"
 
 namespace oarlock {
-namespace {
-
-constexpr char kTrainPrefix[] = "train/";
-
-// The epoch of a training pass's name; false for another pass.
-bool ParseTrainEpoch(absl::string_view work, uint32_t* epoch) {
-  return absl::ConsumePrefix(&work, kTrainPrefix) &&
-         absl::SimpleAtoi(work, epoch);
-}
-
-}  // namespace
 
 absl::StatusOr<uint64_t> Coordinator::OpenCut() {
   absl::MutexLock lock(&mutex_);
@@ -31,6 +20,7 @@ absl::StatusOr<uint64_t> Coordinator::OpenCut() {
     if (worker.alive()) workers.insert(worker.state.worker_index());
   }
   if (job_.ending && !workers.empty()) OARLOCK_RETURN_IF_ERROR(CheckGoesOn());
+  OARLOCK_RETURN_IF_ERROR(CheckDeathsAreSettled());
   OARLOCK_RETURN_IF_ERROR(
       Begin([](auto* call) { call->set_open_cut(true); }).status());
   // Its end could not be written down.
@@ -57,11 +47,15 @@ void Coordinator::SetCutRound(uint64_t round) {
 absl::Status Coordinator::AwaitMarks(absl::Duration timeout) {
   absl::MutexLock lock(&mutex_);
   const auto marked = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return cuts_.AllMarked() || shut_down_;
+    return cuts_.AllMarked() || !cuts_.ended_why().empty() || shut_down_;
   };
   const bool in_time =
       mutex_.AwaitWithTimeout(absl::Condition(&marked), timeout);
   if (shut_down_) return absl::UnavailableError("the server is going away");
+  if (!cuts_.ended_why().empty()) {
+    return absl::AbortedError(absl::StrCat(
+        cuts_.ended_why(), "; the cut is over without a checkpoint"));
+  }
   if (in_time) return absl::OkStatus();
   return absl::DeadlineExceededError(absl::StrCat(
       cuts_.WaitedFor(), " of ", workers_.size(), " workers, one of them worker ",
@@ -116,8 +110,8 @@ void Coordinator::DescribeCut(v1::CheckpointManifest* manifest) const {
     for (const v1::WorkRange& range : covered.ranges()) {
       *work->add_covered() = range;
     }
-    uint32_t epoch = 0;
-    work->set_done(ParseTrainEpoch(name, &epoch) && epoch < epochs_before_cut_);
+    const std::optional<uint32_t> epoch = TrainEpoch(name);
+    work->set_done(epoch.has_value() && *epoch < epochs_before_cut_);
   }
   board_.Describe(/*with_histograms=*/true, manifest->mutable_phases());
 }
@@ -126,8 +120,7 @@ uint32_t Coordinator::TrainedEpochs() const {
   // A pass is defined when the one before it is over on all workers.
   uint32_t trained = trained_epochs_;
   for (const std::string& name : work_.names()) {
-    uint32_t epoch = 0;
-    if (ParseTrainEpoch(name, &epoch)) trained = std::max(trained, epoch);
+    trained = std::max(trained, TrainEpoch(name).value_or(0));
   }
   return trained;
 }
@@ -142,13 +135,17 @@ void Coordinator::Restore(const v1::CheckpointManifest& manifest) {
   cuts_.Restore(manifest);
   logical_time_ = std::max(logical_time_, manifest.logical_time());
   next_generation_ = std::max(next_generation_, manifest.next_generation());
+  // All incarnations are new. What older ones pushed is in the checkpoint.
+  for (uint32_t i = 0; i < workers_.size(); ++i) {
+    deaths_.SetRetired(WorkerIndex(i), Generation(next_generation_ - 1));
+  }
   for (const v1::WorkCoverage& work : manifest.works()) {
     for (const v1::WorkRange& range : work.covered()) {
       work_.Cover(work.work(), range);
     }
-    uint32_t epoch = 0;
-    if (work.done() && ParseTrainEpoch(work.work(), &epoch)) {
-      trained_epochs_ = std::max(trained_epochs_, epoch + 1);
+    const std::optional<uint32_t> epoch = TrainEpoch(work.work());
+    if (work.done() && epoch.has_value()) {
+      trained_epochs_ = std::max(trained_epochs_, *epoch + 1);
     }
   }
 }

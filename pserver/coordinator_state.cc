@@ -75,6 +75,7 @@ v1::CoordinatorState Coordinator::SaveLocked() const {
     saved->set_lease_end_unix_ns(ToRecorded(worker.lease_end));
     saved->set_lost_at_unix_ns(ToRecorded(worker.lost_at));
     saved->set_last_report(worker.last_report);
+    saved->set_had_examples(worker.had_examples);
   }
   servers_.Save(state.mutable_servers());
   state.set_next_generation(next_generation_);
@@ -83,12 +84,7 @@ v1::CoordinatorState Coordinator::SaveLocked() const {
   state.set_last_sweep_unix_ns(ToRecorded(last_sweep_));
   state.set_logical_time(logical_time_);
   state.set_last_tick_unix_ns(ToRecorded(last_tick_));
-  for (const Fence& fence : fences_) {
-    v1::FenceState* saved = state.add_fences();
-    saved->mutable_worker()->set_worker_index(fence.worker.value());
-    saved->mutable_worker()->set_worker_generation(fence.generation.value());
-    saved->set_membership_version(fence.version);
-  }
+  deaths_.Save(state.mutable_deaths());
   barriers_.Save(state.mutable_barriers());
   work_.Save(state.mutable_work());
   cuts_.Save(state.mutable_cuts());
@@ -119,6 +115,7 @@ absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
     workers_[i].lease_end = FromRecorded(saved.lease_end_unix_ns());
     workers_[i].lost_at = FromRecorded(saved.lost_at_unix_ns());
     workers_[i].last_report = saved.last_report();
+    workers_[i].had_examples = saved.had_examples();
   }
   servers_.Load(state.servers());
   next_generation_ = state.next_generation();
@@ -127,12 +124,7 @@ absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
   last_sweep_ = FromRecorded(state.last_sweep_unix_ns());
   logical_time_ = state.logical_time();
   last_tick_ = FromRecorded(state.last_tick_unix_ns());
-  fences_.clear();
-  for (const v1::FenceState& saved : state.fences()) {
-    fences_.push_back({WorkerIndex(saved.worker().worker_index()),
-                       Generation(saved.worker().worker_generation()),
-                       saved.membership_version()});
-  }
+  deaths_.Load(state.deaths());
   barriers_.Load(state.barriers());
   work_.Load(state.work());
   cuts_.Load(state.cuts());

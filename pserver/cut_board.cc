@@ -12,6 +12,7 @@ uint64_t CutBoard::Open(std::set<uint32_t> workers) {
   OARLOCK_CHECK(!open_);
   open_ = true;
   round_ = 0;
+  ended_why_.clear();
   ++newest_;
   waited_for_ = std::move(workers);
   const auto due = std::stable_partition(
@@ -55,7 +56,27 @@ absl::Status CutBoard::Mark(const v1::MarkCutRequest& request) {
 void CutBoard::Close() {
   open_ = false;
   round_ = 0;
+  ended_why_.clear();
   waited_for_.clear();
+}
+
+void CutBoard::EndEarly(std::string why) {
+  OARLOCK_CHECK(open_);
+  if (ended_why_.empty()) ended_why_ = std::move(why);
+}
+
+void CutBoard::Cover(const std::string& work,
+                     const std::vector<v1::WorkRange>& ranges) {
+  if (ranges.empty()) return;
+  if (open_) {
+    Report& report = later_.emplace_back();
+    report.cut = newest_ + 1;
+    report.trained.set_work(work);
+    report.trained.mutable_ranges()->Assign(ranges.begin(), ranges.end());
+    return;
+  }
+  RangeSet& covered = covered_[work];
+  for (const v1::WorkRange& range : ranges) covered.Add(range);
 }
 
 std::map<std::string, RangeSet> CutBoard::Covered() const { return covered_; }
@@ -72,6 +93,7 @@ void CutBoard::Save(v1::CutBoardState* state) const {
   state->set_newest(newest_);
   state->set_open(open_);
   state->set_round(round_);
+  state->set_ended_why(ended_why_);
   state->mutable_waited_for()->Add(waited_for_.begin(), waited_for_.end());
   SaveCovered(covered_, state->mutable_covered());
   for (const Report& report : later_) {
@@ -85,6 +107,7 @@ void CutBoard::Load(const v1::CutBoardState& state) {
   newest_ = state.newest();
   open_ = state.open();
   round_ = state.round();
+  ended_why_ = state.ended_why();
   waited_for_ = {state.waited_for().begin(), state.waited_for().end()};
   LoadCovered(state.covered(), &covered_);
   later_.clear();

@@ -44,12 +44,19 @@ class CutBoard {
   absl::Status Mark(const v1::MarkCutRequest& request);
   // The worker's incarnation takes no more part.
   void Withdraw(uint32_t worker) { waited_for_.erase(worker); }
+  // The open cut gets no checkpoint, for this reason. The first one stays.
+  void EndEarly(std::string why);
+  // Empty: it was not ended early.
+  const std::string& ended_why() const { return ended_why_; }
   bool AllMarked() const { return waited_for_.empty(); }
   size_t WaitedFor() const { return waited_for_.size(); }
   // REQUIRES: not AllMarked().
   uint32_t FirstWaitedFor() const { return *waited_for_.begin(); }
   void Close();
 
+  // Examples whose pushes are settled without a mark of their worker, which
+  // died: before newest() if no cut is open, else before the one after it.
+  void Cover(const std::string& work, const std::vector<v1::WorkRange>& ranges);
   // Examples before newest(), by name of the work.
   std::map<std::string, RangeSet> Covered() const;
   // Numbers up to this one have been used.
@@ -72,6 +79,7 @@ class CutBoard {
   bool open_ = false;
   uint64_t round_ = 0;
   std::set<uint32_t> waited_for_;
+  std::string ended_why_;
   // By name of the work, before newest_.
   std::map<std::string, RangeSet> covered_;
   // Of cuts to come.

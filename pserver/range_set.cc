@@ -4,22 +4,50 @@
 #include <utility>
 
 namespace oarlock {
+namespace {
+
+constexpr uint64_t kUnknownEnd = std::numeric_limits<uint64_t>::max();
+
+uint64_t EndOf(const v1::WorkRange& range) {
+  return range.end() == 0 ? kUnknownEnd : range.end();
+}
+
+// REQUIRES: the interval is in the range.
+v1::WorkRange Part(const v1::WorkRange& range,
+                   const IntervalSet::Interval& interval) {
+  v1::WorkRange part = range;
+  part.set_begin(interval.begin);
+  part.set_end(interval.end == kUnknownEnd ? 0 : interval.end);
+  // The reader finds it by counting lines from where it found `range`.
+  part.set_skip_lines(range.skip_lines() + interval.begin - range.begin());
+  return part;
+}
+
+}  // namespace
 
 std::vector<v1::WorkRange> RangeSet::Missing(const v1::WorkRange& range) const {
   const auto source = sources_.find(range.source());
   if (source == sources_.end()) return {range};
-  constexpr uint64_t kUnknownEnd = std::numeric_limits<uint64_t>::max();
-  const uint64_t end = range.end() == 0 ? kUnknownEnd : range.end();
   std::vector<v1::WorkRange> missing;
   for (const IntervalSet::Interval& interval :
-       source->second.Missing(range.begin(), end)) {
-    v1::WorkRange& part = missing.emplace_back(range);
-    part.set_begin(interval.begin);
-    part.set_end(interval.end == kUnknownEnd ? 0 : interval.end);
-    // The reader finds it by counting lines from where it found `range`.
-    part.set_skip_lines(range.skip_lines() + interval.begin - range.begin());
+       source->second.Missing(range.begin(), EndOf(range))) {
+    missing.push_back(Part(range, interval));
   }
   return missing;
+}
+
+std::vector<v1::WorkRange> RangeSet::Common(const v1::WorkRange& range) const {
+  const auto source = sources_.find(range.source());
+  if (source == sources_.end()) return {};
+  std::vector<v1::WorkRange> common;
+  uint64_t begin = range.begin();
+  for (const IntervalSet::Interval& gap :
+       source->second.Missing(begin, EndOf(range))) {
+    if (begin < gap.begin) common.push_back(Part(range, {begin, gap.begin}));
+    begin = gap.end;
+  }
+  if (begin < EndOf(range)) common.push_back(Part(range, {begin, EndOf(range)}));
+  return common;
 }
 
 std::vector<v1::WorkRange> RangeSet::ranges() const {

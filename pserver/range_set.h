@@ -25,6 +25,8 @@ class RangeSet {
   // What of `range` is not in the set, ascending, each with where to find it.
   // The last one keeps an end that is not known.
   std::vector<v1::WorkRange> Missing(const v1::WorkRange& range) const;
+  // What of `range` is in the set, likewise.
+  std::vector<v1::WorkRange> Common(const v1::WorkRange& range) const;
 
   // Ascending by (source, begin), disjoint, not adjacent.
   std::vector<v1::WorkRange> ranges() const;

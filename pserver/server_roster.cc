@@ -57,6 +57,14 @@ uint32_t ServerRoster::NumAlive(absl::Time now) const {
                        [&](const Record& s) { return Alive(s, now); });
 }
 
+std::vector<uint64_t> ServerRoster::generations() const {
+  std::vector<uint64_t> generations;
+  for (const Record& server : servers_) {
+    generations.push_back(server.generation);
+  }
+  return generations;
+}
+
 uint64_t ServerRoster::KnownMembershipVersion(uint64_t newest,
                                               absl::Time now) const {
   uint64_t version = newest;

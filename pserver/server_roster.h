@@ -30,6 +30,8 @@ class ServerRoster {
 
   uint32_t size() const { return servers_.size(); }
   uint32_t NumAlive(absl::Time now) const;
+  // The newest of each server, by index; 0: has never been heard of.
+  std::vector<uint64_t> generations() const;
   // Every server acts by this membership version or a newer one, but for those
   // that left or fell silent, which are out of every worker's reach. One that
   // was never heard of may come up and knows nothing yet: 0.

@@ -8,6 +8,15 @@
 #include "base/mix.h"
 
 namespace oarlock {
+namespace {
+
+template <typename Leased>
+bool IsOf(const Leased& leased, const v1::LeaseWorkRequest& request) {
+  return leased.worker == request.worker_index() &&
+         leased.generation == request.worker_generation();
+}
+
+}  // namespace
 
 absl::Status WorkQueue::Define(const v1::DefineWorkRequest& request) {
   if (request.work().empty() || request.work().size() > kMaxNameBytes) {
@@ -41,6 +50,7 @@ absl::Status WorkQueue::Define(const v1::DefineWorkRequest& request) {
   work.num_ranges = request.ranges_size();
   work.unleased = Uncovered(
       request.work(), {request.ranges().begin(), request.ranges().end()});
+  std::reverse(work.unleased.begin(), work.unleased.end());
   if (!work.AllDone()) ++num_unfinished_;
   return absl::OkStatus();
 }
@@ -67,18 +77,27 @@ absl::StatusOr<v1::LeaseWorkResponse> WorkQueue::Lease(
 
   const bool was_done = work.AllDone();
   for (uint64_t lease : request.done()) {
-    auto leased = work.leased.find(lease);
-    if (leased == work.leased.end()) continue;
-    if (leased->second.worker != request.worker_index() ||
-        leased->second.generation != request.worker_generation()) {
-      continue;
+    if (auto range = work.leased.find(lease);
+        range != work.leased.end() && IsOf(range->second, request)) {
+      work.leased.erase(range);
+    } else if (auto repair = work.leased_repairs.find(lease);
+               repair != work.leased_repairs.end() &&
+               IsOf(repair->second, request)) {
+      work.leased_repairs.erase(repair);
     }
-    work.leased.erase(leased);
   }
   v1::LeaseWorkResponse response;
-  const uint32_t count = std::min(request.max_ranges(), kMaxRangesPerLease);
-  while (!work.unleased.empty() &&
-         response.leases_size() < static_cast<int>(count)) {
+  uint32_t count = std::min(request.max_ranges(), kMaxRangesPerLease);
+  for (; count > 0 && !work.repairs.empty(); --count) {
+    v1::PushRepair& repair = work.repairs.front();
+    repair.set_lease(next_lease_++);
+    *response.add_repairs() = repair;
+    work.leased_repairs.emplace(
+        repair.lease(), LeasedRepair{repair, request.worker_index(),
+                                     request.worker_generation()});
+    work.repairs.pop_front();
+  }
+  for (; count > 0 && !work.unleased.empty(); --count) {
     const v1::WorkRange& range = work.unleased.back();
     *response.add_ranges() = range;
     response.add_leases(next_lease_);
@@ -90,33 +109,86 @@ absl::StatusOr<v1::LeaseWorkResponse> WorkQueue::Lease(
   if (work.AllDone()) {
     work.unleased.shrink_to_fit();
     response.set_exhausted(true);
-    if (!was_done) --num_unfinished_;
   }
+  NoteChange(was_done, work);
   caller.calls.push_back({request.request(), response});
   if (caller.calls.size() > kRememberedCalls) caller.calls.pop_front();
   return response;
 }
 
-void WorkQueue::TakeBack(WorkerIndex worker, Generation generation) {
+void WorkQueue::NoteChange(bool was_done, const Work& work) {
+  if (was_done && !work.AllDone()) ++num_unfinished_;
+  if (!was_done && work.AllDone()) --num_unfinished_;
+}
+
+std::vector<WorkShare> WorkQueue::Take(WorkerIndex worker,
+                                       Generation generation) {
+  std::vector<WorkShare> shares;
+  const auto is_its = [&](const auto& entry) {
+    return entry.second.worker == worker.value() &&
+           entry.second.generation == generation.value();
+  };
   for (auto& [name, work] : works_) {
-    std::vector<v1::WorkRange> taken;
-    for (auto it = work.leased.begin(); it != work.leased.end();) {
-      if (it->second.worker == worker.value() &&
-          it->second.generation <= generation.value()) {
-        taken.push_back(std::move(it->second.range));
-        it = work.leased.erase(it);
-      } else {
-        ++it;
-      }
+    const bool was_done = work.AllDone();
+    WorkShare share{name, {}, {}};
+    for (const auto& entry : work.leased) {
+      if (is_its(entry)) share.ranges.push_back(entry.second.range);
     }
-    taken = Uncovered(name, taken);
-    work.unleased.insert(work.unleased.end(), taken.begin(), taken.end());
+    for (const auto& entry : work.leased_repairs) {
+      if (is_its(entry)) share.repairs.push_back(entry.second.repair);
+    }
+    std::erase_if(work.leased, is_its);
+    std::erase_if(work.leased_repairs, is_its);
+    NoteChange(was_done, work);
+    share.ranges = Uncovered(name, share.ranges);
+    if (!share.ranges.empty() || !share.repairs.empty()) {
+      shares.push_back(std::move(share));
+    }
   }
   auto caller = callers_.find(worker.value());
   if (caller != callers_.end() &&
       caller->second.generation <= generation.value()) {
     callers_.erase(caller);
   }
+  return shares;
+}
+
+void WorkQueue::GiveBack(const WorkShare& share) {
+  Work& work = works_.at(share.work);
+  const bool was_done = work.AllDone();
+  work.unleased.insert(work.unleased.end(), share.ranges.rbegin(),
+                       share.ranges.rend());
+  work.repairs.insert(work.repairs.begin(), share.repairs.begin(),
+                      share.repairs.end());
+  NoteChange(was_done, work);
+}
+
+void WorkQueue::TakeBack(WorkerIndex worker, Generation generation) {
+  for (const WorkShare& share : Take(worker, generation)) GiveBack(share);
+}
+
+size_t WorkQueue::num_repairs() const {
+  size_t count = 0;
+  for (const auto& [name, work] : works_) {
+    count += work.repairs.size() + work.leased_repairs.size();
+  }
+  return count;
+}
+
+bool WorkQueue::HasRepairsOf(WorkerIndex worker, Generation generation) const {
+  const auto is_of = [&](const v1::PushRepair& repair) {
+    return repair.worker().worker_index() == worker.value() &&
+           repair.worker().worker_generation() == generation.value();
+  };
+  for (const auto& [name, work] : works_) {
+    if (std::any_of(work.repairs.begin(), work.repairs.end(), is_of)) {
+      return true;
+    }
+    for (const auto& [lease, leased] : work.leased_repairs) {
+      if (is_of(leased.repair)) return true;
+    }
+  }
+  return false;
 }
 
 std::vector<v1::WorkRange> WorkQueue::Uncovered(
@@ -131,7 +203,6 @@ std::vector<v1::WorkRange> WorkQueue::Uncovered(
     const std::vector<v1::WorkRange> missing = covered->second.Missing(range);
     result.insert(result.end(), missing.begin(), missing.end());
   }
-  std::reverse(result.begin(), result.end());
   return result;
 }
 
@@ -161,6 +232,13 @@ void WorkQueue::Save(v1::WorkQueueState* state) const {
       leased->mutable_worker()->set_worker_generation(range.generation);
       *leased->mutable_range() = range.range;
     }
+    saved->mutable_repairs()->Add(work.repairs.begin(), work.repairs.end());
+    for (const auto& [lease, repair] : work.leased_repairs) {
+      v1::LeasedRepairState* leased = saved->add_leased_repairs();
+      leased->mutable_worker()->set_worker_index(repair.worker);
+      leased->mutable_worker()->set_worker_generation(repair.generation);
+      *leased->mutable_repair() = repair.repair;
+    }
   }
   SaveCovered(covered_, state->mutable_covered());
   state->set_num_unfinished(num_unfinished_);
@@ -188,6 +266,12 @@ void WorkQueue::Load(const v1::WorkQueueState& state) {
       work.leased[leased.lease()] = {leased.range(),
                                      leased.worker().worker_index(),
                                      leased.worker().worker_generation()};
+    }
+    work.repairs.assign(saved.repairs().begin(), saved.repairs().end());
+    for (const v1::LeasedRepairState& leased : saved.leased_repairs()) {
+      work.leased_repairs[leased.repair().lease()] = {
+          leased.repair(), leased.worker().worker_index(),
+          leased.worker().worker_generation()};
     }
   }
   LoadCovered(state.covered(), &covered_);

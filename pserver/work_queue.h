@@ -1,4 +1,5 @@
-// The ranges of examples of each pass over the data, and who works on which.
+// The ranges of examples of each pass over the data, the pushes that dead
+// workers have made by half, and who works on which.
 
 #ifndef OARLOCK_PSERVER_WORK_QUEUE_H_
 #define OARLOCK_PSERVER_WORK_QUEUE_H_
@@ -19,10 +20,18 @@
 
 namespace oarlock {
 
+// What is taken from a worker, or given back, of one pass.
+struct WorkShare {
+  std::string work;
+  std::vector<v1::WorkRange> ranges;
+  std::vector<v1::PushRepair> repairs;
+};
+
 // Not thread-safe: the coordinator guards it.
 //
 // A range is unleased, leased to one worker generation, or done. Ranges are
-// leased in the order of their definition; those that are taken back go first.
+// leased in the order of their definition; those that are taken back go first,
+// and repairs before all ranges. A repair is waiting, leased or done likewise.
 class WorkQueue {
  public:
   // Passes that may be defined in a job, and that may be unfinished at a time.
@@ -38,15 +47,27 @@ class WorkQueue {
   // the same name is AlreadyExists; ResourceExhausted beyond a limit.
   absl::Status Define(const v1::DefineWorkRequest& request);
 
-  // Notes what the worker has done, then leases it the next ranges. A call
+  // Notes what the worker has done, then leases it the next repairs and ranges,
+  // together at most as many as it wants. The pass is exhausted when neither
+  // is left. A call
   // that repeats a request number gets the first call's answer. Unavailable
   // while the work is not defined.
   absl::StatusOr<v1::LeaseWorkResponse> Lease(
       const v1::LeaseWorkRequest& request);
 
-  // Puts what is leased to the generation (and older ones) of this worker and
-  // not covered back to the front, and forgets its calls.
+  // Takes what is leased to the generation of this worker and, of ranges, not
+  // covered; forgets its calls. Ascending by work and lease.
+  std::vector<WorkShare> Take(WorkerIndex worker, Generation generation);
+  // Puts repairs and ranges to the front. Numbers of earlier leases are
+  // dropped. REQUIRES: the work is defined.
+  void GiveBack(const WorkShare& share);
+  // Takes and gives back.
   void TakeBack(WorkerIndex worker, Generation generation);
+
+  // Repairs that are waiting or leased.
+  size_t num_repairs() const;
+  // Some of them complete pushes of this incarnation.
+  bool HasRepairsOf(WorkerIndex worker, Generation generation) const;
 
   // These examples have been trained for good: they are not leased when the
   // work is defined, or taken back, later. REQUIRES: the range has an end.
@@ -73,6 +94,11 @@ class WorkQueue {
     uint32_t worker = 0;
     uint64_t generation = 0;
   };
+  struct LeasedRepair {
+    v1::PushRepair repair;
+    uint32_t worker = 0;
+    uint64_t generation = 0;
+  };
   struct Work {
     // Of the definition, to tell the same from another.
     uint64_t fingerprint = 0;
@@ -81,8 +107,15 @@ class WorkQueue {
     std::vector<v1::WorkRange> unleased;
     // By number of the lease.
     std::map<uint64_t, LeasedRange> leased;
+    // The next one first.
+    std::deque<v1::PushRepair> repairs;
+    // By number of the lease.
+    std::map<uint64_t, LeasedRepair> leased_repairs;
 
-    bool AllDone() const { return unleased.empty() && leased.empty(); }
+    bool AllDone() const {
+      return unleased.empty() && leased.empty() && repairs.empty() &&
+             leased_repairs.empty();
+    }
   };
   struct Call {
     uint64_t request = 0;
@@ -93,9 +126,11 @@ class WorkQueue {
     std::deque<Call> calls;
   };
 
-  // Those parts of `ranges` that are not covered, the last one first.
+  // Those parts of `ranges` that are not covered, in the same order.
   std::vector<v1::WorkRange> Uncovered(
       const std::string& work, const std::vector<v1::WorkRange>& ranges) const;
+  // After a change of `work`, which was done before it or not.
+  void NoteChange(bool was_done, const Work& work);
 
   std::map<std::string, Work> works_;
   // By name of the work, which may be yet to be defined.

@@ -149,11 +149,32 @@ void CheckpointLoop::Run() {
 }
 
 absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::MakeOne() {
+  const absl::Time give_up = Clock::Real().Now() + options_.death_timeout;
+  for (bool first = true;; first = false) {
+    bool death_in_the_way = false;
+    absl::StatusOr<v1::CheckpointResponse> made = TryOne(&death_in_the_way);
+    if (!death_in_the_way || Clock::Real().Now() > give_up) return made;
+    if (first) {
+      spdlog::info("a checkpoint waits: {}",
+                   std::string(made.status().message()));
+    }
+    absl::MutexLock lock(&mutex_);
+    if (mutex_.AwaitWithTimeout(absl::Condition(&stop_), kPauseForDeath)) {
+      return made;
+    }
+  }
+}
+
+absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::TryOne(
+    bool* death_in_the_way) {
   const absl::Time start = Clock::Real().Now();
   v1::CheckpointResponse response;
-  OARLOCK_ASSIGN_OR_RETURN(const uint64_t cut, coordinator_->OpenCut());
+  const absl::StatusOr<uint64_t> opened = coordinator_->OpenCut();
+  *death_in_the_way = absl::IsUnavailable(opened.status());
+  OARLOCK_RETURN_IF_ERROR(opened.status());
+  const uint64_t cut = *opened;
   response.set_cut(cut);
-  const absl::Status status = Publish(cut, &response);
+  const absl::Status status = Publish(cut, &response, death_in_the_way);
   Close(cut, /*published=*/status.ok());
   if (!status.ok()) return status;
   const absl::Status kept = dir_.Keep(options_.keep);
@@ -189,9 +210,11 @@ void CheckpointLoop::Close(uint64_t cut, bool published) {
 }
 
 absl::Status CheckpointLoop::Publish(uint64_t cut,
-                                     v1::CheckpointResponse* response) {
+                                     v1::CheckpointResponse* response,
+                                     bool* death_in_the_way) {
   uint64_t round = 0;
-  OARLOCK_RETURN_IF_ERROR(OpenAndFreeze(cut, &round, response));
+  OARLOCK_RETURN_IF_ERROR(
+      OpenAndFreeze(cut, &round, response, death_in_the_way));
   OARLOCK_ASSIGN_OR_RETURN(const std::string folder, dir_.Begin(cut));
   OARLOCK_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest,
                            Save(cut, round, folder));
@@ -204,8 +227,17 @@ absl::Status CheckpointLoop::Publish(uint64_t cut,
   return absl::OkStatus();
 }
 
-absl::Status CheckpointLoop::OpenAndFreeze(
-    uint64_t cut, uint64_t* round, v1::CheckpointResponse* result) {
+absl::Status CheckpointLoop::AwaitMarks(bool* death_in_the_way) {
+  absl::Status status = coordinator_->AwaitMarks(options_.mark_timeout);
+  *death_in_the_way = absl::IsAborted(status);
+  // May pass, as whoever asked for the checkpoint understands it.
+  if (*death_in_the_way) return absl::UnavailableError(status.message());
+  return status;
+}
+
+absl::Status CheckpointLoop::OpenAndFreeze(uint64_t cut, uint64_t* round,
+                                           v1::CheckpointResponse* result,
+                                           bool* death_in_the_way) {
   v1::OpenCutRequest open;
   open.set_cut(cut);
   std::vector<v1::OpenCutResponse> opened;
@@ -222,7 +254,7 @@ absl::Status CheckpointLoop::OpenAndFreeze(
   // to the rounds up to it.
   if (sync) coordinator_->SetCutRound(*round);
   if (!sync) {
-    OARLOCK_RETURN_IF_ERROR(coordinator_->AwaitMarks(options_.mark_timeout));
+    OARLOCK_RETURN_IF_ERROR(AwaitMarks(death_in_the_way));
   }
   v1::FreezeCutRequest freeze;
   freeze.set_cut(cut);
@@ -234,8 +266,7 @@ absl::Status CheckpointLoop::OpenAndFreeze(
     result->set_held_seconds(
         std::max(result->held_seconds(), response.held_seconds()));
   }
-  return sync ? coordinator_->AwaitMarks(options_.mark_timeout)
-              : absl::OkStatus();
+  return sync ? AwaitMarks(death_in_the_way) : absl::OkStatus();
 }
 
 absl::StatusOr<v1::CheckpointManifest> CheckpointLoop::Save(

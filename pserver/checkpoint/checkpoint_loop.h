@@ -46,6 +46,8 @@ struct CheckpointLoopOptions {
   // Of an order that does not write.
   absl::Duration order_timeout = absl::Seconds(15);
   absl::Duration save_timeout = absl::Hours(1);
+  // How long a checkpoint is tried again when deaths of workers are in its way.
+  absl::Duration death_timeout = absl::Seconds(60);
 };
 
 // Thread-safe.
@@ -57,6 +59,8 @@ class CheckpointLoop {
   static constexpr size_t kMaxWaiting = 16;
   // From one that failed to the next that nobody asked for.
   static constexpr absl::Duration kPauseAfterFailure = absl::Seconds(5);
+  // From one that a death was in the way of to the next.
+  static constexpr absl::Duration kPauseForDeath = absl::Milliseconds(200);
 
   // `channels`: to every server, by index, this one included. What is passed
   // outlives this.
@@ -74,7 +78,8 @@ class CheckpointLoop {
   void Start();
   // Makes a checkpoint that begins after this call and tells `done`, from this
   // thread or the loop's. Unavailable when it failed for a reason that may
-  // pass, or the loop ends first.
+  // pass, or the loop ends first. While what a dead worker pushed by half is
+  // completed it waits, at most `death_timeout`.
   void Make(Done done);
   // The last checkpoint that is current, 0: none.
   uint64_t current() const;
@@ -88,14 +93,20 @@ class CheckpointLoop {
                  CheckpointDir dir);
 
   void Run();
+  // Tries again while a death is in the way.
   absl::StatusOr<v1::CheckpointResponse> MakeOne();
+  // `death_in_the_way`: why it failed.
+  absl::StatusOr<v1::CheckpointResponse> TryOne(bool* death_in_the_way);
   // Tells all that the open cut is over.
   void Close(uint64_t cut, bool published);
   // From the open cut to the checkpoint that is current.
-  absl::Status Publish(uint64_t cut, v1::CheckpointResponse* response);
+  absl::Status Publish(uint64_t cut, v1::CheckpointResponse* response,
+                       bool* death_in_the_way);
   // Sync: `round` is the one that ends the cut.
   absl::Status OpenAndFreeze(uint64_t cut, uint64_t* round,
-                             v1::CheckpointResponse* result);
+                             v1::CheckpointResponse* result,
+                             bool* death_in_the_way);
+  absl::Status AwaitMarks(bool* death_in_the_way);
   absl::StatusOr<v1::CheckpointManifest> Save(uint64_t cut, uint64_t round,
                                               const std::string& folder);
 

@@ -130,7 +130,8 @@ TEST_F(TwoServerCoordinatorTest, WorkIsLeasedAgainOnlyWhenAllServersKnow) {
   EXPECT_EQ(Lease(1, b)->ranges_size(), 1);
 }
 
-TEST_F(TwoServerCoordinatorTest, WorkDoesNotWaitForAServerThatFellSilent) {
+TEST_F(TwoServerCoordinatorTest, EvaluationDoesNotWaitForASilentServer) {
+  work_ = "test/0";
   const uint64_t a = Register(0);
   const uint64_t b = Register(1);
   ServerBeat(0);

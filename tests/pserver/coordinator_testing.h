@@ -61,16 +61,29 @@ class CoordinatorTest : public ::testing::Test {
     request.set_reason(reason);
     return coordinator_->FinishWorker(request);
   }
-  // The heartbeat of a server that acts by the answer to its last one.
+  // The heartbeat of a server that acts by the answer to its last one: it gives
+  // the ledgers that were wanted, empty ones but for those in ledgers_.
   v1::ServerHeartbeatResponse ServerBeat(uint32_t server,
                                          uint64_t generation = 1) {
     v1::ServerHeartbeatRequest request;
     request.set_server_index(server);
     request.set_server_generation(generation);
     request.set_membership_version(versions_[server]);
+    for (const v1::WorkerIncarnation& worker : wanted_[server]) {
+      v1::WorkerLedger* const ledger = request.add_ledgers();
+      *ledger->mutable_worker() = worker;
+      for (const v1::WorkerLedger& known : ledgers_[server]) {
+        if (known.worker().worker_index() == worker.worker_index() &&
+            known.worker().worker_generation() == worker.worker_generation()) {
+          *ledger = known;
+        }
+      }
+    }
     const auto response = coordinator_->ServerHeartbeat(request);
     EXPECT_TRUE(response.ok()) << response.status();
     versions_[server] = response->membership_version();
+    wanted_[server].assign(response->wanted_ledgers().begin(),
+                           response->wanted_ledgers().end());
     return *response;
   }
   // The outcome of a barrier call: nothing while it waits.
@@ -93,7 +106,7 @@ class CoordinatorTest : public ::testing::Test {
                                               uint64_t generation,
                                               std::vector<uint64_t> done = {}) {
     v1::LeaseWorkRequest request;
-    request.set_work("train/0");
+    request.set_work(work_);
     request.set_worker_index(worker);
     request.set_worker_generation(generation);
     request.set_max_ranges(1);
@@ -103,7 +116,7 @@ class CoordinatorTest : public ::testing::Test {
   }
   void Define(int num_ranges) {
     v1::DefineWorkRequest request;
-    request.set_work("train/0");
+    request.set_work(work_);
     for (int i = 0; i < num_ranges; ++i) request.add_ranges()->set_begin(i);
     ASSERT_TRUE(coordinator_->DefineWork(request).ok());
   }
@@ -135,8 +148,11 @@ class CoordinatorTest : public ::testing::Test {
   CoordinatorOptions options_;
   std::optional<Coordinator> coordinator_;
   uint64_t versions_[4] = {};
+  std::vector<v1::WorkerIncarnation> wanted_[4];
+  std::vector<v1::WorkerLedger> ledgers_[4];
   bool silent_[4] = {};
   uint64_t last_request_ = 0;
+  std::string work_ = "train/0";
 };
 
 class TwoServerCoordinatorTest : public CoordinatorTest {
