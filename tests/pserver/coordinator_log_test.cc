@@ -35,7 +35,8 @@ CoordinatorOptions Options() {
   options.num_workers = kWorkers;
   options.num_servers = kServers;
   options.lease = kLease;
-  options.restart_grace = absl::Seconds(30);
+  // Few jobs end before the test does.
+  options.restart_grace = absl::Minutes(10);
   return options;
 }
 
@@ -121,14 +122,11 @@ class RandomCalls {
       request.set_host("h");
     } else if (dice < 250) {
       Heartbeat(state, call.mutable_heartbeat());
-    } else if (dice < 255) {
+    } else if (dice < 252) {
       Name(state, call.mutable_finish_worker());
-      call.mutable_finish_worker()->set_succeeded(Below(4) != 0);
+      call.mutable_finish_worker()->set_succeeded(Below(8) != 0);
     } else if (dice < 450) {
-      v1::ServerHeartbeatRequest& request = *call.mutable_server_heartbeat();
-      request.set_server_index(Below(kServers));
-      request.set_server_generation(1 + Below(2) * (Below(50) == 0));
-      request.set_membership_version(state.membership_version() - Below(2));
+      ServerHeartbeat(state, call.mutable_server_heartbeat());
     } else if (dice < 500) {
       DefineWork(call.mutable_define_work());
     } else if (dice < 650) {
@@ -146,7 +144,7 @@ class RandomCalls {
       call.set_set_cut_round(Below(100));
     } else if (dice < 860 && state.cuts().open()) {
       call.set_close_cut(true);
-    } else if (dice < 861) {
+    } else if (dice == 860 && Below(5) == 0) {
       call.mutable_end_job()->set_reason("enough");
     } else {
       call.set_sweep(true);
@@ -190,6 +188,35 @@ class RandomCalls {
         progress.add_buckets(Below(AucHistogram::kNumBuckets));
         progress.add_positives(Below(3));
         progress.add_negatives(Below(3));
+      }
+    }
+  }
+
+  // Says, often, what the server has of workers that died.
+  void ServerHeartbeat(const v1::CoordinatorState& state,
+                       v1::ServerHeartbeatRequest* request) {
+    const uint32_t server = Below(kServers);
+    request->set_server_index(server);
+    request->set_server_generation(
+        std::max<uint64_t>(1, state.servers(server).server_generation()) +
+        (Below(50) == 0));
+    request->set_membership_version(state.membership_version() - Below(2));
+    for (const v1::DeathState& death : state.deaths().deaths()) {
+      if (!death.needs_ledgers() || Below(2) == 0) continue;
+      v1::WorkerLedger& ledger = *request->add_ledgers();
+      *ledger.mutable_worker() = death.worker();
+      ledger.set_highest(3);
+      for (uint64_t sequence = 1; sequence <= 3; ++sequence) {
+        v1::PushRecord& push = *ledger.add_pushes();
+        push.set_sequence(sequence);
+        push.set_part_count(2);
+        for (uint32_t part = 0; part < 2; ++part) {
+          if (Below(2) == 0) push.add_parts(part);
+        }
+        v1::ExampleInterval& interval = *push.add_examples();
+        interval.set_begin(sequence * 10);
+        interval.set_end(sequence * 10 + 7);
+        *push.add_dense_examples() = interval;
       }
     }
   }
