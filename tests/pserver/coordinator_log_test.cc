@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -366,6 +367,47 @@ TEST_F(CoordinatorLogTest, OneThatDiesNowAndThenAnswersAsOneThatNeverDied) {
       }
     }
   }
+}
+
+TEST_F(CoordinatorLogTest, CallsOfManyThreadsAreReplayedInTheirOrder) {
+  MortalCoordinator mortal(FreshFolder("threads"), FileSystem::Real(),
+                           &Clock::Real());
+  v1::DefineWorkRequest work;
+  work.set_work("train/0");
+  for (int i = 0; i < 1000; ++i) work.add_ranges()->set_begin(i);
+  ASSERT_TRUE(mortal->DefineWork(work).ok());
+  std::vector<std::thread> threads;
+  for (uint32_t worker = 0; worker < kWorkers; ++worker) {
+    threads.emplace_back([&mortal, worker] {
+      v1::RegisterWorkerRequest registration;
+      registration.set_worker_index(worker);
+      v1::LeaseWorkRequest lease;
+      lease.set_work("train/0");
+      lease.set_worker_index(worker);
+      lease.set_worker_generation(
+          mortal->RegisterWorker(registration)->worker_generation());
+      lease.set_max_ranges(1);
+      for (int i = 1; i <= 200; ++i) {
+        lease.set_request(i);
+        const auto leased = mortal->LeaseWork(lease);
+        ASSERT_TRUE(leased.ok()) << leased.status();
+        // Half of them are done.
+        lease.clear_done();
+        if (i % 2 == 0) lease.add_done(leased->leases(0));
+      }
+    });
+  }
+  threads.emplace_back([&mortal] {
+    for (int i = 0; i < 30; ++i) {
+      mortal->Sweep();
+      ASSERT_TRUE(mortal->WriteState().ok());
+    }
+  });
+  for (std::thread& thread : threads) thread.join();
+  const std::string state = mortal->Save().SerializeAsString();
+  mortal.Die();
+  ASSERT_TRUE(mortal.Open(/*replay=*/true).ok());
+  EXPECT_EQ(mortal->Save().SerializeAsString(), state);
 }
 
 TEST_F(CoordinatorLogTest, ALossOfPowerTakesAnEndOfTheHistory) {
