@@ -45,14 +45,12 @@ absl::StatusOr<std::unique_ptr<CoordinatorLog>> CoordinatorLog::Open(
     spdlog::set_level(spdlog::level::off);
     const absl::Cleanup speak_again = [level] { spdlog::set_level(level); };
     OARLOCK_ASSIGN_OR_RETURN(
-        log->log_,
-        PushLog::Open(push_log, files, [&](const LogRecord& record) {
+        log->log_, PushLog::Open(push_log, files, [&](const LogRecord& record) {
           return log->Replay(record);
         }));
   }
   for (const LogSegment& segment : log->log_->found().segments) {
-    log->state_number_ =
-        std::max(log->state_number_.load(), segment.max_cut);
+    log->state_number_ = std::max(log->state_number_.load(), segment.max_cut);
   }
   log->SetStateDue();
   if (log->replayed_) {
@@ -88,7 +86,8 @@ absl::Status CoordinatorLog::Replay(const LogRecord& record) {
   }
   return absl::DataLossError(absl::StrCat(
       options_.directory, " has a record of kind ", record.kind, " and ",
-      record.bytes.size(), " bytes that is none of a coordinator's, or has no "
+      record.bytes.size(),
+      " bytes that is none of a coordinator's, or has no "
       "state before it; start all processes of the job again with --resume"));
 }
 
@@ -97,13 +96,15 @@ absl::Status CoordinatorLog::ReplayState() {
   v1::CoordinatorSnapshot snapshot;
   if (!snapshot.ParseFromString(bytes)) {
     return absl::DataLossError(absl::StrCat(
-        options_.directory, " has a state of ", bytes.size(), " bytes that "
+        options_.directory, " has a state of ", bytes.size(),
+        " bytes that "
         "cannot be read; start all processes of the job again with --resume"));
   }
   if (snapshot.boot_id() != options_.boot_id) {
     return absl::FailedPreconditionError(absl::StrCat(
         options_.directory, " was written under another boot of the system ('",
-        snapshot.boot_id(), "', now '", options_.boot_id, "'), so its end may "
+        snapshot.boot_id(), "', now '", options_.boot_id,
+        "'), so its end may "
         "be missing; start all processes of the job again with --resume"));
   }
   OARLOCK_RETURN_IF_ERROR(coordinator_->Load(snapshot.state()));
@@ -145,8 +146,8 @@ absl::Status CoordinatorLog::AppendState(v1::CoordinatorState state) {
   ++state_number_;
   absl::string_view rest = bytes;
   while (rest.size() > options_.record_bytes) {
-    OARLOCK_RETURN_IF_ERROR(AppendRecord(CoordinatorRecord::kStatePart,
-                                         rest.substr(0, options_.record_bytes)));
+    OARLOCK_RETURN_IF_ERROR(AppendRecord(
+        CoordinatorRecord::kStatePart, rest.substr(0, options_.record_bytes)));
     rest.remove_prefix(options_.record_bytes);
   }
   OARLOCK_RETURN_IF_ERROR(AppendRecord(CoordinatorRecord::kStateEnd, rest));
@@ -163,8 +164,8 @@ absl::Status CoordinatorLog::EndState() {
 
 void CoordinatorLog::SetStateDue() {
   state_due_at_ =
-      log_->bytes() + std::max(options_.calls_bytes_max,
-                               kCallsPerState * state_bytes_.load());
+      log_->bytes() +
+      std::max(options_.calls_bytes_max, kCallsPerState * state_bytes_.load());
 }
 
 }  // namespace oarlock

@@ -202,9 +202,10 @@ void Coordinator::Return() {
   last_sweep_ = now;
   // Servers ask again.
   checkpoint_due_ = false;
-  spdlog::info("the coordinator was away for {:.1f} s; leases are extended by "
-               "that",
-               absl::ToDoubleSeconds(gap));
+  spdlog::info(
+      "the coordinator was away for {:.1f} s; leases are extended by "
+      "that",
+      absl::ToDoubleSeconds(gap));
 }
 
 }  // namespace oarlock

@@ -171,8 +171,8 @@ class RandomCalls {
   void Heartbeat(const v1::CoordinatorState& state,
                  v1::HeartbeatRequest* request) {
     Name(state, request);
-    request->set_report(
-        state.workers(request->worker_index()).last_report() + Below(2));
+    request->set_report(state.workers(request->worker_index()).last_report() +
+                        Below(2));
     for (uint64_t i = Below(3); i > 0; --i) {
       v1::PhaseProgress& progress = *request->add_progress();
       progress.set_phase(Below(2) == 0 ? "train" : "test");
@@ -358,8 +358,8 @@ TEST_F(CoordinatorLogTest, OneThatDiesNowAndThenAnswersAsOneThatNeverDied) {
         ASSERT_TRUE(mortal.Open(/*replay=*/true).ok());
         ASSERT_EQ(mortal->Save().SerializeAsString(),
                   immortal.Save().SerializeAsString())
-            << "step " << step << "\n" << mortal->Save().DebugString()
-            << immortal.Save().DebugString();
+            << "step " << step << "\n"
+            << mortal->Save().DebugString() << immortal.Save().DebugString();
         ASSERT_TRUE(mortal.Serve().ok());
       }
       if (calls.Below(10) == 0) {
