@@ -146,8 +146,6 @@ class Settlement {
     Pass& pass = passes_[any[0].epoch()];
     const bool applied =
         sequence + PushWindows::kWindowSequences <= highest_ || push.IsWhole();
-    // Nobody has seen it.
-    if (!applied && push.parts.empty()) return;
     AddTo(push.examples, &Pass::rows);
     AddTo(push.dense_examples, &Pass::dense);
     if (applied || !(pass.leased.Touches(push.examples) ||

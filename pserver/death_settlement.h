@@ -56,10 +56,11 @@ inline constexpr uint64_t kMaxRepairExamples = 4096;
 //    it is done, after all servers had answered. A server that came back from
 //    a checkpoint knows nothing of pushes before it, which were marked.
 //
-// Others with an applied part are completed under their name; those without
-// one are nobody's. An example that is leased, and of whose gradients of rows
-// and of dense parameters only one kind is in pushes of the first two sorts,
-// is repaired without a name.
+// All others that a server has a record of are completed under their name: a
+// part that is not told as applied may be so in some of its groups. An example
+// that is leased, and whose gradients of one kind, rows or dense parameters,
+// are in a push that a server knows and those of the other kind are not, is
+// repaired without a name.
 //
 // REQUIRES: no push of the worker is applied any more. The intervals of a push
 // are of one epoch.

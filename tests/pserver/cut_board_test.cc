@@ -141,5 +141,32 @@ TEST(CutBoardTest, ExamplesBelongBeforeTheCutTheyWereReportedFor) {
   }
 }
 
+TEST(CutBoardTest, WhatIsSettledWhileACutIsOpenBelongsToTheNextOne) {
+  v1::WorkRange range;
+  range.set_begin(3);
+  range.set_end(5);
+  CutBoard board;
+  board.Cover("train/0", {range});
+  EXPECT_EQ(Examples(board), (std::set<uint64_t>{3, 4}));
+  board.Open({});
+  range.set_end(6);
+  board.Cover("train/0", {range});
+  board.Close();
+  EXPECT_EQ(Examples(board), (std::set<uint64_t>{3, 4}));
+  board.Open({});
+  EXPECT_EQ(Examples(board), (std::set<uint64_t>{3, 4, 5}));
+}
+
+TEST(CutBoardTest, ACutThatIsEndedEarlyKeepsTheFirstReason) {
+  CutBoard board;
+  board.Open({0});
+  EXPECT_EQ(board.ended_why(), "");
+  board.EndEarly("one");
+  board.EndEarly("two");
+  EXPECT_EQ(board.ended_why(), "one");
+  board.Close();
+  EXPECT_EQ(board.ended_why(), "");
+}
+
 }  // namespace
 }  // namespace oarlock

@@ -17,6 +17,10 @@ constexpr int kDenseIntervalSteps = 4;
 // Where the line of an example that begins a defined range is.
 uint64_t OffsetOf(uint64_t ordinal) { return 5000 + 17 * ordinal; }
 
+// Of a server's rows there are two groups.
+constexpr int kDenseGroup = 2;
+int GroupOf(uint64_t example) { return static_cast<int>(example / 3 % 2); }
+
 template <typename Intervals>
 void AddIntervals(const std::vector<uint64_t>& examples, Intervals* to) {
   for (uint64_t example : examples) {
@@ -84,42 +88,75 @@ std::vector<ModelServers::Part> ModelServers::Parts(
   return parts;
 }
 
-void ModelServers::See(const ModelPush& push, uint32_t part) {
-  const std::vector<Part> parts = Parts(push);
-  Record& record =
-      ledgers_[parts[part].server][{push.worker, push.generation}]
-              [push.sequence];
-  if (record.part_count == 0) record.push = push;
-  record.part_count = static_cast<uint32_t>(parts.size());
-}
-
-void ModelServers::Apply(const ModelPush& push, uint32_t part_index) {
-  See(push, part_index);
-  const Part part = Parts(push)[part_index];
-  const Incarnation incarnation{push.worker, push.generation};
-  ledgers_[part.server][incarnation][push.sequence].parts.insert(part_index);
-  if (InWindow(push, part)) return;
-  windows_[{part.server, part.dense, incarnation}].insert(push.sequence);
-  for (uint64_t example : part.dense ? push.dense : push.rows) {
-    if (part.dense || HasRows(example, part.server)) {
-      ++times_[{example, part.server, part.dense}];
-    }
+std::vector<int> ModelServers::Groups(const ModelPush& push,
+                                      const Part& part) const {
+  if (part.dense) return {kDenseGroup};
+  std::set<int> groups;
+  for (uint64_t example : push.rows) {
+    if (HasRows(example, part.server)) groups.insert(GroupOf(example));
   }
+  return {groups.begin(), groups.end()};
 }
 
-bool ModelServers::InWindow(const ModelPush& push, const Part& part) const {
-  const auto window = windows_.find(
-      {part.server, part.dense, {push.worker, push.generation}});
+ModelServers::Record& ModelServers::RecordOf(const ModelPush& push,
+                                             uint32_t server) {
+  Record& record =
+      ledgers_[server][{push.worker, push.generation}][push.sequence];
+  if (record.part_count == 0) {
+    record.push = push;
+    record.part_count = static_cast<uint32_t>(Parts(push).size());
+  }
+  return record;
+}
+
+bool ModelServers::InWindow(const ModelPush& push, uint32_t server,
+                            int group) const {
+  const auto window =
+      windows_.find({server, group, {push.worker, push.generation}});
   return window != windows_.end() &&
          (push.sequence + kWindow <= *window->second.rbegin() ||
           window->second.contains(push.sequence));
 }
 
-size_t ModelServers::NumApplied(const ModelPush& push) const {
-  const std::vector<Part> parts = Parts(push);
-  return std::count_if(parts.begin(), parts.end(), [&](const Part& part) {
-    return InWindow(push, part);
-  });
+void ModelServers::ApplyGroup(const ModelPush& push, uint32_t server,
+                              int group) {
+  const bool dense = group == kDenseGroup;
+  windows_[{server, group, {push.worker, push.generation}}].insert(
+      push.sequence);
+  for (uint64_t example : dense ? push.dense : push.rows) {
+    if (dense || (HasRows(example, server) && GroupOf(example) == group)) {
+      ++times_[{example, server, dense}];
+    }
+  }
+}
+
+void ModelServers::Apply(const ModelPush& push, uint32_t part_index) {
+  const Part part = Parts(push)[part_index];
+  for (int group : Groups(push, part)) {
+    if (InWindow(push, part.server, group)) continue;
+    ApplyGroup(push, part.server, group);
+  }
+  RecordOf(push, part.server).parts.insert(part_index);
+}
+
+void ModelServers::Tear(const ModelPush& push, uint32_t part_index) {
+  const Part part = Parts(push)[part_index];
+  std::vector<int> groups = Groups(push, part);
+  groups.pop_back();
+  for (int group : groups) {
+    if (InWindow(push, part.server, group)) continue;
+    ApplyGroup(push, part.server, group);
+  }
+  RecordOf(push, part.server);
+}
+
+bool ModelServers::IsWhole(const ModelPush& push) const {
+  for (const Part& part : Parts(push)) {
+    for (int group : Groups(push, part)) {
+      if (!InWindow(push, part.server, group)) return false;
+    }
+  }
+  return true;
 }
 
 v1::WorkerLedger ModelServers::Ledger(uint32_t server, uint32_t worker,
@@ -227,7 +264,11 @@ void ModelWorker::Send(ModelPush push, uint64_t cut, uint64_t lease) {
   }
   under_way.push = std::move(push);
   under_way.lease = lease;
-  if (lease != 0) ++repairing_[lease];
+}
+
+void ModelWorker::Delay(ModelPush push, uint64_t lease) {
+  backlog_.push_back({std::move(push), {}, lease});
+  ++repairing_[lease];
 }
 
 void ModelWorker::Compute() {
@@ -259,10 +300,9 @@ void ModelWorker::Flush(Slot* slot) {
 }
 
 void ModelWorker::Work(const v1::PushRepair& repair) {
-  const uint64_t cut = slots_[random_->Below(kSlots)].cut;
   ModelPush push = PushOf(repair);
   if (push.generation != 0) {
-    return Send(std::move(push), cut, repair.lease());
+    return Delay(std::move(push), repair.lease());
   }
   EXPECT_TRUE(push.rows.empty() || push.dense.empty());
   // In batches of its own.
@@ -273,7 +313,7 @@ void ModelWorker::Work(const v1::PushRepair& repair) {
       ModelPush batch;
       const size_t end = std::min(examples.size(), begin + 20);
       (batch.*field).assign(examples.begin() + begin, examples.begin() + end);
-      Send(std::move(batch), cut, repair.lease());
+      Delay(std::move(batch), repair.lease());
     }
   }
 }
@@ -282,10 +322,14 @@ void ModelWorker::Turn(uint64_t newest_cut, const Gate& gate) {
   newest_cut_ = std::max(newest_cut_, newest_cut);
   switch (random_->Below(8)) {
     case 0:
-      if (!repairs_.empty() && HasRoom()) {
-        const v1::PushRepair repair = repairs_.front();
+      if (!repairs_.empty()) {
+        Work(repairs_.front());
         repairs_.pop_front();
-        Work(repair);
+      }
+      if (!backlog_.empty() && HasRoom()) {
+        Send(std::move(backlog_.front().push),
+             slots_[random_->Below(kSlots)].cut, backlog_.front().lease);
+        backlog_.pop_front();
       }
       break;
     case 1: {
@@ -311,9 +355,9 @@ void ModelWorker::Deliver(const Gate& gate) {
       std::next(push->parts.begin(), random_->Below(push->parts.size()));
   const uint32_t server = servers_->Parts(push->push)[*part].server;
   const Fate fate = gate(server, push->push.cut);
-  if (fate == Fate::kHold) return;
-  if (fate == Fate::kRefuse || random_->Below(10) == 0) {
-    servers_->See(push->push, *part);
+  if (fate != Fate::kApply) return;
+  if (random_->Below(10) == 0) {
+    servers_->Tear(push->push, *part);
     return;
   }
   servers_->Apply(push->push, *part);
@@ -329,7 +373,8 @@ void ModelWorker::Deliver(const Gate& gate) {
 }
 
 bool ModelWorker::Idle() const {
-  return todo_.empty() && repairs_.empty() && under_way_.empty() &&
+  return todo_.empty() && repairs_.empty() && backlog_.empty() &&
+         under_way_.empty() &&
          std::all_of(slots_.begin(), slots_.end(),
                      [](const Slot& slot) { return slot.dense.empty(); });
 }

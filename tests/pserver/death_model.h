@@ -21,7 +21,7 @@
 namespace oarlock {
 
 // An example's number: source * kSourceExamples + its ordinal there.
-inline constexpr uint64_t kSourceExamples = 300;
+inline constexpr uint64_t kSourceExamples = 700;
 inline constexpr uint32_t kSources = 2;
 inline constexpr uint64_t kExamples = kSources * kSourceExamples;
 inline constexpr uint64_t kRangeExamples = 40;
@@ -50,8 +50,8 @@ struct ModelPush {
 };
 
 // Every example has rows on some of the servers and a part of the dense
-// parameters on each. A message carries the rows of a push on one server, or
-// its dense gradients there.
+// parameters on each. A message carries the rows of a push on one server, two
+// groups of them, or its dense gradients there, one group.
 class ModelServers {
  public:
   struct Part {
@@ -66,14 +66,14 @@ class ModelServers {
   std::vector<Part> Parts(const ModelPush& push) const;
   // The message arrives and is applied, unless it has been or is settled.
   void Apply(const ModelPush& push, uint32_t part);
-  // It arrives and is refused.
-  void See(const ModelPush& push, uint32_t part);
+  // It arrives, and fails before its last group.
+  void Tear(const ModelPush& push, uint32_t part);
   v1::WorkerLedger Ledger(uint32_t server, uint32_t worker,
                           uint64_t generation) const;
   // The server comes back from the checkpoint of this cut, with its log.
   void Restart(uint32_t server, uint64_t cut);
-  // How many of the push's messages are applied or settled.
-  size_t NumApplied(const ModelPush& push) const;
+  // All of the push is applied or settled.
+  bool IsWhole(const ModelPush& push) const;
   // Each of the example's gradients was applied so many times.
   bool WasApplied(uint64_t example, int times) const;
 
@@ -86,13 +86,18 @@ class ModelServers {
   using Incarnation = std::pair<uint32_t, uint64_t>;
 
   bool HasRows(uint64_t example, uint32_t server) const;
-  bool InWindow(const ModelPush& push, const Part& part) const;
+  bool InWindow(const ModelPush& push, uint32_t server, int group) const;
+  // REQUIRES: it is not in the window.
+  void ApplyGroup(const ModelPush& push, uint32_t server, int group);
+  Record& RecordOf(const ModelPush& push, uint32_t server);
+  // Of what the push has there.
+  std::vector<int> Groups(const ModelPush& push, const Part& part) const;
 
   const uint32_t num_servers_;
   // By server, incarnation and sequence.
   std::vector<std::map<Incarnation, std::map<uint64_t, Record>>> ledgers_;
-  // The windows: of a server's rows or dense parameters.
-  std::map<std::tuple<uint32_t, bool, Incarnation>, std::set<uint64_t>>
+  // The windows, by server and group.
+  std::map<std::tuple<uint32_t, int, Incarnation>, std::set<uint64_t>>
       windows_;
   // By example, server, dense or not.
   std::map<std::tuple<uint64_t, uint32_t, bool>, int> times_;
@@ -148,7 +153,9 @@ class ModelWorker {
   void Flush(Slot* slot);
   void Work(const v1::PushRepair& repair);
   bool HasRoom() const;
+  // REQUIRES: HasRoom(), if the push gets a sequence of this worker.
   void Send(ModelPush push, uint64_t cut, uint64_t lease);
+  void Delay(ModelPush push, uint64_t lease);
 
   const uint32_t worker_;
   const uint64_t generation_;
@@ -159,7 +166,9 @@ class ModelWorker {
   std::vector<uint64_t> todo_;
   std::vector<uint64_t> leases_;
   std::deque<v1::PushRepair> repairs_;
-  // Messages of repairs that are not answered, by lease.
+  // Pushes of repairs that are to be sent.
+  std::deque<UnderWay> backlog_;
+  // Pushes of repairs that are not answered, by lease.
   std::map<uint64_t, int> repairing_;
   std::vector<uint64_t> repaired_;
   std::vector<UnderWay> under_way_;

@@ -49,6 +49,22 @@ TEST(RangeSetTest, NothingIsMissingOfWhatIsCovered) {
   EXPECT_EQ(Strings(set.ranges()), Strings({Range(3, 0, 100)}));
 }
 
+TEST(RangeSetTest, WhatIsCommonAndWhatIsMissingMakeUpTheRange) {
+  RangeSet set;
+  set.Add(Range(1, 90, 110));
+  set.Add(Range(1, 120, 130));
+  EXPECT_EQ(Strings(set.Common(Range(1, 100, 125, /*byte_offset=*/7000,
+                                     /*skip_lines=*/4))),
+            Strings({Range(1, 100, 110, 7000, 4),
+                     Range(1, 120, 125, 7000, 24)}));
+  EXPECT_EQ(Strings(set.Common(Range(1, 125, 0))),
+            Strings({Range(1, 125, 130)}));
+  EXPECT_EQ(Strings(set.Common(Range(1, 95, 105))),
+            Strings({Range(1, 95, 105)}));
+  EXPECT_THAT(set.Common(Range(1, 110, 120)), IsEmpty());
+  EXPECT_THAT(set.Common(Range(2, 100, 120)), IsEmpty());
+}
+
 TEST(RangeSetTest, ARangeWithoutAnEndKeepsItsRest) {
   RangeSet set;
   set.Add(Range(0, 0, 64));

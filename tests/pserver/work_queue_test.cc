@@ -152,6 +152,98 @@ TEST(WorkQueueTest, FinishedWorksMakeRoomForUnfinishedOnes) {
   EXPECT_TRUE(queue.Define(Definition("more", 1)).ok());
 }
 
+v1::PushRepair Repair(uint64_t generation, uint64_t sequence) {
+  v1::PushRepair repair;
+  repair.mutable_worker()->set_worker_index(7);
+  repair.mutable_worker()->set_worker_generation(generation);
+  repair.set_sequence(sequence);
+  return repair;
+}
+
+TEST(WorkQueueTest, RepairsGoBeforeRangesAndCountAsThem) {
+  WorkQueue queue;
+  ASSERT_TRUE(queue.Define(Definition("train/0", 2)).ok());
+  queue.GiveBack({"train/0", {}, {Repair(1, 5), Repair(1, 6), Repair(2, 7)}});
+  const auto first = queue.Lease(LeaseRequest(0, 1, 1, 2));
+  ASSERT_EQ(first->repairs_size(), 2);
+  EXPECT_EQ(first->ranges_size(), 0);
+  EXPECT_EQ(first->repairs(0).sequence(), 5u);
+  EXPECT_EQ(first->repairs(1).sequence(), 6u);
+  const auto second = queue.Lease(LeaseRequest(1, 2, 1, 2));
+  ASSERT_EQ(second->repairs_size(), 1);
+  ASSERT_EQ(second->leases_size(), 1);
+  std::set<uint64_t> leases = {
+      first->repairs(0).lease(), first->repairs(1).lease(),
+      second->repairs(0).lease(), second->leases(0)};
+  EXPECT_EQ(leases.size(), 4u);
+  EXPECT_EQ(queue.num_repairs(), 3u);
+  // The same call gets the same repairs.
+  EXPECT_EQ(queue.Lease(LeaseRequest(0, 1, 1, 2))->SerializeAsString(),
+            first->SerializeAsString());
+  EXPECT_EQ(queue.num_repairs(), 3u);
+}
+
+TEST(WorkQueueTest, APassIsNotOverBeforeItsRepairsAreDone) {
+  WorkQueue queue;
+  ASSERT_TRUE(queue.Define(Definition("train/0", 0)).ok());
+  EXPECT_TRUE(queue.Lease(LeaseRequest(0, 1, 1, 1))->exhausted());
+  queue.GiveBack({"train/0", {}, {Repair(1, 5)}});
+  EXPECT_TRUE(queue.HasRepairsOf(WorkerIndex(7), Generation(1)));
+  EXPECT_FALSE(queue.HasRepairsOf(WorkerIndex(7), Generation(2)));
+  EXPECT_FALSE(queue.Lease(LeaseRequest(0, 1, 2, 0))->exhausted());
+  const auto leased = queue.Lease(LeaseRequest(0, 1, 3, 1));
+  ASSERT_EQ(leased->repairs_size(), 1);
+  EXPECT_FALSE(queue.Lease(LeaseRequest(0, 1, 4, 1))->exhausted());
+  EXPECT_TRUE(queue.HasRepairsOf(WorkerIndex(7), Generation(1)));
+  // Another one cannot say that it is done.
+  const uint64_t lease = leased->repairs(0).lease();
+  EXPECT_FALSE(queue.Lease(LeaseRequest(1, 2, 1, 1, {lease}))->exhausted());
+  EXPECT_TRUE(queue.Lease(LeaseRequest(0, 1, 5, 1, {lease}))->exhausted());
+  EXPECT_FALSE(queue.HasRepairsOf(WorkerIndex(7), Generation(1)));
+  EXPECT_EQ(queue.num_repairs(), 0u);
+}
+
+TEST(WorkQueueTest, WhatIsTakenIsOfOneGenerationAndNotCovered) {
+  WorkQueue queue;
+  ASSERT_TRUE(queue.Define(Definition("train/0", 3)).ok());
+  queue.GiveBack({"train/0", {}, {Repair(1, 5), Repair(1, 6)}});
+  ASSERT_TRUE(queue.Lease(LeaseRequest(0, 1, 1, 3)).ok());
+  ASSERT_TRUE(queue.Lease(LeaseRequest(0, 2, 1, 1)).ok());
+  v1::WorkRange covered;
+  covered.set_begin(2);
+  covered.set_end(5);
+  queue.Cover("train/0", covered);
+  const std::vector<WorkShare> shares =
+      queue.Take(WorkerIndex(0), Generation(1));
+  ASSERT_EQ(shares.size(), 1u);
+  EXPECT_EQ(shares[0].work, "train/0");
+  ASSERT_EQ(shares[0].repairs.size(), 2u);
+  ASSERT_EQ(shares[0].ranges.size(), 2u);
+  EXPECT_EQ(shares[0].ranges[0].end(), 2u);
+  EXPECT_EQ(shares[0].ranges[1].begin(), 5u);
+  EXPECT_EQ(shares[0].ranges[1].skip_lines(), 5u);
+  EXPECT_EQ(queue.num_repairs(), 0u);
+  queue.GiveBack(shares[0]);
+  EXPECT_EQ(queue.num_repairs(), 2u);
+  EXPECT_EQ(Begins(*queue.Lease(LeaseRequest(1, 3, 1, 9))),
+            (std::vector<uint64_t>{0, 5, 20}));
+}
+
+TEST(WorkQueueTest, WorkThatIsTakenBackAndCoveredCountsAsFinished) {
+  WorkQueue queue;
+  for (size_t i = 0; i < WorkQueue::kMaxUnfinishedWorks; ++i) {
+    ASSERT_TRUE(
+        queue.Define(Definition(i == 0 ? "train/0" : std::to_string(i), 1))
+            .ok());
+  }
+  ASSERT_EQ(queue.Lease(LeaseRequest(0, 1, 1, 1))->leases_size(), 1);
+  v1::WorkRange all;
+  all.set_end(10);
+  queue.Cover("train/0", all);
+  queue.TakeBack(WorkerIndex(0), Generation(1));
+  EXPECT_TRUE(queue.Define(Definition("more", 1)).ok());
+}
+
 // Workers lease, finish, repeat calls and die at random; every range is done
 // at least once, and by exactly one worker that nobody took for dead.
 TEST(WorkQueueTest, RandomLivesAndDeathsFinishEveryRangeOnce) {
