@@ -49,6 +49,17 @@ bool RollsBack(const v1::JobConfig& config) {
   return config.recovery() == "rollback";
 }
 
+// Whose death takes all others with it.
+LauncherOptions::Together Together(const v1::JobConfig& config) {
+  if (config.checkpoint_dir().empty()) {
+    return LauncherOptions::Together::kNobody;
+  }
+  if (RollsBack(config)) return LauncherOptions::Together::kServers;
+  return config.durability() == "log"
+             ? LauncherOptions::Together::kNobody
+             : LauncherOptions::Together::kCoordinator;
+}
+
 // Connects on the first call that succeeds.
 JobWatch::Source StatusSource(const ConnectionOptions& options) {
   auto connections = std::make_shared<std::unique_ptr<ServerConnections>>();
@@ -95,11 +106,7 @@ absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
   {
     JobWatch watch(StatusSource(ObserverOf(plan, config)), config.epochs());
     LauncherOptions options;
-    if (!config.checkpoint_dir().empty()) {
-      options.restart_together = RollsBack(config)
-                                     ? LauncherOptions::Together::kServers
-                                     : LauncherOptions::Together::kCoordinator;
-    }
+    options.restart_together = Together(config);
     Launcher launcher(options);
     OARLOCK_ASSIGN_OR_RETURN(exit_code, launcher.Run(plan, argv));
   }

@@ -251,7 +251,8 @@ absl::Status Fleet::InitServer() {
         RoleName(role_), " has died and is started again, but its rows were in "
         "memory only; with --checkpoint_dir it could go on"));
   }
-  if (role_.restarts > 0 && !role_.restarted_together && server_index() == 0) {
+  if (role_.restarts > 0 && !role_.restarted_together && server_index() == 0 &&
+      config_.durability() != "log") {
     return absl::FailedPreconditionError(
         "server 0, which knows who works on what, has died and is started "
         "again by itself; start all processes of the job again with --resume");

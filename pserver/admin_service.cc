@@ -136,15 +136,13 @@ class AdminService::Impl {
           if (!status.ok()) return call.Fail(status);
           const std::string reason = call.request().reason();
           if (checkpoint_loop_ == nullptr) {
-            coordinator_->Drain(reason);
-            return Answer(&call, absl::OkStatus());
+            return Answer(&call, coordinator_->Drain(reason));
           }
           // What was trained stays; a checkpoint that fails is in the log.
           checkpoint_loop_->Make(
               [this, reason, call = std::move(call)](
                   const absl::StatusOr<v1::CheckpointResponse>&) mutable {
-                coordinator_->Drain(reason);
-                Answer(&call, absl::OkStatus());
+                Answer(&call, coordinator_->Drain(reason));
               });
         });
   }

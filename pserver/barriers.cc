@@ -83,6 +83,23 @@ void Barriers::AnswerAll(const absl::Status& status,
   AnswerIf([](const Waiter&) { return true; }, status, answers);
 }
 
+void Barriers::Save(v1::BarriersState* state) const {
+  state->mutable_passed()->Add(passed_.begin(), passed_.end());
+  for (const auto& [name, workers] : open_) {
+    v1::OpenBarrierState* open = state->add_open();
+    open->set_name(name);
+    open->mutable_workers()->Add(workers.begin(), workers.end());
+  }
+}
+
+void Barriers::Load(const v1::BarriersState& state) {
+  passed_ = {state.passed().begin(), state.passed().end()};
+  open_.clear();
+  for (const v1::OpenBarrierState& open : state.open()) {
+    open_[open.name()] = {open.workers().begin(), open.workers().end()};
+  }
+}
+
 template <typename Predicate>
 void Barriers::AnswerIf(Predicate pick, const absl::Status& status,
                         std::vector<Answer>* answers) {

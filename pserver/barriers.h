@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/types.h"
+#include "proto/coordinator_state.pb.h"
 
 namespace oarlock {
 
@@ -55,6 +56,11 @@ class Barriers {
   void Expire(absl::Time now, std::vector<Answer>* answers);
   // Answers all waits.
   void AnswerAll(const absl::Status& status, std::vector<Answer>* answers);
+
+  // Who has arrived where; waits are asked again by those who wait.
+  void Save(v1::BarriersState* state) const;
+  // Takes the place of what is there. REQUIRES: nobody waits.
+  void Load(const v1::BarriersState& state);
 
  private:
   struct Waiter {

@@ -78,7 +78,10 @@ bool ControlLoop::CoordinatorTurn() {
   absl::StatusOr<v1::ServerHeartbeatResponse> response =
       coordinator_->ServerHeartbeat(MakeHeartbeat(/*leaving=*/false));
   if (!response.ok()) {
-    // Another process says it is server 0 and reports to this one.
+    // Its log has no room at the moment.
+    if (MayPass(response.status())) return false;
+    // Another process says it is server 0 and reports to this one, or the log
+    // takes no more calls.
     End(Annotate(response.status(), "server 0"));
     return true;
   }

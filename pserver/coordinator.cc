@@ -19,12 +19,6 @@ std::string Shortened(const std::string& text) {
   return text.substr(0, kMaxTextBytes);
 }
 
-// "worker 3 (host h, process 12)".
-std::string Describe(const v1::WorkerState& state) {
-  return absl::StrCat("worker ", state.worker_index(), " (host ", state.host(),
-                      ", process ", state.pid(), ")");
-}
-
 }  // namespace
 
 Coordinator::Coordinator(const CoordinatorOptions& options, const Clock& clock)
@@ -45,6 +39,11 @@ Coordinator::Coordinator(const CoordinatorOptions& options, const Clock& clock)
 }
 
 Coordinator::~Coordinator() { Shutdown(); }
+
+std::string Coordinator::Describe(const v1::WorkerState& state) {
+  return absl::StrCat("worker ", state.worker_index(), " (host ", state.host(),
+                      ", process ", state.pid(), ")");
+}
 
 absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     const v1::RegisterWorkerRequest& request) {
@@ -67,7 +66,9 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
           absl::StrCat(Describe(worker.state),
                        " has finished its part of the job; start a new job"));
     }
-    const absl::Time now = clock_.Now();
+    OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, Begin([&](auto* call) {
+      *call->mutable_register_worker() = request;
+    }));
     ++membership_version_;
     if (worker.alive()) {
       spdlog::warn("{} registers again from host {}, process {}",
@@ -103,7 +104,9 @@ absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(
   absl::MutexLock lock(&mutex_);
   OARLOCK_ASSIGN_OR_RETURN(Worker * worker, Check(request.worker_index(),
                                                   request.worker_generation()));
-  const absl::Time now = clock_.Now();
+  OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, Begin([&](auto* call) {
+    *call->mutable_heartbeat() = request;
+  }));
   worker->lease_end = now + options_.lease;
   if (request.report() > worker->last_report) {
     for (const v1::PhaseProgress& progress : request.progress()) {
@@ -143,7 +146,9 @@ absl::Status Coordinator::FinishWorker(const v1::FinishWorkerRequest& request) {
     OARLOCK_ASSIGN_OR_RETURN(Worker * worker,
                              Check(index, request.worker_generation()));
     if (!worker->alive()) return absl::OkStatus();
-    const absl::Time now = clock_.Now();
+    OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, Begin([&](auto* call) {
+      *call->mutable_finish_worker() = request;
+    }));
     worker->state.set_life(request.succeeded() ? v1::WorkerState::FINISHED
                                                : v1::WorkerState::FAILED);
     worker->state.set_reason(Shortened(request.reason()));
@@ -178,7 +183,9 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeat(
 
 absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
     const v1::ServerHeartbeatRequest& request, Answers* answers) {
-  const absl::Time now = clock_.Now();
+  OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, Begin([&](auto* call) {
+    *call->mutable_server_heartbeat() = request;
+  }));
   OARLOCK_RETURN_IF_ERROR(servers_.Note(request, now));
   if (request.leaving()) {
     End(/*failed=*/true,
@@ -210,8 +217,15 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
 absl::StatusOr<v1::DefineWorkResponse> Coordinator::DefineWork(
     const v1::DefineWorkRequest& request) {
   absl::MutexLock lock(&mutex_);
-  OARLOCK_RETURN_IF_ERROR(work_.Define(request));
-  board_.SetNumExamples(request.work(), request.num_examples());
+  if (work_.IsDefined(request.work())) {
+    OARLOCK_RETURN_IF_ERROR(work_.Define(request));
+  } else {
+    OARLOCK_RETURN_IF_ERROR(Begin([&](auto* call) {
+      *call->mutable_define_work() = request;
+    }).status());
+    OARLOCK_RETURN_IF_ERROR(work_.Define(request));
+    board_.SetNumExamples(request.work(), request.num_examples());
+  }
   v1::DefineWorkResponse response;
   // Whoever leases is given nothing that is covered.
   if (request.ranges().empty()) {
@@ -232,11 +246,12 @@ absl::StatusOr<v1::LeaseWorkResponse> Coordinator::LeaseWork(
     response.set_exhausted(true);
     return response;
   }
+  OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, Begin([&](auto* call) {
+    *call->mutable_lease_work() = request;
+  }));
   OARLOCK_ASSIGN_OR_RETURN(v1::LeaseWorkResponse response,
                            work_.Lease(request));
-  if (response.leases_size() > 0) {
-    board_.NoteStart(request.work(), clock_.Now());
-  }
+  if (response.leases_size() > 0) board_.NoteStart(request.work(), now);
   if ((response.leases_size() > 0 || response.repairs_size() > 0) &&
       TrainEpoch(request.work()).has_value()) {
     worker->had_examples = true;
@@ -255,9 +270,15 @@ void Coordinator::Barrier(const v1::BarrierRequest& request,
                   ? absl::UnavailableError("the server is going away")
                   : Check(index.value(), request.worker_generation()).status();
     if (refused.ok()) refused = CheckGoesOn();
+    absl::Time now;
+    if (refused.ok()) {
+      const absl::StatusOr<absl::Time> begun =
+          Begin([&](auto* call) { *call->mutable_barrier() = request; });
+      refused = begun.status();
+      if (begun.ok()) now = *begun;
+    }
     if (refused.ok()) refused = barriers_.Arrive(request.name(), index);
     if (refused.ok()) {
-      const absl::Time now = clock_.Now();
       const absl::Duration wait =
           std::min(absl::Milliseconds(request.wait_ms()), kMaxBarrierWait);
       barriers_.Wait(request.name(), index, now + wait, std::move(done),
@@ -274,88 +295,34 @@ void Coordinator::Barrier(const v1::BarrierRequest& request,
   Run(std::move(answers));
 }
 
-void Coordinator::Drain(const std::string& reason) {
-  EndAndSettle(/*failed=*/false,
-               absl::StrCat("a drain was asked for: ", Shortened(reason)));
+absl::Status Coordinator::Drain(const std::string& reason) {
+  v1::JobEnd end;
+  end.set_reason(
+      absl::StrCat("a drain was asked for: ", Shortened(reason)));
+  return EndJob(end);
 }
 
 void Coordinator::Stop(const std::string& reason) {
-  EndAndSettle(/*failed=*/true, reason);
+  v1::JobEnd end;
+  end.set_failed(true);
+  end.set_reason(reason);
+  EndJob(end).IgnoreError();
 }
 
-void Coordinator::EndAndSettle(bool failed, const std::string& reason) {
+absl::Status Coordinator::EndJob(const v1::JobEnd& end) {
   Answers answers;
   {
     absl::MutexLock lock(&mutex_);
-    const absl::Time now = clock_.Now();
-    End(failed, reason, now, &answers);
+    const absl::StatusOr<absl::Time> begun =
+        Begin([&](auto* call) { *call->mutable_end_job() = end; });
+    // A failure is told to all even if no successor will know of it.
+    if (!begun.ok() && !end.failed()) return begun.status();
+    const absl::Time now = begun.ok() ? *begun : clock_.Now();
+    End(end.failed(), end.reason(), now, &answers);
     Settle(now, &answers);
   }
   Run(std::move(answers));
-}
-
-void Coordinator::Sweep() {
-  Answers answers;
-  {
-    absl::MutexLock lock(&mutex_);
-    const absl::Time now = clock_.Now();
-    const absl::Duration gap = now - last_sweep_;
-    last_sweep_ = now;
-    if (gap > options_.lease / 2) {
-      // This process stood still; workers could not reach it meanwhile.
-      spdlog::warn(
-          "the coordinator stood still for {:.1f} s; leases are "
-          "extended by that",
-          absl::ToDoubleSeconds(gap));
-      for (Worker& worker : workers_) worker.lease_end += gap;
-      servers_.Extend(gap);
-      last_tick_ += gap;
-    }
-    for (; now - last_tick_ >= options_.tick; last_tick_ += options_.tick) {
-      ++logical_time_;
-    }
-    for (Worker& worker : workers_) {
-      if (!worker.alive() || now <= worker.lease_end) continue;
-      worker.state.set_life(v1::WorkerState::LOST);
-      worker.state.set_reason(absl::StrCat(
-          "silent for more than ", absl::FormatDuration(options_.lease)));
-      worker.lost_at = now;
-      ++membership_version_;
-      spdlog::warn("{} was silent for more than {}: taken for dead",
-                   Describe(worker.state),
-                   absl::FormatDuration(options_.lease));
-      Retire(worker,
-             absl::AbortedError(absl::StrCat(
-                 Describe(worker.state),
-                 " was taken for dead when its lease ran out; register anew")),
-             &answers);
-    }
-    FailIfTooLate(now, &answers);
-    Settle(now, &answers);
-    barriers_.Expire(now, &answers);
-  }
-  Run(std::move(answers));
-}
-
-void Coordinator::FailIfTooLate(absl::Time now, Answers* answers) {
-  for (const Worker& worker : workers_) {
-    if (!worker.registered()) {
-      if (now - first_registration_ <= options_.start_timeout) continue;
-      End(/*failed=*/true,
-          absl::StrCat("worker ", worker.state.worker_index(), " of ",
-                       workers_.size(), " did not register within ",
-                       absl::FormatDuration(options_.start_timeout),
-                       " of the first one; start all workers"),
-          now, answers);
-    } else if (worker.state.life() == v1::WorkerState::LOST &&
-               now - worker.lost_at > options_.restart_grace) {
-      End(/*failed=*/true,
-          absl::StrCat(Describe(worker.state), " was ", worker.state.reason(),
-                       " and was not restarted within ",
-                       absl::FormatDuration(options_.restart_grace)),
-          now, answers);
-    }
-  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Coordinator::Worker*> Coordinator::Check(uint32_t index,

@@ -25,15 +25,21 @@
 // one did, or when a server is asked to stop. A job that fails or is drained
 // goes on until no worker is ALIVE, at most `drain_grace`: workers learn it
 // from their heartbeats, waiting calls are answered FailedPrecondition.
+//
+// What it is follows from the calls that it has taken and the times at which it
+// took them. With a journal each is written down before it is done, so that a
+// successor can do the same again (pserver/coordinator_log.h).
 
 #ifndef OARLOCK_PSERVER_COORDINATOR_H_
 #define OARLOCK_PSERVER_COORDINATOR_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
@@ -42,7 +48,10 @@
 #include "base/types.h"
 #include "proto/admin.pb.h"
 #include "proto/checkpoint.pb.h"
+#include "proto/coordinator_state.pb.h"
 #include "pserver/barriers.h"
+#include "pserver/coordinator_journal.h"
+#include "pserver/coordinator_options.h"
 #include "pserver/cut_board.h"
 #include "pserver/death_board.h"
 #include "pserver/progress_board.h"
@@ -51,36 +60,10 @@
 
 namespace oarlock {
 
-struct CoordinatorOptions {
-  std::string job_id = "default";
-  // At least 1 each.
-  uint32_t num_workers = 1;
-  uint32_t num_servers = 1;
-  // Silence after which a worker or a server is taken for dead.
-  absl::Duration lease = absl::Seconds(10);
-  // How long a lost worker's successor is waited for.
-  absl::Duration restart_grace = absl::Seconds(10);
-  // How long after the first worker the last one may register.
-  absl::Duration start_timeout = absl::Minutes(5);
-  // How long workers may take to leave a job that is being ended.
-  absl::Duration drain_grace = absl::Seconds(3);
-  // Of the job's logical time.
-  absl::Duration tick = absl::Seconds(1);
-};
-
-// How the job stands.
-struct JobState {
-  // Being ended before its time, or over.
-  bool ending = false;
-  bool over = false;
-  bool failed = false;
-  // Why it failed or was drained, one sentence.
-  std::string reason;
-};
-
 // Thread-safe. What a worker asks under a generation that is not the newest of
 // its index, or that is LOST or FAILED, is Aborted; an index beyond the job is
-// InvalidArgument.
+// InvalidArgument. Any call may fail as the journal does; nothing is changed
+// then.
 class Coordinator {
  public:
   // A barrier call is held open at most this long.
@@ -118,6 +101,8 @@ class Coordinator {
   // the job is being ended; Unavailable while it is open what becomes of
   // pushes of a worker that died, mostly about a second.
   absl::StatusOr<uint64_t> OpenCut();
+  // 0: none is open.
+  uint64_t open_cut() const;
   // Sync: the open cut ends with this round.
   void SetCutRound(uint64_t round);
   // Waits until all workers have marked the open cut. DeadlineExceeded, naming
@@ -138,8 +123,24 @@ class Coordinator {
   // Goes on from a checkpoint. REQUIRES: nobody has called anything yet.
   void Restore(const v1::CheckpointManifest& manifest);
 
+  // For a successor of this coordinator, see pserver/coordinator_log.h.
+  //
+  // Takes the state over from a coordinator of the same job. DataLoss when it
+  // is another job's. REQUIRES: nobody has called anything yet.
+  absl::Status Load(const v1::CoordinatorState& state);
+  // Does again what that one did, at the time at which it did.
+  void Replay(const v1::CoordinatorCall& call);
+  // All is done again: the time that was lost counts on nobody's lease.
+  void Return();
+  // Writes to `journal`, which outlives this, the state now and all calls from
+  // now on. Once, before anybody calls.
+  absl::Status SetJournal(CoordinatorJournal* journal);
+  // Writes the state, so that the journal gets shorter.
+  absl::Status WriteState();
+  v1::CoordinatorState Save() const;
+
   // Somebody asked for the job's end.
-  void Drain(const std::string& reason);
+  absl::Status Drain(const std::string& reason);
   // This process was asked to stop: unless it is over, the job fails.
   void Stop(const std::string& reason);
 
@@ -173,6 +174,18 @@ class Coordinator {
     }
   };
 
+  // A call is about to be done: writes down what `describe` says of it, and
+  // when it is done, which is returned.
+  absl::StatusOr<absl::Time> Begin(
+      absl::FunctionRef<void(v1::CoordinatorCall*)> describe)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // How the journal has taken the last call or state.
+  void NoteJournal(const absl::Status& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  v1::CoordinatorState SaveLocked() const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // This much of the time counts on nobody's lease.
+  void SkipTime(absl::Duration gap) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<v1::ServerHeartbeatResponse> ServerHeartbeatLocked(
       const v1::ServerHeartbeatRequest& request, Answers* answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -188,7 +201,7 @@ class Coordinator {
   // Ends the job before its time; the first reason stays.
   void End(bool failed, std::string reason, absl::Time now, Answers* answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EndAndSettle(bool failed, const std::string& reason);
+  absl::Status EndJob(const v1::JobEnd& end);
   void FailIfTooLate(absl::Time now, Answers* answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // After any change: passes barriers, settles deaths, notices the end.
@@ -204,10 +217,15 @@ class Coordinator {
   uint32_t TrainedEpochs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // REQUIRES: the lock is not held.
   static void Run(Answers answers);
+  // "worker 3 (host h, process 12)".
+  static std::string Describe(const v1::WorkerState& state);
 
   const CoordinatorOptions options_;
   const Clock& clock_;
   const absl::Time start_;
+
+  // Held while a state is written.
+  absl::Mutex write_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
 
   mutable absl::Mutex mutex_;
   // By index.
@@ -238,6 +256,12 @@ class Coordinator {
   JobState job_ ABSL_GUARDED_BY(mutex_);
   absl::Time ending_since_ ABSL_GUARDED_BY(mutex_);
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
+  // Null: nothing is written down.
+  CoordinatorJournal* journal_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  // Of the call that is done again.
+  std::optional<absl::Time> replayed_at_ ABSL_GUARDED_BY(mutex_);
+  // A failure of the journal was told.
+  bool journal_failure_told_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace oarlock

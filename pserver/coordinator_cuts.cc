@@ -21,6 +21,10 @@ absl::StatusOr<uint64_t> Coordinator::OpenCut() {
   }
   if (job_.ending && !workers.empty()) OARLOCK_RETURN_IF_ERROR(CheckGoesOn());
   OARLOCK_RETURN_IF_ERROR(CheckDeathsAreSettled());
+  OARLOCK_RETURN_IF_ERROR(
+      Begin([](auto* call) { call->set_open_cut(true); }).status());
+  // Its end could not be written down.
+  if (cuts_.open()) cuts_.Close();
   checkpoint_due_ = false;
   // One that ends while the cut is made may have trained behind it; if it did
   // not, going on from the cut finds nothing left of it.
@@ -28,8 +32,15 @@ absl::StatusOr<uint64_t> Coordinator::OpenCut() {
   return cuts_.Open(std::move(workers));
 }
 
+uint64_t Coordinator::open_cut() const {
+  absl::MutexLock lock(&mutex_);
+  return cuts_.open() ? cuts_.newest() : 0;
+}
+
 void Coordinator::SetCutRound(uint64_t round) {
   absl::MutexLock lock(&mutex_);
+  // A successor gives the cut up, and needs neither its round nor its end.
+  Begin([&](auto* call) { call->set_set_cut_round(round); }).IgnoreError();
   cuts_.SetRound(round);
 }
 
@@ -56,6 +67,9 @@ absl::Status Coordinator::MarkCut(const v1::MarkCutRequest& request) {
   absl::MutexLock lock(&mutex_);
   OARLOCK_RETURN_IF_ERROR(
       Check(request.worker_index(), request.worker_generation()).status());
+  OARLOCK_RETURN_IF_ERROR(Begin([&](auto* call) {
+    *call->mutable_mark_cut() = request;
+  }).status());
   OARLOCK_RETURN_IF_ERROR(cuts_.Mark(request));
   for (const v1::TrainedExamples& trained : request.trained()) {
     for (const v1::WorkRange& range : trained.ranges()) {
@@ -67,6 +81,7 @@ absl::Status Coordinator::MarkCut(const v1::MarkCutRequest& request) {
 
 void Coordinator::CloseCut() {
   absl::MutexLock lock(&mutex_);
+  Begin([](auto* call) { call->set_close_cut(true); }).IgnoreError();
   cuts_.Close();
 }
 

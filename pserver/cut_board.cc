@@ -89,4 +89,31 @@ void CutBoard::Restore(const v1::CheckpointManifest& manifest) {
   }
 }
 
+void CutBoard::Save(v1::CutBoardState* state) const {
+  state->set_newest(newest_);
+  state->set_open(open_);
+  state->set_round(round_);
+  state->set_ended_why(ended_why_);
+  state->mutable_waited_for()->Add(waited_for_.begin(), waited_for_.end());
+  SaveCovered(covered_, state->mutable_covered());
+  for (const Report& report : later_) {
+    v1::CutReportState* saved = state->add_later();
+    saved->set_cut(report.cut);
+    *saved->mutable_trained() = report.trained;
+  }
+}
+
+void CutBoard::Load(const v1::CutBoardState& state) {
+  newest_ = state.newest();
+  open_ = state.open();
+  round_ = state.round();
+  ended_why_ = state.ended_why();
+  waited_for_ = {state.waited_for().begin(), state.waited_for().end()};
+  LoadCovered(state.covered(), &covered_);
+  later_.clear();
+  for (const v1::CutReportState& saved : state.later()) {
+    later_.push_back({saved.cut(), saved.trained()});
+  }
+}
+
 }  // namespace oarlock

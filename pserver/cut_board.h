@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "proto/admin.pb.h"
 #include "proto/checkpoint.pb.h"
+#include "proto/coordinator_state.pb.h"
 #include "pserver/range_set.h"
 
 namespace oarlock {
@@ -62,6 +63,10 @@ class CutBoard {
   void Skip(uint64_t largest) { newest_ = std::max(newest_, largest); }
   // Those of a checkpoint that the job goes on from.
   void Restore(const v1::CheckpointManifest& manifest);
+
+  void Save(v1::CutBoardState* state) const;
+  // Takes the place of what is there.
+  void Load(const v1::CutBoardState& state);
 
  private:
   struct Report {

@@ -114,4 +114,45 @@ const DeathBoard::Incarnation* DeathBoard::FirstUnsettled() const {
   return nullptr;
 }
 
+void DeathBoard::Save(v1::DeathBoardState* state) const {
+  for (const Record& record : records_) {
+    v1::DeathState* saved = state->add_deaths();
+    Name(record.incarnation.worker, record.incarnation.generation.value(),
+         saved->mutable_worker());
+    saved->set_fenced_by(record.incarnation.fenced_by);
+    saved->set_needs_ledgers(record.incarnation.needs_ledgers);
+    saved->set_taken(record.taken);
+    for (const auto& [server, told] : record.ledgers) {
+      v1::ToldLedgerState* ledger = saved->add_ledgers();
+      ledger->set_server_index(server);
+      ledger->set_server_generation(told.server_generation);
+      *ledger->mutable_ledger() = told.ledger;
+    }
+  }
+  for (const auto& [worker, generation] : retired_) {
+    Name(WorkerIndex(worker), generation, state->add_retired());
+  }
+}
+
+void DeathBoard::Load(const v1::DeathBoardState& state) {
+  *this = DeathBoard();
+  for (const v1::DeathState& saved : state.deaths()) {
+    Record& record = records_.emplace_back();
+    record.incarnation.worker = WorkerIndex(saved.worker().worker_index());
+    record.incarnation.generation =
+        Generation(saved.worker().worker_generation());
+    record.incarnation.fenced_by = saved.fenced_by();
+    record.incarnation.needs_ledgers = saved.needs_ledgers();
+    record.taken = saved.taken();
+    for (const v1::ToldLedgerState& told : saved.ledgers()) {
+      record.ledgers[told.server_index()] = {told.server_generation(),
+                                             told.ledger()};
+    }
+  }
+  for (const v1::WorkerIncarnation& retired : state.retired()) {
+    SetRetired(WorkerIndex(retired.worker_index()),
+               Generation(retired.worker_generation()));
+  }
+}
+
 }  // namespace oarlock

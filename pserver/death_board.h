@@ -14,6 +14,7 @@
 
 #include "base/types.h"
 #include "proto/admin.pb.h"
+#include "proto/coordinator_state.pb.h"
 
 namespace oarlock {
 
@@ -65,6 +66,10 @@ class DeathBoard {
 
   // The pending one whose ledgers are waited for the longest; null: none.
   const Incarnation* FirstUnsettled() const;
+
+  void Save(v1::DeathBoardState* state) const;
+  // Takes the place of what is there.
+  void Load(const v1::DeathBoardState& state);
 
  private:
   struct Told {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "pserver/recorded_time.h"
 
 namespace oarlock {
 namespace {
@@ -163,12 +164,61 @@ void ProgressBoard::Describe(
     }
     status->set_auc(phase->histogram->Auc());
     if (!with_histograms) continue;
-    phase->histogram->VisitNonEmpty(
-        [&](uint32_t bucket, uint64_t positives, uint64_t negatives) {
-          status->mutable_progress()->add_buckets(bucket);
-          status->mutable_progress()->add_positives(positives);
-          status->mutable_progress()->add_negatives(negatives);
-        });
+    CopyHistogram(*phase->histogram, status->mutable_progress());
+  }
+}
+
+void ProgressBoard::CopyHistogram(const AucHistogram& from,
+                                  v1::PhaseProgress* to) {
+  from.VisitNonEmpty(
+      [to](uint32_t bucket, uint64_t positives, uint64_t negatives) {
+        to->add_buckets(bucket);
+        to->add_positives(positives);
+        to->add_negatives(negatives);
+      });
+}
+
+void ProgressBoard::Save(
+    google::protobuf::RepeatedPtrField<v1::PhaseState>* state) const {
+  for (const std::unique_ptr<Phase>& phase : phases_) {
+    v1::PhaseState* saved = state->Add();
+    saved->set_name(phase->name);
+    *saved->mutable_sum() = phase->sum;
+    saved->set_num_examples(phase->num_examples);
+    saved->set_has_histogram(phase->histogram != nullptr);
+    if (phase->histogram != nullptr) {
+      CopyHistogram(*phase->histogram, saved->mutable_sum());
+    }
+    saved->set_histogram_dropped(phase->histogram_dropped);
+    saved->set_last_auc(phase->last_auc);
+    saved->set_first_unix_ns(ToRecorded(phase->first));
+    saved->set_last_unix_ns(ToRecorded(phase->last));
+  }
+}
+
+void ProgressBoard::Load(
+    const google::protobuf::RepeatedPtrField<v1::PhaseState>& state) {
+  phases_.clear();
+  by_name_.clear();
+  for (const v1::PhaseState& saved : state) {
+    Phase& phase = Find(saved.name());
+    phase.sum = saved.sum();
+    phase.sum.clear_buckets();
+    phase.sum.clear_positives();
+    phase.sum.clear_negatives();
+    phase.num_examples = saved.num_examples();
+    if (saved.has_histogram()) {
+      phase.histogram = std::make_unique<AucHistogram>();
+      const v1::PhaseProgress& sum = saved.sum();
+      for (int i = 0; i < sum.buckets_size(); ++i) {
+        phase.histogram->AddBucket(sum.buckets(i), sum.positives(i),
+                                   sum.negatives(i));
+      }
+    }
+    phase.histogram_dropped = saved.histogram_dropped();
+    phase.last_auc = saved.last_auc();
+    phase.first = FromRecorded(saved.first_unix_ns());
+    phase.last = FromRecorded(saved.last_unix_ns());
   }
 }
 

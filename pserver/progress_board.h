@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "base/auc.h"
 #include "proto/admin.pb.h"
+#include "proto/coordinator_state.pb.h"
 
 namespace oarlock {
 
@@ -44,6 +45,11 @@ class ProgressBoard {
       bool with_histograms,
       google::protobuf::RepeatedPtrField<v1::PhaseStatus>* phases) const;
 
+  // All phases, oldest first, with their histograms.
+  void Save(google::protobuf::RepeatedPtrField<v1::PhaseState>* state) const;
+  // Takes the place of what is there.
+  void Load(const google::protobuf::RepeatedPtrField<v1::PhaseState>& state);
+
  private:
   struct Phase {
     std::string name;
@@ -61,6 +67,7 @@ class ProgressBoard {
   // The phase of that name ("phase/epoch"), made if there is none.
   Phase& Find(const std::string& name);
   void AddHistogram(const v1::PhaseProgress& progress, Phase* phase);
+  static void CopyHistogram(const AucHistogram& from, v1::PhaseProgress* to);
 
   std::deque<std::unique_ptr<Phase>> phases_;  // oldest first
   std::map<std::string, Phase*> by_name_;

@@ -1,6 +1,7 @@
 #include "pserver/range_set.h"
 
 #include <limits>
+#include <utility>
 
 namespace oarlock {
 namespace {
@@ -61,6 +62,27 @@ std::vector<v1::WorkRange> RangeSet::ranges() const {
     }
   }
   return ranges;
+}
+
+void SaveCovered(const std::map<std::string, RangeSet>& sets,
+                 google::protobuf::RepeatedPtrField<v1::CoveredState>* state) {
+  for (const auto& [work, set] : sets) {
+    v1::CoveredState* covered = state->Add();
+    covered->set_work(work);
+    for (v1::WorkRange& range : set.ranges()) {
+      *covered->add_ranges() = std::move(range);
+    }
+  }
+}
+
+void LoadCovered(
+    const google::protobuf::RepeatedPtrField<v1::CoveredState>& state,
+    std::map<std::string, RangeSet>* sets) {
+  sets->clear();
+  for (const v1::CoveredState& covered : state) {
+    RangeSet& set = (*sets)[covered.work()];
+    for (const v1::WorkRange& range : covered.ranges()) set.Add(range);
+  }
 }
 
 }  // namespace oarlock

@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "base/interval_set.h"
 #include "proto/admin.pb.h"
+#include "proto/coordinator_state.pb.h"
 
 namespace oarlock {
 
@@ -32,6 +34,13 @@ class RangeSet {
  private:
   std::map<uint32_t, IntervalSet> sources_;
 };
+
+// Sets by name of the work, on disk and back.
+void SaveCovered(const std::map<std::string, RangeSet>& sets,
+                 google::protobuf::RepeatedPtrField<v1::CoveredState>* state);
+void LoadCovered(
+    const google::protobuf::RepeatedPtrField<v1::CoveredState>& state,
+    std::map<std::string, RangeSet>* sets);
 
 }  // namespace oarlock
 

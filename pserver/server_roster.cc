@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/log.h"
+#include "pserver/recorded_time.h"
 
 namespace oarlock {
 
@@ -81,6 +83,31 @@ bool ServerRoster::OthersKnowItIsOver(ServerIndex self, absl::Time now) const {
     }
   }
   return true;
+}
+
+void ServerRoster::Save(
+    google::protobuf::RepeatedPtrField<v1::ServerRecordState>* state) const {
+  for (const Record& server : servers_) {
+    v1::ServerRecordState* saved = state->Add();
+    saved->set_server_generation(server.generation);
+    saved->set_last_heard_unix_ns(ToRecorded(server.last_heard));
+    saved->set_membership_version(server.membership_version);
+    saved->set_told_it_is_over(server.told_it_is_over);
+    saved->set_left(server.left);
+  }
+}
+
+void ServerRoster::Load(
+    const google::protobuf::RepeatedPtrField<v1::ServerRecordState>& state) {
+  OARLOCK_CHECK(state.size() == static_cast<int>(servers_.size()));
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    const v1::ServerRecordState& saved = state[static_cast<int>(i)];
+    servers_[i] = {.generation = saved.server_generation(),
+                   .last_heard = FromRecorded(saved.last_heard_unix_ns()),
+                   .membership_version = saved.membership_version(),
+                   .told_it_is_over = saved.told_it_is_over(),
+                   .left = saved.left()};
+  }
 }
 
 bool ServerRoster::Alive(const Record& server, absl::Time now) const {

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "base/types.h"
 #include "proto/admin.pb.h"
+#include "proto/coordinator_state.pb.h"
 
 namespace oarlock {
 
@@ -37,6 +38,13 @@ class ServerRoster {
   uint64_t KnownMembershipVersion(uint64_t newest, absl::Time now) const;
   // Every server but `self` that is alive was told that the job is over.
   bool OthersKnowItIsOver(ServerIndex self, absl::Time now) const;
+
+  // One entry for each server.
+  void Save(google::protobuf::RepeatedPtrField<v1::ServerRecordState>* state)
+      const;
+  // Takes the place of what is there. REQUIRES: an entry for each server.
+  void Load(const google::protobuf::RepeatedPtrField<v1::ServerRecordState>&
+                state);
 
  private:
   struct Record {

@@ -218,4 +218,72 @@ std::vector<std::string> WorkQueue::names() const {
   return names;
 }
 
+void WorkQueue::Save(v1::WorkQueueState* state) const {
+  for (const auto& [name, work] : works_) {
+    v1::WorkState* saved = state->add_works();
+    saved->set_work(name);
+    saved->set_fingerprint(work.fingerprint);
+    saved->set_num_ranges(work.num_ranges);
+    saved->mutable_unleased()->Add(work.unleased.begin(), work.unleased.end());
+    for (const auto& [lease, range] : work.leased) {
+      v1::LeasedRangeState* leased = saved->add_leased();
+      leased->set_lease(lease);
+      leased->mutable_worker()->set_worker_index(range.worker);
+      leased->mutable_worker()->set_worker_generation(range.generation);
+      *leased->mutable_range() = range.range;
+    }
+    saved->mutable_repairs()->Add(work.repairs.begin(), work.repairs.end());
+    for (const auto& [lease, repair] : work.leased_repairs) {
+      v1::LeasedRepairState* leased = saved->add_leased_repairs();
+      leased->mutable_worker()->set_worker_index(repair.worker);
+      leased->mutable_worker()->set_worker_generation(repair.generation);
+      *leased->mutable_repair() = repair.repair;
+    }
+  }
+  SaveCovered(covered_, state->mutable_covered());
+  state->set_num_unfinished(num_unfinished_);
+  for (const auto& [worker, caller] : callers_) {
+    v1::CallerState* saved = state->add_callers();
+    saved->mutable_worker()->set_worker_index(worker);
+    saved->mutable_worker()->set_worker_generation(caller.generation);
+    for (const Call& call : caller.calls) {
+      v1::LeaseCallState* saved_call = saved->add_calls();
+      saved_call->set_request(call.request);
+      *saved_call->mutable_response() = call.response;
+    }
+  }
+  state->set_next_lease(next_lease_);
+}
+
+void WorkQueue::Load(const v1::WorkQueueState& state) {
+  *this = WorkQueue();
+  for (const v1::WorkState& saved : state.works()) {
+    Work& work = works_[saved.work()];
+    work.fingerprint = saved.fingerprint();
+    work.num_ranges = static_cast<int>(saved.num_ranges());
+    work.unleased.assign(saved.unleased().begin(), saved.unleased().end());
+    for (const v1::LeasedRangeState& leased : saved.leased()) {
+      work.leased[leased.lease()] = {leased.range(),
+                                     leased.worker().worker_index(),
+                                     leased.worker().worker_generation()};
+    }
+    work.repairs.assign(saved.repairs().begin(), saved.repairs().end());
+    for (const v1::LeasedRepairState& leased : saved.leased_repairs()) {
+      work.leased_repairs[leased.repair().lease()] = {
+          leased.repair(), leased.worker().worker_index(),
+          leased.worker().worker_generation()};
+    }
+  }
+  LoadCovered(state.covered(), &covered_);
+  num_unfinished_ = state.num_unfinished();
+  for (const v1::CallerState& saved : state.callers()) {
+    Caller& caller = callers_[saved.worker().worker_index()];
+    caller.generation = saved.worker().worker_generation();
+    for (const v1::LeaseCallState& call : saved.calls()) {
+      caller.calls.push_back({call.request(), call.response()});
+    }
+  }
+  next_lease_ = state.next_lease();
+}
+
 }  // namespace oarlock

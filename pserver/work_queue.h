@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "base/types.h"
 #include "proto/admin.pb.h"
+#include "proto/coordinator_state.pb.h"
 #include "pserver/range_set.h"
 
 namespace oarlock {
@@ -78,6 +79,14 @@ class WorkQueue {
 
   // Names of all works that were defined.
   std::vector<std::string> names() const;
+  // Defining it again changes nothing.
+  bool IsDefined(const std::string& work) const {
+    return works_.contains(work);
+  }
+
+  void Save(v1::WorkQueueState* state) const;
+  // Takes the place of what is there.
+  void Load(const v1::WorkQueueState& state);
 
  private:
   struct LeasedRange {

@@ -111,6 +111,9 @@ void CheckpointLoop::Stop() {
 }
 
 void CheckpointLoop::Run() {
+  if (const uint64_t cut = coordinator_->open_cut(); cut != 0) {
+    Close(cut, /*published=*/cut == current());
+  }
   absl::Time last = Clock::Real().Now();
   for (;;) {
     coordinator_->AwaitCheckpointWish(
@@ -172,24 +175,14 @@ absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::TryOne(
   const uint64_t cut = *opened;
   response.set_cut(cut);
   const absl::Status status = Publish(cut, &response, death_in_the_way);
-  v1::CloseCutRequest close;
-  close.set_cut(cut);
-  close.set_published(status.ok());
-  std::vector<v1::CloseCutResponse> closed;
-  // A server that does not hear it hears of a later cut, or with a heartbeat
-  // that this one is over.
-  const absl::Status told = Order(&v1::CheckpointService::Stub::CloseCut,
-                                  close, options_.order_timeout, &closed);
-  coordinator_->CloseCut();
-  if (!status.ok()) {
-    dir_.Abandon(cut).IgnoreError();
-    return status;
-  }
-  if (!told.ok()) spdlog::warn("{}", std::string(told.message()));
+  Close(cut, /*published=*/status.ok());
+  if (!status.ok()) return status;
   const absl::Status kept = dir_.Keep(options_.keep);
   if (!kept.ok()) {
     spdlog::warn("old checkpoints stay: {}", std::string(kept.message()));
   }
+  // A failure is in the log, and harmless.
+  coordinator_->WriteState().IgnoreError();
   response.set_seconds(absl::ToDoubleSeconds(Clock::Real().Now() - start));
   spdlog::info("checkpoint {}: {:.1f} MB in {:.2f} s, pushes held for {:.1f} ms",
                response.directory(), response.written_bytes() / 1e6,
@@ -197,6 +190,23 @@ absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::TryOne(
   absl::MutexLock lock(&mutex_);
   current_ = cut;
   return response;
+}
+
+void CheckpointLoop::Close(uint64_t cut, bool published) {
+  v1::CloseCutRequest close;
+  close.set_cut(cut);
+  close.set_published(published);
+  std::vector<v1::CloseCutResponse> closed;
+  // A server that does not hear it hears of a later cut, or with a heartbeat
+  // that this one is over.
+  const absl::Status told = Order(&v1::CheckpointService::Stub::CloseCut,
+                                  close, options_.order_timeout, &closed);
+  coordinator_->CloseCut();
+  if (!published) {
+    dir_.Abandon(cut).IgnoreError();
+  } else if (!told.ok()) {
+    spdlog::warn("{}", std::string(told.message()));
+  }
 }
 
 absl::Status CheckpointLoop::Publish(uint64_t cut,

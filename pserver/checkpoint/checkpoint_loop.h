@@ -74,6 +74,7 @@ class CheckpointLoop {
   CheckpointLoop(const CheckpointLoop&) = delete;
   CheckpointLoop& operator=(const CheckpointLoop&) = delete;
 
+  // A cut that the coordinator's predecessor left open is over first.
   void Start();
   // Makes a checkpoint that begins after this call and tells `done`, from this
   // thread or the loop's. Unavailable when it failed for a reason that may
@@ -96,6 +97,8 @@ class CheckpointLoop {
   absl::StatusOr<v1::CheckpointResponse> MakeOne();
   // `death_in_the_way`: why it failed.
   absl::StatusOr<v1::CheckpointResponse> TryOne(bool* death_in_the_way);
+  // Tells all that the open cut is over.
+  void Close(uint64_t cut, bool published);
   // From the open cut to the checkpoint that is current.
   absl::Status Publish(uint64_t cut, v1::CheckpointResponse* response,
                        bool* death_in_the_way);

@@ -1,11 +1,13 @@
 #include "pserver/checkpoint/server_checkpoints.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "base/boot_id.h"
 #include "base/clock.h"
 #include "base/fault_point.h"
 #include "base/log.h"
@@ -15,6 +17,7 @@
 #include "pserver/checkpoint/manifest.h"
 #include "pserver/checkpoint/part_loader.h"
 #include "storage/checkpoint_dir.h"
+#include "storage/file_system.h"
 
 namespace oarlock {
 namespace {
@@ -39,10 +42,11 @@ absl::Status Load(const LoadedCheckpoint& checkpoint, ServerIndex server,
   return absl::OkStatus();
 }
 
-// Brings the server to where the checkpoint is that CURRENT names, if any.
-absl::Status Resume(const ServerOptions& options, const CheckpointDir& dir,
-                    const PartitionMap& map, TableRegistry* registry,
-                    Coordinator* coordinator, CutGate* gate) {
+// Brings the server to where the checkpoint is that CURRENT names, if any: its
+// manifest.
+absl::StatusOr<std::optional<v1::CheckpointManifest>> Resume(
+    const ServerOptions& options, const CheckpointDir& dir,
+    const PartitionMap& map, TableRegistry* registry, CutGate* gate) {
   const absl::StatusOr<LoadedCheckpoint> current =
       LoadCheckpoint(FileSystem::Real(), dir.path());
   if (absl::IsNotFound(current.status())) {
@@ -50,10 +54,11 @@ absl::Status Resume(const ServerOptions& options, const CheckpointDir& dir,
       spdlog::info("{} has no checkpoint: begins at the beginning",
                    dir.path());
     }
-    return options.load.empty()
-               ? absl::OkStatus()
-               : LoadParameters(options.load, ServerIndex(options.server_index),
-                                map, registry);
+    if (!options.load.empty()) {
+      OARLOCK_RETURN_IF_ERROR(LoadParameters(
+          options.load, ServerIndex(options.server_index), map, registry));
+    }
+    return std::nullopt;
   }
   OARLOCK_RETURN_IF_ERROR(current.status());
   if (!options.resume) {
@@ -67,8 +72,7 @@ absl::Status Resume(const ServerOptions& options, const CheckpointDir& dir,
   gate->Announce(current->manifest.cut());
   gate->Settle(current->manifest.cut());
   registry->clock().AdvanceTo(current->manifest.logical_time());
-  if (coordinator != nullptr) coordinator->Restore(current->manifest);
-  return absl::OkStatus();
+  return current->manifest;
 }
 
 }  // namespace
@@ -89,12 +93,9 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
   OARLOCK_ASSIGN_OR_RETURN(
       const CheckpointDir dir,
       CheckpointDir::Create(FileSystem::Real(), options.checkpoint_dir));
-  OARLOCK_RETURN_IF_ERROR(
-      Resume(options, dir, *map, registry, coordinator, gate));
-  if (coordinator != nullptr) {
-    OARLOCK_ASSIGN_OR_RETURN(const uint64_t largest, dir.LargestCut());
-    coordinator->SkipCuts(largest);
-  }
+  OARLOCK_ASSIGN_OR_RETURN(
+      const std::optional<v1::CheckpointManifest> resumed,
+      Resume(options, dir, *map, registry, gate));
   ServerCutOptions cuts;
   cuts.server = ServerIndex(options.server_index);
   cuts.directory = options.checkpoint_dir;
@@ -115,9 +116,36 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
     checkpoints->replayed_ = options.replay_log;
     checkpoints->cuts_->SetJournal(checkpoints->journal_.get());
   }
+  if (coordinator != nullptr) {
+    OARLOCK_RETURN_IF_ERROR(checkpoints->BeginCoordinator(
+        dir, resumed.has_value() ? &*resumed : nullptr));
+  }
   checkpoints->service_ =
       std::make_unique<CheckpointService>(checkpoints->cuts_.get(), token);
   return checkpoints;
+}
+
+absl::Status ServerCheckpoints::BeginCoordinator(
+    const CheckpointDir& dir, const v1::CheckpointManifest* resumed) {
+  if (options_.log_pushes) {
+    CoordinatorLogOptions log;
+    log.directory = absl::StrCat(options_.checkpoint_dir, "/log/coordinator");
+    log.replay = options_.replay_log;
+    log.boot_id = BootId();
+    OARLOCK_ASSIGN_OR_RETURN(
+        coordinator_log_,
+        CoordinatorLog::Open(log, FileSystem::Real(), coordinator_));
+  }
+  if (coordinator_log_ != nullptr && coordinator_log_->replayed()) {
+    coordinator_->Return();
+  } else {
+    if (resumed != nullptr) coordinator_->Restore(*resumed);
+    OARLOCK_ASSIGN_OR_RETURN(const uint64_t largest, dir.LargestCut());
+    coordinator_->SkipCuts(largest);
+  }
+  return coordinator_log_ == nullptr
+             ? absl::OkStatus()
+             : coordinator_->SetJournal(coordinator_log_.get());
 }
 
 absl::Status ServerCheckpoints::Start(const std::string& endpoint) {

@@ -20,9 +20,11 @@
 #include "pserver/checkpoint/push_journal.h"
 #include "pserver/checkpoint/server_cut.h"
 #include "pserver/coordinator.h"
+#include "pserver/coordinator_log.h"
 #include "pserver/push_ledger.h"
 #include "pserver/server_options.h"
 #include "pserver/table_registry.h"
+#include "storage/checkpoint_dir.h"
 
 namespace oarlock {
 
@@ -30,8 +32,9 @@ namespace oarlock {
 class ServerCheckpoints {
  public:
   // Fills the tables, and on server 0 the coordinator (else null), as
-  // `options.resume` and `options.load` say; then makes what takes part in
-  // cuts. What is passed outlives this. FailedPrecondition when the folder has
+  // `options.resume`, `options.replay_log` and `options.load` say; then makes
+  // what takes part in cuts. What is passed outlives this; the coordinator must
+  // be called no more when this ends. FailedPrecondition when the folder has
   // a checkpoint and resume is not set; DataLoss when what is to be read is
   // missing or damaged; NotFound when there is no checkpoint to load.
   // REQUIRES: options.checkpoint_dir is set.
@@ -68,12 +71,18 @@ class ServerCheckpoints {
         registry_(registry),
         coordinator_(coordinator) {}
 
+  // The coordinator goes on from its log, or else from what was resumed.
+  absl::Status BeginCoordinator(const CheckpointDir& dir,
+                                const v1::CheckpointManifest* resumed);
+
   const ServerOptions options_;
   const std::string token_;
   const PartitionMap* const map_;
   TableRegistry* const registry_;
   Coordinator* const coordinator_;
   std::unique_ptr<PushJournal> journal_;
+  // Null but on server 0 with a log.
+  std::unique_ptr<CoordinatorLog> coordinator_log_;
   bool replayed_ = false;
   std::unique_ptr<ServerCut> cuts_;
   std::unique_ptr<CheckpointService> service_;

@@ -197,6 +197,11 @@ absl::StatusOr<v1::SaveCutResponse> ServerCut::DoSave(
 
 absl::StatusOr<v1::CloseCutResponse> ServerCut::DoClose(
     const v1::CloseCutRequest& request) {
+  if (request.cut() > newest_ && !request.published()) {
+    // It was opened before this server came, or was never told here.
+    End(/*current=*/false);
+    newest_ = request.cut();
+  }
   OARLOCK_RETURN_IF_ERROR(CheckNewest(request.cut()));
   const bool current = request.published() && stage_ == Stage::kSaved;
   End(current);

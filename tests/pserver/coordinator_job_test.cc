@@ -85,7 +85,7 @@ TEST_F(CoordinatorJobTest, WorkerThatNeverRegistersFailsTheJob) {
 
 TEST_F(CoordinatorJobTest, DrainWaitsForWorkersButNotForEver) {
   const uint64_t a = Register(0);
-  coordinator_->Drain("enough");
+  ASSERT_TRUE(coordinator_->Drain("enough").ok());
   EXPECT_TRUE(Beat(0, a)->draining());
   EXPECT_FALSE(Beat(0, a)->failed());
   EXPECT_FALSE(coordinator_->Job().over);

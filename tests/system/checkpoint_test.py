@@ -178,15 +178,12 @@ class CheckpointTest(harness.SystemTest):
         self.assertEqual(self.summary("job")["examples"],
                          30 * harness.GENERATED_ROWS * 3 // 4)
 
-    def assert_all_return_when_server_0_dies(self, *flags):
-        """Back to the last checkpoint, and on to the bits of a job that lost
-        no process."""
+    def test_a_job_returns_to_its_last_checkpoint_together(self):
         epochs = ["--epochs", "6"]
         job = self.train(
             "job",
             *self.cluster(2, 2, "ckpt", "--checkpoint_interval_s", "0.2"),
-            *SYNC, *epochs, "--print_period", "5", "--max_restart", "1",
-            *flags)
+            *SYNC, *epochs, "--print_period", "5", "--max_restart", "1")
         self.await_true(lambda: self.cut("ckpt") >= 2,
                         harness.PROGRESS_DEADLINE_S, "a second checkpoint")
         self.kill_server(0, "job")
@@ -200,11 +197,49 @@ class CheckpointTest(harness.SystemTest):
                              self.results("undisturbed")[field],
                              self.report())
 
-    def test_a_job_returns_to_its_last_checkpoint_together(self):
-        self.assert_all_return_when_server_0_dies()
+    def kill_coordinator_often(self, job, name, kills):
+        """kill -9 of server 0, each time when it has come back."""
+        self.await_text(self.path(name, "workerlog.0"), r"step \d+")
+        workers = [self.pid_of_role("worker", i) for i in range(2)]
+        for kill in range(1, kills + 1):
+            os.kill(self.pid_of_role("server", 0), signal.SIGKILL)
+            self.await_true(
+                lambda: len(re.findall(
+                    r"replayed \d+ calls of the coordinator's log",
+                    harness.read_text(self.path(name, "serverlog.0"))))
+                >= kill or not job.running(),
+                harness.PROGRESS_DEADLINE_S, f"return {kill} of server 0")
+            self.assertTrue(job.running(), self.report())
+        self.assertEqual([self.pid_of_role("worker", i) for i in range(2)],
+                         workers, self.report())
 
-    def test_without_the_coordinator_a_log_is_not_enough_and_all_return(self):
-        self.assert_all_return_when_server_0_dies("--durability", "log")
+    def test_a_coordinator_that_died_again_and_again_is_hardly_noticed(self):
+        epochs = ["--epochs", "12", "--print_period", "5"]
+        self.await_success(self.train(
+            "undisturbed", "--server_num", "2", "--worker_num", "2", *SYNC,
+            *epochs))
+        job = self.train(
+            "disturbed",
+            *self.cluster(2, 2, "ckpt", "--checkpoint_interval_s", "0.1"),
+            *SYNC, *epochs, "--durability", "log", "--max_restart", "4")
+        self.kill_coordinator_often(job, "disturbed", 4)
+        self.await_success(job)
+        self.assert_nothing_runs()
+        self.assertNotIn("of all processes", job.stderr)
+        self.assertEqual(self.results("disturbed"),
+                         self.results("undisturbed"), self.report())
+
+    def test_every_example_is_trained_once_though_the_coordinator_died(self):
+        job = self.train(
+            "job", *self.cluster(2, 2, "ckpt", "--checkpoint_interval_s",
+                                 "0.1"),
+            *ASYNC, "--epochs", "60", "--print_period", "5", "--durability",
+            "log", "--max_restart", "4")
+        self.kill_coordinator_often(job, "job", 4)
+        self.await_success(job)
+        self.assert_nothing_runs()
+        self.assertEqual(self.summary("job")["examples"],
+                         60 * harness.GENERATED_ROWS * 3 // 4)
 
     def test_a_drained_job_leaves_a_checkpoint(self):
         job = self.train(

@@ -107,8 +107,7 @@ class ServersKilledTest(KillTest):
         self.await_true(lambda: self.newest_checkpoint() >= 1,
                         harness.PROGRESS_DEADLINE_S, "a checkpoint")
         for kill in range(KILLS):
-            # The coordinator does not come back by itself.
-            index = chance.randrange(1, SERVERS)
+            index = chance.randrange(SERVERS)
             self.pause(chance, workers)
             self.kill(self.servers[index])
             self.servers[index] = self.start_server(index, kill + 1)
@@ -159,8 +158,7 @@ class WorkersKilledTest(KillTest):
             self.trainers[index] = self.start_trainer(index)
 
     def kill_server(self, chance, kill):
-        # The coordinator does not come back by itself.
-        index = chance.randrange(1, SERVERS)
+        index = chance.randrange(SERVERS)
         self.kill(self.servers[index])
         return lambda: self.servers.__setitem__(
             index, self.start_server(index, kill + 1))

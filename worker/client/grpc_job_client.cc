@@ -23,12 +23,13 @@ constexpr absl::Duration kReportPeriod = absl::Milliseconds(500);
 // How long the coordinator holds a barrier call open before "not yet".
 constexpr absl::Duration kBarrierWait = absl::Seconds(2);
 
-// A worker that gives up because the coordinator is gone does not wait for it
-// long.
-constexpr absl::Duration kFinishTimeout = absl::Seconds(2);
+// A worker that gives up, say because the coordinator is gone, does not wait
+// for it long. That it has succeeded must be known.
+constexpr absl::Duration kGiveUpTimeout = absl::Seconds(2);
 
 // How long a checkpoint may take.
 constexpr absl::Duration kCheckpointTimeout = absl::Hours(1);
+constexpr int kCheckpointAttempts = 5;
 
 std::string HostName() {
   char name[256] = "unknown";
@@ -284,12 +285,21 @@ absl::StatusOr<v1::JobStatusResponse> GrpcJobClient::GetJobStatus() {
 }
 
 absl::Status GrpcJobClient::Checkpoint() {
-  // Not repeated: each call makes another one.
-  grpc::ClientContext context;
-  connections_->PrepareToWait(&context, kCheckpointTimeout);
-  v1::CheckpointResponse response;
-  return FromGrpc(coordinator().Checkpoint(&context, v1::CheckpointRequest(),
-                                           &response));
+  // Each call makes another one, so it is made again only where the coordinator
+  // or another server was away.
+  for (int attempt = 1;; ++attempt) {
+    grpc::ClientContext context;
+    connections_->PrepareToWait(&context, kCheckpointTimeout);
+    v1::CheckpointResponse response;
+    const absl::Status status = FromGrpc(coordinator().Checkpoint(
+        &context, v1::CheckpointRequest(), &response));
+    if (!absl::IsUnavailable(status) || attempt == kCheckpointAttempts) {
+      return status;
+    }
+    OARLOCK_RETURN_IF_ERROR(Alive());
+    // Answered when it is back.
+    OARLOCK_RETURN_IF_ERROR(GetJobStatus().status());
+  }
 }
 
 absl::Status GrpcJobClient::Finish(const absl::Status& outcome) {
@@ -301,7 +311,8 @@ absl::Status GrpcJobClient::Finish(const absl::Status& outcome) {
   request.set_reason(std::string(outcome.message()));
   v1::FinishWorkerResponse response;
   return connections_->CallWithRetries(
-      ServerIndex(0), kFinishTimeout, [&](grpc::ClientContext* context) {
+      ServerIndex(0), outcome.ok() ? connections_->patience() : kGiveUpTimeout,
+      [&](grpc::ClientContext* context) {
         return coordinator().FinishWorker(context, request, &response);
       });
 }

@@ -1,0 +1,211 @@
+// The coordinator's state on disk: what it writes down, and how a successor
+// takes over.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "pserver/coordinator.h"
+#include "pserver/recorded_time.h"
+
+namespace oarlock {
+
+absl::StatusOr<absl::Time> Coordinator::Begin(
+    absl::FunctionRef<void(v1::CoordinatorCall*)> describe) {
+  if (replayed_at_.has_value()) return *replayed_at_;
+  const absl::Time now = clock_.Now();
+  if (journal_ == nullptr) return now;
+  v1::CoordinatorCall call;
+  call.set_unix_ns(ToRecorded(now));
+  describe(&call);
+  const absl::Status written = journal_->Append(call);
+  NoteJournal(written);
+  if (!written.ok()) return written;
+  return FromRecorded(call.unix_ns());
+}
+
+void Coordinator::NoteJournal(const absl::Status& status) {
+  if (!status.ok() && !journal_failure_told_) {
+    spdlog::error("the coordinator cannot write down what it does: {}",
+                  std::string(status.message()));
+  }
+  journal_failure_told_ = !status.ok();
+}
+
+absl::Status Coordinator::SetJournal(CoordinatorJournal* journal) {
+  {
+    absl::MutexLock lock(&mutex_);
+    OARLOCK_CHECK(journal_ == nullptr);
+    OARLOCK_RETURN_IF_ERROR(journal->AppendState(SaveLocked()));
+    journal_ = journal;
+  }
+  return journal->EndState();
+}
+
+absl::Status Coordinator::WriteState() {
+  absl::MutexLock write(&write_mutex_);
+  CoordinatorJournal* journal = nullptr;
+  {
+    absl::MutexLock lock(&mutex_);
+    journal = journal_;
+  }
+  if (journal == nullptr) return absl::OkStatus();
+  absl::Status status = journal->BeginState();
+  {
+    absl::MutexLock lock(&mutex_);
+    if (status.ok()) status = journal->AppendState(SaveLocked());
+    NoteJournal(status);
+  }
+  return status.ok() ? journal->EndState() : status;
+}
+
+v1::CoordinatorState Coordinator::Save() const {
+  absl::MutexLock lock(&mutex_);
+  return SaveLocked();
+}
+
+v1::CoordinatorState Coordinator::SaveLocked() const {
+  v1::CoordinatorState state;
+  for (const Worker& worker : workers_) {
+    v1::WorkerRecordState* saved = state.add_workers();
+    *saved->mutable_state() = worker.state;
+    saved->set_lease_end_unix_ns(ToRecorded(worker.lease_end));
+    saved->set_lost_at_unix_ns(ToRecorded(worker.lost_at));
+    saved->set_last_report(worker.last_report);
+    saved->set_had_examples(worker.had_examples);
+  }
+  servers_.Save(state.mutable_servers());
+  state.set_next_generation(next_generation_);
+  state.set_membership_version(membership_version_);
+  state.set_first_registration_unix_ns(ToRecorded(first_registration_));
+  state.set_last_sweep_unix_ns(ToRecorded(last_sweep_));
+  state.set_logical_time(logical_time_);
+  state.set_last_tick_unix_ns(ToRecorded(last_tick_));
+  deaths_.Save(state.mutable_deaths());
+  barriers_.Save(state.mutable_barriers());
+  work_.Save(state.mutable_work());
+  cuts_.Save(state.mutable_cuts());
+  state.set_trained_epochs(trained_epochs_);
+  state.set_epochs_before_cut(epochs_before_cut_);
+  board_.Save(state.mutable_phases());
+  state.set_job_ending(job_.ending);
+  state.set_job_over(job_.over);
+  state.set_job_failed(job_.failed);
+  state.set_job_reason(job_.reason);
+  state.set_ending_since_unix_ns(ToRecorded(ending_since_));
+  return state;
+}
+
+absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
+  absl::MutexLock lock(&mutex_);
+  if (state.workers_size() != static_cast<int>(workers_.size()) ||
+      state.servers_size() != static_cast<int>(servers_.size())) {
+    return absl::DataLossError(absl::StrCat(
+        "the coordinator's log is of a job of ", state.workers_size(),
+        " workers and ", state.servers_size(), " servers; this one has ",
+        workers_.size(), " and ", servers_.size(),
+        "; start all processes of the job again with --resume"));
+  }
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    const v1::WorkerRecordState& saved = state.workers(static_cast<int>(i));
+    workers_[i].state = saved.state();
+    workers_[i].lease_end = FromRecorded(saved.lease_end_unix_ns());
+    workers_[i].lost_at = FromRecorded(saved.lost_at_unix_ns());
+    workers_[i].last_report = saved.last_report();
+    workers_[i].had_examples = saved.had_examples();
+  }
+  servers_.Load(state.servers());
+  next_generation_ = state.next_generation();
+  membership_version_ = state.membership_version();
+  first_registration_ = FromRecorded(state.first_registration_unix_ns());
+  last_sweep_ = FromRecorded(state.last_sweep_unix_ns());
+  logical_time_ = state.logical_time();
+  last_tick_ = FromRecorded(state.last_tick_unix_ns());
+  deaths_.Load(state.deaths());
+  barriers_.Load(state.barriers());
+  work_.Load(state.work());
+  cuts_.Load(state.cuts());
+  trained_epochs_ = state.trained_epochs();
+  epochs_before_cut_ = state.epochs_before_cut();
+  board_.Load(state.phases());
+  job_ = {.ending = state.job_ending(),
+          .over = state.job_over(),
+          .failed = state.job_failed(),
+          .reason = state.job_reason()};
+  ending_since_ = FromRecorded(state.ending_since_unix_ns());
+  return absl::OkStatus();
+}
+
+void Coordinator::Replay(const v1::CoordinatorCall& call) {
+  {
+    absl::MutexLock lock(&mutex_);
+    replayed_at_ = FromRecorded(call.unix_ns());
+  }
+  // Whoever called was answered, or asks again.
+  switch (call.call_case()) {
+    case v1::CoordinatorCall::kRegisterWorker:
+      RegisterWorker(call.register_worker()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::kHeartbeat:
+      Heartbeat(call.heartbeat()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::kFinishWorker:
+      FinishWorker(call.finish_worker()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::kServerHeartbeat:
+      ServerHeartbeat(call.server_heartbeat()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::kDefineWork:
+      DefineWork(call.define_work()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::kLeaseWork:
+      LeaseWork(call.lease_work()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::kBarrier:
+      Barrier(call.barrier(), [](const absl::Status&) {});
+      break;
+    case v1::CoordinatorCall::kMarkCut:
+      MarkCut(call.mark_cut()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::kOpenCut:
+      OpenCut().IgnoreError();
+      break;
+    case v1::CoordinatorCall::kSetCutRound:
+      SetCutRound(call.set_cut_round());
+      break;
+    case v1::CoordinatorCall::kCloseCut:
+      CloseCut();
+      break;
+    case v1::CoordinatorCall::kEndJob:
+      EndJob(call.end_job()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::kSweep:
+      Sweep();
+      break;
+    case v1::CoordinatorCall::CALL_NOT_SET:
+      break;
+  }
+  absl::MutexLock lock(&mutex_);
+  replayed_at_.reset();
+}
+
+void Coordinator::Return() {
+  absl::MutexLock lock(&mutex_);
+  const absl::Time now = clock_.Now();
+  const absl::Duration gap = std::max(now - last_sweep_, absl::ZeroDuration());
+  SkipTime(gap);
+  first_registration_ += gap;
+  ending_since_ += gap;
+  last_sweep_ = now;
+  // Servers ask again.
+  checkpoint_due_ = false;
+  spdlog::info(
+      "the coordinator was away for {:.1f} s; leases are extended by "
+      "that",
+      absl::ToDoubleSeconds(gap));
+}
+
+}  // namespace oarlock
