@@ -17,7 +17,6 @@ namespace oarlock {
 namespace {
 
 // The log is trimmed by states, not by its size.
-constexpr uint64_t kNoLimit = uint64_t{1} << 62;
 
 // Times that of the last state.
 constexpr uint64_t kCallsPerState = 4;
@@ -35,7 +34,6 @@ absl::StatusOr<std::unique_ptr<CoordinatorLog>> CoordinatorLog::Open(
   auto log = absl::WrapUnique(new CoordinatorLog(options, coordinator));
   PushLogOptions push_log;
   push_log.directory = options.directory;
-  push_log.bytes_max = kNoLimit;
   // It is not read under another boot, and before that the system has it all.
   push_log.sync_interval = absl::InfiniteDuration();
   const absl::Time start = Clock::Real().Now();
