@@ -21,8 +21,7 @@ namespace oarlock {
 // stays where it is and is aligned for floats.
 class AnswerArray {
  public:
-  explicit AnswerArray(size_t bytes)
-      : slice_(grpc_slice_malloc_large(bytes)) {
+  explicit AnswerArray(size_t bytes) : slice_(grpc_slice_malloc_large(bytes)) {
     OARLOCK_CHECK(reinterpret_cast<uintptr_t>(data()) % alignof(float) == 0);
   }
   ~AnswerArray() { grpc_slice_unref(slice_); }
@@ -61,17 +60,16 @@ class AnswerValues {
       thread_local std::vector<float> wide;
       wide.resize(n);
       if (!fill(wide.data())) return false;
-      NarrowValues(
-          format_, wide,
-          absl::MakeSpan(reinterpret_cast<uint16_t*>(array_.data()) + size_,
-                         n));
+      NarrowValues(format_, wide,
+                   absl::MakeSpan(
+                       reinterpret_cast<uint16_t*>(array_.data()) + size_, n));
     }
     size_ += n;
     return true;
   }
   grpc::Slice slice() const {
-    return array_.slice(size_ * (format_ == v1::FLOAT32 ? sizeof(float)
-                                                        : sizeof(uint16_t)));
+    return array_.slice(
+        size_ * (format_ == v1::FLOAT32 ? sizeof(float) : sizeof(uint16_t)));
   }
 
  private:

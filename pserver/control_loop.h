@@ -1,7 +1,7 @@
 // The one background thread of a server's control plane: it reports to the
 // coordinator, applies what the coordinator says about workers and the logical
-// time, tells what dead workers have pushed, and notices the end of the job. On server 0 it also lets the
-// coordinator's time pass.
+// time, tells what dead workers have pushed, and notices the end of the job. On
+// server 0 it also lets the coordinator's time pass.
 
 #ifndef OARLOCK_PSERVER_CONTROL_LOOP_H_
 #define OARLOCK_PSERVER_CONTROL_LOOP_H_

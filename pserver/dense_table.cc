@@ -313,7 +313,8 @@ class BlockTable : public DenseTable {
   }
 
   // Keeps what the cut found of a block that is about to change.
-  static void SetAside(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(block.mutex) {
+  static void SetAside(Block& block)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(block.mutex) {
     if (block.phase != CutPhase::kFrozen) return;
     block.aside = std::make_unique<DenseBlockCut>(CopyOf(block));
     block.phase = CutPhase::kAside;

@@ -21,7 +21,8 @@ void LedgerReporter::Apply(const v1::ServerHeartbeatResponse& response) {
     Wanted next = {.worker = WorkerIndex(one.worker_index()),
                    .generation = Generation(one.worker_generation())};
     for (const Wanted& before : wanted_) {
-      if (before.worker == next.worker && before.generation == next.generation) {
+      if (before.worker == next.worker &&
+          before.generation == next.generation) {
         next.told = before.told || before.sent;
       }
     }

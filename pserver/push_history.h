@@ -73,8 +73,7 @@ class PushHistory {
     std::vector<uint32_t> parts;
   };
   // By epoch and source.
-  using Examples =
-      absl::btree_map<std::pair<uint32_t, uint32_t>, IntervalSet>;
+  using Examples = absl::btree_map<std::pair<uint32_t, uint32_t>, IntervalSet>;
 
   static void Copy(const PushPart::Intervals& from, std::vector<Interval>* to);
   static void Copy(const std::vector<Interval>& from, PushPart::Intervals* to);

@@ -65,9 +65,9 @@ absl::Status PushLedger::Admit(v1::RequestHeader* header, Message* message) {
 
 absl::Status PushLedger::AdmitCompletion(v1::RequestHeader* header,
                                          Message* message) {
-  OARLOCK_RETURN_IF_ERROR(membership_->CheckPush(
-      WorkerIndex(header->completing_worker()),
-      Generation(header->completing_generation())));
+  OARLOCK_RETURN_IF_ERROR(
+      membership_->CheckPush(WorkerIndex(header->completing_worker()),
+                             Generation(header->completing_generation())));
   const WorkerIndex worker = WorkerOf(*header);
   const Generation generation = GenerationOf(*header);
   if (!Knows(worker, generation)) {

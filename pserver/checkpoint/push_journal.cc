@@ -253,15 +253,15 @@ absl::Status PushJournal::ReplayTo(uint64_t cut, absl::StatusOr<PushView> push,
     ledger_->Readmit(&push->header, &message);
   }
   // Whoever sent it was answered, or sends it again.
-  ((*entry)->aggregator.get()->*apply)(
-      *std::move(push), [message = std::move(message)](
-                            const absl::StatusOr<PushOutcome>& outcome) mutable {
-        if (outcome.ok()) {
-          message.Applied();
-        } else {
-          message.Torn();
-        }
-      });
+  auto done = [message = std::move(message)](
+                  const absl::StatusOr<PushOutcome>& outcome) mutable {
+    if (outcome.ok()) {
+      message.Applied();
+    } else {
+      message.Torn();
+    }
+  };
+  ((*entry)->aggregator.get()->*apply)(*std::move(push), std::move(done));
   return absl::OkStatus();
 }
 

@@ -111,8 +111,9 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
     journal.sync_interval = options.log_sync_interval;
     journal.replay = options.replay_log;
     FaultPoint("restore.before_replay");
-    OARLOCK_ASSIGN_OR_RETURN(checkpoints->journal_,
-                             PushJournal::Open(journal, registry, ledger, gate));
+    OARLOCK_ASSIGN_OR_RETURN(
+        checkpoints->journal_,
+        PushJournal::Open(journal, registry, ledger, gate));
     checkpoints->replayed_ = options.replay_log;
     checkpoints->cuts_->SetJournal(checkpoints->journal_.get());
   }

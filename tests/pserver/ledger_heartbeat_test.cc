@@ -110,8 +110,8 @@ TEST(LedgerHeartbeatTest, AWantedLedgerComesSoonAndARetiredOneIsForgotten) {
   ScriptedCoordinator coordinator;
   coordinator.Say(AnswerWith(1, v1::WorkerState::ALIVE));
   ServerOptions options;
-  options.server_endpoints = {
-      coordinator.endpoint(), absl::StrCat("127.0.0.1:", Listener().port())};
+  options.server_endpoints = {coordinator.endpoint(),
+                              absl::StrCat("127.0.0.1:", Listener().port())};
   options.server_index = 1;
   options.num_workers = 2;
   options.num_partitions = 16;

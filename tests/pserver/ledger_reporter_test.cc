@@ -61,7 +61,7 @@ class LedgerReporterTest : public ::testing::Test {
   LedgerReporter reporter_;
 };
 
-TEST_F(LedgerReporterTest, TellsAWantedLedgerOnceItIsCompleteUntilItIsNotWanted) {
+TEST_F(LedgerReporterTest, AWantedLedgerIsToldOnceItIsComplete) {
   EXPECT_FALSE(reporter_.due());
   EXPECT_EQ(Request().ledgers_size(), 0);
   PushLedger::Message first = Begin(1);
@@ -92,7 +92,7 @@ TEST_F(LedgerReporterTest, TellsAWantedLedgerOnceItIsCompleteUntilItIsNotWanted)
   EXPECT_TRUE(reporter_.due());
 }
 
-TEST_F(LedgerReporterTest, TablesForgetARetiredIncarnationWhenNothingIsUnderWay) {
+TEST_F(LedgerReporterTest, TablesForgetWhatIsRetiredWhenNothingIsUnderWay) {
   ASSERT_TRUE(registry_.Create(DenseConfig(4, 4, -1)).ok());
   DenseTable& table = *(*registry_.Find(TableId(2)))->dense;
   const PushStamp stamp = {.worker = WorkerIndex(0),

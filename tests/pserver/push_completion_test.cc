@@ -190,8 +190,7 @@ TEST_F(PushCompletionTest, WhateverArrivedEveryGradientIsAppliedOnce) {
   std::map<uint64_t, SparseGradients> pushes;
   for (uint64_t sequence = 1; sequence <= kNumPushes; ++sequence) {
     SparseGradients& push = pushes[sequence];
-    for (const auto& [key, gradient] :
-         RandomGradients(random(), 20, 1000, 1)) {
+    for (const auto& [key, gradient] : RandomGradients(random(), 20, 1000, 1)) {
       push[key] = {1};  // Order must not matter.
     }
     model.Apply(push);
@@ -212,8 +211,7 @@ TEST_F(PushCompletionTest, WhateverArrivedEveryGradientIsAppliedOnce) {
   for (const auto& [sequence, push] : pushes) {
     if (num_parts[sequence] == 4) continue;
     torn += num_parts[sequence] > 0;
-    ASSERT_TRUE(
-        Push(PushOf(Completing(HeaderOfDead(sequence)), push)).ok());
+    ASSERT_TRUE(Push(PushOf(Completing(HeaderOfDead(sequence)), push)).ok());
   }
   EXPECT_GT(torn, 0);
   EXPECT_EQ(RowsOf(sparse()), model.rows());

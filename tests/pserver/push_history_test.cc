@@ -68,8 +68,7 @@ TEST(PushHistoryTest, ExamplesOf64SequencesAgoAreSettledAndMerged) {
   EXPECT_EQ(ledger.pushes(0).sequence(), 3u);
   EXPECT_EQ(ledger.pushes(63).sequence(), 66u);
   ASSERT_EQ(ledger.settled_examples_size(), 1);
-  EXPECT_EQ(ledger.settled_examples(0).ShortDebugString(),
-            "begin: 10 end: 30");
+  EXPECT_EQ(ledger.settled_examples(0).ShortDebugString(), "begin: 10 end: 30");
   EXPECT_TRUE(ledger.settled_dense_examples().empty());
 }
 
@@ -105,9 +104,9 @@ class ModelHistory {
       ASSERT_EQ(ExamplesOf(record.examples()), ExamplesOf(part.examples));
       ASSERT_EQ(ExamplesOf(record.dense_examples()),
                 ExamplesOf(part.dense_examples));
-      ASSERT_EQ(std::vector<uint32_t>(record.parts().begin(),
-                                      record.parts().end()),
-                std::vector<uint32_t>(applied.begin(), applied.end()));
+      ASSERT_EQ(
+          std::vector<uint32_t>(record.parts().begin(), record.parts().end()),
+          std::vector<uint32_t>(applied.begin(), applied.end()));
     }
     ASSERT_EQ(ledger.pushes_size(), num_records);
     ASSERT_EQ(ExamplesOf(ledger.settled_examples()), settled);

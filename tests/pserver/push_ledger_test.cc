@@ -282,18 +282,18 @@ TEST_F(PushLedgerTest, RandomCallsAgreeWithAModel) {
           } else {
             closed[worker] = true;
           }
-          membership.Update(StateOf(worker, newest[worker],
-                                    closed[worker] ? v1::WorkerState::LOST
-                                                   : v1::WorkerState::ALIVE));
+          membership.Update(StateOf(
+              worker, newest[worker],
+              closed[worker] ? v1::WorkerState::LOST : v1::WorkerState::ALIVE));
           break;
         case 1: {
           const std::optional<v1::WorkerLedger> collected =
               ledger.Collect(WorkerIndex(worker), Generation(generation));
           const int pushes = count(worker, generation, false) -
                              count(worker, generation - 1, false);
-          ASSERT_EQ(collected.has_value(),
-                    is_fenced(worker, generation) && pushes == 0 &&
-                        generation > retired[worker]);
+          ASSERT_EQ(collected.has_value(), is_fenced(worker, generation) &&
+                                               pushes == 0 &&
+                                               generation > retired[worker]);
           if (!collected.has_value()) break;
           ASSERT_EQ(PartsOf(*collected), (applied[{worker, generation}]));
           break;
@@ -327,8 +327,7 @@ TEST_F(PushLedgerTest, RandomCallsAgreeWithAModel) {
           if (under_way.size() > 20) break;
           const uint64_t sequence = 1 + random.Below(60);
           UnderWay one;
-          one.header =
-              HeaderOf(worker, generation, sequence, random.Below(8));
+          one.header = HeaderOf(worker, generation, sequence, random.Below(8));
           uint32_t sender = worker;
           uint64_t sender_generation = generation;
           const bool completes = random.Below(4) == 0;

@@ -151,8 +151,8 @@ Estate EstateOf(const std::vector<v1::WorkerLedger>& ledgers) {
     highest = std::max(highest, ledger.highest());
     for (const auto& [epoch, source, example] :
          ExamplesOf(ledger.settled_examples())) {
-      estate.num_settled += estate.done.insert(
-          example / kExamples * kExamples).second;
+      estate.num_settled +=
+          estate.done.insert(example / kExamples * kExamples).second;
     }
   }
   std::map<uint64_t, std::set<uint32_t>> parts;
@@ -215,7 +215,8 @@ class Job {
     }
     while (next.load() < num_pushes * kNumServers) std::this_thread::yield();
     std::vector<v1::WorkerLedger> ledgers;
-    for (OneServer& server : servers_) ledgers.push_back(server.Fence(generation));
+    for (OneServer& server : servers_)
+      ledgers.push_back(server.Fence(generation));
     // What the zombie still sends is refused.
     for (std::thread& thread : threads) thread.join();
     next_example_ = first_example + end * kExamples;
