@@ -12,6 +12,8 @@
 
 #include "absl/strings/match.h"
 #include "proto/parameter.pb.h"
+#include "pserver/membership.h"
+#include "pserver/push_ledger.h"
 #include "pserver/table_registry.h"
 #include "storage/push_log.h"
 #include "storage/push_log_reader.h"
@@ -84,7 +86,7 @@ class Life {
     auto journal = PushJournal::Open({.directory = directory,
                                       .bytes_max = kBytesMax,
                                       .replay = from.replay},
-                                     &registry_, &gate_);
+                                     &registry_, &ledger_, &gate_);
     EXPECT_TRUE(journal.ok()) << journal.status();
     if (journal.ok()) journal_ = *std::move(journal);
   }
@@ -130,6 +132,9 @@ class Life {
   PushAnswers& answers() { return answers_; }
 
  private:
+  // What a ledger says of a log: push_journal_ledger_test.
+  Membership membership_{/*num_workers=*/8};
+  PushLedger ledger_{&membership_};
   TableRegistry registry_;
   CutGate gate_;
   PushAnswers answers_;
@@ -415,11 +420,13 @@ TEST(PushJournalTest, ARecordOfAnotherReleaseIsDataLoss) {
     const absl::string_view bytes = "something";
     ASSERT_TRUE((*log)->Append(99, 0, {&bytes, 1}).ok());
   }
+  Membership membership(1);
+  PushLedger ledger(&membership);
   TableRegistry registry(PartitionMap::Even(1, 1), ServerIndex(0));
   CutGate gate;
   const absl::Status status =
       PushJournal::Open({.directory = directory, .replay = true}, &registry,
-                        &gate)
+                        &ledger, &gate)
           .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "kind 99")) << status;
