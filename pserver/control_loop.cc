@@ -201,7 +201,7 @@ bool ControlLoop::NoteFailure(const absl::Status& status) {
 
 void ControlLoop::Apply(const v1::ServerHeartbeatResponse& response) {
   logical_clock_->AdvanceTo(response.logical_time());
-  cut_observer_(response.settled_cut());
+  cut_observer_(response.settled_cut(), response.cuts_wait());
   ledgers_->Apply(response);
   if (response.membership_version() == membership_version_) return;
   roster_->Apply(response.workers());

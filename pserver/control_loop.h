@@ -69,8 +69,11 @@ class ControlLoop {
               LedgerReporter* ledgers, const Clock& clock);
   ~ControlLoop();
 
-  // Both before Start. Told the newest cut that is over, with each heartbeat.
-  void SetCutObserver(std::function<void(uint64_t settled)> observer) {
+  // The newest cut that is over, and whether none can be opened now.
+  using CutObserver = std::function<void(uint64_t settled, bool cuts_wait)>;
+
+  // Both before Start. Told with each heartbeat.
+  void SetCutObserver(CutObserver observer) {
     cut_observer_ = std::move(observer);
   }
   // Whether a checkpoint is due; asked before each heartbeat.
@@ -114,7 +117,7 @@ class ControlLoop {
   LogicalClock* const logical_clock_;
   LedgerReporter* const ledgers_;
   const Clock& clock_;
-  std::function<void(uint64_t settled)> cut_observer_ = [](uint64_t) {};
+  CutObserver cut_observer_ = [](uint64_t, bool) {};
   std::function<bool()> checkpoint_wish_ = [] { return false; };
 
   // Of the loop's thread alone.

@@ -204,6 +204,7 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
   response.set_membership_version(membership_version_);
   response.set_logical_time(logical_time_);
   response.set_settled_cut(cuts_.newest() - (cuts_.open() ? 1 : 0));
+  response.set_cuts_wait(!CheckDeathsAreSettled().ok());
   if (request.wants_checkpoint()) checkpoint_due_ = true;
   response.set_job_finished(job_.over);
   response.set_failed(job_.failed);

@@ -148,8 +148,12 @@ class Server::Impl {
                       coordinator_.get(), std::move(coordinator_channel),
                       &roster_, &registry_.clock(), &ledger_reporter_,
                       *options.clock) {
-    control_loop_.SetCutObserver(
-        [this](uint64_t settled) { cut_gate_.Settle(settled); });
+    control_loop_.SetCutObserver([this](uint64_t settled, bool cuts_wait) {
+      cut_gate_.Settle(settled);
+      if (checkpoints_ != nullptr && checkpoints_->journal() != nullptr) {
+        checkpoints_->journal()->SetCutsWait(cuts_wait);
+      }
+    });
     control_loop_.SetCheckpointWish([this] {
       return checkpoints_ != nullptr && checkpoints_->journal() != nullptr &&
              checkpoints_->journal()->over_limit();

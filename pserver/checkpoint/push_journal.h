@@ -14,6 +14,7 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -36,8 +37,8 @@ struct PushJournalOptions {
   // This server's own.
   std::string directory;
   // Beyond this a checkpoint is due. Beyond twice this pushes are refused,
-  // except while a cut is open: its workers wait for the answers of those that
-  // belong before it, and only a checkpoint makes room.
+  // except while a cut is open, since its workers wait for the answers of those
+  // that belong before it, or none can be opened: only a checkpoint makes room.
   uint64_t bytes_max = uint64_t{1} << 30;
   // See PushLogOptions.
   absl::Duration sync_interval = absl::Milliseconds(100);
@@ -97,6 +98,10 @@ class PushJournal : public TableObserver {
   // opened.
   absl::Status OnPublished(uint64_t cut, uint64_t previous);
 
+  // Whether no cut can be opened: the log may grow beyond its limits, since
+  // what keeps cuts from being opened is worked off with pushes.
+  void SetCutsWait(bool cuts_wait) { cuts_wait_ = cuts_wait; }
+
   // A checkpoint is due, so that the log can be trimmed.
   bool over_limit() const { return log_->bytes() > bytes_max_; }
   uint64_t bytes() const { return log_->bytes(); }
@@ -123,6 +128,7 @@ class PushJournal : public TableObserver {
   TableRegistry* const registry_;
   PushLedger* const ledger_;
   const CutGate* const gate_;
+  std::atomic<bool> cuts_wait_{false};
   // Set by Open.
   std::unique_ptr<PushLog> log_;
   // Of Open alone.
