@@ -21,6 +21,7 @@
 #include "pserver/admin_service.h"
 #include "pserver/call_queues.h"
 #include "pserver/checkpoint/cut_gate.h"
+#include "pserver/checkpoint/checkpoint_metrics.h"
 #include "pserver/checkpoint/server_checkpoints.h"
 #include "pserver/control_loop.h"
 #include "pserver/coordinator.h"
@@ -306,6 +307,9 @@ void Server::Impl::CollectMetrics(MetricsSnapshot* snapshot) const {
   parameter_service_.CollectMetrics(snapshot);
   CollectTableMetrics(registry_, snapshot);
   if (coordinator_ != nullptr) CollectJobMetrics(*coordinator_, snapshot);
+  if (checkpoints_ != nullptr) {
+    CollectCheckpointMetrics(*checkpoints_, snapshot);
+  }
 }
 
 void Server::Impl::Shutdown() {
@@ -373,7 +377,8 @@ std::vector<const Metric*> ServerMetrics() {
   for (const Metric* metric : ParameterServiceMetrics()) {
     metrics.push_back(metric);
   }
-  for (const MetricList& list : {TableMetricsList(), JobMetricsList()}) {
+  for (const MetricList& list : {TableMetricsList(), JobMetricsList(),
+                                 CheckpointMetricsList()}) {
     metrics.insert(metrics.end(), list.begin(), list.end());
   }
   return metrics;

@@ -135,6 +135,8 @@ void CheckpointLoop::Run() {
     if (!made.ok()) {
       spdlog::warn("no checkpoint was made: {}; the last one is current",
                    std::string(made.status().message()));
+      absl::MutexLock lock(&mutex_);
+      ++num_failed_;
     }
     for (Done& done : commands) done(made);
     last = Clock::Real().Now();
@@ -189,6 +191,7 @@ absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::TryOne(
                response.seconds(), response.held_seconds() * 1e3);
   absl::MutexLock lock(&mutex_);
   current_ = cut;
+  last_time_ = absl::Seconds(response.seconds());
   return response;
 }
 

@@ -83,6 +83,15 @@ class CheckpointLoop {
   void Make(Done done);
   // The last checkpoint that is current, 0: none.
   uint64_t current() const;
+  // How long the last one that was made took, 0: none; how many failed.
+  absl::Duration last_time() const {
+    absl::MutexLock lock(&mutex_);
+    return last_time_;
+  }
+  uint64_t num_failed() const {
+    absl::MutexLock lock(&mutex_);
+    return num_failed_;
+  }
   // Ends the loop after the checkpoint that is being made, whose orders are
   // cancelled. Idempotent.
   void Stop();
@@ -133,6 +142,8 @@ class CheckpointLoop {
   std::deque<Done> commands_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t current_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Duration last_time_ ABSL_GUARDED_BY(mutex_);
+  uint64_t num_failed_ ABSL_GUARDED_BY(mutex_) = 0;
   // Orders under way, for Stop to cancel.
   std::vector<grpc::ClientContext*> orders_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;

@@ -73,9 +73,10 @@ absl::StatusOr<std::unique_ptr<PushJournal>> PushJournal::Open(
         return journal->Replay(record);
       }));
   if (options.replay) {
+    journal->replay_time_ = Clock::Real().Now() - start;
     spdlog::info("replayed {} pushes of the log in {:.2f} s",
                  journal->replayed_pushes_,
-                 absl::ToDoubleSeconds(Clock::Real().Now() - start));
+                 absl::ToDoubleSeconds(journal->replay_time_));
   }
   registry->SetObserver(journal.get());
   return journal;

@@ -105,6 +105,9 @@ class PushJournal : public TableObserver {
   // A checkpoint is due, so that the log can be trimmed.
   bool over_limit() const { return log_->bytes() > bytes_max_; }
   uint64_t bytes() const { return log_->bytes(); }
+  // Of Open: how long it took, and how many messages were applied again.
+  absl::Duration replay_time() const { return replay_time_; }
+  uint64_t replayed_pushes() const { return replayed_pushes_; }
 
  private:
   PushJournal(uint64_t bytes_max, TableRegistry* registry, PushLedger* ledger,
@@ -131,7 +134,8 @@ class PushJournal : public TableObserver {
   std::atomic<bool> cuts_wait_{false};
   // Set by Open.
   std::unique_ptr<PushLog> log_;
-  // Of Open alone.
+  // Changed by Open alone.
+  absl::Duration replay_time_;
   uint64_t replayed_pushes_ = 0;
 };
 

@@ -51,6 +51,7 @@ class ServerCheckpoints {
 
   // Server 0 begins to make checkpoints. `endpoint`: where this server listens.
   absl::Status Start(const std::string& endpoint);
+  const ServerCut& cuts() const { return *cuts_; }
   // Null without a log.
   PushJournal* journal() const { return journal_.get(); }
   // Whatever its predecessors acknowledged is here. Without a log that was

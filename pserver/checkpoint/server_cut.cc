@@ -12,6 +12,15 @@
 #include "pserver/checkpoint/manifest.h"
 
 namespace oarlock {
+namespace {
+
+CutStats StatsFrom(uint64_t cut) {
+  CutStats stats;
+  stats.current = cut;
+  return stats;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<ServerCut>> ServerCut::Create(
     const ServerCutOptions& options, const PartitionMap* map,
@@ -35,6 +44,7 @@ ServerCut::ServerCut(const ServerCutOptions& options, const PartitionMap* map,
       writer_(map, options.server, registry, store_.get(),
               options.num_threads),
       newest_(gate->settled()),
+      stats_(StatsFrom(gate->settled())),
       thread_([this] { Run(); }) {}
 
 ServerCut::~ServerCut() { Stop(); }
@@ -175,9 +185,12 @@ absl::StatusOr<v1::FreezeCutResponse> ServerCut::DoFreeze(
   FaultPoint("cut.freeze.after");
   // The cut is given up: its log would not say who takes part in rounds.
   OARLOCK_RETURN_IF_ERROR(noted);
-  frozen_response_.set_held_seconds(
-      absl::ToDoubleSeconds(Clock::Real().Now() - opened_));
+  const absl::Duration held = Clock::Real().Now() - opened_;
+  frozen_response_.set_held_seconds(absl::ToDoubleSeconds(held));
   frozen_response_.set_freeze_seconds(absl::ToDoubleSeconds(freeze_time));
+  absl::MutexLock lock(&mutex_);
+  stats_.held += held;
+  stats_.freezing += freeze_time;
   return frozen_response_;
 }
 
@@ -192,6 +205,9 @@ absl::StatusOr<v1::SaveCutResponse> ServerCut::DoSave(
   OARLOCK_ASSIGN_OR_RETURN(*saved_response_.mutable_part(),
                            writer_.Save(request.directory()));
   stage_ = Stage::kSaved;
+  absl::MutexLock lock(&mutex_);
+  stats_.saving += absl::Seconds(saved_response_.part().write_seconds());
+  stats_.written_bytes += saved_response_.part().written_bytes();
   return saved_response_;
 }
 
@@ -217,6 +233,14 @@ absl::StatusOr<v1::CloseCutResponse> ServerCut::DoClose(
 void ServerCut::End(bool current) {
   ReleaseRounds();
   if (writer_.frozen() != 0) writer_.Thaw(current);
+  if (stage_ != Stage::kNone) {
+    absl::MutexLock lock(&mutex_);
+    ++(current ? stats_.num_published : stats_.num_given_up);
+    if (current) {
+      stats_.current = newest_;
+      stats_.current_since = Clock::Real().Now();
+    }
+  }
   stage_ = Stage::kNone;
 }
 

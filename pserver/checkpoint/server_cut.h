@@ -39,6 +39,21 @@ struct ServerCutOptions {
   absl::Duration round_timeout = absl::Seconds(10);
 };
 
+// Since the server began.
+struct CutStats {
+  // Cut of the newest checkpoint, 0: none, and since when it is current; the
+  // infinite past: from before.
+  uint64_t current = 0;
+  absl::Time current_since = absl::InfinitePast();
+  uint64_t num_published = 0;
+  uint64_t num_given_up = 0;
+  // From the opening of cuts to the end of their freezes; the freezes alone.
+  absl::Duration held;
+  absl::Duration freezing;
+  absl::Duration saving;
+  uint64_t written_bytes = 0;
+};
+
 // Thread-safe. An order for a cut that is older than the newest is
 // FailedPrecondition, and so is one whose step before is missing.
 class ServerCut {
@@ -67,6 +82,11 @@ class ServerCut {
   void Save(const v1::SaveCutRequest& request, Done<v1::SaveCutResponse> done);
   void Close(const v1::CloseCutRequest& request,
              Done<v1::CloseCutResponse> done);
+
+  CutStats stats() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return stats_;
+  }
 
   // Orders under way are finished, those that wait are Unavailable; a cut that
   // is open is closed. Idempotent.
@@ -117,7 +137,8 @@ class ServerCut {
   v1::FreezeCutResponse frozen_response_;
   v1::SaveCutResponse saved_response_;
 
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
+  CutStats stats_ ABSL_GUARDED_BY(mutex_);
   std::deque<Order> orders_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

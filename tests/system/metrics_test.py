@@ -3,6 +3,7 @@
 import math
 import os
 import re
+import time
 import unittest
 import urllib.error
 import urllib.request
@@ -233,9 +234,44 @@ class MetricsTest(harness.SystemTest):
         self.job.send(harness.signal.SIGTERM)
         self.await_end(self.job, harness.FAILURE_DEADLINE_S)
 
+    def test_checkpoints_and_the_log_are_told(self):
+        begun = time.time()
+        servers, _ = self.start_cluster(
+            "--checkpoint_dir", self.path("ckpt"), "--checkpoint_interval_s",
+            "0.3", "--durability", "log")
+        for port in servers:
+            scrape = self.await_value(
+                port, lambda s: s.sum("oarlock_server_checkpoint_cut") >= 2,
+                "a second checkpoint")
+            self.assertGreaterEqual(
+                scrape.value("oarlock_server_cuts_total", outcome="published"),
+                2)
+            for name in ("held_seconds", "freeze_seconds", "save_seconds"):
+                value = scrape.value(f"oarlock_server_cut_{name}_total")
+                self.assertGreater(value, 0, name)
+                self.assertLess(value, time.time() - begun, name)
+            self.assertGreater(
+                scrape.value("oarlock_server_cut_written_bytes_total"), 1000)
+            current = scrape.value("oarlock_server_checkpoint_time_seconds")
+            self.assertTrue(begun <= current <= time.time(), current)
+            self.assertGreater(scrape.value("oarlock_server_log_bytes"), 0)
+            self.assertEqual(
+                scrape.value("oarlock_server_log_replayed_pushes"), 0)
+        coordinator = self.scrape(servers[0])
+        self.assertGreater(
+            coordinator.value("oarlock_coordinator_checkpoint_seconds"), 0)
+        self.assertEqual(coordinator.value(
+            "oarlock_coordinator_failed_checkpoints_total"), 0)
+        self.assertNotIn("oarlock_coordinator_checkpoint_seconds",
+                         self.scrape(servers[1]).types)
+        self.job.send(harness.signal.SIGTERM)
+        self.await_end(self.job, harness.FAILURE_DEADLINE_S)
+
     def test_scrapes_tell_what_the_document_says(self):
         servers, workers = self.start_cluster(
-            "--test_files", harness.test_files())
+            "--test_files", harness.test_files(), "--checkpoint_dir",
+            self.path("ckpt"), "--checkpoint_interval_s", "0.3",
+            "--durability", "log")
         seen = {}
         for port in servers + workers:
             scrape = self.await_value(

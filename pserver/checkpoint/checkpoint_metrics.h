@@ -1,0 +1,19 @@
+// What a server tells of cuts, checkpoints and its log.
+
+#ifndef OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_METRICS_H_
+#define OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_METRICS_H_
+
+#include "base/metrics.h"
+#include "pserver/checkpoint/server_checkpoints.h"
+
+namespace oarlock {
+
+// The log's where there is one, the coordinator's on server 0.
+void CollectCheckpointMetrics(const ServerCheckpoints& checkpoints,
+                              MetricsSnapshot* snapshot);
+
+MetricList CheckpointMetricsList();
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_METRICS_H_
