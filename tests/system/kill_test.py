@@ -38,8 +38,10 @@ BAD_LINE_PERIOD = 997
 STEP_MS = 10
 # A kill takes about so many passes, at this pace.
 KILLS_PER_EPOCH = 1
-# What a worker that is killed and not started again costs the others.
+# A worker that is killed stays away for up to AWAY_S: its lease runs out, or a
+# successor takes its place before. The job waits for one 3 s longer.
 LEASE_S = 2
+AWAY_S = 3
 
 
 class KillTest(harness.SystemTest):
@@ -149,13 +151,21 @@ class WorkersKilledTest(KillTest):
         return [worker for worker in self.trainers if worker is not None]
 
     def kill_trainer(self, chance):
-        """Kills one and starts it again, at once or with a later kill."""
-        index = chance.randrange(TRAINERS)
-        if self.trainers[index] is not None:
-            self.kill(self.trainers[index])
-            self.trainers[index] = None
-        if chance.random() < .7 or not self.running():
-            self.trainers[index] = self.start_trainer(index)
+        """Kills one that runs; it is started again at once or later."""
+        index = chance.choice([i for i, worker in enumerate(self.trainers)
+                               if worker is not None])
+        self.kill(self.trainers[index])
+        self.trainers[index] = None
+        self.back_at[index] = time.monotonic() + (
+            chance.uniform(0, AWAY_S) if chance.random() < .3 else 0)
+        self.start_missing(time.monotonic())
+
+    def start_missing(self, now):
+        """Starts those whose time has come, and one if none runs."""
+        for index, worker in enumerate(self.trainers):
+            if worker is None and (now >= self.back_at[index] or
+                                   not self.running()):
+                self.trainers[index] = self.start_trainer(index)
 
     def kill_server(self, chance, kill):
         index = chance.randrange(SERVERS)
@@ -170,10 +180,12 @@ class WorkersKilledTest(KillTest):
         self.starts = 0
         self.start_cluster(TRAINERS, "--lease_s", str(LEASE_S))
         self.trainers = [self.start_trainer(i) for i in range(TRAINERS)]
+        self.back_at = [0] * TRAINERS
         self.await_true(lambda: self.newest_checkpoint() >= 1,
                         harness.PROGRESS_DEADLINE_S, "a checkpoint")
         for kill in range(kills):
             self.pause(chance, self.running())
+            self.start_missing(time.monotonic())
             victim = chance.choice(victims)
             restart_server = lambda: None
             if victim != "worker":
@@ -183,9 +195,7 @@ class WorkersKilledTest(KillTest):
             restart_server()
         with open(self.path("hurry"), "w", encoding="utf-8"):
             pass
-        for index, worker in enumerate(self.trainers):
-            if worker is None:
-                self.trainers[index] = self.start_trainer(index)
+        self.start_missing(float("inf"))
         for worker in self.trainers:
             self.await_success(worker)
         self.assertRegex(self.trainers[0].stdout,
