@@ -36,10 +36,11 @@ def bytes_of(folder):
 
 
 def crash(servers, load, log, limit):
+    load.measure("one percent")  # makes a checkpoint, which trims the log
     while bytes_of(log) < NEARLY * limit:
-        load.measure("quiet")
+        load.measure("briefly")
     size = bytes_of(log)
-    killer = threading.Timer(0.3, servers.kill_and_restart, [1])
+    killer = threading.Timer(0.5, servers.kill_and_restart, [1])
     killer.start()
     figures = load.measure("quiet")
     killer.join()
@@ -61,7 +62,7 @@ def main():
             "--log_bytes_max", str(options.log_bytes_max)])
         load = programs.Program("bench/checkpoint/load_bench", [
             "--server", servers.endpoints, "--rows", str(options.rows),
-            "--seconds", "0.6", "--compute_us", "1000"])
+            "--seconds", "2", "--compute_us", "1000"])
         log = pathlib.Path(folder) / "log/server-001"
         turns = []
         for _ in range(options.turns):

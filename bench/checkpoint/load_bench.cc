@@ -102,11 +102,10 @@ class LoadBench {
 
   // For so long.
   Figures Quiet() {
-    return Load([this] {
-      std::this_thread::sleep_for(
-          std::chrono::duration<double>(seconds_));
-    });
+    return For(seconds_);
   }
+  // A tenth of it.
+  Figures Briefly() { return For(seconds_ / 10); }
 
   // While a checkpoint is being made.
   Figures DuringCheckpoint() {
@@ -192,6 +191,11 @@ class LoadBench {
     }
   }
 
+  Figures For(double seconds) {
+    return Load([seconds] {
+      std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    });
+  }
   Figures Load(const std::function<void()>& meanwhile) {
     std::atomic<bool> stop = false;
     Times times;
@@ -253,6 +257,7 @@ int Run(int argc, char** argv) {
     bench.Checkpoint();
     Repetitions repetitions;
     repetitions.Add("quiet", [&] { return bench.Quiet(); });
+    repetitions.Add("briefly", [&] { return bench.Briefly(); });
     repetitions.Add("checkpoint", [&] { return bench.DuringCheckpoint(); });
     repetitions.Add("one percent", [&] { return bench.OnePercent(); });
     result = repetitions.Run(argc, argv);

@@ -12,6 +12,7 @@
 #include "base/fault_point.h"
 #include "base/status_macros.h"
 #include "pserver/checkpoint/manifest.h"
+#include "pserver/checkpoint/save_pace.h"
 #include "sparse_table/cut_sink.h"
 #include "sparse_table/table_cuts.h"
 #include "storage/checkpoint_record.h"
@@ -22,8 +23,8 @@ namespace {
 // The records of one unit, in their order.
 class UnitRecords : public CutSink {
  public:
-  UnitRecords(RecordWriter* writer, const RecordName& first)
-      : writer_(writer), name_(first) {}
+  UnitRecords(RecordWriter* writer, SavePace* pace, const RecordName& first)
+      : writer_(writer), pace_(pace), name_(first) {}
 
   absl::Status Rows(absl::Span<const std::byte> packed,
                     size_t num_rows) override {
@@ -63,10 +64,12 @@ class UnitRecords : public CutSink {
     bytes_ += size;
     OARLOCK_RETURN_IF_ERROR(writer_->Add(name_, buffer_));
     ++name_.number;
+    pace_->Rest();
     return absl::OkStatus();
   }
 
   RecordWriter* const writer_;
+  SavePace* const pace_;
   RecordName name_;
   std::vector<Key> erased_;
   std::string buffer_;
@@ -116,12 +119,14 @@ void PartWriter::Freeze(uint64_t cut) {
   }
 }
 
-absl::Status PartWriter::WritePartition(RecordWriter* records, uint32_t unit,
+absl::Status PartWriter::WritePartition(RecordWriter* records, SavePace* pace,
+                                        uint32_t unit,
                                         FrozenTable* table,
                                         Written* written) const {
-  UnitRecords sink(records, {.cut = frozen_,
-                             .table = TableId(table->entry->config.id()),
-                             .unit = unit});
+  UnitRecords sink(records, pace,
+                   {.cut = frozen_,
+                    .table = TableId(table->entry->config.id()),
+                    .unit = unit});
   OARLOCK_ASSIGN_OR_RETURN(
       SavedPartition saved,
       table->entry->sparse->cuts().SavePartition(PartitionIndex(unit), sink));
@@ -141,14 +146,16 @@ absl::Status PartWriter::WritePartition(RecordWriter* records, uint32_t unit,
   return absl::OkStatus();
 }
 
-absl::Status PartWriter::WriteBlock(RecordWriter* records, uint32_t unit,
+absl::Status PartWriter::WriteBlock(RecordWriter* records, SavePace* pace,
+                                    uint32_t unit,
                                     FrozenTable* table,
                                     Written* written) const {
   const DenseBlockCut block =
       table->entry->dense->SaveBlock(BlockIndex(unit), table->full);
-  UnitRecords sink(records, {.cut = frozen_,
-                             .table = TableId(table->entry->config.id()),
-                             .unit = unit});
+  UnitRecords sink(records, pace,
+                   {.cut = frozen_,
+                    .table = TableId(table->entry->config.id()),
+                    .unit = unit});
   if (!block.floats.empty()) {
     OARLOCK_RETURN_IF_ERROR(sink.Floats(block.floats));
   }
@@ -166,13 +173,14 @@ PartWriter::Written PartWriter::WriteUnits(CutWriter* writer, size_t first,
                                            size_t end,
                                            FrozenTable* table) const {
   Written written;
+  SavePace pace([table] { return table->entry->aggregator->Version(); });
   const std::unique_ptr<RecordWriter> records = writer->NewRecordWriter();
   for (size_t i = first; i < end; ++i) {
     const uint32_t unit = table->owned[i];
     written.status =
         table->entry->sparse != nullptr
-            ? WritePartition(records.get(), unit, table, &written)
-            : WriteBlock(records.get(), unit, table, &written);
+            ? WritePartition(records.get(), &pace, unit, table, &written)
+            : WriteBlock(records.get(), &pace, unit, table, &written);
     if (!written.status.ok()) return written;
     FaultPoint("cut.save.between_units");
   }

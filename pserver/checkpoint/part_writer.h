@@ -15,6 +15,7 @@
 #include "base/types.h"
 #include "cluster/partition_map.h"
 #include "proto/checkpoint.pb.h"
+#include "pserver/checkpoint/save_pace.h"
 #include "pserver/table_registry.h"
 #include "storage/checkpoint_store.h"
 
@@ -88,9 +89,9 @@ class PartWriter {
   // Units owned[first, end) of the table.
   Written WriteUnits(CutWriter* writer, size_t first, size_t end,
                      FrozenTable* table) const;
-  absl::Status WritePartition(RecordWriter* records, uint32_t unit,
-                              FrozenTable* table, Written* written) const;
-  absl::Status WriteBlock(RecordWriter* records, uint32_t unit,
+  absl::Status WritePartition(RecordWriter* records, SavePace* pace,
+                              uint32_t unit, FrozenTable* table, Written* written) const;
+  absl::Status WriteBlock(RecordWriter* records, SavePace* pace, uint32_t unit,
                           FrozenTable* table, Written* written) const;
   absl::Status WriteTable(CutWriter* writer, FrozenTable* table,
                           v1::TablePart* part) const;

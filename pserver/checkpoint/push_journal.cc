@@ -87,7 +87,8 @@ PushJournal::~PushJournal() { registry_->SetObserver(nullptr); }
 absl::Status PushJournal::AppendPush(JournalKind kind, v1::UpdateMode mode,
                                      const grpc::ByteBuffer& request) {
   const bool cut_is_open = gate_->announced() > gate_->settled();
-  if (log_->bytes() > 2 * bytes_max_ && !cut_is_open && !cuts_wait_) {
+  if (log_->bytes() > 2 * bytes_max_ && !cut_is_open && !saving_ &&
+      !cuts_wait_) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the log of pushes has ", log_->bytes(), " bytes, more than twice the ",
         bytes_max_, " at which a checkpoint is due; call again when one has "
@@ -145,6 +146,7 @@ absl::Status PushJournal::OnRoundMember(WorkerIndex worker,
 }
 
 absl::Status PushJournal::OnFrozen() {
+  saving_ = true;
   OARLOCK_RETURN_IF_ERROR(log_->Roll());
   std::string members;
   for (const auto& [worker, generation] : registry_->RoundMembers()) {

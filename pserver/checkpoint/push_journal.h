@@ -37,8 +37,10 @@ struct PushJournalOptions {
   // This server's own.
   std::string directory;
   // Beyond this a checkpoint is due. Beyond twice this pushes are refused,
-  // except while a cut is open, since its workers wait for the answers of those
-  // that belong before it, or none can be opened: only a checkpoint makes room.
+  // except where that would keep a checkpoint, which alone makes room, from
+  // being made: while a cut is open, since its workers wait for the answers of
+  // those that belong before it, while it is saved, and while none can be
+  // opened.
   uint64_t bytes_max = uint64_t{1} << 30;
   // See PushLogOptions.
   absl::Duration sync_interval = absl::Milliseconds(100);
@@ -92,6 +94,8 @@ class PushJournal : public TableObserver {
   // A cut was frozen and rounds are still held: what follows lies in files of
   // its own, which begin with who takes part in rounds.
   absl::Status OnFrozen();
+  // The cut is over, published or not.
+  void OnCutOver() { saving_ = false; }
   // The checkpoint of this cut is current; `previous` is the cut before it.
   // Records behind the cut stay. In sync mode so do those behind the previous
   // one: a round behind the cut may have got contributions before it was
@@ -132,6 +136,7 @@ class PushJournal : public TableObserver {
   PushLedger* const ledger_;
   const CutGate* const gate_;
   std::atomic<bool> cuts_wait_{false};
+  std::atomic<bool> saving_{false};
   // Set by Open.
   std::unique_ptr<PushLog> log_;
   // Changed by Open alone.

@@ -233,6 +233,7 @@ absl::StatusOr<v1::CloseCutResponse> ServerCut::DoClose(
 void ServerCut::End(bool current) {
   ReleaseRounds();
   if (writer_.frozen() != 0) writer_.Thaw(current);
+  if (journal_ != nullptr) journal_->OnCutOver();
   if (stage_ != Stage::kNone) {
     absl::MutexLock lock(&mutex_);
     ++(current ? stats_.num_published : stats_.num_given_up);

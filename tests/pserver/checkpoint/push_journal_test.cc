@@ -173,7 +173,7 @@ SparseGradients Gradients(uint64_t seed) {
   return RandomGradients(seed, /*num_keys=*/30, /*key_bound=*/200, kDim);
 }
 
-TEST(PushJournalTest, PushesAreRefusedBeyondTwiceTheLimitUnlessACutIsOpen) {
+TEST(PushJournalTest, PushesAreRefusedBeyondTwiceTheLimitUnlessThatKeepsOneFromBeingMade) {
   Life life(FreshFolder("limit"), AsyncFrom(0));
   uint64_t sequence = 0;
   const auto push = [&] {
@@ -203,12 +203,24 @@ TEST(PushJournalTest, PushesAreRefusedBeyondTwiceTheLimitUnlessACutIsOpen) {
   life.gate().Settle(1);
   EXPECT_EQ(push().code(), absl::StatusCode::kResourceExhausted);
 
+  // What keeps cuts from being opened is worked off with pushes.
+  life.journal().SetCutsWait(true);
+  EXPECT_TRUE(push().ok());
+  life.journal().SetCutsWait(false);
+  EXPECT_EQ(push().code(), absl::StatusCode::kResourceExhausted);
+
   life.OpenCut(2);
   EXPECT_TRUE(push().ok());
   life.FreezeCut(2);
-  EXPECT_EQ(push().code(), absl::StatusCode::kResourceExhausted)
-      << "frozen, not saved yet";
-  ASSERT_TRUE(life.journal().OnPublished(2, 0).ok());
+  EXPECT_TRUE(push().ok()) << "room is being made; nobody waits for that";
+  // The disk was full.
+  life.journal().OnCutOver();
+  EXPECT_EQ(push().code(), absl::StatusCode::kResourceExhausted);
+
+  life.OpenCut(3);
+  life.FreezeCut(3);
+  ASSERT_TRUE(life.journal().OnPublished(3, 0).ok());
+  life.journal().OnCutOver();
   EXPECT_FALSE(life.journal().over_limit());
   EXPECT_TRUE(push().ok());
 }
@@ -249,6 +261,36 @@ TEST(PushJournalTest, WhatWasWrittenIsAppliedAgainOnce) {
   ASSERT_TRUE(again.Push(PushHeader(0, 1, 40), Gradients(40), "again").ok());
   EXPECT_GT(again.answers().Get("again").duplicate_groups, 0u);
   EXPECT_EQ(again.rows(), model.rows());
+}
+
+TEST(PushJournalTest, EvictionsAreDoneAgainWhereTheyWereDone) {
+  const std::string directory = FreshFolder("evictions");
+  SparseGradients rows;
+  {
+    Life life(directory, Life::From());
+    ASSERT_TRUE(life.registry().Create(SparseConfig(kDim, kRate)).ok());
+    for (uint64_t sequence = 1; sequence <= 40; ++sequence) {
+      life.registry().clock().AdvanceTo(sequence);
+      ASSERT_TRUE(
+          life.Push(PushHeader(0, 1, sequence), Gradients(sequence)).ok());
+      if (sequence % 10 != 0) continue;
+      EvictionLimits limits;
+      limits.idle_ticks = 3;
+      for (uint32_t p = 0; p < 1u << kTestPartitionBits; ++p) {
+        const PartitionEviction what = {TableId(1), PartitionIndex(p), limits,
+                                        static_cast<uint32_t>(sequence)};
+        ASSERT_TRUE(life.journal().AppendEviction(what).ok());
+        const auto evicted = life.entry().sparse->Evict(what.partition, limits,
+                                                        what.time);
+        ASSERT_TRUE(evicted.ok());
+      }
+    }
+    rows = life.rows();
+  }
+  SgdModel all(kRate);
+  for (uint64_t i = 1; i <= 40; ++i) all.Apply(Gradients(i));
+  ASSERT_NE(rows, all.rows()) << "some rows lost what they had learned";
+  EXPECT_EQ(Life(directory, Life::From()).rows(), rows);
 }
 
 TEST(PushJournalTest, RecordsBeforeTheCutAreSkippedInAsyncMode) {

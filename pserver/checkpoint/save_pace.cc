@@ -1,0 +1,32 @@
+#include "pserver/checkpoint/save_pace.h"
+
+#include <sys/resource.h>
+
+#include <utility>
+
+#include "base/clock.h"
+
+namespace oarlock {
+
+SavePace::SavePace(absl::AnyInvocable<uint64_t()> pushes)
+    : pushes_(std::move(pushes)), since_(Now()) {}
+
+SavePace::Usage SavePace::Now() {
+  rusage usage;
+  getrusage(RUSAGE_THREAD, &usage);
+  return {absl::DurationFromTimeval(usage.ru_utime) +
+              absl::DurationFromTimeval(usage.ru_stime),
+          usage.ru_nivcsw, pushes_()};
+}
+
+void SavePace::Rest() {
+  const Usage now = Now();
+  const absl::Duration work = now.cpu - since_.cpu;
+  if (work < kLeastWork) return;
+  if (now.preemptions > since_.preemptions && now.pushes > since_.pushes) {
+    absl::SleepFor(work * kRestPerWork);
+  }
+  since_ = Now();
+}
+
+}  // namespace oarlock
