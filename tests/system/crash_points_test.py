@@ -174,18 +174,14 @@ class CrashPointsTest(harness.SystemTest):
     def train(self, name, *flags, **variables):
         return self.start_train(
             "--log_dir", name, *harness.data_flags(), "--mode", "sync",
-            "--model", "deepfm", "--batch_size", "128", "--epochs", "3",
+            "--model", "deepfm", "--batch_size", "128", "--epochs", "9",
             "--num_partitions", "16", "--server_num", "2", "--worker_num", "1",
             *flags, name=name, **variables)
-
-    def results(self, name):
-        summary = self.summary(name)
-        return summary["test_auc"], summary["test_logloss"]
 
     def die_and_resume(self, number, fault, current):
         name, directory = f"job{number}", f"ckpt{number}"
         flags = ["--checkpoint_dir", self.path(directory),
-                 "--checkpoint_interval_s", "0.2"]
+                 "--checkpoint_interval_s", "0.1"]
 
         def dies(job):
             self.assertNotEqual(self.await_end(job), 0, fault + job.describe())
@@ -202,8 +198,9 @@ class CrashPointsTest(harness.SystemTest):
         self.await_success(self.train(name + "resumed", *flags, "--resume"))
         self.assertGreater(self.cut(directory), current, fault)
         self.assert_sound(directory, fault)
-        self.assertEqual(
-            self.results(name + "resumed"), self.results("undisturbed"), fault)
+        self.await_success(self.start(
+            harness.oarlock(), "checkpoint", "diff", self.path("undisturbed"),
+            self.path(directory), name=name + "diff"))
         # What was left half made or half removed is gone.
         self.assertLessEqual(
             len([entry for entry in os.listdir(self.path(directory))
@@ -211,7 +208,8 @@ class CrashPointsTest(harness.SystemTest):
 
     def test_without_a_log_a_job_that_dies_anywhere_ends_with_the_same_bits(
             self):
-        self.await_success(self.train("undisturbed"))
+        self.await_success(self.train(
+            "alone", "--checkpoint_dir", self.path("undisturbed")))
         with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
             for outcome in [
                     pool.submit(self.die_and_resume, number, fault, current)
