@@ -14,6 +14,7 @@ fi
 export OARLOCK_BIN="$PWD/bazel-bin/cli/oarlock"
 export OARLOCK_CTR="$PWD/bazel-bin/examples/ctr/train"
 export OARLOCK_COUNTING_WORKER="$PWD/bazel-bin/tests/stress/counting_worker"
+export OARLOCK_COUNTING_TRAINER="$PWD/bazel-bin/tests/stress/counting_trainer"
 
 section "build"
 check "bazel build //..." bazel build --noshow_progress //...
@@ -21,7 +22,7 @@ check "bazel build //..." bazel build --noshow_progress //...
 section "quality on real rows"
 check "AUC gates, local and distributed" python3 tests/quality/quality.py
 
-section "servers killed 200 times"
+section "servers and workers killed 200 times"
 check "every push is applied once" env OARLOCK_KILLS=200 \
   python3 -m unittest discover -s tests/system -p kill_test.py
 
