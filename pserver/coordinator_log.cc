@@ -47,6 +47,12 @@ absl::StatusOr<std::unique_ptr<CoordinatorLog>> CoordinatorLog::Open(
           return log->Replay(record);
         }));
   }
+  if (log->calls_without_state_ > 0 && !log->replayed_) {
+    return absl::DataLossError(absl::StrCat(
+        options.directory, " has ", log->calls_without_state_,
+        " calls and no state that they follow; start all processes of the job "
+        "again with --resume"));
+  }
   for (const LogSegment& segment : log->log_->found().segments) {
     log->state_number_ = std::max(log->state_number_.load(), segment.max_cut);
   }
@@ -72,10 +78,15 @@ absl::Status CoordinatorLog::Replay(const LogRecord& record) {
       return ReplayState();
     case CoordinatorRecord::kCall: {
       v1::CoordinatorCall call;
-      if (!replayed_ ||
-          !call.ParseFromArray(record.bytes.data(),
+      if (!call.ParseFromArray(record.bytes.data(),
                                static_cast<int>(record.bytes.size()))) {
         break;
+      }
+      // Made while the state that follows was about to be written, which has
+      // it; the state before went with its segment.
+      if (!replayed_) {
+        ++calls_without_state_;
+        return absl::OkStatus();
       }
       coordinator_->Replay(call);
       ++replayed_calls_;
@@ -85,8 +96,8 @@ absl::Status CoordinatorLog::Replay(const LogRecord& record) {
   return absl::DataLossError(absl::StrCat(
       options_.directory, " has a record of kind ", record.kind, " and ",
       record.bytes.size(),
-      " bytes that is none of a coordinator's, or has no "
-      "state before it; start all processes of the job again with --resume"));
+      " bytes that is none of a coordinator's; start all processes of the job "
+      "again with --resume"));
 }
 
 absl::Status CoordinatorLog::ReplayState() {

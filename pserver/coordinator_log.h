@@ -87,6 +87,7 @@ class CoordinatorLog : public CoordinatorJournal {
   std::string state_parts_;
   uint64_t state_parts_number_ = 0;
   uint64_t replayed_calls_ = 0;
+  uint64_t calls_without_state_ = 0;
   bool replayed_ = false;
 
   // Set by Open.

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -305,6 +306,14 @@ class MortalCoordinator {
     return absl::OkStatus();
   }
   absl::Status Serve() { return coordinator_->SetJournal(log_.get()); }
+  // As Coordinator::WriteState, with a call of somebody else in the middle.
+  absl::Status WriteStateAround(const std::function<void()>& call) {
+    absl::Status status = log_->BeginState();
+    if (!status.ok()) return status;
+    call();
+    status = log_->AppendState(coordinator_->Save());
+    return status.ok() ? log_->EndState() : status;
+  }
 
  private:
   absl::Status Begin(bool replay) {
@@ -404,6 +413,22 @@ TEST_F(CoordinatorLogTest, CallsOfManyThreadsAreReplayedInTheirOrder) {
     }
   });
   for (std::thread& thread : threads) thread.join();
+  const std::string state = mortal->Save().SerializeAsString();
+  mortal.Die();
+  ASSERT_TRUE(mortal.Open(/*replay=*/true).ok());
+  EXPECT_EQ(mortal->Save().SerializeAsString(), state);
+}
+
+TEST_F(CoordinatorLogTest, ACallWhileAStateIsAboutToBeWrittenIsInTheState) {
+  MortalCoordinator mortal(FreshFolder("around"), FileSystem::Real(), &clock_);
+  v1::RegisterWorkerRequest request;
+  ASSERT_TRUE(mortal
+                  .WriteStateAround([&] {
+                    ASSERT_TRUE(mortal->RegisterWorker(request).ok());
+                  })
+                  .ok());
+  request.set_worker_index(1);
+  ASSERT_TRUE(mortal->RegisterWorker(request).ok());
   const std::string state = mortal->Save().SerializeAsString();
   mortal.Die();
   ASSERT_TRUE(mortal.Open(/*replay=*/true).ok());
