@@ -20,9 +20,9 @@ namespace oarlock {
 // would then hold up pushes until everything else is done.
 class SavePace {
  public:
-  // Two threads of each of two servers then take a twelfth of a core from
-  // training; a table of 10M rows takes ten seconds, its pushes are .85 as fast
-  // meanwhile (bench/checkpoints.py; 24: five seconds, .78).
+  // Two threads of each of two servers, beside a load that fills two cores, then
+  // take eight seconds for a table of 10M rows, and the load is .83 as fast
+  // meanwhile (bench/checkpoints.py; without rests one second, .41).
   static constexpr double kRestPerWork = 80;
   // Rests are not taken for less work than this.
   static constexpr absl::Duration kLeastWork = absl::Microseconds(500);
