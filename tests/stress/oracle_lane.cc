@@ -18,7 +18,11 @@ namespace {
 constexpr uint32_t kKeys = 1200;
 // Of one that does not fit into its memory.
 constexpr uint32_t kColdKeys = 24'000;
+// Mostly; one in kLargePeriod goes to more, so that servers are often killed
+// between two of its messages.
 constexpr uint32_t kMaxTablesPerPush = 4;
+constexpr uint32_t kMaxTablesOfLarge = 24;
+constexpr uint32_t kLargePeriod = 8;
 constexpr uint32_t kMaxKeysPerTable = 60;
 // Of so many pushes one carries dense gradients too, and one is looked at.
 constexpr uint32_t kDensePeriod = 4;
@@ -136,7 +140,10 @@ std::shared_ptr<OraclePush> OracleLane::NextPush() const {
   RandomSequence random(DeriveSeed(seed_, num_pushes_ + 1));
   auto push = std::make_shared<OraclePush>();
   std::vector<TableId> tables;
-  for (uint64_t n = 1 + random.Below(kMaxTablesPerPush); n > 0; --n) {
+  const uint32_t max_tables = random.Below(kLargePeriod) == 0
+                                  ? kMaxTablesOfLarge
+                                  : kMaxTablesPerPush;
+  for (uint64_t n = 1 + random.Below(max_tables); n > 0; --n) {
     const TableId table = sparse_tables_[random.Below(sparse_tables_.size())];
     if (std::find(tables.begin(), tables.end(), table) != tables.end()) {
       continue;
