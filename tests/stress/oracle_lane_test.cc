@@ -25,7 +25,8 @@ constexpr uint64_t kColdMemoryBytes = 512 << 10;
 
 class OracleLaneTest : public testing::Test {
  protected:
-  OracleLaneTest() : client_(kPartitions, absl::Seconds(1), testing::TempDir()) {
+  OracleLaneTest()
+      : client_(kPartitions, absl::Seconds(1), testing::TempDir()) {
     for (const v1::TableConfig& table : tables_) {
       const absl::Status created = client_.CreateTable(table);
       EXPECT_TRUE(created.ok()) << created;

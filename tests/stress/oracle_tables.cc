@@ -221,9 +221,9 @@ std::vector<v1::TableConfig> OracleTables(uint64_t seed,
     add(SparseTableOf(empty(name + "_options"), RuleWithOptions(i, &random),
                       kOptionsDim));
     SetStatistics(i, &random, tables.back().mutable_sparse());
-    add(DenseTableOf(empty(name + "_dense"), i % 2 == 0
-                                                 ? PlainRule(rule)
-                                                 : RuleWithOptions(i, &random)));
+    add(DenseTableOf(
+        empty(name + "_dense"),
+        i % 2 == 0 ? PlainRule(rule) : RuleWithOptions(i, &random)));
   }
   v1::OptimizerConfig adam;
   adam.set_learning_rate(kLearningRate);

@@ -15,8 +15,8 @@ namespace oarlock {
 // For each rule of OptimizerConfig, asked of its description so that a new rule
 // is here without being named: a sparse table with the rule alone, one with all
 // options around it that the rule takes, and a dense table, every other one
-// with options. Then a sparse table of which `cold_memory_bytes` stay in memory.
-// The same for the same seed. Async, sums; no eviction and no decay of
+// with options. Then a sparse table of which `cold_memory_bytes` stay in
+// memory. The same for the same seed. Async, sums; no eviction and no decay of
 // statistics, which follow the clock, and no admission by chance, which follows
 // the sequence.
 std::vector<v1::TableConfig> OracleTables(uint64_t seed,

@@ -81,8 +81,8 @@ class KillTest(harness.SystemTest):
             self.endpoints[index], "--trainers", str(self.num_workers),
             "--checkpoint_dir", self.path("ckpt"), "--checkpoint_interval_s",
             "0.3", "--durability", "log", "--log_bytes_max", "4194304",
-            "--num_partitions", str(self.num_partitions), *self.server_flags, name=name,
-            **variables)
+            "--num_partitions", str(self.num_partitions), *self.server_flags,
+            name=name, **variables)
         self.await_text(process.stderr_path, r"listening on",
                         SERVING_DEADLINE_S)
         return process
