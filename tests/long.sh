@@ -15,6 +15,7 @@ export OARLOCK_BIN="$PWD/bazel-bin/cli/oarlock"
 export OARLOCK_CTR="$PWD/bazel-bin/examples/ctr/train"
 export OARLOCK_COUNTING_WORKER="$PWD/bazel-bin/tests/stress/counting_worker"
 export OARLOCK_COUNTING_TRAINER="$PWD/bazel-bin/tests/stress/counting_trainer"
+export OARLOCK_REPLAY_ORACLE="$PWD/bazel-bin/tests/stress/replay_oracle"
 
 section "build"
 check "bazel build //..." bazel build --noshow_progress //...

@@ -5,9 +5,13 @@ every example's gradients reach every row and every dense parameter once.
 The workers count, so that parameters tell what was applied to them:
 tests/stress/counting_worker.cc (OARLOCK_COUNTING_WORKER) pushes as fast as it
 can, tests/stress/counting_trainer.cc (OARLOCK_COUNTING_TRAINER) trains over
-leased data with the whole training loop. OARLOCK_KILLS is how often each test
-kills (default 20, the two with trainers share them), OARLOCK_SEED what is random
-(default: the time, printed).
+leased data with the whole training loop. What counting cannot see, every update
+rule with its state, statistics, dense tables and the order of pushes, is
+compared with a model: tests/stress/replay_oracle.cc (OARLOCK_REPLAY_ORACLE).
+
+OARLOCK_KILLS is how often each test kills (default 20; the two with trainers
+share them, the one with the model kills 2 times for 5), OARLOCK_SEED what is
+random (default: the time, printed).
 """
 
 import glob
@@ -30,6 +34,16 @@ SERVING_DEADLINE_S = 20
 
 COUNTING_WORKERS = 2
 
+ORACLE_WORKERS = 3
+ORACLE_KILLS = max(1, KILLS * 2 // 5)
+# Longer than a checkpoint of all its tables takes, mostly.
+ORACLE_LONGEST_PAUSE_S = 2
+# Every other death is one between writing a push down and applying it, which a
+# kill at random hits rarely: the push is in the log and is sent again. It comes
+# within so many records.
+ORACLE_FAULT = "log.append.after_write"
+ORACLE_FAULT_RECORDS = 300
+
 TRAINERS = 3
 DATA_ROWS = 24000
 DATA_FILES = 3
@@ -47,6 +61,8 @@ AWAY_S = 3
 class KillTest(harness.SystemTest):
     """Servers that come back with every acknowledged push."""
 
+    num_partitions = 16
+
     def start_cluster(self, workers, *flags):
         self.num_workers = workers
         self.server_flags = flags
@@ -54,17 +70,19 @@ class KillTest(harness.SystemTest):
                           for port in harness.free_ports(SERVERS)]
         self.servers = [self.start_server(i, 0) for i in range(SERVERS)]
 
-    def start_server(self, index, restarts):
+    def start_server(self, index, restarts, fault=""):
         name = f"server{index}.{restarts}"
         variables = {"OARLOCK_RESTART": str(restarts)} if restarts else {}
+        if fault:
+            variables["OARLOCK_FAULT"] = f"{fault}@{restarts}"
         process = self.start(
             harness.oarlock(), "server", "--pserver_endpoints",
             ",".join(self.endpoints), "--current_endpoint",
             self.endpoints[index], "--trainers", str(self.num_workers),
             "--checkpoint_dir", self.path("ckpt"), "--checkpoint_interval_s",
             "0.3", "--durability", "log", "--log_bytes_max", "4194304",
-            "--num_partitions", "16", *self.server_flags, name=name,
-            **variables)
+            "--num_partitions", str(self.num_partitions), *self.server_flags,
+            name=name, **variables)
         self.await_text(process.stderr_path, r"listening on",
                         SERVING_DEADLINE_S)
         return process
@@ -77,13 +95,13 @@ class KillTest(harness.SystemTest):
         name = harness.read_text(self.path("ckpt", "CURRENT")).split(" ")[0]
         return int(name.removeprefix("ckpt-")) if name else 0
 
-    def pause(self, chance, processes):
+    def pause(self, chance, processes, longest_s=LONGEST_PAUSE_S):
         """Waits at random; all processes must live on."""
-        end = time.monotonic() + chance.uniform(0, LONGEST_PAUSE_S)
+        end = time.monotonic() + chance.uniform(0, longest_s)
         harness.await_condition(
             lambda: time.monotonic() >= end or
             not all(process.running() for process in processes),
-            LONGEST_PAUSE_S * 2)
+            longest_s * 2)
         for process in processes:
             self.assertTrue(process.running(), self.report())
 
@@ -120,6 +138,48 @@ class ServersKilledTest(KillTest):
             self.assertRegex(worker.stdout, r"every row exact")
             print(worker.stdout.strip())
         self.await_servers()
+
+
+class ModelTest(KillTest):
+
+    # So that each of the oracle's lanes has some to itself.
+    num_partitions = 32
+
+    def test_rows_state_and_dense_are_those_of_the_acknowledged_pushes(self):
+        print(f"seed {SEED}, {ORACLE_KILLS} kills")
+        chance = random.Random(SEED)
+        self.start_cluster(ORACLE_WORKERS, "--tier_dir", self.path("tier"))
+        stop, ended = self.path("stop"), self.path("ended")
+        oracle = self.start(
+            harness.program("OARLOCK_REPLAY_ORACLE"), ",".join(self.endpoints),
+            str(SEED), stop, ended, self.path("ckpt"), name="oracle")
+        self.await_true(lambda: self.newest_checkpoint() >= 1,
+                        harness.PROGRESS_DEADLINE_S, "a checkpoint")
+        fault = ""
+        for kill in range(1, ORACLE_KILLS + 1):
+            if fault:
+                self.await_end(self.servers[index])
+                fault = ""
+            else:
+                self.pause(chance, [oracle], ORACLE_LONGEST_PAUSE_S)
+                # The coordinator is one of them in any case.
+                index = 0 if kill == 1 else chance.randrange(SERVERS)
+                self.kill(self.servers[index])
+                if kill < ORACLE_KILLS:
+                    records = chance.randint(1, ORACLE_FAULT_RECORDS)
+                    fault = f"{ORACLE_FAULT}:{records}"
+            self.servers[index] = self.start_server(index, kill, fault)
+        self.pause(chance, [oracle], ORACLE_LONGEST_PAUSE_S)
+        self.touch(stop)
+        self.await_servers()
+        self.touch(ended)
+        self.await_success(oracle)
+        self.assertRegex(oracle.stdout, r"dense blocks exact")
+        print(oracle.stdout.strip())
+
+    def touch(self, path):
+        with open(path, "w", encoding="utf-8"):
+            pass
 
 
 class WorkersKilledTest(KillTest):
