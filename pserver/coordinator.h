@@ -34,6 +34,7 @@
 #define OARLOCK_PSERVER_COORDINATOR_H_
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -167,6 +168,9 @@ class Coordinator {
     uint64_t last_report = 0;
     // It has leased examples of a training pass.
     bool had_examples = false;
+    // Names of the last registrations, the newest last, and the answer to that.
+    std::deque<uint64_t> registrations;
+    v1::RegisterWorkerResponse registered_response;
 
     bool registered() const { return state.worker_generation() != 0; }
     bool alive() const {
@@ -174,6 +178,10 @@ class Coordinator {
     }
   };
 
+  // It has the name of an earlier call. REQUIRES: the worker's index is one of
+  // the job.
+  bool IsRepeated(const v1::RegisterWorkerRequest& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A call is about to be done: writes down what `describe` says of it, and
   // when it is done, which is returned.
   absl::StatusOr<absl::Time> Begin(
