@@ -135,6 +135,8 @@ absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(
     *call->mutable_heartbeat() = request;
   }));
   worker->lease_end = now + options_.lease;
+  worker->knows_it_is_finished =
+      worker->state.life() == v1::WorkerState::FINISHED;
   if (request.report() > worker->last_report) {
     for (const v1::PhaseProgress& progress : request.progress()) {
       OARLOCK_RETURN_IF_ERROR(ProgressBoard::Validate(progress));
@@ -236,8 +238,9 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
   response.set_job_finished(job_.over);
   response.set_failed(job_.failed);
   response.set_reason(job_.reason);
-  if (job_.over) {
-    servers_.NoteToldItIsOver(ServerIndex(request.server_index()));
+  // That it was told would not do: an answer may be lost.
+  if (job_.over && request.leaving()) {
+    servers_.NoteKnowsItIsOver(ServerIndex(request.server_index()));
   }
   return response;
 }
@@ -457,7 +460,13 @@ JobState Coordinator::Job() const {
 
 bool Coordinator::OthersKnowItIsOver(ServerIndex self) const {
   absl::MutexLock lock(&mutex_);
-  return servers_.OthersKnowItIsOver(self, clock_.Now());
+  const absl::Time now = clock_.Now();
+  const bool workers_know =
+      std::all_of(workers_.begin(), workers_.end(), [now](const Worker& worker) {
+        return worker.state.life() != v1::WorkerState::FINISHED ||
+               worker.knows_it_is_finished || worker.lease_end <= now;
+      });
+  return workers_know && servers_.OthersKnowItIsOver(self, now);
 }
 
 void Coordinator::Shutdown() {

@@ -150,7 +150,8 @@ class Coordinator {
   void Sweep();
 
   JobState Job() const;
-  // Every server but `self` that is alive knows that the job is over.
+  // Every server but `self` that is alive knows that the job is over, and every
+  // worker that it has finished.
   bool OthersKnowItIsOver(ServerIndex self) const;
 
   // Answers all waiting barrier calls with Unavailable, later ones at once.
@@ -168,6 +169,8 @@ class Coordinator {
     uint64_t last_report = 0;
     // It has leased examples of a training pass.
     bool had_examples = false;
+    // It has called after it was FINISHED: it has heard the answer.
+    bool knows_it_is_finished = false;
     // Names of the last registrations, the newest last, and the answer to that.
     std::deque<uint64_t> registrations;
     v1::RegisterWorkerResponse registered_response;

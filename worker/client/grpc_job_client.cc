@@ -28,6 +28,10 @@ constexpr absl::Duration kBarrierWait = absl::Seconds(2);
 // for it long. That it has succeeded must be known.
 constexpr absl::Duration kGiveUpTimeout = absl::Seconds(2);
 
+// The coordinator hears that it was heard; it does not stay long for that.
+constexpr absl::Duration kGoodbyeTimeout = absl::Milliseconds(500);
+constexpr int kGoodbyeAttempts = 3;
+
 // How long a checkpoint may take.
 constexpr absl::Duration kCheckpointTimeout = absl::Hours(1);
 constexpr int kCheckpointAttempts = 5;
@@ -351,11 +355,27 @@ absl::Status GrpcJobClient::Finish(const absl::Status& outcome) {
   request.set_succeeded(outcome.ok());
   request.set_reason(std::string(outcome.message()));
   v1::FinishWorkerResponse response;
-  return connections_->CallWithRetries(
+  OARLOCK_RETURN_IF_ERROR(connections_->CallWithRetries(
       ServerIndex(0), outcome.ok() ? connections_->patience() : kGiveUpTimeout,
       [&](grpc::ClientContext* context) {
         return coordinator().FinishWorker(context, request, &response);
-      });
+      }));
+  if (outcome.ok()) SayGoodbye();
+  return absl::OkStatus();
+}
+
+void GrpcJobClient::SayGoodbye() {
+  v1::HeartbeatRequest request;
+  request.set_worker_index(worker_index_.value());
+  request.set_worker_generation(generation_.value());
+  for (int attempt = 1; attempt <= kGoodbyeAttempts; ++attempt) {
+    grpc::ClientContext context;
+    connections_->Prepare(&context, kGoodbyeTimeout);
+    v1::HeartbeatResponse response;
+    const absl::Status status =
+        FromGrpc(coordinator().Heartbeat(&context, request, &response));
+    if (!absl::IsUnavailable(status)) return;
+  }
 }
 
 }  // namespace oarlock

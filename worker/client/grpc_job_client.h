@@ -75,6 +75,8 @@ class GrpcJobClient : public JobClient {
   absl::Status RejoinRounds(ServerIndex server);
   void HeartbeatLoop();
   void StopHeartbeat();
+  // The coordinator need not stay for this worker.
+  void SayGoodbye();
   // Records why this worker has to stop; the first reason is kept.
   void Lost(const absl::Status& why);
 
