@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "cluster/wire_version.h"
 
 namespace oarlock {
 namespace {
