@@ -189,10 +189,9 @@ absl::StatusOr<Leases> LocalJobClient::LeaseWork(
   request.set_worker_generation(generation_);
   request.set_max_ranges(max_items);
   for (uint64_t lease : done_leases) request.add_done(lease);
-  {
-    absl::MutexLock lock(&mutex_);
-    request.set_request(++last_lease_request_);
-  }
+  // One call at a time, so that they come in the order of their numbers.
+  absl::MutexLock lock(&mutex_);
+  request.set_request(++last_lease_request_);
   OARLOCK_ASSIGN_OR_RETURN(const v1::LeaseWorkResponse response,
                            coordinator_.LeaseWork(request));
   return ToLeases(response);

@@ -1,6 +1,7 @@
 #include "pserver/coordinator.h"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,10 @@ namespace {
 
 // Longest text that a worker may say about itself.
 constexpr size_t kMaxTextBytes = 1024;
+
+// Registrations of a worker whose repetitions are known. They come seconds
+// late, and a worker registers once in a life.
+constexpr size_t kRememberedRegistrations = 16;
 
 std::string Shortened(const std::string& text) {
   return text.substr(0, kMaxTextBytes);
@@ -66,6 +71,15 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
           absl::StrCat(Describe(worker.state),
                        " has finished its part of the job; start a new job"));
     }
+    if (IsRepeated(request)) {
+      if (worker.alive() &&
+          worker.registrations.back() == request.registration()) {
+        return worker.registered_response;
+      }
+      return absl::AbortedError(absl::StrCat(
+          "worker ", index, " repeats a registration that is over; register "
+          "anew"));
+    }
     OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, Begin([&](auto* call) {
       *call->mutable_register_worker() = request;
     }));
@@ -93,10 +107,23 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     response.set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
     response.set_cut(cuts_.newest());
     response.set_trained_epochs(trained_epochs_);
+    worker.registered_response = response;
+    if (worker.registrations.size() >= kRememberedRegistrations) {
+      worker.registrations.pop_front();
+    }
+    worker.registrations.push_back(request.registration());
     Settle(now, &answers);
   }
   Run(std::move(answers));
   return response;
+}
+
+bool Coordinator::IsRepeated(const v1::RegisterWorkerRequest& request) const {
+  const std::deque<uint64_t>& known =
+      workers_[request.worker_index()].registrations;
+  return request.registration() != 0 &&
+         std::find(known.begin(), known.end(), request.registration()) !=
+             known.end();
 }
 
 absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(
@@ -108,6 +135,8 @@ absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(
     *call->mutable_heartbeat() = request;
   }));
   worker->lease_end = now + options_.lease;
+  worker->knows_it_is_finished =
+      worker->state.life() == v1::WorkerState::FINISHED;
   if (request.report() > worker->last_report) {
     for (const v1::PhaseProgress& progress : request.progress()) {
       OARLOCK_RETURN_IF_ERROR(ProgressBoard::Validate(progress));
@@ -209,8 +238,9 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
   response.set_job_finished(job_.over);
   response.set_failed(job_.failed);
   response.set_reason(job_.reason);
-  if (job_.over) {
-    servers_.NoteToldItIsOver(ServerIndex(request.server_index()));
+  // That it was told would not do: an answer may be lost.
+  if (job_.over && request.leaving()) {
+    servers_.NoteKnowsItIsOver(ServerIndex(request.server_index()));
   }
   return response;
 }
@@ -430,7 +460,13 @@ JobState Coordinator::Job() const {
 
 bool Coordinator::OthersKnowItIsOver(ServerIndex self) const {
   absl::MutexLock lock(&mutex_);
-  return servers_.OthersKnowItIsOver(self, clock_.Now());
+  const absl::Time now = clock_.Now();
+  const bool workers_know =
+      std::all_of(workers_.begin(), workers_.end(), [now](const Worker& worker) {
+        return worker.state.life() != v1::WorkerState::FINISHED ||
+               worker.knows_it_is_finished || worker.lease_end <= now;
+      });
+  return workers_know && servers_.OthersKnowItIsOver(self, now);
 }
 
 void Coordinator::Shutdown() {

@@ -34,6 +34,7 @@
 #define OARLOCK_PSERVER_COORDINATOR_H_
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -149,7 +150,8 @@ class Coordinator {
   void Sweep();
 
   JobState Job() const;
-  // Every server but `self` that is alive knows that the job is over.
+  // Every server but `self` that is alive knows that the job is over, and every
+  // worker that it has finished.
   bool OthersKnowItIsOver(ServerIndex self) const;
 
   // Answers all waiting barrier calls with Unavailable, later ones at once.
@@ -167,6 +169,11 @@ class Coordinator {
     uint64_t last_report = 0;
     // It has leased examples of a training pass.
     bool had_examples = false;
+    // It has called after it was FINISHED: it has heard the answer.
+    bool knows_it_is_finished = false;
+    // Names of the last registrations, the newest last, and the answer to that.
+    std::deque<uint64_t> registrations;
+    v1::RegisterWorkerResponse registered_response;
 
     bool registered() const { return state.worker_generation() != 0; }
     bool alive() const {
@@ -174,6 +181,10 @@ class Coordinator {
     }
   };
 
+  // It has the name of an earlier call. REQUIRES: the worker's index is one of
+  // the job.
+  bool IsRepeated(const v1::RegisterWorkerRequest& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A call is about to be done: writes down what `describe` says of it, and
   // when it is done, which is returned.
   absl::StatusOr<absl::Time> Begin(

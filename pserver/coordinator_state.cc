@@ -76,6 +76,9 @@ v1::CoordinatorState Coordinator::SaveLocked() const {
     saved->set_lost_at_unix_ns(ToRecorded(worker.lost_at));
     saved->set_last_report(worker.last_report);
     saved->set_had_examples(worker.had_examples);
+    saved->mutable_registrations()->Add(worker.registrations.begin(),
+                                        worker.registrations.end());
+    *saved->mutable_registered() = worker.registered_response;
   }
   servers_.Save(state.mutable_servers());
   state.set_next_generation(next_generation_);
@@ -116,6 +119,9 @@ absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
     workers_[i].lost_at = FromRecorded(saved.lost_at_unix_ns());
     workers_[i].last_report = saved.last_report();
     workers_[i].had_examples = saved.had_examples();
+    workers_[i].registrations.assign(saved.registrations().begin(),
+                                     saved.registrations().end());
+    workers_[i].registered_response = saved.registered();
   }
   servers_.Load(state.servers());
   next_generation_ = state.next_generation();

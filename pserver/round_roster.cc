@@ -6,8 +6,9 @@ namespace oarlock {
 
 absl::StatusOr<uint64_t> RoundRoster::SetMember(WorkerIndex worker,
                                                 Generation generation,
-                                                bool joins) {
+                                                bool joins, uint64_t request) {
   absl::MutexLock lock(&mutex_);
+  if (IsLate(worker, generation, request)) return registry_->CompleteRounds();
   if (joins) {
     OARLOCK_RETURN_IF_ERROR(membership_->CheckPush(worker, generation));
     members_[worker] = generation;
@@ -18,6 +19,16 @@ absl::StatusOr<uint64_t> RoundRoster::SetMember(WorkerIndex worker,
     members_.erase(member);
   }
   return registry_->SetRoundMember(worker, generation, /*joins=*/false);
+}
+
+bool RoundRoster::IsLate(WorkerIndex worker, Generation generation,
+                         uint64_t request) {
+  if (request == 0) return false;
+  Call& newest = newest_[worker];
+  if (generation < newest.generation) return false;
+  if (generation == newest.generation && request <= newest.request) return true;
+  newest = {generation, request};
+  return false;
 }
 
 void RoundRoster::Apply(

@@ -276,9 +276,15 @@ uint64_t TableRegistry::SetRoundMember(WorkerIndex worker,
   } else if (!is_old && found != members_.end()) {
     members_.erase(found);
   }
-  uint64_t rounds = 0;
   for (TableEntry* entry : Entries()) {
     entry->aggregator->SetRoundMember(worker, generation, joins);
+  }
+  return CompleteRounds();
+}
+
+uint64_t TableRegistry::CompleteRounds() const {
+  uint64_t rounds = 0;
+  for (const TableEntry* entry : Entries()) {
     rounds = std::max(rounds, entry->aggregator->CompleteRounds());
   }
   return rounds;

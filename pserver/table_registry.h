@@ -92,6 +92,9 @@ class TableRegistry {
   // Generation of each worker that is a round member.
   absl::btree_map<WorkerIndex, Generation> RoundMembers() const;
 
+  // The most rounds that a sync table has completed.
+  uint64_t CompleteRounds() const;
+
   // Tells every table's aggregator, those of later tables too (see
   // Aggregator::SetRoundMember). Returns the most rounds that a sync table has
   // completed: a worker that joins contributes from the round after.

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/mix.h"
+#include "cluster/wire_version.h"
 
 namespace oarlock {
 namespace {
@@ -71,6 +72,13 @@ absl::StatusOr<v1::LeaseWorkResponse> WorkQueue::Lease(
   if (caller.generation != request.worker_generation()) {
     caller = Caller{request.worker_generation(), {}};
   }
+  if (request.request() + kMaxLeaseCallSpan <= caller.highest) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "lease of work with request number ", request.request(), " of worker ",
+        request.worker_index(), " after number ", caller.highest,
+        "; legal are numbers less than ", kMaxLeaseCallSpan,
+        " below the highest"));
+  }
   for (const Call& call : caller.calls) {
     if (call.request == request.request()) return call.response;
   }
@@ -112,7 +120,10 @@ absl::StatusOr<v1::LeaseWorkResponse> WorkQueue::Lease(
   }
   NoteChange(was_done, work);
   caller.calls.push_back({request.request(), response});
-  if (caller.calls.size() > kRememberedCalls) caller.calls.pop_front();
+  caller.highest = std::max(caller.highest, request.request());
+  std::erase_if(caller.calls, [&caller](const Call& call) {
+    return call.request + kMaxLeaseCallSpan <= caller.highest;
+  });
   return response;
 }
 
@@ -281,6 +292,7 @@ void WorkQueue::Load(const v1::WorkQueueState& state) {
     caller.generation = saved.worker().worker_generation();
     for (const v1::LeaseCallState& call : saved.calls()) {
       caller.calls.push_back({call.request(), call.response()});
+      caller.highest = std::max(caller.highest, call.request());
     }
   }
   next_lease_ = state.next_lease();

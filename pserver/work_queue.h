@@ -39,8 +39,6 @@ class WorkQueue {
   static constexpr size_t kMaxUnfinishedWorks = 64;
   static constexpr int kMaxRangesPerWork = 1 << 20;
   static constexpr uint32_t kMaxRangesPerLease = 1024;
-  // Calls of one worker whose answers are kept for repetitions.
-  static constexpr size_t kRememberedCalls = 16;
   static constexpr size_t kMaxNameBytes = 256;
 
   // The same definition again is OK and changes nothing; another one under
@@ -49,9 +47,9 @@ class WorkQueue {
 
   // Notes what the worker has done, then leases it the next repairs and ranges,
   // together at most as many as it wants. The pass is exhausted when neither
-  // is left. A call
-  // that repeats a request number gets the first call's answer. Unavailable
-  // while the work is not defined.
+  // is left. A call that repeats a request number gets the first call's answer,
+  // or is InvalidArgument when the number is kMaxLeaseCallSpan or more below the
+  // worker's highest. Unavailable while the work is not defined.
   absl::StatusOr<v1::LeaseWorkResponse> Lease(
       const v1::LeaseWorkRequest& request);
 
@@ -123,7 +121,9 @@ class WorkQueue {
   };
   struct Caller {
     uint64_t generation = 0;
+    // The answers to the highest kMaxLeaseCallSpan numbers.
     std::deque<Call> calls;
+    uint64_t highest = 0;
   };
 
   // Those parts of `ranges` that are not covered, in the same order.
