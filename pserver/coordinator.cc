@@ -1,7 +1,6 @@
 #include "pserver/coordinator.h"
 
 #include <algorithm>
-#include <deque>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,10 +14,6 @@ namespace {
 
 // Longest text that a worker may say about itself.
 constexpr size_t kMaxTextBytes = 1024;
-
-// Registrations of a worker whose repetitions are known. They come seconds
-// late, and a worker registers once in a life.
-constexpr size_t kRememberedRegistrations = 16;
 
 std::string Shortened(const std::string& text) {
   return text.substr(0, kMaxTextBytes);
@@ -35,7 +30,8 @@ Coordinator::Coordinator(const CoordinatorOptions& options, const Clock& clock)
       next_generation_(std::max<int64_t>(1, absl::ToUnixMillis(start_))),
       membership_version_(next_generation_),
       last_sweep_(start_),
-      last_tick_(start_) {
+      last_tick_(start_),
+      calls_(clock) {
   OARLOCK_CHECK(options.tick > absl::ZeroDuration());
   OARLOCK_CHECK(options.num_workers >= 1 && options.num_servers >= 1);
   for (uint32_t i = 0; i < options.num_workers; ++i) {
@@ -44,11 +40,6 @@ Coordinator::Coordinator(const CoordinatorOptions& options, const Clock& clock)
 }
 
 Coordinator::~Coordinator() { Shutdown(); }
-
-std::string Coordinator::Describe(const v1::WorkerState& state) {
-  return absl::StrCat("worker ", state.worker_index(), " (host ", state.host(),
-                      ", process ", state.pid(), ")");
-}
 
 absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     const v1::RegisterWorkerRequest& request) {
@@ -64,14 +55,13 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
           "of workers"));
     }
     OARLOCK_RETURN_IF_ERROR(CheckGoesOn());
-    Worker& worker = workers_[index];
+    WorkerRecord& worker = workers_[index];
     if (worker.registered() &&
         worker.state.life() == v1::WorkerState::FINISHED) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(Describe(worker.state),
-                       " has finished its part of the job; start a new job"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          worker.Name(), " has finished its part of the job; start a new job"));
     }
-    if (IsRepeated(request)) {
+    if (worker.HasHeard(request)) {
       if (worker.alive() &&
           worker.registrations.back() == request.registration()) {
         return worker.registered_response;
@@ -80,16 +70,17 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
           "worker ", index, " repeats a registration that is over; register "
           "anew"));
     }
-    OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, Begin([&](auto* call) {
-      *call->mutable_register_worker() = request;
-    }));
+    OARLOCK_ASSIGN_OR_RETURN(const absl::Time now,
+                             calls_.Begin([&](auto* call) {
+                               *call->mutable_register_worker() = request;
+                             }));
     ++membership_version_;
     if (worker.alive()) {
-      spdlog::warn("{} registers again from host {}, process {}",
-                   Describe(worker.state), request.host(), request.pid());
+      spdlog::warn("{} registers again from host {}, process {}", worker.Name(),
+                   request.host(), request.pid());
       Retire(
           worker,
-          absl::AbortedError(absl::StrCat(Describe(worker.state),
+          absl::AbortedError(absl::StrCat(worker.Name(),
                                           " was fenced by a newer incarnation; "
                                           "register anew")),
           &answers);
@@ -107,31 +98,20 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     response.set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
     response.set_cut(cuts_.newest());
     response.set_trained_epochs(trained_epochs_);
-    worker.registered_response = response;
-    if (worker.registrations.size() >= kRememberedRegistrations) {
-      worker.registrations.pop_front();
-    }
-    worker.registrations.push_back(request.registration());
+    worker.NoteRegistered(request, response);
     Settle(now, &answers);
   }
   Run(std::move(answers));
   return response;
 }
 
-bool Coordinator::IsRepeated(const v1::RegisterWorkerRequest& request) const {
-  const std::deque<uint64_t>& known =
-      workers_[request.worker_index()].registrations;
-  return request.registration() != 0 &&
-         std::find(known.begin(), known.end(), request.registration()) !=
-             known.end();
-}
-
 absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(
     const v1::HeartbeatRequest& request) {
   absl::MutexLock lock(&mutex_);
-  OARLOCK_ASSIGN_OR_RETURN(Worker * worker, Check(request.worker_index(),
-                                                  request.worker_generation()));
-  OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, Begin([&](auto* call) {
+  OARLOCK_ASSIGN_OR_RETURN(
+      WorkerRecord * worker,
+      Check(request.worker_index(), request.worker_generation()));
+  OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, calls_.Begin([&](auto* call) {
     *call->mutable_heartbeat() = request;
   }));
   worker->lease_end = now + options_.lease;
@@ -172,23 +152,24 @@ absl::Status Coordinator::FinishWorker(const v1::FinishWorkerRequest& request) {
         !request.succeeded()) {
       return absl::OkStatus();  // Said before.
     }
-    OARLOCK_ASSIGN_OR_RETURN(Worker * worker,
+    OARLOCK_ASSIGN_OR_RETURN(WorkerRecord * worker,
                              Check(index, request.worker_generation()));
     if (!worker->alive()) return absl::OkStatus();
-    OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, Begin([&](auto* call) {
-      *call->mutable_finish_worker() = request;
-    }));
+    OARLOCK_ASSIGN_OR_RETURN(const absl::Time now,
+                             calls_.Begin([&](auto* call) {
+                               *call->mutable_finish_worker() = request;
+                             }));
     worker->state.set_life(request.succeeded() ? v1::WorkerState::FINISHED
                                                : v1::WorkerState::FAILED);
     worker->state.set_reason(Shortened(request.reason()));
     ++membership_version_;
     Retire(*worker,
-           absl::AbortedError(absl::StrCat(Describe(worker->state),
-                                           " has said that it is done")),
+           absl::AbortedError(
+               absl::StrCat(worker->Name(), " has said that it is done")),
            &answers);
     if (!request.succeeded()) {
       End(/*failed=*/true,
-          absl::StrCat(Describe(worker->state),
+          absl::StrCat(worker->Name(),
                        " has given up: ", worker->state.reason()),
           now, &answers);
     }
@@ -212,7 +193,7 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeat(
 
 absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
     const v1::ServerHeartbeatRequest& request, Answers* answers) {
-  OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, Begin([&](auto* call) {
+  OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, calls_.Begin([&](auto* call) {
     *call->mutable_server_heartbeat() = request;
   }));
   OARLOCK_RETURN_IF_ERROR(servers_.Note(request, now));
@@ -227,7 +208,7 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
   v1::ServerHeartbeatResponse response;
   deaths_.Describe(ServerIndex(request.server_index()),
                    request.server_generation(), &response);
-  for (const Worker& worker : workers_) {
+  for (const WorkerRecord& worker : workers_) {
     if (worker.registered()) *response.add_workers() = worker.state;
   }
   response.set_membership_version(membership_version_);
@@ -251,9 +232,10 @@ absl::StatusOr<v1::DefineWorkResponse> Coordinator::DefineWork(
   if (work_.IsDefined(request.work())) {
     OARLOCK_RETURN_IF_ERROR(work_.Define(request));
   } else {
-    OARLOCK_RETURN_IF_ERROR(Begin([&](auto* call) {
-      *call->mutable_define_work() = request;
-    }).status());
+    OARLOCK_RETURN_IF_ERROR(
+        calls_
+            .Begin([&](auto* call) { *call->mutable_define_work() = request; })
+            .status());
     OARLOCK_RETURN_IF_ERROR(work_.Define(request));
     board_.SetNumExamples(request.work(), request.num_examples());
   }
@@ -270,14 +252,15 @@ absl::StatusOr<v1::DefineWorkResponse> Coordinator::DefineWork(
 absl::StatusOr<v1::LeaseWorkResponse> Coordinator::LeaseWork(
     const v1::LeaseWorkRequest& request) {
   absl::MutexLock lock(&mutex_);
-  OARLOCK_ASSIGN_OR_RETURN(Worker * worker, Check(request.worker_index(),
-                                                  request.worker_generation()));
+  OARLOCK_ASSIGN_OR_RETURN(
+      WorkerRecord * worker,
+      Check(request.worker_index(), request.worker_generation()));
   if (job_.ending || !worker->alive()) {
     v1::LeaseWorkResponse response;
     response.set_exhausted(true);
     return response;
   }
-  OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, Begin([&](auto* call) {
+  OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, calls_.Begin([&](auto* call) {
     *call->mutable_lease_work() = request;
   }));
   OARLOCK_ASSIGN_OR_RETURN(v1::LeaseWorkResponse response,
@@ -304,7 +287,7 @@ void Coordinator::Barrier(const v1::BarrierRequest& request,
     absl::Time now;
     if (refused.ok()) {
       const absl::StatusOr<absl::Time> begun =
-          Begin([&](auto* call) { *call->mutable_barrier() = request; });
+          calls_.Begin([&](auto* call) { *call->mutable_barrier() = request; });
       refused = begun.status();
       if (begun.ok()) now = *begun;
     }
@@ -345,7 +328,7 @@ absl::Status Coordinator::EndJob(const v1::JobEnd& end) {
   {
     absl::MutexLock lock(&mutex_);
     const absl::StatusOr<absl::Time> begun =
-        Begin([&](auto* call) { *call->mutable_end_job() = end; });
+        calls_.Begin([&](auto* call) { *call->mutable_end_job() = end; });
     // A failure is told to all even if no successor will know of it.
     if (!begun.ok() && !end.failed()) return begun.status();
     const absl::Time now = begun.ok() ? *begun : clock_.Now();
@@ -356,14 +339,14 @@ absl::Status Coordinator::EndJob(const v1::JobEnd& end) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Coordinator::Worker*> Coordinator::Check(uint32_t index,
-                                                        uint64_t generation) {
+absl::StatusOr<WorkerRecord*> Coordinator::Check(uint32_t index,
+                                                 uint64_t generation) {
   if (index >= workers_.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("call of worker ", index, ", but the job has ",
                      workers_.size(), " workers, numbered from 0"));
   }
-  Worker& worker = workers_[index];
+  WorkerRecord& worker = workers_[index];
   const uint64_t newest = worker.state.worker_generation();
   if (generation != newest || generation == 0) {
     return absl::AbortedError(absl::StrCat(
@@ -411,7 +394,7 @@ void Coordinator::Settle(absl::Time now, Answers* answers) {
   bool all_finished = true;
   bool any_alive = false;
   for (size_t i = 0; i < workers_.size(); ++i) {
-    const Worker& worker = workers_[i];
+    const WorkerRecord& worker = workers_[i];
     // One that has not come yet is expected; if it comes too late, the job
     // fails.
     waited_for[i] = worker.alive() || !worker.registered();
@@ -438,7 +421,7 @@ v1::JobStatusResponse Coordinator::JobStatus(
   absl::MutexLock lock(&mutex_);
   const absl::Time now = clock_.Now();
   response.set_job_id(options_.job_id);
-  for (const Worker& worker : workers_) {
+  for (const WorkerRecord& worker : workers_) {
     if (worker.registered()) *response.add_workers() = worker.state;
   }
   board_.Describe(request.with_histograms(), response.mutable_phases());
@@ -462,7 +445,7 @@ bool Coordinator::OthersKnowItIsOver(ServerIndex self) const {
   absl::MutexLock lock(&mutex_);
   const absl::Time now = clock_.Now();
   const bool workers_know =
-      std::all_of(workers_.begin(), workers_.end(), [now](const Worker& worker) {
+      std::all_of(workers_.begin(), workers_.end(), [now](const WorkerRecord& worker) {
         return worker.state.life() != v1::WorkerState::FINISHED ||
                worker.knows_it_is_finished || worker.lease_end <= now;
       });

@@ -34,13 +34,10 @@
 #define OARLOCK_PSERVER_COORDINATOR_H_
 
 #include <cstdint>
-#include <deque>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
@@ -51,6 +48,7 @@
 #include "proto/checkpoint.pb.h"
 #include "proto/coordinator_state.pb.h"
 #include "pserver/barriers.h"
+#include "pserver/call_recorder.h"
 #include "pserver/coordinator_journal.h"
 #include "pserver/coordinator_options.h"
 #include "pserver/cut_board.h"
@@ -58,6 +56,7 @@
 #include "pserver/progress_board.h"
 #include "pserver/server_roster.h"
 #include "pserver/work_queue.h"
+#include "pserver/worker_record.h"
 
 namespace oarlock {
 
@@ -160,39 +159,6 @@ class Coordinator {
  private:
   using Answers = std::vector<Barriers::Answer>;
 
-  struct Worker {
-    // Generation 0: has never registered.
-    v1::WorkerState state;
-    absl::Time lease_end;
-    absl::Time lost_at;
-    // Number of the last progress report that was added.
-    uint64_t last_report = 0;
-    // It has leased examples of a training pass.
-    bool had_examples = false;
-    // It has called after it was FINISHED: it has heard the answer.
-    bool knows_it_is_finished = false;
-    // Names of the last registrations, the newest last, and the answer to that.
-    std::deque<uint64_t> registrations;
-    v1::RegisterWorkerResponse registered_response;
-
-    bool registered() const { return state.worker_generation() != 0; }
-    bool alive() const {
-      return registered() && state.life() == v1::WorkerState::ALIVE;
-    }
-  };
-
-  // It has the name of an earlier call. REQUIRES: the worker's index is one of
-  // the job.
-  bool IsRepeated(const v1::RegisterWorkerRequest& request) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // A call is about to be done: writes down what `describe` says of it, and
-  // when it is done, which is returned.
-  absl::StatusOr<absl::Time> Begin(
-      absl::FunctionRef<void(v1::CoordinatorCall*)> describe)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // How the journal has taken the last call or state.
-  void NoteJournal(const absl::Status& status)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   v1::CoordinatorState SaveLocked() const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // This much of the time counts on nobody's lease.
@@ -201,14 +167,14 @@ class Coordinator {
       const v1::ServerHeartbeatRequest& request, Answers* answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The worker of that index under its newest generation.
-  absl::StatusOr<Worker*> Check(uint32_t index, uint64_t generation)
+  absl::StatusOr<WorkerRecord*> Check(uint32_t index, uint64_t generation)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // FailedPrecondition while the job is being ended.
   absl::Status CheckGoesOn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The generation takes no more part: withdraws it from barriers and cuts,
   // and gives what it had to others when it is safe.
-  void Retire(const Worker& worker, const absl::Status& why, Answers* answers)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Retire(const WorkerRecord& worker, const absl::Status& why,
+              Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends the job before its time; the first reason stays.
   void End(bool failed, std::string reason, absl::Time now, Answers* answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -228,8 +194,6 @@ class Coordinator {
   uint32_t TrainedEpochs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // REQUIRES: the lock is not held.
   static void Run(Answers answers);
-  // "worker 3 (host h, process 12)".
-  static std::string Describe(const v1::WorkerState& state);
 
   const CoordinatorOptions options_;
   const Clock& clock_;
@@ -240,7 +204,7 @@ class Coordinator {
 
   mutable absl::Mutex mutex_;
   // By index.
-  std::vector<Worker> workers_ ABSL_GUARDED_BY(mutex_);
+  std::vector<WorkerRecord> workers_ ABSL_GUARDED_BY(mutex_);
   ServerRoster servers_ ABSL_GUARDED_BY(mutex_);
   // Both begin with the Unix milliseconds at the start, so that they grow
   // across restarts.
@@ -267,12 +231,7 @@ class Coordinator {
   JobState job_ ABSL_GUARDED_BY(mutex_);
   absl::Time ending_since_ ABSL_GUARDED_BY(mutex_);
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
-  // Null: nothing is written down.
-  CoordinatorJournal* journal_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  // Of the call that is done again.
-  std::optional<absl::Time> replayed_at_ ABSL_GUARDED_BY(mutex_);
-  // A failure of the journal was told.
-  bool journal_failure_told_ ABSL_GUARDED_BY(mutex_) = false;
+  CallRecorder calls_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace oarlock

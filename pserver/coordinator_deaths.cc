@@ -13,7 +13,7 @@
 
 namespace oarlock {
 
-void Coordinator::Retire(const Worker& worker, const absl::Status& why,
+void Coordinator::Retire(const WorkerRecord& worker, const absl::Status& why,
                          Answers* answers) {
   const WorkerIndex index(worker.state.worker_index());
   barriers_.Withdraw(index, why, answers);
