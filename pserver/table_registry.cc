@@ -233,6 +233,16 @@ absl::StatusOr<TableEntry*> TableRegistry::CreateRestored(
   return Find(id);
 }
 
+absl::Status TableRegistry::CreateAgain(const v1::TableConfig& config) {
+  const absl::StatusOr<TableEntry*> known = Find(TableId(config.id()));
+  if (known.ok()) (*known)->restored = true;
+  return Create(config);
+}
+
+void TableRegistry::SetRestored() {
+  for (TableEntry* entry : Entries()) entry->restored = true;
+}
+
 absl::Status TableRegistry::Reconfigure(const v1::TableConfig& config,
                                         const TableEntry& before) {
   auto entry = std::make_unique<TableEntry>();
