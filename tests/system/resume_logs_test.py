@@ -23,11 +23,11 @@ LIVES = int(os.environ.get("OARLOCK_LIVES", "4"))
 SEED = int(os.environ.get("OARLOCK_SEED", str(int(time.time()))))
 DATA_ROWS = 12000
 DATA_FILES = 3
-STEP_MS = 10
-EPOCHS = 3
+STEP_MS = 20
+EPOCHS = 8
 TOTAL = EPOCHS * DATA_ROWS
-# A life ends this much of all examples after it began to train, or sooner.
-LONGEST_LIFE = .2
+# The most of all examples that a life trains before it ends.
+LONGEST_LIFE = .15
 # Examples that a worker may have computed in vain when it is killed.
 UNDER_WAY = 1500
 GOES_ON = "goes on from the logs of the run before"
@@ -40,7 +40,10 @@ def examples_of(endpoint):
         capture_output=True, text=True, timeout=harness.JOB_DEADLINE_S)
     if answer.returncode != 0:
         return 0
-    return sum(phase["examples"] for phase in json.loads(answer.stdout)["phases"]
+    job = json.loads(answer.stdout)["job"]
+    if job is None:
+        return 0
+    return sum(phase["examples"] for phase in job["phases"]
                if phase["phase"] == "train")
 
 
