@@ -106,7 +106,7 @@ void DeathBoard::Retire(
 }
 
 std::map<uint32_t, uint64_t> DeathBoard::Newest() const {
-  std::map<uint32_t, uint64_t> newest;
+  std::map<uint32_t, uint64_t> newest = retired_;
   for (const Record& record : records_) {
     uint64_t& generation = newest[record.incarnation.worker.value()];
     generation = std::max(generation, record.incarnation.generation.value());
