@@ -116,7 +116,7 @@ class CheckpointTest(harness.SystemTest):
                              self.report())
 
     def sync_job_whose_worker_dies(self, *flags):
-        epochs = ["--epochs", "3", "--checkpoint_interval_s", "0.2"]
+        epochs = ["--epochs", "10", "--checkpoint_interval_s", "0.2"]
         self.await_success(self.train(
             "undisturbed", *self.cluster(2, 2, "sound"), *SYNC, *epochs))
         job = self.train(

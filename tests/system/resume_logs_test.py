@@ -89,10 +89,12 @@ class RolesTest(harness.SystemTest):
             self.await_end(process)
 
     def fail_job(self, chance):
-        """The job fails, and its processes end by themselves."""
+        """The job fails; workers that wait for servers do so in vain."""
         chance.choice(self.servers).send(signal.SIGTERM)
-        for process in self.servers + self.trainers:
+        for process in self.servers:
             self.await_end(process)
+        self.servers = []
+        self.kill_all(chance)
 
     def finish(self):
         """The examples that the last run trained."""
