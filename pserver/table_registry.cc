@@ -234,13 +234,19 @@ absl::StatusOr<TableEntry*> TableRegistry::CreateRestored(
 }
 
 absl::Status TableRegistry::CreateAgain(const v1::TableConfig& config) {
-  const absl::StatusOr<TableEntry*> known = Find(TableId(config.id()));
-  if (known.ok()) (*known)->restored = true;
+  const TableId id(config.id());
+  if (Find(id).ok()) {
+    absl::MutexLock lock(&change_mutex_);
+    restored_.insert(id);
+  }
   return Create(config);
 }
 
 void TableRegistry::SetRestored() {
-  for (TableEntry* entry : Entries()) entry->restored = true;
+  absl::MutexLock lock(&change_mutex_);
+  for (const TableEntry* entry : Entries()) {
+    restored_.insert(TableId(entry->config.id()));
+  }
 }
 
 absl::Status TableRegistry::Reconfigure(const v1::TableConfig& config,
