@@ -25,7 +25,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, const Clock& clock)
     : options_(options),
       clock_(clock),
       start_(clock.Now()),
-      workers_(options.num_workers),
+      workers_(NewWorkers(options.num_workers)),
       servers_(options.num_servers, options.lease),
       next_generation_(std::max<int64_t>(1, absl::ToUnixMillis(start_))),
       membership_version_(next_generation_),
@@ -34,12 +34,15 @@ Coordinator::Coordinator(const CoordinatorOptions& options, const Clock& clock)
       calls_(clock) {
   OARLOCK_CHECK(options.tick > absl::ZeroDuration());
   OARLOCK_CHECK(options.num_workers >= 1 && options.num_servers >= 1);
-  for (uint32_t i = 0; i < options.num_workers; ++i) {
-    workers_[i].state.set_worker_index(i);
-  }
 }
 
 Coordinator::~Coordinator() { Shutdown(); }
+
+std::vector<WorkerRecord> Coordinator::NewWorkers(uint32_t count) {
+  std::vector<WorkerRecord> workers(count);
+  for (uint32_t i = 0; i < count; ++i) workers[i].state.set_worker_index(i);
+  return workers;
+}
 
 absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     const v1::RegisterWorkerRequest& request) {
@@ -210,6 +213,14 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
                    request.server_generation(), &response);
   for (const WorkerRecord& worker : workers_) {
     if (worker.registered()) *response.add_workers() = worker.state;
+  }
+  // Those of a former run, who have no successor yet.
+  for (const auto& [index, generation] : deaths_.Newest()) {
+    if (index < workers_.size() && workers_[index].registered()) continue;
+    v1::WorkerState* const dead = response.add_workers();
+    dead->set_worker_index(index);
+    dead->set_worker_generation(generation);
+    dead->set_life(v1::WorkerState::LOST);
   }
   response.set_membership_version(membership_version_);
   response.set_logical_time(logical_time_);

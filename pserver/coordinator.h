@@ -26,6 +26,11 @@
 // goes on until no worker is ALIVE, at most `drain_grace`: workers learn it
 // from their heartbeats, waiting calls are answered FailedPrecondition.
 //
+// A new run. When all processes died the logs bring the job back, but for its
+// processes: what older incarnations of workers had is settled as at any death,
+// and the new ones, any number of them, begin in the first pass that was not
+// known to be over (BeginRun).
+//
 // What it is follows from the calls that it has taken and the times at which it
 // took them. With a journal each is written down before it is done, so that a
 // successor can do the same again (pserver/coordinator_log.h).
@@ -126,12 +131,17 @@ class Coordinator {
   // For a successor of this coordinator, see pserver/coordinator_log.h.
   //
   // Takes the state over from a coordinator of the same job. DataLoss when it
-  // is another job's. REQUIRES: nobody has called anything yet.
+  // had another number of servers. REQUIRES: nobody has called anything yet.
   absl::Status Load(const v1::CoordinatorState& state);
+  // DataLoss when what was taken over had another number of workers. Return
+  // needs the same, BeginRun does not.
+  absl::Status CheckNumWorkers() const;
   // Does again what that one did, at the time at which it did.
   void Replay(const v1::CoordinatorCall& call);
   // All is done again: the time that was lost counts on nobody's lease.
   void Return();
+  // All is done again, but every other process of the job is new, too.
+  void BeginRun();
   // Writes to `journal`, which outlives this, the state now and all calls from
   // now on. Once, before anybody calls.
   absl::Status SetJournal(CoordinatorJournal* journal);
@@ -159,6 +169,8 @@ class Coordinator {
  private:
   using Answers = std::vector<Barriers::Answer>;
 
+  // With their indices, none of them registered.
+  static std::vector<WorkerRecord> NewWorkers(uint32_t count);
   v1::CoordinatorState SaveLocked() const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // This much of the time counts on nobody's lease.

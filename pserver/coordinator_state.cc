@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "pserver/coordinator.h"
 #include "pserver/recorded_time.h"
+#include "pserver/train_work.h"
 
 namespace oarlock {
 
@@ -72,14 +73,13 @@ v1::CoordinatorState Coordinator::SaveLocked() const {
 
 absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
   absl::MutexLock lock(&mutex_);
-  if (state.workers_size() != static_cast<int>(workers_.size()) ||
-      state.servers_size() != static_cast<int>(servers_.size())) {
+  if (state.servers_size() != static_cast<int>(servers_.size())) {
     return absl::DataLossError(absl::StrCat(
-        "the coordinator's log is of a job of ", state.workers_size(),
-        " workers and ", state.servers_size(), " servers; this one has ",
-        workers_.size(), " and ", servers_.size(),
+        "the coordinator's log is of a job of ", state.servers_size(),
+        " servers; this one has ", servers_.size(),
         "; start all processes of the job again with --resume"));
   }
+  workers_.resize(state.workers_size());
   for (size_t i = 0; i < workers_.size(); ++i) {
     workers_[i].Load(state.workers(static_cast<int>(i)));
   }
@@ -103,6 +103,15 @@ absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
           .reason = state.job_reason()};
   ending_since_ = FromRecorded(state.ending_since_unix_ns());
   return absl::OkStatus();
+}
+
+absl::Status Coordinator::CheckNumWorkers() const {
+  absl::MutexLock lock(&mutex_);
+  if (workers_.size() == options_.num_workers) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      "the coordinator's log is of a job of ", workers_.size(),
+      " workers; this one has ", options_.num_workers,
+      "; start all processes of the job again with --resume"));
 }
 
 void Coordinator::Replay(const v1::CoordinatorCall& call) {
@@ -172,6 +181,32 @@ void Coordinator::Return() {
       "the coordinator was away for {:.1f} s; leases are extended by "
       "that",
       absl::ToDoubleSeconds(gap));
+}
+
+void Coordinator::BeginRun() {
+  // Nobody waits: who did has died.
+  Answers answers;
+  absl::MutexLock lock(&mutex_);
+  ++membership_version_;
+  for (WorkerRecord& worker : workers_) {
+    if (!worker.alive()) continue;
+    worker.state.set_life(v1::WorkerState::LOST);
+    Retire(worker, absl::AbortedError("its run is over"), &answers);
+  }
+  workers_ = NewWorkers(options_.num_workers);
+  servers_.Forget();
+  // A worker begins with the meetings of the pass that it begins with.
+  barriers_ = Barriers();
+  trained_epochs_ = TrainedEpochs();
+  work_.BeginRun([](const std::string& work) {
+    return TrainEpoch(work).has_value();
+  });
+  board_ = ProgressBoard();
+  job_ = JobState();
+  first_registration_ = absl::InfiniteFuture();
+  ending_since_ = absl::Time();
+  last_sweep_ = last_tick_ = clock_.Now();
+  checkpoint_due_ = false;
 }
 
 }  // namespace oarlock

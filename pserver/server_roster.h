@@ -25,6 +25,8 @@ class ServerRoster {
   absl::Status Note(const v1::ServerHeartbeatRequest& request, absl::Time now);
   // It has said that it knows that the job is over.
   void NoteKnowsItIsOver(ServerIndex server);
+  // None has been heard of.
+  void Forget() { servers_.assign(servers_.size(), Record()); }
   // Time that counts on nobody's lease.
   void Extend(absl::Duration gap);
 

@@ -233,6 +233,22 @@ absl::StatusOr<TableEntry*> TableRegistry::CreateRestored(
   return Find(id);
 }
 
+absl::Status TableRegistry::CreateAgain(const v1::TableConfig& config) {
+  const TableId id(config.id());
+  if (Find(id).ok()) {
+    absl::MutexLock lock(&change_mutex_);
+    restored_.insert(id);
+  }
+  return Create(config);
+}
+
+void TableRegistry::SetRestored() {
+  absl::MutexLock lock(&change_mutex_);
+  for (const TableEntry* entry : Entries()) {
+    restored_.insert(TableId(entry->config.id()));
+  }
+}
+
 absl::Status TableRegistry::Reconfigure(const v1::TableConfig& config,
                                         const TableEntry& before) {
   auto entry = std::make_unique<TableEntry>();

@@ -91,6 +91,12 @@ class TableRegistry {
   // Create after it may change what its rows do not depend on
   // (pserver/table_change.h). REQUIRES: there are no calls yet.
   absl::StatusOr<TableEntry*> CreateRestored(const v1::TableConfig& config);
+  // Does a Create again that was done before a restart, whatever the table was
+  // then. REQUIRES: there are no calls yet.
+  absl::Status CreateAgain(const v1::TableConfig& config);
+  // The next Create of any table may change it, as after CreateRestored.
+  // REQUIRES: there are no calls yet.
+  void SetRestored();
 
   // The table as it is now. NotFound when no table has this id. Never null.
   absl::StatusOr<TableEntry*> Find(TableId id) const;

@@ -31,10 +31,13 @@ absl::Status WorkQueue::Define(const v1::DefineWorkRequest& request) {
                      " ranges; at most ", kMaxRangesPerWork,
                      " are kept; make the ranges longer"));
   }
-  const auto fingerprint =
-      static_cast<uint64_t>(FeatureHash(request.SerializeAsString(), 0, 0));
+  const uint64_t fingerprint = std::max(
+      kAnyDefinition + 1,
+      static_cast<uint64_t>(FeatureHash(request.SerializeAsString(), 0, 0)));
   if (auto it = works_.find(request.work()); it != works_.end()) {
-    if (it->second.fingerprint == fingerprint) return absl::OkStatus();
+    Work& known = it->second;
+    if (known.fingerprint == kAnyDefinition) known.fingerprint = fingerprint;
+    if (known.fingerprint == fingerprint) return absl::OkStatus();
     return absl::AlreadyExistsError(absl::StrCat(
         "work '", request.work(), "' is defined with ", it->second.num_ranges,
         " ranges, and again otherwise with ", request.ranges_size(),
@@ -176,6 +179,16 @@ void WorkQueue::GiveBack(const WorkShare& share) {
 
 void WorkQueue::TakeBack(WorkerIndex worker, Generation generation) {
   for (const WorkShare& share : Take(worker, generation)) GiveBack(share);
+}
+
+void WorkQueue::BeginRun(
+    absl::FunctionRef<bool(const std::string& work)> keep) {
+  std::erase_if(works_, [&](const auto& entry) { return !keep(entry.first); });
+  num_unfinished_ = 0;
+  for (auto& [name, work] : works_) {
+    work.fingerprint = kAnyDefinition;
+    if (!work.AllDone()) ++num_unfinished_;
+  }
 }
 
 size_t WorkQueue::num_repairs() const {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/types.h"
@@ -79,8 +80,13 @@ class WorkQueue {
   std::vector<std::string> names() const;
   // Defining it again changes nothing.
   bool IsDefined(const std::string& work) const {
-    return works_.contains(work);
+    const auto found = works_.find(work);
+    return found != works_.end() && found->second.fingerprint != kAnyDefinition;
   }
+  // All workers are new, and their number and their batches may be others.
+  // Forgets works that `keep` does not name; of the others what is left stays
+  // as it is, and whoever defines one next may do so with other ranges.
+  void BeginRun(absl::FunctionRef<bool(const std::string& work)> keep);
 
   void Save(v1::WorkQueueState* state) const;
   // Takes the place of what is there.
@@ -97,9 +103,11 @@ class WorkQueue {
     uint32_t worker = 0;
     uint64_t generation = 0;
   };
+  // A fingerprint that no definition has.
+  static constexpr uint64_t kAnyDefinition = 0;
   struct Work {
     // Of the definition, to tell the same from another.
-    uint64_t fingerprint = 0;
+    uint64_t fingerprint = kAnyDefinition;
     int num_ranges = 0;
     // The next one last.
     std::vector<v1::WorkRange> unleased;

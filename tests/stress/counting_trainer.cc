@@ -7,8 +7,9 @@
 //
 // The whole training loop is the one that users run. A step takes at least
 // STEP_MS until HURRY_FILE is there, so that a job lasts as long as somebody
-// wants to disturb it. Worker 0 compares, while the servers are still up. Prints
-// one line; exit code 0 when the job is done and all numbers are exact, 1 when
+// wants to disturb it. Worker 0 compares, while the servers are still up, and
+// says how many examples all workers trained since the servers were started or
+// the job was resumed. Prints one line; exit code 0 when the job is done and all numbers are exact, 1 when
 // not.
 
 #include <cstdint>
@@ -30,6 +31,7 @@
 #include "tests/stress/job_member.h"
 #include "tests/worker/counting_check.h"
 #include "tests/worker/counting_model.h"
+#include "worker/summary.h"
 #include "worker/table_plan.h"
 #include "worker/trainer.h"
 
@@ -81,6 +83,7 @@ class CountingTrainer {
   }
 
   uint64_t num_examples() const { return num_examples_; }
+  uint64_t num_trained() const { return num_trained_; }
 
  private:
   absl::Status TrainAndCompare() {
@@ -90,7 +93,8 @@ class CountingTrainer {
                         std::make_unique<CountingModel>(kSlots, kParameters,
                                                         [this] { Pace(); }),
                         member_.client.get(), member_.job.get()));
-    OARLOCK_RETURN_IF_ERROR(trainer->Run().status());
+    OARLOCK_ASSIGN_OR_RETURN(const TrainingSummary summary, trainer->Run());
+    num_trained_ = summary.examples;
     // The others are through with their pushes too.
     if (options_.index != 0) return absl::OkStatus();
     OARLOCK_ASSIGN_OR_RETURN(
@@ -112,6 +116,7 @@ class CountingTrainer {
   const v1::JobConfig config_;
   JobMember member_;
   uint64_t num_examples_ = 0;
+  uint64_t num_trained_ = 0;
   absl::Mutex mutex_;
   bool hurried_ ABSL_GUARDED_BY(mutex_) = false;
 };
@@ -138,9 +143,10 @@ int Main(int argc, char** argv) {
   }
   if (options.index == 0) {
     std::printf("%d passes over %llu examples: every row and every dense "
-                "parameter exact\n",
+                "parameter exact; this run trained %llu\n",
                 options.epochs,
-                static_cast<unsigned long long>(worker.num_examples()));
+                static_cast<unsigned long long>(worker.num_examples()),
+                static_cast<unsigned long long>(worker.num_trained()));
   }
   return 0;
 }
