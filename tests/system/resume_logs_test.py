@@ -3,7 +3,7 @@ it goes on with --resume: every example's gradients reach every row and every
 dense parameter once, and what was trained is not trained again.
 
 The workers count (tests/stress/counting_trainer.cc). OARLOCK_LIVES is how often
-all die in each storm (default 4), OARLOCK_SEED what is random (default: the
+all die in each storm (default 3), OARLOCK_SEED what is random (default: the
 time, printed).
 """
 
@@ -19,7 +19,7 @@ import unittest
 import harness
 
 SERVERS = 2
-LIVES = int(os.environ.get("OARLOCK_LIVES", "4"))
+LIVES = int(os.environ.get("OARLOCK_LIVES", "3"))
 SEED = int(os.environ.get("OARLOCK_SEED", str(int(time.time()))))
 DATA_ROWS = 12000
 DATA_FILES = 3
