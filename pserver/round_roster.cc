@@ -10,10 +10,13 @@ absl::StatusOr<uint64_t> RoundRoster::SetMember(WorkerIndex worker,
   absl::MutexLock lock(&mutex_);
   if (IsLate(worker, generation, request)) return registry_->CompleteRounds();
   if (joins) {
+    // What is refused is not noted: it comes again under the same number.
     OARLOCK_RETURN_IF_ERROR(membership_->CheckPush(worker, generation));
+    Note(worker, generation, request);
     members_[worker] = generation;
     return registry_->SetRoundMember(worker, generation, /*joins=*/true);
   }
+  Note(worker, generation, request);
   auto member = members_.find(worker);
   if (member != members_.end() && member->second == generation) {
     members_.erase(member);
@@ -22,13 +25,18 @@ absl::StatusOr<uint64_t> RoundRoster::SetMember(WorkerIndex worker,
 }
 
 bool RoundRoster::IsLate(WorkerIndex worker, Generation generation,
-                         uint64_t request) {
-  if (request == 0) return false;
+                         uint64_t request) const {
+  const auto newest = newest_.find(worker);
+  return request != 0 && newest != newest_.end() &&
+         generation == newest->second.generation &&
+         request <= newest->second.request;
+}
+
+void RoundRoster::Note(WorkerIndex worker, Generation generation,
+                       uint64_t request) {
   Call& newest = newest_[worker];
-  if (generation < newest.generation) return false;
-  if (generation == newest.generation && request <= newest.request) return true;
+  if (request == 0 || generation < newest.generation) return;
   newest = {generation, request};
-  return false;
 }
 
 void RoundRoster::Apply(

@@ -42,8 +42,10 @@ class RoundRoster {
     uint64_t request = 0;
   };
 
-  // Whether a call changes nothing; notes it otherwise.
-  bool IsLate(WorkerIndex worker, Generation generation, uint64_t request)
+  // Whether a call changes nothing.
+  bool IsLate(WorkerIndex worker, Generation generation,
+              uint64_t request) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Note(WorkerIndex worker, Generation generation, uint64_t request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Membership* const membership_;
