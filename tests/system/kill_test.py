@@ -57,6 +57,9 @@ DATA_FILES = 3
 # Of the lines of a file one in so many is no example.
 BAD_LINE_PERIOD = 997
 STEP_MS = 10
+# What a pass may take over the faulty network; three times what it takes on a
+# busy machine.
+LONGEST_PASS_S = 10
 # A kill takes about so many passes, at this pace.
 KILLS_PER_EPOCH = 1
 # A worker that is killed stays away for up to AWAY_S: its lease runs out, or a
@@ -325,7 +328,8 @@ class WorkersKilledTest(KillTest):
             pass
         self.start_missing(float("inf"))
         for worker in self.trainers:
-            self.await_success(worker)
+            self.await_success(worker, max(harness.JOB_DEADLINE_S,
+                                           self.epochs * LONGEST_PASS_S))
         self.assertRegex(self.trainers[0].stdout,
                          r"every row and every dense parameter exact")
         print(self.trainers[0].stdout.strip())
