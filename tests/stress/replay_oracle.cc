@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -34,7 +35,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "optim/rules.h"
@@ -61,6 +62,8 @@ constexpr uint64_t kColdMemoryBytes = 3 << 20;
 // All servers come back within this.
 constexpr absl::Duration kPatience = absl::Seconds(60);
 constexpr absl::Duration kPollInterval = absl::Milliseconds(20);
+// How long servers may take to end after the last push.
+constexpr absl::Duration kServersEnd = absl::Minutes(2);
 // From one checkpoint to the next.
 constexpr absl::Duration kCheckpointPause = absl::Milliseconds(100);
 
@@ -203,9 +206,7 @@ class ReplayOracle {
     for (const auto& worker : workers_) {
       OARLOCK_RETURN_IF_ERROR(worker->Finish());
     }
-    while (!std::filesystem::exists(options_.ended_file)) {
-      absl::SleepFor(kPollInterval);
-    }
+    OARLOCK_RETURN_IF_ERROR(AwaitServersEnd());
     OARLOCK_ASSIGN_OR_RETURN(
         const ComparedCheckpoint compared,
         CompareCheckpoint(options_.checkpoint_dir, tables_, lanes_));
@@ -261,12 +262,32 @@ class ReplayOracle {
            std::filesystem::exists(options_.stop_file);
   }
 
+  // Whoever runs this says by a file that all servers have ended.
+  absl::Status AwaitServersEnd() {
+    const absl::Time deadline = Clock::Real().Now() + kServersEnd;
+    bool ended = false;
+    while (!ended) {
+      if (Clock::Real().Now() > deadline) {
+        return absl::DeadlineExceededError(absl::StrCat(
+            options_.ended_file, " is not there after ",
+            absl::FormatDuration(kServersEnd)));
+      }
+      absl::MutexLock lock(&mutex_);
+      ended = std::filesystem::exists(options_.ended_file);
+      mutex_.AwaitWithTimeout(absl::Condition(&ended), kPollInterval);
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status PushUntilStopped() {
     std::thread checkpoints([this] {
-      while (!stopped()) {
+      bool pushed = false;
+      while (!pushed) {
         // One that a death is in the way of fails; the last one must not.
         num_checkpoints_ += workers_[0]->Checkpoint().ok();
-        absl::SleepFor(kCheckpointPause);
+        absl::MutexLock lock(&mutex_);
+        pushed = mutex_.AwaitWithTimeout(absl::Condition(&pushed_),
+                                         kCheckpointPause);
       }
     });
     static_cast<void>(ForEachLane([this](OracleLane* lane, size_t i) {
@@ -276,6 +297,10 @@ class ReplayOracle {
       }
       return status;
     }));
+    {
+      absl::MutexLock lock(&mutex_);
+      pushed_ = true;
+    }
     checkpoints.join();
     for (const auto& worker : workers_) {
       worker->EndPass(!failure_.status().ok());
@@ -298,6 +323,9 @@ class ReplayOracle {
   const Options options_;
   const std::vector<v1::TableConfig> tables_;
   Failure failure_;
+  absl::Mutex mutex_;
+  // The lanes are done.
+  bool pushed_ ABSL_GUARDED_BY(mutex_) = false;
   // While it pushed.
   int num_checkpoints_ = 0;
   std::vector<OracleLane> lanes_;
