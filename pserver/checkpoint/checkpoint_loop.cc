@@ -1,6 +1,7 @@
 #include "pserver/checkpoint/checkpoint_loop.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -15,17 +16,32 @@
 namespace oarlock {
 namespace {
 
-// A table that was being created at the cut may be missing on a server; nobody
-// had pushed to it.
-bool IsInAllParts(uint32_t table, const v1::CheckpointManifest& manifest) {
-  return std::all_of(
-      manifest.servers().begin(), manifest.servers().end(),
-      [table](const v1::ServerPart& server) {
-        return std::any_of(server.tables().begin(), server.tables().end(),
-                           [table](const v1::TablePart& part) {
-                             return part.table() == table;
-                           });
-      });
+// A table that is being created is not on all servers yet. A checkpoint with it
+// would not be whole, and one without it would lose it where it was created
+// before the cut: logs begin at the cut.
+absl::Status CheckTablesAreEverywhere(
+    const std::vector<v1::FreezeCutResponse>& frozen) {
+  std::set<uint32_t> all;
+  for (const v1::FreezeCutResponse& server : frozen) {
+    all.insert(server.tables().begin(), server.tables().end());
+  }
+  for (size_t i = 0; i < frozen.size(); ++i) {
+    const std::set<uint32_t> here(frozen[i].tables().begin(),
+                                  frozen[i].tables().end());
+    for (const uint32_t table : all) {
+      if (here.contains(table)) continue;
+      return absl::UnavailableError(absl::StrCat(
+          "table ", table, " is being created: server ", i,
+          " does not have it yet"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool HasTable(const v1::ServerPart& server, uint32_t table) {
+  return std::any_of(
+      server.tables().begin(), server.tables().end(),
+      [table](const v1::TablePart& part) { return part.table() == table; });
 }
 
 }  // namespace
@@ -151,32 +167,32 @@ void CheckpointLoop::Run() {
 }
 
 absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::MakeOne() {
-  const absl::Time give_up = Clock::Real().Now() + options_.death_timeout;
+  const absl::Time give_up = Clock::Real().Now() + options_.obstacle_timeout;
   for (bool first = true;; first = false) {
-    bool death_in_the_way = false;
-    absl::StatusOr<v1::CheckpointResponse> made = TryOne(&death_in_the_way);
-    if (!death_in_the_way || Clock::Real().Now() > give_up) return made;
+    bool try_again = false;
+    absl::StatusOr<v1::CheckpointResponse> made = TryOne(&try_again);
+    if (!try_again || Clock::Real().Now() > give_up) return made;
     if (first) {
       spdlog::info("a checkpoint waits: {}",
                    std::string(made.status().message()));
     }
     absl::MutexLock lock(&mutex_);
-    if (mutex_.AwaitWithTimeout(absl::Condition(&stop_), kPauseForDeath)) {
+    if (mutex_.AwaitWithTimeout(absl::Condition(&stop_), kPauseForObstacle)) {
       return made;
     }
   }
 }
 
 absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::TryOne(
-    bool* death_in_the_way) {
+    bool* try_again) {
   const absl::Time start = Clock::Real().Now();
   v1::CheckpointResponse response;
   const absl::StatusOr<uint64_t> opened = coordinator_->OpenCut();
-  *death_in_the_way = absl::IsUnavailable(opened.status());
+  *try_again = absl::IsUnavailable(opened.status());
   OARLOCK_RETURN_IF_ERROR(opened.status());
   const uint64_t cut = *opened;
   response.set_cut(cut);
-  const absl::Status status = Publish(cut, &response, death_in_the_way);
+  const absl::Status status = Publish(cut, &response, try_again);
   Close(cut, /*published=*/status.ok());
   if (!status.ok()) return status;
   const absl::Status kept = dir_.Keep(options_.keep);
@@ -214,10 +230,10 @@ void CheckpointLoop::Close(uint64_t cut, bool published) {
 
 absl::Status CheckpointLoop::Publish(uint64_t cut,
                                      v1::CheckpointResponse* response,
-                                     bool* death_in_the_way) {
+                                     bool* try_again) {
   uint64_t round = 0;
   OARLOCK_RETURN_IF_ERROR(
-      OpenAndFreeze(cut, &round, response, death_in_the_way));
+      OpenAndFreeze(cut, &round, response, try_again));
   OARLOCK_ASSIGN_OR_RETURN(const std::string folder, dir_.Begin(cut));
   OARLOCK_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest,
                            Save(cut, round, folder));
@@ -230,17 +246,17 @@ absl::Status CheckpointLoop::Publish(uint64_t cut,
   return absl::OkStatus();
 }
 
-absl::Status CheckpointLoop::AwaitMarks(bool* death_in_the_way) {
+absl::Status CheckpointLoop::AwaitMarks(bool* try_again) {
   absl::Status status = coordinator_->AwaitMarks(options_.mark_timeout);
-  *death_in_the_way = absl::IsAborted(status);
+  *try_again = absl::IsAborted(status);
   // May pass, as whoever asked for the checkpoint understands it.
-  if (*death_in_the_way) return absl::UnavailableError(status.message());
+  if (*try_again) return absl::UnavailableError(status.message());
   return status;
 }
 
 absl::Status CheckpointLoop::OpenAndFreeze(uint64_t cut, uint64_t* round,
                                            v1::CheckpointResponse* result,
-                                           bool* death_in_the_way) {
+                                           bool* try_again) {
   v1::OpenCutRequest open;
   open.set_cut(cut);
   std::vector<v1::OpenCutResponse> opened;
@@ -257,7 +273,7 @@ absl::Status CheckpointLoop::OpenAndFreeze(uint64_t cut, uint64_t* round,
   // to the rounds up to it.
   if (sync) coordinator_->SetCutRound(*round);
   if (!sync) {
-    OARLOCK_RETURN_IF_ERROR(AwaitMarks(death_in_the_way));
+    OARLOCK_RETURN_IF_ERROR(AwaitMarks(try_again));
   }
   v1::FreezeCutRequest freeze;
   freeze.set_cut(cut);
@@ -269,9 +285,12 @@ absl::Status CheckpointLoop::OpenAndFreeze(uint64_t cut, uint64_t* round,
     result->set_held_seconds(
         std::max(result->held_seconds(), response.held_seconds()));
   }
+  const absl::Status everywhere = CheckTablesAreEverywhere(frozen);
+  *try_again = !everywhere.ok();
+  OARLOCK_RETURN_IF_ERROR(everywhere);
   // Before the first round nobody has trained anything; workers take a round 0
   // for one that is not known yet.
-  return sync && *round > 0 ? AwaitMarks(death_in_the_way) : absl::OkStatus();
+  return sync && *round > 0 ? AwaitMarks(try_again) : absl::OkStatus();
 }
 
 absl::StatusOr<v1::CheckpointManifest> CheckpointLoop::Save(
@@ -294,7 +313,8 @@ absl::StatusOr<v1::CheckpointManifest> CheckpointLoop::Save(
     manifest.add_servers()->Swap(response.mutable_part());
   }
   for (const TableEntry* entry : registry_->Entries()) {
-    if (IsInAllParts(entry->config.id(), manifest)) {
+    // Others have been created since the cut.
+    if (HasTable(manifest.servers(0), entry->config.id())) {
       *manifest.add_tables() = entry->config;
     }
   }

@@ -46,8 +46,9 @@ struct CheckpointLoopOptions {
   // Of an order that does not write.
   absl::Duration order_timeout = absl::Seconds(15);
   absl::Duration save_timeout = absl::Hours(1);
-  // How long a checkpoint is tried again when deaths of workers are in its way.
-  absl::Duration death_timeout = absl::Seconds(60);
+  // How long a checkpoint is tried again when what passes by itself is in its
+  // way: a death that is being settled, a table that is being created.
+  absl::Duration obstacle_timeout = absl::Seconds(60);
 };
 
 // Thread-safe.
@@ -59,8 +60,8 @@ class CheckpointLoop {
   static constexpr size_t kMaxWaiting = 16;
   // From one that failed to the next that nobody asked for.
   static constexpr absl::Duration kPauseAfterFailure = absl::Seconds(5);
-  // From one that a death was in the way of to the next.
-  static constexpr absl::Duration kPauseForDeath = absl::Milliseconds(200);
+  // From one that had such an obstacle to the next.
+  static constexpr absl::Duration kPauseForObstacle = absl::Milliseconds(200);
   // How often an order is given to a server that cannot be reached, before the
   // checkpoint fails: within half a second, for pushes are held meanwhile.
   static constexpr int kOrderAttempts = 6;
@@ -82,7 +83,7 @@ class CheckpointLoop {
   // Makes a checkpoint that begins after this call and tells `done`, from this
   // thread or the loop's. Unavailable when it failed for a reason that may
   // pass, or the loop ends first. While what a dead worker pushed by half is
-  // completed it waits, at most `death_timeout`.
+  // completed, or a table is created, it waits, at most `obstacle_timeout`.
   void Make(Done done);
   // The last checkpoint that is current, 0: none.
   uint64_t current() const;
@@ -105,20 +106,20 @@ class CheckpointLoop {
                  CheckpointDir dir);
 
   void Run();
-  // Tries again while a death is in the way.
+  // Tries again while that helps.
   absl::StatusOr<v1::CheckpointResponse> MakeOne();
-  // `death_in_the_way`: why it failed.
-  absl::StatusOr<v1::CheckpointResponse> TryOne(bool* death_in_the_way);
+  // `try_again`: it failed for what passes by itself.
+  absl::StatusOr<v1::CheckpointResponse> TryOne(bool* try_again);
   // Tells all that the open cut is over.
   void Close(uint64_t cut, bool published);
   // From the open cut to the checkpoint that is current.
   absl::Status Publish(uint64_t cut, v1::CheckpointResponse* response,
-                       bool* death_in_the_way);
+                       bool* try_again);
   // Sync: `round` is the one that ends the cut.
   absl::Status OpenAndFreeze(uint64_t cut, uint64_t* round,
                              v1::CheckpointResponse* result,
-                             bool* death_in_the_way);
-  absl::Status AwaitMarks(bool* death_in_the_way);
+                             bool* try_again);
+  absl::Status AwaitMarks(bool* try_again);
   absl::StatusOr<v1::CheckpointManifest> Save(uint64_t cut, uint64_t round,
                                               const std::string& folder);
 

@@ -119,6 +119,14 @@ void PartWriter::Freeze(uint64_t cut) {
   }
 }
 
+std::vector<TableId> PartWriter::frozen_tables() const {
+  std::vector<TableId> ids;
+  for (const FrozenTable& table : frozen_tables_) {
+    ids.emplace_back(table.entry->config.id());
+  }
+  return ids;
+}
+
 absl::Status PartWriter::WritePartition(RecordWriter* records, SavePace* pace,
                                         uint32_t unit,
                                         FrozenTable* table,

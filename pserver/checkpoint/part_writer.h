@@ -57,6 +57,8 @@ class PartWriter {
 
   // 0: nothing is frozen.
   uint64_t frozen() const { return frozen_; }
+  // Those of the frozen cut, ascending.
+  std::vector<TableId> frozen_tables() const;
 
  private:
   struct Table {

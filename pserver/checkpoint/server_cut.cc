@@ -182,6 +182,10 @@ absl::StatusOr<v1::FreezeCutResponse> ServerCut::DoFreeze(
   // The cut is given up: its log would not say who takes part in rounds.
   OARLOCK_RETURN_IF_ERROR(noted);
   const absl::Duration held = Clock::Real().Now() - opened_;
+  frozen_response_.Clear();
+  for (const TableId table : writer_.frozen_tables()) {
+    frozen_response_.add_tables(table.value());
+  }
   frozen_response_.set_held_seconds(absl::ToDoubleSeconds(held));
   frozen_response_.set_freeze_seconds(absl::ToDoubleSeconds(freeze_time));
   absl::MutexLock lock(&mutex_);

@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <string>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "pserver/checkpoint/manifest.h"
+#include "storage/file_system.h"
 #include "tests/pserver/mini_job.h"
 #include "tests/stress/faulty_proxy.h"
 
@@ -56,6 +60,34 @@ TEST(CheckpointLoopTest, LostOrdersAreGivenAgainAndRepeatedOnesDoNoHarm) {
   EXPECT_GT(counts.dropped_requests + counts.dropped_answers, 0u)
       << counts.ToJson(3);
   EXPECT_GT(counts.duplicates_now, 0u) << counts.ToJson(3);
+}
+
+// Workers create a table on one server after the other; a cut may fall between.
+TEST(CheckpointLoopTest, WaitsForATableThatIsBeingCreated) {
+  const std::string folder =
+      absl::StrCat(::testing::TempDir(), "/checkpoint_loop_tables_test");
+  MiniJob job(2, 1, [&](ServerOptions* options) {
+    options->checkpoint_dir = folder;
+  });
+  ASSERT_TRUE(job.client(0).CreateTable(v1::ASYNC).ok());
+  v1::CheckpointResponse response;
+  std::future<absl::Status> made = std::async(std::launch::async, [&] {
+    return job.client(0).Admin(&v1::AdminService::Stub::Checkpoint,
+                               v1::CheckpointRequest(), &response);
+  });
+  // One without the table would be there in a moment.
+  EXPECT_EQ(made.wait_for(std::chrono::seconds(1)),
+            std::future_status::timeout);
+  ASSERT_TRUE(job.client(1).CreateTable(v1::ASYNC).ok());
+  const absl::Status status = made.get();
+  ASSERT_TRUE(status.ok()) << status;
+  const absl::StatusOr<LoadedCheckpoint> loaded =
+      LoadCheckpoint(FileSystem::Real(), response.directory());
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const absl::StatusOr<OpenCheckpoint> open =
+      VerifyAndOpen(FileSystem::Real(), *loaded, 1);
+  ASSERT_TRUE(open.ok()) << open.status();
+  EXPECT_EQ(open->loaded.manifest.tables_size(), 1);
 }
 
 }  // namespace
