@@ -65,15 +65,20 @@ def ctr_train():
     return program("OARLOCK_CTR")
 
 
+def generate_criteo(folder, rows, files, seed):
+    """Synthetic training files part-*, and test files, in `folder`."""
+    subprocess.run(
+        [oarlock(), "generate", "criteo", "--rows", str(rows),
+         "--files", str(files), "--seed", str(seed), "--out", folder],
+        check=True, stdout=subprocess.DEVNULL, timeout=JOB_DEADLINE_S)
+
+
 @functools.lru_cache(maxsize=None)
 def data_dir():
     """A folder with GENERATED_ROWS rows in part-0 .. part-3, made once."""
     folder = tempfile.mkdtemp(prefix="oarlock_system_data_")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    subprocess.run(
-        [oarlock(), "generate", "criteo", "--rows", str(GENERATED_ROWS),
-         "--files", str(GENERATED_FILES), "--seed", "3", "--out", folder],
-        check=True, stdout=subprocess.DEVNULL, timeout=JOB_DEADLINE_S)
+    generate_criteo(folder, GENERATED_ROWS, GENERATED_FILES, seed=3)
     return folder
 
 

@@ -24,7 +24,6 @@ import os
 import random
 import re
 import signal
-import subprocess
 import time
 import unittest
 
@@ -257,11 +256,7 @@ class WorkersKilledTest(KillTest):
 
     def setUp(self):
         super().setUp()
-        subprocess.run(
-            [harness.oarlock(), "generate", "criteo", "--rows", str(DATA_ROWS),
-             "--files", str(DATA_FILES), "--seed", "5", "--out", self.folder],
-            check=True, stdout=subprocess.DEVNULL,
-            timeout=harness.JOB_DEADLINE_S)
+        harness.generate_criteo(self.folder, DATA_ROWS, DATA_FILES, seed=5)
         for path in glob.glob(self.path("part-*")):
             with open(path, encoding="utf-8") as file:
                 lines = file.readlines()

@@ -52,11 +52,7 @@ class RolesTest(harness.SystemTest):
 
     def setUp(self):
         super().setUp()
-        subprocess.run(
-            [harness.oarlock(), "generate", "criteo", "--rows", str(DATA_ROWS),
-             "--files", str(DATA_FILES), "--seed", "5", "--out", self.folder],
-            check=True, stdout=subprocess.DEVNULL,
-            timeout=harness.JOB_DEADLINE_S)
+        harness.generate_criteo(self.folder, DATA_ROWS, DATA_FILES, seed=5)
         self.endpoints = [f"127.0.0.1:{port}"
                           for port in harness.free_ports(SERVERS)]
         self.lives = 0
