@@ -29,6 +29,8 @@ export OARLOCK_CTR="$PWD/bazel-bin/examples/ctr/train"
 export OARLOCK_INTEROP_PEER="$PWD/bazel-bin/tests/system/interop_peer"
 export OARLOCK_COUNTING_WORKER="$PWD/bazel-bin/tests/stress/counting_worker"
 export OARLOCK_COUNTING_TRAINER="$PWD/bazel-bin/tests/stress/counting_trainer"
+export OARLOCK_REPLAY_ORACLE="$PWD/bazel-bin/tests/stress/replay_oracle"
+export OARLOCK_FAULTY_PROXY="$PWD/bazel-bin/tests/stress/faulty_proxy"
 python_tests tests/system
 
 section "quick start and the README's commands"

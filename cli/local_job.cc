@@ -60,6 +60,12 @@ LauncherOptions::Together Together(const v1::JobConfig& config) {
              : LauncherOptions::Together::kCoordinator;
 }
 
+// A round that a worker's death has torn cannot be completed by another one;
+// from the last cut on all give the same bits again.
+bool RoundsRollBack(const v1::JobConfig& config) {
+  return config.mode() == "sync" && !config.checkpoint_dir().empty();
+}
+
 // Connects on the first call that succeeds.
 JobWatch::Source StatusSource(const ConnectionOptions& options) {
   auto connections = std::make_shared<std::unique_ptr<ServerConnections>>();
@@ -107,6 +113,7 @@ absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
     JobWatch watch(StatusSource(ObserverOf(plan, config)), config.epochs());
     LauncherOptions options;
     options.restart_together = Together(config);
+    options.workers_restart_all = RoundsRollBack(config);
     Launcher launcher(options);
     OARLOCK_ASSIGN_OR_RETURN(exit_code, launcher.Run(plan, argv));
   }

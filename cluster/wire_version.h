@@ -23,6 +23,10 @@ inline uint64_t JobHash(std::string_view job_id) {
 // when it was held open for as long as it asked and not all workers have come.
 inline constexpr char kBarrierNotYet[] = "not yet";
 
+// A worker numbers no call that leases work this much or more above its oldest
+// unanswered one, so that the coordinator needs to remember no more answers.
+inline constexpr uint64_t kMaxLeaseCallSpan = 16;
+
 // Beginning of the message of the FailedPrecondition status that a request gets
 // when it names another incarnation of the server than the one that answers:
 // connect anew and send it again.

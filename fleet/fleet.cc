@@ -235,6 +235,10 @@ absl::Status Fleet::InitServer() {
   options.log_sync_interval = absl::Seconds(config_.log_sync_interval_s());
   // One that died goes on from where it can.
   options.resume = config_.resume() || role_.restarts > 0;
+  options.resume_from_logs = config_.recovery() != "rollback" &&
+                             !role_.restarted_together &&
+                             config_.mode() != "sync" &&
+                             config_.split() != "interleaved";
   // All that go on together go back to their checkpoint together.
   options.replay_log = role_.restarts > 0 && !role_.restarted_together;
   options.load = config_.load();

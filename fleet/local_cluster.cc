@@ -120,10 +120,14 @@ absl::Status LocalParameterClient::Apply(const PushRequest& push) {
   for (const DenseGradients& dense : push.dense) {
     OARLOCK_ASSIGN_OR_RETURN(TableEntry* const entry,
                              tables_.Find(dense.table));
+    // As on servers: a round is one step, whatever it was summed of.
+    const uint32_t num_steps = entry->config.mode() == v1::SYNC
+                                   ? 1
+                                   : std::max(1u, dense.num_steps);
     size_t offset = 0;
     for (uint32_t b = 0; b < entry->dense->num_blocks(); ++b) {
       entry->dense->Push(BlockIndex(b), dense.gradients + offset,
-                         absl::MakeConstSpan(&stamp, 1));
+                         absl::MakeConstSpan(&stamp, 1), num_steps);
       offset += entry->dense->BlockSize(BlockIndex(b));
     }
     if (dense.updated != nullptr) CopyDense(*entry, dense.updated);
@@ -185,10 +189,9 @@ absl::StatusOr<Leases> LocalJobClient::LeaseWork(
   request.set_worker_generation(generation_);
   request.set_max_ranges(max_items);
   for (uint64_t lease : done_leases) request.add_done(lease);
-  {
-    absl::MutexLock lock(&mutex_);
-    request.set_request(++last_lease_request_);
-  }
+  // One call at a time, so that they come in the order of their numbers.
+  absl::MutexLock lock(&mutex_);
+  request.set_request(++last_lease_request_);
   OARLOCK_ASSIGN_OR_RETURN(const v1::LeaseWorkResponse response,
                            coordinator_.LeaseWork(request));
   return ToLeases(response);

@@ -48,6 +48,8 @@ struct LauncherOptions {
     kServers,
   };
   Together restart_together = Together::kNobody;
+  // A worker that failed takes all others with it, too.
+  bool workers_restart_all = false;
 };
 
 // What a child has in its environment after its first restart: how many there

@@ -235,7 +235,7 @@ class AdminService::Impl {
         const uint64_t round,
         roster_->SetMember(WorkerIndex(request.worker_index()),
                            Generation(request.worker_generation()),
-                           request.joins()));
+                           request.joins(), request.request()));
     response.set_round(round);
     return response;
   }

@@ -65,9 +65,7 @@ void ControlLoop::Run() {
       continue;
     }
     // The coordinator learns why its job cannot go on.
-    if (stub_ != nullptr && connected_) {
-      SendHeartbeat(/*leaving=*/true, kGoodbyeTimeout).IgnoreError();
-    }
+    if (stub_ != nullptr && connected_) SayGoodbye();
     End(absl::OkStatus());
     return;
   }
@@ -117,10 +115,19 @@ bool ControlLoop::FollowerTurn() {
   }
   Apply(*response);
   if (!response->job_finished()) return false;
+  SayGoodbye();
   End(response->failed() ? absl::AbortedError(absl::StrCat(
                                "the job has failed: ", response->reason()))
                          : absl::OkStatus());
   return true;
+}
+
+void ControlLoop::SayGoodbye() {
+  for (int attempt = 1; attempt <= kGoodbyeAttempts; ++attempt) {
+    const absl::Status status =
+        SendHeartbeat(/*leaving=*/true, kGoodbyeTimeout).status();
+    if (!absl::IsUnavailable(status)) return;
+  }
 }
 
 absl::Status ControlLoop::Connect() {

@@ -57,8 +57,9 @@ class ControlLoop {
   static constexpr absl::Duration kLedgerInterval = absl::Milliseconds(20);
   // The last heartbeat may take this long.
   static constexpr absl::Duration kGoodbyeTimeout = absl::Milliseconds(500);
-  // The coordinator stays this long for servers that do not know yet that the
-  // job is over.
+  static constexpr int kGoodbyeAttempts = 3;
+  // The coordinator stays this long for servers and workers of which it does not
+  // know that they know that the job is over.
   static constexpr absl::Duration kLinger = absl::Seconds(5);
 
   // On server 0 `coordinator` is set, elsewhere `channel` leads to it. What is
@@ -100,6 +101,8 @@ class ControlLoop {
   // The first call to the coordinator: same job, same shape?
   absl::Status Connect();
   v1::ServerHeartbeatRequest MakeHeartbeat(bool leaving);
+  // The last heartbeat; the coordinator may be gone before.
+  void SayGoodbye();
   absl::StatusOr<v1::ServerHeartbeatResponse> SendHeartbeat(
       bool leaving, absl::Duration timeout);
   // A call failed: true when the loop is to end.

@@ -25,24 +25,23 @@ Coordinator::Coordinator(const CoordinatorOptions& options, const Clock& clock)
     : options_(options),
       clock_(clock),
       start_(clock.Now()),
-      workers_(options.num_workers),
+      workers_(NewWorkers(options.num_workers)),
       servers_(options.num_servers, options.lease),
       next_generation_(std::max<int64_t>(1, absl::ToUnixMillis(start_))),
       membership_version_(next_generation_),
       last_sweep_(start_),
-      last_tick_(start_) {
+      last_tick_(start_),
+      calls_(clock) {
   OARLOCK_CHECK(options.tick > absl::ZeroDuration());
   OARLOCK_CHECK(options.num_workers >= 1 && options.num_servers >= 1);
-  for (uint32_t i = 0; i < options.num_workers; ++i) {
-    workers_[i].state.set_worker_index(i);
-  }
 }
 
 Coordinator::~Coordinator() { Shutdown(); }
 
-std::string Coordinator::Describe(const v1::WorkerState& state) {
-  return absl::StrCat("worker ", state.worker_index(), " (host ", state.host(),
-                      ", process ", state.pid(), ")");
+std::vector<WorkerRecord> Coordinator::NewWorkers(uint32_t count) {
+  std::vector<WorkerRecord> workers(count);
+  for (uint32_t i = 0; i < count; ++i) workers[i].state.set_worker_index(i);
+  return workers;
 }
 
 absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
@@ -59,23 +58,32 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
           "of workers"));
     }
     OARLOCK_RETURN_IF_ERROR(CheckGoesOn());
-    Worker& worker = workers_[index];
+    WorkerRecord& worker = workers_[index];
     if (worker.registered() &&
         worker.state.life() == v1::WorkerState::FINISHED) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(Describe(worker.state),
-                       " has finished its part of the job; start a new job"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          worker.Name(), " has finished its part of the job; start a new job"));
     }
-    OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, Begin([&](auto* call) {
-      *call->mutable_register_worker() = request;
-    }));
+    if (worker.HasHeard(request)) {
+      if (worker.alive() &&
+          worker.registrations.back() == request.registration()) {
+        return worker.registered_response;
+      }
+      return absl::AbortedError(absl::StrCat(
+          "worker ", index, " repeats a registration that is over; register "
+          "anew"));
+    }
+    OARLOCK_ASSIGN_OR_RETURN(const absl::Time now,
+                             calls_.Begin([&](auto* call) {
+                               *call->mutable_register_worker() = request;
+                             }));
     ++membership_version_;
     if (worker.alive()) {
-      spdlog::warn("{} registers again from host {}, process {}",
-                   Describe(worker.state), request.host(), request.pid());
+      spdlog::warn("{} registers again from host {}, process {}", worker.Name(),
+                   request.host(), request.pid());
       Retire(
           worker,
-          absl::AbortedError(absl::StrCat(Describe(worker.state),
+          absl::AbortedError(absl::StrCat(worker.Name(),
                                           " was fenced by a newer incarnation; "
                                           "register anew")),
           &answers);
@@ -93,6 +101,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     response.set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
     response.set_cut(cuts_.newest());
     response.set_trained_epochs(trained_epochs_);
+    worker.NoteRegistered(request, response);
     Settle(now, &answers);
   }
   Run(std::move(answers));
@@ -102,12 +111,15 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
 absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(
     const v1::HeartbeatRequest& request) {
   absl::MutexLock lock(&mutex_);
-  OARLOCK_ASSIGN_OR_RETURN(Worker * worker, Check(request.worker_index(),
-                                                  request.worker_generation()));
-  OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, Begin([&](auto* call) {
+  OARLOCK_ASSIGN_OR_RETURN(
+      WorkerRecord * worker,
+      Check(request.worker_index(), request.worker_generation()));
+  OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, calls_.Begin([&](auto* call) {
     *call->mutable_heartbeat() = request;
   }));
   worker->lease_end = now + options_.lease;
+  worker->knows_it_is_finished =
+      worker->state.life() == v1::WorkerState::FINISHED;
   if (request.report() > worker->last_report) {
     for (const v1::PhaseProgress& progress : request.progress()) {
       OARLOCK_RETURN_IF_ERROR(ProgressBoard::Validate(progress));
@@ -143,23 +155,24 @@ absl::Status Coordinator::FinishWorker(const v1::FinishWorkerRequest& request) {
         !request.succeeded()) {
       return absl::OkStatus();  // Said before.
     }
-    OARLOCK_ASSIGN_OR_RETURN(Worker * worker,
+    OARLOCK_ASSIGN_OR_RETURN(WorkerRecord * worker,
                              Check(index, request.worker_generation()));
     if (!worker->alive()) return absl::OkStatus();
-    OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, Begin([&](auto* call) {
-      *call->mutable_finish_worker() = request;
-    }));
+    OARLOCK_ASSIGN_OR_RETURN(const absl::Time now,
+                             calls_.Begin([&](auto* call) {
+                               *call->mutable_finish_worker() = request;
+                             }));
     worker->state.set_life(request.succeeded() ? v1::WorkerState::FINISHED
                                                : v1::WorkerState::FAILED);
     worker->state.set_reason(Shortened(request.reason()));
     ++membership_version_;
     Retire(*worker,
-           absl::AbortedError(absl::StrCat(Describe(worker->state),
-                                           " has said that it is done")),
+           absl::AbortedError(
+               absl::StrCat(worker->Name(), " has said that it is done")),
            &answers);
     if (!request.succeeded()) {
       End(/*failed=*/true,
-          absl::StrCat(Describe(worker->state),
+          absl::StrCat(worker->Name(),
                        " has given up: ", worker->state.reason()),
           now, &answers);
     }
@@ -183,7 +196,7 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeat(
 
 absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
     const v1::ServerHeartbeatRequest& request, Answers* answers) {
-  OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, Begin([&](auto* call) {
+  OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, calls_.Begin([&](auto* call) {
     *call->mutable_server_heartbeat() = request;
   }));
   OARLOCK_RETURN_IF_ERROR(servers_.Note(request, now));
@@ -198,8 +211,16 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
   v1::ServerHeartbeatResponse response;
   deaths_.Describe(ServerIndex(request.server_index()),
                    request.server_generation(), &response);
-  for (const Worker& worker : workers_) {
+  for (const WorkerRecord& worker : workers_) {
     if (worker.registered()) *response.add_workers() = worker.state;
+  }
+  // Those of a former run, who have no successor yet.
+  for (const auto& [index, generation] : deaths_.Newest()) {
+    if (index < workers_.size() && workers_[index].registered()) continue;
+    v1::WorkerState* const dead = response.add_workers();
+    dead->set_worker_index(index);
+    dead->set_worker_generation(generation);
+    dead->set_life(v1::WorkerState::LOST);
   }
   response.set_membership_version(membership_version_);
   response.set_logical_time(logical_time_);
@@ -209,8 +230,9 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
   response.set_job_finished(job_.over);
   response.set_failed(job_.failed);
   response.set_reason(job_.reason);
-  if (job_.over) {
-    servers_.NoteToldItIsOver(ServerIndex(request.server_index()));
+  // That it was told would not do: an answer may be lost.
+  if (job_.over && request.leaving()) {
+    servers_.NoteKnowsItIsOver(ServerIndex(request.server_index()));
   }
   return response;
 }
@@ -221,9 +243,10 @@ absl::StatusOr<v1::DefineWorkResponse> Coordinator::DefineWork(
   if (work_.IsDefined(request.work())) {
     OARLOCK_RETURN_IF_ERROR(work_.Define(request));
   } else {
-    OARLOCK_RETURN_IF_ERROR(Begin([&](auto* call) {
-      *call->mutable_define_work() = request;
-    }).status());
+    OARLOCK_RETURN_IF_ERROR(
+        calls_
+            .Begin([&](auto* call) { *call->mutable_define_work() = request; })
+            .status());
     OARLOCK_RETURN_IF_ERROR(work_.Define(request));
     board_.SetNumExamples(request.work(), request.num_examples());
   }
@@ -240,14 +263,15 @@ absl::StatusOr<v1::DefineWorkResponse> Coordinator::DefineWork(
 absl::StatusOr<v1::LeaseWorkResponse> Coordinator::LeaseWork(
     const v1::LeaseWorkRequest& request) {
   absl::MutexLock lock(&mutex_);
-  OARLOCK_ASSIGN_OR_RETURN(Worker * worker, Check(request.worker_index(),
-                                                  request.worker_generation()));
+  OARLOCK_ASSIGN_OR_RETURN(
+      WorkerRecord * worker,
+      Check(request.worker_index(), request.worker_generation()));
   if (job_.ending || !worker->alive()) {
     v1::LeaseWorkResponse response;
     response.set_exhausted(true);
     return response;
   }
-  OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, Begin([&](auto* call) {
+  OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, calls_.Begin([&](auto* call) {
     *call->mutable_lease_work() = request;
   }));
   OARLOCK_ASSIGN_OR_RETURN(v1::LeaseWorkResponse response,
@@ -274,7 +298,7 @@ void Coordinator::Barrier(const v1::BarrierRequest& request,
     absl::Time now;
     if (refused.ok()) {
       const absl::StatusOr<absl::Time> begun =
-          Begin([&](auto* call) { *call->mutable_barrier() = request; });
+          calls_.Begin([&](auto* call) { *call->mutable_barrier() = request; });
       refused = begun.status();
       if (begun.ok()) now = *begun;
     }
@@ -315,7 +339,7 @@ absl::Status Coordinator::EndJob(const v1::JobEnd& end) {
   {
     absl::MutexLock lock(&mutex_);
     const absl::StatusOr<absl::Time> begun =
-        Begin([&](auto* call) { *call->mutable_end_job() = end; });
+        calls_.Begin([&](auto* call) { *call->mutable_end_job() = end; });
     // A failure is told to all even if no successor will know of it.
     if (!begun.ok() && !end.failed()) return begun.status();
     const absl::Time now = begun.ok() ? *begun : clock_.Now();
@@ -326,14 +350,14 @@ absl::Status Coordinator::EndJob(const v1::JobEnd& end) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Coordinator::Worker*> Coordinator::Check(uint32_t index,
-                                                        uint64_t generation) {
+absl::StatusOr<WorkerRecord*> Coordinator::Check(uint32_t index,
+                                                 uint64_t generation) {
   if (index >= workers_.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("call of worker ", index, ", but the job has ",
                      workers_.size(), " workers, numbered from 0"));
   }
-  Worker& worker = workers_[index];
+  WorkerRecord& worker = workers_[index];
   const uint64_t newest = worker.state.worker_generation();
   if (generation != newest || generation == 0) {
     return absl::AbortedError(absl::StrCat(
@@ -381,7 +405,7 @@ void Coordinator::Settle(absl::Time now, Answers* answers) {
   bool all_finished = true;
   bool any_alive = false;
   for (size_t i = 0; i < workers_.size(); ++i) {
-    const Worker& worker = workers_[i];
+    const WorkerRecord& worker = workers_[i];
     // One that has not come yet is expected; if it comes too late, the job
     // fails.
     waited_for[i] = worker.alive() || !worker.registered();
@@ -408,7 +432,7 @@ v1::JobStatusResponse Coordinator::JobStatus(
   absl::MutexLock lock(&mutex_);
   const absl::Time now = clock_.Now();
   response.set_job_id(options_.job_id);
-  for (const Worker& worker : workers_) {
+  for (const WorkerRecord& worker : workers_) {
     if (worker.registered()) *response.add_workers() = worker.state;
   }
   board_.Describe(request.with_histograms(), response.mutable_phases());
@@ -430,7 +454,13 @@ JobState Coordinator::Job() const {
 
 bool Coordinator::OthersKnowItIsOver(ServerIndex self) const {
   absl::MutexLock lock(&mutex_);
-  return servers_.OthersKnowItIsOver(self, clock_.Now());
+  const absl::Time now = clock_.Now();
+  const bool workers_know =
+      std::all_of(workers_.begin(), workers_.end(), [now](const WorkerRecord& worker) {
+        return worker.state.life() != v1::WorkerState::FINISHED ||
+               worker.knows_it_is_finished || worker.lease_end <= now;
+      });
+  return workers_know && servers_.OthersKnowItIsOver(self, now);
 }
 
 void Coordinator::Shutdown() {

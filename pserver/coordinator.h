@@ -26,6 +26,11 @@
 // goes on until no worker is ALIVE, at most `drain_grace`: workers learn it
 // from their heartbeats, waiting calls are answered FailedPrecondition.
 //
+// A new run. When all processes died the logs bring the job back, but for its
+// processes: what older incarnations of workers had is settled as at any death,
+// and the new ones, any number of them, begin in the first pass that was not
+// known to be over (BeginRun).
+//
 // What it is follows from the calls that it has taken and the times at which it
 // took them. With a journal each is written down before it is done, so that a
 // successor can do the same again (pserver/coordinator_log.h).
@@ -34,12 +39,10 @@
 #define OARLOCK_PSERVER_COORDINATOR_H_
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
@@ -50,6 +53,7 @@
 #include "proto/checkpoint.pb.h"
 #include "proto/coordinator_state.pb.h"
 #include "pserver/barriers.h"
+#include "pserver/call_recorder.h"
 #include "pserver/coordinator_journal.h"
 #include "pserver/coordinator_options.h"
 #include "pserver/cut_board.h"
@@ -57,6 +61,7 @@
 #include "pserver/progress_board.h"
 #include "pserver/server_roster.h"
 #include "pserver/work_queue.h"
+#include "pserver/worker_record.h"
 
 namespace oarlock {
 
@@ -126,12 +131,17 @@ class Coordinator {
   // For a successor of this coordinator, see pserver/coordinator_log.h.
   //
   // Takes the state over from a coordinator of the same job. DataLoss when it
-  // is another job's. REQUIRES: nobody has called anything yet.
+  // had another number of servers. REQUIRES: nobody has called anything yet.
   absl::Status Load(const v1::CoordinatorState& state);
+  // DataLoss when what was taken over had another number of workers. Return
+  // needs the same, BeginRun does not.
+  absl::Status CheckNumWorkers() const;
   // Does again what that one did, at the time at which it did.
   void Replay(const v1::CoordinatorCall& call);
   // All is done again: the time that was lost counts on nobody's lease.
   void Return();
+  // All is done again, but every other process of the job is new, too.
+  void BeginRun();
   // Writes to `journal`, which outlives this, the state now and all calls from
   // now on. Once, before anybody calls.
   absl::Status SetJournal(CoordinatorJournal* journal);
@@ -149,7 +159,8 @@ class Coordinator {
   void Sweep();
 
   JobState Job() const;
-  // Every server but `self` that is alive knows that the job is over.
+  // Every server but `self` that is alive knows that the job is over, and every
+  // worker that it has finished.
   bool OthersKnowItIsOver(ServerIndex self) const;
 
   // Answers all waiting barrier calls with Unavailable, later ones at once.
@@ -158,30 +169,8 @@ class Coordinator {
  private:
   using Answers = std::vector<Barriers::Answer>;
 
-  struct Worker {
-    // Generation 0: has never registered.
-    v1::WorkerState state;
-    absl::Time lease_end;
-    absl::Time lost_at;
-    // Number of the last progress report that was added.
-    uint64_t last_report = 0;
-    // It has leased examples of a training pass.
-    bool had_examples = false;
-
-    bool registered() const { return state.worker_generation() != 0; }
-    bool alive() const {
-      return registered() && state.life() == v1::WorkerState::ALIVE;
-    }
-  };
-
-  // A call is about to be done: writes down what `describe` says of it, and
-  // when it is done, which is returned.
-  absl::StatusOr<absl::Time> Begin(
-      absl::FunctionRef<void(v1::CoordinatorCall*)> describe)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // How the journal has taken the last call or state.
-  void NoteJournal(const absl::Status& status)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // With their indices, none of them registered.
+  static std::vector<WorkerRecord> NewWorkers(uint32_t count);
   v1::CoordinatorState SaveLocked() const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // This much of the time counts on nobody's lease.
@@ -190,14 +179,14 @@ class Coordinator {
       const v1::ServerHeartbeatRequest& request, Answers* answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The worker of that index under its newest generation.
-  absl::StatusOr<Worker*> Check(uint32_t index, uint64_t generation)
+  absl::StatusOr<WorkerRecord*> Check(uint32_t index, uint64_t generation)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // FailedPrecondition while the job is being ended.
   absl::Status CheckGoesOn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The generation takes no more part: withdraws it from barriers and cuts,
   // and gives what it had to others when it is safe.
-  void Retire(const Worker& worker, const absl::Status& why, Answers* answers)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Retire(const WorkerRecord& worker, const absl::Status& why,
+              Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends the job before its time; the first reason stays.
   void End(bool failed, std::string reason, absl::Time now, Answers* answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -217,8 +206,6 @@ class Coordinator {
   uint32_t TrainedEpochs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // REQUIRES: the lock is not held.
   static void Run(Answers answers);
-  // "worker 3 (host h, process 12)".
-  static std::string Describe(const v1::WorkerState& state);
 
   const CoordinatorOptions options_;
   const Clock& clock_;
@@ -229,7 +216,7 @@ class Coordinator {
 
   mutable absl::Mutex mutex_;
   // By index.
-  std::vector<Worker> workers_ ABSL_GUARDED_BY(mutex_);
+  std::vector<WorkerRecord> workers_ ABSL_GUARDED_BY(mutex_);
   ServerRoster servers_ ABSL_GUARDED_BY(mutex_);
   // Both begin with the Unix milliseconds at the start, so that they grow
   // across restarts.
@@ -256,12 +243,7 @@ class Coordinator {
   JobState job_ ABSL_GUARDED_BY(mutex_);
   absl::Time ending_since_ ABSL_GUARDED_BY(mutex_);
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
-  // Null: nothing is written down.
-  CoordinatorJournal* journal_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  // Of the call that is done again.
-  std::optional<absl::Time> replayed_at_ ABSL_GUARDED_BY(mutex_);
-  // A failure of the journal was told.
-  bool journal_failure_told_ ABSL_GUARDED_BY(mutex_) = false;
+  CallRecorder calls_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace oarlock

@@ -16,13 +16,13 @@ namespace oarlock {
 absl::StatusOr<uint64_t> Coordinator::OpenCut() {
   absl::MutexLock lock(&mutex_);
   std::set<uint32_t> workers;
-  for (const Worker& worker : workers_) {
+  for (const WorkerRecord& worker : workers_) {
     if (worker.alive()) workers.insert(worker.state.worker_index());
   }
   if (job_.ending && !workers.empty()) OARLOCK_RETURN_IF_ERROR(CheckGoesOn());
   OARLOCK_RETURN_IF_ERROR(CheckDeathsAreSettled());
   OARLOCK_RETURN_IF_ERROR(
-      Begin([](auto* call) { call->set_open_cut(true); }).status());
+      calls_.Begin([](auto* call) { call->set_open_cut(true); }).status());
   // Its end could not be written down.
   if (cuts_.open()) cuts_.Close();
   checkpoint_due_ = false;
@@ -40,7 +40,8 @@ uint64_t Coordinator::open_cut() const {
 void Coordinator::SetCutRound(uint64_t round) {
   absl::MutexLock lock(&mutex_);
   // A successor gives the cut up, and needs neither its round nor its end.
-  Begin([&](auto* call) { call->set_set_cut_round(round); }).IgnoreError();
+  calls_.Begin([&](auto* call) { call->set_set_cut_round(round); })
+      .IgnoreError();
   cuts_.SetRound(round);
 }
 
@@ -67,9 +68,9 @@ absl::Status Coordinator::MarkCut(const v1::MarkCutRequest& request) {
   absl::MutexLock lock(&mutex_);
   OARLOCK_RETURN_IF_ERROR(
       Check(request.worker_index(), request.worker_generation()).status());
-  OARLOCK_RETURN_IF_ERROR(Begin([&](auto* call) {
-    *call->mutable_mark_cut() = request;
-  }).status());
+  OARLOCK_RETURN_IF_ERROR(
+      calls_.Begin([&](auto* call) { *call->mutable_mark_cut() = request; })
+          .status());
   OARLOCK_RETURN_IF_ERROR(cuts_.Mark(request));
   for (const v1::TrainedExamples& trained : request.trained()) {
     for (const v1::WorkRange& range : trained.ranges()) {
@@ -81,7 +82,7 @@ absl::Status Coordinator::MarkCut(const v1::MarkCutRequest& request) {
 
 void Coordinator::CloseCut() {
   absl::MutexLock lock(&mutex_);
-  Begin([](auto* call) { call->set_close_cut(true); }).IgnoreError();
+  calls_.Begin([](auto* call) { call->set_close_cut(true); }).IgnoreError();
   cuts_.Close();
 }
 

@@ -13,15 +13,13 @@
 
 namespace oarlock {
 
-void Coordinator::Retire(const Worker& worker, const absl::Status& why,
+void Coordinator::Retire(const WorkerRecord& worker, const absl::Status& why,
                          Answers* answers) {
   const WorkerIndex index(worker.state.worker_index());
   barriers_.Withdraw(index, why, answers);
-  // Who says that it is done has been answered all that it pushed, and who
-  // gives up ends the job.
-  const bool died = worker.state.life() == v1::WorkerState::ALIVE ||
-                    worker.state.life() == v1::WorkerState::LOST;
-  const bool needs_ledgers = died && worker.had_examples;
+  // Who says that it is done has been answered all that it pushed.
+  const bool needs_ledgers =
+      worker.state.life() != v1::WorkerState::FINISHED && worker.had_examples;
   if (needs_ledgers && cuts_.open() && !cuts_.AllMarked()) {
     // What it left by half would be on both sides of the cut.
     cuts_.EndEarly(absl::StrCat("worker ", index.value(), " died before cut ",

@@ -53,6 +53,9 @@ absl::StatusOr<std::unique_ptr<CoordinatorLog>> CoordinatorLog::Open(
         " calls and no state that they follow; start all processes of the job "
         "again with --resume"));
   }
+  if (log->replayed_ && !options.any_num_workers) {
+    OARLOCK_RETURN_IF_ERROR(coordinator->CheckNumWorkers());
+  }
   for (const LogSegment& segment : log->log_->found().segments) {
     log->state_number_ = std::max(log->state_number_.load(), segment.max_cut);
   }
@@ -135,6 +138,9 @@ absl::Status CoordinatorLog::AppendRecord(CoordinatorRecord kind,
 }
 
 absl::Status CoordinatorLog::Append(const v1::CoordinatorCall& call) {
+  if (options_.keeper != nullptr) {
+    OARLOCK_RETURN_IF_ERROR(options_.keeper->Note(call));
+  }
   return AppendRecord(CoordinatorRecord::kCall, call.SerializeAsString());
 }
 

@@ -22,6 +22,7 @@
 #include "absl/time/time.h"
 #include "pserver/coordinator.h"
 #include "pserver/coordinator_journal.h"
+#include "pserver/logs_of_run.h"
 #include "storage/file_system.h"
 #include "storage/push_log.h"
 
@@ -32,6 +33,10 @@ struct CoordinatorLogOptions {
   std::string directory;
   // Do again what the log has, or drop it.
   bool replay = false;
+  // What is done again may be of a job of another number of workers.
+  bool any_num_workers = false;
+  // Is told of calls before they are done; outlives the log. Null: nobody is.
+  LogsKeeper* keeper = nullptr;
   // See BootId.
   std::string boot_id;
   // A state is written when the calls since the last one take this, and four

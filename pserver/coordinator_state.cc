@@ -5,42 +5,19 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "pserver/coordinator.h"
 #include "pserver/recorded_time.h"
+#include "pserver/train_work.h"
 
 namespace oarlock {
-
-absl::StatusOr<absl::Time> Coordinator::Begin(
-    absl::FunctionRef<void(v1::CoordinatorCall*)> describe) {
-  if (replayed_at_.has_value()) return *replayed_at_;
-  const absl::Time now = clock_.Now();
-  if (journal_ == nullptr) return now;
-  v1::CoordinatorCall call;
-  call.set_unix_ns(ToRecorded(now));
-  describe(&call);
-  const absl::Status written = journal_->Append(call);
-  NoteJournal(written);
-  if (!written.ok()) return written;
-  return FromRecorded(call.unix_ns());
-}
-
-void Coordinator::NoteJournal(const absl::Status& status) {
-  if (!status.ok() && !journal_failure_told_) {
-    spdlog::error("the coordinator cannot write down what it does: {}",
-                  std::string(status.message()));
-  }
-  journal_failure_told_ = !status.ok();
-}
 
 absl::Status Coordinator::SetJournal(CoordinatorJournal* journal) {
   {
     absl::MutexLock lock(&mutex_);
-    OARLOCK_CHECK(journal_ == nullptr);
     OARLOCK_RETURN_IF_ERROR(journal->AppendState(SaveLocked()));
-    journal_ = journal;
+    calls_.SetJournal(journal);
   }
   return journal->EndState();
 }
@@ -50,14 +27,14 @@ absl::Status Coordinator::WriteState() {
   CoordinatorJournal* journal = nullptr;
   {
     absl::MutexLock lock(&mutex_);
-    journal = journal_;
+    journal = calls_.journal();
   }
   if (journal == nullptr) return absl::OkStatus();
   absl::Status status = journal->BeginState();
   {
     absl::MutexLock lock(&mutex_);
     if (status.ok()) status = journal->AppendState(SaveLocked());
-    NoteJournal(status);
+    calls_.Note(status);
   }
   return status.ok() ? journal->EndState() : status;
 }
@@ -69,13 +46,8 @@ v1::CoordinatorState Coordinator::Save() const {
 
 v1::CoordinatorState Coordinator::SaveLocked() const {
   v1::CoordinatorState state;
-  for (const Worker& worker : workers_) {
-    v1::WorkerRecordState* saved = state.add_workers();
-    *saved->mutable_state() = worker.state;
-    saved->set_lease_end_unix_ns(ToRecorded(worker.lease_end));
-    saved->set_lost_at_unix_ns(ToRecorded(worker.lost_at));
-    saved->set_last_report(worker.last_report);
-    saved->set_had_examples(worker.had_examples);
+  for (const WorkerRecord& worker : workers_) {
+    worker.Save(state.add_workers());
   }
   servers_.Save(state.mutable_servers());
   state.set_next_generation(next_generation_);
@@ -101,21 +73,15 @@ v1::CoordinatorState Coordinator::SaveLocked() const {
 
 absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
   absl::MutexLock lock(&mutex_);
-  if (state.workers_size() != static_cast<int>(workers_.size()) ||
-      state.servers_size() != static_cast<int>(servers_.size())) {
+  if (state.servers_size() != static_cast<int>(servers_.size())) {
     return absl::DataLossError(absl::StrCat(
-        "the coordinator's log is of a job of ", state.workers_size(),
-        " workers and ", state.servers_size(), " servers; this one has ",
-        workers_.size(), " and ", servers_.size(),
+        "the coordinator's log is of a job of ", state.servers_size(),
+        " servers; this one has ", servers_.size(),
         "; start all processes of the job again with --resume"));
   }
+  workers_.resize(state.workers_size());
   for (size_t i = 0; i < workers_.size(); ++i) {
-    const v1::WorkerRecordState& saved = state.workers(static_cast<int>(i));
-    workers_[i].state = saved.state();
-    workers_[i].lease_end = FromRecorded(saved.lease_end_unix_ns());
-    workers_[i].lost_at = FromRecorded(saved.lost_at_unix_ns());
-    workers_[i].last_report = saved.last_report();
-    workers_[i].had_examples = saved.had_examples();
+    workers_[i].Load(state.workers(static_cast<int>(i)));
   }
   servers_.Load(state.servers());
   next_generation_ = state.next_generation();
@@ -139,10 +105,19 @@ absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
   return absl::OkStatus();
 }
 
+absl::Status Coordinator::CheckNumWorkers() const {
+  absl::MutexLock lock(&mutex_);
+  if (workers_.size() == options_.num_workers) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      "the coordinator's log is of a job of ", workers_.size(),
+      " workers; this one has ", options_.num_workers,
+      "; start all processes of the job again with --resume"));
+}
+
 void Coordinator::Replay(const v1::CoordinatorCall& call) {
   {
     absl::MutexLock lock(&mutex_);
-    replayed_at_ = FromRecorded(call.unix_ns());
+    calls_.BeginAgain(FromRecorded(call.unix_ns()));
   }
   // Whoever called was answered, or asks again.
   switch (call.call_case()) {
@@ -189,7 +164,7 @@ void Coordinator::Replay(const v1::CoordinatorCall& call) {
       break;
   }
   absl::MutexLock lock(&mutex_);
-  replayed_at_.reset();
+  calls_.EndAgain();
 }
 
 void Coordinator::Return() {
@@ -206,6 +181,32 @@ void Coordinator::Return() {
       "the coordinator was away for {:.1f} s; leases are extended by "
       "that",
       absl::ToDoubleSeconds(gap));
+}
+
+void Coordinator::BeginRun() {
+  // Nobody waits: who did has died.
+  Answers answers;
+  absl::MutexLock lock(&mutex_);
+  ++membership_version_;
+  for (WorkerRecord& worker : workers_) {
+    if (!worker.alive()) continue;
+    worker.state.set_life(v1::WorkerState::LOST);
+    Retire(worker, absl::AbortedError("its run is over"), &answers);
+  }
+  workers_ = NewWorkers(options_.num_workers);
+  servers_.Forget();
+  // A worker begins with the meetings of the pass that it begins with.
+  barriers_ = Barriers();
+  trained_epochs_ = TrainedEpochs();
+  work_.BeginRun([](const std::string& work) {
+    return TrainEpoch(work).has_value();
+  });
+  board_ = ProgressBoard();
+  job_ = JobState();
+  first_registration_ = absl::InfiniteFuture();
+  ending_since_ = absl::Time();
+  last_sweep_ = last_tick_ = clock_.Now();
+  checkpoint_due_ = false;
 }
 
 }  // namespace oarlock

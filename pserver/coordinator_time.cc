@@ -14,7 +14,7 @@ void Coordinator::Sweep() {
   {
     absl::MutexLock lock(&mutex_);
     const absl::StatusOr<absl::Time> begun =
-        Begin([](auto* call) { call->set_sweep(true); });
+        calls_.Begin([](auto* call) { call->set_sweep(true); });
     // Time stands still until it can be written down.
     if (!begun.ok()) return;
     const absl::Time now = *begun;
@@ -31,7 +31,7 @@ void Coordinator::Sweep() {
     for (; now - last_tick_ >= options_.tick; last_tick_ += options_.tick) {
       ++logical_time_;
     }
-    for (Worker& worker : workers_) {
+    for (WorkerRecord& worker : workers_) {
       if (!worker.alive() || now <= worker.lease_end) continue;
       worker.state.set_life(v1::WorkerState::LOST);
       worker.state.set_reason(absl::StrCat(
@@ -39,18 +39,17 @@ void Coordinator::Sweep() {
       worker.lost_at = now;
       ++membership_version_;
       spdlog::warn("{} was silent for more than {}: taken for dead",
-                   Describe(worker.state),
-                   absl::FormatDuration(options_.lease));
+                   worker.Name(), absl::FormatDuration(options_.lease));
       Retire(worker,
              absl::AbortedError(absl::StrCat(
-                 Describe(worker.state),
+                 worker.Name(),
                  " was taken for dead when its lease ran out; register anew")),
              &answers);
     }
     FailIfTooLate(now, &answers);
     Settle(now, &answers);
     barriers_.Expire(now, &answers);
-    state_due = journal_ != nullptr && journal_->WantsState();
+    state_due = calls_.journal() != nullptr && calls_.journal()->WantsState();
   }
   Run(std::move(answers));
   // What fails is told, and tried again when more has been written.
@@ -58,7 +57,7 @@ void Coordinator::Sweep() {
 }
 
 void Coordinator::FailIfTooLate(absl::Time now, Answers* answers) {
-  for (const Worker& worker : workers_) {
+  for (const WorkerRecord& worker : workers_) {
     if (!worker.registered()) {
       if (now - first_registration_ <= options_.start_timeout) continue;
       End(/*failed=*/true,
@@ -70,7 +69,7 @@ void Coordinator::FailIfTooLate(absl::Time now, Answers* answers) {
     } else if (worker.state.life() == v1::WorkerState::LOST &&
                now - worker.lost_at > options_.restart_grace) {
       End(/*failed=*/true,
-          absl::StrCat(Describe(worker.state), " was ", worker.state.reason(),
+          absl::StrCat(worker.Name(), " was ", worker.state.reason(),
                        " and was not restarted within ",
                        absl::FormatDuration(options_.restart_grace)),
           now, answers);
@@ -79,7 +78,7 @@ void Coordinator::FailIfTooLate(absl::Time now, Answers* answers) {
 }
 
 void Coordinator::SkipTime(absl::Duration gap) {
-  for (Worker& worker : workers_) {
+  for (WorkerRecord& worker : workers_) {
     worker.lease_end += gap;
     worker.lost_at += gap;
   }

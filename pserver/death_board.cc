@@ -105,6 +105,15 @@ void DeathBoard::Retire(
   records_ = std::move(kept);
 }
 
+std::map<uint32_t, uint64_t> DeathBoard::Newest() const {
+  std::map<uint32_t, uint64_t> newest = retired_;
+  for (const Record& record : records_) {
+    uint64_t& generation = newest[record.incarnation.worker.value()];
+    generation = std::max(generation, record.incarnation.generation.value());
+  }
+  return newest;
+}
+
 const DeathBoard::Incarnation* DeathBoard::FirstUnsettled() const {
   for (const Record& record : records_) {
     if (!record.taken && record.incarnation.needs_ledgers) {

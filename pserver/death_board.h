@@ -64,6 +64,8 @@ class DeathBoard {
   // are to be completed.
   void Retire(const std::function<bool(WorkerIndex, Generation)>& has_repairs);
 
+  // Of those that may push no more, retired or not, by worker index.
+  std::map<uint32_t, uint64_t> Newest() const;
   // The pending one whose ledgers are waited for the longest; null: none.
   const Incarnation* FirstUnsettled() const;
 

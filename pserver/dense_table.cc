@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "base/check.h"
+#include "base/replaceable.h"
 #include "base/status_macros.h"
 #include "optim/initializer.h"
 #include "optim/rules.h"
@@ -123,8 +124,7 @@ class BlockTable : public DenseTable {
   BlockTable(const v1::TableConfig& config, UpdateRule rule,
              const PartitionMap& map, ServerIndex server,
              uint64_t first_version)
-      : config_(config),
-        rule_(rule),
+      : terms_({config, rule}),
         first_version_(first_version),
         size_(config.dense().size()),
         block_size_(config.dense().block_size()),
@@ -137,8 +137,8 @@ class BlockTable : public DenseTable {
       auto block = std::make_unique<Block>();
       absl::MutexLock lock(&block->mutex);
       block->values.resize(n);
-      block->state.resize(rule_.StateSize(n));
-      rule_.InitState(block->state.data(), n);
+      block->state.resize(rule.StateSize(n));
+      rule.InitState(block->state.data(), n);
       block->version = first_version_;
       bytes_ += (n + block->state.size()) * sizeof(float);
       ++num_owned_blocks_;
@@ -196,8 +196,8 @@ class BlockTable : public DenseTable {
     if (all_applied) return false;
     SetAside(block);
     block.steps += num_steps;
-    rule_.Apply(block.steps, block.values.data(), block.state.data(), gradients,
-                block.values.size());
+    terms_.get().rule.Apply(block.steps, block.values.data(),
+                            block.state.data(), gradients, block.values.size());
     for (const PushStamp& stamp : stamps) block.windows.Add(stamp);
     ++block.version;
     return true;
@@ -272,21 +272,21 @@ class BlockTable : public DenseTable {
       return absl::DataLossError(absl::StrFormat(
           "%s: block %d of the checkpoint has %d floats; with optimizer state "
           "it must have %d; use another checkpoint",
-          NameOf(config_), index.value(), floats.size(), num_floats));
+          NameOf(config()), index.value(), floats.size(), num_floats));
     }
     if (const uint64_t digest = DigestOf(index, state.steps(), floats);
         digest != state.digest()) {
       return absl::DataLossError(absl::StrFormat(
           "%s: block %d of the checkpoint has digest %016x; its state says "
           "%016x; use another checkpoint",
-          NameOf(config_), index.value(), digest, state.digest()));
+          NameOf(config()), index.value(), digest, state.digest()));
     }
     const std::optional<std::vector<PushWindow>> windows = WindowsOf(state);
     if (!windows.has_value()) {
       return absl::DataLossError(absl::StrFormat(
           "%s: block %d of the checkpoint has push windows that are empty or "
           "not ascending by worker and generation; use another checkpoint",
-          NameOf(config_), index.value()));
+          NameOf(config()), index.value()));
     }
     std::copy_n(floats.begin(), num_values, block.values.begin());
     std::copy(floats.begin() + num_values, floats.end(), block.state.begin());
@@ -299,10 +299,11 @@ class BlockTable : public DenseTable {
 
   uint64_t bytes() const override { return bytes_; }
   uint32_t num_owned_blocks() const override { return num_owned_blocks_; }
-  const v1::TableConfig& config() const override { return config_; }
+  const v1::TableConfig& config() const override { return terms_.get().config; }
   absl::Status Reconfigure(const v1::TableConfig& config) override {
-    OARLOCK_ASSIGN_OR_RETURN(rule_, UpdateRule::Create(config.optimizer()));
-    config_ = config;
+    OARLOCK_ASSIGN_OR_RETURN(const UpdateRule rule,
+                             UpdateRule::Create(config.optimizer()));
+    terms_.Replace({config, rule});
     return absl::OkStatus();
   }
 
@@ -340,10 +341,14 @@ class BlockTable : public DenseTable {
     return result;
   }
 
-  // Constant after Create, but for what the blocks' own locks guard and, of
-  // config_ and rule_, Reconfigure.
-  v1::TableConfig config_;
-  UpdateRule rule_;
+  // What Reconfigure replaces.
+  struct Terms {
+    v1::TableConfig config;
+    UpdateRule rule;
+  };
+
+  Replaceable<Terms> terms_;
+  // Constant after Create, but for what the blocks' own locks guard.
   const uint64_t first_version_;
   const uint64_t size_;
   const uint64_t block_size_;

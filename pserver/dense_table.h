@@ -112,7 +112,8 @@ class DenseTable {
   virtual uint32_t num_owned_blocks() const = 0;
   virtual const v1::TableConfig& config() const = 0;
   // Goes on under another configuration, which says the same of what blocks
-  // hold. InvalidArgument for one that is none. REQUIRES: nobody uses the table.
+  // hold. InvalidArgument for one that is none. Pushes that run go by the old
+  // one; what config() gave stays valid.
   virtual absl::Status Reconfigure(const v1::TableConfig& config) = 0;
 };
 

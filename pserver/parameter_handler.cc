@@ -42,7 +42,8 @@ grpc::ByteBuffer AnswerBlocks(TableEntry* entry,
     sent.push_back(blocks[i]);
     versions.push_back(version);
   }
-  entry->pulled_blocks.fetch_add(sent.size(), std::memory_order_relaxed);
+  entry->block_traffic->pulled.fetch_add(sent.size(),
+                                         std::memory_order_relaxed);
   const grpc::Slice slice = values.slice();
   return EncodeDenseResponse(header, sent, versions,
                              absl::MakeConstSpan(&slice, 1), format,
@@ -268,8 +269,8 @@ void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
   const absl::StatusOr<TableEntry*> checked = CheckPush(&*push, &message);
   if (!checked.ok()) return answer(checked.status());
   TableEntry* const entry = *checked;
-  entry->pushed_blocks.fetch_add(push->blocks.size(),
-                                 std::memory_order_relaxed);
+  entry->block_traffic->pushed.fetch_add(push->blocks.size(),
+                                         std::memory_order_relaxed);
   std::vector<BlockIndex> wanted;
   if (push->with_values) wanted = push->blocks;
   const size_t num_wanted = push->with_values ? push->num_values : 0;

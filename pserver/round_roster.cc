@@ -6,18 +6,37 @@ namespace oarlock {
 
 absl::StatusOr<uint64_t> RoundRoster::SetMember(WorkerIndex worker,
                                                 Generation generation,
-                                                bool joins) {
+                                                bool joins, uint64_t request) {
   absl::MutexLock lock(&mutex_);
+  if (IsLate(worker, generation, request)) return registry_->CompleteRounds();
   if (joins) {
+    // What is refused is not noted: it comes again under the same number.
     OARLOCK_RETURN_IF_ERROR(membership_->CheckPush(worker, generation));
+    Note(worker, generation, request);
     members_[worker] = generation;
     return registry_->SetRoundMember(worker, generation, /*joins=*/true);
   }
+  Note(worker, generation, request);
   auto member = members_.find(worker);
   if (member != members_.end() && member->second == generation) {
     members_.erase(member);
   }
   return registry_->SetRoundMember(worker, generation, /*joins=*/false);
+}
+
+bool RoundRoster::IsLate(WorkerIndex worker, Generation generation,
+                         uint64_t request) const {
+  const auto newest = newest_.find(worker);
+  return request != 0 && newest != newest_.end() &&
+         generation == newest->second.generation &&
+         request <= newest->second.request;
+}
+
+void RoundRoster::Note(WorkerIndex worker, Generation generation,
+                       uint64_t request) {
+  Call& newest = newest_[worker];
+  if (request == 0 || generation < newest.generation) return;
+  newest = {generation, request};
 }
 
 void RoundRoster::Apply(

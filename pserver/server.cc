@@ -29,6 +29,7 @@
 #include "pserver/health_service.h"
 #include "pserver/job_metrics.h"
 #include "pserver/ledger_reporter.h"
+#include "pserver/logs_of_run.h"
 #include "pserver/membership.h"
 #include "pserver/parameter_service.h"
 #include "pserver/push_ledger.h"
@@ -117,14 +118,17 @@ ControlLoopOptions MakeControlLoopOptions(const ServerOptions& options,
 
 class Server::Impl {
  public:
-  Impl(const ServerOptions& options, const std::string& token,
+  Impl(const ServerOptions& options, const LogsChoice& logs,
+       const std::string& token,
        std::shared_ptr<grpc::Channel> coordinator_channel)
       : options_(options),
+        logs_(logs),
         start_(options.clock->Now()),
         generation_(std::max<int64_t>(1, absl::ToUnixMillis(start_))),
         map_(PartitionMap::Even(options.num_partitions,
                                 options.server_endpoints.size())),
-        membership_(options.num_workers, Membership::Start::kAfterFirstUpdate),
+        membership_(std::max(options.num_workers, logs.num_workers),
+                    Membership::Start::kAfterFirstUpdate),
         push_ledger_(&membership_),
         registry_(map_, ServerIndex(options.server_index), options.tier_dir,
                   generation_),
@@ -181,6 +185,7 @@ class Server::Impl {
 
  private:
   const ServerOptions options_;
+  const LogsChoice logs_;
   const absl::Time start_;
   const Generation generation_;
   const PartitionMap map_;
@@ -238,7 +243,7 @@ absl::Status Server::Impl::Restore(const std::string& token) {
   }
   OARLOCK_ASSIGN_OR_RETURN(
       checkpoints_, ServerCheckpoints::Create(
-                        options_, token, &map_, &registry_, &push_ledger_,
+                        options_, logs_, token, &map_, &registry_, &push_ledger_,
                         coordinator_.get(), &cut_gate_));
   admin_service_.SetRestored(cut_gate_.settled(), checkpoints_->lossless());
   parameter_service_.SetJournal(checkpoints_->journal());
@@ -354,7 +359,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
         grpc::CreateCustomChannel(options.server_endpoints[0],
                                   channel_credentials, MakeChannelArguments());
   }
-  auto impl = std::make_unique<Impl>(options, token, std::move(channel));
+  OARLOCK_ASSIGN_OR_RETURN(const LogsChoice logs, ChooseLogsOf(options));
+  auto impl = std::make_unique<Impl>(options, logs, token, std::move(channel));
   OARLOCK_RETURN_IF_ERROR(impl->Restore(token));
   OARLOCK_RETURN_IF_ERROR(impl->Listen(std::move(credentials)));
   OARLOCK_RETURN_IF_ERROR(impl->Serve());

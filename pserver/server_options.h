@@ -71,6 +71,9 @@ struct ServerOptions {
   // Go on from the newest checkpoint in checkpoint_dir, if there is one.
   // Without it a folder that has one is refused.
   bool resume = false;
+  // With `resume`: where the logs of the run before suffice, go on from them
+  // (pserver/logs_of_run.h).
+  bool resume_from_logs = false;
   // Write down every push before it is applied, in checkpoint_dir.
   bool log_pushes = false;
   // This process takes the place of one that died: it goes on from its log too.

@@ -44,8 +44,8 @@ absl::Status ServerRoster::Note(const v1::ServerHeartbeatRequest& request,
   return absl::OkStatus();
 }
 
-void ServerRoster::NoteToldItIsOver(ServerIndex server) {
-  servers_[server.value()].told_it_is_over = true;
+void ServerRoster::NoteKnowsItIsOver(ServerIndex server) {
+  servers_[server.value()].knows_it_is_over = true;
 }
 
 void ServerRoster::Extend(absl::Duration gap) {
@@ -78,7 +78,7 @@ uint64_t ServerRoster::KnownMembershipVersion(uint64_t newest,
 bool ServerRoster::OthersKnowItIsOver(ServerIndex self, absl::Time now) const {
   for (uint32_t i = 0; i < servers_.size(); ++i) {
     if (i != self.value() && Alive(servers_[i], now) &&
-        !servers_[i].told_it_is_over) {
+        !servers_[i].knows_it_is_over) {
       return false;
     }
   }
@@ -92,7 +92,7 @@ void ServerRoster::Save(
     saved->set_server_generation(server.generation);
     saved->set_last_heard_unix_ns(ToRecorded(server.last_heard));
     saved->set_membership_version(server.membership_version);
-    saved->set_told_it_is_over(server.told_it_is_over);
+    saved->set_knows_it_is_over(server.knows_it_is_over);
     saved->set_left(server.left);
   }
 }
@@ -105,7 +105,7 @@ void ServerRoster::Load(
     servers_[i] = {.generation = saved.server_generation(),
                    .last_heard = FromRecorded(saved.last_heard_unix_ns()),
                    .membership_version = saved.membership_version(),
-                   .told_it_is_over = saved.told_it_is_over(),
+                   .knows_it_is_over = saved.knows_it_is_over(),
                    .left = saved.left()};
   }
 }

@@ -23,8 +23,10 @@ class ServerRoster {
   // A heartbeat. InvalidArgument for a server that is not of the job, Aborted
   // for an incarnation that was replaced.
   absl::Status Note(const v1::ServerHeartbeatRequest& request, absl::Time now);
-  // The answer to its last heartbeat says that the job is over.
-  void NoteToldItIsOver(ServerIndex server);
+  // It has said that it knows that the job is over.
+  void NoteKnowsItIsOver(ServerIndex server);
+  // None has been heard of.
+  void Forget() { servers_.assign(servers_.size(), Record()); }
   // Time that counts on nobody's lease.
   void Extend(absl::Duration gap);
 
@@ -36,7 +38,7 @@ class ServerRoster {
   // that left or fell silent, which are out of every worker's reach. One that
   // was never heard of may come up and knows nothing yet: 0.
   uint64_t KnownMembershipVersion(uint64_t newest, absl::Time now) const;
-  // Every server but `self` that is alive was told that the job is over.
+  // Every server but `self` that is alive knows that the job is over.
   bool OthersKnowItIsOver(ServerIndex self, absl::Time now) const;
 
   // One entry for each server.
@@ -52,7 +54,7 @@ class ServerRoster {
     uint64_t generation = 0;
     absl::Time last_heard;
     uint64_t membership_version = 0;
-    bool told_it_is_over = false;
+    bool knows_it_is_over = false;
     // It said that it goes.
     bool left = false;
   };

@@ -74,8 +74,9 @@ absl::StatusOr<std::unique_ptr<TableEntry>> MakeEntry(
     entry->aggregator = MakeAggregator(entry->sparse.get(), clock);
     HotKeysOptions hot_keys;
     hot_keys.seed = DeriveSeed(config.seed(), server.value());
-    entry->hot_keys = std::make_unique<HotKeys>(hot_keys);
+    entry->hot_keys = std::make_shared<HotKeys>(hot_keys);
   } else {
+    entry->block_traffic = std::make_shared<BlockTraffic>();
     OARLOCK_ASSIGN_OR_RETURN(entry->dense,
                              DenseTable::Create(
                                  config, map, server,
@@ -154,8 +155,8 @@ v1::TableStatus DescribeTable(const TableEntry& entry) {
     status.set_rows(blocks);
     status.set_row_bytes(blocks == 0 ? 0 : entry.dense->bytes() / blocks);
     status.set_bytes(entry.dense->bytes());
-    status.set_pulled_rows(entry.pulled_blocks.load());
-    status.set_pushed_rows(entry.pushed_blocks.load());
+    status.set_pulled_rows(entry.block_traffic->pulled.load());
+    status.set_pushed_rows(entry.block_traffic->pushed.load());
   }
   return status;
 }
@@ -173,17 +174,17 @@ absl::Status TableRegistry::Create(const v1::TableConfig& config) {
         entry->config.name() != config.name()) {
       continue;
     }
+    const TableId id(entry->config.id());
     if (google::protobuf::util::MessageDifferencer::Equals(entry->config,
                                                            config)) {
-      entry->restored = false;
+      restored_.erase(id);
       return absl::OkStatus();
     }
-    // Workers create a table before they push to it.
-    if (entry->restored && CanGoOn(entry->config, config)) {
+    if (restored_.contains(id) && CanGoOn(entry->config, config)) {
       if (observer_ != nullptr) {
         OARLOCK_RETURN_IF_ERROR(observer_->OnCreate(config));
       }
-      return Reconfigure(config, entry);
+      return Reconfigure(config, *entry);
     }
     return absl::AlreadyExistsError(absl::StrFormat(
         "table %d '%s' exists with another configuration; existing: {%s} "
@@ -202,26 +203,60 @@ absl::Status TableRegistry::Create(const v1::TableConfig& config) {
   if (observer_ != nullptr) {
     OARLOCK_RETURN_IF_ERROR(observer_->OnCreate(config));
   }
+  Insert(std::move(entry));
+  return absl::OkStatus();
+}
+
+void TableRegistry::Insert(std::unique_ptr<TableEntry> entry) {
   for (const auto& [worker, generation] : members_) {
     entry->aggregator->SetRoundMember(worker, generation, /*joins=*/true);
   }
+  if (rounds_held_) {
+    entry->aggregator->HoldRounds();
+  } else {
+    entry->aggregator->AllowRounds(last_allowed_round_);
+  }
   absl::MutexLock lock(&mutex_);
-  tables_[TableId(config.id())] = std::move(entry);
-  return absl::OkStatus();
+  std::unique_ptr<TableEntry>& place = tables_[TableId(entry->config.id())];
+  if (place != nullptr) replaced_.push_back(std::move(place));
+  place = std::move(entry);
 }
 
 absl::StatusOr<TableEntry*> TableRegistry::CreateRestored(
     const v1::TableConfig& config) {
   OARLOCK_RETURN_IF_ERROR(Create(config));
-  OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, Find(TableId(config.id())));
-  entry->restored = true;
-  return entry;
+  const TableId id(config.id());
+  {
+    absl::MutexLock lock(&change_mutex_);
+    restored_.insert(id);
+  }
+  return Find(id);
+}
+
+absl::Status TableRegistry::CreateAgain(const v1::TableConfig& config) {
+  const TableId id(config.id());
+  if (Find(id).ok()) {
+    absl::MutexLock lock(&change_mutex_);
+    restored_.insert(id);
+  }
+  return Create(config);
+}
+
+void TableRegistry::SetRestored() {
+  absl::MutexLock lock(&change_mutex_);
+  for (const TableEntry* entry : Entries()) {
+    restored_.insert(TableId(entry->config.id()));
+  }
 }
 
 absl::Status TableRegistry::Reconfigure(const v1::TableConfig& config,
-                                        TableEntry* entry) {
-  const uint64_t version = entry->aggregator->Version();
-  const uint64_t rounds = entry->aggregator->CompleteRounds();
+                                        const TableEntry& before) {
+  auto entry = std::make_unique<TableEntry>();
+  entry->config = config;
+  entry->sparse = before.sparse;
+  entry->dense = before.dense;
+  entry->hot_keys = before.hot_keys;
+  entry->block_traffic = before.block_traffic;
   if (entry->sparse != nullptr) {
     OARLOCK_RETURN_IF_ERROR(entry->sparse->Reconfigure(config));
     entry->aggregator = MakeAggregator(entry->sparse.get(), &clock_);
@@ -229,12 +264,13 @@ absl::Status TableRegistry::Reconfigure(const v1::TableConfig& config,
     OARLOCK_RETURN_IF_ERROR(entry->dense->Reconfigure(config));
     entry->aggregator = MakeAggregator(entry->dense.get(), &clock_);
   }
-  entry->aggregator->Restore(version, rounds);
-  for (const auto& [worker, generation] : members_) {
-    entry->aggregator->SetRoundMember(worker, generation, /*joins=*/true);
-  }
-  entry->config = config;
-  entry->restored = false;
+  // Workers create a table before they push to it; a push of anybody else that
+  // has found the old entry is sent again, and finds the new one.
+  before.aggregator->Shutdown();
+  entry->aggregator->Restore(before.aggregator->Version(),
+                             before.aggregator->CompleteRounds());
+  restored_.erase(TableId(config.id()));
+  Insert(std::move(entry));
   return absl::OkStatus();
 }
 
@@ -276,16 +312,43 @@ uint64_t TableRegistry::SetRoundMember(WorkerIndex worker,
   } else if (!is_old && found != members_.end()) {
     members_.erase(found);
   }
-  uint64_t rounds = 0;
   for (TableEntry* entry : Entries()) {
     entry->aggregator->SetRoundMember(worker, generation, joins);
+  }
+  return CompleteRounds();
+}
+
+uint64_t TableRegistry::CompleteRounds() const {
+  uint64_t rounds = 0;
+  for (const TableEntry* entry : Entries()) {
     rounds = std::max(rounds, entry->aggregator->CompleteRounds());
   }
   return rounds;
 }
 
+uint64_t TableRegistry::HoldRounds() {
+  absl::MutexLock change_lock(&change_mutex_);
+  rounds_held_ = true;
+  uint64_t rounds = 0;
+  for (TableEntry* entry : Entries()) {
+    rounds = std::max(rounds, entry->aggregator->HoldRounds());
+  }
+  return rounds;
+}
+
+void TableRegistry::AllowRounds(uint64_t last) {
+  {
+    absl::MutexLock change_lock(&change_mutex_);
+    rounds_held_ = false;
+    last_allowed_round_ = last;
+  }
+  // Without the lock, since rounds may be applied and answered. A table that
+  // comes after the line above knows.
+  for (TableEntry* entry : Entries()) entry->aggregator->AllowRounds(last);
+}
+
 void TableRegistry::RetireWorker(WorkerIndex worker, Generation last) {
-  // A restored table may be about to get another aggregator.
+  // A table may be about to get another aggregator.
   absl::MutexLock change_lock(&change_mutex_);
   for (TableEntry* entry : Entries()) {
     if (entry->sparse != nullptr) entry->sparse->RetireWorker(worker, last);

@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
@@ -27,21 +28,28 @@
 
 namespace oarlock {
 
-// A table of this server. Lives as long as its registry.
+// Rows that pulls and pushes of a dense table asked for are its blocks.
+struct BlockTraffic {
+  std::atomic<uint64_t> pulled = 0;
+  std::atomic<uint64_t> pushed = 0;
+};
+
+// A table of this server under one configuration. Nothing in it is replaced;
+// what changes guards itself. A table that goes on under another configuration
+// gets an entry that takes the place of the one before; they share what is
+// shared here, so that a call may go on with the entry that it has found. Lives
+// as long as its registry.
 struct TableEntry {
   v1::TableConfig config;
   // One of the two is set.
-  std::unique_ptr<SparseTable> sparse;
-  std::unique_ptr<DenseTable> dense;
+  std::shared_ptr<SparseTable> sparse;
+  std::shared_ptr<DenseTable> dense;
   // Of a sparse table; the data plane feeds it.
-  std::unique_ptr<HotKeys> hot_keys;
+  std::shared_ptr<HotKeys> hot_keys;
+  // Of a dense table.
+  std::shared_ptr<BlockTraffic> block_traffic;
   // Refers to the table, so it is destroyed before it.
   std::unique_ptr<Aggregator> aggregator;
-  // Filled from a checkpoint; nobody has created it in this job yet.
-  bool restored = false;
-  // Rows that pulls and pushes of a dense table asked for are its blocks.
-  std::atomic<uint64_t> pulled_blocks = 0;
-  std::atomic<uint64_t> pushed_blocks = 0;
 };
 
 // Told of changes before they are made; an error keeps them from being made.
@@ -83,8 +91,14 @@ class TableRegistry {
   // Create after it may change what its rows do not depend on
   // (pserver/table_change.h). REQUIRES: there are no calls yet.
   absl::StatusOr<TableEntry*> CreateRestored(const v1::TableConfig& config);
+  // Does a Create again that was done before a restart, whatever the table was
+  // then. REQUIRES: there are no calls yet.
+  absl::Status CreateAgain(const v1::TableConfig& config);
+  // The next Create of any table may change it, as after CreateRestored.
+  // REQUIRES: there are no calls yet.
+  void SetRestored();
 
-  // NotFound when no table has this id. Never null.
+  // The table as it is now. NotFound when no table has this id. Never null.
   absl::StatusOr<TableEntry*> Find(TableId id) const;
 
   // `observer` is told from now on, null: nobody.
@@ -92,11 +106,20 @@ class TableRegistry {
   // Generation of each worker that is a round member.
   absl::btree_map<WorkerIndex, Generation> RoundMembers() const;
 
+  // The most rounds that a sync table has completed.
+  uint64_t CompleteRounds() const;
+
   // Tells every table's aggregator, those of later tables too (see
   // Aggregator::SetRoundMember). Returns the most rounds that a sync table has
   // completed: a worker that joins contributes from the round after.
   uint64_t SetRoundMember(WorkerIndex worker, Generation generation,
                           bool joins);
+
+  // For cuts, on every table's aggregator, those of later tables too (see
+  // Aggregator::HoldRounds and AllowRounds). The first returns the most rounds
+  // that a sync table has completed. One thread at a time.
+  uint64_t HoldRounds();
+  void AllowRounds(uint64_t last);
 
   // All tables forget the pushes of the worker's incarnations up to `last`. The
   // caller sees to it that none comes any more.
@@ -140,15 +163,28 @@ class TableRegistry {
   // Generation of each worker that is a round member.
   absl::btree_map<WorkerIndex, Generation> members_
       ABSL_GUARDED_BY(change_mutex_);
+  // What new aggregators are to be told of rounds.
+  bool rounds_held_ ABSL_GUARDED_BY(change_mutex_) = false;
+  uint64_t last_allowed_round_ ABSL_GUARDED_BY(change_mutex_) = kEveryRound;
+  // Tables that were filled from a checkpoint and that nobody has created in
+  // this job yet.
+  absl::flat_hash_set<TableId> restored_ ABSL_GUARDED_BY(change_mutex_);
   bool shut_down_ ABSL_GUARDED_BY(change_mutex_) = false;
 
-  absl::Status Reconfigure(const v1::TableConfig& config, TableEntry* entry)
+  absl::Status Reconfigure(const v1::TableConfig& config,
+                           const TableEntry& before)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_mutex_);
+  // Tells an aggregator that nobody else knows what it has missed, and makes
+  // its entry the table's.
+  void Insert(std::unique_ptr<TableEntry> entry)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_mutex_);
 
   // Held for a look-up or an insertion only.
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<TableId, std::unique_ptr<TableEntry>> tables_
       ABSL_GUARDED_BY(mutex_);
+  // One for each table at most that was filled from a checkpoint.
+  std::vector<std::unique_ptr<TableEntry>> replaced_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace oarlock

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/mix.h"
+#include "cluster/wire_version.h"
 
 namespace oarlock {
 namespace {
@@ -30,10 +31,13 @@ absl::Status WorkQueue::Define(const v1::DefineWorkRequest& request) {
                      " ranges; at most ", kMaxRangesPerWork,
                      " are kept; make the ranges longer"));
   }
-  const auto fingerprint =
-      static_cast<uint64_t>(FeatureHash(request.SerializeAsString(), 0, 0));
+  const uint64_t fingerprint = std::max(
+      kAnyDefinition + 1,
+      static_cast<uint64_t>(FeatureHash(request.SerializeAsString(), 0, 0)));
   if (auto it = works_.find(request.work()); it != works_.end()) {
-    if (it->second.fingerprint == fingerprint) return absl::OkStatus();
+    Work& known = it->second;
+    if (known.fingerprint == kAnyDefinition) known.fingerprint = fingerprint;
+    if (known.fingerprint == fingerprint) return absl::OkStatus();
     return absl::AlreadyExistsError(absl::StrCat(
         "work '", request.work(), "' is defined with ", it->second.num_ranges,
         " ranges, and again otherwise with ", request.ranges_size(),
@@ -70,6 +74,13 @@ absl::StatusOr<v1::LeaseWorkResponse> WorkQueue::Lease(
   Caller& caller = callers_[request.worker_index()];
   if (caller.generation != request.worker_generation()) {
     caller = Caller{request.worker_generation(), {}};
+  }
+  if (request.request() + kMaxLeaseCallSpan <= caller.highest) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "lease of work with request number ", request.request(), " of worker ",
+        request.worker_index(), " after number ", caller.highest,
+        "; legal are numbers less than ", kMaxLeaseCallSpan,
+        " below the highest"));
   }
   for (const Call& call : caller.calls) {
     if (call.request == request.request()) return call.response;
@@ -112,7 +123,10 @@ absl::StatusOr<v1::LeaseWorkResponse> WorkQueue::Lease(
   }
   NoteChange(was_done, work);
   caller.calls.push_back({request.request(), response});
-  if (caller.calls.size() > kRememberedCalls) caller.calls.pop_front();
+  caller.highest = std::max(caller.highest, request.request());
+  std::erase_if(caller.calls, [&caller](const Call& call) {
+    return call.request + kMaxLeaseCallSpan <= caller.highest;
+  });
   return response;
 }
 
@@ -165,6 +179,16 @@ void WorkQueue::GiveBack(const WorkShare& share) {
 
 void WorkQueue::TakeBack(WorkerIndex worker, Generation generation) {
   for (const WorkShare& share : Take(worker, generation)) GiveBack(share);
+}
+
+void WorkQueue::BeginRun(
+    absl::FunctionRef<bool(const std::string& work)> keep) {
+  std::erase_if(works_, [&](const auto& entry) { return !keep(entry.first); });
+  num_unfinished_ = 0;
+  for (auto& [name, work] : works_) {
+    work.fingerprint = kAnyDefinition;
+    if (!work.AllDone()) ++num_unfinished_;
+  }
 }
 
 size_t WorkQueue::num_repairs() const {
@@ -281,6 +305,7 @@ void WorkQueue::Load(const v1::WorkQueueState& state) {
     caller.generation = saved.worker().worker_generation();
     for (const v1::LeaseCallState& call : saved.calls()) {
       caller.calls.push_back({call.request(), call.response()});
+      caller.highest = std::max(caller.highest, call.request());
     }
   }
   next_lease_ = state.next_lease();

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/types.h"
@@ -39,8 +40,6 @@ class WorkQueue {
   static constexpr size_t kMaxUnfinishedWorks = 64;
   static constexpr int kMaxRangesPerWork = 1 << 20;
   static constexpr uint32_t kMaxRangesPerLease = 1024;
-  // Calls of one worker whose answers are kept for repetitions.
-  static constexpr size_t kRememberedCalls = 16;
   static constexpr size_t kMaxNameBytes = 256;
 
   // The same definition again is OK and changes nothing; another one under
@@ -49,9 +48,9 @@ class WorkQueue {
 
   // Notes what the worker has done, then leases it the next repairs and ranges,
   // together at most as many as it wants. The pass is exhausted when neither
-  // is left. A call
-  // that repeats a request number gets the first call's answer. Unavailable
-  // while the work is not defined.
+  // is left. A call that repeats a request number gets the first call's answer,
+  // or is InvalidArgument when the number is kMaxLeaseCallSpan or more below the
+  // worker's highest. Unavailable while the work is not defined.
   absl::StatusOr<v1::LeaseWorkResponse> Lease(
       const v1::LeaseWorkRequest& request);
 
@@ -81,8 +80,13 @@ class WorkQueue {
   std::vector<std::string> names() const;
   // Defining it again changes nothing.
   bool IsDefined(const std::string& work) const {
-    return works_.contains(work);
+    const auto found = works_.find(work);
+    return found != works_.end() && found->second.fingerprint != kAnyDefinition;
   }
+  // All workers are new, and their number and their batches may be others.
+  // Forgets works that `keep` does not name; of the others what is left stays
+  // as it is, and whoever defines one next may do so with other ranges.
+  void BeginRun(absl::FunctionRef<bool(const std::string& work)> keep);
 
   void Save(v1::WorkQueueState* state) const;
   // Takes the place of what is there.
@@ -99,9 +103,11 @@ class WorkQueue {
     uint32_t worker = 0;
     uint64_t generation = 0;
   };
+  // A fingerprint that no definition has.
+  static constexpr uint64_t kAnyDefinition = 0;
   struct Work {
     // Of the definition, to tell the same from another.
-    uint64_t fingerprint = 0;
+    uint64_t fingerprint = kAnyDefinition;
     int num_ranges = 0;
     // The next one last.
     std::vector<v1::WorkRange> unleased;
@@ -123,7 +129,9 @@ class WorkQueue {
   };
   struct Caller {
     uint64_t generation = 0;
+    // The answers to the highest kMaxLeaseCallSpan numbers.
     std::deque<Call> calls;
+    uint64_t highest = 0;
   };
 
   // Those parts of `ranges` that are not covered, in the same order.

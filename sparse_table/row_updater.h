@@ -31,6 +31,8 @@ class RowUpdater {
   RowUpdater(const RowSpace* rows, const RowRules* rules)
       : rows_(*rows), rules_(*rules) {}
 
+  const RowRules& rules() const { return rules_; }
+
   // The row of a key whose candidate stage 2 found, or null.
   std::byte* RowOf(const Partition& partition, Key key, uint64_t mix,
                    RowRef candidate) const

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/mix.h"
 #include "base/random.h"
+#include "base/replaceable.h"
 #include "base/status_macros.h"
 #include "sparse_table/arena.h"
 #include "sparse_table/eviction.h"
@@ -74,12 +75,10 @@ class SparseTableImpl final : public SparseTable {
  public:
   SparseTableImpl(const v1::TableConfig& config, int partition_bits,
                   const RowRules& rules, std::unique_ptr<Arena> arena)
-      : config_(config),
+      : terms_({config, rules}),
         partition_bits_(partition_bits),
-        rules_(rules),
         arena_(std::move(arena)),
-        rows_(arena_.get(), rules.layout()),
-        updater_(&rows_, &rules_) {
+        rows_(arena_.get(), rules.layout()) {
     const uint64_t jitter_seed = DeriveSeed(config.seed(), config.id());
     // Partitions fill evenly: if they began alike, all of them would need their
     // next chunk at once, and one push would pay for it. Under a budget they
@@ -98,7 +97,7 @@ class SparseTableImpl final : public SparseTable {
   // Before the table is used. REQUIRES: config has a memory budget.
   absl::Status StartTier(const SparseTableOptions& options) {
     TierOptions tier;
-    tier.budget_bytes = config_.sparse().memory_budget_bytes();
+    tier.budget_bytes = config().sparse().memory_budget_bytes();
     tier.partition_bits = partition_bits_;
     tier.directory = options.tier_directory;
     tier.partition_memory_rows = options.partition_memory_rows;
@@ -108,7 +107,7 @@ class SparseTableImpl final : public SparseTable {
   // Before the table is used, and after its tier was started.
   void StartCuts() {
     cuts_ = std::make_unique<TableCuts>(rows_, partitions_, tier_.get());
-    restore_ = std::make_unique<TableRestore>(rows_, rules_, partitions_,
+    restore_ = std::make_unique<TableRestore>(rows_, rules(), partitions_,
                                               partition_bits_, tier_.get());
   }
 
@@ -131,13 +130,14 @@ class SparseTableImpl final : public SparseTable {
   }
 
   absl::StatusOr<SparsePushResult> Push(const SparsePush& push) override {
-    return rules_.rule().Visit([&]<typename Rule>(const Rule& rule) {
+    const RowRules& rules = this->rules();
+    return rules.rule().Visit([&]<typename Rule>(const Rule& rule) {
       if constexpr (kHasOwnLoops<Rule>) {
         return WithConstantDim(rows_.layout().dim(), [&](auto dim) {
-          return PushWith<dim>(push, rule);
+          return PushWith<dim>(push, rules, rule);
         });
       } else {
-        return PushWith<0>(push, rule);
+        return PushWith<0>(push, rules, rule);
       }
     });
   }
@@ -154,7 +154,7 @@ class SparseTableImpl final : public SparseTable {
     }
   }
 
-  const EvictionLimits& eviction() const override { return rules_.eviction(); }
+  const EvictionLimits& eviction() const override { return rules().eviction(); }
   absl::StatusOr<EvictionLimits> LimitsOf(
       const v1::EvictionConfig& config) const override {
     return MakeEvictionLimits(config, rows_.layout().has_statistics(),
@@ -165,7 +165,7 @@ class SparseTableImpl final : public SparseTable {
                                        uint32_t logical_time) override {
     const bool has_score = rows_.layout().has_statistics();
     return EvictRows({.rows = rows_,
-                      .score_rule = has_score ? &rules_.score_rule() : nullptr,
+                      .score_rule = has_score ? &rules().score_rule() : nullptr,
                       .tier = tier_.get(),
                       .index = partition,
                       .partition = At(partition)},
@@ -189,22 +189,30 @@ class SparseTableImpl final : public SparseTable {
   std::vector<SparsePartitionStats> PartitionStats() const override {
     return Inspection(rows_, partitions_, tier_.get()).PartitionStats();
   }
-  const v1::TableConfig& config() const override { return config_; }
+  const v1::TableConfig& config() const override { return terms_.get().config; }
   absl::Status Reconfigure(const v1::TableConfig& config) override {
     OARLOCK_ASSIGN_OR_RETURN(const RowRules rules,
                              RowRules::Create(config, partition_bits_));
-    if (rules.layout().row_bytes() != rules_.layout().row_bytes()) {
+    if (rules.layout().row_bytes() != rows_.layout().row_bytes()) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "table ", config.name(), " has rows of ", rules_.layout().row_bytes(),
+          "table ", config.name(), " has rows of ", rows_.layout().row_bytes(),
           " bytes; under the new configuration they have ",
           rules.layout().row_bytes()));
     }
-    rules_ = rules;
-    config_ = config;
+    terms_.Replace({config, rules});
     return absl::OkStatus();
   }
 
  private:
+  // What Reconfigure replaces.
+  struct Terms {
+    v1::TableConfig config;
+    RowRules rules;
+  };
+
+  // A call takes them once, so that it goes by the same ones throughout.
+  const RowRules& rules() const { return terms_.get().rules; }
+
   Partition& At(PartitionIndex index) const {
     OARLOCK_CHECK(index.value() < partitions_.size());
     return *partitions_[index.value()];
@@ -257,26 +265,26 @@ class SparseTableImpl final : public SparseTable {
                 const PullOutput& output,
                 ColdLookup& cold) const ABSL_NO_THREAD_SAFETY_ANALYSIS;
   template <size_t kDim>
-  void CopyRows(const Partition& partition, const KeyBlock& block,
-                const Key* keys, float* values, Lookahead& lookahead,
-                ColdLookup& cold) const
+  void CopyRows(const RowUpdater& rows, const Partition& partition,
+                const KeyBlock& block, const Key* keys, float* values,
+                Lookahead& lookahead, ColdLookup& cold) const
       ABSL_SHARED_LOCKS_REQUIRED(partition.lock());
-  void CopyStatistics(const Partition& partition, const KeyBlock& block,
-                      const Key* keys, const PullOutput& output,
-                      Lookahead& lookahead, ColdLookup& cold) const
+  void CopyStatistics(const RowUpdater& rows, const Partition& partition,
+                      const KeyBlock& block, const Key* keys,
+                      const PullOutput& output, Lookahead& lookahead,
+                      ColdLookup& cold) const
       ABSL_SHARED_LOCKS_REQUIRED(partition.lock());
 
   template <size_t kDim, typename Rule>
   absl::StatusOr<SparsePushResult> PushWith(
-      const SparsePush& push, const Rule& rule) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+      const SparsePush& push, const RowRules& rules,
+      const Rule& rule) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
-  // Constant after construction, config_ and rules_ but for Reconfigure.
-  v1::TableConfig config_;
+  Replaceable<Terms> terms_;
+  // Constant after construction.
   const int partition_bits_;
-  RowRules rules_;
   const std::unique_ptr<Arena> arena_;
   const RowSpace rows_;
-  const RowUpdater updater_;
   // Null without a memory budget.
   std::unique_ptr<Tier> tier_;
   // Each guarded by its lock.
@@ -292,6 +300,7 @@ void SparseTableImpl::PullWith(absl::Span<const KeyGroup> groups,
   CheckAscending(groups);
   const size_t row_bytes =
       rows_.layout().header_bytes() + Dim<kDim>() * sizeof(float);
+  const RowUpdater rows(&rows_, &rules());
   Lookahead lookahead(partitions_, partition_bits_, keys, NumKeys(groups));
   BlockCursor cursor(groups);
   BlockQueue found;
@@ -312,23 +321,25 @@ void SparseTableImpl::PullWith(absl::Span<const KeyGroup> groups,
     if (found.empty()) return;
     const KeyBlock block = found.Pop();
     const Partition& partition = At(block.partition);
-    CopyRows<kDim>(partition, block, keys, output.values, lookahead, cold);
+    CopyRows<kDim>(rows, partition, block, keys, output.values, lookahead,
+                   cold);
     if (output.shows != nullptr) {
-      CopyStatistics(partition, block, keys, output, lookahead, cold);
+      CopyStatistics(rows, partition, block, keys, output, lookahead, cold);
     }
     if (block.ends_group) partition.lock()->ReaderUnlock();
   }
 }
 
 template <size_t kDim>
-void SparseTableImpl::CopyRows(const Partition& partition,
+void SparseTableImpl::CopyRows(const RowUpdater& rows,
+                               const Partition& partition,
                                const KeyBlock& block, const Key* keys,
                                float* values, Lookahead& lookahead,
                                ColdLookup& cold) const {
   const size_t dim = Dim<kDim>();
   for (size_t i = block.first; i < block.first + block.count; ++i) {
     const std::byte* row =
-        updater_.RowOf(partition, keys[i], lookahead.mix(i), lookahead.row(i));
+        rows.RowOf(partition, keys[i], lookahead.mix(i), lookahead.row(i));
     if (row == nullptr) [[unlikely]] {
       row = cold.RowOf(partition, block.partition, block.group, keys[i]);
     }
@@ -336,12 +347,13 @@ void SparseTableImpl::CopyRows(const Partition& partition,
       std::memcpy(values + i * dim, rows_.layout().Embedding(row),
                   dim * sizeof(float));
     } else {
-      rules_.FillInitial(keys[i], values + i * dim);
+      rows.rules().FillInitial(keys[i], values + i * dim);
     }
   }
 }
 
-void SparseTableImpl::CopyStatistics(const Partition& partition,
+void SparseTableImpl::CopyStatistics(const RowUpdater& rows,
+                                     const Partition& partition,
                                      const KeyBlock& block, const Key* keys,
                                      const PullOutput& output,
                                      Lookahead& lookahead,
@@ -349,14 +361,14 @@ void SparseTableImpl::CopyStatistics(const Partition& partition,
   const uint32_t now = partition.latest_touch();
   for (size_t i = block.first; i < block.first + block.count; ++i) {
     const std::byte* row =
-        updater_.RowOf(partition, keys[i], lookahead.mix(i), lookahead.row(i));
+        rows.RowOf(partition, keys[i], lookahead.mix(i), lookahead.row(i));
     if (row == nullptr) [[unlikely]] {
       row = cold.RowOf(partition, block.partition, block.group, keys[i]);
     }
     float factor = 0;
     float statistics[2] = {};
     if (row != nullptr) {
-      factor = rules_.score_rule().DecayFactor(
+      factor = rows.rules().score_rule().DecayFactor(
           WidenTouch(RowLayout::Header(row).low_touch(), now), now);
       std::copy_n(rows_.layout().Statistics(row), 2, statistics);
     }
@@ -367,7 +379,7 @@ void SparseTableImpl::CopyStatistics(const Partition& partition,
 
 template <size_t kDim, typename Rule>
 absl::StatusOr<SparsePushResult> SparseTableImpl::PushWith(
-    const SparsePush& push, const Rule& rule) {
+    const SparsePush& push, const RowRules& rules, const Rule& rule) {
   CheckAscending(push.groups);
   SparsePushResult result;
   absl::Status status;
@@ -375,9 +387,9 @@ absl::StatusOr<SparsePushResult> SparseTableImpl::PushWith(
                       NumKeys(push.groups));
   BlockCursor cursor(push.groups);
   BlockQueue found;
-  const bool is_plain = rules_.is_plain();
-  const uint64_t draws =
-      is_plain ? 0 : rules_.admission().DrawsOf(push.stamps);
+  const RowUpdater updater(&rows_, &rules);
+  const bool is_plain = rules.is_plain();
+  const uint64_t draws = is_plain ? 0 : rules.admission().DrawsOf(push.stamps);
   // Set when a group was passed over: what is in flight is finished first.
   bool gap = false;
   for (;;) {
@@ -413,11 +425,11 @@ absl::StatusOr<SparsePushResult> SparseTableImpl::PushWith(
     if (found.empty()) break;
     const KeyBlock block = found.Pop();
     Partition& partition = At(block.partition);
-    const Rule warm = rules_.rule().ForStep(rule, partition.version());
+    const Rule warm = rules.rule().ForStep(rule, partition.version());
     if (is_plain) {
-      updater_.UpdatePlain<kDim>(partition, block, push, warm, lookahead);
+      updater.UpdatePlain<kDim>(partition, block, push, warm, lookahead);
     } else {
-      updater_.UpdateByRules(partition, block, push, warm, draws, lookahead);
+      updater.UpdateByRules(partition, block, push, warm, draws, lookahead);
     }
     if (block.ends_group) {
       partition.EndPush(push.stamps);
@@ -425,7 +437,7 @@ absl::StatusOr<SparsePushResult> SparseTableImpl::PushWith(
     }
   }
   if (!status.ok()) {
-    return Annotate(status, absl::StrCat("push to table ", config_.name()));
+    return Annotate(status, absl::StrCat("push to table ", config().name()));
   }
   return result;
 }

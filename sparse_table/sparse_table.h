@@ -184,7 +184,8 @@ class SparseTable {
   virtual const v1::TableConfig& config() const = 0;
   // Goes on under another configuration, which says the same of what rows hold.
   // InvalidArgument for one that is none; FailedPrecondition for rows of
-  // another size. REQUIRES: nobody uses the table.
+  // another size. Calls that run go by the old one; what config() and
+  // eviction() gave stays valid.
   virtual absl::Status Reconfigure(const v1::TableConfig& config) = 0;
 };
 

@@ -15,6 +15,8 @@ export OARLOCK_BIN="$PWD/bazel-bin/cli/oarlock"
 export OARLOCK_CTR="$PWD/bazel-bin/examples/ctr/train"
 export OARLOCK_COUNTING_WORKER="$PWD/bazel-bin/tests/stress/counting_worker"
 export OARLOCK_COUNTING_TRAINER="$PWD/bazel-bin/tests/stress/counting_trainer"
+export OARLOCK_REPLAY_ORACLE="$PWD/bazel-bin/tests/stress/replay_oracle"
+export OARLOCK_FAULTY_PROXY="$PWD/bazel-bin/tests/stress/faulty_proxy"
 
 section "build"
 check "bazel build //..." bazel build --noshow_progress //...
@@ -22,8 +24,8 @@ check "bazel build //..." bazel build --noshow_progress //...
 section "quality on real rows"
 check "AUC gates, local and distributed" python3 tests/quality/quality.py
 
-section "servers and workers killed 200 times"
-check "every push is applied once" env OARLOCK_KILLS=200 \
+section "servers and workers killed 200 times, 40 of them over a faulty network"
+check "every push is applied once" env OARLOCK_KILLS=200 OARLOCK_FAULTY_S=120 \
   python3 -m unittest discover -s tests/system -p kill_test.py
 
 section "all tests under the sanitizers"

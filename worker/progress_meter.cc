@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -53,6 +54,7 @@ PassTotals ProgressMeter::AddStep(const PhaseId& phase,
                                   absl::Span<const float> predictions,
                                   double loss_sum) {
   OARLOCK_CHECK(labels.size() == predictions.size());
+  loss_sum = std::nearbyint(loss_sum / kLossUnit) * kLossUnit;
   absl::MutexLock lock(&mutex_);
   Pass& pass = Moved(phase);
   double label_sum = 0;

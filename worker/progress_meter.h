@@ -42,6 +42,12 @@ struct PhaseId {
   std::string Work() const { return phase + "/" + std::to_string(epoch); }
 };
 
+// Losses are added up in multiples of this, nats. Sums below 2^29, those of a
+// billion examples of a click log, are exact then: they do not tell how steps
+// were grouped into reports, nor which report came first, and a job that repeats
+// has the same logloss to the last bit.
+inline constexpr double kLossUnit = 1.0 / (1 << 24);
+
 // Totals of a pass on this worker.
 struct PassTotals {
   uint64_t examples = 0;
@@ -69,7 +75,8 @@ struct PhaseTotals {
 class ProgressMeter {
  public:
   // A step's examples: their labels (0 or 1) and predictions, and the sum of
-  // their losses. Returns the totals so far.
+  // their losses, of which the nearest multiple of kLossUnit counts. Returns the
+  // totals so far.
   PassTotals AddStep(const PhaseId& phase, absl::Span<const float> labels,
                      absl::Span<const float> predictions, double loss_sum);
   // Of this worker's examples of the pass so far; NaN while a class is missing.

@@ -1,5 +1,7 @@
 #include "worker/push_repair.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -38,12 +40,14 @@ class ListedWork : public WorkSource {
 // The gradients of some examples, batch after batch. One thread.
 class Steps {
  public:
-  Steps(const PassContext& context, const std::vector<WorkItem>& items)
+  Steps(const PassContext& context, const std::vector<WorkItem>& items,
+        uint64_t batch_size)
       : context_(context),
+        batch_size_(batch_size),
         work_(items),
         // Lines that the pass has counted: a count of its own.
         reader_(context.data, context.files, &work_, &bad_lines_),
-        executor_(context.model->NewExecutor(context.config->batch_size())),
+        executor_(context.model->NewExecutor(batch_size)),
         parameters_(context.dense->Current()) {}
 
   // The next batch and its rows' gradients; null after the last one. Dense
@@ -52,7 +56,7 @@ class Steps {
     auto step = std::make_shared<StepBuffer>(&context_.model->spec());
     OARLOCK_ASSIGN_OR_RETURN(
         const bool more,
-        reader_.Next(context_.config->batch_size(), &step->batch));
+        reader_.Next(batch_size_, &step->batch));
     if (!more) return nullptr;
     step->BuildKeys(context_.parameters->partition_bits());
     if (context_.PushesStatistics()) step->CountStatistics();
@@ -68,6 +72,7 @@ class Steps {
 
  private:
   const PassContext& context_;
+  const uint64_t batch_size_;
   ListedWork work_;
   BadLines bad_lines_;
   BatchReader reader_;
@@ -97,7 +102,7 @@ class Repairer {
 
   absl::Status PushRows() {
     if (repair_.examples.empty()) return absl::OkStatus();
-    Steps steps(context_, repair_.examples);
+    Steps steps(context_, repair_.examples, batch_size());
     std::vector<float> unused(num_parameters());
     for (;;) {
       OARLOCK_ASSIGN_OR_RETURN(const std::shared_ptr<StepBuffer> step,
@@ -120,6 +125,7 @@ class Repairer {
 
  private:
   bool has_dense() const { return context_.dense_table != TableId(0); }
+  uint64_t batch_size() const { return context_.config->batch_size(); }
   size_t num_parameters() const {
     return context_.model->spec().num_parameters;
   }
@@ -136,25 +142,19 @@ class Repairer {
                         context_.PushesStatistics());
   }
 
-  // All rows of the repair.
+  // All rows of the repair, whatever a batch was where the push was made.
   absl::Status AddOneBatch(PushRequest* push, PushMemory* memory) {
     if (repair_.examples.empty()) return absl::OkStatus();
-    Steps steps(context_, repair_.examples);
+    uint64_t num_examples = 0;
+    for (const WorkItem& item : repair_.examples) {
+      num_examples += item.end - item.begin;
+    }
+    Steps steps(context_, repair_.examples,
+                std::max(num_examples, batch_size()));
     std::vector<float> unused(num_parameters());
     OARLOCK_ASSIGN_OR_RETURN(memory->step,
                              steps.Next(unused.data(), /*add=*/false));
-    if (memory->step == nullptr) return absl::OkStatus();
-    OARLOCK_ASSIGN_OR_RETURN(const std::shared_ptr<StepBuffer> rest,
-                             steps.Next(unused.data(), /*add=*/false));
-    if (rest != nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "push ", repair_.push->sequence.value(), " of worker ",
-          repair_.push->worker.value(), ", which is gone, has more than ",
-          context_.config->batch_size(),
-          " examples, a batch of this worker; give all workers the same "
-          "--batch_size"));
-    }
-    AddRows(*memory->step, push);
+    if (memory->step != nullptr) AddRows(*memory->step, push);
     return absl::OkStatus();
   }
 
@@ -166,7 +166,7 @@ class Repairer {
     if (repair_.dense_examples.empty() || !has_dense()) {
       return absl::OkStatus();
     }
-    Steps steps(context_, repair_.dense_examples);
+    Steps steps(context_, repair_.dense_examples, batch_size());
     memory->dense.resize(num_parameters());
     uint32_t num_steps = 0;
     for (;; ++num_steps) {

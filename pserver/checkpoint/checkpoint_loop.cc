@@ -301,6 +301,33 @@ absl::StatusOr<v1::CheckpointManifest> CheckpointLoop::Save(
   return manifest;
 }
 
+absl::Status CheckpointLoop::OrderOne(
+    absl::FunctionRef<grpc::Status(grpc::ClientContext*)> call,
+    absl::Time deadline) {
+  Backoff backoff(kAwayRetries, absl::ToUnixNanos(deadline));
+  for (int attempt = 1;; ++attempt) {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(deadline));
+    // One that has died meanwhile knows nothing of the cut when it is back.
+    context.set_wait_for_ready(attempt == 1);
+    if (!options_.token.empty()) {
+      context.AddMetadata(kTokenMetadataKey, options_.token);
+    }
+    {
+      absl::MutexLock lock(&mutex_);
+      if (stop_) return absl::UnavailableError("the server is shutting down");
+      orders_.push_back(&context);
+    }
+    const absl::Status status = FromGrpc(call(&context));
+    absl::MutexLock lock(&mutex_);
+    std::erase(orders_, &context);
+    if (!absl::IsUnavailable(status) || attempt == kOrderAttempts) {
+      return status;
+    }
+    mutex_.AwaitWithTimeout(absl::Condition(&stop_), backoff.Next());
+  }
+}
+
 template <typename Request, typename Response>
 absl::Status CheckpointLoop::Order(
     grpc::Status (v1::CheckpointService::Stub::*method)(grpc::ClientContext*,
@@ -310,33 +337,18 @@ absl::Status CheckpointLoop::Order(
     std::vector<Response>* responses) {
   responses->assign(stubs_.size(), Response());
   std::vector<absl::Status> statuses(stubs_.size());
-  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
-  for (size_t i = 0; i < stubs_.size(); ++i) {
-    contexts.push_back(std::make_unique<grpc::ClientContext>());
-    contexts[i]->set_deadline(
-        absl::ToChronoTime(Clock::Real().Now() + timeout));
-    contexts[i]->set_wait_for_ready(true);
-    if (!options_.token.empty()) {
-      contexts[i]->AddMetadata(kTokenMetadataKey, options_.token);
-    }
-  }
-  {
-    absl::MutexLock lock(&mutex_);
-    if (stop_) return absl::UnavailableError("the server is shutting down");
-    for (const auto& context : contexts) orders_.push_back(context.get());
-  }
+  const absl::Time deadline = Clock::Real().Now() + timeout;
   std::vector<std::thread> threads;
   for (size_t i = 0; i < stubs_.size(); ++i) {
     threads.emplace_back([&, i] {
-      statuses[i] = FromGrpc(((*stubs_[i]).*method)(contexts[i].get(), request,
-                                                    &(*responses)[i]));
+      statuses[i] = OrderOne(
+          [&](grpc::ClientContext* context) {
+            return ((*stubs_[i]).*method)(context, request, &(*responses)[i]);
+          },
+          deadline);
     });
   }
   for (std::thread& thread : threads) thread.join();
-  {
-    absl::MutexLock lock(&mutex_);
-    orders_.clear();
-  }
   for (size_t i = 0; i < stubs_.size(); ++i) {
     if (statuses[i].ok()) continue;
     return Annotate(statuses[i],

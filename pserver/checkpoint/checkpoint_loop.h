@@ -61,6 +61,9 @@ class CheckpointLoop {
   static constexpr absl::Duration kPauseAfterFailure = absl::Seconds(5);
   // From one that a death was in the way of to the next.
   static constexpr absl::Duration kPauseForDeath = absl::Milliseconds(200);
+  // How often an order is given to a server that cannot be reached, before the
+  // checkpoint fails: within half a second, for pushes are held meanwhile.
+  static constexpr int kOrderAttempts = 6;
 
   // `channels`: to every server, by index, this one included. What is passed
   // outlives this.
@@ -128,6 +131,10 @@ class CheckpointLoop {
                                                           Response*),
       const Request& request, absl::Duration timeout,
       std::vector<Response>* responses);
+  // To one server, again when the order or the answer was lost.
+  absl::Status OrderOne(
+      absl::FunctionRef<grpc::Status(grpc::ClientContext*)> call,
+      absl::Time deadline);
 
   const CheckpointLoopOptions options_;
   const PartitionMap& map_;

@@ -59,7 +59,7 @@ absl::StatusOr<std::unique_ptr<PushJournal>> PushJournal::Open(
         FileSystem::Real()->RemoveTree(options.directory));
   }
   auto journal = absl::WrapUnique(
-      new PushJournal(options.bytes_max, registry, ledger, gate));
+      new PushJournal(options, registry, ledger, gate));
   PushLogOptions log;
   log.directory = options.directory;
   // What a trim leaves is at most a segment too much.
@@ -135,6 +135,9 @@ absl::Status PushJournal::AppendEviction(const PartitionEviction& what) {
 }
 
 absl::Status PushJournal::OnCreate(const v1::TableConfig& config) {
+  if (keeper_ != nullptr && config.mode() == v1::SYNC) {
+    OARLOCK_RETURN_IF_ERROR(keeper_->Forbid("--mode sync"));
+  }
   return Append(JournalKind::kCreateTable, config.SerializeAsString());
 }
 
@@ -182,7 +185,7 @@ absl::Status PushJournal::Replay(const LogRecord& record) {
                                  static_cast<int>(record.bytes.size()))) {
         return malformed("no table");
       }
-      const absl::Status created = registry_->Create(config);
+      const absl::Status created = registry_->CreateAgain(config);
       // Its caller was told.
       return absl::IsAlreadyExists(created) || absl::IsInvalidArgument(created)
                  ? absl::OkStatus()

@@ -27,6 +27,7 @@
 #include "proto/table.pb.h"
 #include "pserver/checkpoint/cut_gate.h"
 #include "pserver/eviction_loop.h"
+#include "pserver/logs_of_run.h"
 #include "pserver/push_ledger.h"
 #include "pserver/table_registry.h"
 #include "storage/push_log.h"
@@ -46,6 +47,9 @@ struct PushJournalOptions {
   absl::Duration sync_interval = absl::Milliseconds(100);
   // Do again what the log has, or drop it.
   bool replay = false;
+  // Is told of tables that are trained in rounds; outlives the journal. Null:
+  // nobody is.
+  LogsKeeper* keeper = nullptr;
 };
 
 // What a record is; on disk, never changed.
@@ -114,9 +118,10 @@ class PushJournal : public TableObserver {
   uint64_t replayed_pushes() const { return replayed_pushes_; }
 
  private:
-  PushJournal(uint64_t bytes_max, TableRegistry* registry, PushLedger* ledger,
-              const CutGate* gate)
-      : bytes_max_(bytes_max),
+  PushJournal(const PushJournalOptions& options, TableRegistry* registry,
+              PushLedger* ledger, const CutGate* gate)
+      : bytes_max_(options.bytes_max),
+        keeper_(options.keeper),
         registry_(registry),
         ledger_(ledger),
         gate_(gate) {}
@@ -132,6 +137,7 @@ class PushJournal : public TableObserver {
   absl::Status Append(JournalKind kind, absl::string_view bytes);
 
   const uint64_t bytes_max_;
+  LogsKeeper* const keeper_;
   TableRegistry* const registry_;
   PushLedger* const ledger_;
   const CutGate* const gate_;

@@ -12,6 +12,7 @@
 #include "base/fault_point.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "cluster/endpoint.h"
 #include "cluster/retry.h"
 #include "cluster/security.h"
 #include "pserver/checkpoint/manifest.h"
@@ -75,7 +76,47 @@ absl::StatusOr<std::optional<v1::CheckpointManifest>> Resume(
   return current->manifest;
 }
 
+std::string LogDir(const ServerOptions& options) {
+  return absl::StrCat(options.checkpoint_dir, "/log");
+}
+
+LogsOfRun DescribeRun(const ServerOptions& options) {
+  LogsOfRun run;
+  run.boot_id = BootId();
+  // This host's tells nothing of others.
+  for (const std::string& endpoint : options.server_endpoints) {
+    if (HostOf(endpoint) != HostOf(options.endpoint())) run.boot_id.clear();
+  }
+  run.num_servers = options.server_endpoints.size();
+  run.num_partitions = options.num_partitions;
+  run.lease_ms = absl::ToInt64Milliseconds(options.lease);
+  run.tick_ms = absl::ToInt64Milliseconds(options.tick);
+  run.num_workers = options.num_workers;
+  return run;
+}
+
 }  // namespace
+
+absl::StatusOr<LogsChoice> ChooseLogsOf(const ServerOptions& options) {
+  LogsChoice choice;
+  if (options.checkpoint_dir.empty() || !options.log_pushes) return choice;
+  OARLOCK_ASSIGN_OR_RETURN(
+      choice, ChooseLogs(FileSystem::Real(), LogDir(options),
+                         DescribeRun(options)));
+  if (options.replay_log) {
+    choice.go_on = false;
+    return choice;
+  }
+  if (!options.resume) return LogsChoice();
+  if (!choice.go_on) choice.num_workers = 0;
+  if (choice.go_on && !options.resume_from_logs) {
+    choice = LogsChoice();
+    choice.why =
+        "a job of --mode sync, --split interleaved or --recovery rollback goes "
+        "on from its checkpoint";
+  }
+  return choice;
+}
 
 absl::Status LoadParameters(const std::string& path, ServerIndex server,
                             const PartitionMap& map, TableRegistry* registry) {
@@ -85,9 +126,9 @@ absl::Status LoadParameters(const std::string& path, ServerIndex server,
 }
 
 absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
-    const ServerOptions& options, const std::string& token,
-    const PartitionMap* map, TableRegistry* registry, PushLedger* ledger,
-    Coordinator* coordinator, CutGate* gate) {
+    const ServerOptions& options, const LogsChoice& logs,
+    const std::string& token, const PartitionMap* map, TableRegistry* registry,
+    PushLedger* ledger, Coordinator* coordinator, CutGate* gate) {
   auto checkpoints = absl::WrapUnique(new ServerCheckpoints(
       options, token, map, registry, coordinator));
   OARLOCK_ASSIGN_OR_RETURN(
@@ -102,44 +143,103 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
   cuts.num_threads = kNumThreads;
   OARLOCK_ASSIGN_OR_RETURN(checkpoints->cuts_,
                            ServerCut::Create(cuts, map, registry, gate));
-  if (options.log_pushes) {
-    PushJournalOptions journal;
-    journal.directory =
-        absl::StrCat(options.checkpoint_dir, "/log/",
-                     ServerFolderName(options.server_index));
-    journal.bytes_max = options.log_bytes_max;
-    journal.sync_interval = options.log_sync_interval;
-    journal.replay = options.replay_log;
-    FaultPoint("restore.before_replay");
-    OARLOCK_ASSIGN_OR_RETURN(
-        checkpoints->journal_,
-        PushJournal::Open(journal, registry, ledger, gate));
-    checkpoints->replayed_ = options.replay_log;
-    checkpoints->cuts_->SetJournal(checkpoints->journal_.get());
+  // Only now: the folder is no other job's.
+  OARLOCK_RETURN_IF_ERROR(checkpoints->BeginLogs(logs));
+  absl::Status begun = options.log_pushes
+                           ? checkpoints->OpenJournal(logs, ledger, gate)
+                           : absl::OkStatus();
+  if (begun.ok() && coordinator != nullptr) {
+    begun = checkpoints->BeginCoordinator(
+        logs, dir, resumed.has_value() ? &*resumed : nullptr);
   }
-  if (coordinator != nullptr) {
-    OARLOCK_RETURN_IF_ERROR(checkpoints->BeginCoordinator(
-        dir, resumed.has_value() ? &*resumed : nullptr));
+  if (absl::IsDataLoss(begun) && logs.go_on) {
+    // Other servers may have done theirs again by now.
+    OARLOCK_RETURN_IF_ERROR(ForgetLogs(FileSystem::Real(), LogDir(options)));
+    return absl::DataLossError(absl::StrCat(
+        begun.message(),
+        "; no run will go on from these logs: start all processes of the job "
+        "again with --resume, it then goes on from its checkpoint"));
   }
+  OARLOCK_RETURN_IF_ERROR(begun);
   checkpoints->service_ =
       std::make_unique<CheckpointService>(checkpoints->cuts_.get(), token);
   return checkpoints;
 }
 
+absl::Status ServerCheckpoints::BeginLogs(const LogsChoice& logs) {
+  const std::string log_dir = LogDir(options_);
+  if (!options_.replay_log && !logs.go_on) {
+    OARLOCK_RETURN_IF_ERROR(ForgetLogs(FileSystem::Real(), log_dir));
+  }
+  if (!options_.log_pushes || coordinator_ == nullptr) return absl::OkStatus();
+  const LogsKeeper::Begin begin = options_.replay_log
+                                      ? LogsKeeper::Begin::kAsSuccessor
+                                  : logs.go_on
+                                      ? LogsKeeper::Begin::kFromLogs
+                                      : LogsKeeper::Begin::kWithoutLogs;
+  OARLOCK_ASSIGN_OR_RETURN(
+      keeper_, LogsKeeper::Create(FileSystem::Real(), log_dir,
+                                  DescribeRun(options_), begin));
+  for (const TableEntry* entry : registry_->Entries()) {
+    if (entry->config.mode() != v1::SYNC || logs.go_on) continue;
+    OARLOCK_RETURN_IF_ERROR(keeper_->Forbid("--mode sync"));
+  }
+  if (logs.go_on) {
+    spdlog::info(
+        "goes on from the logs of the run before in {}: nothing that it was "
+        "told is trained again",
+        log_dir);
+  } else if (options_.resume && !options_.replay_log) {
+    spdlog::info("goes on without the logs in {}: {}", log_dir, logs.why);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ServerCheckpoints::OpenJournal(const LogsChoice& logs,
+                                            PushLedger* ledger,
+                                            CutGate* gate) {
+  PushJournalOptions journal;
+  journal.directory = absl::StrCat(LogDir(options_), "/",
+                                   ServerFolderName(options_.server_index));
+  journal.bytes_max = options_.log_bytes_max;
+  journal.sync_interval = options_.log_sync_interval;
+  journal.replay = options_.replay_log || logs.go_on;
+  journal.keeper = keeper_.get();
+  FaultPoint("restore.before_replay");
+  OARLOCK_ASSIGN_OR_RETURN(journal_,
+                           PushJournal::Open(journal, registry_, ledger, gate));
+  replayed_ = journal.replay;
+  // Flags may be others.
+  if (logs.go_on) registry_->SetRestored();
+  cuts_->SetJournal(journal_.get());
+  return absl::OkStatus();
+}
+
 absl::Status ServerCheckpoints::BeginCoordinator(
-    const CheckpointDir& dir, const v1::CheckpointManifest* resumed) {
+    const LogsChoice& logs, const CheckpointDir& dir,
+    const v1::CheckpointManifest* resumed) {
   if (options_.log_pushes) {
     CoordinatorLogOptions log;
-    log.directory = absl::StrCat(options_.checkpoint_dir, "/log/coordinator");
-    log.replay = options_.replay_log;
+    log.directory = absl::StrCat(LogDir(options_), "/coordinator");
+    log.replay = options_.replay_log || logs.go_on;
+    log.any_num_workers = logs.go_on;
     log.boot_id = BootId();
+    log.keeper = keeper_.get();
     OARLOCK_ASSIGN_OR_RETURN(
         coordinator_log_,
         CoordinatorLog::Open(log, FileSystem::Real(), coordinator_));
   }
   if (coordinator_log_ != nullptr && coordinator_log_->replayed()) {
-    coordinator_->Return();
+    if (logs.go_on) {
+      coordinator_->BeginRun();
+    } else {
+      coordinator_->Return();
+    }
   } else {
+    if (logs.go_on) {
+      return absl::DataLossError(
+          absl::StrCat(LogDir(options_), "/coordinator has no state"));
+    }
     if (resumed != nullptr) coordinator_->Restore(*resumed);
     OARLOCK_ASSIGN_OR_RETURN(const uint64_t largest, dir.LargestCut());
     coordinator_->SkipCuts(largest);
@@ -176,6 +276,11 @@ absl::Status ServerCheckpoints::Start(const std::string& endpoint) {
 void ServerCheckpoints::Stop() {
   if (loop_ != nullptr) loop_->Stop();
   cuts_->Stop();
+  if (keeper_ == nullptr) return;
+  const JobState job = coordinator_->Job();
+  if (!job.over || job.failed || !job.reason.empty()) return;
+  // All is in its last checkpoint; a failure leaves logs that say the same.
+  ForgetLogs(FileSystem::Real(), LogDir(options_)).IgnoreError();
 }
 
 }  // namespace oarlock

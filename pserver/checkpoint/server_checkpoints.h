@@ -21,6 +21,7 @@
 #include "pserver/checkpoint/server_cut.h"
 #include "pserver/coordinator.h"
 #include "pserver/coordinator_log.h"
+#include "pserver/logs_of_run.h"
 #include "pserver/push_ledger.h"
 #include "pserver/server_options.h"
 #include "pserver/table_registry.h"
@@ -32,15 +33,16 @@ namespace oarlock {
 class ServerCheckpoints {
  public:
   // Fills the tables, and on server 0 the coordinator (else null), as
-  // `options.resume`, `options.replay_log` and `options.load` say; then makes
+  // `options.resume`, `options.replay_log`, `options.load` and `logs` (of
+  // ChooseLogsOf) say; then makes
   // what takes part in cuts. What is passed outlives this; the coordinator must
   // be called no more when this ends. FailedPrecondition when the folder has
   // a checkpoint and resume is not set; DataLoss when what is to be read is
   // missing or damaged; NotFound when there is no checkpoint to load.
   // REQUIRES: options.checkpoint_dir is set.
   static absl::StatusOr<std::unique_ptr<ServerCheckpoints>> Create(
-      const ServerOptions& options, const std::string& token,
-      const PartitionMap* map, TableRegistry* registry, PushLedger* ledger,
+      const ServerOptions& options, const LogsChoice& logs,
+      const std::string& token, const PartitionMap* map, TableRegistry* registry, PushLedger* ledger,
       Coordinator* coordinator, CutGate* gate);
 
   // What to register with the builder.
@@ -72,8 +74,13 @@ class ServerCheckpoints {
         registry_(registry),
         coordinator_(coordinator) {}
 
+  // Server 0's file of the logs, and the end of the others'.
+  absl::Status BeginLogs(const LogsChoice& logs);
+  absl::Status OpenJournal(const LogsChoice& logs, PushLedger* ledger,
+                           CutGate* gate);
   // The coordinator goes on from its log, or else from what was resumed.
-  absl::Status BeginCoordinator(const CheckpointDir& dir,
+  absl::Status BeginCoordinator(const LogsChoice& logs,
+                                const CheckpointDir& dir,
                                 const v1::CheckpointManifest* resumed);
 
   const ServerOptions options_;
@@ -81,6 +88,8 @@ class ServerCheckpoints {
   const PartitionMap* const map_;
   TableRegistry* const registry_;
   Coordinator* const coordinator_;
+  // Null but on server 0 with a log.
+  std::unique_ptr<LogsKeeper> keeper_;
   std::unique_ptr<PushJournal> journal_;
   // Null but on server 0 with a log.
   std::unique_ptr<CoordinatorLog> coordinator_log_;
@@ -89,6 +98,10 @@ class ServerCheckpoints {
   std::unique_ptr<CheckpointService> service_;
   std::unique_ptr<CheckpointLoop> loop_;
 };
+
+// What this server does with the logs of the run before; the same on all
+// servers of the job. Errors of the disk.
+absl::StatusOr<LogsChoice> ChooseLogsOf(const ServerOptions& options);
 
 // Fills a job's tables with the parameters of a checkpoint: `path` is its
 // folder, or one with CURRENT. Errors as above.

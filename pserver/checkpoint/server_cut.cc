@@ -143,11 +143,7 @@ absl::StatusOr<v1::OpenCutResponse> ServerCut::DoOpen(
   stage_ = Stage::kOpen;
   opened_ = Clock::Real().Now();
   opened_response_.Clear();
-  for (TableEntry* entry : registry_->Entries()) {
-    if (entry->config.mode() != v1::SYNC) continue;
-    opened_response_.set_round(std::max<uint64_t>(
-        opened_response_.round(), entry->aggregator->HoldRounds()));
-  }
+  opened_response_.set_round(registry_->HoldRounds());
   gate_->Announce(newest_);
   return opened_response_;
 }
@@ -161,8 +157,8 @@ absl::StatusOr<v1::FreezeCutResponse> ServerCut::DoFreeze(
         absl::StrCat("cut ", request.cut(), " is over"));
   }
   const absl::Time give_up = Clock::Real().Now() + options_.round_timeout;
-  for (TableEntry* entry : registry_->Entries()) {
-    entry->aggregator->AllowRounds(request.round());
+  registry_->AllowRounds(request.round());
+  for (const TableEntry* entry : registry_->Entries()) {
     if (!entry->aggregator->AwaitRounds(request.round(),
                                         give_up - Clock::Real().Now())) {
       return absl::DeadlineExceededError(absl::StrCat(
@@ -181,7 +177,7 @@ absl::StatusOr<v1::FreezeCutResponse> ServerCut::DoFreeze(
   stage_ = Stage::kFrozen;
   const absl::Status noted =
       journal_ == nullptr ? absl::OkStatus() : journal_->OnFrozen();
-  ReleaseRounds();
+  registry_->AllowRounds(kEveryRound);
   FaultPoint("cut.freeze.after");
   // The cut is given up: its log would not say who takes part in rounds.
   OARLOCK_RETURN_IF_ERROR(noted);
@@ -231,7 +227,7 @@ absl::StatusOr<v1::CloseCutResponse> ServerCut::DoClose(
 }
 
 void ServerCut::End(bool current) {
-  ReleaseRounds();
+  registry_->AllowRounds(kEveryRound);
   if (writer_.frozen() != 0) writer_.Thaw(current);
   if (journal_ != nullptr) journal_->OnCutOver();
   if (stage_ != Stage::kNone) {
@@ -243,12 +239,6 @@ void ServerCut::End(bool current) {
     }
   }
   stage_ = Stage::kNone;
-}
-
-void ServerCut::ReleaseRounds() {
-  for (TableEntry* entry : registry_->Entries()) {
-    entry->aggregator->AllowRounds(kEveryRound);
-  }
 }
 
 }  // namespace oarlock

@@ -119,7 +119,6 @@ class ServerCut {
   absl::Status CheckNewest(uint64_t cut) const;
   // Ends the newest cut, if it has not ended.
   void End(bool current);
-  void ReleaseRounds();
 
   const ServerCutOptions options_;
   TableRegistry* const registry_;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <vector>
 
 #include "base/random.h"
@@ -69,6 +70,39 @@ TEST(LocalParameterClientTest, VersionsCountPushes) {
     EXPECT_EQ(pushed, TableVersions{pushes});
     EXPECT_EQ(pulled, TableVersions{pushes});
   }
+}
+
+// What a dense table moves by in one push of `num_steps` steps, and then in one
+// of one step. In warm-up the learning rate tells how many it has counted.
+std::vector<float> MovesOfTwoPushes(v1::UpdateMode mode, uint32_t num_steps) {
+  v1::TableConfig table = SgdTable(1);
+  table.mutable_dense()->set_size(1);
+  table.mutable_dense()->set_block_size(1);
+  table.mutable_optimizer()->set_learning_rate(-1);
+  table.mutable_optimizer()->set_warmup_steps(8);
+  table.set_mode(mode);
+  LocalParameterClient client(1);
+  EXPECT_TRUE(client.CreateTable(table).ok());
+  std::vector<float> moves;
+  float last = 0;
+  for (const uint32_t steps : {num_steps, 1u}) {
+    const auto gradient = std::make_shared<float>(1);
+    const auto updated = std::make_shared<DenseReplica>();
+    PushRequest push;
+    push.dense.push_back({kTable, gradient.get(), steps, updated.get()});
+    EXPECT_TRUE(PushAndWait(client, push, gradient).ok());
+    moves.push_back(updated->values[0] - last);
+    last = updated->values[0];
+  }
+  return moves;
+}
+
+TEST(LocalParameterClientTest, AsyncDensePushesCountTheStepsTheyAreSummedOf) {
+  EXPECT_EQ(MovesOfTwoPushes(v1::ASYNC, 3), (std::vector<float>{.375f, .5f}));
+}
+
+TEST(LocalParameterClientTest, ARoundIsOneStepOfDenseTables) {
+  EXPECT_EQ(MovesOfTwoPushes(v1::SYNC, 3), (std::vector<float>{.125f, .25f}));
 }
 
 TEST(LocalParameterClientTest, UnknownTableIsAnError) {

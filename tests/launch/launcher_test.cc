@@ -181,6 +181,22 @@ TEST_F(LauncherTest, AWorkerOfACollectiveJobTakesAllWithIt) {
   EXPECT_EQ(Log("workerlog.1"), "start 0 0\nstart 1 1\n");
 }
 
+TEST_F(LauncherTest, AWorkerThatFailsTakesAllWithItWhereWorkersDo) {
+  options_.workers_restart_all = true;
+  // Worker 1 fails once, when worker 0 has ended well.
+  const std::string script = absl::StrCat(
+      "echo start ${OARLOCK_RESTART:-0} ${OARLOCK_RESTART_TOGETHER:-0}\n",
+      kServerWaits,
+      "if [ \"$PADDLE_TRAINER_ID.$OARLOCK_RESTART\" = 1. ]; then\n"
+      "  while [ ! -e $DIR/worker ]; do sleep 0.02; done; sleep 0.3; exit 3\n"
+      "fi\n"
+      "touch $DIR/worker\n");
+  EXPECT_EQ(Run(Plan(1, 2, /*max_restart=*/1), script), 0);
+  EXPECT_EQ(Log("workerlog.0"), "start 0 0\nstart 1 1\n");
+  EXPECT_EQ(Log("workerlog.1"), "start 0 0\nstart 1 1\n");
+  EXPECT_EQ(Log("serverlog.0"), "start 0 0\nstart 1 1\nstopping\n");
+}
+
 TEST_F(LauncherTest, RestartsOfAllAreCountedAsThoseOfOne) {
   options_.restart_together = LauncherOptions::Together::kServers;
   const std::string script =

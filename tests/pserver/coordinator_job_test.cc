@@ -151,20 +151,41 @@ TEST_F(TwoServerCoordinatorTest, ServersLearnThatTheJobIsOver) {
   ServerBeat(0);
   ServerBeat(1);
   EXPECT_EQ(coordinator_->JobStatus({}).num_servers_alive(), 2u);
-  ASSERT_TRUE(Finish(0, Register(0)).ok());
-  ASSERT_TRUE(Finish(1, Register(1)).ok());
+  const uint64_t generations[] = {Register(0), Register(1)};
+  for (uint32_t worker : {0, 1}) {
+    ASSERT_TRUE(Finish(worker, generations[worker]).ok());
+    ASSERT_TRUE(Beat(worker, generations[worker]).ok());
+  }
   EXPECT_FALSE(coordinator_->OthersKnowItIsOver(ServerIndex(0)));
+  // The answer may be lost.
   EXPECT_TRUE(ServerBeat(1).job_finished());
+  EXPECT_FALSE(coordinator_->OthersKnowItIsOver(ServerIndex(0)));
+  ASSERT_TRUE(Leave(1).ok());
+  EXPECT_TRUE(coordinator_->OthersKnowItIsOver(ServerIndex(0)));
+  EXPECT_FALSE(coordinator_->Job().failed);
+  // An earlier heartbeat that comes late.
+  ServerBeat(1);
+  EXPECT_TRUE(coordinator_->OthersKnowItIsOver(ServerIndex(0)));
+}
+
+TEST_F(TwoServerCoordinatorTest, CoordinatorStaysUntilWorkersKnowOrAreGone) {
+  ServerBeat(0);
+  const uint64_t generations[] = {Register(0), Register(1)};
+  ASSERT_TRUE(Finish(0, generations[0]).ok());
+  ASSERT_TRUE(Finish(1, generations[1]).ok());
+  EXPECT_FALSE(coordinator_->OthersKnowItIsOver(ServerIndex(0)));
+  ASSERT_TRUE(Beat(0, generations[0]).ok());
+  EXPECT_FALSE(coordinator_->OthersKnowItIsOver(ServerIndex(0)));
+  // Worker 1 asks again: the answer was lost.
+  ASSERT_TRUE(Finish(1, generations[1]).ok());
+  EXPECT_FALSE(coordinator_->OthersKnowItIsOver(ServerIndex(0)));
+  clock_.Advance(kLease);
   EXPECT_TRUE(coordinator_->OthersKnowItIsOver(ServerIndex(0)));
 }
 
 TEST_F(TwoServerCoordinatorTest, ServerThatLeavesFailsTheJob) {
   ServerBeat(1);
-  v1::ServerHeartbeatRequest request;
-  request.set_server_index(1);
-  request.set_server_generation(1);
-  request.set_leaving(true);
-  ASSERT_TRUE(coordinator_->ServerHeartbeat(request).ok());
+  ASSERT_TRUE(Leave(1).ok());
   EXPECT_TRUE(coordinator_->Job().failed);
   EXPECT_THAT(coordinator_->Job().reason, HasSubstr("server 1"));
 }

@@ -1,5 +1,6 @@
-// Workers and servers of an asynchronous job die again and again: in the end,
-// and in every checkpoint, each example was trained once.
+// Workers and servers of an asynchronous job die again and again, and all of
+// them at once: in the end, and in every checkpoint, each example was trained
+// once.
 
 #include <gtest/gtest.h>
 
@@ -42,18 +43,8 @@ class Storm {
         servers_(model_.num_servers()),
         clock_(absl::FromUnixMillis(1'000'000)),
         turns_per_death_(300 + random_.Below(1500)) {
-    CoordinatorOptions options;
-    options.num_workers = kWorkers;
-    options.num_servers = model_.num_servers();
-    options.lease = absl::Seconds(10);
-    options.restart_grace = absl::Hours(10);
-    coordinator_.emplace(options, clock_);
-    v1::DefineWorkRequest define;
-    define.set_work("train/0");
-    for (const v1::WorkRange& range : DefinedRanges()) {
-      *define.add_ranges() = range;
-    }
-    EXPECT_TRUE(coordinator_->DefineWork(define).ok());
+    coordinator_.emplace(Options(), clock_);
+    Define();
     for (uint32_t i = 0; i < kWorkers; ++i) Register(i);
   }
 
@@ -92,6 +83,27 @@ class Storm {
     uint64_t newest_cut = 0;
     uint64_t last_request = 0;
   };
+
+  CoordinatorOptions Options() const {
+    CoordinatorOptions options;
+    options.num_workers = num_workers_;
+    options.num_servers = model_.num_servers();
+    options.lease = absl::Seconds(10);
+    options.restart_grace = absl::Hours(10);
+    options.start_timeout = absl::Hours(10);
+    return options;
+  }
+
+  void Define() {
+    v1::DefineWorkRequest define;
+    define.set_work("train/0");
+    for (const v1::WorkRange& range : DefinedRanges()) {
+      *define.add_ranges() = range;
+    }
+    // A run may have other batches.
+    define.set_num_examples(random_.Below(2));
+    EXPECT_TRUE(coordinator_->DefineWork(define).ok());
+  }
 
   void Register(uint32_t index) {
     v1::RegisterWorkerRequest request;
@@ -153,7 +165,9 @@ class Storm {
       if (life.model.has_value()) {
         life.model->Deliver(GateOf(index, life.model->generation()));
       }
-      if (!stormy_ || random_.Below(400) == 0) Register(index);
+      if (index < num_workers_ && (!stormy_ || random_.Below(400) == 0)) {
+        Register(index);
+      }
       return;
     }
     v1::HeartbeatRequest beat;
@@ -232,6 +246,42 @@ class Storm {
       }
       coordinator_->Sweep();
     }
+  }
+
+  // All processes, one of which may have given up before; a new run goes on
+  // from the logs.
+  void EverythingDies() {
+    ++happened["runs"];
+    bool fails = random_.Below(3) == 0;
+    for (uint32_t i = 0; i < kWorkers; ++i) {
+      Life& life = lives_[i];
+      if (life.generation == 0) continue;
+      if (std::exchange(fails, false)) {
+        ++happened["jobs failed"];
+        v1::FinishWorkerRequest finish;
+        finish.set_worker_index(i);
+        finish.set_worker_generation(life.generation);
+        ASSERT_TRUE(coordinator_->FinishWorker(finish).ok());
+        for (uint32_t s = 0; s < servers_.size(); ++s) {
+          if (random_.Below(2) == 0) ServerBeats(s);
+        }
+      }
+      // Its messages are on their way.
+      dead_[i] = life.generation;
+      life.generation = 0;
+    }
+    const v1::CoordinatorState state = coordinator_->Save();
+    clock_.Advance(absl::Seconds(random_.Below(100)));
+    num_workers_ = 1 + static_cast<uint32_t>(random_.Below(kWorkers));
+    coordinator_.emplace(Options(), clock_);
+    ASSERT_TRUE(coordinator_->Load(state).ok());
+    coordinator_->BeginRun();
+    for (uint32_t s = 0; s < servers_.size(); ++s) {
+      servers_[s] = {servers_[s].generation + 1, 0, {}, {}};
+      model_.Restart(s, published_);
+    }
+    if (cut_is_open_) Close();
+    Define();
   }
 
   // One step of whoever makes checkpoints.
@@ -313,6 +363,7 @@ class Storm {
       servers_[server] = {servers_[server].generation + 1, 0, {}, {}};
       model_.Restart(server, published_);
     }
+    if (random_.Below(4000) == 0) EverythingDies();
   }
 
   RandomSequence random_;
@@ -320,6 +371,7 @@ class Storm {
   std::vector<ControlledServer> servers_;
   FakeClock clock_;
   const uint64_t turns_per_death_;
+  uint32_t num_workers_ = kWorkers;
   std::optional<Coordinator> coordinator_;
   Life lives_[kWorkers];
   bool stormy_ = true;
@@ -349,7 +401,7 @@ TEST(CoordinatorStormTest, EveryExampleIsTrainedOnceWhoeverDies) {
   for (const char* what :
        {"deaths", "servers restarted", "checkpoints", "cuts refused",
         "cuts ended", "deaths while a cut is written", "repairs with a name",
-        "repairs without a name"}) {
+        "repairs without a name", "runs", "jobs failed"}) {
     EXPECT_GT(happened[what], 10) << what;
     RecordProperty(what, happened[what]);
   }

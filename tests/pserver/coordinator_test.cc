@@ -51,6 +51,36 @@ TEST_F(CoordinatorTest, IndexBeyondTheJobIsInvalidArgument) {
   EXPECT_EQ(Beat(3, 1).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(CoordinatorTest, RepeatedRegistrationIsAnsweredAsBefore) {
+  const auto answer = RegisterAs(0, 77);
+  ASSERT_TRUE(answer.ok());
+  ASSERT_TRUE(coordinator_->OpenCut().ok());
+  const auto repeated = RegisterAs(0, 77);
+  ASSERT_TRUE(repeated.ok()) << repeated.status();
+  EXPECT_EQ(repeated->SerializeAsString(), answer->SerializeAsString());
+  EXPECT_TRUE(Beat(0, answer->worker_generation()).ok());
+  // Another process.
+  EXPECT_GT(RegisterAs(0, 78)->worker_generation(),
+            answer->worker_generation());
+}
+
+TEST_F(CoordinatorTest, RegistrationThatIsRepeatedLateFencesAndRevivesNobody) {
+  ASSERT_TRUE(RegisterAs(0, 77).ok());
+  const uint64_t successor = RegisterAs(0, 78)->worker_generation();
+  for (int incarnation = 1; incarnation <= 2; ++incarnation) {
+    EXPECT_EQ(RegisterAs(0, 77).status().code(), absl::StatusCode::kAborted);
+    EXPECT_TRUE(Beat(0, successor).ok());
+    const v1::CoordinatorState state = coordinator_->Save();
+    coordinator_.emplace(options_, clock_);
+    ASSERT_TRUE(coordinator_->Load(state).ok());
+  }
+  Pass(kLease + absl::Seconds(1));
+  ASSERT_EQ(LifeOf(0), v1::WorkerState::LOST);
+  EXPECT_EQ(RegisterAs(0, 78).status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(LifeOf(0), v1::WorkerState::LOST);
+  EXPECT_TRUE(RegisterAs(0, 79).ok());
+}
+
 TEST_F(CoordinatorTest, RegisteringAgainFencesTheOlderGeneration) {
   const uint64_t old_generation = Register(0);
   const auto waits = Arrive("b", 0, old_generation);

@@ -36,12 +36,18 @@ class CoordinatorTest : public ::testing::Test {
     coordinator_.emplace(options_, clock_);
   }
 
-  uint64_t Register(uint32_t worker) {
+  // `registration` names the call; 0: a new one.
+  absl::StatusOr<v1::RegisterWorkerResponse> RegisterAs(
+      uint32_t worker, uint64_t registration) {
     v1::RegisterWorkerRequest request;
     request.set_worker_index(worker);
     request.set_host("h");
     request.set_pid(100 + worker);
-    const auto response = coordinator_->RegisterWorker(request);
+    request.set_registration(registration);
+    return coordinator_->RegisterWorker(request);
+  }
+  uint64_t Register(uint32_t worker) {
+    const auto response = RegisterAs(worker, 0);
     EXPECT_TRUE(response.ok()) << response.status();
     return response.ok() ? response->worker_generation() : 0;
   }
@@ -85,6 +91,13 @@ class CoordinatorTest : public ::testing::Test {
     wanted_[server].assign(response->wanted_ledgers().begin(),
                            response->wanted_ledgers().end());
     return *response;
+  }
+  absl::Status Leave(uint32_t server) {
+    v1::ServerHeartbeatRequest request;
+    request.set_server_index(server);
+    request.set_server_generation(1);
+    request.set_leaving(true);
+    return coordinator_->ServerHeartbeat(request).status();
   }
   // The outcome of a barrier call: nothing while it waits.
   using Outcome = std::shared_ptr<std::optional<absl::Status>>;

@@ -118,7 +118,11 @@ class Client {
     request.set_succeeded(succeeded);
     request.set_reason(why);
     v1::FinishWorkerResponse response;
-    return Admin(&v1::AdminService::Stub::FinishWorker, request, &response);
+    const absl::Status status =
+        Admin(&v1::AdminService::Stub::FinishWorker, request, &response);
+    // That the answer was heard. A worker that gave up is not waited for.
+    if (status.ok() && succeeded) Heartbeat(worker, generation).IgnoreError();
+    return status;
   }
   absl::Status Barrier(const std::string& name, uint32_t worker,
                        uint64_t generation, uint32_t wait_ms) {
@@ -145,11 +149,12 @@ class Client {
     return Admin(&v1::AdminService::Stub::CreateTable, request, &response);
   }
   absl::Status SetRoundMembership(uint32_t worker, uint64_t generation,
-                                  bool joins) {
+                                  bool joins, uint64_t number = 0) {
     v1::RoundMembershipRequest request;
     request.set_worker_index(worker);
     request.set_worker_generation(generation);
     request.set_joins(joins);
+    request.set_request(number);
     v1::RoundMembershipResponse response;
     return Admin(&v1::AdminService::Stub::SetRoundMembership, request,
                  &response);

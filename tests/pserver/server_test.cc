@@ -150,6 +150,21 @@ TEST(ServerTest, LostWorkerNoLongerHoldsUpARound) {
             absl::StatusCode::kAborted);
 }
 
+TEST(ServerTest, LateCallDoesNotPutAWorkerBackIntoTheRounds) {
+  MiniJob job(1, 2);
+  Client& client = job.client(0);
+  ASSERT_TRUE(client.CreateTable(v1::SYNC).ok());
+  const uint64_t a = client.Register(0);
+  const uint64_t b = client.Register(1);
+  ASSERT_TRUE(client.SetRoundMembership(0, a, /*joins=*/true, 1).ok());
+  ASSERT_TRUE(client.SetRoundMembership(1, b, /*joins=*/true, 1).ok());
+  ASSERT_TRUE(client.SetRoundMembership(1, b, /*joins=*/false, 2).ok());
+  EXPECT_TRUE(client.SetRoundMembership(1, b, /*joins=*/true, 1).ok());
+  EXPECT_TRUE(client.Push(0, a, 1).ok());
+  // The round did not wait until worker 1 was taken for dead.
+  EXPECT_TRUE(client.Heartbeat(1, b).ok());
+}
+
 TEST(ServerTest, TablesAreCreatedOnceAndListed) {
   MiniJob job(1, 1);
   ASSERT_TRUE(job.client(0).CreateTable(v1::ASYNC, 2).ok());

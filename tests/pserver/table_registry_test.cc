@@ -198,6 +198,73 @@ TEST_F(TableRegistryTest, ConcurrentCreationsMakeOneTable) {
   for (TableEntry* entry : found) EXPECT_EQ(entry, found[0]);
 }
 
+TEST_F(TableRegistryTest, APushThatFoundTheOldConfigurationIsSentAgain) {
+  const v1::TableConfig before = SparseConfig(1, -1);
+  v1::TableConfig after = before;
+  after.mutable_optimizer()->set_learning_rate(-2);
+  TableEntry* const old = *registry_.CreateRestored(before);
+  const PushSparseRequestView push =
+      SparsePushOf(PushHeader(0, 1, 1), {{Key{1}, {1}}});
+  absl::Status answer;
+  const auto note = [&](absl::StatusOr<PushOutcome> outcome) {
+    answer = outcome.status();
+  };
+  ASSERT_TRUE(registry_.Create(after).ok());
+  old->aggregator->PushSparse(push, note);
+  EXPECT_TRUE(absl::IsUnavailable(answer)) << answer;
+  EXPECT_EQ(old->config.optimizer().learning_rate(), -1);
+  TableEntry* const entry = *registry_.Find(TableId(1));
+  entry->aggregator->PushSparse(push, note);
+  EXPECT_TRUE(answer.ok()) << answer;
+  const SparseGradients expected = {{Key{1}, {2}}};
+  EXPECT_EQ(RowsOf(*entry->sparse), expected);
+  EXPECT_EQ(RowsOf(*old->sparse), expected);
+}
+
+TEST_F(TableRegistryTest, OnlyTheFirstCreationAfterARestoreMayChangeATable) {
+  const v1::TableConfig first = SparseConfig(1, -1);
+  const v1::TableConfig second = SparseConfig(1, -2);
+  ASSERT_TRUE(registry_.CreateRestored(first).ok());
+  ASSERT_TRUE(registry_.Create(second).ok());
+  EXPECT_EQ(registry_.Create(first).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(registry_.Create(second).ok());
+}
+
+// A table may come, or go on under another configuration, while a cut is open.
+TEST_F(TableRegistryTest, LaterTablesHoldTheirRoundsForTheOpenCut) {
+  v1::TableConfig restored = DenseConfig(2, 2, -1, v1::ASYNC);
+  ASSERT_TRUE(registry_.CreateRestored(restored).ok());
+  registry_.SetRoundMember(WorkerIndex(0), Generation(1), true);
+  EXPECT_EQ(registry_.HoldRounds(), 0u);
+  restored.set_mode(v1::SYNC);
+  ASSERT_TRUE(registry_.Create(restored).ok());
+  ASSERT_TRUE(registry_.Create(SparseConfig(1, -1, v1::SYNC)).ok());
+  const auto find = [this](uint32_t id) {
+    return *registry_.Find(TableId(id));
+  };
+  int num_answers = 0;
+  const auto push_round = [&](uint64_t round) {
+    const auto count = [&](absl::StatusOr<PushOutcome> outcome) {
+      EXPECT_TRUE(outcome.ok()) << outcome.status();
+      ++num_answers;
+    };
+    const v1::RequestHeader header = PushHeader(0, 1, round, round);
+    find(1)->aggregator->PushSparse(SparsePushOf(header, {{Key{1}, {1}}}),
+                                    count);
+    find(2)->aggregator->PushDense(
+        DensePushOf(header, {{BlockIndex(0), {1, 1}}}), count);
+  };
+  push_round(1);
+  EXPECT_EQ(num_answers, 0);
+  EXPECT_EQ(registry_.HeldPushes(), 2u);
+  registry_.AllowRounds(1);
+  EXPECT_EQ(num_answers, 2);
+  push_round(2);
+  EXPECT_EQ(num_answers, 2);
+  registry_.AllowRounds(kEveryRound);
+  EXPECT_EQ(num_answers, 4);
+}
+
 TEST_F(TableRegistryTest, NothingIsCreatedOrHeldAfterShutdown) {
   ASSERT_TRUE(registry_.Create(SparseConfig(1, -1, v1::SYNC)).ok());
   registry_.SetRoundMember(WorkerIndex(0), Generation(1), true);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "cluster/wire_version.h"
 
 namespace oarlock {
 namespace {
@@ -115,6 +116,30 @@ TEST(WorkQueueTest, RepeatedCallGetsTheSameLeases) {
   EXPECT_EQ(first->SerializeAsString(), again->SerializeAsString());
   EXPECT_EQ(Begins(*queue.Lease(LeaseRequest(0, 1, 2, 1))),
             std::vector<uint64_t>{10});
+}
+
+TEST(WorkQueueTest, LateRepetitionLeasesNothing) {
+  WorkQueue queue;
+  ASSERT_TRUE(queue.Define(Definition("train/0", 100)).ok());
+  const auto first = queue.Lease(LeaseRequest(0, 1, 1, 1));
+  // Not the last: the calls of several threads come in any order.
+  for (uint64_t request = kMaxLeaseCallSpan; request > 1; --request) {
+    ASSERT_TRUE(queue.Lease(LeaseRequest(0, 1, request, 1)).ok());
+  }
+  EXPECT_EQ(queue.Lease(LeaseRequest(0, 1, 1, 1))->SerializeAsString(),
+            first->SerializeAsString());
+  ASSERT_TRUE(queue.Lease(LeaseRequest(0, 1, kMaxLeaseCallSpan + 1, 0)).ok());
+  v1::WorkQueueState before;
+  queue.Save(&before);
+  EXPECT_EQ(queue.Lease(LeaseRequest(0, 1, 1, 1)).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  v1::WorkQueueState after;
+  queue.Save(&after);
+  EXPECT_EQ(after.SerializeAsString(), before.SerializeAsString());
+  queue.Load(after);
+  EXPECT_EQ(queue.Lease(LeaseRequest(0, 1, 1, 1)).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(queue.Lease(LeaseRequest(0, 1, 2, 1)).ok());
 }
 
 TEST(WorkQueueTest, CallForNoRangesOnlySaysWhatIsDone) {

@@ -11,13 +11,18 @@ import json
 import lzma
 import os
 import pathlib
+import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 OARLOCK = os.environ["OARLOCK_BIN"]
 SEEDS = (1, 2, 3)
+# Asynchronous runs differ by themselves, by about half of what is looked for.
+CRASH_SEEDS = (1, 2, 3, 4, 5)
 TRAIN_ROWS = 123_425
 MODELS = {
     "lr": ["--model", "lr", "--learning_rate", "0.04", "--epochs", "2"],
@@ -60,12 +65,49 @@ def train(folder, flags, seed):
     return json.loads((log_dir / "summary.json").read_text())
 
 
+def pid_of_server(log_dir, index):
+    """The process that writes serverlog.index."""
+    log = (log_dir / f"serverlog.{index}").resolve()
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "fd/2").resolve() == log:
+                return int(process.name)
+        except OSError:
+            continue
+    raise RuntimeError(f"nobody writes {log}")
+
+
+def train_with_crash(folder, flags, seed):
+    """Trains while server 1 dies once, in the middle of the pass."""
+    log_dir = folder / "logs"
+    shutil.rmtree(log_dir, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=folder) as checkpoints:
+        job = subprocess.Popen(
+            [OARLOCK, "train", "--train_files", str(folder / "train.txt"),
+             "--test_files", str(folder / "test.txt"), "--seed", str(seed),
+             "--log_dir", str(log_dir), "--checkpoint_dir", checkpoints,
+             "--durability", "log", "--max_restart", "1", "--print_period",
+             "10", *flags],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        log = log_dir / "workerlog.0"
+        while not (log.is_file() and " step 60 " in log.read_text()):
+            if job.poll() is not None:
+                raise RuntimeError(f"the job ended too early; see {log_dir}")
+            time.sleep(.02)
+        os.kill(pid_of_server(log_dir, 1), signal.SIGKILL)
+        if job.wait(timeout=600) != 0:
+            raise RuntimeError(f"the job failed; see {log_dir}")
+    if "replayed" not in (log_dir / "serverlog.1").read_text():
+        raise RuntimeError("server 1 has not come back from its log")
+    return json.loads((log_dir / "summary.json").read_text())
+
+
 class Board:
     def __init__(self, folder):
         self.folder = folder
         self.missed = 0
 
-    def mean(self, name, flags, seeds=SEEDS):
+    def mean(self, name, flags, seeds=SEEDS, train=train):
         runs = [train(self.folder, flags, seed) for seed in seeds]
         auc = [run["test_auc"] for run in runs]
         logloss = statistics.mean(run["test_logloss"] for run in runs)
@@ -120,6 +162,12 @@ def main():
                              flags + ["--batch_size", "100"] + TWO_BY_TWO)
         board.gate(f"sync 2x2 within .001 of local: {both - local:+.4f}",
                    abs(both - local) <= .001)
+        flags = MODELS["ctr_dnn"] + TWO_BY_TWO
+        whole, _ = board.mean("ctr_dnn 2x2 batch 512", flags, CRASH_SEEDS)
+        crashed, _ = board.mean("ctr_dnn 2x2 batch 512, server 1 killed",
+                                flags, CRASH_SEEDS, train_with_crash)
+        board.gate(f"within .001 of the undisturbed: {crashed - whole:+.4f}",
+                   abs(crashed - whole) <= .001)
         quick = ["--dense_transform", "quick_start"]
         auc, _ = board.mean("ctr_dnn quick start's constants",
                             MODELS["ctr_dnn"] + quick)

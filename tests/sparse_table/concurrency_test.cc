@@ -308,6 +308,8 @@ TEST_P(ConcurrencyTest, EvictionTakesWholeRowsAndNoOthersWhileTrafficGoesOn) {
   EXPECT_EQ(stats.rows, num_rows);
   EXPECT_EQ(stats.evicted_rows, num_evicted);
   EXPECT_EQ(stats.admitted_rows, num_rows + num_evicted);
+  EXPECT_EQ(stats.demoted_rows > 0, memory_rows > 0);
+  EXPECT_EQ(stats.promoted_rows > 0, memory_rows > 0);
 }
 
 // With two tiers rows move between them in every call.

@@ -7,8 +7,9 @@
 //
 // The whole training loop is the one that users run. A step takes at least
 // STEP_MS until HURRY_FILE is there, so that a job lasts as long as somebody
-// wants to disturb it. Worker 0 compares, while the servers are still up. Prints
-// one line; exit code 0 when the job is done and all numbers are exact, 1 when
+// wants to disturb it. Worker 0 compares, while the servers are still up, and
+// says how many examples all workers trained since the servers were started or
+// the job was resumed. Prints one line; exit code 0 when the job is done and all numbers are exact, 1 when
 // not.
 
 #include <cstdint>
@@ -18,18 +19,19 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "tests/stress/job_member.h"
 #include "tests/worker/counting_check.h"
 #include "tests/worker/counting_model.h"
-#include "worker/client/grpc_job_client.h"
-#include "worker/client/grpc_parameter_client.h"
-#include "worker/client/server_connections.h"
+#include "worker/summary.h"
 #include "worker/table_plan.h"
 #include "worker/trainer.h"
 
@@ -44,8 +46,6 @@ constexpr size_t kParameters = 4 * kDenseBlockFloats + 1000;
 constexpr int kBatchSize = 64;
 constexpr int kThreads = 2;
 constexpr int kDenseIntervalSteps = 4;
-// All servers come back within this.
-constexpr absl::Duration kPatience = absl::Seconds(60);
 
 struct Options {
   std::vector<std::string> endpoints;
@@ -74,53 +74,51 @@ class CountingTrainer {
       : options_(options), config_(ConfigOf(options)) {}
 
   absl::Status Run() {
-    ConnectionOptions connection;
-    connection.endpoints = options_.endpoints;
-    connection.client_name = absl::StrCat("counting trainer ", options_.index);
-    connection.server_restart_timeout = kPatience;
-    OARLOCK_ASSIGN_OR_RETURN(connections_,
-                             ServerConnections::Connect(connection));
-    OARLOCK_ASSIGN_OR_RETURN(
-        job_, GrpcJobClient::Register(connections_.get(),
-                                      WorkerIndex(options_.index)));
-    client_ = std::make_unique<GrpcParameterClient>(
-        connections_.get(), WorkerIndex(options_.index), job_->generation());
+    OARLOCK_ASSIGN_OR_RETURN(member_,
+                             JoinJob(options_.endpoints, "counting trainer",
+                                     WorkerIndex(options_.index)));
     const absl::Status status = TrainAndCompare();
-    const absl::Status finished = job_->Finish(status);
+    const absl::Status finished = member_.job->Finish(status);
     return status.ok() ? finished : status;
   }
 
   uint64_t num_examples() const { return num_examples_; }
+  uint64_t num_trained() const { return num_trained_; }
 
  private:
   absl::Status TrainAndCompare() {
     OARLOCK_ASSIGN_OR_RETURN(
         const std::unique_ptr<Trainer> trainer,
         Trainer::Create(config_,
-                        std::make_unique<CountingModel>(
-                            kSlots, kParameters, [this] { Pace(); }),
-                        client_.get(), job_.get()));
-    OARLOCK_RETURN_IF_ERROR(trainer->Run().status());
+                        std::make_unique<CountingModel>(kSlots, kParameters,
+                                                        [this] { Pace(); }),
+                        member_.client.get(), member_.job.get()));
+    OARLOCK_ASSIGN_OR_RETURN(const TrainingSummary summary, trainer->Run());
+    num_trained_ = summary.examples;
     // The others are through with their pushes too.
     if (options_.index != 0) return absl::OkStatus();
     OARLOCK_ASSIGN_OR_RETURN(
         num_examples_,
         CheckCounts(config_, CountingModel(kSlots, kParameters).spec(),
-                    *client_));
+                    *member_.client));
     return absl::OkStatus();
   }
 
-  void Pace() const {
-    if (std::filesystem::exists(options_.hurry_file)) return;
-    absl::SleepFor(absl::Milliseconds(options_.step_ms));
+  // A lane that finds the file lets go those that wait.
+  void Pace() {
+    absl::MutexLock lock(&mutex_);
+    hurried_ = hurried_ || std::filesystem::exists(options_.hurry_file);
+    mutex_.AwaitWithTimeout(absl::Condition(&hurried_),
+                            absl::Milliseconds(options_.step_ms));
   }
 
   const Options options_;
   const v1::JobConfig config_;
-  std::unique_ptr<ServerConnections> connections_;
-  std::unique_ptr<GrpcJobClient> job_;
-  std::unique_ptr<GrpcParameterClient> client_;
+  JobMember member_;
   uint64_t num_examples_ = 0;
+  uint64_t num_trained_ = 0;
+  absl::Mutex mutex_;
+  bool hurried_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 int Main(int argc, char** argv) {
@@ -145,9 +143,10 @@ int Main(int argc, char** argv) {
   }
   if (options.index == 0) {
     std::printf("%d passes over %llu examples: every row and every dense "
-                "parameter exact\n",
+                "parameter exact; this run trained %llu\n",
                 options.epochs,
-                static_cast<unsigned long long>(worker.num_examples()));
+                static_cast<unsigned long long>(worker.num_examples()),
+                static_cast<unsigned long long>(worker.num_trained()));
   }
   return 0;
 }

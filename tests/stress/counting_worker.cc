@@ -27,10 +27,8 @@
 #include "base/status_macros.h"
 #include "optim/rules.h"
 #include "proto/table.pb.h"
+#include "tests/stress/job_member.h"
 #include "tests/worker/client/blocking_calls.h"
-#include "worker/client/grpc_job_client.h"
-#include "worker/client/grpc_parameter_client.h"
-#include "worker/client/server_connections.h"
 #include "worker/cut_marker.h"
 #include "worker/slot_pool.h"
 
@@ -42,8 +40,6 @@ constexpr size_t kDim = 2;
 constexpr uint32_t kKeys = 20'000;
 constexpr uint32_t kKeysPerPush = 500;
 constexpr int kPermits = 4;
-// All servers come back within this.
-constexpr absl::Duration kPatience = absl::Seconds(60);
 
 v1::TableConfig CountingTable(uint64_t memory_budget_bytes) {
   v1::TableConfig table;
@@ -77,29 +73,22 @@ class CountingWorker {
         random_(options.seed) {}
 
   absl::Status Run() {
-    ConnectionOptions connection;
-    connection.endpoints = options_.endpoints;
-    connection.client_name = absl::StrCat("counting worker ", options_.index);
-    connection.server_restart_timeout = kPatience;
-    OARLOCK_ASSIGN_OR_RETURN(connections_,
-                             ServerConnections::Connect(connection));
-    OARLOCK_ASSIGN_OR_RETURN(
-        job_, GrpcJobClient::Register(connections_.get(),
-                                      WorkerIndex(options_.index)));
-    client_ = std::make_unique<GrpcParameterClient>(
-        connections_.get(), WorkerIndex(options_.index), job_->generation());
-    OARLOCK_RETURN_IF_ERROR(client_->CreateTable(table_));
-    OARLOCK_RETURN_IF_ERROR(job_->Barrier("tables"));
+    OARLOCK_ASSIGN_OR_RETURN(member_,
+                             JoinJob(options_.endpoints, "counting worker",
+                                     WorkerIndex(options_.index)));
+    OARLOCK_RETURN_IF_ERROR(member_.client->CreateTable(table_));
+    OARLOCK_RETURN_IF_ERROR(member_.job->Barrier("tables"));
     OARLOCK_RETURN_IF_ERROR(PushUntilStopped());
     OARLOCK_RETURN_IF_ERROR(Compare());
-    return job_->Finish(absl::OkStatus());
+    return member_.job->Finish(absl::OkStatus());
   }
 
   uint64_t num_pushes() const { return num_pushes_; }
 
  private:
   absl::Status PushUntilStopped() {
-    CutMarker marker(client_.get(), job_.get(), CutMarker::Order::kByCut);
+    CutMarker marker(member_.client.get(), member_.job.get(),
+                     CutMarker::Order::kByCut);
     OARLOCK_ASSIGN_OR_RETURN(const UpdateRule rule,
                              UpdateRule::Create(table_.optimizer()));
     std::vector<std::unique_ptr<DenseSlot>> slots;
@@ -126,7 +115,7 @@ class CountingWorker {
       keys.push_back(KeyOf(random_() % kKeys));
     }
     auto batch = std::make_shared<RowBatch>();
-    batch->keys.Build(keys, client_->partition_bits());
+    batch->keys.Build(keys, member_.client->partition_bits());
     batch->values.assign(batch->keys.keys().size() * kDim, 1);
     for (const Key key : batch->keys.keys()) {
       ++sent_[static_cast<uint32_t>(key)];
@@ -150,7 +139,8 @@ class CountingWorker {
     std::vector<Key> keys;
     for (uint32_t i = 0; i < kKeys; ++i) keys.push_back(KeyOf(i));
     RowBatch rows;
-    OARLOCK_RETURN_IF_ERROR(PullRows(*client_, kTable, keys, kDim, &rows));
+    OARLOCK_RETURN_IF_ERROR(
+        PullRows(*member_.client, kTable, keys, kDim, &rows));
     uint64_t lost = 0;
     uint64_t twice = 0;
     for (size_t i = 0; i < rows.keys.keys().size(); ++i) {
@@ -183,9 +173,7 @@ class CountingWorker {
   std::vector<uint32_t> sent_;
   std::mt19937_64 random_;
   uint64_t num_pushes_ = 0;
-  std::unique_ptr<ServerConnections> connections_;
-  std::unique_ptr<GrpcJobClient> job_;
-  std::unique_ptr<GrpcParameterClient> client_;
+  JobMember member_;
   absl::Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };

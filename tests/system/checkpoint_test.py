@@ -115,6 +115,31 @@ class CheckpointTest(harness.SystemTest):
             self.assertEqual(undisturbed[field], resumed[field],
                              self.report())
 
+    def sync_job_whose_worker_dies(self, *flags):
+        epochs = ["--epochs", "10", "--checkpoint_interval_s", "0.2"]
+        self.await_success(self.train(
+            "undisturbed", *self.cluster(2, 2, "sound"), *SYNC, *epochs))
+        job = self.train(
+            "disturbed", *self.cluster(2, 2, "died"), *SYNC, *epochs,
+            "--max_restart", "1", *flags)
+        self.await_true(lambda: self.cut("died") >= 2,
+                        harness.PROGRESS_DEADLINE_S, "a second checkpoint")
+        os.kill(self.pid_of_role("worker", 1), signal.SIGKILL)
+        self.await_success(job)
+        self.assertRegex(job.stderr, r"worker 1 .*restart 1 of 1 of all")
+        compared = subprocess.run(
+            [harness.oarlock(), "checkpoint", "diff", self.path("sound"),
+             self.path("died")], capture_output=True, text=True,
+            timeout=harness.JOB_DEADLINE_S)
+        self.assertEqual(compared.returncode, 0,
+                         compared.stdout + compared.stderr + self.report())
+
+    def test_a_sync_job_whose_worker_dies_ends_with_the_same_bits(self):
+        self.sync_job_whose_worker_dies()
+
+    def test_a_sync_job_with_logs_whose_worker_dies_does_so_too(self):
+        self.sync_job_whose_worker_dies("--durability", "log")
+
     def test_a_job_goes_on_with_another_number_of_servers_and_workers(self):
         flags = ["--checkpoint_interval_s", "0", *ASYNC]
         self.await_success(

@@ -1,16 +1,25 @@
 """Servers and workers are killed again and again while workers push and
 checkpoints are made: no acknowledged push is lost, none is applied twice, and
-every example's gradients reach every row and every dense parameter once.
+every example's gradients reach every row and every dense parameter once. The
+same holds over a network that drops, delays, repeats and cuts what it carries.
 
 The workers count, so that parameters tell what was applied to them:
 tests/stress/counting_worker.cc (OARLOCK_COUNTING_WORKER) pushes as fast as it
 can, tests/stress/counting_trainer.cc (OARLOCK_COUNTING_TRAINER) trains over
-leased data with the whole training loop. OARLOCK_KILLS is how often each test
-kills (default 20, the two with trainers share them), OARLOCK_SEED what is random
-(default: the time, printed).
+leased data with the whole training loop. What counting cannot see, every update
+rule with its state, statistics, dense tables and the order of pushes, is
+compared with a model: tests/stress/replay_oracle.cc (OARLOCK_REPLAY_ORACLE). The
+faulty network is tests/stress/faulty_proxy (OARLOCK_FAULTY_PROXY), between each
+server and all others.
+
+OARLOCK_KILLS is how often each test kills (default 20; the two with trainers
+share them, the one with the model kills 2 times for 5, those over the faulty
+network a fifth), OARLOCK_FAULTY_S how long the network without kills is tried,
+OARLOCK_SEED what is random (default: the time, printed).
 """
 
 import glob
+import json
 import os
 import random
 import re
@@ -24,11 +33,23 @@ import harness
 SERVERS = 3
 KILLS = int(os.environ.get("OARLOCK_KILLS", "20"))
 SEED = int(os.environ.get("OARLOCK_SEED", str(int(time.time()))))
+FAULTY_S = float(os.environ.get("OARLOCK_FAULTY_S", "4"))
+FAULTY_KILLS = max(2, KILLS // 5)
 # From a kill to the next one.
 LONGEST_PAUSE_S = .6
 SERVING_DEADLINE_S = 20
 
 COUNTING_WORKERS = 2
+
+ORACLE_WORKERS = 3
+ORACLE_KILLS = max(1, KILLS * 2 // 5)
+# Longer than a checkpoint of all its tables takes, mostly.
+ORACLE_LONGEST_PAUSE_S = 2
+# Every other death is one between writing a push down and applying it, which a
+# kill at random hits rarely: the push is in the log and is sent again. It comes
+# within so many records.
+ORACLE_FAULT = "log.append.after_write"
+ORACLE_FAULT_RECORDS = 300
 
 TRAINERS = 3
 DATA_ROWS = 24000
@@ -43,28 +64,71 @@ KILLS_PER_EPOCH = 1
 LEASE_S = 2
 AWAY_S = 3
 
+# Of calls that carry parameters, and of the others, which are rarer. A cut hits
+# all connections of a server.
+DATA_FAULTS = "drop=.01,delay=.02,duplicate=.02"
+CONTROL_FAULTS = "drop=.05,delay=.1,duplicate=.15"
+CUT_INTERVAL_MS = 1500
+DATA_CALLS = {"Batch", "PullDense", "PullSparse", "PushDense", "PushSparse"}
+
 
 class KillTest(harness.SystemTest):
     """Servers that come back with every acknowledged push."""
 
+    num_partitions = 16
+    # Whether everybody calls the servers over the faulty network.
+    faulty = False
+
     def start_cluster(self, workers, *flags):
         self.num_workers = workers
         self.server_flags = flags
-        self.endpoints = [f"127.0.0.1:{port}"
-                          for port in harness.free_ports(SERVERS)]
+        ports = harness.free_ports(2 * SERVERS if self.faulty else SERVERS)
+        # Where a server listens, and where others find it.
+        self.own_endpoints = [f"127.0.0.1:{port}" for port in ports[:SERVERS]]
+        self.endpoints = [f"127.0.0.1:{port}" for port in ports[-SERVERS:]]
+        if self.faulty:
+            self.start_proxy(ports[:SERVERS], ports[SERVERS:])
         self.servers = [self.start_server(i, 0) for i in range(SERVERS)]
 
-    def start_server(self, index, restarts):
+    def start_proxy(self, targets, ports):
+        routes = ",".join(f"{port}={target}"
+                          for port, target in zip(ports, targets))
+        self.proxy = self.start(
+            harness.program("OARLOCK_FAULTY_PROXY"), str(SEED), routes,
+            DATA_FAULTS, CONTROL_FAULTS, str(CUT_INTERVAL_MS), name="proxy")
+        self.await_text(self.proxy.stderr_path, "forwards")
+
+    def check_faults(self):
+        """Ends the proxy: faults of every kind have happened."""
+        if not self.faulty:
+            return
+        self.proxy.send(signal.SIGTERM)
+        self.await_success(self.proxy)
+        print(self.proxy.stdout.strip())
+        counts = json.loads(self.proxy.stdout)
+        twice = counts.pop("duplicates")
+        self.assertEqual(counts.pop("seed"), SEED)
+        self.assertEqual([kind for kind, count in counts.items() if not count],
+                         [], self.report())
+        # On both planes.
+        self.assertTrue(DATA_CALLS & set(twice), self.report())
+        self.assertTrue(set(twice) - DATA_CALLS, self.report())
+
+    def start_server(self, index, restarts, fault=""):
+        endpoints = list(self.endpoints)
+        endpoints[index] = self.own_endpoints[index]
         name = f"server{index}.{restarts}"
         variables = {"OARLOCK_RESTART": str(restarts)} if restarts else {}
+        if fault:
+            variables["OARLOCK_FAULT"] = f"{fault}@{restarts}"
         process = self.start(
             harness.oarlock(), "server", "--pserver_endpoints",
-            ",".join(self.endpoints), "--current_endpoint",
-            self.endpoints[index], "--trainers", str(self.num_workers),
+            ",".join(endpoints), "--current_endpoint",
+            endpoints[index], "--trainers", str(self.num_workers),
             "--checkpoint_dir", self.path("ckpt"), "--checkpoint_interval_s",
             "0.3", "--durability", "log", "--log_bytes_max", "4194304",
-            "--num_partitions", "16", *self.server_flags, name=name,
-            **variables)
+            "--num_partitions", str(self.num_partitions), *self.server_flags,
+            name=name, **variables)
         self.await_text(process.stderr_path, r"listening on",
                         SERVING_DEADLINE_S)
         return process
@@ -77,13 +141,13 @@ class KillTest(harness.SystemTest):
         name = harness.read_text(self.path("ckpt", "CURRENT")).split(" ")[0]
         return int(name.removeprefix("ckpt-")) if name else 0
 
-    def pause(self, chance, processes):
+    def pause(self, chance, processes, longest_s=LONGEST_PAUSE_S):
         """Waits at random; all processes must live on."""
-        end = time.monotonic() + chance.uniform(0, LONGEST_PAUSE_S)
+        end = time.monotonic() + chance.uniform(0, longest_s)
         harness.await_condition(
             lambda: time.monotonic() >= end or
             not all(process.running() for process in processes),
-            LONGEST_PAUSE_S * 2)
+            longest_s * 2)
         for process in processes:
             self.assertTrue(process.running(), self.report())
 
@@ -92,12 +156,14 @@ class KillTest(harness.SystemTest):
             self.await_success(server)
         self.assertGreater(self.newest_checkpoint(), 1)
         print(f"{self.newest_checkpoint()} cuts")
+        self.check_faults()
 
 
 class ServersKilledTest(KillTest):
 
-    def test_every_push_is_applied_once_whoever_is_killed(self):
-        print(f"seed {SEED}, {KILLS} kills")
+    def storm(self, kills, calm_s):
+        """Kills, and then lets the workers push for calm_s seconds more."""
+        print(f"seed {SEED}, {kills} kills")
         chance = random.Random(SEED)
         self.start_cluster(COUNTING_WORKERS)
         stop = self.path("stop")
@@ -108,11 +174,18 @@ class ServersKilledTest(KillTest):
             for i in range(COUNTING_WORKERS)]
         self.await_true(lambda: self.newest_checkpoint() >= 1,
                         harness.PROGRESS_DEADLINE_S, "a checkpoint")
-        for kill in range(KILLS):
+        for kill in range(kills):
             index = chance.randrange(SERVERS)
             self.pause(chance, workers)
             self.kill(self.servers[index])
             self.servers[index] = self.start_server(index, kill + 1)
+        end = time.monotonic() + calm_s
+        harness.await_condition(
+            lambda: time.monotonic() >= end or
+            not all(worker.running() for worker in workers), calm_s + 1)
+        # After a failure the next checkpoint takes its time.
+        self.await_true(lambda: self.newest_checkpoint() > 1,
+                        harness.PROGRESS_DEADLINE_S, "another checkpoint")
         with open(stop, "w", encoding="utf-8"):
             pass
         for worker in workers:
@@ -120,6 +193,61 @@ class ServersKilledTest(KillTest):
             self.assertRegex(worker.stdout, r"every row exact")
             print(worker.stdout.strip())
         self.await_servers()
+
+    def test_every_push_is_applied_once_whoever_is_killed(self):
+        self.storm(KILLS, 0)
+
+
+class FaultyServersKilledTest(ServersKilledTest):
+    faulty = True
+
+    def test_every_push_is_applied_once_whoever_is_killed(self):
+        self.storm(FAULTY_KILLS, 0)
+
+    def test_every_push_is_applied_once_when_nobody_is_killed(self):
+        self.storm(0, FAULTY_S)
+
+
+class ModelTest(KillTest):
+
+    # So that each of the oracle's lanes has some to itself.
+    num_partitions = 32
+
+    def test_rows_state_and_dense_are_those_of_the_acknowledged_pushes(self):
+        print(f"seed {SEED}, {ORACLE_KILLS} kills")
+        chance = random.Random(SEED)
+        self.start_cluster(ORACLE_WORKERS, "--tier_dir", self.path("tier"))
+        stop, ended = self.path("stop"), self.path("ended")
+        oracle = self.start(
+            harness.program("OARLOCK_REPLAY_ORACLE"), ",".join(self.endpoints),
+            str(SEED), stop, ended, self.path("ckpt"), name="oracle")
+        self.await_true(lambda: self.newest_checkpoint() >= 1,
+                        harness.PROGRESS_DEADLINE_S, "a checkpoint")
+        fault = ""
+        for kill in range(1, ORACLE_KILLS + 1):
+            if fault:
+                self.await_end(self.servers[index])
+                fault = ""
+            else:
+                self.pause(chance, [oracle], ORACLE_LONGEST_PAUSE_S)
+                # The coordinator is one of them in any case.
+                index = 0 if kill == 1 else chance.randrange(SERVERS)
+                self.kill(self.servers[index])
+                if kill < ORACLE_KILLS:
+                    records = chance.randint(1, ORACLE_FAULT_RECORDS)
+                    fault = f"{ORACLE_FAULT}:{records}"
+            self.servers[index] = self.start_server(index, kill, fault)
+        self.pause(chance, [oracle], ORACLE_LONGEST_PAUSE_S)
+        self.touch(stop)
+        self.await_servers()
+        self.touch(ended)
+        self.await_success(oracle)
+        self.assertRegex(oracle.stdout, r"dense blocks exact")
+        print(oracle.stdout.strip())
+
+    def touch(self, path):
+        with open(path, "w", encoding="utf-8"):
+            pass
 
 
 class WorkersKilledTest(KillTest):
@@ -211,6 +339,17 @@ class WorkersKilledTest(KillTest):
 
     def test_every_example_counts_once_whoever_is_killed(self):
         self.storm(SEED + 1, KILLS // 2, ["worker", "server", "both"])
+
+
+class FaultyWorkersKilledTest(WorkersKilledTest):
+    faulty = True
+
+    def test_every_example_counts_once_whichever_workers_are_killed(self):
+        self.storm(SEED, FAULTY_KILLS // 2, ["worker"])
+
+    def test_every_example_counts_once_whoever_is_killed(self):
+        self.storm(SEED + 1, FAULTY_KILLS - FAULTY_KILLS // 2,
+                   ["worker", "server", "both"])
 
 
 if __name__ == "__main__":

@@ -106,6 +106,11 @@ class Client:
             admin_pb2.FinishWorkerRequest(
                 worker_index=0, worker_generation=self._generation,
                 succeeded=True), timeout=CALL_TIMEOUT_S)
+        # The coordinator need not stay for a repetition.
+        self._coordinator.Heartbeat(
+            admin_pb2.HeartbeatRequest(
+                worker_index=0, worker_generation=self._generation),
+            timeout=CALL_TIMEOUT_S)
 
     def pull_sparse(self, table, keys, value_format=parameter_pb2.FLOAT32):
         """The rows: from key to list of floats."""

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -68,7 +69,7 @@ TEST(ProgressMeterTest, ReportsAddUpToWhatHappened) {
       // Better than chance, so that the AUC is not .5.
       predictions.push_back(static_cast<float>(
           (random.Uniform() + labels.back()) / 2));
-      loss += random.Uniform();
+      loss += static_cast<double>(random.Below(1 << 24)) * kLossUnit;
       expected.labels += labels.back();
       expected.predictions += predictions.back();
       expected.auc.Add(predictions.back(), labels.back() == 1);
@@ -79,7 +80,7 @@ TEST(ProgressMeterTest, ReportsAddUpToWhatHappened) {
     totals = meter.AddStep(kTrain, labels, predictions, loss);
     EXPECT_EQ(totals.examples, expected.examples);
     EXPECT_EQ(totals.steps, expected.steps);
-    EXPECT_NEAR(totals.loss_sum, expected.loss, 1e-9);
+    EXPECT_EQ(totals.loss_sum, expected.loss);
     if (random.Below(10) != 0) continue;
     for (const v1::PhaseProgress& report : meter.Take()) {
       EXPECT_EQ(report.phase(), "train");
@@ -93,10 +94,46 @@ TEST(ProgressMeterTest, ReportsAddUpToWhatHappened) {
   for (const v1::PhaseProgress& report : meter.Take()) reported.Add(report);
   EXPECT_EQ(reported.examples, expected.examples);
   EXPECT_EQ(reported.steps, expected.steps);
-  EXPECT_NEAR(reported.loss, expected.loss, 1e-9);
+  EXPECT_EQ(reported.loss, expected.loss);
   EXPECT_EQ(reported.labels, expected.labels);
   EXPECT_NEAR(reported.predictions, expected.predictions, 1e-9);
   EXPECT_EQ(reported.auc.Auc(), expected.auc.Auc());
+}
+
+TEST(ProgressMeterTest, LossesAddUpToTheSameBitsHoweverTheyAreReported) {
+  constexpr size_t kSteps = 500;
+  const uint64_t seed = 12;
+  SCOPED_TRACE(absl::StrCat("seed ", seed));
+  RandomSequence random(seed);
+  std::vector<double> losses;
+  double sum = 0;
+  for (size_t step = 0; step < kSteps; ++step) {
+    losses.push_back(100 * random.Uniform());
+    sum += losses.back();
+  }
+  std::vector<double> reported;
+  for (int job = 0; job < 20; ++job) {
+    // Steps in any order, on either of two workers, reported now and then.
+    for (size_t i = losses.size(); i > 1; --i) {
+      std::swap(losses[i - 1], losses[random.Below(i)]);
+    }
+    ProgressMeter meters[2];
+    double total = 0;
+    const auto report = [&total](ProgressMeter* meter) {
+      for (const v1::PhaseProgress& progress : meter->Take()) {
+        total += progress.loss_sum();
+      }
+    };
+    for (const double loss : losses) {
+      ProgressMeter* const meter = &meters[random.Below(2)];
+      meter->AddStep(kTrain, {}, {}, loss);
+      if (random.Below(30) == 0) report(meter);
+    }
+    for (ProgressMeter& meter : meters) report(&meter);
+    reported.push_back(total);
+  }
+  EXPECT_EQ(reported, std::vector<double>(reported.size(), reported[0]));
+  EXPECT_NEAR(reported[0], sum, kSteps * kLossUnit / 2 + 1e-9);
 }
 
 TEST(ProgressMeterTest, NothingIsReportedTwice) {

@@ -340,16 +340,20 @@ TEST_F(PushRepairTest, JobWithoutDenseParametersNamesTheSameExamplesTwice) {
   }
 }
 
-TEST_F(PushRepairTest, RowsBeyondABatchCannotBeCompleted) {
+TEST_F(PushRepairTest, ThePushOfALargerBatchIsCompletedAsOnePush) {
   Job job(folder_.path(), DeepFm(), 5);
-  job.TrainPass();
+  const std::vector<SentPush> pushes = job.TrainPass();
+  // A job that went on with another --batch_size.
+  job.config.set_batch_size(kBatch / 4);
   PushRepair repair;
   repair.push = PushStamp{WorkerIndex(9), Generation(1), Sequence(1)};
-  // One of the lines is no example.
-  repair.examples = ItemsOf({{1, 0, kBatch + 2}});
-  const absl::Status status = job.Repair(repair);
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-  EXPECT_TRUE(job.client.Take().empty());
+  repair.examples = ItemsOf(pushes[0].request.examples);
+  ASSERT_TRUE(job.Repair(repair).ok());
+  const std::vector<SentPush> made = job.client.Take();
+  ASSERT_EQ(made.size(), 1u);
+  EXPECT_EQ(made[0].keys, pushes[0].keys);
+  EXPECT_EQ(ExamplesOf(made[0].request.examples),
+            ExamplesOf(pushes[0].request.examples));
 }
 
 TEST_F(PushRepairTest, DataThatCannotBeReadAnyMoreFailsTheRepair) {

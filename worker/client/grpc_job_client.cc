@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -27,9 +28,22 @@ constexpr absl::Duration kBarrierWait = absl::Seconds(2);
 // for it long. That it has succeeded must be known.
 constexpr absl::Duration kGiveUpTimeout = absl::Seconds(2);
 
+// The coordinator hears that it was heard; it does not stay long for that.
+constexpr absl::Duration kGoodbyeTimeout = absl::Milliseconds(500);
+constexpr int kGoodbyeAttempts = 3;
+
 // How long a checkpoint may take.
 constexpr absl::Duration kCheckpointTimeout = absl::Hours(1);
 constexpr int kCheckpointAttempts = 5;
+
+// Each is repeated until it is answered; the answer may be that it is over.
+constexpr int kRegisterAttempts = 5;
+
+// Not 0, and no other process has drawn it.
+uint64_t RandomName() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device() | 1;
+}
 
 std::string HostName() {
   char name[256] = "unknown";
@@ -47,11 +61,18 @@ absl::StatusOr<std::unique_ptr<GrpcJobClient>> GrpcJobClient::Register(
   request.set_host(HostName());
   request.set_pid(static_cast<uint32_t>(getpid()));
   v1::RegisterWorkerResponse response;
-  OARLOCK_RETURN_IF_ERROR(connections->CallWithRetries(
-      ServerIndex(0), [&](grpc::ClientContext* context) {
-        return client->coordinator().RegisterWorker(context, request,
-                                                    &response);
-      }));
+  absl::Status registered;
+  for (int attempt = 1; attempt <= kRegisterAttempts; ++attempt) {
+    request.set_registration(RandomName());
+    registered = connections->CallWithRetries(
+        ServerIndex(0), [&](grpc::ClientContext* context) {
+          return client->coordinator().RegisterWorker(context, request,
+                                                      &response);
+        });
+    // The answer took longer than a lease: it is over.
+    if (!absl::IsAborted(registered)) break;
+  }
+  OARLOCK_RETURN_IF_ERROR(registered);
   client->generation_ = Generation(response.worker_generation());
   client->lease_ = absl::Milliseconds(response.lease_ms());
   client->first_cut_ = response.cut();
@@ -185,11 +206,13 @@ absl::Status GrpcJobClient::Barrier(const std::string& name) {
 }
 
 absl::StatusOr<uint64_t> GrpcJobClient::SetRoundMembership(
-    ServerIndex server, bool joins, absl::Duration give_up_after) {
+    ServerIndex server, bool joins, uint64_t number,
+    absl::Duration give_up_after) {
   v1::RoundMembershipRequest request;
   request.set_worker_index(worker_index_.value());
   request.set_worker_generation(generation_.value());
   request.set_joins(joins);
+  request.set_request(number);
   v1::RoundMembershipResponse response;
   OARLOCK_RETURN_IF_ERROR(connections_->CallWithRetries(
       server, give_up_after, [&](grpc::ClientContext* context) {
@@ -200,14 +223,16 @@ absl::StatusOr<uint64_t> GrpcJobClient::SetRoundMembership(
 }
 
 absl::StatusOr<uint64_t> GrpcJobClient::SetRoundMembership(bool joins) {
+  uint64_t number;
   {
     absl::MutexLock lock(&mutex_);
     in_rounds_ = joins;
+    number = ++last_round_request_;
   }
   uint64_t round = 0;
   for (uint32_t i = 0; i < connections_->servers().size(); ++i) {
     OARLOCK_ASSIGN_OR_RETURN(const uint64_t complete,
-                             SetRoundMembership(ServerIndex(i), joins,
+                             SetRoundMembership(ServerIndex(i), joins, number,
                                                 connections_->patience()));
     round = std::max(round, complete);
   }
@@ -215,11 +240,15 @@ absl::StatusOr<uint64_t> GrpcJobClient::SetRoundMembership(bool joins) {
 }
 
 absl::Status GrpcJobClient::RejoinRounds(ServerIndex server) {
+  bool joins;
+  uint64_t number;
   {
     absl::MutexLock lock(&mutex_);
-    if (!in_rounds_) return absl::OkStatus();
+    if (last_round_request_ == 0) return absl::OkStatus();
+    joins = in_rounds_;
+    number = ++last_round_request_;
   }
-  return SetRoundMembership(server, /*joins=*/true,
+  return SetRoundMembership(server, joins, number,
                             connections_->options().rpc_timeout)
       .status();
 }
@@ -249,6 +278,23 @@ absl::StatusOr<ExampleIntervals> GrpcJobClient::DefineWork(
   return covered;
 }
 
+uint64_t GrpcJobClient::BeginLease() {
+  absl::MutexLock lock(&mutex_);
+  const auto may = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return unanswered_leases_.empty() ||
+           last_lease_request_ + 1 <
+               *unanswered_leases_.begin() + kMaxLeaseCallSpan;
+  };
+  mutex_.Await(absl::Condition(&may));
+  unanswered_leases_.insert(++last_lease_request_);
+  return last_lease_request_;
+}
+
+void GrpcJobClient::EndLease(uint64_t number) {
+  absl::MutexLock lock(&mutex_);
+  unanswered_leases_.erase(number);
+}
+
 absl::StatusOr<Leases> GrpcJobClient::LeaseWork(
     const std::string& work, uint32_t max_items,
     const std::vector<uint64_t>& done_leases) {
@@ -257,16 +303,15 @@ absl::StatusOr<Leases> GrpcJobClient::LeaseWork(
   request.set_worker_index(worker_index_.value());
   request.set_worker_generation(generation_.value());
   request.set_max_ranges(max_items);
-  {
-    absl::MutexLock lock(&mutex_);
-    request.set_request(++last_lease_request_);
-  }
   for (uint64_t lease : done_leases) request.add_done(lease);
+  request.set_request(BeginLease());
   v1::LeaseWorkResponse response;
-  OARLOCK_RETURN_IF_ERROR(connections_->CallWithRetries(
+  const absl::Status status = connections_->CallWithRetries(
       ServerIndex(0), [&](grpc::ClientContext* context) {
         return coordinator().LeaseWork(context, request, &response);
-      }));
+      });
+  EndLease(request.request());
+  OARLOCK_RETURN_IF_ERROR(status);
   if (response.leases_size() != response.ranges_size()) {
     return absl::InternalError(
         "the coordinator leased ranges without numbers");
@@ -310,11 +355,27 @@ absl::Status GrpcJobClient::Finish(const absl::Status& outcome) {
   request.set_succeeded(outcome.ok());
   request.set_reason(std::string(outcome.message()));
   v1::FinishWorkerResponse response;
-  return connections_->CallWithRetries(
+  OARLOCK_RETURN_IF_ERROR(connections_->CallWithRetries(
       ServerIndex(0), outcome.ok() ? connections_->patience() : kGiveUpTimeout,
       [&](grpc::ClientContext* context) {
         return coordinator().FinishWorker(context, request, &response);
-      });
+      }));
+  if (outcome.ok()) SayGoodbye();
+  return absl::OkStatus();
+}
+
+void GrpcJobClient::SayGoodbye() {
+  v1::HeartbeatRequest request;
+  request.set_worker_index(worker_index_.value());
+  request.set_worker_generation(generation_.value());
+  for (int attempt = 1; attempt <= kGoodbyeAttempts; ++attempt) {
+    grpc::ClientContext context;
+    connections_->Prepare(&context, kGoodbyeTimeout);
+    v1::HeartbeatResponse response;
+    const absl::Status status =
+        FromGrpc(coordinator().Heartbeat(&context, request, &response));
+    if (!absl::IsUnavailable(status)) return;
+  }
 }
 
 }  // namespace oarlock

@@ -4,6 +4,7 @@
 #define OARLOCK_WORKER_CLIENT_GRPC_JOB_CLIENT_H_
 
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -61,12 +62,21 @@ class GrpcJobClient : public JobClient {
   }
   // On all servers; the most complete rounds that one of them tells.
   absl::StatusOr<uint64_t> SetRoundMembership(bool joins);
+  // `number` tells the call from those before and after it.
   absl::StatusOr<uint64_t> SetRoundMembership(ServerIndex server, bool joins,
+                                              uint64_t number,
                                               absl::Duration give_up_after);
-  // A server has come back; it may not know that this worker is in its rounds.
+  // The next call that leases work gets a number, once it is less than
+  // kMaxLeaseCallSpan above all unanswered ones; and it was answered.
+  uint64_t BeginLease();
+  void EndLease(uint64_t number);
+  // A server has come back; it may not know that this worker is in its rounds,
+  // or a late repetition may have told it so.
   absl::Status RejoinRounds(ServerIndex server);
   void HeartbeatLoop();
   void StopHeartbeat();
+  // The coordinator need not stay for this worker.
+  void SayGoodbye();
   // Records why this worker has to stop; the first reason is kept.
   void Lost(const absl::Status& why);
 
@@ -90,7 +100,11 @@ class GrpcJobClient : public JobClient {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status alive_ ABSL_GUARDED_BY(mutex_);
   bool in_rounds_ ABSL_GUARDED_BY(mutex_) = false;
+  // Number of the last call that joined or left; 0: none.
+  uint64_t last_round_request_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_lease_request_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Numbers of the calls under way.
+  std::set<uint64_t> unanswered_leases_ ABSL_GUARDED_BY(mutex_);
   std::thread heartbeat_;
 };
 

@@ -278,7 +278,7 @@ class Job {
   int num_settled_ = 0;
 };
 
-TEST(WorkerDeathTest, EveryExamplesGradientIsAppliedOnceOnEveryServer) {
+TEST(LedgerSettlementTest, EveryExamplesGradientIsAppliedOnceOnEveryServer) {
   constexpr uint64_t kSeed = 3;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   RandomSequence random(kSeed);

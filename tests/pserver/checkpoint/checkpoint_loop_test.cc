@@ -1,0 +1,62 @@
+#include "pserver/checkpoint/checkpoint_loop.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "tests/pserver/mini_job.h"
+#include "tests/stress/faulty_proxy.h"
+
+namespace oarlock {
+namespace {
+
+constexpr int kCheckpoints = 10;
+
+// A proxy before a server at "127.0.0.1:port".
+std::unique_ptr<FaultyProxy> ProxyOf(const std::string& endpoint,
+                                     const char* rates) {
+  FaultyProxyOptions options;
+  uint32_t port = 0;
+  EXPECT_TRUE(
+      absl::SimpleAtoi(endpoint.substr(endpoint.rfind(':') + 1), &port));
+  options.route.target_port = static_cast<uint16_t>(port);
+  options.seed = 3;
+  options.control = *ParseFaultRates(rates);
+  return *FaultyProxy::Start(options);
+}
+
+// One order in ten is lost, or its answer: of ten checkpoints of four orders
+// one in sixty times none would fail, if a lost one were not given again.
+TEST(CheckpointLoopTest, LostOrdersAreGivenAgainAndRepeatedOnesDoNoHarm) {
+  std::unique_ptr<FaultyProxy> proxy;
+  const std::string folder =
+      absl::StrCat(::testing::TempDir(), "/checkpoint_loop_test");
+  MiniJob job(2, 1, [&](ServerOptions* options) {
+    options->checkpoint_dir = folder;
+    if (options->server_index != 0) return;
+    proxy = ProxyOf(options->server_endpoints[1],
+                    "drop=.05,delay=.05,duplicate=.2");
+    options->server_endpoints[1] = absl::StrCat("127.0.0.1:", proxy->port());
+  });
+  ASSERT_TRUE(job.client(0).CreateTable(v1::ASYNC).ok());
+  ASSERT_TRUE(job.client(1).CreateTable(v1::ASYNC).ok());
+  for (int i = 1; i <= kCheckpoints; ++i) {
+    v1::CheckpointResponse response;
+    const absl::Status made =
+        job.client(0).Admin(&v1::AdminService::Stub::Checkpoint,
+                            v1::CheckpointRequest(), &response);
+    ASSERT_TRUE(made.ok()) << "checkpoint " << i << ": " << made;
+    EXPECT_EQ(response.cut(), static_cast<uint64_t>(i));
+  }
+  const FaultCounts counts = proxy->counts();
+  EXPECT_GT(counts.dropped_requests + counts.dropped_answers, 0u)
+      << counts.ToJson(3);
+  EXPECT_GT(counts.duplicates_now, 0u) << counts.ToJson(3);
+}
+
+}  // namespace
+}  // namespace oarlock

@@ -1,0 +1,107 @@
+// A pusher of replay_oracle.cc whose pushes have one order: a lane has keys and
+// dense tables to itself and the next push is made when the last one is
+// acknowledged.
+//
+// Why not more under way: pushes of one worker that are under way together are
+// applied in any order, and after a server's death they are sent again in any
+// order. So lanes of a worker give it pushes under way that end out of order,
+// each row has one order nevertheless.
+
+#ifndef OARLOCK_TESTS_STRESS_ORACLE_LANE_H_
+#define OARLOCK_TESTS_STRESS_ORACLE_LANE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/random.h"
+#include "base/types.h"
+#include "proto/parameter.pb.h"
+#include "proto/table.pb.h"
+#include "tests/stress/table_model.h"
+#include "worker/client/key_batch.h"
+#include "worker/client/parameter_client.h"
+
+namespace oarlock {
+
+// What a push carries; shared with the client while it is under way.
+struct OraclePush {
+  struct Rows {
+    TableId table;
+    KeyBatch keys;
+    std::vector<float> gradients;
+    // Empty: none are sent.
+    std::vector<float> shows;
+    std::vector<float> clicks;
+  };
+  struct Dense {
+    TableId table;
+    std::vector<float> gradients;
+    uint32_t num_steps = 1;
+    bool wants_updated = false;
+    // As the push left the table.
+    DenseReplica updated;
+  };
+  std::vector<Rows> rows;
+  std::vector<Dense> dense;
+  // Rows are pulled when it is acknowledged.
+  bool is_looked_at = false;
+
+  // Without examples, cut and round.
+  PushRequest Request();
+};
+
+// Not thread-safe; lanes share nothing.
+class OracleLane {
+ public:
+  // Number `index` of `num_lanes` in the job. `format`: that of its worker's
+  // values, to and fro.
+  OracleLane(const std::vector<v1::TableConfig>& tables, int partition_bits,
+             uint64_t seed, uint32_t index, uint32_t num_lanes,
+             v1::ValueFormat format);
+
+  // The push after those that were acknowledged; follows from the seed, the
+  // lane and its number alone.
+  std::shared_ptr<OraclePush> NextPush() const;
+  // It was acknowledged. DataLoss when what it gave back is not what the model
+  // has.
+  absl::Status Acknowledged(const OraclePush& push);
+
+  // Pulls of the lane's own rows and dense tables must give what the model has;
+  // DataLoss when they do not.
+  absl::Status LookAtRows(ParameterClient* client, TableId table,
+                          const std::vector<Key>& keys) const;
+  absl::Status LookAtAll(ParameterClient* client) const;
+
+  uint64_t num_pushes() const { return num_pushes_; }
+  // Of every sparse table, and of the dense tables that the lane owns.
+  const std::map<TableId, SparseModel>& rows() const { return rows_; }
+  const std::map<TableId, DenseModel>& dense() const { return dense_; }
+
+ private:
+  OraclePush::Rows MakeRows(TableId table, RandomSequence* random) const;
+  OraclePush::Dense MakeDense(TableId table, RandomSequence* random) const;
+  absl::Status Compare(const std::string& what, const float* got,
+                       const std::vector<float>& wanted) const;
+
+  const int partition_bits_;
+  const uint64_t seed_;
+  const uint32_t index_;
+  const v1::ValueFormat format_;
+  std::map<TableId, v1::TableConfig> configs_;
+  // The lane's own.
+  std::map<TableId, std::vector<Key>> keys_;
+  std::vector<TableId> sparse_tables_;
+  std::vector<TableId> dense_tables_;
+  std::map<TableId, SparseModel> rows_;
+  std::map<TableId, DenseModel> dense_;
+  uint64_t num_pushes_ = 0;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_TESTS_STRESS_ORACLE_LANE_H_

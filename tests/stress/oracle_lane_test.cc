@@ -1,0 +1,125 @@
+// The oracle itself, on tables in this process: it agrees with tables that
+// nothing happens to, and with no others.
+
+#include "tests/stress/oracle_lane.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "fleet/local_cluster.h"
+#include "optim/rules.h"
+#include "tests/stress/oracle_tables.h"
+#include "tests/worker/client/blocking_calls.h"
+
+namespace oarlock {
+namespace {
+
+constexpr uint64_t kSeed = 12;
+constexpr uint32_t kPartitions = 4;
+constexpr uint64_t kColdMemoryBytes = 512 << 10;
+
+class OracleLaneTest : public testing::Test {
+ protected:
+  OracleLaneTest()
+      : client_(kPartitions, absl::Seconds(1), testing::TempDir()) {
+    for (const v1::TableConfig& table : tables_) {
+      const absl::Status created = client_.CreateTable(table);
+      EXPECT_TRUE(created.ok()) << created;
+    }
+    for (uint32_t i = 0; i < 2; ++i) {
+      lanes_.emplace_back(tables_, client_.partition_bits(), kSeed, i,
+                          /*num_lanes=*/2, v1::FLOAT32);
+    }
+  }
+
+  absl::Status Push(const std::shared_ptr<OraclePush>& push) {
+    return PushAndWait(client_, push->Request(), push);
+  }
+  void PushMany(int num_pushes) {
+    for (int i = 0; i < num_pushes; ++i) {
+      for (OracleLane& lane : lanes_) {
+        const std::shared_ptr<OraclePush> push = lane.NextPush();
+        ASSERT_TRUE(Push(push).ok());
+        const absl::Status seen = lane.Acknowledged(*push);
+        ASSERT_TRUE(seen.ok()) << seen;
+      }
+    }
+  }
+
+  const std::vector<v1::TableConfig> tables_ =
+      OracleTables(kSeed, kColdMemoryBytes);
+  LocalParameterClient client_;
+  std::vector<OracleLane> lanes_;
+};
+
+TEST_F(OracleLaneTest, EveryRuleHasASparseAndADenseTable) {
+  std::set<size_t> sparse, dense;
+  for (const v1::TableConfig& table : tables_) {
+    (table.has_sparse() ? sparse : dense)
+        .insert(table.optimizer().rule_case());
+  }
+  // Sgd has two names.
+  const size_t num_rules = std::variant_size_v<AnyRule::Rule> + 1;
+  EXPECT_EQ(sparse.size(), num_rules);
+  EXPECT_EQ(dense.size(), num_rules);
+}
+
+TEST_F(OracleLaneTest, TablesThatEveryPushReachedOnceAreTheModels) {
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  PushMany(150);
+  for (const OracleLane& lane : lanes_) {
+    const absl::Status seen = lane.LookAtAll(&client_);
+    EXPECT_TRUE(seen.ok()) << seen;
+  }
+}
+
+TEST_F(OracleLaneTest, APushThatIsAppliedTwiceIsSeen) {
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  PushMany(20);
+  // Under another name, so that no window keeps it off.
+  ASSERT_TRUE(Push(lanes_[1].NextPush()).ok());
+  PushMany(1);
+  EXPECT_TRUE(lanes_[0].LookAtAll(&client_).ok());
+  const absl::Status seen = lanes_[1].LookAtAll(&client_);
+  EXPECT_TRUE(absl::IsDataLoss(seen)) << seen;
+}
+
+TEST_F(OracleLaneTest, APushThatIsLostIsSeen) {
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  PushMany(20);
+  OraclePush lost = *lanes_[1].NextPush();
+  for (OraclePush::Dense& table : lost.dense) table.wants_updated = false;
+  ASSERT_TRUE(lanes_[1].Acknowledged(lost).ok());
+  EXPECT_TRUE(lanes_[0].LookAtAll(&client_).ok());
+  const absl::Status seen = lanes_[1].LookAtAll(&client_);
+  EXPECT_TRUE(absl::IsDataLoss(seen)) << seen;
+}
+
+TEST_F(OracleLaneTest, PushesThatChangePlacesAreSeen) {
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  PushMany(20);
+  OracleLane& lane = lanes_[1];
+  const std::shared_ptr<OraclePush> first = lane.NextPush();
+  ASSERT_TRUE(Push(first).ok());
+  for (OraclePush::Dense& table : first->dense) table.wants_updated = false;
+  // The same rows with other gradients: the two do not commute.
+  OraclePush second = *first;
+  for (OraclePush::Rows& table : second.rows) {
+    for (float& g : table.gradients) g = 0.5f - g;
+  }
+  ASSERT_TRUE(PushAndWait(client_, second.Request(),
+                          std::make_shared<OraclePush>(second))
+                  .ok());
+  ASSERT_TRUE(lane.Acknowledged(second).ok());
+  ASSERT_TRUE(lane.Acknowledged(*first).ok());
+  const absl::Status seen = lane.LookAtAll(&client_);
+  EXPECT_TRUE(absl::IsDataLoss(seen)) << seen;
+}
+
+}  // namespace
+}  // namespace oarlock

@@ -1,0 +1,334 @@
+// Workers whose servers are killed, and a model of every row and parameter they
+// push to: any update rule, optimizer state, statistics and dense tables, where
+// counting_worker.cc counts.
+//
+//   replay_oracle ENDPOINTS SEED STOP_FILE ENDED_FILE CHECKPOINT_DIR
+//
+// Three workers in one process, with values of 32 and of both kinds of 16 bits,
+// each with clients of its own, push from several lanes at once (oracle_lane.h)
+// until STOP_FILE is there, while one checkpoint after the other is made. What
+// was acknowledged is applied to the model, once and in order, and from time to
+// time rows are pulled and must be the model's. At the end all are, and a last
+// checkpoint is made; then the workers leave, and when ENDED_FILE says that the
+// servers have ended, that checkpoint must be the model's, too.
+//
+// Prints one line, and one for each of the first differences; exit code 0 when
+// there is none, 1 else.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "optim/rules.h"
+#include "proto/table.pb.h"
+#include "tests/stress/compare_checkpoint.h"
+#include "tests/stress/oracle_lane.h"
+#include "tests/stress/oracle_tables.h"
+#include "worker/client/grpc_job_client.h"
+#include "worker/client/grpc_parameter_client.h"
+#include "worker/client/server_connections.h"
+#include "worker/cut_marker.h"
+#include "worker/slot_pool.h"
+
+namespace oarlock {
+namespace {
+
+constexpr v1::ValueFormat kFormats[] = {v1::FLOAT32, v1::BFLOAT16, v1::FLOAT16};
+constexpr uint32_t kWorkers = std::size(kFormats);
+// Of a worker: pushes that it has under way.
+constexpr uint32_t kLanes = 4;
+constexpr uint32_t kAllLanes = kWorkers * kLanes;
+// A third of the rows of the table with two tiers, in 32 partitions.
+constexpr uint64_t kColdMemoryBytes = 3 << 20;
+// All servers come back within this.
+constexpr absl::Duration kPatience = absl::Seconds(60);
+constexpr absl::Duration kPollInterval = absl::Milliseconds(20);
+// From one checkpoint to the next.
+constexpr absl::Duration kCheckpointPause = absl::Milliseconds(100);
+
+struct Options {
+  std::vector<std::string> endpoints;
+  uint64_t seed = 0;
+  std::string stop_file;
+  std::string ended_file;
+  std::string checkpoint_dir;
+};
+
+// The first failure of any thread, after which all stop.
+class Failure {
+ public:
+  void Note(const absl::Status& status) {
+    absl::MutexLock lock(&mutex_);
+    status_.Update(status);
+  }
+  absl::Status status() const {
+    absl::MutexLock lock(&mutex_);
+    return status_;
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+// A worker of the job: its clients, and the permits of its lanes.
+class OracleWorker {
+ public:
+  static absl::StatusOr<std::unique_ptr<OracleWorker>> Start(
+      const std::vector<std::string>& endpoints, uint32_t index) {
+    ConnectionOptions options;
+    options.endpoints = endpoints;
+    options.client_name = absl::StrCat("oracle's worker ", index);
+    options.server_restart_timeout = kPatience;
+    auto worker = std::unique_ptr<OracleWorker>(new OracleWorker(index));
+    OARLOCK_ASSIGN_OR_RETURN(worker->connections_,
+                             ServerConnections::Connect(options));
+    OARLOCK_ASSIGN_OR_RETURN(
+        worker->job_, GrpcJobClient::Register(worker->connections_.get(),
+                                              WorkerIndex(index)));
+    worker->client_ = std::make_unique<GrpcParameterClient>(
+        worker->connections_.get(), WorkerIndex(index),
+        worker->job_->generation(),
+        ValueFormats{.pull = kFormats[index], .push = kFormats[index]});
+    worker->marker_ = std::make_unique<CutMarker>(
+        worker->client_.get(), worker->job_.get(), CutMarker::Order::kByCut);
+    return worker;
+  }
+
+  absl::Status CreateTables(const std::vector<v1::TableConfig>& tables) {
+    for (const v1::TableConfig& table : tables) {
+      OARLOCK_RETURN_IF_ERROR(client_->CreateTable(table));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status BeginPass() {
+    v1::OptimizerConfig none;
+    none.mutable_sgd();
+    OARLOCK_ASSIGN_OR_RETURN(const UpdateRule rule, UpdateRule::Create(none));
+    std::vector<std::unique_ptr<DenseSlot>> slots;
+    for (uint32_t i = 0; i < kLanes; ++i) {
+      slots.push_back(std::make_unique<DenseSlot>(rule, DenseReplica(), 1));
+    }
+    slots_ = std::make_unique<SlotPool>(std::move(slots), kLanes);
+    // Lanes push dense gradients themselves, slots hold none.
+    marker_->BeginPass(slots_.get(), [](DenseSlot*, uint64_t,
+                                        ParameterClient::Done done) {
+      done(absl::OkStatus());
+    });
+    return absl::OkStatus();
+  }
+
+  // Waits until the push is acknowledged. For any thread.
+  absl::Status Push(const std::shared_ptr<OraclePush>& push) {
+    PushRequest request = push->Request();
+    absl::Notification done;
+    absl::Status status;
+    DenseSlot* const slot = slots_->Acquire();
+    slots_->AcquirePermit(*slot);
+    request.cut = slot->cut();
+    const uint64_t number = num_pushes_.fetch_add(1);
+    request.examples.push_back({0, number, number + 1});
+    request.dense_examples = request.examples;
+    marker_->Push(absl::StrCat("train/", index_), request, nullptr, push,
+                  [&](absl::Status answer) {
+                    slots_->ReleasePermit();
+                    status = std::move(answer);
+                    done.Notify();
+                  });
+    slots_->Release(slot);
+    done.WaitForNotification();
+    return status;
+  }
+
+  void EndPass(bool failed) {
+    slots_->WaitForAllPermits();
+    marker_->EndPass(failed);
+  }
+
+  absl::Status Checkpoint() { return job_->Checkpoint(); }
+
+  absl::Status Finish() {
+    marker_ = nullptr;
+    return job_->Finish(absl::OkStatus());
+  }
+
+  GrpcParameterClient* client() { return client_.get(); }
+  int partition_bits() const { return client_->partition_bits(); }
+
+ private:
+  explicit OracleWorker(uint32_t index) : index_(index) {}
+
+  const uint32_t index_;
+  std::unique_ptr<ServerConnections> connections_;
+  std::unique_ptr<GrpcJobClient> job_;
+  std::unique_ptr<GrpcParameterClient> client_;
+  std::unique_ptr<SlotPool> slots_;
+  std::unique_ptr<CutMarker> marker_;
+  std::atomic<uint64_t> num_pushes_ = 0;
+};
+
+class ReplayOracle {
+ public:
+  explicit ReplayOracle(const Options& options)
+      : options_(options),
+        tables_(OracleTables(options.seed, kColdMemoryBytes)) {}
+
+  // What there was to compare, for people.
+  absl::StatusOr<std::string> Run() {
+    OARLOCK_RETURN_IF_ERROR(Start());
+    OARLOCK_RETURN_IF_ERROR(PushUntilStopped());
+    OARLOCK_RETURN_IF_ERROR(ForEachLane([this](OracleLane* lane, size_t i) {
+      return lane->LookAtAll(workers_[i / kLanes]->client());
+    }));
+    OARLOCK_RETURN_IF_ERROR(workers_[0]->Checkpoint());
+    for (const auto& worker : workers_) {
+      OARLOCK_RETURN_IF_ERROR(worker->Finish());
+    }
+    while (!std::filesystem::exists(options_.ended_file)) {
+      absl::SleepFor(kPollInterval);
+    }
+    OARLOCK_ASSIGN_OR_RETURN(
+        const ComparedCheckpoint compared,
+        CompareCheckpoint(options_.checkpoint_dir, tables_, lanes_));
+    if (!compared.differences.empty()) {
+      return absl::DataLossError(absl::StrCat(
+          "the checkpoint is not what was acknowledged:\n",
+          absl::StrJoin(compared.differences, "\n")));
+    }
+    return absl::StrCat(compared.rows, " rows (", compared.extended_rows,
+                        " extended) and ", compared.blocks,
+                        " dense blocks exact, each partition and block after ",
+                        "at least ", compared.min_pushes, " pushes, ",
+                        num_checkpoints_, " checkpoints");
+  }
+
+  uint64_t num_pushes() const {
+    uint64_t sum = 0;
+    for (const OracleLane& lane : lanes_) sum += lane.num_pushes();
+    return sum;
+  }
+  size_t num_tables() const { return tables_.size(); }
+
+ private:
+  absl::Status Start() {
+    for (uint32_t i = 0; i < kWorkers; ++i) {
+      OARLOCK_ASSIGN_OR_RETURN(auto worker,
+                               OracleWorker::Start(options_.endpoints, i));
+      OARLOCK_RETURN_IF_ERROR(worker->CreateTables(tables_));
+      OARLOCK_RETURN_IF_ERROR(worker->BeginPass());
+      workers_.push_back(std::move(worker));
+    }
+    for (uint32_t i = 0; i < kAllLanes; ++i) {
+      lanes_.emplace_back(tables_, workers_[0]->partition_bits(),
+                          options_.seed, i, kAllLanes, kFormats[i / kLanes]);
+    }
+    return absl::OkStatus();
+  }
+
+  // In a thread for each; the first failure.
+  template <typename Work>
+  absl::Status ForEachLane(Work work) {
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < lanes_.size(); ++i) {
+      threads.emplace_back(
+          [&, i] { failure_.Note(work(&lanes_[i], i)); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return failure_.status();
+  }
+
+  bool stopped() const {
+    return !failure_.status().ok() ||
+           std::filesystem::exists(options_.stop_file);
+  }
+
+  absl::Status PushUntilStopped() {
+    std::thread checkpoints([this] {
+      while (!stopped()) {
+        // One that a death is in the way of fails; the last one must not.
+        num_checkpoints_ += workers_[0]->Checkpoint().ok();
+        absl::SleepFor(kCheckpointPause);
+      }
+    });
+    static_cast<void>(ForEachLane([this](OracleLane* lane, size_t i) {
+      absl::Status status;
+      while (status.ok() && !stopped()) {
+        status = PushOnce(lane, workers_[i / kLanes].get());
+      }
+      return status;
+    }));
+    checkpoints.join();
+    for (const auto& worker : workers_) {
+      worker->EndPass(!failure_.status().ok());
+    }
+    return failure_.status();
+  }
+
+  absl::Status PushOnce(OracleLane* lane, OracleWorker* worker) {
+    const std::shared_ptr<OraclePush> push = lane->NextPush();
+    OARLOCK_RETURN_IF_ERROR(worker->Push(push));
+    OARLOCK_RETURN_IF_ERROR(lane->Acknowledged(*push));
+    if (!push->is_looked_at) return absl::OkStatus();
+    for (const OraclePush::Rows& rows : push->rows) {
+      OARLOCK_RETURN_IF_ERROR(lane->LookAtRows(worker->client(), rows.table,
+                                               rows.keys.keys()));
+    }
+    return absl::OkStatus();
+  }
+
+  const Options options_;
+  const std::vector<v1::TableConfig> tables_;
+  Failure failure_;
+  // While it pushed.
+  int num_checkpoints_ = 0;
+  std::vector<OracleLane> lanes_;
+  std::vector<std::unique_ptr<OracleWorker>> workers_;
+};
+
+int Main(int argc, char** argv) {
+  Options options;
+  if (argc != 6 || !absl::SimpleAtoi(argv[2], &options.seed)) {
+    std::fprintf(stderr,
+                 "usage: replay_oracle ENDPOINTS SEED STOP_FILE ENDED_FILE "
+                 "CHECKPOINT_DIR\n");
+    return 2;
+  }
+  options.endpoints = absl::StrSplit(argv[1], ',');
+  options.stop_file = argv[3];
+  options.ended_file = argv[4];
+  options.checkpoint_dir = argv[5];
+  InitLogging("oracle");
+  ReplayOracle oracle(options);
+  const absl::StatusOr<std::string> compared = oracle.Run();
+  std::printf("seed %llu: %llu pushes to %zu tables, %s\n",
+              static_cast<unsigned long long>(options.seed),
+              static_cast<unsigned long long>(oracle.num_pushes()),
+              oracle.num_tables(),
+              compared.ok() ? compared->c_str()
+                            : compared.status().ToString().c_str());
+  return compared.ok() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace oarlock
+
+int main(int argc, char** argv) { return oarlock::Main(argc, argv); }
