@@ -227,7 +227,7 @@ void Membership::Pulse() {
           SetFailure(late);
           Cancel();
         } else if (ticks % progress_ticks == 0) {
-          spdlog::info("still waiting: {}", late.message());
+          spdlog::info("still waiting: {}", std::string(late.message()));
         }
       }
       sign.mutable_sign()->mutable_operations()->Assign(operations_.begin(),

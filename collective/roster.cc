@@ -110,7 +110,8 @@ absl::Status Roster::Enter(const v1::JoinHello& hello, Seat* seat) {
   if (!status.ok()) {
     // Who comes anew again and again is worth one line.
     if (last_refusal_ != status.message()) {
-      spdlog::warn("rendezvous: refused a process: {}", status.message());
+      spdlog::warn("rendezvous: refused a process: {}",
+                   std::string(status.message()));
     }
     last_refusal_ = std::string(status.message());
     return status;
