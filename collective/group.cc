@@ -131,7 +131,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinGroup(
 
 absl::Status CheckAllAgree(Communicator& communicator, absl::string_view what,
                            absl::string_view value) {
-  const uint64_t mine = static_cast<uint64_t>(FeatureHash(value, 0, 0));
+  const uint64_t mine = static_cast<uint64_t>(FeatureHash(std::string(value), 0, 0));
   std::vector<uint64_t> all(communicator.size());
   OARLOCK_RETURN_IF_ERROR(communicator.AllGather(
       absl::MakeConstSpan(&mine, 1), absl::MakeSpan(all)));

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/status_macros.h"
 #include "cluster/retry.h"
 #include "cluster/security.h"
 #include "collective/roster.h"
