@@ -155,7 +155,8 @@ absl::Status Membership::RunStream() {
     absl::MutexLock lock(&write_mutex_);
     writable_ = nullptr;
   }
-  context.TryCancel();
+  // A stream that rank 0 ended has its reason still to come.
+  if (!end.ok()) context.TryCancel();
   const absl::Status finish = FromGrpc(stream->Finish());
   absl::MutexLock lock(&mutex_);
   context_ = nullptr;

@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(
   const auto cannot_listen = [&](absl::string_view why) {
     return absl::FailedPreconditionError(
         absl::StrCat("rank 0 cannot serve the rendezvous at ", endpoint, ": ",
-                     why, "; end who has it, or give rank 0 another endpoint"));
+                     why));
   };
   if (absl::Status status = CheckCanListen(endpoint); !status.ok()) {
     return cannot_listen(status.message());
