@@ -195,7 +195,13 @@ void Door::Run() {
              .ok()) {
     Socket connection(accept4(listener_.fd(), nullptr, nullptr,
                               SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (connection.fd() >= 0) Take(std::move(connection));
+    if (connection.fd() >= 0) {
+      Take(std::move(connection));
+    } else {
+      // Too many open files, for example: it stays in the queue.
+      AwaitSocket(-1, 0, closing_.fd(), Clock::Real().Now() + kWakeInterval)
+          .IgnoreError();
+    }
   }
 }
 
