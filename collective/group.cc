@@ -101,7 +101,6 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinGroup(
       const Endpoint own, ParseEndpoint(options.endpoints[options.rank]));
   OARLOCK_ASSIGN_OR_RETURN(group->door, Door::Open(own.host));
   const v1::JoinHello hello = HelloOf(options, *group->door);
-  std::shared_ptr<grpc::Channel> channel;
   if (options.rank == 0) {
     OARLOCK_ASSIGN_OR_RETURN(
         group->rendezvous,
@@ -111,11 +110,10 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinGroup(
                                  .join_timeout = options.join_timeout,
                                  .silence_timeout = options.silence_timeout},
                                 options.security));
-    channel = group->rendezvous->channel();
-  } else {
-    OARLOCK_ASSIGN_OR_RETURN(
-        channel, ChannelTo(options.endpoints[0], options.security));
   }
+  // Rank 0 is one among the others to its own server.
+  OARLOCK_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel,
+                           ChannelTo(options.endpoints[0], options.security));
   OARLOCK_ASSIGN_OR_RETURN(std::string token, ReadToken(options.security));
   OARLOCK_ASSIGN_OR_RETURN(
       group->membership,

@@ -87,7 +87,6 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(
   if (self->server_ == nullptr || port == 0) {
     return cannot_listen("gRPC's lines above say why");
   }
-  self->channel_ = self->server_->InProcessChannel(MakeChannelArguments());
   self->ticker_ = std::thread([raw = self.get()] { raw->Tick(); });
   return self;
 }
@@ -109,7 +108,6 @@ RendezvousServer::~RendezvousServer() {
     closing_ = true;
   }
   ticker_.join();
-  channel_ = nullptr;
   // Ends the calls that are still there.
   server_->Shutdown(std::chrono::system_clock::now());
 }

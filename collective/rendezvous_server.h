@@ -3,7 +3,6 @@
 #ifndef OARLOCK_COLLECTIVE_RENDEZVOUS_SERVER_H_
 #define OARLOCK_COLLECTIVE_RENDEZVOUS_SERVER_H_
 
-#include <grpcpp/channel.h>
 #include <grpcpp/server.h>
 
 #include <memory>
@@ -32,9 +31,6 @@ class RendezvousServer {
   RendezvousServer(const RendezvousServer&) = delete;
   RendezvousServer& operator=(const RendezvousServer&) = delete;
 
-  // To this server, without any network.
-  std::shared_ptr<grpc::Channel> channel() { return channel_; }
-
  private:
   static constexpr absl::Duration kGoodbye = absl::Seconds(1);
 
@@ -60,7 +56,6 @@ class RendezvousServer {
   Roster roster_;
   Service service_;
   std::unique_ptr<grpc::Server> server_;
-  std::shared_ptr<grpc::Channel> channel_;
   absl::Mutex mutex_;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread ticker_;
