@@ -1,5 +1,8 @@
 #include "collective/group.h"
 
+#include <grpcpp/create_channel.h>
+
+#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -97,8 +100,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinGroup(
   group->size = static_cast<int>(options.endpoints.size());
   group->operation_timeout = options.operation_timeout;
   group->connect_timeout = kConnectTimeout;
-  OARLOCK_ASSIGN_OR_RETURN(
-      const Endpoint own, ParseEndpoint(options.endpoints[options.rank]));
+  OARLOCK_ASSIGN_OR_RETURN(const Endpoint own,
+                           ParseEndpoint(options.endpoints[options.rank]));
   OARLOCK_ASSIGN_OR_RETURN(group->door, Door::Open(own.host));
   const v1::JoinHello hello = HelloOf(options, *group->door);
   if (options.rank == 0) {
@@ -129,18 +132,19 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinGroup(
 
 absl::Status CheckAllAgree(Communicator& communicator, absl::string_view what,
                            absl::string_view value) {
-  const uint64_t mine = static_cast<uint64_t>(FeatureHash(std::string(value), 0, 0));
+  const uint64_t mine =
+      static_cast<uint64_t>(FeatureHash(std::string(value), 0, 0));
   std::vector<uint64_t> all(communicator.size());
-  OARLOCK_RETURN_IF_ERROR(communicator.AllGather(
-      absl::MakeConstSpan(&mine, 1), absl::MakeSpan(all)));
+  OARLOCK_RETURN_IF_ERROR(communicator.AllGather(absl::MakeConstSpan(&mine, 1),
+                                                 absl::MakeSpan(all)));
   std::vector<int> differ;
   for (int rank = 0; rank < communicator.size(); ++rank) {
     if (all[rank] != all[0]) differ.push_back(rank);
   }
   if (differ.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      what, " must be the same on all ranks; those of rank ",
-      absl::StrJoin(differ, ", "), " differ from rank 0's"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " must be the same on all ranks; those of rank ",
+                   absl::StrJoin(differ, ", "), " differ from rank 0's"));
 }
 
 }  // namespace oarlock

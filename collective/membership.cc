@@ -50,8 +50,8 @@ absl::StatusOr<std::unique_ptr<Membership>> Membership::Join(
   {
     absl::MutexLock lock(&self->mutex_);
     // Rank 0, whose message says more, has the first word.
-    self->join_deadline_ = Clock::Real().Now() + self->options_.join_timeout +
-                           2 * self->tick_;
+    self->join_deadline_ =
+        Clock::Real().Now() + self->options_.join_timeout + 2 * self->tick_;
   }
   self->reader_ = std::thread([raw] { raw->Run(); });
   self->pulse_ = std::thread([raw] { raw->Pulse(); });
@@ -72,9 +72,8 @@ Membership::~Membership() {
     fails = joined_ && !leaving_ && failure_.ok();
   }
   if (fails) {
-    Fail(absl::UnavailableError(
-        "ended its communicator without leaving the group: it gave up, its log "
-        "may say why"))
+    Fail(absl::UnavailableError("ended its communicator without leaving the "
+                                "group: it gave up, its log may say why"))
         .IgnoreError();
   }
   {
@@ -182,9 +181,9 @@ absl::Status Membership::OnMessage(const v1::GroupMessage& message) {
     secret_ = message.welcome().secret();
     joined_ = true;
   } else if (message.has_failure()) {
-    SetFailure(absl::Status(
-        static_cast<absl::StatusCode>(message.failure().code()),
-        message.failure().message()));
+    SetFailure(
+        absl::Status(static_cast<absl::StatusCode>(message.failure().code()),
+                     message.failure().message()));
     return failure_;
   } else if (message.has_left()) {
     left_.insert(message.left().ranks().begin(), message.left().ranks().end());
@@ -197,9 +196,9 @@ void Membership::OnStreamEnd(const absl::Status& status) {
   if (joined_) {
     // Who has left is not told when rank 0 ends, and need not know.
     if (left_.count(rank_) > 0) return;
-    SetFailure(absl::UnavailableError(absl::StrCat(
-        NameOf(0), " died: its connection closed (", status.message(),
-        "); its log may say why")));
+    SetFailure(absl::UnavailableError(
+        absl::StrCat(NameOf(0), " died: its connection closed (",
+                     status.message(), "); its log may say why")));
     return;
   }
   last_end_ = std::string(status.message());
@@ -243,17 +242,17 @@ void Membership::CountSilence() {
   if (context_ == nullptr || !heard_) return;
   if (++silent_ticks_ <= kSignsPerSilence) return;
   if (joined_ && left_.count(rank_) == 0) {
-    SetFailure(absl::UnavailableError(absl::StrCat(
-        NameOf(0), " gave no sign of life for ",
-        absl::FormatDuration(options_.silence_timeout),
-        ": stopped, or cut off from this rank")));
+    SetFailure(absl::UnavailableError(
+        absl::StrCat(NameOf(0), " gave no sign of life for ",
+                     absl::FormatDuration(options_.silence_timeout),
+                     ": stopped, or cut off from this rank")));
   }
   Cancel();
 }
 
 absl::Status Membership::JoinTimeout() const {
-  const std::string within = absl::StrCat(
-      " within ", absl::FormatDuration(options_.join_timeout));
+  const std::string within =
+      absl::StrCat(" within ", absl::FormatDuration(options_.join_timeout));
   if (!heard_) {
     return absl::DeadlineExceededError(
         absl::StrCat(NameOf(0), " did not answer", within,
@@ -335,9 +334,9 @@ absl::Status Membership::Leave(absl::Duration timeout) {
   for (int i = 0; i < static_cast<int>(size); ++i) {
     if (left_.count(i) == 0) behind.push_back(NameOf(i));
   }
-  return absl::DeadlineExceededError(
-      absl::StrCat(absl::StrJoin(behind, ", "), " did not leave the group within ",
-                   absl::FormatDuration(timeout)));
+  return absl::DeadlineExceededError(absl::StrCat(
+      absl::StrJoin(behind, ", "), " did not leave the group within ",
+      absl::FormatDuration(timeout)));
 }
 
 }  // namespace oarlock

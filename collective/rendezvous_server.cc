@@ -69,9 +69,8 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(
   OARLOCK_ASSIGN_OR_RETURN(auto credentials, MakeServerCredentials(security));
   OARLOCK_ASSIGN_OR_RETURN(std::string token, ReadToken(security));
   const auto cannot_listen = [&](absl::string_view why) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("rank 0 cannot serve the rendezvous at ", endpoint, ": ",
-                     why));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "rank 0 cannot serve the rendezvous at ", endpoint, ": ", why));
   };
   if (absl::Status status = CheckCanListen(endpoint); !status.ok()) {
     return cannot_listen(status.message());

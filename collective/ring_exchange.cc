@@ -85,8 +85,8 @@ class Ring::Exchange {
     msghdr message = {};
     message.msg_iov = vectors;
     message.msg_iovlen = Gather(vectors);
-    const ssize_t count = sendmsg(ring_.next_.fd(), &message,
-                                  MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t count =
+        sendmsg(ring_.next_.fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count < 0) {
       return MayGoOn() || End(RingEnd::kNextBroke,
                               absl::UnavailableError(std::strerror(errno)));
@@ -107,8 +107,8 @@ class Ring::Exchange {
     char* const at = piece.data != nullptr ? piece.data + offset_ + carried_
                                            : ring_.scratch_.get() + carried_;
     size_t room = piece.num_bytes - offset_ - carried_;
-    room = std::min(room, piece.data != nullptr ? kMaxCallBytes
-                                                : kScratchBytes - carried_);
+    room = std::min(
+        room, piece.data != nullptr ? kMaxCallBytes : kScratchBytes - carried_);
     const size_t before = received_;
     if (!Read(at, room)) return false;
     carried_ += received_ - before;

@@ -13,9 +13,8 @@ namespace oarlock {
 namespace {
 
 int TicksOf(absl::Duration duration, absl::Duration silence_timeout) {
-  return static_cast<int>(
-      std::ceil(absl::FDivDuration(duration, silence_timeout) *
-                kSignsPerSilence));
+  return static_cast<int>(std::ceil(
+      absl::FDivDuration(duration, silence_timeout) * kSignsPerSilence));
 }
 
 v1::GroupMessage FailureMessage(const absl::Status& status) {
@@ -63,16 +62,16 @@ absl::Status Roster::CheckHello(const v1::JoinHello& hello) const {
                    absl::StrCat("\"", expected.job_id(), "\""), hello.rank());
   }
   if (hello.incarnation() > expected.incarnation()) {
-    return absl::UnavailableError(absl::StrCat(
-        "rank 0 is of incarnation ", expected.incarnation(),
-        " of the job, this rank of ", hello.incarnation(),
-        "; the new rank 0 will come"));
+    return absl::UnavailableError(
+        absl::StrCat("rank 0 is of incarnation ", expected.incarnation(),
+                     " of the job, this rank of ", hello.incarnation(),
+                     "; the new rank 0 will come"));
   }
   if (hello.incarnation() < expected.incarnation()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "rank ", hello.rank(), " is of incarnation ", hello.incarnation(),
-        " of the job, rank 0 of ", expected.incarnation(),
-        "; the older one has to end"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("rank ", hello.rank(), " is of incarnation ",
+                     hello.incarnation(), " of the job, rank 0 of ",
+                     expected.incarnation(), "; the older one has to end"));
   }
   if (hello.size() != expected.size()) {
     return Differs("a group of", absl::StrCat(hello.size(), " ranks"),
@@ -124,7 +123,8 @@ absl::Status Roster::Enter(const v1::JoinHello& hello, Seat* seat) {
     Welcome();
   } else {
     v1::GroupMessage message;
-    for (uint32_t rank : Missing()) message.mutable_waiting()->add_missing(rank);
+    for (uint32_t rank : Missing())
+      message.mutable_waiting()->add_missing(rank);
     SendToAll(message);
   }
   return absl::OkStatus();
@@ -161,7 +161,8 @@ void Roster::OnMessage(int rank, const Seat* seat,
   }
 }
 
-absl::Status Roster::FailureOf(int rank, const v1::GroupFailure& failure) const {
+absl::Status Roster::FailureOf(int rank,
+                               const v1::GroupFailure& failure) const {
   std::string text = failure.message();
   if (failure.operation() > 0) {
     std::vector<uint32_t> behind;
@@ -188,8 +189,7 @@ void Roster::Closed(int rank, const Seat* seat) {
   member.seat = nullptr;
   if (!complete_) {
     if (failure_.ok()) {
-      spdlog::warn("rendezvous: {} has gone before all had come",
-                   NameOf(rank));
+      spdlog::warn("rendezvous: {} has gone before all had come", NameOf(rank));
     }
     return;
   }
@@ -263,9 +263,8 @@ std::vector<uint32_t> Roster::Missing() const {
 }
 
 bool Roster::IsEmpty() const {
-  return std::all_of(members_.begin(), members_.end(), [](const Member& m) {
-    return m.seat == nullptr;
-  });
+  return std::all_of(members_.begin(), members_.end(),
+                     [](const Member& m) { return m.seat == nullptr; });
 }
 
 void Roster::AwaitEmpty(absl::Duration timeout) const {

@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "collective/argument_checks.h"
 #include "base/status_macros.h"
+#include "collective/argument_checks.h"
 
 namespace oarlock {
 

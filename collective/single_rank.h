@@ -27,8 +27,7 @@ class SingleRank : public Communicator {
                          Element element) override {
     return absl::OkStatus();
   }
-  absl::Status BroadcastBytes(void* bytes, size_t num_bytes,
-                              int root) override;
+  absl::Status BroadcastBytes(void* bytes, size_t num_bytes, int root) override;
   absl::Status AllGatherBytes(const void* mine, size_t mine_bytes, void* all,
                               size_t all_bytes) override;
 };

@@ -112,8 +112,8 @@ absl::StatusOr<Socket> ConnectTo(const std::string& address,
       Resolve(endpoint.host, absl::StrCat(endpoint.port), &addresses));
   absl::Status status = absl::UnavailableError("no address");
   for (const addrinfo* at = addresses.list; at != nullptr; at = at->ai_next) {
-    Socket connection(socket(
-        at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    Socket connection(
+        socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (connection.fd() < 0) {
       status = Errno("socket");
       continue;
@@ -149,8 +149,8 @@ absl::StatusOr<std::unique_ptr<Door>> Door::Open(const std::string& host) {
   Socket listener;
   sockaddr_storage bound = {};
   for (const addrinfo* at = addresses.list; at != nullptr; at = at->ai_next) {
-    Socket candidate(socket(
-        at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    Socket candidate(
+        socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     socklen_t size = sizeof(bound);
     if (candidate.fd() >= 0 &&
         bind(candidate.fd(), at->ai_addr, at->ai_addrlen) == 0 &&
@@ -190,9 +190,9 @@ void Door::Start(const std::string& secret) {
 }
 
 void Door::Run() {
-  while (AwaitSocket(listener_.fd(), POLLIN, closing_.fd(),
-                     absl::InfiniteFuture())
-             .ok()) {
+  while (
+      AwaitSocket(listener_.fd(), POLLIN, closing_.fd(), absl::InfiniteFuture())
+          .ok()) {
     Socket connection(accept4(listener_.fd(), nullptr, nullptr,
                               SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (connection.fd() >= 0) {
@@ -213,9 +213,9 @@ void Door::Take(Socket connection) {
     if (!AwaitSocket(connection.fd(), POLLIN, closing_.fd(), deadline).ok()) {
       return;
     }
-    const ssize_t count = recv(connection.fd(),
-                               reinterpret_cast<char*>(&wire) + got,
-                               sizeof(wire) - got, 0);
+    const ssize_t count =
+        recv(connection.fd(), reinterpret_cast<char*>(&wire) + got,
+             sizeof(wire) - got, 0);
     if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) return;
     if (count > 0) got += static_cast<size_t>(count);
   }

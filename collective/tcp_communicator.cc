@@ -6,7 +6,6 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "collective/argument_checks.h"
@@ -59,15 +58,14 @@ absl::StatusOr<std::unique_ptr<Communicator>> TcpCommunicator::Connect(
     // The group has failed, or the peer may just have.
     if (absl::IsCancelled(status)) return membership.status();
     if (absl::IsUnavailable(status)) return membership.FailBroken(peer, status);
-    return membership.Fail(absl::DeadlineExceededError(absl::StrCat(
-        "no connection with ", membership.NameOf(peer), " within ",
-        absl::FormatDuration(group->connect_timeout), ": ", status.message(),
-        "; is a firewall between the two?")));
+    return membership.Fail(absl::DeadlineExceededError(
+        absl::StrCat("no connection with ", membership.NameOf(peer), " within ",
+                     absl::FormatDuration(group->connect_timeout), ": ",
+                     status.message(), "; is a firewall between the two?")));
   };
-  absl::StatusOr<Socket> out =
-      ConnectTo(membership.addresses()[next],
-                {membership.secret(), index, rank}, membership.wake_fd(),
-                deadline);
+  absl::StatusOr<Socket> out = ConnectTo(membership.addresses()[next],
+                                         {membership.secret(), index, rank},
+                                         membership.wake_fd(), deadline);
   if (!out.ok()) return fail(next, out.status());
   absl::StatusOr<Socket> in =
       group->door->Await(index, previous, membership.wake_fd(), deadline);
@@ -95,8 +93,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> TcpCommunicator::Fork() {
 std::string TcpCommunicator::Describe(const Header& header) const {
   const char* const kind =
       header.kind < std::size(kKinds) ? kKinds[header.kind] : "unknown";
-  std::string text =
-      absl::StrCat("operation ", header.sequence, ", ", kind);
+  std::string text = absl::StrCat("operation ", header.sequence, ", ", kind);
   if (header.kind == kBarrier) return text;
   absl::StrAppend(&text, " of ", header.num_bytes, " bytes");
   if (header.kind == kAllReduce && header.detail < std::size(kElements)) {
@@ -146,11 +143,10 @@ absl::Status TcpCommunicator::Conclude(RingResult result,
     case RingEnd::kDeadline:
       break;
   }
-  return membership.Fail(
-      absl::DeadlineExceededError(absl::StrCat(
-          Describe(header), ", was not over within ",
-          absl::FormatDuration(group_->operation_timeout))),
-      index_, header.sequence);
+  return membership.Fail(absl::DeadlineExceededError(absl::StrCat(
+                             Describe(header), ", was not over within ",
+                             absl::FormatDuration(group_->operation_timeout))),
+                         index_, header.sequence);
 }
 
 TcpCommunicator::Range TcpCommunicator::ChunkOf(size_t num_values,
@@ -167,9 +163,9 @@ absl::Status TcpCommunicator::AllGatherPieces(const Operation& operation,
   RingPlan plan;
   for (int step = 0; step < size() - 1; ++step) {
     const auto piece = [&](int of) {
-      return RingPiece{all + static_cast<size_t>((of + size()) % size()) *
-                                 bytes_each,
-                       bytes_each};
+      return RingPiece{
+          all + static_cast<size_t>((of + size()) % size()) * bytes_each,
+          bytes_each};
     };
     plan.out.push_back(piece(rank() - step));
     plan.in.push_back(piece(rank() - step - 1));
@@ -236,9 +232,8 @@ absl::Status TcpCommunicator::AllReduce(void* values, size_t num_values,
     case Element::kFloatAsFloat16:
     case Element::kFloatAsBfloat16: {
       auto* const at = static_cast<float*>(values);
-      const v1::ValueFormat format = element == Element::kFloatAsFloat16
-                                         ? v1::FLOAT16
-                                         : v1::BFLOAT16;
+      const v1::ValueFormat format =
+          element == Element::kFloatAsFloat16 ? v1::FLOAT16 : v1::BFLOAT16;
       return small ? SumNarrowGathered(operation, at, num_values, format)
                    : SumNarrow(operation, at, num_values, format);
     }
@@ -258,20 +253,17 @@ absl::Status TcpCommunicator::SumInRing(const Operation& operation, T* values,
   const int num_steps = 2 * (size() - 1), num_sums = size() - 1;
   for (int step = 0; step < num_steps; ++step) {
     const Range out = range(step), in = range(step + 1);
-    plan.out.push_back(
-        {Bytes(values + out.begin), out.size * sizeof(T)});
-    plan.in.push_back(
-        {step < num_sums ? nullptr : Bytes(values + in.begin),
-         in.size * sizeof(T)});
+    plan.out.push_back({Bytes(values + out.begin), out.size * sizeof(T)});
+    plan.in.push_back({step < num_sums ? nullptr : Bytes(values + in.begin),
+                       in.size * sizeof(T)});
   }
   plan.lead = plan.out[0].num_bytes;
   plan.element_bytes = sizeof(T);
   plan.process = [&](size_t piece, size_t offset, const char* bytes,
-                       size_t num_bytes) {
+                     size_t num_bytes) {
     if (static_cast<int>(piece) >= num_sums) return;
     Add(reinterpret_cast<const T*>(bytes), num_bytes / sizeof(T),
-        values + range(static_cast<int>(piece) + 1).begin +
-            offset / sizeof(T));
+        values + range(static_cast<int>(piece) + 1).begin + offset / sizeof(T));
   };
   return Run(operation, std::move(plan));
 }
@@ -315,9 +307,9 @@ absl::Status TcpCommunicator::SumNarrow(const Operation& operation,
   plan.lead = plan.out[0].num_bytes;
   plan.element_bytes = sizeof(uint16_t);
   plan.process = [&](size_t piece, size_t offset, const char* bytes,
-                           size_t num_bytes) {
-    const size_t begin = range(static_cast<int>(piece) + 1).begin +
-                         offset / sizeof(uint16_t);
+                     size_t num_bytes) {
+    const size_t begin =
+        range(static_cast<int>(piece) + 1).begin + offset / sizeof(uint16_t);
     const size_t count = num_bytes / sizeof(uint16_t);
     const absl::Span<float> to(values + begin, count);
     if (static_cast<int>(piece) >= num_sums) {
@@ -346,11 +338,11 @@ absl::Status TcpCommunicator::SumNarrowGathered(const Operation& operation,
                                                 v1::ValueFormat format) {
   narrow_.resize(num_values * size());
   const absl::Span<float> result(values, num_values);
-  NarrowValues(format, result,
-               absl::MakeSpan(narrow_.data() + rank() * num_values,
-                              num_values));
-  OARLOCK_RETURN_IF_ERROR(AllGatherPieces(operation, Bytes(narrow_.data()),
-                                          operation.num_bytes));
+  NarrowValues(
+      format, result,
+      absl::MakeSpan(narrow_.data() + rank() * num_values, num_values));
+  OARLOCK_RETURN_IF_ERROR(
+      AllGatherPieces(operation, Bytes(narrow_.data()), operation.num_bytes));
   WidenValues(format, narrow_.data(), result);
   widened_.resize(num_values);
   for (int from = 1; from < size(); ++from) {

@@ -50,9 +50,11 @@ int main(int argc, char** argv) {
   }
   std::vector<float> values(size_t{16} << 20, 0.0f);
   const auto call = [&](const Work& work) {
-    const absl::Status status = (*communicator)->AllReduceSum(
-        absl::MakeSpan(values.data(), work.num_bytes / sizeof(float)),
-        static_cast<oarlock::WireFormat>(work.kind));
+    const absl::Status status =
+        (*communicator)
+            ->AllReduceSum(
+                absl::MakeSpan(values.data(), work.num_bytes / sizeof(float)),
+                static_cast<oarlock::WireFormat>(work.kind));
     if (!status.ok()) {
       std::fprintf(stderr, "%s\n", status.ToString().c_str());
       std::_Exit(1);
@@ -70,8 +72,7 @@ int main(int argc, char** argv) {
     repetitions.Add(name, [&, work] { return ranks.Measure(work, call); });
   };
   add("64 MB", size_t{64} << 20, 5, oarlock::WireFormat::kFloat32);
-  add("64 MB as bfloat16", size_t{64} << 20, 5,
-      oarlock::WireFormat::kBfloat16);
+  add("64 MB as bfloat16", size_t{64} << 20, 5, oarlock::WireFormat::kBfloat16);
   add("1 MB", size_t{1} << 20, 100, oarlock::WireFormat::kFloat32);
   add("1 KB", 1024, 1000, oarlock::WireFormat::kFloat32);
   return repetitions.Run(argc, argv);

@@ -54,7 +54,8 @@ int main(int argc, char** argv) {
   }
   Repetitions repetitions;
   for (const auto& [name, bytes, calls] :
-       {std::tuple("64 MB", size_t{64} << 20, 5), {"1 MB", size_t{1} << 20, 100},
+       {std::tuple("64 MB", size_t{64} << 20, 5),
+        {"1 MB", size_t{1} << 20, 100},
         {"1 KB", size_t{1024}, 1000}}) {
     const Work work = {0, bytes, static_cast<uint64_t>(calls)};
     repetitions.Add(name, [&, work] { return ranks.Measure(work, call); });

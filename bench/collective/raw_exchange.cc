@@ -54,18 +54,19 @@ void Exchange(int socket, char* from, char* to, size_t num_bytes) {
       moved = count > 0;
     }
     if (got < num_bytes) {
-      const ssize_t count = recv(
-          socket, to + got, std::min(num_bytes - got, kCallBytes),
-          MSG_DONTWAIT);
+      const ssize_t count =
+          recv(socket, to + got, std::min(num_bytes - got, kCallBytes),
+               MSG_DONTWAIT);
       Require(count != 0, "the other one ended");
       if (count > 0) got += static_cast<size_t>(count);
       moved = moved || count > 0;
     }
     if (moved) continue;
-    pollfd fd = {socket,
-                 static_cast<short>((sent < num_bytes ? POLLOUT : 0) |  // NOLINT
-                                    (got < num_bytes ? POLLIN : 0)),
-                 0};
+    pollfd fd = {
+        socket,
+        static_cast<short>((sent < num_bytes ? POLLOUT : 0) |  // NOLINT
+                           (got < num_bytes ? POLLIN : 0)),
+        0};
     poll(&fd, 1, -1);
   }
 }
@@ -89,9 +90,10 @@ int main(int argc, char** argv) {
   }
   close(sockets[1]);
   Repetitions repetitions;
-  for (const auto& [name, bytes, calls] :
-       {std::tuple("64 MB", kMaxBytes, 5), {"32 MB", kMaxBytes / 2, 10},
-        {"1 MB", kCallBytes, 100}, {"1 KB", size_t{1024}, 1000}}) {
+  for (const auto& [name, bytes, calls] : {std::tuple("64 MB", kMaxBytes, 5),
+                                           {"32 MB", kMaxBytes / 2, 10},
+                                           {"1 MB", kCallBytes, 100},
+                                           {"1 KB", size_t{1024}, 1000}}) {
     const Work work = {0, bytes, static_cast<uint64_t>(calls)};
     repetitions.Add(name, [&, work] { return ranks.Measure(work, call); });
   }

@@ -21,8 +21,8 @@ const std::vector<Backend>& Backends() {
 
 std::vector<std::string> FreeEndpoints(int count) {
   const pid_t pid = getpid();
-  const std::string host = absl::StrCat("127.", 1 + pid % 250, ".",
-                                        pid / 250 % 250, ".1");
+  const std::string host =
+      absl::StrCat("127.", 1 + pid % 250, ".", pid / 250 % 250, ".1");
   std::vector<Socket> probes;
   std::vector<std::string> endpoints;
   for (int i = 0; i < count; ++i) {

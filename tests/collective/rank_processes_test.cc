@@ -121,8 +121,8 @@ TEST_P(RankProcessesTest, SumAsThePlainModelDoes) {
 
 TEST(RankProcessesEnvironmentTest, FluidsVariablesMakeAGroupToo) {
   Ranks ranks(2);
-  const std::string host = ranks.endpoints()[0].substr(
-      0, ranks.endpoints()[0].rfind(':'));
+  const std::string host =
+      ranks.endpoints()[0].substr(0, ranks.endpoints()[0].rfind(':'));
   const std::string port = ranks.endpoints()[0].substr(host.size() + 1);
   // Two addresses of this machine, one port.
   for (const int rank : {1, 0}) {
@@ -299,15 +299,14 @@ TEST_P(StrangerTest, IsRefusedInOneLineOnBothSidesAndTheRightOneIsAwaited) {
   EXPECT_EQ(stranger->Wait(), 1);
   EXPECT_THAT(stranger->Output(),
               HasSubstr(absl::StrCat(GetParam().code, ": rank 0 (",
-                                     ranks.endpoints()[0], ") refused: ",
-                                     GetParam().message)));
+                                     ranks.endpoints()[0],
+                                     ") refused: ", GetParam().message)));
   ranks.Start(1, "sums");
   for (const int rank : {0, 1}) {
     EXPECT_EQ(ranks[rank].Wait(), 0) << ranks[rank].Output();
   }
-  EXPECT_THAT(ranks[0].Output(),
-              HasSubstr(absl::StrCat("refused a process: ",
-                                     GetParam().message)));
+  EXPECT_THAT(ranks[0].Output(), HasSubstr(absl::StrCat("refused a process: ",
+                                                        GetParam().message)));
 }
 
 TEST(RankTokenTest, OnlyWhoKnowsTheJobsTokenIsLetIn) {

@@ -79,10 +79,9 @@ TEST_F(DoorTest, WaitingEndsWithTimeOrTheGroup) {
 TEST_F(DoorTest, AConnectionThatIsRefusedIsAnError) {
   const std::string address = door_->address();
   door_ = nullptr;
-  EXPECT_EQ(ConnectTo(address, {kSecret, 0, 0}, never_.fd(), Soon())
-                .status()
-                .code(),
-            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(
+      ConnectTo(address, {kSecret, 0, 0}, never_.fd(), Soon()).status().code(),
+      absl::StatusCode::kUnavailable);
 }
 
 }  // namespace
