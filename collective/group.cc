@@ -142,6 +142,8 @@ absl::Status CheckAllAgree(Communicator& communicator, absl::string_view what,
     if (all[rank] != all[0]) differ.push_back(rank);
   }
   if (differ.empty()) return absl::OkStatus();
+  // Who gets the error may end at once; the others shall have heard by then.
+  communicator.Barrier().IgnoreError();
   return absl::InvalidArgumentError(
       absl::StrCat(what, " must be the same on all ranks; those of rank ",
                    absl::StrJoin(differ, ", "), " differ from rank 0's"));

@@ -107,8 +107,8 @@ RendezvousServer::~RendezvousServer() {
     closing_ = true;
   }
   ticker_.join();
-  // Ends the calls that are still there.
-  server_->Shutdown(std::chrono::system_clock::now());
+  // A deadline that is long over: ends the calls that are still there.
+  server_->Shutdown(std::chrono::system_clock::time_point());
 }
 
 }  // namespace oarlock
