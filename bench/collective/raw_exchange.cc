@@ -1,6 +1,7 @@
-// The limit of an all-reduce: two processes, one TCP connection over loopback,
-// each sends as many bytes as an all-reduce of two ranks does (as many as the
-// vector has) and receives as many, both directions at once; nothing is added.
+// The limit of an all-reduce: two processes, a TCP connection each way over
+// loopback, each sends as many bytes as an all-reduce of two ranks does (as
+// many as the vector has) and receives as many, both directions at once;
+// nothing is added.
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -21,6 +22,7 @@ namespace {
 constexpr size_t kCallBytes = size_t{1} << 20;
 constexpr size_t kMaxBytes = size_t{64} << 20;
 
+// The ends of a connection.
 void Connect(int* sockets) {
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = {};
@@ -42,32 +44,28 @@ void Connect(int* sockets) {
 }
 
 // Sends and receives `num_bytes`.
-void Exchange(int socket, char* from, char* to, size_t num_bytes) {
+void Exchange(int out, int in, char* from, char* to, size_t num_bytes) {
   size_t sent = 0, got = 0;
   while (sent < num_bytes || got < num_bytes) {
     bool moved = false;
     if (sent < num_bytes) {
       const ssize_t count =
-          send(socket, from + sent, std::min(num_bytes - sent, kCallBytes),
+          send(out, from + sent, std::min(num_bytes - sent, kCallBytes),
                MSG_DONTWAIT | MSG_NOSIGNAL);
       if (count > 0) sent += static_cast<size_t>(count);
       moved = count > 0;
     }
     if (got < num_bytes) {
-      const ssize_t count =
-          recv(socket, to + got, std::min(num_bytes - got, kCallBytes),
-               MSG_DONTWAIT);
+      const ssize_t count = recv(
+          in, to + got, std::min(num_bytes - got, kCallBytes), MSG_DONTWAIT);
       Require(count != 0, "the other one ended");
       if (count > 0) got += static_cast<size_t>(count);
       moved = moved || count > 0;
     }
     if (moved) continue;
-    pollfd fd = {
-        socket,
-        static_cast<short>((sent < num_bytes ? POLLOUT : 0) |  // NOLINT
-                           (got < num_bytes ? POLLIN : 0)),
-        0};
-    poll(&fd, 1, -1);
+    pollfd fds[] = {{sent < num_bytes ? out : -1, POLLOUT, 0},
+                    {got < num_bytes ? in : -1, POLLIN, 0}};
+    poll(fds, 2, -1);
   }
 }
 
@@ -76,19 +74,24 @@ void Exchange(int socket, char* from, char* to, size_t num_bytes) {
 
 int main(int argc, char** argv) {
   using namespace oarlock_bench;  // NOLINT: main is a list of measurements
-  int sockets[2];
-  Connect(sockets);
+  int there[2], back[2];
+  Connect(there);
+  Connect(back);
   TwoRanks ranks;
   std::vector<char> from(kMaxBytes, 1), to(kMaxBytes, 1);
   const auto call = [&](const Work& work) {
-    Exchange(sockets[ranks.rank()], from.data(), to.data(), work.num_bytes);
+    Exchange(ranks.rank() == 0 ? there[0] : back[1],
+             ranks.rank() == 0 ? back[0] : there[1], from.data(), to.data(),
+             work.num_bytes);
   };
   if (ranks.rank() == 1) {
-    close(sockets[0]);
+    close(there[0]);
+    close(back[0]);
     ranks.Serve(call);
     return 0;
   }
-  close(sockets[1]);
+  close(there[1]);
+  close(back[1]);
   Repetitions repetitions;
   for (const auto& [name, bytes, calls] : {std::tuple("64 MB", kMaxBytes, 5),
                                            {"32 MB", kMaxBytes / 2, 10},
