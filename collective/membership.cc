@@ -181,9 +181,7 @@ absl::Status Membership::OnMessage(const v1::GroupMessage& message) {
     secret_ = message.welcome().secret();
     joined_ = true;
   } else if (message.has_failure()) {
-    SetFailure(
-        absl::Status(static_cast<absl::StatusCode>(message.failure().code()),
-                     message.failure().message()));
+    SetFailure(StatusOf(message.failure()));
     return failure_;
   } else if (message.has_left()) {
     left_.insert(message.left().ranks().begin(), message.left().ranks().end());

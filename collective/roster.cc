@@ -33,6 +33,12 @@ absl::Status Differs(absl::string_view what, absl::string_view theirs,
 
 }  // namespace
 
+absl::Status StatusOf(const v1::GroupFailure& failure) {
+  const absl::Status status(static_cast<absl::StatusCode>(failure.code()),
+                            failure.message());
+  return status.ok() ? absl::UnknownError("a failure without a code") : status;
+}
+
 Roster::Roster(Options options)
     : options_(std::move(options)),
       join_ticks_(TicksOf(options_.join_timeout, options_.silence_timeout)),
@@ -178,7 +184,7 @@ absl::Status Roster::FailureOf(int rank,
       absl::StrAppend(&text, "; as last heard, not begun by ", NamesOf(behind));
     }
   }
-  return absl::Status(static_cast<absl::StatusCode>(failure.code()),
+  return absl::Status(StatusOf(failure).code(),
                       absl::StrCat(NameOf(rank), ": ", text));
 }
 

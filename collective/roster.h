@@ -23,6 +23,9 @@ inline constexpr uint32_t kRendezvousVersion = 1;
 // stopped, it does not take its own absence for the others'.
 inline constexpr int kSignsPerSilence = 8;
 
+// What a message tells; never OK, whatever its code.
+absl::Status StatusOf(const v1::GroupFailure& failure);
+
 // Where a rank's messages go. Thread-safe.
 class Seat {
  public:

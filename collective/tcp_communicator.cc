@@ -58,6 +58,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> TcpCommunicator::Connect(
     // The group has failed, or the peer may just have.
     if (absl::IsCancelled(status)) return membership.status();
     if (absl::IsUnavailable(status)) return membership.FailBroken(peer, status);
+    if (!absl::IsDeadlineExceeded(status)) return membership.Fail(status);
     return membership.Fail(absl::DeadlineExceededError(
         absl::StrCat("no connection with ", membership.NameOf(peer), " within ",
                      absl::FormatDuration(group->connect_timeout), ": ",

@@ -191,6 +191,15 @@ TEST_F(RosterTest, AFailureOfTimeNamesWhoHasNotBegunTheOperation) {
             static_cast<int>(absl::StatusCode::kDeadlineExceeded));
 }
 
+TEST_F(RosterTest, AFailureWithoutACodeIsOneAllTheSame) {
+  EnterAll();
+  v1::MemberMessage message;
+  message.mutable_failure();
+  roster_.OnMessage(1, &seats_[1], message);
+  ASSERT_TRUE(seats_[0].messages.back().has_failure());
+  EXPECT_NE(seats_[0].messages.back().failure().code(), 0);
+}
+
 TEST_F(RosterTest, WhatAnOldConnectionSaysIsPassedOver) {
   RecordingSeat old;
   ASSERT_TRUE(roster_.Enter(Hello(1), &old).ok());
