@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -55,6 +56,27 @@ v1::JoinHello HelloOf(const GroupOptions& options, const Door& door) {
   return hello;
 }
 
+// On the host of this rank's endpoint, and not on a port that the environment
+// gives to somebody: rank 0 of this host may still have to come.
+absl::StatusOr<std::unique_ptr<Door>> OpenDoor(const GroupOptions& options) {
+  std::set<int> taken;
+  for (const std::string& text : options.endpoints) {
+    OARLOCK_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(text));
+    taken.insert(endpoint.port);
+  }
+  OARLOCK_ASSIGN_OR_RETURN(const Endpoint own,
+                           ParseEndpoint(options.endpoints[options.rank]));
+  // Kept open, so that the next one gets another port.
+  std::vector<std::unique_ptr<Door>> unfit;
+  while (true) {
+    OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Door> door, Door::Open(own.host));
+    OARLOCK_ASSIGN_OR_RETURN(const Endpoint bound,
+                             ParseEndpoint(door->address()));
+    if (taken.count(bound.port) == 0) return door;
+    unfit.push_back(std::move(door));
+  }
+}
+
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ChannelTo(
     const std::string& endpoint, const SecurityOptions& security) {
   OARLOCK_ASSIGN_OR_RETURN(auto credentials, MakeChannelCredentials(security));
@@ -100,9 +122,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinGroup(
   group->size = static_cast<int>(options.endpoints.size());
   group->operation_timeout = options.operation_timeout;
   group->connect_timeout = kConnectTimeout;
-  OARLOCK_ASSIGN_OR_RETURN(const Endpoint own,
-                           ParseEndpoint(options.endpoints[options.rank]));
-  OARLOCK_ASSIGN_OR_RETURN(group->door, Door::Open(own.host));
+  OARLOCK_ASSIGN_OR_RETURN(group->door, OpenDoor(options));
   const v1::JoinHello hello = HelloOf(options, *group->door);
   if (options.rank == 0) {
     OARLOCK_ASSIGN_OR_RETURN(
