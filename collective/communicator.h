@@ -32,7 +32,9 @@ namespace oarlock {
 
 // How floats travel. 16 bits halve the bytes: each rank's values are rounded
 // (to nearest, ties to even), and so is each partial sum that travels on; the
-// result is a rounded one too. A float16 beyond 65504 becomes infinite.
+// result is a rounded one too. What is finite stays finite: beyond the format's
+// range stands its largest value (proto/value_format.h). In a group of one
+// nothing travels and nothing is rounded.
 enum class WireFormat { kFloat32, kFloat16, kBfloat16 };
 
 // For one thread at a time; whoever needs two threads forks.
@@ -40,9 +42,10 @@ enum class WireFormat { kFloat32, kFloat16, kBfloat16 };
 // Results are the same bits on all ranks. They depend on values, size and
 // number of ranks alone: a repeated run gives the same bits.
 //
-// Memory: what the spans point to is the host's. A backend of devices (NCCL)
-// says in its header that they are the device's; values are never looked at
-// by this class, so nothing else changes.
+// Memory: what the spans point to is the host's. A communicator of devices
+// (NCCL) is another implementation, whose spans are the device's; it is made
+// of one of hosts, which broadcasts its id, and looks at that one's
+// GroupStatus while it waits for a device.
 class Communicator {
  public:
   // Without Leave before: this rank has failed, and the others are told so.
@@ -94,12 +97,15 @@ class Communicator {
   // failures and Leave are the two's in common.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Fork() = 0;
 
-  // Says that this rank needs the group no more: its end is no failure. Waits
-  // until all others have said so too, since rank 0 serves them till then: at
+  // Says that this rank needs the group no more: its end is no failure. On
+  // rank 0, which serves the others till then, waits until all have said so, at
   // most `operation_timeout`. To be called when no operation is under way, in
   // any fork; afterwards only destruction is legal. Whoever is still in an
   // operation with this rank gets Unavailable that names it.
   virtual absl::Status Leave() = 0;
+
+  // OK while the group lives, else what ended it. From any thread.
+  virtual absl::Status GroupStatus() const = 0;
 
  protected:
   enum class Element {

@@ -32,11 +32,12 @@ ALLOWED = {
     "worker/client": {"base", "proto", "cluster", "worker/data"},
     "worker/mode": {"base", "proto", "optim", "worker/client"},
     "worker": {"base", "proto", "optim", "cluster"} | ALL_WORKER,
-    "fleet": CORE | {"pserver"} | ALL_WORKER,
+    "collective": {"base", "proto", "cluster"},
+    "fleet": CORE | {"pserver", "collective"} | ALL_WORKER,
     "launch": {"base", "proto", "cluster"},
-    "cli": CORE | {"pserver", "fleet", "launch"} | ALL_WORKER,
-    "examples": {"base", "proto", "cluster", "fleet", "worker/models",
-                 "worker/nn", "worker/data"},
+    "cli": CORE | {"pserver", "collective", "fleet", "launch"} | ALL_WORKER,
+    "examples": {"base", "proto", "cluster", "collective", "fleet",
+                 "worker/models", "worker/nn", "worker/data"},
 }
 # Library of the system -> the only folders that may use it.
 PRIVATE = {
@@ -45,6 +46,8 @@ PRIVATE = {
     "cli11": {"fleet"},
     "json": {"worker", "cli"},
     "prometheus": {"base"},
+    # Only the bench measures it.
+    "gloo": set(),
 }
 # Pattern -> the only files that may hold it.
 ONE_PLACE = {
