@@ -24,7 +24,7 @@ struct ImageFolderOptions {
   // Names of the classes, in the order of their numbers: those of the training
   // images, for test images. Empty: the folders' names, in the order of their
   // bytes.
-  std::vector<std::string> class_names;
+  std::vector<std::string> class_names = {};
 };
 
 // `folder`/CLASS/FILE, where a file's name ends in .jpg, .jpeg or .png, in
