@@ -1,10 +1,14 @@
 #include "worker/data/images/cifar.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "worker/data/compressed_source.h"
 #include "worker/data/images/image_files.h"
@@ -55,6 +59,34 @@ absl::Status AppendRecord(const std::string& name, CifarKind kind,
   return absl::OkStatus();
 }
 
+absl::Status NotWhole(const std::string& name, CifarKind kind,
+                      uint64_t num_bytes) {
+  return BadImageFile(
+      name, absl::StrFormat("it has %d bytes", num_bytes),
+      absl::StrFormat("a multiple of %d, the record of %s",
+                      CifarRecordBytes(kind), NameOf(kind)));
+}
+
+std::unique_ptr<MemoryImages> InMemory(CifarKind kind, CifarImages images) {
+  return std::make_unique<MemoryImages>(
+      kCifarShape, static_cast<uint32_t>(kind), std::move(images.pixels),
+      std::move(images.labels));
+}
+
+// Reads up to `size` bytes and forgets them; how many there were.
+absl::StatusOr<uint64_t> Skip(ByteSource* source, uint64_t size) {
+  std::vector<uint8_t> buffer(std::min<uint64_t>(size, 1 << 20));
+  uint64_t skipped = 0;
+  while (skipped < size) {
+    const size_t most = std::min<uint64_t>(buffer.size(), size - skipped);
+    OARLOCK_ASSIGN_OR_RETURN(const size_t n,
+                             ReadUpTo(source, buffer.data(), most));
+    skipped += n;
+    if (n < most) break;
+  }
+  return skipped;
+}
+
 // The five official files; none of them: an empty list.
 absl::StatusOr<std::vector<std::string>> FindDataBatches(
     const std::string& folder) {
@@ -97,10 +129,55 @@ absl::Status AppendCifar(const std::string& name, CifarKind kind,
   } while (filled == buffer.size());
   const size_t rest = filled % record_bytes;
   if (rest == 0 && num_records > 0) return absl::OkStatus();
-  return BadImageFile(
-      name, absl::StrFormat("it has %d bytes", num_records * record_bytes + rest),
-      absl::StrFormat("a multiple of %d, the record of %s", record_bytes,
-                      NameOf(kind)));
+  return NotWhole(name, kind, num_records * record_bytes + rest);
+}
+
+absl::Status AppendCifarPart(const std::string& path, CifarKind kind,
+                             uint64_t begin, uint64_t end,
+                             CifarImages* images) {
+  OARLOCK_CHECK(begin <= end);
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source,
+                           OpenDecompressed(path));
+  const size_t record_bytes = CifarRecordBytes(kind);
+  if (CompressionOf(path) == Compression::kNone) {
+    OARLOCK_RETURN_IF_ERROR(source->Seek(begin * record_bytes));
+  } else {
+    OARLOCK_RETURN_IF_ERROR(
+        Skip(source.get(), begin * record_bytes).status());
+  }
+  std::vector<uint8_t> record(record_bytes);
+  for (uint64_t i = begin; i < end; ++i) {
+    OARLOCK_ASSIGN_OR_RETURN(
+        const size_t n, ReadUpTo(source.get(), record.data(), record_bytes));
+    if (n < record_bytes) {
+      return BadImageFile(path, absl::StrCat("record ", i, " is not there"),
+                          absl::StrCat("at least ", end, " records"));
+    }
+    OARLOCK_RETURN_IF_ERROR(
+        AppendRecord(path, kind, i, record.data(), images));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> CountCifar(const std::string& path, CifarKind kind) {
+  uint64_t num_bytes = 0;
+  if (CompressionOf(path) == Compression::kNone) {
+    std::error_code error;
+    num_bytes = std::filesystem::file_size(path, error);
+    if (error) {
+      return absl::NotFoundError(absl::StrCat(
+          "cannot tell the size of '", path, "': ", error.message()));
+    }
+  } else {
+    OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source,
+                             OpenDecompressed(path));
+    OARLOCK_ASSIGN_OR_RETURN(
+        num_bytes, Skip(source.get(), MemoryImages::kMaxBytes * 2));
+  }
+  if (num_bytes == 0 || num_bytes % CifarRecordBytes(kind) != 0) {
+    return NotWhole(path, kind, num_bytes);
+  }
+  return num_bytes / CifarRecordBytes(kind);
 }
 
 absl::StatusOr<std::vector<std::string>> FindCifarFiles(
@@ -138,9 +215,31 @@ absl::StatusOr<std::unique_ptr<MemoryImages>> LoadCifar(
                              OpenDecompressed(path));
     OARLOCK_RETURN_IF_ERROR(AppendCifar(path, kind, source.get(), &images));
   }
-  return std::make_unique<MemoryImages>(
-      kCifarShape, static_cast<uint32_t>(kind), std::move(images.pixels),
-      std::move(images.labels));
+  return InMemory(kind, std::move(images));
+}
+
+absl::StatusOr<CifarShare> LoadCifarShare(const std::string& folder,
+                                          ImageSplit split, CifarKind kind,
+                                          uint32_t rank, uint32_t size,
+                                          UnevenRule rule) {
+  OARLOCK_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
+                           FindCifarFiles(folder, split, kind));
+  std::vector<uint64_t> counts;
+  for (const std::string& path : paths) {
+    OARLOCK_ASSIGN_OR_RETURN(const uint64_t count, CountCifar(path, kind));
+    counts.push_back(count);
+  }
+  OARLOCK_ASSIGN_OR_RETURN(const std::vector<FilePart> parts,
+                           PartsOfRank(counts, rank, size, rule));
+  CifarImages images;
+  CifarShare share;
+  for (const FilePart& part : parts) {
+    OARLOCK_RETURN_IF_ERROR(AppendCifarPart(paths[part.file], kind, part.begin,
+                                            part.end, &images));
+    if (!part.is_padding) share.num_counted = images.labels.size();
+  }
+  share.images = InMemory(kind, std::move(images));
+  return share;
 }
 
 }  // namespace oarlock

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "worker/data/byte_source.h"
+#include "worker/data/file_partition.h"
 #include "worker/data/images/image_dataset.h"
 
 namespace oarlock {
@@ -44,6 +45,17 @@ struct CifarImages {
 absl::Status AppendCifar(const std::string& name, CifarKind kind,
                          ByteSource* source, CifarImages* images);
 
+// As AppendCifar, but only records number [begin, end) of the file at `path`,
+// and no further; DataLoss when there are fewer. An uncompressed file is read
+// from `begin` on.
+absl::Status AppendCifarPart(const std::string& path, CifarKind kind,
+                             uint64_t begin, uint64_t end,
+                             CifarImages* images);
+
+// Records of the file at `path`: of an uncompressed one by its size, any other
+// is read through. Errors as AppendCifar has about sizes.
+absl::StatusOr<uint64_t> CountCifar(const std::string& path, CifarKind kind);
+
 // The files of one split in `folder`, or in the folder that the official
 // archive unpacks into it (cifar-10-batches-bin, cifar-100-binary):
 // data_batch_1.bin to data_batch_5.bin and test_batch.bin, or train*.bin and
@@ -56,6 +68,21 @@ absl::StatusOr<std::vector<std::string>> FindCifarFiles(
 absl::StatusOr<std::unique_ptr<MemoryImages>> LoadCifar(
     const std::string& folder, ImageSplit split,
     CifarKind kind = CifarKind::kCifar10);
+
+// One rank's share of them: run number `rank` of `size` equal runs of all
+// files' records (worker/data/file_partition.h), of which only its own files
+// are read, but for counting compressed ones. Where the number of ranks does
+// not divide that of records the last ones are nobody's (kDrop), or some come
+// again at the end of the last ranks' images (kPad): the first `num_counted`
+// images are no repetitions.
+struct CifarShare {
+  std::unique_ptr<MemoryImages> images;
+  uint64_t num_counted = 0;
+};
+absl::StatusOr<CifarShare> LoadCifarShare(const std::string& folder,
+                                          ImageSplit split, CifarKind kind,
+                                          uint32_t rank, uint32_t size,
+                                          UnevenRule rule);
 
 }  // namespace oarlock
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -159,6 +160,74 @@ TEST(CifarTest, FineLabelsOfCifar100AreTheLabels) {
   ASSERT_TRUE(train.ok()) << train.status();
   EXPECT_EQ((*train)->num_classes(), 100u);
   EXPECT_EQ((*train)->label(0), 99u);
+}
+
+// Five files of uneven lengths, some compressed.
+TEST(CifarTest, SharesOfAllRanksAreAllImagesInTheirOrder) {
+  const TestFolder folder;
+  RandomSequence random(kSeed);
+  for (int i = 0; i < 5; ++i) {
+    std::string file;
+    for (uint64_t n = 1 + random.Below(9); n > 0; --n) {
+      file += RandomRecord(random, CifarKind::kCifar10,
+                           static_cast<char>(random.Below(10)));
+    }
+    const std::string name = absl::StrCat("train_", i, ".bin");
+    if (i % 3 == 0) folder.Write(name, file);
+    if (i % 3 == 1) folder.Write(name + ".gz", Gzip(file));
+    if (i % 3 == 2) folder.Write(name + ".xz", Xz(file));
+  }
+  const auto all = LoadCifar(folder.path(), ImageSplit::kTrain);
+  ASSERT_TRUE(all.ok()) << all.status();
+  for (uint32_t size = 1; size <= 7; ++size) {
+    for (const UnevenRule rule : {UnevenRule::kDrop, UnevenRule::kPad}) {
+      uint64_t position = 0, num_counted = 0;
+      for (uint32_t rank = 0; rank < size; ++rank) {
+        const auto share =
+            LoadCifarShare(folder.path(), ImageSplit::kTrain,
+                           CifarKind::kCifar10, rank, size, rule);
+        ASSERT_TRUE(share.ok()) << share.status();
+        const MemoryImages& images = *share->images;
+        for (uint64_t i = 0; i < images.size(); ++i, ++position) {
+          const uint64_t expected = position % (*all)->size();
+          ASSERT_EQ(images.label(i), (*all)->label(expected));
+          const uint8_t* a = *images.Pixels(i, std::nullopt, nullptr);
+          const uint8_t* b = *(*all)->Pixels(expected, std::nullopt, nullptr);
+          ASSERT_TRUE(std::equal(a, a + kPixels, b)) << "seed " << kSeed;
+          ASSERT_EQ(i < share->num_counted, position < (*all)->size());
+        }
+        num_counted += share->num_counted;
+      }
+      EXPECT_EQ(position % size, 0u);
+      EXPECT_EQ(num_counted, std::min(position, (*all)->size()));
+      EXPECT_LT(rule == UnevenRule::kPad ? position - (*all)->size()
+                                         : (*all)->size() - position,
+                size);
+    }
+  }
+}
+
+TEST(CifarTest, AShareOfADamagedFileIsRefused) {
+  const TestFolder folder;
+  RandomSequence random(kSeed);
+  const std::string file = RandomFile(random, CifarKind::kCifar10);
+  for (const bool compressed : {false, true}) {
+    const std::string cut = file.substr(0, file.size() - 1);
+    const std::string path = folder.Write(
+        compressed ? "test.bin.gz" : "train.bin", compressed ? Gzip(cut) : cut);
+    const absl::Status status =
+        LoadCifarShare(folder.path(),
+                       compressed ? ImageSplit::kTest : ImageSplit::kTrain,
+                       CifarKind::kCifar10, 0, 2, UnevenRule::kPad)
+            .status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+    EXPECT_NE(status.message().find(path), std::string::npos) << status;
+    CifarImages images;
+    const absl::Status part =
+        AppendCifarPart(path, CifarKind::kCifar10, 8, 10, &images);
+    EXPECT_EQ(part.code(), absl::StatusCode::kDataLoss) << part;
+    EXPECT_EQ(images.labels.size(), 1u);
+  }
 }
 
 TEST(CifarTest, WhatIsMissingIsNamedWithThePlaceToGetIt) {
