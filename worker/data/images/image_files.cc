@@ -20,8 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array<absl::string_view, 3> kSuffixes = {"", ".gz", ".xz"};
-// Memory grows by at most this much ahead of what has been read.
-constexpr uint64_t kGrowBytes = uint64_t{16} << 20;
+// Memory is this much ahead of what has been read, or as much as that.
+constexpr uint64_t kGrowBytes = 64 << 10;
 
 bool IsFile(const std::string& path) {
   std::error_code ignored;
@@ -98,7 +98,8 @@ absl::StatusOr<std::vector<uint8_t>> ReadGrowing(ByteSource* source,
   std::vector<uint8_t> bytes;
   while (bytes.size() < size) {
     const size_t before = bytes.size();
-    const size_t more = std::min<uint64_t>(size - before, kGrowBytes);
+    const size_t more =
+        std::min(size - before, std::max<uint64_t>(kGrowBytes, before));
     bytes.resize(before + more);
     OARLOCK_ASSIGN_OR_RETURN(
         const size_t n, ReadUpTo(source, bytes.data() + before, more));
