@@ -45,6 +45,10 @@ PRIVATE = {
     "cli11": {"fleet"},
     "json": {"worker", "cli"},
     "prometheus": {"base"},
+    "zlib": {"worker/data"},
+    "lzma": {"worker/data"},
+    "jpeg": {"worker/data"},
+    "png": {"worker/data"},
 }
 # Pattern -> the only files that may hold it.
 ONE_PLACE = {
