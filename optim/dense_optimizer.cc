@@ -57,7 +57,8 @@ absl::StatusOr<DenseOptimizer> DenseOptimizer::Create(
   for (size_t i = 0; i < blocks.size(); ++i) {
     if (blocks[i].size >= 1) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("block ", i, " of the parameters has 0 floats; legal is "
+        absl::StrCat("block ", i,
+                     " of the parameters has 0 floats; legal is "
                      "at least 1; leave it out"));
   }
   OARLOCK_ASSIGN_OR_RETURN(UpdateRule rule, UpdateRule::Create(config));
@@ -132,8 +133,8 @@ std::string DenseOptimizer::SaveState() const {
 absl::Status DenseOptimizer::RestoreState(absl::string_view bytes) {
   if (bytes.size() < kHeadBytes + kDigestBytes ||
       bytes.substr(0, kMagic.size()) != kMagic) {
-    return Damaged(absl::StrCat("these ", bytes.size(),
-                                " bytes do not begin as one"));
+    return Damaged(
+        absl::StrCat("these ", bytes.size(), " bytes do not begin as one"));
   }
   const size_t rest = bytes.size() - kDigestBytes;
   uint64_t digest;

@@ -31,8 +31,8 @@ namespace oarlock {
 // like adagrad without an initial accumulator take first steps as long as the
 // learning rate, whatever the gradient; when several workers push them at once,
 // they add up. Schedules: PaddlePaddle's exponential_decay, polynomial_decay,
-// piecewise_decay and StepDecay; cosine: Loshchilov, Hutter, "SGDR", ICLR 2017, without
-// restarts.
+// StepDecay and piecewise_decay; cosine: Loshchilov, Hutter, "SGDR", ICLR 2017,
+// without restarts.
 //
 // Immutable and thread-safe.
 class RateSchedule {

@@ -146,7 +146,7 @@ absl::StatusOr<v1::OptimizerConfig> OptimizerOf(const v1::JobConfig& config,
   if (config.optimizer() == "lars" && kind != TableKind::kReplica) {
     return absl::InvalidArgumentError(
         "--optimizer is lars; with parameter servers legal are all others, as "
-        "its norms are those of whole parameters, which servers hold in blocks; "
+        "its norms are those of whole parameters, and servers hold blocks; "
         "choose momentum, or train collectively");
   }
   v1::OptimizerConfig optimizer;

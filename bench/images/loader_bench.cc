@@ -27,7 +27,8 @@ constexpr double kSeconds = 1;
 double CpuSeconds() {
   timespec now;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  return static_cast<double>(now.tv_sec) +
+         1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 template <typename T>
@@ -74,15 +75,16 @@ double CopyRateOf(const ImageShape& shape, uint32_t batch_size) {
 
 void RunInMemory(const char* name, const ImageShape& shape,
                  uint32_t batch_size) {
-  const auto images = OrExit(
-      NewSyntheticImages({.shape = shape, .num_examples = 4096}));
+  const auto images =
+      OrExit(NewSyntheticImages({.shape = shape, .num_examples = 4096}));
   const double plain = RateOf(*images, {}, {}, batch_size);
   const double augmented =
       RateOf(*images, {}, {.padding = 4, .flip = true}, batch_size);
   const double copied = CopyRateOf(shape, batch_size);
-  std::printf("%s: %.0f images/s (%.2f of copying), with padding and flip %.0f "
-              "(%.2f)\n",
-              name, plain, plain / copied, augmented, augmented / copied);
+  std::printf(
+      "%s: %.0f images/s (%.2f of copying), with padding and flip %.0f "
+      "(%.2f)\n",
+      name, plain, plain / copied, augmented, augmented / copied);
 }
 
 void RunFolder() {
@@ -99,11 +101,12 @@ void RunFolder() {
         << JpegFile(375, 500, 3, pixels, 90);
   }
   const auto images = OrExit(ImageFolder::Open(folder, {.side = 224}));
-  std::printf("JPEG 500 x 375 to 224 x 224: the middle %.0f images/s, a random "
-              "area %.0f\n",
-              RateOf(*images, ImageNetNormalisation(), {}, 32),
-              RateOf(*images, ImageNetNormalisation(),
-                     {.flip = true, .random_area = true}, 32));
+  std::printf(
+      "JPEG 500 x 375 to 224 x 224: the middle %.0f images/s, a random "
+      "area %.0f\n",
+      RateOf(*images, ImageNetNormalisation(), {}, 32),
+      RateOf(*images, ImageNetNormalisation(),
+             {.flip = true, .random_area = true}, 32));
   std::filesystem::remove_all(folder);
 }
 

@@ -20,9 +20,8 @@ constexpr uint64_t kSeed = 5;
 bool InFirst(const std::vector<float>& scores, size_t label, size_t k) {
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return scores[a] > scores[b];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return scores[a] > scores[b]; });
   const auto end = order.begin() + std::min(k, order.size());
   return std::find(order.begin(), end, label) != end;
 }

@@ -21,9 +21,9 @@ constexpr size_t kInputBytes = 64 << 10;
 
 absl::Status Damaged(const std::string& name, absl::string_view format,
                      absl::string_view what) {
-  return absl::DataLossError(absl::StrCat(
-      "'", name, "': ", what, "; legal is a whole ", format,
-      " file; get it again, or check it with ", format, " -t"));
+  return absl::DataLossError(
+      absl::StrCat("'", name, "': ", what, "; legal is a whole ", format,
+                   " file; get it again, or check it with ", format, " -t"));
 }
 
 // What a call of Decoder::Decode takes and gives.
@@ -64,8 +64,7 @@ class GzipDecoder : public Decoder {
       inflateReset(&stream_);
       between_streams_ = false;
     }
-    stream_.next_in =
-        reinterpret_cast<Bytef*>(const_cast<char*>(exchange->in));
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(exchange->in));
     stream_.avail_in = static_cast<uInt>(exchange->in_size);
     stream_.next_out = reinterpret_cast<Bytef*>(exchange->out);
     const size_t out_size = std::min<size_t>(exchange->out_size, INT_MAX);
@@ -124,9 +123,9 @@ class XzDecoder : public Decoder {
         return Damaged(name_, "xz", "these bytes are not xz");
       case LZMA_MEMLIMIT_ERROR:
         return absl::ResourceExhaustedError(absl::StrCat(
-            "'", name_, "': reading it wants ",
-            lzma_memusage(&stream_) >> 20, " MiB; legal is up to ",
-            kMaxXzMemoryBytes >> 20, " MiB; compress it with xz -6"));
+            "'", name_, "': reading it wants ", lzma_memusage(&stream_) >> 20,
+            " MiB; legal is up to ", kMaxXzMemoryBytes >> 20,
+            " MiB; compress it with xz -6"));
       default:
         return Damaged(name_, "xz", "damaged");
     }

@@ -43,9 +43,8 @@ absl::StatusOr<DistributedBatchSampler> DistributedBatchSampler::Create(
                                      SamplerOptions::kMaxConcatenated));
   // So that positions stay in range, padding included.
   constexpr uint64_t kMaxPlaces = uint64_t{1} << 40;
-  OARLOCK_RETURN_IF_ERROR(
-      CheckRange("num_examples", options.num_examples, 1,
-                 kMaxPlaces / options.num_concatenated));
+  OARLOCK_RETURN_IF_ERROR(CheckRange("num_examples", options.num_examples, 1,
+                                     kMaxPlaces / options.num_concatenated));
   OARLOCK_RETURN_IF_ERROR(CheckRange("batch_size", options.batch_size, 1,
                                      SamplerOptions::kMaxBatchSize));
   OARLOCK_RETURN_IF_ERROR(
@@ -84,8 +83,7 @@ EpochBatches DistributedBatchSampler::Epoch(uint64_t epoch) const {
   std::vector<uint64_t>& order = batches.order_;
   order.resize(PlacesOf(options_));
   std::iota(order.begin(), order.end(), 0);
-  uint64_t seed =
-      DeriveSeed(DeriveSeed(options_.seed, kShufflePurpose), epoch);
+  uint64_t seed = DeriveSeed(DeriveSeed(options_.seed, kShufflePurpose), epoch);
   if (options_.rule == SampleRule::kOwn) seed = DeriveSeed(seed, options_.rank);
   // Fisher and Yates.
   RandomSequence random(seed);
@@ -102,10 +100,10 @@ SampledBatch EpochBatches::Batch(uint64_t index) const {
   const uint64_t begin = index * options_.batch_size;
   const uint64_t end = std::min(begin + options_.batch_size, num_samples_);
   // Under kOwn each rank makes passes of its own.
-  const uint64_t first_pass =
-      shared ? epoch_ * options_.num_concatenated
-             : (epoch_ * options_.size + options_.rank) *
-                   options_.num_concatenated;
+  const uint64_t first_pass = shared
+                                  ? epoch_ * options_.num_concatenated
+                                  : (epoch_ * options_.size + options_.rank) *
+                                        options_.num_concatenated;
   SampledBatch batch;
   batch.samples.reserve(end - begin);
   for (uint64_t i = begin; i < end; ++i) {

@@ -25,8 +25,7 @@ absl::StatusOr<uint64_t> ShareOf(absl::string_view things, uint64_t total,
         "there are ", total, " ", things, " for ", size, " ranks; legal is ",
         least, " or more; use fewer ranks or more data"));
   }
-  return rule == UnevenRule::kDrop ? total / size
-                                   : (total - 1) / size + 1;
+  return rule == UnevenRule::kDrop ? total / size : (total - 1) / size + 1;
 }
 
 // Appends the parts of [begin, end) of the sequence of all files.
@@ -49,8 +48,8 @@ void AppendParts(absl::Span<const uint64_t> examples_per_file, uint64_t begin,
 
 }  // namespace
 
-absl::StatusOr<std::vector<size_t>> FilesOfRank(size_t num_files,
-                                                uint32_t rank, uint32_t size,
+absl::StatusOr<std::vector<size_t>> FilesOfRank(size_t num_files, uint32_t rank,
+                                                uint32_t size,
                                                 UnevenRule rule) {
   OARLOCK_ASSIGN_OR_RETURN(const uint64_t share,
                            ShareOf("files", num_files, rank, size, rule));

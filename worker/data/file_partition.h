@@ -44,9 +44,8 @@ struct FilePart {
 // The numbers of rank `rank`'s files out of `num_files`: rank, rank + size,
 // rank + 2 size ... InvalidArgument unless rank < size, and for kDrop when
 // there are fewer files than ranks, for kPad when there is none.
-absl::StatusOr<std::vector<size_t>> FilesOfRank(size_t num_files,
-                                                uint32_t rank, uint32_t size,
-                                                UnevenRule rule);
+absl::StatusOr<std::vector<size_t>> FilesOfRank(size_t num_files, uint32_t rank,
+                                                uint32_t size, UnevenRule rule);
 
 // The parts of rank `rank`, in the order of the files. Files hold
 // examples_per_file[i] examples; one after the other they are one sequence,

@@ -126,9 +126,9 @@ void Decode(ByteSource* source, uint32_t shrink) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace oarlock;  // NOLINT: the target is outside the namespace
   if (size == 0) return 0;
-  constexpr Compression kCompressions[] = {
-      Compression::kNone, Compression::kGzip, Compression::kXz,
-      Compression::kNone};
+  constexpr Compression kCompressions[] = {Compression::kNone,
+                                           Compression::kGzip, Compression::kXz,
+                                           Compression::kNone};
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1,
                                size - 1);
   FirstBytes source(Decompress(kCompressions[(data[0] >> 3) % 4], "the file",

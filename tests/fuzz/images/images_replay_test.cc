@@ -61,8 +61,8 @@ std::string WellFormed(RandomSequence& random, uint64_t choice) {
 // where headers are.
 void Mutate(RandomSequence& random, std::string* bytes) {
   for (uint64_t n = random.Below(4); n > 0 && !bytes->empty(); --n) {
-    const size_t reach =
-        random.Below(2) == 0 ? std::min<size_t>(bytes->size(), 24)
+    const size_t reach = random.Below(2) == 0
+                             ? std::min<size_t>(bytes->size(), 24)
                              : bytes->size();
     const size_t at = random.Below(reach);
     switch (random.Below(5)) {

@@ -23,7 +23,8 @@ struct Format {
 
 const std::vector<Format>& Formats() {
   static const auto* const formats = new std::vector<Format>{
-      {Compression::kNone, "", [](std::string_view b) { return std::string(b); }},
+      {Compression::kNone, "",
+       [](std::string_view b) { return std::string(b); }},
       {Compression::kGzip, ".gz", Gzip},
       {Compression::kXz, ".xz", Xz}};
   return *formats;
@@ -83,10 +84,10 @@ TEST(CompressedSourceTest, StreamsInARowAreOneAfterTheOther) {
     const std::string a = RandomBytes(random, 5000);
     const std::string b = RandomBytes(random, 70'000);
     for (const size_t piece : {size_t{1}, ~size_t{0}}) {
-      const auto source = Decompress(
-          format.compression, "name",
-          std::make_unique<BytesSource>(
-              format.compress(a) + format.compress(b), piece));
+      const auto source =
+          Decompress(format.compression, "name",
+                     std::make_unique<BytesSource>(
+                         format.compress(a) + format.compress(b), piece));
       const auto read = ReadEnd(source.get(), random, 9000);
       ASSERT_TRUE(read.ok()) << read.status();
       EXPECT_TRUE(*read == a + b) << format.suffix;
@@ -106,8 +107,7 @@ TEST(CompressedSourceTest, AFileThatEndsEarlyIsDataLossWhereverItEnds) {
       const auto source =
           Decompress(format.compression, "the name",
                      std::make_unique<BytesSource>(whole.substr(0, size)));
-      const absl::Status status =
-          ReadEnd(source.get(), random, 100).status();
+      const absl::Status status = ReadEnd(source.get(), random, 100).status();
       ASSERT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
       ASSERT_NE(status.message().find("the name"), std::string::npos);
       ASSERT_EQ(status.message().find('\n'), std::string::npos);

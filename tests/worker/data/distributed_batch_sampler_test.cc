@@ -84,8 +84,8 @@ void ForAll(Visit visit) {
             SCOPED_TRACE(testing::Message()
                          << "seed " << options.seed << ", epoch " << epoch
                          << ": " << options.num_examples << " x "
-                         << num_concatenated << " on " << options.size
-                         << " in " << options.batch_size << ", tail "
+                         << num_concatenated << " on " << options.size << " in "
+                         << options.batch_size << ", tail "
                          << static_cast<int>(tail) << ", rule "
                          << static_cast<int>(rule) << ", shuffle " << shuffle);
             visit(options, epoch);
@@ -105,11 +105,11 @@ std::vector<Sample> ModelOfRank(const SamplerOptions& options, uint64_t epoch,
   for (uint64_t pass = 0; pass < options.num_concatenated; ++pass) {
     for (uint64_t i = 0; i < options.num_examples; ++i) {
       const uint64_t passes = options.num_concatenated;
-      order.push_back({.example = i,
-                       .pass = shared ? epoch * passes + pass
-                                      : (epoch * options.size + options.rank) *
-                                                passes +
-                                            pass});
+      order.push_back(
+          {.example = i,
+           .pass =
+               shared ? epoch * passes + pass
+                      : (epoch * options.size + options.rank) * passes + pass});
     }
   }
   const uint64_t sharers = shared ? options.size : 1;
@@ -121,9 +121,9 @@ std::vector<Sample> ModelOfRank(const SamplerOptions& options, uint64_t epoch,
       real.push_back(false);
     }
   } else {
-    const uint64_t unit =
-        options.tail == TailRule::kDropUneven ? sharers
-                                              : sharers * options.batch_size;
+    const uint64_t unit = options.tail == TailRule::kDropUneven
+                              ? sharers
+                              : sharers * options.batch_size;
     while (order.size() % unit != 0) order.pop_back();
   }
   std::vector<Sample> own;
@@ -226,12 +226,13 @@ TEST(DistributedBatchSamplerTest, RanksTogetherTakeTheBatchOfOneLargeRank) {
     // With kDropUneven one large rank drops nothing, so its last batch may be
     // larger, or there may be one more.
     ASSERT_LE(ranks[0].size(), large.size());
-    const auto key = [](const Sample& s) { return std::pair(s.pass, s.example); };
+    const auto key = [](const Sample& s) {
+      return std::pair(s.pass, s.example);
+    };
     const auto sorted = [&](std::vector<Sample> samples) {
-      std::sort(samples.begin(), samples.end(),
-                [&](const Sample& a, const Sample& b) {
-                  return key(a) < key(b);
-                });
+      std::sort(
+          samples.begin(), samples.end(),
+          [&](const Sample& a, const Sample& b) { return key(a) < key(b); });
       return samples;
     };
     for (size_t b = 0; b < ranks[0].size(); ++b) {
@@ -255,10 +256,8 @@ TEST(DistributedBatchSamplerTest, RanksTogetherTakeTheBatchOfOneLargeRank) {
 }
 
 TEST(DistributedBatchSamplerTest, SeedAndEpochDecideTheOrderAlone) {
-  SamplerOptions options = {.num_examples = 1000,
-                            .batch_size = 1000,
-                            .shuffle = true,
-                            .seed = kSeed};
+  SamplerOptions options = {
+      .num_examples = 1000, .batch_size = 1000, .shuffle = true, .seed = kSeed};
   const auto examples = [&](uint64_t epoch) {
     std::vector<uint64_t> list;
     const std::vector<SampledBatch> batches = BatchesOf(options, epoch);
@@ -278,11 +277,10 @@ TEST(DistributedBatchSamplerTest, SeedAndEpochDecideTheOrderAlone) {
 TEST(DistributedBatchSamplerTest, EveryPlaceIsEquallyLikelyForEveryExample) {
   constexpr uint64_t kExamples = 5;
   constexpr int kEpochs = 20000;
-  const DistributedBatchSampler sampler =
-      Make({.num_examples = kExamples,
-            .batch_size = kExamples,
-            .shuffle = true,
-            .seed = kSeed});
+  const DistributedBatchSampler sampler = Make({.num_examples = kExamples,
+                                                .batch_size = kExamples,
+                                                .shuffle = true,
+                                                .seed = kSeed});
   std::vector<int> counts(kExamples * kExamples);
   for (int epoch = 0; epoch < kEpochs; ++epoch) {
     const SampledBatch batch = sampler.Epoch(epoch).Batch(0);

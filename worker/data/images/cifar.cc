@@ -43,10 +43,10 @@ absl::Status AppendRecord(const std::string& name, CifarKind kind,
   const uint32_t label = record[label_bytes - 1];
   const uint32_t num_classes = static_cast<uint32_t>(kind);
   if (label >= num_classes) {
-    return BadImageFile(name,
-                        absl::StrFormat("record %d has label %d", number, label),
-                        absl::StrFormat("0 to %d in a file of %s",
-                                        num_classes - 1, NameOf(kind)));
+    return BadImageFile(
+        name, absl::StrFormat("record %d has label %d", number, label),
+        absl::StrFormat("0 to %d in a file of %s", num_classes - 1,
+                        NameOf(kind)));
   }
   const size_t begin = images->pixels.size();
   if (begin + kCifarShape.size() > MemoryImages::kMaxBytes) {
@@ -61,10 +61,9 @@ absl::Status AppendRecord(const std::string& name, CifarKind kind,
 
 absl::Status NotWhole(const std::string& name, CifarKind kind,
                       uint64_t num_bytes) {
-  return BadImageFile(
-      name, absl::StrFormat("it has %d bytes", num_bytes),
-      absl::StrFormat("a multiple of %d, the record of %s",
-                      CifarRecordBytes(kind), NameOf(kind)));
+  return BadImageFile(name, absl::StrFormat("it has %d bytes", num_bytes),
+                      absl::StrFormat("a multiple of %d, the record of %s",
+                                      CifarRecordBytes(kind), NameOf(kind)));
 }
 
 std::unique_ptr<MemoryImages> InMemory(CifarKind kind, CifarImages images) {
@@ -142,8 +141,7 @@ absl::Status AppendCifarPart(const std::string& path, CifarKind kind,
   if (CompressionOf(path) == Compression::kNone) {
     OARLOCK_RETURN_IF_ERROR(source->Seek(begin * record_bytes));
   } else {
-    OARLOCK_RETURN_IF_ERROR(
-        Skip(source.get(), begin * record_bytes).status());
+    OARLOCK_RETURN_IF_ERROR(Skip(source.get(), begin * record_bytes).status());
   }
   std::vector<uint8_t> record(record_bytes);
   for (uint64_t i = begin; i < end; ++i) {
@@ -153,8 +151,7 @@ absl::Status AppendCifarPart(const std::string& path, CifarKind kind,
       return BadImageFile(path, absl::StrCat("record ", i, " is not there"),
                           absl::StrCat("at least ", end, " records"));
     }
-    OARLOCK_RETURN_IF_ERROR(
-        AppendRecord(path, kind, i, record.data(), images));
+    OARLOCK_RETURN_IF_ERROR(AppendRecord(path, kind, i, record.data(), images));
   }
   return absl::OkStatus();
 }
@@ -165,14 +162,14 @@ absl::StatusOr<uint64_t> CountCifar(const std::string& path, CifarKind kind) {
     std::error_code error;
     num_bytes = std::filesystem::file_size(path, error);
     if (error) {
-      return absl::NotFoundError(absl::StrCat(
-          "cannot tell the size of '", path, "': ", error.message()));
+      return absl::NotFoundError(absl::StrCat("cannot tell the size of '", path,
+                                              "': ", error.message()));
     }
   } else {
     OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source,
                              OpenDecompressed(path));
-    OARLOCK_ASSIGN_OR_RETURN(
-        num_bytes, Skip(source.get(), MemoryImages::kMaxBytes * 2));
+    OARLOCK_ASSIGN_OR_RETURN(num_bytes,
+                             Skip(source.get(), MemoryImages::kMaxBytes * 2));
   }
   if (num_bytes == 0 || num_bytes % CifarRecordBytes(kind) != 0) {
     return NotWhole(path, kind, num_bytes);
@@ -234,8 +231,8 @@ absl::StatusOr<CifarShare> LoadCifarShare(const std::string& folder,
   CifarImages images;
   CifarShare share;
   for (const FilePart& part : parts) {
-    OARLOCK_RETURN_IF_ERROR(AppendCifarPart(paths[part.file], kind, part.begin,
-                                            part.end, &images));
+    OARLOCK_RETURN_IF_ERROR(
+        AppendCifarPart(paths[part.file], kind, part.begin, part.end, &images));
     if (!part.is_padding) share.num_counted = images.labels.size();
   }
   share.images = InMemory(kind, std::move(images));

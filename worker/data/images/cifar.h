@@ -49,8 +49,7 @@ absl::Status AppendCifar(const std::string& name, CifarKind kind,
 // and no further; DataLoss when there are fewer. An uncompressed file is read
 // from `begin` on.
 absl::Status AppendCifarPart(const std::string& path, CifarKind kind,
-                             uint64_t begin, uint64_t end,
-                             CifarImages* images);
+                             uint64_t begin, uint64_t end, CifarImages* images);
 
 // Records of the file at `path`: of an uncompressed one by its size, any other
 // is read through. Errors as AppendCifar has about sizes.

@@ -39,8 +39,8 @@ absl::StatusOr<std::array<uint32_t, Count>> ReadHeader(const std::string& name,
   return numbers;
 }
 
-absl::Status CheckMagic(const std::string& name, uint32_t magic,
-                        uint32_t legal, absl::string_view what) {
+absl::Status CheckMagic(const std::string& name, uint32_t magic, uint32_t legal,
+                        absl::string_view what) {
   if (magic == legal) return absl::OkStatus();
   return BadImageFile(
       name, absl::StrFormat("it begins with %08x", magic),

@@ -17,8 +17,9 @@ MemoryImages::MemoryImages(const ImageShape& shape, uint32_t num_classes,
   for (const uint32_t label : labels_) OARLOCK_CHECK(label < num_classes_);
 }
 
-absl::StatusOr<const uint8_t*> MemoryImages::Pixels(
-    uint64_t example, std::optional<uint64_t>, uint8_t*) const {
+absl::StatusOr<const uint8_t*> MemoryImages::Pixels(uint64_t example,
+                                                    std::optional<uint64_t>,
+                                                    uint8_t*) const {
   OARLOCK_CHECK(example < labels_.size());
   return pixels_.data() + example * shape_.size();
 }

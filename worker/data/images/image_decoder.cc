@@ -1,16 +1,16 @@
 #include "worker/data/images/image_decoder.h"
 
-// jpeglib.h needs size_t and FILE before it.
-#include <cstddef>
-#include <cstdio>
-
-#include <jpeglib.h>
-
-#include <jerror.h>
 #include <png.h>
 #include <setjmp.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdio>
+
+// clang-format off: they need size_t and FILE, and each the one before it.
+#include <jpeglib.h>
+#include <jerror.h>
+// clang-format on
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -123,8 +123,8 @@ bool ReadJpeg(absl::string_view bytes, uint32_t shrink, JpegErrors* errors,
   jpeg_mem_src(&jpeg, reinterpret_cast<const unsigned char*>(bytes.data()),
                bytes.size());
   jpeg_read_header(&jpeg, TRUE);
-  const bool is_cmyk = jpeg.jpeg_color_space == JCS_CMYK ||
-                       jpeg.jpeg_color_space == JCS_YCCK;
+  const bool is_cmyk =
+      jpeg.jpeg_color_space == JCS_CMYK || jpeg.jpeg_color_space == JCS_YCCK;
   jpeg.out_color_space = is_cmyk ? JCS_CMYK : JCS_RGB;
   jpeg.scale_num = 1;
   jpeg.scale_denom = shrink;
@@ -164,8 +164,7 @@ class PngReader {
   }
 
   absl::StatusOr<RgbImage> Read() {
-    RgbImage image = {
-        .height = png_.height, .width = png_.width, .pixels = {}};
+    RgbImage image = {.height = png_.height, .width = png_.width, .pixels = {}};
     image.pixels.resize(size_t{3} * image.height * image.width);
     png_.format = PNG_FORMAT_RGB;
     const png_color black = {0, 0, 0};

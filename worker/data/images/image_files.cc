@@ -68,10 +68,10 @@ bool IsImageFolder(const std::string& path) {
 
 absl::Status NoImageData(const std::string& folder, absl::string_view missing,
                          absl::string_view source) {
-  return absl::NotFoundError(absl::StrCat(
-      "no ", missing, " in '", folder, "'",
-      IsImageFolder(folder) ? "" : ", which is no folder", "; get them from ",
-      source, " and name their folder"));
+  return absl::NotFoundError(
+      absl::StrCat("no ", missing, " in '", folder, "'",
+                   IsImageFolder(folder) ? "" : ", which is no folder",
+                   "; get them from ", source, " and name their folder"));
 }
 
 absl::Status BadImageFile(const std::string& name, absl::string_view what,
@@ -85,8 +85,8 @@ absl::StatusOr<size_t> ReadUpTo(ByteSource* source, uint8_t* data,
   size_t filled = 0;
   while (filled < size) {
     OARLOCK_ASSIGN_OR_RETURN(
-        const size_t n, source->Read(reinterpret_cast<char*>(data) + filled,
-                                     size - filled));
+        const size_t n,
+        source->Read(reinterpret_cast<char*>(data) + filled, size - filled));
     if (n == 0) break;
     filled += n;
   }
@@ -101,8 +101,8 @@ absl::StatusOr<std::vector<uint8_t>> ReadGrowing(ByteSource* source,
     const size_t more =
         std::min(size - before, std::max<uint64_t>(kGrowBytes, before));
     bytes.resize(before + more);
-    OARLOCK_ASSIGN_OR_RETURN(
-        const size_t n, ReadUpTo(source, bytes.data() + before, more));
+    OARLOCK_ASSIGN_OR_RETURN(const size_t n,
+                             ReadUpTo(source, bytes.data() + before, more));
     bytes.resize(before + n);
     if (n < more) break;
   }

@@ -43,8 +43,8 @@ absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder,
     if (!absl::StartsWith(name, ".")) names.push_back(std::move(name));
   }
   if (error) {
-    return absl::UnavailableError(absl::StrCat(
-        "cannot list image folder '", folder, "': ", error.message()));
+    return absl::UnavailableError(absl::StrCat("cannot list image folder '",
+                                               folder, "': ", error.message()));
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -136,9 +136,9 @@ absl::StatusOr<std::string> ReadImageFile(const std::string& path) {
   OARLOCK_ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes,
                            ReadGrowing(source.get(), kMaxFileBytes + 1));
   if (bytes.size() > kMaxFileBytes) {
-    return absl::DataLossError(absl::StrCat(
-        "'", path, "': it has more than ", kMaxFileBytes >> 20,
-        " MiB; legal is up to that; take it out of its folder"));
+    return absl::DataLossError(
+        absl::StrCat("'", path, "': it has more than ", kMaxFileBytes >> 20,
+                     " MiB; legal is up to that; take it out of its folder"));
   }
   return std::string(bytes.begin(), bytes.end());
 }
@@ -216,10 +216,10 @@ absl::StatusOr<std::string> FolderOfSplit(const std::string& folder,
     std::string path = absl::StrCat(folder, "/", name);
     if (IsImageFolder(path)) return path;
   }
-  return NoImageData(folder,
-                     split == ImageSplit::kTrain ? "folder 'train'"
-                                                 : "folder 'val' or 'test'",
-                     kLayout);
+  return NoImageData(
+      folder,
+      split == ImageSplit::kTrain ? "folder 'train'" : "folder 'val' or 'test'",
+      kLayout);
 }
 
 }  // namespace oarlock

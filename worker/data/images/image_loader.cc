@@ -90,8 +90,8 @@ void ImageLoader::Run(size_t worker) {
 }
 
 void ImageLoader::Read(uint64_t index, Buffer* buffer) const {
-  buffer->status = ReadBatch(*images_, *transform_, batches_.Batch(index),
-                             &buffer->batch);
+  buffer->status =
+      ReadBatch(*images_, *transform_, batches_.Batch(index), &buffer->batch);
 }
 
 }  // namespace oarlock

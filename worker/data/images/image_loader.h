@@ -76,7 +76,9 @@ class ImageLoader {
 
   void Run(size_t worker);
   void Read(uint64_t index, Buffer* buffer) const;
-  Worker& WorkerOf(uint64_t index) { return *workers_[index % workers_.size()]; }
+  Worker& WorkerOf(uint64_t index) {
+    return *workers_[index % workers_.size()];
+  }
 
   const ImageDataset* const images_;
   const ImageTransform* const transform_;

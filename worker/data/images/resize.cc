@@ -71,7 +71,8 @@ void ResizeArea(const RgbImage& image, const ImageArea& area, uint32_t height,
       const uint8_t* in = row + 3 * columns[x].first;
       float sum[3] = {};
       for (const float weight : columns[x].weights) {
-        for (int c = 0; c < 3; ++c) sum[c] += weight * static_cast<float>(in[c]);
+        for (int c = 0; c < 3; ++c)
+          sum[c] += weight * static_cast<float>(in[c]);
         in += 3;
       }
       for (int c = 0; c < 3; ++c) out[3 * x + c] = sum[c];

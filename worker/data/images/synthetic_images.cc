@@ -34,9 +34,9 @@ absl::Status Check(const SyntheticImagesOptions& options) {
   constexpr uint32_t kMaxSide = MemoryImages::kMaxSide;
   if (height < 1 || height > kMaxSide || width < 1 || width > kMaxSide ||
       channels < 1 || channels > 16) {
-    return Refuse("shape", absl::StrCat(height, " x ", width, " x ", channels),
-                  absl::StrCat("sides of 1 to ", kMaxSide,
-                               " and 1 to 16 channels"));
+    return Refuse(
+        "shape", absl::StrCat(height, " x ", width, " x ", channels),
+        absl::StrCat("sides of 1 to ", kMaxSide, " and 1 to 16 channels"));
   }
   if (options.num_classes < 2 ||
       options.num_classes > SyntheticImagesOptions::kMaxClasses) {
@@ -87,9 +87,8 @@ void Draw(const SyntheticImagesOptions& options, uint32_t label,
     for (uint32_t y = 0; y < height; ++y) {
       for (uint32_t x = 0; x < width; ++x) {
         // Three uniform numbers are near enough to a normal one.
-        const double noise =
-            2 * (random->Uniform() + random->Uniform() + random->Uniform() -
-                 1.5);
+        const double noise = 2 * (random->Uniform() + random->Uniform() +
+                                  random->Uniform() - 1.5);
         const double value =
             brightness + kNoise * noise +
             contrast * kAmplitude *

@@ -35,8 +35,8 @@ absl::Status LabelsStatus(const std::string& bytes) {
 
 void ExpectBad(const absl::Status& status, const std::string& what) {
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << what;
-  for (const std::string& part : {std::string("the file"), what,
-                                  std::string("legal is")}) {
+  for (const std::string& part :
+       {std::string("the file"), what, std::string("legal is")}) {
     EXPECT_NE(status.message().find(part), std::string::npos) << status;
   }
   EXPECT_EQ(status.message().find('\n'), std::string::npos) << status;
@@ -105,8 +105,8 @@ TEST(IdxTest, AFolderIsReadPlainAndCompressed) {
         const uint8_t* image = *(*dataset)->Pixels(i, std::nullopt, nullptr);
         EXPECT_EQ(std::string(image, image + 6), pixels.substr(6 * i, 6));
       }
-      const ImageSplit other = split == ImageSplit::kTrain ? ImageSplit::kTest
-                                                           : ImageSplit::kTrain;
+      const ImageSplit other =
+          split == ImageSplit::kTrain ? ImageSplit::kTest : ImageSplit::kTrain;
       EXPECT_EQ(LoadIdx(folder->path(), other).status().code(),
                 absl::StatusCode::kNotFound);
     }
@@ -119,8 +119,8 @@ TEST(IdxTest, AMissingFolderOrFileSaysWhereToGetIt) {
   for (const std::string& path : {folder.path(), folder.Path("none")}) {
     const absl::Status status = LoadIdx(path, ImageSplit::kTrain).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-    for (const std::string part : {"train-images-idx3-ubyte[.gz|.xz]",
-                                   "yann.lecun.com/exdb/mnist"}) {
+    for (const std::string part :
+         {"train-images-idx3-ubyte[.gz|.xz]", "yann.lecun.com/exdb/mnist"}) {
       EXPECT_NE(status.message().find(part), std::string::npos) << status;
     }
     EXPECT_NE(status.message().find(path), std::string::npos) << status;

@@ -1,12 +1,14 @@
 #include "tests/worker/data/images/image_bytes.h"
 
+#include <png.h>
+
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 
+// clang-format off: it needs size_t and FILE.
 #include <jpeglib.h>
-
-#include <png.h>
+// clang-format on
 
 #include "base/check.h"
 

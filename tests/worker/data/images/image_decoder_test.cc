@@ -145,7 +145,8 @@ TEST(ImageDecoderTest, AnImageBeyondTheLimitIsRefusedByItsHeader) {
   for (int i = 5; i < 9; ++i) jpeg[frame + i] = i % 2 == 0 ? '\0' : '\xff';
   const absl::Status status = DecodeImage("the file", jpeg).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_NE(status.message().find("65280 x 65280"), std::string::npos) << status;
+  EXPECT_NE(status.message().find("65280 x 65280"), std::string::npos)
+      << status;
 }
 
 }  // namespace

@@ -79,8 +79,7 @@ TEST(ImageFolderTest, FoldersAreClassesInTheOrderOfTheirNames) {
 TEST(ImageFolderTest, TheMiddleOfAFileIsAlwaysTheSame) {
   const TestFolder folder;
   Fill(folder);
-  const auto images =
-      Open(folder.path(), {.side = 50, .middle_share = 0.5});
+  const auto images = Open(folder.path(), {.side = 50, .middle_share = 0.5});
   std::vector<uint8_t> scratch(images->shape().size());
   // Half of the shorter side of 100 x 200 at its own size: rows 25 to 74,
   // columns 75 to 124.
@@ -153,8 +152,8 @@ TEST(ImageFolderTest, TestImagesHaveTheNumbersOfTheTrainingClasses) {
   const TestFolder folder;
   Fill(folder);
   std::filesystem::remove_all(folder.Path("cat"));
-  const auto images = Open(
-      folder.path(), {.side = 8, .class_names = {"cat", "dog", "emu"}});
+  const auto images =
+      Open(folder.path(), {.side = 8, .class_names = {"cat", "dog", "emu"}});
   EXPECT_EQ(images->size(), 2u);
   EXPECT_EQ(images->num_classes(), 3u);
   EXPECT_EQ(images->label(0), 1u);

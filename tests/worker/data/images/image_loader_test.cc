@@ -26,8 +26,8 @@ std::unique_ptr<MemoryImages> Images() {
 }
 
 ImageTransform Transform() {
-  auto transform = ImageTransform::Create(
-      kShape, Cifar10Normalisation(), {.padding = 3, .flip = true}, kSeed);
+  auto transform = ImageTransform::Create(kShape, Cifar10Normalisation(),
+                                          {.padding = 3, .flip = true}, kSeed);
   EXPECT_TRUE(transform.ok()) << transform.status();
   return *transform;
 }
@@ -86,8 +86,8 @@ TEST(ImageLoaderTest, OrderAndContentAreThoseOfReadingOneByOne) {
             {.num_workers = num_workers, .prefetch_batches = prefetch});
         for (uint64_t b = 0; b < batches.size(); ++b) {
           ImageBatch expected;
-          ASSERT_TRUE(ReadBatch(*images, transform, batches.Batch(b), &expected)
-                          .ok());
+          ASSERT_TRUE(
+              ReadBatch(*images, transform, batches.Batch(b), &expected).ok());
           const auto batch = loader.Next();
           ASSERT_TRUE(batch.ok()) << batch.status();
           ASSERT_NE(*batch, nullptr);

@@ -68,8 +68,7 @@ std::optional<Move> MoveOf(const ImageShape& shape,
         for (int y = 0; y < static_cast<int>(shape.height); ++y) {
           for (int x = 0; x < static_cast<int>(shape.width); ++x) {
             for (int c = 0; c < static_cast<int>(shape.channels); ++c, ++i) {
-              const int byte =
-                  Moved(shape, pixels, down, right, flip, y, x, c);
+              const int byte = Moved(shape, pixels, down, right, flip, y, x, c);
               same = same && std::abs(numbers[i] * 255 - byte) < 1e-3;
             }
           }

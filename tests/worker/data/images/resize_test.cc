@@ -22,8 +22,8 @@ RgbImage RandomImage(RandomSequence& random, uint32_t height, uint32_t width) {
 
 // Weight of source pixel `at` for a result pixel centred on `centre`.
 double Weight(double centre, double reach, size_t at) {
-  return std::max(0.0, 1 - std::abs(static_cast<double>(at) + 0.5 - centre) /
-                               reach);
+  return std::max(0.0,
+                  1 - std::abs(static_cast<double>(at) + 0.5 - centre) / reach);
 }
 
 // One pixel of the result from all pixels of the image, in doubles.

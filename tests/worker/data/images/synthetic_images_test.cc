@@ -22,7 +22,8 @@ const uint8_t* PixelsOf(const MemoryImages& images, uint64_t example) {
 
 bool SameBytes(const MemoryImages& a, const MemoryImages& b) {
   return a.size() == b.size() &&
-         std::equal(PixelsOf(a, 0), PixelsOf(a, 0) + a.size() * a.shape().size(),
+         std::equal(PixelsOf(a, 0),
+                    PixelsOf(a, 0) + a.size() * a.shape().size(),
                     PixelsOf(b, 0));
 }
 
@@ -43,7 +44,8 @@ TEST(SyntheticImagesTest, OptionsDecideEveryByte) {
 // taken out, tells most test images: there is something to learn, in the same
 // classes, and it is not given away by one pixel.
 TEST(SyntheticImagesTest, TestImagesAreOfTheTrainingImagesClasses) {
-  for (const ImageShape shape : {ImageShape{28, 28, 1}, ImageShape{32, 32, 3}}) {
+  for (const ImageShape shape :
+       {ImageShape{28, 28, 1}, ImageShape{32, 32, 3}}) {
     SyntheticImagesOptions options = {.shape = shape, .num_examples = 2000};
     const auto train = Make(options);
     options.split = ImageSplit::kTest;
