@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 
 #include "base/check.h"
+#include "worker/nn/pooling_kernels.h"
 
 namespace oarlock {
 namespace {
@@ -164,6 +166,61 @@ void CpuBackend::SigmoidCrossEntropyBackward(size_t size,
     dlogits[i] =
         Into(write, dlogits[i], scale * (probabilities[i] - labels[i]));
   }
+}
+
+void CpuBackend::MaxPool(const PoolingShape& shape, Activation activation,
+                         const float* x, float* y, uint8_t* chosen) {
+  pooling_kernels::MaxPool(shape, activation, x, y, chosen);
+}
+
+void CpuBackend::MaxPoolBackward(const PoolingShape& shape, const float* dy,
+                                 const uint8_t* chosen, Write write,
+                                 float* dx) {
+  pooling_kernels::MaxPoolBackward(shape, dy, chosen, write, dx);
+}
+
+void CpuBackend::AveragePool(const PoolingShape& shape, const float* x,
+                             float* y) {
+  pooling_kernels::AveragePool(shape, x, y);
+}
+
+void CpuBackend::AveragePoolBackward(const PoolingShape& shape, const float* dy,
+                                     Write write, float* dx) {
+  pooling_kernels::AveragePoolBackward(shape, dy, write, dx);
+}
+
+batch_norm_kernels::Room CpuBackend::BatchNormRoom(size_t channels) {
+  if (sums_.size() < 2 * channels) {
+    sums_.resize(2 * channels);
+    columns_.resize(4 * channels);
+  }
+  return {sums_.data(), columns_.data()};
+}
+
+void CpuBackend::BatchNormTraining(const BatchNormArgs& args, float* y) {
+  if (args.rows == 0) return;
+  batch_norm_kernels::Training(args, BatchNormRoom(args.channels), y);
+}
+
+void CpuBackend::BatchNormInference(const BatchNormArgs& args, float* y) {
+  batch_norm_kernels::Inference(args, BatchNormRoom(args.channels), y);
+}
+
+void CpuBackend::BatchNormBackward(const BatchNormArgs& args, const float* y,
+                                   const BatchNormGradients& gradients) {
+  if (args.rows > 0) {
+    const batch_norm_kernels::Room room = BatchNormRoom(args.channels);
+    batch_norm_kernels::Backward(args, y, gradients, room);
+  } else if (gradients.parameter_write == Write::kOverwrite) {
+    Fill(args.channels, 0, gradients.dscale);
+    Fill(args.channels, 0, gradients.dshift);
+  }
+}
+
+void CpuBackend::ScaleBytes(size_t pixels, size_t channels,
+                            const uint8_t* bytes, const ByteScale& scale,
+                            float* y) {
+  pooling_kernels::ScaleBytes(pixels, channels, bytes, scale, y);
 }
 
 }  // namespace oarlock

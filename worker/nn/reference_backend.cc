@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "worker/nn/host_backend.h"
+#include "worker/nn/reference_images.h"
 
 namespace oarlock {
 namespace {
@@ -35,7 +35,7 @@ void ForEachBag(const RowBags& bags, Visit visit) {
   }
 }
 
-class ReferenceBackend final : public HostBackend {
+class ReferenceBackend final : public ReferenceImages {
  public:
   const char* name() const override { return "reference"; }
 
