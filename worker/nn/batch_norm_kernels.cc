@@ -193,19 +193,22 @@ HWY_INLINE void PutGradients(const BatchNormArgs& args,
   const float* HWY_RESTRICT mean = args.scratch;
   const bool add = gradients.dx_write == Write::kAdd;
   const bool add_residual = gradients.dresidual_write == Write::kAdd;
-  float* HWY_RESTRICT dx = gradients.dx;
-  float* HWY_RESTRICT dresidual = gradients.dresidual;
+  // The same array if x is the residual, too.
+  float* const dx = gradients.dx;
+  float* const dresidual = gradients.dresidual;
   for (size_t r = 0; r < args.rows; ++r) {
     const size_t row = r * args.channels;
     ForLanes(args.channels, [&](auto d, size_t c) HWY_ATTR {
       const auto x = hn::LoadU(d, args.x + row + c);
       const auto g = masked.Load(d, row + c, c, x);
+      if (dx != nullptr) {
+        const auto rest = hn::MulAdd(hn::Sub(x, hn::LoadU(d, mean + c)),
+                                     hn::LoadU(d, by_x + c),
+                                     hn::LoadU(d, by_one + c));
+        Put(d, add, hn::MulAdd(g, hn::LoadU(d, factor + c), rest),
+            dx + row + c);
+      }
       if (dresidual != nullptr) Put(d, add_residual, g, dresidual + row + c);
-      if (dx == nullptr) return;
-      const auto rest = hn::MulAdd(hn::Sub(x, hn::LoadU(d, mean + c)),
-                                   hn::LoadU(d, by_x + c),
-                                   hn::LoadU(d, by_one + c));
-      Put(d, add, hn::MulAdd(g, hn::LoadU(d, factor + c), rest), dx + row + c);
     });
   }
 }

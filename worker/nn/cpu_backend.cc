@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "base/random.h"
 #include "worker/nn/pooling_kernels.h"
 
 namespace oarlock {
@@ -71,6 +72,15 @@ void CpuBackend::Relu(size_t size, const float* x, float* y) {
 void CpuBackend::ReluBackward(size_t size, const float* y, const float* dy,
                               Write write, float* dx) {
   cpu_kernels::ReluBackward(size, y, dy, write, dx);
+}
+
+void CpuBackend::Dropout(size_t size, float rate, uint64_t seed, const float* x,
+                         Write write, float* y) {
+  const float factor = 1 / (1 - rate);
+  for (size_t i = 0; i < size; ++i) {
+    const float value = RandomUniform(seed, i) >= rate ? x[i] * factor : 0;
+    y[i] = Into(write, y[i], value);
+  }
 }
 
 void CpuBackend::CopyColumns(size_t rows, size_t cols, const float* x,

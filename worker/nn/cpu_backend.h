@@ -30,6 +30,8 @@ class CpuBackend : public HostBackend {
   void Relu(size_t size, const float* x, float* y) final;
   void ReluBackward(size_t size, const float* y, const float* dy, Write write,
                     float* dx) final;
+  void Dropout(size_t size, float rate, uint64_t seed, const float* x,
+               Write write, float* y) final;
   void CopyColumns(size_t rows, size_t cols, const float* x, size_t x_stride,
                    Write write, float* y, size_t y_stride) final;
   void SumColumns(size_t rows, size_t cols, const float* x, float* y) final;

@@ -88,8 +88,8 @@ inline constexpr uint8_t kNoneChosen = 255;
 
 // ---- Batch norm ----
 
-// y = activation((x - mean) / sqrt(variance + epsilon) * scale + shift +
-// residual), column by column (Ioffe and Szegedy, Batch Normalization, 2015).
+// Column by column y = activation((x - mean) / sqrt(variance + epsilon) * scale + shift +
+// residual) (Ioffe and Szegedy, Batch Normalization, 2015).
 struct BatchNormArgs {
   size_t rows = 0;  // pixels of all images
   size_t channels = 0;
@@ -107,6 +107,8 @@ struct BatchNormArgs {
   float* scratch = nullptr;
 };
 
+// dresidual may be dx, if x is the residual: dx is written first, number by
+// number.
 struct BatchNormGradients {
   const float* dy = nullptr;
   Write parameter_write = Write::kOverwrite;

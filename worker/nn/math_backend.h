@@ -129,6 +129,11 @@ class MathBackend : public ImageOperations {
   virtual void ReluBackward(size_t size, const float* y, const float* dy,
                             Write write, float* dx) = 0;
 
+  // y[i] = x[i] / (1 - rate) where RandomUniform(seed, i) of base/random.h is
+  // at least `rate`, else 0. rate is in [0, 1). Its own gradient: of dy.
+  virtual void Dropout(size_t size, float rate, uint64_t seed, const float* x,
+                       Write write, float* y) = 0;
+
   // ---- Linear layers: the operations above, which a backend may fuse ----
 
   // Floats of scratch for a layer of this size on up to max_rows rows.

@@ -22,8 +22,8 @@ using oarlock::HWY_NAMESPACE::Put;
 // The pixels under a window at one position.
 struct Pixels {
   // Of the kernel's elements.
-  Run rows;
-  Run columns;
+  Interval rows;
+  Interval columns;
   // Number of the pixel under the first of them.
   size_t first;
 
@@ -32,13 +32,13 @@ struct Pixels {
   }
 };
 
-Run RowsInside(const PoolingShape& shape, size_t position) {
+Interval RowsInside(const PoolingShape& shape, size_t position) {
   return ElementsInside(position, shape.image.height,
                         shape.window.kernel.height, shape.window.stride.height,
                         shape.window.padding.height);
 }
 
-Run ColumnsInside(const PoolingShape& shape, size_t position) {
+Interval ColumnsInside(const PoolingShape& shape, size_t position) {
   return ElementsInside(position, shape.image.width, shape.window.kernel.width,
                         shape.window.stride.width, shape.window.padding.width);
 }
@@ -69,8 +69,8 @@ HWY_INLINE void ForEachPosition(const PoolingShape& shape, Visit visit) {
 struct Positions {
   size_t image;
   size_t row, column;  // of the pixel, in the padded image
-  Run rows;
-  Run columns;
+  Interval rows;
+  Interval columns;
 };
 
 // Calls visit(number of the pixel, the positions over it) for all pixels in
@@ -201,7 +201,7 @@ void AveragePoolBackward(const PoolingShape& shape,
     ForLanes(channels, [&](auto d, size_t c) HWY_ATTR {
       auto sum = hn::Zero(d);
       for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
-        const Run rows = RowsInside(shape, i);
+        const Interval rows = RowsInside(shape, i);
         for (size_t j = p.columns.begin; j < p.columns.end; ++j) {
           const size_t at =
               ((p.image * out.height + i) * out.width + j) * channels + c;

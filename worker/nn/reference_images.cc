@@ -57,8 +57,8 @@ double Activate(Activation activation, double value) {
   return activation == Activation::kRelu ? std::max(value, 0.0) : value;
 }
 
-bool Passes(Activation activation, float y) {
-  return activation == Activation::kNone || y > 0;
+bool Passes(Activation activation, const float* y, size_t i) {
+  return activation == Activation::kNone || y[i] > 0;
 }
 
 // Of each position, how many of its elements are inside the image.
@@ -130,9 +130,7 @@ void ReferenceImages::ConvolutionBackward(const ConvolutionArgs& args,
   std::vector<double> dbias(out), dweight(args.shape.weight_size());
   std::vector<double> dx(args.images * args.shape.input_size());
   for (size_t i = 0; i < out_size; ++i) {
-    const bool passes =
-        args.activation == Activation::kNone || Passes(args.activation, y[i]);
-    if (!passes) g.dy[i] = 0;
+    if (!Passes(args.activation, y, i)) g.dy[i] = 0;
     dbias[i % out] += g.dy[i];
   }
   ForEachTouch(
@@ -252,19 +250,20 @@ void ReferenceImages::BatchNormBackward(const BatchNormArgs& args,
   }
   for (size_t i = 0; i < size; ++i) {
     const size_t c = i % args.channels;
-    dy[i] = Passes(args.activation, y[i]) ? g.dy[i] : 0;
+    dy[i] = Passes(args.activation, y, i) ? g.dy[i] : 0;
     z[i] = (args.x[i] - moments.mean[c]) / deviation[c];
     dshift[c] += dy[i];
     dscale[c] += dy[i] * z[i];
   }
   for (size_t i = 0; i < size; ++i) {
     const size_t c = i % args.channels;
+    if (g.dx != nullptr) {
+      Put(g.dx_write,
+          args.scale[c] / deviation[c] *
+              (dy[i] - dshift[c] / rows - z[i] * dscale[c] / rows),
+          &g.dx[i]);
+    }
     if (g.dresidual != nullptr) Put(g.dresidual_write, dy[i], &g.dresidual[i]);
-    if (g.dx == nullptr) continue;
-    Put(g.dx_write,
-        args.scale[c] / deviation[c] *
-            (dy[i] - dshift[c] / rows - z[i] * dscale[c] / rows),
-        &g.dx[i]);
   }
   PutAll(g.parameter_write, dscale, g.dscale);
   PutAll(g.parameter_write, dshift, g.dshift);

@@ -47,33 +47,33 @@ inline Extent NumPositions(Extent image, const Window& window) {
                        window.padding.width)};
 }
 
-// A run of positions or of elements, [begin, end).
-struct Run {
+// An interval of positions or of elements, [begin, end).
+struct Interval {
   size_t begin = 0;
   size_t end = 0;
 };
 
 // The kernel's elements that lie inside the image at a position, along one
 // side.
-inline Run ElementsInside(size_t position, size_t image, size_t kernel,
+inline Interval ElementsInside(size_t position, size_t image, size_t kernel,
                           size_t stride, size_t padding) {
   const size_t start = position * stride;  // in the padded image
   const size_t image_end = image + padding;
-  Run run;
-  run.begin = start < padding ? padding - start : 0;
-  run.end = start < image_end ? std::min(kernel, image_end - start) : 0;
-  run.end = std::max(run.begin, run.end);
-  return run;
+  Interval interval;
+  interval.begin = start < padding ? padding - start : 0;
+  interval.end = start < image_end ? std::min(kernel, image_end - start) : 0;
+  interval.end = std::max(interval.begin, interval.end);
+  return interval;
 }
 
 // The positions at which the kernel covers a pixel, along one side.
-inline Run PositionsOver(size_t pixel, size_t num_positions, size_t kernel,
+inline Interval PositionsOver(size_t pixel, size_t num_positions, size_t kernel,
                          size_t stride, size_t padding) {
   const size_t at = pixel + padding;  // in the padded image
-  Run run;
-  run.begin = at < kernel ? 0 : (at - kernel) / stride + 1;
-  run.end = std::max(run.begin, std::min(at / stride + 1, num_positions));
-  return run;
+  Interval interval;
+  interval.begin = at < kernel ? 0 : (at - kernel) / stride + 1;
+  interval.end = std::max(interval.begin, std::min(at / stride + 1, num_positions));
+  return interval;
 }
 
 }  // namespace oarlock
