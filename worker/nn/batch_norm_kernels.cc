@@ -52,9 +52,9 @@ HWY_INLINE void Apply(const BatchNormArgs& args,
   for (size_t r = 0; r < args.rows; ++r) {
     const size_t row = r * args.channels;
     ForLanes(args.channels, [&](auto d, size_t c) HWY_ATTR {
-      auto value = hn::MulAdd(hn::LoadU(d, args.x + row + c),
-                              hn::LoadU(d, factor + c),
-                              hn::LoadU(d, addend + c));
+      auto value =
+          hn::MulAdd(hn::LoadU(d, args.x + row + c), hn::LoadU(d, factor + c),
+                     hn::LoadU(d, addend + c));
       if (kResidual) {
         value = hn::Add(value, hn::LoadU(d, args.residual + row + c));
       }
@@ -109,12 +109,12 @@ void Training(const BatchNormArgs& args, Room room, float* HWY_RESTRICT y) {
   for (size_t c = 0; c < channels; ++c) {
     const double distance = room.sums[c] / rows;
     const double batch_mean = pivot[c] + distance;
-    const double variance = std::max(
-        0.0, room.sums[channels + c] / rows - distance * distance);
+    const double variance =
+        std::max(0.0, room.sums[channels + c] / rows - distance * distance);
     mean[c] = static_cast<float>(batch_mean);
     inverse[c] = static_cast<float>(1 / std::sqrt(variance + args.epsilon));
-    args.running_mean[c] = static_cast<float>(
-        momentum * args.running_mean[c] + (1 - momentum) * batch_mean);
+    args.running_mean[c] = static_cast<float>(momentum * args.running_mean[c] +
+                                              (1 - momentum) * batch_mean);
     args.running_variance[c] =
         static_cast<float>(momentum * args.running_variance[c] +
                            (1 - momentum) * variance * unbiased);
@@ -154,10 +154,10 @@ struct Masked {
   HWY_INLINE hn::Vec<D> Load(D d, size_t i, size_t c, hn::Vec<D> x) const {
     const auto g = hn::LoadU(d, dy + i);
     if (kMask == Mask::kNone) return g;
-    const auto out = kMask == Mask::kOutput
-                         ? hn::LoadU(d, y + i)
-                         : hn::MulAdd(x, hn::LoadU(d, factor + c),
-                                      hn::LoadU(d, addend + c));
+    const auto out =
+        kMask == Mask::kOutput
+            ? hn::LoadU(d, y + i)
+            : hn::MulAdd(x, hn::LoadU(d, factor + c), hn::LoadU(d, addend + c));
     return hn::IfThenElseZero(hn::Gt(out, hn::Zero(d)), g);
   }
 };
@@ -202,9 +202,9 @@ HWY_INLINE void PutGradients(const BatchNormArgs& args,
       const auto x = hn::LoadU(d, args.x + row + c);
       const auto g = masked.Load(d, row + c, c, x);
       if (dx != nullptr) {
-        const auto rest = hn::MulAdd(hn::Sub(x, hn::LoadU(d, mean + c)),
-                                     hn::LoadU(d, by_x + c),
-                                     hn::LoadU(d, by_one + c));
+        const auto rest =
+            hn::MulAdd(hn::Sub(x, hn::LoadU(d, mean + c)),
+                       hn::LoadU(d, by_x + c), hn::LoadU(d, by_one + c));
         Put(d, add, hn::MulAdd(g, hn::LoadU(d, factor + c), rest),
             dx + row + c);
       }

@@ -30,11 +30,10 @@ bool IsOneImage(absl::Span<const Shape> inputs) {
 absl::StatusOr<Shape> ShapeUnder(const Layer& layer, const Shape& image,
                                  const Window& window, size_t channels) {
   if (window.kernel.area() == 0 || window.stride.area() == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(layer.kind(), " got a kernel of ", window.kernel.height,
-                     " by ", window.kernel.width, " and a stride of ",
-                     window.stride.height, " by ", window.stride.width,
-                     "; legal are sizes of 1 or more: correct them"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        layer.kind(), " got a kernel of ", window.kernel.height, " by ",
+        window.kernel.width, " and a stride of ", window.stride.height, " by ",
+        window.stride.width, "; legal are sizes of 1 or more: correct them"));
   }
   const Extent out = NumPositions(ExtentOf(image), window);
   if (out.area() == 0) {
@@ -55,10 +54,10 @@ class ImageInput final : public Layer {
     const Shape& shape = options_.shape;
     if (!inputs.empty()) return Misfit(*this, inputs, "none");
     if (shape.rank() != 3 || shape.size() == 0 || shape[2] > kMaxByteChannels) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "image_input got shape ", shape.ToString(),
-          "; legal is [height, width, channels] of at most ", kMaxByteChannels,
-          " channels: correct it"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("image_input got shape ", shape.ToString(),
+                       "; legal is [height, width, channels] of at most ",
+                       kMaxByteChannels, " channels: correct it"));
     }
     OARLOCK_RETURN_IF_ERROR(CheckValues("mean", options_.mean));
     OARLOCK_RETURN_IF_ERROR(CheckValues("deviation", options_.deviation));
@@ -90,10 +89,9 @@ class ImageInput final : public Layer {
     if (values.size() <= 1 || values.size() == options_.shape[2]) {
       return absl::OkStatus();
     }
-    return absl::InvalidArgumentError(
-        absl::StrCat("image_input got ", values.size(), " values of ", what,
-                     " for ", options_.shape[2],
-                     " channels; legal are one for each, one or none"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "image_input got ", values.size(), " values of ", what, " for ",
+        options_.shape[2], " channels; legal are one for each, one or none"));
   }
   static float Of(const std::vector<float>& values, size_t channel,
                   float otherwise) {
@@ -202,10 +200,9 @@ class MaxPool2d final : public Layer {
       absl::Span<const Shape> inputs) const override {
     const size_t area = options_.window.kernel.area();
     if (area > kMaxPoolArea) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("max_pool2d got a kernel of ", area,
-                       " elements; legal are at most ", kMaxPoolArea,
-                       ": pool twice"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "max_pool2d got a kernel of ", area, " elements; legal are at most ",
+          kMaxPoolArea, ": pool twice"));
     }
     return PooledShape(*this, inputs, options_.window);
   }
@@ -284,10 +281,10 @@ class BatchNorm2d final : public Layer {
     }
     if (!(options_.epsilon > 0) ||
         !(options_.momentum >= 0 && options_.momentum <= 1)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "batch_norm2d got epsilon ", options_.epsilon, " and momentum ",
-          options_.momentum,
-          "; legal are more than 0, and 0 to 1: correct them"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("batch_norm2d got epsilon ", options_.epsilon,
+                       " and momentum ", options_.momentum,
+                       "; legal are more than 0, and 0 to 1: correct them"));
     }
     return inputs[0];
   }
@@ -339,8 +336,7 @@ class BatchNorm2d final : public Layer {
   BatchNormArgs Args(const LayerArgs& args) const {
     BatchNormArgs norm;
     norm.channels = args.shapes[0].dims().back();
-    norm.rows =
-        args.step.num_examples * args.shapes[0].size() / norm.channels;
+    norm.rows = args.step.num_examples * args.shapes[0].size() / norm.channels;
     norm.epsilon = options_.epsilon;
     norm.momentum = options_.momentum;
     norm.activation = options_.activation;

@@ -88,8 +88,8 @@ inline constexpr uint8_t kNoneChosen = 255;
 
 // ---- Batch norm ----
 
-// Column by column y = activation((x - mean) / sqrt(variance + epsilon) * scale + shift +
-// residual) (Ioffe and Szegedy, Batch Normalization, 2015).
+// Column by column y = activation((x - mean) / sqrt(variance + epsilon) * scale
+// + shift + residual) (Ioffe and Szegedy, Batch Normalization, 2015).
 struct BatchNormArgs {
   size_t rows = 0;  // pixels of all images
   size_t channels = 0;

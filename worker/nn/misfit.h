@@ -17,12 +17,12 @@ namespace oarlock {
 // InvalidArgument: the layer got inputs of these shapes, takes `legal`.
 inline absl::Status Misfit(const Layer& layer, absl::Span<const Shape> shapes,
                            const char* legal) {
-  const std::string printed = absl::StrJoin(
-      shapes, " ", [](std::string* out, const Shape& shape) {
+  const std::string printed =
+      absl::StrJoin(shapes, " ", [](std::string* out, const Shape& shape) {
         out->append(shape.ToString());
       });
-  return absl::InvalidArgumentError(absl::StrCat(
-      layer.kind(), " got inputs ", printed, ", takes ", legal));
+  return absl::InvalidArgumentError(
+      absl::StrCat(layer.kind(), " got inputs ", printed, ", takes ", legal));
 }
 
 }  // namespace oarlock

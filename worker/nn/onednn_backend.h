@@ -19,11 +19,12 @@ namespace oarlock {
 // OpenMP to one thread in each thread that calls it, for good.
 std::unique_ptr<MathBackend> NewOneDnnBackend();
 
-// The same, with operands of products and convolutions rounded to bfloat16 (8 bits of
-// precision), which the CPU multiplies several times as fast. Sums, biases,
-// outputs and gradients are float32, and so are all arrays that the caller
-// sees; a weight's gradient is added to the float32 weight, so that small steps
-// are not lost. Products with a side of at most four are not rounded.
+// The same, with operands of products and convolutions rounded to bfloat16 (8
+// bits of precision), which the CPU multiplies several times as fast. Sums,
+// biases, outputs and gradients are float32, and so are all arrays that the
+// caller sees; a weight's gradient is added to the float32 weight, so that
+// small steps are not lost. Products with a side of at most four are not
+// rounded.
 //
 // A linear layer rounds its weight and its input once for all three products,
 // a convolution its input.

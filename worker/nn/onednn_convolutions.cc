@@ -33,9 +33,9 @@ Kind KindOf(const ConvolutionArgs& args) {
   const Window& w = s.window;
   const size_t flags = (args.bias != nullptr ? 1 : 0) +
                        (args.activation == Activation::kRelu ? 2 : 0);
-  return {args.images,     s.image.height,   s.image.width,   s.in_channels,
-          s.out_channels,  w.kernel.height,  w.kernel.width,  w.stride.height,
-          w.stride.width,  w.padding.height, w.padding.width, flags};
+  return {args.images,    s.image.height,   s.image.width,   s.in_channels,
+          s.out_channels, w.kernel.height,  w.kernel.width,  w.stride.height,
+          w.stride.width, w.padding.height, w.padding.width, flags};
 }
 
 memory::dim Dim(size_t size) { return static_cast<memory::dim>(size); }
@@ -180,11 +180,10 @@ void OneDnnConvolutions::State::MakeForward(const ConvolutionArgs& args,
   constexpr auto kUse = dnnl::prop_kind::forward_training;
   constexpr auto kHow = dnnl::algorithm::convolution_direct;
   const Forward::desc wanted =
-      args.bias != nullptr
-          ? Forward::desc(kUse, kHow, a.x, a.weight, a.bias, a.y, a.strides,
-                          a.padding, a.padding)
-          : Forward::desc(kUse, kHow, a.x, a.weight, a.y, a.strides, a.padding,
-                          a.padding);
+      args.bias != nullptr ? Forward::desc(kUse, kHow, a.x, a.weight, a.bias,
+                                           a.y, a.strides, a.padding, a.padding)
+                           : Forward::desc(kUse, kHow, a.x, a.weight, a.y,
+                                           a.strides, a.padding, a.padding);
   dnnl::post_ops after;
   if (args.activation == Activation::kRelu) {
     after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
@@ -209,8 +208,8 @@ void OneDnnConvolutions::State::MakeByWeight(const ConvolutionArgs& args,
   using Backward = dnnl::convolution_backward_weights;
   constexpr auto kHow = dnnl::algorithm::convolution_direct;
   // With an activation the bias's gradient comes out of the pass over y.
-  const bool bias = args.bias != nullptr && !rounds &&
-                    args.activation == Activation::kNone;
+  const bool bias =
+      args.bias != nullptr && !rounds && args.activation == Activation::kNone;
   const Backward::desc wanted =
       bias ? Backward::desc(kHow, a.x, a.dweight, a.bias, a.dy, a.strides,
                             a.padding, a.padding)

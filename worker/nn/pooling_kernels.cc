@@ -117,9 +117,9 @@ void MaxPool(const PoolingShape& shape, Activation activation,
           const auto value = hn::LoadU(d, pixel);
           const auto larger = hn::Gt(value, best);
           best = hn::IfThenElse(larger, value, best);
-          from = hn::IfThenElse(
-              hn::RebindMask(number, larger),
-              hn::Set(number, static_cast<int32_t>(element)), from);
+          from = hn::IfThenElse(hn::RebindMask(number, larger),
+                                hn::Set(number, static_cast<int32_t>(element)),
+                                from);
           pixel += channels;
           ++element;
         }
@@ -156,9 +156,9 @@ void MaxPoolBackward(const PoolingShape& shape, const float* HWY_RESTRICT dy,
           const size_t l = p.column - j * window.stride.width;
           const size_t at =
               ((p.image * out.height + i) * out.width + j) * channels + c;
-          const auto element = static_cast<int32_t>(k * window.kernel.width + l);
-          const auto from =
-              hn::PromoteTo(number, hn::LoadU(byte, chosen + at));
+          const auto element =
+              static_cast<int32_t>(k * window.kernel.width + l);
+          const auto from = hn::PromoteTo(number, hn::LoadU(byte, chosen + at));
           const auto mine = hn::Eq(from, hn::Set(number, element));
           sum = hn::Add(sum, hn::IfThenElseZero(hn::RebindMask(d, mine),
                                                 hn::LoadU(d, dy + at)));
@@ -205,8 +205,7 @@ void AveragePoolBackward(const PoolingShape& shape,
         for (size_t j = p.columns.begin; j < p.columns.end; ++j) {
           const size_t at =
               ((p.image * out.height + i) * out.width + j) * channels + c;
-          const size_t count =
-              Pixels{rows, ColumnsInside(shape, j), 0}.count();
+          const size_t count = Pixels{rows, ColumnsInside(shape, j), 0}.count();
           sum = hn::MulAdd(hn::Set(d, 1 / static_cast<float>(count)),
                            hn::LoadU(d, dy + at), sum);
         }
@@ -235,8 +234,8 @@ void ScaleBytes(size_t pixels, size_t channels,
   size_t i = 0;
   size_t phase = 0;
   for (; i + lanes <= size; i += lanes) {
-    const auto value = hn::ConvertTo(
-        d, hn::PromoteTo(number, hn::LoadU(byte, bytes + i)));
+    const auto value =
+        hn::ConvertTo(d, hn::PromoteTo(number, hn::LoadU(byte, bytes + i)));
     hn::StoreU(hn::MulAdd(value, hn::Load(d, factors + phase),
                           hn::Load(d, addends + phase)),
                d, y + i);

@@ -46,9 +46,8 @@ void ForEachTouch(size_t images, Extent image, const Window& window,
       }
       const size_t y = row + k - window.padding.height;
       const size_t x = column + l - window.padding.width;
-      visit(
-          Touch{i, (i / out.area() * image.height + y) * image.width + x,
-                element});
+      visit(Touch{i, (i / out.area() * image.height + y) * image.width + x,
+                  element});
     }
   }
 }
@@ -133,16 +132,16 @@ void ReferenceImages::ConvolutionBackward(const ConvolutionArgs& args,
     if (!Passes(args.activation, y, i)) g.dy[i] = 0;
     dbias[i % out] += g.dy[i];
   }
-  ForEachTouch(
-      args.images, args.shape.image, args.shape.window, [&](const Touch& t) {
-        for (size_t i = 0; i < in * out; ++i) {
-          const double dy = g.dy[t.output * out + i % out];
-          const size_t weight = t.element * in * out + i;
-          const size_t from = t.input * in + i / out;
-          dweight[weight] += dy * args.x[from];
-          dx[from] += dy * args.weight[weight];
-        }
-      });
+  ForEachTouch(args.images, args.shape.image, args.shape.window,
+               [&](const Touch& t) {
+                 for (size_t i = 0; i < in * out; ++i) {
+                   const double dy = g.dy[t.output * out + i % out];
+                   const size_t weight = t.element * in * out + i;
+                   const size_t from = t.input * in + i / out;
+                   dweight[weight] += dy * args.x[from];
+                   dx[from] += dy * args.weight[weight];
+                 }
+               });
   PutAll(g.parameter_write, dweight, g.dweight);
   if (g.dbias != nullptr) PutAll(g.parameter_write, dbias, g.dbias);
   if (g.dx != nullptr) PutAll(g.dx_write, dx, g.dx);

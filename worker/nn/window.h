@@ -41,8 +41,8 @@ inline size_t NumPositions(size_t image, size_t kernel, size_t stride,
 }
 
 inline Extent NumPositions(Extent image, const Window& window) {
-  return {NumPositions(image.height, window.kernel.height,
-                       window.stride.height, window.padding.height),
+  return {NumPositions(image.height, window.kernel.height, window.stride.height,
+                       window.padding.height),
           NumPositions(image.width, window.kernel.width, window.stride.width,
                        window.padding.width)};
 }
@@ -56,7 +56,7 @@ struct Interval {
 // The kernel's elements that lie inside the image at a position, along one
 // side.
 inline Interval ElementsInside(size_t position, size_t image, size_t kernel,
-                          size_t stride, size_t padding) {
+                               size_t stride, size_t padding) {
   const size_t start = position * stride;  // in the padded image
   const size_t image_end = image + padding;
   Interval interval;
@@ -68,11 +68,12 @@ inline Interval ElementsInside(size_t position, size_t image, size_t kernel,
 
 // The positions at which the kernel covers a pixel, along one side.
 inline Interval PositionsOver(size_t pixel, size_t num_positions, size_t kernel,
-                         size_t stride, size_t padding) {
+                              size_t stride, size_t padding) {
   const size_t at = pixel + padding;  // in the padded image
   Interval interval;
   interval.begin = at < kernel ? 0 : (at - kernel) / stride + 1;
-  interval.end = std::max(interval.begin, std::min(at / stride + 1, num_positions));
+  interval.end =
+      std::max(interval.begin, std::min(at / stride + 1, num_positions));
   return interval;
 }
 

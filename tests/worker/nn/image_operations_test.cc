@@ -199,27 +199,28 @@ TEST_P(ImageOperationsTest, ConvolutionsOfAllShapesAndTheirGradients) {
 
 TEST_P(ImageOperationsTest, ConvolutionWithoutWantedInputGradientGivesTheRest) {
   const ConvolutionShape shape = {{6, 5}, 3, 8, SquareWindow(3, 1, 1)};
-  Compare({RandomBfloat16(2 * shape.input_size()),
-           RandomBfloat16(shape.weight_size()),
-           RandomBfloat16(2 * shape.output_size())},
-          {std::vector<float>(2 * shape.output_size(), kNan),
-           std::vector<float>(shape.weight_size(), kNan)},
-          [&](MathBackend& math, Arrays& in, Arrays& out) {
-            BackendArray scratch(
-                &math, (math.ConvolutionScratch(2, shape) + 1) * sizeof(float));
-            ConvolutionArgs args;
-            args.images = 2;
-            args.shape = shape;
-            args.x = in[0].data();
-            args.weight = in[1].data();
-            args.scratch = scratch.floats();
-            math.Convolution(args, out[0].data());
-            ConvolutionGradients gradients;
-            gradients.dy = in[2].data();
-            gradients.dweight = out[1].data();
-            math.ConvolutionBackward(args, out[0].data(), gradients);
-          },
-          1e-4f);
+  Compare(
+      {RandomBfloat16(2 * shape.input_size()),
+       RandomBfloat16(shape.weight_size()),
+       RandomBfloat16(2 * shape.output_size())},
+      {std::vector<float>(2 * shape.output_size(), kNan),
+       std::vector<float>(shape.weight_size(), kNan)},
+      [&](MathBackend& math, Arrays& in, Arrays& out) {
+        BackendArray scratch(
+            &math, (math.ConvolutionScratch(2, shape) + 1) * sizeof(float));
+        ConvolutionArgs args;
+        args.images = 2;
+        args.shape = shape;
+        args.x = in[0].data();
+        args.weight = in[1].data();
+        args.scratch = scratch.floats();
+        math.Convolution(args, out[0].data());
+        ConvolutionGradients gradients;
+        gradients.dy = in[2].data();
+        gradients.dweight = out[1].data();
+        math.ConvolutionBackward(args, out[0].data(), gradients);
+      },
+      1e-4f);
 }
 
 TEST_P(ImageOperationsTest, MaxPoolOfHandComputedImage) {
@@ -259,8 +260,7 @@ std::vector<PoolingShape> PoolingShapes() {
       shapes.push_back({images, {7, 5}, channels, SquareWindow(2, 2)});
       shapes.push_back({images, {8, 9}, channels, SquareWindow(3, 2, 1)});
       shapes.push_back({images, {5, 7}, channels, SquareWindow(2, 3)});
-      shapes.push_back(
-          {images, {5, 6}, channels, {{3, 2}, {1, 2}, {2, 0}}});
+      shapes.push_back({images, {5, 6}, channels, {{3, 2}, {1, 2}, {2, 0}}});
       shapes.push_back({images, {5, 3}, channels, {{5, 3}, {1, 1}, {0, 0}}});
     }
   }
@@ -304,8 +304,7 @@ TEST_P(ImageOperationsTest, AverageLeavesOutThePadding) {
   Array x(math_.get(), {1, 2, 3, 6});
   Array y(math_.get(), std::vector<float>(9, kNan));
   math_->AveragePool({1, {2, 2}, 1, SquareWindow(2, 1, 1)}, x.data(), y.data());
-  EXPECT_EQ(y.Read(),
-            (std::vector<float>{1, 1.5, 2, 2, 3, 4, 3, 4.5, 6}));
+  EXPECT_EQ(y.Read(), (std::vector<float>{1, 1.5, 2, 2, 3, 4, 3, 4.5, 6}));
 }
 
 struct NormCase {
