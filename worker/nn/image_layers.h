@@ -17,10 +17,10 @@
 namespace oarlock {
 
 struct ImageInputOptions {
-  Shape shape;  // [height, width, channels], at most kMaxByteChannels
+  Shape shape = {};  // [height, width, channels], at most kMaxByteChannels
   // Of bytes / 255, channel by channel, or one for all, or none for 0 and 1.
-  std::vector<float> mean;
-  std::vector<float> deviation;  // not 0
+  std::vector<float> mean = {};
+  std::vector<float> deviation = {};  // not 0
 };
 // (byte / 255 - mean) / deviation of the step's images. No inputs.
 //
@@ -32,7 +32,7 @@ std::unique_ptr<Layer> NewImageInput(const ImageInputOptions& options);
 
 struct Conv2dOptions {
   size_t out_channels = 0;
-  Window window;
+  Window window = {};
   bool bias = true;
   Activation activation = Activation::kNone;
   WeightStart weight_start = WeightStart::kHeNormal;
@@ -42,7 +42,7 @@ struct Conv2dOptions {
 std::unique_ptr<Layer> NewConv2d(const Conv2dOptions& options);
 
 struct MaxPool2dOptions {
-  Window window;  // at most kMaxPoolArea elements
+  Window window = {};  // at most kMaxPoolArea elements
   // ReLU before pooling and behind it are the same; here it costs less.
   Activation activation = Activation::kNone;
 };
