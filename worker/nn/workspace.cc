@@ -46,15 +46,43 @@ Workspace::Workspace(const Network& network, std::unique_ptr<MathBackend> math,
   PlaceArrays();
 }
 
+Places Workspace::PlaceGradients() const {
+  const std::vector<Network::Node>& nodes = network_.nodes();
+  std::vector<Lifetime> lifetimes(nodes.size());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].layer->is_view()) continue;
+    Lifetime& own = lifetimes[i];
+    if (nodes[i].place == i) {
+      own.size = Aligned(nodes[i].gradient_width * max_examples_);
+    }
+    own.begin = own.end = i;
+    for (size_t input : nodes[i].inputs) {
+      Lifetime& read = lifetimes[nodes[input].place];
+      read.end = std::max(read.end, i);
+    }
+  }
+  // A part of a concatenation reads its gradient there.
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    Lifetime& whole = lifetimes[nodes[i].place];
+    whole.begin = std::min(whole.begin, i);
+  }
+  // Backward begins with the last node.
+  std::reverse(lifetimes.begin(), lifetimes.end());
+  Places places = PlaceByLifetime(lifetimes);
+  std::reverse(places.begins.begin(), places.begins.end());
+  return places;
+}
+
 void Workspace::PlaceArrays() {
   const std::vector<Network::Node>& nodes = network_.nodes();
   StepInput probe;
   const float some = 0;
   probe.dense = probe.labels = &some;
   // Twice the same walk: first to size the arena, then to place the arrays.
+  const Places places = PlaceGradients();
   size_t total = 0;
   for (const bool place : {false, true}) {
-    size_t used = 0;
+    size_t used = places.total;
     const auto take = [&](size_t size, std::vector<float*>& arrays,
                           size_t node) {
       if (size == 0) return;
@@ -71,7 +99,9 @@ void Workspace::PlaceArrays() {
       if (nodes[i].layer->External(probe) == nullptr) {
         take(strides_[i] * max_examples_, own_values_, i);
       }
-      take(gradient_strides_[i] * max_examples_, gradients_, i);
+      if (place && gradient_strides_[i] > 0) {
+        gradients_[i] = arena_.floats() + places.begins[i];
+      }
     }
     if (!place) {
       total = used;

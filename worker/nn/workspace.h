@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "worker/nn/lifetimes.h"
 #include "worker/nn/math_backend.h"
 #include "worker/nn/network.h"
 #include "worker/nn/step.h"
@@ -39,6 +40,9 @@ class Workspace {
  private:
   // Gives every node its arrays: of its own, or a part of a concatenation's.
   void PlaceArrays();
+  // Of gradients, each of which is needed from the first backward of a reader
+  // to the node's own.
+  Places PlaceGradients() const;
   void CheckInput(const StepInput& input) const;
   // Makes step_ the input in the backend's memory.
   void MapInput(const StepInput& input);

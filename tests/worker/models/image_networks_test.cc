@@ -54,9 +54,9 @@ TEST(ImageNetworksTest, SmallImagesAreNotShrunkBeforeTheFirstStage) {
 
 TEST(ImageNetworksTest, LastScaleOfEachBlockStartsAtZeroIfWanted) {
   for (const bool zero : {false, true}) {
+    const auto network = MustBuild({.depth = 50, .zero_last_scale = zero});
     size_t zeros = 0;
-    for (const ParameterSpec& spec :
-         MustBuild({.depth = 50, .zero_last_scale = zero})->parameters()) {
+    for (const ParameterSpec& spec : network->parameters()) {
       const bool scale = spec.name.ends_with("/scale");
       zeros += scale && spec.init.value == 0;
     }
@@ -211,7 +211,7 @@ TEST_P(ImageTrainingTest, SmallNetworkLearns64RandomImagesByHeart) {
 }
 
 TEST_P(ImageTrainingTest, NetworksOfTheExamplesLearnEightImages) {
-  if (GetParam() == "reference") GTEST_SKIP() << "takes minutes";
+  if (GetParam() == "reference") GTEST_SKIP() << "its loops take minutes";
   const auto loss_after = [&](std::unique_ptr<Network> network, int steps) {
     Training training(*network, GetParam(), 8, 10);
     for (int step = 0; step < steps; ++step) training.Step(1e-3f);
@@ -222,10 +222,10 @@ TEST_P(ImageTrainingTest, NetworksOfTheExamplesLearnEightImages) {
   ResNetOptions resnet;
   resnet.num_classes = 10;
   resnet.height = resnet.width = 32;
-  EXPECT_LT(loss_after(MustBuild(resnet), 10), 0.1);
+  EXPECT_LT(loss_after(MustBuild(resnet), 4), 0.5);
   resnet.height = resnet.width = 65;
   resnet.depth = 50;
-  EXPECT_LT(loss_after(MustBuild(resnet), 10), 0.5);
+  EXPECT_LT(loss_after(MustBuild(resnet), 3), 0.5);
 }
 
 }  // namespace
