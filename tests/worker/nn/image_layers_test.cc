@@ -243,6 +243,49 @@ TEST(ImageLayersTest, WhatDoesNotFitIsRefusedInOneLine) {
             "1: correct it");
 }
 
+TEST(ImageLayersTest, AllNodesReadImagesOfOneSize) {
+  NetworkBuilder b;
+  const NodeId x = b.Add("x", NewImageInput({.shape = {2, 2, 3}}), {});
+  const NodeId y = b.Add("y", NewImageInput({.shape = {2, 2, 1}}), {});
+  const NodeId all = b.Add("all", NewConcat(), {x, y});
+  EXPECT_EQ(b.Build(all).status().message(),
+            "node \"y\": reads images of 4 bytes, another node of 12; all read "
+            "the same");
+}
+
+TEST(ImageLayersTest, ViewThatNobodyReadsIsRefused) {
+  NetworkBuilder b;
+  const NodeId x = b.Add("x", NewDenseInput({2, 2, 3}), {});
+  b.Add("flat", NewFlatten(), {x});
+  const NodeId out = b.Add("out", NewLinear({.num_outputs = 2}), {x});
+  EXPECT_EQ(b.Build(b.Add("loss", NewSoftmaxCrossEntropy(), {out}))
+                .status()
+                .message(),
+            "node \"flat\" feeds no other; all lead to a loss: connect it or "
+            "leave it out");
+}
+
+// Fans of a 3x2 convolution of 4 channels to 6: 24 and 36.
+TEST(ImageLayersTest, WeightsStartByTheirFans) {
+  const auto init_of = [](WeightStart start) {
+    const auto layer = NewConv2d({.out_channels = 6,
+                                  .window = {{3, 2}, {1, 1}, {0, 0}},
+                                  .weight_start = start});
+    const Shape image = {8, 8, 4};
+    return layer->Parameters({&image, 1})[0].init;
+  };
+  using Kind = ParameterInit::Kind;
+  const auto expect = [&](WeightStart start, Kind kind, double value) {
+    EXPECT_EQ(init_of(start).kind, kind);
+    EXPECT_NEAR(init_of(start).value, value, 1e-6);
+  };
+  expect(WeightStart::kHeNormal, Kind::kNormal, 0.28867513);
+  expect(WeightStart::kXavierUniform, Kind::kUniform, 0.31622777);
+  expect(WeightStart::kFanInUniform, Kind::kUniform, 0.20412415);
+  expect(WeightStart::kFanInNormal, Kind::kNormal, 0.20412415);
+  expect(WeightStart::kZero, Kind::kConstant, 0);
+}
+
 TEST(ImageLayersTest, ImageInputRefusesWhatItCannotScale) {
   const auto message = [](const ImageInputOptions& options) {
     NetworkBuilder b;

@@ -251,6 +251,36 @@ TEST_P(ImageOperationsTest, OfEqualPixelsTheFirstIsChosen) {
   EXPECT_EQ(chosen.Read(), (std::vector<uint8_t>{0}));
 }
 
+// What the networks of the examples rely on.
+TEST_P(ImageOperationsTest, ReluBeforePoolingAndInPoolingAreTheSame) {
+  const PoolingShape shape = {2, {7, 6}, 5, SquareWindow(3, 2, 1)};
+  const size_t in_size = 2 * 7 * 6 * 5;
+  const size_t out_size = shape.output_size();
+  Array x(math_.get(), Random(in_size));
+  Array dy(math_.get(), Random(out_size));
+  Array positive(math_.get(), std::vector<float>(in_size, kNan));
+  Array by_positive(math_.get(), std::vector<float>(in_size, kNan));
+  std::vector<Array> y, dx;
+  for (int i = 0; i < 2; ++i) {
+    y.emplace_back(math_.get(), std::vector<float>(out_size, kNan));
+    dx.emplace_back(math_.get(), std::vector<float>(in_size, kNan));
+  }
+  Bytes chosen(math_.get(), std::vector<uint8_t>(out_size));
+  math_->Relu(in_size, x.data(), positive.data());
+  math_->MaxPool(shape, Activation::kNone, positive.data(), y[0].data(),
+                 chosen.data());
+  math_->MaxPoolBackward(shape, dy.data(), chosen.data(), Write::kOverwrite,
+                         by_positive.data());
+  math_->ReluBackward(in_size, positive.data(), by_positive.data(),
+                      Write::kOverwrite, dx[0].data());
+  math_->MaxPool(shape, Activation::kRelu, x.data(), y[1].data(),
+                 chosen.data());
+  math_->MaxPoolBackward(shape, dy.data(), chosen.data(), Write::kOverwrite,
+                         dx[1].data());
+  EXPECT_EQ(y[0].Read(), y[1].Read());
+  EXPECT_EQ(dx[0].Read(), dx[1].Read());
+}
+
 std::vector<PoolingShape> PoolingShapes() {
   std::vector<PoolingShape> shapes;
   for (const size_t images : {0, 1, 3}) {
