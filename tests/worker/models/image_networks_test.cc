@@ -210,10 +210,10 @@ TEST_P(ImageTrainingTest, SmallNetworkLearns64RandomImagesByHeart) {
   EXPECT_EQ(training.Accuracy(), 1);
 }
 
-TEST_P(ImageTrainingTest, NetworksOfTheExamplesLearnEightImages) {
+TEST_P(ImageTrainingTest, NetworksOfTheExamplesLearnFourImages) {
   if (GetParam() == "reference") GTEST_SKIP() << "its loops take minutes";
   const auto loss_after = [&](std::unique_ptr<Network> network, int steps) {
-    Training training(*network, GetParam(), 8, 10);
+    Training training(*network, GetParam(), 4, 10);
     for (int step = 0; step < steps; ++step) training.Step(1e-3f);
     return training.mean_loss();
   };
@@ -221,7 +221,7 @@ TEST_P(ImageTrainingTest, NetworksOfTheExamplesLearnEightImages) {
   EXPECT_LT(loss_after(NewCifar10Network(), 60), 0.1);
   ResNetOptions resnet;
   resnet.num_classes = 10;
-  resnet.height = resnet.width = 32;
+  resnet.height = resnet.width = 16;
   EXPECT_LT(loss_after(MustBuild(resnet), 4), 0.5);
   resnet.height = resnet.width = 65;
   resnet.depth = 50;
