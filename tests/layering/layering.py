@@ -60,6 +60,7 @@ ONE_PLACE = {
                                    "worker/data/pipe_source.cc"},
     r"\babsl::Now\(\)|system_clock::now": {"base/clock.cc"},
     r"#include\s*<(oneapi/)?dnnl": {"worker/nn/onednn_backend.cc",
+                                    "worker/nn/onednn_convolutions.cc",
                                     "worker/nn/bfloat16_products.cc"},
     r"#include\s*<rocksdb": {"storage/checkpoint_reader.cc",
                              "storage/checkpoint_store.cc",
