@@ -23,7 +23,8 @@ struct ImageBatch {
   size_t num_examples = 0;
   // As SampledBatch::num_counted: the examples after them are padding.
   size_t num_counted = 0;
-  std::vector<float> images;  // [num_examples, height, width, channels]
+  // [num_examples, height, width, channels], as StepInput::images takes them.
+  std::vector<uint8_t> images;
   std::vector<float> labels;  // [num_examples]: number of the class
 };
 

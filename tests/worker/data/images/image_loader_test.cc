@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,8 +28,8 @@ std::unique_ptr<MemoryImages> Images() {
 }
 
 ImageTransform Transform() {
-  auto transform = ImageTransform::Create(kShape, Cifar10Normalisation(),
-                                          {.padding = 3, .flip = true}, kSeed);
+  auto transform =
+      ImageTransform::Create(kShape, {.padding = 3, .flip = true}, kSeed);
   EXPECT_TRUE(transform.ok()) << transform.status();
   return *transform;
 }
@@ -106,13 +108,34 @@ TEST(ImageLoaderTest, OrderAndContentAreThoseOfReadingOneByOne) {
   }
 }
 
+TEST(ImageLoaderTest, WithoutAugmentationBytesAreThoseOfTheDataset) {
+  const auto images = Images();
+  const ImageTransform transform = *ImageTransform::Create(kShape, {}, kSeed);
+  const EpochBatches batches = Batches(0, 1, 8);
+  ImageLoader loader(images.get(), &transform, batches, {});
+  for (uint64_t b = 0; b < batches.size(); ++b) {
+    const ImageBatch* const batch = *loader.Next();
+    const SampledBatch sampled = batches.Batch(b);
+    ASSERT_EQ(batch->images.size(), sampled.samples.size() * kShape.size());
+    for (size_t i = 0; i < sampled.samples.size(); ++i) {
+      const uint64_t example = sampled.samples[i].example;
+      const uint8_t* const pixels =
+          *images->Pixels(example, std::nullopt, nullptr);
+      EXPECT_TRUE(std::equal(pixels, pixels + kShape.size(),
+                             batch->images.begin() + i * kShape.size()))
+          << "seed " << kSeed << " example " << example;
+      EXPECT_EQ(batch->labels[i], static_cast<float>(images->label(example)));
+    }
+  }
+}
+
 // So a job repeats itself on any number of ranks.
 TEST(ImageLoaderTest, AnExampleLooksTheSameOnAnyNumberOfRanks) {
   const auto images = Images();
   const ImageTransform transform = Transform();
   // By example.
   const auto read = [&](uint32_t size) {
-    std::vector<std::vector<float>> numbers(kExamples);
+    std::vector<std::vector<uint8_t>> seen(kExamples);
     for (uint32_t rank = 0; rank < size; ++rank) {
       const EpochBatches batches = Batches(rank, size, 5, /*epoch=*/2);
       ImageLoader loader(images.get(), &transform, batches, {});
@@ -121,12 +144,11 @@ TEST(ImageLoaderTest, AnExampleLooksTheSameOnAnyNumberOfRanks) {
         const SampledBatch sampled = batches.Batch(b);
         for (size_t i = 0; i < batch->num_counted; ++i) {
           const auto begin = batch->images.begin() + i * kShape.size();
-          numbers[sampled.samples[i].example].assign(begin,
-                                                     begin + kShape.size());
+          seen[sampled.samples[i].example].assign(begin, begin + kShape.size());
         }
       }
     }
-    return numbers;
+    return seen;
   };
   const auto alone = read(1);
   for (const auto& image : alone) EXPECT_EQ(image.size(), kShape.size());

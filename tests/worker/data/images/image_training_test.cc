@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,10 +26,21 @@ namespace {
 constexpr uint64_t kSeed = 1;
 constexpr size_t kClasses = 10;
 
+// What a network's first layer makes of an image, with the mean and deviation
+// of MNIST's training images.
+std::vector<float> Normalised(const uint8_t* image, size_t num_pixels) {
+  std::vector<float> numbers(num_pixels);
+  for (size_t i = 0; i < num_pixels; ++i) {
+    numbers[i] = (static_cast<float>(image[i]) / 255 - 0.1307f) / 0.3081f;
+  }
+  return numbers;
+}
+
 // Probabilities of one image's classes under parameters [pixels, kClasses] and
 // biases [kClasses].
 std::vector<float> Predict(const std::vector<float>& parameters,
-                           const float* image, size_t num_pixels) {
+                           const std::vector<float>& image) {
+  const size_t num_pixels = image.size();
   const float* weights = parameters.data();
   const float* biases = weights + num_pixels * kClasses;
   std::vector<float> scores(biases, biases + kClasses);
@@ -49,8 +61,9 @@ void AddGradients(const std::vector<float>& parameters, const ImageBatch& batch,
                   size_t global_batch, std::vector<float>* gradients) {
   const size_t num_pixels = batch.images.size() / batch.num_examples;
   for (size_t i = 0; i < batch.num_examples; ++i) {
-    const float* image = batch.images.data() + i * num_pixels;
-    std::vector<float> error = Predict(parameters, image, num_pixels);
+    const std::vector<float> image =
+        Normalised(batch.images.data() + i * num_pixels, num_pixels);
+    std::vector<float> error = Predict(parameters, image);
     error[static_cast<size_t>(batch.labels[i])] -= 1;
     for (float& x : error) x /= static_cast<float>(global_batch);
     for (size_t j = 0; j < num_pixels; ++j) {
@@ -70,8 +83,8 @@ class Job {
   Job(const ImageDataset& images, const Augmentation& augmentation,
       uint32_t size, uint32_t batch_size, int num_workers)
       : images_(images),
-        transform_(*ImageTransform::Create(images.shape(), MnistNormalisation(),
-                                           augmentation, kSeed)),
+        transform_(
+            *ImageTransform::Create(images.shape(), augmentation, kSeed)),
         size_(size),
         batch_size_(batch_size),
         num_workers_(num_workers) {
@@ -104,8 +117,8 @@ class Job {
 
   // Sums over ranks, padding left out.
   ClassScores Evaluate(const ImageDataset& images) const {
-    const ImageTransform transform = *ImageTransform::Create(
-        images.shape(), MnistNormalisation(), {}, kSeed);
+    const ImageTransform transform =
+        *ImageTransform::Create(images.shape(), {}, kSeed);
     const size_t num_pixels = images.shape().size();
     std::array<double, ClassScores::kNumSums> sums = {};
     for (uint32_t rank = 0; rank < size_; ++rank) {
@@ -113,8 +126,9 @@ class Job {
       const auto loader = Loader(images, transform, rank, 0, false);
       while (const ImageBatch* batch = *loader->Next()) {
         for (size_t i = 0; i < batch->num_counted; ++i) {
-          const std::vector<float> probabilities = Predict(
-              parameters_, batch->images.data() + i * num_pixels, num_pixels);
+          const std::vector<float> image =
+              Normalised(batch->images.data() + i * num_pixels, num_pixels);
+          const std::vector<float> probabilities = Predict(parameters_, image);
           const size_t label = static_cast<size_t>(batch->labels[i]);
           scores.Add(probabilities.data(), &batch->labels[i], 1, kClasses,
                      -std::log(probabilities[label]));

@@ -2,12 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "base/random.h"
 
 namespace oarlock {
@@ -22,19 +23,25 @@ std::vector<uint8_t> RandomPixels(const ImageShape& shape) {
   return pixels;
 }
 
-ImageTransform Make(const ImageShape& shape, const Normalisation& normalisation,
-                    const Augmentation& augmentation, uint64_t seed = kSeed) {
-  auto transform =
-      ImageTransform::Create(shape, normalisation, augmentation, seed);
+ImageTransform Make(const ImageShape& shape, const Augmentation& augmentation,
+                    uint64_t seed = kSeed) {
+  auto transform = ImageTransform::Create(shape, augmentation, seed);
   EXPECT_TRUE(transform.ok()) << transform.status();
   return *transform;
 }
 
-std::vector<float> Apply(const ImageTransform& transform, const Sample& sample,
-                         const std::vector<uint8_t>& pixels) {
-  std::vector<float> numbers(pixels.size());
-  transform.Apply(sample, pixels.data(), numbers.data());
-  return numbers;
+// Over what another image has left, as in a batch that is reused.
+std::vector<uint8_t> Apply(const ImageTransform& transform,
+                           const Sample& sample,
+                           const std::vector<uint8_t>& pixels) {
+  const std::vector<uint8_t> neighbour(64, 0xa5);
+  std::vector<uint8_t> out(neighbour.size() + pixels.size() + neighbour.size(),
+                           0xa5);
+  const auto begin = out.begin() + neighbour.size();
+  transform.Apply(sample, pixels.data(), &*begin);
+  EXPECT_TRUE(std::equal(neighbour.begin(), neighbour.end(), out.begin()));
+  EXPECT_TRUE(std::equal(neighbour.rbegin(), neighbour.rend(), out.rbegin()));
+  return std::vector<uint8_t>(begin, begin + pixels.size());
 }
 
 // The byte at a place of the image moved down and right, then mirrored.
@@ -56,10 +63,10 @@ struct Move {
   auto operator<=>(const Move&) const = default;
 };
 
-// Which move makes `numbers` (bytes / 255) of `pixels`, if one does.
+// Which move makes `out` of `pixels`, if one does.
 std::optional<Move> MoveOf(const ImageShape& shape,
                            const std::vector<uint8_t>& pixels,
-                           const std::vector<float>& numbers, int padding) {
+                           const std::vector<uint8_t>& out, int padding) {
   for (int down = -padding; down <= padding; ++down) {
     for (int right = -padding; right <= padding; ++right) {
       for (const bool flip : {false, true}) {
@@ -68,8 +75,8 @@ std::optional<Move> MoveOf(const ImageShape& shape,
         for (int y = 0; y < static_cast<int>(shape.height); ++y) {
           for (int x = 0; x < static_cast<int>(shape.width); ++x) {
             for (int c = 0; c < static_cast<int>(shape.channels); ++c, ++i) {
-              const int byte = Moved(shape, pixels, down, right, flip, y, x, c);
-              same = same && std::abs(numbers[i] * 255 - byte) < 1e-3;
+              same = same && out[i] == Moved(shape, pixels, down, right, flip,
+                                             y, x, c);
             }
           }
         }
@@ -80,31 +87,23 @@ std::optional<Move> MoveOf(const ImageShape& shape,
   return std::nullopt;
 }
 
-TEST(ImageTransformTest, NumbersAreNormalisedByChannel) {
-  const ImageShape shape = {6, 5, 3};
-  const std::vector<uint8_t> pixels = RandomPixels(shape);
-  const Normalisation normalisation = Cifar10Normalisation();
-  const std::vector<float> numbers =
-      Apply(Make(shape, normalisation, {}), {}, pixels);
-  for (size_t i = 0; i < pixels.size(); ++i) {
-    EXPECT_NEAR(numbers[i],
-                (pixels[i] / 255.0 - normalisation.mean[i % 3]) /
-                    normalisation.stddev[i % 3],
-                1e-6);
-  }
-  // One number stands for all channels.
-  const std::vector<float> alike =
-      Apply(Make(shape, {.mean = {0.5f}, .stddev = {0.25f}}, {}), {}, pixels);
-  for (size_t i = 0; i < pixels.size(); ++i) {
-    EXPECT_NEAR(alike[i], (pixels[i] / 255.0 - 0.5) / 0.25, 1e-6);
+TEST(ImageTransformTest, WithoutAugmentationBytesAreThoseOfTheDataset) {
+  for (const ImageShape shape : {ImageShape{6, 5, 3}, ImageShape{28, 28, 1}}) {
+    const std::vector<uint8_t> pixels = RandomPixels(shape);
+    for (const bool random_area : {false, true}) {
+      const ImageTransform transform =
+          Make(shape, {.random_area = random_area});
+      EXPECT_EQ(Apply(transform, {.example = 1, .pass = 1}, pixels), pixels);
+      EXPECT_EQ(Apply(transform, {.example = 1, .pass = 2}, pixels), pixels);
+    }
   }
 }
 
 TEST(ImageTransformTest, EveryMoveComesAndNoOther) {
-  for (const ImageShape shape : {ImageShape{7, 5, 1}, ImageShape{4, 9, 3}}) {
+  for (const ImageShape shape :
+       {ImageShape{7, 5, 1}, ImageShape{4, 9, 3}, ImageShape{6, 4, 4}}) {
     const std::vector<uint8_t> pixels = RandomPixels(shape);
-    const ImageTransform transform =
-        Make(shape, {}, {.padding = 2, .flip = true});
+    const ImageTransform transform = Make(shape, {.padding = 2, .flip = true});
     std::set<Move> seen;
     for (uint64_t example = 0; example < 600; ++example) {
       const std::optional<Move> move =
@@ -120,11 +119,11 @@ TEST(ImageTransformTest, EveryMoveComesAndNoOther) {
 TEST(ImageTransformTest, PaddingMayBeWiderThanTheImage) {
   const ImageShape shape = {2, 3, 1};
   const std::vector<uint8_t> pixels(shape.size(), 255);
-  const ImageTransform transform = Make(shape, {}, {.padding = 5});
+  const ImageTransform transform = Make(shape, {.padding = 5, .flip = true});
   int num_black = 0;
   for (uint64_t example = 0; example < 200; ++example) {
-    for (const float x : Apply(transform, {.example = example}, pixels)) {
-      ASSERT_TRUE(x == 0 || std::abs(x - 1) < 1e-6);
+    for (const int x : Apply(transform, {.example = example}, pixels)) {
+      ASSERT_TRUE(x == 0 || x == 255) << x;
       num_black += x == 0;
     }
   }
@@ -135,10 +134,10 @@ TEST(ImageTransformTest, SeedPassAndExampleDecideTheMoveAlone) {
   const ImageShape shape = {16, 16, 1};
   const std::vector<uint8_t> pixels = RandomPixels(shape);
   const Augmentation augmentation = {.padding = 8, .flip = true};
-  const ImageTransform transform = Make(shape, {}, augmentation, 1);
+  const ImageTransform transform = Make(shape, augmentation, 1);
   const Sample sample = {.example = 7, .pass = 3};
-  const std::vector<float> first = Apply(transform, sample, pixels);
-  EXPECT_EQ(first, Apply(Make(shape, {}, augmentation, 1), sample, pixels));
+  const std::vector<uint8_t> first = Apply(transform, sample, pixels);
+  EXPECT_EQ(first, Apply(Make(shape, augmentation, 1), sample, pixels));
   int num_other = 0;
   for (uint64_t other = 0; other < 10; ++other) {
     if (other != 7) {
@@ -151,40 +150,31 @@ TEST(ImageTransformTest, SeedPassAndExampleDecideTheMoveAlone) {
     }
     if (other != 1) {
       num_other +=
-          first != Apply(Make(shape, {}, augmentation, other), sample, pixels);
+          first != Apply(Make(shape, augmentation, other), sample, pixels);
     }
   }
   EXPECT_GE(num_other, 24);  // of 27, one in 578 is the same by chance
 }
 
-TEST(ImageTransformTest, WithoutAugmentationEveryPassIsTheSame) {
+TEST(ImageTransformTest, AreasAreRandomOnlyIfWanted) {
   const ImageShape shape = {8, 8, 3};
-  const std::vector<uint8_t> pixels = RandomPixels(shape);
-  const ImageTransform transform = Make(shape, {}, {});
-  EXPECT_EQ(Apply(transform, {.example = 1, .pass = 1}, pixels),
-            Apply(transform, {.example = 1, .pass = 2}, pixels));
-  EXPECT_EQ(transform.AreaSeed({.example = 1}), std::nullopt);
-  const ImageTransform areas = Make(shape, {}, {.random_area = true});
+  EXPECT_EQ(Make(shape, {}).AreaSeed({.example = 1}), std::nullopt);
+  const ImageTransform areas = Make(shape, {.random_area = true});
   EXPECT_NE(areas.AreaSeed({.example = 1}), std::nullopt);
   EXPECT_NE(areas.AreaSeed({.example = 1}), areas.AreaSeed({.example = 2}));
   EXPECT_EQ(areas.AreaSeed({.example = 1}), areas.AreaSeed({.example = 1}));
 }
 
-TEST(ImageTransformTest, NumbersOutOfRangeAreRefusedByName) {
+TEST(ImageTransformTest, PaddingOutOfRangeIsRefusedByName) {
   const ImageShape shape = {8, 8, 3};
-  const auto refused = [&](const Normalisation& normalisation,
-                           const Augmentation& augmentation,
-                           const std::string& name) {
-    const absl::Status status =
-        ImageTransform::Create(shape, normalisation, augmentation, 1).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << name;
-    EXPECT_NE(status.message().find(name), std::string::npos) << status;
-  };
-  refused({.mean = {0, 0}}, {}, "mean is 0,0");
-  refused({.mean = {}}, {}, "mean");
-  refused({.mean = {std::numeric_limits<float>::quiet_NaN()}}, {}, "mean");
-  refused({.stddev = {1, 0, 1}}, {}, "stddev is 1,0,1");
-  refused({}, {.padding = 2000}, "padding is 2000");
+  const uint32_t most = Augmentation::kMaxPadding;
+  EXPECT_TRUE(ImageTransform::Create(shape, {.padding = most}, 1).ok());
+  const absl::Status status =
+      ImageTransform::Create(shape, {.padding = most + 1}, 1).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  for (const char* const part : {"padding is 1025", "legal is 0 to 1024"}) {
+    EXPECT_NE(status.message().find(part), std::string::npos) << status;
+  }
 }
 
 }  // namespace
