@@ -159,9 +159,15 @@ class CollectiveGroup : public WorkerGroup {
     return ClassScores::FromSums(sums);
   }
 
-  absl::Status Broadcast(absl::Span<float> values) override {
-    return communicator_->Broadcast(values, /*root=*/0);
+  absl::Status Broadcast(std::string* bytes) override {
+    uint64_t size = bytes->size();
+    OARLOCK_RETURN_IF_ERROR(
+        communicator_->Broadcast(absl::MakeSpan(&size, 1), /*root=*/0));
+    bytes->resize(size);
+    return communicator_->Broadcast(
+        absl::Span<char>(bytes->data(), bytes->size()), /*root=*/0);
   }
+  bool can_broadcast() const override { return true; }
 
   absl::Status Barrier(const std::string& name) override {
     return communicator_->Barrier();

@@ -1,6 +1,7 @@
 #include "fleet/data_parallel/distributed_model.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -57,7 +58,7 @@ ClassScores DistributedModel::Run(const ImageBatch& batch,
   input_.num_examples = num_examples;
   input_.training = training;
   input_.labels = batch.labels.data();
-  input_.dense = batch.images.data();
+  input_.images = batch.images.data();
   input_.parameters = parameters_.data();
   input_.statistics = statistics_.data();
   input_.gradient_scale = GradientScale();
@@ -92,6 +93,16 @@ void DistributedModel::Backward() {
 
 ClassScores DistributedModel::Evaluate(const ImageBatch& batch) {
   return Run(batch, batch.num_counted, /*training=*/false);
+}
+
+absl::Status DistributedModel::ShareStatistics() {
+  if (statistics_.empty() || !group_->can_broadcast()) return absl::OkStatus();
+  std::string bytes(reinterpret_cast<const char*>(statistics_.data()),
+                    statistics_.size() * sizeof(float));
+  OARLOCK_RETURN_IF_ERROR(group_->Broadcast(&bytes));
+  OARLOCK_CHECK(bytes.size() == statistics_.size() * sizeof(float));
+  std::memcpy(statistics_.data(), bytes.data(), bytes.size());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<DistributedOptimizer>>

@@ -50,8 +50,8 @@ struct DistributedModelOptions {
 // One thread at a time. The group outlives it.
 class DistributedModel {
  public:
-  // `network` reads images as its dense features and predicts classes. The same
-  // on all workers. InvalidArgument: an option is not legal.
+  // `network` reads images and predicts classes; the same on all workers.
+  // InvalidArgument: an option is not legal.
   static absl::StatusOr<std::unique_ptr<DistributedModel>> Create(
       WorkerGroup* group, std::unique_ptr<Network> network,
       const DistributedModelOptions& options);
@@ -64,6 +64,11 @@ class DistributedModel {
 
   // Predicts a batch; nothing is learned, padding is left out.
   ClassScores Evaluate(const ImageBatch& batch);
+
+  // Makes the running statistics of all workers those of rank 0, for an
+  // evaluation that does not depend on who makes it. With parameter servers
+  // each keeps its own.
+  absl::Status ShareStatistics();
 
   const Network& network() const { return *network_; }
   absl::Span<float> parameters() { return absl::MakeSpan(parameters_); }

@@ -118,6 +118,12 @@ class ServerGroup : public WorkerGroup {
 
   absl::StatusOr<std::unique_ptr<GradientExchange>> NewExchange(
       const v1::TableConfig& table) override {
+    if (table.optimizer().has_lars()) {
+      return absl::InvalidArgumentError(
+          "the optimizer is lars, whose steps go by norms of whole parameters, "
+          "which servers hold in blocks; legal with parameter servers are all "
+          "others, as momentum");
+    }
     v1::TableConfig config = table;
     config.set_mode(v1::SYNC);
     // Gradients are scaled by the examples of all workers.
@@ -158,6 +164,12 @@ class ServerGroup : public WorkerGroup {
     return absl::InternalError(
         absl::StrCat("the coordinator has no totals of ", phase, "/", epoch));
   }
+
+  absl::Status Broadcast(std::string* bytes) override {
+    return absl::UnimplementedError(
+        "with parameter servers workers tell each other nothing");
+  }
+  bool can_broadcast() const override { return false; }
 
   absl::Status Barrier(const std::string& name) override {
     return connection_.job->Barrier(name);

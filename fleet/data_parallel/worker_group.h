@@ -1,7 +1,7 @@
 // The workers that train one dense network on different examples: a worker that
 // is alone, the ranks of a collective job, or the workers of a job with
 // parameter servers, in sync mode. Which of them it is follows from the
-// process's role; a training program is the same for all.
+// process's role (join_workers.h); a training program is the same for all.
 
 #ifndef OARLOCK_FLEET_DATA_PARALLEL_WORKER_GROUP_H_
 #define OARLOCK_FLEET_DATA_PARALLEL_WORKER_GROUP_H_
@@ -13,11 +13,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "base/class_scores.h"
-#include "cluster/environment.h"
 #include "fleet/data_parallel/gradient_exchange.h"
-#include "proto/job_config.pb.h"
 #include "proto/table.pb.h"
 
 namespace oarlock {
@@ -36,11 +33,6 @@ struct DistributedStrategy {
 // One thread at a time.
 class WorkerGroup {
  public:
-  // Takes this process's place: blocks until all others are there. A role of a
-  // server is InvalidArgument. Says in the log what it is.
-  static absl::StatusOr<std::unique_ptr<WorkerGroup>> Join(
-      const v1::JobConfig& config, const RoleAssignment& role,
-      const DistributedStrategy& strategy = {});
   virtual ~WorkerGroup() = default;
 
   virtual uint32_t rank() const = 0;
@@ -60,11 +52,12 @@ class WorkerGroup {
       const std::string& phase, uint32_t epoch,
       const ClassScores& mine) = 0;
 
-  // Makes `values` of all workers those of rank 0. With parameter servers, which
-  // are told nothing else, each keeps its own.
-  virtual absl::Status Broadcast(absl::Span<float> values) {
-    return absl::OkStatus();
-  }
+  // Makes `bytes` of all workers those of rank 0. Unimplemented with parameter
+  // servers, which carry nothing but gradients and parameters.
+  virtual absl::Status Broadcast(std::string* bytes) = 0;
+  // Whether there is Broadcast: then what a worker has beside the parameters
+  // can be rank 0's everywhere.
+  virtual bool can_broadcast() const = 0;
 
   // Returns when all workers are here.
   virtual absl::Status Barrier(const std::string& name) = 0;

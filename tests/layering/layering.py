@@ -44,7 +44,7 @@ PRIVATE = {
     "rocksdb": {"storage"},
     "dnnl": {"worker/nn"},
     "cli11": {"fleet"},
-    "json": {"worker", "cli"},
+    "json": {"worker", "fleet", "cli"},
     "prometheus": {"base"},
     # Only the bench measures it.
     "gloo": set(),

@@ -1,4 +1,6 @@
-#include "fleet/data_parallel/worker_group.h"
+#include "fleet/data_parallel/join_workers.h"
+
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
@@ -8,7 +10,7 @@
 
 namespace oarlock {
 
-absl::StatusOr<std::unique_ptr<WorkerGroup>> WorkerGroup::Join(
+absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinWorkers(
     const v1::JobConfig& config, const RoleAssignment& role,
     const DistributedStrategy& strategy) {
   if (role.role == Role::kServer) {
@@ -17,6 +19,9 @@ absl::StatusOr<std::unique_ptr<WorkerGroup>> WorkerGroup::Join(
         "), which trains nothing; run it as a server, or set TRAINING_ROLE to "
         "TRAINER"));
   }
+  InitLogging(RoleName(role));
+  spdlog::info("{}", role.reason);
+  for (const std::string& warning : role.warnings) spdlog::warn("{}", warning);
   std::unique_ptr<WorkerGroup> group;
   if (role.role == Role::kWorker) {
     OARLOCK_ASSIGN_OR_RETURN(group, JoinServerGroup(config, role, strategy));
