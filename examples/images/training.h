@@ -25,14 +25,14 @@ struct ImageData {
 
 struct Experiment {
   std::string name;
-  Args args;
+  Args args = {};
   // Of --data_dir or --synthetic.
   std::function<absl::StatusOr<ImageData>(const v1::ImageConfig& config)> open;
   std::function<absl::StatusOr<std::unique_ptr<oarlock::Network>>(
       const ImageData& data)>
       network;
   // What --augment does.
-  oarlock::Augmentation augmentation;
+  oarlock::Augmentation augmentation = {};
 };
 
 // A server serves until the job is over; a worker trains and evaluates epoch

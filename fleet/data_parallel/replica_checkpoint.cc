@@ -87,7 +87,7 @@ absl::Status CopyFloats(const std::string& path, const std::string& bytes,
   return absl::OkStatus();
 }
 
-absl::Status Write(const std::string& folder, uint32_t epochs,
+absl::Status WriteReplica(const std::string& folder, uint32_t epochs,
                    DistributedModel& model,
                    const DistributedOptimizer& optimizer) {
   v1::ReplicaCheckpoint checkpoint;
@@ -113,7 +113,7 @@ absl::Status SaveReplica(const std::string& folder, uint32_t epochs,
         "the parameters are on servers, which make checkpoints of their own");
   }
   absl::Status status;
-  if (group.rank() == 0) status = Write(folder, epochs, model, optimizer);
+  if (group.rank() == 0) status = WriteReplica(folder, epochs, model, optimizer);
   // The others hear whether it is there.
   std::string outcome(status.message());
   OARLOCK_RETURN_IF_ERROR(group.Broadcast(&outcome));
