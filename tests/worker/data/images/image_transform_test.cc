@@ -75,8 +75,8 @@ std::optional<Move> MoveOf(const ImageShape& shape,
         for (int y = 0; y < static_cast<int>(shape.height); ++y) {
           for (int x = 0; x < static_cast<int>(shape.width); ++x) {
             for (int c = 0; c < static_cast<int>(shape.channels); ++c, ++i) {
-              same = same && out[i] == Moved(shape, pixels, down, right, flip,
-                                             y, x, c);
+              same = same &&
+                     out[i] == Moved(shape, pixels, down, right, flip, y, x, c);
             }
           }
         }
