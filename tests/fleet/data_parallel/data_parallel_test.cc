@@ -67,9 +67,8 @@ absl::Status Train(WorkerGroup& group, const DistributedStrategy& strategy,
   sampling.seed = kSeed;
   OARLOCK_ASSIGN_OR_RETURN(const DistributedBatchSampler sampler,
                            DistributedBatchSampler::Create(sampling));
-  OARLOCK_ASSIGN_OR_RETURN(
-      const ImageTransform transform,
-      ImageTransform::Create(images->shape(), {}, kSeed));
+  OARLOCK_ASSIGN_OR_RETURN(const ImageTransform transform,
+                           ImageTransform::Create(images->shape(), {}, kSeed));
   OARLOCK_ASSIGN_OR_RETURN(
       const auto model,
       DistributedModel::Create(&group, NewMnistNetwork(),
@@ -93,9 +92,9 @@ absl::Status Train(WorkerGroup& group, const DistributedStrategy& strategy,
 }
 
 // Every worker in a thread of its own.
-std::vector<Outcome> Run(const std::vector<RoleAssignment>& roles,
-                         const v1::JobConfig& config,
-                         const DistributedStrategy& strategy) {
+std::vector<Outcome> TrainTogether(const std::vector<RoleAssignment>& roles,
+                                   const v1::JobConfig& config,
+                                   const DistributedStrategy& strategy) {
   std::vector<Outcome> outcomes(roles.size());
   std::vector<std::thread> threads;
   for (size_t i = 0; i < roles.size(); ++i) {
@@ -124,7 +123,7 @@ std::vector<Outcome> RunRanks(uint32_t size,
     roles[i].num_workers = size;
     roles[i].worker_endpoints = endpoints;
   }
-  return Run(roles, {}, strategy);
+  return TrainTogether(roles, {}, strategy);
 }
 
 void ExpectEqualOnAll(const std::vector<Outcome>& outcomes) {
@@ -218,7 +217,7 @@ TEST_F(DataParallelTest, WorkersWithServersMakeTheStepsOfOne) {
     v1::JobConfig config;
     config.set_mode("sync");
     config.set_job_id("images");
-    const std::vector<Outcome> workers = Run(roles, config, {});
+    const std::vector<Outcome> workers = TrainTogether(roles, config, {});
     ExpectEqualOnAll(workers);
     ExpectClose(workers[0], *serial_);
   }
