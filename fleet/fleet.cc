@@ -18,12 +18,9 @@
 #include "cluster/endpoint.h"
 #include "fleet/local_cluster.h"
 #include "fleet/stop_signal.h"
-#include "proto/value_format.h"
+#include "fleet/worker_connection.h"
 #include "pserver/server.h"
 #include "pserver/table_metrics.h"
-#include "worker/client/grpc_job_client.h"
-#include "worker/client/grpc_parameter_client.h"
-#include "worker/client/server_connections.h"
 #include "worker/trainer.h"
 
 namespace oarlock {
@@ -31,21 +28,6 @@ namespace {
 
 constexpr char kLoopback[] = "127.0.0.1";
 constexpr int kMaxPort = 65535;
-
-std::string JobIdOf(const v1::JobConfig& config, const RoleAssignment& role) {
-  return config.job_id().empty() ? role.job_id : config.job_id();
-}
-
-SecurityOptions SecurityOf(const v1::JobConfig& config,
-                           const RoleAssignment& role) {
-  SecurityOptions security;
-  security.insecure = config.insecure() || role.insecure;
-  security.tls_cert_file = config.tls_cert_file();
-  security.tls_key_file = config.tls_key_file();
-  security.tls_ca_file = config.tls_ca_file();
-  security.token_file = config.token_file();
-  return security;
-}
 
 // Listens for scrapes as --metrics_port says; null where it says nothing.
 absl::StatusOr<std::unique_ptr<MetricsServer>> ListenForMetrics(
@@ -126,7 +108,11 @@ class Fleet::Worker {
       worker->local_tables_ = &parameters->tables();
       worker->parameters_ = std::move(parameters);
     } else {
-      OARLOCK_RETURN_IF_ERROR(worker->Connect(config, role));
+      OARLOCK_ASSIGN_OR_RETURN(WorkerConnection connection,
+                               ConnectWorker(config, role));
+      worker->connections_ = std::move(connection.servers);
+      worker->job_ = std::move(connection.job);
+      worker->parameters_ = std::move(connection.parameters);
     }
     return worker;
   }
@@ -149,34 +135,6 @@ class Fleet::Worker {
   Trainer& trainer() { return *trainer_; }
 
  private:
-  absl::Status Connect(const v1::JobConfig& config,
-                       const RoleAssignment& role) {
-    ValueFormats formats;
-    OARLOCK_ASSIGN_OR_RETURN(formats.pull,
-                             ParseValueFormat(config.pull_format()));
-    OARLOCK_ASSIGN_OR_RETURN(formats.push,
-                             ParseValueFormat(config.push_format()));
-    ConnectionOptions options;
-    options.endpoints = role.server_endpoints;
-    options.job_id = JobIdOf(config, role);
-    options.client_name = RoleName(role);
-    options.connect_timeout = absl::Seconds(config.connect_timeout_s());
-    options.rpc_timeout = absl::Seconds(config.rpc_timeout_s());
-    options.accept_loss = config.recovery() == "accept_loss";
-    options.security = SecurityOf(config, role);
-    OARLOCK_ASSIGN_OR_RETURN(connections_,
-                             ServerConnections::Connect(options));
-    OARLOCK_ASSIGN_OR_RETURN(
-        std::unique_ptr<GrpcJobClient> job,
-        GrpcJobClient::Register(connections_.get(),
-                                WorkerIndex(role.worker_index)));
-    parameters_ = std::make_unique<GrpcParameterClient>(
-        connections_.get(), WorkerIndex(role.worker_index), job->generation(),
-        formats);
-    job_ = std::move(job);
-    return absl::OkStatus();
-  }
-
   std::unique_ptr<ServerConnections> connections_;
   std::unique_ptr<JobClient> job_;
   std::unique_ptr<ParameterClient> parameters_;

@@ -256,6 +256,8 @@ bool Launcher::MayRestart(const Process& process,
 }
 
 bool Launcher::RestartsAll(const Process& process) const {
+  // Nothing is left of a collective job without one of its workers.
+  if (process.plan->role == Role::kCollective) return true;
   if (process.plan->role != Role::kServer) return options_.workers_restart_all;
   switch (options_.restart_together) {
     case LauncherOptions::Together::kNobody:

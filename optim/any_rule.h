@@ -12,6 +12,7 @@
 #include "optim/adagrad_rules.h"
 #include "optim/adam_rules.h"
 #include "optim/ftrl_rule.h"
+#include "optim/lars_rule.h"
 #include "optim/paddle_rules.h"
 #include "optim/sgd_rules.h"
 #include "optim/weight_options.h"
@@ -37,7 +38,7 @@ class AnyRule {
       std::variant<SgdRule, MomentumRule, AdagradRule, SharedAdagradRule,
                    AdamRule, LazyAdamRule, SharedAdamRule, AdamwRule, FtrlRule,
                    PaddleAdagradRule, PaddleStdAdagradRule, PaddleAdagradV2Rule,
-                   PaddleAdamRule, PaddleSharedAdamRule>;
+                   PaddleAdamRule, PaddleSharedAdamRule, LarsRule>;
 
   AnyRule(const Rule& rule, const WeightOptions& options)
       : rule_(rule), options_(options) {}

@@ -43,13 +43,11 @@ absl::Status RateSchedule::Set(const v1::LearningRateSchedule& config) {
   switch (config.kind_case()) {
     case v1::LearningRateSchedule::kExponential:
       kind_ = Kind::kExponential;
-      steps_ = static_cast<double>(config.exponential().steps());
-      rate_ = config.exponential().rate();
-      OARLOCK_RETURN_IF_ERROR(
-          CheckSteps("exponential.steps", config.exponential().steps()));
-      if (rate_ > 0 && std::isfinite(rate_)) return absl::OkStatus();
-      return Refuse("exponential.rate", absl::StrCat(rate_),
-                    "more than 0, finite");
+      return SetRate("exponential", config.exponential().steps(),
+                     config.exponential().rate());
+    case v1::LearningRateSchedule::kStep:
+      kind_ = Kind::kStep;
+      return SetRate("step", config.step().steps(), config.step().rate());
     case v1::LearningRateSchedule::kPolynomial:
       kind_ = Kind::kPolynomial;
       steps_ = static_cast<double>(config.polynomial().steps());
@@ -75,6 +73,16 @@ absl::Status RateSchedule::Set(const v1::LearningRateSchedule& config) {
       break;
   }
   return absl::OkStatus();
+}
+
+absl::Status RateSchedule::SetRate(absl::string_view name, uint64_t steps,
+                                   float rate) {
+  steps_ = static_cast<double>(steps);
+  rate_ = rate;
+  OARLOCK_RETURN_IF_ERROR(CheckSteps(absl::StrCat(name, ".steps"), steps));
+  if (rate > 0 && std::isfinite(rate)) return absl::OkStatus();
+  return Refuse(absl::StrCat(name, ".rate"), absl::StrCat(rate),
+                "more than 0, finite");
 }
 
 absl::Status RateSchedule::SetPieces(const v1::PiecewiseRate& config) {
@@ -104,6 +112,9 @@ float RateSchedule::Scheduled(uint64_t step) const {
       break;
     case Kind::kExponential:
       return static_cast<float>(std::pow(rate_, part));
+    case Kind::kStep:
+      return static_cast<float>(std::pow(
+          rate_, std::floor(static_cast<double>(step - 1) / steps_)));
     case Kind::kPolynomial:
       return static_cast<float>(end_ +
                                 (1 - end_) * std::pow(1 - reached, power_));

@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "proto/table.pb.h"
 
 namespace oarlock {
@@ -21,15 +23,16 @@ namespace oarlock {
 //   exponential  rate ^ (p / steps)
 //   polynomial   end + (1 - end) * (1 - q) ^ power       q = min(1, p / steps)
 //   cosine       end + (1 - end) * (1 + cos(pi * q)) / 2
+//   step         rate ^ floor((p - 1) / steps)
 //   piecewise    factors[i] where p <= until[i], the first such i; beyond all
 //                of them the last factor
 //
 // Linear warm-up: Goyal et al., "Accurate, large minibatch SGD", 2017. Rules
 // like adagrad without an initial accumulator take first steps as long as the
 // learning rate, whatever the gradient; when several workers push them at once,
-// they add up. Schedules: PaddlePaddle's exponential_decay, polynomial_decay
-// and piecewise_decay; cosine: Loshchilov, Hutter, "SGDR", ICLR 2017, without
-// restarts.
+// they add up. Schedules: PaddlePaddle's exponential_decay, polynomial_decay,
+// StepDecay and piecewise_decay; cosine: Loshchilov, Hutter, "SGDR", ICLR 2017,
+// without restarts.
 //
 // Immutable and thread-safe.
 class RateSchedule {
@@ -46,18 +49,27 @@ class RateSchedule {
   }
 
  private:
-  enum class Kind { kConstant, kExponential, kPolynomial, kCosine, kPiecewise };
+  enum class Kind {
+    kConstant,
+    kExponential,
+    kPolynomial,
+    kCosine,
+    kPiecewise,
+    kStep
+  };
 
   RateSchedule() = default;
 
   absl::Status Set(const v1::LearningRateSchedule& config);
+  // Of exponential and step, `name`.
+  absl::Status SetRate(absl::string_view name, uint64_t steps, float rate);
   absl::Status SetPieces(const v1::PiecewiseRate& config);
   float Scheduled(uint64_t step) const;
 
   uint32_t warmup_steps_ = 0;
   Kind kind_ = Kind::kConstant;
   double steps_ = 1;
-  // Of exponential.
+  // Of exponential and step.
   double rate_ = 1;
   // Of polynomial and cosine.
   double end_ = 0;

@@ -106,6 +106,24 @@ absl::StatusOr<AnyRule::Rule> MomentumOf(float rate,
                       .nesterov = momentum.nesterov()};
 }
 
+absl::StatusOr<AnyRule::Rule> LarsOf(float rate, const v1::Lars& lars) {
+  OARLOCK_RETURN_IF_ERROR(CheckRange("lars.momentum", lars.momentum(), 0, 1));
+  OARLOCK_RETURN_IF_ERROR(
+      CheckRange("lars.coefficient", lars.coefficient(), 0, kInfinity));
+  OARLOCK_RETURN_IF_ERROR(
+      CheckRange("lars.weight_decay", lars.weight_decay(), 0, kInfinity));
+  OARLOCK_RETURN_IF_ERROR(
+      CheckRange("lars.epsilon", lars.epsilon(), 0, kInfinity));
+  return LarsRule{
+      .learning_rate = rate,
+      .momentum = OrDefault(lars.momentum(), LarsRule::kDefaultMomentum),
+      .coefficient =
+          OrDefault(lars.coefficient(), LarsRule::kDefaultCoefficient),
+      .weight_decay = lars.has_weight_decay() ? lars.weight_decay()
+                                              : LarsRule::kDefaultWeightDecay,
+      .epsilon = lars.epsilon()};
+}
+
 absl::StatusOr<AnyRule::Rule> FtrlOf(const Config& config) {
   OARLOCK_RETURN_IF_ERROR(CheckRange("learning_rate (ftrl's alpha)",
                                      config.learning_rate(), 0, kInfinity));
@@ -154,6 +172,8 @@ absl::StatusOr<AnyRule::Rule> RuleOf(const Config& config) {
     case Config::kPaddleSharedAdam:
       return AdamOf<PaddleSharedAdamRule>("paddle_shared_adam", rate,
                                           config.paddle_shared_adam());
+    case Config::kLars:
+      return LarsOf(rate, config.lars());
     case Config::RULE_NOT_SET:
       break;
   }
@@ -186,6 +206,11 @@ absl::Status CheckRegularisation(const Config& config) {
     return Invalid(absl::StrCat(
         "l2 is ", config.l2(), " with adamw; legal is 0, as adamw decays "
         "weights by itself: set adamw.weight_decay, or choose adam"));
+  }
+  if (config.l2() != 0 && config.has_lars()) {
+    return Invalid(absl::StrCat(
+        "l2 is ", config.l2(), " with lars; legal is 0, as lars decays weights "
+        "by itself: set lars.weight_decay, or choose momentum"));
   }
   return absl::OkStatus();
 }

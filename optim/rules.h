@@ -13,10 +13,10 @@
 // so that a loop over rows is compiled once per rule: choose the rule outside
 // the loop with UpdateRule::Visit. w, state and g must not overlap; all are
 // aligned for float, nothing more; n is at least 1. A gradient of zeros moves
-// no weight that had no gradient yet, but for adamw's decay. Rules are
-// immutable and thread-safe. The arithmetic is single precision unless the
-// rule says otherwise, in the order written there, so that the result is the
-// same on every vector width.
+// no weight that had no gradient yet, but for the decay of adamw and lars.
+// Rules are immutable and thread-safe. The arithmetic is single precision
+// unless the rule says otherwise, in the order written there, so that the
+// result is the same on every vector width.
 //
 // Defaults: a field of OptimizerConfig that is 0 means the rule's default.
 
@@ -81,6 +81,9 @@ class UpdateRule {
   Rule ForStep(const Rule& rule, uint64_t step) const {
     return AtStep(rule, step, schedule_.Factor(step));
   }
+
+  // What warm-up and schedule make of the learning rate in that step.
+  float RateFactor(uint64_t step) const { return schedule_.Factor(step); }
 
   // Updates w[n] and state by g[n] as step number `step`. For long vectors:
   // one dispatch per call, on the widest instructions of the machine, with the

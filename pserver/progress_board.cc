@@ -26,6 +26,8 @@ void AddScalars(const v1::PhaseProgress& from, v1::PhaseProgress* to) {
   to->set_loss_sum(to->loss_sum() + from.loss_sum());
   to->set_label_sum(to->label_sum() + from.label_sum());
   to->set_prediction_sum(to->prediction_sum() + from.prediction_sum());
+  to->set_right_in_one(to->right_in_one() + from.right_in_one());
+  to->set_right_in_five(to->right_in_five() + from.right_in_five());
 }
 
 void AddStages(const v1::PhaseProgress& from, v1::PhaseProgress* to) {

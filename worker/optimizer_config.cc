@@ -59,6 +59,11 @@ void SetRule(const v1::JobConfig& config, const std::string& rule,
   } else if (rule == "ftrl") {
     optimizer->mutable_ftrl()->set_beta(
         static_cast<float>(config.ftrl_beta()));
+  } else if (rule == "lars") {
+    v1::Lars* lars = optimizer->mutable_lars();
+    lars->set_momentum(static_cast<float>(config.momentum()));
+    lars->set_coefficient(static_cast<float>(config.lars_coefficient()));
+    lars->set_weight_decay(static_cast<float>(config.lars_weight_decay()));
   } else if (rule == "paddle_naive") {
     optimizer->mutable_paddle_naive();
   } else if (rule == "paddle_adagrad") {
@@ -114,10 +119,13 @@ absl::Status SetSchedule(const v1::JobConfig& config, uint64_t pushes_per_step,
   }
   const uint64_t steps = config.schedule_steps() * pushes_per_step;
   const float end = static_cast<float>(config.schedule_end_factor());
+  const float rate = static_cast<float>(config.schedule_decay_rate());
   if (name == "exponential") {
     schedule->mutable_exponential()->set_steps(steps);
-    schedule->mutable_exponential()->set_rate(
-        static_cast<float>(config.schedule_decay_rate()));
+    schedule->mutable_exponential()->set_rate(rate);
+  } else if (name == "step") {
+    schedule->mutable_step()->set_steps(steps);
+    schedule->mutable_step()->set_rate(rate);
   } else if (name == "polynomial") {
     schedule->mutable_polynomial()->set_steps(steps);
     schedule->mutable_polynomial()->set_end_factor(end);
@@ -135,9 +143,17 @@ absl::Status SetSchedule(const v1::JobConfig& config, uint64_t pushes_per_step,
 absl::StatusOr<v1::OptimizerConfig> OptimizerOf(const v1::JobConfig& config,
                                                 uint32_t num_workers,
                                                 TableKind kind) {
+  if (config.optimizer() == "lars" && kind != TableKind::kReplica) {
+    return absl::InvalidArgumentError(
+        "--optimizer is lars; with parameter servers legal are all others, as "
+        "its norms are those of whole parameters, and servers hold blocks; "
+        "choose momentum, or train collectively");
+  }
   v1::OptimizerConfig optimizer;
   // A sync round is one push, whatever the number of workers.
-  const uint32_t pushes_per_step = config.mode() == "sync" ? 1 : num_workers;
+  const bool is_one =
+      config.mode() == "sync" || kind == TableKind::kReplica;
+  const uint32_t pushes_per_step = is_one ? 1 : num_workers;
   optimizer.set_learning_rate(static_cast<float>(config.learning_rate()));
   optimizer.set_warmup_steps(config.warmup_steps() * pushes_per_step);
   SetRule(config, RuleFor(kind, config.optimizer()), &optimizer);

@@ -11,7 +11,9 @@
 
 namespace oarlock {
 
-enum class TableKind { kSparse, kDense };
+// kReplica is no table: parameters that every rank of a collective job keeps
+// and updates by itself (optim/dense_optimizer.h).
+enum class TableKind { kSparse, kDense, kReplica };
 
 // The same on every worker. InvalidArgument when options contradict each
 // other, or no servers would accept them.
@@ -21,6 +23,9 @@ enum class TableKind { kSparse, kDense };
 // rule of the same family that shares nothing: shared_adagrad becomes adagrad,
 // shared_adam adam, and paddle_adagrad, paddle_adagrad_v2 and
 // paddle_shared_adam become paddle_std_adagrad, adagrad and paddle_adam.
+// Replicas get the same, so that a job means the same with servers and without;
+// lars, which is for whole parameters, is for them alone. Their step is one
+// update, whatever `num_workers`.
 absl::StatusOr<v1::OptimizerConfig> OptimizerOf(const v1::JobConfig& config,
                                                 uint32_t num_workers,
                                                 TableKind kind);

@@ -1,13 +1,13 @@
 #include "worker/summary.h"
 
 #include <cmath>
-#include <cstdio>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "worker/whole_file.h"
 
 namespace oarlock {
 namespace {
@@ -95,21 +95,7 @@ std::string SummaryJson(const TrainingSummary& summary) {
 
 absl::Status WriteSummary(const TrainingSummary& summary,
                           const std::string& path) {
-  const std::string temporary = path + ".tmp";
-  {
-    std::ofstream out(temporary);
-    out << SummaryJson(summary) << "\n";
-    out.close();
-    if (!out) {
-      return absl::UnavailableError(
-          absl::StrCat("cannot write ", temporary, "; is the folder there?"));
-    }
-  }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
-    return absl::UnavailableError(absl::StrCat("cannot rename ", temporary,
-                                               " to ", path));
-  }
-  return absl::OkStatus();
+  return WriteWholeFile(path, absl::StrCat(SummaryJson(summary), "\n"));
 }
 
 absl::StatusOr<TrainingSummary> ReadSummary(const std::string& path) {

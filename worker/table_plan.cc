@@ -94,6 +94,23 @@ void SetRowLimits(const v1::JobConfig& config, v1::SparseTableConfig* sparse) {
 
 }  // namespace
 
+v1::TableConfig DenseTableOf(const std::vector<ParameterSpec>& parameters,
+                             size_t num_parameters) {
+  v1::TableConfig table;
+  table.set_name("dense");
+  v1::DenseTableConfig* dense = table.mutable_dense();
+  dense->set_size(num_parameters);
+  dense->set_block_size(kDenseBlockFloats);
+  for (const ParameterSpec& parameter : parameters) {
+    v1::DenseParameter* proto = dense->add_parameters();
+    proto->set_name(parameter.name);
+    proto->set_offset(parameter.offset);
+    for (size_t extent : parameter.shape) proto->add_shape(extent);
+    *proto->mutable_initializer() = ToProto(parameter.init);
+  }
+  return table;
+}
+
 absl::StatusOr<TablePlan> PlanTables(const ModelSpec& spec,
                                      const v1::JobConfig& config,
                                      uint32_t num_workers) {
@@ -117,17 +134,7 @@ absl::StatusOr<TablePlan> PlanTables(const ModelSpec& spec,
   OARLOCK_ASSIGN_OR_RETURN(v1::TableConfig table,
                            CommonPart(config, num_workers, TableKind::kDense));
   table.set_id(static_cast<uint32_t>(plan.tables.size()) + 1);
-  table.set_name("dense");
-  v1::DenseTableConfig* dense = table.mutable_dense();
-  dense->set_size(spec.num_parameters);
-  dense->set_block_size(kDenseBlockFloats);
-  for (const ParameterSpec& parameter : spec.parameters) {
-    v1::DenseParameter* proto = dense->add_parameters();
-    proto->set_name(parameter.name);
-    proto->set_offset(parameter.offset);
-    for (size_t extent : parameter.shape) proto->add_shape(extent);
-    *proto->mutable_initializer() = ToProto(parameter.init);
-  }
+  table.MergeFrom(DenseTableOf(spec.parameters, spec.num_parameters));
   plan.dense_table = TableId(table.id());
   plan.tables.push_back(table);
   return plan;

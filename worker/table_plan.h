@@ -3,6 +3,7 @@
 #ifndef OARLOCK_WORKER_TABLE_PLAN_H_
 #define OARLOCK_WORKER_TABLE_PLAN_H_
 
+#include <cstddef>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -10,6 +11,7 @@
 #include "proto/job_config.pb.h"
 #include "proto/table.pb.h"
 #include "worker/models/model.h"
+#include "worker/nn/parameter.h"
 
 namespace oarlock {
 
@@ -24,6 +26,11 @@ struct TablePlan {
   std::vector<TableId> sparse_tables;
   TableId dense_table;  // 0: none
 };
+
+// A dense table of these parameters, with their initial values; what else there
+// is of it is the caller's.
+v1::TableConfig DenseTableOf(const std::vector<ParameterSpec>& parameters,
+                             size_t num_parameters);
 
 // The same on every worker: ids and seeds follow from the model and `config`.
 // InvalidArgument when the optimizer's options contradict each other.

@@ -324,6 +324,39 @@ def training_section():
     ])
 
 
+def all_reduce(size, value, target=None):
+    """Of two processes; a speed where `value` is one, else a time."""
+    return Row(
+        name=f"all-reduce of {size}, 2 ranks",
+        unit="GB/s" if target else "us",
+        ours=Of("ranks", size, value),
+        limit=Of("raw_exchange", size, value),
+        limit_name="raw TCP exchange of the bytes",
+        peers=[("gloo", Of("gloo", size, value))],
+        more_is_better=bool(target), target_to_limit=target)
+
+
+def collective_section():
+    speed = lambda figures: figures["bytes_per_second"] / 1e9
+    return Section("collective", {
+        "ranks": lambda quick: programs.Program(
+            "bench/collective/allreduce_bench"),
+        "raw_exchange": lambda quick: programs.Program(
+            "bench/collective/raw_exchange"),
+        "gloo": lambda quick: programs.Program(
+            "bench/collective/gloo_allreduce"),
+    }, [
+        all_reduce("64 MB", speed, .70),
+        Row(name="all-reduce of 64 MB, 2 ranks, CPU time", unit="us",
+            ours=Of("ranks", "64 MB", plain("cpu_us")),
+            limit=Of("raw_exchange", "64 MB", plain("cpu_us")),
+            limit_name="raw TCP exchange of the bytes", more_is_better=False,
+            target_to_limit=.70, seen_by_the_row_before=True),
+        all_reduce("1 MB", plain("p50_us")),
+        all_reduce("1 KB", plain("p50_us")),
+    ])
+
+
 def all_sections():
     return [sparse_table_section(), client_section(), wire_section(),
-            ids_section(), training_section()]
+            ids_section(), collective_section(), training_section()]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fuzzes with libFuzzer under the address sanitizer: every target, or those
-# named (checkpoint, codec, config, data, environment, push_log), each for SECONDS.
+# named (checkpoint, codec, config, data, environment, images, push_log), each for SECONDS.
 #
 #   tests/fuzz/fuzz.sh SECONDS [TARGET...]
 #
@@ -19,7 +19,7 @@ seconds=${1:?how many seconds for each target?}
 shift
 targets=("${@:-}")
 if [ -z "${targets[0]}" ]; then
-  targets=(checkpoint codec config data environment push_log)
+  targets=(checkpoint codec config data environment images push_log)
 fi
 
 labels=()

@@ -42,6 +42,17 @@ class LauncherTest : public testing::Test {
     config.set_server_num(servers);
     config.set_worker_num(workers);
     config.set_max_restart(max_restart);
+    return Plan(config);
+  }
+
+  LaunchPlan CollectivePlan(int workers, int max_restart) {
+    v1::LaunchConfig config;
+    config.set_nproc_per_node(workers);
+    config.set_max_restart(max_restart);
+    return Plan(config);
+  }
+
+  LaunchPlan Plan(v1::LaunchConfig config) {
     config.set_log_dir(logs());
     const auto plan = PlanLaunch(
         config, {{"PATH", "/usr/local/bin:/usr/bin:/bin"}, {"DIR", folder_}});
@@ -154,6 +165,20 @@ TEST_F(LauncherTest, AServerThatFailsTakesAllWithItWhereTheyRestartTogether) {
   EXPECT_EQ(Log("workerlog.0"), "start 0\nstart 1\n");
   EXPECT_EQ(Log("serverlog.0"), "start 0\nstart 1\nstopping\n");
   EXPECT_EQ(Log("serverlog.1"), "start 0\nstart 1\nstopping\n");
+}
+
+TEST_F(LauncherTest, AWorkerOfACollectiveJobTakesAllWithIt) {
+  const std::string script =
+      "echo start ${OARLOCK_RESTART:-0} ${OARLOCK_RESTART_TOGETHER:-0}\n"
+      "[ -z \"$OARLOCK_RESTART\" ] || exit 0\n"
+      "if [ $PADDLE_TRAINER_ID = 1 ]; then\n"
+      "  while [ ! -e $DIR/worker ]; do sleep 0.02; done; kill -9 $$\n"
+      "fi\n"
+      "touch $DIR/worker\n"
+      "while true; do sleep 0.05; done\n";
+  EXPECT_EQ(Run(CollectivePlan(2, /*max_restart=*/1), script), 0);
+  EXPECT_EQ(Log("workerlog.0"), "start 0 0\nstart 1 1\n");
+  EXPECT_EQ(Log("workerlog.1"), "start 0 0\nstart 1 1\n");
 }
 
 TEST_F(LauncherTest, AWorkerThatFailsTakesAllWithItWhereWorkersDo) {

@@ -32,19 +32,26 @@ ALLOWED = {
     "worker/client": {"base", "proto", "cluster", "worker/data"},
     "worker/mode": {"base", "proto", "optim", "worker/client"},
     "worker": {"base", "proto", "optim", "cluster"} | ALL_WORKER,
-    "fleet": CORE | {"pserver"} | ALL_WORKER,
+    "collective": {"base", "proto", "cluster"},
+    "fleet": CORE | {"pserver", "collective"} | ALL_WORKER,
     "launch": {"base", "proto", "cluster"},
-    "cli": CORE | {"pserver", "fleet", "launch"} | ALL_WORKER,
-    "examples": {"base", "proto", "cluster", "fleet", "worker/models",
-                 "worker/nn", "worker/data"},
+    "cli": CORE | {"pserver", "collective", "fleet", "launch"} | ALL_WORKER,
+    "examples": {"base", "proto", "cluster", "collective", "fleet",
+                 "worker/models", "worker/nn", "worker/data"},
 }
 # Library of the system -> the only folders that may use it.
 PRIVATE = {
     "rocksdb": {"storage"},
     "dnnl": {"worker/nn"},
     "cli11": {"fleet"},
-    "json": {"worker", "cli"},
+    "json": {"worker", "fleet", "cli"},
     "prometheus": {"base"},
+    # Only the bench measures it.
+    "gloo": set(),
+    "zlib": {"worker/data"},
+    "lzma": {"worker/data"},
+    "jpeg": {"worker/data"},
+    "png": {"worker/data"},
 }
 # Pattern -> the only files that may hold it.
 ONE_PLACE = {
@@ -53,6 +60,7 @@ ONE_PLACE = {
                                    "worker/data/pipe_source.cc"},
     r"\babsl::Now\(\)|system_clock::now": {"base/clock.cc"},
     r"#include\s*<(oneapi/)?dnnl": {"worker/nn/onednn_backend.cc",
+                                    "worker/nn/onednn_convolutions.cc",
                                     "worker/nn/bfloat16_products.cc"},
     r"#include\s*<rocksdb": {"storage/checkpoint_reader.cc",
                              "storage/checkpoint_store.cc",

@@ -55,6 +55,18 @@ TEST(RateScheduleTest, ExponentialFallsByItsRateInItsSteps) {
   EXPECT_FLOAT_EQ(schedule.Factor(300), 0.125f);
 }
 
+TEST(RateScheduleTest, StepHoldsForItsStepsAndThenFallsByItsRate) {
+  const RateSchedule schedule = Make([](Schedule* s) {
+    s->mutable_step()->set_steps(100);
+    s->mutable_step()->set_rate(0.5f);
+  });
+  EXPECT_EQ(schedule.Factor(1), 1);
+  EXPECT_EQ(schedule.Factor(100), 1);
+  EXPECT_EQ(schedule.Factor(101), 0.5f);
+  EXPECT_EQ(schedule.Factor(200), 0.5f);
+  EXPECT_EQ(schedule.Factor(201), 0.25f);
+}
+
 TEST(RateScheduleTest, PolynomialEndsAtItsFactorAndStaysThere) {
   const RateSchedule line = Make([](Schedule* s) {
     s->mutable_polynomial()->set_steps(10);
@@ -117,6 +129,8 @@ TEST(RateScheduleTest, WhatIsOutOfRangeIsRefusedByName) {
           "exponential.steps");
   refused([](Schedule* s) { s->mutable_exponential()->set_steps(1); },
           "exponential.rate");
+  refused([](Schedule* s) { s->mutable_step()->set_rate(1); }, "step.steps");
+  refused([](Schedule* s) { s->mutable_step()->set_steps(1); }, "step.rate");
   refused([](Schedule* s) { s->mutable_polynomial(); }, "polynomial.steps");
   refused(
       [](Schedule* s) {

@@ -37,6 +37,11 @@ std::vector<v1::OptimizerConfig> OneOfEachRule() {
   add().mutable_paddle_adagrad_v2();
   set_betas(add().mutable_paddle_adam());
   set_betas(add().mutable_paddle_shared_adam());
+  v1::Lars* lars = add().mutable_lars();
+  lars->set_momentum(0.7f);
+  lars->set_coefficient(0.5f);
+  lars->set_weight_decay(0.1f);
+  lars->set_epsilon(1e-3f);
   return configs;
 }
 

@@ -49,6 +49,28 @@ Model MomentumModel(size_t n, double momentum, bool nesterov) {
   };
 }
 
+// Of LARS: the norms in doubles, by the paper's letter.
+Model LarsModel(size_t n, double momentum, double coefficient, double decay,
+                double epsilon) {
+  return [=, v = Doubles(n)](Doubles& w, const Doubles& g, int) mutable {
+    double w_norm = 0, g_norm = 0;
+    for (size_t i = 0; i < n; ++i) {
+      w_norm += w[i] * w[i];
+      g_norm += g[i] * g[i];
+    }
+    w_norm = std::sqrt(w_norm);
+    g_norm = std::sqrt(g_norm);
+    const bool scaled = decay > 0 && w_norm > 0 && g_norm > 0;
+    const double rate =
+        scaled ? kLr * coefficient * w_norm / (g_norm + decay * w_norm + epsilon)
+               : kLr;
+    for (size_t i = 0; i < n; ++i) {
+      v[i] = momentum * v[i] + rate * (g[i] + decay * w[i]);
+      w[i] -= v[i];
+    }
+  };
+}
+
 Model AdagradModel(size_t n, double initial, double epsilon) {
   return [=, sum = Doubles(n, initial)](Doubles& w, const Doubles& g,
                                         int) mutable {
@@ -153,6 +175,19 @@ std::vector<RuleCase> SgdCases() {
          o->mutable_momentum()->set_nesterov(true);
        },
        Each, [](size_t n) { return MomentumModel(n, 0.5, true); }},
+      {"lars", [](v1::OptimizerConfig* o) { o->mutable_lars(); }, Each,
+       [](size_t n) { return LarsModel(n, 0.9f, 0.001f, 0.0005f, 0); }},
+      {"lars with all options",
+       [](v1::OptimizerConfig* o) {
+         o->mutable_lars()->set_momentum(0.5f);
+         o->mutable_lars()->set_coefficient(0.25f);
+         o->mutable_lars()->set_weight_decay(0.125f);
+         o->mutable_lars()->set_epsilon(0.01f);
+       },
+       Each, [](size_t n) { return LarsModel(n, 0.5, 0.25, 0.125, 0.01f); }},
+      {"lars without decay",
+       [](v1::OptimizerConfig* o) { o->mutable_lars()->set_weight_decay(0); },
+       Each, [](size_t n) { return MomentumModel(n, 0.9f, false); }},
   };
 }
 
@@ -293,6 +328,30 @@ TEST(RulesTest, FirstStepOfALateRowIsLongerUnderLazyAdamThanUnderAdam) {
   EXPECT_NEAR(table_age.w[0], -0.01 * 0.1 / std::sqrt(0.001), 1e-5);
 }
 
+TEST(RulesTest, AStepOfLarsIsAShareOfTheWeightsNormWhateverTheGradients) {
+  v1::OptimizerConfig config;
+  config.set_learning_rate(1);
+  config.mutable_lars()->set_coefficient(0.01f);
+  config.mutable_lars()->set_weight_decay(1e-9f);
+  const UpdateRule rule = RuleOf(config);
+  for (const float scale : {1e-6f, 1.0f, 1e6f}) {
+    Weights weights(rule, {3, 4});  // norm 5
+    weights.Apply(rule, /*step=*/1, {0.6f * scale, 0.8f * scale});
+    EXPECT_NEAR(weights.w[0], 3 - 0.05 * 0.6, 1e-5) << scale;
+    EXPECT_NEAR(weights.w[1], 4 - 0.05 * 0.8, 1e-5) << scale;
+  }
+}
+
+TEST(RulesTest, LarsMovesWeightsAtZeroByTheLearningRate) {
+  v1::OptimizerConfig config;
+  config.set_learning_rate(0.5f);
+  config.mutable_lars();
+  const UpdateRule rule = RuleOf(config);
+  Weights weights(rule, {0, 0});
+  weights.Apply(rule, /*step=*/1, {1, -2});
+  EXPECT_EQ(weights.w, (std::vector<float>{-0.5f, 1.0f}));
+}
+
 TEST(RulesTest, AZeroGradientMovesNoFreshWeightButByDecay) {
   for (const v1::OptimizerConfig& config : OneOfEachRule()) {
     SCOPED_TRACE(config.ShortDebugString());
@@ -300,7 +359,7 @@ TEST(RulesTest, AZeroGradientMovesNoFreshWeightButByDecay) {
     Weights weights(rule, {0.25f, 0, -0.3f});
     const std::vector<float> before = weights.w;
     for (int t = 1; t <= 3; ++t) weights.Apply(rule, t, {0, 0, 0});
-    if (config.has_adamw()) {
+    if (config.has_adamw() || config.has_lars()) {
       EXPECT_LT(weights.w[0], before[0]);
       EXPECT_GT(weights.w[2], before[2]);
     } else {

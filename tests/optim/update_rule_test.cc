@@ -36,7 +36,7 @@ std::vector<v1::OptimizerConfig> WithOptions(v1::OptimizerConfig config) {
   config.mutable_schedule()->mutable_cosine()->set_steps(30);
   configs.push_back(config);
   config.set_l1(0.01f);
-  if (!config.has_adamw()) config.set_l2(0.02f);
+  if (!config.has_adamw() && !config.has_lars()) config.set_l2(0.02f);
   if (UpdateRule::Create(config).ok()) configs.push_back(config);
   return configs;
 }
@@ -80,7 +80,7 @@ TEST(UpdateRuleTest, RegularisationIsAddedToTheGradient) {
   for (const v1::OptimizerConfig& plain : OneOfEachRule()) {
     v1::OptimizerConfig config = plain;
     config.set_l1(0.1f);
-    config.set_l2(config.has_adamw() ? 0 : 0.3f);
+    config.set_l2(config.has_adamw() || config.has_lars() ? 0 : 0.3f);
     if (config.has_ftrl() || !UpdateRule::Create(config).ok()) continue;
     SCOPED_TRACE(testing::Message()
                  << "seed " << kSeed << ", " << config.ShortDebugString());
@@ -225,6 +225,17 @@ TEST(UpdateRuleTest, WhatIsOutOfRangeIsRefusedByName) {
   ExpectRefused(config, "learning_rate");
   config.mutable_paddle_std_adagrad()->set_initial_g2sum(-1);
   ExpectRefused(config, "paddle_std_adagrad.initial_g2sum");
+  config.mutable_lars()->set_momentum(1);
+  ExpectRefused(config, "lars.momentum");
+  config.mutable_lars()->set_momentum(0);
+  config.mutable_lars()->set_coefficient(-1);
+  ExpectRefused(config, "lars.coefficient");
+  config.mutable_lars()->set_coefficient(0);
+  config.mutable_lars()->set_weight_decay(-1);
+  ExpectRefused(config, "lars.weight_decay");
+  config.mutable_lars()->set_weight_decay(0);
+  config.mutable_lars()->set_epsilon(kNan);
+  ExpectRefused(config, "lars.epsilon");
 }
 
 TEST(UpdateRuleTest, OptionsThatMakeNoSenseAreRefusedByName) {
@@ -248,7 +259,8 @@ TEST(UpdateRuleTest, OptionsThatMakeNoSenseAreRefusedByName) {
     EXPECT_EQ(UpdateRule::Create(config).ok(), !paddle)
         << config.ShortDebugString();
     config.set_l2(0.1f);
-    EXPECT_EQ(UpdateRule::Create(config).ok(), !paddle && !config.has_adamw())
+    const bool decays = config.has_adamw() || config.has_lars();
+    EXPECT_EQ(UpdateRule::Create(config).ok(), !paddle && !decays)
         << config.ShortDebugString();
   }
 }

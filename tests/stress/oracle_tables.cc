@@ -78,7 +78,7 @@ void SetNumbers(const FieldDescriptor& rule, RandomSequence* random,
 
 void SetSchedule(int kind, v1::LearningRateSchedule* schedule) {
   constexpr int kSteps = 200;
-  switch (kind % 4) {
+  switch (kind % 5) {
     case 0:
       schedule->mutable_exponential()->set_steps(kSteps);
       schedule->mutable_exponential()->set_rate(0.7f);
@@ -91,6 +91,10 @@ void SetSchedule(int kind, v1::LearningRateSchedule* schedule) {
     case 2:
       schedule->mutable_cosine()->set_steps(kSteps);
       schedule->mutable_cosine()->set_end_factor(0.2f);
+      return;
+    case 3:
+      schedule->mutable_step()->set_steps(kSteps);
+      schedule->mutable_step()->set_rate(0.7f);
       return;
     default:
       for (const int piece : {1, 2, 3}) {

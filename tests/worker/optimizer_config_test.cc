@@ -35,7 +35,10 @@ TEST(OptimizerConfigTest, EveryNameOfTheFlagIsARuleAndEveryRuleAName) {
   for (const std::string& name : flag.one_of()) {
     v1::JobConfig config;
     config.set_optimizer(name);
-    EXPECT_EQ(RuleName(Of(config)), name);
+    // Servers have no whole parameters.
+    const TableKind kind =
+        name == "lars" ? TableKind::kReplica : TableKind::kSparse;
+    EXPECT_EQ(RuleName(Of(config, 1, kind)), name);
   }
 }
 
@@ -52,6 +55,7 @@ TEST(OptimizerConfigTest, DenseTablesGetTheRuleThatSharesNothing) {
     v1::JobConfig config;
     config.set_optimizer(name);
     EXPECT_EQ(RuleName(Of(config, 1, TableKind::kDense)), dense);
+    EXPECT_EQ(RuleName(Of(config, 1, TableKind::kReplica)), dense);
   }
 }
 
@@ -77,6 +81,14 @@ TEST(OptimizerConfigTest, FlagsReachTheRuleTheyAreFor) {
   config.set_weight_decay(.25);
   config.set_optimizer("adamw");
   EXPECT_EQ(Of(config).adamw().weight_decay(), .25f);
+  config.set_lars_weight_decay(0);
+  config.set_lars_coefficient(.5);
+  config.set_optimizer("lars");
+  const v1::Lars lars = Of(config, 1, TableKind::kReplica).lars();
+  EXPECT_EQ(lars.momentum(), .75f);
+  EXPECT_EQ(lars.coefficient(), .5f);
+  EXPECT_TRUE(lars.has_weight_decay());
+  EXPECT_EQ(lars.weight_decay(), 0);
   config.set_ftrl_beta(.5);
   config.set_l1(2);
   config.set_l2(3);
@@ -120,10 +132,28 @@ TEST(OptimizerConfigTest, ScheduleAndWarmUpCountPushesOfAllWorkers) {
   EXPECT_EQ(pieces.pieces(0).until_step(), 30u);
   EXPECT_EQ(pieces.pieces(1).until_step(), 60u);
   EXPECT_EQ(pieces.pieces(1).factor(), .5f);
+  config.set_learning_rate_schedule("step");
+  EXPECT_EQ(Of(config, 3).schedule().step().steps(), 300u);
+  EXPECT_EQ(Of(config, 3).schedule().step().rate(), .25f);
+  const v1::OptimizerConfig replica = Of(config, 3, TableKind::kReplica);
+  EXPECT_EQ(replica.schedule().step().steps(), 100u);
+  EXPECT_EQ(replica.warmup_steps(), 7u);
+  config.set_learning_rate_schedule("piecewise");
   // A round is one push, whatever the number of workers.
   config.set_mode("sync");
   EXPECT_EQ(Of(config, 3).warmup_steps(), 7u);
   EXPECT_EQ(Of(config, 3).schedule().piecewise().pieces(1).until_step(), 20u);
+}
+
+TEST(OptimizerConfigTest, LarsIsRefusedWhereServersHoldTheParameters) {
+  v1::JobConfig config;
+  config.set_optimizer("lars");
+  for (const TableKind kind : {TableKind::kSparse, TableKind::kDense}) {
+    const absl::Status status = OptimizerOf(config, 1, kind).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_NE(status.message().find("--optimizer is lars"), std::string::npos)
+        << status;
+  }
 }
 
 TEST(OptimizerConfigTest, WhatContradictsItselfIsRefusedByName) {

@@ -35,7 +35,7 @@ absl::StatusOr<std::unique_ptr<Model>> NewDeepFmModel(
     LinearOptions linear;
     linear.num_outputs = 1;
     linear.bias = false;
-    linear.weight_init = {ParameterInit::Kind::kConstant, 0};
+    linear.weight_start = WeightStart::kZero;
     terms.push_back(net.Add("linear", NewLinear(linear), {dense}));
     features = net.Add("features", NewConcat(), {vectors, dense});
   }

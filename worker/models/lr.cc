@@ -19,7 +19,7 @@ absl::StatusOr<std::unique_ptr<Model>> NewLrModel(const ModelOptions& options) {
     LinearOptions linear;
     linear.num_outputs = 1;
     linear.bias = false;
-    linear.weight_init = {ParameterInit::Kind::kConstant, 0};
+    linear.weight_start = WeightStart::kZero;
     const NodeId dense_sum = net.Add("linear", NewLinear(linear), {dense});
     logit = net.Add("sum", NewAdd(), {logit, dense_sum});
   }

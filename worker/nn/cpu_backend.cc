@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 
 #include "base/check.h"
+#include "base/random.h"
+#include "worker/nn/pooling_kernels.h"
 
 namespace oarlock {
 namespace {
@@ -69,6 +72,15 @@ void CpuBackend::Relu(size_t size, const float* x, float* y) {
 void CpuBackend::ReluBackward(size_t size, const float* y, const float* dy,
                               Write write, float* dx) {
   cpu_kernels::ReluBackward(size, y, dy, write, dx);
+}
+
+void CpuBackend::Dropout(size_t size, float rate, uint64_t seed, const float* x,
+                         Write write, float* y) {
+  const float factor = 1 / (1 - rate);
+  for (size_t i = 0; i < size; ++i) {
+    const float value = RandomUniform(seed, i) >= rate ? x[i] * factor : 0;
+    y[i] = Into(write, y[i], value);
+  }
 }
 
 void CpuBackend::CopyColumns(size_t rows, size_t cols, const float* x,
@@ -164,6 +176,61 @@ void CpuBackend::SigmoidCrossEntropyBackward(size_t size,
     dlogits[i] =
         Into(write, dlogits[i], scale * (probabilities[i] - labels[i]));
   }
+}
+
+void CpuBackend::MaxPool(const PoolingShape& shape, Activation activation,
+                         const float* x, float* y, uint8_t* chosen) {
+  pooling_kernels::MaxPool(shape, activation, x, y, chosen);
+}
+
+void CpuBackend::MaxPoolBackward(const PoolingShape& shape, const float* dy,
+                                 const uint8_t* chosen, Write write,
+                                 float* dx) {
+  pooling_kernels::MaxPoolBackward(shape, dy, chosen, write, dx);
+}
+
+void CpuBackend::AveragePool(const PoolingShape& shape, const float* x,
+                             float* y) {
+  pooling_kernels::AveragePool(shape, x, y);
+}
+
+void CpuBackend::AveragePoolBackward(const PoolingShape& shape, const float* dy,
+                                     Write write, float* dx) {
+  pooling_kernels::AveragePoolBackward(shape, dy, write, dx);
+}
+
+batch_norm_kernels::Room CpuBackend::BatchNormRoom(size_t channels) {
+  if (sums_.size() < 2 * channels) {
+    sums_.resize(2 * channels);
+    columns_.resize(4 * channels);
+  }
+  return {sums_.data(), columns_.data()};
+}
+
+void CpuBackend::BatchNormTraining(const BatchNormArgs& args, float* y) {
+  if (args.rows == 0) return;
+  batch_norm_kernels::Training(args, BatchNormRoom(args.channels), y);
+}
+
+void CpuBackend::BatchNormInference(const BatchNormArgs& args, float* y) {
+  batch_norm_kernels::Inference(args, BatchNormRoom(args.channels), y);
+}
+
+void CpuBackend::BatchNormBackward(const BatchNormArgs& args, const float* y,
+                                   const BatchNormGradients& gradients) {
+  if (args.rows > 0) {
+    const batch_norm_kernels::Room room = BatchNormRoom(args.channels);
+    batch_norm_kernels::Backward(args, y, gradients, room);
+  } else if (gradients.parameter_write == Write::kOverwrite) {
+    Fill(args.channels, 0, gradients.dscale);
+    Fill(args.channels, 0, gradients.dshift);
+  }
+}
+
+void CpuBackend::ScaleBytes(size_t pixels, size_t channels,
+                            const uint8_t* bytes, const ByteScale& scale,
+                            float* y) {
+  pooling_kernels::ScaleBytes(pixels, channels, bytes, scale, y);
 }
 
 }  // namespace oarlock

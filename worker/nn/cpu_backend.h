@@ -1,14 +1,16 @@
 // What the CPU's fast backends share: memory of the host, every operation that
-// is no large product by Highway (cpu_kernels.h), and products with a side of
-// at most kNarrow, which a library for matrices does at a fraction of the
-// memory's speed.
+// is no large product or convolution by Highway (cpu_kernels.h and siblings),
+// and products with a side of at most kNarrow, which a library for matrices
+// does at a fraction of the memory's speed.
 
 #ifndef OARLOCK_WORKER_NN_CPU_BACKEND_H_
 #define OARLOCK_WORKER_NN_CPU_BACKEND_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
+#include "worker/nn/batch_norm_kernels.h"
 #include "worker/nn/cpu_kernels.h"
 #include "worker/nn/host_backend.h"
 #include "worker/nn/math_backend.h"
@@ -28,6 +30,8 @@ class CpuBackend : public HostBackend {
   void Relu(size_t size, const float* x, float* y) final;
   void ReluBackward(size_t size, const float* y, const float* dy, Write write,
                     float* dx) final;
+  void Dropout(size_t size, float rate, uint64_t seed, const float* x,
+               Write write, float* y) final;
   void CopyColumns(size_t rows, size_t cols, const float* x, size_t x_stride,
                    Write write, float* y, size_t y_stride) final;
   void SumColumns(size_t rows, size_t cols, const float* x, float* y) final;
@@ -53,6 +57,20 @@ class CpuBackend : public HostBackend {
                                    const float* labels, float scale,
                                    Write write, float* dlogits) final;
 
+  void MaxPool(const PoolingShape& shape, Activation activation, const float* x,
+               float* y, uint8_t* chosen) final;
+  void MaxPoolBackward(const PoolingShape& shape, const float* dy,
+                       const uint8_t* chosen, Write write, float* dx) final;
+  void AveragePool(const PoolingShape& shape, const float* x, float* y) final;
+  void AveragePoolBackward(const PoolingShape& shape, const float* dy,
+                           Write write, float* dx) final;
+  void BatchNormTraining(const BatchNormArgs& args, float* y) final;
+  void BatchNormInference(const BatchNormArgs& args, float* y) final;
+  void BatchNormBackward(const BatchNormArgs& args, const float* y,
+                         const BatchNormGradients& gradients) final;
+  void ScaleBytes(size_t pixels, size_t channels, const uint8_t* bytes,
+                  const ByteScale& scale, float* y) final;
+
  protected:
   // MatMul of sizes above 0 that is not narrow.
   virtual void WideMatMul(size_t m, size_t n, size_t k, Matrix a, Matrix b,
@@ -64,8 +82,13 @@ class CpuBackend : public HostBackend {
   }
 
  private:
+  batch_norm_kernels::Room BatchNormRoom(size_t channels);
+
   // The narrow operand, its narrow side outermost.
   std::vector<float> narrow_;
+  // Of BatchNormRoom.
+  std::vector<double> sums_;
+  std::vector<float> columns_;
 };
 
 }  // namespace oarlock

@@ -8,6 +8,7 @@
 #include "hwy/foreach_target.h"
 // Highway compiles what follows once per instruction set.
 #include "hwy/highway.h"
+#include "worker/nn/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace oarlock::cpu_kernels {
@@ -15,26 +16,8 @@ namespace HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-
-// Calls visit(d, i) so that the lanes of all calls are 0 .. size - 1, each
-// once: full vectors, then fours, then ones. Rows of an embedding are short,
-// so the rest matters.
-template <class Visit>
-HWY_INLINE void ForLanes(size_t size, Visit visit) {
-  const hn::ScalableTag<float> full;
-  const hn::CappedTag<float, 4> four;
-  const hn::CappedTag<float, 1> one;
-  size_t i = 0;
-  for (; i + hn::Lanes(full) <= size; i += hn::Lanes(full)) visit(full, i);
-  for (; i + hn::Lanes(four) <= size; i += hn::Lanes(four)) visit(four, i);
-  for (; i < size; ++i) visit(one, i);
-}
-
-template <class D>
-HWY_INLINE void Put(D d, bool add, hn::Vec<D> value, float* to) {
-  if (add) value = hn::Add(hn::LoadU(d, to), value);
-  hn::StoreU(value, d, to);
-}
+using oarlock::HWY_NAMESPACE::ForLanes;
+using oarlock::HWY_NAMESPACE::Put;
 
 void NarrowInner(size_t m, size_t n, size_t k, Matrix a,
                  const float* HWY_RESTRICT columns, Write write,

@@ -24,6 +24,13 @@ struct LayerParameter {
   ParameterInit init;
 };
 
+// What a layer learns in Forward, without a gradient.
+struct LayerStatistic {
+  std::string name;  // "mean"
+  std::vector<size_t> shape;
+  float start = 0;
+};
+
 // All pointers are to the backend's memory, those in `step` too. A tensor
 // holds step.num_examples examples of its shape.
 struct ForwardArgs {
@@ -32,12 +39,14 @@ struct ForwardArgs {
   absl::Span<const Shape> shapes;         // of the inputs
   absl::Span<const float* const> inputs;  // values of the inputs
   absl::Span<const float* const> parameters;
+  absl::Span<float* const> statistics;
   float* scratch = nullptr;  // kept until Backward; see ScratchFloats
   float* output = nullptr;
   // Floats between examples: more than the tensor's size only where
   // CanStrideOutput().
   size_t output_stride = 0;
   double* loss_sum = nullptr;  // a loss adds to it
+  size_t node = 0;             // its number in the network
 };
 
 // Where a gradient goes. Null data: nobody wants it.
@@ -68,6 +77,7 @@ struct BackwardArgs {
   absl::Span<float* const> parameter_gradients;
   Write parameter_write = Write::kOverwrite;
   absl::Span<float* const> row_gradients;  // added to; per sparse input
+  size_t node = 0;
 };
 
 // Immutable, so that all executors share it; thread-safe.
@@ -82,6 +92,10 @@ class Layer {
   virtual absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const = 0;
   virtual std::vector<LayerParameter> Parameters(
+      absl::Span<const Shape> inputs) const {
+    return {};
+  }
+  virtual std::vector<LayerStatistic> Statistics(
       absl::Span<const Shape> inputs) const {
     return {};
   }
@@ -103,6 +117,13 @@ class Layer {
   // gradient be read there.
   virtual bool is_concatenation() const { return false; }
   virtual bool CanStrideOutput() const { return false; }
+  // Whether its output is its one input under another shape of the same size:
+  // then its readers read that, and it is neither computed nor stored.
+  virtual bool is_view() const { return false; }
+  // Whether Backward needs a Forward with StepInput::training.
+  virtual bool learns_in_training_only() const { return false; }
+  // Bytes of StepInput::images that it reads of an example.
+  virtual size_t image_bytes() const { return 0; }
   // The sparse input whose rows it looks up, or -1.
   virtual int sparse_input() const { return -1; }
   // Floats of such a row.

@@ -1,7 +1,7 @@
 #include "worker/nn/layers.h"
 
-#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,23 +10,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/types/span.h"
+#include "base/random.h"
+#include "worker/nn/misfit.h"
 
 namespace oarlock {
 namespace {
-
-std::string Print(absl::Span<const Shape> shapes) {
-  return absl::StrJoin(shapes, " ", [](std::string* out, const Shape& shape) {
-    out->append(shape.ToString());
-  });
-}
-
-absl::Status Misfit(const Layer& layer, absl::Span<const Shape> shapes,
-                    const char* legal) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      layer.kind(), " got inputs ", Print(shapes), ", takes ", legal));
-}
 
 // A node whose value comes from outside and needs no gradient.
 class DenseInput final : public Layer {
@@ -170,10 +159,8 @@ class Linear final : public Layer {
   std::vector<LayerParameter> Parameters(
       absl::Span<const Shape> inputs) const override {
     const size_t num_inputs = inputs[0].size();
-    ParameterInit init = options_.weight_init;
-    if (init.kind == ParameterInit::Kind::kNormal && init.value == 0) {
-      init.value = 1.0f / std::sqrt(static_cast<float>(num_inputs));
-    }
+    const ParameterInit init =
+        InitOf(options_.weight_start, num_inputs, options_.num_outputs);
     std::vector<LayerParameter> parameters = {
         {"weight", {num_inputs, options_.num_outputs}, init}};
     if (options_.bias) {
@@ -255,6 +242,61 @@ class Bias final : public Layer {
                             size, dx.write, dx.data, size);
     }
   }
+};
+
+class Flatten final : public Layer {
+ public:
+  const char* kind() const override { return "flatten"; }
+  absl::StatusOr<Shape> OutputShape(
+      absl::Span<const Shape> inputs) const override {
+    if (inputs.size() != 1) return Misfit(*this, inputs, "one");
+    return Shape{inputs[0].size()};
+  }
+  bool is_view() const override { return true; }
+  void Forward(const ForwardArgs& args) const override {}
+  void Backward(const BackwardArgs& args) const override {}
+};
+
+class Dropout final : public Layer {
+ public:
+  explicit Dropout(const DropoutOptions& options) : options_(options) {}
+  const char* kind() const override { return "dropout"; }
+  absl::StatusOr<Shape> OutputShape(
+      absl::Span<const Shape> inputs) const override {
+    if (inputs.size() != 1) return Misfit(*this, inputs, "one");
+    if (!(options_.rate >= 0 && options_.rate < 1)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("dropout got rate ", options_.rate,
+                       "; legal is 0 or more and less than 1: correct it"));
+    }
+    return inputs[0];
+  }
+  bool learns_in_training_only() const override { return true; }
+  void Forward(const ForwardArgs& args) const override {
+    const size_t size = args.step.num_examples * args.shapes[0].size();
+    if (args.step.training) {
+      args.math.Dropout(size, options_.rate, Seed(args), args.inputs[0],
+                        Write::kOverwrite, args.output);
+    } else {
+      args.math.CopyColumns(1, size, args.inputs[0], size, Write::kOverwrite,
+                            args.output, size);
+    }
+  }
+  void Backward(const BackwardArgs& args) const override {
+    const GradientTarget& dx = args.input_gradients[0];
+    if (dx.data == nullptr) return;
+    args.math.Dropout(args.step.num_examples * args.shapes[0].size(),
+                      options_.rate, Seed(args), args.output_gradient, dx.write,
+                      dx.data);
+  }
+
+ private:
+  template <typename LayerArgs>
+  static uint64_t Seed(const LayerArgs& args) {
+    return DeriveSeed(args.step.random_seed, args.node);
+  }
+
+  const DropoutOptions options_;
 };
 
 class Relu final : public Layer {
@@ -417,6 +459,10 @@ std::unique_ptr<Layer> NewLinear(const LinearOptions& options) {
   return std::make_unique<Linear>(options);
 }
 std::unique_ptr<Layer> NewBias() { return std::make_unique<Bias>(); }
+std::unique_ptr<Layer> NewFlatten() { return std::make_unique<Flatten>(); }
+std::unique_ptr<Layer> NewDropout(const DropoutOptions& options) {
+  return std::make_unique<Dropout>(options);
+}
 std::unique_ptr<Layer> NewRelu() { return std::make_unique<Relu>(); }
 std::unique_ptr<Layer> NewAdd() { return std::make_unique<Add>(); }
 std::unique_ptr<Layer> NewSumColumns() {

@@ -36,8 +36,7 @@ struct LinearOptions {
   size_t num_outputs = 0;
   bool bias = true;
   Activation activation = Activation::kNone;
-  // Fluid's default is Normal(1 / sqrt(num_inputs)), taken if value is 0.
-  ParameterInit weight_init{ParameterInit::Kind::kNormal, 0};
+  WeightStart weight_start = WeightStart::kFanInNormal;
   float bias_init = 0;
 };
 // [num_outputs] = activation(x W + b) of one input x of any shape, flat;
@@ -47,6 +46,18 @@ std::unique_ptr<Layer> NewLinear(const LinearOptions& options);
 // One input of any shape plus a parameter bias of its shape, which starts
 // at 0.
 std::unique_ptr<Layer> NewBias();
+
+// [size]: one input of any shape, flat. A view: costs nothing.
+std::unique_ptr<Layer> NewFlatten();
+
+struct DropoutOptions {
+  float rate = 0.5f;  // 0 or more, less than 1
+};
+// In training each float of one input of any shape becomes 0 with probability
+// `rate` and is divided by 1 - rate otherwise, as StepInput::random_seed says;
+// else the input as it is. (Srivastava et al., 2014, scaled in training as
+// Paddle's upscale_in_train.)
+std::unique_ptr<Layer> NewDropout(const DropoutOptions& options);
 
 // max(x, 0) of one input of any shape.
 std::unique_ptr<Layer> NewRelu();

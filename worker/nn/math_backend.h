@@ -18,15 +18,10 @@
 #include <cstdint>
 #include <utility>
 
+#include "worker/nn/image_operations.h"
+#include "worker/nn/operation.h"
+
 namespace oarlock {
-
-enum class Activation { kNone, kRelu };
-
-// What an operation does with the array that it writes.
-enum class Write {
-  kOverwrite,  // what was there is not read, not even a NaN
-  kAdd,        // the result is added
-};
 
 // An operand of a product. Element (i, j) is data[i * stride + j], or
 // data[j * stride + i] when `transposed`.
@@ -92,9 +87,9 @@ struct LinearGradients {
   Write dx_write = Write::kOverwrite;
 };
 
-class MathBackend {
+// Operations on images are those of ImageOperations.
+class MathBackend : public ImageOperations {
  public:
-  virtual ~MathBackend() = default;
   virtual const char* name() const = 0;
 
   // ---- Memory ----
@@ -133,6 +128,11 @@ class MathBackend {
   // dx = dy where y > 0, else 0.
   virtual void ReluBackward(size_t size, const float* y, const float* dy,
                             Write write, float* dx) = 0;
+
+  // y[i] = x[i] / (1 - rate) where RandomUniform(seed, i) of base/random.h is
+  // at least `rate`, else 0. rate is in [0, 1). Its own gradient: of dy.
+  virtual void Dropout(size_t size, float rate, uint64_t seed, const float* x,
+                       Write write, float* y) = 0;
 
   // ---- Linear layers: the operations above, which a backend may fuse ----
 

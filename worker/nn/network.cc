@@ -46,13 +46,17 @@ absl::Status NetworkBuilder::TryAdd(const std::string& name,
           absl::StrCat("input \"", network_->nodes_[index].name,
                        "\" is a loss; a loss feeds nothing"));
     }
-    node.inputs.push_back(index);
-    node.input_shapes.push_back(network_->nodes_[index].shape);
+    const Network::Node& from = network_->nodes_[index];
+    node.inputs.push_back(from.layer->is_view() ? from.inputs[0] : index);
+    node.input_shapes.push_back(from.shape);
   }
   OARLOCK_ASSIGN_OR_RETURN(node.shape, layer->OutputShape(node.input_shapes));
   OARLOCK_RETURN_IF_ERROR(AddInputs(*layer, node));
   node.layer = std::move(layer);
   AddParameters(node);
+  AddStatistics(node);
+  for (NodeId input : inputs) used_[static_cast<size_t>(input)] = true;
+  used_.push_back(false);
   network_->nodes_.push_back(std::move(node));
   return absl::OkStatus();
 }
@@ -70,6 +74,15 @@ absl::Status NetworkBuilder::AddInputs(const Layer& layer,
                        network_->num_dense_, "; all read the same"));
     }
     network_->num_dense_ = size;
+  }
+  if (layer.image_bytes() > 0) {
+    size_t& bytes = network_->num_image_bytes_;
+    if (bytes != 0 && bytes != layer.image_bytes()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "reads images of ", layer.image_bytes(), " bytes, another node of ",
+          bytes, "; all read the same"));
+    }
+    bytes = layer.image_bytes();
   }
   if (layer.sparse_input() >= 0) {
     const size_t index = static_cast<size_t>(layer.sparse_input());
@@ -100,6 +113,19 @@ void NetworkBuilder::AddParameters(Network::Node& node) {
   }
 }
 
+void NetworkBuilder::AddStatistics(Network::Node& node) {
+  for (LayerStatistic& statistic : node.layer->Statistics(node.input_shapes)) {
+    ParameterSpec spec;
+    spec.name = absl::StrCat(node.name, "/", statistic.name);
+    spec.shape = std::move(statistic.shape);
+    spec.offset = network_->num_statistics_;
+    spec.init = {ParameterInit::Kind::kConstant, statistic.start};
+    network_->num_statistics_ += Shape(spec.shape).size();
+    node.statistic_offsets.push_back(spec.offset);
+    network_->statistics_.push_back(std::move(spec));
+  }
+}
+
 absl::StatusOr<std::unique_ptr<Network>> NetworkBuilder::Build(
     NodeId prediction) {
   OARLOCK_CHECK(network_ != nullptr);
@@ -119,12 +145,8 @@ absl::Status NetworkBuilder::CheckUse(NodeId prediction) const {
         absl::StrCat("the prediction is node ", index,
                      ", which is no loss; legal is a loss"));
   }
-  std::vector<bool> used(nodes.size(), false);
-  for (const Network::Node& node : nodes) {
-    for (size_t input : node.inputs) used[input] = true;
-  }
   for (size_t i = 0; i < nodes.size(); ++i) {
-    if (!used[i] && !nodes[i].layer->is_loss()) {
+    if (!used_[i] && !nodes[i].layer->is_loss()) {
       return absl::InvalidArgumentError(
           absl::StrCat("node \"", nodes[i].name,
                        "\" feeds no other; all lead to a loss: connect it or "
@@ -138,13 +160,14 @@ void NetworkBuilder::SetGradientWidths() {
   std::vector<Network::Node>& nodes = network_->nodes_;
   std::vector<bool> can_narrow(nodes.size(), true);
   for (const Network::Node& node : nodes) {
+    if (node.layer->is_view()) continue;
     for (size_t input : node.inputs) {
       if (!node.layer->CanNarrowGradient()) can_narrow[input] = false;
     }
   }
   for (size_t i = 0; i < nodes.size(); ++i) {
     Network::Node& node = nodes[i];
-    if (node.layer->is_loss()) continue;
+    if (node.layer->is_loss() || node.layer->is_view()) continue;
     std::vector<size_t> input_widths;
     for (size_t input : node.inputs) {
       input_widths.push_back(nodes[input].gradient_width);
@@ -161,6 +184,7 @@ void NetworkBuilder::PlaceInConcatenations() {
   std::vector<size_t> num_readers(nodes.size(), 0);
   for (size_t i = 0; i < nodes.size(); ++i) {
     nodes[i].place = i;
+    if (nodes[i].layer->is_view()) continue;
     for (size_t input : nodes[i].inputs) ++num_readers[input];
   }
   for (size_t i = 0; i < nodes.size(); ++i) {

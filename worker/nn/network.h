@@ -33,12 +33,14 @@ class Network {
   struct Node {
     std::string name;
     std::unique_ptr<Layer> layer;
-    std::vector<size_t> inputs;  // numbers of earlier nodes
+    // Numbers of earlier nodes, none of them a view. A view's is what it shows.
+    std::vector<size_t> inputs;
     std::vector<Shape> input_shapes;
     Shape shape;
     // Leading floats of each example's output whose gradient is computed.
     size_t gradient_width = 0;
     std::vector<size_t> parameter_offsets;
+    std::vector<size_t> statistic_offsets;
     // The concatenation in whose output this node's value lies, and in whose
     // gradient its gradient, from float place_begin of each example on; the
     // node itself if it has arrays of its own.
@@ -52,10 +54,15 @@ class Network {
   size_t prediction() const { return prediction_; }
   const std::vector<ParameterSpec>& parameters() const { return parameters_; }
   size_t num_parameters() const { return num_parameters_; }
+  // What batch norm learns without gradients; each starts at a constant.
+  const std::vector<ParameterSpec>& statistics() const { return statistics_; }
+  size_t num_statistics() const { return num_statistics_; }
   // Floats of a row of each sparse input.
   const std::vector<size_t>& row_dims() const { return row_dims_; }
   // Floats of the step's dense features; 0 if no node reads them.
   size_t num_dense() const { return num_dense_; }
+  // Bytes of an image of the step; 0 if no node reads them.
+  size_t num_image_bytes() const { return num_image_bytes_; }
 
  private:
   friend class NetworkBuilder;
@@ -65,8 +72,11 @@ class Network {
   size_t prediction_ = 0;
   std::vector<ParameterSpec> parameters_;
   size_t num_parameters_ = 0;
+  std::vector<ParameterSpec> statistics_;
+  size_t num_statistics_ = 0;
   std::vector<size_t> row_dims_;
   size_t num_dense_ = 0;
+  size_t num_image_bytes_ = 0;
 };
 
 // Nodes are added after their inputs. The first mistake is kept and comes out
@@ -90,11 +100,14 @@ class NetworkBuilder {
                       const std::vector<NodeId>& inputs);
   absl::Status AddInputs(const Layer& layer, const Network::Node& node);
   void AddParameters(Network::Node& node);
+  void AddStatistics(Network::Node& node);
   absl::Status CheckUse(NodeId prediction) const;
   void SetGradientWidths();
   void PlaceInConcatenations();
 
   absl::Status status_;
+  // Of each node, whether an earlier view or a node reads it, as Add was told.
+  std::vector<bool> used_;
   std::unique_ptr<Network> network_;
 };
 

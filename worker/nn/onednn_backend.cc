@@ -13,12 +13,37 @@
 #include "worker/nn/cpu_backend.h"
 #include "worker/nn/cpu_kernels.h"
 #include "worker/nn/one_thread.h"
+#include "worker/nn/onednn_convolutions.h"
 
 namespace oarlock {
 namespace {
 
-class OneDnnBackend final : public CpuBackend {
+// What both share: convolutions.
+class ConvolvingBackend : public CpuBackend {
  public:
+  size_t ConvolutionScratch(size_t max_images,
+                            const ConvolutionShape& shape) const final {
+    return convolutions_.Scratch(max_images, shape);
+  }
+  void Convolution(const ConvolutionArgs& args, float* y) final {
+    convolutions_.Forward(args, y);
+  }
+  void ConvolutionBackward(const ConvolutionArgs& args, const float* y,
+                           const ConvolutionGradients& gradients) final {
+    convolutions_.Backward(args, y, gradients);
+  }
+
+ protected:
+  explicit ConvolvingBackend(OneDnnConvolutions::Operands operands)
+      : convolutions_(operands) {}
+
+ private:
+  OneDnnConvolutions convolutions_;
+};
+
+class OneDnnBackend final : public ConvolvingBackend {
+ public:
+  OneDnnBackend() : ConvolvingBackend(OneDnnConvolutions::Operands::kFloat32) {}
   const char* name() const override { return "onednn"; }
 
  protected:
@@ -34,8 +59,10 @@ class OneDnnBackend final : public CpuBackend {
   }
 };
 
-class OneDnnBfloat16Backend final : public CpuBackend {
+class OneDnnBfloat16Backend final : public ConvolvingBackend {
  public:
+  OneDnnBfloat16Backend()
+      : ConvolvingBackend(OneDnnConvolutions::Operands::kBfloat16) {}
   const char* name() const override { return "onednn_bfloat16"; }
 
   // The rounded weight, then the rounded input.

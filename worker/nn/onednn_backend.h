@@ -1,5 +1,5 @@
-// The CPU's backends: products by oneDNN, everything else by Highway
-// (cpu_backend.h). Both choose their instructions at run time.
+// The CPU's backends: products and convolutions by oneDNN, everything else by
+// Highway (cpu_backend.h). Both choose their instructions at run time.
 //
 // Results do not depend on how many threads compute beside, and repeat bit
 // for bit on one machine; on another instruction set they may differ by
@@ -19,13 +19,15 @@ namespace oarlock {
 // OpenMP to one thread in each thread that calls it, for good.
 std::unique_ptr<MathBackend> NewOneDnnBackend();
 
-// The same, with operands of products rounded to bfloat16 (8 bits of
-// precision), which the CPU multiplies several times as fast. Sums, biases,
-// outputs and gradients are float32, and so are all arrays that the caller
-// sees; a weight's gradient is added to the float32 weight, so that small steps
-// are not lost. Products with a side of at most four are not rounded.
+// The same, with operands of products and convolutions rounded to bfloat16 (8
+// bits of precision), which the CPU multiplies several times as fast. Sums,
+// biases, outputs and gradients are float32, and so are all arrays that the
+// caller sees; a weight's gradient is added to the float32 weight, so that
+// small steps are not lost. Products with a side of at most four are not
+// rounded.
 //
-// A linear layer rounds its weight and its input once for all three products.
+// A linear layer rounds its weight and its input once for all three products,
+// a convolution its input.
 //
 // FailedPrecondition on a CPU that does not multiply bfloat16: computing in
 // float32 would not be what was asked for, and rounding there would only cost.

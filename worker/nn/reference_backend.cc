@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "worker/nn/host_backend.h"
+#include "base/random.h"
+#include "worker/nn/reference_images.h"
 
 namespace oarlock {
 namespace {
@@ -35,7 +36,7 @@ void ForEachBag(const RowBags& bags, Visit visit) {
   }
 }
 
-class ReferenceBackend final : public HostBackend {
+class ReferenceBackend final : public ReferenceImages {
  public:
   const char* name() const override { return "reference"; }
 
@@ -80,6 +81,14 @@ class ReferenceBackend final : public HostBackend {
                     float* dx) override {
     for (size_t i = 0; i < size; ++i) {
       Put(write, y[i] > 0 ? dy[i] : 0, &dx[i]);
+    }
+  }
+
+  void Dropout(size_t size, float rate, uint64_t seed, const float* x,
+               Write write, float* y) override {
+    for (size_t i = 0; i < size; ++i) {
+      const bool kept = RandomUniform(seed, i) >= rate;
+      Put(write, kept ? x[i] / (1 - double{rate}) : 0, &y[i]);
     }
   }
 

@@ -1,5 +1,5 @@
-// The oracle of the other backends: the formulas of math_backend.h as plain
-// loops, with sums in double precision. Slow.
+// The oracle of the other backends: the formulas of math_backend.h and
+// image_operations.h as plain loops, with sums in double precision. Slow.
 
 #ifndef OARLOCK_WORKER_NN_REFERENCE_BACKEND_H_
 #define OARLOCK_WORKER_NN_REFERENCE_BACKEND_H_

@@ -26,10 +26,20 @@ struct SparseInput {
 
 struct StepInput {
   size_t num_examples = 0;
+  // Whether batch norm normalises by the batch and learns running statistics,
+  // and dropout drops. Backward wants true of networks with such layers.
+  bool training = false;
   const float* labels = nullptr;  // [num_examples]
   const float* dense = nullptr;   // [num_examples, num_dense]
+  // [num_examples, num_image_bytes]: images, height by width by channels.
+  const uint8_t* images = nullptr;
   std::vector<SparseInput> sparse;
   const float* parameters = nullptr;  // [num_parameters]
+  // [num_statistics]: the running statistics of batch norm. Read, and moved by
+  // Forward when `training`.
+  float* statistics = nullptr;
+  // What dropout drops: the same for the same number.
+  uint64_t random_seed = 0;
   // Factor on the gradient of the sum of the examples' losses: 1 for a summed
   // loss, 1 / nominal batch size for a mean loss, so that a short last batch
   // weighs what its examples weigh.

@@ -17,7 +17,14 @@ size_t Aligned(size_t num_floats) {
          kAlignmentFloats;
 }
 
-enum Copy : size_t { kLabels, kDense, kParameters, kFirstSparse };
+enum Copy : size_t {
+  kLabels,
+  kDense,
+  kParameters,
+  kImages,
+  kStatistics,
+  kFirstSparse
+};
 constexpr size_t kCopiesPerSparseInput = 3;
 
 }  // namespace
@@ -39,15 +46,43 @@ Workspace::Workspace(const Network& network, std::unique_ptr<MathBackend> math,
   PlaceArrays();
 }
 
+Places Workspace::PlaceGradients() const {
+  const std::vector<Network::Node>& nodes = network_.nodes();
+  std::vector<Lifetime> lifetimes(nodes.size());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].layer->is_view()) continue;
+    Lifetime& own = lifetimes[i];
+    if (nodes[i].place == i) {
+      own.size = Aligned(nodes[i].gradient_width * max_examples_);
+    }
+    own.begin = own.end = i;
+    for (size_t input : nodes[i].inputs) {
+      Lifetime& read = lifetimes[nodes[input].place];
+      read.end = std::max(read.end, i);
+    }
+  }
+  // A part of a concatenation reads its gradient there.
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    Lifetime& whole = lifetimes[nodes[i].place];
+    whole.begin = std::min(whole.begin, i);
+  }
+  // Backward begins with the last node.
+  std::reverse(lifetimes.begin(), lifetimes.end());
+  Places places = PlaceByLifetime(lifetimes);
+  std::reverse(places.begins.begin(), places.begins.end());
+  return places;
+}
+
 void Workspace::PlaceArrays() {
   const std::vector<Network::Node>& nodes = network_.nodes();
   StepInput probe;
   const float some = 0;
   probe.dense = probe.labels = &some;
   // Twice the same walk: first to size the arena, then to place the arrays.
+  const Places places = PlaceGradients();
   size_t total = 0;
   for (const bool place : {false, true}) {
-    size_t used = 0;
+    size_t used = places.total;
     const auto take = [&](size_t size, std::vector<float*>& arrays,
                           size_t node) {
       if (size == 0) return;
@@ -60,11 +95,13 @@ void Workspace::PlaceArrays() {
       take(nodes[i].layer->ScratchFloats(*math_, nodes[i].input_shapes,
                                          max_examples_),
            scratch_, i);
-      if (nodes[i].place != i) continue;
+      if (nodes[i].place != i || nodes[i].layer->is_view()) continue;
       if (nodes[i].layer->External(probe) == nullptr) {
         take(strides_[i] * max_examples_, own_values_, i);
       }
-      take(gradient_strides_[i] * max_examples_, gradients_, i);
+      if (place && gradient_strides_[i] > 0) {
+        gradients_[i] = arena_.floats() + places.begins[i];
+      }
     }
     if (!place) {
       total = used;
@@ -89,7 +126,10 @@ void Workspace::CheckInput(const StepInput& input) const {
   OARLOCK_CHECK(input.num_examples == 0 || input.labels != nullptr);
   OARLOCK_CHECK(input.num_examples == 0 || network_.num_dense() == 0 ||
                 input.dense != nullptr);
+  OARLOCK_CHECK(input.num_examples == 0 || network_.num_image_bytes() == 0 ||
+                input.images != nullptr);
   OARLOCK_CHECK(network_.num_parameters() == 0 || input.parameters != nullptr);
+  OARLOCK_CHECK(network_.num_statistics() == 0 || input.statistics != nullptr);
 }
 
 const void* Workspace::Map(const void* host, size_t num_bytes,
@@ -106,23 +146,32 @@ void Workspace::MapInput(const StepInput& input) {
     return static_cast<const float*>(
         Map(host, size * sizeof(float), &copies_[copy]));
   };
+  step_ = input;
+  step_.labels = map_floats(input.labels, n, kLabels);
+  step_.dense = map_floats(input.dense, n * network_.num_dense(), kDense);
+  step_.parameters =
+      map_floats(input.parameters, network_.num_parameters(), kParameters);
+  step_.images = static_cast<const uint8_t*>(
+      Map(input.images, n * network_.num_image_bytes(), &copies_[kImages]));
+  step_.statistics = const_cast<float*>(
+      map_floats(input.statistics, network_.num_statistics(), kStatistics));
+  MapSparse(input);
+}
+
+void Workspace::MapSparse(const StepInput& input) {
   const auto map_indices = [&](absl::Span<const uint32_t> host, size_t copy) {
     return absl::MakeConstSpan(
         static_cast<const uint32_t*>(
             Map(host.data(), host.size() * sizeof(uint32_t), &copies_[copy])),
         host.size());
   };
-  step_ = input;
-  step_.labels = map_floats(input.labels, n, kLabels);
-  step_.dense = map_floats(input.dense, n * network_.num_dense(), kDense);
-  step_.parameters =
-      map_floats(input.parameters, network_.num_parameters(), kParameters);
   for (size_t i = 0; i < input.sparse.size(); ++i) {
     const SparseInput& from = input.sparse[i];
     const size_t copy = kFirstSparse + kCopiesPerSparseInput * i;
     SparseInput& to = step_.sparse[i];
-    to.rows =
-        map_floats(from.rows, from.num_rows * network_.row_dims()[i], copy);
+    to.rows = static_cast<const float*>(
+        Map(from.rows, from.num_rows * network_.row_dims()[i] * sizeof(float),
+            &copies_[copy]));
     to.row_of_key = map_indices(from.row_of_key, copy + 1);
     to.offsets = map_indices(from.offsets, copy + 2);
   }
@@ -135,11 +184,16 @@ void Workspace::Forward(const StepInput& input, StepOutput* output) {
   for (size_t i = 0; i < network_.nodes().size(); ++i) {
     RunForward(i, &output->loss_sum);
   }
+  if (!math_->uses_host_memory() && input.training) {
+    math_->CopyOut(step_.statistics, network_.num_statistics() * sizeof(float),
+                   input.statistics);
+  }
   ReadPredictions(output);
 }
 
 void Workspace::RunForward(size_t index, double* loss_sum) {
   const Network::Node& node = network_.nodes()[index];
+  if (node.layer->is_view()) return;
   const float* external = node.layer->External(step_);
   values_[index] = external != nullptr ? external : own_values_[index];
   if (external != nullptr) return;
@@ -149,15 +203,21 @@ void Workspace::RunForward(size_t index, double* loss_sum) {
   for (size_t offset : node.parameter_offsets) {
     parameters_.push_back(step_.parameters + offset);
   }
+  statistics_.clear();
+  for (size_t offset : node.statistic_offsets) {
+    statistics_.push_back(step_.statistics + offset);
+  }
   node.layer->Forward({.math = *math_,
                        .step = step_,
                        .shapes = node.input_shapes,
                        .inputs = inputs_,
                        .parameters = parameters_,
+                       .statistics = statistics_,
                        .scratch = scratch_[index],
                        .output = own_values_[index],
                        .output_stride = strides_[index],
-                       .loss_sum = loss_sum});
+                       .loss_sum = loss_sum,
+                       .node = index});
 }
 
 void Workspace::ReadPredictions(StepOutput* output) {
@@ -181,49 +241,62 @@ void Workspace::ReadPredictions(StepOutput* output) {
   output->predictions = host_predictions_;
 }
 
-void Workspace::Backward(StepOutput* output) {
-  const size_t num_sparse = network_.row_dims().size();
-  OARLOCK_CHECK(output->row_gradients.size() == num_sparse);
+void Workspace::MapGradients(const StepOutput& output) {
+  const bool on_host = math_->uses_host_memory();
+  parameter_gradients_to_ = output.parameter_gradients;
+  row_gradients_to_ = output.row_gradients;
+  if (!on_host) {
+    const size_t bytes = network_.num_parameters() * sizeof(float);
+    parameter_gradients_.Reserve(math_.get(), bytes);
+    parameter_gradients_to_ = parameter_gradients_.floats();
+    if (step_.accumulate_parameter_gradients) {
+      math_->CopyIn(output.parameter_gradients, bytes, parameter_gradients_to_);
+    }
+  }
+  for (size_t i = 0; i < row_gradients_to_.size(); ++i) {
+    const size_t floats = step_.sparse[i].num_rows * network_.row_dims()[i];
+    if (!on_host) {
+      row_gradients_[i].Reserve(math_.get(), floats * sizeof(float));
+      row_gradients_to_[i] = row_gradients_[i].floats();
+    }
+    math_->Fill(floats, 0, row_gradients_to_[i]);
+  }
+}
+
+void Workspace::Backward(StepOutput* output, const FinalFrom& final_from) {
+  const std::vector<Network::Node>& nodes = network_.nodes();
+  OARLOCK_CHECK(output->row_gradients.size() == network_.row_dims().size());
   OARLOCK_CHECK(network_.num_parameters() == 0 ||
                 output->parameter_gradients != nullptr);
   const bool on_host = math_->uses_host_memory();
-  const size_t parameter_bytes = network_.num_parameters() * sizeof(float);
-  float* parameter_gradients = output->parameter_gradients;
-  std::vector<float*> row_gradients = output->row_gradients;
-  const auto row_floats = [&](size_t i) {
-    return step_.sparse[i].num_rows * network_.row_dims()[i];
-  };
-  if (!on_host) {
-    parameter_gradients_.Reserve(math_.get(), parameter_bytes);
-    parameter_gradients = parameter_gradients_.floats();
-    if (step_.accumulate_parameter_gradients) {
-      math_->CopyIn(output->parameter_gradients, parameter_bytes,
-                    parameter_gradients);
-    }
-  }
-  for (size_t i = 0; i < num_sparse; ++i) {
-    if (!on_host) {
-      row_gradients_[i].Reserve(math_.get(), row_floats(i) * sizeof(float));
-      row_gradients[i] = row_gradients_[i].floats();
-    }
-    math_->Fill(row_floats(i), 0, row_gradients[i]);
-  }
+  MapGradients(*output);
   std::fill(has_gradient_.begin(), has_gradient_.end(), false);
-  for (size_t i = network_.nodes().size(); i > 0; --i) {
-    RunBackward(i - 1, parameter_gradients, row_gradients);
+  size_t given = network_.num_parameters();
+  for (size_t i = nodes.size(); i > 0; --i) {
+    RunBackward(i - 1);
+    // Parameters lie in the order of the nodes.
+    const std::vector<size_t>& offsets = nodes[i - 1].parameter_offsets;
+    if (offsets.empty() || (on_host && !final_from)) continue;
+    if (!on_host && (final_from || offsets[0] == 0)) {
+      math_->CopyOut(parameter_gradients_to_ + offsets[0],
+                     (given - offsets[0]) * sizeof(float),
+                     output->parameter_gradients + offsets[0]);
+      given = offsets[0];
+    }
+    if (final_from) final_from(offsets[0]);
   }
   if (on_host) return;
-  math_->CopyOut(parameter_gradients, parameter_bytes,
-                 output->parameter_gradients);
-  for (size_t i = 0; i < num_sparse; ++i) {
-    math_->CopyOut(row_gradients[i], row_floats(i) * sizeof(float),
+  for (size_t i = 0; i < row_gradients_to_.size(); ++i) {
+    const size_t floats = step_.sparse[i].num_rows * network_.row_dims()[i];
+    math_->CopyOut(row_gradients_to_[i], floats * sizeof(float),
                    output->row_gradients[i]);
   }
 }
 
-void Workspace::RunBackward(size_t index, float* parameter_gradients,
-                            const std::vector<float*>& row_gradients) {
+void Workspace::RunBackward(size_t index) {
   const Network::Node& node = network_.nodes()[index];
+  OARLOCK_CHECK(step_.training || !node.layer->learns_in_training_only());
+  if (node.layer->is_view()) return;
   if (node.gradient_width == 0 && !node.layer->is_loss()) return;
   inputs_.clear();
   targets_.clear();
@@ -240,7 +313,7 @@ void Workspace::RunBackward(size_t index, float* parameter_gradients,
   node_parameter_gradients_.clear();
   for (size_t offset : node.parameter_offsets) {
     parameters_.push_back(step_.parameters + offset);
-    node_parameter_gradients_.push_back(parameter_gradients + offset);
+    node_parameter_gradients_.push_back(parameter_gradients_to_ + offset);
   }
   node.layer->Backward({.math = *math_,
                         .step = step_,
@@ -257,7 +330,8 @@ void Workspace::RunBackward(size_t index, float* parameter_gradients,
                         .parameter_write = step_.accumulate_parameter_gradients
                                                ? Write::kAdd
                                                : Write::kOverwrite,
-                        .row_gradients = row_gradients});
+                        .row_gradients = row_gradients_to_,
+                        .node = index});
 }
 
 }  // namespace oarlock

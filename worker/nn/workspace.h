@@ -4,9 +4,11 @@
 #define OARLOCK_WORKER_NN_WORKSPACE_H_
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <vector>
 
+#include "worker/nn/lifetimes.h"
 #include "worker/nn/math_backend.h"
 #include "worker/nn/network.h"
 #include "worker/nn/step.h"
@@ -27,18 +29,29 @@ class Workspace {
   void Forward(const StepInput& input, StepOutput* output);
   // After Forward of the same input, whose arrays still hold what they held:
   // overwrites the gradients that `output` points to.
-  void Backward(StepOutput* output);
+  void Backward(StepOutput* output) { Backward(output, nullptr); }
+  // Says on the way which gradients are final: final_from(i) means that
+  // output->parameter_gradients from number i on are. Numbers fall from call
+  // to call, and the last is 0, unless there are no parameters. Another thread
+  // may read what is final while Backward goes on.
+  using FinalFrom = std::function<void(size_t first)>;
+  void Backward(StepOutput* output, const FinalFrom& final_from);
 
  private:
   // Gives every node its arrays: of its own, or a part of a concatenation's.
   void PlaceArrays();
+  // Of gradients, each of which is needed from the first backward of a reader
+  // to the node's own.
+  Places PlaceGradients() const;
   void CheckInput(const StepInput& input) const;
   // Makes step_ the input in the backend's memory.
   void MapInput(const StepInput& input);
   const void* Map(const void* host, size_t num_bytes, BackendArray* copy);
+  void MapSparse(const StepInput& input);
   void RunForward(size_t node, double* loss_sum);
-  void RunBackward(size_t node, float* parameter_gradients,
-                   const std::vector<float*>& row_gradients);
+  void RunBackward(size_t node);
+  // Gradients in the backend's memory, ready to be written or added to.
+  void MapGradients(const StepOutput& output);
   void ReadPredictions(StepOutput* output);
 
   // Constant after construction.
@@ -62,14 +75,19 @@ class Workspace {
   BackendArray arena_;
   std::vector<float> host_predictions_;
   // Copies of what the caller gave, for a backend with memory of its own:
-  // labels, dense, parameters, then three for each sparse input.
+  // labels, dense, parameters, images, statistics, then three for each sparse
+  // input.
   std::vector<BackendArray> copies_;
   BackendArray parameter_gradients_;
   std::vector<BackendArray> row_gradients_;
+  // Of this Backward, in the backend's memory.
+  float* parameter_gradients_to_ = nullptr;
+  std::vector<float*> row_gradients_to_;
 
   // Reused from node to node.
   std::vector<const float*> inputs_;
   std::vector<const float*> parameters_;
+  std::vector<float*> statistics_;
   std::vector<float*> node_parameter_gradients_;
   std::vector<GradientTarget> targets_;
 };

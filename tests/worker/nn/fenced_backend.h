@@ -6,6 +6,7 @@
 #define OARLOCK_TESTS_WORKER_NN_FENCED_BACKEND_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 
@@ -69,6 +70,10 @@ class FencedBackend : public MathBackend {
                     float* dx) override {
     math_->ReluBackward(size, Floats(y, size), Floats(dy, size), write,
                         Floats(dx, size));
+  }
+  void Dropout(size_t size, float rate, uint64_t seed, const float* x,
+               Write write, float* y) override {
+    math_->Dropout(size, rate, seed, Floats(x, size), write, Floats(y, size));
   }
   void CopyColumns(size_t rows, size_t cols, const float* x, size_t x_stride,
                    Write write, float* y, size_t y_stride) override {
@@ -140,7 +145,92 @@ class FencedBackend : public MathBackend {
                                        Floats(dlogits, size));
   }
 
+  void Convolution(const ConvolutionArgs& args, float* y) override {
+    Fence(args);
+    math_->Convolution(args, Floats(y, args.images * args.shape.output_size()));
+  }
+  void ConvolutionBackward(const ConvolutionArgs& args, const float* y,
+                           const ConvolutionGradients& gradients) override {
+    Fence(args);
+    const ConvolutionGradients& g = gradients;
+    const size_t out_size = args.images * args.shape.output_size();
+    if (args.activation != Activation::kNone) Floats(y, out_size);
+    Floats(g.dy, out_size);
+    Floats(g.dweight, args.shape.weight_size());
+    if (g.dbias != nullptr) Floats(g.dbias, args.shape.out_channels);
+    if (g.dx != nullptr) Floats(g.dx, args.images * args.shape.input_size());
+    math_->ConvolutionBackward(args, y, gradients);
+  }
+  void MaxPool(const PoolingShape& shape, Activation activation, const float* x,
+               float* y, uint8_t* chosen) override {
+    math_->MaxPool(shape, activation, Floats(x, InputSize(shape)),
+                   Floats(y, shape.output_size()),
+                   Own(chosen, shape.output_size()));
+  }
+  void MaxPoolBackward(const PoolingShape& shape, const float* dy,
+                       const uint8_t* chosen, Write write, float* dx) override {
+    math_->MaxPoolBackward(shape, Floats(dy, shape.output_size()),
+                           Own(chosen, shape.output_size()), write,
+                           Floats(dx, InputSize(shape)));
+  }
+  void AveragePool(const PoolingShape& shape, const float* x,
+                   float* y) override {
+    math_->AveragePool(shape, Floats(x, InputSize(shape)),
+                       Floats(y, shape.output_size()));
+  }
+  void AveragePoolBackward(const PoolingShape& shape, const float* dy,
+                           Write write, float* dx) override {
+    math_->AveragePoolBackward(shape, Floats(dy, shape.output_size()), write,
+                               Floats(dx, InputSize(shape)));
+  }
+  void BatchNormTraining(const BatchNormArgs& args, float* y) override {
+    Fence(args);
+    Floats(args.running_mean, args.channels);
+    Floats(args.running_variance, args.channels);
+    math_->BatchNormTraining(args, Floats(y, args.rows * args.channels));
+  }
+  void BatchNormInference(const BatchNormArgs& args, float* y) override {
+    Fence(args);
+    Floats(args.running_mean, args.channels);
+    Floats(args.running_variance, args.channels);
+    math_->BatchNormInference(args, Floats(y, args.rows * args.channels));
+  }
+  void BatchNormBackward(const BatchNormArgs& args, const float* y,
+                         const BatchNormGradients& gradients) override {
+    Fence(args);
+    const BatchNormGradients& g = gradients;
+    const size_t size = args.rows * args.channels;
+    Floats(g.dy, size);
+    Floats(g.dscale, args.channels);
+    Floats(g.dshift, args.channels);
+    if (g.dx != nullptr) Floats(g.dx, size);
+    if (g.dresidual != nullptr) Floats(g.dresidual, size);
+    math_->BatchNormBackward(args, Floats(y, size), gradients);
+  }
+  void ScaleBytes(size_t pixels, size_t channels, const uint8_t* bytes,
+                  const ByteScale& scale, float* y) override {
+    math_->ScaleBytes(pixels, channels, Own(bytes, pixels * channels), scale,
+                      Floats(y, pixels * channels));
+  }
+
  private:
+  void Fence(const ConvolutionArgs& args) const {
+    Floats(args.x, args.images * args.shape.input_size());
+    Floats(args.weight, args.shape.weight_size());
+    if (args.bias != nullptr) Floats(args.bias, args.shape.out_channels);
+  }
+  void Fence(const BatchNormArgs& args) const {
+    Floats(args.x, args.rows * args.channels);
+    Floats(args.scale, args.channels);
+    Floats(args.shift, args.channels);
+    Floats(args.scratch, 2 * args.channels);
+    if (args.residual != nullptr) {
+      Floats(args.residual, args.rows * args.channels);
+    }
+  }
+  static size_t InputSize(const PoolingShape& shape) {
+    return shape.images * shape.image.area() * shape.channels;
+  }
   template <typename T>
   T* Own(T* memory, size_t num_bytes) const {
     if (num_bytes == 0) return memory;

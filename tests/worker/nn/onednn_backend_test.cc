@@ -56,6 +56,26 @@ TEST(OneDnnBackendTest, Bfloat16ProductStartsNoThread) {
   EXPECT_EQ(in_worker, before + 1);
 }
 
+TEST(OneDnnBackendTest, ConvolutionStartsNoThread) {
+  size_t in_worker = 0;
+  const size_t before = CountThreads();
+  std::thread([&] {
+    const std::unique_ptr<MathBackend> math = NewOneDnnBackend();
+    ConvolutionArgs args;
+    args.images = 4;
+    args.shape = {{32, 32}, 16, 32, SquareWindow(3, 1, 1)};
+    std::vector<float> x(4 * args.shape.input_size(), 1);
+    std::vector<float> weight(args.shape.weight_size(), 1);
+    std::vector<float> y(4 * args.shape.output_size());
+    args.x = x.data();
+    args.weight = weight.data();
+    math->Convolution(args, y.data());
+    in_worker = CountThreads();
+    EXPECT_EQ(y[33 * 32], 9.0f * 16);  // row 1, column 1
+  }).join();
+  EXPECT_EQ(in_worker, before + 1);
+}
+
 TEST(OneDnnBackendTest, ResultDoesNotDependOnThreadsBeside) {
   const std::vector<float> alone = Square(kLarge);
   constexpr size_t kThreads = 4;

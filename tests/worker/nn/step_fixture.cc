@@ -19,6 +19,10 @@ RandomStep::RandomStep(const StepShape& step_shape, uint64_t seed)
   };
   fill(dense, shape.num_examples * shape.num_dense);
   fill(parameters, shape.num_parameters);
+  fill(statistics, shape.num_statistics);
+  for (float& statistic : statistics) statistic = 1 + statistic / 2;
+  images.resize(shape.num_examples * shape.num_image_bytes);
+  for (uint8_t& byte : images) byte = static_cast<uint8_t>(random.Below(256));
   labels.resize(shape.num_examples);
   for (float& label : labels) {
     label = static_cast<float>(random.Below(shape.num_classes));
@@ -52,6 +56,9 @@ RandomStep::RandomStep(const StepShape& step_shape, uint64_t seed)
   input.num_examples = shape.num_examples;
   input.labels = labels.data();
   input.dense = dense.data();
+  input.images = images.data();
+  input.statistics = statistics.data();
+  input.training = true;
   input.parameters = parameters.data();
   Poison();
 }
@@ -69,6 +76,7 @@ StepInput RandomStep::Part(size_t begin, size_t end) const {
   part.num_examples = end - begin;
   part.labels += begin;
   part.dense += begin * shape.num_dense;
+  part.images += begin * shape.num_image_bytes;
   for (SparseInput& sparse : part.sparse) {
     sparse.row_of_key = sparse.row_of_key.subspan(
         begin * shape.num_slots, (end - begin) * shape.num_slots);

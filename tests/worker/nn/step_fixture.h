@@ -22,11 +22,14 @@ struct StepShape {
   std::vector<size_t> row_dims;  // of each sparse input
   size_t num_rows = 7;
   size_t num_parameters = 0;
+  size_t num_statistics = 0;
+  size_t num_image_bytes = 0;
   // No offsets: one key per slot. Else 0 to 3 keys, some of them twice.
   bool several_keys = false;
 };
 
-// Owns the arrays that `input` and `output` point to. Gradients are poisoned.
+// A step of training. Owns the arrays that `input` and `output` point to.
+// Gradients are poisoned.
 class RandomStep {
  public:
   RandomStep(const StepShape& shape, uint64_t seed);
@@ -41,6 +44,8 @@ class RandomStep {
 
   StepShape shape;
   std::vector<float> labels, dense, parameters;
+  std::vector<float> statistics;  // from 0.5 to 1.5
+  std::vector<uint8_t> images;
   std::vector<std::vector<float>> rows;
   std::vector<std::vector<uint32_t>> row_of_key, offsets;
   std::vector<std::vector<float>> row_gradients;

@@ -1,0 +1,79 @@
+// The product's all-reduce of floats between two processes over loopback.
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "bench/collective/ranks.h"
+#include "bench/common/repetitions.h"
+#include "collective/group.h"
+
+namespace oarlock_bench {
+namespace {
+
+// A port that is free now.
+int FreePort() {
+  const int probe = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  Require(bind(probe, generic, size) == 0, "bind");
+  Require(getsockname(probe, generic, &size) == 0, "getsockname");
+  close(probe);
+  return ntohs(address.sin_port);
+}
+
+}  // namespace
+}  // namespace oarlock_bench
+
+int main(int argc, char** argv) {
+  using namespace oarlock_bench;  // NOLINT: main is a list of measurements
+  oarlock::GroupOptions options;
+  const int port = FreePort();
+  // Of the second endpoint only the host is used.
+  options.endpoints = {absl::StrCat("127.0.0.1:", port), "127.0.0.1:1"};
+  TwoRanks ranks;
+  options.rank = ranks.rank();
+  auto communicator = oarlock::JoinGroup(options);
+  if (!communicator.ok()) {
+    std::fprintf(stderr, "%s\n", communicator.status().ToString().c_str());
+    return 1;
+  }
+  std::vector<float> values(size_t{16} << 20, 0.0f);
+  const auto call = [&](const Work& work) {
+    const absl::Status status =
+        (*communicator)
+            ->AllReduceSum(
+                absl::MakeSpan(values.data(), work.num_bytes / sizeof(float)),
+                static_cast<oarlock::WireFormat>(work.kind));
+    if (!status.ok()) {
+      std::fprintf(stderr, "%s\n", status.ToString().c_str());
+      std::_Exit(1);
+    }
+  };
+  if (ranks.rank() == 1) {
+    ranks.Serve(call);
+    (*communicator)->Leave().IgnoreError();
+    return 0;
+  }
+  Repetitions repetitions;
+  const auto add = [&](const std::string& name, size_t bytes, uint64_t calls,
+                       oarlock::WireFormat format) {
+    const Work work = {static_cast<uint64_t>(format), bytes, calls};
+    repetitions.Add(name, [&, work] { return ranks.Measure(work, call); });
+  };
+  add("64 MB", size_t{64} << 20, 5, oarlock::WireFormat::kFloat32);
+  add("64 MB as bfloat16", size_t{64} << 20, 5, oarlock::WireFormat::kBfloat16);
+  add("1 MB", size_t{1} << 20, 100, oarlock::WireFormat::kFloat32);
+  add("1 KB", 1024, 1000, oarlock::WireFormat::kFloat32);
+  return repetitions.Run(argc, argv);
+}

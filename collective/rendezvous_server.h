@@ -1,0 +1,66 @@
+// The rendezvous that rank 0 serves in its own process.
+
+#ifndef OARLOCK_COLLECTIVE_RENDEZVOUS_SERVER_H_
+#define OARLOCK_COLLECTIVE_RENDEZVOUS_SERVER_H_
+
+#include <grpcpp/server.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "cluster/security.h"
+#include "collective/roster.h"
+#include "proto/collective.grpc.pb.h"
+
+namespace oarlock {
+
+class RendezvousServer {
+ public:
+  // Listens at the first endpoint of `options`. FailedPrecondition: it may not
+  // (CheckServable) or cannot.
+  static absl::StatusOr<std::unique_ptr<RendezvousServer>> Start(
+      Roster::Options options, const SecurityOptions& security);
+  // Gives the others kGoodbye to hear the last word.
+  ~RendezvousServer();
+
+  RendezvousServer(const RendezvousServer&) = delete;
+  RendezvousServer& operator=(const RendezvousServer&) = delete;
+
+ private:
+  static constexpr absl::Duration kGoodbye = absl::Seconds(1);
+
+  // A thread of gRPC's for each rank.
+  class Service final : public v1::RendezvousService::Service {
+   public:
+    Service(Roster* roster, std::string token)
+        : roster_(roster), token_(std::move(token)) {}
+    grpc::Status Join(
+        grpc::ServerContext* context,
+        grpc::ServerReaderWriter<v1::GroupMessage, v1::MemberMessage>* stream)
+        override;
+
+   private:
+    Roster* const roster_;
+    const std::string token_;
+  };
+
+  RendezvousServer(Roster::Options options, std::string token);
+  void Tick();
+
+  const absl::Duration tick_;
+  Roster roster_;
+  Service service_;
+  std::unique_ptr<grpc::Server> server_;
+  absl::Mutex mutex_;
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread ticker_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_COLLECTIVE_RENDEZVOUS_SERVER_H_

@@ -1,0 +1,281 @@
+#include "collective/roster.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+#include "base/log.h"
+
+namespace oarlock {
+namespace {
+
+int TicksOf(absl::Duration duration, absl::Duration silence_timeout) {
+  return static_cast<int>(std::ceil(
+      absl::FDivDuration(duration, silence_timeout) * kSignsPerSilence));
+}
+
+v1::GroupMessage FailureMessage(const absl::Status& status) {
+  v1::GroupMessage message;
+  message.mutable_failure()->set_code(static_cast<int>(status.code()));
+  message.mutable_failure()->set_message(std::string(status.message()));
+  return message;
+}
+
+absl::Status Differs(absl::string_view what, absl::string_view theirs,
+                     absl::string_view ours, uint32_t rank) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("rank ", rank, " has ", what, " ", theirs, ", rank 0 has ",
+                   ours, "; all ranks need the same"));
+}
+
+}  // namespace
+
+absl::Status StatusOf(const v1::GroupFailure& failure) {
+  const absl::Status status(static_cast<absl::StatusCode>(failure.code()),
+                            failure.message());
+  return status.ok() ? absl::UnknownError("a failure without a code") : status;
+}
+
+Roster::Roster(Options options)
+    : options_(std::move(options)),
+      join_ticks_(TicksOf(options_.join_timeout, options_.silence_timeout)),
+      members_(options_.expected.size()) {
+  OARLOCK_CHECK(options_.endpoints.size() == options_.expected.size());
+}
+
+std::string Roster::NameOf(int rank) const {
+  return absl::StrCat("rank ", rank, " (", options_.endpoints[rank], ")");
+}
+
+std::string Roster::NamesOf(const std::vector<uint32_t>& ranks) const {
+  return absl::StrJoin(ranks, ", ", [this](std::string* out, uint32_t rank) {
+    absl::StrAppend(out, NameOf(static_cast<int>(rank)));
+  });
+}
+
+absl::Status Roster::CheckHello(const v1::JoinHello& hello) const {
+  const v1::JoinHello& expected = options_.expected;
+  if (hello.protocol_version() != expected.protocol_version()) {
+    return Differs("the protocol's version",
+                   absl::StrCat(hello.protocol_version()),
+                   absl::StrCat(expected.protocol_version()), hello.rank());
+  }
+  if (hello.job_id() != expected.job_id()) {
+    return Differs("the job", absl::StrCat("\"", hello.job_id(), "\""),
+                   absl::StrCat("\"", expected.job_id(), "\""), hello.rank());
+  }
+  if (hello.incarnation() > expected.incarnation()) {
+    return absl::UnavailableError(
+        absl::StrCat("rank 0 is of incarnation ", expected.incarnation(),
+                     " of the job, this rank of ", hello.incarnation(),
+                     "; the new rank 0 will come"));
+  }
+  if (hello.incarnation() < expected.incarnation()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("rank ", hello.rank(), " is of incarnation ",
+                     hello.incarnation(), " of the job, rank 0 of ",
+                     expected.incarnation(), "; the older one has to end"));
+  }
+  if (hello.size() != expected.size()) {
+    return Differs("a group of", absl::StrCat(hello.size(), " ranks"),
+                   absl::StrCat(expected.size()), hello.rank());
+  }
+  if (hello.rank() >= expected.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", hello.rank(), " does not exist; the group has ",
+                     expected.size(), ", from 0 on"));
+  }
+  if (hello.backend() != expected.backend()) {
+    return Differs("the backend", hello.backend(), expected.backend(),
+                   hello.rank());
+  }
+  if (hello.digest() != expected.digest()) {
+    return Differs("the digest", absl::StrCat("\"", hello.digest(), "\""),
+                   absl::StrCat("\"", expected.digest(), "\""), hello.rank());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Roster::Enter(const v1::JoinHello& hello, Seat* seat) {
+  absl::MutexLock lock(&mutex_);
+  absl::Status status = CheckHello(hello);
+  if (status.ok() && !failure_.ok()) {
+    status = absl::UnavailableError(
+        absl::StrCat("this group is over: ", failure_.message()));
+  }
+  if (status.ok() && (complete_ || members_[hello.rank()].seat != nullptr)) {
+    status = absl::AlreadyExistsError(
+        absl::StrCat(NameOf(static_cast<int>(hello.rank())),
+                     " has come already; each process needs a rank of its "
+                     "own (PADDLE_TRAINER_ID)"));
+  }
+  if (!status.ok()) {
+    // Who comes anew again and again is worth one line.
+    if (last_refusal_ != status.message()) {
+      spdlog::warn("rendezvous: refused a process: {}",
+                   std::string(status.message()));
+    }
+    last_refusal_ = std::string(status.message());
+    return status;
+  }
+  Member& member = members_[hello.rank()];
+  member.seat = seat;
+  member.hello = hello;
+  member.silent_ticks = 0;
+  if (Missing().empty()) {
+    Welcome();
+  } else {
+    v1::GroupMessage message;
+    for (uint32_t rank : Missing())
+      message.mutable_waiting()->add_missing(rank);
+    SendToAll(message);
+  }
+  return absl::OkStatus();
+}
+
+void Roster::Welcome() {
+  complete_ = true;
+  v1::GroupMessage message;
+  message.mutable_welcome()->set_secret(options_.secret);
+  for (const Member& member : members_) {
+    message.mutable_welcome()->add_addresses(member.hello.address());
+  }
+  SendToAll(message);
+}
+
+void Roster::OnMessage(int rank, const Seat* seat,
+                       const v1::MemberMessage& message) {
+  absl::MutexLock lock(&mutex_);
+  Member& member = members_[rank];
+  if (member.seat != seat) return;
+  member.silent_ticks = 0;
+  if (message.has_sign()) {
+    member.operations.assign(message.sign().operations().begin(),
+                             message.sign().operations().end());
+  } else if (message.has_failure()) {
+    FailLocked(FailureOf(rank, message.failure()));
+  } else if (message.has_leave()) {
+    member.left = true;
+    v1::GroupMessage answer;
+    for (size_t i = 0; i < members_.size(); ++i) {
+      if (members_[i].left) answer.mutable_left()->add_ranks(i);
+    }
+    SendToAll(answer);
+  }
+}
+
+absl::Status Roster::FailureOf(int rank,
+                               const v1::GroupFailure& failure) const {
+  std::string text = failure.message();
+  if (failure.operation() > 0) {
+    std::vector<uint32_t> behind;
+    for (size_t i = 0; i < members_.size(); ++i) {
+      if (static_cast<int>(i) == rank) continue;
+      const std::vector<uint64_t>& operations = members_[i].operations;
+      if (operations.size() <= failure.communicator() ||
+          operations[failure.communicator()] < failure.operation()) {
+        behind.push_back(i);
+      }
+    }
+    if (!behind.empty()) {
+      absl::StrAppend(&text, "; as last heard, not begun by ", NamesOf(behind));
+    }
+  }
+  return absl::Status(StatusOf(failure).code(),
+                      absl::StrCat(NameOf(rank), ": ", text));
+}
+
+void Roster::Closed(int rank, const Seat* seat) {
+  absl::MutexLock lock(&mutex_);
+  Member& member = members_[rank];
+  if (member.seat != seat) return;
+  member.seat = nullptr;
+  if (!complete_) {
+    if (failure_.ok()) {
+      spdlog::warn("rendezvous: {} has gone before all had come", NameOf(rank));
+    }
+    return;
+  }
+  if (member.left) return;
+  FailLocked(absl::UnavailableError(
+      absl::StrCat(NameOf(rank),
+                   " died: its process ended or closed its connection without "
+                   "leaving the group; its log may say why")));
+}
+
+void Roster::Tick() {
+  absl::MutexLock lock(&mutex_);
+  ++ticks_;
+  if (!complete_) TickBeforeWelcome();
+  v1::GroupMessage sign;
+  sign.mutable_sign();
+  SendToAll(sign);
+  std::vector<uint32_t> silent;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    Member& member = members_[i];
+    if (member.seat == nullptr || member.left) continue;
+    // One more than fits: a tick may come just before a sign.
+    if (++member.silent_ticks <= kSignsPerSilence) continue;
+    silent.push_back(i);
+    member.seat->Close();
+    member.seat = nullptr;
+  }
+  if (silent.empty()) return;
+  const std::string text =
+      absl::StrCat(NamesOf(silent), " gave no sign of life for ",
+                   absl::FormatDuration(options_.silence_timeout),
+                   ": stopped, or cut off from rank 0");
+  if (complete_) {
+    FailLocked(absl::UnavailableError(text));
+  } else {
+    spdlog::warn("rendezvous: {}", text);
+  }
+}
+
+void Roster::TickBeforeWelcome() {
+  if (ticks_ < join_ticks_ || !failure_.ok()) return;
+  FailLocked(absl::DeadlineExceededError(absl::StrCat(
+      NamesOf(Missing()), " did not come to rank 0 within ",
+      absl::FormatDuration(options_.join_timeout),
+      last_refusal_.empty() ? "" : "; refused meanwhile: ", last_refusal_)));
+}
+
+void Roster::Fail(const absl::Status& status) {
+  absl::MutexLock lock(&mutex_);
+  FailLocked(status);
+}
+
+void Roster::FailLocked(const absl::Status& status) {
+  if (!failure_.ok()) return;
+  failure_ = status;
+  SendToAll(FailureMessage(status));
+}
+
+void Roster::SendToAll(const v1::GroupMessage& message) {
+  for (const Member& member : members_) {
+    if (member.seat != nullptr) member.seat->Send(message);
+  }
+}
+
+std::vector<uint32_t> Roster::Missing() const {
+  std::vector<uint32_t> missing;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    if (members_[i].seat == nullptr) missing.push_back(i);
+  }
+  return missing;
+}
+
+bool Roster::IsEmpty() const {
+  return std::all_of(members_.begin(), members_.end(),
+                     [](const Member& m) { return m.seat == nullptr; });
+}
+
+void Roster::AwaitEmpty(absl::Duration timeout) const {
+  absl::MutexLock lock(&mutex_);
+  mutex_.AwaitWithTimeout(absl::Condition(this, &Roster::IsEmpty), timeout);
+}
+
+}  // namespace oarlock

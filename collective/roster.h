@@ -1,0 +1,116 @@
+// Who belongs to a group, who has come, lives, has left: what rank 0 knows, and
+// what it says to whom.
+
+#ifndef OARLOCK_COLLECTIVE_ROSTER_H_
+#define OARLOCK_COLLECTIVE_ROSTER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "proto/collective.pb.h"
+
+namespace oarlock {
+
+inline constexpr uint32_t kRendezvousVersion = 1;
+// Signs of life per `silence_timeout`, and as many ticks of who listens to
+// them. Silence is counted in the listener's own ticks: when the listener was
+// stopped, it does not take its own absence for the others'.
+inline constexpr int kSignsPerSilence = 8;
+
+// What a message tells; never OK, whatever its code.
+absl::Status StatusOf(const v1::GroupFailure& failure);
+
+// Where a rank's messages go. Thread-safe.
+class Seat {
+ public:
+  virtual ~Seat() = default;
+  // Never blocks for long; what cannot be delivered is dropped.
+  virtual void Send(const v1::GroupMessage& message) = 0;
+  // Ends the connection.
+  virtual void Close() = 0;
+};
+
+// Thread-safe. Knows no gRPC.
+//
+// 1. Until all have come a rank that ends frees its place; from then on its
+//    end is the group's, unless it has left.
+// 2. The first failure stays; everybody who is there gets it once.
+class Roster {
+ public:
+  struct Options {
+    // What a rank has to be like; its rank and address are not looked at.
+    v1::JoinHello expected;
+    // Of every rank, for messages.
+    std::vector<std::string> endpoints;
+    // Given to all with the addresses.
+    std::string secret;
+    absl::Duration join_timeout;
+    absl::Duration silence_timeout;
+  };
+
+  explicit Roster(Options options);
+
+  // A rank comes. `seat` is used until Closed(rank, seat). Errors: see
+  // RendezvousService.Join.
+  absl::Status Enter(const v1::JoinHello& hello, Seat* seat);
+  // What comes from a seat that is not the rank's (any more) is passed over.
+  void OnMessage(int rank, const Seat* seat, const v1::MemberMessage& message);
+  // The connection of `rank` ended.
+  void Closed(int rank, const Seat* seat);
+
+  // Time passes: to be called kSignsPerSilence times per `silence_timeout`.
+  void Tick();
+
+  // Ends the group, if it has not ended.
+  void Fail(const absl::Status& status);
+
+  // Waits until nobody has a connection any more, or `timeout` is over.
+  void AwaitEmpty(absl::Duration timeout) const;
+
+  // "rank 2 (10.0.0.3:6170)".
+  std::string NameOf(int rank) const;
+
+ private:
+  struct Member {
+    Seat* seat = nullptr;
+    v1::JoinHello hello;
+    std::vector<uint64_t> operations;
+    int silent_ticks = 0;
+    bool left = false;
+  };
+
+  absl::Status CheckHello(const v1::JoinHello& hello) const;
+  std::vector<uint32_t> Missing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string NamesOf(const std::vector<uint32_t>& ranks) const;
+  void SendToAll(const v1::GroupMessage& message)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FailLocked(const absl::Status& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The message of `rank`, with who has not begun the operation.
+  absl::Status FailureOf(int rank, const v1::GroupFailure& failure) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Welcome() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TickBeforeWelcome() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsEmpty() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Options options_;
+  const int join_ticks_;
+
+  mutable absl::Mutex mutex_;
+  std::vector<Member> members_ ABSL_GUARDED_BY(mutex_);
+  bool complete_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  int ticks_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The last rank that was refused, for the message of who waits in vain.
+  std::string last_refusal_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_COLLECTIVE_ROSTER_H_

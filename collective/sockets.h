@@ -1,0 +1,106 @@
+// TCP sockets of the ranks' own connections: bound to one host, never waiting
+// beyond a deadline, and not after the group has failed.
+
+#ifndef OARLOCK_COLLECTIVE_SOCKETS_H_
+#define OARLOCK_COLLECTIVE_SOCKETS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace oarlock {
+
+// Owns a file descriptor; -1: none.
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int fd) : fd_(fd) {}
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Socket();
+  int fd() const { return fd_; }
+
+ private:
+  int fd_ = -1;
+};
+
+// Waits until `fd` has one of `events` (poll's). Cancelled: `wake_fd` has
+// become readable; DeadlineExceeded.
+absl::Status AwaitSocket(int fd, short events, int wake_fd,  // NOLINT: poll's
+                         absl::Time deadline);
+
+// What a connection begins with: who it is from and what for, and that it is
+// of this group.
+struct Greeting {
+  // Of kSecretBytes.
+  std::string secret;
+  uint32_t communicator = 0;
+  uint32_t from_rank = 0;
+};
+inline constexpr size_t kSecretBytes = 32;
+
+// A connection to `address` ("host:port") that has sent its greeting.
+// Unavailable: refused or unreachable; Cancelled, DeadlineExceeded.
+absl::StatusOr<Socket> ConnectTo(const std::string& address,
+                                 const Greeting& greeting, int wake_fd,
+                                 absl::Time deadline);
+
+// Where the connections of a rank's group come in. Thread-safe; a thread of its
+// own takes them. One without the group's greeting is dropped.
+class Door {
+ public:
+  // Listens on `host`, any port. FailedPrecondition: not an address of this
+  // machine.
+  static absl::StatusOr<std::unique_ptr<Door>> Open(const std::string& host);
+  ~Door();
+
+  Door(const Door&) = delete;
+  Door& operator=(const Door&) = delete;
+
+  // "host:port".
+  const std::string& address() const { return address_; }
+
+  // Who comes earlier waits in the listener's queue.
+  void Start(const std::string& secret);
+
+  // The connection with this greeting's content. Errors as AwaitSocket.
+  absl::StatusOr<Socket> Await(uint32_t communicator, uint32_t from_rank,
+                               int wake_fd, absl::Time deadline);
+
+ private:
+  Door(Socket listener, Socket closing, std::string address)
+      : listener_(std::move(listener)),
+        closing_(std::move(closing)),
+        address_(std::move(address)) {}
+  void Run();
+  void Take(Socket connection);
+
+  const Socket listener_;
+  // An eventfd.
+  const Socket closing_;
+  const std::string address_;
+  // Constant after Start.
+  std::string secret_;
+  std::thread thread_;
+
+  absl::Mutex mutex_;
+  // By communicator and rank.
+  std::map<std::pair<uint32_t, uint32_t>, Socket> waiting_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_COLLECTIVE_SOCKETS_H_

@@ -1,0 +1,60 @@
+// CIFAR-10 with Fleet: the network of PaddlePaddle's document, in C++. The same program is one
+// process, a rank of a collective job, and every role of a job with parameter
+// servers:
+//
+//   train --data_dir DIR                                        one process
+//   oarlock launch --nproc_per_node 2 train --data_dir DIR      two ranks
+//   oarlock launch --server_num 2 --worker_num 2 train ...      with servers
+
+#include "base/status_macros.h"
+#include "examples/images/training.h"
+#include "worker/data/images/cifar.h"
+#include "worker/data/images/synthetic_images.h"
+#include "worker/models/image_networks.h"
+
+namespace {
+
+absl::StatusOr<images::ImageData> Open(const images::v1::ImageConfig& config) {
+  images::ImageData data;
+  if (!config.synthetic()) {
+    OARLOCK_ASSIGN_OR_RETURN(
+        data.train,
+        oarlock::LoadCifar(config.data_dir(), oarlock::ImageSplit::kTrain));
+    OARLOCK_ASSIGN_OR_RETURN(
+        data.test,
+        oarlock::LoadCifar(config.data_dir(), oarlock::ImageSplit::kTest));
+    return data;
+  }
+  oarlock::SyntheticImagesOptions options;
+  options.shape = oarlock::kCifarShape;
+  options.seed = config.seed();
+  OARLOCK_ASSIGN_OR_RETURN(data.train, oarlock::NewSyntheticImages(options));
+  options.split = oarlock::ImageSplit::kTest;
+  options.num_examples /= 4;
+  OARLOCK_ASSIGN_OR_RETURN(data.test, oarlock::NewSyntheticImages(options));
+  return data;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  images::v1::ImageConfig defaults;
+  defaults.set_data_dir("cifar10");
+  defaults.set_epochs(10);
+  defaults.set_batch_size(32);
+  return images::Main(
+      {.name = "train",
+       .description = "Trains the document's network on CIFAR-10.",
+       .examples = "  train --data_dir cifar10\n"
+                   "  oarlock launch --nproc_per_node 2 train --data_dir cifar10\n"
+                   "  oarlock launch --server_num 2 --worker_num 2 train "
+                   "--data_dir cifar10\n"},
+      {.name = "cifar10",
+       .open = Open,
+       .network = [](const images::ImageData&)
+           -> absl::StatusOr<std::unique_ptr<oarlock::Network>> {
+         return oarlock::NewCifar10Network();
+       },
+       .augmentation = {.padding = 4, .flip = true}},
+      defaults, argc, argv);
+}

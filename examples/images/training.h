@@ -1,0 +1,49 @@
+// Trains a network on images: the five steps of PaddlePaddle's document on
+// data-parallel training, for a process alone, the ranks of a collective job,
+// and workers with parameter servers.
+
+#ifndef OARLOCK_EXAMPLES_IMAGES_TRAINING_H_
+#define OARLOCK_EXAMPLES_IMAGES_TRAINING_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "examples/images/args.h"
+#include "worker/data/images/image_dataset.h"
+#include "worker/data/images/image_transform.h"
+#include "worker/nn/network.h"
+
+namespace images {
+
+struct ImageData {
+  std::unique_ptr<oarlock::ImageDataset> train;
+  std::unique_ptr<oarlock::ImageDataset> test;
+};
+
+struct Experiment {
+  std::string name;
+  Args args = {};
+  // Of --data_dir or --synthetic.
+  std::function<absl::StatusOr<ImageData>(const v1::ImageConfig& config)> open;
+  std::function<absl::StatusOr<std::unique_ptr<oarlock::Network>>(
+      const ImageData& data)>
+      network;
+  // What --augment does.
+  oarlock::Augmentation augmentation = {};
+};
+
+// A server serves until the job is over; a worker trains and evaluates epoch
+// after epoch. The first worker prints a line for each and writes
+// <log_dir>/summary.json.
+absl::Status Run(const Experiment& experiment);
+
+// main of an example. Exit code 2 for a wrong command line, 1 for failures.
+int Main(const oarlock::CommandSyntax& syntax, Experiment experiment,
+         const v1::ImageConfig& defaults, int argc, char** argv);
+
+}  // namespace images
+
+#endif  // OARLOCK_EXAMPLES_IMAGES_TRAINING_H_

@@ -1,0 +1,75 @@
+#include "fleet/data_parallel/bucket_reducer.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "base/clock.h"
+
+namespace oarlock {
+
+BucketReducer::BucketReducer(std::unique_ptr<Communicator> communicator,
+                             size_t bucket_floats, WireFormat format)
+    : communicator_(std::move(communicator)),
+      bucket_floats_(bucket_floats),
+      format_(format) {
+  OARLOCK_CHECK(bucket_floats_ > 0);
+  thread_ = std::thread([this] { Run(); });
+}
+
+BucketReducer::~BucketReducer() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  thread_.join();
+}
+
+void BucketReducer::Final(absl::Span<float> gradients, size_t begin) {
+  const size_t end = handed_begin_.value_or(gradients.size());
+  OARLOCK_CHECK(begin <= end);
+  // Boundaries follow from the calls alone, not from when the thread looks, so
+  // that they are the same on all ranks.
+  if (end - begin < bucket_floats_ && begin > 0) return;
+  handed_begin_ = begin;
+  if (begin == end) return;
+  absl::MutexLock lock(&mutex_);
+  buckets_.push_back(gradients.subspan(begin, end - begin));
+}
+
+absl::Status BucketReducer::Finish(absl::Span<float> gradients) {
+  Final(gradients, 0);
+  handed_begin_.reset();
+  const absl::Time start = Clock::Real().Now();
+  absl::MutexLock lock(&mutex_);
+  mutex_.Await(absl::Condition(this, &BucketReducer::Done));
+  wait_time_ += Clock::Real().Now() - start;
+  return status_;
+}
+
+absl::Duration BucketReducer::reduce_time() const {
+  absl::MutexLock lock(&mutex_);
+  return reduce_time_;
+}
+
+void BucketReducer::Run() {
+  absl::MutexLock lock(&mutex_);
+  while (true) {
+    mutex_.Await(absl::Condition(this, &BucketReducer::HasWork));
+    if (stopping_) return;
+    const absl::Span<float> bucket = buckets_.front();
+    buckets_.pop_front();
+    // After an error the group is over, and so is every operation at once.
+    if (!status_.ok()) continue;
+    reducing_ = true;
+    mutex_.Unlock();
+    const absl::Time start = Clock::Real().Now();
+    const absl::Status status = communicator_->AllReduceSum(bucket, format_);
+    const absl::Duration time = Clock::Real().Now() - start;
+    mutex_.Lock();
+    reducing_ = false;
+    reduce_time_ += time;
+    if (!status.ok()) status_ = status;
+  }
+}
+
+}  // namespace oarlock

@@ -1,0 +1,83 @@
+// Sums the gradients of all ranks while backward still runs.
+
+#ifndef OARLOCK_FLEET_DATA_PARALLEL_BUCKET_REDUCER_H_
+#define OARLOCK_FLEET_DATA_PARALLEL_BUCKET_REDUCER_H_
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "collective/communicator.h"
+
+namespace oarlock {
+
+// Gradients are one flat vector that becomes final from its end towards its
+// beginning (Workspace::Backward). As soon as a bucket of it is final its
+// sum begins, on a thread of this class's own; buckets are summed one after the
+// other, the same ones on all ranks, since all compute the same network.
+//
+// One thread at a time calls it.
+class BucketReducer {
+ public:
+  // `communicator` belongs to this class's thread from now on. A bucket is at
+  // least `bucket_floats` long, but for the last.
+  BucketReducer(std::unique_ptr<Communicator> communicator,
+                size_t bucket_floats, WireFormat format);
+  // Waits for the bucket under way.
+  ~BucketReducer();
+
+  BucketReducer(const BucketReducer&) = delete;
+  BucketReducer& operator=(const BucketReducer&) = delete;
+
+  // gradients[begin] and all behind it are final and belong to this class until
+  // Finish. `begin` never grows within a step.
+  void Final(absl::Span<float> gradients, size_t begin);
+
+  // All are final: returns when all are summed. An error is that of the group,
+  // which is over then.
+  absl::Status Finish(absl::Span<float> gradients);
+
+  // Of all steps: how long buckets were under way, and how long Finish waited
+  // for them. What is in the first and not in the second was hidden behind
+  // backward.
+  absl::Duration reduce_time() const ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Duration wait_time() const { return wait_time_; }
+
+ private:
+  void Run();
+  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || !buckets_.empty();
+  }
+  bool Done() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return buckets_.empty() && !reducing_;
+  }
+
+  const std::unique_ptr<Communicator> communicator_;
+  const size_t bucket_floats_;
+  const WireFormat format_;
+  // Of the step under way: what lies behind this was handed to the thread.
+  // Nothing between steps.
+  std::optional<size_t> handed_begin_;
+  absl::Duration wait_time_;
+
+  mutable absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool reducing_ ABSL_GUARDED_BY(mutex_) = false;
+  std::deque<absl::Span<float>> buckets_ ABSL_GUARDED_BY(mutex_);
+  // The group's first error.
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration reduce_time_ ABSL_GUARDED_BY(mutex_);
+
+  std::thread thread_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_FLEET_DATA_PARALLEL_BUCKET_REDUCER_H_

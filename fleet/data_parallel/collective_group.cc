@@ -1,0 +1,206 @@
+#include "fleet/data_parallel/collective_group.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "base/types.h"
+#include "collective/communicator.h"
+#include "collective/group.h"
+#include "fleet/data_parallel/bucket_reducer.h"
+#include "fleet/worker_connection.h"
+#include "optim/dense_optimizer.h"
+#include "optim/initializer.h"
+
+namespace oarlock {
+namespace {
+
+absl::StatusOr<WireFormat> ParseWireFormat(const std::string& name) {
+  if (name == "float32") return WireFormat::kFloat32;
+  if (name == "float16") return WireFormat::kFloat16;
+  if (name == "bfloat16") return WireFormat::kBfloat16;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the strategy's gradient_format is ", name,
+                   "; legal are float32, float16 and bfloat16"));
+}
+
+// As a dense table of servers begins.
+absl::Status FillInitialValues(const v1::TableConfig& table,
+                               absl::Span<float> values) {
+  const auto& parameters = table.dense().parameters();
+  for (int i = 0; i < parameters.size(); ++i) {
+    OARLOCK_ASSIGN_OR_RETURN(
+        const InitialValues initial,
+        InitialValues::Create(parameters[i].initializer(), table.seed(),
+                              TableId(table.id())));
+    const size_t begin = parameters[i].offset();
+    const size_t end =
+        i + 1 < parameters.size() ? parameters[i + 1].offset() : values.size();
+    initial.FillRange(begin, values.data() + begin, end - begin);
+  }
+  return absl::OkStatus();
+}
+
+// Everything of a table that ranks must have in common.
+std::string Describe(const v1::TableConfig& table) {
+  std::string text;
+  for (const v1::DenseParameter& parameter : table.dense().parameters()) {
+    absl::StrAppend(&text, parameter.ShortDebugString(), "; ");
+  }
+  return absl::StrCat(text, table.optimizer().ShortDebugString(), "; seed ",
+                      table.seed());
+}
+
+// Every rank sums what all have and applies it to its own parameters.
+class SumExchange : public GradientExchange {
+ public:
+  // `reducer` is null for one rank.
+  SumExchange(const v1::TableConfig& table, Communicator* communicator,
+              std::unique_ptr<BucketReducer> reducer, DenseOptimizer optimizer)
+      : table_(table),
+        communicator_(communicator),
+        reducer_(std::move(reducer)),
+        optimizer_(std::move(optimizer)) {}
+
+  ~SumExchange() override {
+    if (reducer_ == nullptr || reducer_->reduce_time() == absl::ZeroDuration())
+      return;
+    spdlog::info("gradients were summed for {:.2f} s, of which {:.2f} s were "
+                 "not hidden behind backward",
+                 absl::ToDoubleSeconds(reducer_->reduce_time()),
+                 absl::ToDoubleSeconds(reducer_->wait_time()));
+  }
+
+  absl::Status Begin(absl::Span<float> values) override {
+    OARLOCK_RETURN_IF_ERROR(FillInitialValues(table_, values));
+    return communicator_->Broadcast(values, /*root=*/0);
+  }
+
+  void GradientsFinal(absl::Span<float> gradients, size_t begin) override {
+    if (reducer_ != nullptr) reducer_->Final(gradients, begin);
+  }
+
+  absl::Status EndStep(absl::Span<float> gradients,
+                       absl::Span<float> values) override {
+    if (reducer_ != nullptr) {
+      OARLOCK_RETURN_IF_ERROR(reducer_->Finish(gradients));
+    }
+    optimizer_.Step(values.data(), gradients.data());
+    return absl::OkStatus();
+  }
+
+  std::string SaveState() const override { return optimizer_.SaveState(); }
+  absl::Status RestoreState(absl::string_view state) override {
+    return optimizer_.RestoreState(state);
+  }
+
+ private:
+  const v1::TableConfig table_;
+  Communicator* const communicator_;
+  const std::unique_ptr<BucketReducer> reducer_;
+  DenseOptimizer optimizer_;
+};
+
+class CollectiveGroup : public WorkerGroup {
+ public:
+  CollectiveGroup(std::unique_ptr<Communicator> communicator,
+                  WireFormat format, size_t bucket_bytes)
+      : communicator_(std::move(communicator)),
+        format_(format),
+        bucket_floats_(std::max<size_t>(1, bucket_bytes / sizeof(float))) {}
+
+  uint32_t rank() const override { return communicator_->rank(); }
+  uint32_t size() const override { return communicator_->size(); }
+  std::string Describe() const override {
+    if (size() == 1) return "alone";
+    return absl::StrCat("rank ", rank(), " of ", size(), ", collective");
+  }
+
+  absl::StatusOr<std::unique_ptr<GradientExchange>> NewExchange(
+      const v1::TableConfig& table) override {
+    std::vector<ParameterBlock> blocks;
+    const auto& parameters = table.dense().parameters();
+    for (int i = 0; i < parameters.size(); ++i) {
+      const uint64_t end = i + 1 < parameters.size()
+                               ? parameters[i + 1].offset()
+                               : table.dense().size();
+      // A vector is a bias or belongs to batch norm.
+      blocks.push_back({.size = end - parameters[i].offset(),
+                        .decays = parameters[i].shape_size() > 1});
+    }
+    OARLOCK_ASSIGN_OR_RETURN(
+        DenseOptimizer optimizer,
+        DenseOptimizer::Create(table.optimizer(), blocks));
+    OARLOCK_RETURN_IF_ERROR(CheckAllAgree(*communicator_, "the model",
+                                          oarlock::Describe(table)));
+    std::unique_ptr<BucketReducer> reducer;
+    if (size() > 1) {
+      OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> fork,
+                               communicator_->Fork());
+      reducer = std::make_unique<BucketReducer>(std::move(fork),
+                                                bucket_floats_, format_);
+    }
+    return std::make_unique<SumExchange>(table, communicator_.get(),
+                                         std::move(reducer),
+                                         std::move(optimizer));
+  }
+
+  absl::StatusOr<ClassScores> Sum(
+      const std::string& phase, uint32_t epoch,
+      const ClassScores& mine) override {
+    auto sums = mine.ToSums();
+    OARLOCK_RETURN_IF_ERROR(communicator_->AllReduceSum(
+        absl::Span<double>(sums.data(), sums.size())));
+    return ClassScores::FromSums(sums);
+  }
+
+  absl::Status Broadcast(std::string* bytes) override {
+    uint64_t size = bytes->size();
+    OARLOCK_RETURN_IF_ERROR(
+        communicator_->Broadcast(absl::MakeSpan(&size, 1), /*root=*/0));
+    bytes->resize(size);
+    return communicator_->Broadcast(
+        absl::Span<char>(bytes->data(), bytes->size()), /*root=*/0);
+  }
+  bool can_broadcast() const override { return true; }
+
+  absl::Status Barrier(const std::string& name) override {
+    return communicator_->Barrier();
+  }
+
+  absl::Status Leave(const absl::Status& outcome) override {
+    // Who goes without a word has failed, and the others are told.
+    if (!outcome.ok()) return absl::OkStatus();
+    return communicator_->Leave();
+  }
+
+ private:
+  const std::unique_ptr<Communicator> communicator_;
+  const WireFormat format_;
+  const size_t bucket_floats_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinCollectiveGroup(
+    const v1::JobConfig& config, const RoleAssignment& role,
+    const DistributedStrategy& strategy) {
+  OARLOCK_ASSIGN_OR_RETURN(const WireFormat format,
+                           ParseWireFormat(strategy.gradient_format));
+  GroupOptions options = GroupOptionsOf(role);
+  options.job_id = JobIdOf(config, role);
+  options.security = SecurityOf(config, role);
+  options.join_timeout = absl::Seconds(config.connect_timeout_s());
+  options.silence_timeout = absl::Seconds(config.lease_s());
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,
+                           JoinGroup(options));
+  return std::make_unique<CollectiveGroup>(std::move(communicator), format,
+                                           strategy.bucket_bytes);
+}
+
+}  // namespace oarlock

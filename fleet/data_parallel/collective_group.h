@@ -1,0 +1,23 @@
+// The ranks of a collective job, and a worker that is alone: a job of one rank.
+
+#ifndef OARLOCK_FLEET_DATA_PARALLEL_COLLECTIVE_GROUP_H_
+#define OARLOCK_FLEET_DATA_PARALLEL_COLLECTIVE_GROUP_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "cluster/environment.h"
+#include "fleet/data_parallel/worker_group.h"
+#include "proto/job_config.pb.h"
+
+namespace oarlock {
+
+// Finds the other ranks. REQUIRES: a collective or a local role.
+// NewExchange's optimizer is applied by every rank to its own parameters.
+absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinCollectiveGroup(
+    const v1::JobConfig& config, const RoleAssignment& role,
+    const DistributedStrategy& strategy);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_FLEET_DATA_PARALLEL_COLLECTIVE_GROUP_H_

@@ -1,0 +1,141 @@
+#include "fleet/data_parallel/distributed_model.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/random.h"
+#include "base/status_macros.h"
+#include "worker/nn/backends.h"
+#include "worker/table_plan.h"
+
+namespace oarlock {
+namespace {
+
+// The only table of such a job.
+constexpr uint32_t kTableId = 1;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DistributedModel>> DistributedModel::Create(
+    WorkerGroup* group, std::unique_ptr<Network> network,
+    const DistributedModelOptions& options) {
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<MathBackend> math,
+                           NewMathBackend(options.math_backend));
+  return absl::WrapUnique(new DistributedModel(group, std::move(network),
+                                               std::move(math), options));
+}
+
+DistributedModel::DistributedModel(WorkerGroup* group,
+                                   std::unique_ptr<Network> network,
+                                   std::unique_ptr<MathBackend> math,
+                                   const DistributedModelOptions& options)
+    : group_(group),
+      network_(std::move(network)),
+      options_(options),
+      workspace_(*network_, std::move(math), options.batch_size),
+      parameters_(network_->num_parameters()),
+      statistics_(network_->num_statistics()),
+      gradients_(network_->num_parameters()) {
+  for (const ParameterSpec& statistic : network_->statistics()) {
+    std::fill(statistics_.begin() + statistic.offset, statistics_.end(),
+              statistic.init.value);
+  }
+  output_.parameter_gradients = gradients_.data();
+}
+
+float DistributedModel::GradientScale() const {
+  return 1.0f / (static_cast<float>(group_->size()) * options_.batch_size *
+                 accumulate_steps_);
+}
+
+ClassScores DistributedModel::Run(const ImageBatch& batch,
+                                           size_t num_examples,
+                                           bool training) {
+  input_.num_examples = num_examples;
+  input_.training = training;
+  input_.labels = batch.labels.data();
+  input_.images = batch.images.data();
+  input_.parameters = parameters_.data();
+  input_.statistics = statistics_.data();
+  input_.gradient_scale = GradientScale();
+  input_.accumulate_parameter_gradients = accumulated_ > 0;
+  // Workers drop different floats.
+  input_.random_seed = DeriveSeed(DeriveSeed(options_.seed, group_->rank()),
+                                  num_forwards_);
+  workspace_.Forward(input_, &output_);
+  const size_t num_classes =
+      network_->nodes()[network_->prediction()].shape.size();
+  ClassScores scores;
+  scores.Add(output_.predictions.data(), input_.labels, num_examples,
+             num_classes, output_.loss_sum);
+  return scores;
+}
+
+ClassScores DistributedModel::Forward(const ImageBatch& batch) {
+  ++num_forwards_;
+  return Run(batch, batch.num_examples, /*training=*/true);
+}
+
+void DistributedModel::Backward() {
+  OARLOCK_CHECK(exchange_ != nullptr);
+  if (accumulated_ + 1 < accumulate_steps_) {
+    workspace_.Backward(&output_);
+    return;
+  }
+  workspace_.Backward(&output_, [this](size_t first) {
+    exchange_->GradientsFinal(absl::MakeSpan(gradients_), first);
+  });
+}
+
+ClassScores DistributedModel::Evaluate(const ImageBatch& batch) {
+  return Run(batch, batch.num_counted, /*training=*/false);
+}
+
+absl::Status DistributedModel::ShareStatistics() {
+  if (statistics_.empty() || !group_->can_broadcast()) return absl::OkStatus();
+  std::string bytes(reinterpret_cast<const char*>(statistics_.data()),
+                    statistics_.size() * sizeof(float));
+  OARLOCK_RETURN_IF_ERROR(group_->Broadcast(&bytes));
+  OARLOCK_CHECK(bytes.size() == statistics_.size() * sizeof(float));
+  std::memcpy(statistics_.data(), bytes.data(), bytes.size());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<DistributedOptimizer>>
+DistributedOptimizer::Create(WorkerGroup* group, DistributedModel* model,
+                             const v1::OptimizerConfig& config,
+                             const DistributedStrategy& strategy) {
+  OARLOCK_CHECK(model->exchange_ == nullptr);
+  if (strategy.accumulate_steps == 0) {
+    return absl::InvalidArgumentError(
+        "the strategy's accumulate_steps is 0; legal is 1 or more");
+  }
+  v1::TableConfig table = DenseTableOf(model->network_->parameters(),
+                                       model->network_->num_parameters());
+  table.set_id(kTableId);
+  table.set_seed(model->options_.seed);
+  *table.mutable_optimizer() = config;
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<GradientExchange> exchange,
+                           group->NewExchange(table));
+  OARLOCK_RETURN_IF_ERROR(exchange->Begin(model->parameters()));
+  model->exchange_ = exchange.get();
+  model->accumulate_steps_ = strategy.accumulate_steps;
+  return absl::WrapUnique(
+      new DistributedOptimizer(model, std::move(exchange)));
+}
+
+DistributedOptimizer::~DistributedOptimizer() { model_->exchange_ = nullptr; }
+
+absl::Status DistributedOptimizer::Step() {
+  DistributedModel& model = *model_;
+  if (++model.accumulated_ < model.accumulate_steps_) return absl::OkStatus();
+  model.accumulated_ = 0;
+  return exchange_->EndStep(absl::MakeSpan(model.gradients_),
+                            model.parameters());
+}
+
+}  // namespace oarlock

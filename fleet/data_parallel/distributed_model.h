@@ -1,0 +1,137 @@
+// A network that all workers of a group train on examples of their own, after
+// PaddlePaddle's fleet.distributed_model and fleet.distributed_optimizer:
+//
+//   auto group = WorkerGroup::Join(config, role, strategy);
+//   auto model = DistributedModel::Create(group.get(), network, options);
+//   auto optimizer = DistributedOptimizer::Create(group.get(), model.get(),
+//                                                 adam, strategy);
+//   for each batch of this worker {
+//     model->Forward(batch);
+//     model->Backward();
+//     optimizer->Step();
+//   }
+//
+// k workers with batches of n make the steps of one worker with batches of
+// k * n, up to rounding (batch norm aside, which is each worker's own).
+
+#ifndef OARLOCK_FLEET_DATA_PARALLEL_DISTRIBUTED_MODEL_H_
+#define OARLOCK_FLEET_DATA_PARALLEL_DISTRIBUTED_MODEL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/class_scores.h"
+#include "fleet/data_parallel/gradient_exchange.h"
+#include "fleet/data_parallel/worker_group.h"
+#include "proto/table.pb.h"
+#include "worker/data/images/image_loader.h"
+#include "worker/nn/network.h"
+#include "worker/nn/step.h"
+#include "worker/nn/workspace.h"
+
+namespace oarlock {
+
+struct DistributedModelOptions {
+  // Of a worker. A step's loss is the mean over size() * batch_size examples,
+  // so what a short batch has weighs as much as others.
+  uint32_t batch_size = 1;
+  // As ModelOptions::math_backend.
+  std::string math_backend = "onednn";
+  // Of initial values and of what dropout drops; the same on all workers.
+  uint64_t seed = 1;
+};
+
+// One thread at a time. The group outlives it.
+class DistributedModel {
+ public:
+  // `network` reads images and predicts classes; the same on all workers.
+  // InvalidArgument: an option is not legal.
+  static absl::StatusOr<std::unique_ptr<DistributedModel>> Create(
+      WorkerGroup* group, std::unique_ptr<Network> network,
+      const DistributedModelOptions& options);
+
+  // Predicts a batch of at most batch_size, to learn from it; padding counts
+  // nothing in what is returned. `batch` stays until Backward has returned.
+  ClassScores Forward(const ImageBatch& batch);
+  // The gradients of that. Sums over the workers begin while it runs.
+  void Backward();
+
+  // Predicts a batch; nothing is learned, padding is left out.
+  ClassScores Evaluate(const ImageBatch& batch);
+
+  // Makes the running statistics of all workers those of rank 0, for an
+  // evaluation that does not depend on who makes it. With parameter servers
+  // each keeps its own.
+  absl::Status ShareStatistics();
+
+  const Network& network() const { return *network_; }
+  absl::Span<float> parameters() { return absl::MakeSpan(parameters_); }
+  // Running statistics of batch norm.
+  absl::Span<float> statistics() { return absl::MakeSpan(statistics_); }
+
+ private:
+  friend class DistributedOptimizer;
+
+  DistributedModel(WorkerGroup* group, std::unique_ptr<Network> network,
+                   std::unique_ptr<MathBackend> math,
+                   const DistributedModelOptions& options);
+  ClassScores Run(const ImageBatch& batch, size_t num_examples,
+                           bool training);
+  float GradientScale() const;
+
+  WorkerGroup* const group_;
+  const std::unique_ptr<Network> network_;
+  const DistributedModelOptions options_;
+  Workspace workspace_;
+  std::vector<float> parameters_;
+  std::vector<float> statistics_;
+  std::vector<float> gradients_;
+  StepInput input_;
+  StepOutput output_;
+  uint64_t num_forwards_ = 0;
+
+  // The optimizer's.
+  GradientExchange* exchange_ = nullptr;
+  uint32_t accumulate_steps_ = 1;
+  // Steps whose gradients gradients_ holds.
+  uint32_t accumulated_ = 0;
+};
+
+// One thread at a time. Group and model outlive it; a model has one.
+class DistributedOptimizer {
+ public:
+  // Sets the model's parameters to what all workers begin with.
+  static absl::StatusOr<std::unique_ptr<DistributedOptimizer>> Create(
+      WorkerGroup* group, DistributedModel* model,
+      const v1::OptimizerConfig& config,
+      const DistributedStrategy& strategy = {});
+  ~DistributedOptimizer();
+
+  // Ends the step of the model's last Backward. Every accumulate_steps-th one
+  // updates the parameters, by the gradients of all workers since the last.
+  absl::Status Step();
+
+  // See GradientExchange.
+  std::string SaveState() const { return exchange_->SaveState(); }
+  absl::Status RestoreState(absl::string_view state) {
+    return exchange_->RestoreState(state);
+  }
+
+ private:
+  DistributedOptimizer(DistributedModel* model,
+                       std::unique_ptr<GradientExchange> exchange)
+      : model_(model), exchange_(std::move(exchange)) {}
+
+  DistributedModel* const model_;
+  const std::unique_ptr<GradientExchange> exchange_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_FLEET_DATA_PARALLEL_DISTRIBUTED_MODEL_H_

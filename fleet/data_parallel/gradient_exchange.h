@@ -1,0 +1,48 @@
+// How the workers that train one dense network come to the same parameters.
+
+#ifndef OARLOCK_FLEET_DATA_PARALLEL_GRADIENT_EXCHANGE_H_
+#define OARLOCK_FLEET_DATA_PARALLEL_GRADIENT_EXCHANGE_H_
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace oarlock {
+
+// Parameters and gradients are flat vectors of the same length, in the order of
+// the network's nodes. One thread at a time. All workers make the same calls in
+// the same order; after an error nothing but the destructor may be called.
+class GradientExchange {
+ public:
+  virtual ~GradientExchange() = default;
+
+  // Sets `values` to what all workers begin with. Once, first.
+  virtual absl::Status Begin(absl::Span<float> values) = 0;
+
+  // Of the step under way, gradients[begin] and all behind it are final: they
+  // are not touched any more until EndStep, and may travel meanwhile. Called
+  // with ever smaller `begin`, the same ones on all workers; not at all is
+  // legal, too.
+  virtual void GradientsFinal(absl::Span<float> gradients, size_t begin) {}
+
+  // Ends a step: applies the sum of all workers' gradients once, so that
+  // `values` are the next step's, the same bits on every worker. `gradients`
+  // are undefined afterwards.
+  virtual absl::Status EndStep(absl::Span<float> gradients,
+                               absl::Span<float> values) = 0;
+
+  // What this worker keeps beside the parameters, for a checkpoint of its own:
+  // the optimizer's state. Empty where servers keep it.
+  virtual std::string SaveState() const { return ""; }
+  // DataLoss or FailedPrecondition as DenseOptimizer::RestoreState.
+  virtual absl::Status RestoreState(absl::string_view state) {
+    return absl::OkStatus();
+  }
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_FLEET_DATA_PARALLEL_GRADIENT_EXCHANGE_H_

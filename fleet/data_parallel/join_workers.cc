@@ -1,0 +1,36 @@
+#include "fleet/data_parallel/join_workers.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "fleet/data_parallel/collective_group.h"
+#include "fleet/data_parallel/server_group.h"
+
+namespace oarlock {
+
+absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinWorkers(
+    const v1::JobConfig& config, const RoleAssignment& role,
+    const DistributedStrategy& strategy) {
+  if (role.role == Role::kServer) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "this process is ", RoleName(role), " (", role.reason,
+        "), which trains nothing; run it as a server, or set TRAINING_ROLE to "
+        "TRAINER"));
+  }
+  InitLogging(RoleName(role));
+  spdlog::info("{}", role.reason);
+  for (const std::string& warning : role.warnings) spdlog::warn("{}", warning);
+  std::unique_ptr<WorkerGroup> group;
+  if (role.role == Role::kWorker) {
+    OARLOCK_ASSIGN_OR_RETURN(group, JoinServerGroup(config, role, strategy));
+  } else {
+    OARLOCK_ASSIGN_OR_RETURN(group,
+                             JoinCollectiveGroup(config, role, strategy));
+  }
+  spdlog::info("{}", group->Describe());
+  return group;
+}
+
+}  // namespace oarlock

@@ -1,0 +1,168 @@
+#include "fleet/data_parallel/replica_checkpoint.h"
+
+#include <xxhash.h>
+
+#include <cstring>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "proto/replica_checkpoint.pb.h"
+#include "storage/file_system.h"
+
+namespace oarlock {
+namespace {
+
+constexpr uint32_t kFormatVersion = 1;
+constexpr uint64_t kMaxFileBytes = uint64_t{2} << 30;
+
+std::string PathIn(const std::string& folder) {
+  return absl::StrCat(folder, "/replica.ckpt");
+}
+
+std::string DescribeNetwork(const Network& network) {
+  std::string text;
+  for (const auto* parts : {&network.parameters(), &network.statistics()}) {
+    for (const ParameterSpec& part : *parts) {
+      absl::StrAppend(&text, part.name, "[", absl::StrJoin(part.shape, ","),
+                      "];");
+    }
+  }
+  return text;
+}
+
+std::string BytesOf(absl::Span<const float> floats) {
+  return std::string(reinterpret_cast<const char*>(floats.data()),
+                     floats.size() * sizeof(float));
+}
+
+std::string WithDigest(std::string bytes) {
+  const uint64_t digest = XXH3_64bits(bytes.data(), bytes.size());
+  bytes.append(reinterpret_cast<const char*>(&digest), sizeof digest);
+  return bytes;
+}
+
+absl::StatusOr<v1::ReplicaCheckpoint> Parse(const std::string& path,
+                                            absl::string_view file) {
+  const auto damaged = [&path](absl::string_view what) {
+    return absl::DataLossError(absl::StrCat(
+        path, " ", what, "; bring it back from a copy, or begin anew with "
+        "another --checkpoint_dir"));
+  };
+  uint64_t digest = 0;
+  if (file.size() < sizeof digest) return damaged("ends too early");
+  const absl::string_view bytes = file.substr(0, file.size() - sizeof digest);
+  std::memcpy(&digest, file.data() + bytes.size(), sizeof digest);
+  if (digest != XXH3_64bits(bytes.data(), bytes.size())) {
+    return damaged("has another checksum than it says");
+  }
+  v1::ReplicaCheckpoint checkpoint;
+  if (!checkpoint.ParseFromArray(bytes.data(),
+                                 static_cast<int>(bytes.size()))) {
+    return damaged("is no checkpoint of a replica");
+  }
+  if (checkpoint.format_version() != kFormatVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path, " has version ", checkpoint.format_version(),
+        " of the format; this program reads version ", kFormatVersion,
+        "; use the program that wrote it"));
+  }
+  return checkpoint;
+}
+
+// Fills `floats`, which the network's description says are as many.
+absl::Status CopyFloats(const std::string& path, const std::string& bytes,
+                        absl::Span<float> floats) {
+  if (bytes.size() != floats.size() * sizeof(float)) {
+    return absl::DataLossError(absl::StrCat(
+        path, " has ", bytes.size(), " bytes where ",
+        floats.size() * sizeof(float), " are wanted; bring it back from a "
+        "copy"));
+  }
+  std::memcpy(floats.data(), bytes.data(), bytes.size());
+  return absl::OkStatus();
+}
+
+absl::Status WriteReplica(const std::string& folder, uint32_t epochs,
+                   DistributedModel& model,
+                   const DistributedOptimizer& optimizer) {
+  v1::ReplicaCheckpoint checkpoint;
+  checkpoint.set_format_version(kFormatVersion);
+  checkpoint.set_epochs(epochs);
+  checkpoint.set_network(DescribeNetwork(model.network()));
+  checkpoint.set_parameters(BytesOf(model.parameters()));
+  checkpoint.set_statistics(BytesOf(model.statistics()));
+  checkpoint.set_optimizer(optimizer.SaveState());
+  FileSystem* const files = FileSystem::Real();
+  OARLOCK_RETURN_IF_ERROR(files->MakeFolders(folder));
+  return ReplaceFile(files, PathIn(folder),
+                     WithDigest(checkpoint.SerializeAsString()));
+}
+
+}  // namespace
+
+absl::Status SaveReplica(const std::string& folder, uint32_t epochs,
+                         WorkerGroup& group, DistributedModel& model,
+                         const DistributedOptimizer& optimizer) {
+  if (!group.can_broadcast()) {
+    return absl::UnimplementedError(
+        "the parameters are on servers, which make checkpoints of their own");
+  }
+  absl::Status status;
+  if (group.rank() == 0) status = WriteReplica(folder, epochs, model, optimizer);
+  // The others hear whether it is there.
+  std::string outcome(status.message());
+  OARLOCK_RETURN_IF_ERROR(group.Broadcast(&outcome));
+  if (outcome.empty()) return absl::OkStatus();
+  return status.ok() ? absl::AbortedError(absl::StrCat("rank 0: ", outcome))
+                     : status;
+}
+
+absl::StatusOr<uint32_t> RestoreReplica(const std::string& folder,
+                                        WorkerGroup& group,
+                                        DistributedModel& model,
+                                        DistributedOptimizer& optimizer) {
+  if (!group.can_broadcast()) {
+    return absl::UnimplementedError(
+        "the parameters are on servers, which make checkpoints of their own");
+  }
+  const std::string path = PathIn(folder);
+  // Empty: there is none. What rank 0 cannot read becomes the others' error
+  // when they read it.
+  std::string file;
+  absl::Status status;
+  if (group.rank() == 0) {
+    FileSystem* const files = FileSystem::Real();
+    const absl::StatusOr<bool> exists = files->Exists(path);
+    status = exists.status();
+    if (exists.ok() && *exists) {
+      absl::StatusOr<std::string> read = files->ReadFile(path, kMaxFileBytes);
+      status = read.status();
+      file = read.ok() ? *std::move(read) : "?";
+    }
+  }
+  OARLOCK_RETURN_IF_ERROR(group.Broadcast(&file));
+  OARLOCK_RETURN_IF_ERROR(status);
+  if (file.empty()) return 0;
+  OARLOCK_ASSIGN_OR_RETURN(const v1::ReplicaCheckpoint checkpoint,
+                           Parse(path, file));
+  if (checkpoint.network() != DescribeNetwork(model.network())) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path, " is of another network; give another --checkpoint_dir"));
+  }
+  OARLOCK_RETURN_IF_ERROR(
+      CopyFloats(path, checkpoint.parameters(), model.parameters()));
+  OARLOCK_RETURN_IF_ERROR(
+      CopyFloats(path, checkpoint.statistics(), model.statistics()));
+  OARLOCK_RETURN_IF_ERROR(optimizer.RestoreState(checkpoint.optimizer()));
+  if (group.rank() == 0) {
+    spdlog::info("goes on from {} after {} epochs", path, checkpoint.epochs());
+  }
+  return checkpoint.epochs();
+}
+
+}  // namespace oarlock

@@ -1,0 +1,38 @@
+// A worker's connection to the parameter servers of its job.
+
+#ifndef OARLOCK_FLEET_WORKER_CONNECTION_H_
+#define OARLOCK_FLEET_WORKER_CONNECTION_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "cluster/environment.h"
+#include "cluster/security.h"
+#include "proto/job_config.pb.h"
+#include "worker/client/grpc_job_client.h"
+#include "worker/client/grpc_parameter_client.h"
+#include "worker/client/server_connections.h"
+
+namespace oarlock {
+
+// The flag's, else the environment's.
+std::string JobIdOf(const v1::JobConfig& config, const RoleAssignment& role);
+
+SecurityOptions SecurityOf(const v1::JobConfig& config,
+                           const RoleAssignment& role);
+
+// In the order in which they need each other.
+struct WorkerConnection {
+  std::unique_ptr<ServerConnections> servers;
+  std::unique_ptr<GrpcJobClient> job;
+  std::unique_ptr<GrpcParameterClient> parameters;
+};
+
+// Connects to all servers and registers as the role's worker.
+absl::StatusOr<WorkerConnection> ConnectWorker(const v1::JobConfig& config,
+                                               const RoleAssignment& role);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_FLEET_WORKER_CONNECTION_H_

@@ -1,0 +1,216 @@
+#include "collective/roster.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace oarlock {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class RecordingSeat : public Seat {
+ public:
+  void Send(const v1::GroupMessage& message) override {
+    if (!message.has_sign()) messages.push_back(message);
+  }
+  void Close() override { closed = true; }
+
+  // Of the last message, which is a failure; else empty.
+  std::string Failure() const {
+    return messages.empty() ? "" : messages.back().failure().message();
+  }
+
+  std::vector<v1::GroupMessage> messages;
+  bool closed = false;
+};
+
+class RosterTest : public ::testing::Test {
+ protected:
+  RosterTest() : roster_(Options()) {}
+
+  static v1::JoinHello Hello(int rank) {
+    v1::JoinHello hello;
+    hello.set_protocol_version(kRendezvousVersion);
+    hello.set_job_id("job");
+    hello.set_incarnation(2);
+    hello.set_rank(rank);
+    hello.set_size(3);
+    hello.set_digest("digest");
+    hello.set_backend("tcp");
+    hello.set_address(absl::StrCat("address ", rank));
+    return hello;
+  }
+  static Roster::Options Options() {
+    return {.expected = Hello(0),
+            .endpoints = {"a:1", "b:2", "c:3"},
+            .secret = "secret",
+            .join_timeout = absl::Seconds(2),
+            .silence_timeout = absl::Seconds(1)};
+  }
+
+  void EnterAll() {
+    for (int rank = 0; rank < 3; ++rank) {
+      ASSERT_EQ(roster_.Enter(Hello(rank), &seats_[rank]), absl::OkStatus());
+    }
+  }
+  void Sign(int rank, std::vector<uint64_t> operations = {}) {
+    v1::MemberMessage message;
+    message.mutable_sign()->mutable_operations()->Assign(operations.begin(),
+                                                         operations.end());
+    roster_.OnMessage(rank, &seats_[rank], message);
+  }
+  void Fail(int rank, const std::string& text, uint64_t operation = 0) {
+    v1::MemberMessage message;
+    message.mutable_failure()->set_code(
+        static_cast<int>(absl::StatusCode::kDeadlineExceeded));
+    message.mutable_failure()->set_message(text);
+    message.mutable_failure()->set_operation(operation);
+    roster_.OnMessage(rank, &seats_[rank], message);
+  }
+  void Leave(int rank) {
+    v1::MemberMessage message;
+    message.mutable_leave();
+    roster_.OnMessage(rank, &seats_[rank], message);
+  }
+
+  RecordingSeat seats_[3];
+  Roster roster_;
+};
+
+TEST_F(RosterTest, TellsWhoIsMissingAndThenEveryonesAddress) {
+  ASSERT_TRUE(roster_.Enter(Hello(2), &seats_[2]).ok());
+  EXPECT_THAT(seats_[2].messages.back().waiting().missing(), ElementsAre(0, 1));
+  ASSERT_TRUE(roster_.Enter(Hello(0), &seats_[0]).ok());
+  EXPECT_THAT(seats_[2].messages.back().waiting().missing(), ElementsAre(1));
+  ASSERT_TRUE(roster_.Enter(Hello(1), &seats_[1]).ok());
+  for (const RecordingSeat& seat : seats_) {
+    const v1::GroupWelcome& welcome = seat.messages.back().welcome();
+    EXPECT_THAT(welcome.addresses(),
+                ElementsAre("address 0", "address 1", "address 2"));
+    EXPECT_EQ(welcome.secret(), "secret");
+  }
+}
+
+TEST_F(RosterTest, RefusesWhatIsNotOfThisGroupByACodeThatSaysWhoMayRetry) {
+  const auto code = [this](auto change) {
+    v1::JoinHello hello = Hello(1);
+    change(&hello);
+    RecordingSeat seat;
+    return roster_.Enter(hello, &seat).code();
+  };
+  using Hello = v1::JoinHello*;
+  const auto wrong = absl::StatusCode::kInvalidArgument;
+  EXPECT_EQ(code([](Hello h) { h->set_protocol_version(9); }), wrong);
+  EXPECT_EQ(code([](Hello h) { h->set_job_id("x"); }), wrong);
+  EXPECT_EQ(code([](Hello h) { h->set_size(4); }), wrong);
+  EXPECT_EQ(code([](Hello h) { h->set_rank(3); }), wrong);
+  EXPECT_EQ(code([](Hello h) { h->set_digest("x"); }), wrong);
+  EXPECT_EQ(code([](Hello h) { h->set_backend("nccl"); }), wrong);
+  EXPECT_EQ(code([](Hello h) { h->set_incarnation(1); }),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(code([](Hello h) { h->set_incarnation(3); }),
+            absl::StatusCode::kUnavailable);
+  EnterAll();
+  EXPECT_EQ(code([](Hello h) {}), absl::StatusCode::kAlreadyExists);
+  Fail(0, "over");
+  EXPECT_EQ(code([](Hello h) {}), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(RosterTest, TheFirstDeathIsWhatAllAreTold) {
+  EnterAll();
+  roster_.Closed(2, &seats_[2]);
+  // Those who hung up since.
+  roster_.Closed(1, &seats_[1]);
+  EXPECT_THAT(seats_[0].Failure(), HasSubstr("rank 2 (c:3) died"));
+  // Waiting, waiting, welcome, failure: once.
+  EXPECT_EQ(seats_[0].messages.size(), 4u);
+}
+
+TEST_F(RosterTest, TheEndOfWhoHasLeftIsNoFailure) {
+  EnterAll();
+  Leave(2);
+  EXPECT_THAT(seats_[0].messages.back().left().ranks(), ElementsAre(2));
+  roster_.Closed(2, &seats_[2]);
+  EXPECT_EQ(seats_[0].Failure(), "");
+  Leave(0);
+  EXPECT_THAT(seats_[1].messages.back().left().ranks(), ElementsAre(0, 2));
+}
+
+TEST_F(RosterTest, SilenceOfMoreThanItsTicksIsDeath) {
+  EnterAll();
+  for (int tick = 0; tick < kSignsPerSilence; ++tick) {
+    Sign(0);
+    Sign(1);
+    roster_.Tick();
+  }
+  EXPECT_EQ(seats_[0].Failure(), "");
+  Sign(0);
+  Sign(1);
+  roster_.Tick();
+  EXPECT_THAT(seats_[0].Failure(),
+              HasSubstr("rank 2 (c:3) gave no sign of life for 1s"));
+  EXPECT_TRUE(seats_[2].closed);
+  EXPECT_FALSE(seats_[1].closed);
+}
+
+TEST_F(RosterTest, WhoIsMissingWhenTimeIsOverIsToldWithTheLastRefusal) {
+  ASSERT_TRUE(roster_.Enter(Hello(0), &seats_[0]).ok());
+  v1::JoinHello other = Hello(1);
+  other.set_size(4);
+  RecordingSeat refused;
+  EXPECT_FALSE(roster_.Enter(other, &refused).ok());
+  for (int tick = 1; tick < 2 * kSignsPerSilence; ++tick) {
+    Sign(0);
+    roster_.Tick();
+  }
+  EXPECT_EQ(seats_[0].Failure(), "");
+  Sign(0);
+  roster_.Tick();
+  EXPECT_THAT(seats_[0].Failure(),
+              HasSubstr("rank 1 (b:2), rank 2 (c:3) did not come to rank 0 "
+                        "within 2s; refused meanwhile: rank 1 has a group of 4 "
+                        "ranks, rank 0 has 3"));
+}
+
+TEST_F(RosterTest, AFailureOfTimeNamesWhoHasNotBegunTheOperation) {
+  EnterAll();
+  Sign(0, {7});
+  Sign(1, {7});
+  Sign(2, {6});
+  Fail(0, "time is over", 7);
+  EXPECT_THAT(seats_[1].Failure(),
+              HasSubstr("rank 0 (a:1): time is over; as last heard, not begun "
+                        "by rank 2 (c:3)"));
+  EXPECT_EQ(seats_[1].messages.back().failure().code(),
+            static_cast<int>(absl::StatusCode::kDeadlineExceeded));
+}
+
+TEST_F(RosterTest, AFailureWithoutACodeIsOneAllTheSame) {
+  EnterAll();
+  v1::MemberMessage message;
+  message.mutable_failure();
+  roster_.OnMessage(1, &seats_[1], message);
+  ASSERT_TRUE(seats_[0].messages.back().has_failure());
+  EXPECT_NE(seats_[0].messages.back().failure().code(), 0);
+}
+
+TEST_F(RosterTest, WhatAnOldConnectionSaysIsPassedOver) {
+  RecordingSeat old;
+  ASSERT_TRUE(roster_.Enter(Hello(1), &old).ok());
+  roster_.Closed(1, &old);
+  EnterAll();
+  v1::MemberMessage leave;
+  leave.mutable_leave();
+  roster_.OnMessage(1, &old, leave);
+  roster_.Closed(1, &old);
+  EXPECT_TRUE(seats_[0].messages.back().has_welcome());
+}
+
+}  // namespace
+}  // namespace oarlock

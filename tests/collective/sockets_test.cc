@@ -1,0 +1,88 @@
+#include "collective/sockets.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+
+namespace oarlock {
+namespace {
+
+const std::string kSecret(kSecretBytes, 's');
+
+class DoorTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto door = Door::Open("127.0.0.1");
+    ASSERT_TRUE(door.ok()) << door.status();
+    door_ = *std::move(door);
+  }
+  absl::StatusOr<Socket> Connect(const Greeting& greeting) {
+    return ConnectTo(door_->address(), greeting, never_.fd(), Soon());
+  }
+  absl::StatusOr<Socket> Await(uint32_t communicator, uint32_t from_rank,
+                               absl::Duration time = absl::Seconds(10)) {
+    return door_->Await(communicator, from_rank, never_.fd(),
+                        Clock::Real().Now() + time);
+  }
+  static absl::Time Soon() { return Clock::Real().Now() + absl::Seconds(10); }
+
+  const Socket never_{eventfd(0, EFD_CLOEXEC)};
+  std::unique_ptr<Door> door_;
+};
+
+TEST_F(DoorTest, ConnectionsAreGivenOutByWhatTheirGreetingSays) {
+  // Before the door is started, too.
+  auto first = Connect({kSecret, 1, 4});
+  door_->Start(kSecret);
+  auto second = Connect({kSecret, 0, 3});
+  ASSERT_TRUE(first.ok() && second.ok());
+  ASSERT_EQ(send(first->fd(), "1", 1, 0), 1);
+  ASSERT_EQ(send(second->fd(), "2", 1, 0), 1);
+  auto of_second = Await(0, 3);
+  auto of_first = Await(1, 4);
+  ASSERT_TRUE(of_first.ok() && of_second.ok());
+  char got = 0;
+  ASSERT_TRUE(AwaitSocket(of_first->fd(), POLLIN, never_.fd(), Soon()).ok());
+  ASSERT_EQ(recv(of_first->fd(), &got, 1, 0), 1);
+  EXPECT_EQ(got, '1');
+}
+
+TEST_F(DoorTest, StrangersAreDroppedAndTheOthersLetIn) {
+  door_->Start(kSecret);
+  auto stranger = Connect({std::string(kSecretBytes, 'x'), 0, 3});
+  ASSERT_TRUE(stranger.ok());
+  // Dropped: the stream ends.
+  ASSERT_TRUE(AwaitSocket(stranger->fd(), POLLIN, never_.fd(), Soon()).ok());
+  char byte;
+  EXPECT_EQ(recv(stranger->fd(), &byte, 1, 0), 0);
+  auto friendly = Connect({kSecret, 0, 3});
+  ASSERT_TRUE(friendly.ok());
+  EXPECT_TRUE(Await(0, 3).ok());
+}
+
+TEST_F(DoorTest, WaitingEndsWithTimeOrTheGroup) {
+  door_->Start(kSecret);
+  EXPECT_EQ(Await(0, 1, absl::Milliseconds(100)).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+  const Socket woken(eventfd(1, EFD_CLOEXEC));
+  EXPECT_EQ(door_->Await(0, 1, woken.fd(), Soon()).status().code(),
+            absl::StatusCode::kCancelled);
+}
+
+TEST_F(DoorTest, AConnectionThatIsRefusedIsAnError) {
+  const std::string address = door_->address();
+  door_ = nullptr;
+  EXPECT_EQ(
+      ConnectTo(address, {kSecret, 0, 0}, never_.fd(), Soon()).status().code(),
+      absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace oarlock

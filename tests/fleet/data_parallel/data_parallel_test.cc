@@ -1,0 +1,237 @@
+// One training step after another, made by one worker, by ranks, and by workers
+// with parameter servers: the same parameters come out.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "fleet/data_parallel/distributed_model.h"
+#include "fleet/data_parallel/join_workers.h"
+#include "tests/collective/group_testing.h"
+#include "tests/integration/mini_cluster.h"
+#include "worker/data/images/image_loader.h"
+#include "worker/data/images/image_transform.h"
+#include "worker/data/images/synthetic_images.h"
+#include "worker/models/image_networks.h"
+
+namespace oarlock {
+namespace {
+
+constexpr uint32_t kGlobalBatch = 12;
+constexpr uint64_t kSteps = 5;
+constexpr uint64_t kSeed = 7;
+
+std::unique_ptr<MemoryImages> Images() {
+  SyntheticImagesOptions options;
+  options.num_examples = kGlobalBatch * kSteps;
+  options.seed = kSeed;
+  auto images = NewSyntheticImages(options);
+  EXPECT_TRUE(images.ok()) << images.status();
+  return *std::move(images);
+}
+
+v1::OptimizerConfig Momentum() {
+  v1::OptimizerConfig config;
+  config.set_learning_rate(0.05f);
+  config.mutable_momentum()->set_momentum(0.9f);
+  return config;
+}
+
+struct Outcome {
+  absl::Status status;
+  std::vector<float> parameters;
+  // Of all workers.
+  ClassScores scores;
+};
+
+// An epoch of kSteps updates on the same images in the same order.
+absl::Status Train(WorkerGroup& group, const DistributedStrategy& strategy,
+                   Outcome* outcome) {
+  const std::unique_ptr<MemoryImages> images = Images();
+  const uint32_t batch_size =
+      kGlobalBatch / group.size() / strategy.accumulate_steps;
+  SamplerOptions sampling;
+  sampling.num_examples = images->size();
+  sampling.batch_size = batch_size;
+  sampling.rank = group.rank();
+  sampling.size = group.size();
+  sampling.shuffle = true;
+  sampling.seed = kSeed;
+  OARLOCK_ASSIGN_OR_RETURN(const DistributedBatchSampler sampler,
+                           DistributedBatchSampler::Create(sampling));
+  OARLOCK_ASSIGN_OR_RETURN(const ImageTransform transform,
+                           ImageTransform::Create(images->shape(), {}, kSeed));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const auto model,
+      DistributedModel::Create(&group, NewMnistNetwork(),
+                               {.batch_size = batch_size, .seed = kSeed}));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const auto optimizer,
+      DistributedOptimizer::Create(&group, model.get(), Momentum(), strategy));
+  ImageLoader loader(images.get(), &transform, sampler.Epoch(0), {});
+  ClassScores scores;
+  while (true) {
+    OARLOCK_ASSIGN_OR_RETURN(const ImageBatch* const batch, loader.Next());
+    if (batch == nullptr) break;
+    scores.Merge(model->Forward(*batch));
+    model->Backward();
+    OARLOCK_RETURN_IF_ERROR(optimizer->Step());
+  }
+  OARLOCK_ASSIGN_OR_RETURN(outcome->scores, group.Sum("train", 0, scores));
+  outcome->parameters.assign(model->parameters().begin(),
+                             model->parameters().end());
+  return absl::OkStatus();
+}
+
+// Every worker in a thread of its own.
+std::vector<Outcome> TrainTogether(const std::vector<RoleAssignment>& roles,
+                                   const v1::JobConfig& config,
+                                   const DistributedStrategy& strategy) {
+  std::vector<Outcome> outcomes(roles.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < roles.size(); ++i) {
+    threads.emplace_back([&, i] {
+      outcomes[i].status = [&]() -> absl::Status {
+        OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<WorkerGroup> group,
+                                 JoinWorkers(config, roles[i], strategy));
+        const absl::Status trained = Train(*group, strategy, &outcomes[i]);
+        const absl::Status left = group->Leave(trained);
+        return trained.ok() ? left : trained;
+      }();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
+std::vector<Outcome> RunRanks(uint32_t size,
+                              const DistributedStrategy& strategy = {}) {
+  const std::vector<std::string> endpoints = FreeEndpoints(size);
+  std::vector<RoleAssignment> roles(size);
+  for (uint32_t i = 0; i < size; ++i) {
+    if (size == 1) break;
+    roles[i].role = Role::kCollective;
+    roles[i].worker_index = i;
+    roles[i].num_workers = size;
+    roles[i].worker_endpoints = endpoints;
+  }
+  return TrainTogether(roles, {}, strategy);
+}
+
+void ExpectEqualOnAll(const std::vector<Outcome>& outcomes) {
+  for (const Outcome& outcome : outcomes) {
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+    EXPECT_EQ(outcome.parameters, outcomes[0].parameters);
+    EXPECT_EQ(outcome.scores.num_examples(), kGlobalBatch * kSteps);
+  }
+}
+
+// What rounding makes of other orders of the same sums: relative to the
+// parameters' own size, some steps of 24-bit floats on sums of some thousand
+// products.
+void ExpectClose(const Outcome& outcome, const Outcome& serial) {
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+  ASSERT_EQ(outcome.parameters.size(), serial.parameters.size());
+  double largest = 0;
+  double moved = 0;
+  for (size_t i = 0; i < serial.parameters.size(); ++i) {
+    const double difference =
+        std::fabs(double{outcome.parameters[i]} - serial.parameters[i]);
+    largest = std::max(largest, difference);
+    moved = std::max(moved, std::fabs(double{serial.parameters[i]}));
+  }
+  EXPECT_LE(largest, 2e-5 * moved);
+  EXPECT_NEAR(outcome.scores.mean_loss(), serial.scores.mean_loss(), 1e-5);
+}
+
+class DataParallelTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { serial_ = new Outcome(RunRanks(1)[0]); }
+  static void TearDownTestSuite() { delete serial_; }
+
+  static Outcome* serial_;
+};
+Outcome* DataParallelTest::serial_ = nullptr;
+
+TEST_F(DataParallelTest, OneWorkerLearns) {
+  ASSERT_TRUE(serial_->status.ok()) << serial_->status;
+  EXPECT_GT(serial_->parameters.size(), 500000u);
+  EXPECT_EQ(serial_->parameters, RunRanks(1)[0].parameters);
+}
+
+TEST_F(DataParallelTest, RanksMakeTheStepsOfOneWithTheirBatchesTogether) {
+  for (const uint32_t size : {2, 3}) {
+    const std::vector<Outcome> ranks = RunRanks(size);
+    ExpectEqualOnAll(ranks);
+    ExpectClose(ranks[0], *serial_);
+  }
+}
+
+TEST_F(DataParallelTest, BucketsChangeNothing) {
+  DistributedStrategy strategy;
+  strategy.bucket_bytes = 1;
+  const std::vector<Outcome> small = RunRanks(2, strategy);
+  ExpectEqualOnAll(small);
+  strategy.bucket_bytes = size_t{1} << 30;
+  const std::vector<Outcome> whole = RunRanks(2, strategy);
+  EXPECT_EQ(small[0].parameters, whole[0].parameters);
+}
+
+TEST_F(DataParallelTest, StepsThatAreAccumulatedAreOne) {
+  DistributedStrategy strategy;
+  strategy.accumulate_steps = 2;
+  const std::vector<Outcome> ranks = RunRanks(2, strategy);
+  ExpectEqualOnAll(ranks);
+  ExpectClose(ranks[0], *serial_);
+}
+
+TEST_F(DataParallelTest, SixteenBitGradientsAreTheSameOnAllRanks) {
+  DistributedStrategy strategy;
+  strategy.gradient_format = "bfloat16";
+  const std::vector<Outcome> ranks = RunRanks(2, strategy);
+  ExpectEqualOnAll(ranks);
+  EXPECT_NE(ranks[0].parameters, serial_->parameters);
+  EXPECT_NEAR(ranks[0].scores.mean_loss(), serial_->scores.mean_loss(), .01);
+}
+
+TEST_F(DataParallelTest, WorkersWithServersMakeTheStepsOfOne) {
+  for (const uint32_t servers : {1, 2}) {
+    const auto cluster = MiniCluster::Start(
+        {.num_servers = servers, .num_workers = 2, .job_id = "images"});
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    std::vector<RoleAssignment> roles(2);
+    for (uint32_t i = 0; i < 2; ++i) {
+      roles[i].role = Role::kWorker;
+      roles[i].worker_index = i;
+      roles[i].num_workers = 2;
+      roles[i].server_endpoints = (*cluster)->endpoints();
+    }
+    v1::JobConfig config;
+    config.set_mode("sync");
+    config.set_job_id("images");
+    const std::vector<Outcome> workers = TrainTogether(roles, config, {});
+    ExpectEqualOnAll(workers);
+    ExpectClose(workers[0], *serial_);
+  }
+}
+
+TEST_F(DataParallelTest, AFormatThatIsNoneIsRefusedByName) {
+  DistributedStrategy strategy;
+  strategy.gradient_format = "int8";
+  for (const Outcome& outcome : RunRanks(2, strategy)) {
+    EXPECT_EQ(outcome.status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(outcome.status.message()),
+                ::testing::HasSubstr("int8"));
+  }
+}
+
+}  // namespace
+}  // namespace oarlock

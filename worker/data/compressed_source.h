@@ -1,0 +1,38 @@
+// Files that may be compressed, read as what they were before.
+
+#ifndef OARLOCK_WORKER_DATA_COMPRESSED_SOURCE_H_
+#define OARLOCK_WORKER_DATA_COMPRESSED_SOURCE_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "worker/data/byte_source.h"
+
+namespace oarlock {
+
+enum class Compression { kNone, kGzip, kXz };
+
+// By the end of the name: .gz, .xz, anything else.
+Compression CompressionOf(const std::string& path);
+
+// What `compressed` holds, decompressed while it is read; several streams in
+// a row, as `cat a.gz b.gz` makes them, are one after the other. `name` stands
+// in errors. Read gives DataLoss where bytes are damaged, missing or left over
+// at the end, ResourceExhausted where an .xz wants more than
+// kMaxXzMemoryBytes; it stays failed then. Seek is FailedPrecondition but for
+// kNone.
+std::unique_ptr<ByteSource> Decompress(Compression compression,
+                                       std::string name,
+                                       std::unique_ptr<ByteSource> compressed);
+
+// `xz -9` takes 65 MiB to read; a damaged header may ask for anything.
+inline constexpr uint64_t kMaxXzMemoryBytes = uint64_t{256} << 20;
+
+// Both of the above. Errors as OpenFile.
+absl::StatusOr<std::unique_ptr<ByteSource>> OpenDecompressed(
+    const std::string& path);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_DATA_COMPRESSED_SOURCE_H_

@@ -1,0 +1,112 @@
+#include "worker/data/images/image_files.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/status_macros.h"
+#include "worker/data/file_list.h"
+
+namespace oarlock {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<absl::string_view, 3> kSuffixes = {"", ".gz", ".xz"};
+// Memory is this much ahead of what has been read, or as much as that.
+constexpr uint64_t kGrowBytes = 64 << 10;
+
+bool IsFile(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+}  // namespace
+
+std::optional<std::string> FindImageFile(const std::string& folder,
+                                         absl::string_view name) {
+  for (const absl::string_view suffix : kSuffixes) {
+    std::string path = absl::StrCat(folder, "/", name, suffix);
+    if (IsFile(path)) return path;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> FindBinFiles(const std::string& folder,
+                                      absl::string_view prefix) {
+  std::set<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    absl::string_view stem = name;
+    if (!absl::ConsumeSuffix(&stem, ".gz")) absl::ConsumeSuffix(&stem, ".xz");
+    if (absl::StartsWith(stem, prefix) && absl::EndsWith(stem, ".bin")) {
+      names.emplace(stem);
+    }
+  }
+  std::vector<std::string> paths;
+  for (const std::string& name : names) {
+    std::optional<std::string> path = FindImageFile(folder, name);
+    if (path.has_value()) paths.push_back(*std::move(path));
+  }
+  std::sort(paths.begin(), paths.end(), NaturalLess);
+  return paths;
+}
+
+bool IsImageFolder(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+absl::Status NoImageData(const std::string& folder, absl::string_view missing,
+                         absl::string_view source) {
+  return absl::NotFoundError(
+      absl::StrCat("no ", missing, " in '", folder, "'",
+                   IsImageFolder(folder) ? "" : ", which is no folder",
+                   "; get them from ", source, " and name their folder"));
+}
+
+absl::Status BadImageFile(const std::string& name, absl::string_view what,
+                          absl::string_view legal) {
+  return absl::DataLossError(absl::StrCat("'", name, "': ", what, "; legal is ",
+                                          legal, "; get the file again"));
+}
+
+absl::StatusOr<size_t> ReadUpTo(ByteSource* source, uint8_t* data,
+                                size_t size) {
+  size_t filled = 0;
+  while (filled < size) {
+    OARLOCK_ASSIGN_OR_RETURN(
+        const size_t n,
+        source->Read(reinterpret_cast<char*>(data) + filled, size - filled));
+    if (n == 0) break;
+    filled += n;
+  }
+  return filled;
+}
+
+absl::StatusOr<std::vector<uint8_t>> ReadGrowing(ByteSource* source,
+                                                 uint64_t size) {
+  std::vector<uint8_t> bytes;
+  while (bytes.size() < size) {
+    const size_t before = bytes.size();
+    const size_t more =
+        std::min(size - before, std::max<uint64_t>(kGrowBytes, before));
+    bytes.resize(before + more);
+    OARLOCK_ASSIGN_OR_RETURN(const size_t n,
+                             ReadUpTo(source, bytes.data() + before, more));
+    bytes.resize(before + n);
+    if (n < more) break;
+  }
+  return bytes;
+}
+
+}  // namespace oarlock

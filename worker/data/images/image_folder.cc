@@ -1,0 +1,225 @@
+#include "worker/data/images/image_folder.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/random.h"
+#include "base/status_macros.h"
+#include "worker/data/byte_source.h"
+#include "worker/data/images/image_decoder.h"
+#include "worker/data/images/image_files.h"
+#include "worker/data/images/resize.h"
+
+namespace oarlock {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr absl::string_view kLayout =
+    "image-net.org or another source, so that the folder has a folder of .jpg "
+    "or .png files for each class,";
+// A file may have this many bytes.
+constexpr uint64_t kMaxFileBytes = uint64_t{256} << 20;
+
+// Names in `folder`, in the order of their bytes, but those that begin with
+// ".": of its folders, or of its files.
+absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder,
+                                                 bool folders) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code ignored;
+    if (it->is_directory(ignored) != folders) continue;
+    std::string name = it->path().filename().string();
+    if (!absl::StartsWith(name, ".")) names.push_back(std::move(name));
+  }
+  if (error) {
+    return absl::UnavailableError(absl::StrCat("cannot list image folder '",
+                                               folder, "': ", error.message()));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool HasImageName(const std::string& name) {
+  const std::string lower = absl::AsciiStrToLower(name);
+  return absl::EndsWith(lower, ".jpg") || absl::EndsWith(lower, ".jpeg") ||
+         absl::EndsWith(lower, ".png");
+}
+
+absl::Status CheckOptions(const ImageFolderOptions& options) {
+  if (options.side < 1 || options.side > MemoryImages::kMaxSide) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "image folder: side is ", options.side, "; legal is 1 to ",
+        MemoryImages::kMaxSide, "; correct the data set's options"));
+  }
+  if (!(options.middle_share > 0 && options.middle_share <= 1)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "image folder: middle_share is ", options.middle_share,
+        "; legal is above 0 and up to 1; correct the data set's options"));
+  }
+  return absl::OkStatus();
+}
+
+// A square.
+ImageArea MiddleOf(const ImageExtent& extent, double share) {
+  const double side = share * std::min(extent.height, extent.width);
+  return {.top = (extent.height - side) / 2,
+          .left = (extent.width - side) / 2,
+          .height = side,
+          .width = side};
+}
+
+ImageArea RandomArea(const ImageExtent& extent, uint64_t seed) {
+  constexpr int kTries = 10;
+  constexpr double kLeastShare = 0.08;
+  const double log_ratio = std::log(4.0 / 3.0);
+  const double all = static_cast<double>(extent.height) * extent.width;
+  RandomSequence random(seed);
+  for (int i = 0; i < kTries; ++i) {
+    const double share = kLeastShare + (1 - kLeastShare) * random.Uniform();
+    const double ratio = std::exp(log_ratio * (2 * random.Uniform() - 1));
+    const double width = std::sqrt(share * all * ratio);
+    const double height = std::sqrt(share * all / ratio);
+    if (width > extent.width || height > extent.height) continue;
+    return {.top = random.Uniform() * (extent.height - height),
+            .left = random.Uniform() * (extent.width - width),
+            .height = height,
+            .width = width};
+  }
+  return MiddleOf(extent, 1);
+}
+
+// The most that a JPEG may be reduced while it is decoded so that `area` still
+// has `side` pixels.
+uint32_t ShrinkFor(const ImageArea& area, uint32_t side) {
+  for (const uint32_t shrink : {8u, 4u, 2u}) {
+    const double least = static_cast<double>(shrink) * side;
+    if (std::min(area.height, area.width) >= least) return shrink;
+  }
+  return 1;
+}
+
+// `area` of an image of `extent` on the same image as it was decoded.
+ImageArea OnDecoded(const ImageArea& area, const ImageExtent& extent,
+                    const RgbImage& image) {
+  const double down = static_cast<double>(image.height) / extent.height;
+  const double right = static_cast<double>(image.width) / extent.width;
+  ImageArea moved = {.top = area.top * down,
+                     .left = area.left * right,
+                     .height = area.height * down,
+                     .width = area.width * right};
+  // Not outside by a rounding error.
+  moved.height = std::min(moved.height, image.height - moved.top);
+  moved.width = std::min(moved.width, image.width - moved.left);
+  while (moved.top + moved.height > image.height) {
+    moved.height = std::nextafter(moved.height, 0.0);
+  }
+  while (moved.left + moved.width > image.width) {
+    moved.width = std::nextafter(moved.width, 0.0);
+  }
+  return moved;
+}
+
+absl::StatusOr<std::string> ReadImageFile(const std::string& path) {
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source,
+                           OpenFile(path));
+  OARLOCK_ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes,
+                           ReadGrowing(source.get(), kMaxFileBytes + 1));
+  if (bytes.size() > kMaxFileBytes) {
+    return absl::DataLossError(
+        absl::StrCat("'", path, "': it has more than ", kMaxFileBytes >> 20,
+                     " MiB; legal is up to that; take it out of its folder"));
+  }
+  return std::string(bytes.begin(), bytes.end());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ImageFolder>> ImageFolder::Open(
+    const std::string& folder, const ImageFolderOptions& options) {
+  OARLOCK_RETURN_IF_ERROR(CheckOptions(options));
+  if (!IsImageFolder(folder)) {
+    return NoImageData(folder, "images by class", kLayout);
+  }
+  OARLOCK_ASSIGN_OR_RETURN(const std::vector<std::string> found,
+                           NamesIn(folder, /*folders=*/true));
+  std::unique_ptr<ImageFolder> images(new ImageFolder(folder, options));
+  std::vector<std::string>& classes = images->options_.class_names;
+  if (classes.empty()) classes = found;
+  for (uint32_t label = 0; label < classes.size(); ++label) {
+    if (!std::binary_search(found.begin(), found.end(), classes[label])) {
+      continue;
+    }
+    OARLOCK_ASSIGN_OR_RETURN(
+        const std::vector<std::string> names,
+        NamesIn(absl::StrCat(folder, "/", classes[label]), /*folders=*/false));
+    for (const std::string& name : names) {
+      if (!HasImageName(name)) continue;
+      images->files_.push_back({.label = label, .name = name});
+    }
+  }
+  for (const std::string& name : found) {
+    if (std::find(classes.begin(), classes.end(), name) != classes.end()) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", folder, "' has the class '", name, "'; legal are the ",
+        classes.size(), " classes of the training images; move it away"));
+  }
+  if (images->files_.empty()) {
+    return NoImageData(folder, "image of a class", kLayout);
+  }
+  return images;
+}
+
+std::string ImageFolder::path(uint64_t example) const {
+  OARLOCK_CHECK(example < files_.size());
+  const File& file = files_[example];
+  return absl::StrCat(folder_, "/", options_.class_names[file.label], "/",
+                      file.name);
+}
+
+absl::StatusOr<const uint8_t*> ImageFolder::Pixels(
+    uint64_t example, std::optional<uint64_t> area_seed,
+    uint8_t* scratch) const {
+  const std::string file = path(example);
+  OARLOCK_ASSIGN_OR_RETURN(const std::string bytes, ReadImageFile(file));
+  OARLOCK_ASSIGN_OR_RETURN(const ImageExtent extent,
+                           ReadImageExtent(file, bytes));
+  const ImageArea area = area_seed.has_value()
+                             ? RandomArea(extent, *area_seed)
+                             : MiddleOf(extent, options_.middle_share);
+  OARLOCK_ASSIGN_OR_RETURN(
+      const RgbImage image,
+      DecodeImage(file, bytes, ShrinkFor(area, options_.side)));
+  ResizeArea(image, OnDecoded(area, extent, image), options_.side,
+             options_.side, scratch);
+  return scratch;
+}
+
+absl::StatusOr<std::string> FolderOfSplit(const std::string& folder,
+                                          ImageSplit split) {
+  const std::vector<std::string> names =
+      split == ImageSplit::kTrain ? std::vector<std::string>{"train"}
+                                  : std::vector<std::string>{"val", "test"};
+  for (const std::string& name : names) {
+    std::string path = absl::StrCat(folder, "/", name);
+    if (IsImageFolder(path)) return path;
+  }
+  return NoImageData(
+      folder,
+      split == ImageSplit::kTrain ? "folder 'train'" : "folder 'val' or 'test'",
+      kLayout);
+}
+
+}  // namespace oarlock
