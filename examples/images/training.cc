@@ -109,10 +109,13 @@ class Training {
     const oarlock::DistributedStrategy strategy = StrategyOf(config_);
     const uint64_t updates = train_sampler_->num_batches() * config_.epochs() /
                              strategy.accumulate_steps;
+    const uint64_t images = uint64_t{group_.size()} * config_.batch_size() *
+                            strategy.accumulate_steps;
     OARLOCK_ASSIGN_OR_RETURN(
         optimizer_,
         DistributedOptimizer::Create(&group_, model_.get(),
-                                     OptimizerOf(config_, updates), strategy));
+                                     OptimizerOf(config_, updates, images),
+                                     strategy));
     return absl::OkStatus();
   }
 
@@ -239,7 +242,12 @@ absl::Status Run(const Experiment& experiment) {
 
 int Main(const oarlock::CommandSyntax& syntax, Experiment experiment,
          const v1::ImageConfig& defaults, int argc, char** argv) {
-  absl::StatusOr<Args> args = ParseArgs(syntax, defaults, argc, argv);
+  return Main(syntax, std::move(experiment),
+              ParseArgs(syntax, defaults, argc, argv));
+}
+
+int Main(const oarlock::CommandSyntax& syntax, Experiment experiment,
+         absl::StatusOr<Args> args) {
   if (!args.ok()) return oarlock::ReportUsageError(syntax, args.status());
   if (args->help.has_value()) {
     std::printf("%s", args->help->c_str());
