@@ -166,7 +166,7 @@ TEST(ResNetTest, Cifar10IsReadAtItsOwnSize) {
 
 TEST(ResNetTest, AFolderWithoutImagesSaysInOneLineWhatItMayHold) {
   const TestFolder folder;
-  for (const std::string path : {folder.path(), folder.Path("none")}) {
+  for (const std::string& path : {folder.path(), folder.Path("none")}) {
     const absl::Status status = Open({"--data_dir", path}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
     EXPECT_THAT(std::string(status.message()),
