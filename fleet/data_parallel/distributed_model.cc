@@ -75,9 +75,26 @@ ClassScores DistributedModel::Run(const ImageBatch& batch,
   const size_t num_classes =
       network_->nodes()[network_->prediction()].shape.size();
   ClassScores scores;
-  scores.Add(output_.predictions.data(), input_.labels, num_examples,
-             num_classes, output_.loss_sum);
+  scores.Add(Probabilities(num_examples, num_classes), input_.labels,
+             num_examples, num_classes, output_.loss_sum);
   return scores;
+}
+
+const float* DistributedModel::Probabilities(size_t num_examples,
+                                             size_t num_classes) {
+  const absl::Span<const float> predictions = output_.predictions;
+  if (num_classes != 2) {
+    OARLOCK_CHECK(predictions.size() == num_examples * num_classes);
+    return predictions.data();
+  }
+  // Of two classes a step tells the second one's only.
+  OARLOCK_CHECK(predictions.size() == num_examples);
+  both_probabilities_.resize(2 * num_examples);
+  for (size_t i = 0; i < num_examples; ++i) {
+    both_probabilities_[2 * i] = 1 - predictions[i];
+    both_probabilities_[2 * i + 1] = predictions[i];
+  }
+  return both_probabilities_.data();
 }
 
 ClassScores DistributedModel::Forward(const ImageBatch& batch) {

@@ -87,6 +87,8 @@ class DistributedModel {
   ClassScores Run(const ImageBatch& batch, size_t num_examples,
                            bool training);
   float GradientScale() const;
+  // The probabilities of output_, of all classes: [num_examples, num_classes].
+  const float* Probabilities(size_t num_examples, size_t num_classes);
 
   WorkerGroup* const group_;
   const std::unique_ptr<Network> network_;
@@ -97,6 +99,8 @@ class DistributedModel {
   std::vector<float> gradients_;
   StepInput input_;
   StepOutput output_;
+  // What Probabilities has filled in.
+  std::vector<float> both_probabilities_;
   uint64_t num_forwards_ = 0;
 
   // The optimizer's.

@@ -87,11 +87,11 @@ class ResNetTest(harness.SystemTest):
         self.write_folder()
         self.await_success(self.start(
             self.resnet(), "--depth", "18", "--image_size", "8", "--data_dir",
-            self.path("data"), "--epochs", "4", "--batch_size", "8",
-            "--optimizer", "momentum", "--learning_rate", "0.01",
-            "--augment", "--log_dir", self.path("logs")))
+            self.path("data"), "--epochs", "3", "--batch_size", "8",
+            "--optimizer", "momentum", "--learning_rate", "0.003",
+            "--log_dir", self.path("logs")))
         summary = self.summary()
-        self.assert_trained(summary, 1, epochs=4)
+        self.assert_trained(summary, 1, epochs=3)
         self.assertGreater(summary["test_accuracy"], LEAST_ACCURACY, summary)
 
     def test_a_damaged_image_is_named(self):

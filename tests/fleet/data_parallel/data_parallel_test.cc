@@ -21,6 +21,9 @@
 #include "worker/data/images/image_transform.h"
 #include "worker/data/images/synthetic_images.h"
 #include "worker/models/image_networks.h"
+#include "worker/nn/image_layers.h"
+#include "worker/nn/layers.h"
+#include "worker/nn/network.h"
 
 namespace oarlock {
 namespace {
@@ -228,6 +231,53 @@ TEST_F(DataParallelTest, WorkersWithServersMakeTheStepsOfOne) {
     const std::vector<Outcome> workers = TrainTogether(roles, config, {});
     ExpectEqualOnAll(workers);
     ExpectClose(workers[0], *serial_);
+  }
+}
+
+// One class, whatever the image shows, so that the share of its labels is the
+// accuracy; two classes are the case that a step's output treats apart.
+TEST_F(DataParallelTest, AccuracyIsTheShareOfRightClassesOfTwoAndOfThree) {
+  constexpr float kSure = 5;
+  for (const uint32_t num_classes : {2u, 3u}) {
+    SyntheticImagesOptions images_options;
+    images_options.num_classes = num_classes;
+    images_options.num_examples = kGlobalBatch;
+    const auto images = NewSyntheticImages(images_options);
+    ASSERT_TRUE(images.ok()) << images.status();
+    const auto transform = ImageTransform::Create((*images)->shape(), {}, 1);
+    ASSERT_TRUE(transform.ok()) << transform.status();
+    const auto sampler = DistributedBatchSampler::Create(
+        {.num_examples = kGlobalBatch, .batch_size = kGlobalBatch});
+    ASSERT_TRUE(sampler.ok()) << sampler.status();
+    ImageBatch batch;
+    ASSERT_TRUE(ReadBatch(**images, *transform, sampler->Epoch(0).Batch(0),
+                          &batch)
+                    .ok());
+    NetworkBuilder net;
+    NodeId x = net.Add("image", NewImageInput({.shape = {28, 28, 1}}), {});
+    x = net.Add("flatten", NewFlatten(), {x});
+    x = net.Add("linear", NewLinear({.num_outputs = num_classes}), {x});
+    auto network =
+        net.Build(net.Add("loss", NewSoftmaxCrossEntropy(), {x}));
+    ASSERT_TRUE(network.ok()) << network.status();
+    const auto group = JoinWorkers({}, {}, {});
+    ASSERT_TRUE(group.ok()) << group.status();
+    const auto model = DistributedModel::Create(
+        group->get(), *std::move(network), {.batch_size = kGlobalBatch});
+    ASSERT_TRUE(model.ok()) << model.status();
+    const absl::Span<float> parameters = (*model)->parameters();
+    for (uint32_t sure = 0; sure < num_classes; ++sure) {
+      std::fill(parameters.begin(), parameters.end(), 0.0f);
+      // The biases come last.
+      parameters[parameters.size() - num_classes + sure] = kSure;
+      const auto right = std::count(batch.labels.begin(), batch.labels.end(),
+                                    static_cast<float>(sure));
+      EXPECT_GT(right, 0);
+      EXPECT_EQ((*model)->Evaluate(batch).accuracy(),
+                static_cast<double>(right) / kGlobalBatch)
+          << "class " << sure << " of " << num_classes;
+    }
+    EXPECT_TRUE((*group)->Leave(absl::OkStatus()).ok());
   }
 }
 
