@@ -70,7 +70,7 @@ class MetJob {
         argv_(argv),
         options_(options),
         machine_(machine) {
-    if (meeting.insecure()) environment_["OARLOCK_INSECURE"] = "1";
+    if (meeting.insecure()) environment_["OARLOCK_INSECURE"] = absl::StrCat(1);
   }
 
   absl::StatusOr<int> Run();
