@@ -22,8 +22,6 @@
 namespace oarlock {
 namespace {
 
-// A wrong command line or environment: another attempt would end the same way.
-constexpr int kUsageExitCode = 2;
 constexpr int64_t kLogTailBytes = 64 << 10;
 
 // Signals are counted, and every launcher looks for what came after its start.
@@ -106,9 +104,10 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
                                   const std::vector<std::string>& argv) {
   plan_ = &plan;
   exit_code_.reset();
+  failure_.clear();
   kill_at_ = linger_until_ = absl::InfiniteFuture();
   workers_done_ = interrupted_ = restarting_all_ = false;
-  restarts_of_all_ = 0;
+  restarts_of_all_ = options_.rounds_before;
   OARLOCK_ASSIGN_OR_RETURN(argv_, ResolveProgram(argv, plan.base_environment));
   SignalCounter signals;
   OARLOCK_ASSIGN_OR_RETURN(guardian_, Guardian::Start(plan.processes.size()));
@@ -116,6 +115,7 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
   while (started.ok() && (NumRunning() > 0 || restarting_all_)) {
     options_.tick();
     while (const int signal = signals.Next()) HandleSignal(signal);
+    HandleOrder();
     PollAll();
     RestartAllWhenEnded();
     RestartDue();
@@ -147,9 +147,11 @@ absl::Status Launcher::StartAll() {
         "; give a folder that can be written by --log_dir"));
   }
   for (const ProcessPlan& plan : plan_->processes) {
-    OARLOCK_RETURN_IF_ERROR(KeepAsOld(plan.log_file));
+    const bool again = options_.rounds_before > 0;
+    if (!again) OARLOCK_RETURN_IF_ERROR(KeepAsOld(plan.log_file));
     auto process = std::make_unique<Process>();
     process->plan = &plan;
+    process->with_all = again;
     OARLOCK_RETURN_IF_ERROR(
         Annotate(Start(process.get()), absl::StrCat("starting ", plan.Name())));
     processes_.push_back(std::move(process));
@@ -322,6 +324,7 @@ void Launcher::Fail(const Process& process, const std::string& what,
   spdlog::error("{}; the last lines of {}:{}", what, process.plan->log_file,
                 lines.empty() ? " (it is empty)" : lines);
   exit_code_ = exit_code;
+  failure_ = what;
   const int others = NumRunning();
   if (others > 0) {
     spdlog::error("stopping the other {} process{}", others,
@@ -341,7 +344,19 @@ void Launcher::HandleSignal(int signal) {
                signal == SIGINT ? "interrupted" : "asked to terminate",
                NumRunning());
   if (!exit_code_.has_value() || *exit_code_ == 0) exit_code_ = 128 + signal;
+  if (failure_.empty()) failure_ = "its launcher was told to end";
   StopAll(signal, options_.interrupt_grace);
+}
+
+void Launcher::HandleOrder() {
+  if (exit_code_.has_value()) return;
+  const std::optional<LauncherOptions::Order> order = options_.order();
+  if (!order.has_value()) return;
+  exit_code_ = 1;
+  failure_ = order->reason;
+  spdlog::warn("{}; {} {} processes of this node", order->reason,
+               order->kill ? "killing" : "stopping", NumRunning());
+  StopAll(order->kill ? SIGKILL : SIGTERM, options_.stop_grace);
 }
 
 void Launcher::HandleWorkersDone() {

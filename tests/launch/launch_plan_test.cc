@@ -24,13 +24,22 @@ absl::StatusOr<std::vector<int>> CountingPorts(int count) {
   return ports;
 }
 
+Machine TestMachine() {
+  Machine machine;
+  machine.free_ports = CountingPorts;
+  machine.addresses = [] {
+    return std::vector<std::string>{"127.0.0.1", "[::1]", "192.168.0.2"};
+  };
+  return machine;
+}
+
 absl::StatusOr<LaunchPlan> Plan(const std::vector<std::string>& args,
                                 const EnvironmentMap& environment = {}) {
   const CommandSyntax syntax{.name = "oarlock launch", .description = ""};
   v1::LaunchConfig config;
   const auto parsed = ParseCommandLine(syntax, args, {{&config}});
   if (!parsed.ok()) return parsed.status();
-  return PlanLaunch(config, environment, CountingPorts);
+  return PlanLaunch(config, environment, TestMachine());
 }
 
 std::string ErrorOf(const std::vector<std::string>& args) {
