@@ -39,16 +39,18 @@ void BucketReducer::Final(absl::Span<float> gradients, size_t begin) {
 absl::Status BucketReducer::Finish(absl::Span<float> gradients) {
   Final(gradients, 0);
   handed_begin_.reset();
-  const absl::Time start = Clock::Real().Now();
   absl::MutexLock lock(&mutex_);
-  mutex_.Await(absl::Condition(this, &BucketReducer::Done));
-  wait_time_ += Clock::Real().Now() - start;
+  if (!Done()) {
+    const absl::Time start = Clock::Real().Now();
+    mutex_.Await(absl::Condition(this, &BucketReducer::Done));
+    exposed_ += Clock::Real().Now() - start;
+  }
   return status_;
 }
 
-absl::Duration BucketReducer::reduce_time() const {
+ExchangeTimes BucketReducer::times() const {
   absl::MutexLock lock(&mutex_);
-  return reduce_time_;
+  return {.communication = communication_, .exposed = exposed_};
 }
 
 void BucketReducer::Run() {
@@ -67,7 +69,7 @@ void BucketReducer::Run() {
     const absl::Duration time = Clock::Real().Now() - start;
     mutex_.Lock();
     reducing_ = false;
-    reduce_time_ += time;
+    communication_ += time;
     if (!status.ok()) status_ = status;
   }
 }
