@@ -42,6 +42,9 @@ CORES = sorted(os.sched_getaffinity(0))[:2]
 BATCH = 32
 FRACTION_WANTED = .95
 PYTORCH_WANTED = 1.3
+# Images as CIFAR-10's: those of ImageNet would take an hour.
+RESNET_FLAGS = ["--depth", "18", "--image_size", "32", "--synthetic_images",
+                "192"]
 # Exit code of the peer where PyTorch is absent.
 PYTORCH_ABSENT = 3
 
@@ -69,7 +72,7 @@ def networks(options):
     result = []
     for network in (example("MNIST", "mnist", 6),
                     example("CIFAR-10", "cifar10", 6),
-                    example("ResNet-18", "resnet", 3, ["--depth", "18"])):
+                    example("ResNet-18", "resnet", 3, RESNET_FLAGS)):
         if options.only not in network.name:
             continue
         if not network.program.exists():

@@ -33,6 +33,7 @@ void BucketReducer::Final(absl::Span<float> gradients, size_t begin) {
   handed_begin_ = begin;
   if (begin == end) return;
   absl::MutexLock lock(&mutex_);
+  if (Done()) under_way_since_ = Clock::Real().Now();
   buckets_.push_back(gradients.subspan(begin, end - begin));
 }
 
@@ -43,14 +44,17 @@ absl::Status BucketReducer::Finish(absl::Span<float> gradients) {
   if (!Done()) {
     const absl::Time start = Clock::Real().Now();
     mutex_.Await(absl::Condition(this, &BucketReducer::Done));
-    exposed_ += Clock::Real().Now() - start;
+    if (!status_.ok()) return status_;
+    const absl::Time end = Clock::Real().Now();
+    times_.exposed += end - start;
+    times_.communication += end - summed_at_;
   }
   return status_;
 }
 
 ExchangeTimes BucketReducer::times() const {
   absl::MutexLock lock(&mutex_);
-  return {.communication = communication_, .exposed = exposed_};
+  return times_;
 }
 
 void BucketReducer::Run() {
@@ -64,13 +68,13 @@ void BucketReducer::Run() {
     if (!status_.ok()) continue;
     reducing_ = true;
     mutex_.Unlock();
-    const absl::Time start = Clock::Real().Now();
     const absl::Status status = communicator_->AllReduceSum(bucket, format_);
-    const absl::Duration time = Clock::Real().Now() - start;
     mutex_.Lock();
     reducing_ = false;
-    communication_ += time;
     if (!status.ok()) status_ = status;
+    if (!Done()) continue;
+    summed_at_ = Clock::Real().Now();
+    times_.communication += summed_at_ - under_way_since_;
   }
 }
 

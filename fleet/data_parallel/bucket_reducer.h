@@ -45,9 +45,9 @@ class BucketReducer {
   // which is over then.
   absl::Status Finish(absl::Span<float> gradients);
 
-  // `communication` is the time in which sums were computed, one bucket after
-  // the other; `exposed` is the time that Finish waited. A Finish that finds
-  // all summed adds nothing to it.
+  // `communication` is the time from handing over a bucket while none is under
+  // way until none is, or until a Finish that waits for that goes on: waking
+  // the threads is in it. `exposed` is the part of it that Finish waited.
   ExchangeTimes times() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -65,7 +65,6 @@ class BucketReducer {
   // Of the step under way: what lies behind this was handed to the thread.
   // Nothing between steps.
   std::optional<size_t> handed_begin_;
-  absl::Duration exposed_;
 
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
@@ -73,7 +72,10 @@ class BucketReducer {
   std::deque<absl::Span<float>> buckets_ ABSL_GUARDED_BY(mutex_);
   // The group's first error.
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
-  absl::Duration communication_ ABSL_GUARDED_BY(mutex_);
+  // Of the last time that buckets were under way: begin and end.
+  absl::Time under_way_since_ ABSL_GUARDED_BY(mutex_);
+  absl::Time summed_at_ ABSL_GUARDED_BY(mutex_);
+  ExchangeTimes times_ ABSL_GUARDED_BY(mutex_);
 
   std::thread thread_;
 };

@@ -212,6 +212,8 @@ TEST_F(DataParallelTest, TimesOfRanksArePartsOfTheWhole) {
       ExpectPossibleTimes(outcome);
       EXPECT_GT(outcome.times.exchange.communication, absl::ZeroDuration());
       EXPECT_LE(outcome.times.exchange.communication, outcome.elapsed);
+      EXPECT_LE(outcome.times.exchange.exposed,
+                outcome.times.exchange.communication);
     }
   }
 }
