@@ -40,7 +40,8 @@ class Run:
         folder = self.folder / name
         folder.mkdir()
         base = {key: value for key, value in os.environ.items()
-                if "PADDLE_" not in key and key != "TRAINING_ROLE"}
+                if "PADDLE_" not in key
+                and key not in ("TRAINING_ROLE", "OMP_NUM_THREADS")}
         pin = (None if core is None
                else lambda: os.sched_setaffinity(0, {core}))
         flags = [*self.network.flags, "--epochs", str(self.network.epochs),

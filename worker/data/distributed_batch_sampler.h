@@ -27,8 +27,9 @@ enum class TailRule {
 
 // Whose order it is.
 enum class SampleRule {
-  // All ranks share one order and take turns: without replacement, an epoch
-  // has every example once.
+  // All ranks share one order and take turns, a batch each: without
+  // replacement, an epoch has every example once. What the ranks take in a step
+  // is what one rank takes with their batches together, in the same order.
   kShared,
   // Each rank takes all examples in an order of its own: with replacement, an
   // epoch has every example `size` times.
