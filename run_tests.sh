@@ -23,6 +23,9 @@ bazel_tests //tests/...
 section "layering"
 check "folders include only what they may" python3 tests/layering/layering.py
 
+section "bench: the model that predicts more nodes"
+python_tests tests/bench
+
 section "system: processes, roles, failures"
 export OARLOCK_BIN="$PWD/bazel-bin/cli/oarlock"
 export OARLOCK_CTR="$PWD/bazel-bin/examples/ctr/train"
