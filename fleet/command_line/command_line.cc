@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "fleet/command_line/config_file.h"
 #include "fleet/command_line/message_flags.h"
 
 namespace oarlock {

@@ -1,17 +1,9 @@
 #include "fleet/command_line/message_flags.h"
 
-#include <google/protobuf/io/tokenizer.h>
-#include <google/protobuf/text_format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <limits>
-#include <map>
-#include <memory>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -32,7 +24,6 @@ namespace {
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
-using google::protobuf::TextFormat;
 
 const v1::FlagOptions& Options(const FieldDescriptor* field) {
   return field->options().GetExtension(v1::flag);
@@ -194,79 +185,6 @@ absl::Status CheckRepeated(const Message& message,
   return absl::OkStatus();
 }
 
-// Whether the field's values are legal; a field that is not set always is.
-absl::Status CheckField(const Message& message, const FieldDescriptor* field) {
-  const google::protobuf::Reflection* reflection = message.GetReflection();
-  if (field->is_repeated()) return CheckRepeated(message, field);
-  if (!reflection->HasField(message, field)) return absl::OkStatus();
-  switch (field->cpp_type()) {
-    case FieldDescriptor::CPPTYPE_INT32:
-      return CheckNumber(field, reflection->GetInt32(message, field));
-    case FieldDescriptor::CPPTYPE_INT64:
-      return CheckNumber(
-          field, static_cast<double>(reflection->GetInt64(message, field)));
-    case FieldDescriptor::CPPTYPE_UINT32:
-      return CheckNumber(field, reflection->GetUInt32(message, field));
-    case FieldDescriptor::CPPTYPE_UINT64:
-      return CheckNumber(
-          field, static_cast<double>(reflection->GetUInt64(message, field)));
-    case FieldDescriptor::CPPTYPE_DOUBLE:
-      return CheckNumber(field, reflection->GetDouble(message, field));
-    case FieldDescriptor::CPPTYPE_FLOAT:
-      return CheckNumber(field, reflection->GetFloat(message, field));
-    case FieldDescriptor::CPPTYPE_STRING:
-      return CheckString(field, reflection->GetString(message, field));
-    default:
-      return absl::OkStatus();
-  }
-}
-
-// Keeps the first error, and where fields stand that the message has not, with
-// the parser's complaint. Lines are counted from 0.
-class Complaints : public google::protobuf::io::ErrorCollector {
- public:
-  using Place = std::pair<int, int>;  // line, column
-
-  void AddError(int line, int column, const std::string& message) override {
-    if (!error_.has_value()) error_ = {line, message};
-  }
-  // Of a parser that goes on after an unknown field.
-  void AddWarning(int line, int column, const std::string& message) override {
-    unknown_.emplace(Place(line, column), message);
-  }
-
-  const std::optional<std::pair<int, std::string>>& error() const {
-    return error_;
-  }
-  const std::map<Place, std::string>& unknown() const { return unknown_; }
-
- private:
-  std::optional<std::pair<int, std::string>> error_;
-  std::map<Place, std::string> unknown_;
-};
-
-// What to add to a parser's complaint about a field that none of the messages
-// has.
-std::string FieldHint(const std::string& complaint,
-                      absl::Span<Message* const> messages) {
-  constexpr char kMarker[] = "has no field named \"";
-  const size_t at = complaint.find(kMarker);
-  if (at == std::string::npos) return "";
-  const size_t begin = at + sizeof(kMarker) - 1;
-  const std::string name =
-      complaint.substr(begin, complaint.find('"', begin) - begin);
-  std::vector<std::string> names;
-  for (const Message* message : messages) {
-    const Descriptor* type = message->GetDescriptor();
-    for (int i = 0; i < type->field_count(); ++i) {
-      names.push_back(type->field(i)->name());
-    }
-  }
-  const std::string closest = ClosestName(name, names);
-  return closest.empty() ? "; legal are the names of the flags, see --help"
-                         : absl::StrCat("; did you mean ", closest, "?");
-}
-
 }  // namespace
 
 std::vector<const FieldDescriptor*> FlagFields(const Descriptor* type) {
@@ -369,13 +287,39 @@ std::string FlagLegal(const FieldDescriptor* field) {
   return "";
 }
 
+absl::Status CheckFlag(const Message& message, const FieldDescriptor* field) {
+  const google::protobuf::Reflection* reflection = message.GetReflection();
+  if (field->is_repeated()) return CheckRepeated(message, field);
+  if (!reflection->HasField(message, field)) return absl::OkStatus();
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return CheckNumber(field, reflection->GetInt32(message, field));
+    case FieldDescriptor::CPPTYPE_INT64:
+      return CheckNumber(
+          field, static_cast<double>(reflection->GetInt64(message, field)));
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return CheckNumber(field, reflection->GetUInt32(message, field));
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return CheckNumber(
+          field, static_cast<double>(reflection->GetUInt64(message, field)));
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return CheckNumber(field, reflection->GetDouble(message, field));
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return CheckNumber(field, reflection->GetFloat(message, field));
+    case FieldDescriptor::CPPTYPE_STRING:
+      return CheckString(field, reflection->GetString(message, field));
+    default:
+      return absl::OkStatus();
+  }
+}
+
 absl::Status SetFlag(const FieldDescriptor* field,
                      absl::Span<const std::string> words, Message* message) {
   const google::protobuf::Reflection* reflection = message->GetReflection();
   OARLOCK_CHECK(!words.empty());
   if (!field->is_repeated()) {
     OARLOCK_RETURN_IF_ERROR(SetSingle(field, words.back(), message));
-    return CheckField(*message, field);
+    return CheckFlag(*message, field);
   }
   reflection->ClearField(message, field);
   for (const std::string& word : words) {
@@ -385,112 +329,14 @@ absl::Status SetFlag(const FieldDescriptor* field,
                             std::string(absl::StripAsciiWhitespace(part)));
     }
   }
-  return CheckField(*message, field);
+  return CheckFlag(*message, field);
 }
 
 absl::Status ValidateMessage(const Message& message) {
   for (const FieldDescriptor* field : FlagFields(message.GetDescriptor())) {
-    OARLOCK_RETURN_IF_ERROR(CheckField(message, field));
+    OARLOCK_RETURN_IF_ERROR(CheckFlag(message, field));
   }
   return absl::OkStatus();
-}
-
-absl::Status LoadTextproto(const std::string& path, Message* message) {
-  return LoadTextproto(path, absl::MakeConstSpan(&message, 1));
-}
-
-absl::Status LoadTextproto(const std::string& path,
-                           absl::Span<Message* const> messages) {
-  OARLOCK_CHECK(!messages.empty());
-  std::ifstream file(path);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open() || file.bad()) {
-    return absl::NotFoundError(
-        absl::StrCat("the configuration file ", path,
-                     " cannot be read; give the path of a text protobuf of ",
-                     messages[0]->GetDescriptor()->name()));
-  }
-  return ParseTextproto(path, text, messages);
-}
-
-namespace {
-
-// Parses what `loaded` has fields for, and checks it; `unknown` loses what is
-// known here, or begins as what is not.
-absl::Status ParseKnown(
-    const std::string& name, const std::string& text, Message* loaded,
-    std::optional<std::map<Complaints::Place, std::string>>* unknown) {
-  Complaints complaints;
-  TextFormat::ParseInfoTree locations;
-  TextFormat::Parser parser;
-  parser.RecordErrorsTo(&complaints);
-  parser.WriteLocationsTo(&locations);
-  parser.AllowUnknownField(true);
-  if (!parser.ParseFromString(text, loaded)) {
-    const auto error = complaints.error().value_or(std::pair(0, "not parsed"));
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, ":", std::max(error.first, 0) + 1, ": ", error.second));
-  }
-  if (!unknown->has_value()) *unknown = complaints.unknown();
-  for (auto it = (*unknown)->begin(); it != (*unknown)->end();) {
-    it = complaints.unknown().contains(it->first) ? std::next(it)
-                                                  : (*unknown)->erase(it);
-  }
-  for (const FieldDescriptor* field : FlagFields(loaded->GetDescriptor())) {
-    // Only what the file says has a place.
-    const bool present =
-        field->is_repeated()
-            ? loaded->GetReflection()->FieldSize(*loaded, field) > 0
-            : loaded->GetReflection()->HasField(*loaded, field);
-    if (!present) continue;
-    const int line =
-        locations.GetLocation(field, field->is_repeated() ? 0 : -1).line;
-    OARLOCK_RETURN_IF_ERROR(
-        Annotate(CheckField(*loaded, field),
-                 absl::StrCat(name, ":", std::max(line, 0) + 1)));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ParseText(const std::string& name, const std::string& text,
-                       absl::Span<Message* const> messages) {
-  std::vector<std::unique_ptr<Message>> all_loaded;
-  std::optional<std::map<Complaints::Place, std::string>> unknown;
-  for (const Message* message : messages) {
-    all_loaded.emplace_back(message->New());
-    OARLOCK_RETURN_IF_ERROR(
-        ParseKnown(name, text, all_loaded.back().get(), &unknown));
-  }
-  if (unknown.has_value() && !unknown->empty()) {
-    const auto& [place, complaint] = *unknown->begin();
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ":", place.first + 1, ": ", complaint,
-                     FieldHint(complaint, messages)));
-  }
-  for (size_t i = 0; i < messages.size(); ++i) {
-    const Message& loaded = *all_loaded[i];
-    // A list of the file replaces the earlier one, as a flag does.
-    for (const FieldDescriptor* field : FlagFields(loaded.GetDescriptor())) {
-      if (field->is_repeated() &&
-          loaded.GetReflection()->FieldSize(loaded, field) > 0) {
-        messages[i]->GetReflection()->ClearField(messages[i], field);
-      }
-    }
-    messages[i]->MergeFrom(loaded);
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
-absl::Status ParseTextproto(const std::string& name, const std::string& text,
-                            absl::Span<Message* const> messages) {
-  return InOneLine(ParseText(name, text, messages));
-}
-
-absl::Status ParseTextproto(const std::string& name, const std::string& text,
-                            Message* message) {
-  return ParseTextproto(name, text, absl::MakeConstSpan(&message, 1));
 }
 
 absl::Status InOneLine(const absl::Status& status) {

@@ -1,6 +1,6 @@
 // Options that are protobuf messages: what a field's `flag` option
 // (proto/job_config.proto) says, setting a field from text, checking a message,
-// reading it from a file, and its table for the documentation.
+// and its table for the documentation.
 
 #ifndef OARLOCK_FLEET_COMMAND_LINE_MESSAGE_FLAGS_H_
 #define OARLOCK_FLEET_COMMAND_LINE_MESSAGE_FLAGS_H_
@@ -46,27 +46,15 @@ absl::Status SetFlag(const google::protobuf::FieldDescriptor* field,
                      absl::Span<const std::string> words,
                      google::protobuf::Message* message);
 
-// Whether every field that is set is legal. InvalidArgument: one sentence, as
-// above.
+// Whether the field's values are legal; a field that is not set always is.
+// InvalidArgument: one sentence, as above.
+absl::Status CheckFlag(const google::protobuf::Message& message,
+                       const google::protobuf::FieldDescriptor* field);
+
+// The same of every field.
 absl::Status ValidateMessage(const google::protobuf::Message& message);
 
-// Reads a text protobuf into `messages`, each field into every message that has
-// it (what the file lacks stays), and checks it. NotFound for a file that
-// cannot be read; InvalidArgument with file, line and what is legal: nothing is
-// set then.
-absl::Status LoadTextproto(
-    const std::string& path,
-    absl::Span<google::protobuf::Message* const> messages);
-absl::Status LoadTextproto(const std::string& path,
-                           google::protobuf::Message* message);
-// The same of a file's text; `name` is what errors call it.
-absl::Status ParseTextproto(
-    const std::string& name, const std::string& text,
-    absl::Span<google::protobuf::Message* const> messages);
-absl::Status ParseTextproto(const std::string& name, const std::string& text,
-                            google::protobuf::Message* message);
-
-// The same with control characters of its message escaped: what somebody typed
+// `status` with control characters of its message escaped: what somebody typed
 // or wrote into a file is quoted there, and may hold line breaks.
 absl::Status InOneLine(const absl::Status& status);
 

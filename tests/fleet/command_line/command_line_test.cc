@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "fleet/command_line/config_file.h"
 #include "fleet/command_line/message_flags.h"
 #include "proto/job_config.pb.h"
 #include "proto/launch_config.pb.h"

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_split.h"
 #include "fleet/command_line/command_line.h"
+#include "fleet/command_line/config_file.h"
 #include "fleet/command_line/message_flags.h"
 #include "proto/job_config.pb.h"
 
