@@ -30,7 +30,8 @@ LONG = ("--synthetic --epochs 1000 --num_workers 1 --compute_threads 1 "
 # From the cut of a cable to the line that names the node, and to the end of
 # all its processes.
 NAMED_DEADLINE_S = 10
-CUT_OFF_RANK = r"rank 1 \(192\.168\.0\.2:\d+\) gave no sign of life"
+CUT_OFF = r"(rank|node) 1 \(192\.168\.0\.2(:\d+)?\) gave no sign of life"
+UNREACHABLE = r"(rank|node) 0 \(192\.168\.0\.1:\d+\) gave no sign of life"
 
 
 def ip(*words, batch=None):
@@ -282,21 +283,20 @@ os.execv({harness.program("OARLOCK_CIFAR10")!r}, ["train"] + {SHORT.split()!r})
     def assert_cut_off_is_named(self, cut):
         """Cuts node 1 of three off, whose processes all print steps."""
         self.await_text(self.log(0, 0), r"epoch \d+ step 5 ")
-        begin = time.monotonic()
+        end = time.monotonic() + NAMED_DEADLINE_S
         cut(1)
-        for node in (0, 2):
-            self.await_text(self.log(node, node), CUT_OFF_RANK,
-                            NAMED_DEADLINE_S)
-        named_s = time.monotonic() - begin
-        # Who is cut off says the same of rank 0.
-        self.await_text(self.log(1, 1),
-                        r"rank 0 \(192\.168\.0\.1:\d+\) gave no sign of life",
-                        NAMED_DEADLINE_S)
+        # By the rank, or by the launcher if that one hears of it first; who is
+        # cut off says the same of node 0.
+        for node, name in ((0, CUT_OFF), (2, CUT_OFF), (1, UNREACHABLE)):
+            self.await_true(
+                lambda node=node, name=name: re.search(
+                    name, harness.read_text(self.log(node, node)) +
+                    self.started[node].stderr),
+                end - time.monotonic(), f"{name!r} on node {node}")
         for process in self.started.values():
             self.assertNotEqual(
                 self.await_end(process, harness.FAILURE_DEADLINE_S), 0)
         self.assert_nothing_runs()
-        self.assertLess(named_s, NAMED_DEADLINE_S)
 
     def test_a_node_whose_cable_is_pulled_is_named(self):
         for node in range(3):
@@ -306,23 +306,23 @@ os.execv({harness.program("OARLOCK_CIFAR10")!r}, ["train"] + {SHORT.split()!r})
 
     def test_a_node_that_vanishes_is_named_also_by_the_launchers(self):
         for node in range(3):
-            self.master(node, f"--nproc_per_node 1 --rank {node}", self.mnist(),
-                        LONG, nnodes=3)
+            self.master(node, f"--nproc_per_node 1 --rank {node} --silence_s 3",
+                        self.mnist(), LONG, "--lease_s 3", nnodes=3)
         self.assert_cut_off_is_named(self.network.drop_all)
-        text = self.started[0].stderr + self.started[2].stderr
-        self.assertRegex(text, CUT_OFF_RANK)
+        self.assertRegex(
+            self.started[0].stderr,
+            r"the job has failed: node [012]|node 1 \(192\.168\.0\.2\) gave no")
 
     def test_a_node_that_is_cut_off_at_the_start_is_named(self):
         # The third node never comes: the others wait.
         for node in range(2):
             self.launch(node, f"""python -m paddle.distributed.launch \
                 --ips={",".join(IPS)} --gpus 0 {self.mnist()} {LONG} \
-                --connect_timeout_s 12""")
-        self.await_text(self.log(0, 0), r"", 1)
+                --connect_timeout_s 7 --lease_s 3""")
         self.await_true(lambda: self.has_connection(0, IPS[1]), 10,
                         "rank 1 at rank 0's rendezvous")
         self.network.pull_cable(1)
-        self.await_text(self.log(0, 0), CUT_OFF_RANK, NAMED_DEADLINE_S)
+        self.await_text(self.log(0, 0), CUT_OFF, NAMED_DEADLINE_S)
         for process in self.started.values():
             self.assertNotEqual(self.await_end(process, 20), 0)
         self.assertRegex(
@@ -336,7 +336,7 @@ os.execv({harness.program("OARLOCK_CIFAR10")!r}, ["train"] + {SHORT.split()!r})
             ["ip", "netns", "exec", self.network.nodes[node], "ss", "-Htn",
              "state", "established"], text=True, stdout=subprocess.PIPE,
             timeout=10, check=True).stdout
-        return re.search(rf"{re.escape(peer)}:\d+\s*$", shown, re.M)
+        return re.search(rf"{re.escape(peer)}\]?:\d+\s*$", shown, re.M)
 
     def pid_of_rank(self, rank):
         wanted = f"PADDLE_GLOBAL_RANK={rank}"
