@@ -57,6 +57,12 @@ bool IsRunError(const absl::Status& status) {
          absl::IsUnavailable(status);
 }
 
+LauncherOptions Options() {
+  LauncherOptions options;
+  options.follow_first_worker = true;
+  return options;
+}
+
 absl::StatusOr<int> RunMet(const v1::LaunchConfig& config,
                            const v1::MeetingConfig& meeting,
                            const std::vector<std::string>& argv) {
@@ -66,7 +72,7 @@ absl::StatusOr<int> RunMet(const v1::LaunchConfig& config,
         "they meet; leave it out and give --print_config");
   }
   InitLogging("launcher");
-  return RunMetJob(config, meeting, ReadEnvironment(), argv);
+  return RunMetJob(config, meeting, ReadEnvironment(), argv, Options());
 }
 
 absl::StatusOr<int> RunPlanned(const v1::LaunchConfig& config,
@@ -82,7 +88,7 @@ absl::StatusOr<int> RunPlanned(const v1::LaunchConfig& config,
   }
   if (config.dry_run()) return 0;
   InitLogging("launcher");
-  return Launcher().Run(plan, argv);
+  return Launcher(Options()).Run(plan, argv);
 }
 
 }  // namespace

@@ -22,6 +22,9 @@ constexpr const char* kRankVariables[] = {
     "PADDLE_LOCAL_SIZE", "PADDLE_GLOBAL_RANK", "PADDLE_LOCAL_RANK",
     "PADDLE_RANK_IN_NODE"};
 
+// OpenMP's, with which workers compute.
+constexpr char kThreadsVariable[] = "OMP_NUM_THREADS";
+
 std::vector<std::string> HostsOf(const std::vector<Place>& places) {
   std::vector<std::string> hosts;
   for (const Place& place : places) hosts.push_back(place.host);
@@ -37,8 +40,11 @@ bool HaveOnePort(const std::vector<Place>& places) {
 class Planner {
  public:
   Planner(const JobLayout& layout, const v1::LaunchConfig& config,
-          const EnvironmentMap& environment)
-      : layout_(layout), config_(config), environment_(environment) {}
+          const EnvironmentMap& environment, int num_cores)
+      : layout_(layout),
+        config_(config),
+        environment_(environment),
+        num_cores_(num_cores) {}
 
   LaunchPlan Plan();
 
@@ -48,6 +54,7 @@ class Planner {
   // Fluid's: addresses under `addresses`, and one port.
   void SetFluid(const char* addresses, const std::vector<Place>& places,
                 EnvironmentMap* shared) const;
+  int NumLocalWorkers() const;
   void SetRank(uint32_t index, uint32_t local_index,
                EnvironmentMap* variables) const;
   EnvironmentMap BaseEnvironment() const;
@@ -55,6 +62,7 @@ class Planner {
   const JobLayout& layout_;
   const v1::LaunchConfig& config_;
   const EnvironmentMap& environment_;
+  const int num_cores_;
   LaunchPlan plan_;
 };
 
@@ -90,15 +98,18 @@ EnvironmentMap Planner::SharedEnvironment() const {
   return shared;
 }
 
-void Planner::SetRank(uint32_t index, uint32_t local_index,
-                      EnvironmentMap* variables) const {
-  const auto local_size = std::count_if(
+int Planner::NumLocalWorkers() const {
+  return std::count_if(
       layout_.workers.begin(), layout_.workers.end(),
       [&](const Place& place) { return place.node == layout_.this_node; });
+}
+
+void Planner::SetRank(uint32_t index, uint32_t local_index,
+                      EnvironmentMap* variables) const {
   (*variables)["PADDLE_CURRENT_ENDPOINT"] = plan_.worker_endpoints[index];
   (*variables)["PADDLE_RANK_IN_NODE"] = absl::StrCat(local_index);
   (*variables)["PADDLE_LOCAL_RANK"] = absl::StrCat(local_index);
-  (*variables)["PADDLE_LOCAL_SIZE"] = absl::StrCat(local_size);
+  (*variables)["PADDLE_LOCAL_SIZE"] = absl::StrCat(NumLocalWorkers());
   (*variables)["PADDLE_GLOBAL_RANK"] = absl::StrCat(index);
 }
 
@@ -126,6 +137,10 @@ void Planner::PlanProcess(Role role, uint32_t index, const Place& place) {
   if (!server && !layout_.devices.empty()) {
     variables["FLAGS_selected_gpus"] =
         layout_.devices[local_index % layout_.devices.size()];
+  }
+  if (!server && !environment_.contains(kThreadsVariable)) {
+    variables[kThreadsVariable] =
+        absl::StrCat(std::max(1, num_cores_ / NumLocalWorkers()));
   }
   plan_.processes.push_back(std::move(process));
 }
@@ -176,13 +191,13 @@ absl::StatusOr<LaunchPlan> PlanLaunch(const v1::LaunchConfig& config,
                                       const Machine& machine) {
   OARLOCK_ASSIGN_OR_RETURN(const JobLayout layout,
                            LayOutJob(config, environment, machine));
-  return PlanProcesses(layout, config, environment);
+  return PlanProcesses(layout, config, environment, machine.num_cores());
 }
 
 LaunchPlan PlanProcesses(const JobLayout& layout,
                          const v1::LaunchConfig& config,
-                         const EnvironmentMap& environment) {
-  return Planner(layout, config, environment).Plan();
+                         const EnvironmentMap& environment, int num_cores) {
+  return Planner(layout, config, environment, num_cores).Plan();
 }
 
 std::string JobIdOf(const v1::LaunchConfig& config,

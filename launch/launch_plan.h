@@ -57,9 +57,12 @@ absl::StatusOr<LaunchPlan> PlanLaunch(const v1::LaunchConfig& config,
 // consistently, so ResolveRole of a process's environment gives its role
 // without a warning. Fluid's variables, which have one port for all servers (or
 // for all ranks of a collective job), are set only where all have the same.
+//
+// Workers share the cores of this node: OMP_NUM_THREADS is set, where it is
+// not.
 LaunchPlan PlanProcesses(const JobLayout& layout,
                          const v1::LaunchConfig& config,
-                         const EnvironmentMap& environment);
+                         const EnvironmentMap& environment, int num_cores);
 
 // The job's name: --job_id, else the environment's, else "default".
 std::string JobIdOf(const v1::LaunchConfig& config,

@@ -84,6 +84,8 @@ struct Launcher::Process {
   const ProcessPlan* plan = nullptr;
   // Null between a failure and the next start, and after the end.
   std::unique_ptr<ChildProcess> child;
+  // Its end is in ended_.
+  bool noted = false;
   int restarts = 0;
   absl::Time started_at;
   // When to start it again, and whether with all others.
@@ -112,6 +114,7 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
   SignalCounter signals;
   OARLOCK_ASSIGN_OR_RETURN(guardian_, Guardian::Start(plan.processes.size()));
   absl::Status started = StartAll();
+  FollowFirstWorker();
   while (started.ok() && (NumRunning() > 0 || restarting_all_)) {
     options_.tick();
     while (const int signal = signals.Next()) HandleSignal(signal);
@@ -120,6 +123,7 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
     RestartAllWhenEnded();
     RestartDue();
     HandleWorkersDone();
+    if (follower_ != nullptr) follower_->Poll();
     if (clock_.Now() >= kill_at_) {
       for (auto& process : processes_) {
         if (process->child != nullptr) process->child->Signal(SIGKILL);
@@ -130,7 +134,9 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
       poll(nullptr, 0, absl::ToInt64Milliseconds(kPollInterval));
     }
   }
+  if (follower_ != nullptr) follower_->Poll();
   // Kills what an error at the start left running.
+  ended_.clear();
   processes_.clear();
   guardian_.reset();
   OARLOCK_RETURN_IF_ERROR(started);
@@ -159,6 +165,16 @@ absl::Status Launcher::StartAll() {
   return absl::OkStatus();
 }
 
+void Launcher::FollowFirstWorker() {
+  follower_.reset();
+  if (!options_.follow_first_worker) return;
+  for (const ProcessPlan& plan : plan_->processes) {
+    if (plan.role == Role::kServer) continue;
+    follower_ = std::make_unique<LogFollower>(plan.log_file, stdout);
+    return;
+  }
+}
+
 absl::Status Launcher::Start(Process* process) {
   ChildProcess::Options options;
   options.argv = argv_;
@@ -181,21 +197,46 @@ absl::Status Launcher::Start(Process* process) {
   return absl::OkStatus();
 }
 
+bool Launcher::NoteEnded() {
+  for (auto& process : processes_) {
+    if (process->child == nullptr || process->noted) continue;
+    if (const std::optional<ExitStatus> status = process->child->Poll()) {
+      process->noted = true;
+      ended_.emplace_back(process.get(), *status);
+    }
+  }
+  // Others notice the death of a process before it can be waited for, and may
+  // end first, by themselves.
+  bool told = true;
+  for (const auto& [process, status] : ended_) {
+    if (process->plan->role == Role::kServer || status.signal != 0) return true;
+    told = told && status.ok();
+  }
+  return told;
+}
+
 void Launcher::PollAll() {
   // Servers are looked at first and handled last: one that ended after the
   // workers is then never taken for one that ended before them.
+  if (!NoteEnded() && !std::exchange(looked_again_, true)) return;
+  looked_again_ = false;
   std::vector<std::pair<Process*, ExitStatus>> ended;
-  for (auto& process : processes_) {
-    if (process->child == nullptr) continue;
-    if (const std::optional<ExitStatus> status = process->child->Poll()) {
-      ended.emplace_back(process.get(), *status);
-    }
+  ended.swap(ended_);
+  // Of failures the servers' count first, then those by a signal: workers fail
+  // without servers, and without one another.
+  const auto order = [](const std::pair<Process*, ExitStatus>& end) {
+    if (end.first->plan->role == Role::kServer) return 1;
+    if (end.second.ok()) return 0;
+    return end.second.signal != 0 ? 2 : 3;
+  };
+  std::stable_sort(ended.begin(), ended.end(),
+                   [&](const auto& a, const auto& b) {
+                     return order(a) < order(b);
+                   });
+  for (const auto& [process, status] : ended) {
+    process->noted = false;
+    HandleExit(process, status);
   }
-  // Of failures the servers' count first: workers fail without them.
-  std::stable_partition(ended.begin(), ended.end(), [](const auto& end) {
-    return end.second.ok() && end.first->plan->role != Role::kServer;
-  });
-  for (const auto& [process, status] : ended) HandleExit(process, status);
   for (auto& process : processes_) {
     if (exit_code_.has_value() || clock_.Now() < process->early_until) continue;
     if (!WorkersRun()) continue;

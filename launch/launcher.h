@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,6 +22,7 @@
 #include "base/clock.h"
 #include "launch/child_process.h"
 #include "launch/launch_plan.h"
+#include "launch/log_follower.h"
 
 namespace oarlock {
 
@@ -50,6 +52,9 @@ struct LauncherOptions {
   Together restart_together = Together::kNobody;
   // A worker that failed takes all others with it, too.
   bool workers_restart_all = false;
+  // What the first worker of this node writes to its log is copied to standard
+  // output.
+  bool follow_first_worker = false;
   // How often the processes of all nodes were started before this run. From 1
   // on they are told so, and their logs go on.
   int rounds_before = 0;
@@ -86,7 +91,8 @@ class Launcher {
   // Runs `argv` (as ResolveProgram takes it) as every process of the plan and
   // returns the exit code: 0; the first failing process's (128 + signal); 1
   // when a server ended before the workers, or because of an order; 128 +
-  // signal when interrupted. An error when something could not be started at all: nothing runs then.
+  // signal when interrupted. An error when something could not be started at
+  // all: nothing runs then.
   absl::StatusOr<int> Run(const LaunchPlan& plan,
                           const std::vector<std::string>& argv);
 
@@ -106,6 +112,9 @@ class Launcher {
   absl::Status StartAll();
   absl::Status Start(Process* process);
   void PollAll();
+  // Moves those that have ended to ended_; whether it tells who began.
+  bool NoteEnded();
+  void FollowFirstWorker();
   void HandleExit(Process* process, const ExitStatus& status);
   bool MayRestart(const Process& process, const ExitStatus& status) const;
   void RestartDue();
@@ -129,6 +138,10 @@ class Launcher {
   std::vector<std::string> argv_;
   std::unique_ptr<Guardian> guardian_;
   std::vector<std::unique_ptr<Process>> processes_;
+  // Of processes_, not yet handled.
+  std::vector<std::pair<Process*, ExitStatus>> ended_;
+  bool looked_again_ = false;
+  std::unique_ptr<LogFollower> follower_;
   // Set once the outcome is known; children are only waited for then.
   std::optional<int> exit_code_;
   std::string failure_;

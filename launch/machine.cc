@@ -4,9 +4,11 @@
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -75,6 +77,13 @@ std::vector<std::string> LocalAddresses() {
     if (!text.empty()) addresses.push_back(std::move(text));
   }
   return addresses;
+}
+
+int NumCores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (sched_getaffinity(0, sizeof(cores), &cores) != 0) return 1;
+  return std::max(1, CPU_COUNT(&cores));
 }
 
 absl::StatusOr<std::string> SourceAddressTo(const std::string& endpoint) {

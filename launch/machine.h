@@ -24,8 +24,12 @@ std::vector<std::string> LocalAddresses();
 // or the name is not known.
 absl::StatusOr<std::string> SourceAddressTo(const std::string& endpoint);
 
+// Cores that this process may use, at least 1.
+int NumCores();
+
 // The functions above, for tests to replace.
 struct Machine {
+  std::function<int()> num_cores = NumCores;
   std::function<absl::StatusOr<std::vector<int>>(int count)> free_ports =
       FreePorts;
   std::function<std::vector<std::string>()> addresses = LocalAddresses;

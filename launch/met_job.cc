@@ -152,7 +152,8 @@ std::optional<int> MetJob::EndRound(const Launcher& launcher, int exit_code) {
 absl::StatusOr<std::optional<int>> MetJob::RunRound(
     const v1::MeetingRound& round) {
   OARLOCK_ASSIGN_OR_RETURN(const JobLayout layout, LayOutMet(config_, round));
-  LaunchPlan plan = PlanProcesses(layout, config_, environment_);
+  LaunchPlan plan = PlanProcesses(layout, config_, environment_,
+                                  machine_.num_cores());
   // Ranks are started again by all nodes together.
   if (plan.collective) plan.max_restart = 0;
   spdlog::info("round {}: this is node {} of {}, with {} processes",
