@@ -238,6 +238,66 @@ TEST_F(LaunchCommandTest, NodesThatMeetStartAllAgainWhenOneProcessDies) {
   }
 }
 
+TEST_F(LaunchCommandTest, NodesThatMeetHaveServersToo) {
+  const auto ports = FreePorts(1);
+  ASSERT_TRUE(ports.ok()) << ports.status();
+  const std::string script =
+      WriteScript(folder_, "$PROGRAM explain-env\nexit 0\n");
+  std::vector<std::unique_ptr<TestProcess>> launchers;
+  for (int i = 0; i < 2; ++i) {
+    launchers.push_back(Start(
+        {"launch", "--master", absl::StrCat("127.0.0.1:", ports->front()),
+         "--nnodes", "2", "--rank", absl::StrCat(i), "--server_num", "1",
+         "--worker_num", absl::StrCat(1 + i), "--log_dir", folder_ + "/logs",
+         script},
+        {{"PROGRAM", kProgram}}));
+  }
+  for (const auto& launcher : launchers) {
+    EXPECT_EQ(launcher->Wait(), 0) << launcher->Output();
+  }
+  for (int i = 0; i < 3; ++i) {
+    const std::string log =
+        ReadFile(absl::StrCat(folder_, "/logs/workerlog.", i));
+    EXPECT_THAT(log, HasSubstr(absl::StrCat("role      worker ", i, " of 3")));
+    EXPECT_THAT(log, HasSubstr("servers   2: 127.0.0.1:"));
+    EXPECT_THAT(log, Not(HasSubstr("warning")));
+  }
+  EXPECT_THAT(ReadFile(folder_ + "/logs/serverlog.1"),
+              HasSubstr("role      server 1 of 2"));
+}
+
+TEST_F(LaunchCommandTest, AnotherLauncherMayComeInThePlaceOfOneThatDied) {
+  const auto ports = FreePorts(1);
+  ASSERT_TRUE(ports.ok()) << ports.status();
+  const std::string script = WriteScript(
+      folder_, "echo $$ > $DIR/rank.$PADDLE_TRAINER_ID\n"
+               "[ \"$OARLOCK_RESTART\" = 1 ] && exit 0\n"
+               "while true; do sleep 0.05; done\n");
+  const auto start = [&] {
+    return Start({"launch", "--master",
+                  absl::StrCat("127.0.0.1:", ports->front()), "--nnodes", "2",
+                  "--nproc_per_node", "1", "--max_restart", "1", "--silence_s",
+                  "1", "--log_dir", folder_ + "/logs", script});
+  };
+  const auto first = start();
+  ASSERT_TRUE(Await(
+      [&] { return absl::StrContains(first->Output(), ", here\n"); }));
+  const auto dies = start();
+  const pid_t rank = AwaitPid(folder_ + "/rank.1");
+  ASSERT_GT(AwaitPid(folder_ + "/rank.0"), 0);
+  dies->Signal(SIGKILL);
+  EXPECT_EQ(dies->Wait(), -SIGKILL);
+  ASSERT_TRUE(Await([&] {
+    return absl::StrContains(first->Output(),
+                             "node 1 (127.0.0.1) gave no sign of life for 1s");
+  }));
+  const auto successor = start();
+  EXPECT_EQ(successor->Wait(), 0) << successor->Output();
+  EXPECT_EQ(first->Wait(), 0) << first->Output();
+  EXPECT_THAT(successor->Output(), HasSubstr("round 1: this is node 1 of 2"));
+  ExpectAllGone({rank});
+}
+
 TEST_F(LaunchCommandTest, AnInterruptOfOneNodeEndsTheJobOnAll) {
   const auto ports = FreePorts(1);
   ASSERT_TRUE(ports.ok()) << ports.status();

@@ -282,12 +282,13 @@ TEST(LaunchPlanTest, NodesThatMetGetRanksInOrderOfTheirNodes) {
   *round.add_nodes() = *share;
   const auto layout = LayOutMet(config, round);
   ASSERT_TRUE(layout.ok()) << layout.status();
-  const LaunchPlan plan = PlanProcesses(*layout, config, {});
+  const LaunchPlan plan = PlanProcesses(*layout, config, {}, 4);
   EXPECT_THAT(RolesOf(plan), ElementsAre("collective worker 3 of 5",
                                          "collective worker 4 of 5"));
   EXPECT_EQ(plan.processes[1].environment.at("PADDLE_LOCAL_RANK"), "1");
   EXPECT_EQ(plan.processes[1].environment.at("PADDLE_LOCAL_SIZE"), "2");
   EXPECT_EQ(plan.processes[1].environment.at("FLAGS_selected_gpus"), "5");
+  EXPECT_EQ(plan.processes[1].environment.at("OMP_NUM_THREADS"), "2");
 }
 
 TEST(LaunchPlanTest, APortOrAnAddressThatIsGivenIsBroughtToTheMeeting) {
