@@ -144,7 +144,7 @@ void Attendance::OnFailure(const absl::Status& status, absl::Duration took) {
     }
     return;
   }
-  if (unanswered_ <= kReportsPerSilence) return;
+  if (unanswered_ < kReportsPerSilence) return;
   v1::MeetingOver& over = over_.emplace();
   over.set_again(options_.report.max_restart() > 0);
   over.set_reason(absl::StrCat(

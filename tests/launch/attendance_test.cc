@@ -26,7 +26,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int kNodes = 3;
-constexpr absl::Duration kSilence = absl::Milliseconds(800);
+constexpr absl::Duration kSilence = absl::Seconds(2);
 
 class AttendanceTest : public testing::Test {
  protected:

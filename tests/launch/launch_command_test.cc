@@ -277,7 +277,7 @@ TEST_F(LaunchCommandTest, AnotherLauncherMayComeInThePlaceOfOneThatDied) {
     return Start({"launch", "--master",
                   absl::StrCat("127.0.0.1:", ports->front()), "--nnodes", "2",
                   "--nproc_per_node", "1", "--max_restart", "1", "--silence_s",
-                  "1", "--log_dir", folder_ + "/logs", script});
+                  "2", "--log_dir", folder_ + "/logs", script});
   };
   const auto first = start();
   ASSERT_TRUE(Await(
@@ -289,7 +289,7 @@ TEST_F(LaunchCommandTest, AnotherLauncherMayComeInThePlaceOfOneThatDied) {
   EXPECT_EQ(dies->Wait(), -SIGKILL);
   ASSERT_TRUE(Await([&] {
     return absl::StrContains(first->Output(),
-                             "node 1 (127.0.0.1) gave no sign of life for 1s");
+                             "node 1 (127.0.0.1) gave no sign of life for 2s");
   }));
   const auto successor = start();
   EXPECT_EQ(successor->Wait(), 0) << successor->Output();

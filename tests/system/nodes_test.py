@@ -248,7 +248,7 @@ class NodesTest(harness.SystemTest):
         for node in range(2):
             self.master(
                 node, "--nproc_per_node 1 --max_restart 1", self.mnist(), SHORT,
-                "--epochs 3 --batch_size 16 --print_steps 5 --checkpoint_dir",
+                "--epochs 2 --batch_size 16 --print_steps 5 --checkpoint_dir",
                 self.path("checkpoint"))
         self.await_text(self.log(0, 0), r"epoch 2 step 5 ")
         pid = self.pid_of_rank(1)
@@ -256,7 +256,7 @@ class NodesTest(harness.SystemTest):
         self.await_all()
         self.assert_ranks(2)
         self.assertRegex(harness.read_text(self.log(0, 0)),
-                         r"goes on from .* after [12] epoch")
+                         r"goes on from .* after 1 epoch")
         self.assertRegex(
             self.started[1].stderr,
             rf"worker 1 \(pid {pid}\) ended with signal 9")
@@ -269,14 +269,14 @@ class NodesTest(harness.SystemTest):
         for node in range(2):
             self.launch(node, f"""python -m paddle.distributed.launch \
                 --ips=192.168.0.1,192.168.0.2 --gpus 0 --max_restart 1 \
-                {self.mnist()} {SHORT} --epochs 3 --batch_size 16 \
+                {self.mnist()} {SHORT} --epochs 2 --batch_size 16 \
                 --print_steps 5 --checkpoint_dir {self.path("checkpoint")}""")
         self.await_text(self.log(0, 0), r"epoch 2 step 5 ")
         os.kill(self.pid_of_rank(1), signal.SIGKILL)
         self.await_all()
         self.assert_ranks(2)
         self.assertRegex(harness.read_text(self.log(0, 0)),
-                         r"goes on from .* after [12] epoch")
+                         r"goes on from .* after 1 epoch")
 
     # -- a node that is cut off -------------------------------------------------
 
@@ -318,7 +318,7 @@ class NodesTest(harness.SystemTest):
         for node in range(2):
             self.launch(node, f"""python -m paddle.distributed.launch \
                 --ips={",".join(IPS)} --gpus 0 {self.mnist()} {LONG} \
-                --connect_timeout_s 7 --lease_s 3""")
+                --connect_timeout_s 5 --lease_s 2""")
         self.await_true(lambda: self.has_connection(0, IPS[1]), 10,
                         "rank 1 at rank 0's rendezvous")
         self.network.pull_cable(1)
