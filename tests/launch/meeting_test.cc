@@ -127,7 +127,8 @@ TEST_F(MeetingTest, WhoDoesNotBelongIsToldWhy) {
   Ready(1, 1);
   v1::NodeReport other = ReadyOf(9);
   other.set_job_id("x");
-  EXPECT_THAT(RefusalOf(other), HasSubstr("--job_id is \"x\" here and \"job\""));
+  EXPECT_THAT(RefusalOf(other),
+              HasSubstr("--job_id is \"x\" here and \"job\""));
   other = ReadyOf(9);
   other.set_num_nodes(4);
   EXPECT_THAT(RefusalOf(other), HasSubstr("--nnodes is 4 here and 3 on node"));

@@ -218,8 +218,8 @@ class NodesTest(harness.SystemTest):
         for role, node in roles:
             process = self.launch(
                 node, f"{self.mnist()} {SHORT}", PADDLE_TRAINING_ROLE=role,
-                PADDLE_PSERVER_PORT="6174", PADDLE_PSERVER_IPS=",".join(IPS[:2]),
-                PADDLE_TRAINERS="2", PADDLE_CURRENT_IP=IPS[node],
+                PADDLE_PSERVER_PORT="6174",
+                PADDLE_PSERVER_IPS=",".join(IPS[:2]), PADDLE_TRAINERS="2", PADDLE_CURRENT_IP=IPS[node],
                 PADDLE_TRAINER_ID=str(node))
             self.started[(role, node)] = process
         self.await_all()
@@ -278,7 +278,7 @@ class NodesTest(harness.SystemTest):
         self.assertRegex(harness.read_text(self.log(0, 0)),
                          r"goes on from .* after 1 epoch")
 
-    # -- a node that is cut off -------------------------------------------------
+    # -- a node that is cut off -----------------------------------------------
 
     def assert_cut_off_is_named(self, cut):
         """Cuts node 1 of three off, whose processes all print steps."""
