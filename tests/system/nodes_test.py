@@ -219,8 +219,8 @@ class NodesTest(harness.SystemTest):
             process = self.launch(
                 node, f"{self.mnist()} {SHORT}", PADDLE_TRAINING_ROLE=role,
                 PADDLE_PSERVER_PORT="6174",
-                PADDLE_PSERVER_IPS=",".join(IPS[:2]), PADDLE_TRAINERS="2", PADDLE_CURRENT_IP=IPS[node],
-                PADDLE_TRAINER_ID=str(node))
+                PADDLE_PSERVER_IPS=",".join(IPS[:2]), PADDLE_TRAINERS="2",
+                PADDLE_CURRENT_IP=IPS[node], PADDLE_TRAINER_ID=str(node))
             self.started[(role, node)] = process
         self.await_all()
         self.assert_ranks(2)
