@@ -21,6 +21,9 @@ constexpr absl::Duration kProgressInterval = absl::Seconds(10);
 // How long an answer may take; reports that node 0 hears late or twice do no
 // harm.
 constexpr int kAnswerIntervals = 2;
+// Reports per interval of who waits for the others: it shall not be the one
+// that they wait for then.
+constexpr int kReportsWhileWaiting = 4;
 
 // Whether the next report may fare better.
 bool IsTransient(const absl::Status& status) {
@@ -48,14 +51,18 @@ Attendance::~Attendance() {
 
 void Attendance::Run() {
   const int progress_reports =
-      static_cast<int>(absl::FDivDuration(kProgressInterval, interval_)) + 1;
+      kReportsWhileWaiting *
+          static_cast<int>(absl::FDivDuration(kProgressInterval, interval_)) +
+      1;
   absl::MutexLock lock(&mutex_);
   const auto wake = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return closing_ || news_;
   };
   absl::Duration took;
   for (int reports = 0;;) {
-    mutex_.AwaitWithTimeout(absl::Condition(&wake), interval_ - took);
+    const absl::Duration pause =
+        report_.has_ready() ? interval_ / kReportsWhileWaiting : interval_;
+    mutex_.AwaitWithTimeout(absl::Condition(&wake), pause - took);
     if (closing_) return;
     news_ = false;
     if (report_.state_case() == v1::NodeReport::STATE_NOT_SET || over_) {
@@ -80,7 +87,7 @@ void Attendance::Run() {
     }
     if (report.has_ready() && !round_ && ++reports % progress_reports == 0) {
       spdlog::info("still waiting at {} for {}", options_.endpoint,
-                   unanswered_ > 0 ? "node 0: " + last_failure_ : missing_);
+                   unanswered_ > 0 ? "node 0" : missing_);
     }
   }
 }
@@ -88,6 +95,7 @@ void Attendance::Run() {
 absl::Status Attendance::Report(const v1::NodeReport& report,
                                 v1::MeetingAnswer* answer) {
   grpc::ClientContext context;
+  context.set_wait_for_ready(true);
   context.set_deadline(absl::ToChronoTime(Clock::Real().Now() +
                                           kAnswerIntervals * interval_));
   if (!options_.token.empty()) {
@@ -136,7 +144,7 @@ void Attendance::OnFailure(const absl::Status& status, absl::Duration took) {
     }
     return;
   }
-  if (unanswered_ <= kReportsPerSilence) return;
+  if (unanswered_ < kReportsPerSilence) return;
   v1::MeetingOver& over = over_.emplace();
   over.set_again(options_.report.max_restart() > 0);
   over.set_reason(absl::StrCat(

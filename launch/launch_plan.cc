@@ -83,7 +83,7 @@ EnvironmentMap Planner::SharedEnvironment() const {
       {"SYS_JOB_ID", plan_.job_id},
   };
   if (layout_.collective) {
-    // Where rank 0 serves the rendezvous. Paddle's is one more port of its node.
+    // Where rank 0 serves the rendezvous; Paddle's is one more port there.
     shared["PADDLE_MASTER"] = plan_.worker_endpoints[0];
     shared["PADDLE_NNODES"] = absl::StrCat(layout_.nodes.size());
     shared["PADDLE_GLOBAL_SIZE"] = num_workers;

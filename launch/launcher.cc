@@ -113,8 +113,8 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
   OARLOCK_ASSIGN_OR_RETURN(argv_, ResolveProgram(argv, plan.base_environment));
   SignalCounter signals;
   OARLOCK_ASSIGN_OR_RETURN(guardian_, Guardian::Start(plan.processes.size()));
-  absl::Status started = StartAll();
   FollowFirstWorker();
+  absl::Status started = StartAll();
   while (started.ok() && (NumRunning() > 0 || restarting_all_)) {
     options_.tick();
     while (const int signal = signals.Next()) HandleSignal(signal);
@@ -171,6 +171,8 @@ void Launcher::FollowFirstWorker() {
   for (const ProcessPlan& plan : plan_->processes) {
     if (plan.role == Role::kServer) continue;
     follower_ = std::make_unique<LogFollower>(plan.log_file, stdout);
+    // Its log goes on.
+    if (options_.rounds_before > 0) follower_->Skip();
     return;
   }
 }

@@ -20,4 +20,9 @@ void LogFollower::Poll() {
   std::fflush(out_);
 }
 
+void LogFollower::Skip() {
+  std::ifstream file(path_, std::ios::binary | std::ios::ate);
+  if (file) copied_ = file.tellg();
+}
+
 }  // namespace oarlock

@@ -21,6 +21,9 @@ class LogFollower {
   // that cannot be read has got nothing; one that has become shorter is new.
   void Poll();
 
+  // Passes over what the file has now.
+  void Skip();
+
  private:
   const std::string path_;
   std::FILE* const out_;

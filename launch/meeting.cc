@@ -295,7 +295,8 @@ void Meeting::Tick() {
   GiveUp(absl::StrCat(
       Missing(), " did not come to ", options_.endpoint, " within ",
       absl::FormatDuration(options_.meet_timeout),
-      round_ == 0 ? "" : absl::StrCat(" to start again after: ", over_.reason()),
+      round_ == 0 ? ""
+                  : absl::StrCat(" to start again after: ", over_.reason()),
       last_refusal_.empty() ? "" : "; refused meanwhile: ", last_refusal_));
 }
 

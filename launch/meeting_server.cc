@@ -2,11 +2,11 @@
 
 #include <grpcpp/server_builder.h>
 
-#include <chrono>
 #include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/listen_check.h"
 #include "base/status_macros.h"
 #include "cluster/retry.h"
@@ -15,7 +15,7 @@ namespace oarlock {
 namespace {
 
 // For answers that are under way when the server ends.
-constexpr std::chrono::milliseconds kLastAnswers(500);
+constexpr absl::Duration kLastAnswers = absl::Milliseconds(500);
 
 }  // namespace
 
@@ -82,7 +82,7 @@ MeetingServer::~MeetingServer() {
     closing_ = true;
   }
   ticker_.join();
-  server_->Shutdown(std::chrono::system_clock::now() + kLastAnswers);
+  server_->Shutdown(absl::ToChronoTime(Clock::Real().Now() + kLastAnswers));
 }
 
 }  // namespace oarlock

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "launch/machine.h"
 #include "tests/launch/process_testing.h"
 
 namespace oarlock {
@@ -202,6 +203,124 @@ TEST_F(LaunchCommandTest, TwoNodesGiveTheirProcessesOneCluster) {
   }
 }
 
+// Both nodes are this machine: the first that comes is node 0.
+TEST_F(LaunchCommandTest, NodesThatMeetStartAllAgainWhenOneProcessDies) {
+  const auto ports = FreePorts(1);
+  ASSERT_TRUE(ports.ok()) << ports.status();
+  const std::string script = WriteScript(
+      folder_,
+      "$PROGRAM explain-env\n"
+      "echo restart \"$OARLOCK_RESTART\" \"$OARLOCK_RESTART_TOGETHER\"\n"
+      "[ \"$OARLOCK_RESTART\" = 1 ] && exit 0\n"
+      "[ $PADDLE_TRAINER_ID = 2 ] && exit 3\n"
+      "while true; do sleep 0.05; done\n");
+  std::vector<std::unique_ptr<TestProcess>> launchers;
+  for (int i = 0; i < 2; ++i) {
+    launchers.push_back(Start(
+        {"launch", "--master", absl::StrCat("127.0.0.1:", ports->front()),
+         "--nnodes", "2", "--nproc_per_node", "2", "--max_restart", "1",
+         "--log_dir", folder_ + "/logs", script},
+        {{"PROGRAM", kProgram}}));
+  }
+  for (const auto& launcher : launchers) {
+    EXPECT_EQ(launcher->Wait(), 0) << launcher->Output();
+    EXPECT_THAT(launcher->Output(),
+                HasSubstr("node 1 (127.0.0.1): worker 2 (pid "));
+  }
+  for (int i = 0; i < 4; ++i) {
+    const std::string log =
+        ReadScriptLog(absl::StrCat(folder_, "/logs/workerlog.", i));
+    EXPECT_THAT(log, HasSubstr(absl::StrCat("role      collective worker ", i,
+                                            " of 4\n")));
+    EXPECT_THAT(log, HasSubstr("restart  \n"));
+    EXPECT_THAT(log, HasSubstr("restart 1 1\n"));
+    EXPECT_THAT(log, Not(HasSubstr("warning")));
+  }
+}
+
+TEST_F(LaunchCommandTest, NodesThatMeetHaveServersToo) {
+  const auto ports = FreePorts(1);
+  ASSERT_TRUE(ports.ok()) << ports.status();
+  const std::string script =
+      WriteScript(folder_, "$PROGRAM explain-env\nexit 0\n");
+  std::vector<std::unique_ptr<TestProcess>> launchers;
+  for (int i = 0; i < 2; ++i) {
+    launchers.push_back(Start(
+        {"launch", "--master", absl::StrCat("127.0.0.1:", ports->front()),
+         "--nnodes", "2", "--rank", absl::StrCat(i), "--server_num", "1",
+         "--worker_num", absl::StrCat(1 + i), "--log_dir", folder_ + "/logs",
+         script},
+        {{"PROGRAM", kProgram}}));
+  }
+  for (const auto& launcher : launchers) {
+    EXPECT_EQ(launcher->Wait(), 0) << launcher->Output();
+  }
+  for (int i = 0; i < 3; ++i) {
+    const std::string log =
+        ReadFile(absl::StrCat(folder_, "/logs/workerlog.", i));
+    EXPECT_THAT(log, HasSubstr(absl::StrCat("role      worker ", i, " of 3")));
+    EXPECT_THAT(log, HasSubstr("servers   2: 127.0.0.1:"));
+    EXPECT_THAT(log, Not(HasSubstr("warning")));
+  }
+  EXPECT_THAT(ReadFile(folder_ + "/logs/serverlog.1"),
+              HasSubstr("role      server 1 of 2"));
+}
+
+TEST_F(LaunchCommandTest, AnotherLauncherMayComeInThePlaceOfOneThatDied) {
+  const auto ports = FreePorts(1);
+  ASSERT_TRUE(ports.ok()) << ports.status();
+  const std::string script = WriteScript(
+      folder_, "echo $$ > $DIR/rank.$PADDLE_TRAINER_ID\n"
+               "[ \"$OARLOCK_RESTART\" = 1 ] && exit 0\n"
+               "while true; do sleep 0.05; done\n");
+  const auto start = [&] {
+    return Start({"launch", "--master",
+                  absl::StrCat("127.0.0.1:", ports->front()), "--nnodes", "2",
+                  "--nproc_per_node", "1", "--max_restart", "1", "--silence_s",
+                  "2", "--log_dir", folder_ + "/logs", script});
+  };
+  const auto first = start();
+  ASSERT_TRUE(Await(
+      [&] { return absl::StrContains(first->Output(), ", here\n"); }));
+  const auto dies = start();
+  const pid_t rank = AwaitPid(folder_ + "/rank.1");
+  ASSERT_GT(AwaitPid(folder_ + "/rank.0"), 0);
+  dies->Signal(SIGKILL);
+  EXPECT_EQ(dies->Wait(), -SIGKILL);
+  ASSERT_TRUE(Await([&] {
+    return absl::StrContains(first->Output(),
+                             "node 1 (127.0.0.1) gave no sign of life for 2s");
+  }));
+  const auto successor = start();
+  EXPECT_EQ(successor->Wait(), 0) << successor->Output();
+  EXPECT_EQ(first->Wait(), 0) << first->Output();
+  EXPECT_THAT(successor->Output(), HasSubstr("round 1: this is node 1 of 2"));
+  ExpectAllGone({rank});
+}
+
+TEST_F(LaunchCommandTest, AnInterruptOfOneNodeEndsTheJobOnAll) {
+  const auto ports = FreePorts(1);
+  ASSERT_TRUE(ports.ok()) << ports.status();
+  std::vector<std::unique_ptr<TestProcess>> launchers;
+  const std::string script = WriteScript(
+      folder_, "echo $$ > $DIR/rank.$PADDLE_TRAINER_ID\n"
+               "while true; do sleep 0.05; done\n");
+  for (int i = 0; i < 2; ++i) {
+    launchers.push_back(Start(
+        {"launch", "--master", absl::StrCat("127.0.0.1:", ports->front()),
+         "--nnodes", "2", "--rank", absl::StrCat(i), "--nproc_per_node", "1",
+         "--max_restart", "1", "--log_dir", folder_ + "/logs", script}));
+  }
+  const std::vector<pid_t> pids = {AwaitPid(folder_ + "/rank.0"),
+                                   AwaitPid(folder_ + "/rank.1")};
+  launchers[1]->Signal(SIGINT);
+  EXPECT_EQ(launchers[1]->Wait(), 128 + SIGINT);
+  EXPECT_EQ(launchers[0]->Wait(), 1) << launchers[0]->Output();
+  EXPECT_THAT(launchers[0]->Output(),
+              HasSubstr("node 1 (127.0.0.1): its launcher was told to end"));
+  ExpectAllGone(pids);
+}
+
 TEST_F(LaunchCommandTest, WrongCommandLinesExitWithTwoAndOneLine) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"launch", "--worker_num", "-1", "/bin/true"},
@@ -209,6 +328,14 @@ TEST_F(LaunchCommandTest, WrongCommandLinesExitWithTwoAndOneLine) {
        "to 65536"},
       {{"launch", "--server_num=1", "--worker_num=1"},
        "oarlock launch: no program is given; name it after the flags"},
+      {{"launch", "--nproc_per_node=1", "--master=127.0.0.1:1", "/bin/true"},
+       "oarlock launch: --master is \"127.0.0.1:1\", but --nnodes is not"},
+      {{"launch", "--nproc_per_node=1", "--master=127.0.0.1:1", "--nnodes=2",
+        "--ips=127.0.0.1,127.0.0.2", "/bin/true"},
+       "oarlock launch: --master is \"127.0.0.1:1\", and --cluster_node_ips"},
+      {{"launch", "--nproc_per_node=1", "--master=192.0.2.1:7000", "--nnodes=2",
+        "--rank=0", "--node_ip=127.0.0.1", "/bin/true"},
+       "oarlock launch: "},
       {{"launch", "--bogus", "x"}, "oarlock launch: unknown flag --bogus"},
       {{"explain-env", "--role", "BOSS"},
        "oarlock explain-env: --role is \"BOSS\"; it must be PSERVER or "

@@ -213,6 +213,133 @@ TEST(LaunchPlanTest, DevicesWithoutServersMakeACollectiveJob) {
   EXPECT_EQ(plan->processes[0].environment.count("FLAGS_selected_gpus"), 0u);
 }
 
+TEST(LaunchPlanTest, TrainerZeroIsTheFirstDeviceOfTheFirstNode) {
+  // PaddleClas's command: no node is told which it is. This machine is .2.
+  const auto plan = Plan({"--log_dir=./log/", "--ips=192.168.0.1,192.168.0.2",
+                          "--gpus=0,1,2,3"},
+                         {{"FLAGS_START_PORT", "17000"}});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->worker_endpoints[0], "192.168.0.1:17000");
+  EXPECT_EQ(plan->worker_endpoints[7], "192.168.0.2:17003");
+  ASSERT_EQ(plan->processes.size(), 4u);
+  EXPECT_EQ(RolesOf(*plan).front(), "collective worker 4 of 8");
+  const EnvironmentMap& last = plan->processes[3].environment;
+  EXPECT_EQ(last.at("FLAGS_selected_gpus"), "3");
+  for (const auto& [name, value] : EnvironmentMap{
+           {"PADDLE_MASTER", "192.168.0.1:17000"},
+           {"PADDLE_NNODES", "2"},
+           {"PADDLE_GLOBAL_SIZE", "8"},
+           {"PADDLE_LOCAL_SIZE", "4"},
+           {"PADDLE_GLOBAL_RANK", "7"},
+           {"PADDLE_LOCAL_RANK", "3"},
+           {"PADDLE_RANK_IN_NODE", "3"},
+           {"PADDLE_TRAINER_ID", "7"},
+           {"PADDLE_TRAINERS_NUM", "8"},
+           {"PADDLE_CURRENT_ENDPOINT", "192.168.0.2:17003"}}) {
+    EXPECT_EQ(last.at(name), value) << name;
+  }
+}
+
+TEST(LaunchPlanTest, FluidsCollectiveVariablesAreSetWhereAllRanksHaveOnePort) {
+  const auto plan = Plan({"--ips=192.168.0.1,192.168.0.2", "--gpus=0"});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EnvironmentMap fluid;
+  for (const char* name : {"PADDLE_TRAINER_IPS", "PADDLE_TRAINER_ID",
+                           "PADDLE_PSERVER_PORT", "PADDLE_CURRENT_IP"}) {
+    fluid[name] = plan->processes[0].environment.at(name);
+  }
+  const auto role = ResolveRole(fluid, {});
+  ASSERT_TRUE(role.ok()) << role.status();
+  EXPECT_EQ(RoleName(*role), "collective worker 1 of 2");
+  EXPECT_EQ(role->worker_endpoints, plan->worker_endpoints);
+  const auto several = Plan({"--ips=192.168.0.1,192.168.0.2", "--gpus=0,1"});
+  ASSERT_TRUE(several.ok()) << several.status();
+  EXPECT_EQ(several->processes[0].environment.count("PADDLE_TRAINER_IPS"), 0u);
+}
+
+// What this node brings to --master, and the plan once it has met another one.
+TEST(LaunchPlanTest, NodesThatMetGetRanksInOrderOfTheirNodes) {
+  v1::LaunchConfig config;
+  config.set_master("192.168.0.1:38714");
+  config.set_nnodes(2);
+  config.set_gpus("4,5");
+  EXPECT_TRUE(MeetsAtMaster(config));
+  Machine machine = TestMachine();
+  machine.source_address_to = [](const std::string& endpoint) {
+    EXPECT_EQ(endpoint, "192.168.0.1:38714");
+    return "192.168.0.2";
+  };
+  const auto share = ShareOfNode(config, {}, machine);
+  ASSERT_TRUE(share.ok()) << share.status();
+  EXPECT_EQ(share->host(), "192.168.0.2");
+  EXPECT_THAT(share->worker_ports(), ElementsAre(10000, 10001));
+  v1::MeetingRound round;
+  round.set_node(1);
+  v1::NodeShare* first = round.add_nodes();
+  first->set_host("192.168.0.1");
+  // Nodes may have different numbers of devices.
+  for (int port : {7000, 7001, 7002}) first->add_worker_ports(port);
+  *round.add_nodes() = *share;
+  const auto layout = LayOutMet(config, round);
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  const LaunchPlan plan = PlanProcesses(*layout, config, {}, 4);
+  EXPECT_THAT(RolesOf(plan), ElementsAre("collective worker 3 of 5",
+                                         "collective worker 4 of 5"));
+  EXPECT_EQ(plan.processes[1].environment.at("PADDLE_LOCAL_RANK"), "1");
+  EXPECT_EQ(plan.processes[1].environment.at("PADDLE_LOCAL_SIZE"), "2");
+  EXPECT_EQ(plan.processes[1].environment.at("FLAGS_selected_gpus"), "5");
+  EXPECT_EQ(plan.processes[1].environment.at("OMP_NUM_THREADS"), "2");
+}
+
+TEST(LaunchPlanTest, APortOrAnAddressThatIsGivenIsBroughtToTheMeeting) {
+  v1::LaunchConfig config;
+  config.set_master("192.168.0.1:38714");
+  config.set_nnodes(2);
+  config.set_server_num(1);
+  config.set_worker_num(2);
+  config.set_node_ip("10.0.0.7");
+  const auto share =
+      ShareOfNode(config, {{"FLAGS_START_PORT", "7000"}}, TestMachine());
+  ASSERT_TRUE(share.ok()) << share.status();
+  EXPECT_EQ(share->host(), "10.0.0.7");
+  EXPECT_FALSE(share->collective());
+  EXPECT_THAT(share->server_ports(), ElementsAre(7000));
+  EXPECT_THAT(share->worker_ports(), ElementsAre(7001, 7002));
+}
+
+TEST(LaunchPlanTest, EveryMistakeAboutTheMasterIsOneSentence) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--master=h:1"}, "--master is \"h:1\", but --nnodes is not given"},
+      {{"--master=h", "--nnodes=2"}, "--master is \"h\"; it must be where"},
+      {{"--master=0.0.0.0:1", "--nnodes=2"}, "it must be where node 0's"},
+      {{"--master=etcd://h:1", "--nnodes=2"}, "stores such as etcd"},
+      {{"--master=h:1", "--nnodes=2", "--ips=a,b"},
+       "--cluster_node_ips says where processes are, too; give one of them"},
+      {{"--master=h:1", "--nnodes=2", "--workers=a:1"}, "and --workers says"},
+      {{"--master=h:1", "--nnodes=2", "--rank=2"},
+       "--rank is 2, but --nnodes is 2; it must be 0 to 1"},
+      {{"--master=h:1", "--nnodes=2", "--node_ip=a:1"},
+       "--node_ip is \"a:1\"; it must be an address without a port"},
+      {{"--master=h:1", "--nnodes=2"}, "nothing says how many processes"},
+  };
+  for (const auto& [args, message] : cases) {
+    v1::LaunchConfig config;
+    ASSERT_TRUE(ParseCommandLine({.name = "oarlock launch", .description = ""},
+                                 args, {{&config}})
+                    .ok());
+    ASSERT_TRUE(MeetsAtMaster(config));
+    const std::string error(
+        ShareOfNode(config, {}, TestMachine()).status().message());
+    EXPECT_THAT(error, HasSubstr(message));
+    EXPECT_EQ(error.find('\n'), std::string::npos);
+  }
+  // One node meets nobody.
+  v1::LaunchConfig alone;
+  alone.set_master("h:1");
+  alone.set_nnodes(1);
+  EXPECT_FALSE(MeetsAtMaster(alone));
+}
+
 TEST(LaunchPlanTest, DevicesBesideServersCountWorkers) {
   const auto plan = Plan({"--server_num=1", "--gpus", "2,3,5"});
   ASSERT_TRUE(plan.ok()) << plan.status();
@@ -255,6 +382,8 @@ TEST(LaunchPlanTest, EveryMistakeIsOneSentence) {
        "--node_ip is \"a\", but the nodes are b,c; it must be one of them"},
       {{"--server_num=1", "--worker_num=1", "--cluster_node_ips=b,c"},
        "--node_ip is not given, and the nodes are b,c; say which"},
+      {{"--gpus=0", "--ips=127.0.0.1,192.168.0.2"},
+       "(127.0.0.1,192.168.0.2 all are this machine's)"},
       {{"--server_num=1", "--worker_num=1", "--cluster_node_ips=b,b"},
        "names b twice"},
       {{"--server_num=1", "--worker_num=1", "--cluster_node_ips=b:1,c"},

@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -162,6 +164,36 @@ TEST_F(LauncherTest, WhatIgnoresSigtermIsKilledAfterTheGrace) {
   EXPECT_EQ(Run(Plan(1, 1), script), 4);
   EXPECT_EQ(Log("serverlog.0"), "ignored\n");
   EXPECT_TRUE(IsGone(AwaitPid(folder_ + "/server")));
+}
+
+TEST_F(LauncherTest, AnOrderFromAnotherNodeEndsAllThatRuns) {
+  const std::string script = absl::StrCat(
+      "trap 'echo asked; exit 0' TERM\necho $$ > $DIR/rank\n", kWaitForever);
+  for (const bool kill : {false, true}) {
+    std::remove((folder_ + "/rank").c_str());
+    options_.order = [&]() -> std::optional<LauncherOptions::Order> {
+      const std::string pid = ReadFile(folder_ + "/rank");
+      if (pid.empty() || pid.back() != '\n') return std::nullopt;
+      return LauncherOptions::Order{"node 1 has failed", kill};
+    };
+    Launcher launcher(options_);
+    const auto code =
+        launcher.Run(CollectivePlan(1, 3), {WriteScript(folder_, script)});
+    ASSERT_TRUE(code.ok()) << code.status();
+    EXPECT_EQ(*code, 1);
+    EXPECT_EQ(launcher.failure(), "node 1 has failed");
+    EXPECT_FALSE(launcher.is_final());
+    EXPECT_EQ(Log("workerlog.0"), kill ? "" : "asked\n");
+  }
+}
+
+TEST_F(LauncherTest, ALaterRoundTellsItsProcessesAndKeepsTheirLogs) {
+  const std::string script =
+      "echo round \"$OARLOCK_RESTART\" \"$OARLOCK_RESTART_TOGETHER\"\n";
+  EXPECT_EQ(Run(CollectivePlan(1, 0), script), 0);
+  options_.rounds_before = 2;
+  EXPECT_EQ(Run(CollectivePlan(1, 0), script), 0);
+  EXPECT_EQ(Log("workerlog.0"), "round  \nround 2 1\n");
 }
 
 TEST_F(LauncherTest, AFailedProcessIsStartedAgainAsOftenAsAllowed) {

@@ -45,5 +45,12 @@ TEST_F(LogFollowerTest, CopiesWhatIsNew) {
   EXPECT_EQ(Copied(), absl::StrCat("one\ntwo\n", lines, "new\n"));
 }
 
+TEST_F(LogFollowerTest, WhatIsPassedOverIsNotCopied) {
+  Write("before\n", std::ios::out);
+  follower_.Skip();
+  Write("after\n", std::ios::app);
+  EXPECT_EQ(Copied(), "after\n");
+}
+
 }  // namespace
 }  // namespace oarlock

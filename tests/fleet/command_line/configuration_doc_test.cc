@@ -14,6 +14,7 @@
 #include "proto/generate_config.pb.h"
 #include "proto/job_config.pb.h"
 #include "proto/launch_config.pb.h"
+#include "proto/meeting_config.pb.h"
 #include "proto/train_config.pb.h"
 #include "tests/fleet/document_tables.h"
 
@@ -37,6 +38,7 @@ DocumentTables Tables() {
   for (const google::protobuf::Descriptor* type :
        {v1::JobConfig::descriptor(), v1::TrainConfig::descriptor(),
         v1::RoleConfig::descriptor(), v1::LaunchConfig::descriptor(),
+        v1::MeetingConfig::descriptor(),
         v1::GenerateConfig::descriptor(), v1::CtlConfig::descriptor(),
         v1::CheckpointConfig::descriptor()}) {
     tables[type->full_name()] = MarkdownTable(type);

@@ -1,0 +1,171 @@
+// The meeting over the wire: a server and its guests in one process.
+
+#include "launch/attendance.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/create_channel.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "cluster/retry.h"
+#include "cluster/security.h"
+#include "launch/machine.h"
+#include "launch/meeting.h"
+#include "launch/meeting_server.h"
+#include "tests/launch/process_testing.h"
+
+namespace oarlock {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kNodes = 3;
+constexpr absl::Duration kSilence = absl::Seconds(2);
+
+class AttendanceTest : public testing::Test {
+ protected:
+  AttendanceTest() {
+    const auto ports = FreePorts(1);
+    EXPECT_TRUE(ports.ok()) << ports.status();
+    endpoint_ = absl::StrCat("127.0.0.1:", ports.ok() ? ports->front() : 0);
+  }
+
+  static v1::NodeShare ShareOf(int id) {
+    v1::NodeShare share;
+    share.set_host(absl::StrCat("h", id));
+    share.set_collective(true);
+    share.add_worker_ports(id);
+    return share;
+  }
+  static v1::NodeReport ReportOf(int id) {
+    v1::NodeReport report;
+    report.set_protocol_version(kMeetingVersion);
+    report.set_job_id("job");
+    report.set_num_nodes(kNodes);
+    report.set_max_restart(1);
+    report.set_launcher_id(id);
+    report.set_rank(-1);
+    return report;
+  }
+
+  void Serve(const SecurityOptions& security = {}) {
+    v1::NodeReport expected = ReportOf(1);
+    *expected.mutable_ready() = ShareOf(1);
+    auto server = MeetingServer::Start({.expected = expected,
+                                        .endpoint = endpoint_,
+                                        .meet_timeout = kPatience,
+                                        .silence_timeout = kSilence},
+                                       security);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+
+  std::unique_ptr<Attendance> Attend(int id, const std::string& token = "",
+                                     absl::Duration timeout = kPatience) {
+    auto credentials = MakeChannelCredentials({});
+    EXPECT_TRUE(credentials.ok()) << credentials.status();
+    return std::make_unique<Attendance>(
+        Attendance::Options{.report = ReportOf(id),
+                            .endpoint = endpoint_,
+                            .token = token,
+                            .meet_timeout = timeout,
+                            .silence_timeout = kSilence},
+        grpc::CreateCustomChannel(endpoint_, *credentials,
+                                  MakeChannelArguments()));
+  }
+
+  // Calls `function` for each guest in a thread of its own.
+  template <typename Function>
+  void OnEach(Function function) {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kNodes; ++i) {
+      threads.emplace_back([&, i] { function(i, *guests_[i]); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  void MeetAll(uint32_t round) {
+    OnEach([round](int i, Attendance& guest) {
+      const auto met = guest.Meet(ShareOf(i + 1));
+      ASSERT_TRUE(met.ok()) << met.status();
+      EXPECT_EQ(met->round(), round);
+      ASSERT_EQ(met->nodes_size(), kNodes);
+      EXPECT_EQ(met->nodes(met->node()).host(), absl::StrCat("h", i + 1));
+      EXPECT_EQ(met->nodes(0).host(), "h1");
+    });
+  }
+  void ServeAndAttend() {
+    Serve();
+    for (int id = 1; id <= kNodes; ++id) guests_.push_back(Attend(id));
+  }
+
+  std::string endpoint_;
+  std::unique_ptr<MeetingServer> server_;
+  std::vector<std::unique_ptr<Attendance>> guests_;
+};
+
+TEST_F(AttendanceTest, NodesMeetStartAgainAfterAFailureAndAreDone) {
+  ServeAndAttend();
+  MeetAll(0);
+  OnEach([](int i, Attendance& guest) {
+    const v1::MeetingOver over =
+        i == 1 ? guest.Failed("worker 1 ended with signal 9", false)
+               : guest.Done();
+    EXPECT_TRUE(over.again());
+    EXPECT_THAT(over.reason(), HasSubstr("worker 1 ended with signal 9"));
+  });
+  MeetAll(1);
+  OnEach([](int i, Attendance& guest) { EXPECT_TRUE(guest.Done().success()); });
+}
+
+TEST_F(AttendanceTest, ALauncherThatIsGoneIsNamedToTheOthers) {
+  ServeAndAttend();
+  MeetAll(0);
+  guests_.pop_back();
+  for (const auto& guest : guests_) {
+    ASSERT_TRUE(Await([&] { return guest->over().has_value(); }));
+    EXPECT_TRUE(guest->over()->again());
+    EXPECT_THAT(guest->over()->reason(), HasSubstr("gave no sign of life"));
+  }
+}
+
+TEST_F(AttendanceTest, WhenNodeZeroIsGoneTheOthersSaySo) {
+  ServeAndAttend();
+  MeetAll(0);
+  server_.reset();
+  for (const auto& guest : guests_) {
+    ASSERT_TRUE(Await([&] { return guest->over().has_value(); }));
+    EXPECT_THAT(guest->over()->reason(),
+                HasSubstr(absl::StrCat("node 0 (", endpoint_,
+                                       ") gave no sign of life")));
+  }
+}
+
+TEST_F(AttendanceTest, WhereNobodyListensTheErrorNamesTheMaster) {
+  const absl::Time begin = Clock::Real().Now();
+  const auto met = Attend(1, "", absl::Seconds(1))->Meet(ShareOf(1));
+  EXPECT_EQ(met.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(met.status().message()),
+              HasSubstr("node 0 did not answer at --master " + endpoint_ +
+                        " within 1s"));
+  EXPECT_LT(Clock::Real().Now() - begin, kPatience);
+}
+
+TEST_F(AttendanceTest, AWrongTokenIsRefusedAtOnce) {
+  const std::string folder = FreshFolder();
+  WriteFile(folder + "/token", "secret");
+  SecurityOptions security;
+  security.token_file = folder + "/token";
+  Serve(security);
+  const auto met = Attend(2, "guess")->Meet(ShareOf(2));
+  EXPECT_EQ(met.status().code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(std::string(met.status().message()), HasSubstr("node 0 at"));
+}
+
+}  // namespace
+}  // namespace oarlock

@@ -1,0 +1,240 @@
+#include "launch/meeting.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace oarlock {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int kNodes = 3;
+
+class MeetingTest : public testing::Test {
+ protected:
+  explicit MeetingTest(int max_restart = 1)
+      : max_restart_(max_restart), meeting_(Options()) {}
+
+  v1::NodeReport From(int id, int rank = -1) const {
+    v1::NodeReport report;
+    report.set_protocol_version(kMeetingVersion);
+    report.set_job_id("job");
+    report.set_num_nodes(kNodes);
+    report.set_max_restart(max_restart_);
+    report.set_launcher_id(id);
+    report.set_rank(rank);
+    return report;
+  }
+  // Its only port is `id`.
+  v1::NodeReport ReadyOf(int id, int rank = -1) const {
+    v1::NodeReport report = From(id, rank);
+    report.mutable_ready()->set_host(absl::StrCat("h", id));
+    report.mutable_ready()->set_collective(true);
+    report.mutable_ready()->add_worker_ports(id);
+    return report;
+  }
+  Meeting::Options Options() const {
+    return {.expected = ReadyOf(100),
+            .endpoint = "h100:1",
+            .meet_timeout = absl::Seconds(2),
+            .silence_timeout = absl::Seconds(1)};
+  }
+
+  v1::MeetingAnswer Report(const v1::NodeReport& report) {
+    const auto answer = meeting_.Report(report);
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    return answer.ok() ? *answer : v1::MeetingAnswer();
+  }
+  v1::MeetingAnswer Ready(int id, int rank = -1) {
+    return Report(ReadyOf(id, rank));
+  }
+  v1::MeetingAnswer Running(int id, uint32_t round) {
+    v1::NodeReport report = From(id);
+    report.set_running(round);
+    return Report(report);
+  }
+  v1::MeetingAnswer Done(int id, uint32_t round) {
+    v1::NodeReport report = From(id);
+    report.set_done(round);
+    return Report(report);
+  }
+  v1::MeetingAnswer Failed(int id, uint32_t round, bool final = false) {
+    v1::NodeReport report = From(id);
+    report.mutable_failed()->set_round(round);
+    report.mutable_failed()->set_what("worker 7 ended with signal 9");
+    report.mutable_failed()->set_final(final);
+    return Report(report);
+  }
+  // All three come and run the first round; 100 is node 0.
+  void Begin() {
+    for (int id : {100, 1, 2, 100, 1}) Ready(id);
+    for (int id : {100, 1, 2}) ASSERT_TRUE(Running(id, 0).has_round());
+  }
+  // The others' reports come, and time passes, but nothing from `silent`.
+  void PassSilenceOf(int silent, uint32_t round) {
+    for (int tick = 0; tick <= kReportsPerSilence; ++tick) {
+      for (int id : {100, 1, 2}) {
+        if (id != silent) Running(id, round);
+      }
+      meeting_.Tick();
+    }
+  }
+  std::string RefusalOf(const v1::NodeReport& report) {
+    return std::string(meeting_.Report(report).status().message());
+  }
+
+  const int max_restart_;
+  Meeting meeting_;
+};
+
+class MeetingWithoutRestartTest : public MeetingTest {
+ protected:
+  MeetingWithoutRestartTest() : MeetingTest(0) {}
+};
+
+std::vector<int> PortsOf(const v1::MeetingAnswer& answer) {
+  std::vector<int> ports;
+  for (const v1::NodeShare& share : answer.round().nodes()) {
+    ports.push_back(share.worker_ports(0));
+  }
+  return ports;
+}
+
+TEST_F(MeetingTest, NodesWithoutARankAreNumberedInOrderOfArrival) {
+  // Node 0's own report may come after the others'.
+  EXPECT_EQ(Ready(2).waiting().missing(), "node 0 (h100), node 2");
+  EXPECT_EQ(Ready(100).waiting().missing(), "node 2");
+  const v1::MeetingAnswer last = Ready(1);
+  EXPECT_THAT(PortsOf(last), ElementsAre(100, 2, 1));
+  EXPECT_EQ(last.round().node(), 2u);
+  EXPECT_EQ(Ready(2).round().node(), 1u);
+  EXPECT_EQ(Ready(100).round().node(), 0u);
+}
+
+TEST_F(MeetingTest, AGivenRankIsKeptFromThoseWithout) {
+  Ready(5);
+  EXPECT_EQ(Ready(6, 1).waiting().missing(), "node 0 (h100)");
+  EXPECT_THAT(PortsOf(Ready(100)), ElementsAre(100, 6, 5));
+}
+
+TEST_F(MeetingTest, WhoDoesNotBelongIsToldWhy) {
+  Ready(1, 1);
+  v1::NodeReport other = ReadyOf(9);
+  other.set_job_id("x");
+  EXPECT_THAT(RefusalOf(other),
+              HasSubstr("--job_id is \"x\" here and \"job\""));
+  other = ReadyOf(9);
+  other.set_num_nodes(4);
+  EXPECT_THAT(RefusalOf(other), HasSubstr("--nnodes is 4 here and 3 on node"));
+  other = ReadyOf(9);
+  other.set_max_restart(7);
+  EXPECT_THAT(RefusalOf(other), HasSubstr("--max_restart is 7 here and 1"));
+  other = ReadyOf(9);
+  other.mutable_ready()->set_collective(false);
+  EXPECT_THAT(RefusalOf(other), HasSubstr("the job is one with servers here"));
+  EXPECT_THAT(RefusalOf(ReadyOf(9, 3)), HasSubstr("--rank is 3; it must be"));
+  EXPECT_THAT(RefusalOf(ReadyOf(9, 1)),
+              HasSubstr("node 1 (h1) has come already"));
+  EXPECT_THAT(RefusalOf(ReadyOf(9, 0)), HasSubstr("node 0 (h100) has come"));
+  Ready(2);
+  EXPECT_THAT(RefusalOf(ReadyOf(9)), HasSubstr("are all nodes of the job"));
+  // None of them has taken a place.
+  EXPECT_THAT(PortsOf(Ready(100)), ElementsAre(100, 1, 2));
+}
+
+TEST_F(MeetingTest, WhoHasNotComeInTimeIsNamed) {
+  const int ticks = 2 * kReportsPerSilence;
+  for (int tick = 0; tick < ticks; ++tick) {
+    EXPECT_TRUE(Ready(100).has_waiting());
+    EXPECT_TRUE(Ready(1).has_waiting());
+    meeting_.Tick();
+  }
+  const v1::MeetingOver over = Ready(1).over();
+  EXPECT_FALSE(over.success() || over.again());
+  EXPECT_EQ(over.reason(), "node 2 did not come to h100:1 within 2s");
+}
+
+TEST_F(MeetingTest, AJobIsDoneWhenAllNodesAre) {
+  Begin();
+  EXPECT_TRUE(Done(1, 0).has_round());
+  EXPECT_TRUE(Done(100, 0).has_round());
+  EXPECT_TRUE(Done(2, 0).over().success());
+  EXPECT_TRUE(Done(1, 0).over().success());
+  EXPECT_TRUE(Done(100, 0).over().success());
+  meeting_.AwaitAllTold(absl::InfiniteDuration());
+}
+
+TEST_F(MeetingTest, AFailureStartsAllNodesAgainAndThenEndsTheJob) {
+  Begin();
+  // One that is done already has its part in the next round.
+  Done(1, 0);
+  EXPECT_TRUE(Failed(2, 0).over().again());
+  const v1::MeetingOver over = Running(100, 0).over();
+  EXPECT_TRUE(over.again());
+  EXPECT_EQ(over.reason(), "node 2 (h2): worker 7 ended with signal 9");
+  EXPECT_TRUE(Done(1, 0).over().again());
+  // What node 100 says because of node 2 does not count.
+  EXPECT_EQ(Failed(100, 0).over().reason(), over.reason());
+  EXPECT_EQ(Ready(2).waiting().missing(), "node 0 (h100), node 1 (h1)");
+  Ready(1);
+  EXPECT_EQ(Ready(100).round().round(), 1u);
+  EXPECT_EQ(Ready(1).round().node(), 1u);
+  EXPECT_TRUE(Running(1, 1).has_round());
+  const v1::MeetingOver end = Failed(1, 1).over();
+  EXPECT_FALSE(end.again() || end.success());
+  EXPECT_FALSE(Running(2, 1).over().again());
+}
+
+TEST_F(MeetingTest, AFinalFailureIsNotTriedAgain) {
+  Begin();
+  EXPECT_FALSE(Failed(2, 0, /*final=*/true).over().again());
+}
+
+TEST_F(MeetingWithoutRestartTest, TheFirstFailureEndsTheJob) {
+  Begin();
+  EXPECT_FALSE(Failed(2, 0).over().again());
+  EXPECT_FALSE(Running(1, 0).over().again());
+}
+
+TEST_F(MeetingTest, ASilentNodeIsNamedAndAnotherMayComeInItsPlace) {
+  Begin();
+  PassSilenceOf(1, 0);
+  const v1::MeetingOver over = Running(2, 0).over();
+  EXPECT_TRUE(over.again());
+  EXPECT_THAT(over.reason(),
+              HasSubstr("node 1 (h1) gave no sign of life for 1s"));
+  // It is back, and is told; its processes are to end first.
+  EXPECT_EQ(Running(1, 0).over().reason(), over.reason());
+  Ready(100);
+  EXPECT_EQ(Ready(2).waiting().missing(), "node 1 (last at h1)");
+  const v1::MeetingAnswer answer = Ready(8);
+  EXPECT_THAT(PortsOf(answer), ElementsAre(100, 8, 2));
+  EXPECT_EQ(answer.round().round(), 1u);
+}
+
+TEST_F(MeetingTest, ANodeThatAsksToStartAnewHasEndedTheRound) {
+  Begin();
+  // It has lost sight of node 0 for a while, which has not noticed.
+  EXPECT_TRUE(Ready(2).has_waiting());
+  EXPECT_THAT(Running(1, 0).over().reason(),
+              HasSubstr("node 2 (h2) was cut off, and is back"));
+}
+
+TEST_F(MeetingTest, AnAnswerThatWasLostIsGivenAgain) {
+  for (int id : {100, 1, 2}) Ready(id);
+  EXPECT_EQ(Ready(2).round().node(), 2u);
+  EXPECT_EQ(Ready(2).round().node(), 2u);
+  EXPECT_TRUE(Running(2, 0).has_round());
+  Failed(1, 0, /*final=*/true);
+  EXPECT_FALSE(Running(2, 0).over().again());
+  EXPECT_FALSE(Running(2, 0).over().again());
+}
+
+}  // namespace
+}  // namespace oarlock
