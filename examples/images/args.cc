@@ -1,6 +1,7 @@
 #include "examples/images/args.h"
 
 #include "base/status_macros.h"
+#include "examples/images/training_images.h"
 #include "proto/launch_config.pb.h"
 
 namespace images {
@@ -17,6 +18,7 @@ absl::StatusOr<Args> ParseArgs(const oarlock::CommandSyntax& syntax,
                                 {{{&args.config}, {&role}}}));
   args.help = parsed.help;
   if (args.help.has_value()) return args;
+  OARLOCK_RETURN_IF_ERROR(CheckDivision(args.config));
   OARLOCK_ASSIGN_OR_RETURN(
       args.role, oarlock::ResolveRole(oarlock::ReadEnvironment(),
                                       oarlock::ToExplicitRole(role)));
@@ -32,6 +34,9 @@ oarlock::v1::JobConfig JobOf(const v1::ImageConfig& config) {
   job.set_lease_s(config.lease_s());
   job.set_token_file(config.token_file());
   job.set_insecure(config.insecure());
+  job.set_checkpoint_dir(config.checkpoint_dir());
+  // The flag's meaning: to go on where there is something to go on from.
+  job.set_resume(!config.checkpoint_dir().empty());
   return job;
 }
 
