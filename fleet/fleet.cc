@@ -9,14 +9,13 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/log.h"
-#include "base/malloc.h"
 #include "base/metrics_server.h"
 #include "base/status_macros.h"
 #include "cluster/endpoint.h"
 #include "fleet/local_cluster.h"
+#include "fleet/role_process.h"
 #include "fleet/stop_signal.h"
 #include "fleet/worker_connection.h"
 #include "pserver/server.h"
@@ -193,13 +192,7 @@ absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Init(
         "PADDLE_PSERVERS_IP_PORT_LIST, or unset PADDLE_TRAINER_ENDPOINTS"));
   }
   OARLOCK_RETURN_IF_ERROR(CheckConfig(config));
-  KeepFreedMemory();
-  // Debian's Abseil looks for lock cycles at run time, also in release builds;
-  // tests do that.
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  InitLogging(RoleName(role));
-  spdlog::info("{}", role.reason);
-  for (const std::string& warning : role.warnings) spdlog::warn("{}", warning);
+  BeginRole(role);
   return absl::WrapUnique(new Fleet(config, role));
 }
 

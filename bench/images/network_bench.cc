@@ -133,8 +133,9 @@ Choice Choose(const std::string& name) {
 int main(int argc, char** argv) {
   std::string name = "cifar10", math = "onednn";
   size_t batch = 32, repetitions = 9, steps = 0;
+  int threads = 1;
   bool predict = false;
-  CLI::App app("Steps of training a network on images, in one thread.");
+  CLI::App app("Steps of training a network on images.");
   app.add_option("--network", name, "The network")
       ->check(CLI::IsMember(
           {"mnist", "cifar10", "resnet18_32", "resnet18_224", "resnet50_224"}))
@@ -144,6 +145,9 @@ int main(int argc, char** argv) {
   app.add_option("--batch", batch, "Images of a batch")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
+  app.add_option("--threads", threads, "Threads that compute")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
   app.add_flag("--predict", predict, "Forward alone, as evaluation does");
   app.add_option("--repetitions", repetitions, "Timed repetitions")
       ->check(CLI::Range(3, 1000))
@@ -152,7 +156,7 @@ int main(int argc, char** argv) {
                  "Steps of a repetition; 0: as many as take .3 s");
   CLI11_PARSE(app, argc, argv);
 
-  auto backend = oarlock::NewMathBackend(math);
+  auto backend = oarlock::NewMathBackend(math, threads);
   if (!backend.ok()) {
     std::fprintf(stderr, "%s\n", backend.status().ToString().c_str());
     return 1;
@@ -175,8 +179,8 @@ int main(int argc, char** argv) {
   std::sort(seconds.begin(), seconds.end());
   const double images = static_cast<double>(batch * steps);
   std::printf(
-      "%s %s  %s  batch %zu  %.0f images/s median of %zu (%.0f to %.0f)\n",
-      name.c_str(), predict ? "prediction" : "step", math.c_str(), batch,
+      "%s %s  %s  %d threads  batch %zu  %.0f images/s median of %zu (%.0f to %.0f)\n",
+      name.c_str(), predict ? "prediction" : "step", math.c_str(), threads, batch,
       images / seconds[seconds.size() / 2], seconds.size(),
       images / seconds.back(), images / seconds.front());
   return 0;

@@ -15,6 +15,7 @@
 #include "fleet/data_parallel/training_summary.h"
 #include "fleet/fleet.h"
 #include "worker/data/images/image_loader.h"
+#include "worker/nn/compute_threads.h"
 
 namespace images {
 namespace {
@@ -101,6 +102,9 @@ class Training {
     oarlock::DistributedModelOptions options;
     options.batch_size = config_.batch_size();
     options.seed = config_.seed();
+    options.compute_threads = config_.compute_threads() > 0
+                                  ? config_.compute_threads()
+                                  : oarlock::DefaultComputeThreads();
     if (config_.math() == "bfloat16") options.math_backend = "onednn_bfloat16";
     OARLOCK_ASSIGN_OR_RETURN(
         model_, DistributedModel::Create(&group_, std::move(network), options));

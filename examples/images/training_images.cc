@@ -122,8 +122,8 @@ absl::StatusOr<TrainingImages> OpenTrainingImages(const v1::ImageConfig& config,
     return absl::InvalidArgumentError(absl::StrCat(
         "the ", images->size() * config.concatenate_epochs(),
         " training images of an epoch make no step of ", config.batch_size(),
-        " on each of ", options.size, " workers; legal is a lower --batch_size, or "
-        "--tail pad"));
+        " on each of ", options.size, " workers; legal is a lower "
+        "--batch_size, or --tail pad"));
   }
   return TrainingImages{.data = std::move(data),
                         .own_files = std::move(own_files),

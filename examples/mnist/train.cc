@@ -77,6 +77,7 @@ int main(int argc, char** argv) {
   defaults.set_data_dir("mnist");
   defaults.set_epochs(5);
   defaults.set_batch_size(64);
+  defaults.set_learning_rate_schedule("cosine");
   return images::Main(
       {.name = "train",
        .description = "Trains a small convolutional network on MNIST.",

@@ -23,8 +23,13 @@ constexpr uint32_t kTableId = 1;
 absl::StatusOr<std::unique_ptr<DistributedModel>> DistributedModel::Create(
     WorkerGroup* group, std::unique_ptr<Network> network,
     const DistributedModelOptions& options) {
+  if (options.compute_threads < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "compute_threads is ", options.compute_threads, "; legal is 1 or more"));
+  }
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<MathBackend> math,
-                           NewMathBackend(options.math_backend));
+                           NewMathBackend(options.math_backend,
+                                          options.compute_threads));
   return absl::WrapUnique(new DistributedModel(group, std::move(network),
                                                std::move(math), options));
 }

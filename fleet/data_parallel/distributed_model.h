@@ -47,6 +47,9 @@ struct DistributedModelOptions {
   uint32_t batch_size = 1;
   // As ModelOptions::math_backend.
   std::string math_backend = "onednn";
+  // Threads that compute a step, at least 1; with another number results differ
+  // by rounding.
+  int compute_threads = 1;
   // Of initial values and of what dropout drops; the same on all workers.
   uint64_t seed = 1;
 };

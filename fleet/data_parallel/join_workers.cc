@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "fleet/data_parallel/collective_group.h"
 #include "fleet/data_parallel/server_group.h"
+#include "fleet/role_process.h"
 
 namespace oarlock {
 
@@ -19,9 +20,7 @@ absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinWorkers(
         "), which trains nothing; run it as a server, or set TRAINING_ROLE to "
         "TRAINER"));
   }
-  InitLogging(RoleName(role));
-  spdlog::info("{}", role.reason);
-  for (const std::string& warning : role.warnings) spdlog::warn("{}", warning);
+  BeginRole(role);
   std::unique_ptr<WorkerGroup> group;
   if (role.role == Role::kWorker) {
     OARLOCK_ASSIGN_OR_RETURN(group, JoinServerGroup(config, role, strategy));

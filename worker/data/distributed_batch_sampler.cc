@@ -104,10 +104,14 @@ SampledBatch EpochBatches::Batch(uint64_t index) const {
                                   ? epoch_ * options_.num_concatenated
                                   : (epoch_ * options_.size + options_.rank) *
                                         options_.num_concatenated;
+  // Batches of all ranks lie one after the other, short ones too.
+  const uint64_t first = shared
+                             ? begin * options_.size + options_.rank * (end - begin)
+                             : begin;
   SampledBatch batch;
   batch.samples.reserve(end - begin);
   for (uint64_t i = begin; i < end; ++i) {
-    const uint64_t position = shared ? i * options_.size + options_.rank : i;
+    const uint64_t position = first + (i - begin);
     if (position < places) ++batch.num_counted;
     const uint64_t at = position % places;
     const uint64_t place = order_.empty() ? at : order_[at];

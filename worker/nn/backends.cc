@@ -7,9 +7,9 @@
 namespace oarlock {
 
 absl::StatusOr<std::unique_ptr<MathBackend>> NewMathBackend(
-    const std::string& name) {
-  if (name == "onednn") return NewOneDnnBackend();
-  if (name == "onednn_bfloat16") return NewOneDnnBfloat16Backend();
+    const std::string& name, int threads) {
+  if (name == "onednn") return NewOneDnnBackend(threads);
+  if (name == "onednn_bfloat16") return NewOneDnnBfloat16Backend(threads);
   if (name == "reference") return NewReferenceBackend();
   return absl::InvalidArgumentError(
       absl::StrCat("math backend is \"", name,

@@ -12,9 +12,10 @@
 namespace oarlock {
 
 // "onednn", "onednn_bfloat16" or "reference"; InvalidArgument names the legal
-// ones. FailedPrecondition where the CPU lacks what the backend needs.
+// ones. FailedPrecondition where the CPU lacks what the backend needs. An
+// operation is computed by `threads` threads, at least 1 ("reference": by one).
 absl::StatusOr<std::unique_ptr<MathBackend>> NewMathBackend(
-    const std::string& name);
+    const std::string& name, int threads = 1);
 
 }  // namespace oarlock
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstddef>
 
+#include "worker/nn/compute_threads.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "worker/nn/batch_norm_kernels.cc"
 #include "hwy/foreach_target.h"
@@ -23,16 +25,17 @@ using oarlock::HWY_NAMESPACE::Put;
 // Floats of a block of rows: what the first two caches hold of two arrays.
 constexpr size_t kBlockFloats = 16384;
 
-// Adds two sums over the rows to sums [2, channels]: sum_rows(begin, end, d, c,
-// &a, &b) gives those of a vector of columns. Uses columns [2, channels].
+// Adds two sums over rows [first, last) to sums [2, channels]: sum_rows(begin,
+// end, d, c, &a, &b) gives those of a vector of columns. Uses columns
+// [2, channels].
 template <class SumRows>
-HWY_INLINE void SumBlocks(size_t rows, size_t channels,
+HWY_INLINE void SumBlocks(size_t first, size_t last, size_t channels,
                           double* HWY_RESTRICT sums,
                           float* HWY_RESTRICT columns, SumRows sum_rows) {
   std::fill_n(sums, 2 * channels, 0);
   const size_t block = std::max<size_t>(8, kBlockFloats / channels);
-  for (size_t begin = 0; begin < rows; begin += block) {
-    const size_t end = std::min(rows, begin + block);
+  for (size_t begin = first; begin < last; begin += block) {
+    const size_t end = std::min(last, begin + block);
     ForLanes(channels, [&](auto d, size_t c) HWY_ATTR {
       auto a = hn::Zero(d);
       auto b = hn::Zero(d);
@@ -44,12 +47,29 @@ HWY_INLINE void SumBlocks(size_t rows, size_t channels,
   }
 }
 
-// y = activation(x * factor + addend + residual).
+// Leaves the two sums over all rows in room.sums [2, channels].
+template <class SumRows>
+HWY_INLINE void SumParts(size_t rows, size_t channels, const Room& room,
+                         SumRows sum_rows) {
+  ParallelFor(room.threads, kParts, [&](size_t begin, size_t end) HWY_ATTR {
+    for (size_t part = begin; part < end; ++part) {
+      const size_t at = part * 2 * channels;
+      SumBlocks(part * rows / kParts, (part + 1) * rows / kParts, channels,
+                room.sums + at, room.parts + at, sum_rows);
+    }
+  });
+  for (size_t part = 1; part < kParts; ++part) {
+    const double* HWY_RESTRICT more = room.sums + part * 2 * channels;
+    for (size_t i = 0; i < 2 * channels; ++i) room.sums[i] += more[i];
+  }
+}
+
+// y = activation(x * factor + addend + residual) of rows [begin, end).
 template <bool kRelu, bool kResidual>
-HWY_INLINE void Apply(const BatchNormArgs& args,
+HWY_INLINE void Apply(const BatchNormArgs& args, size_t begin, size_t end,
                       const float* HWY_RESTRICT factor,
                       const float* HWY_RESTRICT addend, float* HWY_RESTRICT y) {
-  for (size_t r = 0; r < args.rows; ++r) {
+  for (size_t r = begin; r < end; ++r) {
     const size_t row = r * args.channels;
     ForLanes(args.channels, [&](auto d, size_t c) HWY_ATTR {
       auto value =
@@ -64,16 +84,19 @@ HWY_INLINE void Apply(const BatchNormArgs& args,
   }
 }
 
-void ApplyAny(const BatchNormArgs& args, const float* factor,
+void ApplyAny(const BatchNormArgs& args, int threads, const float* factor,
               const float* addend, float* y) {
   const bool relu = args.activation == Activation::kRelu;
-  if (args.residual != nullptr) {
-    relu ? Apply<true, true>(args, factor, addend, y)
-         : Apply<false, true>(args, factor, addend, y);
-  } else {
-    relu ? Apply<true, false>(args, factor, addend, y)
-         : Apply<false, false>(args, factor, addend, y);
-  }
+  const bool residual = args.residual != nullptr;
+  ParallelFor(threads, args.rows, [&](size_t begin, size_t end) HWY_ATTR {
+    if (residual) {
+      relu ? Apply<true, true>(args, begin, end, factor, addend, y)
+           : Apply<false, true>(args, begin, end, factor, addend, y);
+    } else {
+      relu ? Apply<true, false>(args, begin, end, factor, addend, y)
+           : Apply<false, false>(args, begin, end, factor, addend, y);
+    }
+  });
 }
 
 // What x is multiplied by and what is added, given mean and 1 / deviation.
@@ -90,17 +113,17 @@ void Training(const BatchNormArgs& args, Room room, float* HWY_RESTRICT y) {
   // Sums are of distances to the first row, so that a large mean costs no
   // digits of the variance.
   const float* HWY_RESTRICT pivot = args.x;
-  SumBlocks(args.rows, channels, room.sums, room.columns,
-            [&](size_t begin, size_t end, auto d, size_t c, auto& sum,
-                auto& squares) HWY_ATTR {
-              const auto from = hn::LoadU(d, pivot + c);
-              for (size_t r = begin; r < end; ++r) {
-                const auto x = hn::LoadU(d, args.x + r * channels + c);
-                const auto distance = hn::Sub(x, from);
-                sum = hn::Add(sum, distance);
-                squares = hn::MulAdd(distance, distance, squares);
-              }
-            });
+  SumParts(args.rows, channels, room,
+           [&](size_t begin, size_t end, auto d, size_t c, auto& sum,
+               auto& squares) HWY_ATTR {
+             const auto from = hn::LoadU(d, pivot + c);
+             for (size_t r = begin; r < end; ++r) {
+               const auto x = hn::LoadU(d, args.x + r * channels + c);
+               const auto distance = hn::Sub(x, from);
+               sum = hn::Add(sum, distance);
+               squares = hn::MulAdd(distance, distance, squares);
+             }
+           });
   float* HWY_RESTRICT mean = args.scratch;
   float* HWY_RESTRICT inverse = args.scratch + channels;
   const double rows = static_cast<double>(args.rows);
@@ -120,7 +143,7 @@ void Training(const BatchNormArgs& args, Room room, float* HWY_RESTRICT y) {
                            (1 - momentum) * variance * unbiased);
   }
   FactorAndAddend(args, mean, inverse, room.columns, room.columns + channels);
-  ApplyAny(args, room.columns, room.columns + channels, y);
+  ApplyAny(args, room.threads, room.columns, room.columns + channels, y);
 }
 
 void Inference(const BatchNormArgs& args, Room room, float* HWY_RESTRICT y) {
@@ -131,7 +154,7 @@ void Inference(const BatchNormArgs& args, Room room, float* HWY_RESTRICT y) {
   }
   FactorAndAddend(args, args.running_mean, inverse, room.columns,
                   room.columns + channels);
-  ApplyAny(args, room.columns, room.columns + channels, y);
+  ApplyAny(args, room.threads, room.columns, room.columns + channels, y);
 }
 
 // How a gradient by the output becomes one by what the activation got.
@@ -168,24 +191,25 @@ HWY_INLINE void SumGradients(const BatchNormArgs& args,
                              const Masked<kMask>& masked, Room room) {
   const size_t channels = args.channels;
   const float* HWY_RESTRICT mean = args.scratch;
-  SumBlocks(args.rows, channels, room.sums, room.columns + 2 * channels,
-            [&](size_t begin, size_t end, auto d, size_t c, auto& sum,
-                auto& products) HWY_ATTR {
-              const auto m = hn::LoadU(d, mean + c);
-              for (size_t r = begin; r < end; ++r) {
-                const size_t i = r * channels + c;
-                const auto x = hn::LoadU(d, args.x + i);
-                const auto g = masked.Load(d, i, c, x);
-                sum = hn::Add(sum, g);
-                products = hn::MulAdd(g, hn::Sub(x, m), products);
-              }
-            });
+  SumParts(args.rows, channels, room,
+           [&](size_t begin, size_t end, auto d, size_t c, auto& sum,
+               auto& products) HWY_ATTR {
+             const auto m = hn::LoadU(d, mean + c);
+             for (size_t r = begin; r < end; ++r) {
+               const size_t i = r * channels + c;
+               const auto x = hn::LoadU(d, args.x + i);
+               const auto g = masked.Load(d, i, c, x);
+               sum = hn::Add(sum, g);
+               products = hn::MulAdd(g, hn::Sub(x, m), products);
+             }
+           });
 }
 
-// dx = g * factor + (x - mean) * by_x + by_one, and dresidual = g.
+// dx = g * factor + (x - mean) * by_x + by_one, and dresidual = g, of rows
+// [begin, end).
 template <Mask kMask>
-HWY_INLINE void PutGradients(const BatchNormArgs& args,
-                             const Masked<kMask>& masked,
+HWY_INLINE void PutGradients(const BatchNormArgs& args, size_t begin,
+                             size_t end, const Masked<kMask>& masked,
                              const BatchNormGradients& gradients,
                              const float* HWY_RESTRICT factor,
                              const float* HWY_RESTRICT by_x,
@@ -196,7 +220,7 @@ HWY_INLINE void PutGradients(const BatchNormArgs& args,
   // The same array if x is the residual, too.
   float* const dx = gradients.dx;
   float* const dresidual = gradients.dresidual;
-  for (size_t r = 0; r < args.rows; ++r) {
+  for (size_t r = begin; r < end; ++r) {
     const size_t row = r * args.channels;
     ForLanes(args.channels, [&](auto d, size_t c) HWY_ATTR {
       const auto x = hn::LoadU(d, args.x + row + c);
@@ -238,7 +262,9 @@ void BackwardWith(const BatchNormArgs& args, const float* y,
     *to_shift = static_cast<float>(add ? *to_shift + dshift : dshift);
     *to_scale = static_cast<float>(add ? *to_scale + dscale : dscale);
   }
-  PutGradients(args, masked, gradients, factor, by_x, by_one);
+  ParallelFor(room.threads, args.rows, [&](size_t begin, size_t end) HWY_ATTR {
+    PutGradients(args, begin, end, masked, gradients, factor, by_x, by_one);
+  });
 }
 
 void Backward(const BatchNormArgs& args, const float* y,

@@ -3,7 +3,8 @@
 //
 // Each operation reads its large arrays twice: for sums over the rows, and to
 // apply what they give, a multiplication and an addition per float. Sums are
-// taken in single precision over blocks of rows and in double over the blocks.
+// taken in single precision over blocks of rows, in double over the blocks of a
+// part of the rows, and over the parts: whatever the number of threads.
 
 #ifndef OARLOCK_WORKER_NN_BATCH_NORM_KERNELS_H_
 #define OARLOCK_WORKER_NN_BATCH_NORM_KERNELS_H_
@@ -14,10 +15,15 @@
 
 namespace oarlock::batch_norm_kernels {
 
+// The parts of the rows that may be summed at the same time.
+inline constexpr size_t kParts = 16;
+
 // Room for intermediate values; what is in it between calls does not matter.
 struct Room {
-  double* sums = nullptr;    // [2, channels]
+  double* sums = nullptr;    // [kParts, 2, channels]
+  float* parts = nullptr;    // [kParts, 2, channels]
   float* columns = nullptr;  // [4, channels]
+  int threads = 1;
 };
 
 // At least one row.

@@ -7,7 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/check.h"
-#include "worker/nn/one_thread.h"
+#include "worker/nn/compute_threads.h"
 
 namespace oarlock {
 namespace {
@@ -100,11 +100,12 @@ struct Bfloat16Products::State {
   }
 };
 
-Bfloat16Products::Bfloat16Products() : state_(std::make_unique<State>()) {}
+Bfloat16Products::Bfloat16Products(int threads)
+    : threads_(threads), state_(std::make_unique<State>()) {}
 Bfloat16Products::~Bfloat16Products() = default;
 
 void Bfloat16Products::Run(const Bfloat16Product& product) {
-  ComputeInThisThreadOnly();
+  ComputeWith(threads_);
   Primitive& primitive = state_->Find(product);
   std::array<dnnl_exec_arg_t, 5> args;
   size_t num_args = 0;

@@ -42,16 +42,17 @@ struct Bfloat16Product {
 
 class Bfloat16Products {
  public:
-  Bfloat16Products();
+  // Each product is computed by so many threads, at least 1.
+  explicit Bfloat16Products(int threads);
   ~Bfloat16Products();
 
-  // In the calling thread: limits OpenMP to one thread in it, for good.
   // Allocates only for a kind of product (sizes, strides, what is added) that
   // is new.
   void Run(const Bfloat16Product& product);
 
  private:
   struct State;
+  const int threads_;
   const std::unique_ptr<State> state_;
 };
 

@@ -7,10 +7,14 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "worker/nn/compute_threads.h"
 #include "worker/nn/pooling_kernels.h"
 
 namespace oarlock {
 namespace {
+
+// Below so many floats a second thread costs more than it gives.
+constexpr size_t kLeastShared = 1 << 14;
 
 float Into(Write write, float was, float value) {
   return write == Write::kAdd ? was + value : value;
@@ -178,48 +182,79 @@ void CpuBackend::SigmoidCrossEntropyBackward(size_t size,
   }
 }
 
+int CpuBackend::ThreadsFor(size_t floats) const {
+  return floats < kLeastShared ? 1 : threads_;
+}
+
+void CpuBackend::ForImages(
+    const PoolingShape& shape,
+    absl::FunctionRef<void(const PoolingShape& some, size_t x, size_t y)> fn) {
+  const size_t in = shape.image.area() * shape.channels;
+  const size_t out =
+      NumPositions(shape.image, shape.window).area() * shape.channels;
+  ParallelFor(ThreadsFor(shape.images * in), shape.images,
+              [&](size_t begin, size_t end) {
+                PoolingShape some = shape;
+                some.images = end - begin;
+                fn(some, begin * in, begin * out);
+              });
+}
+
 void CpuBackend::MaxPool(const PoolingShape& shape, Activation activation,
                          const float* x, float* y, uint8_t* chosen) {
-  pooling_kernels::MaxPool(shape, activation, x, y, chosen);
+  ForImages(shape, [&](const PoolingShape& some, size_t in, size_t out) {
+    pooling_kernels::MaxPool(some, activation, x + in, y + out, chosen + out);
+  });
 }
 
 void CpuBackend::MaxPoolBackward(const PoolingShape& shape, const float* dy,
                                  const uint8_t* chosen, Write write,
                                  float* dx) {
-  pooling_kernels::MaxPoolBackward(shape, dy, chosen, write, dx);
+  ForImages(shape, [&](const PoolingShape& some, size_t in, size_t out) {
+    pooling_kernels::MaxPoolBackward(some, dy + out, chosen + out, write,
+                                     dx + in);
+  });
 }
 
 void CpuBackend::AveragePool(const PoolingShape& shape, const float* x,
                              float* y) {
-  pooling_kernels::AveragePool(shape, x, y);
+  ForImages(shape, [&](const PoolingShape& some, size_t in, size_t out) {
+    pooling_kernels::AveragePool(some, x + in, y + out);
+  });
 }
 
 void CpuBackend::AveragePoolBackward(const PoolingShape& shape, const float* dy,
                                      Write write, float* dx) {
-  pooling_kernels::AveragePoolBackward(shape, dy, write, dx);
+  ForImages(shape, [&](const PoolingShape& some, size_t in, size_t out) {
+    pooling_kernels::AveragePoolBackward(some, dy + out, write, dx + in);
+  });
 }
 
-batch_norm_kernels::Room CpuBackend::BatchNormRoom(size_t channels) {
-  if (sums_.size() < 2 * channels) {
-    sums_.resize(2 * channels);
+batch_norm_kernels::Room CpuBackend::BatchNormRoom(size_t rows,
+                                                   size_t channels) {
+  constexpr size_t kParts = batch_norm_kernels::kParts;
+  if (sums_.size() < kParts * 2 * channels) {
+    sums_.resize(kParts * 2 * channels);
+    parts_.resize(kParts * 2 * channels);
     columns_.resize(4 * channels);
   }
-  return {sums_.data(), columns_.data()};
+  return {sums_.data(), parts_.data(), columns_.data(),
+          ThreadsFor(rows * channels)};
 }
 
 void CpuBackend::BatchNormTraining(const BatchNormArgs& args, float* y) {
   if (args.rows == 0) return;
-  batch_norm_kernels::Training(args, BatchNormRoom(args.channels), y);
+  batch_norm_kernels::Training(args, BatchNormRoom(args.rows, args.channels), y);
 }
 
 void CpuBackend::BatchNormInference(const BatchNormArgs& args, float* y) {
-  batch_norm_kernels::Inference(args, BatchNormRoom(args.channels), y);
+  batch_norm_kernels::Inference(args, BatchNormRoom(args.rows, args.channels), y);
 }
 
 void CpuBackend::BatchNormBackward(const BatchNormArgs& args, const float* y,
                                    const BatchNormGradients& gradients) {
   if (args.rows > 0) {
-    const batch_norm_kernels::Room room = BatchNormRoom(args.channels);
+    const batch_norm_kernels::Room room = BatchNormRoom(args.rows, args.channels);
     batch_norm_kernels::Backward(args, y, gradients, room);
   } else if (gradients.parameter_write == Write::kOverwrite) {
     Fill(args.channels, 0, gradients.dscale);
@@ -230,7 +265,12 @@ void CpuBackend::BatchNormBackward(const BatchNormArgs& args, const float* y,
 void CpuBackend::ScaleBytes(size_t pixels, size_t channels,
                             const uint8_t* bytes, const ByteScale& scale,
                             float* y) {
-  pooling_kernels::ScaleBytes(pixels, channels, bytes, scale, y);
+  ParallelFor(ThreadsFor(pixels * channels), pixels,
+              [&](size_t begin, size_t end) {
+                pooling_kernels::ScaleBytes(end - begin, channels,
+                                            bytes + begin * channels, scale,
+                                            y + begin * channels);
+              });
 }
 
 }  // namespace oarlock

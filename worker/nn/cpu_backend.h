@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "worker/nn/batch_norm_kernels.h"
 #include "worker/nn/cpu_kernels.h"
 #include "worker/nn/host_backend.h"
@@ -19,6 +20,10 @@ namespace oarlock {
 
 class CpuBackend : public HostBackend {
  public:
+  // Operations on images, and what derived classes do, are computed by so many
+  // threads, at least 1.
+  explicit CpuBackend(int threads) : threads_(threads) {}
+
   void MatMul(size_t m, size_t n, size_t k, Matrix a, Matrix b, Write write,
               float* c, size_t c_stride) final;
 
@@ -72,6 +77,7 @@ class CpuBackend : public HostBackend {
                   const ByteScale& scale, float* y) final;
 
  protected:
+  int threads() const { return threads_; }
   // MatMul of sizes above 0 that is not narrow.
   virtual void WideMatMul(size_t m, size_t n, size_t k, Matrix a, Matrix b,
                           Write write, float* c, size_t c_stride) = 0;
@@ -82,12 +88,20 @@ class CpuBackend : public HostBackend {
   }
 
  private:
-  batch_norm_kernels::Room BatchNormRoom(size_t channels);
+  // Threads that are worth their start for an operation on so many floats.
+  int ThreadsFor(size_t floats) const;
+  // Calls fn with some of the images, and with where theirs begin in x and y.
+  void ForImages(
+      const PoolingShape& shape,
+      absl::FunctionRef<void(const PoolingShape& some, size_t x, size_t y)> fn);
+  batch_norm_kernels::Room BatchNormRoom(size_t rows, size_t channels);
 
+  const int threads_;
   // The narrow operand, its narrow side outermost.
   std::vector<float> narrow_;
   // Of BatchNormRoom.
   std::vector<double> sums_;
+  std::vector<float> parts_;
   std::vector<float> columns_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "worker/nn/cpu_kernels.cc"
@@ -167,14 +168,12 @@ HWY_INLINE void BiasBackwardOfRows(size_t r, size_t cols,
 }
 
 void AddBiasBackward(size_t rows, size_t cols, const float* HWY_RESTRICT y,
-                     Activation activation, float* HWY_RESTRICT dy, Write write,
+                     Activation activation, float* HWY_RESTRICT dy,
                      float* HWY_RESTRICT dbias,
                      uint16_t* HWY_RESTRICT rounded) {
   const bool relu = activation == Activation::kRelu;
-  if (write == Write::kOverwrite) {
-    ForLanes(cols, [&](auto d, size_t i)
-                       HWY_ATTR { hn::StoreU(hn::Zero(d), d, dbias + i); });
-  }
+  ForLanes(cols, [&](auto d, size_t i)
+                     HWY_ATTR { hn::StoreU(hn::Zero(d), d, dbias + i); });
   // Row by row: dy streams through, and the sums stay in the first cache.
   constexpr size_t kBlock = 4;
   size_t r = 0;
@@ -395,6 +394,19 @@ void RoundToBfloat16(size_t rows, size_t cols, const float* x, size_t x_stride,
                      uint16_t* y) {
   HWY_DYNAMIC_DISPATCH(RoundToBfloat16)(rows, cols, x, x_stride, y);
 }
+
+// Calls put(sums [cols]) and writes those. What is added is summed on its own
+// first, as in a product: then gradients that are accumulated are the sum of
+// those of other processes, bit by bit.
+template <typename Put>
+static void WriteSums(size_t cols, Write write, float* to, Put put) {
+  if (write == Write::kOverwrite) return put(to);
+  thread_local std::vector<float> sums;
+  if (sums.size() < cols) sums.resize(cols);
+  put(sums.data());
+  for (size_t i = 0; i < cols; ++i) to[i] += sums[i];
+}
+
 void AddBias(size_t rows, size_t cols, const float* bias, Activation activation,
              float* y) {
   HWY_DYNAMIC_DISPATCH(AddBias)(rows, cols, bias, activation, y);
@@ -402,15 +414,19 @@ void AddBias(size_t rows, size_t cols, const float* bias, Activation activation,
 void AddBiasBackward(size_t rows, size_t cols, const float* y,
                      Activation activation, float* dy, Write write,
                      float* dbias) {
-  HWY_DYNAMIC_DISPATCH(AddBiasBackward)
-  (rows, cols, y, activation, dy, write, dbias, nullptr);
+  WriteSums(cols, write, dbias, [&](float* sums) {
+    HWY_DYNAMIC_DISPATCH(AddBiasBackward)
+    (rows, cols, y, activation, dy, sums, nullptr);
+  });
 }
 void AddBiasBackwardRounded(size_t rows, size_t cols, const float* y,
                             Activation activation, const float* dy, Write write,
                             float* dbias, uint16_t* rounded) {
-  // With `rounded` dy is only read.
-  HWY_DYNAMIC_DISPATCH(AddBiasBackward)
-  (rows, cols, y, activation, const_cast<float*>(dy), write, dbias, rounded);
+  WriteSums(cols, write, dbias, [&](float* sums) {
+    // With `rounded` dy is only read.
+    HWY_DYNAMIC_DISPATCH(AddBiasBackward)
+    (rows, cols, y, activation, const_cast<float*>(dy), sums, rounded);
+  });
 }
 void Relu(size_t size, const float* x, float* y) {
   HWY_DYNAMIC_DISPATCH(Relu)(size, x, y);

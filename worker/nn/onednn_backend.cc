@@ -10,9 +10,9 @@
 #include "absl/status/status.h"
 #include "base/check.h"
 #include "worker/nn/bfloat16_products.h"
+#include "worker/nn/compute_threads.h"
 #include "worker/nn/cpu_backend.h"
 #include "worker/nn/cpu_kernels.h"
-#include "worker/nn/one_thread.h"
 #include "worker/nn/onednn_convolutions.h"
 
 namespace oarlock {
@@ -34,8 +34,8 @@ class ConvolvingBackend : public CpuBackend {
   }
 
  protected:
-  explicit ConvolvingBackend(OneDnnConvolutions::Operands operands)
-      : convolutions_(operands) {}
+  ConvolvingBackend(OneDnnConvolutions::Operands operands, int threads)
+      : CpuBackend(threads), convolutions_(operands, threads) {}
 
  private:
   OneDnnConvolutions convolutions_;
@@ -43,13 +43,14 @@ class ConvolvingBackend : public CpuBackend {
 
 class OneDnnBackend final : public ConvolvingBackend {
  public:
-  OneDnnBackend() : ConvolvingBackend(OneDnnConvolutions::Operands::kFloat32) {}
+  explicit OneDnnBackend(int threads)
+      : ConvolvingBackend(OneDnnConvolutions::Operands::kFloat32, threads) {}
   const char* name() const override { return "onednn"; }
 
  protected:
   void WideMatMul(size_t m, size_t n, size_t k, Matrix a, Matrix b, Write write,
                   float* c, size_t c_stride) override {
-    ComputeInThisThreadOnly();
+    ComputeWith(threads());
     const auto dim = [](size_t size) { return static_cast<dnnl_dim_t>(size); };
     const dnnl_status_t status = dnnl_sgemm(
         a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', dim(m), dim(n),
@@ -61,8 +62,9 @@ class OneDnnBackend final : public ConvolvingBackend {
 
 class OneDnnBfloat16Backend final : public ConvolvingBackend {
  public:
-  OneDnnBfloat16Backend()
-      : ConvolvingBackend(OneDnnConvolutions::Operands::kBfloat16) {}
+  explicit OneDnnBfloat16Backend(int threads)
+      : ConvolvingBackend(OneDnnConvolutions::Operands::kBfloat16, threads),
+        products_(threads) {}
   const char* name() const override { return "onednn_bfloat16"; }
 
   // The rounded weight, then the rounded input.
@@ -182,17 +184,18 @@ class OneDnnBfloat16Backend final : public ConvolvingBackend {
 
 }  // namespace
 
-std::unique_ptr<MathBackend> NewOneDnnBackend() {
-  return std::make_unique<OneDnnBackend>();
+std::unique_ptr<MathBackend> NewOneDnnBackend(int threads) {
+  return std::make_unique<OneDnnBackend>(threads);
 }
 
-absl::StatusOr<std::unique_ptr<MathBackend>> NewOneDnnBfloat16Backend() {
+absl::StatusOr<std::unique_ptr<MathBackend>> NewOneDnnBfloat16Backend(
+    int threads) {
   if (!CpuMultipliesBfloat16()) {
     return absl::FailedPreconditionError(
         "products in bfloat16 need a CPU with AVX512_BF16 or AMX, and this one "
         "has neither; legal on it is --dense_math float32: choose that");
   }
-  return std::make_unique<OneDnnBfloat16Backend>();
+  return std::make_unique<OneDnnBfloat16Backend>(threads);
 }
 
 }  // namespace oarlock

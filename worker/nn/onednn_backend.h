@@ -1,9 +1,9 @@
 // The CPU's backends: products and convolutions by oneDNN, everything else by
 // Highway (cpu_backend.h). Both choose their instructions at run time.
 //
-// Results do not depend on how many threads compute beside, and repeat bit
-// for bit on one machine; on another instruction set they may differ by
-// rounding.
+// An operation is computed by `threads` threads, at least 1. Results repeat bit
+// for bit on one machine with as many threads; with others, and on another
+// instruction set, they may differ by rounding.
 
 #ifndef OARLOCK_WORKER_NN_ONEDNN_BACKEND_H_
 #define OARLOCK_WORKER_NN_ONEDNN_BACKEND_H_
@@ -15,9 +15,7 @@
 
 namespace oarlock {
 
-// Each product runs in the thread that asks for it: the backend limits
-// OpenMP to one thread in each thread that calls it, for good.
-std::unique_ptr<MathBackend> NewOneDnnBackend();
+std::unique_ptr<MathBackend> NewOneDnnBackend(int threads = 1);
 
 // The same, with operands of products and convolutions rounded to bfloat16 (8
 // bits of precision), which the CPU multiplies several times as fast. Sums,
@@ -31,7 +29,8 @@ std::unique_ptr<MathBackend> NewOneDnnBackend();
 //
 // FailedPrecondition on a CPU that does not multiply bfloat16: computing in
 // float32 would not be what was asked for, and rounding there would only cost.
-absl::StatusOr<std::unique_ptr<MathBackend>> NewOneDnnBfloat16Backend();
+absl::StatusOr<std::unique_ptr<MathBackend>> NewOneDnnBfloat16Backend(
+    int threads = 1);
 
 }  // namespace oarlock
 

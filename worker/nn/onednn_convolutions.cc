@@ -11,8 +11,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/check.h"
+#include "worker/nn/compute_threads.h"
 #include "worker/nn/cpu_kernels.h"
-#include "worker/nn/one_thread.h"
 
 namespace oarlock {
 namespace {
@@ -284,8 +284,8 @@ void OneDnnConvolutions::State::Run(
                                        passed.data()) == dnnl_success);
 }
 
-OneDnnConvolutions::OneDnnConvolutions(Operands operands)
-    : state_(std::make_unique<State>(operands)) {}
+OneDnnConvolutions::OneDnnConvolutions(Operands operands, int threads)
+    : threads_(threads), state_(std::make_unique<State>(operands)) {}
 OneDnnConvolutions::~OneDnnConvolutions() = default;
 
 // The rounded input.
@@ -296,7 +296,7 @@ size_t OneDnnConvolutions::Scratch(size_t max_images,
 
 void OneDnnConvolutions::Forward(const ConvolutionArgs& args, float* y) {
   if (args.images == 0) return;
-  ComputeInThisThreadOnly();
+  ComputeWith(threads_);
   State& s = *state_;
   Primitives& primitives = s.Find(args);
   const void* x = args.x;
@@ -326,7 +326,7 @@ void OneDnnConvolutions::Backward(const ConvolutionArgs& args, const float* y,
     if (g.dbias != nullptr) std::fill_n(g.dbias, outputs, 0);
     return;
   }
-  ComputeInThisThreadOnly();
+  ComputeWith(threads_);
   State& s = *state_;
   const void* x = args.x;
   const void* dy = g.dy;

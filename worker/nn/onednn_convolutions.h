@@ -8,8 +8,7 @@
 // operation, so they are reordered before each, and their gradient after: they
 // are small beside what is computed with them.
 //
-// Thread safety: one thread at a time. Computes in the calling thread: limits
-// OpenMP to one thread in it, for good.
+// Thread safety: one thread at a time, the same for good.
 
 #ifndef OARLOCK_WORKER_NN_ONEDNN_CONVOLUTIONS_H_
 #define OARLOCK_WORKER_NN_ONEDNN_CONVOLUTIONS_H_
@@ -30,7 +29,8 @@ class OneDnnConvolutions {
     // CpuMultipliesBfloat16().
     kBfloat16,
   };
-  explicit OneDnnConvolutions(Operands operands);
+  // Each operation is computed by so many threads, at least 1.
+  OneDnnConvolutions(Operands operands, int threads);
   ~OneDnnConvolutions();
 
   // Contracts as in image_operations.h. Allocate only for a kind (images,
@@ -42,6 +42,7 @@ class OneDnnConvolutions {
 
  private:
   struct State;
+  const int threads_;
   const std::unique_ptr<State> state_;
 };
 

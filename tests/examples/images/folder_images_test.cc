@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@ constexpr uint32_t kSide = 28;
 void WriteSplit(const oarlock::TestFolder& folder, const std::string& split,
                 uint32_t num_classes) {
   for (uint32_t c = 0; c < num_classes; ++c) {
+    std::filesystem::create_directories(
+        folder.Path(absl::StrCat(split, "/", c)));
     for (uint32_t i = 0; i < 2; ++i) {
       folder.Write(
           absl::StrCat(split, "/", c, "/", i, ".png"),

@@ -193,6 +193,14 @@ TEST_F(DataParallelTest, StepsThatAreAccumulatedAreOne) {
   ExpectClose(ranks[0], *serial_);
 }
 
+// What ranks take in a step one worker takes in as many batches, and the sum of
+// two does not depend on their order.
+TEST_F(DataParallelTest, TwoRanksMakeTheBitsOfOneThatAccumulates) {
+  DistributedStrategy strategy;
+  strategy.accumulate_steps = 2;
+  EXPECT_EQ(RunRanks(2)[0].parameters, RunRanks(1, strategy)[0].parameters);
+}
+
 TEST_F(DataParallelTest, SixteenBitGradientsAreTheSameOnAllRanks) {
   DistributedStrategy strategy;
   strategy.gradient_format = "bfloat16";
