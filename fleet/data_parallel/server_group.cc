@@ -11,6 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/call_and_wait.h"
 #include "base/check.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "base/types.h"
 #include "fleet/worker_connection.h"
@@ -81,6 +82,10 @@ class RoundExchange : public GradientExchange {
         job.DefineWork(work_, {}, num_updates * round_size_));
     OARLOCK_ASSIGN_OR_RETURN(
         next_update_, UpdatesIn(trained, num_updates * round_size_));
+    if (next_update_ > 0 && job.worker_index().value() == 0) {
+      spdlog::info("goes on after {} of {} updates of {}", next_update_,
+                   num_updates, work_);
+    }
     OARLOCK_RETURN_IF_ERROR(rounds_->Join());
     OARLOCK_RETURN_IF_ERROR(Pull(values));
     return next_update_;
@@ -308,6 +313,12 @@ absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinServerGroup(
         "the strategy's gradient_format is ", strategy.gradient_format,
         "; legal with parameter servers is float32 (16-bit gradients are for "
         "rows: --push_format)"));
+  }
+  if (role.restarts > 0 && !role.restarted_together) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        RoleName(role), " has died and is started again by itself, but the "
+        "rounds of the others went on; start all processes of the job again, "
+        "with --checkpoint_dir to go on from the last checkpoint"));
   }
   OARLOCK_ASSIGN_OR_RETURN(WorkerConnection connection,
                            ConnectWorker(config, role));
