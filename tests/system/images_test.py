@@ -210,7 +210,7 @@ class ImagesTest(harness.SystemTest):
         endpoints = [f"127.0.0.1:{port}" for port in harness.free_ports(1)]
         self.start(harness.oarlock(), "server", "--pserver_endpoints",
                    endpoints[0], "--current_endpoint", endpoints[0],
-                   "--trainers", "1", "--mode", "sync", name="server")
+                   "--trainers", "1", name="server")
         worker = self.start(
             self.mnist(), *FLAGS, "--role", "TRAINER", "--pserver_endpoints",
             endpoints[0], "--trainers", "1", "--trainer_id", "0",
