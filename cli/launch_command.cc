@@ -2,13 +2,20 @@
 
 #include <cstdio>
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/log.h"
+#include "base/status_macros.h"
 #include "cluster/environment.h"
 #include "fleet/command_line/command_line.h"
+#include "launch/job_layout.h"
 #include "launch/launch_plan.h"
 #include "launch/launcher.h"
+#include "launch/met_job.h"
 #include "proto/launch_config.pb.h"
+#include "proto/meeting_config.pb.h"
 
 namespace oarlock {
 namespace {
@@ -34,34 +41,73 @@ oarlock launch --cluster_node_ips 10.0.0.1,10.0.0.2 --node_ip 10.0.0.1 \
 oarlock launch --servers 10.0.0.1:6170,10.0.0.2:6170 \
     --workers 10.0.0.1,10.0.0.2 --node_ip 10.0.0.2 ./train
 
-# A collective job: one worker for each device.
-oarlock launch --gpus 0,1 ./train)",
+# A collective job: one worker for each device; the same line on each of two
+# nodes, which are named, or meet at the first one.
+oarlock launch --gpus 0,1 ./train
+oarlock launch --ips 10.0.0.1,10.0.0.2 --gpus 0,1 ./train
+oarlock launch --master 10.0.0.1:6170 --nnodes 2 --gpus 0,1 ./train)",
       .positionals = Positionals::kProgram,
       .positional_names = "PROGRAM [ARGS...]"};
   return syntax;
+}
+
+// The flags are right, but the nodes have not met.
+bool IsRunError(const absl::Status& status) {
+  return absl::IsDeadlineExceeded(status) || absl::IsAborted(status) ||
+         absl::IsUnavailable(status);
+}
+
+LauncherOptions Options() {
+  LauncherOptions options;
+  options.follow_first_worker = true;
+  return options;
+}
+
+absl::StatusOr<int> RunMet(const v1::LaunchConfig& config,
+                           const v1::MeetingConfig& meeting,
+                           const std::vector<std::string>& argv) {
+  if (config.dry_run()) {
+    return absl::InvalidArgumentError(
+        "--dry_run cannot show what the nodes agree on at --master only when "
+        "they meet; leave it out and give --print_config");
+  }
+  InitLogging("launcher");
+  return RunMetJob(config, meeting, ReadEnvironment(), argv, Options());
+}
+
+absl::StatusOr<int> RunPlanned(const v1::LaunchConfig& config,
+                               const v1::MeetingConfig& meeting,
+                               const std::vector<std::string>& argv) {
+  EnvironmentMap environment = ReadEnvironment();
+  if (meeting.insecure()) environment["OARLOCK_INSECURE"] = absl::StrCat(1);
+  OARLOCK_ASSIGN_OR_RETURN(const LaunchPlan plan,
+                           PlanLaunch(config, environment));
+  if (config.print_config() || config.dry_run()) {
+    std::fputs(DescribePlan(plan).c_str(), stdout);
+    std::fflush(stdout);
+  }
+  if (config.dry_run()) return 0;
+  InitLogging("launcher");
+  return Launcher(Options()).Run(plan, argv);
 }
 
 }  // namespace
 
 int RunLaunch(int argc, char** argv) {
   v1::LaunchConfig config;
+  v1::MeetingConfig meeting;
   const auto parsed =
-      ParseCommandLine(Syntax(), Words(argc, argv, 2), {{&config}});
+      ParseCommandLine(Syntax(), Words(argc, argv, 2), {{&config}, {&meeting}});
   if (const std::optional<int> code = FinishEarly(Syntax(), parsed)) {
     return *code;
   }
-  const absl::StatusOr<LaunchPlan> plan = PlanLaunch(config, ReadEnvironment());
-  if (!plan.ok()) return ReportUsageError(Syntax(), plan.status());
-  if (config.print_config() || config.dry_run()) {
-    std::fputs(DescribePlan(*plan).c_str(), stdout);
-    std::fflush(stdout);
-  }
-  if (config.dry_run()) return 0;
-  InitLogging("launcher");
   const absl::StatusOr<int> exit_code =
-      Launcher().Run(*plan, parsed->positionals);
-  if (!exit_code.ok()) return ReportUsageError(Syntax(), exit_code.status());
-  return *exit_code;
+      MeetsAtMaster(config)
+          ? RunMet(config, meeting, parsed->positionals)
+          : RunPlanned(config, meeting, parsed->positionals);
+  if (exit_code.ok()) return *exit_code;
+  const int usage_code = ReportUsageError(Syntax(), exit_code.status());
+  return IsRunError(exit_code.status()) ? 1 : usage_code;
 }
 
 }  // namespace oarlock

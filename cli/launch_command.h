@@ -7,7 +7,8 @@
 namespace oarlock {
 
 // The whole program's words. Returns the exit code: 2 for a wrong
-// command line, else Launcher::Run's.
+// command line, 1 when the nodes did not meet, else that of Launcher::Run or
+// RunMetJob.
 int RunLaunch(int argc, char** argv);
 
 }  // namespace oarlock

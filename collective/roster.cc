@@ -67,6 +67,15 @@ absl::Status Roster::CheckHello(const v1::JoinHello& hello) const {
     return Differs("the job", absl::StrCat("\"", hello.job_id(), "\""),
                    absl::StrCat("\"", expected.job_id(), "\""), hello.rank());
   }
+  if (hello.size() != expected.size()) {
+    return Differs("a group of", absl::StrCat(hello.size(), " ranks"),
+                   absl::StrCat(expected.size()), hello.rank());
+  }
+  if (hello.rank() >= expected.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", hello.rank(), " does not exist; the group has ",
+                     expected.size(), ", from 0 on"));
+  }
   if (hello.incarnation() > expected.incarnation()) {
     return absl::UnavailableError(
         absl::StrCat("rank 0 is of incarnation ", expected.incarnation(),
@@ -78,15 +87,6 @@ absl::Status Roster::CheckHello(const v1::JoinHello& hello) const {
         absl::StrCat("rank ", hello.rank(), " is of incarnation ",
                      hello.incarnation(), " of the job, rank 0 of ",
                      expected.incarnation(), "; the older one has to end"));
-  }
-  if (hello.size() != expected.size()) {
-    return Differs("a group of", absl::StrCat(hello.size(), " ranks"),
-                   absl::StrCat(expected.size()), hello.rank());
-  }
-  if (hello.rank() >= expected.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("rank ", hello.rank(), " does not exist; the group has ",
-                     expected.size(), ", from 0 on"));
   }
   if (hello.backend() != expected.backend()) {
     return Differs("the backend", hello.backend(), expected.backend(),
@@ -102,6 +102,15 @@ absl::Status Roster::CheckHello(const v1::JoinHello& hello) const {
 absl::Status Roster::Enter(const v1::JoinHello& hello, Seat* seat) {
   absl::MutexLock lock(&mutex_);
   absl::Status status = CheckHello(hello);
+  if (absl::IsUnavailable(status)) {
+    // Its launcher has started its node's ranks again: nothing comes of this
+    // group, whose launchers shall do the same.
+    FailLocked(absl::UnavailableError(absl::StrCat(
+        NameOf(static_cast<int>(hello.rank())),
+        " was started again with all ranks of its node, as incarnation ",
+        hello.incarnation(), " of the job; this one, ",
+        options_.expected.incarnation(), ", is over")));
+  }
   if (status.ok() && !failure_.ok()) {
     status = absl::UnavailableError(
         absl::StrCat("this group is over: ", failure_.message()));

@@ -1,16 +1,16 @@
-// Which processes of a job run on this node, and with which environment: a
-// function of the launcher's flags, the same on every node.
+// Which processes of a job run on this node, and with which environment.
 
 #ifndef OARLOCK_LAUNCH_LAUNCH_PLAN_H_
 #define OARLOCK_LAUNCH_LAUNCH_PLAN_H_
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "cluster/environment.h"
+#include "launch/job_layout.h"
+#include "launch/machine.h"
 #include "proto/launch_config.pb.h"
 
 namespace oarlock {
@@ -30,6 +30,8 @@ struct ProcessPlan {
 };
 
 struct LaunchPlan {
+  // Without servers.
+  bool collective = false;
   // Of the whole job, by index.
   std::vector<std::string> server_endpoints;
   std::vector<std::string> worker_endpoints;
@@ -45,22 +47,26 @@ struct LaunchPlan {
   int NumLocal(Role role) const;
 };
 
-// `count` ports on 127.0.0.1 that are free at this moment.
-absl::StatusOr<std::vector<int>> FreePorts(int count);
-using PortPicker = std::function<absl::StatusOr<std::vector<int>>(int count)>;
-
-// The port after which servers listen on many nodes.
-inline constexpr int kDefaultStartPort = 6170;
-
-// Computes the plan. Every generation's variables are set consistently, so
-// ResolveRole of a process's environment gives its role without a warning.
-// Fluid's variables, which have one port for all servers, are set only where
-// all servers have the same. `pick_ports` is asked only for a job of one node
-// without a port. InvalidArgument: one sentence with the flag, its value and
-// what is legal.
+// Computes the plan of a job whose flags say everything (LayOutJob), with its
+// errors.
 absl::StatusOr<LaunchPlan> PlanLaunch(const v1::LaunchConfig& config,
                                       const EnvironmentMap& environment,
-                                      const PortPicker& pick_ports = FreePorts);
+                                      const Machine& machine = {});
+
+// The plan that follows from a layout. Every generation's variables are set
+// consistently, so ResolveRole of a process's environment gives its role
+// without a warning. Fluid's variables, which have one port for all servers (or
+// for all ranks of a collective job), are set only where all have the same.
+//
+// Workers share the cores of this node: OMP_NUM_THREADS is set, where it is
+// not.
+LaunchPlan PlanProcesses(const JobLayout& layout,
+                         const v1::LaunchConfig& config,
+                         const EnvironmentMap& environment, int num_cores);
+
+// The job's name: --job_id, else the environment's, else "default".
+std::string JobIdOf(const v1::LaunchConfig& config,
+                    const EnvironmentMap& environment);
 
 // Lines for --print_config: each process, its log and its variables.
 std::string DescribePlan(const LaunchPlan& plan);

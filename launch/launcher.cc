@@ -22,8 +22,6 @@
 namespace oarlock {
 namespace {
 
-// A wrong command line or environment: another attempt would end the same way.
-constexpr int kUsageExitCode = 2;
 constexpr int64_t kLogTailBytes = 64 << 10;
 
 // Signals are counted, and every launcher looks for what came after its start.
@@ -86,6 +84,8 @@ struct Launcher::Process {
   const ProcessPlan* plan = nullptr;
   // Null between a failure and the next start, and after the end.
   std::unique_ptr<ChildProcess> child;
+  // Its end is in ended_.
+  bool noted = false;
   int restarts = 0;
   absl::Time started_at;
   // When to start it again, and whether with all others.
@@ -106,20 +106,24 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
                                   const std::vector<std::string>& argv) {
   plan_ = &plan;
   exit_code_.reset();
+  failure_.clear();
   kill_at_ = linger_until_ = absl::InfiniteFuture();
   workers_done_ = interrupted_ = restarting_all_ = false;
-  restarts_of_all_ = 0;
+  restarts_of_all_ = options_.rounds_before;
   OARLOCK_ASSIGN_OR_RETURN(argv_, ResolveProgram(argv, plan.base_environment));
   SignalCounter signals;
   OARLOCK_ASSIGN_OR_RETURN(guardian_, Guardian::Start(plan.processes.size()));
   absl::Status started = StartAll();
+  FollowFirstWorker();
   while (started.ok() && (NumRunning() > 0 || restarting_all_)) {
     options_.tick();
     while (const int signal = signals.Next()) HandleSignal(signal);
+    HandleOrder();
     PollAll();
     RestartAllWhenEnded();
     RestartDue();
     HandleWorkersDone();
+    if (follower_ != nullptr) follower_->Poll();
     if (clock_.Now() >= kill_at_) {
       for (auto& process : processes_) {
         if (process->child != nullptr) process->child->Signal(SIGKILL);
@@ -130,7 +134,9 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
       poll(nullptr, 0, absl::ToInt64Milliseconds(kPollInterval));
     }
   }
+  if (follower_ != nullptr) follower_->Poll();
   // Kills what an error at the start left running.
+  ended_.clear();
   processes_.clear();
   guardian_.reset();
   OARLOCK_RETURN_IF_ERROR(started);
@@ -147,14 +153,26 @@ absl::Status Launcher::StartAll() {
         "; give a folder that can be written by --log_dir"));
   }
   for (const ProcessPlan& plan : plan_->processes) {
-    OARLOCK_RETURN_IF_ERROR(KeepAsOld(plan.log_file));
+    const bool again = options_.rounds_before > 0;
+    if (!again) OARLOCK_RETURN_IF_ERROR(KeepAsOld(plan.log_file));
     auto process = std::make_unique<Process>();
     process->plan = &plan;
+    process->with_all = again;
     OARLOCK_RETURN_IF_ERROR(
         Annotate(Start(process.get()), absl::StrCat("starting ", plan.Name())));
     processes_.push_back(std::move(process));
   }
   return absl::OkStatus();
+}
+
+void Launcher::FollowFirstWorker() {
+  follower_.reset();
+  if (!options_.follow_first_worker) return;
+  for (const ProcessPlan& plan : plan_->processes) {
+    if (plan.role == Role::kServer) continue;
+    follower_ = std::make_unique<LogFollower>(plan.log_file, stdout);
+    return;
+  }
 }
 
 absl::Status Launcher::Start(Process* process) {
@@ -179,21 +197,46 @@ absl::Status Launcher::Start(Process* process) {
   return absl::OkStatus();
 }
 
+bool Launcher::NoteEnded() {
+  for (auto& process : processes_) {
+    if (process->child == nullptr || process->noted) continue;
+    if (const std::optional<ExitStatus> status = process->child->Poll()) {
+      process->noted = true;
+      ended_.emplace_back(process.get(), *status);
+    }
+  }
+  // Others notice the death of a process before it can be waited for, and may
+  // end first, by themselves.
+  bool told = true;
+  for (const auto& [process, status] : ended_) {
+    if (process->plan->role == Role::kServer || status.signal != 0) return true;
+    told = told && status.ok();
+  }
+  return told;
+}
+
 void Launcher::PollAll() {
   // Servers are looked at first and handled last: one that ended after the
   // workers is then never taken for one that ended before them.
+  if (!NoteEnded() && !std::exchange(looked_again_, true)) return;
+  looked_again_ = false;
   std::vector<std::pair<Process*, ExitStatus>> ended;
-  for (auto& process : processes_) {
-    if (process->child == nullptr) continue;
-    if (const std::optional<ExitStatus> status = process->child->Poll()) {
-      ended.emplace_back(process.get(), *status);
-    }
+  ended.swap(ended_);
+  // Of failures the servers' count first, then those by a signal: workers fail
+  // without servers, and without one another.
+  const auto order = [](const std::pair<Process*, ExitStatus>& end) {
+    if (end.first->plan->role == Role::kServer) return 1;
+    if (end.second.ok()) return 0;
+    return end.second.signal != 0 ? 2 : 3;
+  };
+  std::stable_sort(ended.begin(), ended.end(),
+                   [&](const auto& a, const auto& b) {
+                     return order(a) < order(b);
+                   });
+  for (const auto& [process, status] : ended) {
+    process->noted = false;
+    HandleExit(process, status);
   }
-  // Of failures the servers' count first: workers fail without them.
-  std::stable_partition(ended.begin(), ended.end(), [](const auto& end) {
-    return end.second.ok() && end.first->plan->role != Role::kServer;
-  });
-  for (const auto& [process, status] : ended) HandleExit(process, status);
   for (auto& process : processes_) {
     if (exit_code_.has_value() || clock_.Now() < process->early_until) continue;
     if (!WorkersRun()) continue;
@@ -322,6 +365,7 @@ void Launcher::Fail(const Process& process, const std::string& what,
   spdlog::error("{}; the last lines of {}:{}", what, process.plan->log_file,
                 lines.empty() ? " (it is empty)" : lines);
   exit_code_ = exit_code;
+  failure_ = what;
   const int others = NumRunning();
   if (others > 0) {
     spdlog::error("stopping the other {} process{}", others,
@@ -341,7 +385,19 @@ void Launcher::HandleSignal(int signal) {
                signal == SIGINT ? "interrupted" : "asked to terminate",
                NumRunning());
   if (!exit_code_.has_value() || *exit_code_ == 0) exit_code_ = 128 + signal;
+  if (failure_.empty()) failure_ = "its launcher was told to end";
   StopAll(signal, options_.interrupt_grace);
+}
+
+void Launcher::HandleOrder() {
+  if (exit_code_.has_value()) return;
+  const std::optional<LauncherOptions::Order> order = options_.order();
+  if (!order.has_value()) return;
+  exit_code_ = 1;
+  failure_ = order->reason;
+  spdlog::warn("{}; {} {} processes of this node", order->reason,
+               order->kill ? "killing" : "stopping", NumRunning());
+  StopAll(order->kill ? SIGKILL : SIGTERM, options_.stop_grace);
 }
 
 void Launcher::HandleWorkersDone() {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,6 +22,7 @@
 #include "base/clock.h"
 #include "launch/child_process.h"
 #include "launch/launch_plan.h"
+#include "launch/log_follower.h"
 
 namespace oarlock {
 
@@ -50,6 +52,20 @@ struct LauncherOptions {
   Together restart_together = Together::kNobody;
   // A worker that failed takes all others with it, too.
   bool workers_restart_all = false;
+  // What the first worker of this node writes to its log is copied to standard
+  // output.
+  bool follow_first_worker = false;
+  // How often the processes of all nodes were started before this run. From 1
+  // on they are told so, and their logs go on.
+  int rounds_before = 0;
+  // Asked about every kPollInterval: whether what runs has to end because of
+  // another node.
+  struct Order {
+    std::string reason;
+    // They are killed rather than asked to end.
+    bool kill = false;
+  };
+  std::function<std::optional<Order>()> order = [] { return std::nullopt; };
 };
 
 // What a child has in its environment after its first restart: how many there
@@ -74,17 +90,31 @@ class Launcher {
 
   // Runs `argv` (as ResolveProgram takes it) as every process of the plan and
   // returns the exit code: 0; the first failing process's (128 + signal); 1
-  // when a server ended before the workers; 128 + signal when interrupted. An
-  // error when something could not be started at all: nothing runs then.
+  // when a server ended before the workers, or because of an order; 128 +
+  // signal when interrupted. An error when something could not be started at
+  // all: nothing runs then.
   absl::StatusOr<int> Run(const LaunchPlan& plan,
                           const std::vector<std::string>& argv);
+
+  // Of the last run: whose failure ended it, as part of a sentence.
+  const std::string& failure() const { return failure_; }
+  // The launcher was told to end, or a process that its command line is wrong:
+  // not to be tried again.
+  bool is_final() const { return interrupted_ || exit_code_ == kUsageExitCode; }
 
  private:
   struct Process;
 
+  // A wrong command line or environment: another attempt would end the same
+  // way.
+  static constexpr int kUsageExitCode = 2;
+
   absl::Status StartAll();
   absl::Status Start(Process* process);
   void PollAll();
+  // Moves those that have ended to ended_; whether it tells who began.
+  bool NoteEnded();
+  void FollowFirstWorker();
   void HandleExit(Process* process, const ExitStatus& status);
   bool MayRestart(const Process& process, const ExitStatus& status) const;
   void RestartDue();
@@ -94,6 +124,7 @@ class Launcher {
   void RestartAllWhenEnded();
   void Fail(const Process& process, const std::string& what, int exit_code);
   void HandleSignal(int signal);
+  void HandleOrder();
   void HandleWorkersDone();
   // Signals all that run and kills them at `grace` from now.
   void StopAll(int signal, absl::Duration grace);
@@ -107,8 +138,13 @@ class Launcher {
   std::vector<std::string> argv_;
   std::unique_ptr<Guardian> guardian_;
   std::vector<std::unique_ptr<Process>> processes_;
+  // Of processes_, not yet handled.
+  std::vector<std::pair<Process*, ExitStatus>> ended_;
+  bool looked_again_ = false;
+  std::unique_ptr<LogFollower> follower_;
   // Set once the outcome is known; children are only waited for then.
   std::optional<int> exit_code_;
+  std::string failure_;
   absl::Time kill_at_ = absl::InfiniteFuture();
   // When servers that remain are told to end.
   absl::Time linger_until_ = absl::InfiniteFuture();

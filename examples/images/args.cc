@@ -22,6 +22,12 @@ absl::StatusOr<Args> ParseArgs(const oarlock::CommandSyntax& syntax,
   OARLOCK_ASSIGN_OR_RETURN(
       args.role, oarlock::ResolveRole(oarlock::ReadEnvironment(),
                                       oarlock::ToExplicitRole(role)));
+  if (args.config.distributed() &&
+      args.role.role == oarlock::Role::kLocal) {
+    return absl::InvalidArgumentError(
+        "--distributed is given, but no PADDLE_* variable says of what job; "
+        "start it by `oarlock launch`, or leave the flag out");
+  }
   return args;
 }
 

@@ -114,12 +114,27 @@ TEST_F(RosterTest, RefusesWhatIsNotOfThisGroupByACodeThatSaysWhoMayRetry) {
   EXPECT_EQ(code([](Hello h) { h->set_backend("nccl"); }), wrong);
   EXPECT_EQ(code([](Hello h) { h->set_incarnation(1); }),
             absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(code([](Hello h) { h->set_incarnation(3); }),
-            absl::StatusCode::kUnavailable);
   EnterAll();
   EXPECT_EQ(code([](Hello h) {}), absl::StatusCode::kAlreadyExists);
   Fail(0, "over");
   EXPECT_EQ(code([](Hello h) {}), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(RosterTest, ARankOfANewerIncarnationEndsAGroupThatStillWaits) {
+  ASSERT_TRUE(roster_.Enter(Hello(0), &seats_[0]).ok());
+  v1::JoinHello newer = Hello(1);
+  newer.set_incarnation(3);
+  EXPECT_EQ(roster_.Enter(newer, &seats_[1]).code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_THAT(seats_[0].Failure(),
+              HasSubstr("rank 1 (b:2) was started again"));
+  // What is not of the job ends nothing.
+  Roster other(Options());
+  ASSERT_TRUE(other.Enter(Hello(0), &seats_[2]).ok());
+  newer.set_job_id("x");
+  EXPECT_EQ(other.Enter(newer, &seats_[1]).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(seats_[2].Failure(), "");
 }
 
 TEST_F(RosterTest, TheFirstDeathIsWhatAllAreTold) {

@@ -24,13 +24,23 @@ absl::StatusOr<std::vector<int>> CountingPorts(int count) {
   return ports;
 }
 
+Machine TestMachine() {
+  Machine machine;
+  machine.free_ports = CountingPorts;
+  machine.num_cores = [] { return 8; };
+  machine.addresses = [] {
+    return std::vector<std::string>{"127.0.0.1", "[::1]", "192.168.0.2"};
+  };
+  return machine;
+}
+
 absl::StatusOr<LaunchPlan> Plan(const std::vector<std::string>& args,
                                 const EnvironmentMap& environment = {}) {
   const CommandSyntax syntax{.name = "oarlock launch", .description = ""};
   v1::LaunchConfig config;
   const auto parsed = ParseCommandLine(syntax, args, {{&config}});
   if (!parsed.ok()) return parsed.status();
-  return PlanLaunch(config, environment, CountingPorts);
+  return PlanLaunch(config, environment, TestMachine());
 }
 
 std::string ErrorOf(const std::vector<std::string>& args) {
@@ -286,6 +296,22 @@ TEST(LaunchPlanTest, FreePortsAreDistinct) {
   const auto ports = FreePorts(100);
   ASSERT_TRUE(ports.ok()) << ports.status();
   EXPECT_EQ(std::set<int>(ports->begin(), ports->end()).size(), 100u);
+}
+
+TEST(LaunchPlanTest, WorkersShareTheCoresOfTheNode) {
+  const auto threads = [](const std::vector<std::string>& args,
+                          const EnvironmentMap& environment = {}) {
+    const auto plan = Plan(args, environment);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    const EnvironmentMap& last = plan->processes.back().environment;
+    return last.contains("OMP_NUM_THREADS") ? last.at("OMP_NUM_THREADS") : "";
+  };
+  EXPECT_EQ(threads({"--nproc_per_node=2"}), "4");
+  EXPECT_EQ(threads({"--nproc_per_node=3"}), "2");
+  EXPECT_EQ(threads({"--nproc_per_node=9"}), "1");
+  EXPECT_EQ(threads({"--server_num=2", "--worker_num=4"}), "2");
+  // What the user says stays.
+  EXPECT_EQ(threads({"--nproc_per_node=2"}, {{"OMP_NUM_THREADS", "3"}}), "");
 }
 
 TEST(LaunchPlanTest, TheDescriptionShowsEveryVariable) {

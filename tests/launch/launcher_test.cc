@@ -16,8 +16,10 @@
 namespace oarlock {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Lines for scripts: a server that ends on SIGTERM, and one that never does.
 constexpr char kServerWaits[] =
@@ -110,6 +112,29 @@ TEST_F(LauncherTest, AFailingWorkerEndsTheJobWithItsCode) {
   // Far less than the grace: whoever obeys SIGTERM is not waited for.
   EXPECT_LT(absl::Now() - start, absl::Seconds(8));
   EXPECT_EQ(Log("serverlog.0"), "stopping\n");
+}
+
+// A dying process closes its files before it can be waited for.
+TEST_F(LauncherTest, WhoWasKilledCountsBeforeWhoEndedForThat) {
+  ASSERT_EQ(mkfifo((folder_ + "/alive").c_str(), 0600), 0);
+  EXPECT_EQ(Run(CollectivePlan(2, 0),
+                "if [ $PADDLE_TRAINER_ID = 1 ]; then\n"
+                "  exec 3> $DIR/alive\n"
+                "  kill -9 $$\n"
+                "fi\n"
+                "read line < $DIR/alive\n"
+                "exit 1\n"),
+            128 + SIGKILL);
+}
+
+TEST_F(LauncherTest, WhatTheFirstWorkerWritesIsShown) {
+  options_.follow_first_worker = true;
+  testing::internal::CaptureStdout();
+  const std::string script = absl::StrCat(
+      "echo $TRAINING_ROLE $PADDLE_TRAINER_ID\n", kServerWaits);
+  EXPECT_EQ(Run(Plan(1, 2), script), 0);
+  EXPECT_THAT(testing::internal::GetCapturedStdout(),
+              AllOf(HasSubstr("TRAINER 0\n"), Not(HasSubstr("TRAINER 1"))));
 }
 
 TEST_F(LauncherTest, AKilledServerIsNoticedWithinASecond) {

@@ -1,0 +1,208 @@
+#include "launch/attendance.h"
+
+#include <grpcpp/client_context.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "cluster/retry.h"
+#include "cluster/security.h"
+#include "launch/meeting.h"
+
+namespace oarlock {
+namespace {
+
+// Between two lines about who is waited for.
+constexpr absl::Duration kProgressInterval = absl::Seconds(10);
+// How long an answer may take; reports that node 0 hears late or twice do no
+// harm.
+constexpr int kAnswerIntervals = 2;
+
+// Whether the next report may fare better.
+bool IsTransient(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsCancelled(status);
+}
+
+}  // namespace
+
+Attendance::Attendance(Options options, std::shared_ptr<grpc::Channel> channel)
+    : options_(std::move(options)),
+      interval_(options_.silence_timeout / kReportsPerSilence),
+      stub_(v1::LaunchService::NewStub(std::move(channel))),
+      report_(options_.report) {
+  reporter_ = std::thread([this] { Run(); });
+}
+
+Attendance::~Attendance() {
+  {
+    absl::MutexLock lock(&mutex_);
+    closing_ = true;
+  }
+  reporter_.join();
+}
+
+void Attendance::Run() {
+  const int progress_reports =
+      static_cast<int>(absl::FDivDuration(kProgressInterval, interval_)) + 1;
+  absl::MutexLock lock(&mutex_);
+  const auto wake = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return closing_ || news_;
+  };
+  absl::Duration took;
+  for (int reports = 0;;) {
+    mutex_.AwaitWithTimeout(absl::Condition(&wake), interval_ - took);
+    if (closing_) return;
+    news_ = false;
+    if (report_.state_case() == v1::NodeReport::STATE_NOT_SET || over_) {
+      continue;
+    }
+    const v1::NodeReport report = report_;
+    const int number = report_number_;
+    mutex_.Unlock();
+    v1::MeetingAnswer answer;
+    const absl::Time begin = Clock::Real().Now();
+    const absl::Status status = Report(report, &answer);
+    took = Clock::Real().Now() - begin;
+    mutex_.Lock();
+    if (number != report_number_) {
+      news_ = true;
+      continue;
+    }
+    if (status.ok()) {
+      OnAnswer(answer);
+    } else {
+      OnFailure(status, took);
+    }
+    if (report.has_ready() && !round_ && ++reports % progress_reports == 0) {
+      spdlog::info("still waiting at {} for {}", options_.endpoint,
+                   unanswered_ > 0 ? "node 0: " + last_failure_ : missing_);
+    }
+  }
+}
+
+absl::Status Attendance::Report(const v1::NodeReport& report,
+                                v1::MeetingAnswer* answer) {
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(Clock::Real().Now() +
+                                          kAnswerIntervals * interval_));
+  if (!options_.token.empty()) {
+    context.AddMetadata(kTokenMetadataKey, options_.token);
+  }
+  return FromGrpc(stub_->Report(&context, report, answer));
+}
+
+void Attendance::OnAnswer(const v1::MeetingAnswer& answer) {
+  unanswered_ = 0;
+  if (answer.has_over()) {
+    over_ = answer.over();
+  } else if (answer.has_round() && report_.has_ready()) {
+    round_ = answer.round();
+    report_.set_running(answer.round().round());
+    ++report_number_;
+    news_ = true;
+  } else if (answer.has_waiting()) {
+    missing_ = answer.waiting().missing();
+  }
+}
+
+void Attendance::OnFailure(const absl::Status& status, absl::Duration took) {
+  if (!IsTransient(status)) {
+    refusal_ =
+        absl::IsUnimplemented(status)
+            ? absl::FailedPreconditionError(
+                  absl::StrCat("what listens at --master ", options_.endpoint,
+                               " is no launcher; node 0's has to listen there"))
+            : absl::Status(status.code(),
+                           absl::StrCat("node 0 at --master ",
+                                        options_.endpoint, " refused: ",
+                                        status.message()));
+    over_.emplace().set_reason(std::string(refusal_.message()));
+    return;
+  }
+  // Of an attempt that took longer, this process was stopped for a part.
+  unanswered_ += std::clamp(
+      static_cast<int>(std::round(absl::FDivDuration(took, interval_))), 1,
+      kAnswerIntervals);
+  last_failure_ = std::string(status.message());
+  if (report_.has_ready()) {
+    if (Clock::Real().Now() >= meet_deadline_) {
+      refusal_ = NobodyAnswered();
+      over_.emplace().set_reason(std::string(refusal_.message()));
+    }
+    return;
+  }
+  if (unanswered_ <= kReportsPerSilence) return;
+  v1::MeetingOver& over = over_.emplace();
+  over.set_again(options_.report.max_restart() > 0);
+  over.set_reason(absl::StrCat(
+      "node 0 (", options_.endpoint, ") gave no sign of life for ",
+      absl::FormatDuration(options_.silence_timeout),
+      ": its launcher was stopped or died, or this node is cut off: ",
+      last_failure_));
+}
+
+absl::Status Attendance::NobodyAnswered() const {
+  return absl::DeadlineExceededError(absl::StrCat(
+      "node 0 did not answer at --master ", options_.endpoint, " within ",
+      absl::FormatDuration(options_.meet_timeout), ", last: ", last_failure_,
+      "; start it on that machine, with --rank 0 or without --rank"));
+}
+
+void Attendance::Tell(const v1::NodeReport& report) {
+  report_ = report;
+  ++report_number_;
+  news_ = true;
+}
+
+absl::StatusOr<v1::MeetingRound> Attendance::Meet(v1::NodeShare share) {
+  absl::MutexLock lock(&mutex_);
+  round_.reset();
+  over_.reset();
+  unanswered_ = 0;
+  // Node 0, whose message says more, has the first word.
+  meet_deadline_ = Clock::Real().Now() + options_.meet_timeout + 2 * interval_;
+  v1::NodeReport report = options_.report;
+  *report.mutable_ready() = std::move(share);
+  Tell(report);
+  mutex_.Await(absl::Condition(this, &Attendance::HasRoundOrEnd));
+  if (!refusal_.ok()) return refusal_;
+  if (round_) return *round_;
+  return absl::AbortedError(over_->reason());
+}
+
+std::optional<v1::MeetingOver> Attendance::over() const {
+  absl::MutexLock lock(&mutex_);
+  return over_;
+}
+
+v1::MeetingOver Attendance::AwaitOver() {
+  mutex_.Await(absl::Condition(this, &Attendance::IsOver));
+  return *over_;
+}
+
+v1::MeetingOver Attendance::Done() {
+  absl::MutexLock lock(&mutex_);
+  if (over_) return *over_;
+  v1::NodeReport report = options_.report;
+  report.set_done(round_->round());
+  Tell(report);
+  return AwaitOver();
+}
+
+v1::MeetingOver Attendance::Failed(const std::string& what, bool final) {
+  absl::MutexLock lock(&mutex_);
+  if (over_) return *over_;
+  v1::NodeReport report = options_.report;
+  report.mutable_failed()->set_round(round_->round());
+  report.mutable_failed()->set_what(what);
+  report.mutable_failed()->set_final(final);
+  Tell(report);
+  return AwaitOver();
+}
+
+}  // namespace oarlock

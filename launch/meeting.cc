@@ -1,0 +1,313 @@
+#include "launch/meeting.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+
+namespace oarlock {
+namespace {
+
+absl::Status Differs(absl::string_view flag, absl::string_view theirs,
+                     absl::string_view ours) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag, " is ", theirs, " here and ", ours,
+                   " on node 0; all nodes need the same"));
+}
+
+absl::string_view ModeName(const v1::NodeShare& share) {
+  return share.collective() ? "collective" : "one with servers";
+}
+
+// The round that a report of processes is about.
+uint32_t RoundOf(const v1::NodeReport& report) {
+  switch (report.state_case()) {
+    case v1::NodeReport::kRunning:
+      return report.running();
+    case v1::NodeReport::kDone:
+      return report.done();
+    default:
+      return report.failed().round();
+  }
+}
+
+}  // namespace
+
+Meeting::Meeting(Options options)
+    : options_(std::move(options)),
+      num_nodes_(static_cast<int>(options_.expected.num_nodes())),
+      meet_ticks_(static_cast<int>(
+          std::ceil(absl::FDivDuration(options_.meet_timeout,
+                                       options_.silence_timeout) *
+                    kReportsPerSilence))),
+      last_hosts_(num_nodes_) {
+  absl::MutexLock lock(&mutex_);
+  // Nobody can come before node 0.
+  Node self;
+  self.launcher_id = options_.expected.launcher_id();
+  self.rank = 0;
+  self.host = options_.expected.ready().host();
+  nodes_.push_back(std::move(self));
+}
+
+std::string Meeting::NameOf(const Node& node) const {
+  return node.rank < 0 ? absl::StrCat("a node (", node.host, ")")
+                       : absl::StrCat("node ", node.rank, " (", node.host, ")");
+}
+
+bool Meeting::IsTaken(int rank) const {
+  return std::any_of(nodes_.begin(), nodes_.end(),
+                     [&](const Node& node) { return node.rank == rank; });
+}
+
+int Meeting::LowestFreeRank() const {
+  int rank = 0;
+  while (IsTaken(rank)) ++rank;
+  return rank;
+}
+
+std::string Meeting::Missing() const {
+  std::vector<std::string> missing;
+  int unranked = 0;
+  for (const Node& node : nodes_) {
+    if (node.rank < 0) ++unranked;
+    if (!node.ready) missing.push_back(NameOf(node));
+  }
+  // Whoever has come without a rank takes one of the others.
+  for (int rank = 0; rank < num_nodes_; ++rank) {
+    if (IsTaken(rank)) continue;
+    if (unranked-- > 0) continue;
+    missing.push_back(last_hosts_[rank].empty()
+                          ? absl::StrCat("node ", rank)
+                          : absl::StrCat("node ", rank, " (last at ",
+                                         last_hosts_[rank], ")"));
+  }
+  return absl::StrJoin(missing, ", ");
+}
+
+absl::Status Meeting::Check(const v1::NodeReport& report) const {
+  const v1::NodeReport& expected = options_.expected;
+  if (report.protocol_version() != expected.protocol_version()) {
+    return Differs("the version of the protocol",
+                   absl::StrCat(report.protocol_version()),
+                   absl::StrCat(expected.protocol_version()));
+  }
+  if (report.job_id() != expected.job_id()) {
+    return Differs("--job_id", absl::StrCat("\"", report.job_id(), "\""),
+                   absl::StrCat("\"", expected.job_id(), "\""));
+  }
+  if (report.num_nodes() != expected.num_nodes()) {
+    return Differs("--nnodes", absl::StrCat(report.num_nodes()),
+                   absl::StrCat(expected.num_nodes()));
+  }
+  if (report.max_restart() != expected.max_restart()) {
+    return Differs("--max_restart", absl::StrCat(report.max_restart()),
+                   absl::StrCat(expected.max_restart()));
+  }
+  if (report.ready().collective() != expected.ready().collective()) {
+    return Differs("the job", ModeName(report.ready()),
+                   ModeName(expected.ready()));
+  }
+  if (report.rank() >= num_nodes_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--rank is ", report.rank(), "; it must be 0 to ",
+                     num_nodes_ - 1));
+  }
+  const bool all_here = static_cast<int>(nodes_.size()) == num_nodes_;
+  const bool taken = report.rank() >= 0 && IsTaken(report.rank());
+  if (phase_ != Phase::kOver && (all_here || taken)) {
+    std::vector<std::string> names;
+    for (const Node& node : nodes_) {
+      if (all_here || node.rank == report.rank()) names.push_back(NameOf(node));
+    }
+    return absl::AlreadyExistsError(
+        absl::StrCat(absl::StrJoin(names, ", "),
+                     all_here ? " are all nodes of the job, and have come"
+                              : " has come already",
+                     "; each node runs one launcher, with a --rank of its own "
+                     "or none"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Meeting::Node*> Meeting::Enter(const v1::NodeReport& report) {
+  for (Node& node : nodes_) {
+    if (node.launcher_id == report.launcher_id()) return &node;
+  }
+  // It was taken for dead, and has heard nothing of that.
+  if (!report.has_ready()) return nullptr;
+  absl::Status status = Check(report);
+  if (status.ok() && phase_ == Phase::kOver) {
+    status = absl::FailedPreconditionError(
+        absl::StrCat("the job is over: ", over_.reason()));
+  }
+  if (!status.ok()) {
+    if (last_refusal_ != status.message()) {
+      spdlog::warn("meeting: refused a launcher: {}",
+                   std::string(status.message()));
+    }
+    last_refusal_ = std::string(status.message());
+    return status;
+  }
+  Node node;
+  node.launcher_id = report.launcher_id();
+  node.rank = report.rank();
+  node.host = report.ready().host();
+  nodes_.push_back(std::move(node));
+  spdlog::info("meeting: {} has come, {} of {} nodes are here",
+               NameOf(nodes_.back()), nodes_.size(), num_nodes_);
+  return &nodes_.back();
+}
+
+absl::StatusOr<v1::MeetingAnswer> Meeting::Report(
+    const v1::NodeReport& report) {
+  absl::MutexLock lock(&mutex_);
+  OARLOCK_ASSIGN_OR_RETURN(Node* const node, Enter(report));
+  if (node == nullptr) {
+    v1::MeetingAnswer answer;
+    *answer.mutable_over() = over_;
+    return answer;
+  }
+  node->silent_ticks = 0;
+  if (report.has_ready()) {
+    OnReady(report.ready(), node);
+  } else if (phase_ == Phase::kRunning && RoundOf(report) == round_) {
+    node->started = true;
+    if (report.has_done()) {
+      node->done = true;
+      OnDone();
+    } else if (report.has_failed()) {
+      OnFailed(report.failed(), *node);
+    }
+  }
+  return AnswerTo(report, node);
+}
+
+void Meeting::OnReady(const v1::NodeShare& share, Node* node) {
+  // It ran, and asks to start anew: it had lost sight of this node.
+  if (phase_ == Phase::kRunning && node->started) {
+    EndRound(absl::StrCat(NameOf(*node), " was cut off, and is back"), true);
+  }
+  if (phase_ != Phase::kWaiting) return;
+  node->ready = true;
+  node->share = share;
+  const bool all_ready =
+      static_cast<int>(nodes_.size()) == num_nodes_ &&
+      std::all_of(nodes_.begin(), nodes_.end(),
+                  [](const Node& each) { return each.ready; });
+  if (all_ready) BeginRound();
+}
+
+void Meeting::BeginRound() {
+  for (Node& node : nodes_) {
+    if (node.rank < 0) node.rank = LowestFreeRank();
+    last_hosts_[node.rank] = node.host;
+  }
+  phase_ = Phase::kRunning;
+}
+
+void Meeting::OnDone() {
+  if (!std::all_of(nodes_.begin(), nodes_.end(),
+                   [](const Node& node) { return node.done; })) {
+    return;
+  }
+  phase_ = Phase::kOver;
+  over_.Clear();
+  over_.set_success(true);
+}
+
+void Meeting::OnFailed(const v1::NodeFailure& failure, const Node& node) {
+  EndRound(absl::StrCat(NameOf(node), ": ", failure.what()), !failure.final());
+}
+
+void Meeting::EndRound(const std::string& reason, bool may_go_on) {
+  if (!may_go_on || !options_.expected.ready().collective() ||
+      round_ >= options_.expected.max_restart()) {
+    GiveUp(reason);
+    return;
+  }
+  ++round_;
+  phase_ = Phase::kWaiting;
+  ticks_ = 0;
+  over_.Clear();
+  over_.set_again(true);
+  over_.set_reason(reason);
+  for (Node& node : nodes_) node.ready = node.started = node.done = false;
+}
+
+void Meeting::GiveUp(const std::string& reason) {
+  phase_ = Phase::kOver;
+  over_.Clear();
+  over_.set_reason(reason);
+}
+
+v1::MeetingAnswer Meeting::AnswerTo(const v1::NodeReport& report, Node* node) {
+  v1::MeetingAnswer answer;
+  if (phase_ == Phase::kOver) {
+    node->told = true;
+    *answer.mutable_over() = over_;
+  } else if (report.has_ready() && phase_ == Phase::kWaiting) {
+    answer.mutable_waiting()->set_missing(Missing());
+  } else if (!report.has_ready() &&
+             (phase_ == Phase::kWaiting || RoundOf(report) != round_)) {
+    *answer.mutable_over() = over_;
+  } else {
+    answer.mutable_round()->set_round(round_);
+    answer.mutable_round()->set_node(node->rank);
+    if (!report.has_ready()) return answer;
+    std::vector<const Node*> by_rank(nodes_.size());
+    for (const Node& each : nodes_) by_rank[each.rank] = &each;
+    for (const Node* each : by_rank) {
+      *answer.mutable_round()->add_nodes() = each->share;
+    }
+  }
+  return answer;
+}
+
+void Meeting::Tick() {
+  absl::MutexLock lock(&mutex_);
+  std::vector<std::string> silent;
+  for (size_t i = 0; i < nodes_.size();) {
+    // One more than fits: a tick may come just before a report.
+    if (++nodes_[i].silent_ticks <= kReportsPerSilence) {
+      ++i;
+      continue;
+    }
+    silent.push_back(NameOf(nodes_[i]));
+    nodes_.erase(nodes_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  if (!silent.empty() && phase_ != Phase::kOver) {
+    const std::string text = absl::StrCat(
+        absl::StrJoin(silent, ", "), " gave no sign of life for ",
+        absl::FormatDuration(options_.silence_timeout),
+        ": its launcher was stopped or died, or it is cut off from node 0");
+    if (phase_ == Phase::kRunning) {
+      EndRound(text, true);
+    } else {
+      spdlog::warn("meeting: {}; its place is free again", text);
+    }
+  }
+  if (phase_ != Phase::kWaiting || ++ticks_ < meet_ticks_) return;
+  GiveUp(absl::StrCat(
+      Missing(), " did not come to ", options_.endpoint, " within ",
+      absl::FormatDuration(options_.meet_timeout),
+      round_ == 0 ? "" : absl::StrCat(" to start again after: ", over_.reason()),
+      last_refusal_.empty() ? "" : "; refused meanwhile: ", last_refusal_));
+}
+
+bool Meeting::AllTold() const {
+  return std::all_of(nodes_.begin(), nodes_.end(), [](const Node& node) {
+    return node.told || node.rank == 0;
+  });
+}
+
+void Meeting::AwaitAllTold(absl::Duration timeout) const {
+  absl::MutexLock lock(&mutex_);
+  mutex_.AwaitWithTimeout(absl::Condition(this, &Meeting::AllTold), timeout);
+}
+
+}  // namespace oarlock

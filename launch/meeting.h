@@ -1,0 +1,127 @@
+// Where the launchers of a job's nodes meet: what the one of node 0 knows of
+// the others, and what it answers them.
+//
+// A job runs in rounds. A round begins when all nodes are ready; its processes
+// run until all nodes are done, or until the first failure on any of them. Then
+// every node ends its processes and comes ready to the next round, while
+// --max_restart allows and the job is collective; else the meeting is over.
+
+#ifndef OARLOCK_LAUNCH_MEETING_H_
+#define OARLOCK_LAUNCH_MEETING_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "proto/launch.pb.h"
+
+namespace oarlock {
+
+inline constexpr uint32_t kMeetingVersion = 1;
+// Reports per `silence_timeout`, and as many ticks of who listens to them.
+// Silence is counted in the listener's own ticks: one that was stopped does not
+// take its own absence for the others'.
+inline constexpr int kReportsPerSilence = 8;
+
+// Thread-safe. Knows no gRPC.
+//
+// 1. A node keeps its rank: that of --rank; without one, at the begin of the
+//    first round, the lowest that is free, in order of arrival. A launcher that
+//    comes instead of one that has gone gets a free rank the same way.
+// 2. Of the failures of a round the first one counts, on all nodes.
+class Meeting {
+ public:
+  struct Options {
+    // What a launcher has to be like: protocol_version, job_id, num_nodes,
+    // max_restart, and whether its share is collective. That of node 0, which
+    // comes first; without one by --rank it has rank 0 nevertheless.
+    v1::NodeReport expected;
+    // --master, for messages.
+    std::string endpoint;
+    absl::Duration meet_timeout;
+    absl::Duration silence_timeout;
+  };
+
+  explicit Meeting(Options options);
+
+  // Answers a launcher. Errors: see LaunchService.Report.
+  absl::StatusOr<v1::MeetingAnswer> Report(const v1::NodeReport& report);
+
+  // Time passes: to be called kReportsPerSilence times per `silence_timeout`.
+  void Tick();
+
+  // Waits until every node but this one has heard that the meeting is over, or
+  // `timeout` is over. For node 0, before it ends.
+  void AwaitAllTold(absl::Duration timeout) const;
+
+ private:
+  enum class Phase { kWaiting, kRunning, kOver };
+
+  struct Node {
+    uint64_t launcher_id = 0;
+    // -1 until it is given.
+    int rank = -1;
+    std::string host;
+    v1::NodeShare share;
+    bool ready = false;
+    // Has said that it runs the round's processes.
+    bool started = false;
+    bool done = false;
+    // Has heard that the meeting is over.
+    bool told = false;
+    int silent_ticks = 0;
+  };
+
+  absl::Status Check(const v1::NodeReport& report) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Node*> Enter(const v1::NodeReport& report)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnReady(const v1::NodeShare& share, Node* node)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnFailed(const v1::NodeFailure& failure, const Node& node)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnDone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  v1::MeetingAnswer AnswerTo(const v1::NodeReport& report, Node* node)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void BeginRound() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The round has failed.
+  void EndRound(const std::string& reason, bool may_go_on)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GiveUp(const std::string& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsTaken(int rank) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int LowestFreeRank() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // "node 1 (10.0.0.2)".
+  std::string NameOf(const Node& node) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // "node 1 (10.0.0.2), node 3"; of those that are not ready.
+  std::string Missing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AllTold() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Options options_;
+  const int num_nodes_;
+  const int meet_ticks_;
+
+  mutable absl::Mutex mutex_;
+  Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kWaiting;
+  // Of the round that runs, or is waited for.
+  uint32_t round_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Those that are there, in order of arrival.
+  std::vector<Node> nodes_ ABSL_GUARDED_BY(mutex_);
+  // By rank: where it was when it was there last.
+  std::vector<std::string> last_hosts_ ABSL_GUARDED_BY(mutex_);
+  // In this phase.
+  int ticks_ ABSL_GUARDED_BY(mutex_) = 0;
+  // How the last round ended.
+  v1::MeetingOver over_ ABSL_GUARDED_BY(mutex_);
+  // The last launcher that was refused, for the message of who waits in vain.
+  std::string last_refusal_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_LAUNCH_MEETING_H_

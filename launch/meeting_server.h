@@ -1,0 +1,62 @@
+// The meeting as node 0's launcher serves it at --master.
+
+#ifndef OARLOCK_LAUNCH_MEETING_SERVER_H_
+#define OARLOCK_LAUNCH_MEETING_SERVER_H_
+
+#include <grpcpp/server.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "cluster/security.h"
+#include "launch/meeting.h"
+#include "proto/launch.grpc.pb.h"
+
+namespace oarlock {
+
+class MeetingServer {
+ public:
+  // Listens at `options.endpoint`. FailedPrecondition: it may not
+  // (CheckServable), or cannot, and why.
+  static absl::StatusOr<std::unique_ptr<MeetingServer>> Start(
+      Meeting::Options options, const SecurityOptions& security);
+  // Gives the others `silence_timeout` to hear how the job ended.
+  ~MeetingServer();
+
+  MeetingServer(const MeetingServer&) = delete;
+  MeetingServer& operator=(const MeetingServer&) = delete;
+
+ private:
+  class Service final : public v1::LaunchService::Service {
+   public:
+    Service(Meeting* meeting, std::string token)
+        : meeting_(meeting), token_(std::move(token)) {}
+    grpc::Status Report(grpc::ServerContext* context,
+                        const v1::NodeReport* report,
+                        v1::MeetingAnswer* answer) override;
+
+   private:
+    Meeting* const meeting_;
+    const std::string token_;
+  };
+
+  MeetingServer(const Meeting::Options& options, std::string token);
+  void Tick();
+
+  const absl::Duration silence_timeout_;
+  Meeting meeting_;
+  Service service_;
+  std::unique_ptr<grpc::Server> server_;
+  absl::Mutex mutex_;
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread ticker_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_LAUNCH_MEETING_SERVER_H_

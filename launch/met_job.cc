@@ -1,0 +1,211 @@
+#include "launch/met_job.h"
+
+#include <grpcpp/create_channel.h>
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/listen_check.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "cluster/endpoint.h"
+#include "cluster/retry.h"
+#include "cluster/security.h"
+#include "launch/attendance.h"
+#include "launch/job_layout.h"
+#include "launch/launch_plan.h"
+#include "launch/meeting.h"
+#include "launch/meeting_server.h"
+#include "launch/program.h"
+
+namespace oarlock {
+namespace {
+
+absl::StatusOr<SecurityOptions> SecurityOf(const v1::MeetingConfig& meeting,
+                                           const EnvironmentMap& environment) {
+  SecurityOptions security;
+  security.insecure = meeting.insecure();
+  auto variable = environment.find("OARLOCK_INSECURE");
+  bool insecure = false;
+  if (variable != environment.end() && !variable->second.empty()) {
+    if (!absl::SimpleAtob(variable->second, &insecure)) {
+      return WrongSetting({variable->first, variable->second}, "1 or 0", "1");
+    }
+    security.insecure = security.insecure || insecure;
+  }
+  security.token_file = meeting.token_file();
+  security.tls_cert_file = meeting.tls_cert_file();
+  security.tls_key_file = meeting.tls_key_file();
+  security.tls_ca_file = meeting.tls_ca_file();
+  return security;
+}
+
+v1::NodeReport ReportOf(const v1::LaunchConfig& config,
+                        const EnvironmentMap& environment) {
+  v1::NodeReport report;
+  report.set_protocol_version(kMeetingVersion);
+  report.set_job_id(JobIdOf(config, environment));
+  report.set_num_nodes(config.nnodes());
+  report.set_max_restart(config.max_restart());
+  report.set_rank(config.rank());
+  std::random_device random;
+  report.set_launcher_id(static_cast<uint64_t>(random()) << 32 | random());
+  return report;
+}
+
+class MetJob {
+ public:
+  MetJob(const v1::LaunchConfig& config, const v1::MeetingConfig& meeting,
+         const EnvironmentMap& environment,
+         const std::vector<std::string>& argv, const LauncherOptions& options,
+         const Machine& machine)
+      : config_(config),
+        meeting_(meeting),
+        environment_(environment),
+        argv_(argv),
+        options_(options),
+        machine_(machine) {
+    if (meeting.insecure()) environment_["OARLOCK_INSECURE"] = absl::StrCat(1);
+  }
+
+  absl::StatusOr<int> Run();
+
+ private:
+  absl::Status Attend(const v1::NodeShare& share);
+  // Null: another launcher does.
+  absl::StatusOr<std::unique_ptr<MeetingServer>> Serve(
+      const v1::NodeReport& report, const SecurityOptions& security) const;
+  // One round: the exit code, or nothing when there is another one.
+  absl::StatusOr<std::optional<int>> RunRound(const v1::MeetingRound& round);
+  // Tells the others how the processes of this node have ended.
+  std::optional<int> EndRound(const Launcher& launcher, int exit_code);
+
+  const v1::LaunchConfig& config_;
+  const v1::MeetingConfig& meeting_;
+  EnvironmentMap environment_;
+  const std::vector<std::string>& argv_;
+  const LauncherOptions& options_;
+  const Machine& machine_;
+  // Ends after the attendance, which is one of its guests.
+  std::unique_ptr<MeetingServer> server_;
+  std::unique_ptr<Attendance> attendance_;
+};
+
+absl::StatusOr<std::unique_ptr<MeetingServer>> MetJob::Serve(
+    const v1::NodeReport& report, const SecurityOptions& security) const {
+  if (config_.rank() > 0) return nullptr;
+  const absl::Status can_listen = CheckCanListen(config_.master());
+  if (config_.rank() < 0 && !can_listen.ok()) return nullptr;
+  return MeetingServer::Start(
+      {.expected = report,
+       .endpoint = config_.master(),
+       .meet_timeout = absl::Seconds(meeting_.meet_timeout_s()),
+       .silence_timeout = absl::Seconds(meeting_.silence_s())},
+      security);
+}
+
+absl::Status MetJob::Attend(const v1::NodeShare& share) {
+  OARLOCK_ASSIGN_OR_RETURN(const SecurityOptions security,
+                           SecurityOf(meeting_, environment_));
+  const v1::NodeReport report = ReportOf(config_, environment_);
+  v1::NodeReport expected = report;
+  *expected.mutable_ready() = share;
+  OARLOCK_ASSIGN_OR_RETURN(server_, Serve(expected, security));
+  spdlog::info("this node is {}; {} nodes meet at {}{}", share.host(),
+               config_.nnodes(), config_.master(),
+               server_ == nullptr ? "" : ", here");
+  OARLOCK_ASSIGN_OR_RETURN(auto credentials, MakeChannelCredentials(security));
+  OARLOCK_ASSIGN_OR_RETURN(std::string token, ReadToken(security));
+  attendance_ = std::make_unique<Attendance>(
+      Attendance::Options{
+          .report = report,
+          .endpoint = config_.master(),
+          .token = std::move(token),
+          .meet_timeout = absl::Seconds(meeting_.meet_timeout_s()),
+          .silence_timeout = absl::Seconds(meeting_.silence_s())},
+      grpc::CreateCustomChannel(config_.master(), std::move(credentials),
+                                MakeChannelArguments()));
+  return absl::OkStatus();
+}
+
+std::optional<int> MetJob::EndRound(const Launcher& launcher, int exit_code) {
+  const bool ordered = attendance_->over().has_value();
+  const v1::MeetingOver over =
+      exit_code == 0
+          ? attendance_->Done()
+          : attendance_->Failed(launcher.failure(), launcher.is_final());
+  if (over.success()) return 0;
+  if (over.again() && !launcher.is_final()) {
+    spdlog::warn("{}; all processes of all nodes are started again",
+                 over.reason());
+    return std::nullopt;
+  }
+  if (!ordered) spdlog::error("the job has failed: {}", over.reason());
+  return exit_code == 0 ? 1 : exit_code;
+}
+
+absl::StatusOr<std::optional<int>> MetJob::RunRound(
+    const v1::MeetingRound& round) {
+  OARLOCK_ASSIGN_OR_RETURN(const JobLayout layout, LayOutMet(config_, round));
+  LaunchPlan plan = PlanProcesses(layout, config_, environment_,
+                                  machine_.num_cores());
+  // Ranks are started again by all nodes together.
+  if (plan.collective) plan.max_restart = 0;
+  spdlog::info("round {}: this is node {} of {}, with {} processes",
+               round.round(), round.node(), layout.nodes.size(),
+               plan.processes.size());
+  if (config_.print_config() && round.round() == 0) {
+    std::fputs(DescribePlan(plan).c_str(), stdout);
+    std::fflush(stdout);
+  }
+  LauncherOptions options = options_;
+  options.rounds_before = static_cast<int>(round.round());
+  options.order = [this]() -> std::optional<LauncherOptions::Order> {
+    const std::optional<v1::MeetingOver> over = attendance_->over();
+    if (!over.has_value()) return std::nullopt;
+    return LauncherOptions::Order{over->reason(), over->again()};
+  };
+  Launcher launcher(std::move(options));
+  const absl::StatusOr<int> exit_code = launcher.Run(plan, argv_);
+  if (!exit_code.ok()) {
+    attendance_->Failed(std::string(exit_code.status().message()), true);
+    return exit_code.status();
+  }
+  return EndRound(launcher, *exit_code);
+}
+
+absl::StatusOr<int> MetJob::Run() {
+  // What is wrong here need not trouble the others.
+  OARLOCK_RETURN_IF_ERROR(ResolveProgram(argv_, environment_).status());
+  OARLOCK_ASSIGN_OR_RETURN(v1::NodeShare share,
+                           ShareOfNode(config_, environment_, machine_));
+  OARLOCK_RETURN_IF_ERROR(Attend(share));
+  while (true) {
+    OARLOCK_ASSIGN_OR_RETURN(const v1::MeetingRound round,
+                             attendance_->Meet(share));
+    OARLOCK_ASSIGN_OR_RETURN(const std::optional<int> exit_code,
+                             RunRound(round));
+    if (exit_code.has_value()) return *exit_code;
+    // Free ports of the last round may have been taken meanwhile.
+    OARLOCK_ASSIGN_OR_RETURN(share,
+                             ShareOfNode(config_, environment_, machine_));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunMetJob(const v1::LaunchConfig& config,
+                              const v1::MeetingConfig& meeting,
+                              const EnvironmentMap& environment,
+                              const std::vector<std::string>& argv,
+                              const LauncherOptions& options,
+                              const Machine& machine) {
+  return MetJob(config, meeting, environment, argv, options, machine).Run();
+}
+
+}  // namespace oarlock

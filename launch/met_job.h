@@ -1,0 +1,38 @@
+// One node's part in a job whose nodes meet at --master: round by round, what
+// Launcher does for a job that its flags describe.
+
+#ifndef OARLOCK_LAUNCH_MET_JOB_H_
+#define OARLOCK_LAUNCH_MET_JOB_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cluster/environment.h"
+#include "launch/launcher.h"
+#include "launch/machine.h"
+#include "proto/launch_config.pb.h"
+#include "proto/meeting_config.pb.h"
+
+namespace oarlock {
+
+// Runs `argv` as the processes of this node in every round. Node 0, which is
+// the one with --rank 0, or of those without --rank the first that can listen
+// at --master, serves the meeting until all nodes have heard how it ended.
+//
+// Returns the exit code: that of Launcher::Run; 1 when the job failed on
+// another node. Errors as ShareOfNode, LayOutMet, MeetingServer::Start and
+// Attendance::Meet, and Launcher::Run's; no process runs then.
+//
+// REQUIRES: MeetsAtMaster(config).
+absl::StatusOr<int> RunMetJob(const v1::LaunchConfig& config,
+                              const v1::MeetingConfig& meeting,
+                              const EnvironmentMap& environment,
+                              const std::vector<std::string>& argv,
+                              const LauncherOptions& options = {},
+                              const Machine& machine = {});
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_LAUNCH_MET_JOB_H_
