@@ -23,9 +23,15 @@ bazel_tests //tests/...
 section "layering"
 check "folders include only what they may" python3 tests/layering/layering.py
 
+section "bench: the model that predicts more nodes"
+python_tests tests/bench
+
 section "system: processes, roles, failures"
 export OARLOCK_BIN="$PWD/bazel-bin/cli/oarlock"
 export OARLOCK_CTR="$PWD/bazel-bin/examples/ctr/train"
+export OARLOCK_MNIST="$PWD/bazel-bin/examples/mnist/train"
+export OARLOCK_CIFAR10="$PWD/bazel-bin/examples/cifar10/train"
+export OARLOCK_RESNET="$PWD/bazel-bin/examples/resnet/train"
 export OARLOCK_INTEROP_PEER="$PWD/bazel-bin/tests/system/interop_peer"
 export OARLOCK_COUNTING_WORKER="$PWD/bazel-bin/tests/stress/counting_worker"
 export OARLOCK_COUNTING_TRAINER="$PWD/bazel-bin/tests/stress/counting_trainer"

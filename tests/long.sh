@@ -13,6 +13,9 @@ if [ -z "${OARLOCK_DATA_DIR:-}" ] && [ -d ../shared/data ]; then
 fi
 export OARLOCK_BIN="$PWD/bazel-bin/cli/oarlock"
 export OARLOCK_CTR="$PWD/bazel-bin/examples/ctr/train"
+export OARLOCK_MNIST="$PWD/bazel-bin/examples/mnist/train"
+export OARLOCK_CIFAR10="$PWD/bazel-bin/examples/cifar10/train"
+export OARLOCK_RESNET="$PWD/bazel-bin/examples/resnet/train"
 export OARLOCK_COUNTING_WORKER="$PWD/bazel-bin/tests/stress/counting_worker"
 export OARLOCK_COUNTING_TRAINER="$PWD/bazel-bin/tests/stress/counting_trainer"
 export OARLOCK_REPLAY_ORACLE="$PWD/bazel-bin/tests/stress/replay_oracle"

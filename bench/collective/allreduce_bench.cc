@@ -1,10 +1,12 @@
-// The product's all-reduce of floats between two processes over loopback.
+// The product's all-reduce of floats between processes over loopback: two, or
+// as many as --ranks says.
 
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -17,6 +19,8 @@
 
 namespace oarlock_bench {
 namespace {
+
+constexpr int kMaxRanks = 64;
 
 // A port that is free now.
 int FreePort() {
@@ -39,9 +43,17 @@ int main(int argc, char** argv) {
   using namespace oarlock_bench;  // NOLINT: main is a list of measurements
   oarlock::GroupOptions options;
   const int port = FreePort();
-  // Of the second endpoint only the host is used.
-  options.endpoints = {absl::StrCat("127.0.0.1:", port), "127.0.0.1:1"};
-  TwoRanks ranks;
+  const int count = std::atoi(FlagValue(argc, argv, "ranks", "2").c_str());
+  if (count < 2 || count > kMaxRanks) {
+    std::fprintf(stderr, "--ranks is %d; legal is 2 to %d\n", count, kMaxRanks);
+    return 2;
+  }
+  options.endpoints = {absl::StrCat("127.0.0.1:", port)};
+  // Of the others only the host is used.
+  for (int other = 1; other < count; ++other) {
+    options.endpoints.push_back(absl::StrCat("127.0.0.1:", other));
+  }
+  Ranks ranks(count);
   options.rank = ranks.rank();
   auto communicator = oarlock::JoinGroup(options);
   if (!communicator.ok()) {
@@ -60,7 +72,7 @@ int main(int argc, char** argv) {
       std::_Exit(1);
     }
   };
-  if (ranks.rank() == 1) {
+  if (ranks.rank() != 0) {
     ranks.Serve(call);
     (*communicator)->Leave().IgnoreError();
     return 0;
@@ -73,7 +85,10 @@ int main(int argc, char** argv) {
   };
   add("64 MB", size_t{64} << 20, 5, oarlock::WireFormat::kFloat32);
   add("64 MB as bfloat16", size_t{64} << 20, 5, oarlock::WireFormat::kBfloat16);
+  add("8 MB", size_t{8} << 20, 20, oarlock::WireFormat::kFloat32);
   add("1 MB", size_t{1} << 20, 100, oarlock::WireFormat::kFloat32);
+  add("128 KB", size_t{128} << 10, 400, oarlock::WireFormat::kFloat32);
+  add("16 KB", size_t{16} << 10, 1000, oarlock::WireFormat::kFloat32);
   add("1 KB", 1024, 1000, oarlock::WireFormat::kFloat32);
   return repetitions.Run(argc, argv);
 }

@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
   std::string folder =
       (std::filesystem::temp_directory_path() / "gloo_XXXXXX").string();
   Require(mkdtemp(folder.data()) != nullptr, "mkdtemp");
-  TwoRanks ranks;
+  Ranks ranks(2);
   gloo::transport::tcp::attr attributes;
   attributes.hostname = "127.0.0.1";
   auto device = gloo::transport::tcp::CreateDevice(attributes);

@@ -1,5 +1,5 @@
-// Two processes for programs that measure what they exchange: this one and a
-// fork of it, which does what it is told.
+// Processes for programs that measure what they exchange: this one and forks
+// of it, which do what they are told.
 
 #ifndef OARLOCK_BENCH_COLLECTIVE_RANKS_H_
 #define OARLOCK_BENCH_COLLECTIVE_RANKS_H_
@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "bench/common/repetitions.h"
 
@@ -19,28 +20,28 @@ struct Work {
   uint64_t num_calls = 0;
 };
 
-// One of two processes; constructed before any thread is started.
-class TwoRanks {
+// One of `count` processes; constructed before any thread is started.
+class Ranks {
  public:
-  TwoRanks();
+  explicit Ranks(int count);
 
-  // 0 in the process that was started, 1 in its fork.
+  // 0 in the process that was started, 1 and on in its forks.
   int rank() const { return rank_; }
 
-  // Rank 0: has both do the work, call by call, and gives the figures:
+  // Rank 0: has all do the work, call by call, and gives the figures:
   //   p50_us             of a call, at rank 0
   //   bytes_per_second   of the vector, by that time
-  //   cpu_us             of a call, both processes together
+  //   cpu_us             of a call, all processes together
   Figures Measure(const Work& work,
                   const std::function<void(const Work&)>& call);
 
-  // Rank 1: works until rank 0 ends.
+  // The others: work until rank 0 ends.
   void Serve(const std::function<void(const Work&)>& call);
 
  private:
-  int rank_;
-  // To the other one.
-  int pipe_;
+  int rank_ = 0;
+  // Rank 0: to each of the others; the others: to rank 0.
+  std::vector<int> pipes_;
 };
 
 // Ends the program when `ok` does not hold.

@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
   int there[2], back[2];
   Connect(there);
   Connect(back);
-  TwoRanks ranks;
+  Ranks ranks(2);
   std::vector<char> from(kMaxBytes, 1), to(kMaxBytes, 1);
   const auto call = [&](const Work& work) {
     Exchange(ranks.rank() == 0 ? there[0] : back[1],

@@ -10,10 +10,10 @@ Ratios are of speed: 2 is twice as fast, or half the time or size.
 
 import argparse
 import json
-import statistics
 import sys
 import time
 
+import figures
 import programs
 import rows as bench
 
@@ -56,7 +56,6 @@ class Turns:
         for label, peer in row.peers:
             if isinstance(peer, bench.Of):
                 parts[label] = peer
-        self._more_is_better = row.more_is_better
         self.values = {name: [] for name in parts}
         if row.seen_by_the_row_before:
             for name, part in parts.items():
@@ -82,24 +81,6 @@ class Turns:
             elif not isinstance(peer, bench.Of):
                 self.values[label] = [float(peer)] * num_turns
 
-    def ratios(self, name):
-        """How many times as fast as `name` ours was, turn by turn."""
-        pairs = zip(self.values["ours"], self.values[name])
-        if self._more_is_better:
-            return [ours / other for ours, other in pairs]
-        return [other / ours for ours, other in pairs]
-
-
-def quartiles(values):
-    if len(values) < 2:
-        return [values[0], values[0]]
-    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
-    return [low, high]
-
-
-def significant(value):
-    return float(f"{value:.4g}")
-
 
 def label_of(label, peer, peers_here):
     """Says where a figure that is not of this run comes from."""
@@ -110,69 +91,18 @@ def label_of(label, peer, peers_here):
 
 def summary(row, turns, peers_here):
     """The row as it stands in the JSON file."""
-    median = statistics.median
-    result = {
-        "name": row.name,
-        "ours": significant(median(turns.values["ours"])),
-        "unit": row.unit,
-        "limit": None, "ratio_to_limit": None,
-        "peer": None, "ratio_to_peer": None,
-        "spread": {"ours": [significant(v)
-                            for v in quartiles(turns.values["ours"])]},
-        "turns": len(turns.values["ours"]),
-        "limit_name": row.limit_name or None, "peers": [],
-        "target": row.target, "target_to_limit": row.target_to_limit,
-    }
-    if row.limit is not None:
-        ratios = turns.ratios("limit")
-        result["limit"] = significant(median(turns.values["limit"]))
-        result["ratio_to_limit"] = significant(median(ratios))
-        result["spread"]["ratio_to_limit"] = [
-            significant(v) for v in quartiles(ratios)]
+    peers = []
     for i, (label, peer) in enumerate(row.peers):
-        ratios = turns.ratios(label)
         targets = row.target_to_peers
-        result["peers"].append({
-            "name": label_of(label, peer, peers_here),
-            "value": significant(median(turns.values[label])),
-            "ratio": significant(median(ratios)),
-            "spread": [significant(v) for v in quartiles(ratios)],
-            "target": targets[i] if i < len(targets) else None})
-    if result["peers"]:
-        result["peer"] = result["peers"][0]["value"]
-        result["ratio_to_peer"] = result["peers"][0]["ratio"]
-        result["spread"]["ratio_to_peer"] = result["peers"][0]["spread"]
-    return result
-
-
-def against(name, value, ratio, spread, target):
-    low, high = spread
-    wanted = ""
-    if target is not None:
-        verdict = "ok" if ratio >= target else "MISSED"
-        wanted = f"  wanted {target:.2f}: {verdict}"
-    return (f"    {ratio:6.2f} ({low:.2f} to {high:.2f}) of {name} "
-            f"{value:.4g}{wanted}")
-
-
-def show(row, result):
-    low, high = result["spread"]["ours"]
-    wanted = ""
-    if row.target is not None:
-        met = (result["ours"] >= row.target if row.more_is_better
-               else result["ours"] <= row.target)
-        wanted = (f"  wanted {row.target:g}: {'ok' if met else 'MISSED'}")
-    print(f"{row.name:44s} {result['ours']:8.4g} {row.unit} "
-          f"({low:.4g} to {high:.4g}){wanted}")
+        peers.append(figures.Beside(
+            label_of(label, peer, peers_here), turns.values[label],
+            targets[i] if i < len(targets) else None))
+    limit = None
     if row.limit is not None:
-        print(against(f"the limit, {row.limit_name},", result["limit"],
-                      result["ratio_to_limit"],
-                      result["spread"]["ratio_to_limit"],
-                      row.target_to_limit))
-    for peer in result["peers"]:
-        print(against(peer["name"], peer["value"], peer["ratio"],
-                      peer["spread"], peer["target"]))
-    sys.stdout.flush()
+        limit = figures.Beside(row.limit_name, turns.values["limit"],
+                               row.target_to_limit)
+    return figures.row(row.name, row.unit, turns.values["ours"], limit, peers,
+                       row.more_is_better, row.target)
 
 
 def main():
@@ -211,7 +141,7 @@ def main():
             turns = Turns(row, running, row.repetitions or num_turns,
                           peers_here)
             results.append(summary(row, turns, peers_here))
-            show(row, results[-1])
+            figures.show(results[-1], row.more_is_better)
             if args.json:
                 with open(args.json, "w") as file:
                     json.dump(results, file, indent=1)

@@ -1,24 +1,110 @@
 #include "examples/images/args.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "examples/images/training_images.h"
 #include "proto/launch_config.pb.h"
 
 namespace images {
+namespace {
+
+// The epochs after which the step schedule decays.
+absl::StatusOr<std::vector<double>> Milestones(const v1::ImageConfig& config) {
+  std::vector<double> milestones;
+  for (const std::string& word : config.milestones()) {
+    double epoch = 0;
+    const double last = milestones.empty() ? 0 : milestones.back();
+    if (!absl::SimpleAtod(word, &epoch) || !std::isfinite(epoch) ||
+        epoch <= last) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--milestones has \"", word, "\"; legal are ascending numbers of "
+          "epochs above 0; for example --milestones 30,60,80"));
+    }
+    milestones.push_back(epoch);
+  }
+  return milestones;
+}
+
+// Whether flags fit each other.
+absl::Status CheckConfig(const v1::ImageConfig& config) {
+  OARLOCK_ASSIGN_OR_RETURN(const std::vector<double> milestones,
+                           Milestones(config));
+  // Another schedule may override a file's step, so milestones alone are legal.
+  if (config.learning_rate_schedule() == "step" && milestones.empty()) {
+    return absl::InvalidArgumentError(
+        "--learning_rate_schedule is step and --milestones is empty; legal are "
+        "one or more epochs; for example --milestones 30,60,80");
+  }
+  if (config.warmup_steps() > 0 && config.warmup_epochs() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--warmup_steps is ", config.warmup_steps(), " and --warmup_epochs is ",
+        config.warmup_epochs(), "; legal is one of them; set the other to 0"));
+  }
+  return absl::OkStatus();
+}
+
+uint32_t WarmupSteps(const v1::ImageConfig& config, uint64_t updates) {
+  if (config.warmup_epochs() == 0) return config.warmup_steps();
+  const double steps = config.warmup_epochs() * updates / config.epochs();
+  return static_cast<uint32_t>(std::min<double>(
+      std::round(steps), std::numeric_limits<uint32_t>::max()));
+}
+
+// Constant between the updates that milestones fall on. Those that fall on the
+// same one, in a short run, are taken together.
+oarlock::v1::PiecewiseRate PiecesOf(const v1::ImageConfig& config,
+                                    uint64_t updates) {
+  oarlock::v1::PiecewiseRate rate;
+  double factor = 1;
+  uint64_t last = 0;
+  const absl::StatusOr<std::vector<double>> milestones = Milestones(config);
+  OARLOCK_CHECK(milestones.ok());
+  for (const double epoch : *milestones) {
+    // Not beyond the run, whose end is near enough to it.
+    const auto until = static_cast<uint64_t>(std::round(
+        std::min<double>(epoch / config.epochs(), 1) * updates));
+    if (until > last) {
+      oarlock::v1::PiecewiseRate::Piece* piece = rate.add_pieces();
+      piece->set_until_step(until);
+      piece->set_factor(static_cast<float>(factor));
+      last = until;
+    }
+    factor *= config.decay_rate();
+  }
+  oarlock::v1::PiecewiseRate::Piece* rest = rate.add_pieces();
+  rest->set_until_step(last + 1);
+  rest->set_factor(static_cast<float>(factor));
+  return rate;
+}
+
+}  // namespace
 
 absl::StatusOr<Args> ParseArgs(const oarlock::CommandSyntax& syntax,
                                const v1::ImageConfig& defaults, int argc,
-                               char** argv) {
+                               char** argv, google::protobuf::Message* own) {
   Args args;
   args.config = defaults;
   oarlock::v1::RoleConfig role;
+  std::vector<oarlock::FlagSource> sources = {{&args.config}};
+  if (own != nullptr) sources.push_back({own});
+  sources.push_back({&role});
   OARLOCK_ASSIGN_OR_RETURN(
       oarlock::ParsedCommandLine parsed,
       oarlock::ParseCommandLine(syntax, oarlock::Words(argc, argv, 1),
-                                {{{&args.config}, {&role}}}));
+                                sources));
   args.help = parsed.help;
   if (args.help.has_value()) return args;
   OARLOCK_RETURN_IF_ERROR(CheckDivision(args.config));
+  OARLOCK_RETURN_IF_ERROR(CheckConfig(args.config));
   OARLOCK_ASSIGN_OR_RETURN(
       args.role, oarlock::ResolveRole(oarlock::ReadEnvironment(),
                                       oarlock::ToExplicitRole(role)));
@@ -55,13 +141,19 @@ oarlock::DistributedStrategy StrategyOf(const v1::ImageConfig& config) {
 }
 
 oarlock::v1::OptimizerConfig OptimizerOf(const v1::ImageConfig& config,
-                                         uint64_t updates) {
+                                         uint64_t updates,
+                                         uint64_t update_images) {
   const std::string& rule = config.optimizer();
   const auto momentum = static_cast<float>(config.momentum());
   const auto decay = static_cast<float>(config.weight_decay());
   oarlock::v1::OptimizerConfig optimizer;
-  optimizer.set_learning_rate(static_cast<float>(config.learning_rate()));
-  optimizer.set_warmup_steps(config.warmup_steps());
+  const double scale =
+      config.base_batch_size() > 0
+          ? static_cast<double>(update_images) / config.base_batch_size()
+          : 1;
+  optimizer.set_learning_rate(
+      static_cast<float>(scale * config.learning_rate()));
+  optimizer.set_warmup_steps(WarmupSteps(config, updates));
   if (rule == "sgd") {
     optimizer.mutable_sgd();
   } else if (rule == "momentum") {
@@ -77,6 +169,9 @@ oarlock::v1::OptimizerConfig OptimizerOf(const v1::ImageConfig& config,
   if (rule != "adamw" && rule != "lars") optimizer.set_l2(decay);
   if (config.learning_rate_schedule() == "cosine") {
     optimizer.mutable_schedule()->mutable_cosine()->set_steps(updates);
+  } else if (config.learning_rate_schedule() == "step") {
+    *optimizer.mutable_schedule()->mutable_piecewise() =
+        PiecesOf(config, updates);
   }
   return optimizer;
 }

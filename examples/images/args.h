@@ -3,6 +3,8 @@
 #ifndef OARLOCK_EXAMPLES_IMAGES_ARGS_H_
 #define OARLOCK_EXAMPLES_IMAGES_ARGS_H_
 
+#include <google/protobuf/message.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,18 +27,21 @@ struct Args {
   oarlock::RoleAssignment role;
 };
 
-// Reads flags over `defaults` and the environment. InvalidArgument: one
-// sentence.
+// Reads flags over `defaults` and the environment; `own`, if not null, holds
+// flags of one example. InvalidArgument: one sentence.
 absl::StatusOr<Args> ParseArgs(const oarlock::CommandSyntax& syntax,
                                const v1::ImageConfig& defaults, int argc,
-                               char** argv);
+                               char** argv,
+                               google::protobuf::Message* own = nullptr);
 
-// What the config says to each of those who ask.
+// What a config of ParseArgs says to each of those who ask.
 oarlock::v1::JobConfig JobOf(const v1::ImageConfig& config);
 oarlock::DistributedStrategy StrategyOf(const v1::ImageConfig& config);
-// `updates`: how many there will be, for the schedule.
+// `updates`: how many there will be, for the schedule. `update_images`: of one
+// of them, on all workers.
 oarlock::v1::OptimizerConfig OptimizerOf(const v1::ImageConfig& config,
-                                         uint64_t updates);
+                                         uint64_t updates,
+                                         uint64_t update_images);
 
 }  // namespace images
 

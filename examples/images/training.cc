@@ -114,10 +114,13 @@ class Training {
     const uint64_t updates =
         (train_->sampler.num_batches() + steps - 1) / steps *
         (config_.epochs() / config_.concatenate_epochs());
+    const uint64_t images = uint64_t{group_.size()} * config_.batch_size() *
+                            strategy.accumulate_steps;
     OARLOCK_ASSIGN_OR_RETURN(
         optimizer_,
         DistributedOptimizer::Create(&group_, model_.get(),
-                                     OptimizerOf(config_, updates), strategy));
+                                     OptimizerOf(config_, updates, images),
+                                     strategy));
     return absl::OkStatus();
   }
 
@@ -219,6 +222,8 @@ class Training {
     summary_.ranks = group_.size();
     summary_.batch_size = uint64_t{group_.size()} * config_.batch_size();
     summary_.images_per_second = seconds_ > 0 ? images_ / seconds_ : 0;
+    summary_.gradient_bytes = model_->parameters().size() * sizeof(float);
+    summary_.times = optimizer_->times();
     std::error_code ignored;
     std::filesystem::create_directories(config_.log_dir(), ignored);
     return oarlock::WriteClassificationSummary(
@@ -267,7 +272,12 @@ absl::Status Run(const Experiment& experiment) {
 
 int Main(const oarlock::CommandSyntax& syntax, Experiment experiment,
          const v1::ImageConfig& defaults, int argc, char** argv) {
-  absl::StatusOr<Args> args = ParseArgs(syntax, defaults, argc, argv);
+  return Main(syntax, std::move(experiment),
+              ParseArgs(syntax, defaults, argc, argv));
+}
+
+int Main(const oarlock::CommandSyntax& syntax, Experiment experiment,
+         absl::StatusOr<Args> args) {
   if (!args.ok()) return oarlock::ReportUsageError(syntax, args.status());
   if (args->help.has_value()) {
     std::printf("%s", args->help->c_str());

@@ -43,6 +43,9 @@ absl::Status Run(const Experiment& experiment);
 // with data of another kind than it says, 1 for failures.
 int Main(const oarlock::CommandSyntax& syntax, Experiment experiment,
          const v1::ImageConfig& defaults, int argc, char** argv);
+// The same with a command line that has been parsed.
+int Main(const oarlock::CommandSyntax& syntax, Experiment experiment,
+         absl::StatusOr<Args> args);
 
 }  // namespace images
 

@@ -115,9 +115,12 @@ UniformWords MakeUniform(const CommandSyntax& syntax, const FlagTable& table,
       return result;
     }
     const size_t equals = word.find('=');
-    const std::string name = absl::StartsWith(word, "--")
-                                 ? table.Canonical(word.substr(2, equals - 2))
-                                 : "";
+    std::string name;
+    if (absl::StartsWith(word, "--")) {
+      name = table.Canonical(word.substr(2, equals - 2));
+    } else if (syntax.takes_config && word == "-c") {
+      name = kConfigFlag;
+    }
     if (name.empty()) {
       // A program's own flags are not looked at.
       if (syntax.positionals == Positionals::kProgram) break;
@@ -212,9 +215,12 @@ absl::Status ApplyFlags(const CommandSyntax& syntax,
                         absl::Span<const FlagSource> sources,
                         const std::map<std::string, Flag>& flags) {
   if (syntax.takes_config && !flags.at(kConfigFlag).words.empty()) {
-    OARLOCK_CHECK(!sources.empty());
+    std::vector<Message*> messages;
+    for (const FlagSource& source : sources) {
+      messages.push_back(source.message);
+    }
     OARLOCK_RETURN_IF_ERROR(
-        LoadTextproto(flags.at(kConfigFlag).words.back(), sources[0].message));
+        LoadTextproto(flags.at(kConfigFlag).words.back(), messages));
   }
   for (const auto& [name, flag] : flags) {
     if (flag.words.empty()) continue;
@@ -299,7 +305,7 @@ std::string HelpText(const CommandSyntax& syntax,
   }
   std::string other;
   if (syntax.takes_config) {
-    other += "  --config FILE\n";
+    other += "  -c, --config FILE\n";
     AppendWrapped(
         "Text protobuf with these flags as fields; flags override it.", &other);
   }

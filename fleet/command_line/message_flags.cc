@@ -9,6 +9,9 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <map>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -218,25 +221,34 @@ absl::Status CheckField(const Message& message, const FieldDescriptor* field) {
   }
 }
 
-// Keeps the first error, with its line.
-class FirstError : public google::protobuf::io::ErrorCollector {
+// Keeps the first error, and where fields stand that the message has not, with
+// the parser's complaint. Lines are counted from 0.
+class Complaints : public google::protobuf::io::ErrorCollector {
  public:
+  using Place = std::pair<int, int>;  // line, column
+
   void AddError(int line, int column, const std::string& message) override {
-    if (line_ >= 0 || !message_.empty()) return;
-    line_ = line + 1;
-    message_ = message;
+    if (!error_.has_value()) error_ = {line, message};
+  }
+  // Of a parser that goes on after an unknown field.
+  void AddWarning(int line, int column, const std::string& message) override {
+    unknown_.emplace(Place(line, column), message);
   }
 
-  int line() const { return line_; }
-  const std::string& message() const { return message_; }
+  const std::optional<std::pair<int, std::string>>& error() const {
+    return error_;
+  }
+  const std::map<Place, std::string>& unknown() const { return unknown_; }
 
  private:
-  int line_ = -1;
-  std::string message_;
+  std::optional<std::pair<int, std::string>> error_;
+  std::map<Place, std::string> unknown_;
 };
 
-// What to add to a parser's complaint about a field that does not exist.
-std::string FieldHint(const std::string& complaint, const Descriptor* type) {
+// What to add to a parser's complaint about a field that none of the messages
+// has.
+std::string FieldHint(const std::string& complaint,
+                      absl::Span<Message* const> messages) {
   constexpr char kMarker[] = "has no field named \"";
   const size_t at = complaint.find(kMarker);
   if (at == std::string::npos) return "";
@@ -244,8 +256,11 @@ std::string FieldHint(const std::string& complaint, const Descriptor* type) {
   const std::string name =
       complaint.substr(begin, complaint.find('"', begin) - begin);
   std::vector<std::string> names;
-  for (int i = 0; i < type->field_count(); ++i) {
-    names.push_back(type->field(i)->name());
+  for (const Message* message : messages) {
+    const Descriptor* type = message->GetDescriptor();
+    for (int i = 0; i < type->field_count(); ++i) {
+      names.push_back(type->field(i)->name());
+    }
   }
   const std::string closest = ClosestName(name, names);
   return closest.empty() ? "; legal are the names of the flags, see --help"
@@ -381,33 +396,47 @@ absl::Status ValidateMessage(const Message& message) {
 }
 
 absl::Status LoadTextproto(const std::string& path, Message* message) {
+  return LoadTextproto(path, absl::MakeConstSpan(&message, 1));
+}
+
+absl::Status LoadTextproto(const std::string& path,
+                           absl::Span<Message* const> messages) {
+  OARLOCK_CHECK(!messages.empty());
   std::ifstream file(path);
   std::string text{std::istreambuf_iterator<char>(file), {}};
   if (!file.is_open() || file.bad()) {
     return absl::NotFoundError(
         absl::StrCat("the configuration file ", path,
                      " cannot be read; give the path of a text protobuf of ",
-                     message->GetDescriptor()->name()));
+                     messages[0]->GetDescriptor()->name()));
   }
-  return ParseTextproto(path, text, message);
+  return ParseTextproto(path, text, messages);
 }
 
 namespace {
 
-absl::Status ParseText(const std::string& name, const std::string& text,
-                       Message* message) {
-  FirstError error;
+// Parses what `loaded` has fields for, and checks it; `unknown` loses what is
+// known here, or begins as what is not.
+absl::Status ParseKnown(
+    const std::string& name, const std::string& text, Message* loaded,
+    std::optional<std::map<Complaints::Place, std::string>>* unknown) {
+  Complaints complaints;
   TextFormat::ParseInfoTree locations;
   TextFormat::Parser parser;
-  parser.RecordErrorsTo(&error);
+  parser.RecordErrorsTo(&complaints);
   parser.WriteLocationsTo(&locations);
-  std::unique_ptr<Message> loaded(message->New());
-  if (!parser.ParseFromString(text, loaded.get())) {
+  parser.AllowUnknownField(true);
+  if (!parser.ParseFromString(text, loaded)) {
+    const auto error = complaints.error().value_or(std::pair(0, "not parsed"));
     return absl::InvalidArgumentError(absl::StrCat(
-        name, ":", std::max(error.line(), 1), ": ", error.message(),
-        FieldHint(error.message(), message->GetDescriptor())));
+        name, ":", std::max(error.first, 0) + 1, ": ", error.second));
   }
-  for (const FieldDescriptor* field : FlagFields(message->GetDescriptor())) {
+  if (!unknown->has_value()) *unknown = complaints.unknown();
+  for (auto it = (*unknown)->begin(); it != (*unknown)->end();) {
+    it = complaints.unknown().contains(it->first) ? std::next(it)
+                                                  : (*unknown)->erase(it);
+  }
+  for (const FieldDescriptor* field : FlagFields(loaded->GetDescriptor())) {
     // Only what the file says has a place.
     const bool present =
         field->is_repeated()
@@ -420,22 +449,48 @@ absl::Status ParseText(const std::string& name, const std::string& text,
         Annotate(CheckField(*loaded, field),
                  absl::StrCat(name, ":", std::max(line, 0) + 1)));
   }
-  // A list of the file replaces the earlier one, as a flag does.
-  for (const FieldDescriptor* field : FlagFields(message->GetDescriptor())) {
-    if (field->is_repeated() &&
-        loaded->GetReflection()->FieldSize(*loaded, field) > 0) {
-      message->GetReflection()->ClearField(message, field);
-    }
+  return absl::OkStatus();
+}
+
+absl::Status ParseText(const std::string& name, const std::string& text,
+                       absl::Span<Message* const> messages) {
+  std::vector<std::unique_ptr<Message>> all_loaded;
+  std::optional<std::map<Complaints::Place, std::string>> unknown;
+  for (const Message* message : messages) {
+    all_loaded.emplace_back(message->New());
+    OARLOCK_RETURN_IF_ERROR(
+        ParseKnown(name, text, all_loaded.back().get(), &unknown));
   }
-  message->MergeFrom(*loaded);
+  if (unknown.has_value() && !unknown->empty()) {
+    const auto& [place, complaint] = *unknown->begin();
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ":", place.first + 1, ": ", complaint,
+                     FieldHint(complaint, messages)));
+  }
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const Message& loaded = *all_loaded[i];
+    // A list of the file replaces the earlier one, as a flag does.
+    for (const FieldDescriptor* field : FlagFields(loaded.GetDescriptor())) {
+      if (field->is_repeated() &&
+          loaded.GetReflection()->FieldSize(loaded, field) > 0) {
+        messages[i]->GetReflection()->ClearField(messages[i], field);
+      }
+    }
+    messages[i]->MergeFrom(loaded);
+  }
   return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::Status ParseTextproto(const std::string& name, const std::string& text,
+                            absl::Span<Message* const> messages) {
+  return InOneLine(ParseText(name, text, messages));
+}
+
+absl::Status ParseTextproto(const std::string& name, const std::string& text,
                             Message* message) {
-  return InOneLine(ParseText(name, text, message));
+  return ParseTextproto(name, text, absl::MakeConstSpan(&message, 1));
 }
 
 absl::Status InOneLine(const absl::Status& status) {

@@ -50,12 +50,19 @@ absl::Status SetFlag(const google::protobuf::FieldDescriptor* field,
 // above.
 absl::Status ValidateMessage(const google::protobuf::Message& message);
 
-// Reads a text protobuf into `message` (fields that the file lacks stay) and
-// checks it. NotFound for a file that cannot be read; InvalidArgument with
-// file, line and what is legal.
+// Reads a text protobuf into `messages`, each field into every message that has
+// it (what the file lacks stays), and checks it. NotFound for a file that
+// cannot be read; InvalidArgument with file, line and what is legal: nothing is
+// set then.
+absl::Status LoadTextproto(
+    const std::string& path,
+    absl::Span<google::protobuf::Message* const> messages);
 absl::Status LoadTextproto(const std::string& path,
                            google::protobuf::Message* message);
 // The same of a file's text; `name` is what errors call it.
+absl::Status ParseTextproto(
+    const std::string& name, const std::string& text,
+    absl::Span<google::protobuf::Message* const> messages);
 absl::Status ParseTextproto(const std::string& name, const std::string& text,
                             google::protobuf::Message* message);
 

@@ -33,22 +33,28 @@ void BucketReducer::Final(absl::Span<float> gradients, size_t begin) {
   handed_begin_ = begin;
   if (begin == end) return;
   absl::MutexLock lock(&mutex_);
+  if (Done()) under_way_since_ = Clock::Real().Now();
   buckets_.push_back(gradients.subspan(begin, end - begin));
 }
 
 absl::Status BucketReducer::Finish(absl::Span<float> gradients) {
   Final(gradients, 0);
   handed_begin_.reset();
-  const absl::Time start = Clock::Real().Now();
   absl::MutexLock lock(&mutex_);
-  mutex_.Await(absl::Condition(this, &BucketReducer::Done));
-  wait_time_ += Clock::Real().Now() - start;
+  if (!Done()) {
+    const absl::Time start = Clock::Real().Now();
+    mutex_.Await(absl::Condition(this, &BucketReducer::Done));
+    if (!status_.ok()) return status_;
+    const absl::Time end = Clock::Real().Now();
+    times_.exposed += end - start;
+    times_.communication += end - summed_at_;
+  }
   return status_;
 }
 
-absl::Duration BucketReducer::reduce_time() const {
+ExchangeTimes BucketReducer::times() const {
   absl::MutexLock lock(&mutex_);
-  return reduce_time_;
+  return times_;
 }
 
 void BucketReducer::Run() {
@@ -62,13 +68,13 @@ void BucketReducer::Run() {
     if (!status_.ok()) continue;
     reducing_ = true;
     mutex_.Unlock();
-    const absl::Time start = Clock::Real().Now();
     const absl::Status status = communicator_->AllReduceSum(bucket, format_);
-    const absl::Duration time = Clock::Real().Now() - start;
     mutex_.Lock();
     reducing_ = false;
-    reduce_time_ += time;
     if (!status.ok()) status_ = status;
+    if (!Done()) continue;
+    summed_at_ = Clock::Real().Now();
+    times_.communication += summed_at_ - under_way_since_;
   }
 }
 

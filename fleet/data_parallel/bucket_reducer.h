@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "collective/communicator.h"
+#include "fleet/data_parallel/step_times.h"
 
 namespace oarlock {
 
@@ -44,11 +45,10 @@ class BucketReducer {
   // which is over then.
   absl::Status Finish(absl::Span<float> gradients);
 
-  // Of all steps: how long buckets were under way, and how long Finish waited
-  // for them. What is in the first and not in the second was hidden behind
-  // backward.
-  absl::Duration reduce_time() const ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Duration wait_time() const { return wait_time_; }
+  // `communication` is the time from handing over a bucket while none is under
+  // way until none is, or until a Finish that waits for that goes on: waking
+  // the threads is in it. `exposed` is the part of it that Finish waited.
+  ExchangeTimes times() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void Run();
@@ -65,7 +65,6 @@ class BucketReducer {
   // Of the step under way: what lies behind this was handed to the thread.
   // Nothing between steps.
   std::optional<size_t> handed_begin_;
-  absl::Duration wait_time_;
 
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
@@ -73,7 +72,10 @@ class BucketReducer {
   std::deque<absl::Span<float>> buckets_ ABSL_GUARDED_BY(mutex_);
   // The group's first error.
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
-  absl::Duration reduce_time_ ABSL_GUARDED_BY(mutex_);
+  // Of the last time that buckets were under way: begin and end.
+  absl::Time under_way_since_ ABSL_GUARDED_BY(mutex_);
+  absl::Time summed_at_ ABSL_GUARDED_BY(mutex_);
+  ExchangeTimes times_ ABSL_GUARDED_BY(mutex_);
 
   std::thread thread_;
 };

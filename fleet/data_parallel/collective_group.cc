@@ -68,12 +68,12 @@ class SumExchange : public GradientExchange {
         optimizer_(std::move(optimizer)) {}
 
   ~SumExchange() override {
-    if (reducer_ == nullptr || reducer_->reduce_time() == absl::ZeroDuration())
-      return;
+    const ExchangeTimes sums = times();
+    if (sums.communication == absl::ZeroDuration()) return;
     spdlog::info("gradients were summed for {:.2f} s, of which {:.2f} s were "
                  "not hidden behind backward",
-                 absl::ToDoubleSeconds(reducer_->reduce_time()),
-                 absl::ToDoubleSeconds(reducer_->wait_time()));
+                 absl::ToDoubleSeconds(sums.communication),
+                 absl::ToDoubleSeconds(sums.exposed));
   }
 
   absl::Status Begin(absl::Span<float> values) override {
@@ -92,6 +92,10 @@ class SumExchange : public GradientExchange {
     }
     optimizer_.Step(values.data(), gradients.data());
     return absl::OkStatus();
+  }
+
+  ExchangeTimes times() const override {
+    return reducer_ == nullptr ? ExchangeTimes() : reducer_->times();
   }
 
   std::string SaveState() const override { return optimizer_.SaveState(); }

@@ -7,6 +7,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "worker/nn/backends.h"
@@ -76,25 +77,57 @@ ClassScores DistributedModel::Run(const ImageBatch& batch,
   const size_t num_classes =
       network_->nodes()[network_->prediction()].shape.size();
   ClassScores scores;
-  scores.Add(output_.predictions.data(), input_.labels, num_examples,
-             num_classes, output_.loss_sum);
+  scores.Add(Probabilities(num_examples, num_classes), input_.labels,
+             num_examples, num_classes, output_.loss_sum);
   return scores;
+}
+
+const float* DistributedModel::Probabilities(size_t num_examples,
+                                             size_t num_classes) {
+  const absl::Span<const float> predictions = output_.predictions;
+  if (num_classes != 2) {
+    OARLOCK_CHECK(predictions.size() == num_examples * num_classes);
+    return predictions.data();
+  }
+  // Of two classes a step tells the second one's only.
+  OARLOCK_CHECK(predictions.size() == num_examples);
+  both_probabilities_.resize(2 * num_examples);
+  for (size_t i = 0; i < num_examples; ++i) {
+    both_probabilities_[2 * i] = 1 - predictions[i];
+    both_probabilities_[2 * i + 1] = predictions[i];
+  }
+  return both_probabilities_.data();
 }
 
 ClassScores DistributedModel::Forward(const ImageBatch& batch) {
   ++num_forwards_;
-  return Run(batch, batch.num_examples, /*training=*/true);
+  const absl::Time start = Clock::Real().Now();
+  const ClassScores scores = Run(batch, batch.num_examples, /*training=*/true);
+  times_.forward += Clock::Real().Now() - start;
+  return scores;
 }
 
 void DistributedModel::Backward() {
   OARLOCK_CHECK(exchange_ != nullptr);
+  const absl::Time start = Clock::Real().Now();
   if (accumulated_ + 1 < accumulate_steps_) {
     workspace_.Backward(&output_);
-    return;
+  } else {
+    size_t index = 0;
+    workspace_.Backward(&output_, [&](size_t first) {
+      CountFinal(index++, first, start);
+      exchange_->GradientsFinal(absl::MakeSpan(gradients_), first);
+    });
   }
-  workspace_.Backward(&output_, [this](size_t first) {
-    exchange_->GradientsFinal(absl::MakeSpan(gradients_), first);
-  });
+  times_.backward += Clock::Real().Now() - start;
+}
+
+void DistributedModel::CountFinal(size_t index, size_t first,
+                                  absl::Time start) {
+  std::vector<StepTimes::FinalGradients>& finals = times_.finals;
+  if (index == finals.size()) finals.emplace_back().first = first;
+  OARLOCK_CHECK(finals[index].first == first);
+  finals[index].after_begin += Clock::Real().Now() - start;
 }
 
 ClassScores DistributedModel::Evaluate(const ImageBatch& batch) {
@@ -162,9 +195,22 @@ absl::Status DistributedOptimizer::Step() {
 }
 
 absl::Status DistributedOptimizer::Update() {
-  model_->accumulated_ = 0;
-  return exchange_->EndStep(absl::MakeSpan(model_->gradients_),
-                            model_->parameters());
+  DistributedModel& model = *model_;
+  model.accumulated_ = 0;
+  const absl::Time start = Clock::Real().Now();
+  OARLOCK_RETURN_IF_ERROR(exchange_->EndStep(
+      absl::MakeSpan(model.gradients_), model.parameters()));
+  model.times_.update += Clock::Real().Now() - start;
+  ++model.times_.updates;
+  return absl::OkStatus();
+}
+
+StepTimes DistributedOptimizer::times() const {
+  StepTimes times = model_->times_;
+  times.exchange = exchange_->times();
+  // The end of a step waits for the exchange first.
+  times.update -= times.exchange.exposed;
+  return times;
 }
 
 std::string DistributedOptimizer::SaveState() const {

@@ -29,9 +29,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/class_scores.h"
 #include "fleet/data_parallel/gradient_exchange.h"
+#include "fleet/data_parallel/step_times.h"
 #include "fleet/data_parallel/worker_group.h"
 #include "proto/table.pb.h"
 #include "worker/data/images/image_loader.h"
@@ -92,6 +94,11 @@ class DistributedModel {
   ClassScores Run(const ImageBatch& batch, size_t num_examples,
                            bool training);
   float GradientScale() const;
+  // The probabilities of output_, of all classes: [num_examples, num_classes].
+  const float* Probabilities(size_t num_examples, size_t num_classes);
+  // Gradients from number `first` on are final, the `index`-th call for this
+  // Backward, which began at `start`.
+  void CountFinal(size_t index, size_t first, absl::Time start);
 
   WorkerGroup* const group_;
   const std::unique_ptr<Network> network_;
@@ -102,6 +109,8 @@ class DistributedModel {
   std::vector<float> gradients_;
   StepInput input_;
   StepOutput output_;
+  // What Probabilities has filled in.
+  std::vector<float> both_probabilities_;
   uint32_t epoch_ = 0;
   // Of this epoch.
   uint64_t num_forwards_ = 0;
@@ -111,6 +120,8 @@ class DistributedModel {
   uint32_t accumulate_steps_ = 1;
   // Steps whose gradients gradients_ holds.
   uint32_t accumulated_ = 0;
+  // All but what the exchange measures itself.
+  StepTimes times_;
 };
 
 // One thread at a time. Group and model outlive it; a model has one.
@@ -135,6 +146,9 @@ class DistributedOptimizer {
   // Ends the step of the model's last Backward. Every accumulate_steps-th one
   // updates the parameters, by the gradients of all workers since the last.
   absl::Status Step();
+
+  // Of all steps of the model since it was made.
+  StepTimes times() const;
 
   // See GradientExchange. REQUIRES: no gradients wait, as after EndEpoch.
   std::string SaveState() const;

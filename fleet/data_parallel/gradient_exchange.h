@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "fleet/data_parallel/step_times.h"
 
 namespace oarlock {
 
@@ -48,6 +49,8 @@ class GradientExchange {
   // are undefined afterwards.
   virtual absl::Status EndStep(absl::Span<float> gradients,
                                absl::Span<float> values) = 0;
+
+  virtual ExchangeTimes times() const { return {}; }
 
   // What this worker keeps beside the parameters, for a checkpoint of its own:
   // the optimizer's state. Empty where servers keep it.

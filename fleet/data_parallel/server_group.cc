@@ -9,8 +9,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "base/call_and_wait.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "base/types.h"
@@ -110,11 +112,18 @@ class RoundExchange : public GradientExchange {
           connection_->job->worker_index().value() * examples_per_update_;
       push.examples = {{.begin = begin, .end = begin + examples_per_update_}};
     }
+    const absl::Time start = Clock::Real().Now();
     OARLOCK_RETURN_IF_ERROR(CallAndWait([&](ParameterClient::Done done) {
       cuts_->Push(work_, push, nullptr, memory_, std::move(done));
     }));
+    communication_ += Clock::Real().Now() - start;
     CopyTo(values);
     return absl::OkStatus();
+  }
+
+  // A round begins when all gradients are there: nothing is hidden.
+  ExchangeTimes times() const override {
+    return {.communication = communication_, .exposed = communication_};
   }
 
  private:
@@ -167,6 +176,7 @@ class RoundExchange : public GradientExchange {
   uint64_t examples_per_update_ = 0;
   uint64_t round_size_ = 0;
   uint64_t next_update_ = 0;
+  absl::Duration communication_;
   const std::shared_ptr<Memory> memory_ = std::make_shared<Memory>();
 };
 

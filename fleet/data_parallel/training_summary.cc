@@ -6,6 +6,29 @@
 #include "worker/whole_file.h"
 
 namespace oarlock {
+namespace {
+
+void AddTimes(const StepTimes& times, nlohmann::ordered_json* json) {
+  nlohmann::ordered_json& to = *json;
+  to["updates"] = times.updates;
+  to["forward_seconds"] = absl::ToDoubleSeconds(times.forward);
+  to["backward_seconds"] = absl::ToDoubleSeconds(times.backward);
+  to["update_seconds"] = absl::ToDoubleSeconds(times.update);
+  to["communication_seconds"] =
+      absl::ToDoubleSeconds(times.exchange.communication);
+  to["exposed_communication_seconds"] =
+      absl::ToDoubleSeconds(times.exchange.exposed);
+  to["gradients_final"] = nlohmann::ordered_json::array();
+  if (times.updates == 0) return;
+  for (const StepTimes::FinalGradients& final : times.finals) {
+    to["gradients_final"].push_back(
+        {{"first_byte", final.first * sizeof(float)},
+         {"seconds", absl::ToDoubleSeconds(final.after_begin) /
+                         static_cast<double>(times.updates)}});
+  }
+}
+
+}  // namespace
 
 absl::Status WriteClassificationSummary(const ClassificationSummary& summary,
                                         const std::string& path) {
@@ -19,6 +42,8 @@ absl::Status WriteClassificationSummary(const ClassificationSummary& summary,
     json["test_accuracy"] = summary.epochs.back().test_accuracy;
     json["test_loss"] = summary.epochs.back().test_loss;
   }
+  json["gradient_bytes"] = summary.gradient_bytes;
+  AddTimes(summary.times, &json);
   json["epochs"] = nlohmann::ordered_json::array();
   for (const ClassificationSummary::Epoch& epoch : summary.epochs) {
     json["epochs"].push_back({{"train_accuracy", epoch.train_accuracy},

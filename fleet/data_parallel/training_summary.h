@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "fleet/data_parallel/step_times.h"
 
 namespace oarlock {
 
@@ -28,12 +29,19 @@ struct ClassificationSummary {
     double test_loss = 0;
     double seconds = 0;  // of training
   };
+  // Of a step, as float32.
+  uint64_t gradient_bytes = 0;
+  // Of rank 0.
+  StepTimes times;
   // Those of this run; a run that goes on from a checkpoint has fewer.
   std::vector<Epoch> epochs;
 };
 
 // Writes one JSON object to `path`: test_accuracy and test_loss of the last
-// epoch, images_per_second, ranks and the rest by its names above.
+// epoch, images_per_second, ranks and the rest by its names above, times as
+// forward_seconds, backward_seconds, update_seconds, communication_seconds,
+// exposed_communication_seconds, all of this run, and `gradients_final`, means
+// of a step: from `first_byte` on `seconds` after backward's begin.
 absl::Status WriteClassificationSummary(const ClassificationSummary& summary,
                                         const std::string& path);
 

@@ -28,6 +28,9 @@ std::unique_ptr<Network> NewMnistNetwork();
 // biases 0. Bytes become byte / 255, as by ToTensor.
 std::unique_ptr<Network> NewCifar10Network();
 
+// The largest side of images that begin with a 3x3 convolution.
+inline constexpr size_t kMaxSmallResNetImage = 64;
+
 struct ResNetOptions {
   size_t depth = 18;  // 18, 34, 50, 101 or 152
   // Of the images, whose channels are three.

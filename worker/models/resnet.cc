@@ -17,8 +17,6 @@ constexpr size_t kNumStages = 4;
 constexpr size_t kFirstChannels = 64;
 // A bottleneck's output has this many times the channels of its middle.
 constexpr size_t kExpansion = 4;
-// The largest image that is not shrunk before the first stage.
-constexpr size_t kMaxSmallImage = 64;
 // Far beyond any use; so that sizes cannot overflow.
 constexpr size_t kMaxImage = 1 << 12;
 constexpr size_t kMaxClasses = 1 << 20;
@@ -86,8 +84,8 @@ class ResNetBuilder {
 
  private:
   bool small_image() const {
-    return options_.height <= kMaxSmallImage &&
-           options_.width <= kMaxSmallImage;
+    return options_.height <= kMaxSmallResNetImage &&
+           options_.width <= kMaxSmallResNetImage;
   }
 
   NodeId AddStem() {

@@ -10,6 +10,7 @@
 
 #include "fleet/command_line/message_flags.h"
 #include "proto/job_config.pb.h"
+#include "proto/launch_config.pb.h"
 
 namespace oarlock {
 namespace {
@@ -160,6 +161,42 @@ TEST(CommandLineTest, FlagsOverrideTheFileWhereverTheyStand) {
   EXPECT_EQ(config.batch_size(), 5);
   EXPECT_EQ(config.epochs(), 7);
   EXPECT_THAT(config.train_files(), ElementsAre("g"));
+}
+
+TEST(CommandLineTest, TheFileFillsEveryMessageOfTheCommand) {
+  const std::string path = WriteFile(
+      "batch_size: 5\nserver_num: 3\nepochs: 6\n");
+  for (const char* flag : {"--config", "-c"}) {
+    v1::JobConfig config;
+    v1::LaunchConfig launch;
+    const auto parsed = ParseCommandLine(
+        kTrain, {flag, path, "--epochs", "7"}, {{&config}, {&launch}});
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(config.batch_size(), 5);
+    EXPECT_EQ(config.epochs(), 7);
+    EXPECT_EQ(launch.server_num(), 3);
+  }
+}
+
+TEST(CommandLineTest, AFieldThatNoMessageHasIsRefusedAndNothingIsSet) {
+  v1::JobConfig config;
+  v1::LaunchConfig launch;
+  const auto error_of = [&](const std::string& text) {
+    const absl::Status status =
+        ParseTextproto("file", text, {&config, &launch});
+    EXPECT_FALSE(config.has_batch_size());
+    EXPECT_FALSE(launch.has_server_num());
+    return std::string(status.message());
+  };
+  EXPECT_THAT(error_of("batch_size: 5\nserver_num: 3\nserver_nun: 2\n"),
+              testing::AllOf(HasSubstr("file:3: "),
+                             HasSubstr("did you mean server_num?")));
+  EXPECT_THAT(error_of("server_num: 3\nbatch_size: 0\n"),
+              HasSubstr("file:2: --batch_size is"));
+  EXPECT_THAT(error_of("batch_size: 5\nserver_num: -7\n"),
+              HasSubstr("file:2: --server_num is"));
+  EXPECT_THAT(error_of("server_num: 3\nbatch_size: }\n"),
+              HasSubstr("file:2: "));
 }
 
 TEST(CommandLineTest, WrongFilesNameFileAndLine) {

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "fleet/data_parallel/distributed_model.h"
 #include "fleet/data_parallel/join_workers.h"
@@ -21,6 +22,9 @@
 #include "worker/data/images/image_transform.h"
 #include "worker/data/images/synthetic_images.h"
 #include "worker/models/image_networks.h"
+#include "worker/nn/image_layers.h"
+#include "worker/nn/layers.h"
+#include "worker/nn/network.h"
 
 namespace oarlock {
 namespace {
@@ -50,6 +54,9 @@ struct Outcome {
   std::vector<float> parameters;
   // Of all workers.
   ClassScores scores;
+  // Of the steps, and how long they took by the clock, reading included.
+  StepTimes times;
+  absl::Duration elapsed;
 };
 
 // An epoch of kSteps updates on the same images in the same order.
@@ -78,6 +85,7 @@ absl::Status Train(WorkerGroup& group, const DistributedStrategy& strategy,
       DistributedOptimizer::Create(&group, model.get(), Momentum(), strategy));
   ImageLoader loader(images.get(), &transform, sampler.Epoch(0), {});
   ClassScores scores;
+  const absl::Time start = Clock::Real().Now();
   while (true) {
     OARLOCK_ASSIGN_OR_RETURN(const ImageBatch* const batch, loader.Next());
     if (batch == nullptr) break;
@@ -85,6 +93,8 @@ absl::Status Train(WorkerGroup& group, const DistributedStrategy& strategy,
     model->Backward();
     OARLOCK_RETURN_IF_ERROR(optimizer->Step());
   }
+  outcome->elapsed = Clock::Real().Now() - start;
+  outcome->times = optimizer->times();
   OARLOCK_ASSIGN_OR_RETURN(outcome->scores, group.Sum("train", 0, scores));
   outcome->parameters.assign(model->parameters().begin(),
                              model->parameters().end());
@@ -152,6 +162,28 @@ void ExpectClose(const Outcome& outcome, const Outcome& serial) {
   EXPECT_NEAR(outcome.scores.mean_loss(), serial.scores.mean_loss(), 1e-5);
 }
 
+// Times that are possible: parts of the whole, and gradients that become final
+// one after the other while backward runs.
+void ExpectPossibleTimes(const Outcome& outcome) {
+  const StepTimes& times = outcome.times;
+  EXPECT_EQ(times.updates, kSteps);
+  EXPECT_GT(times.forward, absl::ZeroDuration());
+  EXPECT_GT(times.backward, absl::ZeroDuration());
+  EXPECT_GT(times.update, absl::ZeroDuration());
+  EXPECT_LE(times.forward + times.backward + times.update +
+                times.exchange.exposed,
+            outcome.elapsed);
+  // Two convolutions and two linear layers have parameters.
+  ASSERT_EQ(times.finals.size(), 4u);
+  EXPECT_LT(times.finals[0].first, outcome.parameters.size());
+  EXPECT_EQ(times.finals.back().first, 0u);
+  for (size_t i = 1; i < times.finals.size(); ++i) {
+    EXPECT_LT(times.finals[i].first, times.finals[i - 1].first);
+    EXPECT_GE(times.finals[i].after_begin, times.finals[i - 1].after_begin);
+  }
+  EXPECT_LE(times.finals.back().after_begin, times.backward);
+}
+
 class DataParallelTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { serial_ = new Outcome(RunRanks(1)[0]); }
@@ -165,6 +197,28 @@ TEST_F(DataParallelTest, OneWorkerLearns) {
   ASSERT_TRUE(serial_->status.ok()) << serial_->status;
   EXPECT_GT(serial_->parameters.size(), 500000u);
   EXPECT_EQ(serial_->parameters, RunRanks(1)[0].parameters);
+}
+
+TEST_F(DataParallelTest, OneWorkerCommunicatesInNoTime) {
+  ASSERT_TRUE(serial_->status.ok()) << serial_->status;
+  ExpectPossibleTimes(*serial_);
+  EXPECT_EQ(serial_->times.exchange.communication, absl::ZeroDuration());
+  EXPECT_EQ(serial_->times.exchange.exposed, absl::ZeroDuration());
+}
+
+TEST_F(DataParallelTest, TimesOfRanksArePartsOfTheWhole) {
+  DistributedStrategy strategy;
+  for (const uint32_t accumulate_steps : {1, 2}) {
+    strategy.accumulate_steps = accumulate_steps;
+    for (const Outcome& outcome : RunRanks(2, strategy)) {
+      ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+      ExpectPossibleTimes(outcome);
+      EXPECT_GT(outcome.times.exchange.communication, absl::ZeroDuration());
+      EXPECT_LE(outcome.times.exchange.communication, outcome.elapsed);
+      EXPECT_LE(outcome.times.exchange.exposed,
+                outcome.times.exchange.communication);
+    }
+  }
 }
 
 TEST_F(DataParallelTest, RanksMakeTheStepsOfOneWithTheirBatchesTogether) {
@@ -228,6 +282,60 @@ TEST_F(DataParallelTest, WorkersWithServersMakeTheStepsOfOne) {
     const std::vector<Outcome> workers = TrainTogether(roles, config, {});
     ExpectEqualOnAll(workers);
     ExpectClose(workers[0], *serial_);
+    for (const Outcome& worker : workers) {
+      ExpectPossibleTimes(worker);
+      // Nothing is pushed while backward runs.
+      EXPECT_GT(worker.times.exchange.communication, absl::ZeroDuration());
+      EXPECT_EQ(worker.times.exchange.communication,
+                worker.times.exchange.exposed);
+    }
+  }
+}
+
+// One class, whatever the image shows, so that the share of its labels is the
+// accuracy; two classes are the case that a step's output treats apart.
+TEST_F(DataParallelTest, AccuracyIsTheShareOfRightClassesOfTwoAndOfThree) {
+  constexpr float kSure = 5;
+  for (const uint32_t num_classes : {2u, 3u}) {
+    SyntheticImagesOptions images_options;
+    images_options.num_classes = num_classes;
+    images_options.num_examples = kGlobalBatch;
+    const auto images = NewSyntheticImages(images_options);
+    ASSERT_TRUE(images.ok()) << images.status();
+    const auto transform = ImageTransform::Create((*images)->shape(), {}, 1);
+    ASSERT_TRUE(transform.ok()) << transform.status();
+    const auto sampler = DistributedBatchSampler::Create(
+        {.num_examples = kGlobalBatch, .batch_size = kGlobalBatch});
+    ASSERT_TRUE(sampler.ok()) << sampler.status();
+    ImageBatch batch;
+    ASSERT_TRUE(ReadBatch(**images, *transform, sampler->Epoch(0).Batch(0),
+                          &batch)
+                    .ok());
+    NetworkBuilder net;
+    NodeId x = net.Add("image", NewImageInput({.shape = {28, 28, 1}}), {});
+    x = net.Add("flatten", NewFlatten(), {x});
+    x = net.Add("linear", NewLinear({.num_outputs = num_classes}), {x});
+    auto network =
+        net.Build(net.Add("loss", NewSoftmaxCrossEntropy(), {x}));
+    ASSERT_TRUE(network.ok()) << network.status();
+    const auto group = JoinWorkers({}, {}, {});
+    ASSERT_TRUE(group.ok()) << group.status();
+    const auto model = DistributedModel::Create(
+        group->get(), *std::move(network), {.batch_size = kGlobalBatch});
+    ASSERT_TRUE(model.ok()) << model.status();
+    const absl::Span<float> parameters = (*model)->parameters();
+    for (uint32_t sure = 0; sure < num_classes; ++sure) {
+      std::fill(parameters.begin(), parameters.end(), 0.0f);
+      // The biases come last.
+      parameters[parameters.size() - num_classes + sure] = kSure;
+      const auto right = std::count(batch.labels.begin(), batch.labels.end(),
+                                    static_cast<float>(sure));
+      EXPECT_GT(right, 0);
+      EXPECT_EQ((*model)->Evaluate(batch).accuracy(),
+                static_cast<double>(right) / kGlobalBatch)
+          << "class " << sure << " of " << num_classes;
+    }
+    EXPECT_TRUE((*group)->Leave(absl::OkStatus()).ok());
   }
 }
 

@@ -8,8 +8,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "base/random.h"
 #include "base/status_macros.h"
@@ -26,8 +30,11 @@ namespace fs = std::filesystem;
 constexpr absl::string_view kLayout =
     "image-net.org or another source, so that the folder has a folder of .jpg "
     "or .png files for each class,";
-// A file may have this many bytes.
+// A file may have this many bytes, and a list of files this many.
 constexpr uint64_t kMaxFileBytes = uint64_t{256} << 20;
+constexpr uint64_t kMaxListBytes = uint64_t{4} << 30;
+// Of a line, in an error.
+constexpr size_t kMaxShownBytes = 80;
 
 // Names in `folder`, in the order of their bytes, but those that begin with
 // ".": of its folders, or of its files.
@@ -130,17 +137,40 @@ ImageArea OnDecoded(const ImageArea& area, const ImageExtent& extent,
   return moved;
 }
 
-absl::StatusOr<std::string> ReadImageFile(const std::string& path) {
+absl::StatusOr<std::string> ReadFile(const std::string& path,
+                                     uint64_t max_bytes) {
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source,
                            OpenFile(path));
   OARLOCK_ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes,
-                           ReadGrowing(source.get(), kMaxFileBytes + 1));
-  if (bytes.size() > kMaxFileBytes) {
+                           ReadGrowing(source.get(), max_bytes + 1));
+  if (bytes.size() > max_bytes) {
     return absl::DataLossError(
-        absl::StrCat("'", path, "': it has more than ", kMaxFileBytes >> 20,
+        absl::StrCat("'", path, "': it has more than ", max_bytes >> 20,
                      " MiB; legal is up to that; take it out of its folder"));
   }
   return std::string(bytes.begin(), bytes.end());
+}
+
+struct ListedImage {
+  absl::string_view path;
+  uint32_t label = 0;
+};
+
+// `line` without what surrounds it; false if it is none.
+bool ParseListLine(absl::string_view line, ListedImage* image) {
+  const size_t blank = line.find_last_of(" \t");
+  if (blank == absl::string_view::npos) return false;
+  image->path = absl::StripTrailingAsciiWhitespace(line.substr(0, blank));
+  return absl::SimpleAtoi(line.substr(blank + 1), &image->label);
+}
+
+absl::Status BadListLine(const std::string& list, uint64_t line,
+                         absl::string_view text, uint32_t num_classes) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", list, "':", line, ": the line is \"",
+      absl::CHexEscape(text.substr(0, kMaxShownBytes)),
+      "\"; legal is a path, a space and the number of a class, 0 to ",
+      num_classes - 1, "; correct the list"));
 }
 
 }  // namespace
@@ -156,6 +186,7 @@ absl::StatusOr<std::unique_ptr<ImageFolder>> ImageFolder::Open(
   std::unique_ptr<ImageFolder> images(new ImageFolder(folder, options));
   std::vector<std::string>& classes = images->options_.class_names;
   if (classes.empty()) classes = found;
+  std::optional<std::string> empty_class;
   for (uint32_t label = 0; label < classes.size(); ++label) {
     if (!std::binary_search(found.begin(), found.end(), classes[label])) {
       continue;
@@ -163,9 +194,14 @@ absl::StatusOr<std::unique_ptr<ImageFolder>> ImageFolder::Open(
     OARLOCK_ASSIGN_OR_RETURN(
         const std::vector<std::string> names,
         NamesIn(absl::StrCat(folder, "/", classes[label]), /*folders=*/false));
+    const size_t before = images->files_.size();
     for (const std::string& name : names) {
       if (!HasImageName(name)) continue;
-      images->files_.push_back({.label = label, .name = name});
+      images->files_.push_back(
+          {.label = label, .path = absl::StrCat(classes[label], "/", name)});
+    }
+    if (images->files_.size() == before && options.class_names.empty()) {
+      empty_class = classes[label];
     }
   }
   for (const std::string& name : found) {
@@ -179,21 +215,64 @@ absl::StatusOr<std::unique_ptr<ImageFolder>> ImageFolder::Open(
   if (images->files_.empty()) {
     return NoImageData(folder, "image of a class", kLayout);
   }
+  if (empty_class.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", folder, "' has the class '", *empty_class, "' without an image; "
+        "legal is at least one .jpg or .png file in each class; fill its "
+        "folder or take it away"));
+  }
+  return images;
+}
+
+absl::StatusOr<std::unique_ptr<ImageFolder>> ImageFolder::OpenList(
+    const std::string& folder, const std::string& list,
+    const ImageFolderOptions& options) {
+  OARLOCK_RETURN_IF_ERROR(CheckOptions(options));
+  OARLOCK_ASSIGN_OR_RETURN(const std::string text,
+                           ReadFile(list, kMaxListBytes));
+  std::unique_ptr<ImageFolder> images(new ImageFolder(folder, options));
+  std::vector<std::string>& classes = images->options_.class_names;
+  const auto most_classes =
+      classes.empty() ? kMaxClasses : static_cast<uint32_t>(classes.size());
+  uint32_t num_classes = 0;
+  uint64_t number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    line = absl::StripAsciiWhitespace(line);
+    if (line.empty()) continue;
+    ListedImage image;
+    if (!ParseListLine(line, &image) || image.label >= most_classes) {
+      return BadListLine(list, number, line, most_classes);
+    }
+    num_classes = std::max(num_classes, image.label + 1);
+    images->files_.push_back(
+        {.label = image.label, .path = std::string(image.path)});
+  }
+  if (images->files_.empty()) {
+    return absl::NotFoundError(absl::StrCat(
+        "the list '", list, "' has no line; legal are lines of a path, a space "
+        "and the number of a class; fill it"));
+  }
+  if (classes.empty()) {
+    for (uint32_t i = 0; i < num_classes; ++i) {
+      classes.push_back(absl::StrCat(i));
+    }
+  }
   return images;
 }
 
 std::string ImageFolder::path(uint64_t example) const {
   OARLOCK_CHECK(example < files_.size());
-  const File& file = files_[example];
-  return absl::StrCat(folder_, "/", options_.class_names[file.label], "/",
-                      file.name);
+  // A list may have whole paths.
+  return (fs::path(folder_) / files_[example].path).string();
 }
 
 absl::StatusOr<const uint8_t*> ImageFolder::Pixels(
     uint64_t example, std::optional<uint64_t> area_seed,
     uint8_t* scratch) const {
   const std::string file = path(example);
-  OARLOCK_ASSIGN_OR_RETURN(const std::string bytes, ReadImageFile(file));
+  OARLOCK_ASSIGN_OR_RETURN(const std::string bytes,
+                           ReadFile(file, kMaxFileBytes));
   OARLOCK_ASSIGN_OR_RETURN(const ImageExtent extent,
                            ReadImageExtent(file, bytes));
   const ImageArea area = area_seed.has_value()

@@ -1,4 +1,5 @@
-// Images that lie in one folder per class, read file by file.
+// Images that lie in one folder per class or are named by a list, read file by
+// file.
 
 #ifndef OARLOCK_WORKER_DATA_IMAGES_IMAGE_FOLDER_H_
 #define OARLOCK_WORKER_DATA_IMAGES_IMAGE_FOLDER_H_
@@ -23,7 +24,7 @@ struct ImageFolderOptions {
   double middle_share = 0.875;
   // Names of the classes, in the order of their numbers: those of the training
   // images, for test images. Empty: the folders' names, in the order of their
-  // bytes.
+  // bytes; of a list, "0" to its largest label.
   std::vector<std::string> class_names = {};
 };
 
@@ -38,12 +39,24 @@ struct ImageFolderOptions {
 // CVPR 2015, section 6). Both areas are resized to [side, side].
 class ImageFolder : public ImageDataset {
  public:
+  // Labels of a list are below this.
+  static constexpr uint32_t kMaxClasses = 1u << 20;
+
   // NotFound when the folder is none, or has no folder of a class, or no image
   // lies in one; the error says what the folder should look like.
-  // InvalidArgument when an option is outside its range, or a class is not
-  // among class_names.
+  // InvalidArgument when an option is outside its range, a class is not among
+  // class_names, or, where they are not given, one has no image.
   static absl::StatusOr<std::unique_ptr<ImageFolder>> Open(
       const std::string& folder, const ImageFolderOptions& options);
+
+  // The images that the file `list` names, in its order, whatever their names
+  // are: lines of a path in `folder`, spaces or tabs, and the number of the
+  // class, as in PaddleClas's train_list.txt. NotFound when the list cannot be
+  // opened or is empty; InvalidArgument, with the line, when one has another
+  // form or its label is not below kMaxClasses or the classes of class_names.
+  static absl::StatusOr<std::unique_ptr<ImageFolder>> OpenList(
+      const std::string& folder, const std::string& list,
+      const ImageFolderOptions& options);
 
   uint64_t size() const override { return files_.size(); }
   ImageShape shape() const override {
@@ -68,7 +81,7 @@ class ImageFolder : public ImageDataset {
  private:
   struct File {
     uint32_t label = 0;
-    std::string name;
+    std::string path;  // in folder_
   };
 
   ImageFolder(std::string folder, ImageFolderOptions options)

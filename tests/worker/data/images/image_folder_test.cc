@@ -164,6 +164,78 @@ TEST(ImageFolderTest, TestImagesHaveTheNumbersOfTheTrainingClasses) {
   EXPECT_NE(status.message().find("'dog'"), std::string::npos) << status;
 }
 
+TEST(ImageFolderTest, AClassWithoutImagesIsNamed) {
+  const TestFolder folder;
+  Fill(folder);
+  std::filesystem::create_directory(folder.Path("emu"));
+  folder.Write("emu/readme.txt", "no image");
+  const absl::Status status =
+      ImageFolder::Open(folder.path(), {.side = 8}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("'emu' without an image"), std::string::npos)
+      << status;
+  // Test images may lack classes of the training images.
+  EXPECT_TRUE(ImageFolder::Open(folder.path(),
+                                {.side = 8,
+                                 .class_names = {"cat", "dog", "emu"}})
+                  .ok());
+}
+
+TEST(ImageFolderTest, AListNamesImagesAndTheirClasses) {
+  const TestFolder folder, elsewhere;
+  Fill(folder);
+  const std::string whole = elsewhere.Write(
+      "x", PngFile(9, 9, 3, OneColour(9, 9, 1, 2, 3)));
+  const std::string list = elsewhere.Write(
+      "list.txt",
+      absl::StrCat("dog/a.jpg 2\n\n  cat/2.png \t0\r\n", whole, " 2"));
+  const auto opened =
+      ImageFolder::OpenList(folder.path(), list, {.side = 8});
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const ImageFolder& images = **opened;
+  ASSERT_EQ(images.size(), 3u);
+  EXPECT_EQ(images.num_classes(), 3u);
+  EXPECT_EQ(images.path(0), folder.Path("dog/a.jpg"));
+  EXPECT_EQ(images.path(1), folder.Path("cat/2.png"));
+  EXPECT_EQ(images.path(2), whole);
+  EXPECT_EQ(images.label(0), 2u);
+  EXPECT_EQ(images.label(1), 0u);
+  EXPECT_EQ(images.label(2), 2u);
+  std::vector<uint8_t> scratch(images.shape().size());
+  const auto pixels = images.Pixels(2, std::nullopt, scratch.data());
+  ASSERT_TRUE(pixels.ok()) << pixels.status();
+  EXPECT_EQ(std::vector<uint8_t>(*pixels, *pixels + 3),
+            (std::vector<uint8_t>{1, 2, 3}));
+}
+
+TEST(ImageFolderTest, AWrongListNamesItsLine) {
+  const TestFolder folder;
+  const auto error_of = [&](const std::string& text,
+                            const ImageFolderOptions& options) {
+    const std::string list = folder.Write("list.txt", text);
+    const absl::Status status =
+        ImageFolder::OpenList(folder.path(), list, options).status();
+    EXPECT_FALSE(status.ok()) << text;
+    EXPECT_EQ(status.message().find('\n'), std::string::npos) << status;
+    return std::string(status.message());
+  };
+  const ImageFolderOptions all;
+  const ImageFolderOptions two = {.class_names = {"0", "1"}};
+  EXPECT_NE(error_of("a 0\nb\n", all).find("list.txt':2: the line is \"b\""),
+            std::string::npos);
+  EXPECT_NE(error_of("a 0\nb c\n", all).find("':2: "), std::string::npos);
+  EXPECT_NE(error_of("a -1\n", all).find("0 to 1048575"), std::string::npos);
+  EXPECT_NE(error_of("a 1048576\n", all).find("':1: "), std::string::npos);
+  EXPECT_NE(error_of("7\n", all).find("':1: "), std::string::npos);
+  EXPECT_NE(error_of("a 1\nb 2\n", two).find("0 to 1;"), std::string::npos);
+  EXPECT_NE(error_of("\n\n", all).find("has no line"), std::string::npos);
+  EXPECT_EQ(
+      ImageFolder::OpenList(folder.path(), folder.Path("none"), all)
+          .status()
+          .code(),
+      absl::StatusCode::kNotFound);
+}
+
 TEST(ImageFolderTest, AFileThatIsNoImageIsNamedWhenItIsRead) {
   const TestFolder folder;
   std::filesystem::create_directory(folder.Path("a"));

@@ -1,0 +1,102 @@
+// Buckets of a vector that becomes final from its end, summed over real ranks.
+
+#include "fleet/data_parallel/bucket_reducer.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "base/clock.h"
+#include "base/status_macros.h"
+#include "tests/collective/group_testing.h"
+
+namespace oarlock {
+namespace {
+
+constexpr size_t kFloats = 1 << 18;
+constexpr size_t kBucket = kFloats / 4;
+constexpr int kRanks = 2;
+
+// Runs `step` on each of two ranks, with a reducer and as many floats as
+// kFloats, all of which are the rank's number + 1.
+void OnRanks(const std::function<absl::Status(BucketReducer& reducer,
+                                              absl::Span<float> gradients)>&
+                 step) {
+  const std::vector<absl::Status> outcomes = RunRanks(
+      Backends()[0], kRanks, [&](Communicator& communicator) -> absl::Status {
+        OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> fork,
+                                 communicator.Fork());
+        BucketReducer reducer(std::move(fork), kBucket, WireFormat::kFloat32);
+        std::vector<float> gradients(
+            kFloats, static_cast<float>(communicator.rank() + 1));
+        OARLOCK_RETURN_IF_ERROR(step(reducer, absl::MakeSpan(gradients)));
+        EXPECT_EQ(gradients, std::vector<float>(kFloats, 3.0f));
+        return absl::OkStatus();
+      });
+  for (const absl::Status& outcome : outcomes) {
+    EXPECT_TRUE(outcome.ok()) << outcome;
+  }
+}
+
+TEST(BucketReducerTest, NothingIsCommunicatedBeforeTheFirstBucketIsFull) {
+  OnRanks([](BucketReducer& reducer, absl::Span<float> gradients) {
+    reducer.Final(gradients, kFloats - kBucket + 1);
+    EXPECT_EQ(reducer.times().communication, absl::ZeroDuration());
+    EXPECT_EQ(reducer.times().exposed, absl::ZeroDuration());
+    return reducer.Finish(gradients);
+  });
+}
+
+TEST(BucketReducerTest, WhatIsSummedBeforeTheEndOfBackwardIsHiddenWholly) {
+  OnRanks([](BucketReducer& reducer, absl::Span<float> gradients) {
+    // One bucket, so that its time says that all is summed.
+    reducer.Final(gradients, 0);
+    while (reducer.times().communication == absl::ZeroDuration()) {
+      std::this_thread::yield();
+    }
+    const absl::Status status = reducer.Finish(gradients);
+    EXPECT_EQ(reducer.times().exposed, absl::ZeroDuration());
+    return status;
+  });
+}
+
+TEST(BucketReducerTest, WhatBeginsAtTheEndOfBackwardIsExposed) {
+  OnRanks([](BucketReducer& reducer, absl::Span<float> gradients) {
+    const absl::Time start = Clock::Real().Now();
+    const absl::Status status = reducer.Finish(gradients);
+    const absl::Duration elapsed = Clock::Real().Now() - start;
+    const ExchangeTimes times = reducer.times();
+    EXPECT_GT(times.communication, absl::ZeroDuration());
+    EXPECT_LE(times.communication, elapsed);
+    EXPECT_GT(times.exposed, absl::ZeroDuration());
+    EXPECT_LE(times.exposed, times.communication);
+    return status;
+  });
+}
+
+TEST(BucketReducerTest, TimesAreThoseOfAllSteps) {
+  OnRanks([](BucketReducer& reducer, absl::Span<float> gradients) {
+    std::vector<float> other(kFloats, 1.0f);
+    OARLOCK_RETURN_IF_ERROR(reducer.Finish(absl::MakeSpan(other)));
+    EXPECT_EQ(other, std::vector<float>(kFloats, 2.0f));
+    const ExchangeTimes first = reducer.times();
+    for (size_t begin = kFloats; begin > 0; begin -= kBucket) {
+      reducer.Final(gradients, begin);
+    }
+    const absl::Status status = reducer.Finish(gradients);
+    EXPECT_GT(reducer.times().communication, first.communication);
+    EXPECT_GE(reducer.times().exposed, first.exposed);
+    EXPECT_LE(reducer.times().exposed, reducer.times().communication);
+    return status;
+  });
+}
+
+}  // namespace
+}  // namespace oarlock
