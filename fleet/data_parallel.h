@@ -1,6 +1,6 @@
 // Data-parallel training as PaddlePaddle's Fleet has it, in one header:
 //
-//   JoinWorkers               fleet.init: this process's place among the workers
+//   JoinWorkers               fleet.init: this process's place in its job
 //   DistributedStrategy       fleet.DistributedStrategy
 //   DistributedModel          fleet.distributed_model
 //   DistributedOptimizer      fleet.distributed_optimizer

@@ -44,10 +44,10 @@ absl::StatusOr<ImageData> OpenFileList(const std::string& folder, uint32_t side,
       std::unique_ptr<oarlock::ImageFolder> train,
       OpenSplit(folder, oarlock::ImageSplit::kTrain, options));
   if (train->num_classes() != kNumClasses) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", folder, "/train' has ", train->num_classes(),
-        " classes; legal for this network are ", kNumClasses,
-        ", a folder for each"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", folder, "/train' has ", train->num_classes(),
+                     " classes; legal for this network are ", kNumClasses,
+                     ", a folder for each"));
   }
   options.class_names = train->class_names();
   OARLOCK_ASSIGN_OR_RETURN(

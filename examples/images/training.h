@@ -39,8 +39,8 @@ struct Experiment {
 // <log_dir>/summary.json.
 absl::Status Run(const Experiment& experiment);
 
-// main of an example. Exit code 2 for a command line that cannot be followed, as
-// with data of another kind than it says, 1 for failures.
+// main of an example. Exit code 2 for a command line that cannot be followed,
+// as with data of another kind than it says, 1 for failures.
 int Main(const oarlock::CommandSyntax& syntax, Experiment experiment,
          const v1::ImageConfig& defaults, int argc, char** argv);
 // The same with a command line that has been parsed.

@@ -53,13 +53,14 @@ absl::StatusOr<std::unique_ptr<oarlock::ImageDataset>> OwnFiles(
   if (!data.is_file_list) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--partition is image_files, which deals out files of one image each; "
-        "'", config.data_dir(), "' has files of many; legal for them are "
+        "'",
+        config.data_dir(),
+        "' has files of many; legal for them are "
         "images and data_files"));
   }
-  OARLOCK_ASSIGN_OR_RETURN(
-      const std::vector<size_t> files,
-      oarlock::FilesOfRank(data.train->size(), share.rank, share.size,
-                           share.uneven));
+  OARLOCK_ASSIGN_OR_RETURN(const std::vector<size_t> files,
+                           oarlock::FilesOfRank(data.train->size(), share.rank,
+                                                share.size, share.uneven));
   return std::make_unique<oarlock::ImageSubset>(
       data.train.get(), std::vector<uint64_t>(files.begin(), files.end()));
 }
@@ -67,16 +68,19 @@ absl::StatusOr<std::unique_ptr<oarlock::ImageDataset>> OwnFiles(
 }  // namespace
 
 absl::Status CheckDivision(const v1::ImageConfig& config) {
-  if (config.partition() != kImages && config.sampling() != "without_replacement") {
+  if (config.partition() != kImages &&
+      config.sampling() != "without_replacement") {
     return absl::InvalidArgumentError(absl::StrCat(
         "--sampling is ", config.sampling(), " and --partition ",
-        config.partition(), ", of which a worker has its own share only; "
+        config.partition(),
+        ", of which a worker has its own share only; "
         "legal with it is without_replacement, or --partition images"));
   }
   if (config.partition() != kImages && config.synthetic()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--partition is ", config.partition(), ", but --synthetic images are "
-        "in no files; legal is images"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--partition is ", config.partition(),
+                     ", but --synthetic images are "
+                     "in no files; legal is images"));
   }
   if (config.epochs() % config.concatenate_epochs() != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -119,11 +123,12 @@ absl::StatusOr<TrainingImages> OpenTrainingImages(const v1::ImageConfig& config,
   OARLOCK_ASSIGN_OR_RETURN(DistributedBatchSampler sampler,
                            DistributedBatchSampler::Create(options));
   if (sampler.num_batches() == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the ", images->size() * config.concatenate_epochs(),
-        " training images of an epoch make no step of ", config.batch_size(),
-        " on each of ", options.size, " workers; legal is a lower "
-        "--batch_size, or --tail pad"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the ", images->size() * config.concatenate_epochs(),
+                     " training images of an epoch make no step of ",
+                     config.batch_size(), " on each of ", options.size,
+                     " workers; legal is a lower "
+                     "--batch_size, or --tail pad"));
   }
   return TrainingImages{.data = std::move(data),
                         .own_files = std::move(own_files),

@@ -1,7 +1,8 @@
-// Which training images a worker takes, and in which order: PaddlePaddle's MNIST
-// document has three ways of dividing data among workers and some choices about
-// what does not come out even. Whatever is chosen, all workers have equally many
-// batches, of the same sizes: one with a step more would wait for the others.
+// Which training images a worker takes, and in which order: PaddlePaddle's
+// MNIST document has three ways of dividing data among workers and some choices
+// about what does not come out even. Whatever is chosen, all workers have
+// equally many batches, of the same sizes: one with a step more would wait for
+// the others.
 
 #ifndef OARLOCK_EXAMPLES_IMAGES_TRAINING_IMAGES_H_
 #define OARLOCK_EXAMPLES_IMAGES_TRAINING_IMAGES_H_

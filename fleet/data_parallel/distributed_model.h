@@ -65,8 +65,8 @@ class DistributedModel {
       WorkerGroup* group, std::unique_ptr<Network> network,
       const DistributedModelOptions& options);
 
-  // Predicts a batch of at most batch_size, to learn from it; padding is learned
-  // from and counts. `batch` stays until Backward has returned. What dropout
+  // Predicts a batch of at most batch_size, to learn from it; padding counts as
+  // any other example. `batch` stays until Backward has returned. What dropout
   // drops follows from seed, worker, epoch and the number of the call in it.
   ClassScores Forward(const ImageBatch& batch);
   // The gradients of that. Sums over the workers begin while it runs.
@@ -135,9 +135,9 @@ class DistributedOptimizer {
   ~DistributedOptimizer();
 
   // Pass number `epoch` over the examples begins, in which each worker makes
-  // `num_steps` steps. Returns the first of them that is still to be made: not 0
-  // if servers go on from a checkpoint in the middle of this pass. The batches
-  // before it are left out. Errors are GradientExchange's.
+  // `num_steps` steps. Returns the first of them that is still to be made: not
+  // 0 if servers go on from a checkpoint in the middle of this pass. The
+  // batches before it are left out. Errors are GradientExchange's.
   absl::StatusOr<uint64_t> BeginEpoch(uint32_t epoch, uint64_t num_steps);
   // After its last Step: gradients that still wait for others to accumulate are
   // applied as they are, so that nothing of a pass is left for the next one.

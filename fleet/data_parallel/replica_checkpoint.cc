@@ -130,7 +130,9 @@ absl::Status SaveReplica(const std::string& folder, uint32_t epochs,
                          const DistributedOptimizer& optimizer) {
   if (!group.can_broadcast()) return group.Checkpoint();
   absl::Status status;
-  if (group.rank() == 0) status = WriteReplica(folder, epochs, model, optimizer);
+  if (group.rank() == 0) {
+    status = WriteReplica(folder, epochs, model, optimizer);
+  }
   // The others hear whether it is there.
   std::string outcome(status.message());
   OARLOCK_RETURN_IF_ERROR(group.Broadcast(&outcome));

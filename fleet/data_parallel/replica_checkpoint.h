@@ -1,6 +1,7 @@
-// Checkpoints of data-parallel training. Of a collective job, or of a worker that
-// is alone: one file, since all ranks have the same. With parameter servers: what
-// the servers make of their job, so that a training program is the same for all.
+// Checkpoints of data-parallel training. Of a collective job, or of a worker
+// that is alone: one file, since all ranks have the same. With parameter
+// servers: what the servers make of their job, so that a training program is
+// the same for all.
 
 #ifndef OARLOCK_FLEET_DATA_PARALLEL_REPLICA_CHECKPOINT_H_
 #define OARLOCK_FLEET_DATA_PARALLEL_REPLICA_CHECKPOINT_H_

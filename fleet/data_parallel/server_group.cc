@@ -82,8 +82,8 @@ class RoundExchange : public GradientExchange {
     OARLOCK_ASSIGN_OR_RETURN(
         const ExampleIntervals trained,
         job.DefineWork(work_, {}, num_updates * round_size_));
-    OARLOCK_ASSIGN_OR_RETURN(
-        next_update_, UpdatesIn(trained, num_updates * round_size_));
+    OARLOCK_ASSIGN_OR_RETURN(next_update_,
+                             UpdatesIn(trained, num_updates * round_size_));
     if (next_update_ > 0 && job.worker_index().value() == 0) {
       spdlog::info("goes on after {} of {} updates of {}", next_update_,
                    num_updates, work_);
@@ -238,9 +238,8 @@ class ServerGroup : public WorkerGroup {
                                            TableId(config.id()));
   }
 
-  absl::StatusOr<ClassScores> Sum(
-      const std::string& phase, uint32_t epoch,
-      const ClassScores& mine) override {
+  absl::StatusOr<ClassScores> Sum(const std::string& phase, uint32_t epoch,
+                                  const ClassScores& mine) override {
     JobClient& job = *connection_.job;
     v1::PhaseProgress report;
     report.set_phase(phase);
@@ -326,7 +325,8 @@ absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinServerGroup(
   }
   if (role.restarts > 0 && !role.restarted_together) {
     return absl::FailedPreconditionError(absl::StrCat(
-        RoleName(role), " has died and is started again by itself, but the "
+        RoleName(role),
+        " has died and is started again by itself, but the "
         "rounds of the others went on; start all processes of the job again, "
         "with --checkpoint_dir to go on from the last checkpoint"));
   }

@@ -23,12 +23,11 @@ void WriteSplit(const oarlock::TestFolder& folder, const std::string& split,
     std::filesystem::create_directories(
         folder.Path(absl::StrCat(split, "/", c)));
     for (uint32_t i = 0; i < 2; ++i) {
-      folder.Write(
-          absl::StrCat(split, "/", c, "/", i, ".png"),
-          oarlock::PngFile(kSide, kSide, 1,
-                           std::vector<uint8_t>(
-                               kSide * kSide,
-                               static_cast<uint8_t>(20 * c + i))));
+      folder.Write(absl::StrCat(split, "/", c, "/", i, ".png"),
+                   oarlock::PngFile(
+                       kSide, kSide, 1,
+                       std::vector<uint8_t>(kSide * kSide,
+                                            static_cast<uint8_t>(20 * c + i))));
     }
   }
 }
@@ -66,8 +65,7 @@ TEST(FolderImagesTest, AnotherNumberOfClassesIsRefused) {
   const oarlock::TestFolder folder;
   WriteSplit(folder, "train", 9);
   WriteSplit(folder, "test", 9);
-  const absl::Status status =
-      OpenFileList(folder.path(), kSide, 1).status();
+  const absl::Status status = OpenFileList(folder.path(), kSide, 1).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("has 9 classes; legal"), std::string::npos)
       << status;

@@ -64,10 +64,11 @@ ImageSource SourceOf(const std::vector<uint64_t>& counts, bool is_file_list) {
     return data;
   };
   if (is_file_list) return source;
-  source.open_share = [=](const v1::ImageConfig&, const TrainShare& share)
-      -> absl::StatusOr<ImageData> {
-    auto parts = oarlock::PartsOfRank(counts, share.rank, share.size,
-                                      share.uneven);
+  source.open_share =
+      [=](const v1::ImageConfig&,
+          const TrainShare& share) -> absl::StatusOr<ImageData> {
+    auto parts =
+        oarlock::PartsOfRank(counts, share.rank, share.size, share.uneven);
     if (!parts.ok()) return parts.status();
     std::vector<uint32_t> numbers;
     for (const oarlock::FilePart& part : *parts) {
@@ -119,9 +120,8 @@ struct Trial {
   ImageSource source;
 
   std::string Describe() const {
-    return absl::StrCat("seed ", config.seed(), ": ", num_images,
-                        " images on ", size, ", ",
-                        config.ShortDebugString());
+    return absl::StrCat("seed ", config.seed(), ": ", num_images, " images on ",
+                        size, ", ", config.ShortDebugString());
   }
 };
 
@@ -177,9 +177,8 @@ void CheckUnion(const Trial& trial, const std::vector<Batches>& ranks) {
   ASSERT_LE(most, times);
   const uint64_t uneven =
       own ? 0 : (trial.size - 1) * (by_share ? trial.passes : 1);
-  const uint64_t shorts = config.tail() == "drop_last"
-                              ? trial.size * (trial.batch_size - 1)
-                              : 0;
+  const uint64_t shorts =
+      config.tail() == "drop_last" ? trial.size * (trial.batch_size - 1) : 0;
   ASSERT_LE(all - taken, uneven + shorts);
 }
 
@@ -194,11 +193,10 @@ TEST(TrainingImagesTest, AllWorkersMakeEquallyManyStepsOnWhatTheFlagsSay) {
     std::vector<Batches> ranks, later;
     int refused = 0;
     for (uint32_t rank = 0; rank < trial.size; ++rank) {
-      const auto training = OpenTrainingImages(trial.config, trial.source, rank,
-                                               trial.size);
+      const auto training =
+          OpenTrainingImages(trial.config, trial.source, rank, trial.size);
       if (!training.ok()) {
-        ASSERT_EQ(training.status().code(),
-                  absl::StatusCode::kInvalidArgument);
+        ASSERT_EQ(training.status().code(), absl::StatusCode::kInvalidArgument);
         ++refused;
         continue;
       }

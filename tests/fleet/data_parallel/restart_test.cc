@@ -172,10 +172,9 @@ TEST(RestartTest, ARunThatGoesOnMakesTheBitsOfOneWithoutAPause) {
 TEST(RestartTest, WhatDropoutDropsDependsOnTheEpoch) {
   const std::vector<float> straight =
       TrainOn(1, {.until = 2, .folder = NewFolder()});
-  EXPECT_NE(TrainOn(1, {.until = 2,
-                        .folder = NewFolder(),
-                        .forgets_epoch = true}),
-            straight);
+  EXPECT_NE(
+      TrainOn(1, {.until = 2, .folder = NewFolder(), .forgets_epoch = true}),
+      straight);
   EXPECT_NE(TrainOn(1, {.until = 2, .folder = NewFolder(), .dropout = 0}),
             straight);
 }

@@ -32,9 +32,9 @@ absl::StatusOr<const uint8_t*> GreyImages::Pixels(
   const size_t num_pixels = shape().size();
   for (size_t i = 0; i < num_pixels; ++i) {
     const uint8_t* const pixel = color + 3 * i;
-    scratch[i] = static_cast<uint8_t>((kRed * pixel[0] + kGreen * pixel[1] +
-                                       kBlue * pixel[2] + (1 << 15)) >>
-                                      16);
+    scratch[i] = static_cast<uint8_t>(
+        (kRed * pixel[0] + kGreen * pixel[1] + kBlue * pixel[2] + (1 << 15)) >>
+        16);
   }
   return scratch;
 }

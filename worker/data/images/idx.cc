@@ -92,10 +92,9 @@ absl::Status CheckLabels(const std::string& path, absl::Span<const uint8_t> all,
 absl::Status CheckLengths(const IdxFiles& files, uint64_t num_images,
                           uint64_t num_labels) {
   if (num_labels == num_images) return absl::OkStatus();
-  return BadImageFile(files.labels, absl::StrCat("it has ", num_labels,
-                                                 " labels"),
-                      absl::StrCat(num_images, ", as many as images in '",
-                                   files.images, "'"));
+  return BadImageFile(
+      files.labels, absl::StrCat("it has ", num_labels, " labels"),
+      absl::StrCat(num_images, ", as many as images in '", files.images, "'"));
 }
 
 // What several files come to.
@@ -113,8 +112,8 @@ absl::Status Append(const IdxFiles& files, const ImageShape& shape,
     return BadImageFile(
         files.images,
         absl::StrFormat("its images are %d x %d", shape.height, shape.width),
-        absl::StrFormat("%d x %d, as in the files before it",
-                        all->shape.height, all->shape.width));
+        absl::StrFormat("%d x %d, as in the files before it", all->shape.height,
+                        all->shape.width));
   }
   if (all->pixels.size() + pixels.size() > MemoryImages::kMaxBytes) {
     return BadImageFile(files.images, "there are more images than fit",
@@ -143,8 +142,7 @@ absl::StatusOr<std::vector<uint8_t>> ReadPart(const std::string& path,
   OARLOCK_ASSIGN_OR_RETURN(std::vector<uint8_t> bytes,
                            ReadGrowing(source.get(), size));
   if (bytes.size() == size) return bytes;
-  return BadImageFile(path,
-                      absl::StrCat("it ends before byte ", begin + size),
+  return BadImageFile(path, absl::StrCat("it ends before byte ", begin + size),
                       "the length that its header says");
 }
 
@@ -257,8 +255,7 @@ absl::StatusOr<std::unique_ptr<MemoryImages>> LoadIdx(const std::string& folder,
     OARLOCK_RETURN_IF_ERROR(
         CheckLabels(files.labels, labels, /*first=*/0, num_classes));
     OARLOCK_RETURN_IF_ERROR(
-        Append(files, ShapeOf(images),
-                                   std::move(images.pixels), labels, &all));
+        Append(files, ShapeOf(images), std::move(images.pixels), labels, &all));
   }
   return std::make_unique<MemoryImages>(
       all.shape, num_classes, std::move(all.pixels), std::move(all.labels));

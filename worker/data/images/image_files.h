@@ -21,8 +21,8 @@ std::optional<std::string> FindImageFile(const std::string& folder,
                                          absl::string_view name);
 
 // The paths of all files in `folder` whose names are `prefix`, anything (also
-// nothing), `ending` and perhaps .gz or .xz, in natural order; of a file that is
-// there in several forms the first as in FindImageFile.
+// nothing), `ending` and perhaps .gz or .xz, in natural order; of a file that
+// is there in several forms the first as in FindImageFile.
 std::vector<std::string> FindImageFiles(const std::string& folder,
                                         absl::string_view prefix,
                                         absl::string_view ending);

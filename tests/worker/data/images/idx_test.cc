@@ -181,10 +181,10 @@ TEST(IdxTest, SharesOfAllRanksAreAllImagesInTheirOrder) {
         uint64_t position = 0;
         for (uint32_t rank = 0; rank < size; ++rank) {
           SCOPED_TRACE(testing::Message()
-                       << num_files << " files, rank " << rank << " of "
-                       << size << ", seed " << kSeed);
-          const auto share = LoadIdxShare(folder.path(), ImageSplit::kTrain,
-                                          rank, size, rule);
+                       << num_files << " files, rank " << rank << " of " << size
+                       << ", seed " << kSeed);
+          const auto share =
+              LoadIdxShare(folder.path(), ImageSplit::kTrain, rank, size, rule);
           ASSERT_TRUE(share.ok()) << share.status();
           EXPECT_EQ((*share)->shape(), (ImageShape{2, 3, 1}));
           for (uint64_t i = 0; i < (*share)->size(); ++i, ++position) {
@@ -237,7 +237,8 @@ TEST(IdxTest, AShareOfADamagedFileIsRefused) {
   expect_bad(images, labels.substr(0, 11), "ends before byte 12");
   expect_bad(images, IdxLabelFile("abc"), "it has 3 labels; legal is 4");
   expect_bad(images, IdxLabelFile(std::string(4, '\xa')), "label 2 is 10");
-  folder.Write("train-2-images-idx3-ubyte", IdxImageFile(4, 2, 2, std::string(16, 'a')));
+  folder.Write("train-2-images-idx3-ubyte",
+               IdxImageFile(4, 2, 2, std::string(16, 'a')));
   folder.Write("train-2-labels-idx1-ubyte", labels);
   folder.Write("train-images-idx3-ubyte", images);
   folder.Write("train-labels-idx1-ubyte", labels);
