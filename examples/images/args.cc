@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "examples/images/training_images.h"
 #include "proto/launch_config.pb.h"
 
 namespace images {
@@ -102,6 +103,7 @@ absl::StatusOr<Args> ParseArgs(const oarlock::CommandSyntax& syntax,
                                 sources));
   args.help = parsed.help;
   if (args.help.has_value()) return args;
+  OARLOCK_RETURN_IF_ERROR(CheckDivision(args.config));
   OARLOCK_RETURN_IF_ERROR(CheckConfig(args.config));
   OARLOCK_ASSIGN_OR_RETURN(
       args.role, oarlock::ResolveRole(oarlock::ReadEnvironment(),
@@ -124,6 +126,9 @@ oarlock::v1::JobConfig JobOf(const v1::ImageConfig& config) {
   job.set_lease_s(config.lease_s());
   job.set_token_file(config.token_file());
   job.set_insecure(config.insecure());
+  job.set_checkpoint_dir(config.checkpoint_dir());
+  // The flag's meaning: to go on where there is something to go on from.
+  job.set_resume(!config.checkpoint_dir().empty());
   return job;
 }
 

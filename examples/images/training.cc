@@ -11,12 +11,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "fleet/data_parallel/distributed_model.h"
-#include "fleet/data_parallel/join_workers.h"
-#include "fleet/data_parallel/replica_checkpoint.h"
+#include "fleet/data_parallel.h"
 #include "fleet/data_parallel/training_summary.h"
 #include "fleet/fleet.h"
-#include "worker/data/distributed_batch_sampler.h"
 #include "worker/data/images/image_loader.h"
 #include "worker/nn/compute_threads.h"
 
@@ -32,20 +29,16 @@ using oarlock::ImageLoader;
 using oarlock::ImageTransform;
 using oarlock::WorkerGroup;
 
-absl::StatusOr<DistributedBatchSampler> SamplerOf(
+// Evaluation counts every image once.
+absl::StatusOr<DistributedBatchSampler> TestSamplerOf(
     const v1::ImageConfig& config, const WorkerGroup& group,
-    uint64_t num_examples, bool training) {
+    uint64_t num_examples) {
   oarlock::SamplerOptions options;
   options.num_examples = num_examples;
   options.batch_size = config.batch_size();
   options.rank = group.rank();
   options.size = group.size();
-  options.seed = config.seed();
-  options.shuffle = training;
-  // Training drops what makes no full batch; evaluation counts every image
-  // once.
-  options.tail = training ? oarlock::TailRule::kDropShort
-                          : oarlock::TailRule::kPad;
+  options.tail = oarlock::TailRule::kPad;
   return DistributedBatchSampler::Create(options);
 }
 
@@ -64,11 +57,22 @@ class Training {
           epoch, oarlock::RestoreReplica(config_.checkpoint_dir(), group_,
                                          *model_, *optimizer_));
     }
-    for (; epoch < static_cast<uint32_t>(config_.epochs()); ++epoch) {
-      OARLOCK_RETURN_IF_ERROR(Epoch(epoch));
+    const uint32_t stride = config_.concatenate_epochs();
+    if (epoch % stride != 0) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "--concatenate_epochs is ", stride, ", and the checkpoint is after ",
+          epoch, " epochs; legal is what divides both"));
+    }
+    const uint32_t num_epochs = config_.epochs();
+    if (epoch >= num_epochs) {
+      spdlog::info("all {} epochs were trained before", num_epochs);
+      OARLOCK_RETURN_IF_ERROR(Epoch(num_epochs - stride, /*trains=*/false));
+    }
+    for (; epoch < num_epochs; epoch += stride) {
+      OARLOCK_RETURN_IF_ERROR(Epoch(epoch, /*trains=*/true));
       if (config_.checkpoint_dir().empty()) continue;
       OARLOCK_RETURN_IF_ERROR(
-          oarlock::SaveReplica(config_.checkpoint_dir(), epoch + 1, group_,
+          oarlock::SaveReplica(config_.checkpoint_dir(), epoch + stride, group_,
                                *model_, *optimizer_));
     }
     return WriteSummary();
@@ -77,30 +81,24 @@ class Training {
  private:
   // Data, samplers, model and optimizer.
   absl::Status Prepare() {
-    OARLOCK_ASSIGN_OR_RETURN(data_, experiment_.open(config_));
     OARLOCK_ASSIGN_OR_RETURN(
-        train_sampler_,
-        SamplerOf(config_, group_, data_.train->size(), /*training=*/true));
+        train_, OpenTrainingImages(
+                    config_, {experiment_.open, experiment_.open_share},
+                    group_.rank(), group_.size()));
+    const ImageData& data = train_->data;
     OARLOCK_ASSIGN_OR_RETURN(
-        test_sampler_,
-        SamplerOf(config_, group_, data_.test->size(), /*training=*/false));
-    if (train_sampler_->num_batches() == 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "there are ", data_.train->size(), " training images, fewer than the ",
-          group_.size() * config_.batch_size(), " of a step of all ",
-          group_.size(), " workers; lower --batch_size"));
-    }
+        test_sampler_, TestSamplerOf(config_, group_, data.test->size()));
     OARLOCK_ASSIGN_OR_RETURN(
         train_transform_,
-        ImageTransform::Create(data_.train->shape(),
+        ImageTransform::Create(train_->images->shape(),
                                config_.augment() ? experiment_.augmentation
                                                  : oarlock::Augmentation(),
-                               config_.seed()));
+                               train_->seed));
     OARLOCK_ASSIGN_OR_RETURN(
         test_transform_,
-        ImageTransform::Create(data_.test->shape(), {}, config_.seed()));
+        ImageTransform::Create(data.test->shape(), {}, config_.seed()));
     OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<oarlock::Network> network,
-                             experiment_.network(data_));
+                             experiment_.network(data));
     oarlock::DistributedModelOptions options;
     options.batch_size = config_.batch_size();
     options.seed = config_.seed();
@@ -111,8 +109,11 @@ class Training {
     OARLOCK_ASSIGN_OR_RETURN(
         model_, DistributedModel::Create(&group_, std::move(network), options));
     const oarlock::DistributedStrategy strategy = StrategyOf(config_);
-    const uint64_t updates = train_sampler_->num_batches() * config_.epochs() /
-                             strategy.accumulate_steps;
+    // EndEpoch makes an update of what is left.
+    const uint64_t steps = strategy.accumulate_steps;
+    const uint64_t updates =
+        (train_->sampler.num_batches() + steps - 1) / steps *
+        (config_.epochs() / config_.concatenate_epochs());
     const uint64_t images = uint64_t{group_.size()} * config_.batch_size() *
                             strategy.accumulate_steps;
     OARLOCK_ASSIGN_OR_RETURN(
@@ -123,9 +124,14 @@ class Training {
     return absl::OkStatus();
   }
 
-  absl::Status Epoch(uint32_t epoch) {
+  // Passes from number `epoch` on, until the next evaluation. Without `trains`
+  // only that.
+  absl::Status Epoch(uint32_t epoch, bool trains) {
     const absl::Time start = oarlock::Clock::Real().Now();
-    OARLOCK_ASSIGN_OR_RETURN(ClassScores train, Train(epoch));
+    ClassScores train;
+    if (trains) {
+      OARLOCK_ASSIGN_OR_RETURN(train, Train(epoch));
+    }
     const absl::Duration time = oarlock::Clock::Real().Now() - start;
     OARLOCK_ASSIGN_OR_RETURN(train, group_.Sum("train", epoch, train));
     OARLOCK_ASSIGN_OR_RETURN(ClassScores test, Evaluate(epoch));
@@ -138,24 +144,41 @@ class Training {
                                .test_accuracy = test.accuracy(),
                                .test_loss = test.mean_loss(),
                                .seconds = seconds});
-    if (group_.rank() == 0) {
-      std::printf("epoch %u/%d  train accuracy %.4f loss %.4f  "
-                  "test accuracy %.4f loss %.4f  %.0f images/s\n",
-                  epoch + 1, config_.epochs(), train.accuracy(),
-                  train.mean_loss(), test.accuracy(), test.mean_loss(),
-                  train.num_examples() / seconds);
-      std::fflush(stdout);
-    }
+    if (group_.rank() == 0) Print(epoch, train, test, seconds);
     return absl::OkStatus();
   }
 
+  void Print(uint32_t epoch, const ClassScores& train, const ClassScores& test,
+             double seconds) const {
+    std::printf("epoch %u/%d  ", epoch + config_.concatenate_epochs(),
+                config_.epochs());
+    if (train.num_examples() > 0) {
+      std::printf("train accuracy %.4f loss %.4f  ", train.accuracy(),
+                  train.mean_loss());
+    }
+    std::printf("test accuracy %.4f loss %.4f", test.accuracy(),
+                test.mean_loss());
+    if (train.num_examples() > 0) {
+      std::printf("  %.0f images/s", train.num_examples() / seconds);
+    }
+    std::printf("\n");
+    std::fflush(stdout);
+  }
+
+  // What was trained now; nothing if servers had all of it.
   absl::StatusOr<ClassScores> Train(uint32_t epoch) {
-    ImageLoader loader(data_.train.get(), &*train_transform_,
-                       train_sampler_->Epoch(epoch), LoaderOptions());
+    OARLOCK_ASSIGN_OR_RETURN(
+        const uint64_t first,
+        optimizer_->BeginEpoch(epoch, train_->sampler.num_batches()));
+    oarlock::ImageLoaderOptions loading = LoaderOptions();
+    loading.first_batch = first;
+    ImageLoader loader(
+        train_->images, &*train_transform_,
+        train_->sampler.Epoch(epoch / config_.concatenate_epochs()), loading);
     ClassScores scores;
-    for (uint64_t step = 1;; ++step) {
+    for (uint64_t step = first + 1;; ++step) {
       OARLOCK_ASSIGN_OR_RETURN(const ImageBatch* const batch, loader.Next());
-      if (batch == nullptr) return scores;
+      if (batch == nullptr) break;
       const ClassScores of_batch = model_->Forward(*batch);
       model_->Backward();
       OARLOCK_RETURN_IF_ERROR(optimizer_->Step());
@@ -170,11 +193,13 @@ class Training {
                      epoch + 1, step, of_batch.mean_loss(), scores.accuracy());
       }
     }
+    OARLOCK_RETURN_IF_ERROR(optimizer_->EndEpoch());
+    return scores;
   }
 
   absl::StatusOr<ClassScores> Evaluate(uint32_t epoch) {
     OARLOCK_RETURN_IF_ERROR(model_->ShareStatistics());
-    ImageLoader loader(data_.test.get(), &*test_transform_,
+    ImageLoader loader(train_->data.test.get(), &*test_transform_,
                        test_sampler_->Epoch(epoch), LoaderOptions());
     ClassScores scores;
     while (true) {
@@ -208,8 +233,7 @@ class Training {
   const Experiment& experiment_;
   const v1::ImageConfig& config_;
   WorkerGroup& group_;
-  ImageData data_;
-  std::optional<DistributedBatchSampler> train_sampler_;
+  std::optional<TrainingImages> train_;
   std::optional<DistributedBatchSampler> test_sampler_;
   std::optional<ImageTransform> train_transform_;
   std::optional<ImageTransform> test_transform_;
@@ -262,6 +286,9 @@ int Main(const oarlock::CommandSyntax& syntax, Experiment experiment,
   experiment.args = *std::move(args);
   const absl::Status status = Run(experiment);
   if (status.ok()) return 0;
+  if (absl::IsInvalidArgument(status)) {
+    return oarlock::ReportUsageError(syntax, status);
+  }
   std::fprintf(stderr, "%s: %s\n", syntax.name.c_str(),
                std::string(status.message()).c_str());
   return 1;

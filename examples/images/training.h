@@ -12,27 +12,26 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "examples/images/args.h"
-#include "worker/data/images/image_dataset.h"
+#include "examples/images/training_images.h"
 #include "worker/data/images/image_transform.h"
 #include "worker/nn/network.h"
 
 namespace images {
 
-struct ImageData {
-  std::unique_ptr<oarlock::ImageDataset> train;
-  std::unique_ptr<oarlock::ImageDataset> test;
-};
-
 struct Experiment {
   std::string name;
   Args args = {};
-  // Of --data_dir or --synthetic.
+  // As in ImageSource.
   std::function<absl::StatusOr<ImageData>(const v1::ImageConfig& config)> open;
   std::function<absl::StatusOr<std::unique_ptr<oarlock::Network>>(
       const ImageData& data)>
       network;
   // What --augment does.
   oarlock::Augmentation augmentation = {};
+  // As in ImageSource.
+  std::function<absl::StatusOr<ImageData>(const v1::ImageConfig& config,
+                                          const TrainShare& share)>
+      open_share = nullptr;
 };
 
 // A server serves until the job is over; a worker trains and evaluates epoch
@@ -40,7 +39,8 @@ struct Experiment {
 // <log_dir>/summary.json.
 absl::Status Run(const Experiment& experiment);
 
-// main of an example. Exit code 2 for a wrong command line, 1 for failures.
+// main of an example. Exit code 2 for a command line that cannot be followed,
+// as with data of another kind than it says, 1 for failures.
 int Main(const oarlock::CommandSyntax& syntax, Experiment experiment,
          const v1::ImageConfig& defaults, int argc, char** argv);
 // The same with a command line that has been parsed.

@@ -6,7 +6,11 @@
 //   oarlock launch --nproc_per_node 2 train --data_dir DIR      two ranks
 //   oarlock launch --server_num 2 --worker_num 2 train ...      with servers
 
+#include <optional>
+
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "examples/images/folder_images.h"
 #include "examples/images/training.h"
 #include "worker/data/images/idx.h"
 #include "worker/data/images/synthetic_images.h"
@@ -14,17 +18,29 @@
 
 namespace {
 
-absl::StatusOr<images::ImageData> Open(const images::v1::ImageConfig& config) {
+// The whole training images, or a share of them.
+absl::StatusOr<images::ImageData> Load(
+    const images::v1::ImageConfig& config,
+    const std::optional<images::TrainShare>& share) {
   images::ImageData data;
-  if (!config.synthetic()) {
+  if (share.has_value()) {
+    OARLOCK_ASSIGN_OR_RETURN(
+        data.train,
+        oarlock::LoadIdxShare(config.data_dir(), oarlock::ImageSplit::kTrain,
+                              share->rank, share->size, share->uneven));
+  } else {
     OARLOCK_ASSIGN_OR_RETURN(
         data.train,
         oarlock::LoadIdx(config.data_dir(), oarlock::ImageSplit::kTrain));
-    OARLOCK_ASSIGN_OR_RETURN(
-        data.test,
-        oarlock::LoadIdx(config.data_dir(), oarlock::ImageSplit::kTest));
-    return data;
   }
+  OARLOCK_ASSIGN_OR_RETURN(
+      data.test,
+      oarlock::LoadIdx(config.data_dir(), oarlock::ImageSplit::kTest));
+  return data;
+}
+
+absl::StatusOr<images::ImageData> Draw(const images::v1::ImageConfig& config) {
+  images::ImageData data;
   oarlock::SyntheticImagesOptions options;
   options.seed = config.seed();
   OARLOCK_ASSIGN_OR_RETURN(data.train, oarlock::NewSyntheticImages(options));
@@ -32,6 +48,26 @@ absl::StatusOr<images::ImageData> Open(const images::v1::ImageConfig& config) {
   options.num_examples /= 4;
   OARLOCK_ASSIGN_OR_RETURN(data.test, oarlock::NewSyntheticImages(options));
   return data;
+}
+
+absl::StatusOr<images::ImageData> Open(const images::v1::ImageConfig& config) {
+  if (config.synthetic()) return Draw(config);
+  if (images::IsFileList(config.data_dir())) {
+    return images::OpenFileList(config.data_dir(), /*side=*/28,
+                                /*channels=*/1);
+  }
+  return Load(config, std::nullopt);
+}
+
+absl::StatusOr<images::ImageData> OpenShare(
+    const images::v1::ImageConfig& config, const images::TrainShare& share) {
+  if (images::IsFileList(config.data_dir())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--partition is data_files, which deals out files of many images; '",
+        config.data_dir(),
+        "' has a file for each; legal for them are images and image_files"));
+  }
+  return Load(config, share);
 }
 
 }  // namespace
@@ -54,6 +90,7 @@ int main(int argc, char** argv) {
        .network = [](const images::ImageData&)
            -> absl::StatusOr<std::unique_ptr<oarlock::Network>> {
          return oarlock::NewMnistNetwork();
-       }},
+       },
+       .open_share = OpenShare},
       defaults, argc, argv);
 }

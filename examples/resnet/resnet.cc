@@ -89,7 +89,9 @@ absl::StatusOr<ImageData> OpenLists(const std::string& folder,
   options.class_names = train->class_names();
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<ImageFolder> test,
                            ImageFolder::OpenList(folder, *test_list, options));
-  return ImageData{.train = std::move(train), .test = std::move(test)};
+  return ImageData{.train = std::move(train),
+                   .test = std::move(test),
+                   .is_file_list = true};
 }
 
 absl::StatusOr<ImageData> OpenFolders(const std::string& folder,
@@ -104,11 +106,15 @@ absl::StatusOr<ImageData> OpenFolders(const std::string& folder,
   options.class_names = train->class_names();
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<ImageFolder> test,
                            ImageFolder::Open(test_folder, options));
-  return ImageData{.train = std::move(train), .test = std::move(test)};
+  return ImageData{.train = std::move(train),
+                   .test = std::move(test),
+                   .is_file_list = true};
 }
 
+// With a share only that of the training images.
 absl::StatusOr<ImageData> OpenCifar(const std::string& folder,
-                                    const v1::ResNetConfig& network) {
+                                    const v1::ResNetConfig& network,
+                                    const std::optional<TrainShare>& share) {
   if (network.image_size() != static_cast<int>(oarlock::kCifarShape.width)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--image_size is ", network.image_size(), " and '", folder,
@@ -116,8 +122,17 @@ absl::StatusOr<ImageData> OpenCifar(const std::string& folder,
         "; give --image_size ", oarlock::kCifarShape.width));
   }
   ImageData data;
-  OARLOCK_ASSIGN_OR_RETURN(data.train,
-                           oarlock::LoadCifar(folder, ImageSplit::kTrain));
+  if (share.has_value()) {
+    OARLOCK_ASSIGN_OR_RETURN(
+        oarlock::CifarShare own,
+        oarlock::LoadCifarShare(folder, ImageSplit::kTrain,
+                                oarlock::CifarKind::kCifar10, share->rank,
+                                share->size, share->uneven));
+    data.train = std::move(own.images);
+  } else {
+    OARLOCK_ASSIGN_OR_RETURN(data.train,
+                             oarlock::LoadCifar(folder, ImageSplit::kTrain));
+  }
   OARLOCK_ASSIGN_OR_RETURN(data.test,
                            oarlock::LoadCifar(folder, ImageSplit::kTest));
   return data;
@@ -154,20 +169,27 @@ absl::StatusOr<ResNetArgs> ParseResNetArgs(int argc, char** argv) {
   return result;
 }
 
-absl::StatusOr<ImageData> OpenResNetImages(const v1::ImageConfig& config,
-                                           const v1::ResNetConfig& network) {
+absl::StatusOr<ImageData> OpenResNetImages(
+    const v1::ImageConfig& config, const v1::ResNetConfig& network,
+    const std::optional<TrainShare>& share) {
   if (config.synthetic()) return OpenSynthetic(config, network);
   const std::string& folder = config.data_dir();
   const ImageFolderOptions options = FolderOptionsOf(network);
   const std::optional<std::string> list = FindFile(folder, {"train_list.txt"});
-  if (list.has_value()) return OpenLists(folder, *list, options);
-  if (oarlock::IsImageFolder(absl::StrCat(folder, "/train"))) {
-    return OpenFolders(folder, options);
+  const bool is_folder =
+      oarlock::IsImageFolder(absl::StrCat(folder, "/train"));
+  if (share.has_value() && (list.has_value() || is_folder)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--partition is data_files, which deals out files of many images; '",
+        folder,
+        "' has a file for each; legal for them are images and image_files"));
   }
+  if (list.has_value()) return OpenLists(folder, *list, options);
+  if (is_folder) return OpenFolders(folder, options);
   if (oarlock::FindCifarFiles(folder, ImageSplit::kTrain,
                               oarlock::CifarKind::kCifar10)
           .ok()) {
-    return OpenCifar(folder, network);
+    return OpenCifar(folder, network, share);
   }
   return absl::NotFoundError(absl::StrCat(
       "no images in '", folder, "'",
@@ -196,6 +218,10 @@ Experiment ResNetExperiment(const v1::ResNetConfig& network) {
             return NewNetwork(network, data.train->num_classes());
           },
       .augmentation = ResNetAugmentation(network),
+      .open_share =
+          [network](const v1::ImageConfig& config, const TrainShare& share) {
+            return OpenResNetImages(config, network, share);
+          },
   };
 }
 

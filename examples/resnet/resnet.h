@@ -4,10 +4,13 @@
 #ifndef OARLOCK_EXAMPLES_RESNET_RESNET_H_
 #define OARLOCK_EXAMPLES_RESNET_RESNET_H_
 
+#include <optional>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "examples/images/args.h"
 #include "examples/images/training.h"
+#include "examples/images/training_images.h"
 #include "examples/resnet/resnet_config.pb.h"
 #include "fleet/command_line/command_line.h"
 #include "worker/data/images/image_transform.h"
@@ -33,9 +36,11 @@ absl::StatusOr<ResNetArgs> ParseResNetArgs(int argc, char** argv);
 //
 // NotFound when there is none of them: one line with all of them and where to
 // get images. Else the errors of ImageFolder and LoadCifar; InvalidArgument for
-// CIFAR-10 at another size than its own.
-absl::StatusOr<ImageData> OpenResNetImages(const v1::ImageConfig& config,
-                                           const v1::ResNetConfig& network);
+// CIFAR-10 at another size than its own. With a share no more of the training
+// images than that; InvalidArgument where each image is a file.
+absl::StatusOr<ImageData> OpenResNetImages(
+    const v1::ImageConfig& config, const v1::ResNetConfig& network,
+    const std::optional<TrainShare>& share = std::nullopt);
 
 // For images of at most kMaxSmallResNetImage that of He et al., section 4.2: a
 // border of four pixels, the image's size cut out of it, mirrored. For larger

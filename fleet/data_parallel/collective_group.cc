@@ -173,6 +173,12 @@ class CollectiveGroup : public WorkerGroup {
   }
   bool can_broadcast() const override { return true; }
 
+  absl::Status Checkpoint() override {
+    return absl::FailedPreconditionError(
+        "the job has no servers that make checkpoints; SaveReplica makes one");
+  }
+  bool makes_checkpoints() const override { return false; }
+
   absl::Status Barrier(const std::string& name) override {
     return communicator_->Barrier();
   }

@@ -70,8 +70,9 @@ ClassScores DistributedModel::Run(const ImageBatch& batch,
   input_.gradient_scale = GradientScale();
   input_.accumulate_parameter_gradients = accumulated_ > 0;
   // Workers drop different floats.
-  input_.random_seed = DeriveSeed(DeriveSeed(options_.seed, group_->rank()),
-                                  num_forwards_);
+  input_.random_seed =
+      DeriveSeed(DeriveSeed(DeriveSeed(options_.seed, group_->rank()), epoch_),
+                 num_forwards_);
   workspace_.Forward(input_, &output_);
   const size_t num_classes =
       network_->nodes()[network_->prediction()].shape.size();
@@ -168,9 +169,33 @@ DistributedOptimizer::Create(WorkerGroup* group, DistributedModel* model,
 
 DistributedOptimizer::~DistributedOptimizer() { model_->exchange_ = nullptr; }
 
+absl::StatusOr<uint64_t> DistributedOptimizer::BeginEpoch(uint32_t epoch,
+                                                          uint64_t num_steps) {
+  DistributedModel& model = *model_;
+  const uint64_t steps = model.accumulate_steps_;
+  OARLOCK_ASSIGN_OR_RETURN(
+      const uint64_t updates,
+      exchange_->BeginEpoch(epoch, (num_steps + steps - 1) / steps,
+                            steps * model.options_.batch_size,
+                            model.parameters()));
+  model.epoch_ = epoch;
+  model.num_forwards_ = std::min(updates * steps, num_steps);
+  return model.num_forwards_;
+}
+
+absl::Status DistributedOptimizer::EndEpoch() {
+  if (model_->accumulated_ > 0) OARLOCK_RETURN_IF_ERROR(Update());
+  return exchange_->EndEpoch();
+}
+
 absl::Status DistributedOptimizer::Step() {
   DistributedModel& model = *model_;
   if (++model.accumulated_ < model.accumulate_steps_) return absl::OkStatus();
+  return Update();
+}
+
+absl::Status DistributedOptimizer::Update() {
+  DistributedModel& model = *model_;
   model.accumulated_ = 0;
   const absl::Time start = Clock::Real().Now();
   OARLOCK_RETURN_IF_ERROR(exchange_->EndStep(
@@ -186,6 +211,11 @@ StepTimes DistributedOptimizer::times() const {
   // The end of a step waits for the exchange first.
   times.update -= times.exchange.exposed;
   return times;
+}
+
+std::string DistributedOptimizer::SaveState() const {
+  OARLOCK_CHECK(model_->accumulated_ == 0);
+  return exchange_->SaveState();
 }
 
 }  // namespace oarlock

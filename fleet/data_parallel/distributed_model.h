@@ -1,14 +1,18 @@
 // A network that all workers of a group train on examples of their own, after
 // PaddlePaddle's fleet.distributed_model and fleet.distributed_optimizer:
 //
-//   auto group = WorkerGroup::Join(config, role, strategy);
+//   auto group = JoinWorkers(config, role, strategy);
 //   auto model = DistributedModel::Create(group.get(), network, options);
 //   auto optimizer = DistributedOptimizer::Create(group.get(), model.get(),
 //                                                 adam, strategy);
-//   for each batch of this worker {
-//     model->Forward(batch);
-//     model->Backward();
-//     optimizer->Step();
+//   for each epoch {
+//     optimizer->BeginEpoch(epoch, sampler.num_batches());
+//     for each batch of this worker in the epoch {
+//       model->Forward(batch);
+//       model->Backward();
+//       optimizer->Step();
+//     }
+//     optimizer->EndEpoch();
 //   }
 //
 // k workers with batches of n make the steps of one worker with batches of
@@ -61,8 +65,9 @@ class DistributedModel {
       WorkerGroup* group, std::unique_ptr<Network> network,
       const DistributedModelOptions& options);
 
-  // Predicts a batch of at most batch_size, to learn from it; padding counts
-  // nothing in what is returned. `batch` stays until Backward has returned.
+  // Predicts a batch of at most batch_size, to learn from it; padding counts as
+  // any other example. `batch` stays until Backward has returned. What dropout
+  // drops follows from seed, worker, epoch and the number of the call in it.
   ClassScores Forward(const ImageBatch& batch);
   // The gradients of that. Sums over the workers begin while it runs.
   void Backward();
@@ -106,6 +111,8 @@ class DistributedModel {
   StepOutput output_;
   // What Probabilities has filled in.
   std::vector<float> both_probabilities_;
+  uint32_t epoch_ = 0;
+  // Of this epoch.
   uint64_t num_forwards_ = 0;
 
   // The optimizer's.
@@ -127,6 +134,15 @@ class DistributedOptimizer {
       const DistributedStrategy& strategy = {});
   ~DistributedOptimizer();
 
+  // Pass number `epoch` over the examples begins, in which each worker makes
+  // `num_steps` steps. Returns the first of them that is still to be made: not
+  // 0 if servers go on from a checkpoint in the middle of this pass. The
+  // batches before it are left out. Errors are GradientExchange's.
+  absl::StatusOr<uint64_t> BeginEpoch(uint32_t epoch, uint64_t num_steps);
+  // After its last Step: gradients that still wait for others to accumulate are
+  // applied as they are, so that nothing of a pass is left for the next one.
+  absl::Status EndEpoch();
+
   // Ends the step of the model's last Backward. Every accumulate_steps-th one
   // updates the parameters, by the gradients of all workers since the last.
   absl::Status Step();
@@ -134,8 +150,8 @@ class DistributedOptimizer {
   // Of all steps of the model since it was made.
   StepTimes times() const;
 
-  // See GradientExchange.
-  std::string SaveState() const { return exchange_->SaveState(); }
+  // See GradientExchange. REQUIRES: no gradients wait, as after EndEpoch.
+  std::string SaveState() const;
   absl::Status RestoreState(absl::string_view state) {
     return exchange_->RestoreState(state);
   }
@@ -144,6 +160,7 @@ class DistributedOptimizer {
   DistributedOptimizer(DistributedModel* model,
                        std::unique_ptr<GradientExchange> exchange)
       : model_(model), exchange_(std::move(exchange)) {}
+  absl::Status Update();
 
   DistributedModel* const model_;
   const std::unique_ptr<GradientExchange> exchange_;

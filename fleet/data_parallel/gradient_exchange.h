@@ -4,9 +4,11 @@
 #define OARLOCK_FLEET_DATA_PARALLEL_GRADIENT_EXCHANGE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "fleet/data_parallel/step_times.h"
@@ -22,6 +24,19 @@ class GradientExchange {
 
   // Sets `values` to what all workers begin with. Once, first.
   virtual absl::Status Begin(absl::Span<float> values) = 0;
+
+  // Pass number `epoch` over the examples begins, of `num_updates` EndSteps,
+  // each of `examples_per_update` examples of each worker. Returns how many of
+  // them were applied before the job went on from a checkpoint of its servers;
+  // 0 where workers keep the parameters. `values` are what all workers go on
+  // with. FailedPrecondition when that checkpoint is not after whole updates.
+  virtual absl::StatusOr<uint64_t> BeginEpoch(uint32_t epoch,
+                                              uint64_t num_updates,
+                                              uint64_t examples_per_update,
+                                              absl::Span<float> values) {
+    return 0;
+  }
+  virtual absl::Status EndEpoch() { return absl::OkStatus(); }
 
   // Of the step under way, gradients[begin] and all behind it are final: they
   // are not touched any more until EndStep, and may travel meanwhile. Called

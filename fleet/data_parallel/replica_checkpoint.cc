@@ -103,17 +103,36 @@ absl::Status WriteReplica(const std::string& folder, uint32_t epochs,
                      WithDigest(checkpoint.SerializeAsString()));
 }
 
+absl::StatusOr<uint32_t> GoOnWithServers(const WorkerGroup& group,
+                                         DistributedModel& model) {
+  if (!model.statistics().empty()) {
+    return absl::UnimplementedError(
+        "--checkpoint_dir with parameter servers: their checkpoints lack the "
+        "running statistics of batch norm, which each worker has; legal is a "
+        "network without batch norm, or a collective job");
+  }
+  if (!group.makes_checkpoints()) {
+    return absl::FailedPreconditionError(
+        "the servers of this job make no checkpoints; start them with "
+        "--checkpoint_dir, a folder that all of them see");
+  }
+  if (group.rank() == 0 && group.trained_epochs() > 0) {
+    spdlog::info("goes on from the servers' checkpoint after {} epochs",
+                 group.trained_epochs());
+  }
+  return group.trained_epochs();
+}
+
 }  // namespace
 
 absl::Status SaveReplica(const std::string& folder, uint32_t epochs,
                          WorkerGroup& group, DistributedModel& model,
                          const DistributedOptimizer& optimizer) {
-  if (!group.can_broadcast()) {
-    return absl::UnimplementedError(
-        "the parameters are on servers, which make checkpoints of their own");
-  }
+  if (!group.can_broadcast()) return group.Checkpoint();
   absl::Status status;
-  if (group.rank() == 0) status = WriteReplica(folder, epochs, model, optimizer);
+  if (group.rank() == 0) {
+    status = WriteReplica(folder, epochs, model, optimizer);
+  }
   // The others hear whether it is there.
   std::string outcome(status.message());
   OARLOCK_RETURN_IF_ERROR(group.Broadcast(&outcome));
@@ -126,10 +145,7 @@ absl::StatusOr<uint32_t> RestoreReplica(const std::string& folder,
                                         WorkerGroup& group,
                                         DistributedModel& model,
                                         DistributedOptimizer& optimizer) {
-  if (!group.can_broadcast()) {
-    return absl::UnimplementedError(
-        "the parameters are on servers, which make checkpoints of their own");
-  }
+  if (!group.can_broadcast()) return GoOnWithServers(group, model);
   const std::string path = PathIn(folder);
   // Empty: there is none. What rank 0 cannot read becomes the others' error
   // when they read it.

@@ -1,5 +1,7 @@
-// Checkpoints of a collective job, or of a worker that is alone: one file, since
-// all ranks have the same.
+// Checkpoints of data-parallel training. Of a collective job, or of a worker
+// that is alone: one file, since all ranks have the same. With parameter
+// servers: what the servers make of their job, so that a training program is
+// the same for all.
 
 #ifndef OARLOCK_FLEET_DATA_PARALLEL_REPLICA_CHECKPOINT_H_
 #define OARLOCK_FLEET_DATA_PARALLEL_REPLICA_CHECKPOINT_H_
@@ -17,14 +19,20 @@ namespace oarlock {
 // Rank 0 writes parameters, running statistics, optimizer state and that
 // `epochs` passes are done to folder/replica.ckpt, which takes the place of the
 // one before as a whole. All ranks call it and return when it is there.
-// Unimplemented with parameter servers, whose own checkpoints have all this.
+// Nothing is left of a pass then: see DistributedOptimizer::EndEpoch.
+// With parameter servers: they make a checkpoint, wherever they make theirs.
 absl::Status SaveReplica(const std::string& folder, uint32_t epochs,
                          WorkerGroup& group, DistributedModel& model,
                          const DistributedOptimizer& optimizer);
 
 // Rank 0 reads it and tells all others; returns the passes that are done, 0
 // without a checkpoint. DataLoss on every rank when it is damaged,
-// FailedPrecondition when it is of another network or update rule.
+// FailedPrecondition when it is of another network or update rule. A run that
+// goes on makes the steps that it would have made without a pause.
+// With parameter servers: of the checkpoint from which they went on, which may
+// lie in the middle of the next pass (DistributedOptimizer::BeginEpoch says
+// where). FailedPrecondition when they make none, Unimplemented for networks
+// with running statistics, which no server has.
 absl::StatusOr<uint32_t> RestoreReplica(const std::string& folder,
                                         WorkerGroup& group,
                                         DistributedModel& model,

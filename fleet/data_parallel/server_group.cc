@@ -13,49 +13,108 @@
 #include "base/call_and_wait.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "base/types.h"
 #include "fleet/worker_connection.h"
 #include "worker/cut_marker.h"
+#include "worker/data/example_intervals.h"
 
 namespace oarlock {
 namespace {
 
-// Examples of a collective's sampler have no place in a file, so marks of cuts
-// name none; a job that goes on from a checkpoint begins its passes anew.
-constexpr char kWork[] = "train";
-
-// One push a step, in rounds that all workers are members of.
-class RoundExchange : public GradientExchange {
+// This worker's membership in the rounds of the job.
+class Rounds {
  public:
-  RoundExchange(WorkerConnection* connection, CutMarker* cuts, TableId table)
-      : connection_(connection), cuts_(cuts), table_(table) {}
+  Rounds(JobClient* job, CutMarker* cuts) : job_(job), cuts_(cuts) {}
 
-  absl::Status Begin(absl::Span<float> values) override {
-    OARLOCK_ASSIGN_OR_RETURN(round_, connection_->job->JoinRounds());
-    cuts_->JoinedRounds(round_);
-    // All workers are members before the first round begins.
-    OARLOCK_RETURN_IF_ERROR(connection_->job->Barrier("rounds"));
-    OARLOCK_RETURN_IF_ERROR(CallAndWait([&](ParameterClient::Done done) {
-      connection_->parameters->PullDense(table_, &memory_->values, memory_,
-                                         std::move(done));
-    }));
-    CopyTo(values);
+  // Returns when all workers are members.
+  absl::Status Join() {
+    if (joined_) return absl::OkStatus();
+    OARLOCK_ASSIGN_OR_RETURN(last_, job_->JoinRounds());
+    joined_ = true;
+    cuts_->JoinedRounds(last_);
+    return job_->Barrier(absl::StrCat("rounds/", ++num_joins_));
+  }
+  absl::Status Leave() {
+    if (!joined_) return absl::OkStatus();
+    joined_ = false;
+    OARLOCK_RETURN_IF_ERROR(job_->LeaveRounds());
+    cuts_->LeftRounds();
     return absl::OkStatus();
   }
+  // The number of the next one. REQUIRES: joined.
+  uint64_t Next() {
+    OARLOCK_CHECK(joined_);
+    return ++last_;
+  }
+
+ private:
+  JobClient* const job_;
+  CutMarker* const cuts_;
+  bool joined_ = false;
+  uint64_t num_joins_ = 0;
+  // The last one that this worker took part in.
+  uint64_t last_ = 0;
+};
+
+// One push a step, in rounds that all workers are members of.
+//
+// What marks of cuts tell the coordinator are places in the order that the
+// samplers of all workers share: update u has the places from u * round_size_
+// on, of which worker w has those from w * examples_per_update on. So a job
+// goes on at an update, also with more or fewer workers.
+class RoundExchange : public GradientExchange {
+ public:
+  RoundExchange(WorkerConnection* connection, CutMarker* cuts, Rounds* rounds,
+                TableId table)
+      : connection_(connection), cuts_(cuts), rounds_(rounds), table_(table) {}
+
+  absl::Status Begin(absl::Span<float> values) override { return Pull(values); }
+
+  absl::StatusOr<uint64_t> BeginEpoch(uint32_t epoch, uint64_t num_updates,
+                                      uint64_t examples_per_update,
+                                      absl::Span<float> values) override {
+    JobClient& job = *connection_->job;
+    work_ = absl::StrCat("train/", epoch);
+    examples_per_update_ = examples_per_update;
+    round_size_ = examples_per_update * job.num_workers();
+    OARLOCK_ASSIGN_OR_RETURN(
+        const ExampleIntervals trained,
+        job.DefineWork(work_, {}, num_updates * round_size_));
+    OARLOCK_ASSIGN_OR_RETURN(next_update_,
+                             UpdatesIn(trained, num_updates * round_size_));
+    if (next_update_ > 0 && job.worker_index().value() == 0) {
+      spdlog::info("goes on after {} of {} updates of {}", next_update_,
+                   num_updates, work_);
+    }
+    OARLOCK_RETURN_IF_ERROR(rounds_->Join());
+    OARLOCK_RETURN_IF_ERROR(Pull(values));
+    return next_update_;
+  }
+
+  absl::Status EndEpoch() override { return rounds_->Leave(); }
 
   absl::Status EndStep(absl::Span<float> gradients,
                        absl::Span<float> values) override {
     OARLOCK_RETURN_IF_ERROR(connection_->job->Alive());
+    // For who counts no epochs.
+    OARLOCK_RETURN_IF_ERROR(rounds_->Join());
     // A copy, since gRPC may read it longer than the call takes.
     memory_->gradients.assign(gradients.begin(), gradients.end());
     PushRequest push;
-    push.round = ++round_;
+    push.round = rounds_->Next();
     push.dense.push_back(
         {table_, memory_->gradients.data(), 1, &memory_->values});
+    if (examples_per_update_ > 0) {
+      const uint64_t begin =
+          next_update_++ * round_size_ +
+          connection_->job->worker_index().value() * examples_per_update_;
+      push.examples = {{.begin = begin, .end = begin + examples_per_update_}};
+    }
     const absl::Time start = Clock::Real().Now();
     OARLOCK_RETURN_IF_ERROR(CallAndWait([&](ParameterClient::Done done) {
-      cuts_->Push(kWork, push, nullptr, memory_, std::move(done));
+      cuts_->Push(work_, push, nullptr, memory_, std::move(done));
     }));
     communication_ += Clock::Real().Now() - start;
     CopyTo(values);
@@ -68,6 +127,34 @@ class RoundExchange : public GradientExchange {
   }
 
  private:
+  absl::Status Pull(absl::Span<float> values) {
+    OARLOCK_RETURN_IF_ERROR(CallAndWait([&](ParameterClient::Done done) {
+      connection_->parameters->PullDense(table_, &memory_->values, memory_,
+                                         std::move(done));
+    }));
+    CopyTo(values);
+    return absl::OkStatus();
+  }
+
+  // How many updates made the places in `trained`, of `num_places`.
+  absl::StatusOr<uint64_t> UpdatesIn(const ExampleIntervals& trained,
+                                     uint64_t num_places) const {
+    if (trained.empty()) return 0;
+    const std::vector<ExampleRange> missing =
+        trained.Missing({.begin = 0, .end = num_places});
+    if (missing.empty()) return num_places / round_size_;
+    const uint64_t end =
+        missing.back().end == num_places ? missing.back().begin : num_places;
+    // A worker that died has left holes; rounds went on without it.
+    if (end % round_size_ != 0 && missing.size() == 1) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the servers go on after ", end, " examples of ", work_,
+          ", and an update has ", round_size_, "; legal are batches of which ",
+          end, " examples are whole updates, as those of the run before"));
+    }
+    return (end + round_size_ - 1) / round_size_;
+  }
+
   struct Memory {
     std::vector<float> gradients;
     DenseReplica values;
@@ -81,9 +168,14 @@ class RoundExchange : public GradientExchange {
 
   WorkerConnection* const connection_;
   CutMarker* const cuts_;
+  Rounds* const rounds_;
   const TableId table_;
-  // The last one that this worker took part in.
-  uint64_t round_ = 0;
+  // The pass under way, and of all workers the places of an update; 0 and none
+  // before the first BeginEpoch.
+  std::string work_ = "train";
+  uint64_t examples_per_update_ = 0;
+  uint64_t round_size_ = 0;
+  uint64_t next_update_ = 0;
   absl::Duration communication_;
   const std::shared_ptr<Memory> memory_ = std::make_shared<Memory>();
 };
@@ -111,7 +203,8 @@ class ServerGroup : public WorkerGroup {
       : num_servers_(num_servers),
         connection_(std::move(connection)),
         cuts_(connection_.parameters.get(), connection_.job.get(),
-              CutMarker::Order::kByRound) {
+              CutMarker::Order::kByRound),
+        rounds_(connection_.job.get(), &cuts_) {
     connection_.job->SetProgressSource([this] { return reports_.Take(); });
   }
   ~ServerGroup() override { connection_.job->SetProgressSource(nullptr); }
@@ -141,13 +234,12 @@ class ServerGroup : public WorkerGroup {
     OARLOCK_RETURN_IF_ERROR(connection_.parameters->CreateTable(config));
     // Nobody pushes to a table that another worker has not agreed to.
     OARLOCK_RETURN_IF_ERROR(connection_.job->Barrier("tables"));
-    return std::make_unique<RoundExchange>(&connection_, &cuts_,
+    return std::make_unique<RoundExchange>(&connection_, &cuts_, &rounds_,
                                            TableId(config.id()));
   }
 
-  absl::StatusOr<ClassScores> Sum(
-      const std::string& phase, uint32_t epoch,
-      const ClassScores& mine) override {
+  absl::StatusOr<ClassScores> Sum(const std::string& phase, uint32_t epoch,
+                                  const ClassScores& mine) override {
     JobClient& job = *connection_.job;
     v1::PhaseProgress report;
     report.set_phase(phase);
@@ -181,6 +273,23 @@ class ServerGroup : public WorkerGroup {
   }
   bool can_broadcast() const override { return false; }
 
+  uint32_t trained_epochs() const override {
+    return connection_.job->trained_epochs();
+  }
+  absl::Status Checkpoint() override {
+    JobClient& job = *connection_.job;
+    // Nobody pushes before the next round, which begins with all workers. So
+    // what they tell now is all that the checkpoint has.
+    OARLOCK_RETURN_IF_ERROR(rounds_.Leave());
+    OARLOCK_RETURN_IF_ERROR(cuts_.ReportRest());
+    OARLOCK_RETURN_IF_ERROR(
+        job.Barrier(absl::StrCat("checkpoint/", ++num_checkpoints_)));
+    return rank() == 0 ? job.Checkpoint() : absl::OkStatus();
+  }
+  bool makes_checkpoints() const override {
+    return connection_.job->takes_cuts();
+  }
+
   absl::Status Barrier(const std::string& name) override {
     return connection_.job->Barrier(name);
   }
@@ -188,11 +297,8 @@ class ServerGroup : public WorkerGroup {
   absl::Status Leave(const absl::Status& outcome) override {
     JobClient& job = *connection_.job;
     if (outcome.ok()) {
-      OARLOCK_RETURN_IF_ERROR(job.LeaveRounds());
-      cuts_.LeftRounds();
-      if (rank() == 0 && job.takes_cuts()) {
-        OARLOCK_RETURN_IF_ERROR(job.Checkpoint());
-      }
+      OARLOCK_RETURN_IF_ERROR(rounds_.Leave());
+      if (makes_checkpoints()) OARLOCK_RETURN_IF_ERROR(Checkpoint());
     }
     return job.Finish(outcome);
   }
@@ -202,6 +308,8 @@ class ServerGroup : public WorkerGroup {
   PhaseReports reports_;
   WorkerConnection connection_;
   CutMarker cuts_;
+  Rounds rounds_;
+  uint64_t num_checkpoints_ = 0;
 };
 
 }  // namespace
@@ -214,6 +322,13 @@ absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinServerGroup(
         "the strategy's gradient_format is ", strategy.gradient_format,
         "; legal with parameter servers is float32 (16-bit gradients are for "
         "rows: --push_format)"));
+  }
+  if (role.restarts > 0 && !role.restarted_together) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        RoleName(role),
+        " has died and is started again by itself, but the "
+        "rounds of the others went on; start all processes of the job again, "
+        "with --checkpoint_dir to go on from the last checkpoint"));
   }
   OARLOCK_ASSIGN_OR_RETURN(WorkerConnection connection,
                            ConnectWorker(config, role));

@@ -5,8 +5,11 @@ OARLOCK_MNIST is examples/mnist/train.
 """
 
 import os
+import re
 import signal
+import struct
 import unittest
+import zlib
 
 import harness
 
@@ -21,6 +24,28 @@ LEAST_ACCURACY = .9
 # A rank that dies is noticed and named by the others.
 DEATH_DEADLINE_S = 10
 LONG = ["--synthetic", "--epochs", "1000", "--print_steps", "10"]
+
+
+def grey_png(side, pixels):
+    def chunk(kind, data):
+        return (struct.pack(">I", len(data)) + kind + data +
+                struct.pack(">I", zlib.crc32(kind + data)))
+    rows = b"".join(b"\0" + pixels[i:i + side]
+                    for i in range(0, len(pixels), side))
+    return (b"\x89PNG\r\n\x1a\n" +
+            chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def write_idx(folder, prefix, images):
+    """`images`: labels and pixels of 28 x 28."""
+    with open(f"{folder}/{prefix}-images-idx3-ubyte", "wb") as file:
+        file.write(struct.pack(">IIII", 0x803, len(images), 28, 28))
+        for _, pixels in images:
+            file.write(pixels)
+    with open(f"{folder}/{prefix}-labels-idx1-ubyte", "wb") as file:
+        file.write(struct.pack(">II", 0x801, len(images)))
+        file.write(bytes(label for label, _ in images))
 
 
 class ImagesTest(harness.SystemTest):
@@ -130,6 +155,137 @@ class ImagesTest(harness.SystemTest):
             if wanted <= set(entries):
                 return pid
         self.fail(f"rank {rank} does not run\n{self.report()}")
+
+    def test_a_job_with_servers_goes_on_from_their_checkpoint(self):
+        flags = ["--epochs", "3", "--optimizer", "adam", "--print_steps", "5"]
+        servers = ["--server_num", "2", "--worker_num", "2"]
+        self.await_success(self.launch(
+            servers, 2, *flags, "--checkpoint_dir", self.path("whole_ckpt"),
+            name="whole", log_dir="whole"))
+        whole = self.summary("whole")
+        folder = self.path("ckpt")
+        job = self.launch(servers, 2, *flags, "--checkpoint_dir", folder,
+                          name="broken", log_dir="broken")
+        # In the middle of the second epoch: one of the servers' own.
+        log = self.path("broken", "workerlog.0")
+        self.await_text(log, r"epoch 2 step 5 ")
+        server = re.search(
+            r"listening on (\S+)",
+            harness.read_text(self.path("broken", "serverlog.0"))).group(1)
+        self.await_success(self.start(
+            harness.oarlock(), "ctl", "checkpoint", "--server", server,
+            name="ctl"))
+        self.kill_job(job)
+        again = self.launch(servers, 2, *flags, "--checkpoint_dir", folder,
+                            name="again", log_dir="again")
+        self.await_success(again)
+        text = harness.read_text(self.path("again", "workerlog.0"))
+        self.assertRegex(text, r"goes on from the servers' checkpoint after "
+                         r"[12] epochs")
+        self.assertRegex(text, r"goes on after \d+ of 64 updates of train/[12]")
+        summary = self.summary("again")
+        self.assertLess(len(summary["epochs"]), 3)
+        # The same bits, whatever happened in between.
+        self.assertEqual(summary["test_loss"], whole["test_loss"])
+        self.assertEqual(summary["test_accuracy"], whole["test_accuracy"])
+        # What is over is evaluated once more, and nothing is trained.
+        self.await_success(self.launch(
+            servers, 2, *flags, "--checkpoint_dir", folder, name="over",
+            log_dir="over"))
+        over = self.summary("over")
+        self.assertEqual(over["test_loss"], whole["test_loss"])
+        self.assertEqual(over["images_per_second"], 0)
+        self.assert_nothing_runs()
+
+    def kill_job(self, job):
+        """The launcher and all that it started, with no time for anything."""
+        for pid in self.marked_pids():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.await_end(job)
+
+    def test_checkpoints_that_the_servers_do_not_make_are_missed_at_once(self):
+        endpoints = [f"127.0.0.1:{port}" for port in harness.free_ports(1)]
+        self.start(harness.oarlock(), "server", "--pserver_endpoints",
+                   endpoints[0], "--current_endpoint", endpoints[0],
+                   "--trainers", "1", name="server")
+        worker = self.start(
+            self.mnist(), *FLAGS, "--role", "TRAINER", "--pserver_endpoints",
+            endpoints[0], "--trainers", "1", "--trainer_id", "0",
+            "--checkpoint_dir", self.path("ckpt"), name="worker")
+        self.assertEqual(self.await_end(worker), 1)
+        self.assertRegex(worker.stderr, "the servers of this job make no "
+                         "checkpoints; start them with --checkpoint_dir")
+
+    def write_files(self, folder, per_class):
+        """Grey PNGs, one a file, and idx files of the same images in parts."""
+        images = {"train": [], "test": []}
+        for split, pairs in images.items():
+            for label in range(10):
+                place = self.path(folder, "list", split, str(label))
+                os.makedirs(place)
+                for i in range(per_class):
+                    pixels = bytes((label * 25 + i * 3 + row) % 256
+                                   for row in range(28) for _ in range(28))
+                    pairs.append((label, pixels))
+                    with open(os.path.join(place, f"{i}.png"), "wb") as file:
+                        file.write(grey_png(28, pixels))
+        place = self.path(folder, "parts")
+        os.makedirs(place)
+        uneven = len(images["train"]) // 3
+        write_idx(place, "train-0", images["train"][:uneven])
+        write_idx(place, "train-1", images["train"][uneven:])
+        write_idx(place, "t10k", images["test"])
+        return self.path(folder, "list"), place
+
+    def division(self, *flags, name):
+        job = self.start(
+            harness.oarlock(), "launch", "--log_dir", self.path(name),
+            "--nproc_per_node", "2", self.mnist(), "--epochs", "2",
+            "--batch_size", "8", "--log_dir", self.path(name), *flags,
+            name=name)
+        self.await_success(job)
+        summary = self.summary(name)
+        text = harness.read_text(self.path(name, "workerlog.0"))
+        self.assertRegex(text, r"(?m)^epoch 2/2 ")
+        return summary
+
+    def test_images_are_divided_in_each_of_the_three_ways(self):
+        file_list, parts = self.write_files("data", per_class=7)
+        for data, partition in ((file_list, "images"),
+                                (file_list, "image_files"),
+                                (parts, "images"), (parts, "data_files")):
+            for tail in ("drop_last", "drop_uneven", "pad"):
+                name = f"{os.path.basename(data)}_{partition}_{tail}"
+                summary = self.division("--data_dir", data, "--partition",
+                                        partition, "--tail", tail, name=name)
+                self.assertEqual(len(summary["epochs"]), 2)
+        name = "choices"
+        summary = self.division(
+            "--data_dir", parts, "--sampling", "with_replacement",
+            "--concatenate_epochs", "2", name=name)
+        self.assertEqual(len(summary["epochs"]), 1)
+
+    def test_a_division_that_cannot_be_is_one_line_and_exit_code_2(self):
+        file_list, parts = self.write_files("data", per_class=1)
+        for flags, pattern in (
+                (["--data_dir", parts, "--partition", "image_files"],
+                 "--partition is image_files, .*legal for them are images and "
+                 "data_files"),
+                (["--data_dir", file_list, "--partition", "data_files"],
+                 "--partition is data_files, .*legal for them are images and "
+                 "image_files"),
+                (["--data_dir", parts, "--partition", "data_files",
+                  "--sampling", "with_replacement"], "--sampling is"),
+                (["--synthetic", "--partition", "data_files"], "--synthetic"),
+                (["--synthetic", "--epochs", "5", "--concatenate_epochs", "2"],
+                 "--concatenate_epochs is 2"),
+                (["--data_dir", parts, "--batch_size", "64"],
+                 "make no step of 64")):
+            process = self.start(self.mnist(), *flags)
+            self.assert_fails(process, pattern, code=2)
 
     def test_a_folder_that_is_not_there_says_where_to_get_the_images(self):
         process = self.start(self.mnist(), "--data_dir", self.path("nothing"))

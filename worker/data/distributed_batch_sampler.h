@@ -102,20 +102,19 @@ class EpochBatches {
 // shuffled by (seed, epoch) and under kOwn the rank; place m of it stands for
 // example m modulo num_examples.
 //
-// kShared: rank r takes positions r, r + size, r + 2 size ... of the order,
-// batch b its positions from b * batch_size. So the b-th batches of all ranks
-// together are the order's positions from b * size * batch_size: k ranks with
-// batch size n take in each step what one rank with batch size k * n takes, as
-// long as the step needs no padding. kPad: position p >= M holds what position
-// p modulo M holds. kOwn: positions 0, 1, 2 ... of the rank's own order.
+// kShared: the b-th batches of all ranks, in the order of the ranks, are the
+// order's positions from b * size * batch_size on: k ranks with batch size n
+// take in each step what one rank with batch size k * n takes, as long as the
+// step needs no padding. kPad: position p >= M holds what position p modulo M
+// holds. kOwn: positions 0, 1, 2 ... of the rank's own order.
 //
 // All ranks have the same number of batches, and batches of the same size, so
 // that none waits for a step that the others do not take.
 //
 // PaddlePaddle's DistributedBatchSampler also pads from the front, but before
-// it shuffles, and deals out whole batches instead of examples; its drop_last
-// drops what is short after padding, so that up to size - 1 examples may be
-// repeated in a last full batch, where kDropShort drops that batch.
+// it shuffles; its drop_last drops what is short after padding, so that up to
+// size - 1 examples may be repeated in a last full batch, where kDropShort
+// drops that batch.
 class DistributedBatchSampler {
  public:
   // InvalidArgument when an option is outside its range.

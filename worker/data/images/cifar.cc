@@ -72,20 +72,6 @@ std::unique_ptr<MemoryImages> InMemory(CifarKind kind, CifarImages images) {
       std::move(images.labels));
 }
 
-// Reads up to `size` bytes and forgets them; how many there were.
-absl::StatusOr<uint64_t> Skip(ByteSource* source, uint64_t size) {
-  std::vector<uint8_t> buffer(std::min<uint64_t>(size, 1 << 20));
-  uint64_t skipped = 0;
-  while (skipped < size) {
-    const size_t most = std::min<uint64_t>(buffer.size(), size - skipped);
-    OARLOCK_ASSIGN_OR_RETURN(const size_t n,
-                             ReadUpTo(source, buffer.data(), most));
-    skipped += n;
-    if (n < most) break;
-  }
-  return skipped;
-}
-
 // The five official files; none of them: an empty list.
 absl::StatusOr<std::vector<std::string>> FindDataBatches(
     const std::string& folder) {
@@ -141,7 +127,8 @@ absl::Status AppendCifarPart(const std::string& path, CifarKind kind,
   if (CompressionOf(path) == Compression::kNone) {
     OARLOCK_RETURN_IF_ERROR(source->Seek(begin * record_bytes));
   } else {
-    OARLOCK_RETURN_IF_ERROR(Skip(source.get(), begin * record_bytes).status());
+    OARLOCK_RETURN_IF_ERROR(
+        SkipUpTo(source.get(), begin * record_bytes).status());
   }
   std::vector<uint8_t> record(record_bytes);
   for (uint64_t i = begin; i < end; ++i) {
@@ -169,7 +156,8 @@ absl::StatusOr<uint64_t> CountCifar(const std::string& path, CifarKind kind) {
     OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source,
                              OpenDecompressed(path));
     OARLOCK_ASSIGN_OR_RETURN(num_bytes,
-                             Skip(source.get(), MemoryImages::kMaxBytes * 2));
+                             SkipUpTo(source.get(),
+                                      MemoryImages::kMaxBytes * 2));
   }
   if (num_bytes == 0 || num_bytes % CifarRecordBytes(kind) != 0) {
     return NotWhole(path, kind, num_bytes);
@@ -190,7 +178,7 @@ absl::StatusOr<std::vector<std::string>> FindCifarFiles(
   }
   const absl::string_view prefix =
       split == ImageSplit::kTrain ? "train" : "test";
-  if (paths.empty()) paths = FindBinFiles(place, prefix);
+  if (paths.empty()) paths = FindImageFiles(place, prefix, ".bin");
   if (!paths.empty()) return paths;
   return NoImageData(
       place,

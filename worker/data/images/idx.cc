@@ -2,11 +2,13 @@
 
 #include <array>
 #include <cstddef>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "worker/data/compressed_source.h"
 #include "worker/data/images/image_files.h"
@@ -16,6 +18,8 @@ namespace {
 
 constexpr uint32_t kImageMagic = 0x00000803;
 constexpr uint32_t kLabelMagic = 0x00000801;
+constexpr uint64_t kImagesHeaderBytes = 16;
+constexpr uint64_t kLabelsHeaderBytes = 8;
 constexpr absl::string_view kSource =
     "yann.lecun.com/exdb/mnist or a mirror of it (they may stay compressed)";
 
@@ -67,20 +71,87 @@ absl::StatusOr<std::vector<uint8_t>> ReadRest(const std::string& name,
   return bytes;
 }
 
-absl::StatusOr<std::string> FindPart(const std::string& folder,
-                                     const std::string& name) {
-  std::optional<std::string> path = FindImageFile(folder, name);
-  if (path.has_value()) return *std::move(path);
-  return NoImageData(folder, absl::StrCat(name, "[.gz|.xz]"), kSource);
+std::string ImagesName(absl::string_view prefix) {
+  return absl::StrCat(prefix, "-images-idx3-ubyte");
+}
+std::string LabelsName(absl::string_view prefix) {
+  return absl::StrCat(prefix, "-labels-idx1-ubyte");
 }
 
-}  // namespace
+absl::Status CheckLabels(const std::string& path, absl::Span<const uint8_t> all,
+                         uint64_t first, uint32_t num_classes) {
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i] < num_classes) continue;
+    return BadImageFile(path,
+                        absl::StrFormat("label %d is %d", first + i, all[i]),
+                        absl::StrCat("0 to ", num_classes - 1));
+  }
+  return absl::OkStatus();
+}
 
-absl::StatusOr<IdxImages> ReadIdxImages(const std::string& name,
-                                        ByteSource* source) {
-  OARLOCK_ASSIGN_OR_RETURN(const auto magic, ReadHeader<1>(name, source));
-  OARLOCK_RETURN_IF_ERROR(CheckMagic(name, magic[0], kImageMagic, "images"));
-  OARLOCK_ASSIGN_OR_RETURN(const auto sizes, ReadHeader<3>(name, source));
+absl::Status CheckLengths(const IdxFiles& files, uint64_t num_images,
+                          uint64_t num_labels) {
+  if (num_labels == num_images) return absl::OkStatus();
+  return BadImageFile(
+      files.labels, absl::StrCat("it has ", num_labels, " labels"),
+      absl::StrCat(num_images, ", as many as images in '", files.images, "'"));
+}
+
+// What several files come to.
+struct Gathered {
+  ImageShape shape;
+  std::vector<uint8_t> pixels;
+  std::vector<uint32_t> labels;
+};
+
+absl::Status Append(const IdxFiles& files, const ImageShape& shape,
+                    std::vector<uint8_t> pixels,
+                    const std::vector<uint8_t>& labels, Gathered* all) {
+  if (all->labels.empty()) all->shape = shape;
+  if (!(shape == all->shape)) {
+    return BadImageFile(
+        files.images,
+        absl::StrFormat("its images are %d x %d", shape.height, shape.width),
+        absl::StrFormat("%d x %d, as in the files before it", all->shape.height,
+                        all->shape.width));
+  }
+  if (all->pixels.size() + pixels.size() > MemoryImages::kMaxBytes) {
+    return BadImageFile(files.images, "there are more images than fit",
+                        absl::StrCat(MemoryImages::kMaxBytes >> 30, " GiB"));
+  }
+  if (all->pixels.empty()) {
+    all->pixels = std::move(pixels);
+  } else {
+    all->pixels.insert(all->pixels.end(), pixels.begin(), pixels.end());
+  }
+  all->labels.insert(all->labels.end(), labels.begin(), labels.end());
+  return absl::OkStatus();
+}
+
+// `size` bytes from `begin` on of the file at `path`, all of which must be
+// there.
+absl::StatusOr<std::vector<uint8_t>> ReadPart(const std::string& path,
+                                              uint64_t begin, uint64_t size) {
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source,
+                           OpenDecompressed(path));
+  if (CompressionOf(path) == Compression::kNone) {
+    OARLOCK_RETURN_IF_ERROR(source->Seek(begin));
+  } else {
+    OARLOCK_RETURN_IF_ERROR(SkipUpTo(source.get(), begin).status());
+  }
+  OARLOCK_ASSIGN_OR_RETURN(std::vector<uint8_t> bytes,
+                           ReadGrowing(source.get(), size));
+  if (bytes.size() == size) return bytes;
+  return BadImageFile(path, absl::StrCat("it ends before byte ", begin + size),
+                      "the length that its header says");
+}
+
+// A file of images without its pixels.
+absl::StatusOr<IdxImages> ReadImagesHeader(const std::string& path,
+                                           ByteSource* source) {
+  OARLOCK_ASSIGN_OR_RETURN(const auto magic, ReadHeader<1>(path, source));
+  OARLOCK_RETURN_IF_ERROR(CheckMagic(path, magic[0], kImageMagic, "images"));
+  OARLOCK_ASSIGN_OR_RETURN(const auto sizes, ReadHeader<3>(path, source));
   IdxImages images = {
       .count = sizes[0], .height = sizes[1], .width = sizes[2], .pixels = {}};
   constexpr uint32_t kMaxSide = MemoryImages::kMaxSide;
@@ -88,64 +159,141 @@ absl::StatusOr<IdxImages> ReadIdxImages(const std::string& name,
   const bool sides_fit = images.height >= 1 && images.height <= kMaxSide &&
                          images.width >= 1 && images.width <= kMaxSide;
   const uint64_t each = sides_fit ? uint64_t{images.height} * images.width : 1;
-  if (!sides_fit || images.count == 0 ||
-      images.count > MemoryImages::kMaxBytes / each) {
-    return BadImageFile(
-        name,
-        absl::StrFormat("its header says %d images of %d x %d", images.count,
-                        images.height, images.width),
-        absl::StrFormat("at least 1 image, sides of 1 to %d, %d GiB together",
-                        kMaxSide, MemoryImages::kMaxBytes >> 30));
+  if (sides_fit && images.count > 0 &&
+      images.count <= MemoryImages::kMaxBytes / each) {
+    return images;
   }
-  OARLOCK_ASSIGN_OR_RETURN(images.pixels,
-                           ReadRest(name, images.count * each, source));
+  return BadImageFile(
+      path,
+      absl::StrFormat("its header says %d images of %d x %d", images.count,
+                      images.height, images.width),
+      absl::StrFormat("at least 1 image, sides of 1 to %d, %d GiB together",
+                      kMaxSide, MemoryImages::kMaxBytes >> 30));
+}
+
+absl::StatusOr<uint32_t> ReadLabelsHeader(const std::string& path,
+                                          ByteSource* source) {
+  OARLOCK_ASSIGN_OR_RETURN(const auto magic, ReadHeader<1>(path, source));
+  OARLOCK_RETURN_IF_ERROR(CheckMagic(path, magic[0], kLabelMagic, "labels"));
+  OARLOCK_ASSIGN_OR_RETURN(const auto sizes, ReadHeader<1>(path, source));
+  if (sizes[0] == 0) {
+    return BadImageFile(path, "its header says 0 labels", "at least 1");
+  }
+  return sizes[0];
+}
+
+ImageShape ShapeOf(const IdxImages& images) {
+  return {.height = images.height, .width = images.width, .channels = 1};
+}
+
+// The headers of both files, which must agree.
+absl::StatusOr<IdxImages> ReadHeaders(const IdxFiles& files) {
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source,
+                           OpenDecompressed(files.images));
+  OARLOCK_ASSIGN_OR_RETURN(IdxImages images,
+                           ReadImagesHeader(files.images, source.get()));
+  OARLOCK_ASSIGN_OR_RETURN(source, OpenDecompressed(files.labels));
+  OARLOCK_ASSIGN_OR_RETURN(const uint32_t num_labels,
+                           ReadLabelsHeader(files.labels, source.get()));
+  OARLOCK_RETURN_IF_ERROR(CheckLengths(files, images.count, num_labels));
+  return images;
+}
+
+}  // namespace
+
+absl::StatusOr<IdxImages> ReadIdxImages(const std::string& name,
+                                        ByteSource* source) {
+  OARLOCK_ASSIGN_OR_RETURN(IdxImages images, ReadImagesHeader(name, source));
+  OARLOCK_ASSIGN_OR_RETURN(
+      images.pixels,
+      ReadRest(name, images.count * ShapeOf(images).size(), source));
   return images;
 }
 
 absl::StatusOr<std::vector<uint8_t>> ReadIdxLabels(const std::string& name,
                                                    ByteSource* source) {
-  OARLOCK_ASSIGN_OR_RETURN(const auto magic, ReadHeader<1>(name, source));
-  OARLOCK_RETURN_IF_ERROR(CheckMagic(name, magic[0], kLabelMagic, "labels"));
-  OARLOCK_ASSIGN_OR_RETURN(const auto sizes, ReadHeader<1>(name, source));
-  if (sizes[0] == 0) {
-    return BadImageFile(name, "its header says 0 labels", "at least 1");
+  OARLOCK_ASSIGN_OR_RETURN(const uint32_t count,
+                           ReadLabelsHeader(name, source));
+  return ReadRest(name, count, source);
+}
+
+absl::StatusOr<std::vector<IdxFiles>> FindIdxFiles(const std::string& folder,
+                                                   ImageSplit split) {
+  const std::string prefix = split == ImageSplit::kTrain ? "train" : "t10k";
+  const std::string ending = ImagesName("");
+  std::vector<IdxFiles> all;
+  for (std::string& path : FindImageFiles(folder, prefix, ending)) {
+    const std::string name = std::filesystem::path(path).filename().string();
+    const std::string stem = name.substr(0, name.rfind(ending));
+    std::optional<std::string> labels = FindImageFile(folder, LabelsName(stem));
+    if (!labels.has_value()) {
+      return NoImageData(folder, absl::StrCat(LabelsName(stem), "[.gz|.xz]"),
+                         kSource);
+    }
+    all.push_back({.images = std::move(path), .labels = *std::move(labels)});
   }
-  return ReadRest(name, sizes[0], source);
+  if (!all.empty()) return all;
+  return NoImageData(folder, absl::StrCat(ImagesName(prefix), "[.gz|.xz]"),
+                     kSource);
 }
 
 absl::StatusOr<std::unique_ptr<MemoryImages>> LoadIdx(const std::string& folder,
                                                       ImageSplit split,
                                                       uint32_t num_classes) {
-  const std::string prefix = split == ImageSplit::kTrain ? "train" : "t10k";
-  OARLOCK_ASSIGN_OR_RETURN(
-      const std::string images_path,
-      FindPart(folder, absl::StrCat(prefix, "-images-idx3-ubyte")));
-  OARLOCK_ASSIGN_OR_RETURN(
-      const std::string labels_path,
-      FindPart(folder, absl::StrCat(prefix, "-labels-idx1-ubyte")));
-  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source,
-                           OpenDecompressed(images_path));
-  OARLOCK_ASSIGN_OR_RETURN(IdxImages images,
-                           ReadIdxImages(images_path, source.get()));
-  OARLOCK_ASSIGN_OR_RETURN(source, OpenDecompressed(labels_path));
-  OARLOCK_ASSIGN_OR_RETURN(const std::vector<uint8_t> labels,
-                           ReadIdxLabels(labels_path, source.get()));
-  if (labels.size() != images.count) {
-    return BadImageFile(labels_path,
-                        absl::StrCat("it has ", labels.size(), " labels"),
-                        absl::StrCat(images.count, ", as many as images in '",
-                                     images_path, "'"));
-  }
-  for (size_t i = 0; i < labels.size(); ++i) {
-    if (labels[i] < num_classes) continue;
-    return BadImageFile(labels_path,
-                        absl::StrFormat("label %d is %d", i, labels[i]),
-                        absl::StrCat("0 to ", num_classes - 1));
+  OARLOCK_ASSIGN_OR_RETURN(const std::vector<IdxFiles> all_files,
+                           FindIdxFiles(folder, split));
+  Gathered all;
+  for (const IdxFiles& files : all_files) {
+    OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source,
+                             OpenDecompressed(files.images));
+    OARLOCK_ASSIGN_OR_RETURN(IdxImages images,
+                             ReadIdxImages(files.images, source.get()));
+    OARLOCK_ASSIGN_OR_RETURN(source, OpenDecompressed(files.labels));
+    OARLOCK_ASSIGN_OR_RETURN(const std::vector<uint8_t> labels,
+                             ReadIdxLabels(files.labels, source.get()));
+    OARLOCK_RETURN_IF_ERROR(CheckLengths(files, images.count, labels.size()));
+    OARLOCK_RETURN_IF_ERROR(
+        CheckLabels(files.labels, labels, /*first=*/0, num_classes));
+    OARLOCK_RETURN_IF_ERROR(
+        Append(files, ShapeOf(images), std::move(images.pixels), labels, &all));
   }
   return std::make_unique<MemoryImages>(
-      ImageShape{.height = images.height, .width = images.width, .channels = 1},
-      num_classes, std::move(images.pixels),
-      std::vector<uint32_t>(labels.begin(), labels.end()));
+      all.shape, num_classes, std::move(all.pixels), std::move(all.labels));
+}
+
+absl::StatusOr<std::unique_ptr<MemoryImages>> LoadIdxShare(
+    const std::string& folder, ImageSplit split, uint32_t rank, uint32_t size,
+    UnevenRule rule, uint32_t num_classes) {
+  OARLOCK_ASSIGN_OR_RETURN(const std::vector<IdxFiles> all_files,
+                           FindIdxFiles(folder, split));
+  std::vector<uint64_t> counts;
+  std::vector<ImageShape> shapes;
+  for (const IdxFiles& files : all_files) {
+    OARLOCK_ASSIGN_OR_RETURN(const IdxImages header, ReadHeaders(files));
+    counts.push_back(header.count);
+    shapes.push_back(ShapeOf(header));
+  }
+  OARLOCK_ASSIGN_OR_RETURN(const std::vector<FilePart> parts,
+                           PartsOfRank(counts, rank, size, rule));
+  Gathered all;
+  for (const FilePart& part : parts) {
+    const IdxFiles& files = all_files[part.file];
+    const ImageShape& shape = shapes[part.file];
+    const uint64_t count = part.end - part.begin;
+    OARLOCK_ASSIGN_OR_RETURN(
+        std::vector<uint8_t> pixels,
+        ReadPart(files.images, kImagesHeaderBytes + part.begin * shape.size(),
+                 count * shape.size()));
+    OARLOCK_ASSIGN_OR_RETURN(
+        const std::vector<uint8_t> labels,
+        ReadPart(files.labels, kLabelsHeaderBytes + part.begin, count));
+    OARLOCK_RETURN_IF_ERROR(
+        CheckLabels(files.labels, labels, part.begin, num_classes));
+    OARLOCK_RETURN_IF_ERROR(
+        Append(files, shape, std::move(pixels), labels, &all));
+  }
+  return std::make_unique<MemoryImages>(
+      all.shape, num_classes, std::move(all.pixels), std::move(all.labels));
 }
 
 }  // namespace oarlock

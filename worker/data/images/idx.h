@@ -17,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/data/byte_source.h"
+#include "worker/data/file_partition.h"
 #include "worker/data/images/image_dataset.h"
 
 namespace oarlock {
@@ -37,13 +38,32 @@ absl::StatusOr<IdxImages> ReadIdxImages(const std::string& name,
 absl::StatusOr<std::vector<uint8_t>> ReadIdxLabels(const std::string& name,
                                                    ByteSource* source);
 
-// The images of one split in `folder`: train-images-idx3-ubyte and
-// train-labels-idx1-ubyte, or t10k-..., each plain, .gz or .xz; one channel.
-// NotFound when a file is not there; the error says where to get it. DataLoss
-// when one is damaged, the two are of different length, or a label is not
-// below `num_classes`.
+// Two files of the same length.
+struct IdxFiles {
+  std::string images;
+  std::string labels;
+};
+// The files of one split in `folder`: train-images-idx3-ubyte and
+// train-labels-idx1-ubyte, or t10k-..., each plain, .gz or .xz. Where the
+// images are in several files a part's name comes after train or t10k, as in
+// train-0-images-idx3-ubyte; parts are in natural order. NotFound when a file
+// is not there; the error says where to get it.
+absl::StatusOr<std::vector<IdxFiles>> FindIdxFiles(const std::string& folder,
+                                                   ImageSplit split);
+
+// All of them, read; one channel. DataLoss when a file is damaged, two are of
+// different length, images have different shapes, or a label is not below
+// `num_classes`.
 absl::StatusOr<std::unique_ptr<MemoryImages>> LoadIdx(
     const std::string& folder, ImageSplit split, uint32_t num_classes = 10);
+
+// One rank's share of them: run number `rank` of `size` equal runs of all
+// files' images (worker/data/file_partition.h), of which only its own parts of
+// files are read, but for headers and what is before them in compressed files.
+// Errors as LoadIdx has, for what is read, and PartsOfRank.
+absl::StatusOr<std::unique_ptr<MemoryImages>> LoadIdxShare(
+    const std::string& folder, ImageSplit split, uint32_t rank, uint32_t size,
+    UnevenRule rule, uint32_t num_classes = 10);
 
 }  // namespace oarlock
 

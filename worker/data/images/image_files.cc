@@ -39,8 +39,9 @@ std::optional<std::string> FindImageFile(const std::string& folder,
   return std::nullopt;
 }
 
-std::vector<std::string> FindBinFiles(const std::string& folder,
-                                      absl::string_view prefix) {
+std::vector<std::string> FindImageFiles(const std::string& folder,
+                                        absl::string_view prefix,
+                                        absl::string_view ending) {
   std::set<std::string> names;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end;
@@ -48,7 +49,8 @@ std::vector<std::string> FindBinFiles(const std::string& folder,
     const std::string name = it->path().filename().string();
     absl::string_view stem = name;
     if (!absl::ConsumeSuffix(&stem, ".gz")) absl::ConsumeSuffix(&stem, ".xz");
-    if (absl::StartsWith(stem, prefix) && absl::EndsWith(stem, ".bin")) {
+    if (stem.size() >= prefix.size() + ending.size() &&
+        absl::StartsWith(stem, prefix) && absl::EndsWith(stem, ending)) {
       names.emplace(stem);
     }
   }
@@ -91,6 +93,19 @@ absl::StatusOr<size_t> ReadUpTo(ByteSource* source, uint8_t* data,
     filled += n;
   }
   return filled;
+}
+
+absl::StatusOr<uint64_t> SkipUpTo(ByteSource* source, uint64_t size) {
+  std::vector<uint8_t> buffer(std::min<uint64_t>(size, 1 << 20));
+  uint64_t skipped = 0;
+  while (skipped < size) {
+    const size_t most = std::min<uint64_t>(buffer.size(), size - skipped);
+    OARLOCK_ASSIGN_OR_RETURN(const size_t n,
+                             ReadUpTo(source, buffer.data(), most));
+    skipped += n;
+    if (n < most) break;
+  }
+  return skipped;
 }
 
 absl::StatusOr<std::vector<uint8_t>> ReadGrowing(ByteSource* source,

@@ -20,11 +20,12 @@ namespace oarlock {
 std::optional<std::string> FindImageFile(const std::string& folder,
                                          absl::string_view name);
 
-// The paths of all files in `folder` whose names are `prefix`, anything, .bin
-// and perhaps .gz or .xz, in natural order; of a file that is there in several
-// forms the first as in FindImageFile.
-std::vector<std::string> FindBinFiles(const std::string& folder,
-                                      absl::string_view prefix);
+// The paths of all files in `folder` whose names are `prefix`, anything (also
+// nothing), `ending` and perhaps .gz or .xz, in natural order; of a file that
+// is there in several forms the first as in FindImageFile.
+std::vector<std::string> FindImageFiles(const std::string& folder,
+                                        absl::string_view prefix,
+                                        absl::string_view ending);
 
 bool IsImageFolder(const std::string& path);
 
@@ -40,6 +41,9 @@ absl::Status BadImageFile(const std::string& name, absl::string_view what,
 // Fills `data` with the next `size` bytes; how many there were. Less only at
 // the end.
 absl::StatusOr<size_t> ReadUpTo(ByteSource* source, uint8_t* data, size_t size);
+
+// Reads up to `size` bytes and forgets them; how many there were.
+absl::StatusOr<uint64_t> SkipUpTo(ByteSource* source, uint64_t size);
 
 // The next bytes, up to `size` of them, less only at the end. Takes memory for
 // what there is, not for what a damaged header claims.

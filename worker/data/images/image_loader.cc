@@ -32,7 +32,12 @@ absl::Status ReadBatch(const ImageDataset& images,
 ImageLoader::ImageLoader(const ImageDataset* images,
                          const ImageTransform* transform, EpochBatches batches,
                          const ImageLoaderOptions& options)
-    : images_(images), transform_(transform), batches_(std::move(batches)) {
+    : images_(images),
+      transform_(transform),
+      batches_(std::move(batches)),
+      first_(options.first_batch),
+      next_(first_) {
+  OARLOCK_CHECK(first_ <= batches_.size());
   OARLOCK_CHECK(options.num_workers >= 0 &&
                 options.num_workers <= ImageLoaderOptions::kMaxWorkers);
   OARLOCK_CHECK(options.prefetch_batches >= 1);
@@ -79,7 +84,9 @@ absl::StatusOr<const ImageBatch*> ImageLoader::Next() {
 
 void ImageLoader::Run(size_t worker) {
   Worker& own = *workers_[worker];
-  for (uint64_t i = worker; i < batches_.size(); i += workers_.size()) {
+  const uint64_t step = workers_.size();
+  const uint64_t own_first = first_ + (worker + step - first_ % step) % step;
+  for (uint64_t i = own_first; i < batches_.size(); i += step) {
     std::optional<std::unique_ptr<Buffer>> buffer = own.free.Pop();
     // A closed queue still gives what is in it: Push tells that it is closed.
     if (!buffer.has_value()) return;

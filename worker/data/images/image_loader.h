@@ -40,6 +40,8 @@ struct ImageLoaderOptions {
   int num_workers = 2;
   // Batches that a thread may be ahead, at least 1.
   size_t prefetch_batches = 2;
+  // Batches before this one are left out; at most as many as there are.
+  uint64_t first_batch = 0;
 };
 
 // One epoch of a rank, in its order whatever the number of threads: batch b is
@@ -86,8 +88,9 @@ class ImageLoader {
   const EpochBatches batches_;
   // Empty without threads.
   std::vector<std::unique_ptr<Worker>> workers_;
+  const uint64_t first_;
   // The consumer's.
-  uint64_t next_ = 0;
+  uint64_t next_;
   std::unique_ptr<Buffer> current_;
   absl::Status status_;
 };

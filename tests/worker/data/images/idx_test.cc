@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "tests/worker/data/compressing.h"
 #include "tests/worker/data/images/image_bytes.h"
@@ -146,6 +149,105 @@ TEST(IdxTest, LabelsThatDoNotFitTheImagesAreDataLoss) {
   EXPECT_NE(too_large.message().find("label 1 is 10; legal is 0 to 9"),
             std::string::npos)
       << too_large;
+}
+
+// Files of one to nine images each, plain and compressed.
+void WriteParts(const TestFolder& folder, int num_files) {
+  RandomSequence random(kSeed);
+  for (int i = 0; i < num_files; ++i) {
+    const auto count = static_cast<uint32_t>(1 + random.Below(9));
+    std::string pixels(count * 6, '\0'), labels(count, '\0');
+    for (char& c : pixels) c = static_cast<char>(random());
+    for (char& c : labels) c = static_cast<char>(random.Below(10));
+    const std::string prefix = absl::StrCat("train-", i);
+    const std::string images = IdxImageFile(count, 2, 3, pixels);
+    folder.Write(prefix + "-images-idx3-ubyte" + (i % 2 == 0 ? "" : ".gz"),
+                 i % 2 == 0 ? images : Gzip(images));
+    const std::string numbers = IdxLabelFile(labels);
+    folder.Write(prefix + "-labels-idx1-ubyte" + (i % 3 == 0 ? ".xz" : ""),
+                 i % 3 == 0 ? Xz(numbers) : numbers);
+  }
+}
+
+TEST(IdxTest, SharesOfAllRanksAreAllImagesInTheirOrder) {
+  for (const int num_files : {1, 11}) {
+    const TestFolder folder;
+    WriteParts(folder, num_files);
+    const auto all = LoadIdx(folder.path(), ImageSplit::kTrain);
+    ASSERT_TRUE(all.ok()) << all.status();
+    for (uint32_t size = 1; size <= std::min<uint64_t>(7, (*all)->size());
+         ++size) {
+      for (const UnevenRule rule : {UnevenRule::kDrop, UnevenRule::kPad}) {
+        uint64_t position = 0;
+        for (uint32_t rank = 0; rank < size; ++rank) {
+          SCOPED_TRACE(testing::Message()
+                       << num_files << " files, rank " << rank << " of " << size
+                       << ", seed " << kSeed);
+          const auto share =
+              LoadIdxShare(folder.path(), ImageSplit::kTrain, rank, size, rule);
+          ASSERT_TRUE(share.ok()) << share.status();
+          EXPECT_EQ((*share)->shape(), (ImageShape{2, 3, 1}));
+          for (uint64_t i = 0; i < (*share)->size(); ++i, ++position) {
+            const uint64_t expected = position % (*all)->size();
+            ASSERT_EQ((*share)->label(i), (*all)->label(expected));
+            const uint8_t* a = *(*share)->Pixels(i, std::nullopt, nullptr);
+            const uint8_t* b = *(*all)->Pixels(expected, std::nullopt, nullptr);
+            ASSERT_TRUE(std::equal(a, a + 6, b));
+          }
+        }
+        EXPECT_EQ(position % size, 0u);
+        EXPECT_LT(rule == UnevenRule::kPad ? position - (*all)->size()
+                                           : (*all)->size() - position,
+                  size);
+      }
+    }
+  }
+}
+
+TEST(IdxTest, FilesAreInTheOrderOfTheirNumbers) {
+  const TestFolder folder;
+  WriteParts(folder, 11);
+  const auto files = FindIdxFiles(folder.path(), ImageSplit::kTrain);
+  ASSERT_TRUE(files.ok()) << files.status();
+  ASSERT_EQ(files->size(), 11u);
+  for (int i = 0; i < 11; ++i) {
+    const std::string prefix = absl::StrCat("/train-", i, "-");
+    EXPECT_NE((*files)[i].images.find(prefix), std::string::npos);
+    EXPECT_NE((*files)[i].labels.find(prefix), std::string::npos);
+  }
+}
+
+TEST(IdxTest, AShareOfADamagedFileIsRefused) {
+  const TestFolder folder;
+  const std::string images = IdxImageFile(4, 1, 1, "abcd");
+  const std::string labels = IdxLabelFile(std::string(4, '\1'));
+  const auto expect_bad = [&](const std::string& image_file,
+                              const std::string& label_file,
+                              const std::string& what) {
+    folder.Write("train-images-idx3-ubyte", image_file);
+    folder.Write("train-labels-idx1-ubyte", label_file);
+    const absl::Status status =
+        LoadIdxShare(folder.path(), ImageSplit::kTrain, 1, 2, UnevenRule::kDrop)
+            .status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+    EXPECT_NE(status.message().find(what), std::string::npos) << status;
+    EXPECT_EQ(status.message().find('\n'), std::string::npos) << status;
+  };
+  expect_bad(images.substr(0, 19), labels, "ends before byte 20");
+  expect_bad(images, labels.substr(0, 11), "ends before byte 12");
+  expect_bad(images, IdxLabelFile("abc"), "it has 3 labels; legal is 4");
+  expect_bad(images, IdxLabelFile(std::string(4, '\xa')), "label 2 is 10");
+  folder.Write("train-2-images-idx3-ubyte",
+               IdxImageFile(4, 2, 2, std::string(16, 'a')));
+  folder.Write("train-2-labels-idx1-ubyte", labels);
+  folder.Write("train-images-idx3-ubyte", images);
+  folder.Write("train-labels-idx1-ubyte", labels);
+  const absl::Status whole =
+      LoadIdx(folder.path(), ImageSplit::kTrain).status();
+  EXPECT_EQ(whole.code(), absl::StatusCode::kDataLoss);
+  EXPECT_NE(whole.message().find("as in the files before it"),
+            std::string::npos)
+      << whole;
 }
 
 TEST(IdxTest, RealMnistIsReadWhole) {

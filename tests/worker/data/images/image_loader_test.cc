@@ -108,6 +108,33 @@ TEST(ImageLoaderTest, OrderAndContentAreThoseOfReadingOneByOne) {
   }
 }
 
+TEST(ImageLoaderTest, AnEpochMayBeginWithALaterBatch) {
+  const auto images = Images();
+  const ImageTransform transform = Transform();
+  const EpochBatches batches = Batches(0, 1, 8);
+  for (const int num_workers : {0, 1, 2, 3, 7}) {
+    for (uint64_t first = 0; first <= batches.size(); ++first) {
+      SCOPED_TRACE(testing::Message()
+                   << num_workers << " workers from batch " << first);
+      ImageLoader loader(images.get(), &transform, batches,
+                         {.num_workers = num_workers, .first_batch = first});
+      for (uint64_t b = first; b < batches.size(); ++b) {
+        ImageBatch expected;
+        ASSERT_TRUE(
+            ReadBatch(*images, transform, batches.Batch(b), &expected).ok());
+        const auto batch = loader.Next();
+        ASSERT_TRUE(batch.ok()) << batch.status();
+        ASSERT_NE(*batch, nullptr);
+        EXPECT_EQ((*batch)->images, expected.images);
+        EXPECT_EQ((*batch)->labels, expected.labels);
+      }
+      const auto end = loader.Next();
+      ASSERT_TRUE(end.ok()) << end.status();
+      EXPECT_EQ(*end, nullptr);
+    }
+  }
+}
+
 TEST(ImageLoaderTest, WithoutAugmentationBytesAreThoseOfTheDataset) {
   const auto images = Images();
   const ImageTransform transform = *ImageTransform::Create(kShape, {}, kSeed);

@@ -1,0 +1,183 @@
+// A run that ends after a pass and goes on from its checkpoint makes the steps
+// of one that does not.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "fleet/data_parallel.h"
+#include "tests/collective/group_testing.h"
+#include "worker/data/images/image_loader.h"
+#include "worker/data/images/image_transform.h"
+#include "worker/data/images/synthetic_images.h"
+#include "worker/nn/image_layers.h"
+#include "worker/nn/layers.h"
+
+namespace oarlock {
+namespace {
+
+constexpr uint64_t kSeed = 11;
+constexpr uint32_t kBatch = 4;
+// Not a multiple of kAccumulate: gradients wait at the end of a pass.
+constexpr uint64_t kSteps = 5;
+constexpr uint32_t kAccumulate = 2;
+
+std::unique_ptr<Network> NetworkWithDropout(float rate) {
+  NetworkBuilder net;
+  ImageInputOptions input;
+  input.shape = {28, 28, 1};
+  LinearOptions hidden;
+  hidden.num_outputs = 32;
+  hidden.activation = Activation::kRelu;
+  LinearOptions output;
+  output.num_outputs = 10;
+  NodeId x = net.Add("image", NewImageInput(input), {});
+  x = net.Add("hidden", NewLinear(hidden), {x});
+  x = net.Add("dropout", NewDropout({.rate = rate}), {x});
+  x = net.Add("output", NewLinear(output), {x});
+  auto network = net.Build(net.Add("loss", NewSoftmaxCrossEntropy(), {x}));
+  OARLOCK_CHECK(network.ok());
+  return *std::move(network);
+}
+
+v1::OptimizerConfig Momentum() {
+  v1::OptimizerConfig config;
+  config.set_learning_rate(0.05f);
+  config.mutable_momentum()->set_momentum(0.9f);
+  return config;
+}
+
+struct Run {
+  // Passes that it makes, from where the checkpoint in `folder` ends.
+  uint32_t until = 0;
+  std::string folder;
+  float dropout = 0.5f;
+  // For a test of the test: the passes are told to be the first again.
+  bool forgets_epoch = false;
+};
+
+absl::Status Train(WorkerGroup& group, const DistributedStrategy& strategy,
+                   const Run& run, std::vector<float>* parameters) {
+  SyntheticImagesOptions drawn;
+  drawn.num_examples = kBatch * kSteps * group.size();
+  drawn.seed = kSeed;
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<MemoryImages> images,
+                           NewSyntheticImages(drawn));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const DistributedBatchSampler sampler,
+      DistributedBatchSampler::Create({.num_examples = images->size(),
+                                       .batch_size = kBatch,
+                                       .rank = group.rank(),
+                                       .size = group.size(),
+                                       .shuffle = true,
+                                       .seed = kSeed}));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const ImageTransform transform,
+      ImageTransform::Create(images->shape(), {.padding = 2, .flip = true},
+                             kSeed));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const auto model,
+      DistributedModel::Create(&group, NetworkWithDropout(run.dropout),
+                               {.batch_size = kBatch, .seed = kSeed}));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const auto optimizer,
+      DistributedOptimizer::Create(&group, model.get(), Momentum(), strategy));
+  OARLOCK_ASSIGN_OR_RETURN(
+      uint32_t epoch, RestoreReplica(run.folder, group, *model, *optimizer));
+  for (; epoch < run.until; ++epoch) {
+    OARLOCK_ASSIGN_OR_RETURN(
+        const uint64_t first,
+        optimizer->BeginEpoch(run.forgets_epoch ? 0 : epoch,
+                              sampler.num_batches()));
+    if (first != 0) return absl::InternalError("a pass begins in its middle");
+    ImageLoader loader(images.get(), &transform, sampler.Epoch(epoch), {});
+    while (true) {
+      OARLOCK_ASSIGN_OR_RETURN(const ImageBatch* const batch, loader.Next());
+      if (batch == nullptr) break;
+      model->Forward(*batch);
+      model->Backward();
+      OARLOCK_RETURN_IF_ERROR(optimizer->Step());
+    }
+    OARLOCK_RETURN_IF_ERROR(optimizer->EndEpoch());
+    OARLOCK_RETURN_IF_ERROR(
+        SaveReplica(run.folder, epoch + 1, group, *model, *optimizer));
+  }
+  parameters->assign(model->parameters().begin(), model->parameters().end());
+  return absl::OkStatus();
+}
+
+// Rank 0's parameters, which are those of all.
+std::vector<float> TrainOn(uint32_t size, const Run& run) {
+  const DistributedStrategy strategy = {.accumulate_steps = kAccumulate};
+  const std::vector<std::string> endpoints = FreeEndpoints(size);
+  std::vector<std::vector<float>> parameters(size);
+  std::vector<absl::Status> statuses(size);
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      statuses[rank] = [&]() -> absl::Status {
+        RoleAssignment role;
+        if (size > 1) {
+          role.role = Role::kCollective;
+          role.worker_index = rank;
+          role.num_workers = size;
+          role.worker_endpoints = endpoints;
+        }
+        OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<WorkerGroup> group,
+                                 JoinWorkers({}, role, strategy));
+        const absl::Status trained =
+            Train(*group, strategy, run, &parameters[rank]);
+        const absl::Status left = group->Leave(trained);
+        return trained.ok() ? left : trained;
+      }();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (uint32_t rank = 0; rank < size; ++rank) {
+    EXPECT_TRUE(statuses[rank].ok()) << statuses[rank];
+    EXPECT_EQ(parameters[rank], parameters[0]);
+  }
+  return parameters[0];
+}
+
+std::string NewFolder() {
+  std::string path = absl::StrCat(testing::TempDir(), "/restart_XXXXXX");
+  OARLOCK_CHECK(mkdtemp(path.data()) != nullptr);
+  return path;
+}
+
+TEST(RestartTest, ARunThatGoesOnMakesTheBitsOfOneWithoutAPause) {
+  for (const uint32_t size : {1, 2}) {
+    SCOPED_TRACE(testing::Message() << size << " ranks, seed " << kSeed);
+    const std::vector<float> straight =
+        TrainOn(size, {.until = 2, .folder = NewFolder()});
+    ASSERT_FALSE(straight.empty());
+    const std::string folder = NewFolder();
+    const std::vector<float> half =
+        TrainOn(size, {.until = 1, .folder = folder});
+    EXPECT_NE(half, straight);
+    EXPECT_EQ(TrainOn(size, {.until = 2, .folder = folder}), straight);
+  }
+}
+
+// Else the test above could not fail.
+TEST(RestartTest, WhatDropoutDropsDependsOnTheEpoch) {
+  const std::vector<float> straight =
+      TrainOn(1, {.until = 2, .folder = NewFolder()});
+  EXPECT_NE(
+      TrainOn(1, {.until = 2, .folder = NewFolder(), .forgets_epoch = true}),
+      straight);
+  EXPECT_NE(TrainOn(1, {.until = 2, .folder = NewFolder(), .dropout = 0}),
+            straight);
+}
+
+}  // namespace
+}  // namespace oarlock
