@@ -19,6 +19,7 @@
 #include "cli/job_view.h"
 #include "cli/status_json.h"
 #include "cli/status_text.h"
+#include "cluster/environment.h"
 #include "fleet/command_line/command_line.h"
 #include "proto/admin.grpc.pb.h"
 #include "proto/ctl_config.pb.h"
@@ -53,13 +54,16 @@ CommandSyntax Syntax() {
   };
 }
 
-AdminClientOptions ClientOptions(const v1::CtlConfig& config,
-                                 const v1::JobConfig& job) {
+absl::StatusOr<AdminClientOptions> ClientOptions(const v1::CtlConfig& config,
+                                                 const v1::JobConfig& job) {
+  SecurityOptions security;
+  security.tls_cert_file = job.tls_cert_file();
+  security.tls_key_file = job.tls_key_file();
+  security.tls_ca_file = job.tls_ca_file();
+  security.token_file = job.token_file();
   AdminClientOptions options;
-  options.security.tls_cert_file = job.tls_cert_file();
-  options.security.tls_key_file = job.tls_key_file();
-  options.security.tls_ca_file = job.tls_ca_file();
-  options.security.token_file = job.token_file();
+  OARLOCK_ASSIGN_OR_RETURN(
+      options.security, SecurityFrom(ReadEnvironment(), std::move(security)));
   options.job_id = job.job_id();
   options.timeout = absl::Seconds(config.timeout_s());
   return options;
@@ -266,9 +270,10 @@ absl::Status Run(const Verb& verb, v1::CtlConfig config,
       (verb.run == Checkpoint || verb.run == Drain)) {
     config.set_timeout_s(kCheckpointTimeoutSeconds);
   }
-  OARLOCK_ASSIGN_OR_RETURN(
-      std::unique_ptr<JobServers> servers,
-      JobServers::Open(config.server(), ClientOptions(config, job)));
+  OARLOCK_ASSIGN_OR_RETURN(const AdminClientOptions options,
+                           ClientOptions(config, job));
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<JobServers> servers,
+                           JobServers::Open(config.server(), options));
   return verb.run(servers.get(), config);
 }
 

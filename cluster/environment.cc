@@ -5,9 +5,11 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "cluster/endpoint.h"
 #include "cluster/role_resolver.h"
 
 extern char** environ;
@@ -49,6 +51,10 @@ constexpr EnvironmentVariable kVariables[] = {
     {"SYS_JOB_ID", "Fleet 1.x", "name of the job", false},
     {"OARLOCK_INSECURE", "Oarlock",
      "1: serve beyond loopback without TLS and token", false},
+    {"OARLOCK_TOKEN_FILE", "Oarlock", "as --token_file", false},
+    {"OARLOCK_TLS_CERT_FILE", "Oarlock", "as --tls_cert_file", false},
+    {"OARLOCK_TLS_KEY_FILE", "Oarlock", "as --tls_key_file", false},
+    {"OARLOCK_TLS_CA_FILE", "Oarlock", "as --tls_ca_file", false},
     {"OARLOCK_RESTART", "Oarlock",
      "how often the launcher has started this process again", false},
     {"OARLOCK_RESTART_TOGETHER", "Oarlock",
@@ -69,6 +75,35 @@ EnvironmentMap ReadEnvironment() {
     environment.insert(parts);
   }
   return environment;
+}
+
+SecurityOptions FirstGiven(SecurityOptions flags,
+                           const SecurityOptions& environment) {
+  flags.insecure = flags.insecure || environment.insecure;
+  for (std::string SecurityOptions::*file :
+       {&SecurityOptions::tls_cert_file, &SecurityOptions::tls_key_file,
+        &SecurityOptions::tls_ca_file, &SecurityOptions::token_file}) {
+    if ((flags.*file).empty()) flags.*file = environment.*file;
+  }
+  return flags;
+}
+
+absl::StatusOr<SecurityOptions> SecurityFrom(const EnvironmentMap& environment,
+                                             SecurityOptions flags) {
+  const auto value = [&](const char* name) -> std::string {
+    const auto found = environment.find(name);
+    return found == environment.end() ? "" : found->second;
+  };
+  SecurityOptions said;
+  const std::string insecure = value("OARLOCK_INSECURE");
+  if (!insecure.empty() && !absl::SimpleAtob(insecure, &said.insecure)) {
+    return WrongSetting({"OARLOCK_INSECURE", insecure}, "1 or 0", "1");
+  }
+  said.token_file = value("OARLOCK_TOKEN_FILE");
+  said.tls_cert_file = value("OARLOCK_TLS_CERT_FILE");
+  said.tls_key_file = value("OARLOCK_TLS_KEY_FILE");
+  said.tls_ca_file = value("OARLOCK_TLS_CA_FILE");
+  return FirstGiven(std::move(flags), said);
 }
 
 ExplicitRole ToExplicitRole(const v1::RoleConfig& config) {
@@ -122,7 +157,7 @@ std::string ExplainRole(const RoleAssignment& role) {
                   role.worker_endpoints.empty() ? "" : ": ",
                   absl::StrJoin(role.worker_endpoints, ", "), "\n");
   absl::StrAppend(&text, "job       ", role.job_id, "\n");
-  if (role.insecure) {
+  if (role.security.insecure) {
     absl::StrAppend(&text,
                     "security  none beyond loopback either "
                     "(OARLOCK_INSECURE=1)\n");

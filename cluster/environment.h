@@ -17,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "cluster/security_options.h"
 #include "proto/launch_config.pb.h"
 
 namespace oarlock {
@@ -73,8 +74,8 @@ struct RoleAssignment {
   // collective job.
   std::vector<std::string> worker_endpoints;
   std::string job_id = "default";
-  // OARLOCK_INSECURE=1.
-  bool insecure = false;
+  // The environment's.
+  SecurityOptions security;
   // How often the launcher has started this process again (OARLOCK_RESTART).
   uint32_t restarts = 0;
   // The last time with all others (OARLOCK_RESTART_TOGETHER=1).
@@ -84,6 +85,15 @@ struct RoleAssignment {
   // Disagreements, one sentence each.
   std::vector<std::string> warnings;
 };
+
+// What `flags` leave open is the environment's: OARLOCK_INSECURE,
+// OARLOCK_TOKEN_FILE, OARLOCK_TLS_CERT_FILE, OARLOCK_TLS_KEY_FILE,
+// OARLOCK_TLS_CA_FILE. InvalidArgument as ResolveRole.
+absl::StatusOr<SecurityOptions> SecurityFrom(const EnvironmentMap& environment,
+                                             SecurityOptions flags = {});
+// The same, of two that have been read.
+SecurityOptions FirstGiven(SecurityOptions flags,
+                           const SecurityOptions& environment);
 
 // Decides. Each of role, servers, number of workers and self is taken from the
 // arguments, else from the newest variable that says it; an empty variable is

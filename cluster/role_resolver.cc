@@ -60,11 +60,7 @@ absl::Status RoleResolver::ResolveJob() {
   } else if (old_job) {
     result_.job_id = old_job->text;
   }
-  if (const auto insecure = Variable("OARLOCK_INSECURE")) {
-    if (!absl::SimpleAtob(insecure->text, &result_.insecure)) {
-      return WrongSetting(*insecure, "1 or 0", "1");
-    }
-  }
+  OARLOCK_ASSIGN_OR_RETURN(result_.security, SecurityFrom(environment_));
   if (const auto restarts = Variable("OARLOCK_RESTART")) {
     if (!absl::SimpleAtoi(restarts->text, &result_.restarts)) {
       return WrongSetting(*restarts, "a number from 0 on", "1");

@@ -13,19 +13,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cluster/security_options.h"
 
 namespace oarlock {
-
-struct SecurityOptions {
-  // Serve beyond loopback without TLS and token.
-  bool insecure = false;
-  // PEM files; all three or none.
-  std::string tls_cert_file;
-  std::string tls_key_file;
-  std::string tls_ca_file;
-  // File whose trimmed content is the token.
-  std::string token_file;
-};
 
 // Whether `endpoint` ("host:port", "[::1]:80") names this machine's loopback.
 bool IsLoopback(const std::string& endpoint);

@@ -105,7 +105,7 @@ absl::Status GroupOptions::Validate() const {
 GroupOptions GroupOptionsOf(const RoleAssignment& role) {
   GroupOptions options;
   options.job_id = role.job_id;
-  options.security.insecure = role.insecure;
+  options.security = role.security;
   if (role.role != Role::kCollective) return options;
   options.rank = static_cast<int>(role.worker_index);
   options.endpoints = role.worker_endpoints;

@@ -1,5 +1,7 @@
 #include "fleet/worker_connection.h"
 
+#include <utility>
+
 #include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "proto/value_format.h"
@@ -13,12 +15,12 @@ std::string JobIdOf(const v1::JobConfig& config, const RoleAssignment& role) {
 SecurityOptions SecurityOf(const v1::JobConfig& config,
                            const RoleAssignment& role) {
   SecurityOptions security;
-  security.insecure = config.insecure() || role.insecure;
+  security.insecure = config.insecure();
   security.tls_cert_file = config.tls_cert_file();
   security.tls_key_file = config.tls_key_file();
   security.tls_ca_file = config.tls_ca_file();
   security.token_file = config.token_file();
-  return security;
+  return FirstGiven(std::move(security), role.security);
 }
 
 absl::StatusOr<WorkerConnection> ConnectWorker(const v1::JobConfig& config,

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 
 namespace oarlock {
@@ -35,6 +37,12 @@ bool HaveOnePort(const std::vector<Place>& places) {
   return std::all_of(places.begin(), places.end(), [&](const Place& place) {
     return place.port == places[0].port;
   });
+}
+
+// What the processes have in common with the launcher.
+bool IsSecurity(absl::string_view name) {
+  return name == "OARLOCK_INSECURE" || name == "OARLOCK_TOKEN_FILE" ||
+         absl::StartsWith(name, "OARLOCK_TLS_");
 }
 
 class Planner {
@@ -148,8 +156,7 @@ void Planner::PlanProcess(Role role, uint32_t index, const Place& place) {
 EnvironmentMap Planner::BaseEnvironment() const {
   EnvironmentMap base = environment_;
   for (const EnvironmentVariable& variable : EnvironmentVariables()) {
-    if (std::string("OARLOCK_INSECURE") == variable.name) continue;
-    base.erase(variable.name);
+    if (!IsSecurity(variable.name)) base.erase(variable.name);
   }
   for (const char* name : kRankVariables) base.erase(name);
   for (const char* name : kProxyVariables) base.erase(name);

@@ -8,7 +8,6 @@
 #include <random>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/listen_check.h"
 #include "base/log.h"
@@ -30,19 +29,11 @@ absl::StatusOr<SecurityOptions> SecurityOf(const v1::MeetingConfig& meeting,
                                            const EnvironmentMap& environment) {
   SecurityOptions security;
   security.insecure = meeting.insecure();
-  auto variable = environment.find("OARLOCK_INSECURE");
-  bool insecure = false;
-  if (variable != environment.end() && !variable->second.empty()) {
-    if (!absl::SimpleAtob(variable->second, &insecure)) {
-      return WrongSetting({variable->first, variable->second}, "1 or 0", "1");
-    }
-    security.insecure = security.insecure || insecure;
-  }
   security.token_file = meeting.token_file();
   security.tls_cert_file = meeting.tls_cert_file();
   security.tls_key_file = meeting.tls_key_file();
   security.tls_ca_file = meeting.tls_ca_file();
-  return security;
+  return SecurityFrom(environment, std::move(security));
 }
 
 v1::NodeReport ReportOf(const v1::LaunchConfig& config,

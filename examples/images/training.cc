@@ -108,19 +108,17 @@ class Training {
     if (config_.math() == "bfloat16") options.math_backend = "onednn_bfloat16";
     OARLOCK_ASSIGN_OR_RETURN(
         model_, DistributedModel::Create(&group_, std::move(network), options));
-    const oarlock::DistributedStrategy strategy = StrategyOf(config_);
     // EndEpoch makes an update of what is left.
-    const uint64_t steps = strategy.accumulate_steps;
+    const uint64_t steps = group_.strategy().accumulate_steps;
     const uint64_t updates =
         (train_->sampler.num_batches() + steps - 1) / steps *
         (config_.epochs() / config_.concatenate_epochs());
-    const uint64_t images = uint64_t{group_.size()} * config_.batch_size() *
-                            strategy.accumulate_steps;
+    const uint64_t images =
+        uint64_t{group_.size()} * config_.batch_size() * steps;
     OARLOCK_ASSIGN_OR_RETURN(
         optimizer_,
         DistributedOptimizer::Create(&group_, model_.get(),
-                                     OptimizerOf(config_, updates, images),
-                                     strategy));
+                                     OptimizerOf(config_, updates, images)));
     return absl::OkStatus();
   }
 

@@ -81,6 +81,17 @@ class SumExchange : public GradientExchange {
     return communicator_->Broadcast(values, /*root=*/0);
   }
 
+  absl::StatusOr<uint64_t> BeginEpoch(uint32_t epoch, uint64_t num_updates,
+                                      uint64_t examples_per_update,
+                                      absl::Span<float> values) override {
+    // A rank with more of them would wait for the others in vain.
+    OARLOCK_RETURN_IF_ERROR(CheckAllAgree(
+        *communicator_, "the pass",
+        absl::StrCat("number ", epoch, ", ", num_updates, " updates of ",
+                     examples_per_update, " examples of each rank")));
+    return 0;
+  }
+
   void GradientsFinal(absl::Span<float> gradients, size_t begin) override {
     if (reducer_ != nullptr) reducer_->Final(gradients, begin);
   }
@@ -113,10 +124,12 @@ class SumExchange : public GradientExchange {
 class CollectiveGroup : public WorkerGroup {
  public:
   CollectiveGroup(std::unique_ptr<Communicator> communicator,
-                  WireFormat format, size_t bucket_bytes)
-      : communicator_(std::move(communicator)),
+                  WireFormat format, const DistributedStrategy& strategy)
+      : WorkerGroup(strategy),
+        communicator_(std::move(communicator)),
         format_(format),
-        bucket_floats_(std::max<size_t>(1, bucket_bytes / sizeof(float))) {}
+        bucket_floats_(
+            std::max<size_t>(1, strategy.bucket_bytes / sizeof(float))) {}
 
   uint32_t rank() const override { return communicator_->rank(); }
   uint32_t size() const override { return communicator_->size(); }
@@ -142,6 +155,11 @@ class CollectiveGroup : public WorkerGroup {
         DenseOptimizer::Create(table.optimizer(), blocks));
     OARLOCK_RETURN_IF_ERROR(CheckAllAgree(*communicator_, "the model",
                                           oarlock::Describe(table)));
+    // Of other buckets ranks would wait for each other in vain.
+    OARLOCK_RETURN_IF_ERROR(CheckAllAgree(
+        *communicator_, "the strategy",
+        absl::StrCat("gradient_format ", strategy().gradient_format,
+                     ", bucket_bytes ", strategy().bucket_bytes)));
     std::unique_ptr<BucketReducer> reducer;
     if (size() > 1) {
       OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> fork,
@@ -210,7 +228,7 @@ absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinCollectiveGroup(
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,
                            JoinGroup(options));
   return std::make_unique<CollectiveGroup>(std::move(communicator), format,
-                                           strategy.bucket_bytes);
+                                           strategy);
 }
 
 }  // namespace oarlock

@@ -24,6 +24,10 @@ constexpr uint32_t kTableId = 1;
 absl::StatusOr<std::unique_ptr<DistributedModel>> DistributedModel::Create(
     WorkerGroup* group, std::unique_ptr<Network> network,
     const DistributedModelOptions& options) {
+  if (options.batch_size == 0) {
+    return absl::InvalidArgumentError(
+        "batch_size is 0; legal is 1 or more");
+  }
   if (options.compute_threads < 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         "compute_threads is ", options.compute_threads, "; legal is 1 or more"));
@@ -146,13 +150,8 @@ absl::Status DistributedModel::ShareStatistics() {
 
 absl::StatusOr<std::unique_ptr<DistributedOptimizer>>
 DistributedOptimizer::Create(WorkerGroup* group, DistributedModel* model,
-                             const v1::OptimizerConfig& config,
-                             const DistributedStrategy& strategy) {
+                             const v1::OptimizerConfig& config) {
   OARLOCK_CHECK(model->exchange_ == nullptr);
-  if (strategy.accumulate_steps == 0) {
-    return absl::InvalidArgumentError(
-        "the strategy's accumulate_steps is 0; legal is 1 or more");
-  }
   v1::TableConfig table = DenseTableOf(model->network_->parameters(),
                                        model->network_->num_parameters());
   table.set_id(kTableId);
@@ -162,7 +161,7 @@ DistributedOptimizer::Create(WorkerGroup* group, DistributedModel* model,
                            group->NewExchange(table));
   OARLOCK_RETURN_IF_ERROR(exchange->Begin(model->parameters()));
   model->exchange_ = exchange.get();
-  model->accumulate_steps_ = strategy.accumulate_steps;
+  model->accumulate_steps_ = group->strategy().accumulate_steps;
   return absl::WrapUnique(
       new DistributedOptimizer(model, std::move(exchange)));
 }

@@ -4,7 +4,7 @@
 //   auto group = JoinWorkers(config, role, strategy);
 //   auto model = DistributedModel::Create(group.get(), network, options);
 //   auto optimizer = DistributedOptimizer::Create(group.get(), model.get(),
-//                                                 adam, strategy);
+//                                                 adam);
 //   for each epoch {
 //     optimizer->BeginEpoch(epoch, sampler.num_batches());
 //     for each batch of this worker in the epoch {
@@ -130,8 +130,7 @@ class DistributedOptimizer {
   // Sets the model's parameters to what all workers begin with.
   static absl::StatusOr<std::unique_ptr<DistributedOptimizer>> Create(
       WorkerGroup* group, DistributedModel* model,
-      const v1::OptimizerConfig& config,
-      const DistributedStrategy& strategy = {});
+      const v1::OptimizerConfig& config);
   ~DistributedOptimizer();
 
   // Pass number `epoch` over the examples begins, in which each worker makes

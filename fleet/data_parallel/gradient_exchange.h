@@ -29,7 +29,8 @@ class GradientExchange {
   // each of `examples_per_update` examples of each worker. Returns how many of
   // them were applied before the job went on from a checkpoint of its servers;
   // 0 where workers keep the parameters. `values` are what all workers go on
-  // with. FailedPrecondition when that checkpoint is not after whole updates.
+  // with. FailedPrecondition when that checkpoint is not after whole updates,
+  // InvalidArgument when the workers' passes differ.
   virtual absl::StatusOr<uint64_t> BeginEpoch(uint32_t epoch,
                                               uint64_t num_updates,
                                               uint64_t examples_per_update,

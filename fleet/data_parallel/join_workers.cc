@@ -20,6 +20,10 @@ absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinWorkers(
         "), which trains nothing; run it as a server, or set TRAINING_ROLE to "
         "TRAINER"));
   }
+  if (strategy.accumulate_steps == 0) {
+    return absl::InvalidArgumentError(
+        "the strategy's accumulate_steps is 0; legal is 1 or more");
+  }
   BeginRole(role);
   std::unique_ptr<WorkerGroup> group;
   if (role.role == Role::kWorker) {

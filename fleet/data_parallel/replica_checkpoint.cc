@@ -97,10 +97,15 @@ absl::Status WriteReplica(const std::string& folder, uint32_t epochs,
   checkpoint.set_parameters(BytesOf(model.parameters()));
   checkpoint.set_statistics(BytesOf(model.statistics()));
   checkpoint.set_optimizer(optimizer.SaveState());
+  std::string bytes;
+  if (!checkpoint.SerializeToString(&bytes)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "a checkpoint of ", checkpoint.ByteSizeLong(),
+        " bytes; legal is less than 2 GiB; leave --checkpoint_dir out"));
+  }
   FileSystem* const files = FileSystem::Real();
   OARLOCK_RETURN_IF_ERROR(files->MakeFolders(folder));
-  return ReplaceFile(files, PathIn(folder),
-                     WithDigest(checkpoint.SerializeAsString()));
+  return ReplaceFile(files, PathIn(folder), WithDigest(std::move(bytes)));
 }
 
 absl::StatusOr<uint32_t> GoOnWithServers(const WorkerGroup& group,
@@ -134,7 +139,8 @@ absl::Status SaveReplica(const std::string& folder, uint32_t epochs,
     status = WriteReplica(folder, epochs, model, optimizer);
   }
   // The others hear whether it is there.
-  std::string outcome(status.message());
+  std::string outcome;
+  if (!status.ok()) outcome = status.ToString();
   OARLOCK_RETURN_IF_ERROR(group.Broadcast(&outcome));
   if (outcome.empty()) return absl::OkStatus();
   return status.ok() ? absl::AbortedError(absl::StrCat("rank 0: ", outcome))
@@ -155,7 +161,9 @@ absl::StatusOr<uint32_t> RestoreReplica(const std::string& folder,
     FileSystem* const files = FileSystem::Real();
     const absl::StatusOr<bool> exists = files->Exists(path);
     status = exists.status();
-    if (exists.ok() && *exists) {
+    if (!exists.ok()) {
+      file.assign(1, '?');
+    } else if (*exists) {
       absl::StatusOr<std::string> read = files->ReadFile(path, kMaxFileBytes);
       status = read.status();
       file = read.ok() ? *std::move(read) : "?";

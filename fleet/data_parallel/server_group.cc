@@ -199,8 +199,10 @@ class PhaseReports {
 
 class ServerGroup : public WorkerGroup {
  public:
-  ServerGroup(WorkerConnection connection, size_t num_servers)
-      : num_servers_(num_servers),
+  ServerGroup(const DistributedStrategy& strategy, WorkerConnection connection,
+              size_t num_servers)
+      : WorkerGroup(strategy),
+        num_servers_(num_servers),
         connection_(std::move(connection)),
         cuts_(connection_.parameters.get(), connection_.job.get(),
               CutMarker::Order::kByRound),
@@ -332,7 +334,7 @@ absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinServerGroup(
   }
   OARLOCK_ASSIGN_OR_RETURN(WorkerConnection connection,
                            ConnectWorker(config, role));
-  return std::make_unique<ServerGroup>(std::move(connection),
+  return std::make_unique<ServerGroup>(strategy, std::move(connection),
                                        role.server_endpoints.size());
 }
 

@@ -26,7 +26,7 @@ struct DistributedStrategy {
   // A collective sum begins when this many bytes of gradients are final, while
   // backward still runs.
   size_t bucket_bytes = 1 << 20;
-  // Steps whose gradients are summed before an update.
+  // Steps whose gradients are summed before an update; at least 1.
   uint32_t accumulate_steps = 1;
 };
 
@@ -34,6 +34,8 @@ struct DistributedStrategy {
 class WorkerGroup {
  public:
   virtual ~WorkerGroup() = default;
+
+  const DistributedStrategy& strategy() const { return strategy_; }
 
   virtual uint32_t rank() const = 0;
   virtual uint32_t size() const = 0;
@@ -72,8 +74,15 @@ class WorkerGroup {
   virtual absl::Status Barrier(const std::string& name) = 0;
 
   // Ends this worker's part; `outcome` not OK: it gives up, and the others are
-  // told why.
+  // told so; with parameter servers also why.
   virtual absl::Status Leave(const absl::Status& outcome) = 0;
+
+ protected:
+  explicit WorkerGroup(const DistributedStrategy& strategy)
+      : strategy_(strategy) {}
+
+ private:
+  const DistributedStrategy strategy_;
 };
 
 }  // namespace oarlock

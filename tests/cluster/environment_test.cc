@@ -274,12 +274,30 @@ TEST(EnvironmentTest, JobAndSecurityAreReadInEveryRole) {
   for (EnvironmentMap environment :
        {EnvironmentMap(), Worker({}), Server({})}) {
     EXPECT_EQ(ResolveRole(environment, {})->job_id, "default");
-    EXPECT_FALSE(ResolveRole(environment, {})->insecure);
+    EXPECT_FALSE(ResolveRole(environment, {})->security.insecure);
     environment["SYS_JOB_ID"] = "old";
     environment["OARLOCK_INSECURE"] = "1";
     EXPECT_EQ(ResolveRole(environment, {})->job_id, "old");
-    EXPECT_TRUE(ResolveRole(environment, {})->insecure);
+    EXPECT_TRUE(ResolveRole(environment, {})->security.insecure);
   }
+}
+
+TEST(EnvironmentTest, FlagsOfSecurityCountBeforeTheEnvironment) {
+  const EnvironmentMap environment = {{"OARLOCK_TOKEN_FILE", "token"},
+                                      {"OARLOCK_TLS_CERT_FILE", "cert"},
+                                      {"OARLOCK_TLS_KEY_FILE", "key"},
+                                      {"OARLOCK_TLS_CA_FILE", ""}};
+  SecurityOptions flags;
+  flags.tls_key_file = "own";
+  flags.tls_ca_file = "ca";
+  const auto security = SecurityFrom(environment, flags);
+  ASSERT_TRUE(security.ok()) << security.status();
+  EXPECT_EQ(security->token_file, "token");
+  EXPECT_EQ(security->tls_cert_file, "cert");
+  EXPECT_EQ(security->tls_key_file, "own");
+  EXPECT_EQ(security->tls_ca_file, "ca");
+  EXPECT_FALSE(security->insecure);
+  EXPECT_EQ(ResolveRole(environment, {})->security.token_file, "token");
 }
 
 TEST(EnvironmentTest, TheExplanationShowsWhatCounts) {

@@ -45,7 +45,7 @@ TEST(GroupOptionsTest, AreReadFromTheRoleThatTheEnvironmentGives) {
   role.worker_endpoints = {"a:1", "b:2"};
   role.worker_index = 1;
   role.job_id = "job";
-  role.insecure = true;
+  role.security.insecure = true;
   role.restarts = 3;
   EXPECT_EQ(GroupOptionsOf(role).incarnation, 0u);
   role.restarted_together = true;

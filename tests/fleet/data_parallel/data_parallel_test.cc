@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -60,11 +61,10 @@ struct Outcome {
 };
 
 // An epoch of kSteps updates on the same images in the same order.
-absl::Status Train(WorkerGroup& group, const DistributedStrategy& strategy,
-                   Outcome* outcome) {
+absl::Status Train(WorkerGroup& group, Outcome* outcome) {
   const std::unique_ptr<MemoryImages> images = Images();
   const uint32_t batch_size =
-      kGlobalBatch / group.size() / strategy.accumulate_steps;
+      kGlobalBatch / group.size() / group.strategy().accumulate_steps;
   SamplerOptions sampling;
   sampling.num_examples = images->size();
   sampling.batch_size = batch_size;
@@ -82,7 +82,7 @@ absl::Status Train(WorkerGroup& group, const DistributedStrategy& strategy,
                                {.batch_size = batch_size, .seed = kSeed}));
   OARLOCK_ASSIGN_OR_RETURN(
       const auto optimizer,
-      DistributedOptimizer::Create(&group, model.get(), Momentum(), strategy));
+      DistributedOptimizer::Create(&group, model.get(), Momentum()));
   ImageLoader loader(images.get(), &transform, sampler.Epoch(0), {});
   ClassScores scores;
   const absl::Time start = Clock::Real().Now();
@@ -112,7 +112,7 @@ std::vector<Outcome> TrainTogether(const std::vector<RoleAssignment>& roles,
       outcomes[i].status = [&]() -> absl::Status {
         OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<WorkerGroup> group,
                                  JoinWorkers(config, roles[i], strategy));
-        const absl::Status trained = Train(*group, strategy, &outcomes[i]);
+        const absl::Status trained = Train(*group, &outcomes[i]);
         const absl::Status left = group->Leave(trained);
         return trained.ok() ? left : trained;
       }();
@@ -336,6 +336,63 @@ TEST_F(DataParallelTest, AccuracyIsTheShareOfRightClassesOfTwoAndOfThree) {
           << "class " << sure << " of " << num_classes;
     }
     EXPECT_TRUE((*group)->Leave(absl::OkStatus()).ok());
+  }
+}
+
+// What one rank of two, each with a strategy and a batch size of its own, is
+// told at the begin of a pass of `num_steps`.
+std::vector<absl::Status> BeginPasses(
+    const std::array<DistributedStrategy, 2>& strategies,
+    const std::array<uint32_t, 2>& batch_sizes,
+    const std::array<uint64_t, 2>& num_steps) {
+  const std::vector<std::string> endpoints = FreeEndpoints(2);
+  std::vector<absl::Status> outcomes(2);
+  std::vector<std::thread> ranks;
+  for (uint32_t i = 0; i < 2; ++i) {
+    ranks.emplace_back([&, i] {
+      RoleAssignment role;
+      role.role = Role::kCollective;
+      role.worker_index = i;
+      role.num_workers = 2;
+      role.worker_endpoints = endpoints;
+      outcomes[i] = [&]() -> absl::Status {
+        OARLOCK_ASSIGN_OR_RETURN(const auto group,
+                                 JoinWorkers({}, role, strategies[i]));
+        OARLOCK_ASSIGN_OR_RETURN(
+            const auto model,
+            DistributedModel::Create(group.get(), NewMnistNetwork(),
+                                     {.batch_size = batch_sizes[i]}));
+        OARLOCK_ASSIGN_OR_RETURN(
+            const auto optimizer,
+            DistributedOptimizer::Create(group.get(), model.get(), Momentum()));
+        return optimizer->BeginEpoch(0, num_steps[i]).status();
+      }();
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  return outcomes;
+}
+
+TEST_F(DataParallelTest, RanksThatWouldWaitInVainAreToldSoAtOnce) {
+  for (const absl::Status& status : BeginPasses({}, {4, 4}, {9, 9})) {
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  std::array<DistributedStrategy, 2> buckets;
+  buckets[1].bucket_bytes = 64;
+  std::array<DistributedStrategy, 2> formats;
+  formats[1].gradient_format = "float16";
+  std::array<DistributedStrategy, 2> accumulations;
+  accumulations[1].accumulate_steps = 2;
+  for (const auto& outcomes : {BeginPasses(buckets, {4, 4}, {9, 9}),
+                               BeginPasses(formats, {4, 4}, {9, 9}),
+                               BeginPasses(accumulations, {4, 4}, {9, 9}),
+                               BeginPasses({}, {4, 8}, {9, 9}),
+                               BeginPasses({}, {4, 4}, {9, 8})}) {
+    for (const absl::Status& status : outcomes) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+      EXPECT_THAT(std::string(status.message()),
+                  ::testing::HasSubstr("rank 1"));
+    }
   }
 }
 

@@ -64,7 +64,7 @@ struct Run {
   bool forgets_epoch = false;
 };
 
-absl::Status Train(WorkerGroup& group, const DistributedStrategy& strategy,
+absl::Status Train(WorkerGroup& group,
                    const Run& run, std::vector<float>* parameters) {
   SyntheticImagesOptions drawn;
   drawn.num_examples = kBatch * kSteps * group.size();
@@ -89,7 +89,7 @@ absl::Status Train(WorkerGroup& group, const DistributedStrategy& strategy,
                                {.batch_size = kBatch, .seed = kSeed}));
   OARLOCK_ASSIGN_OR_RETURN(
       const auto optimizer,
-      DistributedOptimizer::Create(&group, model.get(), Momentum(), strategy));
+      DistributedOptimizer::Create(&group, model.get(), Momentum()));
   OARLOCK_ASSIGN_OR_RETURN(
       uint32_t epoch, RestoreReplica(run.folder, group, *model, *optimizer));
   for (; epoch < run.until; ++epoch) {
@@ -134,7 +134,7 @@ std::vector<float> TrainOn(uint32_t size, const Run& run) {
         OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<WorkerGroup> group,
                                  JoinWorkers({}, role, strategy));
         const absl::Status trained =
-            Train(*group, strategy, run, &parameters[rank]);
+            Train(*group, run, &parameters[rank]);
         const absl::Status left = group->Leave(trained);
         return trained.ok() ? left : trained;
       }();
