@@ -36,6 +36,8 @@ absl::StatusOr<SecurityOptions> SecurityOf(const v1::MeetingConfig& meeting,
   return SecurityFrom(environment, std::move(security));
 }
 
+constexpr int kServeAttempts = 3;
+
 v1::NodeReport ReportOf(const v1::LaunchConfig& config,
                         const EnvironmentMap& environment) {
   v1::NodeReport report;
@@ -90,14 +92,19 @@ class MetJob {
 absl::StatusOr<std::unique_ptr<MeetingServer>> MetJob::Serve(
     const v1::NodeReport& report, const SecurityOptions& security) const {
   if (config_.rank() > 0) return nullptr;
-  const absl::Status can_listen = CheckCanListen(config_.master());
-  if (config_.rank() < 0 && !can_listen.ok()) return nullptr;
-  return MeetingServer::Start(
-      {.expected = report,
-       .endpoint = config_.master(),
-       .meet_timeout = absl::Seconds(meeting_.meet_timeout_s()),
-       .silence_timeout = absl::Seconds(meeting_.silence_s())},
-      security);
+  const bool certain = config_.rank() == 0;
+  // Launchers of one machine may all try, and be in each other's way.
+  for (int attempt = 1;; ++attempt) {
+    if (!certain && !CheckCanListen(config_.master()).ok()) return nullptr;
+    absl::StatusOr<std::unique_ptr<MeetingServer>> server =
+        MeetingServer::Start(
+            {.expected = report,
+             .endpoint = config_.master(),
+             .meet_timeout = absl::Seconds(meeting_.meet_timeout_s()),
+             .silence_timeout = absl::Seconds(meeting_.silence_s())},
+            security);
+    if (server.ok() || certain || attempt == kServeAttempts) return server;
+  }
 }
 
 absl::Status MetJob::Attend(const v1::NodeShare& share) {
