@@ -106,6 +106,7 @@ absl::StatusOr<TrainingImages> OpenTrainingImages(const v1::ImageConfig& config,
   oarlock::SamplerOptions options;
   options.num_examples = images->size();
   options.batch_size = config.batch_size();
+  options.batches_per_update = config.accumulate_steps();
   options.seed = config.seed();
   options.shuffle = true;
   options.tail = TailOf(config);

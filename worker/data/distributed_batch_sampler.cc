@@ -48,6 +48,9 @@ absl::StatusOr<DistributedBatchSampler> DistributedBatchSampler::Create(
   OARLOCK_RETURN_IF_ERROR(CheckRange("batch_size", options.batch_size, 1,
                                      SamplerOptions::kMaxBatchSize));
   OARLOCK_RETURN_IF_ERROR(
+      CheckRange("batches_per_update", options.batches_per_update, 1,
+                 SamplerOptions::kMaxBatchSize));
+  OARLOCK_RETURN_IF_ERROR(
       CheckRange("size", options.size, 1, SamplerOptions::kMaxSize));
   OARLOCK_RETURN_IF_ERROR(
       CheckRange("rank", options.rank, 0, options.size - 1));
@@ -59,6 +62,7 @@ DistributedBatchSampler::DistributedBatchSampler(const SamplerOptions& options)
   const uint64_t places = PlacesOf(options);
   const uint64_t sharers = SharersOf(options);
   const uint64_t batch_size = options.batch_size;
+  const uint64_t update_size = batch_size * options.batches_per_update;
   switch (options.tail) {
     case TailRule::kPad:
       num_samples_ = (places + sharers - 1) / sharers;
@@ -67,7 +71,7 @@ DistributedBatchSampler::DistributedBatchSampler(const SamplerOptions& options)
       num_samples_ = places / sharers;
       break;
     case TailRule::kDropShort:
-      num_samples_ = places / (sharers * batch_size) * batch_size;
+      num_samples_ = places / (sharers * update_size) * update_size;
       break;
   }
   num_batches_ = (num_samples_ + batch_size - 1) / batch_size;

@@ -20,8 +20,8 @@ enum class TailRule {
   // Dropped, so that all ranks have equally many: fewer than `size` examples.
   // The last batch may be short.
   kDropUneven,
-  // Dropped, so that all batches are full (drop_last): fewer than
-  // `size * batch_size` examples. May leave nothing.
+  // Dropped, so that all updates are full (drop_last): fewer than
+  // `size * batch_size * batches_per_update` examples. May leave nothing.
   kDropShort,
 };
 
@@ -63,6 +63,8 @@ struct SamplerOptions {
   uint64_t num_examples = 0;
   // Of a rank; 1 to kMaxBatchSize.
   uint32_t batch_size = 1;
+  // Whose gradients are accumulated; 1 to kMaxBatchSize.
+  uint32_t batches_per_update = 1;
   // Below `size`.
   uint32_t rank = 0;
   // Ranks, 1 to kMaxSize.

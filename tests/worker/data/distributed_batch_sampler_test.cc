@@ -179,6 +179,26 @@ TEST(DistributedBatchSamplerTest, AllRanksHaveBatchesOfTheSameSizes) {
   });
 }
 
+// One rank that accumulates takes what more ranks take, tail included.
+TEST(DistributedBatchSamplerTest, AccumulatedBatchesAreThoseOfMoreRanks) {
+  ForAll([](SamplerOptions options, uint64_t epoch) {
+    if (options.rule != SampleRule::kShared ||
+        options.tail != TailRule::kDropShort) {
+      return;
+    }
+    const auto ranks = OfAllRanks(options, epoch);
+    SamplerOptions alone = options;
+    alone.size = 1;
+    alone.batches_per_update = options.size;
+    const std::vector<SampledBatch> accumulated = BatchesOf(alone, epoch);
+    ASSERT_EQ(accumulated.size(), ranks[0].size() * options.size);
+    for (size_t i = 0; i < accumulated.size(); ++i) {
+      ASSERT_EQ(accumulated[i].samples,
+                ranks[i % options.size][i / options.size].samples);
+    }
+  });
+}
+
 TEST(DistributedBatchSamplerTest, EachExampleCountsOnceInEachPass) {
   ForAll([](const SamplerOptions& options, uint64_t epoch) {
     std::map<std::pair<uint64_t, uint64_t>, int> times;
