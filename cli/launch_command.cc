@@ -79,7 +79,7 @@ absl::StatusOr<int> RunPlanned(const v1::LaunchConfig& config,
                                const v1::MeetingConfig& meeting,
                                const std::vector<std::string>& argv) {
   EnvironmentMap environment = ReadEnvironment();
-  if (meeting.insecure()) environment["OARLOCK_INSECURE"] = absl::StrCat(1);
+  AddSecurity(meeting, &environment);
   OARLOCK_ASSIGN_OR_RETURN(const LaunchPlan plan,
                            PlanLaunch(config, environment));
   if (config.print_config() || config.dry_run()) {

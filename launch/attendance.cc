@@ -65,7 +65,12 @@ void Attendance::Run() {
     mutex_.AwaitWithTimeout(absl::Condition(&wake), pause - took);
     if (closing_) return;
     news_ = false;
-    if (report_.state_case() == v1::NodeReport::STATE_NOT_SET || over_) {
+    // While the processes of a round end that others have ended, this node
+    // still says that it is there.
+    const bool only_sign_of_life = over_ && over_->again();
+    if (report_.state_case() == v1::NodeReport::STATE_NOT_SET ||
+        (over_ && !only_sign_of_life)) {
+      took = absl::ZeroDuration();
       continue;
     }
     const v1::NodeReport report = report_;
@@ -80,6 +85,7 @@ void Attendance::Run() {
       news_ = true;
       continue;
     }
+    if (only_sign_of_life) continue;
     if (status.ok()) {
       OnAnswer(answer);
     } else {
@@ -96,8 +102,8 @@ absl::Status Attendance::Report(const v1::NodeReport& report,
                                 v1::MeetingAnswer* answer) {
   grpc::ClientContext context;
   context.set_wait_for_ready(true);
-  context.set_deadline(absl::ToChronoTime(Clock::Real().Now() +
-                                          kAnswerIntervals * interval_));
+  context.set_deadline(
+      absl::ToChronoTime(Clock::Real().Now() + kAnswerIntervals * interval_));
   if (!options_.token.empty()) {
     context.AddMetadata(kTokenMetadataKey, options_.token);
   }
@@ -120,15 +126,14 @@ void Attendance::OnAnswer(const v1::MeetingAnswer& answer) {
 
 void Attendance::OnFailure(const absl::Status& status, absl::Duration took) {
   if (!IsTransient(status)) {
-    refusal_ =
-        absl::IsUnimplemented(status)
-            ? absl::FailedPreconditionError(
-                  absl::StrCat("what listens at --master ", options_.endpoint,
-                               " is no launcher; node 0's has to listen there"))
-            : absl::Status(status.code(),
-                           absl::StrCat("node 0 at --master ",
-                                        options_.endpoint, " refused: ",
-                                        status.message()));
+    refusal_ = absl::IsUnimplemented(status)
+                   ? absl::FailedPreconditionError(absl::StrCat(
+                         "what listens at --master ", options_.endpoint,
+                         " is no launcher; node 0's has to listen there"))
+                   : absl::Status(
+                         status.code(),
+                         absl::StrCat("node 0 at --master ", options_.endpoint,
+                                      " refused: ", status.message()));
     over_.emplace().set_reason(std::string(refusal_.message()));
     return;
   }
@@ -146,7 +151,8 @@ void Attendance::OnFailure(const absl::Status& status, absl::Duration took) {
   }
   if (unanswered_ < kReportsPerSilence) return;
   v1::MeetingOver& over = over_.emplace();
-  over.set_again(options_.report.max_restart() > 0);
+  over.set_again(collective_ && round_.has_value() &&
+                 round_->round() < options_.report.max_restart());
   over.set_reason(absl::StrCat(
       "node 0 (", options_.endpoint, ") gave no sign of life for ",
       absl::FormatDuration(options_.silence_timeout),
@@ -175,6 +181,7 @@ absl::StatusOr<v1::MeetingRound> Attendance::Meet(v1::NodeShare share) {
   // Node 0, whose message says more, has the first word.
   meet_deadline_ = Clock::Real().Now() + options_.meet_timeout + 2 * interval_;
   v1::NodeReport report = options_.report;
+  collective_ = share.collective();
   *report.mutable_ready() = std::move(share);
   Tell(report);
   mutex_.Await(absl::Condition(this, &Attendance::HasRoundOrEnd));
@@ -204,7 +211,11 @@ v1::MeetingOver Attendance::Done() {
 
 v1::MeetingOver Attendance::Failed(const std::string& what, bool final) {
   absl::MutexLock lock(&mutex_);
-  if (over_) return *over_;
+  if (over_) {
+    if (!final || !over_->again()) return *over_;
+    // The others would wait for this node in vain.
+    over_.reset();
+  }
   v1::NodeReport report = options_.report;
   report.mutable_failed()->set_round(round_->round());
   report.mutable_failed()->set_what(what);

@@ -86,6 +86,7 @@ class Attendance {
   int report_number_ ABSL_GUARDED_BY(mutex_) = 0;
   // To be reported at once.
   bool news_ ABSL_GUARDED_BY(mutex_) = false;
+  bool collective_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<v1::MeetingRound> round_ ABSL_GUARDED_BY(mutex_);
   std::optional<v1::MeetingOver> over_ ABSL_GUARDED_BY(mutex_);
   // Not OK: this launcher does not belong there.

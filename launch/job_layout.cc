@@ -125,10 +125,9 @@ absl::Status CheckCounts(const JobLayout& layout) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("the flags ask for ", layout.servers.size(),
-                   " servers and ", layout.workers.size(),
-                   " workers; at most ", kMaxServers, " and ", kMaxWorkers,
-                   " are possible"));
+      absl::StrCat("the flags ask for ", layout.servers.size(), " servers and ",
+                   layout.workers.size(), " workers; at most ", kMaxServers,
+                   " and ", kMaxWorkers, " are possible"));
 }
 
 absl::Status CheckDistinct(const JobLayout& layout) {
@@ -147,8 +146,8 @@ absl::Status CheckDistinct(const JobLayout& layout) {
 // The layout of a job whose flags say everything.
 class LayoutMaker {
  public:
-  LayoutMaker(const v1::LaunchConfig& config,
-              const EnvironmentMap& environment, const Machine& machine)
+  LayoutMaker(const v1::LaunchConfig& config, const EnvironmentMap& environment,
+              const Machine& machine)
       : config_(config), environment_(environment), machine_(machine) {}
 
   absl::StatusOr<JobLayout> Make();
@@ -184,14 +183,14 @@ absl::Status LayoutMaker::ReadLists() {
   OARLOCK_ASSIGN_OR_RETURN(layout_.workers,
                            ReadPlaces("--workers", config_.workers()));
   if (config_.servers_size() > 0 && config_.has_server_num()) {
-    OARLOCK_RETURN_IF_ERROR(
-        CheckListLength("--server_num", config_.server_num(), "--servers",
-                        layout_.servers.size()));
+    OARLOCK_RETURN_IF_ERROR(CheckListLength("--server_num",
+                                            config_.server_num(), "--servers",
+                                            layout_.servers.size()));
   }
   if (config_.workers_size() > 0 && config_.has_worker_num()) {
-    OARLOCK_RETURN_IF_ERROR(
-        CheckListLength("--worker_num", config_.worker_num(), "--workers",
-                        layout_.workers.size()));
+    OARLOCK_RETURN_IF_ERROR(CheckListLength("--worker_num",
+                                            config_.worker_num(), "--workers",
+                                            layout_.workers.size()));
   }
   return absl::OkStatus();
 }
@@ -273,9 +272,9 @@ absl::StatusOr<std::string> LayoutMaker::FindThisNode() const {
                        Joined(nodes), "; it must be one of them"));
     }
     if (config_.rank() >= 0 && nodes[config_.rank()] != node) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--node_ip is ", node, ", but --rank ", config_.rank(), " is ",
-          nodes[config_.rank()], "; give one of them"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--node_ip is ", node, ", but --rank ", config_.rank(),
+                       " is ", nodes[config_.rank()], "; give one of them"));
     }
     return node;
   }
@@ -372,17 +371,18 @@ absl::Status CheckMeetingFlags(const v1::LaunchConfig& config) {
   }
   if (!config.has_nnodes()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(master, ", but --nnodes is not given; say how many nodes "
-                             "meet there, for example --nnodes 2"));
+        absl::StrCat(master,
+                     ", but --nnodes is not given; say how many nodes "
+                     "meet there, for example --nnodes 2"));
   }
   for (const auto& [flag, size] :
        {std::pair{"--cluster_node_ips", config.cluster_node_ips_size()},
         std::pair{"--servers", config.servers_size()},
         std::pair{"--workers", config.workers_size()}}) {
     if (size == 0) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        master, ", and ", flag,
-        " says where processes are, too; give one of them"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(master, ", and ", flag,
+                     " says where processes are, too; give one of them"));
   }
   if (config.rank() >= config.nnodes()) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -20,8 +20,8 @@ constexpr const char* kProxyVariables[] = {
 // What ranks of Paddle 2.x find beside what roles are read from. That of an
 // outer launcher must not reach a process.
 constexpr const char* kRankVariables[] = {
-    "PADDLE_MASTER",     "PADDLE_NNODES",     "PADDLE_GLOBAL_SIZE",
-    "PADDLE_LOCAL_SIZE", "PADDLE_GLOBAL_RANK", "PADDLE_LOCAL_RANK",
+    "PADDLE_MASTER",      "PADDLE_NNODES",      "PADDLE_GLOBAL_SIZE",
+    "PADDLE_LOCAL_SIZE",  "PADDLE_GLOBAL_RANK", "PADDLE_LOCAL_RANK",
     "PADDLE_RANK_IN_NODE"};
 
 // OpenMP's, with which workers compute.

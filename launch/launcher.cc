@@ -231,10 +231,9 @@ void Launcher::PollAll() {
     if (end.second.ok()) return 0;
     return end.second.signal != 0 ? 2 : 3;
   };
-  std::stable_sort(ended.begin(), ended.end(),
-                   [&](const auto& a, const auto& b) {
-                     return order(a) < order(b);
-                   });
+  std::stable_sort(
+      ended.begin(), ended.end(),
+      [&](const auto& a, const auto& b) { return order(a) < order(b); });
   for (const auto& [process, status] : ended) {
     process->noted = false;
     HandleExit(process, status);
@@ -336,8 +335,8 @@ void Launcher::RestartAllWhenEnded() {
   if (NumRunning() > 0) return;
   restarting_all_ = false;
   const absl::Time at =
-      clock_.Now() + (restarts_of_all_ > 1 ? options_.restart_delay
-                                           : absl::ZeroDuration());
+      clock_.Now() +
+      (restarts_of_all_ > 1 ? options_.restart_delay : absl::ZeroDuration());
   for (auto& process : processes_) {
     process->restart_at = at;
     process->with_all = true;

@@ -40,10 +40,9 @@ uint32_t RoundOf(const v1::NodeReport& report) {
 Meeting::Meeting(Options options)
     : options_(std::move(options)),
       num_nodes_(static_cast<int>(options_.expected.num_nodes())),
-      meet_ticks_(static_cast<int>(
-          std::ceil(absl::FDivDuration(options_.meet_timeout,
-                                       options_.silence_timeout) *
-                    kReportsPerSilence))),
+      meet_ticks_(static_cast<int>(std::ceil(
+          absl::FDivDuration(options_.meet_timeout, options_.silence_timeout) *
+          kReportsPerSilence))),
       last_hosts_(num_nodes_) {
   absl::MutexLock lock(&mutex_);
   // Nobody can come before node 0.
@@ -113,9 +112,8 @@ absl::Status Meeting::Check(const v1::NodeReport& report) const {
                    ModeName(expected.ready()));
   }
   if (report.rank() >= num_nodes_) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--rank is ", report.rank(), "; it must be 0 to ",
-                     num_nodes_ - 1));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--rank is ", report.rank(), "; it must be 0 to ", num_nodes_ - 1));
   }
   const bool all_here = static_cast<int>(nodes_.size()) == num_nodes_;
   const bool taken = report.rank() >= 0 && IsTaken(report.rank());
@@ -170,11 +168,19 @@ absl::StatusOr<v1::MeetingAnswer> Meeting::Report(
   if (node == nullptr) {
     v1::MeetingAnswer answer;
     *answer.mutable_over() = over_;
+    if (over_.reason().empty() && !over_.success()) {
+      // Of a meeting before this one.
+      answer.mutable_over()->set_again(MayGoOn());
+      answer.mutable_over()->set_reason("node 0's launcher was started anew");
+    }
     return answer;
   }
   node->silent_ticks = 0;
   if (report.has_ready()) {
     OnReady(report.ready(), node);
+  } else if (phase_ == Phase::kWaiting && report.failed().final()) {
+    // Another failure ended the round first, but this one ends the job.
+    OnFailed(report.failed(), *node);
   } else if (phase_ == Phase::kRunning && RoundOf(report) == round_) {
     node->started = true;
     if (report.has_done()) {
@@ -224,9 +230,13 @@ void Meeting::OnFailed(const v1::NodeFailure& failure, const Node& node) {
   EndRound(absl::StrCat(NameOf(node), ": ", failure.what()), !failure.final());
 }
 
+bool Meeting::MayGoOn() const {
+  return options_.expected.ready().collective() &&
+         round_ < options_.expected.max_restart();
+}
+
 void Meeting::EndRound(const std::string& reason, bool may_go_on) {
-  if (!may_go_on || !options_.expected.ready().collective() ||
-      round_ >= options_.expected.max_restart()) {
+  if (!may_go_on || !MayGoOn()) {
     GiveUp(reason);
     return;
   }

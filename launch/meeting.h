@@ -89,6 +89,8 @@ class Meeting {
   v1::MeetingAnswer AnswerTo(const v1::NodeReport& report, Node* node)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BeginRound() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether there can be a round after this one.
+  bool MayGoOn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The round has failed.
   void EndRound(const std::string& reason, bool may_go_on)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -43,9 +43,8 @@ absl::StatusOr<std::unique_ptr<MeetingServer>> MeetingServer::Start(
   OARLOCK_ASSIGN_OR_RETURN(auto credentials, MakeServerCredentials(security));
   OARLOCK_ASSIGN_OR_RETURN(std::string token, ReadToken(security));
   const auto cannot_listen = [&](absl::string_view why) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("node 0 cannot let the others meet at --master ",
-                     endpoint, ": ", why));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "node 0 cannot let the others meet at --master ", endpoint, ": ", why));
   };
   if (absl::Status status = CheckCanListen(endpoint); !status.ok()) {
     return cannot_listen(status.message());

@@ -63,7 +63,7 @@ class MetJob {
         argv_(argv),
         options_(options),
         machine_(machine) {
-    if (meeting.insecure()) environment_["OARLOCK_INSECURE"] = absl::StrCat(1);
+    AddSecurity(meeting, &environment_);
   }
 
   absl::StatusOr<int> Run();
@@ -113,6 +113,8 @@ absl::Status MetJob::Attend(const v1::NodeShare& share) {
   const v1::NodeReport report = ReportOf(config_, environment_);
   v1::NodeReport expected = report;
   *expected.mutable_ready() = share;
+  // The token of a node that comes is as good as node 0's.
+  OARLOCK_RETURN_IF_ERROR(CheckServable(config_.master(), security));
   OARLOCK_ASSIGN_OR_RETURN(server_, Serve(expected, security));
   spdlog::info("this node is {}; {} nodes meet at {}{}", share.host(),
                config_.nnodes(), config_.master(),
@@ -150,8 +152,8 @@ std::optional<int> MetJob::EndRound(const Launcher& launcher, int exit_code) {
 absl::StatusOr<std::optional<int>> MetJob::RunRound(
     const v1::MeetingRound& round) {
   OARLOCK_ASSIGN_OR_RETURN(const JobLayout layout, LayOutMet(config_, round));
-  LaunchPlan plan = PlanProcesses(layout, config_, environment_,
-                                  machine_.num_cores());
+  LaunchPlan plan =
+      PlanProcesses(layout, config_, environment_, machine_.num_cores());
   // Ranks are started again by all nodes together.
   if (plan.collective) plan.max_restart = 0;
   spdlog::info("round {}: this is node {} of {}, with {} processes",
@@ -190,12 +192,29 @@ absl::StatusOr<int> MetJob::Run() {
                              RunRound(round));
     if (exit_code.has_value()) return *exit_code;
     // Free ports of the last round may have been taken meanwhile.
-    OARLOCK_ASSIGN_OR_RETURN(share,
-                             ShareOfNode(config_, environment_, machine_));
+    absl::StatusOr<v1::NodeShare> next =
+        ShareOfNode(config_, environment_, machine_);
+    if (!next.ok()) {
+      attendance_->Failed(std::string(next.status().message()), true);
+      return next.status();
+    }
+    share = *std::move(next);
   }
 }
 
 }  // namespace
+
+void AddSecurity(const v1::MeetingConfig& meeting,
+                 EnvironmentMap* environment) {
+  if (meeting.insecure()) (*environment)["OARLOCK_INSECURE"] = absl::StrCat(1);
+  const auto add = [&](const char* name, const std::string& file) {
+    if (!file.empty()) (*environment)[name] = file;
+  };
+  add("OARLOCK_TOKEN_FILE", meeting.token_file());
+  add("OARLOCK_TLS_CERT_FILE", meeting.tls_cert_file());
+  add("OARLOCK_TLS_KEY_FILE", meeting.tls_key_file());
+  add("OARLOCK_TLS_CA_FILE", meeting.tls_ca_file());
+}
 
 absl::StatusOr<int> RunMetJob(const v1::LaunchConfig& config,
                               const v1::MeetingConfig& meeting,

@@ -17,6 +17,10 @@
 
 namespace oarlock {
 
+// Sets the variables of the environment that stand for flags of security which
+// are given: the processes have what their launcher has.
+void AddSecurity(const v1::MeetingConfig& meeting, EnvironmentMap* environment);
+
 // Runs `argv` as the processes of this node in every round. Node 0, which is
 // the one with --rank 0, or of those without --rank the first that can listen
 // at --master, serves the meeting until all nodes have heard how it ended.

@@ -179,9 +179,10 @@ int main(int argc, char** argv) {
   std::sort(seconds.begin(), seconds.end());
   const double images = static_cast<double>(batch * steps);
   std::printf(
-      "%s %s  %s  %d threads  batch %zu  %.0f images/s median of %zu (%.0f to %.0f)\n",
-      name.c_str(), predict ? "prediction" : "step", math.c_str(), threads, batch,
-      images / seconds[seconds.size() / 2], seconds.size(),
+      "%s %s  %s  %d threads  batch %zu  %.0f images/s median of %zu (%.0f to "
+      "%.0f)\n",
+      name.c_str(), predict ? "prediction" : "step", math.c_str(), threads,
+      batch, images / seconds[seconds.size() / 2], seconds.size(),
       images / seconds.back(), images / seconds.front());
   return 0;
 }

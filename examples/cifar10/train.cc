@@ -84,10 +84,11 @@ int main(int argc, char** argv) {
   return images::Main(
       {.name = "train",
        .description = "Trains the document's network on CIFAR-10.",
-       .examples = "  train --data_dir cifar10\n"
-                   "  oarlock launch --nproc_per_node 2 train --data_dir cifar10\n"
-                   "  oarlock launch --server_num 2 --worker_num 2 train "
-                   "--data_dir cifar10\n"},
+       .examples =
+           "  train --data_dir cifar10\n"
+           "  oarlock launch --nproc_per_node 2 train --data_dir cifar10\n"
+           "  oarlock launch --server_num 2 --worker_num 2 train "
+           "--data_dir cifar10\n"},
       {.name = "cifar10",
        .open = Open,
        .network = [](const images::ImageData&)

@@ -36,7 +36,7 @@ TrainShare ShareOf(const v1::ImageConfig& config, uint32_t rank,
                                                      : UnevenRule::kDrop};
 }
 
-// `source` as --partition says, with images and own_files set.
+// `source` as --partition says.
 absl::StatusOr<ImageData> Open(const v1::ImageConfig& config,
                                const ImageSource& source,
                                const TrainShare& share) {
@@ -126,10 +126,11 @@ absl::StatusOr<TrainingImages> OpenTrainingImages(const v1::ImageConfig& config,
   if (sampler.num_batches() == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("the ", images->size() * config.concatenate_epochs(),
-                     " training images of an epoch make no step of ",
-                     config.batch_size(), " on each of ", options.size,
-                     " workers; legal is a lower "
-                     "--batch_size, or --tail pad"));
+                     " training images of an epoch make no update of ",
+                     config.batch_size(), " images, ",
+                     config.accumulate_steps(), " times, on each of ", size,
+                     " workers; legal is a lower --batch_size or "
+                     "--accumulate_steps, or --tail pad"));
   }
   return TrainingImages{.data = std::move(data),
                         .own_files = std::move(own_files),

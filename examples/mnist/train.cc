@@ -81,16 +81,18 @@ int main(int argc, char** argv) {
   return images::Main(
       {.name = "train",
        .description = "Trains a small convolutional network on MNIST.",
-       .examples = "  train --data_dir mnist\n"
-                   "  oarlock launch --nproc_per_node 2 train --data_dir mnist\n"
-                   "  oarlock launch --server_num 2 --worker_num 2 train "
-                   "--data_dir mnist\n"},
+       .examples =
+           "  train --data_dir mnist\n"
+           "  oarlock launch --nproc_per_node 2 train --data_dir mnist\n"
+           "  oarlock launch --server_num 2 --worker_num 2 train "
+           "--data_dir mnist\n"},
       {.name = "mnist",
        .open = Open,
        .network = [](const images::ImageData&)
            -> absl::StatusOr<std::unique_ptr<oarlock::Network>> {
          return oarlock::NewMnistNetwork();
        },
+       .augmentation = {.padding = 2},
        .open_share = OpenShare},
       defaults, argc, argv);
 }

@@ -70,10 +70,11 @@ class SumExchange : public GradientExchange {
   ~SumExchange() override {
     const ExchangeTimes sums = times();
     if (sums.communication == absl::ZeroDuration()) return;
-    spdlog::info("gradients were summed for {:.2f} s, of which {:.2f} s were "
-                 "not hidden behind backward",
-                 absl::ToDoubleSeconds(sums.communication),
-                 absl::ToDoubleSeconds(sums.exposed));
+    spdlog::info(
+        "gradients were summed for {:.2f} s, of which {:.2f} s were "
+        "not hidden behind backward",
+        absl::ToDoubleSeconds(sums.communication),
+        absl::ToDoubleSeconds(sums.exposed));
   }
 
   absl::Status Begin(absl::Span<float> values) override {
@@ -123,8 +124,8 @@ class SumExchange : public GradientExchange {
 
 class CollectiveGroup : public WorkerGroup {
  public:
-  CollectiveGroup(std::unique_ptr<Communicator> communicator,
-                  WireFormat format, const DistributedStrategy& strategy)
+  CollectiveGroup(std::unique_ptr<Communicator> communicator, WireFormat format,
+                  const DistributedStrategy& strategy)
       : WorkerGroup(strategy),
         communicator_(std::move(communicator)),
         format_(format),
@@ -150,11 +151,10 @@ class CollectiveGroup : public WorkerGroup {
       blocks.push_back({.size = end - parameters[i].offset(),
                         .decays = parameters[i].shape_size() > 1});
     }
-    OARLOCK_ASSIGN_OR_RETURN(
-        DenseOptimizer optimizer,
-        DenseOptimizer::Create(table.optimizer(), blocks));
-    OARLOCK_RETURN_IF_ERROR(CheckAllAgree(*communicator_, "the model",
-                                          oarlock::Describe(table)));
+    OARLOCK_ASSIGN_OR_RETURN(DenseOptimizer optimizer,
+                             DenseOptimizer::Create(table.optimizer(), blocks));
+    OARLOCK_RETURN_IF_ERROR(
+        CheckAllAgree(*communicator_, "the model", oarlock::Describe(table)));
     // Of other buckets ranks would wait for each other in vain.
     OARLOCK_RETURN_IF_ERROR(CheckAllAgree(
         *communicator_, "the strategy",
@@ -164,17 +164,15 @@ class CollectiveGroup : public WorkerGroup {
     if (size() > 1) {
       OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> fork,
                                communicator_->Fork());
-      reducer = std::make_unique<BucketReducer>(std::move(fork),
-                                                bucket_floats_, format_);
+      reducer = std::make_unique<BucketReducer>(std::move(fork), bucket_floats_,
+                                                format_);
     }
-    return std::make_unique<SumExchange>(table, communicator_.get(),
-                                         std::move(reducer),
-                                         std::move(optimizer));
+    return std::make_unique<SumExchange>(
+        table, communicator_.get(), std::move(reducer), std::move(optimizer));
   }
 
-  absl::StatusOr<ClassScores> Sum(
-      const std::string& phase, uint32_t epoch,
-      const ClassScores& mine) override {
+  absl::StatusOr<ClassScores> Sum(const std::string& phase, uint32_t epoch,
+                                  const ClassScores& mine) override {
     auto sums = mine.ToSums();
     OARLOCK_RETURN_IF_ERROR(communicator_->AllReduceSum(
         absl::Span<double>(sums.data(), sums.size())));

@@ -25,16 +25,16 @@ absl::StatusOr<std::unique_ptr<DistributedModel>> DistributedModel::Create(
     WorkerGroup* group, std::unique_ptr<Network> network,
     const DistributedModelOptions& options) {
   if (options.batch_size == 0) {
-    return absl::InvalidArgumentError(
-        "batch_size is 0; legal is 1 or more");
+    return absl::InvalidArgumentError("batch_size is 0; legal is 1 or more");
   }
   if (options.compute_threads < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "compute_threads is ", options.compute_threads, "; legal is 1 or more"));
+    return absl::InvalidArgumentError(absl::StrCat("compute_threads is ",
+                                                   options.compute_threads,
+                                                   "; legal is 1 or more"));
   }
-  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<MathBackend> math,
-                           NewMathBackend(options.math_backend,
-                                          options.compute_threads));
+  OARLOCK_ASSIGN_OR_RETURN(
+      std::unique_ptr<MathBackend> math,
+      NewMathBackend(options.math_backend, options.compute_threads));
   return absl::WrapUnique(new DistributedModel(group, std::move(network),
                                                std::move(math), options));
 }
@@ -62,9 +62,8 @@ float DistributedModel::GradientScale() const {
                  accumulate_steps_);
 }
 
-ClassScores DistributedModel::Run(const ImageBatch& batch,
-                                           size_t num_examples,
-                                           bool training) {
+ClassScores DistributedModel::Run(const ImageBatch& batch, size_t num_examples,
+                                  bool training) {
   input_.num_examples = num_examples;
   input_.training = training;
   input_.labels = batch.labels.data();
@@ -132,6 +131,7 @@ void DistributedModel::CountFinal(size_t index, size_t first,
   if (index == finals.size()) finals.emplace_back().first = first;
   OARLOCK_CHECK(finals[index].first == first);
   finals[index].after_begin += Clock::Real().Now() - start;
+  ++finals[index].backwards;
 }
 
 ClassScores DistributedModel::Evaluate(const ImageBatch& batch) {
@@ -162,8 +162,7 @@ DistributedOptimizer::Create(WorkerGroup* group, DistributedModel* model,
   OARLOCK_RETURN_IF_ERROR(exchange->Begin(model->parameters()));
   model->exchange_ = exchange.get();
   model->accumulate_steps_ = group->strategy().accumulate_steps;
-  return absl::WrapUnique(
-      new DistributedOptimizer(model, std::move(exchange)));
+  return absl::WrapUnique(new DistributedOptimizer(model, std::move(exchange)));
 }
 
 DistributedOptimizer::~DistributedOptimizer() { model_->exchange_ = nullptr; }
@@ -197,8 +196,8 @@ absl::Status DistributedOptimizer::Update() {
   DistributedModel& model = *model_;
   model.accumulated_ = 0;
   const absl::Time start = Clock::Real().Now();
-  OARLOCK_RETURN_IF_ERROR(exchange_->EndStep(
-      absl::MakeSpan(model.gradients_), model.parameters()));
+  OARLOCK_RETURN_IF_ERROR(
+      exchange_->EndStep(absl::MakeSpan(model.gradients_), model.parameters()));
   model.times_.update += Clock::Real().Now() - start;
   ++model.times_.updates;
   return absl::OkStatus();

@@ -91,8 +91,7 @@ class DistributedModel {
   DistributedModel(WorkerGroup* group, std::unique_ptr<Network> network,
                    std::unique_ptr<MathBackend> math,
                    const DistributedModelOptions& options);
-  ClassScores Run(const ImageBatch& batch, size_t num_examples,
-                           bool training);
+  ClassScores Run(const ImageBatch& batch, size_t num_examples, bool training);
   float GradientScale() const;
   // The probabilities of output_, of all classes: [num_examples, num_classes].
   const float* Probabilities(size_t num_examples, size_t num_classes);

@@ -49,9 +49,10 @@ std::string WithDigest(std::string bytes) {
 absl::StatusOr<v1::ReplicaCheckpoint> Parse(const std::string& path,
                                             absl::string_view file) {
   const auto damaged = [&path](absl::string_view what) {
-    return absl::DataLossError(absl::StrCat(
-        path, " ", what, "; bring it back from a copy, or begin anew with "
-        "another --checkpoint_dir"));
+    return absl::DataLossError(
+        absl::StrCat(path, " ", what,
+                     "; bring it back from a copy, or begin anew with "
+                     "another --checkpoint_dir"));
   };
   uint64_t digest = 0;
   if (file.size() < sizeof digest) return damaged("ends too early");
@@ -66,10 +67,10 @@ absl::StatusOr<v1::ReplicaCheckpoint> Parse(const std::string& path,
     return damaged("is no checkpoint of a replica");
   }
   if (checkpoint.format_version() != kFormatVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        path, " has version ", checkpoint.format_version(),
-        " of the format; this program reads version ", kFormatVersion,
-        "; use the program that wrote it"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " has version ", checkpoint.format_version(),
+                     " of the format; this program reads version ",
+                     kFormatVersion, "; use the program that wrote it"));
   }
   return checkpoint;
 }
@@ -78,18 +79,19 @@ absl::StatusOr<v1::ReplicaCheckpoint> Parse(const std::string& path,
 absl::Status CopyFloats(const std::string& path, const std::string& bytes,
                         absl::Span<float> floats) {
   if (bytes.size() != floats.size() * sizeof(float)) {
-    return absl::DataLossError(absl::StrCat(
-        path, " has ", bytes.size(), " bytes where ",
-        floats.size() * sizeof(float), " are wanted; bring it back from a "
-        "copy"));
+    return absl::DataLossError(absl::StrCat(path, " has ", bytes.size(),
+                                            " bytes where ",
+                                            floats.size() * sizeof(float),
+                                            " are wanted; bring it back from a "
+                                            "copy"));
   }
   std::memcpy(floats.data(), bytes.data(), bytes.size());
   return absl::OkStatus();
 }
 
 absl::Status WriteReplica(const std::string& folder, uint32_t epochs,
-                   DistributedModel& model,
-                   const DistributedOptimizer& optimizer) {
+                          DistributedModel& model,
+                          const DistributedOptimizer& optimizer) {
   v1::ReplicaCheckpoint checkpoint;
   checkpoint.set_format_version(kFormatVersion);
   checkpoint.set_epochs(epochs);

@@ -37,7 +37,9 @@ struct StepTimes {
   // begin.
   struct FinalGradients {
     size_t first = 0;
+    // Of so many backwards.
     absl::Duration after_begin;
+    uint64_t backwards = 0;
   };
   // In the order in which that happens: each `first` is less than the one
   // before, and the last is 0.

@@ -1,5 +1,6 @@
 #include "fleet/data_parallel/training_summary.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -19,12 +20,11 @@ void AddTimes(const StepTimes& times, nlohmann::ordered_json* json) {
   to["exposed_communication_seconds"] =
       absl::ToDoubleSeconds(times.exchange.exposed);
   to["gradients_final"] = nlohmann::ordered_json::array();
-  if (times.updates == 0) return;
   for (const StepTimes::FinalGradients& final : times.finals) {
     to["gradients_final"].push_back(
         {{"first_byte", final.first * sizeof(float)},
          {"seconds", absl::ToDoubleSeconds(final.after_begin) /
-                         static_cast<double>(times.updates)}});
+                         static_cast<double>(final.backwards)}});
   }
 }
 
@@ -46,11 +46,15 @@ absl::Status WriteClassificationSummary(const ClassificationSummary& summary,
   AddTimes(summary.times, &json);
   json["epochs"] = nlohmann::ordered_json::array();
   for (const ClassificationSummary::Epoch& epoch : summary.epochs) {
-    json["epochs"].push_back({{"train_accuracy", epoch.train_accuracy},
-                              {"train_loss", epoch.train_loss},
-                              {"test_accuracy", epoch.test_accuracy},
-                              {"test_loss", epoch.test_loss},
-                              {"seconds", epoch.seconds}});
+    nlohmann::ordered_json& to = json["epochs"].emplace_back();
+    // Only evaluated: there is no loss of training.
+    if (std::isfinite(epoch.train_loss)) {
+      to["train_accuracy"] = epoch.train_accuracy;
+      to["train_loss"] = epoch.train_loss;
+    }
+    to["test_accuracy"] = epoch.test_accuracy;
+    to["test_loss"] = epoch.test_loss;
+    to["seconds"] = epoch.seconds;
   }
   return WriteWholeFile(path, absl::StrCat(json.dump(2), "\n"));
 }

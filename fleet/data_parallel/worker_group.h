@@ -50,9 +50,9 @@ class WorkerGroup {
 
   // Sums over all workers, of which each calls it once for a phase ("train",
   // "test") and an epoch.
-  virtual absl::StatusOr<ClassScores> Sum(
-      const std::string& phase, uint32_t epoch,
-      const ClassScores& mine) = 0;
+  virtual absl::StatusOr<ClassScores> Sum(const std::string& phase,
+                                          uint32_t epoch,
+                                          const ClassScores& mine) = 0;
 
   // Makes `bytes` of all workers those of rank 0. Unimplemented with parameter
   // servers, which carry nothing but gradients and parameters.

@@ -196,6 +196,22 @@ TEST_F(MeetingTest, AFinalFailureIsNotTriedAgain) {
   EXPECT_FALSE(Failed(2, 0, /*final=*/true).over().again());
 }
 
+TEST_F(MeetingTest, AFinalFailureEndsAJobThatWaitsForTheNextRound) {
+  Begin();
+  EXPECT_TRUE(Failed(2, 0).over().again());
+  Ready(100);
+  const v1::MeetingOver over = Failed(1, 0, /*final=*/true).over();
+  EXPECT_FALSE(over.again());
+  EXPECT_THAT(over.reason(), HasSubstr("node 1 (h1): worker 7"));
+  EXPECT_FALSE(Ready(2).over().again());
+}
+
+TEST_F(MeetingTest, NodesOfAMeetingBeforeThisOneAreToldToComeAnew) {
+  const v1::MeetingOver over = Running(5, 0).over();
+  EXPECT_TRUE(over.again());
+  EXPECT_THAT(over.reason(), HasSubstr("started anew"));
+}
+
 TEST_F(MeetingWithoutRestartTest, TheFirstFailureEndsTheJob) {
   Begin();
   EXPECT_FALSE(Failed(2, 0).over().again());

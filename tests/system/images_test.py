@@ -283,7 +283,7 @@ class ImagesTest(harness.SystemTest):
                 (["--synthetic", "--epochs", "5", "--concatenate_epochs", "2"],
                  "--concatenate_epochs is 2"),
                 (["--data_dir", parts, "--batch_size", "64"],
-                 "make no step of 64")):
+                 "make no update of 64")):
             process = self.start(self.mnist(), *flags)
             self.assert_fails(process, pattern, code=2)
 

@@ -47,9 +47,9 @@ absl::StatusOr<DistributedBatchSampler> DistributedBatchSampler::Create(
                                      kMaxPlaces / options.num_concatenated));
   OARLOCK_RETURN_IF_ERROR(CheckRange("batch_size", options.batch_size, 1,
                                      SamplerOptions::kMaxBatchSize));
-  OARLOCK_RETURN_IF_ERROR(
-      CheckRange("batches_per_update", options.batches_per_update, 1,
-                 SamplerOptions::kMaxBatchSize));
+  OARLOCK_RETURN_IF_ERROR(CheckRange("batches_per_update",
+                                     options.batches_per_update, 1,
+                                     SamplerOptions::kMaxBatchSize));
   OARLOCK_RETURN_IF_ERROR(
       CheckRange("size", options.size, 1, SamplerOptions::kMaxSize));
   OARLOCK_RETURN_IF_ERROR(
@@ -109,9 +109,8 @@ SampledBatch EpochBatches::Batch(uint64_t index) const {
                                   : (epoch_ * options_.size + options_.rank) *
                                         options_.num_concatenated;
   // Batches of all ranks lie one after the other, short ones too.
-  const uint64_t first = shared
-                             ? begin * options_.size + options_.rank * (end - begin)
-                             : begin;
+  const uint64_t first =
+      shared ? begin * options_.size + options_.rank * (end - begin) : begin;
   SampledBatch batch;
   batch.samples.reserve(end - begin);
   for (uint64_t i = begin; i < end; ++i) {

@@ -11,7 +11,7 @@
 namespace oarlock {
 
 // As many as OMP_NUM_THREADS says, else as there are cores that this process
-// may use.
+// may use. On a thread that has called ComputeWith: what it was given.
 int DefaultComputeThreads();
 
 // Makes oneDNN compute with so many threads, at least 1, when the calling

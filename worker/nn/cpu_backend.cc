@@ -244,17 +244,20 @@ batch_norm_kernels::Room CpuBackend::BatchNormRoom(size_t rows,
 
 void CpuBackend::BatchNormTraining(const BatchNormArgs& args, float* y) {
   if (args.rows == 0) return;
-  batch_norm_kernels::Training(args, BatchNormRoom(args.rows, args.channels), y);
+  batch_norm_kernels::Training(args, BatchNormRoom(args.rows, args.channels),
+                               y);
 }
 
 void CpuBackend::BatchNormInference(const BatchNormArgs& args, float* y) {
-  batch_norm_kernels::Inference(args, BatchNormRoom(args.rows, args.channels), y);
+  batch_norm_kernels::Inference(args, BatchNormRoom(args.rows, args.channels),
+                                y);
 }
 
 void CpuBackend::BatchNormBackward(const BatchNormArgs& args, const float* y,
                                    const BatchNormGradients& gradients) {
   if (args.rows > 0) {
-    const batch_norm_kernels::Room room = BatchNormRoom(args.rows, args.channels);
+    const batch_norm_kernels::Room room =
+        BatchNormRoom(args.rows, args.channels);
     batch_norm_kernels::Backward(args, y, gradients, room);
   } else if (gradients.parameter_write == Write::kOverwrite) {
     Fill(args.channels, 0, gradients.dscale);

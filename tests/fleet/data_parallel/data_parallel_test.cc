@@ -365,7 +365,9 @@ std::vector<absl::Status> BeginPasses(
         OARLOCK_ASSIGN_OR_RETURN(
             const auto optimizer,
             DistributedOptimizer::Create(group.get(), model.get(), Momentum()));
-        return optimizer->BeginEpoch(0, num_steps[i]).status();
+        OARLOCK_RETURN_IF_ERROR(
+            optimizer->BeginEpoch(0, num_steps[i]).status());
+        return group->Leave(absl::OkStatus());
       }();
     });
   }

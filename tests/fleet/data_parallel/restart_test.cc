@@ -64,8 +64,8 @@ struct Run {
   bool forgets_epoch = false;
 };
 
-absl::Status Train(WorkerGroup& group,
-                   const Run& run, std::vector<float>* parameters) {
+absl::Status Train(WorkerGroup& group, const Run& run,
+                   std::vector<float>* parameters) {
   SyntheticImagesOptions drawn;
   drawn.num_examples = kBatch * kSteps * group.size();
   drawn.seed = kSeed;
@@ -133,8 +133,7 @@ std::vector<float> TrainOn(uint32_t size, const Run& run) {
         }
         OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<WorkerGroup> group,
                                  JoinWorkers({}, role, strategy));
-        const absl::Status trained =
-            Train(*group, run, &parameters[rank]);
+        const absl::Status trained = Train(*group, run, &parameters[rank]);
         const absl::Status left = group->Leave(trained);
         return trained.ok() ? left : trained;
       }();

@@ -29,7 +29,8 @@ TEST(TrainingSummaryTest, TimesAreSecondsOfTheRunAndFinalsMeansOfAStep) {
   summary.times.update = absl::Milliseconds(500);
   summary.times.exchange.communication = absl::Seconds(3);
   summary.times.exchange.exposed = absl::Seconds(1);
-  summary.times.finals = {{600, absl::Seconds(1)}, {0, absl::Seconds(4)}};
+  summary.times.finals = {{600, absl::Seconds(1), 10},
+                          {0, absl::Seconds(4), 10}};
   const nlohmann::json json = Written(summary);
   EXPECT_EQ(json["updates"], 10);
   EXPECT_EQ(json["gradient_bytes"], 4000);
