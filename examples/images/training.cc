@@ -83,6 +83,16 @@ class Training {
  private:
   // Data, samplers, model and optimizer.
   absl::Status Prepare() {
+    if (group_.rank() == 0) {
+      // Before hours of training, not after.
+      std::error_code error;
+      std::filesystem::create_directories(config_.log_dir(), error);
+      if (error) {
+        return absl::UnavailableError(absl::StrCat(
+            "--log_dir is ", config_.log_dir(), ", which cannot be made: ",
+            error.message(), "; name a folder that can be written"));
+      }
+    }
     OARLOCK_ASSIGN_OR_RETURN(
         train_, OpenTrainingImages(
                     config_, {experiment_.open, experiment_.open_share},
@@ -224,8 +234,6 @@ class Training {
     summary_.images_per_second = seconds_ > 0 ? images_ / seconds_ : 0;
     summary_.gradient_bytes = model_->parameters().size() * sizeof(float);
     summary_.times = optimizer_->times();
-    std::error_code ignored;
-    std::filesystem::create_directories(config_.log_dir(), ignored);
     return oarlock::WriteClassificationSummary(
         summary_, absl::StrCat(config_.log_dir(), "/summary.json"));
   }
