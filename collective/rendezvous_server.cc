@@ -1,15 +1,13 @@
 #include "collective/rendezvous_server.h"
 
-#include <grpcpp/server_builder.h>
-
 #include <chrono>
 #include <utility>
 
 #include "absl/memory/memory.h"
-#include "absl/strings/str_cat.h"
-#include "base/listen_check.h"
+#include "absl/synchronization/mutex.h"
 #include "base/status_macros.h"
 #include "cluster/retry.h"
+#include "cluster/serve.h"
 
 namespace oarlock {
 namespace {
@@ -64,49 +62,23 @@ RendezvousServer::RendezvousServer(Roster::Options options, std::string token)
 
 absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(
     Roster::Options options, const SecurityOptions& security) {
-  const std::string endpoint = options.endpoints[0];
-  OARLOCK_RETURN_IF_ERROR(CheckServable(endpoint, security));
-  OARLOCK_ASSIGN_OR_RETURN(auto credentials, MakeServerCredentials(security));
   OARLOCK_ASSIGN_OR_RETURN(std::string token, ReadToken(security));
-  const auto cannot_listen = [&](absl::string_view why) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "rank 0 cannot serve the rendezvous at ", endpoint, ": ", why));
-  };
-  if (absl::Status status = CheckCanListen(endpoint); !status.ok()) {
-    return cannot_listen(status.message());
-  }
+  const std::string endpoint = options.endpoints[0];
   auto self = absl::WrapUnique(
       new RendezvousServer(std::move(options), std::move(token)));
-  grpc::ServerBuilder builder;
-  ApplyServerArguments(&builder);
-  int port = 0;
-  builder.AddListeningPort(endpoint, std::move(credentials), &port);
-  builder.RegisterService(&self->service_);
-  self->server_ = builder.BuildAndStart();
-  if (self->server_ == nullptr || port == 0) {
-    return cannot_listen("gRPC's lines above say why");
-  }
-  self->ticker_ = std::thread([raw = self.get()] { raw->Tick(); });
+  OARLOCK_ASSIGN_OR_RETURN(
+      self->server_,
+      Serve(endpoint, security, "rank 0 cannot serve the rendezvous at",
+            &self->service_));
+  self->ticker_.emplace(self->tick_,
+                        [roster = &self->roster_] { roster->Tick(); });
   return self;
-}
-
-void RendezvousServer::Tick() {
-  absl::MutexLock lock(&mutex_);
-  while (!mutex_.AwaitWithTimeout(absl::Condition(&closing_), tick_)) {
-    mutex_.Unlock();
-    roster_.Tick();
-    mutex_.Lock();
-  }
 }
 
 RendezvousServer::~RendezvousServer() {
   if (server_ == nullptr) return;
   roster_.AwaitEmpty(kGoodbye);
-  {
-    absl::MutexLock lock(&mutex_);
-    closing_ = true;
-  }
-  ticker_.join();
+  ticker_.reset();
   // A deadline that is long over: ends the calls that are still there.
   server_->Shutdown(std::chrono::system_clock::time_point());
 }

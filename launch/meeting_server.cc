@@ -1,15 +1,12 @@
 #include "launch/meeting_server.h"
 
-#include <grpcpp/server_builder.h>
-
 #include <utility>
 
 #include "absl/memory/memory.h"
-#include "absl/strings/str_cat.h"
 #include "base/clock.h"
-#include "base/listen_check.h"
 #include "base/status_macros.h"
 #include "cluster/retry.h"
+#include "cluster/serve.h"
 
 namespace oarlock {
 namespace {
@@ -38,49 +35,21 @@ MeetingServer::MeetingServer(const Meeting::Options& options, std::string token)
 
 absl::StatusOr<std::unique_ptr<MeetingServer>> MeetingServer::Start(
     Meeting::Options options, const SecurityOptions& security) {
-  const std::string endpoint = options.endpoint;
-  OARLOCK_RETURN_IF_ERROR(CheckServable(endpoint, security));
-  OARLOCK_ASSIGN_OR_RETURN(auto credentials, MakeServerCredentials(security));
   OARLOCK_ASSIGN_OR_RETURN(std::string token, ReadToken(security));
-  const auto cannot_listen = [&](absl::string_view why) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "node 0 cannot let the others meet at --master ", endpoint, ": ", why));
-  };
-  if (absl::Status status = CheckCanListen(endpoint); !status.ok()) {
-    return cannot_listen(status.message());
-  }
   auto self = absl::WrapUnique(new MeetingServer(options, std::move(token)));
-  grpc::ServerBuilder builder;
-  ApplyServerArguments(&builder);
-  int port = 0;
-  builder.AddListeningPort(endpoint, std::move(credentials), &port);
-  builder.RegisterService(&self->service_);
-  self->server_ = builder.BuildAndStart();
-  if (self->server_ == nullptr || port == 0) {
-    return cannot_listen("gRPC's lines above say why");
-  }
-  self->ticker_ = std::thread([raw = self.get()] { raw->Tick(); });
+  OARLOCK_ASSIGN_OR_RETURN(
+      self->server_,
+      Serve(options.endpoint, security,
+            "node 0 cannot let the others meet at --master", &self->service_));
+  self->ticker_.emplace(options.silence_timeout / kReportsPerSilence,
+                        [meeting = &self->meeting_] { meeting->Tick(); });
   return self;
-}
-
-void MeetingServer::Tick() {
-  const absl::Duration tick = silence_timeout_ / kReportsPerSilence;
-  absl::MutexLock lock(&mutex_);
-  while (!mutex_.AwaitWithTimeout(absl::Condition(&closing_), tick)) {
-    mutex_.Unlock();
-    meeting_.Tick();
-    mutex_.Lock();
-  }
 }
 
 MeetingServer::~MeetingServer() {
   if (server_ == nullptr) return;
   meeting_.AwaitAllTold(silence_timeout_);
-  {
-    absl::MutexLock lock(&mutex_);
-    closing_ = true;
-  }
-  ticker_.join();
+  ticker_.reset();
   server_->Shutdown(absl::ToChronoTime(Clock::Real().Now() + kLastAnswers));
 }
 

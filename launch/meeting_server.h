@@ -6,13 +6,13 @@
 #include <grpcpp/server.h>
 
 #include <memory>
+#include <optional>
 #include <string>
-#include <thread>
+#include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/ticker.h"
 #include "cluster/security.h"
 #include "launch/meeting.h"
 #include "proto/launch.grpc.pb.h"
@@ -46,15 +46,12 @@ class MeetingServer {
   };
 
   MeetingServer(const Meeting::Options& options, std::string token);
-  void Tick();
 
   const absl::Duration silence_timeout_;
   Meeting meeting_;
   Service service_;
   std::unique_ptr<grpc::Server> server_;
-  absl::Mutex mutex_;
-  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread ticker_;
+  std::optional<Ticker> ticker_;
 };
 
 }  // namespace oarlock

@@ -73,9 +73,9 @@ class Training {
     for (; epoch < num_epochs; epoch += stride) {
       OARLOCK_RETURN_IF_ERROR(Epoch(epoch, /*trains=*/true));
       if (config_.checkpoint_dir().empty()) continue;
-      OARLOCK_RETURN_IF_ERROR(
-          oarlock::SaveReplica(config_.checkpoint_dir(), epoch + stride, group_,
-                               *model_, *optimizer_));
+      OARLOCK_RETURN_IF_ERROR(oarlock::SaveReplica(config_.checkpoint_dir(),
+                                                   epoch + stride, group_,
+                                                   *model_, *optimizer_));
     }
     return WriteSummary();
   }
@@ -94,12 +94,11 @@ class Training {
       }
     }
     OARLOCK_ASSIGN_OR_RETURN(
-        train_, OpenTrainingImages(
-                    config_, {experiment_.open, experiment_.open_share},
-                    group_.rank(), group_.size()));
+        train_, OpenTrainingImages(config_, experiment_.source, group_.rank(),
+                                   group_.size()));
     const ImageData& data = train_->data;
-    OARLOCK_ASSIGN_OR_RETURN(
-        test_sampler_, TestSamplerOf(config_, group_, data.test->size()));
+    OARLOCK_ASSIGN_OR_RETURN(test_sampler_,
+                             TestSamplerOf(config_, group_, data.test->size()));
     OARLOCK_ASSIGN_OR_RETURN(
         train_transform_,
         ImageTransform::Create(train_->images->shape(),
@@ -122,9 +121,9 @@ class Training {
         model_, DistributedModel::Create(&group_, std::move(network), options));
     // EndEpoch makes an update of what is left.
     const uint64_t steps = group_.strategy().accumulate_steps;
-    const uint64_t updates =
-        (train_->sampler.num_batches() + steps - 1) / steps *
-        (config_.epochs() / config_.concatenate_epochs());
+    const uint64_t updates = (train_->sampler.num_batches() + steps - 1) /
+                             steps *
+                             (config_.epochs() / config_.concatenate_epochs());
     const uint64_t images =
         uint64_t{group_.size()} * config_.batch_size() * steps;
     OARLOCK_ASSIGN_OR_RETURN(
@@ -255,10 +254,9 @@ class Training {
 };
 
 absl::Status Serve(const Experiment& experiment) {
-  OARLOCK_ASSIGN_OR_RETURN(
-      std::unique_ptr<oarlock::Fleet> fleet,
-      oarlock::Fleet::Init(JobOf(experiment.args.config),
-                           experiment.args.role));
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<oarlock::Fleet> fleet,
+                           oarlock::Fleet::Init(JobOf(experiment.args.config),
+                                                experiment.args.role));
   OARLOCK_RETURN_IF_ERROR(fleet->InitServer());
   return fleet->RunServer();
 }
@@ -268,10 +266,9 @@ absl::Status Serve(const Experiment& experiment) {
 absl::Status Run(const Experiment& experiment) {
   const Args& args = experiment.args;
   if (args.role.role == oarlock::Role::kServer) return Serve(experiment);
-  OARLOCK_ASSIGN_OR_RETURN(
-      std::unique_ptr<WorkerGroup> group,
-      oarlock::JoinWorkers(JobOf(args.config), args.role,
-                           StrategyOf(args.config)));
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<WorkerGroup> group,
+                           oarlock::JoinWorkers(JobOf(args.config), args.role,
+                                                StrategyOf(args.config)));
   // The training ends before the group is left.
   absl::Status trained = Training(experiment, group.get()).Run();
   const absl::Status left = group->Leave(trained);

@@ -21,17 +21,12 @@ namespace images {
 struct Experiment {
   std::string name;
   Args args = {};
-  // As in ImageSource.
-  std::function<absl::StatusOr<ImageData>(const v1::ImageConfig& config)> open;
+  ImageSource source;
   std::function<absl::StatusOr<std::unique_ptr<oarlock::Network>>(
       const ImageData& data)>
       network;
   // What --augment does.
   oarlock::Augmentation augmentation = {};
-  // As in ImageSource.
-  std::function<absl::StatusOr<ImageData>(const v1::ImageConfig& config,
-                                          const TrainShare& share)>
-      open_share = nullptr;
 };
 
 // A server serves until the job is over; a worker trains and evaluates epoch

@@ -7,67 +7,35 @@
 //   oarlock launch --server_num 2 --worker_num 2 train ...      with servers
 
 #include <optional>
+#include <string>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "examples/images/folder_images.h"
+#include "examples/images/image_sources.h"
 #include "examples/images/training.h"
 #include "worker/data/images/idx.h"
-#include "worker/data/images/synthetic_images.h"
 #include "worker/models/image_networks.h"
 
 namespace {
 
-// The whole training images, or a share of them.
+constexpr oarlock::ImageShape kShape = {
+    .height = 28, .width = 28, .channels = 1};
+
 absl::StatusOr<images::ImageData> Load(
-    const images::v1::ImageConfig& config,
-    const std::optional<images::TrainShare>& share) {
+    const std::string& folder, const std::optional<images::TrainShare>& share) {
+  using oarlock::ImageSplit;
   images::ImageData data;
   if (share.has_value()) {
     OARLOCK_ASSIGN_OR_RETURN(
         data.train,
-        oarlock::LoadIdxShare(config.data_dir(), oarlock::ImageSplit::kTrain,
-                              share->rank, share->size, share->uneven));
+        oarlock::LoadIdxShare(folder, ImageSplit::kTrain, share->rank,
+                              share->size, share->uneven));
   } else {
-    OARLOCK_ASSIGN_OR_RETURN(
-        data.train,
-        oarlock::LoadIdx(config.data_dir(), oarlock::ImageSplit::kTrain));
+    OARLOCK_ASSIGN_OR_RETURN(data.train,
+                             oarlock::LoadIdx(folder, ImageSplit::kTrain));
   }
-  OARLOCK_ASSIGN_OR_RETURN(
-      data.test,
-      oarlock::LoadIdx(config.data_dir(), oarlock::ImageSplit::kTest));
+  OARLOCK_ASSIGN_OR_RETURN(data.test,
+                           oarlock::LoadIdx(folder, ImageSplit::kTest));
   return data;
-}
-
-absl::StatusOr<images::ImageData> Draw(const images::v1::ImageConfig& config) {
-  images::ImageData data;
-  oarlock::SyntheticImagesOptions options;
-  options.seed = config.seed();
-  OARLOCK_ASSIGN_OR_RETURN(data.train, oarlock::NewSyntheticImages(options));
-  options.split = oarlock::ImageSplit::kTest;
-  options.num_examples /= 4;
-  OARLOCK_ASSIGN_OR_RETURN(data.test, oarlock::NewSyntheticImages(options));
-  return data;
-}
-
-absl::StatusOr<images::ImageData> Open(const images::v1::ImageConfig& config) {
-  if (config.synthetic()) return Draw(config);
-  if (images::IsFileList(config.data_dir())) {
-    return images::OpenFileList(config.data_dir(), /*side=*/28,
-                                /*channels=*/1);
-  }
-  return Load(config, std::nullopt);
-}
-
-absl::StatusOr<images::ImageData> OpenShare(
-    const images::v1::ImageConfig& config, const images::TrainShare& share) {
-  if (images::IsFileList(config.data_dir())) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--partition is data_files, which deals out files of many images; '",
-        config.data_dir(),
-        "' has a file for each; legal for them are images and image_files"));
-  }
-  return Load(config, share);
 }
 
 }  // namespace
@@ -87,12 +55,11 @@ int main(int argc, char** argv) {
            "  oarlock launch --server_num 2 --worker_num 2 train "
            "--data_dir mnist\n"},
       {.name = "mnist",
-       .open = Open,
+       .source = images::SourceOf(kShape, Load),
        .network = [](const images::ImageData&)
            -> absl::StatusOr<std::unique_ptr<oarlock::Network>> {
          return oarlock::NewMnistNetwork();
        },
-       .augmentation = {.padding = 2},
-       .open_share = OpenShare},
+       .augmentation = {.padding = 2}},
       defaults, argc, argv);
 }

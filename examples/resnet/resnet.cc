@@ -10,10 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "examples/images/image_sources.h"
 #include "worker/data/images/cifar.h"
 #include "worker/data/images/image_files.h"
 #include "worker/data/images/image_folder.h"
-#include "worker/data/images/synthetic_images.h"
 #include "worker/models/image_networks.h"
 
 namespace images {
@@ -55,12 +55,7 @@ absl::StatusOr<ImageData> OpenSynthetic(const v1::ImageConfig& config,
   options.num_classes = network.synthetic_classes();
   options.num_examples = network.synthetic_images();
   options.seed = config.seed();
-  ImageData data;
-  OARLOCK_ASSIGN_OR_RETURN(data.train, oarlock::NewSyntheticImages(options));
-  options.split = ImageSplit::kTest;
-  options.num_examples /= 4;
-  OARLOCK_ASSIGN_OR_RETURN(data.test, oarlock::NewSyntheticImages(options));
-  return data;
+  return DrawImages(options);
 }
 
 // The first of `names` that is a file in `folder`.
@@ -89,16 +84,14 @@ absl::StatusOr<ImageData> OpenLists(const std::string& folder,
   options.class_names = train->class_names();
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<ImageFolder> test,
                            ImageFolder::OpenList(folder, *test_list, options));
-  return ImageData{.train = std::move(train),
-                   .test = std::move(test),
-                   .is_file_list = true};
+  return ImageData{
+      .train = std::move(train), .test = std::move(test), .is_file_list = true};
 }
 
 absl::StatusOr<ImageData> OpenFolders(const std::string& folder,
                                       ImageFolderOptions options) {
-  OARLOCK_ASSIGN_OR_RETURN(
-      const std::string train_folder,
-      oarlock::FolderOfSplit(folder, ImageSplit::kTrain));
+  OARLOCK_ASSIGN_OR_RETURN(const std::string train_folder,
+                           oarlock::FolderOfSplit(folder, ImageSplit::kTrain));
   OARLOCK_ASSIGN_OR_RETURN(const std::string test_folder,
                            oarlock::FolderOfSplit(folder, ImageSplit::kTest));
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<ImageFolder> train,
@@ -106,9 +99,8 @@ absl::StatusOr<ImageData> OpenFolders(const std::string& folder,
   options.class_names = train->class_names();
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<ImageFolder> test,
                            ImageFolder::Open(test_folder, options));
-  return ImageData{.train = std::move(train),
-                   .test = std::move(test),
-                   .is_file_list = true};
+  return ImageData{
+      .train = std::move(train), .test = std::move(test), .is_file_list = true};
 }
 
 // With a share only that of the training images.
@@ -121,21 +113,7 @@ absl::StatusOr<ImageData> OpenCifar(const std::string& folder,
         "' holds CIFAR-10; legal is its ", oarlock::kCifarShape.width,
         "; give --image_size ", oarlock::kCifarShape.width));
   }
-  ImageData data;
-  if (share.has_value()) {
-    OARLOCK_ASSIGN_OR_RETURN(
-        oarlock::CifarShare own,
-        oarlock::LoadCifarShare(folder, ImageSplit::kTrain,
-                                oarlock::CifarKind::kCifar10, share->rank,
-                                share->size, share->uneven));
-    data.train = std::move(own.images);
-  } else {
-    OARLOCK_ASSIGN_OR_RETURN(data.train,
-                             oarlock::LoadCifar(folder, ImageSplit::kTrain));
-  }
-  OARLOCK_ASSIGN_OR_RETURN(data.test,
-                           oarlock::LoadCifar(folder, ImageSplit::kTest));
-  return data;
+  return LoadCifar10(folder, share);
 }
 
 }  // namespace
@@ -160,9 +138,8 @@ absl::StatusOr<ResNetArgs> ParseResNetArgs(int argc, char** argv) {
   v1::ImageConfig defaults;
   defaults.set_data_dir("imagenet");
   ResNetArgs result;
-  OARLOCK_ASSIGN_OR_RETURN(
-      result.args,
-      ParseArgs(ResNetSyntax(), defaults, argc, argv, &result.network));
+  OARLOCK_ASSIGN_OR_RETURN(result.args, ParseArgs(ResNetSyntax(), defaults,
+                                                  argc, argv, &result.network));
   // Before other workers are waited for.
   constexpr uint32_t kAnyClasses = 2;
   OARLOCK_RETURN_IF_ERROR(NewNetwork(result.network, kAnyClasses).status());
@@ -176,13 +153,9 @@ absl::StatusOr<ImageData> OpenResNetImages(
   const std::string& folder = config.data_dir();
   const ImageFolderOptions options = FolderOptionsOf(network);
   const std::optional<std::string> list = FindFile(folder, {"train_list.txt"});
-  const bool is_folder =
-      oarlock::IsImageFolder(absl::StrCat(folder, "/train"));
+  const bool is_folder = oarlock::IsImageFolder(absl::StrCat(folder, "/train"));
   if (share.has_value() && (list.has_value() || is_folder)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--partition is data_files, which deals out files of many images; '",
-        folder,
-        "' has a file for each; legal for them are images and image_files"));
+    return RefuseFileList(folder);
   }
   if (list.has_value()) return OpenLists(folder, *list, options);
   if (is_folder) return OpenFolders(folder, options);
@@ -209,19 +182,20 @@ oarlock::Augmentation ResNetAugmentation(const v1::ResNetConfig& network) {
 Experiment ResNetExperiment(const v1::ResNetConfig& network) {
   return {
       .name = absl::StrCat("resnet", network.depth()),
-      .open =
-          [network](const v1::ImageConfig& config) {
-            return OpenResNetImages(config, network);
-          },
+      .source = {.open =
+                     [network](const v1::ImageConfig& config) {
+                       return OpenResNetImages(config, network);
+                     },
+                 .open_share =
+                     [network](const v1::ImageConfig& config,
+                               const TrainShare& share) {
+                       return OpenResNetImages(config, network, share);
+                     }},
       .network =
           [network](const ImageData& data) {
             return NewNetwork(network, data.train->num_classes());
           },
       .augmentation = ResNetAugmentation(network),
-      .open_share =
-          [network](const v1::ImageConfig& config, const TrainShare& share) {
-            return OpenResNetImages(config, network, share);
-          },
   };
 }
 

@@ -1,0 +1,49 @@
+// A thread that does something again and again.
+
+#ifndef OARLOCK_BASE_TICKER_H_
+#define OARLOCK_BASE_TICKER_H_
+
+#include <functional>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace oarlock {
+
+class Ticker {
+ public:
+  // Calls `tick` after each `interval`, from a thread of its own.
+  Ticker(absl::Duration interval, std::function<void()> tick)
+      : thread_([this, interval, tick = std::move(tick)] {
+          while (!AwaitClosing(interval)) tick();
+        }) {}
+  // After the call under way.
+  ~Ticker() {
+    {
+      absl::MutexLock lock(&mutex_);
+      closing_ = true;
+    }
+    thread_.join();
+  }
+
+  Ticker(const Ticker&) = delete;
+  Ticker& operator=(const Ticker&) = delete;
+
+ private:
+  bool AwaitClosing(absl::Duration interval) {
+    absl::MutexLock lock(&mutex_);
+    return mutex_.AwaitWithTimeout(absl::Condition(&closing_), interval);
+  }
+
+  absl::Mutex mutex_;
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  // Last: it uses what is above.
+  std::thread thread_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_BASE_TICKER_H_
