@@ -66,7 +66,8 @@ bool RoundsRollBack(const v1::JobConfig& config) {
   return config.mode() == "sync" && !config.checkpoint_dir().empty();
 }
 
-// Connects on the first call that succeeds.
+// Connects on the first call that succeeds. Servers that are away are not waited
+// for: the job may be over.
 JobWatch::Source StatusSource(const ConnectionOptions& options) {
   auto connections = std::make_shared<std::unique_ptr<ServerConnections>>();
   return [options,
@@ -78,7 +79,7 @@ JobWatch::Source StatusSource(const ConnectionOptions& options) {
     v1::JobStatusResponse response;
     OARLOCK_RETURN_IF_ERROR((*connections)
                                 ->CallWithRetries(
-                                    ServerIndex(0),
+                                    ServerIndex(0), options.rpc_timeout,
                                     [&](grpc::ClientContext* context) {
                                       return (*connections)
                                           ->servers()[0]
