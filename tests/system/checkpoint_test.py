@@ -4,6 +4,7 @@ a job that died goes on from the last one."""
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import unittest
@@ -54,6 +55,18 @@ class CheckpointTest(harness.SystemTest):
         for pid in self.marked_pids():
             os.kill(pid, signal.SIGKILL)
         self.assert_nothing_runs()
+
+    def test_a_job_on_a_terminal_ends_with_its_servers(self):
+        """Whatever the progress line was asking when they ended."""
+        for run in range(4):
+            words = [harness.oarlock(), "train", "--log_dir", f"job{run}",
+                     *harness.data_flags(), *ASYNC,
+                     *self.cluster(2, 2, f"ckpt{run}")]
+            # A job that has ended well is noticed in a second or two.
+            self.await_success(
+                self.start("script", "-qec", shlex.join(words), "/dev/null"),
+                deadline_s=30)
+            self.assert_nothing_runs()
 
     def test_a_job_leaves_a_checkpoint_of_its_end(self):
         self.await_success(self.train(
