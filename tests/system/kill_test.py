@@ -282,8 +282,12 @@ class WorkersKilledTest(KillTest):
                                if worker is not None])
         self.kill(self.trainers[index])
         self.trainers[index] = None
+        # Not twice in a row: killed again before it has registered, it would be
+        # away for longer than a job waits for a successor.
+        away = chance.random() < .3 and not self.was_away[index]
+        self.was_away[index] = away
         self.back_at[index] = time.monotonic() + (
-            chance.uniform(0, AWAY_S) if chance.random() < .3 else 0)
+            chance.uniform(0, AWAY_S) if away else 0)
         self.start_missing(time.monotonic())
 
     def start_missing(self, now):
@@ -307,6 +311,7 @@ class WorkersKilledTest(KillTest):
         self.start_cluster(TRAINERS, "--lease_s", str(LEASE_S))
         self.trainers = [self.start_trainer(i) for i in range(TRAINERS)]
         self.back_at = [0] * TRAINERS
+        self.was_away = [False] * TRAINERS
         self.await_true(lambda: self.newest_checkpoint() >= 1,
                         harness.PROGRESS_DEADLINE_S, "a checkpoint")
         for kill in range(kills):
