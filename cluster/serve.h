@@ -15,7 +15,8 @@
 namespace oarlock {
 
 // Serves `service`, which outlives the server, at `endpoint` ("host:port").
-// Errors of CheckServable; FailedPrecondition when nobody can listen there:
+// Errors of CheckServable and MakeServerCredentials; FailedPrecondition when
+// nobody can listen there:
 // "<cannot> <endpoint>: <why>", where `cannot` is "rank 0 cannot serve the
 // rendezvous at".
 absl::StatusOr<std::unique_ptr<grpc::Server>> Serve(

@@ -9,11 +9,11 @@
 
 #if defined(__SANITIZE_THREAD__)
 
-#include <dlfcn.h>
 #include <sanitizer/tsan_interface.h>
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "tests/tsan/next_definition.h"
 
 extern "C" void AnnotateIgnoreReadsBegin(const char* file, int line);
 extern "C" void AnnotateIgnoreReadsEnd(const char* file, int line);
@@ -21,14 +21,6 @@ extern "C" void AnnotateIgnoreReadsEnd(const char* file, int line);
 namespace absl {
 ABSL_NAMESPACE_BEGIN
 namespace {
-
-// The definition of `name` that the program would use without this file.
-template <typename Function>
-Function* Next(const char* name) {
-  void* const symbol = dlsym(RTLD_NEXT, name);
-  if (symbol == nullptr) __builtin_trap();
-  return reinterpret_cast<Function*>(symbol);
-}
 
 class IgnoreReads {
  public:
@@ -39,7 +31,8 @@ class IgnoreReads {
 }  // namespace
 
 void Mutex::Lock() {
-  static auto* const next = Next<void(Mutex*)>("_ZN4absl7debian35Mutex4LockEv");
+  static auto* const next =
+      oarlock::NextDefinition<void(Mutex*)>("_ZN4absl7debian35Mutex4LockEv");
   const IgnoreReads ignore;
   next(this);
   __tsan_acquire(this);
@@ -47,7 +40,7 @@ void Mutex::Lock() {
 
 void Mutex::Unlock() {
   static auto* const next =
-      Next<void(Mutex*)>("_ZN4absl7debian35Mutex6UnlockEv");
+      oarlock::NextDefinition<void(Mutex*)>("_ZN4absl7debian35Mutex6UnlockEv");
   __tsan_release(this);
   const IgnoreReads ignore;
   next(this);
@@ -55,7 +48,7 @@ void Mutex::Unlock() {
 
 bool Mutex::TryLock() {
   static auto* const next =
-      Next<bool(Mutex*)>("_ZN4absl7debian35Mutex7TryLockEv");
+      oarlock::NextDefinition<bool(Mutex*)>("_ZN4absl7debian35Mutex7TryLockEv");
   const IgnoreReads ignore;
   const bool locked = next(this);
   if (locked) __tsan_acquire(this);
@@ -63,32 +56,34 @@ bool Mutex::TryLock() {
 }
 
 void Mutex::ReaderLock() {
-  static auto* const next =
-      Next<void(Mutex*)>("_ZN4absl7debian35Mutex10ReaderLockEv");
+  static auto* const next = oarlock::NextDefinition<void(Mutex*)>(
+      "_ZN4absl7debian35Mutex10ReaderLockEv");
   const IgnoreReads ignore;
   next(this);
   __tsan_acquire(this);
 }
 
 void Mutex::ReaderUnlock() {
-  static auto* const next =
-      Next<void(Mutex*)>("_ZN4absl7debian35Mutex12ReaderUnlockEv");
+  static auto* const next = oarlock::NextDefinition<void(Mutex*)>(
+      "_ZN4absl7debian35Mutex12ReaderUnlockEv");
   __tsan_release(this);
   const IgnoreReads ignore;
   next(this);
 }
 
 void Mutex::LockWhen(const Condition& condition) {
-  static auto* const next = Next<void(Mutex*, const Condition&)>(
-      "_ZN4absl7debian35Mutex8LockWhenERKNS0_9ConditionE");
+  static auto* const next =
+      oarlock::NextDefinition<void(Mutex*, const Condition&)>(
+          "_ZN4absl7debian35Mutex8LockWhenERKNS0_9ConditionE");
   const IgnoreReads ignore;
   next(this, condition);
   __tsan_acquire(this);
 }
 
 void Mutex::Await(const Condition& condition) {
-  static auto* const next = Next<void(Mutex*, const Condition&)>(
-      "_ZN4absl7debian35Mutex5AwaitERKNS0_9ConditionE");
+  static auto* const next =
+      oarlock::NextDefinition<void(Mutex*, const Condition&)>(
+          "_ZN4absl7debian35Mutex5AwaitERKNS0_9ConditionE");
   __tsan_release(this);
   const IgnoreReads ignore;
   next(this, condition);
@@ -96,9 +91,10 @@ void Mutex::Await(const Condition& condition) {
 }
 
 bool Mutex::AwaitWithTimeout(const Condition& condition, Duration timeout) {
-  static auto* const next = Next<bool(Mutex*, const Condition&, Duration)>(
-      "_ZN4absl7debian35Mutex16AwaitWithTimeoutERKNS0_9ConditionENS0_"
-      "8DurationE");
+  static auto* const next =
+      oarlock::NextDefinition<bool(Mutex*, const Condition&, Duration)>(
+          "_ZN4absl7debian35Mutex16AwaitWithTimeoutERKNS0_9ConditionENS0_"
+          "8DurationE");
   __tsan_release(this);
   const IgnoreReads ignore;
   const bool result = next(this, condition, timeout);
@@ -107,7 +103,8 @@ bool Mutex::AwaitWithTimeout(const Condition& condition, Duration timeout) {
 }
 
 bool Mutex::AwaitWithDeadline(const Condition& condition, Time deadline) {
-  static auto* const next = Next<bool(Mutex*, const Condition&, Time)>(
+  static auto* const next = oarlock::NextDefinition<bool(
+      Mutex*, const Condition&, Time)>(
       "_ZN4absl7debian35Mutex17AwaitWithDeadlineERKNS0_9ConditionENS0_4TimeE");
   __tsan_release(this);
   const IgnoreReads ignore;
@@ -117,9 +114,10 @@ bool Mutex::AwaitWithDeadline(const Condition& condition, Time deadline) {
 }
 
 bool Mutex::LockWhenWithTimeout(const Condition& condition, Duration timeout) {
-  static auto* const next = Next<bool(Mutex*, const Condition&, Duration)>(
-      "_ZN4absl7debian35Mutex19LockWhenWithTimeoutERKNS0_9ConditionENS0_"
-      "8DurationE");
+  static auto* const next =
+      oarlock::NextDefinition<bool(Mutex*, const Condition&, Duration)>(
+          "_ZN4absl7debian35Mutex19LockWhenWithTimeoutERKNS0_9ConditionENS0_"
+          "8DurationE");
   const IgnoreReads ignore;
   const bool result = next(this, condition, timeout);
   __tsan_acquire(this);
@@ -127,9 +125,10 @@ bool Mutex::LockWhenWithTimeout(const Condition& condition, Duration timeout) {
 }
 
 bool Mutex::LockWhenWithDeadline(const Condition& condition, Time deadline) {
-  static auto* const next = Next<bool(Mutex*, const Condition&, Time)>(
-      "_ZN4absl7debian35Mutex20LockWhenWithDeadlineERKNS0_9ConditionENS0_"
-      "4TimeE");
+  static auto* const next =
+      oarlock::NextDefinition<bool(Mutex*, const Condition&, Time)>(
+          "_ZN4absl7debian35Mutex20LockWhenWithDeadlineERKNS0_9ConditionENS0_"
+          "4TimeE");
   const IgnoreReads ignore;
   const bool result = next(this, condition, deadline);
   __tsan_acquire(this);
@@ -137,7 +136,7 @@ bool Mutex::LockWhenWithDeadline(const Condition& condition, Time deadline) {
 }
 
 void CondVar::Wait(Mutex* mutex) {
-  static auto* const next = Next<void(CondVar*, Mutex*)>(
+  static auto* const next = oarlock::NextDefinition<void(CondVar*, Mutex*)>(
       "_ZN4absl7debian37CondVar4WaitEPNS0_5MutexE");
   __tsan_release(mutex);
   const IgnoreReads ignore;
@@ -146,7 +145,8 @@ void CondVar::Wait(Mutex* mutex) {
 }
 
 bool CondVar::WaitWithTimeout(Mutex* mutex, Duration timeout) {
-  static auto* const next = Next<bool(CondVar*, Mutex*, Duration)>(
+  static auto* const next = oarlock::NextDefinition<bool(CondVar*, Mutex*,
+                                                         Duration)>(
       "_ZN4absl7debian37CondVar15WaitWithTimeoutEPNS0_5MutexENS0_8DurationE");
   __tsan_release(mutex);
   const IgnoreReads ignore;
@@ -156,8 +156,9 @@ bool CondVar::WaitWithTimeout(Mutex* mutex, Duration timeout) {
 }
 
 bool CondVar::WaitWithDeadline(Mutex* mutex, Time deadline) {
-  static auto* const next = Next<bool(CondVar*, Mutex*, Time)>(
-      "_ZN4absl7debian37CondVar16WaitWithDeadlineEPNS0_5MutexENS0_4TimeE");
+  static auto* const next =
+      oarlock::NextDefinition<bool(CondVar*, Mutex*, Time)>(
+          "_ZN4absl7debian37CondVar16WaitWithDeadlineEPNS0_5MutexENS0_4TimeE");
   __tsan_release(mutex);
   const IgnoreReads ignore;
   const bool result = next(this, mutex, deadline);

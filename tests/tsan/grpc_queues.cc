@@ -6,23 +6,12 @@
 
 #if defined(__SANITIZE_THREAD__)
 
-#include <dlfcn.h>
 #include <grpc/grpc.h>
 #include <grpcpp/alarm.h>
 #include <grpcpp/completion_queue.h>
 #include <sanitizer/tsan_interface.h>
 
-namespace {
-
-// The definition of `name` that the program would use without this file.
-template <typename Function>
-Function* NextOf(const char* name) {
-  void* const symbol = dlsym(RTLD_NEXT, name);
-  if (symbol == nullptr) __builtin_trap();
-  return reinterpret_cast<Function*>(symbol);
-}
-
-}  // namespace
+#include "tests/tsan/next_definition.h"
 
 extern "C" {
 
@@ -30,7 +19,8 @@ grpc_call_error grpc_call_start_batch(grpc_call* call, const grpc_op* ops,
                                       size_t num_ops, void* tag,
                                       void* reserved) {
   static auto* const next =
-      NextOf<decltype(grpc_call_start_batch)>("grpc_call_start_batch");
+      oarlock::NextDefinition<decltype(grpc_call_start_batch)>(
+          "grpc_call_start_batch");
   __tsan_release(tag);
   return next(call, ops, num_ops, tag, reserved);
 }
@@ -40,7 +30,8 @@ grpc_call_error grpc_server_request_call(
     grpc_metadata_array* request_metadata, grpc_completion_queue* bound_to_call,
     grpc_completion_queue* for_notification, void* tag) {
   static auto* const next =
-      NextOf<decltype(grpc_server_request_call)>("grpc_server_request_call");
+      oarlock::NextDefinition<decltype(grpc_server_request_call)>(
+          "grpc_server_request_call");
   __tsan_release(tag);
   return next(server, call, details, request_metadata, bound_to_call,
               for_notification, tag);
@@ -52,7 +43,7 @@ grpc_call_error grpc_server_request_registered_call(
     grpc_completion_queue* bound_to_call,
     grpc_completion_queue* for_notification, void* tag) {
   static auto* const next =
-      NextOf<decltype(grpc_server_request_registered_call)>(
+      oarlock::NextDefinition<decltype(grpc_server_request_registered_call)>(
           "grpc_server_request_registered_call");
   __tsan_release(tag);
   return next(server, method, call, deadline, request_metadata, payload,
@@ -61,8 +52,9 @@ grpc_call_error grpc_server_request_registered_call(
 
 grpc_event grpc_completion_queue_next(grpc_completion_queue* queue,
                                       gpr_timespec deadline, void* reserved) {
-  static auto* const next = NextOf<decltype(grpc_completion_queue_next)>(
-      "grpc_completion_queue_next");
+  static auto* const next =
+      oarlock::NextDefinition<decltype(grpc_completion_queue_next)>(
+          "grpc_completion_queue_next");
   const grpc_event event = next(queue, deadline, reserved);
   if (event.type == GRPC_OP_COMPLETE) __tsan_acquire(event.tag);
   return event;
@@ -75,18 +67,18 @@ namespace grpc {
 
 void Alarm::SetInternal(CompletionQueue* queue, gpr_timespec deadline,
                         void* tag) {
-  static auto* const next =
-      NextOf<void(Alarm*, CompletionQueue*, gpr_timespec, void*)>(
-          "_ZN4grpc5Alarm11SetInternalEPNS_15CompletionQueueE12gpr_timespecPv");
+  static auto* const next = oarlock::NextDefinition<void(
+      Alarm*, CompletionQueue*, gpr_timespec, void*)>(
+      "_ZN4grpc5Alarm11SetInternalEPNS_15CompletionQueueE12gpr_timespecPv");
   __tsan_release(tag);
   next(this, queue, deadline, tag);
 }
 
 CompletionQueue::NextStatus CompletionQueue::AsyncNextInternal(
     void** tag, bool* ok, gpr_timespec deadline) {
-  static auto* const next =
-      NextOf<NextStatus(CompletionQueue*, void**, bool*, gpr_timespec)>(
-          "_ZN4grpc15CompletionQueue17AsyncNextInternalEPPvPb12gpr_timespec");
+  static auto* const next = oarlock::NextDefinition<NextStatus(
+      CompletionQueue*, void**, bool*, gpr_timespec)>(
+      "_ZN4grpc15CompletionQueue17AsyncNextInternalEPPvPb12gpr_timespec");
   const NextStatus status = next(this, tag, ok, deadline);
   if (status == GOT_EVENT) __tsan_acquire(*tag);
   return status;
