@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "base/dense_version.h"
 #include "pserver/async_aggregator.h"
+#include "pserver/quorum_aggregator.h"
 #include "pserver/sync_aggregator.h"
 #include "pserver/table_change.h"
 
@@ -52,6 +53,11 @@ std::unique_ptr<Aggregator> MakeAggregator(Table* table,
                                            const LogicalClock* clock) {
   if (table->config().mode() == v1::SYNC) {
     return std::make_unique<SyncAggregator>(table, clock);
+  }
+  if constexpr (std::is_same_v<Table, DenseTable>) {
+    if (table->config().dense().quorum() > 0) {
+      return std::make_unique<QuorumAggregator>(table, Clock::Real());
+    }
   }
   return std::make_unique<AsyncAggregator>(table, clock);
 }

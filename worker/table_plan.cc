@@ -92,6 +92,17 @@ void SetRowLimits(const v1::JobConfig& config, v1::SparseTableConfig* sparse) {
   }
 }
 
+// See --dense_quorum.
+float QuorumOf(const v1::JobConfig& config, uint32_t num_workers) {
+  constexpr int64_t kThreadsWithout = 4;
+  constexpr float kShare = 0.75f;
+  if (config.dense_quorum() >= 0) {
+    return static_cast<float>(config.dense_quorum());
+  }
+  return int64_t{num_workers} * config.thread_num() > kThreadsWithout ? kShare
+                                                                      : 0;
+}
+
 }  // namespace
 
 v1::TableConfig DenseTableOf(const std::vector<ParameterSpec>& parameters,
@@ -135,6 +146,10 @@ absl::StatusOr<TablePlan> PlanTables(const ModelSpec& spec,
                            CommonPart(config, num_workers, TableKind::kDense));
   table.set_id(static_cast<uint32_t>(plan.tables.size()) + 1);
   table.MergeFrom(DenseTableOf(spec.parameters, spec.num_parameters));
+  if (table.mode() == v1::ASYNC) {
+    table.mutable_dense()->set_quorum(QuorumOf(config, num_workers));
+    table.mutable_dense()->set_pushes_per_worker(config.thread_num());
+  }
   plan.dense_table = TableId(table.id());
   plan.tables.push_back(table);
   return plan;
