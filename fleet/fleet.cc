@@ -274,6 +274,12 @@ absl::Status Fleet::InitWorker() {
   return Worked(worker_->Start(config_));
 }
 
+absl::StatusOr<bool> Fleet::BeginsEpoch() {
+  absl::StatusOr<bool> begins = worker_->trainer().BeginsEpoch(epoch_);
+  OARLOCK_RETURN_IF_ERROR(Worked(begins.status()));
+  return begins;
+}
+
 absl::Status Fleet::TrainFromDataset() {
   return Worked(worker_->trainer().TrainEpoch(epoch_++));
 }
@@ -310,6 +316,8 @@ absl::Status RunRole(Fleet& fleet, const v1::JobConfig& config,
   }
   OARLOCK_RETURN_IF_ERROR(fleet.InitWorker());
   while (fleet.epoch() < static_cast<uint32_t>(config.epochs())) {
+    OARLOCK_ASSIGN_OR_RETURN(const bool begins, fleet.BeginsEpoch());
+    if (!begins) break;
     OARLOCK_RETURN_IF_ERROR(fleet.TrainFromDataset());
     OARLOCK_RETURN_IF_ERROR(fleet.InferFromDataset());
   }

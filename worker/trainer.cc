@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "worker/leased_work.h"
 #include "worker/pipelined_pass.h"
 #include "worker/push_repair.h"
+#include "worker/stoppable_work.h"
 #include "worker/sync_pass.h"
 
 namespace oarlock {
@@ -104,6 +106,7 @@ Trainer::Trainer(const v1::JobConfig& config, ParameterClient* parameters,
 Trainer::~Trainer() { job_->SetProgressSource(nullptr); }
 
 absl::Status Trainer::CheckConfig(const v1::JobConfig& config) {
+  OARLOCK_RETURN_IF_ERROR(CheckEvaluation(config));
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, ModelOf(config));
   return PlanTables(model->spec(), config, /*num_workers=*/1).status();
 }
@@ -184,7 +187,22 @@ absl::Status Trainer::CreateTables() {
   OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
                            job_->GetJobStatus());
   compute_slots_ = ShareOfCores(status, job_->worker_index());
+  if (job_->worker_index() == kChief && !config_.tensorboard_dir().empty()) {
+    OARLOCK_ASSIGN_OR_RETURN(
+        events_,
+        TrainingEvents::Start(config_.tensorboard_dir(),
+                              absl::Seconds(config_.tensorboard_period_s()),
+                              [job = job_] { return job->GetJobStatus(); }));
+  }
   return absl::OkStatus();
+}
+
+std::unique_ptr<EvaluationBesideTraining> Trainer::EvaluateBeside() const {
+  if (config_.evaluate_period() == 0 || job_->worker_index() != kChief) {
+    return nullptr;
+  }
+  return std::make_unique<EvaluationBesideTraining>(
+      ContextOf(*test_, PhaseId()), test_->items, config_.evaluate_period());
 }
 
 PassContext Trainer::ContextOf(const Input& input,
@@ -261,11 +279,13 @@ absl::Status Trainer::RunInterleaved(const Input& input,
     return std::make_unique<InterleavedSplit>(&*input.index, options);
   };
   std::vector<std::unique_ptr<InterleavedSplit>> splits;
+  std::deque<StoppableWork> stoppable;
   PassContext context = ContextOf(input, phase);
   for (uint64_t t = 0; t < num_threads; ++t) {
     splits.push_back(
         split_of(job_->worker_index().value() * num_threads + t));
-    context.work.push_back(splits.back().get());
+    stoppable.emplace_back(job_, splits.back().get());
+    context.work.push_back(&stoppable.back());
   }
   if (config_.mode() != "sync") return RunAsyncPass(context);
   // As many as the reader with the most of it needs.
@@ -285,9 +305,12 @@ absl::Status Trainer::TrainEpoch(uint32_t epoch) {
   const PhaseId phase{"train", epoch};
   OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat("train/", epoch)));
   const absl::Time start = Clock::Real().Now();
-  OARLOCK_RETURN_IF_ERROR(Interleaved()
-                              ? RunInterleaved(*train_, phase)
-                              : RunLeased(*train_, phase, /*trains=*/true));
+  {
+    const auto evaluation = EvaluateBeside();
+    OARLOCK_RETURN_IF_ERROR(Interleaved()
+                                ? RunInterleaved(*train_, phase)
+                                : RunLeased(*train_, phase, /*trains=*/true));
+  }
   OARLOCK_RETURN_IF_ERROR(
       job_->Barrier(absl::StrCat("train/", epoch, "/trained")));
   train_seconds_ += absl::ToDoubleSeconds(Clock::Real().Now() - start);
@@ -296,7 +319,9 @@ absl::Status Trainer::TrainEpoch(uint32_t epoch) {
 
 absl::Status Trainer::Evaluate(uint32_t epoch) {
   if (test_->files.empty()) return absl::OkStatus();
-  return RunLeased(*test_, PhaseId{"test", epoch}, /*trains=*/false);
+  const PhaseId phase{"test", epoch};
+  OARLOCK_RETURN_IF_ERROR(RunLeased(*test_, phase, /*trains=*/false));
+  return ConcludeEvaluationPass(config_, job_, phase, /*file=*/"");
 }
 
 absl::StatusOr<TrainingSummary> Trainer::Summarize() {
@@ -309,6 +334,7 @@ absl::StatusOr<TrainingSummary> Trainer::Summarize() {
   OARLOCK_RETURN_IF_ERROR(job_->Barrier("summary"));
   OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
                            job_->GetJobStatus());
+  if (events_ != nullptr) events_->Finish(status);
   TrainingSummary summary = SummaryOf(status);
   summary.model = config_.model();
   summary.mode = config_.mode();
@@ -329,6 +355,8 @@ absl::StatusOr<TrainingSummary> Trainer::Run() {
     OARLOCK_RETURN_IF_ERROR(Evaluate(epochs - 1));
   }
   for (; epoch < epochs; ++epoch) {
+    OARLOCK_ASSIGN_OR_RETURN(const bool begins, BeginsEpoch(epoch));
+    if (!begins) break;
     OARLOCK_RETURN_IF_ERROR(TrainEpoch(epoch));
     OARLOCK_RETURN_IF_ERROR(Evaluate(epoch));
   }

@@ -17,12 +17,14 @@
 #include "worker/cut_marker.h"
 #include "worker/data/data_options.h"
 #include "worker/data/source_index.h"
+#include "worker/evaluation.h"
 #include "worker/mode/dense_parameters.h"
 #include "worker/models/model.h"
 #include "worker/pass_context.h"
 #include "worker/progress_meter.h"
 #include "worker/summary.h"
 #include "worker/table_plan.h"
+#include "worker/training_events.h"
 #include "worker/worker_metrics.h"
 
 namespace oarlock {
@@ -63,6 +65,12 @@ class Trainer {
   // barrier.
   absl::StatusOr<TrainingSummary> Summarize();
 
+  // Before each pass: whether it begins, the same on all workers. No when
+  // training was stopped, early or by somebody's order.
+  absl::StatusOr<bool> BeginsEpoch(uint32_t epoch) {
+    return job_->BeginPass(epoch);
+  }
+
   // What this worker has done; from any thread, any time.
   void CollectMetrics(MetricsSnapshot* snapshot) const {
     CollectWorkerMetrics(progress_, snapshot);
@@ -78,6 +86,9 @@ class Trainer {
   absl::Status Open(const std::vector<std::string>& patterns, Input* input);
   bool Interleaved() const;
   PassContext ContextOf(const Input& input, const PhaseId& phase) const;
+  // Evaluates beside a training pass; null where nobody asked for it, or
+  // another worker does it.
+  std::unique_ptr<EvaluationBesideTraining> EvaluateBeside() const;
   // Leased work: defined by worker 0, then taken until nothing is left.
   absl::Status RunLeased(const Input& input, const PhaseId& phase,
                          bool trains);
@@ -94,6 +105,8 @@ class Trainer {
   std::unique_ptr<CutMarker> cuts_;
   std::unique_ptr<Input> train_;
   std::unique_ptr<Input> test_;
+  // Of the first worker, if they are wanted.
+  std::unique_ptr<TrainingEvents> events_;
   double train_seconds_ = 0;
   // See PassContext; known once the tables are created.
   int compute_slots_ = 1;
