@@ -77,6 +77,9 @@ class Fleet {
   absl::StatusOr<bool> BeginsEpoch();
   // One pass over the training files.
   absl::Status TrainFromDataset();
+  // In place of passes over the training files: those of --watch_dir, until
+  // training is stopped; SIGTERM and SIGINT to this process stop it.
+  absl::Status TrainOnline();
   // Predicts the test files; nothing changes.
   absl::Status InferFromDataset();
   // Waits for the other workers, ends this one's part, and tells what the job

@@ -126,8 +126,11 @@ absl::Status ConcludeEvaluationPass(const v1::JobConfig& config, JobClient* job,
       evaluation.set_auc(done.auc());
       evaluation.set_logloss(done.logloss());
     }
-    OARLOCK_RETURN_IF_ERROR(
-        ConcludeEvaluation(config, job, std::move(evaluation)));
+    // Of nothing there is nothing to tell.
+    if (evaluation.examples() > 0) {
+      OARLOCK_RETURN_IF_ERROR(
+          ConcludeEvaluation(config, job, std::move(evaluation)));
+    }
   }
   return job->Barrier(absl::StrCat(work, "/concluded"));
 }
