@@ -174,11 +174,13 @@ absl::Status Trainer::RunPass(const TrainingData& data, const PhaseId& phase,
       const std::unique_ptr<PassWork> work,
       data.StartPass(context.work_name, std::move(repair)));
   for (bool more = true; more;) {
+    // Leased work is stopped by whoever leases it, and has repairs to make.
+    const bool stops_itself = trains && work->num_rounds().has_value();
     std::deque<StoppableWork> lanes;
     context.work.clear();
     for (WorkSource* lane : work->lanes()) {
       context.work.push_back(
-          trains ? &lanes.emplace_back(job_, lane) : lane);
+          stops_itself ? &lanes.emplace_back(job_, lane) : lane);
     }
     OARLOCK_RETURN_IF_ERROR(trains && config_.mode() == "sync"
                                 ? RunSyncPass(context, work->num_rounds())

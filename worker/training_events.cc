@@ -63,7 +63,9 @@ std::vector<TrainingCurves::Point> TrainingCurves::Update(
     const v1::JobStatusResponse& status, absl::Time now) {
   std::vector<Point> points;
   Mark mark = MarkOf(status, now);
-  const Mark before = std::exchange(mark_, mark).value_or(Mark{.time = now});
+  Mark nothing;
+  nothing.time = now;
+  const Mark before = std::exchange(mark_, mark).value_or(nothing);
   if (mark.examples > before.examples) {
     Point point{static_cast<int64_t>(mark.steps), now, {}};
     const auto examples = static_cast<double>(mark.examples - before.examples);
