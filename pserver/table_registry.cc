@@ -3,10 +3,12 @@
 #include <google/protobuf/util/message_differencer.h>
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/status_macros.h"
