@@ -21,7 +21,7 @@ namespace {
 constexpr WorkerIndex kChief(0);
 constexpr char kBesideTraining[] = "evaluation";
 // Between two looks at how much the job has trained.
-constexpr absl::Duration kPoll = absl::Milliseconds(50);
+constexpr absl::Duration kPoll = absl::Milliseconds(100);
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 
 double UnixSecondsNow() {
