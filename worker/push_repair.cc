@@ -58,6 +58,7 @@ class Steps {
         const bool more,
         reader_.Next(batch_size_, &step->batch));
     if (!more) return nullptr;
+    step->SeedFor(context_.config->seed(), context_.phase.epoch);
     step->BuildKeys(context_.parameters->partition_bits());
     if (context_.PushesStatistics()) step->CountStatistics();
     step->StartPull(context_.parameters, context_.sparse_tables, step);

@@ -16,6 +16,7 @@
 #include "base/status_macros.h"
 #include "worker/data/file_list.h"
 #include "worker/leased_work.h"
+#include "worker/model_of.h"
 #include "worker/pipelined_pass.h"
 #include "worker/push_repair.h"
 #include "worker/sync_pass.h"
@@ -85,16 +86,7 @@ DataOptions DataOptionsOf(const v1::JobConfig& config) {
 absl::StatusOr<std::unique_ptr<Model>> ModelOf(const v1::JobConfig& config) {
   const DataOptions data = DataOptionsOf(config);
   OARLOCK_RETURN_IF_ERROR(data.Validate());
-  const DataSchema schema = SchemaOf(data);
-  ModelOptions options;
-  options.num_dense = schema.num_dense;
-  options.num_slots = schema.num_slots;
-  options.embedding_size = config.embedding_size();
-  options.init_range = static_cast<float>(config.init_range());
-  if (config.dense_math() == "bfloat16") {
-    options.math_backend = "onednn_bfloat16";
-  }
-  return NewModel(config.model(), options);
+  return ModelOf(config, SchemaOf(data));
 }
 
 Trainer::Trainer(const v1::JobConfig& config, ParameterClient* parameters,

@@ -78,6 +78,7 @@ class Embedding final : public Layer {
     bags.width = options_.width;
     bags.row_of_key = input.row_of_key.data();
     bags.offsets = input.offsets.empty() ? nullptr : input.offsets.data();
+    bags.mean = options_.mean;
     bags.out_stride = out_stride;
     return bags;
   }
