@@ -42,8 +42,8 @@ StepShape ShapeFor(const Model& model) {
 }
 
 // Dense gradients, those of rows, and what norms learn.
-std::vector<std::vector<float>> Run(const Model& model,
-                                    bool accumulate = false) {
+std::vector<std::vector<float>> GradientsOf(const Model& model,
+                                            bool accumulate = false) {
   RandomStep step(ShapeFor(model), kSeed);
   if (accumulate) {
     std::fill(step.parameter_gradients.begin(),
@@ -70,9 +70,9 @@ TEST(ClippedModelTest, NothingToClipIsTheModelItself) {
 }
 
 TEST(ClippedModelTest, ValuesStayWithinTheBound) {
-  const auto plain = Run(*NewSmallModel());
+  const auto plain = GradientsOf(*NewSmallModel());
   constexpr float kBound = 0.05f;
-  const auto clipped = Run(*WithClipping(NewSmallModel(), {kBound, 0}));
+  const auto clipped = GradientsOf(*WithClipping(NewSmallModel(), {kBound, 0}));
   size_t changed = 0;
   for (size_t part = 0; part < 2; ++part) {
     for (size_t i = 0; i < plain[part].size(); ++i) {
@@ -85,11 +85,11 @@ TEST(ClippedModelTest, ValuesStayWithinTheBound) {
 }
 
 TEST(ClippedModelTest, LengthIsThatOfDenseGradientsAndRowsTogether) {
-  const auto plain = Run(*NewSmallModel());
+  const auto plain = GradientsOf(*NewSmallModel());
   const double length = LengthOf(plain);
   ASSERT_GT(length, 0.1);
   const float bound = static_cast<float>(length / 4);
-  const auto clipped = Run(*WithClipping(NewSmallModel(), {0, bound}));
+  const auto clipped = GradientsOf(*WithClipping(NewSmallModel(), {0, bound}));
   EXPECT_NEAR(LengthOf(clipped), bound, 1e-5 * bound);
   for (size_t part = 0; part < 2; ++part) {
     for (size_t i = 0; i < plain[part].size(); ++i) {
@@ -99,15 +99,15 @@ TEST(ClippedModelTest, LengthIsThatOfDenseGradientsAndRowsTogether) {
   }
   EXPECT_EQ(clipped[2], plain[2]);
   // Long enough: untouched.
-  EXPECT_EQ(Run(*WithClipping(NewSmallModel(),
+  EXPECT_EQ(GradientsOf(*WithClipping(NewSmallModel(),
                               {0, static_cast<float>(2 * length)})),
             plain);
 }
 
 TEST(ClippedModelTest, StepsThatAddUpAreClippedOneByOne) {
   const GradientClip clip = {0.02f, 0.1f};
-  const auto alone = Run(*WithClipping(NewSmallModel(), clip));
-  const auto added = Run(*WithClipping(NewSmallModel(), clip), true);
+  const auto alone = GradientsOf(*WithClipping(NewSmallModel(), clip));
+  const auto added = GradientsOf(*WithClipping(NewSmallModel(), clip), true);
   for (size_t i = 0; i < alone[0].size(); ++i) {
     EXPECT_EQ(added[0][i], 0.5f + alone[0][i]);
   }

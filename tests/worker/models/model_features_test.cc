@@ -173,8 +173,8 @@ INSTANTIATE_TEST_SUITE_P(All, NormLearningTest,
                                            DenseNorm::kData));
 
 TEST_P(NormLearningTest, RowsComeToHoldMeanAndVariance) {
-  constexpr double kMean = 30, kDeviation = 4;
-  constexpr int kWorkers = 3, kRounds = 3000;
+  constexpr double kMean = 3, kDeviation = 4;
+  constexpr int kWorkers = 3, kRounds = 600;
   ModelOptions options;
   options.num_dense = 1;
   options.num_slots = 4;
@@ -213,12 +213,12 @@ TEST_P(NormLearningTest, RowsComeToHoldMeanAndVariance) {
   const double count = start + step.rows.back()[0];
   const double mean = step.rows.back()[1] / count;
   const double variance = (start + step.rows.back()[2]) / count;
-  // Data norm remembers 10,000 examples of a standard normal, and squares from
-  // when the mean was far; batch norm only the last few thousand.
-  EXPECT_NEAR(mean, kMean, data ? 1.0 : 0.2) << "seed " << kSeed;
-  EXPECT_NEAR(std::sqrt(variance), kDeviation, data ? 2.5 : 0.2);
+  // Data norm remembers 10,000 examples of a standard normal among these
+  // 90,000, batch norm only the last few thousand of them.
+  EXPECT_NEAR(mean, kMean, data ? 0.4 : 0.25) << "seed " << kSeed;
+  EXPECT_NEAR(std::sqrt(variance), kDeviation, 0.25);
   if (data) {
-    EXPECT_NEAR(count, 1e4 + kWorkers * kRounds * 50, 5e3);
+    EXPECT_NEAR(count, 1e4 + kWorkers * kRounds * 50, 200);
   }
   // Floats behind the three are nobody's.
   for (size_t i = 3; i < spec.row_dim; ++i) {

@@ -34,7 +34,7 @@ ModelOptions SmallOptions(size_t num_dense, const std::string& backend) {
   options.hidden_sizes = {{6, 5}};
   options.cross_layers = 2;
   options.cin_sizes = {3, 2};
-  options.attention_size = 3;
+  options.attention_size = 2;
   options.math_backend = backend;
   return options;
 }
