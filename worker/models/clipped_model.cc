@@ -103,6 +103,7 @@ class ClippedModel final : public Model {
   ClippedModel(std::unique_ptr<Model> model, const GradientClip& clip)
       : model_(std::move(model)), clip_(clip) {}
   const ModelSpec& spec() const override { return model_->spec(); }
+  const Network* network() const override { return model_->network(); }
   std::unique_ptr<ModelExecutor> NewExecutor(
       size_t max_examples) const override {
     return std::make_unique<ClippingExecutor>(

@@ -92,6 +92,8 @@ struct ModelOptions {
   std::string math_backend = "onednn";
 };
 
+class Network;
+
 // Immutable; thread-safe.
 class Model {
  public:
@@ -100,6 +102,8 @@ class Model {
   // Room for batches of up to `max_examples`. The model outlives it.
   virtual std::unique_ptr<ModelExecutor> NewExecutor(
       size_t max_examples) const = 0;
+  // What it computes; null: it is no network.
+  virtual const Network* network() const { return nullptr; }
 };
 
 // "lr" (lr.h), "fm" and "ffm" (factorization_machines.h), "wide_deep"
