@@ -15,6 +15,8 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "worker/data/file_list.h"
+#include "worker/geo_pass.h"
+#include "worker/geo_repair.h"
 #include "worker/leased_work.h"
 #include "worker/pipelined_pass.h"
 #include "worker/push_repair.h"
@@ -137,6 +139,12 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
       parameters, job,
       config.mode() == "sync" ? CutMarker::Order::kByRound
                               : CutMarker::Order::kByCut);
+  if (config.mode() == "geo") {
+    OARLOCK_ASSIGN_OR_RETURN(
+        trainer->geo_,
+        GeoReplica::Create(trainer->plan_, job->num_workers(),
+                           config.geo_rows_max(), parameters));
+  }
   job->SetProgressSource([t = trainer.get()] { return t->progress_.Take(); });
   return trainer;
 }
@@ -203,10 +211,15 @@ PassContext Trainer::ContextOf(const Input& input,
   context.phase = phase;
   context.work_name = phase.Work();
   context.cuts = cuts_.get();
+  context.geo = geo_.get();
   context.data = DataOptionsOf(config_);
   context.files = input.files;
   context.compute_slots = compute_slots_;
   return context;
+}
+
+absl::Status Trainer::RunPassAlone(const PassContext& context) {
+  return context.geo != nullptr ? RunGeoPass(context) : RunAsyncPass(context);
 }
 
 absl::Status Trainer::RunLeased(const Input& input, const PhaseId& phase,
@@ -220,7 +233,10 @@ absl::Status Trainer::RunLeased(const Input& input, const PhaseId& phase,
   PassContext context = ContextOf(input, phase);
   LeasedWork::Repair repair;
   if (trains && config_.mode() != "sync") {
-    repair = [&context](const PushRepair& r) { return RepairPush(context, r); };
+    repair = [&context](const PushRepair& r) {
+      return context.geo != nullptr ? RepairGeoPush(context, r)
+                                    : RepairPush(context, r);
+    };
   }
   LeasedWork leased(job_, work, std::move(repair));
   // Ranges of a worker that was lost come back. Workers do not meet in between:
@@ -229,7 +245,7 @@ absl::Status Trainer::RunLeased(const Input& input, const PhaseId& phase,
     context.work.assign(config_.thread_num(), &leased);
     absl::Status status = trains && config_.mode() == "sync"
                               ? RunSyncPass(context, std::nullopt)
-                          : trains ? RunAsyncPass(context)
+                          : trains ? RunPassAlone(context)
                                    : RunEvaluationPass(context);
     OARLOCK_RETURN_IF_ERROR(status);
     OARLOCK_RETURN_IF_ERROR(leased.ReportDone());
@@ -267,7 +283,7 @@ absl::Status Trainer::RunInterleaved(const Input& input,
         split_of(job_->worker_index().value() * num_threads + t));
     context.work.push_back(splits.back().get());
   }
-  if (config_.mode() != "sync") return RunAsyncPass(context);
+  if (config_.mode() != "sync") return RunPassAlone(context);
   // As many as the reader with the most of it needs.
   uint64_t num_rounds = 0;
   for (uint64_t reader = 0; reader < num_readers; ++reader) {

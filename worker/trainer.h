@@ -17,6 +17,7 @@
 #include "worker/cut_marker.h"
 #include "worker/data/data_options.h"
 #include "worker/data/source_index.h"
+#include "worker/geo_replica.h"
 #include "worker/mode/dense_parameters.h"
 #include "worker/models/model.h"
 #include "worker/pass_context.h"
@@ -84,6 +85,9 @@ class Trainer {
   // Each lane of each worker gets its share of the batches, in turn.
   absl::Status RunInterleaved(const Input& input, const PhaseId& phase);
 
+  // Trains the context's work by the job's mode, unless that is sync.
+  absl::Status RunPassAlone(const PassContext& context);
+
   const v1::JobConfig config_;
   ParameterClient* const parameters_;
   JobClient* const job_;
@@ -92,6 +96,8 @@ class Trainer {
   std::unique_ptr<DenseParameters> dense_;
   ProgressMeter progress_;
   std::unique_ptr<CutMarker> cuts_;
+  // Geo mode; else null. Kept from pass to pass.
+  std::unique_ptr<GeoReplica> geo_;
   std::unique_ptr<Input> train_;
   std::unique_ptr<Input> test_;
   double train_seconds_ = 0;
