@@ -5,6 +5,7 @@
 #define OARLOCK_WORKER_GEO_REPLICA_H_
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -103,7 +104,8 @@ class GeoReplica {
   const uint64_t rows_max_;
   ParameterClient* const client_;
 
-  std::vector<Table> tables_;
+  // Tables stay where they are.
+  std::deque<Table> tables_;
   GeoDense dense_;
   TableVersions versions_;
   std::vector<uint32_t> row_scratch_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -138,7 +139,7 @@ TEST(GeoRowsTest, WorkersAddUpToTheSumOfTheirChanges) {
   SCOPED_TRACE(absl::StrCat("seed ", seed));
   RandomSequence random(seed);
   constexpr size_t kWorkers = 3;
-  std::vector<GeoRows> workers;
+  std::deque<GeoRows> workers;
   for (size_t w = 0; w < kWorkers; ++w) {
     workers.emplace_back(Rule("adagrad"), kDim, kBits);
   }
