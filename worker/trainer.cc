@@ -13,6 +13,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "worker/geo_pass.h"
+#include "worker/geo_repair.h"
 #include "worker/leased_work.h"
 #include "worker/model_of.h"
 #include "worker/online_training.h"
@@ -100,6 +102,12 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
       parameters, job,
       config.mode() == "sync" ? CutMarker::Order::kByRound
                               : CutMarker::Order::kByCut);
+  if (config.mode() == "geo") {
+    OARLOCK_ASSIGN_OR_RETURN(
+        trainer->geo_,
+        GeoReplica::Create(trainer->plan_, job->num_workers(),
+                           config.geo_rows_max(), parameters));
+  }
   job->SetProgressSource([t = trainer.get()] { return t->progress_.Take(); });
   return trainer;
 }
@@ -149,10 +157,15 @@ PassContext Trainer::ContextOf(const TrainingData& data,
   context.phase = phase;
   context.work_name = phase.Work();
   context.cuts = cuts_.get();
+  context.geo = geo_.get();
   context.data = DataOptionsOf(config_);
   context.files = data.files();
   context.compute_slots = compute_slots_;
   return context;
+}
+
+absl::Status Trainer::RunPassAlone(const PassContext& context) {
+  return context.geo != nullptr ? RunGeoPass(context) : RunAsyncPass(context);
 }
 
 absl::Status Trainer::RunPass(const TrainingData& data, const PhaseId& phase,
@@ -160,7 +173,10 @@ absl::Status Trainer::RunPass(const TrainingData& data, const PhaseId& phase,
   PassContext context = ContextOf(data, phase);
   LeasedWork::Repair repair;
   if (trains && config_.mode() != "sync") {
-    repair = [&context](const PushRepair& r) { return RepairPush(context, r); };
+    repair = [&context](const PushRepair& r) {
+      return context.geo != nullptr ? RepairGeoPush(context, r)
+                                    : RepairPush(context, r);
+    };
   }
   OARLOCK_ASSIGN_OR_RETURN(
       const std::unique_ptr<PassWork> work,
@@ -176,7 +192,7 @@ absl::Status Trainer::RunPass(const TrainingData& data, const PhaseId& phase,
     }
     OARLOCK_RETURN_IF_ERROR(trains && config_.mode() == "sync"
                                 ? RunSyncPass(context, work->num_rounds())
-                            : trains ? RunAsyncPass(context)
+                            : trains ? RunPassAlone(context)
                                      : RunEvaluationPass(context));
     OARLOCK_ASSIGN_OR_RETURN(more, work->AwaitMore());
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,6 +24,9 @@ class Reshape final : public Layer {
  public:
   explicit Reshape(Shape shape) : shape_(std::move(shape)) {}
   const char* kind() const override { return "reshape"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{};
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].size() != shape_.size()) {
@@ -40,6 +45,9 @@ class Reshape final : public Layer {
 class FieldAwareFm final : public Layer {
  public:
   const char* kind() const override { return "field_aware_fm"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{};
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].rank() != 2 || inputs[0][0] == 0 ||
@@ -69,6 +77,9 @@ class FieldAwareFm final : public Layer {
 class Cross final : public Layer {
  public:
   const char* kind() const override { return "cross"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{};
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 3 || inputs[0] != inputs[2] ||
@@ -106,6 +117,12 @@ class RowLinear final : public Layer {
  public:
   explicit RowLinear(const RowLinearOptions& options) : options_(options) {}
   const char* kind() const override { return "row_linear"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{
+        {"activation", std::string(options_.activation == Activation::kRelu
+                                       ? "relu"
+                                       : "none")}};
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].rank() != 2 || inputs[0].size() == 0) {
@@ -171,6 +188,9 @@ class RowLinear final : public Layer {
 class Transpose final : public Layer {
  public:
   const char* kind() const override { return "transpose"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{};
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].rank() != 2) {
@@ -195,6 +215,9 @@ class Transpose final : public Layer {
 class SumRows final : public Layer {
  public:
   const char* kind() const override { return "sum_rows"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{};
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].rank() != 2) {
@@ -223,6 +246,9 @@ class CompressedInteraction final : public Layer {
   explicit CompressedInteraction(const CompressedInteractionOptions& options)
       : num_maps_(options.num_maps) {}
   const char* kind() const override { return "compressed_interaction"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{};
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 2 || inputs[0].rank() != 2 || inputs[1].rank() != 2 ||
@@ -326,6 +352,9 @@ class PairwiseDots final : public Layer {
   explicit PairwiseDots(const PairwiseDotsOptions& options)
       : width_(options.width) {}
   const char* kind() const override { return "pairwise_dots"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{{"width", width_}};
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || width_ == 0 || inputs[0].size() % width_ != 0 ||
@@ -359,6 +388,9 @@ class SelfAttention final : public Layer {
   explicit SelfAttention(const SelfAttentionOptions& options)
       : heads_(options.heads) {}
   const char* kind() const override { return "self_attention"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{{"heads", heads_}};
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].rank() != 2 || heads_ == 0 ||
@@ -397,6 +429,9 @@ class ScaledVectors final : public Layer {
   explicit ScaledVectors(const ScaledVectorsOptions& options)
       : options_(options) {}
   const char* kind() const override { return "scaled_vectors"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{};
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1) return Misfit(*this, inputs, "one");
