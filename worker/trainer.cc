@@ -64,6 +64,7 @@ Trainer::Trainer(const v1::JobConfig& config, ParameterClient* parameters,
 Trainer::~Trainer() { job_->SetProgressSource(nullptr); }
 
 absl::Status Trainer::CheckConfig(const v1::JobConfig& config) {
+  OARLOCK_RETURN_IF_ERROR(TrainingData::CheckConfig(config));
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, ModelOf(config));
   return PlanTables(model->spec(), config, /*num_workers=*/1).status();
 }
@@ -141,7 +142,7 @@ PassContext Trainer::ContextOf(const TrainingData& data,
   return context;
 }
 
-absl::Status Trainer::RunPass(const TrainingData& data, const PhaseId& phase,
+absl::Status Trainer::RunPass(TrainingData& data, const PhaseId& phase,
                               bool trains) {
   PassContext context = ContextOf(data, phase);
   LeasedWork::Repair repair;
@@ -150,7 +151,8 @@ absl::Status Trainer::RunPass(const TrainingData& data, const PhaseId& phase,
   }
   OARLOCK_ASSIGN_OR_RETURN(
       const std::unique_ptr<PassWork> work,
-      data.StartPass(context.work_name, std::move(repair)));
+      data.StartPass(phase, std::move(repair)));
+  context.new_reader = work->new_reader();
   for (bool more = true; more;) {
     context.work = work->lanes();
     OARLOCK_RETURN_IF_ERROR(trains && config_.mode() == "sync"

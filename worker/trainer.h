@@ -59,6 +59,8 @@ class Trainer {
   // barrier.
   absl::StatusOr<TrainingSummary> Summarize();
 
+  TrainingData& training_data() { return *train_; }
+
   // What this worker has done; from any thread, any time.
   void CollectMetrics(MetricsSnapshot* snapshot) const {
     CollectWorkerMetrics(progress_, snapshot);
@@ -70,7 +72,7 @@ class Trainer {
 
   PassContext ContextOf(const TrainingData& data, const PhaseId& phase) const;
   // This worker's lanes work off their part of a pass.
-  absl::Status RunPass(const TrainingData& data, const PhaseId& phase,
+  absl::Status RunPass(TrainingData& data, const PhaseId& phase,
                        bool trains);
 
   const v1::JobConfig config_;

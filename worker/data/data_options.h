@@ -22,6 +22,8 @@ struct DataOptions {
     // PaddlePaddle's text: "n v1 .. vn" for each slot, in the order dense
     // features, categorical slots, label.
     kMultiSlot,
+    // "label index:value index:value ...": no dense features, one slot.
+    kLibsvm,
   };
   // What happens to the integers of a Criteo line. Other formats carry dense
   // features as they are.
