@@ -45,6 +45,7 @@ class AdminService::Impl {
     AddToAll(&S::RequestSetRoundMembership, &Impl::SetRoundMembership);
     AddToAll(&S::RequestGetServerStatus, &Impl::GetServerStatus);
     AddToAll(&S::RequestGetHotKeys, &Impl::GetHotKeys);
+    AddToAll(&S::RequestListChanges, &Impl::ListChanges);
     AddToCoordinator(&S::RequestRegisterWorker, &Coordinator::RegisterWorker);
     AddToCoordinator(&S::RequestHeartbeat, &Coordinator::Heartbeat);
     AddToCoordinator(&S::RequestFinishWorker, &Coordinator::FinishWorker);
@@ -53,6 +54,12 @@ class AdminService::Impl {
     AddToCoordinator(&S::RequestLeaseWork, &Coordinator::LeaseWork);
     AddToCoordinator(&S::RequestGetJobStatus, &Coordinator::JobStatus);
     AddToCoordinator(&S::RequestMarkCut, &Coordinator::MarkCut);
+    AddToCoordinator(&S::RequestReportEvaluation,
+                     &Coordinator::ReportEvaluation);
+    AddToCoordinator(&S::RequestStopTraining, &Coordinator::StopTraining);
+    AddToCoordinator(&S::RequestBeginPass, &Coordinator::BeginPass);
+    AddToCoordinator(&S::RequestNoteFile, &Coordinator::NoteFile);
+    AddToCoordinator(&S::RequestListFiles, &Coordinator::ListFiles);
     AddDrain();
     AddCheckpoint();
     AddBarrier();
@@ -186,11 +193,13 @@ class AdminService::Impl {
                 "the job makes no checkpoints; start its servers with "
                 "--checkpoint_dir"));
           }
+          const bool best = call.request().best();
           checkpoint_loop_->Make(
               [call = std::move(call)](
                   const absl::StatusOr<v1::CheckpointResponse>& made) mutable {
                 Answer(&call, made);
-              });
+              },
+              best);
         });
   }
 
@@ -243,6 +252,10 @@ class AdminService::Impl {
       const grpc::ServerContext&, const v1::ServerStatusRequest& request);
   absl::StatusOr<v1::HotKeysResponse> GetHotKeys(
       const grpc::ServerContext&, const v1::HotKeysRequest& request);
+  absl::StatusOr<v1::ListChangesResponse> ListChanges(
+      const grpc::ServerContext&, const v1::ListChangesRequest& request) {
+    return registry_->ListChanges(request, options_.server_generation);
+  }
 
   const AdminServiceOptions options_;
   const PartitionMap map_;

@@ -15,6 +15,7 @@ export OARLOCK_BIN="$PWD/bazel-bin/cli/oarlock"
 export OARLOCK_CTR="$PWD/bazel-bin/examples/ctr/train"
 export OARLOCK_MNIST="$PWD/bazel-bin/examples/mnist/train"
 export OARLOCK_CIFAR10="$PWD/bazel-bin/examples/cifar10/train"
+export OARLOCK_SCORE="$PWD/bazel-bin/examples/score/score"
 export OARLOCK_RESNET="$PWD/bazel-bin/examples/resnet/train"
 export OARLOCK_COUNTING_WORKER="$PWD/bazel-bin/tests/stress/counting_worker"
 export OARLOCK_COUNTING_TRAINER="$PWD/bazel-bin/tests/stress/counting_trainer"
@@ -26,6 +27,7 @@ check "bazel build //..." bazel build --noshow_progress //...
 
 section "quality on real rows"
 check "AUC gates, local and distributed" python3 tests/quality/quality.py
+check "AUC gates of every model" python3 tests/quality/models.py
 
 section "servers and workers killed 200 times, 40 of them over a faulty network"
 check "every push is applied once" env OARLOCK_KILLS=200 OARLOCK_FAULTY_S=120 \

@@ -15,6 +15,8 @@
 #include "worker/client/job_client.h"
 #include "worker/client/parameter_client.h"
 #include "worker/cut_marker.h"
+#include "worker/evaluation.h"
+#include "worker/geo_replica.h"
 #include "worker/mode/dense_parameters.h"
 #include "worker/models/model.h"
 #include "worker/pass_context.h"
@@ -22,9 +24,13 @@
 #include "worker/summary.h"
 #include "worker/table_plan.h"
 #include "worker/training_data.h"
+#include "worker/training_events.h"
 #include "worker/worker_metrics.h"
 
 namespace oarlock {
+
+// The job's model. InvalidArgument when its flags contradict each other.
+absl::StatusOr<std::unique_ptr<Model>> ModelOf(const v1::JobConfig& config);
 
 // One thread at a time.
 class Trainer {
@@ -60,6 +66,14 @@ class Trainer {
   absl::StatusOr<TrainingSummary> Summarize();
 
   TrainingData& training_data() { return *train_; }
+  // Before each pass: whether it begins, the same on all workers. No when
+  // training was stopped, early or by somebody's order.
+  absl::StatusOr<bool> BeginsEpoch(uint32_t epoch) {
+    return job_->BeginPass(epoch);
+  }
+  // In place of passes over the training files: those of --watch_dir, until
+  // training is stopped.
+  absl::Status TrainOnline();
 
   // What this worker has done; from any thread, any time.
   void CollectMetrics(MetricsSnapshot* snapshot) const {
@@ -71,9 +85,16 @@ class Trainer {
           JobClient* job);
 
   PassContext ContextOf(const TrainingData& data, const PhaseId& phase) const;
+  // Evaluates beside a training pass; null where nobody asked for it, or
+  // another worker does it.
+  std::unique_ptr<EvaluationBesideTraining> EvaluateBeside() const;
+  absl::Status TrainPass(TrainingData& data, uint32_t epoch);
   // This worker's lanes work off their part of a pass.
   absl::Status RunPass(TrainingData& data, const PhaseId& phase,
                        bool trains);
+
+  // Trains the context's work by the job's mode, unless that is sync.
+  absl::Status RunPassAlone(const PassContext& context);
 
   const v1::JobConfig config_;
   ParameterClient* const parameters_;
@@ -83,8 +104,12 @@ class Trainer {
   std::unique_ptr<DenseParameters> dense_;
   ProgressMeter progress_;
   std::unique_ptr<CutMarker> cuts_;
+  // Geo mode; else null. Kept from pass to pass.
+  std::unique_ptr<GeoReplica> geo_;
   std::unique_ptr<TrainingData> train_;
   std::unique_ptr<TrainingData> test_;
+  // Of the first worker, if they are wanted.
+  std::unique_ptr<TrainingEvents> events_;
   double train_seconds_ = 0;
   // See PassContext; known once the tables are created.
   int compute_slots_ = 1;

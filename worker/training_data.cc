@@ -95,6 +95,11 @@ absl::Status TrainingData::CheckConfig(const v1::JobConfig& config) {
         "gives ranges to whoever asks; leave --split out, or use --dataset "
         "queue");
   }
+  if (in_memory && !config.watch_dir().empty()) {
+    return Contradiction(
+        "--watch_dir trains each file once, when it has come; --dataset memory "
+        "is for passes that are known beforehand; use --dataset queue");
+  }
   if (!is_static && has_own_order) {
     return Contradiction(
         "--sampling with_replacement gives each worker an order of its own, "

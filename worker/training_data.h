@@ -53,6 +53,11 @@ class TrainingData {
 
   bool empty() const { return files_.empty(); }
   const std::vector<std::string>& files() const { return files_; }
+  // The whole of it, for a pass that this worker makes alone; known where its
+  // work is defined.
+  std::vector<WorkItem> items() const {
+    return index_.has_value() ? index_->Items() : std::vector<WorkItem>();
+  }
 
   // The work of a pass. Leased: worker 0 defines it, all meet. `repair` as
   // LeasedWork has it; nobody leases static work, which has none. In memory:
