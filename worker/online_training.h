@@ -71,6 +71,8 @@ class OnlineTraining {
   absl::Status Run();
 
  private:
+  // Learns which files were begun; how many of them are trained.
+  absl::StatusOr<uint32_t> LearnFiles();
   // What pass `epoch` trains; nothing: training is stopped.
   absl::StatusOr<std::optional<v1::TrainingFile>> NextFile(uint32_t epoch);
   // Worker 0: gives the pass the next new file, if there is one.

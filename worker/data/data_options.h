@@ -1,4 +1,4 @@
-// How input files become examples. docs/data_formats.md describes the formats.
+// How input files become examples. docs/data.md describes the formats.
 
 #ifndef OARLOCK_WORKER_DATA_DATA_OPTIONS_H_
 #define OARLOCK_WORKER_DATA_DATA_OPTIONS_H_
