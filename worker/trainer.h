@@ -16,6 +16,7 @@
 #include "worker/client/parameter_client.h"
 #include "worker/cut_marker.h"
 #include "worker/evaluation.h"
+#include "worker/geo_replica.h"
 #include "worker/mode/dense_parameters.h"
 #include "worker/models/model.h"
 #include "worker/pass_context.h"
@@ -64,6 +65,7 @@ class Trainer {
   // barrier.
   absl::StatusOr<TrainingSummary> Summarize();
 
+  TrainingData& training_data() { return *train_; }
   // Before each pass: whether it begins, the same on all workers. No when
   // training was stopped, early or by somebody's order.
   absl::StatusOr<bool> BeginsEpoch(uint32_t epoch) {
@@ -86,10 +88,13 @@ class Trainer {
   // Evaluates beside a training pass; null where nobody asked for it, or
   // another worker does it.
   std::unique_ptr<EvaluationBesideTraining> EvaluateBeside() const;
-  absl::Status TrainPass(const TrainingData& data, uint32_t epoch);
+  absl::Status TrainPass(TrainingData& data, uint32_t epoch);
   // This worker's lanes work off their part of a pass.
-  absl::Status RunPass(const TrainingData& data, const PhaseId& phase,
+  absl::Status RunPass(TrainingData& data, const PhaseId& phase,
                        bool trains);
+
+  // Trains the context's work by the job's mode, unless that is sync.
+  absl::Status RunPassAlone(const PassContext& context);
 
   const v1::JobConfig config_;
   ParameterClient* const parameters_;
@@ -99,6 +104,8 @@ class Trainer {
   std::unique_ptr<DenseParameters> dense_;
   ProgressMeter progress_;
   std::unique_ptr<CutMarker> cuts_;
+  // Geo mode; else null. Kept from pass to pass.
+  std::unique_ptr<GeoReplica> geo_;
   std::unique_ptr<TrainingData> train_;
   std::unique_ptr<TrainingData> test_;
   // Of the first worker, if they are wanted.
