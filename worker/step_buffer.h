@@ -62,6 +62,8 @@ class StepBuffer {
   Batch batch;
   std::vector<SparseInputBuffer> inputs;
   TableVersions pushed_versions;
+  // Its lane's count of steps, where one is kept (step_gate.h).
+  uint64_t step = 0;
   // From asking for rows to having all of them.
   absl::Duration pull_time;
 

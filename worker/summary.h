@@ -35,6 +35,8 @@ struct TrainingSummary {
   uint64_t bad_lines = 0;
   double staleness_p50 = 0;
   double staleness_p99 = 0;
+  double dense_staleness_p50 = 0;
+  double dense_staleness_p99 = 0;
   // Seconds per stage and step of the last training pass, by stage name.
   std::vector<std::pair<std::string, double>> stage_seconds_per_step;
 };

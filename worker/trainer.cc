@@ -15,9 +15,11 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "worker/data/file_list.h"
+#include "worker/half_async_pass.h"
 #include "worker/leased_work.h"
 #include "worker/pipelined_pass.h"
 #include "worker/push_repair.h"
+#include "worker/ssp_pass.h"
 #include "worker/sync_pass.h"
 
 namespace oarlock {
@@ -49,6 +51,16 @@ int ShareOfCores(const v1::JobStatusResponse& status, WorkerIndex self) {
     num_workers += worker.host() == host;
   }
   return std::max(1, num_cores / std::max(1, num_workers));
+}
+
+// `num_rounds` is that of sync mode (sync_pass.h).
+absl::Status RunTrainingPass(const PassContext& context,
+                             std::optional<uint64_t> num_rounds) {
+  const std::string& mode = context.config->mode();
+  if (mode == "sync") return RunSyncPass(context, num_rounds);
+  if (mode == "half_async") return RunHalfAsyncPass(context);
+  if (mode == "ssp") return RunSspPass(context);
+  return RunAsyncPass(context);
 }
 
 }  // namespace
@@ -227,11 +239,8 @@ absl::Status Trainer::RunLeased(const Input& input, const PhaseId& phase,
   // one that came late would find the pass over while others wait for it.
   for (bool more = true; more;) {
     context.work.assign(config_.thread_num(), &leased);
-    absl::Status status = trains && config_.mode() == "sync"
-                              ? RunSyncPass(context, std::nullopt)
-                          : trains ? RunAsyncPass(context)
-                                   : RunEvaluationPass(context);
-    OARLOCK_RETURN_IF_ERROR(status);
+    OARLOCK_RETURN_IF_ERROR(trains ? RunTrainingPass(context, std::nullopt)
+                                   : RunEvaluationPass(context));
     OARLOCK_RETURN_IF_ERROR(leased.ReportDone());
     OARLOCK_ASSIGN_OR_RETURN(more, leased.AwaitMore());
   }
@@ -267,13 +276,13 @@ absl::Status Trainer::RunInterleaved(const Input& input,
         split_of(job_->worker_index().value() * num_threads + t));
     context.work.push_back(splits.back().get());
   }
-  if (config_.mode() != "sync") return RunAsyncPass(context);
+  if (config_.mode() != "sync") return RunTrainingPass(context, std::nullopt);
   // As many as the reader with the most of it needs.
   uint64_t num_rounds = 0;
   for (uint64_t reader = 0; reader < num_readers; ++reader) {
     num_rounds = std::max(num_rounds, split_of(reader)->num_blocks());
   }
-  return RunSyncPass(context, num_rounds);
+  return RunTrainingPass(context, num_rounds);
 }
 
 absl::Status Trainer::TrainEpoch(uint32_t epoch) {
