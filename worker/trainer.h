@@ -15,20 +15,16 @@
 #include "worker/client/job_client.h"
 #include "worker/client/parameter_client.h"
 #include "worker/cut_marker.h"
-#include "worker/data/data_options.h"
-#include "worker/data/source_index.h"
 #include "worker/mode/dense_parameters.h"
 #include "worker/models/model.h"
 #include "worker/pass_context.h"
 #include "worker/progress_meter.h"
 #include "worker/summary.h"
 #include "worker/table_plan.h"
+#include "worker/training_data.h"
 #include "worker/worker_metrics.h"
 
 namespace oarlock {
-
-// The data reader's options out of the job's. REQUIRES: a valid config.
-DataOptions DataOptionsOf(const v1::JobConfig& config);
 
 // One thread at a time.
 class Trainer {
@@ -69,20 +65,13 @@ class Trainer {
   }
 
  private:
-  struct Input;
-
   Trainer(const v1::JobConfig& config, ParameterClient* parameters,
           JobClient* job);
 
-  // Learns where the examples of the files lie, where that can be known.
-  absl::Status Open(const std::vector<std::string>& patterns, Input* input);
-  bool Interleaved() const;
-  PassContext ContextOf(const Input& input, const PhaseId& phase) const;
-  // Leased work: defined by worker 0, then taken until nothing is left.
-  absl::Status RunLeased(const Input& input, const PhaseId& phase,
-                         bool trains);
-  // Each lane of each worker gets its share of the batches, in turn.
-  absl::Status RunInterleaved(const Input& input, const PhaseId& phase);
+  PassContext ContextOf(const TrainingData& data, const PhaseId& phase) const;
+  // This worker's lanes work off their part of a pass.
+  absl::Status RunPass(const TrainingData& data, const PhaseId& phase,
+                       bool trains);
 
   const v1::JobConfig config_;
   ParameterClient* const parameters_;
@@ -92,8 +81,8 @@ class Trainer {
   std::unique_ptr<DenseParameters> dense_;
   ProgressMeter progress_;
   std::unique_ptr<CutMarker> cuts_;
-  std::unique_ptr<Input> train_;
-  std::unique_ptr<Input> test_;
+  std::unique_ptr<TrainingData> train_;
+  std::unique_ptr<TrainingData> test_;
   double train_seconds_ = 0;
   // See PassContext; known once the tables are created.
   int compute_slots_ = 1;
