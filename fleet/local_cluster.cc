@@ -215,6 +215,42 @@ absl::StatusOr<v1::JobStatusResponse> LocalJobClient::GetJobStatus() {
   return coordinator_.JobStatus(v1::JobStatusRequest());
 }
 
+absl::Status LocalJobClient::ReportEvaluation(
+    const v1::Evaluation& evaluation) {
+  v1::ReportEvaluationRequest request;
+  request.set_worker_generation(generation_);
+  *request.mutable_evaluation() = evaluation;
+  return coordinator_.ReportEvaluation(request);
+}
+
+absl::Status LocalJobClient::StopTraining(const std::string& reason) {
+  v1::StopTrainingRequest request;
+  request.set_reason(reason);
+  return coordinator_.StopTraining(request);
+}
+
+absl::StatusOr<bool> LocalJobClient::BeginPass(uint32_t epoch) {
+  v1::BeginPassRequest request;
+  request.set_epoch(epoch);
+  OARLOCK_ASSIGN_OR_RETURN(const v1::BeginPassResponse response,
+                           coordinator_.BeginPass(request));
+  return response.begins();
+}
+
+absl::Status LocalJobClient::NoteFile(const v1::TrainingFile& file) {
+  v1::NoteFileRequest request;
+  request.set_worker_generation(generation_);
+  *request.mutable_file() = file;
+  return coordinator_.NoteFile(request);
+}
+
+absl::StatusOr<v1::ListFilesResponse> LocalJobClient::ListFiles(
+    uint32_t first_epoch) {
+  v1::ListFilesRequest request;
+  request.set_first_epoch(first_epoch);
+  return coordinator_.ListFiles(request);
+}
+
 absl::Status LocalJobClient::Finish(const absl::Status& outcome) {
   // Nobody else waits for this job: the caller has the reason.
   if (!outcome.ok()) return absl::OkStatus();

@@ -92,6 +92,15 @@ class LocalJobClient : public JobClient {
     return absl::FailedPreconditionError("a local run makes no checkpoints");
   }
   absl::StatusOr<v1::JobStatusResponse> GetJobStatus() override;
+  absl::Status ReportEvaluation(const v1::Evaluation& evaluation) override;
+  absl::Status StopTraining(const std::string& reason) override;
+  bool training_stopped() const override {
+    return coordinator_.training_stopped();
+  }
+  absl::StatusOr<bool> BeginPass(uint32_t epoch) override;
+  absl::Status NoteFile(const v1::TrainingFile& file) override;
+  absl::StatusOr<v1::ListFilesResponse> ListFiles(
+      uint32_t first_epoch) override;
   absl::Status Alive() const override { return absl::OkStatus(); }
   absl::Status Finish(const absl::Status& outcome) override;
 

@@ -140,6 +140,7 @@ absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(
   response.set_draining(job_.ending);
   response.set_failed(job_.failed);
   response.set_reason(job_.reason);
+  response.set_training_stopped(course_.stopped());
   return response;
 }
 
@@ -274,8 +275,10 @@ absl::StatusOr<v1::LeaseWorkResponse> Coordinator::LeaseWork(
   OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, calls_.Begin([&](auto* call) {
     *call->mutable_lease_work() = request;
   }));
+  const bool stopped =
+      course_.stopped() && TrainEpoch(request.work()).has_value();
   OARLOCK_ASSIGN_OR_RETURN(v1::LeaseWorkResponse response,
-                           work_.Lease(request));
+                           work_.Lease(request, stopped));
   if (response.leases_size() > 0) board_.NoteStart(request.work(), now);
   if ((response.leases_size() > 0 || response.repairs_size() > 0) &&
       TrainEpoch(request.work()).has_value()) {
@@ -437,6 +440,7 @@ v1::JobStatusResponse Coordinator::JobStatus(
     if (worker.registered()) *response.add_workers() = worker.state;
   }
   board_.Describe(request.with_histograms(), response.mutable_phases());
+  course_.Describe(&response);
   response.set_finished(job_.over);
   response.set_failed(job_.failed);
   response.set_reason(job_.reason);

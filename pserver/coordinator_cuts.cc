@@ -115,11 +115,12 @@ void Coordinator::DescribeCut(v1::CheckpointManifest* manifest) const {
     work->set_done(epoch.has_value() && *epoch < epochs_before_cut_);
   }
   board_.Describe(/*with_histograms=*/true, manifest->mutable_phases());
+  course_.DescribeCut(epochs_before_cut_, manifest);
 }
 
 uint32_t Coordinator::TrainedEpochs() const {
   // A pass is defined when the one before it is over on all workers.
-  uint32_t trained = trained_epochs_;
+  uint32_t trained = std::max(trained_epochs_, course_.num_trained_files());
   for (const std::string& name : work_.names()) {
     trained = std::max(trained, TrainEpoch(name).value_or(0));
   }
@@ -149,6 +150,7 @@ void Coordinator::Restore(const v1::CheckpointManifest& manifest) {
       trained_epochs_ = std::max(trained_epochs_, *epoch + 1);
     }
   }
+  course_.Restore(manifest);
 }
 
 }  // namespace oarlock

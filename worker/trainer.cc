@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,13 +16,17 @@
 #include "base/status_macros.h"
 #include "worker/half_async_pass.h"
 #include "worker/leased_work.h"
+#include "worker/online_training.h"
 #include "worker/pipelined_pass.h"
 #include "worker/push_repair.h"
 #include "worker/ssp_pass.h"
+#include "worker/stoppable_work.h"
 #include "worker/sync_pass.h"
 
 namespace oarlock {
 namespace {
+
+constexpr WorkerIndex kChief(0);
 
 // This worker's share of the cores that it may run on, at least 1: workers of
 // the same host take equal parts.
@@ -77,6 +82,8 @@ Trainer::Trainer(const v1::JobConfig& config, ParameterClient* parameters,
 Trainer::~Trainer() { job_->SetProgressSource(nullptr); }
 
 absl::Status Trainer::CheckConfig(const v1::JobConfig& config) {
+  OARLOCK_RETURN_IF_ERROR(CheckEvaluation(config));
+  OARLOCK_RETURN_IF_ERROR(CheckOnlineTraining(config));
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, ModelOf(config));
   return PlanTables(model->spec(), config, /*num_workers=*/1).status();
 }
@@ -129,7 +136,22 @@ absl::Status Trainer::CreateTables() {
   OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
                            job_->GetJobStatus());
   compute_slots_ = ShareOfCores(status, job_->worker_index());
+  if (job_->worker_index() == kChief && !config_.tensorboard_dir().empty()) {
+    OARLOCK_ASSIGN_OR_RETURN(
+        events_,
+        TrainingEvents::Start(config_.tensorboard_dir(),
+                              absl::Seconds(config_.tensorboard_period_s()),
+                              [job = job_] { return job->GetJobStatus(); }));
+  }
   return absl::OkStatus();
+}
+
+std::unique_ptr<EvaluationBesideTraining> Trainer::EvaluateBeside() const {
+  if (config_.evaluate_period() == 0 || job_->worker_index() != kChief) {
+    return nullptr;
+  }
+  return std::make_unique<EvaluationBesideTraining>(
+      ContextOf(*test_, PhaseId()), test_->items(), config_.evaluate_period());
 }
 
 PassContext Trainer::ContextOf(const TrainingData& data,
@@ -165,7 +187,14 @@ absl::Status Trainer::RunPass(const TrainingData& data, const PhaseId& phase,
       const std::unique_ptr<PassWork> work,
       data.StartPass(context.work_name, std::move(repair)));
   for (bool more = true; more;) {
-    context.work = work->lanes();
+    // Leased work is stopped by whoever leases it, and has repairs to make.
+    const bool stops_itself = trains && work->num_rounds().has_value();
+    std::deque<StoppableWork> lanes;
+    context.work.clear();
+    for (WorkSource* lane : work->lanes()) {
+      context.work.push_back(
+          stops_itself ? &lanes.emplace_back(job_, lane) : lane);
+    }
     OARLOCK_RETURN_IF_ERROR(trains
                                 ? RunTrainingPass(context, work->num_rounds())
                                 : RunEvaluationPass(context));
@@ -180,10 +209,17 @@ absl::Status Trainer::TrainEpoch(uint32_t epoch) {
         "there is nothing to train on; name the data with --train_files, for "
         "example --train_files 'data/part-*'");
   }
+  return TrainPass(*train_, epoch);
+}
+
+absl::Status Trainer::TrainPass(const TrainingData& data, uint32_t epoch) {
   const PhaseId phase{"train", epoch};
   OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat("train/", epoch)));
   const absl::Time start = Clock::Real().Now();
-  OARLOCK_RETURN_IF_ERROR(RunPass(*train_, phase, /*trains=*/true));
+  {
+    const auto evaluation = EvaluateBeside();
+    OARLOCK_RETURN_IF_ERROR(RunPass(data, phase, /*trains=*/true));
+  }
   OARLOCK_RETURN_IF_ERROR(
       job_->Barrier(absl::StrCat("train/", epoch, "/trained")));
   train_seconds_ += absl::ToDoubleSeconds(Clock::Real().Now() - start);
@@ -192,7 +228,21 @@ absl::Status Trainer::TrainEpoch(uint32_t epoch) {
 
 absl::Status Trainer::Evaluate(uint32_t epoch) {
   if (test_->empty()) return absl::OkStatus();
-  return RunPass(*test_, PhaseId{"test", epoch}, /*trains=*/false);
+  const PhaseId phase{"test", epoch};
+  OARLOCK_RETURN_IF_ERROR(RunPass(*test_, phase, /*trains=*/false));
+  return ConcludeEvaluationPass(config_, job_, phase, /*file=*/"");
+}
+
+absl::Status Trainer::TrainOnline() {
+  OnlineTraining::Steps steps;
+  steps.predict = [this](const TrainingData& data, const PhaseId& phase) {
+    return RunPass(data, phase, /*trains=*/false);
+  };
+  steps.train = [this](const TrainingData& data, uint32_t epoch) {
+    return TrainPass(data, epoch);
+  };
+  steps.evaluate = [this](uint32_t epoch) { return Evaluate(epoch); };
+  return OnlineTraining(config_, job_, std::move(steps)).Run();
 }
 
 absl::StatusOr<TrainingSummary> Trainer::Summarize() {
@@ -205,17 +255,24 @@ absl::StatusOr<TrainingSummary> Trainer::Summarize() {
   OARLOCK_RETURN_IF_ERROR(job_->Barrier("summary"));
   OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
                            job_->GetJobStatus());
+  if (events_ != nullptr) events_->Finish(status);
   TrainingSummary summary = SummaryOf(status);
   summary.model = config_.model();
   summary.mode = config_.mode();
   summary.workers = job_->num_workers();
-  summary.epochs = config_.epochs();
+  summary.epochs = status.has_newest_file()
+                       ? static_cast<int>(status.newest_file().epoch() + 1)
+                       : config_.epochs();
   summary.seconds = train_seconds_;
   return summary;
 }
 
 absl::StatusOr<TrainingSummary> Trainer::Run() {
   OARLOCK_RETURN_IF_ERROR(CreateTables());
+  if (!config_.watch_dir().empty()) {
+    OARLOCK_RETURN_IF_ERROR(TrainOnline());
+    return Summarize();
+  }
   const auto epochs = static_cast<uint32_t>(config_.epochs());
   // Passes before it were over when the job was resumed.
   uint32_t epoch = job_->trained_epochs();
@@ -225,6 +282,8 @@ absl::StatusOr<TrainingSummary> Trainer::Run() {
     OARLOCK_RETURN_IF_ERROR(Evaluate(epochs - 1));
   }
   for (; epoch < epochs; ++epoch) {
+    OARLOCK_ASSIGN_OR_RETURN(const bool begins, BeginsEpoch(epoch));
+    if (!begins) break;
     OARLOCK_RETURN_IF_ERROR(TrainEpoch(epoch));
     OARLOCK_RETURN_IF_ERROR(Evaluate(epoch));
   }

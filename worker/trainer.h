@@ -15,6 +15,7 @@
 #include "worker/client/job_client.h"
 #include "worker/client/parameter_client.h"
 #include "worker/cut_marker.h"
+#include "worker/evaluation.h"
 #include "worker/mode/dense_parameters.h"
 #include "worker/models/model.h"
 #include "worker/pass_context.h"
@@ -22,6 +23,7 @@
 #include "worker/summary.h"
 #include "worker/table_plan.h"
 #include "worker/training_data.h"
+#include "worker/training_events.h"
 #include "worker/worker_metrics.h"
 
 namespace oarlock {
@@ -59,6 +61,15 @@ class Trainer {
   // barrier.
   absl::StatusOr<TrainingSummary> Summarize();
 
+  // Before each pass: whether it begins, the same on all workers. No when
+  // training was stopped, early or by somebody's order.
+  absl::StatusOr<bool> BeginsEpoch(uint32_t epoch) {
+    return job_->BeginPass(epoch);
+  }
+  // In place of passes over the training files: those of --watch_dir, until
+  // training is stopped.
+  absl::Status TrainOnline();
+
   // What this worker has done; from any thread, any time.
   void CollectMetrics(MetricsSnapshot* snapshot) const {
     CollectWorkerMetrics(progress_, snapshot);
@@ -69,6 +80,10 @@ class Trainer {
           JobClient* job);
 
   PassContext ContextOf(const TrainingData& data, const PhaseId& phase) const;
+  // Evaluates beside a training pass; null where nobody asked for it, or
+  // another worker does it.
+  std::unique_ptr<EvaluationBesideTraining> EvaluateBeside() const;
+  absl::Status TrainPass(const TrainingData& data, uint32_t epoch);
   // This worker's lanes work off their part of a pass.
   absl::Status RunPass(const TrainingData& data, const PhaseId& phase,
                        bool trains);
@@ -83,6 +98,8 @@ class Trainer {
   std::unique_ptr<CutMarker> cuts_;
   std::unique_ptr<TrainingData> train_;
   std::unique_ptr<TrainingData> test_;
+  // Of the first worker, if they are wanted.
+  std::unique_ptr<TrainingEvents> events_;
   double train_seconds_ = 0;
   // See PassContext; known once the tables are created.
   int compute_slots_ = 1;

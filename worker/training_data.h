@@ -59,6 +59,9 @@ class TrainingData {
 
   bool empty() const { return files_.empty(); }
   const std::vector<std::string>& files() const { return files_; }
+  // The whole of it, for a pass that this worker makes alone; known where its
+  // work is defined.
+  const std::vector<WorkItem>& items() const { return items_; }
 
   // The work of pass `work` (PhaseId::Work). Leased: worker 0 defines it, all
   // meet. `repair` as LeasedWork has it; nobody leases static work, which has
