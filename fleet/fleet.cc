@@ -14,6 +14,7 @@
 #include "base/metrics_server.h"
 #include "base/status_macros.h"
 #include "cluster/endpoint.h"
+#include "fleet/job_description.h"
 #include "fleet/local_cluster.h"
 #include "fleet/role_process.h"
 #include "fleet/stop_signal.h"
@@ -107,8 +108,9 @@ class Fleet::Worker {
       worker->local_tables_ = &parameters->tables();
       worker->parameters_ = std::move(parameters);
     } else {
+      const v1::JobDescription description = DescribeJob(config);
       OARLOCK_ASSIGN_OR_RETURN(WorkerConnection connection,
-                               ConnectWorker(config, role));
+                               ConnectWorker(config, role, &description));
       worker->connections_ = std::move(connection.servers);
       worker->job_ = std::move(connection.job);
       worker->parameters_ = std::move(connection.parameters);

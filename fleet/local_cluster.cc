@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "pserver/checkpoint/part_loader.h"
 #include "worker/client/work_messages.h"
 
 namespace oarlock {
@@ -41,6 +42,15 @@ LocalParameterClient::LocalParameterClient(uint32_t num_partitions,
       tick_(tick),
       start_(Clock::Real().Now()),
       tables_(map_, kOnlyServer, tier_dir) {}
+
+absl::Status LocalParameterClient::Load(const v1::CheckpointManifest& manifest,
+                                        const std::string& folder) {
+  PartLoaderOptions options;
+  options.folder = folder;
+  options.server = kOnlyServer;
+  options.parameters_only = true;
+  return LoadPart(manifest, options, map_, &tables_);
+}
 
 absl::Status LocalParameterClient::CreateTable(const v1::TableConfig& config) {
   OARLOCK_RETURN_IF_ERROR(tables_.Create(config));

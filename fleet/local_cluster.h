@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "proto/checkpoint.pb.h"
 #include "proto/job_config.pb.h"
 #include "pserver/coordinator.h"
 #include "pserver/eviction_loop.h"
@@ -30,6 +31,13 @@ class LocalParameterClient : public ParameterClient {
   explicit LocalParameterClient(uint32_t num_partitions,
                                 absl::Duration tick = absl::Seconds(1),
                                 const std::string& tier_dir = "");
+
+  // Creates the tables of a checkpoint, whose manifest this is and which lies in
+  // `folder`, with their rows and dense parameters. Partitions must be as many.
+  // DataLoss naming the file that is missing or damaged. REQUIRES: nothing was
+  // called before.
+  absl::Status Load(const v1::CheckpointManifest& manifest,
+                    const std::string& folder);
 
   absl::Status CreateTable(const v1::TableConfig& config) override;
   bool in_process() const override { return true; }

@@ -14,9 +14,23 @@ namespace {
 
 // Longest text that a worker may say about itself.
 constexpr size_t kMaxTextBytes = 1024;
+// Of the job's description.
+constexpr int kMaxDescribedFlags = 256;
+constexpr size_t kMaxDescriptionBytes = 64 << 10;
 
 std::string Shortened(const std::string& text) {
   return text.substr(0, kMaxTextBytes);
+}
+
+absl::Status CheckSize(const v1::JobDescription& description) {
+  if (description.flags_size() <= kMaxDescribedFlags &&
+      description.ByteSizeLong() <= kMaxDescriptionBytes) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the job's description has ", description.flags_size(), " flags and ",
+      description.ByteSizeLong(), " bytes; legal are up to ",
+      kMaxDescribedFlags, " and ", kMaxDescriptionBytes, ": shorten it"));
 }
 
 }  // namespace
@@ -58,6 +72,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
           "of workers"));
     }
     OARLOCK_RETURN_IF_ERROR(CheckGoesOn());
+    OARLOCK_RETURN_IF_ERROR(CheckSize(request.description()));
     WorkerRecord& worker = workers_[index];
     if (worker.registered() &&
         worker.state.life() == v1::WorkerState::FINISHED) {
@@ -102,6 +117,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     response.set_cut(cuts_.newest());
     response.set_trained_epochs(trained_epochs_);
     worker.NoteRegistered(request, response);
+    if (request.has_description()) description_ = request.description();
     Settle(now, &answers);
   }
   Run(std::move(answers));
@@ -449,6 +465,9 @@ v1::JobStatusResponse Coordinator::JobStatus(
   response.set_num_workers(workers_.size());
   response.set_num_servers_alive(servers_.NumAlive(now));
   response.set_uptime_seconds(absl::ToDoubleSeconds(now - start_));
+  if (request.with_description() && description_.has_value()) {
+    *response.mutable_description() = *description_;
+  }
   return response;
 }
 

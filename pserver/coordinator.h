@@ -39,6 +39,7 @@
 #define OARLOCK_PSERVER_COORDINATOR_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -128,7 +129,7 @@ class Coordinator {
   // Aborted when one died that had examples: another cut can be made soon.
   absl::Status AwaitMarks(absl::Duration timeout);
   // What belongs to the open cut: fills cut, logical_time, next_generation,
-  // works, phases.
+  // works, phases, description.
   void DescribeCut(v1::CheckpointManifest* manifest) const;
   // The open cut is over.
   void CloseCut();
@@ -255,6 +256,8 @@ class Coordinator {
   // Training passes that were over when the open cut was opened.
   uint32_t epochs_before_cut_ ABSL_GUARDED_BY(mutex_) = 0;
   ProgressBoard board_ ABSL_GUARDED_BY(mutex_);
+  // What the job trains, as the newest worker that said it did.
+  std::optional<v1::JobDescription> description_ ABSL_GUARDED_BY(mutex_);
   TrainingCourse course_ ABSL_GUARDED_BY(mutex_);
   JobState job_ ABSL_GUARDED_BY(mutex_);
   absl::Time ending_since_ ABSL_GUARDED_BY(mutex_);

@@ -69,6 +69,9 @@ v1::CoordinatorState Coordinator::SaveLocked() const {
   state.set_job_failed(job_.failed);
   state.set_job_reason(job_.reason);
   state.set_ending_since_unix_ns(ToRecorded(ending_since_));
+  if (description_.has_value()) {
+    *state.mutable_description() = *description_;
+  }
   return state;
 }
 
@@ -104,6 +107,8 @@ absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
           .failed = state.job_failed(),
           .reason = state.job_reason()};
   ending_since_ = FromRecorded(state.ending_since_unix_ns());
+  description_.reset();
+  if (state.has_description()) description_ = state.description();
   return absl::OkStatus();
 }
 

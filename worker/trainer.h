@@ -28,6 +28,9 @@
 
 namespace oarlock {
 
+// The job's model. InvalidArgument when its flags contradict each other.
+absl::StatusOr<std::unique_ptr<Model>> ModelOf(const v1::JobConfig& config);
+
 // One thread at a time.
 class Trainer {
  public:

@@ -52,12 +52,14 @@ std::string HostName() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GrpcJobClient>> GrpcJobClient::Register(
-    const ServerConnections* connections, WorkerIndex worker_index) {
+    const ServerConnections* connections, WorkerIndex worker_index,
+    const v1::JobDescription* description) {
   auto client = absl::WrapUnique(new GrpcJobClient(connections, worker_index));
   v1::RegisterWorkerRequest request;
   request.set_worker_index(worker_index.value());
   request.set_host(HostName());
   request.set_pid(static_cast<uint32_t>(getpid()));
+  if (description != nullptr) *request.mutable_description() = *description;
   v1::RegisterWorkerResponse response;
   absl::Status registered;
   for (int attempt = 1; attempt <= kRegisterAttempts; ++attempt) {

@@ -23,8 +23,11 @@ class GrpcJobClient : public JobClient {
  public:
   // Registers the worker and starts the heartbeat. `connections` outlives the
   // client. InvalidArgument when the job has no worker of that index.
+  // `description`: what the job trains, for those who score with it; null: this
+  // worker does not say.
   static absl::StatusOr<std::unique_ptr<GrpcJobClient>> Register(
-      const ServerConnections* connections, WorkerIndex worker_index);
+      const ServerConnections* connections, WorkerIndex worker_index,
+      const v1::JobDescription* description = nullptr);
   ~GrpcJobClient() override;
 
   // This worker's incarnation; its pushes carry it.
