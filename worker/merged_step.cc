@@ -12,23 +12,23 @@ void MergedStep::Merge(absl::Span<const std::shared_ptr<StepBuffer>> steps,
     push->examples.insert(push->examples.end(), step->batch.ranges.begin(),
                           step->batch.ranges.end());
   }
-  const bool statistics = context_->PushesStatistics();
   for (size_t i = 0; i < merged_.size(); ++i) {
+    const SparseInputSpec& spec = context_->model->spec().sparse_inputs[i];
+    const bool counts = context_->PushesStatistics() && !spec.is_statistics();
     std::vector<MergedGradients::Part> parts;
     for (const auto& step : steps) {
       if (step == nullptr) continue;
       const SparseInputBuffer& input = step->inputs[i];
       parts.push_back({&input.keys, input.gradients.data()});
-      if (!statistics) continue;
+      if (!counts) continue;
       parts.back().shows = input.statistics.shows().data();
       parts.back().clicks = input.statistics.clicks().data();
     }
     MergedGradients& merged = merged_[i];
-    merged.Merge(parts, context_->model->spec().sparse_inputs[i].row_dim,
-                 context_->parameters->partition_bits());
+    merged.Merge(parts, spec.row_dim, context_->parameters->partition_bits());
     push->sparse.push_back(
         {context_->sparse_tables[i], &merged.keys(), merged.gradients()});
-    if (!statistics) continue;
+    if (!counts) continue;
     push->sparse.back().shows = merged.shows();
     push->sparse.back().clicks = merged.clicks();
   }
