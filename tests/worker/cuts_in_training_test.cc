@@ -201,7 +201,9 @@ TEST_F(CutsInTrainingTest, ExamplesRowsAndDenseGradientsAreOnOneSide) {
       CuttingJob job(&oracle, &servers);
       const absl::Status status = Train(config, &servers, &job);
       ASSERT_TRUE(status.ok()) << status;
-      EXPECT_GE(oracle.num_marks(), 3u);
+      // Lanes that push together make fewer pushes.
+      EXPECT_GE(oracle.num_marks(),
+                std::string(mode) == "half_async" ? 2u : 5u);
       EXPECT_EQ(oracle.num_seen(), 2 * kRows);
       EXPECT_EQ(oracle.num_told(), 2 * kRows);
     }
