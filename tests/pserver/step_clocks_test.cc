@@ -262,7 +262,7 @@ class StepClocksModelTest : public StepClocksTest,
     uint64_t generation = 0;
     uint64_t request = 0;
     uint64_t finished = 0;
-    std::vector<v1::StepClockRequest> sent;
+    std::vector<v1::StepClockRequest> sent = {};
   };
   struct Wait {
     uint32_t worker;
