@@ -226,7 +226,7 @@ TEST_F(GeoPassTest, EvaluationSeesWhatWasTrained) {
             outcome.Phase("train", 0).auc() + .02);
 }
 
-TEST_F(GeoPassTest, StatisticsAreCounted) {
+TEST_F(GeoPassTest, JobsWithStatisticsEndWell) {
   v1::JobConfig config = Config("geo");
   config.set_accessor("ctr");
   config.set_geo_steps(5);

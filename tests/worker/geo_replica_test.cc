@@ -98,7 +98,7 @@ TEST_F(GeoReplicaTest, ServersHoldTheSumOfAllChangesAndWorkersHearOfThem) {
   RandomSequence random(seed);
   std::map<Key, std::vector<float>> server;
   std::vector<float> dense(kParameters);
-  uint64_t times_changed_by_others = 0;
+  uint64_t trained_rows = 0;
   for (int i = 0; i < 300; ++i) {
     const auto w = static_cast<uint32_t>(random.Below(kWorkers));
     GeoReplica& replica = *replicas_[w];
@@ -120,7 +120,7 @@ TEST_F(GeoReplicaTest, ServersHoldTheSumOfAllChangesAndWorkersHearOfThem) {
           ASSERT_EQ(input.rows[k * kCountingRowDim + d], row[d])
               << "exchange " << i << " of worker " << w;
         }
-        times_changed_by_others += row[0] != 0;
+        trained_rows += row[0] != 0;
       }
       for (float& g : input.gradients) {
         g = static_cast<float>(random.Uniform() - .5);
@@ -148,7 +148,7 @@ TEST_F(GeoReplicaTest, ServersHoldTheSumOfAllChangesAndWorkersHearOfThem) {
       ASSERT_EQ(replica.dense()[d], dense[d]);
     }
   }
-  EXPECT_GT(times_changed_by_others, 1000u);
+  EXPECT_GT(trained_rows, 1000u);
   EXPECT_LT(dense[0], -.1f);
 }
 

@@ -33,6 +33,8 @@ void GeoDense::Apply(const float* gradients) {
 }
 
 GeoDense::Exchange GeoDense::TakeChanges(TableId table) {
+  // Send buffers of an attempt that failed may still refer to the last one.
+  if (memory_.use_count() > 1) memory_ = std::make_shared<Memory>(*memory_);
   const std::vector<float>& base = memory_->replica.values;
   std::vector<float>& differences = memory_->differences;
   differences.resize(base.size());
