@@ -206,7 +206,9 @@ TEST_P(ModesTest, SspWithoutLeadReadsWhatAllHaveFinished) {
   for (int i = 0; i < progress.staleness_histogram_size(); ++i) {
     steps += progress.staleness_histogram(i);
     // Three other threads.
-    if (i > 2) EXPECT_EQ(progress.staleness_histogram(i), 0u) << i;
+    if (i > 2) {
+      EXPECT_EQ(progress.staleness_histogram(i), 0u) << i;
+    }
   }
   EXPECT_EQ(steps, kRows / 25);
 }
