@@ -132,6 +132,17 @@ void SetRowLimits(const v1::JobConfig& config, v1::SparseTableConfig* sparse) {
   }
 }
 
+// A table of what norms learn: what is pushed is subtracted, that of several
+// workers added up.
+void TakeAsTheyAre(v1::TableConfig* table) {
+  table->set_reduction(v1::SUM);
+  table->mutable_sparse()->set_accessor(v1::PLAIN);
+  v1::OptimizerConfig optimizer;
+  optimizer.set_learning_rate(1);
+  optimizer.mutable_sgd();
+  *table->mutable_optimizer() = optimizer;
+}
+
 }  // namespace
 
 v1::TableConfig DenseTableOf(const std::vector<ParameterSpec>& parameters,
@@ -166,9 +177,13 @@ absl::StatusOr<TablePlan> PlanShapes(const ModelSpec& spec,
     table.set_name(input.table);
     v1::SparseTableConfig* sparse = table.mutable_sparse();
     sparse->set_dim(static_cast<uint32_t>(input.row_dim));
-    SetAccessor(config, sparse);
     *sparse->mutable_initializer() = ToProto(input.init);
-    SetRowLimits(config, sparse);
+    if (input.is_statistics()) {
+      TakeAsTheyAre(&table);
+    } else {
+      SetAccessor(config, sparse);
+      SetRowLimits(config, sparse);
+    }
     plan.sparse_tables.push_back(TableId(table.id()));
     plan.tables.push_back(table);
   }

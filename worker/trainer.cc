@@ -16,6 +16,7 @@
 #include "worker/geo_pass.h"
 #include "worker/geo_repair.h"
 #include "worker/leased_work.h"
+#include "worker/model_of.h"
 #include "worker/online_training.h"
 #include "worker/pipelined_pass.h"
 #include "worker/push_repair.h"
@@ -52,16 +53,7 @@ int ShareOfCores(const v1::JobStatusResponse& status, WorkerIndex self) {
 absl::StatusOr<std::unique_ptr<Model>> ModelOf(const v1::JobConfig& config) {
   const DataOptions data = DataOptionsOf(config);
   OARLOCK_RETURN_IF_ERROR(data.Validate());
-  const DataSchema schema = SchemaOf(data);
-  ModelOptions options;
-  options.num_dense = schema.num_dense;
-  options.num_slots = schema.num_slots;
-  options.embedding_size = config.embedding_size();
-  options.init_range = static_cast<float>(config.init_range());
-  if (config.dense_math() == "bfloat16") {
-    options.math_backend = "onednn_bfloat16";
-  }
-  return NewModel(config.model(), options);
+  return ModelOf(config, SchemaOf(data));
 }
 
 Trainer::Trainer(const v1::JobConfig& config, ParameterClient* parameters,
@@ -71,6 +63,7 @@ Trainer::Trainer(const v1::JobConfig& config, ParameterClient* parameters,
 Trainer::~Trainer() { job_->SetProgressSource(nullptr); }
 
 absl::Status Trainer::CheckConfig(const v1::JobConfig& config) {
+  OARLOCK_RETURN_IF_ERROR(TrainingData::CheckConfig(config));
   OARLOCK_RETURN_IF_ERROR(CheckEvaluation(config));
   OARLOCK_RETURN_IF_ERROR(CheckOnlineTraining(config));
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, ModelOf(config));
@@ -176,7 +169,7 @@ absl::Status Trainer::RunPassAlone(const PassContext& context) {
   return context.geo != nullptr ? RunGeoPass(context) : RunAsyncPass(context);
 }
 
-absl::Status Trainer::RunPass(const TrainingData& data, const PhaseId& phase,
+absl::Status Trainer::RunPass(TrainingData& data, const PhaseId& phase,
                               bool trains) {
   PassContext context = ContextOf(data, phase);
   LeasedWork::Repair repair;
@@ -188,7 +181,8 @@ absl::Status Trainer::RunPass(const TrainingData& data, const PhaseId& phase,
   }
   OARLOCK_ASSIGN_OR_RETURN(
       const std::unique_ptr<PassWork> work,
-      data.StartPass(context.work_name, std::move(repair)));
+      data.StartPass(phase, std::move(repair)));
+  context.new_reader = work->new_reader();
   for (bool more = true; more;) {
     // Leased work is stopped by whoever leases it, and has repairs to make.
     const bool stops_itself = trains && work->num_rounds().has_value();
@@ -216,7 +210,7 @@ absl::Status Trainer::TrainEpoch(uint32_t epoch) {
   return TrainPass(*train_, epoch);
 }
 
-absl::Status Trainer::TrainPass(const TrainingData& data, uint32_t epoch) {
+absl::Status Trainer::TrainPass(TrainingData& data, uint32_t epoch) {
   const PhaseId phase{"train", epoch};
   OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat("train/", epoch)));
   const absl::Time start = Clock::Real().Now();
@@ -239,10 +233,10 @@ absl::Status Trainer::Evaluate(uint32_t epoch) {
 
 absl::Status Trainer::TrainOnline() {
   OnlineTraining::Steps steps;
-  steps.predict = [this](const TrainingData& data, const PhaseId& phase) {
+  steps.predict = [this](TrainingData& data, const PhaseId& phase) {
     return RunPass(data, phase, /*trains=*/false);
   };
-  steps.train = [this](const TrainingData& data, uint32_t epoch) {
+  steps.train = [this](TrainingData& data, uint32_t epoch) {
     return TrainPass(data, epoch);
   };
   steps.evaluate = [this](uint32_t epoch) { return Evaluate(epoch); };
