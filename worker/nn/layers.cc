@@ -79,6 +79,8 @@ class Embedding final : public Layer {
     bags.row_of_key = input.row_of_key.data();
     bags.offsets = input.offsets.empty() ? nullptr : input.offsets.data();
     bags.out_stride = out_stride;
+    bags.num_keys = input.row_of_key.size();
+    bags.num_rows = input.num_rows;
     return bags;
   }
 

@@ -1,0 +1,49 @@
+// Everything that the conformance suite of math backends runs on: the backends
+// of this machine, and the CUDA backend on an emulated device, so that it is
+// tested where there is no GPU.
+
+#ifndef OARLOCK_TESTS_WORKER_NN_CONFORMING_BACKENDS_H_
+#define OARLOCK_TESTS_WORKER_NN_CONFORMING_BACKENDS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/worker/nn/available_backends.h"
+#include "tests/worker/nn/cuda/emulated_device.h"
+#include "worker/nn/backends.h"
+#include "worker/nn/cuda/cuda_backend.h"
+#include "worker/nn/cuda/gpu.h"
+
+namespace oarlock {
+
+inline std::vector<std::string> ConformingBackends() {
+  std::vector<std::string> names = AvailableBackends();
+  for (const char* name :
+       {"emulated_cuda", "emulated_cuda_tf32", "emulated_cuda_bfloat16"}) {
+    names.push_back(name);
+  }
+  if (cuda::FindGpus().count > 0) {
+    for (const char* name : {"cuda", "cuda_tf32", "cuda_bfloat16"}) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+inline std::unique_ptr<MathBackend> NewConformingBackend(
+    const std::string& name) {
+  cuda::CudaOptions options;
+  if (name == "emulated_cuda_tf32") options.numbers = cuda::Numbers::kTf32;
+  if (name == "emulated_cuda_bfloat16") {
+    options.numbers = cuda::Numbers::kBfloat16;
+  }
+  if (name.rfind("emulated_", 0) == 0) {
+    return cuda::NewCudaBackend(cuda::NewEmulatedDevice(), options);
+  }
+  return *NewMathBackend(name);
+}
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_TESTS_WORKER_NN_CONFORMING_BACKENDS_H_
