@@ -18,7 +18,10 @@
 #include "cli/checkpoint_view.h"
 #include "fleet/command_line/command_line.h"
 #include "fleet/command_line/message_flags.h"
+#include "fleet/job_description.h"
+#include "fleet/model_export/model_export.h"
 #include "proto/checkpoint_config.pb.h"
+#include "proto/job_config.pb.h"
 #include "pserver/checkpoint/checkpoint_diff.h"
 #include "pserver/checkpoint/checkpoint_export.h"
 #include "pserver/checkpoint/checkpoint_import.h"
@@ -51,11 +54,13 @@ CommandSyntax Syntax() {
           "  # PaddlePaddle's text rows\n"
           "  oarlock checkpoint export checkpoints --table slots --output "
           "rows.txt\n"
+          "  # a folder that programs without Oarlock score with\n"
+          "  oarlock checkpoint export-model checkpoints --output model\n"
           "  # and a checkpoint for 4 servers that has them\n"
           "  oarlock checkpoint import rows.txt --like checkpoints --table "
           "slots --server_num 4 --output imported\n",
       .positionals = Positionals::kAny,
-      .positional_names = "inspect|verify|diff|export DIR [DIR], import FILE...",
+      .positional_names = "inspect|verify|diff|export|export-model DIR [DIR], import FILE...",
   };
 }
 
@@ -176,8 +181,29 @@ absl::StatusOr<int> Import(const std::vector<std::string>& paths,
   return 0;
 }
 
+absl::StatusOr<int> ExportModelTo(const std::string& path,
+                                  const v1::CheckpointConfig& config,
+                                  const v1::JobConfig& job) {
+  OARLOCK_ASSIGN_OR_RETURN(const OpenCheckpoint open, Open(path, config));
+  ModelExportOptions options;
+  options.folder = config.output();
+  options.job = job;
+  options.memory_bytes = static_cast<uint64_t>(config.memory_mb()) << 20;
+  OARLOCK_ASSIGN_OR_RETURN(const ModelExportReport report,
+                           ExportModel(open, options));
+  std::printf("wrote %s with %llu rows and %llu dense parameters to %s, %llu "
+              "bytes\n",
+              report.model.c_str(),
+              static_cast<unsigned long long>(report.num_rows),
+              static_cast<unsigned long long>(report.num_parameters),
+              config.output().c_str(),
+              static_cast<unsigned long long>(report.bytes));
+  return 0;
+}
+
 absl::StatusOr<int> Run(const std::vector<std::string>& words,
-                        const v1::CheckpointConfig& config) {
+                        const v1::CheckpointConfig& config,
+                        const v1::JobConfig& job) {
   const std::string what = words.empty() ? "" : words[0];
   if (words.size() == 2 && what == "inspect") return Inspect(words[1], config);
   if (words.size() == 2 && what == "verify") return Verify(words[1], config);
@@ -189,6 +215,11 @@ absl::StatusOr<int> Run(const std::vector<std::string>& words,
     return absl::InvalidArgumentError(
         "export needs --output, the file that it writes");
   }
+  if (words.size() == 2 && what == "export-model") {
+    if (!config.output().empty()) return ExportModelTo(words[1], config, job);
+    return absl::InvalidArgumentError(
+        "export-model needs --output, the folder that it makes");
+  }
   if (words.size() >= 2 && what == "import") {
     if (!config.output().empty() && !config.like().empty()) {
       return Import({words.begin() + 1, words.end()}, config);
@@ -199,7 +230,7 @@ absl::StatusOr<int> Run(const std::vector<std::string>& words,
   }
   return absl::InvalidArgumentError(
       "say what to do with which checkpoint: inspect DIR, verify DIR, diff DIR "
-      "DIR, export DIR --output FILE, or import FILE... --like DIR --output "
+      "DIR, export DIR --output FILE, export-model DIR --output DIR, or import FILE... --like DIR --output "
       "DIR");
 }
 
@@ -208,12 +239,15 @@ absl::StatusOr<int> Run(const std::vector<std::string>& words,
 int RunCheckpoint(int argc, char** argv) {
   const CommandSyntax syntax = Syntax();
   v1::CheckpointConfig config;
+  // What export-model takes instead of what the checkpoint says.
+  v1::JobConfig job;
   const absl::StatusOr<ParsedCommandLine> parsed =
-      ParseCommandLine(syntax, Words(argc, argv, 2), {{{&config}}});
+      ParseCommandLine(syntax, Words(argc, argv, 2),
+                       {{{&config}, {&job, DescribingFlags()}}});
   if (std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
     return *exit_code;
   }
-  const absl::StatusOr<int> exit_code = Run(parsed->positionals, config);
+  const absl::StatusOr<int> exit_code = Run(parsed->positionals, config, job);
   if (exit_code.ok()) return *exit_code;
   if (absl::IsInvalidArgument(exit_code.status())) {
     return ReportUsageError(syntax, exit_code.status());

@@ -47,10 +47,14 @@ CommandSyntax Syntax() {
           "--idle_ticks 3600\n"
           "  # make a checkpoint now (ask server 0)\n"
           "  oarlock ctl checkpoint --server 127.0.0.1:6170\n"
+          "  # train nothing more: the job ends as at the end of its data (ask "
+          "server 0)\n"
+          "  oarlock ctl stop --server 127.0.0.1:6170 --reason 'good enough'\n"
           "  # end the job (ask server 0)\n"
           "  oarlock ctl drain --server 127.0.0.1:6170 --reason 'new data'\n",
       .positionals = Positionals::kAny,
-      .positional_names = "status|tables|hot-keys|evict|checkpoint|drain",
+      .positional_names =
+          "status|tables|hot-keys|evict|checkpoint|stop|drain",
   };
 }
 
@@ -227,6 +231,21 @@ absl::Status Checkpoint(JobServers* servers, const v1::CtlConfig& config) {
   return absl::OkStatus();
 }
 
+absl::Status Stop(JobServers* servers, const v1::CtlConfig& config) {
+  v1::StopTrainingRequest request;
+  request.set_reason(config.has_reason() ? config.reason()
+                                         : "oarlock ctl stop");
+  v1::StopTrainingResponse response;
+  OARLOCK_RETURN_IF_ERROR(
+      servers->asked().Call(&Stub::StopTraining, request, &response));
+  if (config.json()) {
+    PrintJson(nlohmann::ordered_json::object());
+  } else {
+    PrintText("training is stopped; the job ends by itself\n");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Drain(JobServers* servers, const v1::CtlConfig& config) {
   v1::DrainRequest request;
   request.set_reason(config.reason());
@@ -250,6 +269,7 @@ constexpr Verb kVerbs[] = {{"status", ShowStatus},
                            {"hot-keys", ShowHotKeys},
                            {"evict", Evict},
                            {"checkpoint", Checkpoint},
+                           {"stop", Stop},
                            {"drain", Drain}};
 
 const Verb* FindVerb(const std::vector<std::string>& words) {
@@ -297,8 +317,8 @@ int RunCtl(int argc, char** argv) {
     return ReportUsageError(
         syntax,
         absl::InvalidArgumentError(absl::StrCat(
-            "needs one word, status, tables, hot-keys, evict, checkpoint or "
-            "drain, and got ",
+            "needs one word, status, tables, hot-keys, evict, checkpoint, stop "
+            "or drain, and got ",
             parsed->positionals.empty()
                 ? "none"
                 : absl::StrCat("'", absl::StrJoin(parsed->positionals, " "),

@@ -115,6 +115,7 @@ absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
     LauncherOptions options;
     options.restart_together = Together(config);
     options.workers_restart_all = RoundsRollBack(config);
+    options.workers_end_on_signal = !config.watch_dir().empty();
     Launcher launcher(options);
     OARLOCK_ASSIGN_OR_RETURN(exit_code, launcher.Run(plan, argv));
   }

@@ -12,6 +12,7 @@
 #include "cli/ctl_command.h"
 #include "cli/explain_env_command.h"
 #include "cli/generate_command.h"
+#include "cli/infer_command.h"
 #include "cli/launch_command.h"
 #include "cli/server_command.h"
 #include "cli/train_command.h"
@@ -36,6 +37,8 @@ constexpr Command kCommands[] = {
     {"ctl", oarlock::RunCtl, "look at a running job, or end it"},
     {"checkpoint", oarlock::RunCheckpoint,
      "look at checkpoints on disk, verify, compare or export them"},
+    {"infer", oarlock::RunInfer,
+     "score lines with a checkpoint or a running job"},
     {"explain-env", oarlock::RunExplainEnv,
      "say what a process would become in this environment, and why"},
 };

@@ -128,6 +128,25 @@ Json JobStatusJson(const v1::JobStatusResponse& status) {
                               {"logloss", phase.logloss()},
                               {"auc", phase.auc()}});
   }
+  json["training_stopped"] = status.training_stopped();
+  json["stop_reason"] = status.stop_reason();
+  json["evaluations"] = Json::array();
+  for (const v1::Evaluation& evaluation : status.evaluations()) {
+    json["evaluations"].push_back(
+        {{"work", evaluation.work()},
+         {"file", evaluation.file()},
+         {"examples", evaluation.examples()},
+         {"auc", evaluation.auc()},
+         {"logloss", evaluation.logloss()},
+         {"trained_examples", evaluation.trained_examples()},
+         {"best", evaluation.best()},
+         {"checkpoint", evaluation.checkpoint()}});
+  }
+  if (status.has_newest_file()) {
+    json["newest_file"] = {{"epoch", status.newest_file().epoch()},
+                           {"file", status.newest_file().file()},
+                           {"trained", status.newest_file().trained()}};
+  }
   return json;
 }
 

@@ -13,6 +13,9 @@
 namespace oarlock {
 namespace {
 
+// The newest ones that are listed.
+constexpr int kShownEvaluations = 20;
+
 // 1234567 as "1,234,567".
 std::string Grouped(uint64_t number) {
   const std::string digits = absl::StrCat(number);
@@ -107,6 +110,10 @@ std::string FormatJobStatus(const v1::JobStatusResponse& status) {
   if (!status.reason().empty()) {
     absl::StrAppend(&text, "  ", status.reason(), "\n");
   }
+  if (status.training_stopped()) {
+    absl::StrAppend(&text, "  training is stopped: ", status.stop_reason(),
+                    "\n");
+  }
   if (status.workers_size() > 0) {
     std::vector<std::vector<std::string>> rows = {
         {"worker", "state", "generation", "host", "process", "reason"}};
@@ -136,6 +143,23 @@ std::string FormatJobStatus(const v1::JobStatusResponse& status) {
                ? Grouped(static_cast<uint64_t>(examples / phase.seconds()))
                : "-",
            Fraction(phase.logloss(), 4), Fraction(phase.auc(), 4)});
+    }
+    absl::StrAppend(&text, "\n", FormatColumns(rows));
+  }
+  if (status.evaluations_size() > 0) {
+    std::vector<std::vector<std::string>> rows = {
+        {"evaluation", "file", "after examples", "examples", "logloss", "AUC",
+         ""}};
+    const int shown = std::min(status.evaluations_size(), kShownEvaluations);
+    for (int i = status.evaluations_size() - shown;
+         i < status.evaluations_size(); ++i) {
+      const v1::Evaluation& evaluation = status.evaluations(i);
+      rows.push_back({evaluation.work(), evaluation.file(),
+                      Grouped(evaluation.trained_examples()),
+                      Grouped(evaluation.examples()),
+                      Fraction(evaluation.logloss(), 4),
+                      Fraction(evaluation.auc(), 4),
+                      evaluation.best() ? "best so far" : ""});
     }
     absl::StrAppend(&text, "\n", FormatColumns(rows));
   }

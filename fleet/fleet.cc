@@ -14,6 +14,7 @@
 #include "base/metrics_server.h"
 #include "base/status_macros.h"
 #include "cluster/endpoint.h"
+#include "fleet/job_description.h"
 #include "fleet/local_cluster.h"
 #include "fleet/role_process.h"
 #include "fleet/stop_signal.h"
@@ -107,8 +108,9 @@ class Fleet::Worker {
       worker->local_tables_ = &parameters->tables();
       worker->parameters_ = std::move(parameters);
     } else {
+      const v1::JobDescription description = DescribeJob(config);
       OARLOCK_ASSIGN_OR_RETURN(WorkerConnection connection,
-                               ConnectWorker(config, role));
+                               ConnectWorker(config, role, &description));
       worker->connections_ = std::move(connection.servers);
       worker->job_ = std::move(connection.job);
       worker->parameters_ = std::move(connection.parameters);
@@ -267,6 +269,8 @@ absl::Status Fleet::Worked(absl::Status status) {
 }
 
 absl::Status Fleet::InitWorker() {
+  // Before threads are started, for TrainOnline.
+  if (!config_.watch_dir().empty()) StopSignal::Block();
   OARLOCK_ASSIGN_OR_RETURN(worker_, Worker::Create(config_, role_));
   // The last pass is looked at again: the job's outcome is told at its end.
   epoch_ = std::min(worker_->job().trained_epochs(),
@@ -274,8 +278,24 @@ absl::Status Fleet::InitWorker() {
   return Worked(worker_->Start(config_));
 }
 
+absl::StatusOr<bool> Fleet::BeginsEpoch() {
+  absl::StatusOr<bool> begins = worker_->trainer().BeginsEpoch(epoch_);
+  OARLOCK_RETURN_IF_ERROR(Worked(begins.status()));
+  return begins;
+}
+
 absl::Status Fleet::TrainFromDataset() {
   return Worked(worker_->trainer().TrainEpoch(epoch_++));
+}
+
+absl::Status Fleet::TrainOnline() {
+  const StopSignal stop([job = &worker_->job()](int signal) {
+    spdlog::info("signal {}: training is being stopped", signal);
+    const absl::Status told =
+        job->StopTraining(absl::StrCat("signal ", signal));
+    if (!told.ok()) spdlog::warn("{}", std::string(told.message()));
+  });
+  return Worked(worker_->trainer().TrainOnline());
 }
 
 absl::Status Fleet::InferFromDataset() {
@@ -309,7 +329,13 @@ absl::Status RunRole(Fleet& fleet, const v1::JobConfig& config,
     return fleet.RunServer();
   }
   OARLOCK_RETURN_IF_ERROR(fleet.InitWorker());
-  while (fleet.epoch() < static_cast<uint32_t>(config.epochs())) {
+  if (!config.watch_dir().empty()) {
+    OARLOCK_RETURN_IF_ERROR(fleet.TrainOnline());
+  }
+  while (config.watch_dir().empty() &&
+         fleet.epoch() < static_cast<uint32_t>(config.epochs())) {
+    OARLOCK_ASSIGN_OR_RETURN(const bool begins, fleet.BeginsEpoch());
+    if (!begins) break;
     OARLOCK_RETURN_IF_ERROR(fleet.TrainFromDataset());
     OARLOCK_RETURN_IF_ERROR(fleet.InferFromDataset());
   }

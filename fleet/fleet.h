@@ -71,8 +71,15 @@ class Fleet {
   // Connects to the servers, takes this worker's place in the job, creates the
   // model's tables.
   absl::Status InitWorker();
+  // Whether the next pass over the training files begins: the same on all
+  // workers. No when training was stopped, early or by somebody's order; a
+  // program that does not ask makes empty passes then.
+  absl::StatusOr<bool> BeginsEpoch();
   // One pass over the training files.
   absl::Status TrainFromDataset();
+  // In place of passes over the training files: those of --watch_dir, until
+  // training is stopped; SIGTERM and SIGINT to this process stop it.
+  absl::Status TrainOnline();
   // Predicts the test files; nothing changes.
   absl::Status InferFromDataset();
   // Waits for the other workers, ends this one's part, and tells what the job

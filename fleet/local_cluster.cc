@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "pserver/checkpoint/part_loader.h"
 #include "worker/client/work_messages.h"
 
 namespace oarlock {
@@ -39,6 +40,15 @@ LocalParameterClient::LocalParameterClient(uint32_t num_partitions,
       tick_(tick),
       start_(Clock::Real().Now()),
       tables_(map_, kOnlyServer, tier_dir) {}
+
+absl::Status LocalParameterClient::Load(const v1::CheckpointManifest& manifest,
+                                        const std::string& folder) {
+  PartLoaderOptions options;
+  options.folder = folder;
+  options.server = kOnlyServer;
+  options.parameters_only = true;
+  return LoadPart(manifest, options, map_, &tables_);
+}
 
 absl::Status LocalParameterClient::CreateTable(const v1::TableConfig& config) {
   OARLOCK_RETURN_IF_ERROR(tables_.Create(config));
@@ -200,6 +210,42 @@ absl::StatusOr<Leases> LocalJobClient::LeaseWork(
 absl::StatusOr<v1::JobStatusResponse> LocalJobClient::GetJobStatus() {
   OARLOCK_RETURN_IF_ERROR(Report());
   return coordinator_.JobStatus(v1::JobStatusRequest());
+}
+
+absl::Status LocalJobClient::ReportEvaluation(
+    const v1::Evaluation& evaluation) {
+  v1::ReportEvaluationRequest request;
+  request.set_worker_generation(generation_);
+  *request.mutable_evaluation() = evaluation;
+  return coordinator_.ReportEvaluation(request);
+}
+
+absl::Status LocalJobClient::StopTraining(const std::string& reason) {
+  v1::StopTrainingRequest request;
+  request.set_reason(reason);
+  return coordinator_.StopTraining(request);
+}
+
+absl::StatusOr<bool> LocalJobClient::BeginPass(uint32_t epoch) {
+  v1::BeginPassRequest request;
+  request.set_epoch(epoch);
+  OARLOCK_ASSIGN_OR_RETURN(const v1::BeginPassResponse response,
+                           coordinator_.BeginPass(request));
+  return response.begins();
+}
+
+absl::Status LocalJobClient::NoteFile(const v1::TrainingFile& file) {
+  v1::NoteFileRequest request;
+  request.set_worker_generation(generation_);
+  *request.mutable_file() = file;
+  return coordinator_.NoteFile(request);
+}
+
+absl::StatusOr<v1::ListFilesResponse> LocalJobClient::ListFiles(
+    uint32_t first_epoch) {
+  v1::ListFilesRequest request;
+  request.set_first_epoch(first_epoch);
+  return coordinator_.ListFiles(request);
 }
 
 absl::Status LocalJobClient::Finish(const absl::Status& outcome) {

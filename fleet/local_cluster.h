@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "proto/checkpoint.pb.h"
 #include "proto/job_config.pb.h"
 #include "pserver/coordinator.h"
 #include "pserver/eviction_loop.h"
@@ -30,6 +31,13 @@ class LocalParameterClient : public ParameterClient {
   explicit LocalParameterClient(uint32_t num_partitions,
                                 absl::Duration tick = absl::Seconds(1),
                                 const std::string& tier_dir = "");
+
+  // Creates the tables of a checkpoint, whose manifest this is and which lies in
+  // `folder`, with their rows and dense parameters. Partitions must be as many.
+  // DataLoss naming the file that is missing or damaged. REQUIRES: nothing was
+  // called before.
+  absl::Status Load(const v1::CheckpointManifest& manifest,
+                    const std::string& folder);
 
   absl::Status CreateTable(const v1::TableConfig& config) override;
   bool in_process() const override { return true; }
@@ -85,6 +93,15 @@ class LocalJobClient : public JobClient {
     return absl::FailedPreconditionError("a local run makes no checkpoints");
   }
   absl::StatusOr<v1::JobStatusResponse> GetJobStatus() override;
+  absl::Status ReportEvaluation(const v1::Evaluation& evaluation) override;
+  absl::Status StopTraining(const std::string& reason) override;
+  bool training_stopped() const override {
+    return coordinator_.training_stopped();
+  }
+  absl::StatusOr<bool> BeginPass(uint32_t epoch) override;
+  absl::Status NoteFile(const v1::TrainingFile& file) override;
+  absl::StatusOr<v1::ListFilesResponse> ListFiles(
+      uint32_t first_epoch) override;
   absl::Status Alive() const override { return absl::OkStatus(); }
   absl::Status Finish(const absl::Status& outcome) override;
 

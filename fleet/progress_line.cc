@@ -28,6 +28,19 @@ std::string Share(double value) {
   return text[0] == '0' ? text.substr(1) : text;
 }
 
+// Online: "train 12 part-0012 (auc before .7423)".
+std::string FileText(const v1::JobStatusResponse& status,
+                     const std::string& phase) {
+  const v1::TrainingFile& file = status.newest_file();
+  std::string text =
+      absl::StrCat(phase, " ", file.epoch() + 1, " ", file.file());
+  for (const v1::Evaluation& evaluation : status.evaluations()) {
+    if (evaluation.work() != absl::StrCat("predict/", file.epoch())) continue;
+    absl::StrAppend(&text, " (auc before ", Share(evaluation.auc()), ")");
+  }
+  return text;
+}
+
 std::string Bar(double done) {
   const int filled = std::clamp(static_cast<int>(done * kBarWidth), 0,
                                 kBarWidth);
@@ -63,8 +76,11 @@ std::string ProgressLine::Update(const v1::JobStatusResponse& status,
   const v1::PhaseProgress& progress = phase.progress();
   const double rate = RateOf(progress, now);
   std::string line =
-      absl::StrFormat("%s %d/%d", progress.phase() == "test" ? "test " : "epoch",
-                      progress.epoch() + 1, epochs_);
+      status.has_newest_file()
+          ? FileText(status, progress.phase())
+          : absl::StrFormat("%s %d/%d",
+                            progress.phase() == "test" ? "test " : "epoch",
+                            progress.epoch() + 1, epochs_);
   if (phase.num_examples() > 0) {
     const double done =
         static_cast<double>(progress.examples()) / phase.num_examples();

@@ -23,8 +23,9 @@ SecurityOptions SecurityOf(const v1::JobConfig& config,
   return FirstGiven(std::move(security), role.security);
 }
 
-absl::StatusOr<WorkerConnection> ConnectWorker(const v1::JobConfig& config,
-                                               const RoleAssignment& role) {
+absl::StatusOr<WorkerConnection> ConnectWorker(
+    const v1::JobConfig& config, const RoleAssignment& role,
+    const v1::JobDescription* description) {
   ValueFormats formats;
   OARLOCK_ASSIGN_OR_RETURN(formats.pull,
                            ParseValueFormat(config.pull_format()));
@@ -44,7 +45,7 @@ absl::StatusOr<WorkerConnection> ConnectWorker(const v1::JobConfig& config,
   const WorkerIndex worker(role.worker_index);
   OARLOCK_ASSIGN_OR_RETURN(
       connection.job,
-      GrpcJobClient::Register(connection.servers.get(), worker));
+      GrpcJobClient::Register(connection.servers.get(), worker, description));
   connection.parameters = std::make_unique<GrpcParameterClient>(
       connection.servers.get(), worker, connection.job->generation(), formats);
   return connection;

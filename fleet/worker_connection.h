@@ -29,9 +29,11 @@ struct WorkerConnection {
   std::unique_ptr<GrpcParameterClient> parameters;
 };
 
-// Connects to all servers and registers as the role's worker.
-absl::StatusOr<WorkerConnection> ConnectWorker(const v1::JobConfig& config,
-                                               const RoleAssignment& role);
+// Connects to all servers and registers as the role's worker. `description`:
+// what the job trains, null: this worker does not say.
+absl::StatusOr<WorkerConnection> ConnectWorker(
+    const v1::JobConfig& config, const RoleAssignment& role,
+    const v1::JobDescription* description = nullptr);
 
 }  // namespace oarlock
 

@@ -108,7 +108,7 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
   exit_code_.reset();
   failure_.clear();
   kill_at_ = linger_until_ = absl::InfiniteFuture();
-  workers_done_ = interrupted_ = restarting_all_ = false;
+  workers_done_ = interrupted_ = restarting_all_ = workers_told_ = false;
   restarts_of_all_ = options_.rounds_before;
   OARLOCK_ASSIGN_OR_RETURN(argv_, ResolveProgram(argv, plan.base_environment));
   SignalCounter signals;
@@ -379,6 +379,16 @@ void Launcher::HandleSignal(int signal) {
   if (interrupted_) {
     spdlog::warn("second signal: killing all processes");
     kill_at_ = clock_.Now();
+    return;
+  }
+  if (options_.workers_end_on_signal && !std::exchange(workers_told_, true)) {
+    spdlog::warn("{}: the workers end the job; a second one stops all",
+                 signal == SIGINT ? "interrupted" : "asked to terminate");
+    for (auto& process : processes_) {
+      if (process->plan->role == Role::kWorker && process->child != nullptr) {
+        process->child->Signal(SIGTERM);
+      }
+    }
     return;
   }
   interrupted_ = true;

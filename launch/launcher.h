@@ -33,6 +33,9 @@ struct LauncherOptions {
   absl::Duration stop_grace = absl::Seconds(5);
   // From a forwarded SIGINT or SIGTERM to SIGKILL; a second one kills at once.
   absl::Duration interrupt_grace = absl::Seconds(20);
+  // A first SIGINT or SIGTERM goes to the workers of this node as SIGTERM and to
+  // nobody else: they end the job well by themselves. A second one stops all.
+  bool workers_end_on_signal = false;
   // From the end of the last worker to SIGTERM for the servers.
   absl::Duration server_linger = absl::Seconds(10);
   // How long workers may go on after a server ended with exit code 0: programs
@@ -150,6 +153,8 @@ class Launcher {
   absl::Time linger_until_ = absl::InfiniteFuture();
   bool workers_done_ = false;
   bool interrupted_ = false;
+  // The workers were told to end.
+  bool workers_told_ = false;
   // All are being ended to be started again.
   bool restarting_all_ = false;
   // How often that has happened.

@@ -53,6 +53,12 @@ class AdminService::Impl {
     AddToCoordinator(&S::RequestLeaseWork, &Coordinator::LeaseWork);
     AddToCoordinator(&S::RequestGetJobStatus, &Coordinator::JobStatus);
     AddToCoordinator(&S::RequestMarkCut, &Coordinator::MarkCut);
+    AddToCoordinator(&S::RequestReportEvaluation,
+                     &Coordinator::ReportEvaluation);
+    AddToCoordinator(&S::RequestStopTraining, &Coordinator::StopTraining);
+    AddToCoordinator(&S::RequestBeginPass, &Coordinator::BeginPass);
+    AddToCoordinator(&S::RequestNoteFile, &Coordinator::NoteFile);
+    AddToCoordinator(&S::RequestListFiles, &Coordinator::ListFiles);
     AddDrain();
     AddCheckpoint();
     AddBarrier();
@@ -186,11 +192,13 @@ class AdminService::Impl {
                 "the job makes no checkpoints; start its servers with "
                 "--checkpoint_dir"));
           }
+          const bool best = call.request().best();
           checkpoint_loop_->Make(
               [call = std::move(call)](
                   const absl::StatusOr<v1::CheckpointResponse>& made) mutable {
                 Answer(&call, made);
-              });
+              },
+              best);
         });
   }
 

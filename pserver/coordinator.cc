@@ -14,9 +14,23 @@ namespace {
 
 // Longest text that a worker may say about itself.
 constexpr size_t kMaxTextBytes = 1024;
+// Of the job's description.
+constexpr int kMaxDescribedFlags = 256;
+constexpr size_t kMaxDescriptionBytes = 64 << 10;
 
 std::string Shortened(const std::string& text) {
   return text.substr(0, kMaxTextBytes);
+}
+
+absl::Status CheckSize(const v1::JobDescription& description) {
+  if (description.flags_size() <= kMaxDescribedFlags &&
+      description.ByteSizeLong() <= kMaxDescriptionBytes) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the job's description has ", description.flags_size(), " flags and ",
+      description.ByteSizeLong(), " bytes; legal are up to ",
+      kMaxDescribedFlags, " and ", kMaxDescriptionBytes, ": shorten it"));
 }
 
 }  // namespace
@@ -58,6 +72,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
           "of workers"));
     }
     OARLOCK_RETURN_IF_ERROR(CheckGoesOn());
+    OARLOCK_RETURN_IF_ERROR(CheckSize(request.description()));
     WorkerRecord& worker = workers_[index];
     if (worker.registered() &&
         worker.state.life() == v1::WorkerState::FINISHED) {
@@ -102,6 +117,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     response.set_cut(cuts_.newest());
     response.set_trained_epochs(trained_epochs_);
     worker.NoteRegistered(request, response);
+    if (request.has_description()) description_ = request.description();
     Settle(now, &answers);
   }
   Run(std::move(answers));
@@ -140,6 +156,7 @@ absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(
   response.set_draining(job_.ending);
   response.set_failed(job_.failed);
   response.set_reason(job_.reason);
+  response.set_training_stopped(course_.stopped());
   return response;
 }
 
@@ -274,8 +291,10 @@ absl::StatusOr<v1::LeaseWorkResponse> Coordinator::LeaseWork(
   OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, calls_.Begin([&](auto* call) {
     *call->mutable_lease_work() = request;
   }));
+  const bool stopped =
+      course_.stopped() && TrainEpoch(request.work()).has_value();
   OARLOCK_ASSIGN_OR_RETURN(v1::LeaseWorkResponse response,
-                           work_.Lease(request));
+                           work_.Lease(request, stopped));
   if (response.leases_size() > 0) board_.NoteStart(request.work(), now);
   if ((response.leases_size() > 0 || response.repairs_size() > 0) &&
       TrainEpoch(request.work()).has_value()) {
@@ -436,6 +455,7 @@ v1::JobStatusResponse Coordinator::JobStatus(
     if (worker.registered()) *response.add_workers() = worker.state;
   }
   board_.Describe(request.with_histograms(), response.mutable_phases());
+  course_.Describe(&response);
   response.set_finished(job_.over);
   response.set_failed(job_.failed);
   response.set_reason(job_.reason);
@@ -444,6 +464,9 @@ v1::JobStatusResponse Coordinator::JobStatus(
   response.set_num_workers(workers_.size());
   response.set_num_servers_alive(servers_.NumAlive(now));
   response.set_uptime_seconds(absl::ToDoubleSeconds(now - start_));
+  if (request.with_description() && description_.has_value()) {
+    *response.mutable_description() = *description_;
+  }
   return response;
 }
 

@@ -39,6 +39,7 @@
 #define OARLOCK_PSERVER_COORDINATOR_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,7 @@
 #include "pserver/death_board.h"
 #include "pserver/progress_board.h"
 #include "pserver/server_roster.h"
+#include "pserver/training_course.h"
 #include "pserver/work_queue.h"
 #include "pserver/worker_record.h"
 
@@ -94,6 +96,13 @@ class Coordinator {
       const v1::DefineWorkRequest& request);
   absl::StatusOr<v1::LeaseWorkResponse> LeaseWork(
       const v1::LeaseWorkRequest& request);
+  absl::Status ReportEvaluation(const v1::ReportEvaluationRequest& request);
+  absl::Status StopTraining(const v1::StopTrainingRequest& request);
+  absl::StatusOr<v1::BeginPassResponse> BeginPass(
+      const v1::BeginPassRequest& request);
+  absl::Status NoteFile(const v1::NoteFileRequest& request);
+  v1::ListFilesResponse ListFiles(const v1::ListFilesRequest& request) const;
+  bool training_stopped() const;
   v1::JobStatusResponse JobStatus(const v1::JobStatusRequest& request) const;
 
   // Calls `done` once, from this thread or another: OK when all workers that
@@ -115,7 +124,7 @@ class Coordinator {
   // Aborted when one died that had examples: another cut can be made soon.
   absl::Status AwaitMarks(absl::Duration timeout);
   // What belongs to the open cut: fills cut, logical_time, next_generation,
-  // works, phases.
+  // works, phases, description.
   void DescribeCut(v1::CheckpointManifest* manifest) const;
   // The open cut is over.
   void CloseCut();
@@ -240,6 +249,9 @@ class Coordinator {
   // Training passes that were over when the open cut was opened.
   uint32_t epochs_before_cut_ ABSL_GUARDED_BY(mutex_) = 0;
   ProgressBoard board_ ABSL_GUARDED_BY(mutex_);
+  // What the job trains, as the newest worker that said it did.
+  std::optional<v1::JobDescription> description_ ABSL_GUARDED_BY(mutex_);
+  TrainingCourse course_ ABSL_GUARDED_BY(mutex_);
   JobState job_ ABSL_GUARDED_BY(mutex_);
   absl::Time ending_since_ ABSL_GUARDED_BY(mutex_);
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;

@@ -115,11 +115,15 @@ void Coordinator::DescribeCut(v1::CheckpointManifest* manifest) const {
     work->set_done(epoch.has_value() && *epoch < epochs_before_cut_);
   }
   board_.Describe(/*with_histograms=*/true, manifest->mutable_phases());
+  if (description_.has_value()) {
+    *manifest->mutable_description() = *description_;
+  }
+  course_.DescribeCut(epochs_before_cut_, manifest);
 }
 
 uint32_t Coordinator::TrainedEpochs() const {
   // A pass is defined when the one before it is over on all workers.
-  uint32_t trained = trained_epochs_;
+  uint32_t trained = std::max(trained_epochs_, course_.num_trained_files());
   for (const std::string& name : work_.names()) {
     trained = std::max(trained, TrainEpoch(name).value_or(0));
   }
@@ -136,6 +140,7 @@ void Coordinator::Restore(const v1::CheckpointManifest& manifest) {
   cuts_.Restore(manifest);
   logical_time_ = std::max(logical_time_, manifest.logical_time());
   next_generation_ = std::max(next_generation_, manifest.next_generation());
+  if (manifest.has_description()) description_ = manifest.description();
   // All incarnations are new. What older ones pushed is in the checkpoint.
   for (uint32_t i = 0; i < workers_.size(); ++i) {
     deaths_.SetRetired(WorkerIndex(i), Generation(next_generation_ - 1));
@@ -149,6 +154,7 @@ void Coordinator::Restore(const v1::CheckpointManifest& manifest) {
       trained_epochs_ = std::max(trained_epochs_, *epoch + 1);
     }
   }
+  course_.Restore(manifest);
 }
 
 }  // namespace oarlock

@@ -63,11 +63,15 @@ v1::CoordinatorState Coordinator::SaveLocked() const {
   state.set_trained_epochs(trained_epochs_);
   state.set_epochs_before_cut(epochs_before_cut_);
   board_.Save(state.mutable_phases());
+  course_.Save(state.mutable_course());
   state.set_job_ending(job_.ending);
   state.set_job_over(job_.over);
   state.set_job_failed(job_.failed);
   state.set_job_reason(job_.reason);
   state.set_ending_since_unix_ns(ToRecorded(ending_since_));
+  if (description_.has_value()) {
+    *state.mutable_description() = *description_;
+  }
   return state;
 }
 
@@ -97,11 +101,14 @@ absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
   trained_epochs_ = state.trained_epochs();
   epochs_before_cut_ = state.epochs_before_cut();
   board_.Load(state.phases());
+  course_.Load(state.course());
   job_ = {.ending = state.job_ending(),
           .over = state.job_over(),
           .failed = state.job_failed(),
           .reason = state.job_reason()};
   ending_since_ = FromRecorded(state.ending_since_unix_ns());
+  description_.reset();
+  if (state.has_description()) description_ = state.description();
   return absl::OkStatus();
 }
 
@@ -160,6 +167,18 @@ void Coordinator::Replay(const v1::CoordinatorCall& call) {
     case v1::CoordinatorCall::kSweep:
       Sweep();
       break;
+    case v1::CoordinatorCall::kReportEvaluation:
+      ReportEvaluation(call.report_evaluation()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::kStopTraining:
+      StopTraining(call.stop_training()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::kNoteFile:
+      NoteFile(call.note_file()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::kBeginPass:
+      BeginPass(call.begin_pass()).IgnoreError();
+      break;
     case v1::CoordinatorCall::CALL_NOT_SET:
       break;
   }
@@ -202,6 +221,7 @@ void Coordinator::BeginRun() {
     return TrainEpoch(work).has_value();
   });
   board_ = ProgressBoard();
+  course_.BeginRun();
   job_ = JobState();
   first_registration_ = absl::InfiniteFuture();
   ending_since_ = absl::Time();

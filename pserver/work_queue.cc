@@ -60,7 +60,7 @@ absl::Status WorkQueue::Define(const v1::DefineWorkRequest& request) {
 }
 
 absl::StatusOr<v1::LeaseWorkResponse> WorkQueue::Lease(
-    const v1::LeaseWorkRequest& request) {
+    const v1::LeaseWorkRequest& request, bool stopped) {
   if (request.request() == 0) {
     return absl::InvalidArgumentError(
         "lease of work with request number 0; count them from 1");
@@ -108,7 +108,7 @@ absl::StatusOr<v1::LeaseWorkResponse> WorkQueue::Lease(
                                      request.worker_generation()});
     work.repairs.pop_front();
   }
-  for (; count > 0 && !work.unleased.empty(); --count) {
+  for (; count > 0 && !stopped && !work.unleased.empty(); --count) {
     const v1::WorkRange& range = work.unleased.back();
     *response.add_ranges() = range;
     response.add_leases(next_lease_);
@@ -121,6 +121,7 @@ absl::StatusOr<v1::LeaseWorkResponse> WorkQueue::Lease(
     work.unleased.shrink_to_fit();
     response.set_exhausted(true);
   }
+  if (stopped && work.NobodyWorks()) response.set_exhausted(true);
   NoteChange(was_done, work);
   caller.calls.push_back({request.request(), response});
   caller.highest = std::max(caller.highest, request.request());

@@ -51,8 +51,10 @@ class WorkQueue {
   // is left. A call that repeats a request number gets the first call's answer,
   // or is InvalidArgument when the number is kMaxLeaseCallSpan or more below the
   // worker's highest. Unavailable while the work is not defined.
+  // `stopped`: no ranges, only repairs; exhausted when nobody has any. The
+  // ranges that are left stay.
   absl::StatusOr<v1::LeaseWorkResponse> Lease(
-      const v1::LeaseWorkRequest& request);
+      const v1::LeaseWorkRequest& request, bool stopped = false);
 
   // Takes what is leased to the generation of this worker and, of ranges, not
   // covered; forgets its calls. Ascending by work and lease.
@@ -82,6 +84,13 @@ class WorkQueue {
   bool IsDefined(const std::string& work) const {
     const auto found = works_.find(work);
     return found != works_.end() && found->second.fingerprint != kAnyDefinition;
+  }
+  // It is defined and nothing of it is left; and it was defined with ranges.
+  bool IsAllDone(const std::string& work) const {
+    return IsDefined(work) && works_.at(work).AllDone();
+  }
+  bool HadRanges(const std::string& work) const {
+    return IsDefined(work) && works_.at(work).num_ranges > 0;
   }
   // All workers are new, and their number and their batches may be others.
   // Forgets works that `keep` does not name; of the others what is left stays
@@ -119,8 +128,11 @@ class WorkQueue {
     std::map<uint64_t, LeasedRepair> leased_repairs;
 
     bool AllDone() const {
-      return unleased.empty() && leased.empty() && repairs.empty() &&
-             leased_repairs.empty();
+      return unleased.empty() && NobodyWorks();
+    }
+    // Nor has to.
+    bool NobodyWorks() const {
+      return leased.empty() && repairs.empty() && leased_repairs.empty();
     }
   };
   struct Call {

@@ -20,6 +20,7 @@ namespace oarlock {
 namespace {
 
 constexpr char kCurrent[] = "CURRENT";
+constexpr char kBest[] = "BEST";
 constexpr char kManifest[] = "MANIFEST";
 constexpr char kTemporary[] = ".tmp";
 constexpr char kPrefix[] = "ckpt-";
@@ -73,7 +74,7 @@ std::optional<uint64_t> ParseName(absl::string_view name) {
 // What may lie in the folder.
 bool IsOurs(absl::string_view name) {
   return name == kCurrent || name == absl::StrCat(kCurrent, kTemporary) ||
-         name == "store" || name == "log" || ParseName(name).has_value();
+         name == kBest || name == absl::StrCat(kBest, kTemporary) || name == "store" || name == "log" || ParseName(name).has_value();
 }
 
 // What may lie in the folder of a checkpoint.
@@ -302,7 +303,12 @@ absl::Status CheckpointDir::Keep(uint32_t num_kept) {
   std::erase_if(complete, [&](uint64_t cut) { return cut > current.cut; });
   const uint64_t oldest_kept =
       complete.size() <= num_kept ? 0 : complete[complete.size() - num_kept];
+  const absl::StatusOr<uint64_t> best = ReadBest();
+  if (!absl::IsNotFound(best.status())) {
+    OARLOCK_RETURN_IF_ERROR(best.status());
+  }
   for (const uint64_t cut : all) {
+    if (best.ok() && cut == *best) continue;
     const bool half_made =
         !std::binary_search(complete.begin(), complete.end(), cut);
     if (cut < current.cut && (half_made || cut < oldest_kept)) {
@@ -310,6 +316,22 @@ absl::Status CheckpointDir::Keep(uint32_t num_kept) {
     }
   }
   return files_->SyncFolder(path_);
+}
+
+absl::Status CheckpointDir::MarkBest(uint64_t cut) {
+  return ReplaceFile(files_, absl::StrCat(path_, "/", kBest),
+                     absl::StrCat(CheckpointName(cut), "\n"));
+}
+
+absl::StatusOr<uint64_t> CheckpointDir::ReadBest() const {
+  const std::string path = absl::StrCat(path_, "/", kBest);
+  OARLOCK_ASSIGN_OR_RETURN(const std::string line,
+                           files_->ReadFile(path, kMaxCurrentBytes));
+  const std::optional<uint64_t> cut =
+      ParseName(absl::StripSuffix(line, "\n"));
+  if (cut.has_value()) return *cut;
+  return Damaged(path, absl::StrCat("is not a line \"", CheckpointName(42),
+                                    "\""));
 }
 
 }  // namespace oarlock

@@ -4,6 +4,7 @@
 //   hex>\n" <path>/ckpt-00000042/MANIFEST  text; "# xxh3 <16 hex>\n" of all
 //   before it <path>/ckpt-00000042/server-000/ ... <path>/store, <path>/log of
 //   the servers; not touched here
+//   <path>/BEST                    "ckpt-00000017\n": one that stays
 //
 // A checkpoint exists when CURRENT names it, or has named it. What a manifest
 // says is its owner's.
@@ -84,8 +85,15 @@ class CheckpointDir {
   absl::Status Abandon(uint64_t cut);
 
   // Removes checkpoints that are older than the newest `num_kept`, at least 1,
-  // and what attempts older than CURRENT have left. Never what CURRENT names.
+  // and what attempts older than CURRENT have left. Never what CURRENT or BEST
+  // names.
   absl::Status Keep(uint32_t num_kept);
+
+  // Has Keep leave this one, and not the one before it that was marked.
+  // REQUIRES: Commit(cut) was OK.
+  absl::Status MarkBest(uint64_t cut);
+  // The one that was marked last; NotFound when none was.
+  absl::StatusOr<uint64_t> ReadBest() const;
 
  private:
   CheckpointDir(FileSystem* files, std::string path)

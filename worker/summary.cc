@@ -37,6 +37,60 @@ nlohmann::json NumberOrNull(double value) {
   return value;
 }
 
+nlohmann::ordered_json EvaluationJson(const v1::Evaluation& evaluation) {
+  return {{"work", evaluation.work()},
+          {"file", evaluation.file()},
+          {"examples", evaluation.examples()},
+          {"auc", NumberOrNull(evaluation.auc())},
+          {"logloss", NumberOrNull(evaluation.logloss())},
+          {"trained_examples", evaluation.trained_examples()},
+          {"trained_steps", evaluation.trained_steps()},
+          {"unix_seconds", evaluation.unix_seconds()},
+          {"best", evaluation.best()},
+          {"checkpoint", evaluation.checkpoint()}};
+}
+
+// Fields that are missing or null stay what they are before anything is known.
+v1::Evaluation EvaluationFrom(const nlohmann::ordered_json& json) {
+  const auto number = [&](const char* name, double fallback) {
+    const auto it = json.find(name);
+    return it != json.end() && it->is_number() ? it->get<double>() : fallback;
+  };
+  const auto text = [&](const char* name) {
+    const auto it = json.find(name);
+    return it != json.end() && it->is_string() ? it->get<std::string>() : "";
+  };
+  v1::Evaluation evaluation;
+  evaluation.set_work(text("work"));
+  evaluation.set_file(text("file"));
+  evaluation.set_examples(static_cast<uint64_t>(number("examples", 0)));
+  evaluation.set_auc(number("auc", kNothing));
+  evaluation.set_logloss(number("logloss", kNothing));
+  evaluation.set_trained_examples(
+      static_cast<uint64_t>(number("trained_examples", 0)));
+  evaluation.set_trained_steps(
+      static_cast<uint64_t>(number("trained_steps", 0)));
+  evaluation.set_unix_seconds(number("unix_seconds", 0));
+  const auto best = json.find("best");
+  evaluation.set_best(best != json.end() && best->is_boolean() &&
+                      best->get<bool>());
+  evaluation.set_checkpoint(text("checkpoint"));
+  return evaluation;
+}
+
+// The best of them, and where it is kept; empty where none is marked.
+std::string BestLine(const TrainingSummary& summary) {
+  const v1::Evaluation* best = nullptr;
+  for (const v1::Evaluation& evaluation : summary.evaluations) {
+    if (evaluation.best()) best = &evaluation;
+  }
+  if (best == nullptr) return "";
+  return absl::StrFormat(
+      "best      AUC %.4f  logloss %.4f   %s, after %d examples%s%s\n",
+      best->auc(), best->logloss(), best->work(), best->trained_examples(),
+      best->checkpoint().empty() ? "" : "   kept in ", best->checkpoint());
+}
+
 }  // namespace
 
 TrainingSummary SummaryOf(const v1::JobStatusResponse& status) {
@@ -47,6 +101,8 @@ TrainingSummary SummaryOf(const v1::JobStatusResponse& status) {
   for (const v1::PhaseStatus& phase : status.phases()) {
     const v1::PhaseProgress& progress = phase.progress();
     summary.bad_lines += progress.bad_lines();
+    // A file of online training, before it is trained.
+    if (progress.phase() == "predict") continue;
     if (progress.phase() == "test") {
       summary.test_auc = phase.auc();
       summary.test_logloss = phase.logloss();
@@ -65,6 +121,9 @@ TrainingSummary SummaryOf(const v1::JobStatusResponse& status) {
                                                1, progress.steps()));
     }
   }
+  summary.evaluations.assign(status.evaluations().begin(),
+                             status.evaluations().end());
+  summary.stop_reason = status.stop_reason();
   return summary;
 }
 
@@ -90,7 +149,14 @@ std::string SummaryJson(const TrainingSummary& summary) {
   for (const auto& [stage, seconds] : summary.stage_seconds_per_step) {
     json["stage_seconds_per_step"][stage] = seconds;
   }
-  return json.dump(2);
+  json["stop_reason"] = summary.stop_reason;
+  json["evaluations"] = nlohmann::ordered_json::array();
+  for (const v1::Evaluation& evaluation : summary.evaluations) {
+    json["evaluations"].push_back(EvaluationJson(evaluation));
+  }
+  // A folder may have any name.
+  using Handler = nlohmann::ordered_json::error_handler_t;
+  return json.dump(2, ' ', /*ensure_ascii=*/false, Handler::replace);
 }
 
 absl::Status WriteSummary(const TrainingSummary& summary,
@@ -135,6 +201,14 @@ absl::StatusOr<TrainingSummary> ReadSummary(const std::string& path) {
   summary.bad_lines = static_cast<uint64_t>(number("bad_lines", 0));
   summary.staleness_p50 = number("staleness_p50", kNothing);
   summary.staleness_p99 = number("staleness_p99", kNothing);
+  summary.stop_reason = text("stop_reason");
+  if (const auto list = json.find("evaluations");
+      list != json.end() && list->is_array()) {
+    for (const nlohmann::ordered_json& evaluation : *list) {
+      if (!evaluation.is_object()) continue;
+      summary.evaluations.push_back(EvaluationFrom(evaluation));
+    }
+  }
   if (const auto stages = json.find("stage_seconds_per_step");
       stages != json.end() && stages->is_object()) {
     for (const auto& [stage, seconds] : stages->items()) {
@@ -159,6 +233,7 @@ std::string SummaryTable(const TrainingSummary& summary) {
                           summary.test_auc, summary.test_logloss,
                           summary.test_examples);
   }
+  absl::StrAppend(&table, BestLine(summary));
   absl::StrAppend(&table, "a step   ");
   for (const char* stage : kStages) {
     for (const auto& [name, seconds] : summary.stage_seconds_per_step) {
@@ -174,6 +249,9 @@ std::string SummaryTable(const TrainingSummary& summary) {
   if (summary.bad_lines > 0) {
     absl::StrAppendFormat(&table, "skipped   %d malformed lines\n",
                           summary.bad_lines);
+  }
+  if (!summary.stop_reason.empty()) {
+    absl::StrAppend(&table, "stopped   ", summary.stop_reason, "\n");
   }
   return table;
 }

@@ -35,6 +35,10 @@ struct TrainingSummary {
   uint64_t bad_lines = 0;
   double staleness_p50 = 0;
   double staleness_p99 = 0;
+  // In the order in which they were concluded.
+  std::vector<v1::Evaluation> evaluations;
+  // Why training was stopped before its data ended; empty: it was not.
+  std::string stop_reason;
   // Seconds per stage and step of the last training pass, by stage name.
   std::vector<std::pair<std::string, double>> stage_seconds_per_step;
 };

@@ -142,7 +142,11 @@ class SyncPass {
                       [](const std::shared_ptr<StepBuffer>& step) {
                         return step != nullptr;
                       });
-      if (!has_data && !num_rounds.has_value()) break;
+      // What is left of a pass that was stopped has no data either.
+      if (!has_data && (!num_rounds.has_value() ||
+                        context_->job->training_stopped())) {
+        break;
+      }
       OARLOCK_RETURN_IF_ERROR(Push(complete + i + 1));
       RecycleSteps();
     }

@@ -3,31 +3,25 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <optional>
+#include <deque>
 #include <string>
 #include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "worker/data/file_list.h"
 #include "worker/leased_work.h"
+#include "worker/online_training.h"
 #include "worker/pipelined_pass.h"
 #include "worker/push_repair.h"
+#include "worker/stoppable_work.h"
 #include "worker/sync_pass.h"
 
 namespace oarlock {
 namespace {
-
-// A lease is about this many examples: small enough that lanes end together,
-// large enough that asking costs nothing.
-constexpr int64_t kLeaseExamples = 2048;
-// Files are indexed by this many threads: it is one scan of memory.
-constexpr int kIndexThreads = 2;
 
 constexpr WorkerIndex kChief(0);
 
@@ -53,35 +47,6 @@ int ShareOfCores(const v1::JobStatusResponse& status, WorkerIndex self) {
 
 }  // namespace
 
-struct Trainer::Input {
-  std::vector<std::string> files;
-  // Not there when lengths cannot be known without running a command.
-  std::optional<SourceIndex> index;
-  std::vector<WorkItem> items;
-  uint64_t num_examples = 0;
-};
-
-DataOptions DataOptionsOf(const v1::JobConfig& config) {
-  DataOptions options;
-  options.format = config.data_format() == "multi_slot"
-                       ? DataOptions::Format::kMultiSlot
-                       : DataOptions::Format::kCriteo;
-  // A command's output is Paddle's multi-slot text.
-  if (!config.pipe_command().empty()) {
-    options.format = DataOptions::Format::kMultiSlot;
-  }
-  options.dense_transform =
-      config.dense_transform() == "quick_start"
-          ? DataOptions::DenseTransform::kQuickStart
-      : config.dense_transform() == "bucket"
-          ? DataOptions::DenseTransform::kBucket
-          : DataOptions::DenseTransform::kLog1p;
-  options.sparse_feature_dim = config.sparse_feature_dim();
-  options.pipe_command = config.pipe_command();
-  options.bad_lines_max = config.bad_lines_max();
-  return options;
-}
-
 absl::StatusOr<std::unique_ptr<Model>> ModelOf(const v1::JobConfig& config) {
   const DataOptions data = DataOptionsOf(config);
   OARLOCK_RETURN_IF_ERROR(data.Validate());
@@ -104,6 +69,8 @@ Trainer::Trainer(const v1::JobConfig& config, ParameterClient* parameters,
 Trainer::~Trainer() { job_->SetProgressSource(nullptr); }
 
 absl::Status Trainer::CheckConfig(const v1::JobConfig& config) {
+  OARLOCK_RETURN_IF_ERROR(CheckEvaluation(config));
+  OARLOCK_RETURN_IF_ERROR(CheckOnlineTraining(config));
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, ModelOf(config));
   return PlanTables(model->spec(), config, /*num_workers=*/1).status();
 }
@@ -125,52 +92,24 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
       PlanTables(trainer->model_->spec(), config, job->num_workers()));
   trainer->dense_ = std::make_unique<DenseParameters>(
       parameters, trainer->plan_.dense_table);
-  trainer->train_ = std::make_unique<Input>();
-  trainer->test_ = std::make_unique<Input>();
-  OARLOCK_RETURN_IF_ERROR(trainer->Open(
-      {config.train_files().begin(), config.train_files().end()},
-      trainer->train_.get()));
-  OARLOCK_RETURN_IF_ERROR(
-      trainer->Open({config.test_files().begin(), config.test_files().end()},
-                    trainer->test_.get()));
+  OARLOCK_ASSIGN_OR_RETURN(
+      trainer->train_,
+      TrainingData::Open(
+          trainer->config_,
+          {config.train_files().begin(), config.train_files().end()},
+          TrainingData::Division::kConfigured, job));
+  OARLOCK_ASSIGN_OR_RETURN(
+      trainer->test_,
+      TrainingData::Open(
+          trainer->config_,
+          {config.test_files().begin(), config.test_files().end()},
+          TrainingData::Division::kLeased, job));
   trainer->cuts_ = std::make_unique<CutMarker>(
       parameters, job,
       config.mode() == "sync" ? CutMarker::Order::kByRound
                               : CutMarker::Order::kByCut);
   job->SetProgressSource([t = trainer.get()] { return t->progress_.Take(); });
   return trainer;
-}
-
-absl::Status Trainer::Open(const std::vector<std::string>& patterns,
-                           Input* input) {
-  if (patterns.empty()) return absl::OkStatus();
-  OARLOCK_ASSIGN_OR_RETURN(input->files,
-                           ExpandFileList(absl::StrJoin(patterns, ",")));
-  if (!config_.pipe_command().empty()) {
-    input->items = WholeFileItems(input->files.size());
-    return absl::OkStatus();
-  }
-  // Only worker 0 hands out work, unless every worker computes its own share.
-  if (job_->worker_index() != kChief && !Interleaved()) {
-    return absl::OkStatus();
-  }
-  const int64_t batch = config_.batch_size();
-  const int64_t block = std::max<int64_t>(1, kLeaseExamples / batch) * batch;
-  OARLOCK_ASSIGN_OR_RETURN(
-      SourceIndex index,
-      BuildSourceIndex(input->files, block, kIndexThreads));
-  input->index.emplace(std::move(index));
-  input->items = input->index->Items();
-  input->num_examples = input->index->total_examples();
-  return absl::OkStatus();
-}
-
-bool Trainer::Interleaved() const {
-  if (config_.split() == "auto") {
-    // A command's output cannot be addressed, so it cannot be split.
-    return config_.mode() == "sync" && config_.pipe_command().empty();
-  }
-  return config_.split() == "interleaved";
 }
 
 absl::Status Trainer::CreateTables() {
@@ -184,10 +123,25 @@ absl::Status Trainer::CreateTables() {
   OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
                            job_->GetJobStatus());
   compute_slots_ = ShareOfCores(status, job_->worker_index());
+  if (job_->worker_index() == kChief && !config_.tensorboard_dir().empty()) {
+    OARLOCK_ASSIGN_OR_RETURN(
+        events_,
+        TrainingEvents::Start(config_.tensorboard_dir(),
+                              absl::Seconds(config_.tensorboard_period_s()),
+                              [job = job_] { return job->GetJobStatus(); }));
+  }
   return absl::OkStatus();
 }
 
-PassContext Trainer::ContextOf(const Input& input,
+std::unique_ptr<EvaluationBesideTraining> Trainer::EvaluateBeside() const {
+  if (config_.evaluate_period() == 0 || job_->worker_index() != kChief) {
+    return nullptr;
+  }
+  return std::make_unique<EvaluationBesideTraining>(
+      ContextOf(*test_, PhaseId()), test_->items(), config_.evaluate_period());
+}
+
+PassContext Trainer::ContextOf(const TrainingData& data,
                                const PhaseId& phase) const {
   PassContext context;
   context.config = &config_;
@@ -204,90 +158,56 @@ PassContext Trainer::ContextOf(const Input& input,
   context.work_name = phase.Work();
   context.cuts = cuts_.get();
   context.data = DataOptionsOf(config_);
-  context.files = input.files;
+  context.files = data.files();
   context.compute_slots = compute_slots_;
   return context;
 }
 
-absl::Status Trainer::RunLeased(const Input& input, const PhaseId& phase,
-                                bool trains) {
-  const std::string work = phase.Work();
-  if (job_->worker_index() == kChief) {
-    OARLOCK_RETURN_IF_ERROR(
-        job_->DefineWork(work, input.items, input.num_examples).status());
-  }
-  OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat(work, "/defined")));
-  PassContext context = ContextOf(input, phase);
+absl::Status Trainer::RunPass(const TrainingData& data, const PhaseId& phase,
+                              bool trains) {
+  PassContext context = ContextOf(data, phase);
   LeasedWork::Repair repair;
   if (trains && config_.mode() != "sync") {
     repair = [&context](const PushRepair& r) { return RepairPush(context, r); };
   }
-  LeasedWork leased(job_, work, std::move(repair));
-  // Ranges of a worker that was lost come back. Workers do not meet in between:
-  // one that came late would find the pass over while others wait for it.
+  OARLOCK_ASSIGN_OR_RETURN(
+      const std::unique_ptr<PassWork> work,
+      data.StartPass(context.work_name, std::move(repair)));
   for (bool more = true; more;) {
-    context.work.assign(config_.thread_num(), &leased);
-    absl::Status status = trains && config_.mode() == "sync"
-                              ? RunSyncPass(context, std::nullopt)
-                          : trains ? RunAsyncPass(context)
-                                   : RunEvaluationPass(context);
-    OARLOCK_RETURN_IF_ERROR(status);
-    OARLOCK_RETURN_IF_ERROR(leased.ReportDone());
-    OARLOCK_ASSIGN_OR_RETURN(more, leased.AwaitMore());
+    // Leased work is stopped by whoever leases it, and has repairs to make.
+    const bool stops_itself = trains && work->num_rounds().has_value();
+    std::deque<StoppableWork> lanes;
+    context.work.clear();
+    for (WorkSource* lane : work->lanes()) {
+      context.work.push_back(
+          stops_itself ? &lanes.emplace_back(job_, lane) : lane);
+    }
+    OARLOCK_RETURN_IF_ERROR(trains && config_.mode() == "sync"
+                                ? RunSyncPass(context, work->num_rounds())
+                            : trains ? RunAsyncPass(context)
+                                     : RunEvaluationPass(context));
+    OARLOCK_ASSIGN_OR_RETURN(more, work->AwaitMore());
   }
   return absl::OkStatus();
 }
 
-absl::Status Trainer::RunInterleaved(const Input& input,
-                                     const PhaseId& phase) {
-  if (!input.index.has_value()) {
-    return absl::InvalidArgumentError(
-        "--split interleaved needs files whose lines can be counted; it does "
-        "not go with --pipe_command, use --split leased");
-  }
-  // Nobody leases this work: it is for the progress line, and for what of it
-  // was trained before the job was resumed.
-  OARLOCK_ASSIGN_OR_RETURN(
-      const ExampleIntervals covered,
-      job_->DefineWork(phase.Work(), {}, input.num_examples));
-  const uint64_t num_threads = config_.thread_num();
-  const uint64_t num_readers = job_->num_workers() * num_threads;
-  const auto split_of = [&](uint64_t reader) {
-    InterleavedSplit::Options options;
-    options.block_examples = config_.batch_size();
-    options.reader_index = reader;
-    options.num_readers = num_readers;
-    options.covered = &covered;
-    return std::make_unique<InterleavedSplit>(&*input.index, options);
-  };
-  std::vector<std::unique_ptr<InterleavedSplit>> splits;
-  PassContext context = ContextOf(input, phase);
-  for (uint64_t t = 0; t < num_threads; ++t) {
-    splits.push_back(
-        split_of(job_->worker_index().value() * num_threads + t));
-    context.work.push_back(splits.back().get());
-  }
-  if (config_.mode() != "sync") return RunAsyncPass(context);
-  // As many as the reader with the most of it needs.
-  uint64_t num_rounds = 0;
-  for (uint64_t reader = 0; reader < num_readers; ++reader) {
-    num_rounds = std::max(num_rounds, split_of(reader)->num_blocks());
-  }
-  return RunSyncPass(context, num_rounds);
-}
-
 absl::Status Trainer::TrainEpoch(uint32_t epoch) {
-  if (train_->files.empty()) {
+  if (train_->empty()) {
     return absl::InvalidArgumentError(
         "there is nothing to train on; name the data with --train_files, for "
         "example --train_files 'data/part-*'");
   }
+  return TrainPass(*train_, epoch);
+}
+
+absl::Status Trainer::TrainPass(const TrainingData& data, uint32_t epoch) {
   const PhaseId phase{"train", epoch};
   OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat("train/", epoch)));
   const absl::Time start = Clock::Real().Now();
-  OARLOCK_RETURN_IF_ERROR(Interleaved()
-                              ? RunInterleaved(*train_, phase)
-                              : RunLeased(*train_, phase, /*trains=*/true));
+  {
+    const auto evaluation = EvaluateBeside();
+    OARLOCK_RETURN_IF_ERROR(RunPass(data, phase, /*trains=*/true));
+  }
   OARLOCK_RETURN_IF_ERROR(
       job_->Barrier(absl::StrCat("train/", epoch, "/trained")));
   train_seconds_ += absl::ToDoubleSeconds(Clock::Real().Now() - start);
@@ -295,8 +215,22 @@ absl::Status Trainer::TrainEpoch(uint32_t epoch) {
 }
 
 absl::Status Trainer::Evaluate(uint32_t epoch) {
-  if (test_->files.empty()) return absl::OkStatus();
-  return RunLeased(*test_, PhaseId{"test", epoch}, /*trains=*/false);
+  if (test_->empty()) return absl::OkStatus();
+  const PhaseId phase{"test", epoch};
+  OARLOCK_RETURN_IF_ERROR(RunPass(*test_, phase, /*trains=*/false));
+  return ConcludeEvaluationPass(config_, job_, phase, /*file=*/"");
+}
+
+absl::Status Trainer::TrainOnline() {
+  OnlineTraining::Steps steps;
+  steps.predict = [this](const TrainingData& data, const PhaseId& phase) {
+    return RunPass(data, phase, /*trains=*/false);
+  };
+  steps.train = [this](const TrainingData& data, uint32_t epoch) {
+    return TrainPass(data, epoch);
+  };
+  steps.evaluate = [this](uint32_t epoch) { return Evaluate(epoch); };
+  return OnlineTraining(config_, job_, std::move(steps)).Run();
 }
 
 absl::StatusOr<TrainingSummary> Trainer::Summarize() {
@@ -309,17 +243,24 @@ absl::StatusOr<TrainingSummary> Trainer::Summarize() {
   OARLOCK_RETURN_IF_ERROR(job_->Barrier("summary"));
   OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
                            job_->GetJobStatus());
+  if (events_ != nullptr) events_->Finish(status);
   TrainingSummary summary = SummaryOf(status);
   summary.model = config_.model();
   summary.mode = config_.mode();
   summary.workers = job_->num_workers();
-  summary.epochs = config_.epochs();
+  summary.epochs = status.has_newest_file()
+                       ? static_cast<int>(status.newest_file().epoch() + 1)
+                       : config_.epochs();
   summary.seconds = train_seconds_;
   return summary;
 }
 
 absl::StatusOr<TrainingSummary> Trainer::Run() {
   OARLOCK_RETURN_IF_ERROR(CreateTables());
+  if (!config_.watch_dir().empty()) {
+    OARLOCK_RETURN_IF_ERROR(TrainOnline());
+    return Summarize();
+  }
   const auto epochs = static_cast<uint32_t>(config_.epochs());
   // Passes before it were over when the job was resumed.
   uint32_t epoch = job_->trained_epochs();
@@ -329,6 +270,8 @@ absl::StatusOr<TrainingSummary> Trainer::Run() {
     OARLOCK_RETURN_IF_ERROR(Evaluate(epochs - 1));
   }
   for (; epoch < epochs; ++epoch) {
+    OARLOCK_ASSIGN_OR_RETURN(const bool begins, BeginsEpoch(epoch));
+    if (!begins) break;
     OARLOCK_RETURN_IF_ERROR(TrainEpoch(epoch));
     OARLOCK_RETURN_IF_ERROR(Evaluate(epoch));
   }

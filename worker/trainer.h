@@ -15,20 +15,21 @@
 #include "worker/client/job_client.h"
 #include "worker/client/parameter_client.h"
 #include "worker/cut_marker.h"
-#include "worker/data/data_options.h"
-#include "worker/data/source_index.h"
+#include "worker/evaluation.h"
 #include "worker/mode/dense_parameters.h"
 #include "worker/models/model.h"
 #include "worker/pass_context.h"
 #include "worker/progress_meter.h"
 #include "worker/summary.h"
 #include "worker/table_plan.h"
+#include "worker/training_data.h"
+#include "worker/training_events.h"
 #include "worker/worker_metrics.h"
 
 namespace oarlock {
 
-// The data reader's options out of the job's. REQUIRES: a valid config.
-DataOptions DataOptionsOf(const v1::JobConfig& config);
+// The job's model. InvalidArgument when its flags contradict each other.
+absl::StatusOr<std::unique_ptr<Model>> ModelOf(const v1::JobConfig& config);
 
 // One thread at a time.
 class Trainer {
@@ -63,26 +64,32 @@ class Trainer {
   // barrier.
   absl::StatusOr<TrainingSummary> Summarize();
 
+  // Before each pass: whether it begins, the same on all workers. No when
+  // training was stopped, early or by somebody's order.
+  absl::StatusOr<bool> BeginsEpoch(uint32_t epoch) {
+    return job_->BeginPass(epoch);
+  }
+  // In place of passes over the training files: those of --watch_dir, until
+  // training is stopped.
+  absl::Status TrainOnline();
+
   // What this worker has done; from any thread, any time.
   void CollectMetrics(MetricsSnapshot* snapshot) const {
     CollectWorkerMetrics(progress_, snapshot);
   }
 
  private:
-  struct Input;
-
   Trainer(const v1::JobConfig& config, ParameterClient* parameters,
           JobClient* job);
 
-  // Learns where the examples of the files lie, where that can be known.
-  absl::Status Open(const std::vector<std::string>& patterns, Input* input);
-  bool Interleaved() const;
-  PassContext ContextOf(const Input& input, const PhaseId& phase) const;
-  // Leased work: defined by worker 0, then taken until nothing is left.
-  absl::Status RunLeased(const Input& input, const PhaseId& phase,
-                         bool trains);
-  // Each lane of each worker gets its share of the batches, in turn.
-  absl::Status RunInterleaved(const Input& input, const PhaseId& phase);
+  PassContext ContextOf(const TrainingData& data, const PhaseId& phase) const;
+  // Evaluates beside a training pass; null where nobody asked for it, or
+  // another worker does it.
+  std::unique_ptr<EvaluationBesideTraining> EvaluateBeside() const;
+  absl::Status TrainPass(const TrainingData& data, uint32_t epoch);
+  // This worker's lanes work off their part of a pass.
+  absl::Status RunPass(const TrainingData& data, const PhaseId& phase,
+                       bool trains);
 
   const v1::JobConfig config_;
   ParameterClient* const parameters_;
@@ -92,8 +99,10 @@ class Trainer {
   std::unique_ptr<DenseParameters> dense_;
   ProgressMeter progress_;
   std::unique_ptr<CutMarker> cuts_;
-  std::unique_ptr<Input> train_;
-  std::unique_ptr<Input> test_;
+  std::unique_ptr<TrainingData> train_;
+  std::unique_ptr<TrainingData> test_;
+  // Of the first worker, if they are wanted.
+  std::unique_ptr<TrainingEvents> events_;
   double train_seconds_ = 0;
   // See PassContext; known once the tables are created.
   int compute_slots_ = 1;

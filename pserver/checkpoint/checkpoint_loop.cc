@@ -82,7 +82,7 @@ void CheckpointLoop::Start() {
   thread_ = std::thread([this] { Run(); });
 }
 
-void CheckpointLoop::Make(Done done) {
+void CheckpointLoop::Make(Done done, bool best) {
   absl::Status refused;
   {
     absl::MutexLock lock(&mutex_);
@@ -93,7 +93,7 @@ void CheckpointLoop::Make(Done done) {
           absl::StrCat(commands_.size(), " calls wait for a checkpoint; legal "
                        "is up to ", kMaxWaiting, "; call again, slower"));
     } else {
-      commands_.push_back(std::move(done));
+      commands_.push_back({std::move(done), best});
     }
   }
   if (refused.ok()) {
@@ -116,13 +116,13 @@ void CheckpointLoop::Stop() {
   }
   coordinator_->WakeCheckpoints();
   if (thread_.joinable()) thread_.join();
-  std::deque<Done> dropped;
+  std::deque<Command> dropped;
   {
     absl::MutexLock lock(&mutex_);
     dropped.swap(commands_);
   }
-  for (Done& done : dropped) {
-    done(absl::UnavailableError("the server is shutting down"));
+  for (Command& command : dropped) {
+    command.done(absl::UnavailableError("the server is shutting down"));
   }
 }
 
@@ -135,7 +135,7 @@ void CheckpointLoop::Run() {
     coordinator_->AwaitCheckpointWish(
         options_.interval == absl::ZeroDuration() ? absl::InfiniteFuture()
                                                   : last + options_.interval);
-    std::deque<Done> commands;
+    std::deque<Command> commands;
     {
       absl::MutexLock lock(&mutex_);
       if (stop_) return;
@@ -147,14 +147,17 @@ void CheckpointLoop::Run() {
       last = Clock::Real().Now();
       continue;
     }
-    const absl::StatusOr<v1::CheckpointResponse> made = MakeOne();
+    const bool best =
+        std::any_of(commands.begin(), commands.end(),
+                    [](const Command& command) { return command.best; });
+    const absl::StatusOr<v1::CheckpointResponse> made = MakeOne(best);
     if (!made.ok()) {
       spdlog::warn("no checkpoint was made: {}; the last one is current",
                    std::string(made.status().message()));
       absl::MutexLock lock(&mutex_);
       ++num_failed_;
     }
-    for (Done& done : commands) done(made);
+    for (Command& command : commands) command.done(made);
     last = Clock::Real().Now();
     if (made.ok() || asked) continue;
     // What failed now would fail again at once.
@@ -166,11 +169,12 @@ void CheckpointLoop::Run() {
   }
 }
 
-absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::MakeOne() {
+absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::MakeOne(
+    bool best) {
   const absl::Time give_up = Clock::Real().Now() + options_.obstacle_timeout;
   for (bool first = true;; first = false) {
     bool try_again = false;
-    absl::StatusOr<v1::CheckpointResponse> made = TryOne(&try_again);
+    absl::StatusOr<v1::CheckpointResponse> made = TryOne(best, &try_again);
     if (!try_again || Clock::Real().Now() > give_up) return made;
     if (first) {
       spdlog::info("a checkpoint waits: {}",
@@ -184,7 +188,7 @@ absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::MakeOne() {
 }
 
 absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::TryOne(
-    bool* try_again) {
+    bool best, bool* try_again) {
   const absl::Time start = Clock::Real().Now();
   v1::CheckpointResponse response;
   const absl::StatusOr<uint64_t> opened = coordinator_->OpenCut();
@@ -195,6 +199,13 @@ absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::TryOne(
   const absl::Status status = Publish(cut, &response, try_again);
   Close(cut, /*published=*/status.ok());
   if (!status.ok()) return status;
+  if (best) {
+    const absl::Status marked = dir_.MarkBest(cut);
+    if (!marked.ok()) {
+      spdlog::warn("{} is not marked as the best one: {}", response.directory(),
+                   std::string(marked.message()));
+    }
+  }
   const absl::Status kept = dir_.Keep(options_.keep);
   if (!kept.ok()) {
     spdlog::warn("old checkpoints stay: {}", std::string(kept.message()));

@@ -84,7 +84,8 @@ class CheckpointLoop {
   // thread or the loop's. Unavailable when it failed for a reason that may
   // pass, or the loop ends first. While what a dead worker pushed by half is
   // completed, or a table is created, it waits, at most `obstacle_timeout`.
-  void Make(Done done);
+  // `best`: it is the one that CheckpointDir::MarkBest keeps.
+  void Make(Done done, bool best = false);
   // The last checkpoint that is current, 0: none.
   uint64_t current() const;
   // How long the last one that was made took, 0: none; how many failed.
@@ -105,11 +106,16 @@ class CheckpointLoop {
                  Coordinator* coordinator, TableRegistry* registry,
                  CheckpointDir dir);
 
+  struct Command {
+    Done done;
+    bool best = false;
+  };
+
   void Run();
   // Tries again while that helps.
-  absl::StatusOr<v1::CheckpointResponse> MakeOne();
+  absl::StatusOr<v1::CheckpointResponse> MakeOne(bool best);
   // `try_again`: it failed for what passes by itself.
-  absl::StatusOr<v1::CheckpointResponse> TryOne(bool* try_again);
+  absl::StatusOr<v1::CheckpointResponse> TryOne(bool best, bool* try_again);
   // Tells all that the open cut is over.
   void Close(uint64_t cut, bool published);
   // From the open cut to the checkpoint that is current.
@@ -147,7 +153,7 @@ class CheckpointLoop {
   CheckpointDir dir_;
 
   mutable absl::Mutex mutex_;
-  std::deque<Done> commands_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Command> commands_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t current_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration last_time_ ABSL_GUARDED_BY(mutex_);

@@ -55,6 +55,14 @@ std::string Apply(const v1::CoordinatorCall& call, Coordinator* to) {
       return "";
     case v1::CoordinatorCall::kEndJob:
       return to->Drain(call.end_job().reason()).ToString();
+    case v1::CoordinatorCall::kReportEvaluation:
+      return to->ReportEvaluation(call.report_evaluation()).ToString();
+    case v1::CoordinatorCall::kStopTraining:
+      return to->StopTraining(call.stop_training()).ToString();
+    case v1::CoordinatorCall::kBeginPass:
+      return Text(to->BeginPass(call.begin_pass()));
+    case v1::CoordinatorCall::kNoteFile:
+      return to->NoteFile(call.note_file()).ToString();
     default:
       to->Sweep();
       return "";
@@ -114,6 +122,8 @@ v1::CoordinatorCall RandomCalls::Next(const v1::CoordinatorState& state) {
     call.set_set_cut_round(Below(100));
   } else if (dice < 860 && state.cuts().open()) {
     call.set_close_cut(true);
+  } else if (dice > 860 && dice < 880) {
+    Course(state, &call);
   } else if (dice == 860 && Below(5) == 0) {
     call.mutable_end_job()->set_reason("enough");
   } else {
@@ -213,6 +223,37 @@ void RandomCalls::LeaseWork(const v1::CoordinatorState& state,
   const uint64_t newest = state.work().next_lease();
   for (uint64_t i = Below(4); i > 0; --i) {
     request->add_done(newest - std::min(newest, Below(12)));
+  }
+}
+
+void RandomCalls::Course(const v1::CoordinatorState& state,
+                         v1::CoordinatorCall* call) {
+  switch (Below(4)) {
+    case 0: {
+      v1::ReportEvaluationRequest& request = *call->mutable_report_evaluation();
+      Name(state, &request);
+      request.mutable_evaluation()->set_work(absl::StrCat("test/", Below(9)));
+      request.mutable_evaluation()->set_auc(random_.Uniform());
+      return;
+    }
+    case 1:
+      // Few jobs are stopped before the test ends.
+      if (Below(50) == 0) {
+        call->mutable_stop_training()->set_reason("enough");
+        return;
+      }
+      [[fallthrough]];
+    case 2:
+      call->mutable_begin_pass()->set_epoch(Below(6));
+      return;
+    default: {
+      v1::NoteFileRequest& request = *call->mutable_note_file();
+      Name(state, &request);
+      const uint64_t epoch = Below(state.course().files_size() + 2);
+      request.mutable_file()->set_epoch(epoch);
+      request.mutable_file()->set_file(absl::StrCat("f", epoch));
+      request.mutable_file()->set_trained(Below(2) == 0);
+    }
   }
 }
 

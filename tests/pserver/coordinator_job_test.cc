@@ -202,5 +202,51 @@ TEST_F(TwoServerCoordinatorTest, OlderServerGenerationIsAborted) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(CoordinatorJobTest, WhatTheJobTrainsIsToldAndKept) {
+  v1::JobStatusRequest ask;
+  ask.set_with_description(true);
+  Register(0);
+  EXPECT_FALSE(coordinator_->JobStatus(ask).has_description());
+  v1::RegisterWorkerRequest request;
+  request.set_worker_index(1);
+  for (const char* model : {"lr", "deepfm"}) {
+    request.mutable_description()->clear_flags();
+    v1::JobDescription::Flag* const flag =
+        request.mutable_description()->add_flags();
+    flag->set_name("model");
+    flag->set_value(model);
+    ASSERT_TRUE(coordinator_->RegisterWorker(request).ok());
+  }
+  // One that does not say changes nothing.
+  Register(2);
+  const std::string expected = request.description().SerializeAsString();
+  const auto told = [&](const Coordinator& coordinator) {
+    return coordinator.JobStatus(ask).description().SerializeAsString();
+  };
+  EXPECT_EQ(told(*coordinator_), expected);
+  EXPECT_FALSE(coordinator_->JobStatus({}).has_description());
+  v1::CheckpointManifest manifest;
+  coordinator_->DescribeCut(&manifest);
+  Coordinator resumed(options_, clock_);
+  resumed.Restore(manifest);
+  EXPECT_EQ(told(resumed), expected);
+  Coordinator successor(options_, clock_);
+  ASSERT_TRUE(successor.Load(coordinator_->Save()).ok());
+  EXPECT_EQ(told(successor), expected);
+}
+
+TEST_F(CoordinatorJobTest, DescriptionBeyondItsLimitsIsRefused) {
+  v1::RegisterWorkerRequest request;
+  request.mutable_description()->add_flags()->set_value(
+      std::string(64 << 10, 'x'));
+  const absl::Status large = coordinator_->RegisterWorker(request).status();
+  EXPECT_EQ(large.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(large.message()), HasSubstr("legal are up to 256"));
+  request.mutable_description()->clear_flags();
+  for (int i = 0; i < 257; ++i) request.mutable_description()->add_flags();
+  EXPECT_EQ(coordinator_->RegisterWorker(request).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace oarlock

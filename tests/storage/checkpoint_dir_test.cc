@@ -103,6 +103,23 @@ TEST(CheckpointDirTest, KeepRemovesTheOldestAndWhatDeadAttemptsLeft) {
   EXPECT_EQ(dir.ReadCurrent()->manifest, TextOf(6));
 }
 
+TEST(CheckpointDirTest, TheBestOneStaysUntilThereIsABetterOne) {
+  CheckpointDir dir = NewDir(FreshFolder("dir_best"));
+  EXPECT_EQ(dir.ReadBest().status().code(), absl::StatusCode::kNotFound);
+  for (const uint64_t cut : {1, 2, 3, 4}) Make(dir, cut);
+  ASSERT_TRUE(dir.MarkBest(2).ok());
+  ASSERT_TRUE(dir.Keep(1).ok());
+  EXPECT_EQ(*dir.List(), (std::vector<uint64_t>{2, 4}));
+  Make(dir, 5);
+  ASSERT_TRUE(dir.MarkBest(5).ok());
+  Make(dir, 6);
+  // Another process opens it.
+  CheckpointDir again = NewDir(dir.path());
+  EXPECT_EQ(*again.ReadBest(), 5u);
+  ASSERT_TRUE(again.Keep(1).ok());
+  EXPECT_EQ(*again.List(), (std::vector<uint64_t>{5, 6}));
+}
+
 TEST(CheckpointDirTest, OneThatDiedBeforeItBecameCurrentIsNotKeptInsteadOfIt) {
   CheckpointDir dir = NewDir(FreshFolder("dir_died"));
   for (const uint64_t cut : {1, 2}) Make(dir, cut);

@@ -1,8 +1,9 @@
 """Starts the finished programs as a user would, and looks at how they end.
 
 Paths of the programs come from OARLOCK_BIN (oarlock), OARLOCK_CTR,
-OARLOCK_MNIST, OARLOCK_CIFAR10 and OARLOCK_RESNET (examples/*/train) and
-OARLOCK_INTEROP_PEER (tests/system/interop_peer).
+OARLOCK_MNIST, OARLOCK_CIFAR10 and OARLOCK_RESNET (examples/*/train),
+OARLOCK_SCORE (examples/score/score) and OARLOCK_INTEROP_PEER
+(tests/system/interop_peer).
 Every process that a test starts carries a mark in its environment, which its
 children inherit: what a job left running is found by that mark, wherever it
 went in the process tree.

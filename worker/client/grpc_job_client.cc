@@ -32,10 +32,6 @@ constexpr absl::Duration kGiveUpTimeout = absl::Seconds(2);
 constexpr absl::Duration kGoodbyeTimeout = absl::Milliseconds(500);
 constexpr int kGoodbyeAttempts = 3;
 
-// How long a checkpoint may take.
-constexpr absl::Duration kCheckpointTimeout = absl::Hours(1);
-constexpr int kCheckpointAttempts = 5;
-
 // Each is repeated until it is answered; the answer may be that it is over.
 constexpr int kRegisterAttempts = 5;
 
@@ -54,12 +50,14 @@ std::string HostName() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GrpcJobClient>> GrpcJobClient::Register(
-    const ServerConnections* connections, WorkerIndex worker_index) {
+    const ServerConnections* connections, WorkerIndex worker_index,
+    const v1::JobDescription* description) {
   auto client = absl::WrapUnique(new GrpcJobClient(connections, worker_index));
   v1::RegisterWorkerRequest request;
   request.set_worker_index(worker_index.value());
   request.set_host(HostName());
   request.set_pid(static_cast<uint32_t>(getpid()));
+  if (description != nullptr) *request.mutable_description() = *description;
   v1::RegisterWorkerResponse response;
   absl::Status registered;
   for (int attempt = 1; attempt <= kRegisterAttempts; ++attempt) {
@@ -150,6 +148,7 @@ absl::Status GrpcJobClient::Report() {
     absl::MutexLock lock(&observer_mutex_);
     if (cut_observer_) cut_observer_(response.cut(), response.cut_round());
   }
+  if (response.training_stopped()) training_stopped_ = true;
   if (response.draining()) {
     Lost(absl::CancelledError(
         response.reason().empty()
@@ -327,24 +326,6 @@ absl::StatusOr<v1::JobStatusResponse> GrpcJobClient::GetJobStatus() {
                                           &response);
       }));
   return response;
-}
-
-absl::Status GrpcJobClient::Checkpoint() {
-  // Each call makes another one, so it is made again only where the coordinator
-  // or another server was away.
-  for (int attempt = 1;; ++attempt) {
-    grpc::ClientContext context;
-    connections_->PrepareToWait(&context, kCheckpointTimeout);
-    v1::CheckpointResponse response;
-    const absl::Status status = FromGrpc(coordinator().Checkpoint(
-        &context, v1::CheckpointRequest(), &response));
-    if (!absl::IsUnavailable(status) || attempt == kCheckpointAttempts) {
-      return status;
-    }
-    OARLOCK_RETURN_IF_ERROR(Alive());
-    // Answered when it is back.
-    OARLOCK_RETURN_IF_ERROR(GetJobStatus().status());
-  }
 }
 
 absl::Status GrpcJobClient::Finish(const absl::Status& outcome) {

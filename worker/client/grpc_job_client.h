@@ -3,6 +3,7 @@
 #ifndef OARLOCK_WORKER_CLIENT_GRPC_JOB_CLIENT_H_
 #define OARLOCK_WORKER_CLIENT_GRPC_JOB_CLIENT_H_
 
+#include <atomic>
 #include <memory>
 #include <set>
 #include <string>
@@ -22,8 +23,11 @@ class GrpcJobClient : public JobClient {
  public:
   // Registers the worker and starts the heartbeat. `connections` outlives the
   // client. InvalidArgument when the job has no worker of that index.
+  // `description`: what the job trains, for those who score with it; null: this
+  // worker does not say.
   static absl::StatusOr<std::unique_ptr<GrpcJobClient>> Register(
-      const ServerConnections* connections, WorkerIndex worker_index);
+      const ServerConnections* connections, WorkerIndex worker_index,
+      const v1::JobDescription* description = nullptr);
   ~GrpcJobClient() override;
 
   // This worker's incarnation; its pushes carry it.
@@ -50,6 +54,14 @@ class GrpcJobClient : public JobClient {
       const std::vector<uint64_t>& done_leases) override;
   absl::StatusOr<v1::JobStatusResponse> GetJobStatus() override;
   absl::Status Checkpoint() override;
+  absl::StatusOr<std::string> CheckpointBest() override;
+  absl::Status ReportEvaluation(const v1::Evaluation& evaluation) override;
+  absl::Status StopTraining(const std::string& reason) override;
+  bool training_stopped() const override { return training_stopped_; }
+  absl::StatusOr<bool> BeginPass(uint32_t epoch) override;
+  absl::Status NoteFile(const v1::TrainingFile& file) override;
+  absl::StatusOr<v1::ListFilesResponse> ListFiles(
+      uint32_t first_epoch) override;
   absl::Status Alive() const override;
   absl::Status Finish(const absl::Status& outcome) override;
 
@@ -60,6 +72,7 @@ class GrpcJobClient : public JobClient {
   v1::AdminService::Stub& coordinator() const {
     return *connections_->servers()[0].admin;
   }
+  absl::StatusOr<v1::CheckpointResponse> MakeCheckpoint(bool best);
   // On all servers; the most complete rounds that one of them tells.
   absl::StatusOr<uint64_t> SetRoundMembership(bool joins);
   // `number` tells the call from those before and after it.
@@ -86,6 +99,8 @@ class GrpcJobClient : public JobClient {
   absl::Duration lease_;
   uint64_t first_cut_ = 0;
   uint32_t trained_epochs_ = 0;
+  // As the last heartbeat's answer says.
+  std::atomic<bool> training_stopped_ = false;
 
   // One report is under way at a time, so that numbers and contents match.
   absl::Mutex report_mutex_;

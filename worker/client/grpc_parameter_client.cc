@@ -79,10 +79,14 @@ absl::Status GrpcParameterClient::CreateTable(const v1::TableConfig& config) {
     OARLOCK_RETURN_IF_ERROR(CreateTable(ServerIndex(i), config,
                                         connections_->patience()));
   }
+  UseTable(config);
+  return absl::OkStatus();
+}
+
+void GrpcParameterClient::UseTable(const v1::TableConfig& config) {
   absl::MutexLock lock(&mutex_);
   tables_.try_emplace(TableId(config.id()),
                       std::make_unique<const v1::TableConfig>(config));
-  return absl::OkStatus();
 }
 
 int GrpcParameterClient::partition_bits() const {
@@ -100,7 +104,8 @@ absl::Status GrpcParameterClient::OnReturn(ServerIndex server,
                                            const v1::ConnectResponse& answer) {
   // It may have been restored from before they were made, or from nothing.
   std::vector<const v1::TableConfig*> tables;
-  {
+  // Only workers make them.
+  if (worker_generation_ != Generation(0)) {
     absl::MutexLock lock(&mutex_);
     for (const auto& [id, config] : tables_) tables.push_back(config.get());
   }

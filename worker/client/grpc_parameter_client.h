@@ -47,6 +47,8 @@ class GrpcParameterClient : public ParameterClient {
                       const ValueFormats& formats = {});
 
   absl::Status CreateTable(const v1::TableConfig& config) override;
+  // For readers, who change nothing: the table is there and has this shape.
+  void UseTable(const v1::TableConfig& config);
   void SetCutObserver(CutObserver observer) override {
     newest_cut_.SetObserver(std::move(observer));
   }

@@ -105,6 +105,30 @@ class JobClient {
   // Has the servers make a checkpoint; returns when it is current.
   // FailedPrecondition where the job makes none.
   virtual absl::Status Checkpoint() = 0;
+  // The same, and it stays until the next one that is the best. Its folder.
+  virtual absl::StatusOr<std::string> CheckpointBest() {
+    const absl::Status made = Checkpoint();
+    if (!made.ok()) return made;
+    return std::string();
+  }
+
+  // What follows is told in proto/admin.proto.
+  virtual absl::Status ReportEvaluation(const v1::Evaluation& evaluation) {
+    return absl::OkStatus();
+  }
+  virtual absl::Status StopTraining(const std::string& reason) {
+    return absl::OkStatus();
+  }
+  // Whether training is stopped, as far as this worker has heard.
+  virtual bool training_stopped() const { return false; }
+  virtual absl::StatusOr<bool> BeginPass(uint32_t epoch) { return true; }
+  virtual absl::Status NoteFile(const v1::TrainingFile& file) {
+    return absl::OkStatus();
+  }
+  virtual absl::StatusOr<v1::ListFilesResponse> ListFiles(
+      uint32_t first_epoch) {
+    return v1::ListFilesResponse();
+  }
 
   // Not OK once the coordinator has fenced this worker or the job is ending:
   // training stops at the next batch.

@@ -62,6 +62,8 @@ struct ModelOptions {
   std::string math_backend = "onednn";
 };
 
+class Network;
+
 // Immutable; thread-safe.
 class Model {
  public:
@@ -70,6 +72,8 @@ class Model {
   // Room for batches of up to `max_examples`. The model outlives it.
   virtual std::unique_ptr<ModelExecutor> NewExecutor(
       size_t max_examples) const = 0;
+  // What it computes; null: it is no network.
+  virtual const Network* network() const { return nullptr; }
 };
 
 // "lr", "ctr_dnn", "deepfm" (see lr.h, ctr_dnn.h, deepfm.h). InvalidArgument

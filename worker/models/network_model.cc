@@ -38,6 +38,7 @@ class NetworkModel final : public Model {
         math_backend_(std::move(math_backend)),
         network_(std::move(network)) {}
   const ModelSpec& spec() const override { return spec_; }
+  const Network* network() const override { return network_.get(); }
   std::unique_ptr<ModelExecutor> NewExecutor(
       size_t max_examples) const override {
     absl::StatusOr<std::unique_ptr<MathBackend>> math =

@@ -5,7 +5,9 @@
 #define OARLOCK_WORKER_NN_LAYER_H_
 
 #include <cstddef>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -29,6 +31,13 @@ struct LayerStatistic {
   std::string name;  // "mean"
   std::vector<size_t> shape;
   float start = 0;
+};
+
+// What a layer is beside its kind, the shapes of its inputs and its parameters,
+// for programs that read exported models (docs/export_format.md).
+struct LayerOption {
+  std::string name;  // "activation"
+  std::variant<size_t, std::string> value;
 };
 
 // All pointers are to the backend's memory, those in `step` too. A tensor
@@ -122,6 +131,11 @@ class Layer {
   virtual bool is_view() const { return false; }
   // Whether Backward needs a Forward with StepInput::training.
   virtual bool learns_in_training_only() const { return false; }
+  // What Forward outside training depends on; nothing: readers of exported
+  // models do not know the kind.
+  virtual std::optional<std::vector<LayerOption>> ExportedOptions() const {
+    return std::nullopt;
+  }
   // Bytes of StepInput::images that it reads of an example.
   virtual size_t image_bytes() const { return 0; }
   // The sparse input whose rows it looks up, or -1.

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,9 @@ class DenseInput final : public Layer {
  public:
   explicit DenseInput(Shape shape) : shape_(std::move(shape)) {}
   const char* kind() const override { return "dense_input"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{};
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (!inputs.empty()) return Misfit(*this, inputs, "none");
@@ -41,6 +45,13 @@ class Embedding final : public Layer {
  public:
   explicit Embedding(const EmbeddingOptions& options) : options_(options) {}
   const char* kind() const override { return "embedding"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{
+        {"sparse_input", static_cast<size_t>(options_.sparse_input)},
+        {"column_begin", options_.column_begin},
+        {"width", options_.width},
+        {"pooling", std::string("sum")}};
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (!inputs.empty()) return Misfit(*this, inputs, "none");
@@ -90,6 +101,9 @@ class Embedding final : public Layer {
 class Concat final : public Layer {
  public:
   const char* kind() const override { return "concat"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{};
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.empty()) return Misfit(*this, inputs, "one or more");
@@ -146,6 +160,12 @@ class Linear final : public Layer {
  public:
   explicit Linear(const LinearOptions& options) : options_(options) {}
   const char* kind() const override { return "linear"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{
+        {"activation", std::string(options_.activation == Activation::kRelu
+                                       ? "relu"
+                                       : "none")}};
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].size() == 0) {
@@ -216,6 +236,9 @@ class Linear final : public Layer {
 class Bias final : public Layer {
  public:
   const char* kind() const override { return "bias"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{};
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1) return Misfit(*this, inputs, "one");
@@ -249,6 +272,9 @@ class Bias final : public Layer {
 class Flatten final : public Layer {
  public:
   const char* kind() const override { return "flatten"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{};
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1) return Misfit(*this, inputs, "one");
@@ -263,6 +289,9 @@ class Dropout final : public Layer {
  public:
   explicit Dropout(const DropoutOptions& options) : options_(options) {}
   const char* kind() const override { return "dropout"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{};
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1) return Misfit(*this, inputs, "one");
@@ -304,6 +333,9 @@ class Dropout final : public Layer {
 class Relu final : public Layer {
  public:
   const char* kind() const override { return "relu"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{};
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1) return Misfit(*this, inputs, "one");
@@ -325,6 +357,9 @@ class Relu final : public Layer {
 class Add final : public Layer {
  public:
   const char* kind() const override { return "add"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{};
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     bool same = !inputs.empty();
@@ -353,6 +388,9 @@ class Add final : public Layer {
 class SumColumns final : public Layer {
  public:
   const char* kind() const override { return "sum_columns"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{};
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1) return Misfit(*this, inputs, "one");
@@ -373,6 +411,9 @@ class SumColumns final : public Layer {
 class FmSecondOrder final : public Layer {
  public:
   const char* kind() const override { return "fm_second_order"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{};
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].rank() != 2) {
@@ -402,6 +443,9 @@ class FmSecondOrder final : public Layer {
 class SoftmaxCrossEntropy final : public Layer {
  public:
   const char* kind() const override { return "softmax_cross_entropy"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{};
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].size() < 2) {
@@ -427,6 +471,9 @@ class SoftmaxCrossEntropy final : public Layer {
 class SigmoidCrossEntropy final : public Layer {
  public:
   const char* kind() const override { return "sigmoid_cross_entropy"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{};
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].size() != 1) {

@@ -12,6 +12,7 @@
 #include "proto/checkpoint_config.pb.h"
 #include "proto/ctl_config.pb.h"
 #include "proto/generate_config.pb.h"
+#include "proto/infer_config.pb.h"
 #include "proto/job_config.pb.h"
 #include "proto/launch_config.pb.h"
 #include "proto/meeting_config.pb.h"
@@ -40,7 +41,7 @@ DocumentTables Tables() {
         v1::RoleConfig::descriptor(), v1::LaunchConfig::descriptor(),
         v1::MeetingConfig::descriptor(),
         v1::GenerateConfig::descriptor(), v1::CtlConfig::descriptor(),
-        v1::CheckpointConfig::descriptor()}) {
+        v1::CheckpointConfig::descriptor(), v1::InferConfig::descriptor()}) {
     tables[type->full_name()] = MarkdownTable(type);
   }
   return tables;

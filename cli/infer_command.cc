@@ -1,0 +1,211 @@
+#include "cli/infer_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/log.h"
+#include "base/malloc.h"
+#include "base/status_macros.h"
+#include "cli/admin_client.h"
+#include "cli/score_file.h"
+#include "cluster/environment.h"
+#include "fleet/command_line/command_line.h"
+#include "fleet/command_line/message_flags.h"
+#include "fleet/job_description.h"
+#include "fleet/trained_model.h"
+#include "proto/infer_config.pb.h"
+#include "proto/job_config.pb.h"
+#include "worker/data/file_list.h"
+#include "worker/inference.h"
+#include "worker/trainer.h"
+#include "worker/training_data.h"
+
+namespace oarlock {
+namespace {
+
+CommandSyntax Syntax() {
+  return {
+      .name = "oarlock infer",
+      .description =
+          "Scores lines with a trained model, one score a line in the order of "
+          "the input, and tells AUC and logloss where lines have labels.",
+      .examples =
+          "  # with a checkpoint; no servers are needed\n"
+          "  oarlock infer --checkpoint checkpoints --files 'data/test*' --out "
+          "scores.txt\n"
+          "  # with the parameters that a running job has now\n"
+          "  oarlock infer --servers 127.0.0.1:6170 --files data/test --out "
+          "scores.txt\n"
+          "  # lines without labels, from a checkpoint larger than memory\n"
+          "  oarlock infer --checkpoint checkpoints/ckpt-00000042 --labels "
+          "false --memory_budget_mb 4096 --files data/new --out -\n",
+  };
+}
+
+// What the job's flags have to do with inference.
+FlagSource JobFlags(v1::JobConfig* job) {
+  FlagSource source{job, DescribingFlags()};
+  for (const char* name :
+       {"pipe_command", "bad_lines_max", "batch_size", "thread_num",
+        "memory_budget_mb", "tier_dir", "job_id", "connect_timeout_s",
+        "rpc_timeout_s", "pull_format", "tls_cert_file", "tls_key_file",
+        "tls_ca_file", "token_file"}) {
+    source.only.push_back(name);
+  }
+  return source;
+}
+
+absl::Status CheckFlags(const v1::InferConfig& infer) {
+  if (infer.checkpoint().empty() == (infer.servers_size() == 0)) {
+    return absl::InvalidArgumentError(
+        "say where the trained model is: --checkpoint DIR, or --servers "
+        "HOST:PORT,... of a running job; one of them");
+  }
+  if (infer.files_size() == 0) {
+    return absl::InvalidArgumentError(
+        "there is nothing to score; name the lines with --files, for example "
+        "--files 'data/test*'");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TrainedModel> LoadModel(const std::string& checkpoint,
+                                       const v1::JobConfig& job) {
+  LoadOptions options;
+  options.memory_budget_bytes = static_cast<uint64_t>(job.memory_budget_mb())
+                                << 20;
+  options.tier_dir = job.tier_dir();
+  if (options.tier_dir.empty()) {
+    std::error_code ignored;
+    options.tier_dir = absl::StrCat(
+        std::filesystem::temp_directory_path(ignored).string(),
+        "/oarlock-infer-", getpid());
+  }
+  return LoadTrainedModel(checkpoint, options);
+}
+
+absl::StatusOr<TrainedModel> ReachModel(std::vector<std::string> endpoints,
+                                        const v1::JobConfig& job) {
+  SecurityOptions security;
+  security.tls_cert_file = job.tls_cert_file();
+  security.tls_key_file = job.tls_key_file();
+  security.tls_ca_file = job.tls_ca_file();
+  security.token_file = job.token_file();
+  AdminClientOptions options;
+  OARLOCK_ASSIGN_OR_RETURN(
+      options.security, SecurityFrom(ReadEnvironment(), std::move(security)));
+  options.job_id = job.job_id();
+  options.timeout = absl::Seconds(job.rpc_timeout_s());
+  // One names the others and the job.
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<JobServers> servers,
+                           JobServers::Open(endpoints[0], options));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const v1::JobStatusResponse status,
+      servers->Ask(0, &v1::AdminService::Stub::GetJobStatus,
+                   v1::JobStatusRequest()));
+  if (endpoints.size() == 1) {
+    endpoints.clear();
+    for (size_t i = 0; i < servers->size(); ++i) {
+      endpoints.push_back(servers->endpoint(i));
+    }
+  }
+  return ReachTrainedModel(endpoints, status.job_id(), options.security, job);
+}
+
+absl::StatusOr<TrainedModel> OpenModel(const v1::InferConfig& infer,
+                                       const v1::JobConfig& job) {
+  if (!infer.checkpoint().empty()) return LoadModel(infer.checkpoint(), job);
+  return ReachModel({infer.servers().begin(), infer.servers().end()}, job);
+}
+
+// "scored    6,000 lines ...".
+std::string ReportText(const InferenceReport& report,
+                       const TrainedModel& trained, const v1::JobConfig& job) {
+  std::string text = absl::StrFormat(
+      "scored    %d lines with %s of %s in %.2f s (%.0f lines/s)\n",
+      report.num_lines, job.model(), trained.origin, report.seconds,
+      report.num_lines / std::max(report.seconds, 1e-9));
+  if (report.num_bad_lines > 0) {
+    absl::StrAppendFormat(&text,
+                          "malformed %d lines, whose score is nan\n",
+                          report.num_bad_lines);
+  }
+  if (!std::isnan(report.logloss)) {
+    absl::StrAppendFormat(&text, "AUC       %.6f  logloss %.6f\n", report.auc,
+                          report.logloss);
+  }
+  return text;
+}
+
+absl::Status Run(const v1::InferConfig& infer, v1::JobConfig job) {
+  OARLOCK_RETURN_IF_ERROR(CheckFlags(infer));
+  InferenceOptions options;
+  // First: the files are the fastest to look at.
+  OARLOCK_ASSIGN_OR_RETURN(options.files,
+                           ExpandFileList(absl::StrJoin(infer.files(), ",")));
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<ScoreFile> scores,
+                           ScoreFile::Create(infer.out()));
+  OARLOCK_ASSIGN_OR_RETURN(const TrainedModel trained, OpenModel(infer, job));
+  OARLOCK_RETURN_IF_ERROR(TakeDescription(trained.description, &job));
+  OARLOCK_RETURN_IF_ERROR(
+      CheckIsDescribed(trained.description, job, trained.origin));
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, ModelOf(job));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const ModelTables found,
+      FindModelTables(model->spec(), trained.tables, trained.origin));
+  InferenceTables tables;
+  tables.parameters = trained.parameters.get();
+  tables.sparse = found.sparse;
+  tables.dense = found.dense;
+  options.data = DataOptionsOf(job);
+  options.has_labels = infer.labels();
+  options.batch_size = job.batch_size();
+  options.num_threads = job.thread_num();
+  OARLOCK_ASSIGN_OR_RETURN(
+      const InferenceReport report,
+      Infer(*model, tables, options, [&](absl::Span<const float> next) {
+        return scores->Write(next);
+      }));
+  OARLOCK_RETURN_IF_ERROR(scores->Finish());
+  std::fputs(ReportText(report, trained, job).c_str(),
+             infer.out() == "-" ? stderr : stdout);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunInfer(int argc, char** argv) {
+  const CommandSyntax syntax = Syntax();
+  v1::InferConfig infer;
+  v1::JobConfig job;
+  const absl::StatusOr<ParsedCommandLine> parsed = ParseCommandLine(
+      syntax, Words(argc, argv, 2), {{{&infer}, JobFlags(&job)}});
+  if (std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
+    return *exit_code;
+  }
+  KeepFreedMemory();
+  InitLogging("infer");
+  spdlog::set_level(spdlog::level::warn);
+  const absl::Status status = Run(infer, job);
+  if (status.ok()) return 0;
+  if (absl::IsInvalidArgument(status)) return ReportUsageError(syntax, status);
+  std::fprintf(stderr, "oarlock infer: %s\n",
+               std::string(InOneLine(status).message()).c_str());
+  return 1;
+}
+
+}  // namespace oarlock

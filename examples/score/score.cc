@@ -1,0 +1,99 @@
+// Scores lines with an exported model. Needs JSON, zlib and XXH64, not Oarlock:
+//
+//   score MODEL_DIR FILE... > scores.txt
+//
+// One score a line, in the order of the input; "nan" of a malformed line. With
+// --no-labels the lines have no label. docs/export_format.md describes the
+// folder.
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "examples/score/model.h"
+
+namespace {
+
+using oarlock::score::Example;
+using oarlock::score::Model;
+
+constexpr size_t kBatchLines = 256;
+
+// What has been read and not been scored yet.
+struct Batch {
+  std::vector<Example> examples;
+  // Of each line.
+  std::vector<bool> is_example;
+};
+
+void PrintScores(const Model& model, Batch* batch) {
+  const std::vector<float> scores = model.Score(batch->examples);
+  size_t next = 0;
+  for (const bool is_example : batch->is_example) {
+    const float score = is_example ? scores[next++]
+                                   : std::numeric_limits<float>::quiet_NaN();
+    std::printf("%.9g\n", static_cast<double>(score));
+  }
+  *batch = {};
+}
+
+bool ScoreFile(const Model& model, const std::string& path, bool has_label) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    std::fprintf(stderr, "score: cannot open %s\n", path.c_str());
+    return false;
+  }
+  Batch batch;
+  std::string line;
+  std::string reason;
+  for (uint64_t number = 1; std::getline(file, line); ++number) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    Example example;
+    const bool ok = oarlock::score::ParseLine(model.input(), line, has_label,
+                                              &example, &reason);
+    if (ok) {
+      batch.examples.push_back(std::move(example));
+    } else {
+      std::fprintf(stderr, "score: %s:%llu: %s\n", path.c_str(),
+                   static_cast<unsigned long long>(number), reason.c_str());
+    }
+    batch.is_example.push_back(ok);
+    if (batch.is_example.size() == kBatchLines) PrintScores(model, &batch);
+  }
+  PrintScores(model, &batch);
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool has_label = true;
+  std::vector<std::string> words;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--no-labels") == 0) {
+      has_label = false;
+    } else {
+      words.emplace_back(argv[i]);
+    }
+  }
+  if (words.size() < 2) {
+    std::fprintf(stderr, "usage: score [--no-labels] MODEL_DIR FILE...\n");
+    return 2;
+  }
+  std::string error;
+  const std::unique_ptr<Model> model = Model::Load(words[0], &error);
+  if (model == nullptr) {
+    std::fprintf(stderr, "score: %s\n", error.c_str());
+    return 1;
+  }
+  for (size_t i = 1; i < words.size(); ++i) {
+    if (!ScoreFile(*model, words[i], has_label)) return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,293 @@
+"""`oarlock infer`: the scores of a checkpoint and of a running job; and those
+of an exported model, which both readers in examples/score give.
+"""
+
+import glob
+import math
+import os
+import re
+import unittest
+
+import harness
+
+SCORE_PY = os.path.abspath(os.path.join(
+    os.path.dirname(__file__), "..", "..", "examples", "score", "score.py"))
+TRAIN = ["--batch_size", "128", "--learning_rate", "0.005"]
+
+
+def read_scores(path):
+    return [float(line) for line in harness.read_text(path).splitlines()]
+
+
+def auc_of(scores, labels):
+    """By ranks, ties counted half."""
+    order = sorted(zip(scores, labels))
+    positives = sum(labels)
+    negatives = len(labels) - positives
+    rank_sum = 0.0
+    i = 0
+    while i < len(order):
+        end = i
+        while end < len(order) and order[end][0] == order[i][0]:
+            end += 1
+        rank_sum += (i + 1 + end) / 2 * sum(label for _, label in order[i:end])
+        i = end
+    return (rank_sum - positives * (positives + 1) / 2) / positives / negatives
+
+
+def labels_of(path):
+    with open(path, encoding="utf-8") as lines:
+        return [int(line[0]) for line in lines]
+
+
+class InferTest(harness.SystemTest):
+
+    def train(self, model, *flags, checkpoints="checkpoints"):
+        """A job of two servers that leaves a checkpoint."""
+        job = self.start_train(
+            "--server_num", "2", "--worker_num", "1", "--model", model, *TRAIN,
+            *harness.data_flags(), "--checkpoint_dir", checkpoints, *flags)
+        self.await_success(job)
+        return self.summary()
+
+    def infer(self, *flags, out="scores.txt"):
+        return self.start(harness.oarlock(), "infer", "--out", out, *flags)
+
+    def scores(self, *flags, files=None, out="scores.txt"):
+        process = self.await_success(self.infer(
+            "--files", files or harness.test_files(), *flags, out=out))
+        return read_scores(self.path(out)), process
+
+    def assert_close(self, a, b, relative=1e-5):
+        self.assertEqual(len(a), len(b))
+        for line, (x, y) in enumerate(zip(a, b)):
+            self.assertLessEqual(abs(x - y), relative * max(abs(x), abs(y)),
+                                 f"line {line}: {x} {y}")
+
+    def test_scores_of_a_checkpoint_have_the_auc_of_the_training_run(self):
+        for model in ("lr", "ctr_dnn", "deepfm"):
+            with self.subTest(model):
+                folder = "ckpt_" + model
+                summary = self.train(model, checkpoints=folder)
+                scores, process = self.scores("--checkpoint", folder)
+                labels = labels_of(harness.test_files())
+                self.assertEqual(len(scores), len(labels))
+                self.assertRegex(process.stdout,
+                                 rf"with {model} of {folder}/ckpt-0000000\d")
+                self.assertAlmostEqual(auc_of(scores, labels),
+                                       summary["test_auc"], delta=2e-5)
+                self.assertIn(f"AUC       {summary['test_auc']:.6f}",
+                              process.stdout)
+                logloss = -sum(
+                    math.log(s if label else 1 - s)
+                    for s, label in zip(scores, labels)) / len(labels)
+                self.assertAlmostEqual(logloss, summary["test_logloss"],
+                                       delta=1e-5)
+
+    def export(self, folder, checkpoint="checkpoints"):
+        return self.start(harness.oarlock(), "checkpoint", "export-model",
+                          checkpoint, "--output", folder)
+
+    def readers(self, model, *flags, files=None):
+        """Both readers of exported models, started."""
+        files = files or harness.test_files()
+        return (self.start(harness.program("OARLOCK_SCORE"), *flags, model,
+                           files),
+                self.start("/usr/bin/python3", SCORE_PY, *flags, model, files))
+
+    def assert_readers_agree(self, scores, model, *flags, files=None):
+        for reader in self.readers(model, *flags, files=files):
+            self.await_success(reader)
+            self.assert_close(
+                scores, [float(s) for s in reader.stdout.splitlines()])
+
+    def test_readers_of_an_exported_model_give_the_same_scores(self):
+        # Few ids, many ids; all ways to read the integers.
+        for model, *flags in (
+                ("lr", "--sparse_feature_dim", "0"),
+                ("ctr_dnn", "--dense_transform", "quick_start", "--accessor",
+                 "ctr"),
+                ("deepfm", "--dense_transform", "bucket", "--init_range",
+                 "0.1")):
+            with self.subTest(model):
+                checkpoints, folder = "ckpt_" + model, "export_" + model
+                self.train(model, *flags, checkpoints=checkpoints)
+                scores, _ = self.scores("--checkpoint", checkpoints)
+                process = self.await_success(self.export(folder, checkpoints))
+                self.assertRegex(process.stdout, rf"wrote {model} with \d+ ro")
+                self.assert_readers_agree(scores, folder)
+
+    def test_readers_read_what_is_not_as_usual(self):
+        self.train("deepfm")
+        self.await_success(self.export("model"))
+        with open(harness.test_files(), encoding="utf-8") as lines:
+            rows = lines.read().splitlines()[:20]
+        # A text that nobody has seen, a long one, none, CRLF, no line.
+        fields = [row.split("\t") for row in rows]
+        fields[1][20] = "never seen"
+        fields[2][21] = "x" * 100
+        fields[3][14:] = [""] * 26
+        fields[4][1:14] = [""] * 13
+        fields[5][1:14] = ["-3"] * 13
+        rows = ["\t".join(row) for row in fields]
+        rows[6] += "\r"
+        with open(self.path("odd"), "w", encoding="utf-8",
+                  newline="") as file:
+            file.write("\n".join(rows))
+        scores, _ = self.scores("--checkpoint", "checkpoints", files="odd")
+        self.assert_readers_agree(scores, "model", files="odd")
+        with open(self.path("unlabelled"), "w", encoding="utf-8",
+                  newline="") as file:
+            file.writelines(row.split("\t", 1)[1] + "\n" for row in rows)
+        self.assert_readers_agree(scores, "model", "--no-labels",
+                                  files="unlabelled")
+        with open(self.path("bad"), "w", encoding="utf-8") as file:
+            file.write("no line\n" + rows[0] + "\n")
+        for reader in self.readers("model", files="bad"):
+            self.await_success(reader)
+            self.assertRegex(reader.stdout, r"^nan\n0\.\d+\n$")
+            self.assertRegex(reader.stderr, r"bad:1: 1 fields")
+
+    def test_a_damaged_export_is_refused_by_the_name_of_its_file(self):
+        self.train("lr")
+        self.await_success(self.export("model"))
+        names = sorted(os.listdir(self.path("model")))
+        self.assertEqual(names, ["SUMS", "dense.bin", "embedding.keys.bin",
+                                 "embedding.values.bin", "model.json"])
+        self.assert_fails(self.export("model"), r"'model' is there already",
+                          code=1)
+        for name in names:
+            path = self.path("model", name)
+            with open(path, "rb") as file:
+                sound = file.read()
+            damaged = [sound[:-1], sound + b"\n"]
+            for at in (0, len(sound) // 2, len(sound) - 1):
+                damaged.append(sound[:at] + bytes([sound[at] ^ 4]) +
+                               sound[at + 1:])
+            for content in damaged:
+                with open(path, "wb") as file:
+                    file.write(content)
+                for reader in self.readers("model"):
+                    self.assert_fails(reader, rf"model/{name}.* is damaged",
+                                      code=1)
+                    self.assertEqual(reader.stdout, "")
+            os.remove(path)
+            for reader in self.readers("model"):
+                self.assert_fails(reader, rf"model/{name}", code=1)
+            with open(path, "wb") as file:
+                file.write(sound)
+
+    def test_a_damaged_checkpoint_is_refused_by_the_name_of_its_file(self):
+        self.train("lr")
+        found = glob.glob(self.path("checkpoints", "ckpt-*", "server-000",
+                                    "*.sst"))
+        path = max(found, key=os.path.getsize)
+        with open(path, "r+b") as file:
+            file.seek(os.path.getsize(path) // 2)
+            byte = file.read(1)[0]
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte ^ 1]))
+        name = re.escape(os.path.basename(path))
+        self.assert_fails(
+            self.infer("--checkpoint", "checkpoints", "--files",
+                       harness.test_files()), name, code=1)
+        self.assert_fails(self.export("model"), name, code=1)
+        self.assertFalse(os.path.exists(self.path("model")))
+        self.assertFalse(os.path.exists(self.path("model.tmp")))
+
+    def test_any_number_of_threads_and_files_give_the_same_scores(self):
+        self.train("deepfm")
+        scores, _ = self.scores("--checkpoint", "checkpoints")
+        with open(harness.test_files(), encoding="utf-8") as lines:
+            rows = lines.read().splitlines()
+        os.mkdir(self.path("parts"))
+        for number, begin in enumerate(range(0, len(rows), 2500)):
+            with open(self.path("parts", f"part-{number}"), "w",
+                      encoding="utf-8") as part:
+                part.write("\n".join(rows[begin:begin + 2500]) + "\n")
+        parted, _ = self.scores(
+            "--checkpoint", "checkpoints", "--thread_num", "3", "--batch_size",
+            "100", files="parts/part-*")
+        self.assert_close(scores, parted)
+        # Rows beyond a budget lie on disk.
+        budget, _ = self.scores("--checkpoint", "checkpoints",
+                                "--memory_budget_mb", "32")
+        self.assert_close(scores, budget, relative=0)
+        # Lines without labels, and standard output.
+        with open(self.path("unlabelled"), "w", encoding="utf-8") as lines:
+            lines.writelines(row.split("\t", 1)[1] + "\n" for row in rows)
+        process = self.await_success(self.infer(
+            "--checkpoint", "checkpoints", "--labels", "false", "--files",
+            "unlabelled", out="-"))
+        self.assert_close(
+            scores, [float(line) for line in process.stdout.splitlines()],
+            relative=0)
+        self.assertNotIn("AUC", process.stderr)
+        self.assertRegex(process.stderr, r"scored +6000 lines")
+
+    def test_a_malformed_line_has_no_score_but_a_place(self):
+        self.train("lr")
+        with open(harness.test_files(), encoding="utf-8") as lines:
+            rows = lines.read().splitlines()[:5]
+        with open(self.path("bad"), "w", encoding="utf-8") as file:
+            file.write("\n".join(rows[:2] + ["not a line"] + rows[2:]) + "\n")
+        scores, process = self.scores("--checkpoint", "checkpoints",
+                                      files="bad")
+        self.assertEqual([i for i, s in enumerate(scores) if math.isnan(s)],
+                         [2])
+        self.assertEqual(len(scores), 6)
+        self.assertRegex(process.stdout, r"malformed +1 line")
+        self.assert_fails(
+            self.infer("--checkpoint", "checkpoints", "--files", "bad",
+                       "--bad_lines_max", "0", out="none"),
+            r"1 malformed line", code=2)
+        self.assertFalse(os.path.exists(self.path("none")))
+        self.assertFalse(os.path.exists(self.path("none.tmp")))
+
+    def test_a_running_job_gives_the_scores_of_its_parameters(self):
+        servers = [f"127.0.0.1:{port}" for port in harness.free_ports(2)]
+        common = ["--pserver_endpoints", ",".join(servers), "--trainers", "1",
+                  "--model", "deepfm", *TRAIN, *harness.data_flags()]
+        for server in servers:
+            self.start_train("--role", "PSERVER", "--current_endpoint", server,
+                             *common, name=f"server_{server[-5:]}")
+        # After its epochs it would take its servers with it: it has many.
+        worker = self.start_train("--role", "TRAINER", "--trainer_id", "0",
+                                  *common, "--epochs", "1000")
+        self.await_text(worker.stderr_path, r"test epoch 1 ")
+        for asked in (servers[1], ",".join(servers)):
+            scores, process = self.scores("--servers", asked)
+            self.assertRegex(process.stdout, r"with deepfm of the job at ")
+            labels = labels_of(harness.test_files())
+            self.assertGreater(auc_of(scores, labels), .6)
+        refused = self.infer("--servers", servers[0], "--job_id", "another",
+                             "--files", harness.test_files())
+        self.assertEqual(self.await_end(refused), 1)
+        self.assertRegex(refused.stderr, r"^oarlock infer: .*another.*\n$")
+
+    def test_what_is_wrong_is_one_line(self):
+        self.train("lr")
+        test = ["--files", harness.test_files()]
+        checkpoint = ["--checkpoint", "checkpoints"]
+        for flags, pattern, code in (
+                ([*test], r"--checkpoint DIR, or --servers", 2),
+                ([*checkpoint, "--servers", "127.0.0.1:1", *test],
+                 r"one of them", 2),
+                ([*checkpoint], r"nothing to score", 2),
+                ([*checkpoint, "--files", "missing*"], r"missing", 1),
+                (["--checkpoint", "missing", *test], r"missing", 1),
+                ([*checkpoint, *test, "--model", "deepfm"],
+                 r"deepfm needs a table 'embedding' of rows of 11 floats, "
+                 r"checkpoints/ckpt-0000000\d has rows of 1 floats", 2),
+                ([*checkpoint, *test, "--model", "none"], r"--model", 2),
+                (["--servers", "127.0.0.1:1", "--rpc_timeout_s", "1", *test],
+                 r"127.0.0.1:1", 1)):
+            with self.subTest(" ".join(flags)):
+                self.assert_fails(self.infer(*flags), pattern, code=code)
+        self.assert_fails(
+            self.infer(*checkpoint, *test, out="no/such/folder/scores"),
+            r"cannot write scores to 'no/such/folder/scores'", code=1)
+
+
+if __name__ == "__main__":
+    unittest.main()

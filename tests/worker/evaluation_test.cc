@@ -1,0 +1,172 @@
+// Evaluations in whole jobs: beside training, after passes, and what stops
+// early because of them.
+
+#include "worker/evaluation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tests/worker/data/test_files.h"
+#include "tests/worker/training_job.h"
+#include "worker/data/criteo_generator.h"
+
+namespace oarlock {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint64_t kRows = 6000;
+
+class EvaluationTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new TestFolder;
+    GeneratorOptions options;
+    options.rows = kRows;
+    options.files = 2;
+    options.seed = 7;
+    options.out_dir = folder_->path();
+    const auto report = GenerateCriteo(options);
+    ASSERT_TRUE(report.ok()) << report.status();
+  }
+  static void TearDownTestSuite() { delete folder_; }
+
+  v1::JobConfig Config() {
+    v1::JobConfig config;
+    config.set_model("lr");
+    config.add_train_files(folder_->Path("part-0"));
+    config.add_test_files(folder_->Path("part-1"));
+    config.set_sparse_feature_dim(5000);
+    config.set_batch_size(20);
+    config.set_learning_rate(.05);
+    config.set_num_partitions(16);
+    return config;
+  }
+  static size_t NumOf(const JobOutcome& outcome, const std::string& kind) {
+    size_t count = 0;
+    for (const v1::Evaluation& evaluation : outcome.summary.evaluations) {
+      count += absl::StartsWith(evaluation.work(), kind + "/");
+    }
+    return count;
+  }
+  static void ExpectOk(const JobOutcome& outcome) {
+    for (const absl::Status& status : outcome.statuses) {
+      ASSERT_TRUE(status.ok()) << status;
+    }
+  }
+
+  static TestFolder* folder_;
+};
+TestFolder* EvaluationTest::folder_ = nullptr;
+
+// Parameters that do not move: who evaluates them, and when, is the same.
+TEST_F(EvaluationTest, BesideTrainingFindsWhatThePassAfterItFinds) {
+  v1::JobConfig config = Config();
+  config.set_learning_rate(0);
+  config.set_epochs(20);
+  config.set_evaluate_period(1000);
+  const JobOutcome outcome = RunClusterJob(config, 2, 2);
+  ExpectOk(outcome);
+  EXPECT_EQ(outcome.summary.examples, 20 * kRows / 2);
+  EXPECT_EQ(NumOf(outcome, "test"), 20u);
+  ASSERT_GT(NumOf(outcome, "evaluation"), 0u);
+  const v1::PhaseStatus& test = outcome.Phase("test", 0);
+  for (const v1::Evaluation& evaluation : outcome.summary.evaluations) {
+    EXPECT_EQ(evaluation.auc(), test.auc()) << evaluation.work();
+    EXPECT_NEAR(evaluation.logloss(), test.logloss(), 1e-9);
+    EXPECT_EQ(evaluation.examples(), kRows / 2);
+  }
+}
+
+TEST_F(EvaluationTest, RoundsAreTheSameWithAnEvaluationBesideThem) {
+  v1::JobConfig config = Config();
+  config.set_mode("sync");
+  config.set_epochs(4);
+  const JobOutcome without = RunClusterJob(config, 2, 2);
+  ExpectOk(without);
+  config.set_evaluate_period(500);
+  const JobOutcome with = RunClusterJob(config, 2, 2);
+  ExpectOk(with);
+  EXPECT_EQ(NumOf(without, "evaluation"), 0u);
+  ASSERT_FALSE(with.parameters.empty());
+  EXPECT_EQ(LargestDifference(without.parameters, with.parameters), 0);
+}
+
+TEST_F(EvaluationTest, TrainingThatGetsNoBetterStopsOnAllWorkers) {
+  v1::JobConfig config = Config();
+  config.set_learning_rate(0);
+  config.set_epochs(50);
+  config.set_early_stop_metric("auc");
+  config.set_early_stop_patience(2);
+  for (const std::string mode : {"async", "sync"}) {
+    config.set_mode(mode);
+    const JobOutcome outcome = RunClusterJob(config, 2, 2);
+    ExpectOk(outcome);
+    // The first one is the best.
+    EXPECT_EQ(outcome.summary.examples, 3 * kRows / 2) << mode;
+    EXPECT_EQ(outcome.summary.evaluations.size(), 3u);
+    EXPECT_TRUE(outcome.summary.evaluations[0].best());
+    EXPECT_THAT(outcome.summary.stop_reason,
+                HasSubstr("in test/0 after 3000 examples, and 2 evaluations"));
+  }
+}
+
+TEST_F(EvaluationTest, APassIsStoppedWithinByTheEvaluationBesideIt) {
+  v1::JobConfig config = Config();
+  config.set_learning_rate(0);
+  // As good as endless.
+  config.set_epochs(1);
+  for (int copy = 0; copy < 100; ++copy) {
+    const std::string name = absl::StrCat("copy-", copy);
+    if (copy > 0) {
+      folder_->Write(name, ReadAll(folder_->Path("part-0")));
+      config.add_train_files(folder_->Path(name));
+    }
+  }
+  config.set_evaluate_period(1000);
+  config.set_early_stop_metric("logloss");
+  config.set_early_stop_patience(1);
+  for (const std::string mode : {"async", "sync"}) {
+    config.set_mode(mode);
+    const JobOutcome outcome = RunClusterJob(config, 1, 2);
+    ExpectOk(outcome);
+    EXPECT_LT(outcome.summary.examples, 100 * kRows / 2) << mode;
+    EXPECT_GE(NumOf(outcome, "evaluation"), 2u);
+    // All end together, with an evaluation of the whole.
+    EXPECT_EQ(NumOf(outcome, "test"), 1u);
+    EXPECT_THAT(outcome.summary.stop_reason, HasSubstr("early stop: logloss"));
+  }
+}
+
+TEST_F(EvaluationTest, ALocalRunDoesItToo) {
+  v1::JobConfig config = Config();
+  config.set_epochs(40);
+  config.set_evaluate_period(2000);
+  config.set_learning_rate(0);
+  config.set_early_stop_metric("auc");
+  const JobOutcome outcome = RunLocalJob(config);
+  ExpectOk(outcome);
+  EXPECT_LT(outcome.summary.examples, 40 * kRows / 2);
+  EXPECT_GE(outcome.summary.evaluations.size(), 4u);
+}
+
+TEST(CheckEvaluationTest, WithoutTestFilesThereIsNothingToEvaluate) {
+  v1::JobConfig config;
+  EXPECT_TRUE(CheckEvaluation(config).ok());
+  config.set_evaluate_period(10);
+  EXPECT_THAT(CheckEvaluation(config).message(),
+              HasSubstr("--evaluate_period 10 needs test files"));
+  config.clear_evaluate_period();
+  config.set_early_stop_metric("auc");
+  EXPECT_EQ(CheckEvaluation(config).code(),
+            absl::StatusCode::kInvalidArgument);
+  config.add_test_files("x");
+  EXPECT_TRUE(CheckEvaluation(config).ok());
+}
+
+}  // namespace
+}  // namespace oarlock

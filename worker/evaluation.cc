@@ -1,0 +1,242 @@
+#include "worker/evaluation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "worker/early_stop.h"
+#include "worker/pipelined_pass.h"
+
+namespace oarlock {
+namespace {
+
+constexpr WorkerIndex kChief(0);
+constexpr char kBesideTraining[] = "evaluation";
+// Between two looks at how much the job has trained.
+constexpr absl::Duration kPoll = absl::Milliseconds(50);
+constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+
+double UnixSecondsNow() {
+  return absl::ToDoubleSeconds(Clock::Real().Now() - absl::UnixEpoch());
+}
+
+void LogEvaluation(const v1::Evaluation& evaluation) {
+  spdlog::info("{}{} after {} trained examples: auc {:.4f}  logloss {:.4f}  "
+               "{} examples{}",
+               evaluation.work(),
+               evaluation.file().empty()
+                   ? std::string()
+                   : absl::StrCat(" (", evaluation.file(), ")"),
+               evaluation.trained_examples(), evaluation.auc(),
+               evaluation.logloss(), evaluation.examples(),
+               evaluation.best() ? ", the best so far" : "");
+}
+
+}  // namespace
+
+TrainedTotals TrainedTotalsOf(const v1::JobStatusResponse& status) {
+  TrainedTotals totals;
+  for (const v1::PhaseStatus& phase : status.phases()) {
+    if (phase.progress().phase() != "train") continue;
+    totals.examples += phase.progress().examples();
+    totals.steps += phase.progress().steps();
+  }
+  return totals;
+}
+
+absl::Status CheckEvaluation(const v1::JobConfig& config) {
+  if (!config.test_files().empty()) return absl::OkStatus();
+  const std::string needs =
+      " needs test files, and there are none; name them with --test_files";
+  if (config.evaluate_period() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--evaluate_period ", config.evaluate_period(), needs));
+  }
+  if (config.early_stop_metric() != "none") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--early_stop_metric ", config.early_stop_metric(), needs));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ConcludeEvaluation(const v1::JobConfig& config, JobClient* job,
+                                v1::Evaluation evaluation) {
+  OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
+                           job->GetJobStatus());
+  std::vector<v1::Evaluation> evaluations;
+  for (const v1::Evaluation& earlier : status.evaluations()) {
+    // It may have been told by a worker 0 that has died since.
+    if (earlier.work() != evaluation.work()) evaluations.push_back(earlier);
+  }
+  evaluation.set_unix_seconds(UnixSecondsNow());
+  evaluations.push_back(evaluation);
+  const EarlyStopVerdict verdict =
+      JudgeEvaluations(EarlyStopOptionsOf(config), evaluations);
+  evaluation.set_best(verdict.newest_is_best &&
+                      !absl::StartsWith(evaluation.work(), "predict/"));
+  OARLOCK_RETURN_IF_ERROR(job->ReportEvaluation(evaluation));
+  LogEvaluation(evaluation);
+  if (evaluation.best() && job->takes_cuts()) {
+    const absl::StatusOr<std::string> kept = job->CheckpointBest();
+    if (kept.ok()) {
+      evaluation.set_checkpoint(*kept);
+      OARLOCK_RETURN_IF_ERROR(job->ReportEvaluation(evaluation));
+    } else {
+      spdlog::warn("no checkpoint of the best evaluation: {}",
+                   std::string(kept.status().message()));
+    }
+  }
+  if (!verdict.stop || absl::StartsWith(evaluation.work(), "predict/")) {
+    return absl::OkStatus();
+  }
+  return job->StopTraining(verdict.reason);
+}
+
+absl::Status ConcludeEvaluationPass(const v1::JobConfig& config, JobClient* job,
+                                    const PhaseId& phase,
+                                    const std::string& file) {
+  const std::string work = phase.Work();
+  OARLOCK_RETURN_IF_ERROR(job->Report());
+  OARLOCK_RETURN_IF_ERROR(job->Barrier(absl::StrCat(work, "/predicted")));
+  if (job->worker_index() == kChief) {
+    OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
+                             job->GetJobStatus());
+    const TrainedTotals trained = TrainedTotalsOf(status);
+    v1::Evaluation evaluation;
+    evaluation.set_work(work);
+    evaluation.set_file(file);
+    evaluation.set_trained_examples(trained.examples);
+    evaluation.set_trained_steps(trained.steps);
+    evaluation.set_auc(kNothing);
+    evaluation.set_logloss(kNothing);
+    for (const v1::PhaseStatus& done : status.phases()) {
+      if (done.progress().phase() != phase.phase ||
+          done.progress().epoch() != phase.epoch) {
+        continue;
+      }
+      evaluation.set_examples(done.progress().examples());
+      evaluation.set_auc(done.auc());
+      evaluation.set_logloss(done.logloss());
+    }
+    // Of nothing there is nothing to tell.
+    if (evaluation.examples() > 0) {
+      OARLOCK_RETURN_IF_ERROR(
+          ConcludeEvaluation(config, job, std::move(evaluation)));
+    }
+  }
+  return job->Barrier(absl::StrCat(work, "/concluded"));
+}
+
+// All items once, until it is told to end.
+class EvaluationBesideTraining::Items : public WorkSource {
+ public:
+  explicit Items(const EvaluationBesideTraining* owner) : owner_(owner) {}
+
+  absl::StatusOr<std::optional<WorkItem>> Next() override {
+    const bool stopping = owner_->stopping();
+    absl::MutexLock lock(&mutex_);
+    if (stopping || next_ == owner_->items_.size()) return std::nullopt;
+    return owner_->items_[next_++];
+  }
+  void Done(const WorkItem&) override {}
+
+ private:
+  const EvaluationBesideTraining* const owner_;
+  absl::Mutex mutex_;
+  size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+EvaluationBesideTraining::EvaluationBesideTraining(
+    const PassContext& context, std::vector<WorkItem> items,
+    uint64_t period_examples)
+    : context_(context),
+      items_(std::move(items)),
+      period_examples_(period_examples),
+      dense_(context.parameters, context.dense_table) {
+  context_.dense = &dense_;
+  context_.cuts = nullptr;
+  context_.compute_slots = 1;
+  thread_ = std::thread([this] { Run(); });
+}
+
+EvaluationBesideTraining::~EvaluationBesideTraining() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  thread_.join();
+}
+
+void EvaluationBesideTraining::Run() {
+  std::optional<uint64_t> next;
+  for (;;) {
+    v1::JobStatusResponse status;
+    absl::StatusOr<bool> go_on = AwaitTrained(next.value_or(0), &status);
+    if (go_on.ok() && !*go_on) return;
+    absl::Status done = go_on.status();
+    if (done.ok() && next.has_value()) done = EvaluateOnce(status);
+    if (!done.ok()) {
+      // The evaluation after the pass meets what is wrong and says so; a job
+      // that is being ended says it itself.
+      spdlog::warn("no further evaluation beside this pass: {}",
+                   std::string(done.message()));
+      return;
+    }
+    next = (TrainedTotalsOf(status).examples / period_examples_ + 1) *
+           period_examples_;
+  }
+}
+
+absl::StatusOr<bool> EvaluationBesideTraining::AwaitTrained(
+    uint64_t examples, v1::JobStatusResponse* status) {
+  for (;;) {
+    OARLOCK_RETURN_IF_ERROR(context_.job->Alive());
+    if (stopping()) return false;
+    OARLOCK_ASSIGN_OR_RETURN(*status, context_.job->GetJobStatus());
+    if (TrainedTotalsOf(*status).examples >= examples) return true;
+    absl::MutexLock lock(&mutex_);
+    mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kPoll);
+  }
+}
+
+absl::Status EvaluationBesideTraining::EvaluateOnce(
+    const v1::JobStatusResponse& status) {
+  PhaseId phase{kBesideTraining, 0};
+  for (const v1::Evaluation& earlier : status.evaluations()) {
+    phase.epoch += absl::StartsWith(earlier.work(), phase.phase);
+  }
+  Items items(this);
+  // Not the worker's: this is no pass of the job.
+  ProgressMeter progress;
+  PassContext context = context_;
+  context.progress = &progress;
+  context.phase = phase;
+  context.work_name = phase.Work();
+  context.work = {&items};
+  OARLOCK_RETURN_IF_ERROR(RunEvaluationPass(context));
+  if (stopping()) return absl::OkStatus();
+  const PassTotals totals = progress.Totals()[phase.phase].newest_totals;
+  const TrainedTotals trained = TrainedTotalsOf(status);
+  v1::Evaluation evaluation;
+  evaluation.set_work(phase.Work());
+  evaluation.set_examples(totals.examples);
+  evaluation.set_auc(progress.Auc(phase));
+  evaluation.set_logloss(totals.examples == 0
+                             ? kNothing
+                             : totals.loss_sum /
+                                   static_cast<double>(totals.examples));
+  evaluation.set_trained_examples(trained.examples);
+  evaluation.set_trained_steps(trained.steps);
+  return ConcludeEvaluation(*context_.config, context_.job,
+                            std::move(evaluation));
+}
+
+}  // namespace oarlock

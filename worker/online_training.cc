@@ -1,0 +1,226 @@
+#include "worker/online_training.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "worker/data/file_list.h"
+#include "worker/evaluation.h"
+
+namespace oarlock {
+namespace {
+
+constexpr WorkerIndex kChief(0);
+// Between two questions whether there is a file, or training is stopped.
+constexpr absl::Duration kLongestPoll = absl::Milliseconds(200);
+// What a list of files and patterns gives a meaning.
+constexpr char kListCharacters[] = " \t\n,*?[";
+
+}  // namespace
+
+absl::Status CheckOnlineTraining(const v1::JobConfig& config) {
+  if (config.watch_dir().empty()) return absl::OkStatus();
+  if (!config.train_files().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--watch_dir ", config.watch_dir(), " says what is trained, and "
+        "--train_files ", config.train_files(0),
+        " does, too; give one of them, or train on the files first and go on "
+        "with --load"));
+  }
+  if (config.watch_dir().find_first_of(kListCharacters) != std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--watch_dir is '", config.watch_dir(),
+        "'; legal is a path without blanks, commas, * ? and [; use another "
+        "one, or a link to it"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> WatchedFolder::List() {
+  std::error_code error;
+  std::vector<std::string> names;
+  std::filesystem::directory_iterator it(folder_, error);
+  for (; !error && it != std::filesystem::directory_iterator();
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    std::error_code gone;
+    if (name[0] == '.' || absl::EndsWith(name, ".tmp") ||
+        !it->is_regular_file(gone)) {
+      continue;
+    }
+    if (!marker_.empty() &&
+        (absl::EndsWith(name, marker_) ||
+         !std::filesystem::exists(it->path().string() + marker_, gone))) {
+      continue;
+    }
+    if (name.find_first_of(kListCharacters) != std::string::npos) {
+      if (warned_.insert(name).second) {
+        spdlog::warn("file '{}' of {} is left out: its name has a blank, a "
+                     "comma, * ? or [; rename it", name, folder_);
+      }
+      continue;
+    }
+    names.push_back(name);
+  }
+  if (error) {
+    return absl::NotFoundError(absl::StrCat(
+        "cannot look into --watch_dir ", folder_, ": ", error.message(),
+        "; is the folder there?"));
+  }
+  std::sort(names.begin(), names.end(), NaturalLess);
+  return names;
+}
+
+OnlineTraining::OnlineTraining(const v1::JobConfig& config, JobClient* job,
+                               Steps steps)
+    : config_(config),
+      job_(job),
+      steps_(std::move(steps)),
+      folder_(config.watch_dir(), config.watch_marker()),
+      last_busy_(Clock::Real().Now()) {}
+
+bool OnlineTraining::IsChief() const { return job_->worker_index() == kChief; }
+
+absl::Status OnlineTraining::Run() {
+  OARLOCK_ASSIGN_OR_RETURN(const v1::ListFilesResponse known,
+                           job_->ListFiles(/*first_epoch=*/0));
+  uint32_t epoch = 0;
+  for (const v1::TrainingFile& file : known.files()) {
+    begun_.insert(file.file());
+    if (file.trained()) epoch = file.epoch() + 1;
+  }
+  if (epoch > 0) spdlog::info("{} files were trained before", epoch);
+  for (;; ++epoch) {
+    OARLOCK_ASSIGN_OR_RETURN(const std::optional<v1::TrainingFile> file,
+                             NextFile(epoch));
+    if (!file.has_value()) return absl::OkStatus();
+    OARLOCK_RETURN_IF_ERROR(TrainFile(*file));
+    last_busy_ = Clock::Real().Now();
+  }
+}
+
+absl::StatusOr<std::optional<v1::TrainingFile>> OnlineTraining::NextFile(
+    uint32_t epoch) {
+  const absl::Duration watch_poll = absl::Seconds(config_.watch_poll_s());
+  absl::Time next_look = absl::InfinitePast();
+  for (;;) {
+    OARLOCK_RETURN_IF_ERROR(job_->Alive());
+    OARLOCK_ASSIGN_OR_RETURN(const v1::ListFilesResponse known,
+                             job_->ListFiles(epoch));
+    if (!known.files().empty()) {
+      begun_.insert(known.files(0).file());
+      return known.files(0);
+    }
+    if (known.training_stopped()) return std::nullopt;
+    const absl::Time now = Clock::Real().Now();
+    if (IsChief() && now >= next_look) {
+      const size_t begun = begun_.size();
+      OARLOCK_RETURN_IF_ERROR(OfferFile(epoch));
+      if (begun_.size() > begun) continue;
+      next_look = now + watch_poll;
+      const absl::Duration idle = absl::Seconds(config_.watch_idle_s());
+      if (idle > absl::ZeroDuration() && now - last_busy_ >= idle) {
+        OARLOCK_RETURN_IF_ERROR(job_->StopTraining(
+            absl::StrFormat("no new file came into %s for %g s",
+                            config_.watch_dir(), config_.watch_idle_s())));
+        continue;
+      }
+    }
+    absl::SleepFor(std::min(watch_poll, kLongestPoll));
+  }
+}
+
+absl::Status OnlineTraining::OfferFile(uint32_t epoch) {
+  OARLOCK_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                           folder_.List());
+  for (const std::string& name : names) {
+    if (begun_.contains(name)) continue;
+    v1::TrainingFile file;
+    file.set_epoch(epoch);
+    file.set_file(name);
+    const absl::Status noted = job_->NoteFile(file);
+    // Stopped meanwhile: the next question says so.
+    if (absl::IsFailedPrecondition(noted)) return absl::OkStatus();
+    OARLOCK_RETURN_IF_ERROR(noted);
+    begun_.insert(name);
+    return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OnlineTraining::TrainFile(const v1::TrainingFile& file) {
+  const std::string path =
+      absl::StrCat(config_.watch_dir(), "/", file.file());
+  std::vector<std::string> paths = {path};
+  std::error_code error;
+  if (IsChief() && !std::filesystem::exists(path, error)) {
+    spdlog::warn("file {} of pass {} is not there any more; what was not "
+                 "trained of it is left out", path, file.epoch());
+    paths.clear();
+  }
+  OARLOCK_RETURN_IF_ERROR(PredictFile(file, paths));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const std::unique_ptr<TrainingData> data,
+      TrainingData::Open(config_, paths, TrainingData::Division::kConfigured,
+                         job_));
+  OARLOCK_RETURN_IF_ERROR(steps_.train(*data, file.epoch()));
+  if (IsChief()) OARLOCK_RETURN_IF_ERROR(Finish(file));
+  return steps_.evaluate(file.epoch());
+}
+
+absl::Status OnlineTraining::PredictFile(
+    const v1::TrainingFile& file, const std::vector<std::string>& paths) {
+  const PhaseId phase{"predict", file.epoch()};
+  // In a job that was resumed parts of the file may be trained: its figure of
+  // before stands. All workers still meet at the same places. Within a run the
+  // work stays as it was defined.
+  std::vector<std::string> predicted = paths;
+  if (IsChief()) {
+    OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
+                             job_->GetJobStatus());
+    const bool known = std::any_of(
+        status.evaluations().begin(), status.evaluations().end(),
+        [&](const v1::Evaluation& e) { return e.work() == phase.Work(); });
+    const bool in_this_run = std::any_of(
+        status.phases().begin(), status.phases().end(),
+        [&](const v1::PhaseStatus& p) {
+          return p.progress().phase() == phase.phase &&
+                 p.progress().epoch() == phase.epoch;
+        });
+    if (known && !in_this_run) predicted.clear();
+  }
+  OARLOCK_ASSIGN_OR_RETURN(
+      const std::unique_ptr<TrainingData> data,
+      TrainingData::Open(config_, predicted, TrainingData::Division::kLeased,
+                         job_));
+  OARLOCK_RETURN_IF_ERROR(steps_.predict(*data, phase));
+  return ConcludeEvaluationPass(config_, job_, phase, file.file());
+}
+
+absl::Status OnlineTraining::Finish(v1::TrainingFile file) {
+  file.set_trained(true);
+  const absl::Status noted = job_->NoteFile(file);
+  if (absl::IsFailedPrecondition(noted)) {
+    spdlog::info("{}", std::string(noted.message()));
+    return absl::OkStatus();
+  }
+  OARLOCK_RETURN_IF_ERROR(noted);
+  spdlog::info("file {} of pass {} is trained", file.file(), file.epoch());
+  if (!job_->takes_cuts()) return absl::OkStatus();
+  const absl::Status made = job_->Checkpoint();
+  if (!made.ok()) {
+    spdlog::warn("no checkpoint after file {}: {}; the next one has it too",
+                 file.file(), std::string(made.message()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace oarlock

@@ -1,0 +1,97 @@
+// Online training: the files that appear in a folder, each predicted before it
+// is trained, each trained once (docs/online_training.md).
+
+#ifndef OARLOCK_WORKER_ONLINE_TRAINING_H_
+#define OARLOCK_WORKER_ONLINE_TRAINING_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "proto/admin.pb.h"
+#include "proto/job_config.pb.h"
+#include "worker/client/job_client.h"
+#include "worker/progress_meter.h"
+#include "worker/training_data.h"
+
+namespace oarlock {
+
+// InvalidArgument when flags of online training contradict others.
+absl::Status CheckOnlineTraining(const v1::JobConfig& config);
+
+// The complete files of a folder. Those whose names begin with "." or end with
+// ".tmp" are none, nor are folders and markers; a name that a list of files
+// could not carry (with a blank, a comma, or one of * ? [) is left out, with
+// one warning. Not thread-safe.
+class WatchedFolder {
+ public:
+  // `marker`: empty, or the suffix of the file that says that another one is
+  // complete.
+  WatchedFolder(std::string folder, std::string marker)
+      : folder_(std::move(folder)), marker_(std::move(marker)) {}
+
+  // Names without the folder, in natural order. NotFound names the folder.
+  absl::StatusOr<std::vector<std::string>> List();
+
+ private:
+  const std::string folder_;
+  const std::string marker_;
+  std::set<std::string> warned_;
+};
+
+// One thread at a time.
+class OnlineTraining {
+ public:
+  // What it has done by whoever has the model. Each returns when this worker's
+  // part is done; all workers call the same ones in the same order.
+  struct Steps {
+    // Predicts all of the data as work `phase`.
+    std::function<absl::Status(const TrainingData& data, const PhaseId& phase)>
+        predict;
+    // Trains pass `epoch`; returns when all workers are through.
+    std::function<absl::Status(const TrainingData& data, uint32_t epoch)> train;
+    // Evaluates the test files, if there are any.
+    std::function<absl::Status(uint32_t epoch)> evaluate;
+  };
+
+  // `config` and `job` outlive this.
+  OnlineTraining(const v1::JobConfig& config, JobClient* job, Steps steps);
+
+  // Trains file after file until training is stopped. Worker 0 alone looks into
+  // the folder and tells the coordinator which file is which pass; so workers
+  // agree, and so do incarnations. Stops training itself when no file came for
+  // --watch_idle_s.
+  absl::Status Run();
+
+ private:
+  // What pass `epoch` trains; nothing: training is stopped.
+  absl::StatusOr<std::optional<v1::TrainingFile>> NextFile(uint32_t epoch);
+  // Worker 0: gives the pass the next new file, if there is one.
+  absl::Status OfferFile(uint32_t epoch);
+  absl::Status TrainFile(const v1::TrainingFile& file);
+  absl::Status PredictFile(const v1::TrainingFile& file,
+                           const std::vector<std::string>& paths);
+  // All of it is trained, and soon in a checkpoint.
+  absl::Status Finish(v1::TrainingFile file);
+  bool IsChief() const;
+
+  const v1::JobConfig& config_;
+  JobClient* const job_;
+  const Steps steps_;
+  WatchedFolder folder_;
+  // Files that were given to passes.
+  std::set<std::string> begun_;
+  // When there was something to do, or this began.
+  absl::Time last_busy_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_ONLINE_TRAINING_H_
