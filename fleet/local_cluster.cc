@@ -92,6 +92,14 @@ void LocalParameterClient::PullDense(TableId table, DenseReplica* replica,
   done(absl::OkStatus());
 }
 
+absl::StatusOr<RowChanges> LocalParameterClient::ListChanges(
+    TableId table, ChangeMarks* marks) {
+  RowChanges changes;
+  absl::MutexLock lock(&mutex_);
+  changes.versions.assign(1, last_sequence_);
+  return changes;
+}
+
 void LocalParameterClient::Push(const PushRequest& push,
                                 TableVersions* versions,
                                 std::shared_ptr<const void> memory,

@@ -47,6 +47,9 @@ class LocalParameterClient : public ParameterClient {
                   Done done) override;
   void PullDense(TableId table, DenseReplica* replica,
                  std::shared_ptr<const void> memory, Done done) override;
+  // The only worker: nobody else changes anything.
+  absl::StatusOr<RowChanges> ListChanges(TableId table,
+                                         ChangeMarks* marks) override;
   void Push(const PushRequest& push, TableVersions* versions,
             std::shared_ptr<const void> memory, Done done) override;
 

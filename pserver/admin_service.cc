@@ -45,6 +45,7 @@ class AdminService::Impl {
     AddToAll(&S::RequestSetRoundMembership, &Impl::SetRoundMembership);
     AddToAll(&S::RequestGetServerStatus, &Impl::GetServerStatus);
     AddToAll(&S::RequestGetHotKeys, &Impl::GetHotKeys);
+    AddToAll(&S::RequestListChanges, &Impl::ListChanges);
     AddToCoordinator(&S::RequestRegisterWorker, &Coordinator::RegisterWorker);
     AddToCoordinator(&S::RequestHeartbeat, &Coordinator::Heartbeat);
     AddToCoordinator(&S::RequestFinishWorker, &Coordinator::FinishWorker);
@@ -251,6 +252,10 @@ class AdminService::Impl {
       const grpc::ServerContext&, const v1::ServerStatusRequest& request);
   absl::StatusOr<v1::HotKeysResponse> GetHotKeys(
       const grpc::ServerContext&, const v1::HotKeysRequest& request);
+  absl::StatusOr<v1::ListChangesResponse> ListChanges(
+      const grpc::ServerContext&, const v1::ListChangesRequest& request) {
+    return registry_->ListChanges(request, options_.server_generation);
+  }
 
   const AdminServiceOptions options_;
   const PartitionMap map_;

@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "base/dense_version.h"
 #include "pserver/async_aggregator.h"
+#include "pserver/geo_aggregator.h"
 #include "pserver/sync_aggregator.h"
 #include "pserver/table_change.h"
 
@@ -28,10 +29,14 @@ absl::Status CheckConfig(const v1::TableConfig& config) {
     return absl::InvalidArgumentError(
         absl::StrFormat("table %d has no name; give it one", config.id()));
   }
-  if (config.mode() != v1::ASYNC && config.mode() != v1::SYNC) {
+  if (config.mode() != v1::ASYNC && config.mode() != v1::SYNC &&
+      config.mode() != v1::GEO) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "table %d '%s' has mode %d; legal is ASYNC or SYNC", config.id(),
+        "table %d '%s' has mode %d; legal is ASYNC, SYNC or GEO", config.id(),
         config.name(), config.mode()));
+  }
+  if (config.mode() == v1::GEO) {
+    OARLOCK_RETURN_IF_ERROR(CheckGeoTable(config));
   }
   if (config.mode() == v1::SYNC && config.reduction() != v1::MEAN &&
       config.reduction() != v1::SUM) {
@@ -47,13 +52,32 @@ absl::Status CheckConfig(const v1::TableConfig& config) {
   return absl::OkStatus();
 }
 
-template <typename Table>
-std::unique_ptr<Aggregator> MakeAggregator(Table* table,
+// Of the entry's table, by its mode. A geo table gets a log if it has none.
+std::unique_ptr<Aggregator> MakeAggregator(TableEntry* entry,
                                            const LogicalClock* clock) {
-  if (table->config().mode() == v1::SYNC) {
-    return std::make_unique<SyncAggregator>(table, clock);
+  SparseTable* const sparse = entry->sparse.get();
+  DenseTable* const dense = entry->dense.get();
+  switch (entry->config.mode()) {
+    case v1::SYNC:
+      if (dense != nullptr) {
+        return std::make_unique<SyncAggregator>(dense, clock);
+      }
+      return std::make_unique<SyncAggregator>(sparse, clock);
+    case v1::GEO:
+      if (dense != nullptr) {
+        return std::make_unique<GeoAggregator>(dense, clock);
+      }
+      if (entry->changes == nullptr) {
+        entry->changes = std::make_shared<ChangeLog>();
+      }
+      return std::make_unique<GeoAggregator>(sparse, entry->changes.get(),
+                                             clock);
+    default:
+      if (dense != nullptr) {
+        return std::make_unique<AsyncAggregator>(dense, clock);
+      }
+      return std::make_unique<AsyncAggregator>(sparse, clock);
   }
-  return std::make_unique<AsyncAggregator>(table, clock);
 }
 
 absl::StatusOr<std::unique_ptr<TableEntry>> MakeEntry(
@@ -71,7 +95,6 @@ absl::StatusOr<std::unique_ptr<TableEntry>> MakeEntry(
     OARLOCK_ASSIGN_OR_RETURN(
         entry->sparse,
         SparseTable::Create(config, map.partition_bits(), options));
-    entry->aggregator = MakeAggregator(entry->sparse.get(), clock);
     HotKeysOptions hot_keys;
     hot_keys.seed = DeriveSeed(config.seed(), server.value());
     entry->hot_keys = std::make_shared<HotKeys>(hot_keys);
@@ -81,8 +104,8 @@ absl::StatusOr<std::unique_ptr<TableEntry>> MakeEntry(
                              DenseTable::Create(
                                  config, map, server,
                                  FirstDenseVersion(generation)));
-    entry->aggregator = MakeAggregator(entry->dense.get(), clock);
   }
+  entry->aggregator = MakeAggregator(entry.get(), clock);
   return entry;
 }
 
@@ -257,13 +280,13 @@ absl::Status TableRegistry::Reconfigure(const v1::TableConfig& config,
   entry->dense = before.dense;
   entry->hot_keys = before.hot_keys;
   entry->block_traffic = before.block_traffic;
+  entry->changes = before.changes;
   if (entry->sparse != nullptr) {
     OARLOCK_RETURN_IF_ERROR(entry->sparse->Reconfigure(config));
-    entry->aggregator = MakeAggregator(entry->sparse.get(), &clock_);
   } else {
     OARLOCK_RETURN_IF_ERROR(entry->dense->Reconfigure(config));
-    entry->aggregator = MakeAggregator(entry->dense.get(), &clock_);
   }
+  entry->aggregator = MakeAggregator(entry.get(), &clock_);
   // Workers create a table before they push to it; a push of anybody else that
   // has found the old entry is sent again, and finds the new one.
   before.aggregator->Shutdown();
@@ -385,6 +408,43 @@ absl::StatusOr<std::vector<v1::TableHotKeys>> TableRegistry::DescribeHotKeys(
         names.empty() ? "none yet" : absl::StrJoin(names, ", ")));
   }
   return result;
+}
+
+absl::StatusOr<v1::ListChangesResponse> TableRegistry::ListChanges(
+    const v1::ListChangesRequest& request, Generation generation) const {
+  OARLOCK_ASSIGN_OR_RETURN(const TableEntry* const entry,
+                           Find(TableId(request.table())));
+  if (entry->changes == nullptr) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "changes of table '%s' are not listed; legal is a sparse table whose "
+        "mode is GEO", entry->config.name()));
+  }
+  if (request.max_keys() < 1 ||
+      request.max_keys() > ChangeLog::kMaxEntriesPerAnswer) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "max_keys is %d; legal are 1 to %d", request.max_keys(),
+        ChangeLog::kMaxEntriesPerAnswer));
+  }
+  const ChangeLog& log = *entry->changes;
+  ChangeLog::Changes changes;
+  if (request.server_generation() == generation.value()) {
+    changes = log.List(WorkerIndex(request.worker_index()), request.position(),
+                       request.max_keys());
+  } else {
+    changes.position = log.position();
+    changes.forgotten = true;
+  }
+  v1::ListChangesResponse response;
+  response.set_server_generation(generation.value());
+  response.set_position(changes.position);
+  response.set_more(changes.more);
+  response.set_forgotten(changes.forgotten);
+  response.mutable_keys()->Reserve(static_cast<int>(changes.keys.size()));
+  for (const Key key : changes.keys) {
+    response.add_keys(static_cast<uint64_t>(key));
+  }
+  response.set_table_version(entry->aggregator->Version());
+  return response;
 }
 
 uint64_t TableRegistry::HeldPushes() const {

@@ -21,6 +21,7 @@
 #include "proto/admin.pb.h"
 #include "proto/table.pb.h"
 #include "pserver/aggregator.h"
+#include "pserver/change_log.h"
 #include "pserver/dense_table.h"
 #include "pserver/hot_keys.h"
 #include "pserver/logical_clock.h"
@@ -48,7 +49,9 @@ struct TableEntry {
   std::shared_ptr<HotKeys> hot_keys;
   // Of a dense table.
   std::shared_ptr<BlockTraffic> block_traffic;
-  // Refers to the table, so it is destroyed before it.
+  // Of a sparse table in geo mode; its aggregator feeds it.
+  std::shared_ptr<ChangeLog> changes;
+  // Refers to all of these, so it is destroyed before them.
   std::unique_ptr<Aggregator> aggregator;
 };
 
@@ -105,6 +108,12 @@ class TableRegistry {
   void SetObserver(TableObserver* observer);
   // Generation of each worker that is a round member.
   absl::btree_map<WorkerIndex, Generation> RoundMembers() const;
+
+  // What others have pushed to a geo table since the caller asked; see
+  // proto/admin.proto. `request` is of this server's incarnation `generation`,
+  // or its positions are none.
+  absl::StatusOr<v1::ListChangesResponse> ListChanges(
+      const v1::ListChangesRequest& request, Generation generation) const;
 
   // The most rounds that a sync table has completed.
   uint64_t CompleteRounds() const;

@@ -51,6 +51,7 @@ absl::Status BatchFeeder::Feed() {
         const bool more,
         reader_.Next(context_->config->batch_size(), &step.batch));
     if (!more) return absl::OkStatus();
+    step.SeedFor(context_->config->seed(), context_->phase.epoch);
     step.BuildKeys(context_->parameters->partition_bits());
     if (context_->PushesStatistics()) step.CountStatistics();
     context_->progress->AddTime(context_->phase, Stage::kRead,

@@ -22,6 +22,8 @@
 
 namespace oarlock {
 
+class GeoReplica;
+
 struct PassContext {
   const v1::JobConfig* config = nullptr;
   const Model* model = nullptr;
@@ -31,6 +33,8 @@ struct PassContext {
   ProgressMeter* progress = nullptr;
   // Through it a pass that trains pushes; others leave it null.
   CutMarker* cuts = nullptr;
+  // Geo mode; else null.
+  GeoReplica* geo = nullptr;
   // One per sparse input of the model.
   std::vector<TableId> sparse_tables;
   // Id 0: the model has no dense parameters.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,27 +14,12 @@
 #include "worker/cut_marker.h"
 #include "worker/data/bad_lines.h"
 #include "worker/data/example_reader.h"
-#include "worker/data/work_source.h"
+#include "worker/data/listed_work.h"
 #include "worker/models/model.h"
 #include "worker/step_buffer.h"
 
 namespace oarlock {
 namespace {
-
-// Exactly these ranges, in their order. For one reader.
-class ListedWork : public WorkSource {
- public:
-  explicit ListedWork(const std::vector<WorkItem>& items) : items_(items) {}
-  absl::StatusOr<std::optional<WorkItem>> Next() override {
-    if (next_ == items_.size()) return std::nullopt;
-    return items_[next_++];
-  }
-  void Done(const WorkItem&) override {}
-
- private:
-  const std::vector<WorkItem> items_;
-  size_t next_ = 0;
-};
 
 // The gradients of some examples, batch after batch. One thread.
 class Steps {
@@ -58,6 +42,7 @@ class Steps {
         const bool more,
         reader_.Next(batch_size_, &step->batch));
     if (!more) return nullptr;
+    step->SeedFor(context_.config->seed(), context_.phase.epoch);
     step->BuildKeys(context_.parameters->partition_bits());
     if (context_.PushesStatistics()) step->CountStatistics();
     step->StartPull(context_.parameters, context_.sparse_tables, step);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/random.h"
 
 namespace oarlock {
 namespace {
@@ -34,11 +35,24 @@ void SelectSlots(const Batch& batch, size_t num_slots,
 
 }  // namespace
 
+void StepBuffer::SeedFor(uint64_t job_seed, uint32_t epoch) {
+  random_seed = DeriveSeed(job_seed, epoch);
+  if (batch.ranges.empty()) return;
+  random_seed = DeriveSeed(random_seed, batch.ranges[0].source);
+  random_seed = DeriveSeed(random_seed, batch.ranges[0].begin);
+}
+
 void StepBuffer::BuildKeys(int partition_bits) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const SparseInputSpec& spec = spec_->sparse_inputs[i];
     SparseInputBuffer& input = inputs[i];
-    if (spec.slots.size() == spec_->num_slots) {
+    if (spec.is_statistics()) {
+      input.selected_keys.resize(spec.num_fixed_keys);
+      for (size_t key = 0; key < spec.num_fixed_keys; ++key) {
+        input.selected_keys[key] = Key{key};
+      }
+      input.keys.Build(input.selected_keys, partition_bits);
+    } else if (spec.slots.size() == spec_->num_slots) {
       input.keys.Build(batch.keys, partition_bits);
     } else {
       SelectSlots(batch, spec_->num_slots, spec.slots, &input);
@@ -52,6 +66,7 @@ void StepBuffer::BuildKeys(int partition_bits) {
 
 void StepBuffer::CountStatistics() {
   for (size_t i = 0; i < inputs.size(); ++i) {
+    if (spec_->sparse_inputs[i].is_statistics()) continue;
     const size_t num_slots = spec_->sparse_inputs[i].slots.size();
     SparseInputBuffer& input = inputs[i];
     input.statistics.Count(
@@ -69,6 +84,7 @@ StepInput StepBuffer::ModelInput(const float* parameters,
   step.dense = batch.dense.data();
   step.parameters = parameters;
   step.gradient_scale = gradient_scale;
+  step.random_seed = random_seed;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const SparseInputBuffer& input = inputs[i];
     const bool all_slots =
@@ -98,7 +114,7 @@ void StepBuffer::AddGradientsTo(PushRequest* push,
   for (size_t i = 0; i < inputs.size(); ++i) {
     const SparseInputBuffer& input = inputs[i];
     push->sparse.push_back({tables[i], &input.keys, input.gradients.data()});
-    if (!statistics) continue;
+    if (!statistics || spec_->sparse_inputs[i].is_statistics()) continue;
     push->sparse.back().shows = input.statistics.shows().data();
     push->sparse.back().clicks = input.statistics.clicks().data();
   }

@@ -21,8 +21,8 @@ namespace oarlock {
 
 // One batch's part for one sparse input of the model.
 struct SparseInputBuffer {
-  // The batch's keys in this input's slots; empty when the input has all slots
-  // and the batch's own arrays serve.
+  // The batch's keys in this input's slots, or the fixed ones; empty when the
+  // input has all slots and the batch's own arrays serve.
   std::vector<Key> selected_keys;
   std::vector<uint32_t> selected_offsets;
   KeyBatch keys;
@@ -38,6 +38,9 @@ class StepBuffer {
   explicit StepBuffer(const ModelSpec* spec)
       : inputs(spec->sparse_inputs.size()), spec_(spec) {}
 
+  // Makes random_seed that of the batch: the same for the same examples in the
+  // same pass of the same job, whoever computes them.
+  void SeedFor(uint64_t job_seed, uint32_t epoch);
   // Fills keys and sizes rows and gradients for the batch.
   void BuildKeys(int partition_bits);
   // Counts shows and clicks of the keys. REQUIRES: BuildKeys was called.
@@ -46,8 +49,8 @@ class StepBuffer {
   StepInput ModelInput(const float* parameters, float gradient_scale) const;
   // Where the model's gradients go: those of rows to `inputs`.
   StepOutput ModelOutput(float* parameter_gradients);
-  // Adds the rows' gradients to `push`, and with `statistics` the counts;
-  // `tables` has one id per input. The push points into this buffer.
+  // Adds the rows' gradients to `push`, and with `statistics` the counts of keys
+  // in slots; `tables` has one id per input. The push points into this buffer.
   void AddGradientsTo(PushRequest* push, const std::vector<TableId>& tables,
                       bool statistics) const;
 
@@ -60,6 +63,8 @@ class StepBuffer {
   absl::Status WaitForPull();
 
   Batch batch;
+  // What dropout drops in this step.
+  uint64_t random_seed = 0;
   std::vector<SparseInputBuffer> inputs;
   TableVersions pushed_versions;
   // From asking for rows to having all of them.

@@ -189,20 +189,22 @@ class SyncPass {
     }
     for (size_t i = 0; i < round_->merged.size(); ++i) {
       std::vector<MergedGradients::Part> parts;
+      const SparseInputSpec& spec = context_->model->spec().sparse_inputs[i];
+      const bool counts = context_->PushesStatistics() && !spec.is_statistics();
       for (const auto& step : steps_) {
         if (step == nullptr) continue;
         const SparseInputBuffer& input = step->inputs[i];
         parts.push_back({&input.keys, input.gradients.data()});
-        if (!context_->PushesStatistics()) continue;
+        if (!counts) continue;
         parts.back().shows = input.statistics.shows().data();
         parts.back().clicks = input.statistics.clicks().data();
       }
       MergedGradients& merged = round_->merged[i];
-      merged.Merge(parts, context_->model->spec().sparse_inputs[i].row_dim,
+      merged.Merge(parts, spec.row_dim,
                    context_->parameters->partition_bits());
       push.sparse.push_back(
           {context_->sparse_tables[i], &merged.keys(), merged.gradients()});
-      if (!context_->PushesStatistics()) continue;
+      if (!counts) continue;
       push.sparse.back().shows = merged.shows();
       push.sparse.back().clicks = merged.clicks();
     }

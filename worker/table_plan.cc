@@ -27,7 +27,9 @@ absl::StatusOr<v1::TableConfig> CommonPart(const v1::JobConfig& config,
                                            uint32_t num_workers,
                                            TableKind kind) {
   v1::TableConfig table;
-  table.set_mode(config.mode() == "sync" ? v1::SYNC : v1::ASYNC);
+  table.set_mode(config.mode() == "sync"  ? v1::SYNC
+                 : config.mode() == "geo" ? v1::GEO
+                                          : v1::ASYNC);
   table.set_reduction(config.loss() == "sum" ? v1::SUM : v1::MEAN);
   table.set_seed(config.seed());
   OARLOCK_ASSIGN_OR_RETURN(*table.mutable_optimizer(),
@@ -48,6 +50,44 @@ absl::Status CheckAccessor(const v1::JobConfig& config) {
   return absl::InvalidArgumentError(absl::StrCat(
       flag, " goes by shows and clicks, which --accessor ", config.accessor(),
       " does not keep; legal is with --accessor ctr"));
+}
+
+// InvalidArgument when rows of a geo job would not be what its workers made of
+// them.
+absl::Status CheckGeo(const v1::JobConfig& config) {
+  if (config.mode() != "geo") {
+    if (!config.has_geo_steps() && !config.has_geo_rows_max()) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        config.has_geo_steps() ? "--geo_steps" : "--geo_rows_max",
+        " is set, but --mode is ", config.mode(), "; legal is with --mode geo"));
+  }
+  const char* const flag =
+      config.admission() != "always"          ? "--admission"
+      : config.evict_idle_ticks() > 0         ? "--evict_idle_ticks"
+      : config.rows_max() > 0                 ? "--rows_max"
+      : config.evict_score_min() > 0          ? "--evict_score_min"
+      : config.divide_by_show()               ? "--divide_by_show"
+      : config.push_format() != "float32"     ? "--push_format"
+      : config.dense_interval_steps() > 0     ? "--dense_interval_steps"
+                                              : nullptr;
+  if (flag == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      flag, " is set, but with --mode geo servers add what workers have "
+      "changed as it is, every --geo_steps; leave it out, or choose "
+      "--mode async"));
+}
+
+// Workers apply the table's rule from now on; the table subtracts.
+void MoveRuleToWorkers(TablePlan* plan) {
+  for (v1::TableConfig& table : plan->tables) {
+    plan->local_optimizers.push_back(table.optimizer());
+    v1::OptimizerConfig& subtract = *table.mutable_optimizer();
+    subtract.Clear();
+    subtract.set_learning_rate(1);
+    subtract.mutable_sgd();
+  }
 }
 
 void SetAccessor(const v1::JobConfig& config, v1::SparseTableConfig* sparse) {
@@ -92,6 +132,17 @@ void SetRowLimits(const v1::JobConfig& config, v1::SparseTableConfig* sparse) {
   }
 }
 
+// A table of what norms learn: what is pushed is subtracted, that of several
+// workers added up.
+void TakeAsTheyAre(v1::TableConfig* table) {
+  table->set_reduction(v1::SUM);
+  table->mutable_sparse()->set_accessor(v1::PLAIN);
+  v1::OptimizerConfig optimizer;
+  optimizer.set_learning_rate(1);
+  optimizer.mutable_sgd();
+  *table->mutable_optimizer() = optimizer;
+}
+
 }  // namespace
 
 v1::TableConfig DenseTableOf(const std::vector<ParameterSpec>& parameters,
@@ -111,10 +162,12 @@ v1::TableConfig DenseTableOf(const std::vector<ParameterSpec>& parameters,
   return table;
 }
 
-absl::StatusOr<TablePlan> PlanTables(const ModelSpec& spec,
+namespace {
+
+// Without what a mode changes in the end.
+absl::StatusOr<TablePlan> PlanShapes(const ModelSpec& spec,
                                      const v1::JobConfig& config,
                                      uint32_t num_workers) {
-  OARLOCK_RETURN_IF_ERROR(CheckAccessor(config));
   TablePlan plan;
   for (const SparseInputSpec& input : spec.sparse_inputs) {
     OARLOCK_ASSIGN_OR_RETURN(
@@ -124,9 +177,13 @@ absl::StatusOr<TablePlan> PlanTables(const ModelSpec& spec,
     table.set_name(input.table);
     v1::SparseTableConfig* sparse = table.mutable_sparse();
     sparse->set_dim(static_cast<uint32_t>(input.row_dim));
-    SetAccessor(config, sparse);
     *sparse->mutable_initializer() = ToProto(input.init);
-    SetRowLimits(config, sparse);
+    if (input.is_statistics()) {
+      TakeAsTheyAre(&table);
+    } else {
+      SetAccessor(config, sparse);
+      SetRowLimits(config, sparse);
+    }
     plan.sparse_tables.push_back(TableId(table.id()));
     plan.tables.push_back(table);
   }
@@ -137,6 +194,21 @@ absl::StatusOr<TablePlan> PlanTables(const ModelSpec& spec,
   table.MergeFrom(DenseTableOf(spec.parameters, spec.num_parameters));
   plan.dense_table = TableId(table.id());
   plan.tables.push_back(table);
+  return plan;
+}
+
+}  // namespace
+
+absl::StatusOr<TablePlan> PlanTables(const ModelSpec& spec,
+                                     const v1::JobConfig& config,
+                                     uint32_t num_workers) {
+  OARLOCK_RETURN_IF_ERROR(CheckAccessor(config));
+  OARLOCK_RETURN_IF_ERROR(CheckGeo(config));
+  if (config.mode() != "geo") return PlanShapes(spec, config, num_workers);
+  // A worker counts its own steps.
+  OARLOCK_ASSIGN_OR_RETURN(TablePlan plan,
+                           PlanShapes(spec, config, /*num_workers=*/1));
+  MoveRuleToWorkers(&plan);
   return plan;
 }
 

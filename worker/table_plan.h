@@ -25,6 +25,9 @@ struct TablePlan {
   std::vector<v1::TableConfig> tables;
   std::vector<TableId> sparse_tables;
   TableId dense_table;  // 0: none
+  // Geo mode: the rules that workers apply, one per table; the tables have a
+  // rule that subtracts what is pushed. Else empty.
+  std::vector<v1::OptimizerConfig> local_optimizers;
 };
 
 // A dense table of these parameters, with their initial values; what else there
@@ -33,7 +36,8 @@ v1::TableConfig DenseTableOf(const std::vector<ParameterSpec>& parameters,
                              size_t num_parameters);
 
 // The same on every worker: ids and seeds follow from the model and `config`.
-// InvalidArgument when the optimizer's options contradict each other.
+// InvalidArgument when the optimizer's options contradict each other, or those
+// of the mode.
 absl::StatusOr<TablePlan> PlanTables(const ModelSpec& spec,
                                      const v1::JobConfig& config,
                                      uint32_t num_workers);

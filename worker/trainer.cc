@@ -13,7 +13,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "worker/geo_pass.h"
+#include "worker/geo_repair.h"
 #include "worker/leased_work.h"
+#include "worker/model_of.h"
 #include "worker/online_training.h"
 #include "worker/pipelined_pass.h"
 #include "worker/push_repair.h"
@@ -50,16 +53,7 @@ int ShareOfCores(const v1::JobStatusResponse& status, WorkerIndex self) {
 absl::StatusOr<std::unique_ptr<Model>> ModelOf(const v1::JobConfig& config) {
   const DataOptions data = DataOptionsOf(config);
   OARLOCK_RETURN_IF_ERROR(data.Validate());
-  const DataSchema schema = SchemaOf(data);
-  ModelOptions options;
-  options.num_dense = schema.num_dense;
-  options.num_slots = schema.num_slots;
-  options.embedding_size = config.embedding_size();
-  options.init_range = static_cast<float>(config.init_range());
-  if (config.dense_math() == "bfloat16") {
-    options.math_backend = "onednn_bfloat16";
-  }
-  return NewModel(config.model(), options);
+  return ModelOf(config, SchemaOf(data));
 }
 
 Trainer::Trainer(const v1::JobConfig& config, ParameterClient* parameters,
@@ -108,6 +102,12 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
       parameters, job,
       config.mode() == "sync" ? CutMarker::Order::kByRound
                               : CutMarker::Order::kByCut);
+  if (config.mode() == "geo") {
+    OARLOCK_ASSIGN_OR_RETURN(
+        trainer->geo_,
+        GeoReplica::Create(trainer->plan_, job->num_workers(),
+                           config.geo_rows_max(), parameters));
+  }
   job->SetProgressSource([t = trainer.get()] { return t->progress_.Take(); });
   return trainer;
 }
@@ -157,10 +157,15 @@ PassContext Trainer::ContextOf(const TrainingData& data,
   context.phase = phase;
   context.work_name = phase.Work();
   context.cuts = cuts_.get();
+  context.geo = geo_.get();
   context.data = DataOptionsOf(config_);
   context.files = data.files();
   context.compute_slots = compute_slots_;
   return context;
+}
+
+absl::Status Trainer::RunPassAlone(const PassContext& context) {
+  return context.geo != nullptr ? RunGeoPass(context) : RunAsyncPass(context);
 }
 
 absl::Status Trainer::RunPass(const TrainingData& data, const PhaseId& phase,
@@ -168,7 +173,10 @@ absl::Status Trainer::RunPass(const TrainingData& data, const PhaseId& phase,
   PassContext context = ContextOf(data, phase);
   LeasedWork::Repair repair;
   if (trains && config_.mode() != "sync") {
-    repair = [&context](const PushRepair& r) { return RepairPush(context, r); };
+    repair = [&context](const PushRepair& r) {
+      return context.geo != nullptr ? RepairGeoPush(context, r)
+                                    : RepairPush(context, r);
+    };
   }
   OARLOCK_ASSIGN_OR_RETURN(
       const std::unique_ptr<PassWork> work,
@@ -184,7 +192,7 @@ absl::Status Trainer::RunPass(const TrainingData& data, const PhaseId& phase,
     }
     OARLOCK_RETURN_IF_ERROR(trains && config_.mode() == "sync"
                                 ? RunSyncPass(context, work->num_rounds())
-                            : trains ? RunAsyncPass(context)
+                            : trains ? RunPassAlone(context)
                                      : RunEvaluationPass(context));
     OARLOCK_ASSIGN_OR_RETURN(more, work->AwaitMore());
   }

@@ -16,6 +16,7 @@
 #include "worker/client/parameter_client.h"
 #include "worker/cut_marker.h"
 #include "worker/evaluation.h"
+#include "worker/geo_replica.h"
 #include "worker/mode/dense_parameters.h"
 #include "worker/models/model.h"
 #include "worker/pass_context.h"
@@ -91,6 +92,9 @@ class Trainer {
   absl::Status RunPass(const TrainingData& data, const PhaseId& phase,
                        bool trains);
 
+  // Trains the context's work by the job's mode, unless that is sync.
+  absl::Status RunPassAlone(const PassContext& context);
+
   const v1::JobConfig config_;
   ParameterClient* const parameters_;
   JobClient* const job_;
@@ -99,6 +103,8 @@ class Trainer {
   std::unique_ptr<DenseParameters> dense_;
   ProgressMeter progress_;
   std::unique_ptr<CutMarker> cuts_;
+  // Geo mode; else null. Kept from pass to pass.
+  std::unique_ptr<GeoReplica> geo_;
   std::unique_ptr<TrainingData> train_;
   std::unique_ptr<TrainingData> test_;
   // Of the first worker, if they are wanted.

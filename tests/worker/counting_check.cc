@@ -62,7 +62,7 @@ absl::StatusOr<DataCounts> CountData(const v1::JobConfig& config) {
 
 class Tally {
  public:
-  void Compare(float got, uint64_t wanted) {
+  void Compare(float got, double wanted) {
     const float difference = got - static_cast<float>(wanted);
     ++total_;
     lost_ += difference < 0;
@@ -86,7 +86,8 @@ class Tally {
 
 absl::StatusOr<uint64_t> CheckCounts(const v1::JobConfig& config,
                                      const ModelSpec& spec,
-                                     ParameterClient& client) {
+                                     ParameterClient& client,
+                                     double dense_share) {
   OARLOCK_ASSIGN_OR_RETURN(const DataCounts counts, CountData(config));
   OARLOCK_ASSIGN_OR_RETURN(const TablePlan plan,
                            PlanTables(spec, config, /*num_workers=*/1));
@@ -98,14 +99,18 @@ absl::StatusOr<uint64_t> CheckCounts(const v1::JobConfig& config,
   Tally of_rows;
   for (size_t i = 0; i < rows.values.size(); ++i) {
     const Key key = rows.keys.keys()[i / kCountingRowDim];
-    of_rows.Compare(rows.values[i], counts.keys.at(key) * config.epochs());
+    of_rows.Compare(
+        rows.values[i],
+        static_cast<double>(counts.keys.at(key) * config.epochs()));
   }
   Tally of_dense;
   if (plan.dense_table != TableId(0)) {
     DenseReplica dense;
     OARLOCK_RETURN_IF_ERROR(PullAll(client, plan.dense_table, &dense));
     for (const float value : dense.values) {
-      of_dense.Compare(value, counts.num_examples * config.epochs());
+      of_dense.Compare(value,
+                       dense_share * static_cast<double>(counts.num_examples *
+                                                         config.epochs()));
     }
   }
   if (of_rows.exact() && of_dense.exact()) return counts.num_examples;

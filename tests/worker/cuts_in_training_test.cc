@@ -203,6 +203,21 @@ TEST_F(CutsInTrainingTest, ExamplesRowsAndDenseGradientsAreOnOneSide) {
   }
 }
 
+TEST_F(CutsInTrainingTest, GeoExchangesAreOnOneSide) {
+  v1::JobConfig config = Config("geo");
+  config.set_epochs(2);
+  config.set_geo_steps(2);
+  config.add_test_files(folder_.Path("part-0"));
+  CutOracle oracle(/*pushes_per_cut=*/7);
+  HoldingClient servers(&oracle);
+  CuttingJob job(&oracle, &servers);
+  const absl::Status status = Train(config, &servers, &job);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_GE(oracle.num_marks(), 5u);
+  EXPECT_EQ(oracle.num_seen(), 2 * kRows);
+  EXPECT_EQ(oracle.num_told(), 2 * kRows);
+}
+
 TEST_F(CutsInTrainingTest, SyncPassThatGoesOnIsTheSamePass) {
   const v1::JobConfig config = Config("sync");
   LocalParameterClient undisturbed(64);

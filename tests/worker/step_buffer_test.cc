@@ -123,6 +123,43 @@ TEST(StepBufferTest, SlotsOfSeveralKeysKeepTheirOffsets) {
             (std::vector<uint32_t>{0, 2, 2, 2, 5}));
 }
 
+TEST(StepBufferTest, WhatNormsLearnLiesUnderFixedKeys) {
+  ModelSpec spec = TwoInputs();
+  spec.sparse_inputs[1].slots.clear();
+  spec.sparse_inputs[1].num_fixed_keys = 3;
+  auto step = std::make_shared<StepBuffer>(&spec);
+  EchoClient client;
+  step->batch.num_examples = 1;
+  step->batch.labels = {1};
+  for (uint64_t key : {5, 6, 7}) step->batch.keys.push_back(Key{key});
+  step->BuildKeys(client.partition_bits());
+  step->CountStatistics();
+  step->StartPull(&client, {TableId(1), TableId(2)}, step);
+  ASSERT_TRUE(step->WaitForPull().ok());
+  const StepInput input = step->ModelInput(nullptr, 1);
+  EXPECT_EQ(Seen(input, 1, 2), (std::vector<float>{0, 1, 2}));
+  PushRequest push;
+  step->AddGradientsTo(&push, {TableId(1), TableId(2)}, /*statistics=*/true);
+  ASSERT_EQ(push.sparse.size(), 2u);
+  EXPECT_NE(push.sparse[0].shows, nullptr);
+  // No key of an example: nobody saw or clicked it.
+  EXPECT_EQ(push.sparse[1].shows, nullptr);
+}
+
+TEST(StepBufferTest, SeedIsThatOfTheExamplesAndThePass) {
+  const ModelSpec spec = TwoInputs();
+  const auto seed = [&](uint64_t job, uint32_t epoch, uint64_t begin) {
+    StepBuffer step(&spec);
+    step.batch.ranges = {{1, begin, begin + 5}};
+    step.SeedFor(job, epoch);
+    return step.ModelInput(nullptr, 1).random_seed;
+  };
+  EXPECT_EQ(seed(1, 0, 10), seed(1, 0, 10));
+  EXPECT_NE(seed(1, 0, 10), seed(2, 0, 10));
+  EXPECT_NE(seed(1, 0, 10), seed(1, 1, 10));
+  EXPECT_NE(seed(1, 0, 10), seed(1, 0, 15));
+}
+
 TEST(StepBufferTest, StatisticsAreThoseOfEachInputsSlots) {
   const ModelSpec spec = TwoInputs();
   StepBuffer step(&spec);

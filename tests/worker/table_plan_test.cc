@@ -162,6 +162,33 @@ TEST(TablePlanTest, TheMemoryBudgetIsThatOfEverySparseTable) {
   }
 }
 
+TEST(TablePlanTest, WhatNormsLearnIsTakenAsItIs) {
+  v1::JobConfig config;
+  config.set_accessor("ctr");
+  config.set_admission("count");
+  config.set_rows_max(100000);
+  config.set_memory_budget_mb(3);
+  config.set_l2(.1);
+  ModelOptions options;
+  options.dense_norm = DenseNorm::kData;
+  const auto model = NewModel("ctr_dnn", options);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const TablePlan plan = *PlanTables((*model)->spec(), config, 2);
+  ASSERT_EQ(plan.sparse_tables.size(), 2u);
+  const v1::TableConfig& table = plan.tables[1];
+  EXPECT_EQ(table.name(), "statistics");
+  EXPECT_EQ(table.reduction(), v1::SUM);
+  EXPECT_EQ(table.optimizer().learning_rate(), 1);
+  EXPECT_TRUE(table.optimizer().has_sgd());
+  EXPECT_EQ(table.optimizer().warmup_steps(), 0u);
+  EXPECT_EQ(table.optimizer().l2(), 0);
+  EXPECT_EQ(table.sparse().accessor(), v1::PLAIN);
+  EXPECT_FALSE(table.sparse().has_admission());
+  EXPECT_FALSE(table.sparse().has_eviction());
+  EXPECT_EQ(table.sparse().memory_budget_bytes(), 0u);
+  EXPECT_EQ(plan.tables[0].reduction(), v1::MEAN);
+}
+
 TEST(TablePlanTest, WarmUpCountsPushesOfAllWorkersAndRoundsOnce) {
   v1::JobConfig config;
   config.set_warmup_steps(7);

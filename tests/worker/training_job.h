@@ -16,7 +16,8 @@
 namespace oarlock {
 
 // Every parameter that a job trained: of each sparse table the rows of all
-// keys in the training files, keys ascending; then the dense parameters.
+// keys in the training files, keys ascending, of that of norms the first row;
+// then the dense parameters.
 using Parameters = std::vector<float>;
 
 struct JobOutcome {

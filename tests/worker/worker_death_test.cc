@@ -51,7 +51,7 @@ struct Batches {
 
 // One push of the dying worker.
 struct DyingPush {
-  // The batch whose rows it carries; of one batch at most.
+  // The batch whose rows it carries; of one batch at most, but in geo mode.
   Batches rows = {};
   // Those whose dense gradients it carries.
   Batches dense = {};
@@ -87,7 +87,12 @@ class WorkerDeathTest : public ::testing::Test {
     config_.add_train_files(folder_.Path("part-0"));
     config_.set_sparse_feature_dim(3000);
     config_.set_batch_size(kBatch);
-    config_.set_dense_interval_steps(3);
+    if (IsGeo()) {
+      config_.set_mode("geo");
+      config_.set_geo_steps(3);
+    } else {
+      config_.set_dense_interval_steps(3);
+    }
     plan_ = *PlanTables(CountingModel(kSlots, kParameters).spec(), config_, 1);
 
     MiniClusterOptions cluster;
@@ -98,6 +103,8 @@ class WorkerDeathTest : public ::testing::Test {
     ASSERT_TRUE(started.ok()) << started.status();
     cluster_ = *std::move(started);
   }
+
+  virtual bool IsGeo() const { return false; }
 
   // Worker 1 leases the first range, makes these pushes and dies; worker 0
   // trains.
@@ -119,7 +126,7 @@ class WorkerDeathTest : public ::testing::Test {
     EXPECT_TRUE(trained.ok()) << trained;
     const auto checked =
         CheckCounts(config_, CountingModel(kSlots, kParameters).spec(),
-                    (*survivor)->parameters());
+                    (*survivor)->parameters(), IsGeo() ? .5 : 1);
     EXPECT_TRUE(checked.ok()) << checked.status();
     EXPECT_TRUE((*survivor)->job().Finish(trained).ok());
   }
@@ -223,7 +230,9 @@ class WorkerDeathTest : public ::testing::Test {
         const uint64_t key = static_cast<uint64_t>(keys.keys()[k]);
         request.add_keys(key);
         for (size_t d = 0; d < kCountingRowDim; ++d) {
-          request.add_values(static_cast<float>(counts.at(key)));
+          const auto count = static_cast<float>(counts.at(key));
+          // Before less after, or a gradient at learning rate -1.
+          request.add_values(IsGeo() ? -count : count);
         }
       }
       OARLOCK_RETURN_IF_ERROR(Send(worker, run.server, request));
@@ -239,9 +248,11 @@ class WorkerDeathTest : public ::testing::Test {
       }
       const size_t floats = BlockOffset(dense, run.block_end) -
                             BlockOffset(dense, run.block_begin);
-      request.mutable_values()->Resize(
-          static_cast<int>(floats),
-          static_cast<float>((push.dense.end - push.dense.begin) * kBatch));
+      const auto count =
+          static_cast<float>((push.dense.end - push.dense.begin) * kBatch);
+      // In geo mode a worker's half of the mean.
+      request.mutable_values()->Resize(static_cast<int>(floats),
+                                       IsGeo() ? -count / 2 : count);
       OARLOCK_RETURN_IF_ERROR(Send(worker, run.server, request));
     }
     return absl::OkStatus();
@@ -332,6 +343,36 @@ TEST_F(WorkerDeathTest, PushesThatSettledLongAgoAndTornOnesBehindThem) {
   pushes.resize(pushes.size() + 10);
   pushes.push_back({.rows = {30, 31}, .rows_arrive = {true, false}});
   Run(pushes);
+}
+
+class GeoWorkerDeathTest : public WorkerDeathTest {
+ protected:
+  bool IsGeo() const override { return true; }
+};
+
+TEST_F(GeoWorkerDeathTest, NothingOfItArrived) { Run({}); }
+
+TEST_F(GeoWorkerDeathTest, ExchangesArrived) {
+  Run({{.rows = {0, 3}, .dense = {0, 3}}, {.rows = {3, 6}, .dense = {3, 6}}});
+}
+
+TEST_F(GeoWorkerDeathTest, ExchangeArrivedOnOneServer) {
+  Run({{.rows = {0, 3},
+        .dense = {0, 3},
+        .rows_arrive = {true, false},
+        .dense_arrive = {true, false}},
+       {.rows = {3, 4},
+        .dense = {3, 4},
+        .rows_arrive = {false, true},
+        .dense_arrive = {false, true}}});
+}
+
+TEST_F(GeoWorkerDeathTest, ExchangesArrivedInPart) {
+  Run({{.rows = {0, 3}, .dense = {0, 3}, .dense_arrive = {false, false}},
+       {.rows = {3, 6},
+        .dense = {3, 6},
+        .rows_arrive = {false, false},
+        .dense_arrive = {true, false}}});
 }
 
 }  // namespace

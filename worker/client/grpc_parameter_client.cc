@@ -20,6 +20,11 @@ namespace {
 // connections are found by keepalive, not by this limit.
 constexpr absl::Duration kRoundTimeout = absl::Hours(24);
 
+// Keys in one answer of ListChanges: half a MiB. And answers that are asked for
+// at a time.
+constexpr uint32_t kMaxListedKeys = 65536;
+constexpr int kMaxListings = 16;
+
 }  // namespace
 
 // Counts the answers of an operation's messages; calls `done` after the last
@@ -87,6 +92,60 @@ void GrpcParameterClient::UseTable(const v1::TableConfig& config) {
   absl::MutexLock lock(&mutex_);
   tables_.try_emplace(TableId(config.id()),
                       std::make_unique<const v1::TableConfig>(config));
+}
+
+absl::Status GrpcParameterClient::ListChanges(ServerIndex server,
+                                              TableId table,
+                                              ChangeMarks::Mark* mark,
+                                              RowChanges* changes) {
+  v1::ListChangesRequest request;
+  request.set_table(table.value());
+  request.set_worker_index(worker_index_.value());
+  request.set_max_keys(kMaxListedKeys);
+  v1::ListChangesResponse response;
+  // What is pushed meanwhile is told the next time, else this might not end.
+  bool more = true;
+  for (int i = 0; more && i < kMaxListings; ++i) {
+    request.set_server_generation(mark->server_generation);
+    request.set_position(mark->position);
+    const absl::Status status = connections_->CallWithRetries(
+        server, [&](grpc::ClientContext* context) {
+          return connections_->servers()[server.value()].admin->ListChanges(
+              context, request, &response);
+        });
+    if (absl::IsNotFound(status)) {
+      // It came back as it was before the table was made; the next pull will
+      // notice and make it (OnReturn).
+      *mark = {};
+      changes->any = true;
+      return absl::OkStatus();
+    }
+    OARLOCK_RETURN_IF_ERROR(status);
+    *mark = {response.server_generation(), response.position()};
+    if (i == 0) {
+      changes->versions[server.value()] = response.table_version();
+    }
+    changes->any = changes->any || response.forgotten();
+    for (const uint64_t key : response.keys()) {
+      changes->keys.push_back(Key{key});
+    }
+    more = response.more();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RowChanges> GrpcParameterClient::ListChanges(
+    TableId table, ChangeMarks* marks) {
+  const uint32_t num_servers =
+      static_cast<uint32_t>(connections_->servers().size());
+  marks->servers.resize(num_servers);
+  RowChanges changes;
+  changes.versions.resize(num_servers);
+  for (uint32_t i = 0; i < num_servers; ++i) {
+    OARLOCK_RETURN_IF_ERROR(ListChanges(ServerIndex(i), table,
+                                        &marks->servers[i], &changes));
+  }
+  return changes;
 }
 
 int GrpcParameterClient::partition_bits() const {

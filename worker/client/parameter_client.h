@@ -15,6 +15,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/push_stamp.h"
 #include "base/types.h"
 #include "proto/table.pb.h"
@@ -25,6 +26,25 @@ namespace oarlock {
 
 // Versions of a table, one per server: how many pushes it had applied.
 using TableVersions = std::vector<uint64_t>;
+
+// How far a worker knows what others have changed of a geo table, by server: the
+// server's incarnation and a position in it. Empty at first.
+struct ChangeMarks {
+  struct Mark {
+    uint64_t server_generation = 0;
+    uint64_t position = 0;
+  };
+  std::vector<Mark> servers;
+};
+
+struct RowChanges {
+  // Keys whose rows others have pushed to; one may be there twice.
+  std::vector<Key> keys;
+  // Some server no longer knows: any row may have changed.
+  bool any = false;
+  // At least the changes that are told.
+  TableVersions versions;
+};
 
 // A copy of a dense table. Blocks that did not change since `block_versions`
 // are not sent again; a version belongs to one incarnation of a server
@@ -123,6 +143,14 @@ class ParameterClient {
   // Brings `replica` up to date; an empty one is filled.
   virtual void PullDense(TableId table, DenseReplica* replica,
                          std::shared_ptr<const void> memory, Done done) = 0;
+
+  // Geo mode: what other workers have changed since `marks`, which are moved on;
+  // a pull that is made after the answer sees all of it. Blocks. Errors are
+  // those of the servers; Unimplemented where there is no geo mode.
+  virtual absl::StatusOr<RowChanges> ListChanges(TableId table,
+                                                 ChangeMarks* marks) {
+    return absl::UnimplementedError("this client lists no changes");
+  }
 
   // `versions` (null: not wanted) belong to the first sparse table.
   virtual void Push(const PushRequest& push, TableVersions* versions,

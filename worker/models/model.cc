@@ -4,10 +4,17 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "worker/models/autoint.h"
+#include "worker/models/cross_networks.h"
 #include "worker/models/ctr_dnn.h"
 #include "worker/models/deepfm.h"
+#include "worker/models/dlrm.h"
+#include "worker/models/factorization_machines.h"
 #include "worker/models/lr.h"
+#include "worker/models/wide_deep.h"
+#include "worker/models/xdeepfm.h"
 
 namespace oarlock {
 namespace {
@@ -18,12 +25,54 @@ constexpr size_t kMaxSlots = 4096;
 constexpr size_t kMaxEmbeddingSize = 4096;
 constexpr size_t kMaxHiddenSize = 1 << 16;
 constexpr size_t kMaxHiddenLayers = 64;
+constexpr size_t kMaxLayers = 64;
+constexpr size_t kMaxHeads = 64;
+
+struct NamedModel {
+  const char* name;
+  absl::StatusOr<std::unique_ptr<Model>> (*create)(const ModelOptions&);
+};
+constexpr NamedModel kModels[] = {
+    {"lr", NewLrModel},           {"fm", NewFmModel},
+    {"ffm", NewFfmModel},         {"wide_deep", NewWideDeepModel},
+    {"deepfm", NewDeepFmModel},   {"dcn", NewDcnModel},
+    {"dcn_v2", NewDcnV2Model},    {"xdeepfm", NewXDeepFmModel},
+    {"dlrm", NewDlrmModel},       {"ctr_dnn", NewCtrDnnModel},
+    {"autoint", NewAutoIntModel},
+};
 
 absl::Status InRange(const char* option, size_t value, size_t min, size_t max) {
   if (value >= min && value <= max) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("model option ", option, " is ", value, "; legal is ", min,
                    " to ", max, ": correct it"));
+}
+
+absl::Status ValidateShape(const ModelOptions& options) {
+  OARLOCK_RETURN_IF_ERROR(
+      InRange("cross_layers", options.cross_layers, 1, kMaxLayers));
+  OARLOCK_RETURN_IF_ERROR(InRange("cin_sizes' length",
+                                  options.cin_sizes.size(), 1, kMaxLayers));
+  for (size_t size : options.cin_sizes) {
+    OARLOCK_RETURN_IF_ERROR(
+        InRange("cin_sizes' element", size, 1, kMaxHiddenSize));
+  }
+  OARLOCK_RETURN_IF_ERROR(
+      InRange("attention_layers", options.attention_layers, 1, kMaxLayers));
+  OARLOCK_RETURN_IF_ERROR(
+      InRange("attention_heads", options.attention_heads, 1, kMaxHeads));
+  OARLOCK_RETURN_IF_ERROR(InRange("attention_size", options.attention_size, 1,
+                                  kMaxEmbeddingSize));
+  for (const auto& [slot, size] : options.slot_sizes) {
+    if (slot < 0 || static_cast<size_t>(slot) >= options.num_slots) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "slot_sizes has slot ", slot, "; legal is 0 to ",
+          options.num_slots - 1, ": correct it"));
+    }
+    OARLOCK_RETURN_IF_ERROR(
+        InRange("slot_sizes' size", size, 1, kMaxEmbeddingSize));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Validate(const ModelOptions& options) {
@@ -46,7 +95,12 @@ absl::Status Validate(const ModelOptions& options) {
         absl::StrCat("model option init_range is ", options.init_range,
                      "; legal is 0 or more: correct it"));
   }
-  return absl::OkStatus();
+  if (!(options.dropout >= 0 && options.dropout < 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model option dropout is ", options.dropout,
+                     "; legal is 0 or more and less than 1: correct it"));
+  }
+  return ValidateShape(options);
 }
 
 }  // namespace
@@ -54,12 +108,15 @@ absl::Status Validate(const ModelOptions& options) {
 absl::StatusOr<std::unique_ptr<Model>> NewModel(const std::string& name,
                                                 const ModelOptions& options) {
   OARLOCK_RETURN_IF_ERROR(Validate(options));
-  if (name == "lr") return NewLrModel(options);
-  if (name == "ctr_dnn") return NewCtrDnnModel(options);
-  if (name == "deepfm") return NewDeepFmModel(options);
+  for (const NamedModel& model : kModels) {
+    if (name == model.name) return model.create(options);
+  }
+  const std::string legal = absl::StrJoin(
+      kModels, ", ", [](std::string* out, const NamedModel& model) {
+        out->append(model.name);
+      });
   return absl::InvalidArgumentError(absl::StrCat(
-      "model is \"", name,
-      "\"; legal are \"lr\", \"ctr_dnn\" and \"deepfm\": choose one"));
+      "model is \"", name, "\"; legal are ", legal, ": choose one"));
 }
 
 }  // namespace oarlock

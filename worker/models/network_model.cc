@@ -1,13 +1,12 @@
 #include "worker/models/network_model.h"
 
-#include <numeric>
+#include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "worker/nn/backends.h"
-#include "worker/nn/layers.h"
+#include "worker/nn/tensor.h"
 #include "worker/nn/workspace.h"
 
 namespace oarlock {
@@ -17,17 +16,70 @@ class NetworkExecutor final : public ModelExecutor {
  public:
   NetworkExecutor(const Network& network, std::unique_ptr<MathBackend> math,
                   size_t max_examples)
-      : workspace_(network, std::move(math), max_examples) {}
+      : network_(network),
+        workspace_(network, std::move(math), max_examples),
+        before_(network.num_statistics()),
+        statistics_(network.num_statistics()) {}
   void Predict(const StepInput& input, StepOutput* output) override {
-    workspace_.Forward(input, output);
+    TakeInput(input, /*training=*/false);
+    workspace_.Forward(step_, output);
   }
   void Step(const StepInput& input, StepOutput* output) override {
-    workspace_.Forward(input, output);
+    TakeInput(input, /*training=*/true);
+    workspace_.Forward(step_, output);
+    float* learned = nullptr;
+    if (has_statistics()) {
+      OARLOCK_CHECK(!output->row_gradients.empty());
+      learned = output->row_gradients.back();
+      output->row_gradients.pop_back();
+    }
     workspace_.Backward(output);
+    if (has_statistics()) {
+      output->row_gradients.push_back(learned);
+      PutLearned(input.sparse.back(), learned);
+    }
   }
 
  private:
+  bool has_statistics() const { return !statistics_.empty(); }
+
+  // Makes step_ the input; statistics come out of its last sparse input.
+  void TakeInput(const StepInput& input, bool training) {
+    step_ = input;
+    step_.training = training;
+    if (!has_statistics()) return;
+    OARLOCK_CHECK(!input.sparse.empty());
+    step_.sparse.pop_back();
+    const SparseInput& learned = input.sparse.back();
+    for (const ParameterSpec& spec : network_.statistics()) {
+      const size_t end = spec.offset + Shape(spec.shape).size();
+      for (size_t i = spec.offset; i < end; ++i) {
+        statistics_[i] = spec.init.value + learned.rows[PlaceOf(learned, i)];
+      }
+    }
+    before_ = statistics_;
+    step_.statistics = statistics_.data();
+  }
+
+  // What the step takes from the rows, as a gradient does.
+  void PutLearned(const SparseInput& input, float* gradients) const {
+    std::fill_n(gradients, input.num_rows * kStatisticsRow, 0.0f);
+    for (size_t i = 0; i < statistics_.size(); ++i) {
+      gradients[PlaceOf(input, i)] = before_[i] - statistics_[i];
+    }
+  }
+
+  static size_t PlaceOf(const SparseInput& input, size_t statistic) {
+    return input.row_of_key[statistic / kStatisticsRow] * kStatisticsRow +
+           statistic % kStatisticsRow;
+  }
+
+  const Network& network_;
   Workspace workspace_;
+  StepInput step_;  // reused
+  // Before the step, and after it.
+  std::vector<float> before_;
+  std::vector<float> statistics_;
 };
 
 class NetworkModel final : public Model {
@@ -56,28 +108,6 @@ class NetworkModel final : public Model {
 
 }  // namespace
 
-SparseInputSpec AllSlots(const ModelOptions& options, size_t row_dim,
-                         ParameterInit init) {
-  SparseInputSpec spec;
-  spec.table = "embedding";
-  spec.row_dim = row_dim;
-  spec.init = init;
-  spec.slots.resize(options.num_slots);
-  std::iota(spec.slots.begin(), spec.slots.end(), 0);
-  return spec;
-}
-
-NodeId AddHiddenLayers(NetworkBuilder& builder, NodeId input,
-                       const std::vector<size_t>& sizes) {
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    LinearOptions options;
-    options.num_outputs = sizes[i];
-    options.activation = Activation::kRelu;
-    input = builder.Add(absl::StrCat("fc", i + 1), NewLinear(options), {input});
-  }
-  return input;
-}
-
 absl::StatusOr<std::unique_ptr<Model>> BuildModel(
     const std::string& name, const ModelOptions& options,
     std::vector<SparseInputSpec> sparse_inputs, NetworkBuilder& builder,
@@ -92,6 +122,13 @@ absl::StatusOr<std::unique_ptr<Model>> BuildModel(
   spec.sparse_inputs = std::move(sparse_inputs);
   spec.parameters = (*network)->parameters();
   spec.num_parameters = (*network)->num_parameters();
+  if (const size_t statistics = (*network)->num_statistics(); statistics > 0) {
+    SparseInputSpec learned;
+    learned.table = "statistics";
+    learned.row_dim = kStatisticsRow;
+    learned.num_fixed_keys = (statistics + kStatisticsRow - 1) / kStatisticsRow;
+    spec.sparse_inputs.push_back(std::move(learned));
+  }
   return std::make_unique<NetworkModel>(std::move(spec), options.math_backend,
                                         *std::move(network));
 }

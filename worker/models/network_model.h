@@ -14,17 +14,12 @@
 
 namespace oarlock {
 
-// Names "embedding", rows of row_dim floats, looked up by all slots.
-SparseInputSpec AllSlots(const ModelOptions& options, size_t row_dim,
-                         ParameterInit init);
-
-// Adds hidden layers "fc1", "fc2", ... with ReLU to `input`, and returns the
-// last. Weights start Normal(1 / sqrt(inputs)), biases at 0.
-NodeId AddHiddenLayers(NetworkBuilder& builder, NodeId input,
-                       const std::vector<size_t>& sizes);
+inline constexpr size_t kStatisticsRow = 64;
 
 // A model called `name` of the network that `builder` has built up to
-// `prediction`. InvalidArgument if the network is none.
+// `prediction`. InvalidArgument if the network is none. What its norms learn
+// becomes one more sparse input, "statistics": statistic number i is its start
+// and float i of the rows of fixed keys, kStatisticsRow floats each.
 absl::StatusOr<std::unique_ptr<Model>> BuildModel(
     const std::string& name, const ModelOptions& options,
     std::vector<SparseInputSpec> sparse_inputs, NetworkBuilder& builder,

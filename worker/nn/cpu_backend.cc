@@ -21,8 +21,8 @@ float Into(Write write, float was, float value) {
 }
 
 // Row i of `out` is column i of `in` [rows, cols].
-void Transpose(size_t rows, size_t cols, const float* in, size_t stride,
-               float* out) {
+void TransposeInto(size_t rows, size_t cols, const float* in, size_t stride,
+                   float* out) {
   for (size_t i = 0; i < cols; ++i) {
     for (size_t j = 0; j < rows; ++j) out[i * rows + j] = in[j * stride + i];
   }
@@ -41,13 +41,13 @@ void CpuBackend::MatMul(size_t m, size_t n, size_t k, Matrix a, Matrix b,
   if (k <= cpu_kernels::kNarrow && !a.transposed) {
     if (b.transposed) {
       narrow_.resize(std::max(narrow_.size(), k * n));
-      Transpose(n, k, b.data, b.stride, narrow_.data());
+      TransposeInto(n, k, b.data, b.stride, narrow_.data());
       b = {narrow_.data(), n, false};
     }
     cpu_kernels::NarrowOuter(m, n, k, a, b, write, c, c_stride);
   } else if (n <= cpu_kernels::kNarrow && !b.transposed && !a.transposed) {
     narrow_.resize(std::max(narrow_.size(), k * n));
-    Transpose(k, n, b.data, b.stride, narrow_.data());
+    TransposeInto(k, n, b.data, b.stride, narrow_.data());
     cpu_kernels::NarrowInner(m, n, k, a, narrow_.data(), write, c, c_stride);
   } else if (n <= cpu_kernels::kNarrow && !b.transposed) {
     narrow_.resize(std::max(narrow_.size(), m * n));

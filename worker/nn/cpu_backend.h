@@ -12,13 +12,13 @@
 
 #include "absl/functional/function_ref.h"
 #include "worker/nn/batch_norm_kernels.h"
+#include "worker/nn/cpu_interactions.h"
 #include "worker/nn/cpu_kernels.h"
-#include "worker/nn/host_backend.h"
 #include "worker/nn/math_backend.h"
 
 namespace oarlock {
 
-class CpuBackend : public HostBackend {
+class CpuBackend : public CpuInteractions {
  public:
   // Operations on images, and what derived classes do, are computed by so many
   // threads, at least 1.

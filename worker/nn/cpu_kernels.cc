@@ -270,6 +270,12 @@ class RowAdder {
   size_t rest_;
 };
 
+// 1 / the rows of a bag, of which there are some; 1 if there is none.
+HWY_INLINE float MeanFactor(const RowBags& bags, size_t bag) {
+  const uint32_t num_rows = bags.offsets[bag + 1] - bags.offsets[bag];
+  return num_rows == 0 ? 1.0f : 1.0f / static_cast<float>(num_rows);
+}
+
 void SumBags(const RowBags& bags, const float* HWY_RESTRICT rows,
              float* HWY_RESTRICT out) {
   const RowAdder adder(bags.width);
@@ -289,6 +295,12 @@ void SumBags(const RowBags& bags, const float* HWY_RESTRICT rows,
       for (size_t key = bags.offsets[bag]; key < bags.offsets[bag + 1]; ++key) {
         adder.Run<true>(first + row_of_key[key] * bags.row_dim, to);
       }
+      if (!bags.mean || MeanFactor(bags, bag) == 1) continue;
+      const float factor = MeanFactor(bags, bag);
+      ForLanes(bags.width, [&](auto d, size_t i) HWY_ATTR {
+        hn::StoreU(hn::Mul(hn::LoadU(d, to + i), hn::Set(d, factor)), d,
+                   to + i);
+      });
     }
   }
 }
@@ -306,8 +318,18 @@ void SumBagsBackward(const RowBags& bags, const float* HWY_RESTRICT dout,
         adder.Run<true>(from, first + row_of_key[bag] * bags.row_dim);
         continue;
       }
+      const float factor = bags.mean ? MeanFactor(bags, bag) : 1;
       for (size_t key = bags.offsets[bag]; key < bags.offsets[bag + 1]; ++key) {
-        adder.Run<true>(from, first + row_of_key[key] * bags.row_dim);
+        float* HWY_RESTRICT row = first + row_of_key[key] * bags.row_dim;
+        if (factor == 1) {
+          adder.Run<true>(from, row);
+          continue;
+        }
+        ForLanes(bags.width, [&](auto d, size_t i) HWY_ATTR {
+          const auto share = hn::Mul(hn::LoadU(d, from + i),
+                                     hn::Set(d, factor));
+          Put(d, /*add=*/true, share, row + i);
+        });
       }
     }
   }

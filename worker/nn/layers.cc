@@ -50,7 +50,7 @@ class Embedding final : public Layer {
         {"sparse_input", static_cast<size_t>(options_.sparse_input)},
         {"column_begin", options_.column_begin},
         {"width", options_.width},
-        {"pooling", std::string("sum")}};
+        {"pooling", std::string(options_.mean ? "mean" : "sum")}};
   }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
@@ -89,6 +89,7 @@ class Embedding final : public Layer {
     bags.width = options_.width;
     bags.row_of_key = input.row_of_key.data();
     bags.offsets = input.offsets.empty() ? nullptr : input.offsets.data();
+    bags.mean = options_.mean;
     bags.out_stride = out_stride;
     bags.num_keys = input.row_of_key.size();
     bags.num_rows = input.num_rows;

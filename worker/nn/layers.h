@@ -24,8 +24,10 @@ struct EmbeddingOptions {
   // The columns of the row that are looked up.
   size_t column_begin = 0;
   size_t width = 0;
+  bool mean = false;
 };
-// [num_slots, width]: for each slot the sum of its keys' rows. No inputs.
+// [num_slots, width]: for each slot the sum, or mean, of its keys' rows; zeros
+// for a slot without keys. No inputs.
 std::unique_ptr<Layer> NewEmbedding(const EmbeddingOptions& options);
 
 // Inputs of any shape one after the other, flat. Put first what needs a

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "worker/nn/image_operations.h"
+#include "worker/nn/interaction_operations.h"
 #include "worker/nn/operation.h"
 
 namespace oarlock {
@@ -31,7 +32,7 @@ struct Matrix {
   bool transposed = false;
 };
 
-// Bags of rows to sum: bag number e * num_slots + s belongs to slot s of
+// Bags of rows to sum, or to take the mean of: bag number e * num_slots + s belongs to slot s of
 // example e and becomes `width` floats at
 // out[e * ExampleStride() + s * width].
 struct RowBags {
@@ -46,6 +47,8 @@ struct RowBags {
   // row_of_key[b].
   const uint32_t* row_of_key = nullptr;
   const uint32_t* offsets = nullptr;
+  // A bag is the sum of its rows, or their mean.
+  bool mean = false;
   // Floats between the examples of `out`; 0: they follow one another.
   size_t out_stride = 0;
   // How many keys row_of_key holds and how many rows there are, for backends
@@ -91,8 +94,9 @@ struct LinearGradients {
   Write dx_write = Write::kOverwrite;
 };
 
-// Operations on images are those of ImageOperations.
-class MathBackend : public ImageOperations {
+// Operations on images are those of ImageOperations, those of features with
+// each other, of InteractionOperations.
+class MathBackend : public ImageOperations, public InteractionOperations {
  public:
   virtual const char* name() const = 0;
 
@@ -172,10 +176,10 @@ class MathBackend : public ImageOperations {
 
   // ---- Embeddings ----
 
-  // out[bag] = the sum of the bag's rows, 0 for an empty bag.
+  // out[bag] = the sum or mean of the bag's rows, 0 for an empty bag.
   virtual void SumBags(const RowBags& bags, const float* rows, float* out) = 0;
-  // Adds the gradient by each bag to the gradient of each of its rows, in the
-  // order of the keys.
+  // Adds the gradient by each bag, of a mean divided by its rows, to the gradient
+  // of each of its rows, in the order of the keys.
   virtual void SumBagsBackward(const RowBags& bags, const float* dout,
                                float* drows) = 0;
 

@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
-#include "worker/nn/reference_images.h"
+#include "worker/nn/reference_interactions.h"
 
 namespace oarlock {
 namespace {
@@ -36,7 +36,7 @@ void ForEachBag(const RowBags& bags, Visit visit) {
   }
 }
 
-class ReferenceBackend final : public ReferenceImages {
+class ReferenceBackend final : public ReferenceInteractions {
  public:
   const char* name() const override { return "reference"; }
 
@@ -120,7 +120,10 @@ class ReferenceBackend final : public ReferenceImages {
         const float* row = rows + keys[key] * bags.row_dim + bags.column_begin;
         for (size_t c = 0; c < bags.width; ++c) sum[c] += row[c];
       }
-      std::copy(sum.begin(), sum.end(), out + at);
+      const double parts = bags.mean && num_keys > 0 ? num_keys : 1;
+      for (size_t c = 0; c < bags.width; ++c) {
+        out[at + c] = static_cast<float>(sum[c] / parts);
+      }
     });
   }
   void SumBagsBackward(const RowBags& bags, const float* dout,
@@ -128,7 +131,8 @@ class ReferenceBackend final : public ReferenceImages {
     ForEachBag(bags, [&](const uint32_t* keys, size_t num_keys, size_t at) {
       for (size_t key = 0; key < num_keys; ++key) {
         float* row = drows + keys[key] * bags.row_dim + bags.column_begin;
-        for (size_t c = 0; c < bags.width; ++c) row[c] += dout[at + c];
+        const float parts = bags.mean ? num_keys : 1;
+        for (size_t c = 0; c < bags.width; ++c) row[c] += dout[at + c] / parts;
       }
     });
   }

@@ -20,7 +20,7 @@ struct SparseInput {
   // worker/data/batch.h), the number of its row: below num_rows.
   absl::Span<const uint32_t> row_of_key;
   // As Batch::offsets, of the input's slots; empty: one key per slot. A slot
-  // with several keys is the sum of their rows, one with none is zero.
+  // with several keys is the sum or mean of their rows, one with none is zero.
   absl::Span<const uint32_t> offsets;
 };
 

@@ -32,6 +32,9 @@ ModelOptions SmallOptions(size_t num_dense, const std::string& backend) {
   options.num_slots = 4;
   options.embedding_size = 3;
   options.hidden_sizes = {{6, 5}};
+  options.cross_layers = 2;
+  options.cin_sizes = {3, 2};
+  options.attention_size = 2;
   options.math_backend = backend;
   return options;
 }
@@ -58,7 +61,9 @@ class ModelTest : public ::testing::TestWithParam<
 
 INSTANTIATE_TEST_SUITE_P(
     All, ModelTest,
-    ::testing::Combine(::testing::Values("lr", "ctr_dnn", "deepfm"),
+    ::testing::Combine(::testing::Values("lr", "fm", "ffm", "wide_deep",
+                                         "deepfm", "dcn", "dcn_v2", "xdeepfm",
+                                         "dlrm", "ctr_dnn", "autoint"),
                        ::testing::Values(0, 5),
                        ::testing::ValuesIn(AvailableBackends())),
     [](const auto& info) {
@@ -303,8 +308,8 @@ TEST(NewModelTest, UnknownNameIsRefusedWithTheLegalOnes) {
   const auto model = NewModel("gpt", {});
   ASSERT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(model.status().message(),
-            "model is \"gpt\"; legal are \"lr\", \"ctr_dnn\" and \"deepfm\": "
-            "choose one");
+            "model is \"gpt\"; legal are lr, fm, ffm, wide_deep, deepfm, dcn, "
+            "dcn_v2, xdeepfm, dlrm, ctr_dnn, autoint: choose one");
 }
 
 TEST(NewModelTest, OptionsOutOfRangeAreRefusedByName) {
@@ -330,6 +335,18 @@ TEST(NewModelTest, OptionsOutOfRangeAreRefusedByName) {
   options = {};
   options.init_range = std::numeric_limits<float>::quiet_NaN();
   expect_refused(options, "init_range is nan");
+  options = {};
+  options.dropout = 1;
+  expect_refused(options, "dropout is 1; legal is 0 or more and less than 1");
+  options = {};
+  options.cross_layers = 0;
+  expect_refused(options, "cross_layers is 0");
+  options = {};
+  options.cin_sizes = {};
+  expect_refused(options, "cin_sizes' length is 0");
+  options = {};
+  options.slot_sizes = {{26, 4}};
+  expect_refused(options, "slot_sizes has slot 26; legal is 0 to 25");
   options = {};
   options.math_backend = "abacus";
   expect_refused(options, "math backend is \"abacus\"");

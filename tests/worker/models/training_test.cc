@@ -76,7 +76,10 @@ double Train(const std::string& name, const Problem& problem, int epochs,
   options.num_dense = kDense;
   options.num_slots = kSlots;
   options.embedding_size = 4;
-  options.hidden_sizes = {{16, 16}};
+  // AutoInt has none by itself.
+  if (name != "autoint") options.hidden_sizes = {{16, 16}};
+  options.attention_size = 4;
+  options.cin_sizes = {8, 8};
   options.init_range = 0.1f;
   const auto model = NewModel(name, options);
   EXPECT_TRUE(model.ok()) << model.status();
@@ -133,7 +136,9 @@ double Train(const std::string& name, const Problem& problem, int epochs,
 
 TEST(TrainingTest, AllModelsFitSumsOfVotes) {
   const Problem problem = NewProblem(false);
-  for (const char* name : {"lr", "ctr_dnn", "deepfm"}) {
+  for (const char* name :
+       {"lr", "fm", "ffm", "wide_deep", "deepfm", "dcn", "dcn_v2", "xdeepfm",
+        "dlrm", "ctr_dnn", "autoint"}) {
     const double first = Train(name, problem, 1, 0.5f);
     EXPECT_GT(first, 0.3) << name << " seed " << kSeed;
     EXPECT_LT(Train(name, problem, 300, 0.5f), 0.15)
@@ -148,7 +153,11 @@ TEST(TrainingTest, OnlyModelsWithInteractionsFitProducts) {
         << backend << " seed " << kSeed;
   }
   EXPECT_GT(Train("lr", problem, 300, 0.5f), 0.4) << "seed " << kSeed;
-  EXPECT_LT(Train("deepfm", problem, 300, 0.5f), 0.1) << "seed " << kSeed;
+  for (const char* name : {"fm", "ffm", "wide_deep", "deepfm", "dcn", "dcn_v2",
+                           "xdeepfm", "dlrm", "autoint"}) {
+    EXPECT_LT(Train(name, problem, 300, 0.5f), 0.1)
+        << name << " seed " << kSeed;
+  }
 }
 
 }  // namespace

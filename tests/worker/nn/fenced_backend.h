@@ -11,13 +11,15 @@
 #include <memory>
 
 #include "base/check.h"
+#include "worker/nn/host_interactions.h"
 #include "worker/nn/math_backend.h"
 #include "worker/nn/reference_backend.h"
 
 namespace oarlock {
 
-class FencedBackend : public MathBackend {
+class FencedBackend : public HostInteractions {
  public:
+  FencedBackend() : HostInteractions(NewReferenceBackend()) {}
   ~FencedBackend() override { OARLOCK_CHECK(blocks_.empty()); }
   const char* name() const override { return "fenced"; }
 
