@@ -56,7 +56,7 @@ void BagGradients::Add(const RowBags& bags, const float* dout, float* drows) {
       {num_sums,
        pairs,
        {{bags.num_slots, bags.ExampleStride(), bags.width},
-        /*mean=*/false,
+        bags.mean,
         bags.offsets,
         dout},
        to,

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "worker/nn/cuda/bag_gradients.h"
 #include "worker/nn/cuda/cuda_images.h"
+#include "worker/nn/cuda/cuda_interactions.h"
 #include "worker/nn/cuda/device_math.h"
 
 namespace oarlock::cuda {
@@ -18,12 +19,12 @@ struct OwnedDevice {
   std::unique_ptr<Device> device;
 };
 
-class CudaBackend final : private OwnedDevice, public MathBackend {
+class CudaBackend final : private OwnedDevice, public CudaInteractions {
  public:
   CudaBackend(std::unique_ptr<Device> device, const CudaOptions& options)
       : OwnedDevice{std::move(device)},
+        CudaInteractions(OwnedDevice::device.get(), options.numbers),
         options_(options),
-        math_(OwnedDevice::device.get(), options.numbers),
         images_(&math_),
         bag_gradients_(OwnedDevice::device.get()),
         output_gradient_(OwnedDevice::device.get()),
@@ -115,7 +116,7 @@ class CudaBackend final : private OwnedDevice, public MathBackend {
         {bags.num_examples * bags.num_slots * bags.width,
          bags.row_dim,
          bags.column_begin,
-         /*mean=*/false,
+         bags.mean,
          {bags.num_slots, bags.ExampleStride(), bags.width},
          bags.row_of_key,
          bags.offsets,
@@ -234,7 +235,6 @@ class CudaBackend final : private OwnedDevice, public MathBackend {
   }
 
   const CudaOptions options_;
-  DeviceMath math_;
   CudaImages images_;
   BagGradients bag_gradients_;
   DeviceBuffer output_gradient_;
