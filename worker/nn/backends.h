@@ -11,11 +11,9 @@
 
 namespace oarlock {
 
-// "onednn", "onednn_bfloat16" or "reference", computed by `threads` threads, at
-// least 1 ("reference": by one); on a GPU "cuda", "cuda_tf32" or
-// "cuda_bfloat16", with ":N" behind it for another GPU than the first.
-// InvalidArgument names the legal ones. FailedPrecondition where the CPU lacks
-// what the backend needs, or there is no such GPU.
+// "onednn", "onednn_bfloat16" or "reference"; InvalidArgument names the legal
+// ones. FailedPrecondition where the CPU lacks what the backend needs. An
+// operation is computed by `threads` threads, at least 1 ("reference": by one).
 absl::StatusOr<std::unique_ptr<MathBackend>> NewMathBackend(
     const std::string& name, int threads = 1);
 

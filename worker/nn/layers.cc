@@ -91,8 +91,6 @@ class Embedding final : public Layer {
     bags.offsets = input.offsets.empty() ? nullptr : input.offsets.data();
     bags.mean = options_.mean;
     bags.out_stride = out_stride;
-    bags.num_keys = input.row_of_key.size();
-    bags.num_rows = input.num_rows;
     return bags;
   }
 

@@ -1,6 +1,6 @@
 // The mathematics of layers over one interface: the reference loops
 // (reference_backend.h, the oracle of all others), oneDNN on a CPU
-// (onednn_backend.h), and a GPU (cuda/cuda_backend.h).
+// (onednn_backend.h), and later a GPU.
 //
 // All arrays are row-major 32-bit floats and lie in memory of the backend:
 // got from Allocate, or any host memory where uses_host_memory(). A call is
@@ -51,10 +51,6 @@ struct RowBags {
   bool mean = false;
   // Floats between the examples of `out`; 0: they follow one another.
   size_t out_stride = 0;
-  // How many keys row_of_key holds and how many rows there are, for backends
-  // that would have to ask their memory; 0: not known.
-  size_t num_keys = 0;
-  size_t num_rows = 0;
 
   size_t ExampleStride() const {
     return out_stride != 0 ? out_stride : num_slots * width;
@@ -108,12 +104,6 @@ class MathBackend : public ImageOperations, public InteractionOperations {
   virtual void CopyIn(const void* host, size_t num_bytes, void* to) = 0;
   // Waits until what was called before is done.
   virtual void CopyOut(const void* from, size_t num_bytes, void* host) = 0;
-  // The same, but `host` need not hold it before FinishCopies: so that copies
-  // and later operations overlap. Until then nothing may overwrite `from`.
-  virtual void CopyOutLater(const void* from, size_t num_bytes, void* host) {
-    CopyOut(from, num_bytes, host);
-  }
-  virtual void FinishCopies() {}
   // Whether operations read and write host memory directly, so that nothing
   // need be copied in or out.
   virtual bool uses_host_memory() const = 0;

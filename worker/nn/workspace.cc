@@ -277,23 +277,20 @@ void Workspace::Backward(StepOutput* output, const FinalFrom& final_from) {
     // Parameters lie in the order of the nodes.
     const std::vector<size_t>& offsets = nodes[i - 1].parameter_offsets;
     if (offsets.empty() || (on_host && !final_from)) continue;
-    if (!on_host) {
-      math_->CopyOutLater(parameter_gradients_to_ + offsets[0],
-                          (given - offsets[0]) * sizeof(float),
-                          output->parameter_gradients + offsets[0]);
+    if (!on_host && (final_from || offsets[0] == 0)) {
+      math_->CopyOut(parameter_gradients_to_ + offsets[0],
+                     (given - offsets[0]) * sizeof(float),
+                     output->parameter_gradients + offsets[0]);
       given = offsets[0];
     }
-    if (!final_from) continue;
-    math_->FinishCopies();
-    final_from(offsets[0]);
+    if (final_from) final_from(offsets[0]);
   }
   if (on_host) return;
   for (size_t i = 0; i < row_gradients_to_.size(); ++i) {
     const size_t floats = step_.sparse[i].num_rows * network_.row_dims()[i];
-    math_->CopyOutLater(row_gradients_to_[i], floats * sizeof(float),
-                        output->row_gradients[i]);
+    math_->CopyOut(row_gradients_to_[i], floats * sizeof(float),
+                   output->row_gradients[i]);
   }
-  math_->FinishCopies();
 }
 
 void Workspace::RunBackward(size_t index) {

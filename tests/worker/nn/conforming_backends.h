@@ -33,15 +33,14 @@ inline std::vector<std::string> ConformingBackends() {
 
 inline std::unique_ptr<MathBackend> NewConformingBackend(
     const std::string& name) {
+  const size_t at = name.find("cuda");
+  if (at == std::string::npos) return *NewMathBackend(name);
+  const std::string numbers = name.substr(at);
   cuda::CudaOptions options;
-  if (name == "emulated_cuda_tf32") options.numbers = cuda::Numbers::kTf32;
-  if (name == "emulated_cuda_bfloat16") {
-    options.numbers = cuda::Numbers::kBfloat16;
-  }
-  if (name.rfind("emulated_", 0) == 0) {
-    return cuda::NewCudaBackend(cuda::NewEmulatedDevice(), options);
-  }
-  return *NewMathBackend(name);
+  if (numbers == "cuda_tf32") options.numbers = cuda::Numbers::kTf32;
+  if (numbers == "cuda_bfloat16") options.numbers = cuda::Numbers::kBfloat16;
+  return cuda::NewCudaBackend(
+      at == 0 ? *cuda::OpenGpu(0) : cuda::NewEmulatedDevice(), options);
 }
 
 }  // namespace oarlock

@@ -11,7 +11,6 @@ namespace oarlock::cuda {
 size_t BagGradients::NumKeys(const RowBags& bags) {
   const size_t num_bags = bags.num_examples * bags.num_slots;
   if (bags.offsets == nullptr) return num_bags;
-  if (bags.num_keys > 0) return bags.num_keys;
   uint32_t end = 0;
   device_.CopyOutLater(bags.offsets + num_bags, sizeof(end), &end);
   device_.Finish();
@@ -28,11 +27,10 @@ SortedPairs BagGradients::Sort(const RowBags& bags, size_t num_keys) {
   device_.Run(
       ForEach<PairsBody>{{bags.num_examples * bags.num_slots, bags.row_of_key,
                           bags.offsets, rows, pair_bags}});
-  const unsigned bits =
-      bags.num_rows == 0 ? 32 : std::bit_width(bags.num_rows - 1);
+  constexpr unsigned kBits = 32;
   const size_t num_counts = kDigits * BlocksFor(num_keys, kPairsPerBlock);
   uint32_t* const counts = counts_.Get<uint32_t>(num_counts);
-  for (unsigned shift = 0; shift < bits; shift += kDigitBits) {
+  for (unsigned shift = 0; shift < kBits; shift += kDigitBits) {
     device_.Run(CountDigitsKernel{num_keys, shift, rows, counts});
     device_.Run(ScanKernel{num_counts, counts});
     device_.Run(ScatterPairsKernel{num_keys, shift, counts, rows, pair_bags,

@@ -52,13 +52,9 @@ class CudaBackend final : private OwnedDevice, public CudaInteractions {
     if (num_bytes > 0) device->CopyIn(host, num_bytes, to);
   }
   void CopyOut(const void* from, size_t num_bytes, void* host) override {
-    CopyOutLater(from, num_bytes, host);
+    if (num_bytes > 0) device->CopyOutLater(from, num_bytes, host);
     device->Finish();
   }
-  void CopyOutLater(const void* from, size_t num_bytes, void* host) override {
-    if (num_bytes > 0) device->CopyOutLater(from, num_bytes, host);
-  }
-  void FinishCopies() override { device->Finish(); }
   bool uses_host_memory() const override { return options_.inputs_on_device; }
   void Fill(size_t size, float value, float* y) override {
     device->Run(ForEach<FillBody>{{size, value, y}});
