@@ -5,5 +5,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bazel build //cli:oarlock //bench/sparse_table:all //bench/client:all \
-  //bench/wire:all //bench/collective:all //bench/dense:dense_ceiling
+  //bench/data:all //bench/wire:all //bench/collective:all \
+  //bench/dense:dense_ceiling
 exec python3 bench/suite/run.py "$@"

@@ -22,6 +22,7 @@
 #include "pserver/server.h"
 #include "pserver/table_metrics.h"
 #include "worker/trainer.h"
+#include "worker/training_data.h"
 
 namespace oarlock {
 namespace {
@@ -233,7 +234,7 @@ absl::Status Fleet::InitServer() {
   options.resume_from_logs = config_.recovery() != "rollback" &&
                              !role_.restarted_together &&
                              config_.mode() != "sync" &&
-                             config_.split() != "interleaved";
+                             !TrainingData::HasStaticSplit(config_);
   // All that go on together go back to their checkpoint together.
   options.replay_log = role_.restarts > 0 && !role_.restarted_together;
   options.load = config_.load();
@@ -302,6 +303,30 @@ absl::Status Fleet::InferFromDataset() {
   return Worked(
       worker_->trainer().Evaluate(epoch_ == 0 ? 0 : epoch_ - 1));
 }
+
+TrainingData& Fleet::data() { return worker_->trainer().training_data(); }
+
+absl::Status Fleet::LoadIntoMemory() {
+  return Worked(data().LoadIntoMemory(epoch_));
+}
+
+absl::Status Fleet::PreloadIntoMemory() {
+  return Worked(data().PreloadIntoMemory(epoch_));
+}
+
+absl::Status Fleet::WaitPreload() { return Worked(data().WaitPreload()); }
+
+absl::Status Fleet::LocalShuffle() {
+  return Worked(data().SetShuffle(ShuffleRule::kLocal));
+}
+
+absl::Status Fleet::GlobalShuffle() {
+  return Worked(data().SetShuffle(ShuffleRule::kGlobal));
+}
+
+absl::Status Fleet::ReleaseMemory() { return Worked(data().ReleaseMemory()); }
+
+uint64_t Fleet::MemoryBytes() { return data().memory_bytes(); }
 
 absl::StatusOr<TrainingSummary> Fleet::StopWorker() {
   absl::StatusOr<TrainingSummary> summary = worker_->trainer().Summarize();

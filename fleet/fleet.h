@@ -35,6 +35,8 @@ namespace oarlock {
 absl::StatusOr<RoleAssignment> RoleFromEnvironment(
     const ExplicitRole& arguments = {});
 
+class TrainingData;
+
 // One thread at a time.
 class Fleet {
  public:
@@ -82,6 +84,24 @@ class Fleet {
   absl::Status TrainOnline();
   // Predicts the test files; nothing changes.
   absl::Status InferFromDataset();
+
+  // Of --dataset memory; FailedPrecondition with another. Passes do all of it
+  // by themselves; these are for programs that want to say when. They are about
+  // the next pass, and no call waits for another worker.
+  //
+  // Reads this worker's share into memory, or begins to.
+  absl::Status LoadIntoMemory();
+  absl::Status PreloadIntoMemory();
+  absl::Status WaitPreload();
+  // Passes that are loaded from now on are shuffled among the examples of each
+  // worker, or among all: every worker has to say the same.
+  absl::Status LocalShuffle();
+  absl::Status GlobalShuffle();
+  // Until the next pass.
+  absl::Status ReleaseMemory();
+  // What examples take in memory; 0 with --dataset queue.
+  uint64_t MemoryBytes();
+
   // Waits for the other workers, ends this one's part, and tells what the job
   // did in all. The first worker writes <log_dir>/summary.json.
   absl::StatusOr<TrainingSummary> StopWorker();
@@ -94,6 +114,7 @@ class Fleet {
   class ServerRole;
 
   Fleet(const v1::JobConfig& config, const RoleAssignment& role);
+  TrainingData& data();
   // Passes `status` on; a failure ends this worker's part.
   absl::Status Worked(absl::Status status);
 

@@ -1,5 +1,7 @@
 // The coordinator's part in evaluations, stopping, and online training.
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/status_macros.h"
@@ -80,7 +82,10 @@ v1::ListFilesResponse Coordinator::ListFiles(
   absl::MutexLock lock(&mutex_);
   v1::ListFilesResponse response;
   const std::vector<v1::TrainingFile>& files = course_.files();
-  for (size_t i = request.first_epoch(); i < files.size(); ++i) {
+  const size_t end =
+      std::min(files.size(),
+               request.first_epoch() + TrainingCourse::kMaxListedFiles);
+  for (size_t i = request.first_epoch(); i < end; ++i) {
     *response.add_files() = files[i];
   }
   response.set_training_stopped(course_.stopped());

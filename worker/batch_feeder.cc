@@ -13,7 +13,7 @@ BatchFeeder::BatchFeeder(const PassContext* context, size_t lane,
                          BadLines* bad_lines)
     : context_(context),
       pull_ahead_(pull_ahead),
-      reader_(context->data, context->files, context->work[lane], bad_lines),
+      reader_(context->NewReader(context->work[lane], bad_lines)),
       free_(num_buffers),
       ready_(num_buffers) {
   for (size_t i = 0; i < num_buffers; ++i) {
@@ -49,7 +49,7 @@ absl::Status BatchFeeder::Feed() {
     const absl::Time start = Clock::Real().Now();
     OARLOCK_ASSIGN_OR_RETURN(
         const bool more,
-        reader_.Next(context_->config->batch_size(), &step.batch));
+        reader_->Next(context_->config->batch_size(), &step.batch));
     if (!more) return absl::OkStatus();
     step.SeedFor(context_->config->seed(), context_->phase.epoch);
     step.BuildKeys(context_->parameters->partition_bits());

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "base/bounded_queue.h"
-#include "worker/data/example_reader.h"
+#include "worker/data/batch_source.h"
 #include "worker/pass_context.h"
 #include "worker/step_buffer.h"
 
@@ -41,7 +41,7 @@ class BatchFeeder {
 
   const PassContext* const context_;
   const bool pull_ahead_;
-  BatchReader reader_;
+  const std::unique_ptr<BatchSource> reader_;
   BoundedQueue<std::shared_ptr<StepBuffer>> free_;
   BoundedQueue<std::shared_ptr<StepBuffer>> ready_;
   mutable absl::Mutex mutex_;

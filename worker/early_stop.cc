@@ -9,20 +9,20 @@
 namespace oarlock {
 namespace {
 
-using Metric = EarlyStopOptions::Metric;
+using StopMetric = EarlyStopOptions::Metric;
 
 // The larger the better.
-double ScoreOf(Metric metric, const v1::Evaluation& evaluation) {
-  return metric == Metric::kAuc ? evaluation.auc() : -evaluation.logloss();
+double ScoreOf(StopMetric metric, const v1::Evaluation& evaluation) {
+  return metric == StopMetric::kAuc ? evaluation.auc() : -evaluation.logloss();
 }
 
 }  // namespace
 
 EarlyStopOptions EarlyStopOptionsOf(const v1::JobConfig& config) {
   EarlyStopOptions options;
-  options.metric = config.early_stop_metric() == "auc"       ? Metric::kAuc
-                   : config.early_stop_metric() == "logloss" ? Metric::kLogloss
-                                                             : Metric::kNone;
+  options.metric = config.early_stop_metric() == "auc"       ? StopMetric::kAuc
+                   : config.early_stop_metric() == "logloss" ? StopMetric::kLogloss
+                                                             : StopMetric::kNone;
   options.patience = config.early_stop_patience();
   options.min_delta = config.early_stop_min_delta();
   return options;
@@ -32,7 +32,7 @@ EarlyStopVerdict JudgeEvaluations(
     const EarlyStopOptions& options,
     absl::Span<const v1::Evaluation> evaluations) {
   EarlyStopVerdict verdict;
-  if (options.metric == Metric::kNone) return verdict;
+  if (options.metric == StopMetric::kNone) return verdict;
   int since_best = 0;
   for (const v1::Evaluation& evaluation : evaluations) {
     if (absl::StartsWith(evaluation.work(), "predict/")) continue;
@@ -50,7 +50,7 @@ EarlyStopVerdict JudgeEvaluations(
   }
   if (since_best < options.patience) return verdict;
   verdict.stop = true;
-  const bool auc = options.metric == Metric::kAuc;
+  const bool auc = options.metric == StopMetric::kAuc;
   verdict.reason = absl::StrCat(
       "early stop: ", auc ? "AUC" : "logloss", " of the test files ",
       verdict.best.has_value()

@@ -7,7 +7,10 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -21,11 +24,23 @@ namespace {
 constexpr WorkerIndex kChief(0);
 constexpr char kBesideTraining[] = "evaluation";
 // Between two looks at how much the job has trained.
-constexpr absl::Duration kPoll = absl::Milliseconds(50);
+constexpr absl::Duration kPoll = absl::Milliseconds(100);
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 
 double UnixSecondsNow() {
   return absl::ToDoubleSeconds(Clock::Real().Now() - absl::UnixEpoch());
+}
+
+// Makes a checkpoint that stays, and tells where. One that fails is a warning.
+absl::Status KeepBest(JobClient* job, v1::Evaluation evaluation) {
+  const absl::StatusOr<std::string> kept = job->CheckpointBest();
+  if (!kept.ok()) {
+    spdlog::warn("no checkpoint of the best evaluation: {}",
+                 std::string(kept.status().message()));
+    return absl::OkStatus();
+  }
+  evaluation.set_checkpoint(*kept);
+  return job->ReportEvaluation(evaluation);
 }
 
 void LogEvaluation(const v1::Evaluation& evaluation) {
@@ -71,33 +86,27 @@ absl::Status ConcludeEvaluation(const v1::JobConfig& config, JobClient* job,
                                 v1::Evaluation evaluation) {
   OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
                            job->GetJobStatus());
-  std::vector<v1::Evaluation> evaluations;
-  for (const v1::Evaluation& earlier : status.evaluations()) {
-    // It may have been told by a worker 0 that has died since.
-    if (earlier.work() != evaluation.work()) evaluations.push_back(earlier);
-  }
+  std::vector<v1::Evaluation> evaluations(status.evaluations().begin(),
+                                          status.evaluations().end());
+  // By a worker 0 that has died since, and whose successor goes through all
+  // passes again.
+  const bool told = std::any_of(
+      evaluations.begin(), evaluations.end(),
+      [&](const v1::Evaluation& e) { return e.work() == evaluation.work(); });
   evaluation.set_unix_seconds(UnixSecondsNow());
-  evaluations.push_back(evaluation);
+  if (!told) evaluations.push_back(evaluation);
   const EarlyStopVerdict verdict =
       JudgeEvaluations(EarlyStopOptionsOf(config), evaluations);
-  evaluation.set_best(verdict.newest_is_best &&
-                      !absl::StartsWith(evaluation.work(), "predict/"));
-  OARLOCK_RETURN_IF_ERROR(job->ReportEvaluation(evaluation));
-  LogEvaluation(evaluation);
-  if (evaluation.best() && job->takes_cuts()) {
-    const absl::StatusOr<std::string> kept = job->CheckpointBest();
-    if (kept.ok()) {
-      evaluation.set_checkpoint(*kept);
-      OARLOCK_RETURN_IF_ERROR(job->ReportEvaluation(evaluation));
-    } else {
-      spdlog::warn("no checkpoint of the best evaluation: {}",
-                   std::string(kept.status().message()));
+  if (!told) {
+    evaluation.set_best(verdict.newest_is_best &&
+                        !absl::StartsWith(evaluation.work(), "predict/"));
+    OARLOCK_RETURN_IF_ERROR(job->ReportEvaluation(evaluation));
+    LogEvaluation(evaluation);
+    if (evaluation.best() && job->takes_cuts()) {
+      OARLOCK_RETURN_IF_ERROR(KeepBest(job, std::move(evaluation)));
     }
   }
-  if (!verdict.stop || absl::StartsWith(evaluation.work(), "predict/")) {
-    return absl::OkStatus();
-  }
-  return job->StopTraining(verdict.reason);
+  return verdict.stop ? job->StopTraining(verdict.reason) : absl::OkStatus();
 }
 
 absl::Status ConcludeEvaluationPass(const v1::JobConfig& config, JobClient* job,
@@ -211,7 +220,12 @@ absl::Status EvaluationBesideTraining::EvaluateOnce(
     const v1::JobStatusResponse& status) {
   PhaseId phase{kBesideTraining, 0};
   for (const v1::Evaluation& earlier : status.evaluations()) {
-    phase.epoch += absl::StartsWith(earlier.work(), phase.phase);
+    absl::string_view number = earlier.work();
+    uint32_t known = 0;
+    if (absl::ConsumePrefix(&number, absl::StrCat(kBesideTraining, "/")) &&
+        absl::SimpleAtoi(number, &known)) {
+      phase.epoch = std::max(phase.epoch, known + 1);
+    }
   }
   Items items(this);
   // Not the worker's: this is no pass of the job.

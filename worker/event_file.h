@@ -1,4 +1,4 @@
-// A file of events that TensorBoard shows (docs/tensorboard.md).
+// A file of events that TensorBoard shows (docs/evaluation.md).
 
 #ifndef OARLOCK_WORKER_EVENT_FILE_H_
 #define OARLOCK_WORKER_EVENT_FILE_H_

@@ -12,7 +12,7 @@
 #include "base/status_macros.h"
 #include "worker/cut_marker.h"
 #include "worker/data/bad_lines.h"
-#include "worker/data/example_reader.h"
+#include "worker/data/batch_source.h"
 #include "worker/data/listed_work.h"
 #include "worker/geo_replica.h"
 #include "worker/models/model.h"
@@ -38,7 +38,8 @@ absl::StatusOr<Trained> TrainOn(const PassContext& context,
   ListedWork work(items);
   // Lines that the pass has counted: a count of its own.
   BadLines bad_lines;
-  BatchReader reader(context.data, context.files, &work, &bad_lines);
+  const std::unique_ptr<BatchSource> reader =
+      context.NewReader(&work, &bad_lines);
   const std::unique_ptr<ModelExecutor> executor =
       context.model->NewExecutor(batch_size);
   const size_t num_parameters = context.model->spec().num_parameters;
@@ -48,7 +49,7 @@ absl::StatusOr<Trained> TrainOn(const PassContext& context,
   StepBuffer& buffer = *step.buffer;
   for (;;) {
     OARLOCK_ASSIGN_OR_RETURN(const bool more,
-                             reader.Next(batch_size, &buffer.batch));
+                             reader->Next(batch_size, &buffer.batch));
     if (!more) return trained;
     buffer.BuildKeys(context.parameters->partition_bits());
     if (context.PushesStatistics()) buffer.CountStatistics();

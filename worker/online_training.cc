@@ -90,13 +90,7 @@ OnlineTraining::OnlineTraining(const v1::JobConfig& config, JobClient* job,
 bool OnlineTraining::IsChief() const { return job_->worker_index() == kChief; }
 
 absl::Status OnlineTraining::Run() {
-  OARLOCK_ASSIGN_OR_RETURN(const v1::ListFilesResponse known,
-                           job_->ListFiles(/*first_epoch=*/0));
-  uint32_t epoch = 0;
-  for (const v1::TrainingFile& file : known.files()) {
-    begun_.insert(file.file());
-    if (file.trained()) epoch = file.epoch() + 1;
-  }
+  OARLOCK_ASSIGN_OR_RETURN(uint32_t epoch, LearnFiles());
   if (epoch > 0) spdlog::info("{} files were trained before", epoch);
   for (;; ++epoch) {
     OARLOCK_ASSIGN_OR_RETURN(const std::optional<v1::TrainingFile> file,
@@ -104,6 +98,20 @@ absl::Status OnlineTraining::Run() {
     if (!file.has_value()) return absl::OkStatus();
     OARLOCK_RETURN_IF_ERROR(TrainFile(*file));
     last_busy_ = Clock::Real().Now();
+  }
+}
+
+absl::StatusOr<uint32_t> OnlineTraining::LearnFiles() {
+  uint32_t trained = 0;
+  for (uint32_t next = 0;;) {
+    OARLOCK_ASSIGN_OR_RETURN(const v1::ListFilesResponse known,
+                             job_->ListFiles(next));
+    if (known.files().empty()) return trained;
+    for (const v1::TrainingFile& file : known.files()) {
+      begun_.insert(file.file());
+      next = file.epoch() + 1;
+      if (file.trained()) trained = next;
+    }
   }
 }
 

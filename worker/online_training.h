@@ -53,10 +53,10 @@ class OnlineTraining {
   // part is done; all workers call the same ones in the same order.
   struct Steps {
     // Predicts all of the data as work `phase`.
-    std::function<absl::Status(const TrainingData& data, const PhaseId& phase)>
+    std::function<absl::Status(TrainingData& data, const PhaseId& phase)>
         predict;
     // Trains pass `epoch`; returns when all workers are through.
-    std::function<absl::Status(const TrainingData& data, uint32_t epoch)> train;
+    std::function<absl::Status(TrainingData& data, uint32_t epoch)> train;
     // Evaluates the test files, if there are any.
     std::function<absl::Status(uint32_t epoch)> evaluate;
   };
@@ -71,6 +71,8 @@ class OnlineTraining {
   absl::Status Run();
 
  private:
+  // Learns which files were begun; how many of them are trained.
+  absl::StatusOr<uint32_t> LearnFiles();
   // What pass `epoch` trains; nothing: training is stopped.
   absl::StatusOr<std::optional<v1::TrainingFile>> NextFile(uint32_t epoch);
   // Worker 0: gives the pass the next new file, if there is one.

@@ -3,6 +3,7 @@
 #ifndef OARLOCK_WORKER_PASS_CONTEXT_H_
 #define OARLOCK_WORKER_PASS_CONTEXT_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,7 +15,9 @@
 #include "worker/client/parameter_client.h"
 #include "worker/cut_marker.h"
 #include "worker/data/bad_lines.h"
+#include "worker/data/batch_source.h"
 #include "worker/data/data_options.h"
+#include "worker/data/example_reader.h"
 #include "worker/data/work_source.h"
 #include "worker/mode/dense_parameters.h"
 #include "worker/models/model.h"
@@ -48,6 +51,9 @@ struct PassContext {
   std::string work_name;
   DataOptions data;
   std::vector<std::string> files;
+  // Makes what reads items that are not lines of the files; null where they are.
+  std::function<std::unique_ptr<BatchSource>(WorkSource*, BadLines*)>
+      new_reader;
   // One per lane; the same one may stand there several times.
   std::vector<WorkSource*> work;
 
@@ -55,6 +61,13 @@ struct PassContext {
   // lanes than that read and exchange ahead instead of computing on older
   // parameters.
   int compute_slots = 1;
+
+  // What reads the items of a source, a lane's or a repair's. Both outlive it.
+  std::unique_ptr<BatchSource> NewReader(WorkSource* source,
+                                         BadLines* bad_lines) const {
+    if (new_reader != nullptr) return new_reader(source, bad_lines);
+    return std::make_unique<BatchReader>(data, files, source, bad_lines);
+  }
 
   // Whether pushes carry shows and clicks.
   bool PushesStatistics() const { return config->accessor() == "ctr"; }

@@ -13,7 +13,7 @@
 #include "base/status_macros.h"
 #include "worker/cut_marker.h"
 #include "worker/data/bad_lines.h"
-#include "worker/data/example_reader.h"
+#include "worker/data/batch_source.h"
 #include "worker/data/listed_work.h"
 #include "worker/models/model.h"
 #include "worker/step_buffer.h"
@@ -30,7 +30,7 @@ class Steps {
         batch_size_(batch_size),
         work_(items),
         // Lines that the pass has counted: a count of its own.
-        reader_(context.data, context.files, &work_, &bad_lines_),
+        reader_(context.NewReader(&work_, &bad_lines_)),
         executor_(context.model->NewExecutor(batch_size)),
         parameters_(context.dense->Current()) {}
 
@@ -40,7 +40,7 @@ class Steps {
     auto step = std::make_shared<StepBuffer>(&context_.model->spec());
     OARLOCK_ASSIGN_OR_RETURN(
         const bool more,
-        reader_.Next(batch_size_, &step->batch));
+        reader_->Next(batch_size_, &step->batch));
     if (!more) return nullptr;
     step->SeedFor(context_.config->seed(), context_.phase.epoch);
     step->BuildKeys(context_.parameters->partition_bits());
@@ -60,7 +60,7 @@ class Steps {
   const uint64_t batch_size_;
   ListedWork work_;
   BadLines bad_lines_;
-  BatchReader reader_;
+  const std::unique_ptr<BatchSource> reader_;
   const std::unique_ptr<ModelExecutor> executor_;
   const std::shared_ptr<const DenseReplica> parameters_;
 };

@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/random.h"
 
@@ -94,6 +95,11 @@ StepInput StepBuffer::ModelInput(const float* parameters,
     sparse.num_rows = input.keys.keys().size();
     sparse.row_of_key = input.keys.row_of_key();
     sparse.offsets = all_slots ? batch.offsets : input.selected_offsets;
+    if (!batch.weights.empty()) {
+      // Only formats of one slot have weights.
+      OARLOCK_CHECK(all_slots);
+      sparse.weights = batch.weights;
+    }
     step.sparse.push_back(sparse);
   }
   return step;

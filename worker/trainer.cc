@@ -63,6 +63,7 @@ Trainer::Trainer(const v1::JobConfig& config, ParameterClient* parameters,
 Trainer::~Trainer() { job_->SetProgressSource(nullptr); }
 
 absl::Status Trainer::CheckConfig(const v1::JobConfig& config) {
+  OARLOCK_RETURN_IF_ERROR(TrainingData::CheckConfig(config));
   OARLOCK_RETURN_IF_ERROR(CheckEvaluation(config));
   OARLOCK_RETURN_IF_ERROR(CheckOnlineTraining(config));
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, ModelOf(config));
@@ -168,7 +169,7 @@ absl::Status Trainer::RunPassAlone(const PassContext& context) {
   return context.geo != nullptr ? RunGeoPass(context) : RunAsyncPass(context);
 }
 
-absl::Status Trainer::RunPass(const TrainingData& data, const PhaseId& phase,
+absl::Status Trainer::RunPass(TrainingData& data, const PhaseId& phase,
                               bool trains) {
   PassContext context = ContextOf(data, phase);
   LeasedWork::Repair repair;
@@ -180,7 +181,8 @@ absl::Status Trainer::RunPass(const TrainingData& data, const PhaseId& phase,
   }
   OARLOCK_ASSIGN_OR_RETURN(
       const std::unique_ptr<PassWork> work,
-      data.StartPass(context.work_name, std::move(repair)));
+      data.StartPass(phase, std::move(repair)));
+  context.new_reader = work->new_reader();
   for (bool more = true; more;) {
     // Leased work is stopped by whoever leases it, and has repairs to make.
     const bool stops_itself = trains && work->num_rounds().has_value();
@@ -208,7 +210,7 @@ absl::Status Trainer::TrainEpoch(uint32_t epoch) {
   return TrainPass(*train_, epoch);
 }
 
-absl::Status Trainer::TrainPass(const TrainingData& data, uint32_t epoch) {
+absl::Status Trainer::TrainPass(TrainingData& data, uint32_t epoch) {
   const PhaseId phase{"train", epoch};
   OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat("train/", epoch)));
   const absl::Time start = Clock::Real().Now();
@@ -231,10 +233,10 @@ absl::Status Trainer::Evaluate(uint32_t epoch) {
 
 absl::Status Trainer::TrainOnline() {
   OnlineTraining::Steps steps;
-  steps.predict = [this](const TrainingData& data, const PhaseId& phase) {
+  steps.predict = [this](TrainingData& data, const PhaseId& phase) {
     return RunPass(data, phase, /*trains=*/false);
   };
-  steps.train = [this](const TrainingData& data, uint32_t epoch) {
+  steps.train = [this](TrainingData& data, uint32_t epoch) {
     return TrainPass(data, epoch);
   };
   steps.evaluate = [this](uint32_t epoch) { return Evaluate(epoch); };

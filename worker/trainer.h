@@ -65,6 +65,7 @@ class Trainer {
   // barrier.
   absl::StatusOr<TrainingSummary> Summarize();
 
+  TrainingData& training_data() { return *train_; }
   // Before each pass: whether it begins, the same on all workers. No when
   // training was stopped, early or by somebody's order.
   absl::StatusOr<bool> BeginsEpoch(uint32_t epoch) {
@@ -87,9 +88,9 @@ class Trainer {
   // Evaluates beside a training pass; null where nobody asked for it, or
   // another worker does it.
   std::unique_ptr<EvaluationBesideTraining> EvaluateBeside() const;
-  absl::Status TrainPass(const TrainingData& data, uint32_t epoch);
+  absl::Status TrainPass(TrainingData& data, uint32_t epoch);
   // This worker's lanes work off their part of a pass.
-  absl::Status RunPass(const TrainingData& data, const PhaseId& phase,
+  absl::Status RunPass(TrainingData& data, const PhaseId& phase,
                        bool trains);
 
   // Trains the context's work by the job's mode, unless that is sync.

@@ -6,9 +6,14 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/log.h"
+#include "base/random.h"
 #include "base/status_macros.h"
 #include "worker/data/example_intervals.h"
 #include "worker/data/file_list.h"
+#include "worker/data/input_file.h"
+#include "worker/data/ordered_reader.h"
+#include "worker/pass_work.h"
 
 namespace oarlock {
 namespace {
@@ -16,76 +21,49 @@ namespace {
 // A lease is about this many examples: small enough that lanes end together,
 // large enough that asking costs nothing.
 constexpr int64_t kLeaseExamples = 2048;
+// One of a shuffled pass is more, since it is read from many places.
+constexpr uint64_t kOrderedLeaseExamples = 4096;
 // Files are indexed by this many threads: it is one scan of memory.
 constexpr int kIndexThreads = 2;
 
 constexpr WorkerIndex kChief(0);
 
-// All lanes share what the coordinator leases.
-class LeasedPass : public PassWork {
- public:
-  LeasedPass(JobClient* job, const std::string& work, size_t num_lanes,
-             LeasedWork::Repair repair)
-      : leased_(job, work, std::move(repair)), lanes_(num_lanes, &leased_) {}
+ShuffleRule ShuffleOf(const v1::JobConfig& config) {
+  return config.shuffle() == "global"  ? ShuffleRule::kGlobal
+         : config.shuffle() == "local" ? ShuffleRule::kLocal
+                                       : ShuffleRule::kNone;
+}
 
-  const std::vector<WorkSource*>& lanes() const override { return lanes_; }
-  std::optional<uint64_t> num_rounds() const override { return std::nullopt; }
-  // Ranges of a worker that was lost come back. Workers do not meet in between:
-  // one that came late would find the pass over while others wait for it.
-  absl::StatusOr<bool> AwaitMore() override {
-    OARLOCK_RETURN_IF_ERROR(leased_.ReportDone());
-    return leased_.AwaitMore();
+SplitRule SplitOf(const v1::JobConfig& config) {
+  return config.split() == "contiguous" ? SplitRule::kContiguous
+         : config.split() == "by_file"  ? SplitRule::kByFile
+                                        : SplitRule::kInterleaved;
+}
+
+std::vector<uint64_t> CountsOf(const SourceIndex& index) {
+  std::vector<uint64_t> counts;
+  for (const SourceIndex::File& file : index.files()) {
+    counts.push_back(file.num_examples);
   }
+  return counts;
+}
 
- private:
-  LeasedWork leased_;
-  const std::vector<WorkSource*> lanes_;
-};
-
-// Each lane of each worker gets its share of the batches, in turn.
-class InterleavedPass : public PassWork {
- public:
-  InterleavedPass(const SourceIndex* index, ExampleIntervals covered,
-                  uint64_t block_examples, WorkerIndex self,
-                  uint64_t num_workers, uint64_t num_lanes)
-      : covered_(std::move(covered)) {
-    const uint64_t num_readers = num_workers * num_lanes;
-    for (uint64_t reader = 0; reader < num_readers; ++reader) {
-      InterleavedSplit::Options options;
-      options.block_examples = block_examples;
-      options.reader_index = reader;
-      options.num_readers = num_readers;
-      options.covered = &covered_;
-      auto split = std::make_unique<InterleavedSplit>(index, options);
-      num_rounds_ = std::max(num_rounds_, split->num_blocks());
-      if (reader / num_lanes != self.value()) continue;
-      lanes_.push_back(split.get());
-      splits_.push_back(std::move(split));
-    }
-  }
-
-  const std::vector<WorkSource*>& lanes() const override { return lanes_; }
-  std::optional<uint64_t> num_rounds() const override { return num_rounds_; }
-  absl::StatusOr<bool> AwaitMore() override { return false; }
-
- private:
-  const ExampleIntervals covered_;
-  std::vector<std::unique_ptr<InterleavedSplit>> splits_;
-  std::vector<WorkSource*> lanes_;
-  uint64_t num_rounds_ = 0;
-};
+absl::Status Contradiction(absl::string_view what) {
+  return absl::InvalidArgumentError(what);
+}
 
 }  // namespace
 
 DataOptions DataOptionsOf(const v1::JobConfig& config) {
   DataOptions options;
-  options.format = config.data_format() == "multi_slot"
+  // A command's output is Paddle's multi-slot text, unless it is said to be
+  // libsvm.
+  options.format = config.data_format() == "libsvm"
+                       ? DataOptions::Format::kLibsvm
+                   : config.data_format() == "multi_slot" ||
+                           !config.pipe_command().empty()
                        ? DataOptions::Format::kMultiSlot
                        : DataOptions::Format::kCriteo;
-  // A command's output is Paddle's multi-slot text.
-  if (!config.pipe_command().empty()) {
-    options.format = DataOptions::Format::kMultiSlot;
-  }
   options.dense_transform =
       config.dense_transform() == "quick_start"
           ? DataOptions::DenseTransform::kQuickStart
@@ -98,77 +76,325 @@ DataOptions DataOptionsOf(const v1::JobConfig& config) {
   return options;
 }
 
+bool TrainingData::HasStaticSplit(const v1::JobConfig& config) {
+  if (config.split() != "auto") return config.split() != "leased";
+  if (config.dataset() == "memory" || config.sampling() == "with_replacement") {
+    return true;
+  }
+  // A command's output cannot be addressed, so it cannot be split.
+  return config.mode() == "sync" && config.pipe_command().empty();
+}
+
+absl::Status TrainingData::CheckConfig(const v1::JobConfig& config) {
+  const bool is_static = HasStaticSplit(config);
+  const bool in_memory = config.dataset() == "memory";
+  const bool has_own_order = config.sampling() == "with_replacement";
+  if (!is_static && in_memory) {
+    return Contradiction(
+        "--dataset memory gives each worker a share of its own, --split leased "
+        "gives ranges to whoever asks; leave --split out, or use --dataset "
+        "queue");
+  }
+  if (in_memory && !config.watch_dir().empty()) {
+    return Contradiction(
+        "--watch_dir trains each file once, when it has come; --dataset memory "
+        "is for passes that are known beforehand; use --dataset queue");
+  }
+  if (!is_static && has_own_order) {
+    return Contradiction(
+        "--sampling with_replacement gives each worker an order of its own, "
+        "--split leased one order to all; leave --split out");
+  }
+  if (has_own_order && config.shuffle() == "none") {
+    return Contradiction(
+        "--sampling with_replacement needs orders that differ; add --shuffle "
+        "global");
+  }
+  if (!is_static && config.drop_tail()) {
+    return Contradiction(
+        "--drop_tail needs shares that are known beforehand; add --split "
+        "interleaved, contiguous or by_file");
+  }
+  if (config.split() == "by_file" && config.shuffle() == "global") {
+    return Contradiction(
+        "--split by_file keeps files with their reader, --shuffle global moves "
+        "examples between them; use --shuffle local, or another split");
+  }
+  if (!config.pipe_command().empty() && !in_memory) {
+    if (is_static) {
+      return Contradiction(absl::StrCat(
+          "--split ", config.split(),
+          " needs files whose lines can be counted; it does not go with "
+          "--pipe_command, use --split leased or --dataset memory"));
+    }
+    if (config.shuffle() != "none" || config.concatenated_passes() > 1) {
+      return Contradiction(
+          "the output of --pipe_command cannot be read out of order; use "
+          "--dataset memory to shuffle or concatenate it");
+    }
+  }
+  return absl::OkStatus();
+}
+
 TrainingData::TrainingData(const v1::JobConfig& config, Division division,
                            JobClient* job)
-    : config_(config), division_(division), job_(job) {}
+    : config_(config),
+      division_(division),
+      job_(job),
+      shuffle_(ShuffleOf(config)) {}
 
 absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
     const v1::JobConfig& config, const std::vector<std::string>& patterns,
     Division division, JobClient* job) {
   auto data = absl::WrapUnique(new TrainingData(config, division, job));
   if (patterns.empty()) return data;
+  OARLOCK_RETURN_IF_ERROR(CheckConfig(config));
   OARLOCK_ASSIGN_OR_RETURN(data->files_,
                            ExpandFileList(absl::StrJoin(patterns, ",")));
-  if (!config.pipe_command().empty()) {
-    data->items_ = WholeFileItems(data->files_.size());
-  } else if (data->IsStatic() || job->worker_index() == kChief) {
-    // Only worker 0 hands out work, unless every worker computes its own share.
+  // Only worker 0 hands out work, unless every worker computes its own share, or
+  // what stands where.
+  if (data->IsStatic() || data->IsOrdered() ||
+      job->worker_index() == kChief) {
     OARLOCK_RETURN_IF_ERROR(data->ReadIndex());
+  }
+  if (division == Division::kConfigured && data->InMemory()) {
+    MemoryDataset::Options options;
+    options.data = DataOptionsOf(config);
+    options.files = data->files_;
+    options.bytes_max = static_cast<uint64_t>(config.dataset_memory_mb()) << 20;
+    options.num_threads = config.thread_num();
+    data->memory_ =
+        std::make_unique<MemoryDataset>(std::move(options), &*data->index_);
+    const uint32_t epoch = job->trained_epochs();
+    if (config.preload() && epoch < static_cast<uint32_t>(config.epochs())) {
+      data->memory_->Preload(data->MemoryShareOf(epoch));
+    }
   }
   return data;
 }
 
 absl::Status TrainingData::ReadIndex() {
+  const DataOptions options = DataOptionsOf(config_);
+  if (IsOrdered() && !InMemory() && shuffle_ != ShuffleRule::kNone) {
+    for (const std::string& file : files_) {
+      if (CanSeek(options, file)) continue;
+      return Contradiction(absl::StrCat(
+          "'", file, "' is compressed and cannot be read out of order; use "
+          "--dataset memory to shuffle it, or unpack it"));
+    }
+  }
   const int64_t batch = config_.batch_size();
-  const int64_t block = std::max<int64_t>(1, kLeaseExamples / batch) * batch;
-  OARLOCK_ASSIGN_OR_RETURN(SourceIndex index,
-                           BuildSourceIndex(files_, block, kIndexThreads));
+  const int64_t block =
+      IsOrdered() ? static_cast<int64_t>(ExampleOrder::kUnitExamples)
+                  : std::max<int64_t>(1, kLeaseExamples / batch) * batch;
+  OARLOCK_ASSIGN_OR_RETURN(
+      SourceIndex index,
+      BuildSourceIndex(files_, block, kIndexThreads,
+                       IsStatic() || IsOrdered() ? UnseekableRule::kCount
+                                                 : UnseekableRule::kLeave,
+                       options));
   index_.emplace(std::move(index));
-  items_ = index_->Items();
-  num_examples_ = index_->total_examples();
   return absl::OkStatus();
 }
 
 bool TrainingData::IsStatic() const {
-  if (division_ == Division::kLeased) return false;
-  if (config_.split() == "auto") {
-    // A command's output cannot be addressed, so it cannot be split.
-    return config_.mode() == "sync" && config_.pipe_command().empty();
+  return division_ == Division::kConfigured && HasStaticSplit(config_);
+}
+
+bool TrainingData::IsOrdered() const {
+  return division_ == Division::kConfigured &&
+         (InMemory() || HasOwnOrder() || shuffle_ != ShuffleRule::kNone ||
+          config_.concatenated_passes() > 1 ||
+          (IsStatic() &&
+           (SplitOf(config_) != SplitRule::kInterleaved ||
+            config_.drop_tail())));
+}
+
+OrderOptions TrainingData::OrderOf(uint32_t epoch) const {
+  OrderOptions options;
+  options.shuffle = shuffle_;
+  options.window_examples =
+      static_cast<uint64_t>(config_.shuffle_window_examples());
+  options.num_concatenated =
+      static_cast<uint32_t>(config_.concatenated_passes());
+  options.seed = static_cast<uint64_t>(config_.seed());
+  if (HasOwnOrder()) {
+    options.seed = DeriveSeed(options.seed, job_->worker_index().value());
   }
-  return config_.split() == "interleaved";
+  options.epoch = epoch;
+  return options;
+}
+
+TrainingData::StaticShare TrainingData::ShareOf(uint32_t epoch) const {
+  const auto num_lanes = static_cast<uint64_t>(config_.thread_num());
+  OrderOptions order = OrderOf(epoch);
+  SplitOptions split;
+  split.rule = SplitOf(config_);
+  split.num_readers =
+      HasOwnOrder() ? num_lanes : num_lanes * job_->num_workers();
+  split.block_examples = static_cast<uint64_t>(config_.batch_size());
+  split.drop_tail = config_.drop_tail();
+  StaticShare share;
+  share.runs =
+      SplitPositions(CountsOf(*index_), order.num_concatenated, split);
+  const uint64_t first_lane =
+      HasOwnOrder() ? 0 : job_->worker_index().value() * num_lanes;
+  std::vector<PositionRun> own;
+  for (uint64_t lane = first_lane; lane < first_lane + num_lanes; ++lane) {
+    own.insert(own.end(), share.runs[lane].begin(), share.runs[lane].end());
+  }
+  share.positions = std::make_shared<const PositionRuns>(std::move(own));
+  // Examples stay with their worker.
+  if (shuffle_ == ShuffleRule::kLocal) {
+    order.shuffle = ShuffleRule::kGlobal;
+    order.share = share.positions;
+  }
+  share.order = std::make_shared<const ExampleOrder>(index_->total_examples(),
+                                                     order);
+  return share;
+}
+
+MemoryDataset::Share TrainingData::MemoryShareOf(uint32_t epoch) const {
+  const StaticShare share = ShareOf(epoch);
+  return {.epoch = epoch, .order = share.order, .share = share.positions};
 }
 
 absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartPass(
-    const std::string& work, LeasedWork::Repair repair) const {
-  return IsStatic() ? StartStatic(work) : StartLeased(work, std::move(repair));
+    const PhaseId& phase, LeasedWork::Repair repair) {
+  if (!IsStatic()) return StartLeased(phase, std::move(repair));
+  return IsOrdered() ? StartStatic(phase) : StartInterleaved(phase);
 }
 
 absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartLeased(
-    const std::string& work, LeasedWork::Repair repair) const {
+    const PhaseId& phase, LeasedWork::Repair repair) const {
+  const std::string work = phase.Work();
+  std::shared_ptr<const ExampleOrder> order;
+  if (IsOrdered()) {
+    order = std::make_shared<const ExampleOrder>(index_->total_examples(),
+                                                 OrderOf(phase.epoch));
+  }
   if (job_->worker_index() == kChief) {
+    const std::vector<WorkItem> items =
+        order == nullptr ? index_->Items()
+                         : PositionItems(order->size(), kOrderedLeaseExamples);
+    // Not known, hence 0, where a file is not counted.
+    const uint64_t num_examples = order != nullptr ? order->size()
+                                  : index_->is_counted()
+                                      ? index_->total_examples()
+                                      : 0;
     OARLOCK_RETURN_IF_ERROR(
-        job_->DefineWork(work, items_, num_examples_).status());
+        job_->DefineWork(work, items, num_examples).status());
   }
   OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat(work, "/defined")));
-  return std::make_unique<LeasedPass>(
-      job_, work, static_cast<size_t>(config_.thread_num()), std::move(repair));
+  PassWork::NewReader reader;
+  if (order != nullptr) {
+    reader = [this, order](WorkSource* source, BadLines* bad_lines) {
+      return std::make_unique<OrderedReader>(
+          std::make_unique<FilePositions>(DataOptionsOf(config_), files_,
+                                          &*index_, order, bad_lines),
+          source);
+    };
+  }
+  return NewLeasedPass(job_, work, static_cast<size_t>(config_.thread_num()),
+                       std::move(repair), std::move(reader));
+}
+
+absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartInterleaved(
+    const PhaseId& phase) const {
+  // Nobody leases this work: it is for the progress line, and for what of it
+  // was trained before the job was resumed.
+  OARLOCK_ASSIGN_OR_RETURN(
+      ExampleIntervals covered,
+      job_->DefineWork(phase.Work(), {}, index_->total_examples()));
+  return NewInterleavedPass(&*index_, std::move(covered),
+                            static_cast<uint64_t>(config_.batch_size()),
+                            job_->worker_index(), job_->num_workers(),
+                            static_cast<uint64_t>(config_.thread_num()));
 }
 
 absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartStatic(
-    const std::string& work) const {
-  if (!index_.has_value()) {
-    return absl::InvalidArgumentError(
-        "--split interleaved needs files whose lines can be counted; it does "
-        "not go with --pipe_command, use --split leased");
+    const PhaseId& phase) {
+  StaticShare share = ShareOf(phase.epoch);
+  uint64_t num_examples = 0;
+  for (const auto& runs : share.runs) {
+    for (const PositionRun& run : runs) num_examples += run.end - run.begin;
   }
-  // Nobody leases this work: it is for the progress line, and for what of it
-  // was trained before the job was resumed.
+  if (HasOwnOrder()) num_examples *= job_->num_workers();
   OARLOCK_ASSIGN_OR_RETURN(ExampleIntervals covered,
-                           job_->DefineWork(work, {}, num_examples_));
-  return std::make_unique<InterleavedPass>(
-      &*index_, std::move(covered), static_cast<uint64_t>(config_.batch_size()),
-      job_->worker_index(), job_->num_workers(),
-      static_cast<uint64_t>(config_.thread_num()));
+                           job_->DefineWork(phase.Work(), {}, num_examples));
+  PassWork::NewReader reader;
+  const DataOptions options = DataOptionsOf(config_);
+  if (InMemory()) {
+    OARLOCK_ASSIGN_OR_RETURN(
+        std::shared_ptr<const LoadedPass> pass,
+        memory_->Take({.epoch = phase.epoch,
+                       .order = share.order,
+                       .share = share.positions}));
+    spdlog::info("{} examples of epoch {} are in memory, {:.1f} MiB",
+                 pass->indices.size(), phase.epoch + 1,
+                 static_cast<double>(memory_bytes()) / (1 << 20));
+    if (config_.preload() &&
+        phase.epoch + 1 < static_cast<uint32_t>(config_.epochs())) {
+      memory_->Preload(MemoryShareOf(phase.epoch + 1));
+    }
+    reader = [this, options, pass](WorkSource* source, BadLines* bad_lines) {
+      return std::make_unique<OrderedReader>(
+          std::make_unique<MemoryPositions>(options, files_, &*index_, pass,
+                                            bad_lines),
+          source);
+    };
+  } else {
+    reader = [this, options, order = share.order](WorkSource* source,
+                                                  BadLines* bad_lines) {
+      return std::make_unique<OrderedReader>(
+          std::make_unique<FilePositions>(options, files_, &*index_, order,
+                                          bad_lines),
+          source);
+    };
+  }
+  return NewStaticPass(std::move(share.runs), HasOwnOrder(),
+                       std::move(covered),
+                       static_cast<uint64_t>(config_.batch_size()),
+                       job_->worker_index(), job_->num_workers(),
+                       static_cast<uint64_t>(config_.thread_num()),
+                       std::move(reader));
+}
+
+absl::Status TrainingData::CheckInMemory() const {
+  if (memory_ != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the training files are read from queues; this call needs --dataset "
+      "memory");
+}
+
+absl::Status TrainingData::LoadIntoMemory(uint32_t epoch) {
+  OARLOCK_RETURN_IF_ERROR(PreloadIntoMemory(epoch));
+  return WaitPreload();
+}
+
+absl::Status TrainingData::PreloadIntoMemory(uint32_t epoch) {
+  OARLOCK_RETURN_IF_ERROR(CheckInMemory());
+  memory_->Preload(MemoryShareOf(epoch));
+  return absl::OkStatus();
+}
+
+absl::Status TrainingData::WaitPreload() {
+  OARLOCK_RETURN_IF_ERROR(CheckInMemory());
+  return memory_->WaitPreload();
+}
+
+absl::Status TrainingData::SetShuffle(ShuffleRule rule) {
+  OARLOCK_RETURN_IF_ERROR(CheckInMemory());
+  shuffle_ = rule;
+  // What is preloaded has the old order.
+  memory_->DropPreload();
+  return absl::OkStatus();
+}
+
+absl::Status TrainingData::ReleaseMemory() {
+  OARLOCK_RETURN_IF_ERROR(CheckInMemory());
+  memory_->Release();
+  return absl::OkStatus();
 }
 
 }  // namespace oarlock

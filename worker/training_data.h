@@ -15,32 +15,20 @@
 #include "proto/job_config.pb.h"
 #include "worker/client/job_client.h"
 #include "worker/data/data_options.h"
+#include "worker/data/example_order.h"
+#include "worker/data/memory_dataset.h"
+#include "worker/data/position_runs.h"
 #include "worker/data/source_index.h"
-#include "worker/data/work_source.h"
 #include "worker/leased_work.h"
+#include "worker/pass_work.h"
+#include "worker/progress_meter.h"
 
 namespace oarlock {
 
 // The data reader's options out of the job's. REQUIRES: a valid config.
 DataOptions DataOptionsOf(const v1::JobConfig& config);
 
-// What this worker has to do in one pass. One thread at a time, but for the
-// sources, which are thread-safe.
-class PassWork {
- public:
-  virtual ~PassWork() = default;
-  // One for each lane; the same one may stand there several times.
-  virtual const std::vector<WorkSource*>& lanes() const = 0;
-  // Rounds of the reader that has the most of them, of all workers. Nothing:
-  // not known beforehand.
-  virtual std::optional<uint64_t> num_rounds() const = 0;
-  // To be asked when the lanes' sources are empty and all that was read has
-  // been pushed and answered. True: there is more, as when another worker was
-  // lost; the lanes have to run once more. False: the pass is over.
-  virtual absl::StatusOr<bool> AwaitMore() = 0;
-};
-
-// Immutable once opened.
+// One thread at a time.
 class TrainingData {
  public:
   enum class Division {
@@ -49,6 +37,12 @@ class TrainingData {
     // Always leased from the coordinator, as an evaluation is.
     kLeased,
   };
+
+  // Whether every worker has a share of its own, decided beforehand; else ranges
+  // are leased.
+  static bool HasStaticSplit(const v1::JobConfig& config);
+  // InvalidArgument when options of the data contradict each other.
+  static absl::Status CheckConfig(const v1::JobConfig& config);
 
   // Learns where the examples of the files lie, where that can be known and
   // this worker needs it. No patterns: empty. NotFound when one matches
@@ -61,24 +55,66 @@ class TrainingData {
   const std::vector<std::string>& files() const { return files_; }
   // The whole of it, for a pass that this worker makes alone; known where its
   // work is defined.
-  const std::vector<WorkItem>& items() const { return items_; }
+  std::vector<WorkItem> items() const {
+    return index_.has_value() ? index_->Items() : std::vector<WorkItem>();
+  }
 
-  // The work of pass `work` (PhaseId::Work). Leased: worker 0 defines it, all
-  // meet. `repair` as LeasedWork has it; nobody leases static work, which has
-  // none. The data outlives the result.
+  // The work of a pass. Leased: worker 0 defines it, all meet. `repair` as
+  // LeasedWork has it; nobody leases static work, which has none. In memory:
+  // waits until the worker's share is loaded, and begins to load that of the
+  // next pass. The data outlives the result.
   absl::StatusOr<std::unique_ptr<PassWork>> StartPass(
-      const std::string& work, LeasedWork::Repair repair) const;
+      const PhaseId& phase, LeasedWork::Repair repair);
+
+  // With --dataset memory, FailedPrecondition else. What passes do by
+  // themselves, for programs that want to say when:
+  //
+  // Loads this worker's share of pass `epoch` now, or beside what is going on.
+  absl::Status LoadIntoMemory(uint32_t epoch);
+  absl::Status PreloadIntoMemory(uint32_t epoch);
+  // Returns when that is over.
+  absl::Status WaitPreload();
+  // Passes loaded from now on are shuffled in this way; every worker has to say
+  // the same. Nobody waits.
+  absl::Status SetShuffle(ShuffleRule rule);
+  // Forgets what is loaded, until the next pass.
+  absl::Status ReleaseMemory();
+  // What the examples in memory take; 0 with --dataset queue.
+  uint64_t memory_bytes() const {
+    return memory_ == nullptr ? 0 : memory_->bytes();
+  }
 
  private:
+  // The positions of a pass that are this worker's, and the order of them.
+  struct StaticShare {
+    std::shared_ptr<const ExampleOrder> order;
+    std::shared_ptr<const PositionRuns> positions;
+    // Of each reader of the job, or of each lane where workers have orders of
+    // their own.
+    std::vector<std::vector<PositionRun>> runs;
+  };
+
   TrainingData(const v1::JobConfig& config, Division division, JobClient* job);
 
   absl::Status ReadIndex();
+  bool InMemory() const { return config_.dataset() == "memory"; }
+  bool HasOwnOrder() const {
+    return config_.sampling() == "with_replacement";
+  }
   // Every worker computes its own share.
   bool IsStatic() const;
+  // Passes have positions of their own, which are not lines of the files.
+  bool IsOrdered() const;
+  OrderOptions OrderOf(uint32_t epoch) const;
+  StaticShare ShareOf(uint32_t epoch) const;
+  MemoryDataset::Share MemoryShareOf(uint32_t epoch) const;
+  absl::Status CheckInMemory() const;
+
   absl::StatusOr<std::unique_ptr<PassWork>> StartLeased(
-      const std::string& work, LeasedWork::Repair repair) const;
-  absl::StatusOr<std::unique_ptr<PassWork>> StartStatic(
-      const std::string& work) const;
+      const PhaseId& phase, LeasedWork::Repair repair) const;
+  absl::StatusOr<std::unique_ptr<PassWork>> StartInterleaved(
+      const PhaseId& phase) const;
+  absl::StatusOr<std::unique_ptr<PassWork>> StartStatic(const PhaseId& phase);
 
   const v1::JobConfig& config_;
   const Division division_;
@@ -86,8 +122,9 @@ class TrainingData {
   std::vector<std::string> files_;
   // Not there when lengths cannot be known without running a command.
   std::optional<SourceIndex> index_;
-  std::vector<WorkItem> items_;
-  uint64_t num_examples_ = 0;
+  ShuffleRule shuffle_ = ShuffleRule::kNone;
+  // Null: --dataset queue.
+  std::unique_ptr<MemoryDataset> memory_;
 };
 
 }  // namespace oarlock

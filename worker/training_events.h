@@ -22,7 +22,7 @@
 
 namespace oarlock {
 
-// Turns successive states of a job into points; docs/tensorboard.md lists the
+// Turns successive states of a job into points; docs/evaluation.md lists the
 // tags. The step of a point is the job's steps of training. Not thread-safe.
 class TrainingCurves {
  public:

@@ -357,6 +357,24 @@ def collective_section():
     ])
 
 
+def data_section():
+    lines = millions("lines_per_second")
+    scan = Of("text_scan", "scan", lines)
+
+    def row(transform, target):
+        return Row(
+            name=f"Criteo text to batches, {transform}, 1T",
+            unit="M lines/s of CPU", ours=Of("reader", transform, lines),
+            limit=scan, limit_name="memchr over the same bytes",
+            target=target)
+
+    return Section("data", {
+        "reader": lambda quick: programs.Program("bench/data/reader_bench"),
+        "text_scan": lambda quick: programs.Program("bench/data/text_scan"),
+    }, [row("log1p", 1.5), row("quick_start", 1.5), row("bucket", 1.5)])
+
+
 def all_sections():
     return [sparse_table_section(), client_section(), wire_section(),
-            ids_section(), collective_section(), training_section()]
+            ids_section(), data_section(), collective_section(),
+            training_section()]

@@ -1,4 +1,4 @@
-// Lines of text to what a model reads (docs/data_formats.md).
+// Lines of text to what a model reads (docs/data.md).
 
 #ifndef OARLOCK_EXAMPLES_SCORE_LINES_H_
 #define OARLOCK_EXAMPLES_SCORE_LINES_H_

@@ -120,7 +120,7 @@ absl::StatusOr<ordered_json> NodeJson(const Network& network,
 absl::StatusOr<ordered_json> ModelJson(const ExportedModel& exported) {
   const ModelSpec& spec = exported.model->spec();
   const Network* const network = exported.model->network();
-  if (network == nullptr || network->num_statistics() > 0) {
+  if (network == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the model ", spec.name, " is of a kind that cannot be exported yet"));
   }

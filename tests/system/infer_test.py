@@ -117,6 +117,40 @@ class InferTest(harness.SystemTest):
                 self.assertRegex(process.stdout, rf"wrote {model} with \d+ ro")
                 self.assert_readers_agree(scores, folder)
 
+    def test_readers_know_the_layers_of_every_model(self):
+        with open(harness.test_files(), encoding="utf-8") as lines:
+            rows = lines.read().splitlines()
+        for name, part in (("few", rows[:1500]), ("some", rows[1500:1700])):
+            with open(self.path(name), "w", encoding="utf-8") as file:
+                file.write("\n".join(part) + "\n")
+        for model in ("fm", "ffm", "wide_deep", "dcn", "dcn_v2", "xdeepfm",
+                      "dlrm", "autoint"):
+            with self.subTest(model):
+                checkpoints, folder = "ckpt_" + model, "export_" + model
+                self.await_success(self.start_train(
+                    "--server_num", "1", "--worker_num", "1", "--model", model,
+                    *TRAIN, "--init_range", "0.1", "--train_files", "few",
+                    "--checkpoint_dir", checkpoints))
+                scores, _ = self.scores("--checkpoint", checkpoints,
+                                        files="some")
+                self.assertGreater(len(set(scores)), 150)
+                self.await_success(self.export(folder, checkpoints))
+                self.assert_readers_agree(scores, folder, files="some")
+
+    def test_a_model_that_cannot_be_exported_says_which_layer(self):
+        with open(self.path("few"), "w", encoding="utf-8") as file, \
+                open(harness.test_files(), encoding="utf-8") as lines:
+            file.writelines(lines.readlines()[:500])
+        self.await_success(self.start_train(
+            "--server_num", "1", "--worker_num", "1", "--model", "deepfm",
+            "--hidden_norm", "batch", *TRAIN, "--train_files", "few",
+            "--checkpoint_dir", "checkpoints"))
+        scores, _ = self.scores("--checkpoint", "checkpoints", files="few")
+        self.assertEqual(len(scores), 500)
+        self.assert_fails(self.export("model"),
+                          r"'fc1_norm' is a batch_norm, a layer that", code=1)
+        self.assertFalse(os.path.exists(self.path("model")))
+
     def test_readers_read_what_is_not_as_usual(self):
         self.train("deepfm")
         self.await_success(self.export("model"))

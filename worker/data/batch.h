@@ -39,6 +39,9 @@ struct Batch {
   // [num_examples, num_slots].
   std::vector<Key> keys;
   std::vector<uint32_t> offsets;
+  // What each key counts: its row is multiplied by this before a slot's rows
+  // are added up. Empty: 1 for all.
+  std::vector<float> weights;  // [keys]
   // Where the examples come from, in their order.
   std::vector<ExampleRange> ranges;
 
@@ -48,9 +51,19 @@ struct Batch {
     dense.clear();
     keys.clear();
     offsets.clear();
+    weights.clear();
     ranges.clear();
   }
 };
+
+// Appends example number `example` of `from` to `to`, which has the same
+// schema, without ranges.
+void AppendExample(const DataSchema& schema, const Batch& from, size_t example,
+                   Batch* to);
+
+// Example `position` of `source` belongs to the batch: a range grows by one or
+// begins.
+void AddToRanges(uint32_t source, uint64_t position, Batch* batch);
 
 }  // namespace oarlock
 

@@ -2,6 +2,8 @@
 
 #include <lzma.h>
 #include <zlib.h>
+#include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <climits>
@@ -137,6 +139,55 @@ class XzDecoder : public Decoder {
   bool ready_ = false;
 };
 
+class ZstdDecoder : public Decoder {
+ public:
+  explicit ZstdDecoder(std::string name)
+      : name_(std::move(name)), stream_(ZSTD_createDStream()) {
+    if (stream_ == nullptr) return;
+    ZSTD_DCtx_setParameter(stream_, ZSTD_d_windowLogMax, kMaxZstdWindowLog);
+  }
+  ~ZstdDecoder() override { ZSTD_freeDStream(stream_); }
+
+  absl::StatusOr<bool> Decode(Exchange* exchange) override {
+    if (stream_ == nullptr) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("'", name_, "': no memory to read zstd"));
+    }
+    // An empty file is no frame, though it is between two of them.
+    if (between_frames_ && any_frame_ && exchange->in_size == 0) {
+      return exchange->in_ended;
+    }
+    ZSTD_inBuffer in = {exchange->in, exchange->in_size, 0};
+    ZSTD_outBuffer out = {exchange->out, exchange->out_size, 0};
+    const size_t result = ZSTD_decompressStream(stream_, &out, &in);
+    exchange->in += in.pos;
+    exchange->in_size -= in.pos;
+    exchange->out += out.pos;
+    exchange->out_size -= out.pos;
+    if (ZSTD_isError(result)) return Failure(result);
+    between_frames_ = result == 0;
+    any_frame_ = any_frame_ || between_frames_;
+    return between_frames_ && exchange->in_size == 0 && exchange->in_ended;
+  }
+
+ private:
+  absl::Status Failure(size_t result) const {
+    if (ZSTD_getErrorCode(result) ==
+        ZSTD_error_frameParameter_windowTooLarge) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "'", name_, "': it looks back over more than ",
+          kMaxZstdWindowBytes >> 20,
+          " MiB, which is the limit; compress it without --long or --ultra"));
+    }
+    return Damaged(name_, "zstd", ZSTD_getErrorName(result));
+  }
+
+  const std::string name_;
+  ZSTD_DStream* const stream_;
+  bool between_frames_ = true;
+  bool any_frame_ = false;
+};
+
 class CompressedSource : public ByteSource {
  public:
   CompressedSource(std::string name, std::string format,
@@ -199,6 +250,7 @@ class CompressedSource : public ByteSource {
 Compression CompressionOf(const std::string& path) {
   if (absl::EndsWith(path, ".gz")) return Compression::kGzip;
   if (absl::EndsWith(path, ".xz")) return Compression::kXz;
+  if (absl::EndsWith(path, ".zst")) return Compression::kZstd;
   return Compression::kNone;
 }
 
@@ -215,6 +267,10 @@ std::unique_ptr<ByteSource> Decompress(Compression compression,
     case Compression::kXz:
       return std::make_unique<CompressedSource>(
           name, "xz", std::move(compressed), std::make_unique<XzDecoder>(name));
+    case Compression::kZstd:
+      return std::make_unique<CompressedSource>(
+          name, "zstd", std::move(compressed),
+          std::make_unique<ZstdDecoder>(name));
   }
   return compressed;
 }

@@ -11,23 +11,28 @@
 
 namespace oarlock {
 
-enum class Compression { kNone, kGzip, kXz };
+enum class Compression { kNone, kGzip, kXz, kZstd };
 
-// By the end of the name: .gz, .xz, anything else.
+// By the end of the name: .gz, .xz, .zst, anything else.
 Compression CompressionOf(const std::string& path);
 
 // What `compressed` holds, decompressed while it is read; several streams in
 // a row, as `cat a.gz b.gz` makes them, are one after the other. `name` stands
 // in errors. Read gives DataLoss where bytes are damaged, missing or left over
 // at the end, ResourceExhausted where an .xz wants more than
-// kMaxXzMemoryBytes; it stays failed then. Seek is FailedPrecondition but for
-// kNone.
+// kMaxXzMemoryBytes or a .zst looks back over more than kMaxZstdWindowBytes; it
+// stays failed then. Seek is FailedPrecondition but for kNone.
 std::unique_ptr<ByteSource> Decompress(Compression compression,
                                        std::string name,
                                        std::unique_ptr<ByteSource> compressed);
 
 // `xz -9` takes 65 MiB to read; a damaged header may ask for anything.
 inline constexpr uint64_t kMaxXzMemoryBytes = uint64_t{256} << 20;
+// What every reader of zstd must take without being asked, and no more: levels
+// up to 19 stay below, `zstd --long=28` does not.
+inline constexpr int kMaxZstdWindowLog = 27;
+inline constexpr uint64_t kMaxZstdWindowBytes = uint64_t{1}
+                                                << kMaxZstdWindowLog;
 
 // Both of the above. Errors as OpenFile.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenDecompressed(

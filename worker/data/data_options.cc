@@ -34,6 +34,9 @@ DataSchema SchemaOf(const DataOptions& options) {
     return {.num_dense = options.multi_slot_dense_dim,
             .num_slots = options.multi_slot_num_slots};
   }
+  if (options.format == DataOptions::Format::kLibsvm) {
+    return {.num_dense = 0, .num_slots = 1};
+  }
   if (options.dense_transform == DataOptions::DenseTransform::kBucket) {
     return {.num_dense = 0, .num_slots = kCriteoCategories + kCriteoIntegers};
   }

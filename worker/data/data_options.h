@@ -1,4 +1,4 @@
-// How input files become examples. docs/data_formats.md describes the formats.
+// How input files become examples. docs/data.md describes the formats.
 
 #ifndef OARLOCK_WORKER_DATA_DATA_OPTIONS_H_
 #define OARLOCK_WORKER_DATA_DATA_OPTIONS_H_
@@ -22,6 +22,8 @@ struct DataOptions {
     // PaddlePaddle's text: "n v1 .. vn" for each slot, in the order dense
     // features, categorical slots, label.
     kMultiSlot,
+    // "label index:value index:value ...": no dense features, one slot.
+    kLibsvm,
   };
   // What happens to the integers of a Criteo line. Other formats carry dense
   // features as they are.

@@ -6,25 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "worker/data/byte_source.h"
-#include "worker/data/pipe_source.h"
+#include "worker/data/input_file.h"
 
 namespace oarlock {
-namespace {
-
-// Line `line` of `source` belongs to the batch.
-void AddToRanges(uint32_t source, uint64_t line, Batch* batch) {
-  if (!batch->ranges.empty()) {
-    ExampleRange& last = batch->ranges.back();
-    if (last.source == source && last.end == line) {
-      ++last.end;
-      return;
-    }
-  }
-  batch->ranges.push_back({.source = source, .begin = line, .end = line + 1});
-}
-
-}  // namespace
 
 BatchReader::BatchReader(const DataOptions& options,
                          std::vector<std::string> files, WorkSource* work,
@@ -89,11 +73,11 @@ absl::Status BatchReader::StartItem() {
         " data files; do all processes have the same list of files?"));
   }
   const bool goes_on = lines_ != nullptr && source_ == item->source;
-  const bool is_pipe = !options_.pipe_command.empty();
-  if (!goes_on || (is_pipe && lines_->line_number() > item->begin)) {
+  const bool can_seek = CanSeek(options_, files_[item->source]);
+  if (!goes_on || (!can_seek && lines_->line_number() > item->begin)) {
     OARLOCK_RETURN_IF_ERROR(OpenSource(item->source));
   }
-  if (!is_pipe && lines_->line_number() != item->begin) {
+  if (can_seek && lines_->line_number() != item->begin) {
     const uint64_t known_line = item->begin - item->skip_lines;
     if (item->byte_offset > 0 || known_line == 0) {
       OARLOCK_RETURN_IF_ERROR(lines_->Seek(item->byte_offset, known_line));
@@ -108,13 +92,8 @@ absl::Status BatchReader::StartItem() {
 }
 
 absl::Status BatchReader::OpenSource(uint32_t source) {
-  const std::string& file = files_[source];
   lines_.reset();
-  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> bytes,
-                           options_.pipe_command.empty()
-                               ? OpenFile(file)
-                               : OpenPipe(options_.pipe_command, file));
-  lines_ = std::make_unique<LineReader>(file, std::move(bytes));
+  OARLOCK_ASSIGN_OR_RETURN(lines_, OpenInput(options_, files_[source]));
   source_ = source;
   return absl::OkStatus();
 }

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "worker/data/bad_lines.h"
 #include "worker/data/batch.h"
+#include "worker/data/batch_source.h"
 #include "worker/data/data_options.h"
 #include "worker/data/line_parser.h"
 #include "worker/data/line_reader.h"
@@ -35,7 +36,7 @@ namespace oarlock {
 //     that it is through with the batch before. An item of unknown end
 //     (end == 0) is finished when its end has been seen, one call later when a
 //     batch ended exactly there. After an error nothing more is Done.
-class BatchReader {
+class BatchReader : public BatchSource {
  public:
   // `options` must be valid; `files` are the sources that work items number.
   // `work` and `bad_lines` must outlive the reader.
@@ -48,7 +49,7 @@ class BatchReader {
   // line: a file that cannot be read, is not text or is shorter than the item
   // says; too many malformed lines; a pipe_command that fails; an error of
   // the work source. Later calls return the same error.
-  absl::StatusOr<bool> Next(size_t batch_size, Batch* batch);
+  absl::StatusOr<bool> Next(size_t batch_size, Batch* batch) override;
 
  private:
   absl::StatusOr<bool> Fill(size_t batch_size, Batch* batch);

@@ -16,6 +16,12 @@
 // values: the dense slot (count = multi_slot_dense_dim, left out when that is
 // 0), the categorical slots (any count, 0 included, of unsigned 64-bit ids:
 // key = id modulo sparse_feature_dim), the label ("1 0" or "1 1").
+//
+// libsvm: words between blanks: the label (0, 1 or -1, which is 0), perhaps
+// "qid:...", which is passed over, and any number of INDEX:VALUE, in any order:
+// all keys (index modulo sparse_feature_dim) of the one slot, each weighed by
+// its value; a feature of value 0 is as if it were not there. From '#' on the
+// line is a comment.
 
 #ifndef OARLOCK_WORKER_DATA_LINE_PARSER_H_
 #define OARLOCK_WORKER_DATA_LINE_PARSER_H_
@@ -46,8 +52,8 @@ class LineParser {
  public:
   virtual ~LineParser() = default;
   // Appends the example in `line` (no newline at its end) to labels, dense,
-  // keys, offsets and num_examples of `batch`; true. A malformed line: false,
-  // `batch` is as before, and `reason` says what is wrong, in one line.
+  // keys, offsets, weights and num_examples of `batch`; true. A malformed line:
+  // false, `batch` is as before, and `reason` says what is wrong, in one line.
   virtual bool Append(std::string_view line, Batch* batch,
                       std::string* reason) = 0;
 };

@@ -12,13 +12,17 @@
 namespace oarlock {
 namespace {
 
-// The command that unpacks what starts with `head`, or nothing.
-std::string_view Unpacker(std::string_view head) {
-  if (head.starts_with("\x1f\x8b")) return "gzip -dc";
+// U+FEFF in UTF-8, which some editors put in front of a text.
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+// The ending of files that start with `head` because they are compressed, or
+// nothing.
+std::string_view EndingOf(std::string_view head) {
+  if (head.starts_with("\x1f\x8b")) return ".gz";
   if (head.starts_with("\xfd"
                        "7zXZ"))
-    return "xz -dc";
-  if (head.starts_with("\x28\xb5\x2f\xfd")) return "zstd -dc";
+    return ".xz";
+  if (head.starts_with("\x28\xb5\x2f\xfd")) return ".zst";
   return "";
 }
 
@@ -26,18 +30,18 @@ std::string_view Unpacker(std::string_view head) {
 
 absl::Status CheckText(std::string_view head, std::string_view name) {
   head = head.substr(0, kBinaryProbeBytes);
-  const std::string_view unpacker = Unpacker(head);
-  if (!unpacker.empty()) {
+  const std::string_view ending = EndingOf(head);
+  if (!ending.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        std::string(name), " is compressed; unpack it, or read it with ",
-        "--pipe_command '", std::string(unpacker), "'"));
+        std::string(name), " is compressed, but its name does not end in ",
+        std::string(ending), "; rename it, or unpack it"));
   }
   const size_t nul = head.find('\0');
   if (nul == std::string_view::npos) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(std::string(name), " is not text: byte ", nul,
                    " is NUL; data files hold one example a line, see "
-                   "docs/data_formats.md"));
+                   "docs/data.md"));
 }
 
 LineReader::LineReader(std::string name, std::unique_ptr<ByteSource> source)
@@ -73,6 +77,9 @@ bool LineReader::Next(std::string_view* line) {
       return false;
     }
     *line = std::string_view(data + begin_, length);
+    if (line_number_ == 0 && line->starts_with(kByteOrderMark)) {
+      line->remove_prefix(kByteOrderMark.size());
+    }
     begin_ = scanned_ = next;
     ++line_number_;
     return true;

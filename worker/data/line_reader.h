@@ -27,7 +27,8 @@ inline constexpr size_t kBinaryProbeBytes = 8000;
 // the message recognises gzip, xz and zstd.
 absl::Status CheckText(std::string_view head, std::string_view name);
 
-// Lines end with "\n" or "\r\n"; the last one may end with the source.
+// Lines end with "\n" or "\r\n"; the last one may end with the source. A byte
+// order mark (UTF-8) in front of the first line is passed over.
 // Thread-compatible.
 class LineReader {
  public:

@@ -11,15 +11,24 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "worker/data/byte_source.h"
+#include "worker/data/input_file.h"
 #include "worker/data/line_reader.h"
 
 namespace oarlock {
 namespace {
 
-absl::StatusOr<SourceIndex::File> IndexFile(const std::string& path,
-                                            uint64_t block_examples) {
-  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, OpenFile(path));
+absl::StatusOr<SourceIndex::File> IndexFile(const DataOptions& options,
+                                            const std::string& path,
+                                            uint64_t block_examples,
+                                            UnseekableRule rule) {
   SourceIndex::File file;
+  file.can_seek = CanSeek(options, path);
+  if (!file.can_seek && rule == UnseekableRule::kLeave) {
+    file.is_counted = false;
+    return file;
+  }
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source,
+                           OpenInputBytes(options, path));
   std::vector<char> buffer(kReadBytes);
   uint64_t newlines = 0;
   uint64_t next_block_line = 0;
@@ -34,7 +43,7 @@ absl::StatusOr<SourceIndex::File> IndexFile(const std::string& path,
     const char* const begin = buffer.data();
     const char* const end = begin + n;
     for (const char* p = begin; p != end;) {
-      if (at_line_start && newlines == next_block_line) {
+      if (file.can_seek && at_line_start && newlines == next_block_line) {
         file.block_offsets.push_back(file.size_bytes +
                                      static_cast<uint64_t>(p - begin));
         next_block_line += block_examples;
@@ -72,6 +81,19 @@ SourceIndex::SourceIndex(uint64_t block_examples, std::vector<File> files)
   }
 }
 
+size_t SourceIndex::FileOf(uint64_t example) const {
+  OARLOCK_CHECK(example < total_examples());
+  // Empty files before it do not hold it.
+  return static_cast<size_t>(std::upper_bound(first_example_.begin(),
+                                              first_example_.end(), example) -
+                             first_example_.begin() - 1);
+}
+
+bool SourceIndex::is_counted() const {
+  return std::all_of(files_.begin(), files_.end(),
+                     [](const File& file) { return file.is_counted; });
+}
+
 uint64_t SourceIndex::total_bytes() const {
   uint64_t bytes = 0;
   for (const File& file : files_) bytes += file.size_bytes;
@@ -82,6 +104,11 @@ std::vector<WorkItem> SourceIndex::Items() const {
   std::vector<WorkItem> items;
   for (size_t source = 0; source < files_.size(); ++source) {
     const File& file = files_[source];
+    // What cannot be sought in is one reader's: others would unpack it as well.
+    if (!file.is_counted || (!file.can_seek && file.num_examples > 0)) {
+      items.push_back({.source = static_cast<uint32_t>(source),
+                       .end = file.num_examples});
+    }
     for (uint64_t block = 0; block < file.block_offsets.size(); ++block) {
       const uint64_t begin = block * block_examples_;
       items.push_back(
@@ -97,10 +124,8 @@ std::vector<WorkItem> SourceIndex::Items() const {
 std::vector<WorkItem> SourceIndex::ItemsOf(uint64_t begin, uint64_t end) const {
   OARLOCK_CHECK(begin <= end && end <= total_examples());
   std::vector<WorkItem> items;
-  // The file that holds `begin`: empty files before it do not.
-  size_t source = static_cast<size_t>(
-      std::upper_bound(first_example_.begin(), first_example_.end(), begin) -
-      first_example_.begin() - 1);
+  if (begin == end) return items;
+  size_t source = FileOf(begin);
   for (; begin < end; ++source) {
     const uint64_t first = first_example_[source];
     const uint64_t stop = std::min(end, first_example_[source + 1]);
@@ -114,6 +139,10 @@ std::vector<WorkItem> SourceIndex::ItemsOf(uint64_t begin, uint64_t end) const {
 
 WorkItem SourceIndex::ItemOf(const ExampleRange& range) const {
   const File& file = files_[range.source];
+  if (!file.can_seek) {
+    return {
+        .source = range.source, .begin = range.begin, .end = range.end};
+  }
   return {.source = range.source,
           .begin = range.begin,
           .end = range.end,
@@ -123,7 +152,7 @@ WorkItem SourceIndex::ItemOf(const ExampleRange& range) const {
 
 absl::StatusOr<SourceIndex> BuildSourceIndex(
     const std::vector<std::string>& files, uint64_t block_examples,
-    int num_threads) {
+    int num_threads, UnseekableRule rule, const DataOptions& options) {
   OARLOCK_CHECK(block_examples > 0 && num_threads > 0);
   std::vector<SourceIndex::File> indexed(files.size());
   std::vector<absl::Status> statuses(files.size());
@@ -131,7 +160,7 @@ absl::StatusOr<SourceIndex> BuildSourceIndex(
   const auto index_files = [&] {
     for (size_t i; (i = next.fetch_add(1)) < files.size();) {
       absl::StatusOr<SourceIndex::File> file =
-          IndexFile(files[i], block_examples);
+          IndexFile(options, files[i], block_examples, rule);
       if (file.ok()) {
         indexed[i] = *std::move(file);
       } else {

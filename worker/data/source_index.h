@@ -13,6 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "worker/data/data_options.h"
 #include "worker/data/example_intervals.h"
 #include "worker/data/work_source.h"
 
@@ -24,9 +25,15 @@ class SourceIndex {
  public:
   struct File {
     uint64_t num_examples = 0;
+    // Of the text, once it is unpacked.
     uint64_t size_bytes = 0;
-    // Where examples 0, block_examples, 2 * block_examples ... start.
+    // Where examples 0, block_examples, 2 * block_examples ... start; empty for
+    // a file that cannot be sought in.
     std::vector<uint64_t> block_offsets;
+    // Neither compressed nor piped through a command.
+    bool can_seek = true;
+    // num_examples is known.
+    bool is_counted = true;
   };
 
   SourceIndex(uint64_t block_examples, std::vector<File> files);
@@ -34,10 +41,17 @@ class SourceIndex {
   uint64_t block_examples() const { return block_examples_; }
   const std::vector<File>& files() const { return files_; }
   uint64_t total_examples() const { return first_example_.back(); }
+  // Whether all files are.
+  bool is_counted() const;
+  // The file that holds `example` of their concatenation. REQUIRES: there is one.
+  size_t FileOf(uint64_t example) const;
+  // Examples before file number `file`, at most the number of files.
+  uint64_t first_example(size_t file) const { return first_example_[file]; }
   uint64_t total_bytes() const;
 
   // The whole input, in order: items of block_examples examples, the last one
-  // of each file shorter. An empty file has none.
+  // of each file shorter; one item of a file that cannot be sought in, to its
+  // end where it was not counted. An empty file has none.
   std::vector<WorkItem> Items() const;
 
   // Examples [begin, end) of the concatenation of all files: one item for each
@@ -53,12 +67,17 @@ class SourceIndex {
   std::vector<uint64_t> first_example_;
 };
 
+// What becomes of files that cannot be sought in, which only unpacking, or
+// running the command, can count.
+enum class UnseekableRule { kCount, kLeave };
+
 // Reads all files once, up to `num_threads` (at least 1) at a time, at the
 // speed of the page cache. `block_examples` is at least 1. An error for a file
 // that cannot be read or is not text (CheckText in line_reader.h).
 absl::StatusOr<SourceIndex> BuildSourceIndex(
     const std::vector<std::string>& files, uint64_t block_examples,
-    int num_threads);
+    int num_threads, UnseekableRule rule = UnseekableRule::kCount,
+    const DataOptions& options = DataOptions());
 
 // For inputs whose lengths are not known (pipe_command): one item for each
 // file, to its end.

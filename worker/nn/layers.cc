@@ -12,8 +12,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "base/check.h"
 #include "base/random.h"
 #include "worker/nn/misfit.h"
+#include "worker/nn/weighted_bags.h"
 
 namespace oarlock {
 namespace {
@@ -68,11 +70,25 @@ class Embedding final : public Layer {
   size_t row_dim() const override { return options_.row_dim; }
   bool CanStrideOutput() const override { return true; }
   void Forward(const ForwardArgs& args) const override {
+    const SparseInput& input = args.step.sparse[options_.sparse_input];
+    if (!input.weights.empty()) {
+      OARLOCK_CHECK(args.math.uses_host_memory());
+      SumWeightedBags(Bags(args.step, args.output_stride),
+                      input.weights.data(), input.rows, args.output);
+      return;
+    }
     args.math.SumBags(Bags(args.step, args.output_stride),
                       args.step.sparse[options_.sparse_input].rows,
                       args.output);
   }
   void Backward(const BackwardArgs& args) const override {
+    const SparseInput& input = args.step.sparse[options_.sparse_input];
+    if (!input.weights.empty()) {
+      SumWeightedBagsBackward(
+          Bags(args.step, args.output_gradient_stride), input.weights.data(),
+          args.output_gradient, args.row_gradients[options_.sparse_input]);
+      return;
+    }
     args.math.SumBagsBackward(Bags(args.step, args.output_gradient_stride),
                               args.output_gradient,
                               args.row_gradients[options_.sparse_input]);

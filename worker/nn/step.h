@@ -22,6 +22,8 @@ struct SparseInput {
   // As Batch::offsets, of the input's slots; empty: one key per slot. A slot
   // with several keys is the sum or mean of their rows, one with none is zero.
   absl::Span<const uint32_t> offsets;
+  // As Batch::weights; empty: 1 for all. In host memory.
+  absl::Span<const float> weights;
 };
 
 struct StepInput {

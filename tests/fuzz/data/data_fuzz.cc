@@ -1,9 +1,9 @@
 // Fuzz target of the parsers and readers of training data, for libFuzzer and
 // for data_replay_test.
 //
-// Input: the first byte chooses the parser (see below), the rest is text: each
-// line is parsed into one batch. Aborts when a parser leaves the batch in a
-// state that its header rules out.
+// Input: the first byte chooses the parser and what is in front of it (see
+// below), the rest is text, or zstd of text: each line is parsed into one batch.
+// Aborts when a parser leaves the batch in a state that its header rules out.
 
 #include <algorithm>
 #include <cmath>
@@ -17,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/check.h"
+#include "worker/data/compressed_source.h"
 #include "worker/data/line_parser.h"
 #include "worker/data/line_reader.h"
 
@@ -40,9 +41,18 @@ class BytesSource : public ByteSource {
   std::string_view bytes_;
 };
 
+// Bits of the first byte, above those of the parser.
+constexpr uint8_t kWithReader = 8;
+constexpr uint8_t kLibsvm = 16;
+constexpr uint8_t kZstd = 32;
+
 DataOptions OptionsOf(uint8_t choice) {
   DataOptions options;
   options.sparse_feature_dim = (choice & 1) != 0 ? 1000 : 0;
+  if ((choice & kLibsvm) != 0) {
+    options.format = DataOptions::Format::kLibsvm;
+    return options;
+  }
   switch ((choice >> 1) % 4) {
     case 0:
       options.dense_transform = DataOptions::DenseTransform::kQuickStart;
@@ -74,6 +84,11 @@ void CheckBatch(const DataOptions& options, const Batch& batch) {
     OARLOCK_CHECK(options.sparse_feature_dim == 0 ||
                   static_cast<uint64_t>(key) < options.sparse_feature_dim);
   }
+  OARLOCK_CHECK(batch.weights.empty() ||
+                batch.weights.size() == batch.keys.size());
+  for (const float weight : batch.weights) {
+    OARLOCK_CHECK(std::isfinite(weight) && weight != 0);
+  }
   if (batch.offsets.empty()) {
     OARLOCK_CHECK(batch.keys.size() == batch.num_examples * num_slots);
     return;
@@ -82,6 +97,17 @@ void CheckBatch(const DataOptions& options, const Batch& batch) {
   OARLOCK_CHECK(batch.offsets.front() == 0);
   OARLOCK_CHECK(batch.offsets.back() == batch.keys.size());
   OARLOCK_CHECK(std::is_sorted(batch.offsets.begin(), batch.offsets.end()));
+}
+
+// The lines of what `bytes` unpack to, up to where they are damaged.
+template <typename Visit>
+void ForEachLineOfZstd(std::string_view bytes, const Visit& visit) {
+  LineReader reader("fuzz",
+                    Decompress(Compression::kZstd, "fuzz",
+                               std::make_unique<BytesSource>(bytes)));
+  std::string_view line;
+  while (reader.Next(&line)) visit(line);
+  OARLOCK_CHECK(!reader.Next(&line));
 }
 
 // The lines of `text` by a LineReader, or by hand: the reader's buffer takes
@@ -127,13 +153,21 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const DataOptions options = OptionsOf(data[0]);
   // Parsers keep nothing from line to line, but their tables take long to make.
-  static std::unique_ptr<LineParser> parsers[8];
-  std::unique_ptr<LineParser>& parser = parsers[data[0] % 8];
+  static std::unique_ptr<LineParser> parsers[2 * kLibsvm];
+  std::unique_ptr<LineParser>& parser =
+      parsers[data[0] % (2 * kLibsvm) & ~kWithReader];
   if (parser == nullptr) parser = NewLineParser(options);
   Batch batch;
-  ForEachLine(
-      {reinterpret_cast<const char*>(data) + 1, size - 1}, (data[0] & 8) != 0,
-      [&](std::string_view line) { ParseLine(line, parser.get(), &batch); });
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1,
+                               size - 1);
+  const auto parse = [&](std::string_view line) {
+    ParseLine(line, parser.get(), &batch);
+  };
+  if ((data[0] & kZstd) != 0) {
+    ForEachLineOfZstd(bytes, parse);
+  } else {
+    ForEachLine(bytes, (data[0] & kWithReader) != 0, parse);
+  }
   CheckBatch(options, batch);
   return 0;
 }

@@ -9,11 +9,13 @@
 
 #include "base/random.h"
 #include "tests/fuzz/replay.h"
+#include "tests/worker/data/compressing.h"
 
 namespace oarlock {
 namespace {
 
-std::string WellFormed(RandomSequence& random, bool multi_slot) {
+std::string WellFormed(RandomSequence& random, bool multi_slot, bool libsvm) {
+  if (libsvm) return "-1 qid:3 1:0.5 18446744073709551615:-1e-3 4:1 # 5:x\n";
   if (multi_slot) return "2 0.5 -1e3 1 7 2 18446744073709551615 9 0 1 1\n";
   std::string line = random.Below(2) == 0 ? "0" : "1";
   for (int i = 0; i < 13; ++i) {
@@ -56,10 +58,26 @@ TEST(DataReplayTest, RandomLinesAreReadOrRefused) {
     RandomSequence random(seed);
     const uint64_t choice = random.Below(8);
     const uint64_t with_reader = random.Below(50) == 0 ? 8 : 0;
-    std::string input(1, static_cast<char>(choice | with_reader));
+    const uint64_t libsvm = random.Below(3) == 0 ? 16 : 0;
+    std::string input(1, static_cast<char>(choice | with_reader | libsvm));
     for (uint64_t n = random.Below(4); n > 0; --n) {
-      input += WellFormed(random, choice / 2 == 3);
+      input += WellFormed(random, choice / 2 == 3, libsvm != 0);
     }
+    Mutate(random, &input);
+    return input;
+  });
+}
+
+TEST(DataReplayTest, DamagedZstdIsReadUpToItsDamageOrRefused) {
+  RunOnSeeds(1000, [](uint64_t seed) {
+    RandomSequence random(seed);
+    std::string text;
+    for (uint64_t n = random.Below(40); n > 0; --n) {
+      text += WellFormed(random, false, true);
+    }
+    std::string input(1, static_cast<char>(16 | 32));
+    input += Zstd(text);
+    if (random.Below(3) == 0) input += Zstd(text);
     Mutate(random, &input);
     return input;
   });

@@ -26,7 +26,8 @@ const std::vector<Format>& Formats() {
       {Compression::kNone, "",
        [](std::string_view b) { return std::string(b); }},
       {Compression::kGzip, ".gz", Gzip},
-      {Compression::kXz, ".xz", Xz}};
+      {Compression::kXz, ".xz", Xz},
+      {Compression::kZstd, ".zst", Zstd}};
   return *formats;
 }
 
@@ -155,6 +156,18 @@ TEST(CompressedSourceTest, BytesAfterTheEndAreDataLoss) {
               absl::StatusCode::kDataLoss)
         << format.suffix;
   }
+}
+
+TEST(CompressedSourceTest, ZstdThatLooksBackTooFarIsResourceExhausted) {
+  RandomSequence random(kSeed);
+  // A frame's header says how far; the bytes need not be so many.
+  const auto source = Decompress(
+      Compression::kZstd, "name",
+      std::make_unique<BytesSource>(
+          Zstd(RandomBytes(random, 1000), /*window_log=*/28)));
+  const absl::Status status = ReadEnd(source.get(), random, 100).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_NE(status.message().find("128 MiB"), std::string::npos) << status;
 }
 
 TEST(CompressedSourceTest, TheNameTellsTheFormatOfAFile) {

@@ -5,6 +5,7 @@
 
 #include <lzma.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -45,6 +46,29 @@ inline std::string Xz(std::string_view bytes) {
   out.resize(size);
   return out;
 }
+
+// With a checksum, as the zstd program does, in a frame that says that it looks
+// back over 2^window_log bytes.
+inline std::string Zstd(std::string_view bytes, int window_log) {
+  ZSTD_CCtx* const context = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+  ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, window_log);
+  // Its length is not said: then the window has to be.
+  ZSTD_CCtx_setParameter(context, ZSTD_c_contentSizeFlag, 0);
+  std::string out(ZSTD_compressBound(bytes.size()) + 64, '\0');
+  ZSTD_inBuffer in = {bytes.data(), bytes.size(), 0};
+  ZSTD_outBuffer to = {out.data(), out.size(), 0};
+  // Begun before the end is known, so that the window is not made smaller.
+  EXPECT_EQ(ZSTD_isError(
+                ZSTD_compressStream2(context, &to, &in, ZSTD_e_continue)),
+            0u);
+  EXPECT_EQ(ZSTD_compressStream2(context, &to, &in, ZSTD_e_end), 0u);
+  out.resize(to.pos);
+  ZSTD_freeCCtx(context);
+  return out;
+}
+
+inline std::string Zstd(std::string_view bytes) { return Zstd(bytes, 17); }
 
 // Bytes in memory as a source that gives at most `piece` of them at a time.
 class BytesSource : public ByteSource {

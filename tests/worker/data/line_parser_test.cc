@@ -311,5 +311,86 @@ TEST(DataOptionsTest, BucketsMakeSlotsOfTheIntegers) {
   EXPECT_EQ(SchemaOf(Criteo(Transform::kLog1p, 0)).num_slots, 26);
 }
 
+DataOptions Libsvm(uint64_t feature_dim = 0) {
+  DataOptions options;
+  options.format = DataOptions::Format::kLibsvm;
+  options.sparse_feature_dim = feature_dim;
+  return options;
+}
+
+TEST(LibsvmParserTest, FeaturesAreWeighedKeysOfOneSlot) {
+  const auto parser = NewLineParser(Libsvm());
+  Batch batch;
+  std::string reason;
+  for (const std::string line :
+       {"1 3:1 7:1", "-1", "0 qid:4 5:2.5 1:-1e-1 # a comment: 9:9",
+        "+1 18446744073709551615:+0.5 8:0 \t", "1 #"}) {
+    ASSERT_TRUE(parser->Append(line, &batch, &reason)) << line << reason;
+  }
+  EXPECT_THAT(batch.labels, ElementsAre(1, 0, 0, 1, 1));
+  EXPECT_THAT(batch.keys, ElementsAre(Key{3}, Key{7}, Key{5}, Key{1},
+                                      Key{~uint64_t{0}}));
+  EXPECT_THAT(batch.weights, ElementsAre(1, 1, 2.5f, -.1f, .5f));
+  EXPECT_THAT(batch.offsets, ElementsAre(0, 2, 2, 4, 5, 5));
+  EXPECT_THAT(batch.dense, IsEmpty());
+  EXPECT_EQ(SchemaOf(Libsvm()).num_slots, 1);
+}
+
+TEST(LibsvmParserTest, ValuesThatAreAllOneTakeNoWeights) {
+  const auto parser = NewLineParser(Libsvm(10));
+  Batch batch;
+  std::string reason;
+  ASSERT_TRUE(parser->Append("1 13:1 4:1.0", &batch, &reason)) << reason;
+  EXPECT_THAT(batch.keys, ElementsAre(Key{3}, Key{4}));
+  EXPECT_THAT(batch.weights, IsEmpty());
+}
+
+TEST(LibsvmParserTest, MalformedLinesAreRefusedWithAReason) {
+  const DataOptions options = Libsvm();
+  EXPECT_THAT(Reject(options, ""), HasSubstr("empty"));
+  EXPECT_THAT(Reject(options, "  # only a comment"), HasSubstr("empty"));
+  EXPECT_THAT(Reject(options, "2 1:1"), HasSubstr("the label is '2'"));
+  EXPECT_THAT(Reject(options, "1 1"), HasSubstr("'1', not INDEX:VALUE"));
+  for (const char* feature : {"1:", ":1", "-1:1", "1:x", "1:nan", "1:inf",
+                              "1:1:1", "18446744073709551616:1", "1:1e99",
+                              "qid", "1:+-1"}) {
+    EXPECT_THAT(Reject(options, absl::StrCat("1 2:2 ", feature)),
+                HasSubstr(feature));
+  }
+}
+
+TEST(CriteoParserTest, IntegersOfAllLengthsAreReadWhereverTheyStand) {
+  DataOptions options = Criteo(Transform::kQuickStart, 0);
+  const auto parser = NewLineParser(options);
+  // The eight bytes that are read at a time end before, in and behind a field.
+  for (int digits = 0; digits <= 19; ++digits) {
+    for (const std::string sign : {"", "-"}) {
+      for (size_t column = 1; column <= 13; ++column) {
+        const std::string field =
+            sign + std::string("9876543210123456789", digits);
+        const std::string line = LineWith(column, field);
+        Batch batch;
+        std::string reason;
+        const bool legal =
+            digits == 0 ? sign.empty() : digits <= 18;
+        ASSERT_EQ(parser->Append(line, &batch, &reason), legal) << line;
+        if (!legal) continue;
+        Batch expected;
+        NaiveAppend(options, line, &expected);
+        ASSERT_EQ(batch.dense, expected.dense) << line;
+      }
+    }
+  }
+  for (const char* field : {"1x", "x", "1 2", "+1", "--1", "1-", "12345678x",
+                            "/", ":", "\x80", "1234567:", "0x1"}) {
+    for (const size_t column : {1, 7, 13}) {
+      Batch batch;
+      std::string reason;
+      EXPECT_FALSE(parser->Append(LineWith(column, field), &batch, &reason))
+          << field;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace oarlock

@@ -105,6 +105,13 @@ TEST(LineReaderTest, AnEndlessLineIsAnErrorWithoutReadingToItsEnd) {
   EXPECT_THAT(reader.status().message(), HasSubstr("text:1"));
 }
 
+TEST(LineReaderTest, AByteOrderMarkIsNoPartOfTheFirstLine) {
+  LineReader reader = Reader("\xef\xbb\xbfone\n\xef\xbb\xbftwo\n");
+  EXPECT_THAT(Lines(reader), ElementsAre("one", "\xef\xbb\xbftwo"));
+  LineReader only_mark = Reader("\xef\xbb\xbf");
+  EXPECT_THAT(Lines(only_mark), ElementsAre(""));
+}
+
 TEST(LineReaderTest, BinaryAndCompressedSourcesAreErrors) {
   TestFolder folder;
   const auto status_of = [&](const std::string& bytes) {
@@ -115,11 +122,11 @@ TEST(LineReaderTest, BinaryAndCompressedSourcesAreErrors) {
   };
   EXPECT_THAT(status_of(std::string("line\n\0\1\2", 8)),
               HasSubstr("data is not text: byte 5 is NUL"));
-  EXPECT_THAT(status_of("\x1f\x8b rest"), HasSubstr("gzip -dc"));
+  EXPECT_THAT(status_of("\x1f\x8b rest"), HasSubstr("does not end in .gz"));
   EXPECT_THAT(status_of("\xfd"
                         "7zXZ rest"),
-              HasSubstr("xz -dc"));
-  EXPECT_THAT(status_of("\x28\xb5\x2f\xfd rest"), HasSubstr("zstd -dc"));
+              HasSubstr("does not end in .xz"));
+  EXPECT_THAT(status_of("\x28\xb5\x2f\xfd rest"), HasSubstr("does not end in .zst"));
 }
 
 TEST(LineReaderTest, SeekAgreesWithTheTextForwardsAndBackwards) {

@@ -1,0 +1,116 @@
+"""Evaluations beside training, and training that ends because of them or by
+command."""
+
+import os
+import re
+import subprocess
+import unittest
+
+import harness
+
+TRAIN_ROWS = harness.GENERATED_ROWS * 3 // 4
+LONG_PASS_ROWS = 200000
+LR = ["--model", "lr", "--batch_size", "128"]
+# Parameters that do not move get no better.
+STUCK = [*LR, "--learning_rate", "0"]
+
+
+class EvaluationTest(harness.SystemTest):
+
+    def train(self, *flags):
+        return self.start_train(*harness.data_flags(), *flags)
+
+    def cluster(self, *flags):
+        return self.train("--server_num", "2", "--worker_num", "2", *flags)
+
+    def test_training_goes_on_while_it_is_evaluated(self):
+        # One pass that is long enough for several evaluations.
+        harness.generate_criteo(self.path("data"), LONG_PASS_ROWS, 1, seed=5)
+        job = self.start_train(
+            "--server_num", "2", "--worker_num", "2", *LR, "--learning_rate",
+            "0.05", "--train_files", self.path("data", "part-0"),
+            "--test_files", harness.test_files(), "--evaluate_period", "6000")
+        self.await_success(job)
+        summary = self.summary()
+        self.assertEqual(summary["examples"], LONG_PASS_ROWS)
+        self.assertEqual(summary["stop_reason"], "")
+        beside = [evaluation for evaluation in summary["evaluations"]
+                  if evaluation["work"].startswith("evaluation/")]
+        self.assertTrue(beside, summary)
+        for evaluation in beside:
+            self.assertEqual(evaluation["examples"],
+                             harness.GENERATED_ROWS // 4)
+            self.assertTrue(.4 < evaluation["auc"] < .9, evaluation)
+            self.assertGreaterEqual(evaluation["trained_examples"], 6000)
+        self.assertRegex(
+            harness.read_text(self.path("logs", "workerlog.0")),
+            r"evaluation/0 after \d+ trained examples: auc 0\.\d+ +logloss 0")
+
+    def check_early_stop(self, *flags):
+        job = self.cluster(*STUCK, "--epochs", "1000", "--early_stop_metric",
+                           "auc", "--early_stop_patience", "2", *flags)
+        self.await_success(job)
+        self.assert_nothing_runs()
+        summary = self.summary()
+        self.assertEqual(summary["examples"], 3 * TRAIN_ROWS)
+        self.assertEqual([evaluation["best"]
+                          for evaluation in summary["evaluations"]],
+                         [True, False, False])
+        self.assertRegex(summary["stop_reason"],
+                         r"^early stop: AUC .* in test/0 after \d+ examples, "
+                         r"and 2 evaluations since then were no better$")
+        self.assertRegex(job.stdout, r"(?m)^stopped +early stop: AUC")
+        self.assertRegex(job.stdout, r"(?m)^best +AUC 0\.\d+ .* test/0")
+        return summary
+
+    def test_training_that_gets_no_better_stops(self):
+        self.check_early_stop()
+
+    def test_rounds_that_get_nothing_better_stop(self):
+        self.check_early_stop("--mode", "sync")
+
+    def test_the_best_checkpoint_stays_beside_the_newest(self):
+        folder = self.path("ckpt")
+        summary = self.check_early_stop(
+            "--checkpoint_dir", folder, "--checkpoint_interval_s", "0",
+            "--checkpoint_keep", "1")
+        best = harness.read_text(os.path.join(folder, "BEST")).strip()
+        current = harness.read_text(
+            os.path.join(folder, "CURRENT")).split(" ")[0]
+        self.assertEqual(summary["evaluations"][0]["checkpoint"],
+                         os.path.join(folder, best))
+        self.assertNotEqual(best, current)
+        self.assertEqual(
+            {name for name in os.listdir(folder) if name.startswith("ckpt-")},
+            {best, current})
+        subprocess.run([harness.oarlock(), "checkpoint", "verify",
+                        os.path.join(folder, best)], check=True,
+                       stdout=subprocess.DEVNULL,
+                       timeout=harness.JOB_DEADLINE_S)
+
+    def test_a_command_stops_training_and_the_job_ends_well(self):
+        job = self.cluster(*LR, "--epochs", "1000", "--print_period", "5")
+        self.await_text(self.path("logs", "workerlog.0"), r"step \d+")
+        endpoint = re.search(r"(?m)^servers +([^,\s]+)", job.stdout).group(1)
+        subprocess.run([harness.oarlock(), "ctl", "stop", "--server", endpoint,
+                        "--reason", "good enough"], check=True,
+                       stdout=subprocess.DEVNULL,
+                       timeout=harness.JOB_DEADLINE_S)
+        self.await_success(job)
+        self.assert_nothing_runs()
+        summary = self.summary()
+        self.assertEqual(summary["stop_reason"], "good enough")
+        self.assertLess(summary["examples"], 1000 * TRAIN_ROWS)
+        # What was trained is evaluated.
+        self.assertTrue(summary["evaluations"])
+
+    def test_evaluations_of_nothing_are_refused(self):
+        for flags in (["--evaluate_period", "100"],
+                      ["--early_stop_metric", "auc"]):
+            process = self.start_train(
+                "--train_files", harness.train_files(), *flags)
+            self.assert_fails(process, f"{flags[0]}.*needs test files", code=2)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,199 @@
+"""Online training: files that come into a folder are predicted, trained once
+each whatever dies, and told in the summary.
+
+Every example has a key of its own and tables count how often an example with a
+key was trained (--accessor ctr), so a checkpoint tells of each example whether
+it was trained, and how often.
+"""
+
+import collections
+import os
+import random
+import signal
+import subprocess
+import unittest
+
+import harness
+
+NUM_SLOTS = 26
+NUM_DENSE = 13
+ROWS = 6000
+# So that a process can be killed while a file is trained.
+MANY_ROWS = 40000
+SEED = 17
+
+
+class OnlineTest(harness.SystemTest):
+
+    def setUp(self):
+        super().setUp()
+        self.rows = 0
+        os.mkdir(self.path("in"))
+
+    def add_file(self, name, rows=ROWS):
+        """A file of new examples, complete when it has its name."""
+        source = random.Random(SEED + self.rows)
+        dense = f"{NUM_DENSE} " + " ".join(["0.5"] * NUM_DENSE)
+        others = " ".join(["0"] * (NUM_SLOTS - 2))
+        with open(self.path("in", name + ".tmp"), "w",
+                  encoding="ascii") as file:
+            for row in range(self.rows, self.rows + rows):
+                # The second slot tells the label, mostly.
+                hint = source.randrange(2)
+                label = hint if source.random() < .8 else 1 - hint
+                file.write(f"{dense} 1 {1000 + row} 1 {1 + hint} {others} "
+                           f"1 {label}\n")
+        self.rows += rows
+        os.rename(self.path("in", name + ".tmp"), self.path("in", name))
+
+    def train(self, name, *flags, workers=2):
+        return self.start_train(
+            "--server_num", "2", "--worker_num", str(workers), "--log_dir",
+            name, "--watch_dir", self.path("in"), "--watch_poll_s", "0.05",
+            "--checkpoint_dir", self.path("ckpt"), "--checkpoint_interval_s",
+            "0", "--model", "lr", "--learning_rate", "0.05", "--data_format",
+            "multi_slot", "--sparse_feature_dim", "0", "--accessor", "ctr",
+            "--batch_size", "64", "--init_range", "0", *flags, name=name)
+
+    def await_trained(self, job, file):
+        self.await_text(self.path(job.name, "workerlog.0"),
+                        f"file {file} of pass .* is trained")
+
+    def check_all_trained_once(self):
+        rows = self.path("rows.txt")
+        subprocess.run(
+            [harness.oarlock(), "checkpoint", "export", self.path("ckpt"),
+             "--output", rows], check=True, stdout=subprocess.DEVNULL,
+            timeout=harness.JOB_DEADLINE_S)
+        shows = {}
+        with open(rows, encoding="ascii") as file:
+            for line in file:
+                words = line.split()
+                shows[int(words[0])] = float(words[1])
+        counts = collections.Counter(
+            shows.get(1000 + row, 0) for row in range(self.rows))
+        self.assertEqual(counts, {1: self.rows}, self.report())
+
+    def predicted(self, name):
+        return [(evaluation["work"], evaluation["file"],
+                 evaluation["examples"])
+                for evaluation in self.summary(name)["evaluations"]]
+
+    def test_files_are_predicted_then_trained_in_their_order(self):
+        self.add_file("part-10")
+        self.add_file("part-9")
+        job = self.train("job", "--watch_idle_s", "2")
+        self.await_trained(job, "part-10")
+        self.add_file("part-11")
+        self.await_success(job)
+        self.assert_nothing_runs()
+        self.assertEqual(self.predicted("job"), [
+            (f"predict/{i}", name, ROWS)
+            for i, name in enumerate(["part-9", "part-10", "part-11"])])
+        summary = self.summary("job")
+        self.assertEqual(summary["examples"], 3 * ROWS)
+        self.assertRegex(summary["stop_reason"], "no new file came into")
+        # Nothing was known of the first file; of the last ones the hints.
+        aucs = [evaluation["auc"] for evaluation in summary["evaluations"]]
+        self.assertEqual(aucs[0], .5, aucs)
+        self.assertGreater(aucs[2], .7)
+        self.check_all_trained_once()
+
+    def test_a_file_waits_for_its_marker(self):
+        self.add_file("a")
+        self.add_file("b")
+        with open(self.path("in", "b.done"), "w", encoding="ascii"):
+            pass
+        job = self.train("job", "--watch_marker", ".done", "--watch_idle_s",
+                         "1")
+        self.await_success(job)
+        self.assertEqual(self.predicted("job"), [("predict/0", "b", ROWS)])
+
+    def test_sigterm_ends_it_well_and_resume_goes_on(self):
+        self.add_file("a")
+        job = self.train("first")
+        self.await_trained(job, "a")
+        self.add_file("b", MANY_ROWS)
+        job.send(signal.SIGTERM)
+        self.await_success(job)
+        self.assert_nothing_runs()
+        self.assertEqual(self.summary("first")["stop_reason"], "signal 15")
+        self.add_file("c")
+        again = self.train("again", "--resume", "--watch_idle_s", "1",
+                           workers=3)
+        self.await_success(again)
+        self.assertNotIn("a", [file for work, file, _
+                               in self.predicted("again")
+                               if work != "predict/0"])
+        self.check_all_trained_once()
+
+    def test_ctl_stop_ends_it_well(self):
+        self.add_file("a")
+        job = self.train("job")
+        self.await_trained(job, "a")
+        endpoint = job.stdout.split("servers   ")[1].split(",")[0]
+        subprocess.run([harness.oarlock(), "ctl", "stop", "--server",
+                        endpoint], check=True, stdout=subprocess.DEVNULL,
+                       timeout=harness.JOB_DEADLINE_S)
+        self.await_success(job)
+        self.assertEqual(self.summary("job")["stop_reason"],
+                         "oarlock ctl stop")
+        self.check_all_trained_once()
+
+    def kill_while_b_is_trained(self, role, index, *flags):
+        self.add_file("a")
+        self.add_file("b", MANY_ROWS)
+        job = self.train("job", "--watch_idle_s", "1", "--max_restart", "2",
+                         "--print_period", "5", "--lease_s", "2", *flags)
+        self.await_text(self.path("job", "workerlog.1"),
+                        r"train epoch 2 step")
+        os.kill(self.pid_of_role(role, index), signal.SIGKILL)
+        self.await_true(lambda: "restart" in job.stderr,
+                        harness.PROGRESS_DEADLINE_S, "a restart")
+        self.add_file("c")
+        self.await_success(job)
+        self.assert_nothing_runs()
+        self.assertEqual({file for _, file, _ in self.predicted("job")},
+                         {"a", "b", "c"})
+        self.check_all_trained_once()
+
+    def test_a_worker_that_dies_costs_no_example(self):
+        self.kill_while_b_is_trained("worker", 1)
+
+    def test_the_first_worker_that_dies_costs_no_example(self):
+        self.kill_while_b_is_trained("worker", 0)
+
+    def test_a_server_that_dies_takes_all_back_to_the_last_file(self):
+        self.kill_while_b_is_trained("server", 1)
+
+    def test_a_coordinator_with_a_log_that_dies_costs_no_example(self):
+        self.kill_while_b_is_trained("server", 0, "--durability", "log")
+
+    def test_a_job_of_which_nothing_is_left_goes_on(self):
+        self.add_file("a")
+        job = self.train("first", "--print_period", "5")
+        self.await_trained(job, "a")
+        self.add_file("b", MANY_ROWS)
+        self.await_text(self.path("first", "workerlog.1"),
+                        r"train epoch 2 step")
+        for pid in self.marked_pids():
+            os.kill(pid, signal.SIGKILL)
+        self.assert_nothing_runs()
+        again = self.train("again", "--resume", "--watch_idle_s", "1")
+        self.await_success(again)
+        self.check_all_trained_once()
+
+    def test_two_sources_of_data_are_refused(self):
+        self.assert_fails(
+            self.train("job", "--train_files", harness.train_files()),
+            "--watch_dir .* says what is trained", code=2)
+
+    def test_a_folder_that_is_not_there_is_named(self):
+        process = self.start_train("--watch_dir", self.path("nowhere"),
+                                   "--model", "lr")
+        self.assert_fails(process, "oarlock train: cannot look into "
+                          "--watch_dir .*nowhere", code=1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,27 @@
+// A file of the input as lines: unpacked, or piped through a command.
+
+#ifndef OARLOCK_WORKER_DATA_INPUT_FILE_H_
+#define OARLOCK_WORKER_DATA_INPUT_FILE_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "worker/data/byte_source.h"
+#include "worker/data/data_options.h"
+#include "worker/data/line_reader.h"
+
+namespace oarlock {
+
+// Whether its lines lie where they lie in the file.
+bool CanSeek(const DataOptions& options, const std::string& path);
+
+// As OpenDecompressed; through options.pipe_command as OpenPipe.
+absl::StatusOr<std::unique_ptr<ByteSource>> OpenInputBytes(
+    const DataOptions& options, const std::string& path);
+absl::StatusOr<std::unique_ptr<LineReader>> OpenInput(
+    const DataOptions& options, const std::string& path);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_DATA_INPUT_FILE_H_
