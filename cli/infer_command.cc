@@ -132,7 +132,14 @@ absl::StatusOr<TrainedModel> OpenModel(const v1::InferConfig& infer,
   return ReachModel({infer.servers().begin(), infer.servers().end()}, job);
 }
 
-// "scored    6,000 lines ...".
+// InvalidArgument is for the command line.
+absl::Status OfData(const absl::Status& status) {
+  return absl::IsInvalidArgument(status)
+             ? absl::DataLossError(status.message())
+             : status;
+}
+
+// "scored    6000 lines ...".
 std::string ReportText(const InferenceReport& report,
                        const TrainedModel& trained, const v1::JobConfig& job) {
   std::string text = absl::StrFormat(
@@ -175,13 +182,13 @@ absl::Status Run(const v1::InferConfig& infer, v1::JobConfig job) {
   options.has_labels = infer.labels();
   options.batch_size = job.batch_size();
   options.num_threads = job.thread_num();
-  OARLOCK_ASSIGN_OR_RETURN(
-      const InferenceReport report,
+  const absl::StatusOr<InferenceReport> report =
       Infer(*model, tables, options, [&](absl::Span<const float> next) {
         return scores->Write(next);
-      }));
+      });
+  OARLOCK_RETURN_IF_ERROR(OfData(report.status()));
   OARLOCK_RETURN_IF_ERROR(scores->Finish());
-  std::fputs(ReportText(report, trained, job).c_str(),
+  std::fputs(ReportText(*report, trained, job).c_str(),
              infer.out() == "-" ? stderr : stdout);
   return absl::OkStatus();
 }

@@ -92,9 +92,9 @@ void LocalParameterClient::PullDense(TableId table, DenseReplica* replica,
   done(absl::OkStatus());
 }
 
-absl::StatusOr<RowChanges> LocalParameterClient::ListChanges(
+absl::StatusOr<ChangedRows> LocalParameterClient::ListChanges(
     TableId table, ChangeMarks* marks) {
-  RowChanges changes;
+  ChangedRows changes;
   absl::MutexLock lock(&mutex_);
   changes.versions.assign(1, last_sequence_);
   return changes;

@@ -48,7 +48,7 @@ class LocalParameterClient : public ParameterClient {
   void PullDense(TableId table, DenseReplica* replica,
                  std::shared_ptr<const void> memory, Done done) override;
   // The only worker: nobody else changes anything.
-  absl::StatusOr<RowChanges> ListChanges(TableId table,
+  absl::StatusOr<ChangedRows> ListChanges(TableId table,
                                          ChangeMarks* marks) override;
   void Push(const PushRequest& push, TableVersions* versions,
             std::shared_ptr<const void> memory, Done done) override;

@@ -68,7 +68,7 @@ std::unique_ptr<GeoReplica> GeoReplica::NewEmpty() const {
 absl::Status GeoReplica::Refresh() {
   for (size_t i = 0; i < tables_.size(); ++i) {
     Table& table = tables_[i];
-    OARLOCK_ASSIGN_OR_RETURN(RowChanges changes,
+    OARLOCK_ASSIGN_OR_RETURN(ChangedRows changes,
                              client_->ListChanges(table.id, &table.marks));
     if (i == 0) versions_ = std::move(changes.versions);
     if (changes.any) {

@@ -97,7 +97,7 @@ void GrpcParameterClient::UseTable(const v1::TableConfig& config) {
 absl::Status GrpcParameterClient::ListChanges(ServerIndex server,
                                               TableId table,
                                               ChangeMarks::Mark* mark,
-                                              RowChanges* changes) {
+                                              ChangedRows* changes) {
   v1::ListChangesRequest request;
   request.set_table(table.value());
   request.set_worker_index(worker_index_.value());
@@ -134,12 +134,12 @@ absl::Status GrpcParameterClient::ListChanges(ServerIndex server,
   return absl::OkStatus();
 }
 
-absl::StatusOr<RowChanges> GrpcParameterClient::ListChanges(
+absl::StatusOr<ChangedRows> GrpcParameterClient::ListChanges(
     TableId table, ChangeMarks* marks) {
   const uint32_t num_servers =
       static_cast<uint32_t>(connections_->servers().size());
   marks->servers.resize(num_servers);
-  RowChanges changes;
+  ChangedRows changes;
   changes.versions.resize(num_servers);
   for (uint32_t i = 0; i < num_servers; ++i) {
     OARLOCK_RETURN_IF_ERROR(ListChanges(ServerIndex(i), table,

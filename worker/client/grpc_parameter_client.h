@@ -62,7 +62,7 @@ class GrpcParameterClient : public ParameterClient {
   void Hurry(const void* memory) override { data_plane_.Hurry(memory); }
   void PullDense(TableId table, DenseReplica* replica,
                  std::shared_ptr<const void> memory, Done done) override;
-  absl::StatusOr<RowChanges> ListChanges(TableId table,
+  absl::StatusOr<ChangedRows> ListChanges(TableId table,
                                          ChangeMarks* marks) override;
   void Push(const PushRequest& push, TableVersions* versions,
             std::shared_ptr<const void> memory, Done done) override;
@@ -118,7 +118,7 @@ class GrpcParameterClient : public ParameterClient {
                            absl::Duration give_up_after);
   // Adds what that server tells to `changes`.
   absl::Status ListChanges(ServerIndex server, TableId table,
-                           ChangeMarks::Mark* mark, RowChanges* changes);
+                           ChangeMarks::Mark* mark, ChangedRows* changes);
   // Another incarnation of the server answers. DataLoss when it lacks pushes
   // that were acknowledged to this worker and the job does not accept that.
   absl::Status OnReturn(ServerIndex server, const v1::ConnectResponse& answer);

@@ -37,7 +37,7 @@ struct ChangeMarks {
   std::vector<Mark> servers;
 };
 
-struct RowChanges {
+struct ChangedRows {
   // Keys whose rows others have pushed to; one may be there twice.
   std::vector<Key> keys;
   // Some server no longer knows: any row may have changed.
@@ -147,7 +147,7 @@ class ParameterClient {
   // Geo mode: what other workers have changed since `marks`, which are moved on;
   // a pull that is made after the answer sees all of it. Blocks. Errors are
   // those of the servers; Unimplemented where there is no geo mode.
-  virtual absl::StatusOr<RowChanges> ListChanges(TableId table,
+  virtual absl::StatusOr<ChangedRows> ListChanges(TableId table,
                                                  ChangeMarks* marks) {
     return absl::UnimplementedError("this client lists no changes");
   }

@@ -51,7 +51,8 @@ MemoryDataset::~MemoryDataset() {
 }
 
 void MemoryDataset::Preload(Share share) {
-  WaitPreload().IgnoreError();
+  const bool is_ok = WaitPreload().ok();
+  if (is_ok && *preloaded_ != nullptr && preload_epoch_ == share.epoch) return;
   preload_epoch_ = share.epoch;
   thread_ = std::thread(
       [this, share = std::move(share),

@@ -67,7 +67,8 @@ class MemoryDataset {
   // Breaks a preload off.
   ~MemoryDataset();
 
-  // Begins to load `share` in a thread, beside whatever is being read.
+  // Begins to load `share` in a thread, beside whatever is being read; unless
+  // that pass has been preloaded already.
   void Preload(Share share);
   // Returns when the preload is over; its outcome. OK when there was none.
   absl::Status WaitPreload();
