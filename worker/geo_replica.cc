@@ -121,15 +121,20 @@ void GeoReplica::Gather(const GeoStep& step) const {
   }
 }
 
+bool GeoReplica::KeepsStatistics(size_t table) const {
+  return plan_.tables[table].sparse().accessor() == v1::CTR;
+}
+
 void GeoReplica::Apply(absl::Span<const GeoStep* const> steps,
                        const float* dense_gradients, bool statistics) {
   for (size_t i = 0; i < tables_.size(); ++i) {
     Table& table = tables_[i];
+    const bool counts = statistics && KeepsStatistics(i);
     std::vector<MergedGradients::Part> parts;
     for (const GeoStep* step : steps) {
       const SparseInputBuffer& input = step->buffer->inputs[i];
       parts.push_back({&input.keys, input.gradients.data()});
-      if (!statistics) continue;
+      if (!counts) continue;
       table.rows.Count(step->rows[i], input.statistics.shows().data(),
                        input.statistics.clicks().data());
     }
@@ -154,10 +159,11 @@ std::shared_ptr<const void> GeoReplica::TakeChanges(bool rows, bool dense,
   memory->rows.resize(tables_.size());
   for (size_t i = 0; rows && i < tables_.size(); ++i) {
     GeoChanges& changes = memory->rows[i];
-    tables_[i].rows.TakeChanges(statistics, &changes);
+    const bool counts = statistics && KeepsStatistics(i);
+    tables_[i].rows.TakeChanges(counts, &changes);
     push->sparse.push_back(
         {tables_[i].id, &changes.keys, changes.differences.data()});
-    if (!statistics) continue;
+    if (!counts) continue;
     push->sparse.back().shows = changes.shows.data();
     push->sparse.back().clicks = changes.clicks.data();
   }

@@ -91,6 +91,8 @@ class GeoReplica {
     MergedGradients merged = {};
   };
 
+  // Of a sparse table: what norms learn has no shows and clicks.
+  bool KeepsStatistics(size_t table) const;
   GeoReplica(const TablePlan& plan, const std::vector<UpdateRule>& rules,
              uint32_t num_workers, uint64_t rows_max, ParameterClient* client);
 
