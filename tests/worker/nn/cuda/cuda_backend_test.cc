@@ -43,6 +43,65 @@ TEST(CudaBackendTest, WithoutMemoryLeftSaysWhatWasAskedForAndWhatIsFree) {
               "1000 are free");
 }
 
+// The kernel that computes what cuBLAS has no algorithm for.
+TEST(CudaBackendTest, ThePlainProductIsTheDevicesProduct) {
+  constexpr size_t kM = 7, kN = 5, kK = 11, kStride = 12;
+  RandomSequence random(kSeed);
+  const std::unique_ptr<Device> device = NewEmulatedDevice(kMemory);
+  const auto values = [&](size_t bytes) {
+    std::vector<uint8_t> host(bytes);
+    // Small numbers of either width: bfloat16 is the upper half of a float.
+    for (size_t i = 0; i < bytes; ++i) {
+      host[i] = i % 2 == 0 ? static_cast<uint8_t>(random.Below(256))
+                           : static_cast<uint8_t>(0x3e + random.Below(2));
+    }
+    void* const memory = device->Allocate(bytes);
+    device->CopyIn(host.data(), bytes, memory);
+    return memory;
+  };
+  for (const Numbers numbers :
+       {Numbers::kFloat32, Numbers::kTf32, Numbers::kBfloat16}) {
+    for (int transposed = 0; transposed < 4; ++transposed) {
+      for (const bool bias : {false, true}) {
+        Product product;
+        product.numbers = numbers;
+        product.m = kM;
+        product.n = kN;
+        product.k = kK;
+        product.a = {values(kStride * kStride * 4), kStride,
+                     (transposed & 1) != 0};
+        product.b = {values(kStride * kStride * 4), kStride,
+                     (transposed & 2) != 0};
+        void* const addends = values(kM * 4);
+        if (bias) product.bias = static_cast<const float*>(addends);
+        if (!bias) product.write = Write::kAdd;
+        std::vector<float> results[2];
+        for (std::vector<float>& result : results) {
+          result.assign(kN * kStride, 1);
+          auto* const c =
+              static_cast<float*>(device->Allocate(result.size() * 4));
+          device->CopyIn(result.data(), result.size() * 4, c);
+          product.c = c;
+          product.c_stride = kStride;
+          if (&result == results) {
+            device->Multiply(product);
+          } else {
+            device->Run(ForEach<PlainProductBody>{{kM * kN, product}});
+          }
+          device->CopyOutLater(c, result.size() * 4, result.data());
+          device->Finish();
+          device->Free(c);
+        }
+        EXPECT_EQ(results[0], results[1]);
+        for (const void* memory : {product.a.data, product.b.data,
+                                   static_cast<const void*>(addends)}) {
+          device->Free(const_cast<void*>(memory));
+        }
+      }
+    }
+  }
+}
+
 struct BagCase {
   size_t num_keys;
   size_t num_rows;

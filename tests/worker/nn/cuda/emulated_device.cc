@@ -1,5 +1,6 @@
 #include "tests/worker/nn/cuda/emulated_device.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -95,10 +96,32 @@ class EmulatedDevice final : public Device {
     OARLOCK_CHECK(product.a.stride >= least(product.a, product.m, product.k));
     OARLOCK_CHECK(product.b.stride >= least(product.b, product.k, product.n));
     OARLOCK_CHECK(product.c_stride >= product.m);
-    Run(ForEach<PlainProductBody>{{product.m * product.n, product}});
+    RunProduct(product);
   }
 
  private:
+  // As PlainProductBody, many times as fast.
+  static void RunProduct(const Product& p) {
+    std::vector<float> a(p.m * p.k), sums(p.m);
+    for (size_t l = 0; l < p.k; ++l) {
+      for (size_t i = 0; i < p.m; ++i) {
+        a[l * p.m + i] = OperandAt(p.numbers, p.a, i, l);
+      }
+    }
+    for (size_t j = 0; j < p.n; ++j) {
+      std::fill(sums.begin(), sums.end(), 0.0f);
+      for (size_t l = 0; l < p.k; ++l) {
+        const float factor = OperandAt(p.numbers, p.b, l, j);
+        const float* const column = a.data() + l * p.m;
+        for (size_t i = 0; i < p.m; ++i) sums[i] += column[i] * factor;
+      }
+      for (size_t i = 0; i < p.m; ++i) {
+        const float value = sums[i] + (p.bias == nullptr ? 0 : p.bias[i]);
+        Put(p.write, Activate(p.activation, value), &p.c[j * p.c_stride + i]);
+      }
+    }
+  }
+
   struct Copy {
     const void* from;
     size_t num_bytes;
