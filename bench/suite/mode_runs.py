@@ -17,16 +17,26 @@ TRAIN_ROWS = 123_425
 TAIL_ROWS = 12_342
 SLICE_S = .005
 
+# Learning rate of rows where dense parameters make one update of the gradients
+# of many workers; chosen on the tail (docs/design/0020-quorum.md).
+ROWS_RATE = {20: ".04"}
+
+
+def rows_rate(workers):
+    rate = ROWS_RATE.get(workers)
+    return ["--embedding_learning_rate", rate] if rate else []
+
+
 # What a mode is asked for with, at `workers` workers.
 MODES = {
-    "async": lambda workers: ["--mode", "async", "--dense_aggregate_pushes",
-                              "1"],
-    "async, controlled": lambda workers: ["--mode", "async"],
+    "async, uncontrolled": lambda workers: ["--mode", "async",
+                                            "--dense_quorum", "0"],
+    "async": lambda workers: ["--mode", "async", *rows_rate(workers)],
     "half_async": lambda workers: ["--mode", "half_async"],
     "ssp 4": lambda workers: ["--mode", "ssp", "--staleness_bound", "4"],
     "ssp 0": lambda workers: ["--mode", "ssp", "--staleness_bound", "0"],
     "geo": lambda workers: ["--mode", "geo"],
-    "sync": lambda workers: ["--mode", "sync"],
+    "sync": lambda workers: ["--mode", "sync", *rows_rate(workers)],
 }
 
 

@@ -115,7 +115,8 @@ double Train(const std::string& name, const Problem& problem, int epochs,
                        num_rows,
                        absl::MakeConstSpan(&problem.keys[begin * kSlots],
                                            input.num_examples * kSlots),
-                       {}}};
+                       /*offsets=*/{},
+                       /*weights=*/{}}};
       input.parameters = parameters.data();
       input.gradient_scale = 1.0f / kBatch;
       StepOutput output;
