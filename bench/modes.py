@@ -61,8 +61,8 @@ def scale(options, folder):
             add(mode, f"{size}x{size}", mode_runs.MODES[mode](size), size,
                 size, options.batch_size)
         if "sync" in options.modes:
-            add("one of equal batch", f"x{size}", [], 0, 0,
-                options.batch_size * size)
+            add("one of equal batch", f"x{size}", mode_runs.rows_rate(size),
+                0, 0, options.batch_size * size)
     return results
 
 
