@@ -145,7 +145,8 @@ TEST(CommandLineTest, WrongLinesSayWhatIsLegal) {
             "--learning_rate is \"nan\"; it must be a number, 0 to 1000; for "
             "example --learning_rate 0.01");
   EXPECT_EQ(ErrorOf({"--mode", "half"}),
-            "--mode is \"half\"; it must be async or sync; for example --mode "
+            "--mode is \"half\"; it must be async, half_async, ssp, sync or "
+            "geo; for example --mode "
             "async");
   EXPECT_EQ(ErrorOf({"--insecure=maybe"}),
             "--insecure is \"maybe\"; it must be true or false; for example "
