@@ -83,9 +83,10 @@ std::shared_ptr<const void> AddDense(const Trained& trained,
 }
 
 absl::Status Push(const PassContext& context, const PushRequest& push,
-                  std::shared_ptr<const void> memory) {
+                  const std::shared_ptr<const void>& memory) {
+  // A copy: the keys are read below.
   OARLOCK_RETURN_IF_ERROR(CallAndWait([&](ParameterClient::Done done) {
-    context.cuts->PushRepaired(push, std::move(memory), std::move(done));
+    context.cuts->PushRepaired(push, memory, std::move(done));
   }));
   // The servers take them for this worker's own, which it does not ask for.
   for (size_t i = 0; i < push.sparse.size(); ++i) {
