@@ -16,6 +16,8 @@ namespace {
 constexpr ServerIndex kOnlyServer(0);
 // The only worker's only incarnation.
 constexpr Generation kOnlyGeneration(1);
+// How long a lane waits for the worker's own steps before it looks again.
+constexpr absl::Duration kStepWait = absl::Seconds(1);
 
 // Brings `replica` up to date with the table.
 void CopyDense(const TableEntry& entry, DenseReplica* replica) {
@@ -188,6 +190,17 @@ absl::Status LocalJobClient::Barrier(const std::string& name) {
   return CallAndWait([&](absl::AnyInvocable<void(absl::Status)> done) {
     coordinator_.Barrier(request, std::move(done));
   });
+}
+
+absl::StatusOr<uint64_t> LocalJobClient::ReportSteps(uint64_t finished,
+                                                     uint64_t awaited) {
+  absl::MutexLock lock(&mutex_);
+  finished_steps_ = std::max(finished_steps_, finished);
+  const auto reached = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return finished_steps_ >= awaited;
+  };
+  mutex_.AwaitWithTimeout(absl::Condition(&reached), kStepWait);
+  return finished_steps_;
 }
 
 absl::StatusOr<ExampleIntervals> LocalJobClient::DefineWork(

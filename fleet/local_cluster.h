@@ -86,6 +86,13 @@ class LocalJobClient : public JobClient {
   absl::Status Barrier(const std::string& name) override;
   absl::StatusOr<uint64_t> JoinRounds() override { return 0; }
   absl::Status LeaveRounds() override { return absl::OkStatus(); }
+  // A worker alone is the slowest: it waits for its own pushes.
+  absl::StatusOr<uint64_t> JoinSteps() override {
+    absl::MutexLock lock(&mutex_);
+    return finished_steps_;
+  }
+  absl::StatusOr<uint64_t> ReportSteps(uint64_t finished,
+                                       uint64_t awaited) override;
   absl::StatusOr<ExampleIntervals> DefineWork(
       const std::string& work, const std::vector<WorkItem>& items,
       uint64_t num_examples) override;
@@ -115,6 +122,7 @@ class LocalJobClient : public JobClient {
   absl::Mutex mutex_;
   ProgressSource progress_source_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_report_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t finished_steps_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_lease_request_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

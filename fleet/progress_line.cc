@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/doubling_counts.h"
 
 namespace oarlock {
 namespace {
@@ -91,6 +92,12 @@ std::string ProgressLine::Update(const v1::JobStatusResponse& status,
   absl::StrAppend(&line, "  ", WithCommas(static_cast<uint64_t>(rate)),
                   " examples/s  loss ", Share(phase.logloss()), "  auc ",
                   Share(phase.auc()));
+  if (!progress.staleness_histogram().empty()) {
+    absl::StrAppendFormat(
+        &line, "  staleness p50 %.0f p99 %.0f",
+        DoublingQuantile(progress.staleness_histogram(), .5),
+        DoublingQuantile(progress.staleness_histogram(), .99));
+  }
   if (phase.num_examples() > progress.examples() && rate > 0) {
     absl::StrAppendFormat(
         &line, "  %.0f s left",

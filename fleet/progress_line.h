@@ -14,7 +14,7 @@ namespace oarlock {
 // Turns successive job states into a line for people:
 //
 //   epoch 1/3  63 %  =========>      71,204 examples/s  loss .4871
-//   auc .7423  staleness p99 3  5 s left
+//   auc .7423  staleness p50 1 p99 3  5 s left
 //
 // Rates are over the last few seconds. Not thread-safe.
 class ProgressLine {

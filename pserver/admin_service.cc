@@ -63,6 +63,7 @@ class AdminService::Impl {
     AddDrain();
     AddCheckpoint();
     AddBarrier();
+    AddStepClock();
     AddEvict();
   }
 
@@ -165,6 +166,20 @@ class AdminService::Impl {
               request, [call = std::move(call)](absl::Status status) mutable {
                 Answer(&call, status);
               });
+        });
+  }
+
+  void AddStepClock() {
+    Add(&v1::AdminService::AsyncService::RequestStepClock,
+        [this](PendingCall<v1::StepClockRequest, v1::StepClockResponse> call) {
+          if (absl::Status status = CheckIsCoordinator(); !status.ok()) {
+            return call.Fail(status);
+          }
+          const v1::StepClockRequest request = call.request();
+          coordinator_->StepClock(
+              request, [call = std::move(call)](
+                           const absl::StatusOr<v1::StepClockResponse>&
+                               answer) mutable { Answer(&call, answer); });
         });
   }
 

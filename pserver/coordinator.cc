@@ -417,6 +417,7 @@ void Coordinator::End(bool failed, std::string reason, absl::Time now,
     spdlog::info("the job is being ended: {}", job_.reason);
   }
   barriers_.AnswerAll(CheckGoesOn(), answers);
+  Append(steps_.ReleaseAll(), answers);
 }
 
 void Coordinator::Settle(absl::Time now, Answers* answers) {
@@ -491,8 +492,10 @@ void Coordinator::Shutdown() {
   {
     absl::MutexLock lock(&mutex_);
     shut_down_ = true;
-    barriers_.AnswerAll(absl::UnavailableError("the server is going away"),
-                        &answers);
+    const absl::Status away =
+        absl::UnavailableError("the server is going away");
+    barriers_.AnswerAll(away, &answers);
+    Append(steps_.AnswerAll(away), &answers);
   }
   Run(std::move(answers));
 }

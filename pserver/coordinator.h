@@ -61,6 +61,7 @@
 #include "pserver/death_board.h"
 #include "pserver/progress_board.h"
 #include "pserver/server_roster.h"
+#include "pserver/step_clocks.h"
 #include "pserver/training_course.h"
 #include "pserver/work_queue.h"
 #include "pserver/worker_record.h"
@@ -108,6 +109,10 @@ class Coordinator {
   // Calls `done` once, from this thread or another: OK when all workers that
   // are waited for have come, Unavailable after the request's `wait_ms`.
   void Barrier(const v1::BarrierRequest& request, Barriers::Done done);
+
+  // The same for steps (ssp): OK, with what is known then, also after the
+  // request's `wait_ms`, and once the job is being ended. No journal has it.
+  void StepClock(const v1::StepClockRequest& request, StepClocks::Done done);
 
   // Cuts, for whoever makes checkpoints; one thread at a time.
   //
@@ -215,6 +220,7 @@ class Coordinator {
   uint32_t TrainedEpochs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // REQUIRES: the lock is not held.
   static void Run(Answers answers);
+  static void Append(std::vector<StepClocks::Answer> steps, Answers* answers);
 
   const CoordinatorOptions options_;
   const Clock& clock_;
@@ -241,6 +247,7 @@ class Coordinator {
   Barriers barriers_ ABSL_GUARDED_BY(mutex_);
   WorkQueue work_ ABSL_GUARDED_BY(mutex_);
   CutBoard cuts_ ABSL_GUARDED_BY(mutex_);
+  StepClocks steps_ ABSL_GUARDED_BY(mutex_);
   // Until the next cut is opened.
   bool checkpoint_due_ ABSL_GUARDED_BY(mutex_) = false;
   bool checkpoint_woken_ ABSL_GUARDED_BY(mutex_) = false;

@@ -17,6 +17,7 @@ void Coordinator::Retire(const WorkerRecord& worker, const absl::Status& why,
                          Answers* answers) {
   const WorkerIndex index(worker.state.worker_index());
   barriers_.Withdraw(index, why, answers);
+  Append(steps_.Remove(index, why), answers);
   // Who says that it is done has been answered all that it pushed.
   const bool needs_ledgers =
       worker.state.life() != v1::WorkerState::FINISHED && worker.had_examples;

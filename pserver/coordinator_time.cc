@@ -49,6 +49,7 @@ void Coordinator::Sweep() {
     FailIfTooLate(now, &answers);
     Settle(now, &answers);
     barriers_.Expire(now, &answers);
+    Append(steps_.Expire(now), &answers);
     state_due = calls_.journal() != nullptr && calls_.journal()->WantsState();
   }
   Run(std::move(answers));

@@ -49,6 +49,11 @@ struct Block {
   std::vector<float> state ABSL_GUARDED_BY(mutex);
   PushWindows windows ABSL_GUARDED_BY(mutex);
 
+  // Steps whose gradients are added up in `sum` and not applied yet. Empty until
+  // the first ones come.
+  uint64_t held_steps ABSL_GUARDED_BY(mutex) = 0;
+  std::vector<float> sum ABSL_GUARDED_BY(mutex);
+
   CutPhase phase ABSL_GUARDED_BY(mutex) = CutPhase::kNone;
   // The number of the cut, unless kNone.
   uint64_t cut ABSL_GUARDED_BY(mutex) = 0;
@@ -195,12 +200,38 @@ class BlockTable : public DenseTable {
     }
     if (all_applied) return false;
     SetAside(block);
-    block.steps += num_steps;
-    terms_.get().rule.Apply(block.steps, block.values.data(),
-                            block.state.data(), gradients, block.values.size());
     for (const PushStamp& stamp : stamps) block.windows.Add(stamp);
-    ++block.version;
+    Apply(terms_.get().rule, block, gradients, num_steps);
     return true;
+  }
+
+  bool Hold(BlockIndex index, const float* gradients, const PushStamp& stamp,
+            uint32_t num_steps) override {
+    OARLOCK_CHECK(num_steps >= 1);
+    Block& block = At(index);
+    absl::MutexLock lock(&block.mutex);
+    if (block.windows.Contains(stamp)) return false;
+    SetAside(block);
+    block.windows.Add(stamp);
+    if (block.held_steps == 0) {
+      block.sum.assign(gradients, gradients + block.values.size());
+    } else {
+      for (size_t i = 0; i < block.sum.size(); ++i) {
+        block.sum[i] += gradients[i];
+      }
+    }
+    block.held_steps += num_steps;
+    return true;
+  }
+
+  void ApplyHeld() override {
+    for (const std::unique_ptr<Block>& block : blocks_) {
+      if (block == nullptr) continue;
+      absl::MutexLock lock(&block->mutex);
+      if (block->held_steps == 0) continue;
+      SetAside(*block);
+      ApplyHeld(terms_.get().rule, *block);
+    }
   }
 
   bool HasApplied(BlockIndex index, const PushStamp& stamp) const override {
@@ -226,6 +257,7 @@ class BlockTable : public DenseTable {
       absl::MutexLock lock(&block->mutex);
       OARLOCK_CHECK(block->phase == CutPhase::kNone);
       OARLOCK_CHECK(cut > block->published.base_cut);
+      if (block->held_steps > 0) ApplyHeld(terms_.get().rule, *block);
       block->phase = CutPhase::kFrozen;
       block->cut = cut;
     }
@@ -313,6 +345,21 @@ class BlockTable : public DenseTable {
     return *blocks_[index.value()];
   }
 
+  static void Apply(const UpdateRule& rule, Block& block,
+                    const float* gradients, uint64_t num_steps)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(block.mutex) {
+    block.steps += num_steps;
+    rule.Apply(block.steps, block.values.data(), block.state.data(), gradients,
+               block.values.size());
+    ++block.version;
+  }
+
+  static void ApplyHeld(const UpdateRule& rule, Block& block)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(block.mutex) {
+    Apply(rule, block, block.sum.data(),
+          std::exchange(block.held_steps, uint64_t{0}));
+  }
+
   // Keeps what the cut found of a block that is about to change.
   static void SetAside(Block& block)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(block.mutex) {
@@ -374,6 +421,12 @@ absl::Status CheckShape(const v1::TableConfig& config) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "%s: block_size is %d; legal is 1 to %d", NameOf(config),
         dense.block_size(), DenseTable::kMaxBlockFloats));
+  }
+  if (!(dense.quorum() >= 0 && dense.quorum() <= 1) ||
+      (dense.quorum() > 0 && config.mode() == v1::SYNC)) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: quorum is %g; legal is 0 to 1, and 0 in sync mode",
+        NameOf(config), dense.quorum()));
   }
   const uint64_t num_blocks = (dense.size() - 1) / dense.block_size() + 1;
   if (num_blocks > DenseTable::kMaxBlocks) {

@@ -79,6 +79,15 @@ class DenseTable {
                     absl::Span<const PushStamp> stamps,
                     uint32_t num_steps = 1) = 0;
 
+  // As Push, but the gradients are only added to what the block holds. Such a
+  // push counts as applied; values and version do not know it until ApplyHeld,
+  // or a Freeze, whose cut has it.
+  // REQUIRES: Owns(block), a sequence of at least 1.
+  virtual bool Hold(BlockIndex block, const float* gradients,
+                    const PushStamp& stamp, uint32_t num_steps) = 0;
+  // In every block that holds something: one update by its sum.
+  virtual void ApplyHeld() = 0;
+
   virtual bool HasApplied(BlockIndex block, const PushStamp& stamp) const = 0;
   // Forgets which pushes of the worker's incarnations up to `last` have been
   // applied. The caller sees to it that no such push comes any more.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/ascii.h"
+#include "base/doubling_counts.h"
 #include "proto/admin.pb.h"
 
 namespace oarlock {
@@ -35,6 +36,22 @@ constexpr Metric kAuc = {
     MetricKind::kGauge, "oarlock_coordinator_auc", "ratio", "phase",
     "AUC of the newest pass so far, over all workers; NaN while a class is "
     "missing."};
+constexpr Metric kStaleness = {
+    MetricKind::kGauge, "oarlock_coordinator_staleness_pushes", "pushes",
+    "phase, of, quantile",
+    "Half of the steps of the newest pass (quantile .5), or all but a hundredth "
+    "(.99), were at most so stale; of rows or dense parameters. Upper end of a "
+    "bucket that doubles in size."};
+
+void CollectStaleness(const std::string& phase, const std::string& of,
+                      const google::protobuf::RepeatedField<uint64_t>& counts,
+                      MetricsSnapshot* snapshot) {
+  if (counts.empty()) return;
+  snapshot->Add(kStaleness, DoublingQuantile(counts, .5),
+                {{"phase", phase}, {"of", of}, {"quantile", ".5"}});
+  snapshot->Add(kStaleness, DoublingQuantile(counts, .99),
+                {{"phase", phase}, {"of", of}, {"quantile", ".99"}});
+}
 
 void CollectWorkers(const v1::JobStatusResponse& job,
                     MetricsSnapshot* snapshot) {
@@ -94,13 +111,17 @@ void CollectJobMetrics(const Coordinator& coordinator,
                   labels);
     snapshot->Add(kLogloss, phase.newest->logloss(), labels);
     snapshot->Add(kAuc, phase.newest->auc(), labels);
+    CollectStaleness(name, "rows", newest.staleness_histogram(), snapshot);
+    CollectStaleness(name, "dense", newest.dense_staleness_histogram(),
+                     snapshot);
   }
 }
 
 MetricList JobMetricsList() {
   static constexpr const Metric* kAll[] = {
       &kWorkers, &kAliveServers, &kExamples, &kBadLines,
-      &kEpoch,   &kPassExamples, &kLogloss,  &kAuc};
+      &kEpoch,   &kPassExamples, &kLogloss,  &kAuc,
+      &kStaleness};
   return kAll;
 }
 

@@ -43,12 +43,10 @@ void AddStages(const v1::PhaseProgress& from, v1::PhaseProgress* to) {
   }
 }
 
-void AddStaleness(const v1::PhaseProgress& from, v1::PhaseProgress* to) {
-  for (int i = 0; i < from.staleness_histogram_size(); ++i) {
-    if (i == to->staleness_histogram_size()) to->add_staleness_histogram(0);
-    to->set_staleness_histogram(
-        i, to->staleness_histogram(i) + from.staleness_histogram(i));
-  }
+void AddCounts(const google::protobuf::RepeatedField<uint64_t>& from,
+               google::protobuf::RepeatedField<uint64_t>* to) {
+  if (to->size() < from.size()) to->Resize(from.size(), 0);
+  for (int i = 0; i < from.size(); ++i) *to->Mutable(i) += from.Get(i);
 }
 
 }  // namespace
@@ -84,11 +82,14 @@ absl::Status ProgressBoard::Validate(const v1::PhaseProgress& progress) {
         "; there are ", AucHistogram::kNumBuckets,
         "; worker and server must be of one version"));
   }
-  if (progress.staleness_histogram_size() > kMaxStalenessBuckets ||
+  const int staleness_buckets =
+      std::max(progress.staleness_histogram_size(),
+               progress.dense_staleness_histogram_size());
+  if (staleness_buckets > kMaxStalenessBuckets ||
       progress.stages_size() > kMaxStages) {
     return absl::InvalidArgumentError(absl::StrCat(
         "progress report of ", NameOf(progress), " with ",
-        progress.staleness_histogram_size(), " staleness buckets and ",
+        staleness_buckets, " staleness buckets and ",
         progress.stages_size(), " stages; at most ", kMaxStalenessBuckets,
         " and ", kMaxStages, " are kept"));
   }
@@ -101,7 +102,10 @@ void ProgressBoard::Add(const v1::PhaseProgress& progress, absl::Time now) {
   phase.last = std::max(phase.last, now);
   AddScalars(progress, &phase.sum);
   AddStages(progress, &phase.sum);
-  AddStaleness(progress, &phase.sum);
+  AddCounts(progress.staleness_histogram(),
+            phase.sum.mutable_staleness_histogram());
+  AddCounts(progress.dense_staleness_histogram(),
+            phase.sum.mutable_dense_staleness_histogram());
   AddHistogram(progress, &phase);
 }
 

@@ -29,6 +29,10 @@ v1::TableConfig ShapeOf(v1::TableConfig config) {
       KeepRuleAlone(config.mutable_sparse()->mutable_extended_optimizer());
     }
   }
+  if (config.has_dense()) {
+    config.mutable_dense()->clear_quorum();
+    config.mutable_dense()->clear_pushes_per_worker();
+  }
   return config;
 }
 

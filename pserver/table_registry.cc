@@ -7,12 +7,14 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "base/dense_version.h"
 #include "pserver/async_aggregator.h"
 #include "pserver/geo_aggregator.h"
+#include "pserver/quorum_aggregator.h"
 #include "pserver/sync_aggregator.h"
 #include "pserver/table_change.h"
 
@@ -73,10 +75,13 @@ std::unique_ptr<Aggregator> MakeAggregator(TableEntry* entry,
       return std::make_unique<GeoAggregator>(sparse, entry->changes.get(),
                                              clock);
     default:
-      if (dense != nullptr) {
-        return std::make_unique<AsyncAggregator>(dense, clock);
+      if (dense == nullptr) {
+        return std::make_unique<AsyncAggregator>(sparse, clock);
       }
-      return std::make_unique<AsyncAggregator>(sparse, clock);
+      if (entry->config.dense().quorum() > 0) {
+        return std::make_unique<QuorumAggregator>(dense, Clock::Real());
+      }
+      return std::make_unique<AsyncAggregator>(dense, clock);
   }
 }
 

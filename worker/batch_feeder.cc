@@ -5,6 +5,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "worker/step_gate.h"
 
 namespace oarlock {
 
@@ -12,6 +13,7 @@ BatchFeeder::BatchFeeder(const PassContext* context, size_t lane,
                          size_t num_buffers, bool pull_ahead,
                          BadLines* bad_lines)
     : context_(context),
+      lane_(lane),
       pull_ahead_(pull_ahead),
       reader_(context->NewReader(context->work[lane], bad_lines)),
       free_(num_buffers),
@@ -56,6 +58,9 @@ absl::Status BatchFeeder::Feed() {
     if (context_->PushesStatistics()) step.CountStatistics();
     context_->progress->AddTime(context_->phase, Stage::kRead,
                                 Clock::Real().Now() - start);
+    if (context_->gate != nullptr) {
+      OARLOCK_ASSIGN_OR_RETURN(step.step, context_->gate->Begin(lane_));
+    }
     if (pull_ahead_) {
       step.StartPull(context_->parameters, context_->sparse_tables, *buffer);
     }

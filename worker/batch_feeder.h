@@ -22,7 +22,8 @@ namespace oarlock {
 class BatchFeeder {
  public:
   // Starts the thread. `context` outlives the feeder. With `pull_ahead` rows
-  // are asked for as soon as a batch's keys are known.
+  // are asked for as soon as a batch's keys are known and, where the context has
+  // a gate, that lets the step begin.
   BatchFeeder(const PassContext* context, size_t lane, size_t num_buffers,
               bool pull_ahead, BadLines* bad_lines);
   // Ends the thread; what it has read is dropped.
@@ -40,6 +41,7 @@ class BatchFeeder {
   absl::Status Feed();
 
   const PassContext* const context_;
+  const size_t lane_;
   const bool pull_ahead_;
   const std::unique_ptr<BatchSource> reader_;
   BoundedQueue<std::shared_ptr<StepBuffer>> free_;

@@ -154,7 +154,10 @@ absl::StatusOr<v1::OptimizerConfig> OptimizerOf(const v1::JobConfig& config,
   const bool is_one =
       config.mode() == "sync" || kind == TableKind::kReplica;
   const uint32_t pushes_per_step = is_one ? 1 : num_workers;
-  optimizer.set_learning_rate(static_cast<float>(config.learning_rate()));
+  const bool own_rate =
+      kind == TableKind::kSparse && config.embedding_learning_rate() > 0;
+  optimizer.set_learning_rate(static_cast<float>(
+      own_rate ? config.embedding_learning_rate() : config.learning_rate()));
   optimizer.set_warmup_steps(config.warmup_steps() * pushes_per_step);
   SetRule(config, RuleFor(kind, config.optimizer()), &optimizer);
   optimizer.set_l1(static_cast<float>(config.l1()));

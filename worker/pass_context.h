@@ -22,6 +22,7 @@
 #include "worker/mode/dense_parameters.h"
 #include "worker/models/model.h"
 #include "worker/progress_meter.h"
+#include "worker/step_gate.h"
 
 namespace oarlock {
 
@@ -56,6 +57,8 @@ struct PassContext {
       new_reader;
   // One per lane; the same one may stand there several times.
   std::vector<WorkSource*> work;
+  // Which step a lane may begin; null: any.
+  StepGate* gate = nullptr;
 
   // Lanes that may compute at a time: this worker's share of the cores. More
   // lanes than that read and exchange ahead instead of computing on older
@@ -72,11 +75,18 @@ struct PassContext {
   // Whether pushes carry shows and clicks.
   bool PushesStatistics() const { return config->accessor() == "ctr"; }
 
+  // Whether the gradients of all lanes make one push.
+  bool MergesLanes() const {
+    return config->mode() == "sync" || config->mode() == "half_async";
+  }
+
   // The factor that makes a step's gradient that of the job's loss: a mean is
-  // taken over the nominal batch, so that a short last batch weighs what its
-  // examples weigh.
+  // taken over the nominal batches of a push, so that a short last batch weighs
+  // what its examples weigh.
   float GradientScale() const {
-    return config->loss() == "sum" ? 1.0f : 1.0f / config->batch_size();
+    if (config->loss() == "sum") return 1;
+    const float scale = 1.0f / config->batch_size();
+    return MergesLanes() ? scale / config->thread_num() : scale;
   }
 };
 

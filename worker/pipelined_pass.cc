@@ -11,26 +11,17 @@
 #include "absl/synchronization/mutex.h"
 #include "base/call_and_wait.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/status_macros.h"
 #include "worker/batch_feeder.h"
 #include "worker/cut_marker.h"
 #include "worker/mode/dense_slot.h"
+#include "worker/pass_slots.h"
 #include "worker/slot_pool.h"
 #include "worker/staleness.h"
+#include "worker/step_log.h"
 
 namespace oarlock {
 namespace {
-
-uint32_t DenseIntervalSteps(const PassContext& context) {
-  const v1::JobConfig& config = *context.config;
-  if (config.dense_interval_steps() > 0) return config.dense_interval_steps();
-  // A copy within the process costs less than applying steps here.
-  if (context.parameters->in_process()) return 1;
-  return DefaultDenseInterval(
-      int64_t{context.job->num_workers()} * context.compute_slots,
-      config.batch_size());
-}
 
 // What the lanes of a pass share. Thread-safe.
 class PassState {
@@ -44,8 +35,11 @@ class PassState {
 
   // The first failure ends the pass.
   void Fail(const absl::Status& status) {
-    absl::MutexLock lock(&mutex_);
-    if (status_.ok()) status_ = status;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (status_.ok()) status_ = status;
+    }
+    if (context_->gate != nullptr) context_->gate->Stop();
   }
   // The failure, or that of the job as a whole.
   absl::Status status() const {
@@ -75,6 +69,7 @@ class Lane {
   Lane(PassState* pass, size_t index, bool trains)
       : pass_(pass),
         context_(pass->context()),
+        index_(index),
         trains_(trains),
         // One computes, one is on its way out, and the look-ahead.
         feeder_(&context_, index, context_.config->lookahead_batches() + 2,
@@ -88,6 +83,7 @@ class Lane {
     if (!status.ok()) pass_->Fail(status);
     // What is under way refers to the feeder.
     WaitForPushes();
+    if (context_.gate != nullptr) context_.gate->LeaveLane(index_);
   }
 
  private:
@@ -131,15 +127,7 @@ class Lane {
     const PassTotals totals = context_.progress->AddStep(
         context_.phase, step.batch.labels, output.predictions,
         output.loss_sum);
-    LogTotals(totals);
-  }
-
-  void LogTotals(const PassTotals& totals) {
-    if (totals.steps % context_.config->print_period() != 0) return;
-    spdlog::info("{} epoch {} step {}  loss {:.4f}  auc {:.4f}",
-                 context_.phase.phase, context_.phase.epoch + 1, totals.steps,
-                 totals.loss_sum / totals.examples,
-                 context_.progress->Auc(context_.phase));
+    LogStep(context_, totals);
   }
 
   // Sends the step's row gradients and, when it is due, makes the slot's
@@ -187,6 +175,9 @@ class Lane {
       sent = Clock::Real().Now();
     });
     AddWait(sent);
+    if (status.ok()) {
+      context_.progress->AddDenseStaleness(context_.phase, slot->staleness());
+    }
     OnPushed(std::move(step), start, status);
   }
 
@@ -197,6 +188,9 @@ class Lane {
     if (!status.ok()) {
       pass_->Fail(status);
     } else {
+      if (context_.gate != nullptr) {
+        context_.gate->Finished(index_, step->step);
+      }
       context_.progress->AddStaleness(
           context_.phase, Staleness(step->inputs[0].pulled_versions,
                                     step->pushed_versions));
@@ -220,6 +214,7 @@ class Lane {
 
   PassState* const pass_;
   const PassContext& context_;
+  const size_t index_;
   const bool trains_;
   BatchFeeder feeder_;
   const std::unique_ptr<ModelExecutor> executor_;
@@ -228,47 +223,20 @@ class Lane {
   int pushes_under_way_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-absl::StatusOr<std::vector<std::unique_ptr<DenseSlot>>> MakeSlots(
-    const PassContext& context) {
-  OARLOCK_RETURN_IF_ERROR(context.dense->Pull());
-  OARLOCK_ASSIGN_OR_RETURN(const UpdateRule rule,
-                           UpdateRule::Create(context.dense_optimizer));
-  std::vector<std::unique_ptr<DenseSlot>> slots;
-  for (int i = 0; i < context.compute_slots; ++i) {
-    slots.push_back(std::make_unique<DenseSlot>(
-        rule, *context.dense->Current(), DenseIntervalSteps(context)));
-  }
-  return slots;
-}
-
-// Pushes the gradients of steps whose interval is not full.
-void Flush(PassState* pass, DenseSlot* slot, uint64_t cut,
-           ParameterClient::Done done) {
-  const PassContext& context = pass->context();
-  if (!slot->HasGradients()) return done(absl::OkStatus());
-  DenseSlot::Exchange exchange = slot->TakeExchange(context.dense_table);
-  if (context.dense_table == TableId(0)) return done(absl::OkStatus());
-  PushRequest push;
-  push.epoch = context.phase.epoch;
-  push.cut = cut;
-  push.dense.push_back(exchange.gradients);
-  push.dense_examples = std::move(exchange.examples);
-  context.cuts->Push(context.work_name, push, nullptr, exchange.memory,
-                     [pass, done = std::move(done)](absl::Status status) mutable {
-                       if (!status.ok()) pass->Fail(status);
-                       done(std::move(status));
-                     });
-}
-
 absl::Status RunLanes(const PassContext& context, bool trains) {
   OARLOCK_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<DenseSlot>> slots,
-                           MakeSlots(context));
+                           MakeSlots(context, context.compute_slots,
+                                     context.config->batch_size()));
   PassState pass(&context, std::move(slots));
   if (trains) {
     context.cuts->BeginPass(
         &pass.slots(), [&pass](DenseSlot* slot, uint64_t cut,
                                ParameterClient::Done done) {
-          Flush(&pass, slot, cut, std::move(done));
+          FlushSlot(pass.context(), slot, cut,
+                    [&pass, done = std::move(done)](absl::Status status) mutable {
+                      if (!status.ok()) pass.Fail(status);
+                      done(std::move(status));
+                    });
         });
   }
   std::vector<std::unique_ptr<Lane>> lanes;

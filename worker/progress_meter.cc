@@ -1,13 +1,28 @@
 #include "worker/progress_meter.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <utility>
 
 #include "base/check.h"
+#include "base/doubling_counts.h"
 
 namespace oarlock {
+namespace {
+
+// By bucket.
+void CountIn(uint64_t value, std::vector<uint64_t>* counts) {
+  const size_t bucket = DoublingBucket(value);
+  if (counts->size() <= bucket) counts->resize(bucket + 1);
+  ++(*counts)[bucket];
+}
+void CountIn(uint64_t value, google::protobuf::RepeatedField<uint64_t>* counts) {
+  const auto bucket = static_cast<int>(DoublingBucket(value));
+  if (counts->size() <= bucket) counts->Resize(bucket + 1, 0);
+  ++*counts->Mutable(bucket);
+}
+
+}  // namespace
 
 std::string StageName(Stage stage) {
   switch (stage) {
@@ -111,19 +126,25 @@ void ProgressMeter::AddBadLines(const PhaseId& phase, uint64_t lines) {
 void ProgressMeter::AddStaleness(const PhaseId& phase, uint64_t pushes) {
   absl::MutexLock lock(&mutex_);
   Pass& pass = Moved(phase);
-  v1::PhaseProgress& report = pass.since_report;
-  const int bucket = std::bit_width(pushes);
-  while (report.staleness_histogram_size() <= bucket) {
-    report.add_staleness_histogram(0);
-  }
-  report.set_staleness_histogram(bucket,
-                                 report.staleness_histogram(bucket) + 1);
-  PhaseTotals& totals = *pass.phase;
-  if (totals.staleness.size() <= static_cast<size_t>(bucket)) {
-    totals.staleness.resize(bucket + 1);
-  }
-  ++totals.staleness[bucket];
-  totals.staleness_sum += pushes;
+  CountIn(pushes, pass.since_report.mutable_staleness_histogram());
+  CountIn(pushes, &pass.staleness);
+  CountIn(pushes, &pass.phase->staleness);
+  pass.phase->staleness_sum += pushes;
+}
+
+void ProgressMeter::AddDenseStaleness(const PhaseId& phase, uint64_t pushes) {
+  absl::MutexLock lock(&mutex_);
+  Pass& pass = Moved(phase);
+  CountIn(pushes, pass.since_report.mutable_dense_staleness_histogram());
+  CountIn(pushes, &pass.phase->dense_staleness);
+  pass.phase->dense_staleness_sum += pushes;
+}
+
+std::vector<uint64_t> ProgressMeter::Staleness(const PhaseId& phase) const {
+  absl::MutexLock lock(&mutex_);
+  const auto found = passes_.find(phase);
+  if (found == passes_.end()) return {};
+  return found->second.staleness;
 }
 
 std::vector<v1::PhaseProgress> ProgressMeter::Take() {

@@ -66,6 +66,9 @@ struct PhaseTotals {
   // were read (0: none).
   std::vector<uint64_t> staleness;
   uint64_t staleness_sum = 0;
+  // The same of exchanges of dense parameters.
+  std::vector<uint64_t> dense_staleness;
+  uint64_t dense_staleness_sum = 0;
   // The newest pass of it, and its part.
   PhaseId newest;
   PassTotals newest_totals;
@@ -85,6 +88,10 @@ class ProgressMeter {
   void AddBadLines(const PhaseId& phase, uint64_t lines);
   // A gradient was sent `pushes` pushes after its rows were read.
   void AddStaleness(const PhaseId& phase, uint64_t pushes);
+  // Dense parameters were `pushes` pushes old when their gradients were sent.
+  void AddDenseStaleness(const PhaseId& phase, uint64_t pushes);
+  // What AddStaleness has counted of the pass so far (base/doubling_counts.h).
+  std::vector<uint64_t> Staleness(const PhaseId& phase) const;
 
   // Everything since the start, by phase.
   std::map<std::string, PhaseTotals> Totals() const;
@@ -99,6 +106,7 @@ class ProgressMeter {
     std::array<double, static_cast<size_t>(Stage::kNumStages)> seconds{};
     bool moved = false;
     PassTotals totals;
+    std::vector<uint64_t> staleness;
     AucHistogram auc_total;
     // In phases_; never null once the pass has moved.
     PhaseTotals* phase = nullptr;

@@ -67,6 +67,8 @@ class StepBuffer {
   uint64_t random_seed = 0;
   std::vector<SparseInputBuffer> inputs;
   TableVersions pushed_versions;
+  // Its lane's count of steps, where one is kept (step_gate.h).
+  uint64_t step = 0;
   // From asking for rows to having all of them.
   absl::Duration pull_time;
 

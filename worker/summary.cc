@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/doubling_counts.h"
 #include "worker/whole_file.h"
 
 namespace oarlock {
@@ -17,20 +18,6 @@ constexpr const char* kStages[] = {"read",    "pull", "wait_pull",
                                    "compute", "push", "wait_push"};
 
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
-
-// Upper end of the bucket below which `share` of the steps lie.
-double StalenessQuantile(const v1::PhaseProgress& progress, double share) {
-  uint64_t total = 0;
-  for (uint64_t steps : progress.staleness_histogram()) total += steps;
-  if (total == 0) return kNothing;
-  uint64_t below = 0;
-  for (int bucket = 0; bucket < progress.staleness_histogram_size();
-       ++bucket) {
-    below += progress.staleness_histogram(bucket);
-    if (below >= share * total) return std::ldexp(1.0, bucket) - 1;
-  }
-  return kNothing;
-}
 
 nlohmann::json NumberOrNull(double value) {
   if (std::isnan(value)) return nullptr;
@@ -98,6 +85,7 @@ TrainingSummary SummaryOf(const v1::JobStatusResponse& status) {
   summary.train_auc = summary.train_logloss = kNothing;
   summary.test_auc = summary.test_logloss = kNothing;
   summary.staleness_p50 = summary.staleness_p99 = kNothing;
+  summary.dense_staleness_p50 = summary.dense_staleness_p99 = kNothing;
   for (const v1::PhaseStatus& phase : status.phases()) {
     const v1::PhaseProgress& progress = phase.progress();
     summary.bad_lines += progress.bad_lines();
@@ -112,8 +100,14 @@ TrainingSummary SummaryOf(const v1::JobStatusResponse& status) {
     summary.examples += progress.examples();
     summary.train_auc = phase.auc();
     summary.train_logloss = phase.logloss();
-    summary.staleness_p50 = StalenessQuantile(progress, .5);
-    summary.staleness_p99 = StalenessQuantile(progress, .99);
+    summary.staleness_p50 =
+        DoublingQuantile(progress.staleness_histogram(), .5);
+    summary.staleness_p99 =
+        DoublingQuantile(progress.staleness_histogram(), .99);
+    summary.dense_staleness_p50 =
+        DoublingQuantile(progress.dense_staleness_histogram(), .5);
+    summary.dense_staleness_p99 =
+        DoublingQuantile(progress.dense_staleness_histogram(), .99);
     summary.stage_seconds_per_step.clear();
     for (const v1::StageTime& stage : progress.stages()) {
       summary.stage_seconds_per_step.emplace_back(
@@ -146,6 +140,8 @@ std::string SummaryJson(const TrainingSummary& summary) {
   json["bad_lines"] = summary.bad_lines;
   json["staleness_p50"] = NumberOrNull(summary.staleness_p50);
   json["staleness_p99"] = NumberOrNull(summary.staleness_p99);
+  json["dense_staleness_p50"] = NumberOrNull(summary.dense_staleness_p50);
+  json["dense_staleness_p99"] = NumberOrNull(summary.dense_staleness_p99);
   for (const auto& [stage, seconds] : summary.stage_seconds_per_step) {
     json["stage_seconds_per_step"][stage] = seconds;
   }
@@ -201,6 +197,8 @@ absl::StatusOr<TrainingSummary> ReadSummary(const std::string& path) {
   summary.bad_lines = static_cast<uint64_t>(number("bad_lines", 0));
   summary.staleness_p50 = number("staleness_p50", kNothing);
   summary.staleness_p99 = number("staleness_p99", kNothing);
+  summary.dense_staleness_p50 = number("dense_staleness_p50", kNothing);
+  summary.dense_staleness_p99 = number("dense_staleness_p99", kNothing);
   summary.stop_reason = text("stop_reason");
   if (const auto list = json.find("evaluations");
       list != json.end() && list->is_array()) {
@@ -243,8 +241,14 @@ std::string SummaryTable(const TrainingSummary& summary) {
   }
   absl::StrAppend(&table, " ms\n");
   if (!std::isnan(summary.staleness_p50)) {
-    absl::StrAppendFormat(&table, "staleness p50 %.0f  p99 %.0f pushes\n",
+    absl::StrAppendFormat(&table, "staleness p50 %.0f  p99 %.0f pushes",
                           summary.staleness_p50, summary.staleness_p99);
+    if (!std::isnan(summary.dense_staleness_p50)) {
+      absl::StrAppendFormat(&table, "   dense p50 %.0f  p99 %.0f",
+                            summary.dense_staleness_p50,
+                            summary.dense_staleness_p99);
+    }
+    absl::StrAppend(&table, "\n");
   }
   if (summary.bad_lines > 0) {
     absl::StrAppendFormat(&table, "skipped   %d malformed lines\n",

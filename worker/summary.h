@@ -35,6 +35,8 @@ struct TrainingSummary {
   uint64_t bad_lines = 0;
   double staleness_p50 = 0;
   double staleness_p99 = 0;
+  double dense_staleness_p50 = 0;
+  double dense_staleness_p99 = 0;
   // In the order in which they were concluded.
   std::vector<v1::Evaluation> evaluations;
   // Why training was stopped before its data ended; empty: it was not.

@@ -2,127 +2,29 @@
 
 #include <algorithm>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/bounded_queue.h"
+#include "absl/types/span.h"
 #include "base/call_and_wait.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/status_macros.h"
-#include "worker/batch_feeder.h"
 #include "worker/cut_marker.h"
-#include "worker/mode/merged_gradients.h"
+#include "worker/merged_step.h"
+#include "worker/step_lane.h"
 
 namespace oarlock {
 namespace {
 
-// One compute thread of the worker. It does what the round asks and answers.
-class RoundLane {
- public:
-  RoundLane(const PassContext* context, size_t index, float gradient_scale,
-            BadLines* bad_lines)
-      : context_(context),
-        gradient_scale_(gradient_scale),
-        feeder_(context, index, context->config->lookahead_batches() + 1,
-                /*pull_ahead=*/false, bad_lines),
-        executor_(context->model->NewExecutor(context->config->batch_size())),
-        parameter_gradients_(context->model->spec().num_parameters),
-        commands_(1),
-        answers_(1) {
-    thread_ = std::thread([this] { Run(); });
-  }
-  ~RoundLane() {
-    commands_.Close();
-    thread_.join();
-  }
-
-  // Starts the next batch, if there is one.
-  void Start() { commands_.Push(0); }
-  // Waits until it is computed; sets the batch, or null at the end of the data.
-  absl::Status Wait(std::shared_ptr<StepBuffer>* step) {
-    Answer answer = *answers_.Pop();
-    *step = std::move(answer.step);
-    return answer.status;
-  }
-
-  const std::vector<float>& parameter_gradients() const {
-    return parameter_gradients_;
-  }
-  BatchFeeder& feeder() { return feeder_; }
-
- private:
-  struct Answer {
-    absl::Status status;
-    std::shared_ptr<StepBuffer> step;
-  };
-
-  void Run() {
-    while (commands_.Pop().has_value()) {
-      Answer answer;
-      const absl::StatusOr<std::shared_ptr<StepBuffer>> step = Step();
-      answer.status = step.status();
-      if (step.ok()) answer.step = *step;
-      answers_.Push(std::move(answer));
-    }
-  }
-
-  absl::StatusOr<std::shared_ptr<StepBuffer>> Step() {
-    std::shared_ptr<StepBuffer> step = feeder_.Next();
-    if (step == nullptr) {
-      OARLOCK_RETURN_IF_ERROR(feeder_.status());
-      return step;
-    }
-    ProgressMeter& progress = *context_->progress;
-    step->StartPull(context_->parameters, context_->sparse_tables, step);
-    OARLOCK_RETURN_IF_ERROR(step->WaitForPull());
-    progress.AddTime(context_->phase, Stage::kPull, step->pull_time);
-    progress.AddTime(context_->phase, Stage::kWaitPull, step->pull_time);
-    const absl::Time start = Clock::Real().Now();
-    const std::shared_ptr<const DenseReplica> parameters =
-        context_->dense->Current();
-    const StepInput input =
-        step->ModelInput(parameters->values.data(), gradient_scale_);
-    StepOutput output = step->ModelOutput(parameter_gradients_.data());
-    executor_->Step(input, &output);
-    progress.AddTime(context_->phase, Stage::kCompute,
-                     Clock::Real().Now() - start);
-    const PassTotals totals =
-        progress.AddStep(context_->phase, step->batch.labels,
-                         output.predictions, output.loss_sum);
-    if (totals.steps % context_->config->print_period() == 0) {
-      spdlog::info("{} epoch {} step {}  loss {:.4f}  auc {:.4f}",
-                   context_->phase.phase, context_->phase.epoch + 1,
-                   totals.steps, totals.loss_sum / totals.examples,
-                   progress.Auc(context_->phase));
-    }
-    return step;
-  }
-
-  const PassContext* const context_;
-  const float gradient_scale_;
-  BatchFeeder feeder_;
-  const std::unique_ptr<ModelExecutor> executor_;
-  std::vector<float> parameter_gradients_;
-  BoundedQueue<int> commands_;
-  BoundedQueue<Answer> answers_;
-  std::thread thread_;
-};
-
 class SyncPass {
  public:
-  explicit SyncPass(const PassContext* context) : context_(context) {
-    // The mean of a round is over all lanes of all workers; the servers divide
-    // by the workers.
-    float scale = context->GradientScale();
-    if (context->config->loss() != "sum") scale /= context->work.size();
+  explicit SyncPass(const PassContext* context)
+      : context_(context), round_(std::make_shared<RoundMemory>(context)) {
     for (size_t i = 0; i < context->work.size(); ++i) {
-      lanes_.push_back(
-          std::make_unique<RoundLane>(context, i, scale, &bad_lines_));
+      lanes_.push_back(std::make_unique<StepLane>(
+          context, i, /*pull_ahead=*/false, &bad_lines_));
     }
-    round_->merged.resize(context->model->spec().sparse_inputs.size());
     round_->parameter_gradients.resize(context->model->spec().num_parameters);
   }
 
@@ -159,7 +61,9 @@ class SyncPass {
  private:
   // Every lane computes its next batch; those that have none leave null.
   absl::Status ComputeLanes() {
-    for (auto& lane : lanes_) lane->Start();
+    const std::shared_ptr<const DenseReplica> parameters =
+        context_->dense->Current();
+    for (auto& lane : lanes_) lane->Start(parameters->values.data());
     steps_.assign(lanes_.size(), nullptr);
     absl::Status failure;
     for (size_t i = 0; i < lanes_.size(); ++i) {
@@ -171,9 +75,7 @@ class SyncPass {
 
   void RecycleSteps() {
     for (size_t i = 0; i < lanes_.size(); ++i) {
-      if (steps_[i] != nullptr) {
-        lanes_[i]->feeder().Recycle(std::move(steps_[i]));
-      }
+      if (steps_[i] != nullptr) lanes_[i]->Recycle(std::move(steps_[i]));
     }
   }
 
@@ -182,42 +84,13 @@ class SyncPass {
     PushRequest push;
     push.epoch = context_->phase.epoch;
     push.round = round;
-    for (const auto& step : steps_) {
-      if (step == nullptr) continue;
-      push.examples.insert(push.examples.end(), step->batch.ranges.begin(),
-                           step->batch.ranges.end());
-    }
-    for (size_t i = 0; i < round_->merged.size(); ++i) {
-      std::vector<MergedGradients::Part> parts;
-      const SparseInputSpec& spec = context_->model->spec().sparse_inputs[i];
-      const bool counts = context_->PushesStatistics() && !spec.is_statistics();
-      for (const auto& step : steps_) {
-        if (step == nullptr) continue;
-        const SparseInputBuffer& input = step->inputs[i];
-        parts.push_back({&input.keys, input.gradients.data()});
-        if (!counts) continue;
-        parts.back().shows = input.statistics.shows().data();
-        parts.back().clicks = input.statistics.clicks().data();
-      }
-      MergedGradients& merged = round_->merged[i];
-      merged.Merge(parts, spec.row_dim,
-                   context_->parameters->partition_bits());
-      push.sparse.push_back(
-          {context_->sparse_tables[i], &merged.keys(), merged.gradients()});
-      if (!counts) continue;
-      push.sparse.back().shows = merged.shows();
-      push.sparse.back().clicks = merged.clicks();
-    }
+    round_->rows.Merge(steps_, &push);
     if (context_->dense_table != TableId(0)) {
       std::vector<float>& sum = round_->parameter_gradients;
-      std::fill(sum.begin(), sum.end(), 0.0f);
-      uint32_t num_steps = 0;
-      for (size_t lane = 0; lane < lanes_.size(); ++lane) {
-        if (steps_[lane] == nullptr) continue;
-        const std::vector<float>& part = lanes_[lane]->parameter_gradients();
-        for (size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
-        ++num_steps;
-      }
+      SumParameterGradients(lanes_, steps_, /*add=*/false,
+                            absl::MakeSpan(sum));
+      const auto num_steps = static_cast<uint32_t>(
+          steps_.size() - std::count(steps_.begin(), steps_.end(), nullptr));
       round_->updated = context_->dense->Spare();
       push.dense.push_back({context_->dense_table, sum.data(), num_steps,
                             round_->updated.get()});
@@ -242,16 +115,17 @@ class SyncPass {
 
   const PassContext* const context_;
   BadLines bad_lines_;
-  std::vector<std::unique_ptr<RoundLane>> lanes_;
+  std::vector<std::unique_ptr<StepLane>> lanes_;
   // Of the round under way, one per lane; null where the lane has no data.
   std::vector<std::shared_ptr<StepBuffer>> steps_;
   // What a push points to; shared with gRPC's send buffers.
   struct RoundMemory {
-    std::vector<MergedGradients> merged;     // one per sparse input
+    explicit RoundMemory(const PassContext* context) : rows(context) {}
+    MergedStep rows;
     std::vector<float> parameter_gradients;  // [num_parameters]
     std::shared_ptr<DenseReplica> updated;
   };
-  const std::shared_ptr<RoundMemory> round_ = std::make_shared<RoundMemory>();
+  const std::shared_ptr<RoundMemory> round_;
 };
 
 }  // namespace

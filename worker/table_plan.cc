@@ -132,6 +132,26 @@ void SetRowLimits(const v1::JobConfig& config, v1::SparseTableConfig* sparse) {
   }
 }
 
+// Threads of a worker that push by themselves.
+uint32_t PushingThreads(const v1::JobConfig& config) {
+  return config.mode() == "half_async" ? 1 : config.thread_num();
+}
+
+// See --dense_quorum.
+float QuorumOf(const v1::JobConfig& config, uint32_t num_workers) {
+  constexpr uint32_t kThreadsWithout = 4;
+  constexpr float kShare = 0.75f;
+  if (config.mode() == "sync" || config.mode() == "geo") return 0;
+  if (config.dense_quorum() >= 0) {
+    return static_cast<float>(config.dense_quorum());
+  }
+  // With ssp the bound limits staleness.
+  return config.mode() != "ssp" &&
+                 num_workers * PushingThreads(config) > kThreadsWithout
+             ? kShare
+             : 0;
+}
+
 // A table of what norms learn: what is pushed is subtracted, that of several
 // workers added up.
 void TakeAsTheyAre(v1::TableConfig* table) {
@@ -192,6 +212,10 @@ absl::StatusOr<TablePlan> PlanShapes(const ModelSpec& spec,
                            CommonPart(config, num_workers, TableKind::kDense));
   table.set_id(static_cast<uint32_t>(plan.tables.size()) + 1);
   table.MergeFrom(DenseTableOf(spec.parameters, spec.num_parameters));
+  if (const float quorum = QuorumOf(config, num_workers); quorum > 0) {
+    table.mutable_dense()->set_quorum(quorum);
+    table.mutable_dense()->set_pushes_per_worker(PushingThreads(config));
+  }
   plan.dense_table = TableId(table.id());
   plan.tables.push_back(table);
   return plan;

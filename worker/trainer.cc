@@ -15,11 +15,13 @@
 #include "base/status_macros.h"
 #include "worker/geo_pass.h"
 #include "worker/geo_repair.h"
+#include "worker/half_async_pass.h"
 #include "worker/leased_work.h"
 #include "worker/model_of.h"
 #include "worker/online_training.h"
 #include "worker/pipelined_pass.h"
 #include "worker/push_repair.h"
+#include "worker/ssp_pass.h"
 #include "worker/stoppable_work.h"
 #include "worker/sync_pass.h"
 
@@ -166,7 +168,11 @@ PassContext Trainer::ContextOf(const TrainingData& data,
 }
 
 absl::Status Trainer::RunPassAlone(const PassContext& context) {
-  return context.geo != nullptr ? RunGeoPass(context) : RunAsyncPass(context);
+  if (context.geo != nullptr) return RunGeoPass(context);
+  const std::string& mode = context.config->mode();
+  if (mode == "half_async") return RunHalfAsyncPass(context);
+  if (mode == "ssp") return RunSspPass(context);
+  return RunAsyncPass(context);
 }
 
 absl::Status Trainer::RunPass(TrainingData& data, const PhaseId& phase,

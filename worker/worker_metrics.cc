@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/doubling_counts.h"
 
 namespace oarlock {
 namespace {
@@ -39,9 +43,31 @@ constexpr Metric kStaleness = {
     "phase",
     "Pushes of other steps that a table applied between a step's pull and its "
     "push."};
+constexpr Metric kDenseStaleness = {
+    MetricKind::kHistogram, "oarlock_worker_dense_staleness_pushes", "pushes",
+    "phase",
+    "Pushes of others that the dense table applied between two exchanges of a "
+    "compute slot."};
+constexpr Metric kStalenessQuantile = {
+    MetricKind::kGauge, "oarlock_worker_staleness_quantile_pushes", "pushes",
+    "phase, of, quantile",
+    "Half of the steps (quantile .5), or all but a hundredth (.99), were at "
+    "most so stale; of rows or dense parameters. Upper end of a bucket that "
+    "doubles in size."};
+
+void AddQuantiles(const std::string& phase, const std::string& of,
+                  const std::vector<uint64_t>& counts,
+                  MetricsSnapshot* snapshot) {
+  if (counts.empty()) return;
+  snapshot->Add(kStalenessQuantile, DoublingQuantile(counts, .5),
+                {{"phase", phase}, {"of", of}, {"quantile", ".5"}});
+  snapshot->Add(kStalenessQuantile, DoublingQuantile(counts, .99),
+                {{"phase", phase}, {"of", of}, {"quantile", ".99"}});
+}
 
 // staleness[i] counts what is at most 2^i - 1.
-HistogramValues StalenessOf(const PhaseTotals& phase) {
+HistogramValues StalenessOf(const std::vector<uint64_t>& staleness,
+                            uint64_t sum) {
   // Always the same bounds, 0 to 1023.
   constexpr size_t kNumBounds = 11;
   HistogramValues values;
@@ -49,10 +75,10 @@ HistogramValues StalenessOf(const PhaseTotals& phase) {
     values.bounds.push_back(static_cast<double>((uint64_t{1} << i) - 1));
   }
   values.counts.resize(kNumBounds + 1);
-  for (size_t i = 0; i < phase.staleness.size(); ++i) {
-    values.counts[std::min(i, kNumBounds)] += phase.staleness[i];
+  for (size_t i = 0; i < staleness.size(); ++i) {
+    values.counts[std::min(i, kNumBounds)] += staleness[i];
   }
-  values.sum = static_cast<double>(phase.staleness_sum);
+  values.sum = static_cast<double>(sum);
   return values;
 }
 
@@ -78,14 +104,23 @@ void CollectWorkerMetrics(const ProgressMeter& progress,
                     {{"phase", name},
                      {"stage", StageName(static_cast<Stage>(s))}});
     }
-    snapshot->Add(kStaleness, StalenessOf(phase), {{"phase", name}});
+    snapshot->Add(kStaleness,
+                  StalenessOf(phase.staleness, phase.staleness_sum),
+                  {{"phase", name}});
+    snapshot->Add(
+        kDenseStaleness,
+        StalenessOf(phase.dense_staleness, phase.dense_staleness_sum),
+        {{"phase", name}});
+    AddQuantiles(name, "rows", phase.staleness, snapshot);
+    AddQuantiles(name, "dense", phase.dense_staleness, snapshot);
   }
 }
 
 MetricList WorkerMetricsList() {
   static constexpr const Metric* kAll[] = {
       &kExamples, &kSteps, &kBadLines,     &kLoss,     &kEpoch,
-      &kLogloss,  &kAuc,   &kStageSeconds, &kStaleness};
+      &kLogloss,  &kAuc,   &kStageSeconds, &kStaleness,
+      &kDenseStaleness, &kStalenessQuantile};
   return kAll;
 }
 

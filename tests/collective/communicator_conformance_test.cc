@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "proto/value_format.h"
+#include "tests/collective/gpu_model.h"
 #include "tests/collective/group_testing.h"
 
 namespace oarlock {
@@ -98,10 +99,22 @@ absl::Status CheckSameBits(Communicator& communicator,
   return CheckAllAgree(communicator, "the bits of the sums", bytes);
 }
 
+// Those of programs, and that of GPUs over a model of NCCL.
+const std::vector<Backend>& AllBackends() {
+  static const auto* const backends = [] {
+    auto* const all = new std::vector<Backend>(Backends());
+    all->push_back({"gpu_model", JoinGpuModelGroup});
+    return all;
+  }();
+  return *backends;
+}
+
 class CommunicatorTest
     : public ::testing::TestWithParam<std::tuple<size_t, int>> {
  protected:
-  const Backend& backend() const { return Backends()[std::get<0>(GetParam())]; }
+  const Backend& backend() const {
+    return AllBackends()[std::get<0>(GetParam())];
+  }
   int num_ranks() const { return std::get<1>(GetParam()); }
 
   void ExpectAllSucceed(
@@ -117,11 +130,11 @@ class CommunicatorTest
 
 INSTANTIATE_TEST_SUITE_P(Backends, CommunicatorTest,
                          ::testing::Combine(::testing::Range(size_t{0},
-                                                             Backends().size()),
+                                                             AllBackends().size()),
                                             ::testing::Values(1, 2, 3, 5)),
                          [](const auto& info) {
                            return absl::StrCat(
-                               Backends()[std::get<0>(info.param)].name, "_",
+                               AllBackends()[std::get<0>(info.param)].name, "_",
                                std::get<1>(info.param));
                          });
 

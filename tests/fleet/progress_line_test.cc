@@ -47,6 +47,18 @@ TEST(ProgressLineTest, TellsShareRateLossAucAndTimeLeft) {
   EXPECT_THAT(text, Not(HasSubstr("\n")));
 }
 
+TEST(ProgressLineTest, TellsStalenessWhereItIsMeasured) {
+  ProgressLine line(1);
+  v1::JobStatusResponse status = StatusAt(10);
+  EXPECT_THAT(line.Update(status, kStart), Not(HasSubstr("staleness")));
+  for (const uint64_t steps : {60, 30, 0, 10}) {
+    status.mutable_phases(0)->mutable_progress()->add_staleness_histogram(
+        steps);
+  }
+  EXPECT_THAT(line.Update(status, kStart),
+              HasSubstr("auc .7423  staleness p50 0 p99 7"));
+}
+
 TEST(ProgressLineTest, RateIsThatOfTheLastSeconds) {
   ProgressLine line(1);
   line.Update(StatusAt(0), kStart);

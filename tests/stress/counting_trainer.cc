@@ -3,9 +3,9 @@
 // times that its key stands in the data, and each dense parameter as the number
 // of examples, times the passes.
 //
-//   counting_trainer ENDPOINTS INDEX FILES EPOCHS STEP_MS HURRY_FILE
+//   counting_trainer ENDPOINTS INDEX FILES EPOCHS STEP_MS HURRY_FILE MODE
 //
-// The whole training loop is the one that users run. A step takes at least
+// The whole training loop is the one that users run, in a mode of theirs. A step takes at least
 // STEP_MS until HURRY_FILE is there, so that a job lasts as long as somebody
 // wants to disturb it. Worker 0 compares, while the servers are still up, and
 // says how many examples all workers trained since the servers were started or
@@ -54,6 +54,7 @@ struct Options {
   int epochs = 0;
   int step_ms = 0;
   std::string hurry_file;
+  std::string mode;
 };
 
 v1::JobConfig ConfigOf(const Options& options) {
@@ -65,6 +66,7 @@ v1::JobConfig ConfigOf(const Options& options) {
   config.set_batch_size(kBatchSize);
   config.set_thread_num(kThreads);
   config.set_dense_interval_steps(kDenseIntervalSteps);
+  config.set_mode(options.mode);
   return config;
 }
 
@@ -123,17 +125,18 @@ class CountingTrainer {
 
 int Main(int argc, char** argv) {
   Options options;
-  if (argc != 7 || !absl::SimpleAtoi(argv[2], &options.index) ||
+  if (argc != 8 || !absl::SimpleAtoi(argv[2], &options.index) ||
       !absl::SimpleAtoi(argv[4], &options.epochs) ||
       !absl::SimpleAtoi(argv[5], &options.step_ms)) {
     std::fprintf(stderr,
                  "usage: counting_trainer ENDPOINTS INDEX FILES EPOCHS STEP_MS "
-                 "HURRY_FILE\n");
+                 "HURRY_FILE MODE\n");
     return 2;
   }
   options.endpoints = absl::StrSplit(argv[1], ',');
   options.files = argv[3];
   options.hurry_file = argv[6];
+  options.mode = argv[7];
   InitLogging(absl::StrCat("worker ", options.index));
   CountingTrainer worker(options);
   const absl::Status status = worker.Run();

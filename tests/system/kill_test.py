@@ -14,7 +14,7 @@ server and all others.
 
 OARLOCK_KILLS is how often each test kills (default 20; the two with trainers
 share them, the one with the model kills 2 times for 5, those over the faulty
-network a fifth), OARLOCK_FAULTY_S how long the network without kills is tried,
+network and in other modes than async a fifth), OARLOCK_FAULTY_S how long the network without kills is tried,
 OARLOCK_SEED what is random (default: the time, printed).
 """
 
@@ -34,6 +34,8 @@ KILLS = int(os.environ.get("OARLOCK_KILLS", "20"))
 SEED = int(os.environ.get("OARLOCK_SEED", str(int(time.time()))))
 FAULTY_S = float(os.environ.get("OARLOCK_FAULTY_S", "4"))
 FAULTY_KILLS = max(2, KILLS // 5)
+# Of workers in half_async, and in ssp.
+MODE_KILLS = max(2, KILLS // 5)
 # From a kill to the next one.
 LONGEST_PAUSE_S = .6
 SERVING_DEADLINE_S = 20
@@ -270,7 +272,7 @@ class WorkersKilledTest(KillTest):
         return self.start(
             harness.program("OARLOCK_COUNTING_TRAINER"),
             ",".join(self.endpoints), str(index), self.path("part-*"),
-            str(self.epochs), str(STEP_MS), self.path("hurry"),
+            str(self.epochs), str(STEP_MS), self.path("hurry"), self.mode,
             name=f"worker{index}.{self.starts}")
 
     def running(self):
@@ -303,8 +305,9 @@ class WorkersKilledTest(KillTest):
         return lambda: self.servers.__setitem__(
             index, self.start_server(index, kill + 1))
 
-    def storm(self, seed, kills, victims):
-        print(f"seed {seed}, {kills} kills")
+    def storm(self, seed, kills, victims, mode="async"):
+        print(f"seed {seed}, {kills} kills, {mode}")
+        self.mode = mode
         chance = random.Random(seed)
         self.epochs = max(3, kills // KILLS_PER_EPOCH)
         self.starts = 0
@@ -345,8 +348,21 @@ class WorkersKilledTest(KillTest):
         self.storm(SEED + 1, KILLS // 2, ["worker", "server", "both"])
 
 
+    def test_every_example_counts_once_in_half_async(self):
+        self.storm(SEED + 2, MODE_KILLS, ["worker", "both"], "half_async")
+
+    def test_every_example_counts_once_in_ssp(self):
+        self.storm(SEED + 3, MODE_KILLS, ["worker", "both"], "ssp")
+
+
 class FaultyWorkersKilledTest(WorkersKilledTest):
     faulty = True
+
+    def test_every_example_counts_once_in_half_async(self):
+        self.skipTest("over a good network")
+
+    def test_every_example_counts_once_in_ssp(self):
+        self.skipTest("over a good network")
 
     def test_every_example_counts_once_whichever_workers_are_killed(self):
         self.storm(SEED, FAULTY_KILLS // 2, ["worker"])

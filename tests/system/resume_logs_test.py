@@ -72,7 +72,7 @@ class RolesTest(harness.SystemTest):
             self.start(
                 harness.program("OARLOCK_COUNTING_TRAINER"),
                 ",".join(self.endpoints), str(i), self.path("part-*"),
-                str(EPOCHS), str(STEP_MS), self.path("hurry"),
+                str(EPOCHS), str(STEP_MS), self.path("hurry"), "async",
                 name=f"worker{i}.{self.lives}")
             for i in range(workers)]
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "fleet/local_cluster.h"
 #include "tests/worker/client/blocking_calls.h"
@@ -184,22 +185,28 @@ class CutsInTrainingTest : public ::testing::Test {
 };
 
 TEST_F(CutsInTrainingTest, ExamplesRowsAndDenseGradientsAreOnOneSide) {
-  // Fewer permits than lanes: held pushes take all of them.
-  for (const int permits : {1, 4}) {
-    v1::JobConfig config = Config("async");
-    config.set_epochs(2);
-    config.set_thread_num(3);
-    config.set_max_unacknowledged_pushes(permits);
-    config.set_dense_interval_steps(3);
-    config.add_test_files(folder_.Path("part-0"));
-    CutOracle oracle(/*pushes_per_cut=*/7);
-    HoldingClient servers(&oracle);
-    CuttingJob job(&oracle, &servers);
-    const absl::Status status = Train(config, &servers, &job);
-    ASSERT_TRUE(status.ok()) << status;
-    EXPECT_GE(oracle.num_marks(), 5u);
-    EXPECT_EQ(oracle.num_seen(), 2 * kRows);
-    EXPECT_EQ(oracle.num_told(), 2 * kRows);
+  for (const char* const mode : {"async", "half_async", "ssp"}) {
+    // Fewer permits than lanes: held pushes take all of them.
+    for (const int permits : {1, 4}) {
+      SCOPED_TRACE(absl::StrCat(mode, ", ", permits, " permits"));
+      v1::JobConfig config = Config(mode);
+      config.set_epochs(2);
+      config.set_thread_num(3);
+      config.set_max_unacknowledged_pushes(permits);
+      config.set_dense_interval_steps(3);
+      config.set_staleness_bound(1);
+      config.add_test_files(folder_.Path("part-0"));
+      CutOracle oracle(/*pushes_per_cut=*/7);
+      HoldingClient servers(&oracle);
+      CuttingJob job(&oracle, &servers);
+      const absl::Status status = Train(config, &servers, &job);
+      ASSERT_TRUE(status.ok()) << status;
+      // Lanes that push together make fewer pushes.
+      EXPECT_GE(oracle.num_marks(),
+                std::string(mode) == "half_async" ? 2u : 5u);
+      EXPECT_EQ(oracle.num_seen(), 2 * kRows);
+      EXPECT_EQ(oracle.num_told(), 2 * kRows);
+    }
   }
 }
 

@@ -171,6 +171,23 @@ TEST(ProgressMeterTest, TimesAreReportedByStage) {
                              {"read", .5}, {"wait_push", 2}}));
 }
 
+TEST(ProgressMeterTest, StalenessOfDenseParametersIsCountedByItself) {
+  ProgressMeter meter;
+  meter.AddStaleness(kTrain, 5);
+  for (const uint64_t pushes : {0, 2, 3}) {
+    meter.AddDenseStaleness(kTrain, pushes);
+  }
+  EXPECT_EQ(meter.Staleness(kTrain), (std::vector<uint64_t>{0, 0, 0, 1}));
+  const PhaseTotals totals = meter.Totals().at("train");
+  EXPECT_EQ(totals.dense_staleness, (std::vector<uint64_t>{1, 0, 2}));
+  EXPECT_EQ(totals.dense_staleness_sum, 5u);
+  const std::vector<v1::PhaseProgress> reports = meter.Take();
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].dense_staleness_histogram_size(), 3);
+  EXPECT_EQ(reports[0].dense_staleness_histogram(2), 2u);
+  EXPECT_EQ(reports[0].staleness_histogram(3), 1u);
+}
+
 TEST(ProgressMeterTest, StalenessIsCountedByPowersOfTwo) {
   ProgressMeter meter;
   for (uint64_t pushes : {0, 1, 2, 3, 4, 7, 8}) {

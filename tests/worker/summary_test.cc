@@ -45,6 +45,8 @@ TrainingSummary Example() {
   summary.bad_lines = 7;
   summary.staleness_p50 = 1;
   summary.staleness_p99 = 15;
+  summary.dense_staleness_p50 = 0;
+  summary.dense_staleness_p99 = 3;
   // Not in the order of the alphabet.
   summary.stage_seconds_per_step = {
       {"read", .001}, {"pull", .002}, {"compute", .006}, {"push", .0005}};
@@ -71,6 +73,8 @@ void ExpectSame(const TrainingSummary& a, const TrainingSummary& b) {
   EXPECT_EQ(a.bad_lines, b.bad_lines);
   ExpectSame(a.staleness_p50, b.staleness_p50);
   ExpectSame(a.staleness_p99, b.staleness_p99);
+  ExpectSame(a.dense_staleness_p50, b.dense_staleness_p50);
+  ExpectSame(a.dense_staleness_p99, b.dense_staleness_p99);
   EXPECT_EQ(a.stage_seconds_per_step, b.stage_seconds_per_step);
 }
 

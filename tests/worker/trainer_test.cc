@@ -245,7 +245,7 @@ TEST_F(TrainerTest, MoreThreadsThanFilesTrainEveryExampleOnce) {
   const JobOutcome alone = RunLocalJob(config);
   ExpectOk(alone);
   EXPECT_EQ(alone.summary.examples, kRows);
-  for (const char* mode : {"async", "sync"}) {
+  for (const char* mode : {"async", "half_async", "ssp", "sync"}) {
     config.set_mode(mode);
     const JobOutcome cluster = RunClusterJob(config, 2, 3);
     ExpectOk(cluster);
@@ -258,7 +258,7 @@ TEST_F(TrainerTest, MoreWorkersThanExamplesEndWell) {
   config.clear_train_files();
   config.add_train_files(Lines("tiny", 0, 3));
   config.set_batch_size(1);
-  for (const char* mode : {"async", "sync"}) {
+  for (const char* mode : {"async", "half_async", "ssp", "sync"}) {
     config.set_mode(mode);
     const JobOutcome outcome = RunClusterJob(config, 1, 5);
     ExpectOk(outcome);
@@ -312,7 +312,7 @@ TEST_F(TrainerTest, PipedFilesAreSharedOutAmongWorkers) {
     config.add_train_files(own_.Write(name, MultiSlotLines(130)));
   }
   config.set_pipe_command("cat");
-  for (const char* mode : {"async", "sync"}) {
+  for (const char* mode : {"async", "half_async", "ssp", "sync"}) {
     config.set_mode(mode);
     const JobOutcome outcome = RunClusterJob(config, 1, 2);
     ExpectOk(outcome);
@@ -328,7 +328,7 @@ TEST_F(TrainerTest, TooManyBadLinesFailTheJobWithOneLine) {
       "bad", ReadAll(good) + "not\na\nline\n" + ReadAll(good));
   config.add_train_files(path);
   config.set_bad_lines_max(3);
-  for (const char* mode : {"async", "sync"}) {
+  for (const char* mode : {"async", "half_async", "ssp", "sync"}) {
     SCOPED_TRACE(mode);
     config.set_mode(mode);
     config.set_bad_lines_max(3);
@@ -355,7 +355,7 @@ TEST_F(TrainerTest, FailureOfOneWorkerEndsTheOthersWithItsReason) {
                                      "not a line\n")));
   config.set_bad_lines_max(0);
   config.set_epochs(50);
-  for (const char* mode : {"async", "sync"}) {
+  for (const char* mode : {"async", "half_async", "ssp", "sync"}) {
     SCOPED_TRACE(mode);
     config.set_mode(mode);
     MiniClusterOptions options;
@@ -468,6 +468,20 @@ TEST_F(TrainerTest, RangesOfAVanishedWorkerAreTrainedByTheOthers) {
       });
   ASSERT_TRUE(summary.ok()) << summary.status();
   EXPECT_GT(taken, 0u);
+  EXPECT_EQ(summary->examples, kRows);
+}
+
+TEST_F(TrainerTest, VanishedWorkerIsNotTheSlowestForEver) {
+  v1::JobConfig config = Config();
+  config.set_mode("ssp");
+  config.set_staleness_bound(0);
+  const absl::StatusOr<TrainingSummary> summary = RunBesideAVanishingWorker(
+      config, absl::Minutes(10), [](MiniWorker& worker) {
+        MeetAt(worker, {"tables", "train/0", "train/0/defined"});
+        ASSERT_TRUE(worker.job().JoinSteps().ok());
+        MeetAt(worker, {"train/0/steps"});
+      });
+  ASSERT_TRUE(summary.ok()) << summary.status();
   EXPECT_EQ(summary->examples, kRows);
 }
 

@@ -135,10 +135,15 @@ const v1::PhaseStatus& JobOutcome::Phase(const std::string& phase,
 }
 
 JobOutcome RunLocalJob(const v1::JobConfig& config) {
+  LocalParameterClient parameters(config.num_partitions());
+  return RunLocalJob(config, &parameters);
+}
+
+JobOutcome RunLocalJob(const v1::JobConfig& config,
+                       LocalParameterClient* parameters) {
   JobOutcome outcome;
   LocalJobClient job;
-  LocalParameterClient parameters(config.num_partitions());
-  outcome.statuses.push_back(Work(config, parameters, job, &outcome));
+  outcome.statuses.push_back(Work(config, *parameters, job, &outcome));
   return outcome;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "fleet/local_cluster.h"
 #include "proto/admin.pb.h"
 #include "proto/job_config.pb.h"
 #include "tests/integration/mini_cluster.h"
@@ -35,6 +36,9 @@ struct JobOutcome {
 
 // All passes of `config` in this thread, without servers.
 JobOutcome RunLocalJob(const v1::JobConfig& config);
+// On tables of the caller's.
+JobOutcome RunLocalJob(const v1::JobConfig& config,
+                       LocalParameterClient* parameters);
 
 // The same through servers: one thread per worker. A worker that fails tells
 // the coordinator, as fleet/ does.

@@ -23,6 +23,8 @@ constexpr int kHeartbeatsPerLease = 8;
 constexpr absl::Duration kReportPeriod = absl::Milliseconds(500);
 // How long the coordinator holds a barrier call open before "not yet".
 constexpr absl::Duration kBarrierWait = absl::Seconds(2);
+// How long it holds a call that waits for slower workers.
+constexpr uint32_t kStepWaitMs = 1000;
 
 // A worker that gives up, say because the coordinator is gone, does not wait
 // for it long. That it has succeeded must be known.
@@ -258,6 +260,49 @@ absl::StatusOr<uint64_t> GrpcJobClient::JoinRounds() {
 
 absl::Status GrpcJobClient::LeaveRounds() {
   return SetRoundMembership(false).status();
+}
+
+absl::StatusOr<v1::StepClockResponse> GrpcJobClient::CallStepClock(
+    v1::StepClockRequest request) {
+  request.set_worker_index(worker_index_.value());
+  request.set_worker_generation(generation_.value());
+  {
+    absl::MutexLock lock(&mutex_);
+    request.set_request(++last_step_request_);
+  }
+  v1::StepClockResponse response;
+  OARLOCK_RETURN_IF_ERROR(connections_->CallWithRetries(
+      ServerIndex(0), [&](grpc::ClientContext* context) {
+        return coordinator().StepClock(context, request, &response);
+      }));
+  return response;
+}
+
+absl::StatusOr<uint64_t> GrpcJobClient::JoinSteps() {
+  v1::StepClockRequest request;
+  request.set_change(v1::StepClockRequest::JOIN);
+  OARLOCK_ASSIGN_OR_RETURN(const v1::StepClockResponse response,
+                           CallStepClock(request));
+  return response.finished();
+}
+
+absl::StatusOr<uint64_t> GrpcJobClient::ReportSteps(uint64_t finished,
+                                                    uint64_t awaited) {
+  OARLOCK_RETURN_IF_ERROR(Alive());
+  v1::StepClockRequest request;
+  request.set_change(v1::StepClockRequest::REPORT);
+  request.set_finished(finished);
+  request.set_awaited(awaited);
+  request.set_wait_ms(kStepWaitMs);
+  OARLOCK_ASSIGN_OR_RETURN(const v1::StepClockResponse response,
+                           CallStepClock(request));
+  return response.slowest();
+}
+
+absl::Status GrpcJobClient::LeaveSteps() {
+  v1::StepClockRequest request;
+  request.set_change(v1::StepClockRequest::LEAVE);
+  return CallStepClock(request).status();
 }
 
 absl::StatusOr<ExampleIntervals> GrpcJobClient::DefineWork(

@@ -46,6 +46,10 @@ class GrpcJobClient : public JobClient {
   absl::Status Barrier(const std::string& name) override;
   absl::StatusOr<uint64_t> JoinRounds() override;
   absl::Status LeaveRounds() override;
+  absl::StatusOr<uint64_t> JoinSteps() override;
+  absl::StatusOr<uint64_t> ReportSteps(uint64_t finished,
+                                       uint64_t awaited) override;
+  absl::Status LeaveSteps() override;
   absl::StatusOr<ExampleIntervals> DefineWork(
       const std::string& work, const std::vector<WorkItem>& items,
       uint64_t num_examples) override;
@@ -79,6 +83,9 @@ class GrpcJobClient : public JobClient {
   absl::StatusOr<uint64_t> SetRoundMembership(ServerIndex server, bool joins,
                                               uint64_t number,
                                               absl::Duration give_up_after);
+  // With this worker's name and the call's number.
+  absl::StatusOr<v1::StepClockResponse> CallStepClock(
+      v1::StepClockRequest request);
   // The next call that leases work gets a number, once it is less than
   // kMaxLeaseCallSpan above all unanswered ones; and it was answered.
   uint64_t BeginLease();
@@ -117,6 +124,7 @@ class GrpcJobClient : public JobClient {
   bool in_rounds_ ABSL_GUARDED_BY(mutex_) = false;
   // Number of the last call that joined or left; 0: none.
   uint64_t last_round_request_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t last_step_request_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_lease_request_ ABSL_GUARDED_BY(mutex_) = 0;
   // Numbers of the calls under way.
   std::set<uint64_t> unanswered_leases_ ABSL_GUARDED_BY(mutex_);

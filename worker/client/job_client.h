@@ -54,6 +54,8 @@ class JobClient {
   // with which it ends (0: not known yet). Must not block.
   using CutObserver = std::function<void(uint64_t cut, uint64_t round)>;
 
+  static constexpr uint64_t kUnlimitedSteps = ~uint64_t{0};
+
   virtual ~JobClient() = default;
 
   virtual WorkerIndex worker_index() const = 0;
@@ -88,6 +90,19 @@ class JobClient {
   // of complete rounds (the same on all servers once all workers have joined).
   virtual absl::StatusOr<uint64_t> JoinRounds() = 0;
   virtual absl::Status LeaveRounds() = 0;
+
+  // ssp: this worker counts steps and is waited for from now on. Returns the
+  // number that it begins with.
+  virtual absl::StatusOr<uint64_t> JoinSteps() { return 0; }
+  // It has finished `finished` steps. Returns how many every worker that counts
+  // steps has: at once or, with `awaited`, when they are as many or a while has
+  // passed. kUnlimitedSteps: nobody is to wait. From any thread, any order.
+  virtual absl::StatusOr<uint64_t> ReportSteps(uint64_t finished,
+                                               uint64_t awaited) {
+    return kUnlimitedSteps;
+  }
+  // REQUIRES: no ReportSteps is under way, and none comes before JoinSteps.
+  virtual absl::Status LeaveSteps() { return absl::OkStatus(); }
 
   // Every worker may define the same work in the same way. Returns, for work
   // without items, the examples that were trained already.

@@ -85,6 +85,7 @@ void DenseSlot::StepDone(absl::Span<const ExampleRange> examples) {
 
 DenseSlot::Exchange DenseSlot::TakeExchange(TableId table) {
   OARLOCK_CHECK(num_steps_ > 0);
+  versions_before_ = replica_->block_versions;
   Exchange exchange;
   exchange.gradients = {table, sum_->data(), std::exchange(num_steps_, 0),
                         replica_.get()};
@@ -93,6 +94,18 @@ DenseSlot::Exchange DenseSlot::TakeExchange(TableId table) {
       std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
       sum_, replica_);
   return exchange;
+}
+
+uint64_t DenseSlot::staleness() const {
+  const std::vector<uint64_t>& now = replica_->block_versions;
+  uint64_t most = 0;
+  for (size_t b = 0; b < std::min(now.size(), versions_before_.size()); ++b) {
+    const uint64_t before = DensePushes(versions_before_[b]);
+    const uint64_t after = DensePushes(now[b]);
+    // The slot's own push counts one. A server that came back may have fewer.
+    if (after > before + 1) most = std::max(most, after - before - 1);
+  }
+  return most;
 }
 
 }  // namespace oarlock

@@ -68,6 +68,10 @@ class DenseSlot {
   // the push is done.
   Exchange TakeExchange(TableId table);
 
+  // Pushes of others that the table had applied between the last two exchanges:
+  // the most over blocks. REQUIRES: the push of the last one is done.
+  uint64_t staleness() const;
+
  private:
   void AddExamples(absl::Span<const ExampleRange> examples);
   bool ExchangeComesNext() const { return num_steps_ + 1 >= interval_steps_; }
@@ -86,6 +90,8 @@ class DenseSlot {
   // Of these steps.
   std::vector<ExampleRange> examples_;
   uint64_t cut_ = 0;
+  // Of the parameters' blocks, before the last exchange.
+  std::vector<uint64_t> versions_before_;
 };
 
 }  // namespace oarlock

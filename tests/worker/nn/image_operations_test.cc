@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/worker/nn/available_backends.h"
+#include "tests/worker/nn/conforming_backends.h"
 #include "tests/worker/nn/math_backend_testing.h"
 #include "worker/nn/math_backend.h"
 #include "worker/nn/window.h"
@@ -28,7 +28,7 @@ class ImageOperationsTest : public MathBackendTest {
 };
 
 INSTANTIATE_TEST_SUITE_P(All, ImageOperationsTest,
-                         ::testing::ValuesIn(AvailableBackends()),
+                         ::testing::ValuesIn(ConformingBackends()),
                          [](const auto& info) { return info.param; });
 
 constexpr Write kWrites[] = {Write::kOverwrite, Write::kAdd};

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/worker/nn/available_backends.h"
+#include "tests/worker/nn/conforming_backends.h"
 #include "tests/worker/nn/math_backend_testing.h"
 
 namespace oarlock {
@@ -22,7 +22,7 @@ constexpr Write kWrites[] = {Write::kOverwrite, Write::kAdd};
 class InteractionOperationsTest : public MathBackendTest {};
 
 INSTANTIATE_TEST_SUITE_P(All, InteractionOperationsTest,
-                         ::testing::ValuesIn(AvailableBackends()));
+                         ::testing::ValuesIn(ConformingBackends()));
 
 TEST_P(InteractionOperationsTest, FieldAware) {
   for (const size_t n : kExamples) {

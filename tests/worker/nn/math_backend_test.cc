@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/worker/nn/available_backends.h"
+#include "tests/worker/nn/conforming_backends.h"
 #include "tests/worker/nn/math_backend_testing.h"
 #include "worker/nn/backends.h"
 
@@ -21,7 +21,7 @@ namespace oarlock {
 namespace {
 
 INSTANTIATE_TEST_SUITE_P(All, MathBackendTest,
-                         ::testing::ValuesIn(AvailableBackends()),
+                         ::testing::ValuesIn(ConformingBackends()),
                          [](const auto& info) { return info.param; });
 
 TEST_P(MathBackendTest, MemoryIsAlignedAndKeepsWhatIsCopiedIn) {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "worker/nn/backends.h"
+#include "tests/worker/nn/conforming_backends.h"
 #include "worker/nn/math_backend.h"
 #include "worker/nn/reference_backend.h"
 
@@ -73,7 +73,8 @@ class Indices {
 class MathBackendTest : public ::testing::TestWithParam<std::string> {
  protected:
   MathBackendTest()
-      : math_(*NewMathBackend(GetParam())), oracle_(NewReferenceBackend()) {}
+      : math_(NewConformingBackend(GetParam())),
+        oracle_(NewReferenceBackend()) {}
 
   std::vector<float> Random(size_t size) {
     std::vector<float> v(size);
@@ -89,12 +90,19 @@ class MathBackendTest : public ::testing::TestWithParam<std::string> {
     return v;
   }
   // Of a sum of k products of operands of at most 1, which a backend may have
-  // rounded to bfloat16, each by at most 2^-9 of itself. What is left when the
-  // operands need no rounding is that of float32.
+  // rounded: to bfloat16 each by at most 2^-9 of itself, to tf32 by 2^-11. What
+  // is left when the operands need no rounding is that of float32.
   float ProductTolerance(size_t k, bool exact_operands) const {
     constexpr float kFloat32 = 2e-5f;
-    if (exact_operands || GetParam() != "onednn_bfloat16") return kFloat32;
-    return kFloat32 + std::ldexp(static_cast<float>(k), -8);
+    const std::string& name = GetParam();
+    if (exact_operands) return kFloat32;
+    if (name.find("bfloat16") != std::string::npos) {
+      return kFloat32 + std::ldexp(static_cast<float>(k), -8);
+    }
+    if (name.find("tf32") != std::string::npos) {
+      return kFloat32 + std::ldexp(static_cast<float>(k), -10);
+    }
+    return kFloat32;
   }
   // What an output holds before: poison if it is to be overwritten.
   std::vector<float> Before(size_t size, Write write) {

@@ -49,7 +49,8 @@ RandomStep::RandomStep(const StepShape& step_shape, uint64_t seed)
     row_gradients[i].resize(rows[i].size());
     output.row_gradients.push_back(row_gradients[i].data());
     input.sparse[i] = {rows[i].data(), shape.num_rows, row_of_key[i],
-                       offsets[i]};
+                       offsets[i],
+                       {}};
   }
   parameter_gradients.resize(shape.num_parameters);
   output.parameter_gradients = parameter_gradients.data();

@@ -1,0 +1,124 @@
+"""Training runs that compare modes: what is trained, in which mode, and how
+one worker is slowed."""
+
+import contextlib
+import json
+import lzma
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import threading
+import time
+
+TRAIN_ROWS = 123_425
+# The real rows that settings are chosen on: the last tenth of those that train.
+TAIL_ROWS = 12_342
+SLICE_S = .005
+
+# What a mode is asked for with, at `workers` workers.
+MODES = {
+    "async": lambda workers: ["--mode", "async", "--dense_aggregate_pushes",
+                              "1"],
+    "async, controlled": lambda workers: ["--mode", "async"],
+    "half_async": lambda workers: ["--mode", "half_async"],
+    "ssp 4": lambda workers: ["--mode", "ssp", "--staleness_bound", "4"],
+    "ssp 0": lambda workers: ["--mode", "ssp", "--staleness_bound", "0"],
+    "geo": lambda workers: ["--mode", "geo"],
+    "sync": lambda workers: ["--mode", "sync"],
+}
+
+
+class RealRows:
+    """The Criteo sample of OARLOCK_DATA_DIR, cut into train and test."""
+
+    def __init__(self, folder, tail=False):
+        source = (pathlib.Path(os.environ["OARLOCK_DATA_DIR"]) /
+                  "criteo/criteo_kaggle_sample_137k.txt.xz")
+        lines = lzma.open(source).read().split(b"\n")[:-1]
+        train, test = lines[:TRAIN_ROWS], lines[TRAIN_ROWS:]
+        if tail:
+            train, test = train[:-TAIL_ROWS], train[-TAIL_ROWS:]
+        self.train = pathlib.Path(folder) / "train"
+        self.test = pathlib.Path(folder) / "test"
+        for path, part in ((self.train, train), (self.test, test)):
+            path.write_bytes(b"\n".join(part) + b"\n")
+
+
+class GeneratedRows:
+    """`rows` rows of `oarlock generate criteo`, the last eighth to test."""
+
+    def __init__(self, folder, oarlock, rows):
+        out = pathlib.Path(folder) / "generated"
+        subprocess.run([oarlock, "generate", "criteo", "--rows", str(rows),
+                        "--files", "8", "--seed", "1", "--out", out],
+                       check=True, stdout=subprocess.DEVNULL)
+        self.train = out / "part-[0-6]"
+        self.test = out / "part-7"
+
+
+def pid_of_worker(index, parent):
+    """The process of worker `index` of the job that `parent` launched."""
+    name = f"PADDLE_TRAINER_ID={index}".encode()
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, IndexError):
+            stat = (entry / "stat").read_text()
+            if int(stat.rsplit(")", 1)[1].split()[1]) != parent:
+                continue
+            environment = (entry / "environ").read_bytes().split(b"\0")
+            if name in environment and any(
+                    v.startswith(b"TRAINING_ROLE=TRAINER")
+                    for v in environment):
+                return int(entry.name)
+    return None
+
+
+class Slowed:
+    """Lets worker `index` of a launched job run in one of `factor` slices of
+    5 ms."""
+
+    def __init__(self, launcher, index, factor):
+        self.launcher, self.index, self.factor = launcher, index, factor
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self._run)
+
+    def __enter__(self):
+        self.thread.start()
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+
+    def _run(self):
+        pid = None
+        while not self.over.is_set():
+            pid = pid or pid_of_worker(self.index, self.launcher.pid)
+            if pid is None:
+                time.sleep(.02)
+                continue
+            try:
+                os.kill(pid, signal.SIGSTOP)
+                time.sleep(SLICE_S * (self.factor - 1))
+                os.kill(pid, signal.SIGCONT)
+                time.sleep(SLICE_S)
+            except ProcessLookupError:
+                return
+
+
+def train(oarlock, folder, workers, servers, flags, slowed=None):
+    """One `oarlock train`; its summary.json."""
+    logs = pathlib.Path(folder) / "logs"
+    shutil.rmtree(logs, ignore_errors=True)
+    cluster = (["--server_num", str(servers), "--worker_num", str(workers)]
+               if servers else [])
+    process = subprocess.Popen(
+        [oarlock, "train", *cluster, "--log_dir", logs, "--connect_timeout_s",
+         "300", *map(str, flags)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    with Slowed(process, *slowed) if slowed else contextlib.nullcontext():
+        _, errors = process.communicate()
+    if process.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, process.args))} ended with "
+                           f"{process.returncode}: {errors.strip()[-400:]}")
+    return json.loads((logs / "summary.json").read_text())

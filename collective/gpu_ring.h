@@ -1,0 +1,43 @@
+// What the communicator of GPUs needs of the library below it: the operations
+// of one rank, without agreement, failures or waiting. NCCL (nccl_ring.h), or a
+// model of it in tests.
+
+#ifndef OARLOCK_COLLECTIVE_GPU_RING_H_
+#define OARLOCK_COLLECTIVE_GPU_RING_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collective/communicator.h"
+
+namespace oarlock {
+
+// Spans may lie in memory of the host or of the rank's GPU. All ranks call the
+// same operations with the same sizes in the same order. `go_on` is asked
+// again and again while an operation waits; its error ends the operation, and
+// the ring.
+class GpuRing {
+ public:
+  enum class Type { kFloat, kDouble, kInt64 };
+  using GoOn = std::function<absl::Status()>;
+
+  virtual ~GpuRing() = default;
+  virtual absl::Status AllReduce(void* values, size_t num_values, Type type,
+                                 const GoOn& go_on) = 0;
+  virtual absl::Status Broadcast(void* bytes, size_t num_bytes, int root,
+                                 const GoOn& go_on) = 0;
+  virtual absl::Status AllGather(const void* mine, size_t mine_bytes, void* all,
+                                 const GoOn& go_on) = 0;
+};
+
+// Makes this rank's place in a ring of all ranks of `host`, which carries what
+// the ranks have to tell each other before they are connected.
+using GpuRingMaker =
+    std::function<absl::StatusOr<std::unique_ptr<GpuRing>>(Communicator& host)>;
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_COLLECTIVE_GPU_RING_H_

@@ -1,0 +1,233 @@
+#include "collective/nccl_ring.h"
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "base/shared_library.h"
+#include "base/status_macros.h"
+
+namespace oarlock {
+namespace {
+
+// Between two looks at an operation that is not done.
+constexpr absl::Duration kLook = absl::Microseconds(20);
+
+struct NcclFunctions {
+  decltype(&ncclGetUniqueId) get_unique_id;
+  decltype(&ncclCommInitRank) init_rank;
+  decltype(&ncclCommAbort) abort;
+  decltype(&ncclCommDestroy) destroy;
+  decltype(&ncclCommGetAsyncError) async_error;
+  decltype(&ncclGetErrorString) error_string;
+  decltype(&ncclAllReduce) all_reduce;
+  decltype(&ncclBroadcast) broadcast;
+  decltype(&ncclAllGather) all_gather;
+};
+
+absl::StatusOr<NcclFunctions> LoadNccl() {
+  OARLOCK_ASSIGN_OR_RETURN(
+      const SharedLibrary library,
+      SharedLibrary::Open(absl::StrCat("libnccl.so.", NCCL_MAJOR),
+                          {"/usr/local/cuda/lib64"}));
+  NcclFunctions n;
+  OARLOCK_RETURN_IF_ERROR(library.Find("ncclGetUniqueId", &n.get_unique_id));
+  OARLOCK_RETURN_IF_ERROR(library.Find("ncclCommInitRank", &n.init_rank));
+  OARLOCK_RETURN_IF_ERROR(library.Find("ncclCommAbort", &n.abort));
+  OARLOCK_RETURN_IF_ERROR(library.Find("ncclCommDestroy", &n.destroy));
+  OARLOCK_RETURN_IF_ERROR(
+      library.Find("ncclCommGetAsyncError", &n.async_error));
+  OARLOCK_RETURN_IF_ERROR(library.Find("ncclGetErrorString", &n.error_string));
+  OARLOCK_RETURN_IF_ERROR(library.Find("ncclAllReduce", &n.all_reduce));
+  OARLOCK_RETURN_IF_ERROR(library.Find("ncclBroadcast", &n.broadcast));
+  OARLOCK_RETURN_IF_ERROR(library.Find("ncclAllGather", &n.all_gather));
+  return n;
+}
+
+absl::Status OfCuda(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return absl::OkStatus();
+  cudaGetLastError();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the GPU of a collective job: ", what, ": ", cudaGetErrorString(status)));
+}
+
+// Memory of the GPU that only grows, for spans of the host.
+class Staging {
+ public:
+  ~Staging() { cudaFree(data_); }
+  absl::StatusOr<void*> Get(size_t num_bytes) {
+    if (num_bytes > num_bytes_) {
+      cudaFree(std::exchange(data_, nullptr));
+      num_bytes_ = 0;
+      OARLOCK_RETURN_IF_ERROR(OfCuda(
+          cudaMalloc(&data_, num_bytes),
+          absl::StrCat("an allocation of ", num_bytes, " bytes").c_str()));
+      num_bytes_ = num_bytes;
+    }
+    return data_;
+  }
+
+ private:
+  void* data_ = nullptr;
+  size_t num_bytes_ = 0;
+};
+
+class NcclRing final : public GpuRing {
+ public:
+  NcclRing(const NcclFunctions& nccl, int gpu, int size)
+      : nccl_(nccl), gpu_(gpu), size_(size) {}
+  ~NcclRing() override {
+    if (cudaSetDevice(gpu_) != cudaSuccess) return;
+    if (comm_ != nullptr) nccl_.destroy(comm_);
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  }
+
+  absl::Status Connect(const ncclUniqueId& id, int rank) {
+    OARLOCK_RETURN_IF_ERROR(OfCuda(cudaSetDevice(gpu_), "choosing it"));
+    OARLOCK_RETURN_IF_ERROR(
+        OfCuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
+               "a stream"));
+    return OfNccl(nccl_.init_rank(&comm_, size_, id, rank), "connecting");
+  }
+
+  absl::Status AllReduce(void* values, size_t num_values, Type type,
+                         const GoOn& go_on) override {
+    const size_t width = type == Type::kFloat ? sizeof(float) : 8;
+    const ncclDataType_t nccl_type = type == Type::kFloat    ? ncclFloat32
+                                     : type == Type::kDouble ? ncclFloat64
+                                                             : ncclInt64;
+    return InPlace(values, num_values * width, go_on, [&](void* on_gpu) {
+      return nccl_.all_reduce(on_gpu, on_gpu, num_values, nccl_type, ncclSum,
+                              comm_, stream_);
+    });
+  }
+
+  absl::Status Broadcast(void* bytes, size_t num_bytes, int root,
+                         const GoOn& go_on) override {
+    return InPlace(bytes, num_bytes, go_on, [&](void* on_gpu) {
+      return nccl_.broadcast(on_gpu, on_gpu, num_bytes, ncclInt8, root, comm_,
+                             stream_);
+    });
+  }
+
+  absl::Status AllGather(const void* mine, size_t mine_bytes, void* all,
+                         const GoOn& go_on) override {
+    OARLOCK_RETURN_IF_ERROR(OfCuda(cudaSetDevice(gpu_), "choosing it"));
+    // In one buffer: what is gathered, then what is given.
+    const size_t all_bytes = mine_bytes * size_;
+    OARLOCK_ASSIGN_OR_RETURN(void* const gathered,
+                             staging_.Get(all_bytes + mine_bytes));
+    void* const given = static_cast<char*>(gathered) + all_bytes;
+    OARLOCK_RETURN_IF_ERROR(Copy(mine, mine_bytes, given));
+    OARLOCK_RETURN_IF_ERROR(OfNccl(
+        nccl_.all_gather(given, gathered, mine_bytes, ncclInt8, comm_, stream_),
+        "an all-gather"));
+    OARLOCK_RETURN_IF_ERROR(Copy(gathered, all_bytes, all));
+    return Wait(go_on);
+  }
+
+ private:
+  absl::Status OfNccl(ncclResult_t result, const char* what) const {
+    if (result == ncclSuccess) return absl::OkStatus();
+    return absl::UnavailableError(absl::StrCat("NCCL: ", what, ": ",
+                                               nccl_.error_string(result),
+                                               "; start the group anew"));
+  }
+
+  // From or to either memory: the driver knows which is which.
+  absl::Status Copy(const void* from, size_t num_bytes, void* to) {
+    return OfCuda(
+        cudaMemcpyAsync(to, from, num_bytes, cudaMemcpyDefault, stream_),
+        "a copy");
+  }
+
+  // Calls queue(values in the GPU's memory) and waits.
+  template <typename Queue>
+  absl::Status InPlace(void* values, size_t num_bytes, const GoOn& go_on,
+                       const Queue& queue) {
+    OARLOCK_RETURN_IF_ERROR(OfCuda(cudaSetDevice(gpu_), "choosing it"));
+    cudaPointerAttributes attributes;
+    OARLOCK_RETURN_IF_ERROR(OfCuda(
+        cudaPointerGetAttributes(&attributes, values), "asking for a pointer"));
+    if (attributes.type == cudaMemoryTypeDevice) {
+      OARLOCK_RETURN_IF_ERROR(OfNccl(queue(values), "an operation"));
+      return Wait(go_on);
+    }
+    OARLOCK_ASSIGN_OR_RETURN(void* const staged, staging_.Get(num_bytes));
+    OARLOCK_RETURN_IF_ERROR(Copy(values, num_bytes, staged));
+    OARLOCK_RETURN_IF_ERROR(OfNccl(queue(staged), "an operation"));
+    OARLOCK_RETURN_IF_ERROR(Copy(staged, num_bytes, values));
+    return Wait(go_on);
+  }
+
+  absl::Status Wait(const GoOn& go_on) {
+    for (;;) {
+      const cudaError_t done = cudaStreamQuery(stream_);
+      if (done == cudaSuccess) return absl::OkStatus();
+      absl::Status status = done == cudaErrorNotReady
+                                ? absl::OkStatus()
+                                : OfCuda(done, "an operation");
+      ncclResult_t async = ncclSuccess;
+      status.Update(OfNccl(nccl_.async_error(comm_, &async), "asking"));
+      status.Update(OfNccl(async, "an operation"));
+      status.Update(go_on());
+      if (!status.ok()) {
+        nccl_.abort(std::exchange(comm_, nullptr));
+        return status;
+      }
+      absl::SleepFor(kLook);
+    }
+  }
+
+  const NcclFunctions nccl_;
+  const int gpu_;
+  const int size_;
+  ncclComm_t comm_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+  Staging staging_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GpuRing>> NewNcclRing(Communicator& host,
+                                                     int gpu) {
+  absl::StatusOr<NcclFunctions> nccl = LoadNccl();
+  absl::Status status = nccl.status();
+  if (status.ok()) status = OfCuda(cudaSetDevice(gpu), "choosing it");
+  ncclUniqueId id = {};
+  if (status.ok() && host.rank() == 0) {
+    const ncclResult_t result = nccl->get_unique_id(&id);
+    if (result != ncclSuccess) {
+      status = absl::FailedPreconditionError(
+          absl::StrCat("NCCL: an id: ", nccl->error_string(result)));
+    }
+  }
+  // Nobody connects unless all can: the others would wait for ever.
+  const char can = status.ok() ? 1 : 0;
+  std::string all(host.size(), '\0');
+  OARLOCK_RETURN_IF_ERROR(host.AllGather(
+      absl::MakeConstSpan(&can, 1), absl::MakeSpan(all.data(), all.size())));
+  if (!status.ok()) return status;
+  const size_t cannot = all.find('\0');
+  if (cannot != std::string::npos) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "rank ", cannot, " cannot use its GPU; its own log says why"));
+  }
+  OARLOCK_RETURN_IF_ERROR(
+      host.Broadcast(absl::MakeSpan(id.internal, sizeof(id.internal)), 0));
+  auto ring = std::make_unique<NcclRing>(*nccl, gpu, host.size());
+  OARLOCK_RETURN_IF_ERROR(ring->Connect(id, host.rank()));
+  return std::unique_ptr<GpuRing>(std::move(ring));
+}
+
+}  // namespace oarlock

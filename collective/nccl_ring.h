@@ -1,0 +1,24 @@
+// NCCL, whose library is opened when it is needed. Where Oarlock is built
+// without CUDA or without NCCL's header there is none, and the reason says so.
+
+#ifndef OARLOCK_COLLECTIVE_NCCL_RING_H_
+#define OARLOCK_COLLECTIVE_NCCL_RING_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "collective/communicator.h"
+#include "collective/gpu_ring.h"
+
+namespace oarlock {
+
+// This rank's place, on GPU number `gpu` of its machine, in a ring of all
+// ranks of `host`, which all call it; rank 0's id is broadcast by `host`.
+// FailedPrecondition, with the library's or the driver's words, on the ranks
+// where it cannot be.
+absl::StatusOr<std::unique_ptr<GpuRing>> NewNcclRing(Communicator& host,
+                                                     int gpu);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_COLLECTIVE_NCCL_RING_H_

@@ -1,0 +1,15 @@
+// Without the CUDA toolkit, or without NCCL's header in it.
+
+#include "absl/status/status.h"
+#include "collective/nccl_ring.h"
+
+namespace oarlock {
+
+absl::StatusOr<std::unique_ptr<GpuRing>> NewNcclRing(Communicator& host,
+                                                     int gpu) {
+  return absl::FailedPreconditionError(
+      "this program was built without NCCL; build it where CUDA and NCCL are "
+      "(docs/gpu.md), or use the CPU");
+}
+
+}  // namespace oarlock

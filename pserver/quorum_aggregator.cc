@@ -1,0 +1,193 @@
+#include "pserver/quorum_aggregator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "base/check.h"
+#include "pserver/push_stamp_of.h"
+
+namespace oarlock {
+namespace {
+
+// Share of the newest quorum in the moving average.
+constexpr double kNewest = 0.1;
+// What the hold grows by when there was no quorum within it.
+constexpr double kGrowth = 1.5;
+
+}  // namespace
+
+QuorumAggregator::QuorumAggregator(DenseTable* table, const Clock& clock,
+                                   Timer timer)
+    : table_(table), clock_(clock) {
+  OARLOCK_CHECK(table->config().dense().quorum() > 0);
+  if (timer == Timer::kThread) {
+    timer_ = std::make_unique<std::thread>([this] { RunTimer(); });
+  }
+}
+
+QuorumAggregator::~QuorumAggregator() {
+  Shutdown();
+  if (timer_ != nullptr) timer_->join();
+}
+
+void QuorumAggregator::PushSparse(PushSparseRequestView push, PushDone done) {
+  OARLOCK_CHECK(false);  // Dense tables have quorums.
+}
+
+void QuorumAggregator::PushDense(PushDenseRequestView push, PushDone done) {
+  absl::StatusOr<PushOutcome> at_once;
+  std::vector<Waiting> released;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (shut_down_) {
+      at_once = absl::UnavailableError(
+          "the server is shutting down; the push was not applied; send it "
+          "again to the server's successor");
+    } else {
+      at_once = Hold(push);
+      // What came before is held or applied: nothing to wait for.
+      if (at_once->duplicate_groups < push.blocks.size()) {
+        if (waiting_.empty()) first_arrival_ = clock_.Now();
+        waiting_.push_back({std::move(done), *at_once});
+        done = nullptr;
+        last_update_[WorkerIndex(push.header.worker_index())] = updates_ + 1;
+        // All workers cut what they push to this server into as many messages.
+        const size_t messages =
+            std::max<size_t>(1, push.header.table_part_count());
+        if (waiting_.size() >= Quorum() * messages) {
+          Learn(clock_.Now() - first_arrival_);
+          released = Release();
+        }
+      }
+    }
+  }
+  if (done != nullptr) done(std::move(at_once));
+  Answer(std::move(released));
+}
+
+PushOutcome QuorumAggregator::Hold(const PushDenseRequestView& push) {
+  thread_local std::vector<float> gradient_scratch;
+
+  const PushStamp stamp = StampOf(push.header);
+  PushOutcome outcome;
+  size_t begin = 0;
+  for (const BlockIndex block : push.blocks) {
+    const size_t size = table_->BlockSize(block);
+    const float* gradients =
+        push.values.Elements(begin, size, &gradient_scratch);
+    // Who does not say how many steps means one.
+    if (!table_->Hold(block, gradients, stamp, std::max(1u, push.num_steps))) {
+      ++outcome.duplicate_groups;
+    }
+    begin += size;
+  }
+  return outcome;
+}
+
+size_t QuorumAggregator::Quorum() const {
+  size_t workers = 0;
+  for (const auto& [worker, update] : last_update_) {
+    workers += update + kUpdatesAbsent > updates_;
+  }
+  const v1::DenseTableConfig& config = table_->config().dense();
+  const size_t pushes = workers * std::max(1u, config.pushes_per_worker());
+  // In float, as the share came: .7f of 10 is 7.
+  return std::max<size_t>(
+      1, static_cast<size_t>(std::ceil(config.quorum() *
+                                       static_cast<float>(pushes))));
+}
+
+std::vector<QuorumAggregator::Waiting> QuorumAggregator::Release() {
+  table_->ApplyHeld();
+  ++updates_;
+  return std::exchange(waiting_, {});
+}
+
+void QuorumAggregator::Learn(absl::Duration took) {
+  usual_ = usual_ == absl::ZeroDuration()
+               ? took
+               : (1 - kNewest) * usual_ + kNewest * took;
+  hold_ = std::clamp(kPatience * usual_, kHoldMin, kHoldMax);
+}
+
+void QuorumAggregator::ReleaseOverdue() {
+  std::vector<Waiting> released;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (waiting_.empty() || clock_.Now() < first_arrival_ + hold_) return;
+    // Perhaps steps have become longer.
+    hold_ = std::min(kGrowth * hold_, kHoldMax);
+    released = Release();
+  }
+  Answer(std::move(released));
+}
+
+void QuorumAggregator::Answer(std::vector<Waiting> waiting) {
+  for (Waiting& push : waiting) push.done(push.outcome);
+}
+
+void QuorumAggregator::RunTimer() {
+  // Whether there is something to time: an update other than `seen` waits.
+  struct Watch {
+    const QuorumAggregator* self;
+    uint64_t seen;
+  };
+  for (;;) {
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.Await(absl::Condition(
+          +[](QuorumAggregator* self) {
+            self->mutex_.AssertReaderHeld();
+            return self->shut_down_ || !self->waiting_.empty();
+          },
+          this));
+      if (shut_down_) return;
+      Watch watch{this, updates_};
+      mutex_.AwaitWithTimeout(
+          absl::Condition(
+              +[](Watch* watch) {
+                watch->self->mutex_.AssertReaderHeld();
+                return watch->self->shut_down_ ||
+                       watch->self->updates_ != watch->seen;
+              },
+              &watch),
+          first_arrival_ + hold_ - clock_.Now());
+    }
+    ReleaseOverdue();
+  }
+}
+
+uint64_t QuorumAggregator::Version() const {
+  absl::MutexLock lock(&mutex_);
+  return updates_;
+}
+
+uint64_t QuorumAggregator::HeldPushes() const {
+  absl::MutexLock lock(&mutex_);
+  return waiting_.size();
+}
+
+void QuorumAggregator::Restore(uint64_t version, uint64_t complete_rounds) {
+  absl::MutexLock lock(&mutex_);
+  updates_ = version;
+}
+
+void QuorumAggregator::Shutdown() {
+  std::vector<Waiting> released;
+  {
+    absl::MutexLock lock(&mutex_);
+    shut_down_ = true;
+    if (!waiting_.empty()) released = Release();
+  }
+  Answer(std::move(released));
+}
+
+absl::Duration QuorumAggregator::hold() const {
+  absl::MutexLock lock(&mutex_);
+  return hold_;
+}
+
+}  // namespace oarlock

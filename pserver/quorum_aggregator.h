@@ -1,0 +1,121 @@
+// Async mode for dense tables of jobs with many workers: pushes are combined
+// while they wait for each other, but for nobody who is slow.
+//
+// Twenty workers that push gradients of the same parameters one after the other
+// make twenty steps in one direction, none of which knows the others; adaptive
+// rules cannot tell (docs/design/0020-quorum.md). Here a push is held until a
+// quorum of the workers that are at work has pushed. Their gradients are added
+// up and applied as one update, and all of them are answered with what it made:
+// they compute their next steps on parameters that know this one. Who comes late
+// is part of the next update.
+//
+// At work is who has pushed since the update before the last. Nobody joins or
+// leaves: a worker that dies, finishes or stands still is no longer counted two
+// updates later. For the updates until then nobody waits longer than some
+// multiple of what a quorum has been taking.
+
+#ifndef OARLOCK_PSERVER_QUORUM_AGGREGATOR_H_
+#define OARLOCK_PSERVER_QUORUM_AGGREGATOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/btree_map.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "pserver/aggregator.h"
+#include "pserver/dense_table.h"
+
+namespace oarlock {
+
+// Thread-safe. Callbacks run without the lock held.
+//
+// Invariants:
+// 1. A push's gradients are in the table's sums, or applied, from the moment
+//    that it waits: nothing is lost when an update is made early.
+// 2. While a push waits, the time limit runs.
+class QuorumAggregator : public Aggregator {
+ public:
+  // An update waits for a quorum at most this many times as long as quorums
+  // have been taking lately, within these bounds.
+  static constexpr int kPatience = 3;
+  static constexpr absl::Duration kHoldMin = absl::Milliseconds(20);
+  static constexpr absl::Duration kHoldMax = absl::Seconds(2);
+  // As long as no quorum has come together.
+  static constexpr absl::Duration kHoldFirst = absl::Milliseconds(200);
+  // Updates after which a worker that has not pushed is not counted.
+  static constexpr uint64_t kUpdatesAbsent = 2;
+
+  enum class Timer { kThread, kByHand };
+
+  // The table and the clock must outlive this. REQUIRES: the table's quorum is
+  // above 0. kByHand: somebody calls ReleaseOverdue.
+  QuorumAggregator(DenseTable* table, const Clock& clock,
+                   Timer timer = Timer::kThread);
+  ~QuorumAggregator() override;
+
+  void PushSparse(PushSparseRequestView push, PushDone done) override;
+  void PushDense(PushDenseRequestView push, PushDone done) override;
+
+  void SetRoundMember(WorkerIndex worker, Generation generation,
+                      bool joins) override {}
+  uint64_t CompleteRounds() const override { return 0; }
+  // Updates.
+  uint64_t Version() const override;
+  uint64_t HeldPushes() const override;
+  void Restore(uint64_t version, uint64_t complete_rounds) override;
+  // What is held is applied, and answered as such.
+  void Shutdown() override;
+
+  // Makes the update that has waited for too long, if there is one.
+  void ReleaseOverdue();
+  // How long an update waits for its quorum now.
+  absl::Duration hold() const;
+
+ private:
+  struct Waiting {
+    PushDone done;
+    PushOutcome outcome;
+  };
+
+  // Adds the gradients to the table's sums.
+  PushOutcome Hold(const PushDenseRequestView& push)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Pushes that make a quorum.
+  size_t Quorum() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The update is made; returns whom to answer.
+  std::vector<Waiting> Release() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A quorum took so long to come together.
+  void Learn(absl::Duration took) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static void Answer(std::vector<Waiting> waiting);
+  void RunTimer();
+
+  // Constant.
+  DenseTable* const table_;
+  const Clock& clock_;
+
+  mutable absl::Mutex mutex_;
+  bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
+  // Updates made so far, those of earlier incarnations included.
+  uint64_t updates_ ABSL_GUARDED_BY(mutex_) = 0;
+  // One for each message that is held.
+  std::vector<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
+  // When the first of them came.
+  absl::Time first_arrival_ ABSL_GUARDED_BY(mutex_);
+  // By worker, the update that it last waited for.
+  absl::btree_map<WorkerIndex, uint64_t> last_update_ ABSL_GUARDED_BY(mutex_);
+  // Moving average over quorums; zero before the first.
+  absl::Duration usual_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();
+  absl::Duration hold_ ABSL_GUARDED_BY(mutex_) = kHoldFirst;
+
+  // Last: it uses what is above. Not there with Timer::kByHand.
+  std::unique_ptr<std::thread> timer_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_QUORUM_AGGREGATOR_H_

@@ -1,0 +1,246 @@
+#include "pserver/quorum_aggregator.h"
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/synchronization/notification.h"
+#include "base/clock.h"
+#include "gtest/gtest.h"
+#include "pserver/dense_table.h"
+#include "tests/pserver/push_testing.h"
+
+namespace oarlock {
+namespace {
+
+constexpr uint32_t kBlock = 8;
+constexpr BlockIndex kOnly(0);
+
+v1::TableConfig Config(float quorum, uint32_t pushes_per_worker = 1) {
+  // SGD with rate -1: the table is the sum of all gradients.
+  v1::TableConfig config = DenseConfig(kBlock, kBlock, -1);
+  config.mutable_dense()->set_quorum(quorum);
+  config.mutable_dense()->set_pushes_per_worker(pushes_per_worker);
+  return config;
+}
+
+// A table, its aggregator with the timer by hand, and who was answered.
+class Fixture {
+ public:
+  explicit Fixture(const v1::TableConfig& config)
+      : table_(MakeDense(config)),
+        aggregator_(table_.get(), clock_, QuorumAggregator::Timer::kByHand) {}
+
+  // The next push of the worker, of ones.
+  void Push(uint32_t worker) { Push(worker, ++sequences_[worker]); }
+  void Push(uint32_t worker, uint64_t sequence) {
+    aggregator_.PushDense(
+        DensePushOf(PushHeader(worker, 1, sequence),
+                    {{kOnly, std::vector<float>(kBlock, 1)}}),
+        [this, worker](absl::StatusOr<PushOutcome> outcome) {
+          EXPECT_TRUE(outcome.ok()) << outcome.status();
+          answered_.push_back(worker);
+        });
+  }
+  // Who was answered since the last call.
+  std::vector<uint32_t> TakeAnswered() {
+    return std::exchange(answered_, {});
+  }
+  float value() const { return BlockOf(*table_, kOnly)[0]; }
+  // A push of each so that all are at work; the clock stands still.
+  void Enter(uint32_t workers) {
+    for (uint32_t turn = 0; turn < 3; ++turn) {
+      for (uint32_t w = 0; w < workers; ++w) Push(w);
+    }
+    aggregator_.ReleaseOverdue();
+    clock_.Advance(absl::Seconds(10));
+    aggregator_.ReleaseOverdue();
+    TakeAnswered();
+  }
+
+  FakeClock clock_;
+  std::unique_ptr<DenseTable> table_;
+  QuorumAggregator aggregator_;
+
+ private:
+  std::map<uint32_t, uint64_t> sequences_;
+  std::vector<uint32_t> answered_;
+};
+
+using Workers = std::vector<uint32_t>;
+
+TEST(QuorumAggregatorTest, PushesOfAQuorumAreOneUpdateAndAnsweredTogether) {
+  Fixture f(Config(0.75f));
+  f.Enter(4);
+  const float before = f.value();
+  const uint64_t version = f.aggregator_.Version();
+  f.Push(2);
+  f.Push(0);
+  EXPECT_EQ(f.TakeAnswered(), Workers());
+  EXPECT_EQ(f.value(), before);
+  EXPECT_EQ(f.aggregator_.HeldPushes(), 2u);
+  f.Push(3);
+  EXPECT_EQ(f.TakeAnswered(), (Workers{2, 0, 3}));
+  EXPECT_EQ(f.value(), before + 3);
+  EXPECT_EQ(f.aggregator_.Version(), version + 1);
+  // Who comes late is part of the next one.
+  f.Push(1);
+  EXPECT_EQ(f.TakeAnswered(), Workers());
+  f.Push(0);
+  f.Push(2);
+  EXPECT_EQ(f.TakeAnswered(), (Workers{1, 0, 2}));
+  EXPECT_EQ(f.value(), before + 6);
+}
+
+TEST(QuorumAggregatorTest, OneWorkerWaitsForNobody) {
+  Fixture f(Config(0.75f));
+  for (int i = 1; i <= 5; ++i) {
+    f.Push(0);
+    EXPECT_EQ(f.TakeAnswered(), Workers{0});
+    EXPECT_EQ(f.value(), i);
+  }
+}
+
+TEST(QuorumAggregatorTest, ThreadsOfAWorkerCountAsWorkersDo) {
+  Fixture f(Config(1, /*pushes_per_worker=*/2));
+  f.Enter(2);
+  f.Push(0);
+  f.Push(1);
+  f.Push(1);
+  EXPECT_EQ(f.TakeAnswered(), Workers());
+  f.Push(0);
+  EXPECT_EQ(f.TakeAnswered(), (Workers{0, 1, 1, 0}));
+}
+
+TEST(QuorumAggregatorTest, WorkerThatDoesNotComeHoldsUpTwoUpdatesAndIsForgotten) {
+  Fixture f(Config(1));
+  f.Enter(3);
+  for (int turn = 0; turn < 2; ++turn) {
+    f.Push(0);
+    f.Push(1);
+    EXPECT_EQ(f.TakeAnswered(), Workers()) << "worker 2 is waited for";
+    f.aggregator_.ReleaseOverdue();
+    EXPECT_EQ(f.TakeAnswered(), Workers()) << "it has time";
+    f.clock_.Advance(f.aggregator_.hold());
+    f.aggregator_.ReleaseOverdue();
+    EXPECT_EQ(f.TakeAnswered(), (Workers{0, 1}));
+  }
+  f.Push(0);
+  f.Push(1);
+  EXPECT_EQ(f.TakeAnswered(), (Workers{0, 1}));
+  // It is back, late: part of the next update, and counted again.
+  f.Push(2);
+  EXPECT_EQ(f.TakeAnswered(), Workers());
+  f.Push(0);
+  f.Push(1);
+  EXPECT_EQ(f.TakeAnswered(), (Workers{2, 0, 1}));
+}
+
+TEST(QuorumAggregatorTest, PatienceFollowsWhatQuorumsTake) {
+  Fixture f(Config(1));
+  f.Enter(2);
+  for (int turn = 0; turn < 100; ++turn) {
+    f.Push(0);
+    f.clock_.Advance(absl::Milliseconds(100));
+    f.Push(1);
+  }
+  EXPECT_EQ(f.TakeAnswered().size(), 200u);
+  const absl::Duration hold = f.aggregator_.hold();
+  EXPECT_NEAR(absl::ToDoubleMilliseconds(hold), 300, 1);
+  f.Push(0);
+  f.clock_.Advance(absl::Milliseconds(290));
+  f.aggregator_.ReleaseOverdue();
+  EXPECT_EQ(f.TakeAnswered(), Workers());
+  f.clock_.Advance(absl::Milliseconds(11));
+  f.aggregator_.ReleaseOverdue();
+  EXPECT_EQ(f.TakeAnswered(), Workers{0});
+  EXPECT_GT(f.aggregator_.hold(), hold) << "perhaps steps have become longer";
+  for (int turn = 0; turn < 100; ++turn) {
+    f.Push(0);
+    f.Push(1);
+  }
+  EXPECT_EQ(f.aggregator_.hold(), QuorumAggregator::kHoldMin);
+}
+
+TEST(QuorumAggregatorTest, PushThatComesAgainIsAnsweredAndNotAddedAgain) {
+  Fixture f(Config(1));
+  f.Enter(2);
+  const float before = f.value();
+  f.Push(0, 100);
+  f.Push(0, 100);
+  EXPECT_EQ(f.TakeAnswered(), Workers{0}) << "the second, which is held already";
+  f.Push(1, 100);
+  EXPECT_EQ(f.TakeAnswered(), (Workers{0, 1}));
+  EXPECT_EQ(f.value(), before + 2);
+}
+
+TEST(QuorumAggregatorTest, ShutdownAppliesAndAnswersWhatIsHeld) {
+  Fixture f(Config(1));
+  f.Enter(2);
+  const float before = f.value();
+  f.Push(0);
+  f.aggregator_.Shutdown();
+  EXPECT_EQ(f.TakeAnswered(), Workers{0});
+  EXPECT_EQ(f.value(), before + 1);
+  absl::Status late;
+  f.aggregator_.PushDense(
+      DensePushOf(PushHeader(0, 1, 99), {{kOnly, std::vector<float>(kBlock)}}),
+      [&](absl::StatusOr<PushOutcome> outcome) { late = outcome.status(); });
+  EXPECT_TRUE(absl::IsUnavailable(late)) << late;
+}
+
+TEST(QuorumAggregatorTest, FreezeHasWhatIsHeldAndLaterPushesAreOfTheNextCut) {
+  Fixture f(Config(1));
+  f.Enter(2);
+  const float before = f.value();
+  f.Push(0);
+  f.table_->Freeze(1);
+  f.Push(1);
+  const DenseBlockCut cut = f.table_->SaveBlock(kOnly, /*full=*/true);
+  f.table_->Thaw(/*published=*/true);
+  EXPECT_EQ(cut.floats[0], before + 1);
+  EXPECT_EQ(f.value(), before + 2);
+  EXPECT_EQ(f.TakeAnswered(), (Workers{0, 1}));
+}
+
+// Threads that push, each after its last answer, with some that stop and some
+// that are slow: every gradient arrives once, and nobody waits for ever.
+TEST(QuorumAggregatorTest, EveryPushOfManyThreadsIsAppliedOnceAndAnswered) {
+  constexpr uint32_t kThreads = 6;
+  constexpr uint64_t kPushes = 200;
+  const auto table = MakeDense(Config(0.75f));
+  QuorumAggregator aggregator(table.get(), Clock::Real());
+  std::atomic<uint64_t> answers = 0;
+  std::vector<std::thread> threads;
+  for (uint32_t w = 0; w < kThreads; ++w) {
+    threads.emplace_back([&, w] {
+      // One ends early, so that the others outlast it.
+      const uint64_t pushes = w == 0 ? kPushes / 10 : kPushes;
+      for (uint64_t i = 1; i <= pushes; ++i) {
+        absl::Notification done;
+        aggregator.PushDense(
+            DensePushOf(PushHeader(w, 1, i),
+                        {{kOnly, std::vector<float>(kBlock, 1)}}),
+            [&](absl::StatusOr<PushOutcome> outcome) {
+              EXPECT_TRUE(outcome.ok());
+              ++answers;
+              done.Notify();
+            });
+        done.WaitForNotification();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const uint64_t pushes = kPushes / 10 + (kThreads - 1) * kPushes;
+  EXPECT_EQ(answers, pushes);
+  EXPECT_EQ(BlockOf(*table, kOnly), std::vector<float>(kBlock, pushes));
+  EXPECT_LT(aggregator.Version(), pushes) << "no two were one update";
+}
+
+}  // namespace
+}  // namespace oarlock

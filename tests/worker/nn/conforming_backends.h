@@ -1,0 +1,48 @@
+// Everything that the conformance suite of math backends runs on: the backends
+// of this machine, and the CUDA backend on an emulated device, so that it is
+// tested where there is no GPU.
+
+#ifndef OARLOCK_TESTS_WORKER_NN_CONFORMING_BACKENDS_H_
+#define OARLOCK_TESTS_WORKER_NN_CONFORMING_BACKENDS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/worker/nn/available_backends.h"
+#include "tests/worker/nn/cuda/emulated_device.h"
+#include "worker/nn/backends.h"
+#include "worker/nn/cuda/cuda_backend.h"
+#include "worker/nn/cuda/gpu.h"
+
+namespace oarlock {
+
+inline std::vector<std::string> ConformingBackends() {
+  std::vector<std::string> names = AvailableBackends();
+  for (const char* name :
+       {"emulated_cuda", "emulated_cuda_tf32", "emulated_cuda_bfloat16"}) {
+    names.push_back(name);
+  }
+  if (cuda::FindGpus().count > 0) {
+    for (const char* name : {"cuda", "cuda_tf32", "cuda_bfloat16"}) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+inline std::unique_ptr<MathBackend> NewConformingBackend(
+    const std::string& name) {
+  const size_t at = name.find("cuda");
+  if (at == std::string::npos) return *NewMathBackend(name);
+  const std::string numbers = name.substr(at);
+  cuda::CudaOptions options;
+  if (numbers == "cuda_tf32") options.numbers = cuda::Numbers::kTf32;
+  if (numbers == "cuda_bfloat16") options.numbers = cuda::Numbers::kBfloat16;
+  return cuda::NewCudaBackend(
+      at == 0 ? *cuda::OpenGpu(0) : cuda::NewEmulatedDevice(), options);
+}
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_TESTS_WORKER_NN_CONFORMING_BACKENDS_H_

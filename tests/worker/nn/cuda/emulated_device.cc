@@ -1,0 +1,153 @@
+#include "tests/worker/nn/cuda/emulated_device.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+
+namespace oarlock::cuda {
+namespace {
+
+constexpr size_t kAlignment = 256;
+
+template <typename Kernel>
+void RunAll(const void* kernel, size_t blocks, unsigned turn) {
+  // Blocks from the last to the first: none may rely on one before it.
+  for (size_t block = blocks; block > 0; --block) {
+    (*static_cast<const Kernel*>(kernel))(
+        Block(block - 1, Kernel::kThreads, turn));
+  }
+}
+
+class EmulatedDevice final : public Device {
+ public:
+  EmulatedDevice(size_t memory_bytes, unsigned turn)
+      : memory_bytes_(memory_bytes), turn_(turn) {}
+  ~EmulatedDevice() override { OARLOCK_CHECK(blocks_.empty()); }
+
+  const std::string& name() const override { return name_; }
+
+  void* Allocate(size_t num_bytes) override {
+    if (num_bytes > memory_bytes_ - used_) {
+      DeviceFailed(
+          name_ + " has not enough memory: " + std::to_string(num_bytes) +
+          " bytes were asked for, " + std::to_string(memory_bytes_ - used_) +
+          " of " + std::to_string(memory_bytes_) + " are free");
+    }
+    void* const memory = std::aligned_alloc(
+        kAlignment, BlocksFor(num_bytes, kAlignment) * kAlignment);
+    OARLOCK_CHECK(memory != nullptr);
+    std::memset(memory, 0xff, num_bytes);  // NaN, as floats
+    blocks_[static_cast<const char*>(memory)] = num_bytes;
+    used_ += num_bytes;
+    return memory;
+  }
+  void Free(void* memory) override {
+    const auto block = blocks_.find(static_cast<const char*>(memory));
+    OARLOCK_CHECK(block != blocks_.end());
+    used_ -= block->second;
+    std::memset(memory, 0xff, block->second);
+    blocks_.erase(block);
+    std::free(memory);
+  }
+
+  void CopyIn(const void* host, size_t num_bytes, void* to) override {
+    CheckInside(to, num_bytes);
+    std::memcpy(to, host, num_bytes);
+  }
+  void CopyOutLater(const void* from, size_t num_bytes, void* host) override {
+    CheckInside(from, num_bytes);
+    copies_.push_back({from, num_bytes, host});
+  }
+  // As late as can be: who overwrites the source before gets what it has
+  // earned.
+  void Finish() override {
+    for (const Copy& copy : copies_) {
+      std::memcpy(copy.host, copy.from, copy.num_bytes);
+    }
+    copies_.clear();
+  }
+
+  void Launch(KernelId id, const void* kernel, size_t blocks) override {
+    OARLOCK_CHECK(blocks > 0);
+    switch (id) {
+#define OARLOCK_RUN_ALL(name, type) \
+  case KernelId::name:              \
+    return RunAll<type>(kernel, blocks, turn_);
+      OARLOCK_CUDA_KERNELS(OARLOCK_RUN_ALL)
+#undef OARLOCK_RUN_ALL
+    }
+  }
+
+  void Multiply(const Product& product) override {
+    OARLOCK_CHECK(product.m > 0 && product.n > 0 && product.k > 0);
+    OARLOCK_CHECK(product.bias == nullptr ||
+                  product.write == Write::kOverwrite);
+    // What cuBLAS demands of leading dimensions.
+    const auto least = [](const Product::Operand& matrix, size_t rows,
+                          size_t cols) {
+      return matrix.transposed ? cols : rows;
+    };
+    OARLOCK_CHECK(product.a.stride >= least(product.a, product.m, product.k));
+    OARLOCK_CHECK(product.b.stride >= least(product.b, product.k, product.n));
+    OARLOCK_CHECK(product.c_stride >= product.m);
+    RunProduct(product);
+  }
+
+ private:
+  // As PlainProductBody, many times as fast.
+  static void RunProduct(const Product& p) {
+    std::vector<float> a(p.m * p.k), sums(p.m);
+    for (size_t l = 0; l < p.k; ++l) {
+      for (size_t i = 0; i < p.m; ++i) {
+        a[l * p.m + i] = OperandAt(p.numbers, p.a, i, l);
+      }
+    }
+    for (size_t j = 0; j < p.n; ++j) {
+      std::fill(sums.begin(), sums.end(), 0.0f);
+      for (size_t l = 0; l < p.k; ++l) {
+        const float factor = OperandAt(p.numbers, p.b, l, j);
+        const float* const column = a.data() + l * p.m;
+        for (size_t i = 0; i < p.m; ++i) sums[i] += column[i] * factor;
+      }
+      for (size_t i = 0; i < p.m; ++i) {
+        const float value = sums[i] + (p.bias == nullptr ? 0 : p.bias[i]);
+        Put(p.write, Activate(p.activation, value), &p.c[j * p.c_stride + i]);
+      }
+    }
+  }
+
+  struct Copy {
+    const void* from;
+    size_t num_bytes;
+    void* host;
+  };
+
+  void CheckInside(const void* memory, size_t num_bytes) const {
+    const char* const begin = static_cast<const char*>(memory);
+    auto block = blocks_.upper_bound(begin);
+    OARLOCK_CHECK(block != blocks_.begin());
+    --block;
+    OARLOCK_CHECK(begin + num_bytes <= block->first + block->second);
+  }
+
+  const std::string name_ = "the emulated GPU";
+  const size_t memory_bytes_;
+  const unsigned turn_;
+  size_t used_ = 0;
+  std::map<const char*, size_t> blocks_;
+  std::vector<Copy> copies_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> NewEmulatedDevice(size_t memory_bytes, unsigned turn) {
+  return std::make_unique<EmulatedDevice>(memory_bytes, turn);
+}
+
+}  // namespace oarlock::cuda

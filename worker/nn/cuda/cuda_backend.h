@@ -1,0 +1,30 @@
+// The math backend on a device with memory of its own: products by cuBLAS,
+// everything else by the kernels of kernels.h. Results repeat bit for bit on
+// one kind of GPU with one version of cuBLAS: no sum is taken by atomics.
+
+#ifndef OARLOCK_WORKER_NN_CUDA_CUDA_BACKEND_H_
+#define OARLOCK_WORKER_NN_CUDA_CUDA_BACKEND_H_
+
+#include <memory>
+
+#include "worker/nn/cuda/device.h"
+#include "worker/nn/math_backend.h"
+
+namespace oarlock::cuda {
+
+struct CudaOptions {
+  // kBfloat16: parameters, gradients and all arrays that the caller sees are
+  // float32; a linear layer rounds its weight and its input once for all three
+  // products.
+  Numbers numbers = Numbers::kFloat32;
+  // The caller's arrays are in the device's memory already: for benches of the
+  // computation alone.
+  bool inputs_on_device = false;
+};
+
+std::unique_ptr<MathBackend> NewCudaBackend(std::unique_ptr<Device> device,
+                                            const CudaOptions& options);
+
+}  // namespace oarlock::cuda
+
+#endif  // OARLOCK_WORKER_NN_CUDA_CUDA_BACKEND_H_

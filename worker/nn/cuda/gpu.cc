@@ -1,0 +1,213 @@
+#include "worker/nn/cuda/gpu.h"
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "worker/nn/cuda/cublas_products.h"
+#include "worker/nn/cuda/gpu_launch.h"
+#include "worker/nn/cuda/gpu_memory.h"
+
+namespace oarlock::cuda {
+namespace {
+
+std::string Mebibytes(size_t num_bytes) {
+  return absl::StrFormat("%.1f MiB", num_bytes / 1048576.0);
+}
+
+// Three streams: copies to the GPU, computation, copies from it. A copy in
+// waits for what was queued to compute before, since it may overwrite what that
+// reads, and what is computed later waits for the copy; a copy out waits for
+// what was queued before it, and nothing but Finish waits for it.
+class Gpu final : public Device {
+ public:
+  Gpu(int index, std::string name, const CublasLtFunctions& lt)
+      : index_(index), name_(std::move(name)), pinned_(name_) {
+    for (cudaStream_t* stream : {&in_, &compute_, &out_}) {
+      Check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking),
+            "a stream");
+    }
+    Check(cudaEventCreateWithFlags(&computed_, cudaEventDisableTiming),
+          "an event");
+    workspace_ = Allocate(CublasProducts::kWorkspaceBytes);
+    products_.emplace(lt, name_, workspace_);
+  }
+
+  ~Gpu() override {
+    MakeCurrent();
+    Check(cudaDeviceSynchronize(), "its end");
+    products_.reset();
+    cudaFree(workspace_);
+    cudaEventDestroy(computed_);
+    for (cudaStream_t stream : {in_, compute_, out_}) {
+      cudaStreamDestroy(stream);
+    }
+  }
+
+  const std::string& name() const override { return name_; }
+
+  void* Allocate(size_t num_bytes) override {
+    MakeCurrent();
+    void* memory = nullptr;
+    const cudaError_t status = cudaMalloc(&memory, num_bytes);
+    if (status == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      size_t free = 0, total = 0;
+      Check(cudaMemGetInfo(&free, &total), "asking for its free memory");
+      DeviceFailed(absl::StrCat(
+          name_, " has not enough memory: ", Mebibytes(num_bytes),
+          " were asked for, ", Mebibytes(free), " of ", Mebibytes(total),
+          " are free; use a smaller --batch_size, fewer threads, or another "
+          "GPU"));
+    }
+    Check(status, "an allocation");
+    return memory;
+  }
+
+  void Free(void* memory) override {
+    MakeCurrent();
+    Check(cudaStreamSynchronize(compute_), "work before memory is freed");
+    Check(cudaStreamSynchronize(out_), "copies before memory is freed");
+    Check(cudaFree(memory), "freeing memory");
+  }
+
+  void CopyIn(const void* host, size_t num_bytes, void* to) override {
+    MakeCurrent();
+    PinnedPool::Buffer* const buffer = pinned_.Take(num_bytes);
+    std::memcpy(buffer->data, host, num_bytes);
+    WaitForComputation(in_);
+    Check(cudaMemcpyAsync(to, buffer->data, num_bytes, cudaMemcpyHostToDevice,
+                          in_),
+          "a copy to it");
+    pinned_.GiveBackAfter(buffer, in_);
+    Check(cudaStreamWaitEvent(compute_, buffer->done, 0), "waiting for a copy");
+  }
+
+  void CopyOutLater(const void* from, size_t num_bytes, void* host) override {
+    MakeCurrent();
+    PinnedPool::Buffer* const buffer = pinned_.Take(num_bytes);
+    WaitForComputation(out_);
+    Check(cudaMemcpyAsync(buffer->data, from, num_bytes, cudaMemcpyDeviceToHost,
+                          out_),
+          "a copy from it");
+    pinned_.GiveBackAfter(buffer, out_);
+    buffer->in_use = true;  // until Finish has read it
+    copies_out_.push_back({buffer, num_bytes, host});
+  }
+
+  void Finish() override {
+    MakeCurrent();
+    for (const CopyOut& copy : copies_out_) {
+      Check(cudaEventSynchronize(copy.buffer->done), "a copy from it");
+      std::memcpy(copy.host, copy.buffer->data, copy.num_bytes);
+      copy.buffer->in_use = false;
+    }
+    copies_out_.clear();
+  }
+
+  void Launch(KernelId id, const void* kernel, size_t blocks) override {
+    MakeCurrent();
+    if (blocks > std::numeric_limits<int32_t>::max()) {
+      DeviceFailed(absl::StrCat(name_, ": the kernel ", NameOf(id), " needs ",
+                                blocks,
+                                " blocks; legal are up to 2^31 - 1: "
+                                "use a smaller --batch_size"));
+    }
+    const cudaError_t status = LaunchOnGpu(id, kernel, blocks, compute_);
+    if (status != cudaSuccess) Check(status, NameOf(id));
+  }
+
+  void Multiply(const Product& product) override {
+    MakeCurrent();
+    if (products_->Run(product, compute_)) return;
+    Run(ForEach<PlainProductBody>{{product.m * product.n, product}});
+  }
+
+ private:
+  struct CopyOut {
+    PinnedPool::Buffer* buffer;
+    size_t num_bytes;
+    void* host;
+  };
+
+  static const char* NameOf(KernelId id) {
+    return kKernelNames[static_cast<size_t>(id)];
+  }
+  void Check(cudaError_t status, const char* what) const {
+    CheckGpu(status, name_, what);
+  }
+  // The current GPU is a thread's, and an executor may change threads.
+  void MakeCurrent() const { Check(cudaSetDevice(index_), "choosing it"); }
+  // Makes what is queued in `stream` from now on wait for what has been queued
+  // to compute.
+  void WaitForComputation(cudaStream_t stream) {
+    Check(cudaEventRecord(computed_, compute_), "an event");
+    Check(cudaStreamWaitEvent(stream, computed_, 0), "waiting for kernels");
+  }
+
+  const int index_;
+  const std::string name_;
+  PinnedPool pinned_;
+  cudaStream_t in_ = nullptr, compute_ = nullptr, out_ = nullptr;
+  cudaEvent_t computed_ = nullptr;
+  void* workspace_ = nullptr;
+  std::optional<CublasProducts> products_;
+  std::vector<CopyOut> copies_out_;
+};
+
+}  // namespace
+
+Gpus FindGpus() {
+  Gpus gpus;
+  const cudaError_t status = cudaGetDeviceCount(&gpus.count);
+  if (status != cudaSuccess) {
+    // A failure is kept for the next call otherwise.
+    cudaGetLastError();
+    return {0, cudaGetErrorString(status)};
+  }
+  if (gpus.count == 0) return {0, "the driver knows no GPU"};
+  const absl::Status library = LoadCublasLt().status();
+  if (!library.ok()) return {0, std::string(library.message())};
+  return gpus;
+}
+
+absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index) {
+  const Gpus gpus = FindGpus();
+  if (gpus.count == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("no GPU can be used: ", gpus.why_none, "; use the CPU"));
+  }
+  if (index < 0 || index >= gpus.count) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("there is no GPU ", index, "; this machine has ",
+                     gpus.count, ", numbered from 0"));
+  }
+  const auto refused = [&](cudaError_t status) {
+    cudaGetLastError();
+    return absl::FailedPreconditionError(absl::StrCat(
+        "GPU ", index, " cannot be used: ", cudaGetErrorString(status),
+        "; use another or the CPU"));
+  };
+  cudaDeviceProp properties;
+  cudaError_t status = cudaGetDeviceProperties(&properties, index);
+  if (status == cudaSuccess) status = cudaSetDevice(index);
+  // Whether it takes work at all.
+  if (status == cudaSuccess) status = cudaFree(nullptr);
+  if (status != cudaSuccess) return refused(status);
+  OARLOCK_ASSIGN_OR_RETURN(const CublasLtFunctions lt, LoadCublasLt());
+  return std::make_unique<Gpu>(
+      index, absl::StrCat("GPU ", index, " (", properties.name, ")"), lt);
+}
+
+}  // namespace oarlock::cuda

@@ -1,0 +1,30 @@
+// The GPUs of this machine. Where Oarlock is built without the CUDA toolkit
+// there are none, and the reason says so.
+
+#ifndef OARLOCK_WORKER_NN_CUDA_GPU_H_
+#define OARLOCK_WORKER_NN_CUDA_GPU_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "worker/nn/cuda/device.h"
+
+namespace oarlock::cuda {
+
+struct Gpus {
+  int count = 0;
+  // Where there are none: in the words of the driver, or of what is missing.
+  std::string why_none;
+};
+
+Gpus FindGpus();
+
+// FailedPrecondition, with the driver's words, if there is no such GPU or it
+// cannot be used. Each device has queues of its own: several may be opened on
+// one GPU, whose copies and kernels then overlap.
+absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index);
+
+}  // namespace oarlock::cuda
+
+#endif  // OARLOCK_WORKER_NN_CUDA_GPU_H_

@@ -1,0 +1,49 @@
+// Pinned memory of the host that copies to and from a GPU go through, so that
+// they run beside computation: buffers that are used again and again.
+
+#ifndef OARLOCK_WORKER_NN_CUDA_GPU_MEMORY_H_
+#define OARLOCK_WORKER_NN_CUDA_GPU_MEMORY_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace oarlock::cuda {
+
+// Fails the device `name` (DeviceFailed) unless `status` is success; `what`
+// was being done.
+void CheckGpu(cudaError_t status, const std::string& name, const char* what);
+
+// One thread at a time, on the GPU that is current.
+class PinnedPool {
+ public:
+  struct Buffer {
+    void* data = nullptr;
+    size_t num_bytes = 0;
+    // When the copy that uses it is done.
+    cudaEvent_t done = nullptr;
+    bool in_use = false;
+  };
+
+  explicit PinnedPool(std::string device_name);
+  PinnedPool(const PinnedPool&) = delete;
+  PinnedPool& operator=(const PinnedPool&) = delete;
+  ~PinnedPool();
+
+  // One of at least num_bytes that nobody uses, or a new one; in_use. Stays
+  // where it is.
+  Buffer* Take(size_t num_bytes);
+  // Records `done` in `stream`; Take may give the buffer out again after that.
+  void GiveBackAfter(Buffer* buffer, cudaStream_t stream);
+
+ private:
+  const std::string device_name_;
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+};
+
+}  // namespace oarlock::cuda
+
+#endif  // OARLOCK_WORKER_NN_CUDA_GPU_MEMORY_H_

@@ -1,0 +1,38 @@
+// Which device computes, and so which math backend, out of what the user said.
+
+#ifndef OARLOCK_WORKER_NN_DEVICE_CHOICE_H_
+#define OARLOCK_WORKER_NN_DEVICE_CHOICE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/nn/cuda/gpu.h"
+
+namespace oarlock {
+
+struct DeviceChoice {
+  std::string math_backend;  // for NewMathBackend
+  // What a log should say, one line: "computing on the CPU: ..."; empty where
+  // the user has asked for just that.
+  std::string log_line;
+};
+
+// InvalidArgument: `device` is not one of "cpu", "gpu", "gpu:N" and "auto".
+absl::Status CheckDevice(const std::string& device);
+
+// `math` is "float32", "tf32" or "bfloat16". "gpu" and "auto" take GPU number
+// `worker` modulo the GPUs there are, so that the workers of a node share them;
+// "auto" takes the CPU where there is none.
+//
+// InvalidArgument: as CheckDevice, or tf32 on a CPU. FailedPrecondition: a GPU
+// was asked for and is not there; the message has the driver's words.
+absl::StatusOr<DeviceChoice> ChooseDevice(const std::string& device,
+                                          const std::string& math,
+                                          uint32_t worker,
+                                          const cuda::Gpus& gpus);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_NN_DEVICE_CHOICE_H_
