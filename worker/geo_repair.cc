@@ -83,9 +83,9 @@ std::shared_ptr<const void> AddDense(const Trained& trained,
 }
 
 absl::Status Push(const PassContext& context, const PushRequest& push,
-                  std::shared_ptr<const void> memory) {
+                  const std::shared_ptr<const void>& memory) {
+  // A copy: the keys are read below.
   OARLOCK_RETURN_IF_ERROR(CallAndWait([&](ParameterClient::Done done) {
-    // `memory` stays here as well: the keys are needed below.
     context.cuts->PushRepaired(push, memory, std::move(done));
   }));
   // The servers take them for this worker's own, which it does not ask for.
