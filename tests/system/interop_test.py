@@ -57,7 +57,8 @@ def stubs_dir():
         ["protoc", f"--proto_path={ROOT}", f"--python_out={folder}",
          f"--plugin=protoc-gen-grpc_python={plugin}",
          f"--grpc_python_out={folder}", "proto/admin.proto",
-         "proto/parameter.proto", "proto/table.proto"],
+         "proto/job_description.proto", "proto/parameter.proto",
+         "proto/table.proto"],
         check=True, cwd=ROOT, timeout=harness.FAILURE_DEADLINE_S)
     return folder
 
