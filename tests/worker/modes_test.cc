@@ -137,6 +137,8 @@ TEST_P(ModesTest, HalfAsyncThreadsEqualOneOfTheirBatches) {
     SCOPED_TRACE(loss);
     v1::JobConfig config = Config("half_async");
     config.set_loss(loss);
+    // Longer steps enlarge rounding: a unit that one of them switches off.
+    config.set_learning_rate(.005);
     config.set_thread_num(2);
     config.set_batch_size(50);
     config.set_split("interleaved");
@@ -146,7 +148,7 @@ TEST_P(ModesTest, HalfAsyncThreadsEqualOneOfTheirBatches) {
     const JobOutcome one = Train(config);
     const float moved =
         LargestDifference(one.parameters, InitialParameters(config));
-    EXPECT_GT(moved, kMoved);
+    EXPECT_GT(moved, kMoved / 10);
     EXPECT_LT(LargestDifference(threads.parameters, one.parameters),
               2e-4f * moved);
   }

@@ -282,7 +282,8 @@ TEST(DeepFmTest, RowHoldsTheWeightBeforeTheVector) {
   StepInput input;
   input.num_examples = 1;
   input.labels = &label;
-  input.sparse = {{rows.data(), 2, row_of_key, {}}};
+  input.sparse = {
+      {rows.data(), 2, row_of_key, /*offsets=*/{}, /*weights=*/{}}};
   input.parameters = parameters.data();
   StepOutput output;
   const auto executor = model->NewExecutor(1);
