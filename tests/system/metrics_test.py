@@ -272,6 +272,11 @@ class MetricsTest(harness.SystemTest):
             "--test_files", harness.test_files(), "--checkpoint_dir",
             self.path("ckpt"), "--checkpoint_interval_s", "0.3",
             "--durability", "log")
+        # What workers report comes with their heartbeats.
+        self.await_value(
+            servers[0],
+            lambda s: int("oarlock_coordinator_staleness_pushes" in s.types),
+            "reports")
         seen = {}
         for port in servers + workers:
             scrape = self.await_value(
