@@ -57,7 +57,9 @@ void QuorumAggregator::PushDense(PushDenseRequestView push, PushDone done) {
         // All workers cut what they push to this server into as many messages.
         const size_t messages =
             std::max<size_t>(1, push.header.table_part_count());
-        if (waiting_.size() >= Quorum() * messages) {
+        if (cut_open_) {
+          released = Release();
+        } else if (waiting_.size() >= Quorum() * messages) {
           Learn(clock_.Now() - first_arrival_);
           released = Release();
         }
@@ -168,6 +170,22 @@ uint64_t QuorumAggregator::Version() const {
 uint64_t QuorumAggregator::HeldPushes() const {
   absl::MutexLock lock(&mutex_);
   return waiting_.size();
+}
+
+uint64_t QuorumAggregator::HoldRounds() {
+  std::vector<Waiting> released;
+  {
+    absl::MutexLock lock(&mutex_);
+    cut_open_ = true;
+    if (!waiting_.empty()) released = Release();
+  }
+  Answer(std::move(released));
+  return CompleteRounds();
+}
+
+void QuorumAggregator::AllowRounds(uint64_t last) {
+  absl::MutexLock lock(&mutex_);
+  if (last == kEveryRound) cut_open_ = false;
 }
 
 void QuorumAggregator::Restore(uint64_t version, uint64_t complete_rounds) {

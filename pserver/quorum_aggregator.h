@@ -13,6 +13,10 @@
 // leaves: a worker that dies, finishes or stands still is no longer counted two
 // updates later. For the updates until then nobody waits longer than some
 // multiple of what a quorum has been taking.
+//
+// While a cut is open nobody waits: workers that have marked it push behind it,
+// where the cut's gate holds them, until all others' pushes before it have been
+// answered.
 
 #ifndef OARLOCK_PSERVER_QUORUM_AGGREGATOR_H_
 #define OARLOCK_PSERVER_QUORUM_AGGREGATOR_H_
@@ -67,6 +71,9 @@ class QuorumAggregator : public Aggregator {
   // Updates.
   uint64_t Version() const override;
   uint64_t HeldPushes() const override;
+  // A cut is open until every round is allowed.
+  uint64_t HoldRounds() override;
+  void AllowRounds(uint64_t last) override;
   void Restore(uint64_t version, uint64_t complete_rounds) override;
   // What is held is applied, and answered as such.
   void Shutdown() override;
@@ -100,6 +107,7 @@ class QuorumAggregator : public Aggregator {
 
   mutable absl::Mutex mutex_;
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
+  bool cut_open_ ABSL_GUARDED_BY(mutex_) = false;
   // Updates made so far, those of earlier incarnations included.
   uint64_t updates_ ABSL_GUARDED_BY(mutex_) = 0;
   // One for each message that is held.

@@ -208,6 +208,26 @@ TEST(QuorumAggregatorTest, FreezeHasWhatIsHeldAndLaterPushesAreOfTheNextCut) {
   EXPECT_EQ(f.TakeAnswered(), (Workers{0, 1}));
 }
 
+TEST(QuorumAggregatorTest, NobodyWaitsWhileACutIsOpen) {
+  Fixture f(Config(1));
+  f.Enter(3);
+  f.Push(0);
+  EXPECT_EQ(f.TakeAnswered(), Workers());
+  EXPECT_EQ(f.aggregator_.HoldRounds(), 0u);
+  EXPECT_EQ(f.TakeAnswered(), Workers{0});
+  f.Push(1);
+  EXPECT_EQ(f.TakeAnswered(), Workers{1});
+  f.aggregator_.AllowRounds(0);
+  f.Push(2);
+  EXPECT_EQ(f.TakeAnswered(), Workers{2}) << "it is about to be frozen";
+  f.aggregator_.AllowRounds(kEveryRound);
+  f.Push(0);
+  EXPECT_EQ(f.TakeAnswered(), Workers());
+  f.Push(1);
+  f.Push(2);
+  EXPECT_EQ(f.TakeAnswered(), (Workers{0, 1, 2}));
+}
+
 // Threads that push, each after its last answer, with some that stop and some
 // that are slow: every gradient arrives once, and nobody waits for ever.
 TEST(QuorumAggregatorTest, EveryPushOfManyThreadsIsAppliedOnceAndAnswered) {
