@@ -27,6 +27,7 @@ check "bazel build //..." bazel build --noshow_progress //...
 
 section "quality on real rows"
 check "AUC gates, local and distributed" python3 tests/quality/quality.py
+check "AUC gates of all models" python3 tests/quality/models.py
 
 section "servers and workers killed 200 times, 40 of them over a faulty network"
 check "every push is applied once" env OARLOCK_KILLS=200 OARLOCK_FAULTY_S=120 \
