@@ -102,6 +102,12 @@ class Fleet::Worker {
     // First, so that a port in use costs the job nothing.
     OARLOCK_ASSIGN_OR_RETURN(worker->metrics_, ListenForMetrics(config, role));
     if (role.role == Role::kLocal) {
+      if (!config.checkpoint_dir().empty()) {
+        spdlog::warn(
+            "--checkpoint_dir is {}, but a local run makes no checkpoints; "
+            "train with --server_num 1 --worker_num 1 to have them",
+            config.checkpoint_dir());
+      }
       worker->job_ = std::make_unique<LocalJobClient>();
       auto parameters = std::make_unique<LocalParameterClient>(
           config.num_partitions(), absl::Seconds(config.tick_s()),
