@@ -47,7 +47,7 @@ struct Data {
     input.num_examples = batch;
     input.labels = labels.data();
     input.dense = dense.data();
-    input.sparse = {{rows.data(), num_rows, row_of_key, {}}};
+    input.sparse = {{rows.data(), num_rows, row_of_key, {}, {}}};
     input.parameters = parameters.data();
     input.gradient_scale = 1.0f / static_cast<float>(batch);
     output.row_gradients = {row_gradients.data()};
