@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "worker/nn/interaction_kernels.h"
+#include "worker/nn/norm_kernels.h"
 
 namespace oarlock {
 
@@ -127,14 +128,13 @@ void CpuInteractions::LearnNorm(size_t rows, size_t cols, float decay,
   for (size_t c = 0; known && c < cols; ++c) {
     means[c] = sums.sum[c] / *sums.count;
   }
-  interaction_kernels::LearnNorm(rows, cols, decay, x, known, means, sums);
+  norm_kernels::LearnNorm(rows, cols, decay, x, known, means, sums);
 }
 
 void CpuInteractions::Standardize(size_t rows, size_t cols, float epsilon,
                                   const float* mean, const float* variance,
                                   const float* x, Write write, float* y) {
-  interaction_kernels::Standardize(rows, cols, epsilon, mean, variance, x,
-                                   write, y);
+  norm_kernels::Standardize(rows, cols, epsilon, mean, variance, x, write, y);
 }
 
 }  // namespace oarlock

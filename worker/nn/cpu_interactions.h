@@ -1,5 +1,5 @@
 // The operations of interaction_operations.h on a CPU, by Highway
-// (interaction_kernels.h): a part of the CPU's fast backends.
+// (interaction_kernels.h, norm_kernels.h): a part of the CPU's fast backends.
 
 #ifndef OARLOCK_WORKER_NN_CPU_INTERACTIONS_H_
 #define OARLOCK_WORKER_NN_CPU_INTERACTIONS_H_

@@ -1,5 +1,6 @@
-// The operations of interaction_operations.h, vectorised with Highway for the
-// instruction set found at run time. `room` is memory that a call may use.
+// The operations of interaction_operations.h, but for norms (norm_kernels.h),
+// vectorised with Highway for the instruction set found at run time. `room` is
+// memory that a call may use.
 
 #ifndef OARLOCK_WORKER_NN_INTERACTION_KERNELS_H_
 #define OARLOCK_WORKER_NN_INTERACTION_KERNELS_H_
@@ -44,12 +45,6 @@ void ScaleVectors(const VectorsShape& shape, const float* x, const float* v,
 void ScaleVectorsBackward(const VectorsShape& shape, const float* x,
                           const float* v, const float* dy, GradientOut dx,
                           GradientOut dv);
-// from_room: room [cols] holds the means to take distances to; else those of x
-// are written there first.
-void LearnNorm(size_t rows, size_t cols, float decay, const float* x,
-               bool from_room, float* room, const NormSums& sums);
-void Standardize(size_t rows, size_t cols, float epsilon, const float* mean,
-                 const float* variance, const float* x, Write write, float* y);
 
 }  // namespace oarlock::interaction_kernels
 
