@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "base/check.h"
@@ -17,6 +15,7 @@
 #include "base/status_macros.h"
 #include "optim/initializer.h"
 #include "optim/rules.h"
+#include "pserver/dense_table_config.h"
 #include "sparse_table/push_window.h"
 
 namespace oarlock {
@@ -116,11 +115,6 @@ std::optional<std::vector<PushWindow>> WindowsOf(
     return {};
   }
   return windows;
-}
-
-// How messages name the table: "dense table 2 'net'".
-std::string NameOf(const v1::TableConfig& config) {
-  return absl::StrFormat("dense table %d '%s'", config.id(), config.name());
 }
 
 class BlockTable : public DenseTable {
@@ -304,21 +298,21 @@ class BlockTable : public DenseTable {
       return absl::DataLossError(absl::StrFormat(
           "%s: block %d of the checkpoint has %d floats; with optimizer state "
           "it must have %d; use another checkpoint",
-          NameOf(config()), index.value(), floats.size(), num_floats));
+          DenseTableName(config()), index.value(), floats.size(), num_floats));
     }
     if (const uint64_t digest = DigestOf(index, state.steps(), floats);
         digest != state.digest()) {
       return absl::DataLossError(absl::StrFormat(
           "%s: block %d of the checkpoint has digest %016x; its state says "
           "%016x; use another checkpoint",
-          NameOf(config()), index.value(), digest, state.digest()));
+          DenseTableName(config()), index.value(), digest, state.digest()));
     }
     const std::optional<std::vector<PushWindow>> windows = WindowsOf(state);
     if (!windows.has_value()) {
       return absl::DataLossError(absl::StrFormat(
           "%s: block %d of the checkpoint has push windows that are empty or "
           "not ascending by worker and generation; use another checkpoint",
-          NameOf(config()), index.value()));
+          DenseTableName(config()), index.value()));
     }
     std::copy_n(floats.begin(), num_values, block.values.begin());
     std::copy(floats.begin() + num_values, floats.end(), block.state.begin());
@@ -405,83 +399,15 @@ class BlockTable : public DenseTable {
   uint32_t num_owned_blocks_ = 0;
 };
 
-absl::Status CheckShape(const v1::TableConfig& config) {
-  if (!config.has_dense()) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("table %d '%s' is not dense; set TableConfig.dense",
-                        config.id(), config.name()));
-  }
-  const v1::DenseTableConfig& dense = config.dense();
-  if (dense.size() == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(NameOf(config), ": size is 0; legal is at least 1"));
-  }
-  if (dense.block_size() == 0 ||
-      dense.block_size() > DenseTable::kMaxBlockFloats) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: block_size is %d; legal is 1 to %d", NameOf(config),
-        dense.block_size(), DenseTable::kMaxBlockFloats));
-  }
-  if (!(dense.quorum() >= 0 && dense.quorum() <= 1) ||
-      (dense.quorum() > 0 && config.mode() == v1::SYNC)) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: quorum is %g; legal is 0 to 1, and 0 in sync mode",
-        NameOf(config), dense.quorum()));
-  }
-  const uint64_t num_blocks = (dense.size() - 1) / dense.block_size() + 1;
-  if (num_blocks > DenseTable::kMaxBlocks) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: size %d in blocks of %d makes %d blocks; legal is up to %d; "
-        "choose larger blocks",
-        NameOf(config), dense.size(), dense.block_size(), num_blocks,
-        DenseTable::kMaxBlocks));
-  }
-  return absl::OkStatus();
-}
-
-// The number of floats of `parameter`, or more than `limit`.
-uint64_t FloatsOf(const v1::DenseParameter& parameter, uint64_t limit) {
-  uint64_t floats = 1;
-  for (const uint64_t extent : parameter.shape()) {
-    if (extent != 0 && floats > limit / extent) return limit + 1;
-    floats *= extent;
-  }
-  return floats;
-}
-
-absl::Status CheckCover(const v1::TableConfig& config) {
-  const v1::DenseTableConfig& dense = config.dense();
-  if (dense.parameters().empty()) return absl::OkStatus();
-  uint64_t end = 0;
-  for (const v1::DenseParameter& parameter : dense.parameters()) {
-    const uint64_t rest = dense.size() - end;
-    const uint64_t floats = FloatsOf(parameter, rest);
-    if (parameter.offset() != end || floats > rest) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "%s: parameter '%s' begins at %d; legal is %d, where the one before "
-          "ends, with at most %d floats",
-          NameOf(config), parameter.name(), parameter.offset(), end, rest));
-    }
-    end += floats;
-  }
-  if (end != dense.size()) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: parameters cover %d of %d floats; they must cover all",
-        NameOf(config), end, dense.size()));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DenseTable>> DenseTable::Create(
     const v1::TableConfig& config, const PartitionMap& map, ServerIndex server,
     uint64_t first_version) {
   OARLOCK_CHECK(first_version >= 1);
-  OARLOCK_RETURN_IF_ERROR(CheckShape(config));
-  OARLOCK_RETURN_IF_ERROR(CheckCover(config));
+  OARLOCK_RETURN_IF_ERROR(CheckDenseTable(config));
   auto rule = UpdateRule::Create(config.optimizer());
-  if (!rule.ok()) return Annotate(rule.status(), NameOf(config));
+  if (!rule.ok()) return Annotate(rule.status(), DenseTableName(config));
   auto table =
       std::make_unique<BlockTable>(config, *rule, map, server, first_version);
   const auto& parameters = config.dense().parameters();
@@ -490,7 +416,8 @@ absl::StatusOr<std::unique_ptr<DenseTable>> DenseTable::Create(
                                          TableId(config.id()));
     if (!initial.ok()) {
       return Annotate(initial.status(),
-                      absl::StrFormat("%s: parameter '%s'", NameOf(config),
+                      absl::StrFormat("%s: parameter '%s'",
+                                      DenseTableName(config),
                                       parameter.name()));
     }
     const uint64_t floats = FloatsOf(parameter, config.dense().size());
