@@ -3,25 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <functional>
-#include <future>
-#include <memory>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "base/clock.h"
 #include "base/random.h"
-#include "fleet/local_cluster.h"
 #include "tests/integration/mini_cluster.h"
-#include "tests/worker/client/blocking_calls.h"
 #include "tests/worker/data/test_files.h"
+#include "tests/worker/trainer_testing.h"
 #include "tests/worker/training_job.h"
-#include "worker/data/criteo_generator.h"
 
 namespace oarlock {
 namespace {
@@ -29,71 +19,9 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr uint64_t kRows = 2450;
 // Parameters that are compared must have been trained: some of them, at least
 // this far from where they began.
 constexpr float kMoved = .01f;
-
-// 2,450 Criteo lines of a planted model.
-class TrainerTest : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    folder_ = new TestFolder;
-    GeneratorOptions options;
-    options.rows = kRows;
-    options.files = 1;
-    options.seed = 7;
-    options.out_dir = folder_->path();
-    const auto report = GenerateCriteo(options);
-    ASSERT_TRUE(report.ok()) << report.status();
-    lines_ = absl::StrSplit(ReadAll(folder_->Path("part-0")), '\n',
-                            absl::SkipEmpty());
-    ASSERT_EQ(lines_.size(), kRows);
-  }
-  static void TearDownTestSuite() { delete folder_; }
-
-  // The first `count` lines, from line `begin` on, as a file.
-  std::string Lines(const std::string& name, size_t begin, size_t count) {
-    return own_.Write(
-        name, absl::StrCat(absl::StrJoin(lines_.begin() + begin,
-                                         lines_.begin() + begin + count, "\n"),
-                           "\n"));
-  }
-
-  // Small and quick; the learning rate is full from the first step.
-  v1::JobConfig Config(const std::string& model = "lr") {
-    v1::JobConfig config;
-    config.set_model(model);
-    config.add_train_files(folder_->Path("part-0"));
-    config.set_sparse_feature_dim(5000);
-    config.set_embedding_size(4);
-    config.set_batch_size(100);
-    config.set_optimizer("adagrad");
-    config.set_adagrad_initial_accumulator(.1);
-    config.set_learning_rate(.05);
-    config.set_warmup_steps(0);
-    config.set_num_partitions(64);
-    return config;
-  }
-  v1::JobConfig SyncConfig(const std::string& model = "lr") {
-    v1::JobConfig config = Config(model);
-    config.set_mode("sync");
-    return config;
-  }
-
-  static void ExpectOk(const JobOutcome& outcome) {
-    for (const absl::Status& status : outcome.statuses) {
-      ASSERT_TRUE(status.ok()) << status;
-    }
-  }
-
-  static TestFolder* folder_;
-  static std::vector<std::string> lines_;
-  // Of this test alone.
-  TestFolder own_;
-};
-TestFolder* TrainerTest::folder_ = nullptr;
-std::vector<std::string> TrainerTest::lines_;
 
 TEST_F(TrainerTest, AucRisesOverTwoEpochsAlone) {
   v1::JobConfig config = Config();
@@ -393,109 +321,6 @@ TEST_F(TrainerTest, InterleavedSplitDoesNotGoWithACommand) {
   EXPECT_EQ(outcome.statuses[0].code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(outcome.statuses[0].message()),
               HasSubstr("--pipe_command"));
-}
-
-// A job of two whose second worker takes part until `meet` returns and then
-// vanishes without a word. The status of the first one, and its summary.
-absl::StatusOr<TrainingSummary> RunBesideAVanishingWorker(
-    const v1::JobConfig& config, absl::Duration restart_grace,
-    const std::function<void(MiniWorker&)>& meet) {
-  MiniClusterOptions options;
-  options.num_servers = 2;
-  options.num_workers = 2;
-  options.lease = absl::Milliseconds(500);
-  options.restart_grace = restart_grace;
-  const auto cluster = MiniCluster::Start(options);
-  if (!cluster.ok()) return cluster.status();
-  std::thread vanishing([&] {
-    auto worker = MiniWorker::Join(**cluster, 1);
-    ASSERT_TRUE(worker.ok()) << worker.status();
-    meet(**worker);
-  });
-  auto worker = MiniWorker::Join(**cluster, 0);
-  if (!worker.ok()) {
-    vanishing.join();
-    return worker.status();
-  }
-  auto trainer = Trainer::Create(config, &(*worker)->parameters(),
-                                 &(*worker)->job());
-  absl::StatusOr<TrainingSummary> summary =
-      trainer.ok() ? (*trainer)->Run()
-                   : absl::StatusOr<TrainingSummary>(trainer.status());
-  vanishing.join();
-  return summary;
-}
-
-void MeetAt(MiniWorker& worker, const std::vector<std::string>& barriers) {
-  for (const std::string& barrier : barriers) {
-    const absl::Status status = worker.job().Barrier(barrier);
-    ASSERT_TRUE(status.ok()) << status;
-  }
-}
-
-TEST_F(TrainerTest, VanishedWorkerEndsTheJobWhenNobodyReplacesIt) {
-  for (const char* mode : {"async", "sync"}) {
-    SCOPED_TRACE(mode);
-    v1::JobConfig config = Config();
-    config.set_mode(mode);
-    // Longer than the lease and the grace.
-    config.set_epochs(1'000'000);
-    const absl::Time start = Clock::Real().Now();
-    const absl::StatusOr<TrainingSummary> summary = RunBesideAVanishingWorker(
-        config, absl::Milliseconds(300),
-        [](MiniWorker& worker) { MeetAt(worker, {"tables", "train/0"}); });
-    EXPECT_LT(Clock::Real().Now() - start, absl::Seconds(15));
-    ASSERT_FALSE(summary.ok());
-    EXPECT_THAT(std::string(summary.status().message()),
-                HasSubstr("worker 1"));
-    EXPECT_THAT(std::string(summary.status().message()),
-                Not(HasSubstr("\n")));
-  }
-}
-
-TEST_F(TrainerTest, RangesOfAVanishedWorkerAreTrainedByTheOthers) {
-  v1::JobConfig config = Config();
-  std::atomic<uint64_t> taken = 0;
-  const absl::StatusOr<TrainingSummary> summary = RunBesideAVanishingWorker(
-      config, absl::Minutes(10), [&](MiniWorker& worker) {
-        MeetAt(worker, {"tables", "train/0", "train/0/defined"});
-        const absl::StatusOr<Leases> leases =
-            worker.job().LeaseWork("train/0", 1, {});
-        ASSERT_TRUE(leases.ok()) << leases.status();
-        for (const WorkItem& item : leases->items) {
-          taken += item.end - item.begin;
-        }
-      });
-  ASSERT_TRUE(summary.ok()) << summary.status();
-  EXPECT_GT(taken, 0u);
-  EXPECT_EQ(summary->examples, kRows);
-}
-
-TEST_F(TrainerTest, VanishedWorkerIsNotTheSlowestForEver) {
-  v1::JobConfig config = Config();
-  config.set_mode("ssp");
-  config.set_staleness_bound(0);
-  const absl::StatusOr<TrainingSummary> summary = RunBesideAVanishingWorker(
-      config, absl::Minutes(10), [](MiniWorker& worker) {
-        MeetAt(worker, {"tables", "train/0", "train/0/defined"});
-        ASSERT_TRUE(worker.job().JoinSteps().ok());
-        MeetAt(worker, {"train/0/steps"});
-      });
-  ASSERT_TRUE(summary.ok()) << summary.status();
-  EXPECT_EQ(summary->examples, kRows);
-}
-
-TEST_F(TrainerTest, RoundsGoOnWithoutAVanishedWorker) {
-  v1::JobConfig config = SyncConfig();
-  const absl::StatusOr<TrainingSummary> summary = RunBesideAVanishingWorker(
-      config, absl::Minutes(10), [](MiniWorker& worker) {
-        MeetAt(worker, {"tables", "train/0"});
-        ASSERT_TRUE(worker.job().JoinRounds().ok());
-        MeetAt(worker, {"train/0/rounds"});
-      });
-  ASSERT_TRUE(summary.ok()) << summary.status();
-  // Its share of the static split is nobody else's.
-  EXPECT_EQ(summary->examples, 1250u);
 }
 
 }  // namespace
