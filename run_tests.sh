@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# Builds and runs all tests that take minutes; tests/long.sh has the rest.
+# Builds and runs all tests that take minutes. tests/long.sh has the rest, among
+# it all tests under the sanitizers: here run those that compile little and
+# guard most.
 # Ends with a line "N passed, N failed". A second run does what has changed.
 #
 # Real click logs and images are used where they are: in OARLOCK_DATA_DIR, or
