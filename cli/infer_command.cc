@@ -31,6 +31,7 @@
 #include "proto/job_config.pb.h"
 #include "worker/data/file_list.h"
 #include "worker/inference.h"
+#include "worker/nn/device_choice.h"
 #include "worker/trainer.h"
 #include "worker/training_data.h"
 
@@ -60,7 +61,7 @@ CommandSyntax Syntax() {
 FlagSource JobFlags(v1::JobConfig* job) {
   FlagSource source{job, DescribingFlags()};
   for (const char* name :
-       {"pipe_command", "bad_lines_max", "batch_size", "thread_num",
+       {"pipe_command", "bad_lines_max", "batch_size", "thread_num", "device",
         "memory_budget_mb", "tier_dir", "job_id", "connect_timeout_s",
         "rpc_timeout_s", "pull_format", "tls_cert_file", "tls_key_file",
         "tls_ca_file", "token_file"}) {
@@ -69,7 +70,8 @@ FlagSource JobFlags(v1::JobConfig* job) {
   return source;
 }
 
-absl::Status CheckFlags(const v1::InferConfig& infer) {
+absl::Status CheckFlags(const v1::InferConfig& infer,
+                        const v1::JobConfig& job) {
   if (infer.checkpoint().empty() == (infer.servers_size() == 0)) {
     return absl::InvalidArgumentError(
         "say where the trained model is: --checkpoint DIR, or --servers "
@@ -80,7 +82,9 @@ absl::Status CheckFlags(const v1::InferConfig& infer) {
         "there is nothing to score; name the lines with --files, for example "
         "--files 'data/test*'");
   }
-  return absl::OkStatus();
+  // The checkpoint may name other numbers, but no device: a GPU that is not
+  // there is told before anything is loaded.
+  return ChooseDevice(job.device(), job.dense_math(), /*worker=*/0).status();
 }
 
 absl::StatusOr<TrainedModel> LoadModel(const std::string& checkpoint,
@@ -159,7 +163,7 @@ std::string ReportText(const InferenceReport& report,
 }
 
 absl::Status Run(const v1::InferConfig& infer, v1::JobConfig job) {
-  OARLOCK_RETURN_IF_ERROR(CheckFlags(infer));
+  OARLOCK_RETURN_IF_ERROR(CheckFlags(infer, job));
   InferenceOptions options;
   // First: the files are the fastest to look at.
   OARLOCK_ASSIGN_OR_RETURN(options.files,
@@ -170,7 +174,15 @@ absl::Status Run(const v1::InferConfig& infer, v1::JobConfig job) {
   OARLOCK_RETURN_IF_ERROR(TakeDescription(trained.description, &job));
   OARLOCK_RETURN_IF_ERROR(
       CheckIsDescribed(trained.description, job, trained.origin));
-  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, ModelOf(job));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const DeviceChoice choice,
+      ChooseDevice(job.device(), job.dense_math(), /*worker=*/0));
+  // The log tells warnings only.
+  if (!choice.log_line.empty()) {
+    std::fprintf(stderr, "oarlock infer: %s\n", choice.log_line.c_str());
+  }
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
+                           ModelOf(job, choice.math_backend));
   OARLOCK_ASSIGN_OR_RETURN(
       const ModelTables found,
       FindModelTables(model->spec(), trained.tables, trained.origin));

@@ -17,6 +17,7 @@
 #include "proto/job_config.pb.h"
 #include "proto/launch_config.pb.h"
 #include "proto/train_config.pb.h"
+#include "worker/nn/device_choice.h"
 #include "worker/summary.h"
 
 namespace oarlock {
@@ -100,6 +101,10 @@ int RunTrain(int argc, char** argv) {
                     "give both --server_num and --worker_num, or neither for "
                     "a local run"));
   }
+  // Its workers are on this machine.
+  const absl::Status device =
+      ChooseDevice(config.device(), config.dense_math(), /*worker=*/0).status();
+  if (!device.ok()) return Fail(device);
   std::vector<std::string> children = Words(argc, argv, 1);
   children.insert(children.begin(), OwnPath());
   const absl::StatusOr<int> exit_code = RunLocalJob(train, config, children);

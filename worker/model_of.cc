@@ -84,16 +84,15 @@ absl::StatusOr<ModelOptions> ModelOptionsOf(const v1::JobConfig& config,
     OARLOCK_ASSIGN_OR_RETURN(options.hidden_sizes,
                              Sizes("--hidden_sizes", config.hidden_sizes()));
   }
-  if (config.dense_math() == "bfloat16") {
-    options.math_backend = "onednn_bfloat16";
-  }
   return options;
 }
 
-absl::StatusOr<std::unique_ptr<Model>> ModelOf(const v1::JobConfig& config,
-                                               const DataSchema& schema) {
-  OARLOCK_ASSIGN_OR_RETURN(const ModelOptions options,
+absl::StatusOr<std::unique_ptr<Model>> ModelOf(
+    const v1::JobConfig& config, const DataSchema& schema,
+    const std::string& math_backend) {
+  OARLOCK_ASSIGN_OR_RETURN(ModelOptions options,
                            ModelOptionsOf(config, schema));
+  options.math_backend = math_backend;
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
                            NewModel(config.model(), options));
   return WithClipping(std::move(model),

@@ -4,6 +4,7 @@
 #define OARLOCK_WORKER_MODEL_OF_H_
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "proto/job_config.pb.h"
@@ -12,14 +13,17 @@
 
 namespace oarlock {
 
-// Its options for examples of `schema`. InvalidArgument names the flag whose
-// list is malformed, and what is legal.
+// Its options for examples of `schema`, but who computes: that is the machine's
+// business too (worker/nn/device_choice.h). InvalidArgument names the flag
+// whose list is malformed, and what is legal.
 absl::StatusOr<ModelOptions> ModelOptionsOf(const v1::JobConfig& config,
                                             const DataSchema& schema);
 
-// The same as a model, with its gradients clipped as the flags say.
-absl::StatusOr<std::unique_ptr<Model>> ModelOf(const v1::JobConfig& config,
-                                               const DataSchema& schema);
+// The same as a model that `math_backend` computes, with its gradients clipped
+// as the flags say. The default will do for whoever wants the model's shape.
+absl::StatusOr<std::unique_ptr<Model>> ModelOf(
+    const v1::JobConfig& config, const DataSchema& schema,
+    const std::string& math_backend = ModelOptions().math_backend);
 
 }  // namespace oarlock
 

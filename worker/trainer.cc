@@ -18,6 +18,7 @@
 #include "worker/half_async_pass.h"
 #include "worker/leased_work.h"
 #include "worker/model_of.h"
+#include "worker/nn/device_choice.h"
 #include "worker/online_training.h"
 #include "worker/pipelined_pass.h"
 #include "worker/push_repair.h"
@@ -52,10 +53,11 @@ int ShareOfCores(const v1::JobStatusResponse& status, WorkerIndex self) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Model>> ModelOf(const v1::JobConfig& config) {
+absl::StatusOr<std::unique_ptr<Model>> ModelOf(
+    const v1::JobConfig& config, const std::string& math_backend) {
   const DataOptions data = DataOptionsOf(config);
   OARLOCK_RETURN_IF_ERROR(data.Validate());
-  return ModelOf(config, SchemaOf(data));
+  return ModelOf(config, SchemaOf(data), math_backend);
 }
 
 Trainer::Trainer(const v1::JobConfig& config, ParameterClient* parameters,
@@ -68,14 +70,28 @@ absl::Status Trainer::CheckConfig(const v1::JobConfig& config) {
   OARLOCK_RETURN_IF_ERROR(TrainingData::CheckConfig(config));
   OARLOCK_RETURN_IF_ERROR(CheckEvaluation(config));
   OARLOCK_RETURN_IF_ERROR(CheckOnlineTraining(config));
-  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, ModelOf(config));
+  OARLOCK_RETURN_IF_ERROR(CheckDevice(config.device(), config.dense_math()));
+  std::string math_backend = ModelOptions().math_backend;
+  if (config.device() == "cpu") {
+    OARLOCK_ASSIGN_OR_RETURN(
+        const DeviceChoice choice,
+        ChooseDevice(config.device(), config.dense_math(), /*worker=*/0));
+    math_backend = choice.math_backend;
+  }
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
+                           ModelOf(config, math_backend));
   return PlanTables(model->spec(), config, /*num_workers=*/1).status();
 }
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
     const v1::JobConfig& config, ParameterClient* parameters,
     JobClient* job) {
-  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, ModelOf(config));
+  OARLOCK_ASSIGN_OR_RETURN(const DeviceChoice choice,
+                           ChooseDevice(config.device(), config.dense_math(),
+                                        job->worker_index().value()));
+  if (!choice.log_line.empty()) spdlog::info("{}", choice.log_line);
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
+                           ModelOf(config, choice.math_backend));
   return Create(config, std::move(model), parameters, job);
 }
 

@@ -29,22 +29,28 @@
 
 namespace oarlock {
 
-// The job's model. InvalidArgument when its flags contradict each other.
-absl::StatusOr<std::unique_ptr<Model>> ModelOf(const v1::JobConfig& config);
+// The job's model, computed by `math_backend`; see worker/model_of.h.
+// InvalidArgument when its flags contradict each other.
+absl::StatusOr<std::unique_ptr<Model>> ModelOf(
+    const v1::JobConfig& config,
+    const std::string& math_backend = ModelOptions().math_backend);
 
 // One thread at a time.
 class Trainer {
  public:
   // Before a job is begun: InvalidArgument when flags contradict each other, in
-  // a way that the flags themselves do not tell.
+  // a way that the flags themselves do not tell. No GPU is looked for: servers
+  // check the same flags, and compute nothing.
   static absl::Status CheckConfig(const v1::JobConfig& config);
 
   // `parameters` and `job` outlive the trainer; `config` is copied. NotFound
-  // when a pattern of the file lists matches nothing.
+  // when a pattern of the file lists matches nothing, FailedPrecondition when
+  // this machine does not have config.device().
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(
       const v1::JobConfig& config, ParameterClient* parameters,
       JobClient* job);
-  // The same with a model of the caller's own; config.model() is only its name.
+  // The same with a model of the caller's own, wherever that computes;
+  // config.model() is only its name.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(
       const v1::JobConfig& config, std::unique_ptr<Model> model,
       ParameterClient* parameters, JobClient* job);

@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "examples/images/training_images.h"
 #include "proto/launch_config.pb.h"
+#include "worker/nn/device_choice.h"
 
 namespace images {
 namespace {
@@ -49,7 +50,7 @@ absl::Status CheckConfig(const v1::ImageConfig& config) {
         "--warmup_steps is ", config.warmup_steps(), " and --warmup_epochs is ",
         config.warmup_epochs(), "; legal is one of them; set the other to 0"));
   }
-  return absl::OkStatus();
+  return oarlock::CheckDevice(config.device(), config.math());
 }
 
 uint32_t WarmupSteps(const v1::ImageConfig& config, uint64_t updates) {

@@ -16,6 +16,7 @@
 #include "fleet/fleet.h"
 #include "worker/data/images/image_loader.h"
 #include "worker/nn/compute_threads.h"
+#include "worker/nn/device_choice.h"
 
 namespace images {
 namespace {
@@ -116,7 +117,11 @@ class Training {
     options.compute_threads = config_.compute_threads() > 0
                                   ? config_.compute_threads()
                                   : oarlock::DefaultComputeThreads();
-    if (config_.math() == "bfloat16") options.math_backend = "onednn_bfloat16";
+    OARLOCK_ASSIGN_OR_RETURN(
+        const oarlock::DeviceChoice choice,
+        oarlock::ChooseDevice(config_.device(), config_.math(), group_.rank()));
+    if (!choice.log_line.empty()) spdlog::info("{}", choice.log_line);
+    options.math_backend = choice.math_backend;
     OARLOCK_ASSIGN_OR_RETURN(
         model_, DistributedModel::Create(&group_, std::move(network), options));
     // EndEpoch makes an update of what is left.

@@ -113,7 +113,7 @@ class ResNetTest(harness.SystemTest):
         config = self.path("wrong.textproto")
         pathlib.Path(config).write_text("depth: 18\nepoch: 3\n")
         for flags, message in (
-                (["--device", "gpu:0"], r'--device is "gpu:0".*cpu or auto'),
+                (["--device", "gpu:x"], r'--device is "gpu:x"; legal are cpu, gpu'),
                 (["--depth", "20"], r"depth is 20; legal are 18, 34"),
                 (["-c", config], r"wrong\.textproto:2: .*did you mean epochs"),
                 (["--learning_rate_schedule", "step"], r"--milestones")):

@@ -24,7 +24,6 @@ TEST(ModelOfTest, FlagsBecomeOptions) {
   config.set_dropout(.25);
   config.set_dense_norm("data");
   config.set_hidden_norm("batch");
-  config.set_dense_math("bfloat16");
   const auto options = ModelOptionsOf(config, kCriteo);
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->num_dense, 13u);
@@ -40,7 +39,15 @@ TEST(ModelOfTest, FlagsBecomeOptions) {
   EXPECT_EQ(options->dropout, .25f);
   EXPECT_EQ(options->dense_norm, DenseNorm::kData);
   EXPECT_TRUE(options->hidden_batch_norm);
-  EXPECT_EQ(options->math_backend, "onednn_bfloat16");
+}
+
+TEST(ModelOfTest, WhoComputesIsTheCallersToSay) {
+  v1::JobConfig config;
+  config.set_dense_math("tf32");
+  EXPECT_TRUE(ModelOf(config, kCriteo).ok());
+  EXPECT_TRUE(ModelOf(config, kCriteo, "reference").ok());
+  EXPECT_EQ(ModelOf(config, kCriteo, "abacus").status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST(ModelOfTest, DefaultsOfFlagsAreThoseOfTheOptions) {

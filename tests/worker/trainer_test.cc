@@ -323,5 +323,39 @@ TEST_F(TrainerTest, InterleavedSplitDoesNotGoWithACommand) {
               HasSubstr("--pipe_command"));
 }
 
+TEST_F(TrainerTest, DevicesThatAreNoneAreRefusedBeforeTheJob) {
+  const auto check = [&](const char* device, const char* math) {
+    v1::JobConfig config = Config();
+    config.set_device(device);
+    config.set_dense_math(math);
+    return Trainer::CheckConfig(config);
+  };
+  for (const char* device : {"tpu", "gpu:x", ""}) {
+    const absl::Status status = check(device, "float32");
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << device;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("legal are cpu, gpu, gpu:N"));
+  }
+  EXPECT_EQ(check("cpu", "tf32").code(), absl::StatusCode::kInvalidArgument);
+  // A server says nothing of GPUs: it needs none.
+  for (const char* device : {"gpu", "gpu:1000", "auto"}) {
+    EXPECT_TRUE(check(device, "tf32").ok()) << device;
+  }
+}
+
+TEST_F(TrainerTest, AWorkerWithoutItsGpuEndsTheJobWithOneLine) {
+  v1::JobConfig config = Config();
+  config.set_device("gpu:1000");
+  for (const JobOutcome& outcome :
+       {RunLocalJob(config), RunClusterJob(config, 1, 1)}) {
+    EXPECT_FALSE(outcome.ok());
+    const absl::Status& status = outcome.statuses[0];
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("--device is gpu:1000"));
+    EXPECT_THAT(std::string(status.message()), Not(HasSubstr("\n")));
+  }
+}
+
 }  // namespace
 }  // namespace oarlock

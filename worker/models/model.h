@@ -87,8 +87,7 @@ struct ModelOptions {
   bool hidden_batch_norm = false;
   // Of the dense features, before anything else.
   DenseNorm dense_norm = DenseNorm::kNone;
-  // Who computes: "onednn", "onednn_bfloat16" or "reference" (slow); see
-  // worker/nn/onednn_backend.h.
+  // Who computes, a name of worker/nn/backends.h.
   std::string math_backend = "onednn";
 };
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "base/status_macros.h"
 
 namespace oarlock {
 namespace {
@@ -26,20 +27,18 @@ std::optional<int> NumberIn(absl::string_view device) {
   return static_cast<int>(number);
 }
 
-absl::StatusOr<std::string> CpuBackend(const std::string& math) {
-  if (math == "tf32") {
-    return absl::InvalidArgumentError(
-        "--dense_math is tf32, and the CPU computes; legal on it are float32 "
-        "and bfloat16: choose one, or --device gpu");
-  }
-  return std::string(math == "bfloat16" ? "onednn_bfloat16" : "onednn");
+absl::Status CheckMathOfCpu(const std::string& math) {
+  if (math != "tf32") return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "products are to be in tf32, and the CPU computes; legal on it are "
+      "float32 and bfloat16: choose one, or --device gpu");
 }
 
 }  // namespace
 
-absl::Status CheckDevice(const std::string& device) {
-  if (device == "cpu" || device == "gpu" || device == "auto" ||
-      NumberIn(device)) {
+absl::Status CheckDevice(const std::string& device, const std::string& math) {
+  if (device == "cpu") return CheckMathOfCpu(math);
+  if (device == "gpu" || device == "auto" || NumberIn(device)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
@@ -52,14 +51,11 @@ absl::StatusOr<DeviceChoice> ChooseDevice(const std::string& device,
                                           const std::string& math,
                                           uint32_t worker,
                                           const cuda::Gpus& gpus) {
-  if (const absl::Status status = CheckDevice(device); !status.ok()) {
-    return status;
-  }
+  OARLOCK_RETURN_IF_ERROR(CheckDevice(device, math));
   DeviceChoice choice;
   if (device == "cpu" || (device == "auto" && gpus.count == 0)) {
-    absl::StatusOr<std::string> backend = CpuBackend(math);
-    if (!backend.ok()) return backend.status();
-    choice.math_backend = *backend;
+    OARLOCK_RETURN_IF_ERROR(CheckMathOfCpu(math));
+    choice.math_backend = math == "bfloat16" ? "onednn_bfloat16" : "onednn";
     if (device == "auto") {
       choice.log_line =
           absl::StrCat("computing on the CPU: no GPU: ", gpus.why_none);
@@ -85,6 +81,14 @@ absl::StatusOr<DeviceChoice> ChooseDevice(const std::string& device,
                                      ":", gpu);
   choice.log_line = absl::StrCat("computing on GPU ", gpu, " in ", math);
   return choice;
+}
+
+absl::StatusOr<DeviceChoice> ChooseDevice(const std::string& device,
+                                          const std::string& math,
+                                          uint32_t worker) {
+  // Looking for GPUs starts the driver.
+  return ChooseDevice(device, math, worker,
+                      device == "cpu" ? cuda::Gpus() : cuda::FindGpus());
 }
 
 }  // namespace oarlock

@@ -19,19 +19,25 @@ struct DeviceChoice {
   std::string log_line;
 };
 
-// InvalidArgument: `device` is not one of "cpu", "gpu", "gpu:N" and "auto".
-absl::Status CheckDevice(const std::string& device);
+// What can be told on any machine. InvalidArgument: `device` is not one of
+// "cpu", "gpu", "gpu:N" and "auto", or it is "cpu" and `math` is "tf32".
+absl::Status CheckDevice(const std::string& device, const std::string& math);
 
 // `math` is "float32", "tf32" or "bfloat16". "gpu" and "auto" take GPU number
 // `worker` modulo the GPUs there are, so that the workers of a node share them;
 // "auto" takes the CPU where there is none.
 //
-// InvalidArgument: as CheckDevice, or tf32 on a CPU. FailedPrecondition: a GPU
-// was asked for and is not there; the message has the driver's words.
+// InvalidArgument: as CheckDevice, or tf32 on the CPU of "auto".
+// FailedPrecondition: a GPU was asked for and is not there; the message has the
+// driver's words.
 absl::StatusOr<DeviceChoice> ChooseDevice(const std::string& device,
                                           const std::string& math,
                                           uint32_t worker,
                                           const cuda::Gpus& gpus);
+// With the GPUs of this machine, which are looked for unless `device` is "cpu".
+absl::StatusOr<DeviceChoice> ChooseDevice(const std::string& device,
+                                          const std::string& math,
+                                          uint32_t worker);
 
 }  // namespace oarlock
 

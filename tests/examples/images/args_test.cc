@@ -116,11 +116,17 @@ TEST(ImageArgsTest, FlagsThatDoNotFitEachOtherAreRefused) {
                   .ok());
 }
 
-TEST(ImageArgsTest, AGpuIsRefusedInOneLine) {
-  for (const char* const device : {"gpu", "gpu:0", "cuda"}) {
+TEST(ImageArgsTest, WhatIsNoDeviceIsRefusedInOneLine) {
+  for (const char* const device : {"gpu:x", "tpu", "cuda"}) {
     EXPECT_THAT(ErrorOf({"--device", device}),
                 HasSubstr(std::string("--device is \"") + device +
-                          "\"; it must be cpu or auto"));
+                          "\"; legal are cpu, gpu, gpu:N"));
+  }
+  EXPECT_THAT(ErrorOf({"--math", "tf32"}),
+              HasSubstr("choose one, or --device"));
+  // Whether there is one is seen by who computes on it.
+  for (const char* const device : {"auto", "gpu", "gpu:3"}) {
+    EXPECT_TRUE(Parse({"--device", device, "--math", "tf32"}).ok()) << device;
   }
 }
 

@@ -56,7 +56,7 @@ TEST(DeviceChoiceTest, WhatIsNoDeviceIsRefusedWithTheLegalOnes) {
   for (const char* device :
        {"", "gpus", "GPU", "gpu:", "gpu:-1", "gpu:+1", "gpu:x", "gpu:1 ",
         "gpu: 1", "gpu:99999999999", "cuda"}) {
-    const absl::Status status = CheckDevice(device);
+    const absl::Status status = CheckDevice(device, "float32");
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << device;
     EXPECT_NE(status.message().find("cpu, gpu, gpu:N"), std::string::npos);
   }
@@ -66,6 +66,24 @@ TEST(DeviceChoiceTest, Tf32IsAGpus) {
   for (const char* device : {"cpu", "auto"}) {
     EXPECT_EQ(ChooseDevice(device, "tf32", 0, kNone).status().code(),
               absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_EQ(CheckDevice("cpu", "tf32").code(),
+            absl::StatusCode::kInvalidArgument);
+  // There may be a GPU where it is chosen.
+  for (const char* device : {"auto", "gpu", "gpu:1"}) {
+    EXPECT_TRUE(CheckDevice(device, "tf32").ok()) << device;
+  }
+}
+
+TEST(DeviceChoiceTest, ThisMachinesGpusAreThoseThatAreFound) {
+  const cuda::Gpus gpus = cuda::FindGpus();
+  for (const char* device : {"cpu", "auto", "gpu", "gpu:1"}) {
+    const auto choice = ChooseDevice(device, "float32", 1);
+    const auto expected = ChooseDevice(device, "float32", 1, gpus);
+    EXPECT_EQ(choice.status(), expected.status());
+    if (!choice.ok() || !expected.ok()) continue;
+    EXPECT_EQ(choice->math_backend, expected->math_backend);
+    EXPECT_EQ(choice->log_line, expected->log_line);
   }
 }
 

@@ -13,6 +13,7 @@
 #include "tests/worker/nn/conforming_backends.h"
 #include "tests/worker/nn/math_backend_testing.h"
 #include "worker/nn/backends.h"
+#include "worker/nn/cuda/gpu.h"
 
 namespace oarlock {
 namespace {
@@ -226,6 +227,33 @@ TEST(BackendsTest, UnknownNameIsRefusedWithTheLegalOnes) {
   const auto math = NewMathBackend("cublas");
   ASSERT_EQ(math.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(math.status().message().find("onednn"), std::string::npos);
+}
+
+TEST(BackendsTest, NamesOfGpusHaveANumber) {
+  for (const char* name : {"cuda", "cuda:", "cuda:x", "cuda_fp8:0", "gpu:0"}) {
+    EXPECT_EQ(NewMathBackend(name).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << name;
+  }
+}
+
+TEST(BackendsTest, AGpuThatIsNotThereIsNoBackend) {
+  for (const char* name :
+       {"cuda:1024", "cuda_tf32:1024", "cuda_bfloat16:1024"}) {
+    EXPECT_EQ(NewMathBackend(name).status().code(),
+              absl::StatusCode::kFailedPrecondition)
+        << name;
+  }
+}
+
+TEST(BackendsTest, GpusThatAreThereAreBackends) {
+  const cuda::Gpus gpus = cuda::FindGpus();
+  if (gpus.count == 0) GTEST_SKIP() << "no GPU: " << gpus.why_none;
+  for (const char* name : {"cuda:0", "cuda_tf32:0", "cuda_bfloat16:0"}) {
+    const auto math = NewMathBackend(name);
+    ASSERT_TRUE(math.ok()) << math.status();
+    EXPECT_FALSE((*math)->uses_host_memory());
+  }
 }
 
 }  // namespace
