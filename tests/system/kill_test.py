@@ -12,7 +12,7 @@ compared with a model: tests/stress/replay_oracle.cc (OARLOCK_REPLAY_ORACLE). Th
 faulty network is tests/stress/faulty_proxy (OARLOCK_FAULTY_PROXY), between each
 server and all others.
 
-OARLOCK_KILLS is how often each test kills (default 20; the two with trainers
+OARLOCK_KILLS is how often each test kills (default 8; the two with trainers
 share them, the one with the model kills 2 times for 5, those over the faulty
 network and in other modes than async a fifth), OARLOCK_FAULTY_S how long the network without kills is tried,
 OARLOCK_SEED what is random (default: the time, printed).
@@ -30,7 +30,7 @@ import unittest
 import harness
 
 SERVERS = 3
-KILLS = int(os.environ.get("OARLOCK_KILLS", "20"))
+KILLS = int(os.environ.get("OARLOCK_KILLS", "8"))
 SEED = int(os.environ.get("OARLOCK_SEED", str(int(time.time()))))
 FAULTY_S = float(os.environ.get("OARLOCK_FAULTY_S", "4"))
 FAULTY_KILLS = max(2, KILLS // 5)
