@@ -59,7 +59,7 @@ void QuorumAggregator::PushDense(PushDenseRequestView push, PushDone done) {
             std::max<size_t>(1, push.header.table_part_count());
         if (cut_open_) {
           released = Release();
-        } else if (waiting_.size() >= Quorum() * messages) {
+        } else if (waiting_.size() >= Quorum(messages)) {
           Learn(clock_.Now() - first_arrival_);
           released = Release();
         }
@@ -89,7 +89,7 @@ PushOutcome QuorumAggregator::Hold(const PushDenseRequestView& push) {
   return outcome;
 }
 
-size_t QuorumAggregator::Quorum() const {
+size_t QuorumAggregator::Quorum(size_t messages) const {
   size_t workers = 0;
   for (const auto& [worker, update] : last_update_) {
     workers += update + kUpdatesAbsent > updates_;
@@ -97,9 +97,12 @@ size_t QuorumAggregator::Quorum() const {
   const v1::DenseTableConfig& config = table_->config().dense();
   const size_t pushes = workers * std::max(1u, config.pushes_per_worker());
   // In float, as the share came: .7f of 10 is 7.
-  return std::max<size_t>(
-      1, static_cast<size_t>(std::ceil(config.quorum() *
-                                       static_cast<float>(pushes))));
+  const size_t quorum =
+      messages * std::max<size_t>(1, static_cast<size_t>(std::ceil(
+                                         config.quorum() *
+                                         static_cast<float>(pushes))));
+  const bool is_lowered = lowered_ > 0 && updates_ < lowered_until_;
+  return is_lowered ? std::min(quorum, lowered_) : quorum;
 }
 
 std::vector<QuorumAggregator::Waiting> QuorumAggregator::Release() {
@@ -113,6 +116,18 @@ void QuorumAggregator::Learn(absl::Duration took) {
                ? took
                : (1 - kNewest) * usual_ + kNewest * took;
   hold_ = std::clamp(kPatience * usual_, kHoldMin, kHoldMax);
+  overdue_ = 0;
+  most_overdue_ = 0;
+}
+
+void QuorumAggregator::LearnOverdue() {
+  // Perhaps steps have become longer.
+  hold_ = std::min(kGrowth * hold_, kHoldMax);
+  most_overdue_ = std::max(most_overdue_, waiting_.size());
+  if (++overdue_ < kOverdueMax) return;
+  lowered_ = std::exchange(most_overdue_, 0);
+  lowered_until_ = updates_ + kUpdatesLowered;
+  overdue_ = 0;
 }
 
 void QuorumAggregator::ReleaseOverdue() {
@@ -120,8 +135,7 @@ void QuorumAggregator::ReleaseOverdue() {
   {
     absl::MutexLock lock(&mutex_);
     if (waiting_.empty() || clock_.Now() < first_arrival_ + hold_) return;
-    // Perhaps steps have become longer.
-    hold_ = std::min(kGrowth * hold_, kHoldMax);
+    LearnOverdue();
     released = Release();
   }
   Answer(std::move(released));

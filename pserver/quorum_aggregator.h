@@ -12,7 +12,9 @@
 // At work is who has pushed since the update before the last. Nobody joins or
 // leaves: a worker that dies, finishes or stands still is no longer counted two
 // updates later. For the updates until then nobody waits longer than some
-// multiple of what a quorum has been taking.
+// multiple of what a quorum has been taking. Where that is reached time after
+// time (workers that cannot have as many pushes under way as their threads say),
+// as many as came together make a quorum for a while.
 //
 // While a cut is open nobody waits: workers that have marked it push behind it,
 // where the cut's gate holds them, until all others' pushes before it have been
@@ -53,6 +55,10 @@ class QuorumAggregator : public Aggregator {
   static constexpr absl::Duration kHoldFirst = absl::Milliseconds(200);
   // Updates after which a worker that has not pushed is not counted.
   static constexpr uint64_t kUpdatesAbsent = 2;
+  // After so many updates in a row without a quorum, one is what came together
+  // in them, for so many updates.
+  static constexpr int kOverdueMax = 4;
+  static constexpr uint64_t kUpdatesLowered = 200;
 
   enum class Timer { kThread, kByHand };
 
@@ -92,8 +98,10 @@ class QuorumAggregator : public Aggregator {
   // Adds the gradients to the table's sums.
   PushOutcome Hold(const PushDenseRequestView& push)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Pushes that make a quorum.
-  size_t Quorum() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Messages that make a quorum where a push is cut into so many.
+  size_t Quorum(size_t messages) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The update that is due has no quorum.
+  void LearnOverdue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The update is made; returns whom to answer.
   std::vector<Waiting> Release() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A quorum took so long to come together.
@@ -119,6 +127,13 @@ class QuorumAggregator : public Aggregator {
   // Moving average over quorums; zero before the first.
   absl::Duration usual_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();
   absl::Duration hold_ ABSL_GUARDED_BY(mutex_) = kHoldFirst;
+  // Updates without a quorum since the last one that had it, and the most
+  // messages that waited for one of them.
+  int overdue_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t most_overdue_ ABSL_GUARDED_BY(mutex_) = 0;
+  // A quorum has at most so many messages until the update; 0: no limit.
+  size_t lowered_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t lowered_until_ ABSL_GUARDED_BY(mutex_) = 0;
 
   // Last: it uses what is above. Not there with Timer::kByHand.
   std::unique_ptr<std::thread> timer_;

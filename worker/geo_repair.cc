@@ -51,6 +51,7 @@ absl::StatusOr<Trained> TrainOn(const PassContext& context,
     OARLOCK_ASSIGN_OR_RETURN(const bool more,
                              reader->Next(batch_size, &buffer.batch));
     if (!more) return trained;
+    buffer.SeedFor(context.config->seed(), context.phase.epoch);
     buffer.BuildKeys(context.parameters->partition_bits());
     if (context.PushesStatistics()) buffer.CountStatistics();
     OARLOCK_RETURN_IF_ERROR(

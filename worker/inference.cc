@@ -16,10 +16,9 @@
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "worker/data/bad_lines.h"
-#include "worker/data/byte_source.h"
+#include "worker/data/input_file.h"
 #include "worker/data/line_parser.h"
 #include "worker/data/line_reader.h"
-#include "worker/data/pipe_source.h"
 #include "worker/mode/dense_parameters.h"
 #include "worker/step_buffer.h"
 
@@ -72,12 +71,7 @@ class ChunkReader {
 
  private:
   absl::Status Open(const std::string& file) {
-    OARLOCK_ASSIGN_OR_RETURN(
-        std::unique_ptr<ByteSource> bytes,
-        options_.data.pipe_command.empty()
-            ? OpenFile(file)
-            : OpenPipe(options_.data.pipe_command, file));
-    lines_ = std::make_unique<LineReader>(file, std::move(bytes));
+    OARLOCK_ASSIGN_OR_RETURN(lines_, OpenInput(options_.data, file));
     return absl::OkStatus();
   }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -68,6 +69,11 @@ absl::StatusOr<ModelOptions> ModelOptionsOf(const v1::JobConfig& config,
   options.embedding_size = config.embedding_size();
   options.init_range = static_cast<float>(config.init_range());
   options.mean_pooling = config.pooling() == "mean";
+  if (options.mean_pooling && config.data_format() == "libsvm") {
+    return absl::InvalidArgumentError(
+        "--pooling mean, and libsvm's features have values to be multiplied "
+        "by; legal with --data_format libsvm is --pooling sum");
+  }
   options.cross_layers = config.cross_layers();
   options.attention_layers = config.attention_layers();
   options.attention_heads = config.attention_heads();
@@ -90,6 +96,12 @@ absl::StatusOr<ModelOptions> ModelOptionsOf(const v1::JobConfig& config,
 absl::StatusOr<std::unique_ptr<Model>> ModelOf(
     const v1::JobConfig& config, const DataSchema& schema,
     const std::string& math_backend) {
+  if (config.data_format() == "libsvm" &&
+      absl::StartsWith(math_backend, "cuda")) {
+    return absl::InvalidArgumentError(
+        "a GPU computes without the values of libsvm's features; use --device "
+        "cpu");
+  }
   OARLOCK_ASSIGN_OR_RETURN(ModelOptions options,
                            ModelOptionsOf(config, schema));
   options.math_backend = math_backend;

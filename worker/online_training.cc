@@ -5,6 +5,8 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -23,6 +25,10 @@ constexpr WorkerIndex kChief(0);
 constexpr absl::Duration kLongestPoll = absl::Milliseconds(200);
 // What a list of files and patterns gives a meaning.
 constexpr char kListCharacters[] = " \t\n,*?[";
+
+bool IsAscii(const std::string& name) {
+  return std::all_of(name.begin(), name.end(), absl::ascii_isascii);
+}
 
 }  // namespace
 
@@ -61,10 +67,12 @@ absl::StatusOr<std::vector<std::string>> WatchedFolder::List() {
          !std::filesystem::exists(it->path().string() + marker_, gone))) {
       continue;
     }
-    if (name.find_first_of(kListCharacters) != std::string::npos) {
+    if (!IsAscii(name) ||
+        name.find_first_of(kListCharacters) != std::string::npos) {
       if (warned_.insert(name).second) {
         spdlog::warn("file '{}' of {} is left out: its name has a blank, a "
-                     "comma, * ? or [; rename it", name, folder_);
+                     "comma, * ? or [, or is not ASCII; rename it",
+                     absl::CHexEscape(name), folder_);
       }
       continue;
     }
@@ -201,7 +209,8 @@ absl::Status OnlineTraining::PredictFile(
         status.phases().begin(), status.phases().end(),
         [&](const v1::PhaseStatus& p) {
           return p.progress().phase() == phase.phase &&
-                 p.progress().epoch() == phase.epoch;
+                 p.progress().epoch() == phase.epoch &&
+                 p.progress().examples() > 0;
         });
     if (known && !in_this_run) predicted.clear();
   }

@@ -1,5 +1,7 @@
 #include "worker/table_plan.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "worker/optimizer_config.h"
@@ -132,6 +134,13 @@ void SetRowLimits(const v1::JobConfig& config, v1::SparseTableConfig* sparse) {
   }
 }
 
+// Dense pushes that a worker can have under way: the most that a quorum may
+// wait for.
+uint32_t DensePushesOf(const v1::JobConfig& config) {
+  return static_cast<uint32_t>(
+      std::min(config.thread_num(), config.max_unacknowledged_pushes()));
+}
+
 // Threads of a worker that push by themselves.
 uint32_t PushingThreads(const v1::JobConfig& config) {
   return config.mode() == "half_async" ? 1 : config.thread_num();
@@ -214,7 +223,8 @@ absl::StatusOr<TablePlan> PlanShapes(const ModelSpec& spec,
   table.MergeFrom(DenseTableOf(spec.parameters, spec.num_parameters));
   if (const float quorum = QuorumOf(config, num_workers); quorum > 0) {
     table.mutable_dense()->set_quorum(quorum);
-    table.mutable_dense()->set_pushes_per_worker(PushingThreads(config));
+    table.mutable_dense()->set_pushes_per_worker(
+        config.mode() == "half_async" ? 1 : DensePushesOf(config));
   }
   plan.dense_table = TableId(table.id());
   plan.tables.push_back(table);

@@ -141,7 +141,14 @@ absl::Status Trainer::CreateTables() {
   // All workers have registered by now.
   OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
                            job_->GetJobStatus());
-  compute_slots_ = ShareOfCores(status, job_->worker_index());
+  // No more than there are threads: a slot that nobody uses grows old. As many
+  // as a quorum waits for: a push keeps its slot until it is answered.
+  const uint32_t quorum_pushes =
+      plan_.tables.back().dense().pushes_per_worker();
+  compute_slots_ = std::min(
+      config_.thread_num(),
+      std::max(ShareOfCores(status, job_->worker_index()),
+               static_cast<int>(quorum_pushes)));
   if (job_->worker_index() == kChief && !config_.tensorboard_dir().empty()) {
     OARLOCK_ASSIGN_OR_RETURN(
         events_,

@@ -147,7 +147,11 @@ absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
     const v1::JobConfig& config, const std::vector<std::string>& patterns,
     Division division, JobClient* job) {
   auto data = absl::WrapUnique(new TrainingData(config, division, job));
-  if (patterns.empty()) return data;
+  if (patterns.empty()) {
+    data->index_.emplace(/*block_examples=*/1,
+                         std::vector<SourceIndex::File>());
+    return data;
+  }
   OARLOCK_RETURN_IF_ERROR(CheckConfig(config));
   OARLOCK_ASSIGN_OR_RETURN(data->files_,
                            ExpandFileList(absl::StrJoin(patterns, ",")));

@@ -124,6 +124,11 @@ absl::StatusOr<ordered_json> ModelJson(const ExportedModel& exported) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the model ", spec.name, " is of a kind that cannot be exported yet"));
   }
+  if (exported.data.format == DataOptions::Format::kLibsvm) {
+    return absl::FailedPreconditionError(
+        "the model was trained on libsvm text, and an exported model has no "
+        "place for the values of features; score with `oarlock infer`");
+  }
   ordered_json json;
   json["format"] = "oarlock.model";
   json["format_version"] = kExportFormatVersion;

@@ -109,7 +109,7 @@ class CoordinatorLogTest : public ::testing::Test {
 };
 
 TEST_F(CoordinatorLogTest, OneThatDiesNowAndThenAnswersAsOneThatNeverDied) {
-  for (uint64_t seed = 1; seed <= 25; ++seed) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     RandomCalls calls(seed);
     Coordinator immortal(RandomCalls::Options(), clock_);
@@ -201,7 +201,7 @@ TEST_F(CoordinatorLogTest, ACallWhileAStateIsAboutToBeWrittenIsInTheState) {
 
 TEST_F(CoordinatorLogTest, ALossOfPowerTakesAnEndOfTheHistory) {
   using Keep = ForgetfulFileSystem::Keep;
-  for (uint64_t seed = 1; seed <= 25; ++seed) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     RandomCalls calls(seed);
     const std::string root = FreshFolder("power");

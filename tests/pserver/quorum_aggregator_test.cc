@@ -141,6 +141,33 @@ TEST(QuorumAggregatorTest, WorkerThatDoesNotComeHoldsUpTwoUpdatesAndIsForgotten)
   EXPECT_EQ(f.TakeAnswered(), (Workers{2, 0, 1}));
 }
 
+// A worker says three, and has two under way at most.
+TEST(QuorumAggregatorTest, QuorumThatNeverComesIsLoweredToWhatDoes) {
+  Fixture f(Config(1, /*pushes_per_worker=*/3));
+  f.Enter(1);
+  const auto push_two = [&] {
+    f.Push(0);
+    f.Push(0);
+    return f.TakeAnswered();
+  };
+  const auto overdue = [&] {
+    for (int turn = 0; turn < QuorumAggregator::kOverdueMax; ++turn) {
+      EXPECT_EQ(push_two(), Workers());
+      f.clock_.Advance(f.aggregator_.hold());
+      f.aggregator_.ReleaseOverdue();
+      EXPECT_EQ(f.TakeAnswered(), (Workers{0, 0}));
+    }
+  };
+  overdue();
+  for (uint64_t i = 0; i < QuorumAggregator::kUpdatesLowered - 1; ++i) {
+    ASSERT_EQ(push_two(), (Workers{0, 0})) << i;
+  }
+  EXPECT_EQ(f.aggregator_.hold(), QuorumAggregator::kHoldMin);
+  // It is tried again now and then, at little cost.
+  overdue();
+  EXPECT_EQ(push_two(), (Workers{0, 0}));
+}
+
 TEST(QuorumAggregatorTest, PatienceFollowsWhatQuorumsTake) {
   Fixture f(Config(1));
   f.Enter(2);

@@ -52,7 +52,7 @@ std::string RandomWords(RandomSequence* r) {
 }
 
 TEST(ConfigReplayTest, RandomConfigurationsAreReadOrRefusedInOneLine) {
-  RunOnSeeds(20000, [](uint64_t seed) {
+  RunOnSeeds(4000, [](uint64_t seed) {
     RandomSequence r(seed);
     const bool is_text = r.Below(2) == 0;
     std::string input = is_text ? RandomText(&r) : RandomWords(&r);
