@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <bit>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -58,6 +59,18 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> ListenForMetrics(
       MetricsServer::Listen(host, static_cast<int>(port)));
   spdlog::info("metrics on http://{}:{}/metrics", host, port);
   return metrics;
+}
+
+// What a run without servers would leave undone without a word.
+absl::Status CheckLocal(const v1::JobConfig& config) {
+  const char* flag = config.resume()                  ? "--resume"
+                     : !config.load().empty()         ? "--load"
+                     : config.durability() == "log"   ? "--durability log"
+                                                      : nullptr;
+  if (flag == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      flag, " is for servers' checkpoints, and a local run has neither; add "
+      "--server_num 1 --worker_num 1"));
 }
 
 std::string TierDirOf(const v1::JobConfig& config) {
@@ -189,6 +202,13 @@ absl::Status Fleet::CheckConfig(const v1::JobConfig& config) {
         "--resume goes on from the job's own checkpoint, --load ",
         config.load(), " begins with another's parameters; give one of them"));
   }
+  const auto num_partitions = static_cast<uint32_t>(config.num_partitions());
+  if (!std::has_single_bit(num_partitions)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--num_partitions is ", num_partitions,
+        "; legal is a power of two, for example ",
+        std::bit_floor(num_partitions)));
+  }
   return Trainer::CheckConfig(config);
 }
 
@@ -201,6 +221,7 @@ absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Init(
         "PADDLE_PSERVERS_IP_PORT_LIST, or unset PADDLE_TRAINER_ENDPOINTS"));
   }
   OARLOCK_RETURN_IF_ERROR(CheckConfig(config));
+  if (role.role == Role::kLocal) OARLOCK_RETURN_IF_ERROR(CheckLocal(config));
   BeginRole(role);
   return absl::WrapUnique(new Fleet(config, role));
 }

@@ -10,7 +10,6 @@
 #include "base/bounded_queue.h"
 #include "base/call_and_wait.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/status_macros.h"
 #include "worker/batch_feeder.h"
 #include "worker/cut_marker.h"
@@ -19,6 +18,7 @@
 #include "worker/mode/dense_slot.h"
 #include "worker/slot_pool.h"
 #include "worker/staleness.h"
+#include "worker/step_log.h"
 
 namespace oarlock {
 namespace {
@@ -66,35 +66,32 @@ class GeoLane {
 
   // Computes the step's gradients; Wait waits for them.
   void Start(const GeoStep* step) { commands_.Push(step); }
-  void Wait() { answers_.Pop(); }
+  absl::Status Wait() { return *answers_.Pop(); }
   std::vector<float>& dense_gradients() { return dense_gradients_; }
 
  private:
   void Run() {
     while (const auto step = commands_.Pop()) {
-      Compute(**step);
-      answers_.Push(0);
+      answers_.Push(Compute(**step));
     }
   }
 
-  void Compute(const GeoStep& step) {
+  absl::Status Compute(const GeoStep& step) {
     const absl::Time start = Clock::Real().Now();
     context_->geo->Gather(step);
     const StepInput input =
         step.buffer->ModelInput(context_->geo->dense(), gradient_scale_);
     StepOutput output = step.buffer->ModelOutput(dense_gradients_.data());
     executor_->Step(input, &output);
+    OARLOCK_RETURN_IF_ERROR(CheckLoss(*context_, output.loss_sum));
     ProgressMeter& progress = *context_->progress;
     progress.AddTime(context_->phase, Stage::kCompute,
                      Clock::Real().Now() - start);
     const PassTotals totals =
         progress.AddStep(context_->phase, step.buffer->batch.labels,
                          output.predictions, output.loss_sum);
-    if (totals.steps % context_->config->print_period() != 0) return;
-    spdlog::info("{} epoch {} step {}  loss {:.4f}  auc {:.4f}",
-                 context_->phase.phase, context_->phase.epoch + 1,
-                 totals.steps, totals.loss_sum / totals.examples,
-                 progress.Auc(context_->phase));
+    LogStep(*context_, totals);
+    return absl::OkStatus();
   }
 
   const PassContext* const context_;
@@ -103,7 +100,7 @@ class GeoLane {
   const std::unique_ptr<ModelExecutor> executor_;
   std::vector<float> dense_gradients_;
   BoundedQueue<const GeoStep*> commands_;
-  BoundedQueue<int> answers_;
+  BoundedQueue<absl::Status> answers_;
   std::thread thread_;
 };
 
@@ -169,7 +166,7 @@ class GeoPass {
       }
       for (int i = 0; i < num_steps; ++i) {
         OARLOCK_RETURN_IF_ERROR(context_->job->Alive());
-        Step(i);
+        OARLOCK_RETURN_IF_ERROR(Step(i));
       }
       RecycleGroup();
       done += num_steps;
@@ -210,7 +207,7 @@ class GeoPass {
   }
 
   // Every lane that has one computes its batch number `index` of the group.
-  void Step(size_t index) {
+  absl::Status Step(size_t index) {
     std::vector<GeoLane*> computing;
     std::vector<const GeoStep*> steps;
     for (size_t lane = 0; lane < lanes_.size(); ++lane) {
@@ -219,7 +216,9 @@ class GeoPass {
       steps.push_back(&steps_[steps_of_lane_[lane][index]]);
       computing.back()->Start(steps.back());
     }
-    for (GeoLane* lane : computing) lane->Wait();
+    absl::Status status;
+    for (GeoLane* lane : computing) status.Update(lane->Wait());
+    OARLOCK_RETURN_IF_ERROR(status);
     std::vector<float>& sum = computing[0]->dense_gradients();
     for (size_t i = 1; i < computing.size(); ++i) {
       const std::vector<float>& part = computing[i]->dense_gradients();
@@ -233,6 +232,7 @@ class GeoPass {
         trained_.Add(range);
       }
     }
+    return absl::OkStatus();
   }
 
   void RecycleGroup() {

@@ -99,7 +99,10 @@ class Lane {
       const absl::Time turn = Clock::Real().Now();
       DenseSlot* const slot = pass_->slots().Acquire();
       AddWait(turn);
-      Compute(*step, slot);
+      if (absl::Status computed = Compute(*step, slot); !computed.ok()) {
+        pass_->slots().Release(slot);
+        return computed;
+      }
       if (trains_) {
         Push(std::move(step), slot);
       } else {
@@ -110,7 +113,7 @@ class Lane {
     return absl::OkStatus();
   }
 
-  void Compute(StepBuffer& step, DenseSlot* slot) {
+  absl::Status Compute(StepBuffer& step, DenseSlot* slot) {
     const absl::Time start = Clock::Real().Now();
     StepInput input = step.ModelInput(slot->values(), context_.GradientScale());
     StepOutput output;
@@ -118,6 +121,7 @@ class Lane {
       output = step.ModelOutput(slot->gradients());
       input.accumulate_parameter_gradients = slot->add_gradients();
       executor_->Step(input, &output);
+      OARLOCK_RETURN_IF_ERROR(CheckLoss(context_, output.loss_sum));
       slot->StepDone(step.batch.ranges);
     } else {
       executor_->Predict(input, &output);
@@ -128,6 +132,7 @@ class Lane {
         context_.phase, step.batch.labels, output.predictions,
         output.loss_sum);
     LogStep(context_, totals);
+    return absl::OkStatus();
   }
 
   // Sends the step's row gradients and, when it is due, makes the slot's

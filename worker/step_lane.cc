@@ -62,23 +62,25 @@ absl::StatusOr<std::shared_ptr<StepBuffer>> StepLane::Step(
   progress.AddTime(context_->phase, Stage::kPull, step->pull_time);
   progress.AddTime(context_->phase, Stage::kWaitPull,
                    Clock::Real().Now() - start);
-  Compute(*step, parameters);
+  OARLOCK_RETURN_IF_ERROR(Compute(*step, parameters));
   return step;
 }
 
-void StepLane::Compute(StepBuffer& step, const float* parameters) {
+absl::Status StepLane::Compute(StepBuffer& step, const float* parameters) {
   ProgressMeter& progress = *context_->progress;
   const absl::Time start = Clock::Real().Now();
   const StepInput input =
       step.ModelInput(parameters, context_->GradientScale());
   StepOutput output = step.ModelOutput(parameter_gradients_.data());
   executor_->Step(input, &output);
+  OARLOCK_RETURN_IF_ERROR(CheckLoss(*context_, output.loss_sum));
   progress.AddTime(context_->phase, Stage::kCompute,
                    Clock::Real().Now() - start);
   const PassTotals totals =
       progress.AddStep(context_->phase, step.batch.labels, output.predictions,
                        output.loss_sum);
   LogStep(*context_, totals);
+  return absl::OkStatus();
 }
 
 }  // namespace oarlock

@@ -50,7 +50,7 @@ class StepLane {
 
   void Run();
   absl::StatusOr<std::shared_ptr<StepBuffer>> Step(const float* parameters);
-  void Compute(StepBuffer& step, const float* parameters);
+  absl::Status Compute(StepBuffer& step, const float* parameters);
 
   const PassContext* const context_;
   const bool pull_ahead_;

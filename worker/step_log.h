@@ -1,8 +1,9 @@
-// The lines that a worker's log has of its training.
+// What is said of a worker's steps.
 
 #ifndef OARLOCK_WORKER_STEP_LOG_H_
 #define OARLOCK_WORKER_STEP_LOG_H_
 
+#include "absl/status/status.h"
 #include "worker/pass_context.h"
 #include "worker/progress_meter.h"
 
@@ -10,6 +11,10 @@ namespace oarlock {
 
 // Writes one where the configuration wants it after so many steps.
 void LogStep(const PassContext& context, const PassTotals& totals);
+
+// FailedPrecondition when a training step's loss is no finite number: its
+// gradients are none either, and what they are added to is lost.
+absl::Status CheckLoss(const PassContext& context, double loss_sum);
 
 }  // namespace oarlock
 

@@ -19,7 +19,7 @@ SLICE_S = .005
 
 # Learning rate of rows where dense parameters make one update of the gradients
 # of many workers; chosen on the tail (docs/design/0020-quorum.md).
-ROWS_RATE = {20: ".04"}
+ROWS_RATE = {5: ".02", 10: ".04", 20: ".04"}
 
 
 def rows_rate(workers):

@@ -5,11 +5,13 @@
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -147,9 +149,13 @@ absl::Status LoadTextproto(const std::string& path, Message* message) {
 absl::Status LoadTextproto(const std::string& path,
                            absl::Span<Message* const> messages) {
   OARLOCK_CHECK(!messages.empty());
+  std::error_code error;
   std::ifstream file(path);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open() || file.bad()) {
+  std::string text;
+  // Reading one throws.
+  const bool is_folder = std::filesystem::is_directory(path, error);
+  if (!is_folder) text.assign(std::istreambuf_iterator<char>(file), {});
+  if (is_folder || !file.is_open() || file.bad()) {
     return absl::NotFoundError(
         absl::StrCat("the configuration file ", path,
                      " cannot be read; give the path of a text protobuf of ",

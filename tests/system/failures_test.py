@@ -89,6 +89,27 @@ class UsageTest(harness.SystemTest):
         self.assert_usage_error(
             self.start_train("--worker_num", "2"), r"--server_num")
 
+    def test_what_a_local_run_cannot_keep_is_refused(self):
+        for flags in (["--load", "ckpt"],
+                      ["--resume", "--checkpoint_dir", "ckpt"],
+                      ["--durability", "log", "--checkpoint_dir", "ckpt"]):
+            process = self.start_train("--train_files",
+                                       harness.train_files(), *flags)
+            self.assertEqual(self.await_end(process), 2, self.report())
+            self.assertRegex(process.stderr,
+                             flags[0] + ".* add --server_num 1 --worker_num 1")
+
+    def test_partitions_that_are_no_power_of_two_are_refused(self):
+        for cluster in ([], ["--server_num", "1", "--worker_num", "1"]):
+            process = self.start_train("--num_partitions", "1000", *cluster)
+            self.assertEqual(self.await_end(process), 2, self.report())
+            self.assertRegex(process.stderr, "legal is a power of two, for "
+                             "example 512")
+
+    def test_a_folder_is_no_configuration(self):
+        self.assert_usage_error(self.start_train("--config", self.path()),
+                                "cannot be read")
+
     def test_an_unknown_flag_is_refused(self):
         for argv in ([harness.oarlock(), "train"],
                      [harness.oarlock(), "launch"],
@@ -146,6 +167,19 @@ class DataTest(harness.SystemTest):
         with open(path, "w", encoding="utf-8") as file:
             file.write("It was the best of times.\n" * 1000)
         self.assert_data_error(r"bad_lines_max", "--train_files", path)
+
+
+    def test_a_model_that_diverges_ends_the_job(self):
+        flags = ["--train_files", harness.train_files(), "--optimizer", "sgd",
+                 "--learning_rate", "1000", "--warmup_steps", "0",
+                 "--model", "deepfm"]
+        pattern = "training has diverged: the loss of a batch of train/0 is"
+        self.assert_fails(self.start_train(*flags), pattern)
+        for mode in ("async", "half_async", "geo", "sync"):
+            job = self.start_train("--server_num", "2", "--worker_num", "2",
+                                   "--mode", mode, *flags)
+            self.assert_fails(job, ENDED)
+            self.assertRegex(job.stderr, pattern)
 
 
 class RoleByRoleTest(harness.SystemTest):

@@ -127,6 +127,23 @@ class OnlineTest(harness.SystemTest):
                                if work != "predict/0"])
         self.check_all_trained_once()
 
+    def test_a_file_that_was_stopped_midway_is_gone_on_with(self):
+        self.add_file("a")
+        self.add_file("b", MANY_ROWS)
+        job = self.train("first", "--print_period", "5")
+        self.await_text(self.path("first", "workerlog.1"),
+                        r"train epoch 2 step")
+        job.send(signal.SIGTERM)
+        self.await_success(job)
+        self.assertLess(self.summary("first")["examples"], ROWS + MANY_ROWS)
+        again = self.train("again", "--resume", "--watch_idle_s", "1")
+        self.await_success(again)
+        # The figure of before any of it was trained stands.
+        self.assertEqual(self.predicted("again"),
+                         [("predict/0", "a", ROWS),
+                          ("predict/1", "b", MANY_ROWS)])
+        self.check_all_trained_once()
+
     def test_ctl_stop_ends_it_well(self):
         self.add_file("a")
         job = self.train("job")
