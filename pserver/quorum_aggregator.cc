@@ -101,8 +101,7 @@ size_t QuorumAggregator::Quorum(size_t messages) const {
       messages * std::max<size_t>(1, static_cast<size_t>(std::ceil(
                                          config.quorum() *
                                          static_cast<float>(pushes))));
-  const bool is_lowered = lowered_ > 0 && updates_ < lowered_until_;
-  return is_lowered ? std::min(quorum, lowered_) : quorum;
+  return updates_ < lowered_until_ ? std::min(quorum, lowered_) : quorum;
 }
 
 std::vector<QuorumAggregator::Waiting> QuorumAggregator::Release() {

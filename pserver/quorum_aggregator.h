@@ -131,7 +131,7 @@ class QuorumAggregator : public Aggregator {
   // messages that waited for one of them.
   int overdue_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t most_overdue_ ABSL_GUARDED_BY(mutex_) = 0;
-  // A quorum has at most so many messages until the update; 0: no limit.
+  // Before that update a quorum has at most so many messages.
   size_t lowered_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t lowered_until_ ABSL_GUARDED_BY(mutex_) = 0;
 

@@ -60,9 +60,9 @@ struct PassContext {
   // Which step a lane may begin; null: any.
   StepGate* gate = nullptr;
 
-  // Lanes that may compute at a time: this worker's share of the cores. More
-  // lanes than that read and exchange ahead instead of computing on older
-  // parameters.
+  // Lanes that may compute at a time: this worker's share of the cores, but at
+  // most its threads and at least as many as a quorum waits for. More lanes
+  // than that read and exchange ahead instead of computing on older parameters.
   int compute_slots = 1;
 
   // What reads the items of a source, a lane's or a repair's. Both outlive it.

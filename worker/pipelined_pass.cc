@@ -100,6 +100,8 @@ class Lane {
       DenseSlot* const slot = pass_->slots().Acquire();
       AddWait(turn);
       if (absl::Status computed = Compute(*step, slot); !computed.ok()) {
+        // Whoever has it next, a lane or the cut marker, pushes none of it.
+        slot->StepFailed();
         pass_->slots().Release(slot);
         return computed;
       }

@@ -134,16 +134,16 @@ void SetRowLimits(const v1::JobConfig& config, v1::SparseTableConfig* sparse) {
   }
 }
 
-// Dense pushes that a worker can have under way: the most that a quorum may
-// wait for.
-uint32_t DensePushesOf(const v1::JobConfig& config) {
-  return static_cast<uint32_t>(
-      std::min(config.thread_num(), config.max_unacknowledged_pushes()));
-}
-
 // Threads of a worker that push by themselves.
 uint32_t PushingThreads(const v1::JobConfig& config) {
   return config.mode() == "half_async" ? 1 : config.thread_num();
+}
+
+// Dense pushes that a worker can have under way: the most that a quorum may
+// wait for.
+uint32_t DensePushesOf(const v1::JobConfig& config) {
+  return std::min(PushingThreads(config),
+                  static_cast<uint32_t>(config.max_unacknowledged_pushes()));
 }
 
 // See --dense_quorum.
@@ -223,8 +223,7 @@ absl::StatusOr<TablePlan> PlanShapes(const ModelSpec& spec,
   table.MergeFrom(DenseTableOf(spec.parameters, spec.num_parameters));
   if (const float quorum = QuorumOf(config, num_workers); quorum > 0) {
     table.mutable_dense()->set_quorum(quorum);
-    table.mutable_dense()->set_pushes_per_worker(
-        config.mode() == "half_async" ? 1 : DensePushesOf(config));
+    table.mutable_dense()->set_pushes_per_worker(DensePushesOf(config));
   }
   plan.dense_table = TableId(table.id());
   plan.tables.push_back(table);

@@ -120,7 +120,7 @@ class TrainingData {
   const Division division_;
   JobClient* const job_;
   std::vector<std::string> files_;
-  // Not there when lengths cannot be known without running a command.
+  // Not there where another worker hands out the work.
   std::optional<SourceIndex> index_;
   ShuffleRule shuffle_ = ShuffleRule::kNone;
   // Null: --dataset queue.

@@ -31,6 +31,14 @@ class DeviceTest(harness.SystemTest):
         return self.start(harness.program("OARLOCK_MNIST"), "--synthetic",
                           "--epochs", "1", *flags)
 
+    def all_programs(self, device):
+        """Of each program that computes one, started."""
+        return [self.train("--device", device),
+                self.start(harness.oarlock(), "infer", "--checkpoint", "none",
+                           "--files", harness.test_files(), "--out", "scores",
+                           "--device", device),
+                self.mnist("--device", device)]
+
     def losses(self, *flags):
         """Of a run alone, and the process."""
         job = self.await_success(self.train(*flags))
@@ -44,12 +52,7 @@ class DeviceTest(harness.SystemTest):
     def test_what_is_no_device_is_a_usage_error(self):
         for device in ("tpu", "gpu:x", "gpu:-1"):
             legal = rf'--device is "{device}"; legal are cpu, gpu, gpu:N'
-            for process in (
-                    self.train("--device", device),
-                    self.start(harness.oarlock(), "infer", "--checkpoint",
-                               "none", "--files", harness.test_files(), "--out",
-                               "scores", "--device", device),
-                    self.mnist("--device", device)):
+            for process in self.all_programs(device):
                 self.assert_fails(process, legal, code=2)
 
     def test_tf32_on_the_cpu_is_a_usage_error(self):
@@ -60,12 +63,7 @@ class DeviceTest(harness.SystemTest):
     @without_gpu
     def test_a_gpu_that_is_not_there_is_one_line_in_the_drivers_words(self):
         for device in ("gpu", "gpu:0"):
-            for process in (
-                    self.train("--device", device),
-                    self.start(harness.oarlock(), "infer", "--checkpoint",
-                               "none", "--files", harness.test_files(), "--out",
-                               "scores", "--device", device),
-                    self.mnist("--device", device)):
+            for process in self.all_programs(device):
                 self.assert_fails(process, NO_GPU.format(device), code=1)
 
     @without_gpu

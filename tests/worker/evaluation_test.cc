@@ -11,8 +11,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/worker/data/test_files.h"
+#include "tests/worker/planted_rows.h"
 #include "tests/worker/training_job.h"
-#include "worker/data/criteo_generator.h"
 
 namespace oarlock {
 namespace {
@@ -24,14 +24,7 @@ constexpr uint64_t kRows = 6000;
 class EvaluationTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    folder_ = new TestFolder;
-    GeneratorOptions options;
-    options.rows = kRows;
-    options.files = 2;
-    options.seed = 7;
-    options.out_dir = folder_->path();
-    const auto report = GenerateCriteo(options);
-    ASSERT_TRUE(report.ok()) << report.status();
+    folder_ = NewPlantedRows(kRows, /*files=*/2);
   }
   static void TearDownTestSuite() { delete folder_; }
 

@@ -18,8 +18,8 @@
 #include "tests/worker/counting_check.h"
 #include "tests/worker/counting_model.h"
 #include "tests/worker/data/test_files.h"
+#include "tests/worker/planted_rows.h"
 #include "tests/worker/training_job.h"
-#include "worker/data/criteo_generator.h"
 #include "worker/trainer.h"
 
 namespace oarlock {
@@ -36,14 +36,7 @@ constexpr float kMoved = .01f;
 class GeoPassTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    folder_ = new TestFolder;
-    GeneratorOptions options;
-    options.rows = kRows;
-    options.files = 1;
-    options.seed = 7;
-    options.out_dir = folder_->path();
-    const auto report = GenerateCriteo(options);
-    ASSERT_TRUE(report.ok()) << report.status();
+    folder_ = NewPlantedRows(kRows);
   }
   static void TearDownTestSuite() { delete folder_; }
 

@@ -12,8 +12,8 @@
 #include "absl/synchronization/mutex.h"
 #include "fleet/local_cluster.h"
 #include "tests/worker/data/test_files.h"
+#include "tests/worker/planted_rows.h"
 #include "tests/worker/training_job.h"
-#include "worker/data/criteo_generator.h"
 
 namespace oarlock {
 namespace {
@@ -69,14 +69,7 @@ class LateClient : public LocalParameterClient {
 class ModesTest : public ::testing::TestWithParam<const char*> {
  protected:
   static void SetUpTestSuite() {
-    folder_ = new TestFolder;
-    GeneratorOptions options;
-    options.rows = kRows;
-    options.files = 1;
-    options.seed = 7;
-    options.out_dir = folder_->path();
-    const auto report = GenerateCriteo(options);
-    ASSERT_TRUE(report.ok()) << report.status();
+    folder_ = NewPlantedRows(kRows);
   }
   static void TearDownTestSuite() { delete folder_; }
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "tests/worker/data/test_files.h"
+#include "tests/worker/planted_rows.h"
 #include "tests/worker/training_job.h"
-#include "worker/data/criteo_generator.h"
 
 namespace oarlock {
 namespace {
@@ -21,13 +21,7 @@ constexpr float kDataNormStart = 1e4f;
 class TrainerModelsTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    folder_ = new TestFolder;
-    GeneratorOptions options;
-    options.rows = kRows;
-    options.files = 1;
-    options.seed = 7;
-    options.out_dir = folder_->path();
-    ASSERT_TRUE(GenerateCriteo(options).ok());
+    folder_ = NewPlantedRows(kRows);
   }
   static void TearDownTestSuite() { delete folder_; }
 

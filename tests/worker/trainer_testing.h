@@ -17,8 +17,8 @@
 #include "absl/strings/str_split.h"
 #include "proto/job_config.pb.h"
 #include "tests/worker/data/test_files.h"
+#include "tests/worker/planted_rows.h"
 #include "tests/worker/training_job.h"
-#include "worker/data/criteo_generator.h"
 
 namespace oarlock {
 
@@ -28,14 +28,7 @@ class TrainerTest : public ::testing::Test {
   static constexpr uint64_t kRows = 2450;
 
   static void SetUpTestSuite() {
-    folder_ = new TestFolder;
-    GeneratorOptions options;
-    options.rows = kRows;
-    options.files = 1;
-    options.seed = 7;
-    options.out_dir = folder_->path();
-    const auto report = GenerateCriteo(options);
-    ASSERT_TRUE(report.ok()) << report.status();
+    folder_ = NewPlantedRows(kRows);
     lines_ = absl::StrSplit(ReadAll(folder_->Path("part-0")), '\n',
                             absl::SkipEmpty());
     ASSERT_EQ(lines_.size(), kRows);

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/worker/data/test_files.h"
+#include "tests/worker/planted_rows.h"
 #include "tests/worker/training_job.h"
 #include "worker/data/criteo_generator.h"
 #include "worker/trainer.h"
@@ -24,14 +25,7 @@ constexpr uint64_t kRows = 1930;
 class TrainingDataTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    folder_ = new TestFolder;
-    GeneratorOptions options;
-    options.rows = kRows;
-    options.files = 3;
-    options.seed = 7;
-    options.out_dir = folder_->path();
-    const auto report = GenerateCriteo(options);
-    ASSERT_TRUE(report.ok()) << report.status();
+    folder_ = NewPlantedRows(kRows, /*files=*/3);
   }
   static void TearDownTestSuite() { delete folder_; }
 

@@ -83,6 +83,11 @@ void DenseSlot::StepDone(absl::Span<const ExampleRange> examples) {
               state_.data(), gradients, n);
 }
 
+void DenseSlot::StepFailed() {
+  num_steps_ = 0;
+  examples_.clear();
+}
+
 DenseSlot::Exchange DenseSlot::TakeExchange(TableId table) {
   OARLOCK_CHECK(num_steps_ > 0);
   versions_before_ = replica_->block_versions;

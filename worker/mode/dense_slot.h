@@ -43,6 +43,9 @@ class DenseSlot {
   float* gradients();
   bool add_gradients() const { return num_steps_ > 0 && ExchangeComesNext(); }
   void StepDone(absl::Span<const ExampleRange> examples);
+  // Instead of StepDone: the gradients are worth nothing, and with them the sum
+  // that they may have been added to. The slot has none, as after an exchange.
+  void StepFailed();
 
   // The cut that pushes made with this slot belong after: the rows of a step
   // and, in an exchange, the dense gradients of all steps since the last one.

@@ -87,6 +87,34 @@ TEST(DenseSlotTest, ExchangeCarriesTheSumOfTheStepsSinceTheLastOne) {
   }
 }
 
+// A loss that is nan is seen when its gradients have been written.
+TEST(DenseSlotTest, StepThatFailedLeavesNothingToPush) {
+  for (const uint32_t interval : {1, 2, 3}) {
+    for (uint32_t steps_before = 0; steps_before < interval; ++steps_before) {
+      DenseSlot slot(Adagrad(), Zeros(), interval);
+      for (uint32_t i = 0; i < steps_before; ++i) {
+        Step(&slot, std::vector<float>(kSize, 1), {{0, i, i + 1}});
+      }
+      const bool add = slot.add_gradients();
+      float* const gradients = slot.gradients();
+      for (size_t i = 0; i < kSize; ++i) {
+        gradients[i] = (add ? gradients[i] : 0) + NAN;
+      }
+      slot.StepFailed();
+      EXPECT_FALSE(slot.HasGradients());
+      slot.set_cut(1);
+      for (uint32_t i = 0; i < interval; ++i) {
+        Step(&slot, std::vector<float>(kSize, 1), {{0, 100 + i, 101 + i}});
+      }
+      ASSERT_TRUE(slot.ExchangeIsDue());
+      const DenseSlot::Exchange taken = slot.TakeExchange(kTable);
+      EXPECT_EQ(taken.gradients.gradients[0], interval);
+      ASSERT_EQ(taken.examples.size(), 1u);
+      EXPECT_EQ(taken.examples[0].begin, 100u);
+    }
+  }
+}
+
 TEST(DenseSlotTest, StepsInBetweenAreAppliedByTheTablesRule) {
   RandomSequence random(2);
   DenseSlot slot(Adagrad(), Zeros(), 4);
