@@ -205,9 +205,9 @@ absl::StatusOr<uint64_t> LocalJobClient::ReportSteps(uint64_t finished,
 
 absl::StatusOr<ExampleIntervals> LocalJobClient::DefineWork(
     const std::string& work, const std::vector<WorkItem>& items,
-    uint64_t num_examples) {
+    uint64_t num_examples, const std::string& order) {
   const v1::DefineWorkRequest request =
-      ToDefineWorkRequest(work, items, num_examples);
+      ToDefineWorkRequest(work, items, num_examples, order);
   OARLOCK_RETURN_IF_ERROR(coordinator_.DefineWork(request).status());
   return ExampleIntervals();
 }

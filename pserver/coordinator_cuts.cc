@@ -111,6 +111,7 @@ void Coordinator::DescribeCut(v1::CheckpointManifest* manifest) const {
     for (const v1::WorkRange& range : covered.ranges()) {
       *work->add_covered() = range;
     }
+    work->set_order(work_.Order(name));
     const std::optional<uint32_t> epoch = TrainEpoch(name);
     work->set_done(epoch.has_value() && *epoch < epochs_before_cut_);
   }
@@ -146,6 +147,7 @@ void Coordinator::Restore(const v1::CheckpointManifest& manifest) {
     deaths_.SetRetired(WorkerIndex(i), Generation(next_generation_ - 1));
   }
   for (const v1::WorkCoverage& work : manifest.works()) {
+    work_.SetOrder(work.work(), work.order());
     for (const v1::WorkRange& range : work.covered()) {
       work_.Cover(work.work(), range);
     }

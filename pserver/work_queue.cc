@@ -31,6 +31,20 @@ absl::Status WorkQueue::Define(const v1::DefineWorkRequest& request) {
                      " ranges; at most ", kMaxRangesPerWork,
                      " are kept; make the ranges longer"));
   }
+  if (request.order().size() > kMaxOrderBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "order of work '", request.work(), "' has ", request.order().size(),
+        " bytes; at most ", kMaxOrderBytes, " are kept"));
+  }
+  const std::string order = Order(request.work());
+  if (!order.empty() && !request.order().empty() && order != request.order()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "pass ", request.work(), " was begun with ", order, "; with ",
+        request.order(),
+        " other examples stand at its places, and some would be trained twice "
+        "and others not; go on as it was begun, and change that between two "
+        "passes"));
+  }
   const uint64_t fingerprint = std::max(
       kAnyDefinition + 1,
       static_cast<uint64_t>(FeatureHash(request.SerializeAsString(), 0, 0)));
@@ -56,6 +70,7 @@ absl::Status WorkQueue::Define(const v1::DefineWorkRequest& request) {
       request.work(), {request.ranges().begin(), request.ranges().end()});
   std::reverse(work.unleased.begin(), work.unleased.end());
   if (!work.AllDone()) ++num_unfinished_;
+  SetOrder(request.work(), request.order());
   return absl::OkStatus();
 }
 
@@ -237,6 +252,11 @@ std::vector<v1::WorkRange> WorkQueue::Covered(const std::string& work) const {
                                    : covered->second.ranges();
 }
 
+std::string WorkQueue::Order(const std::string& work) const {
+  const auto order = orders_.find(work);
+  return order == orders_.end() ? std::string() : order->second;
+}
+
 std::vector<std::string> WorkQueue::names() const {
   std::vector<std::string> names;
   for (const auto& [name, work] : works_) names.push_back(name);
@@ -278,6 +298,11 @@ void WorkQueue::Save(v1::WorkQueueState* state) const {
     }
   }
   state->set_next_lease(next_lease_);
+  for (const auto& [work, order] : orders_) {
+    v1::WorkOrderState* saved = state->add_orders();
+    saved->set_work(work);
+    saved->set_order(order);
+  }
 }
 
 void WorkQueue::Load(const v1::WorkQueueState& state) {
@@ -310,6 +335,9 @@ void WorkQueue::Load(const v1::WorkQueueState& state) {
     }
   }
   next_lease_ = state.next_lease();
+  for (const v1::WorkOrderState& saved : state.orders()) {
+    SetOrder(saved.work(), saved.order());
+  }
 }
 
 }  // namespace oarlock

@@ -41,9 +41,11 @@ class WorkQueue {
   static constexpr int kMaxRangesPerWork = 1 << 20;
   static constexpr uint32_t kMaxRangesPerLease = 1024;
   static constexpr size_t kMaxNameBytes = 256;
+  static constexpr size_t kMaxOrderBytes = 1024;
 
   // The same definition again is OK and changes nothing; another one under
-  // the same name is AlreadyExists; ResourceExhausted beyond a limit.
+  // the same name is AlreadyExists; FailedPrecondition with another order than
+  // the pass was begun with; ResourceExhausted beyond a limit.
   absl::Status Define(const v1::DefineWorkRequest& request);
 
   // Notes what the worker has done, then leases it the next repairs and ranges,
@@ -77,6 +79,13 @@ class WorkQueue {
   }
   // All of them, ascending.
   std::vector<v1::WorkRange> Covered(const std::string& work) const;
+
+  // The order that the pass was begun with, as DefineWorkRequest has it; empty:
+  // none was told.
+  std::string Order(const std::string& work) const;
+  void SetOrder(const std::string& work, const std::string& order) {
+    if (!order.empty()) orders_[work] = order;
+  }
 
   // Names of all works that were defined.
   std::vector<std::string> names() const;
@@ -155,6 +164,7 @@ class WorkQueue {
   std::map<std::string, Work> works_;
   // By name of the work, which may be yet to be defined.
   std::map<std::string, RangeSet> covered_;
+  std::map<std::string, std::string> orders_;
   size_t num_unfinished_ = 0;
   // By worker index.
   std::map<uint32_t, Caller> callers_;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/log.h"
+#include "base/mix.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "worker/data/example_intervals.h"
@@ -32,6 +33,12 @@ ShuffleRule ShuffleOf(const v1::JobConfig& config) {
   return config.shuffle() == "global"  ? ShuffleRule::kGlobal
          : config.shuffle() == "local" ? ShuffleRule::kLocal
                                        : ShuffleRule::kNone;
+}
+
+absl::string_view NameOf(ShuffleRule rule) {
+  return rule == ShuffleRule::kGlobal  ? "global"
+         : rule == ShuffleRule::kLocal ? "local"
+                                       : "none";
 }
 
 SplitRule SplitOf(const v1::JobConfig& config) {
@@ -229,6 +236,43 @@ OrderOptions TrainingData::OrderOf(uint32_t epoch) const {
   return options;
 }
 
+std::string TrainingData::OrderText() const {
+  std::vector<std::string> parts;
+  const auto say = [&parts](absl::string_view flag, const auto& value) {
+    parts.push_back(absl::StrCat("--", flag, " ", value));
+  };
+  if (IsOrdered()) {
+    say("shuffle", NameOf(shuffle_));
+    if (shuffle_ != ShuffleRule::kNone) {
+      say("shuffle_window_examples", config_.shuffle_window_examples());
+      say("seed", config_.seed());
+    }
+    say("concatenated_passes", config_.concatenated_passes());
+    say("sampling", config_.sampling());
+  }
+  // Orders of each worker's, or of each lane's, own share.
+  if (IsStatic() && (HasOwnOrder() || shuffle_ == ShuffleRule::kLocal)) {
+    say("split", config_.split());
+    say("drop_tail", config_.drop_tail() ? "true" : "false");
+    say("worker_num", job_->num_workers());
+    say("thread_num", config_.thread_num());
+    say("batch_size", config_.batch_size());
+  }
+  // A watched file may have changed while the job was away; what was appended
+  // to it is trained.
+  if (!config_.watch_dir().empty()) return absl::StrJoin(parts, " ");
+  std::string files = absl::StrCat(files_.size(), " files");
+  if (index_->is_counted()) {
+    const Key lengths =
+        FeatureHash(absl::StrJoin(CountsOf(*index_), ","), 0, 0);
+    absl::StrAppend(&files, " of ", index_->total_examples(),
+                    " examples (lengths ",
+                    absl::Hex(static_cast<uint64_t>(lengths)), ")");
+  }
+  parts.push_back(std::move(files));
+  return absl::StrJoin(parts, " ");
+}
+
 TrainingData::StaticShare TrainingData::ShareOf(uint32_t epoch) const {
   const auto num_lanes = static_cast<uint64_t>(config_.thread_num());
   OrderOptions order = OrderOf(epoch);
@@ -287,7 +331,7 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartLeased(
                                       ? index_->total_examples()
                                       : 0;
     OARLOCK_RETURN_IF_ERROR(
-        job_->DefineWork(work, items, num_examples).status());
+        job_->DefineWork(work, items, num_examples, OrderText()).status());
   }
   OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat(work, "/defined")));
   PassWork::NewReader reader;
@@ -309,7 +353,8 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartInterleaved(
   // was trained before the job was resumed.
   OARLOCK_ASSIGN_OR_RETURN(
       ExampleIntervals covered,
-      job_->DefineWork(phase.Work(), {}, index_->total_examples()));
+      job_->DefineWork(phase.Work(), {}, index_->total_examples(),
+                       OrderText()));
   return NewInterleavedPass(&*index_, std::move(covered),
                             static_cast<uint64_t>(config_.batch_size()),
                             job_->worker_index(), job_->num_workers(),
@@ -325,7 +370,8 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartStatic(
   }
   if (HasOwnOrder()) num_examples *= job_->num_workers();
   OARLOCK_ASSIGN_OR_RETURN(ExampleIntervals covered,
-                           job_->DefineWork(phase.Work(), {}, num_examples));
+                           job_->DefineWork(phase.Work(), {}, num_examples,
+                                            OrderText()));
   PassWork::NewReader reader;
   const DataOptions options = DataOptionsOf(config_);
   if (InMemory()) {

@@ -106,6 +106,9 @@ class TrainingData {
   // Passes have positions of their own, which are not lines of the files.
   bool IsOrdered() const;
   OrderOptions OrderOf(uint32_t epoch) const;
+  // What decides which example stands at a position, as DefineWorkRequest has
+  // it.
+  std::string OrderText() const;
   StaticShare ShareOf(uint32_t epoch) const;
   MemoryDataset::Share MemoryShareOf(uint32_t epoch) const;
   absl::Status CheckInMemory() const;

@@ -81,7 +81,8 @@ class RoundExchange : public GradientExchange {
     round_size_ = examples_per_update * job.num_workers();
     OARLOCK_ASSIGN_OR_RETURN(
         const ExampleIntervals trained,
-        job.DefineWork(work_, {}, num_updates * round_size_));
+        job.DefineWork(work_, {}, num_updates * round_size_,
+                       /*order=*/""));
     OARLOCK_ASSIGN_OR_RETURN(next_update_,
                              UpdatesIn(trained, num_updates * round_size_));
     if (next_update_ > 0 && job.worker_index().value() == 0) {

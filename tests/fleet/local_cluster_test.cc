@@ -131,7 +131,7 @@ TEST(LocalJobClientTest, WorkIsLeasedOnceAndThenExhausted) {
     items[i].end = i * 10 + 10;
     items[i].byte_offset = i * 700;
   }
-  ASSERT_TRUE(job.DefineWork("train/0", items, 30).ok());
+  ASSERT_TRUE(job.DefineWork("train/0", items, 30, /*order=*/"").ok());
   std::vector<uint64_t> done;
   for (uint64_t i = 0; i < 3; ++i) {
     const absl::StatusOr<Leases> leases = job.LeaseWork("train/0", 1, done);

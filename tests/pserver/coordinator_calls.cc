@@ -209,6 +209,7 @@ void RandomCalls::DefineWork(v1::DefineWorkRequest* request) {
   }
   // Now and then another definition of the same work.
   request->set_num_examples(100 + (Below(10) == 0));
+  if (Below(20) == 0) request->set_order("another");
 }
 
 void RandomCalls::LeaseWork(const v1::CoordinatorState& state,

@@ -288,5 +288,28 @@ TEST_F(CoordinatorTest, WhoeverSplitsWorkByItselfIsToldWhatIsCovered) {
   EXPECT_EQ(coordinator_->DefineWork(request)->covered_size(), 0);
 }
 
+TEST_F(CoordinatorTest, ACheckpointKeepsTheOrderOfAPassThatIsNotOver) {
+  v1::MarkCutRequest mark;
+  mark.set_worker_generation(Register(0));
+  mark.set_cut(1);
+  v1::TrainedExamples* const trained = mark.add_trained();
+  trained->set_work("train/0");
+  trained->add_ranges()->set_end(30);
+  v1::DefineWorkRequest request;
+  request.set_work("train/0");
+  request.set_order("--shuffle global");
+  ASSERT_TRUE(coordinator_->DefineWork(request).ok());
+  ASSERT_TRUE(coordinator_->MarkCut(mark).ok());
+  v1::CheckpointManifest manifest;
+  coordinator_->DescribeCut(&manifest);
+  Coordinator resumed(options_, clock_);
+  resumed.Restore(manifest);
+  request.set_order("--shuffle local");
+  EXPECT_TRUE(
+      absl::IsFailedPrecondition(resumed.DefineWork(request).status()));
+  request.set_order("--shuffle global");
+  EXPECT_TRUE(resumed.DefineWork(request).ok());
+}
+
 }  // namespace
 }  // namespace oarlock

@@ -74,6 +74,45 @@ TEST(WorkQueueTest, SameDefinitionIsOkAnotherIsAlreadyExists) {
             std::vector<uint64_t>{20});
 }
 
+// In the run that began the pass, in one that goes on with what is left of it,
+// and in one that goes on from a checkpoint.
+TEST(WorkQueueTest, APassGoesOnInTheOrderThatItWasBegunWith) {
+  v1::DefineWorkRequest begun = Definition("train/0", 3);
+  begun.set_order("--shuffle global --seed 1");
+  WorkQueue first;
+  ASSERT_TRUE(first.Define(begun).ok());
+  WorkQueue next_run;
+  v1::WorkQueueState state;
+  first.Save(&state);
+  next_run.Load(state);
+  next_run.BeginRun([](const std::string&) { return true; });
+  WorkQueue resumed;
+  resumed.SetOrder("train/0", first.Order("train/0"));
+  for (WorkQueue* queue : {&first, &next_run, &resumed}) {
+    v1::DefineWorkRequest other = begun;
+    other.set_order("--shuffle none");
+    const absl::Status refused = queue->Define(other);
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+    EXPECT_NE(refused.message().find("was begun with --shuffle global --seed 1;"
+                                     " with --shuffle none"),
+              absl::string_view::npos)
+        << refused;
+    EXPECT_TRUE(queue->Define(begun).ok());
+    other.set_work("train/1");
+    EXPECT_TRUE(queue->Define(other).ok());
+  }
+}
+
+TEST(WorkQueueTest, AnOrderThatWasNotToldIsNotCompared) {
+  WorkQueue queue;
+  queue.SetOrder("train/0", "");
+  v1::DefineWorkRequest request = Definition("train/0", 3);
+  request.set_order("--shuffle global");
+  EXPECT_TRUE(queue.Define(request).ok());
+  request.set_order(std::string(WorkQueue::kMaxOrderBytes + 1, 'x'));
+  EXPECT_TRUE(absl::IsInvalidArgument(queue.Define(request)));
+}
+
 TEST(WorkQueueTest, ExhaustedOnlyWhenAllIsDone) {
   WorkQueue queue;
   ASSERT_TRUE(queue.Define(Definition("train/0", 2)).ok());

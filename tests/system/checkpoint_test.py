@@ -293,6 +293,34 @@ class CheckpointTest(harness.SystemTest):
         self.assert_nothing_runs()
         self.assertEqual(self.cut("ckpt"), 1)
 
+    def test_a_pass_is_not_resumed_in_another_order(self):
+        flags = ["--checkpoint_interval_s", "0", *ASYNC]
+        # Long enough not to be over before it is drained.
+        shuffled = ["--shuffle", "local", "--split", "contiguous",
+                    "--concatenated_passes", "20"]
+        job = self.train("job", *self.cluster(1, 2, "ckpt"), *flags, *shuffled,
+                         "--print_period", "5")
+        self.await_text(self.path("job", "workerlog.0"), r"step \d+")
+        subprocess.run(
+            [harness.oarlock(), "ctl", "drain", "--server",
+             self.coordinator(job)],
+            check=True, stdout=subprocess.DEVNULL,
+            timeout=harness.JOB_DEADLINE_S)
+        self.await_end(job)
+        for number, (workers, order) in enumerate((
+                (2, ["--shuffle", "global"]), (3, shuffled),
+                (2, [*shuffled, "--thread_num", "2"]))):
+            other = self.train(f"other{number}",
+                               *self.cluster(1, workers, "ckpt"), *flags,
+                               *order, "--resume")
+            self.assert_fails(
+                other, r"was begun with --shuffle local .* --worker_num 2 "
+                r"--thread_num 1 .*; go on as it was begun", code=1)
+            self.assert_nothing_runs()
+        self.await_success(self.train(
+            "same", *self.cluster(1, 2, "ckpt"), *flags, *shuffled,
+            "--resume"))
+
     def test_the_tools_look_at_what_jobs_leave(self):
         for servers in (1, 3):
             self.await_success(self.train(

@@ -113,9 +113,9 @@ class ResumedJob : public LocalJobClient {
   uint32_t trained_epochs() const override { return trained_epochs_; }
   absl::StatusOr<ExampleIntervals> DefineWork(
       const std::string& work, const std::vector<WorkItem>& items,
-      uint64_t num_examples) override {
+      uint64_t num_examples, const std::string& order) override {
     const auto defined =
-        LocalJobClient::DefineWork(work, items, num_examples);
+        LocalJobClient::DefineWork(work, items, num_examples, order);
     if (!defined.ok()) return defined.status();
     return covered_;
   }

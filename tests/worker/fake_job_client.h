@@ -47,7 +47,8 @@ class FakeJobClient : public JobClient {
   absl::Status LeaveRounds() override { return absl::OkStatus(); }
   absl::StatusOr<ExampleIntervals> DefineWork(const std::string&,
                                               const std::vector<WorkItem>&,
-                                              uint64_t) override {
+                                              uint64_t,
+                                              const std::string&) override {
     return ExampleIntervals();
   }
   absl::StatusOr<Leases> LeaseWork(

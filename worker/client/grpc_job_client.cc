@@ -307,9 +307,9 @@ absl::Status GrpcJobClient::LeaveSteps() {
 
 absl::StatusOr<ExampleIntervals> GrpcJobClient::DefineWork(
     const std::string& work, const std::vector<WorkItem>& items,
-    uint64_t num_examples) {
+    uint64_t num_examples, const std::string& order) {
   const v1::DefineWorkRequest request =
-      ToDefineWorkRequest(work, items, num_examples);
+      ToDefineWorkRequest(work, items, num_examples, order);
   v1::DefineWorkResponse response;
   OARLOCK_RETURN_IF_ERROR(connections_->CallWithRetries(
       ServerIndex(0), [&](grpc::ClientContext* context) {

@@ -52,7 +52,7 @@ class GrpcJobClient : public JobClient {
   absl::Status LeaveSteps() override;
   absl::StatusOr<ExampleIntervals> DefineWork(
       const std::string& work, const std::vector<WorkItem>& items,
-      uint64_t num_examples) override;
+      uint64_t num_examples, const std::string& order) override;
   absl::StatusOr<Leases> LeaseWork(
       const std::string& work, uint32_t max_items,
       const std::vector<uint64_t>& done_leases) override;

@@ -104,11 +104,12 @@ class JobClient {
   // REQUIRES: no ReportSteps is under way, and none comes before JoinSteps.
   virtual absl::Status LeaveSteps() { return absl::OkStatus(); }
 
-  // Every worker may define the same work in the same way. Returns, for work
-  // without items, the examples that were trained already.
+  // Every worker may define the same work in the same way. `order` as
+  // DefineWorkRequest has it. Returns, for work without items, the examples that
+  // were trained already.
   virtual absl::StatusOr<ExampleIntervals> DefineWork(
       const std::string& work, const std::vector<WorkItem>& items,
-      uint64_t num_examples) = 0;
+      uint64_t num_examples, const std::string& order) = 0;
   // At most `max_items` items and repairs. None, and not exhausted: ask again
   // soon.
   virtual absl::StatusOr<Leases> LeaseWork(

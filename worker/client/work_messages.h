@@ -15,10 +15,11 @@ namespace oarlock {
 
 inline v1::DefineWorkRequest ToDefineWorkRequest(
     const std::string& work, const std::vector<WorkItem>& items,
-    uint64_t num_examples) {
+    uint64_t num_examples, const std::string& order) {
   v1::DefineWorkRequest request;
   request.set_work(work);
   request.set_num_examples(num_examples);
+  request.set_order(order);
   for (const WorkItem& item : items) {
     v1::WorkRange* range = request.add_ranges();
     range->set_source(item.source);

@@ -81,7 +81,7 @@ TEST_F(GrpcJobClientTest, EveryRangeIsLeasedOnceAndComesAsItWasDefined) {
     item.skip_lines = i % 2;
     items.push_back(item);
   }
-  ASSERT_TRUE(job(0).DefineWork("train/0", items, 4000).ok());
+  ASSERT_TRUE(job(0).DefineWork("train/0", items, 4000, /*order=*/"").ok());
   std::set<uint64_t> begins;
   std::set<uint64_t> leases;
   for (int call = 0; call < 40; ++call) {
