@@ -28,6 +28,8 @@ void AddScalars(const v1::PhaseProgress& from, v1::PhaseProgress* to) {
   to->set_prediction_sum(to->prediction_sum() + from.prediction_sum());
   to->set_right_in_one(to->right_in_one() + from.right_in_one());
   to->set_right_in_five(to->right_in_five() + from.right_in_five());
+  to->set_row_cache_lookups(to->row_cache_lookups() + from.row_cache_lookups());
+  to->set_row_cache_hits(to->row_cache_hits() + from.row_cache_hits());
 }
 
 void AddStages(const v1::PhaseProgress& from, v1::PhaseProgress* to) {

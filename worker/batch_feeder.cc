@@ -8,6 +8,25 @@
 #include "worker/step_gate.h"
 
 namespace oarlock {
+namespace {
+
+// Passes that train keep rows, if the job does.
+std::vector<std::unique_ptr<RowCache>> NewCaches(const PassContext& context) {
+  std::vector<std::unique_ptr<RowCache>> caches;
+  const v1::JobConfig& config = *context.config;
+  if (config.row_cache_rows() == 0 || context.cuts == nullptr) return caches;
+  for (const SparseInputSpec& input : context.model->spec().sparse_inputs) {
+    // Statistics of the model, a few rows, are always needed as they are.
+    caches.push_back(input.is_statistics()
+                         ? nullptr
+                         : std::make_unique<RowCache>(
+                               static_cast<size_t>(config.row_cache_rows()),
+                               static_cast<uint64_t>(config.row_cache_steps())));
+  }
+  return caches;
+}
+
+}  // namespace
 
 BatchFeeder::BatchFeeder(const PassContext* context, size_t lane,
                          size_t num_buffers, bool pull_ahead,
@@ -16,6 +35,10 @@ BatchFeeder::BatchFeeder(const PassContext* context, size_t lane,
       lane_(lane),
       pull_ahead_(pull_ahead),
       reader_(context->NewReader(context->work[lane], bad_lines)),
+      caches_(pull_ahead ? NewCaches(*context)
+                         : std::vector<std::unique_ptr<RowCache>>()),
+      pulled_versions_(
+          static_cast<uint64_t>(context->config->row_cache_steps())),
       free_(num_buffers),
       ready_(num_buffers) {
   for (size_t i = 0; i < num_buffers; ++i) {
@@ -61,6 +84,15 @@ absl::Status BatchFeeder::Feed() {
     if (context_->gate != nullptr) {
       OARLOCK_ASSIGN_OR_RETURN(step.step, context_->gate->Begin(lane_));
     }
+    if (!caches_.empty()) {
+      step.PlanRows(caches_, context_->parameters->partition_bits());
+      for (const SparseInputBuffer& input : step.inputs) {
+        if (input.num_slots == 0) continue;
+        context_->progress->AddRowCache(context_->phase,
+                                        input.keys.keys().size(),
+                                        input.fresh_keys.keys().size());
+      }
+    }
     if (pull_ahead_) {
       step.StartPull(context_->parameters, context_->sparse_tables, *buffer);
     }
@@ -70,6 +102,17 @@ absl::Status BatchFeeder::Feed() {
 
 std::shared_ptr<StepBuffer> BatchFeeder::Next() {
   return ready_.Pop().value_or(nullptr);
+}
+
+absl::Status BatchFeeder::WaitForPull(StepBuffer* step) {
+  OARLOCK_RETURN_IF_ERROR(step->WaitForPull());
+  // Staleness is told of the first input.
+  SparseInputBuffer& first = step->inputs[0];
+  if (first.num_slots > 0) {
+    pulled_versions_.Note(first.plan.step, first.plan.oldest_step,
+                          &first.pulled_versions);
+  }
+  return absl::OkStatus();
 }
 
 void BatchFeeder::Recycle(std::shared_ptr<StepBuffer> buffer) {

@@ -91,7 +91,7 @@ class Lane {
     while (std::shared_ptr<StepBuffer> step = feeder_.Next()) {
       OARLOCK_RETURN_IF_ERROR(pass_->status());
       const absl::Time start = Clock::Real().Now();
-      OARLOCK_RETURN_IF_ERROR(step->WaitForPull());
+      OARLOCK_RETURN_IF_ERROR(feeder_.WaitForPull(step.get()));
       context_.progress->AddTime(context_.phase, Stage::kPull,
                                  step->pull_time);
       context_.progress->AddTime(context_.phase, Stage::kWaitPull,

@@ -140,6 +140,17 @@ void ProgressMeter::AddDenseStaleness(const PhaseId& phase, uint64_t pushes) {
   pass.phase->dense_staleness_sum += pushes;
 }
 
+void ProgressMeter::AddRowCache(const PhaseId& phase, uint64_t rows,
+                                uint64_t pulled) {
+  absl::MutexLock lock(&mutex_);
+  Pass& pass = Moved(phase);
+  v1::PhaseProgress& report = pass.since_report;
+  report.set_row_cache_lookups(report.row_cache_lookups() + rows);
+  report.set_row_cache_hits(report.row_cache_hits() + rows - pulled);
+  pass.phase->row_cache_lookups += rows;
+  pass.phase->row_cache_hits += rows - pulled;
+}
+
 std::vector<uint64_t> ProgressMeter::Staleness(const PhaseId& phase) const {
   absl::MutexLock lock(&mutex_);
   const auto found = passes_.find(phase);

@@ -69,6 +69,9 @@ struct PhaseTotals {
   // The same of exchanges of dense parameters.
   std::vector<uint64_t> dense_staleness;
   uint64_t dense_staleness_sum = 0;
+  // With a cache of rows: rows needed, and found in it.
+  uint64_t row_cache_lookups = 0;
+  uint64_t row_cache_hits = 0;
   // The newest pass of it, and its part.
   PhaseId newest;
   PassTotals newest_totals;
@@ -90,6 +93,8 @@ class ProgressMeter {
   void AddStaleness(const PhaseId& phase, uint64_t pushes);
   // Dense parameters were `pushes` pushes old when their gradients were sent.
   void AddDenseStaleness(const PhaseId& phase, uint64_t pushes);
+  // `rows` distinct rows were needed, and `pulled` of them were not in the cache.
+  void AddRowCache(const PhaseId& phase, uint64_t rows, uint64_t pulled);
   // What AddStaleness has counted of the pass so far (base/doubling_counts.h).
   std::vector<uint64_t> Staleness(const PhaseId& phase) const;
 

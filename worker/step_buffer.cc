@@ -1,11 +1,13 @@
 #include "worker/step_buffer.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "worker/nn/math_backend.h"
 
 namespace oarlock {
 namespace {
@@ -65,6 +67,24 @@ void StepBuffer::BuildKeys(int partition_bits) {
   }
 }
 
+void StepBuffer::PlanRows(absl::Span<const std::unique_ptr<RowCache>> caches,
+                          int partition_bits) {
+  OARLOCK_CHECK(caches.size() == inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (caches[i] == nullptr) continue;
+    SparseInputBuffer& input = inputs[i];
+    input.num_slots = caches[i]->num_slots();
+    caches[i]->Plan(input.keys.keys(), &input.plan);
+    input.fresh_keys.Build(input.plan.fresh_keys, partition_bits);
+    // Rows come in the order in which keys travel.
+    for (uint32_t& fresh : input.plan.fresh_of_row) {
+      if (fresh != KeptRows::kNone) {
+        fresh = input.fresh_keys.row_of_key()[fresh];
+      }
+    }
+  }
+}
+
 void StepBuffer::CountStatistics() {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (spec_->sparse_inputs[i].is_statistics()) continue;
@@ -100,6 +120,12 @@ StepInput StepBuffer::ModelInput(const float* parameters,
       OARLOCK_CHECK(all_slots);
       sparse.weights = batch.weights;
     }
+    if (input.num_slots > 0) {
+      sparse.num_slots = input.num_slots;
+      sparse.num_fresh = input.fresh_keys.keys().size();
+      sparse.fresh_of_row = input.plan.fresh_of_row;
+      sparse.slot_of_row = input.plan.slot_of_row;
+    }
     step.sparse.push_back(sparse);
   }
   return step;
@@ -132,15 +158,27 @@ void StepBuffer::StartPull(ParameterClient* client,
   client_ = client;
   memory_ = memory.get();
   pull_started_ = Clock::Real().Now();
+  const auto keys_of = [](SparseInputBuffer& input) -> const KeyBatch& {
+    return input.num_slots > 0 ? input.fresh_keys : input.keys;
+  };
+  // A batch whose rows are all kept asks for none.
+  const auto pulls = [&keys_of](SparseInputBuffer& input) {
+    return input.num_slots == 0 || !keys_of(input).keys().empty();
+  };
   {
     absl::MutexLock lock(&mutex_);
-    pulls_under_way_ = inputs.size();
+    pulls_under_way_ = static_cast<size_t>(
+        std::count_if(inputs.begin(), inputs.end(), pulls));
     pull_status_ = absl::OkStatus();
     pull_ended_ = pull_started_;
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     SparseInputBuffer& input = inputs[i];
-    client->PullSparseLater(tables[i], input.keys, input.rows.data(),
+    if (!pulls(input)) {
+      input.pulled_versions.clear();
+      continue;
+    }
+    client->PullSparseLater(tables[i], keys_of(input), input.rows.data(),
                             &input.pulled_versions, memory,
                             [this, memory](absl::Status status) {
                               OnPulled(std::move(status));

@@ -4,18 +4,22 @@
 #ifndef OARLOCK_WORKER_STEP_BUFFER_H_
 #define OARLOCK_WORKER_STEP_BUFFER_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "worker/client/key_batch.h"
 #include "worker/client/parameter_client.h"
 #include "worker/data/batch.h"
 #include "worker/key_statistics.h"
 #include "worker/models/model.h"
+#include "worker/row_cache.h"
 
 namespace oarlock {
 
@@ -30,6 +34,13 @@ struct SparseInputBuffer {
   std::vector<float> gradients;  // [keys, row_dim]
   KeyStatistics statistics;      // of the keys, once counted
   TableVersions pulled_versions;
+
+  // Where the lane keeps rows, in so many slots: which of them come from there,
+  // and the keys that are pulled, whose rows are the first of `rows`. 0: all are
+  // pulled.
+  size_t num_slots = 0;
+  RowPlan plan;
+  KeyBatch fresh_keys;
 };
 
 // Goes from stage to stage and back to the first; one stage owns it at a time.
@@ -43,6 +54,10 @@ class StepBuffer {
   void SeedFor(uint64_t job_seed, uint32_t epoch);
   // Fills keys and sizes rows and gradients for the batch.
   void BuildKeys(int partition_bits);
+  // Decides which rows the lane has, and which are to be pulled. `caches` has
+  // one per input, null where nothing is kept. REQUIRES: BuildKeys was called.
+  void PlanRows(absl::Span<const std::unique_ptr<RowCache>> caches,
+                int partition_bits);
   // Counts shows and clicks of the keys. REQUIRES: BuildKeys was called.
   void CountStatistics();
   // The batch, its rows and `parameters` as the model wants them.
@@ -54,7 +69,7 @@ class StepBuffer {
   void AddGradientsTo(PushRequest* push, const std::vector<TableId>& tables,
                       bool statistics) const;
 
-  // Asks for the rows of all inputs, which need not come before WaitForPull is
+  // Asks for the rows of all inputs, or what of them is not kept, which need not come before WaitForPull is
   // called. `tables` has one id per input; `memory` keeps this buffer alive.
   // `client` outlives the pull.
   void StartPull(ParameterClient* client, const std::vector<TableId>& tables,

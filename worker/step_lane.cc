@@ -57,7 +57,7 @@ absl::StatusOr<std::shared_ptr<StepBuffer>> StepLane::Step(
   if (!pull_ahead_) {
     step->StartPull(context_->parameters, context_->sparse_tables, step);
   }
-  OARLOCK_RETURN_IF_ERROR(step->WaitForPull());
+  OARLOCK_RETURN_IF_ERROR(feeder_.WaitForPull(step.get()));
   ProgressMeter& progress = *context_->progress;
   progress.AddTime(context_->phase, Stage::kPull, step->pull_time);
   progress.AddTime(context_->phase, Stage::kWaitPull,

@@ -86,6 +86,7 @@ TrainingSummary SummaryOf(const v1::JobStatusResponse& status) {
   summary.test_auc = summary.test_logloss = kNothing;
   summary.staleness_p50 = summary.staleness_p99 = kNothing;
   summary.dense_staleness_p50 = summary.dense_staleness_p99 = kNothing;
+  summary.row_cache_hit_rate = kNothing;
   for (const v1::PhaseStatus& phase : status.phases()) {
     const v1::PhaseProgress& progress = phase.progress();
     summary.bad_lines += progress.bad_lines();
@@ -108,6 +109,11 @@ TrainingSummary SummaryOf(const v1::JobStatusResponse& status) {
         DoublingQuantile(progress.dense_staleness_histogram(), .5);
     summary.dense_staleness_p99 =
         DoublingQuantile(progress.dense_staleness_histogram(), .99);
+    summary.row_cache_hit_rate =
+        progress.row_cache_lookups() == 0
+            ? kNothing
+            : static_cast<double>(progress.row_cache_hits()) /
+                  static_cast<double>(progress.row_cache_lookups());
     summary.stage_seconds_per_step.clear();
     for (const v1::StageTime& stage : progress.stages()) {
       summary.stage_seconds_per_step.emplace_back(
@@ -142,6 +148,7 @@ std::string SummaryJson(const TrainingSummary& summary) {
   json["staleness_p99"] = NumberOrNull(summary.staleness_p99);
   json["dense_staleness_p50"] = NumberOrNull(summary.dense_staleness_p50);
   json["dense_staleness_p99"] = NumberOrNull(summary.dense_staleness_p99);
+  json["row_cache_hit_rate"] = NumberOrNull(summary.row_cache_hit_rate);
   for (const auto& [stage, seconds] : summary.stage_seconds_per_step) {
     json["stage_seconds_per_step"][stage] = seconds;
   }
@@ -199,6 +206,7 @@ absl::StatusOr<TrainingSummary> ReadSummary(const std::string& path) {
   summary.staleness_p99 = number("staleness_p99", kNothing);
   summary.dense_staleness_p50 = number("dense_staleness_p50", kNothing);
   summary.dense_staleness_p99 = number("dense_staleness_p99", kNothing);
+  summary.row_cache_hit_rate = number("row_cache_hit_rate", kNothing);
   summary.stop_reason = text("stop_reason");
   if (const auto list = json.find("evaluations");
       list != json.end() && list->is_array()) {
@@ -249,6 +257,10 @@ std::string SummaryTable(const TrainingSummary& summary) {
                             summary.dense_staleness_p99);
     }
     absl::StrAppend(&table, "\n");
+  }
+  if (!std::isnan(summary.row_cache_hit_rate)) {
+    absl::StrAppendFormat(&table, "row cache %.1f %% of the rows were not pulled\n",
+                          100 * summary.row_cache_hit_rate);
   }
   if (summary.bad_lines > 0) {
     absl::StrAppendFormat(&table, "skipped   %d malformed lines\n",

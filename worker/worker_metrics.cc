@@ -55,6 +55,14 @@ constexpr Metric kStalenessQuantile = {
     "most so stale; of rows or dense parameters. Upper end of a bucket that "
     "doubles in size."};
 
+constexpr Metric kRowCacheLookups = {
+    MetricKind::kCounter, "oarlock_worker_row_cache_lookups_total", "rows",
+    "phase",
+    "Distinct rows that batches needed, with --row_cache_rows; 0 without."};
+constexpr Metric kRowCacheHits = {
+    MetricKind::kCounter, "oarlock_worker_row_cache_hits_total", "rows",
+    "phase", "Those of them that were not pulled, since their thread had them."};
+
 void AddQuantiles(const std::string& phase, const std::string& of,
                   const std::vector<uint64_t>& counts,
                   MetricsSnapshot* snapshot) {
@@ -111,6 +119,8 @@ void CollectWorkerMetrics(const ProgressMeter& progress,
         kDenseStaleness,
         StalenessOf(phase.dense_staleness, phase.dense_staleness_sum),
         {{"phase", name}});
+    add(kRowCacheLookups, static_cast<double>(phase.row_cache_lookups));
+    add(kRowCacheHits, static_cast<double>(phase.row_cache_hits));
     AddQuantiles(name, "rows", phase.staleness, snapshot);
     AddQuantiles(name, "dense", phase.dense_staleness, snapshot);
   }
@@ -120,7 +130,8 @@ MetricList WorkerMetricsList() {
   static constexpr const Metric* kAll[] = {
       &kExamples, &kSteps, &kBadLines,     &kLoss,     &kEpoch,
       &kLogloss,  &kAuc,   &kStageSeconds, &kStaleness,
-      &kDenseStaleness, &kStalenessQuantile};
+      &kDenseStaleness, &kStalenessQuantile, &kRowCacheLookups,
+      &kRowCacheHits};
   return kAll;
 }
 

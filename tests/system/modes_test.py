@@ -49,6 +49,17 @@ class ModesTest(harness.SystemTest):
                          "interleaved")
         self.assert_trained(job, "ssp")
 
+    def test_threads_keep_rows(self):
+        for mode in ("async", "half_async"):
+            job = self.train(mode, "--row_cache_rows", "5000",
+                             "--row_cache_steps", "4")
+            summary = self.assert_trained(job, mode)
+            self.assertTrue(.1 < summary["row_cache_hit_rate"] < .95, summary)
+        self.assertRegex(job.stdout, r"row cache [\d.]+ % of the rows")
+        job = self.train("sync", "--row_cache_rows", "5000")
+        self.assert_fails(
+            job, r"--row_cache_rows is set, but --mode is sync", code=2)
+
     def assert_survives(self, mode):
         """A worker is killed while it trains; its successor goes on."""
         job = self.train(mode, "--max_restart", "1", "--epochs", "12",

@@ -47,6 +47,7 @@ TrainingSummary Example() {
   summary.staleness_p99 = 15;
   summary.dense_staleness_p50 = 0;
   summary.dense_staleness_p99 = 3;
+  summary.row_cache_hit_rate = .25;
   // Not in the order of the alphabet.
   summary.stage_seconds_per_step = {
       {"read", .001}, {"pull", .002}, {"compute", .006}, {"push", .0005}};
@@ -75,6 +76,7 @@ void ExpectSame(const TrainingSummary& a, const TrainingSummary& b) {
   ExpectSame(a.staleness_p99, b.staleness_p99);
   ExpectSame(a.dense_staleness_p50, b.dense_staleness_p50);
   ExpectSame(a.dense_staleness_p99, b.dense_staleness_p99);
+  ExpectSame(a.row_cache_hit_rate, b.row_cache_hit_rate);
   EXPECT_EQ(a.stage_seconds_per_step, b.stage_seconds_per_step);
 }
 

@@ -34,6 +34,22 @@ class HostBackend : public MathBackend {
   void Fill(size_t size, float value, float* y) override {
     std::fill_n(y, size, value);
   }
+  void GatherRows(const KeptRows& kept, const float* fresh, float* slots,
+                  float* rows) override {
+    for (size_t r = 0; r < kept.num_rows; ++r) {
+      const uint32_t number = kept.fresh_of_row[r];
+      const uint32_t slot = kept.slot_of_row[r];
+      float* const kept_row =
+          slot == KeptRows::kNone ? nullptr : slots + slot * kept.row_dim;
+      const float* const from = number == KeptRows::kNone
+                                    ? kept_row
+                                    : fresh + number * kept.row_dim;
+      std::copy_n(from, kept.row_dim, rows + r * kept.row_dim);
+      if (kept_row != nullptr && from != kept_row) {
+        std::copy_n(from, kept.row_dim, kept_row);
+      }
+    }
+  }
 };
 
 }  // namespace oarlock

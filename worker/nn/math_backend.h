@@ -57,6 +57,19 @@ struct RowBags {
   }
 };
 
+// The rows of a batch when some are kept from batches before: row r is number
+// fresh_of_row[r] of the fresh ones, or that of slot slot_of_row[r].
+struct KeptRows {
+  static constexpr uint32_t kNone = ~uint32_t{0};
+
+  size_t num_rows = 0;
+  size_t row_dim = 0;
+  // [num_rows] each. A row that is not fresh (kNone) has a slot; one that is,
+  // and has a slot, is kept there from now on. No two rows have the same slot.
+  const uint32_t* fresh_of_row = nullptr;
+  const uint32_t* slot_of_row = nullptr;
+};
+
 // Vectors of factorization machines: [num_examples, num_vectors, width].
 struct FmShape {
   size_t num_examples = 0;
@@ -172,6 +185,11 @@ class MathBackend : public ImageOperations, public InteractionOperations {
   // of each of its rows, in the order of the keys.
   virtual void SumBagsBackward(const RowBags& bags, const float* dout,
                                float* drows) = 0;
+
+  // Writes the batch's rows to `rows` [num_rows, row_dim], of the fresh ones and
+  // of `slots`, both of row_dim floats a row.
+  virtual void GatherRows(const KeptRows& kept, const float* fresh,
+                          float* slots, float* rows) = 0;
 
   // Second-order part of a factorization machine (Rendle, 2010, Lemma 3.1):
   // y[e] = 1/2 sum over c of ((sum_s v[e,s,c])^2 - sum_s v[e,s,c]^2).

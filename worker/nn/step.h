@@ -13,7 +13,8 @@ namespace oarlock {
 
 // The rows that a batch needs of one sparse input.
 struct SparseInput {
-  // [num_rows, row_dim]: each distinct key's row once.
+  // [num_rows, row_dim]: each distinct key's row once. With kept rows only the
+  // fresh ones of them, [num_fresh, row_dim].
   const float* rows = nullptr;
   size_t num_rows = 0;
   // For each key of the input's slots, in the batch's order (see
@@ -24,6 +25,13 @@ struct SparseInput {
   absl::Span<const uint32_t> offsets;
   // As Batch::weights; empty: 1 for all. In host memory.
   absl::Span<const float> weights;
+
+  // Of an executor that keeps rows from batch to batch, in `num_slots` slots: as
+  // KeptRows in math_backend.h, [num_rows] each. num_slots 0: keeps none.
+  size_t num_slots = 0;
+  size_t num_fresh = 0;
+  absl::Span<const uint32_t> fresh_of_row;
+  absl::Span<const uint32_t> slot_of_row;
 };
 
 struct StepInput {

@@ -25,7 +25,14 @@ enum Copy : size_t {
   kStatistics,
   kFirstSparse
 };
-constexpr size_t kCopiesPerSparseInput = 3;
+enum SparseCopy : size_t {
+  kRows,
+  kRowOfKey,
+  kOffsets,
+  kFreshOfRow,
+  kSlotOfRow,
+  kCopiesPerSparseInput
+};
 
 }  // namespace
 
@@ -42,6 +49,8 @@ Workspace::Workspace(const Network& network, std::unique_ptr<MathBackend> math,
   gradient_strides_.resize(num_nodes, 0);
   has_gradient_.resize(num_nodes, false);
   copies_.resize(kFirstSparse + kCopiesPerSparseInput * num_sparse);
+  slots_.resize(num_sparse);
+  gathered_rows_.resize(num_sparse);
   row_gradients_.resize(num_sparse);
   PlaceArrays();
 }
@@ -168,13 +177,39 @@ void Workspace::MapSparse(const StepInput& input) {
   for (size_t i = 0; i < input.sparse.size(); ++i) {
     const SparseInput& from = input.sparse[i];
     const size_t copy = kFirstSparse + kCopiesPerSparseInput * i;
+    const size_t num_given =
+        from.num_slots > 0 ? from.num_fresh : from.num_rows;
     SparseInput& to = step_.sparse[i];
     to.rows = static_cast<const float*>(
-        Map(from.rows, from.num_rows * network_.row_dims()[i] * sizeof(float),
-            &copies_[copy]));
-    to.row_of_key = map_indices(from.row_of_key, copy + 1);
-    to.offsets = map_indices(from.offsets, copy + 2);
+        Map(from.rows, num_given * network_.row_dims()[i] * sizeof(float),
+            &copies_[copy + kRows]));
+    to.row_of_key = map_indices(from.row_of_key, copy + kRowOfKey);
+    to.offsets = map_indices(from.offsets, copy + kOffsets);
+    if (from.num_slots == 0) continue;
+    to.fresh_of_row = map_indices(from.fresh_of_row, copy + kFreshOfRow);
+    to.slot_of_row = map_indices(from.slot_of_row, copy + kSlotOfRow);
+    to.rows = MapKeptRows(i, to);
   }
+}
+
+const float* Workspace::MapKeptRows(size_t index, const SparseInput& kept) {
+  OARLOCK_CHECK(kept.fresh_of_row.size() == kept.num_rows &&
+                kept.slot_of_row.size() == kept.num_rows);
+  const size_t row_dim = network_.row_dims()[index];
+  // Not to grow later: what is kept would be lost.
+  const size_t slot_bytes = kept.num_slots * row_dim * sizeof(float);
+  OARLOCK_CHECK(slots_[index].num_bytes() == 0 ||
+                slots_[index].num_bytes() == slot_bytes);
+  slots_[index].Reserve(math_.get(), slot_bytes);
+  gathered_rows_[index].Reserve(math_.get(),
+                                kept.num_rows * row_dim * sizeof(float));
+  math_->GatherRows({.num_rows = kept.num_rows,
+                     .row_dim = row_dim,
+                     .fresh_of_row = kept.fresh_of_row.data(),
+                     .slot_of_row = kept.slot_of_row.data()},
+                    kept.rows, slots_[index].floats(),
+                    gathered_rows_[index].floats());
+  return gathered_rows_[index].floats();
 }
 
 void Workspace::Forward(const StepInput& input, StepOutput* output) {

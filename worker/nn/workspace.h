@@ -48,6 +48,9 @@ class Workspace {
   void MapInput(const StepInput& input);
   const void* Map(const void* host, size_t num_bytes, BackendArray* copy);
   void MapSparse(const StepInput& input);
+  // All rows of sparse input `index`, whose arrays of indices `kept` has in the
+  // backend's memory.
+  const float* MapKeptRows(size_t index, const SparseInput& kept);
   void RunForward(size_t node, double* loss_sum);
   void RunBackward(size_t node);
   // Gradients in the backend's memory, ready to be written or added to.
@@ -75,9 +78,13 @@ class Workspace {
   BackendArray arena_;
   std::vector<float> host_predictions_;
   // Copies of what the caller gave, for a backend with memory of its own:
-  // labels, dense, parameters, images, statistics, then three for each sparse
+  // labels, dense, parameters, images, statistics, then five for each sparse
   // input.
   std::vector<BackendArray> copies_;
+  // Of each sparse input: the rows that are kept from batch to batch, and those
+  // of the batch, gathered.
+  std::vector<BackendArray> slots_;
+  std::vector<BackendArray> gathered_rows_;
   BackendArray parameter_gradients_;
   std::vector<BackendArray> row_gradients_;
   // Of this Backward, in the backend's memory.

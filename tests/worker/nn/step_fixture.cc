@@ -48,9 +48,10 @@ RandomStep::RandomStep(const StepShape& step_shape, uint64_t seed)
     }
     row_gradients[i].resize(rows[i].size());
     output.row_gradients.push_back(row_gradients[i].data());
-    input.sparse[i] = {rows[i].data(), shape.num_rows, row_of_key[i],
-                       offsets[i],
-                       {}};
+    input.sparse[i].rows = rows[i].data();
+    input.sparse[i].num_rows = shape.num_rows;
+    input.sparse[i].row_of_key = row_of_key[i];
+    input.sparse[i].offsets = offsets[i];
   }
   parameter_gradients.resize(shape.num_parameters);
   output.parameter_gradients = parameter_gradients.data();

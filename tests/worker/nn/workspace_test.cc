@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -110,6 +111,50 @@ TEST(WorkspaceTest, EarlierBatchesLeaveNoTrace) {
     RandomStep step(ShapeFor(*network, num_examples, true), num_examples);
     Workspace fresh(*network, NewReferenceBackend(), kMaxExamples);
     ExpectSame(RunStep(fresh, step), RunStep(used, step));
+  }
+}
+
+// Batches whose rows come by half from slots give what they give with all rows.
+TEST(WorkspaceTest, KeptRowsAreThoseOfEarlierBatches) {
+  const std::unique_ptr<Network> network = NewNetwork(2);
+  for (const bool own_memory : {false, true}) {
+    const auto new_math = [&]() -> std::unique_ptr<MathBackend> {
+      if (own_memory) return std::make_unique<FencedBackend>();
+      return NewReferenceBackend();
+    };
+    Workspace plain(*network, new_math(), kMaxExamples);
+    Workspace keeping(*network, new_math(), kMaxExamples);
+    std::vector<std::vector<float>> slots(4);
+    for (uint64_t batch = 0; batch < 6; ++batch) {
+      RandomStep step(ShapeFor(*network, kMaxExamples, true), 10 + batch);
+      const size_t dim = step.shape.row_dims[0];
+      const size_t num_rows = step.shape.num_rows;
+      std::vector<uint32_t> fresh_of_row(num_rows), slot_of_row(num_rows);
+      std::vector<float> fresh;
+      uint32_t num_fresh = 0;
+      for (size_t r = 0; r < num_rows; ++r) {
+        float* const row = step.rows[0].data() + r * dim;
+        const size_t slot = (r + batch) % num_rows;
+        slot_of_row[r] = slot < slots.size() ? static_cast<uint32_t>(slot)
+                                             : KeptRows::kNone;
+        if (slot < slots.size() && !slots[slot].empty() && r % 2 == 0) {
+          std::copy(slots[slot].begin(), slots[slot].end(), row);
+          fresh_of_row[r] = KeptRows::kNone;
+          continue;
+        }
+        fresh_of_row[r] = num_fresh++;
+        fresh.insert(fresh.end(), row, row + dim);
+        if (slot < slots.size()) slots[slot].assign(row, row + dim);
+      }
+      const Result expected = RunStep(plain, step);
+      SparseInput& input = step.input.sparse[0];
+      input.rows = fresh.data();
+      input.num_slots = slots.size();
+      input.num_fresh = num_fresh;
+      input.fresh_of_row = fresh_of_row;
+      input.slot_of_row = slot_of_row;
+      ExpectSame(RunStep(keeping, step), expected);
+    }
   }
 }
 

@@ -124,6 +124,13 @@ class CudaBackend final : private OwnedDevice, public CudaInteractions {
     bag_gradients_.Add(bags, dout, drows);
   }
 
+  void GatherRows(const KeptRows& kept, const float* fresh, float* slots,
+                  float* rows) override {
+    device->Run(ForEach<GatherRowsBody>{
+        {kept.num_rows * kept.row_dim, kept.row_dim, kept.fresh_of_row,
+         kept.slot_of_row, fresh, slots, rows}});
+  }
+
   void FmSecondOrder(const FmShape& shape, const float* v, float* sums,
                      float* y) override {
     device->Run(FmKernel{shape.num_examples, shape.num_vectors, shape.width, v,

@@ -17,108 +17,74 @@
 #include "worker/nn/cuda/vector_kernels.h"
 
 // Calls each(name, type) for every kernel.
-#define OARLOCK_CUDA_KERNELS(each)                                                                                                      \
-  each(kFill, ForEach<FillBody>) each(kAddBias, ForEach<AddBiasBody>) each(kRelu, ForEach<ReluBody>) each(                              \
-      kReluBackward,                                                                                                                    \
-      ForEach<                                                                                                                          \
-          ReluBackwardBody>) each(kDropout,                                                                                             \
-                                  ForEach<                                                                                              \
-                                      DropoutBody>) each(kCopyColumns,                                                                  \
-                                                         ForEach<                                                                       \
-                                                             CopyColumnsBody>) each(kSumColumnsBackward,                                \
-                                                                                    ForEach<                                            \
-                                                                                        SumColumnsBackwardBody>)                        \
-      each(kRound, ForEach<RoundBody>) each(kFmBackward, ForEach<FmBackwardBody>) each(                                                 \
-          kSoftmaxBackward,                                                                                                             \
-          ForEach<                                                                                                                      \
-              SoftmaxBackwardBody>) each(kSigmoidBackward,                                                                              \
-                                         ForEach<SigmoidBackwardBody>) each(kSumColumns, SumColumnsKernel)                              \
-          each(kSumPartials, ForEach<SumPartialsBody>) each(kBiasGradient, ColumnPartials<BiasGradientTerm>) each(                      \
-              kFm,                                                                                                                      \
-              FmKernel) each(kSoftmaxLoss,                                                                                              \
-                             LossPartials<                                                                                              \
-                                 SoftmaxTerm>) each(kSigmoidLoss, LossPartials<SigmoidTerm>)                                            \
-              each(kSumLoss, SumLossKernel) each(kSumBags, ForEach<SumBagsBody>) each(                                                  \
-                  kPairs,                                                                                                               \
-                  ForEach<                                                                                                              \
-                      PairsBody>) each(kCountDigits, CountDigitsKernel) each(kScan, ScanKernel) each(kScatterPairs, ScatterPairsKernel) \
-                  each(kSumTiles, ForEach<SumTilesBody>) each(kJoinTiles, ForEach<JoinTilesBody>) each(                                 \
-                      kPatches,                                                                                                         \
-                      ForEach<                                                                                                          \
-                          PatchesBody>) each(kPatchesBackward,                                                                          \
-                                             ForEach<PatchesBackwardBody>) each(kMaxPool, ForEach<MaxPoolBody>)                         \
-                      each(kMaxPoolBackward, ForEach<MaxPoolBackwardBody>) each(kAveragePool, ForEach<AveragePoolBody>) each(           \
-                          kAveragePoolBackward,                                                                                         \
-                          ForEach<                                                                                                      \
-                              AveragePoolBackwardBody>) each(kValueSums,                                                                \
-                                                             ColumnPartials<                                                            \
-                                                                 ValueTerm>)                                                            \
-                          each(kSquaredDifferences, ColumnPartials<SquaredDifferenceTerm>) each(                                        \
-                              kShiftGradient,                                                                                           \
-                              ColumnPartials<                                                                                           \
-                                  ShiftGradientTerm>) each(kScaleGradient, ColumnPartials<ScaleGradientTerm>)                           \
-                              each(kMoveRunning, ForEach<MoveRunningBody>) each(                                                        \
-                                  kNormalize,                                                                                           \
-                                  ForEach<                                                                                              \
-                                      NormalizeBody>) each(kNormBackward, ForEach<NormBackwardBody>)                                    \
-                                  each(kScaleBytes, ForEach<ScaleBytesBody>) each(kFieldAware, FieldAwareKernel) each(                  \
-                                      kFieldAwareBackward,                                                                              \
-                                      ForEach<                                                                                          \
-                                          FieldAwareBackwardBody>) each(kCross,                                                         \
-                                                                        ForEach<                                                        \
-                                                                            CrossBody>)                                                 \
-                                      each(kCrossByA, ForEach<CrossByABody>) each(                                                      \
-                                          kCrossByZ, ForEach<                                                                           \
-                                                         CrossByZBody>) each(kOuterProducts,                                            \
-                                                                             ForEach<                                                   \
-                                                                                 OuterProductsBody>)                                    \
-                                          each(kOuterProductsByA, ForEach<OuterProductsByABody>) each(                                  \
-                                              kOuterProductsByB,                                                                        \
-                                              ForEach<                                                                                  \
-                                                  OuterProductsByBBody>) each(kPairwiseDots, PairwiseDotsKernel)                        \
-                                              each(                                                                                     \
-                                                  kPairwiseDotsBackward,                                                                \
-                                                  ForEach<                                                                              \
-                                                      PairwiseDotsBackwardBody>)                                                        \
-                                                  each(kAttention, ForEach<AttentionBody>) each(                                        \
-                                                      kAttentionLogits,                                                                 \
-                                                      ForEach<                                                                          \
-                                                          AttentionLogitsBody>) each(kAttentionBackward,                                \
-                                                                                     ForEach<                                           \
-                                                                                         AttentionBackwardBody>)                        \
-                                                      each(kTranspose, ForEach<TransposeBody>) each(                                    \
-                                                          kSumRows,                                                                     \
-                                                          ForEach<                                                                      \
-                                                              SumRowsBody>) each(kSumRowsBackward,                                      \
-                                                                                 ForEach<SumRowsBackwardBody>)                          \
-                                                          each(kScaleVectors, ForEach<ScaleVectorsBody>) each(                          \
-                                                              kScaleVectorsByX,                                                         \
-                                                              ForEach<                                                                  \
-                                                                  ScaleVectorsByXBody>)                                                 \
-                                                              each(                                                                     \
-                                                                  kScaleVectorsByV,                                                     \
-                                                                  ColumnPartials<                                                       \
-                                                                      ScaleVectorsTerm>)                                                \
-                                                                  each(kNormMoments, ForEach<NormMomentsBody>) each(                    \
-                                                                      kNormCentre,                                                      \
-                                                                      ForEach<                                                          \
-                                                                          NormCentreBody>)                                              \
-                                                                      each(                                                             \
-                                                                          kDecayAndAdd,                                                 \
-                                                                          ForEach<                                                      \
-                                                                              DecayAndAddBody>)                                         \
-                                                                          each(                                                         \
-                                                                              kDecayAndCount,                                           \
-                                                                              ForEach<                                                  \
-                                                                                  DecayAndCountBody>)                                   \
-                                                                              each(                                                     \
-                                                                                  kStandardize,                                         \
-                                                                                  ForEach<                                              \
-                                                                                      StandardizeBody>)                                 \
-                                                                                  each(                                                 \
-                                                                                      kPlainProduct,                                    \
-                                                                                      ForEach<                                          \
-                                                                                          PlainProductBody>)
+// clang-format off
+#define OARLOCK_CUDA_KERNELS(each)                                 \
+  each(kFill, ForEach<FillBody>)                                   \
+  each(kAddBias, ForEach<AddBiasBody>)                             \
+  each(kRelu, ForEach<ReluBody>)                                   \
+  each(kReluBackward, ForEach<ReluBackwardBody>)                   \
+  each(kDropout, ForEach<DropoutBody>)                             \
+  each(kCopyColumns, ForEach<CopyColumnsBody>)                     \
+  each(kSumColumnsBackward, ForEach<SumColumnsBackwardBody>)       \
+  each(kRound, ForEach<RoundBody>)                                 \
+  each(kFmBackward, ForEach<FmBackwardBody>)                       \
+  each(kSoftmaxBackward, ForEach<SoftmaxBackwardBody>)             \
+  each(kSigmoidBackward, ForEach<SigmoidBackwardBody>)             \
+  each(kSumColumns, SumColumnsKernel)                              \
+  each(kSumPartials, ForEach<SumPartialsBody>)                     \
+  each(kBiasGradient, ColumnPartials<BiasGradientTerm>)            \
+  each(kFm, FmKernel)                                              \
+  each(kSoftmaxLoss, LossPartials<SoftmaxTerm>)                    \
+  each(kSigmoidLoss, LossPartials<SigmoidTerm>)                    \
+  each(kSumLoss, SumLossKernel)                                    \
+  each(kSumBags, ForEach<SumBagsBody>)                             \
+  each(kGatherRows, ForEach<GatherRowsBody>)                       \
+  each(kPairs, ForEach<PairsBody>)                                 \
+  each(kCountDigits, CountDigitsKernel)                            \
+  each(kScan, ScanKernel)                                          \
+  each(kScatterPairs, ScatterPairsKernel)                          \
+  each(kSumTiles, ForEach<SumTilesBody>)                           \
+  each(kJoinTiles, ForEach<JoinTilesBody>)                         \
+  each(kPatches, ForEach<PatchesBody>)                             \
+  each(kPatchesBackward, ForEach<PatchesBackwardBody>)             \
+  each(kMaxPool, ForEach<MaxPoolBody>)                             \
+  each(kMaxPoolBackward, ForEach<MaxPoolBackwardBody>)             \
+  each(kAveragePool, ForEach<AveragePoolBody>)                     \
+  each(kAveragePoolBackward, ForEach<AveragePoolBackwardBody>)     \
+  each(kValueSums, ColumnPartials<ValueTerm>)                      \
+  each(kSquaredDifferences, ColumnPartials<SquaredDifferenceTerm>) \
+  each(kShiftGradient, ColumnPartials<ShiftGradientTerm>)          \
+  each(kScaleGradient, ColumnPartials<ScaleGradientTerm>)          \
+  each(kMoveRunning, ForEach<MoveRunningBody>)                     \
+  each(kNormalize, ForEach<NormalizeBody>)                         \
+  each(kNormBackward, ForEach<NormBackwardBody>)                   \
+  each(kScaleBytes, ForEach<ScaleBytesBody>)                       \
+  each(kFieldAware, FieldAwareKernel)                              \
+  each(kFieldAwareBackward, ForEach<FieldAwareBackwardBody>)       \
+  each(kCross, ForEach<CrossBody>)                                 \
+  each(kCrossByA, ForEach<CrossByABody>)                           \
+  each(kCrossByZ, ForEach<CrossByZBody>)                           \
+  each(kOuterProducts, ForEach<OuterProductsBody>)                 \
+  each(kOuterProductsByA, ForEach<OuterProductsByABody>)           \
+  each(kOuterProductsByB, ForEach<OuterProductsByBBody>)           \
+  each(kPairwiseDots, PairwiseDotsKernel)                          \
+  each(kPairwiseDotsBackward, ForEach<PairwiseDotsBackwardBody>)   \
+  each(kAttention, ForEach<AttentionBody>)                         \
+  each(kAttentionLogits, ForEach<AttentionLogitsBody>)             \
+  each(kAttentionBackward, ForEach<AttentionBackwardBody>)         \
+  each(kTranspose, ForEach<TransposeBody>)                         \
+  each(kSumRows, ForEach<SumRowsBody>)                             \
+  each(kSumRowsBackward, ForEach<SumRowsBackwardBody>)             \
+  each(kScaleVectors, ForEach<ScaleVectorsBody>)                   \
+  each(kScaleVectorsByX, ForEach<ScaleVectorsByXBody>)             \
+  each(kScaleVectorsByV, ColumnPartials<ScaleVectorsTerm>)         \
+  each(kNormMoments, ForEach<NormMomentsBody>)                     \
+  each(kNormCentre, ForEach<NormCentreBody>)                       \
+  each(kDecayAndAdd, ForEach<DecayAndAddBody>)                     \
+  each(kDecayAndCount, ForEach<DecayAndCountBody>)                 \
+  each(kStandardize, ForEach<StandardizeBody>)                     \
+  each(kPlainProduct, ForEach<PlainProductBody>)
+// clang-format on
 
 namespace oarlock::cuda {
 
