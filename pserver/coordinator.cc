@@ -136,7 +136,7 @@ absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(
       OARLOCK_RETURN_IF_ERROR(ProgressBoard::Validate(progress));
     }
     for (const v1::PhaseProgress& progress : request.progress()) {
-      board_.Add(progress, now);
+      AddProgress(*worker, progress, now);
     }
     worker->last_report = request.report();
   } else if (request.report() == 0 && request.progress_size() > 0) {
@@ -153,6 +153,18 @@ absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(
   response.set_reason(job_.reason);
   response.set_training_stopped(course_.stopped());
   return response;
+}
+
+void Coordinator::AddProgress(const WorkerRecord& worker,
+                              const v1::PhaseProgress& progress,
+                              absl::Time now) {
+  const std::string work = ProgressBoard::NameOf(progress);
+  if (worker.alive() && !TrainEpoch(work).has_value() &&
+      work_.HadRanges(work)) {
+    board_.AddOpen(WorkerIndex(worker.state.worker_index()), progress, now);
+  } else {
+    board_.Add(progress, now);
+  }
 }
 
 absl::Status Coordinator::FinishWorker(const v1::FinishWorkerRequest& request) {
@@ -288,8 +300,12 @@ absl::StatusOr<v1::LeaseWorkResponse> Coordinator::LeaseWork(
   }));
   const bool stopped =
       course_.stopped() && TrainEpoch(request.work()).has_value();
+  bool told_all = false;
   OARLOCK_ASSIGN_OR_RETURN(v1::LeaseWorkResponse response,
-                           work_.Lease(request, stopped));
+                           work_.Lease(request, stopped, &told_all));
+  if (told_all) {
+    board_.Keep(WorkerIndex(request.worker_index()), request.work());
+  }
   if (response.leases_size() > 0) board_.NoteStart(request.work(), now);
   if ((response.leases_size() > 0 || response.repairs_size() > 0) &&
       TrainEpoch(request.work()).has_value()) {

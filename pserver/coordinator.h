@@ -197,6 +197,11 @@ class Coordinator {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // FailedPrecondition while the job is being ended.
   absl::Status CheckGoesOn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What it reports of an evaluation counts for good once its leases are told
+  // done, since others predict them again if it dies before.
+  void AddProgress(const WorkerRecord& worker,
+                   const v1::PhaseProgress& progress, absl::Time now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The generation takes no more part: withdraws it from barriers and cuts,
   // and gives what it had to others when it is safe.
   void Retire(const WorkerRecord& worker, const absl::Status& why,

@@ -18,9 +18,14 @@ void Coordinator::Retire(const WorkerRecord& worker, const absl::Status& why,
   const WorkerIndex index(worker.state.worker_index());
   barriers_.Withdraw(index, why, answers);
   Append(steps_.Remove(index, why), answers);
+  const bool finished = worker.state.life() == v1::WorkerState::FINISHED;
+  if (finished) {
+    board_.KeepAll(index);
+  } else {
+    board_.Withdraw(index);
+  }
   // Who says that it is done has been answered all that it pushed.
-  const bool needs_ledgers =
-      worker.state.life() != v1::WorkerState::FINISHED && worker.had_examples;
+  const bool needs_ledgers = !finished && worker.had_examples;
   if (needs_ledgers && cuts_.open() && !cuts_.AllMarked()) {
     // What it left by half would be on both sides of the cut.
     cuts_.EndEarly(absl::StrCat("worker ", index.value(), " died before cut ",

@@ -15,10 +15,6 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-std::string NameOf(const v1::PhaseProgress& progress) {
-  return absl::StrCat(progress.phase(), "/", progress.epoch());
-}
-
 void AddScalars(const v1::PhaseProgress& from, v1::PhaseProgress* to) {
   to->set_examples(to->examples() + from.examples());
   to->set_steps(to->steps() + from.steps());
@@ -51,7 +47,48 @@ void AddCounts(const google::protobuf::RepeatedField<uint64_t>& from,
   for (int i = 0; i < from.size(); ++i) *to->Mutable(i) += from.Get(i);
 }
 
+// All but the histogram.
+void AddSums(const v1::PhaseProgress& from, v1::PhaseProgress* to) {
+  AddScalars(from, to);
+  AddStages(from, to);
+  AddCounts(from.staleness_histogram(), to->mutable_staleness_histogram());
+  AddCounts(from.dense_staleness_histogram(),
+            to->mutable_dense_staleness_histogram());
+}
+
 }  // namespace
+
+bool ProgressBoard::Phase::HasHistogram() const {
+  if (sum.histogram != nullptr) return true;
+  return std::any_of(open.begin(), open.end(), [](const auto& entry) {
+    return entry.second.histogram != nullptr;
+  });
+}
+
+AucHistogram ProgressBoard::Phase::Histogram() const {
+  AucHistogram all;
+  if (sum.histogram != nullptr) all = *sum.histogram;
+  for (const auto& [worker, its] : open) {
+    if (its.histogram != nullptr) all.Merge(*its.histogram);
+  }
+  return all;
+}
+
+void ProgressBoard::Phase::Keep(uint32_t worker) {
+  const auto its = open.find(worker);
+  if (its == open.end()) return;
+  AddSums(its->second.progress, &sum.progress);
+  if (sum.histogram == nullptr) {
+    sum.histogram = std::move(its->second.histogram);
+  } else if (its->second.histogram != nullptr) {
+    sum.histogram->Merge(*its->second.histogram);
+  }
+  open.erase(its);
+}
+
+std::string ProgressBoard::NameOf(const v1::PhaseProgress& progress) {
+  return absl::StrCat(progress.phase(), "/", progress.epoch());
+}
 
 void ProgressBoard::SetNumExamples(const std::string& name,
                                    uint64_t num_examples) {
@@ -99,36 +136,67 @@ absl::Status ProgressBoard::Validate(const v1::PhaseProgress& progress) {
 }
 
 void ProgressBoard::Add(const v1::PhaseProgress& progress, absl::Time now) {
+  Phase& phase = NoteReport(progress, now);
+  AddTo(progress, &phase, &phase.sum);
+}
+
+void ProgressBoard::AddOpen(WorkerIndex worker,
+                            const v1::PhaseProgress& progress,
+                            absl::Time now) {
+  Phase& phase = NoteReport(progress, now);
+  AddTo(progress, &phase, &phase.open[worker.value()]);
+}
+
+void ProgressBoard::Keep(WorkerIndex worker, const std::string& name) {
+  const auto phase = by_name_.find(name);
+  if (phase != by_name_.end()) phase->second->Keep(worker.value());
+}
+
+void ProgressBoard::KeepAll(WorkerIndex worker) {
+  for (const std::unique_ptr<Phase>& phase : phases_) {
+    phase->Keep(worker.value());
+  }
+}
+
+void ProgressBoard::Withdraw(WorkerIndex worker) {
+  for (const std::unique_ptr<Phase>& phase : phases_) {
+    phase->open.erase(worker.value());
+  }
+}
+
+ProgressBoard::Phase& ProgressBoard::NoteReport(
+    const v1::PhaseProgress& progress, absl::Time now) {
   Phase& phase = Find(NameOf(progress));
   phase.first = std::min(phase.first, now);
   phase.last = std::max(phase.last, now);
-  AddScalars(progress, &phase.sum);
-  AddStages(progress, &phase.sum);
-  AddCounts(progress.staleness_histogram(),
-            phase.sum.mutable_staleness_histogram());
-  AddCounts(progress.dense_staleness_histogram(),
-            phase.sum.mutable_dense_staleness_histogram());
-  AddHistogram(progress, &phase);
+  return phase;
 }
 
-void ProgressBoard::AddHistogram(const v1::PhaseProgress& progress,
-                                 Phase* phase) {
+void ProgressBoard::AddTo(const v1::PhaseProgress& progress, Phase* phase,
+                          Sum* sum) {
+  AddSums(progress, &sum->progress);
   if (progress.buckets_size() == 0 || phase->histogram_dropped) return;
-  if (phase->histogram == nullptr) {
-    phase->histogram = std::make_unique<AucHistogram>();
-    size_t kept = 0;
-    for (auto it = phases_.rbegin(); it != phases_.rend(); ++it) {
-      if ((*it)->histogram == nullptr || ++kept <= kMaxHistograms) continue;
-      (*it)->last_auc = (*it)->histogram->Auc();
-      (*it)->histogram_dropped = true;
-      (*it)->histogram.reset();
-    }
+  if (sum->histogram == nullptr) {
+    sum->histogram = std::make_unique<AucHistogram>();
+    DropOldHistograms();
     // A straggler's report of a pass that is long over may find no room.
-    if (phase->histogram == nullptr) return;
+    if (sum->histogram == nullptr) return;
   }
   for (int i = 0; i < progress.buckets_size(); ++i) {
-    phase->histogram->AddBucket(progress.buckets(i), progress.positives(i),
-                                progress.negatives(i));
+    sum->histogram->AddBucket(progress.buckets(i), progress.positives(i),
+                              progress.negatives(i));
+  }
+}
+
+void ProgressBoard::DropOldHistograms() {
+  size_t kept = 0;
+  for (auto it = phases_.rbegin(); it != phases_.rend(); ++it) {
+    Phase& phase = **it;
+    if (!phase.HasHistogram() || ++kept <= kMaxHistograms) continue;
+    phase.last_auc = phase.Histogram().Auc();
+    phase.histogram_dropped = true;
+    phase.sum.histogram.reset();
+    for (auto& [worker, its] : phase.open) its.histogram.reset();
   }
 }
 
@@ -143,9 +211,11 @@ ProgressBoard::Phase& ProgressBoard::Find(const std::string& name) {
   phase.name = name;
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(name, absl::MaxSplits('/', 1));
-  phase.sum.set_phase(std::string(parts.first));
+  phase.sum.progress.set_phase(std::string(parts.first));
   uint32_t epoch = 0;
-  if (absl::SimpleAtoi(parts.second, &epoch)) phase.sum.set_epoch(epoch);
+  if (absl::SimpleAtoi(parts.second, &epoch)) {
+    phase.sum.progress.set_epoch(epoch);
+  }
   by_name_[name] = &phase;
   return phase;
 }
@@ -157,22 +227,26 @@ void ProgressBoard::Describe(
     // Defined, but nobody has come to it yet.
     if (phase->first == absl::InfiniteFuture()) continue;
     v1::PhaseStatus* status = phases->Add();
-    *status->mutable_progress() = phase->sum;
+    v1::PhaseProgress& progress = *status->mutable_progress();
+    progress = phase->sum.progress;
+    for (const auto& [worker, its] : phase->open) {
+      AddSums(its.progress, &progress);
+    }
     status->set_num_examples(phase->num_examples);
-    const uint64_t examples = phase->sum.examples();
-    status->set_logloss(examples == 0 ? kNaN
-                                      : phase->sum.loss_sum() /
-                                            static_cast<double>(examples));
+    status->set_logloss(progress.examples() == 0
+                            ? kNaN
+                            : progress.loss_sum() /
+                                  static_cast<double>(progress.examples()));
     if (phase->last >= phase->first) {
       status->set_seconds(absl::ToDoubleSeconds(phase->last - phase->first));
     }
-    if (phase->histogram == nullptr) {
+    if (!phase->HasHistogram()) {
       status->set_auc(phase->histogram_dropped ? phase->last_auc : kNaN);
       continue;
     }
-    status->set_auc(phase->histogram->Auc());
-    if (!with_histograms) continue;
-    CopyHistogram(*phase->histogram, status->mutable_progress());
+    const AucHistogram histogram = phase->Histogram();
+    status->set_auc(histogram.Auc());
+    if (with_histograms) CopyHistogram(histogram, &progress);
   }
 }
 
@@ -186,17 +260,40 @@ void ProgressBoard::CopyHistogram(const AucHistogram& from,
       });
 }
 
+bool ProgressBoard::SaveSum(const Sum& sum, v1::PhaseProgress* saved) {
+  *saved = sum.progress;
+  if (sum.histogram != nullptr) CopyHistogram(*sum.histogram, saved);
+  return sum.histogram != nullptr;
+}
+
+ProgressBoard::Sum ProgressBoard::LoadSum(const v1::PhaseProgress& saved,
+                                          bool has_histogram) {
+  Sum sum;
+  sum.progress = saved;
+  sum.progress.clear_buckets();
+  sum.progress.clear_positives();
+  sum.progress.clear_negatives();
+  if (!has_histogram) return sum;
+  sum.histogram = std::make_unique<AucHistogram>();
+  for (int i = 0; i < saved.buckets_size(); ++i) {
+    sum.histogram->AddBucket(saved.buckets(i), saved.positives(i),
+                             saved.negatives(i));
+  }
+  return sum;
+}
+
 void ProgressBoard::Save(
     google::protobuf::RepeatedPtrField<v1::PhaseState>* state) const {
   for (const std::unique_ptr<Phase>& phase : phases_) {
     v1::PhaseState* saved = state->Add();
     saved->set_name(phase->name);
-    *saved->mutable_sum() = phase->sum;
-    saved->set_num_examples(phase->num_examples);
-    saved->set_has_histogram(phase->histogram != nullptr);
-    if (phase->histogram != nullptr) {
-      CopyHistogram(*phase->histogram, saved->mutable_sum());
+    saved->set_has_histogram(SaveSum(phase->sum, saved->mutable_sum()));
+    for (const auto& [worker, its] : phase->open) {
+      v1::OpenProgressState* const open = saved->add_open();
+      open->set_worker_index(worker);
+      open->set_has_histogram(SaveSum(its, open->mutable_sum()));
     }
+    saved->set_num_examples(phase->num_examples);
     saved->set_histogram_dropped(phase->histogram_dropped);
     saved->set_last_auc(phase->last_auc);
     saved->set_first_unix_ns(ToRecorded(phase->first));
@@ -210,19 +307,12 @@ void ProgressBoard::Load(
   by_name_.clear();
   for (const v1::PhaseState& saved : state) {
     Phase& phase = Find(saved.name());
-    phase.sum = saved.sum();
-    phase.sum.clear_buckets();
-    phase.sum.clear_positives();
-    phase.sum.clear_negatives();
-    phase.num_examples = saved.num_examples();
-    if (saved.has_histogram()) {
-      phase.histogram = std::make_unique<AucHistogram>();
-      const v1::PhaseProgress& sum = saved.sum();
-      for (int i = 0; i < sum.buckets_size(); ++i) {
-        phase.histogram->AddBucket(sum.buckets(i), sum.positives(i),
-                                   sum.negatives(i));
-      }
+    phase.sum = LoadSum(saved.sum(), saved.has_histogram());
+    for (const v1::OpenProgressState& open : saved.open()) {
+      phase.open[open.worker_index()] =
+          LoadSum(open.sum(), open.has_histogram());
     }
+    phase.num_examples = saved.num_examples();
     phase.histogram_dropped = saved.histogram_dropped();
     phase.last_auc = saved.last_auc();
     phase.first = FromRecorded(saved.first_unix_ns());

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/auc.h"
+#include "base/types.h"
 #include "proto/admin.pb.h"
 #include "proto/coordinator_state.pb.h"
 
@@ -21,7 +22,11 @@ namespace oarlock {
 // Not thread-safe: the coordinator guards it.
 //
 // The newest phases only are kept, and of those only the newest keep their
-// histogram (256 KiB each); the AUC of an older one stands still.
+// histogram (256 KiB each, and as much for each worker with something open); the
+// AUC of an older one stands still.
+//
+// What a worker reports of leases that others are given when it dies is open:
+// it counts at once, but goes with the worker, unless it was kept before.
 class ProgressBoard {
  public:
   static constexpr size_t kMaxPhases = 4096;
@@ -29,6 +34,9 @@ class ProgressBoard {
   static constexpr int kMaxStages = 32;
   static constexpr int kMaxStalenessBuckets = 64;
   static constexpr size_t kMaxNameBytes = 64;
+
+  // "train/0".
+  static std::string NameOf(const v1::PhaseProgress& progress);
 
   // The pass `name` ("train/0") has this many examples (0: not known).
   void SetNumExamples(const std::string& name, uint64_t num_examples);
@@ -39,6 +47,14 @@ class ProgressBoard {
   static absl::Status Validate(const v1::PhaseProgress& progress);
   // REQUIRES: Validate(progress) is OK.
   void Add(const v1::PhaseProgress& progress, absl::Time now);
+  // The same; it is open for the worker.
+  void AddOpen(WorkerIndex worker, const v1::PhaseProgress& progress,
+               absl::Time now);
+  // What is open for the worker, of the pass `name` or of all, is kept.
+  void Keep(WorkerIndex worker, const std::string& name);
+  void KeepAll(WorkerIndex worker);
+  // What is open for the worker counts no more.
+  void Withdraw(WorkerIndex worker);
 
   // All phases that somebody began, in the order in which they appeared.
   void Describe(
@@ -51,23 +67,41 @@ class ProgressBoard {
   void Load(const google::protobuf::RepeatedPtrField<v1::PhaseState>& state);
 
  private:
-  struct Phase {
-    std::string name;
-    // Sums of the reports, without the histogram.
-    v1::PhaseProgress sum;
-    uint64_t num_examples = 0;
+  struct Sum {
+    // Of the reports, without the histogram.
+    v1::PhaseProgress progress;
     // Null before the first report with a histogram and once it is dropped.
     std::unique_ptr<AucHistogram> histogram;
+  };
+  struct Phase {
+    std::string name;
+    // Of what is not open.
+    Sum sum;
+    // By worker.
+    std::map<uint32_t, Sum> open;
+    uint64_t num_examples = 0;
     bool histogram_dropped = false;
     double last_auc = 0;  // valid once dropped
     absl::Time first = absl::InfiniteFuture();
     absl::Time last = absl::InfinitePast();
+
+    bool HasHistogram() const;
+    // Of all that counts.
+    AucHistogram Histogram() const;
+    void Keep(uint32_t worker);
   };
 
   // The phase of that name ("phase/epoch"), made if there is none.
   Phase& Find(const std::string& name);
-  void AddHistogram(const v1::PhaseProgress& progress, Phase* phase);
+  // The phase that is reported of, at this time.
+  Phase& NoteReport(const v1::PhaseProgress& progress, absl::Time now);
+  // `sum` is the phase's.
+  void AddTo(const v1::PhaseProgress& progress, Phase* phase, Sum* sum);
+  void DropOldHistograms();
   static void CopyHistogram(const AucHistogram& from, v1::PhaseProgress* to);
+  // True when there is a histogram.
+  static bool SaveSum(const Sum& sum, v1::PhaseProgress* saved);
+  static Sum LoadSum(const v1::PhaseProgress& saved, bool has_histogram);
 
   std::deque<std::unique_ptr<Phase>> phases_;  // oldest first
   std::map<std::string, Phase*> by_name_;

@@ -75,7 +75,8 @@ absl::Status WorkQueue::Define(const v1::DefineWorkRequest& request) {
 }
 
 absl::StatusOr<v1::LeaseWorkResponse> WorkQueue::Lease(
-    const v1::LeaseWorkRequest& request, bool stopped) {
+    const v1::LeaseWorkRequest& request, bool stopped, bool* told_all) {
+  if (told_all != nullptr) *told_all = false;
   if (request.request() == 0) {
     return absl::InvalidArgumentError(
         "lease of work with request number 0; count them from 1");
@@ -111,6 +112,13 @@ absl::StatusOr<v1::LeaseWorkResponse> WorkQueue::Lease(
                IsOf(repair->second, request)) {
       work.leased_repairs.erase(repair);
     }
+  }
+  if (told_all != nullptr) {
+    *told_all = request.done_size() > 0 &&
+                std::none_of(work.leased.begin(), work.leased.end(),
+                             [&](const auto& entry) {
+                               return IsOf(entry.second, request);
+                             });
   }
   v1::LeaseWorkResponse response;
   uint32_t count = std::min(request.max_ranges(), kMaxRangesPerLease);

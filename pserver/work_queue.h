@@ -54,9 +54,12 @@ class WorkQueue {
   // or is InvalidArgument when the number is kMaxLeaseCallSpan or more below the
   // worker's highest. Unavailable while the work is not defined.
   // `stopped`: no ranges, only repairs; exhausted when nobody has any. The
-  // ranges that are left stay.
+  // ranges that are left stay. `told_all`, unless null: whether this call, and
+  // no earlier one that it repeats, told that something is done, and what it
+  // told was all that the worker had of the pass.
   absl::StatusOr<v1::LeaseWorkResponse> Lease(
-      const v1::LeaseWorkRequest& request, bool stopped = false);
+      const v1::LeaseWorkRequest& request, bool stopped = false,
+      bool* told_all = nullptr);
 
   // Takes what is leased to the generation of this worker and, of ranges, not
   // covered; forgets its calls. Ascending by work and lease.

@@ -54,6 +54,7 @@ absl::Status LeasedWork::ReportDone() {
     done.swap(done_);
   }
   if (done.empty()) return absl::OkStatus();
+  OARLOCK_RETURN_IF_ERROR(job_->Report());
   return job_->LeaseWork(work_, /*max_items=*/0, done).status();
 }
 

@@ -36,7 +36,10 @@ class LeasedWork : public WorkSource {
   // Remembers the lease; its gradients may still be on their way.
   void Done(const WorkItem& item) override;
 
-  // All gradients have been answered: tells the coordinator what is done.
+  // All gradients have been answered: reports progress, then tells the
+  // coordinator what is done. In this order: what was reported of an evaluation
+  // counts for good when its leases are told done, and goes with a worker that
+  // dies before, as its leases do.
   absl::Status ReportDone();
   // Waits until there is something that the next Next() will take, as when
   // another worker is lost, or the pass is over: false. Then it is over for

@@ -112,6 +112,76 @@ TEST_F(CoordinatorJobTest, LostWorkersWorkIsDoneByOthers) {
   EXPECT_TRUE(Lease(1, b, {taken->leases(0)})->exhausted());
 }
 
+class EvaluationOfAJobTest : public CoordinatorTest {
+ protected:
+  EvaluationOfAJobTest() : CoordinatorTest(/*num_workers=*/2) {
+    work_ = "test/0";
+  }
+
+  absl::Status Report(uint32_t worker, uint64_t generation, uint64_t report,
+                      uint64_t examples) {
+    v1::HeartbeatRequest request;
+    request.set_worker_index(worker);
+    request.set_worker_generation(generation);
+    request.set_report(report);
+    v1::PhaseProgress* const progress = request.add_progress();
+    progress->set_phase("test");
+    progress->set_examples(examples);
+    return coordinator_->Heartbeat(request).status();
+  }
+  uint64_t Predicted() {
+    return coordinator_->JobStatus({}).phases(0).progress().examples();
+  }
+};
+
+TEST_F(EvaluationOfAJobTest, WhatALostWorkerHasPredictedCountsOnce) {
+  const uint64_t a = Register(0);
+  const uint64_t b = Register(1);
+  Define(2);
+  const auto lost = Lease(0, a);
+  const auto own = Lease(1, b);
+  ASSERT_TRUE(Report(0, a, 1, 70).ok());
+  ASSERT_TRUE(Report(1, b, 1, 100).ok());
+  // It counts at once, as far as anybody sees.
+  EXPECT_EQ(Predicted(), 170u);
+  const uint64_t successor = Register(0);
+  EXPECT_EQ(Predicted(), 100u);
+  EXPECT_EQ(Report(0, a, 2, 30).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(Lease(0, a, {lost->leases(0)}).status().code(),
+            absl::StatusCode::kAborted);
+  EXPECT_EQ(Predicted(), 100u);
+  Pass(absl::Seconds(3), {{0, successor}, {1, b}});
+  const auto taken = Lease(1, b, {own->leases(0)});
+  ASSERT_EQ(taken->ranges_size(), 1);
+  EXPECT_EQ(taken->ranges(0).begin(), lost->ranges(0).begin());
+  ASSERT_TRUE(Report(1, b, 2, 100).ok());
+  EXPECT_TRUE(Lease(1, b, {taken->leases(0)})->exhausted());
+  EXPECT_EQ(Predicted(), 200u);
+}
+
+TEST_F(EvaluationOfAJobTest, WhatWasToldDoneStaysWhenItsWorkerDies) {
+  const uint64_t a = Register(0);
+  Define(2);
+  const auto first = Lease(0, a);
+  const auto second = Lease(0, a);
+  ASSERT_TRUE(Report(0, a, 1, 150).ok());
+  // Part of the report may be of the other one.
+  ASSERT_TRUE(Lease(0, a, {first->leases(0)}).ok());
+  ASSERT_TRUE(Lease(0, a, {second->leases(0)})->exhausted());
+  ASSERT_TRUE(Report(0, a, 2, 0).ok());
+  Register(0);
+  EXPECT_EQ(Predicted(), 150u);
+}
+
+TEST_F(EvaluationOfAJobTest, WhatAWorkerThatFinishesHasPredictedStays) {
+  const uint64_t a = Register(0);
+  Define(1);
+  ASSERT_EQ(Lease(0, a)->ranges_size(), 1);
+  ASSERT_TRUE(Report(0, a, 1, 100).ok());
+  ASSERT_TRUE(Finish(0, a).ok());
+  EXPECT_EQ(Predicted(), 100u);
+}
+
 TEST_F(TwoServerCoordinatorTest, WorkIsLeasedAgainOnlyWhenAllServersKnow) {
   const uint64_t a = Register(0);
   const uint64_t b = Register(1);

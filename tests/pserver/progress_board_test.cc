@@ -6,6 +6,8 @@
 #include <string>
 
 #include "base/random.h"
+#include "base/types.h"
+#include "proto/coordinator_state.pb.h"
 
 namespace oarlock {
 namespace {
@@ -124,6 +126,71 @@ TEST(ProgressBoardTest, OldHistogramsAreDroppedButTheirAucStays) {
     EXPECT_EQ(phases[epoch].auc(), 1.0) << epoch;
     EXPECT_EQ(phases[epoch].progress().buckets_size(), epoch < 5 ? 0 : 2);
   }
+}
+
+AucHistogram HistogramOf(float positive, float negative) {
+  AucHistogram histogram;
+  histogram.Add(positive, true);
+  histogram.Add(negative, false);
+  return histogram;
+}
+
+TEST(ProgressBoardTest, WhatIsOpenCountsUntilItsWorkerIsWithdrawn) {
+  const AucHistogram right = HistogramOf(0.9f, 0.1f);
+  const AucHistogram wrong = HistogramOf(0.2f, 0.8f);
+  ProgressBoard board;
+  board.AddOpen(WorkerIndex(0), Report("test", 0, wrong), At(1));
+  board.AddOpen(WorkerIndex(1), Report("test", 0, right), At(2));
+  EXPECT_EQ(Describe(board)[0].progress().examples(), 4u);
+  EXPECT_EQ(Describe(board)[0].auc(), 0.75);
+  board.Withdraw(WorkerIndex(0));
+  board.Withdraw(WorkerIndex(7));
+  const Phases phases = Describe(board, /*with_histograms=*/true);
+  ASSERT_EQ(phases.size(), 1);
+  EXPECT_EQ(phases[0].progress().examples(), 2u);
+  EXPECT_EQ(phases[0].progress().buckets_size(), 2);
+  EXPECT_EQ(phases[0].auc(), 1.0);
+}
+
+TEST(ProgressBoardTest, WhatIsKeptStaysWhenItsWorkerIsWithdrawn) {
+  const AucHistogram right = HistogramOf(0.9f, 0.1f);
+  ProgressBoard board;
+  board.AddOpen(WorkerIndex(0), Report("test", 0, right), At(1));
+  board.AddOpen(WorkerIndex(0), Report("test", 1, right), At(1));
+  board.Keep(WorkerIndex(0), "test/0");
+  board.Keep(WorkerIndex(0), "test/7");
+  board.AddOpen(WorkerIndex(0), Report("test", 0, right), At(2));
+  board.Withdraw(WorkerIndex(0));
+  Phases phases = Describe(board);
+  ASSERT_EQ(phases.size(), 2);
+  EXPECT_EQ(phases[0].progress().examples(), 2u);
+  EXPECT_EQ(phases[0].auc(), 1.0);
+  EXPECT_EQ(phases[1].progress().examples(), 0u);
+  board.AddOpen(WorkerIndex(0), Report("test", 0, right), At(3));
+  board.AddOpen(WorkerIndex(0), Report("test", 1, right), At(3));
+  board.KeepAll(WorkerIndex(0));
+  board.Withdraw(WorkerIndex(0));
+  phases = Describe(board);
+  EXPECT_EQ(phases[0].progress().examples(), 4u);
+  EXPECT_EQ(phases[1].progress().examples(), 2u);
+}
+
+TEST(ProgressBoardTest, ASuccessorKnowsWhatIsOpen) {
+  ProgressBoard board;
+  board.Add(Report("test", 0, HistogramOf(0.9f, 0.1f)), At(1));
+  board.AddOpen(WorkerIndex(3), Report("test", 0, HistogramOf(0.2f, 0.8f)),
+                At(2));
+  google::protobuf::RepeatedPtrField<v1::PhaseState> state;
+  board.Save(&state);
+  ProgressBoard successor;
+  successor.Load(state);
+  const Phases told = Describe(board, /*with_histograms=*/true);
+  const Phases known = Describe(successor, /*with_histograms=*/true);
+  ASSERT_EQ(known.size(), 1);
+  EXPECT_EQ(known[0].SerializeAsString(), told[0].SerializeAsString());
+  successor.Withdraw(WorkerIndex(3));
+  EXPECT_EQ(Describe(successor)[0].progress().examples(), 2u);
+  EXPECT_EQ(Describe(successor)[0].auc(), 1.0);
 }
 
 TEST(ProgressBoardTest, OnlyTheNewestPhasesAreKept) {

@@ -20,6 +20,8 @@ class FakeJobClient : public JobClient {
     std::string work;
     uint32_t max_items = 0;
     std::vector<uint64_t> done;
+    // Reports before it.
+    int num_reports = 0;
   };
   // What there is to lease; a call with max_items n takes the first n, repairs
   // before items.
@@ -31,11 +33,15 @@ class FakeJobClient : public JobClient {
   absl::Status lease_status;
   absl::Status alive;
   std::vector<LeaseCall> lease_calls;
+  int num_reports = 0;
 
   WorkerIndex worker_index() const override { return WorkerIndex(0); }
   uint32_t num_workers() const override { return 1; }
   void SetProgressSource(ProgressSource) override {}
-  absl::Status Report() override { return absl::OkStatus(); }
+  absl::Status Report() override {
+    ++num_reports;
+    return absl::OkStatus();
+  }
   absl::Status MarkCut(uint64_t,
                        const std::vector<v1::TrainedExamples>&) override {
     return absl::OkStatus();
@@ -54,7 +60,7 @@ class FakeJobClient : public JobClient {
   absl::StatusOr<Leases> LeaseWork(
       const std::string& work, uint32_t max_items,
       const std::vector<uint64_t>& done) override {
-    lease_calls.push_back({work, max_items, done});
+    lease_calls.push_back({work, max_items, done, num_reports});
     if (on_lease) on_lease();
     if (!lease_status.ok()) return lease_status;
     Leases leases;

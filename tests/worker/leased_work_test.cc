@@ -103,6 +103,15 @@ TEST(LeasedWorkTest, LeaseIsDoneOnlyWhenReported) {
   EXPECT_EQ(job.lease_calls.back().max_items, 0u);
 }
 
+TEST(LeasedWorkTest, ProgressIsReportedBeforeItsLeasesAreToldDone) {
+  FakeJobClient job;
+  LeasedWork work(&job, "test/0", nullptr);
+  work.Done(Item(1));
+  ASSERT_TRUE(work.ReportDone().ok());
+  ASSERT_EQ(job.lease_calls.size(), 1u);
+  EXPECT_EQ(job.lease_calls[0].num_reports, 1);
+}
+
 TEST(LeasedWorkTest, LeaseIsReportedOnce) {
   FakeJobClient job;
   LeasedWork work(&job, "train/0", NoRepair());
