@@ -15,7 +15,7 @@ absl::Status Coordinator::ReportEvaluation(
   absl::MutexLock lock(&mutex_);
   OARLOCK_RETURN_IF_ERROR(
       Check(request.worker_index(), request.worker_generation()).status());
-  OARLOCK_RETURN_IF_ERROR(TrainingCourse::Validate(request.evaluation()));
+  OARLOCK_RETURN_IF_ERROR(course_.CheckEvaluation(request.evaluation()));
   OARLOCK_RETURN_IF_ERROR(
       calls_
           .Begin(

@@ -7,7 +7,14 @@
 
 namespace oarlock {
 
-absl::Status TrainingCourse::Validate(const v1::Evaluation& evaluation) {
+size_t TrainingCourse::FindEvaluation(const std::string& work) const {
+  size_t i = num_former_evaluations_;
+  while (i < evaluations_.size() && evaluations_[i].work() != work) ++i;
+  return i;
+}
+
+absl::Status TrainingCourse::CheckEvaluation(
+    const v1::Evaluation& evaluation) const {
   if (evaluation.work().empty() ||
       evaluation.work().size() > kMaxNameBytes ||
       evaluation.file().size() > kMaxNameBytes ||
@@ -18,18 +25,26 @@ absl::Status TrainingCourse::Validate(const v1::Evaluation& evaluation) {
         "; legal are 1 to ", kMaxNameBytes, " and 0 to ", kMaxNameBytes,
         "; name it \"test/0\""));
   }
+  const size_t known = FindEvaluation(evaluation.work());
+  if (known < evaluations_.size() &&
+      evaluations_[known].unix_seconds() != evaluation.unix_seconds()) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "evaluation '", evaluation.work(),
+        "' was told before, of another time; each is told once in a run"));
+  }
   return absl::OkStatus();
 }
 
 void TrainingCourse::Report(const v1::Evaluation& evaluation) {
-  const auto known = std::find_if(
-      evaluations_.begin(), evaluations_.end(),
-      [&](const v1::Evaluation& e) { return e.work() == evaluation.work(); });
-  if (known != evaluations_.end()) {
-    *known = evaluation;
+  const size_t known = FindEvaluation(evaluation.work());
+  if (known < evaluations_.size()) {
+    evaluations_[known] = evaluation;
     return;
   }
-  if (evaluations_.size() == kMaxEvaluations) evaluations_.pop_front();
+  if (evaluations_.size() == kMaxEvaluations) {
+    evaluations_.pop_front();
+    if (num_former_evaluations_ > 0) --num_former_evaluations_;
+  }
   evaluations_.push_back(evaluation);
 }
 
@@ -121,6 +136,7 @@ void TrainingCourse::DescribeCut(uint32_t trained_epochs,
 void TrainingCourse::Restore(const v1::CheckpointManifest& manifest) {
   evaluations_.assign(manifest.evaluations().begin(),
                       manifest.evaluations().end());
+  num_former_evaluations_ = evaluations_.size();
   SetFiles({manifest.files().begin(), manifest.files().end()});
 }
 
@@ -128,6 +144,7 @@ void TrainingCourse::BeginRun() {
   stopped_ = false;
   stop_reason_.clear();
   begun_passes_ = 0;
+  num_former_evaluations_ = evaluations_.size();
 }
 
 void TrainingCourse::Save(v1::TrainingCourseState* state) const {
@@ -136,6 +153,8 @@ void TrainingCourse::Save(v1::TrainingCourseState* state) const {
   state->set_stop_reason(stop_reason_);
   state->mutable_files()->Add(files_.begin(), files_.end());
   state->set_begun_passes(begun_passes_);
+  state->set_num_former_evaluations(
+      static_cast<uint32_t>(num_former_evaluations_));
 }
 
 void TrainingCourse::Load(const v1::TrainingCourseState& state) {
@@ -143,6 +162,8 @@ void TrainingCourse::Load(const v1::TrainingCourseState& state) {
   stopped_ = state.stopped();
   stop_reason_ = state.stop_reason();
   begun_passes_ = state.begun_passes();
+  num_former_evaluations_ = std::min<size_t>(state.num_former_evaluations(),
+                                             evaluations_.size());
   SetFiles({state.files().begin(), state.files().end()});
 }
 

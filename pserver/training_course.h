@@ -36,10 +36,11 @@ class TrainingCourse {
   static constexpr size_t kMaxNameBytes = 255;
   static constexpr size_t kMaxReasonBytes = 1024;
 
-  // One of the same work takes the place of the first; beyond kMaxEvaluations
-  // the oldest goes. InvalidArgument for names that are empty or too long.
-  static absl::Status Validate(const v1::Evaluation& evaluation);
-  // REQUIRES: Validate(evaluation) is OK.
+  // InvalidArgument for names that are empty or too long; AlreadyExists when
+  // this run has another one of the same work, which ended at another time.
+  absl::Status CheckEvaluation(const v1::Evaluation& evaluation) const;
+  // One that is told again takes its own place; beyond kMaxEvaluations the
+  // oldest goes. REQUIRES: CheckEvaluation(evaluation) is OK.
   void Report(const v1::Evaluation& evaluation);
 
   void Stop(const std::string& reason);
@@ -73,8 +74,13 @@ class TrainingCourse {
 
  private:
   void SetFiles(std::vector<v1::TrainingFile> files);
+  // Of this run; evaluations_.size(): there is none.
+  size_t FindEvaluation(const std::string& work) const;
 
   std::deque<v1::Evaluation> evaluations_;
+  // The first ones are of runs before this one: a pass that was cut short then
+  // is evaluated again when it has been trained to its end.
+  size_t num_former_evaluations_ = 0;
   bool stopped_ = false;
   std::string stop_reason_;
   // Passes below this number were begun.

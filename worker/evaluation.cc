@@ -86,21 +86,32 @@ absl::Status ConcludeEvaluation(const v1::JobConfig& config, JobClient* job,
                                 v1::Evaluation evaluation) {
   OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
                            job->GetJobStatus());
-  std::vector<v1::Evaluation> evaluations(status.evaluations().begin(),
-                                          status.evaluations().end());
-  // By a worker 0 that has died since, and whose successor goes through all
-  // passes again.
-  const bool told = std::any_of(
-      evaluations.begin(), evaluations.end(),
-      [&](const v1::Evaluation& e) { return e.work() == evaluation.work(); });
-  evaluation.set_unix_seconds(UnixSecondsNow());
-  if (!told) evaluations.push_back(evaluation);
-  const EarlyStopVerdict verdict =
-      JudgeEvaluations(EarlyStopOptionsOf(config), evaluations);
+  const EarlyStopOptions options = EarlyStopOptionsOf(config);
+  const std::vector<v1::Evaluation> earlier(status.evaluations().begin(),
+                                            status.evaluations().end());
+  // Before the job was resumed; nothing was trained since, so it stands.
+  bool told = evaluation.trained_examples() == 0 &&
+              std::any_of(earlier.begin(), earlier.end(),
+                          [&](const v1::Evaluation& e) {
+                            return e.work() == evaluation.work();
+                          });
+  EarlyStopVerdict verdict;
   if (!told) {
+    evaluation.set_unix_seconds(UnixSecondsNow());
+    std::vector<v1::Evaluation> evaluations = earlier;
+    evaluations.push_back(evaluation);
+    verdict = JudgeEvaluations(options, evaluations);
     evaluation.set_best(verdict.newest_is_best &&
                         !absl::StartsWith(evaluation.work(), "predict/"));
-    OARLOCK_RETURN_IF_ERROR(job->ReportEvaluation(evaluation));
+    const absl::Status reported = job->ReportEvaluation(evaluation);
+    // By a worker 0 that has died since, and whose successor goes through all
+    // passes of this run again.
+    told = absl::IsAlreadyExists(reported);
+    if (!told) OARLOCK_RETURN_IF_ERROR(reported);
+  }
+  if (told) {
+    verdict = JudgeEvaluations(options, earlier);
+  } else {
     LogEvaluation(evaluation);
     if (evaluation.best() && job->takes_cuts()) {
       OARLOCK_RETURN_IF_ERROR(KeepBest(job, std::move(evaluation)));

@@ -39,7 +39,9 @@ absl::Status CheckEvaluation(const v1::JobConfig& config);
 // and the log. With early stopping, if it is the best one so far, a checkpoint
 // is made that stays until a better one (where the job makes checkpoints; one
 // that fails is a warning), and if it has been the best one for too long,
-// training is stopped. Of `evaluation` what is measured must be set.
+// training is stopped. Of `evaluation` what is measured must be set. One that
+// this run has told before is not told again; one of a run before --resume, of
+// a pass that was cut short then, stays in the list, and this one follows.
 absl::Status ConcludeEvaluation(const v1::JobConfig& config, JobClient* job,
                                 v1::Evaluation evaluation);
 

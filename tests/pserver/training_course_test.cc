@@ -43,6 +43,41 @@ TEST(TrainingCourseTest, AnEvaluationThatIsToldAgainTakesThePlaceOfTheFirst) {
   EXPECT_EQ(status.evaluations(0).auc(), .7);
 }
 
+TEST(TrainingCourseTest, AnEvaluationOfAnotherRunStaysAndTheNewOneFollows) {
+  const auto ended_at = [](double unix_seconds, double auc) {
+    v1::Evaluation evaluation = EvaluationOf("test/0", auc);
+    evaluation.set_unix_seconds(unix_seconds);
+    return evaluation;
+  };
+  TrainingCourse course;
+  course.Report(ended_at(1, .5));
+  EXPECT_EQ(course.CheckEvaluation(ended_at(2, .7)).code(),
+            absl::StatusCode::kAlreadyExists);
+  course.BeginRun();
+  ASSERT_TRUE(course.CheckEvaluation(ended_at(2, .7)).ok());
+  course.Report(ended_at(2, .7));
+  // Now with its checkpoint.
+  ASSERT_TRUE(course.CheckEvaluation(ended_at(2, .7)).ok());
+  course.Report(ended_at(2, .7));
+  v1::JobStatusResponse status;
+  course.Describe(&status);
+  ASSERT_EQ(status.evaluations_size(), 2);
+  EXPECT_EQ(status.evaluations(0).auc(), .5);
+  EXPECT_EQ(status.evaluations(1).auc(), .7);
+
+  v1::TrainingCourseState state;
+  course.Save(&state);
+  TrainingCourse successor;
+  successor.Load(state);
+  EXPECT_EQ(successor.CheckEvaluation(ended_at(3, .8)).code(),
+            absl::StatusCode::kAlreadyExists);
+  v1::CheckpointManifest manifest;
+  course.DescribeCut(/*trained_epochs=*/0, &manifest);
+  TrainingCourse resumed;
+  resumed.Restore(manifest);
+  EXPECT_TRUE(resumed.CheckEvaluation(ended_at(3, .8)).ok());
+}
+
 TEST(TrainingCourseTest, OnlyTheNewestEvaluationsAreKept) {
   TrainingCourse course;
   for (size_t i = 0; i < TrainingCourse::kMaxEvaluations + 2; ++i) {

@@ -7,10 +7,14 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/worker/data/test_files.h"
+#include "tests/worker/fake_job_client.h"
 #include "tests/worker/planted_rows.h"
 #include "tests/worker/training_job.h"
 
@@ -147,6 +151,78 @@ TEST_F(EvaluationTest, ALocalRunDoesItToo) {
   ExpectOk(outcome);
   EXPECT_LT(outcome.summary.examples, 40 * kRows / 2);
   EXPECT_GE(outcome.summary.evaluations.size(), 4u);
+}
+
+// A job that knows some evaluations, of this run or one before.
+class ListOfEvaluations : public FakeJobClient {
+ public:
+  absl::StatusOr<v1::JobStatusResponse> GetJobStatus() override {
+    v1::JobStatusResponse status;
+    status.mutable_evaluations()->Add(told.begin(), told.end());
+    return status;
+  }
+  absl::Status ReportEvaluation(const v1::Evaluation& evaluation) override {
+    if (is_of_this_run && !told.empty() &&
+        told.back().work() == evaluation.work() &&
+        told.back().unix_seconds() != evaluation.unix_seconds()) {
+      return absl::AlreadyExistsError("told before");
+    }
+    if (is_of_this_run && !told.empty() &&
+        told.back().work() == evaluation.work()) {
+      told.back() = evaluation;
+    } else {
+      told.push_back(evaluation);
+      is_of_this_run = true;
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<v1::Evaluation> told;
+  bool is_of_this_run = false;
+};
+
+v1::Evaluation EvaluationAfter(uint64_t trained_examples, double auc) {
+  v1::Evaluation evaluation;
+  evaluation.set_work("test/0");
+  evaluation.set_examples(100);
+  evaluation.set_trained_examples(trained_examples);
+  evaluation.set_auc(auc);
+  return evaluation;
+}
+
+TEST(ConcludeEvaluationTest, APassThatWasCutShortIsToldAgainAfterAResume) {
+  v1::JobConfig config;
+  config.set_early_stop_metric("auc");
+  config.set_early_stop_patience(3);
+  ListOfEvaluations job;
+  job.told = {EvaluationAfter(3000, .6)};
+  // Counted from the resume.
+  ASSERT_TRUE(ConcludeEvaluation(config, &job, EvaluationAfter(500, .7)).ok());
+  ASSERT_EQ(job.told.size(), 2u);
+  EXPECT_EQ(job.told[0].auc(), .6);
+  EXPECT_EQ(job.told[1].auc(), .7);
+  EXPECT_TRUE(job.told[1].best());
+}
+
+TEST(ConcludeEvaluationTest, OneOfARunBeforeStandsIfNothingWasTrainedSince) {
+  ListOfEvaluations job;
+  job.told = {EvaluationAfter(3000, .6)};
+  ASSERT_TRUE(ConcludeEvaluation(v1::JobConfig(), &job,
+                                 EvaluationAfter(0, .6))
+                  .ok());
+  EXPECT_EQ(job.told.size(), 1u);
+}
+
+TEST(ConcludeEvaluationTest, WhatWorker0sPredecessorHasToldIsNotToldAgain) {
+  ListOfEvaluations job;
+  job.told = {EvaluationAfter(3000, .6)};
+  job.told[0].set_unix_seconds(17);
+  job.is_of_this_run = true;
+  ASSERT_TRUE(ConcludeEvaluation(v1::JobConfig(), &job,
+                                 EvaluationAfter(4000, .7))
+                  .ok());
+  ASSERT_EQ(job.told.size(), 1u);
+  EXPECT_EQ(job.told[0].auc(), .6);
 }
 
 TEST(CheckEvaluationTest, WithoutTestFilesThereIsNothingToEvaluate) {
