@@ -43,6 +43,16 @@ absl::Status KeepBest(JobClient* job, v1::Evaluation evaluation) {
   return job->ReportEvaluation(evaluation);
 }
 
+// This very evaluation was told as the best one, by a worker 0 that died before
+// its checkpoint was kept, and nothing was trained since.
+bool LacksItsCheckpoint(const EarlyStopVerdict& verdict,
+                        const v1::Evaluation& evaluation) {
+  return verdict.newest_is_best && verdict.best->best() &&
+         verdict.best->checkpoint().empty() &&
+         verdict.best->work() == evaluation.work() &&
+         verdict.best->trained_examples() == evaluation.trained_examples();
+}
+
 void LogEvaluation(const v1::Evaluation& evaluation) {
   spdlog::info("{}{} after {} trained examples: auc {:.4f}  logloss {:.4f}  "
                "{} examples{}",
@@ -111,6 +121,9 @@ absl::Status ConcludeEvaluation(const v1::JobConfig& config, JobClient* job,
   }
   if (told) {
     verdict = JudgeEvaluations(options, earlier);
+    if (LacksItsCheckpoint(verdict, evaluation) && job->takes_cuts()) {
+      OARLOCK_RETURN_IF_ERROR(KeepBest(job, *verdict.best));
+    }
   } else {
     LogEvaluation(evaluation);
     if (evaluation.best() && job->takes_cuts()) {

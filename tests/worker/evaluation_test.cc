@@ -177,8 +177,15 @@ class ListOfEvaluations : public FakeJobClient {
     return absl::OkStatus();
   }
 
+  bool takes_cuts() const override { return true; }
+  absl::StatusOr<std::string> CheckpointBest() override {
+    ++num_kept;
+    return std::string("ckpt-9");
+  }
+
   std::vector<v1::Evaluation> told;
   bool is_of_this_run = false;
+  int num_kept = 0;
 };
 
 v1::Evaluation EvaluationAfter(uint64_t trained_examples, double auc) {
@@ -223,6 +230,41 @@ TEST(ConcludeEvaluationTest, WhatWorker0sPredecessorHasToldIsNotToldAgain) {
                   .ok());
   ASSERT_EQ(job.told.size(), 1u);
   EXPECT_EQ(job.told[0].auc(), .6);
+}
+
+TEST(ConcludeEvaluationTest, ABestOneWhoseTellerDiedKeepsItsCheckpoint) {
+  v1::JobConfig config;
+  config.set_early_stop_metric("auc");
+  config.set_early_stop_patience(3);
+  ListOfEvaluations job;
+  job.told = {EvaluationAfter(3000, .6)};
+  job.told[0].set_unix_seconds(17);
+  job.told[0].set_best(true);
+  job.is_of_this_run = true;
+  ASSERT_TRUE(
+      ConcludeEvaluation(config, &job, EvaluationAfter(3000, .6)).ok());
+  EXPECT_EQ(job.num_kept, 1);
+  ASSERT_EQ(job.told.size(), 1u);
+  EXPECT_EQ(job.told[0].checkpoint(), "ckpt-9");
+  EXPECT_EQ(job.told[0].unix_seconds(), 17);
+  // Once.
+  ASSERT_TRUE(
+      ConcludeEvaluation(config, &job, EvaluationAfter(3000, .6)).ok());
+  EXPECT_EQ(job.num_kept, 1);
+}
+
+TEST(ConcludeEvaluationTest, ABestOneAfterWhichWasTrainedIsNotKeptLate) {
+  v1::JobConfig config;
+  config.set_early_stop_metric("auc");
+  config.set_early_stop_patience(3);
+  ListOfEvaluations job;
+  job.told = {EvaluationAfter(3000, .6)};
+  job.told[0].set_unix_seconds(17);
+  job.told[0].set_best(true);
+  job.is_of_this_run = true;
+  ASSERT_TRUE(
+      ConcludeEvaluation(config, &job, EvaluationAfter(3500, .6)).ok());
+  EXPECT_EQ(job.num_kept, 0);
 }
 
 TEST(CheckEvaluationTest, WithoutTestFilesThereIsNothingToEvaluate) {
