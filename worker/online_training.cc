@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "worker/data/file_list.h"
+#include "worker/data/input_file.h"
 #include "worker/evaluation.h"
 
 namespace oarlock {
@@ -155,10 +156,24 @@ absl::StatusOr<std::optional<v1::TrainingFile>> OnlineTraining::NextFile(
 }
 
 absl::Status OnlineTraining::OfferFile(uint32_t epoch) {
-  OARLOCK_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                           folder_.List());
-  for (const std::string& name : names) {
-    if (begun_.contains(name)) continue;
+  const absl::StatusOr<std::vector<std::string>> names = folder_.List();
+  if (!names.ok()) {
+    // One that was never there is a mistake.
+    if (!folder_was_there_ && begun_.empty()) return names.status();
+    if (!folder_is_away_) {
+      spdlog::warn("{}; it was there before, so it is awaited",
+                   std::string(names.status().message()));
+    }
+    folder_is_away_ = true;
+    return absl::OkStatus();
+  }
+  if (folder_is_away_) {
+    spdlog::info("--watch_dir {} is there again", config_.watch_dir());
+  }
+  folder_is_away_ = false;
+  folder_was_there_ = true;
+  for (const std::string& name : *names) {
+    if (begun_.contains(name) || IsUnreadable(name)) continue;
     v1::TrainingFile file;
     file.set_epoch(epoch);
     file.set_file(name);
@@ -172,33 +187,47 @@ absl::Status OnlineTraining::OfferFile(uint32_t epoch) {
   return absl::OkStatus();
 }
 
+bool OnlineTraining::IsUnreadable(const std::string& name) {
+  if (unreadable_.contains(name)) return true;
+  const std::string path = absl::StrCat(config_.watch_dir(), "/", name);
+  const absl::Status readable = CheckInput(DataOptionsOf(config_), path);
+  if (readable.ok()) return false;
+  std::error_code error;
+  // It has gone since the folder was listed.
+  if (!std::filesystem::exists(path, error)) return true;
+  unreadable_.insert(name);
+  spdlog::warn("file {} is left out, {} so far: {}; write it again under "
+               "another name", path, unreadable_.size(),
+               std::string(readable.message()));
+  return true;
+}
+
+TrainingData::LeftOut OnlineTraining::LeftOutOf(
+    const v1::TrainingFile& file) const {
+  return file.epoch() == 0 ? TrainingData::LeftOut::kUnreadable
+                           : TrainingData::LeftOut::kUnreadableAndMalformed;
+}
+
 absl::Status OnlineTraining::TrainFile(const v1::TrainingFile& file) {
   const std::string path =
       absl::StrCat(config_.watch_dir(), "/", file.file());
-  std::vector<std::string> paths = {path};
-  std::error_code error;
-  if (IsChief() && !std::filesystem::exists(path, error)) {
-    spdlog::warn("file {} of pass {} is not there any more; what was not "
-                 "trained of it is left out", path, file.epoch());
-    paths.clear();
-  }
-  OARLOCK_RETURN_IF_ERROR(PredictFile(file, paths));
+  OARLOCK_RETURN_IF_ERROR(PredictFile(file, path));
   OARLOCK_ASSIGN_OR_RETURN(
       const std::unique_ptr<TrainingData> data,
-      TrainingData::Open(config_, paths, TrainingData::Division::kConfigured,
-                         job_));
+      TrainingData::Open(config_, {path}, TrainingData::Division::kConfigured,
+                         job_, LeftOutOf(file)));
   OARLOCK_RETURN_IF_ERROR(steps_.train(*data, file.epoch()));
   if (IsChief()) OARLOCK_RETURN_IF_ERROR(Finish(file));
   return steps_.evaluate(file.epoch());
 }
 
-absl::Status OnlineTraining::PredictFile(
-    const v1::TrainingFile& file, const std::vector<std::string>& paths) {
+absl::Status OnlineTraining::PredictFile(const v1::TrainingFile& file,
+                                         const std::string& path) {
   const PhaseId phase{"predict", file.epoch()};
   // In a job that was resumed parts of the file may be trained: its figure of
   // before stands. All workers still meet at the same places. Within a run the
   // work stays as it was defined.
-  std::vector<std::string> predicted = paths;
+  std::vector<std::string> predicted = {path};
   if (IsChief()) {
     OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
                              job_->GetJobStatus());
@@ -217,9 +246,28 @@ absl::Status OnlineTraining::PredictFile(
   OARLOCK_ASSIGN_OR_RETURN(
       const std::unique_ptr<TrainingData> data,
       TrainingData::Open(config_, predicted, TrainingData::Division::kLeased,
-                         job_));
+                         job_, LeftOutOf(file)));
   OARLOCK_RETURN_IF_ERROR(steps_.predict(*data, phase));
-  return ConcludeEvaluationPass(config_, job_, phase, file.file());
+  OARLOCK_RETURN_IF_ERROR(
+      ConcludeEvaluationPass(config_, job_, phase, file.file()));
+  return IsChief() ? WarnOfBadLines(file) : absl::OkStatus();
+}
+
+absl::Status OnlineTraining::WarnOfBadLines(const v1::TrainingFile& file) {
+  OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
+                           job_->GetJobStatus());
+  for (const v1::PhaseStatus& phase : status.phases()) {
+    const v1::PhaseProgress& progress = phase.progress();
+    if (progress.phase() != "predict" || progress.epoch() != file.epoch() ||
+        progress.bad_lines() <= static_cast<uint64_t>(config_.bad_lines_max())) {
+      continue;
+    }
+    spdlog::warn("file {} of pass {} has {} malformed lines, more than the {} "
+                 "of --bad_lines_max: they are left out; see the file",
+                 file.file(), file.epoch(), progress.bad_lines(),
+                 config_.bad_lines_max());
+  }
+  return absl::OkStatus();
 }
 
 absl::Status OnlineTraining::Finish(v1::TrainingFile file) {

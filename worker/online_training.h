@@ -67,7 +67,9 @@ class OnlineTraining {
   // Trains file after file until training is stopped. Worker 0 alone looks into
   // the folder and tells the coordinator which file is which pass; so workers
   // agree, and so do incarnations. Stops training itself when no file came for
-  // --watch_idle_s.
+  // --watch_idle_s. A file that cannot be read, or the rest of one that is gone,
+  // is left out with a warning; a folder that was there and is away is awaited.
+  // NotFound when it was never there.
   absl::Status Run();
 
  private:
@@ -79,7 +81,15 @@ class OnlineTraining {
   absl::Status OfferFile(uint32_t epoch);
   absl::Status TrainFile(const v1::TrainingFile& file);
   absl::Status PredictFile(const v1::TrainingFile& file,
-                           const std::vector<std::string>& paths);
+                           const std::string& path);
+  // Worker 0, after it was predicted.
+  absl::Status WarnOfBadLines(const v1::TrainingFile& file);
+  // Worker 0: it cannot be opened, or is no text; the first time this is
+  // logged.
+  bool IsUnreadable(const std::string& name);
+  // A job that runs for weeks does not end with one bad file. In its first one
+  // too many malformed lines mean that the flags do not fit the data.
+  TrainingData::LeftOut LeftOutOf(const v1::TrainingFile& file) const;
   // All of it is trained, and soon in a checkpoint.
   absl::Status Finish(v1::TrainingFile file);
   bool IsChief() const;
@@ -90,6 +100,10 @@ class OnlineTraining {
   WatchedFolder folder_;
   // Files that were given to passes.
   std::set<std::string> begun_;
+  // Names that were left out.
+  std::set<std::string> unreadable_;
+  bool folder_was_there_ = false;
+  bool folder_is_away_ = false;
   // When there was something to do, or this began.
   absl::Time last_busy_;
 };

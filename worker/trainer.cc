@@ -184,7 +184,7 @@ PassContext Trainer::ContextOf(const TrainingData& data,
   context.work_name = phase.Work();
   context.cuts = cuts_.get();
   context.geo = geo_.get();
-  context.data = DataOptionsOf(config_);
+  context.data = data.data_options();
   context.files = data.files();
   context.compute_slots = compute_slots_;
   return context;

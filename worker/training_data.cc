@@ -1,6 +1,7 @@
 #include "worker/training_data.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -144,24 +145,25 @@ absl::Status TrainingData::CheckConfig(const v1::JobConfig& config) {
 }
 
 TrainingData::TrainingData(const v1::JobConfig& config, Division division,
-                           JobClient* job)
+                           JobClient* job, LeftOut left_out)
     : config_(config),
       division_(division),
       job_(job),
+      left_out_(left_out),
       shuffle_(ShuffleOf(config)) {}
 
 absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
     const v1::JobConfig& config, const std::vector<std::string>& patterns,
-    Division division, JobClient* job) {
-  auto data = absl::WrapUnique(new TrainingData(config, division, job));
+    Division division, JobClient* job, LeftOut left_out) {
+  auto data =
+      absl::WrapUnique(new TrainingData(config, division, job, left_out));
   if (patterns.empty()) {
     data->index_.emplace(/*block_examples=*/1,
                          std::vector<SourceIndex::File>());
     return data;
   }
   OARLOCK_RETURN_IF_ERROR(CheckConfig(config));
-  OARLOCK_ASSIGN_OR_RETURN(data->files_,
-                           ExpandFileList(absl::StrJoin(patterns, ",")));
+  OARLOCK_RETURN_IF_ERROR(data->FindFiles(patterns));
   // Only worker 0 hands out work, unless every worker computes its own share, or
   // what stands where.
   if (data->IsStatic() || data->IsOrdered() ||
@@ -170,7 +172,7 @@ absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
   }
   if (division == Division::kConfigured && data->InMemory()) {
     MemoryDataset::Options options;
-    options.data = DataOptionsOf(config);
+    options.data = data->data_options();
     options.files = data->files_;
     options.bytes_max = static_cast<uint64_t>(config.dataset_memory_mb()) << 20;
     options.num_threads = config.thread_num();
@@ -184,8 +186,27 @@ absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
   return data;
 }
 
+DataOptions TrainingData::data_options() const {
+  DataOptions options = DataOptionsOf(config_);
+  options.leave_out_unreadable = left_out_ != LeftOut::kNothing;
+  if (left_out_ == LeftOut::kUnreadableAndMalformed) {
+    options.bad_lines_max = std::numeric_limits<int64_t>::max();
+  }
+  return options;
+}
+
+absl::Status TrainingData::FindFiles(const std::vector<std::string>& patterns) {
+  if (left_out_ != LeftOut::kNothing) {
+    files_ = patterns;
+    for (const std::string& file : files_) AwaitFolderOf(file);
+    return absl::OkStatus();
+  }
+  OARLOCK_ASSIGN_OR_RETURN(files_, ExpandFileList(absl::StrJoin(patterns, ",")));
+  return absl::OkStatus();
+}
+
 absl::Status TrainingData::ReadIndex() {
-  const DataOptions options = DataOptionsOf(config_);
+  const DataOptions options = data_options();
   if (IsOrdered() && !InMemory() && shuffle_ != ShuffleRule::kNone) {
     for (const std::string& file : files_) {
       if (CanSeek(options, file)) continue;
@@ -198,13 +219,21 @@ absl::Status TrainingData::ReadIndex() {
   const int64_t block =
       IsOrdered() ? static_cast<int64_t>(ExampleOrder::kUnitExamples)
                   : std::max<int64_t>(1, kLeaseExamples / batch) * batch;
-  OARLOCK_ASSIGN_OR_RETURN(
-      SourceIndex index,
+  absl::StatusOr<SourceIndex> index =
       BuildSourceIndex(files_, block, kIndexThreads,
                        IsStatic() || IsOrdered() ? UnseekableRule::kCount
                                                  : UnseekableRule::kLeave,
-                       options));
-  index_.emplace(std::move(index));
+                       options);
+  if (!index.ok() && left_out_ != LeftOut::kNothing) {
+    spdlog::warn("what is left of {} is left out: {}",
+                 absl::StrJoin(files_, ","),
+                 std::string(index.status().message()));
+    index_.emplace(static_cast<uint64_t>(block),
+                   std::vector<SourceIndex::File>(files_.size()));
+    return absl::OkStatus();
+  }
+  OARLOCK_RETURN_IF_ERROR(index.status());
+  index_.emplace(*std::move(index));
   return absl::OkStatus();
 }
 
@@ -330,16 +359,21 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartLeased(
                                   : index_->is_counted()
                                       ? index_->total_examples()
                                       : 0;
-    OARLOCK_RETURN_IF_ERROR(
-        job_->DefineWork(work, items, num_examples, OrderText()).status());
+    const absl::Status defined =
+        job_->DefineWork(work, items, num_examples, OrderText()).status();
+    // By a worker 0 that has died since, when the file was another: what it
+    // said stands, and what is not there of it is left out.
+    if (!absl::IsAlreadyExists(defined) || left_out_ == LeftOut::kNothing) {
+      OARLOCK_RETURN_IF_ERROR(defined);
+    }
   }
   OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat(work, "/defined")));
   PassWork::NewReader reader;
   if (order != nullptr) {
     reader = [this, order](WorkSource* source, BadLines* bad_lines) {
       return std::make_unique<OrderedReader>(
-          std::make_unique<FilePositions>(DataOptionsOf(config_), files_,
-                                          &*index_, order, bad_lines),
+          std::make_unique<FilePositions>(data_options(), files_, &*index_,
+                                          order, bad_lines),
           source);
     };
   }
@@ -373,7 +407,7 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartStatic(
                            job_->DefineWork(phase.Work(), {}, num_examples,
                                             OrderText()));
   PassWork::NewReader reader;
-  const DataOptions options = DataOptionsOf(config_);
+  const DataOptions options = data_options();
   if (InMemory()) {
     OARLOCK_ASSIGN_OR_RETURN(
         std::shared_ptr<const LoadedPass> pass,

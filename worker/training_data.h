@@ -38,6 +38,15 @@ class TrainingData {
     kLeased,
   };
 
+  // What does not end a pass over the data, but is left out of it, and logged.
+  enum class LeftOut {
+    kNothing,
+    // A file that is not there or is damaged, from where it is.
+    kUnreadable,
+    // And any number of malformed lines, which are counted.
+    kUnreadableAndMalformed,
+  };
+
   // Whether every worker has a share of its own, decided beforehand; else ranges
   // are leased.
   static bool HasStaticSplit(const v1::JobConfig& config);
@@ -46,13 +55,17 @@ class TrainingData {
 
   // Learns where the examples of the files lie, where that can be known and
   // this worker needs it. No patterns: empty. NotFound when one matches
-  // nothing; `config` and `job` outlive this.
+  // nothing, unless what is unreadable is left out: then they are names of
+  // files. `config` and `job` outlive this.
   static absl::StatusOr<std::unique_ptr<TrainingData>> Open(
       const v1::JobConfig& config, const std::vector<std::string>& patterns,
-      Division division, JobClient* job);
+      Division division, JobClient* job,
+      LeftOut left_out = LeftOut::kNothing);
 
   bool empty() const { return files_.empty(); }
   const std::vector<std::string>& files() const { return files_; }
+  // How its files are to be read.
+  DataOptions data_options() const;
   // The whole of it, for a pass that this worker makes alone; known where its
   // work is defined.
   std::vector<WorkItem> items() const {
@@ -94,8 +107,10 @@ class TrainingData {
     std::vector<std::vector<PositionRun>> runs;
   };
 
-  TrainingData(const v1::JobConfig& config, Division division, JobClient* job);
+  TrainingData(const v1::JobConfig& config, Division division, JobClient* job,
+               LeftOut left_out);
 
+  absl::Status FindFiles(const std::vector<std::string>& patterns);
   absl::Status ReadIndex();
   bool InMemory() const { return config_.dataset() == "memory"; }
   bool HasOwnOrder() const {
@@ -122,6 +137,7 @@ class TrainingData {
   const v1::JobConfig& config_;
   const Division division_;
   JobClient* const job_;
+  const LeftOut left_out_;
   std::vector<std::string> files_;
   // Not there where another worker hands out the work.
   std::optional<SourceIndex> index_;

@@ -6,14 +6,19 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "tests/worker/data/test_files.h"
+#include "tests/worker/fake_job_client.h"
 #include "tests/worker/training_job.h"
 #include "worker/data/criteo_generator.h"
 
@@ -65,6 +70,114 @@ TEST(CheckOnlineTrainingTest, TwoSourcesOfExamplesAreRefused) {
             absl::StatusCode::kInvalidArgument);
 }
 
+// A job that keeps its list of files in memory; nothing is trained.
+class ListOfFiles : public FakeJobClient {
+ public:
+  absl::StatusOr<v1::ListFilesResponse> ListFiles(
+      uint32_t first_epoch) override {
+    if (on_list) on_list();
+    v1::ListFilesResponse response;
+    for (size_t i = first_epoch; i < files.size(); ++i) {
+      *response.add_files() = files[i];
+    }
+    response.set_training_stopped(stopped);
+    return response;
+  }
+  absl::Status NoteFile(const v1::TrainingFile& file) override {
+    if (file.epoch() == files.size()) {
+      files.push_back(file);
+    } else {
+      files[file.epoch()] = file;
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<v1::TrainingFile> files;
+  bool stopped = false;
+  // Called by every ListFiles, before it looks.
+  std::function<void()> on_list;
+};
+
+class FileByFileTest : public ::testing::Test {
+ protected:
+  // Trains with these steps until `job_` is stopped.
+  absl::Status Run(const std::function<void(const std::string& name,
+                                            const TrainingData& data)>& train) {
+    v1::JobConfig config;
+    config.set_watch_dir(folder_.path());
+    config.set_watch_poll_s(.001);
+    OnlineTraining::Steps steps;
+    steps.predict = [](TrainingData&, const PhaseId&) {
+      return absl::OkStatus();
+    };
+    steps.train = [&](TrainingData& data, uint32_t epoch) {
+      trained_.push_back(job_.files[epoch].file());
+      train(trained_.back(), data);
+      return absl::OkStatus();
+    };
+    steps.evaluate = [](uint32_t) { return absl::OkStatus(); };
+    return OnlineTraining(config, &job_, std::move(steps)).Run();
+  }
+
+  TestFolder folder_;
+  ListOfFiles job_;
+  std::vector<std::string> trained_;
+};
+
+TEST_F(FileByFileTest, AFolderThatIsAwayForAWhileIsAwaited) {
+  const std::string away = absl::StrCat(folder_.path(), ".away");
+  folder_.Write("a", "x\n");
+  int looks = 0;
+  job_.on_list = [&] {
+    if (!std::filesystem::exists(away) || ++looks < 5) return;
+    std::filesystem::rename(away, folder_.path());
+    folder_.Write("b", "x\n");
+  };
+  const absl::Status done =
+      Run([&](const std::string& name, const TrainingData&) {
+        if (name == "a") std::filesystem::rename(folder_.path(), away);
+        job_.stopped = name == "b";
+      });
+  EXPECT_TRUE(done.ok()) << done;
+  EXPECT_THAT(trained_, ElementsAre("a", "b"));
+}
+
+TEST_F(FileByFileTest, AFolderThatWasNeverThereEndsTheJob) {
+  std::filesystem::remove(folder_.path());
+  const absl::Status done = Run([](const std::string&, const TrainingData&) {});
+  EXPECT_EQ(done.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(done.message()), HasSubstr(folder_.path()));
+}
+
+TEST_F(FileByFileTest, ABinaryFileIsLeftOut) {
+  folder_.Write("a", "x\n");
+  folder_.Write("b", std::string("\0\1\2", 3));
+  folder_.Write("c", "x\n");
+  const absl::Status done =
+      Run([&](const std::string& name, const TrainingData&) {
+        job_.stopped = name == "c";
+      });
+  EXPECT_TRUE(done.ok()) << done;
+  EXPECT_THAT(trained_, ElementsAre("a", "c"));
+}
+
+TEST_F(FileByFileTest, AFileThatIsRemovedOnceItWasBegunIsLeftOut) {
+  folder_.Write("a", "x\n");
+  folder_.Write("b", "x\nx\n");
+  job_.on_list = [&] {
+    if (job_.files.size() == 1) std::filesystem::remove(folder_.Path("a"));
+  };
+  std::vector<size_t> num_items;
+  const absl::Status done =
+      Run([&](const std::string& name, const TrainingData& data) {
+        num_items.push_back(data.items().size());
+        job_.stopped = name == "b";
+      });
+  EXPECT_TRUE(done.ok()) << done;
+  EXPECT_THAT(trained_, ElementsAre("a", "b"));
+  EXPECT_THAT(num_items, ElementsAre(0u, 1u));
+}
+
 constexpr int kFiles = 3;
 // Full batches but for the last one.
 constexpr size_t kRowsOf[kFiles] = {800, 700, 950};
@@ -109,6 +222,11 @@ class OnlineTrainingTest : public ::testing::Test {
     config.set_watch_idle_s(.05);
     config.set_watch_poll_s(.01);
     return config;
+  }
+  static std::string Malformed(int lines) {
+    std::string text;
+    for (int i = 0; i < lines; ++i) text += "no example\n";
+    return text;
   }
   static void ExpectOk(const JobOutcome& outcome) {
     for (const absl::Status& status : outcome.statuses) {
@@ -168,6 +286,23 @@ TEST_F(OnlineTrainingTest, WorkersOfAClusterShareEachFile) {
   }
   // What was predicted is not what was trained.
   EXPECT_EQ(online.summary.examples, 2450u);
+}
+
+TEST_F(OnlineTrainingTest, AFileOfMalformedLinesDoesNotEndTheJob) {
+  watched_.Write("f0-bad", Malformed(200));
+  const JobOutcome online = RunClusterJob(OnlineConfig("async"), 1, 2);
+  ExpectOk(online);
+  EXPECT_EQ(online.summary.examples, 2450u);
+  // Before they are trained, and then.
+  EXPECT_EQ(online.summary.bad_lines, 400u);
+}
+
+TEST_F(OnlineTrainingTest, AFirstFileOfMalformedLinesSaysThatFlagsDoNotFit) {
+  watched_.Write("a", Malformed(200));
+  const JobOutcome online = RunLocalJob(OnlineConfig("async"));
+  ASSERT_EQ(online.statuses.size(), 1u);
+  EXPECT_THAT(std::string(online.statuses[0].message()),
+              HasSubstr("too many malformed lines"));
 }
 
 TEST_F(OnlineTrainingTest, AFileThatComesWhileTheJobRunsIsTrained) {

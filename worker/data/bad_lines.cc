@@ -20,6 +20,13 @@ absl::Status BadLines::Add(std::string_view file, uint64_t line,
                    " are allowed (--bad_lines_max); the first is ", first_));
 }
 
+void BadLines::LeaveOut(const std::string& file, const absl::Status& why) {
+  absl::MutexLock lock(&mutex_);
+  if (!left_out_.insert(file).second) return;
+  spdlog::warn("what is left of file {} is left out: {}", file,
+               std::string(why.message()));
+}
+
 void BadLines::StartPass() {
   absl::MutexLock lock(&mutex_);
   count_ = 0;

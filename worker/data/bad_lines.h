@@ -1,10 +1,11 @@
-// Counts the malformed lines that readers skip, and ends a pass that has too
-// many.
+// Counts the malformed lines that readers skip, ends a pass that has too many,
+// and tells which files were left out.
 
 #ifndef OARLOCK_WORKER_DATA_BAD_LINES_H_
 #define OARLOCK_WORKER_DATA_BAD_LINES_H_
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,9 @@ class BadLines {
   absl::Status Add(std::string_view file, uint64_t line,
                    std::string_view reason, int64_t max);
 
+  // What is left of `file` cannot be read and is left out; logged once a file.
+  void LeaveOut(const std::string& file, const absl::Status& why);
+
   // The count starts at 0 again; the first bad line stays, and is not logged
   // again.
   void StartPass();
@@ -36,6 +40,7 @@ class BadLines {
   mutable absl::Mutex mutex_;
   int64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string first_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> left_out_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace oarlock

@@ -48,6 +48,9 @@ struct DataOptions {
   std::string pipe_command = "";
   // A pass with more malformed lines than this fails. At least 0.
   int64_t bad_lines_max = 100;
+  // What cannot be read is left out, with a warning for each file: a file that
+  // is gone, or the rest of one that is damaged or shorter than it was.
+  bool leave_out_unreadable = false;
   // Of kMultiSlot: dense features (0 to kMaxColumns; 0: the line has no dense
   // slot) and categorical slots (0 to kMaxColumns).
   int multi_slot_dense_dim = kCriteoIntegers;

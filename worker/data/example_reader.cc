@@ -72,45 +72,64 @@ absl::Status BatchReader::StartItem() {
         " to ", item->end, "; there are ", files_.size(),
         " data files; do all processes have the same list of files?"));
   }
-  const bool goes_on = lines_ != nullptr && source_ == item->source;
-  const bool can_seek = CanSeek(options_, files_[item->source]);
-  if (!goes_on || (!can_seek && lines_->line_number() > item->begin)) {
-    OARLOCK_RETURN_IF_ERROR(OpenSource(item->source));
+  if (absl::Status moved = MoveTo(*item); !moved.ok()) {
+    OARLOCK_RETURN_IF_ERROR(LeaveOut(item->source, std::move(moved)));
   }
-  if (can_seek && lines_->line_number() != item->begin) {
-    const uint64_t known_line = item->begin - item->skip_lines;
-    if (item->byte_offset > 0 || known_line == 0) {
-      OARLOCK_RETURN_IF_ERROR(lines_->Seek(item->byte_offset, known_line));
-    } else if (lines_->line_number() > item->begin) {
+  item_ = *item;
+  return absl::OkStatus();
+}
+
+absl::Status BatchReader::MoveTo(const WorkItem& item) {
+  const bool goes_on = lines_ != nullptr && source_ == item.source;
+  const bool can_seek = CanSeek(options_, files_[item.source]);
+  if (!goes_on || (!can_seek && lines_->line_number() > item.begin)) {
+    OARLOCK_RETURN_IF_ERROR(OpenSource(item.source));
+  }
+  if (can_seek && lines_->line_number() != item.begin) {
+    const uint64_t known_line = item.begin - item.skip_lines;
+    if (item.byte_offset > 0 || known_line == 0) {
+      OARLOCK_RETURN_IF_ERROR(lines_->Seek(item.byte_offset, known_line));
+    } else if (lines_->line_number() > item.begin) {
       OARLOCK_RETURN_IF_ERROR(lines_->Seek(0, 0));
     }
   }
-  lines_->Skip(item->begin - lines_->line_number());
-  OARLOCK_RETURN_IF_ERROR(lines_->status());
-  item_ = *item;
+  lines_->Skip(item.begin - lines_->line_number());
+  return lines_->status();
+}
+
+absl::Status BatchReader::LeaveOut(uint32_t source, absl::Status why) {
+  if (!options_.leave_out_unreadable) return why;
+  bad_lines_->LeaveOut(files_[source], why);
+  lines_.reset();
   return absl::OkStatus();
 }
 
 absl::Status BatchReader::OpenSource(uint32_t source) {
   lines_.reset();
+  if (options_.leave_out_unreadable) AwaitFolderOf(files_[source]);
   OARLOCK_ASSIGN_OR_RETURN(lines_, OpenInput(options_, files_[source]));
   source_ = source;
   return absl::OkStatus();
 }
 
 absl::StatusOr<bool> BatchReader::ReadItem(size_t batch_size, Batch* batch) {
+  if (lines_ == nullptr) return true;
   const uint64_t end = item_->end == 0 ? ~uint64_t{0} : item_->end;
   std::string_view line;
   while (batch->num_examples < batch_size || lines_->line_number() == end) {
     const uint64_t number = lines_->line_number();
     if (number == end) return true;
     if (!lines_->Next(&line)) {
-      OARLOCK_RETURN_IF_ERROR(lines_->status());
-      if (item_->end == 0) return true;
-      return absl::FailedPreconditionError(
-          absl::StrCat("'", files_[source_], "' ends after ", number,
-                       " lines, but lines up to ", end,
-                       " were counted; it changed during the run"));
+      absl::Status why = lines_->status();
+      if (why.ok()) {
+        if (item_->end == 0) return true;
+        why = absl::FailedPreconditionError(
+            absl::StrCat("'", files_[source_], "' ends after ", number,
+                         " lines, but lines up to ", end,
+                         " were counted; it changed during the run"));
+      }
+      OARLOCK_RETURN_IF_ERROR(LeaveOut(source_, std::move(why)));
+      return true;
     }
     AddToRanges(source_, number, batch);
     if (!parser_->Append(line, batch, &reason_)) {

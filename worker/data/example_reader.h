@@ -36,6 +36,8 @@ namespace oarlock {
 //     that it is through with the batch before. An item of unknown end
 //     (end == 0) is finished when its end has been seen, one call later when a
 //     batch ended exactly there. After an error nothing more is Done.
+//  4. Where what is unreadable is left out (DataOptions), an item of it is
+//     finished, and lines that were not read are in no range.
 class BatchReader : public BatchSource {
  public:
   // `options` must be valid; `files` are the sources that work items number.
@@ -55,7 +57,11 @@ class BatchReader : public BatchSource {
   absl::StatusOr<bool> Fill(size_t batch_size, Batch* batch);
   // The reader stands at the first line of the next item, or there is none.
   absl::Status StartItem();
+  absl::Status MoveTo(const WorkItem& item);
   absl::Status OpenSource(uint32_t source);
+  // The rest of the item cannot be read: `why`, or OK where it is left out, and
+  // there are no lines_ then.
+  absl::Status LeaveOut(uint32_t source, absl::Status why);
   // Reads lines of *item_ until the batch is full or the item is finished;
   // true in the latter case.
   absl::StatusOr<bool> ReadItem(size_t batch_size, Batch* batch);

@@ -1,12 +1,23 @@
 #include "worker/data/input_file.h"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
+#include <vector>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "worker/data/compressed_source.h"
 #include "worker/data/pipe_source.h"
 
 namespace oarlock {
+namespace {
+
+constexpr absl::Duration kFolderPatience = absl::Minutes(1);
+constexpr absl::Duration kFolderPoll = absl::Milliseconds(100);
+
+}  // namespace
 
 bool CanSeek(const DataOptions& options, const std::string& path) {
   return options.pipe_command.empty() &&
@@ -25,6 +36,28 @@ absl::StatusOr<std::unique_ptr<LineReader>> OpenInput(
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> bytes,
                            OpenInputBytes(options, path));
   return std::make_unique<LineReader>(path, std::move(bytes));
+}
+
+absl::Status CheckInput(const DataOptions& options, const std::string& path) {
+  if (!options.pipe_command.empty()) return absl::OkStatus();
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> bytes,
+                           OpenDecompressed(path));
+  std::vector<char> head(kBinaryProbeBytes);
+  OARLOCK_ASSIGN_OR_RETURN(const size_t n,
+                           bytes->Read(head.data(), head.size()));
+  return CheckText({head.data(), n}, path);
+}
+
+void AwaitFolderOf(const std::string& path) {
+  const std::filesystem::path folder =
+      std::filesystem::path(path).parent_path();
+  if (folder.empty()) return;
+  std::error_code error;
+  for (absl::Duration waited;
+       waited < kFolderPatience && !std::filesystem::exists(folder, error);
+       waited += kFolderPoll) {
+    absl::SleepFor(kFolderPoll);
+  }
 }
 
 }  // namespace oarlock

@@ -22,6 +22,14 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenInputBytes(
 absl::StatusOr<std::unique_ptr<LineReader>> OpenInput(
     const DataOptions& options, const std::string& path);
 
+// OK when it can be opened and its first bytes are text (CheckText); through a
+// command: always, since only running it would tell.
+absl::Status CheckInput(const DataOptions& options, const std::string& path);
+
+// Waits while the folder of `path` is not there, as when a mount comes and
+// goes; at most a minute.
+void AwaitFolderOf(const std::string& path);
+
 }  // namespace oarlock
 
 #endif  // OARLOCK_WORKER_DATA_INPUT_FILE_H_

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <iostream>
@@ -271,6 +272,26 @@ TEST_F(BatchReaderTest, ItemBeyondTheFileSaysThatItChanged) {
   SharedList work({WorkItem{.end = 3}});
   const auto batches = ReadAllBatches(Reader({file}, &work), 3);
   EXPECT_THAT(batches[0], HasSubstr("ends after 2 lines, but lines up to 3"));
+}
+
+TEST_F(BatchReaderTest, WhatCannotBeReadIsLeftOutWhereThatIsAskedFor) {
+  options_.leave_out_unreadable = true;
+  const std::string shorter = WriteNumbers("a", {0, 1});
+  const std::string whole = WriteNumbers("b", {2, 3});
+  std::vector<WorkItem> items = {
+      {.source = 0, .end = 3},                // ends too soon
+      {.source = 1, .end = 3},                // is not there
+      {.source = 1, .begin = 3, .end = 5},    // nor is this
+      {.source = 2, .end = 2},
+  };
+  for (size_t i = 0; i < items.size(); ++i) items[i].lease = i + 1;
+  RecordingSource work(items);
+  EXPECT_THAT(
+      ReadAllBatches(Reader({shorter, folder_.Path("gone"), whole}, &work), 3),
+      ElementsAre("0 1 2 | 0:0-2 2:0-1", "3 | 2:1-2"));
+  // All of them are done, each once.
+  std::sort(work.done.begin(), work.done.end());
+  EXPECT_THAT(work.done, ElementsAre(1u, 2u, 3u, 4u));
 }
 
 TEST_F(BatchReaderTest, ItemOfAnUnknownSourceIsRejected) {
