@@ -200,12 +200,30 @@ void ProgressBoard::DropOldHistograms() {
   }
 }
 
+void ProgressBoard::FoldOldest() {
+  const std::unique_ptr<Phase> oldest = std::move(phases_.front());
+  phases_.pop_front();
+  by_name_.erase(oldest->name);
+  const v1::PhaseProgress& progress = oldest->sum.progress;
+  const bool begun = oldest->first != absl::InfiniteFuture();
+  if (!begun || (!folded_.contains(progress.phase()) &&
+                 folded_.size() == kMaxFoldedNames)) {
+    return;
+  }
+  while (!oldest->open.empty()) oldest->Keep(oldest->open.begin()->first);
+  Phase& all = folded_[progress.phase()];
+  all.name = oldest->name;
+  AddSums(progress, &all.sum.progress);
+  all.sum.progress.set_phase(progress.phase());
+  all.sum.progress.set_epoch(progress.epoch());
+  all.num_examples += oldest->num_examples;
+  all.first = std::min(all.first, oldest->first);
+  all.last = std::max(all.last, oldest->last);
+}
+
 ProgressBoard::Phase& ProgressBoard::Find(const std::string& name) {
   if (auto it = by_name_.find(name); it != by_name_.end()) return *it->second;
-  if (phases_.size() == kMaxPhases) {
-    by_name_.erase(phases_.front()->name);
-    phases_.pop_front();
-  }
+  if (phases_.size() == kMaxPhases) FoldOldest();
   phases_.push_back(std::make_unique<Phase>());
   Phase& phase = *phases_.back();
   phase.name = name;
@@ -223,31 +241,40 @@ ProgressBoard::Phase& ProgressBoard::Find(const std::string& name) {
 void ProgressBoard::Describe(
     bool with_histograms,
     google::protobuf::RepeatedPtrField<v1::PhaseStatus>* phases) const {
-  for (const std::unique_ptr<Phase>& phase : phases_) {
-    // Defined, but nobody has come to it yet.
-    if (phase->first == absl::InfiniteFuture()) continue;
-    v1::PhaseStatus* status = phases->Add();
-    v1::PhaseProgress& progress = *status->mutable_progress();
-    progress = phase->sum.progress;
-    for (const auto& [worker, its] : phase->open) {
-      AddSums(its.progress, &progress);
-    }
-    status->set_num_examples(phase->num_examples);
-    status->set_logloss(progress.examples() == 0
-                            ? kNaN
-                            : progress.loss_sum() /
-                                  static_cast<double>(progress.examples()));
-    if (phase->last >= phase->first) {
-      status->set_seconds(absl::ToDoubleSeconds(phase->last - phase->first));
-    }
-    if (!phase->HasHistogram()) {
-      status->set_auc(phase->histogram_dropped ? phase->last_auc : kNaN);
-      continue;
-    }
-    const AucHistogram histogram = phase->Histogram();
-    status->set_auc(histogram.Auc());
-    if (with_histograms) CopyHistogram(histogram, &progress);
+  for (const auto& [name, phase] : folded_) {
+    Describe(phase, with_histograms, phases);
   }
+  for (const std::unique_ptr<Phase>& phase : phases_) {
+    Describe(*phase, with_histograms, phases);
+  }
+}
+
+void ProgressBoard::Describe(
+    const Phase& phase, bool with_histograms,
+    google::protobuf::RepeatedPtrField<v1::PhaseStatus>* phases) {
+  // Defined, but nobody has come to it yet.
+  if (phase.first == absl::InfiniteFuture()) return;
+  v1::PhaseStatus* const status = phases->Add();
+  v1::PhaseProgress& progress = *status->mutable_progress();
+  progress = phase.sum.progress;
+  for (const auto& [worker, its] : phase.open) {
+    AddSums(its.progress, &progress);
+  }
+  status->set_num_examples(phase.num_examples);
+  status->set_logloss(progress.examples() == 0
+                          ? kNaN
+                          : progress.loss_sum() /
+                                static_cast<double>(progress.examples()));
+  if (phase.last >= phase.first) {
+    status->set_seconds(absl::ToDoubleSeconds(phase.last - phase.first));
+  }
+  if (!phase.HasHistogram()) {
+    status->set_auc(phase.histogram_dropped ? phase.last_auc : kNaN);
+    return;
+  }
+  const AucHistogram histogram = phase.Histogram();
+  status->set_auc(histogram.Auc());
+  if (with_histograms) CopyHistogram(histogram, &progress);
 }
 
 void ProgressBoard::CopyHistogram(const AucHistogram& from,
@@ -284,29 +311,40 @@ ProgressBoard::Sum ProgressBoard::LoadSum(const v1::PhaseProgress& saved,
 
 void ProgressBoard::Save(
     google::protobuf::RepeatedPtrField<v1::PhaseState>* state) const {
-  for (const std::unique_ptr<Phase>& phase : phases_) {
-    v1::PhaseState* saved = state->Add();
-    saved->set_name(phase->name);
-    saved->set_has_histogram(SaveSum(phase->sum, saved->mutable_sum()));
-    for (const auto& [worker, its] : phase->open) {
-      v1::OpenProgressState* const open = saved->add_open();
-      open->set_worker_index(worker);
-      open->set_has_histogram(SaveSum(its, open->mutable_sum()));
-    }
-    saved->set_num_examples(phase->num_examples);
-    saved->set_histogram_dropped(phase->histogram_dropped);
-    saved->set_last_auc(phase->last_auc);
-    saved->set_first_unix_ns(ToRecorded(phase->first));
-    saved->set_last_unix_ns(ToRecorded(phase->last));
+  for (const auto& [name, phase] : folded_) {
+    v1::PhaseState* const saved = state->Add();
+    Save(phase, saved);
+    saved->set_folded(true);
   }
+  for (const std::unique_ptr<Phase>& phase : phases_) {
+    Save(*phase, state->Add());
+  }
+}
+
+void ProgressBoard::Save(const Phase& phase, v1::PhaseState* saved) {
+  saved->set_name(phase.name);
+  saved->set_has_histogram(SaveSum(phase.sum, saved->mutable_sum()));
+  for (const auto& [worker, its] : phase.open) {
+    v1::OpenProgressState* const open = saved->add_open();
+    open->set_worker_index(worker);
+    open->set_has_histogram(SaveSum(its, open->mutable_sum()));
+  }
+  saved->set_num_examples(phase.num_examples);
+  saved->set_histogram_dropped(phase.histogram_dropped);
+  saved->set_last_auc(phase.last_auc);
+  saved->set_first_unix_ns(ToRecorded(phase.first));
+  saved->set_last_unix_ns(ToRecorded(phase.last));
 }
 
 void ProgressBoard::Load(
     const google::protobuf::RepeatedPtrField<v1::PhaseState>& state) {
   phases_.clear();
   by_name_.clear();
+  folded_.clear();
   for (const v1::PhaseState& saved : state) {
-    Phase& phase = Find(saved.name());
+    Phase& phase =
+        saved.folded() ? folded_[saved.sum().phase()] : Find(saved.name());
+    phase.name = saved.name();
     phase.sum = LoadSum(saved.sum(), saved.has_histogram());
     for (const v1::OpenProgressState& open : saved.open()) {
       phase.open[open.worker_index()] =

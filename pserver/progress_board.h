@@ -21,15 +21,19 @@ namespace oarlock {
 
 // Not thread-safe: the coordinator guards it.
 //
-// The newest phases only are kept, and of those only the newest keep their
-// histogram (256 KiB each, and as much for each worker with something open); the
-// AUC of an older one stands still.
+// The newest phases only are kept; of older ones, by the name before the epoch,
+// the sum, told as the newest of them: so sums over all that is told never fall
+// back, however long a job runs. Of those that are kept only the newest keep
+// their histogram (256 KiB each, and as much for each worker with something
+// open); the AUC of an older one stands still.
 //
 // What a worker reports of leases that others are given when it dies is open:
 // it counts at once, but goes with the worker, unless it was kept before.
 class ProgressBoard {
  public:
   static constexpr size_t kMaxPhases = 4096;
+  // Names before the epoch of which older phases are summed up.
+  static constexpr size_t kMaxFoldedNames = 64;
   static constexpr size_t kMaxHistograms = 16;
   static constexpr int kMaxStages = 32;
   static constexpr int kMaxStalenessBuckets = 64;
@@ -56,12 +60,14 @@ class ProgressBoard {
   // What is open for the worker counts no more.
   void Withdraw(WorkerIndex worker);
 
-  // All phases that somebody began, in the order in which they appeared.
+  // All phases that somebody began, in the order in which they appeared, after
+  // the sums of older ones.
   void Describe(
       bool with_histograms,
       google::protobuf::RepeatedPtrField<v1::PhaseStatus>* phases) const;
 
-  // All phases, oldest first, with their histograms.
+  // All phases, oldest first, with their histograms, after the sums of older
+  // ones.
   void Save(google::protobuf::RepeatedPtrField<v1::PhaseState>* state) const;
   // Takes the place of what is there.
   void Load(const google::protobuf::RepeatedPtrField<v1::PhaseState>& state);
@@ -93,6 +99,12 @@ class ProgressBoard {
 
   // The phase of that name ("phase/epoch"), made if there is none.
   Phase& Find(const std::string& name);
+  // The oldest phase joins the sum of those before it.
+  void FoldOldest();
+  static void Describe(
+      const Phase& phase, bool with_histograms,
+      google::protobuf::RepeatedPtrField<v1::PhaseStatus>* phases);
+  static void Save(const Phase& phase, v1::PhaseState* saved);
   // The phase that is reported of, at this time.
   Phase& NoteReport(const v1::PhaseProgress& progress, absl::Time now);
   // `sum` is the phase's.
@@ -105,6 +117,8 @@ class ProgressBoard {
 
   std::deque<std::unique_ptr<Phase>> phases_;  // oldest first
   std::map<std::string, Phase*> by_name_;
+  // By the name before the epoch: phases older than those.
+  std::map<std::string, Phase> folded_;
 };
 
 }  // namespace oarlock

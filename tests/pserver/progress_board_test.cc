@@ -193,14 +193,39 @@ TEST(ProgressBoardTest, ASuccessorKnowsWhatIsOpen) {
   EXPECT_EQ(Describe(successor)[0].auc(), 1.0);
 }
 
-TEST(ProgressBoardTest, OnlyTheNewestPhasesAreKept) {
+TEST(ProgressBoardTest, OnlyTheNewestPhasesAreKeptAndTheSumOfOlderOnes) {
   ProgressBoard board;
+  uint64_t examples = 0;
   for (size_t epoch = 0; epoch < ProgressBoard::kMaxPhases + 3; ++epoch) {
-    board.Add(Report("train", epoch), At(1));
+    v1::PhaseProgress report = Report("train", epoch);
+    report.set_examples(epoch + 1);
+    report.set_loss_sum(1);
+    examples += report.examples();
+    board.Add(report, At(epoch));
   }
-  const Phases phases = Describe(board);
-  ASSERT_EQ(phases.size(), ProgressBoard::kMaxPhases);
-  EXPECT_EQ(phases[0].progress().epoch(), 3u);
+  // Nobody has come to it, so there is nothing to tell of it.
+  board.SetNumExamples("test/0", 10);
+  google::protobuf::RepeatedPtrField<v1::PhaseState> state;
+  board.Save(&state);
+  ProgressBoard successor;
+  successor.Load(state);
+  for (const ProgressBoard* const known : {&board, &successor}) {
+    const Phases phases = Describe(*known);
+    ASSERT_EQ(phases.size(), ProgressBoard::kMaxPhases);
+    // Passes 0 to 3.
+    EXPECT_EQ(phases[0].progress().phase(), "train");
+    EXPECT_EQ(phases[0].progress().epoch(), 3u);
+    EXPECT_EQ(phases[0].progress().examples(), 1u + 2 + 3 + 4);
+    EXPECT_DOUBLE_EQ(phases[0].logloss(), .4);
+    EXPECT_DOUBLE_EQ(phases[0].seconds(), 3);
+    EXPECT_TRUE(std::isnan(phases[0].auc()));
+    EXPECT_EQ(phases[1].progress().epoch(), 4u);
+    uint64_t sum = 0;
+    for (const v1::PhaseStatus& phase : phases) {
+      sum += phase.progress().examples();
+    }
+    EXPECT_EQ(sum, examples);
+  }
 }
 
 TEST(ProgressBoardTest, IllegalReportsAreInvalidArgument) {
