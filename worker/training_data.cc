@@ -201,7 +201,8 @@ absl::Status TrainingData::FindFiles(const std::vector<std::string>& patterns) {
     for (const std::string& file : files_) AwaitFolderOf(file);
     return absl::OkStatus();
   }
-  OARLOCK_ASSIGN_OR_RETURN(files_, ExpandFileList(absl::StrJoin(patterns, ",")));
+  OARLOCK_ASSIGN_OR_RETURN(files_,
+                           ExpandFileList(absl::StrJoin(patterns, ",")));
   return absl::OkStatus();
 }
 

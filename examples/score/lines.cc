@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <system_error>
 
 namespace oarlock::score {
 namespace {
@@ -99,6 +101,23 @@ bool ParseCriteo(const InputSpec& spec, std::string_view line, bool has_label,
   return true;
 }
 
+// A fraction nearer to 0 than floats are is the nearest one, at last 0.
+std::from_chars_result ReadNumber(const char* begin, const char* end,
+                                  float* value) {
+  const std::from_chars_result read = std::from_chars(begin, end, *value);
+  if (read.ec != std::errc::result_out_of_range) return read;
+  // Too large is infinite, too small 0.
+  const std::string text(begin, read.ptr);
+  const double wide = std::strtod(text.c_str(), nullptr);
+  if (std::abs(wide) >= 1) return read;
+  *value = static_cast<float>(wide);
+  return {read.ptr, std::errc()};
+}
+std::from_chars_result ReadNumber(const char* begin, const char* end,
+                                  uint64_t* value) {
+  return std::from_chars(begin, end, *value);
+}
+
 // Takes numbers off the front of a line.
 class Scanner {
  public:
@@ -108,7 +127,7 @@ class Scanner {
   bool Next(T* value) {
     SkipBlanks();
     const char* const end = rest_.data() + rest_.size();
-    const auto [p, error] = std::from_chars(rest_.data(), end, *value);
+    const auto [p, error] = ReadNumber(rest_.data(), end, value);
     if (error != std::errc() || (p != end && *p != ' ' && *p != '\t')) {
       return false;
     }
@@ -132,7 +151,7 @@ class Scanner {
 bool ParseMultiSlot(const InputSpec& spec, std::string_view line,
                     bool has_label, Example* example) {
   Scanner scanner(line);
-  size_t count = 0;
+  uint64_t count = 0;
   if (spec.num_dense > 0) {
     if (!scanner.Next(&count) || count != spec.num_dense) return false;
     example->dense.resize(count);

@@ -13,6 +13,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,8 @@ using oarlock::score::Example;
 using oarlock::score::Model;
 
 constexpr size_t kBatchLines = 256;
+// In UTF-8; passed over in front of a file's first line.
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 // What has been read and not been scored yet.
 struct Batch {
@@ -53,9 +56,13 @@ bool ScoreFile(const Model& model, const std::string& path, bool has_label) {
   std::string line;
   std::string reason;
   for (uint64_t number = 1; std::getline(file, line); ++number) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
+    std::string_view text = line;
+    if (text.ends_with('\r')) text.remove_suffix(1);
+    if (number == 1 && text.starts_with(kByteOrderMark)) {
+      text.remove_prefix(kByteOrderMark.size());
+    }
     Example example;
-    const bool ok = oarlock::score::ParseLine(model.input(), line, has_label,
+    const bool ok = oarlock::score::ParseLine(model.input(), text, has_label,
                                               &example, &reason);
     if (ok) {
       batch.examples.push_back(std::move(example));
@@ -67,6 +74,10 @@ bool ScoreFile(const Model& model, const std::string& path, bool has_label) {
     if (batch.is_example.size() == kBatchLines) PrintScores(model, &batch);
   }
   PrintScores(model, &batch);
+  if (file.bad()) {
+    std::fprintf(stderr, "score: cannot read %s to its end\n", path.c_str());
+    return false;
+  }
   return true;
 }
 
@@ -94,6 +105,10 @@ int main(int argc, char** argv) {
   }
   for (size_t i = 1; i < words.size(); ++i) {
     if (!ScoreFile(*model, words[i], has_label)) return 1;
+  }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
+    std::fprintf(stderr, "score: cannot write all scores\n");
+    return 1;
   }
   return 0;
 }

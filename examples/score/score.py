@@ -13,6 +13,7 @@ import json
 import math
 import mmap
 import os
+import re
 import sys
 import zlib
 
@@ -205,34 +206,59 @@ class CriteoLines:
 
 
 class MultiSlotLines:
+    NUMBER = re.compile(rb"-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+    WHOLE = re.compile(rb"\d+")
+
     def __init__(self, spec):
         self.num_dense = spec["num_dense"]
         self.num_slots = spec["num_slots"]
         self.feature_dim = int(spec["feature_dim"])
 
     def parse(self, line, has_label):
-        words = line.split()
+        words = line.replace(b"\t", b" ").split(b" ")
+        words = [word for word in words if word]
         at = 0
 
         def take():
             nonlocal at
-            count = int(words[at])
+            count = self.whole(words[at])
             values = words[at + 1:at + 1 + count]
-            if count < 0 or len(values) != count:
+            if len(values) != count:
                 raise ValueError("a slot is short")
             at += 1 + count
             return values
 
         try:
-            dense = [float(x) for x in take()] if self.num_dense else []
-            keys = [[int(x) % self.feature_dim if self.feature_dim else int(x)
-                     for x in take()] for _ in range(self.num_slots)]
-            label = take() if has_label else [b"0"]
+            dense = ([self.number(x) for x in take()]
+                     if self.num_dense else [])
+            keys = [[self.key(x) for x in take()]
+                    for _ in range(self.num_slots)]
+            label = ([self.whole(x) for x in take()] if has_label else [0])
         except IndexError as error:
             raise ValueError("the line is short") from error
         if len(dense) != self.num_dense or len(label) != 1 or at != len(words):
             raise ValueError("the line has other slots")
+        if label[0] > 1:
+            raise ValueError("the label is not 0 or 1")
         return dense, keys
+
+    def number(self, text):
+        if not self.NUMBER.fullmatch(text):
+            raise ValueError("a dense feature is no number")
+        with np.errstate(over="ignore", under="ignore"):
+            value = np.float32(float(text))
+        if not np.isfinite(value):
+            raise ValueError("a dense feature is too large")
+        return value
+
+    def whole(self, text):
+        if not self.WHOLE.fullmatch(text) or int(text) > MASK:
+            raise ValueError("an id or a count is no unsigned 64-bit number")
+        return int(text)
+
+    def key(self, text):
+        key = self.whole(text)
+        return key % self.feature_dim if self.feature_dim else key
 
 
 # -- the network --------------------------------------------------------------
@@ -418,8 +444,11 @@ def score_file(model, path, has_label, out):
     batch = []
     with open(path, "rb") as lines:
         for number, line in enumerate(lines, 1):
+            line = line.removesuffix(b"\n").removesuffix(b"\r")
+            if number == 1:
+                line = line.removeprefix(b"\xef\xbb\xbf")
             try:
-                batch.append(model.lines.parse(line.rstrip(b"\r\n"), has_label))
+                batch.append(model.lines.parse(line, has_label))
             except ValueError as error:
                 print(f"score.py: {path}:{number}: {error}", file=sys.stderr)
                 batch.append(None)
@@ -438,6 +467,7 @@ def main():
         model = Model(args.model)
         for path in args.file:
             score_file(model, path, not args.no_labels, sys.stdout)
+        sys.stdout.flush()
     except (ExportError, OSError) as error:
         print(f"score.py: {error}", file=sys.stderr)
         return 1

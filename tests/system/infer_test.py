@@ -182,6 +182,54 @@ class InferTest(harness.SystemTest):
             self.assertRegex(reader.stdout, r"^nan\n0\.\d+\n$")
             self.assertRegex(reader.stderr, r"bad:1: 1 fields")
 
+    def test_readers_read_numbers_as_training_does(self):
+        dense = "13 " + " ".join(["0.5"] * 13)
+        slots = " ".join(["1 7"] * 26)
+        largest = 2**64 - 1
+        rows = [f"{dense} {slots} 1 1", f"{dense} {slots} 1 0"] * 100
+        with open(self.path("train"), "w", encoding="utf-8") as file:
+            file.write("\n".join(rows) + "\n")
+        data_format = ["--data_format", "multi_slot"]
+        self.await_success(self.start_train(
+            "--server_num", "1", "--worker_num", "1", "--model", "deepfm",
+            *TRAIN, *data_format, "--sparse_feature_dim", "0",
+            "--train_files", "train", "--checkpoint_dir", "checkpoints"))
+        self.await_success(self.export("model"))
+        good = [rows[0],
+                rows[0].replace("0.5 0.5", "1e-40 -1e-400", 1),
+                rows[0].replace("1 7", f"1 {largest}", 1),
+                rows[0].replace(" ", "\t") + "\r"]
+        bad = [rows[0].replace("1 7", f"1 {largest + 1}", 1),
+               rows[0].replace("1 7", "1 -7", 1),
+               rows[0].replace("1 7", "1 +7", 1),
+               rows[0].replace("0.5", "1e39", 1),
+               rows[0].replace("0.5", "nan", 1),
+               rows[0].replace("0.5", "1_0", 1),
+               rows[0][:-1] + "2",
+               "\ufeff" + rows[0]]
+        # A byte order mark is passed over in front of the first line only.
+        with open(self.path("odd"), "w", encoding="utf-8",
+                  newline="") as file:
+            file.write("\ufeff" + "\n".join(good + bad) + "\n")
+        scores, _ = self.scores("--checkpoint", "checkpoints", files="odd")
+        self.assertEqual([math.isnan(s) for s in scores],
+                         [False] * len(good) + [True] * len(bad))
+        for reader in self.readers("model", files="odd"):
+            self.await_success(reader)
+            read = [float(s) for s in reader.stdout.splitlines()]
+            self.assertEqual(len(read), len(scores))
+            self.assert_close(scores[:len(good)], read[:len(good)])
+            self.assertTrue(all(math.isnan(s) for s in read[len(good):]),
+                            reader.stdout)
+
+    def test_readers_do_not_take_a_failure_for_the_end_of_a_file(self):
+        self.train("lr")
+        self.await_success(self.export("model"))
+        os.mkdir(self.path("folder"))
+        for reader in self.readers("model", files="folder"):
+            self.assert_fails(reader, r"folder", code=1)
+            self.assertEqual(reader.stdout, "")
+
     def test_a_damaged_export_is_refused_by_the_name_of_its_file(self):
         self.train("lr")
         self.await_success(self.export("model"))

@@ -1,4 +1,3 @@
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <system_error>
@@ -87,7 +86,7 @@ class LibsvmParser : public LineParser {
       text.remove_prefix(1);
     }
     const char* const end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data(), end, *value);
+    const auto [rest, error] = ReadNumber(text.data(), end, value);
     return error == std::errc() && rest == end;
   }
 

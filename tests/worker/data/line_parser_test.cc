@@ -318,6 +318,31 @@ DataOptions Libsvm(uint64_t feature_dim = 0) {
   return options;
 }
 
+TEST(MultiSlotParserTest, WhatIsNearerTo0ThanFloatsAreIsTheNearestOne) {
+  Batch batch;
+  std::string reason;
+  const auto parser = NewLineParser(MultiSlot(4, 1));
+  ASSERT_TRUE(parser->Append("4 1e-40 -1e-45 1e-50 -1e-400 1 7 1 0", &batch,
+                             &reason))
+      << reason;
+  EXPECT_THAT(batch.dense, ElementsAre(1e-40f, -1e-45f, 0, 0));
+  for (const std::string huge : {"1e39", "-1e400"}) {
+    EXPECT_THAT(Reject(MultiSlot(1, 1), "1 " + huge + " 1 7 1 0"),
+                HasSubstr("not a finite number"));
+  }
+}
+
+TEST(LibsvmParserTest, WhatIsNearerTo0ThanFloatsAreIsTheNearestOne) {
+  const auto parser = NewLineParser(Libsvm());
+  Batch batch;
+  std::string reason;
+  ASSERT_TRUE(parser->Append("1 3:1e-40 4:1e-50 5:2", &batch, &reason))
+      << reason;
+  // What is 0 is not there.
+  EXPECT_THAT(batch.keys, ElementsAre(Key{3}, Key{5}));
+  EXPECT_THAT(batch.weights, ElementsAre(1e-40f, 2));
+}
+
 TEST(LibsvmParserTest, FeaturesAreWeighedKeysOfOneSlot) {
   const auto parser = NewLineParser(Libsvm());
   Batch batch;
