@@ -79,7 +79,7 @@ std::unique_ptr<Aggregator> MakeAggregator(TableEntry* entry,
         return std::make_unique<AsyncAggregator>(sparse, clock);
       }
       if (entry->config.dense().quorum() > 0) {
-        return std::make_unique<QuorumAggregator>(dense, Clock::Real());
+        return std::make_unique<QuorumAggregator>(dense, Clock::Monotonic());
       }
       return std::make_unique<AsyncAggregator>(dense, clock);
   }

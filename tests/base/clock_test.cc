@@ -19,6 +19,20 @@ TEST(ClockTest, TheRealClockIsTheMachines) {
   EXPECT_LE(now, after + absl::Hours(1));
 }
 
+TEST(ClockTest, TheMonotonicClockGoesAsFastAsTimeAndNeverBack) {
+  const Clock& clock = Clock::Monotonic();
+  const absl::Time start = clock.Now();
+  absl::Time last = start;
+  for (int i = 0; i < 1000; ++i) {
+    const absl::Time now = clock.Now();
+    ASSERT_GE(now, last);
+    last = now;
+  }
+  absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_GE(clock.Now() - start, absl::Milliseconds(20));
+  EXPECT_LT(clock.Now() - start, absl::Hours(1));
+}
+
 TEST(FakeClockTest, ItStandsStillUntilItIsAdvanced) {
   FakeClock clock(absl::FromUnixSeconds(100));
   EXPECT_EQ(clock.Now(), absl::FromUnixSeconds(100));
