@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -48,10 +49,17 @@ void QuorumAggregator::PushDense(PushDenseRequestView push, PushDone done) {
           "again to the server's successor");
     } else {
       at_once = Hold(push);
-      // What came before is held or applied: nothing to wait for.
-      if (at_once->duplicate_groups < push.blocks.size()) {
+      const PushStamp stamp = StampOf(push.header);
+      // What came before is applied, so there is nothing to wait for, or held.
+      if (at_once->duplicate_groups == push.blocks.size()) {
+        if (!push.blocks.empty() && IsHeld(stamp, push.blocks[0])) {
+          repeated_.push_back(
+              {stamp, push.blocks[0], std::move(done), *at_once});
+          done = nullptr;
+        }
+      } else {
         if (waiting_.empty()) first_arrival_ = clock_.Now();
-        waiting_.push_back({std::move(done), *at_once});
+        waiting_.push_back({stamp, push.blocks[0], std::move(done), *at_once});
         done = nullptr;
         last_update_[WorkerIndex(push.header.worker_index())] = updates_ + 1;
         // All workers cut what they push to this server into as many messages.
@@ -89,6 +97,17 @@ PushOutcome QuorumAggregator::Hold(const PushDenseRequestView& push) {
   return outcome;
 }
 
+bool QuorumAggregator::IsHeld(const PushStamp& stamp,
+                              BlockIndex first_block) const {
+  return std::any_of(waiting_.begin(), waiting_.end(),
+                     [&](const Waiting& held) {
+                       return held.stamp.worker == stamp.worker &&
+                              held.stamp.generation == stamp.generation &&
+                              held.stamp.sequence == stamp.sequence &&
+                              held.first_block == first_block;
+                     });
+}
+
 size_t QuorumAggregator::Quorum(size_t messages) const {
   size_t workers = 0;
   for (const auto& [worker, update] : last_update_) {
@@ -107,7 +126,10 @@ size_t QuorumAggregator::Quorum(size_t messages) const {
 std::vector<QuorumAggregator::Waiting> QuorumAggregator::Release() {
   table_->ApplyHeld();
   ++updates_;
-  return std::exchange(waiting_, {});
+  std::vector<Waiting> released = std::exchange(waiting_, {});
+  std::move(repeated_.begin(), repeated_.end(), std::back_inserter(released));
+  repeated_.clear();
+  return released;
 }
 
 void QuorumAggregator::Learn(absl::Duration took) {

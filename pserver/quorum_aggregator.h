@@ -33,6 +33,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
+#include "base/push_stamp.h"
+#include "base/types.h"
 #include "pserver/aggregator.h"
 #include "pserver/dense_table.h"
 
@@ -44,6 +46,8 @@ namespace oarlock {
 // 1. A push's gradients are in the table's sums, or applied, from the moment
 //    that it waits: nothing is lost when an update is made early.
 // 2. While a push waits, the time limit runs.
+// 3. A push that comes again while it is held is answered when it is, and counts
+//    once towards the quorum; one that has been applied is answered at once.
 class QuorumAggregator : public Aggregator {
  public:
   // An update waits for a quorum at most this many times as long as quorums
@@ -62,8 +66,9 @@ class QuorumAggregator : public Aggregator {
 
   enum class Timer { kThread, kByHand };
 
-  // The table and the clock must outlive this. REQUIRES: the table's quorum is
-  // above 0. kByHand: somebody calls ReleaseOverdue.
+  // The table and the clock, which must go on evenly (Clock::Monotonic), must
+  // outlive this. REQUIRES: the table's quorum is above 0. kByHand: somebody
+  // calls ReleaseOverdue.
   QuorumAggregator(DenseTable* table, const Clock& clock,
                    Timer timer = Timer::kThread);
   ~QuorumAggregator() override;
@@ -91,12 +96,17 @@ class QuorumAggregator : public Aggregator {
 
  private:
   struct Waiting {
+    PushStamp stamp;
+    // Parts of a push have different ones.
+    BlockIndex first_block;
     PushDone done;
     PushOutcome outcome;
   };
 
   // Adds the gradients to the table's sums.
   PushOutcome Hold(const PushDenseRequestView& push)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsHeld(const PushStamp& stamp, BlockIndex first_block) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Messages that make a quorum where a push is cut into so many.
   size_t Quorum(size_t messages) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -120,7 +130,9 @@ class QuorumAggregator : public Aggregator {
   uint64_t updates_ ABSL_GUARDED_BY(mutex_) = 0;
   // One for each message that is held.
   std::vector<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
-  // When the first of them came.
+  // Messages that are held and came again; none while nothing is held.
+  std::vector<Waiting> repeated_ ABSL_GUARDED_BY(mutex_);
+  // When the first of waiting_ came.
   absl::Time first_arrival_ ABSL_GUARDED_BY(mutex_);
   // By worker, the update that it last waited for.
   absl::btree_map<WorkerIndex, uint64_t> last_update_ ABSL_GUARDED_BY(mutex_);

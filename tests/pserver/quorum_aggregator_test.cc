@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -200,10 +201,37 @@ TEST(QuorumAggregatorTest, PushThatComesAgainIsAnsweredAndNotAddedAgain) {
   const float before = f.value();
   f.Push(0, 100);
   f.Push(0, 100);
-  EXPECT_EQ(f.TakeAnswered(), Workers{0}) << "the second, which is held already";
+  f.Push(0, 100);
+  EXPECT_EQ(f.TakeAnswered(), Workers()) << "its update is not made";
+  EXPECT_EQ(f.aggregator_.HeldPushes(), 1u);
   f.Push(1, 100);
-  EXPECT_EQ(f.TakeAnswered(), (Workers{0, 1}));
+  // The push, the other one, and the two that are the first.
+  EXPECT_EQ(f.TakeAnswered(), (Workers{0, 1, 0, 0}));
   EXPECT_EQ(f.value(), before + 2);
+  f.Push(1, 100);
+  EXPECT_EQ(f.TakeAnswered(), Workers{1}) << "its update is made";
+  EXPECT_EQ(f.value(), before + 2);
+}
+
+TEST(QuorumAggregatorTest, PushThatComesAgainIsAnsweredHoweverItsUpdateIsMade) {
+  for (const std::string how : {"time", "cut", "shutdown"}) {
+    Fixture f(Config(1));
+    f.Enter(2);
+    const float before = f.value();
+    f.Push(0, 100);
+    f.Push(0, 100);
+    EXPECT_EQ(f.TakeAnswered(), Workers()) << how;
+    if (how == "time") {
+      f.clock_.Advance(f.aggregator_.hold());
+      f.aggregator_.ReleaseOverdue();
+    } else if (how == "cut") {
+      f.aggregator_.HoldRounds();
+    } else {
+      f.aggregator_.Shutdown();
+    }
+    EXPECT_EQ(f.TakeAnswered(), (Workers{0, 0})) << how;
+    EXPECT_EQ(f.value(), before + 1) << how;
+  }
 }
 
 TEST(QuorumAggregatorTest, ShutdownAppliesAndAnswersWhatIsHeld) {
