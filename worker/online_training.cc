@@ -256,16 +256,16 @@ absl::Status OnlineTraining::PredictFile(const v1::TrainingFile& file,
 absl::Status OnlineTraining::WarnOfBadLines(const v1::TrainingFile& file) {
   OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
                            job_->GetJobStatus());
+  const auto max = static_cast<uint64_t>(config_.bad_lines_max());
   for (const v1::PhaseStatus& phase : status.phases()) {
     const v1::PhaseProgress& progress = phase.progress();
     if (progress.phase() != "predict" || progress.epoch() != file.epoch() ||
-        progress.bad_lines() <= static_cast<uint64_t>(config_.bad_lines_max())) {
+        progress.bad_lines() <= max) {
       continue;
     }
     spdlog::warn("file {} of pass {} has {} malformed lines, more than the {} "
                  "of --bad_lines_max: they are left out; see the file",
-                 file.file(), file.epoch(), progress.bad_lines(),
-                 config_.bad_lines_max());
+                 file.file(), file.epoch(), progress.bad_lines(), max);
   }
   return absl::OkStatus();
 }

@@ -67,9 +67,9 @@ class OnlineTraining {
   // Trains file after file until training is stopped. Worker 0 alone looks into
   // the folder and tells the coordinator which file is which pass; so workers
   // agree, and so do incarnations. Stops training itself when no file came for
-  // --watch_idle_s. A file that cannot be read, or the rest of one that is gone,
-  // is left out with a warning; a folder that was there and is away is awaited.
-  // NotFound when it was never there.
+  // --watch_idle_s. A file that cannot be read, or the rest of one that is
+  // gone, is left out with a warning; a folder that was there and is away is
+  // awaited. NotFound when it was never there.
   absl::Status Run();
 
  private:
