@@ -17,6 +17,9 @@
 namespace oarlock {
 namespace {
 
+// In the log folder, by the first worker.
+constexpr char kSummaryFile[] = "summary.json";
+
 absl::StatusOr<LaunchPlan> PlanOf(const v1::TrainConfig& train,
                          const v1::JobConfig& config) {
   v1::LaunchConfig launch;
@@ -106,20 +109,21 @@ absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
   std::printf("servers   %s\n",
               absl::StrJoin(plan.server_endpoints, ", ").c_str());
   std::fflush(stdout);
-  const std::string summary_path =
-      absl::StrCat(config.log_dir(), "/summary.json");
-  OARLOCK_RETURN_IF_ERROR(KeepAsOld(summary_path));
+  LauncherOptions options;
+  options.restart_together = Together(config);
+  options.workers_restart_all = RoundsRollBack(config);
+  options.workers_end_on_signal = !config.watch_dir().empty();
+  options.outputs = {kSummaryFile};
+  // Until the summary is read: nobody else may write it meanwhile.
+  Launcher launcher(options);
   int exit_code;
   {
     JobWatch watch(StatusSource(ObserverOf(plan, config)), config.epochs());
-    LauncherOptions options;
-    options.restart_together = Together(config);
-    options.workers_restart_all = RoundsRollBack(config);
-    options.workers_end_on_signal = !config.watch_dir().empty();
-    Launcher launcher(options);
     OARLOCK_ASSIGN_OR_RETURN(exit_code, launcher.Run(plan, argv));
   }
   if (exit_code != 0) return exit_code;
+  const std::string summary_path =
+      absl::StrCat(config.log_dir(), "/", kSummaryFile);
   OARLOCK_ASSIGN_OR_RETURN(const TrainingSummary summary,
                            ReadSummary(summary_path));
   std::printf("%ssummary   %s\n", SummaryTable(summary).c_str(),

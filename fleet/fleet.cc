@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,7 @@
 #include "base/metrics_server.h"
 #include "base/status_macros.h"
 #include "cluster/endpoint.h"
+#include "cluster/log_dir_lock.h"
 #include "fleet/job_description.h"
 #include "fleet/local_cluster.h"
 #include "fleet/role_process.h"
@@ -71,6 +73,16 @@ absl::Status CheckLocal(const v1::JobConfig& config) {
   return absl::InvalidArgumentError(absl::StrCat(
       flag, " is for servers' checkpoints, and a local run has neither; add "
       "--server_num 1 --worker_num 1"));
+}
+
+// Before hours of training, not after. A worker with servers locks nothing: its
+// launcher does. Null for workers that write nothing there.
+absl::StatusOr<std::unique_ptr<LogDirLock>> PrepareLogDir(
+    const std::string& log_dir, const RoleAssignment& role) {
+  if (role.worker_index != 0) return nullptr;
+  std::vector<LogWriter> writers;
+  if (role.role == Role::kLocal) writers.push_back({Role::kWorker, 0});
+  return LogDirLock::Take(log_dir, writers);
 }
 
 std::string TierDirOf(const v1::JobConfig& config) {
@@ -299,6 +311,8 @@ absl::Status Fleet::Worked(absl::Status status) {
 absl::Status Fleet::InitWorker() {
   // Before threads are started, for TrainOnline.
   if (!config_.watch_dir().empty()) StopSignal::Block();
+  OARLOCK_ASSIGN_OR_RETURN(log_dir_lock_,
+                           PrepareLogDir(config_.log_dir(), role_));
   OARLOCK_ASSIGN_OR_RETURN(worker_, Worker::Create(config_, role_));
   // The last pass is looked at again: the job's outcome is told at its end.
   epoch_ = std::min(worker_->job().trained_epochs(),

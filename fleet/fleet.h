@@ -24,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cluster/environment.h"
+#include "cluster/log_dir_lock.h"
 #include "proto/job_config.pb.h"
 #include "worker/client/job_client.h"
 #include "worker/summary.h"
@@ -71,7 +72,8 @@ class Fleet {
   absl::Status RunServer();
 
   // Connects to the servers, takes this worker's place in the job, creates the
-  // model's tables.
+  // model's tables. Unavailable when the first worker's --log_dir cannot be
+  // written, or when another job has that of a local run.
   absl::Status InitWorker();
   // Whether the next pass over the training files begins: the same on all
   // workers. No when training was stopped, early or by somebody's order; a
@@ -120,6 +122,8 @@ class Fleet {
 
   const v1::JobConfig config_;
   const RoleAssignment role_;
+  // Of a first worker.
+  std::unique_ptr<LogDirLock> log_dir_lock_;
   std::unique_ptr<ServerRole> server_;
   std::unique_ptr<Worker> worker_;
   uint32_t epoch_ = 0;

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <utility>
 
@@ -111,6 +110,7 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
   workers_done_ = interrupted_ = restarting_all_ = workers_told_ = false;
   restarts_of_all_ = options_.rounds_before;
   OARLOCK_ASSIGN_OR_RETURN(argv_, ResolveProgram(argv, plan.base_environment));
+  OARLOCK_RETURN_IF_ERROR(LockLogs());
   SignalCounter signals;
   OARLOCK_ASSIGN_OR_RETURN(guardian_, Guardian::Start(plan.processes.size()));
   FollowFirstWorker();
@@ -144,13 +144,22 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
   return exit_code_.value_or(0);
 }
 
+absl::Status Launcher::LockLogs() {
+  std::vector<LogWriter> writers;
+  for (const ProcessPlan& plan : plan_->processes) {
+    writers.push_back({plan.role, plan.index});
+  }
+  // That of the last run would be in its way.
+  log_dir_lock_.reset();
+  OARLOCK_ASSIGN_OR_RETURN(log_dir_lock_,
+                           LogDirLock::Take(plan_->log_dir, writers));
+  return absl::OkStatus();
+}
+
 absl::Status Launcher::StartAll() {
-  std::error_code error;
-  std::filesystem::create_directories(plan_->log_dir, error);
-  if (error) {
-    return absl::UnavailableError(absl::StrCat(
-        "the log folder ", plan_->log_dir, " cannot be made: ", error.message(),
-        "; give a folder that can be written by --log_dir"));
+  for (const std::string& name : options_.outputs) {
+    OARLOCK_RETURN_IF_ERROR(
+        KeepAsOld(absl::StrCat(plan_->log_dir, "/", name)));
   }
   for (const ProcessPlan& plan : plan_->processes) {
     const bool again = options_.rounds_before > 0;

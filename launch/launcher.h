@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
+#include "cluster/log_dir_lock.h"
 #include "launch/child_process.h"
 #include "launch/launch_plan.h"
 #include "launch/log_follower.h"
@@ -58,6 +59,9 @@ struct LauncherOptions {
   // What the first worker of this node writes to its log is copied to standard
   // output.
   bool follow_first_worker = false;
+  // Files that the processes write to the log folder beside their logs: as of
+  // those, what the last job left is kept as .old.
+  std::vector<std::string> outputs;
   // How often the processes of all nodes were started before this run. From 1
   // on they are told so, and their logs go on.
   int rounds_before = 0;
@@ -95,7 +99,8 @@ class Launcher {
   // returns the exit code: 0; the first failing process's (128 + signal); 1
   // when a server ended before the workers, or because of an order; 128 +
   // signal when interrupted. An error when something could not be started at
-  // all: nothing runs then.
+  // all, or another job writes the same logs: nothing runs then. The logs are
+  // this launcher's until it is destroyed or runs again.
   absl::StatusOr<int> Run(const LaunchPlan& plan,
                           const std::vector<std::string>& argv);
 
@@ -112,6 +117,7 @@ class Launcher {
   // way.
   static constexpr int kUsageExitCode = 2;
 
+  absl::Status LockLogs();
   absl::Status StartAll();
   absl::Status Start(Process* process);
   void PollAll();
@@ -139,6 +145,7 @@ class Launcher {
   const Clock& clock_;
   const LaunchPlan* plan_ = nullptr;
   std::vector<std::string> argv_;
+  std::unique_ptr<LogDirLock> log_dir_lock_;
   std::unique_ptr<Guardian> guardian_;
   std::vector<std::unique_ptr<Process>> processes_;
   // Of processes_, not yet handled.

@@ -347,6 +347,25 @@ TEST_F(LauncherTest, ALogFolderThatCannotBeMadeIsOneSentence) {
       HasSubstr("cannot be made"));
 }
 
+TEST_F(LauncherTest, TwoJobsDoNotShareTheirLogs) {
+  options_.outputs = {"summary.json"};
+  const std::string script =
+      absl::StrCat("echo result > ", logs(), "/summary.json\n", kServerWaits);
+  const LaunchPlan plan = Plan(1, 1);
+  Launcher first(options_);
+  ASSERT_TRUE(first.Run(plan, {WriteScript(folder_, script)}).ok());
+  // The first one's result has not been looked at yet.
+  const auto second = Launcher(options_).Run(plan, {"/bin/true"});
+  EXPECT_THAT(std::string(second.status().message()),
+              AllOf(HasSubstr("another job writes to the log folder " + logs()),
+                    HasSubstr("--log_dir")));
+  EXPECT_EQ(ReadFile(logs() + "/summary.json"), "result\n");
+  EXPECT_EQ(Log("serverlog.0"), "stopping\n");
+  EXPECT_TRUE(first.Run(plan, {"/bin/true"}).ok());
+  EXPECT_EQ(ReadFile(logs() + "/summary.json"), "");
+  EXPECT_EQ(ReadFile(logs() + "/summary.json.old"), "result\n");
+}
+
 TEST_F(LauncherTest, TwoLaunchersRunOneAfterTheOtherInOneProgram) {
   Launcher launcher(options_);
   const std::string program = WriteScript(folder_, kServerWaits);

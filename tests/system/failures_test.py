@@ -138,6 +138,38 @@ class UsageTest(harness.SystemTest):
             r"\./no_such_program is not a file")
 
 
+class LogFolderTest(harness.SystemTest):
+
+    def test_two_jobs_do_not_share_their_logs(self):
+        cluster = ["--server_num", "1", "--worker_num", "1"]
+        data = ["--train_files", harness.train_files()]
+        for flags in (cluster, []):
+            job = self.start_train(*flags, *data, *ENDLESS)
+            self.await_text(self.path("logs", "workerlog.0") if flags
+                            else job.stderr_path, PROGRESS)
+            for others in (cluster, []):
+                other = self.start_train(*others, *data, "--model", "lr")
+                self.assertEqual(
+                    self.await_end(other, harness.FAILURE_DEADLINE_S), 1)
+                self.assertRegex(other.stderr, "oarlock train: another job "
+                                 "writes to the log folder logs .*--log_dir")
+            job.send(signal.SIGKILL)
+            self.await_end(job)
+            # The kernel has released it.
+            self.await_success(self.start_train(*data, "--model", "lr"))
+            self.assert_nothing_runs()
+
+    def test_a_log_folder_that_cannot_be_written_is_noticed_at_once(self):
+        with open(self.path("file"), "w", encoding="utf-8") as file:
+            file.write("not a folder")
+        flags = ["--train_files", harness.train_files(), "--log_dir", "file"]
+        for cluster in ([], ["--server_num", "1", "--worker_num", "1"]):
+            self.assert_fails(
+                self.start_train(*flags, *ENDLESS, *cluster),
+                "oarlock train: the log folder file cannot be made: .*"
+                "; give a folder that can be written by --log_dir", code=1)
+
+
 class DataTest(harness.SystemTest):
 
     def assert_data_error(self, pattern, *flags):
