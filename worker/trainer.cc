@@ -9,6 +9,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -49,6 +50,34 @@ int ShareOfCores(const v1::JobStatusResponse& status, WorkerIndex self) {
     num_workers += worker.host() == host;
   }
   return std::max(1, num_cores / std::max(1, num_workers));
+}
+
+// FailedPrecondition when a job has passed over its files and trained nothing:
+// what it leaves is no model, whatever its exit code would say.
+absl::Status CheckTrained(const v1::JobConfig& config,
+                          const v1::JobStatusResponse& status) {
+  uint64_t bad_lines = 0;
+  for (const v1::PhaseStatus& phase : status.phases()) {
+    if (phase.progress().phase() != "train") continue;
+    if (phase.progress().examples() > 0) return absl::OkStatus();
+    bad_lines += phase.progress().bad_lines();
+  }
+  std::string why;
+  if (bad_lines > 0) {
+    why = absl::StrCat(
+        "all that was read are ", bad_lines, " malformed lines; the first is "
+        "in the log of a worker; name other files, or their --data_format");
+  } else if (config.drop_tail()) {
+    why = absl::StrCat(
+        "it has no lines, or too few for a batch of --batch_size ",
+        config.batch_size(),
+        " on each worker; lower it, or leave --drop_tail out");
+  } else {
+    why = "not a line was read; name files that have some";
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "no example of --train_files ", absl::StrJoin(config.train_files(), ","),
+      " was trained: ", why));
 }
 
 }  // namespace
@@ -250,6 +279,7 @@ absl::Status Trainer::TrainPass(TrainingData& data, uint32_t epoch) {
   OARLOCK_RETURN_IF_ERROR(
       job_->Barrier(absl::StrCat("train/", epoch, "/trained")));
   train_seconds_ += absl::ToDoubleSeconds(Clock::Real().Now() - start);
+  passed_over_files_ = true;
   return absl::OkStatus();
 }
 
@@ -283,6 +313,12 @@ absl::StatusOr<TrainingSummary> Trainer::Summarize() {
   OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
                            job_->GetJobStatus());
   if (events_ != nullptr) events_->Finish(status);
+  // Files that come one by one may be empty; a job that goes on may have
+  // trained everything before; and whoever stops one wants what there is.
+  if (passed_over_files_ && config_.watch_dir().empty() && !config_.resume() &&
+      status.stop_reason().empty()) {
+    OARLOCK_RETURN_IF_ERROR(CheckTrained(config_, status));
+  }
   TrainingSummary summary = SummaryOf(status);
   summary.model = config_.model();
   summary.mode = config_.mode();

@@ -68,7 +68,8 @@ class Trainer {
   // Predicts the test files, if there are any.
   absl::Status Evaluate(uint32_t epoch);
   // How the job stands over all workers; the same on every worker after a
-  // barrier.
+  // barrier. FailedPrecondition when passes over --train_files were made, but
+  // not one example was trained: online training and --resume may do that.
   absl::StatusOr<TrainingSummary> Summarize();
 
   TrainingData& training_data() { return *train_; }
@@ -117,6 +118,8 @@ class Trainer {
   // Of the first worker, if they are wanted.
   std::unique_ptr<TrainingEvents> events_;
   double train_seconds_ = 0;
+  // A training pass of this worker's was over, whatever was in it.
+  bool passed_over_files_ = false;
   // See PassContext; known once the tables are created.
   int compute_slots_ = 1;
 };

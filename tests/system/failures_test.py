@@ -200,6 +200,13 @@ class DataTest(harness.SystemTest):
             file.write("It was the best of times.\n" * 1000)
         self.assert_data_error(r"bad_lines_max", "--train_files", path)
 
+    def test_a_job_that_trains_nothing_fails(self):
+        path = self.path("empty.txt")
+        with open(path, "w", encoding="utf-8"):
+            pass
+        self.assert_data_error(
+            r"no example of --train_files .*empty.txt was trained: not a line "
+            "was read", "--train_files", path)
 
     def test_a_model_that_diverges_ends_the_job(self):
         flags = ["--train_files", harness.train_files(), "--optimizer", "sgd",

@@ -313,6 +313,50 @@ TEST_F(TrainerTest, PatternThatMatchesNothingIsNotFound) {
               HasSubstr("none-*"));
 }
 
+TEST_F(TrainerTest, AJobThatTrainsNotOneExampleFails) {
+  v1::JobConfig empty = Config();
+  empty.clear_train_files();
+  empty.add_train_files(own_.Write("empty", ""));
+  empty.set_epochs(2);
+  v1::JobConfig malformed = empty;
+  malformed.set_train_files(0, own_.Write("malformed", "some\nlines\n"));
+  malformed.set_epochs(1);
+  v1::JobConfig dropped = Config();
+  dropped.set_split("interleaved");
+  dropped.set_drop_tail(true);
+  dropped.set_batch_size(kRows + 1);
+  v1::JobConfig rounds = empty;
+  rounds.set_mode("sync");
+  const auto expect = [](const v1::JobConfig& config, const std::string& why) {
+    const JobOutcome alone = RunLocalJob(config);
+    EXPECT_EQ(alone.statuses[0].code(),
+              absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(std::string(alone.statuses[0].message()),
+              absl::StrCat("no example of --train_files ",
+                           config.train_files(0), " was trained: ", why));
+    // Who fails first ends the job for the other.
+    const JobOutcome cluster = RunClusterJob(config, 1, 2);
+    EXPECT_FALSE(cluster.statuses[0].ok());
+    EXPECT_FALSE(cluster.statuses[1].ok());
+  };
+  expect(empty, "not a line was read; name files that have some");
+  expect(rounds, "not a line was read; name files that have some");
+  expect(malformed,
+         "all that was read are 2 malformed lines; the first is in the log of "
+         "a worker; name other files, or their --data_format");
+  expect(dropped,
+         "it has no lines, or too few for a batch of --batch_size 2451 on each "
+         "worker; lower it, or leave --drop_tail out");
+}
+
+TEST_F(TrainerTest, AJobThatGoesOnMayHaveNothingLeftToTrain) {
+  v1::JobConfig config = Config();
+  config.clear_train_files();
+  config.add_train_files(own_.Write("empty", ""));
+  config.set_resume(true);
+  ExpectOk(RunLocalJob(config));
+}
+
 TEST_F(TrainerTest, InterleavedSplitDoesNotGoWithACommand) {
   v1::JobConfig config = Config();
   config.set_pipe_command("cat");
