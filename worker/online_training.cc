@@ -42,6 +42,11 @@ absl::Status CheckOnlineTraining(const v1::JobConfig& config) {
         " does, too; give one of them, or train on the files first and go on "
         "with --load"));
   }
+  if (config.has_epochs()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--epochs is set, but --watch_dir ", config.watch_dir(),
+        " trains each file once; leave --epochs out"));
+  }
   if (config.watch_dir().find_first_of(kListCharacters) != std::string::npos) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--watch_dir is '", config.watch_dir(),

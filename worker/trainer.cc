@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "worker/flag_use.h"
 #include "worker/geo_pass.h"
 #include "worker/geo_repair.h"
 #include "worker/half_async_pass.h"
@@ -96,6 +97,7 @@ Trainer::Trainer(const v1::JobConfig& config, ParameterClient* parameters,
 Trainer::~Trainer() { job_->SetProgressSource(nullptr); }
 
 absl::Status Trainer::CheckConfig(const v1::JobConfig& config) {
+  OARLOCK_RETURN_IF_ERROR(CheckFlagUse(config));
   OARLOCK_RETURN_IF_ERROR(TrainingData::CheckConfig(config));
   OARLOCK_RETURN_IF_ERROR(CheckEvaluation(config));
   OARLOCK_RETURN_IF_ERROR(CheckOnlineTraining(config));

@@ -106,6 +106,18 @@ class UsageTest(harness.SystemTest):
             self.assertRegex(process.stderr, "legal is a power of two, for "
                              "example 512")
 
+    def test_a_flag_without_effect_is_refused(self):
+        for flags, why in (
+                (["--staleness_bound", "2"], "is set, but --mode is async"),
+                (["--hidden_sizes", "8", "--model", "lr"],
+                 "is set, but --model is lr"),
+                (["--dense_quorum", "-0.5"], "is -0.5; legal is 0 to 1"),
+                (["--epochs", "2", "--watch_dir", "in"],
+                 "is set, but --watch_dir in trains each file once")):
+            for cluster in ([], ["--server_num", "1", "--worker_num", "1"]):
+                self.assert_usage_error(self.start_train(*flags, *cluster),
+                                        f"oarlock train: {flags[0]} {why}")
+
     def test_a_folder_is_no_configuration(self):
         self.assert_usage_error(self.start_train("--config", self.path()),
                                 "cannot be read")

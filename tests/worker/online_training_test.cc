@@ -65,6 +65,11 @@ TEST(CheckOnlineTrainingTest, TwoSourcesOfExamplesAreRefused) {
   EXPECT_THAT(CheckOnlineTraining(config).message(),
               HasSubstr("--train_files part-0"));
   config.clear_train_files();
+  config.set_epochs(1);
+  EXPECT_THAT(CheckOnlineTraining(config).message(),
+              HasSubstr("--epochs is set, but --watch_dir in trains each file "
+                        "once; leave --epochs out"));
+  config.clear_epochs();
   config.set_watch_dir("in,out");
   EXPECT_EQ(CheckOnlineTraining(config).code(),
             absl::StatusCode::kInvalidArgument);

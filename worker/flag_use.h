@@ -1,0 +1,18 @@
+// Flags that would be read by nobody are refused: whoever sets one expects it to
+// do something.
+
+#ifndef OARLOCK_WORKER_FLAG_USE_H_
+#define OARLOCK_WORKER_FLAG_USE_H_
+
+#include "absl/status/status.h"
+#include "proto/job_config.pb.h"
+
+namespace oarlock {
+
+// InvalidArgument, one sentence, when a flag is set that another flag's value
+// leaves without effect. A flag set to its default is set.
+absl::Status CheckFlagUse(const v1::JobConfig& config);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_FLAG_USE_H_
