@@ -1,5 +1,6 @@
 #include "worker/optimizer_config.h"
 
+#include <cmath>
 #include <string>
 
 #include "absl/status/status.h"
@@ -82,6 +83,7 @@ void SetRule(const v1::JobConfig& config, const std::string& rule,
 // "1000:1,2000:0.1".
 absl::Status SetPieces(absl::string_view text, uint64_t pushes_per_step,
                        v1::PiecewiseRate* piecewise) {
+  uint64_t last = 0;
   for (const absl::string_view piece : absl::StrSplit(text, ',')) {
     const std::pair<absl::string_view, absl::string_view> parts =
         absl::StrSplit(piece, absl::MaxSplits(':', 1));
@@ -89,12 +91,20 @@ absl::Status SetPieces(absl::string_view text, uint64_t pushes_per_step,
     constexpr uint64_t kStepsMax = uint64_t{1} << 40;
     uint64_t until = 0;
     float factor = 0;
-    if (!absl::SimpleAtoi(parts.first, &until) || until > kStepsMax ||
-        !absl::SimpleAtof(parts.second, &factor)) {
+    if (!absl::SimpleAtoi(parts.first, &until) || until < 1 ||
+        until > kStepsMax || !absl::SimpleAtof(parts.second, &factor) ||
+        !std::isfinite(factor) || factor < 0) {
       return absl::InvalidArgumentError(absl::StrCat(
           "--schedule_pieces has '", piece, "'; legal is STEP:FACTOR, STEP 1 "
-          "to ", kStepsMax, "; write for example 1000:1,2000:0.1"));
+          "to ", kStepsMax, ", FACTOR 0 or more; write for example "
+          "1000:1,2000:0.1"));
     }
+    if (until <= last) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--schedule_pieces has '", piece, "' after a piece up to step ", last,
+          "; legal are steps that grow; write for example 1000:1,2000:0.1"));
+    }
+    last = until;
     v1::PiecewiseRate::Piece* added = piecewise->add_pieces();
     added->set_until_step(until * pushes_per_step);
     added->set_factor(factor);

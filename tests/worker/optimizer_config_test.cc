@@ -171,12 +171,14 @@ TEST(OptimizerConfigTest, WhatContradictsItselfIsRefusedByName) {
   config.set_learning_rate_schedule("piecewise");
   refused(config, "--schedule_pieces");
   for (const char* pieces : {"10", "10:", ":1", "10:1,", "-1:1", "10:x",
-                             "99999999999999999:1"}) {
+                             "99999999999999999:1", "0:1", "10:-1", "10:nan"}) {
     config.set_schedule_pieces(pieces);
     refused(config, "--schedule_pieces");
   }
-  config.set_schedule_pieces("20:1,10:1");
-  refused(config, "until_step");
+  for (const char* pieces : {"20:1,10:1", "20:1,20:.5"}) {
+    config.set_schedule_pieces(pieces);
+    refused(config, "after a piece up to step 20; legal are steps that grow");
+  }
   config.set_learning_rate_schedule("constant");
   config.set_optimizer("paddle_naive");
   config.set_l1(1);

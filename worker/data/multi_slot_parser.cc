@@ -42,12 +42,14 @@ class MultiSlotParser : public LineParser {
     for (size_t slot = 0; slot < num_slots_; ++slot) {
       if (!ParseSlot(slot, scanner, reason)) return false;
     }
+    // A message shows what is wrong, not what follows it.
+    std::string_view at = scanner.Rest();
     uint64_t count = 0;
     uint64_t label = 0;
     if (!scanner.Next(&count) || count != 1 || !scanner.Next(&label) ||
         label > 1) {
-      *reason = absl::StrCat("the label is not '1 0' or '1 1' but ",
-                             Shown(scanner.Rest()));
+      *reason =
+          absl::StrCat("the label is not '1 0' or '1 1' but ", Shown(at));
       return false;
     }
     if (!scanner.AtEnd()) {
@@ -61,18 +63,19 @@ class MultiSlotParser : public LineParser {
   }
 
   bool ParseDense(NumberScanner& scanner, std::string* reason) {
+    std::string_view at = scanner.Rest();
     uint64_t count = 0;
     if (!scanner.Next(&count) || count != num_dense_) {
       *reason = absl::StrCat("the dense slot does not start with its count ",
-                             num_dense_, " but ", Shown(scanner.Rest()));
+                             num_dense_, " but ", Shown(at));
       return false;
     }
     for (size_t i = 0; i < num_dense_; ++i) {
+      at = scanner.Rest();
       float value = 0;
       if (!scanner.Next(&value) || !std::isfinite(value)) {
-        *reason =
-            absl::StrCat("dense feature ", i, " is not a finite number but ",
-                         Shown(scanner.Rest()));
+        *reason = absl::StrCat("dense feature ", i,
+                               " is not a finite number but ", Shown(at));
         return false;
       }
       dense_.push_back(value);

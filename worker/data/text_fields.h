@@ -73,7 +73,11 @@ class NumberScanner {
     return p_ == end_;
   }
 
-  std::string_view Rest() const { return {p_, static_cast<size_t>(end_ - p_)}; }
+  // From the next word on.
+  std::string_view Rest() {
+    SkipBlanks();
+    return {p_, static_cast<size_t>(end_ - p_)};
+  }
 
  private:
   void SkipBlanks() {

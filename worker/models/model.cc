@@ -44,60 +44,60 @@ constexpr NamedModel kModels[] = {
 absl::Status InRange(const char* option, size_t value, size_t min, size_t max) {
   if (value >= min && value <= max) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("model option ", option, " is ", value, "; legal is ", min,
-                   " to ", max, ": correct it"));
+      absl::StrCat(option, " is ", value, "; legal is ", min, " to ", max,
+                   ": correct it"));
 }
 
 absl::Status ValidateShape(const ModelOptions& options) {
   OARLOCK_RETURN_IF_ERROR(
-      InRange("cross_layers", options.cross_layers, 1, kMaxLayers));
-  OARLOCK_RETURN_IF_ERROR(InRange("cin_sizes' length",
+      InRange("--cross_layers", options.cross_layers, 1, kMaxLayers));
+  OARLOCK_RETURN_IF_ERROR(InRange("--cin_sizes' length",
                                   options.cin_sizes.size(), 1, kMaxLayers));
   for (size_t size : options.cin_sizes) {
     OARLOCK_RETURN_IF_ERROR(
-        InRange("cin_sizes' element", size, 1, kMaxHiddenSize));
+        InRange("--cin_sizes' element", size, 1, kMaxHiddenSize));
   }
   OARLOCK_RETURN_IF_ERROR(
-      InRange("attention_layers", options.attention_layers, 1, kMaxLayers));
+      InRange("--attention_layers", options.attention_layers, 1, kMaxLayers));
   OARLOCK_RETURN_IF_ERROR(
-      InRange("attention_heads", options.attention_heads, 1, kMaxHeads));
-  OARLOCK_RETURN_IF_ERROR(InRange("attention_size", options.attention_size, 1,
+      InRange("--attention_heads", options.attention_heads, 1, kMaxHeads));
+  OARLOCK_RETURN_IF_ERROR(InRange("--attention_size", options.attention_size, 1,
                                   kMaxEmbeddingSize));
   for (const auto& [slot, size] : options.slot_sizes) {
     if (slot < 0 || static_cast<size_t>(slot) >= options.num_slots) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "slot_sizes has slot ", slot, "; legal is 0 to ",
+          "--slot_sizes has slot ", slot, "; legal is 0 to ",
           options.num_slots - 1, ": correct it"));
     }
     OARLOCK_RETURN_IF_ERROR(
-        InRange("slot_sizes' size", size, 1, kMaxEmbeddingSize));
+        InRange("--slot_sizes' size", size, 1, kMaxEmbeddingSize));
   }
   return absl::OkStatus();
 }
 
 absl::Status Validate(const ModelOptions& options) {
   OARLOCK_RETURN_IF_ERROR(
-      InRange("num_dense", options.num_dense, 0, kMaxDense));
+      InRange("the data's num_dense", options.num_dense, 0, kMaxDense));
   OARLOCK_RETURN_IF_ERROR(
-      InRange("num_slots", options.num_slots, 1, kMaxSlots));
-  OARLOCK_RETURN_IF_ERROR(
-      InRange("embedding_size", options.embedding_size, 1, kMaxEmbeddingSize));
+      InRange("the data's num_slots", options.num_slots, 1, kMaxSlots));
+  OARLOCK_RETURN_IF_ERROR(InRange("--embedding_size", options.embedding_size,
+                                  1, kMaxEmbeddingSize));
   const std::vector<size_t> hidden_sizes =
       options.hidden_sizes.value_or(std::vector<size_t>{});
-  OARLOCK_RETURN_IF_ERROR(InRange("hidden_sizes' length", hidden_sizes.size(),
+  OARLOCK_RETURN_IF_ERROR(InRange("--hidden_sizes' length", hidden_sizes.size(),
                                   0, kMaxHiddenLayers));
   for (size_t size : hidden_sizes) {
     OARLOCK_RETURN_IF_ERROR(
-        InRange("hidden_sizes' element", size, 1, kMaxHiddenSize));
+        InRange("--hidden_sizes' element", size, 1, kMaxHiddenSize));
   }
   if (!std::isfinite(options.init_range) || options.init_range < 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("model option init_range is ", options.init_range,
+        absl::StrCat("--init_range is ", options.init_range,
                      "; legal is 0 or more: correct it"));
   }
   if (!(options.dropout >= 0 && options.dropout < 1)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("model option dropout is ", options.dropout,
+        absl::StrCat("--dropout is ", options.dropout,
                      "; legal is 0 or more and less than 1: correct it"));
   }
   return ValidateShape(options);

@@ -276,17 +276,20 @@ TEST(MultiSlotParserTest, AgreesWithANaiveCountOnRandomLines) {
 TEST(MultiSlotParserTest, MalformedLinesAreRejectedWithTheReason) {
   const DataOptions options = MultiSlot(2, 2);
   EXPECT_THAT(Reject(options, "  "), HasSubstr("empty"));
-  EXPECT_THAT(Reject(options, "3 1 2 3 1 5 1 6 1 0"), HasSubstr("count 2"));
+  EXPECT_THAT(Reject(options, "3 1 2 3 1 5 1 6 1 0"),
+              HasSubstr("count 2 but '3 1 2 3"));
   EXPECT_THAT(Reject(options, "2 1 x 1 5 1 6 1 0"),
               HasSubstr("dense feature 1 is not a finite number but 'x"));
-  EXPECT_THAT(Reject(options, "2 1 nan 1 5 1 6 1 0"), HasSubstr("finite"));
+  EXPECT_THAT(Reject(options, "2 1 nan 1 5 1 6 1 0"),
+              HasSubstr("finite number but 'nan 1 5"));
   EXPECT_THAT(Reject(options, "2 1 2 1 -5 1 6 1 0"), HasSubstr("slot 0"));
   EXPECT_THAT(Reject(options, "2 1 2 1 5 1 6.5 1 0"), HasSubstr("slot 1"));
   EXPECT_THAT(Reject(options, "2 1 2 1 5 4000000000 6"), HasSubstr("slot 1"));
   EXPECT_THAT(Reject(options, "2 1 2 1 5"), HasSubstr("slot 1"));
   EXPECT_THAT(Reject(options, "2 1 2 1 5 1 18446744073709551616 1 0"),
               HasSubstr("64-bit"));
-  EXPECT_THAT(Reject(options, "2 1 2 1 5 1 6 1 3"), HasSubstr("label"));
+  EXPECT_THAT(Reject(options, "2 1 2 1 5 1 6 1 3"),
+              HasSubstr("the label is not '1 0' or '1 1' but '1 3'"));
   EXPECT_THAT(Reject(options, "2 1 2 1 5 1 6 2 0 1"), HasSubstr("label"));
   EXPECT_THAT(Reject(options, "2 1 2 1 5 1 6 1 0 1 0"),
               HasSubstr("follows the label"));
