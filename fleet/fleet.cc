@@ -85,6 +85,14 @@ absl::StatusOr<std::unique_ptr<LogDirLock>> PrepareLogDir(
   return LogDirLock::Take(log_dir, writers);
 }
 
+// Who is started again goes on, whether its command line says so or not.
+v1::JobConfig ConfigOf(const v1::JobConfig& config,
+                       const RoleAssignment& role) {
+  v1::JobConfig result = config;
+  if (role.restarts > 0) result.set_resume(true);
+  return result;
+}
+
 std::string TierDirOf(const v1::JobConfig& config) {
   return config.tier_dir().empty() ? absl::StrCat(config.log_dir(), "/tier")
                                    : config.tier_dir();
@@ -184,7 +192,7 @@ absl::StatusOr<RoleAssignment> RoleFromEnvironment(
 }
 
 Fleet::Fleet(const v1::JobConfig& config, const RoleAssignment& role)
-    : config_(config), role_(role) {}
+    : config_(ConfigOf(config, role)), role_(role) {}
 
 Fleet::~Fleet() = default;
 
@@ -314,10 +322,11 @@ absl::Status Fleet::InitWorker() {
   OARLOCK_ASSIGN_OR_RETURN(log_dir_lock_,
                            PrepareLogDir(config_.log_dir(), role_));
   OARLOCK_ASSIGN_OR_RETURN(worker_, Worker::Create(config_, role_));
-  // The last pass is looked at again: the job's outcome is told at its end.
-  epoch_ = std::min(worker_->job().trained_epochs(),
-                    static_cast<uint32_t>(config_.epochs()) - 1);
-  return Worked(worker_->Start(config_));
+  OARLOCK_RETURN_IF_ERROR(Worked(worker_->Start(config_)));
+  const absl::StatusOr<uint32_t> first = worker_->trainer().FirstEpoch();
+  OARLOCK_RETURN_IF_ERROR(Worked(first.status()));
+  epoch_ = *first;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> Fleet::BeginsEpoch() {

@@ -113,7 +113,8 @@ void Coordinator::DescribeCut(v1::CheckpointManifest* manifest) const {
     }
     work->set_order(work_.Order(name));
     const std::optional<uint32_t> epoch = TrainEpoch(name);
-    work->set_done(epoch.has_value() && *epoch < epochs_before_cut_);
+    work->set_done(epoch.has_value() && (*epoch < epochs_before_cut_ ||
+                                         board_.IsWhole(name, covered.size())));
   }
   board_.Describe(/*with_histograms=*/true, manifest->mutable_phases());
   if (description_.has_value()) {

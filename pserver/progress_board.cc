@@ -95,6 +95,15 @@ void ProgressBoard::SetNumExamples(const std::string& name,
   Find(name).num_examples = num_examples;
 }
 
+bool ProgressBoard::IsWhole(const std::string& name,
+                            uint64_t num_examples) const {
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end() || found->second->num_examples == 0) return false;
+  const Phase& phase = *found->second;
+  return num_examples == phase.num_examples ||
+         num_examples + phase.sum.progress.bad_lines() == phase.num_examples;
+}
+
 void ProgressBoard::NoteStart(const std::string& name, absl::Time now) {
   Phase& phase = Find(name);
   phase.first = std::min(phase.first, now);

@@ -60,6 +60,10 @@ class ProgressBoard {
   // What is open for the worker counts no more.
   void Withdraw(WorkerIndex worker);
 
+  // Whether so many examples of the pass are all of it, but for its malformed
+  // lines. No while its number of examples is not known.
+  bool IsWhole(const std::string& name, uint64_t num_examples) const;
+
   // All phases that somebody began, in the order in which they appeared, after
   // the sums of older ones.
   void Describe(

@@ -51,6 +51,16 @@ std::vector<v1::WorkRange> RangeSet::Common(const v1::WorkRange& range) const {
   return common;
 }
 
+uint64_t RangeSet::size() const {
+  uint64_t size = 0;
+  for (const auto& [source, intervals] : sources_) {
+    for (const IntervalSet::Interval& interval : intervals.intervals()) {
+      size += interval.end - interval.begin;
+    }
+  }
+  return size;
+}
+
 std::vector<v1::WorkRange> RangeSet::ranges() const {
   std::vector<v1::WorkRange> ranges;
   for (const auto& [source, intervals] : sources_) {

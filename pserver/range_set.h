@@ -30,6 +30,8 @@ class RangeSet {
 
   // Ascending by (source, begin), disjoint, not adjacent.
   std::vector<v1::WorkRange> ranges() const;
+  // Examples in all of them.
+  uint64_t size() const;
 
  private:
   std::map<uint32_t, IntervalSet> sources_;

@@ -45,9 +45,11 @@ absl::Status WorkQueue::Define(const v1::DefineWorkRequest& request) {
         "and others not; go on as it was begun, and change that between two "
         "passes"));
   }
+  v1::DefineWorkRequest compared = request;
+  compared.clear_order();
   const uint64_t fingerprint = std::max(
       kAnyDefinition + 1,
-      static_cast<uint64_t>(FeatureHash(request.SerializeAsString(), 0, 0)));
+      static_cast<uint64_t>(FeatureHash(compared.SerializeAsString(), 0, 0)));
   if (auto it = works_.find(request.work()); it != works_.end()) {
     Work& known = it->second;
     if (known.fingerprint == kAnyDefinition) known.fingerprint = fingerprint;

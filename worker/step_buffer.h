@@ -69,9 +69,9 @@ class StepBuffer {
   void AddGradientsTo(PushRequest* push, const std::vector<TableId>& tables,
                       bool statistics) const;
 
-  // Asks for the rows of all inputs, or what of them is not kept, which need not come before WaitForPull is
-  // called. `tables` has one id per input; `memory` keeps this buffer alive.
-  // `client` outlives the pull.
+  // Asks for the rows of all inputs, or those of them that are not kept; they
+  // need not come before WaitForPull is called. `tables` has one id per input;
+  // `memory` keeps this buffer alive. `client` outlives the pull.
   void StartPull(ParameterClient* client, const std::vector<TableId>& tables,
                  std::shared_ptr<const void> memory);
   // Waits for them. Sets `pull_time`.

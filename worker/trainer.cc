@@ -232,6 +232,7 @@ absl::Status Trainer::RunPassAlone(const PassContext& context) {
 absl::Status Trainer::RunPass(TrainingData& data, const PhaseId& phase,
                               bool trains) {
   PassContext context = ContextOf(data, phase);
+  if (!trains) context.cuts = nullptr;
   LeasedWork::Repair repair;
   if (trains && config_.mode() != "sync") {
     repair = [&context](const PushRepair& r) {
@@ -261,6 +262,21 @@ absl::Status Trainer::RunPass(TrainingData& data, const PhaseId& phase,
   return absl::OkStatus();
 }
 
+absl::StatusOr<uint32_t> Trainer::FirstEpoch() {
+  const auto epochs = static_cast<uint32_t>(config_.epochs());
+  const uint32_t trained = job_->trained_epochs();
+  if (trained == 0 || epochs == 0) return 0;
+  if (trained >= epochs) return epochs - 1;
+  if (test_->empty()) return trained;
+  OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
+                           job_->GetJobStatus());
+  const std::string last = PhaseId{"test", trained - 1}.Work();
+  const bool is_evaluated = std::any_of(
+      status.evaluations().begin(), status.evaluations().end(),
+      [&](const v1::Evaluation& e) { return e.work() == last; });
+  return is_evaluated ? trained : trained - 1;
+}
+
 absl::Status Trainer::TrainEpoch(uint32_t epoch) {
   if (train_->empty()) {
     return absl::InvalidArgumentError(
@@ -271,6 +287,10 @@ absl::Status Trainer::TrainEpoch(uint32_t epoch) {
 }
 
 absl::Status Trainer::TrainPass(TrainingData& data, uint32_t epoch) {
+  if (epoch < job_->trained_epochs()) {
+    spdlog::info("pass {} was trained before the job was resumed", epoch + 1);
+    return absl::OkStatus();
+  }
   const PhaseId phase{"train", epoch};
   OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat("train/", epoch)));
   const absl::Time start = Clock::Real().Now();
@@ -339,13 +359,7 @@ absl::StatusOr<TrainingSummary> Trainer::Run() {
     return Summarize();
   }
   const auto epochs = static_cast<uint32_t>(config_.epochs());
-  // Passes before it were over when the job was resumed.
-  uint32_t epoch = job_->trained_epochs();
-  if (epoch >= epochs && epochs > 0) {
-    spdlog::info("all {} passes were trained before the job was resumed",
-                 epochs);
-    OARLOCK_RETURN_IF_ERROR(Evaluate(epochs - 1));
-  }
+  OARLOCK_ASSIGN_OR_RETURN(uint32_t epoch, FirstEpoch());
   for (; epoch < epochs; ++epoch) {
     OARLOCK_ASSIGN_OR_RETURN(const bool begins, BeginsEpoch(epoch));
     if (!begins) break;

@@ -63,7 +63,12 @@ class Trainer {
 
   // The parts of Run, for programs that drive the loop themselves.
   absl::Status CreateTables();
-  // One pass over the training files, numbered from 0.
+  // The pass to begin with, numbered from 0: the first that was not trained
+  // before the job was resumed. The one before it if its evaluation is missing,
+  // and the last one if none is left, since an evaluation tells the outcome;
+  // TrainEpoch of such a pass does nothing. The same on all workers.
+  absl::StatusOr<uint32_t> FirstEpoch();
+  // One pass over the training files.
   absl::Status TrainEpoch(uint32_t epoch);
   // Predicts the test files, if there are any.
   absl::Status Evaluate(uint32_t epoch);

@@ -225,7 +225,8 @@ absl::Status TrainingData::ReadIndex() {
                        IsStatic() || IsOrdered() ? UnseekableRule::kCount
                                                  : UnseekableRule::kLeave,
                        options);
-  if (!index.ok() && left_out_ != LeftOut::kNothing) {
+  // With an order of its own every worker has to see the same examples.
+  if (!index.ok() && left_out_ != LeftOut::kNothing && !IsOrdered()) {
     spdlog::warn("what is left of {} is left out: {}",
                  absl::StrJoin(files_, ","),
                  std::string(index.status().message()));
@@ -267,6 +268,8 @@ OrderOptions TrainingData::OrderOf(uint32_t epoch) const {
 }
 
 std::string TrainingData::OrderText() const {
+  // An evaluation trains nothing, so it may be of other files than before.
+  if (division_ == Division::kLeased) return "";
   std::vector<std::string> parts;
   const auto say = [&parts](absl::string_view flag, const auto& value) {
     parts.push_back(absl::StrCat("--", flag, " ", value));
@@ -292,7 +295,11 @@ std::string TrainingData::OrderText() const {
   // to it is trained.
   if (!config_.watch_dir().empty()) return absl::StrJoin(parts, " ");
   std::string files = absl::StrCat(files_.size(), " files");
-  if (index_->is_counted()) {
+  // Of packed files only some splits know the lengths.
+  const bool can_seek = std::all_of(
+      index_->files().begin(), index_->files().end(),
+      [](const SourceIndex::File& file) { return file.can_seek; });
+  if (can_seek && index_->is_counted()) {
     const Key lengths =
         FeatureHash(absl::StrJoin(CountsOf(*index_), ","), 0, 0);
     absl::StrAppend(&files, " of ", index_->total_examples(),
@@ -364,7 +371,8 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartLeased(
         job_->DefineWork(work, items, num_examples, OrderText()).status();
     // By a worker 0 that has died since, when the file was another: what it
     // said stands, and what is not there of it is left out.
-    if (!absl::IsAlreadyExists(defined) || left_out_ == LeftOut::kNothing) {
+    if (!absl::IsAlreadyExists(defined) || left_out_ == LeftOut::kNothing ||
+        order != nullptr) {
       OARLOCK_RETURN_IF_ERROR(defined);
     }
   }

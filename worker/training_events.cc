@@ -36,7 +36,7 @@ absl::Time FromUnixSeconds(double seconds) {
 
 TrainingCurves::TrainingCurves(const v1::JobStatusResponse& first) {
   for (const v1::Evaluation& evaluation : first.evaluations()) {
-    evaluations_.insert(evaluation.work());
+    evaluations_.emplace(evaluation.work(), evaluation.unix_seconds());
   }
 }
 
@@ -94,7 +94,10 @@ std::vector<TrainingCurves::Point> TrainingCurves::Update(
     points.push_back(std::move(point));
   }
   for (const v1::Evaluation& evaluation : status.evaluations()) {
-    if (!evaluations_.insert(evaluation.work()).second) continue;
+    if (!evaluations_.emplace(evaluation.work(), evaluation.unix_seconds())
+             .second) {
+      continue;
+    }
     // "predict/7" is another curve than the test files' two kinds.
     const std::string tag =
         absl::StartsWith(evaluation.work(), "predict/") ? "predict" : "test";

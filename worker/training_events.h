@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -52,7 +53,8 @@ class TrainingCurves {
   static Mark MarkOf(const v1::JobStatusResponse& status, absl::Time now);
 
   std::optional<Mark> mark_;
-  std::set<std::string> evaluations_;
+  // By work and time: after a resume a pass may be evaluated once more.
+  std::set<std::pair<std::string, double>> evaluations_;
 };
 
 // Writes them to a file in a folder, on a thread of its own that asks for the

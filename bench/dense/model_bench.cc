@@ -47,7 +47,10 @@ struct Data {
     input.num_examples = batch;
     input.labels = labels.data();
     input.dense = dense.data();
-    input.sparse = {{rows.data(), num_rows, row_of_key, {}, {}}};
+    SparseInput& sparse = input.sparse.emplace_back();
+    sparse.rows = rows.data();
+    sparse.num_rows = num_rows;
+    sparse.row_of_key = row_of_key;
     input.parameters = parameters.data();
     input.gradient_scale = 1.0f / static_cast<float>(batch);
     output.row_gradients = {row_gradients.data()};

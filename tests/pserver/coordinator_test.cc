@@ -311,5 +311,39 @@ TEST_F(CoordinatorTest, ACheckpointKeepsTheOrderOfAPassThatIsNotOver) {
   EXPECT_TRUE(resumed.DefineWork(request).ok());
 }
 
+TEST_F(CoordinatorTest, APassOfWhichNothingIsLeftIsDone) {
+  v1::PhaseProgress bad;
+  bad.set_phase("train");
+  bad.set_bad_lines(2);
+  for (const uint64_t trained : {97, 98, 100}) {
+    coordinator_.emplace(options_, clock_);
+    v1::MarkCutRequest mark;
+    mark.set_worker_generation(Register(0));
+    mark.set_cut(1);
+    v1::TrainedExamples* const examples = mark.add_trained();
+    examples->set_work("train/0");
+    examples->add_ranges()->set_end(trained);
+    v1::DefineWorkRequest request;
+    request.set_work("train/0");
+    request.set_num_examples(100);
+    ASSERT_TRUE(coordinator_->DefineWork(request).ok());
+    v1::HeartbeatRequest beat;
+    beat.set_worker_generation(mark.worker_generation());
+    beat.set_report(1);
+    *beat.add_progress() = bad;
+    ASSERT_TRUE(coordinator_->Heartbeat(beat).ok());
+    ASSERT_TRUE(coordinator_->MarkCut(mark).ok());
+    v1::CheckpointManifest manifest;
+    coordinator_->DescribeCut(&manifest);
+    ASSERT_EQ(manifest.works_size(), 1);
+    EXPECT_EQ(manifest.works(0).done(), trained != 97) << trained;
+    Coordinator resumed(options_, clock_);
+    resumed.Restore(manifest);
+    v1::RegisterWorkerRequest registration;
+    EXPECT_EQ(resumed.RegisterWorker(registration)->trained_epochs(),
+              trained != 97 ? 1u : 0u);
+  }
+}
+
 }  // namespace
 }  // namespace oarlock

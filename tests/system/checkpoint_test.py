@@ -297,7 +297,7 @@ class CheckpointTest(harness.SystemTest):
         flags = ["--checkpoint_interval_s", "0", *ASYNC]
         # Long enough not to be over before it is drained.
         shuffled = ["--shuffle", "local", "--split", "contiguous",
-                    "--concatenated_passes", "20"]
+                    "--concatenated_passes", "40"]
         job = self.train("job", *self.cluster(1, 2, "ckpt"), *flags, *shuffled,
                          "--print_period", "5")
         self.await_text(self.path("job", "workerlog.0"), r"step \d+")
@@ -320,6 +320,20 @@ class CheckpointTest(harness.SystemTest):
         self.await_success(self.train(
             "same", *self.cluster(1, 2, "ckpt"), *flags, *shuffled,
             "--resume"))
+
+    def test_the_order_may_change_between_two_passes(self):
+        flags = ["--checkpoint_interval_s", "0", *ASYNC]
+        self.await_success(
+            self.train("first", *self.cluster(1, 2, "ckpt"), *flags))
+        self.await_success(self.train(
+            "second", *self.cluster(1, 2, "ckpt"), *flags, "--shuffle",
+            "local", "--split", "contiguous", "--epochs", "2", "--resume"))
+        self.await_success(self.train(
+            "third", *self.cluster(1, 1, "ckpt"), *flags, "--shuffle",
+            "global", "--epochs", "3", "--resume"))
+        for name in ("first", "second", "third"):
+            self.assertEqual(self.summary(name)["examples"],
+                             harness.GENERATED_ROWS * 3 // 4, name)
 
     def test_the_tools_look_at_what_jobs_leave(self):
         for servers in (1, 3):

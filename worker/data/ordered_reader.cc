@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
 
@@ -19,6 +20,12 @@ FilePositions::FilePositions(const DataOptions& options,
       cursor_(order_.get()) {}
 
 absl::StatusOr<uint64_t> FilePositions::Prepare(uint64_t begin, uint64_t end) {
+  if (end > order_->size()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "examples ", begin, " to ", end, " of the pass are to be read, but the "
+        "files have ", order_->size(),
+        "; do all workers see the same files, and do they stay as they are?"));
+  }
   end = std::min(end, begin + kMaxPositions);
   begin_ = begin;
   wanted_.clear();

@@ -282,8 +282,10 @@ TEST(DeepFmTest, RowHoldsTheWeightBeforeTheVector) {
   StepInput input;
   input.num_examples = 1;
   input.labels = &label;
-  input.sparse = {
-      {rows.data(), 2, row_of_key, /*offsets=*/{}, /*weights=*/{}}};
+  SparseInput& sparse = input.sparse.emplace_back();
+  sparse.rows = rows.data();
+  sparse.num_rows = 2;
+  sparse.row_of_key = row_of_key;
   input.parameters = parameters.data();
   StepOutput output;
   const auto executor = model->NewExecutor(1);

@@ -111,12 +111,11 @@ double Train(const std::string& name, const Problem& problem, int epochs,
       input.num_examples = std::min(kBatch, kExamples - begin);
       input.labels = &problem.labels[begin];
       input.dense = &problem.dense[begin * kDense];
-      input.sparse = {{rows.data(),
-                       num_rows,
-                       absl::MakeConstSpan(&problem.keys[begin * kSlots],
-                                           input.num_examples * kSlots),
-                       /*offsets=*/{},
-                       /*weights=*/{}}};
+      SparseInput& sparse = input.sparse.emplace_back();
+      sparse.rows = rows.data();
+      sparse.num_rows = num_rows;
+      sparse.row_of_key = absl::MakeConstSpan(&problem.keys[begin * kSlots],
+                                              input.num_examples * kSlots);
       input.parameters = parameters.data();
       input.gradient_scale = 1.0f / kBatch;
       StepOutput output;
