@@ -19,6 +19,7 @@
 #include "cli/job_view.h"
 #include "cli/status_json.h"
 #include "cli/status_text.h"
+#include "cluster/endpoint.h"
 #include "cluster/environment.h"
 #include "fleet/command_line/command_line.h"
 #include "proto/admin.grpc.pb.h"
@@ -330,6 +331,12 @@ int RunCtl(int argc, char** argv) {
         syntax, absl::InvalidArgumentError(
                     "--server is missing; give a server of the job, for "
                     "example --server 127.0.0.1:6170"));
+  }
+  if (!ParseEndpoint(config.server()).ok()) {
+    return ReportUsageError(
+        syntax, WrongSetting({.name = "--server", .text = config.server(),
+                              .is_argument = true},
+                             "host:port of a server", "127.0.0.1:6170"));
   }
   if (verb->run == Evict && config.table().empty()) {
     return ReportUsageError(

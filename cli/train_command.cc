@@ -88,7 +88,8 @@ int RunTrain(int argc, char** argv) {
       RoleFromEnvironment(ToExplicitRole(role_config));
   if (!role.ok()) return ReportUsageError(syntax, role.status());
   // Before processes are started for it.
-  const absl::Status consistent = Fleet::CheckConfig(config);
+  const absl::Status consistent = Fleet::CheckConfig(
+      config, static_cast<uint32_t>(train.server_num()));
   if (!consistent.ok()) return Fail(consistent);
   const bool starts_cluster = train.server_num() > 0 || train.worker_num() > 0;
   if (role->role != Role::kLocal || !starts_cluster) {

@@ -196,7 +196,8 @@ Fleet::Fleet(const v1::JobConfig& config, const RoleAssignment& role)
 
 Fleet::~Fleet() = default;
 
-absl::Status Fleet::CheckConfig(const v1::JobConfig& config) {
+absl::Status Fleet::CheckConfig(const v1::JobConfig& config,
+                                uint32_t num_servers) {
   if (config.resume() && config.checkpoint_dir().empty()) {
     return absl::InvalidArgumentError(
         "--resume needs the folder of the checkpoints to go on from; give it "
@@ -229,6 +230,12 @@ absl::Status Fleet::CheckConfig(const v1::JobConfig& config) {
         "; legal is a power of two, for example ",
         std::bit_floor(num_partitions)));
   }
+  if (num_partitions < num_servers) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--num_partitions is ", num_partitions, " with ", num_servers,
+        " servers, and each needs one; legal is ", std::bit_ceil(num_servers),
+        " or more; leave it out"));
+  }
   return Trainer::CheckConfig(config);
 }
 
@@ -240,7 +247,8 @@ absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Init(
         "), but this program trains with parameter servers; set "
         "PADDLE_PSERVERS_IP_PORT_LIST, or unset PADDLE_TRAINER_ENDPOINTS"));
   }
-  OARLOCK_RETURN_IF_ERROR(CheckConfig(config));
+  OARLOCK_RETURN_IF_ERROR(CheckConfig(
+      config, static_cast<uint32_t>(role.server_endpoints.size())));
   if (role.role == Role::kLocal) OARLOCK_RETURN_IF_ERROR(CheckLocal(config));
   BeginRole(role);
   return absl::WrapUnique(new Fleet(config, role));

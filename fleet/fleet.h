@@ -41,9 +41,10 @@ class TrainingData;
 // One thread at a time.
 class Fleet {
  public:
-  // InvalidArgument when flags contradict each other. Init says it too; whoever
-  // starts processes with them asks first.
-  static absl::Status CheckConfig(const v1::JobConfig& config);
+  // InvalidArgument when flags contradict each other, or a job of so many
+  // servers. Init says it too; whoever starts processes with them asks first.
+  static absl::Status CheckConfig(const v1::JobConfig& config,
+                                  uint32_t num_servers);
 
   // Starts logging and says in the first line what this process is and why.
   // InvalidArgument when the configuration or the role cannot be.

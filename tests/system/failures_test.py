@@ -106,6 +106,27 @@ class UsageTest(harness.SystemTest):
             self.assertRegex(process.stderr, "legal is a power of two, for "
                              "example 512")
 
+    def test_fewer_partitions_than_servers_are_refused(self):
+        pattern = ("oarlock train: --num_partitions is 2 with 3 servers, and "
+                   "each needs one; legal is 4 or more")
+        self.assert_usage_error(
+            self.start_train("--num_partitions", "2", "--server_num", "3",
+                             "--worker_num", "1"), pattern)
+        # One that was started by hand says who it is first.
+        self.assert_fails(
+            self.start_train(
+                "--num_partitions", "2", "--role", "TRAINER", "--trainer_id",
+                "0", "--trainers", "1", "--pserver_endpoints",
+                "127.0.0.1:6170,127.0.0.1:6171,127.0.0.1:6172"),
+            pattern, code=USAGE)
+
+    def test_a_server_that_is_no_endpoint_is_refused(self):
+        for server in ("nonsense", "127.0.0.1:x", "127.0.0.1:70000"):
+            self.assert_usage_error(
+                self.start(harness.oarlock(), "ctl", "status", "--server",
+                           server),
+                f'--server is "{server}"; it must be host:port of a server')
+
     def test_a_flag_without_effect_is_refused(self):
         for flags, why in (
                 (["--staleness_bound", "2"], "is set, but --mode is async"),
@@ -304,7 +325,8 @@ class RoleByRoleTest(harness.SystemTest):
             self.await_end(second, harness.FAILURE_DEADLINE_S), 0)
         self.assertRegex(
             second.stderr, r"table \d+ 'embedding' exists with another "
-            r"configuration.* dim: 1[01] .* dim: 1[67] ")
+            r"configuration, there -> asked for: .*"
+            r"sparse.dim: 1[01] -> 1[67]\b")
         # Two workers of one job do not agree: the job is over for all.
         for process in (first, server):
             self.assertNotEqual(
