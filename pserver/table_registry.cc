@@ -3,10 +3,14 @@
 #include <google/protobuf/util/message_differencer.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -155,6 +159,23 @@ v1::TableHotKeys DescribeHotKeysOf(const TableEntry& entry,
   return table;
 }
 
+// "sparse.dim: 11 -> 17, added: optimizer.l2: 0.5": every field that differs;
+// one that only one of them has is marked as added or deleted.
+std::string DifferencesOf(const v1::TableConfig& from,
+                          const v1::TableConfig& to) {
+  google::protobuf::util::MessageDifferencer differencer;
+  std::string report;
+  differencer.ReportDifferencesToString(&report);
+  differencer.Compare(from, to);
+  // One to a line.
+  std::vector<std::string> differences =
+      absl::StrSplit(report, '\n', absl::SkipEmpty());
+  for (std::string& difference : differences) {
+    difference = std::string(absl::StripPrefix(difference, "modified: "));
+  }
+  return absl::StrJoin(differences, ", ");
+}
+
 }  // namespace
 
 v1::TableStatus DescribeTable(const TableEntry& entry) {
@@ -215,10 +236,10 @@ absl::Status TableRegistry::Create(const v1::TableConfig& config) {
       return Reconfigure(config, *entry);
     }
     return absl::AlreadyExistsError(absl::StrFormat(
-        "table %d '%s' exists with another configuration; existing: {%s} "
-        "asked for: {%s}; use the same or another id and name",
+        "table %d '%s' exists with another configuration, there -> asked for: "
+        "%s; use the flags of the job that made it, or another table",
         entry->config.id(), entry->config.name(),
-        entry->config.ShortDebugString(), config.ShortDebugString()));
+        DifferencesOf(entry->config, config)));
   }
   if (entries.size() == kMaxTables) {
     return absl::ResourceExhaustedError(absl::StrFormat(

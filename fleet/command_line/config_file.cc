@@ -52,13 +52,13 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   std::map<Place, std::string> unknown_;
 };
 
-// What to add to a parser's complaint about a field that none of the messages
-// has.
-std::string FieldHint(const std::string& complaint,
-                      absl::Span<Message* const> messages) {
+// What to say instead of a parser's complaint about a field that none of the
+// messages has.
+std::string UnknownField(const std::string& complaint,
+                         absl::Span<Message* const> messages) {
   constexpr char kMarker[] = "has no field named \"";
   const size_t at = complaint.find(kMarker);
-  if (at == std::string::npos) return "";
+  if (at == std::string::npos) return complaint;
   const size_t begin = at + sizeof(kMarker) - 1;
   const std::string name =
       complaint.substr(begin, complaint.find('"', begin) - begin);
@@ -70,8 +70,10 @@ std::string FieldHint(const std::string& complaint,
     }
   }
   const std::string closest = ClosestName(name, names);
-  return closest.empty() ? "; legal are the names of the flags, see --help"
-                         : absl::StrCat("; did you mean ", closest, "?");
+  return absl::StrCat("there is no flag \"", name, "\"; ",
+                      closest.empty()
+                          ? "legal are the names of the flags, see --help"
+                          : absl::StrCat("did you mean ", closest, "?"));
 }
 
 // Parses what `loaded` has fields for, and checks it; `unknown` loses what is
@@ -123,8 +125,8 @@ absl::Status ParseText(const std::string& name, const std::string& text,
   if (unknown.has_value() && !unknown->empty()) {
     const auto& [place, complaint] = *unknown->begin();
     return absl::InvalidArgumentError(
-        absl::StrCat(name, ":", place.first + 1, ": ", complaint,
-                     FieldHint(complaint, messages)));
+        absl::StrCat(name, ":", place.first + 1, ": ",
+                     UnknownField(complaint, messages)));
   }
   for (size_t i = 0; i < messages.size(); ++i) {
     const Message& loaded = *all_loaded[i];

@@ -205,8 +205,8 @@ TEST(CommandLineTest, WrongFilesNameFileAndLine) {
   v1::JobConfig config;
   std::string path = WriteFile("epochs: 6\nbatchsize: 3\n");
   EXPECT_THAT(std::string(LoadTextproto(path, &config).message()),
-              testing::AllOf(HasSubstr("job.textproto:2: "),
-                             HasSubstr("did you mean batch_size?")));
+              HasSubstr("job.textproto:2: there is no flag \"batchsize\"; did "
+                        "you mean batch_size?"));
   path = WriteFile("epochs: 6\n\nbatch_size: 0\n");
   EXPECT_THAT(std::string(LoadTextproto(path, &config).message()),
               HasSubstr("job.textproto:3: --batch_size is \"0\"; it must be a "
