@@ -223,6 +223,13 @@ class DataTest(harness.SystemTest):
             r"no data file matches 'missing/test'", "--train_files",
             harness.train_files(), "--test_files", "missing/test")
 
+    def test_a_pipe_that_nobody_writes_is_not_data(self):
+        os.mkfifo(self.path("pipe"))
+        pattern = "data file 'pipe' is a pipe; legal are regular files"
+        self.assert_data_error(pattern, "--train_files", "pipe")
+        self.assert_data_error(pattern, "--train_files", harness.train_files(),
+                               "--test_files", "pipe")
+
     def test_a_binary_file_is_not_data(self):
         self.assert_data_error(r"is not text: byte \d+ is NUL",
                                "--train_files", harness.oarlock())

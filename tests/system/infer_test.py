@@ -350,6 +350,7 @@ class InferTest(harness.SystemTest):
 
     def test_what_is_wrong_is_one_line(self):
         self.train("lr")
+        os.mkfifo(self.path("pipe"))
         test = ["--files", harness.test_files()]
         checkpoint = ["--checkpoint", "checkpoints"]
         for flags, pattern, code in (
@@ -358,6 +359,7 @@ class InferTest(harness.SystemTest):
                  r"one of them", 2),
                 ([*checkpoint], r"nothing to score", 2),
                 ([*checkpoint, "--files", "missing*"], r"missing", 1),
+                ([*checkpoint, "--files", "pipe"], r"'pipe' is a pipe", 1),
                 (["--checkpoint", "missing", *test], r"missing", 1),
                 ([*checkpoint, *test, "--model", "deepfm"],
                  r"deepfm needs a table 'embedding' of rows of 11 floats, "

@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 
 namespace oarlock {
@@ -34,6 +36,10 @@ class FileSource : public ByteSource {
   const FileDescriptor fd_;
 };
 
+absl::string_view KindOf(mode_t mode) {
+  return S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
 }  // namespace
 
 FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
@@ -50,7 +56,20 @@ void FileDescriptor::Close() {
   if (fd_ >= 0) close(Release());
 }
 
+absl::Status CheckIsNoSpecialFile(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode) ||
+      S_ISDIR(info.st_mode)) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("data file '", path, "' is ", KindOf(info.st_mode),
+                   "; legal are regular files: write what it gives to one, or "
+                   "have a --pipe_command make it"));
+}
+
 absl::StatusOr<FileDescriptor> OpenForReading(const std::string& path) {
+  OARLOCK_RETURN_IF_ERROR(CheckIsNoSpecialFile(path));
   FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) {
     return absl::ErrnoToStatus(

@@ -25,7 +25,13 @@ class ByteSource {
   virtual absl::Status Seek(uint64_t offset) = 0;
 };
 
-// NotFound, PermissionDenied or another code when `path` cannot be opened.
+// FailedPrecondition, naming it, when `path` is a named pipe, a socket or a
+// device: to read one may wait for ever, and nothing can be read twice. OK for
+// everything else, also for what is not there: opening that tells.
+absl::Status CheckIsNoSpecialFile(const std::string& path);
+
+// NotFound, PermissionDenied or another code when `path` cannot be opened; as
+// CheckIsNoSpecialFile.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path);
 
 // A file descriptor that closes itself.

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "worker/data/byte_source.h"
 
 namespace oarlock {
 namespace {
@@ -84,6 +85,10 @@ absl::StatusOr<std::vector<std::string>> Expand(const std::string& pattern) {
         "'; legal are paths, folders and patterns with *, between commas; "
         "the current folder is ",
         here.string()));
+  }
+  // Now, not when its turn comes, which may be hours later.
+  for (const std::string& path : paths) {
+    OARLOCK_RETURN_IF_ERROR(CheckIsNoSpecialFile(path));
   }
   std::sort(paths.begin(), paths.end(), NaturalLess);
   return paths;

@@ -20,7 +20,8 @@ namespace oarlock {
 // sees the same folder gets the same list.
 //
 // NotFound when one of the paths and patterns matches nothing;
-// InvalidArgument when there is none.
+// FailedPrecondition when a named pipe, a socket or a device is among the
+// files; InvalidArgument when the list is empty.
 absl::StatusOr<std::vector<std::string>> ExpandFileList(std::string_view list);
 
 // Whether `a` comes before `b` in natural order. A strict weak order in which

@@ -1,5 +1,7 @@
 #include "worker/data/file_list.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -63,6 +65,32 @@ TEST_F(FileListTest, PatternWithoutMatchIsNotFound) {
             absl::StatusCode::kNotFound);
   EXPECT_EQ(ExpandFileList(folder_.Path("part-sub")).status().code(),
             absl::StatusCode::kNotFound);
+}
+
+TEST_F(FileListTest, PipeSocketOrDeviceIsRefusedByItsName) {
+  const auto expect_refused = [](const std::string& list,
+                                 const std::string& what) {
+    const absl::Status status = ExpandFileList(list).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(status.message(), HasSubstr("data file " + what + "; legal"));
+  };
+  expect_refused("/dev/null", "'/dev/null' is a device");
+  const std::string pipe = folder_.Path("part-3");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  // However it is named: by itself, by a pattern, by its folder, by a link.
+  expect_refused(pipe, "'" + pipe + "' is a pipe");
+  expect_refused(folder_.Path("part-*"), "'" + pipe + "' is a pipe");
+  expect_refused(folder_.path(), "'" + pipe + "' is a pipe");
+  const std::string link = folder_.Path("link");
+  std::filesystem::create_symlink(pipe, link);
+  expect_refused(link, "'" + link + "' is a pipe");
+  // Nobody asked for it.
+  EXPECT_THAT(Expand(folder_.Path("part-1*")),
+              ElementsAre("part-1", "part-10"));
+
+  const std::string socket = folder_.Path("socket");
+  ASSERT_EQ(mknod(socket.c_str(), S_IFSOCK | 0600, 0), 0);
+  expect_refused(socket, "'" + socket + "' is a socket");
 }
 
 TEST_F(FileListTest, EmptyListIsInvalid) {

@@ -1,5 +1,7 @@
 #include "worker/data/line_reader.h"
 
+#include <sys/stat.h>
+
 #include <iostream>
 #include <memory>
 #include <string>
@@ -175,6 +177,16 @@ TEST(ByteSourceTest, OpeningWhatIsNotThereSaysWhich) {
   const auto source = OpenFile("/no/such/file");
   EXPECT_EQ(source.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(source.status().message(), HasSubstr("'/no/such/file'"));
+}
+
+TEST(ByteSourceTest, OpeningAPipeIsRefusedAtOnce) {
+  TestFolder folder;
+  const std::string path = folder.Path("pipe");
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  // Nobody writes: opening it would wait for ever.
+  const absl::Status status = OpenFile(path).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("'" + path + "' is a pipe; legal"));
 }
 
 }  // namespace
