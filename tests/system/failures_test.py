@@ -5,6 +5,7 @@ on stderr, once; a usage error (command line, environment) ends with exit
 code 2.
 """
 
+import contextlib
 import os
 import re
 import signal
@@ -402,6 +403,31 @@ class KilledTest(harness.SystemTest):
         self.assertEqual(
             self.await_end(job, harness.FAILURE_DEADLINE_S), -signal.SIGKILL)
         self.assert_nothing_runs()
+
+    def sleeper_runs(self):
+        """Whether what a pipe_command below starts does."""
+        for pid in self.marked_pids():
+            with contextlib.suppress(OSError):
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    if file.read().split(b"\0")[:2] == [b"sleep", b"1000"]:
+                        return True
+        return False
+
+    def test_a_pipe_command_that_waits_dies_with_its_job(self):
+        # Neither the command nor what it has started ever writes.
+        flags = ["--model", "lr", "--train_files", harness.train_files(),
+                 "--pipe_command", "sh -c 'sleep 1000; true' & wait"]
+        for number in (signal.SIGKILL, signal.SIGTERM):
+            for cluster in ([], ["--server_num", "1", "--worker_num", "2"]):
+                with self.subTest(number=number, cluster=cluster):
+                    job = self.start_train(*flags, *cluster)
+                    self.await_true(self.sleeper_runs,
+                                    harness.PROGRESS_DEADLINE_S,
+                                    "the start of the command")
+                    job.send(number)
+                    self.assertNotEqual(
+                        self.await_end(job, harness.FAILURE_DEADLINE_S), 0)
+                    self.assert_nothing_runs()
 
     def test_sigterm_to_the_coordinator_ends_the_job(self):
         job = self.kill_role("server", 0, signal.SIGTERM)

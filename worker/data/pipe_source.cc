@@ -29,11 +29,142 @@ pid_t Wait(pid_t pid, int* status, int flags) {
   return result;
 }
 
+// A pipe whose ends no program inherits that is not given one.
+struct Pipe {
+  FileDescriptor read_end;
+  FileDescriptor write_end;
+};
+
+absl::StatusOr<Pipe> MakePipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return absl::ErrnoToStatus(errno, "cannot make a pipe");
+  }
+  return Pipe{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+
+// How a child starts: in the process group `group`, or as leader of its own
+// where that is 0; no blocked signals, and SIGPIPE as usual, so that it ends
+// when nobody reads.
+class SpawnAttributes {
+ public:
+  explicit SpawnAttributes(pid_t group) {
+    posix_spawnattr_init(&attributes_);
+    sigset_t signals;
+    sigemptyset(&signals);
+    posix_spawnattr_setsigmask(&attributes_, &signals);
+    sigaddset(&signals, SIGPIPE);
+    posix_spawnattr_setsigdefault(&attributes_, &signals);
+    posix_spawnattr_setpgroup(&attributes_, group);
+    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP |
+                                               POSIX_SPAWN_SETSIGDEF |
+                                               POSIX_SPAWN_SETSIGMASK);
+  }
+  ~SpawnAttributes() { posix_spawnattr_destroy(&attributes_); }
+  SpawnAttributes(const SpawnAttributes&) = delete;
+  SpawnAttributes& operator=(const SpawnAttributes&) = delete;
+  const posix_spawnattr_t* get() const { return &attributes_; }
+
+ private:
+  posix_spawnattr_t attributes_;
+};
+
+// What becomes of the standard streams of a child.
+class SpawnActions {
+ public:
+  SpawnActions() { posix_spawn_file_actions_init(&actions_); }
+  ~SpawnActions() { posix_spawn_file_actions_destroy(&actions_); }
+  SpawnActions(const SpawnActions&) = delete;
+  SpawnActions& operator=(const SpawnActions&) = delete;
+
+  void Use(const FileDescriptor& fd, int stream) {
+    posix_spawn_file_actions_adddup2(&actions_, fd.get(), stream);
+  }
+  void Discard(int stream) {
+    posix_spawn_file_actions_addopen(&actions_, stream, "/dev/null", O_WRONLY,
+                                     0);
+  }
+  const posix_spawn_file_actions_t* get() const { return &actions_; }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+};
+
+// Runs `sh -c command`; its number.
+absl::StatusOr<pid_t> SpawnShell(const std::string& command, pid_t group,
+                                 const SpawnActions& actions) {
+  const SpawnAttributes attributes(group);
+  std::string words[] = {"sh", "-c", command};
+  char* const argv[] = {words[0].data(), words[1].data(), words[2].data(),
+                        nullptr};
+  pid_t pid = -1;
+  const int error = posix_spawn(&pid, "/bin/sh", actions.get(),
+                                attributes.get(), argv, environ);
+  if (error != 0) {
+    return absl::ErrnoToStatus(
+        error,
+        absl::StrCat("cannot run /bin/sh for pipe_command '", command, "'"));
+  }
+  return pid;
+}
+
+// Waits until its standard input ends, and kills its group, itself too. What
+// others send to the group does not end it before.
+constexpr char kGuard[] =
+    "trap '' HUP INT QUIT TERM; read -r nothing; kill -s KILL 0";
+
+// A process group of which nothing is left when this object is gone, or this
+// process, whatever it died of: a kill leaves us no time to end a command that
+// waits and never writes. A process that leaves the group (setsid) is out of
+// reach.
+//
+// Its leader is a shell that reads from a pipe that nobody writes, and whose
+// other end only this object has. (PR_SET_PDEATHSIG would not do: it comes when
+// the thread that started the command ends, and reaches the command's shell but
+// not what that has started.)
+class GuardedGroup {
+ public:
+  static absl::StatusOr<std::unique_ptr<GuardedGroup>> Start() {
+    OARLOCK_ASSIGN_OR_RETURN(Pipe alive, MakePipe());
+    SpawnActions actions;
+    actions.Use(alive.read_end, STDIN_FILENO);
+    actions.Discard(STDOUT_FILENO);
+    actions.Discard(STDERR_FILENO);
+    OARLOCK_ASSIGN_OR_RETURN(const pid_t leader,
+                             SpawnShell(kGuard, /*group=*/0, actions));
+    return std::make_unique<GuardedGroup>(leader, std::move(alive.write_end));
+  }
+
+  // Takes charge of the process `leader`, which watches the other end of
+  // `alive`.
+  GuardedGroup(pid_t leader, FileDescriptor alive)
+      : leader_(leader), alive_(std::move(alive)) {}
+  ~GuardedGroup() {
+    // The leader is not waited for, so the number is the group's still.
+    kill(-leader_, SIGKILL);
+    int status;
+    Wait(leader_, &status, 0);
+  }
+  GuardedGroup(const GuardedGroup&) = delete;
+  GuardedGroup& operator=(const GuardedGroup&) = delete;
+
+  // For setpgid.
+  pid_t number() const { return leader_; }
+
+ private:
+  const pid_t leader_;
+  const FileDescriptor alive_;
+};
+
 class PipeSource : public ByteSource {
  public:
-  // Takes charge of the process `pid`, the leader of its group.
-  PipeSource(std::string what, pid_t pid, FileDescriptor output)
-      : what_(std::move(what)), pid_(pid), output_(std::move(output)) {}
+  // Takes charge of the process `pid`, which is in `group`.
+  PipeSource(std::string what, std::unique_ptr<GuardedGroup> group, pid_t pid,
+             FileDescriptor output)
+      : what_(std::move(what)),
+        group_(std::move(group)),
+        pid_(pid),
+        output_(std::move(output)) {}
 
   ~PipeSource() override { Kill(); }
 
@@ -67,12 +198,13 @@ class PipeSource : public ByteSource {
       absl::SleepFor(nap);
       nap = std::min(2 * nap, absl::Milliseconds(50));
     }
-    // The group may hold children that outlive the shell; they go too.
-    kill(-pid_, SIGKILL);
+    const int error = errno;
+    // Children that outlive the shell go, too.
+    group_.reset();
     pid_ = -1;
     if (result < 0) {
       return absl::ErrnoToStatus(
-          errno, absl::StrCat("cannot learn the exit status of ", what_));
+          error, absl::StrCat("cannot learn the exit status of ", what_));
     }
     if (WIFSIGNALED(status)) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -89,42 +221,21 @@ class PipeSource : public ByteSource {
 
   void Kill() {
     output_.Close();
+    group_.reset();
     if (pid_ < 0) return;
-    kill(-pid_, SIGKILL);
+    // It may have left the group.
+    kill(pid_, SIGKILL);
     int status;
     Wait(pid_, &status, 0);
     pid_ = -1;
   }
 
   const std::string what_;
+  // Null once the process has been waited for.
+  std::unique_ptr<GuardedGroup> group_;
   // -1: the process has been waited for.
   pid_t pid_;
   FileDescriptor output_;
-};
-
-// The attributes of the child: its own group, no blocked signals, and SIGPIPE
-// as usual, so that it ends when nobody reads.
-class SpawnAttributes {
- public:
-  SpawnAttributes() {
-    posix_spawnattr_init(&attributes_);
-    sigset_t signals;
-    sigemptyset(&signals);
-    posix_spawnattr_setsigmask(&attributes_, &signals);
-    sigaddset(&signals, SIGPIPE);
-    posix_spawnattr_setsigdefault(&attributes_, &signals);
-    posix_spawnattr_setpgroup(&attributes_, 0);
-    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP |
-                                               POSIX_SPAWN_SETSIGDEF |
-                                               POSIX_SPAWN_SETSIGMASK);
-  }
-  ~SpawnAttributes() { posix_spawnattr_destroy(&attributes_); }
-  SpawnAttributes(const SpawnAttributes&) = delete;
-  SpawnAttributes& operator=(const SpawnAttributes&) = delete;
-  const posix_spawnattr_t* get() const { return &attributes_; }
-
- private:
-  posix_spawnattr_t attributes_;
 };
 
 }  // namespace
@@ -132,34 +243,18 @@ class SpawnAttributes {
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenPipe(const std::string& command,
                                                      const std::string& path) {
   OARLOCK_ASSIGN_OR_RETURN(FileDescriptor input, OpenForReading(path));
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return absl::ErrnoToStatus(errno, "cannot make a pipe");
-  }
-  FileDescriptor output(ends[0]);
-  FileDescriptor command_output(ends[1]);
-
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, input.get(), STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, command_output.get(),
-                                   STDOUT_FILENO);
-  const SpawnAttributes attributes;
-  std::string words[] = {"sh", "-c", command};
-  char* const argv[] = {words[0].data(), words[1].data(), words[2].data(),
-                        nullptr};
-  pid_t pid = -1;
-  const int error =
-      posix_spawn(&pid, "/bin/sh", &actions, attributes.get(), argv, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) {
-    return absl::ErrnoToStatus(
-        error,
-        absl::StrCat("cannot run /bin/sh for pipe_command '", command, "'"));
-  }
+  OARLOCK_ASSIGN_OR_RETURN(Pipe output, MakePipe());
+  // Before the command, so that nothing runs unguarded.
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<GuardedGroup> group,
+                           GuardedGroup::Start());
+  SpawnActions actions;
+  actions.Use(input, STDIN_FILENO);
+  actions.Use(output.write_end, STDOUT_FILENO);
+  OARLOCK_ASSIGN_OR_RETURN(const pid_t pid,
+                           SpawnShell(command, group->number(), actions));
   return std::make_unique<PipeSource>(
-      absl::StrCat("pipe_command '", command, "' on '", path, "'"), pid,
-      std::move(output));
+      absl::StrCat("pipe_command '", command, "' on '", path, "'"),
+      std::move(group), pid, std::move(output.read_end));
 }
 
 }  // namespace oarlock

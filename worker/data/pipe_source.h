@@ -19,8 +19,9 @@ inline constexpr absl::Duration kPipeExitWait = absl::Seconds(60);
 // process group of its own; it shares our standard error. The source's bytes
 // are the command's standard output. At their end the command's exit status is
 // taken: another than 0, a signal, or none within kPipeExitWait is
-// FailedPrecondition naming file, command and status. Closed before the end,
-// the source kills the whole group; nothing is left, no zombie either.
+// FailedPrecondition naming file, command and status. At its end, and where
+// the source is closed before, the whole group is killed; nothing is left, no
+// zombie either. So it is when this process dies, of SIGKILL too.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenPipe(const std::string& command,
                                                      const std::string& path);
 

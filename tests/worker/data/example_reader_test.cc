@@ -386,6 +386,43 @@ TEST_F(PipeTest, CommandClosedEarlyIsKilledWithItsChildren) {
   close(ends[0]);
 }
 
+TEST_F(PipeTest, CommandDiesWithAReaderThatIsKilled) {
+  // As above, and the command writes nothing that would tell it.
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  options_.pipe_command =
+      "head -n 1; sh -c 'sleep 600; true' & sleep 600; true";
+  const std::string file = WriteNumbers("a", {0, 1, 2});
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    SharedList work(WholeFileItems(1));
+    BatchReader reader = Reader({file}, &work);
+    Batch batch;
+    const absl::StatusOr<bool> more = reader.Next(1, &batch);
+    if (more.ok() && *more) kill(getpid(), SIGKILL);
+    _exit(1);
+  }
+  close(ends[1]);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+  char byte;
+  EXPECT_EQ(read(ends[0], &byte, 1), 0);
+  close(ends[0]);
+}
+
+TEST_F(PipeTest, CommandThatLeavesItsGroupIsKilledAllTheSame) {
+  options_.pipe_command = "head -n 1; exec setsid sleep 600";
+  {
+    SharedList work(WholeFileItems(1));
+    BatchReader reader = Reader({WriteNumbers("a", {0, 1, 2})}, &work);
+    Batch batch;
+    ASSERT_TRUE(*reader.Next(1, &batch));
+  }
+  ExpectNoChildren();
+}
+
 TEST_F(BatchReaderTest, RealRowsHaveNoMalformedLine) {
   const char* const dir = getenv("OARLOCK_DATA_DIR");
   const std::string packed = absl::StrCat(
