@@ -16,6 +16,7 @@
 #include "cli/launch_command.h"
 #include "cli/server_command.h"
 #include "cli/train_command.h"
+#include "cli/version_command.h"
 #include "cluster/environment.h"
 #include "launch/launcher.h"
 
@@ -41,6 +42,8 @@ constexpr Command kCommands[] = {
      "score lines with a checkpoint or a running job"},
     {"explain-env", oarlock::RunExplainEnv,
      "say what a process would become in this environment, and why"},
+    {"version", oarlock::RunVersion,
+     "say which program this is, for a report of a bug; also --version"},
 };
 
 void PrintUsage(std::FILE* out) {
@@ -84,6 +87,9 @@ int main(int argc, char** argv) {
   if (std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "-h") == 0) {
     PrintUsage(stdout);
     return 0;
+  }
+  if (std::strcmp(argv[1], "--version") == 0) {
+    return oarlock::RunVersion(argc, argv);
   }
   if (!ArmFaultOfEnvironment()) return 2;
   for (const Command& command : kCommands) {

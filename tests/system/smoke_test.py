@@ -146,6 +146,16 @@ class SmokeTest(harness.SystemTest):
                 self.start(harness.oarlock(), command, "--help")).stdout
             self.assertIn("Examples:", text, command)
 
+    def test_every_way_to_ask_for_the_version_tells_the_same(self):
+        texts = [self.await_success(self.start(harness.oarlock(), word)).stdout
+                 for word in ("--version", "version")]
+        self.assertRegex(
+            texts[0], r"^oarlock \d+\.\d+\.\d+\nwire protocol \d+, "
+            r"checkpoint format \d+, built with(out)? CUDA\n$")
+        self.assertEqual(texts[0], texts[1])
+        self.assert_fails(self.start(harness.oarlock(), "--version", "3"),
+                          r"^oarlock version: ", code=2)
+
 
 if __name__ == "__main__":
     unittest.main()

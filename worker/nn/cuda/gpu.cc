@@ -168,6 +168,8 @@ class Gpu final : public Device {
 
 }  // namespace
 
+bool BuiltWithCuda() { return true; }
+
 Gpus FindGpus() {
   Gpus gpus;
   const cudaError_t status = cudaGetDeviceCount(&gpus.count);

@@ -18,6 +18,9 @@ struct Gpus {
   std::string why_none;
 };
 
+// Whether the CUDA toolkit was there. Looks for no GPU.
+bool BuiltWithCuda();
+
 Gpus FindGpus();
 
 // FailedPrecondition, with the driver's words, if there is no such GPU or it

@@ -5,6 +5,8 @@
 
 namespace oarlock::cuda {
 
+bool BuiltWithCuda() { return false; }
+
 Gpus FindGpus() { return {0, "this program was built without CUDA"}; }
 
 absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index) {

@@ -1,0 +1,43 @@
+#include "cli/version_command.h"
+
+#include <cstdio>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "base/version.h"
+#include "cluster/wire_version.h"
+#include "fleet/command_line/command_line.h"
+#include "pserver/checkpoint/manifest.h"
+#include "worker/nn/cuda/gpu.h"
+
+namespace oarlock {
+namespace {
+
+CommandSyntax Syntax() {
+  return {
+      .name = "oarlock version",
+      .description =
+          "Prints which program this is: its version, those of the wire "
+          "protocol and of checkpoints, and whether it can use a GPU.",
+      .examples = "  oarlock version\n",
+  };
+}
+
+}  // namespace
+
+int RunVersion(int argc, char** argv) {
+  const CommandSyntax syntax = Syntax();
+  const absl::StatusOr<ParsedCommandLine> parsed =
+      ParseCommandLine(syntax, Words(argc, argv, 2), {});
+  if (const std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
+    return *exit_code;
+  }
+  std::printf("oarlock %s\n", kOarlockVersion);
+  std::printf("wire protocol %u, checkpoint format %u, built %s CUDA\n",
+              static_cast<unsigned>(kProtocolVersion),
+              static_cast<unsigned>(kCheckpointFormatVersion),
+              cuda::BuiltWithCuda() ? "with" : "without");
+  return 0;
+}
+
+}  // namespace oarlock
