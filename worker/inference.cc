@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/auc.h"
@@ -58,9 +59,11 @@ class ChunkReader {
         lines_.reset();
         continue;
       }
-      const bool is_example = parser_->Append(Labelled(line), batch, &reason_);
+      const bool is_example = parser_->Append(
+          options_.has_labels ? line : WithLabel(line), batch, &reason_);
       chunk->is_example.push_back(is_example);
       if (is_example) continue;
+      ExplainLabel(line);
       OARLOCK_RETURN_IF_ERROR(bad_lines_.Add(lines_->name(), number, reason_,
                                              options_.data.bad_lines_max));
     }
@@ -75,9 +78,33 @@ class ChunkReader {
     return absl::OkStatus();
   }
 
-  // The line with the label 0 where it has none.
-  std::string_view Labelled(std::string_view line) {
-    if (options_.has_labels) return line;
+  // What `reason_`, why `line` is malformed, does not know: that there are
+  // lines with labels and without.
+  void ExplainLabel(std::string_view line) {
+    // A blank line with a label is an example of libsvm's.
+    if (line.find_first_not_of(" \t") == line.npos) return;
+    Batch ignored;
+    std::string no_reason;
+    const bool is_other_kind = parser_->Append(
+        options_.has_labels ? WithLabel(line) : line, &ignored, &no_reason);
+    if (options_.has_labels) {
+      if (is_other_kind) {
+        absl::StrAppend(&reason_,
+                        " (with a label it would be right: where lines have "
+                        "none, add --labels false)");
+      }
+    } else if (is_other_kind) {
+      reason_ =
+          "the line has a label, and --labels is false; where lines have "
+          "labels, leave it out";
+    } else {
+      absl::StrAppend(&reason_,
+                      " (counting the label, which --labels false puts there)");
+    }
+  }
+
+  // The line with the label 0, where the format has it.
+  std::string_view WithLabel(std::string_view line) {
     const bool multi_slot =
         options_.data.format == DataOptions::Format::kMultiSlot;
     line_ = multi_slot ? "" : "0\t";

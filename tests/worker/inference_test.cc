@@ -25,6 +25,7 @@ namespace oarlock {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class InferenceTest : public ::testing::Test {
  protected:
@@ -155,6 +156,52 @@ TEST_F(InferenceTest, LinesWithoutLabelsHaveTheSameScoresAndNoAuc) {
   EXPECT_EQ(scores, expected);
   EXPECT_TRUE(std::isnan(without->auc));
   EXPECT_TRUE(std::isnan(without->logloss));
+}
+
+TEST_F(InferenceTest, LabelThatIsThereOrNotAgainstTheFlagIsTold) {
+  using Format = DataOptions::Format;
+  options_.data.bad_lines_max = 0;
+  options_.data.multi_slot_dense_dim = 1;
+  options_.data.multi_slot_num_slots = 1;
+  const auto message_of = [&](Format format, bool has_labels,
+                              const std::string& line) {
+    options_.data.format = format;
+    options_.has_labels = has_labels;
+    options_.files = {folder_.Write("line", line + "\n")};
+    std::vector<float> scores;
+    const absl::Status status = Run(&scores).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  };
+  const std::string labelled_criteo = NumberedLine(1);
+  const struct {
+    Format format;
+    std::string labelled;
+    std::string bare;
+  } cases[] = {
+      {Format::kCriteo, labelled_criteo, labelled_criteo.substr(2)},
+      {Format::kLibsvm, "1 3:1 5:0.5", "3:1 5:0.5"},
+      {Format::kMultiSlot, "1 0.5 2 7 8 1 1", "1 0.5 2 7 8"},
+  };
+  for (const auto& lines : cases) {
+    EXPECT_THAT(message_of(lines.format, /*has_labels=*/true, lines.bare),
+                HasSubstr("where lines have none, add --labels false"));
+    EXPECT_THAT(message_of(lines.format, /*has_labels=*/false, lines.labelled),
+                HasSubstr("line:1: the line has a label, and --labels is "
+                          "false; where lines have labels, leave it out"));
+  }
+  EXPECT_THAT(message_of(Format::kCriteo, /*has_labels=*/true,
+                         labelled_criteo.substr(2)),
+              HasSubstr("39 fields"));
+  // What is wrong in both ways has nothing to do with the flag.
+  EXPECT_THAT(message_of(Format::kCriteo, /*has_labels=*/true, "no line"),
+              Not(HasSubstr("--labels")));
+  EXPECT_THAT(message_of(Format::kLibsvm, /*has_labels=*/true, ""),
+              Not(HasSubstr("--labels")));
+  EXPECT_THAT(message_of(Format::kCriteo, /*has_labels=*/false, "no line"),
+              HasSubstr("2 fields, a Criteo line has 40 (label, 13 integers, "
+                        "26 categories) between tabs (counting the label, "
+                        "which --labels false puts there)"));
 }
 
 TEST_F(InferenceTest, TheFirstErrorEndsItOnAllThreads) {
