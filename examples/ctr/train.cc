@@ -40,20 +40,23 @@ absl::StatusOr<RoleAssignment> RoleOf(const ctr::Args& args) {
   return role;
 }
 
-absl::Status Run(const ctr::Args& args, const RoleAssignment& role) {
-  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Fleet> fleet,
-                           Fleet::Init(args.config, role));
-  if (fleet->IsServer()) {
-    OARLOCK_RETURN_IF_ERROR(fleet->InitServer());
-    return fleet->RunServer();
+absl::Status Run(Fleet& fleet, const oarlock::v1::JobConfig& config) {
+  if (fleet.IsServer()) {
+    OARLOCK_RETURN_IF_ERROR(fleet.InitServer());
+    return fleet.RunServer();
   }
-  OARLOCK_RETURN_IF_ERROR(fleet->InitWorker());
-  OARLOCK_RETURN_IF_ERROR(TrainLoop(*fleet, args.config));
-  OARLOCK_ASSIGN_OR_RETURN(const TrainingSummary summary, fleet->StopWorker());
-  if (fleet->IsFirstWorker()) {
+  OARLOCK_RETURN_IF_ERROR(fleet.InitWorker());
+  OARLOCK_RETURN_IF_ERROR(TrainLoop(fleet, config));
+  OARLOCK_ASSIGN_OR_RETURN(const TrainingSummary summary, fleet.StopWorker());
+  if (fleet.IsFirstWorker()) {
     std::printf("%s", oarlock::SummaryTable(summary).c_str());
   }
   return absl::OkStatus();
+}
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "train: %s\n", std::string(status.message()).c_str());
+  return 1;
 }
 
 }  // namespace
@@ -67,8 +70,14 @@ int main(int argc, char** argv) {
   }
   const absl::StatusOr<RoleAssignment> role = RoleOf(*args);
   if (!role.ok()) return ctr::ReportUsage(role.status());
-  const absl::Status status = Run(*args, *role);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "train: %s\n", std::string(status.message()).c_str());
-  return 1;
+  const absl::StatusOr<std::unique_ptr<Fleet>> fleet =
+      Fleet::Init(args->config, *role);
+  if (!fleet.ok()) {
+    // Flags that contradict each other are the command line's.
+    return absl::IsInvalidArgument(fleet.status())
+               ? ctr::ReportUsage(fleet.status())
+               : Fail(fleet.status());
+  }
+  const absl::Status status = Run(**fleet, args->config);
+  return status.ok() ? 0 : Fail(status);
 }

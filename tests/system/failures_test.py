@@ -140,6 +140,12 @@ class UsageTest(harness.SystemTest):
                 self.assert_usage_error(self.start_train(*flags, *cluster),
                                         f"oarlock train: {flags[0]} {why}")
 
+    def test_the_example_refuses_contradicting_flags_alike(self):
+        self.assert_usage_error(
+            self.start(harness.ctr_train(), "--is_local", "1",
+                       "--staleness_bound", "2"),
+            "^train: --staleness_bound is set, but --mode is async")
+
     def test_a_folder_is_no_configuration(self):
         self.assert_usage_error(self.start_train("--config", self.path()),
                                 "cannot be read")
