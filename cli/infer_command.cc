@@ -70,6 +70,11 @@ FlagSource JobFlags(v1::JobConfig* job) {
   return source;
 }
 
+absl::StatusOr<DeviceChoice> ChooseDeviceFor(const v1::JobConfig& job) {
+  return ChooseDevice(job.device(), job.dense_math(), /*worker=*/0,
+                      SelectedGpus(ReadEnvironment()));
+}
+
 absl::Status CheckFlags(const v1::InferConfig& infer,
                         const v1::JobConfig& job) {
   if (infer.checkpoint().empty() == (infer.servers_size() == 0)) {
@@ -84,7 +89,7 @@ absl::Status CheckFlags(const v1::InferConfig& infer,
   }
   // The checkpoint may name other numbers, but no device: a GPU that is not
   // there is told before anything is loaded.
-  return ChooseDevice(job.device(), job.dense_math(), /*worker=*/0).status();
+  return ChooseDeviceFor(job).status();
 }
 
 absl::StatusOr<TrainedModel> LoadModel(const std::string& checkpoint,
@@ -174,9 +179,7 @@ absl::Status Run(const v1::InferConfig& infer, v1::JobConfig job) {
   OARLOCK_RETURN_IF_ERROR(TakeDescription(trained.description, &job));
   OARLOCK_RETURN_IF_ERROR(
       CheckIsDescribed(trained.description, job, trained.origin));
-  OARLOCK_ASSIGN_OR_RETURN(
-      const DeviceChoice choice,
-      ChooseDevice(job.device(), job.dense_math(), /*worker=*/0));
+  OARLOCK_ASSIGN_OR_RETURN(const DeviceChoice choice, ChooseDeviceFor(job));
   // The log tells warnings only.
   if (!choice.log_line.empty()) {
     std::fprintf(stderr, "oarlock infer: %s\n", choice.log_line.c_str());

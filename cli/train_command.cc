@@ -104,7 +104,9 @@ int RunTrain(int argc, char** argv) {
   }
   // Its workers are on this machine.
   const absl::Status device =
-      ChooseDevice(config.device(), config.dense_math(), /*worker=*/0).status();
+      ChooseDevice(config.device(), config.dense_math(), /*worker=*/0,
+                   SelectedGpus(ReadEnvironment()))
+          .status();
   if (!device.ok()) return Fail(device);
   std::vector<std::string> children = Words(argc, argv, 1);
   children.insert(children.begin(), OwnPath());

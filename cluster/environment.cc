@@ -77,6 +77,11 @@ EnvironmentMap ReadEnvironment() {
   return environment;
 }
 
+std::string SelectedGpus(const EnvironmentMap& environment) {
+  const auto found = environment.find("FLAGS_selected_gpus");
+  return found == environment.end() ? "" : found->second;
+}
+
 SecurityOptions FirstGiven(SecurityOptions flags,
                            const SecurityOptions& environment) {
   flags.insecure = flags.insecure || environment.insecure;

@@ -28,6 +28,10 @@ using EnvironmentMap = std::map<std::string, std::string>;
 // The process's own environment.
 EnvironmentMap ReadEnvironment();
 
+// What FLAGS_selected_gpus says: the GPUs that a launcher has for a worker.
+// Empty: nothing.
+std::string SelectedGpus(const EnvironmentMap& environment);
+
 // A variable that roles are read from.
 struct EnvironmentVariable {
   const char* name;

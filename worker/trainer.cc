@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "cluster/environment.h"
 #include "worker/flag_use.h"
 #include "worker/geo_pass.h"
 #include "worker/geo_repair.h"
@@ -101,12 +102,14 @@ absl::Status Trainer::CheckConfig(const v1::JobConfig& config) {
   OARLOCK_RETURN_IF_ERROR(TrainingData::CheckConfig(config));
   OARLOCK_RETURN_IF_ERROR(CheckEvaluation(config));
   OARLOCK_RETURN_IF_ERROR(CheckOnlineTraining(config));
-  OARLOCK_RETURN_IF_ERROR(CheckDevice(config.device(), config.dense_math()));
+  OARLOCK_RETURN_IF_ERROR(CheckDevice(config.device(), config.dense_math(),
+                                      SelectedGpus(ReadEnvironment())));
   std::string math_backend = ModelOptions().math_backend;
   if (config.device() == "cpu") {
     OARLOCK_ASSIGN_OR_RETURN(
         const DeviceChoice choice,
-        ChooseDevice(config.device(), config.dense_math(), /*worker=*/0));
+        ChooseDevice(config.device(), config.dense_math(), /*worker=*/0,
+                     /*selected_gpus=*/""));
     math_backend = choice.math_backend;
   }
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
@@ -117,9 +120,11 @@ absl::Status Trainer::CheckConfig(const v1::JobConfig& config) {
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
     const v1::JobConfig& config, ParameterClient* parameters,
     JobClient* job) {
-  OARLOCK_ASSIGN_OR_RETURN(const DeviceChoice choice,
-                           ChooseDevice(config.device(), config.dense_math(),
-                                        job->worker_index().value()));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const DeviceChoice choice,
+      ChooseDevice(config.device(), config.dense_math(),
+                   job->worker_index().value(),
+                   SelectedGpus(ReadEnvironment())));
   if (!choice.log_line.empty()) spdlog::info("{}", choice.log_line);
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
                            ModelOf(config, choice.math_backend));

@@ -50,7 +50,9 @@ absl::Status CheckConfig(const v1::ImageConfig& config) {
         "--warmup_steps is ", config.warmup_steps(), " and --warmup_epochs is ",
         config.warmup_epochs(), "; legal is one of them; set the other to 0"));
   }
-  return oarlock::CheckDevice(config.device(), config.math());
+  return oarlock::CheckDevice(
+      config.device(), config.math(),
+      oarlock::SelectedGpus(oarlock::ReadEnvironment()));
 }
 
 uint32_t WarmupSteps(const v1::ImageConfig& config, uint64_t updates) {

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "cluster/environment.h"
 #include "fleet/data_parallel.h"
 #include "fleet/data_parallel/training_summary.h"
 #include "fleet/fleet.h"
@@ -119,7 +120,9 @@ class Training {
                                   : oarlock::DefaultComputeThreads();
     OARLOCK_ASSIGN_OR_RETURN(
         const oarlock::DeviceChoice choice,
-        oarlock::ChooseDevice(config_.device(), config_.math(), group_.rank()));
+        oarlock::ChooseDevice(
+            config_.device(), config_.math(), group_.rank(),
+            oarlock::SelectedGpus(oarlock::ReadEnvironment())));
     if (!choice.log_line.empty()) spdlog::info("{}", choice.log_line);
     options.math_backend = choice.math_backend;
     OARLOCK_ASSIGN_OR_RETURN(

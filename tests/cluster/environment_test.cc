@@ -324,5 +324,10 @@ TEST(EnvironmentTest, TheProcessesOwnEnvironmentIsRead) {
   EXPECT_EQ(ReadEnvironment().count("OARLOCK_TEST_VARIABLE"), 0u);
 }
 
+TEST(EnvironmentTest, SelectedGpusAreWhatTheVariableSays) {
+  EXPECT_EQ(SelectedGpus({{"FLAGS_selected_gpus", "1,3"}}), "1,3");
+  EXPECT_EQ(SelectedGpus({{"FLAGS_gpus", "1,3"}}), "");
+}
+
 }  // namespace
 }  // namespace oarlock

@@ -55,6 +55,22 @@ class DeviceTest(harness.SystemTest):
             for process in self.all_programs(device):
                 self.assert_fails(process, legal, code=2)
 
+    def test_what_no_gpu_can_be_selected_by_is_a_usage_error(self):
+        for start in (
+                lambda **variables: self.start_train(
+                    *harness.data_flags(), "--device", "auto", **variables),
+                lambda **variables: self.start(
+                    harness.oarlock(), "infer", "--checkpoint", "none",
+                    "--files", harness.test_files(), "--device", "gpu",
+                    **variables),
+                lambda **variables: self.start(
+                    harness.program("OARLOCK_MNIST"), "--synthetic",
+                    "--device", "gpu", **variables)):
+            self.assert_fails(
+                start(FLAGS_selected_gpus="first"),
+                r'FLAGS_selected_gpus is "first", and --device is (auto|gpu); '
+                "legal are numbers of GPUs", code=2)
+
     def test_tf32_on_the_cpu_is_a_usage_error(self):
         for process in (self.train("--dense_math", "tf32"),
                         self.mnist("--math", "tf32")):

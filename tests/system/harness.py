@@ -41,8 +41,8 @@ GENERATED_FILES = 4
 # Variables that say what a process is, of this shell or of whoever runs the
 # tests.
 _ROLE_VARIABLE = re.compile(
-    r"^(PADDLE_.*|TRAINING_ROLE|POD_IP|FLAGS_START_PORT|OARLOCK_INSECURE"
-    r"|OARLOCK_RESTART|OARLOCK_RESTART_TOGETHER)$")
+    r"^(PADDLE_.*|TRAINING_ROLE|POD_IP|FLAGS_START_PORT|FLAGS_selected_gpus"
+    r"|OARLOCK_INSECURE|OARLOCK_RESTART|OARLOCK_RESTART_TOGETHER)$")
 
 
 # Background jobs of a shell ignore SIGINT, and their children inherit that.

@@ -15,16 +15,25 @@ constexpr absl::string_view kGpuNumber = "gpu:";
 // Far beyond any machine.
 constexpr uint32_t kMaxGpus = 1024;
 
-// The N of "gpu:N".
-std::optional<int> NumberIn(absl::string_view device) {
+std::optional<int> GpuNumber(absl::string_view digits) {
   uint32_t number = 0;
   // SimpleAtoi would let spaces and signs pass.
-  if (!absl::ConsumePrefix(&device, kGpuNumber) || device.empty() ||
-      device.find_first_not_of("0123456789") != device.npos ||
-      !absl::SimpleAtoi(device, &number) || number >= kMaxGpus) {
+  if (digits.empty() || digits.find_first_not_of("0123456789") != digits.npos ||
+      !absl::SimpleAtoi(digits, &number) || number >= kMaxGpus) {
     return std::nullopt;
   }
   return static_cast<int>(number);
+}
+
+// The N of "gpu:N".
+std::optional<int> NumberIn(absl::string_view device) {
+  if (!absl::ConsumePrefix(&device, kGpuNumber)) return std::nullopt;
+  return GpuNumber(device);
+}
+
+// The first of "0,1".
+std::optional<int> FirstOf(absl::string_view selected_gpus) {
+  return GpuNumber(selected_gpus.substr(0, selected_gpus.find(',')));
 }
 
 absl::Status CheckMathOfCpu(const std::string& math) {
@@ -36,10 +45,19 @@ absl::Status CheckMathOfCpu(const std::string& math) {
 
 }  // namespace
 
-absl::Status CheckDevice(const std::string& device, const std::string& math) {
+absl::Status CheckDevice(const std::string& device, const std::string& math,
+                         const std::string& selected_gpus) {
   if (device == "cpu") return CheckMathOfCpu(math);
-  if (device == "gpu" || device == "auto" || NumberIn(device)) {
-    return absl::OkStatus();
+  if (NumberIn(device)) return absl::OkStatus();
+  if (device == "gpu" || device == "auto") {
+    if (selected_gpus.empty() || FirstOf(selected_gpus)) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "FLAGS_selected_gpus is \"", selected_gpus, "\", and --device is ",
+        device,
+        "; legal are numbers of GPUs, from 0, between commas: give those to "
+        "the launcher's --gpus, or unset the variable"));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "--device is \"", device,
@@ -50,8 +68,9 @@ absl::Status CheckDevice(const std::string& device, const std::string& math) {
 absl::StatusOr<DeviceChoice> ChooseDevice(const std::string& device,
                                           const std::string& math,
                                           uint32_t worker,
+                                          const std::string& selected_gpus,
                                           const cuda::Gpus& gpus) {
-  OARLOCK_RETURN_IF_ERROR(CheckDevice(device, math));
+  OARLOCK_RETURN_IF_ERROR(CheckDevice(device, math, selected_gpus));
   DeviceChoice choice;
   if (device == "cpu" || (device == "auto" && gpus.count == 0)) {
     OARLOCK_RETURN_IF_ERROR(CheckMathOfCpu(math));
@@ -67,13 +86,21 @@ absl::StatusOr<DeviceChoice> ChooseDevice(const std::string& device,
         "--device is ", device, ", and no GPU can be used: ", gpus.why_none,
         "; legal here are cpu and auto"));
   }
-  const int gpu = NumberIn(device).value_or(
-      static_cast<int>(worker % static_cast<uint32_t>(gpus.count)));
+  const std::optional<int> named = NumberIn(device);
+  int gpu = static_cast<int>(worker % static_cast<uint32_t>(gpus.count));
+  if (named) {
+    gpu = *named;
+  } else if (!selected_gpus.empty()) {
+    gpu = *FirstOf(selected_gpus);
+  }
   if (gpu >= gpus.count) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("--device is ", device, ", and this machine has ",
-                     gpus.count, gpus.count == 1 ? " GPU" : " GPUs",
-                     "; legal are gpu:0 to gpu:", gpus.count - 1));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "--device is ", device,
+        named ? "" : absl::StrCat(", FLAGS_selected_gpus is ", selected_gpus),
+        ", and this machine has ", gpus.count,
+        gpus.count == 1 ? " GPU" : " GPUs",
+        "; legal are gpu:0 to gpu:", gpus.count - 1,
+        named ? "" : ": give the launcher's --gpus those numbers"));
   }
   choice.math_backend = absl::StrCat(math == "tf32"       ? "cuda_tf32"
                                      : math == "bfloat16" ? "cuda_bfloat16"
@@ -85,9 +112,10 @@ absl::StatusOr<DeviceChoice> ChooseDevice(const std::string& device,
 
 absl::StatusOr<DeviceChoice> ChooseDevice(const std::string& device,
                                           const std::string& math,
-                                          uint32_t worker) {
+                                          uint32_t worker,
+                                          const std::string& selected_gpus) {
   // Looking for GPUs starts the driver.
-  return ChooseDevice(device, math, worker,
+  return ChooseDevice(device, math, worker, selected_gpus,
                       device == "cpu" ? cuda::Gpus() : cuda::FindGpus());
 }
 

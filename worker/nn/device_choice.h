@@ -20,12 +20,20 @@ struct DeviceChoice {
 };
 
 // What can be told on any machine. InvalidArgument: `device` is not one of
-// "cpu", "gpu", "gpu:N" and "auto", or it is "cpu" and `math` is "tf32".
-absl::Status CheckDevice(const std::string& device, const std::string& math);
+// "cpu", "gpu", "gpu:N" and "auto"; it is "cpu" and `math` is "tf32"; or it is
+// "gpu" or "auto", and `selected_gpus` is neither empty nor begins with a
+// number.
+//
+// `selected_gpus` is what FLAGS_selected_gpus says, which a launcher sets for
+// each worker: the numbers of GPUs between commas, of which the first counts.
+// Empty: nothing.
+absl::Status CheckDevice(const std::string& device, const std::string& math,
+                         const std::string& selected_gpus);
 
-// `math` is "float32", "tf32" or "bfloat16". "gpu" and "auto" take GPU number
-// `worker` modulo the GPUs there are, so that the workers of a node share them;
-// "auto" takes the CPU where there is none.
+// `math` is "float32", "tf32" or "bfloat16". "gpu" and "auto" take the GPU that
+// `selected_gpus` names, or else number `worker` modulo the GPUs there are, so
+// that the workers of a node share them; "auto" takes the CPU where there is
+// none.
 //
 // InvalidArgument: as CheckDevice, or tf32 on the CPU of "auto".
 // FailedPrecondition: a GPU was asked for and is not there; the message has the
@@ -33,11 +41,13 @@ absl::Status CheckDevice(const std::string& device, const std::string& math);
 absl::StatusOr<DeviceChoice> ChooseDevice(const std::string& device,
                                           const std::string& math,
                                           uint32_t worker,
+                                          const std::string& selected_gpus,
                                           const cuda::Gpus& gpus);
 // With the GPUs of this machine, which are looked for unless `device` is "cpu".
 absl::StatusOr<DeviceChoice> ChooseDevice(const std::string& device,
                                           const std::string& math,
-                                          uint32_t worker);
+                                          uint32_t worker,
+                                          const std::string& selected_gpus);
 
 }  // namespace oarlock
 
