@@ -299,6 +299,7 @@ TEST_F(CoordinatorTest, ACheckpointKeepsTheOrderOfAPassThatIsNotOver) {
   request.set_work("train/0");
   request.set_order("--shuffle global");
   ASSERT_TRUE(coordinator_->DefineWork(request).ok());
+  ASSERT_EQ(*coordinator_->OpenCut(), 1u);
   ASSERT_TRUE(coordinator_->MarkCut(mark).ok());
   v1::CheckpointManifest manifest;
   coordinator_->DescribeCut(&manifest);
@@ -332,6 +333,7 @@ TEST_F(CoordinatorTest, APassOfWhichNothingIsLeftIsDone) {
     beat.set_report(1);
     *beat.add_progress() = bad;
     ASSERT_TRUE(coordinator_->Heartbeat(beat).ok());
+    ASSERT_EQ(*coordinator_->OpenCut(), 1u);
     ASSERT_TRUE(coordinator_->MarkCut(mark).ok());
     v1::CheckpointManifest manifest;
     coordinator_->DescribeCut(&manifest);

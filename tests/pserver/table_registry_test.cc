@@ -54,8 +54,8 @@ TEST_F(TableRegistryTest, OtherConfigurationIsRefusedInOneLineWithBoth) {
        {SparseConfig(16, 1), same_id, same_name}) {
     const absl::Status status = registry_.Create(config);
     EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
-    EXPECT_TRUE(absl::StrContains(status.message(), "dim: 4")) << status;
-    EXPECT_TRUE(absl::StrContains(status.message(), "dim: 16")) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), "sparse.dim: 4 -> 16"))
+        << status;
     EXPECT_FALSE(absl::StrContains(status.message(), "\n")) << status;
   }
   EXPECT_FALSE(registry_.Find(TableId(9)).ok());

@@ -251,12 +251,28 @@ TEST_F(CutsInTrainingTest, PassesThatAreOverAreNotRunAgain) {
   config.add_test_files(folder_.Path("part-0"));
   LocalParameterClient parameters(64);
   ResumedJob job(/*trained_epochs=*/2, {});
+  v1::Evaluation evaluation;
+  evaluation.set_work("test/1");
+  ASSERT_TRUE(job.ReportEvaluation(evaluation).ok());
   ASSERT_TRUE(Train(config, &parameters, &job).ok());
   for (const std::string phase : {"train", "test"}) {
     EXPECT_EQ(Trained(job, phase, 0), 0u);
     EXPECT_EQ(Trained(job, phase, 1), 0u);
     EXPECT_EQ(Trained(job, phase, 2), kRows);
   }
+}
+
+TEST_F(CutsInTrainingTest, EvaluationThatIsMissingIsMadeBeforeTheNextPass) {
+  v1::JobConfig config = Config("async");
+  config.set_epochs(3);
+  config.add_test_files(folder_.Path("part-0"));
+  LocalParameterClient parameters(64);
+  ResumedJob job(/*trained_epochs=*/2, {});
+  ASSERT_TRUE(Train(config, &parameters, &job).ok());
+  EXPECT_EQ(Trained(job, "train", 1), 0u);
+  EXPECT_EQ(Trained(job, "test", 0), 0u);
+  EXPECT_EQ(Trained(job, "test", 1), kRows);
+  EXPECT_EQ(Trained(job, "test", 2), kRows);
 }
 
 TEST_F(CutsInTrainingTest, JobThatWasWhollyTrainedIsEvaluatedOnce) {

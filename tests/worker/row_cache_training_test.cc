@@ -34,7 +34,7 @@ class RowCacheTrainingTest : public ::testing::TestWithParam<const char*> {
     config.set_embedding_size(4);
     config.set_hidden_sizes("8");
     config.set_batch_size(50);
-    config.set_learning_rate(.05);
+    config.set_learning_rate(.01);
     config.set_num_partitions(64);
     return config;
   }
