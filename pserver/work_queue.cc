@@ -5,6 +5,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "base/mix.h"
 #include "cluster/wire_version.h"
 
@@ -15,6 +18,16 @@ template <typename Leased>
 bool IsOf(const Leased& leased, const v1::LeaseWorkRequest& request) {
   return leased.worker == request.worker_index() &&
          leased.generation == request.worker_generation();
+}
+
+// What of the order `of` is not in `order`; see DefineWorkRequest.
+std::string PartsMissingFrom(absl::string_view order, absl::string_view of) {
+  const std::vector<absl::string_view> there = absl::StrSplit(order, ", ");
+  std::vector<absl::string_view> missing = absl::StrSplit(of, ", ");
+  std::erase_if(missing, [&there](absl::string_view part) {
+    return std::find(there.begin(), there.end(), part) != there.end();
+  });
+  return missing.empty() ? "nothing of it" : absl::StrJoin(missing, ", ");
 }
 
 }  // namespace
@@ -39,8 +52,9 @@ absl::Status WorkQueue::Define(const v1::DefineWorkRequest& request) {
   const std::string order = Order(request.work());
   if (!order.empty() && !request.order().empty() && order != request.order()) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "pass ", request.work(), " was begun with ", order, "; with ",
-        request.order(),
+        "pass ", request.work(), " was begun with ",
+        PartsMissingFrom(request.order(), order), "; with ",
+        PartsMissingFrom(order, request.order()),
         " other examples stand at its places, and some would be trained twice "
         "and others not; go on as it was begun, and change that between two "
         "passes"));

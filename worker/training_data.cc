@@ -30,6 +30,9 @@ constexpr int kIndexThreads = 2;
 
 constexpr WorkerIndex kChief(0);
 
+// See DefineWorkRequest.
+constexpr absl::string_view kOrderSeparator = ", ";
+
 ShuffleRule ShuffleOf(const v1::JobConfig& config) {
   return config.shuffle() == "global"  ? ShuffleRule::kGlobal
          : config.shuffle() == "local" ? ShuffleRule::kLocal
@@ -293,7 +296,7 @@ std::string TrainingData::OrderText() const {
   }
   // A watched file may have changed while the job was away; what was appended
   // to it is trained.
-  if (!config_.watch_dir().empty()) return absl::StrJoin(parts, " ");
+  if (!config_.watch_dir().empty()) return absl::StrJoin(parts, kOrderSeparator);
   std::string files = absl::StrCat(files_.size(), " files");
   // Of packed files only some splits know the lengths.
   const bool can_seek = std::all_of(
@@ -307,7 +310,7 @@ std::string TrainingData::OrderText() const {
                     absl::Hex(static_cast<uint64_t>(lengths)), ")");
   }
   parts.push_back(std::move(files));
-  return absl::StrJoin(parts, " ");
+  return absl::StrJoin(parts, kOrderSeparator);
 }
 
 TrainingData::StaticShare TrainingData::ShareOf(uint32_t epoch) const {

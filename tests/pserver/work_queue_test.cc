@@ -78,7 +78,7 @@ TEST(WorkQueueTest, SameDefinitionIsOkAnotherIsAlreadyExists) {
 // and in one that goes on from a checkpoint.
 TEST(WorkQueueTest, APassGoesOnInTheOrderThatItWasBegunWith) {
   v1::DefineWorkRequest begun = Definition("train/0", 3);
-  begun.set_order("--shuffle global --seed 1");
+  begun.set_order("--shuffle global, --seed 1");
   WorkQueue first;
   ASSERT_TRUE(first.Define(begun).ok());
   WorkQueue next_run;
@@ -90,11 +90,11 @@ TEST(WorkQueueTest, APassGoesOnInTheOrderThatItWasBegunWith) {
   resumed.SetOrder("train/0", first.Order("train/0"));
   for (WorkQueue* queue : {&first, &next_run, &resumed}) {
     v1::DefineWorkRequest other = begun;
-    other.set_order("--shuffle none");
+    other.set_order("--shuffle none, --seed 1");
     const absl::Status refused = queue->Define(other);
     EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
-    EXPECT_NE(refused.message().find("was begun with --shuffle global --seed 1;"
-                                     " with --shuffle none"),
+    EXPECT_NE(refused.message().find("was begun with --shuffle global; with "
+                                     "--shuffle none other examples"),
               absl::string_view::npos)
         << refused;
     EXPECT_TRUE(queue->Define(begun).ok());

@@ -171,6 +171,11 @@ class LauncherTest(harness.SystemTest):
         job = self.train(name, servers, "--epochs", "1000", "--print_period",
                          "5", *flags)
         self.await_text(self.path(name, "workerlog.0"), r"epoch 3 step \d+")
+        if "sync" not in flags:
+            # It comes with the servers' first heartbeats.
+            self.await_true(
+                lambda: os.path.exists(self.path("ckpt", "log", "RUN")),
+                harness.PROGRESS_DEADLINE_S, "the mark of a run with logs")
         self.kill_launcher(job)
         return harness.read_text(self.path(name, "serverlog.0"))
 
