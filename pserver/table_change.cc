@@ -3,6 +3,12 @@
 #include <google/protobuf/message.h>
 #include <google/protobuf/util/message_differencer.h>
 
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
 namespace oarlock {
 namespace {
 
@@ -41,6 +47,21 @@ v1::TableConfig ShapeOf(v1::TableConfig config) {
 bool CanGoOn(const v1::TableConfig& from, const v1::TableConfig& to) {
   return google::protobuf::util::MessageDifferencer::Equals(ShapeOf(from),
                                                             ShapeOf(to));
+}
+
+std::string DifferencesOf(const v1::TableConfig& from,
+                          const v1::TableConfig& to) {
+  google::protobuf::util::MessageDifferencer differencer;
+  std::string report;
+  differencer.ReportDifferencesToString(&report);
+  differencer.Compare(from, to);
+  // One to a line.
+  std::vector<std::string> differences =
+      absl::StrSplit(report, '\n', absl::SkipEmpty());
+  for (std::string& difference : differences) {
+    difference = std::string(absl::StripPrefix(difference, "modified: "));
+  }
+  return absl::StrJoin(differences, ", ");
 }
 
 }  // namespace oarlock

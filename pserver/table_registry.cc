@@ -9,8 +9,6 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -157,23 +155,6 @@ v1::TableHotKeys DescribeHotKeysOf(const TableEntry& entry,
     DescribeShare(hot.pushes, table.pushed_rows(), key->mutable_pushes());
   }
   return table;
-}
-
-// "sparse.dim: 11 -> 17, added: optimizer.l2: 0.5": every field that differs;
-// one that only one of them has is marked as added or deleted.
-std::string DifferencesOf(const v1::TableConfig& from,
-                          const v1::TableConfig& to) {
-  google::protobuf::util::MessageDifferencer differencer;
-  std::string report;
-  differencer.ReportDifferencesToString(&report);
-  differencer.Compare(from, to);
-  // One to a line.
-  std::vector<std::string> differences =
-      absl::StrSplit(report, '\n', absl::SkipEmpty());
-  for (std::string& difference : differences) {
-    difference = std::string(absl::StripPrefix(difference, "modified: "));
-  }
-  return absl::StrJoin(differences, ", ");
 }
 
 }  // namespace

@@ -17,11 +17,11 @@ std::vector<std::unique_ptr<RowCache>> NewCaches(const PassContext& context) {
   if (config.row_cache_rows() == 0 || context.cuts == nullptr) return caches;
   for (const SparseInputSpec& input : context.model->spec().sparse_inputs) {
     // Statistics of the model, a few rows, are always needed as they are.
-    caches.push_back(input.is_statistics()
-                         ? nullptr
-                         : std::make_unique<RowCache>(
-                               static_cast<size_t>(config.row_cache_rows()),
-                               static_cast<uint64_t>(config.row_cache_steps())));
+    auto& cache = caches.emplace_back();
+    if (input.is_statistics()) continue;
+    cache = std::make_unique<RowCache>(
+        static_cast<size_t>(config.row_cache_rows()),
+        static_cast<uint64_t>(config.row_cache_steps()));
   }
   return caches;
 }

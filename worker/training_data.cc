@@ -296,7 +296,9 @@ std::string TrainingData::OrderText() const {
   }
   // A watched file may have changed while the job was away; what was appended
   // to it is trained.
-  if (!config_.watch_dir().empty()) return absl::StrJoin(parts, kOrderSeparator);
+  if (!config_.watch_dir().empty()) {
+    return absl::StrJoin(parts, kOrderSeparator);
+  }
   std::string files = absl::StrCat(files_.size(), " files");
   // Of packed files only some splits know the lengths.
   const bool can_seek = std::all_of(
