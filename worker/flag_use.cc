@@ -27,6 +27,8 @@ const std::vector<FlagUse>& FlagUses() {
   static const std::vector<FlagUse>& uses = *new std::vector<FlagUse>{
       {"staleness_bound", "mode", {"ssp"}},
       {"dense_quorum", "mode", {"async", "half_async", "ssp"}},
+      // Where another mode says how old rows are.
+      {"row_cache_rows", "mode", {"async", "half_async"}},
       {"hidden_sizes",
        "model",
        {"wide_deep", "deepfm", "dcn", "dcn_v2", "xdeepfm", "dlrm", "ctr_dnn",
@@ -69,6 +71,11 @@ absl::Status CheckFlagUse(const v1::JobConfig& config) {
         "--", use.flag, " is set, but --", use.by, " is ", value,
         "; legal is with --", use.by, " ", absl::StrJoin(use.values, ", "),
         "; leave --", use.flag, " out, or change --", use.by));
+  }
+  if (config.has_row_cache_steps() && config.row_cache_rows() == 0) {
+    return absl::InvalidArgumentError(
+        "--row_cache_steps is set, but --row_cache_rows is 0; give "
+        "--row_cache_rows as well");
   }
   if (config.dense_quorum() < 0 && config.dense_quorum() != -1) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -81,23 +81,6 @@ absl::Status CheckGeo(const v1::JobConfig& config) {
       "--mode async"));
 }
 
-// InvalidArgument when rows would be older than the mode promises.
-absl::Status CheckRowCache(const v1::JobConfig& config) {
-  if (config.row_cache_rows() == 0) {
-    if (!config.has_row_cache_steps()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        "--row_cache_steps is set, but --row_cache_rows is 0; give "
-        "--row_cache_rows as well");
-  }
-  if (config.mode() == "async" || config.mode() == "half_async") {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--row_cache_rows is set, but --mode is ", config.mode(),
-      ", where rows are not older than the mode says; legal is with --mode "
-      "async or half_async"));
-}
-
 // Workers apply the table's rule from now on; the table subtracts.
 void MoveRuleToWorkers(TablePlan* plan) {
   for (v1::TableConfig& table : plan->tables) {
@@ -254,7 +237,6 @@ absl::StatusOr<TablePlan> PlanTables(const ModelSpec& spec,
                                      uint32_t num_workers) {
   OARLOCK_RETURN_IF_ERROR(CheckAccessor(config));
   OARLOCK_RETURN_IF_ERROR(CheckGeo(config));
-  OARLOCK_RETURN_IF_ERROR(CheckRowCache(config));
   if (config.mode() != "geo") return PlanShapes(spec, config, num_workers);
   // A worker counts its own steps.
   OARLOCK_ASSIGN_OR_RETURN(TablePlan plan,

@@ -226,7 +226,10 @@ TEST_P(CommunicatorTest, InfinityAndNotANumberReachAllRanks) {
 }
 
 TEST_P(CommunicatorTest, SixtyFourMegabytesAreSummed) {
-  if (num_ranks() > 3) GTEST_SKIP() << "memory";
+  if (num_ranks() > 3) {
+    GTEST_SKIP() << "64 MB and their buffers for each of more than three "
+                    "ranks in one process; three show what it is about";
+  }
   ExpectAllSucceed([this](Communicator& communicator) -> absl::Status {
     std::vector<float> values(size_t{16} << 20);
     for (size_t i = 0; i < values.size(); ++i) {

@@ -118,7 +118,7 @@ TEST(GroupTest, TheRendezvousSpeaksTlsAndDemandsTheToken) {
 
 TEST(GroupTest, Ipv6EndpointsWorkWhereTheMachineHasThem) {
   auto probe = Door::Open("[::1]");
-  if (!probe.ok()) GTEST_SKIP() << probe.status();
+  if (!probe.ok()) GTEST_SKIP() << "no IPv6 here: " << probe.status();
   const std::string endpoint = (*probe)->address();
   probe->reset();
   EXPECT_THAT(JoinTwo(TestOptions({endpoint, "[::1]:2"}, 0),

@@ -149,6 +149,12 @@ class CutsInTrainingTest : public ::testing::Test {
     config.set_num_partitions(64);
     return config;
   }
+  v1::JobConfig ConfigOfPasses(int epochs) {
+    v1::JobConfig config = Config("async");
+    config.set_epochs(epochs);
+    config.add_test_files(folder_.Path("part-0"));
+    return config;
+  }
   static absl::Status Train(const v1::JobConfig& config,
                             ParameterClient* parameters, JobClient* job) {
     const auto trainer = Trainer::Create(config, parameters, job);
@@ -246,9 +252,7 @@ TEST_F(CutsInTrainingTest, SyncPassThatGoesOnIsTheSamePass) {
 }
 
 TEST_F(CutsInTrainingTest, PassesThatAreOverAreNotRunAgain) {
-  v1::JobConfig config = Config("async");
-  config.set_epochs(3);
-  config.add_test_files(folder_.Path("part-0"));
+  const v1::JobConfig config = ConfigOfPasses(3);
   LocalParameterClient parameters(64);
   ResumedJob job(/*trained_epochs=*/2, {});
   v1::Evaluation evaluation;
@@ -263,9 +267,7 @@ TEST_F(CutsInTrainingTest, PassesThatAreOverAreNotRunAgain) {
 }
 
 TEST_F(CutsInTrainingTest, EvaluationThatIsMissingIsMadeBeforeTheNextPass) {
-  v1::JobConfig config = Config("async");
-  config.set_epochs(3);
-  config.add_test_files(folder_.Path("part-0"));
+  const v1::JobConfig config = ConfigOfPasses(3);
   LocalParameterClient parameters(64);
   ResumedJob job(/*trained_epochs=*/2, {});
   ASSERT_TRUE(Train(config, &parameters, &job).ok());
@@ -276,9 +278,7 @@ TEST_F(CutsInTrainingTest, EvaluationThatIsMissingIsMadeBeforeTheNextPass) {
 }
 
 TEST_F(CutsInTrainingTest, JobThatWasWhollyTrainedIsEvaluatedOnce) {
-  v1::JobConfig config = Config("async");
-  config.set_epochs(2);
-  config.add_test_files(folder_.Path("part-0"));
+  const v1::JobConfig config = ConfigOfPasses(2);
   LocalParameterClient parameters(64);
   ResumedJob job(/*trained_epochs=*/2, {});
   ASSERT_TRUE(Train(config, &parameters, &job).ok());

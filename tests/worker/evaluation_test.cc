@@ -232,15 +232,25 @@ TEST(ConcludeEvaluationTest, WhatWorker0sPredecessorHasToldIsNotToldAgain) {
   EXPECT_EQ(job.told[0].auc(), .6);
 }
 
-TEST(ConcludeEvaluationTest, ABestOneWhoseTellerDiedKeepsItsCheckpoint) {
+v1::JobConfig StopsEarly() {
   v1::JobConfig config;
   config.set_early_stop_metric("auc");
   config.set_early_stop_patience(3);
+  return config;
+}
+
+// Told as the best after 3,000 examples, and not kept.
+void TellABest(ListOfEvaluations* job) {
+  job->told = {EvaluationAfter(3000, .6)};
+  job->told[0].set_unix_seconds(17);
+  job->told[0].set_best(true);
+  job->is_of_this_run = true;
+}
+
+TEST(ConcludeEvaluationTest, ABestOneWhoseTellerDiedKeepsItsCheckpoint) {
+  const v1::JobConfig config = StopsEarly();
   ListOfEvaluations job;
-  job.told = {EvaluationAfter(3000, .6)};
-  job.told[0].set_unix_seconds(17);
-  job.told[0].set_best(true);
-  job.is_of_this_run = true;
+  TellABest(&job);
   ASSERT_TRUE(
       ConcludeEvaluation(config, &job, EvaluationAfter(3000, .6)).ok());
   EXPECT_EQ(job.num_kept, 1);
@@ -254,16 +264,10 @@ TEST(ConcludeEvaluationTest, ABestOneWhoseTellerDiedKeepsItsCheckpoint) {
 }
 
 TEST(ConcludeEvaluationTest, ABestOneAfterWhichWasTrainedIsNotKeptLate) {
-  v1::JobConfig config;
-  config.set_early_stop_metric("auc");
-  config.set_early_stop_patience(3);
   ListOfEvaluations job;
-  job.told = {EvaluationAfter(3000, .6)};
-  job.told[0].set_unix_seconds(17);
-  job.told[0].set_best(true);
-  job.is_of_this_run = true;
+  TellABest(&job);
   ASSERT_TRUE(
-      ConcludeEvaluation(config, &job, EvaluationAfter(3500, .6)).ok());
+      ConcludeEvaluation(StopsEarly(), &job, EvaluationAfter(3500, .6)).ok());
   EXPECT_EQ(job.num_kept, 0);
 }
 

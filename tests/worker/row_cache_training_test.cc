@@ -2,14 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/match.h"
-#include "absl/synchronization/mutex.h"
-#include "fleet/local_cluster.h"
+#include "absl/status/status.h"
 #include "tests/worker/data/test_files.h"
 #include "tests/worker/planted_rows.h"
 #include "tests/worker/training_job.h"
@@ -89,25 +82,6 @@ TEST_P(RowCacheTrainingTest, AJobLearnsFromRowsThatAreALittleOld) {
               .03);
   EXPECT_GT(with.summary.row_cache_hit_rate, .2);
   EXPECT_LT(with.summary.row_cache_hit_rate, .9);
-}
-
-TEST_P(RowCacheTrainingTest, WhatItMayNotGoWithIsRefused) {
-  for (const auto& [mode, steps_alone] :
-       std::vector<std::pair<std::string, bool>>{
-           {"sync", false}, {"ssp", false}, {"geo", false}, {"async", true}}) {
-    v1::JobConfig config = Config();
-    config.set_mode(mode);
-    if (steps_alone) {
-      config.set_row_cache_steps(4);
-    } else {
-      config.set_row_cache_rows(100);
-    }
-    const JobOutcome outcome = RunLocalJob(config);
-    ASSERT_EQ(outcome.statuses.size(), 1u);
-    EXPECT_TRUE(absl::IsInvalidArgument(outcome.statuses[0])) << mode;
-    EXPECT_TRUE(absl::StrContains(outcome.statuses[0].message(), "row_cache"))
-        << outcome.statuses[0];
-  }
 }
 
 }  // namespace
