@@ -32,7 +32,8 @@ def auc(summary):
 
 def rows_of(options, folder):
     if options.rows:
-        return mode_runs.GeneratedRows(folder, options.oarlock, options.rows)
+        return mode_runs.GeneratedRows(folder, options.oarlock, options.rows,
+                                       options.tail)
     return mode_runs.RealRows(folder, tail=options.tail)
 
 
@@ -116,7 +117,8 @@ def main():
                         help="generated rows; 0: the real ones, where there "
                         "is a choice")
     parser.add_argument("--tail", action="store_true",
-                        help="test on the last tenth of the training rows")
+                        help="test on the last of the training rows, to choose "
+                        "settings")
     parser.add_argument("--batch_size", type=int, default=100)
     parser.add_argument("--sizes", type=int, nargs="*",
                         default=[1, 5, 10, 20])

@@ -57,15 +57,16 @@ class RealRows:
 
 
 class GeneratedRows:
-    """`rows` rows of `oarlock generate criteo`, the last eighth to test."""
+    """`rows` rows of `oarlock generate criteo`, the last eighth to test; with
+    `tail` that is left out, and the eighth before it tests."""
 
-    def __init__(self, folder, oarlock, rows):
+    def __init__(self, folder, oarlock, rows, tail=False):
         out = pathlib.Path(folder) / "generated"
         subprocess.run([oarlock, "generate", "criteo", "--rows", str(rows),
                         "--files", "8", "--seed", "1", "--out", out],
                        check=True, stdout=subprocess.DEVNULL)
-        self.train = out / "part-[0-6]"
-        self.test = out / "part-7"
+        self.train = out / ("part-[0-5]" if tail else "part-[0-6]")
+        self.test = out / ("part-6" if tail else "part-7")
 
 
 def pid_of_worker(index, parent):
