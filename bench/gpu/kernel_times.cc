@@ -78,9 +78,10 @@ class TimedDevice final : public cuda::Device, public KernelTimes {
     device_->CopyOutLater(from, num_bytes, host);
   }
   void Finish() override { device_->Finish(); }
-  void Launch(KernelId id, const void* kernel, size_t blocks) override {
+  void Launch(KernelId id, const void* kernel, size_t num_bytes,
+              size_t blocks) override {
     Time(cuda::kKernelNames[static_cast<size_t>(id)], BytesOf(id, kernel), 0,
-         [&] { device_->Launch(id, kernel, blocks); });
+         [&] { device_->Launch(id, kernel, num_bytes, blocks); });
   }
   void Multiply(const cuda::Product& p) override {
     char name[64];

@@ -9,11 +9,13 @@ max_mib=64
 
 targets=(
   //bench/gpu:step_bench
+  //cli:oarlock
   //tests/worker/nn:math_backend_test
   //tests/worker/nn:math_backend_losses_test
   //tests/worker/nn:image_operations_test
   //tests/worker/nn/cuda:cuda_backend_test
   //tests/worker/nn/cuda:gpu_test
+  //tests/worker/nn/cuda:replaying_device_test
 )
 # One program each, not a hundred libraries.
 bazel build --noshow_progress --dynamic_mode=off "${targets[@]}"
@@ -30,7 +32,7 @@ for target in "${targets[@]}"; do
     grep -v -E '/(ld-linux|libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s)[-.]' |
     xargs -r cp -L -t "$to/lib"
 done
-cp bench/gpu/run.sh bench/gpu/torch_step.py "$to/"
+cp bench/gpu/run.sh bench/gpu/torch_step.py bench/gpu/train.py "$to/"
 
 mib=$(du -sm "$to" | cut -f1)
 if [ "$mib" -gt "$max_mib" ]; then

@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
 # On a machine with a GPU, in the folder that bench/gpu/pack.sh has made: the
-# conformance suite, compute-sanitizer, and the speed of training steps beside
-# PyTorch's where it is there. Everything goes to the terminal and, with the
-# tests' own logs, into the folder $OUT (default: out).
+# conformance suite, compute-sanitizer, the speed of training steps beside
+# PyTorch's where it is there, and whole training runs with servers on this
+# machine's cores. Everything goes to the terminal and, with the tests' own logs,
+# into the folder $OUT (default: out).
 #
-#   ./run.sh            all, some ten minutes
-#   ./run.sh tests      one part: tests, sanitizer, steps, kernels or torch
+#   ./run.sh            all, some twenty minutes
+#   ./run.sh tests      one part: tests, sanitizer, steps, kernels, torch, curves
+#                       or training
+#
+# The real rows of the loss curves are those of OARLOCK_DATA_DIR.
 set -uo pipefail
 cd "$(dirname "$0")"
 out=${OUT:-out}
@@ -33,7 +37,7 @@ nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader ||
 
 if wants tests; then
   for test in gpu_test math_backend_test math_backend_losses_test \
-      image_operations_test cuda_backend_test; do
+      image_operations_test cuda_backend_test replaying_device_test; do
     check "$test" "./$test"
   done
   # Skipped tests would pass: there has to be something of the GPU's.
@@ -60,6 +64,9 @@ if wants steps; then
           tee -a "$out/steps.txt" || failed=1
       done
     done
+    # What graphs save.
+    ./step_bench --model "$model" --batch 4096 --numbers tf32 --no_graphs |
+      tee -a "$out/steps.txt" || failed=1
   done
 fi
 
@@ -79,5 +86,13 @@ if wants torch; then
   else
     echo "skipped torch: python3 has no PyTorch that sees a GPU"
   fi
+fi
+
+if wants curves; then
+  ./train.py curves | tee "$out/curves.txt" || failed=1
+fi
+
+if wants training; then
+  ./train.py speed | tee "$out/training.txt" || failed=1
 fi
 exit "$failed"

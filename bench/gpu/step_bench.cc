@@ -165,6 +165,7 @@ struct Options {
   std::string numbers = "float32";
   size_t batch = 4096;
   int gpu = 0;
+  bool graphs = true;
   bool kernels = false;
 };
 
@@ -188,8 +189,9 @@ std::unique_ptr<cuda::Device> MustOpen(const Options& options) {
 double SecondsOfAStep(const BenchModel& model, const Options& options,
                       bool inputs_on_device) {
   HostBatch batch(model, options.batch);
-  auto math = cuda::NewCudaBackend(MustOpen(options),
-                                   {NumbersOf(options), inputs_on_device});
+  auto math = cuda::NewCudaBackend(
+      MustOpen(options),
+      {NumbersOf(options), inputs_on_device, options.graphs});
   MathBackend* const backend = math.get();
   Workspace workspace(*model.network, std::move(math), options.batch);
   Step step(batch, inputs_on_device ? backend : nullptr);
@@ -197,13 +199,7 @@ double SecondsOfAStep(const BenchModel& model, const Options& options,
   const double begin = Now();
   while (seconds.size() < 20 || (Now() - begin < 3 && seconds.size() < 2000)) {
     const double start = Now();
-    workspace.Forward(step.input, &step.output);
-    workspace.Backward(&step.output);
-    // Waits for what was queued.
-    float last;
-    if (inputs_on_device) {
-      backend->CopyOut(step.output.row_gradients[0], sizeof(last), &last);
-    }
+    workspace.Step(step.input, &step.output);
     seconds.push_back(Now() - start);
   }
   seconds.erase(seconds.begin(), seconds.begin() + 10);
@@ -225,8 +221,7 @@ int Main(const Options& options) {
     Step step(batch, backend);
     for (int i = 0; i < 23; ++i) {
       if (i == 3) times->Start();
-      workspace.Forward(step.input, &step.output);
-      workspace.Backward(&step.output);
+      workspace.Step(step.input, &step.output);
     }
     times->Print(20);
     return 0;
@@ -234,10 +229,10 @@ int Main(const Options& options) {
   const double compute = SecondsOfAStep(model, options, true);
   const double whole = SecondsOfAStep(model, options, false);
   std::printf(
-      "oarlock %-8s batch %6zu %-9s compute %8.3f ms %12.0f examples/s"
+      "oarlock %-8s batch %6zu %-9s %s compute %8.3f ms %12.0f examples/s"
       "   with copies %8.3f ms %12.0f examples/s\n",
       options.model.c_str(), options.batch, options.numbers.c_str(),
-      compute * 1e3, static_cast<double>(options.batch) / compute, whole * 1e3,
+      options.graphs ? "graphs" : "calls ", compute * 1e3, static_cast<double>(options.batch) / compute, whole * 1e3,
       static_cast<double>(options.batch) / whole);
   return 0;
 }
@@ -254,6 +249,10 @@ int main(int argc, char** argv) {
       options.kernels = true;
       continue;
     }
+    if (word == "--no_graphs") {
+      options.graphs = false;
+      continue;
+    }
     if (word == "--model") {
       options.model = value;
     } else if (word == "--numbers") {
@@ -265,8 +264,8 @@ int main(int argc, char** argv) {
     } else {
       std::fprintf(stderr,
                    "step_bench: no flag %s; legal are --model ctr_dnn|dlrm, "
-                   "--numbers float32|tf32|bfloat16, --batch N, --gpu N and "
-                   "--kernels\n",
+                   "--numbers float32|tf32|bfloat16, --batch N, --gpu N, "
+                   "--no_graphs and --kernels\n",
                    word.c_str());
       return 2;
     }

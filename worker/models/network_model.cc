@@ -26,14 +26,13 @@ class NetworkExecutor final : public ModelExecutor {
   }
   void Step(const StepInput& input, StepOutput* output) override {
     TakeInput(input, /*training=*/true);
-    workspace_.Forward(step_, output);
     float* learned = nullptr;
     if (has_statistics()) {
       OARLOCK_CHECK(!output->row_gradients.empty());
       learned = output->row_gradients.back();
       output->row_gradients.pop_back();
     }
-    workspace_.Backward(output);
+    workspace_.Step(step_, output);
     if (has_statistics()) {
       output->row_gradients.push_back(learned);
       PutLearned(input.sparse.back(), learned);

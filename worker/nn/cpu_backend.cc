@@ -123,9 +123,9 @@ void CpuBackend::FmSecondOrderBackward(const FmShape& shape, const float* v,
   cpu_kernels::FmSecondOrderBackward(shape, v, sums, dy, write, dv);
 }
 
-double CpuBackend::SoftmaxCrossEntropy(size_t rows, size_t classes,
-                                       const float* logits, const float* labels,
-                                       float* probabilities) {
+void CpuBackend::SoftmaxCrossEntropy(size_t rows, size_t classes,
+                                     const float* logits, const float* labels,
+                                     float* probabilities, double* loss_sum) {
   double loss = 0;
   for (size_t i = 0; i < rows; ++i) {
     const float* x = logits + i * classes;
@@ -141,7 +141,7 @@ double CpuBackend::SoftmaxCrossEntropy(size_t rows, size_t classes,
     for (size_t c = 0; c < classes; ++c) p[c] *= scale;
     loss += std::log(sum) + (most - x[static_cast<size_t>(labels[i])]);
   }
-  return loss;
+  *loss_sum += loss;
 }
 
 void CpuBackend::SoftmaxCrossEntropyBackward(size_t rows, size_t classes,
@@ -159,9 +159,9 @@ void CpuBackend::SoftmaxCrossEntropyBackward(size_t rows, size_t classes,
   }
 }
 
-double CpuBackend::SigmoidCrossEntropy(size_t size, const float* logits,
-                                       const float* labels,
-                                       float* probabilities) {
+void CpuBackend::SigmoidCrossEntropy(size_t size, const float* logits,
+                                     const float* labels, float* probabilities,
+                                     double* loss_sum) {
   double loss = 0;
   for (size_t i = 0; i < size; ++i) {
     const float x = logits[i];
@@ -169,7 +169,7 @@ double CpuBackend::SigmoidCrossEntropy(size_t size, const float* logits,
     probabilities[i] = (x >= 0 ? 1 : e) / (1 + e);
     loss += std::max(x, 0.0f) - x * labels[i] + std::log1p(e);
   }
-  return loss;
+  *loss_sum += loss;
 }
 
 void CpuBackend::SigmoidCrossEntropyBackward(size_t size,

@@ -50,14 +50,16 @@ class CpuBackend : public CpuInteractions {
   void FmSecondOrderBackward(const FmShape& shape, const float* v,
                              const float* sums, const float* dy, Write write,
                              float* dv) final;
-  double SoftmaxCrossEntropy(size_t rows, size_t classes, const float* logits,
-                             const float* labels, float* probabilities) final;
+  void SoftmaxCrossEntropy(size_t rows, size_t classes, const float* logits,
+                           const float* labels, float* probabilities,
+                           double* loss_sum) final;
   void SoftmaxCrossEntropyBackward(size_t rows, size_t classes,
                                    const float* probabilities,
                                    const float* labels, float scale,
                                    Write write, float* dlogits) final;
-  double SigmoidCrossEntropy(size_t size, const float* logits,
-                             const float* labels, float* probabilities) final;
+  void SigmoidCrossEntropy(size_t size, const float* logits,
+                           const float* labels, float* probabilities,
+                           double* loss_sum) final;
   void SigmoidCrossEntropyBackward(size_t size, const float* probabilities,
                                    const float* labels, float scale,
                                    Write write, float* dlogits) final;

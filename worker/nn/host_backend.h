@@ -27,9 +27,10 @@ class HostBackend : public MathBackend {
   void CopyIn(const void* host, size_t num_bytes, void* to) override {
     if (num_bytes > 0) std::memcpy(to, host, num_bytes);
   }
-  void CopyOut(const void* from, size_t num_bytes, void* host) override {
+  void CopyOutLater(const void* from, size_t num_bytes, void* host) override {
     if (num_bytes > 0) std::memcpy(host, from, num_bytes);
   }
+  void Finish() override {}
   bool uses_host_memory() const override { return true; }
   void Fill(size_t size, float value, float* y) override {
     std::fill_n(y, size, value);

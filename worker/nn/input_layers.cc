@@ -104,6 +104,8 @@ class Embedding final : public Layer {
     bags.width = options_.width;
     bags.row_of_key = input.row_of_key.data();
     bags.offsets = input.offsets.empty() ? nullptr : input.offsets.data();
+    bags.num_keys = input.row_of_key.size();
+    bags.num_rows = input.num_rows;
     bags.mean = options_.mean;
     bags.out_stride = out_stride;
     return bags;

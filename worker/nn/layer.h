@@ -54,7 +54,7 @@ struct ForwardArgs {
   // Floats between examples: more than the tensor's size only where
   // CanStrideOutput().
   size_t output_stride = 0;
-  double* loss_sum = nullptr;  // a loss adds to it
+  double* loss_sum = nullptr;  // of the host; a loss adds to it by Finish
   size_t node = 0;             // its number in the network
 };
 

@@ -1,13 +1,15 @@
 // The mathematics of layers over one interface: the reference loops
 // (reference_backend.h, the oracle of all others), oneDNN on a CPU
-// (onednn_backend.h), and later a GPU.
+// (onednn_backend.h), a GPU (cuda/cuda_backend.h).
 //
 // All arrays are row-major 32-bit floats and lie in memory of the backend:
 // got from Allocate, or any host memory where uses_host_memory(). A call is
 // one layer's whole operation on a batch, so a virtual call costs nothing.
 // "[a, b]" is the shape of an array, outermost dimension first; without a
 // stride its rows follow one another. Inputs and outputs do not overlap
-// unless the operation says so. A size of 0 is legal everywhere.
+// unless the operation says so. A size of 0 is legal everywhere. Operations are
+// done in the order of the calls, maybe later than those return: what comes to
+// the host is there after Finish.
 //
 // Thread safety: one thread at a time; every executor has its own backend.
 
@@ -47,6 +49,9 @@ struct RowBags {
   // row_of_key[b].
   const uint32_t* row_of_key = nullptr;
   const uint32_t* offsets = nullptr;
+  // Numbers in row_of_key, all below num_rows. For gradients only.
+  size_t num_keys = 0;
+  size_t num_rows = 0;
   // A bag is the sum of its rows, or their mean.
   bool mean = false;
   // Floats between the examples of `out`; 0: they follow one another.
@@ -115,8 +120,14 @@ class MathBackend : public ImageOperations, public InteractionOperations {
   virtual void* Allocate(size_t num_bytes) = 0;
   virtual void Free(void* memory) = 0;
   virtual void CopyIn(const void* host, size_t num_bytes, void* to) = 0;
-  // Waits until what was called before is done.
-  virtual void CopyOut(const void* from, size_t num_bytes, void* host) = 0;
+  // `host` holds it after Finish; nothing may overwrite `from` before.
+  virtual void CopyOutLater(const void* from, size_t num_bytes, void* host) = 0;
+  // Waits for what the calls before it bring to the host: copies and losses.
+  virtual void Finish() = 0;
+  void CopyOut(const void* from, size_t num_bytes, void* host) {
+    CopyOutLater(from, num_bytes, host);
+    Finish();
+  }
   // Whether operations read and write host memory directly, so that nothing
   // need be copied in or out.
   virtual bool uses_host_memory() const = 0;
@@ -201,26 +212,27 @@ class MathBackend : public ImageOperations, public InteractionOperations {
                                      const float* sums, const float* dy,
                                      Write write, float* dv) = 0;
 
-  // ---- Losses: natural log, summed over the rows ----
+  // ---- Losses: natural log, summed over the rows and, by the next Finish,
+  // added to `loss_sum`, which is the host's ----
 
   // labels [rows]: the number of the right class, below `classes` (crashes
   // otherwise: who reads the data has checked). probabilities [rows, classes]
-  // = softmax of the logits. Returns the sum of
+  // = softmax of the logits. The loss is the sum of
   // log(sum_c exp(logit_c)) - logit_label, computed so that no exponential
   // overflows.
-  virtual double SoftmaxCrossEntropy(size_t rows, size_t classes,
-                                     const float* logits, const float* labels,
-                                     float* probabilities) = 0;
+  virtual void SoftmaxCrossEntropy(size_t rows, size_t classes,
+                                   const float* logits, const float* labels,
+                                   float* probabilities, double* loss_sum) = 0;
   // dlogits = scale * (probabilities - one_hot(label)).
   virtual void SoftmaxCrossEntropyBackward(size_t rows, size_t classes,
                                            const float* probabilities,
                                            const float* labels, float scale,
                                            Write write, float* dlogits) = 0;
-  // labels [size] in [0, 1]; probabilities = 1 / (1 + exp(-logit)). Returns
+  // labels [size] in [0, 1]; probabilities = 1 / (1 + exp(-logit)). The loss is
   // the sum of max(x, 0) - x * label + log(1 + exp(-|x|)).
-  virtual double SigmoidCrossEntropy(size_t size, const float* logits,
-                                     const float* labels,
-                                     float* probabilities) = 0;
+  virtual void SigmoidCrossEntropy(size_t size, const float* logits,
+                                   const float* labels, float* probabilities,
+                                   double* loss_sum) = 0;
   // dlogits = scale * (probabilities - labels).
   virtual void SigmoidCrossEntropyBackward(size_t size,
                                            const float* probabilities,

@@ -168,9 +168,9 @@ class ReferenceBackend final : public ReferenceInteractions {
     }
   }
 
-  double SoftmaxCrossEntropy(size_t rows, size_t classes, const float* logits,
-                             const float* labels,
-                             float* probabilities) override {
+  void SoftmaxCrossEntropy(size_t rows, size_t classes, const float* logits,
+                           const float* labels, float* probabilities,
+                           double* loss_sum) override {
     double loss = 0;
     for (size_t i = 0; i < rows; ++i) {
       const float* x = logits + i * classes;
@@ -184,7 +184,7 @@ class ReferenceBackend final : public ReferenceInteractions {
       }
       loss += std::log(sum) + most - x[static_cast<size_t>(labels[i])];
     }
-    return loss;
+    *loss_sum += loss;
   }
   void SoftmaxCrossEntropyBackward(size_t rows, size_t classes,
                                    const float* probabilities,
@@ -199,9 +199,9 @@ class ReferenceBackend final : public ReferenceInteractions {
     }
   }
 
-  double SigmoidCrossEntropy(size_t size, const float* logits,
-                             const float* labels,
-                             float* probabilities) override {
+  void SigmoidCrossEntropy(size_t size, const float* logits,
+                           const float* labels, float* probabilities,
+                           double* loss_sum) override {
     double loss = 0;
     for (size_t i = 0; i < size; ++i) {
       const double x = logits[i];
@@ -209,7 +209,7 @@ class ReferenceBackend final : public ReferenceInteractions {
       loss +=
           std::max(x, 0.0) - x * labels[i] + std::log1p(std::exp(-std::abs(x)));
     }
-    return loss;
+    *loss_sum += loss;
   }
   void SigmoidCrossEntropyBackward(size_t size, const float* probabilities,
                                    const float* labels, float scale,

@@ -212,7 +212,26 @@ const float* Workspace::MapKeptRows(size_t index, const SparseInput& kept) {
   return gathered_rows_[index].floats();
 }
 
+void Workspace::Step(const StepInput& input, StepOutput* output) {
+  QueueForward(input, output);
+  QueueBackward(output, nullptr);
+  math_->Finish();
+  SetPredictions(output);
+}
+
 void Workspace::Forward(const StepInput& input, StepOutput* output) {
+  QueueForward(input, output);
+  math_->Finish();
+  SetPredictions(output);
+}
+
+void Workspace::Backward(StepOutput* output, const FinalFrom& final_from) {
+  const std::optional<size_t> first = QueueBackward(output, final_from);
+  math_->Finish();
+  if (first.has_value()) final_from(*first);
+}
+
+void Workspace::QueueForward(const StepInput& input, StepOutput* output) {
   CheckInput(input);
   MapInput(input);
   output->loss_sum = 0;
@@ -220,10 +239,11 @@ void Workspace::Forward(const StepInput& input, StepOutput* output) {
     RunForward(i, &output->loss_sum);
   }
   if (!math_->uses_host_memory() && input.training) {
-    math_->CopyOut(step_.statistics, network_.num_statistics() * sizeof(float),
-                   input.statistics);
+    math_->CopyOutLater(step_.statistics,
+                        network_.num_statistics() * sizeof(float),
+                        input.statistics);
   }
-  ReadPredictions(output);
+  QueuePredictions();
 }
 
 void Workspace::RunForward(size_t index, double* loss_sum) {
@@ -255,25 +275,32 @@ void Workspace::RunForward(size_t index, double* loss_sum) {
                        .node = index});
 }
 
-void Workspace::ReadPredictions(StepOutput* output) {
-  const Network::Node& node = network_.nodes()[network_.prediction()];
+void Workspace::QueuePredictions() {
+  const size_t floats = step_.num_examples * NumClasses();
+  if (NumClasses() != 2 && math_->uses_host_memory()) return;
+  host_predictions_.resize(floats);
+  math_->CopyOutLater(values_[network_.prediction()], floats * sizeof(float),
+                      host_predictions_.data());
+}
+
+void Workspace::SetPredictions(StepOutput* output) {
   const size_t n = step_.num_examples;
-  const size_t classes = node.shape.size();
-  const float* probabilities = values_[network_.prediction()];
-  if (classes != 2 && math_->uses_host_memory()) {
-    output->predictions = absl::MakeConstSpan(probabilities, n * classes);
+  if (NumClasses() != 2 && math_->uses_host_memory()) {
+    output->predictions = absl::MakeConstSpan(values_[network_.prediction()],
+                                              n * NumClasses());
     return;
   }
-  host_predictions_.resize(n * classes);
-  math_->CopyOut(probabilities, n * classes * sizeof(float),
-                 host_predictions_.data());
-  if (classes == 2) {
+  if (NumClasses() == 2) {
     for (size_t i = 0; i < n; ++i) {
       host_predictions_[i] = host_predictions_[2 * i + 1];
     }
     host_predictions_.resize(n);
   }
   output->predictions = host_predictions_;
+}
+
+size_t Workspace::NumClasses() const {
+  return network_.nodes()[network_.prediction()].shape.size();
 }
 
 void Workspace::MapGradients(const StepOutput& output) {
@@ -298,7 +325,8 @@ void Workspace::MapGradients(const StepOutput& output) {
   }
 }
 
-void Workspace::Backward(StepOutput* output, const FinalFrom& final_from) {
+std::optional<size_t> Workspace::QueueBackward(StepOutput* output,
+                                               const FinalFrom& final_from) {
   const std::vector<Network::Node>& nodes = network_.nodes();
   OARLOCK_CHECK(output->row_gradients.size() == network_.row_dims().size());
   OARLOCK_CHECK(network_.num_parameters() == 0 ||
@@ -307,25 +335,35 @@ void Workspace::Backward(StepOutput* output, const FinalFrom& final_from) {
   MapGradients(*output);
   std::fill(has_gradient_.begin(), has_gradient_.end(), false);
   size_t given = network_.num_parameters();
+  std::optional<size_t> untold;
   for (size_t i = nodes.size(); i > 0; --i) {
     RunBackward(i - 1);
     // Parameters lie in the order of the nodes.
     const std::vector<size_t>& offsets = nodes[i - 1].parameter_offsets;
-    if (offsets.empty() || (on_host && !final_from)) continue;
-    if (!on_host && (final_from || offsets[0] == 0)) {
-      math_->CopyOut(parameter_gradients_to_ + offsets[0],
-                     (given - offsets[0]) * sizeof(float),
-                     output->parameter_gradients + offsets[0]);
-      given = offsets[0];
+    if (offsets.empty()) continue;
+    if (on_host) {
+      if (final_from) final_from(offsets[0]);
+      continue;
     }
-    if (final_from) final_from(offsets[0]);
+    if (!final_from && offsets[0] > 0) continue;
+    if (untold.has_value()) {
+      // They have come while this node was computed.
+      math_->Finish();
+      final_from(*untold);
+    }
+    math_->CopyOutLater(parameter_gradients_to_ + offsets[0],
+                        (given - offsets[0]) * sizeof(float),
+                        output->parameter_gradients + offsets[0]);
+    given = offsets[0];
+    if (final_from) untold = given;
   }
-  if (on_host) return;
+  if (on_host) return std::nullopt;
   for (size_t i = 0; i < row_gradients_to_.size(); ++i) {
     const size_t floats = step_.sparse[i].num_rows * network_.row_dims()[i];
-    math_->CopyOut(row_gradients_to_[i], floats * sizeof(float),
-                   output->row_gradients[i]);
+    math_->CopyOutLater(row_gradients_to_[i], floats * sizeof(float),
+                        output->row_gradients[i]);
   }
+  return untold;
 }
 
 void Workspace::RunBackward(size_t index) {

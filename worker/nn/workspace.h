@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "worker/nn/lifetimes.h"
@@ -23,6 +24,9 @@ class Workspace {
             size_t max_examples);
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
+
+  // Forward and Backward, without waiting for the backend in between.
+  void Step(const StepInput& input, StepOutput* output);
 
   // Sets output->loss_sum and predictions. A batch that does not fit the
   // workspace or the network breaks an invariant of the caller: it crashes.
@@ -51,11 +55,21 @@ class Workspace {
   // All rows of sparse input `index`, whose arrays of indices `kept` has in the
   // backend's memory.
   const float* MapKeptRows(size_t index, const SparseInput& kept);
+  // Queue what Forward and Backward do, and the copies of what comes of it.
+  void QueueForward(const StepInput& input, StepOutput* output);
+  // Returns where those gradients begin of which final_from is still to be told,
+  // if any.
+  std::optional<size_t> QueueBackward(StepOutput* output,
+                                      const FinalFrom& final_from);
   void RunForward(size_t node, double* loss_sum);
   void RunBackward(size_t node);
   // Gradients in the backend's memory, ready to be written or added to.
   void MapGradients(const StepOutput& output);
-  void ReadPredictions(StepOutput* output);
+  // Floats of an example's prediction.
+  size_t NumClasses() const;
+  void QueuePredictions();
+  // Once they are there.
+  void SetPredictions(StepOutput* output);
 
   // Constant after construction.
   const Network& network_;

@@ -7,8 +7,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "base/check.h"
 #include "worker/nn/host_interactions.h"
@@ -35,8 +37,15 @@ class FencedBackend : public HostInteractions {
   void CopyIn(const void* host, size_t num_bytes, void* to) override {
     math_->CopyIn(host, num_bytes, Own(to, num_bytes));
   }
-  void CopyOut(const void* from, size_t num_bytes, void* host) override {
-    math_->CopyOut(Own(from, num_bytes), num_bytes, host);
+  void CopyOutLater(const void* from, size_t num_bytes, void* host) override {
+    later_.push_back([this, from = Own(from, num_bytes), num_bytes, host] {
+      math_->CopyOut(Own(from, num_bytes), num_bytes, host);
+    });
+  }
+  // As late as can be, so that who does not wait is found out.
+  void Finish() override {
+    for (const std::function<void()>& work : later_) work();
+    later_.clear();
   }
   bool uses_host_memory() const override { return false; }
   void Fill(size_t size, float value, float* y) override {
@@ -127,12 +136,14 @@ class FencedBackend : public HostInteractions {
                                  Floats(sums, e * shape.width), Floats(dy, e),
                                  write, Floats(dv, size));
   }
-  double SoftmaxCrossEntropy(size_t rows, size_t classes, const float* logits,
-                             const float* labels,
-                             float* probabilities) override {
-    return math_->SoftmaxCrossEntropy(
-        rows, classes, Floats(logits, rows * classes), Floats(labels, rows),
-        Floats(probabilities, rows * classes));
+  void SoftmaxCrossEntropy(size_t rows, size_t classes, const float* logits,
+                           const float* labels, float* probabilities,
+                           double* loss_sum) override {
+    double loss = 0;
+    math_->SoftmaxCrossEntropy(rows, classes, Floats(logits, rows * classes),
+                               Floats(labels, rows),
+                               Floats(probabilities, rows * classes), &loss);
+    later_.push_back([loss, loss_sum] { *loss_sum += loss; });
   }
   void SoftmaxCrossEntropyBackward(size_t rows, size_t classes,
                                    const float* probabilities,
@@ -142,12 +153,13 @@ class FencedBackend : public HostInteractions {
         rows, classes, Floats(probabilities, rows * classes),
         Floats(labels, rows), scale, write, Floats(dlogits, rows * classes));
   }
-  double SigmoidCrossEntropy(size_t size, const float* logits,
-                             const float* labels,
-                             float* probabilities) override {
-    return math_->SigmoidCrossEntropy(size, Floats(logits, size),
-                                      Floats(labels, size),
-                                      Floats(probabilities, size));
+  void SigmoidCrossEntropy(size_t size, const float* logits,
+                           const float* labels, float* probabilities,
+                           double* loss_sum) override {
+    double loss = 0;
+    math_->SigmoidCrossEntropy(size, Floats(logits, size), Floats(labels, size),
+                               Floats(probabilities, size), &loss);
+    later_.push_back([loss, loss_sum] { *loss_sum += loss; });
   }
   void SigmoidCrossEntropyBackward(size_t size, const float* probabilities,
                                    const float* labels, float scale,
@@ -275,6 +287,8 @@ class FencedBackend : public HostInteractions {
 
   const std::unique_ptr<MathBackend> math_ = NewReferenceBackend();
   std::map<char*, size_t> blocks_;
+  // What comes to the host with Finish.
+  std::vector<std::function<void()>> later_;
 };
 
 }  // namespace oarlock

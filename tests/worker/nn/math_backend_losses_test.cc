@@ -33,6 +33,8 @@ TEST_P(MathBackendTest, BagsOfHandComputedRows) {
                   .width = 2};
   bags.row_of_key = row_of_key.data();
   bags.offsets = offsets.data();
+  bags.num_keys = 3;
+  bags.num_rows = 2;
   Array out(math_.get(), std::vector<float>(6, kNan));
   math_->SumBags(bags, rows.data(), out.data());
   EXPECT_EQ(out.Read(), (std::vector<float>{22, 33, 0, 0, 20, 30}));
@@ -70,6 +72,8 @@ TEST_P(MathBackendTest, BagsOfAllWidths) {
             RowBags mapped = bags;
             mapped.row_of_key = keys.data();
             mapped.offsets = several ? ends.data() : nullptr;
+            mapped.num_keys = row_of_key.size();
+            mapped.num_rows = kNumRows;
             call(math, mapped, in[0].data(), out[0].data());
           };
         };
@@ -182,8 +186,10 @@ TEST_P(MathBackendTest, SoftmaxLossOfHandComputedLogits) {
   Array logits(math_.get(), {0, std::log(3.0f), -2, -2});
   Array labels(math_.get(), {1, 0});
   Array p(math_.get(), std::vector<float>(4, kNan));
-  const double loss =
-      math_->SoftmaxCrossEntropy(2, 2, logits.data(), labels.data(), p.data());
+  double loss = 0;
+  math_->SoftmaxCrossEntropy(2, 2, logits.data(), labels.data(), p.data(),
+                             &loss);
+  math_->Finish();
   EXPECT_NEAR(loss, -std::log(0.75) + std::log(2.0), 1e-6);
   EXPECT_NEAR(p.Read()[1], 0.75, 1e-6);
   Array d(math_.get(), std::vector<float>(4, kNan));
@@ -197,14 +203,17 @@ TEST_P(MathBackendTest, LossesStayFiniteAndExactForHugeLogits) {
   Array logits(math_.get(), {3e4f, -3e4f, -3e4f, 3e4f});
   Array labels(math_.get(), {1, 1});
   Array p(math_.get(), std::vector<float>(4, kNan));
-  EXPECT_DOUBLE_EQ(
-      math_->SoftmaxCrossEntropy(2, 2, logits.data(), labels.data(), p.data()),
-      6e4);
+  double loss = 0;
+  math_->SoftmaxCrossEntropy(2, 2, logits.data(), labels.data(), p.data(),
+                             &loss);
+  math_->Finish();
+  EXPECT_DOUBLE_EQ(loss, 6e4);
   EXPECT_EQ(p.Read(), (std::vector<float>{1, 0, 0, 1}));
   Array targets(math_.get(), {1, 1, 0, 0});
-  EXPECT_DOUBLE_EQ(
-      math_->SigmoidCrossEntropy(4, logits.data(), targets.data(), p.data()),
-      6e4);
+  // It is added.
+  math_->SigmoidCrossEntropy(4, logits.data(), targets.data(), p.data(), &loss);
+  math_->Finish();
+  EXPECT_DOUBLE_EQ(loss, 12e4);
   EXPECT_EQ(p.Read(), (std::vector<float>{1, 0, 0, 1}));
 }
 
@@ -212,8 +221,9 @@ TEST_P(MathBackendTest, SmallLossesKeepTheirRelativePrecision) {
   Array logit(math_.get(), {16});
   Array label(math_.get(), {1});
   Array p(math_.get(), {kNan});
-  const double loss =
-      math_->SigmoidCrossEntropy(1, logit.data(), label.data(), p.data());
+  double loss = 0;
+  math_->SigmoidCrossEntropy(1, logit.data(), label.data(), p.data(), &loss);
+  math_->Finish();
   EXPECT_NEAR(loss / std::log1p(std::exp(-16.0)), 1, 1e-5);
 }
 
@@ -223,12 +233,14 @@ TEST_P(MathBackendTest, LossesOfAllShapes) {
       std::vector<float> logits = Random(rows * classes), labels(rows);
       for (float& x : logits) x *= 10;
       for (float& x : labels) x = static_cast<float>(random_.Below(classes));
-      double losses[2];
+      double losses[2] = {0, 0};
       int run = 0;
       Compare({logits, labels}, {std::vector<float>(rows * classes, kNan)},
               [&](MathBackend& math, Arrays& in, Arrays& out) {
-                losses[run++] = math.SoftmaxCrossEntropy(
-                    rows, classes, in[0].data(), in[1].data(), out[0].data());
+                math.SoftmaxCrossEntropy(rows, classes, in[0].data(),
+                                         in[1].data(), out[0].data(),
+                                         &losses[run++]);
+                math.Finish();
               });
       EXPECT_NEAR(losses[0], losses[1], 1e-5 * (1 + losses[0]));
       for (const Write write : {Write::kOverwrite, Write::kAdd}) {
@@ -244,12 +256,13 @@ TEST_P(MathBackendTest, LossesOfAllShapes) {
     std::vector<float> logits = Random(rows), labels = Random(rows);
     for (float& x : logits) x *= 10;
     for (float& x : labels) x = std::abs(x);
-    double losses[2];
+    double losses[2] = {0, 0};
     int run = 0;
     Compare({logits, labels}, {std::vector<float>(rows, kNan)},
             [&](MathBackend& math, Arrays& in, Arrays& out) {
-              losses[run++] = math.SigmoidCrossEntropy(
-                  rows, in[0].data(), in[1].data(), out[0].data());
+              math.SigmoidCrossEntropy(rows, in[0].data(), in[1].data(),
+                                       out[0].data(), &losses[run++]);
+              math.Finish();
             });
     EXPECT_NEAR(losses[0], losses[1], 1e-5 * (1 + losses[0]));
     for (const Write write : {Write::kOverwrite, Write::kAdd}) {
@@ -268,9 +281,13 @@ TEST_P(MathBackendTest, LabelBeyondTheClassesCrashes) {
   Array p(math_.get(), {0, 0});
   for (const float label : {2.0f, -1.0f, kNan}) {
     Array labels(math_.get(), {label});
-    EXPECT_DEATH(math_->SoftmaxCrossEntropy(1, 2, logits.data(), labels.data(),
-                                            p.data()),
-                 "labels");
+    const auto run = [&] {
+      double loss = 0;
+      math_->SoftmaxCrossEntropy(1, 2, logits.data(), labels.data(), p.data(),
+                                 &loss);
+      math_->Finish();
+    };
+    EXPECT_DEATH(run(), "labels");
   }
 }
 

@@ -81,6 +81,15 @@ Result RunStep(Workspace& workspace, RandomStep& step) {
   return result;
 }
 
+Result RunWholeStep(Workspace& workspace, RandomStep& step) {
+  step.Poison();
+  workspace.Step(step.input, &step.output);
+  return {step.output.loss_sum,
+          {step.output.predictions.begin(), step.output.predictions.end()},
+          step.row_gradients[0],
+          step.parameter_gradients};
+}
+
 void ExpectSame(const Result& a, const Result& b) {
   EXPECT_EQ(a.loss_sum, b.loss_sum);
   EXPECT_EQ(a.predictions, b.predictions);
@@ -100,6 +109,18 @@ TEST(WorkspaceTest, BackendWithItsOwnMemoryGetsCopiesAndGivesTheSameResult) {
         RandomStep step(ShapeFor(*network, num_examples, several_keys), 3);
         ExpectSame(RunStep(host, step), RunStep(fenced, step));
       }
+    }
+  }
+}
+
+TEST(WorkspaceTest, AStepIsForwardAndBackward) {
+  for (const size_t num_classes : {2, 5}) {
+    const std::unique_ptr<Network> network = NewNetwork(num_classes);
+    Workspace halves(*network, std::make_unique<FencedBackend>(), kMaxExamples);
+    Workspace whole(*network, std::make_unique<FencedBackend>(), kMaxExamples);
+    for (const size_t num_examples : {6, 3, 0}) {
+      RandomStep step(ShapeFor(*network, num_examples, true), 3);
+      ExpectSame(RunStep(halves, step), RunWholeStep(whole, step));
     }
   }
 }

@@ -8,16 +8,8 @@
 
 namespace oarlock::cuda {
 
-size_t BagGradients::NumKeys(const RowBags& bags) {
-  const size_t num_bags = bags.num_examples * bags.num_slots;
-  if (bags.offsets == nullptr) return num_bags;
-  uint32_t end = 0;
-  device_.CopyOutLater(bags.offsets + num_bags, sizeof(end), &end);
-  device_.Finish();
-  return end;
-}
-
-SortedPairs BagGradients::Sort(const RowBags& bags, size_t num_keys) {
+SortedPairs BagGradients::Sort(const RowBags& bags) {
+  const size_t num_keys = bags.num_keys;
   constexpr unsigned kDigitBits = std::bit_width(kDigits) - 1;
   uint32_t* const memory = pairs_.Get<uint32_t>(4 * num_keys);
   uint32_t* rows = memory;
@@ -27,10 +19,10 @@ SortedPairs BagGradients::Sort(const RowBags& bags, size_t num_keys) {
   device_.Run(
       ForEach<PairsBody>{{bags.num_examples * bags.num_slots, bags.row_of_key,
                           bags.offsets, rows, pair_bags}});
-  constexpr unsigned kBits = 32;
+  const unsigned bits = std::bit_width(bags.num_rows - 1);
   const size_t num_counts = kDigits * BlocksFor(num_keys, kPairsPerBlock);
   uint32_t* const counts = counts_.Get<uint32_t>(num_counts);
-  for (unsigned shift = 0; shift < kBits; shift += kDigitBits) {
+  for (unsigned shift = 0; shift < bits; shift += kDigitBits) {
     device_.Run(CountDigitsKernel{num_keys, shift, rows, counts});
     device_.Run(ScanKernel{num_counts, counts});
     device_.Run(ScatterPairsKernel{num_keys, shift, counts, rows, pair_bags,
@@ -42,10 +34,11 @@ SortedPairs BagGradients::Sort(const RowBags& bags, size_t num_keys) {
 }
 
 void BagGradients::Add(const RowBags& bags, const float* dout, float* drows) {
-  const size_t num_keys = NumKeys(bags);
+  const size_t num_keys = bags.num_keys;
   if (num_keys == 0 || bags.width == 0) return;
   OARLOCK_CHECK(num_keys <= std::numeric_limits<uint32_t>::max());
-  const SortedPairs pairs = Sort(bags, num_keys);
+  OARLOCK_CHECK(bags.num_rows > 0);
+  const SortedPairs pairs = Sort(bags);
   const size_t num_sums = BlocksFor(num_keys, kTilePairs) * bags.width;
   float* const heads = sums_.Get<float>(2 * num_sums);
   float* const tails = heads + num_sums;

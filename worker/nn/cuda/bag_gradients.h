@@ -21,9 +21,8 @@ class BagGradients {
   void Add(const RowBags& bags, const float* dout, float* drows);
 
  private:
-  size_t NumKeys(const RowBags& bags);
   // The pairs of all keys, sorted by row.
-  SortedPairs Sort(const RowBags& bags, size_t num_keys);
+  SortedPairs Sort(const RowBags& bags);
 
   Device& device_;
   DeviceBuffer pairs_;

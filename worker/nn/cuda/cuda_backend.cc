@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "worker/nn/cuda/bag_gradients.h"
 #include "worker/nn/cuda/cuda_images.h"
 #include "worker/nn/cuda/cuda_interactions.h"
 #include "worker/nn/cuda/device_math.h"
+#include "worker/nn/cuda/replaying_device.h"
 
 namespace oarlock::cuda {
 namespace {
@@ -28,7 +30,8 @@ class CudaBackend final : private OwnedDevice, public CudaInteractions {
         images_(&math_),
         bag_gradients_(OwnedDevice::device.get()),
         output_gradient_(OwnedDevice::device.get()),
-        losses_(OwnedDevice::device.get()) {}
+        loss_partials_(OwnedDevice::device.get()),
+        loss_sums_(OwnedDevice::device.get()) {}
 
   const char* name() const override {
     switch (options_.numbers) {
@@ -51,10 +54,10 @@ class CudaBackend final : private OwnedDevice, public CudaInteractions {
   void CopyIn(const void* host, size_t num_bytes, void* to) override {
     if (num_bytes > 0) device->CopyIn(host, num_bytes, to);
   }
-  void CopyOut(const void* from, size_t num_bytes, void* host) override {
+  void CopyOutLater(const void* from, size_t num_bytes, void* host) override {
     if (num_bytes > 0) device->CopyOutLater(from, num_bytes, host);
-    device->Finish();
   }
+  void Finish() override;
   bool uses_host_memory() const override { return options_.inputs_on_device; }
   void Fill(size_t size, float value, float* y) override {
     device->Run(ForEach<FillBody>{{size, value, y}});
@@ -144,10 +147,11 @@ class CudaBackend final : private OwnedDevice, public CudaInteractions {
          shape.num_vectors, shape.width, write, v, sums, dy, dv}});
   }
 
-  double SoftmaxCrossEntropy(size_t rows, size_t classes, const float* logits,
-                             const float* labels,
-                             float* probabilities) override {
-    return Loss(rows, SoftmaxTerm{classes, logits, labels, probabilities});
+  void SoftmaxCrossEntropy(size_t rows, size_t classes, const float* logits,
+                           const float* labels, float* probabilities,
+                           double* loss_sum) override {
+    AddLoss(rows, SoftmaxTerm{classes, logits, labels, probabilities},
+            loss_sum);
   }
   void SoftmaxCrossEntropyBackward(size_t rows, size_t classes,
                                    const float* probabilities,
@@ -157,10 +161,10 @@ class CudaBackend final : private OwnedDevice, public CudaInteractions {
         ForEach<SoftmaxBackwardBody>{{rows * classes, classes, scale, write,
                                       probabilities, labels, dlogits}});
   }
-  double SigmoidCrossEntropy(size_t size, const float* logits,
-                             const float* labels,
-                             float* probabilities) override {
-    return Loss(size, SigmoidTerm{logits, labels, probabilities});
+  void SigmoidCrossEntropy(size_t size, const float* logits,
+                           const float* labels, float* probabilities,
+                           double* loss_sum) override {
+    AddLoss(size, SigmoidTerm{logits, labels, probabilities}, loss_sum);
   }
   void SigmoidCrossEntropyBackward(size_t size, const float* probabilities,
                                    const float* labels, float scale,
@@ -221,28 +225,50 @@ class CudaBackend final : private OwnedDevice, public CudaInteractions {
   }
   bool Rounds() const { return options_.numbers == Numbers::kBfloat16; }
 
+  // What SumLossKernel writes.
+  struct LossSum {
+    double loss;
+    double illegal_labels;
+  };
+  // That Finish has not added: more than networks have.
+  static constexpr size_t kMostLosses = 16;
+
   template <typename Term>
-  double Loss(size_t rows, const Term& term) {
-    if (rows == 0) return 0;
-    const LossPartials<Term> kernel = {rows, term, nullptr};
-    const size_t blocks = kernel.blocks();
-    double* const sums = losses_.Get<double>(2 + 2 * blocks);
-    double* const partials = sums + 2;
+  void AddLoss(size_t rows, const Term& term, double* loss_sum) {
+    if (rows == 0) return;
+    if (losses_to_.size() == kMostLosses) Finish();
+    LossSum* const sums = loss_sums_.Get<LossSum>(kMostLosses);
+    const size_t blocks = LossPartials<Term>{rows, term, nullptr}.blocks();
+    double* const partials = loss_partials_.Get<double>(2 * blocks);
     device->Run(LossPartials<Term>{rows, term, partials});
-    device->Run(SumLossKernel{blocks, partials, sums});
-    double host[2];
-    CopyOut(sums, sizeof(host), host);
-    const double illegal_labels = host[1];
-    OARLOCK_CHECK(illegal_labels == 0);
-    return host[0];
+    device->Run(
+        SumLossKernel{blocks, partials, &sums[losses_to_.size()].loss});
+    losses_to_.push_back(loss_sum);
   }
 
   const CudaOptions options_;
   CudaImages images_;
   BagGradients bag_gradients_;
   DeviceBuffer output_gradient_;
-  DeviceBuffer losses_;
+  DeviceBuffer loss_partials_;
+  DeviceBuffer loss_sums_;
+  // To what Finish adds them, in their order.
+  std::vector<double*> losses_to_;
 };
+
+void CudaBackend::Finish() {
+  LossSum sums[kMostLosses];
+  if (!losses_to_.empty()) {
+    device->CopyOutLater(loss_sums_.Get<LossSum>(kMostLosses),
+                         losses_to_.size() * sizeof(LossSum), sums);
+  }
+  device->Finish();
+  for (size_t i = 0; i < losses_to_.size(); ++i) {
+    OARLOCK_CHECK(sums[i].illegal_labels == 0);
+    *losses_to_[i] += sums[i].loss;
+  }
+  losses_to_.clear();
+}
 
 size_t CudaBackend::LinearScratch(size_t max_rows, size_t inputs,
                                   size_t outputs) const {
@@ -306,6 +332,7 @@ void CudaBackend::LinearBackward(const LinearArgs& args, const float* y,
 
 std::unique_ptr<MathBackend> NewCudaBackend(std::unique_ptr<Device> device,
                                             const CudaOptions& options) {
+  if (options.graphs) device = NewReplayingDevice(std::move(device));
   return std::make_unique<CudaBackend>(std::move(device), options);
 }
 

@@ -20,6 +20,8 @@ struct CudaOptions {
   // The caller's arrays are in the device's memory already: for benches of the
   // computation alone.
   bool inputs_on_device = false;
+  // What repeats from step to step is launched as one (replaying_device.h).
+  bool graphs = true;
 };
 
 std::unique_ptr<MathBackend> NewCudaBackend(std::unique_ptr<Device> device,

@@ -13,6 +13,8 @@
 #define OARLOCK_WORKER_NN_CUDA_DEVICE_H_
 
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "worker/nn/cuda/kernels.h"
@@ -43,13 +45,31 @@ class Device {
   // Waits for all copies to the host, hence for what they copy.
   virtual void Finish() = 0;
 
-  virtual void Launch(KernelId id, const void* kernel, size_t blocks) = 0;
+  // The kernel is a struct of `num_bytes`, which is copied.
+  virtual void Launch(KernelId id, const void* kernel, size_t num_bytes,
+                      size_t blocks) = 0;
   virtual void Multiply(const Product& product) = 0;
 
+  // Launches and products that are queued by one call.
+  class Graph {
+   public:
+    virtual ~Graph() = default;
+  };
+  // A graph of what `queue` calls of these two, which is not done now; null if
+  // the device has no graphs. Each call has been made before. The device
+  // outlives the graph.
+  virtual std::unique_ptr<Graph> Capture(const std::function<void()>& queue) {
+    return nullptr;
+  }
+  virtual void LaunchGraph(const Graph& graph) {}
+
   template <typename Kernel>
-  void Run(const Kernel& kernel) {
+  void Run(Kernel kernel) {
     const size_t blocks = kernel.blocks();
-    if (blocks > 0) Launch(NumberOf<Kernel>::value, &kernel, blocks);
+    if (blocks == 0) return;
+    // Equal arguments are equal bytes.
+    __builtin_clear_padding(&kernel);
+    Launch(NumberOf<Kernel>::value, &kernel, sizeof(kernel), blocks);
   }
 };
 

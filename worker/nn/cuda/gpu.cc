@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -25,6 +26,16 @@ namespace {
 std::string Mebibytes(size_t num_bytes) {
   return absl::StrFormat("%.1f MiB", num_bytes / 1048576.0);
 }
+
+class GpuGraph final : public Device::Graph {
+ public:
+  explicit GpuGraph(cudaGraphExec_t graph) : graph_(graph) {}
+  ~GpuGraph() override { cudaGraphExecDestroy(graph_); }
+  cudaGraphExec_t get() const { return graph_; }
+
+ private:
+  const cudaGraphExec_t graph_;
+};
 
 // Three streams: copies to the GPU, computation, copies from it. A copy in
 // waits for what was queued to compute before, since it may overwrite what that
@@ -116,7 +127,8 @@ class Gpu final : public Device {
     copies_out_.clear();
   }
 
-  void Launch(KernelId id, const void* kernel, size_t blocks) override {
+  void Launch(KernelId id, const void* kernel, size_t num_bytes,
+              size_t blocks) override {
     MakeCurrent();
     if (blocks > std::numeric_limits<int32_t>::max()) {
       DeviceFailed(absl::StrCat(name_, ": the kernel ", NameOf(id), " needs ",
@@ -132,6 +144,26 @@ class Gpu final : public Device {
     MakeCurrent();
     if (products_->Run(product, compute_)) return;
     Run(ForEach<PlainProductBody>{{product.m * product.n, product}});
+  }
+
+  std::unique_ptr<Graph> Capture(const std::function<void()>& queue) override {
+    MakeCurrent();
+    // Of this thread alone: others may allocate meanwhile.
+    Check(cudaStreamBeginCapture(compute_, cudaStreamCaptureModeThreadLocal),
+          "beginning a graph");
+    queue();
+    cudaGraph_t graph = nullptr;
+    Check(cudaStreamEndCapture(compute_, &graph), "a graph");
+    cudaGraphExec_t executable = nullptr;
+    Check(cudaGraphInstantiate(&executable, graph, 0), "preparing a graph");
+    Check(cudaGraphDestroy(graph), "a graph");
+    return std::make_unique<GpuGraph>(executable);
+  }
+
+  void LaunchGraph(const Graph& graph) override {
+    MakeCurrent();
+    Check(cudaGraphLaunch(static_cast<const GpuGraph&>(graph).get(), compute_),
+          "a graph");
   }
 
  private:

@@ -28,8 +28,10 @@ constexpr uint64_t kSeed = 20261123;
 constexpr size_t kMemory = size_t{256} << 20;
 
 std::unique_ptr<MathBackend> NewEmulated(unsigned turn = 1,
-                                         Numbers numbers = Numbers::kFloat32) {
-  return NewCudaBackend(NewEmulatedDevice(kMemory, turn), {numbers});
+                                         Numbers numbers = Numbers::kFloat32,
+                                         bool graphs = true) {
+  return NewCudaBackend(NewEmulatedDevice(kMemory, turn),
+                        {.numbers = numbers, .graphs = graphs});
 }
 
 TEST(CudaBackendTest, WithoutMemoryLeftSaysWhatWasAskedForAndWhatIsFree) {
@@ -146,6 +148,8 @@ Merged Merge(MathBackend* math, const BagCase& c) {
   bags.num_examples = c.num_keys;
   bags.num_slots = 1;
   bags.row_dim = bags.width = c.width;
+  bags.num_keys = c.num_keys;
+  bags.num_rows = c.num_rows;
   bags.row_of_key = static_cast<const uint32_t*>(keys.data());
   math->SumBagsBackward(bags, gradients.floats(), rows.floats());
   math->CopyOut(rows.data(), merged.got.size() * 4, merged.got.data());
@@ -243,8 +247,7 @@ Trained Train(std::unique_ptr<MathBackend> math, bool several_keys) {
   for (int i = 0; i < 30; ++i) {
     step.Poison();
     step.input.gradient_scale = 1.0f / 37;
-    workspace.Forward(step.input, &step.output);
-    workspace.Backward(&step.output);
+    workspace.Step(step.input, &step.output);
     trained.losses.push_back(step.output.loss_sum);
     const auto descend = [](const std::vector<float>& gradients,
                             std::vector<float>& values) {
@@ -272,6 +275,32 @@ TEST(CudaBackendTest, TrainsAsTheReferenceDoes) {
     ExpectClose(expected.parameters, got.parameters, 1e-4f, "parameters");
     ExpectClose(expected.rows, got.rows, 1e-4f, "rows");
   }
+}
+
+TEST(CudaBackendTest, GraphsChangeNothing) {
+  for (const bool several_keys : {false, true}) {
+    const Trained calls = Train(
+        NewEmulated(1, Numbers::kFloat32, /*graphs=*/false), several_keys);
+    const Trained graphs = Train(NewEmulated(), several_keys);
+    EXPECT_EQ(calls.losses, graphs.losses);
+    EXPECT_EQ(calls.parameters, graphs.parameters);
+    EXPECT_EQ(calls.rows, graphs.rows);
+  }
+}
+
+TEST(CudaBackendTest, MoreLossesThanWaitForFinishAreAllAdded) {
+  const auto math = NewEmulated();
+  const float host[] = {0};
+  BackendArray logit(math.get(), 4), label(math.get(), 4), p(math.get(), 4);
+  math->CopyIn(host, 4, logit.data());
+  math->CopyIn(host, 4, label.data());
+  double losses[40] = {};
+  for (double& loss : losses) {
+    math->SigmoidCrossEntropy(1, logit.floats(), label.floats(), p.floats(),
+                              &loss);
+  }
+  math->Finish();
+  for (const double loss : losses) EXPECT_NEAR(loss, std::log(2.0), 1e-7);
 }
 
 TEST(CudaBackendTest, RepeatsBitForBitWhateverTheOrderOfThreads) {

@@ -4,11 +4,14 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/check.h"
+#include "worker/nn/cuda/call_list.h"
 
 namespace oarlock::cuda {
 namespace {
@@ -57,10 +60,12 @@ class EmulatedDevice final : public Device {
   }
 
   void CopyIn(const void* host, size_t num_bytes, void* to) override {
+    OARLOCK_CHECK(capturing_ == nullptr);
     CheckInside(to, num_bytes);
     std::memcpy(to, host, num_bytes);
   }
   void CopyOutLater(const void* from, size_t num_bytes, void* host) override {
+    OARLOCK_CHECK(capturing_ == nullptr);
     CheckInside(from, num_bytes);
     copies_.push_back({from, num_bytes, host});
   }
@@ -73,8 +78,12 @@ class EmulatedDevice final : public Device {
     copies_.clear();
   }
 
-  void Launch(KernelId id, const void* kernel, size_t blocks) override {
+  void Launch(KernelId id, const void* kernel, size_t num_bytes,
+              size_t blocks) override {
     OARLOCK_CHECK(blocks > 0);
+    if (capturing_ != nullptr) {
+      return capturing_->AddKernel(id, kernel, num_bytes, blocks);
+    }
     switch (id) {
 #define OARLOCK_RUN_ALL(name, type) \
   case KernelId::name:              \
@@ -85,6 +94,7 @@ class EmulatedDevice final : public Device {
   }
 
   void Multiply(const Product& product) override {
+    if (capturing_ != nullptr) return capturing_->AddProduct(product);
     OARLOCK_CHECK(product.m > 0 && product.n > 0 && product.k > 0);
     OARLOCK_CHECK(product.bias == nullptr ||
                   product.write == Write::kOverwrite);
@@ -99,7 +109,23 @@ class EmulatedDevice final : public Device {
     RunProduct(product);
   }
 
+  std::unique_ptr<Graph> Capture(const std::function<void()>& queue) override {
+    auto graph = std::make_unique<EmulatedGraph>();
+    capturing_ = &graph->calls;
+    queue();
+    capturing_ = nullptr;
+    return graph;
+  }
+  void LaunchGraph(const Graph& graph) override {
+    const CallList& calls = static_cast<const EmulatedGraph&>(graph).calls;
+    calls.Do(0, calls.size(), *this);
+  }
+
  private:
+  struct EmulatedGraph final : Graph {
+    CallList calls;
+  };
+
   // As PlainProductBody, many times as fast.
   static void RunProduct(const Product& p) {
     std::vector<float> a(p.m * p.k), sums(p.m);
@@ -142,6 +168,8 @@ class EmulatedDevice final : public Device {
   size_t used_ = 0;
   std::map<const char*, size_t> blocks_;
   std::vector<Copy> copies_;
+  // Where a graph is being made.
+  CallList* capturing_ = nullptr;
 };
 
 }  // namespace
