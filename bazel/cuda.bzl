@@ -28,6 +28,7 @@ package(default_visibility = ["//visibility:public"])
 _TOOLKIT = """# Written by bazel/cuda.bzl.
 CUDA = {cuda}
 NCCL = {nccl}
+CUDNN = {cudnn}
 NVCC = "{nvcc}"
 """
 
@@ -55,6 +56,7 @@ def _cuda_toolkit_impl(repository_ctx):
         repository_ctx.file("toolkit.bzl", _TOOLKIT.format(
             cuda = False,
             nccl = False,
+            cudnn = False,
             nvcc = "",
         ))
         return
@@ -64,6 +66,8 @@ def _cuda_toolkit_impl(repository_ctx):
     repository_ctx.file("toolkit.bzl", _TOOLKIT.format(
         cuda = True,
         nccl = repository_ctx.path(str(home) + "/include/nccl.h").exists,
+        # A header of cuDNN 9: what came before has other libraries.
+        cudnn = repository_ctx.path(str(home) + "/include/cudnn_graph.h").exists,
         nvcc = str(home) + "/bin/nvcc",
     ))
 

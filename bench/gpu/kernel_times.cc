@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -87,6 +88,25 @@ class TimedDevice final : public cuda::Device, public KernelTimes {
     char name[64];
     std::snprintf(name, sizeof(name), "product %zu x %zu x %zu", p.m, p.n, p.k);
     Time(name, 0, 2.0 * p.m * p.n * p.k, [&] { device_->Multiply(p); });
+  }
+  std::optional<size_t> ConvolutionWorkspace(
+      const cuda::ConvolutionPass& pass) override {
+    return device_->ConvolutionWorkspace(pass);
+  }
+  bool Convolve(const cuda::ConvolutionPass& p) override {
+    constexpr const char* kKinds[] = {"", " by weight", " by input"};
+    const ConvolutionShape& s = p.shape;
+    const Extent& kernel = s.window.kernel;
+    char name[160];
+    std::snprintf(name, sizeof(name),
+                  "convolution %zux%zux%zu, %zux%zu, to %zu%s", s.image.height,
+                  s.image.width, s.in_channels, kernel.height, kernel.width,
+                  s.out_channels, kKinds[static_cast<size_t>(p.kind)]);
+    bool done = false;
+    Time(name, 0,
+         2.0 * p.images * s.output_size() * kernel.area() * s.in_channels,
+         [&] { done = device_->Convolve(p); });
+    return done;
   }
 
   void MeasureCeilings(cuda::Numbers numbers) override {

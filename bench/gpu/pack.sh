@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Puts everything that bench/gpu/run.sh needs into a folder (default
 # build/gpu): programs, and the libraries of this machine that another may
-# lack. Copy it to a machine with a GPU, the driver and the CUDA toolkit.
+# lack. Copy it to a machine with a GPU, the driver and the CUDA toolkit; cuDNN
+# too, or convolutions go by patches.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 to=${1:-build/gpu}

@@ -40,6 +40,8 @@ if wants tests; then
       image_operations_test cuda_backend_test replaying_device_test; do
     check "$test" "./$test"
   done
+  # Whether cuDNN was there, or why not: without it nothing fails.
+  grep '^convolutions by' "$out/gpu_test.log"
   # Skipped tests would pass: there has to be something of the GPU's.
   grep -q 'OK.*/cuda' "$out/math_backend_test.log" ||
     { echo "FAILED  no test has used the GPU"; failed=1; }

@@ -5,6 +5,7 @@
 #ifndef OARLOCK_TESTS_WORKER_NN_CONFORMING_BACKENDS_H_
 #define OARLOCK_TESTS_WORKER_NN_CONFORMING_BACKENDS_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,16 +32,36 @@ inline std::vector<std::string> ConformingBackends() {
   return names;
 }
 
+// For operations on images also on emulated devices that convolve themselves,
+// or now and then. With bfloat16 a device is not asked.
+inline std::vector<std::string> ConformingImageBackends() {
+  std::vector<std::string> names = ConformingBackends();
+  for (const char* name :
+       {"convolving_cuda", "convolving_cuda_tf32", "half_convolving_cuda"}) {
+    names.push_back(name);
+  }
+  return names;
+}
+
 inline std::unique_ptr<MathBackend> NewConformingBackend(
     const std::string& name) {
   const size_t at = name.find("cuda");
   if (at == std::string::npos) return *NewMathBackend(name);
+  const std::string device = name.substr(0, at);
   const std::string numbers = name.substr(at);
   cuda::CudaOptions options;
   if (numbers == "cuda_tf32") options.numbers = cuda::Numbers::kTf32;
   if (numbers == "cuda_bfloat16") options.numbers = cuda::Numbers::kBfloat16;
+  if (device.empty()) return cuda::NewCudaBackend(*cuda::OpenGpu(0), options);
+  auto own_convolution = cuda::OwnConvolution::kNever;
+  if (device == "convolving_") {
+    own_convolution = cuda::OwnConvolution::kAlways;
+  } else if (device == "half_convolving_") {
+    own_convolution = cuda::OwnConvolution::kEverySecond;
+  }
   return cuda::NewCudaBackend(
-      at == 0 ? *cuda::OpenGpu(0) : cuda::NewEmulatedDevice(), options);
+      cuda::NewEmulatedDevice(size_t{1} << 30, /*turn=*/1, own_convolution),
+      options);
 }
 
 }  // namespace oarlock

@@ -28,7 +28,7 @@ class ImageOperationsTest : public MathBackendTest {
 };
 
 INSTANTIATE_TEST_SUITE_P(All, ImageOperationsTest,
-                         ::testing::ValuesIn(ConformingBackends()),
+                         ::testing::ValuesIn(ConformingImageBackends()),
                          [](const auto& info) { return info.param; });
 
 constexpr Write kWrites[] = {Write::kOverwrite, Write::kAdd};

@@ -1,6 +1,7 @@
 // The math backend on a device with memory of its own: products by cuBLAS,
-// everything else by the kernels of kernels.h. Results repeat bit for bit on
-// one kind of GPU with one version of cuBLAS: no sum is taken by atomics.
+// convolutions by cuDNN where it is there, everything else by the kernels of
+// kernels.h. Results repeat bit for bit on one kind of GPU with one version of
+// cuBLAS and of cuDNN: no sum is taken by atomics.
 
 #ifndef OARLOCK_WORKER_NN_CUDA_CUDA_BACKEND_H_
 #define OARLOCK_WORKER_NN_CUDA_CUDA_BACKEND_H_

@@ -1,6 +1,7 @@
 #include "worker/nn/cuda/cuda_images.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace oarlock::cuda {
 namespace {
@@ -34,6 +35,104 @@ struct Patches {
 }  // namespace
 
 void CudaImages::Convolution(const ConvolutionArgs& args, float* y) {
+  if (ConvolveByDevice(args, y)) return;
+  ConvolveByPatches(args, y);
+}
+
+void CudaImages::ConvolutionBackward(const ConvolutionArgs& args,
+                                     const float* y,
+                                     const ConvolutionGradients& g) {
+  const ConvolutionShape& shape = args.shape;
+  if (g.dbias != nullptr) {
+    math_.SumRows(
+        args.images * NumPositions(shape.image, shape.window).area(),
+        shape.out_channels,
+        BiasGradientTerm{shape.out_channels, args.activation, y, g.dy}, 1,
+        g.parameter_write, g.dbias);
+  }
+  if (args.images == 0) {
+    if (g.parameter_write == Write::kAdd) return;
+    math_.device().Run(ForEach<FillBody>{{shape.weight_size(), 0, g.dweight}});
+    return;
+  }
+  ConvolutionGradients left = g;
+  if (WeightGradientByDevice(args, g)) left.dweight = nullptr;
+  if (g.dx != nullptr && InputGradientByDevice(args, g)) left.dx = nullptr;
+  GradientsByPatches(args, left);
+}
+
+bool CudaImages::ConvolveByDevice(const ConvolutionArgs& args, float* y) {
+  ConvolutionPass pass = PassOf(ConvolutionPass::Kind::kForward, args);
+  pass.x = args.x;
+  pass.result = y;
+  if (!Prepare(&pass)) return false;
+  pass.weight = TurnWeight(args);
+  if (!math_.device().Convolve(pass)) return false;
+  if (args.bias != nullptr) {
+    math_.device().Run(ForEach<AddBiasBody>{
+        {args.images * args.shape.output_size(), args.shape.out_channels,
+         args.activation, args.bias, y}});
+  }
+  return true;
+}
+
+bool CudaImages::WeightGradientByDevice(const ConvolutionArgs& args,
+                                        const ConvolutionGradients& g) {
+  ConvolutionPass pass = PassOf(ConvolutionPass::Kind::kWeightGradient, args);
+  pass.x = args.x;
+  pass.dy = g.dy;
+  if (!Prepare(&pass)) return false;
+  const ConvolutionShape& shape = args.shape;
+  pass.result = weight_.Get<float>(shape.weight_size());
+  if (!math_.device().Convolve(pass)) return false;
+  const size_t out = shape.out_channels;
+  math_.device().Run(ForEach<TransposeBody>{
+      {shape.weight_size(), out, shape.weight_size() / out, g.parameter_write,
+       pass.result, g.dweight}});
+  return true;
+}
+
+bool CudaImages::InputGradientByDevice(const ConvolutionArgs& args,
+                                       const ConvolutionGradients& g) {
+  ConvolutionPass pass = PassOf(ConvolutionPass::Kind::kInputGradient, args);
+  pass.dy = g.dy;
+  pass.result = g.dx;
+  pass.write = g.dx_write;
+  if (!Prepare(&pass)) return false;
+  pass.weight = TurnWeight(args);
+  return math_.device().Convolve(pass);
+}
+
+ConvolutionPass CudaImages::PassOf(ConvolutionPass::Kind kind,
+                                   const ConvolutionArgs& args) const {
+  ConvolutionPass pass;
+  pass.kind = kind;
+  pass.numbers = math_.numbers();
+  pass.images = args.images;
+  pass.shape = args.shape;
+  return pass;
+}
+
+bool CudaImages::Prepare(ConvolutionPass* pass) {
+  if (pass->images == 0 || pass->numbers == Numbers::kBfloat16) return false;
+  const std::optional<size_t> num_bytes =
+      math_.device().ConvolutionWorkspace(*pass);
+  if (!num_bytes.has_value()) return false;
+  pass->workspace = workspace_.Get<char>(*num_bytes);
+  pass->workspace_bytes = *num_bytes;
+  return true;
+}
+
+const float* CudaImages::TurnWeight(const ConvolutionArgs& args) {
+  const size_t size = args.shape.weight_size();
+  const size_t out = args.shape.out_channels;
+  float* const turned = weight_.Get<float>(size);
+  math_.device().Run(ForEach<TransposeBody>{
+      {size, size / out, out, Write::kOverwrite, args.weight, turned}});
+  return turned;
+}
+
+void CudaImages::ConvolveByPatches(const ConvolutionArgs& args, float* y) {
   const ConvolutionShape& shape = args.shape;
   const Patches p(shape);
   const size_t out = shape.out_channels;
@@ -49,31 +148,25 @@ void CudaImages::Convolution(const ConvolutionArgs& args, float* y) {
   });
 }
 
-void CudaImages::ConvolutionBackward(const ConvolutionArgs& args,
-                                     const float* y,
-                                     const ConvolutionGradients& g) {
+void CudaImages::GradientsByPatches(const ConvolutionArgs& args,
+                                    const ConvolutionGradients& g) {
+  if (g.dweight == nullptr && g.dx == nullptr) return;
   const ConvolutionShape& shape = args.shape;
   const Patches p(shape);
   const size_t out = shape.out_channels;
-  if (g.dbias != nullptr) {
-    math_.SumRows(args.images * p.positions, out,
-                  BiasGradientTerm{out, args.activation, y, g.dy}, 1,
-                  g.parameter_write, g.dbias);
-  }
   Write weight_write = g.parameter_write;
-  if (args.images == 0 && weight_write == Write::kOverwrite) {
-    math_.device().Run(ForEach<FillBody>{{shape.weight_size(), 0, g.dweight}});
-  }
   p.ForChunks(args.images, [&](size_t first, size_t images) {
     const size_t rows = images * p.positions;
     const float* const dy = g.dy + first * shape.output_size();
     float* const patches = patches_.Get<float>(rows * p.size);
-    math_.device().Run(
-        ForEach<PatchesBody>{{rows * p.size, p.window, shape.in_channels,
-                              args.x + first * shape.input_size(), patches}});
-    math_.Multiply({p.size, out, rows, patches, p.size, true, dy, out, false,
-                    weight_write, g.dweight, out});
-    weight_write = Write::kAdd;
+    if (g.dweight != nullptr) {
+      math_.device().Run(
+          ForEach<PatchesBody>{{rows * p.size, p.window, shape.in_channels,
+                                args.x + first * shape.input_size(), patches}});
+      math_.Multiply({p.size, out, rows, patches, p.size, true, dy, out, false,
+                      weight_write, g.dweight, out});
+      weight_write = Write::kAdd;
+    }
     if (g.dx == nullptr) return;
     // Of the patches' gradient only the place is needed.
     math_.Multiply({rows, p.size, out, dy, out, false, args.weight, out, true,

@@ -1,5 +1,6 @@
-// Operations on images on a device. A convolution is a product of patches
-// (im2col), a chunk of images at a time.
+// Operations on images on a device. A convolution is the device's own where it
+// has one (ConvolutionPass), or else a product of patches (im2col), a chunk of
+// images at a time.
 
 #ifndef OARLOCK_WORKER_NN_CUDA_CUDA_IMAGES_H_
 #define OARLOCK_WORKER_NN_CUDA_CUDA_IMAGES_H_
@@ -7,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "worker/nn/cuda/convolution_pass.h"
 #include "worker/nn/cuda/device_math.h"
 #include "worker/nn/image_operations.h"
 
@@ -16,7 +18,11 @@ namespace oarlock::cuda {
 class CudaImages {
  public:
   explicit CudaImages(DeviceMath* math)
-      : math_(*math), patches_(&math->device()), sums_(&math->device()) {}
+      : math_(*math),
+        patches_(&math->device()),
+        weight_(&math->device()),
+        workspace_(&math->device()),
+        sums_(&math->device()) {}
 
   void Convolution(const ConvolutionArgs& args, float* y);
   void ConvolutionBackward(const ConvolutionArgs& args, const float* y,
@@ -36,11 +42,35 @@ class CudaImages {
                   const ByteScale& scale, float* y);
 
  private:
+  // By the device's own convolution. False, and no array has changed, where it
+  // has none for these arguments.
+  bool ConvolveByDevice(const ConvolutionArgs& args, float* y);
+  bool WeightGradientByDevice(const ConvolutionArgs& args,
+                              const ConvolutionGradients& gradients);
+  bool InputGradientByDevice(const ConvolutionArgs& args,
+                             const ConvolutionGradients& gradients);
+  // A pass without arrays.
+  ConvolutionPass PassOf(ConvolutionPass::Kind kind,
+                         const ConvolutionArgs& args) const;
+  // Gives the pass a workspace; false where the device has no convolution for
+  // it.
+  bool Prepare(ConvolutionPass* pass);
+  // Puts args.weight into weight_, as a pass has it.
+  const float* TurnWeight(const ConvolutionArgs& args);
+
+  void ConvolveByPatches(const ConvolutionArgs& args, float* y);
+  // dweight and dx, those that are not null.
+  void GradientsByPatches(const ConvolutionArgs& args,
+                          const ConvolutionGradients& gradients);
+
   void Normalize(const BatchNormArgs& args, const float* mean,
                  const float* variance, float* y);
 
   DeviceMath& math_;
   DeviceBuffer patches_;
+  // Of a pass: its weight or dweight, and its workspace.
+  DeviceBuffer weight_;
+  DeviceBuffer workspace_;
   DeviceBuffer sums_;
 };
 

@@ -1,5 +1,5 @@
-// A device with memory of its own that runs kernels and products: a GPU
-// (gpu.h), or one emulated by tests.
+// A device with memory of its own that runs kernels and products, and may have
+// convolutions of its own: a GPU (gpu.h), or one emulated by tests.
 //
 // Work is queued and done in the order of the calls, but for copies to the
 // host, which run beside later work. What goes wrong on a device in the middle
@@ -15,8 +15,10 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "worker/nn/cuda/convolution_pass.h"
 #include "worker/nn/cuda/kernels.h"
 #include "worker/nn/cuda/product.h"
 
@@ -49,6 +51,15 @@ class Device {
   virtual void Launch(KernelId id, const void* kernel, size_t num_bytes,
                       size_t blocks) = 0;
   virtual void Multiply(const Product& product) = 0;
+
+  // The bytes that Convolve needs in pass.workspace, or nullopt if the device
+  // has no convolution of its own for such a pass. Of arrays only the alignment
+  // counts, where they are not null. Queues nothing.
+  virtual std::optional<size_t> ConvolutionWorkspace(
+      const ConvolutionPass& pass) = 0;
+  // Queues a pass that ConvolutionWorkspace has an answer for. False if it
+  // turns out that the device cannot: then nothing was queued.
+  virtual bool Convolve(const ConvolutionPass& pass) = 0;
 
   // Launches and products that are queued by one call.
   class Graph {

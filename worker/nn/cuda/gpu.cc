@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -15,8 +16,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "worker/nn/cuda/cublas_products.h"
+#include "worker/nn/cuda/cudnn_convolutions.h"
 #include "worker/nn/cuda/gpu_launch.h"
 #include "worker/nn/cuda/gpu_memory.h"
 
@@ -36,6 +39,14 @@ class GpuGraph final : public Device::Graph {
  private:
   const cudaGraphExec_t graph_;
 };
+
+// Once, not for each device.
+void LogThatPatchesAreUsed(const absl::Status& why) {
+  static std::atomic<bool> is_said = false;
+  if (is_said.exchange(true)) return;
+  spdlog::info("convolutions go by patches, not by cuDNN: {}",
+               std::string(why.message()));
+}
 
 // Three streams: copies to the GPU, computation, copies from it. A copy in
 // waits for what was queued to compute before, since it may overwrite what that
@@ -59,6 +70,7 @@ class Gpu final : public Device {
     MakeCurrent();
     Check(cudaDeviceSynchronize(), "its end");
     products_.reset();
+    convolutions_.reset();
     cudaFree(workspace_);
     cudaEventDestroy(computed_);
     for (cudaStream_t stream : {in_, compute_, out_}) {
@@ -166,6 +178,19 @@ class Gpu final : public Device {
           "a graph");
   }
 
+  std::optional<size_t> ConvolutionWorkspace(
+      const ConvolutionPass& pass) override {
+    MakeCurrent();
+    LookForCudnn();
+    if (convolutions_ == nullptr) return std::nullopt;
+    return convolutions_->WorkspaceBytes(pass);
+  }
+
+  bool Convolve(const ConvolutionPass& pass) override {
+    MakeCurrent();
+    return convolutions_ != nullptr && convolutions_->Run(pass, compute_);
+  }
+
  private:
   struct CopyOut {
     PinnedPool::Buffer* buffer;
@@ -178,6 +203,17 @@ class Gpu final : public Device {
   }
   void Check(cudaError_t status, const char* what) const {
     CheckGpu(status, name_, what);
+  }
+  // At the first convolution: most networks have none, and the library is
+  // large.
+  void LookForCudnn() {
+    if (std::exchange(looked_for_cudnn_, true)) return;
+    auto convolutions = NewCudnnConvolutions(name_);
+    if (convolutions.ok()) {
+      convolutions_ = *std::move(convolutions);
+    } else {
+      LogThatPatchesAreUsed(convolutions.status());
+    }
   }
   // The current GPU is a thread's, and an executor may change threads.
   void MakeCurrent() const { Check(cudaSetDevice(index_), "choosing it"); }
@@ -195,6 +231,8 @@ class Gpu final : public Device {
   cudaEvent_t computed_ = nullptr;
   void* workspace_ = nullptr;
   std::optional<CublasProducts> products_;
+  bool looked_for_cudnn_ = false;
+  std::unique_ptr<GpuConvolutions> convolutions_;  // null without cuDNN
   std::vector<CopyOut> copies_out_;
 };
 
@@ -243,5 +281,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index) {
   return std::make_unique<Gpu>(
       index, absl::StrCat("GPU ", index, " (", properties.name, ")"), lt);
 }
+
+absl::StatusOr<std::string> FindCudnn() { return CudnnVersion(); }
 
 }  // namespace oarlock::cuda

@@ -28,6 +28,11 @@ Gpus FindGpus();
 // one GPU, whose copies and kernels then overlap.
 absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index);
 
+// The version of the cuDNN that convolves, "9.19.0". FailedPrecondition, with
+// the reason, where it is not there: then convolutions go by patches. Looks for
+// no GPU.
+absl::StatusOr<std::string> FindCudnn();
+
 }  // namespace oarlock::cuda
 
 #endif  // OARLOCK_WORKER_NN_CUDA_GPU_H_

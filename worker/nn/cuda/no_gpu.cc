@@ -15,4 +15,9 @@ absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index) {
       "(docs/gpu.md), or use the CPU");
 }
 
+absl::StatusOr<std::string> FindCudnn() {
+  return absl::FailedPreconditionError(
+      "this program was built without CUDA, hence without cuDNN");
+}
+
 }  // namespace oarlock::cuda

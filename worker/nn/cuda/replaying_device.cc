@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,6 +56,15 @@ class ReplayingDevice final : public Device {
     if (!has_graphs_) return device_->Launch(id, kernel, num_bytes, blocks);
     calls_.AddKernel(id, kernel, num_bytes, blocks);
     if (calls_.size() >= kMostCalls) Flush();
+  }
+  std::optional<size_t> ConvolutionWorkspace(
+      const ConvolutionPass& pass) override {
+    return device_->ConvolutionWorkspace(pass);
+  }
+  // Not recorded: whether it can be done has to be said at once.
+  bool Convolve(const ConvolutionPass& pass) override {
+    Flush();
+    return device_->Convolve(pass);
   }
   void Multiply(const Product& product) override {
     if (!has_graphs_) return device_->Multiply(product);

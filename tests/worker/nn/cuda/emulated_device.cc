@@ -7,11 +7,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/check.h"
 #include "worker/nn/cuda/call_list.h"
+#include "tests/worker/nn/cuda/emulated_convolution.h"
 
 namespace oarlock::cuda {
 namespace {
@@ -29,8 +31,11 @@ void RunAll(const void* kernel, size_t blocks, unsigned turn) {
 
 class EmulatedDevice final : public Device {
  public:
-  EmulatedDevice(size_t memory_bytes, unsigned turn)
-      : memory_bytes_(memory_bytes), turn_(turn) {}
+  EmulatedDevice(size_t memory_bytes, unsigned turn,
+                 OwnConvolution own_convolution)
+      : memory_bytes_(memory_bytes),
+        turn_(turn),
+        own_convolution_(own_convolution) {}
   ~EmulatedDevice() override { OARLOCK_CHECK(blocks_.empty()); }
 
   const std::string& name() const override { return name_; }
@@ -81,6 +86,9 @@ class EmulatedDevice final : public Device {
   void Launch(KernelId id, const void* kernel, size_t num_bytes,
               size_t blocks) override {
     OARLOCK_CHECK(blocks > 0);
+    OARLOCK_CHECK(
+        own_convolution_ != OwnConvolution::kAlways ||
+        (id != KernelId::kPatches && id != KernelId::kPatchesBackward));
     if (capturing_ != nullptr) {
       return capturing_->AddKernel(id, kernel, num_bytes, blocks);
     }
@@ -119,6 +127,32 @@ class EmulatedDevice final : public Device {
   void LaunchGraph(const Graph& graph) override {
     const CallList& calls = static_cast<const EmulatedGraph&>(graph).calls;
     calls.Do(0, calls.size(), *this);
+  }
+
+  std::optional<size_t> ConvolutionWorkspace(
+      const ConvolutionPass& pass) override {
+    OARLOCK_CHECK(pass.images > 0 && pass.numbers != Numbers::kBfloat16);
+    if (own_convolution_ == OwnConvolution::kNever) return std::nullopt;
+    return EmulatedWorkspaceBytes(pass);
+  }
+  bool Convolve(const ConvolutionPass& pass) override {
+    const SizesOfPass sizes(pass);
+    OARLOCK_CHECK(pass.workspace_bytes == EmulatedWorkspaceBytes(pass));
+    CheckInside(pass.workspace, pass.workspace_bytes);
+    CheckInside(pass.result, sizes.result * sizeof(float));
+    if (pass.x != nullptr) CheckInside(pass.x, sizes.x * sizeof(float));
+    if (pass.weight != nullptr) {
+      CheckInside(pass.weight, sizes.weight * sizeof(float));
+    }
+    if (pass.dy != nullptr) CheckInside(pass.dy, sizes.y * sizeof(float));
+    ++num_passes_;
+    if (own_convolution_ == OwnConvolution::kEverySecond &&
+        num_passes_ % 2 == 0) {
+      return false;
+    }
+    std::memset(pass.workspace, 0xff, pass.workspace_bytes);
+    EmulateConvolution(pass);
+    return true;
   }
 
  private:
@@ -165,6 +199,8 @@ class EmulatedDevice final : public Device {
   const std::string name_ = "the emulated GPU";
   const size_t memory_bytes_;
   const unsigned turn_;
+  const OwnConvolution own_convolution_;
+  size_t num_passes_ = 0;
   size_t used_ = 0;
   std::map<const char*, size_t> blocks_;
   std::vector<Copy> copies_;
@@ -174,8 +210,9 @@ class EmulatedDevice final : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> NewEmulatedDevice(size_t memory_bytes, unsigned turn) {
-  return std::make_unique<EmulatedDevice>(memory_bytes, turn);
+std::unique_ptr<Device> NewEmulatedDevice(size_t memory_bytes, unsigned turn,
+                                          OwnConvolution own_convolution) {
+  return std::make_unique<EmulatedDevice>(memory_bytes, turn, own_convolution);
 }
 
 }  // namespace oarlock::cuda

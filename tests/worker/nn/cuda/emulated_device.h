@@ -14,9 +14,19 @@
 
 namespace oarlock::cuda {
 
+// What the device says when it is asked for a convolution of its own.
+enum class OwnConvolution {
+  kNever,
+  // And it fails when one is done by patches all the same.
+  kAlways,
+  // That it has one, which then turns out not to be for every second pass.
+  kEverySecond,
+};
+
 // A device of `memory_bytes`. `turn` chooses an order of threads.
-std::unique_ptr<Device> NewEmulatedDevice(size_t memory_bytes = size_t{1} << 30,
-                                          unsigned turn = 1);
+std::unique_ptr<Device> NewEmulatedDevice(
+    size_t memory_bytes = size_t{1} << 30, unsigned turn = 1,
+    OwnConvolution own_convolution = OwnConvolution::kNever);
 
 }  // namespace oarlock::cuda
 

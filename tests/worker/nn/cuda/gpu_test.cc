@@ -7,11 +7,15 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "base/random.h"
+#include "worker/nn/backends.h"
 #include "worker/nn/cuda/cuda_backend.h"
 
 namespace oarlock::cuda {
@@ -45,6 +49,21 @@ TEST(GpusTest, WithoutAGpuThereIsAReasonAndNoneCanBeOpened) {
   if (gpus.count == 0) {
     RecordProperty("gpu", "none: " + gpus.why_none);
     GTEST_SKIP() << "no GPU: " << gpus.why_none;
+  }
+}
+
+// Without a GPU too: the library and all that is used of it are there, or the
+// reason says what is not.
+TEST(GpusTest, CudnnIsFoundOrThereIsAReason) {
+  const absl::StatusOr<std::string> version = FindCudnn();
+  const std::string found =
+      version.ok() ? "cuDNN " + *version
+                   : "patches: " + std::string(version.status().message());
+  std::printf("convolutions by %s\n", found.c_str());
+  RecordProperty("convolutions", found);
+  if (!version.ok()) {
+    EXPECT_EQ(version.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_FALSE(version.status().message().empty());
   }
 }
 
@@ -98,6 +117,122 @@ TEST_F(GpuTest, CublasMultipliesAsThePlainLoopDoes) {
     EXPECT_LT(std::sqrt(error / norm), 1e-5);
   }
   for (void* memory : {da, db, dbias, c}) device_->Free(memory);
+}
+
+constexpr ConvolutionShape kLargeConvolution = {
+    {28, 30}, 64, 96, {{3, 3}, {2, 2}, {1, 1}}};
+constexpr size_t kImages = 16;
+
+// All kinds of passes, of a shape as networks have them: what is refused goes
+// by patches, and no result shows it.
+TEST_F(GpuTest, CudnnConvolvesWhereItIsFound) {
+  const bool found = FindCudnn().ok();
+  ConvolutionPass pass;
+  pass.images = kImages;
+  pass.shape = kLargeConvolution;
+  const size_t x_size = kImages * pass.shape.input_size();
+  const size_t y_size = kImages * pass.shape.output_size();
+  const size_t size = x_size + pass.shape.weight_size() + y_size;
+  auto* const x = static_cast<float*>(device_->Allocate(size * sizeof(float)));
+  auto* const y = x + x_size;
+  auto* const weight = y + y_size;
+  device_->Run(ForEach<FillBody>{{size, 1, x}});
+  DeviceBuffer workspace(device_.get());
+  for (const Numbers numbers : {Numbers::kFloat32, Numbers::kTf32}) {
+    for (const auto kind : {ConvolutionPass::Kind::kForward,
+                            ConvolutionPass::Kind::kWeightGradient,
+                            ConvolutionPass::Kind::kInputGradient}) {
+      pass.numbers = numbers;
+      pass.kind = kind;
+      pass.x = x;
+      pass.weight = weight;
+      pass.dy = y;
+      if (kind == ConvolutionPass::Kind::kForward) {
+        pass.dy = nullptr;
+        pass.result = y;
+      } else if (kind == ConvolutionPass::Kind::kWeightGradient) {
+        pass.weight = nullptr;
+        pass.result = weight;
+      } else {
+        pass.x = nullptr;
+        pass.result = x;
+      }
+      SCOPED_TRACE(testing::Message() << "numbers " << static_cast<int>(numbers)
+                                      << ", kind " << static_cast<int>(kind));
+      const std::optional<size_t> num_bytes =
+          device_->ConvolutionWorkspace(pass);
+      EXPECT_EQ(num_bytes.has_value(), found);
+      if (!num_bytes.has_value()) continue;
+      pass.workspace_bytes = *num_bytes;
+      pass.workspace = workspace.Get<char>(*num_bytes);
+      EXPECT_TRUE(device_->Convolve(pass));
+    }
+  }
+  device_->Free(x);
+}
+
+// y, dweight and dx of a convolution of random numbers.
+std::vector<std::vector<float>> Convolved(MathBackend* math,
+                                          const std::vector<float>& x,
+                                          const std::vector<float>& weight,
+                                          const std::vector<float>& dy) {
+  const auto array = [&](const std::vector<float>& values) {
+    BackendArray memory(math, values.size() * sizeof(float));
+    math->CopyIn(values.data(), values.size() * sizeof(float), memory.data());
+    return memory;
+  };
+  const BackendArray in = array(x), w = array(weight), dout = array(dy);
+  const BackendArray y = array(dy), dw = array(weight), dx = array(x);
+  BackendArray scratch(
+      math, (math->ConvolutionScratch(kImages, kLargeConvolution) + 1) *
+                sizeof(float));
+  ConvolutionArgs args;
+  args.images = kImages;
+  args.shape = kLargeConvolution;
+  args.x = in.floats();
+  args.weight = w.floats();
+  args.scratch = scratch.floats();
+  math->Convolution(args, y.floats());
+  ConvolutionGradients gradients;
+  gradients.dy = dout.floats();
+  gradients.dweight = dw.floats();
+  gradients.dx = dx.floats();
+  math->ConvolutionBackward(args, y.floats(), gradients);
+  std::vector<std::vector<float>> results = {dy, weight, x};
+  const BackendArray* const memory[] = {&y, &dw, &dx};
+  for (size_t i = 0; i < results.size(); ++i) {
+    math->CopyOut(memory[i]->data(), results[i].size() * sizeof(float),
+                  results[i].data());
+  }
+  return results;
+}
+
+TEST_F(GpuTest, LargeConvolutionsAreThoseOfTheCpuAndRepeatBitForBit) {
+  const std::vector<float> x = Random(kImages * kLargeConvolution.input_size());
+  const std::vector<float> weight = Random(kLargeConvolution.weight_size());
+  const std::vector<float> dy =
+      Random(kImages * kLargeConvolution.output_size());
+  const auto expected =
+      Convolved(NewMathBackend("onednn")->get(), x, weight, dy);
+  for (const Numbers numbers : {Numbers::kFloat32, Numbers::kTf32}) {
+    const auto math = NewCudaBackend(*OpenGpu(0), {numbers});
+    const auto got = Convolved(math.get(), x, weight, dy);
+    for (size_t i = 0; i < got.size(); ++i) {
+      double error = 0, norm = 0;
+      for (size_t j = 0; j < got[i].size(); ++j) {
+        const double d = got[i][j] - expected[i][j];
+        error += d * d;
+        norm += double{expected[i][j]} * expected[i][j];
+      }
+      EXPECT_LT(std::sqrt(error / norm),
+                numbers == Numbers::kTf32 ? 1e-3 : 1e-5)
+          << "result " << i;
+    }
+    // Another device has another cuDNN, which has to choose the same.
+    const auto other = NewCudaBackend(*OpenGpu(0), {numbers});
+    EXPECT_EQ(Convolved(math.get(), x, weight, dy), got);
+    EXPECT_EQ(Convolved(other.get(), x, weight, dy), got);
+  }
 }
 
 // Two executors in two threads: each has streams and memory of its own.

@@ -9,6 +9,7 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,6 +59,14 @@ class JournalDevice final : public Device {
     if (capturing_ != nullptr) return capturing_->AddProduct(product);
     Write("multiply " + std::to_string(product.m));
     ++journal_.launches;
+  }
+  std::optional<size_t> ConvolutionWorkspace(
+      const ConvolutionPass& pass) override {
+    return 0;
+  }
+  bool Convolve(const ConvolutionPass& pass) override {
+    Write("convolve");
+    return true;
   }
   std::unique_ptr<Graph> Capture(const std::function<void()>& queue) override {
     if (!has_graphs_) return nullptr;
@@ -176,7 +185,7 @@ TEST_F(ReplayingDeviceTest, OtherKernelsAreAnotherProgram) {
 TEST_F(ReplayingDeviceTest, EverythingElseComesAfterTheCallsBeforeIt) {
   for (int round = 0; round < 6; ++round) {
     journal_.done.clear();
-    for (int call = 0; call < 4; ++call) {
+    for (int call = 0; call < 5; ++call) {
       MakeCalls(*device_, {7});
       switch (call) {
         case 0:
@@ -188,6 +197,9 @@ TEST_F(ReplayingDeviceTest, EverythingElseComesAfterTheCallsBeforeIt) {
         case 2:
           device_->Free(nullptr);
           break;
+        case 3:
+          EXPECT_TRUE(device_->Convolve({}));
+          break;
         default:
           device_->Finish();
       }
@@ -195,7 +207,8 @@ TEST_F(ReplayingDeviceTest, EverythingElseComesAfterTheCallsBeforeIt) {
     const std::string fill = "fill 7 with 0.000000";
     EXPECT_EQ(journal_.done,
               (std::vector<std::string>{fill, "copy in", fill, "copy out", fill,
-                                        "free", fill, "finish"}));
+                                        "free", fill, "convolve", fill,
+                                        "finish"}));
   }
 }
 
