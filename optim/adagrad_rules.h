@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include "optim/mean_of_squares.h"
+#include "optim/rule_code.h"
 
 namespace oarlock {
 
@@ -19,6 +20,8 @@ namespace oarlock {
 //
 // State: G[n], at first `initial_accumulator` (default 0).
 struct AdagradRule {
+  static constexpr size_t kOwn = 1;
+  static constexpr size_t kShared = 0;
   static constexpr float kDefaultEpsilon = 1e-10f;
 
   float learning_rate = 0;
@@ -29,13 +32,14 @@ struct AdagradRule {
   void InitState(float* state, size_t n) const {
     for (size_t i = 0; i < n; ++i) state[i] = initial_accumulator;
   }
+  OARLOCK_RULE_CODE void Update(float g, float& w, float& sum) const {
+    const float grown = sum + g * g;
+    sum = grown;
+    w -= learning_rate * g / (std::sqrt(grown) + epsilon);
+  }
   void Apply(float* __restrict w, float* __restrict sum,
              const float* __restrict g, size_t n) const {
-    for (size_t i = 0; i < n; ++i) {
-      const float grown = sum[i] + g[i] * g[i];
-      sum[i] = grown;
-      w[i] -= learning_rate * g[i] / (std::sqrt(grown) + epsilon);
-    }
+    for (size_t i = 0; i < n; ++i) Update(g[i], w[i], sum[i]);
   }
 };
 
@@ -52,17 +56,31 @@ struct AdagradRule {
 //
 // State: G, at first `initial_accumulator` (default 0).
 struct SharedAdagradRule {
+  static constexpr size_t kOwn = 0;
+  static constexpr size_t kShared = 1;
+  using Begun = float;  // the step for a gradient of 1
+
   float learning_rate = 0;
   float initial_accumulator = 0;
   float epsilon = AdagradRule::kDefaultEpsilon;
 
   static constexpr size_t StateSize(size_t) { return 1; }
   void InitState(float* state, size_t) const { *state = initial_accumulator; }
+  OARLOCK_RULE_CODE RuleMeans Terms(float, float g, const float*) const {
+    return {double{g} * g, 0};
+  }
+  OARLOCK_RULE_CODE float Begin(const RuleMeans& of_squares, size_t,
+                                float* sum) const {
+    *sum += static_cast<float>(of_squares.first);
+    return learning_rate / (std::sqrt(*sum) + epsilon);
+  }
+  OARLOCK_RULE_CODE void Update(float step, float g, float& w) const {
+    w -= step * g;
+  }
   void Apply(float* __restrict w, float* __restrict sum,
              const float* __restrict g, size_t n) const {
-    *sum += MeanOfSquares(g, n);
-    const float step = learning_rate / (std::sqrt(*sum) + epsilon);
-    for (size_t i = 0; i < n; ++i) w[i] -= step * g[i];
+    const float step = Begin({MeanOfSquares(g, n), 0}, n, sum);
+    for (size_t i = 0; i < n; ++i) Update(step, g[i], w[i]);
   }
 };
 

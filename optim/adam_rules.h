@@ -19,6 +19,7 @@
 #include <cstdint>
 
 #include "optim/mean_of_squares.h"
+#include "optim/rule_code.h"
 
 namespace oarlock {
 
@@ -36,29 +37,35 @@ struct AdamMoments {
   // holds 1 - beta1^t and 1 - beta2^t, at first 0: kept instead of t or of the
   // powers because c' = beta * c + (1 - beta) loses no digits while beta^t is
   // near 1.
-  float NextRate(float learning_rate, float* correction) const {
+  OARLOCK_RULE_CODE float NextRate(float learning_rate,
+                                   float* correction) const {
     correction[0] = beta1 * correction[0] + (1.0f - beta1);
     correction[1] = beta2 * correction[1] + (1.0f - beta2);
     return learning_rate * std::sqrt(correction[1]) / correction[0];
   }
 
-  // Moves the moments m[n], v[n] at the head of `state` by the gradients, and
-  // each weight to descend(w, m, sqrt(v) + epsilon).
-  template <typename Descend>
-  void Apply(float* __restrict w, float* __restrict state,
-             const float* __restrict g, size_t n, Descend descend) const {
-    float* __restrict m = state;
-    float* __restrict v = state + n;
-    const auto [beta1, beta2, epsilon] = *this;
-    const float rest1 = 1.0f - beta1;
-    const float rest2 = 1.0f - beta2;
-    for (size_t i = 0; i < n; ++i) {
-      m[i] = beta1 * m[i] + rest1 * g[i];
-      v[i] = beta2 * v[i] + rest2 * (g[i] * g[i]);
-      w[i] = descend(w[i], m[i], std::sqrt(v[i]) + epsilon);
-    }
+  OARLOCK_RULE_CODE void MoveFirst(float g, float& m) const {
+    m = beta1 * m + (1.0f - beta1) * g;
   }
+  OARLOCK_RULE_CODE void Move(float g, float& m, float& v) const {
+    MoveFirst(g, m);
+    v = beta2 * v + (1.0f - beta2) * (g * g);
+  }
+  // What m is divided by.
+  OARLOCK_RULE_CODE float Root(float v) const { return std::sqrt(v) + epsilon; }
 };
+
+// Calls rule.Update(begun..., g, w, m, v) for each weight, with moments m[n],
+// v[n] at the head of `state`. The rule is a copy, so that the compiler knows
+// that no weight is a part of it.
+template <typename Rule, typename... Begun>
+void UpdateWithMoments(const Rule rule, float* __restrict w,
+                       float* __restrict state, const float* __restrict g,
+                       size_t n, Begun... begun) {
+  float* __restrict m = state;
+  float* __restrict v = state + n;
+  for (size_t i = 0; i < n; ++i) rule.Update(begun..., g[i], w[i], m[i], v[i]);
+}
 
 // Adam (Kingma, Ba, "Adam: a method for stochastic optimization", ICLR 2015,
 // end of section 2: bias correction folded into the step size), with t the
@@ -71,6 +78,10 @@ struct AdamMoments {
 //
 // State: m[n], v[n], 1 - beta1^t, 1 - beta2^t; all 0 at first.
 struct AdamRule {
+  static constexpr size_t kOwn = 2;
+  static constexpr size_t kShared = 2;
+  using Begun = float;  // the learning rate, corrected
+
   float learning_rate = 0;
   AdamMoments moments = {};
 
@@ -78,12 +89,17 @@ struct AdamRule {
   void InitState(float* state, size_t n) const {
     for (size_t i = 0; i < StateSize(n); ++i) state[i] = 0;
   }
+  OARLOCK_RULE_CODE float Begin(float* correction) const {
+    return moments.NextRate(learning_rate, correction);
+  }
+  OARLOCK_RULE_CODE void Update(float rate, float g, float& w, float& m,
+                                float& v) const {
+    moments.Move(g, m, v);
+    w = w - rate * m / moments.Root(v);
+  }
   void Apply(float* __restrict w, float* __restrict state,
              const float* __restrict g, size_t n) const {
-    const float rate = moments.NextRate(learning_rate, state + 2 * n);
-    moments.Apply(w, state, g, n, [rate](float weight, float m, float root) {
-      return weight - rate * m / root;
-    });
+    UpdateWithMoments(*this, w, state, g, n, Begin(state + 2 * n));
   }
 };
 
@@ -97,6 +113,9 @@ struct AdamRule {
 // State: m[n], v[n]; all 0 at first. The age is the step's, so a row needs two
 // floats less than under AdamRule.
 struct LazyAdamRule {
+  static constexpr size_t kOwn = 2;
+  static constexpr size_t kShared = 0;
+
   float learning_rate = 0;
   AdamMoments moments = {};
 
@@ -111,12 +130,13 @@ struct LazyAdamRule {
   void InitState(float* state, size_t n) const {
     for (size_t i = 0; i < StateSize(n); ++i) state[i] = 0;
   }
+  OARLOCK_RULE_CODE void Update(float g, float& w, float& m, float& v) const {
+    moments.Move(g, m, v);
+    w = w - learning_rate * m / moments.Root(v);
+  }
   void Apply(float* __restrict w, float* __restrict state,
              const float* __restrict g, size_t n) const {
-    moments.Apply(w, state, g, n,
-                  [rate = learning_rate](float weight, float m, float root) {
-                    return weight - rate * m / root;
-                  });
+    UpdateWithMoments(*this, w, state, g, n);
   }
 };
 
@@ -131,6 +151,10 @@ struct LazyAdamRule {
 //
 // State: m[n], v, 1 - beta1^t, 1 - beta2^t; all 0 at first.
 struct SharedAdamRule {
+  static constexpr size_t kOwn = 1;
+  static constexpr size_t kShared = 3;
+  using Begun = float;  // the step for a first moment of 1
+
   float learning_rate = 0;
   AdamMoments moments = {};
 
@@ -138,19 +162,26 @@ struct SharedAdamRule {
   void InitState(float* state, size_t n) const {
     for (size_t i = 0; i < StateSize(n); ++i) state[i] = 0;
   }
+  OARLOCK_RULE_CODE RuleMeans Terms(float, float g, const float*) const {
+    return {double{g} * g, 0};
+  }
+  // `shared`: v and what NextRate takes.
+  OARLOCK_RULE_CODE float Begin(const RuleMeans& of_squares, size_t,
+                                float* shared) const {
+    float& v = shared[0];
+    v = moments.beta2 * v +
+        (1.0f - moments.beta2) * static_cast<float>(of_squares.first);
+    return moments.NextRate(learning_rate, shared + 1) / moments.Root(v);
+  }
+  OARLOCK_RULE_CODE void Update(float step, float g, float& w, float& m) const {
+    moments.MoveFirst(g, m);
+    w -= step * m;
+  }
   void Apply(float* __restrict w, float* __restrict state,
              const float* __restrict g, size_t n) const {
     float* __restrict m = state;
-    float& v = state[n];
-    const auto [beta1, beta2, epsilon] = moments;
-    const float rest1 = 1.0f - beta1;
-    v = beta2 * v + (1.0f - beta2) * MeanOfSquares(g, n);
-    const float step = moments.NextRate(learning_rate, state + n + 1) /
-                       (std::sqrt(v) + epsilon);
-    for (size_t i = 0; i < n; ++i) {
-      m[i] = beta1 * m[i] + rest1 * g[i];
-      w[i] -= step * m[i];
-    }
+    const float step = Begin({MeanOfSquares(g, n), 0}, n, state + n);
+    for (size_t i = 0; i < n; ++i) Update(step, g[i], w[i], m[i]);
   }
 };
 
@@ -165,6 +196,9 @@ struct SharedAdamRule {
 //
 // State: as AdamRule.
 struct AdamwRule {
+  static constexpr size_t kOwn = 2;
+  static constexpr size_t kShared = 2;
+  using Begun = float;  // as of AdamRule
   static constexpr float kDefaultWeightDecay = 0.01f;
 
   float learning_rate = 0;
@@ -175,14 +209,18 @@ struct AdamwRule {
   void InitState(float* state, size_t n) const {
     for (size_t i = 0; i < StateSize(n); ++i) state[i] = 0;
   }
+  OARLOCK_RULE_CODE float Begin(float* correction) const {
+    return moments.NextRate(learning_rate, correction);
+  }
+  OARLOCK_RULE_CODE void Update(float rate, float g, float& w, float& m,
+                                float& v) const {
+    moments.Move(g, m, v);
+    const float decay = learning_rate * weight_decay;
+    w = w - (decay * w + rate * m / moments.Root(v));
+  }
   void Apply(float* __restrict w, float* __restrict state,
              const float* __restrict g, size_t n) const {
-    const float decay = learning_rate * weight_decay;
-    const float rate = moments.NextRate(learning_rate, state + 2 * n);
-    moments.Apply(w, state, g, n,
-                  [decay, rate](float weight, float m, float root) {
-                    return weight - (decay * weight + rate * m / root);
-                  });
+    UpdateWithMoments(*this, w, state, g, n, Begin(state + 2 * n));
   }
 };
 

@@ -14,6 +14,7 @@
 #include "optim/ftrl_rule.h"
 #include "optim/lars_rule.h"
 #include "optim/paddle_rules.h"
+#include "optim/rule_code.h"
 #include "optim/sgd_rules.h"
 #include "optim/weight_options.h"
 
@@ -46,6 +47,12 @@ class AnyRule {
   const Rule& rule() const { return rule_; }
   const WeightOptions& options() const { return options_; }
 
+  // Whether it goes by means over the weights, which depend in their last bits
+  // on the order of the sums.
+  bool TakesMeans() const {
+    return std::visit([]<typename R>(const R&) { return kTakesMeans<R>; },
+                      rule_);
+  }
   size_t StateSize(size_t n) const {
     return std::visit([n](const auto& rule) { return rule.StateSize(n); },
                       rule_);

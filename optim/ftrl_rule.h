@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstddef>
 
+#include "optim/rule_code.h"
+
 namespace oarlock {
 
 // FTRL-Proximal with per-coordinate learning rates (McMahan et al., "Ad click
@@ -42,6 +44,8 @@ namespace oarlock {
 //
 // State: z[n] (0 beside a weight that is not 0), N[n]; all 0 at first.
 struct FtrlRule {
+  static constexpr size_t kOwn = 2;
+  static constexpr size_t kShared = 0;
   static constexpr float kDefaultBeta = 1.0f;
 
   // At least 0.
@@ -55,30 +59,38 @@ struct FtrlRule {
   void InitState(float* state, size_t n) const {
     for (size_t i = 0; i < StateSize(n); ++i) state[i] = 0;
   }
+  // Infinite where the learning rate is 0; then every step is 0.
+  OARLOCK_RULE_CODE float PerRate() const { return 1.0f / learning_rate; }
+  OARLOCK_RULE_CODE void UpdateAt(float per_rate, float g, float& w, float& z,
+                                  float& sum) const {
+    const float grown = sum + g * g;
+    const float strength = (beta + std::sqrt(grown)) * per_rate + l2;
+    const float rate = 1.0f / strength;
+    const float old = w;
+    const float moved = old - rate * g;
+    const float crossed = -moved * strength - std::copysign(l1, old);
+    // Between -l1 and l1 already, unless the weight was set to 0.
+    const float size = std::fabs(z);
+    const float kept = std::copysign(size < l1 ? size : l1, z);
+    const float rested = kept + g;
+    const float pull = old != 0 ? crossed : rested;
+    const float away = (std::copysign(l1, pull) - pull) * rate;
+    const float pulled = std::fabs(pull) <= l1 ? 0.0f : away;
+    const float updated = moved * old > 0 ? moved : pulled;
+    w = updated;
+    z = updated != 0 ? 0.0f : pull;
+    sum = grown;
+  }
+  OARLOCK_RULE_CODE void Update(float g, float& w, float& z, float& sum) const {
+    UpdateAt(PerRate(), g, w, z, sum);
+  }
   void Apply(float* __restrict w, float* __restrict state,
              const float* __restrict g, size_t n) const {
     float* __restrict z = state;
     float* __restrict sum = state + n;
-    // Infinite where the learning rate is 0; then every step is 0.
-    const float per_rate = 1.0f / learning_rate;
+    const float per_rate = PerRate();
     for (size_t i = 0; i < n; ++i) {
-      const float grown = sum[i] + g[i] * g[i];
-      const float strength = (beta + std::sqrt(grown)) * per_rate + l2;
-      const float rate = 1.0f / strength;
-      const float old = w[i];
-      const float moved = old - rate * g[i];
-      const float crossed = -moved * strength - std::copysign(l1, old);
-      // Between -l1 and l1 already, unless the weight was set to 0.
-      const float size = std::fabs(z[i]);
-      const float kept = std::copysign(size < l1 ? size : l1, z[i]);
-      const float rested = kept + g[i];
-      const float pull = old != 0 ? crossed : rested;
-      const float away = (std::copysign(l1, pull) - pull) * rate;
-      const float pulled = std::fabs(pull) <= l1 ? 0.0f : away;
-      const float updated = moved * old > 0 ? moved : pulled;
-      w[i] = updated;
-      z[i] = updated != 0 ? 0.0f : pull;
-      sum[i] = grown;
+      UpdateAt(per_rate, g[i], w[i], z[i], sum[i]);
     }
   }
 };

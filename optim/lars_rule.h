@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include "optim/mean_of_squares.h"
+#include "optim/rule_code.h"
 
 namespace oarlock {
 
@@ -27,6 +28,9 @@ namespace oarlock {
 //
 // State: v[n], at first 0.
 struct LarsRule {
+  static constexpr size_t kOwn = 1;
+  static constexpr size_t kShared = 0;
+  using Begun = float;  // the rate
   static constexpr float kDefaultMomentum = 0.9f;
   static constexpr float kDefaultCoefficient = 0.001f;
   static constexpr float kDefaultWeightDecay = 0.0005f;
@@ -41,25 +45,34 @@ struct LarsRule {
   void InitState(float* state, size_t n) const {
     for (size_t i = 0; i < n; ++i) state[i] = 0;
   }
-  float RateOf(const float* __restrict w, const float* __restrict g,
-               size_t n) const {
+  OARLOCK_RULE_CODE RuleMeans Terms(float w, float g, const float*) const {
+    return {double{w} * w, double{g} * g};
+  }
+  OARLOCK_RULE_CODE float Begin(const RuleMeans& of_squares, size_t n,
+                                float*) const {
     if (weight_decay == 0) return learning_rate;
     const float size = static_cast<float>(n);
-    const float w_norm = std::sqrt(MeanOfSquares(w, n) * size);
-    const float g_norm = std::sqrt(MeanOfSquares(g, n) * size);
+    const float w_norm = std::sqrt(static_cast<float>(of_squares.first) * size);
+    const float g_norm =
+        std::sqrt(static_cast<float>(of_squares.second) * size);
     if (w_norm == 0 || g_norm == 0) return learning_rate;
     return learning_rate * coefficient * w_norm /
            (g_norm + weight_decay * w_norm + epsilon);
   }
+  OARLOCK_RULE_CODE void Update(float rate, float g, float& w,
+                                float& velocity) const {
+    const float v = momentum * velocity + rate * (g + weight_decay * w);
+    velocity = v;
+    w -= v;
+  }
   void Apply(float* __restrict w, float* __restrict velocity,
              const float* __restrict g, size_t n) const {
-    const float rate = RateOf(w, g, n);
-    for (size_t i = 0; i < n; ++i) {
-      const float v =
-          momentum * velocity[i] + rate * (g[i] + weight_decay * w[i]);
-      velocity[i] = v;
-      w[i] -= v;
+    RuleMeans of_squares = {0, 0};
+    if (weight_decay != 0) {
+      of_squares = {MeanOfSquares(w, n), MeanOfSquares(g, n)};
     }
+    const float rate = Begin(of_squares, n, nullptr);
+    for (size_t i = 0; i < n; ++i) Update(rate, g[i], w[i], velocity[i]);
   }
 };
 

@@ -19,6 +19,7 @@
 #include <cstddef>
 
 #include "optim/adam_rules.h"
+#include "optim/rule_code.h"
 
 namespace oarlock {
 
@@ -31,6 +32,9 @@ namespace oarlock {
 //
 // State: G, at first 0.
 struct PaddleAdagradRule {
+  static constexpr size_t kOwn = 0;
+  static constexpr size_t kShared = 1;
+  using Begun = float;  // sqrt(G0 / (G0 + G))
   static constexpr float kDefaultInitialG2sum = 3.0f;
 
   float learning_rate = 0;
@@ -38,16 +42,25 @@ struct PaddleAdagradRule {
 
   static constexpr size_t StateSize(size_t) { return 1; }
   void InitState(float* state, size_t) const { *state = 0; }
+  OARLOCK_RULE_CODE RuleMeans Terms(float, float g, const float*) const {
+    return {double{g} * g, 0};
+  }
+  OARLOCK_RULE_CODE float Begin(const RuleMeans& of_squares, size_t,
+                                float* g2sum) const {
+    const float root = std::sqrt(initial_g2sum / (initial_g2sum + *g2sum));
+    *g2sum = static_cast<float>(*g2sum + of_squares.first);
+    return root;
+  }
+  OARLOCK_RULE_CODE void Update(float root, float g, float& w) const {
+    const double gradient = g;
+    w = static_cast<float>(w - learning_rate * gradient * root);
+  }
   void Apply(float* __restrict w, float* __restrict g2sum,
              const float* __restrict g, size_t n) const {
-    const float root = std::sqrt(initial_g2sum / (initial_g2sum + *g2sum));
     double added = 0;
-    for (size_t i = 0; i < n; ++i) {
-      const double gradient = g[i];
-      w[i] = static_cast<float>(w[i] - learning_rate * gradient * root);
-      added += gradient * gradient;
-    }
-    *g2sum = static_cast<float>(*g2sum + added / static_cast<double>(n));
+    for (size_t i = 0; i < n; ++i) added += Terms(w[i], g[i], g2sum).first;
+    const float root = Begin({added / static_cast<double>(n), 0}, n, g2sum);
+    for (size_t i = 0; i < n; ++i) Update(root, g[i], w[i]);
   }
 };
 
@@ -55,6 +68,9 @@ struct PaddleAdagradRule {
 //
 // State: G[n], at first 0.
 struct PaddleStdAdagradRule {
+  static constexpr size_t kOwn = 1;
+  static constexpr size_t kShared = 0;
+
   float learning_rate = 0;
   float initial_g2sum = PaddleAdagradRule::kDefaultInitialG2sum;
 
@@ -62,14 +78,15 @@ struct PaddleStdAdagradRule {
   void InitState(float* state, size_t n) const {
     for (size_t i = 0; i < n; ++i) state[i] = 0;
   }
+  OARLOCK_RULE_CODE void Update(float g, float& w, float& g2sum) const {
+    const double gradient = g;
+    const float root = std::sqrt(initial_g2sum / (initial_g2sum + g2sum));
+    w = static_cast<float>(w - learning_rate * gradient * root);
+    g2sum = static_cast<float>(g2sum + gradient * gradient);
+  }
   void Apply(float* __restrict w, float* __restrict g2sum,
              const float* __restrict g, size_t n) const {
-    for (size_t i = 0; i < n; ++i) {
-      const double gradient = g[i];
-      const float root = std::sqrt(initial_g2sum / (initial_g2sum + g2sum[i]));
-      w[i] = static_cast<float>(w[i] - learning_rate * gradient * root);
-      g2sum[i] = static_cast<float>(g2sum[i] + gradient * gradient);
-    }
+    for (size_t i = 0; i < n; ++i) Update(g[i], w[i], g2sum[i]);
   }
 };
 
@@ -80,25 +97,33 @@ struct PaddleStdAdagradRule {
 //
 // State: G, at first 0.
 struct PaddleAdagradV2Rule {
+  static constexpr size_t kOwn = 0;
+  static constexpr size_t kShared = 1;
+  using Begun = float;  // sqrt(G) + 1e-8
   static constexpr float kEpsilon = 1e-8f;
 
   float learning_rate = 0;
 
   static constexpr size_t StateSize(size_t) { return 1; }
   void InitState(float* state, size_t) const { *state = 0; }
+  OARLOCK_RULE_CODE RuleMeans Terms(float, float g, const float*) const {
+    return {double{g} * g, 0};
+  }
+  OARLOCK_RULE_CODE float Begin(const RuleMeans& of_squares, size_t,
+                                float* g2sum) const {
+    *g2sum = static_cast<float>(*g2sum + of_squares.first);
+    return std::sqrt(*g2sum) + kEpsilon;
+  }
+  OARLOCK_RULE_CODE void Update(float root, float g, float& w) const {
+    const double gradient = g;
+    w = static_cast<float>(w - learning_rate * gradient / root);
+  }
   void Apply(float* __restrict w, float* __restrict g2sum,
              const float* __restrict g, size_t n) const {
     double added = 0;
-    for (size_t i = 0; i < n; ++i) {
-      const double gradient = g[i];
-      added += gradient * gradient;
-    }
-    *g2sum = static_cast<float>(*g2sum + added / static_cast<double>(n));
-    const float root = std::sqrt(*g2sum) + kEpsilon;
-    for (size_t i = 0; i < n; ++i) {
-      const double gradient = g[i];
-      w[i] = static_cast<float>(w[i] - learning_rate * gradient / root);
-    }
+    for (size_t i = 0; i < n; ++i) added += Terms(w[i], g[i], g2sum).first;
+    const float root = Begin({added / static_cast<double>(n), 0}, n, g2sum);
+    for (size_t i = 0; i < n; ++i) Update(root, g[i], w[i]);
   }
 };
 
@@ -107,6 +132,10 @@ struct PaddleAdagradV2Rule {
 //
 // State: m[n], v[n], beta1^t, beta2^t; at first 0, 0, beta1, beta2.
 struct PaddleAdamRule {
+  static constexpr size_t kOwn = 2;
+  static constexpr size_t kShared = 2;
+  using Begun = float;  // the learning rate, corrected
+
   float learning_rate = 0;
   AdamMoments moments = {};
 
@@ -116,21 +145,23 @@ struct PaddleAdamRule {
     state[2 * n] = moments.beta1;
     state[2 * n + 1] = moments.beta2;
   }
-  void Apply(float* __restrict w, float* __restrict state,
-             const float* __restrict g, size_t n) const {
-    float* __restrict m = state;
-    float* __restrict v = state + n;
-    float* __restrict powers = state + 2 * n;
-    const auto [beta1, beta2, epsilon] = moments;
+  OARLOCK_RULE_CODE float Begin(float* powers) const {
     const float rate =
         learning_rate * (std::sqrt(1 - powers[1]) / (1 - powers[0]));
-    for (size_t i = 0; i < n; ++i) {
-      m[i] = beta1 * m[i] + (1 - beta1) * g[i];
-      v[i] = beta2 * v[i] + (1 - beta2) * g[i] * g[i];
-      w[i] = w[i] - rate * (m[i] / (std::sqrt(v[i]) + epsilon));
-    }
-    powers[0] *= beta1;
-    powers[1] *= beta2;
+    powers[0] *= moments.beta1;
+    powers[1] *= moments.beta2;
+    return rate;
+  }
+  OARLOCK_RULE_CODE void Update(float rate, float g, float& w, float& m,
+                                float& v) const {
+    const auto [beta1, beta2, epsilon] = moments;
+    m = beta1 * m + (1 - beta1) * g;
+    v = beta2 * v + (1 - beta2) * g * g;
+    w = w - rate * (m / (std::sqrt(v) + epsilon));
+  }
+  void Apply(float* __restrict w, float* __restrict state,
+             const float* __restrict g, size_t n) const {
+    UpdateWithMoments(*this, w, state, g, n, Begin(state + 2 * n));
   }
 };
 
@@ -144,6 +175,14 @@ struct PaddleAdamRule {
 //
 // State: m, v, beta1^t, beta2^t; at first 0, 0, beta1, beta2.
 struct PaddleSharedAdamRule {
+  static constexpr size_t kOwn = 0;
+  static constexpr size_t kShared = 4;
+  struct Begun {
+    float rate;  // the learning rate, corrected
+    float m;     // before the update
+    float v;
+  };
+
   float learning_rate = 0;
   AdamMoments moments = {};
 
@@ -154,27 +193,39 @@ struct PaddleSharedAdamRule {
     state[2] = moments.beta1;
     state[3] = moments.beta2;
   }
+  // The new moments of a weight, in the first two of `shared` those of all.
+  OARLOCK_RULE_CODE RuleMeans Terms(float, float g, const float* shared) const {
+    const float beta1 = moments.beta1;
+    const float beta2 = moments.beta2;
+    return {beta1 * shared[0] + (1 - beta1) * g,
+            beta2 * shared[1] + (1 - beta2) * g * g};
+  }
+  OARLOCK_RULE_CODE Begun Begin(const RuleMeans& new_moments, size_t,
+                                float* shared) const {
+    const Begun begun = {
+        learning_rate * (std::sqrt(1 - shared[3]) / (1 - shared[2])), shared[0],
+        shared[1]};
+    shared[0] = static_cast<float>(new_moments.first);
+    shared[1] = static_cast<float>(new_moments.second);
+    shared[2] *= moments.beta1;
+    shared[3] *= moments.beta2;
+    return begun;
+  }
+  OARLOCK_RULE_CODE void Update(const Begun& begun, float g, float& w) const {
+    const float old[] = {begun.m, begun.v};
+    const RuleMeans moved = Terms(w, g, old);
+    w = static_cast<float>(
+        w - begun.rate *
+                (moved.first / (std::sqrt(moved.second) + moments.epsilon)));
+  }
   void Apply(float* __restrict w, float* __restrict state,
              const float* __restrict g, size_t n) const {
-    const auto [beta1, beta2, epsilon] = moments;
-    const float rate =
-        learning_rate * (std::sqrt(1 - state[3]) / (1 - state[2]));
-    const float m = state[0];
-    const float v = state[1];
-    double sum_m = 0;
-    double sum_v = 0;
-    for (size_t i = 0; i < n; ++i) {
-      const double new_m = beta1 * m + (1 - beta1) * g[i];
-      const double new_v = beta2 * v + (1 - beta2) * g[i] * g[i];
-      w[i] = static_cast<float>(w[i] -
-                                rate * (new_m / (std::sqrt(new_v) + epsilon)));
-      sum_m += new_m;
-      sum_v += new_v;
-    }
-    state[0] = static_cast<float>(sum_m / static_cast<double>(n));
-    state[1] = static_cast<float>(sum_v / static_cast<double>(n));
-    state[2] *= beta1;
-    state[3] *= beta2;
+    RuleMeans means = {0, 0};
+    for (size_t i = 0; i < n; ++i) means += Terms(w[i], g[i], state);
+    means.first /= static_cast<double>(n);
+    means.second /= static_cast<double>(n);
+    const Begun begun = Begin(means, n, state);
+    for (size_t i = 0; i < n; ++i) Update(begun, g[i], w[i]);
   }
 };
 

@@ -18,6 +18,21 @@
 // unless the rule says otherwise, in the order written there, so that the
 // result is the same on every vector width.
 //
+// Apply's parts, for those who have other loops (the kernels of GPUs). State is
+// kOwn arrays of n floats, a float of each for a weight, then kShared floats
+// that all n weights share.
+//
+//   void Update(g, w, own...)           one weight and its kOwn floats
+//
+// Rules that compute something once for all weights of an update do it in
+//
+//   Begun Begin(shared)                 first; then Update(begun, g, w, own...)
+//
+// and where that goes by means over the weights, Begin(means, n, shared) takes
+// those of
+//
+//   RuleMeans Terms(w, g, shared)       of one weight, before Begin
+//
 // Defaults: a field of OptimizerConfig that is 0 means the rule's default.
 
 #ifndef OARLOCK_OPTIM_RULES_H_
@@ -72,6 +87,7 @@ class UpdateRule {
     return visitor(rule_);
   }
 
+  bool TakesMeans() const { return rule_.TakesMeans(); }
   size_t StateSize(size_t n) const { return rule_.StateSize(n); }
   void InitState(float* state, size_t n) const { rule_.InitState(state, n); }
 
@@ -81,6 +97,8 @@ class UpdateRule {
   Rule ForStep(const Rule& rule, uint64_t step) const {
     return AtStep(rule, step, schedule_.Factor(step));
   }
+
+  AnyRule ForStep(uint64_t step) const { return ForStep(rule_, step); }
 
   // What warm-up and schedule make of the learning rate in that step.
   float RateFactor(uint64_t step) const { return schedule_.Factor(step); }

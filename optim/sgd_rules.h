@@ -6,19 +6,27 @@
 
 #include <cstddef>
 
+#include "optim/rule_code.h"
+
 namespace oarlock {
 
 // Stochastic gradient descent:
 //
 //   w -= lr * g
 struct SgdRule {
+  static constexpr size_t kOwn = 0;
+  static constexpr size_t kShared = 0;
+
   float learning_rate = 0;
 
   static constexpr size_t StateSize(size_t) { return 0; }
   void InitState(float*, size_t) const {}
+  OARLOCK_RULE_CODE void Update(float g, float& w) const {
+    w -= learning_rate * g;
+  }
   void Apply(float* __restrict w, float* __restrict, const float* __restrict g,
              size_t n) const {
-    for (size_t i = 0; i < n; ++i) w[i] -= learning_rate * g[i];
+    for (size_t i = 0; i < n; ++i) Update(g[i], w[i]);
   }
 };
 
@@ -36,6 +44,8 @@ struct SgdRule {
 //
 // State: v[n], at first 0.
 struct MomentumRule {
+  static constexpr size_t kOwn = 1;
+  static constexpr size_t kShared = 0;
   static constexpr float kDefaultMomentum = 0.9f;
 
   float learning_rate = 0;
@@ -46,21 +56,28 @@ struct MomentumRule {
   void InitState(float* state, size_t n) const {
     for (size_t i = 0; i < n; ++i) state[i] = 0;
   }
+  OARLOCK_RULE_CODE void UpdateByPolyak(float g, float& w, float& v) const {
+    v = momentum * v + g;
+    w -= learning_rate * v;
+  }
+  OARLOCK_RULE_CODE void UpdateByNesterov(float g, float& w, float& v) const {
+    v = momentum * v + g;
+    w -= learning_rate * (g + momentum * v);
+  }
+  OARLOCK_RULE_CODE void Update(float g, float& w, float& v) const {
+    if (nesterov) {
+      UpdateByNesterov(g, w, v);
+    } else {
+      UpdateByPolyak(g, w, v);
+    }
+  }
   void Apply(float* __restrict w, float* __restrict velocity,
              const float* __restrict g, size_t n) const {
     if (nesterov) {
-      for (size_t i = 0; i < n; ++i) {
-        const float v = momentum * velocity[i] + g[i];
-        velocity[i] = v;
-        w[i] -= learning_rate * (g[i] + momentum * v);
-      }
+      for (size_t i = 0; i < n; ++i) UpdateByNesterov(g[i], w[i], velocity[i]);
       return;
     }
-    for (size_t i = 0; i < n; ++i) {
-      const float v = momentum * velocity[i] + g[i];
-      velocity[i] = v;
-      w[i] -= learning_rate * v;
-    }
+    for (size_t i = 0; i < n; ++i) UpdateByPolyak(g[i], w[i], velocity[i]);
   }
 };
 

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <limits>
 
+#include "optim/rule_code.h"
+
 namespace oarlock {
 
 // Around an update of w by g:
@@ -33,18 +35,22 @@ struct WeightOptions {
   bool Bound() const { return lower != -kInfinity || upper != kInfinity; }
   bool any() const { return Regularise() || Bound(); }
 
+  // g'.
+  OARLOCK_RULE_CODE float Regularised(float w, float g) const {
+    const float sign = w == 0 ? 0.0f : std::copysign(1.0f, w);
+    return g + (l2 * w + l1 * sign);
+  }
+  OARLOCK_RULE_CODE float Bounded(float w) const {
+    return w < lower ? lower : (w > upper ? upper : w);
+  }
+
   // Writes g'[n] to `regularised`.
   void AddRegularisation(const float* __restrict w, const float* __restrict g,
                          float* __restrict regularised, size_t n) const {
-    for (size_t i = 0; i < n; ++i) {
-      const float sign = w[i] == 0 ? 0.0f : std::copysign(1.0f, w[i]);
-      regularised[i] = g[i] + (l2 * w[i] + l1 * sign);
-    }
+    for (size_t i = 0; i < n; ++i) regularised[i] = Regularised(w[i], g[i]);
   }
   void ApplyBounds(float* w, size_t n) const {
-    for (size_t i = 0; i < n; ++i) {
-      w[i] = w[i] < lower ? lower : (w[i] > upper ? upper : w[i]);
-    }
+    for (size_t i = 0; i < n; ++i) w[i] = Bounded(w[i]);
   }
 };
 
