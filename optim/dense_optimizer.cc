@@ -52,8 +52,8 @@ absl::Status Damaged(const std::string& what) {
 }  // namespace
 
 absl::StatusOr<DenseOptimizer> DenseOptimizer::Create(
-    const v1::OptimizerConfig& config,
-    absl::Span<const ParameterBlock> blocks) {
+    const v1::OptimizerConfig& config, absl::Span<const ParameterBlock> blocks,
+    std::unique_ptr<UpdateDevice> device) {
   for (size_t i = 0; i < blocks.size(); ++i) {
     if (blocks[i].size >= 1) continue;
     return absl::InvalidArgumentError(
@@ -65,29 +65,36 @@ absl::StatusOr<DenseOptimizer> DenseOptimizer::Create(
   OARLOCK_ASSIGN_OR_RETURN(UpdateRule rule_without_decay,
                            UpdateRule::Create(WithoutDecay(config)));
   return DenseOptimizer(config, std::move(rule), std::move(rule_without_decay),
-                        blocks);
+                        blocks, std::move(device));
 }
 
 DenseOptimizer::DenseOptimizer(const v1::OptimizerConfig& config,
                                UpdateRule rule, UpdateRule rule_without_decay,
-                               absl::Span<const ParameterBlock> blocks)
+                               absl::Span<const ParameterBlock> blocks,
+                               std::unique_ptr<UpdateDevice> device)
     : config_(config),
       rule_(std::move(rule)),
       rule_without_decay_(std::move(rule_without_decay)),
-      blocks_(blocks.begin(), blocks.end()) {
-  size_t state_size = 0;
+      blocks_(blocks.begin(), blocks.end()),
+      device_(std::move(device)) {
   for (const ParameterBlock& block : blocks_) {
     size_ += block.size;
-    state_size += rule_.StateSize(block.size);
+    state_size_ += rule_.StateSize(block.size);
     OARLOCK_CHECK(rule_.StateSize(block.size) ==
                   rule_without_decay_.StateSize(block.size));
   }
-  state_.resize(state_size);
-  float* state = state_.data();
+  std::vector<float> initial(state_size_);
+  float* state = initial.data();
   for (const ParameterBlock& block : blocks_) {
     rule_.InitState(state, block.size);
     state += rule_.StateSize(block.size);
   }
+  if (device_ == nullptr) {
+    state_ = std::move(initial);
+    return;
+  }
+  device_->Begin(blocks_, rule_.ForStep(1));
+  device_->WriteState(initial);
 }
 
 float DenseOptimizer::learning_rate() const {
@@ -99,6 +106,11 @@ void DenseOptimizer::Step(float* parameters, const float* gradients,
                           uint32_t num_steps) {
   OARLOCK_CHECK(num_steps >= 1);
   steps_ += num_steps;
+  if (device_ != nullptr) {
+    device_->Update(rule_.ForStep(steps_), rule_without_decay_.ForStep(steps_),
+                    parameters, gradients);
+    return;
+  }
   float* state = state_.data();
   for (const ParameterBlock& block : blocks_) {
     const UpdateRule& rule = block.decays ? rule_ : rule_without_decay_;
@@ -119,12 +131,15 @@ std::string DenseOptimizer::SaveState() const {
   const Head head = {.rule = static_cast<uint64_t>(config_.rule_case()),
                      .digest_of_sizes = DigestOfSizes(),
                      .steps = steps_,
-                     .num_floats = state_.size()};
-  const size_t state_bytes = state_.size() * sizeof(float);
+                     .num_floats = state_size_};
+  std::vector<float> read(device_ == nullptr ? 0 : state_size_);
+  if (device_ != nullptr) device_->ReadState(absl::MakeSpan(read));
+  const std::vector<float>& state = device_ == nullptr ? state_ : read;
+  const size_t state_bytes = state.size() * sizeof(float);
   std::string bytes(kMagic.data(), kMagic.size());
   bytes.reserve(kHeadBytes + state_bytes + kDigestBytes);
   bytes.append(reinterpret_cast<const char*>(&head), sizeof(head));
-  bytes.append(reinterpret_cast<const char*>(state_.data()), state_bytes);
+  bytes.append(reinterpret_cast<const char*>(state.data()), state_bytes);
   const uint64_t digest = XXH3_64bits(bytes.data(), bytes.size());
   bytes.append(reinterpret_cast<const char*>(&digest), sizeof(digest));
   return bytes;
@@ -152,15 +167,21 @@ absl::Status DenseOptimizer::RestoreState(absl::string_view bytes) {
         "rule %d of OptimizerConfig and %d floats in the same parameters; "
         "begin with the optimizer and the model of the checkpoint",
         head.rule, head.num_floats, static_cast<int>(config_.rule_case()),
-        state_.size()));
+        state_size_));
   }
   const size_t state_bytes = rest - kHeadBytes;
-  if (head.num_floats != state_.size() ||
-      state_bytes != state_.size() * sizeof(float)) {
+  if (head.num_floats != state_size_ ||
+      state_bytes != state_size_ * sizeof(float)) {
     return Damaged(absl::StrFormat("it has %d bytes and says %d floats",
                                    state_bytes, head.num_floats));
   }
-  std::memcpy(state_.data(), bytes.data() + kHeadBytes, state_bytes);
+  std::vector<float> state(state_size_);
+  std::memcpy(state.data(), bytes.data() + kHeadBytes, state_bytes);
+  if (device_ == nullptr) {
+    state_ = std::move(state);
+  } else {
+    device_->WriteState(state);
+  }
   steps_ = head.steps;
   return absl::OkStatus();
 }

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,20 +15,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "optim/rules.h"
+#include "optim/update_device.h"
 #include "proto/table.pb.h"
 
 namespace oarlock {
-
-// A parameter of a network: a run of the vector.
-struct ParameterBlock {
-  // Floats, at least 1.
-  size_t size = 0;
-  // Whether it is pulled towards 0: false takes l1, l2 and the weight decay of
-  // adamw and lars away, as is usual for biases and batch norm. With lars that
-  // makes the step as long as momentum's (PaddlePaddle's
-  // exclude_from_weight_decay).
-  bool decays = true;
-};
 
 // Applies the rule to one block after the other, so that norms and other state
 // that weights share are those of a parameter. Where weights share nothing the
@@ -38,13 +29,18 @@ struct ParameterBlock {
 class DenseOptimizer {
  public:
   // `blocks` are adjacent, in the order of the vector. InvalidArgument when the
-  // configuration is not what table.proto allows, or a block is empty.
+  // configuration is not what table.proto allows, or a block is empty. With
+  // `device` parameters and gradients lie in its memory, and so does the state.
   static absl::StatusOr<DenseOptimizer> Create(
       const v1::OptimizerConfig& config,
-      absl::Span<const ParameterBlock> blocks);
+      absl::Span<const ParameterBlock> blocks,
+      std::unique_ptr<UpdateDevice> device = nullptr);
 
   // Floats of the vector.
   size_t size() const { return size_; }
+  // Whether the rule goes by means over a block's weights: then a device and
+  // the CPU differ by rounding, and else by nothing.
+  bool takes_means() const { return rule_.TakesMeans(); }
   // Steps that have been applied.
   uint64_t steps() const { return steps_; }
   // Of the step that was applied last; before the first one that of the first.
@@ -52,10 +48,11 @@ class DenseOptimizer {
 
   // One update of parameters [size()] by gradients [size()]. `num_steps`: how
   // many steps' gradients these are, summed, at least 1; warm-up and schedule
-  // go by steps.
+  // go by steps. On a device it is queued: see UpdateDevice.
   void Step(float* parameters, const float* gradients, uint32_t num_steps = 1);
 
-  // Steps and state as bytes, for a checkpoint: little-endian
+  // Steps and state as bytes, for a checkpoint, the same with a device and
+  // without: little-endian
   //
   //   8 bytes    "OARLOPT1"
   //   uint64     field number of the rule in OptimizerConfig
@@ -75,7 +72,8 @@ class DenseOptimizer {
  private:
   DenseOptimizer(const v1::OptimizerConfig& config, UpdateRule rule,
                  UpdateRule rule_without_decay,
-                 absl::Span<const ParameterBlock> blocks);
+                 absl::Span<const ParameterBlock> blocks,
+                 std::unique_ptr<UpdateDevice> device);
 
   uint64_t DigestOfSizes() const;
 
@@ -85,6 +83,10 @@ class DenseOptimizer {
   UpdateRule rule_without_decay_;
   std::vector<ParameterBlock> blocks_;
   size_t size_ = 0;
+  size_t state_size_ = 0;
+  // Null: all is in the host's memory.
+  std::unique_ptr<UpdateDevice> device_;
+  // Empty with a device.
   std::vector<float> state_;
   uint64_t steps_ = 0;
 };

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -22,7 +23,7 @@ DenseOptimizer Make(const v1::OptimizerConfig& config,
   absl::StatusOr<DenseOptimizer> optimizer =
       DenseOptimizer::Create(config, blocks);
   EXPECT_TRUE(optimizer.ok()) << optimizer.status();
-  return *optimizer;
+  return *std::move(optimizer);
 }
 
 std::vector<v1::OptimizerConfig> RulesWithOptions() {
