@@ -9,7 +9,7 @@ _ARCHITECTURES = " ".join([
     "-gencode arch=compute_80,code=compute_80",
 ])
 
-def cuda_library(name, src, includes, deps, **kwargs):
+def cuda_library(name, src, includes, deps, nvccopts = [], **kwargs):
     """A library of one .cu file.
 
     Args:
@@ -17,6 +17,7 @@ def cuda_library(name, src, includes, deps, **kwargs):
       src: the .cu file.
       includes: every header of ours that it includes, directly or not.
       deps: libraries that who links it needs.
+      nvccopts: further flags of nvcc.
       **kwargs: of the cc_library, such as its hdrs.
     """
     native.genrule(
@@ -27,6 +28,7 @@ def cuda_library(name, src, includes, deps, **kwargs):
             NVCC,
             "-c -std=c++20 -O3 --expt-relaxed-constexpr",
             _ARCHITECTURES,
+        ] + nvccopts + [
             "-Xcompiler -fPIC,-Wall -I .",
             "$(location %s) -o $@.o && ar rcsD $@ $@.o && rm $@.o" % src,
         ]),

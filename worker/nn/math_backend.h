@@ -26,6 +26,10 @@
 
 namespace oarlock {
 
+namespace cuda {
+class Device;
+}  // namespace cuda
+
 // An operand of a product. Element (i, j) is data[i * stride + j], or
 // data[j * stride + i] when `transposed`.
 struct Matrix {
@@ -131,6 +135,10 @@ class MathBackend : public ImageOperations, public InteractionOperations {
   // Whether operations read and write host memory directly, so that nothing
   // need be copied in or out.
   virtual bool uses_host_memory() const = 0;
+  // The device that has the memory, for those with kernels of their own, as
+  // optimizers are; null where there is none. What it and the backend are asked
+  // is done in one order.
+  virtual cuda::Device* compute_device() { return nullptr; }
 
   virtual void Fill(size_t size, float value, float* y) = 0;
 

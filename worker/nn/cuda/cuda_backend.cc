@@ -59,6 +59,7 @@ class CudaBackend final : private OwnedDevice, public CudaInteractions {
   }
   void Finish() override;
   bool uses_host_memory() const override { return options_.inputs_on_device; }
+  Device* compute_device() override { return OwnedDevice::device.get(); }
   void Fill(size_t size, float value, float* y) override {
     device->Run(ForEach<FillBody>{{size, value, y}});
   }

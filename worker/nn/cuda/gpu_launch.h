@@ -1,4 +1,4 @@
-// What kernels.cu gives to the rest.
+// What kernels.cu and rule_kernels.cu give to the rest.
 
 #ifndef OARLOCK_WORKER_NN_CUDA_GPU_LAUNCH_H_
 #define OARLOCK_WORKER_NN_CUDA_GPU_LAUNCH_H_
@@ -15,6 +15,9 @@ enum class KernelId;
 // stream of the current GPU. `blocks` is above 0.
 cudaError_t LaunchOnGpu(KernelId id, const void* kernel, size_t blocks,
                         cudaStream_t stream);
+// The same, of a kernel of rule_kernels.h.
+cudaError_t LaunchRuleOnGpu(KernelId id, const void* kernel, size_t blocks,
+                            cudaStream_t stream);
 
 }  // namespace oarlock::cuda
 

@@ -1,6 +1,8 @@
 // All kernels, with their numbers: a device launches one by its number and the
 // address of its struct, so that one piece of code drives a GPU, whose kernels
-// another compiler has made, and an emulated device.
+// another compiler has made, and an emulated device. Those of optimizers are in
+// a list of their own (rule_kernels.h), since they are compiled with other
+// flags.
 
 #ifndef OARLOCK_WORKER_NN_CUDA_KERNELS_H_
 #define OARLOCK_WORKER_NN_CUDA_KERNELS_H_
@@ -14,9 +16,10 @@
 #include "worker/nn/cuda/norm_kernels.h"
 #include "worker/nn/cuda/product_kernels.h"
 #include "worker/nn/cuda/reduction_kernels.h"
+#include "worker/nn/cuda/rule_kernels.h"
 #include "worker/nn/cuda/vector_kernels.h"
 
-// Calls each(name, type) for every kernel.
+// Calls each(name, type) for every kernel of the math backend.
 // clang-format off
 #define OARLOCK_CUDA_KERNELS(each)                                 \
   each(kFill, ForEach<FillBody>)                                   \
@@ -89,12 +92,16 @@
 namespace oarlock::cuda {
 
 #define OARLOCK_KERNEL_NUMBER(name, type) name,
-enum class KernelId { OARLOCK_CUDA_KERNELS(OARLOCK_KERNEL_NUMBER) };
+enum class KernelId {
+  OARLOCK_CUDA_KERNELS(OARLOCK_KERNEL_NUMBER)
+  OARLOCK_CUDA_RULE_KERNELS(OARLOCK_KERNEL_NUMBER)
+};
 #undef OARLOCK_KERNEL_NUMBER
 
 #define OARLOCK_KERNEL_NAME(name, type) #name + 1,
 inline constexpr const char* kKernelNames[] = {
-    OARLOCK_CUDA_KERNELS(OARLOCK_KERNEL_NAME)};
+    OARLOCK_CUDA_KERNELS(OARLOCK_KERNEL_NAME)
+    OARLOCK_CUDA_RULE_KERNELS(OARLOCK_KERNEL_NAME)};
 #undef OARLOCK_KERNEL_NAME
 
 template <typename Kernel>
@@ -105,6 +112,7 @@ struct NumberOf;
     static constexpr KernelId value = KernelId::name; \
   };
 OARLOCK_CUDA_KERNELS(OARLOCK_NUMBER_OF_KERNEL)
+OARLOCK_CUDA_RULE_KERNELS(OARLOCK_NUMBER_OF_KERNEL)
 #undef OARLOCK_NUMBER_OF_KERNEL
 
 }  // namespace oarlock::cuda

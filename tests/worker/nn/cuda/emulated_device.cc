@@ -31,11 +31,11 @@ void RunAll(const void* kernel, size_t blocks, unsigned turn) {
 
 class EmulatedDevice final : public Device {
  public:
-  EmulatedDevice(size_t memory_bytes, unsigned turn,
-                 OwnConvolution own_convolution)
-      : memory_bytes_(memory_bytes),
-        turn_(turn),
-        own_convolution_(own_convolution) {}
+  explicit EmulatedDevice(const EmulatedOptions& options)
+      : memory_bytes_(options.memory_bytes),
+        turn_(options.turn),
+        own_convolution_(options.own_convolution),
+        copied_(options.copied) {}
   ~EmulatedDevice() override { OARLOCK_CHECK(blocks_.empty()); }
 
   const std::string& name() const override { return name_; }
@@ -67,11 +67,13 @@ class EmulatedDevice final : public Device {
   void CopyIn(const void* host, size_t num_bytes, void* to) override {
     OARLOCK_CHECK(capturing_ == nullptr);
     CheckInside(to, num_bytes);
+    if (copied_ != nullptr) copied_->in += num_bytes;
     std::memcpy(to, host, num_bytes);
   }
   void CopyOutLater(const void* from, size_t num_bytes, void* host) override {
     OARLOCK_CHECK(capturing_ == nullptr);
     CheckInside(from, num_bytes);
+    if (copied_ != nullptr) copied_->out += num_bytes;
     copies_.push_back({from, num_bytes, host});
   }
   // As late as can be: who overwrites the source before gets what it has
@@ -97,6 +99,7 @@ class EmulatedDevice final : public Device {
   case KernelId::name:              \
     return RunAll<type>(kernel, blocks, turn_);
       OARLOCK_CUDA_KERNELS(OARLOCK_RUN_ALL)
+      OARLOCK_CUDA_RULE_KERNELS(OARLOCK_RUN_ALL)
 #undef OARLOCK_RUN_ALL
     }
   }
@@ -200,6 +203,7 @@ class EmulatedDevice final : public Device {
   const size_t memory_bytes_;
   const unsigned turn_;
   const OwnConvolution own_convolution_;
+  CopiedBytes* const copied_;
   size_t num_passes_ = 0;
   size_t used_ = 0;
   std::map<const char*, size_t> blocks_;
@@ -210,9 +214,8 @@ class EmulatedDevice final : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> NewEmulatedDevice(size_t memory_bytes, unsigned turn,
-                                          OwnConvolution own_convolution) {
-  return std::make_unique<EmulatedDevice>(memory_bytes, turn, own_convolution);
+std::unique_ptr<Device> NewEmulatedDevice(const EmulatedOptions& options) {
+  return std::make_unique<EmulatedDevice>(options);
 }
 
 }  // namespace oarlock::cuda

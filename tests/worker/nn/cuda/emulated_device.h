@@ -23,10 +23,22 @@ enum class OwnConvolution {
   kEverySecond,
 };
 
-// A device of `memory_bytes`. `turn` chooses an order of threads.
-std::unique_ptr<Device> NewEmulatedDevice(
-    size_t memory_bytes = size_t{1} << 30, unsigned turn = 1,
-    OwnConvolution own_convolution = OwnConvolution::kNever);
+// Bytes between host and device.
+struct CopiedBytes {
+  size_t in = 0;
+  size_t out = 0;
+};
+
+struct EmulatedOptions {
+  size_t memory_bytes = size_t{1} << 30;
+  // Chooses an order of threads.
+  unsigned turn = 1;
+  OwnConvolution own_convolution = OwnConvolution::kNever;
+  // To which is added what is copied, unless null; outlives the device.
+  CopiedBytes* copied = nullptr;
+};
+
+std::unique_ptr<Device> NewEmulatedDevice(const EmulatedOptions& options = {});
 
 }  // namespace oarlock::cuda
 
