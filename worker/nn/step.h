@@ -57,6 +57,9 @@ struct StepInput {
   // Add to parameter_gradients instead of overwriting them, so that several
   // steps travel as one push.
   bool accumulate_parameter_gradients = false;
+  // `parameters`, `statistics` and StepOutput::parameter_gradients are in the
+  // backend's memory and stay there. All else is the host's, as always.
+  bool parameters_in_backend = false;
 };
 
 struct StepOutput {

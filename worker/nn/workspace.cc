@@ -158,12 +158,14 @@ void Workspace::MapInput(const StepInput& input) {
   step_ = input;
   step_.labels = map_floats(input.labels, n, kLabels);
   step_.dense = map_floats(input.dense, n * network_.num_dense(), kDense);
-  step_.parameters =
-      map_floats(input.parameters, network_.num_parameters(), kParameters);
   step_.images = static_cast<const uint8_t*>(
       Map(input.images, n * network_.num_image_bytes(), &copies_[kImages]));
-  step_.statistics = const_cast<float*>(
-      map_floats(input.statistics, network_.num_statistics(), kStatistics));
+  if (!input.parameters_in_backend) {
+    step_.parameters =
+        map_floats(input.parameters, network_.num_parameters(), kParameters);
+    step_.statistics = const_cast<float*>(
+        map_floats(input.statistics, network_.num_statistics(), kStatistics));
+  }
   MapSparse(input);
 }
 
@@ -238,7 +240,8 @@ void Workspace::QueueForward(const StepInput& input, StepOutput* output) {
   for (size_t i = 0; i < network_.nodes().size(); ++i) {
     RunForward(i, &output->loss_sum);
   }
-  if (!math_->uses_host_memory() && input.training) {
+  if (!math_->uses_host_memory() && input.training &&
+      !input.parameters_in_backend) {
     math_->CopyOutLater(step_.statistics,
                         network_.num_statistics() * sizeof(float),
                         input.statistics);
@@ -307,7 +310,7 @@ void Workspace::MapGradients(const StepOutput& output) {
   const bool on_host = math_->uses_host_memory();
   parameter_gradients_to_ = output.parameter_gradients;
   row_gradients_to_ = output.row_gradients;
-  if (!on_host) {
+  if (!on_host && !step_.parameters_in_backend) {
     const size_t bytes = network_.num_parameters() * sizeof(float);
     parameter_gradients_.Reserve(math_.get(), bytes);
     parameter_gradients_to_ = parameter_gradients_.floats();
@@ -341,7 +344,7 @@ std::optional<size_t> Workspace::QueueBackward(StepOutput* output,
     // Parameters lie in the order of the nodes.
     const std::vector<size_t>& offsets = nodes[i - 1].parameter_offsets;
     if (offsets.empty()) continue;
-    if (on_host) {
+    if (on_host || step_.parameters_in_backend) {
       if (final_from) final_from(offsets[0]);
       continue;
     }

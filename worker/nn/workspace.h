@@ -37,7 +37,8 @@ class Workspace {
   // Says on the way which gradients are final: final_from(i) means that
   // output->parameter_gradients from number i on are. Numbers fall from call
   // to call, and the last is 0, unless there are no parameters. Another thread
-  // may read what is final while Backward goes on.
+  // may read what is final while Backward goes on; gradients that stay in the
+  // backend are final for what the backend is asked to do from then on.
   using FinalFrom = std::function<void(size_t first)>;
   void Backward(StepOutput* output, const FinalFrom& final_from);
 

@@ -78,6 +78,57 @@ TEST(ImageWorkspaceTest, BackendWithItsOwnMemoryGivesTheSameResult) {
   }
 }
 
+TEST(ImageWorkspaceTest, WhatStaysInTheBackendIsReadAndWrittenThere) {
+  const std::unique_ptr<Network> network = NewNetwork();
+  Workspace host(*network, NewReferenceBackend(), kMaxExamples);
+  auto owned = std::make_unique<FencedBackend>();
+  MathBackend* const math = owned.get();
+  Workspace fenced(*network, std::move(owned), kMaxExamples);
+  RandomStep expected(ShapeFor(*network, 3), kSeed);
+  RandomStep step(ShapeFor(*network, 3), kSeed);
+  const auto put = [math](const std::vector<float>& values) {
+    BackendArray array(math, values.size() * sizeof(float));
+    math->CopyIn(values.data(), array.num_bytes(), array.data());
+    return array;
+  };
+  const auto read = [math](const BackendArray& array) {
+    std::vector<float> values(array.num_bytes() / sizeof(float));
+    math->CopyOut(array.data(), array.num_bytes(), values.data());
+    return values;
+  };
+  const std::vector<float> start = step.statistics;
+  const BackendArray parameters = put(step.parameters);
+  const BackendArray statistics = put(step.statistics);
+  const BackendArray gradients = put(step.parameter_gradients);
+  step.input.parameters_in_backend = true;
+  step.input.parameters = parameters.floats();
+  step.input.statistics = statistics.floats();
+  step.output.parameter_gradients = gradients.floats();
+  for (const bool accumulate : {false, true}) {
+    for (RandomStep* const each : {&expected, &step}) {
+      each->input.accumulate_parameter_gradients = accumulate;
+    }
+    host.Forward(expected.input, &expected.output);
+    fenced.Forward(step.input, &step.output);
+    EXPECT_EQ(step.output.loss_sum, expected.output.loss_sum);
+    EXPECT_EQ(read(statistics), expected.statistics);
+    host.Backward(&expected.output);
+    std::vector<size_t> calls;
+    fenced.Backward(&step.output, [&](size_t first) {
+      calls.push_back(first);
+      const std::vector<float> now = read(gradients);
+      EXPECT_TRUE(std::equal(now.begin() + first, now.end(),
+                             expected.parameter_gradients.begin() + first));
+    });
+    ASSERT_FALSE(calls.empty());
+    EXPECT_EQ(calls.back(), 0u);
+    EXPECT_EQ(read(gradients), expected.parameter_gradients);
+  }
+  // The host's own arrays were nobody's.
+  EXPECT_EQ(step.statistics, start);
+  for (const float x : step.parameter_gradients) ASSERT_TRUE(std::isnan(x));
+}
+
 TEST(ImageWorkspaceTest, StatisticsMoveInTrainingAndAreReadOtherwise) {
   const std::unique_ptr<Network> network = NewNetwork();
   ASSERT_EQ(network->num_statistics(), 20u);
