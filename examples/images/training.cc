@@ -239,7 +239,8 @@ class Training {
     summary_.ranks = group_.size();
     summary_.batch_size = uint64_t{group_.size()} * config_.batch_size();
     summary_.images_per_second = seconds_ > 0 ? images_ / seconds_ : 0;
-    summary_.gradient_bytes = model_->parameters().size() * sizeof(float);
+    summary_.gradient_bytes =
+        model_->network().num_parameters() * sizeof(float);
     summary_.times = optimizer_->times();
     return oarlock::WriteClassificationSummary(
         summary_, absl::StrCat(config_.log_dir(), "/summary.json"));

@@ -29,7 +29,7 @@ void BucketReducer::Final(absl::Span<float> gradients, size_t begin) {
   OARLOCK_CHECK(begin <= end);
   // Boundaries follow from the calls alone, not from when the thread looks, so
   // that they are the same on all ranks.
-  if (end - begin < bucket_floats_ && begin > 0) return;
+  if (!Takes(gradients.size(), begin)) return;
   handed_begin_ = begin;
   if (begin == end) return;
   absl::MutexLock lock(&mutex_);

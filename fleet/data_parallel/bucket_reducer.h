@@ -37,6 +37,12 @@ class BucketReducer {
   BucketReducer(const BucketReducer&) = delete;
   BucketReducer& operator=(const BucketReducer&) = delete;
 
+  // Whether a Final with this `begin`, of so many gradients, begins a sum.
+  // Without one they are not touched.
+  bool Takes(size_t num_gradients, size_t begin) const {
+    return begin == 0 ||
+           handed_begin_.value_or(num_gradients) - begin >= bucket_floats_;
+  }
   // gradients[begin] and all behind it are final and belong to this class until
   // Finish. `begin` never grows within a step.
   void Final(absl::Span<float> gradients, size_t begin);

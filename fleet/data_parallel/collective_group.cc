@@ -1,6 +1,7 @@
 #include "fleet/data_parallel/collective_group.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,9 @@
 #include "fleet/worker_connection.h"
 #include "optim/dense_optimizer.h"
 #include "optim/initializer.h"
+#include "optim/update_device.h"
+#include "worker/nn/cuda/rule_runner.h"
+#include "worker/nn/math_backend.h"
 
 namespace oarlock {
 namespace {
@@ -56,16 +60,19 @@ std::string Describe(const v1::TableConfig& table) {
                       table.seed());
 }
 
-// Every rank sums what all have and applies it to its own parameters.
+// Every rank sums what all have and applies it to its own parameters. What lies
+// in a backend's memory is copied to the host to travel, and back.
 class SumExchange : public GradientExchange {
  public:
-  // `reducer` is null for one rank.
+  // `reducer` is null for one rank, `backend` where all is the host's.
   SumExchange(const v1::TableConfig& table, Communicator* communicator,
-              std::unique_ptr<BucketReducer> reducer, DenseOptimizer optimizer)
+              std::unique_ptr<BucketReducer> reducer, DenseOptimizer optimizer,
+              MathBackend* backend)
       : table_(table),
         communicator_(communicator),
         reducer_(std::move(reducer)),
-        optimizer_(std::move(optimizer)) {}
+        optimizer_(std::move(optimizer)),
+        backend_(backend) {}
 
   ~SumExchange() override {
     const ExchangeTimes sums = times();
@@ -78,8 +85,17 @@ class SumExchange : public GradientExchange {
   }
 
   absl::Status Begin(absl::Span<float> values) override {
-    OARLOCK_RETURN_IF_ERROR(FillInitialValues(table_, values));
-    return communicator_->Broadcast(values, /*root=*/0);
+    std::vector<float> initial(values.size());
+    OARLOCK_RETURN_IF_ERROR(FillInitialValues(table_, absl::MakeSpan(initial)));
+    OARLOCK_RETURN_IF_ERROR(
+        communicator_->Broadcast(absl::MakeSpan(initial), /*root=*/0));
+    if (backend_ == nullptr) {
+      std::copy(initial.begin(), initial.end(), values.begin());
+    } else {
+      backend_->CopyIn(initial.data(), initial.size() * sizeof(float),
+                       values.data());
+    }
+    return absl::OkStatus();
   }
 
   absl::StatusOr<uint64_t> BeginEpoch(uint32_t epoch, uint64_t num_updates,
@@ -94,13 +110,22 @@ class SumExchange : public GradientExchange {
   }
 
   void GradientsFinal(absl::Span<float> gradients, size_t begin) override {
-    if (reducer_ != nullptr) reducer_->Final(gradients, begin);
+    if (reducer_ == nullptr) return;
+    // A copy waits for the device: one for each bucket, not for each layer.
+    if (!reducer_->Takes(gradients.size(), begin)) return;
+    reducer_->Final(OnHost(gradients, begin), begin);
   }
 
   absl::Status EndStep(absl::Span<float> gradients,
                        absl::Span<float> values) override {
     if (reducer_ != nullptr) {
-      OARLOCK_RETURN_IF_ERROR(reducer_->Finish(gradients));
+      const absl::Span<float> sums = OnHost(gradients, 0);
+      OARLOCK_RETURN_IF_ERROR(reducer_->Finish(sums));
+      if (backend_ != nullptr) {
+        backend_->CopyIn(sums.data(), sums.size() * sizeof(float),
+                         gradients.data());
+      }
+      copied_begin_.reset();
     }
     optimizer_.Step(values.data(), gradients.data());
     return absl::OkStatus();
@@ -116,10 +141,28 @@ class SumExchange : public GradientExchange {
   }
 
  private:
+  // The gradients where the communicator can read them, those from `begin` on.
+  absl::Span<float> OnHost(absl::Span<float> gradients, size_t begin) {
+    if (backend_ == nullptr) return gradients;
+    on_host_.resize(gradients.size());
+    const size_t end = copied_begin_.value_or(gradients.size());
+    // What was copied before is being summed.
+    backend_->CopyOut(gradients.data() + begin, (end - begin) * sizeof(float),
+                      on_host_.data() + begin);
+    copied_begin_ = begin;
+    return absl::MakeSpan(on_host_);
+  }
+
   const v1::TableConfig table_;
   Communicator* const communicator_;
+  // Of the step under way: gradients from the backend, of which those from
+  // copied_begin_ on are there; none before the first copy. The reducer reads
+  // them until it ends.
+  std::vector<float> on_host_;
+  std::optional<size_t> copied_begin_;
   const std::unique_ptr<BucketReducer> reducer_;
   DenseOptimizer optimizer_;
+  MathBackend* const backend_;
 };
 
 class CollectiveGroup : public WorkerGroup {
@@ -139,8 +182,9 @@ class CollectiveGroup : public WorkerGroup {
     return absl::StrCat("rank ", rank(), " of ", size(), ", collective");
   }
 
+  bool keeps_parameters() const override { return true; }
   absl::StatusOr<std::unique_ptr<GradientExchange>> NewExchange(
-      const v1::TableConfig& table) override {
+      const v1::TableConfig& table, MathBackend* backend) override {
     std::vector<ParameterBlock> blocks;
     const auto& parameters = table.dense().parameters();
     for (int i = 0; i < parameters.size(); ++i) {
@@ -151,8 +195,13 @@ class CollectiveGroup : public WorkerGroup {
       blocks.push_back({.size = end - parameters[i].offset(),
                         .decays = parameters[i].shape_size() > 1});
     }
-    OARLOCK_ASSIGN_OR_RETURN(DenseOptimizer optimizer,
-                             DenseOptimizer::Create(table.optimizer(), blocks));
+    std::unique_ptr<UpdateDevice> device;
+    if (backend != nullptr) {
+      device = cuda::NewRuleRunner(backend->compute_device());
+    }
+    OARLOCK_ASSIGN_OR_RETURN(
+        DenseOptimizer optimizer,
+        DenseOptimizer::Create(table.optimizer(), blocks, std::move(device)));
     OARLOCK_RETURN_IF_ERROR(
         CheckAllAgree(*communicator_, "the model", oarlock::Describe(table)));
     // Of other buckets ranks would wait for each other in vain.
@@ -160,6 +209,13 @@ class CollectiveGroup : public WorkerGroup {
         *communicator_, "the strategy",
         absl::StrCat("gradient_format ", strategy().gradient_format,
                      ", bucket_bytes ", strategy().bucket_bytes)));
+    // Replicas would drift apart by rounding.
+    if (optimizer.takes_means()) {
+      OARLOCK_RETURN_IF_ERROR(CheckAllAgree(
+          *communicator_,
+          "the device (GPU or CPU), with lars and other rules that take means,",
+          backend == nullptr ? "CPU" : "GPU"));
+    }
     std::unique_ptr<BucketReducer> reducer;
     if (size() > 1) {
       OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> fork,
@@ -167,8 +223,9 @@ class CollectiveGroup : public WorkerGroup {
       reducer = std::make_unique<BucketReducer>(std::move(fork), bucket_floats_,
                                                 format_);
     }
-    return std::make_unique<SumExchange>(
-        table, communicator_.get(), std::move(reducer), std::move(optimizer));
+    return std::make_unique<SumExchange>(table, communicator_.get(),
+                                         std::move(reducer),
+                                         std::move(optimizer), backend);
   }
 
   absl::StatusOr<ClassScores> Sum(const std::string& phase, uint32_t epoch,

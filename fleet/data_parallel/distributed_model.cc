@@ -19,14 +19,26 @@ namespace {
 // The only table of such a job.
 constexpr uint32_t kTableId = 1;
 
+// The backend if a replica of this group can stay in its memory.
+MathBackend* BackendFor(const WorkerGroup& group, MathBackend* math) {
+  const bool has_device = math->compute_device() != nullptr;
+  return group.keeps_parameters() && has_device ? math : nullptr;
+}
+
+std::vector<float> InitialStatistics(const Network& network) {
+  std::vector<float> values(network.num_statistics());
+  for (const ParameterSpec& statistic : network.statistics()) {
+    std::fill(values.begin() + statistic.offset, values.end(),
+              statistic.init.value);
+  }
+  return values;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DistributedModel>> DistributedModel::Create(
     WorkerGroup* group, std::unique_ptr<Network> network,
     const DistributedModelOptions& options) {
-  if (options.batch_size == 0) {
-    return absl::InvalidArgumentError("batch_size is 0; legal is 1 or more");
-  }
   if (options.compute_threads < 1) {
     return absl::InvalidArgumentError(absl::StrCat("compute_threads is ",
                                                    options.compute_threads,
@@ -35,6 +47,15 @@ absl::StatusOr<std::unique_ptr<DistributedModel>> DistributedModel::Create(
   OARLOCK_ASSIGN_OR_RETURN(
       std::unique_ptr<MathBackend> math,
       NewMathBackend(options.math_backend, options.compute_threads));
+  return Create(group, std::move(network), std::move(math), options);
+}
+
+absl::StatusOr<std::unique_ptr<DistributedModel>> DistributedModel::Create(
+    WorkerGroup* group, std::unique_ptr<Network> network,
+    std::unique_ptr<MathBackend> math, const DistributedModelOptions& options) {
+  if (options.batch_size == 0) {
+    return absl::InvalidArgumentError("batch_size is 0; legal is 1 or more");
+  }
   return absl::WrapUnique(new DistributedModel(group, std::move(network),
                                                std::move(math), options));
 }
@@ -46,15 +67,14 @@ DistributedModel::DistributedModel(WorkerGroup* group,
     : group_(group),
       network_(std::move(network)),
       options_(options),
+      backend_(BackendFor(*group, math.get())),
       workspace_(*network_, std::move(math), options.batch_size),
-      parameters_(network_->num_parameters()),
-      statistics_(network_->num_statistics()),
-      gradients_(network_->num_parameters()) {
-  for (const ParameterSpec& statistic : network_->statistics()) {
-    std::fill(statistics_.begin() + statistic.offset, statistics_.end(),
-              statistic.init.value);
-  }
-  output_.parameter_gradients = gradients_.data();
+      parameters_(backend_, network_->num_parameters()),
+      statistics_(backend_, network_->num_statistics()),
+      gradients_(backend_, network_->num_parameters()) {
+  statistics_.Write(InitialStatistics(*network_));
+  input_.parameters_in_backend = backend_ != nullptr;
+  output_.parameter_gradients = gradients_.span().data();
 }
 
 float DistributedModel::GradientScale() const {
@@ -68,8 +88,8 @@ ClassScores DistributedModel::Run(const ImageBatch& batch, size_t num_examples,
   input_.training = training;
   input_.labels = batch.labels.data();
   input_.images = batch.images.data();
-  input_.parameters = parameters_.data();
-  input_.statistics = statistics_.data();
+  input_.parameters = parameters_.span().data();
+  input_.statistics = statistics_.span().data();
   input_.gradient_scale = GradientScale();
   input_.accumulate_parameter_gradients = accumulated_ > 0;
   // Workers drop different floats.
@@ -119,7 +139,7 @@ void DistributedModel::Backward() {
     size_t index = 0;
     workspace_.Backward(&output_, [&](size_t first) {
       CountFinal(index++, first, start);
-      exchange_->GradientsFinal(absl::MakeSpan(gradients_), first);
+      exchange_->GradientsFinal(gradients_.span(), first);
     });
   }
   times_.backward += Clock::Real().Now() - start;
@@ -139,12 +159,14 @@ ClassScores DistributedModel::Evaluate(const ImageBatch& batch) {
 }
 
 absl::Status DistributedModel::ShareStatistics() {
-  if (statistics_.empty() || !group_->can_broadcast()) return absl::OkStatus();
-  std::string bytes(reinterpret_cast<const char*>(statistics_.data()),
-                    statistics_.size() * sizeof(float));
+  const size_t num_bytes = network_->num_statistics() * sizeof(float);
+  if (num_bytes == 0 || !group_->can_broadcast()) return absl::OkStatus();
+  std::vector<float> values = statistics();
+  std::string bytes(reinterpret_cast<const char*>(values.data()), num_bytes);
   OARLOCK_RETURN_IF_ERROR(group_->Broadcast(&bytes));
-  OARLOCK_CHECK(bytes.size() == statistics_.size() * sizeof(float));
-  std::memcpy(statistics_.data(), bytes.data(), bytes.size());
+  OARLOCK_CHECK(bytes.size() == num_bytes);
+  std::memcpy(values.data(), bytes.data(), num_bytes);
+  SetStatistics(values);
   return absl::OkStatus();
 }
 
@@ -158,8 +180,8 @@ DistributedOptimizer::Create(WorkerGroup* group, DistributedModel* model,
   table.set_seed(model->options_.seed);
   *table.mutable_optimizer() = config;
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<GradientExchange> exchange,
-                           group->NewExchange(table));
-  OARLOCK_RETURN_IF_ERROR(exchange->Begin(model->parameters()));
+                           group->NewExchange(table, model->backend_));
+  OARLOCK_RETURN_IF_ERROR(exchange->Begin(model->parameters_.span()));
   model->exchange_ = exchange.get();
   model->accumulate_steps_ = group->strategy().accumulate_steps;
   return absl::WrapUnique(new DistributedOptimizer(model, std::move(exchange)));
@@ -175,7 +197,7 @@ absl::StatusOr<uint64_t> DistributedOptimizer::BeginEpoch(uint32_t epoch,
       const uint64_t updates,
       exchange_->BeginEpoch(epoch, (num_steps + steps - 1) / steps,
                             steps * model.options_.batch_size,
-                            model.parameters()));
+                            model.parameters_.span()));
   model.epoch_ = epoch;
   model.num_forwards_ = std::min(updates * steps, num_steps);
   return model.num_forwards_;
@@ -197,7 +219,7 @@ absl::Status DistributedOptimizer::Update() {
   model.accumulated_ = 0;
   const absl::Time start = Clock::Real().Now();
   OARLOCK_RETURN_IF_ERROR(
-      exchange_->EndStep(absl::MakeSpan(model.gradients_), model.parameters()));
+      exchange_->EndStep(model.gradients_.span(), model.parameters_.span()));
   model.times_.update += Clock::Real().Now() - start;
   ++model.times_.updates;
   return absl::OkStatus();

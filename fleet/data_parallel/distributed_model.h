@@ -33,10 +33,12 @@
 #include "absl/types/span.h"
 #include "base/class_scores.h"
 #include "fleet/data_parallel/gradient_exchange.h"
+#include "fleet/data_parallel/replica_array.h"
 #include "fleet/data_parallel/step_times.h"
 #include "fleet/data_parallel/worker_group.h"
 #include "proto/table.pb.h"
 #include "worker/data/images/image_loader.h"
+#include "worker/nn/math_backend.h"
 #include "worker/nn/network.h"
 #include "worker/nn/step.h"
 #include "worker/nn/workspace.h"
@@ -56,6 +58,10 @@ struct DistributedModelOptions {
   uint64_t seed = 1;
 };
 
+// Where workers keep the parameters themselves and compute on a device,
+// parameters, running statistics, gradients and the optimizer's state stay in
+// its memory; what is read or written of them here is copied.
+//
 // One thread at a time. The group outlives it.
 class DistributedModel {
  public:
@@ -63,6 +69,12 @@ class DistributedModel {
   // InvalidArgument: an option is not legal.
   static absl::StatusOr<std::unique_ptr<DistributedModel>> Create(
       WorkerGroup* group, std::unique_ptr<Network> network,
+      const DistributedModelOptions& options);
+  // On a backend that the caller has made; the options that say which one are
+  // not read.
+  static absl::StatusOr<std::unique_ptr<DistributedModel>> Create(
+      WorkerGroup* group, std::unique_ptr<Network> network,
+      std::unique_ptr<MathBackend> math,
       const DistributedModelOptions& options);
 
   // Predicts a batch of at most batch_size, to learn from it; padding counts as
@@ -81,9 +93,16 @@ class DistributedModel {
   absl::Status ShareStatistics();
 
   const Network& network() const { return *network_; }
-  absl::Span<float> parameters() { return absl::MakeSpan(parameters_); }
+  std::vector<float> parameters() const { return parameters_.Read(); }
+  // REQUIRES: as many as the network has.
+  void SetParameters(absl::Span<const float> values) {
+    parameters_.Write(values);
+  }
   // Running statistics of batch norm.
-  absl::Span<float> statistics() { return absl::MakeSpan(statistics_); }
+  std::vector<float> statistics() const { return statistics_.Read(); }
+  void SetStatistics(absl::Span<const float> values) {
+    statistics_.Write(values);
+  }
 
  private:
   friend class DistributedOptimizer;
@@ -102,10 +121,13 @@ class DistributedModel {
   WorkerGroup* const group_;
   const std::unique_ptr<Network> network_;
   const DistributedModelOptions options_;
+  // Whose memory has the next three arrays, or null: the host's has them.
+  MathBackend* const backend_;
+  // Owns it.
   Workspace workspace_;
-  std::vector<float> parameters_;
-  std::vector<float> statistics_;
-  std::vector<float> gradients_;
+  ReplicaArray parameters_;
+  ReplicaArray statistics_;
+  ReplicaArray gradients_;
   StepInput input_;
   StepOutput output_;
   // What Probabilities has filled in.

@@ -16,7 +16,8 @@
 namespace oarlock {
 
 // Parameters and gradients are flat vectors of the same length, in the order of
-// the network's nodes. One thread at a time. All workers make the same calls in
+// the network's nodes, in the memory that WorkerGroup::NewExchange was told.
+// One thread at a time. All workers make the same calls in
 // the same order; after an error nothing but the destructor may be called.
 class GradientExchange {
  public:
@@ -47,7 +48,8 @@ class GradientExchange {
 
   // Ends a step: applies the sum of all workers' gradients once, so that
   // `values` are the next step's, the same bits on every worker. `gradients`
-  // are undefined afterwards.
+  // are undefined afterwards. In a backend's memory that is queued: whatever
+  // the backend is asked next finds it done.
   virtual absl::Status EndStep(absl::Span<float> gradients,
                                absl::Span<float> values) = 0;
 

@@ -75,18 +75,20 @@ absl::StatusOr<v1::ReplicaCheckpoint> Parse(const std::string& path,
   return checkpoint;
 }
 
-// Fills `floats`, which the network's description says are as many.
-absl::Status CopyFloats(const std::string& path, const std::string& bytes,
-                        absl::Span<float> floats) {
-  if (bytes.size() != floats.size() * sizeof(float)) {
+// As many as the network's description says.
+absl::StatusOr<std::vector<float>> FloatsOf(const std::string& path,
+                                            const std::string& bytes,
+                                            size_t num_floats) {
+  if (bytes.size() != num_floats * sizeof(float)) {
     return absl::DataLossError(absl::StrCat(path, " has ", bytes.size(),
                                             " bytes where ",
-                                            floats.size() * sizeof(float),
+                                            num_floats * sizeof(float),
                                             " are wanted; bring it back from a "
                                             "copy"));
   }
+  std::vector<float> floats(num_floats);
   std::memcpy(floats.data(), bytes.data(), bytes.size());
-  return absl::OkStatus();
+  return floats;
 }
 
 absl::Status WriteReplica(const std::string& folder, uint32_t epochs,
@@ -112,7 +114,7 @@ absl::Status WriteReplica(const std::string& folder, uint32_t epochs,
 
 absl::StatusOr<uint32_t> GoOnWithServers(const WorkerGroup& group,
                                          DistributedModel& model) {
-  if (!model.statistics().empty()) {
+  if (model.network().num_statistics() > 0) {
     return absl::UnimplementedError(
         "--checkpoint_dir with parameter servers: their checkpoints lack the "
         "running statistics of batch norm, which each worker has; legal is a "
@@ -180,11 +182,15 @@ absl::StatusOr<uint32_t> RestoreReplica(const std::string& folder,
     return absl::FailedPreconditionError(absl::StrCat(
         path, " is of another network; give another --checkpoint_dir"));
   }
-  OARLOCK_RETURN_IF_ERROR(
-      CopyFloats(path, checkpoint.parameters(), model.parameters()));
-  OARLOCK_RETURN_IF_ERROR(
-      CopyFloats(path, checkpoint.statistics(), model.statistics()));
+  OARLOCK_ASSIGN_OR_RETURN(const std::vector<float> parameters,
+                           FloatsOf(path, checkpoint.parameters(),
+                                    model.network().num_parameters()));
+  OARLOCK_ASSIGN_OR_RETURN(const std::vector<float> statistics,
+                           FloatsOf(path, checkpoint.statistics(),
+                                    model.network().num_statistics()));
   OARLOCK_RETURN_IF_ERROR(optimizer.RestoreState(checkpoint.optimizer()));
+  model.SetParameters(parameters);
+  model.SetStatistics(statistics);
   if (group.rank() == 0) {
     spdlog::info("goes on from {} after {} epochs", path, checkpoint.epochs());
   }

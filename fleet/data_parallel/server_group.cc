@@ -222,8 +222,10 @@ class ServerGroup : public WorkerGroup {
                         num_servers_ == 1 ? "" : "s", ", sync");
   }
 
+  bool keeps_parameters() const override { return false; }
   absl::StatusOr<std::unique_ptr<GradientExchange>> NewExchange(
-      const v1::TableConfig& table) override {
+      const v1::TableConfig& table, MathBackend* backend) override {
+    OARLOCK_CHECK(backend == nullptr);
     if (table.optimizer().has_lars()) {
       return absl::InvalidArgumentError(
           "the optimizer is lars, whose steps go by norms of whole parameters, "

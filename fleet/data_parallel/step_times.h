@@ -22,7 +22,9 @@ struct ExchangeTimes {
 };
 
 // Sums over all updates, on one worker, in the thread that trains. Reading
-// images and evaluation are in none.
+// images and evaluation are in none. Where parameters stay on a GPU, backward,
+// its final gradients and updates are only queued, and forward, whose loss
+// waits for all of them, has their time.
 struct StepTimes {
   uint64_t updates = 0;
   absl::Duration forward;

@@ -16,6 +16,7 @@
 #include "base/class_scores.h"
 #include "fleet/data_parallel/gradient_exchange.h"
 #include "proto/table.pb.h"
+#include "worker/nn/math_backend.h"
 
 namespace oarlock {
 
@@ -43,10 +44,17 @@ class WorkerGroup {
   // sync".
   virtual std::string Describe() const = 0;
 
+  // Whether each worker keeps the parameters and updates them itself: then they
+  // can stay in the memory of the device that computes. Servers send theirs.
+  virtual bool keeps_parameters() const = 0;
+
   // For a network whose parameters are those of `table` (a dense one): they
-  // begin as its initializers say and are updated by its optimizer.
+  // begin as its initializers say and are updated by its optimizer. With
+  // `backend` parameters and gradients lie in its memory: it has a
+  // compute_device, outlives the exchange and is used by the same thread.
+  // REQUIRES: null unless keeps_parameters().
   virtual absl::StatusOr<std::unique_ptr<GradientExchange>> NewExchange(
-      const v1::TableConfig& table) = 0;
+      const v1::TableConfig& table, MathBackend* backend) = 0;
 
   // Sums over all workers, of which each calls it once for a phase ("train",
   // "test") and an epoch.

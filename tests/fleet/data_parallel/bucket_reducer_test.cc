@@ -54,6 +54,18 @@ TEST(BucketReducerTest, NothingIsCommunicatedBeforeTheFirstBucketIsFull) {
   });
 }
 
+TEST(BucketReducerTest, TakesWhatFillsABucketAndWhatIsLast) {
+  OnRanks([](BucketReducer& reducer, absl::Span<float> gradients) {
+    EXPECT_FALSE(reducer.Takes(kFloats, kFloats - kBucket + 1));
+    EXPECT_TRUE(reducer.Takes(kFloats, kFloats - kBucket));
+    EXPECT_TRUE(reducer.Takes(kFloats, 0));
+    reducer.Final(gradients, kFloats - kBucket);
+    EXPECT_FALSE(reducer.Takes(kFloats, kFloats - 2 * kBucket + 1));
+    EXPECT_TRUE(reducer.Takes(kFloats, kFloats - 2 * kBucket));
+    return reducer.Finish(gradients);
+  });
+}
+
 TEST(BucketReducerTest, WhatIsSummedBeforeTheEndOfBackwardIsHiddenWholly) {
   OnRanks([](BucketReducer& reducer, absl::Span<float> gradients) {
     // One bucket, so that its time says that all is summed.

@@ -96,8 +96,7 @@ absl::Status Train(WorkerGroup& group, Outcome* outcome) {
   outcome->elapsed = Clock::Real().Now() - start;
   outcome->times = optimizer->times();
   OARLOCK_ASSIGN_OR_RETURN(outcome->scores, group.Sum("train", 0, scores));
-  outcome->parameters.assign(model->parameters().begin(),
-                             model->parameters().end());
+  outcome->parameters = model->parameters();
   return absl::OkStatus();
 }
 
@@ -323,11 +322,11 @@ TEST_F(DataParallelTest, AccuracyIsTheShareOfRightClassesOfTwoAndOfThree) {
     const auto model = DistributedModel::Create(
         group->get(), *std::move(network), {.batch_size = kGlobalBatch});
     ASSERT_TRUE(model.ok()) << model.status();
-    const absl::Span<float> parameters = (*model)->parameters();
     for (uint32_t sure = 0; sure < num_classes; ++sure) {
-      std::fill(parameters.begin(), parameters.end(), 0.0f);
+      std::vector<float> parameters((*model)->network().num_parameters());
       // The biases come last.
       parameters[parameters.size() - num_classes + sure] = kSure;
+      (*model)->SetParameters(parameters);
       const auto right = std::count(batch.labels.begin(), batch.labels.end(),
                                     static_cast<float>(sure));
       EXPECT_GT(right, 0);

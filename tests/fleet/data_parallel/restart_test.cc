@@ -110,7 +110,7 @@ absl::Status Train(WorkerGroup& group, const Run& run,
     OARLOCK_RETURN_IF_ERROR(
         SaveReplica(run.folder, epoch + 1, group, *model, *optimizer));
   }
-  parameters->assign(model->parameters().begin(), model->parameters().end());
+  *parameters = model->parameters();
   return absl::OkStatus();
 }
 
