@@ -17,6 +17,7 @@ targets=(
   //tests/worker/nn/cuda:cuda_backend_test
   //tests/worker/nn/cuda:gpu_test
   //tests/worker/nn/cuda:replaying_device_test
+  //tests/worker/nn/cuda:rule_runner_test
 )
 # One program each, not a hundred libraries.
 bazel build --noshow_progress --dynamic_mode=off "${targets[@]}"

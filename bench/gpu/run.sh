@@ -37,7 +37,8 @@ nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader ||
 
 if wants tests; then
   for test in gpu_test math_backend_test math_backend_losses_test \
-      image_operations_test cuda_backend_test replaying_device_test; do
+      image_operations_test cuda_backend_test replaying_device_test \
+      rule_runner_test; do
     check "$test" "./$test"
   done
   # Whether cuDNN was there, or why not: without it nothing fails.
@@ -65,6 +66,8 @@ if wants steps; then
         ./step_bench --model "$model" --batch "$batch" --numbers "$numbers" |
           tee -a "$out/steps.txt" || failed=1
       done
+      ./step_bench --model "$model" --batch "$batch" --optimizer adam |
+        tee -a "$out/steps.txt" || failed=1
     done
     # What graphs save.
     ./step_bench --model "$model" --batch 4096 --numbers tf32 --no_graphs |
@@ -85,6 +88,7 @@ fi
 if wants torch; then
   if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
     python3 torch_step.py | tee "$out/torch.txt" || failed=1
+    python3 torch_step.py --optimizer adam | tee -a "$out/torch.txt" || failed=1
   else
     echo "skipped torch: python3 has no PyTorch that sees a GPU"
   fi

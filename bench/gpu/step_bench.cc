@@ -1,11 +1,13 @@
 // Steps of training CTR-DNN and DLRM on a GPU: forward and backward, with the
 // arrays of a batch already in its memory (computation alone) and with all of
-// them copied there and back (a step without servers). With --kernels instead:
-// the time of each kernel, beside what its bytes or multiplications would take
-// at the ceilings that a large copy and a large product reach in the same run.
+// them copied there and back (a step without servers). With --optimizer the
+// parameters are updated, too, and stay in the GPU's memory in both. With
+// --kernels instead: the time of each kernel, beside what its bytes or
+// multiplications would take at the ceilings that a large copy and a large
+// product reach in the same run.
 //
-// Depends on worker/nn alone, so that it runs where there is only the driver,
-// the CUDA toolkit and what bench/gpu/pack.sh puts beside it.
+// Depends on worker/nn and optim alone, so that it runs where there is only the
+// driver, the CUDA toolkit and what bench/gpu/pack.sh puts beside it.
 
 #include <algorithm>
 #include <chrono>
@@ -20,8 +22,11 @@
 
 #include "base/random.h"
 #include "bench/gpu/kernel_times.h"
+#include "optim/dense_optimizer.h"
+#include "proto/table.pb.h"
 #include "worker/nn/cuda/cuda_backend.h"
 #include "worker/nn/cuda/gpu.h"
+#include "worker/nn/cuda/rule_runner.h"
 #include "worker/nn/interaction_layers.h"
 #include "worker/nn/layers.h"
 #include "worker/nn/network.h"
@@ -123,33 +128,42 @@ struct HostBatch {
   std::vector<float> row_gradients, parameter_gradients;
 };
 
-// Pointers to a batch, in the host's memory or copied to the device's.
+// Pointers to a batch, in the host's memory or copied to that of `math`.
 class Step {
  public:
-  Step(HostBatch& batch, MathBackend* copy_to) : math_(copy_to) {
+  struct InBackend {
+    bool batch = false;
+    bool parameters = false;
+  };
+  Step(HostBatch& batch, MathBackend* math, InBackend in_backend)
+      : math_(math) {
+    const bool all = in_backend.batch;
+    const bool kept = all || in_backend.parameters;
     input.num_examples = batch.labels.size();
     input.training = true;
     input.gradient_scale = 1.0f / static_cast<float>(batch.labels.size());
-    input.labels = Place(batch.labels);
-    input.dense = Place(batch.dense);
-    input.parameters = Place(batch.parameters);
+    input.labels = Place(batch.labels, all);
+    input.dense = Place(batch.dense, all);
+    input.parameters = parameters = Place(batch.parameters, kept);
+    input.parameters_in_backend = kept;
     SparseInput sparse;
-    sparse.rows = Place(batch.rows);
+    sparse.rows = Place(batch.rows, all);
     sparse.num_rows = batch.num_rows;
-    sparse.row_of_key =
-        absl::MakeConstSpan(Place(batch.row_of_key), batch.row_of_key.size());
+    sparse.row_of_key = absl::MakeConstSpan(Place(batch.row_of_key, all),
+                                            batch.row_of_key.size());
     input.sparse.push_back(sparse);
-    output.row_gradients.push_back(Place(batch.row_gradients));
-    output.parameter_gradients = Place(batch.parameter_gradients);
+    output.row_gradients.push_back(Place(batch.row_gradients, all));
+    output.parameter_gradients = Place(batch.parameter_gradients, kept);
   }
 
   StepInput input;
   StepOutput output;
+  float* parameters;
 
  private:
   template <typename T>
-  T* Place(std::vector<T>& values) {
-    if (math_ == nullptr) return values.data();
+  T* Place(std::vector<T>& values, bool in_backend) {
+    if (!in_backend) return values.data();
     arrays_.emplace_back(math_, values.size() * sizeof(T));
     math_->CopyIn(values.data(), values.size() * sizeof(T),
                   arrays_.back().data());
@@ -163,6 +177,7 @@ class Step {
 struct Options {
   std::string model = "ctr_dnn";
   std::string numbers = "float32";
+  std::string optimizer;  // none
   size_t batch = 4096;
   int gpu = 0;
   bool graphs = true;
@@ -185,6 +200,38 @@ std::unique_ptr<cuda::Device> MustOpen(const Options& options) {
   return *std::move(device);
 }
 
+// Null without --optimizer.
+std::unique_ptr<DenseOptimizer> NewOptimizer(const Network& network,
+                                             const Options& options,
+                                             MathBackend* math) {
+  v1::OptimizerConfig config;
+  config.set_learning_rate(1e-4f);
+  if (options.optimizer == "adam") {
+    config.mutable_adam();
+  } else if (options.optimizer == "sgd") {
+    config.mutable_sgd();
+  } else if (options.optimizer == "lars") {
+    config.mutable_lars();
+  } else {
+    return nullptr;
+  }
+  std::vector<ParameterBlock> blocks;
+  for (const ParameterSpec& parameter : network.parameters()) {
+    ParameterBlock& block = blocks.emplace_back();
+    block.size = 1;
+    for (const size_t side : parameter.shape) block.size *= side;
+    block.decays = parameter.shape.size() > 1;
+  }
+  auto optimizer = DenseOptimizer::Create(
+      config, blocks, cuda::NewRuleRunner(math->compute_device()));
+  if (!optimizer.ok()) {
+    std::fprintf(stderr, "step_bench: %s\n",
+                 std::string(optimizer.status().message()).c_str());
+    std::exit(1);
+  }
+  return std::make_unique<DenseOptimizer>(*std::move(optimizer));
+}
+
 // Seconds of a step: the median of many after some that are not counted.
 double SecondsOfAStep(const BenchModel& model, const Options& options,
                       bool inputs_on_device) {
@@ -194,12 +241,21 @@ double SecondsOfAStep(const BenchModel& model, const Options& options,
       {NumbersOf(options), inputs_on_device, options.graphs});
   MathBackend* const backend = math.get();
   Workspace workspace(*model.network, std::move(math), options.batch);
-  Step step(batch, inputs_on_device ? backend : nullptr);
+  const std::unique_ptr<DenseOptimizer> optimizer =
+      NewOptimizer(*model.network, options, backend);
+  const bool kept = inputs_on_device || optimizer != nullptr;
+  Step step(batch, backend, {.batch = inputs_on_device, .parameters = kept});
   std::vector<double> seconds;
   const double begin = Now();
   while (seconds.size() < 20 || (Now() - begin < 3 && seconds.size() < 2000)) {
     const double start = Now();
     workspace.Step(step.input, &step.output);
+    if (optimizer != nullptr) {
+      optimizer->Step(step.parameters, step.output.parameter_gradients);
+      // Waits for what was queued.
+      float last;
+      backend->CopyOut(step.parameters, sizeof(last), &last);
+    }
     seconds.push_back(Now() - start);
   }
   seconds.erase(seconds.begin(), seconds.begin() + 10);
@@ -218,10 +274,14 @@ int Main(const Options& options) {
         cuda::NewCudaBackend(std::move(device), {NumbersOf(options), true});
     MathBackend* const backend = math.get();
     Workspace workspace(*model.network, std::move(math), options.batch);
-    Step step(batch, backend);
+    const std::unique_ptr<DenseOptimizer> optimizer =
+        NewOptimizer(*model.network, options, backend);
+    Step step(batch, backend, {.batch = true, .parameters = true});
     for (int i = 0; i < 23; ++i) {
       if (i == 3) times->Start();
       workspace.Step(step.input, &step.output);
+      if (optimizer == nullptr) continue;
+      optimizer->Step(step.parameters, step.output.parameter_gradients);
     }
     times->Print(20);
     return 0;
@@ -229,10 +289,12 @@ int Main(const Options& options) {
   const double compute = SecondsOfAStep(model, options, true);
   const double whole = SecondsOfAStep(model, options, false);
   std::printf(
-      "oarlock %-8s batch %6zu %-9s %s compute %8.3f ms %12.0f examples/s"
+      "oarlock %-8s batch %6zu %-9s %s%s%s compute %8.3f ms %12.0f examples/s"
       "   with copies %8.3f ms %12.0f examples/s\n",
       options.model.c_str(), options.batch, options.numbers.c_str(),
-      options.graphs ? "graphs" : "calls ", compute * 1e3, static_cast<double>(options.batch) / compute, whole * 1e3,
+      options.graphs ? "graphs" : "calls", options.optimizer.empty() ? "" : " ",
+      options.optimizer.c_str(), compute * 1e3,
+      static_cast<double>(options.batch) / compute, whole * 1e3,
       static_cast<double>(options.batch) / whole);
   return 0;
 }
@@ -257,16 +319,21 @@ int main(int argc, char** argv) {
       options.model = value;
     } else if (word == "--numbers") {
       options.numbers = value;
+    } else if (word == "--optimizer" &&
+               (value == std::string("adam") || value == std::string("sgd") ||
+                value == std::string("lars"))) {
+      options.optimizer = value;
     } else if (word == "--batch") {
       options.batch = std::strtoul(value, nullptr, 10);
     } else if (word == "--gpu") {
       options.gpu = std::atoi(value);
     } else {
       std::fprintf(stderr,
-                   "step_bench: no flag %s; legal are --model ctr_dnn|dlrm, "
-                   "--numbers float32|tf32|bfloat16, --batch N, --gpu N, "
-                   "--no_graphs and --kernels\n",
-                   word.c_str());
+                   "step_bench: no flag %s %s; legal are --model "
+                   "ctr_dnn|dlrm, --numbers float32|tf32|bfloat16, "
+                   "--optimizer adam|sgd|lars, --batch N, --gpu N, --no_graphs "
+                   "and --kernels\n",
+                   word.c_str(), value);
       return 2;
     }
     ++i;

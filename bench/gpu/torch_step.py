@@ -2,9 +2,11 @@
 """The steps of step_bench in PyTorch: same models, batches and numbers.
 
 A step gets the distinct rows of its keys, as from a parameter server, and
-gives the gradients by them and by the parameters.
+gives the gradients by them and by the parameters. With --optimizer adam it
+updates the parameters, too, by the fused Adam.
 """
 
+import argparse
 import statistics
 import time
 
@@ -57,7 +59,7 @@ class Dlrm(nn.Module):
             logits.float().squeeze(1), labels)
 
 
-def seconds_of_a_step(model, numbers, batch, compiled):
+def seconds_of_a_step(model, numbers, batch, compiled, with_adam):
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = numbers == "tf32"
     num_rows = batch * SLOTS * 2 // 3
@@ -67,6 +69,8 @@ def seconds_of_a_step(model, numbers, batch, compiled):
     dense = torch.rand(batch, DENSE, device="cuda") * 2 - 1
     labels = (torch.rand(batch, device="cuda") < .25).float()
     run = torch.compile(model) if compiled else model
+    adam = torch.optim.Adam(model.parameters(), lr=1e-4,
+                            fused=True) if with_adam else None
 
     def step():
         rows.grad = None
@@ -75,6 +79,8 @@ def seconds_of_a_step(model, numbers, batch, compiled):
                             enabled=numbers == "bfloat16"):
             loss = run(rows, keys, dense, labels)
         loss.backward()
+        if adam:
+            adam.step()
         return loss.item()  # as step_bench, which reads the loss
 
     for _ in range(10):
@@ -92,14 +98,18 @@ def seconds_of_a_step(model, numbers, batch, compiled):
 
 
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--optimizer", choices=["adam"])
+    optimizer = parser.parse_args().optimizer
     for kind in CtrDnn, Dlrm:
         for batch in 512, 4096, 65536:
             for numbers in "float32", "tf32", "bfloat16":
                 for compiled in False, True:
                     seconds = seconds_of_a_step(kind().cuda(), numbers, batch,
-                                                compiled)
+                                                compiled, optimizer == "adam")
                     print(f"torch {'compiled' if compiled else 'eager':8s} "
                           f"{kind.__name__:7s} batch {batch:6d} {numbers:9s} "
+                          f"{optimizer + ' ' if optimizer else ''}"
                           f"compute {seconds * 1e3:8.3f} ms "
                           f"{batch / seconds:12.0f} examples/s", flush=True)
 

@@ -146,7 +146,9 @@ struct Outcome {
 std::unique_ptr<MathBackend> NewMath(Memory memory, cuda::CopiedBytes* copied) {
   if (memory == Memory::kHost) return NewReferenceBackend();
   return cuda::NewCudaBackend(
-      cuda::NewEmulatedDevice(size_t{64} << 20, /*turn=*/1, copied), {});
+      cuda::NewEmulatedDevice(
+          {.memory_bytes = size_t{64} << 20, .copied = copied}),
+      {});
 }
 
 absl::Status Train(WorkerGroup& group, const TrainingRun& run,

@@ -60,8 +60,7 @@ inline std::unique_ptr<MathBackend> NewConformingBackend(
     own_convolution = cuda::OwnConvolution::kEverySecond;
   }
   return cuda::NewCudaBackend(
-      cuda::NewEmulatedDevice(size_t{1} << 30, /*turn=*/1, own_convolution),
-      options);
+      cuda::NewEmulatedDevice({.own_convolution = own_convolution}), options);
 }
 
 }  // namespace oarlock

@@ -23,8 +23,7 @@ void CallList::AddProduct(Product product) {
 
 void CallList::Add(uint16_t kind, const void* arguments, size_t num_bytes,
                    size_t blocks) {
-  const size_t begin =
-      BlocksFor(arguments_.size(), kAlignment) * kAlignment;
+  const size_t begin = BlocksFor(arguments_.size(), kAlignment) * kAlignment;
   arguments_.resize(begin + num_bytes);
   std::memcpy(arguments_.data() + begin, arguments, num_bytes);
   kinds_.push_back(kind);
@@ -44,8 +43,8 @@ void CallList::Do(size_t begin, size_t end, Device& device) const {
     if (kinds_[i] == kProduct) {
       device.Multiply(*static_cast<const Product*>(arguments));
     } else {
-      device.Launch(static_cast<KernelId>(kinds_[i]), arguments,
-                    call.num_bytes, call.blocks);
+      device.Launch(static_cast<KernelId>(kinds_[i]), arguments, call.num_bytes,
+                    call.blocks);
     }
   }
 }

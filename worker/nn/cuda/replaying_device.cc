@@ -152,8 +152,8 @@ class ReplayingDevice final : public Device {
         Segment segment;
         segment.begin = begin;
         segment.calls = calls_.Part(begin, run_end);
-        segment.graph = device_->Capture(
-            [&] { calls_.Do(begin, run_end, *device_); });
+        segment.graph =
+            device_->Capture([&] { calls_.Do(begin, run_end, *device_); });
         has_graphs_ = segment.graph != nullptr;
         if (has_graphs_) segments.push_back(std::move(segment));
       }

@@ -30,13 +30,14 @@ constexpr size_t kMemory = size_t{256} << 20;
 std::unique_ptr<MathBackend> NewEmulated(unsigned turn = 1,
                                          Numbers numbers = Numbers::kFloat32,
                                          bool graphs = true) {
-  return NewCudaBackend(NewEmulatedDevice(kMemory, turn),
-                        {.numbers = numbers, .graphs = graphs});
+  return NewCudaBackend(
+      NewEmulatedDevice({.memory_bytes = kMemory, .turn = turn}),
+      {.numbers = numbers, .graphs = graphs});
 }
 
 TEST(CudaBackendTest, WithoutMemoryLeftSaysWhatWasAskedForAndWhatIsFree) {
   const auto run = [] {
-    auto math = NewCudaBackend(NewEmulatedDevice(1000), {});
+    auto math = NewCudaBackend(NewEmulatedDevice({.memory_bytes = 1000}), {});
     math->Allocate(600);
     math->Allocate(500);
   };
@@ -49,7 +50,8 @@ TEST(CudaBackendTest, WithoutMemoryLeftSaysWhatWasAskedForAndWhatIsFree) {
 TEST(CudaBackendTest, ThePlainProductIsTheDevicesProduct) {
   constexpr size_t kM = 7, kN = 5, kK = 11, kStride = 12;
   RandomSequence random(kSeed);
-  const std::unique_ptr<Device> device = NewEmulatedDevice(kMemory);
+  const std::unique_ptr<Device> device =
+      NewEmulatedDevice({.memory_bytes = kMemory});
   const auto values = [&](size_t bytes) {
     std::vector<uint8_t> host(bytes);
     // Small numbers of either width: bfloat16 is the upper half of a float.

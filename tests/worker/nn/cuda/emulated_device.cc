@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "worker/nn/cuda/call_list.h"
 #include "tests/worker/nn/cuda/emulated_convolution.h"
+#include "worker/nn/cuda/call_list.h"
 
 namespace oarlock::cuda {
 namespace {

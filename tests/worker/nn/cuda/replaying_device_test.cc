@@ -205,10 +205,9 @@ TEST_F(ReplayingDeviceTest, EverythingElseComesAfterTheCallsBeforeIt) {
       }
     }
     const std::string fill = "fill 7 with 0.000000";
-    EXPECT_EQ(journal_.done,
-              (std::vector<std::string>{fill, "copy in", fill, "copy out", fill,
-                                        "free", fill, "convolve", fill,
-                                        "finish"}));
+    EXPECT_EQ(journal_.done, (std::vector<std::string>{
+                                 fill, "copy in", fill, "copy out", fill,
+                                 "free", fill, "convolve", fill, "finish"}));
   }
 }
 

@@ -135,7 +135,7 @@ class RuleRunnerTest : public ::testing::TestWithParam<std::string> {
   }
   static std::unique_ptr<Device> NewDevice(unsigned turn = 1) {
     if (GetParam() == "gpu") return *OpenGpu(0);
-    return NewEmulatedDevice(size_t{64} << 20, turn);
+    return NewEmulatedDevice({.memory_bytes = size_t{64} << 20, .turn = turn});
   }
 };
 
