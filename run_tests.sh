@@ -25,7 +25,7 @@ bazel_tests //tests/...
 section "layering"
 check "folders include only what they may" python3 tests/layering/layering.py
 
-section "bench: the model that predicts more nodes"
+section "bench: what it predicts, what it asks for"
 python_tests tests/bench
 
 section "system: processes, roles, failures"

@@ -2,8 +2,16 @@
 """What each mode of training costs and gives.
 
   bench/modes.py scale      AUC and examples/s by workers x servers
-  bench/modes.py straggler  throughput with one worker slowed ten times
+  bench/modes.py straggler  throughput with one worker of six slowed ten times
   bench/modes.py speed      throughput at 2x2, as a ratio to async
+
+half_async is about the threads of one worker, so it is measured with two of
+them, beside "async, 2 threads". A size counts threads of the job: at N those
+two have N / 2 workers, the others N of one thread, all with the same batch and
+N servers. (At an odd N the two have one thread more.)
+
+The straggler is one of six workers, in every mode: four threads push without a
+quorum of dense parameters, six do not.
 
 All workers and servers run on this machine, so examples/s of many of them say
 what a mode costs in waiting and messages, not how it scales. Figures are
@@ -11,6 +19,7 @@ medians over seeds or turns, with the least and the largest.
 """
 
 import argparse
+import functools
 import json
 import pathlib
 import statistics
@@ -53,14 +62,17 @@ def scale(options, folder):
             [*data_flags(data, batch), "--seed", seed, *flags,
              *options.flags]) for seed in options.seeds]
         results.append({"mode": mode, "size": size, "runs": runs})
-        print(f"{mode:20s} {size:10s} AUC {spread([auc(r) for r in runs], '.4f')}"
-              f"  {spread([r['examples_per_second'] for r in runs], ',.0f')}"
+        print(f"{mode:22s} {size:6s} "
+              f"AUC {spread([auc(r) for r in runs], '.4f')}  "
+              f"{spread([r['examples_per_second'] for r in runs], ',.0f')}"
               " examples/s", flush=True)
 
     for size in options.sizes:
-        for mode in options.modes:
-            add(mode, f"{size}x{size}", mode_runs.MODES[mode](size), size,
-                size, options.batch_size)
+        for name in options.modes:
+            mode = mode_runs.MODES[name]
+            workers = mode.workers(size)
+            add(name, f"{workers}x{size}", mode.flags(size), workers, size,
+                options.batch_size)
         if "sync" in options.modes:
             add("one of equal batch", f"x{size}", mode_runs.rows_rate(size),
                 0, 0, options.batch_size * size)
@@ -68,42 +80,50 @@ def scale(options, folder):
 
 
 def straggler(options, folder):
-    """Four workers, one of them slowed; leases against a static split."""
+    """Six workers, one of them slowed; leases against a static split. A turn,
+    one for each of --seeds, is a run without and one with the straggler."""
+    workers, servers = 6, 2
     data = mode_runs.GeneratedRows(folder, options.oarlock,
                                    options.rows or 400_000)
     results = []
-    for mode in options.modes:
-        splits = ["interleaved"] if mode == "sync" else ["leased",
+    for name in options.modes:
+        # In rounds the slow one sets the pace however the data is split.
+        splits = ["interleaved"] if name == "sync" else ["leased",
                                                          "interleaved"]
         for split in splits:
             flags = [*data_flags(data, options.batch_size), "--split", split,
-                     *mode_runs.MODES[mode](4)]
+                     *mode_runs.MODES[name].flags(workers), *options.flags]
             ratios = []
-            for _ in options.seeds:
-                whole = mode_runs.train(options.oarlock, folder, 4, 2, flags)
-                slow = mode_runs.train(options.oarlock, folder, 4, 2, flags,
-                                       slowed=(3, 10))
-                ratios.append(slow["examples_per_second"] /
-                              whole["examples_per_second"])
-            results.append({"mode": mode, "split": split, "ratios": ratios})
-            print(f"{mode:20s} {split:12s} {spread(ratios, '.2f')} of its "
+            for seed in options.seeds:
+                run = functools.partial(
+                    mode_runs.train, options.oarlock, folder, workers, servers,
+                    ["--seed", seed, *flags])
+                whole = run()["examples_per_second"]
+                slow = run(slowed=(workers - 1, 10))["examples_per_second"]
+                ratios.append(slow / whole)
+            results.append({"mode": name, "split": split, "ratios": ratios})
+            print(f"{name:22s} {split:12s} {spread(ratios, '.2f')} of its "
                   "throughput without the straggler", flush=True)
     return results
 
 
 def speed(options, folder):
+    size = 2
     data = mode_runs.GeneratedRows(folder, options.oarlock,
                                    options.rows or 400_000)
     turns = []
-    for _ in options.seeds:
-        turns.append({mode: mode_runs.train(
-            options.oarlock, folder, 2, 2,
-            [*data_flags(data, options.batch_size),
-             *mode_runs.MODES[mode](2)])["examples_per_second"]
-            for mode in options.modes})
-    for mode in options.modes:
-        ratios = [turn[mode] / turn[options.modes[0]] for turn in turns]
-        print(f"{mode:20s} {spread([t[mode] for t in turns], ',.0f')} "
+    for seed in options.seeds:
+        turn = {}
+        for name in options.modes:
+            mode = mode_runs.MODES[name]
+            turn[name] = mode_runs.train(
+                options.oarlock, folder, mode.workers(size), size,
+                [*data_flags(data, options.batch_size), "--seed", seed,
+                 *mode.flags(size), *options.flags])["examples_per_second"]
+        turns.append(turn)
+    for name in options.modes:
+        ratios = [turn[name] / turn[options.modes[0]] for turn in turns]
+        print(f"{name:22s} {spread([t[name] for t in turns], ',.0f')} "
               f"examples/s, {spread(ratios, '.2f')} of {options.modes[0]}")
     return turns
 
@@ -121,7 +141,8 @@ def main():
                         "settings")
     parser.add_argument("--batch_size", type=int, default=100)
     parser.add_argument("--sizes", type=int, nargs="*",
-                        default=[1, 5, 10, 20])
+                        default=[1, 5, 10, 20],
+                        help="threads of a job, and its servers")
     parser.add_argument("--modes", nargs="*", default=list(mode_runs.MODES),
                         choices=list(mode_runs.MODES))
     parser.add_argument("--seeds", type=int, nargs="*", default=[1, 2, 3])

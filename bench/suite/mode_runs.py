@@ -2,6 +2,7 @@
 one worker is slowed."""
 
 import contextlib
+import dataclasses
 import json
 import lzma
 import os
@@ -11,32 +12,52 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 
 TRAIN_ROWS = 123_425
 # The real rows that settings are chosen on: the last tenth of those that train.
 TAIL_ROWS = 12_342
 SLICE_S = .005
 
-# Learning rate of rows where dense parameters make one update of the gradients
-# of many workers; chosen on the tail (docs/design/0020-quorum.md).
+# Threads of a job -> learning rate of rows where dense parameters make one
+# update of the gradients of many; chosen on the tail, for async and sync of
+# workers with one thread (docs/design/0020-quorum.md).
 ROWS_RATE = {5: ".02", 10: ".04", 20: ".04"}
 
 
-def rows_rate(workers):
-    rate = ROWS_RATE.get(workers)
+def rows_rate(size):
+    rate = ROWS_RATE.get(size)
     return ["--embedding_learning_rate", rate] if rate else []
 
 
-# What a mode is asked for with, at `workers` workers.
+@dataclasses.dataclass(frozen=True)
+class Mode:
+    """How a job of `size` threads, `threads` a worker, is told its mode."""
+    of_size: Callable[[int], list]
+    threads: int = 1
+
+    def workers(self, size):
+        """As many as have so many threads, or one more."""
+        return -(-size // self.threads)
+
+    def flags(self, size):
+        return ["--thread_num", str(self.threads), *self.of_size(size)]
+
+
+# With one thread a worker half_async is async. So it has two, and so has an
+# async beside it, with the same flags.
 MODES = {
-    "async, uncontrolled": lambda workers: ["--mode", "async",
-                                            "--dense_quorum", "0"],
-    "async": lambda workers: ["--mode", "async", *rows_rate(workers)],
-    "half_async": lambda workers: ["--mode", "half_async"],
-    "ssp 4": lambda workers: ["--mode", "ssp", "--staleness_bound", "4"],
-    "ssp 0": lambda workers: ["--mode", "ssp", "--staleness_bound", "0"],
-    "geo": lambda workers: ["--mode", "geo"],
-    "sync": lambda workers: ["--mode", "sync", *rows_rate(workers)],
+    "async, uncontrolled": Mode(lambda size: ["--mode", "async",
+                                              "--dense_quorum", "0"]),
+    "async": Mode(lambda size: ["--mode", "async", *rows_rate(size)]),
+    "async, 2 threads": Mode(lambda size: ["--mode", "async",
+                                           *rows_rate(size)], threads=2),
+    "half_async, 2 threads": Mode(lambda size: ["--mode", "half_async",
+                                                *rows_rate(size)], threads=2),
+    "ssp 4": Mode(lambda size: ["--mode", "ssp", "--staleness_bound", "4"]),
+    "ssp 0": Mode(lambda size: ["--mode", "ssp", "--staleness_bound", "0"]),
+    "geo": Mode(lambda size: ["--mode", "geo"]),
+    "sync": Mode(lambda size: ["--mode", "sync", *rows_rate(size)]),
 }
 
 
