@@ -41,8 +41,8 @@ constexpr Metric kStageSeconds = {
 constexpr Metric kStaleness = {
     MetricKind::kHistogram, "oarlock_worker_staleness_pushes", "pushes",
     "phase",
-    "Pushes of other steps that a table applied between a step's pull and its "
-    "push."};
+    "Pushes of other steps that the model's first table of rows applied "
+    "between a step's pull and its push."};
 constexpr Metric kDenseStaleness = {
     MetricKind::kHistogram, "oarlock_worker_dense_staleness_pushes", "pushes",
     "phase",

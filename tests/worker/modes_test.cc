@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "fleet/local_cluster.h"
 #include "tests/worker/data/test_files.h"
@@ -127,23 +128,25 @@ TEST_P(ModesTest, HalfAsyncThreadsOfOneWorkerMakeTheRoundsOfSync) {
 
 TEST_P(ModesTest, HalfAsyncThreadsEqualOneOfTheirBatches) {
   for (const char* const loss : {"mean", "sum"}) {
-    SCOPED_TRACE(loss);
-    v1::JobConfig config = Config("half_async");
-    config.set_loss(loss);
-    // Longer steps enlarge rounding: a unit that one of them switches off.
-    config.set_learning_rate(.005);
-    config.set_thread_num(2);
-    config.set_batch_size(50);
-    config.set_split("interleaved");
-    const JobOutcome threads = Train(config);
-    config.set_thread_num(1);
-    config.set_batch_size(100);
-    const JobOutcome one = Train(config);
-    const float moved =
-        LargestDifference(one.parameters, InitialParameters(config));
-    EXPECT_GT(moved, kMoved / 10);
-    EXPECT_LT(LargestDifference(threads.parameters, one.parameters),
-              2e-4f * moved);
+    for (const int threads : {2, 3}) {
+      SCOPED_TRACE(absl::StrCat(loss, ", ", threads, " threads"));
+      v1::JobConfig config = Config("half_async");
+      config.set_loss(loss);
+      // Longer steps enlarge rounding: a unit that one of them switches off.
+      config.set_learning_rate(.005);
+      config.set_thread_num(threads);
+      config.set_batch_size(50);
+      config.set_split("interleaved");
+      const JobOutcome many = Train(config);
+      config.set_thread_num(1);
+      config.set_batch_size(50 * threads);
+      const JobOutcome one = Train(config);
+      const float moved =
+          LargestDifference(one.parameters, InitialParameters(config));
+      EXPECT_GT(moved, kMoved / 10);
+      EXPECT_LT(LargestDifference(many.parameters, one.parameters),
+                2e-4f * moved);
+    }
   }
 }
 

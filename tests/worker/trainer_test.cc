@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -67,8 +68,8 @@ TEST_F(TrainerTest, EvaluationChangesNothing) {
   EXPECT_EQ(with.parameters, without.parameters);
 }
 
-// 2,450 rows are 12 rounds of 200 and one in which the second worker has
-// nothing and the first half a batch.
+// 2,450 rows are 12 rounds of 200 or 8 of 300, and one in which the first
+// worker has half a batch and the others nothing.
 class SyncEquality : public TrainerTest,
                      public ::testing::WithParamInterface<const char*> {
  protected:
@@ -85,20 +86,26 @@ class SyncEquality : public TrainerTest,
   }
 };
 
-TEST_P(SyncEquality, TwoWorkersOfBatch100EqualOneOfBatch200) {
-  v1::JobConfig config = SyncConfig(GetParam());
-  const JobOutcome two = RunClusterJob(config, 2, 2);
-  config.set_batch_size(200);
-  ExpectSameUpToRounding(two, RunClusterJob(config, 2, 1), config);
+TEST_P(SyncEquality, WorkersEqualOneOfTheirBatches) {
+  for (const uint32_t workers : {2, 3}) {
+    SCOPED_TRACE(workers);
+    v1::JobConfig config = SyncConfig(GetParam());
+    const JobOutcome many = RunClusterJob(config, 2, workers);
+    config.set_batch_size(config.batch_size() * workers);
+    ExpectSameUpToRounding(many, RunClusterJob(config, 2, 1), config);
+  }
 }
 
-TEST_P(SyncEquality, TwoThreadsOfBatch100EqualOneOfBatch200) {
-  v1::JobConfig config = SyncConfig(GetParam());
-  config.set_thread_num(2);
-  const JobOutcome two = RunClusterJob(config, 1, 1);
-  config.set_thread_num(1);
-  config.set_batch_size(200);
-  ExpectSameUpToRounding(two, RunLocalJob(config), config);
+TEST_P(SyncEquality, ThreadsEqualOneOfTheirBatches) {
+  for (const int threads : {2, 3}) {
+    SCOPED_TRACE(threads);
+    v1::JobConfig config = SyncConfig(GetParam());
+    config.set_thread_num(threads);
+    const JobOutcome many = RunClusterJob(config, 1, 1);
+    config.set_thread_num(1);
+    config.set_batch_size(config.batch_size() * threads);
+    ExpectSameUpToRounding(many, RunLocalJob(config), config);
+  }
 }
 
 TEST_P(SyncEquality, SummedLossOfTwoWorkersEqualsThatOfOne) {
