@@ -21,7 +21,8 @@ import quality
 
 BUCKET = ["--dense_transform", "bucket"]
 # Model -> settings and gate. Those of lr and fm are the best of a grid on the
-# tail, those of ctr_dnn quality.py's; the others took the first that were tried.
+# tail, those of deepfm and ctr_dnn quality.py's; the others took the first that
+# were tried.
 MODELS = {
     "lr": (["--optimizer", "ftrl", "--loss", "sum", "--learning_rate", "0.1",
             "--l2", "1", "--batch_size", "128", *BUCKET], .7545),
