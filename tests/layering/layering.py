@@ -66,6 +66,7 @@ ONE_PLACE = {
                                     "worker/nn/onednn_convolutions.cc",
                                     "worker/nn/bfloat16_products.cc"},
     r"#include\s*<cuda_runtime": {"worker/nn/cuda/cublas_products.h",
+                                  "worker/nn/cuda/cudnn_convolutions.h",
                                   "worker/nn/cuda/gpu.cc",
                                   "worker/nn/cuda/gpu_launch.h",
                                   "worker/nn/cuda/gpu_memory.h",
