@@ -30,10 +30,10 @@
 #include "proto/infer_config.pb.h"
 #include "proto/job_config.pb.h"
 #include "worker/data/file_list.h"
+#include "worker/data_options_of.h"
 #include "worker/inference.h"
 #include "worker/nn/device_choice.h"
 #include "worker/trainer.h"
-#include "worker/training_data.h"
 
 namespace oarlock {
 namespace {

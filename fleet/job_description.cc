@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "fleet/command_line/message_flags.h"
+#include "worker/data_options_of.h"
 
 namespace oarlock {
 namespace {
@@ -52,7 +53,7 @@ std::vector<std::string> DescribingFlags() {
 
 v1::JobDescription DescribeJob(const v1::JobConfig& config) {
   v1::JobConfig said = config;
-  if (!config.pipe_command().empty()) said.set_data_format("multi_slot");
+  said.set_data_format(DataFormatOf(config));
   v1::JobDescription description;
   for (const FieldDescriptor* field : DescribingFields()) {
     const std::string value = FlagValue(said, field);

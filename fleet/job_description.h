@@ -19,7 +19,7 @@ namespace oarlock {
 std::vector<std::string> DescribingFlags();
 
 // Their values, defaults included. With a --pipe_command the format is what the
-// command writes.
+// command writes (DataFormatOf).
 v1::JobDescription DescribeJob(const v1::JobConfig& config);
 
 // Sets in `config` what it does not set itself. FailedPrecondition when the

@@ -16,6 +16,7 @@
 #include "base/status_macros.h"
 #include "worker/data/file_list.h"
 #include "worker/data/input_file.h"
+#include "worker/data_options_of.h"
 #include "worker/evaluation.h"
 
 namespace oarlock {

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "cluster/environment.h"
+#include "worker/data_options_of.h"
 #include "worker/flag_use.h"
 #include "worker/geo_pass.h"
 #include "worker/geo_repair.h"

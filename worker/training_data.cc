@@ -15,6 +15,7 @@
 #include "worker/data/file_list.h"
 #include "worker/data/input_file.h"
 #include "worker/data/ordered_reader.h"
+#include "worker/data_options_of.h"
 #include "worker/pass_work.h"
 
 namespace oarlock {
@@ -64,28 +65,6 @@ absl::Status Contradiction(absl::string_view what) {
 }
 
 }  // namespace
-
-DataOptions DataOptionsOf(const v1::JobConfig& config) {
-  DataOptions options;
-  // A command's output is Paddle's multi-slot text, unless it is said to be
-  // libsvm.
-  options.format = config.data_format() == "libsvm"
-                       ? DataOptions::Format::kLibsvm
-                   : config.data_format() == "multi_slot" ||
-                           !config.pipe_command().empty()
-                       ? DataOptions::Format::kMultiSlot
-                       : DataOptions::Format::kCriteo;
-  options.dense_transform =
-      config.dense_transform() == "quick_start"
-          ? DataOptions::DenseTransform::kQuickStart
-      : config.dense_transform() == "bucket"
-          ? DataOptions::DenseTransform::kBucket
-          : DataOptions::DenseTransform::kLog1p;
-  options.sparse_feature_dim = config.sparse_feature_dim();
-  options.pipe_command = config.pipe_command();
-  options.bad_lines_max = config.bad_lines_max();
-  return options;
-}
 
 bool TrainingData::HasStaticSplit(const v1::JobConfig& config) {
   if (config.split() != "auto") return config.split() != "leased";

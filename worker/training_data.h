@@ -25,9 +25,6 @@
 
 namespace oarlock {
 
-// The data reader's options out of the job's. REQUIRES: a valid config.
-DataOptions DataOptionsOf(const v1::JobConfig& config);
-
 // One thread at a time.
 class TrainingData {
  public:

@@ -15,8 +15,8 @@
 #include "fleet/trained_model.h"
 #include "pserver/checkpoint/checkpoint_rows.h"
 #include "pserver/checkpoint/row_sorter.h"
+#include "worker/data_options_of.h"
 #include "worker/trainer.h"
-#include "worker/training_data.h"
 
 namespace oarlock {
 namespace {

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "worker/data_options_of.h"
+
 namespace oarlock {
 namespace {
 
@@ -49,6 +51,22 @@ TEST(JobDescriptionTest, HasNoFilesAndNoCommands) {
   EXPECT_THAT(description.DebugString(), Not(HasSubstr("secret")));
   // What the command writes is known all the same.
   EXPECT_EQ(ValueOf(description, "data_format"), "multi_slot");
+}
+
+TEST(JobDescriptionTest, HasTheFormatThatLinesAreIn) {
+  for (const char* command : {"", "cat"}) {
+    for (const char* format : {"criteo", "multi_slot", "libsvm"}) {
+      v1::JobConfig trained;
+      trained.set_pipe_command(command);
+      trained.set_data_format(format);
+      v1::JobConfig job;
+      ASSERT_TRUE(TakeDescription(DescribeJob(trained), &job).ok());
+      EXPECT_EQ(job.data_format(), format) << command;
+      // Who reads the same lines through a command reads the same format.
+      job.set_pipe_command("cat");
+      EXPECT_EQ(DataFormatOf(job), format) << command;
+    }
+  }
 }
 
 TEST(JobDescriptionTest, WhatIsGivenCounts) {

@@ -9,14 +9,9 @@ import re
 import unittest
 
 import harness
+import scoring
 
-SCORE_PY = os.path.abspath(os.path.join(
-    os.path.dirname(__file__), "..", "..", "examples", "score", "score.py"))
 TRAIN = ["--batch_size", "128", "--learning_rate", "0.005"]
-
-
-def read_scores(path):
-    return [float(line) for line in harness.read_text(path).splitlines()]
 
 
 def auc_of(scores, labels):
@@ -40,7 +35,7 @@ def labels_of(path):
         return [int(line[0]) for line in lines]
 
 
-class InferTest(harness.SystemTest):
+class InferTest(scoring.ScoringTest):
 
     def train(self, model, *flags, checkpoints="checkpoints"):
         """A job of two servers that leaves a checkpoint."""
@@ -49,20 +44,6 @@ class InferTest(harness.SystemTest):
             *harness.data_flags(), "--checkpoint_dir", checkpoints, *flags)
         self.await_success(job)
         return self.summary()
-
-    def infer(self, *flags, out="scores.txt"):
-        return self.start(harness.oarlock(), "infer", "--out", out, *flags)
-
-    def scores(self, *flags, files=None, out="scores.txt"):
-        process = self.await_success(self.infer(
-            "--files", files or harness.test_files(), *flags, out=out))
-        return read_scores(self.path(out)), process
-
-    def assert_close(self, a, b, relative=1e-5):
-        self.assertEqual(len(a), len(b))
-        for line, (x, y) in enumerate(zip(a, b)):
-            self.assertLessEqual(abs(x - y), relative * max(abs(x), abs(y)),
-                                 f"line {line}: {x} {y}")
 
     def test_scores_of_a_checkpoint_have_the_auc_of_the_training_run(self):
         for model in ("lr", "ctr_dnn", "deepfm"):
@@ -83,23 +64,6 @@ class InferTest(harness.SystemTest):
                     for s, label in zip(scores, labels)) / len(labels)
                 self.assertAlmostEqual(logloss, summary["test_logloss"],
                                        delta=1e-5)
-
-    def export(self, folder, checkpoint="checkpoints"):
-        return self.start(harness.oarlock(), "checkpoint", "export-model",
-                          checkpoint, "--output", folder)
-
-    def readers(self, model, *flags, files=None):
-        """Both readers of exported models, started."""
-        files = files or harness.test_files()
-        return (self.start(harness.program("OARLOCK_SCORE"), *flags, model,
-                           files),
-                self.start("/usr/bin/python3", SCORE_PY, *flags, model, files))
-
-    def assert_readers_agree(self, scores, model, *flags, files=None):
-        for reader in self.readers(model, *flags, files=files):
-            self.await_success(reader)
-            self.assert_close(
-                scores, [float(s) for s in reader.stdout.splitlines()])
 
     def test_readers_of_an_exported_model_give_the_same_scores(self):
         # Few ids, many ids; all ways to read the integers.

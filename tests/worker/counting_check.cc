@@ -13,6 +13,7 @@
 #include "worker/data/bad_lines.h"
 #include "worker/data/example_reader.h"
 #include "worker/data/file_list.h"
+#include "worker/data_options_of.h"
 #include "worker/table_plan.h"
 #include "worker/trainer.h"
 

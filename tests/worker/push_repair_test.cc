@@ -20,6 +20,7 @@
 #include "tests/worker/data/test_files.h"
 #include "worker/cut_marker.h"
 #include "worker/data/criteo_generator.h"
+#include "worker/data_options_of.h"
 #include "worker/models/model.h"
 #include "worker/table_plan.h"
 #include "worker/trainer.h"

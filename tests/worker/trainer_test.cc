@@ -223,21 +223,29 @@ std::string MultiSlotLines(size_t count) {
 }
 
 TEST_F(TrainerTest, PipeCommandGivesWhatTheFileGives) {
-  v1::JobConfig config = SyncConfig("deepfm");
-  config.clear_train_files();
-  config.add_train_files(own_.Write("slots", MultiSlotLines(950)));
-  config.set_data_format("multi_slot");
-  const JobOutcome direct = RunLocalJob(config);
-  ExpectOk(direct);
-  EXPECT_EQ(direct.summary.examples, 950u);
-  EXPECT_GT(LargestDifference(direct.parameters, InitialParameters(config)),
-            kMoved);
-  config.set_pipe_command("cat");
-  const JobOutcome piped = RunLocalJob(config);
-  ExpectOk(piped);
-  EXPECT_EQ(piped.summary.examples, 950u);
-  EXPECT_TRUE(direct.parameters == piped.parameters)
-      << "off by " << LargestDifference(direct.parameters, piped.parameters);
+  const struct {
+    const char* format;
+    std::string file;
+  } cases[] = {{"multi_slot", own_.Write("slots", MultiSlotLines(950))},
+               {"criteo", Lines("criteo", 0, 950)}};
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.format);
+    v1::JobConfig config = SyncConfig("deepfm");
+    config.clear_train_files();
+    config.add_train_files(c.file);
+    config.set_data_format(c.format);
+    const JobOutcome direct = RunLocalJob(config);
+    ExpectOk(direct);
+    EXPECT_EQ(direct.summary.examples, 950u);
+    EXPECT_GT(LargestDifference(direct.parameters, InitialParameters(config)),
+              kMoved);
+    config.set_pipe_command("cat");
+    const JobOutcome piped = RunLocalJob(config);
+    ExpectOk(piped);
+    EXPECT_EQ(piped.summary.examples, 950u);
+    EXPECT_TRUE(direct.parameters == piped.parameters)
+        << "off by " << LargestDifference(direct.parameters, piped.parameters);
+  }
 }
 
 TEST_F(TrainerTest, PipedFilesAreSharedOutAmongWorkers) {

@@ -17,6 +17,7 @@
 #include "worker/data/example_reader.h"
 #include "worker/data/file_list.h"
 #include "worker/data/source_index.h"
+#include "worker/data_options_of.h"
 #include "worker/model_of.h"
 #include "worker/models/model.h"
 #include "worker/table_plan.h"

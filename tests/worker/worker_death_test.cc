@@ -28,6 +28,7 @@
 #include "worker/data/bad_lines.h"
 #include "worker/data/criteo_generator.h"
 #include "worker/data/example_reader.h"
+#include "worker/data_options_of.h"
 #include "worker/table_plan.h"
 #include "worker/trainer.h"
 

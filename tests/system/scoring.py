@@ -1,0 +1,48 @@
+"""What tests of scores have in common: `oarlock infer`, exported models and the
+readers of them in examples/score.
+"""
+
+import os
+
+import harness
+
+SCORE_PY = os.path.abspath(os.path.join(
+    os.path.dirname(__file__), "..", "..", "examples", "score", "score.py"))
+
+
+def read_scores(path):
+    return [float(line) for line in harness.read_text(path).splitlines()]
+
+
+class ScoringTest(harness.SystemTest):
+
+    def infer(self, *flags, out="scores.txt"):
+        return self.start(harness.oarlock(), "infer", "--out", out, *flags)
+
+    def scores(self, *flags, files=None, out="scores.txt"):
+        process = self.await_success(self.infer(
+            "--files", files or harness.test_files(), *flags, out=out))
+        return read_scores(self.path(out)), process
+
+    def assert_close(self, a, b, relative=1e-5):
+        self.assertEqual(len(a), len(b))
+        for line, (x, y) in enumerate(zip(a, b)):
+            self.assertLessEqual(abs(x - y), relative * max(abs(x), abs(y)),
+                                 f"line {line}: {x} {y}")
+
+    def export(self, folder, checkpoint="checkpoints"):
+        return self.start(harness.oarlock(), "checkpoint", "export-model",
+                          checkpoint, "--output", folder)
+
+    def readers(self, model, *flags, files=None):
+        """Both readers of exported models, started."""
+        files = files or harness.test_files()
+        return (self.start(harness.program("OARLOCK_SCORE"), *flags, model,
+                           files),
+                self.start("/usr/bin/python3", SCORE_PY, *flags, model, files))
+
+    def assert_readers_agree(self, scores, model, *flags, files=None):
+        for reader in self.readers(model, *flags, files=files):
+            self.await_success(reader)
+            self.assert_close(
+                scores, [float(s) for s in reader.stdout.splitlines()])

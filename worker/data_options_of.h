@@ -1,0 +1,22 @@
+// How the lines of a job's files are to be read, as its flags say.
+
+#ifndef OARLOCK_WORKER_DATA_OPTIONS_OF_H_
+#define OARLOCK_WORKER_DATA_OPTIONS_OF_H_
+
+#include <string>
+
+#include "proto/job_config.pb.h"
+#include "worker/data/data_options.h"
+
+namespace oarlock {
+
+// --data_format, whether lines are those of files or of a --pipe_command. Where
+// it is not set, a command writes PaddlePaddle's multi_slot.
+std::string DataFormatOf(const v1::JobConfig& config);
+
+// REQUIRES: a valid config.
+DataOptions DataOptionsOf(const v1::JobConfig& config);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_DATA_OPTIONS_OF_H_
