@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "fleet/command_line/message_flags.h"
 #include "worker/data_options_of.h"
@@ -21,16 +22,22 @@ using google::protobuf::FieldDescriptor;
 constexpr std::array<absl::string_view, 5> kLeftOut = {
     "train_files", "test_files", "pipe_command", "bad_lines_max", "split"};
 
+// Of them those that only multi_slot text has; lines of other formats have one
+// shape.
+constexpr std::array<absl::string_view, 2> kMultiSlotOnly = {"dense_dim",
+                                                             "num_slots"};
+
+bool Has(absl::Span<const absl::string_view> names,
+         const FieldDescriptor* field) {
+  return std::find(names.begin(), names.end(), field->name()) != names.end();
+}
+
 std::vector<const FieldDescriptor*> DescribingFields() {
   std::vector<const FieldDescriptor*> fields;
   for (const FieldDescriptor* field : FlagFields(v1::JobConfig::descriptor())) {
     const std::string group = FlagGroup(field);
     if (group != "Model" && group != "Data") continue;
-    if (std::find(kLeftOut.begin(), kLeftOut.end(), field->name()) !=
-        kLeftOut.end()) {
-      continue;
-    }
-    fields.push_back(field);
+    if (!Has(kLeftOut, field)) fields.push_back(field);
   }
   return fields;
 }
@@ -56,6 +63,9 @@ v1::JobDescription DescribeJob(const v1::JobConfig& config) {
   said.set_data_format(DataFormatOf(config));
   v1::JobDescription description;
   for (const FieldDescriptor* field : DescribingFields()) {
+    if (said.data_format() != "multi_slot" && Has(kMultiSlotOnly, field)) {
+      continue;
+    }
     const std::string value = FlagValue(said, field);
     // Nothing was given, and nothing is the default.
     if (value.empty()) continue;

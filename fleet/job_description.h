@@ -19,7 +19,10 @@ namespace oarlock {
 std::vector<std::string> DescribingFlags();
 
 // Their values, defaults included. With a --pipe_command the format is what the
-// command writes (DataFormatOf).
+// command writes (DataFormatOf). The shape of a multi_slot line is said of
+// multi_slot text only, so that releases that do not know its flags take what
+// was trained on the other formats. Theirs do not say it: 13 and 26, as the
+// defaults have it.
 v1::JobDescription DescribeJob(const v1::JobConfig& config);
 
 // Sets in `config` what it does not set itself. FailedPrecondition when the

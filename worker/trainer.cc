@@ -87,6 +87,7 @@ absl::Status CheckTrained(const v1::JobConfig& config,
 
 absl::StatusOr<std::unique_ptr<Model>> ModelOf(
     const v1::JobConfig& config, const std::string& math_backend) {
+  OARLOCK_RETURN_IF_ERROR(CheckDataFlags(config));
   const DataOptions data = DataOptionsOf(config);
   OARLOCK_RETURN_IF_ERROR(data.Validate());
   return ModelOf(config, SchemaOf(data), math_backend);
@@ -115,6 +116,12 @@ absl::Status Trainer::CheckConfig(const v1::JobConfig& config) {
   }
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
                            ModelOf(config, math_backend));
+  if (model->spec().num_dense == 0 && config.dense_norm() != "none") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--dense_norm is ", config.dense_norm(),
+        ", but the lines have no dense features; legal is none; leave "
+        "--dense_norm out"));
+  }
   return PlanTables(model->spec(), config, /*num_workers=*/1).status();
 }
 

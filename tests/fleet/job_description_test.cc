@@ -69,6 +69,37 @@ TEST(JobDescriptionTest, HasTheFormatThatLinesAreIn) {
   }
 }
 
+TEST(JobDescriptionTest, HasTheShapeOfMultiSlotLinesAndOfNoOthers) {
+  v1::JobConfig trained;
+  trained.set_data_format("multi_slot");
+  trained.set_dense_dim(0);
+  trained.set_num_slots(3);
+  v1::JobConfig job;
+  ASSERT_TRUE(TakeDescription(DescribeJob(trained), &job).ok());
+  EXPECT_EQ(job.dense_dim(), 0);
+  EXPECT_EQ(job.num_slots(), 3);
+  EXPECT_EQ(ValueOf(DescribeJob(trained), "dense_dim"), "0");
+  // A release without these flags reads what it could always read, and the
+  // defaults are not taken for what somebody has said.
+  for (const char* format : {"criteo", "libsvm"}) {
+    trained.set_data_format(format);
+    EXPECT_EQ(ValueOf(DescribeJob(trained), "dense_dim"), "none");
+    EXPECT_EQ(ValueOf(DescribeJob(trained), "num_slots"), "none");
+  }
+}
+
+TEST(JobDescriptionTest, MultiSlotLinesOfEarlierReleasesAreLikeCriteos) {
+  v1::JobDescription description;
+  v1::JobDescription::Flag* const flag = description.add_flags();
+  flag->set_name("data_format");
+  flag->set_value("multi_slot");
+  v1::JobConfig job;
+  ASSERT_TRUE(TakeDescription(description, &job).ok());
+  const DataSchema schema = SchemaOf(DataOptionsOf(job));
+  EXPECT_EQ(schema.num_dense, 13);
+  EXPECT_EQ(schema.num_slots, 26);
+}
+
 TEST(JobDescriptionTest, WhatIsGivenCounts) {
   v1::JobConfig trained;
   trained.set_model("lr");

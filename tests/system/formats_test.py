@@ -3,6 +3,7 @@ checkpoint says of the format is all that those who score with it need.
 """
 
 import gzip
+import os
 import random
 import unittest
 
@@ -10,7 +11,7 @@ import harness
 import scoring
 
 FILES = 4
-ROWS_A_FILE = 2000
+ROWS_A_FILE = 1000
 SEED = 29
 TRAIN = ["--batch_size", "64", "--learning_rate", "0.05"]
 
@@ -20,6 +21,22 @@ def libsvm_row(source):
     hint = source.randrange(2)
     label = hint if source.random() < .8 else 1 - hint
     return f"{label} {10 + hint}:1 {20 + source.randrange(50)}:0.5"
+
+
+def slots_row(source):
+    """Three slots and no dense feature. One of the second slot's values tells
+    the label, mostly; the first has no value in every third line or so.
+    """
+    hint = source.randrange(2)
+    label = hint if source.random() < .8 else 1 - hint
+    slots = [[source.randrange(50) for _ in range(source.randrange(3))],
+             [100 + source.randrange(50), 10 + hint],
+             [200 + source.randrange(50) for _ in range(3)]]
+    return " ".join(f"{len(slot)} {' '.join(map(str, slot))}".strip()
+                    for slot in slots) + f" 1 {label}"
+
+
+SLOTS = ["--data_format", "multi_slot", "--dense_dim", "0", "--num_slots", "3"]
 
 
 class FormatsTest(scoring.ScoringTest):
@@ -77,6 +94,76 @@ class FormatsTest(scoring.ScoringTest):
             self.start_train("--model", "lr", "--train_files", "part-0",
                              "--pipe_command", "gzip -dc"),
             r"too many malformed lines.*the dense slot", code=1)
+
+    def test_lines_of_three_slots_and_no_dense_features_are_trained_and_scored(
+            self):
+        self.write_rows(slots_row)
+        for model in ("deepfm", "dlrm"):
+            with self.subTest(model):
+                checkpoints = ["--checkpoint_dir", "ckpt_" + model]
+                first = self.train("--model", model, *SLOTS, *checkpoints,
+                                   log_dir="first_" + model)
+                self.assertEqual(first["examples"], 3 * ROWS_A_FILE)
+                self.assertEqual(first["bad_lines"], 0)
+                self.assertGreater(first["test_auc"], .7)
+                again = self.train("--model", model, *SLOTS, *checkpoints,
+                                   "--resume", "--epochs", "2", workers=3,
+                                   log_dir="again_" + model)
+                self.assertGreater(again["test_auc"], .7)
+                # The checkpoint says the rest.
+                scores, process = self.scores("--checkpoint", "ckpt_" + model,
+                                              files="part-3")
+                self.assertEqual(len(scores), ROWS_A_FILE)
+                self.assertIn(f"AUC       {again['test_auc']:.6f}",
+                              process.stdout)
+                self.await_success(self.export("model_" + model,
+                                               "ckpt_" + model))
+                self.assert_readers_agree(scores, "model_" + model,
+                                          files="part-3")
+
+    def test_lines_of_three_slots_come_in_through_a_command_and_online(self):
+        self.write_rows(slots_row)
+        # Nobody says what a command writes: it is multi-slot text.
+        summary = self.train("--model", "lr", "--pipe_command", "cat",
+                             "--dense_dim", "0", "--num_slots", "3")
+        self.assertGreater(summary["test_auc"], .7)
+        os.mkdir(self.path("in"))
+        for name in ("part-0", "part-1"):
+            os.rename(self.path(name), self.path("in", name))
+        self.await_success(self.start_train(
+            "--server_num", "1", "--worker_num", "2", "--log_dir", "online",
+            "--model", "lr", *TRAIN, *SLOTS, "--watch_dir", "in",
+            "--watch_idle_s", "1", "--watch_poll_s", "0.05"))
+        evaluations = self.summary("online")["evaluations"]
+        self.assertEqual([e["file"] for e in evaluations],
+                         ["part-0", "part-1"])
+        self.assertGreater(evaluations[1]["auc"], .7)
+
+    def test_a_shape_that_cannot_be_is_one_line(self):
+        self.write_rows(slots_row)
+        self.train("--model", "deepfm", *SLOTS)
+        train = ["--train_files", "part-0", "--model"]
+        for flags, pattern, code in (
+                (["lr", "--dense_dim", "0"],
+                 r"--dense_dim is 0, but a line of --data_format criteo always "
+                 r"has 13; .* or use --data_format multi_slot", 2),
+                (["lr", "--data_format", "libsvm", "--num_slots", "3"],
+                 r"--num_slots is 3, but .* libsvm always has 1", 2),
+                (["lr", *SLOTS, "--num_slots", "0"],
+                 r'--num_slots is "0"; it must be .* 1 to 4096', 2),
+                (["dlrm", *SLOTS, "--num_slots", "1"],
+                 r"1 slot without dense features", 2),
+                (["lr", *SLOTS, "--dense_norm", "data"],
+                 r"--dense_norm is data, but the lines have no dense", 2),
+                (["lr", *SLOTS, "--num_slots", "4"],
+                 r"too many malformed lines.*--num_slots", 1)):
+            with self.subTest(" ".join(flags)):
+                self.assert_fails(self.start_train(*train, *flags), pattern,
+                                  code=code)
+        self.assert_fails(
+            self.infer("--checkpoint", "checkpoints", "--num_slots", "2",
+                       "--files", "part-3"),
+            r"deepfm needs a table 'dense'", code=2)
 
 
 if __name__ == "__main__":

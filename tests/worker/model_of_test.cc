@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+
 namespace oarlock {
 namespace {
 
@@ -48,6 +50,31 @@ TEST(ModelOfTest, WhoComputesIsTheCallersToSay) {
   EXPECT_TRUE(ModelOf(config, kCriteo, "reference").ok());
   EXPECT_EQ(ModelOf(config, kCriteo, "abacus").status().code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+TEST(ModelOfTest, NoModelNeedsDenseFeatures) {
+  v1::JobConfig config;
+  config.set_embedding_size(4);
+  for (const char* name :
+       {"lr", "fm", "ffm", "wide_deep", "deepfm", "dcn", "dcn_v2", "xdeepfm",
+        "dlrm", "ctr_dnn", "autoint"}) {
+    config.set_model(name);
+    const auto model = ModelOf(config, {.num_dense = 0, .num_slots = 3});
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_EQ((*model)->spec().num_dense, 0u);
+    EXPECT_EQ((*model)->spec().num_slots, 3u);
+    EXPECT_TRUE(ModelOf(config, {.num_dense = 2, .num_slots = 1}).ok()) << name;
+    EXPECT_EQ(ModelOf(config, {.num_dense = 0, .num_slots = 1}).ok(),
+              std::string(name) != "dlrm")
+        << name;
+  }
+  config.set_model("dlrm");
+  EXPECT_EQ(ModelOf(config, {.num_dense = 0, .num_slots = 1}).status(),
+            absl::InvalidArgumentError(
+                "model \"dlrm\" multiplies vectors in pairs and got 1 slot "
+                "without dense features; legal are 2 slots or more, or dense "
+                "features: give it data that has them, or choose another "
+                "model"));
 }
 
 TEST(ModelOfTest, DefaultsOfFlagsAreThoseOfTheOptions) {

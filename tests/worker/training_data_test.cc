@@ -153,6 +153,46 @@ TEST_F(TrainingDataTest, ACommandsOutputIsShuffledInMemory) {
   EXPECT_EQ(Examples(outcome, 1), kRows);
 }
 
+// Lines of three slots of no or several values and no dense features.
+std::string SlotLines(uint64_t count) {
+  std::string text;
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t a = i * 7 % 23;
+    const uint64_t b = 30 + i * 5 % 17;
+    absl::StrAppend(&text, "2 ", a, " ", b, " 0 3 ", i % 11, " ", b, " ", b,
+                    " 1 ", (a + b) % 3 == 0 ? 1 : 0, "\n");
+  }
+  return text;
+}
+
+TEST_F(TrainingDataTest, MultiSlotLinesMayHaveAnyShape) {
+  TestFolder folder;
+  v1::JobConfig config = Config("async");
+  config.set_data_format("multi_slot");
+  config.set_dense_dim(0);
+  config.set_num_slots(3);
+  config.clear_train_files();
+  config.add_train_files(folder.Write("train", SlotLines(730)));
+  config.add_test_files(folder.Write("test", SlotLines(90)));
+  for (const char* model : {"lr", "dlrm"}) {
+    for (const char* dataset : {"queue", "memory"}) {
+      for (const char* mode : {"async", "sync"}) {
+        SCOPED_TRACE(absl::StrCat(model, " ", dataset, " ", mode));
+        config.set_model(model);
+        config.set_dataset(dataset);
+        config.set_shuffle(dataset == std::string("memory") ? "global"
+                                                            : "none");
+        config.set_mode(mode);
+        const JobOutcome outcome = RunClusterJob(config, 1, 2);
+        ExpectOk(outcome);
+        EXPECT_EQ(Examples(outcome, 1), 730u);
+        EXPECT_EQ(outcome.Phase("test", 1).progress().examples(), 90u);
+        EXPECT_EQ(outcome.Phase("train", 1).progress().bad_lines(), 0u);
+      }
+    }
+  }
+}
+
 TEST_F(TrainingDataTest, OptionsThatContradictEachOtherAreOneLine) {
   const auto refused = [&](auto change) {
     v1::JobConfig config = Config("async");
@@ -181,6 +221,27 @@ TEST_F(TrainingDataTest, OptionsThatContradictEachOtherAreOneLine) {
                 c.set_shuffle("global");
               }),
               HasSubstr("--dataset memory"));
+  EXPECT_THAT(refused([](auto& c) { c.set_num_slots(3); }),
+              HasSubstr("--data_format multi_slot"));
+  EXPECT_THAT(refused([](auto& c) {
+                c.set_data_format("multi_slot");
+                c.set_dense_dim(-1);
+              }),
+              HasSubstr("dense_dim is -1; legal is 0 to 65536"));
+  EXPECT_THAT(refused([](auto& c) {
+                c.set_data_format("multi_slot");
+                c.set_num_slots(0);
+              }),
+              HasSubstr("num_slots is 0; legal is 1 to 4096"));
+  for (const char* norm : {"batch", "data"}) {
+    EXPECT_THAT(refused([&](auto& c) {
+                  c.set_data_format("multi_slot");
+                  c.set_dense_dim(0);
+                  c.set_dense_norm(norm);
+                }),
+                HasSubstr(absl::StrCat("--dense_norm is ", norm,
+                                       ", but the lines have no dense")));
+  }
 }
 
 TEST_F(TrainingDataTest, AShareThatIsTooLargeEndsTheJobNamingTheLimit) {

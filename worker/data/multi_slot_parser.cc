@@ -17,7 +17,12 @@ class MultiSlotParser : public LineParser {
 
   bool Append(std::string_view line, Batch* batch,
               std::string* reason) override {
-    if (!Parse(line, reason)) return false;
+    if (!Parse(line, reason)) {
+      absl::StrAppend(reason, "; the line should have ", num_dense_,
+                      " dense features (--dense_dim) and ", num_slots_,
+                      " slots (--num_slots)");
+      return false;
+    }
     if (!one_each_ || !batch->offsets.empty()) AppendOffsets(batch);
     ++batch->num_examples;
     batch->labels.push_back(label_);
@@ -53,9 +58,7 @@ class MultiSlotParser : public LineParser {
       return false;
     }
     if (!scanner.AtEnd()) {
-      *reason = absl::StrCat(
-          Shown(scanner.Rest()), " follows the label; the line should have ",
-          num_dense_, " dense features and ", num_slots_, " slots");
+      *reason = absl::StrCat(Shown(scanner.Rest()), " follows the label");
       return false;
     }
     label_ = static_cast<float>(label);

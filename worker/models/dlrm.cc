@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "worker/models/model_builder.h"
 #include "worker/nn/interaction_layers.h"
@@ -12,6 +13,12 @@ namespace oarlock {
 
 absl::StatusOr<std::unique_ptr<Model>> NewDlrmModel(
     const ModelOptions& options) {
+  if (options.num_slots == 1 && options.num_dense == 0) {
+    return absl::InvalidArgumentError(
+        "model \"dlrm\" multiplies vectors in pairs and got 1 slot without "
+        "dense features; legal are 2 slots or more, or dense features: give it "
+        "data that has them, or choose another model");
+  }
   ModelBuilder model(options, {});
   NetworkBuilder& net = model.net();
   const size_t width = options.embedding_size;

@@ -5,8 +5,9 @@
 //           floats) and the bottom's output
 //   top     hidden layers (128, 64) with ReLU over the bottom's output and the
 //           dots, then one output
-// Without dense features there is no bottom. Rows start uniform in +-init_range,
-// weights Normal(1 / sqrt(inputs)), biases at 0.
+// Without dense features there is no bottom; one slot is no pair then, and an
+// InvalidArgument. Rows start uniform in +-init_range, weights
+// Normal(1 / sqrt(inputs)), biases at 0.
 
 #ifndef OARLOCK_WORKER_MODELS_DLRM_H_
 #define OARLOCK_WORKER_MODELS_DLRM_H_

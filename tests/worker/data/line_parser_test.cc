@@ -292,7 +292,13 @@ TEST(MultiSlotParserTest, MalformedLinesAreRejectedWithTheReason) {
               HasSubstr("the label is not '1 0' or '1 1' but '1 3'"));
   EXPECT_THAT(Reject(options, "2 1 2 1 5 1 6 2 0 1"), HasSubstr("label"));
   EXPECT_THAT(Reject(options, "2 1 2 1 5 1 6 1 0 1 0"),
-              HasSubstr("follows the label"));
+              HasSubstr("'1 0' follows the label; the line should have 2 "
+                        "dense features (--dense_dim) and 2 slots "
+                        "(--num_slots)"));
+  // Whatever is wrong: the shape may be.
+  EXPECT_THAT(Reject(MultiSlot(0, 3), "2 0.5 1"),
+              AllOf(HasSubstr("value 0 of slot 0 is not an unsigned"),
+                    HasSubstr("0 dense features (--dense_dim) and 3 slots")));
 }
 
 TEST(DataOptionsTest, ValidateNamesTheFieldThatIsOutOfRange) {
