@@ -160,6 +160,10 @@ std::string ReportText(const InferenceReport& report,
                           "malformed %d lines, whose score is nan\n",
                           report.num_bad_lines);
   }
+  if (report.num_comments > 0) {
+    absl::StrAppendFormat(&text, "comments  %d lines, whose score is nan\n",
+                          report.num_comments);
+  }
   if (!std::isnan(report.logloss)) {
     absl::StrAppendFormat(&text, "AUC       %.6f  logloss %.6f\n", report.auc,
                           report.logloss);

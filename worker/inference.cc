@@ -28,12 +28,13 @@ namespace {
 
 constexpr float kNoScore = std::numeric_limits<float>::quiet_NaN();
 
-// The lines that make a batch, malformed ones included.
+// The lines that make a batch, malformed ones and comments included.
 struct Chunk {
   // From 0, in the order of the input.
   uint64_t number = 0;
   // Of each line, whether it is an example of the batch.
   std::vector<bool> is_example;
+  uint64_t num_comments = 0;
 };
 
 // Reads files one after the other. One thread at a time.
@@ -46,6 +47,7 @@ class ChunkReader {
   absl::StatusOr<bool> Next(Chunk* chunk, Batch* batch) {
     batch->Clear();
     chunk->is_example.clear();
+    chunk->num_comments = 0;
     chunk->number = next_number_;
     while (batch->num_examples < options_.batch_size) {
       if (lines_ == nullptr) {
@@ -57,6 +59,12 @@ class ChunkReader {
       if (!lines_->Next(&line)) {
         OARLOCK_RETURN_IF_ERROR(lines_->status());
         lines_.reset();
+        continue;
+      }
+      // With a label in front it would look like an example.
+      if (parser_->IsComment(line)) {
+        chunk->is_example.push_back(false);
+        ++chunk->num_comments;
         continue;
       }
       const bool is_example = parser_->Append(
@@ -151,7 +159,8 @@ class Inference {
     absl::MutexLock lock(&score_mutex_);
     OARLOCK_RETURN_IF_ERROR(status_);
     report_.seconds = absl::ToDoubleSeconds(Clock::Real().Now() - start);
-    const uint64_t num_examples = report_.num_lines - report_.num_bad_lines;
+    const uint64_t num_examples =
+        report_.num_lines - report_.num_bad_lines - report_.num_comments;
     const bool told = options_.has_labels && num_examples > 0;
     report_.auc = told ? histogram_.Auc() : kNoScore;
     report_.logloss = told ? loss_sum_ / num_examples : kNoScore;
@@ -200,7 +209,8 @@ class Inference {
     }
     OARLOCK_CHECK(example == batch.num_examples);
     report_.num_lines += scores_.size();
-    report_.num_bad_lines += scores_.size() - example;
+    report_.num_bad_lines += scores_.size() - example - chunk.num_comments;
+    report_.num_comments += chunk.num_comments;
     loss_sum_ += output.loss_sum;
     for (size_t i = 0; i < batch.num_examples; ++i) {
       histogram_.Add(output.predictions[i], batch.labels[i] > 0.5f);

@@ -41,8 +41,9 @@ struct InferenceTables {
 
 struct InferenceReport {
   uint64_t num_lines = 0;
-  // Of them malformed.
+  // Of them malformed, or only a comment.
   uint64_t num_bad_lines = 0;
+  uint64_t num_comments = 0;
   // Of the others; NaN where labels do not tell.
   double auc = 0;
   double logloss = 0;
@@ -50,7 +51,8 @@ struct InferenceReport {
 };
 
 // Takes the scores of the next lines: the probability of label 1, NaN of a
-// malformed line. Called by one thread at a time; an error ends the run.
+// malformed line and of a comment. Called by one thread at a time; an error ends
+// the run.
 using ScoreSink = std::function<absl::Status(absl::Span<const float> scores)>;
 
 // Predicts all lines of all files, one after the other. Dense parameters are

@@ -204,6 +204,39 @@ TEST_F(InferenceTest, LabelThatIsThereOrNotAgainstTheFlagIsTold) {
                         "which --labels false puts there)"));
 }
 
+TEST_F(InferenceTest, CommentsOfLibsvmHaveNoScoreAndAreNotMalformed) {
+  config_.set_model("lr");
+  config_.set_data_format("libsvm");
+  model_ = *ModelOf(config_);
+  // Its rows have the width of another model's: it gets a client of its own.
+  LocalParameterClient client{16};
+  plan_ = *PlanTables(model_->spec(), config_, /*num_workers=*/1);
+  for (const v1::TableConfig& table : plan_.tables) {
+    ASSERT_TRUE(client.CreateTable(table).ok());
+  }
+  tables_ = {&client, plan_.sparse_tables, plan_.dense_table};
+  options_.data.format = DataOptions::Format::kLibsvm;
+  options_.data.bad_lines_max = 0;
+  options_.batch_size = 2;
+  for (const bool has_labels : {true, false}) {
+    SCOPED_TRACE(has_labels);
+    options_.has_labels = has_labels;
+    const char* const label = has_labels ? "1 " : "";
+    options_.files = {folder_.Write(
+        "lines", absl::StrCat("# by a tool\n", label, "3:1\n  # more\n", label,
+                              "4:0.5 # behind\n#\n", label, "5:1\n#\n"))};
+    std::vector<float> scores;
+    const auto report = Run(&scores);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->num_lines, 7u);
+    EXPECT_EQ(report->num_comments, 4u);
+    EXPECT_EQ(report->num_bad_lines, 0u);
+    // Nothing was trained.
+    ExpectSame({NAN, .5f, NAN, .5f, NAN, .5f, NAN}, scores);
+    EXPECT_EQ(std::isnan(report->logloss), !has_labels);
+  }
+}
+
 TEST_F(InferenceTest, TheFirstErrorEndsItOnAllThreads) {
   RandomSequence random(5);
   std::string text;

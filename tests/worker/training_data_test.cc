@@ -289,5 +289,32 @@ TEST_F(TrainingDataTest, LibsvmValuesWeighTheirFeatures) {
   ExpectOk(RunLocalJob(config));
 }
 
+TEST_F(TrainingDataTest, CommentsOfLibsvmAreNoExamplesHoweverTheyAreRead) {
+  TestFolder folder;
+  std::string text = "# made by a tool\n#\n";
+  for (int i = 0; i < 300; ++i) {
+    absl::StrAppend(&text, i % 2, " ", i % 23, ":2 30:1\n");
+    if (i % 10 == 0) absl::StrAppend(&text, " # ", i, "\n");
+  }
+  v1::JobConfig config = Config("async");
+  config.set_data_format("libsvm");
+  config.set_bad_lines_max(0);
+  config.clear_train_files();
+  config.add_train_files(folder.Write("data", text));
+  for (const char* dataset : {"queue", "memory"}) {
+    for (const char* shuffle : {"none", "global"}) {
+      SCOPED_TRACE(absl::StrCat(dataset, " ", shuffle));
+      config.set_dataset(dataset);
+      config.set_shuffle(shuffle);
+      const JobOutcome outcome = RunLocalJob(config);
+      ExpectOk(outcome);
+      for (const uint32_t epoch : {0, 1}) {
+        EXPECT_EQ(Examples(outcome, epoch), 300u);
+        EXPECT_EQ(outcome.Phase("train", epoch).progress().bad_lines(), 0u);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace oarlock

@@ -69,6 +69,10 @@ absl::Status ExampleFetcher::Fetch(absl::Span<const uint64_t> examples,
     }
     (*places)[i] = static_cast<uint32_t>(batch->num_examples);
     if (parser_->Append(text, batch, &reason_)) continue;
+    if (parser_->IsComment(text)) {
+      (*places)[i] = kComment;
+      continue;
+    }
     (*places)[i] = kMalformed;
     OARLOCK_RETURN_IF_ERROR(bad_lines_->Add(files_[file], line, reason_,
                                             options_.bad_lines_max));

@@ -23,8 +23,10 @@ namespace oarlock {
 // compatible.
 class ExampleFetcher {
  public:
-  // Where Fetch has put an example that is malformed.
+  // Where Fetch has put a line that is malformed, or only a comment: nowhere.
   static constexpr uint32_t kMalformed = ~uint32_t{0};
+  static constexpr uint32_t kComment = kMalformed - 1;
+  static bool IsExample(uint32_t place) { return place < kComment; }
 
   // `options` must be valid; `index` is that of `files`; it and `bad_lines`
   // outlive this.

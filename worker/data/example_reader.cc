@@ -132,7 +132,7 @@ absl::StatusOr<bool> BatchReader::ReadItem(size_t batch_size, Batch* batch) {
       return true;
     }
     AddToRanges(source_, number, batch);
-    if (!parser_->Append(line, batch, &reason_)) {
+    if (!parser_->Append(line, batch, &reason_) && !parser_->IsComment(line)) {
       OARLOCK_RETURN_IF_ERROR(bad_lines_->Add(files_[source_], number, reason_,
                                               options_.bad_lines_max));
     }

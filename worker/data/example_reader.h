@@ -28,7 +28,8 @@ namespace oarlock {
 //
 // Invariants:
 //  1. Every line of a finished item lies in a range of some batch, malformed
-//     ones too, so the ranges tell what has been read whatever was skipped.
+//     ones and comments too, so the ranges tell what has been read whatever was
+//     skipped.
 //  2. A batch is shorter than asked for only at the end of the pass, and where
 //     an item ends the batch (WorkItem::ends_batch).
 //  3. WorkSource::Done(item) is called by the first Next() after the one that

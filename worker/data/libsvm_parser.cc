@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <system_error>
@@ -31,6 +32,11 @@ class LibsvmParser : public LineParser {
     }
     batch->offsets.push_back(static_cast<uint32_t>(batch->keys.size()));
     return true;
+  }
+
+  bool IsComment(std::string_view line) const override {
+    const auto first = std::find_if_not(line.begin(), line.end(), IsBlank);
+    return first != line.end() && *first == '#';
   }
 
  private:

@@ -21,7 +21,7 @@
 // "qid:...", which is passed over, and any number of INDEX:VALUE, in any order:
 // all keys (index modulo sparse_feature_dim) of the one slot, each weighed by
 // its value; a feature of value 0 is as if it were not there. From '#' on the
-// line is a comment.
+// line is a comment; one that is nothing else is no example, and not malformed.
 
 #ifndef OARLOCK_WORKER_DATA_LINE_PARSER_H_
 #define OARLOCK_WORKER_DATA_LINE_PARSER_H_
@@ -56,6 +56,9 @@ class LineParser {
   // false, `batch` is as before, and `reason` says what is wrong, in one line.
   virtual bool Append(std::string_view line, Batch* batch,
                       std::string* reason) = 0;
+  // Whether the line is only a comment, which Append refuses like a malformed
+  // one, but which nobody counts.
+  virtual bool IsComment(std::string_view line) const { return false; }
 };
 
 // `options` must be valid.

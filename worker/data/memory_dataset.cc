@@ -224,7 +224,7 @@ absl::StatusOr<uint64_t> MemoryPositions::Prepare(uint64_t begin,
 void MemoryPositions::Append(uint64_t position, Batch* batch) {
   const uint32_t index = pass_->indices[ordinal_ + position - begin_];
   const uint32_t place = pass_->memory->places[index];
-  if (place == ExampleFetcher::kMalformed) return;
+  if (!ExampleFetcher::IsExample(place)) return;
   AppendExample(
       schema_,
       pass_->memory->segments[index / ExampleMemory::kSegmentExamples], place,

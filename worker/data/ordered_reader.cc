@@ -47,7 +47,7 @@ absl::StatusOr<uint64_t> FilePositions::Prepare(uint64_t begin, uint64_t end) {
 
 void FilePositions::Append(uint64_t position, Batch* batch) {
   const uint32_t place = places_[position - begin_];
-  if (place == ExampleFetcher::kMalformed) return;
+  if (!ExampleFetcher::IsExample(place)) return;
   AppendExample(schema_, examples_, place, batch);
 }
 

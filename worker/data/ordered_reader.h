@@ -25,8 +25,8 @@ class PositionReader {
   // Makes positions [begin, end') ready, with end' <= end and end' > begin;
   // returns end'. REQUIRES: begin < end.
   virtual absl::StatusOr<uint64_t> Prepare(uint64_t begin, uint64_t end) = 0;
-  // Appends the example at `position`, which is ready; nothing where it is
-  // malformed.
+  // Appends the example at `position`, which is ready; nothing where a line is
+  // malformed or only a comment.
   virtual void Append(uint64_t position, Batch* batch) = 0;
 };
 

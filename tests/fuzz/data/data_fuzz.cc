@@ -45,6 +45,8 @@ class BytesSource : public ByteSource {
 constexpr uint8_t kWithReader = 8;
 constexpr uint8_t kLibsvm = 16;
 constexpr uint8_t kZstd = 32;
+// Of multi-slot lines: no dense features.
+constexpr uint8_t kNoDense = 64;
 
 DataOptions OptionsOf(uint8_t choice) {
   DataOptions options;
@@ -65,7 +67,7 @@ DataOptions OptionsOf(uint8_t choice) {
       break;
     case 3:
       options.format = DataOptions::Format::kMultiSlot;
-      options.multi_slot_dense_dim = 2;
+      options.multi_slot_dense_dim = (choice & kNoDense) != 0 ? 0 : 2;
       options.multi_slot_num_slots = 3;
   }
   return options;
@@ -135,7 +137,9 @@ void ParseLine(std::string_view line, LineParser* parser, Batch* batch) {
   const size_t num_before = batch->num_examples;
   const size_t keys_before = batch->keys.size();
   std::string reason;
-  if (parser->Append({copy.get(), line.size()}, batch, &reason)) {
+  const std::string_view own(copy.get(), line.size());
+  if (parser->Append(own, batch, &reason)) {
+    OARLOCK_CHECK(!parser->IsComment(own));
     OARLOCK_CHECK(batch->num_examples == num_before + 1);
   } else {
     OARLOCK_CHECK(!reason.empty());
@@ -153,9 +157,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const DataOptions options = OptionsOf(data[0]);
   // Parsers keep nothing from line to line, but their tables take long to make.
-  static std::unique_ptr<LineParser> parsers[2 * kLibsvm];
+  static std::unique_ptr<LineParser> parsers[256];
   std::unique_ptr<LineParser>& parser =
-      parsers[data[0] % (2 * kLibsvm) & ~kWithReader];
+      parsers[data[0] & ~(kWithReader | kZstd)];
   if (parser == nullptr) parser = NewLineParser(options);
   Batch batch;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1,

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "tests/fuzz/replay.h"
 #include "tests/worker/data/compressing.h"
@@ -14,9 +15,17 @@
 namespace oarlock {
 namespace {
 
-std::string WellFormed(RandomSequence& random, bool multi_slot, bool libsvm) {
-  if (libsvm) return "-1 qid:3 1:0.5 18446744073709551615:-1e-3 4:1 # 5:x\n";
-  if (multi_slot) return "2 0.5 -1e3 1 7 2 18446744073709551615 9 0 1 1\n";
+std::string WellFormed(RandomSequence& random, bool multi_slot, bool libsvm,
+                       bool no_dense = false) {
+  if (libsvm) {
+    return random.Below(4) == 0
+               ? " # a comment 1:1\n"
+               : "-1 qid:3 1:0.5 18446744073709551615:-1e-3 4:1 # 5:x\n";
+  }
+  if (multi_slot) {
+    return absl::StrCat(no_dense ? "" : "2 0.5 -1e3 ",
+                        "1 7 2 18446744073709551615 9 0 1 1\n");
+  }
   std::string line = random.Below(2) == 0 ? "0" : "1";
   for (int i = 0; i < 13; ++i) {
     line += "\t";
@@ -59,9 +68,11 @@ TEST(DataReplayTest, RandomLinesAreReadOrRefused) {
     const uint64_t choice = random.Below(8);
     const uint64_t with_reader = random.Below(50) == 0 ? 8 : 0;
     const uint64_t libsvm = random.Below(3) == 0 ? 16 : 0;
-    std::string input(1, static_cast<char>(choice | with_reader | libsvm));
+    const uint64_t no_dense = random.Below(2) == 0 ? 64 : 0;
+    std::string input(
+        1, static_cast<char>(choice | with_reader | libsvm | no_dense));
     for (uint64_t n = random.Below(4); n > 0; --n) {
-      input += WellFormed(random, choice / 2 == 3, libsvm != 0);
+      input += WellFormed(random, choice / 2 == 3, libsvm != 0, no_dense != 0);
     }
     Mutate(random, &input);
     return input;
