@@ -182,11 +182,12 @@ absl::StatusOr<std::vector<std::string>> FindCifarFiles(
   if (!paths.empty()) return paths;
   return NoImageData(
       place,
-      absl::StrFormat("%s %s files (%s%s*.bin[.gz|.xz])", NameOf(kind), prefix,
-                      split == ImageSplit::kTrain && kind == CifarKind::kCifar10
-                          ? "data_batch_1.bin[.gz|.xz] to 5, or "
-                          : "",
-                      prefix),
+      absl::StrFormat(
+          "%s %s files (%s%s*.bin%s)", NameOf(kind), prefix,
+          split == ImageSplit::kTrain && kind == CifarKind::kCifar10
+              ? absl::StrCat("data_batch_1.bin", kImageSuffixes, " to 5, or ")
+              : "",
+          prefix, kImageSuffixes),
       kSource);
 }
 

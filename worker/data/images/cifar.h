@@ -58,8 +58,8 @@ absl::StatusOr<uint64_t> CountCifar(const std::string& path, CifarKind kind);
 // The files of one split in `folder`, or in the folder that the official
 // archive unpacks into it (cifar-10-batches-bin, cifar-100-binary):
 // data_batch_1.bin to data_batch_5.bin and test_batch.bin, or train*.bin and
-// test*.bin in natural order (so are CIFAR-100's own); each plain, .gz or .xz.
-// NotFound when there are none, or only some of the data_batch files.
+// test*.bin in natural order (so are CIFAR-100's own); each plain, .gz, .xz or
+// .zst. NotFound when there are none, or only some of the data_batch files.
 absl::StatusOr<std::vector<std::string>> FindCifarFiles(
     const std::string& folder, ImageSplit split, CifarKind kind);
 

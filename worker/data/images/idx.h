@@ -44,10 +44,10 @@ struct IdxFiles {
   std::string labels;
 };
 // The files of one split in `folder`: train-images-idx3-ubyte and
-// train-labels-idx1-ubyte, or t10k-..., each plain, .gz or .xz. Where the
-// images are in several files a part's name comes after train or t10k, as in
-// train-0-images-idx3-ubyte; parts are in natural order. NotFound when a file
-// is not there; the error says where to get it.
+// train-labels-idx1-ubyte, or t10k-..., each plain, .gz, .xz or .zst. Where
+// the images are in several files a part's name comes after train or t10k, as
+// in train-0-images-idx3-ubyte; parts are in natural order. NotFound when a
+// file is not there; the error says where to get it.
 absl::StatusOr<std::vector<IdxFiles>> FindIdxFiles(const std::string& folder,
                                                    ImageSplit split);
 

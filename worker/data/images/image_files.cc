@@ -19,7 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<absl::string_view, 3> kSuffixes = {"", ".gz", ".xz"};
+constexpr std::array<absl::string_view, 4> kSuffixes = {"", ".gz", ".xz",
+                                                        ".zst"};
 // Memory is this much ahead of what has been read, or as much as that.
 constexpr uint64_t kGrowBytes = 64 << 10;
 
@@ -48,7 +49,10 @@ std::vector<std::string> FindImageFiles(const std::string& folder,
        it.increment(error)) {
     const std::string name = it->path().filename().string();
     absl::string_view stem = name;
-    if (!absl::ConsumeSuffix(&stem, ".gz")) absl::ConsumeSuffix(&stem, ".xz");
+    for (const absl::string_view suffix : kSuffixes) {
+      // The first is nothing.
+      if (!suffix.empty() && absl::ConsumeSuffix(&stem, suffix)) break;
+    }
     if (stem.size() >= prefix.size() + ending.size() &&
         absl::StartsWith(stem, prefix) && absl::EndsWith(stem, ending)) {
       names.emplace(stem);

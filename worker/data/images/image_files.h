@@ -15,14 +15,17 @@
 
 namespace oarlock {
 
-// The path of `name`, `name`.gz or `name`.xz in `folder`, the first of them
-// that is there.
+// What may stand behind the name of a file of images, for messages.
+inline constexpr absl::string_view kImageSuffixes = "[.gz|.xz|.zst]";
+
+// The path of `name`, `name`.gz, `name`.xz or `name`.zst in `folder`, the first
+// of them that is there.
 std::optional<std::string> FindImageFile(const std::string& folder,
                                          absl::string_view name);
 
 // The paths of all files in `folder` whose names are `prefix`, anything (also
-// nothing), `ending` and perhaps .gz or .xz, in natural order; of a file that
-// is there in several forms the first as in FindImageFile.
+// nothing), `ending` and perhaps .gz, .xz or .zst, in natural order; of a file
+// that is there in several forms the first as in FindImageFile.
 std::vector<std::string> FindImageFiles(const std::string& folder,
                                         absl::string_view prefix,
                                         absl::string_view ending);

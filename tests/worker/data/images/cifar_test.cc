@@ -141,11 +141,14 @@ TEST(CifarTest, OtherNamesOfTrainAndTestAreReadInNaturalOrder) {
   folder.Write("train_9.bin", RandomFile(random, CifarKind::kCifar10, 1));
   folder.Write("test.bin.gz", Gzip(RandomFile(random, CifarKind::kCifar10, 5)));
   folder.Write("train_notes.txt", "no images");
+  folder.Write("train_11.bin.zst",
+               Zstd(RandomFile(random, CifarKind::kCifar10, 4)));
   const auto train = LoadCifar(folder.path(), ImageSplit::kTrain);
   ASSERT_TRUE(train.ok()) << train.status();
-  ASSERT_EQ((*train)->size(), 20u);
+  ASSERT_EQ((*train)->size(), 30u);
   EXPECT_EQ((*train)->label(0), 1u);
   EXPECT_EQ((*train)->label(10), 3u);
+  EXPECT_EQ((*train)->label(20), 4u);
   const auto test = LoadCifar(folder.path(), ImageSplit::kTest);
   ASSERT_TRUE(test.ok()) << test.status();
   EXPECT_EQ((*test)->label(0), 5u);

@@ -88,16 +88,18 @@ TEST(IdxTest, AFolderIsReadPlainAndCompressed) {
   for (const std::string prefix : {"train", "t10k"}) {
     const std::string image_name = prefix + "-images-idx3-ubyte";
     const std::string label_name = prefix + "-labels-idx1-ubyte";
-    const TestFolder plain, gzip, mixed;
+    const TestFolder plain, gzip, mixed, zstd;
     plain.Write(image_name, images);
     plain.Write(label_name, numbers);
     gzip.Write(image_name + ".gz", Gzip(images));
     gzip.Write(label_name + ".gz", Gzip(numbers));
     mixed.Write(image_name + ".xz", Xz(images));
     mixed.Write(label_name, numbers);
+    zstd.Write(image_name + ".zst", Zstd(images));
+    zstd.Write(label_name + ".zst", Zstd(numbers));
     const ImageSplit split =
         prefix == "train" ? ImageSplit::kTrain : ImageSplit::kTest;
-    for (const TestFolder* const folder : {&plain, &gzip, &mixed}) {
+    for (const TestFolder* const folder : {&plain, &gzip, &mixed, &zstd}) {
       const auto dataset = LoadIdx(folder->path(), split);
       ASSERT_TRUE(dataset.ok()) << dataset.status();
       EXPECT_EQ((*dataset)->size(), 6u);
@@ -123,7 +125,8 @@ TEST(IdxTest, AMissingFolderOrFileSaysWhereToGetIt) {
     const absl::Status status = LoadIdx(path, ImageSplit::kTrain).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
     for (const std::string part :
-         {"train-images-idx3-ubyte[.gz|.xz]", "yann.lecun.com/exdb/mnist"}) {
+         {"train-images-idx3-ubyte[.gz|.xz|.zst]",
+          "yann.lecun.com/exdb/mnist"}) {
       EXPECT_NE(status.message().find(part), std::string::npos) << status;
     }
     EXPECT_NE(status.message().find(path), std::string::npos) << status;
