@@ -10,7 +10,8 @@ libsvm (the default): every column but the label is a feature. A number is
 INDEX:VALUE with the index of its column; any other value is INDEX:1 with the
 index of (column, text), as a list's values each are. Multi-slot text
 (--format multi_slot) takes the columns that --dense and --slots name, in their
-order: numbers as dense features, missing ones 0, and keys of slots.
+order: numbers as dense features, missing ones 0, and keys of slots; oarlock
+gets --data_format multi_slot and as many as --dense_dim and --num_slots.
 
 An index or key is the BLAKE2b hash, 8 bytes, little-endian, of "column=text" or
 of "column"; nulls are left out. Needs pyarrow (pip install pyarrow).
