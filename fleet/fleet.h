@@ -90,14 +90,29 @@ class Fleet {
 
   // Of --dataset memory; FailedPrecondition with another. Passes do all of it
   // by themselves; these are for programs that want to say when. They are about
-  // the next pass, and no call waits for another worker.
+  // the next pass, and no call waits for another worker. The usual order:
   //
-  // Reads this worker's share into memory, or begins to.
+  //   fleet->LoadIntoMemory();
+  //   fleet->GlobalShuffle();     // or LocalShuffle, or neither
+  //   fleet->TrainFromDataset();
+  //   fleet->ReleaseMemory();
+  //
+  // Files are read once, but for one case: among several workers GlobalShuffle
+  // makes other examples a worker's, so those that were loaded in another order
+  // are dropped and its new ones read. With `shuffle` "global" in the
+  // configuration they are loaded at once, and GlobalShuffle changes nothing;
+  // else call it before LoadIntoMemory.
+  //
+  // Reads this worker's share into memory, or begins to; nothing where it is
+  // there. With `preload`, the default, InitWorker has begun already.
   absl::Status LoadIntoMemory();
   absl::Status PreloadIntoMemory();
+  // Returns when reading is over; its outcome.
   absl::Status WaitPreload();
-  // Passes that are loaded from now on are shuffled among the examples of each
-  // worker, or among all: every worker has to say the same.
+  // Passes that begin from now on are shuffled among the examples of each
+  // worker, or among all, each in an order of its own: every worker has to say
+  // the same. InvalidArgument where `shuffle` in the configuration would not be
+  // legal either.
   absl::Status LocalShuffle();
   absl::Status GlobalShuffle();
   // Until the next pass.

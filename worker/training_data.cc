@@ -462,9 +462,22 @@ absl::Status TrainingData::WaitPreload() {
 
 absl::Status TrainingData::SetShuffle(ShuffleRule rule) {
   OARLOCK_RETURN_IF_ERROR(CheckInMemory());
+  v1::JobConfig said = config_;
+  said.set_shuffle(std::string(NameOf(rule)));
+  OARLOCK_RETURN_IF_ERROR(CheckConfig(said));
+  if (rule == shuffle_) return absl::OkStatus();
+  const bool keeps_examples =
+      job_->num_workers() == 1 || HasOwnOrder() ||
+      (rule != ShuffleRule::kGlobal && shuffle_ != ShuffleRule::kGlobal);
   shuffle_ = rule;
-  // What is preloaded has the old order.
-  memory_->DropPreload();
+  if (keeps_examples) {
+    memory_->ForgetOrder();
+    return absl::OkStatus();
+  }
+  const std::optional<uint64_t> epoch = memory_->DropPreload();
+  if (epoch.has_value()) {
+    memory_->Preload(MemoryShareOf(static_cast<uint32_t>(*epoch)));
+  }
   return absl::OkStatus();
 }
 

@@ -79,15 +79,20 @@ class TrainingData {
   // With --dataset memory, FailedPrecondition else. What passes do by
   // themselves, for programs that want to say when:
   //
-  // Loads this worker's share of pass `epoch` now, or beside what is going on.
+  // Loads this worker's share of pass `epoch` now, or beside what is going on;
+  // nothing where it is loaded. ResourceExhausted names the limit.
   absl::Status LoadIntoMemory(uint32_t epoch);
   absl::Status PreloadIntoMemory(uint32_t epoch);
-  // Returns when that is over.
+  // Returns when that is over; its outcome.
   absl::Status WaitPreload();
-  // Passes loaded from now on are shuffled in this way; every worker has to say
-  // the same. Nobody waits.
+  // Passes that begin from now on are shuffled in this way; every worker has to
+  // say the same. Nobody waits for another. What is loaded, or being so, stays
+  // where this worker's examples are the same as before: the rule is the one of
+  // before, neither of the two is kGlobal, or there is one worker. Else it is
+  // dropped, and the share of the same pass begins to be read.
+  // InvalidArgument, as of CheckConfig, when --shuffle could not say it.
   absl::Status SetShuffle(ShuffleRule rule);
-  // Forgets what is loaded, until the next pass.
+  // Forgets what is loaded, until the next pass, and breaks loading off.
   absl::Status ReleaseMemory();
   // What the examples in memory take; 0 with --dataset queue.
   uint64_t memory_bytes() const {

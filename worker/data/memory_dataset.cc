@@ -51,14 +51,16 @@ MemoryDataset::~MemoryDataset() {
 }
 
 void MemoryDataset::Preload(Share share) {
-  const bool is_ok = WaitPreload().ok();
-  if (is_ok && *preloaded_ != nullptr && preload_epoch_ == share.epoch) return;
+  if (IsPreload(share.epoch) && (thread_.joinable() || preloaded_.ok())) return;
+  WaitPreload().IgnoreError();
+  AtHand at_hand = {.preloaded = TakePreloaded(), .current = CurrentMemory()};
   preload_epoch_ = share.epoch;
-  thread_ = std::thread(
-      [this, share = std::move(share),
-       current = current_ == nullptr ? nullptr : current_->memory]() mutable {
-        preloaded_ = Load(share, std::move(current), /*in_use=*/true);
-      });
+  const uint64_t bytes_taken =
+      current_ == nullptr ? 0 : current_->memory->bytes;
+  thread_ = std::thread([this, share = std::move(share),
+                         at_hand = std::move(at_hand), bytes_taken]() mutable {
+    preloaded_ = Load(share, std::move(at_hand), bytes_taken);
+  });
 }
 
 absl::Status MemoryDataset::WaitPreload() {
@@ -69,37 +71,68 @@ absl::Status MemoryDataset::WaitPreload() {
 absl::StatusOr<std::shared_ptr<const LoadedPass>> MemoryDataset::Take(
     Share share) {
   OARLOCK_RETURN_IF_ERROR(WaitPreload());
-  std::shared_ptr<const LoadedPass> pass = std::exchange(*preloaded_, nullptr);
-  if (pass == nullptr || preload_epoch_ != share.epoch) {
-    std::shared_ptr<const ExampleMemory> at_hand =
-        pass != nullptr ? pass->memory
-        : current_ != nullptr ? current_->memory
-                              : nullptr;
+  std::shared_ptr<const LoadedPass> pass;
+  if (IsPreload(share.epoch)) {
+    pass = std::exchange(*preloaded_, nullptr);
+    preload_epoch_.reset();
+  } else {
+    AtHand at_hand = {.preloaded = TakePreloaded(),
+                      .current = CurrentMemory()};
     // What will not be read any more makes room.
-    pass = nullptr;
     current_ = nullptr;
-    OARLOCK_ASSIGN_OR_RETURN(
-        pass, Load(share, std::move(at_hand), /*in_use=*/false));
+    absl::StatusOr<std::shared_ptr<const LoadedPass>> loaded =
+        Load(share, std::move(at_hand), /*bytes_taken=*/0);
+    if (!loaded.ok()) {
+      CountBytes();
+      return loaded.status();
+    }
+    pass = *std::move(loaded);
   }
   current_ = std::move(pass);
-  bytes_ = current_->memory->bytes + BytesOf(current_->indices);
+  CountBytes();
   return current_;
 }
 
-void MemoryDataset::DropPreload() {
+void MemoryDataset::ForgetOrder() { order_forgotten_ = true; }
+
+std::optional<uint64_t> MemoryDataset::DropPreload() {
+  stopping_ = true;
   WaitPreload().IgnoreError();
-  preloaded_ = std::shared_ptr<const LoadedPass>();
+  stopping_ = false;
+  const std::optional<uint64_t> epoch = preload_epoch_;
+  TakePreloaded();
+  CountBytes();
+  return epoch;
 }
 
 void MemoryDataset::Release() {
-  DropPreload();
   current_ = nullptr;
-  bytes_ = 0;
+  DropPreload();
+}
+
+std::shared_ptr<const ExampleMemory> MemoryDataset::TakePreloaded() {
+  std::shared_ptr<const ExampleMemory> memory;
+  if (preloaded_.ok() && *preloaded_ != nullptr) memory = (*preloaded_)->memory;
+  preloaded_ = std::shared_ptr<const LoadedPass>();
+  preload_epoch_.reset();
+  order_forgotten_ = false;
+  return memory;
+}
+
+void MemoryDataset::CountBytes() {
+  uint64_t bytes = 0;
+  if (current_ != nullptr) {
+    bytes += current_->memory->bytes + BytesOf(current_->indices);
+  }
+  if (preloaded_.ok() && *preloaded_ != nullptr &&
+      (*preloaded_)->memory != CurrentMemory()) {
+    bytes += (*preloaded_)->memory->bytes;
+  }
+  bytes_ = bytes;
 }
 
 absl::StatusOr<std::shared_ptr<const LoadedPass>> MemoryDataset::Load(
-    const Share& share, std::shared_ptr<const ExampleMemory> at_hand,
-    bool in_use) {
+    const Share& share, AtHand at_hand, uint64_t bytes_taken) {
   const std::vector<uint64_t> in_order = ExamplesOf(share);
   std::vector<uint64_t> sorted = in_order;
   std::sort(sorted.begin(), sorted.end());
@@ -107,12 +140,17 @@ absl::StatusOr<std::shared_ptr<const LoadedPass>> MemoryDataset::Load(
   auto pass = std::make_shared<LoadedPass>();
   pass->order = share.order;
   pass->share = share.share;
-  if (at_hand != nullptr && at_hand->examples == sorted) {
-    pass->memory = std::move(at_hand);
-  } else {
-    const uint64_t taken = in_use && at_hand != nullptr ? at_hand->bytes : 0;
-    at_hand = nullptr;
-    OARLOCK_ASSIGN_OR_RETURN(pass->memory, Read(std::move(sorted), taken));
+  for (const auto& memory : {at_hand.preloaded, at_hand.current}) {
+    if (memory != nullptr && memory->examples == sorted) pass->memory = memory;
+  }
+  if (at_hand.preloaded != nullptr && pass->memory != at_hand.preloaded &&
+      at_hand.preloaded != at_hand.current) {
+    bytes_ -= at_hand.preloaded->bytes;
+  }
+  at_hand = {};
+  if (pass->memory == nullptr) {
+    OARLOCK_ASSIGN_OR_RETURN(pass->memory,
+                             Read(std::move(sorted), bytes_taken));
   }
   const std::vector<uint64_t>& examples = pass->memory->examples;
   pass->indices.reserve(in_order.size());

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -68,7 +69,8 @@ class MemoryDataset {
   ~MemoryDataset();
 
   // Begins to load `share` in a thread, beside whatever is being read; unless
-  // that pass has been preloaded already.
+  // that pass has been preloaded already, or is being so. One that has failed
+  // is loaded anew.
   void Preload(Share share);
   // Returns when the preload is over; its outcome. OK when there was none.
   absl::Status WaitPreload();
@@ -76,8 +78,12 @@ class MemoryDataset {
   // Where the examples are those that are in memory already, only their order is
   // new. ResourceExhausted names the limit; else an error of the reader.
   absl::StatusOr<std::shared_ptr<const LoadedPass>> Take(Share share);
-  // Forgets what was preloaded.
-  void DropPreload();
+  // The preload's examples are wanted in another order: they are kept, and
+  // loading goes on, but the pass is the share of the next Preload or Take.
+  void ForgetOrder();
+  // Forgets what was preloaded, and breaks loading off. The pass that it was
+  // for; nothing when there was no preload.
+  std::optional<uint64_t> DropPreload();
   // Forgets what is loaded; passes that are being read keep theirs.
   void Release();
 
@@ -85,11 +91,18 @@ class MemoryDataset {
   uint64_t bytes() const { return bytes_.load(); }
 
  private:
-  // `in_use` is the memory of the pass that is being read meanwhile, if there is
-  // one, `at_hand` one that may serve again.
-  absl::StatusOr<std::shared_ptr<const LoadedPass>> Load(
-      const Share& share, std::shared_ptr<const ExampleMemory> at_hand,
-      bool in_use);
+  // Memory that may serve again.
+  struct AtHand {
+    // Of a preload that nobody reads; counted in bytes_.
+    std::shared_ptr<const ExampleMemory> preloaded;
+    // Of the pass that was taken last.
+    std::shared_ptr<const ExampleMemory> current;
+  };
+
+  // `bytes_taken`: of memory that stays meanwhile.
+  absl::StatusOr<std::shared_ptr<const LoadedPass>> Load(const Share& share,
+                                                         AtHand at_hand,
+                                                         uint64_t bytes_taken);
   absl::StatusOr<std::shared_ptr<const ExampleMemory>> Read(
       std::vector<uint64_t> examples, uint64_t bytes_taken);
   // Segments [begin, end) of `memory`.
@@ -97,14 +110,29 @@ class MemoryDataset {
                             BadLines* bad_lines, ExampleMemory* memory,
                             std::atomic<uint64_t>* bytes_read);
 
+  // Whether the preload is, or becomes, the pass `epoch`.
+  bool IsPreload(uint64_t epoch) const {
+    return preload_epoch_ == epoch && !order_forgotten_;
+  }
+  // The preload's examples, which are not a preload any more. REQUIRES: no
+  // thread runs, as below.
+  std::shared_ptr<const ExampleMemory> TakePreloaded();
+  // Of the pass in use.
+  std::shared_ptr<const ExampleMemory> CurrentMemory() const {
+    return current_ == nullptr ? nullptr : current_->memory;
+  }
+  void CountBytes();
+
   const Options options_;
   const SourceIndex* const index_;
   std::atomic<bool> stopping_ = false;
   std::atomic<uint64_t> bytes_ = 0;
   std::shared_ptr<const LoadedPass> current_;
+  // Until it is taken or dropped.
+  std::optional<uint64_t> preload_epoch_;
+  bool order_forgotten_ = false;
   std::thread thread_;
-  // Of the thread's.
-  uint64_t preload_epoch_ = 0;
+  // The thread's until it is joined.
   absl::StatusOr<std::shared_ptr<const LoadedPass>> preloaded_ =
       std::shared_ptr<const LoadedPass>();
 };

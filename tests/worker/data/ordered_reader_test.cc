@@ -3,6 +3,7 @@
 #include <cmath>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -224,6 +225,57 @@ TEST_F(MemoryDatasetTest, ANewOrderOfTheSameExamplesReadsNothing) {
       dataset->Take(ShareOf(Order(ShuffleRule::kNone, 100), {{0, 5}}, 2)).ok());
   dataset->Release();
   EXPECT_EQ(dataset->bytes(), 0u);
+}
+
+TEST_F(MemoryDatasetTest, AForgottenOrderKeepsTheExamples) {
+  WriteFiles({3000}, /*compressed=*/false);
+  const auto dataset = Dataset(1 << 30);
+  const std::vector<PositionRun> all = {{0, 3000}};
+  const auto shuffled = Order(ShuffleRule::kGlobal, 100);
+  dataset->Preload(ShareOf(Order(ShuffleRule::kNone, 100), all, 0));
+  dataset->ForgetOrder();
+  ASSERT_TRUE(dataset->WaitPreload().ok());
+  const uint64_t bytes = dataset->bytes();
+  std::filesystem::remove(files_[0]);
+  dataset->Preload(ShareOf(shuffled, all, 0));
+  ASSERT_TRUE(dataset->WaitPreload().ok());
+  EXPECT_EQ(dataset->bytes(), bytes);
+  const auto pass = dataset->Take(ShareOf(shuffled, all, 0));
+  ASSERT_TRUE(pass.ok()) << pass.status();
+  EXPECT_EQ((*pass)->order, shuffled);
+  // Without a Preload in between, too.
+  dataset->Preload(ShareOf(shuffled, all, 1));
+  dataset->ForgetOrder();
+  const auto plain = Order(ShuffleRule::kNone, 100);
+  const auto next = dataset->Take(ShareOf(plain, all, 1));
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_EQ((*next)->order, plain);
+  EXPECT_EQ((*next)->memory, (*pass)->memory);
+}
+
+TEST_F(MemoryDatasetTest, ADroppedPreloadTellsItsPassAndLeavesNothing) {
+  WriteFiles({20'000}, /*compressed=*/false);
+  const auto dataset = Dataset(1 << 30, 1);
+  const auto order = Order(ShuffleRule::kNone, 1);
+  EXPECT_EQ(dataset->DropPreload(), std::nullopt);
+  dataset->Preload(ShareOf(order, {{0, 10'000}}, 3));
+  EXPECT_EQ(dataset->DropPreload(), 3u);
+  EXPECT_EQ(dataset->DropPreload(), std::nullopt);
+  EXPECT_EQ(dataset->bytes(), 0u);
+  // What was broken off is no failure of what comes after it.
+  EXPECT_TRUE(dataset->WaitPreload().ok());
+  dataset->Preload(ShareOf(order, {{10'000, 20'000}}, 3));
+  const auto pass = dataset->Take(ShareOf(order, {{10'000, 20'000}}, 3));
+  ASSERT_TRUE(pass.ok()) << pass.status();
+  EXPECT_EQ((*pass)->indices.size(), 10'000u);
+  // The examples of a preload that serve no more make room for the next.
+  dataset->Preload(ShareOf(order, {{0, 5'000}}, 4));
+  ASSERT_TRUE(dataset->WaitPreload().ok());
+  const uint64_t both = dataset->bytes();
+  dataset->ForgetOrder();
+  dataset->Preload(ShareOf(order, {{5'000, 10'000}}, 4));
+  ASSERT_TRUE(dataset->WaitPreload().ok());
+  EXPECT_LT(dataset->bytes(), both + both / 10);
 }
 
 TEST_F(MemoryDatasetTest, TheLimitIsNamedWhereItIsExceeded) {
