@@ -149,7 +149,8 @@ class Scanner {
 };
 
 bool ParseMultiSlot(const InputSpec& spec, std::string_view line,
-                    bool has_label, Example* example) {
+                    bool has_label, Example* example, std::string* reason) {
+  *reason = "the line has other slots than the model";
   Scanner scanner(line);
   uint64_t count = 0;
   if (spec.num_dense > 0) {
@@ -176,16 +177,81 @@ bool ParseMultiSlot(const InputSpec& spec, std::string_view line,
   return scanner.AtEnd();
 }
 
+// All of `text` as a number; one '+' may stand in front.
+template <typename T>
+bool IsNumber(std::string_view text, T* value) {
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') {
+    text.remove_prefix(1);
+  }
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = ReadNumber(text.data(), end, value);
+  return error == std::errc() && rest == end;
+}
+
+// One slot; values are the weights of its keys.
+bool ParseLibsvm(const InputSpec& spec, std::string_view line, bool has_label,
+                 Example* example, std::string* reason) {
+  *reason =
+      "a word is not what it must be: a label 0, 1 or -1, then "
+      "INDEX:VALUE";
+  std::vector<std::string_view> words;
+  line = line.substr(0, line.find('#'));
+  for (size_t begin = 0; (begin = line.find_first_not_of(" \t", begin)) !=
+                         std::string_view::npos;) {
+    const size_t end = std::min(line.find_first_of(" \t", begin), line.size());
+    words.push_back(line.substr(begin, end - begin));
+    begin = end;
+  }
+  size_t next = 0;
+  if (has_label) {
+    float label = 0;
+    if (words.empty() || !IsNumber(words[next++], &label) ||
+        (label != 0 && label != 1 && label != -1)) {
+      return false;
+    }
+  }
+  if (next < words.size() && words[next].starts_with("qid:")) ++next;
+  std::vector<uint64_t>& keys = example->keys.emplace_back();
+  std::vector<float>& weights = example->weights.emplace_back();
+  for (; next < words.size(); ++next) {
+    const size_t colon = words[next].find(':');
+    uint64_t index = 0;
+    float value = 0;
+    if (colon == std::string_view::npos ||
+        !IsNumber(words[next].substr(0, colon), &index) ||
+        !IsNumber(words[next].substr(colon + 1), &value) ||
+        !std::isfinite(value)) {
+      return false;
+    }
+    if (value == 0) continue;
+    keys.push_back(spec.feature_dim == 0 ? index : index % spec.feature_dim);
+    weights.push_back(value);
+  }
+  return true;
+}
+
+using LineFunction = bool (*)(const InputSpec& spec, std::string_view line,
+                              bool has_label, Example* example,
+                              std::string* reason);
+
+// Null: not known.
+LineFunction FindLineFunction(const std::string& format) {
+  return format == "criteo"       ? ParseCriteo
+         : format == "multi_slot" ? ParseMultiSlot
+         : format == "libsvm"     ? ParseLibsvm
+                                  : nullptr;
+}
+
 }  // namespace
+
+bool KnowsFormat(const std::string& format) {
+  return FindLineFunction(format) != nullptr;
+}
 
 bool ParseLine(const InputSpec& spec, std::string_view line, bool has_label,
                Example* example, std::string* reason) {
   *example = {};
-  if (spec.format == "criteo") {
-    return ParseCriteo(spec, line, has_label, example, reason);
-  }
-  *reason = "the line has other slots than the model";
-  return ParseMultiSlot(spec, line, has_label, example);
+  return FindLineFunction(spec.format)(spec, line, has_label, example, reason);
 }
 
 }  // namespace oarlock::score

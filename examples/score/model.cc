@@ -100,6 +100,11 @@ bool Model::Read(const std::string& folder, std::string* error) {
     return false;
   }
   input_ = ReadInput(spec.at("input"));
+  if (!KnowsFormat(input_.format)) {
+    *error = folder + " reads lines of format " + input_.format +
+             ", which this reader lacks";
+    return false;
+  }
   for (const json& table : spec.at("tables")) {
     tables_.push_back(ReadTable(table, files_));
   }

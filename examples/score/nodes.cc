@@ -23,10 +23,12 @@ void Embedding(const NodeArgs& args, size_t size, Values* output) {
   for (const Example& example : args.examples) {
     for (const size_t slot : input.slots) {
       std::fill(sum.begin(), sum.end(), 0.0f);
-      for (const uint64_t key : example.keys[slot]) {
-        input.table->AddRow(key, sum.data());
-      }
       const size_t num_keys = example.keys[slot].size();
+      for (size_t k = 0; k < num_keys; ++k) {
+        const float weight =
+            example.weights.empty() ? 1 : example.weights[slot][k];
+        input.table->AddRow(example.keys[slot][k], weight, sum.data());
+      }
       if (mean && num_keys > 1) {
         for (float& x : sum) x /= static_cast<float>(num_keys);
       }
@@ -67,6 +69,33 @@ void Linear(const NodeArgs& args, size_t size, Values* output) {
 void Bias(const NodeArgs& args, size_t size, Values* output) {
   for (size_t i = 0; i < output->size(); ++i) {
     (*output)[i] = (*args.inputs[0])[i] + args.parameters[0]->values[i % size];
+  }
+}
+
+// (x - mean) / deviation, two parameters from `first` on.
+void Standardize(const NodeArgs& args, size_t first, size_t size,
+                 Values* output) {
+  const float* const mean = args.parameters[first]->values;
+  const float* const deviation = args.parameters[first + 1]->values;
+  for (size_t i = 0; i < output->size(); ++i) {
+    (*output)[i] =
+        ((*args.inputs[0])[i] - mean[i % size]) / deviation[i % size];
+  }
+}
+
+void DataNorm(const NodeArgs& args, size_t size, Values* output) {
+  Standardize(args, /*first=*/0, size, output);
+}
+
+void BatchNorm(const NodeArgs& args, size_t size, Values* output) {
+  Standardize(args, /*first=*/2, size, output);
+  const float* const scale = args.parameters[0]->values;
+  const float* const shift = args.parameters[1]->values;
+  const bool relu = args.words.at("activation") == "relu";
+  for (size_t i = 0; i < output->size(); ++i) {
+    float& y = (*output)[i];
+    y = y * scale[i % size] + shift[i % size];
+    if (relu) y = std::max(y, 0.0f);
   }
 }
 
@@ -145,6 +174,8 @@ NodeFunction FindNodeFunction(const std::string& kind) {
       {"concat", Concat},
       {"linear", Linear},
       {"bias", Bias},
+      {"batch_norm", BatchNorm},
+      {"data_norm", DataNorm},
       {"view", Identity},
       {"dropout", Identity},
       {"relu", Relu},

@@ -157,8 +157,31 @@ QUICK_START = ([0, -3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
                [20, 603, 100, 50, 64000, 500, 100, 50, 500, 10, 10, 10, 50])
 
 
+NUMBER = re.compile(rb"-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+WHOLE = re.compile(rb"\d+")
+
+
+def number(text):
+    if not NUMBER.fullmatch(text):
+        raise ValueError("a number is none")
+    with np.errstate(over="ignore", under="ignore"):
+        value = np.float32(float(text))
+    if not np.isfinite(value):
+        raise ValueError("a number is too large")
+    return value
+
+
+def whole(text):
+    if not WHOLE.fullmatch(text) or int(text) > MASK:
+        raise ValueError("an id or a count is no unsigned 64-bit number")
+    return int(text)
+
+
 class CriteoLines:
-    """Lines to dense features and lists of keys, one list a slot."""
+    """Lines to dense features, keys and the keys' weights.
+
+    Keys and weights are a list a slot; without weights, None, all are 1.
+    """
 
     def __init__(self, spec):
         self.transform = spec["dense_transform"]
@@ -192,11 +215,11 @@ class CriteoLines:
         if self.transform == "bucket":
             keys += [[self.key(self.bucket(x), 26 + i)]
                      for i, x in enumerate(integers)]
-            return [], keys
+            return [], keys, None
         if self.transform == "log1p":
-            return [math.log1p(max(x or 0, 0)) for x in integers], keys
+            return [math.log1p(max(x or 0, 0)) for x in integers], keys, None
         return [0 if x is None else (x - low) / diff
-                for x, low, diff in zip(integers, *QUICK_START)], keys
+                for x, low, diff in zip(integers, *QUICK_START)], keys, None
 
     @staticmethod
     def bucket(x):
@@ -206,9 +229,6 @@ class CriteoLines:
 
 
 class MultiSlotLines:
-    NUMBER = re.compile(rb"-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-    WHOLE = re.compile(rb"\d+")
-
     def __init__(self, spec):
         self.num_dense = spec["num_dense"]
         self.num_slots = spec["num_slots"]
@@ -221,7 +241,7 @@ class MultiSlotLines:
 
         def take():
             nonlocal at
-            count = self.whole(words[at])
+            count = whole(words[at])
             values = words[at + 1:at + 1 + count]
             if len(values) != count:
                 raise ValueError("a slot is short")
@@ -229,36 +249,55 @@ class MultiSlotLines:
             return values
 
         try:
-            dense = ([self.number(x) for x in take()]
-                     if self.num_dense else [])
+            dense = [number(x) for x in take()] if self.num_dense else []
             keys = [[self.key(x) for x in take()]
                     for _ in range(self.num_slots)]
-            label = ([self.whole(x) for x in take()] if has_label else [0])
+            label = [whole(x) for x in take()] if has_label else [0]
         except IndexError as error:
             raise ValueError("the line is short") from error
         if len(dense) != self.num_dense or len(label) != 1 or at != len(words):
             raise ValueError("the line has other slots")
         if label[0] > 1:
             raise ValueError("the label is not 0 or 1")
-        return dense, keys
-
-    def number(self, text):
-        if not self.NUMBER.fullmatch(text):
-            raise ValueError("a dense feature is no number")
-        with np.errstate(over="ignore", under="ignore"):
-            value = np.float32(float(text))
-        if not np.isfinite(value):
-            raise ValueError("a dense feature is too large")
-        return value
-
-    def whole(self, text):
-        if not self.WHOLE.fullmatch(text) or int(text) > MASK:
-            raise ValueError("an id or a count is no unsigned 64-bit number")
-        return int(text)
+        return dense, keys, None
 
     def key(self, text):
-        key = self.whole(text)
+        key = whole(text)
         return key % self.feature_dim if self.feature_dim else key
+
+
+class LibsvmLines:
+    def __init__(self, spec):
+        self.feature_dim = int(spec["feature_dim"])
+
+    def parse(self, line, has_label):
+        words = line.partition(b"#")[0].replace(b"\t", b" ").split(b" ")
+        words = [word for word in words if word]
+        label = (words.pop(0) if words else b"") if has_label else b"0"
+        if number(self.unsigned(label)) not in (-1, 0, 1):
+            raise ValueError("the label is not 0, 1 or -1")
+        if words and words[0].startswith(b"qid:"):
+            words.pop(0)
+        keys, weights = [], []
+        for word in words:
+            index, _, value = word.partition(b":")
+            key = whole(self.unsigned(index))
+            weight = number(self.unsigned(value))
+            # What is 0 is not there.
+            if weight != 0:
+                keys.append(key % self.feature_dim if self.feature_dim
+                            else key)
+                weights.append(weight)
+        return [], [keys], [weights]
+
+    @staticmethod
+    def unsigned(text):
+        """Without the one + that may stand in front."""
+        return text[1:] if re.match(rb"\+[^-]", text) else text
+
+
+LINES = {"criteo": CriteoLines, "multi_slot": MultiSlotLines,
+         "libsvm": LibsvmLines}
 
 
 # -- the network --------------------------------------------------------------
@@ -296,8 +335,10 @@ class Model:
             flat[p["offset"]:p["offset"] + math.prod(p["shape"])].reshape(
                 p["shape"]) for p in self.spec["parameters"]]
         spec = self.spec["input"]
-        self.lines = (CriteoLines if spec["format"] == "criteo" else
-                      MultiSlotLines)(spec)
+        if spec["format"] not in LINES:
+            raise ExportError(f"{folder} reads lines of format "
+                              f"{spec['format']}, which this reader lacks")
+        self.lines = LINES[spec["format"]](spec)
         for node in self.spec["nodes"]:
             if not hasattr(self, "_" + node["kind"]):
                 raise ExportError(f"{folder} has a node {node['name']} of kind "
@@ -307,7 +348,7 @@ class Model:
         """Probabilities of label 1 of what `lines.parse` has returned."""
         if not examples:
             return np.zeros(0, np.float32)
-        dense = np.array([d for d, _ in examples], np.float32).reshape(
+        dense = np.array([d for d, _, _ in examples], np.float32).reshape(
             len(examples), -1)
         sparse = [self.look_up(s, examples)
                   for s in self.spec["sparse_inputs"]]
@@ -323,14 +364,20 @@ class Model:
     def look_up(self, spec, examples):
         """Sums of rows, [examples, slots, dim], and how many, [..., 1]."""
         table = self.tables[spec["table"]]
-        bags = [keys[slot] for _, keys in examples for slot in spec["slots"]]
+        bags = [keys[slot] for _, keys, _ in examples
+                for slot in spec["slots"]]
         counts = np.array([len(bag) for bag in bags])
         owners = np.repeat(np.arange(len(bags)), counts)
         keys, row_of_key = np.unique(
             np.array([key for bag in bags for key in bag], np.uint64),
             return_inverse=True)
+        rows = table.rows(keys)[row_of_key]
+        if examples[0][2] is not None:
+            weights = [weight for _, _, weights in examples
+                       for slot in spec["slots"] for weight in weights[slot]]
+            rows = rows * np.array(weights, np.float32).reshape(-1, 1)
         sums = np.zeros((len(bags), table.spec["dim"]), np.float32)
-        np.add.at(sums, owners, table.rows(keys)[row_of_key])
+        np.add.at(sums, owners, rows)
         shape = (len(examples), len(spec["slots"]), -1)
         return (sums.reshape(shape),
                 counts.astype(np.float32).reshape(shape))
@@ -361,6 +408,17 @@ class Model:
 
     def _bias(self, node, inputs, parameters, dense, sparse):
         return inputs[0] + parameters[0].reshape(-1)
+
+    def _data_norm(self, node, inputs, parameters, dense, sparse):
+        mean, deviation = parameters
+        return (inputs[0] - mean) / deviation
+
+    def _batch_norm(self, node, inputs, parameters, dense, sparse):
+        scale, shift, mean, deviation = parameters
+        y = (inputs[0] - mean) / deviation * scale + shift
+        if node["options"]["activation"] == "relu":
+            y = np.maximum(y, 0)
+        return y
 
     def _view(self, node, inputs, parameters, dense, sparse):
         return inputs[0]

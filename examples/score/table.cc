@@ -36,16 +36,16 @@ float Table::InitialValue(uint64_t stream, uint64_t i) const {
          initial_value;
 }
 
-void Table::AddRow(uint64_t key, float* sum) const {
+void Table::AddRow(uint64_t key, float weight, float* sum) const {
   const uint64_t* const found = std::lower_bound(keys, keys + num_rows, key);
   if (found != keys + num_rows && *found == key) {
     const float* const row = values + (found - keys) * dim;
-    for (size_t i = 0; i < dim; ++i) sum[i] += row[i];
+    for (size_t i = 0; i < dim; ++i) sum[i] += weight * row[i];
     return;
   }
   const uint64_t stream =
       Mix(initial_stream ^ Mix(key + 0x632be59bd9b4e019u));
-  for (size_t i = 0; i < dim; ++i) sum[i] += InitialValue(stream, i);
+  for (size_t i = 0; i < dim; ++i) sum[i] += weight * InitialValue(stream, i);
 }
 
 }  // namespace oarlock::score

@@ -20,8 +20,8 @@ struct Table {
   float initial_value = 0;
   uint64_t initial_stream = 0;
 
-  // Adds the key's row to sum[dim].
-  void AddRow(uint64_t key, float* sum) const;
+  // Adds `weight` times the key's row to sum[dim].
+  void AddRow(uint64_t key, float weight, float* sum) const;
 
  private:
   float InitialValue(uint64_t stream, uint64_t i) const;

@@ -7,9 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "base/types.h"
 #include "fleet/job_description.h"
+#include "fleet/model_export/exported_parameters.h"
 #include "fleet/model_export/model_folder.h"
 #include "fleet/model_export/model_json.h"
 #include "fleet/trained_model.h"
@@ -85,12 +87,29 @@ class Exporter {
     return options_.files->RemoveTree(sort.folder);
   }
 
-  // All values of the manifest's dense table at `place`.
-  absl::Status WriteDense(size_t place) {
-    const v1::DenseTableConfig& dense =
-        manifest().tables(static_cast<int>(place)).dense();
+  // All values of the dense table, if there is one, then `moments`.
+  absl::Status WriteDense(TableId table, absl::Span<const float> moments) {
     OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<SummedFile> file,
                              folder_->CreateFile("dense.bin"));
+    if (table != TableId(0)) {
+      OARLOCK_RETURN_IF_ERROR(
+          AppendValues(PlaceOf(manifest(), table), file.get()));
+    }
+    OARLOCK_RETURN_IF_ERROR(
+        file->Append({reinterpret_cast<const char*>(moments.data()),
+                      moments.size() * sizeof(float)}));
+    return file->Close();
+  }
+
+ private:
+  const v1::CheckpointManifest& manifest() const {
+    return open_.loaded.manifest;
+  }
+
+  // Those of the manifest's dense table at `place`.
+  absl::Status AppendValues(size_t place, SummedFile* file) {
+    const v1::DenseTableConfig& dense =
+        manifest().tables(static_cast<int>(place)).dense();
     uint64_t left = dense.size();
     for (uint32_t b = 0; left > 0; ++b) {
       OARLOCK_ASSIGN_OR_RETURN(const DenseBlock block,
@@ -101,12 +120,7 @@ class Exporter {
           absl::string_view(block.floats).substr(0, floats * sizeof(float))));
       left -= floats;
     }
-    return file->Close();
-  }
-
- private:
-  const v1::CheckpointManifest& manifest() const {
-    return open_.loaded.manifest;
+    return absl::OkStatus();
   }
 
   const OpenCheckpoint& open_;
@@ -134,16 +148,26 @@ absl::StatusOr<ModelExportReport> ExportModel(
   exported.data = DataOptionsOf(job);
   exported.job_id = manifest.job_id();
   exported.cut = manifest.cut();
-  ModelExportReport report;
-  report.model = model->spec().name;
-  report.num_parameters = model->spec().num_parameters;
-  for (const TableId table : found.sparse) {
+  std::vector<float> statistics;
+  for (size_t i = 0; i < found.sparse.size(); ++i) {
+    const size_t place = PlaceOf(manifest, found.sparse[i]);
+    if (model->spec().sparse_inputs[i].is_statistics()) {
+      OARLOCK_ASSIGN_OR_RETURN(statistics,
+                               ReadStatistics(open, place, *model->network()));
+      continue;
+    }
     ExportedTable& rows = exported.tables.emplace_back();
-    rows.config =
-        manifest.tables(static_cast<int>(PlaceOf(manifest, table)));
+    rows.config = manifest.tables(static_cast<int>(place));
     rows.keys_file = absl::StrCat(rows.config.name(), ".keys.bin");
     rows.values_file = absl::StrCat(rows.config.name(), ".values.bin");
   }
+  if (model->network() != nullptr) {
+    exported.parameters = ExportedParametersOf(*model->network(), statistics);
+  }
+  ModelExportReport report;
+  report.model = model->spec().name;
+  report.num_parameters =
+      model->spec().num_parameters + exported.parameters.moments.size();
   // Whether it can be said at all; before the rows, which take time.
   OARLOCK_RETURN_IF_ERROR(ModelJson(exported).status());
   OARLOCK_ASSIGN_OR_RETURN(
@@ -155,12 +179,8 @@ absl::StatusOr<ModelExportReport> ExportModel(
         PlaceOf(manifest, TableId(table.config.id())), &table));
     report.num_rows += table.num_rows;
   }
-  if (found.dense != TableId(0)) {
-    OARLOCK_RETURN_IF_ERROR(
-        exporter.WriteDense(PlaceOf(manifest, found.dense)));
-  } else {
-    OARLOCK_RETURN_IF_ERROR(folder->WriteFile("dense.bin", ""));
-  }
+  OARLOCK_RETURN_IF_ERROR(
+      exporter.WriteDense(found.dense, exported.parameters.moments));
   OARLOCK_ASSIGN_OR_RETURN(const nlohmann::ordered_json json,
                            ModelJson(exported));
   using Handler = nlohmann::ordered_json::error_handler_t;

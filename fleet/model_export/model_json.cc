@@ -19,8 +19,11 @@ std::string Digits(uint64_t number) { return absl::StrCat(number); }
 ordered_json InputJson(const DataOptions& data) {
   const DataSchema schema = SchemaOf(data);
   ordered_json json;
-  const bool criteo = data.format == DataOptions::Format::kCriteo;
-  json["format"] = criteo ? "criteo" : "multi_slot";
+  using Format = DataOptions::Format;
+  const bool criteo = data.format == Format::kCriteo;
+  json["format"] = criteo                           ? "criteo"
+                   : data.format == Format::kLibsvm ? "libsvm"
+                                                    : "multi_slot";
   if (criteo) {
     switch (data.dense_transform) {
       case DataOptions::DenseTransform::kQuickStart:
@@ -80,8 +83,9 @@ absl::StatusOr<ordered_json> TableJson(const ExportedTable& table) {
   return json;
 }
 
-absl::StatusOr<ordered_json> NodeJson(const Network& network,
-                                      const Network::Node& node) {
+// `parameters`: which of the model's it reads.
+absl::StatusOr<ordered_json> NodeJson(const Network::Node& node,
+                                      const std::vector<size_t>& parameters) {
   const std::optional<std::vector<LayerOption>> options =
       node.layer->is_view() ? std::vector<LayerOption>{}
                             : node.layer->ExportedOptions();
@@ -100,12 +104,6 @@ absl::StatusOr<ordered_json> NodeJson(const Network& network,
     json["input_shapes"].push_back(shape.dims());
   }
   json["shape"] = node.shape.dims();
-  std::vector<size_t> parameters;
-  for (const size_t offset : node.parameter_offsets) {
-    for (size_t i = 0; i < network.parameters().size(); ++i) {
-      if (network.parameters()[i].offset == offset) parameters.push_back(i);
-    }
-  }
   json["parameters"] = parameters;
   json["options"] = ordered_json::object();
   for (const LayerOption& option : *options) {
@@ -124,11 +122,6 @@ absl::StatusOr<ordered_json> ModelJson(const ExportedModel& exported) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the model ", spec.name, " is of a kind that cannot be exported yet"));
   }
-  if (exported.data.format == DataOptions::Format::kLibsvm) {
-    return absl::FailedPreconditionError(
-        "the model was trained on libsvm text, and an exported model has no "
-        "place for the values of features; score with `oarlock infer`");
-  }
   ordered_json json;
   json["format"] = "oarlock.model";
   json["format_version"] = kExportFormatVersion;
@@ -146,15 +139,16 @@ absl::StatusOr<ordered_json> ModelJson(const ExportedModel& exported) {
         {{"table", i}, {"slots", spec.sparse_inputs[i].slots}});
   }
   json["parameters"] = ordered_json::array();
-  for (const ParameterSpec& parameter : network->parameters()) {
+  for (const ParameterSpec& parameter : exported.parameters.specs) {
     json["parameters"].push_back({{"name", parameter.name},
                                   {"shape", parameter.shape},
                                   {"offset", parameter.offset}});
   }
   json["nodes"] = ordered_json::array();
-  for (const Network::Node& node : network->nodes()) {
-    OARLOCK_ASSIGN_OR_RETURN(ordered_json described,
-                             NodeJson(*network, node));
+  for (size_t i = 0; i < network->nodes().size(); ++i) {
+    OARLOCK_ASSIGN_OR_RETURN(
+        ordered_json described,
+        NodeJson(network->nodes()[i], exported.parameters.of_node[i]));
     json["nodes"].push_back(std::move(described));
   }
   json["output"] = network->prediction();

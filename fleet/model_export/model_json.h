@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "fleet/model_export/exported_parameters.h"
 #include "proto/table.pb.h"
 #include "worker/data/data_options.h"
 #include "worker/models/model.h"
@@ -32,8 +33,11 @@ struct ExportedModel {
   DataOptions data;
   std::string job_id;
   uint64_t cut = 0;
-  // One per sparse input of the model.
+  // One per sparse input of the model, but for that of statistics, which is the
+  // last.
   std::vector<ExportedTable> tables;
+  // Of a model that is a network.
+  ExportedParameters parameters;
 };
 
 // FailedPrecondition when something in it has no place in the format yet: a

@@ -4,9 +4,9 @@
 //
 //   dataset_main TRAIN_FILE FOLDER
 //
-// The file is libsvm text; checkpoints and logs go to FOLDER. The last line of a
-// worker is "loaded A shuffled B trained C released D": the bytes of examples in
-// memory after each call.
+// The file is libsvm text; checkpoints and logs go to FOLDER. The last line of
+// a worker is "loaded A shuffled B trained C released D": the bytes of examples
+// in memory after each call.
 
 #include <cinttypes>
 #include <cstdint>

@@ -80,8 +80,7 @@ TEST(FleetDatasetTest, AGloballyShuffledPassHasEachExampleOnceAndIsReleased) {
   std::vector<std::unique_ptr<TestProcess>> workers;
   for (uint32_t w = 0; w < kNumWorkers; ++w) {
     environment["PADDLE_TRAINER_ID"] = absl::StrCat(w);
-    workers.push_back(
-        std::make_unique<TestProcess>(argv, environment, folder));
+    workers.push_back(std::make_unique<TestProcess>(argv, environment, folder));
   }
   for (const auto& worker : workers) {
     ASSERT_EQ(worker->Wait(), 0) << worker->Output();

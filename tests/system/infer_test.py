@@ -5,6 +5,7 @@ of an exported model, which both readers in examples/score give.
 import glob
 import math
 import os
+import random
 import re
 import unittest
 
@@ -101,19 +102,113 @@ class InferTest(scoring.ScoringTest):
                 self.await_success(self.export(folder, checkpoints))
                 self.assert_readers_agree(scores, folder, files="some")
 
-    def test_a_model_that_cannot_be_exported_says_which_layer(self):
-        with open(self.path("few"), "w", encoding="utf-8") as file, \
-                open(harness.test_files(), encoding="utf-8") as lines:
-            file.writelines(lines.readlines()[:500])
+    def check_readers(self, name, train_file, test_file, *flags):
+        """Trains, exports, and compares both readers with the checkpoint."""
+        checkpoints, folder = "ckpt_" + name, "export_" + name
         self.await_success(self.start_train(
-            "--server_num", "1", "--worker_num", "1", "--model", "deepfm",
-            "--hidden_norm", "batch", *TRAIN, "--train_files", "few",
-            "--checkpoint_dir", "checkpoints"))
-        scores, _ = self.scores("--checkpoint", "checkpoints", files="few")
-        self.assertEqual(len(scores), 500)
-        self.assert_fails(self.export("model"),
-                          r"'fc1_norm' is a batch_norm, a layer that", code=1)
-        self.assertFalse(os.path.exists(self.path("model")))
+            "--server_num", "1", "--worker_num", "1", *TRAIN, *flags,
+            "--init_range", "0.1", "--train_files", train_file,
+            "--checkpoint_dir", checkpoints))
+        scores, _ = self.scores("--checkpoint", checkpoints, files=test_file)
+        self.assertGreater(len(set(scores)), len(scores) // 2)
+        self.await_success(self.export(folder, checkpoints))
+        self.assert_readers_agree(scores, folder, files=test_file)
+        return checkpoints, folder
+
+    def test_readers_norm_as_a_prediction_does(self):
+        with open(harness.test_files(), encoding="utf-8") as lines:
+            rows = lines.read().splitlines()
+        for name, part in (("few", rows[:1500]), ("some", rows[1500:1700])):
+            with open(self.path(name), "w", encoding="utf-8") as file:
+                file.write("\n".join(part) + "\n")
+        for name, *flags in (
+                ("hidden", "--model", "deepfm", "--hidden_norm", "batch"),
+                ("dense", "--model", "lr", "--dense_norm", "data"),
+                # More statistics than one row of their table holds.
+                ("all", "--model", "wide_deep", "--hidden_norm", "batch",
+                 "--dense_norm", "batch", "--dropout", "0.2"),
+                ("last", "--model", "ctr_dnn", "--hidden_sizes", "16",
+                 "--hidden_norm", "batch", "--dense_norm", "data")):
+            with self.subTest(name):
+                _, folder = self.check_readers(name, "few", "some", *flags)
+                # What norms learn is no table of rows to look up.
+                self.assertEqual(
+                    [n for n in os.listdir(self.path(folder))
+                     if n.endswith(".keys.bin")], ["embedding.keys.bin"])
+
+    def write_bags(self, name, seed, count):
+        """Multi-slot lines of none to three keys in a slot."""
+        source = random.Random(seed)
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            for _ in range(count):
+                slots = []
+                for slot in range(26):
+                    keys = [source.randrange(40) + 100 * slot
+                            for _ in range(source.randrange(4))]
+                    slots.append(" ".join(map(str, [len(keys), *keys])))
+                dense = " ".join(f"{source.gauss(2, 1):.3f}"
+                                 for _ in range(13))
+                file.write(f"13 {dense} {' '.join(slots)} 1 "
+                           f"{source.randrange(2)}\n")
+
+    def test_readers_pool_several_keys_of_several_tables(self):
+        self.write_bags("few", seed=1, count=1500)
+        self.write_bags("some", seed=2, count=200)
+        for pooling in ("sum", "mean"):
+            for model in ("wide_deep", "dcn_v2"):
+                with self.subTest(f"{model} {pooling}"):
+                    _, folder = self.check_readers(
+                        f"{model}_{pooling}", "few", "some", "--model", model,
+                        "--data_format", "multi_slot", "--sparse_feature_dim",
+                        "0", "--pooling", pooling, "--slot_sizes",
+                        "0:4,7:16,9:4", "--hidden_norm", "batch",
+                        "--dense_norm", "data")
+                    self.assertEqual(
+                        sorted(n for n in os.listdir(self.path(folder))
+                               if n.endswith(".keys.bin")),
+                        ["embedding.keys.bin", "embedding_16.keys.bin",
+                         "embedding_4.keys.bin"])
+
+    def write_libsvm(self, name, seed, count):
+        source = random.Random(seed)
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            for _ in range(count):
+                features = " ".join(
+                    f"{source.randrange(300)}:{source.gauss(0, 1):.4f}"
+                    for _ in range(source.randrange(1, 9)))
+                file.write(f"{source.choice(['0', '1', '-1', '+1'])} "
+                           f"{features}\n")
+
+    def test_readers_weigh_the_features_of_libsvm_text(self):
+        self.write_libsvm("few", seed=1, count=1500)
+        self.write_libsvm("some", seed=2, count=200)
+        for model in ("lr", "deepfm"):
+            with self.subTest(model):
+                checkpoints, folder = self.check_readers(
+                    model, "few", "some", "--model", model, "--data_format",
+                    "libsvm", "--sparse_feature_dim", "0")
+        good = ["1 qid:7 3:0.5 +4:+2\t5:-1e-3 # 6:1", "-1", "0 3:0 4:1e-400",
+                f"+1 {2**64 - 1}:1", "0 3:1 3:1\r"]
+        bad = ["", "2 3:1", "1 3", "1 3:x", "1 3:nan", "1 3:1e39", "1 -3:1",
+               f"1 {2**64}:1", "1 3:1 qid:7", "# 1 3:1"]
+        with open(self.path("odd"), "w", encoding="utf-8",
+                  newline="") as file:
+            file.write("\n".join(good + bad) + "\n")
+        scores, _ = self.scores("--checkpoint", checkpoints, files="odd")
+        self.assertEqual([math.isnan(s) for s in scores],
+                         [False] * len(good) + [True] * len(bad))
+        for reader in self.readers(folder, files="odd"):
+            self.await_success(reader)
+            read = [float(s) for s in reader.stdout.splitlines()]
+            self.assertEqual([math.isnan(s) for s in read],
+                             [math.isnan(s) for s in scores])
+            self.assert_close(scores[:len(good)], read[:len(good)])
+        with open(self.path("unlabelled"), "w", encoding="utf-8") as file:
+            file.write("qid:7 3:0.5 4:2\n\n# nothing\n3:0.25\n")
+        scores, _ = self.scores("--checkpoint", checkpoints, "--labels",
+                                "false", files="unlabelled")
+        self.assert_readers_agree(scores, folder, "--no-labels",
+                                  files="unlabelled")
 
     def test_readers_read_what_is_not_as_usual(self):
         self.train("deepfm")

@@ -76,8 +76,7 @@ absl::StatusOr<std::shared_ptr<const LoadedPass>> MemoryDataset::Take(
     pass = std::exchange(*preloaded_, nullptr);
     preload_epoch_.reset();
   } else {
-    AtHand at_hand = {.preloaded = TakePreloaded(),
-                      .current = CurrentMemory()};
+    AtHand at_hand = {.preloaded = TakePreloaded(), .current = CurrentMemory()};
     // What will not be read any more makes room.
     current_ = nullptr;
     absl::StatusOr<std::shared_ptr<const LoadedPass>> loaded =

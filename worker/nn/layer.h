@@ -40,6 +40,12 @@ struct LayerOption {
   std::variant<size_t, std::string> value;
 };
 
+// Numbers that stand for statistics in an exported model.
+struct ExportedMoments {
+  std::string name;  // "mean"
+  std::vector<float> values;
+};
+
 // All pointers are to the backend's memory, those in `step` too. A tensor
 // holds step.num_examples examples of its shape.
 struct ForwardArgs {
@@ -135,6 +141,14 @@ class Layer {
   // models do not know the kind.
   virtual std::optional<std::vector<LayerOption>> ExportedOptions() const {
     return std::nullopt;
+  }
+  // What Forward outside training computes with in place of its statistics,
+  // which lie in the host's memory here: parameters of an exported model, behind
+  // the layer's own.
+  virtual std::vector<ExportedMoments> MomentsOf(
+      absl::Span<const Shape> inputs,
+      absl::Span<const float* const> statistics) const {
+    return {};
   }
   // Bytes of StepInput::images that it reads of an example.
   virtual size_t image_bytes() const { return 0; }

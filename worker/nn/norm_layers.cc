@@ -1,7 +1,12 @@
 #include "worker/nn/norm_layers.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,10 +22,39 @@ NormSums SumsOf(const ForwardArgs& args) {
   return {args.statistics[0], args.statistics[1], args.statistics[2]};
 }
 
+// Mean and sqrt(variance + epsilon) of each column, by InteractionOperations::
+// NormMoments' rule.
+std::vector<ExportedMoments> MeanAndDeviation(
+    size_t cols, float epsilon, absl::Span<const float* const> statistics) {
+  const float count = statistics[0][0];
+  ExportedMoments mean = {"mean", std::vector<float>(cols, 0.0f)};
+  ExportedMoments deviation = {"deviation", std::vector<float>(cols)};
+  for (size_t c = 0; c < cols; ++c) {
+    double variance = 1;
+    if (count > 0) {
+      mean.values[c] = statistics[1][c] / count;
+      variance = std::max(0.0f, statistics[2][c] / count);
+    }
+    deviation.values[c] = static_cast<float>(std::sqrt(variance + epsilon));
+  }
+  return {std::move(mean), std::move(deviation)};
+}
+
 class BatchNorm final : public Layer {
  public:
   explicit BatchNorm(const BatchNormOptions& options) : options_(options) {}
   const char* kind() const override { return "batch_norm"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{
+        {"activation",
+         std::string(options_.activation == Activation::kRelu ? "relu"
+                                                              : "none")}};
+  }
+  std::vector<ExportedMoments> MomentsOf(
+      absl::Span<const Shape> inputs,
+      absl::Span<const float* const> statistics) const override {
+    return MeanAndDeviation(inputs[0].size(), options_.epsilon, statistics);
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].size() == 0) {
@@ -100,6 +134,14 @@ class BatchNorm final : public Layer {
 class DataNorm final : public Layer {
  public:
   const char* kind() const override { return "data_norm"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return std::vector<LayerOption>{};
+  }
+  std::vector<ExportedMoments> MomentsOf(
+      absl::Span<const Shape> inputs,
+      absl::Span<const float* const> statistics) const override {
+    return MeanAndDeviation(inputs[0].size(), kEpsilon, statistics);
+  }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].size() == 0) {

@@ -1,0 +1,41 @@
+// What dense.bin of an exported model holds (docs/export_format.md): the
+// network's parameters, then mean and deviation of each norm, which are fixed
+// once nothing is learned any more.
+
+#ifndef OARLOCK_FLEET_MODEL_EXPORT_EXPORTED_PARAMETERS_H_
+#define OARLOCK_FLEET_MODEL_EXPORT_EXPORTED_PARAMETERS_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "pserver/checkpoint/manifest.h"
+#include "worker/nn/network.h"
+#include "worker/nn/parameter.h"
+
+namespace oarlock {
+
+struct ExportedParameters {
+  // All of them; offsets are floats of dense.bin.
+  std::vector<ParameterSpec> specs;
+  // Of each node of the network: which, in the order in which it reads them.
+  std::vector<std::vector<size_t>> of_node;
+  // The values that stand behind those of the network.
+  std::vector<float> moments;
+};
+
+// `statistics`: what the network's norms have learned, [num_statistics()].
+ExportedParameters ExportedParametersOf(const Network& network,
+                                        absl::Span<const float> statistics);
+
+// What the norms of `network` have learned by the checkpoint, starts included:
+// out of the manifest's table of statistics, at `place`
+// (worker/models/network_model.h). DataLoss as PartitionRows::Read.
+absl::StatusOr<std::vector<float>> ReadStatistics(const OpenCheckpoint& open,
+                                                  size_t place,
+                                                  const Network& network);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_FLEET_MODEL_EXPORT_EXPORTED_PARAMETERS_H_
