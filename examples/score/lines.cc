@@ -195,12 +195,17 @@ bool ParseLibsvm(const InputSpec& spec, std::string_view line, bool has_label,
       "a word is not what it must be: a label 0, 1 or -1, then "
       "INDEX:VALUE";
   std::vector<std::string_view> words;
-  line = line.substr(0, line.find('#'));
+  const size_t comment = line.find('#');
+  line = line.substr(0, comment);
   for (size_t begin = 0; (begin = line.find_first_not_of(" \t", begin)) !=
                          std::string_view::npos;) {
     const size_t end = std::min(line.find_first_of(" \t", begin), line.size());
     words.push_back(line.substr(begin, end - begin));
     begin = end;
+  }
+  if (comment != std::string_view::npos && words.empty()) {
+    *reason = "the line is only a comment";
+    return false;
   }
   size_t next = 0;
   if (has_label) {

@@ -271,8 +271,10 @@ class LibsvmLines:
         self.feature_dim = int(spec["feature_dim"])
 
     def parse(self, line, has_label):
-        words = line.partition(b"#")[0].replace(b"\t", b" ").split(b" ")
-        words = [word for word in words if word]
+        text, mark, _ = line.partition(b"#")
+        words = [word for word in text.replace(b"\t", b" ").split(b" ") if word]
+        if mark and not words:
+            raise ValueError("the line is only a comment")
         label = (words.pop(0) if words else b"") if has_label else b"0"
         if number(self.unsigned(label)) not in (-1, 0, 1):
             raise ValueError("the label is not 0, 1 or -1")
