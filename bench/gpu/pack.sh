@@ -35,6 +35,7 @@ for target in "${targets[@]}"; do
     xargs -r cp -L -t "$to/lib"
 done
 cp bench/gpu/run.sh bench/gpu/torch_step.py bench/gpu/train.py "$to/"
+install -D -m 644 bench/suite/mode_runs.py -t "$to/suite"
 
 mib=$(du -sm "$to" | cut -f1)
 if [ "$mib" -gt "$max_mib" ]; then

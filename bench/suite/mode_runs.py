@@ -139,7 +139,12 @@ class Slowed:
 
 
 def train(oarlock, folder, workers, servers, flags, slowed=None):
-    """One `oarlock train`; its summary.json."""
+    """One `oarlock train`; its summary.json. Without servers: one process."""
+    return train_and_log(oarlock, folder, workers, servers, flags, slowed)[0]
+
+
+def train_and_log(oarlock, folder, workers, servers, flags, slowed=None):
+    """As train, and what it wrote to stderr."""
     logs = pathlib.Path(folder) / "logs"
     shutil.rmtree(logs, ignore_errors=True)
     cluster = (["--server_num", str(servers), "--worker_num", str(workers)]
@@ -153,4 +158,4 @@ def train(oarlock, folder, workers, servers, flags, slowed=None):
     if process.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, process.args))} ended with "
                            f"{process.returncode}: {errors.strip()[-400:]}")
-    return json.loads((logs / "summary.json").read_text())
+    return json.loads((logs / "summary.json").read_text()), errors

@@ -36,9 +36,6 @@ struct ConvolutionPass {
   // What Device::ConvolutionWorkspace has asked for; its bytes are lost.
   void* workspace = nullptr;
   size_t workspace_bytes = 0;
-
-  friend bool operator==(const ConvolutionPass&,
-                         const ConvolutionPass&) = default;
 };
 
 }  // namespace oarlock::cuda

@@ -104,6 +104,19 @@ OARLOCK_DEVICE void SumOfBlock(const Block& block, Value* values) {
   }
 }
 
+// values[0] = the sum of term(i) for begin <= i < end, always in the same
+// order.
+template <unsigned kThreads, typename Value, typename Term>
+OARLOCK_DEVICE void SumOfTerms(const Block& block, size_t begin, size_t end,
+                               const Term& term, Value* values) {
+  block.ForThreads([&](unsigned t) {
+    Value sum = {};
+    for (size_t i = begin + t; i < end; i += kThreads) sum += term(i);
+    values[t] = sum;
+  });
+  SumOfBlock<kThreads>(block, values);
+}
+
 OARLOCK_DEVICE inline void Put(Write write, float value, float* to) {
   *to = write == Write::kAdd ? *to + value : value;
 }

@@ -13,16 +13,10 @@ namespace oarlock::cuda {
 cudaError_t LaunchOnGpu(KernelId id, const void* kernel, size_t blocks,
                         cudaStream_t stream) {
   switch (id) {
-#define OARLOCK_LAUNCH(name, type)              \
-  case KernelId::name:                          \
-    LaunchKernel<type>(kernel, blocks, stream); \
-    break;
-    OARLOCK_CUDA_KERNELS(OARLOCK_LAUNCH)
-#undef OARLOCK_LAUNCH
+    OARLOCK_CUDA_KERNELS(OARLOCK_LAUNCH_CASE)
     default:
       return LaunchRuleOnGpu(id, kernel, blocks, stream);
   }
-  return cudaGetLastError();
 }
 
 }  // namespace oarlock::cuda

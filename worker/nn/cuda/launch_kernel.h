@@ -24,4 +24,10 @@ void LaunchKernel(const void* kernel, size_t blocks, cudaStream_t stream) {
 
 }  // namespace oarlock::cuda
 
+// Of a switch over a KernelId in a function that has these arguments.
+#define OARLOCK_LAUNCH_CASE(name, type)         \
+  case KernelId::name:                          \
+    LaunchKernel<type>(kernel, blocks, stream); \
+    return cudaGetLastError();
+
 #endif  // OARLOCK_WORKER_NN_CUDA_LAUNCH_KERNEL_H_

@@ -26,12 +26,8 @@ struct SumColumnsKernel {
   OARLOCK_DEVICE void operator()(const Block& block) const {
     OARLOCK_SHARED float sums[kThreads];
     const float* row = x + block.index() * cols;
-    block.ForThreads([&](unsigned t) {
-      float sum = 0;
-      for (size_t c = t; c < cols; c += kThreads) sum += row[c];
-      sums[t] = sum;
-    });
-    SumOfBlock<kThreads>(block, sums);
+    SumOfTerms<kThreads>(
+        block, 0, cols, [&](size_t c) { return row[c]; }, sums);
     block.ForThreads([&](unsigned t) {
       if (t == 0) y[block.index()] = sums[0];
     });
@@ -186,17 +182,11 @@ struct SumLossKernel {
   OARLOCK_DEVICE void operator()(const Block& block) const {
     OARLOCK_SHARED double losses[kThreads];
     OARLOCK_SHARED double illegal[kThreads];
-    block.ForThreads([&](unsigned t) {
-      double loss = 0, bad = 0;
-      for (size_t i = t; i < count; i += kThreads) {
-        loss += partials[2 * i];
-        bad += partials[2 * i + 1];
-      }
-      losses[t] = loss;
-      illegal[t] = bad;
-    });
-    SumOfBlock<kThreads>(block, losses);
-    SumOfBlock<kThreads>(block, illegal);
+    SumOfTerms<kThreads>(
+        block, 0, count, [&](size_t i) { return partials[2 * i]; }, losses);
+    SumOfTerms<kThreads>(
+        block, 0, count, [&](size_t i) { return partials[2 * i + 1]; },
+        illegal);
     block.ForThreads([&](unsigned t) {
       if (t == 0) out[0] = losses[0];
       if (t == 1) out[1] = illegal[0];

@@ -14,16 +14,10 @@ namespace oarlock::cuda {
 cudaError_t LaunchRuleOnGpu(KernelId id, const void* kernel, size_t blocks,
                             cudaStream_t stream) {
   switch (id) {
-#define OARLOCK_LAUNCH(name, type)              \
-  case KernelId::name:                          \
-    LaunchKernel<type>(kernel, blocks, stream); \
-    break;
-    OARLOCK_CUDA_RULE_KERNELS(OARLOCK_LAUNCH)
-#undef OARLOCK_LAUNCH
+    OARLOCK_CUDA_RULE_KERNELS(OARLOCK_LAUNCH_CASE)
     default:
       return cudaErrorInvalidValue;
   }
-  return cudaGetLastError();
 }
 
 }  // namespace oarlock::cuda

@@ -99,15 +99,11 @@ struct RuleTermsKernel {
     const RuleBlock of = args.blocks[tile.block];
     const RuleRange range = RangeOf(tile, of);
     const float* const shared = args.SharedOf<Rule>(of);
-    block.ForThreads([&](unsigned t) {
-      RuleMeans sum = {0, 0};
-      for (size_t i = range.begin + t; i < range.end; i += kThreads) {
-        const size_t at = of.begin + i;
-        sum += rule.Terms(args.weights[at], args.Gradient(at), shared);
-      }
-      sums[t] = sum;
-    });
-    SumOfBlock<kThreads>(block, sums);
+    const auto term = [&](size_t i) {
+      const size_t at = of.begin + i;
+      return rule.Terms(args.weights[at], args.Gradient(at), shared);
+    };
+    SumOfTerms<kThreads>(block, range.begin, range.end, term, sums);
     block.ForThreads([&](unsigned t) {
       if (t == 0) args.tile_sums[block.index()] = sums[0];
     });
@@ -125,14 +121,10 @@ struct RuleBeginKernel {
     OARLOCK_SHARED RuleMeans sums[kThreads];
     const RuleBlock of = args.blocks[block.index()];
     if constexpr (kTakesMeans<Rule>) {
-      block.ForThreads([&](unsigned t) {
-        RuleMeans sum = {0, 0};
-        for (size_t i = t; i < of.num_tiles; i += kThreads) {
-          sum += args.tile_sums[of.first_tile + i];
-        }
-        sums[t] = sum;
-      });
-      SumOfBlock<kThreads>(block, sums);
+      const auto tile_sum = [&](size_t i) {
+        return args.tile_sums[of.first_tile + i];
+      };
+      SumOfTerms<kThreads>(block, 0, of.num_tiles, tile_sum, sums);
     }
     block.ForThreads([&](unsigned t) {
       if (t > 0) return;
