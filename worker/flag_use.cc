@@ -2,6 +2,7 @@
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
+#include <google/protobuf/text_format.h>
 
 #include <algorithm>
 #include <string>
@@ -10,68 +11,201 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
+#include "base/status_macros.h"
+#include "worker/data/data_options.h"
+#include "worker/models/model.h"
+#include "worker/training_data.h"
 
 namespace oarlock {
 namespace {
 
 using google::protobuf::FieldDescriptor;
+using google::protobuf::TextFormat;
 
-// `flag` has an effect only where the flag `by`, a string, has one of `values`.
+// Whether a flag set to its default is refused, too: yes where a number says
+// what somebody counts on, no where a script may say what is so anyhow.
+enum class AtDefault { kRefused, kLegal };
+
+// `flag` has an effect only where the flag `by`, a string, has one of `values`;
+// without values, where it is not empty.
 struct FlagUse {
-  const char* flag;
+  std::string flag;
   const char* by;
   std::vector<std::string> values;
+  AtDefault at_default = AtDefault::kLegal;
 };
 
 const std::vector<FlagUse>& FlagUses() {
-  static const std::vector<FlagUse>& uses = *new std::vector<FlagUse>{
-      {"staleness_bound", "mode", {"ssp"}},
-      {"dense_quorum", "mode", {"async", "half_async", "ssp"}},
-      // Where another mode says how old rows are.
-      {"row_cache_rows", "mode", {"async", "half_async"}},
-      {"hidden_sizes",
-       "model",
-       {"wide_deep", "deepfm", "dcn", "dcn_v2", "xdeepfm", "dlrm", "ctr_dnn",
-        "autoint"}},
-      {"schedule_steps",
-       "learning_rate_schedule",
-       {"exponential", "polynomial", "cosine", "step"}},
-      {"schedule_decay_rate",
-       "learning_rate_schedule",
-       {"exponential", "step"}},
-      {"schedule_end_factor",
-       "learning_rate_schedule",
-       {"polynomial", "cosine"}},
-      {"schedule_power", "learning_rate_schedule", {"polynomial"}},
-      {"schedule_pieces", "learning_rate_schedule", {"piecewise"}},
-  };
+  static const std::vector<FlagUse>& uses = *[] {
+    auto* const all = new std::vector<FlagUse>{
+        {"staleness_bound", "mode", {"ssp"}, AtDefault::kRefused},
+        {"dense_quorum",
+         "mode",
+         {"async", "half_async", "ssp"},
+         AtDefault::kRefused},
+        // Where another mode says how old rows are.
+        {"row_cache_rows",
+         "mode",
+         {"async", "half_async"},
+         AtDefault::kRefused},
+        // PlanTables says why geo has none.
+        {"dense_interval_steps", "mode", {"async", "half_async", "ssp", "geo"}},
+        {"max_unacknowledged_pushes", "mode", {"async", "half_async", "ssp"}},
+
+        {"schedule_steps",
+         "learning_rate_schedule",
+         {"exponential", "polynomial", "cosine", "step"},
+         AtDefault::kRefused},
+        {"schedule_decay_rate",
+         "learning_rate_schedule",
+         {"exponential", "step"},
+         AtDefault::kRefused},
+        {"schedule_end_factor",
+         "learning_rate_schedule",
+         {"polynomial", "cosine"},
+         AtDefault::kRefused},
+        {"schedule_power",
+         "learning_rate_schedule",
+         {"polynomial"},
+         AtDefault::kRefused},
+        {"schedule_pieces",
+         "learning_rate_schedule",
+         {"piecewise"},
+         AtDefault::kRefused},
+
+        {"momentum", "optimizer", {"momentum", "lars"}},
+        {"nesterov", "optimizer", {"momentum"}},
+        // The last one's dense tables are adagrad's.
+        {"adagrad_initial_accumulator",
+         "optimizer",
+         {"adagrad", "shared_adagrad", "paddle_adagrad_v2"}},
+        {"ftrl_beta", "optimizer", {"ftrl"}},
+        {"weight_decay", "optimizer", {"adamw"}},
+        {"lars_weight_decay", "optimizer", {"lars"}},
+        {"lars_coefficient", "optimizer", {"lars"}},
+        {"paddle_initial_g2sum",
+         "optimizer",
+         {"paddle_adagrad", "paddle_std_adagrad"}},
+
+        {"preload", "dataset", {"memory"}},
+        {"dataset_memory_mb", "dataset", {"memory"}},
+
+        {"admission_count", "admission", {"count"}},
+        {"admission_probability", "admission", {"probability"}},
+        {"admission_score", "admission", {"show_click"}},
+        {"non_click_coefficient", "accessor", {"ctr"}},
+        {"click_coefficient", "accessor", {"ctr"}},
+        {"statistics_decay_period_ticks", "accessor", {"ctr"}},
+
+        {"early_stop_patience", "early_stop_metric", {"auc", "logloss"}},
+        {"early_stop_min_delta", "early_stop_metric", {"auc", "logloss"}},
+        {"watch_marker", "watch_dir", {}},
+        {"watch_idle_s", "watch_dir", {}},
+        {"watch_poll_s", "watch_dir", {}},
+    };
+    for (const ModelFlag& flag : ModelFlags()) {
+      all->push_back({flag.flag, "model", flag.models});
+    }
+    return all;
+  }();
   return uses;
 }
 
-const FieldDescriptor& FieldOf(const char* flag) {
+const FieldDescriptor& FieldOf(const std::string& flag) {
   const FieldDescriptor* const field =
       v1::JobConfig::descriptor()->FindFieldByName(flag);
   OARLOCK_CHECK(field != nullptr);
   return *field;
 }
 
+std::string TextOf(const v1::JobConfig& config, const FieldDescriptor& field) {
+  std::string text;
+  TextFormat::PrintFieldValueToString(config, &field, /*index=*/-1, &text);
+  return text;
+}
+
+bool IsDefault(const v1::JobConfig& config, const FieldDescriptor& field) {
+  return TextOf(config, field) ==
+         TextOf(v1::JobConfig::default_instance(), field);
+}
+
+absl::Status CheckUse(const v1::JobConfig& config, const FlagUse& use) {
+  const google::protobuf::Reflection& reflection = *config.GetReflection();
+  const FieldDescriptor& flag = FieldOf(use.flag);
+  if (!reflection.HasField(config, &flag)) return absl::OkStatus();
+  if (use.at_default == AtDefault::kLegal && IsDefault(config, flag)) {
+    return absl::OkStatus();
+  }
+  const std::string value = reflection.GetString(config, &FieldOf(use.by));
+  if (use.values.empty()) {
+    if (!value.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", use.flag, " is set, but --", use.by,
+                     " is not; give --", use.by, " as well"));
+  }
+  if (std::find(use.values.begin(), use.values.end(), value) !=
+      use.values.end()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--", use.flag, " is set, but --", use.by, " is ", value,
+      "; legal is with --", use.by, " ", absl::StrJoin(use.values, ", "),
+      "; leave --", use.flag, " out, or change --", use.by));
+}
+
+// What autoint's hidden layers would read, when it has none.
+absl::Status CheckHiddenLayers(const v1::JobConfig& config) {
+  if (config.model() != "autoint" || !config.hidden_sizes().empty()) {
+    return absl::OkStatus();
+  }
+  const char* const flag = config.dropout() > 0             ? "--dropout"
+                           : config.hidden_norm() != "none" ? "--hidden_norm"
+                                                            : nullptr;
+  if (flag == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag,
+                   " is set, but --model autoint has hidden layers only with "
+                   "--hidden_sizes; give --hidden_sizes as well"));
+}
+
+absl::Status CheckDenseNorm(const v1::JobConfig& config) {
+  if (config.dense_norm() == "none") return absl::OkStatus();
+  const DataOptions data = DataOptionsOf(config);
+  // What is not valid is refused elsewhere.
+  if (!data.Validate().ok() || SchemaOf(data).num_dense > 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--dense_norm is set, but ",
+      data.format == DataOptions::Format::kCriteo
+          ? absl::StrCat("--dense_transform is ", config.dense_transform(),
+                         ", which makes keys of the dense features")
+          : absl::StrCat("--data_format ", config.data_format(),
+                         " has no dense features here"),
+      "; leave --dense_norm out, or train on dense features"));
+}
+
+// Programs of Fleet with the data in memory may shuffle by a call.
+absl::Status CheckWindow(const v1::JobConfig& config) {
+  if (IsDefault(config, FieldOf("shuffle_window_examples")) ||
+      config.shuffle() != "none" || config.dataset() == "memory") {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "--shuffle_window_examples is set, but --shuffle is none; legal is with "
+      "--shuffle local, global; leave --shuffle_window_examples out, or change "
+      "--shuffle");
+}
+
 }  // namespace
 
 absl::Status CheckFlagUse(const v1::JobConfig& config) {
-  const google::protobuf::Reflection& reflection = *config.GetReflection();
   for (const FlagUse& use : FlagUses()) {
-    if (!reflection.HasField(config, &FieldOf(use.flag))) continue;
-    const std::string value =
-        reflection.GetString(config, &FieldOf(use.by));
-    if (std::find(use.values.begin(), use.values.end(), value) !=
-        use.values.end()) {
-      continue;
-    }
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--", use.flag, " is set, but --", use.by, " is ", value,
-        "; legal is with --", use.by, " ", absl::StrJoin(use.values, ", "),
-        "; leave --", use.flag, " out, or change --", use.by));
+    OARLOCK_RETURN_IF_ERROR(CheckUse(config, use));
   }
+  OARLOCK_RETURN_IF_ERROR(CheckHiddenLayers(config));
+  OARLOCK_RETURN_IF_ERROR(CheckDenseNorm(config));
+  OARLOCK_RETURN_IF_ERROR(CheckWindow(config));
   if (config.has_row_cache_steps() && config.row_cache_rows() == 0) {
     return absl::InvalidArgumentError(
         "--row_cache_steps is set, but --row_cache_rows is 0; give "
@@ -79,7 +213,8 @@ absl::Status CheckFlagUse(const v1::JobConfig& config) {
   }
   if (config.dense_quorum() < 0 && config.dense_quorum() != -1) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--dense_quorum is ", config.dense_quorum(), "; legal is 0 to 1, a "
+        "--dense_quorum is ", config.dense_quorum(),
+        "; legal is 0 to 1, a "
         "share of the workers, or -1; leave it out, and it is chosen by the "
         "number of threads"));
   }

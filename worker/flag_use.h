@@ -10,7 +10,8 @@
 namespace oarlock {
 
 // InvalidArgument, one sentence, when a flag is set that another flag's value
-// leaves without effect. A flag set to its default is set.
+// leaves without effect. Set to its default it is as good as left out, but for
+// flags of modes and of the learning rate's schedule.
 absl::Status CheckFlagUse(const v1::JobConfig& config);
 
 }  // namespace oarlock

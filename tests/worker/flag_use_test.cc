@@ -8,12 +8,16 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "worker/optimizer_config.h"
 
 namespace oarlock {
 namespace {
 
+using Set = std::function<void(v1::JobConfig&)>;
+
 // What is said of a configuration; empty when it is legal.
-std::string MessageOf(const std::function<void(v1::JobConfig&)>& set) {
+std::string MessageOf(const Set& set) {
   v1::JobConfig config;
   set(config);
   const absl::Status status = CheckFlagUse(config);
@@ -25,7 +29,7 @@ TEST(FlagUseTest, DefaultsAreLegalWithEveryModeModelAndSchedule) {
   for (const char* mode : {"async", "half_async", "ssp", "sync", "geo"}) {
     EXPECT_EQ(MessageOf([&](auto& c) { c.set_mode(mode); }), "");
   }
-  for (const char* model : {"lr", "fm", "deepfm"}) {
+  for (const char* model : {"lr", "fm", "deepfm", "autoint"}) {
     EXPECT_EQ(MessageOf([&](auto& c) { c.set_model(model); }), "");
   }
   EXPECT_EQ(
@@ -44,11 +48,28 @@ TEST(FlagUseTest, AFlagWithoutEffectIsRefusedWithWhatWouldGiveItOne) {
             "--learning_rate_schedule");
 }
 
+struct Case {
+  Set flag, without, with;
+};
+
+// Each is refused where `without` makes it useless, and legal with `with`.
+void ExpectUses(const std::vector<Case>& cases) {
+  for (size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(absl::StrCat("case ", i));
+    const auto both = [&](const Set& other) {
+      return MessageOf([&](v1::JobConfig& config) {
+        cases[i].flag(config);
+        other(config);
+      });
+    };
+    const std::string message = both(cases[i].without);
+    EXPECT_NE(message.find(" is set, but --"), std::string::npos) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    EXPECT_EQ(both(cases[i].with), "");
+  }
+}
+
 TEST(FlagUseTest, EachIsRefusedInOneCaseAndLegalInTheOther) {
-  using Set = std::function<void(v1::JobConfig&)>;
-  struct Case {
-    Set flag, without, with;
-  };
   const auto mode = [](const char* name) {
     return Set([name](v1::JobConfig& c) { c.set_mode(name); });
   };
@@ -85,16 +106,191 @@ TEST(FlagUseTest, EachIsRefusedInOneCaseAndLegalInTheOther) {
       {[](auto& c) { c.set_schedule_pieces("1:1"); }, schedule("constant"),
        schedule("piecewise")},
   };
-  for (const Case& c : cases) {
-    const auto both = [&](const Set& other) {
-      return MessageOf([&](v1::JobConfig& config) {
-        c.flag(config);
-        other(config);
-      });
-    };
-    const std::string message = both(c.without);
-    EXPECT_NE(message.find(" is set, but --"), std::string::npos) << message;
-    EXPECT_EQ(both(c.with), "");
+  ExpectUses(cases);
+}
+
+TEST(FlagUseTest, FlagsOfModesAreRefusedInOthers) {
+  const auto mode = [](const char* name) {
+    return Set([name](v1::JobConfig& c) { c.set_mode(name); });
+  };
+  ExpectUses({
+      {[](auto& c) { c.set_dense_interval_steps(2); }, mode("sync"),
+       mode("ssp")},
+      {[](auto& c) { c.set_max_unacknowledged_pushes(2); }, mode("sync"),
+       mode("half_async")},
+      {[](auto& c) { c.set_max_unacknowledged_pushes(2); }, mode("geo"),
+       mode("async")},
+  });
+  // Rounds read ahead as well.
+  EXPECT_EQ(MessageOf([](auto& c) {
+              c.set_mode("sync");
+              c.set_lookahead_batches(3);
+            }),
+            "");
+}
+
+TEST(FlagUseTest, FlagsOfModelsAreRefusedWithOthers) {
+  const auto model = [](const char* name) {
+    return Set([name](v1::JobConfig& c) { c.set_model(name); });
+  };
+  ExpectUses({
+      {[](auto& c) { c.set_embedding_size(4); }, model("lr"), model("ffm")},
+      {[](auto& c) { c.set_dropout(.5); }, model("lr"), model("deepfm")},
+      {[](auto& c) { c.set_dropout(.5); }, model("fm"), model("dcn")},
+      {[](auto& c) { c.set_hidden_norm("batch"); }, model("lr"),
+       model("ctr_dnn")},
+      {[](auto& c) { c.set_cross_layers(2); }, model("deepfm"), model("dcn")},
+      {[](auto& c) { c.set_cross_layers(2); }, model("lr"), model("dcn_v2")},
+      {[](auto& c) { c.set_cin_sizes("8"); }, model("deepfm"),
+       model("xdeepfm")},
+      {[](auto& c) { c.set_attention_layers(1); }, model("deepfm"),
+       model("autoint")},
+      {[](auto& c) { c.set_attention_heads(1); }, model("dlrm"),
+       model("autoint")},
+      {[](auto& c) { c.set_attention_size(4); }, model("wide_deep"),
+       model("autoint")},
+  });
+  EXPECT_EQ(MessageOf([](auto& c) {
+              c.set_model("lr");
+              c.set_cross_layers(2);
+            }),
+            "--cross_layers is set, but --model is lr; legal is with --model "
+            "dcn, dcn_v2; leave --cross_layers out, or change --model");
+}
+
+TEST(FlagUseTest, AutoIntHasHiddenLayersOnlyWhereTheyAreAskedFor) {
+  const auto autoint = [](v1::JobConfig& c) { c.set_model("autoint"); };
+  const auto plus = [](v1::JobConfig& c) {
+    c.set_model("autoint");
+    c.set_hidden_sizes("8");
+  };
+  ExpectUses({
+      {[](auto& c) { c.set_dropout(.5); }, autoint, plus},
+      {[](auto& c) { c.set_hidden_norm("batch"); }, autoint, plus},
+  });
+}
+
+TEST(FlagUseTest, ADenseNormNeedsDenseFeatures) {
+  const Set norm = [](v1::JobConfig& c) { c.set_dense_norm("batch"); };
+  ExpectUses({
+      {norm, [](auto& c) { c.set_dense_transform("bucket"); },
+       [](auto& c) { c.set_dense_transform("quick_start"); }},
+      {norm, [](auto& c) { c.set_data_format("libsvm"); },
+       // Which has no transform.
+       [](auto& c) {
+         c.set_data_format("multi_slot");
+         c.set_dense_transform("bucket");
+       }},
+  });
+}
+
+TEST(FlagUseTest, FlagsOfTheDataAndOfRowsAreRefusedWithoutThem) {
+  const auto admission = [](const char* name) {
+    return Set([name](v1::JobConfig& c) { c.set_admission(name); });
+  };
+  const Set nothing = [](v1::JobConfig&) {};
+  const Set memory = [](v1::JobConfig& c) { c.set_dataset("memory"); };
+  const Set ctr = [](v1::JobConfig& c) { c.set_accessor("ctr"); };
+  ExpectUses({
+      {[](auto& c) { c.set_shuffle_window_examples(9); }, nothing,
+       [](auto& c) { c.set_shuffle("local"); }},
+      // Programs may say then how it is shuffled.
+      {[](auto& c) { c.set_shuffle_window_examples(9); }, nothing, memory},
+      {[](auto& c) { c.set_preload(false); }, nothing, memory},
+      {[](auto& c) { c.set_dataset_memory_mb(9); }, nothing, memory},
+      {[](auto& c) { c.set_admission_count(3); }, admission("probability"),
+       admission("count")},
+      {[](auto& c) { c.set_admission_probability(.1); }, admission("always"),
+       admission("probability")},
+      {[](auto& c) { c.set_admission_score(3); }, admission("count"),
+       admission("show_click")},
+      {[](auto& c) { c.set_click_coefficient(2); }, nothing, ctr},
+      {[](auto& c) { c.set_non_click_coefficient(2); }, nothing, ctr},
+      {[](auto& c) { c.set_statistics_decay_period_ticks(2); }, nothing, ctr},
+  });
+}
+
+TEST(FlagUseTest, FlagsOfEvaluationAndOnlineTrainingAreRefusedWithoutThem) {
+  const Set nothing = [](v1::JobConfig&) {};
+  const Set metric = [](v1::JobConfig& c) { c.set_early_stop_metric("auc"); };
+  const Set watch = [](v1::JobConfig& c) { c.set_watch_dir("in"); };
+  ExpectUses({
+      {[](auto& c) { c.set_early_stop_patience(2); }, nothing, metric},
+      {[](auto& c) { c.set_early_stop_min_delta(.1); }, nothing, metric},
+      {[](auto& c) { c.set_watch_marker(".done"); }, nothing, watch},
+      {[](auto& c) { c.set_watch_idle_s(1); }, nothing, watch},
+      {[](auto& c) { c.set_watch_poll_s(1); }, nothing, watch},
+  });
+  EXPECT_EQ(MessageOf([](auto& c) { c.set_watch_marker(".done"); }),
+            "--watch_marker is set, but --watch_dir is not; give --watch_dir "
+            "as well");
+}
+
+TEST(FlagUseTest, SetToItsDefaultAFlagMayStandWhereItIsNotRead) {
+  EXPECT_EQ(MessageOf([](v1::JobConfig& c) {
+              c.set_model("lr");
+              c.set_dropout(0);
+              c.set_hidden_norm("none");
+              c.set_hidden_sizes("");
+              c.set_embedding_size(10);
+              c.set_cin_sizes("16,16");
+              c.set_mode("sync");
+              c.set_dense_interval_steps(0);
+              c.set_max_unacknowledged_pushes(4);
+              c.set_dense_norm("none");
+              c.set_dense_transform("bucket");
+              c.set_shuffle_window_examples(16384);
+              c.set_preload(true);
+              c.set_dataset_memory_mb(4096);
+              c.set_early_stop_patience(3);
+              c.set_watch_marker("");
+              c.set_optimizer("sgd");
+              c.set_momentum(.9);
+              c.set_nesterov(false);
+              c.set_ftrl_beta(1);
+              c.set_admission_count(2);
+              c.set_click_coefficient(1);
+            }),
+            "");
+}
+
+// The update rules' rows of the table against what the rules read.
+TEST(FlagUseTest, AFlagOfAnUpdateRuleIsLegalWhereItChangesTheRule) {
+  const std::vector<Set> flags = {
+      [](auto& c) { c.set_momentum(.5); },
+      [](auto& c) { c.set_nesterov(true); },
+      [](auto& c) { c.set_adagrad_initial_accumulator(.5); },
+      [](auto& c) { c.set_ftrl_beta(.5); },
+      [](auto& c) { c.set_weight_decay(.5); },
+      [](auto& c) { c.set_lars_weight_decay(.5); },
+      [](auto& c) { c.set_lars_coefficient(.5); },
+      [](auto& c) { c.set_paddle_initial_g2sum(.5); },
+  };
+  const auto& rules = v1::JobConfig::descriptor()
+                          ->FindFieldByName("optimizer")
+                          ->options()
+                          .GetExtension(v1::flag)
+                          .one_of();
+  ASSERT_GT(rules.size(), 10);
+  for (const std::string& rule : rules) {
+    for (size_t i = 0; i < flags.size(); ++i) {
+      SCOPED_TRACE(absl::StrCat(rule, ", flag ", i));
+      v1::JobConfig plain;
+      plain.set_optimizer(rule);
+      v1::JobConfig changed = plain;
+      flags[i](changed);
+      bool changes = false;
+      for (const TableKind kind :
+           {TableKind::kSparse, TableKind::kDense, TableKind::kReplica}) {
+        const auto before = OptimizerOf(plain, 1, kind);
+        const auto after = OptimizerOf(changed, 1, kind);
+        ASSERT_EQ(before.status(), after.status());
+        changes |= before.ok() &&
+                   before->SerializeAsString() != after->SerializeAsString();
+      }
+      EXPECT_EQ(CheckFlagUse(changed).ok(), changes)
+          << CheckFlagUse(changed).message();
+    }
   }
 }
 

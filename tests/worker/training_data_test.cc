@@ -196,6 +196,7 @@ TEST_F(TrainingDataTest, MultiSlotLinesMayHaveAnyShape) {
 TEST_F(TrainingDataTest, OptionsThatContradictEachOtherAreOneLine) {
   const auto refused = [&](auto change) {
     v1::JobConfig config = Config("async");
+    config.clear_shuffle_window_examples();
     change(config);
     const absl::Status status = Trainer::CheckConfig(config);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

@@ -28,17 +28,51 @@ constexpr size_t kMaxHiddenLayers = 64;
 constexpr size_t kMaxLayers = 64;
 constexpr size_t kMaxHeads = 64;
 
+// Options that not every model reads, as bits.
+enum Reads : unsigned {
+  kNothingMore = 0,
+  kVectors = 1,
+  kHidden = 2,
+  kCross = 4,
+  kCin = 8,
+  kAttention = 16,
+};
+
 struct NamedModel {
   const char* name;
   absl::StatusOr<std::unique_ptr<Model>> (*create)(const ModelOptions&);
+  unsigned reads;
 };
 constexpr NamedModel kModels[] = {
-    {"lr", NewLrModel},           {"fm", NewFmModel},
-    {"ffm", NewFfmModel},         {"wide_deep", NewWideDeepModel},
-    {"deepfm", NewDeepFmModel},   {"dcn", NewDcnModel},
-    {"dcn_v2", NewDcnV2Model},    {"xdeepfm", NewXDeepFmModel},
-    {"dlrm", NewDlrmModel},       {"ctr_dnn", NewCtrDnnModel},
-    {"autoint", NewAutoIntModel},
+    {"lr", NewLrModel, kNothingMore},
+    {"fm", NewFmModel, kVectors},
+    {"ffm", NewFfmModel, kVectors},
+    {"wide_deep", NewWideDeepModel, kVectors | kHidden},
+    {"deepfm", NewDeepFmModel, kVectors | kHidden},
+    {"dcn", NewDcnModel, kVectors | kHidden | kCross},
+    {"dcn_v2", NewDcnV2Model, kVectors | kHidden | kCross},
+    {"xdeepfm", NewXDeepFmModel, kVectors | kHidden | kCin},
+    {"dlrm", NewDlrmModel, kVectors | kHidden},
+    {"ctr_dnn", NewCtrDnnModel, kVectors | kHidden},
+    {"autoint", NewAutoIntModel, kVectors | kHidden | kAttention},
+};
+
+// What says one of them. init_range is no such flag: a program for several
+// models sets it, and rows of lr start at 0 all the same.
+struct FlagThatIsRead {
+  const char* flag;
+  Reads as;
+};
+constexpr FlagThatIsRead kFlags[] = {
+    {"embedding_size", kVectors},
+    {"hidden_sizes", kHidden},
+    {"dropout", kHidden},
+    {"hidden_norm", kHidden},
+    {"cross_layers", kCross},
+    {"cin_sizes", kCin},
+    {"attention_layers", kAttention},
+    {"attention_heads", kAttention},
+    {"attention_size", kAttention},
 };
 
 absl::Status InRange(const char* option, size_t value, size_t min, size_t max) {
@@ -117,6 +151,21 @@ absl::StatusOr<std::unique_ptr<Model>> NewModel(const std::string& name,
       });
   return absl::InvalidArgumentError(absl::StrCat(
       "model is \"", name, "\"; legal are ", legal, ": choose one"));
+}
+
+const std::vector<ModelFlag>& ModelFlags() {
+  static const std::vector<ModelFlag>& flags = *[] {
+    auto* const all = new std::vector<ModelFlag>;
+    for (const FlagThatIsRead& read : kFlags) {
+      ModelFlag& flag = all->emplace_back();
+      flag.flag = read.flag;
+      for (const NamedModel& model : kModels) {
+        if ((model.reads & read.as) != 0) flag.models.push_back(model.name);
+      }
+    }
+    return all;
+  }();
+  return flags;
 }
 
 }  // namespace oarlock

@@ -113,6 +113,14 @@ class Model {
 absl::StatusOr<std::unique_ptr<Model>> NewModel(const std::string& name,
                                                 const ModelOptions& options);
 
+// A flag (proto/job_config.proto) that some models read and others do not.
+struct ModelFlag {
+  std::string flag;  // "cross_layers"
+  // Names of those that do.
+  std::vector<std::string> models;
+};
+const std::vector<ModelFlag>& ModelFlags();
+
 }  // namespace oarlock
 
 #endif  // OARLOCK_WORKER_MODELS_MODEL_H_

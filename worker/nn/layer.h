@@ -143,8 +143,8 @@ class Layer {
     return std::nullopt;
   }
   // What Forward outside training computes with in place of its statistics,
-  // which lie in the host's memory here: parameters of an exported model, behind
-  // the layer's own.
+  // which lie in the host's memory here: parameters of an exported model,
+  // behind the layer's own.
   virtual std::vector<ExportedMoments> MomentsOf(
       absl::Span<const Shape> inputs,
       absl::Span<const float* const> statistics) const {

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -13,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/worker/nn/available_backends.h"
 #include "tests/worker/nn/step_fixture.h"
+#include "worker/nn/network.h"
 
 namespace oarlock {
 namespace {
@@ -353,6 +356,57 @@ TEST(NewModelTest, OptionsOutOfRangeAreRefusedByName) {
   options = {};
   options.math_backend = "abacus";
   expect_refused(options, "math backend is \"abacus\"");
+}
+
+// All that options can change of a model.
+std::string ShapeOf(const std::string& name, const ModelOptions& options) {
+  const std::unique_ptr<Model> model = MustCreate(name, options);
+  std::string shape;
+  for (const SparseInputSpec& input : model->spec().sparse_inputs) {
+    absl::StrAppend(&shape, input.table, " ", input.row_dim, "\n");
+  }
+  for (const Network::Node& node : model->network()->nodes()) {
+    absl::StrAppend(&shape, node.name, " ", node.layer->kind(), " ",
+                    node.shape.size(), " of");
+    for (const size_t input : node.inputs) absl::StrAppend(&shape, " ", input);
+    absl::StrAppend(&shape, "\n");
+  }
+  for (const ParameterSpec& parameter : model->spec().parameters) {
+    absl::StrAppend(&shape, parameter.name, " ", parameter.offset, "\n");
+  }
+  return shape;
+}
+
+TEST(ModelFlagsTest, AModelReadsThoseThatChangeIt) {
+  // With hidden layers, which autoint has where it is told so.
+  ModelOptions usual;
+  usual.num_slots = 3;
+  usual.hidden_sizes = {{6, 5}};
+  std::map<std::string, ModelOptions> changed;
+  const auto change = [&](const std::string& flag, auto set) {
+    set(changed.emplace(flag, usual).first->second);
+  };
+  change("embedding_size", [](auto& o) { o.embedding_size = 5; });
+  change("hidden_sizes", [](auto& o) { o.hidden_sizes = {{7}}; });
+  change("dropout", [](auto& o) { o.dropout = .5f; });
+  change("hidden_norm", [](auto& o) { o.hidden_batch_norm = true; });
+  change("cross_layers", [](auto& o) { o.cross_layers = 1; });
+  change("cin_sizes", [](auto& o) { o.cin_sizes = {4}; });
+  change("attention_layers", [](auto& o) { o.attention_layers = 1; });
+  change("attention_heads", [](auto& o) { o.attention_heads = 3; });
+  change("attention_size", [](auto& o) { o.attention_size = 5; });
+  ASSERT_EQ(ModelFlags().size(), changed.size());
+  for (const ModelFlag& flag : ModelFlags()) {
+    for (const char* model :
+         {"lr", "fm", "ffm", "wide_deep", "deepfm", "dcn", "dcn_v2", "xdeepfm",
+          "dlrm", "ctr_dnn", "autoint"}) {
+      SCOPED_TRACE(absl::StrCat(model, " ", flag.flag));
+      const bool reads = std::find(flag.models.begin(), flag.models.end(),
+                                   model) != flag.models.end();
+      EXPECT_EQ(ShapeOf(model, changed.at(flag.flag)) != ShapeOf(model, usual),
+                reads);
+    }
+  }
 }
 
 }  // namespace
