@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
+#include "collective/agreement.h"
 #include "collective/argument_checks.h"
 #include "proto/value_format.h"
 
@@ -39,16 +40,7 @@ absl::StatusOr<std::unique_ptr<GpuCommunicator>> GpuCommunicator::Create(
     const GpuCommunicatorOptions& options) {
   absl::StatusOr<std::unique_ptr<GpuRing>> ring = make_ring(*host);
   // Whoever has a ring must not wait for one who has none.
-  const char has_ring = ring.ok() ? 1 : 0;
-  std::vector<char> all(host->size());
-  OARLOCK_RETURN_IF_ERROR(
-      host->AllGather(absl::MakeConstSpan(&has_ring, 1), absl::MakeSpan(all)));
-  if (!ring.ok()) return ring.status();
-  for (int rank = 0; rank < host->size(); ++rank) {
-    if (all[rank] != 0) continue;
-    return absl::FailedPreconditionError(absl::StrCat(
-        "rank ", rank, " cannot use its GPU; its own log says why"));
-  }
+  OARLOCK_RETURN_IF_ERROR(CheckAllCan(*host, ring.status()));
   return absl::WrapUnique(new GpuCommunicator(
       std::move(host), std::move(make_ring), *std::move(ring), options));
 }

@@ -30,8 +30,9 @@ struct GpuCommunicatorOptions {
 // host's memory.
 class GpuCommunicator final : public Communicator {
  public:
-  // Takes over `host`, whose ranks all call it. The error of `make_ring`, or
-  // of the rank that had one.
+  // Takes over `host`, whose ranks all call it. An error on every rank or on
+  // none: that of `make_ring`, or FailedPrecondition with the first rank that
+  // had one, and its words.
   static absl::StatusOr<std::unique_ptr<GpuCommunicator>> Create(
       std::unique_ptr<Communicator> host, GpuRingMaker make_ring,
       const GpuCommunicatorOptions& options = {});

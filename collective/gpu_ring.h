@@ -18,7 +18,8 @@ namespace oarlock {
 // Spans may lie in memory of the host or of the rank's GPU. All ranks call the
 // same operations with the same sizes in the same order. `go_on` is asked
 // again and again while an operation waits; its error ends the operation, and
-// the ring.
+// the ring. A ring goes without a word to the other ranks: while all live, only
+// when the last operation is done on all of them.
 class GpuRing {
  public:
   enum class Type { kFloat, kDouble, kInt64 };
@@ -37,6 +38,11 @@ class GpuRing {
 // the ranks have to tell each other before they are connected.
 using GpuRingMaker =
     std::function<absl::StatusOr<std::unique_ptr<GpuRing>>(Communicator& host)>;
+
+// The same on GPU number `gpu` of this rank's machine: NewNcclRing, or a model
+// of it in tests.
+using GpuRingFactory = std::function<absl::StatusOr<std::unique_ptr<GpuRing>>(
+    Communicator& host, int gpu)>;
 
 }  // namespace oarlock
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -16,6 +15,7 @@
 #include "absl/types/span.h"
 #include "base/shared_library.h"
 #include "base/status_macros.h"
+#include "collective/agreement.h"
 
 namespace oarlock {
 namespace {
@@ -27,7 +27,6 @@ struct NcclFunctions {
   decltype(&ncclGetUniqueId) get_unique_id;
   decltype(&ncclCommInitRank) init_rank;
   decltype(&ncclCommAbort) abort;
-  decltype(&ncclCommDestroy) destroy;
   decltype(&ncclCommGetAsyncError) async_error;
   decltype(&ncclGetErrorString) error_string;
   decltype(&ncclAllReduce) all_reduce;
@@ -44,7 +43,6 @@ absl::StatusOr<NcclFunctions> LoadNccl() {
   OARLOCK_RETURN_IF_ERROR(library.Find("ncclGetUniqueId", &n.get_unique_id));
   OARLOCK_RETURN_IF_ERROR(library.Find("ncclCommInitRank", &n.init_rank));
   OARLOCK_RETURN_IF_ERROR(library.Find("ncclCommAbort", &n.abort));
-  OARLOCK_RETURN_IF_ERROR(library.Find("ncclCommDestroy", &n.destroy));
   OARLOCK_RETURN_IF_ERROR(
       library.Find("ncclCommGetAsyncError", &n.async_error));
   OARLOCK_RETURN_IF_ERROR(library.Find("ncclGetErrorString", &n.error_string));
@@ -88,7 +86,9 @@ class NcclRing final : public GpuRing {
       : nccl_(nccl), gpu_(gpu), size_(size) {}
   ~NcclRing() override {
     if (cudaSetDevice(gpu_) != cudaSuccess) return;
-    if (comm_ != nullptr) nccl_.destroy(comm_);
+    // Its Destroy waits for the other ranks of the machine, of which one may
+    // have died.
+    if (comm_ != nullptr) nccl_.abort(comm_);
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
 
@@ -97,7 +97,12 @@ class NcclRing final : public GpuRing {
     OARLOCK_RETURN_IF_ERROR(
         OfCuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
                "a stream"));
-    return OfNccl(nccl_.init_rank(&comm_, size_, id, rank), "connecting");
+    const ncclResult_t result = nccl_.init_rank(&comm_, size_, id, rank);
+    if (result == ncclSuccess) return absl::OkStatus();
+    comm_ = nullptr;
+    return absl::FailedPreconditionError(
+        absl::StrCat("NCCL: connecting: ", nccl_.error_string(result),
+                     "; with NCCL_DEBUG=WARN it says more"));
   }
 
   absl::Status AllReduce(void* values, size_t num_values, Type type,
@@ -213,16 +218,7 @@ absl::StatusOr<std::unique_ptr<GpuRing>> NewNcclRing(Communicator& host,
     }
   }
   // Nobody connects unless all can: the others would wait for ever.
-  const char can = status.ok() ? 1 : 0;
-  std::string all(host.size(), '\0');
-  OARLOCK_RETURN_IF_ERROR(host.AllGather(
-      absl::MakeConstSpan(&can, 1), absl::MakeSpan(all.data(), all.size())));
-  if (!status.ok()) return status;
-  const size_t cannot = all.find('\0');
-  if (cannot != std::string::npos) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "rank ", cannot, " cannot use its GPU; its own log says why"));
-  }
+  OARLOCK_RETURN_IF_ERROR(CheckAllCan(host, status));
   OARLOCK_RETURN_IF_ERROR(
       host.Broadcast(absl::MakeSpan(id.internal, sizeof(id.internal)), 0));
   auto ring = std::make_unique<NcclRing>(*nccl, gpu, host.size());

@@ -13,9 +13,11 @@
 namespace oarlock {
 
 // This rank's place, on GPU number `gpu` of its machine, in a ring of all
-// ranks of `host`, which all call it; rank 0's id is broadcast by `host`.
-// FailedPrecondition, with the library's or the driver's words, on the ranks
-// where it cannot be.
+// ranks of `host`, which all call it, no two of them on one GPU; rank 0's id is
+// broadcast by `host`. FailedPrecondition, with the library's or the driver's
+// words: on every rank where one lacks either, on some where NCCL cannot
+// connect them. Connecting is NCCL's own work: nothing ends it when a rank dies
+// there.
 absl::StatusOr<std::unique_ptr<GpuRing>> NewNcclRing(Communicator& host,
                                                      int gpu);
 

@@ -1,15 +1,18 @@
 // Without the CUDA toolkit, or without NCCL's header in it.
 
 #include "absl/status/status.h"
+#include "collective/agreement.h"
 #include "collective/nccl_ring.h"
 
 namespace oarlock {
 
 absl::StatusOr<std::unique_ptr<GpuRing>> NewNcclRing(Communicator& host,
                                                      int gpu) {
-  return absl::FailedPreconditionError(
-      "this program was built without NCCL; build it where CUDA and NCCL are "
-      "(docs/gpu.md), or use the CPU");
+  // Those that have it are told.
+  return CheckAllCan(
+      host, absl::FailedPreconditionError(
+                "this program was built without NCCL; build it where CUDA and "
+                "NCCL are (docs/gpu.md)"));
 }
 
 }  // namespace oarlock

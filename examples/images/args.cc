@@ -139,6 +139,7 @@ oarlock::DistributedStrategy StrategyOf(const v1::ImageConfig& config) {
   oarlock::DistributedStrategy strategy;
   strategy.gradient_format = config.gradient_format();
   strategy.bucket_bytes = static_cast<size_t>(config.bucket_kb()) << 10;
+  strategy.collective_backend = config.collective_backend();
   strategy.accumulate_steps = config.accumulate_steps();
   return strategy;
 }

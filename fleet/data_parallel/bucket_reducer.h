@@ -27,8 +27,9 @@ namespace oarlock {
 // One thread at a time calls it.
 class BucketReducer {
  public:
-  // `communicator` belongs to this class's thread from now on. A bucket is at
-  // least `bucket_floats` long, but for the last.
+  // `communicator` belongs to this class's thread from now on; its spans, and
+  // so all of gradients, may lie in a GPU's memory, which nothing here reads. A
+  // bucket is at least `bucket_floats` long, but for the last.
   BucketReducer(std::unique_ptr<Communicator> communicator,
                 size_t bucket_floats, WireFormat format);
   // Waits for the bucket under way.

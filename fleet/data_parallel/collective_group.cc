@@ -14,6 +14,7 @@
 #include "collective/communicator.h"
 #include "collective/group.h"
 #include "fleet/data_parallel/bucket_reducer.h"
+#include "fleet/data_parallel/sum_communicator.h"
 #include "fleet/worker_connection.h"
 #include "optim/dense_optimizer.h"
 #include "optim/initializer.h"
@@ -61,16 +62,19 @@ std::string Describe(const v1::TableConfig& table) {
 }
 
 // Every rank sums what all have and applies it to its own parameters. What lies
-// in a backend's memory is copied to the host to travel, and back.
+// in a backend's memory travels from there between GPUs, else it is copied to
+// the host to travel, and back.
 class SumExchange : public GradientExchange {
  public:
-  // `reducer` is null for one rank, `backend` where all is the host's.
+  // `reducer` is null for one rank, `backend` where all is the host's;
+  // `on_gpus`: the reducer's spans are the backend's memory.
   SumExchange(const v1::TableConfig& table, Communicator* communicator,
-              std::unique_ptr<BucketReducer> reducer, DenseOptimizer optimizer,
-              MathBackend* backend)
+              std::unique_ptr<BucketReducer> reducer, bool on_gpus,
+              DenseOptimizer optimizer, MathBackend* backend)
       : table_(table),
         communicator_(communicator),
         reducer_(std::move(reducer)),
+        on_gpus_(on_gpus),
         optimizer_(std::move(optimizer)),
         backend_(backend) {}
 
@@ -109,23 +113,31 @@ class SumExchange : public GradientExchange {
     return 0;
   }
 
+  absl::Status EndEpoch() override {
+    // A sum that is done here another GPU may still be reading from this one,
+    // and after a pass this one's part may be over.
+    return on_gpus_ ? communicator_->Barrier() : absl::OkStatus();
+  }
+
   void GradientsFinal(absl::Span<float> gradients, size_t begin) override {
     if (reducer_ == nullptr) return;
-    // A copy waits for the device: one for each bucket, not for each layer.
+    // Waits for the device: once for each bucket, not for each layer.
     if (!reducer_->Takes(gradients.size(), begin)) return;
-    reducer_->Final(OnHost(gradients, begin), begin);
+    reducer_->Final(Computed(gradients, begin), begin);
   }
 
   absl::Status EndStep(absl::Span<float> gradients,
                        absl::Span<float> values) override {
     if (reducer_ != nullptr) {
-      const absl::Span<float> sums = OnHost(gradients, 0);
+      const absl::Span<float> sums = Computed(gradients, 0);
+      // On GPUs too they are there when this returns: an update that is queued
+      // from now on reads them.
       OARLOCK_RETURN_IF_ERROR(reducer_->Finish(sums));
-      if (backend_ != nullptr) {
+      if (sums.data() != gradients.data()) {
         backend_->CopyIn(sums.data(), sums.size() * sizeof(float),
                          gradients.data());
       }
-      copied_begin_.reset();
+      computed_begin_.reset();
     }
     optimizer_.Step(values.data(), gradients.data());
     return absl::OkStatus();
@@ -141,37 +153,48 @@ class SumExchange : public GradientExchange {
   }
 
  private:
-  // The gradients where the communicator can read them, those from `begin` on.
-  absl::Span<float> OnHost(absl::Span<float> gradients, size_t begin) {
+  // The gradients where the reducer reads them: those from `begin` on have been
+  // computed.
+  absl::Span<float> Computed(absl::Span<float> gradients, size_t begin) {
     if (backend_ == nullptr) return gradients;
+    // What is behind it is being summed.
+    const size_t end = computed_begin_.value_or(gradients.size());
+    computed_begin_ = begin;
+    if (on_gpus_) {
+      // A copy waits for all that was queued before it: one float is enough.
+      // NCCL's queue is another than the backend's and waits for nothing.
+      float first = 0;
+      const size_t num_bytes = begin < end ? sizeof(first) : 0;
+      backend_->CopyOut(gradients.data() + begin, num_bytes, &first);
+      return gradients;
+    }
     on_host_.resize(gradients.size());
-    const size_t end = copied_begin_.value_or(gradients.size());
-    // What was copied before is being summed.
     backend_->CopyOut(gradients.data() + begin, (end - begin) * sizeof(float),
                       on_host_.data() + begin);
-    copied_begin_ = begin;
     return absl::MakeSpan(on_host_);
   }
 
   const v1::TableConfig table_;
   Communicator* const communicator_;
-  // Of the step under way: gradients from the backend, of which those from
-  // copied_begin_ on are there; none before the first copy. The reducer reads
+  // Of the step under way: gradients from computed_begin_ on were waited for;
+  // none before the first call of Computed.
+  std::optional<size_t> computed_begin_;
+  // Copies of those, unless they travel from where they are. The reducer reads
   // them until it ends.
   std::vector<float> on_host_;
-  std::optional<size_t> copied_begin_;
   const std::unique_ptr<BucketReducer> reducer_;
+  const bool on_gpus_;
   DenseOptimizer optimizer_;
   MathBackend* const backend_;
 };
 
 class CollectiveGroup : public WorkerGroup {
  public:
-  CollectiveGroup(std::unique_ptr<Communicator> communicator, WireFormat format,
-                  const DistributedStrategy& strategy)
+  CollectiveGroup(std::unique_ptr<Communicator> communicator,
+                  SumOptions sum_options, const DistributedStrategy& strategy)
       : WorkerGroup(strategy),
         communicator_(std::move(communicator)),
-        format_(format),
+        sum_options_(std::move(sum_options)),
         bucket_floats_(
             std::max<size_t>(1, strategy.bucket_bytes / sizeof(float))) {}
 
@@ -204,11 +227,12 @@ class CollectiveGroup : public WorkerGroup {
         DenseOptimizer::Create(table.optimizer(), blocks, std::move(device)));
     OARLOCK_RETURN_IF_ERROR(
         CheckAllAgree(*communicator_, "the model", oarlock::Describe(table)));
-    // Of other buckets ranks would wait for each other in vain.
+    // Of other buckets, or elsewhere, ranks would wait for each other in vain.
     OARLOCK_RETURN_IF_ERROR(CheckAllAgree(
         *communicator_, "the strategy",
         absl::StrCat("gradient_format ", strategy().gradient_format,
-                     ", bucket_bytes ", strategy().bucket_bytes)));
+                     ", bucket_bytes ", strategy().bucket_bytes,
+                     ", collective_backend ", strategy().collective_backend)));
     // Replicas would drift apart by rounding.
     if (optimizer.takes_means()) {
       OARLOCK_RETURN_IF_ERROR(CheckAllAgree(
@@ -216,15 +240,16 @@ class CollectiveGroup : public WorkerGroup {
           "the device (GPU or CPU), with lars and other rules that take means,",
           backend == nullptr ? "CPU" : "GPU"));
     }
+    SumCommunicator sums;
     std::unique_ptr<BucketReducer> reducer;
     if (size() > 1) {
-      OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> fork,
-                               communicator_->Fork());
-      reducer = std::make_unique<BucketReducer>(std::move(fork), bucket_floats_,
-                                                format_);
+      OARLOCK_ASSIGN_OR_RETURN(
+          sums, NewSumCommunicator(*communicator_, sum_options_, backend));
+      reducer = std::make_unique<BucketReducer>(
+          std::move(sums.communicator), bucket_floats_, sum_options_.format);
     }
     return std::make_unique<SumExchange>(table, communicator_.get(),
-                                         std::move(reducer),
+                                         std::move(reducer), sums.on_gpus,
                                          std::move(optimizer), backend);
   }
 
@@ -264,7 +289,7 @@ class CollectiveGroup : public WorkerGroup {
 
  private:
   const std::unique_ptr<Communicator> communicator_;
-  const WireFormat format_;
+  const SumOptions sum_options_;
   const size_t bucket_floats_;
 };
 
@@ -272,9 +297,13 @@ class CollectiveGroup : public WorkerGroup {
 
 absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinCollectiveGroup(
     const v1::JobConfig& config, const RoleAssignment& role,
-    const DistributedStrategy& strategy) {
-  OARLOCK_ASSIGN_OR_RETURN(const WireFormat format,
+    const DistributedStrategy& strategy, GpuRingFactory new_gpu_ring) {
+  SumOptions sum_options;
+  sum_options.new_gpu_ring = std::move(new_gpu_ring);
+  OARLOCK_ASSIGN_OR_RETURN(sum_options.format,
                            ParseWireFormat(strategy.gradient_format));
+  OARLOCK_ASSIGN_OR_RETURN(sum_options.backend,
+                           ParseCollectiveBackend(strategy.collective_backend));
   GroupOptions options = GroupOptionsOf(role);
   options.job_id = JobIdOf(config, role);
   options.security = SecurityOf(config, role);
@@ -282,8 +311,8 @@ absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinCollectiveGroup(
   options.silence_timeout = absl::Seconds(config.lease_s());
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,
                            JoinGroup(options));
-  return std::make_unique<CollectiveGroup>(std::move(communicator), format,
-                                           strategy);
+  return std::make_unique<CollectiveGroup>(std::move(communicator),
+                                           std::move(sum_options), strategy);
 }
 
 }  // namespace oarlock

@@ -7,16 +7,20 @@
 
 #include "absl/status/statusor.h"
 #include "cluster/environment.h"
+#include "collective/gpu_ring.h"
+#include "collective/nccl_ring.h"
 #include "fleet/data_parallel/worker_group.h"
 #include "proto/job_config.pb.h"
 
 namespace oarlock {
 
 // Finds the other ranks. REQUIRES: a collective or a local role.
-// NewExchange's optimizer is applied by every rank to its own parameters.
+// NewExchange's optimizer is applied by every rank to its own parameters. Where
+// the strategy and the ranks' devices allow NCCL, `new_gpu_ring` calls it.
 absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinCollectiveGroup(
     const v1::JobConfig& config, const RoleAssignment& role,
-    const DistributedStrategy& strategy);
+    const DistributedStrategy& strategy,
+    GpuRingFactory new_gpu_ring = NewNcclRing);
 
 }  // namespace oarlock
 

@@ -27,6 +27,10 @@ struct DistributedStrategy {
   // A collective sum begins when this many bytes of gradients are final, while
   // backward still runs.
   size_t bucket_bytes = 1 << 20;
+  // What carries sums between ranks: "nccl", between their GPUs; "tcp", between
+  // the hosts; "auto": NCCL where every rank has it and a GPU of its own, else
+  // TCP (sum_communicator.h).
+  std::string collective_backend = "auto";
   // Steps whose gradients are summed before an update; at least 1.
   uint32_t accumulate_steps = 1;
 };

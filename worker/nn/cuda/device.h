@@ -27,11 +27,22 @@ namespace oarlock::cuda {
 // Writes "oarlock: `message`" to stderr and ends the process with code 1.
 [[noreturn]] void DeviceFailed(const std::string& message);
 
+// How libraries beside this device's own find its GPU, and how processes that
+// number GPUs differently know that it is the same.
+struct GpuId {
+  // From 0, of those that the driver shows this process.
+  int index = 0;
+  // "0000:1B:00.0"; of the machine.
+  std::string pci_bus_id = {};
+};
+
 class Device {
  public:
   virtual ~Device() = default;
   // "GPU 0 (NVIDIA H100 80GB HBM3)".
   virtual const std::string& name() const = 0;
+  // Nothing where the device is no GPU.
+  virtual std::optional<GpuId> gpu_id() const { return std::nullopt; }
 
   // At least 256-byte aligned, not initialised. Fails the device when there is
   // not enough: the message says what was asked for and what was free.

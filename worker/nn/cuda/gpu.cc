@@ -54,8 +54,8 @@ void LogThatPatchesAreUsed(const absl::Status& why) {
 // what was queued before it, and nothing but Finish waits for it.
 class Gpu final : public Device {
  public:
-  Gpu(int index, std::string name, const CublasLtFunctions& lt)
-      : index_(index), name_(std::move(name)), pinned_(name_) {
+  Gpu(GpuId id, std::string name, const CublasLtFunctions& lt)
+      : id_(std::move(id)), name_(std::move(name)), pinned_(name_) {
     for (cudaStream_t* stream : {&in_, &compute_, &out_}) {
       Check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking),
             "a stream");
@@ -79,6 +79,7 @@ class Gpu final : public Device {
   }
 
   const std::string& name() const override { return name_; }
+  std::optional<GpuId> gpu_id() const override { return id_; }
 
   void* Allocate(size_t num_bytes) override {
     MakeCurrent();
@@ -216,7 +217,7 @@ class Gpu final : public Device {
     }
   }
   // The current GPU is a thread's, and an executor may change threads.
-  void MakeCurrent() const { Check(cudaSetDevice(index_), "choosing it"); }
+  void MakeCurrent() const { Check(cudaSetDevice(id_.index), "choosing it"); }
   // Makes what is queued in `stream` from now on wait for what has been queued
   // to compute.
   void WaitForComputation(cudaStream_t stream) {
@@ -224,7 +225,7 @@ class Gpu final : public Device {
     Check(cudaStreamWaitEvent(stream, computed_, 0), "waiting for kernels");
   }
 
-  const int index_;
+  const GpuId id_;
   const std::string name_;
   PinnedPool pinned_;
   cudaStream_t in_ = nullptr, compute_ = nullptr, out_ = nullptr;
@@ -272,14 +273,19 @@ absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index) {
         "; use another or the CPU"));
   };
   cudaDeviceProp properties;
+  char pci_bus_id[32];
   cudaError_t status = cudaGetDeviceProperties(&properties, index);
+  if (status == cudaSuccess) {
+    status = cudaDeviceGetPCIBusId(pci_bus_id, sizeof(pci_bus_id), index);
+  }
   if (status == cudaSuccess) status = cudaSetDevice(index);
   // Whether it takes work at all.
   if (status == cudaSuccess) status = cudaFree(nullptr);
   if (status != cudaSuccess) return refused(status);
   OARLOCK_ASSIGN_OR_RETURN(const CublasLtFunctions lt, LoadCublasLt());
   return std::make_unique<Gpu>(
-      index, absl::StrCat("GPU ", index, " (", properties.name, ")"), lt);
+      GpuId{index, pci_bus_id},
+      absl::StrCat("GPU ", index, " (", properties.name, ")"), lt);
 }
 
 absl::StatusOr<std::string> FindCudnn() { return CudnnVersion(); }

@@ -32,6 +32,7 @@ class ReplayingDevice final : public Device {
       : device_(std::move(device)) {}
 
   const std::string& name() const override { return device_->name(); }
+  std::optional<GpuId> gpu_id() const override { return device_->gpu_id(); }
   void* Allocate(size_t num_bytes) override {
     return device_->Allocate(num_bytes);
   }

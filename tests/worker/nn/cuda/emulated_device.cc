@@ -35,10 +35,12 @@ class EmulatedDevice final : public Device {
       : memory_bytes_(options.memory_bytes),
         turn_(options.turn),
         own_convolution_(options.own_convolution),
-        copied_(options.copied) {}
+        copied_(options.copied),
+        gpu_id_(options.gpu_id) {}
   ~EmulatedDevice() override { OARLOCK_CHECK(blocks_.empty()); }
 
   const std::string& name() const override { return name_; }
+  std::optional<GpuId> gpu_id() const override { return gpu_id_; }
 
   void* Allocate(size_t num_bytes) override {
     if (num_bytes > memory_bytes_ - used_) {
@@ -204,6 +206,7 @@ class EmulatedDevice final : public Device {
   const unsigned turn_;
   const OwnConvolution own_convolution_;
   CopiedBytes* const copied_;
+  const std::optional<GpuId> gpu_id_;
   size_t num_passes_ = 0;
   size_t used_ = 0;
   std::map<const char*, size_t> blocks_;

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 
 #include "worker/nn/cuda/device.h"
 
@@ -36,6 +37,8 @@ struct EmulatedOptions {
   OwnConvolution own_convolution = OwnConvolution::kNever;
   // To which is added what is copied, unless null; outlives the device.
   CopiedBytes* copied = nullptr;
+  // The GPU that it says it is.
+  std::optional<GpuId> gpu_id = std::nullopt;
 };
 
 std::unique_ptr<Device> NewEmulatedDevice(const EmulatedOptions& options = {});

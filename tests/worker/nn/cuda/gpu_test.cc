@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -50,6 +51,15 @@ TEST(GpusTest, WithoutAGpuThereIsAReasonAndNoneCanBeOpened) {
     RecordProperty("gpu", "none: " + gpus.why_none);
     GTEST_SKIP() << "no GPU: " << gpus.why_none;
   }
+}
+
+TEST_F(GpuTest, SaysWhichGpuOfTheMachineItIs) {
+  const std::optional<GpuId> id = device_->gpu_id();
+  ASSERT_TRUE(id.has_value());
+  EXPECT_EQ(id->index, 0);
+  // "0000:1B:00.0": domain, bus, device, function.
+  EXPECT_EQ(std::count(id->pci_bus_id.begin(), id->pci_bus_id.end(), ':'), 2)
+      << id->pci_bus_id;
 }
 
 // Without a GPU too: the library and all that is used of it are there, or the

@@ -1,0 +1,52 @@
+// What carries the sums of gradients between ranks: NCCL, between their GPUs,
+// or TCP, between the hosts.
+
+#ifndef OARLOCK_FLEET_DATA_PARALLEL_SUM_COMMUNICATOR_H_
+#define OARLOCK_FLEET_DATA_PARALLEL_SUM_COMMUNICATOR_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "collective/communicator.h"
+#include "collective/gpu_ring.h"
+#include "worker/nn/math_backend.h"
+
+namespace oarlock {
+
+// DistributedStrategy::collective_backend.
+enum class CollectiveBackend { kAuto, kTcp, kNccl };
+
+// Of "auto", "tcp" and "nccl"; InvalidArgument for others.
+absl::StatusOr<CollectiveBackend> ParseCollectiveBackend(
+    const std::string& name);
+
+struct SumOptions {
+  CollectiveBackend backend = CollectiveBackend::kAuto;
+  WireFormat format = WireFormat::kFloat32;
+  // Calls NCCL, or a model of it.
+  GpuRingFactory new_gpu_ring;
+};
+
+struct SumCommunicator {
+  std::unique_ptr<Communicator> communicator;
+  // Its spans lie in the memory of each rank's GPU, and what is summed has been
+  // computed there; else in the host's.
+  bool on_gpus = false;
+};
+
+// For the ranks of `group`, which all call it with the same options; all get
+// the same kind. `math` has this rank's gradients in its memory; null: the
+// host's has them.
+//
+// NCCL carries 32-bit floats of ranks that each compute on a GPU of their own,
+// where it can connect those. If that is not so, kAuto takes TCP, and rank 0's
+// log says why, unless nobody has a GPU; with kNccl every rank gets
+// FailedPrecondition that says why. Other errors are the group's.
+absl::StatusOr<SumCommunicator> NewSumCommunicator(Communicator& group,
+                                                   const SumOptions& options,
+                                                   MathBackend* math);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_FLEET_DATA_PARALLEL_SUM_COMMUNICATOR_H_

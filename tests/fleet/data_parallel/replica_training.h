@@ -1,0 +1,75 @@
+// Whole trainings of a small network on an emulated device, alone or by ranks
+// in threads, for tests of where replicas lie and how their gradients travel.
+
+#ifndef OARLOCK_TESTS_FLEET_DATA_PARALLEL_REPLICA_TRAINING_H_
+#define OARLOCK_TESTS_FLEET_DATA_PARALLEL_REPLICA_TRAINING_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "collective/gpu_ring.h"
+#include "fleet/data_parallel.h"
+#include "tests/worker/nn/cuda/emulated_device.h"
+#include "worker/nn/cuda/device.h"
+
+namespace oarlock {
+
+inline constexpr uint64_t kSeed = 17;
+inline constexpr uint32_t kBatch = 8;
+// Of a pass.
+inline constexpr uint64_t kSteps = 5;
+// Of an image, which has one channel.
+inline constexpr size_t kSide = 12;
+inline constexpr size_t kClasses = 10;
+
+v1::OptimizerConfig Adam();
+v1::OptimizerConfig Momentum();
+v1::OptimizerConfig Lars();
+
+enum class Memory {
+  kDevice,         // an emulated device's
+  kHostOfADevice,  // the host's; the emulated device computes
+  kHost,           // the host's, where the reference computes
+};
+
+struct TrainingRun {
+  v1::OptimizerConfig optimizer = Adam();
+  Memory memory = Memory::kDevice;
+  DistributedStrategy strategy = {};
+  // Passes, from where the checkpoint in `folder` ends; no folder: from 0.
+  uint32_t until = 1;
+  std::string folder = {};
+  // Gets what was copied after the last pass's first step.
+  cuda::CopiedBytes* copied = nullptr;
+  // The GPU that the device says it is.
+  std::optional<cuda::GpuId> gpu = std::nullopt;
+  // For NCCL; null: what programs have.
+  GpuRingFactory new_gpu_ring = nullptr;
+  // Gives up after so many steps; 0: never.
+  uint64_t steps_until_failure = 0;
+};
+
+struct Outcome {
+  absl::Status status;
+  std::vector<float> parameters;
+  std::vector<float> statistics;
+  std::string optimizer_state;
+  ClassScores scores;
+};
+
+// A rank for each of `runs`, in threads.
+std::vector<Outcome> TrainTogether(const std::vector<TrainingRun>& runs);
+Outcome TrainAlone(const TrainingRun& run);
+
+void ExpectSameBits(const Outcome& a, const Outcome& b);
+
+// A new one, for checkpoints.
+std::string NewFolder();
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_TESTS_FLEET_DATA_PARALLEL_REPLICA_TRAINING_H_

@@ -1,0 +1,345 @@
+// Sums between GPUs, without any: emulated devices, and a model of NCCL on
+// their memory. That it is TCP below adds in TCP's order, so results have the
+// same bits; NCCL may add more than two ranks in another.
+
+#include "fleet/data_parallel/sum_communicator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "tests/collective/gpu_model.h"
+#include "tests/fleet/data_parallel/replica_training.h"
+
+namespace oarlock {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Called before sum number `index` of a rank, from 0; its error is the sum's.
+using SumHook = std::function<absl::Status(int rank, int index,
+                                           const GpuRing::GoOn& go_on)>;
+
+// Another ring, whose sums are watched.
+class WatchedRing final : public GpuRing {
+ public:
+  WatchedRing(std::unique_ptr<GpuRing> ring, int rank, SumHook hook)
+      : ring_(std::move(ring)), rank_(rank), hook_(std::move(hook)) {}
+
+  absl::Status AllReduce(void* values, size_t num_values, Type type,
+                         const GoOn& go_on) override {
+    OARLOCK_RETURN_IF_ERROR(hook_(rank_, num_sums_++, go_on));
+    return ring_->AllReduce(values, num_values, type, go_on);
+  }
+  absl::Status Broadcast(void* bytes, size_t num_bytes, int root,
+                         const GoOn& go_on) override {
+    return ring_->Broadcast(bytes, num_bytes, root, go_on);
+  }
+  absl::Status AllGather(const void* mine, size_t mine_bytes, void* all,
+                         const GoOn& go_on) override {
+    return ring_->AllGather(mine, mine_bytes, all, go_on);
+  }
+
+ private:
+  const std::unique_ptr<GpuRing> ring_;
+  const int rank_;
+  const SumHook hook_;
+  int num_sums_ = 0;
+};
+
+// Ranks that each have a GPU of their own and the model of NCCL.
+std::vector<TrainingRun> OnGpus(int size, const SumHook& hook) {
+  std::vector<TrainingRun> runs(size);
+  for (int rank = 0; rank < size; ++rank) {
+    runs[rank].gpu = cuda::GpuId{rank, absl::StrCat("0000:0", rank, ":00.0")};
+    runs[rank].new_gpu_ring =
+        [rank, hook](Communicator& host,
+                     int gpu) -> absl::StatusOr<std::unique_ptr<GpuRing>> {
+      EXPECT_EQ(gpu, rank);
+      OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<GpuRing> ring,
+                               NewModelRing(host));
+      return std::make_unique<WatchedRing>(std::move(ring), rank, hook);
+    };
+  }
+  return runs;
+}
+
+SumHook CountSums(std::atomic<int>* num_sums) {
+  return [num_sums](int, int, const GpuRing::GoOn&) {
+    ++*num_sums;
+    return absl::OkStatus();
+  };
+}
+
+std::vector<TrainingRun> With(std::vector<TrainingRun> runs,
+                              const std::string& collective_backend) {
+  for (TrainingRun& run : runs) {
+    run.strategy.collective_backend = collective_backend;
+  }
+  return runs;
+}
+
+// What is logged while it lives.
+class CapturedLog {
+ public:
+  CapturedLog() : before_(spdlog::default_logger()) {
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+        "captured", std::make_shared<spdlog::sinks::ostream_sink_mt>(lines_)));
+  }
+  ~CapturedLog() { spdlog::set_default_logger(before_); }
+
+  int Count(const std::string& text) const {
+    const std::string lines = lines_.str();
+    int count = 0;
+    for (size_t at = lines.find(text); at != std::string::npos;
+         at = lines.find(text, at + 1)) {
+      ++count;
+    }
+    return count;
+  }
+  std::string lines() const { return lines_.str(); }
+
+ private:
+  // spdlog's way; its registry has it, too.
+  const std::shared_ptr<spdlog::logger> before_;
+  std::ostringstream lines_;
+};
+
+TEST(SumCommunicatorTest, GpusSumWhatHostsSum) {
+  for (const int size : {2, 3}) {
+    // The last update of a pass is of one step then, and nothing of its
+    // gradients has been handed over before it.
+    for (const uint32_t accumulate_steps : {1, 2}) {
+      SCOPED_TRACE(testing::Message() << size << " ranks, " << accumulate_steps
+                                      << " steps an update, seed " << kSeed);
+      std::atomic<int> num_sums = 0;
+      std::vector<TrainingRun> runs = OnGpus(size, CountSums(&num_sums));
+      for (TrainingRun& run : runs) {
+        run.strategy.accumulate_steps = accumulate_steps;
+        run.strategy.bucket_bytes = 1000;
+        run.until = 2;
+      }
+      const std::vector<Outcome> gpus = TrainTogether(runs);
+      EXPECT_GT(num_sums.exchange(0), 0);
+      const std::vector<Outcome> hosts = TrainTogether(With(runs, "tcp"));
+      EXPECT_EQ(num_sums, 0);
+      for (int rank = 0; rank < size; ++rank) {
+        ExpectSameBits(gpus[rank], hosts[rank]);
+        EXPECT_EQ(gpus[rank].parameters, gpus[0].parameters);
+      }
+    }
+  }
+}
+
+TEST(SumCommunicatorTest, BetweenGpusNothingButBatchesAndScoresIsCopied) {
+  std::atomic<int> num_sums = 0;
+  cuda::CopiedBytes copied;
+  std::vector<TrainingRun> runs = OnGpus(2, CountSums(&num_sums));
+  runs[0].copied = &copied;
+  for (TrainingRun& run : runs) run.strategy.bucket_bytes = 1000;
+  const std::vector<Outcome> gpus = TrainTogether(runs);
+  ASSERT_TRUE(gpus[0].status.ok()) << gpus[0].status;
+  constexpr size_t kRest = kSteps - 1;
+  constexpr size_t kBatchBytes = kBatch * (kSide * kSide + sizeof(float));
+  constexpr size_t kScoreBytes = kBatch * kClasses * sizeof(float) + 64;
+  // And a float of each bucket.
+  const size_t buckets = num_sums / (2 * kSteps);
+  EXPECT_GT(buckets, 1);
+  EXPECT_EQ(copied.in, kRest * kBatchBytes);
+  EXPECT_LE(copied.out, kRest * (kScoreBytes + buckets * sizeof(float)));
+  // Else the bounds would say nothing.
+  const size_t replica_bytes = gpus[0].parameters.size() * sizeof(float);
+  const std::vector<Outcome> hosts = TrainTogether(With(runs, "tcp"));
+  ASSERT_TRUE(hosts[0].status.ok()) << hosts[0].status;
+  EXPECT_GE(copied.in, kRest * replica_bytes);
+  EXPECT_GE(copied.out, kRest * replica_bytes);
+}
+
+struct WithoutNccl {
+  std::string name;
+  std::function<void(std::vector<TrainingRun>&)> change;
+  // Of rank 0.
+  std::string why;
+};
+
+std::vector<WithoutNccl> AllWithoutNccl() {
+  return {
+      {"two ranks on one GPU",
+       [](std::vector<TrainingRun>& runs) {
+         // Which number it has depends on what the driver shows a process.
+         runs[1].gpu->pci_bus_id = runs[0].gpu->pci_bus_id;
+       },
+       "ranks 0 and 1 compute on the same GPU, 0000:00:00.0"},
+      {"a rank on the CPU",
+       [](std::vector<TrainingRun>& runs) {
+         runs[1].memory = Memory::kHostOfADevice;
+       },
+       "rank 1 does not compute on a GPU"},
+      {"a rank without NCCL",
+       [](std::vector<TrainingRun>& runs) {
+         const GpuRingFactory whole = runs[1].new_gpu_ring;
+         runs[1].new_gpu_ring =
+             [whole](Communicator& host,
+                     int gpu) -> absl::StatusOr<std::unique_ptr<GpuRing>> {
+           // All ranks take part in making the model's.
+           OARLOCK_RETURN_IF_ERROR(whole(host, gpu).status());
+           return absl::FailedPreconditionError("libnccl.so.2: not found");
+         };
+       },
+       "rank 1: libnccl.so.2: not found"},
+      {"16 bits",
+       [](std::vector<TrainingRun>& runs) {
+         for (TrainingRun& run : runs) {
+           run.strategy.gradient_format = "bfloat16";
+         }
+       },
+       "gradients of 16 bits"},
+  };
+}
+
+TEST(SumCommunicatorTest, WhereNcclCannotBeUsedTcpIsAndRankZeroSaysWhy) {
+  for (const WithoutNccl& without : AllWithoutNccl()) {
+    SCOPED_TRACE(without.name);
+    std::atomic<int> num_sums = 0;
+    std::vector<TrainingRun> runs = OnGpus(2, CountSums(&num_sums));
+    without.change(runs);
+    CapturedLog log;
+    const std::vector<Outcome> either = TrainTogether(runs);
+    EXPECT_EQ(num_sums, 0);
+    EXPECT_EQ(log.Count("summed over TCP, not by NCCL"), 1) << log.lines();
+    EXPECT_EQ(log.Count(without.why), 1) << log.lines();
+    const std::vector<Outcome> hosts = TrainTogether(With(runs, "tcp"));
+    for (int rank = 0; rank < 2; ++rank) {
+      ExpectSameBits(either[rank], hosts[rank]);
+    }
+    EXPECT_EQ(log.Count("summed over TCP"), 1) << log.lines();
+  }
+}
+
+TEST(SumCommunicatorTest, WhoInsistsOnNcclIsToldWhyItCannotBeUsed) {
+  for (const WithoutNccl& without : AllWithoutNccl()) {
+    SCOPED_TRACE(without.name);
+    std::atomic<int> num_sums = 0;
+    std::vector<TrainingRun> runs = OnGpus(2, CountSums(&num_sums));
+    without.change(runs);
+    const std::vector<Outcome> ranks = TrainTogether(With(runs, "nccl"));
+    for (const Outcome& rank : ranks) {
+      EXPECT_EQ(rank.status.code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_THAT(std::string(rank.status.message()),
+                  HasSubstr("collective_backend is nccl"));
+    }
+    EXPECT_THAT(std::string(ranks[0].status.message()), HasSubstr(without.why));
+  }
+}
+
+TEST(SumCommunicatorTest, WhoInsistsOnNcclAndCanHaveItTrains) {
+  std::atomic<int> num_sums = 0;
+  CapturedLog log;
+  for (const Outcome& rank :
+       TrainTogether(With(OnGpus(2, CountSums(&num_sums)), "nccl"))) {
+    EXPECT_TRUE(rank.status.ok()) << rank.status;
+  }
+  EXPECT_GT(num_sums, 0);
+  EXPECT_EQ(log.Count("summed by NCCL"), 1) << log.lines();
+}
+
+TEST(SumCommunicatorTest, RanksOnCpusSayNothingOfNccl) {
+  std::atomic<int> num_sums = 0;
+  std::vector<TrainingRun> runs = OnGpus(2, CountSums(&num_sums));
+  for (TrainingRun& run : runs) run.memory = Memory::kHost;
+  CapturedLog log;
+  for (const Outcome& rank : TrainTogether(runs)) {
+    EXPECT_TRUE(rank.status.ok()) << rank.status;
+  }
+  EXPECT_EQ(num_sums, 0);
+  EXPECT_EQ(log.Count("NCCL"), 0) << log.lines();
+}
+
+TEST(SumCommunicatorTest, ARankThatGivesUpEndsTheOthersAsOverTcp) {
+  for (const char* const backend : {"nccl", "tcp"}) {
+    SCOPED_TRACE(backend);
+    std::atomic<int> num_sums = 0;
+    std::vector<TrainingRun> runs =
+        With(OnGpus(3, CountSums(&num_sums)), backend);
+    runs[1].steps_until_failure = 2;
+    const std::vector<Outcome> ranks = TrainTogether(runs);
+    EXPECT_EQ(ranks[1].status.code(), absl::StatusCode::kDataLoss);
+    for (const int other : {0, 2}) {
+      const absl::Status& status = ranks[other].status;
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 ("));
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr("without leaving the group"));
+    }
+  }
+}
+
+// NCCL itself notices nothing: a sum waits for whoever is gone.
+TEST(SumCommunicatorTest, ARankThatIsLostInASumEndsTheOthers) {
+  constexpr int kLostIn = 3;
+  const SumHook lose = [](int rank, int index,
+                          const GpuRing::GoOn& go_on) -> absl::Status {
+    if (index < kLostIn) return absl::OkStatus();
+    if (rank == 1) return absl::UnavailableError("NCCL: its GPU is lost");
+    for (;;) {
+      OARLOCK_RETURN_IF_ERROR(go_on());
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  };
+  const std::vector<Outcome> ranks = TrainTogether(OnGpus(2, lose));
+  EXPECT_EQ(ranks[1].status, absl::UnavailableError("NCCL: its GPU is lost"));
+  EXPECT_EQ(ranks[0].status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(ranks[0].status.message()), HasSubstr("rank 1 ("));
+}
+
+TEST(SumCommunicatorTest, OneRankAloneNeedsNoNccl) {
+  TrainingRun run;
+  run.strategy.collective_backend = "nccl";
+  const Outcome alone = TrainAlone(run);
+  EXPECT_TRUE(alone.status.ok()) << alone.status;
+}
+
+TEST(SumCommunicatorTest, RanksThatWantDifferentBackendsAreTold) {
+  std::vector<TrainingRun> runs(2);
+  runs[1].strategy.collective_backend = "tcp";
+  for (const Outcome& rank : TrainTogether(runs)) {
+    EXPECT_EQ(rank.status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(rank.status.message()), HasSubstr("rank 1"));
+  }
+}
+
+TEST(SumCommunicatorTest, WithServersThereIsNoNccl) {
+  RoleAssignment role;
+  role.role = Role::kWorker;
+  role.num_workers = 1;
+  role.server_endpoints = {"127.0.0.1:1"};
+  DistributedStrategy strategy;
+  strategy.collective_backend = "nccl";
+  const absl::Status status = JoinWorkers({}, role, strategy).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("parameter servers"));
+}
+
+TEST(SumCommunicatorTest, ABackendThatIsNoneIsRefusedByName) {
+  TrainingRun run;
+  run.strategy.collective_backend = "gloo";
+  const absl::Status status = TrainAlone(run).status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("gloo"));
+}
+
+}  // namespace
+}  // namespace oarlock
