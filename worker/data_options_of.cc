@@ -33,10 +33,10 @@ std::string DataFormatOf(const v1::JobConfig& config) {
 absl::Status CheckDataFlags(const v1::JobConfig& config) {
   const std::string format = DataFormatOf(config);
   if (format == kMultiSlot) return absl::OkStatus();
-  const DataSchema line = format == kLibsvm
-                              ? DataSchema{.num_dense = 0, .num_slots = 1}
-                              : DataSchema{.num_dense = kCriteoIntegers,
-                                           .num_slots = kCriteoCategories};
+  DataOptions options = DataOptionsOf(config);
+  // Of the line, not of the batch.
+  options.dense_transform = DataOptions::DenseTransform::kLog1p;
+  const DataSchema line = SchemaOf(options);
   OARLOCK_RETURN_IF_ERROR(CheckShape("dense_dim", config.has_dense_dim(),
                                      config.dense_dim(), format,
                                      line.num_dense));

@@ -25,15 +25,6 @@ MathBackend* BackendFor(const WorkerGroup& group, MathBackend* math) {
   return group.keeps_parameters() && has_device ? math : nullptr;
 }
 
-std::vector<float> InitialStatistics(const Network& network) {
-  std::vector<float> values(network.num_statistics());
-  for (const ParameterSpec& statistic : network.statistics()) {
-    std::fill(values.begin() + statistic.offset, values.end(),
-              statistic.init.value);
-  }
-  return values;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DistributedModel>> DistributedModel::Create(
@@ -72,7 +63,7 @@ DistributedModel::DistributedModel(WorkerGroup* group,
       parameters_(backend_, network_->num_parameters()),
       statistics_(backend_, network_->num_statistics()),
       gradients_(backend_, network_->num_parameters()) {
-  statistics_.Write(InitialStatistics(*network_));
+  statistics_.Write(network_->InitialStatistics());
   input_.parameters_in_backend = backend_ != nullptr;
   output_.parameter_gradients = gradients_.span().data();
 }

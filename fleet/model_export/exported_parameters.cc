@@ -49,12 +49,8 @@ ExportedParameters ExportedParametersOf(const Network& network,
 absl::StatusOr<std::vector<float>> ReadStatistics(const OpenCheckpoint& open,
                                                   size_t place,
                                                   const Network& network) {
-  std::vector<float> statistics(network.num_statistics());
   // Statistic i is its start and float i of the rows.
-  for (const ParameterSpec& spec : network.statistics()) {
-    std::fill_n(statistics.begin() + spec.offset, Shape(spec.shape).size(),
-                spec.init.value);
-  }
+  std::vector<float> statistics = network.InitialStatistics();
   const v1::CheckpointManifest& manifest = open.loaded.manifest;
   const size_t row_floats =
       manifest.tables(static_cast<int>(place)).sparse().dim();

@@ -18,6 +18,7 @@ class NetworkExecutor final : public ModelExecutor {
                   size_t max_examples)
       : network_(network),
         workspace_(network, std::move(math), max_examples),
+        starts_(network.InitialStatistics()),
         before_(network.num_statistics()),
         statistics_(network.num_statistics()) {}
   void Predict(const StepInput& input, StepOutput* output) override {
@@ -50,11 +51,8 @@ class NetworkExecutor final : public ModelExecutor {
     OARLOCK_CHECK(!input.sparse.empty());
     step_.sparse.pop_back();
     const SparseInput& learned = input.sparse.back();
-    for (const ParameterSpec& spec : network_.statistics()) {
-      const size_t end = spec.offset + Shape(spec.shape).size();
-      for (size_t i = spec.offset; i < end; ++i) {
-        statistics_[i] = spec.init.value + learned.rows[PlaceOf(learned, i)];
-      }
+    for (size_t i = 0; i < statistics_.size(); ++i) {
+      statistics_[i] = starts_[i] + learned.rows[PlaceOf(learned, i)];
     }
     before_ = statistics_;
     step_.statistics = statistics_.data();
@@ -76,6 +74,7 @@ class NetworkExecutor final : public ModelExecutor {
   const Network& network_;
   Workspace workspace_;
   StepInput step_;  // reused
+  const std::vector<float> starts_;
   // Before the step, and after it.
   std::vector<float> before_;
   std::vector<float> statistics_;

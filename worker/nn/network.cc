@@ -9,6 +9,15 @@
 
 namespace oarlock {
 
+std::vector<float> Network::InitialStatistics() const {
+  std::vector<float> values(num_statistics_);
+  for (const ParameterSpec& spec : statistics_) {
+    std::fill_n(values.begin() + spec.offset, Shape(spec.shape).size(),
+                spec.init.value);
+  }
+  return values;
+}
+
 NetworkBuilder::NetworkBuilder() : network_(new Network) {}
 NetworkBuilder::~NetworkBuilder() = default;
 

@@ -57,6 +57,8 @@ class Network {
   // What batch norm learns without gradients; each starts at a constant.
   const std::vector<ParameterSpec>& statistics() const { return statistics_; }
   size_t num_statistics() const { return num_statistics_; }
+  // [num_statistics()]: what each starts at.
+  std::vector<float> InitialStatistics() const;
   // Floats of a row of each sparse input.
   const std::vector<size_t>& row_dims() const { return row_dims_; }
   // Floats of the step's dense features; 0 if no node reads them.
