@@ -28,6 +28,11 @@ constexpr uint64_t DensePushes(uint64_t version) {
   return (version - 1) & ((uint64_t{1} << kDenseCountBits) - 1);
 }
 
+// Whether both are versions of one incarnation.
+constexpr bool SameIncarnation(uint64_t a, uint64_t b) {
+  return (a - 1) >> kDenseCountBits == (b - 1) >> kDenseCountBits;
+}
+
 }  // namespace oarlock
 
 #endif  // OARLOCK_BASE_DENSE_VERSION_H_

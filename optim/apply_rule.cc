@@ -34,9 +34,9 @@ HWY_EXPORT(Apply);
 }  // namespace apply_rule
 
 void UpdateRule::Apply(uint64_t step, float* w, float* state, const float* g,
-                       size_t n) const {
+                       size_t n, float rate_factor) const {
   HWY_DYNAMIC_DISPATCH(apply_rule::Apply)
-  (ForStep(rule_, step), w, state, g, n);
+  (ForStep(rule_, step, rate_factor), w, state, g, n);
 }
 
 }  // namespace oarlock

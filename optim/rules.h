@@ -92,10 +92,10 @@ class UpdateRule {
   void InitState(float* state, size_t n) const { rule_.InitState(state, n); }
 
   // What Visit gave, as it is in step number `step`, counted from 1: with
-  // warm-up and schedule in its learning rate.
+  // warm-up and schedule in its learning rate, and `rate_factor`.
   template <typename Rule>
-  Rule ForStep(const Rule& rule, uint64_t step) const {
-    return AtStep(rule, step, schedule_.Factor(step));
+  Rule ForStep(const Rule& rule, uint64_t step, float rate_factor = 1) const {
+    return AtStep(rule, step, schedule_.Factor(step) * rate_factor);
   }
 
   AnyRule ForStep(uint64_t step) const { return ForStep(rule_, step); }
@@ -103,11 +103,12 @@ class UpdateRule {
   // What warm-up and schedule make of the learning rate in that step.
   float RateFactor(uint64_t step) const { return schedule_.Factor(step); }
 
-  // Updates w[n] and state by g[n] as step number `step`. For long vectors:
-  // one dispatch per call, on the widest instructions of the machine, with the
-  // result of the rule's own loop bit by bit. Loops over rows use Visit.
-  void Apply(uint64_t step, float* w, float* state, const float* g,
-             size_t n) const;
+  // Updates w[n] and state by g[n] as step number `step`, at `rate_factor` of
+  // its learning rate. For long vectors: one dispatch per call, on the widest
+  // instructions of the machine, with the result of the rule's own loop bit by
+  // bit. Loops over rows use Visit.
+  void Apply(uint64_t step, float* w, float* state, const float* g, size_t n,
+             float rate_factor = 1) const;
 
  private:
   UpdateRule(const AnyRule& rule, RateSchedule schedule)

@@ -219,6 +219,11 @@ absl::Status CheckAndComplete(const RawFields& raw,
   OARLOCK_RETURN_IF_ERROR(check.Format(raw.answer_format));
   view->answer_format = static_cast<v1::ValueFormat>(raw.answer_format);
   OARLOCK_RETURN_IF_ERROR(CompleteBlocks(check, raw, &view->blocks));
+  if (!view->known_versions.empty()) {
+    OARLOCK_RETURN_IF_ERROR(check.OnePer("known_versions",
+                                         view->known_versions.size(),
+                                         view->blocks.size(), "blocks"));
+  }
   return CompleteValues(check, raw, &view->values, &view->num_values);
 }
 

@@ -95,6 +95,7 @@ struct PushDenseRequestView {
   uint32_t num_steps = 0;
   bool with_values = false;
   v1::ValueFormat answer_format = v1::FLOAT32;
+  std::vector<uint64_t> known_versions;  // none, or as many as blocks
 };
 
 absl::StatusOr<PullSparseRequestView> DecodePullSparseRequest(
@@ -152,6 +153,7 @@ grpc::ByteBuffer EncodePushDenseRequest(
     const v1::RequestHeader& header, TableId table,
     absl::Span<const BlockIndex> blocks, absl::Span<const grpc::Slice> values,
     uint32_t num_steps, bool with_values,
+    absl::Span<const uint64_t> known_versions = {},
     v1::ValueFormat format = v1::FLOAT32,
     v1::ValueFormat answer_format = v1::FLOAT32);
 grpc::ByteBuffer EncodePushResponse(const v1::PushResponse& response);

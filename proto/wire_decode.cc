@@ -91,7 +91,10 @@ bool ReadInPlace(WireReader& in, PushDenseRequestView* view, RawFields* raw) {
                      in.Bytes(6, &raw->values16) &&
                      in.Uint32(7, &view->num_steps) &&
                      in.Bool(8, &view->with_values) &&
-                     in.Enum(9, &raw->answer_format) && in.AtEnd();
+                     in.Enum(9, &raw->answer_format) &&
+                     in.PackedUint64(10, kMaxGroupsPerMessage,
+                                     &view->known_versions) &&
+                     in.AtEnd();
   view->table = TableId(table);
   return usual;
 }
@@ -183,6 +186,7 @@ void CopyParsed(const v1::PushDenseRequest& message, PushDenseRequestView* view,
   view->num_steps = message.num_steps();
   view->with_values = message.with_values();
   raw->answer_format = message.answer_format();
+  view->known_versions = ToVector(message.known_versions());
 }
 
 // Bytes of all headers in `message`, which the generated parser would merge

@@ -198,7 +198,8 @@ grpc::ByteBuffer EncodeDenseResponse(const v1::ResponseHeader& header,
 grpc::ByteBuffer EncodePushDenseRequest(
     const v1::RequestHeader& header, TableId table,
     absl::Span<const BlockIndex> blocks, absl::Span<const grpc::Slice> values,
-    uint32_t num_steps, bool with_values, v1::ValueFormat format,
+    uint32_t num_steps, bool with_values,
+    absl::Span<const uint64_t> known_versions, v1::ValueFormat format,
     v1::ValueFormat answer_format) {
   WireWriter writer;
   writer.Message(1, header);
@@ -209,6 +210,7 @@ grpc::ByteBuffer EncodePushDenseRequest(
   writer.Varint(7, num_steps);
   writer.Varint(8, with_values);
   writer.Varint(9, answer_format);
+  writer.PackedVarints(10, known_versions, Itself<uint64_t>);
   return writer.Finish();
 }
 

@@ -93,13 +93,16 @@ absl::StatusOr<PushOutcome> AsyncAggregator::ApplyDense(
   const PushStamp stamp = StampOf(push.header);
   PushOutcome outcome;
   size_t begin = 0;
-  for (const BlockIndex block : push.blocks) {
+  for (size_t i = 0; i < push.blocks.size(); ++i) {
+    const BlockIndex block = push.blocks[i];
     const size_t size = dense_->BlockSize(block);
     const float* gradients =
         push.values.Elements(begin, size, &gradient_scratch);
     // Who does not say how many steps means one.
     if (!dense_->Push(block, gradients, absl::MakeConstSpan(&stamp, 1),
-                      std::max(1u, push.num_steps))) {
+                      std::max(1u, push.num_steps),
+                      push.known_versions.empty() ? 0
+                                                  : push.known_versions[i])) {
       ++outcome.duplicate_groups;
     }
     begin += size;

@@ -11,10 +11,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "base/check.h"
+#include "base/dense_version.h"
 #include "base/replaceable.h"
 #include "base/status_macros.h"
 #include "optim/initializer.h"
 #include "optim/rules.h"
+#include "optim/staleness_rate.h"
 #include "pserver/dense_table_config.h"
 #include "sparse_table/push_window.h"
 
@@ -42,6 +44,9 @@ struct SavedBlock {
 struct Block {
   mutable absl::Mutex mutex;
   uint64_t version ABSL_GUARDED_BY(mutex) = 1;
+  // That which the block had, in another incarnation, when the cut was made that
+  // it was restored from; 0: it was not.
+  uint64_t restored_version ABSL_GUARDED_BY(mutex) = 0;
   // Steps whose gradients it has seen.
   uint64_t steps ABSL_GUARDED_BY(mutex) = 0;
   std::vector<float> values ABSL_GUARDED_BY(mutex);
@@ -121,9 +126,9 @@ class BlockTable : public DenseTable {
  public:
   // `config` has been checked.
   BlockTable(const v1::TableConfig& config, UpdateRule rule,
-             const PartitionMap& map, ServerIndex server,
-             uint64_t first_version)
-      : terms_({config, rule}),
+             const StalenessRate& staleness_rate, const PartitionMap& map,
+             ServerIndex server, uint64_t first_version)
+      : terms_({config, rule, staleness_rate}),
         first_version_(first_version),
         size_(config.dense().size()),
         block_size_(config.dense().block_size()),
@@ -184,7 +189,8 @@ class BlockTable : public DenseTable {
   }
 
   bool Push(BlockIndex index, const float* gradients,
-            absl::Span<const PushStamp> stamps, uint32_t num_steps) override {
+            absl::Span<const PushStamp> stamps, uint32_t num_steps,
+            uint64_t known_version) override {
     OARLOCK_CHECK(num_steps >= 1);
     Block& block = At(index);
     absl::MutexLock lock(&block.mutex);
@@ -195,7 +201,9 @@ class BlockTable : public DenseTable {
     if (all_applied) return false;
     SetAside(block);
     for (const PushStamp& stamp : stamps) block.windows.Add(stamp);
-    Apply(terms_.get().rule, block, gradients, num_steps);
+    const Terms& terms = terms_.get();
+    Apply(terms.rule, block, gradients, num_steps,
+          terms.staleness_rate.Factor(StalenessOf(known_version, block)));
     return true;
   }
 
@@ -319,6 +327,7 @@ class BlockTable : public DenseTable {
     block.steps = state.steps();
     block.windows.Restore(*windows);
     block.version = first_version_;
+    block.restored_version = state.version();
     block.published = {};
     return absl::OkStatus();
   }
@@ -329,7 +338,9 @@ class BlockTable : public DenseTable {
   absl::Status Reconfigure(const v1::TableConfig& config) override {
     OARLOCK_ASSIGN_OR_RETURN(const UpdateRule rule,
                              UpdateRule::Create(config.optimizer()));
-    terms_.Replace({config, rule});
+    OARLOCK_ASSIGN_OR_RETURN(const StalenessRate staleness_rate,
+                             StalenessRate::Create(config));
+    terms_.Replace({config, rule, staleness_rate});
     return absl::OkStatus();
   }
 
@@ -339,12 +350,30 @@ class BlockTable : public DenseTable {
     return *blocks_[index.value()];
   }
 
+  // Pushes to the block that gradients computed from this version of it do not
+  // know. Counted from the cut that the block was restored at, or from its
+  // beginning: a log that is replayed knows versions of incarnations that began
+  // there, too, and that of the one that made the cut.
+  uint64_t StalenessOf(uint64_t known_version, const Block& block) const
+      ABSL_SHARED_LOCKS_REQUIRED(block.mutex) {
+    if (known_version == 0) return 0;
+    const bool is_before_cut =
+        SameIncarnation(known_version, block.restored_version);
+    const int64_t known =
+        is_before_cut ? static_cast<int64_t>(known_version) -
+                            static_cast<int64_t>(block.restored_version)
+                      : static_cast<int64_t>(DensePushes(known_version));
+    const auto pushes = static_cast<int64_t>(block.version - first_version_);
+    return pushes > known ? static_cast<uint64_t>(pushes - known) : 0;
+  }
+
   static void Apply(const UpdateRule& rule, Block& block,
-                    const float* gradients, uint64_t num_steps)
+                    const float* gradients, uint64_t num_steps,
+                    float rate_factor = 1)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(block.mutex) {
     block.steps += num_steps;
     rule.Apply(block.steps, block.values.data(), block.state.data(), gradients,
-               block.values.size());
+               block.values.size(), rate_factor);
     ++block.version;
   }
 
@@ -386,6 +415,7 @@ class BlockTable : public DenseTable {
   struct Terms {
     v1::TableConfig config;
     UpdateRule rule;
+    StalenessRate staleness_rate;
   };
 
   Replaceable<Terms> terms_;
@@ -408,8 +438,12 @@ absl::StatusOr<std::unique_ptr<DenseTable>> DenseTable::Create(
   OARLOCK_RETURN_IF_ERROR(CheckDenseTable(config));
   auto rule = UpdateRule::Create(config.optimizer());
   if (!rule.ok()) return Annotate(rule.status(), DenseTableName(config));
-  auto table =
-      std::make_unique<BlockTable>(config, *rule, map, server, first_version);
+  const auto staleness_rate = StalenessRate::Create(config);
+  if (!staleness_rate.ok()) {
+    return Annotate(staleness_rate.status(), DenseTableName(config));
+  }
+  auto table = std::make_unique<BlockTable>(config, *rule, *staleness_rate, map,
+                                            server, first_version);
   const auto& parameters = config.dense().parameters();
   for (const v1::DenseParameter& parameter : parameters) {
     auto initial = InitialValues::Create(parameter.initializer(), config.seed(),

@@ -73,11 +73,12 @@ class DenseTable {
   // Applies the update rule once to gradients [BlockSize(block)], unless the
   // block has applied all of `stamps`; false in that case. Afterwards it has
   // applied them all. `num_steps`: how many steps' gradients these are, summed,
-  // at least 1; the learning rate warms up by steps.
+  // at least 1; the learning rate warms up by steps. `known_version`: the
+  // block's when they were computed, for staleness_power; 0: not known.
   // REQUIRES: Owns(block), sequences of at least 1.
   virtual bool Push(BlockIndex block, const float* gradients,
-                    absl::Span<const PushStamp> stamps,
-                    uint32_t num_steps = 1) = 0;
+                    absl::Span<const PushStamp> stamps, uint32_t num_steps = 1,
+                    uint64_t known_version = 0) = 0;
 
   // As Push, but the gradients are only added to what the block holds. Such a
   // push counts as applied; values and version do not know it until ApplyHeld,

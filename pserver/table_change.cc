@@ -38,6 +38,7 @@ v1::TableConfig ShapeOf(v1::TableConfig config) {
   if (config.has_dense()) {
     config.mutable_dense()->clear_quorum();
     config.mutable_dense()->clear_pushes_per_worker();
+    config.mutable_dense()->clear_staleness_power();
   }
   return config;
 }

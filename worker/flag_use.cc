@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "worker/data/data_options.h"
+#include "worker/data_options_of.h"
 #include "worker/models/model.h"
 #include "worker/training_data.h"
 
@@ -43,6 +44,7 @@ const std::vector<FlagUse>& FlagUses() {
          "mode",
          {"async", "half_async", "ssp"},
          AtDefault::kRefused},
+        {"dense_staleness_power", "mode", {"async", "half_async", "ssp"}},
         // Where another mode says how old rows are.
         {"row_cache_rows",
          "mode",

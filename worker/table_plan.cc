@@ -146,6 +146,24 @@ uint32_t DensePushesOf(const v1::JobConfig& config) {
                   static_cast<uint32_t>(config.max_unacknowledged_pushes()));
 }
 
+// InvalidArgument when there are two answers to stale dense gradients, or one
+// that the update rule cannot give.
+absl::Status CheckStalenessPower(const v1::JobConfig& config) {
+  if (config.dense_staleness_power() == 0) return absl::OkStatus();
+  if (config.dense_quorum() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--dense_staleness_power is ", config.dense_staleness_power(),
+        " and --dense_quorum ", config.dense_quorum(),
+        "; legal is one of the two: gradients that wait for a quorum make one "
+        "update; leave the other out"));
+  }
+  if (config.optimizer() != "ftrl") return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--dense_staleness_power is ", config.dense_staleness_power(),
+      " with --optimizer ftrl, whose weights follow from sums of all gradients "
+      "at one rate; leave it out, or choose another --optimizer"));
+}
+
 // See --dense_quorum.
 float QuorumOf(const v1::JobConfig& config, uint32_t num_workers) {
   constexpr uint32_t kThreadsWithout = 4;
@@ -154,6 +172,7 @@ float QuorumOf(const v1::JobConfig& config, uint32_t num_workers) {
   if (config.dense_quorum() >= 0) {
     return static_cast<float>(config.dense_quorum());
   }
+  if (config.dense_staleness_power() > 0) return 0;
   // With ssp the bound limits staleness.
   return config.mode() != "ssp" &&
                  num_workers * PushingThreads(config) > kThreadsWithout
@@ -225,6 +244,8 @@ absl::StatusOr<TablePlan> PlanShapes(const ModelSpec& spec,
     table.mutable_dense()->set_quorum(quorum);
     table.mutable_dense()->set_pushes_per_worker(DensePushesOf(config));
   }
+  table.mutable_dense()->set_staleness_power(
+      static_cast<float>(config.dense_staleness_power()));
   plan.dense_table = TableId(table.id());
   plan.tables.push_back(table);
   return plan;
@@ -237,6 +258,7 @@ absl::StatusOr<TablePlan> PlanTables(const ModelSpec& spec,
                                      uint32_t num_workers) {
   OARLOCK_RETURN_IF_ERROR(CheckAccessor(config));
   OARLOCK_RETURN_IF_ERROR(CheckGeo(config));
+  OARLOCK_RETURN_IF_ERROR(CheckStalenessPower(config));
   if (config.mode() != "geo") return PlanShapes(spec, config, num_workers);
   // A worker counts its own steps.
   OARLOCK_ASSIGN_OR_RETURN(TablePlan plan,

@@ -50,6 +50,9 @@ MODES = {
     "async, uncontrolled": Mode(lambda size: ["--mode", "async",
                                               "--dense_quorum", "0"]),
     "async": Mode(lambda size: ["--mode", "async", *rows_rate(size)]),
+    "async, rate by staleness": Mode(lambda size: [
+        "--mode", "async", "--dense_staleness_power", ".5",
+        *rows_rate(size)]),
     "async, 2 threads": Mode(lambda size: ["--mode", "async",
                                            *rows_rate(size)], threads=2),
     "half_async, 2 threads": Mode(lambda size: ["--mode", "half_async",

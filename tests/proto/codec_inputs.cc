@@ -195,6 +195,11 @@ v1::PushDenseRequest RandomPushDenseRequest(size_t size, RandomSequence* r) {
   m.set_num_steps(AnyNumber(32, r));
   m.set_with_values(r->Below(2) == 1);
   m.set_answer_format(static_cast<v1::ValueFormat>(r->Below(3)));
+  if (r->Below(2) == 1) {
+    for (int i = 0; i < m.blocks_size(); ++i) {
+      m.add_known_versions(AnyNumber(64, r));
+    }
+  }
   return m;
 }
 

@@ -134,6 +134,8 @@ v1::PushDenseRequest Rebuild(const PushDenseRequestView& view) {
   m.set_num_steps(view.num_steps);
   m.set_with_values(view.with_values);
   m.set_answer_format(view.answer_format);
+  m.mutable_known_versions()->Add(view.known_versions.begin(),
+                                  view.known_versions.end());
   OARLOCK_CHECK(static_cast<size_t>(m.values_size()) == view.num_values);
   return m;
 }
@@ -215,6 +217,10 @@ bool IsLegal(const v1::DenseResponse& m) {
 }
 
 bool IsLegal(const v1::PushDenseRequest& m) {
+  if (m.known_versions_size() != 0 &&
+      m.known_versions_size() != m.blocks_size()) {
+    return false;
+  }
   return PartIsLegal(m.header()) && AscendWithinLimit(m.blocks()) &&
          ValuesAreLegal(m) && v1::ValueFormat_IsValid(m.answer_format());
 }

@@ -87,8 +87,10 @@ grpc::ByteBuffer Encode(const v1::DenseResponse& m) {
 grpc::ByteBuffer Encode(const v1::PushDenseRequest& m) {
   return EncodePushDenseRequest(m.header(), TableId(m.table()),
                                 Blocks(m.blocks()), Pieces(ValuesOf(m)),
-                                m.num_steps(), m.with_values(), m.format(),
-                                m.answer_format());
+                                m.num_steps(), m.with_values(),
+                                {m.known_versions().data(),
+                                 static_cast<size_t>(m.known_versions_size())},
+                                m.format(), m.answer_format());
 }
 grpc::ByteBuffer Encode(const v1::PushResponse& m) {
   return EncodePushResponse(m);
@@ -368,6 +370,15 @@ TEST(WireCodecTest, EachBrokenRuleOfAnotherMessageIsRefused) {
   EXPECT_THAT(
       message_of(DecodePullDenseRequest(OneSlice(dense.SerializeAsString()))),
       HasSubstr("PullDenseRequest.blocks: 1 follows 1"));
+  v1::PushDenseRequest push;
+  push.mutable_header()->set_part_count(1);
+  push.mutable_header()->set_table_part_count(1);
+  push.add_blocks(1);
+  push.add_known_versions(1);
+  push.add_known_versions(2);
+  EXPECT_THAT(
+      message_of(DecodePushDenseRequest(OneSlice(push.SerializeAsString()))),
+      HasSubstr("PushDenseRequest.known_versions: "));
   v1::DenseResponse dense_response;
   dense_response.add_versions(1);
   EXPECT_THAT(message_of(DecodeDenseResponse(

@@ -105,6 +105,27 @@ TEST(AsyncAggregatorTest, DenseBlocksAreAppliedOnce) {
   EXPECT_EQ(aggregator.Version(), 1u);
 }
 
+TEST(AsyncAggregatorTest, EveryBlockIsAsStaleAsItsOwnVersionSays) {
+  v1::TableConfig config = DenseConfig(4, 2, -1);
+  config.mutable_dense()->set_staleness_power(1);
+  const auto table = MakeDense(config);
+  AsyncAggregator aggregator(table.get());
+  const auto push = [&](uint64_t sequence, std::vector<uint64_t> versions) {
+    PushDenseRequestView view =
+        DensePushOf(PushHeader(0, 1, sequence),
+                    {{BlockIndex(0), {1, 1}}, {BlockIndex(1), {1, 1}}});
+    view.known_versions = std::move(versions);
+    aggregator.PushDense(std::move(view), [](Outcome outcome) {
+      ASSERT_TRUE(outcome.ok()) << outcome.status();
+    });
+  };
+  push(1, {1, 1});
+  push(2, {2, 1});
+  push(3, {});
+  EXPECT_EQ(BlockOf(*table, BlockIndex(0)), (std::vector<float>{3, 3}));
+  EXPECT_EQ(BlockOf(*table, BlockIndex(1)), (std::vector<float>{2.5f, 2.5f}));
+}
+
 TEST(AsyncAggregatorTest, ConcurrentWorkersAreAllCounted) {
   constexpr uint32_t kWorkers = 3;
   constexpr uint64_t kPushes = 100;

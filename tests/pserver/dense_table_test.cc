@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/dense_version.h"
 #include "base/random.h"
 #include "cluster/partition_map.h"
 #include "gtest/gtest.h"
@@ -99,6 +100,80 @@ TEST(DenseTableTest, InitialValuesFollowTheParametersOnAnyNumberOfServers) {
   v1::TableConfig other_seed = TwoParameters();
   other_seed.set_seed(8);
   EXPECT_NE(VectorOf(MakeServers(other_seed, 1)), one);
+}
+
+// Pushes a gradient of ones, computed from `known_version` of block 0; how far
+// that moves it under a rate of -1.
+float MovedBy(DenseTable& table, uint64_t sequence, uint64_t known_version) {
+  const std::vector<float> ones(kBlock, 1);
+  std::vector<float> values(kBlock);
+  table.Pull(BlockIndex(0), 0, values.data());
+  const float before = values[0];
+  const PushStamp stamp{WorkerIndex(0), Generation(1), Sequence(sequence)};
+  EXPECT_TRUE(table.Push(BlockIndex(0), ones.data(), {&stamp, 1}, 1,
+                         known_version));
+  table.Pull(BlockIndex(0), 0, values.data());
+  return values[0] - before;
+}
+
+v1::TableConfig StaleConfig() {
+  v1::TableConfig config = TwoParameters();
+  config.mutable_optimizer()->Clear();
+  config.mutable_optimizer()->mutable_sgd();
+  config.mutable_optimizer()->set_learning_rate(-1);
+  config.mutable_dense()->set_staleness_power(1);
+  return config;
+}
+
+TEST(DenseTableTest, StaleGradientsMoveABlockByLess) {
+  const std::unique_ptr<DenseTable> table = MakeDense(StaleConfig(), 1, 0);
+  std::vector<float> values(kBlock);
+  const uint64_t begin = table->Pull(BlockIndex(0), 0, values.data());
+  EXPECT_FLOAT_EQ(MovedBy(*table, 1, begin), 1);
+  EXPECT_FLOAT_EQ(MovedBy(*table, 2, begin), 0.5f);
+  EXPECT_FLOAT_EQ(MovedBy(*table, 3, begin + 2), 1);
+  EXPECT_FLOAT_EQ(MovedBy(*table, 4, begin), 0.25f);
+  // Nobody knows, and one that is still to come.
+  EXPECT_FLOAT_EQ(MovedBy(*table, 5, 0), 1);
+  EXPECT_FLOAT_EQ(MovedBy(*table, 6, begin + 7), 1);
+}
+
+TEST(DenseTableTest, ARestoredBlockKnowsVersionsOfEarlierIncarnations) {
+  const PartitionMap map = PartitionMap::Even(16, 1);
+  const auto make = [&](uint64_t generation) {
+    return *DenseTable::Create(StaleConfig(), map, ServerIndex(0),
+                               FirstDenseVersion(Generation(generation)));
+  };
+  const std::unique_ptr<DenseTable> first = make(7);
+  std::vector<float> values(kBlock);
+  const uint64_t begin = first->Pull(BlockIndex(0), 0, values.data());
+  MovedBy(*first, 1, begin);
+  MovedBy(*first, 2, begin);
+  first->Freeze(1);
+  const DenseBlockCut cut = first->SaveBlock(BlockIndex(0), /*full=*/true);
+  // The cut is at begin + 2. What follows it is in a log.
+  const std::vector<uint64_t> logged = {begin + 2, begin + 1, begin + 3};
+  std::vector<float> moved;
+  for (size_t i = 0; i < logged.size(); ++i) {
+    moved.push_back(MovedBy(*first, 3 + i, logged[i]));
+  }
+  EXPECT_FLOAT_EQ(moved[1], 1.0f / 3);
+  const auto replayed = [&](uint64_t generation) {
+    std::unique_ptr<DenseTable> table = make(generation);
+    EXPECT_TRUE(
+        table->RestoreBlock(BlockIndex(0), cut.state, cut.floats).ok());
+    for (size_t i = 0; i < logged.size(); ++i) {
+      EXPECT_FLOAT_EQ(MovedBy(*table, 3 + i, logged[i]), moved[i]) << i;
+    }
+    return table;
+  };
+  // The second incarnation is lost, too, before it has made a cut.
+  const std::unique_ptr<DenseTable> second = replayed(8);
+  const uint64_t known = second->Pull(BlockIndex(0), 0, values.data());
+  EXPECT_EQ(known, FirstDenseVersion(Generation(8)) + 3);
+  EXPECT_FLOAT_EQ(MovedBy(*second, 6, known - 1), 0.5f);
+  const std::unique_ptr<DenseTable> third = replayed(9);
+  EXPECT_FLOAT_EQ(MovedBy(*third, 6, known - 1), 0.5f);
 }
 
 struct RuleCase {

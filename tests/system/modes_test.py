@@ -49,6 +49,20 @@ class ModesTest(harness.SystemTest):
                          "interleaved")
         self.assert_trained(job, "ssp")
 
+    def test_dense_gradients_have_a_rate_by_their_age(self):
+        job = self.train("async", "--dense_staleness_power", ".5")
+        summary = self.assert_trained(job, "async")
+        self.assertGreater(summary["dense_staleness_p99"], 0, summary)
+        for flags, message in (
+                (("async", "--dense_quorum", ".5"),
+                 r"--dense_staleness_power is 0\.5 and --dense_quorum 0\.5"),
+                (("sync",),
+                 r"--dense_staleness_power is set, but --mode is sync"),
+                (("async", "--optimizer", "ftrl"),
+                 r"--dense_staleness_power is 0\.5 with --optimizer ftrl")):
+            job = self.train(*flags, "--dense_staleness_power", ".5")
+            self.assert_fails(job, message, code=2)
+
     def test_threads_keep_rows(self):
         for mode in ("async", "half_async"):
             job = self.train(mode, "--row_cache_rows", "5000",

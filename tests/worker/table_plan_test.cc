@@ -1,5 +1,6 @@
 #include "worker/table_plan.h"
 
+#include <gmock/gmock.h>
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
@@ -105,6 +106,30 @@ TEST(TablePlanTest, ModeAndLossDecideHowPushesCombine) {
       }
     }
   }
+}
+
+TEST(TablePlanTest, ARateForStaleGradientsTakesThePlaceOfTheQuorum) {
+  v1::JobConfig config;
+  const auto model = MakeModel("ctr_dnn");
+  const auto dense_of = [&]() -> absl::StatusOr<v1::DenseTableConfig> {
+    const absl::StatusOr<TablePlan> plan =
+        PlanTables(model->spec(), config, /*num_workers=*/8);
+    if (!plan.ok()) return plan.status();
+    return plan->tables.back().dense();
+  };
+  EXPECT_GT(dense_of()->quorum(), 0);
+  EXPECT_EQ(dense_of()->staleness_power(), 0);
+  config.set_dense_staleness_power(.5);
+  EXPECT_EQ(dense_of()->quorum(), 0);
+  EXPECT_EQ(dense_of()->staleness_power(), .5f);
+  config.set_dense_quorum(.5);
+  EXPECT_EQ(dense_of().status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(dense_of().status().message(),
+              testing::HasSubstr("--dense_quorum 0.5"));
+  config.clear_dense_quorum();
+  config.set_optimizer("ftrl");
+  EXPECT_THAT(dense_of().status().message(),
+              testing::HasSubstr("--optimizer ftrl"));
 }
 
 TEST(TablePlanTest, StatisticsAreForThoseWhoAskAndNoWeightOfADenseTable) {

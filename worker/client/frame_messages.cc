@@ -28,6 +28,12 @@ grpc::Slice ValuesSlice(v1::ValueFormat format, absl::Span<const float> values,
   return grpc::Slice(narrow, grpc::Slice::STEAL_REF);
 }
 
+absl::Span<const uint64_t> VersionsOf(const BlockRun& run,
+                                      const DenseReplica& replica) {
+  return absl::MakeConstSpan(replica.block_versions)
+      .subspan(run.block_begin, run.block_end - run.block_begin);
+}
+
 }  // namespace
 
 grpc::Slice Share(const void* data, size_t size,
@@ -75,10 +81,14 @@ grpc::ByteBuffer FrameDensePush(const v1::RequestHeader& header,
   const grpc::Slice values = ValuesSlice(
       formats.push, absl::MakeConstSpan(dense.gradients + begin, end - begin),
       owner);
+  const bool says_versions =
+      config.staleness_power() > 0 && dense.updated != nullptr;
   return EncodePushDenseRequest(
       header, dense.table, run.blocks(), absl::MakeConstSpan(&values, 1),
-      dense.num_steps, /*with_values=*/dense.updated != nullptr, formats.push,
-      formats.pull);
+      dense.num_steps, /*with_values=*/dense.updated != nullptr,
+      says_versions ? VersionsOf(run, *dense.updated)
+                    : absl::Span<const uint64_t>(),
+      formats.push, formats.pull);
 }
 
 grpc::ByteBuffer FrameDensePull(const v1::RequestHeader& header, TableId table,
@@ -86,10 +96,7 @@ grpc::ByteBuffer FrameDensePull(const v1::RequestHeader& header, TableId table,
                                 const DenseReplica& replica,
                                 const ValueFormats& formats) {
   return EncodePullDenseRequest(
-      header, table, run.blocks(),
-      absl::MakeConstSpan(replica.block_versions)
-          .subspan(run.block_begin, run.block_end - run.block_begin),
-      formats.pull);
+      header, table, run.blocks(), VersionsOf(run, replica), formats.pull);
 }
 
 void Resize(const v1::DenseTableConfig& dense, DenseReplica* replica) {

@@ -103,6 +103,33 @@ TEST_F(WireTest, GroupBeyondTheTargetTravelsWhole) {
   EXPECT_EQ(pulls[0].keys_size(), 5000);
 }
 
+TEST_F(WireTest, DensePushesTellTheVersionsThatATableGoesBy) {
+  Connect();
+  for (const uint32_t id : {3, 4}) {
+    v1::TableConfig table = DenseTableOf(8, 2);
+    table.set_id(id);
+    table.mutable_dense()->set_staleness_power(id == 3 ? .5f : 0);
+    ASSERT_TRUE(client_->CreateTable(table).ok());
+    const auto replica = std::make_shared<DenseReplica>(
+        DenseReplica{std::vector<float>(8, .25f), {5, 0, 6, 7}});
+    PushRequest push;
+    push.dense.push_back(
+        {TableId(id), replica->values.data(), 1, replica.get()});
+    ASSERT_TRUE(PushAndWait(*client_, push, replica).ok());
+    push.dense[0].updated = nullptr;
+    ASSERT_TRUE(PushAndWait(*client_, push, replica).ok());
+  }
+  std::vector<std::vector<uint64_t>> told;
+  for (const v1::PushDenseRequest& push : server_.dense_pushes()) {
+    told.emplace_back(push.known_versions().begin(),
+                      push.known_versions().end());
+  }
+  EXPECT_THAT(told, testing::ElementsAre(testing::ElementsAre(5, 0, 6, 7),
+                                         testing::IsEmpty(),
+                                         testing::IsEmpty(),
+                                         testing::IsEmpty()));
+}
+
 TEST_F(WireTest, MessagesOfAPushShareItsSequenceAndTellTheirPart) {
   Connect();
   RandomSequence random(7);
