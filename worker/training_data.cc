@@ -325,7 +325,10 @@ TrainingData::StaticShare TrainingData::ShareOf(uint32_t epoch) const {
 
 MemoryDataset::Share TrainingData::MemoryShareOf(uint32_t epoch) const {
   const StaticShare share = ShareOf(epoch);
-  return {.epoch = epoch, .order = share.order, .share = share.positions};
+  return {.epoch = epoch,
+          .shuffle = shuffle_,
+          .order = share.order,
+          .share = share.positions};
 }
 
 absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartPass(
@@ -405,6 +408,7 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartStatic(
     OARLOCK_ASSIGN_OR_RETURN(
         std::shared_ptr<const LoadedPass> pass,
         memory_->Take({.epoch = phase.epoch,
+                       .shuffle = shuffle_,
                        .order = share.order,
                        .share = share.positions}));
     spdlog::info("{} examples of epoch {} are in memory, {:.1f} MiB",
@@ -470,10 +474,7 @@ absl::Status TrainingData::SetShuffle(ShuffleRule rule) {
       job_->num_workers() == 1 || HasOwnOrder() ||
       (rule != ShuffleRule::kGlobal && shuffle_ != ShuffleRule::kGlobal);
   shuffle_ = rule;
-  if (keeps_examples) {
-    memory_->ForgetOrder();
-    return absl::OkStatus();
-  }
+  if (keeps_examples) return absl::OkStatus();
   const std::optional<uint64_t> epoch = memory_->DropPreload();
   if (epoch.has_value()) {
     memory_->Preload(MemoryShareOf(static_cast<uint32_t>(*epoch)));

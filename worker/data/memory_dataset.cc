@@ -51,87 +51,82 @@ MemoryDataset::~MemoryDataset() {
 }
 
 void MemoryDataset::Preload(Share share) {
-  if (IsPreload(share.epoch) && (thread_.joinable() || preloaded_.ok())) return;
+  if (IsPreload(share) && (thread_.joinable() || preloaded().ok())) return;
   WaitPreload().IgnoreError();
-  AtHand at_hand = {.preloaded = TakePreloaded(), .current = CurrentMemory()};
-  preload_epoch_ = share.epoch;
-  const uint64_t bytes_taken =
-      current_ == nullptr ? 0 : current_->memory->bytes;
-  thread_ = std::thread([this, share = std::move(share),
-                         at_hand = std::move(at_hand), bytes_taken]() mutable {
-    preloaded_ = Load(share, std::move(at_hand), bytes_taken);
+  preload_ = std::move(share);
+  thread_ = std::thread([this] {
+    absl::StatusOr<std::shared_ptr<const LoadedPass>> pass =
+        Load(*preload_, /*keeps_current=*/true);
+    absl::MutexLock lock(&mutex_);
+    preloaded_ = std::move(pass);
   });
 }
 
 absl::Status MemoryDataset::WaitPreload() {
   if (thread_.joinable()) thread_.join();
-  return preloaded_.status();
+  return preloaded().status();
 }
 
 absl::StatusOr<std::shared_ptr<const LoadedPass>> MemoryDataset::Take(
     Share share) {
   OARLOCK_RETURN_IF_ERROR(WaitPreload());
-  std::shared_ptr<const LoadedPass> pass;
-  if (IsPreload(share.epoch)) {
-    pass = std::exchange(*preloaded_, nullptr);
-    preload_epoch_.reset();
-  } else {
-    AtHand at_hand = {.preloaded = TakePreloaded(), .current = CurrentMemory()};
-    // What will not be read any more makes room.
-    current_ = nullptr;
-    absl::StatusOr<std::shared_ptr<const LoadedPass>> loaded =
-        Load(share, std::move(at_hand), /*bytes_taken=*/0);
-    if (!loaded.ok()) {
-      CountBytes();
-      return loaded.status();
-    }
-    pass = *std::move(loaded);
-  }
-  current_ = std::move(pass);
-  CountBytes();
-  return current_;
+  absl::StatusOr<std::shared_ptr<const LoadedPass>> pass =
+      IsPreload(share) ? preloaded() : Load(share, /*keeps_current=*/false);
+  preload_.reset();
+  absl::MutexLock lock(&mutex_);
+  preloaded_ = std::shared_ptr<const LoadedPass>();
+  current_ = pass.ok() ? *pass : nullptr;
+  return pass;
 }
-
-void MemoryDataset::ForgetOrder() { order_forgotten_ = true; }
 
 std::optional<uint64_t> MemoryDataset::DropPreload() {
   stopping_ = true;
   WaitPreload().IgnoreError();
   stopping_ = false;
-  const std::optional<uint64_t> epoch = preload_epoch_;
-  TakePreloaded();
-  CountBytes();
+  std::optional<uint64_t> epoch;
+  if (preload_.has_value()) epoch = preload_->epoch;
+  preload_.reset();
+  absl::MutexLock lock(&mutex_);
+  preloaded_ = std::shared_ptr<const LoadedPass>();
   return epoch;
 }
 
 void MemoryDataset::Release() {
-  current_ = nullptr;
   DropPreload();
+  absl::MutexLock lock(&mutex_);
+  current_ = nullptr;
 }
 
-std::shared_ptr<const ExampleMemory> MemoryDataset::TakePreloaded() {
-  std::shared_ptr<const ExampleMemory> memory;
-  if (preloaded_.ok() && *preloaded_ != nullptr) memory = (*preloaded_)->memory;
-  preloaded_ = std::shared_ptr<const LoadedPass>();
-  preload_epoch_.reset();
-  order_forgotten_ = false;
-  return memory;
-}
-
-void MemoryDataset::CountBytes() {
+uint64_t MemoryDataset::bytes() const {
+  absl::MutexLock lock(&mutex_);
   uint64_t bytes = 0;
   if (current_ != nullptr) {
     bytes += current_->memory->bytes + BytesOf(current_->indices);
   }
-  if (preloaded_.ok() && *preloaded_ != nullptr &&
-      (*preloaded_)->memory != CurrentMemory()) {
-    bytes += (*preloaded_)->memory->bytes;
+  const auto preloaded = PreloadedMemory();
+  if (preloaded != nullptr && preloaded != CurrentMemory()) {
+    bytes += preloaded->bytes;
   }
-  bytes_ = bytes;
+  return bytes;
+}
+
+absl::StatusOr<std::shared_ptr<const LoadedPass>> MemoryDataset::preloaded()
+    const {
+  absl::MutexLock lock(&mutex_);
+  return preloaded_;
+}
+
+std::shared_ptr<const ExampleMemory> MemoryDataset::CurrentMemory() const {
+  return current_ == nullptr ? nullptr : current_->memory;
+}
+
+std::shared_ptr<const ExampleMemory> MemoryDataset::PreloadedMemory() const {
+  return preloaded_.ok() && *preloaded_ != nullptr ? (*preloaded_)->memory
+                                                   : nullptr;
 }
 
 absl::StatusOr<std::shared_ptr<const LoadedPass>> MemoryDataset::Load(
-    const Share& share, AtHand at_hand, uint64_t bytes_taken) {
+    const Share& share, bool keeps_current) {
   const std::vector<uint64_t> in_order = ExamplesOf(share);
   std::vector<uint64_t> sorted = in_order;
   std::sort(sorted.begin(), sorted.end());
@@ -139,14 +134,20 @@ absl::StatusOr<std::shared_ptr<const LoadedPass>> MemoryDataset::Load(
   auto pass = std::make_shared<LoadedPass>();
   pass->order = share.order;
   pass->share = share.share;
-  for (const auto& memory : {at_hand.preloaded, at_hand.current}) {
-    if (memory != nullptr && memory->examples == sorted) pass->memory = memory;
+  uint64_t bytes_taken = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& memory : {PreloadedMemory(), CurrentMemory()}) {
+      if (memory != nullptr && memory->examples == sorted) {
+        pass->memory = memory;
+      }
+    }
+    if (pass->memory == nullptr) {
+      preloaded_ = std::shared_ptr<const LoadedPass>();
+      if (!keeps_current) current_ = nullptr;
+    }
+    if (current_ != nullptr) bytes_taken = current_->memory->bytes;
   }
-  if (at_hand.preloaded != nullptr && pass->memory != at_hand.preloaded &&
-      at_hand.preloaded != at_hand.current) {
-    bytes_ -= at_hand.preloaded->bytes;
-  }
-  at_hand = {};
   if (pass->memory == nullptr) {
     OARLOCK_ASSIGN_OR_RETURN(pass->memory,
                              Read(std::move(sorted), bytes_taken));
@@ -189,7 +190,6 @@ absl::StatusOr<std::shared_ptr<const ExampleMemory>> MemoryDataset::Read(
   for (std::thread& thread : threads) thread.join();
   for (const absl::Status& status : statuses) OARLOCK_RETURN_IF_ERROR(status);
   memory->bytes = bytes_read;
-  bytes_ += memory->bytes;
   return memory;
 }
 

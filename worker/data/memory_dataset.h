@@ -11,8 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "worker/data/batch.h"
 #include "worker/data/data_options.h"
 #include "worker/data/example_order.h"
@@ -56,9 +58,11 @@ class MemoryDataset {
     uint64_t bytes_max = 0;
     int num_threads = 1;
   };
-  // What a pass takes: positions `share` of `order`.
+  // What a pass takes: positions `share` of `order`. Shares of the same epoch
+  // and shuffle are the same.
   struct Share {
     uint64_t epoch = 0;
+    ShuffleRule shuffle = ShuffleRule::kNone;  // by which `order` was made
     std::shared_ptr<const ExampleOrder> order;
     std::shared_ptr<const PositionRuns> share;
   };
@@ -69,40 +73,31 @@ class MemoryDataset {
   ~MemoryDataset();
 
   // Begins to load `share` in a thread, beside whatever is being read; unless
-  // that pass has been preloaded already, or is being so. One that has failed
-  // is loaded anew.
+  // it has been preloaded already, or is being so. One that has failed is
+  // loaded anew.
   void Preload(Share share);
   // Returns when the preload is over; its outcome. OK when there was none.
   absl::Status WaitPreload();
-  // The pass that was preloaded, if it was `share.epoch`, else loads it now.
-  // Where the examples are those that are in memory already, only their order is
-  // new. ResourceExhausted names the limit; else an error of the reader.
+  // The pass that was preloaded, if it was `share`, else loads it now. Where
+  // the examples are those that are in memory already, only their order is new.
+  // ResourceExhausted names the limit; else an error of the reader.
   absl::StatusOr<std::shared_ptr<const LoadedPass>> Take(Share share);
-  // The preload's examples are wanted in another order: they are kept, and
-  // loading goes on, but the pass is the share of the next Preload or Take.
-  void ForgetOrder();
-  // Forgets what was preloaded, and breaks loading off. The pass that it was
+  // Forgets what was preloaded, and breaks loading off. The epoch that it was
   // for; nothing when there was no preload.
   std::optional<uint64_t> DropPreload();
   // Forgets what is loaded; passes that are being read keep theirs.
   void Release();
 
-  // What examples in memory take, those of a preload included.
-  uint64_t bytes() const { return bytes_.load(); }
+  // What examples in memory take, those of a loaded preload included.
+  uint64_t bytes() const;
 
  private:
-  // Memory that may serve again.
-  struct AtHand {
-    // Of a preload that nobody reads; counted in bytes_.
-    std::shared_ptr<const ExampleMemory> preloaded;
-    // Of the pass that was taken last.
-    std::shared_ptr<const ExampleMemory> current;
-  };
-
-  // `bytes_taken`: of memory that stays meanwhile.
+  // Where no examples in memory are those of `share`, what will not be read any
+  // more makes room for them: a preload and, unless `keeps_current`, the pass
+  // in use.
   absl::StatusOr<std::shared_ptr<const LoadedPass>> Load(const Share& share,
-                                                         AtHand at_hand,
-                                                         uint64_t bytes_taken);
+                                                         bool keeps_current);
+  // `bytes_taken`: of memory that stays meanwhile.
   absl::StatusOr<std::shared_ptr<const ExampleMemory>> Read(
       std::vector<uint64_t> examples, uint64_t bytes_taken);
   // Segments [begin, end) of `memory`.
@@ -110,31 +105,31 @@ class MemoryDataset {
                             BadLines* bad_lines, ExampleMemory* memory,
                             std::atomic<uint64_t>* bytes_read);
 
-  // Whether the preload is, or becomes, the pass `epoch`.
-  bool IsPreload(uint64_t epoch) const {
-    return preload_epoch_ == epoch && !order_forgotten_;
+  // Whether the preload is, or becomes, `share`.
+  bool IsPreload(const Share& share) const {
+    return preload_.has_value() && preload_->epoch == share.epoch &&
+           preload_->shuffle == share.shuffle;
   }
-  // The preload's examples, which are not a preload any more. REQUIRES: no
-  // thread runs, as below.
-  std::shared_ptr<const ExampleMemory> TakePreloaded();
-  // Of the pass in use.
-  std::shared_ptr<const ExampleMemory> CurrentMemory() const {
-    return current_ == nullptr ? nullptr : current_->memory;
-  }
-  void CountBytes();
+  // The outcome of the preload; null without one. REQUIRES: no thread runs.
+  absl::StatusOr<std::shared_ptr<const LoadedPass>> preloaded() const;
+  // Of the pass in use and of the preload; null where there is none.
+  std::shared_ptr<const ExampleMemory> CurrentMemory() const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<const ExampleMemory> PreloadedMemory() const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   const SourceIndex* const index_;
   std::atomic<bool> stopping_ = false;
-  std::atomic<uint64_t> bytes_ = 0;
-  std::shared_ptr<const LoadedPass> current_;
-  // Until it is taken or dropped.
-  std::optional<uint64_t> preload_epoch_;
-  bool order_forgotten_ = false;
+  // Until it is taken or dropped; constant while the thread runs.
+  std::optional<Share> preload_;
   std::thread thread_;
-  // The thread's until it is joined.
-  absl::StatusOr<std::shared_ptr<const LoadedPass>> preloaded_ =
-      std::shared_ptr<const LoadedPass>();
+
+  mutable absl::Mutex mutex_;
+  std::shared_ptr<const LoadedPass> current_ ABSL_GUARDED_BY(mutex_);
+  // While the thread runs, of the preload before, which it may take over.
+  absl::StatusOr<std::shared_ptr<const LoadedPass>> preloaded_
+      ABSL_GUARDED_BY(mutex_) = std::shared_ptr<const LoadedPass>();
 };
 
 // Positions of a loaded pass.

@@ -154,9 +154,10 @@ TEST_F(OrderedReaderTest, AFileThatShrinksIsSaidSo) {
 class MemoryDatasetTest : public OrderedReaderTest {
  protected:
   MemoryDataset::Share ShareOf(std::shared_ptr<const ExampleOrder> order,
-                               std::vector<PositionRun> runs,
-                               uint64_t epoch) {
+                               std::vector<PositionRun> runs, uint64_t epoch,
+                               ShuffleRule shuffle = ShuffleRule::kNone) {
     return {.epoch = epoch,
+            .shuffle = shuffle,
             .order = std::move(order),
             .share = std::make_shared<const PositionRuns>(std::move(runs))};
   }
@@ -227,26 +228,25 @@ TEST_F(MemoryDatasetTest, ANewOrderOfTheSameExamplesReadsNothing) {
   EXPECT_EQ(dataset->bytes(), 0u);
 }
 
-TEST_F(MemoryDatasetTest, AForgottenOrderKeepsTheExamples) {
+TEST_F(MemoryDatasetTest, AnotherShuffleOfAPreloadKeepsTheExamples) {
   WriteFiles({3000}, /*compressed=*/false);
   const auto dataset = Dataset(1 << 30);
   const std::vector<PositionRun> all = {{0, 3000}};
+  const auto plain = Order(ShuffleRule::kNone, 100);
   const auto shuffled = Order(ShuffleRule::kGlobal, 100);
-  dataset->Preload(ShareOf(Order(ShuffleRule::kNone, 100), all, 0));
-  dataset->ForgetOrder();
+  dataset->Preload(ShareOf(plain, all, 0));
   ASSERT_TRUE(dataset->WaitPreload().ok());
   const uint64_t bytes = dataset->bytes();
   std::filesystem::remove(files_[0]);
-  dataset->Preload(ShareOf(shuffled, all, 0));
+  dataset->Preload(ShareOf(shuffled, all, 0, ShuffleRule::kGlobal));
   ASSERT_TRUE(dataset->WaitPreload().ok());
   EXPECT_EQ(dataset->bytes(), bytes);
-  const auto pass = dataset->Take(ShareOf(shuffled, all, 0));
+  const auto pass =
+      dataset->Take(ShareOf(shuffled, all, 0, ShuffleRule::kGlobal));
   ASSERT_TRUE(pass.ok()) << pass.status();
   EXPECT_EQ((*pass)->order, shuffled);
   // Without a Preload in between, too.
-  dataset->Preload(ShareOf(shuffled, all, 1));
-  dataset->ForgetOrder();
-  const auto plain = Order(ShuffleRule::kNone, 100);
+  dataset->Preload(ShareOf(shuffled, all, 1, ShuffleRule::kGlobal));
   const auto next = dataset->Take(ShareOf(plain, all, 1));
   ASSERT_TRUE(next.ok()) << next.status();
   EXPECT_EQ((*next)->order, plain);
@@ -272,8 +272,8 @@ TEST_F(MemoryDatasetTest, ADroppedPreloadTellsItsPassAndLeavesNothing) {
   dataset->Preload(ShareOf(order, {{0, 5'000}}, 4));
   ASSERT_TRUE(dataset->WaitPreload().ok());
   const uint64_t both = dataset->bytes();
-  dataset->ForgetOrder();
-  dataset->Preload(ShareOf(order, {{5'000, 10'000}}, 4));
+  dataset->Preload(
+      ShareOf(order, {{5'000, 10'000}}, 4, ShuffleRule::kLocal));
   ASSERT_TRUE(dataset->WaitPreload().ok());
   EXPECT_LT(dataset->bytes(), both + both / 10);
 }
