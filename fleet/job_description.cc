@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "fleet/command_line/message_flags.h"
+#include "worker/data/data_options.h"
 #include "worker/data_options_of.h"
 
 namespace oarlock {
@@ -60,10 +61,12 @@ std::vector<std::string> DescribingFlags() {
 
 v1::JobDescription DescribeJob(const v1::JobConfig& config) {
   v1::JobConfig said = config;
-  said.set_data_format(DataFormatOf(config));
+  const DataOptions::Format format = DataFormatOf(config);
+  said.set_data_format(std::string(NameOf(format)));
   v1::JobDescription description;
   for (const FieldDescriptor* field : DescribingFields()) {
-    if (said.data_format() != "multi_slot" && Has(kMultiSlotOnly, field)) {
+    if (format != DataOptions::Format::kMultiSlot &&
+        Has(kMultiSlotOnly, field)) {
       continue;
     }
     const std::string value = FlagValue(said, field);

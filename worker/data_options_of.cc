@@ -8,31 +8,34 @@
 namespace oarlock {
 namespace {
 
-constexpr char kMultiSlot[] = "multi_slot";
-constexpr char kLibsvm[] = "libsvm";
+using Format = DataOptions::Format;
 
 // `value` is that of `flag`, where it is set; `all_have` what a line of
 // `format` has in any case.
 absl::Status CheckShape(absl::string_view flag, bool is_set, int value,
-                        absl::string_view format, int all_have) {
+                        Format format, int all_have) {
   if (!is_set || value == all_have) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "--", flag, " is ", value, ", but a line of --data_format ", format,
-      " always has ", all_have, "; leave --", flag,
-      " out, or use --data_format ", kMultiSlot));
+      "--", flag, " is ", value, ", but a line of --data_format ",
+      NameOf(format), " always has ", all_have, "; leave --", flag,
+      " out, or use --data_format ", NameOf(Format::kMultiSlot)));
 }
 
 }  // namespace
 
-std::string DataFormatOf(const v1::JobConfig& config) {
-  const bool is_told =
-      config.has_data_format() || config.pipe_command().empty();
-  return is_told ? config.data_format() : kMultiSlot;
+Format DataFormatOf(const v1::JobConfig& config) {
+  if (!config.has_data_format() && !config.pipe_command().empty()) {
+    return Format::kMultiSlot;
+  }
+  for (const Format format : {Format::kMultiSlot, Format::kLibsvm}) {
+    if (config.data_format() == NameOf(format)) return format;
+  }
+  return Format::kCriteo;
 }
 
 absl::Status CheckDataFlags(const v1::JobConfig& config) {
-  const std::string format = DataFormatOf(config);
-  if (format == kMultiSlot) return absl::OkStatus();
+  const Format format = DataFormatOf(config);
+  if (format == Format::kMultiSlot) return absl::OkStatus();
   DataOptions options = DataOptionsOf(config);
   // Of the line, not of the batch.
   options.dense_transform = DataOptions::DenseTransform::kLog1p;
@@ -46,10 +49,7 @@ absl::Status CheckDataFlags(const v1::JobConfig& config) {
 
 DataOptions DataOptionsOf(const v1::JobConfig& config) {
   DataOptions options;
-  const std::string format = DataFormatOf(config);
-  options.format = format == kLibsvm      ? DataOptions::Format::kLibsvm
-                   : format == kMultiSlot ? DataOptions::Format::kMultiSlot
-                                          : DataOptions::Format::kCriteo;
+  options.format = DataFormatOf(config);
   options.dense_transform =
       config.dense_transform() == "quick_start"
           ? DataOptions::DenseTransform::kQuickStart

@@ -3,8 +3,6 @@
 #ifndef OARLOCK_WORKER_DATA_OPTIONS_OF_H_
 #define OARLOCK_WORKER_DATA_OPTIONS_OF_H_
 
-#include <string>
-
 #include "absl/status/status.h"
 #include "proto/job_config.pb.h"
 #include "worker/data/data_options.h"
@@ -13,7 +11,7 @@ namespace oarlock {
 
 // --data_format, whether lines are those of files or of a --pipe_command. Where
 // it is not set, a command writes PaddlePaddle's multi_slot.
-std::string DataFormatOf(const v1::JobConfig& config);
+DataOptions::Format DataFormatOf(const v1::JobConfig& config);
 
 // InvalidArgument when --dense_dim or --num_slots is set to what a line of the
 // format does not have: only those of multi_slot text come in several shapes.

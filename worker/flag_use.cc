@@ -182,7 +182,7 @@ absl::Status CheckDenseNorm(const v1::JobConfig& config) {
       data.format == DataOptions::Format::kCriteo
           ? absl::StrCat("--dense_transform is ", config.dense_transform(),
                          ", which makes keys of the dense features")
-          : absl::StrCat("--data_format ", config.data_format(),
+          : absl::StrCat("--data_format ", NameOf(data.format),
                          " has no dense features here"),
       "; leave --dense_norm out, or train on dense features"));
 }

@@ -12,12 +12,18 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
+#include "worker/data/data_options.h"
+#include "worker/data_options_of.h"
 #include "worker/models/clipped_model.h"
 
 namespace oarlock {
 namespace {
 
 constexpr size_t kSizeMax = 65536;
+
+bool IsLibsvm(const v1::JobConfig& config) {
+  return DataFormatOf(config) == DataOptions::Format::kLibsvm;
+}
 
 bool ParseSize(absl::string_view text, size_t* size) {
   return absl::SimpleAtoi(text, size) && *size >= 1 && *size <= kSizeMax;
@@ -69,7 +75,7 @@ absl::StatusOr<ModelOptions> ModelOptionsOf(const v1::JobConfig& config,
   options.embedding_size = config.embedding_size();
   options.init_range = static_cast<float>(config.init_range());
   options.mean_pooling = config.pooling() == "mean";
-  if (options.mean_pooling && config.data_format() == "libsvm") {
+  if (options.mean_pooling && IsLibsvm(config)) {
     return absl::InvalidArgumentError(
         "--pooling mean, and libsvm's features have values to be multiplied "
         "by; legal with --data_format libsvm is --pooling sum");
@@ -96,8 +102,7 @@ absl::StatusOr<ModelOptions> ModelOptionsOf(const v1::JobConfig& config,
 absl::StatusOr<std::unique_ptr<Model>> ModelOf(
     const v1::JobConfig& config, const DataSchema& schema,
     const std::string& math_backend) {
-  if (config.data_format() == "libsvm" &&
-      absl::StartsWith(math_backend, "cuda")) {
+  if (IsLibsvm(config) && absl::StartsWith(math_backend, "cuda")) {
     return absl::InvalidArgumentError(
         "a GPU computes without the values of libsvm's features; use --device "
         "cpu");

@@ -19,12 +19,8 @@ std::string Digits(uint64_t number) { return absl::StrCat(number); }
 ordered_json InputJson(const DataOptions& data) {
   const DataSchema schema = SchemaOf(data);
   ordered_json json;
-  using Format = DataOptions::Format;
-  const bool criteo = data.format == Format::kCriteo;
-  json["format"] = criteo                           ? "criteo"
-                   : data.format == Format::kLibsvm ? "libsvm"
-                                                    : "multi_slot";
-  if (criteo) {
+  json["format"] = std::string(NameOf(data.format));
+  if (data.format == DataOptions::Format::kCriteo) {
     switch (data.dense_transform) {
       case DataOptions::DenseTransform::kQuickStart:
         json["dense_transform"] = "quick_start";

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "worker/data/data_options.h"
 #include "worker/data_options_of.h"
 
 namespace oarlock {
@@ -64,7 +65,7 @@ TEST(JobDescriptionTest, HasTheFormatThatLinesAreIn) {
       EXPECT_EQ(job.data_format(), format) << command;
       // Who reads the same lines through a command reads the same format.
       job.set_pipe_command("cat");
-      EXPECT_EQ(DataFormatOf(job), format) << command;
+      EXPECT_EQ(NameOf(DataFormatOf(job)), format) << command;
     }
   }
 }

@@ -24,9 +24,9 @@ TEST(DataOptionsOfTest, DefaultsOfFlagsAreThoseOfTheOptions) {
 
 TEST(DataOptionsOfTest, ACommandWritesWhatIsSaidAndElseMultiSlot) {
   v1::JobConfig config;
-  EXPECT_EQ(DataFormatOf(config), "criteo");
+  EXPECT_EQ(DataFormatOf(config), Format::kCriteo);
   config.set_pipe_command("cat");
-  EXPECT_EQ(DataFormatOf(config), "multi_slot");
+  EXPECT_EQ(DataFormatOf(config), Format::kMultiSlot);
   EXPECT_EQ(DataOptionsOf(config).format, Format::kMultiSlot);
   EXPECT_EQ(DataOptionsOf(config).pipe_command, "cat");
   const struct {
@@ -39,7 +39,7 @@ TEST(DataOptionsOfTest, ACommandWritesWhatIsSaidAndElseMultiSlot) {
     config.set_data_format(c.name);
     for (const char* command : {"cat", ""}) {
       config.set_pipe_command(command);
-      EXPECT_EQ(DataFormatOf(config), c.name);
+      EXPECT_EQ(NameOf(DataFormatOf(config)), c.name);
       EXPECT_EQ(DataOptionsOf(config).format, c.format);
     }
   }

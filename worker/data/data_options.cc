@@ -29,6 +29,12 @@ absl::Status DataOptions::Validate() const {
   return absl::OkStatus();
 }
 
+absl::string_view NameOf(DataOptions::Format format) {
+  return format == DataOptions::Format::kCriteo      ? "criteo"
+         : format == DataOptions::Format::kMultiSlot ? "multi_slot"
+                                                     : "libsvm";
+}
+
 DataSchema SchemaOf(const DataOptions& options) {
   if (options.format == DataOptions::Format::kMultiSlot) {
     return {.num_dense = options.multi_slot_dense_dim,

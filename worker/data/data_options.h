@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "worker/data/batch.h"
 
 namespace oarlock {
@@ -61,6 +62,9 @@ struct DataOptions {
   // OK, or InvalidArgument naming the field and what is legal.
   absl::Status Validate() const;
 };
+
+// As --data_format and exported models call it.
+absl::string_view NameOf(DataOptions::Format format);
 
 // The schema of every batch read with `options`, which must be valid.
 DataSchema SchemaOf(const DataOptions& options);
