@@ -248,9 +248,9 @@ class CompressedSource : public ByteSource {
 }  // namespace
 
 Compression CompressionOf(const std::string& path) {
-  if (absl::EndsWith(path, ".gz")) return Compression::kGzip;
-  if (absl::EndsWith(path, ".xz")) return Compression::kXz;
-  if (absl::EndsWith(path, ".zst")) return Compression::kZstd;
+  for (const auto& [suffix, compression] : kCompressionSuffixes) {
+    if (absl::EndsWith(path, suffix)) return compression;
+  }
   return Compression::kNone;
 }
 

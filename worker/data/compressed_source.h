@@ -3,17 +3,29 @@
 #ifndef OARLOCK_WORKER_DATA_COMPRESSED_SOURCE_H_
 #define OARLOCK_WORKER_DATA_COMPRESSED_SOURCE_H_
 
+#include <array>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "worker/data/byte_source.h"
 
 namespace oarlock {
 
 enum class Compression { kNone, kGzip, kXz, kZstd };
 
-// By the end of the name: .gz, .xz, .zst, anything else.
+// How the names of compressed files end.
+struct CompressionSuffix {
+  absl::string_view suffix;
+  Compression compression;
+};
+inline constexpr std::array<CompressionSuffix, 3> kCompressionSuffixes = {
+    {{".gz", Compression::kGzip},
+     {".xz", Compression::kXz},
+     {".zst", Compression::kZstd}}};
+
+// By the end of the name; kNone where it is none of these.
 Compression CompressionOf(const std::string& path);
 
 // What `compressed` holds, decompressed while it is read; several streams in

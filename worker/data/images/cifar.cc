@@ -183,11 +183,11 @@ absl::StatusOr<std::vector<std::string>> FindCifarFiles(
   return NoImageData(
       place,
       absl::StrFormat(
-          "%s %s files (%s%s*.bin%s)", NameOf(kind), prefix,
+          "%s %s files (%s%s)", NameOf(kind), prefix,
           split == ImageSplit::kTrain && kind == CifarKind::kCifar10
-              ? absl::StrCat("data_batch_1.bin", kImageSuffixes, " to 5, or ")
+              ? absl::StrCat(FormsOf("data_batch_1.bin"), " to 5, or ")
               : "",
-          prefix, kImageSuffixes),
+          FormsOf(absl::StrCat(prefix, "*.bin"))),
       kSource);
 }
 

@@ -227,14 +227,12 @@ absl::StatusOr<std::vector<IdxFiles>> FindIdxFiles(const std::string& folder,
     const std::string stem = name.substr(0, name.rfind(ending));
     std::optional<std::string> labels = FindImageFile(folder, LabelsName(stem));
     if (!labels.has_value()) {
-      return NoImageData(folder, absl::StrCat(LabelsName(stem), kImageSuffixes),
-                         kSource);
+      return NoImageData(folder, FormsOf(LabelsName(stem)), kSource);
     }
     all.push_back({.images = std::move(path), .labels = *std::move(labels)});
   }
   if (!all.empty()) return all;
-  return NoImageData(folder, absl::StrCat(ImagesName(prefix), kImageSuffixes),
-                     kSource);
+  return NoImageData(folder, FormsOf(ImagesName(prefix)), kSource);
 }
 
 absl::StatusOr<std::unique_ptr<MemoryImages>> LoadIdx(const std::string& folder,

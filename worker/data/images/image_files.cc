@@ -1,7 +1,6 @@
 #include "worker/data/images/image_files.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <set>
 #include <system_error>
@@ -10,8 +9,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "worker/data/compressed_source.h"
 #include "worker/data/file_list.h"
 
 namespace oarlock {
@@ -19,8 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<absl::string_view, 4> kSuffixes = {"", ".gz", ".xz",
-                                                        ".zst"};
 // Memory is this much ahead of what has been read, or as much as that.
 constexpr uint64_t kGrowBytes = 64 << 10;
 
@@ -31,10 +30,21 @@ bool IsFile(const std::string& path) {
 
 }  // namespace
 
+std::string FormsOf(absl::string_view name) {
+  const std::string suffixes = absl::StrJoin(
+      kCompressionSuffixes, "|",
+      [](std::string* out, const CompressionSuffix& form) {
+        absl::StrAppend(out, form.suffix);
+      });
+  return absl::StrCat(name, "[", suffixes, "]");
+}
+
 std::optional<std::string> FindImageFile(const std::string& folder,
                                          absl::string_view name) {
-  for (const absl::string_view suffix : kSuffixes) {
-    std::string path = absl::StrCat(folder, "/", name, suffix);
+  const std::string plain = absl::StrCat(folder, "/", name);
+  if (IsFile(plain)) return plain;
+  for (const CompressionSuffix& form : kCompressionSuffixes) {
+    std::string path = absl::StrCat(plain, form.suffix);
     if (IsFile(path)) return path;
   }
   return std::nullopt;
@@ -49,9 +59,8 @@ std::vector<std::string> FindImageFiles(const std::string& folder,
        it.increment(error)) {
     const std::string name = it->path().filename().string();
     absl::string_view stem = name;
-    for (const absl::string_view suffix : kSuffixes) {
-      // The first is nothing.
-      if (!suffix.empty() && absl::ConsumeSuffix(&stem, suffix)) break;
+    for (const CompressionSuffix& form : kCompressionSuffixes) {
+      if (absl::ConsumeSuffix(&stem, form.suffix)) break;
     }
     if (stem.size() >= prefix.size() + ending.size() &&
         absl::StartsWith(stem, prefix) && absl::EndsWith(stem, ending)) {

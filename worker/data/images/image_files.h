@@ -15,17 +15,19 @@
 
 namespace oarlock {
 
-// What may stand behind the name of a file of images, for messages.
-inline constexpr absl::string_view kImageSuffixes = "[.gz|.xz|.zst]";
+// A file of images is there as it is or compressed, with a name that ends in
+// one of kCompressionSuffixes. `name` in all of these forms, for messages:
+// "name[.gz|.xz|.zst]".
+std::string FormsOf(absl::string_view name);
 
-// The path of `name`, `name`.gz, `name`.xz or `name`.zst in `folder`, the first
-// of them that is there.
+// The path of the first form of `name` that is in `folder`; as it is comes
+// first, then in the order of kCompressionSuffixes.
 std::optional<std::string> FindImageFile(const std::string& folder,
                                          absl::string_view name);
 
-// The paths of all files in `folder` whose names are `prefix`, anything (also
-// nothing), `ending` and perhaps .gz, .xz or .zst, in natural order; of a file
-// that is there in several forms the first as in FindImageFile.
+// The paths of all files in `folder` whose names are forms of `prefix`,
+// anything (also nothing) and `ending`, in natural order; of a file that is
+// there in several forms the first as in FindImageFile.
 std::vector<std::string> FindImageFiles(const std::string& folder,
                                         absl::string_view prefix,
                                         absl::string_view ending);
