@@ -1,5 +1,6 @@
 #include "worker/data_options_of.h"
 
+#include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -20,6 +21,18 @@ TEST(DataOptionsOfTest, DefaultsOfFlagsAreThoseOfTheOptions) {
   EXPECT_EQ(options.bad_lines_max, defaults.bad_lines_max);
   EXPECT_EQ(options.multi_slot_dense_dim, defaults.multi_slot_dense_dim);
   EXPECT_EQ(options.multi_slot_num_slots, defaults.multi_slot_num_slots);
+}
+
+TEST(DataOptionsOfTest, LimitsOfFlagsAreThoseOfTheOptions) {
+  const auto max = [](const char* name) {
+    return v1::JobConfig::descriptor()
+        ->FindFieldByName(name)
+        ->options()
+        .GetExtension(v1::flag)
+        .max();
+  };
+  EXPECT_EQ(max("dense_dim"), DataOptions::kMaxDense);
+  EXPECT_EQ(max("num_slots"), DataOptions::kMaxSlots);
 }
 
 TEST(DataOptionsOfTest, ACommandWritesWhatIsSaidAndElseMultiSlot) {

@@ -11,15 +11,15 @@ absl::Status DataOptions::Validate() const {
         "; legal is 0 or more (0: the first malformed line ends the run)"));
   }
   if (format != Format::kMultiSlot) return absl::OkStatus();
-  if (multi_slot_dense_dim < 0 || multi_slot_dense_dim > kMaxColumns) {
+  if (multi_slot_dense_dim < 0 || multi_slot_dense_dim > kMaxDense) {
     return absl::InvalidArgumentError(
         absl::StrCat("multi_slot_dense_dim is ", multi_slot_dense_dim,
-                     "; legal is 0 to ", kMaxColumns));
+                     "; legal is 0 to ", kMaxDense));
   }
-  if (multi_slot_num_slots < 0 || multi_slot_num_slots > kMaxColumns) {
+  if (multi_slot_num_slots < 0 || multi_slot_num_slots > kMaxSlots) {
     return absl::InvalidArgumentError(
         absl::StrCat("multi_slot_num_slots is ", multi_slot_num_slots,
-                     "; legal is 0 to ", kMaxColumns));
+                     "; legal is 0 to ", kMaxSlots));
   }
   if (multi_slot_dense_dim + multi_slot_num_slots == 0) {
     return absl::InvalidArgumentError(

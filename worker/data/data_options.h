@@ -52,12 +52,14 @@ struct DataOptions {
   // What cannot be read is left out, with a warning for each file: a file that
   // is gone, or the rest of one that is damaged or shorter than it was.
   bool leave_out_unreadable = false;
-  // Of kMultiSlot: dense features (0 to kMaxColumns; 0: the line has no dense
-  // slot) and categorical slots (0 to kMaxColumns).
+  // Of kMultiSlot: dense features (0 to kMaxDense; 0: the line has no dense
+  // slot) and categorical slots (0 to kMaxSlots).
   int multi_slot_dense_dim = kCriteoIntegers;
   int multi_slot_num_slots = kCriteoCategories;
 
-  static constexpr int kMaxColumns = 65536;
+  // The most that --dense_dim and --num_slots may be; models take them.
+  static constexpr int kMaxDense = 65536;
+  static constexpr int kMaxSlots = 4096;
 
   // OK, or InvalidArgument naming the field and what is legal.
   absl::Status Validate() const;

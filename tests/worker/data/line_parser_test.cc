@@ -308,8 +308,10 @@ TEST(DataOptionsTest, ValidateNamesTheFieldThatIsOutOfRange) {
   EXPECT_THAT(options.Validate().message(), HasSubstr("bad_lines_max is -1"));
   options = MultiSlot(-1, 2);
   EXPECT_THAT(options.Validate().message(), HasSubstr("multi_slot_dense_dim"));
-  options = MultiSlot(0, 65537);
-  EXPECT_THAT(options.Validate().message(), HasSubstr("multi_slot_num_slots"));
+  EXPECT_TRUE(MultiSlot(0, 4096).Validate().ok());
+  options = MultiSlot(0, 4097);
+  EXPECT_EQ(options.Validate().message(),
+            "multi_slot_num_slots is 4097; legal is 0 to 4096");
   EXPECT_FALSE(MultiSlot(0, 0).Validate().ok());
 }
 
