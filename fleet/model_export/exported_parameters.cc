@@ -8,13 +8,26 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "base/types.h"
 #include "pserver/checkpoint/checkpoint_rows.h"
 #include "sparse_table/packed_rows.h"
 #include "worker/nn/layer.h"
 #include "worker/nn/tensor.h"
 
 namespace oarlock {
+namespace {
+
+// Which of the network's parameters, which ascend by their offsets, begins at
+// `offset`.
+size_t ParameterAt(const Network& network, size_t offset) {
+  const std::vector<ParameterSpec>& all = network.parameters();
+  const auto it = std::lower_bound(
+      all.begin(), all.end(), offset,
+      [](const ParameterSpec& spec, size_t o) { return spec.offset < o; });
+  OARLOCK_CHECK(it != all.end() && it->offset == offset);
+  return static_cast<size_t>(it - all.begin());
+}
+
+}  // namespace
 
 ExportedParameters ExportedParametersOf(const Network& network,
                                         absl::Span<const float> statistics) {
@@ -24,9 +37,7 @@ ExportedParameters ExportedParametersOf(const Network& network,
   for (const Network::Node& node : network.nodes()) {
     std::vector<size_t>& own = exported.of_node.emplace_back();
     for (const size_t offset : node.parameter_offsets) {
-      for (size_t i = 0; i < network.parameters().size(); ++i) {
-        if (network.parameters()[i].offset == offset) own.push_back(i);
-      }
+      own.push_back(ParameterAt(network, offset));
     }
     std::vector<const float*> learned;
     for (const size_t offset : node.statistic_offsets) {
@@ -46,32 +57,40 @@ ExportedParameters ExportedParametersOf(const Network& network,
   return exported;
 }
 
+absl::Status AddStatisticsRow(Key key, absl::Span<const float> row,
+                              absl::Span<float> statistics) {
+  const size_t num_rows = (statistics.size() + row.size() - 1) / row.size();
+  const auto place = static_cast<uint64_t>(key);
+  if (place >= num_rows) {
+    return absl::DataLossError(absl::StrCat(
+        "the table of what norms learn has a row of key ", place,
+        "; legal for this model are keys below ", num_rows,
+        "; use another checkpoint"));
+  }
+  const absl::Span<float> in_row =
+      statistics.subspan(place * row.size(), row.size());
+  for (size_t i = 0; i < in_row.size(); ++i) in_row[i] += row[i];
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<float>> ReadStatistics(const OpenCheckpoint& open,
                                                   size_t place,
                                                   const Network& network) {
   // Statistic i is its start and float i of the rows.
   std::vector<float> statistics = network.InitialStatistics();
   const v1::CheckpointManifest& manifest = open.loaded.manifest;
-  const size_t row_floats =
-      manifest.tables(static_cast<int>(place)).sparse().dim();
+  std::vector<float> row(
+      manifest.tables(static_cast<int>(place)).sparse().dim());
   for (uint32_t p = 0; p < manifest.num_partitions(); ++p) {
     OARLOCK_ASSIGN_OR_RETURN(
         const PartitionRows rows,
         PartitionRows::Read(open, place, PartitionIndex(p)));
     for (const auto& [key, packed] : rows.rows()) {
-      const auto row = static_cast<uint64_t>(key);
-      // There are no such rows.
-      if (row > statistics.size() / row_floats) continue;
-      const size_t begin = row * row_floats;
-      const size_t end = std::min(begin + row_floats, statistics.size());
-      for (size_t i = begin; i < end; ++i) {
-        float value;
-        std::memcpy(
-            &value,
-            packed + PackedRows::kHeaderBytes + (i - begin) * sizeof(float),
-            sizeof(float));
-        statistics[i] += value;
-      }
+      std::memcpy(row.data(), packed + PackedRows::kHeaderBytes,
+                  row.size() * sizeof(float));
+      OARLOCK_RETURN_IF_ERROR(
+          Annotate(AddStatisticsRow(key, row, absl::MakeSpan(statistics)),
+                   open.loaded.folder));
     }
   }
   return statistics;

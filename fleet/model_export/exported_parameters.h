@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "base/types.h"
 #include "pserver/checkpoint/manifest.h"
 #include "worker/nn/network.h"
 #include "worker/nn/parameter.h"
@@ -29,9 +31,15 @@ struct ExportedParameters {
 ExportedParameters ExportedParametersOf(const Network& network,
                                         absl::Span<const float> statistics);
 
+// Adds the row of a fixed key of the table of statistics
+// (worker/models/network_model.h) to the statistics that lie in it. DataLoss
+// when none does. REQUIRES: a row that is not empty.
+absl::Status AddStatisticsRow(Key key, absl::Span<const float> row,
+                              absl::Span<float> statistics);
+
 // What the norms of `network` have learned by the checkpoint, starts included:
-// out of the manifest's table of statistics, at `place`
-// (worker/models/network_model.h). DataLoss as PartitionRows::Read.
+// out of the manifest's table of statistics, at `place`. DataLoss as
+// AddStatisticsRow and PartitionRows::Read.
 absl::StatusOr<std::vector<float>> ReadStatistics(const OpenCheckpoint& open,
                                                   size_t place,
                                                   const Network& network);

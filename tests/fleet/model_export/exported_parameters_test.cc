@@ -7,12 +7,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "base/types.h"
 #include "fleet/model_export/model_json.h"
 #include "worker/nn/backends.h"
 #include "worker/nn/layer.h"
@@ -126,6 +131,33 @@ TEST(ExportedParametersTest, ANormThatHasSeenNothingHasMean0AndVariance1) {
   for (size_t h = 0; h < kHidden; ++h) {
     EXPECT_EQ(bin.At("fc_norm/mean", h), 0);
     EXPECT_NEAR(bin.At("fc_norm/deviation", h), 1, 1e-5);
+  }
+}
+
+TEST(ExportedParametersTest, RowsHoldStatisticsOneAfterAnother) {
+  const std::vector<float> row = {1, 2, 3, 4};
+  std::vector<float> statistics = {10, 20, 30, 40, 50, 60};
+  ASSERT_TRUE(AddStatisticsRow(Key(0), row, absl::MakeSpan(statistics)).ok());
+  // The last row is longer than what is left.
+  ASSERT_TRUE(AddStatisticsRow(Key(1), row, absl::MakeSpan(statistics)).ok());
+  EXPECT_EQ(statistics, (std::vector<float>{11, 22, 33, 44, 51, 62}));
+}
+
+TEST(ExportedParametersTest, ARowWithoutStatisticsIsDataLoss) {
+  const std::vector<float> row(4, 5.0f);
+  // Rows that are full, and a last one that is not.
+  for (const size_t num_statistics : {8, 6}) {
+    std::vector<float> statistics(num_statistics, 1.0f);
+    for (const uint64_t key : {uint64_t{2}, ~uint64_t{0}}) {
+      const absl::Status status =
+          AddStatisticsRow(Key(key), row, absl::MakeSpan(statistics));
+      EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+      EXPECT_EQ(status.message(),
+                absl::StrCat("the table of what norms learn has a row of key ",
+                             key, "; legal for this model are keys below 2; "
+                             "use another checkpoint"));
+    }
+    EXPECT_EQ(statistics, std::vector<float>(num_statistics, 1.0f));
   }
 }
 
