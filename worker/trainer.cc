@@ -116,12 +116,6 @@ absl::Status Trainer::CheckConfig(const v1::JobConfig& config) {
   }
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
                            ModelOf(config, math_backend));
-  if (model->spec().num_dense == 0 && config.dense_norm() != "none") {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--dense_norm is ", config.dense_norm(),
-        ", but the lines have no dense features; legal is none; leave "
-        "--dense_norm out"));
-  }
   return PlanTables(model->spec(), config, /*num_workers=*/1).status();
 }
 
