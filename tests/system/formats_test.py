@@ -4,7 +4,6 @@ checkpoint says of the format is all that those who score with it need.
 
 import gzip
 import os
-import random
 import unittest
 
 import harness
@@ -41,14 +40,13 @@ SLOTS = ["--data_format", "multi_slot", "--dense_dim", "0", "--num_slots", "3"]
 
 class FormatsTest(scoring.ScoringTest):
 
-    def write_rows(self, make_row):
-        """part-0 to part-3 of rows by make_row(source of randomness)."""
-        source = random.Random(SEED)
+    def write_parts(self, make_row):
+        """part-0 to part-3, of rows as scoring.rows_of has them."""
+        rows = scoring.rows_of(make_row, SEED, FILES * ROWS_A_FILE)
         for number in range(FILES):
-            with open(self.path(f"part-{number}"), "w",
-                      encoding="ascii") as file:
-                for _ in range(ROWS_A_FILE):
-                    file.write(make_row(source) + "\n")
+            begin = number * ROWS_A_FILE
+            self.write_lines(f"part-{number}",
+                             rows[begin:begin + ROWS_A_FILE])
 
     def train(self, *flags, workers=2, log_dir="logs"):
         """A job on part-0 to part-2, tested on part-3, with a checkpoint."""
@@ -61,7 +59,7 @@ class FormatsTest(scoring.ScoringTest):
 
     def test_what_was_trained_through_a_command_as_libsvm_is_scored_as_such(
             self):
-        self.write_rows(libsvm_row)
+        self.write_parts(libsvm_row)
         summary = self.train("--model", "lr", "--data_format", "libsvm",
                              "--pipe_command", "cat")
         self.assertEqual(summary["examples"], 3 * ROWS_A_FILE)
@@ -97,7 +95,7 @@ class FormatsTest(scoring.ScoringTest):
 
     def test_lines_of_three_slots_and_no_dense_features_are_trained_and_scored(
             self):
-        self.write_rows(slots_row)
+        self.write_parts(slots_row)
         for model in ("deepfm", "dlrm"):
             with self.subTest(model):
                 checkpoints = ["--checkpoint_dir", "ckpt_" + model]
@@ -122,7 +120,7 @@ class FormatsTest(scoring.ScoringTest):
                                           files="part-3")
 
     def test_lines_of_three_slots_come_in_through_a_command_and_online(self):
-        self.write_rows(slots_row)
+        self.write_parts(slots_row)
         # Nobody says what a command writes: it is multi-slot text.
         summary = self.train("--model", "lr", "--pipe_command", "cat",
                              "--dense_dim", "0", "--num_slots", "3")
@@ -140,7 +138,7 @@ class FormatsTest(scoring.ScoringTest):
         self.assertGreater(evaluations[1]["auc"], .7)
 
     def test_a_shape_that_cannot_be_is_one_line(self):
-        self.write_rows(slots_row)
+        self.write_parts(slots_row)
         self.train("--model", "deepfm", *SLOTS)
         train = ["--train_files", "part-0", "--model"]
         for flags, pattern, code in (

@@ -5,7 +5,6 @@ of an exported model, which both readers in examples/score give.
 import glob
 import math
 import os
-import random
 import re
 import unittest
 
@@ -35,6 +34,28 @@ def auc_of(scores, labels):
 def labels_of(path):
     with open(path, encoding="utf-8") as lines:
         return [int(line[0]) for line in lines]
+
+
+def criteo_rows():
+    with open(harness.test_files(), encoding="utf-8") as lines:
+        return lines.read().splitlines()
+
+
+def bag_row(source):
+    """Multi-slot text of none to three keys in a slot."""
+    slots = []
+    for slot in range(26):
+        keys = [source.randrange(40) + 100 * slot
+                for _ in range(source.randrange(4))]
+        slots.append(" ".join(map(str, [len(keys), *keys])))
+    dense = " ".join(f"{source.gauss(2, 1):.3f}" for _ in range(13))
+    return f"13 {dense} {' '.join(slots)} 1 {source.randrange(2)}"
+
+
+def libsvm_row(source):
+    features = " ".join(f"{source.randrange(300)}:{source.gauss(0, 1):.4f}"
+                        for _ in range(source.randrange(1, 9)))
+    return f"{source.choice(['0', '1', '-1', '+1'])} {features}"
 
 
 class InferTest(scoring.ScoringTest):
@@ -86,45 +107,35 @@ class InferTest(scoring.ScoringTest):
                 self.assertRegex(process.stdout, rf"wrote {model} with \d+ ro")
                 self.assert_readers_agree(scores, folder)
 
-    def test_readers_know_the_layers_of_every_model(self):
-        with open(harness.test_files(), encoding="utf-8") as lines:
-            rows = lines.read().splitlines()
-        for name, part in (("few", rows[:1500]), ("some", rows[1500:1700])):
-            with open(self.path(name), "w", encoding="utf-8") as file:
-                file.write("\n".join(part) + "\n")
-        for model in ("fm", "ffm", "wide_deep", "dcn", "dcn_v2", "xdeepfm",
-                      "dlrm", "autoint"):
-            with self.subTest(model):
-                checkpoints, folder = "ckpt_" + model, "export_" + model
-                self.await_success(self.start_train(
-                    "--server_num", "1", "--worker_num", "1", "--model", model,
-                    *TRAIN, "--init_range", "0.1", "--train_files", "few",
-                    "--checkpoint_dir", checkpoints))
-                scores, _ = self.scores("--checkpoint", checkpoints,
-                                        files="some")
-                self.assertGreater(len(set(scores)), 150)
-                self.await_success(self.export(folder, checkpoints))
-                self.assert_readers_agree(scores, folder, files="some")
+    def write_few_and_some(self, few, some):
+        """What check_readers trains and scores."""
+        self.write_lines("few", few)
+        self.write_lines("some", some)
 
-    def check_readers(self, name, train_file, test_file, *flags):
+    def check_readers(self, name, *flags):
         """Trains, exports, and compares both readers with the checkpoint."""
         checkpoints, folder = "ckpt_" + name, "export_" + name
         self.await_success(self.start_train(
             "--server_num", "1", "--worker_num", "1", *TRAIN, *flags,
-            "--init_range", "0.1", "--train_files", train_file,
+            "--init_range", "0.1", "--train_files", "few",
             "--checkpoint_dir", checkpoints))
-        scores, _ = self.scores("--checkpoint", checkpoints, files=test_file)
+        scores, _ = self.scores("--checkpoint", checkpoints, files="some")
         self.assertGreater(len(set(scores)), len(scores) // 2)
         self.await_success(self.export(folder, checkpoints))
-        self.assert_readers_agree(scores, folder, files=test_file)
+        self.assert_readers_agree(scores, folder, files="some")
         return checkpoints, folder
 
+    def test_readers_know_the_layers_of_every_model(self):
+        rows = criteo_rows()
+        self.write_few_and_some(rows[:1500], rows[1500:1700])
+        for model in ("fm", "ffm", "wide_deep", "dcn", "dcn_v2", "xdeepfm",
+                      "dlrm", "autoint"):
+            with self.subTest(model):
+                self.check_readers(model, "--model", model)
+
     def test_readers_norm_as_a_prediction_does(self):
-        with open(harness.test_files(), encoding="utf-8") as lines:
-            rows = lines.read().splitlines()
-        for name, part in (("few", rows[:1500]), ("some", rows[1500:1700])):
-            with open(self.path(name), "w", encoding="utf-8") as file:
-                file.write("\n".join(part) + "\n")
+        rows = criteo_rows()
+        self.write_few_and_some(rows[:1500], rows[1500:1700])
         for name, *flags in (
                 ("hidden", "--model", "deepfm", "--hidden_norm", "batch"),
                 ("dense", "--model", "lr", "--dense_norm", "data"),
@@ -134,70 +145,42 @@ class InferTest(scoring.ScoringTest):
                 ("last", "--model", "ctr_dnn", "--hidden_sizes", "16",
                  "--hidden_norm", "batch", "--dense_norm", "data")):
             with self.subTest(name):
-                _, folder = self.check_readers(name, "few", "some", *flags)
+                _, folder = self.check_readers(name, *flags)
                 # What norms learn is no table of rows to look up.
-                self.assertEqual(
-                    [n for n in os.listdir(self.path(folder))
-                     if n.endswith(".keys.bin")], ["embedding.keys.bin"])
-
-    def write_bags(self, name, seed, count):
-        """Multi-slot lines of none to three keys in a slot."""
-        source = random.Random(seed)
-        with open(self.path(name), "w", encoding="utf-8") as file:
-            for _ in range(count):
-                slots = []
-                for slot in range(26):
-                    keys = [source.randrange(40) + 100 * slot
-                            for _ in range(source.randrange(4))]
-                    slots.append(" ".join(map(str, [len(keys), *keys])))
-                dense = " ".join(f"{source.gauss(2, 1):.3f}"
-                                 for _ in range(13))
-                file.write(f"13 {dense} {' '.join(slots)} 1 "
-                           f"{source.randrange(2)}\n")
+                self.assertEqual(self.key_files(folder),
+                                 ["embedding.keys.bin"])
 
     def test_readers_pool_several_keys_of_several_tables(self):
-        self.write_bags("few", seed=1, count=1500)
-        self.write_bags("some", seed=2, count=200)
+        self.write_few_and_some(scoring.rows_of(bag_row, seed=1, count=1500),
+                                scoring.rows_of(bag_row, seed=2, count=200))
         for pooling in ("sum", "mean"):
             for model in ("wide_deep", "dcn_v2"):
                 with self.subTest(f"{model} {pooling}"):
                     _, folder = self.check_readers(
-                        f"{model}_{pooling}", "few", "some", "--model", model,
+                        f"{model}_{pooling}", "--model", model,
                         "--data_format", "multi_slot", "--sparse_feature_dim",
                         "0", "--pooling", pooling, "--slot_sizes",
                         "0:4,7:16,9:4", "--hidden_norm", "batch",
                         "--dense_norm", "data")
                     self.assertEqual(
-                        sorted(n for n in os.listdir(self.path(folder))
-                               if n.endswith(".keys.bin")),
+                        self.key_files(folder),
                         ["embedding.keys.bin", "embedding_16.keys.bin",
                          "embedding_4.keys.bin"])
 
-    def write_libsvm(self, name, seed, count):
-        source = random.Random(seed)
-        with open(self.path(name), "w", encoding="utf-8") as file:
-            for _ in range(count):
-                features = " ".join(
-                    f"{source.randrange(300)}:{source.gauss(0, 1):.4f}"
-                    for _ in range(source.randrange(1, 9)))
-                file.write(f"{source.choice(['0', '1', '-1', '+1'])} "
-                           f"{features}\n")
-
     def test_readers_weigh_the_features_of_libsvm_text(self):
-        self.write_libsvm("few", seed=1, count=1500)
-        self.write_libsvm("some", seed=2, count=200)
+        self.write_few_and_some(
+            scoring.rows_of(libsvm_row, seed=1, count=1500),
+            scoring.rows_of(libsvm_row, seed=2, count=200))
         for model in ("lr", "deepfm"):
             with self.subTest(model):
                 checkpoints, folder = self.check_readers(
-                    model, "few", "some", "--model", model, "--data_format",
-                    "libsvm", "--sparse_feature_dim", "0")
+                    model, "--model", model, "--data_format", "libsvm",
+                    "--sparse_feature_dim", "0")
         good = ["1 qid:7 3:0.5 +4:+2\t5:-1e-3 # 6:1", "-1", "0 3:0 4:1e-400",
                 f"+1 {2**64 - 1}:1", "0 3:1 3:1\r"]
         bad = ["", "2 3:1", "1 3", "1 3:x", "1 3:nan", "1 3:1e39", "1 -3:1",
                f"1 {2**64}:1", "1 3:1 qid:7", "# 1 3:1"]
-        with open(self.path("odd"), "w", encoding="utf-8",
-                  newline="") as file:
-            file.write("\n".join(good + bad) + "\n")
+        self.write_lines("odd", good + bad)
         scores, _ = self.scores("--checkpoint", checkpoints, files="odd")
         self.assertEqual([math.isnan(s) for s in scores],
                          [False] * len(good) + [True] * len(bad))
@@ -212,8 +195,7 @@ class InferTest(scoring.ScoringTest):
     def test_readers_read_what_is_not_as_usual(self):
         self.train("deepfm")
         self.await_success(self.export("model"))
-        with open(harness.test_files(), encoding="utf-8") as lines:
-            rows = lines.read().splitlines()[:20]
+        rows = criteo_rows()[:20]
         # A text that nobody has seen, a long one, none, CRLF, no line.
         fields = [row.split("\t") for row in rows]
         fields[1][20] = "never seen"
@@ -228,13 +210,11 @@ class InferTest(scoring.ScoringTest):
             file.write("\n".join(rows))
         scores, _ = self.scores("--checkpoint", "checkpoints", files="odd")
         self.assert_readers_agree(scores, "model", files="odd")
-        with open(self.path("unlabelled"), "w", encoding="utf-8",
-                  newline="") as file:
-            file.writelines(row.split("\t", 1)[1] + "\n" for row in rows)
+        self.write_lines("unlabelled",
+                         (row.split("\t", 1)[1] for row in rows))
         self.assert_readers_agree(scores, "model", "--no-labels",
                                   files="unlabelled")
-        with open(self.path("bad"), "w", encoding="utf-8") as file:
-            file.write("no line\n" + rows[0] + "\n")
+        self.write_lines("bad", ["no line", rows[0]])
         for reader in self.readers("model", files="bad"):
             self.await_success(reader)
             self.assertRegex(reader.stdout, r"^nan\n0\.\d+\n$")
@@ -245,8 +225,7 @@ class InferTest(scoring.ScoringTest):
         slots = " ".join(["1 7"] * 26)
         largest = 2**64 - 1
         rows = [f"{dense} {slots} 1 1", f"{dense} {slots} 1 0"] * 100
-        with open(self.path("train"), "w", encoding="utf-8") as file:
-            file.write("\n".join(rows) + "\n")
+        self.write_lines("train", rows)
         data_format = ["--data_format", "multi_slot"]
         self.await_success(self.start_train(
             "--server_num", "1", "--worker_num", "1", "--model", "deepfm",
@@ -266,19 +245,11 @@ class InferTest(scoring.ScoringTest):
                rows[0][:-1] + "2",
                "\ufeff" + rows[0]]
         # A byte order mark is passed over in front of the first line only.
-        with open(self.path("odd"), "w", encoding="utf-8",
-                  newline="") as file:
-            file.write("\ufeff" + "\n".join(good + bad) + "\n")
+        self.write_lines("odd", ["\ufeff" + good[0], *good[1:], *bad])
         scores, _ = self.scores("--checkpoint", "checkpoints", files="odd")
         self.assertEqual([math.isnan(s) for s in scores],
                          [False] * len(good) + [True] * len(bad))
-        for reader in self.readers("model", files="odd"):
-            self.await_success(reader)
-            read = [float(s) for s in reader.stdout.splitlines()]
-            self.assertEqual(len(read), len(scores))
-            self.assert_close(scores[:len(good)], read[:len(good)])
-            self.assertTrue(all(math.isnan(s) for s in read[len(good):]),
-                            reader.stdout)
+        self.assert_readers_agree(scores, "model", files="odd")
 
     def test_readers_do_not_take_a_failure_for_the_end_of_a_file(self):
         self.train("lr")
@@ -338,13 +309,10 @@ class InferTest(scoring.ScoringTest):
     def test_any_number_of_threads_and_files_give_the_same_scores(self):
         self.train("deepfm")
         scores, _ = self.scores("--checkpoint", "checkpoints")
-        with open(harness.test_files(), encoding="utf-8") as lines:
-            rows = lines.read().splitlines()
+        rows = criteo_rows()
         os.mkdir(self.path("parts"))
         for number, begin in enumerate(range(0, len(rows), 2500)):
-            with open(self.path("parts", f"part-{number}"), "w",
-                      encoding="utf-8") as part:
-                part.write("\n".join(rows[begin:begin + 2500]) + "\n")
+            self.write_lines(f"parts/part-{number}", rows[begin:begin + 2500])
         parted, _ = self.scores(
             "--checkpoint", "checkpoints", "--thread_num", "3", "--batch_size",
             "100", files="parts/part-*")
@@ -354,8 +322,8 @@ class InferTest(scoring.ScoringTest):
                                 "--memory_budget_mb", "32")
         self.assert_close(scores, budget, relative=0)
         # Lines without labels, and standard output.
-        with open(self.path("unlabelled"), "w", encoding="utf-8") as lines:
-            lines.writelines(row.split("\t", 1)[1] + "\n" for row in rows)
+        self.write_lines("unlabelled",
+                         (row.split("\t", 1)[1] for row in rows))
         process = self.await_success(self.infer(
             "--checkpoint", "checkpoints", "--labels", "false", "--files",
             "unlabelled", out="-"))
@@ -367,10 +335,8 @@ class InferTest(scoring.ScoringTest):
 
     def test_a_malformed_line_has_no_score_but_a_place(self):
         self.train("lr")
-        with open(harness.test_files(), encoding="utf-8") as lines:
-            rows = lines.read().splitlines()[:5]
-        with open(self.path("bad"), "w", encoding="utf-8") as file:
-            file.write("\n".join(rows[:2] + ["not a line"] + rows[2:]) + "\n")
+        rows = criteo_rows()[:5]
+        self.write_lines("bad", [*rows[:2], "not a line", *rows[2:]])
         scores, process = self.scores("--checkpoint", "checkpoints",
                                       files="bad")
         self.assertEqual([i for i, s in enumerate(scores) if math.isnan(s)],

@@ -4,6 +4,7 @@ readers of them in examples/score.
 
 import math
 import os
+import random
 
 import harness
 
@@ -15,7 +16,17 @@ def read_scores(path):
     return [float(line) for line in harness.read_text(path).splitlines()]
 
 
+def rows_of(make_row, seed, count):
+    """Lines by make_row(source of randomness)."""
+    source = random.Random(seed)
+    return [make_row(source) for _ in range(count)]
+
+
 class ScoringTest(harness.SystemTest):
+
+    def write_lines(self, name, lines):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.writelines(line + "\n" for line in lines)
 
     def infer(self, *flags, out="scores.txt"):
         return self.start(harness.oarlock(), "infer", "--out", out, *flags)
@@ -38,6 +49,11 @@ class ScoringTest(harness.SystemTest):
     def export(self, folder, checkpoint="checkpoints"):
         return self.start(harness.oarlock(), "checkpoint", "export-model",
                           checkpoint, "--output", folder)
+
+    def key_files(self, folder):
+        """Of an exported model: one for each table of rows."""
+        return sorted(name for name in os.listdir(self.path(folder))
+                      if name.endswith(".keys.bin"))
 
     def readers(self, model, *flags, files=None):
         """Both readers of exported models, started."""
