@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,7 +12,7 @@
 
 #include "base/check.h"
 #include "tests/worker/nn/cuda/emulated_convolution.h"
-#include "worker/nn/cuda/call_list.h"
+#include "tests/worker/nn/cuda/recording_device.h"
 
 namespace oarlock::cuda {
 namespace {
@@ -29,7 +28,7 @@ void RunAll(const void* kernel, size_t blocks, unsigned turn) {
   }
 }
 
-class EmulatedDevice final : public Device {
+class EmulatedDevice final : public RecordingDevice {
  public:
   explicit EmulatedDevice(const EmulatedOptions& options)
       : memory_bytes_(options.memory_bytes),
@@ -67,13 +66,13 @@ class EmulatedDevice final : public Device {
   }
 
   void CopyIn(const void* host, size_t num_bytes, void* to) override {
-    OARLOCK_CHECK(capturing_ == nullptr);
+    OARLOCK_CHECK(!is_recording());
     CheckInside(to, num_bytes);
     if (copied_ != nullptr) copied_->in += num_bytes;
     std::memcpy(to, host, num_bytes);
   }
   void CopyOutLater(const void* from, size_t num_bytes, void* host) override {
-    OARLOCK_CHECK(capturing_ == nullptr);
+    OARLOCK_CHECK(!is_recording());
     CheckInside(from, num_bytes);
     if (copied_ != nullptr) copied_->out += num_bytes;
     copies_.push_back({from, num_bytes, host});
@@ -87,53 +86,6 @@ class EmulatedDevice final : public Device {
     copies_.clear();
   }
 
-  void Launch(KernelId id, const void* kernel, size_t num_bytes,
-              size_t blocks) override {
-    OARLOCK_CHECK(blocks > 0);
-    OARLOCK_CHECK(
-        own_convolution_ != OwnConvolution::kAlways ||
-        (id != KernelId::kPatches && id != KernelId::kPatchesBackward));
-    if (capturing_ != nullptr) {
-      return capturing_->AddKernel(id, kernel, num_bytes, blocks);
-    }
-    switch (id) {
-#define OARLOCK_RUN_ALL(name, type) \
-  case KernelId::name:              \
-    return RunAll<type>(kernel, blocks, turn_);
-      OARLOCK_CUDA_KERNELS(OARLOCK_RUN_ALL)
-      OARLOCK_CUDA_RULE_KERNELS(OARLOCK_RUN_ALL)
-#undef OARLOCK_RUN_ALL
-    }
-  }
-
-  void Multiply(const Product& product) override {
-    if (capturing_ != nullptr) return capturing_->AddProduct(product);
-    OARLOCK_CHECK(product.m > 0 && product.n > 0 && product.k > 0);
-    OARLOCK_CHECK(product.bias == nullptr ||
-                  product.write == Write::kOverwrite);
-    // What cuBLAS demands of leading dimensions.
-    const auto least = [](const Product::Operand& matrix, size_t rows,
-                          size_t cols) {
-      return matrix.transposed ? cols : rows;
-    };
-    OARLOCK_CHECK(product.a.stride >= least(product.a, product.m, product.k));
-    OARLOCK_CHECK(product.b.stride >= least(product.b, product.k, product.n));
-    OARLOCK_CHECK(product.c_stride >= product.m);
-    RunProduct(product);
-  }
-
-  std::unique_ptr<Graph> Capture(const std::function<void()>& queue) override {
-    auto graph = std::make_unique<EmulatedGraph>();
-    capturing_ = &graph->calls;
-    queue();
-    capturing_ = nullptr;
-    return graph;
-  }
-  void LaunchGraph(const Graph& graph) override {
-    const CallList& calls = static_cast<const EmulatedGraph&>(graph).calls;
-    calls.Do(0, calls.size(), *this);
-  }
-
   std::optional<size_t> ConvolutionWorkspace(
       const ConvolutionPass& pass) override {
     OARLOCK_CHECK(pass.images > 0 && pass.numbers != Numbers::kBfloat16);
@@ -141,6 +93,7 @@ class EmulatedDevice final : public Device {
     return EmulatedWorkspaceBytes(pass);
   }
   bool Convolve(const ConvolutionPass& pass) override {
+    OARLOCK_CHECK(!is_recording());
     const SizesOfPass sizes(pass);
     OARLOCK_CHECK(pass.workspace_bytes == EmulatedWorkspaceBytes(pass));
     CheckInside(pass.workspace, pass.workspace_bytes);
@@ -161,9 +114,35 @@ class EmulatedDevice final : public Device {
   }
 
  private:
-  struct EmulatedGraph final : Graph {
-    CallList calls;
-  };
+  void LaunchNow(KernelId id, const void* kernel, size_t blocks) override {
+    OARLOCK_CHECK(blocks > 0);
+    OARLOCK_CHECK(
+        own_convolution_ != OwnConvolution::kAlways ||
+        (id != KernelId::kPatches && id != KernelId::kPatchesBackward));
+    switch (id) {
+#define OARLOCK_RUN_ALL(name, type) \
+  case KernelId::name:              \
+    return RunAll<type>(kernel, blocks, turn_);
+      OARLOCK_CUDA_KERNELS(OARLOCK_RUN_ALL)
+      OARLOCK_CUDA_RULE_KERNELS(OARLOCK_RUN_ALL)
+#undef OARLOCK_RUN_ALL
+    }
+  }
+
+  void MultiplyNow(const Product& product) override {
+    OARLOCK_CHECK(product.m > 0 && product.n > 0 && product.k > 0);
+    OARLOCK_CHECK(product.bias == nullptr ||
+                  product.write == Write::kOverwrite);
+    // What cuBLAS demands of leading dimensions.
+    const auto least = [](const Product::Operand& matrix, size_t rows,
+                          size_t cols) {
+      return matrix.transposed ? cols : rows;
+    };
+    OARLOCK_CHECK(product.a.stride >= least(product.a, product.m, product.k));
+    OARLOCK_CHECK(product.b.stride >= least(product.b, product.k, product.n));
+    OARLOCK_CHECK(product.c_stride >= product.m);
+    RunProduct(product);
+  }
 
   // As PlainProductBody, many times as fast.
   static void RunProduct(const Product& p) {
@@ -211,8 +190,6 @@ class EmulatedDevice final : public Device {
   size_t used_ = 0;
   std::map<const char*, size_t> blocks_;
   std::vector<Copy> copies_;
-  // Where a graph is being made.
-  CallList* capturing_ = nullptr;
 };
 
 }  // namespace

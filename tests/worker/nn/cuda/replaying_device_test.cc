@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "worker/nn/cuda/call_list.h"
+#include "tests/worker/nn/cuda/recording_device.h"
 
 namespace oarlock::cuda {
 namespace {
@@ -30,7 +30,7 @@ struct Journal {
   int captured = 0;
 };
 
-class JournalDevice final : public Device {
+class JournalDevice final : public RecordingDevice {
  public:
   JournalDevice(Journal* journal, bool has_graphs)
       : journal_(*journal), has_graphs_(has_graphs) {}
@@ -44,22 +44,6 @@ class JournalDevice final : public Device {
     Write("copy out");
   }
   void Finish() override { Write("finish"); }
-  void Launch(KernelId id, const void* kernel, size_t num_bytes,
-              size_t blocks) override {
-    if (capturing_ != nullptr) {
-      return capturing_->AddKernel(id, kernel, num_bytes, blocks);
-    }
-    ASSERT_EQ(id, KernelId::kFill);
-    const auto& body = static_cast<const ForEach<FillBody>*>(kernel)->body;
-    Write("fill " + std::to_string(body.count) + " with " +
-          std::to_string(body.value));
-    ++journal_.launches;
-  }
-  void Multiply(const Product& product) override {
-    if (capturing_ != nullptr) return capturing_->AddProduct(product);
-    Write("multiply " + std::to_string(product.m));
-    ++journal_.launches;
-  }
   std::optional<size_t> ConvolutionWorkspace(
       const ConvolutionPass& pass) override {
     return 0;
@@ -70,34 +54,36 @@ class JournalDevice final : public Device {
   }
   std::unique_ptr<Graph> Capture(const std::function<void()>& queue) override {
     if (!has_graphs_) return nullptr;
-    auto graph = std::make_unique<JournalGraph>();
-    capturing_ = &graph->calls;
-    queue();
-    capturing_ = nullptr;
     ++journal_.captured;
-    return graph;
+    return RecordingDevice::Capture(queue);
   }
   void LaunchGraph(const Graph& graph) override {
-    const CallList& calls = static_cast<const JournalGraph&>(graph).calls;
     const int launches = journal_.launches;
-    calls.Do(0, calls.size(), *this);
+    RecordingDevice::LaunchGraph(graph);
     journal_.launches = launches;
     ++journal_.graphs;
   }
 
  private:
-  struct JournalGraph final : Graph {
-    CallList calls;
-  };
+  void LaunchNow(KernelId id, const void* kernel, size_t blocks) override {
+    ASSERT_EQ(id, KernelId::kFill);
+    const auto& body = static_cast<const ForEach<FillBody>*>(kernel)->body;
+    Write("fill " + std::to_string(body.count) + " with " +
+          std::to_string(body.value));
+    ++journal_.launches;
+  }
+  void MultiplyNow(const Product& product) override {
+    Write("multiply " + std::to_string(product.m));
+    ++journal_.launches;
+  }
   void Write(std::string line) {
-    ASSERT_EQ(capturing_, nullptr);
+    ASSERT_FALSE(is_recording());
     journal_.done.push_back(std::move(line));
   }
 
   const std::string name_ = "a journal";
   Journal& journal_;
   const bool has_graphs_;
-  CallList* capturing_ = nullptr;
   float memory_ = 0;
 };
 
