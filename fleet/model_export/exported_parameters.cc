@@ -11,7 +11,6 @@
 #include "pserver/checkpoint/checkpoint_rows.h"
 #include "sparse_table/packed_rows.h"
 #include "worker/nn/layer.h"
-#include "worker/nn/tensor.h"
 
 namespace oarlock {
 namespace {

@@ -112,15 +112,16 @@ class InferTest(scoring.ScoringTest):
         self.write_lines("few", few)
         self.write_lines("some", some)
 
-    def check_readers(self, name, *flags):
-        """Trains, exports, and compares both readers with the checkpoint."""
+    def check_readers(self, name, *flags, least_distinct=.5):
+        """Trains, exports, and compares both readers with the checkpoint,
+        where at least so large a share of the scores is distinct."""
         checkpoints, folder = "ckpt_" + name, "export_" + name
         self.await_success(self.start_train(
             "--server_num", "1", "--worker_num", "1", *TRAIN, *flags,
             "--init_range", "0.1", "--train_files", "few",
             "--checkpoint_dir", checkpoints))
         scores, _ = self.scores("--checkpoint", checkpoints, files="some")
-        self.assertGreater(len(set(scores)), len(scores) // 2)
+        self.assertGreater(len(set(scores)), least_distinct * len(scores))
         self.await_success(self.export(folder, checkpoints))
         self.assert_readers_agree(scores, folder, files="some")
         return checkpoints, folder
@@ -131,7 +132,7 @@ class InferTest(scoring.ScoringTest):
         for model in ("fm", "ffm", "wide_deep", "dcn", "dcn_v2", "xdeepfm",
                       "dlrm", "autoint"):
             with self.subTest(model):
-                self.check_readers(model, "--model", model)
+                self.check_readers(model, "--model", model, least_distinct=.75)
 
     def test_readers_norm_as_a_prediction_does(self):
         rows = criteo_rows()
