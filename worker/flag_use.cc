@@ -75,7 +75,7 @@ const std::vector<FlagUse>& FlagUses() {
          {"piecewise"},
          AtDefault::kRefused},
 
-        {"momentum", "optimizer", {"momentum", "lars"}},
+        {"momentum", "optimizer", {"momentum"}},
         {"nesterov", "optimizer", {"momentum"}},
         // The last one's dense tables are adagrad's.
         {"adagrad_initial_accumulator",
@@ -83,8 +83,6 @@ const std::vector<FlagUse>& FlagUses() {
          {"adagrad", "shared_adagrad", "paddle_adagrad_v2"}},
         {"ftrl_beta", "optimizer", {"ftrl"}},
         {"weight_decay", "optimizer", {"adamw"}},
-        {"lars_weight_decay", "optimizer", {"lars"}},
-        {"lars_coefficient", "optimizer", {"lars"}},
         {"paddle_initial_g2sum",
          "optimizer",
          {"paddle_adagrad", "paddle_std_adagrad"}},
@@ -155,6 +153,20 @@ absl::Status CheckUse(const v1::JobConfig& config, const FlagUse& use) {
       "; leave --", use.flag, " out, or change --", use.by));
 }
 
+// Update rules here are those of parameter servers, and lars, which is none of
+// them, is refused by itself.
+absl::Status CheckLars(const v1::JobConfig& config) {
+  if (config.optimizer() == "lars") return absl::OkStatus();
+  for (const char* flag : {"lars_weight_decay", "lars_coefficient"}) {
+    if (IsDefault(config, FieldOf(flag))) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--", flag, " is set, but --optimizer is ", config.optimizer(),
+        "; lars, which reads it, is in collective training only; leave --",
+        flag, " out"));
+  }
+  return absl::OkStatus();
+}
+
 // What autoint's hidden layers would read, when it has none.
 absl::Status CheckHiddenLayers(const v1::JobConfig& config) {
   if (config.model() != "autoint" || !config.hidden_sizes().empty()) {
@@ -205,6 +217,7 @@ absl::Status CheckFlagUse(const v1::JobConfig& config) {
   for (const FlagUse& use : FlagUses()) {
     OARLOCK_RETURN_IF_ERROR(CheckUse(config, use));
   }
+  OARLOCK_RETURN_IF_ERROR(CheckLars(config));
   OARLOCK_RETURN_IF_ERROR(CheckHiddenLayers(config));
   OARLOCK_RETURN_IF_ERROR(CheckDenseNorm(config));
   OARLOCK_RETURN_IF_ERROR(CheckWindow(config));
