@@ -23,57 +23,39 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::TextFormat;
 
-// Whether a flag set to its default is refused, too: yes where a number says
-// what somebody counts on, no where a script may say what is so anyhow.
-enum class AtDefault { kRefused, kLegal };
-
 // `flag` has an effect only where the flag `by`, a string, has one of `values`;
 // without values, where it is not empty.
 struct FlagUse {
   std::string flag;
   const char* by;
   std::vector<std::string> values;
-  AtDefault at_default = AtDefault::kLegal;
 };
 
 const std::vector<FlagUse>& FlagUses() {
   static const std::vector<FlagUse>& uses = *[] {
     auto* const all = new std::vector<FlagUse>{
-        {"staleness_bound", "mode", {"ssp"}, AtDefault::kRefused},
-        {"dense_quorum",
-         "mode",
-         {"async", "half_async", "ssp"},
-         AtDefault::kRefused},
+        {"staleness_bound", "mode", {"ssp"}},
+        {"dense_quorum", "mode", {"async", "half_async", "ssp"}},
         {"dense_staleness_power", "mode", {"async", "half_async", "ssp"}},
         // Where another mode says how old rows are.
-        {"row_cache_rows",
-         "mode",
-         {"async", "half_async"},
-         AtDefault::kRefused},
+        {"row_cache_rows", "mode", {"async", "half_async"}},
         // PlanTables says why geo has none.
         {"dense_interval_steps", "mode", {"async", "half_async", "ssp", "geo"}},
         {"max_unacknowledged_pushes", "mode", {"async", "half_async", "ssp"}},
+        {"geo_steps", "mode", {"geo"}},
+        {"geo_rows_max", "mode", {"geo"}},
 
         {"schedule_steps",
          "learning_rate_schedule",
-         {"exponential", "polynomial", "cosine", "step"},
-         AtDefault::kRefused},
+         {"exponential", "polynomial", "cosine", "step"}},
         {"schedule_decay_rate",
          "learning_rate_schedule",
-         {"exponential", "step"},
-         AtDefault::kRefused},
+         {"exponential", "step"}},
         {"schedule_end_factor",
          "learning_rate_schedule",
-         {"polynomial", "cosine"},
-         AtDefault::kRefused},
-        {"schedule_power",
-         "learning_rate_schedule",
-         {"polynomial"},
-         AtDefault::kRefused},
-        {"schedule_pieces",
-         "learning_rate_schedule",
-         {"piecewise"},
-         AtDefault::kRefused},
+         {"polynomial", "cosine"}},
+        {"schedule_power", "learning_rate_schedule", {"polynomial"}},
+        {"schedule_pieces", "learning_rate_schedule", {"piecewise"}},
 
         {"momentum", "optimizer", {"momentum"}},
         {"nesterov", "optimizer", {"momentum"}},
@@ -130,13 +112,9 @@ bool IsDefault(const v1::JobConfig& config, const FieldDescriptor& field) {
 }
 
 absl::Status CheckUse(const v1::JobConfig& config, const FlagUse& use) {
-  const google::protobuf::Reflection& reflection = *config.GetReflection();
-  const FieldDescriptor& flag = FieldOf(use.flag);
-  if (!reflection.HasField(config, &flag)) return absl::OkStatus();
-  if (use.at_default == AtDefault::kLegal && IsDefault(config, flag)) {
-    return absl::OkStatus();
-  }
-  const std::string value = reflection.GetString(config, &FieldOf(use.by));
+  if (IsDefault(config, FieldOf(use.flag))) return absl::OkStatus();
+  const std::string value =
+      config.GetReflection()->GetString(config, &FieldOf(use.by));
   if (use.values.empty()) {
     if (!value.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(
@@ -221,7 +199,8 @@ absl::Status CheckFlagUse(const v1::JobConfig& config) {
   OARLOCK_RETURN_IF_ERROR(CheckHiddenLayers(config));
   OARLOCK_RETURN_IF_ERROR(CheckDenseNorm(config));
   OARLOCK_RETURN_IF_ERROR(CheckWindow(config));
-  if (config.has_row_cache_steps() && config.row_cache_rows() == 0) {
+  if (!IsDefault(config, FieldOf("row_cache_steps")) &&
+      config.row_cache_rows() == 0) {
     return absl::InvalidArgumentError(
         "--row_cache_steps is set, but --row_cache_rows is 0; give "
         "--row_cache_rows as well");

@@ -10,8 +10,8 @@
 namespace oarlock {
 
 // InvalidArgument, one sentence, when a flag is set that another flag's value
-// leaves without effect. Set to its default it is as good as left out, but for
-// flags of modes and of the learning rate's schedule.
+// leaves without effect. Set to its default it is as good as left out: a script
+// may say what is so anyhow, and a command line undo what a file says.
 absl::Status CheckFlagUse(const v1::JobConfig& config);
 
 }  // namespace oarlock

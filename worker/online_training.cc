@@ -43,7 +43,7 @@ absl::Status CheckOnlineTraining(const v1::JobConfig& config) {
         " does, too; give one of them, or train on the files first and go on "
         "with --load"));
   }
-  if (config.has_epochs()) {
+  if (config.epochs() != v1::JobConfig::default_instance().epochs()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--epochs is set, but --watch_dir ", config.watch_dir(),
         " trains each file once; leave --epochs out"));

@@ -57,14 +57,7 @@ absl::Status CheckAccessor(const v1::JobConfig& config) {
 // InvalidArgument when rows of a geo job would not be what its workers made of
 // them.
 absl::Status CheckGeo(const v1::JobConfig& config) {
-  if (config.mode() != "geo") {
-    if (!config.has_geo_steps() && !config.has_geo_rows_max()) {
-      return absl::OkStatus();
-    }
-    return absl::InvalidArgumentError(absl::StrCat(
-        config.has_geo_steps() ? "--geo_steps" : "--geo_rows_max",
-        " is set, but --mode is ", config.mode(), "; legal is with --mode geo"));
-  }
+  if (config.mode() != "geo") return absl::OkStatus();
   const char* const flag =
       config.admission() != "always"          ? "--admission"
       : config.evict_idle_ticks() > 0         ? "--evict_idle_ticks"

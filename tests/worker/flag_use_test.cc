@@ -81,7 +81,7 @@ TEST(FlagUseTest, EachIsRefusedInOneCaseAndLegalInTheOther) {
         [name](v1::JobConfig& c) { c.set_learning_rate_schedule(name); });
   };
   const std::vector<Case> cases = {
-      {[](auto& c) { c.set_staleness_bound(4); }, mode("sync"), mode("ssp")},
+      {[](auto& c) { c.set_staleness_bound(3); }, mode("sync"), mode("ssp")},
       {[](auto& c) { c.set_dense_quorum(0); }, mode("sync"), mode("async")},
       {[](auto& c) { c.set_dense_quorum(1); }, mode("geo"),
        mode("half_async")},
@@ -97,7 +97,7 @@ TEST(FlagUseTest, EachIsRefusedInOneCaseAndLegalInTheOther) {
       {[](auto& c) { c.set_hidden_sizes("8"); }, model("ffm"), model("dlrm")},
       {[](auto& c) { c.set_schedule_steps(8); }, schedule("piecewise"),
        schedule("cosine")},
-      {[](auto& c) { c.set_schedule_decay_rate(.5); }, schedule("cosine"),
+      {[](auto& c) { c.set_schedule_decay_rate(.9); }, schedule("cosine"),
        schedule("step")},
       {[](auto& c) { c.set_schedule_end_factor(.5); }, schedule("step"),
        schedule("polynomial")},
@@ -120,6 +120,8 @@ TEST(FlagUseTest, FlagsOfModesAreRefusedInOthers) {
        mode("half_async")},
       {[](auto& c) { c.set_max_unacknowledged_pushes(2); }, mode("geo"),
        mode("async")},
+      {[](auto& c) { c.set_geo_steps(2); }, mode("async"), mode("geo")},
+      {[](auto& c) { c.set_geo_rows_max(2); }, mode("sync"), mode("geo")},
   });
   // Rounds read ahead as well.
   EXPECT_EQ(MessageOf([](auto& c) {
@@ -237,6 +239,14 @@ TEST(FlagUseTest, SetToItsDefaultAFlagMayStandWhereItIsNotRead) {
               c.set_mode("sync");
               c.set_dense_interval_steps(0);
               c.set_max_unacknowledged_pushes(4);
+              c.set_staleness_bound(4);
+              c.set_dense_quorum(-1);
+              c.set_geo_steps(10);
+              c.set_row_cache_rows(0);
+              c.set_row_cache_steps(8);
+              c.set_schedule_steps(0);
+              c.set_schedule_decay_rate(.5);
+              c.set_schedule_pieces("");
               c.set_dense_norm("none");
               c.set_dense_transform("bucket");
               c.set_shuffle_window_examples(16384);

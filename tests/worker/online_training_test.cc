@@ -65,11 +65,12 @@ TEST(CheckOnlineTrainingTest, TwoSourcesOfExamplesAreRefused) {
   EXPECT_THAT(CheckOnlineTraining(config).message(),
               HasSubstr("--train_files part-0"));
   config.clear_train_files();
-  config.set_epochs(1);
+  config.set_epochs(2);
   EXPECT_THAT(CheckOnlineTraining(config).message(),
               HasSubstr("--epochs is set, but --watch_dir in trains each file "
                         "once; leave --epochs out"));
-  config.clear_epochs();
+  config.set_epochs(1);
+  EXPECT_TRUE(CheckOnlineTraining(config).ok());
   config.set_watch_dir("in,out");
   EXPECT_EQ(CheckOnlineTraining(config).code(),
             absl::StatusCode::kInvalidArgument);
