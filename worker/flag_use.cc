@@ -15,7 +15,6 @@
 #include "worker/data/data_options.h"
 #include "worker/data_options_of.h"
 #include "worker/models/model.h"
-#include "worker/training_data.h"
 
 namespace oarlock {
 namespace {
@@ -23,8 +22,7 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::TextFormat;
 
-// `flag` has an effect only where the flag `by`, a string, has one of `values`;
-// without values, where it is not empty.
+// `flag` has an effect only where the flag `by`, a string, has one of `values`.
 struct FlagUse {
   std::string flag;
   const char* by;
@@ -71,19 +69,17 @@ const std::vector<FlagUse>& FlagUses() {
 
         {"preload", "dataset", {"memory"}},
         {"dataset_memory_mb", "dataset", {"memory"}},
+        {"log_bytes_max", "durability", {"log"}},
+        {"log_sync_interval_s", "durability", {"log"}},
 
         {"admission_count", "admission", {"count"}},
         {"admission_probability", "admission", {"probability"}},
         {"admission_score", "admission", {"show_click"}},
         {"non_click_coefficient", "accessor", {"ctr"}},
         {"click_coefficient", "accessor", {"ctr"}},
-        {"statistics_decay_period_ticks", "accessor", {"ctr"}},
 
         {"early_stop_patience", "early_stop_metric", {"auc", "logloss"}},
         {"early_stop_min_delta", "early_stop_metric", {"auc", "logloss"}},
-        {"watch_marker", "watch_dir", {}},
-        {"watch_idle_s", "watch_dir", {}},
-        {"watch_poll_s", "watch_dir", {}},
     };
     for (const ModelFlag& flag : ModelFlags()) {
       all->push_back({flag.flag, "model", flag.models});
@@ -91,6 +87,31 @@ const std::vector<FlagUse>& FlagUses() {
     return all;
   }();
   return uses;
+}
+
+// `flag` has an effect only where one of `others` is not at its default, which
+// is empty or 0: off. --tier_dir is none of them: a server that is started by
+// itself (oarlock server) has no --memory_budget_mb, which comes with tables.
+struct FlagNeed {
+  const char* flag;
+  std::vector<const char*> others;
+};
+
+const std::vector<FlagNeed>& FlagNeeds() {
+  static const std::vector<FlagNeed>& needs = *new std::vector<FlagNeed>{
+      {"row_cache_steps", {"row_cache_rows"}},
+      {"evict_period_ticks",
+       {"evict_idle_ticks", "rows_max", "evict_score_min"}},
+      // Which is refused with another accessor than ctr.
+      {"statistics_decay_period_ticks", {"statistics_decay_rate"}},
+      {"checkpoint_interval_s", {"checkpoint_dir"}},
+      {"checkpoint_keep", {"checkpoint_dir"}},
+      {"watch_marker", {"watch_dir"}},
+      {"watch_idle_s", {"watch_dir"}},
+      {"watch_poll_s", {"watch_dir"}},
+      {"tensorboard_period_s", {"tensorboard_dir"}},
+  };
+  return needs;
 }
 
 const FieldDescriptor& FieldOf(const std::string& flag) {
@@ -115,12 +136,6 @@ absl::Status CheckUse(const v1::JobConfig& config, const FlagUse& use) {
   if (IsDefault(config, FieldOf(use.flag))) return absl::OkStatus();
   const std::string value =
       config.GetReflection()->GetString(config, &FieldOf(use.by));
-  if (use.values.empty()) {
-    if (!value.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("--", use.flag, " is set, but --", use.by,
-                     " is not; give --", use.by, " as well"));
-  }
   if (std::find(use.values.begin(), use.values.end(), value) !=
       use.values.end()) {
     return absl::OkStatus();
@@ -129,6 +144,21 @@ absl::Status CheckUse(const v1::JobConfig& config, const FlagUse& use) {
       "--", use.flag, " is set, but --", use.by, " is ", value,
       "; legal is with --", use.by, " ", absl::StrJoin(use.values, ", "),
       "; leave --", use.flag, " out, or change --", use.by));
+}
+
+absl::Status CheckNeed(const v1::JobConfig& config, const FlagNeed& need) {
+  if (IsDefault(config, FieldOf(need.flag))) return absl::OkStatus();
+  std::vector<std::string> off;
+  for (const char* other : need.others) {
+    const FieldDescriptor& field = FieldOf(other);
+    if (!IsDefault(config, field)) return absl::OkStatus();
+    const bool is_text = field.cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+    off.push_back(absl::StrCat("--", other, is_text ? " is not" : " is 0"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--", need.flag, " is set, but ", absl::StrJoin(off, ", "), "; give ",
+      off.size() == 1 ? absl::StrCat("--", need.others[0]) : "one of them",
+      " as well"));
 }
 
 // Update rules here are those of parameter servers, and lars, which is none of
@@ -158,6 +188,21 @@ absl::Status CheckHiddenLayers(const v1::JobConfig& config) {
       absl::StrCat(flag,
                    " is set, but --model autoint has hidden layers only with "
                    "--hidden_sizes; give --hidden_sizes as well"));
+}
+
+absl::Status CheckDenseTransform(const v1::JobConfig& config) {
+  const DataOptions::Format format = DataFormatOf(config);
+  if (IsDefault(config, FieldOf("dense_transform")) ||
+      format == DataOptions::Format::kCriteo) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--dense_transform is set, but --data_format is ", NameOf(format),
+      config.has_data_format() ? "" : ", as with any --pipe_command",
+      "; legal is with --data_format ",
+      NameOf(DataOptions::Format::kCriteo), "; leave --dense_transform at ",
+      v1::JobConfig::default_instance().dense_transform(),
+      ", or change --data_format"));
 }
 
 absl::Status CheckDenseNorm(const v1::JobConfig& config) {
@@ -195,16 +240,14 @@ absl::Status CheckFlagUse(const v1::JobConfig& config) {
   for (const FlagUse& use : FlagUses()) {
     OARLOCK_RETURN_IF_ERROR(CheckUse(config, use));
   }
+  for (const FlagNeed& need : FlagNeeds()) {
+    OARLOCK_RETURN_IF_ERROR(CheckNeed(config, need));
+  }
   OARLOCK_RETURN_IF_ERROR(CheckLars(config));
   OARLOCK_RETURN_IF_ERROR(CheckHiddenLayers(config));
+  OARLOCK_RETURN_IF_ERROR(CheckDenseTransform(config));
   OARLOCK_RETURN_IF_ERROR(CheckDenseNorm(config));
   OARLOCK_RETURN_IF_ERROR(CheckWindow(config));
-  if (!IsDefault(config, FieldOf("row_cache_steps")) &&
-      config.row_cache_rows() == 0) {
-    return absl::InvalidArgumentError(
-        "--row_cache_steps is set, but --row_cache_rows is 0; give "
-        "--row_cache_rows as well");
-  }
   if (config.dense_quorum() < 0 && config.dense_quorum() != -1) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--dense_quorum is ", config.dense_quorum(),

@@ -1,5 +1,5 @@
-// Flags that would be read by nobody are refused: whoever sets one expects it to
-// do something.
+// Flags without effect are refused: whoever sets one expects it to do
+// something.
 
 #ifndef OARLOCK_WORKER_FLAG_USE_H_
 #define OARLOCK_WORKER_FLAG_USE_H_
@@ -10,8 +10,9 @@
 namespace oarlock {
 
 // InvalidArgument, one sentence, when a flag is set that another flag's value
-// leaves without effect. Set to its default it is as good as left out: a script
-// may say what is so anyhow, and a command line undo what a file says.
+// leaves without effect; docs/configuration.md lists which are looked at. Set
+// to its default it is as good as left out: a script may say what is so anyhow,
+// and a command line undo what a file says.
 absl::Status CheckFlagUse(const v1::JobConfig& config);
 
 }  // namespace oarlock

@@ -178,11 +178,7 @@ TEST(FlagUseTest, ADenseNormNeedsDenseFeatures) {
       {norm, [](auto& c) { c.set_dense_transform("bucket"); },
        [](auto& c) { c.set_dense_transform("quick_start"); }},
       {norm, [](auto& c) { c.set_data_format("libsvm"); },
-       // Which has no transform.
-       [](auto& c) {
-         c.set_data_format("multi_slot");
-         c.set_dense_transform("bucket");
-       }},
+       [](auto& c) { c.set_data_format("multi_slot"); }},
   });
 }
 
@@ -208,11 +204,68 @@ TEST(FlagUseTest, FlagsOfTheDataAndOfRowsAreRefusedWithoutThem) {
        admission("show_click")},
       {[](auto& c) { c.set_click_coefficient(2); }, nothing, ctr},
       {[](auto& c) { c.set_non_click_coefficient(2); }, nothing, ctr},
-      {[](auto& c) { c.set_statistics_decay_period_ticks(2); }, nothing, ctr},
+      {[](auto& c) { c.set_statistics_decay_period_ticks(2); }, ctr,
+       [](auto& c) { c.set_statistics_decay_rate(.5); }},
+      {[](auto& c) { c.set_evict_period_ticks(2); }, nothing,
+       [](auto& c) { c.set_evict_idle_ticks(9); }},
+      {[](auto& c) { c.set_evict_period_ticks(2); }, nothing,
+       [](auto& c) { c.set_rows_max(999); }},
+      {[](auto& c) { c.set_evict_period_ticks(2); }, nothing,
+       [](auto& c) { c.set_evict_score_min(.1); }},
+  });
+  EXPECT_EQ(MessageOf([](auto& c) { c.set_evict_period_ticks(2); }),
+            "--evict_period_ticks is set, but --evict_idle_ticks is 0, "
+            "--rows_max is 0, --evict_score_min is 0; give one of them as "
+            "well");
+  EXPECT_EQ(MessageOf([](auto& c) { c.set_row_cache_steps(4); }),
+            "--row_cache_steps is set, but --row_cache_rows is 0; give "
+            "--row_cache_rows as well");
+}
+
+TEST(FlagUseTest, ADenseTransformIsOfCriteosLines) {
+  const Set transform = [](v1::JobConfig& c) {
+    c.set_dense_transform("quick_start");
+  };
+  const Set criteo = [](v1::JobConfig& c) { c.set_data_format("criteo"); };
+  ExpectUses({
+      {transform, [](auto& c) { c.set_data_format("multi_slot"); }, criteo},
+      {transform, [](auto& c) { c.set_data_format("libsvm"); }, criteo},
+      {transform, [](auto& c) { c.set_pipe_command("cat"); },
+       [](auto& c) {
+         c.set_pipe_command("cat");
+         c.set_data_format("criteo");
+       }},
+  });
+  EXPECT_EQ(MessageOf([](auto& c) {
+              c.set_dense_transform("bucket");
+              c.set_pipe_command("cat");
+            }),
+            "--dense_transform is set, but --data_format is multi_slot, as "
+            "with any --pipe_command; legal is with --data_format criteo; "
+            "leave --dense_transform at log1p, or change --data_format");
+}
+
+TEST(FlagUseTest, FlagsOfCheckpointsAreRefusedWithoutThem) {
+  const Set nothing = [](v1::JobConfig&) {};
+  const Set folder = [](v1::JobConfig& c) { c.set_checkpoint_dir("ckpt"); };
+  const Set log = [](v1::JobConfig& c) {
+    c.set_checkpoint_dir("ckpt");
+    c.set_durability("log");
+  };
+  ExpectUses({
+      {[](auto& c) { c.set_checkpoint_interval_s(0); }, nothing, folder},
+      {[](auto& c) { c.set_checkpoint_keep(3); }, nothing, folder},
+      {[](auto& c) { c.set_log_bytes_max(1 << 20); }, folder, log},
+      {[](auto& c) { c.set_log_sync_interval_s(0); }, folder, log},
   });
 }
 
-TEST(FlagUseTest, FlagsOfEvaluationAndOnlineTrainingAreRefusedWithoutThem) {
+// oarlock server is told where rows may lie, and workers how many.
+TEST(FlagUseTest, AServerMayHaveAFolderForATierWithoutABudget) {
+  EXPECT_EQ(MessageOf([](auto& c) { c.set_tier_dir("tier"); }), "");
+}
+
+TEST(FlagUseTest, FlagsOfOutputsAndOnlineTrainingAreRefusedWithoutThem) {
   const Set nothing = [](v1::JobConfig&) {};
   const Set metric = [](v1::JobConfig& c) { c.set_early_stop_metric("auc"); };
   const Set watch = [](v1::JobConfig& c) { c.set_watch_dir("in"); };
@@ -222,6 +275,8 @@ TEST(FlagUseTest, FlagsOfEvaluationAndOnlineTrainingAreRefusedWithoutThem) {
       {[](auto& c) { c.set_watch_marker(".done"); }, nothing, watch},
       {[](auto& c) { c.set_watch_idle_s(1); }, nothing, watch},
       {[](auto& c) { c.set_watch_poll_s(1); }, nothing, watch},
+      {[](auto& c) { c.set_tensorboard_period_s(9); }, nothing,
+       [](auto& c) { c.set_tensorboard_dir("events"); }},
   });
   EXPECT_EQ(MessageOf([](auto& c) { c.set_watch_marker(".done"); }),
             "--watch_marker is set, but --watch_dir is not; give --watch_dir "
@@ -260,6 +315,12 @@ TEST(FlagUseTest, SetToItsDefaultAFlagMayStandWhereItIsNotRead) {
               c.set_ftrl_beta(1);
               c.set_admission_count(2);
               c.set_click_coefficient(1);
+              c.set_evict_period_ticks(60);
+              c.set_checkpoint_interval_s(300);
+              c.set_checkpoint_keep(2);
+              c.set_log_bytes_max(1 << 30);
+              c.set_log_sync_interval_s(.1);
+              c.set_tensorboard_period_s(1);
             }),
             "");
 }
