@@ -136,7 +136,6 @@ TEST(FlagUseTest, FlagsOfModelsAreRefusedWithOthers) {
     return Set([name](v1::JobConfig& c) { c.set_model(name); });
   };
   ExpectUses({
-      {[](auto& c) { c.set_embedding_size(4); }, model("lr"), model("ffm")},
       {[](auto& c) { c.set_dropout(.5); }, model("lr"), model("deepfm")},
       {[](auto& c) { c.set_dropout(.5); }, model("fm"), model("dcn")},
       {[](auto& c) { c.set_hidden_norm("batch"); }, model("lr"),
@@ -152,6 +151,13 @@ TEST(FlagUseTest, FlagsOfModelsAreRefusedWithOthers) {
       {[](auto& c) { c.set_attention_size(4); }, model("wide_deep"),
        model("autoint")},
   });
+  // Of all but lr: scripts for several models set them.
+  EXPECT_EQ(MessageOf([](auto& c) {
+              c.set_model("lr");
+              c.set_embedding_size(4);
+              c.set_init_range(.1);
+            }),
+            "");
   EXPECT_EQ(MessageOf([](auto& c) {
               c.set_model("lr");
               c.set_cross_layers(2);
@@ -289,7 +295,6 @@ TEST(FlagUseTest, SetToItsDefaultAFlagMayStandWhereItIsNotRead) {
               c.set_dropout(0);
               c.set_hidden_norm("none");
               c.set_hidden_sizes("");
-              c.set_embedding_size(10);
               c.set_cin_sizes("16,16");
               c.set_mode("sync");
               c.set_dense_interval_steps(0);

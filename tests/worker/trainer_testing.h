@@ -49,7 +49,7 @@ class TrainerTest : public ::testing::Test {
     config.set_model(model);
     config.add_train_files(folder_->Path("part-0"));
     config.set_sparse_feature_dim(5000);
-    if (model != "lr") config.set_embedding_size(4);
+    config.set_embedding_size(4);
     config.set_batch_size(100);
     config.set_optimizer("adagrad");
     config.set_adagrad_initial_accumulator(.1);

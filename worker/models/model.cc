@@ -31,11 +31,10 @@ constexpr size_t kMaxHeads = 64;
 // Options that not every model reads, as bits.
 enum Reads : unsigned {
   kNothingMore = 0,
-  kVectors = 1,
-  kHidden = 2,
-  kCross = 4,
-  kCin = 8,
-  kAttention = 16,
+  kHidden = 1,
+  kCross = 2,
+  kCin = 4,
+  kAttention = 8,
 };
 
 struct NamedModel {
@@ -45,26 +44,27 @@ struct NamedModel {
 };
 constexpr NamedModel kModels[] = {
     {"lr", NewLrModel, kNothingMore},
-    {"fm", NewFmModel, kVectors},
-    {"ffm", NewFfmModel, kVectors},
-    {"wide_deep", NewWideDeepModel, kVectors | kHidden},
-    {"deepfm", NewDeepFmModel, kVectors | kHidden},
-    {"dcn", NewDcnModel, kVectors | kHidden | kCross},
-    {"dcn_v2", NewDcnV2Model, kVectors | kHidden | kCross},
-    {"xdeepfm", NewXDeepFmModel, kVectors | kHidden | kCin},
-    {"dlrm", NewDlrmModel, kVectors | kHidden},
-    {"ctr_dnn", NewCtrDnnModel, kVectors | kHidden},
-    {"autoint", NewAutoIntModel, kVectors | kHidden | kAttention},
+    {"fm", NewFmModel, kNothingMore},
+    {"ffm", NewFfmModel, kNothingMore},
+    {"wide_deep", NewWideDeepModel, kHidden},
+    {"deepfm", NewDeepFmModel, kHidden},
+    {"dcn", NewDcnModel, kHidden | kCross},
+    {"dcn_v2", NewDcnV2Model, kHidden | kCross},
+    {"xdeepfm", NewXDeepFmModel, kHidden | kCin},
+    {"dlrm", NewDlrmModel, kHidden},
+    {"ctr_dnn", NewCtrDnnModel, kHidden},
+    {"autoint", NewAutoIntModel, kHidden | kAttention},
 };
 
-// What says one of them. init_range is no such flag: a program for several
-// models sets it, and rows of lr start at 0 all the same.
+// What says one of them. embedding_size and init_range are no such flags,
+// though lr, whose rows are one float that starts at 0, reads neither: with all
+// other models they mean something, and scripts set them for whatever model
+// they train.
 struct FlagThatIsRead {
   const char* flag;
   Reads as;
 };
 constexpr FlagThatIsRead kFlags[] = {
-    {"embedding_size", kVectors},
     {"hidden_sizes", kHidden},
     {"dropout", kHidden},
     {"hidden_norm", kHidden},

@@ -386,7 +386,6 @@ TEST(ModelFlagsTest, AModelReadsThoseThatChangeIt) {
   const auto change = [&](const std::string& flag, auto set) {
     set(changed.emplace(flag, usual).first->second);
   };
-  change("embedding_size", [](auto& o) { o.embedding_size = 5; });
   change("hidden_sizes", [](auto& o) { o.hidden_sizes = {{7}}; });
   change("dropout", [](auto& o) { o.dropout = .5f; });
   change("hidden_norm", [](auto& o) { o.hidden_batch_norm = true; });
