@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/job_config.pb.h"
 #include "tests/worker/nn/available_backends.h"
 #include "tests/worker/nn/step_fixture.h"
 #include "worker/nn/network.h"
@@ -395,10 +396,14 @@ TEST(ModelFlagsTest, AModelReadsThoseThatChangeIt) {
   change("attention_heads", [](auto& o) { o.attention_heads = 3; });
   change("attention_size", [](auto& o) { o.attention_size = 5; });
   ASSERT_EQ(ModelFlags().size(), changed.size());
+  const auto& models = v1::JobConfig::descriptor()
+                           ->FindFieldByName("model")
+                           ->options()
+                           .GetExtension(v1::flag)
+                           .one_of();
+  ASSERT_GT(models.size(), 10);
   for (const ModelFlag& flag : ModelFlags()) {
-    for (const char* model :
-         {"lr", "fm", "ffm", "wide_deep", "deepfm", "dcn", "dcn_v2", "xdeepfm",
-          "dlrm", "ctr_dnn", "autoint"}) {
+    for (const std::string& model : models) {
       SCOPED_TRACE(absl::StrCat(model, " ", flag.flag));
       const bool reads = std::find(flag.models.begin(), flag.models.end(),
                                    model) != flag.models.end();
