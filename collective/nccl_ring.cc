@@ -13,19 +13,30 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/shared_library.h"
 #include "base/status_macros.h"
 #include "collective/agreement.h"
+
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 14, 0)
+#error "needs the header of NCCL 2.14 or later"
+#endif
 
 namespace oarlock {
 namespace {
 
 // Between two looks at an operation that is not done.
 constexpr absl::Duration kLook = absl::Microseconds(20);
+// The same while ranks connect, and how long they may.
+constexpr absl::Duration kConnectLook = absl::Milliseconds(1);
+constexpr absl::Duration kConnectTimeout = absl::Minutes(1);
 
 struct NcclFunctions {
   decltype(&ncclGetUniqueId) get_unique_id;
   decltype(&ncclCommInitRank) init_rank;
+  // Null before NCCL 2.14: every call waits for the other ranks then.
+  decltype(&ncclCommInitRankConfig) init_rank_config;
   decltype(&ncclCommAbort) abort;
   decltype(&ncclCommGetAsyncError) async_error;
   decltype(&ncclGetErrorString) error_string;
@@ -42,6 +53,9 @@ absl::StatusOr<NcclFunctions> LoadNccl() {
   NcclFunctions n;
   OARLOCK_RETURN_IF_ERROR(library.Find("ncclGetUniqueId", &n.get_unique_id));
   OARLOCK_RETURN_IF_ERROR(library.Find("ncclCommInitRank", &n.init_rank));
+  if (!library.Find("ncclCommInitRankConfig", &n.init_rank_config).ok()) {
+    n.init_rank_config = nullptr;
+  }
   OARLOCK_RETURN_IF_ERROR(library.Find("ncclCommAbort", &n.abort));
   OARLOCK_RETURN_IF_ERROR(
       library.Find("ncclCommGetAsyncError", &n.async_error));
@@ -92,14 +106,32 @@ class NcclRing final : public GpuRing {
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
 
-  absl::Status Connect(const ncclUniqueId& id, int rank) {
+  // What can fail on this rank alone, before anybody waits for it.
+  absl::Status Open() {
     OARLOCK_RETURN_IF_ERROR(OfCuda(cudaSetDevice(gpu_), "choosing it"));
-    OARLOCK_RETURN_IF_ERROR(
-        OfCuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
-               "a stream"));
-    const ncclResult_t result = nccl_.init_rank(&comm_, size_, id, rank);
+    return OfCuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
+                  "a stream");
+  }
+
+  // All ranks of `host` call it, after Open.
+  absl::Status Connect(const ncclUniqueId& id, const Communicator& host) {
+    OARLOCK_RETURN_IF_ERROR(OfCuda(cudaSetDevice(gpu_), "choosing it"));
+    const absl::Time deadline = Clock::Real().Now() + kConnectTimeout;
+    ncclResult_t result = BeginConnecting(id, host.rank());
+    while (result == ncclInProgress) {
+      OARLOCK_RETURN_IF_ERROR(host.GroupStatus());
+      if (Clock::Real().Now() > deadline) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            "NCCL: connecting was not over within ",
+            absl::FormatDuration(kConnectTimeout),
+            "; with NCCL_DEBUG=INFO it says what it tries, and "
+            "NCCL_SOCKET_IFNAME names the network interface to take"));
+      }
+      absl::SleepFor(kConnectLook);
+      const ncclResult_t asked = nccl_.async_error(comm_, &result);
+      if (asked != ncclSuccess) result = asked;
+    }
     if (result == ncclSuccess) return absl::OkStatus();
-    comm_ = nullptr;
     return absl::FailedPreconditionError(
         absl::StrCat("NCCL: connecting: ", nccl_.error_string(result),
                      "; with NCCL_DEBUG=WARN it says more"));
@@ -134,16 +166,35 @@ class NcclRing final : public GpuRing {
                              staging_.Get(all_bytes + mine_bytes));
     void* const given = static_cast<char*>(gathered) + all_bytes;
     OARLOCK_RETURN_IF_ERROR(Copy(mine, mine_bytes, given));
-    OARLOCK_RETURN_IF_ERROR(OfNccl(
+    OARLOCK_RETURN_IF_ERROR(Queued(
         nccl_.all_gather(given, gathered, mine_bytes, ncclInt8, comm_, stream_),
-        "an all-gather"));
+        go_on));
     OARLOCK_RETURN_IF_ERROR(Copy(gathered, all_bytes, all));
     return Wait(go_on);
   }
 
  private:
+  // Does not wait for the other ranks, where the library is able to: its own
+  // threads connect, and ncclInProgress comes back.
+  ncclResult_t BeginConnecting(const ncclUniqueId& id, int rank) {
+    if (nccl_.init_rank_config != nullptr) {
+      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+      config.blocking = 0;
+      return nccl_.init_rank_config(&comm_, size_, id, rank, &config);
+    }
+    spdlog::warn(
+        "NCCL is older than 2.14: while it connects, and in the first sum, "
+        "nothing ends the wait for a rank that died or is not reached");
+    const ncclResult_t result = nccl_.init_rank(&comm_, size_, id, rank);
+    if (result != ncclSuccess) comm_ = nullptr;
+    return result;
+  }
+
+  // In progress is no error: NCCL's threads are at it.
   absl::Status OfNccl(ncclResult_t result, const char* what) const {
-    if (result == ncclSuccess) return absl::OkStatus();
+    if (result == ncclSuccess || result == ncclInProgress) {
+      return absl::OkStatus();
+    }
     return absl::UnavailableError(absl::StrCat("NCCL: ", what, ": ",
                                                nccl_.error_string(result),
                                                "; start the group anew"));
@@ -165,26 +216,46 @@ class NcclRing final : public GpuRing {
     OARLOCK_RETURN_IF_ERROR(OfCuda(
         cudaPointerGetAttributes(&attributes, values), "asking for a pointer"));
     if (attributes.type == cudaMemoryTypeDevice) {
-      OARLOCK_RETURN_IF_ERROR(OfNccl(queue(values), "an operation"));
+      OARLOCK_RETURN_IF_ERROR(Queued(queue(values), go_on));
       return Wait(go_on);
     }
     OARLOCK_ASSIGN_OR_RETURN(void* const staged, staging_.Get(num_bytes));
     OARLOCK_RETURN_IF_ERROR(Copy(values, num_bytes, staged));
-    OARLOCK_RETURN_IF_ERROR(OfNccl(queue(staged), "an operation"));
+    OARLOCK_RETURN_IF_ERROR(Queued(queue(staged), go_on));
     OARLOCK_RETURN_IF_ERROR(Copy(staged, num_bytes, values));
     return Wait(go_on);
   }
 
+  // `result` is an operation's: returns when the stream has all of it. NCCL
+  // connects some ranks no sooner than in the first one.
+  absl::Status Queued(ncclResult_t result, const GoOn& go_on) {
+    OARLOCK_RETURN_IF_ERROR(OfNccl(result, "an operation"));
+    return Poll(go_on, [](ncclResult_t async) -> absl::StatusOr<bool> {
+      return async == ncclSuccess;
+    });
+  }
+
+  // Until the stream is done with what is on it.
   absl::Status Wait(const GoOn& go_on) {
-    for (;;) {
+    return Poll(go_on, [this](ncclResult_t) -> absl::StatusOr<bool> {
       const cudaError_t done = cudaStreamQuery(stream_);
-      if (done == cudaSuccess) return absl::OkStatus();
-      absl::Status status = done == cudaErrorNotReady
-                                ? absl::OkStatus()
-                                : OfCuda(done, "an operation");
+      if (done == cudaErrorNotReady) return false;
+      OARLOCK_RETURN_IF_ERROR(OfCuda(done, "an operation"));
+      return true;
+    });
+  }
+
+  // Asks done(NCCL's state) again and again. An error, NCCL's too, ends the
+  // ring.
+  template <typename Done>
+  absl::Status Poll(const GoOn& go_on, const Done& done) {
+    for (;;) {
       ncclResult_t async = ncclSuccess;
-      status.Update(OfNccl(nccl_.async_error(comm_, &async), "asking"));
+      absl::Status status = OfNccl(nccl_.async_error(comm_, &async), "asking");
       status.Update(OfNccl(async, "an operation"));
+      absl::StatusOr<bool> is_done = done(async);
+      status.Update(is_done.status());
+      if (status.ok() && *is_done) return absl::OkStatus();
       status.Update(go_on());
       if (!status.ok()) {
         nccl_.abort(std::exchange(comm_, nullptr));
@@ -206,9 +277,13 @@ class NcclRing final : public GpuRing {
 
 absl::StatusOr<std::unique_ptr<GpuRing>> NewNcclRing(Communicator& host,
                                                      int gpu) {
-  absl::StatusOr<NcclFunctions> nccl = LoadNccl();
+  const absl::StatusOr<NcclFunctions> nccl = LoadNccl();
   absl::Status status = nccl.status();
-  if (status.ok()) status = OfCuda(cudaSetDevice(gpu), "choosing it");
+  std::unique_ptr<NcclRing> ring;
+  if (status.ok()) {
+    ring = std::make_unique<NcclRing>(*nccl, gpu, host.size());
+    status = ring->Open();
+  }
   ncclUniqueId id = {};
   if (status.ok() && host.rank() == 0) {
     const ncclResult_t result = nccl->get_unique_id(&id);
@@ -217,12 +292,11 @@ absl::StatusOr<std::unique_ptr<GpuRing>> NewNcclRing(Communicator& host,
           absl::StrCat("NCCL: an id: ", nccl->error_string(result)));
     }
   }
-  // Nobody connects unless all can: the others would wait for ever.
+  // Nobody connects unless all can: the others would wait in vain.
   OARLOCK_RETURN_IF_ERROR(CheckAllCan(host, status));
   OARLOCK_RETURN_IF_ERROR(
       host.Broadcast(absl::MakeSpan(id.internal, sizeof(id.internal)), 0));
-  auto ring = std::make_unique<NcclRing>(*nccl, gpu, host.size());
-  OARLOCK_RETURN_IF_ERROR(ring->Connect(id, host.rank()));
+  OARLOCK_RETURN_IF_ERROR(ring->Connect(id, host));
   return std::unique_ptr<GpuRing>(std::move(ring));
 }
 
