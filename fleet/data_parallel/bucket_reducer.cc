@@ -1,15 +1,13 @@
 #include "fleet/data_parallel/bucket_reducer.h"
 
-#include <utility>
-
 #include "base/check.h"
 #include "base/clock.h"
 
 namespace oarlock {
 
-BucketReducer::BucketReducer(std::unique_ptr<Communicator> communicator,
-                             size_t bucket_floats, WireFormat format)
-    : communicator_(std::move(communicator)),
+BucketReducer::BucketReducer(Communicator* communicator, size_t bucket_floats,
+                             WireFormat format)
+    : communicator_(communicator),
       bucket_floats_(bucket_floats),
       format_(format) {
   OARLOCK_CHECK(bucket_floats_ > 0);

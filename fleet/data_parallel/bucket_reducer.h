@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <deque>
-#include <memory>
 #include <optional>
 #include <thread>
 
@@ -27,11 +26,11 @@ namespace oarlock {
 // One thread at a time calls it.
 class BucketReducer {
  public:
-  // `communicator` belongs to this class's thread from now on; its spans, and
-  // so all of gradients, may lie in a GPU's memory, which nothing here reads. A
-  // bucket is at least `bucket_floats` long, but for the last.
-  BucketReducer(std::unique_ptr<Communicator> communicator,
-                size_t bucket_floats, WireFormat format);
+  // `communicator` outlives this and belongs to its thread meanwhile; its
+  // spans, and so all of gradients, may lie in a GPU's memory, which nothing
+  // here reads. A bucket is at least `bucket_floats` long, but for the last.
+  BucketReducer(Communicator* communicator, size_t bucket_floats,
+                WireFormat format);
   // Waits for the bucket under way.
   ~BucketReducer();
 
@@ -66,7 +65,7 @@ class BucketReducer {
     return buckets_.empty() && !reducing_;
   }
 
-  const std::unique_ptr<Communicator> communicator_;
+  Communicator* const communicator_;
   const size_t bucket_floats_;
   const WireFormat format_;
   // Of the step under way: what lies behind this was handed to the thread.

@@ -1,6 +1,7 @@
 #include "fleet/data_parallel/collective_group.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -66,20 +67,25 @@ std::string Describe(const v1::TableConfig& table) {
 // the host to travel, and back.
 class SumExchange : public GradientExchange {
  public:
-  // `reducer` is null for one rank, `backend` where all is the host's;
-  // `on_gpus`: the reducer's spans are the backend's memory.
+  // `reducer`, which sums by `sums`, is null for one rank; `backend` where all
+  // is the host's. Communicators of GPUs go to `ended`, not away, when this
+  // ends.
   SumExchange(const v1::TableConfig& table, Communicator* communicator,
-              std::unique_ptr<BucketReducer> reducer, bool on_gpus,
-              DenseOptimizer optimizer, MathBackend* backend)
+              SumCommunicator sums, std::unique_ptr<BucketReducer> reducer,
+              DenseOptimizer optimizer, MathBackend* backend,
+              std::vector<std::unique_ptr<Communicator>>* ended)
       : table_(table),
         communicator_(communicator),
+        sums_(std::move(sums)),
         reducer_(std::move(reducer)),
-        on_gpus_(on_gpus),
         optimizer_(std::move(optimizer)),
-        backend_(backend) {}
+        backend_(backend),
+        ended_(ended) {}
 
   ~SumExchange() override {
     const ExchangeTimes sums = times();
+    reducer_.reset();
+    if (sums_.on_gpus) ended_->push_back(std::move(sums_.communicator));
     if (sums.communication == absl::ZeroDuration()) return;
     spdlog::info(
         "gradients were summed for {:.2f} s, of which {:.2f} s were "
@@ -111,12 +117,6 @@ class SumExchange : public GradientExchange {
         absl::StrCat("number ", epoch, ", ", num_updates, " updates of ",
                      examples_per_update, " examples of each rank")));
     return 0;
-  }
-
-  absl::Status EndEpoch() override {
-    // A sum that is done here another GPU may still be reading from this one,
-    // and after a pass this one's part may be over.
-    return on_gpus_ ? communicator_->Barrier() : absl::OkStatus();
   }
 
   void GradientsFinal(absl::Span<float> gradients, size_t begin) override {
@@ -160,7 +160,7 @@ class SumExchange : public GradientExchange {
     // What is behind it is being summed.
     const size_t end = computed_begin_.value_or(gradients.size());
     computed_begin_ = begin;
-    if (on_gpus_) {
+    if (sums_.on_gpus) {
       // A copy waits for all that was queued before it: one float is enough.
       // NCCL's queue is another than the backend's and waits for nothing.
       float first = 0;
@@ -182,10 +182,11 @@ class SumExchange : public GradientExchange {
   // Copies of those, unless they travel from where they are. The reducer reads
   // them until it ends.
   std::vector<float> on_host_;
-  const std::unique_ptr<BucketReducer> reducer_;
-  const bool on_gpus_;
+  SumCommunicator sums_;
+  std::unique_ptr<BucketReducer> reducer_;
   DenseOptimizer optimizer_;
   MathBackend* const backend_;
+  std::vector<std::unique_ptr<Communicator>>* const ended_;
 };
 
 class CollectiveGroup : public WorkerGroup {
@@ -227,6 +228,8 @@ class CollectiveGroup : public WorkerGroup {
         DenseOptimizer::Create(table.optimizer(), blocks, std::move(device)));
     OARLOCK_RETURN_IF_ERROR(
         CheckAllAgree(*communicator_, "the model", oarlock::Describe(table)));
+    // Here all ranks are done with what ended on this one.
+    ended_.clear();
     // Of other buckets, or elsewhere, ranks would wait for each other in vain.
     OARLOCK_RETURN_IF_ERROR(CheckAllAgree(
         *communicator_, "the strategy",
@@ -246,11 +249,12 @@ class CollectiveGroup : public WorkerGroup {
       OARLOCK_ASSIGN_OR_RETURN(
           sums, NewSumCommunicator(*communicator_, sum_options_, backend));
       reducer = std::make_unique<BucketReducer>(
-          std::move(sums.communicator), bucket_floats_, sum_options_.format);
+          sums.communicator.get(), bucket_floats_, sum_options_.format);
+      sums_on_gpus_ |= sums.on_gpus;
     }
-    return std::make_unique<SumExchange>(table, communicator_.get(),
-                                         std::move(reducer), sums.on_gpus,
-                                         std::move(optimizer), backend);
+    return std::make_unique<SumExchange>(
+        table, communicator_.get(), std::move(sums), std::move(reducer),
+        std::move(optimizer), backend, &ended_);
   }
 
   absl::StatusOr<ClassScores> Sum(const std::string& phase, uint32_t epoch,
@@ -284,6 +288,8 @@ class CollectiveGroup : public WorkerGroup {
   absl::Status Leave(const absl::Status& outcome) override {
     // Who goes without a word has failed, and the others are told.
     if (!outcome.ok()) return absl::OkStatus();
+    // This GPU may still be sending what the others' last sums wait for.
+    if (sums_on_gpus_) OARLOCK_RETURN_IF_ERROR(communicator_->Barrier());
     return communicator_->Leave();
   }
 
@@ -291,6 +297,12 @@ class CollectiveGroup : public WorkerGroup {
   const std::unique_ptr<Communicator> communicator_;
   const SumOptions sum_options_;
   const size_t bucket_floats_;
+  // Whether an exchange has ever summed between GPUs; the same on all ranks.
+  bool sums_on_gpus_ = false;
+  // Of exchanges that ended here: a ring of GPUs must not go before all ranks
+  // are done with its last sum (gpu_ring.h). They go when all have met again:
+  // for the next exchange, or after Leave.
+  std::vector<std::unique_ptr<Communicator>> ended_;
 };
 
 }  // namespace

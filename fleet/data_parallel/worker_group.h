@@ -86,7 +86,9 @@ class WorkerGroup {
   virtual absl::Status Barrier(const std::string& name) = 0;
 
   // Ends this worker's part; `outcome` not OK: it gives up, and the others are
-  // told so; with parameter servers also why.
+  // told so; with parameter servers also why. Where gradients were summed
+  // between GPUs, waits for all workers to come here, and gets the group's
+  // error if one does not.
   virtual absl::Status Leave(const absl::Status& outcome) = 0;
 
  protected:

@@ -7,7 +7,6 @@
 #include <functional>
 #include <memory>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -33,7 +32,7 @@ void OnRanks(const std::function<absl::Status(BucketReducer& reducer,
       Backends()[0], kRanks, [&](Communicator& communicator) -> absl::Status {
         OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> fork,
                                  communicator.Fork());
-        BucketReducer reducer(std::move(fork), kBucket, WireFormat::kFloat32);
+        BucketReducer reducer(fork.get(), kBucket, WireFormat::kFloat32);
         std::vector<float> gradients(
             kFloats, static_cast<float>(communicator.rank() + 1));
         OARLOCK_RETURN_IF_ERROR(step(reducer, absl::MakeSpan(gradients)));

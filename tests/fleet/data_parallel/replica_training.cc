@@ -127,8 +127,10 @@ absl::Status Train(WorkerGroup& group, const TrainingRun& run,
         epoch, RestoreReplica(run.folder, group, *model, *optimizer));
   }
   for (; epoch < run.until; ++epoch) {
-    OARLOCK_RETURN_IF_ERROR(
-        optimizer->BeginEpoch(epoch, sampler.num_batches()).status());
+    if (!run.steps_alone) {
+      OARLOCK_RETURN_IF_ERROR(
+          optimizer->BeginEpoch(epoch, sampler.num_batches()).status());
+    }
     ImageLoader loader(images.get(), &transform, sampler.Epoch(epoch), {});
     cuda::CopiedBytes after_first;
     for (int step = 0;; ++step) {
@@ -142,6 +144,7 @@ absl::Status Train(WorkerGroup& group, const TrainingRun& run,
         return absl::DataLossError("this rank's data ends");
       }
     }
+    if (run.steps_alone) continue;
     OARLOCK_RETURN_IF_ERROR(optimizer->EndEpoch());
     if (run.copied != nullptr) {
       *run.copied = {copied.in - after_first.in, copied.out - after_first.out};
@@ -208,7 +211,10 @@ std::vector<Outcome> TrainTogether(const std::vector<TrainingRun>& runs) {
         if (run.memory == Memory::kHostOfADevice) {
           group = std::make_unique<GroupOfHosts>(std::move(group));
         }
-        const absl::Status trained = Train(*group, run, &outcomes[rank]);
+        absl::Status trained;
+        for (int i = 0; i < run.num_models && trained.ok(); ++i) {
+          trained = Train(*group, run, &outcomes[rank]);
+        }
         const absl::Status left = group->Leave(trained);
         return trained.ok() ? left : trained;
       }();

@@ -51,6 +51,11 @@ struct TrainingRun {
   GpuRingFactory new_gpu_ring = nullptr;
   // Gives up after so many steps; 0: never.
   uint64_t steps_until_failure = 0;
+  // Steps alone: no pass begins or ends, and the last step is the last that the
+  // ranks do together.
+  bool steps_alone = false;
+  // Models and optimizers that the group has, one after the other.
+  int num_models = 1;
 };
 
 struct Outcome {

@@ -305,6 +305,85 @@ TEST(SumCommunicatorTest, ARankThatIsLostInASumEndsTheOthers) {
   EXPECT_THAT(std::string(ranks[0].status.message()), HasSubstr("rank 1 ("));
 }
 
+// What LateRings of two ranks have seen.
+struct RingEnds {
+  std::atomic<int> num_summing = 0;
+  std::atomic<int> num_rings[2] = {0, 0};
+  std::atomic<int> most_rings = 0;
+  std::atomic<int> num_ended = 0;
+  std::atomic<int> num_ended_early = 0;
+};
+
+// A ring whose sums on rank 1 are done later than on rank 0, unless rank 0's
+// ring goes meanwhile: NCCL may still need it.
+class LateRing final : public GpuRing {
+ public:
+  LateRing(std::unique_ptr<GpuRing> ring, int rank, RingEnds* ends)
+      : ring_(std::move(ring)), rank_(rank), ends_(ends) {
+    const int num_rings = ++ends_->num_rings[rank];
+    if (num_rings > ends_->most_rings) ends_->most_rings = num_rings;
+  }
+  ~LateRing() override {
+    if (ends_->num_summing > 0) ++ends_->num_ended_early;
+    ++ends_->num_ended;
+    --ends_->num_rings[rank_];
+  }
+
+  absl::Status AllReduce(void* values, size_t num_values, Type type,
+                         const GoOn& go_on) override {
+    ++ends_->num_summing;
+    const absl::Status status =
+        ring_->AllReduce(values, num_values, type, go_on);
+    for (int i = 0; rank_ == 1 && i < 100 && ends_->num_ended_early == 0; ++i) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    --ends_->num_summing;
+    return status;
+  }
+  absl::Status Broadcast(void* bytes, size_t num_bytes, int root,
+                         const GoOn& go_on) override {
+    return ring_->Broadcast(bytes, num_bytes, root, go_on);
+  }
+  absl::Status AllGather(const void* mine, size_t mine_bytes, void* all,
+                         const GoOn& go_on) override {
+    return ring_->AllGather(mine, mine_bytes, all, go_on);
+  }
+
+ private:
+  const std::unique_ptr<GpuRing> ring_;
+  const int rank_;
+  RingEnds* const ends_;
+};
+
+TEST(SumCommunicatorTest, ARingStaysUntilAllRanksAreDoneWithItsLastSum) {
+  for (const bool steps_alone : {false, true}) {
+    for (const int num_models : {1, 2}) {
+      SCOPED_TRACE(testing::Message() << "steps_alone " << steps_alone << ", "
+                                      << num_models << " models");
+      RingEnds ends;
+      std::vector<TrainingRun> runs = OnGpus(2, nullptr);
+      for (int rank = 0; rank < 2; ++rank) {
+        runs[rank].steps_alone = steps_alone;
+        runs[rank].num_models = num_models;
+        runs[rank].new_gpu_ring =
+            [rank, &ends](Communicator& host,
+                          int gpu) -> absl::StatusOr<std::unique_ptr<GpuRing>> {
+          OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<GpuRing> ring,
+                                   NewModelRing(host));
+          return std::make_unique<LateRing>(std::move(ring), rank, &ends);
+        };
+      }
+      for (const Outcome& rank : TrainTogether(runs)) {
+        EXPECT_TRUE(rank.status.ok()) << rank.status;
+      }
+      EXPECT_EQ(ends.num_ended, 2 * num_models);
+      EXPECT_EQ(ends.num_ended_early, 0);
+      // The one before has gone when the next is made.
+      EXPECT_EQ(ends.most_rings, 1);
+    }
+  }
+}
+
 TEST(SumCommunicatorTest, OneRankAloneNeedsNoNccl) {
   TrainingRun run;
   run.strategy.collective_backend = "nccl";
