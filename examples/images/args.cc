@@ -50,6 +50,13 @@ absl::Status CheckConfig(const v1::ImageConfig& config) {
         "--warmup_steps is ", config.warmup_steps(), " and --warmup_epochs is ",
         config.warmup_epochs(), "; legal is one of them; set the other to 0"));
   }
+  if (config.collective_backend() == "nccl" &&
+      config.gradient_format() != "float32") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--collective_backend is nccl and --gradient_format is ",
+        config.gradient_format(),
+        "; legal with nccl is float32, and with other formats auto and tcp"));
+  }
   return oarlock::CheckDevice(
       config.device(), config.math(),
       oarlock::SelectedGpus(oarlock::ReadEnvironment()));

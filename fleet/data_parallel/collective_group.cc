@@ -9,9 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "base/boot_id.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "base/types.h"
+#include "cluster/endpoint.h"
 #include "collective/communicator.h"
 #include "collective/group.h"
 #include "fleet/data_parallel/bucket_reducer.h"
@@ -60,6 +62,14 @@ std::string Describe(const v1::TableConfig& table) {
   }
   return absl::StrCat(text, table.optimizer().ShortDebugString(), "; seed ",
                       table.seed());
+}
+
+// SumOptions::machine. Where the kernel does not tell, containers of a machine
+// with addresses of their own are taken for several.
+std::string MachineOf(const GroupOptions& options) {
+  const std::string boot_id = BootId();
+  if (!boot_id.empty() || options.endpoints.empty()) return boot_id;
+  return HostOf(options.endpoints[options.rank]);
 }
 
 // Every rank sums what all have and applies it to its own parameters. What lies
@@ -316,6 +326,13 @@ absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinCollectiveGroup(
                            ParseWireFormat(strategy.gradient_format));
   OARLOCK_ASSIGN_OR_RETURN(sum_options.backend,
                            ParseCollectiveBackend(strategy.collective_backend));
+  if (sum_options.backend == CollectiveBackend::kNccl &&
+      sum_options.format != WireFormat::kFloat32) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the strategy's collective_backend is nccl and its gradient_format ",
+        strategy.gradient_format,
+        "; legal with nccl is float32, and with other formats auto and tcp"));
+  }
   GroupOptions options = GroupOptionsOf(role);
   options.job_id = JobIdOf(config, role);
   options.security = SecurityOf(config, role);
@@ -323,6 +340,7 @@ absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinCollectiveGroup(
   options.silence_timeout = absl::Seconds(config.lease_s());
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,
                            JoinGroup(options));
+  sum_options.machine = MachineOf(options);
   return std::make_unique<CollectiveGroup>(std::move(communicator),
                                            std::move(sum_options), strategy);
 }

@@ -328,10 +328,11 @@ absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinServerGroup(
         "; legal with parameter servers is float32 (16-bit gradients are for "
         "rows: --push_format)"));
   }
-  if (strategy.collective_backend == "nccl") {
-    return absl::InvalidArgumentError(
-        "the strategy's collective_backend is nccl, and with parameter servers "
-        "workers send gradients to those; legal is auto");
+  if (strategy.collective_backend != "auto") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the strategy's collective_backend is ", strategy.collective_backend,
+        ", and with parameter servers workers send gradients to those; legal "
+        "is auto"));
   }
   if (role.restarts > 0 && !role.restarted_together) {
     return absl::FailedPreconditionError(absl::StrCat(

@@ -9,7 +9,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "base/boot_id.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "collective/agreement.h"
@@ -24,11 +23,11 @@ std::optional<cuda::GpuId> GpuOf(MathBackend* math) {
   return math->compute_device()->gpu_id();
 }
 
-// "0000:1B:00.0 3c5e...": the same text for the same GPU, whatever container
-// asks, and none for others; empty for none.
-std::string Describe(const std::optional<cuda::GpuId>& gpu) {
+// "0000:1B:00.0 3c5e...": another text for each GPU; empty for none.
+std::string Describe(const std::optional<cuda::GpuId>& gpu,
+                     const std::string& machine) {
   if (!gpu.has_value()) return "";
-  return absl::StrCat(gpu->pci_bus_id, " ", BootId());
+  return absl::StrCat(gpu->pci_bus_id, " ", machine);
 }
 
 // FailedPrecondition unless each rank has a GPU, and no two the same, of which
@@ -87,8 +86,9 @@ absl::StatusOr<SumCommunicator> NewSumCommunicator(Communicator& group,
                                                    MathBackend* math) {
   if (options.backend != CollectiveBackend::kTcp) {
     const std::optional<cuda::GpuId> mine = GpuOf(math);
-    OARLOCK_ASSIGN_OR_RETURN(const std::vector<std::string> gpus,
-                             AllGatherText(group, Describe(mine)));
+    OARLOCK_ASSIGN_OR_RETURN(
+        const std::vector<std::string> gpus,
+        AllGatherText(group, Describe(mine, options.machine)));
     absl::StatusOr<std::unique_ptr<Communicator>> between_gpus =
         ForkToGpus(group, options, gpus, mine);
     if (between_gpus.ok()) {

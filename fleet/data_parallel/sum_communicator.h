@@ -24,6 +24,9 @@ absl::StatusOr<CollectiveBackend> ParseCollectiveBackend(
 struct SumOptions {
   CollectiveBackend backend = CollectiveBackend::kAuto;
   WireFormat format = WireFormat::kFloat32;
+  // Of this rank: the same text on all ranks of a machine, whatever container
+  // they are in, another on others.
+  std::string machine = {};
   // Calls NCCL, or a model of it.
   GpuRingFactory new_gpu_ring;
 };

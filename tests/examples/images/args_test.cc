@@ -110,6 +110,13 @@ TEST(ImageArgsTest, FlagsThatDoNotFitEachOtherAreRefused) {
   }
   EXPECT_THAT(ErrorOf({"--warmup_steps", "5", "--warmup_epochs", "1"}),
               HasSubstr("legal is one of them"));
+  for (const char* const format : {"float16", "bfloat16"}) {
+    EXPECT_THAT(
+        ErrorOf({"--collective_backend", "nccl", "--gradient_format", format}),
+        HasSubstr("legal with nccl is float32"));
+    EXPECT_TRUE(Parse({"--gradient_format", format}).ok());
+  }
+  EXPECT_TRUE(Parse({"--collective_backend", "nccl"}).ok());
   // A file's milestones may stay when another schedule overrides it.
   EXPECT_TRUE(Parse({"--learning_rate_schedule", "cosine", "--milestones",
                      "30"})

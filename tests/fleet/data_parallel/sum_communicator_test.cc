@@ -22,7 +22,11 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "tests/collective/gpu_model.h"
+#include "tests/collective/group_testing.h"
 #include "tests/fleet/data_parallel/replica_training.h"
+#include "tests/worker/nn/cuda/emulated_device.h"
+#include "worker/nn/cuda/cuda_backend.h"
+#include "worker/nn/math_backend.h"
 
 namespace oarlock {
 namespace {
@@ -200,18 +204,24 @@ std::vector<WithoutNccl> AllWithoutNccl() {
          };
        },
        "rank 1: libnccl.so.2: not found"},
-      {"16 bits",
-       [](std::vector<TrainingRun>& runs) {
-         for (TrainingRun& run : runs) {
-           run.strategy.gradient_format = "bfloat16";
-         }
-       },
-       "gradients of 16 bits"},
   };
 }
 
+// Who insists on NCCL, too, contradicts himself.
+WithoutNccl SixteenBits() {
+  return {"16 bits",
+          [](std::vector<TrainingRun>& runs) {
+            for (TrainingRun& run : runs) {
+              run.strategy.gradient_format = "bfloat16";
+            }
+          },
+          "gradients of 16 bits"};
+}
+
 TEST(SumCommunicatorTest, WhereNcclCannotBeUsedTcpIsAndRankZeroSaysWhy) {
-  for (const WithoutNccl& without : AllWithoutNccl()) {
+  std::vector<WithoutNccl> all = AllWithoutNccl();
+  all.push_back(SixteenBits());
+  for (const WithoutNccl& without : all) {
     SCOPED_TRACE(without.name);
     std::atomic<int> num_sums = 0;
     std::vector<TrainingRun> runs = OnGpus(2, CountSums(&num_sums));
@@ -400,16 +410,64 @@ TEST(SumCommunicatorTest, RanksThatWantDifferentBackendsAreTold) {
   }
 }
 
-TEST(SumCommunicatorTest, WithServersThereIsNoNccl) {
+TEST(SumCommunicatorTest, NcclWith16BitsIsRefusedBeforeOthersAreWaitedFor) {
+  RoleAssignment role;
+  role.role = Role::kCollective;
+  role.num_workers = 2;
+  // Nobody comes.
+  role.worker_endpoints = {"127.0.0.1:1", "127.0.0.1:2"};
+  for (const char* const format : {"float16", "bfloat16"}) {
+    const absl::Status status =
+        JoinWorkers({}, role,
+                    {.gradient_format = format, .collective_backend = "nccl"})
+            .status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(absl::StrCat("nccl and its gradient_format ", format,
+                                       "; legal")));
+  }
+}
+
+// The same bus id says nothing of another machine.
+TEST(SumCommunicatorTest, GpusOfTwoMachinesAreNotTheSame) {
+  for (const bool one_machine : {false, true}) {
+    const std::vector<absl::Status> ranks =
+        RunRanks(Backends()[0], 2, [&](Communicator& group) -> absl::Status {
+          const std::unique_ptr<MathBackend> math = cuda::NewCudaBackend(
+              cuda::NewEmulatedDevice(
+                  {.memory_bytes = size_t{64} << 20,
+                   .gpu_id = cuda::GpuId{group.rank(), "0000:1B:00.0"}}),
+              {});
+          SumOptions options;
+          options.machine =
+              absl::StrCat("10.0.0.", one_machine ? 1 : group.rank());
+          options.new_gpu_ring = [](Communicator& host, int) {
+            return NewModelRing(host);
+          };
+          OARLOCK_ASSIGN_OR_RETURN(
+              const SumCommunicator sums,
+              NewSumCommunicator(group, options, math.get()));
+          EXPECT_EQ(sums.on_gpus, !one_machine);
+          return group.Barrier();
+        });
+    for (const absl::Status& rank : ranks) EXPECT_TRUE(rank.ok()) << rank;
+  }
+}
+
+TEST(SumCommunicatorTest, WithServersNothingButAutoIsLegal) {
   RoleAssignment role;
   role.role = Role::kWorker;
   role.num_workers = 1;
   role.server_endpoints = {"127.0.0.1:1"};
-  DistributedStrategy strategy;
-  strategy.collective_backend = "nccl";
-  const absl::Status status = JoinWorkers({}, role, strategy).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("parameter servers"));
+  for (const char* const backend : {"nccl", "tcp", "NCCL", "gloo"}) {
+    DistributedStrategy strategy;
+    strategy.collective_backend = backend;
+    const absl::Status status = JoinWorkers({}, role, strategy).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(absl::StrCat("collective_backend is ", backend,
+                                       ", and with parameter servers")));
+  }
 }
 
 TEST(SumCommunicatorTest, ABackendThatIsNoneIsRefusedByName) {
