@@ -169,6 +169,7 @@ class NcclRing final : public GpuRing {
     OARLOCK_RETURN_IF_ERROR(Queued(
         nccl_.all_gather(given, gathered, mine_bytes, ncclInt8, comm_, stream_),
         go_on));
+    OARLOCK_RETURN_IF_ERROR(Wait(go_on));
     OARLOCK_RETURN_IF_ERROR(Copy(gathered, all_bytes, all));
     return Wait(go_on);
   }
@@ -200,7 +201,8 @@ class NcclRing final : public GpuRing {
                                                "; start the group anew"));
   }
 
-  // From or to either memory: the driver knows which is which.
+  // From or to either memory: the driver knows which is which. To the host's,
+  // unless that is pinned, the call itself waits for the stream.
   absl::Status Copy(const void* from, size_t num_bytes, void* to) {
     return OfCuda(
         cudaMemcpyAsync(to, from, num_bytes, cudaMemcpyDefault, stream_),
@@ -222,6 +224,7 @@ class NcclRing final : public GpuRing {
     OARLOCK_ASSIGN_OR_RETURN(void* const staged, staging_.Get(num_bytes));
     OARLOCK_RETURN_IF_ERROR(Copy(values, num_bytes, staged));
     OARLOCK_RETURN_IF_ERROR(Queued(queue(staged), go_on));
+    OARLOCK_RETURN_IF_ERROR(Wait(go_on));
     OARLOCK_RETURN_IF_ERROR(Copy(staged, num_bytes, values));
     return Wait(go_on);
   }
