@@ -4,6 +4,8 @@
 #include "examples/ctr/example_config.pb.h"
 #include "fleet/command_line/command_line.h"
 #include "proto/launch_config.pb.h"
+#include "worker/data/data_options.h"
+#include "worker/data_options_of.h"
 
 namespace ctr {
 namespace {
@@ -56,6 +58,12 @@ absl::StatusOr<Args> ParseArgs(int argc, char** argv) {
   args.help = parsed.help;
   args.is_local = example.is_local();
   args.role = oarlock::ToExplicitRole(role);
+  // The quick start's constants are of Criteo's integers.
+  if (oarlock::DataFormatOf(args.config) !=
+          oarlock::DataOptions::Format::kCriteo &&
+      args.config.dense_transform() == "quick_start") {
+    args.config.clear_dense_transform();
+  }
   if (args.config.train_files().empty()) {
     args.config.add_train_files("raw_data/part-*");
   }
