@@ -4,8 +4,6 @@
 #include "examples/ctr/example_config.pb.h"
 #include "fleet/command_line/command_line.h"
 #include "proto/launch_config.pb.h"
-#include "worker/data/data_options.h"
-#include "worker/data_options_of.h"
 
 namespace ctr {
 namespace {
@@ -58,10 +56,12 @@ absl::StatusOr<Args> ParseArgs(int argc, char** argv) {
   args.help = parsed.help;
   args.is_local = example.is_local();
   args.role = oarlock::ToExplicitRole(role);
-  // The quick start's constants are of Criteo's integers.
-  if (oarlock::DataFormatOf(args.config) !=
-          oarlock::DataOptions::Format::kCriteo &&
-      args.config.dense_transform() == "quick_start") {
+  // The quick start's constants are of Criteo's integers. What a command gives
+  // has those only if it says so.
+  const bool is_criteo =
+      args.config.data_format() == "criteo" &&
+      (args.config.has_data_format() || args.config.pipe_command().empty());
+  if (!is_criteo && args.config.dense_transform() == "quick_start") {
     args.config.clear_dense_transform();
   }
   if (args.config.train_files().empty()) {
