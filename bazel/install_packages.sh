@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Installs what is missing of bazel/packages.txt. Needs root or sudo only when
-# something is missing.
+# Installs what is missing of bazel/packages.txt and of the other lists that are
+# named. Needs root or sudo only when something is missing.
+#
+#   bazel/install_packages.sh [LIST...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,7 +12,7 @@ while read -r package; do
       grep -q 'install ok installed'; then
     missing+=("$package")
   fi
-done < <(grep -v '^#' bazel/packages.txt)
+done < <(grep -hv '^#' bazel/packages.txt "$@")
 if [ ${#missing[@]} -eq 0 ]; then
   echo "packages: all installed"
   exit 0

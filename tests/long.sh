@@ -6,7 +6,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 source tests/report.sh
 
-bazel/install_packages.sh || exit 1
+bazel/install_packages.sh tests/fuzz/packages.txt || exit 1
 if [ -z "${OARLOCK_DATA_DIR:-}" ] && [ -d ../shared/data ]; then
   OARLOCK_DATA_DIR=$(cd ../shared/data && pwd)
   export OARLOCK_DATA_DIR
@@ -32,6 +32,9 @@ check "AUC gates of all models" python3 tests/quality/models.py
 section "servers and workers killed 200 times, 40 of them over a faulty network"
 check "every push is applied once" env OARLOCK_KILLS=200 OARLOCK_FAULTY_S=120 \
   python3 -m unittest discover -s tests/system -p kill_test.py
+
+section "fuzzing, a minute for each parser"
+check "tests/fuzz/fuzz.sh 60" tests/fuzz/fuzz.sh 60
 
 section "all tests under the sanitizers"
 bazel_tests --config=asan --config=ubsan //tests/...

@@ -11,7 +11,7 @@
 #   bazel-bin/tests/fuzz/TARGET/fuzzer -merge=1 -max_len=400 \\
 #       tests/fuzz/TARGET/corpus build/fuzz/TARGET
 #
-# Wants clang and libclang-rt-14-dev.
+# Wants what tests/fuzz/packages.txt names: bazel/install_packages.sh installs it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
