@@ -62,7 +62,7 @@ def scale(options, folder):
             [*data_flags(data, batch), "--seed", seed, *flags,
              *options.flags]) for seed in options.seeds]
         results.append({"mode": mode, "size": size, "runs": runs})
-        print(f"{mode:22s} {size:6s} "
+        print(f"{mode:25s} {size:6s} "
               f"AUC {spread([auc(r) for r in runs], '.4f')}  "
               f"{spread([r['examples_per_second'] for r in runs], ',.0f')}"
               " examples/s", flush=True)
@@ -102,7 +102,7 @@ def straggler(options, folder):
                 slow = run(slowed=(workers - 1, 10))["examples_per_second"]
                 ratios.append(slow / whole)
             results.append({"mode": name, "split": split, "ratios": ratios})
-            print(f"{name:22s} {split:12s} {spread(ratios, '.2f')} of its "
+            print(f"{name:25s} {split:12s} {spread(ratios, '.2f')} of its "
                   "throughput without the straggler", flush=True)
     return results
 
@@ -123,7 +123,7 @@ def speed(options, folder):
         turns.append(turn)
     for name in options.modes:
         ratios = [turn[name] / turn[options.modes[0]] for turn in turns]
-        print(f"{name:22s} {spread([t[name] for t in turns], ',.0f')} "
+        print(f"{name:25s} {spread([t[name] for t in turns], ',.0f')} "
               f"examples/s, {spread(ratios, '.2f')} of {options.modes[0]}")
     return turns
 
