@@ -68,7 +68,7 @@ void QuorumAggregator::PushDense(PushDenseRequestView push, PushDone done) {
         if (cut_open_) {
           released = Release();
         } else if (waiting_.size() >= Quorum(messages)) {
-          Learn(clock_.Now() - first_arrival_);
+          Learn(messages);
           released = Release();
         }
       }
@@ -132,13 +132,18 @@ std::vector<QuorumAggregator::Waiting> QuorumAggregator::Release() {
   return released;
 }
 
-void QuorumAggregator::Learn(absl::Duration took) {
+void QuorumAggregator::Learn(size_t messages) {
+  overdue_ = 0;
+  most_overdue_ = 0;
+  if (updates_ >= lowered_until_) next_lowering_ = kUpdatesLoweredFirst;
+  // One push waits for nobody, so its time says nothing of others: of those that
+  // are about to begin, where it is the first.
+  if (waiting_.size() <= messages) return;
+  const absl::Duration took = clock_.Now() - first_arrival_;
   usual_ = usual_ == absl::ZeroDuration()
                ? took
                : (1 - kNewest) * usual_ + kNewest * took;
   hold_ = std::clamp(kPatience * usual_, kHoldMin, kHoldMax);
-  overdue_ = 0;
-  most_overdue_ = 0;
 }
 
 void QuorumAggregator::LearnOverdue() {
@@ -147,7 +152,8 @@ void QuorumAggregator::LearnOverdue() {
   most_overdue_ = std::max(most_overdue_, waiting_.size());
   if (++overdue_ < kOverdueMax) return;
   lowered_ = std::exchange(most_overdue_, 0);
-  lowered_until_ = updates_ + kUpdatesLowered;
+  lowered_until_ = updates_ + next_lowering_;
+  next_lowering_ = std::min(2 * next_lowering_, kUpdatesLoweredMax);
   overdue_ = 0;
 }
 

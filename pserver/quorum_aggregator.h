@@ -60,9 +60,11 @@ class QuorumAggregator : public Aggregator {
   // Updates after which a worker that has not pushed is not counted.
   static constexpr uint64_t kUpdatesAbsent = 2;
   // After so many updates in a row without a quorum, one is what came together
-  // in them, for so many updates.
+  // in them: for a few updates, since workers that have just begun come late,
+  // and for twice as many each time that it turns out again not to come.
   static constexpr int kOverdueMax = 4;
-  static constexpr uint64_t kUpdatesLowered = 200;
+  static constexpr uint64_t kUpdatesLoweredFirst = 8;
+  static constexpr uint64_t kUpdatesLoweredMax = 256;
 
   enum class Timer { kThread, kByHand };
 
@@ -114,8 +116,8 @@ class QuorumAggregator : public Aggregator {
   void LearnOverdue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The update is made; returns whom to answer.
   std::vector<Waiting> Release() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // A quorum took so long to come together.
-  void Learn(absl::Duration took) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The quorum that waits, of pushes of so many messages, has come together.
+  void Learn(size_t messages) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void Answer(std::vector<Waiting> waiting);
   void RunTimer();
 
@@ -146,6 +148,8 @@ class QuorumAggregator : public Aggregator {
   // Before that update a quorum has at most so many messages.
   size_t lowered_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t lowered_until_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Updates that the next lowering is for.
+  uint64_t next_lowering_ ABSL_GUARDED_BY(mutex_) = kUpdatesLoweredFirst;
 
   // Last: it uses what is above. Not there with Timer::kByHand.
   std::unique_ptr<std::thread> timer_;

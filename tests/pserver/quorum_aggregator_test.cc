@@ -143,30 +143,70 @@ TEST(QuorumAggregatorTest, WorkerThatDoesNotComeHoldsUpTwoUpdatesAndIsForgotten)
 }
 
 // A worker says three, and has two under way at most.
-TEST(QuorumAggregatorTest, QuorumThatNeverComesIsLoweredToWhatDoes) {
-  Fixture f(Config(1, /*pushes_per_worker=*/3));
-  f.Enter(1);
-  const auto push_two = [&] {
-    f.Push(0);
-    f.Push(0);
-    return f.TakeAnswered();
-  };
-  const auto overdue = [&] {
+class TwoOfThree : public Fixture {
+ public:
+  TwoOfThree() : Fixture(Config(1, /*pushes_per_worker=*/3)) { Enter(1); }
+
+  // Whom two pushes free.
+  Workers PushTwo() {
+    Push(0);
+    Push(0);
+    return TakeAnswered();
+  }
+  // As many updates without a quorum as it takes to lower it.
+  void BeOverdue() {
     for (int turn = 0; turn < QuorumAggregator::kOverdueMax; ++turn) {
-      EXPECT_EQ(push_two(), Workers());
-      f.clock_.Advance(f.aggregator_.hold());
-      f.aggregator_.ReleaseOverdue();
-      EXPECT_EQ(f.TakeAnswered(), (Workers{0, 0}));
+      EXPECT_EQ(PushTwo(), Workers());
+      clock_.Advance(aggregator_.hold());
+      aggregator_.ReleaseOverdue();
+      EXPECT_EQ(TakeAnswered(), (Workers{0, 0}));
     }
-  };
-  overdue();
-  for (uint64_t i = 0; i < QuorumAggregator::kUpdatesLowered - 1; ++i) {
-    ASSERT_EQ(push_two(), (Workers{0, 0})) << i;
+  }
+  // Two are a quorum for so many updates, and then no longer: the update that
+  // lowered it was the first.
+  void ExpectLoweredFor(uint64_t updates) {
+    for (uint64_t i = 1; i < updates; ++i) {
+      ASSERT_EQ(PushTwo(), (Workers{0, 0})) << i;
+    }
+  }
+};
+
+TEST(QuorumAggregatorTest, QuorumThatNeverComesIsLoweredToWhatDoes) {
+  TwoOfThree f;
+  // It is tried again soon at first, then now and then.
+  for (const uint64_t updates : {8, 16, 32, 64, 128, 256, 256}) {
+    SCOPED_TRACE(updates);
+    f.BeOverdue();
+    f.ExpectLoweredFor(updates);
   }
   EXPECT_EQ(f.aggregator_.hold(), QuorumAggregator::kHoldMin);
-  // It is tried again now and then, at little cost.
-  overdue();
-  EXPECT_EQ(push_two(), (Workers{0, 0}));
+}
+
+TEST(QuorumAggregatorTest, QuorumThatComesAfterAllIsTriedSoonTheNextTime) {
+  TwoOfThree f;
+  for (const uint64_t updates : {8, 16}) {
+    f.BeOverdue();
+    f.ExpectLoweredFor(updates);
+  }
+  EXPECT_EQ(f.PushTwo(), Workers());
+  f.Push(0);
+  EXPECT_EQ(f.TakeAnswered(), (Workers{0, 0, 0}));
+  f.BeOverdue();
+  f.ExpectLoweredFor(8);
+  EXPECT_EQ(f.PushTwo(), Workers());
+}
+
+TEST(QuorumAggregatorTest, AFirstPushDoesNotTeachImpatience) {
+  Fixture f(Config(1));
+  f.Push(0);
+  EXPECT_EQ(f.TakeAnswered(), Workers{0}) << "nobody else is known";
+  // The others' first steps take their time.
+  f.Push(1);
+  f.clock_.Advance(QuorumAggregator::kHoldFirst / 2);
+  f.aggregator_.ReleaseOverdue();
+  EXPECT_EQ(f.TakeAnswered(), Workers());
+  f.Push(0);
+  EXPECT_EQ(f.TakeAnswered(), (Workers{1, 0}));
 }
 
 TEST(QuorumAggregatorTest, PatienceFollowsWhatQuorumsTake) {
