@@ -13,7 +13,7 @@
 namespace oarlock {
 namespace {
 
-// Share of the newest quorum in the moving average.
+// Share of the newest quorum in the moving average, where it was a shorter one.
 constexpr double kNewest = 0.1;
 // What the hold grows by when there was no quorum within it.
 constexpr double kGrowth = 1.5;
@@ -136,14 +136,13 @@ void QuorumAggregator::Learn(size_t messages) {
   overdue_ = 0;
   most_overdue_ = 0;
   if (updates_ >= lowered_until_) next_lowering_ = kUpdatesLoweredFirst;
-  // One push waits for nobody, so its time says nothing of others: of those that
-  // are about to begin, where it is the first.
+  // One push waits for nobody, so its time says nothing of others.
   if (waiting_.size() <= messages) return;
   const absl::Duration took = clock_.Now() - first_arrival_;
-  usual_ = usual_ == absl::ZeroDuration()
-               ? took
-               : (1 - kNewest) * usual_ + kNewest * took;
-  hold_ = std::clamp(kPatience * usual_, kHoldMin, kHoldMax);
+  usual_ = std::max(took, (1 - kNewest) * usual_ + kNewest * took);
+  quorums_ = std::min(quorums_ + 1, kQuorumsFirst);
+  hold_ = std::clamp(kPatience * usual_,
+                     quorums_ < kQuorumsFirst ? kHoldFirst : kHoldMin, kHoldMax);
 }
 
 void QuorumAggregator::LearnOverdue() {

@@ -55,7 +55,9 @@ class QuorumAggregator : public Aggregator {
   static constexpr int kPatience = 3;
   static constexpr absl::Duration kHoldMin = absl::Milliseconds(20);
   static constexpr absl::Duration kHoldMax = absl::Seconds(2);
-  // As long as no quorum has come together.
+  // Until so many quorums have come together, at least so long: the first ones
+  // are of few workers, and then of those who begin.
+  static constexpr int kQuorumsFirst = 16;
   static constexpr absl::Duration kHoldFirst = absl::Milliseconds(200);
   // Updates after which a worker that has not pushed is not counted.
   static constexpr uint64_t kUpdatesAbsent = 2;
@@ -138,7 +140,9 @@ class QuorumAggregator : public Aggregator {
   absl::Time first_arrival_ ABSL_GUARDED_BY(mutex_);
   // By worker, the update that it last waited for.
   absl::btree_map<WorkerIndex, uint64_t> last_update_ ABSL_GUARDED_BY(mutex_);
-  // Moving average over quorums; zero before the first.
+  // What quorums have been taking: of a longer one its time at once, of shorter
+  // ones a moving average. And their number, as far as it matters.
+  int quorums_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration usual_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();
   absl::Duration hold_ ABSL_GUARDED_BY(mutex_) = kHoldFirst;
   // Updates without a quorum since the last one that had it, and the most

@@ -196,17 +196,26 @@ TEST(QuorumAggregatorTest, QuorumThatComesAfterAllIsTriedSoonTheNextTime) {
   EXPECT_EQ(f.PushTwo(), Workers());
 }
 
-TEST(QuorumAggregatorTest, AFirstPushDoesNotTeachImpatience) {
+TEST(QuorumAggregatorTest, TheFirstQuorumsDoNotTeachImpatience) {
   Fixture f(Config(1));
   f.Push(0);
   EXPECT_EQ(f.TakeAnswered(), Workers{0}) << "nobody else is known";
-  // The others' first steps take their time.
-  f.Push(1);
-  f.clock_.Advance(QuorumAggregator::kHoldFirst / 2);
+  // Two begin together, the third one later.
+  for (int turn = 0; turn < 2; ++turn) {
+    f.Push(1);
+    f.Push(0);
+    EXPECT_EQ(f.TakeAnswered(), (Workers{1, 0}));
+  }
+  f.Push(2);
+  f.clock_.Advance(QuorumAggregator::kHoldFirst * 3 / 4);
   f.aggregator_.ReleaseOverdue();
   EXPECT_EQ(f.TakeAnswered(), Workers());
   f.Push(0);
-  EXPECT_EQ(f.TakeAnswered(), (Workers{1, 0}));
+  f.Push(1);
+  EXPECT_EQ(f.TakeAnswered(), (Workers{2, 0, 1}));
+  // One that took long teaches at once.
+  EXPECT_EQ(f.aggregator_.hold(), QuorumAggregator::kPatience *
+                                      QuorumAggregator::kHoldFirst * 3 / 4);
 }
 
 TEST(QuorumAggregatorTest, PatienceFollowsWhatQuorumsTake) {
