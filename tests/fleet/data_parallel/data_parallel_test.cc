@@ -18,6 +18,7 @@
 #include "fleet/data_parallel/distributed_model.h"
 #include "fleet/data_parallel/join_workers.h"
 #include "tests/collective/group_testing.h"
+#include "tests/fleet/data_parallel/worker_threads.h"
 #include "tests/integration/mini_cluster.h"
 #include "worker/data/images/image_loader.h"
 #include "worker/data/images/image_transform.h"
@@ -105,34 +106,17 @@ std::vector<Outcome> TrainTogether(const std::vector<RoleAssignment>& roles,
                                    const v1::JobConfig& config,
                                    const DistributedStrategy& strategy) {
   std::vector<Outcome> outcomes(roles.size());
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < roles.size(); ++i) {
-    threads.emplace_back([&, i] {
-      outcomes[i].status = [&]() -> absl::Status {
-        OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<WorkerGroup> group,
-                                 JoinWorkers(config, roles[i], strategy));
-        const absl::Status trained = Train(*group, &outcomes[i]);
-        const absl::Status left = group->Leave(trained);
-        return trained.ok() ? left : trained;
-      }();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  const std::vector<absl::Status> statuses = RunWorkers(
+      roles.size(),
+      [&](size_t i) { return JoinWorkers(config, roles[i], strategy); },
+      [&](WorkerGroup& group, size_t i) { return Train(group, &outcomes[i]); });
+  for (size_t i = 0; i < roles.size(); ++i) outcomes[i].status = statuses[i];
   return outcomes;
 }
 
 std::vector<Outcome> RunRanks(uint32_t size,
                               const DistributedStrategy& strategy = {}) {
-  const std::vector<std::string> endpoints = FreeEndpoints(size);
-  std::vector<RoleAssignment> roles(size);
-  for (uint32_t i = 0; i < size; ++i) {
-    if (size == 1) break;
-    roles[i].role = Role::kCollective;
-    roles[i].worker_index = i;
-    roles[i].num_workers = size;
-    roles[i].worker_endpoints = endpoints;
-  }
-  return TrainTogether(roles, {}, strategy);
+  return TrainTogether(CollectiveRoles(size), {}, strategy);
 }
 
 void ExpectEqualOnAll(const std::vector<Outcome>& outcomes) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/fleet/data_parallel/replica_training.h"
+#include "tests/fleet/data_parallel/worker_threads.h"
 
 namespace oarlock {
 namespace {

@@ -2,19 +2,16 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <memory>
-#include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "absl/status/statusor.h"
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "fleet/data_parallel/collective_group.h"
-#include "tests/collective/group_testing.h"
+#include "tests/fleet/data_parallel/worker_threads.h"
 #include "worker/data/images/image_loader.h"
 #include "worker/data/images/image_transform.h"
-#include "worker/data/images/synthetic_images.h"
 #include "worker/nn/cuda/cuda_backend.h"
 #include "worker/nn/image_layers.h"
 #include "worker/nn/layers.h"
@@ -96,22 +93,13 @@ std::unique_ptr<MathBackend> NewMath(const TrainingRun& run,
 
 absl::Status Train(WorkerGroup& group, const TrainingRun& run,
                    Outcome* outcome) {
-  SyntheticImagesOptions drawn;
-  drawn.shape = {.height = kSide, .width = kSide, .channels = 1};
-  drawn.num_examples = kBatch * kSteps * group.size();
-  drawn.seed = kSeed;
-  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<MemoryImages> images,
-                           NewSyntheticImages(drawn));
   OARLOCK_ASSIGN_OR_RETURN(
-      const DistributedBatchSampler sampler,
-      DistributedBatchSampler::Create({.num_examples = images->size(),
-                                       .batch_size = kBatch,
-                                       .rank = group.rank(),
-                                       .size = group.size(),
-                                       .shuffle = true,
-                                       .seed = kSeed}));
+      const ImageShard shard,
+      DrawImages(group, {.height = kSide, .width = kSide, .channels = 1},
+                 kBatch, kSteps, kSeed));
   OARLOCK_ASSIGN_OR_RETURN(const ImageTransform transform,
-                           ImageTransform::Create(images->shape(), {}, kSeed));
+                           ImageTransform::Create(shard.images->shape(), {},
+                                                  kSeed));
   cuda::CopiedBytes copied;
   OARLOCK_ASSIGN_OR_RETURN(
       const auto model,
@@ -129,9 +117,10 @@ absl::Status Train(WorkerGroup& group, const TrainingRun& run,
   for (; epoch < run.until; ++epoch) {
     if (!run.steps_alone) {
       OARLOCK_RETURN_IF_ERROR(
-          optimizer->BeginEpoch(epoch, sampler.num_batches()).status());
+          optimizer->BeginEpoch(epoch, shard.sampler.num_batches()).status());
     }
-    ImageLoader loader(images.get(), &transform, sampler.Epoch(epoch), {});
+    ImageLoader loader(shard.images.get(), &transform,
+                       shard.sampler.Epoch(epoch), {});
     cuda::CopiedBytes after_first;
     for (int step = 0;; ++step) {
       OARLOCK_ASSIGN_OR_RETURN(const ImageBatch* const batch, loader.Next());
@@ -187,40 +176,32 @@ v1::OptimizerConfig Lars() {
 }
 
 std::vector<Outcome> TrainTogether(const std::vector<TrainingRun>& runs) {
-  const uint32_t size = static_cast<uint32_t>(runs.size());
-  const std::vector<std::string> endpoints = FreeEndpoints(size);
-  std::vector<Outcome> outcomes(size);
-  std::vector<std::thread> threads;
-  for (uint32_t rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      outcomes[rank].status = [&]() -> absl::Status {
-        RoleAssignment role;
-        if (size > 1) {
-          role.role = Role::kCollective;
-          role.worker_index = rank;
-          role.num_workers = size;
-          role.worker_endpoints = endpoints;
-        }
-        const TrainingRun& run = runs[rank];
-        OARLOCK_ASSIGN_OR_RETURN(
-            std::unique_ptr<WorkerGroup> group,
-            run.new_gpu_ring == nullptr
-                ? JoinWorkers({}, role, run.strategy)
-                : JoinCollectiveGroup({}, role, run.strategy,
-                                      run.new_gpu_ring));
-        if (run.memory == Memory::kHostOfADevice) {
-          group = std::make_unique<GroupOfHosts>(std::move(group));
-        }
-        absl::Status trained;
-        for (int i = 0; i < run.num_models && trained.ok(); ++i) {
-          trained = Train(*group, run, &outcomes[rank]);
-        }
-        const absl::Status left = group->Leave(trained);
-        return trained.ok() ? left : trained;
-      }();
-    });
+  const std::vector<RoleAssignment> roles = CollectiveRoles(runs.size());
+  std::vector<Outcome> outcomes(runs.size());
+  const auto join =
+      [&](size_t rank) -> absl::StatusOr<std::unique_ptr<WorkerGroup>> {
+    const TrainingRun& run = runs[rank];
+    OARLOCK_ASSIGN_OR_RETURN(
+        std::unique_ptr<WorkerGroup> group,
+        run.new_gpu_ring == nullptr
+            ? JoinWorkers({}, roles[rank], run.strategy)
+            : JoinCollectiveGroup({}, roles[rank], run.strategy,
+                                  run.new_gpu_ring));
+    if (run.memory != Memory::kHostOfADevice) return group;
+    return std::make_unique<GroupOfHosts>(std::move(group));
+  };
+  const auto train = [&](WorkerGroup& group, size_t rank) {
+    absl::Status trained;
+    for (int i = 0; i < runs[rank].num_models && trained.ok(); ++i) {
+      trained = Train(group, runs[rank], &outcomes[rank]);
+    }
+    return trained;
+  };
+  const std::vector<absl::Status> statuses =
+      RunWorkers(runs.size(), join, train);
+  for (size_t rank = 0; rank < runs.size(); ++rank) {
+    outcomes[rank].status = statuses[rank];
   }
-  for (std::thread& thread : threads) thread.join();
   return outcomes;
 }
 
@@ -234,12 +215,6 @@ void ExpectSameBits(const Outcome& a, const Outcome& b) {
   EXPECT_EQ(a.statistics, b.statistics);
   EXPECT_EQ(a.optimizer_state, b.optimizer_state);
   EXPECT_EQ(a.scores.mean_loss(), b.scores.mean_loss());
-}
-
-std::string NewFolder() {
-  std::string path = absl::StrCat(testing::TempDir(), "/device_XXXXXX");
-  OARLOCK_CHECK(mkdtemp(path.data()) != nullptr);
-  return path;
 }
 
 }  // namespace oarlock

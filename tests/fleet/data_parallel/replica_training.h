@@ -72,9 +72,6 @@ Outcome TrainAlone(const TrainingRun& run);
 
 void ExpectSameBits(const Outcome& a, const Outcome& b);
 
-// A new one, for checkpoints.
-std::string NewFolder();
-
 }  // namespace oarlock
 
 #endif  // OARLOCK_TESTS_FLEET_DATA_PARALLEL_REPLICA_TRAINING_H_

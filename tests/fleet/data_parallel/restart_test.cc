@@ -3,21 +3,19 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "absl/status/status.h"
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "fleet/data_parallel.h"
-#include "tests/collective/group_testing.h"
+#include "tests/fleet/data_parallel/worker_threads.h"
 #include "worker/data/images/image_loader.h"
 #include "worker/data/images/image_transform.h"
-#include "worker/data/images/synthetic_images.h"
 #include "worker/nn/image_layers.h"
 #include "worker/nn/layers.h"
 
@@ -66,22 +64,13 @@ struct Run {
 
 absl::Status Train(WorkerGroup& group, const Run& run,
                    std::vector<float>* parameters) {
-  SyntheticImagesOptions drawn;
-  drawn.num_examples = kBatch * kSteps * group.size();
-  drawn.seed = kSeed;
-  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<MemoryImages> images,
-                           NewSyntheticImages(drawn));
   OARLOCK_ASSIGN_OR_RETURN(
-      const DistributedBatchSampler sampler,
-      DistributedBatchSampler::Create({.num_examples = images->size(),
-                                       .batch_size = kBatch,
-                                       .rank = group.rank(),
-                                       .size = group.size(),
-                                       .shuffle = true,
-                                       .seed = kSeed}));
+      const ImageShard shard,
+      DrawImages(group, {.height = 28, .width = 28, .channels = 1}, kBatch,
+                 kSteps, kSeed));
   OARLOCK_ASSIGN_OR_RETURN(
       const ImageTransform transform,
-      ImageTransform::Create(images->shape(), {.padding = 2, .flip = true},
+      ImageTransform::Create(shard.images->shape(), {.padding = 2, .flip = true},
                              kSeed));
   OARLOCK_ASSIGN_OR_RETURN(
       const auto model,
@@ -96,9 +85,10 @@ absl::Status Train(WorkerGroup& group, const Run& run,
     OARLOCK_ASSIGN_OR_RETURN(
         const uint64_t first,
         optimizer->BeginEpoch(run.forgets_epoch ? 0 : epoch,
-                              sampler.num_batches()));
+                              shard.sampler.num_batches()));
     if (first != 0) return absl::InternalError("a pass begins in its middle");
-    ImageLoader loader(images.get(), &transform, sampler.Epoch(epoch), {});
+    ImageLoader loader(shard.images.get(), &transform,
+                       shard.sampler.Epoch(epoch), {});
     while (true) {
       OARLOCK_ASSIGN_OR_RETURN(const ImageBatch* const batch, loader.Next());
       if (batch == nullptr) break;
@@ -117,40 +107,18 @@ absl::Status Train(WorkerGroup& group, const Run& run,
 // Rank 0's parameters, which are those of all.
 std::vector<float> TrainOn(uint32_t size, const Run& run) {
   const DistributedStrategy strategy = {.accumulate_steps = kAccumulate};
-  const std::vector<std::string> endpoints = FreeEndpoints(size);
+  const std::vector<RoleAssignment> roles = CollectiveRoles(size);
   std::vector<std::vector<float>> parameters(size);
-  std::vector<absl::Status> statuses(size);
-  std::vector<std::thread> threads;
-  for (uint32_t rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      statuses[rank] = [&]() -> absl::Status {
-        RoleAssignment role;
-        if (size > 1) {
-          role.role = Role::kCollective;
-          role.worker_index = rank;
-          role.num_workers = size;
-          role.worker_endpoints = endpoints;
-        }
-        OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<WorkerGroup> group,
-                                 JoinWorkers({}, role, strategy));
-        const absl::Status trained = Train(*group, run, &parameters[rank]);
-        const absl::Status left = group->Leave(trained);
-        return trained.ok() ? left : trained;
-      }();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  const std::vector<absl::Status> statuses = RunWorkers(
+      size, [&](size_t rank) { return JoinWorkers({}, roles[rank], strategy); },
+      [&](WorkerGroup& group, size_t rank) {
+        return Train(group, run, &parameters[rank]);
+      });
   for (uint32_t rank = 0; rank < size; ++rank) {
     EXPECT_TRUE(statuses[rank].ok()) << statuses[rank];
     EXPECT_EQ(parameters[rank], parameters[0]);
   }
   return parameters[0];
-}
-
-std::string NewFolder() {
-  std::string path = absl::StrCat(testing::TempDir(), "/restart_XXXXXX");
-  OARLOCK_CHECK(mkdtemp(path.data()) != nullptr);
-  return path;
 }
 
 TEST(RestartTest, ARunThatGoesOnMakesTheBitsOfOneWithoutAPause) {

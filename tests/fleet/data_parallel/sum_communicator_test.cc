@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -16,11 +17,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "tests/base/eventually.h"
 #include "tests/collective/gpu_model.h"
 #include "tests/collective/group_testing.h"
 #include "tests/fleet/data_parallel/replica_training.h"
@@ -37,17 +40,11 @@ using ::testing::HasSubstr;
 using SumHook = std::function<absl::Status(int rank, int index,
                                            const GpuRing::GoOn& go_on)>;
 
-// Another ring, whose sums are watched.
-class WatchedRing final : public GpuRing {
+// Another ring, but for its sums.
+class RingAround : public GpuRing {
  public:
-  WatchedRing(std::unique_ptr<GpuRing> ring, int rank, SumHook hook)
-      : ring_(std::move(ring)), rank_(rank), hook_(std::move(hook)) {}
+  explicit RingAround(std::unique_ptr<GpuRing> ring) : ring_(std::move(ring)) {}
 
-  absl::Status AllReduce(void* values, size_t num_values, Type type,
-                         const GoOn& go_on) override {
-    OARLOCK_RETURN_IF_ERROR(hook_(rank_, num_sums_++, go_on));
-    return ring_->AllReduce(values, num_values, type, go_on);
-  }
   absl::Status Broadcast(void* bytes, size_t num_bytes, int root,
                          const GoOn& go_on) override {
     return ring_->Broadcast(bytes, num_bytes, root, go_on);
@@ -57,8 +54,26 @@ class WatchedRing final : public GpuRing {
     return ring_->AllGather(mine, mine_bytes, all, go_on);
   }
 
+ protected:
+  GpuRing& ring() { return *ring_; }
+
  private:
   const std::unique_ptr<GpuRing> ring_;
+};
+
+// Whose sums are watched.
+class WatchedRing final : public RingAround {
+ public:
+  WatchedRing(std::unique_ptr<GpuRing> ring, int rank, SumHook hook)
+      : RingAround(std::move(ring)), rank_(rank), hook_(std::move(hook)) {}
+
+  absl::Status AllReduce(void* values, size_t num_values, Type type,
+                         const GoOn& go_on) override {
+    OARLOCK_RETURN_IF_ERROR(hook_(rank_, num_sums_++, go_on));
+    return ring().AllReduce(values, num_values, type, go_on);
+  }
+
+ private:
   const int rank_;
   const SumHook hook_;
   int num_sums_ = 0;
@@ -304,10 +319,9 @@ TEST(SumCommunicatorTest, ARankThatIsLostInASumEndsTheOthers) {
                           const GpuRing::GoOn& go_on) -> absl::Status {
     if (index < kLostIn) return absl::OkStatus();
     if (rank == 1) return absl::UnavailableError("NCCL: its GPU is lost");
-    for (;;) {
-      OARLOCK_RETURN_IF_ERROR(go_on());
-      absl::SleepFor(absl::Milliseconds(1));
-    }
+    absl::Status status;
+    EXPECT_TRUE(Eventually([&] { return !(status = go_on()).ok(); }));
+    return status;
   };
   const std::vector<Outcome> ranks = TrainTogether(OnGpus(2, lose));
   EXPECT_EQ(ranks[1].status, absl::UnavailableError("NCCL: its GPU is lost"));
@@ -317,52 +331,53 @@ TEST(SumCommunicatorTest, ARankThatIsLostInASumEndsTheOthers) {
 
 // What LateRings of two ranks have seen.
 struct RingEnds {
-  std::atomic<int> num_summing = 0;
-  std::atomic<int> num_rings[2] = {0, 0};
-  std::atomic<int> most_rings = 0;
-  std::atomic<int> num_ended = 0;
-  std::atomic<int> num_ended_early = 0;
+  absl::Mutex mutex;
+  int num_summing ABSL_GUARDED_BY(mutex) = 0;
+  int num_rings[2] ABSL_GUARDED_BY(mutex) = {0, 0};
+  int most_rings ABSL_GUARDED_BY(mutex) = 0;
+  int num_ended ABSL_GUARDED_BY(mutex) = 0;
+  int num_ended_early ABSL_GUARDED_BY(mutex) = 0;
 };
 
 // A ring whose sums on rank 1 are done later than on rank 0, unless rank 0's
 // ring goes meanwhile: NCCL may still need it.
-class LateRing final : public GpuRing {
+class LateRing final : public RingAround {
  public:
   LateRing(std::unique_ptr<GpuRing> ring, int rank, RingEnds* ends)
-      : ring_(std::move(ring)), rank_(rank), ends_(ends) {
-    const int num_rings = ++ends_->num_rings[rank];
-    if (num_rings > ends_->most_rings) ends_->most_rings = num_rings;
+      : RingAround(std::move(ring)), rank_(rank), ends_(*ends) {
+    absl::MutexLock lock(&ends_.mutex);
+    ends_.most_rings = std::max(ends_.most_rings, ++ends_.num_rings[rank]);
   }
   ~LateRing() override {
-    if (ends_->num_summing > 0) ++ends_->num_ended_early;
-    ++ends_->num_ended;
-    --ends_->num_rings[rank_];
+    absl::MutexLock lock(&ends_.mutex);
+    if (ends_.num_summing > 0) ++ends_.num_ended_early;
+    ++ends_.num_ended;
+    --ends_.num_rings[rank_];
   }
 
   absl::Status AllReduce(void* values, size_t num_values, Type type,
                          const GoOn& go_on) override {
-    ++ends_->num_summing;
-    const absl::Status status =
-        ring_->AllReduce(values, num_values, type, go_on);
-    for (int i = 0; rank_ == 1 && i < 100 && ends_->num_ended_early == 0; ++i) {
-      absl::SleepFor(absl::Milliseconds(1));
+    {
+      absl::MutexLock lock(&ends_.mutex);
+      ++ends_.num_summing;
     }
-    --ends_->num_summing;
+    const absl::Status status =
+        ring().AllReduce(values, num_values, type, go_on);
+    absl::MutexLock lock(&ends_.mutex);
+    if (rank_ == 1) {
+      ends_.mutex.AwaitWithTimeout(
+          absl::Condition(
+              +[](int* num_ended_early) { return *num_ended_early > 0; },
+              &ends_.num_ended_early),
+          absl::Milliseconds(100));
+    }
+    --ends_.num_summing;
     return status;
-  }
-  absl::Status Broadcast(void* bytes, size_t num_bytes, int root,
-                         const GoOn& go_on) override {
-    return ring_->Broadcast(bytes, num_bytes, root, go_on);
-  }
-  absl::Status AllGather(const void* mine, size_t mine_bytes, void* all,
-                         const GoOn& go_on) override {
-    return ring_->AllGather(mine, mine_bytes, all, go_on);
   }
 
  private:
-  const std::unique_ptr<GpuRing> ring_;
   const int rank_;
-  RingEnds* const ends_;
+  RingEnds& ends_;
 };
 
 TEST(SumCommunicatorTest, ARingStaysUntilAllRanksAreDoneWithItsLastSum) {
@@ -386,6 +401,7 @@ TEST(SumCommunicatorTest, ARingStaysUntilAllRanksAreDoneWithItsLastSum) {
       for (const Outcome& rank : TrainTogether(runs)) {
         EXPECT_TRUE(rank.status.ok()) << rank.status;
       }
+      absl::MutexLock lock(&ends.mutex);
       EXPECT_EQ(ends.num_ended, 2 * num_models);
       EXPECT_EQ(ends.num_ended_early, 0);
       // The one before has gone when the next is made.
