@@ -28,9 +28,12 @@ constexpr uint64_t DensePushes(uint64_t version) {
   return (version - 1) & ((uint64_t{1} << kDenseCountBits) - 1);
 }
 
-// Whether both are versions of one incarnation.
+// Whether both are versions of one incarnation, told by their distance: also
+// where a count has outgrown its bits, as long as less than half of 2^22 pushes
+// lie between the two.
 constexpr bool SameIncarnation(uint64_t a, uint64_t b) {
-  return (a - 1) >> kDenseCountBits == (b - 1) >> kDenseCountBits;
+  const uint64_t distance = a > b ? a - b : b - a;
+  return distance < uint64_t{1} << (kDenseCountBits - 1);
 }
 
 }  // namespace oarlock

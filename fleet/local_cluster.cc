@@ -146,11 +146,10 @@ absl::Status LocalParameterClient::Apply(const PushRequest& push) {
                                    : std::max(1u, dense.num_steps);
     size_t offset = 0;
     for (uint32_t b = 0; b < entry->dense->num_blocks(); ++b) {
-      const bool is_known = dense.updated != nullptr &&
-                            b < dense.updated->block_versions.size();
-      entry->dense->Push(BlockIndex(b), dense.gradients + offset,
-                         absl::MakeConstSpan(&stamp, 1), num_steps,
-                         is_known ? dense.updated->block_versions[b] : 0);
+      entry->dense->Push(
+          BlockIndex(b), dense.gradients + offset,
+          absl::MakeConstSpan(&stamp, 1), num_steps,
+          dense.known_versions.empty() ? 0 : dense.known_versions[b]);
       offset += entry->dense->BlockSize(BlockIndex(b));
     }
     if (dense.updated != nullptr) CopyDense(*entry, dense.updated);

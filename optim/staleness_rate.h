@@ -23,8 +23,8 @@ namespace oarlock {
 // Immutable.
 class StalenessRate {
  public:
-  // That of a dense table: the whole rate where it has no staleness_power, or a
-  // quorum. InvalidArgument when the power is not what table.proto allows.
+  // That of a dense table: the whole rate where it has no staleness_power.
+  // InvalidArgument when the power is not what table.proto allows.
   static absl::StatusOr<StalenessRate> Create(const v1::TableConfig& config);
 
   float Factor(uint64_t staleness) const {

@@ -65,9 +65,13 @@ class Aggregator {
 
   // Goes on from where another incarnation was. REQUIRES: no push has come.
   virtual void Restore(uint64_t version, uint64_t complete_rounds) = 0;
+  // The pushes of a log have come; those that come now are made by workers.
+  virtual void EndReplay() {}
 
-  // Pushes that wait for their round.
+  // Pushes that wait for their round, or quorum.
   virtual uint64_t HeldPushes() const = 0;
+  // Updates without their quorum, which had not come in time.
+  virtual uint64_t OverdueUpdates() const { return 0; }
 
   // Answers everything that is held with Unavailable and returns when that is
   // done; pushes that arrive later are Unavailable at once. Must not be called

@@ -336,6 +336,7 @@ class BlockTable : public DenseTable {
   uint32_t num_owned_blocks() const override { return num_owned_blocks_; }
   const v1::TableConfig& config() const override { return terms_.get().config; }
   absl::Status Reconfigure(const v1::TableConfig& config) override {
+    OARLOCK_RETURN_IF_ERROR(CheckDenseTable(config));
     OARLOCK_ASSIGN_OR_RETURN(const UpdateRule rule,
                              UpdateRule::Create(config.optimizer()));
     OARLOCK_ASSIGN_OR_RETURN(const StalenessRate staleness_rate,
@@ -350,21 +351,28 @@ class BlockTable : public DenseTable {
     return *blocks_[index.value()];
   }
 
-  // Pushes to the block that gradients computed from this version of it do not
-  // know. Counted from the cut that the block was restored at, or from its
-  // beginning: a log that is replayed knows versions of incarnations that began
-  // there, too, and that of the one that made the cut.
+  // Updates of the block that gradients computed from this version of it do not
+  // know; 0 where the version is not known.
   uint64_t StalenessOf(uint64_t known_version, const Block& block) const
       ABSL_SHARED_LOCKS_REQUIRED(block.mutex) {
     if (known_version == 0) return 0;
-    const bool is_before_cut =
-        SameIncarnation(known_version, block.restored_version);
-    const int64_t known =
-        is_before_cut ? static_cast<int64_t>(known_version) -
-                            static_cast<int64_t>(block.restored_version)
-                      : static_cast<int64_t>(DensePushes(known_version));
-    const auto pushes = static_cast<int64_t>(block.version - first_version_);
-    return pushes > known ? static_cast<uint64_t>(pushes - known) : 0;
+    const uint64_t known = known_version >= first_version_
+                               ? known_version
+                               : TranslateVersion(known_version, block);
+    return block.version > known ? block.version - known : 0;
+  }
+
+  // A version that another incarnation counted, as this one counts: from the cut
+  // that the block was restored at, where that of a replayed log's pushes began,
+  // too, unless it is the one that made the cut.
+  uint64_t TranslateVersion(uint64_t version, const Block& block) const
+      ABSL_SHARED_LOCKS_REQUIRED(block.mutex) {
+    if (!SameIncarnation(version, block.restored_version)) {
+      return first_version_ + DensePushes(version);
+    }
+    // Below first_version_ where it is older than the cut, but never below 0:
+    // versions of a later incarnation are larger.
+    return first_version_ + version - block.restored_version;
   }
 
   static void Apply(const UpdateRule& rule, Block& block,

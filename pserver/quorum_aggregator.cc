@@ -11,14 +11,6 @@
 #include "pserver/push_stamp_of.h"
 
 namespace oarlock {
-namespace {
-
-// Share of the newest quorum in the moving average, where it was a shorter one.
-constexpr double kNewest = 0.1;
-// What the hold grows by when there was no quorum within it.
-constexpr double kGrowth = 1.5;
-
-}  // namespace
 
 QuorumAggregator::QuorumAggregator(DenseTable* table, const Clock& clock,
                                    Timer timer)
@@ -61,14 +53,16 @@ void QuorumAggregator::PushDense(PushDenseRequestView push, PushDone done) {
         if (waiting_.empty()) first_arrival_ = clock_.Now();
         waiting_.push_back({stamp, push.blocks[0], std::move(done), *at_once});
         done = nullptr;
-        last_update_[WorkerIndex(push.header.worker_index())] = updates_ + 1;
+        if (push.header.completing_generation() == 0) {
+          last_update_[stamp.worker] = updates_ + 1;
+        }
         // All workers cut what they push to this server into as many messages.
         const size_t messages =
             std::max<size_t>(1, push.header.table_part_count());
         if (cut_open_) {
           released = Release();
         } else if (waiting_.size() >= Quorum(messages)) {
-          Learn(messages);
+          QuorumCame(messages);
           released = Release();
         }
       }
@@ -117,10 +111,10 @@ size_t QuorumAggregator::Quorum(size_t messages) const {
   const size_t pushes = workers * std::max(1u, config.pushes_per_worker());
   // In float, as the share came: .7f of 10 is 7.
   const size_t quorum =
-      messages * std::max<size_t>(1, static_cast<size_t>(std::ceil(
-                                         config.quorum() *
-                                         static_cast<float>(pushes))));
-  return updates_ < lowered_until_ ? std::min(quorum, lowered_) : quorum;
+      messages *
+      std::max<size_t>(1, static_cast<size_t>(std::ceil(
+                              config.quorum() * static_cast<float>(pushes))));
+  return patience_.Quorum(quorum, updates_);
 }
 
 std::vector<QuorumAggregator::Waiting> QuorumAggregator::Release() {
@@ -132,36 +126,23 @@ std::vector<QuorumAggregator::Waiting> QuorumAggregator::Release() {
   return released;
 }
 
-void QuorumAggregator::Learn(size_t messages) {
-  overdue_ = 0;
-  most_overdue_ = 0;
-  if (updates_ >= lowered_until_) next_lowering_ = kUpdatesLoweredFirst;
-  // One push waits for nobody, so its time says nothing of others.
-  if (waiting_.size() <= messages) return;
-  const absl::Duration took = clock_.Now() - first_arrival_;
-  usual_ = std::max(took, (1 - kNewest) * usual_ + kNewest * took);
-  quorums_ = std::min(quorums_ + 1, kQuorumsFirst);
-  hold_ = std::clamp(kPatience * usual_,
-                     quorums_ < kQuorumsFirst ? kHoldFirst : kHoldMin, kHoldMax);
-}
-
-void QuorumAggregator::LearnOverdue() {
-  // Perhaps steps have become longer.
-  hold_ = std::min(kGrowth * hold_, kHoldMax);
-  most_overdue_ = std::max(most_overdue_, waiting_.size());
-  if (++overdue_ < kOverdueMax) return;
-  lowered_ = std::exchange(most_overdue_, 0);
-  lowered_until_ = updates_ + next_lowering_;
-  next_lowering_ = std::min(2 * next_lowering_, kUpdatesLoweredMax);
-  overdue_ = 0;
+void QuorumAggregator::QuorumCame(size_t messages) {
+  if (waiting_.size() <= messages) {
+    patience_.CameAlone(updates_);
+  } else {
+    patience_.Came(clock_.Now() - first_arrival_, updates_);
+  }
 }
 
 void QuorumAggregator::ReleaseOverdue() {
   std::vector<Waiting> released;
   {
     absl::MutexLock lock(&mutex_);
-    if (waiting_.empty() || clock_.Now() < first_arrival_ + hold_) return;
-    LearnOverdue();
+    if (waiting_.empty() || clock_.Now() < first_arrival_ + patience_.hold()) {
+      return;
+    }
+    patience_.Missed(waiting_.size(), updates_);
+    ++overdue_updates_;
     released = Release();
   }
   Answer(std::move(released));
@@ -188,15 +169,14 @@ void QuorumAggregator::RunTimer() {
           this));
       if (shut_down_) return;
       Watch watch{this, updates_};
-      mutex_.AwaitWithTimeout(
-          absl::Condition(
-              +[](Watch* watch) {
-                watch->self->mutex_.AssertReaderHeld();
-                return watch->self->shut_down_ ||
-                       watch->self->updates_ != watch->seen;
-              },
-              &watch),
-          first_arrival_ + hold_ - clock_.Now());
+      mutex_.AwaitWithTimeout(absl::Condition(
+                                  +[](Watch* watch) {
+                                    watch->self->mutex_.AssertReaderHeld();
+                                    return watch->self->shut_down_ ||
+                                           watch->self->updates_ != watch->seen;
+                                  },
+                                  &watch),
+                              first_arrival_ + patience_.hold() - clock_.Now());
     }
     ReleaseOverdue();
   }
@@ -210,6 +190,11 @@ uint64_t QuorumAggregator::Version() const {
 uint64_t QuorumAggregator::HeldPushes() const {
   absl::MutexLock lock(&mutex_);
   return waiting_.size();
+}
+
+uint64_t QuorumAggregator::OverdueUpdates() const {
+  absl::MutexLock lock(&mutex_);
+  return overdue_updates_;
 }
 
 uint64_t QuorumAggregator::HoldRounds() {
@@ -233,6 +218,18 @@ void QuorumAggregator::Restore(uint64_t version, uint64_t complete_rounds) {
   updates_ = version;
 }
 
+void QuorumAggregator::EndReplay() {
+  std::vector<Waiting> released;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!waiting_.empty()) released = Release();
+    last_update_.clear();
+    patience_ = QuorumPatience();
+    overdue_updates_ = 0;
+  }
+  Answer(std::move(released));
+}
+
 void QuorumAggregator::Shutdown() {
   std::vector<Waiting> released;
   {
@@ -245,7 +242,7 @@ void QuorumAggregator::Shutdown() {
 
 absl::Duration QuorumAggregator::hold() const {
   absl::MutexLock lock(&mutex_);
-  return hold_;
+  return patience_.hold();
 }
 
 }  // namespace oarlock

@@ -14,7 +14,7 @@
 // updates later. For the updates until then nobody waits longer than some
 // multiple of what a quorum has been taking. Where that is reached time after
 // time (workers that cannot have as many pushes under way as their threads say),
-// as many as came together make a quorum for a while.
+// as many as came together make a quorum for a while (quorum_patience.h).
 //
 // While a cut is open nobody waits: workers that have marked it push behind it,
 // where the cut's gate holds them, until all others' pushes before it have been
@@ -23,6 +23,7 @@
 #ifndef OARLOCK_PSERVER_QUORUM_AGGREGATOR_H_
 #define OARLOCK_PSERVER_QUORUM_AGGREGATOR_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <thread>
@@ -37,6 +38,7 @@
 #include "base/types.h"
 #include "pserver/aggregator.h"
 #include "pserver/dense_table.h"
+#include "pserver/quorum_patience.h"
 
 namespace oarlock {
 
@@ -50,23 +52,8 @@ namespace oarlock {
 //    once towards the quorum; one that has been applied is answered at once.
 class QuorumAggregator : public Aggregator {
  public:
-  // An update waits for a quorum at most this many times as long as quorums
-  // have been taking lately, within these bounds.
-  static constexpr int kPatience = 3;
-  static constexpr absl::Duration kHoldMin = absl::Milliseconds(20);
-  static constexpr absl::Duration kHoldMax = absl::Seconds(2);
-  // Until so many quorums have come together, at least so long: the first ones
-  // are of few workers, and then of those who begin.
-  static constexpr int kQuorumsFirst = 16;
-  static constexpr absl::Duration kHoldFirst = absl::Milliseconds(200);
   // Updates after which a worker that has not pushed is not counted.
   static constexpr uint64_t kUpdatesAbsent = 2;
-  // After so many updates in a row without a quorum, one is what came together
-  // in them: for a few updates, since workers that have just begun come late,
-  // and for twice as many each time that it turns out again not to come.
-  static constexpr int kOverdueMax = 4;
-  static constexpr uint64_t kUpdatesLoweredFirst = 8;
-  static constexpr uint64_t kUpdatesLoweredMax = 256;
 
   enum class Timer { kThread, kByHand };
 
@@ -86,10 +73,14 @@ class QuorumAggregator : public Aggregator {
   // Updates.
   uint64_t Version() const override;
   uint64_t HeldPushes() const override;
+  uint64_t OverdueUpdates() const override;
   // A cut is open until every round is allowed.
   uint64_t HoldRounds() override;
   void AllowRounds(uint64_t last) override;
   void Restore(uint64_t version, uint64_t complete_rounds) override;
+  // Nobody waits for what is held then. Neither the times at which a log's
+  // pushes came nor who made them says anything of those to come.
+  void EndReplay() override;
   // What is held is applied, and answered as such.
   void Shutdown() override;
 
@@ -114,12 +105,10 @@ class QuorumAggregator : public Aggregator {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Messages that make a quorum where a push is cut into so many.
   size_t Quorum(size_t messages) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The update that is due has no quorum.
-  void LearnOverdue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The update is made; returns whom to answer.
   std::vector<Waiting> Release() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The quorum that waits, of pushes of so many messages, has come together.
-  void Learn(size_t messages) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void QuorumCame(size_t messages) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void Answer(std::vector<Waiting> waiting);
   void RunTimer();
 
@@ -138,22 +127,11 @@ class QuorumAggregator : public Aggregator {
   std::vector<Waiting> repeated_ ABSL_GUARDED_BY(mutex_);
   // When the first of waiting_ came.
   absl::Time first_arrival_ ABSL_GUARDED_BY(mutex_);
-  // By worker, the update that it last waited for.
+  // By worker, the update that it last waited for. Not by a push that another
+  // completes for it: it is gone.
   absl::btree_map<WorkerIndex, uint64_t> last_update_ ABSL_GUARDED_BY(mutex_);
-  // What quorums have been taking: of a longer one its time at once, of shorter
-  // ones a moving average. And their number, as far as it matters.
-  int quorums_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::Duration usual_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();
-  absl::Duration hold_ ABSL_GUARDED_BY(mutex_) = kHoldFirst;
-  // Updates without a quorum since the last one that had it, and the most
-  // messages that waited for one of them.
-  int overdue_ ABSL_GUARDED_BY(mutex_) = 0;
-  size_t most_overdue_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Before that update a quorum has at most so many messages.
-  size_t lowered_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t lowered_until_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Updates that the next lowering is for.
-  uint64_t next_lowering_ ABSL_GUARDED_BY(mutex_) = kUpdatesLoweredFirst;
+  QuorumPatience patience_ ABSL_GUARDED_BY(mutex_);
+  uint64_t overdue_updates_ ABSL_GUARDED_BY(mutex_) = 0;
 
   // Last: it uses what is above. Not there with Timer::kByHand.
   std::unique_ptr<std::thread> timer_;

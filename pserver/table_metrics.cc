@@ -23,7 +23,13 @@ constexpr Metric kVersion = {
     "Updates of the table: pushes in async mode, rounds in sync mode."};
 constexpr Metric kHeldPushes = {
     MetricKind::kGauge, "oarlock_server_held_pushes", "pushes", "table, kind",
-    "Pushes that wait for their round."};
+    "Messages of pushes that wait for their round, or their quorum."};
+constexpr Metric kOverdueUpdates = {MetricKind::kCounter,
+                                    "oarlock_server_overdue_updates_total",
+                                    "updates", "table, kind",
+                                    "Updates of a dense table that were made "
+                                    "without their quorum, since it had "
+                                    "not come in time."};
 constexpr Metric kAdmittedRows = {MetricKind::kCounter,
                                   "oarlock_server_admitted_rows_total", "rows",
                                   "table, kind", "Rows that were created."};
@@ -38,14 +44,12 @@ constexpr Metric kEvictedRows = {MetricKind::kCounter,
 constexpr Metric kColdRows = {
     MetricKind::kGauge, "oarlock_server_cold_rows", "rows", "table, kind",
     "Rows of table_rows that lie on disk and not in memory."};
-constexpr Metric kDemotedRows = {MetricKind::kCounter,
-                                 "oarlock_server_demoted_rows_total", "rows",
-                                 "table, kind",
-                                 "Rows that went from memory to disk."};
-constexpr Metric kPromotedRows = {MetricKind::kCounter,
-                                  "oarlock_server_promoted_rows_total", "rows",
-                                  "table, kind",
-                                  "Rows that came back from disk."};
+constexpr Metric kDemotedRows = {
+    MetricKind::kCounter, "oarlock_server_demoted_rows_total", "rows",
+    "table, kind", "Rows that went from memory to disk."};
+constexpr Metric kPromotedRows = {
+    MetricKind::kCounter, "oarlock_server_promoted_rows_total", "rows",
+    "table, kind", "Rows that came back from disk."};
 constexpr Metric kLogicalTime = {
     MetricKind::kGauge, "oarlock_server_logical_time_ticks", "ticks", "",
     "The latest logical time of the job that this server has heard of."};
@@ -69,7 +73,10 @@ void CollectTableMetrics(const TableRegistry& registry,
     add(kPushRows, table.pushed_rows());
     add(kVersion, table.version());
     add(kHeldPushes, entry->aggregator->HeldPushes());
-    if (!is_sparse) continue;
+    if (!is_sparse) {
+      add(kOverdueUpdates, entry->aggregator->OverdueUpdates());
+      continue;
+    }
     add(kAdmittedRows, table.admitted_rows());
     add(kRejectedKeys, table.rejected_keys());
     add(kEvictedRows, table.evicted_rows());
@@ -82,10 +89,10 @@ void CollectTableMetrics(const TableRegistry& registry,
 
 MetricList TableMetricsList() {
   static constexpr const Metric* kAll[] = {
-      &kRows,        &kBytes,      &kPullRows,     &kPushRows,
-      &kVersion,     &kHeldPushes, &kAdmittedRows, &kRejectedKeys,
-      &kEvictedRows, &kColdRows,   &kDemotedRows,  &kPromotedRows,
-      &kLogicalTime};
+      &kRows,         &kBytes,       &kPullRows,       &kPushRows,
+      &kVersion,      &kHeldPushes,  &kOverdueUpdates, &kAdmittedRows,
+      &kRejectedKeys, &kEvictedRows, &kColdRows,       &kDemotedRows,
+      &kPromotedRows, &kLogicalTime};
   return kAll;
 }
 

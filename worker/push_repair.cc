@@ -34,6 +34,11 @@ class Steps {
         executor_(context.model->NewExecutor(batch_size)),
         parameters_(context.dense->Current()) {}
 
+  // What the steps are computed on.
+  const std::shared_ptr<const DenseReplica>& parameters() const {
+    return parameters_;
+  }
+
   // The next batch and its rows' gradients; null after the last one. Dense
   // gradients, [num_parameters], are written to `dense` or, with `add`, added.
   absl::StatusOr<std::shared_ptr<StepBuffer>> Next(float* dense, bool add) {
@@ -69,6 +74,7 @@ class Steps {
 struct PushMemory {
   std::shared_ptr<StepBuffer> step;
   std::vector<float> dense;  // [num_parameters]
+  std::shared_ptr<const DenseReplica> parameters;
 };
 
 class Repairer {
@@ -161,8 +167,12 @@ class Repairer {
       if (step == nullptr) break;
     }
     if (num_steps == 0) return absl::OkStatus();
-    push->dense.push_back(
-        {context_.dense_table, memory->dense.data(), num_steps});
+    memory->parameters = steps.parameters();
+    push->dense.push_back({.table = context_.dense_table,
+                           .gradients = memory->dense.data(),
+                           .num_steps = num_steps,
+                           .known_versions =
+                               memory->parameters->block_versions});
     return absl::OkStatus();
   }
 

@@ -73,6 +73,9 @@ absl::StatusOr<std::unique_ptr<PushJournal>> PushJournal::Open(
         return journal->Replay(record);
       }));
   if (options.replay) {
+    for (TableEntry* entry : registry->Entries()) {
+      entry->aggregator->EndReplay();
+    }
     journal->replay_time_ = Clock::Real().Now() - start;
     spdlog::info("replayed {} pushes of the log in {:.2f} s",
                  journal->replayed_pushes_,

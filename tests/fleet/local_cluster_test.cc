@@ -105,6 +105,28 @@ TEST(LocalParameterClientTest, ARoundIsOneStepOfDenseTables) {
   EXPECT_EQ(MovesOfTwoPushes(v1::SYNC, 3), (std::vector<float>{.125f, .25f}));
 }
 
+TEST(LocalParameterClientTest, StaleDenseGradientsMoveTheTableByLess) {
+  v1::TableConfig table = SgdTable(1);
+  table.mutable_dense()->set_size(1);
+  table.mutable_dense()->set_block_size(1);
+  table.mutable_dense()->set_staleness_power(1);
+  table.mutable_optimizer()->set_learning_rate(-1);
+  LocalParameterClient client(1);
+  ASSERT_TRUE(client.CreateTable(table).ok());
+  DenseReplica begin;
+  ASSERT_TRUE(PullAll(client, kTable, &begin).ok());
+  float expected = begin.values[0];
+  for (const float move : {1.0f, 1.0f / 2, 1.0f / 3}) {
+    const auto gradient = std::make_shared<float>(1);
+    const auto updated = std::make_shared<DenseReplica>(begin);
+    PushRequest push;
+    push.dense.push_back(
+        {kTable, gradient.get(), 1, updated.get(), begin.block_versions});
+    ASSERT_TRUE(PushAndWait(client, push, gradient).ok());
+    EXPECT_FLOAT_EQ(updated->values[0], expected += move);
+  }
+}
+
 TEST(LocalParameterClientTest, UnknownTableIsAnError) {
   LocalParameterClient client(4);
   RowBatch rows;

@@ -28,13 +28,12 @@ TEST(StalenessRateTest, FallsWithAPowerOfTheUpdatesMissed) {
   EXPECT_GT(root.Factor(~uint64_t{0}), 0);
 }
 
-TEST(StalenessRateTest, IsTheWholeRateWithoutAPowerAndWithAQuorum) {
+TEST(StalenessRateTest, IsTheWholeRateWithoutAPower) {
   v1::TableConfig without = AsyncTable(0);
   without.set_mode(v1::SYNC);
   EXPECT_EQ(StalenessRate::Create(without)->Factor(1000), 1);
-  v1::TableConfig quorum = AsyncTable(1);
-  quorum.mutable_dense()->set_quorum(0.75f);
-  EXPECT_EQ(StalenessRate::Create(quorum)->Factor(1000), 1);
+  without.mutable_dense()->set_quorum(0.75f);
+  EXPECT_TRUE(StalenessRate::Create(without).ok());
 }
 
 TEST(StalenessRateTest, SaysWhatIsLegal) {
@@ -47,6 +46,10 @@ TEST(StalenessRateTest, SaysWhatIsLegal) {
   config.set_mode(v1::SYNC);
   EXPECT_THAT(StalenessRate::Create(config).status().message(),
               HasSubstr("mode SYNC"));
+  config = AsyncTable(0.5f);
+  config.mutable_dense()->set_quorum(0.75f);
+  EXPECT_THAT(StalenessRate::Create(config).status().message(),
+              HasSubstr("with a quorum of 0.75"));
   config = AsyncTable(0.5f);
   config.mutable_optimizer()->mutable_ftrl();
   EXPECT_THAT(StalenessRate::Create(config).status().message(),

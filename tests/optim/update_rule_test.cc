@@ -192,6 +192,25 @@ void ExpectRefused(const v1::OptimizerConfig& config, const std::string& name) {
   EXPECT_EQ(status.message().find('\n'), std::string::npos) << status;
 }
 
+TEST(UpdateRuleTest, APartOfTheRateIsAShorterStepOfTheSameState) {
+  v1::OptimizerConfig adagrad = Sgd(0.5f);
+  adagrad.mutable_adagrad();
+  v1::OptimizerConfig momentum = Sgd(0.5f);
+  momentum.mutable_momentum()->set_momentum(0.9f);
+  for (const v1::OptimizerConfig& config : {adagrad, momentum}) {
+    SCOPED_TRACE(config.ShortDebugString());
+    const UpdateRule rule = RuleOf(config);
+    Weights whole(rule, {0}), half(rule, {0});
+    const float gradient = 3;
+    rule.Apply(1, whole.w.data(), whole.state.data(), &gradient, 1);
+    rule.Apply(1, half.w.data(), half.state.data(), &gradient, 1,
+               /*rate_factor=*/0.5f);
+    EXPECT_EQ(half.state, whole.state);
+    EXPECT_NE(whole.w[0], 0);
+    EXPECT_FLOAT_EQ(half.w[0], whole.w[0] / 2);
+  }
+}
+
 TEST(UpdateRuleTest, WhatIsOutOfRangeIsRefusedByName) {
   ExpectRefused(v1::OptimizerConfig(), "no rule");
   ExpectRefused(Sgd(kNan), "learning_rate");

@@ -138,13 +138,39 @@ TEST(DenseTableTest, StaleGradientsMoveABlockByLess) {
   EXPECT_FLOAT_EQ(MovedBy(*table, 6, begin + 7), 1);
 }
 
-TEST(DenseTableTest, ARestoredBlockKnowsVersionsOfEarlierIncarnations) {
+TEST(DenseTableTest, APowerCanBeGivenLaterAndNotBesideAQuorum) {
+  v1::TableConfig config = StaleConfig();
+  config.mutable_dense()->set_staleness_power(0);
+  const std::unique_ptr<DenseTable> table = MakeDense(config, 1, 0);
+  std::vector<float> values(kBlock);
+  const uint64_t begin = table->Pull(BlockIndex(0), 0, values.data());
+  MovedBy(*table, 1, begin);
+  EXPECT_FLOAT_EQ(MovedBy(*table, 2, begin), 1);
+  ASSERT_TRUE(table->Reconfigure(StaleConfig()).ok());
+  EXPECT_FLOAT_EQ(MovedBy(*table, 3, begin), 1.0f / 3);
+  config = StaleConfig();
+  config.mutable_dense()->set_quorum(0.75f);
+  EXPECT_EQ(table->Reconfigure(config).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_FLOAT_EQ(MovedBy(*table, 4, begin), 0.25f);
+}
+
+// From how many pushes on that an incarnation has counted already: one just
+// before its count outgrows its bits, too.
+class VersionsOfIncarnationsTest : public testing::TestWithParam<uint64_t> {};
+
+INSTANTIATE_TEST_SUITE_P(Pushes, VersionsOfIncarnationsTest,
+                         testing::Values(0, (1 << kDenseCountBits) - 3));
+
+TEST_P(VersionsOfIncarnationsTest, AreKnownToARestoredBlock) {
   const PartitionMap map = PartitionMap::Even(16, 1);
-  const auto make = [&](uint64_t generation) {
-    return *DenseTable::Create(StaleConfig(), map, ServerIndex(0),
-                               FirstDenseVersion(Generation(generation)));
+  // Generations are milliseconds.
+  const auto make = [&](uint64_t generation, uint64_t pushes = 0) {
+    return *DenseTable::Create(
+        StaleConfig(), map, ServerIndex(0),
+        FirstDenseVersion(Generation(generation)) + pushes);
   };
-  const std::unique_ptr<DenseTable> first = make(7);
+  const std::unique_ptr<DenseTable> first = make(7, GetParam());
   std::vector<float> values(kBlock);
   const uint64_t begin = first->Pull(BlockIndex(0), 0, values.data());
   MovedBy(*first, 1, begin);
@@ -168,11 +194,11 @@ TEST(DenseTableTest, ARestoredBlockKnowsVersionsOfEarlierIncarnations) {
     return table;
   };
   // The second incarnation is lost, too, before it has made a cut.
-  const std::unique_ptr<DenseTable> second = replayed(8);
+  const std::unique_ptr<DenseTable> second = replayed(70);
   const uint64_t known = second->Pull(BlockIndex(0), 0, values.data());
-  EXPECT_EQ(known, FirstDenseVersion(Generation(8)) + 3);
+  EXPECT_EQ(known, FirstDenseVersion(Generation(70)) + 3);
   EXPECT_FLOAT_EQ(MovedBy(*second, 6, known - 1), 0.5f);
-  const std::unique_ptr<DenseTable> third = replayed(9);
+  const std::unique_ptr<DenseTable> third = replayed(90);
   EXPECT_FLOAT_EQ(MovedBy(*third, 6, known - 1), 0.5f);
 }
 

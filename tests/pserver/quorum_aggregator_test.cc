@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "gtest/gtest.h"
 #include "pserver/dense_table.h"
+#include "pserver/quorum_patience.h"
 #include "tests/pserver/push_testing.h"
 
 namespace oarlock {
@@ -153,19 +154,18 @@ class TwoOfThree : public Fixture {
     Push(0);
     return TakeAnswered();
   }
-  // As many updates without a quorum as it takes to lower it.
-  void BeOverdue() {
-    for (int turn = 0; turn < QuorumAggregator::kOverdueMax; ++turn) {
+  // So many updates without a quorum.
+  void BeOverdue(int updates) {
+    for (int turn = 0; turn < updates; ++turn) {
       EXPECT_EQ(PushTwo(), Workers());
       clock_.Advance(aggregator_.hold());
       aggregator_.ReleaseOverdue();
       EXPECT_EQ(TakeAnswered(), (Workers{0, 0}));
     }
   }
-  // Two are a quorum for so many updates, and then no longer: the update that
-  // lowered it was the first.
+  // Two are a quorum for so many updates, and then no longer.
   void ExpectLoweredFor(uint64_t updates) {
-    for (uint64_t i = 1; i < updates; ++i) {
+    for (uint64_t i = 0; i < updates; ++i) {
       ASSERT_EQ(PushTwo(), (Workers{0, 0})) << i;
     }
   }
@@ -173,25 +173,45 @@ class TwoOfThree : public Fixture {
 
 TEST(QuorumAggregatorTest, QuorumThatNeverComesIsLoweredToWhatDoes) {
   TwoOfThree f;
-  // It is tried again soon at first, then now and then.
+  // It is tried again soon at first, then now and then, once each time.
+  int tries = QuorumPatience::kMissedMax;
   for (const uint64_t updates : {8, 16, 32, 64, 128, 256, 256}) {
     SCOPED_TRACE(updates);
-    f.BeOverdue();
+    f.BeOverdue(tries);
     f.ExpectLoweredFor(updates);
+    tries = 1;
   }
-  EXPECT_EQ(f.aggregator_.hold(), QuorumAggregator::kHoldMin);
+  EXPECT_EQ(f.aggregator_.hold(), QuorumPatience::kHoldMin);
+  EXPECT_EQ(f.aggregator_.OverdueUpdates(), QuorumPatience::kMissedMax + 6);
+}
+
+// One thread of many goes on: the others' files are done.
+TEST(QuorumAggregatorTest, OneThreadOfManyDoesNotWaitForLong) {
+  Fixture f(Config(0.75f, /*pushes_per_worker=*/8));
+  absl::Duration waited;
+  for (int push = 0; push < 1000; ++push) {
+    f.Push(0);
+    if (!f.TakeAnswered().empty()) continue;
+    waited += f.aggregator_.hold();
+    f.clock_.Advance(f.aggregator_.hold());
+    f.aggregator_.ReleaseOverdue();
+    ASSERT_EQ(f.TakeAnswered(), Workers{0});
+  }
+  // 200 ms and, by half more each time, three others; then once for 8 updates,
+  // for 16 and so on.
+  EXPECT_LT(waited, absl::Milliseconds(200 + 300 + 450 + 675 + 8 * 200));
 }
 
 TEST(QuorumAggregatorTest, QuorumThatComesAfterAllIsTriedSoonTheNextTime) {
   TwoOfThree f;
   for (const uint64_t updates : {8, 16}) {
-    f.BeOverdue();
+    f.BeOverdue(updates == 8 ? QuorumPatience::kMissedMax : 1);
     f.ExpectLoweredFor(updates);
   }
   EXPECT_EQ(f.PushTwo(), Workers());
   f.Push(0);
   EXPECT_EQ(f.TakeAnswered(), (Workers{0, 0, 0}));
-  f.BeOverdue();
+  f.BeOverdue(QuorumPatience::kMissedMax);
   f.ExpectLoweredFor(8);
   EXPECT_EQ(f.PushTwo(), Workers());
 }
@@ -207,15 +227,15 @@ TEST(QuorumAggregatorTest, TheFirstQuorumsDoNotTeachImpatience) {
     EXPECT_EQ(f.TakeAnswered(), (Workers{1, 0}));
   }
   f.Push(2);
-  f.clock_.Advance(QuorumAggregator::kHoldFirst * 3 / 4);
+  f.clock_.Advance(QuorumPatience::kHoldFirst * 3 / 4);
   f.aggregator_.ReleaseOverdue();
   EXPECT_EQ(f.TakeAnswered(), Workers());
   f.Push(0);
   f.Push(1);
   EXPECT_EQ(f.TakeAnswered(), (Workers{2, 0, 1}));
   // One that took long teaches at once.
-  EXPECT_EQ(f.aggregator_.hold(), QuorumAggregator::kPatience *
-                                      QuorumAggregator::kHoldFirst * 3 / 4);
+  EXPECT_EQ(f.aggregator_.hold(), QuorumPatience::kMultiple *
+                                      QuorumPatience::kHoldFirst * 3 / 4);
 }
 
 TEST(QuorumAggregatorTest, PatienceFollowsWhatQuorumsTake) {
@@ -241,7 +261,42 @@ TEST(QuorumAggregatorTest, PatienceFollowsWhatQuorumsTake) {
     f.Push(0);
     f.Push(1);
   }
-  EXPECT_EQ(f.aggregator_.hold(), QuorumAggregator::kHoldMin);
+  EXPECT_EQ(f.aggregator_.hold(), QuorumPatience::kHoldMin);
+}
+
+// Its pushes came one right after the other, and of some who are gone since.
+TEST(QuorumAggregatorTest, AReplayedLogTeachesNothing) {
+  Fixture f(Config(1));
+  f.Enter(3);
+  for (int turn = 0; turn < 2 * QuorumPatience::kQuorumsFirst; ++turn) {
+    for (const uint32_t worker : {0, 1, 2}) f.Push(worker);
+  }
+  f.TakeAnswered();
+  EXPECT_EQ(f.aggregator_.hold(), QuorumPatience::kHoldMin);
+  f.Push(2);
+  const float before = f.value();
+  f.aggregator_.EndReplay();
+  EXPECT_EQ(f.TakeAnswered(), Workers{2});
+  EXPECT_EQ(f.value(), before + 1);
+  EXPECT_EQ(f.aggregator_.hold(), QuorumPatience::kHoldFirst);
+  f.Push(0);
+  EXPECT_EQ(f.TakeAnswered(), Workers{0}) << "nobody else is known";
+}
+
+TEST(QuorumAggregatorTest, WhatIsCompletedForTheDeadDoesNotBringThemBack) {
+  Fixture f(Config(1));
+  f.Enter(2);
+  for (uint64_t turn = 0; turn < 10; ++turn) {
+    const uint32_t worker = turn % 2;
+    f.Push(worker);
+    EXPECT_EQ(f.TakeAnswered(), Workers()) << "the other one is at work, too";
+    v1::RequestHeader header = PushHeader(2, 1, 1000 + turn);
+    header.set_completing_generation(1);
+    f.aggregator_.PushDense(
+        DensePushOf(header, {{kOnly, std::vector<float>(kBlock, 1)}}),
+        [](const absl::StatusOr<PushOutcome>&) {});
+    EXPECT_EQ(f.TakeAnswered(), Workers{worker}) << "two of two";
+  }
 }
 
 TEST(QuorumAggregatorTest, PushThatComesAgainIsAnsweredAndNotAddedAgain) {
@@ -338,7 +393,7 @@ TEST(QuorumAggregatorTest, EveryPushOfManyThreadsIsAppliedOnceAndAnswered) {
   constexpr uint32_t kThreads = 6;
   constexpr uint64_t kPushes = 200;
   const auto table = MakeDense(Config(0.75f));
-  QuorumAggregator aggregator(table.get(), Clock::Real());
+  QuorumAggregator aggregator(table.get(), Clock::Monotonic());
   std::atomic<uint64_t> answers = 0;
   std::vector<std::thread> threads;
   for (uint32_t w = 0; w < kThreads; ++w) {

@@ -41,6 +41,7 @@ struct SentPush {
   std::vector<float> shows;
   std::vector<float> clicks;
   std::vector<float> dense;
+  std::vector<uint64_t> dense_versions;
 };
 
 // Tables in this process; keeps what is pushed.
@@ -65,9 +66,11 @@ class KeepingClient : public LocalParameterClient {
       }
     }
     if (!push.dense.empty()) {
-      sent.dense.assign(
-          push.dense[0].gradients,
-          push.dense[0].gradients + model_->spec().num_parameters);
+      const DenseGradients& dense = push.dense[0];
+      sent.dense.assign(dense.gradients,
+                        dense.gradients + model_->spec().num_parameters);
+      sent.dense_versions = {dense.known_versions.begin(),
+                             dense.known_versions.end()};
     }
     {
       absl::MutexLock lock(&mutex_);
@@ -158,12 +161,16 @@ class Job {
     context.phase = {"train", kEpoch};
     context.data = DataOptionsOf(config);
     context.files = files_;
-    return RepairPush(context, repair);
+    const absl::Status status = RepairPush(context, repair);
+    dense_versions = dense.Current()->block_versions;
+    return status;
   }
 
   v1::JobConfig config;
   LocalJobClient job;
   KeepingClient client;
+  // Of the parameters that the last repair pulled.
+  std::vector<uint64_t> dense_versions;
 
  private:
   // The trainer owns its model, and this one is looked at after it.
@@ -289,6 +296,9 @@ TEST_F(PushRepairTest, WithoutANameRowsAndDenseGradientsGoAlone) {
   EXPECT_TRUE(dense.sparse.empty());
   EXPECT_TRUE(dense.examples.empty());
   EXPECT_EQ(ExamplesOf(dense.dense_examples), ExamplesOf({{1, 100, 333}}));
+  // It is as stale as the parameters that it was computed on.
+  EXPECT_FALSE(job.dense_versions.empty());
+  EXPECT_EQ(made[4].dense_versions, job.dense_versions);
 }
 
 TEST_F(PushRepairTest, EveryExampleCountsOnce) {

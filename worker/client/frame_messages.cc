@@ -29,9 +29,8 @@ grpc::Slice ValuesSlice(v1::ValueFormat format, absl::Span<const float> values,
 }
 
 absl::Span<const uint64_t> VersionsOf(const BlockRun& run,
-                                      const DenseReplica& replica) {
-  return absl::MakeConstSpan(replica.block_versions)
-      .subspan(run.block_begin, run.block_end - run.block_begin);
+                                      absl::Span<const uint64_t> versions) {
+  return versions.subspan(run.block_begin, run.block_end - run.block_begin);
 }
 
 }  // namespace
@@ -82,11 +81,11 @@ grpc::ByteBuffer FrameDensePush(const v1::RequestHeader& header,
       formats.push, absl::MakeConstSpan(dense.gradients + begin, end - begin),
       owner);
   const bool says_versions =
-      config.staleness_power() > 0 && dense.updated != nullptr;
+      config.staleness_power() > 0 && !dense.known_versions.empty();
   return EncodePushDenseRequest(
       header, dense.table, run.blocks(), absl::MakeConstSpan(&values, 1),
       dense.num_steps, /*with_values=*/dense.updated != nullptr,
-      says_versions ? VersionsOf(run, *dense.updated)
+      says_versions ? VersionsOf(run, dense.known_versions)
                     : absl::Span<const uint64_t>(),
       formats.push, formats.pull);
 }
@@ -96,7 +95,8 @@ grpc::ByteBuffer FrameDensePull(const v1::RequestHeader& header, TableId table,
                                 const DenseReplica& replica,
                                 const ValueFormats& formats) {
   return EncodePullDenseRequest(
-      header, table, run.blocks(), VersionsOf(run, replica), formats.pull);
+      header, table, run.blocks(), VersionsOf(run, replica.block_versions),
+      formats.pull);
 }
 
 void Resize(const v1::DenseTableConfig& dense, DenseReplica* replica) {

@@ -16,6 +16,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "base/push_stamp.h"
 #include "base/types.h"
 #include "proto/table.pb.h"
@@ -74,6 +75,9 @@ struct DenseGradients {
   // Where the parameters go as they are after this push, when it is done; null:
   // not wanted. Saves the pull that would follow.
   DenseReplica* updated = nullptr;
+  // By block, the versions that the gradients were computed from, for a table
+  // with a staleness_power. Empty: not known.
+  absl::Span<const uint64_t> known_versions = {};
 };
 
 // One push: whatever tables it touches, it has one name and is applied once.

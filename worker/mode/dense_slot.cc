@@ -93,7 +93,7 @@ DenseSlot::Exchange DenseSlot::TakeExchange(TableId table) {
   versions_before_ = replica_->block_versions;
   Exchange exchange;
   exchange.gradients = {table, sum_->data(), std::exchange(num_steps_, 0),
-                        replica_.get()};
+                        replica_.get(), replica_->block_versions};
   exchange.examples = std::exchange(examples_, {});
   exchange.memory = std::make_shared<
       std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(

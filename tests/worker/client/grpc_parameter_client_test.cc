@@ -161,6 +161,31 @@ TEST_P(GrpcParameterClientTest, DensePushReturnsTheParametersItMade) {
   ExpectSameVector();
 }
 
+TEST_P(GrpcParameterClientTest, StaleDenseGradientsMoveParametersByLess) {
+  v1::TableConfig table = DenseTableOf(1000, 64);
+  table.mutable_dense()->set_staleness_power(1);
+  table.mutable_optimizer()->Clear();
+  table.mutable_optimizer()->mutable_sgd();
+  table.mutable_optimizer()->set_learning_rate(-1);
+  CreateTables({table});
+  DenseReplica begin;
+  ASSERT_TRUE(PullAll(client(), kVector, &begin).ok());
+  std::vector<float> expected = begin.values;
+  // All computed at the beginning: the second misses one update, the third two.
+  for (const float move : {1.0f, 1.0f / 2, 1.0f / 3}) {
+    const auto memory = std::make_shared<std::vector<float>>(1000, 1);
+    PushRequest push;
+    push.dense.push_back({kVector, memory->data(), 1, /*updated=*/nullptr,
+                          begin.block_versions});
+    ASSERT_TRUE(PushAndWait(client(), push, memory).ok());
+    DenseReplica now;
+    ASSERT_TRUE(PullAll(client(), kVector, &now).ok());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_FLOAT_EQ(now.values[i], expected[i] += move) << i;
+    }
+  }
+}
+
 // A pull that may wait.
 struct LaterPull {
   absl::Notification done;

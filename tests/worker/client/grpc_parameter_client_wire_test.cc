@@ -114,9 +114,10 @@ TEST_F(WireTest, DensePushesTellTheVersionsThatATableGoesBy) {
         DenseReplica{std::vector<float>(8, .25f), {5, 0, 6, 7}});
     PushRequest push;
     push.dense.push_back(
-        {TableId(id), replica->values.data(), 1, replica.get()});
+        {TableId(id), replica->values.data(), 1, /*updated=*/nullptr,
+         replica->block_versions});
     ASSERT_TRUE(PushAndWait(*client_, push, replica).ok());
-    push.dense[0].updated = nullptr;
+    push.dense[0].known_versions = {};
     ASSERT_TRUE(PushAndWait(*client_, push, replica).ok());
   }
   std::vector<std::vector<uint64_t>> told;
