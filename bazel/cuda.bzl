@@ -32,6 +32,25 @@ CUDNN = {cudnn}
 NVCC = "{nvcc}"
 """
 
+# The first NCCL whose ranks connect without waiting (ncclCommInitRankConfig).
+_MIN_NCCL = (2, 14)
+
+def _defined(header, name):
+    """The number that `#define name` in the header's text says; 0 if none."""
+    for line in header.splitlines():
+        words = line.split()
+        if words[:2] == ["#define", name] and len(words) > 2 and words[2].isdigit():
+            return int(words[2])
+    return 0
+
+def _has_nccl(repository_ctx, home):
+    """Whether NCCL's header is there; one that is too old counts as none."""
+    path = repository_ctx.path(str(home) + "/include/nccl.h")
+    if not path.exists:
+        return False
+    header = repository_ctx.read(path)
+    return (_defined(header, "NCCL_MAJOR"), _defined(header, "NCCL_MINOR")) >= _MIN_NCCL
+
 def _home(repository_ctx):
     """The toolkit's folder, or None."""
     if repository_ctx.os.environ.get("OARLOCK_CUDA", "1") == "0":
@@ -65,7 +84,7 @@ def _cuda_toolkit_impl(repository_ctx):
     repository_ctx.file("BUILD", _BUILD)
     repository_ctx.file("toolkit.bzl", _TOOLKIT.format(
         cuda = True,
-        nccl = repository_ctx.path(str(home) + "/include/nccl.h").exists,
+        nccl = _has_nccl(repository_ctx, home),
         # A header of cuDNN 9: what came before has other libraries.
         cudnn = repository_ctx.path(str(home) + "/include/cudnn_graph.h").exists,
         nvcc = str(home) + "/bin/nvcc",

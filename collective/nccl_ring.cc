@@ -19,10 +19,6 @@
 #include "base/status_macros.h"
 #include "collective/agreement.h"
 
-#if NCCL_VERSION_CODE < NCCL_VERSION(2, 14, 0)
-#error "needs the header of NCCL 2.14 or later"
-#endif
-
 namespace oarlock {
 namespace {
 

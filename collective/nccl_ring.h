@@ -1,5 +1,6 @@
 // NCCL, whose library is opened when it is needed. Where Oarlock is built
-// without CUDA or without NCCL's header there is none, and the reason says so.
+// without CUDA or without the header of NCCL 2.14 or later there is none, and
+// the reason says so.
 
 #ifndef OARLOCK_COLLECTIVE_NCCL_RING_H_
 #define OARLOCK_COLLECTIVE_NCCL_RING_H_

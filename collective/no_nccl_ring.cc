@@ -1,4 +1,4 @@
-// Without the CUDA toolkit, or without NCCL's header in it.
+// Without the CUDA toolkit, or without the header of NCCL 2.14 or later in it.
 
 #include "absl/status/status.h"
 #include "collective/agreement.h"
@@ -12,7 +12,7 @@ absl::StatusOr<std::unique_ptr<GpuRing>> NewNcclRing(Communicator& host,
   return CheckAllCan(
       host, absl::FailedPreconditionError(
                 "this program was built without NCCL; build it where CUDA and "
-                "NCCL are (docs/gpu.md)"));
+                "NCCL 2.14 or later are (docs/gpu.md)"));
 }
 
 }  // namespace oarlock
