@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "collective/communicator.h"
 
 namespace oarlock {
@@ -39,10 +40,17 @@ class GpuRing {
 using GpuRingMaker =
     std::function<absl::StatusOr<std::unique_ptr<GpuRing>>(Communicator& host)>;
 
-// The same on GPU number `gpu` of this rank's machine: NewNcclRing, or a model
-// of it in tests.
+struct GpuRingOptions {
+  // Its number on this rank's machine.
+  int gpu = 0;
+  // How long the ranks may take to connect once all have come.
+  absl::Duration connect_timeout = absl::Minutes(1);
+};
+
+// The same with options, which may differ by rank: NewNcclRing, or a model of
+// it in tests.
 using GpuRingFactory = std::function<absl::StatusOr<std::unique_ptr<GpuRing>>(
-    Communicator& host, int gpu)>;
+    Communicator& host, const GpuRingOptions& options)>;
 
 }  // namespace oarlock
 

@@ -13,20 +13,16 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/shared_library.h"
 #include "base/status_macros.h"
 #include "collective/agreement.h"
+#include "collective/ring_connection.h"
 
 namespace oarlock {
 namespace {
 
 // Between two looks at an operation that is not done.
 constexpr absl::Duration kLook = absl::Microseconds(20);
-// The same while ranks connect, and how long they may.
-constexpr absl::Duration kConnectLook = absl::Milliseconds(1);
-constexpr absl::Duration kConnectTimeout = absl::Minutes(1);
 
 struct NcclFunctions {
   decltype(&ncclGetUniqueId) get_unique_id;
@@ -110,27 +106,22 @@ class NcclRing final : public GpuRing {
   }
 
   // All ranks of `host` call it, after Open.
-  absl::Status Connect(const ncclUniqueId& id, const Communicator& host) {
+  absl::Status Connect(const ncclUniqueId& id, const Communicator& host,
+                       const ConnectOptions& options) {
     OARLOCK_RETURN_IF_ERROR(OfCuda(cudaSetDevice(gpu_), "choosing it"));
-    const absl::Time deadline = Clock::Real().Now() + kConnectTimeout;
-    ncclResult_t result = BeginConnecting(id, host.rank());
-    while (result == ncclInProgress) {
-      OARLOCK_RETURN_IF_ERROR(host.GroupStatus());
-      if (Clock::Real().Now() > deadline) {
-        return absl::FailedPreconditionError(absl::StrCat(
-            "NCCL: connecting was not over within ",
-            absl::FormatDuration(kConnectTimeout),
-            "; with NCCL_DEBUG=INFO it says what it tries, and "
-            "NCCL_SOCKET_IFNAME names the network interface to take"));
-      }
-      absl::SleepFor(kConnectLook);
-      const ncclResult_t asked = nccl_.async_error(comm_, &result);
-      if (asked != ncclSuccess) result = asked;
+    ConnectCalls calls;
+    if (nccl_.init_rank_config != nullptr) {
+      calls.begin = [&] { return IsOver(BeginConnecting(id, host.rank())); };
+      calls.is_over = [&] { return IsOver(AsyncResult()); };
     }
-    if (result == ncclSuccess) return absl::OkStatus();
-    return absl::FailedPreconditionError(
-        absl::StrCat("NCCL: connecting: ", nccl_.error_string(result),
-                     "; with NCCL_DEBUG=WARN it says more"));
+    calls.connect = [&] {
+      const ncclResult_t result =
+          nccl_.init_rank(&comm_, size_, id, host.rank());
+      if (result != ncclSuccess) comm_ = nullptr;
+      return IsOver(result).status();
+    };
+    return ConnectRing(
+        calls, [&] { return host.GroupStatus(); }, options);
   }
 
   absl::Status AllReduce(void* values, size_t num_values, Type type,
@@ -171,20 +162,27 @@ class NcclRing final : public GpuRing {
   }
 
  private:
-  // Does not wait for the other ranks, where the library is able to: its own
-  // threads connect, and ncclInProgress comes back.
+  // The library's own threads connect, and ncclInProgress comes back.
   ncclResult_t BeginConnecting(const ncclUniqueId& id, int rank) {
-    if (nccl_.init_rank_config != nullptr) {
-      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-      config.blocking = 0;
-      return nccl_.init_rank_config(&comm_, size_, id, rank, &config);
-    }
-    spdlog::warn(
-        "NCCL is older than 2.14: while it connects, and in the first sum, "
-        "nothing ends the wait for a rank that died or is not reached");
-    const ncclResult_t result = nccl_.init_rank(&comm_, size_, id, rank);
-    if (result != ncclSuccess) comm_ = nullptr;
-    return result;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    return nccl_.init_rank_config(&comm_, size_, id, rank, &config);
+  }
+
+  // What has become of the last call.
+  ncclResult_t AsyncResult() const {
+    ncclResult_t result = ncclSuccess;
+    const ncclResult_t asked = nccl_.async_error(comm_, &result);
+    return asked == ncclSuccess ? result : asked;
+  }
+
+  // Whether connecting is over, of whose state `result` tells.
+  absl::StatusOr<bool> IsOver(ncclResult_t result) const {
+    if (result == ncclSuccess) return true;
+    if (result == ncclInProgress) return false;
+    return absl::FailedPreconditionError(
+        absl::StrCat("NCCL: connecting: ", nccl_.error_string(result),
+                     "; with NCCL_DEBUG=WARN it says more"));
   }
 
   // In progress is no error: NCCL's threads are at it.
@@ -274,13 +272,13 @@ class NcclRing final : public GpuRing {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<GpuRing>> NewNcclRing(Communicator& host,
-                                                     int gpu) {
+absl::StatusOr<std::unique_ptr<GpuRing>> NewNcclRing(
+    Communicator& host, const GpuRingOptions& options) {
   const absl::StatusOr<NcclFunctions> nccl = LoadNccl();
   absl::Status status = nccl.status();
   std::unique_ptr<NcclRing> ring;
   if (status.ok()) {
-    ring = std::make_unique<NcclRing>(*nccl, gpu, host.size());
+    ring = std::make_unique<NcclRing>(*nccl, options.gpu, host.size());
     status = ring->Open();
   }
   ncclUniqueId id = {};
@@ -295,7 +293,8 @@ absl::StatusOr<std::unique_ptr<GpuRing>> NewNcclRing(Communicator& host,
   OARLOCK_RETURN_IF_ERROR(CheckAllCan(host, status));
   OARLOCK_RETURN_IF_ERROR(
       host.Broadcast(absl::MakeSpan(id.internal, sizeof(id.internal)), 0));
-  OARLOCK_RETURN_IF_ERROR(ring->Connect(id, host));
+  OARLOCK_RETURN_IF_ERROR(
+      ring->Connect(id, host, {.timeout = options.connect_timeout}));
   return std::unique_ptr<GpuRing>(std::move(ring));
 }
 

@@ -13,15 +13,15 @@
 
 namespace oarlock {
 
-// This rank's place, on GPU number `gpu` of its machine, in a ring of all
-// ranks of `host`, which all call it, no two of them on one GPU; rank 0's id is
-// broadcast by `host`. FailedPrecondition, with the library's or the driver's
-// words: on every rank where one lacks either or its GPU has no room, on some
-// where NCCL cannot connect them, after a minute at most. An error of `host`
-// ends connecting, too. NCCL before 2.14 has no way to do either, waits as long
-// as it likes, and the log says so.
-absl::StatusOr<std::unique_ptr<GpuRing>> NewNcclRing(Communicator& host,
-                                                     int gpu);
+// This rank's place, on its GPU, in a ring of all ranks of `host`, which all
+// call it, no two of them on one GPU; rank 0's id is broadcast by `host`.
+// FailedPrecondition, with the library's or the driver's words: on every rank
+// where one lacks either or its GPU has no room, on some where NCCL cannot
+// connect them, after `connect_timeout` at most. An error of `host` ends
+// connecting, too. NCCL before 2.14 has no way to do either, waits as long as
+// it likes, and the log says so.
+absl::StatusOr<std::unique_ptr<GpuRing>> NewNcclRing(
+    Communicator& host, const GpuRingOptions& options);
 
 }  // namespace oarlock
 

@@ -6,8 +6,8 @@
 
 namespace oarlock {
 
-absl::StatusOr<std::unique_ptr<GpuRing>> NewNcclRing(Communicator& host,
-                                                     int gpu) {
+absl::StatusOr<std::unique_ptr<GpuRing>> NewNcclRing(
+    Communicator& host, const GpuRingOptions& options) {
   // Those that have it are told.
   return CheckAllCan(
       host, absl::FailedPreconditionError(

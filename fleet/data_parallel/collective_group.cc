@@ -322,6 +322,7 @@ absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinCollectiveGroup(
     const DistributedStrategy& strategy, GpuRingFactory new_gpu_ring) {
   SumOptions sum_options;
   sum_options.new_gpu_ring = std::move(new_gpu_ring);
+  sum_options.connect_timeout = absl::Seconds(config.connect_timeout_s());
   OARLOCK_ASSIGN_OR_RETURN(sum_options.format,
                            ParseWireFormat(strategy.gradient_format));
   OARLOCK_ASSIGN_OR_RETURN(sum_options.backend,

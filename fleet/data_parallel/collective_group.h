@@ -16,7 +16,8 @@ namespace oarlock {
 
 // Finds the other ranks. REQUIRES: a collective or a local role.
 // NewExchange's optimizer is applied by every rank to its own parameters. Where
-// the strategy and the ranks' devices allow NCCL, `new_gpu_ring` calls it.
+// the strategy and the ranks' devices allow NCCL, `new_gpu_ring` calls it,
+// which may take the config's connect_timeout_s.
 absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinCollectiveGroup(
     const v1::JobConfig& config, const RoleAssignment& role,
     const DistributedStrategy& strategy,

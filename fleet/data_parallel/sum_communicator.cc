@@ -60,13 +60,23 @@ absl::StatusOr<std::unique_ptr<Communicator>> ForkToGpus(
         "memory");
   }
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> host, group.Fork());
+  const GpuRingOptions ring_options = {
+      .gpu = mine->index, .connect_timeout = options.connect_timeout};
   const auto make_ring = [new_ring = options.new_gpu_ring,
-                          index = mine->index](Communicator& ranks) {
-    return new_ring(ranks, index);
+                          ring_options](Communicator& ranks) {
+    return new_ring(ranks, ring_options);
   };
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<GpuCommunicator> communicator,
                            GpuCommunicator::Create(std::move(host), make_ring));
   return std::unique_ptr<Communicator>(std::move(communicator));
+}
+
+// A job whose ranks all have GPUs may train far more slowly than it could.
+void LogWhyTcp(absl::Span<const std::string> gpus, const std::string& why) {
+  const size_t num_without = std::count(gpus.begin(), gpus.end(), "");
+  if (num_without == gpus.size()) return;
+  spdlog::log(num_without == 0 ? spdlog::level::warn : spdlog::level::info,
+              "gradients are summed over TCP, not by NCCL: {}", why);
 }
 
 }  // namespace
@@ -109,12 +119,7 @@ absl::StatusOr<SumCommunicator> NewSumCommunicator(Communicator& group,
                        "cannot be used: ",
                        why, "; legal here are auto and tcp"));
     }
-    const bool nobody =
-        std::all_of(gpus.begin(), gpus.end(),
-                    [](const std::string& gpu) { return gpu.empty(); });
-    if (group.rank() == 0 && !nobody) {
-      spdlog::info("gradients are summed over TCP, not by NCCL: {}", why);
-    }
+    if (group.rank() == 0) LogWhyTcp(gpus, why);
   }
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> fork, group.Fork());
   return SumCommunicator{std::move(fork), /*on_gpus=*/false};

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "collective/communicator.h"
 #include "collective/gpu_ring.h"
 #include "worker/nn/math_backend.h"
@@ -29,6 +30,8 @@ struct SumOptions {
   std::string machine = {};
   // Calls NCCL, or a model of it.
   GpuRingFactory new_gpu_ring;
+  // GpuRingOptions::connect_timeout.
+  absl::Duration connect_timeout = GpuRingOptions().connect_timeout;
 };
 
 struct SumCommunicator {
@@ -44,8 +47,9 @@ struct SumCommunicator {
 //
 // NCCL carries 32-bit floats of ranks that each compute on a GPU of their own,
 // where it can connect those. If that is not so, kAuto takes TCP, and rank 0's
-// log says why, unless nobody has a GPU; with kNccl every rank gets
-// FailedPrecondition that says why. Other errors are the group's.
+// log says why, as a warning where all have a GPU, and unless nobody has one;
+// with kNccl every rank gets FailedPrecondition that says why. Other errors are
+// the group's.
 absl::StatusOr<SumCommunicator> NewSumCommunicator(Communicator& group,
                                                    const SumOptions& options,
                                                    MathBackend* math);

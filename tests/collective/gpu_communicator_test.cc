@@ -113,7 +113,7 @@ TEST(GpuCommunicatorTest, AnOperationThatNeverEndsHasADeadline) {
 
 TEST(GpuCommunicatorTest, NcclSumsBroadcastsAndGathersOnOneGpu) {
   auto communicator = GpuCommunicator::Create(
-      *JoinGroup({}), [](Communicator& host) { return NewNcclRing(host, 0); });
+      *JoinGroup({}), [](Communicator& host) { return NewNcclRing(host, {}); });
   if (!communicator.ok()) {
     ASSERT_TRUE(absl::IsFailedPrecondition(communicator.status()));
     GTEST_SKIP() << "no NCCL: " << communicator.status().message();

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "fleet/data_parallel/collective_group.h"
+#include "proto/job_config.pb.h"
 #include "tests/fleet/data_parallel/worker_threads.h"
 #include "worker/data/images/image_loader.h"
 #include "worker/data/images/image_transform.h"
@@ -97,9 +98,9 @@ absl::Status Train(WorkerGroup& group, const TrainingRun& run,
       const ImageShard shard,
       DrawImages(group, {.height = kSide, .width = kSide, .channels = 1},
                  kBatch, kSteps, kSeed));
-  OARLOCK_ASSIGN_OR_RETURN(const ImageTransform transform,
-                           ImageTransform::Create(shard.images->shape(), {},
-                                                  kSeed));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const ImageTransform transform,
+      ImageTransform::Create(shard.images->shape(), {}, kSeed));
   cuda::CopiedBytes copied;
   OARLOCK_ASSIGN_OR_RETURN(
       const auto model,
@@ -181,11 +182,15 @@ std::vector<Outcome> TrainTogether(const std::vector<TrainingRun>& runs) {
   const auto join =
       [&](size_t rank) -> absl::StatusOr<std::unique_ptr<WorkerGroup>> {
     const TrainingRun& run = runs[rank];
+    v1::JobConfig config;
+    if (run.connect_timeout_s > 0) {
+      config.set_connect_timeout_s(run.connect_timeout_s);
+    }
     OARLOCK_ASSIGN_OR_RETURN(
         std::unique_ptr<WorkerGroup> group,
         run.new_gpu_ring == nullptr
-            ? JoinWorkers({}, roles[rank], run.strategy)
-            : JoinCollectiveGroup({}, roles[rank], run.strategy,
+            ? JoinWorkers(config, roles[rank], run.strategy)
+            : JoinCollectiveGroup(config, roles[rank], run.strategy,
                                   run.new_gpu_ring));
     if (run.memory != Memory::kHostOfADevice) return group;
     return std::make_unique<GroupOfHosts>(std::move(group));

@@ -49,6 +49,8 @@ struct TrainingRun {
   std::optional<cuda::GpuId> gpu = std::nullopt;
   // For NCCL; null: what programs have.
   GpuRingFactory new_gpu_ring = nullptr;
+  // Of the job; 0: its default.
+  double connect_timeout_s = 0;
   // Gives up after so many steps; 0: never.
   uint64_t steps_until_failure = 0;
   // Steps alone: no pass begins or ends, and the last step is the last that the

@@ -84,10 +84,10 @@ std::vector<TrainingRun> OnGpus(int size, const SumHook& hook) {
   std::vector<TrainingRun> runs(size);
   for (int rank = 0; rank < size; ++rank) {
     runs[rank].gpu = cuda::GpuId{rank, absl::StrCat("0000:0", rank, ":00.0")};
-    runs[rank].new_gpu_ring =
-        [rank, hook](Communicator& host,
-                     int gpu) -> absl::StatusOr<std::unique_ptr<GpuRing>> {
-      EXPECT_EQ(gpu, rank);
+    runs[rank].new_gpu_ring = [rank, hook](Communicator& host,
+                                           const GpuRingOptions& options)
+        -> absl::StatusOr<std::unique_ptr<GpuRing>> {
+      EXPECT_EQ(options.gpu, rank);
       OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<GpuRing> ring,
                                NewModelRing(host));
       return std::make_unique<WatchedRing>(std::move(ring), rank, hook);
@@ -192,6 +192,8 @@ struct WithoutNccl {
   std::function<void(std::vector<TrainingRun>&)> change;
   // Of rank 0.
   std::string why;
+  // Whether all ranks have a GPU, so that its log warns.
+  bool all_on_gpus = true;
 };
 
 std::vector<WithoutNccl> AllWithoutNccl() {
@@ -206,15 +208,15 @@ std::vector<WithoutNccl> AllWithoutNccl() {
        [](std::vector<TrainingRun>& runs) {
          runs[1].memory = Memory::kHostOfADevice;
        },
-       "rank 1 does not compute on a GPU"},
+       "rank 1 does not compute on a GPU", /*all_on_gpus=*/false},
       {"a rank without NCCL",
        [](std::vector<TrainingRun>& runs) {
          const GpuRingFactory whole = runs[1].new_gpu_ring;
-         runs[1].new_gpu_ring =
-             [whole](Communicator& host,
-                     int gpu) -> absl::StatusOr<std::unique_ptr<GpuRing>> {
+         runs[1].new_gpu_ring = [whole](Communicator& host,
+                                        const GpuRingOptions& options)
+             -> absl::StatusOr<std::unique_ptr<GpuRing>> {
            // All ranks take part in making the model's.
-           OARLOCK_RETURN_IF_ERROR(whole(host, gpu).status());
+           OARLOCK_RETURN_IF_ERROR(whole(host, options).status());
            return absl::FailedPreconditionError("libnccl.so.2: not found");
          };
        },
@@ -244,7 +246,10 @@ TEST(SumCommunicatorTest, WhereNcclCannotBeUsedTcpIsAndRankZeroSaysWhy) {
     CapturedLog log;
     const std::vector<Outcome> either = TrainTogether(runs);
     EXPECT_EQ(num_sums, 0);
-    EXPECT_EQ(log.Count("summed over TCP, not by NCCL"), 1) << log.lines();
+    const std::string level = without.all_on_gpus ? "[warning]" : "[info]";
+    EXPECT_EQ(log.Count(level + " gradients are summed over TCP, not by NCCL"),
+              1)
+        << log.lines();
     EXPECT_EQ(log.Count(without.why), 1) << log.lines();
     const std::vector<Outcome> hosts = TrainTogether(With(runs, "tcp"));
     for (int rank = 0; rank < 2; ++rank) {
@@ -279,6 +284,24 @@ TEST(SumCommunicatorTest, WhoInsistsOnNcclAndCanHaveItTrains) {
   }
   EXPECT_GT(num_sums, 0);
   EXPECT_EQ(log.Count("summed by NCCL"), 1) << log.lines();
+}
+
+TEST(SumCommunicatorTest, NcclMayConnectForAsLongAsRanksMayCome) {
+  std::vector<TrainingRun> runs = OnGpus(2, nullptr);
+  runs[0].connect_timeout_s = runs[1].connect_timeout_s = 45;
+  std::atomic<int> num_rings = 0;
+  for (TrainingRun& run : runs) {
+    run.new_gpu_ring = [&num_rings](Communicator& host,
+                                    const GpuRingOptions& options) {
+      EXPECT_EQ(options.connect_timeout, absl::Seconds(45));
+      ++num_rings;
+      return NewModelRing(host);
+    };
+  }
+  for (const Outcome& rank : TrainTogether(runs)) {
+    EXPECT_TRUE(rank.status.ok()) << rank.status;
+  }
+  EXPECT_EQ(num_rings, 2);
 }
 
 TEST(SumCommunicatorTest, RanksOnCpusSayNothingOfNccl) {
@@ -390,9 +413,9 @@ TEST(SumCommunicatorTest, ARingStaysUntilAllRanksAreDoneWithItsLastSum) {
       for (int rank = 0; rank < 2; ++rank) {
         runs[rank].steps_alone = steps_alone;
         runs[rank].num_models = num_models;
-        runs[rank].new_gpu_ring =
-            [rank, &ends](Communicator& host,
-                          int gpu) -> absl::StatusOr<std::unique_ptr<GpuRing>> {
+        runs[rank].new_gpu_ring = [rank, &ends](Communicator& host,
+                                                const GpuRingOptions&)
+            -> absl::StatusOr<std::unique_ptr<GpuRing>> {
           OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<GpuRing> ring,
                                    NewModelRing(host));
           return std::make_unique<LateRing>(std::move(ring), rank, &ends);
@@ -457,7 +480,7 @@ TEST(SumCommunicatorTest, GpusOfTwoMachinesAreNotTheSame) {
           SumOptions options;
           options.machine =
               absl::StrCat("10.0.0.", one_machine ? 1 : group.rank());
-          options.new_gpu_ring = [](Communicator& host, int) {
+          options.new_gpu_ring = [](Communicator& host, const GpuRingOptions&) {
             return NewModelRing(host);
           };
           OARLOCK_ASSIGN_OR_RETURN(
