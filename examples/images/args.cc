@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "examples/images/training_images.h"
+#include "fleet/data_parallel/strategy_check.h"
 #include "proto/launch_config.pb.h"
 #include "worker/nn/device_choice.h"
 
@@ -50,16 +51,31 @@ absl::Status CheckConfig(const v1::ImageConfig& config) {
         "--warmup_steps is ", config.warmup_steps(), " and --warmup_epochs is ",
         config.warmup_epochs(), "; legal is one of them; set the other to 0"));
   }
-  if (config.collective_backend() == "nccl" &&
-      config.gradient_format() != "float32") {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--collective_backend is nccl and --gradient_format is ",
-        config.gradient_format(),
-        "; legal with nccl is float32, and with other formats auto and tcp"));
-  }
+  OARLOCK_RETURN_IF_ERROR(
+      oarlock::CheckFormatOfNccl(StrategyOf(config), "--"));
   return oarlock::CheckDevice(
       config.device(), config.math(),
       oarlock::SelectedGpus(oarlock::ReadEnvironment()));
+}
+
+// Whether they fit what this process is in its job, before it joins that.
+absl::Status CheckConfigOf(const oarlock::RoleAssignment& role,
+                           const v1::ImageConfig& config) {
+  const bool has_ranks =
+      role.role == oarlock::Role::kCollective && role.num_workers > 1;
+  if (has_ranks && config.collective_backend() == "nccl" &&
+      config.device() == "cpu") {
+    return absl::InvalidArgumentError(
+        "--collective_backend is nccl and --device is cpu, and NCCL sums "
+        "between GPUs; legal with nccl are gpu and auto, and on cpu "
+        "--collective_backend auto and tcp");
+  }
+  if (config.distributed() && role.role == oarlock::Role::kLocal) {
+    return absl::InvalidArgumentError(
+        "--distributed is given, but no PADDLE_* variable says of what job; "
+        "start it by `oarlock launch`, or leave the flag out");
+  }
+  return absl::OkStatus();
 }
 
 uint32_t WarmupSteps(const v1::ImageConfig& config, uint64_t updates) {
@@ -118,12 +134,7 @@ absl::StatusOr<Args> ParseArgs(const oarlock::CommandSyntax& syntax,
   OARLOCK_ASSIGN_OR_RETURN(
       args.role, oarlock::ResolveRole(oarlock::ReadEnvironment(),
                                       oarlock::ToExplicitRole(role)));
-  if (args.config.distributed() &&
-      args.role.role == oarlock::Role::kLocal) {
-    return absl::InvalidArgumentError(
-        "--distributed is given, but no PADDLE_* variable says of what job; "
-        "start it by `oarlock launch`, or leave the flag out");
-  }
+  OARLOCK_RETURN_IF_ERROR(CheckConfigOf(args.role, args.config));
   return args;
 }
 

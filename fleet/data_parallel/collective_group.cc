@@ -17,6 +17,7 @@
 #include "collective/communicator.h"
 #include "collective/group.h"
 #include "fleet/data_parallel/bucket_reducer.h"
+#include "fleet/data_parallel/strategy_check.h"
 #include "fleet/data_parallel/sum_communicator.h"
 #include "fleet/worker_connection.h"
 #include "optim/dense_optimizer.h"
@@ -93,15 +94,15 @@ class SumExchange : public GradientExchange {
         ended_(ended) {}
 
   ~SumExchange() override {
-    const ExchangeTimes sums = times();
+    const ExchangeTimes spent = times();
     reducer_.reset();
     if (sums_.on_gpus) ended_->push_back(std::move(sums_.communicator));
-    if (sums.communication == absl::ZeroDuration()) return;
+    if (spent.communication == absl::ZeroDuration()) return;
     spdlog::info(
         "gradients were summed for {:.2f} s, of which {:.2f} s were "
         "not hidden behind backward",
-        absl::ToDoubleSeconds(sums.communication),
-        absl::ToDoubleSeconds(sums.exposed));
+        absl::ToDoubleSeconds(spent.communication),
+        absl::ToDoubleSeconds(spent.exposed));
   }
 
   absl::Status Begin(absl::Span<float> values) override {
@@ -327,13 +328,7 @@ absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinCollectiveGroup(
                            ParseWireFormat(strategy.gradient_format));
   OARLOCK_ASSIGN_OR_RETURN(sum_options.backend,
                            ParseCollectiveBackend(strategy.collective_backend));
-  if (sum_options.backend == CollectiveBackend::kNccl &&
-      sum_options.format != WireFormat::kFloat32) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the strategy's collective_backend is nccl and its gradient_format ",
-        strategy.gradient_format,
-        "; legal with nccl is float32, and with other formats auto and tcp"));
-  }
+  OARLOCK_RETURN_IF_ERROR(CheckFormatOfNccl(strategy, "the strategy's "));
   GroupOptions options = GroupOptionsOf(role);
   options.job_id = JobIdOf(config, role);
   options.security = SecurityOf(config, role);

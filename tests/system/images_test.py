@@ -287,6 +287,22 @@ class ImagesTest(harness.SystemTest):
             process = self.start(self.mnist(), *flags)
             self.assert_fails(process, pattern, code=2)
 
+    def test_nccl_that_ranks_cannot_have_is_refused_before_they_meet(self):
+        # Nobody else comes.
+        rank = {"PADDLE_TRAINER_ENDPOINTS": "127.0.0.1:1,127.0.0.1:2",
+                "PADDLE_CURRENT_ENDPOINT": "127.0.0.1:2",
+                "PADDLE_TRAINER_ID": "1"}
+        for flags, pattern in (
+                (["--device", "cpu"],
+                 "--collective_backend is nccl and --device is cpu, .*; legal "
+                 "with nccl are gpu and auto"),
+                (["--device", "auto", "--gradient_format", "float16"],
+                 "--collective_backend is nccl and --gradient_format is "
+                 "float16; legal with nccl is float32")):
+            process = self.start(self.mnist(), "--synthetic",
+                                 "--collective_backend", "nccl", *flags, **rank)
+            self.assert_fails(process, pattern, code=2)
+
     def test_a_folder_that_is_not_there_says_where_to_get_the_images(self):
         process = self.start(self.mnist(), "--data_dir", self.path("nothing"))
         self.assert_fails(process, r"nothing.*yann\.lecun\.com", code=1)

@@ -462,8 +462,8 @@ TEST(SumCommunicatorTest, NcclWith16BitsIsRefusedBeforeOthersAreWaitedFor) {
             .status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     EXPECT_THAT(std::string(status.message()),
-                HasSubstr(absl::StrCat("nccl and its gradient_format ", format,
-                                       "; legal")));
+                HasSubstr(absl::StrCat("gradient_format is ", format,
+                                       "; legal with nccl is float32")));
   }
 }
 
