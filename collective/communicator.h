@@ -26,6 +26,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 
 namespace oarlock {
@@ -36,6 +37,9 @@ namespace oarlock {
 // range stands its largest value (proto/value_format.h). In a group of one
 // nothing travels and nothing is rounded.
 enum class WireFormat { kFloat32, kFloat16, kBfloat16 };
+
+// `operation_timeout` where nobody chooses another.
+inline constexpr absl::Duration kDefaultOperationTimeout = absl::Minutes(30);
 
 // For one thread at a time; whoever needs two threads forks.
 //

@@ -20,7 +20,7 @@ namespace oarlock {
 
 struct GpuCommunicatorOptions {
   // As GroupOptions::operation_timeout.
-  absl::Duration operation_timeout = absl::Minutes(30);
+  absl::Duration operation_timeout = kDefaultOperationTimeout;
 };
 
 // Spans are the host's, which go through the GPU's memory, or the GPU's own.

@@ -37,7 +37,7 @@ struct GroupOptions {
   // How long a rank waits for all the others to come. From 100 ms on.
   absl::Duration join_timeout = absl::Minutes(5);
   // How long an operation may take. From 100 ms on.
-  absl::Duration operation_timeout = absl::Minutes(30);
+  absl::Duration operation_timeout = kDefaultOperationTimeout;
   // A rank that gives no sign of life for so long counts as dead. From 500 ms
   // on; a sign is given eight times as often.
   absl::Duration silence_timeout = absl::Seconds(6);
