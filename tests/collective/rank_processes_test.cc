@@ -18,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "base/clock.h"
 #include "collective/sockets.h"
+#include "tests/base/test_folder.h"
 #include "tests/collective/group_testing.h"
 #include "tests/launch/process_testing.h"
 
@@ -41,10 +42,7 @@ Environment FleetEnvironment(const std::vector<std::string>& endpoints,
 // The ranks of a group that have been started.
 class Ranks {
  public:
-  explicit Ranks(int size)
-      : endpoints_(FreeEndpoints(size)), folder_(FreshFolder()) {
-    ranks_.resize(size);
-  }
+  explicit Ranks(int size) : endpoints_(FreeEndpoints(size)), ranks_(size) {}
 
   const std::vector<std::string>& endpoints() const { return endpoints_; }
   int size() const { return static_cast<int>(ranks_.size()); }
@@ -63,7 +61,7 @@ class Ranks {
     for (absl::string_view word : absl::StrSplit(words, ' ')) {
       argv.emplace_back(word);
     }
-    return std::make_unique<TestProcess>(argv, environment, folder_);
+    return std::make_unique<TestProcess>(argv, environment, folder_.path());
   }
   void StartAll(const std::string& words) {
     for (int rank = 0; rank < size(); ++rank) Start(rank, words);
@@ -102,7 +100,7 @@ class Ranks {
 
  private:
   const std::vector<std::string> endpoints_;
-  const std::string folder_;
+  const TestFolder folder_;
   std::vector<std::unique_ptr<TestProcess>> ranks_;
 };
 
@@ -313,15 +311,14 @@ TEST_P(StrangerTest, IsRefusedInOneLineOnBothSidesAndTheRightOneIsAwaited) {
 }
 
 TEST(RankTokenTest, OnlyWhoKnowsTheJobsTokenIsLetIn) {
-  const std::string folder = FreshFolder();
-  WriteFile(absl::StrCat(folder, "/right"), "opensesame\n");
-  WriteFile(absl::StrCat(folder, "/wrong"), "openbarley\n");
+  const TestFolder folder;
+  const auto knows = [&](const std::string& token) {
+    return absl::StrCat("sums token_file=", folder.Write(token, token + "\n"));
+  };
   Ranks ranks(2);
-  const std::string right = absl::StrCat("sums token_file=", folder, "/right");
+  const std::string right = knows("opensesame");
   ranks.Start(0, right);
-  for (const std::string& words :
-       {std::string("sums"),
-        absl::StrCat("sums token_file=", folder, "/wrong")}) {
+  for (const std::string& words : {std::string("sums"), knows("openbarley")}) {
     auto stranger =
         ranks.NewProcess(words, FleetEnvironment(ranks.endpoints(), 1));
     EXPECT_EQ(stranger->Wait(), 1);

@@ -20,6 +20,7 @@
 #include "pserver/checkpoint/manifest.h"
 #include "sparse_table/packed_rows.h"
 #include "storage/file_system.h"
+#include "tests/base/test_folder.h"
 #include "tests/collective/group_testing.h"
 #include "tests/launch/process_testing.h"
 
@@ -58,7 +59,8 @@ absl::StatusOr<std::map<uint64_t, float>> ShowsOf(const std::string& folder) {
 }
 
 TEST(FleetDatasetTest, AGloballyShuffledPassHasEachExampleOnceAndIsReleased) {
-  const std::string folder = FreshFolder();
+  const TestFolder test_folder;
+  const std::string& folder = test_folder.path();
   // Example i has key i and nothing else.
   std::string text;
   for (uint64_t i = 0; i < kExamples; ++i) {

@@ -18,6 +18,7 @@
 #include "launch/machine.h"
 #include "launch/meeting.h"
 #include "launch/meeting_server.h"
+#include "tests/base/test_folder.h"
 #include "tests/launch/process_testing.h"
 
 namespace oarlock {
@@ -157,10 +158,9 @@ TEST_F(AttendanceTest, WhereNobodyListensTheErrorNamesTheMaster) {
 }
 
 TEST_F(AttendanceTest, AWrongTokenIsRefusedAtOnce) {
-  const std::string folder = FreshFolder();
-  WriteFile(folder + "/token", "secret");
+  const TestFolder folder;
   SecurityOptions security;
-  security.token_file = folder + "/token";
+  security.token_file = folder.Write("token", "secret");
   Serve(security);
   const auto met = Attend(2, "guess")->Meet(ShareOf(2));
   EXPECT_EQ(met.status().code(), absl::StatusCode::kUnauthenticated);

@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "launch/machine.h"
+#include "tests/base/test_folder.h"
 #include "tests/launch/process_testing.h"
 
 namespace oarlock {
@@ -41,14 +42,14 @@ class LaunchCommandTest : public testing::Test {
     std::vector<std::string> argv = {kProgram};
     argv.insert(argv.end(), args.begin(), args.end());
     environment.insert({"PATH", "/usr/local/bin:/usr/bin:/bin"});
-    environment.insert({"DIR", folder_});
-    return std::make_unique<TestProcess>(argv, environment, folder_);
+    environment.insert({"DIR", folder_.path()});
+    return std::make_unique<TestProcess>(argv, environment, folder_.path());
   }
 
   std::unique_ptr<TestProcess> Launch(const std::string& script) {
     return Start({"launch", "--server_num", "2", "--worker_num", "2",
-                  "--log_dir", folder_ + "/logs",
-                  WriteScript(folder_, script)});
+                  "--log_dir", folder_.path() + "/logs",
+                  WriteScript(folder_.path(), script)});
   }
 
   // The launcher's children and theirs, once all have started.
@@ -56,8 +57,8 @@ class LaunchCommandTest : public testing::Test {
     std::vector<pid_t> pids;
     for (const char* name :
          {"PSERVER.0", "PSERVER.1", "TRAINER.0", "TRAINER.1"}) {
-      pids.push_back(AwaitPid(absl::StrCat(folder_, "/", name)));
-      pids.push_back(AwaitPid(absl::StrCat(folder_, "/child.", name)));
+      pids.push_back(AwaitPid(absl::StrCat(folder_.path(), "/", name)));
+      pids.push_back(AwaitPid(absl::StrCat(folder_.path(), "/child.", name)));
     }
     for (const pid_t pid : pids) {
       EXPECT_GT(pid, 0);
@@ -72,7 +73,7 @@ class LaunchCommandTest : public testing::Test {
     }
   }
 
-  const std::string folder_ = FreshFolder();
+  const TestFolder folder_;
 };
 
 TEST_F(LaunchCommandTest, NothingSurvivesKillMinusNineOfTheLauncher) {
@@ -96,13 +97,13 @@ TEST_F(LaunchCommandTest, SignalsAreForwardedAndEndTheJob) {
     EXPECT_EQ(launcher->Wait(), 128 + signal);
     ExpectAllGone(pids);
     for (const char* log : {"serverlog.1", "workerlog.0"}) {
-      EXPECT_EQ(ReadScriptLog(absl::StrCat(folder_, "/logs/", log)),
+      EXPECT_EQ(ReadScriptLog(absl::StrCat(folder_.path(), "/logs/", log)),
                 signal == SIGTERM ? "got TERM\n" : "got INT\n");
     }
     for (const char* name :
          {"PSERVER.0", "PSERVER.1", "TRAINER.0", "TRAINER.1"}) {
-      std::remove(absl::StrCat(folder_, "/", name).c_str());
-      std::remove(absl::StrCat(folder_, "/child.", name).c_str());
+      std::remove(absl::StrCat(folder_.path(), "/", name).c_str());
+      std::remove(absl::StrCat(folder_.path(), "/child.", name).c_str());
     }
   }
 }
@@ -140,30 +141,30 @@ TEST_F(LaunchCommandTest, ADeathIsReportedWithTheEndOfTheLog) {
 
 TEST_F(LaunchCommandTest, PrintConfigPrintsAndRunsAndDryRunOnlyPrints) {
   const std::string script =
-      WriteScript(folder_,
+      WriteScript(folder_.path(),
                   "touch $DIR/ran.$TRAINING_ROLE\n"
                   "while [ ! -e $DIR/ran.TRAINER ]; do sleep 0.05; done\n");
   std::vector<std::string> args = {"launch", "--server_num=1", "--worker_num=1",
-                                   "--log_dir=" + folder_ + "/logs"};
+                                   "--log_dir=" + folder_.path() + "/logs"};
   std::vector<std::string> dry = args;
   dry.insert(dry.end(), {"--dry_run", script});
   auto launcher = Start(dry);
   EXPECT_EQ(launcher->Wait(), 0);
   EXPECT_THAT(launcher->Output(), HasSubstr("  TRAINING_ROLE=TRAINER\n"));
-  EXPECT_EQ(ReadFile(folder_ + "/logs/workerlog.0"), "");
-  EXPECT_FALSE(std::ifstream(folder_ + "/ran.TRAINER").good());
+  EXPECT_EQ(ReadFile(folder_.path() + "/logs/workerlog.0"), "");
+  EXPECT_FALSE(std::ifstream(folder_.path() + "/ran.TRAINER").good());
   args.insert(args.end(), {"--print_config", "True", script});
   launcher = Start(args);
   EXPECT_EQ(launcher->Wait(), 0);
   EXPECT_THAT(launcher->Output(), HasSubstr("  TRAINING_ROLE=TRAINER\n"));
-  EXPECT_TRUE(std::ifstream(folder_ + "/ran.TRAINER").good());
+  EXPECT_TRUE(std::ifstream(folder_.path() + "/ran.TRAINER").good());
 }
 
 TEST_F(LaunchCommandTest, TwoNodesGiveTheirProcessesOneCluster) {
   // Every process asks the same program who it is. Servers stay until both
   // nodes' workers are done, which each worker marks.
   const std::string script = WriteScript(
-      folder_,
+      folder_.path(),
       "$PROGRAM explain-env\n"
       "[ $TRAINING_ROLE = TRAINER ] && touch $DIR/done.$PADDLE_TRAINER_ID\n"
       "while [ $TRAINING_ROLE = PSERVER ]; do\n"
@@ -176,7 +177,7 @@ TEST_F(LaunchCommandTest, TwoNodesGiveTheirProcessesOneCluster) {
     launchers.push_back(
         Start({"launch", "--cluster_node_ips", "127.0.0.2,127.0.0.3",
                "--node_ip", node, "--server_num", "1", "--worker_num", "2",
-               "--log_dir", folder_ + "/logs", script},
+               "--log_dir", folder_.path() + "/logs", script},
               {{"PROGRAM", kProgram}}));
   }
   for (const auto& launcher : launchers) {
@@ -188,14 +189,14 @@ TEST_F(LaunchCommandTest, TwoNodesGiveTheirProcessesOneCluster) {
       "127.0.0.3:6172\n";
   for (int i = 0; i < 4; ++i) {
     const std::string log =
-        ReadFile(absl::StrCat(folder_, "/logs/workerlog.", i));
+        ReadFile(absl::StrCat(folder_.path(), "/logs/workerlog.", i));
     EXPECT_THAT(log, HasSubstr(absl::StrCat("role      worker ", i, " of 4")));
     EXPECT_THAT(log, HasSubstr(common));
     EXPECT_THAT(log, Not(HasSubstr("warning")));
   }
   for (int i = 0; i < 2; ++i) {
     const std::string log =
-        ReadFile(absl::StrCat(folder_, "/logs/serverlog.", i));
+        ReadFile(absl::StrCat(folder_.path(), "/logs/serverlog.", i));
     EXPECT_THAT(log, HasSubstr(absl::StrCat("role      server ", i, " of 2")));
     EXPECT_THAT(log, HasSubstr(absl::StrCat("listens   127.0.0.", i + 2)));
     EXPECT_THAT(log, HasSubstr(common));
@@ -208,7 +209,7 @@ TEST_F(LaunchCommandTest, NodesThatMeetStartAllAgainWhenOneProcessDies) {
   const auto ports = FreePorts(1);
   ASSERT_TRUE(ports.ok()) << ports.status();
   const std::string script = WriteScript(
-      folder_,
+      folder_.path(),
       "$PROGRAM explain-env\n"
       "echo restart \"$OARLOCK_RESTART\" \"$OARLOCK_RESTART_TOGETHER\"\n"
       "[ \"$OARLOCK_RESTART\" = 1 ] && exit 0\n"
@@ -216,11 +217,11 @@ TEST_F(LaunchCommandTest, NodesThatMeetStartAllAgainWhenOneProcessDies) {
       "while true; do sleep 0.05; done\n");
   std::vector<std::unique_ptr<TestProcess>> launchers;
   for (int i = 0; i < 2; ++i) {
-    launchers.push_back(Start(
-        {"launch", "--master", absl::StrCat("127.0.0.1:", ports->front()),
-         "--nnodes", "2", "--nproc_per_node", "2", "--max_restart", "1",
-         "--log_dir", folder_ + "/logs", script},
-        {{"PROGRAM", kProgram}}));
+    launchers.push_back(
+        Start({"launch", "--master", absl::StrCat("127.0.0.1:", ports->front()),
+               "--nnodes", "2", "--nproc_per_node", "2", "--max_restart", "1",
+               "--log_dir", folder_.path() + "/logs", script},
+              {{"PROGRAM", kProgram}}));
   }
   for (const auto& launcher : launchers) {
     EXPECT_EQ(launcher->Wait(), 0) << launcher->Output();
@@ -229,7 +230,7 @@ TEST_F(LaunchCommandTest, NodesThatMeetStartAllAgainWhenOneProcessDies) {
   }
   for (int i = 0; i < 4; ++i) {
     const std::string log =
-        ReadScriptLog(absl::StrCat(folder_, "/logs/workerlog.", i));
+        ReadScriptLog(absl::StrCat(folder_.path(), "/logs/workerlog.", i));
     EXPECT_THAT(log, HasSubstr(absl::StrCat("role      collective worker ", i,
                                             " of 4\n")));
     EXPECT_THAT(log, HasSubstr("restart  \n"));
@@ -242,49 +243,50 @@ TEST_F(LaunchCommandTest, NodesThatMeetHaveServersToo) {
   const auto ports = FreePorts(1);
   ASSERT_TRUE(ports.ok()) << ports.status();
   const std::string script =
-      WriteScript(folder_, "$PROGRAM explain-env\nexit 0\n");
+      WriteScript(folder_.path(), "$PROGRAM explain-env\nexit 0\n");
   std::vector<std::unique_ptr<TestProcess>> launchers;
   for (int i = 0; i < 2; ++i) {
-    launchers.push_back(Start(
-        {"launch", "--master", absl::StrCat("127.0.0.1:", ports->front()),
-         "--nnodes", "2", "--rank", absl::StrCat(i), "--server_num", "1",
-         "--worker_num", absl::StrCat(1 + i), "--log_dir", folder_ + "/logs",
-         script},
-        {{"PROGRAM", kProgram}}));
+    launchers.push_back(
+        Start({"launch", "--master", absl::StrCat("127.0.0.1:", ports->front()),
+               "--nnodes", "2", "--rank", absl::StrCat(i), "--server_num", "1",
+               "--worker_num", absl::StrCat(1 + i), "--log_dir",
+               folder_.path() + "/logs", script},
+              {{"PROGRAM", kProgram}}));
   }
   for (const auto& launcher : launchers) {
     EXPECT_EQ(launcher->Wait(), 0) << launcher->Output();
   }
   for (int i = 0; i < 3; ++i) {
     const std::string log =
-        ReadFile(absl::StrCat(folder_, "/logs/workerlog.", i));
+        ReadFile(absl::StrCat(folder_.path(), "/logs/workerlog.", i));
     EXPECT_THAT(log, HasSubstr(absl::StrCat("role      worker ", i, " of 3")));
     EXPECT_THAT(log, HasSubstr("servers   2: 127.0.0.1:"));
     EXPECT_THAT(log, Not(HasSubstr("warning")));
   }
-  EXPECT_THAT(ReadFile(folder_ + "/logs/serverlog.1"),
+  EXPECT_THAT(ReadFile(folder_.path() + "/logs/serverlog.1"),
               HasSubstr("role      server 1 of 2"));
 }
 
 TEST_F(LaunchCommandTest, AnotherLauncherMayComeInThePlaceOfOneThatDied) {
   const auto ports = FreePorts(1);
   ASSERT_TRUE(ports.ok()) << ports.status();
-  const std::string script = WriteScript(
-      folder_, "echo $$ > $DIR/rank.$PADDLE_TRAINER_ID\n"
-               "[ \"$OARLOCK_RESTART\" = 1 ] && exit 0\n"
-               "while true; do sleep 0.05; done\n");
+  const std::string script =
+      WriteScript(folder_.path(),
+                  "echo $$ > $DIR/rank.$PADDLE_TRAINER_ID\n"
+                  "[ \"$OARLOCK_RESTART\" = 1 ] && exit 0\n"
+                  "while true; do sleep 0.05; done\n");
   const auto start = [&] {
     return Start({"launch", "--master",
                   absl::StrCat("127.0.0.1:", ports->front()), "--nnodes", "2",
                   "--nproc_per_node", "1", "--max_restart", "1", "--silence_s",
-                  "2", "--log_dir", folder_ + "/logs", script});
+                  "2", "--log_dir", folder_.path() + "/logs", script});
   };
   const auto first = start();
-  ASSERT_TRUE(Await(
-      [&] { return absl::StrContains(first->Output(), ", here\n"); }));
+  ASSERT_TRUE(
+      Await([&] { return absl::StrContains(first->Output(), ", here\n"); }));
   const auto dies = start();
-  const pid_t rank = AwaitPid(folder_ + "/rank.1");
-  ASSERT_GT(AwaitPid(folder_ + "/rank.0"), 0);
+  const pid_t rank = AwaitPid(folder_.path() + "/rank.1");
+  ASSERT_GT(AwaitPid(folder_.path() + "/rank.0"), 0);
   dies->Signal(SIGKILL);
   EXPECT_EQ(dies->Wait(), -SIGKILL);
   ASSERT_TRUE(Await([&] {
@@ -302,17 +304,18 @@ TEST_F(LaunchCommandTest, AnInterruptOfOneNodeEndsTheJobOnAll) {
   const auto ports = FreePorts(1);
   ASSERT_TRUE(ports.ok()) << ports.status();
   std::vector<std::unique_ptr<TestProcess>> launchers;
-  const std::string script = WriteScript(
-      folder_, "echo $$ > $DIR/rank.$PADDLE_TRAINER_ID\n"
-               "while true; do sleep 0.05; done\n");
+  const std::string script =
+      WriteScript(folder_.path(),
+                  "echo $$ > $DIR/rank.$PADDLE_TRAINER_ID\n"
+                  "while true; do sleep 0.05; done\n");
   for (int i = 0; i < 2; ++i) {
     launchers.push_back(Start(
         {"launch", "--master", absl::StrCat("127.0.0.1:", ports->front()),
          "--nnodes", "2", "--rank", absl::StrCat(i), "--nproc_per_node", "1",
-         "--max_restart", "1", "--log_dir", folder_ + "/logs", script}));
+         "--max_restart", "1", "--log_dir", folder_.path() + "/logs", script}));
   }
-  const std::vector<pid_t> pids = {AwaitPid(folder_ + "/rank.0"),
-                                   AwaitPid(folder_ + "/rank.1")};
+  const std::vector<pid_t> pids = {AwaitPid(folder_.path() + "/rank.0"),
+                                   AwaitPid(folder_.path() + "/rank.1")};
   launchers[1]->Signal(SIGINT);
   EXPECT_EQ(launchers[1]->Wait(), 128 + SIGINT);
   EXPECT_EQ(launchers[0]->Wait(), 1) << launchers[0]->Output();

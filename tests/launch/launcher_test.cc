@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "launch/launch_plan.h"
+#include "tests/base/test_folder.h"
 #include "tests/launch/process_testing.h"
 
 namespace oarlock {
@@ -59,25 +60,26 @@ class LauncherTest : public testing::Test {
   LaunchPlan Plan(v1::LaunchConfig config) {
     config.set_log_dir(logs());
     const auto plan = PlanLaunch(
-        config, {{"PATH", "/usr/local/bin:/usr/bin:/bin"}, {"DIR", folder_}});
+        config,
+        {{"PATH", "/usr/local/bin:/usr/bin:/bin"}, {"DIR", folder_.path()}});
     EXPECT_TRUE(plan.ok()) << plan.status();
     return *plan;
   }
 
   // Runs a script as all processes.
   int Run(const LaunchPlan& plan, const std::string& script) {
-    const auto code =
-        Launcher(options_).Run(plan, {WriteScript(folder_, script), "a b"});
+    const auto code = Launcher(options_).Run(
+        plan, {WriteScript(folder_.path(), script), "a b"});
     EXPECT_TRUE(code.ok()) << code.status();
     return code.ok() ? *code : -1;
   }
 
-  std::string logs() const { return folder_ + "/logs"; }
+  std::string logs() const { return folder_.path() + "/logs"; }
   std::string Log(const std::string& name) const {
     return ReadScriptLog(logs() + "/" + name);
   }
 
-  const std::string folder_ = FreshFolder();
+  const TestFolder folder_;
   LauncherOptions options_;
 };
 
@@ -118,7 +120,7 @@ TEST_F(LauncherTest, AFailingWorkerEndsTheJobWithItsCode) {
 
 // A dying process closes its files before it can be waited for.
 TEST_F(LauncherTest, WhoWasKilledCountsBeforeWhoEndedForThat) {
-  ASSERT_EQ(mkfifo((folder_ + "/alive").c_str(), 0600), 0);
+  ASSERT_EQ(mkfifo((folder_.path() + "/alive").c_str(), 0600), 0);
   EXPECT_EQ(Run(CollectivePlan(2, 0),
                 "if [ $PADDLE_TRAINER_ID = 1 ]; then\n"
                 "  exec 3> $DIR/alive\n"
@@ -132,8 +134,8 @@ TEST_F(LauncherTest, WhoWasKilledCountsBeforeWhoEndedForThat) {
 TEST_F(LauncherTest, WhatTheFirstWorkerWritesIsShown) {
   options_.follow_first_worker = true;
   testing::internal::CaptureStdout();
-  const std::string script = absl::StrCat(
-      "echo $TRAINING_ROLE $PADDLE_TRAINER_ID\n", kServerWaits);
+  const std::string script =
+      absl::StrCat("echo $TRAINING_ROLE $PADDLE_TRAINER_ID\n", kServerWaits);
   EXPECT_EQ(Run(Plan(1, 2), script), 0);
   EXPECT_THAT(testing::internal::GetCapturedStdout(),
               AllOf(HasSubstr("TRAINER 0\n"), Not(HasSubstr("TRAINER 1"))));
@@ -144,7 +146,7 @@ TEST_F(LauncherTest, AKilledServerIsNoticedWithinASecond) {
   absl::Time killed = absl::InfiniteFuture();
   options_.tick = [&] {
     if (server != 0) return;
-    const std::string pid = ReadFile(folder_ + "/server.1");
+    const std::string pid = ReadFile(folder_.path() + "/server.1");
     if (pid.empty() || pid.back() != '\n') return;
     server = std::stoi(pid);
     killed = absl::Now();
@@ -163,22 +165,22 @@ TEST_F(LauncherTest, WhatIgnoresSigtermIsKilledAfterTheGrace) {
       "trap 'echo ignored' TERM; echo $$ > $DIR/server\n", kWaitForever);
   EXPECT_EQ(Run(Plan(1, 1), script), 4);
   EXPECT_EQ(Log("serverlog.0"), "ignored\n");
-  EXPECT_TRUE(IsGone(AwaitPid(folder_ + "/server")));
+  EXPECT_TRUE(IsGone(AwaitPid(folder_.path() + "/server")));
 }
 
 TEST_F(LauncherTest, AnOrderFromAnotherNodeEndsAllThatRuns) {
   const std::string script = absl::StrCat(
       "trap 'echo asked; exit 0' TERM\necho $$ > $DIR/rank\n", kWaitForever);
   for (const bool kill : {false, true}) {
-    std::remove((folder_ + "/rank").c_str());
+    std::remove((folder_.path() + "/rank").c_str());
     options_.order = [&]() -> std::optional<LauncherOptions::Order> {
-      const std::string pid = ReadFile(folder_ + "/rank");
+      const std::string pid = ReadFile(folder_.path() + "/rank");
       if (pid.empty() || pid.back() != '\n') return std::nullopt;
       return LauncherOptions::Order{"node 1 has failed", kill};
     };
     Launcher launcher(options_);
-    const auto code =
-        launcher.Run(CollectivePlan(1, 3), {WriteScript(folder_, script)});
+    const auto code = launcher.Run(CollectivePlan(1, 3),
+                                   {WriteScript(folder_.path(), script)});
     ASSERT_TRUE(code.ok()) << code.status();
     EXPECT_EQ(*code, 1);
     EXPECT_EQ(launcher.failure(), "node 1 has failed");
@@ -301,13 +303,13 @@ TEST_F(LauncherTest, WhatAProcessLeftBehindIsKilled) {
       "while true; do sleep 0.05; done) &\n",
       "while [ ! -s $DIR/grandchild ]; do sleep 0.01; done\nexit 0\n");
   EXPECT_EQ(Run(Plan(1, 1), script), 0);
-  const pid_t grandchild = AwaitPid(folder_ + "/grandchild");
+  const pid_t grandchild = AwaitPid(folder_.path() + "/grandchild");
   ASSERT_GT(grandchild, 0);
   EXPECT_TRUE(Await([&] { return IsGone(grandchild); }));
 }
 
 TEST_F(LauncherTest, APythonScriptRunsWithoutBeingExecutable) {
-  const std::string path = folder_ + "/train.py";
+  const std::string path = folder_.path() + "/train.py";
   WriteFile(
       path,
       "import os, sys, time\n"
@@ -328,9 +330,9 @@ TEST_F(LauncherTest, WhatCannotBeStartedIsOneSentence) {
   };
   EXPECT_EQ(error("no-such-program"),
             "the program \"no-such-program\" is not in PATH; give its path");
-  EXPECT_EQ(error(folder_),
-            "the program " + folder_ + " is not a file; give an existing one");
-  const std::string data = folder_ + "/data";
+  EXPECT_EQ(error(folder_.path()), "the program " + folder_.path() +
+                                       " is not a file; give an existing one");
+  const std::string data = folder_.path() + "/data";
   WriteFile(data, "text");
   EXPECT_EQ(error(data),
             "the program " + data + " is not executable; run chmod +x " + data);
@@ -340,7 +342,7 @@ TEST_F(LauncherTest, WhatCannotBeStartedIsOneSentence) {
 }
 
 TEST_F(LauncherTest, ALogFolderThatCannotBeMadeIsOneSentence) {
-  WriteFile(folder_ + "/logs", "a file");
+  WriteFile(folder_.path() + "/logs", "a file");
   EXPECT_THAT(
       std::string(
           Launcher(options_).Run(Plan(1, 1), {"/bin/true"}).status().message()),
@@ -353,7 +355,7 @@ TEST_F(LauncherTest, TwoJobsDoNotShareTheirLogs) {
       absl::StrCat("echo result > ", logs(), "/summary.json\n", kServerWaits);
   const LaunchPlan plan = Plan(1, 1);
   Launcher first(options_);
-  ASSERT_TRUE(first.Run(plan, {WriteScript(folder_, script)}).ok());
+  ASSERT_TRUE(first.Run(plan, {WriteScript(folder_.path(), script)}).ok());
   // The first one's result has not been looked at yet.
   const auto second = Launcher(options_).Run(plan, {"/bin/true"});
   EXPECT_THAT(std::string(second.status().message()),
@@ -368,7 +370,7 @@ TEST_F(LauncherTest, TwoJobsDoNotShareTheirLogs) {
 
 TEST_F(LauncherTest, TwoLaunchersRunOneAfterTheOtherInOneProgram) {
   Launcher launcher(options_);
-  const std::string program = WriteScript(folder_, kServerWaits);
+  const std::string program = WriteScript(folder_.path(), kServerWaits);
   for (int i = 0; i < 2; ++i) {
     const LaunchPlan plan = Plan(1, 1);
     const auto code = launcher.Run(plan, {program});
@@ -378,7 +380,8 @@ TEST_F(LauncherTest, TwoLaunchersRunOneAfterTheOtherInOneProgram) {
 }
 
 TEST(LastLinesTest, OnlyTheEndOfAFileIsReturned) {
-  const std::string path = FreshFolder() + "/log";
+  const TestFolder folder;
+  const std::string path = folder.Path("log");
   EXPECT_TRUE(LastLines(path, 3).empty());
   WriteFile(path, "");
   EXPECT_TRUE(LastLines(path, 3).empty());

@@ -7,7 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
@@ -18,14 +17,6 @@
 #include "base/check.h"
 
 namespace oarlock {
-
-std::string FreshFolder() {
-  const char* base = std::getenv("TEST_TMPDIR");
-  std::string path =
-      absl::StrCat(base == nullptr ? "/tmp" : base, "/launch.XXXXXX");
-  OARLOCK_CHECK(mkdtemp(path.data()) != nullptr);
-  return path;
-}
 
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path);

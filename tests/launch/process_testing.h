@@ -18,9 +18,6 @@ namespace oarlock {
 // How long a condition may take before a test gives up.
 inline constexpr absl::Duration kPatience = absl::Seconds(30);
 
-// A fresh folder under the test's temporary one.
-std::string FreshFolder();
-
 std::string ReadFile(const std::string& path);
 void WriteFile(const std::string& path, const std::string& text);
 // An executable shell script; `text` comes after the first line.

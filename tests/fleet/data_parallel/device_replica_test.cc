@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/base/test_folder.h"
 #include "tests/fleet/data_parallel/replica_training.h"
-#include "tests/fleet/data_parallel/worker_threads.h"
 
 namespace oarlock {
 namespace {
@@ -78,9 +78,10 @@ TEST(DeviceReplicaTest, AloneNothingButBatchesAndScoresIsCopied) {
 }
 
 TEST(DeviceReplicaTest, ACheckpointGoesOnWhereverTheReplicaLies) {
-  const Outcome straight = TrainAlone({.until = 3, .folder = NewFolder()});
-  const std::string folder = NewFolder();
-  TrainingRun part = {.folder = folder};
+  const TestFolder straight_folder, folder;
+  const Outcome straight =
+      TrainAlone({.until = 3, .folder = straight_folder.path()});
+  TrainingRun part = {.folder = folder.path()};
   Outcome last;
   for (const Memory memory :
        {Memory::kDevice, Memory::kHostOfADevice, Memory::kDevice}) {

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "fleet/data_parallel.h"
+#include "tests/base/test_folder.h"
 #include "tests/fleet/data_parallel/worker_threads.h"
 #include "worker/data/images/image_loader.h"
 #include "worker/data/images/image_transform.h"
@@ -56,7 +57,7 @@ v1::OptimizerConfig Momentum() {
 struct Run {
   // Passes that it makes, from where the checkpoint in `folder` ends.
   uint32_t until = 0;
-  std::string folder;
+  std::string folder = {};
   float dropout = 0.5f;
   // For a test of the test: the passes are told to be the first again.
   bool forgets_epoch = false;
@@ -70,8 +71,8 @@ absl::Status Train(WorkerGroup& group, const Run& run,
                  kSteps, kSeed));
   OARLOCK_ASSIGN_OR_RETURN(
       const ImageTransform transform,
-      ImageTransform::Create(shard.images->shape(), {.padding = 2, .flip = true},
-                             kSeed));
+      ImageTransform::Create(shard.images->shape(),
+                             {.padding = 2, .flip = true}, kSeed));
   OARLOCK_ASSIGN_OR_RETURN(
       const auto model,
       DistributedModel::Create(&group, NetworkWithDropout(run.dropout),
@@ -121,29 +122,31 @@ std::vector<float> TrainOn(uint32_t size, const Run& run) {
   return parameters[0];
 }
 
+// The same without a checkpoint to go on from.
+std::vector<float> TrainAnew(uint32_t size, Run run) {
+  const TestFolder folder;
+  run.folder = folder.path();
+  return TrainOn(size, run);
+}
+
 TEST(RestartTest, ARunThatGoesOnMakesTheBitsOfOneWithoutAPause) {
   for (const uint32_t size : {1, 2}) {
     SCOPED_TRACE(testing::Message() << size << " ranks, seed " << kSeed);
-    const std::vector<float> straight =
-        TrainOn(size, {.until = 2, .folder = NewFolder()});
+    const std::vector<float> straight = TrainAnew(size, {.until = 2});
     ASSERT_FALSE(straight.empty());
-    const std::string folder = NewFolder();
+    const TestFolder folder;
     const std::vector<float> half =
-        TrainOn(size, {.until = 1, .folder = folder});
+        TrainOn(size, {.until = 1, .folder = folder.path()});
     EXPECT_NE(half, straight);
-    EXPECT_EQ(TrainOn(size, {.until = 2, .folder = folder}), straight);
+    EXPECT_EQ(TrainOn(size, {.until = 2, .folder = folder.path()}), straight);
   }
 }
 
 // Else the test above could not fail.
 TEST(RestartTest, WhatDropoutDropsDependsOnTheEpoch) {
-  const std::vector<float> straight =
-      TrainOn(1, {.until = 2, .folder = NewFolder()});
-  EXPECT_NE(
-      TrainOn(1, {.until = 2, .folder = NewFolder(), .forgets_epoch = true}),
-      straight);
-  EXPECT_NE(TrainOn(1, {.until = 2, .folder = NewFolder(), .dropout = 0}),
-            straight);
+  const std::vector<float> straight = TrainAnew(1, {.until = 2});
+  EXPECT_NE(TrainAnew(1, {.until = 2, .forgets_epoch = true}), straight);
+  EXPECT_NE(TrainAnew(1, {.until = 2, .dropout = 0}), straight);
 }
 
 }  // namespace

@@ -1,13 +1,8 @@
 #include "tests/fleet/data_parallel/worker_threads.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdlib>
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "base/status_macros.h"
 #include "tests/collective/group_testing.h"
 
@@ -67,12 +62,6 @@ absl::StatusOr<ImageShard> DrawImages(const WorkerGroup& group,
                                        .shuffle = true,
                                        .seed = seed}));
   return ImageShard{std::move(images), std::move(sampler)};
-}
-
-std::string NewFolder() {
-  std::string path = absl::StrCat(testing::TempDir(), "/workers_XXXXXX");
-  OARLOCK_CHECK(mkdtemp(path.data()) != nullptr);
-  return path;
 }
 
 }  // namespace oarlock

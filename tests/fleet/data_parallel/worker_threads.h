@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -37,9 +36,6 @@ absl::StatusOr<ImageShard> DrawImages(const WorkerGroup& group,
                                       const ImageShape& shape,
                                       uint32_t batch_size, uint64_t num_steps,
                                       uint64_t seed);
-
-// A new one, for checkpoints.
-std::string NewFolder();
 
 }  // namespace oarlock
 

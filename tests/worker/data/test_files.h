@@ -3,50 +3,17 @@
 #ifndef OARLOCK_TESTS_WORKER_DATA_TEST_FILES_H_
 #define OARLOCK_TESTS_WORKER_DATA_TEST_FILES_H_
 
-#include <stdlib.h>
-
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/random.h"
-#include "gtest/gtest.h"
+#include "tests/base/test_folder.h"  // IWYU pragma: export
 
 namespace oarlock {
-
-// A folder of its own for each test, removed with it.
-class TestFolder {
- public:
-  TestFolder() {
-    std::string pattern = ::testing::TempDir() + "/oarlock_data_XXXXXX";
-    path_ = mkdtemp(pattern.data());
-  }
-  ~TestFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TestFolder(const TestFolder&) = delete;
-  TestFolder& operator=(const TestFolder&) = delete;
-
-  std::string Path(std::string_view name) const {
-    return absl::StrCat(path_, "/", std::string(name));
-  }
-  // Writes a file; its path.
-  std::string Write(std::string_view name, std::string_view content) const {
-    const std::string path = Path(name);
-    std::ofstream(path, std::ios::binary) << content;
-    return path;
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 inline std::string ReadAll(const std::string& path) {
   std::stringstream content;
