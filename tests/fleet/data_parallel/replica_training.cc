@@ -45,41 +45,10 @@ std::unique_ptr<Network> NewNetwork() {
 }
 
 // A group whose workers keep replicas in the host's memory whatever computes.
-class GroupOfHosts final : public WorkerGroup {
+class GroupOfHosts final : public GroupAround {
  public:
-  explicit GroupOfHosts(std::unique_ptr<WorkerGroup> group)
-      : WorkerGroup(group->strategy()), group_(std::move(group)) {}
-
-  uint32_t rank() const override { return group_->rank(); }
-  uint32_t size() const override { return group_->size(); }
-  std::string Describe() const override { return group_->Describe(); }
+  using GroupAround::GroupAround;
   bool keeps_parameters() const override { return false; }
-  absl::StatusOr<std::unique_ptr<GradientExchange>> NewExchange(
-      const v1::TableConfig& table, MathBackend* backend) override {
-    OARLOCK_CHECK(backend == nullptr);
-    return group_->NewExchange(table, backend);
-  }
-  absl::StatusOr<ClassScores> Sum(const std::string& phase, uint32_t epoch,
-                                  const ClassScores& mine) override {
-    return group_->Sum(phase, epoch, mine);
-  }
-  absl::Status Broadcast(std::string* bytes) override {
-    return group_->Broadcast(bytes);
-  }
-  bool can_broadcast() const override { return group_->can_broadcast(); }
-  absl::Status Checkpoint() override { return group_->Checkpoint(); }
-  bool makes_checkpoints() const override {
-    return group_->makes_checkpoints();
-  }
-  absl::Status Barrier(const std::string& name) override {
-    return group_->Barrier(name);
-  }
-  absl::Status Leave(const absl::Status& outcome) override {
-    return group_->Leave(outcome);
-  }
-
- private:
-  const std::unique_ptr<WorkerGroup> group_;
 };
 
 std::unique_ptr<MathBackend> NewMath(const TrainingRun& run,
@@ -192,8 +161,11 @@ std::vector<Outcome> TrainTogether(const std::vector<TrainingRun>& runs) {
             ? JoinWorkers(config, roles[rank], run.strategy)
             : JoinCollectiveGroup(config, roles[rank], run.strategy,
                                   run.new_gpu_ring));
-    if (run.memory != Memory::kHostOfADevice) return group;
-    return std::make_unique<GroupOfHosts>(std::move(group));
+    if (run.memory == Memory::kHostOfADevice) {
+      group = std::make_unique<GroupOfHosts>(std::move(group));
+    }
+    if (run.around == nullptr) return group;
+    return run.around(std::move(group));
   };
   const auto train = [&](WorkerGroup& group, size_t rank) {
     absl::Status trained;

@@ -6,11 +6,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "collective/gpu_ring.h"
 #include "fleet/data_parallel.h"
 #include "tests/worker/nn/cuda/emulated_device.h"
@@ -36,6 +40,43 @@ enum class Memory {
   kHost,           // the host's, where the reference computes
 };
 
+// Another group; a test's differs from it where it overrides.
+class GroupAround : public WorkerGroup {
+ public:
+  explicit GroupAround(std::unique_ptr<WorkerGroup> group)
+      : WorkerGroup(group->strategy()), group_(std::move(group)) {}
+
+  uint32_t rank() const override { return group_->rank(); }
+  uint32_t size() const override { return group_->size(); }
+  std::string Describe() const override { return group_->Describe(); }
+  bool keeps_parameters() const override { return group_->keeps_parameters(); }
+  absl::StatusOr<std::unique_ptr<GradientExchange>> NewExchange(
+      const v1::TableConfig& table, MathBackend* backend) override {
+    return group_->NewExchange(table, backend);
+  }
+  absl::StatusOr<ClassScores> Sum(const std::string& phase, uint32_t epoch,
+                                  const ClassScores& mine) override {
+    return group_->Sum(phase, epoch, mine);
+  }
+  absl::Status Broadcast(std::string* bytes) override {
+    return group_->Broadcast(bytes);
+  }
+  bool can_broadcast() const override { return group_->can_broadcast(); }
+  absl::Status Checkpoint() override { return group_->Checkpoint(); }
+  bool makes_checkpoints() const override {
+    return group_->makes_checkpoints();
+  }
+  absl::Status Barrier(const std::string& name) override {
+    return group_->Barrier(name);
+  }
+  absl::Status Leave(const absl::Status& outcome) override {
+    return group_->Leave(outcome);
+  }
+
+ private:
+  const std::unique_ptr<WorkerGroup> group_;
+};
+
 struct TrainingRun {
   v1::OptimizerConfig optimizer = Adam();
   Memory memory = Memory::kDevice;
@@ -56,6 +97,9 @@ struct TrainingRun {
   // Steps alone: no pass begins or ends, and the last step is the last that the
   // ranks do together.
   bool steps_alone = false;
+  // Makes the group that trains of the one that was joined; null: that one.
+  std::function<std::unique_ptr<WorkerGroup>(std::unique_ptr<WorkerGroup>)>
+      around = nullptr;
   // Models and optimizers that the group has, one after the other.
   int num_models = 1;
 };

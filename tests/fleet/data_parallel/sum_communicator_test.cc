@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>
 
-#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -17,9 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/log.h"
 #include "base/status_macros.h"
@@ -39,27 +36,6 @@ using ::testing::HasSubstr;
 // Called before sum number `index` of a rank, from 0; its error is the sum's.
 using SumHook = std::function<absl::Status(int rank, int index,
                                            const GpuRing::GoOn& go_on)>;
-
-// Another ring, but for its sums.
-class RingAround : public GpuRing {
- public:
-  explicit RingAround(std::unique_ptr<GpuRing> ring) : ring_(std::move(ring)) {}
-
-  absl::Status Broadcast(void* bytes, size_t num_bytes, int root,
-                         const GoOn& go_on) override {
-    return ring_->Broadcast(bytes, num_bytes, root, go_on);
-  }
-  absl::Status AllGather(const void* mine, size_t mine_bytes, void* all,
-                         const GoOn& go_on) override {
-    return ring_->AllGather(mine, mine_bytes, all, go_on);
-  }
-
- protected:
-  GpuRing& ring() { return *ring_; }
-
- private:
-  const std::unique_ptr<GpuRing> ring_;
-};
 
 // Whose sums are watched.
 class WatchedRing final : public RingAround {
@@ -350,87 +326,6 @@ TEST(SumCommunicatorTest, ARankThatIsLostInASumEndsTheOthers) {
   EXPECT_EQ(ranks[1].status, absl::UnavailableError("NCCL: its GPU is lost"));
   EXPECT_EQ(ranks[0].status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(ranks[0].status.message()), HasSubstr("rank 1 ("));
-}
-
-// What LateRings of two ranks have seen.
-struct RingEnds {
-  absl::Mutex mutex;
-  int num_summing ABSL_GUARDED_BY(mutex) = 0;
-  int num_rings[2] ABSL_GUARDED_BY(mutex) = {0, 0};
-  int most_rings ABSL_GUARDED_BY(mutex) = 0;
-  int num_ended ABSL_GUARDED_BY(mutex) = 0;
-  int num_ended_early ABSL_GUARDED_BY(mutex) = 0;
-};
-
-// A ring whose sums on rank 1 are done later than on rank 0, unless rank 0's
-// ring goes meanwhile: NCCL may still need it.
-class LateRing final : public RingAround {
- public:
-  LateRing(std::unique_ptr<GpuRing> ring, int rank, RingEnds* ends)
-      : RingAround(std::move(ring)), rank_(rank), ends_(*ends) {
-    absl::MutexLock lock(&ends_.mutex);
-    ends_.most_rings = std::max(ends_.most_rings, ++ends_.num_rings[rank]);
-  }
-  ~LateRing() override {
-    absl::MutexLock lock(&ends_.mutex);
-    if (ends_.num_summing > 0) ++ends_.num_ended_early;
-    ++ends_.num_ended;
-    --ends_.num_rings[rank_];
-  }
-
-  absl::Status AllReduce(void* values, size_t num_values, Type type,
-                         const GoOn& go_on) override {
-    {
-      absl::MutexLock lock(&ends_.mutex);
-      ++ends_.num_summing;
-    }
-    const absl::Status status =
-        ring().AllReduce(values, num_values, type, go_on);
-    absl::MutexLock lock(&ends_.mutex);
-    if (rank_ == 1) {
-      ends_.mutex.AwaitWithTimeout(
-          absl::Condition(
-              +[](int* num_ended_early) { return *num_ended_early > 0; },
-              &ends_.num_ended_early),
-          absl::Milliseconds(100));
-    }
-    --ends_.num_summing;
-    return status;
-  }
-
- private:
-  const int rank_;
-  RingEnds& ends_;
-};
-
-TEST(SumCommunicatorTest, ARingStaysUntilAllRanksAreDoneWithItsLastSum) {
-  for (const bool steps_alone : {false, true}) {
-    for (const int num_models : {1, 2}) {
-      SCOPED_TRACE(testing::Message() << "steps_alone " << steps_alone << ", "
-                                      << num_models << " models");
-      RingEnds ends;
-      std::vector<TrainingRun> runs = OnGpus(2, nullptr);
-      for (int rank = 0; rank < 2; ++rank) {
-        runs[rank].steps_alone = steps_alone;
-        runs[rank].num_models = num_models;
-        runs[rank].new_gpu_ring = [rank, &ends](Communicator& host,
-                                                const GpuRingOptions&)
-            -> absl::StatusOr<std::unique_ptr<GpuRing>> {
-          OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<GpuRing> ring,
-                                   NewModelRing(host));
-          return std::make_unique<LateRing>(std::move(ring), rank, &ends);
-        };
-      }
-      for (const Outcome& rank : TrainTogether(runs)) {
-        EXPECT_TRUE(rank.status.ok()) << rank.status;
-      }
-      absl::MutexLock lock(&ends.mutex);
-      EXPECT_EQ(ends.num_ended, 2 * num_models);
-      EXPECT_EQ(ends.num_ended_early, 0);
-      // The one before has gone when the next is made.
-      EXPECT_EQ(ends.most_rings, 1);
-    }
-  }
 }
 
 TEST(SumCommunicatorTest, OneRankAloneNeedsNoNccl) {
