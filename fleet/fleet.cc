@@ -65,10 +65,11 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> ListenForMetrics(
 
 // What a run without servers would leave undone without a word.
 absl::Status CheckLocal(const v1::JobConfig& config) {
-  const char* flag = config.resume()                  ? "--resume"
-                     : !config.load().empty()         ? "--load"
-                     : config.durability() == "log"   ? "--durability log"
-                                                      : nullptr;
+  const char* flag = config.resume()                    ? "--resume"
+                     : !config.load().empty()           ? "--load"
+                     : config.durability() == "log"     ? "--durability log"
+                     : !config.checkpoint_dir().empty() ? "--checkpoint_dir"
+                                                        : nullptr;
   if (flag == nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       flag, " is for servers' checkpoints, and a local run has neither; add "
@@ -135,12 +136,6 @@ class Fleet::Worker {
     // First, so that a port in use costs the job nothing.
     OARLOCK_ASSIGN_OR_RETURN(worker->metrics_, ListenForMetrics(config, role));
     if (role.role == Role::kLocal) {
-      if (!config.checkpoint_dir().empty()) {
-        spdlog::warn(
-            "--checkpoint_dir is {}, but a local run makes no checkpoints; "
-            "train with --server_num 1 --worker_num 1 to have them",
-            config.checkpoint_dir());
-      }
       worker->job_ = std::make_unique<LocalJobClient>();
       auto parameters = std::make_unique<LocalParameterClient>(
           config.num_partitions(), absl::Seconds(config.tick_s()),

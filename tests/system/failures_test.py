@@ -93,12 +93,21 @@ class UsageTest(harness.SystemTest):
     def test_what_a_local_run_cannot_keep_is_refused(self):
         for flags in (["--load", "ckpt"],
                       ["--resume", "--checkpoint_dir", "ckpt"],
-                      ["--durability", "log", "--checkpoint_dir", "ckpt"]):
-            process = self.start_train("--train_files",
-                                       harness.train_files(), *flags)
-            self.assertEqual(self.await_end(process), 2, self.report())
-            self.assertRegex(process.stderr,
-                             flags[0] + ".* add --server_num 1 --worker_num 1")
+                      ["--durability", "log", "--checkpoint_dir", "ckpt"],
+                      ["--checkpoint_dir", "ckpt"]):
+            for data in (["--train_files", harness.train_files()],
+                         ["--watch_dir", self.path("in")]):
+                self.assert_usage_error(
+                    self.start_train(*data, *flags),
+                    f"^oarlock train: {flags[0]} .* a local run has neither; "
+                    "add --server_num 1 --worker_num 1$")
+        self.assertFalse(os.path.exists(self.path("ckpt")))
+
+    def test_the_example_refuses_what_it_cannot_keep_alike(self):
+        self.assert_usage_error(
+            self.start(harness.ctr_train(), "--is_local", "1", "--train_files",
+                       harness.train_files(), "--checkpoint_dir", "ckpt"),
+            "--checkpoint_dir .* a local run has neither")
 
     def test_partitions_that_are_no_power_of_two_are_refused(self):
         for cluster in ([], ["--server_num", "1", "--worker_num", "1"]):
