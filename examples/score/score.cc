@@ -3,8 +3,11 @@
 //   score MODEL_DIR FILE... > scores.txt
 //
 // One score a line, in the order of the input; "nan" of a malformed line. With
-// --no-labels the lines have no label. docs/export_format.md describes the
-// folder.
+// --no-labels the lines have no label. Files are text; of a compressed one:
+//
+//   zcat FILE | score MODEL_DIR /dev/stdin > scores.txt
+//
+// docs/export_format.md describes the folder.
 
 #include <cstdint>
 #include <cstdio>
@@ -27,6 +30,18 @@ using oarlock::score::Model;
 constexpr size_t kBatchLines = 256;
 // In UTF-8; passed over in front of a file's first line.
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+// The program that unpacks files that begin like this one, whose first line it
+// is; null where it is text.
+const char* UnpackerOf(std::string_view line) {
+  if (line.starts_with("\x1f\x8b")) return "zcat";
+  if (line.starts_with("\xfd"
+                       "7zXZ")) {
+    return "xzcat";
+  }
+  if (line.starts_with("\x28\xb5\x2f\xfd")) return "zstdcat";
+  return nullptr;
+}
 
 // What has been read and not been scored yet.
 struct Batch {
@@ -57,6 +72,14 @@ bool ScoreFile(const Model& model, const std::string& path, bool has_label) {
   std::string reason;
   for (uint64_t number = 1; std::getline(file, line); ++number) {
     std::string_view text = line;
+    const char* const unpacker = number == 1 ? UnpackerOf(text) : nullptr;
+    if (unpacker != nullptr) {
+      std::fprintf(stderr,
+                   "score: %s is compressed; unpack it, for example: %s %s | "
+                   "score MODEL_DIR /dev/stdin\n",
+                   path.c_str(), unpacker, path.c_str());
+      return false;
+    }
     if (text.ends_with('\r')) text.remove_suffix(1);
     if (number == 1 && text.starts_with(kByteOrderMark)) {
       text.remove_prefix(kByteOrderMark.size());

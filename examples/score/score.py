@@ -4,8 +4,12 @@
     score.py MODEL_DIR FILE... > scores.txt
 
 One score a line, in the order of the input; "nan" of a malformed line. With
---no-labels the lines have no label. docs/export_format.md describes the folder;
-this file is as short a reader of it as there can be, not the fastest.
+--no-labels the lines have no label. Files are text; of a compressed one:
+
+    zcat FILE | score.py MODEL_DIR /dev/stdin > scores.txt
+
+docs/export_format.md describes the folder; this file is as short a reader of it
+as there can be, not the fastest.
 """
 
 import argparse
@@ -21,10 +25,17 @@ import numpy as np
 
 BATCH_LINES = 1024
 MASK = (1 << 64) - 1
+# What a compressed file begins with, and the program that unpacks it.
+UNPACKERS = ((b"\x1f\x8b", "zcat"), (b"\xfd7zXZ", "xzcat"),
+             (b"\x28\xb5\x2f\xfd", "zstdcat"))
 
 
 class ExportError(Exception):
     """The folder is no sound export; the message names the file."""
+
+
+class InputError(Exception):
+    """The file has no lines of text; the message names it."""
 
 
 # -- the folder ---------------------------------------------------------------
@@ -493,6 +504,14 @@ class Model:
         return 1 / (1 + np.exp(-inputs[0].astype(np.float64)))
 
 
+def check_text(path, first_line):
+    for begin, unpacker in UNPACKERS:
+        if first_line.startswith(begin):
+            raise InputError(
+                f"{path} is compressed; unpack it, for example: {unpacker} "
+                f"{path} | score.py MODEL_DIR /dev/stdin")
+
+
 def score_file(model, path, has_label, out):
     def flush():
         scores = iter(model.score([e for e in batch if e is not None]))
@@ -506,6 +525,7 @@ def score_file(model, path, has_label, out):
         for number, line in enumerate(lines, 1):
             line = line.removesuffix(b"\n").removesuffix(b"\r")
             if number == 1:
+                check_text(path, line)
                 line = line.removeprefix(b"\xef\xbb\xbf")
             try:
                 batch.append(model.lines.parse(line, has_label))
@@ -528,7 +548,7 @@ def main():
         for path in args.file:
             score_file(model, path, not args.no_labels, sys.stdout)
         sys.stdout.flush()
-    except (ExportError, OSError) as error:
+    except (ExportError, InputError, OSError) as error:
         print(f"score.py: {error}", file=sys.stderr)
         return 1
     return 0

@@ -3,6 +3,8 @@ of an exported model, which both readers in examples/score give.
 """
 
 import glob
+import gzip
+import lzma
 import math
 import os
 import re
@@ -259,6 +261,36 @@ class InferTest(scoring.ScoringTest):
         for reader in self.readers("model", files="folder"):
             self.assert_fails(reader, r"folder", code=1)
             self.assertEqual(reader.stdout, "")
+
+    def test_readers_do_not_take_a_compressed_file_for_text(self):
+        self.train("lr")
+        self.await_success(self.export("model"))
+        with open(harness.test_files(), "rb") as file:
+            text = file.read()
+        for name, packed, unpacker in (
+                ("a.gz", gzip.compress(text), "zcat"),
+                ("a.xz", lzma.compress(text), "xzcat"),
+                # Debian's Python has no zstd; this begins like it.
+                ("a.zst", b"\x28\xb5\x2f\xfd" + text, "zstdcat"),
+                # A file is what it begins with, not its name.
+                ("a.txt", gzip.compress(text), "zcat")):
+            with open(self.path(name), "wb") as file:
+                file.write(packed)
+            for reader in self.readers("model", files=name):
+                self.assert_fails(
+                    reader, rf"^score(\.py)?: {name} is compressed; unpack "
+                    rf"it, for example: {unpacker} {name} \| "
+                    r"score(\.py)? MODEL_DIR /dev/stdin$", code=1)
+                self.assertEqual(reader.stdout, "")
+                self.assertEqual(len(reader.stderr.splitlines()), 1)
+        # What they advise.
+        scores, _ = self.scores("--checkpoint", "checkpoints")
+        for reader in (harness.program("OARLOCK_SCORE"),
+                       f"/usr/bin/python3 {scoring.SCORE_PY}"):
+            process = self.await_success(self.start(
+                "sh", "-c", f"zcat a.gz | {reader} model /dev/stdin"))
+            self.assert_close(
+                scores, [float(s) for s in process.stdout.splitlines()])
 
     def test_a_damaged_export_is_refused_by_the_name_of_its_file(self):
         self.train("lr")
