@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
@@ -23,6 +24,7 @@ namespace {
 
 constexpr WorkerIndex kChief(0);
 constexpr char kBesideTraining[] = "evaluation";
+constexpr char kTest[] = "test";
 // Between two looks at how much the job has trained.
 constexpr absl::Duration kPoll = absl::Milliseconds(100);
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
@@ -90,6 +92,29 @@ absl::Status CheckEvaluation(const v1::JobConfig& config) {
         "--early_stop_metric ", config.early_stop_metric(), needs));
   }
   return absl::OkStatus();
+}
+
+bool HasTestExamples(const v1::JobStatusResponse& status) {
+  return std::any_of(status.phases().begin(), status.phases().end(),
+                     [](const v1::PhaseStatus& phase) {
+                       return phase.progress().phase() == kTest &&
+                              phase.progress().examples() > 0;
+                     });
+}
+
+absl::Status NoTestExamples(const v1::JobConfig& config) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--test_files ", absl::StrJoin(config.test_files(), ","),
+      " has no examples, so there are no metrics",
+      NeedsTestExamples(config)
+          ? absl::StrCat(" and --early_stop_metric ",
+                         config.early_stop_metric(), " would never stop")
+          : "",
+      "; name files that have some"));
+}
+
+bool NeedsTestExamples(const v1::JobConfig& config) {
+  return config.early_stop_metric() != "none";
 }
 
 absl::Status ConcludeEvaluation(const v1::JobConfig& config, JobClient* job,
@@ -163,6 +188,9 @@ absl::Status ConcludeEvaluationPass(const v1::JobConfig& config, JobClient* job,
     if (evaluation.examples() > 0) {
       OARLOCK_RETURN_IF_ERROR(
           ConcludeEvaluation(config, job, std::move(evaluation)));
+    } else if (phase.phase == kTest && NeedsTestExamples(config) &&
+               !HasTestExamples(status)) {
+      return NoTestExamples(config);
     }
   }
   return job->Barrier(absl::StrCat(work, "/concluded"));
@@ -262,15 +290,14 @@ absl::Status EvaluationBesideTraining::EvaluateOnce(
   OARLOCK_RETURN_IF_ERROR(RunEvaluationPass(context));
   if (stopping()) return absl::OkStatus();
   const PassTotals totals = progress.Totals()[phase.phase].newest_totals;
+  if (totals.examples == 0) return NoTestExamples(*context_.config);
   const TrainedTotals trained = TrainedTotalsOf(status);
   v1::Evaluation evaluation;
   evaluation.set_work(phase.Work());
   evaluation.set_examples(totals.examples);
   evaluation.set_auc(progress.Auc(phase));
-  evaluation.set_logloss(totals.examples == 0
-                             ? kNothing
-                             : totals.loss_sum /
-                                   static_cast<double>(totals.examples));
+  evaluation.set_logloss(totals.loss_sum /
+                         static_cast<double>(totals.examples));
   evaluation.set_trained_examples(trained.examples);
   evaluation.set_trained_steps(trained.steps);
   return ConcludeEvaluation(*context_.config, context_.job,

@@ -35,6 +35,14 @@ TrainedTotals TrainedTotalsOf(const v1::JobStatusResponse& status);
 // named.
 absl::Status CheckEvaluation(const v1::JobConfig& config);
 
+// Whether a pass over the test files predicted anything.
+bool HasTestExamples(const v1::JobStatusResponse& status);
+
+// FailedPrecondition: the test files have no example, so there is no metric.
+// Where early stopping waits for one that ends the job; else it is a warning.
+absl::Status NoTestExamples(const v1::JobConfig& config);
+bool NeedsTestExamples(const v1::JobConfig& config);
+
 // By one worker of the job, once for each evaluation: adds it to the job's list
 // and the log. With early stopping, if it is the best one so far, a checkpoint
 // is made that stays until a better one (where the job makes checkpoints; one
@@ -47,6 +55,7 @@ absl::Status ConcludeEvaluation(const v1::JobConfig& config, JobClient* job,
 
 // By all workers, when a pass that predicts (phase and epoch) is over: worker 0
 // concludes it, and all return when that is done. `file`: of Evaluation.
+// NoTestExamples, to worker 0, where they are needed.
 absl::Status ConcludeEvaluationPass(const v1::JobConfig& config, JobClient* job,
                                     const PhaseId& phase,
                                     const std::string& file);

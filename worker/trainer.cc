@@ -155,6 +155,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
           trainer->config_,
           {config.test_files().begin(), config.test_files().end()},
           TrainingData::Division::kLeased, job));
+  OARLOCK_RETURN_IF_ERROR(trainer->CheckTestFiles());
   trainer->cuts_ = std::make_unique<CutMarker>(
       parameters, job,
       config.mode() == "sync" ? CutMarker::Order::kByRound
@@ -194,6 +195,17 @@ absl::Status Trainer::CreateTables() {
                               absl::Seconds(config_.tensorboard_period_s()),
                               [job = job_] { return job->GetJobStatus(); }));
   }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::CheckTestFiles() const {
+  if (job_->worker_index() != kChief || test_->empty() ||
+      !KnowsTestFilesEmpty()) {
+    return absl::OkStatus();
+  }
+  const absl::Status none = NoTestExamples(config_);
+  if (NeedsTestExamples(config_)) return none;
+  spdlog::warn("{}", std::string(none.message()));
   return absl::OkStatus();
 }
 
@@ -316,6 +328,7 @@ absl::Status Trainer::Evaluate(uint32_t epoch) {
   if (test_->empty()) return absl::OkStatus();
   const PhaseId phase{"test", epoch};
   OARLOCK_RETURN_IF_ERROR(RunPass(*test_, phase, /*trains=*/false));
+  passed_over_test_files_ = true;
   return ConcludeEvaluationPass(config_, job_, phase, /*file=*/"");
 }
 
@@ -347,6 +360,11 @@ absl::StatusOr<TrainingSummary> Trainer::Summarize() {
   if (passed_over_files_ && config_.watch_dir().empty() && !config_.resume() &&
       status.stop_reason().empty()) {
     OARLOCK_RETURN_IF_ERROR(CheckTrained(config_, status));
+  }
+  // One that was known at the beginning was told then.
+  if (passed_over_test_files_ && job_->worker_index() == kChief &&
+      !KnowsTestFilesEmpty() && !HasTestExamples(status)) {
+    spdlog::warn("{}", std::string(NoTestExamples(config_).message()));
   }
   TrainingSummary summary = SummaryOf(status);
   summary.model = config_.model();

@@ -97,6 +97,11 @@ class Trainer {
           JobClient* job);
 
   PassContext ContextOf(const TrainingData& data, const PhaseId& phase) const;
+  // Of worker 0, when its files were counted and before anything is trained:
+  // NoTestExamples, or a warning of it, if they have none.
+  absl::Status CheckTestFiles() const;
+  // Whether that could tell; what lines or packed files hold is known later.
+  bool KnowsTestFilesEmpty() const { return test_->items().empty(); }
   // Evaluates beside a training pass; null where nobody asked for it, or
   // another worker does it.
   std::unique_ptr<EvaluationBesideTraining> EvaluateBeside() const;
@@ -125,6 +130,7 @@ class Trainer {
   double train_seconds_ = 0;
   // A training pass of this worker's was over, whatever was in it.
   bool passed_over_files_ = false;
+  bool passed_over_test_files_ = false;
   // See PassContext; known once the tables are created.
   int compute_slots_ = 1;
 };

@@ -284,6 +284,23 @@ class DataTest(harness.SystemTest):
             r"no example of --train_files .*empty.txt was trained: not a line "
             "was read", "--train_files", path)
 
+    def test_test_files_without_examples_are_told_once(self):
+        for name, text in (("empty.txt", ""), ("bad.txt", "no\nline\n")):
+            with open(self.path(name), "w", encoding="utf-8") as file:
+                file.write(text)
+            flags = ["--train_files", harness.train_files(), "--test_files",
+                     name, "--epochs", "2"]
+            pattern = (f"--test_files {name} has no examples, so there are no "
+                       "metrics")
+            alone = self.await_success(
+                self.start_train("--model", "lr", *flags))
+            self.assertEqual(len(re.findall(pattern, alone.stderr)), 1,
+                             self.report())
+            # Nobody would ever stop.
+            self.assert_data_error(
+                pattern + " and --early_stop_metric auc would never stop",
+                *flags, "--early_stop_metric", "auc")
+
     def test_a_model_that_diverges_ends_the_job(self):
         flags = ["--train_files", harness.train_files(), "--optimizer", "sgd",
                  "--learning_rate", "1000", "--warmup_steps", "0",

@@ -153,6 +153,34 @@ TEST_F(EvaluationTest, ALocalRunDoesItToo) {
   EXPECT_GE(outcome.summary.evaluations.size(), 4u);
 }
 
+// Counted beforehand, and found out when it was read.
+TEST_F(EvaluationTest, TestFilesWithoutExamplesAreNoErrorUnlessTheyMayStopIt) {
+  const std::string empty = copies_.Write("empty", "");
+  const std::string malformed = copies_.Write("malformed", "no\nline\n");
+  for (const std::string& file : {empty, malformed}) {
+    v1::JobConfig config = Config();
+    config.clear_test_files();
+    config.add_test_files(file);
+    config.set_epochs(2);
+    for (const JobOutcome& outcome :
+         {RunLocalJob(config), RunClusterJob(config, 1, 2)}) {
+      ExpectOk(outcome);
+      EXPECT_EQ(outcome.summary.examples, kRows);
+      EXPECT_TRUE(outcome.summary.evaluations.empty());
+    }
+    config.set_early_stop_metric("auc");
+    for (const JobOutcome& outcome :
+         {RunLocalJob(config), RunClusterJob(config, 1, 2)}) {
+      EXPECT_EQ(outcome.statuses[0].code(),
+                absl::StatusCode::kFailedPrecondition)
+          << outcome.statuses[0];
+      EXPECT_THAT(outcome.statuses[0].message(),
+                  HasSubstr("has no examples, so there are no metrics and "
+                            "--early_stop_metric auc would never stop"));
+    }
+  }
+}
+
 // A job that knows some evaluations, of this run or one before.
 class ListOfEvaluations : public FakeJobClient {
  public:
