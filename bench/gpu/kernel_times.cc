@@ -4,61 +4,33 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bench/gpu/device_copy.h"
+#include "bench/gpu/kernel_bytes.h"
+
 namespace oarlock::gpu_bench {
 namespace {
 
 using cuda::KernelId;
 
+// Launches of a kernel that are queued at once, as one graph.
+constexpr int kLaunches = 20;
+// Graphs in the longer of the two queues whose difference is timed.
+constexpr int kGraphs = 3;
+// The least of so many times of each queue counts.
+constexpr int kTries = 5;
+
 double Now() {
   return std::chrono::duration<double>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
-}
-
-template <typename Body>
-const Body& BodyOf(const void* kernel) {
-  return static_cast<const cuda::ForEach<Body>*>(kernel)->body;
-}
-
-// The fewest bytes that a kernel can move, or 0 where nobody has counted.
-double BytesOf(KernelId id, const void* kernel) {
-  constexpr double kFloat = 4;
-  switch (id) {
-    case KernelId::kFill:
-      return kFloat * BodyOf<cuda::FillBody>(kernel).count;
-    case KernelId::kAddBias:
-      return 2 * kFloat * BodyOf<cuda::AddBiasBody>(kernel).count;
-    case KernelId::kRound: {
-      const auto& body = BodyOf<cuda::RoundBody>(kernel);
-      return (kFloat + 2) * body.count;
-    }
-    case KernelId::kCopyColumns:
-      return 2 * kFloat * BodyOf<cuda::CopyColumnsBody>(kernel).count;
-    case KernelId::kSumBags:
-      return 2 * kFloat * BodyOf<cuda::SumBagsBody>(kernel).count;
-    case KernelId::kBiasGradient: {
-      const auto& k =
-          *static_cast<const cuda::ColumnPartials<cuda::BiasGradientTerm>*>(
-              kernel);
-      return 2.5 * kFloat * k.rows * k.cols;  // y, dy, and the masked half
-    }
-    case KernelId::kSumTiles: {
-      const auto& body = BodyOf<cuda::SumTilesBody>(kernel);
-      return 3 * kFloat * body.pairs.num_pairs * body.gradient.places.width;
-    }
-    case KernelId::kScatterPairs:
-      return 16.0 * static_cast<const cuda::ScatterPairsKernel*>(kernel)->count;
-    case KernelId::kCountDigits:
-      return 4.0 * static_cast<const cuda::CountDigitsKernel*>(kernel)->count;
-    default:
-      return 0;
-  }
 }
 
 class TimedDevice final : public cuda::Device, public KernelTimes {
@@ -68,6 +40,9 @@ class TimedDevice final : public cuda::Device, public KernelTimes {
   ~TimedDevice() override { device_->Free(word_); }
 
   const std::string& name() const override { return device_->name(); }
+  std::optional<cuda::GpuId> gpu_id() const override {
+    return device_->gpu_id();
+  }
   void* Allocate(size_t num_bytes) override {
     return device_->Allocate(num_bytes);
   }
@@ -81,19 +56,34 @@ class TimedDevice final : public cuda::Device, public KernelTimes {
   void Finish() override { device_->Finish(); }
   void Launch(KernelId id, const void* kernel, size_t num_bytes,
               size_t blocks) override {
-    Time(cuda::kKernelNames[static_cast<size_t>(id)], BytesOf(id, kernel), 0,
-         [&] { device_->Launch(id, kernel, num_bytes, blocks); });
+    const auto launch = [&] { device_->Launch(id, kernel, num_bytes, blocks); };
+    if (!timing_) return launch();
+    const auto bytes = BytesOfKernel(
+        id, kernel, [this](const void* from, size_t size, void* host) {
+          Read(from, size, host);
+        });
+    launch();
+    const double seconds = SecondsOfScanOr(id, kernel, launch);
+    std::optional<double> floor;
+    if (bytes.has_value()) floor = *bytes / bytes_per_second_;
+    Count(cuda::kKernelNames[static_cast<size_t>(id)], seconds, floor);
   }
   void Multiply(const cuda::Product& p) override {
+    device_->Multiply(p);
+    if (!timing_) return;
     char name[64];
     std::snprintf(name, sizeof(name), "product %zu x %zu x %zu", p.m, p.n, p.k);
-    Time(name, 0, 2.0 * p.m * p.n * p.k, [&] { device_->Multiply(p); });
+    Count(name, SecondsOf([&] { device_->Multiply(p); }),
+          std::max(2.0 * p.m * p.n * p.k / flops_per_second_,
+                   BytesOfProduct(p) / bytes_per_second_));
   }
   std::optional<size_t> ConvolutionWorkspace(
       const cuda::ConvolutionPass& pass) override {
     return device_->ConvolutionWorkspace(pass);
   }
   bool Convolve(const cuda::ConvolutionPass& p) override {
+    if (!device_->Convolve(p)) return false;
+    if (!timing_) return true;
     constexpr const char* kKinds[] = {"", " by weight", " by input"};
     const ConvolutionShape& s = p.shape;
     const Extent& kernel = s.window.kernel;
@@ -102,11 +92,11 @@ class TimedDevice final : public cuda::Device, public KernelTimes {
                   "convolution %zux%zux%zu, %zux%zu, to %zu%s", s.image.height,
                   s.image.width, s.in_channels, kernel.height, kernel.width,
                   s.out_channels, kKinds[static_cast<size_t>(p.kind)]);
-    bool done = false;
-    Time(name, 0,
-         2.0 * p.images * s.output_size() * kernel.area() * s.in_channels,
-         [&] { done = device_->Convolve(p); });
-    return done;
+    const double flops =
+        2.0 * p.images * s.output_size() * kernel.area() * s.in_channels;
+    Count(name, SecondsOfCalls([&] { device_->Convolve(p); }),
+          flops / flops_per_second_);
+    return true;
   }
 
   void MeasureCeilings(cuda::Numbers numbers) override {
@@ -123,19 +113,10 @@ class TimedDevice final : public cuda::Device, public KernelTimes {
     for (size_t at = 0; at < 2 * kFloats; at += pattern.size()) {
       device_->CopyIn(pattern.data(), pattern.size() * 4, memory + at);
     }
-    const auto measure = [&](const auto& run) {
-      run();
-      Wait();
-      const double start = Now();
-      for (int i = 0; i < kTimes; ++i) run();
-      Wait();
-      return (Now() - start) / kTimes;
-    };
-    const cuda::ForEach<cuda::CopyColumnsBody> copy = {
-        {kFloats, kFloats, kFloats, kFloats, Write::kOverwrite, memory,
-         memory + kFloats}};
+    constexpr size_t kCopied = kFloats * sizeof(float);
+    // Read and written.
     bytes_per_second_ =
-        2.0 * kFloats * sizeof(float) / measure([&] { device_->Run(copy); });
+        2.0 * kCopied / SecondsOfDeviceCopy(memory, kCopied, memory + kFloats);
     cuda::Product product;
     product.numbers = numbers;
     product.m = product.n = product.k = kSide;
@@ -143,62 +124,140 @@ class TimedDevice final : public cuda::Device, public KernelTimes {
     product.b = {memory + kSide * kSide, kSide};
     product.c = memory + 2 * kSide * kSide;
     product.c_stride = kSide;
-    flops_per_second_ = 2.0 * kSide * kSide * kSide /
-                        measure([&] { device_->Multiply(product); });
+    const auto multiply = [&](int times) {
+      return [&, times] {
+        for (int i = 0; i < times; ++i) device_->Multiply(product);
+      };
+    };
+    multiply(3)();
+    flops_per_second_ =
+        2.0 * kSide * kSide * kSide * kTimes /
+        (LeastOf(1, multiply(kTimes + 1)) - LeastOf(1, multiply(1)));
     device_->Free(memory);
     std::printf(
-        "ceilings on %s: copy %.0f GB/s, product of 8192 %.1f TFLOP/s\n",
+        "ceilings on %s: copy %.0f GB/s read and written, product of 8192 "
+        "%.1f TFLOP/s\n",
         name().c_str(), bytes_per_second_ / 1e9, flops_per_second_ / 1e12);
   }
 
-  void Start() override { entries_.clear(); }
+  void Start() override {
+    entries_.clear();
+    timing_ = true;
+  }
 
-  void Print(int steps) const override {
+  void Print() const override {
     std::vector<std::pair<std::string, Entry>> sorted(entries_.begin(),
                                                       entries_.end());
     std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
       return a.second.seconds > b.second.seconds;
     });
-    std::printf("%-34s %6s %10s %10s %8s\n", "kernel", "calls", "us/step",
+    std::printf("%-34s %6s %10s %10s %8s\n", "kernel", "calls", "us",
                 "floor us", "of floor");
+    Entry all;
     for (const auto& [name, e] : sorted) {
-      const double floor =
-          e.flops / flops_per_second_ + e.bytes / bytes_per_second_;
-      std::printf("%-34s %6.1f %10.1f %10.1f %7.0f%%\n", name.c_str(),
-                  static_cast<double>(e.calls) / steps, e.seconds / steps * 1e6,
-                  floor / steps * 1e6, 100 * floor / e.seconds);
+      PrintLine(name, e);
+      all.Add(e);
     }
+    PrintLine("all", all);
   }
 
  private:
   struct Entry {
-    uint64_t calls = 0;
+    int calls = 0;
     double seconds = 0;
-    double bytes = 0;
-    double flops = 0;
+    double floor = 0;
+    bool is_counted = true;
+
+    void Add(const Entry& other) {
+      calls += other.calls;
+      seconds += other.seconds;
+      floor += other.floor;
+      is_counted = is_counted && other.is_counted;
+    }
   };
 
-  void Wait() {
-    float word;
-    device_->CopyOutLater(word_, sizeof(word), &word);
+  static void PrintLine(const std::string& name, const Entry& e) {
+    std::printf("%-34s %6d %10.1f ", name.c_str(), e.calls, e.seconds * 1e6);
+    if (e.is_counted) {
+      std::printf("%10.1f %7.0f%%\n", e.floor * 1e6, 100 * e.floor / e.seconds);
+    } else {
+      std::printf("%10s %8s\n", "-", "-");
+    }
+  }
+
+  void Read(const void* from, size_t num_bytes, void* host) {
+    device_->CopyOutLater(from, num_bytes, host);
     device_->Finish();
   }
-  template <typename Run>
-  void Time(const std::string& name, double bytes, double flops,
-            const Run& run) {
-    Wait();
-    const double start = Now();
-    run();
-    Wait();
-    Entry& entry = entries_[name];
-    ++entry.calls;
-    entry.seconds += Now() - start;
-    entry.bytes += bytes;
-    entry.flops += flops;
+  void Wait() {
+    float word;
+    Read(word_, sizeof(word), &word);
+  }
+
+  // The least seconds, of some tries, until what `queue` queues is done.
+  template <typename Queue>
+  double LeastOf(int tries, const Queue& queue) {
+    double least = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < tries; ++i) {
+      Wait();
+      const double start = Now();
+      queue();
+      Wait();
+      least = std::min(least, Now() - start);
+    }
+    return least;
+  }
+
+  // Of one call of `run`, in a graph of many. Calling, waiting and what begins
+  // a graph are in both queues, and fall out of their difference.
+  double SecondsOf(const std::function<void()>& run) {
+    const auto graph = device_->Capture([&] {
+      for (int i = 0; i < kLaunches; ++i) run();
+    });
+    if (graph == nullptr) return SecondsOfCalls(run);
+    const auto graphs = [&](int count) {
+      return [&, count] {
+        for (int i = 0; i < count; ++i) device_->LaunchGraph(*graph);
+      };
+    };
+    graphs(1)();
+    const double one = LeastOf(kTries, graphs(1));
+    return Positive(LeastOf(kTries, graphs(kGraphs)) - one) /
+           ((kGraphs - 1) * kLaunches);
+  }
+  // The same without graphs.
+  double SecondsOfCalls(const std::function<void()>& run) {
+    const double one = LeastOf(kTries, run);
+    const double many = LeastOf(kTries, [&] {
+      for (int i = 0; i <= kLaunches; ++i) run();
+    });
+    return Positive(many - one) / kLaunches;
+  }
+  // Of what is too short for the clock.
+  static double Positive(double seconds) { return std::max(seconds, 1e-9); }
+
+  // A scan writes over what it reads, and kernels after it take its sums for
+  // places: they are put back.
+  double SecondsOfScanOr(KernelId id, const void* kernel,
+                         const std::function<void()>& launch) {
+    if (id != KernelId::kScan) return SecondsOf(launch);
+    const auto& scan = *static_cast<const cuda::ScanKernel*>(kernel);
+    std::vector<uint32_t> sums(scan.count);
+    const size_t num_bytes = sums.size() * sizeof(uint32_t);
+    Read(scan.values, num_bytes, sums.data());
+    const double seconds = SecondsOf(launch);
+    device_->CopyIn(sums.data(), num_bytes, scan.values);
+    return seconds;
+  }
+
+  void Count(const std::string& name, double seconds,
+             std::optional<double> floor) {
+    entries_[name].Add({1, seconds, floor.value_or(0), floor.has_value()});
   }
 
   const std::unique_ptr<cuda::Device> device_;
   void* const word_;
+  bool timing_ = false;
   double bytes_per_second_ = 1;
   double flops_per_second_ = 1;
   std::map<std::string, Entry> entries_;

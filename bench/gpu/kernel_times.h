@@ -12,18 +12,22 @@ namespace oarlock::gpu_bench {
 class KernelTimes {
  public:
   virtual ~KernelTimes() = default;
-  // Bytes a second of a large copy, multiplications and additions a second of
-  // a large product.
+  // Bytes a second of a large copy, read and written, and multiplications and
+  // additions a second of a large product. On a GPU.
   virtual void MeasureCeilings(cuda::Numbers numbers) = 0;
-  // Forgets what was timed so far.
+  // Times all calls from here on.
   virtual void Start() = 0;
-  // A line for each kernel and each shape of product, of one of `steps` steps.
-  virtual void Print(int steps) const = 0;
+  // A line for each kernel and each shape of product: how often it was called,
+  // what it took, and what its bytes or its multiplications, whichever take
+  // longer, would at the ceilings ("-": not counted).
+  virtual void Print() const = 0;
 };
 
-// Each launch is waited for, so the whole is slower than it would be. Times
-// below some ten microseconds are mostly that of a launch. `*times` lives as
-// long as the device.
+// A call that is timed is made some hundred times more, in graphs, after one
+// whose sums stay right: those of a step are wrong then, for what is added is
+// added as often, but finite. What its numbers fit into, the GPU's cache, they
+// are found in, as in a small batch's step. `*times` lives as long as the
+// device.
 std::unique_ptr<cuda::Device> NewTimedDevice(
     std::unique_ptr<cuda::Device> device, KernelTimes** times);
 

@@ -277,13 +277,14 @@ int Main(const Options& options) {
     const std::unique_ptr<DenseOptimizer> optimizer =
         NewOptimizer(*model.network, options, backend);
     Step step(batch, backend, {.batch = true, .parameters = true});
-    for (int i = 0; i < 23; ++i) {
-      if (i == 3) times->Start();
+    constexpr int kWarmSteps = 3;
+    for (int i = 0; i <= kWarmSteps; ++i) {
+      if (i == kWarmSteps) times->Start();
       workspace.Step(step.input, &step.output);
       if (optimizer == nullptr) continue;
       optimizer->Step(step.parameters, step.output.parameter_gradients);
     }
-    times->Print(20);
+    times->Print();
     return 0;
   }
   const double compute = SecondsOfAStep(model, options, true);
