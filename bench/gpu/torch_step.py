@@ -3,7 +3,11 @@
 
 A step gets the distinct rows of its keys, as from a parameter server, and
 gives the gradients by them and by the parameters. With --optimizer adam it
-updates the parameters, too, by the fused Adam.
+updates the parameters, too, by the fused Adam. Run in three ways: eager,
+compiled for the shapes of the batch, and so compiled with CUDA graphs, which
+Oarlock uses, too ("graphs": mode="reduce-overhead").
+
+On a CPU (--device cpu) it shows only that it runs.
 """
 
 import argparse
@@ -26,6 +30,7 @@ def mlp(sizes, last_relu=True):
 
 
 class CtrDnn(nn.Module):
+    name = "ctr_dnn"
     row_dim = 10
 
     def __init__(self):
@@ -39,6 +44,7 @@ class CtrDnn(nn.Module):
 
 
 class Dlrm(nn.Module):
+    name = "dlrm"
     row_dim = 16
 
     def __init__(self):
@@ -59,23 +65,46 @@ class Dlrm(nn.Module):
             logits.float().squeeze(1), labels)
 
 
-def seconds_of_a_step(model, numbers, batch, compiled, with_adam):
+# Way of running -> the mode of torch.compile; eager has none.
+WAYS = {"eager": None, "compiled": "default", "graphs": "reduce-overhead"}
+
+
+def compiled_for_one_shape(model, mode):
+    """Batches of several sizes pass through one code object: once dynamo has
+    seen two, it compiles for any size, which is slower, and after some it
+    gives up and runs eagerly. So what it has learnt is forgotten first."""
+    torch._dynamo.reset()
+    return torch.compile(model, mode=mode, dynamic=False)
+
+
+def synchronize(device):
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def seconds_of_a_step(kind, numbers, batch, way, options):
+    device = options.device
     torch.manual_seed(1)
+    model = kind().to(device)
     torch.backends.cuda.matmul.allow_tf32 = numbers == "tf32"
     num_rows = batch * SLOTS * 2 // 3
-    rows = (torch.rand(num_rows, model.row_dim, device="cuda") * .2 - .1)
+    rows = (torch.rand(num_rows, model.row_dim, device=device) * .2 - .1)
     rows.requires_grad_()
-    keys = torch.randint(num_rows, (batch * SLOTS,), device="cuda")
-    dense = torch.rand(batch, DENSE, device="cuda") * 2 - 1
-    labels = (torch.rand(batch, device="cuda") < .25).float()
-    run = torch.compile(model) if compiled else model
+    keys = torch.randint(num_rows, (batch * SLOTS,), device=device)
+    dense = torch.rand(batch, DENSE, device=device) * 2 - 1
+    labels = (torch.rand(batch, device=device) < .25).float()
+    mode = WAYS[way]
+    run = compiled_for_one_shape(model, mode) if mode else model
     adam = torch.optim.Adam(model.parameters(), lr=1e-4,
-                            fused=True) if with_adam else None
+                            fused=True) if options.optimizer else None
 
     def step():
+        if way == "graphs":
+            # What the last step has returned may be overwritten.
+            torch.compiler.cudagraph_mark_step_begin()
         rows.grad = None
         model.zero_grad(set_to_none=True)
-        with torch.autocast("cuda", torch.bfloat16,
+        with torch.autocast(device, torch.bfloat16,
                             enabled=numbers == "bfloat16"):
             loss = run(rows, keys, dense, labels)
         loss.backward()
@@ -87,29 +116,38 @@ def seconds_of_a_step(model, numbers, batch, compiled, with_adam):
         step()
     times = []
     begin = time.perf_counter()
-    while len(times) < 20 or (time.perf_counter() - begin < 3 and
+    while len(times) < 20 or (time.perf_counter() - begin < options.seconds and
                               len(times) < 2000):
-        torch.cuda.synchronize()
+        synchronize(device)
         start = time.perf_counter()
         step()
-        torch.cuda.synchronize()
+        synchronize(device)
         times.append(time.perf_counter() - start)
     return statistics.median(times)
 
 
 def main():
     parser = argparse.ArgumentParser()
+    kinds = {kind.name: kind for kind in (CtrDnn, Dlrm)}
+    numbers = ["float32", "tf32", "bfloat16"]
     parser.add_argument("--optimizer", choices=["adam"])
-    optimizer = parser.parse_args().optimizer
-    for kind in CtrDnn, Dlrm:
-        for batch in 512, 4096, 65536:
-            for numbers in "float32", "tf32", "bfloat16":
-                for compiled in False, True:
-                    seconds = seconds_of_a_step(kind().cuda(), numbers, batch,
-                                                compiled, optimizer == "adam")
-                    print(f"torch {'compiled' if compiled else 'eager':8s} "
-                          f"{kind.__name__:7s} batch {batch:6d} {numbers:9s} "
-                          f"{optimizer + ' ' if optimizer else ''}"
+    parser.add_argument("--model", nargs="*", choices=kinds, default=[*kinds])
+    parser.add_argument("--numbers", nargs="*", choices=numbers,
+                        default=numbers)
+    parser.add_argument("--batch", nargs="*", type=int,
+                        default=[512, 4096, 65536])
+    parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    options = parser.parse_args()
+    with_optimizer = f"{options.optimizer} " if options.optimizer else ""
+    for model in options.model:
+        for batch in options.batch:
+            for numbers in options.numbers:
+                for way in WAYS:
+                    seconds = seconds_of_a_step(kinds[model], numbers, batch,
+                                                way, options)
+                    print(f"torch {way:8s} {model:8s} batch {batch:6d} "
+                          f"{numbers:9s} {with_optimizer}"
                           f"compute {seconds * 1e3:8.3f} ms "
                           f"{batch / seconds:12.0f} examples/s", flush=True)
 

@@ -3,14 +3,17 @@
 
   bench/gpu/train.py curves   one thread in sync rounds on the real rows, once
                               on the CPU and once on the GPU in each kind of
-                              numbers: the loss after every 20 steps, and AUC
+                              numbers: the loss after every 20 steps, and AUC;
+                              exit code 1 where that is more than .001 from
+                              the CPU's
   bench/gpu/train.py speed    two servers, one worker of some threads, generated
                               rows: examples/s by batch size and numbers, and
                               which share of pulls and pushes is hidden behind
                               the computation
 
 Real rows are those of OARLOCK_DATA_DIR; without it both parts train generated
-ones. Needs nothing but Python and the program.
+ones. Needs nothing but Python and the program; --libraries is the
+LD_LIBRARY_PATH that the program gets, and this interpreter does not.
 """
 
 import argparse
@@ -24,7 +27,8 @@ import tempfile
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 from suite import mode_runs  # noqa: E402
 
-GENERATED_ROWS = 2_000_000
+GENERATED_ROWS = 1_000_000
+MOST_AUC_APART = .001
 PRINT_PERIOD = 20
 LOSS_LINE = re.compile(r"train epoch \d+ step (\d+)  loss ([\d.]+)")
 
@@ -45,7 +49,9 @@ def data_flags(rows):
 
 
 def curves(options, folder):
+    """Whether all AUCs are as near to the CPU's as they have to be."""
     data = data_flags(curve_rows(options, folder))
+    all_near = True
     for model in options.models:
         def run(device, numbers, model=model):
             summary, log = mode_runs.train_and_log(
@@ -65,11 +71,15 @@ def curves(options, folder):
                 sys.exit("curves: the two runs made other steps")
             apart = max(abs(float(on_gpu[step]) - float(losses[step]))
                         for step in losses)
+            auc_apart = gpu["test_auc"] - cpu["test_auc"]
+            near = abs(auc_apart) <= MOST_AUC_APART
+            all_near = all_near and near
             print(f"{model:8s} gpu {numbers:9s} AUC {gpu['test_auc']:.4f} "
-                  f"({gpu['test_auc'] - cpu['test_auc']:+.4f})  "
+                  f"({auc_apart:+.4f}: {'ok' if near else 'FAILED'})  "
                   f"{gpu['examples_per_second']:9,.0f} examples/s  mean losses "
                   f"of {len(losses)} places at most {apart:.4f} apart",
                   flush=True)
+    return all_near
 
 
 def hidden(stages):
@@ -95,6 +105,7 @@ def speed(options, folder):
                       f"{summary['examples_per_second']:12,.0f} examples/s  "
                       f"compute {stages['compute'] * 1e3:8.3f} ms/step  "
                       f"hidden {hidden(stages):5.0%}", flush=True)
+    return True
 
 
 def main():
@@ -102,13 +113,17 @@ def main():
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("what", choices=("curves", "speed"))
     parser.add_argument("--oarlock", type=os.path.abspath, default="oarlock")
+    parser.add_argument("--libraries")
     parser.add_argument("--models", nargs="*", default=["ctr_dnn", "dlrm"])
     parser.add_argument("--threads", type=int,
                         default=max(1, (os.cpu_count() or 2) // 4))
     options = parser.parse_args()
+    if options.libraries is not None:
+        os.environ["LD_LIBRARY_PATH"] = options.libraries
     with tempfile.TemporaryDirectory() as folder:
-        {"curves": curves, "speed": speed}[options.what](options, folder)
+        run = {"curves": curves, "speed": speed}[options.what]
+        return 0 if run(options, folder) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
