@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What takes longer than run_tests.sh may: quality on real rows with three
-# seeds, all tests under the sanitizers, longer fuzzing. Ends with a line
-# "N passed, N failed".
+# seeds, builds without CUDA, all tests under the sanitizers, longer fuzzing.
+# Ends with a line "N passed, N failed".
 set -uo pipefail
 cd "$(dirname "$0")/.."
 source tests/report.sh
@@ -35,6 +35,10 @@ check "every push is applied once" env OARLOCK_KILLS=200 OARLOCK_FAULTY_S=120 \
 
 section "fuzzing, a minute for each parser"
 check "tests/fuzz/fuzz.sh 60" tests/fuzz/fuzz.sh 60
+
+section "built without the CUDA toolkit, and without cuDNN and NCCL"
+check "no toolkit" tests/without_cuda.sh toolkit
+check "a toolkit without cuDNN and NCCL" tests/without_cuda.sh cudnn
 
 section "all tests under the sanitizers"
 bazel_tests --config=asan --config=ubsan //tests/...
