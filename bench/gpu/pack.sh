@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Puts everything that bench/gpu/run.sh needs into a folder (default build/gpu):
 # programs, and the libraries of this machine that another may lack, in one
-# archive; with OARLOCK_DATA_DIR the real rows, too. Copy the folder to a machine
-# with a GPU, the driver and the CUDA toolkit; cuDNN and NCCL too, or what needs
-# them is skipped.
+# archive; with OARLOCK_DATA_DIR the real rows, too. Copy it to a machine with a
+# GPU, the driver and the CUDA toolkit; cuDNN and NCCL too, or what needs them is
+# skipped.
 #
 #   bench/gpu/pack.sh [--from FOLDER] [TO]
 #

@@ -234,16 +234,16 @@ class CompareTest(unittest.TestCase):
     def test_ratios_are_those_of_the_same_step(self):
         lines = [
             "oarlock ctr_dnn  batch   4096 tf32      graphs compute    1.000 "
-            "ms      4096000 examples/s   with copies    9.000 ms  1 examples/s",
+            "ms     4096000 examples/s   with copies    9.000 ms  1 examples/s",
             "oarlock ctr_dnn  batch   4096 tf32      calls compute    7.000 ms",
             "oarlock ctr_dnn  batch    512 float32   graphs adam compute "
             "   2.000 ms",
-            "torch eager    ctr_dnn  batch   4096 tf32      compute    3.100 ms",
-            "torch compiled ctr_dnn  batch   4096 tf32      compute    1.800 ms",
-            "torch graphs   ctr_dnn  batch   4096 tf32      compute    1.400 ms",
-            "torch eager    ctr_dnn  batch    512 float32   adam compute "
+            "torch eager   ctr_dnn  batch   4096 tf32      compute    3.100 ms",
+            "torch compiled ctr_dnn batch   4096 tf32      compute    1.800 ms",
+            "torch graphs ctr_dnn  batch   4096 tf32      compute    1.400 ms",
+            "torch eager   ctr_dnn  batch    512 float32   adam compute "
             "   5.000 ms",
-            "torch eager    dlrm     batch   4096 tf32      compute    3.000 ms",
+            "torch eager   dlrm     batch   4096 tf32      compute    3.000 ms",
         ]
         small, large = compare.report(lines)
         self.assertIn("adam", small)
