@@ -78,6 +78,8 @@ TEST(GpusTest, CudnnIsFoundOrThereIsAReason) {
 }
 
 TEST_F(GpuTest, OutOfMemorySaysWhatWasAskedForAndWhatIsFree) {
+  // A program of its own: what CUDA has begun does not survive a fork.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto ask = [] {
     auto device = OpenGpu(0);
     (*device)->Allocate(size_t{1} << 50);
