@@ -24,6 +24,14 @@ namespace {
 
 constexpr uint64_t kSeed = 7;
 
+// Of a large product or convolution, as a share of its norm. tf32 keeps 10 bits
+// of an operand, and how is the library's choice: some GPUs cut the others off,
+// the plain loop rounds to the nearest even (7.7e-4 from that, and as much from
+// float32), and a kernel of float32 alone is legal too (2.6e-4 from the loop).
+double ToleranceOf(Numbers numbers) {
+  return numbers == Numbers::kTf32 ? 2e-3 : 1e-5;
+}
+
 class GpuTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -126,7 +134,7 @@ TEST_F(GpuTest, CublasMultipliesAsThePlainLoopDoes) {
       error += d * d;
       norm += double{got[i + kM * kN]} * got[i + kM * kN];
     }
-    EXPECT_LT(std::sqrt(error / norm), 1e-5);
+    EXPECT_LT(std::sqrt(error / norm), ToleranceOf(numbers));
   }
   for (void* memory : {da, db, dbias, c}) device_->Free(memory);
 }
@@ -236,8 +244,7 @@ TEST_F(GpuTest, LargeConvolutionsAreThoseOfTheCpuAndRepeatBitForBit) {
         error += d * d;
         norm += double{expected[i][j]} * expected[i][j];
       }
-      EXPECT_LT(std::sqrt(error / norm),
-                numbers == Numbers::kTf32 ? 1e-3 : 1e-5)
+      EXPECT_LT(std::sqrt(error / norm), ToleranceOf(numbers))
           << "result " << i;
     }
     // Another device has another cuDNN, which has to choose the same.
