@@ -18,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "worker/nn/cuda/capture_lock.h"
 #include "worker/nn/cuda/cublas_products.h"
 #include "worker/nn/cuda/cudnn_convolutions.h"
 #include "worker/nn/cuda/gpu_launch.h"
@@ -32,11 +33,15 @@ std::string Mebibytes(size_t num_bytes) {
 
 class GpuGraph final : public Device::Graph {
  public:
-  explicit GpuGraph(cudaGraphExec_t graph) : graph_(graph) {}
-  ~GpuGraph() override { cudaGraphExecDestroy(graph_); }
+  GpuGraph(int gpu, cudaGraphExec_t graph) : gpu_(gpu), graph_(graph) {}
+  ~GpuGraph() override {
+    const CaptureLock lock(gpu_);
+    cudaGraphExecDestroy(graph_);
+  }
   cudaGraphExec_t get() const { return graph_; }
 
  private:
+  const int gpu_;
   const cudaGraphExec_t graph_;
 };
 
@@ -55,20 +60,24 @@ void LogThatPatchesAreUsed(const absl::Status& why) {
 class Gpu final : public Device {
  public:
   Gpu(GpuId id, std::string name, const CublasLtFunctions& lt)
-      : id_(std::move(id)), name_(std::move(name)), pinned_(name_) {
+      : id_(std::move(id)), name_(std::move(name)), pinned_(id_.index, name_) {
+    workspace_ = Allocate(CublasProducts::kWorkspaceBytes);
+    const CaptureLock lock(id_.index);
     for (cudaStream_t* stream : {&in_, &compute_, &out_}) {
       Check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking),
             "a stream");
     }
     Check(cudaEventCreateWithFlags(&computed_, cudaEventDisableTiming),
           "an event");
-    workspace_ = Allocate(CublasProducts::kWorkspaceBytes);
     products_.emplace(lt, name_, workspace_);
   }
 
   ~Gpu() override {
     MakeCurrent();
-    Check(cudaDeviceSynchronize(), "its end");
+    for (cudaStream_t stream : {in_, compute_, out_}) {
+      Check(cudaStreamSynchronize(stream), "its end");
+    }
+    const CaptureLock lock(id_.index);
     products_.reset();
     convolutions_.reset();
     cudaFree(workspace_);
@@ -84,6 +93,7 @@ class Gpu final : public Device {
   void* Allocate(size_t num_bytes) override {
     MakeCurrent();
     void* memory = nullptr;
+    const CaptureLock lock(id_.index);
     const cudaError_t status = cudaMalloc(&memory, num_bytes);
     if (status == cudaErrorMemoryAllocation) {
       cudaGetLastError();
@@ -103,6 +113,7 @@ class Gpu final : public Device {
     MakeCurrent();
     Check(cudaStreamSynchronize(compute_), "work before memory is freed");
     Check(cudaStreamSynchronize(out_), "copies before memory is freed");
+    const CaptureLock lock(id_.index);
     Check(cudaFree(memory), "freeing memory");
   }
 
@@ -161,7 +172,7 @@ class Gpu final : public Device {
 
   std::unique_ptr<Graph> Capture(const std::function<void()>& queue) override {
     MakeCurrent();
-    // Of this thread alone: others may allocate meanwhile.
+    const CaptureLock lock(id_.index);
     Check(cudaStreamBeginCapture(compute_, cudaStreamCaptureModeThreadLocal),
           "beginning a graph");
     queue();
@@ -170,7 +181,7 @@ class Gpu final : public Device {
     cudaGraphExec_t executable = nullptr;
     Check(cudaGraphInstantiate(&executable, graph, 0), "preparing a graph");
     Check(cudaGraphDestroy(graph), "a graph");
-    return std::make_unique<GpuGraph>(executable);
+    return std::make_unique<GpuGraph>(id_.index, executable);
   }
 
   void LaunchGraph(const Graph& graph) override {
@@ -209,6 +220,7 @@ class Gpu final : public Device {
   // large.
   void LookForCudnn() {
     if (std::exchange(looked_for_cudnn_, true)) return;
+    const CaptureLock lock(id_.index);
     auto convolutions = NewCudnnConvolutions(name_);
     if (convolutions.ok()) {
       convolutions_ = *std::move(convolutions);
@@ -236,6 +248,23 @@ class Gpu final : public Device {
   std::unique_ptr<GpuConvolutions> convolutions_;  // null without cuDNN
   std::vector<CopyOut> copies_out_;
 };
+
+absl::Status Refused(int gpu, cudaError_t why) {
+  // A failure is kept for the next call otherwise.
+  cudaGetLastError();
+  return absl::FailedPreconditionError(
+      absl::StrCat("GPU ", gpu, " cannot be used: ", cudaGetErrorString(why),
+                   "; use another or the CPU"));
+}
+
+// Whether GPU number `gpu` takes work at all: the driver makes a context.
+absl::Status CheckTakesWork(int gpu) {
+  const CaptureLock lock(gpu);
+  cudaError_t status = cudaSetDevice(gpu);
+  if (status == cudaSuccess) status = cudaFree(nullptr);
+  if (status != cudaSuccess) return Refused(gpu, status);
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -266,22 +295,14 @@ absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index) {
         absl::StrCat("there is no GPU ", index, "; this machine has ",
                      gpus.count, ", numbered from 0"));
   }
-  const auto refused = [&](cudaError_t status) {
-    cudaGetLastError();
-    return absl::FailedPreconditionError(absl::StrCat(
-        "GPU ", index, " cannot be used: ", cudaGetErrorString(status),
-        "; use another or the CPU"));
-  };
+  OARLOCK_RETURN_IF_ERROR(CheckTakesWork(index));
   cudaDeviceProp properties;
   char pci_bus_id[32];
   cudaError_t status = cudaGetDeviceProperties(&properties, index);
   if (status == cudaSuccess) {
     status = cudaDeviceGetPCIBusId(pci_bus_id, sizeof(pci_bus_id), index);
   }
-  if (status == cudaSuccess) status = cudaSetDevice(index);
-  // Whether it takes work at all.
-  if (status == cudaSuccess) status = cudaFree(nullptr);
-  if (status != cudaSuccess) return refused(status);
+  if (status != cudaSuccess) return Refused(index, status);
   OARLOCK_ASSIGN_OR_RETURN(const CublasLtFunctions lt, LoadCublasLt());
   return std::make_unique<Gpu>(
       GpuId{index, pci_bus_id},

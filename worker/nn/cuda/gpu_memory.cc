@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "worker/nn/cuda/capture_lock.h"
 #include "worker/nn/cuda/device.h"
 
 namespace oarlock::cuda {
@@ -20,10 +21,11 @@ void CheckGpu(cudaError_t status, const std::string& name, const char* what) {
       absl::StrCat(name, ": ", what, ": ", cudaGetErrorString(status)));
 }
 
-PinnedPool::PinnedPool(std::string device_name)
-    : device_name_(std::move(device_name)) {}
+PinnedPool::PinnedPool(int gpu, std::string device_name)
+    : gpu_(gpu), device_name_(std::move(device_name)) {}
 
 PinnedPool::~PinnedPool() {
+  const CaptureLock lock(gpu_);
   for (const std::unique_ptr<Buffer>& buffer : buffers_) {
     cudaEventDestroy(buffer->done);
     cudaFreeHost(buffer->data);
@@ -42,6 +44,7 @@ PinnedPool::Buffer* PinnedPool::Take(size_t num_bytes) {
   // "Not ready" is no error.
   cudaGetLastError();
   if (best == nullptr) {
+    const CaptureLock lock(gpu_);
     buffers_.push_back(std::make_unique<Buffer>());
     best = buffers_.back().get();
     best->num_bytes = std::bit_ceil(std::max(num_bytes, kLeastBufferBytes));

@@ -28,7 +28,8 @@ class PinnedPool {
     bool in_use = false;
   };
 
-  explicit PinnedPool(std::string device_name);
+  // Of GPU number `gpu`.
+  PinnedPool(int gpu, std::string device_name);
   PinnedPool(const PinnedPool&) = delete;
   PinnedPool& operator=(const PinnedPool&) = delete;
   ~PinnedPool();
@@ -40,6 +41,7 @@ class PinnedPool {
   void GiveBackAfter(Buffer* buffer, cudaStream_t stream);
 
  private:
+  const int gpu_;
   const std::string device_name_;
   std::vector<std::unique_ptr<Buffer>> buffers_;
 };
