@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <fstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "base/free_memory.h"
 #include "base/status_macros.h"
 #include "fleet/local_cluster.h"
 #include "proto/value_format.h"
@@ -21,19 +21,6 @@ namespace {
 
 // Of the index, about.
 constexpr uint64_t kIndexBytesPerRow = 16;
-
-// Memory that programs may still take; 0: the system does not say.
-uint64_t FreeMemoryBytes() {
-  std::ifstream meminfo("/proc/meminfo");
-  std::string name;
-  uint64_t kib = 0;
-  std::string unit;
-  while (meminfo >> name >> kib) {
-    if (name == "MemAvailable:") return kib << 10;
-    std::getline(meminfo, unit);
-  }
-  return 0;
-}
 
 uint64_t RowsOf(const v1::CheckpointManifest& manifest, uint32_t table) {
   uint64_t rows = 0;
