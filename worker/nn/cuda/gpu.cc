@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "worker/nn/cuda/capture_lock.h"
@@ -26,10 +26,6 @@
 
 namespace oarlock::cuda {
 namespace {
-
-std::string Mebibytes(size_t num_bytes) {
-  return absl::StrFormat("%.1f MiB", num_bytes / 1048576.0);
-}
 
 class GpuGraph final : public Device::Graph {
  public:
@@ -97,13 +93,10 @@ class Gpu final : public Device {
     const cudaError_t status = cudaMalloc(&memory, num_bytes);
     if (status == cudaErrorMemoryAllocation) {
       cudaGetLastError();
-      size_t free = 0, total = 0;
-      Check(cudaMemGetInfo(&free, &total), "asking for its free memory");
       DeviceFailed(absl::StrCat(
           name_, " has not enough memory: ", Mebibytes(num_bytes),
-          " were asked for, ", Mebibytes(free), " of ", Mebibytes(total),
-          " are free; use a smaller --batch_size, fewer threads, or another "
-          "GPU"));
+          " were asked for, ", FreeOnGpu(),
+          "; use a smaller --batch_size, fewer threads, or another GPU"));
     }
     Check(status, "an allocation");
     return memory;
@@ -249,21 +242,31 @@ class Gpu final : public Device {
   std::vector<CopyOut> copies_out_;
 };
 
-absl::Status Refused(int gpu, cudaError_t why) {
-  // A failure is kept for the next call otherwise.
-  cudaGetLastError();
-  return absl::FailedPreconditionError(
-      absl::StrCat("GPU ", gpu, " cannot be used: ", cudaGetErrorString(why),
-                   "; use another or the CPU"));
+absl::Status Refused(int gpu, absl::string_view why) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "GPU ", gpu, " cannot be used: ", why, "; use another or the CPU"));
 }
 
-// Whether GPU number `gpu` takes work at all: the driver makes a context.
+// Whether GPU number `gpu` takes work at all: the driver makes a context, and
+// there is room for what each device asks for.
 absl::Status CheckTakesWork(int gpu) {
+  constexpr size_t kLeastBytes = CublasProducts::kWorkspaceBytes;
   const CaptureLock lock(gpu);
+  size_t free = 0, total = 0;
   cudaError_t status = cudaSetDevice(gpu);
   if (status == cudaSuccess) status = cudaFree(nullptr);
-  if (status != cudaSuccess) return Refused(gpu, status);
-  return absl::OkStatus();
+  if (status == cudaSuccess) status = cudaMemGetInfo(&free, &total);
+  if (status == cudaSuccess && free >= kLeastBytes) return absl::OkStatus();
+  // A failure is kept for the next call otherwise.
+  cudaGetLastError();
+  if (status != cudaSuccess && status != cudaErrorMemoryAllocation) {
+    return Refused(gpu, cudaGetErrorString(status));
+  }
+  return Refused(
+      gpu, absl::StrCat("it has not enough memory: ", Mebibytes(kLeastBytes),
+                        " and the driver's context, some hundred more, were "
+                        "asked for, ",
+                        FreeOnGpu()));
 }
 
 }  // namespace
@@ -302,7 +305,10 @@ absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index) {
   if (status == cudaSuccess) {
     status = cudaDeviceGetPCIBusId(pci_bus_id, sizeof(pci_bus_id), index);
   }
-  if (status != cudaSuccess) return Refused(index, status);
+  if (status != cudaSuccess) {
+    cudaGetLastError();
+    return Refused(index, cudaGetErrorString(status));
+  }
   OARLOCK_ASSIGN_OR_RETURN(const CublasLtFunctions lt, LoadCublasLt());
   return std::make_unique<Gpu>(
       GpuId{index, pci_bus_id},

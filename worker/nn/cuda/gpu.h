@@ -24,7 +24,8 @@ bool BuiltWithCuda();
 Gpus FindGpus();
 
 // FailedPrecondition, with the driver's words, if there is no such GPU or it
-// cannot be used. Each device has queues of its own: several may be opened on
+// cannot be used; where it has no room, with what was asked for and what is
+// free. Each device has queues of its own: several may be opened on
 // one GPU, whose copies and kernels then overlap.
 absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index);
 

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/free_memory.h"
 #include "worker/nn/cuda/capture_lock.h"
 #include "worker/nn/cuda/device.h"
 
@@ -19,6 +21,19 @@ void CheckGpu(cudaError_t status, const std::string& name, const char* what) {
   if (status == cudaSuccess) return;
   DeviceFailed(
       absl::StrCat(name, ": ", what, ": ", cudaGetErrorString(status)));
+}
+
+std::string Mebibytes(uint64_t num_bytes) {
+  return absl::StrFormat("%.1f MiB", static_cast<double>(num_bytes) / 1048576);
+}
+
+std::string FreeOnGpu() {
+  size_t free = 0, total = 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess) {
+    cudaGetLastError();
+    return "what is free the driver does not tell here (nvidia-smi does)";
+  }
+  return absl::StrCat(Mebibytes(free), " of ", Mebibytes(total), " are free");
 }
 
 PinnedPool::PinnedPool(int gpu, std::string device_name)
@@ -44,18 +59,30 @@ PinnedPool::Buffer* PinnedPool::Take(size_t num_bytes) {
   // "Not ready" is no error.
   cudaGetLastError();
   if (best == nullptr) {
-    const CaptureLock lock(gpu_);
-    buffers_.push_back(std::make_unique<Buffer>());
+    buffers_.push_back(
+        NewBuffer(std::bit_ceil(std::max(num_bytes, kLeastBufferBytes))));
     best = buffers_.back().get();
-    best->num_bytes = std::bit_ceil(std::max(num_bytes, kLeastBufferBytes));
-    CheckGpu(cudaMallocHost(&best->data, best->num_bytes), device_name_,
-             absl::StrCat("pinning ", best->num_bytes, " bytes of the host")
-                 .c_str());
-    CheckGpu(cudaEventCreateWithFlags(&best->done, cudaEventDisableTiming),
-             device_name_, "an event");
   }
   best->in_use = true;
   return best;
+}
+
+std::unique_ptr<PinnedPool::Buffer> PinnedPool::NewBuffer(
+    size_t num_bytes) const {
+  auto buffer = std::make_unique<Buffer>();
+  buffer->num_bytes = num_bytes;
+  const CaptureLock lock(gpu_);
+  const cudaError_t status = cudaMallocHost(&buffer->data, num_bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    DeviceFailed(absl::StrCat(
+        device_name_, ": the host has not enough memory to pin: ",
+        Mebibytes(num_bytes), " were asked for, ", Mebibytes(FreeMemoryBytes()),
+        " are free; use a smaller --batch_size or fewer threads"));
+  }
+  CheckGpu(status, device_name_, "pinning memory of the host");
+  CheckGpu(cudaEventCreateWithFlags(&buffer->done, cudaEventDisableTiming),
+           device_name_, "an event");
+  return buffer;
 }
 
 void PinnedPool::GiveBackAfter(Buffer* buffer, cudaStream_t stream) {
