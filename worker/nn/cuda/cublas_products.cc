@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "base/log.h"
 #include "base/shared_library.h"
 #include "base/status_macros.h"
 #include "worker/nn/cuda/device.h"
@@ -19,6 +22,37 @@ uint32_t AlignmentOf(const void* data) {
   const uint64_t address = reinterpret_cast<uint64_t>(data);
   return address == 0 ? 256
                       : uint32_t{1} << std::min(8, std::countr_zero(address));
+}
+
+const char* NameOf(Numbers numbers) {
+  switch (numbers) {
+    case Numbers::kFloat32:
+      return "float32";
+    case Numbers::kTf32:
+      return "tf32";
+    case Numbers::kBfloat16:
+      break;
+  }
+  return "bfloat16";
+}
+
+// Once for a shape, not for each device and layer.
+void WarnOfPlainLoop(const std::string& device_name, const Product& p,
+                     const char* why) {
+  using Said = std::set<std::array<uint64_t, 4>>;
+  static absl::Mutex mutex;
+  static auto* const said = new Said;
+  {
+    absl::MutexLock lock(&mutex);
+    if (said->size() >= kMaxPlans) return;
+    const bool is_new =
+        said->insert({static_cast<uint64_t>(p.numbers), p.m, p.n, p.k}).second;
+    if (!is_new) return;
+  }
+  spdlog::warn(
+      "{}: cuBLASLt has no algorithm for a product of [{}, {}] and [{}, {}] in "
+      "{} ({}): a plain loop computes it, many times slower",
+      device_name, p.m, p.k, p.k, p.n, NameOf(p.numbers), why);
 }
 
 }  // namespace
@@ -149,7 +183,14 @@ std::unique_ptr<CublasProducts::Plan> CublasProducts::Prepare(
                     preference, 1, &result, &found);
   lt_.preference_destroy(preference);
   plan->has_algorithm = status == CUBLAS_STATUS_SUCCESS && found > 0;
-  if (plan->has_algorithm) plan->algorithm = result.algo;
+  if (plan->has_algorithm) {
+    plan->algorithm = result.algo;
+  } else {
+    WarnOfPlainLoop(device_name_, p,
+                    status == CUBLAS_STATUS_SUCCESS
+                        ? "none is listed"
+                        : lt_.status_string(status));
+  }
   return plan;
 }
 

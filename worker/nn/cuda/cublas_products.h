@@ -52,8 +52,9 @@ class CublasProducts {
   CublasProducts& operator=(const CublasProducts&) = delete;
   ~CublasProducts();
 
-  // Queues the product; false if the library has no algorithm for it. Which
-  // algorithm is chosen depends on shapes and alignment alone.
+  // Queues the product; false if the library has no algorithm for it, which the
+  // log says once for each shape. Which algorithm is chosen depends on shapes
+  // and alignment alone.
   bool Run(const Product& product, cudaStream_t stream);
 
  private:
