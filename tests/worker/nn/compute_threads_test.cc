@@ -131,7 +131,8 @@ std::vector<std::string> ThreadedBackends() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, ThreadsTest,
-                         ::testing::ValuesIn(ThreadedBackends()));
+                         ::testing::ValuesIn(ThreadedBackends()),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace oarlock

@@ -22,7 +22,8 @@ constexpr Write kWrites[] = {Write::kOverwrite, Write::kAdd};
 class InteractionOperationsTest : public MathBackendTest {};
 
 INSTANTIATE_TEST_SUITE_P(All, InteractionOperationsTest,
-                         ::testing::ValuesIn(ConformingBackends()));
+                         ::testing::ValuesIn(ConformingBackends()),
+                         [](const auto& info) { return info.param; });
 
 TEST_P(InteractionOperationsTest, FieldAware) {
   for (const size_t n : kExamples) {

@@ -1,5 +1,6 @@
-// What tests of math backends share: arrays in a backend's memory, and the
-// comparison of a backend with the reference.
+// What tests of math backends share: arrays in a backend's memory, the
+// comparison of a backend with the reference, and a test that says whether
+// there is a GPU. For one file of a program.
 
 #ifndef OARLOCK_TESTS_WORKER_NN_MATH_BACKEND_TESTING_H_
 #define OARLOCK_TESTS_WORKER_NN_MATH_BACKEND_TESTING_H_
@@ -17,6 +18,7 @@
 
 #include "base/random.h"
 #include "tests/worker/nn/conforming_backends.h"
+#include "worker/nn/cuda/gpu.h"
 #include "worker/nn/math_backend.h"
 #include "worker/nn/reference_backend.h"
 
@@ -140,6 +142,15 @@ class MathBackendTest : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<MathBackend> math_;
   std::unique_ptr<MathBackend> oracle_;
 };
+
+// One line in each suite that says why no GPU was among its backends.
+TEST(GpuBackendsTest, AreAmongThoseThatConform) {
+  const cuda::Gpus gpus = cuda::FindGpus();
+  if (gpus.count == 0) GTEST_SKIP() << "no GPU: " << gpus.why_none;
+  for (const char* name : {"cuda", "cuda_tf32", "cuda_bfloat16"}) {
+    EXPECT_EQ(NewConformingBackend(name)->name(), std::string(name));
+  }
+}
 
 using Arrays = std::vector<Array>;
 

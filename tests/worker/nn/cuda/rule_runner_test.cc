@@ -134,13 +134,13 @@ class RuleRunnerTest : public ::testing::TestWithParam<std::string> {
     if (gpus.count == 0) GTEST_SKIP() << "no GPU: " << gpus.why_none;
   }
   static std::unique_ptr<Device> NewDevice(unsigned turn = 1) {
-    if (GetParam() == "gpu") return *OpenGpu(0);
+    if (GetParam() == "cuda") return *OpenGpu(0);
     return NewEmulatedDevice({.memory_bytes = size_t{64} << 20, .turn = turn});
   }
 };
 
 INSTANTIATE_TEST_SUITE_P(Devices, RuleRunnerTest,
-                         ::testing::Values("emulated", "gpu"),
+                         ::testing::Values("emulated", "cuda"),
                          [](const auto& info) { return info.param; });
 
 TEST_P(RuleRunnerTest, EveryRuleMakesTheStepsOfTheCpu) {
