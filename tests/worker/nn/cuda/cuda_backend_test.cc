@@ -1,6 +1,7 @@
 // What the conformance suite does not see of the CUDA backend, on an emulated
 // device: memory that runs out, gradients of rows that many keys share, results
-// that do not depend on the order of threads, whole steps of training.
+// that do not depend on the order of threads. Whole steps of training, also on
+// the GPU where there is one, with graphs and without.
 
 #include "worker/nn/cuda/cuda_backend.h"
 
@@ -9,13 +10,18 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
 #include "tests/worker/nn/cuda/emulated_device.h"
 #include "tests/worker/nn/step_fixture.h"
+#include "worker/nn/cuda/gpu.h"
 #include "worker/nn/layers.h"
 #include "worker/nn/network.h"
 #include "worker/nn/reference_backend.h"
@@ -28,14 +34,15 @@ constexpr uint64_t kSeed = 20261123;
 constexpr size_t kMemory = size_t{256} << 20;
 
 std::unique_ptr<MathBackend> NewEmulated(unsigned turn = 1,
-                                         Numbers numbers = Numbers::kFloat32,
-                                         bool graphs = true) {
+                                         Numbers numbers = Numbers::kFloat32) {
   return NewCudaBackend(
       NewEmulatedDevice({.memory_bytes = kMemory, .turn = turn}),
-      {.numbers = numbers, .graphs = graphs});
+      {.numbers = numbers});
 }
 
 TEST(CudaBackendTest, WithoutMemoryLeftSaysWhatWasAskedForAndWhatIsFree) {
+  // A program of its own: what CUDA has begun does not survive a fork.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto run = [] {
     auto math = NewCudaBackend(NewEmulatedDevice({.memory_bytes = 1000}), {});
     math->Allocate(600);
@@ -265,10 +272,83 @@ Trained Train(std::unique_ptr<MathBackend> math, bool several_keys) {
   return trained;
 }
 
-TEST(CudaBackendTest, TrainsAsTheReferenceDoes) {
+// Passes everything on to another device, and counts graphs.
+class CountingDevice final : public Device {
+ public:
+  CountingDevice(std::unique_ptr<Device> device, int* num_graph_launches)
+      : device_(std::move(device)), num_graph_launches_(*num_graph_launches) {}
+  const std::string& name() const override { return device_->name(); }
+  std::optional<GpuId> gpu_id() const override { return device_->gpu_id(); }
+  void* Allocate(size_t num_bytes) override {
+    return device_->Allocate(num_bytes);
+  }
+  void Free(void* memory) override { device_->Free(memory); }
+  void CopyIn(const void* host, size_t num_bytes, void* to) override {
+    device_->CopyIn(host, num_bytes, to);
+  }
+  void CopyOutLater(const void* from, size_t num_bytes, void* host) override {
+    device_->CopyOutLater(from, num_bytes, host);
+  }
+  void Finish() override { device_->Finish(); }
+  void Launch(KernelId id, const void* kernel, size_t num_bytes,
+              size_t blocks) override {
+    device_->Launch(id, kernel, num_bytes, blocks);
+  }
+  void Multiply(const Product& product) override { device_->Multiply(product); }
+  std::optional<size_t> ConvolutionWorkspace(
+      const ConvolutionPass& pass) override {
+    return device_->ConvolutionWorkspace(pass);
+  }
+  bool Convolve(const ConvolutionPass& pass) override {
+    return device_->Convolve(pass);
+  }
+  std::unique_ptr<Graph> Capture(const std::function<void()>& queue) override {
+    return device_->Capture(queue);
+  }
+  void LaunchGraph(const Graph& graph) override {
+    ++num_graph_launches_;
+    device_->LaunchGraph(graph);
+  }
+
+ private:
+  const std::unique_ptr<Device> device_;
+  int& num_graph_launches_;
+};
+
+class TrainingTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == "emulated") return;
+    const Gpus gpus = FindGpus();
+    if (gpus.count == 0) GTEST_SKIP() << "no GPU: " << gpus.why_none;
+  }
+  static std::unique_ptr<Device> NewDevice() {
+    if (GetParam() == "cuda") return *OpenGpu(0);
+    return NewEmulatedDevice({.memory_bytes = kMemory});
+  }
+  // Adds to *num_graph_launches as long as the backend lives.
+  static std::unique_ptr<MathBackend> NewBackend(int* num_graph_launches,
+                                                 const CudaOptions& options) {
+    return NewCudaBackend(
+        std::make_unique<CountingDevice>(NewDevice(), num_graph_launches),
+        options);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Devices, TrainingTest,
+                         ::testing::Values("emulated", "cuda"),
+                         [](const auto& info) { return info.param; });
+
+void ExpectSameBits(const Trained& a, const Trained& b) {
+  EXPECT_EQ(a.losses, b.losses);
+  EXPECT_EQ(a.parameters, b.parameters);
+  EXPECT_EQ(a.rows, b.rows);
+}
+
+TEST_P(TrainingTest, IsThatOfTheReference) {
   for (const bool several_keys : {false, true}) {
     const Trained expected = Train(NewReferenceBackend(), several_keys);
-    const Trained got = Train(NewEmulated(), several_keys);
+    const Trained got = Train(NewCudaBackend(NewDevice(), {}), several_keys);
     ASSERT_LT(expected.losses.back(), 0.9 * expected.losses[0]);
     for (size_t i = 0; i < expected.losses.size(); ++i) {
       ASSERT_NEAR(got.losses[i], expected.losses[i], 1e-4 * expected.losses[i])
@@ -279,15 +359,52 @@ TEST(CudaBackendTest, TrainsAsTheReferenceDoes) {
   }
 }
 
-TEST(CudaBackendTest, GraphsChangeNothing) {
-  for (const bool several_keys : {false, true}) {
-    const Trained calls = Train(
-        NewEmulated(1, Numbers::kFloat32, /*graphs=*/false), several_keys);
-    const Trained graphs = Train(NewEmulated(), several_keys);
-    EXPECT_EQ(calls.losses, graphs.losses);
-    EXPECT_EQ(calls.parameters, graphs.parameters);
-    EXPECT_EQ(calls.rows, graphs.rows);
+TEST_P(TrainingTest, GraphsChangeNothing) {
+  for (const Numbers numbers :
+       {Numbers::kFloat32, Numbers::kTf32, Numbers::kBfloat16}) {
+    for (const bool several_keys : {false, true}) {
+      int without = 0, with = 0;
+      const Trained calls =
+          Train(NewBackend(&without, {.numbers = numbers, .graphs = false}),
+                several_keys);
+      const Trained graphs =
+          Train(NewBackend(&with, {.numbers = numbers}), several_keys);
+      ExpectSameBits(calls, graphs);
+      EXPECT_EQ(without, 0);
+      EXPECT_GT(with, 0);
+    }
   }
+}
+
+// Each makes and ends devices, cuDNN's start and end among that, while the
+// other captures and replays.
+TEST_P(TrainingTest, TwoThreadsTrainAndCaptureAtTheSameTime) {
+  constexpr int kRounds = 5;
+  ConvolutionPass pass;
+  pass.images = 16;
+  pass.shape = {{28, 30}, 64, 96, {{3, 3}, {2, 2}, {1, 1}}};
+  int num_alone = 0;
+  const Trained expected = Train(NewBackend(&num_alone, {}), true);
+  const auto work = [&](int* num_graph_launches, std::vector<Trained>* got) {
+    for (int round = 0; round < kRounds; ++round) {
+      auto math = NewBackend(num_graph_launches, {});
+      // Looks for cuDNN.
+      math->compute_device()->ConvolutionWorkspace(pass);
+      got->push_back(Train(std::move(math), true));
+    }
+  };
+  int num_graph_launches[2] = {};
+  std::vector<Trained> got[2];
+  std::thread other(work, &num_graph_launches[1], &got[1]);
+  work(&num_graph_launches[0], &got[0]);
+  other.join();
+  for (int thread = 0; thread < 2; ++thread) {
+    EXPECT_EQ(num_graph_launches[thread], kRounds * num_alone);
+    for (const Trained& trained : got[thread]) {
+      ExpectSameBits(expected, trained);
+    }
+  }
+  EXPECT_GT(num_alone, 0);
 }
 
 TEST(CudaBackendTest, MoreLossesThanWaitForFinishAreAllAdded) {
@@ -310,9 +427,7 @@ TEST(CudaBackendTest, RepeatsBitForBitWhateverTheOrderOfThreads) {
        {Numbers::kFloat32, Numbers::kTf32, Numbers::kBfloat16}) {
     const Trained first = Train(NewEmulated(1, numbers), true);
     const Trained again = Train(NewEmulated(77, numbers), true);
-    EXPECT_EQ(first.losses, again.losses);
-    EXPECT_EQ(first.parameters, again.parameters);
-    EXPECT_EQ(first.rows, again.rows);
+    ExpectSameBits(first, again);
   }
 }
 
