@@ -7,15 +7,24 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <random>
 #include <thread>
 #include <tuple>
+#include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "collective/communicator.h"
+#include "collective/gpu_communicator.h"
+#include "collective/group.h"
+#include "collective/nccl_ring.h"
 #include "proto/value_format.h"
 #include "tests/collective/gpu_model.h"
 #include "tests/collective/group_testing.h"
+#include "worker/nn/cuda/gpu.h"
 
 namespace oarlock {
 namespace {
@@ -99,14 +108,48 @@ absl::Status CheckSameBits(Communicator& communicator,
   return CheckAllAgree(communicator, "the bits of the sums", bytes);
 }
 
-// Those of programs, and that of GPUs over a model of NCCL.
+// Each rank on the GPU of its number.
+absl::StatusOr<std::unique_ptr<Communicator>> JoinNcclGroup(
+    const GroupOptions& options) {
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> host,
+                           JoinGroup(options));
+  OARLOCK_ASSIGN_OR_RETURN(
+      std::unique_ptr<GpuCommunicator> communicator,
+      GpuCommunicator::Create(std::move(host), [](Communicator& ranks) {
+        return NewNcclRing(ranks, ranks.rank());
+      }));
+  return std::unique_ptr<Communicator>(std::move(communicator));
+}
+
+// Those of programs, that of GPUs over a model of NCCL, and, last, over NCCL.
 const std::vector<Backend>& AllBackends() {
   static const auto* const backends = [] {
     auto* const all = new std::vector<Backend>(Backends());
     all->push_back({"gpu_model", JoinGpuModelGroup});
+    all->push_back({"nccl", JoinNcclGroup});
     return all;
   }();
   return *backends;
+}
+
+// OK where a GPU and NCCL can be used.
+const absl::Status& NcclStatus() {
+  static const auto* const status = [] {
+    const cuda::Gpus gpus = cuda::FindGpus();
+    return new absl::Status(gpus.count == 0
+                                ? absl::FailedPreconditionError(
+                                      absl::StrCat("no GPU: ", gpus.why_none))
+                                : JoinNcclGroup({}).status());
+  }();
+  return *status;
+}
+
+// One rank, and one on each GPU; none where NCCL cannot be used.
+std::vector<int> NcclSizes() {
+  if (!NcclStatus().ok()) return {};
+  const int num_gpus = cuda::FindGpus().count;
+  if (num_gpus == 1) return {1};
+  return {1, num_gpus};
 }
 
 class CommunicatorTest
@@ -128,15 +171,28 @@ class CommunicatorTest
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Backends, CommunicatorTest,
-                         ::testing::Combine(::testing::Range(size_t{0},
-                                                             AllBackends().size()),
-                                            ::testing::Values(1, 2, 3, 5)),
-                         [](const auto& info) {
-                           return absl::StrCat(
-                               AllBackends()[std::get<0>(info.param)].name, "_",
-                               std::get<1>(info.param));
-                         });
+std::string NameOf(
+    const ::testing::TestParamInfo<std::tuple<size_t, int>>& info) {
+  return absl::StrCat(AllBackends()[std::get<0>(info.param)].name, "_",
+                      std::get<1>(info.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Backends, CommunicatorTest,
+    ::testing::Combine(::testing::Range(size_t{0}, AllBackends().size() - 1),
+                       ::testing::Values(1, 2, 3, 5)),
+    NameOf);
+INSTANTIATE_TEST_SUITE_P(
+    Gpus, CommunicatorTest,
+    ::testing::Combine(::testing::Values(AllBackends().size() - 1),
+                       ::testing::ValuesIn(NcclSizes())),
+    NameOf);
+
+// One line that says why NCCL was not among the backends.
+TEST(GpuCommunicatorsTest, AreAmongThoseThatConform) {
+  if (!NcclStatus().ok()) GTEST_SKIP() << NcclStatus().message();
+  EXPECT_EQ(NcclSizes()[0], 1);
+}
 
 TEST_P(CommunicatorTest, FloatsAreSummedToTheSameBitsOnAllRanks) {
   ExpectAllSucceed([this](Communicator& communicator) -> absl::Status {
