@@ -1,10 +1,20 @@
 #!/usr/bin/env bash
 # Installs what is missing of bazel/packages.txt and of the other lists that are
-# named. Needs root or sudo only when something is missing.
+# named, as seen from the root of the repository. Needs root or sudo only when
+# something is missing.
 #
-#   bazel/install_packages.sh [LIST...]
+#   bazel/install_packages.sh [tests/fuzz/packages.txt...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+lists=(bazel/packages.txt "$@")
+for list in "${lists[@]}"; do
+  if [ ! -f "$list" ] || [ ! -r "$list" ]; then
+    echo "packages: no list '$list' can be read in $PWD; name it as seen from" \
+      "there, for example tests/fuzz/packages.txt" >&2
+    exit 2
+  fi
+done
 
 missing=()
 while read -r package; do
@@ -12,7 +22,7 @@ while read -r package; do
       grep -q 'install ok installed'; then
     missing+=("$package")
   fi
-done < <(grep -hv '^#' bazel/packages.txt "$@")
+done < <(grep -hv '^#' -- "${lists[@]}")
 if [ ${#missing[@]} -eq 0 ]; then
   echo "packages: all installed"
   exit 0

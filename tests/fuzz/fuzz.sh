@@ -11,7 +11,8 @@
 #   bazel-bin/tests/fuzz/TARGET/fuzzer -merge=1 -max_len=400 \\
 #       tests/fuzz/TARGET/corpus build/fuzz/TARGET
 #
-# Wants what tests/fuzz/packages.txt names: bazel/install_packages.sh installs it.
+# Wants what tests/fuzz/packages.txt names, which
+# `bazel/install_packages.sh tests/fuzz/packages.txt` installs.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
