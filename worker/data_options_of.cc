@@ -9,6 +9,7 @@ namespace oarlock {
 namespace {
 
 using Format = DataOptions::Format;
+using DenseTransform = DataOptions::DenseTransform;
 
 // `value` is that of `flag`, where it is set; `all_have` what a line of
 // `format` has in any case.
@@ -19,6 +20,14 @@ absl::Status CheckShape(absl::string_view flag, bool is_set, int value,
       "--", flag, " is ", value, ", but a line of --data_format ",
       NameOf(format), " always has ", all_have, "; leave --", flag,
       " out, or use --data_format ", NameOf(Format::kMultiSlot)));
+}
+
+DenseTransform DenseTransformOf(const v1::JobConfig& config) {
+  for (const DenseTransform transform :
+       {DenseTransform::kQuickStart, DenseTransform::kBucket}) {
+    if (config.dense_transform() == NameOf(transform)) return transform;
+  }
+  return DenseTransform::kLog1p;
 }
 
 }  // namespace
@@ -38,7 +47,7 @@ absl::Status CheckDataFlags(const v1::JobConfig& config) {
   if (format == Format::kMultiSlot) return absl::OkStatus();
   DataOptions options = DataOptionsOf(config);
   // Of the line, not of the batch.
-  options.dense_transform = DataOptions::DenseTransform::kLog1p;
+  options.dense_transform = DenseTransform::kLog1p;
   const DataSchema line = SchemaOf(options);
   OARLOCK_RETURN_IF_ERROR(CheckShape("dense_dim", config.has_dense_dim(),
                                      config.dense_dim(), format,
@@ -50,12 +59,7 @@ absl::Status CheckDataFlags(const v1::JobConfig& config) {
 DataOptions DataOptionsOf(const v1::JobConfig& config) {
   DataOptions options;
   options.format = DataFormatOf(config);
-  options.dense_transform =
-      config.dense_transform() == "quick_start"
-          ? DataOptions::DenseTransform::kQuickStart
-      : config.dense_transform() == "bucket"
-          ? DataOptions::DenseTransform::kBucket
-          : DataOptions::DenseTransform::kLog1p;
+  options.dense_transform = DenseTransformOf(config);
   options.sparse_feature_dim = config.sparse_feature_dim();
   options.pipe_command = config.pipe_command();
   options.bad_lines_max = config.bad_lines_max();

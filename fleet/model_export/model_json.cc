@@ -21,17 +21,7 @@ ordered_json InputJson(const DataOptions& data) {
   ordered_json json;
   json["format"] = std::string(NameOf(data.format));
   if (data.format == DataOptions::Format::kCriteo) {
-    switch (data.dense_transform) {
-      case DataOptions::DenseTransform::kQuickStart:
-        json["dense_transform"] = "quick_start";
-        break;
-      case DataOptions::DenseTransform::kLog1p:
-        json["dense_transform"] = "log1p";
-        break;
-      case DataOptions::DenseTransform::kBucket:
-        json["dense_transform"] = "bucket";
-        break;
-    }
+    json["dense_transform"] = std::string(NameOf(data.dense_transform));
   }
   json["num_dense"] = schema.num_dense;
   json["num_slots"] = schema.num_slots;

@@ -35,6 +35,18 @@ TEST(DataOptionsOfTest, LimitsOfFlagsAreThoseOfTheOptions) {
   EXPECT_EQ(max("num_slots"), DataOptions::kMaxSlots);
 }
 
+TEST(DataOptionsOfTest, EveryDenseTransformIsFoundByItsName) {
+  for (const std::string& name : v1::JobConfig::descriptor()
+                                     ->FindFieldByName("dense_transform")
+                                     ->options()
+                                     .GetExtension(v1::flag)
+                                     .one_of()) {
+    v1::JobConfig config;
+    config.set_dense_transform(name);
+    EXPECT_EQ(NameOf(DataOptionsOf(config).dense_transform), name);
+  }
+}
+
 TEST(DataOptionsOfTest, ACommandWritesWhatIsSaidAndElseMultiSlot) {
   v1::JobConfig config;
   EXPECT_EQ(DataFormatOf(config), Format::kCriteo);

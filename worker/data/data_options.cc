@@ -35,6 +35,12 @@ absl::string_view NameOf(DataOptions::Format format) {
                                                      : "libsvm";
 }
 
+absl::string_view NameOf(DataOptions::DenseTransform transform) {
+  return transform == DataOptions::DenseTransform::kQuickStart ? "quick_start"
+         : transform == DataOptions::DenseTransform::kBucket   ? "bucket"
+                                                               : "log1p";
+}
+
 DataSchema SchemaOf(const DataOptions& options) {
   if (options.format == DataOptions::Format::kMultiSlot) {
     return {.num_dense = options.multi_slot_dense_dim,

@@ -67,6 +67,8 @@ struct DataOptions {
 
 // As --data_format and exported models call it.
 absl::string_view NameOf(DataOptions::Format format);
+// As --dense_transform and exported models call it.
+absl::string_view NameOf(DataOptions::DenseTransform transform);
 
 // The schema of every batch read with `options`, which must be valid.
 DataSchema SchemaOf(const DataOptions& options);
