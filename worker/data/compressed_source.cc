@@ -248,8 +248,8 @@ class CompressedSource : public ByteSource {
 }  // namespace
 
 Compression CompressionOf(const std::string& path) {
-  for (const auto& [suffix, compression] : kCompressionSuffixes) {
-    if (absl::EndsWith(path, suffix)) return compression;
+  for (const CompressionSuffix& form : kCompressionSuffixes) {
+    if (absl::EndsWith(path, form.suffix)) return form.compression;
   }
   return Compression::kNone;
 }

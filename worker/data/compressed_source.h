@@ -15,15 +15,18 @@ namespace oarlock {
 
 enum class Compression { kNone, kGzip, kXz, kZstd };
 
-// How the names of compressed files end.
+// How the names of compressed files end, and how the files begin.
 struct CompressionSuffix {
   absl::string_view suffix;
   Compression compression;
+  absl::string_view first_bytes;
 };
 inline constexpr std::array<CompressionSuffix, 3> kCompressionSuffixes = {
-    {{".gz", Compression::kGzip},
-     {".xz", Compression::kXz},
-     {".zst", Compression::kZstd}}};
+    {{".gz", Compression::kGzip, "\x1f\x8b"},
+     {".xz", Compression::kXz,
+      "\xfd"
+      "7zXZ"},
+     {".zst", Compression::kZstd, "\x28\xb5\x2f\xfd"}}};
 
 // By the end of the name; kNone where it is none of these.
 Compression CompressionOf(const std::string& path);

@@ -7,7 +7,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
+#include "worker/data/compressed_source.h"
 
 namespace oarlock {
 namespace {
@@ -17,12 +19,10 @@ constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 // The ending of files that start with `head` because they are compressed, or
 // nothing.
-std::string_view EndingOf(std::string_view head) {
-  if (head.starts_with("\x1f\x8b")) return ".gz";
-  if (head.starts_with("\xfd"
-                       "7zXZ"))
-    return ".xz";
-  if (head.starts_with("\x28\xb5\x2f\xfd")) return ".zst";
+absl::string_view EndingOf(absl::string_view head) {
+  for (const CompressionSuffix& form : kCompressionSuffixes) {
+    if (absl::StartsWith(head, form.first_bytes)) return form.suffix;
+  }
   return "";
 }
 
@@ -30,11 +30,11 @@ std::string_view EndingOf(std::string_view head) {
 
 absl::Status CheckText(std::string_view head, std::string_view name) {
   head = head.substr(0, kBinaryProbeBytes);
-  const std::string_view ending = EndingOf(head);
+  const absl::string_view ending = EndingOf({head.data(), head.size()});
   if (!ending.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         std::string(name), " is compressed, but its name does not end in ",
-        std::string(ending), "; rename it, or unpack it"));
+        ending, "; rename it, or unpack it"));
   }
   const size_t nul = head.find('\0');
   if (nul == std::string_view::npos) return absl::OkStatus();
