@@ -21,6 +21,9 @@ namespace {
 
 constexpr size_t kSizeMax = 65536;
 
+// Models and data do not know each other, but what can be read can be trained.
+static_assert(DataOptions::kMaxSlots <= ModelOptions::kMaxSlots);
+
 bool IsLibsvm(const v1::JobConfig& config) {
   return DataFormatOf(config) == DataOptions::Format::kLibsvm;
 }

@@ -21,7 +21,6 @@ namespace {
 
 // Far beyond any use; so that sizes cannot overflow.
 constexpr size_t kMaxDense = 1 << 20;
-constexpr size_t kMaxSlots = 4096;
 constexpr size_t kMaxEmbeddingSize = 4096;
 constexpr size_t kMaxHiddenSize = 1 << 16;
 constexpr size_t kMaxHiddenLayers = 64;
@@ -112,8 +111,8 @@ absl::Status ValidateShape(const ModelOptions& options) {
 absl::Status Validate(const ModelOptions& options) {
   OARLOCK_RETURN_IF_ERROR(
       InRange("the data's num_dense", options.num_dense, 0, kMaxDense));
-  OARLOCK_RETURN_IF_ERROR(
-      InRange("the data's num_slots", options.num_slots, 1, kMaxSlots));
+  OARLOCK_RETURN_IF_ERROR(InRange("the data's num_slots", options.num_slots, 1,
+                                  ModelOptions::kMaxSlots));
   OARLOCK_RETURN_IF_ERROR(InRange("--embedding_size", options.embedding_size,
                                   1, kMaxEmbeddingSize));
   const std::vector<size_t> hidden_sizes =

@@ -58,8 +58,10 @@ class ModelExecutor {
 enum class DenseNorm { kNone, kBatch, kData };
 
 struct ModelOptions {
+  static constexpr size_t kMaxSlots = 4096;
+
   size_t num_dense = 13;  // 0 is legal
-  size_t num_slots = 26;  // 1 to 4096
+  size_t num_slots = 26;  // 1 to kMaxSlots
   // Floats of a key's vector, 1 to 4096. DeepFM's rows hold one more, LR's
   // hold one.
   size_t embedding_size = 10;
