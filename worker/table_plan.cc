@@ -140,7 +140,9 @@ uint32_t DensePushesOf(const v1::JobConfig& config) {
 }
 
 // InvalidArgument when there are two answers to stale dense gradients, or one
-// that the update rule cannot give.
+// that the update rule cannot give. Servers refuse ftrl as well, whoever makes
+// the table (StalenessRate::Create); here a user reads of flags, before any
+// process has begun.
 absl::Status CheckStalenessPower(const v1::JobConfig& config) {
   if (config.dense_staleness_power() == 0) return absl::OkStatus();
   if (config.dense_quorum() > 0) {
