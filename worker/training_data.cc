@@ -323,8 +323,8 @@ TrainingData::StaticShare TrainingData::ShareOf(uint32_t epoch) const {
   return share;
 }
 
-MemoryDataset::Share TrainingData::MemoryShareOf(uint32_t epoch) const {
-  const StaticShare share = ShareOf(epoch);
+MemoryDataset::Share TrainingData::MemoryShareOf(
+    uint32_t epoch, const StaticShare& share) const {
   return {.epoch = epoch,
           .shuffle = shuffle_,
           .order = share.order,
@@ -407,10 +407,7 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartStatic(
   if (InMemory()) {
     OARLOCK_ASSIGN_OR_RETURN(
         std::shared_ptr<const LoadedPass> pass,
-        memory_->Take({.epoch = phase.epoch,
-                       .shuffle = shuffle_,
-                       .order = share.order,
-                       .share = share.positions}));
+        memory_->Take(MemoryShareOf(phase.epoch, share)));
     spdlog::info("{} examples of epoch {} are in memory, {:.1f} MiB",
                  pass->indices.size(), phase.epoch + 1,
                  static_cast<double>(memory_bytes()) / (1 << 20));

@@ -127,7 +127,11 @@ class TrainingData {
   // it.
   std::string OrderText() const;
   StaticShare ShareOf(uint32_t epoch) const;
-  MemoryDataset::Share MemoryShareOf(uint32_t epoch) const;
+  MemoryDataset::Share MemoryShareOf(uint32_t epoch,
+                                     const StaticShare& share) const;
+  MemoryDataset::Share MemoryShareOf(uint32_t epoch) const {
+    return MemoryShareOf(epoch, ShareOf(epoch));
+  }
   absl::Status CheckInMemory() const;
 
   absl::StatusOr<std::unique_ptr<PassWork>> StartLeased(
