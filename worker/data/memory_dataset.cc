@@ -57,8 +57,7 @@ void MemoryDataset::Preload(Share share) {
   thread_ = std::thread([this] {
     absl::StatusOr<std::shared_ptr<const LoadedPass>> pass =
         Load(*preload_, /*keeps_current=*/true);
-    absl::MutexLock lock(&mutex_);
-    preloaded_ = std::move(pass);
+    SetPreloaded(std::move(pass));
   });
 }
 
@@ -69,13 +68,12 @@ absl::Status MemoryDataset::WaitPreload() {
 
 absl::StatusOr<std::shared_ptr<const LoadedPass>> MemoryDataset::Take(
     Share share) {
-  OARLOCK_RETURN_IF_ERROR(WaitPreload());
+  WaitPreload().IgnoreError();
   absl::StatusOr<std::shared_ptr<const LoadedPass>> pass =
       IsPreload(share) ? preloaded() : Load(share, /*keeps_current=*/false);
   preload_.reset();
-  absl::MutexLock lock(&mutex_);
-  preloaded_ = std::shared_ptr<const LoadedPass>();
-  current_ = pass.ok() ? *pass : nullptr;
+  SetCurrent(pass.ok() ? *pass : nullptr);
+  SetPreloaded(nullptr);
   return pass;
 }
 
@@ -86,15 +84,13 @@ std::optional<uint64_t> MemoryDataset::DropPreload() {
   std::optional<uint64_t> epoch;
   if (preload_.has_value()) epoch = preload_->epoch;
   preload_.reset();
-  absl::MutexLock lock(&mutex_);
-  preloaded_ = std::shared_ptr<const LoadedPass>();
+  SetPreloaded(nullptr);
   return epoch;
 }
 
 void MemoryDataset::Release() {
   DropPreload();
-  absl::MutexLock lock(&mutex_);
-  current_ = nullptr;
+  SetCurrent(nullptr);
 }
 
 uint64_t MemoryDataset::bytes() const {
@@ -114,6 +110,17 @@ absl::StatusOr<std::shared_ptr<const LoadedPass>> MemoryDataset::preloaded()
     const {
   absl::MutexLock lock(&mutex_);
   return preloaded_;
+}
+
+void MemoryDataset::SetPreloaded(
+    absl::StatusOr<std::shared_ptr<const LoadedPass>> pass) {
+  absl::MutexLock lock(&mutex_);
+  std::swap(preloaded_, pass);
+}
+
+void MemoryDataset::SetCurrent(std::shared_ptr<const LoadedPass> pass) {
+  absl::MutexLock lock(&mutex_);
+  std::swap(current_, pass);
 }
 
 std::shared_ptr<const ExampleMemory> MemoryDataset::CurrentMemory() const {
@@ -142,13 +149,13 @@ absl::StatusOr<std::shared_ptr<const LoadedPass>> MemoryDataset::Load(
         pass->memory = memory;
       }
     }
-    if (pass->memory == nullptr) {
-      preloaded_ = std::shared_ptr<const LoadedPass>();
-      if (!keeps_current) current_ = nullptr;
+    if (keeps_current && current_ != nullptr) {
+      bytes_taken = current_->memory->bytes;
     }
-    if (current_ != nullptr) bytes_taken = current_->memory->bytes;
   }
   if (pass->memory == nullptr) {
+    SetPreloaded(nullptr);
+    if (!keeps_current) SetCurrent(nullptr);
     OARLOCK_ASSIGN_OR_RETURN(pass->memory,
                              Read(std::move(sorted), bytes_taken));
   }

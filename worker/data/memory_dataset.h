@@ -80,7 +80,9 @@ class MemoryDataset {
   absl::Status WaitPreload();
   // The pass that was preloaded, if it was `share`, else loads it now. Where
   // the examples are those that are in memory already, only their order is new.
-  // ResourceExhausted names the limit; else an error of the reader.
+  // ResourceExhausted names the limit; else an error of the reader. A preload
+  // is over then, also one that has failed: its error is that of the Take that
+  // wanted it, and of none after it.
   absl::StatusOr<std::shared_ptr<const LoadedPass>> Take(Share share);
   // Forgets what was preloaded, and breaks loading off. The epoch that it was
   // for; nothing when there was no preload.
@@ -112,6 +114,10 @@ class MemoryDataset {
   }
   // The outcome of the preload; null without one. REQUIRES: no thread runs.
   absl::StatusOr<std::shared_ptr<const LoadedPass>> preloaded() const;
+  // What was there before is freed after mutex_ is let go: it may be gigabytes,
+  // and bytes() does not wait.
+  void SetPreloaded(absl::StatusOr<std::shared_ptr<const LoadedPass>> pass);
+  void SetCurrent(std::shared_ptr<const LoadedPass> pass);
   // Of the pass in use and of the preload; null where there is none.
   std::shared_ptr<const ExampleMemory> CurrentMemory() const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -253,6 +253,39 @@ TEST_F(MemoryDatasetTest, AnotherShuffleOfAPreloadKeepsTheExamples) {
   EXPECT_EQ((*next)->memory, (*pass)->memory);
 }
 
+TEST_F(MemoryDatasetTest, AFailedPreloadIsOverWithTheNextTake) {
+  WriteFiles({3000}, /*compressed=*/false);
+  const auto dataset = Dataset(1 << 30);
+  const auto order = Order(ShuffleRule::kNone, 1);
+  const std::vector<PositionRun> half = {{0, 1500}};
+  const std::vector<PositionRun> other_half = {{1500, 3000}};
+  const std::string gone = files_[0] + ".gone";
+  const auto fail_to_preload = [&](const std::vector<PositionRun>& runs,
+                                   uint64_t epoch) {
+    std::filesystem::rename(files_[0], gone);
+    dataset->Preload(ShareOf(order, runs, epoch));
+    EXPECT_EQ(dataset->WaitPreload().code(), absl::StatusCode::kNotFound);
+    std::filesystem::rename(gone, files_[0]);
+  };
+  // A pass that did not want it is loaded, whether it is another epoch or
+  // another shuffle.
+  fail_to_preload(half, 0);
+  const auto other = dataset->Take(ShareOf(order, other_half, 1));
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ((*other)->indices.size(), 1500u);
+  EXPECT_TRUE(dataset->WaitPreload().ok());
+  fail_to_preload(half, 2);
+  EXPECT_TRUE(
+      dataset->Take(ShareOf(order, half, 2, ShuffleRule::kLocal)).ok());
+  // The pass that wanted it hears of it, once.
+  fail_to_preload(other_half, 3);
+  EXPECT_EQ(dataset->Take(ShareOf(order, other_half, 3)).status().code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_TRUE(dataset->WaitPreload().ok());
+  EXPECT_EQ(dataset->bytes(), 0u);
+  EXPECT_TRUE(dataset->Take(ShareOf(order, other_half, 3)).ok());
+}
+
 TEST_F(MemoryDatasetTest, ADroppedPreloadTellsItsPassAndLeavesNothing) {
   WriteFiles({20'000}, /*compressed=*/false);
   const auto dataset = Dataset(1 << 30, 1);
