@@ -54,26 +54,6 @@ absl::Status CheckAccessor(const v1::JobConfig& config) {
       " does not keep; legal is with --accessor ctr"));
 }
 
-// InvalidArgument when rows of a geo job would not be what its workers made of
-// them.
-absl::Status CheckGeo(const v1::JobConfig& config) {
-  if (config.mode() != "geo") return absl::OkStatus();
-  const char* const flag =
-      config.admission() != "always"          ? "--admission"
-      : config.evict_idle_ticks() > 0         ? "--evict_idle_ticks"
-      : config.rows_max() > 0                 ? "--rows_max"
-      : config.evict_score_min() > 0          ? "--evict_score_min"
-      : config.divide_by_show()               ? "--divide_by_show"
-      : config.push_format() != "float32"     ? "--push_format"
-      : config.dense_interval_steps() > 0     ? "--dense_interval_steps"
-                                              : nullptr;
-  if (flag == nullptr) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      flag, " is set, but with --mode geo servers add what workers have "
-      "changed as it is, every --geo_steps; leave it out, or choose "
-      "--mode async"));
-}
-
 // Workers apply the table's rule from now on; the table subtracts.
 void MoveRuleToWorkers(TablePlan* plan) {
   for (v1::TableConfig& table : plan->tables) {
@@ -252,7 +232,6 @@ absl::StatusOr<TablePlan> PlanTables(const ModelSpec& spec,
                                      const v1::JobConfig& config,
                                      uint32_t num_workers) {
   OARLOCK_RETURN_IF_ERROR(CheckAccessor(config));
-  OARLOCK_RETURN_IF_ERROR(CheckGeo(config));
   OARLOCK_RETURN_IF_ERROR(CheckStalenessPower(config));
   if (config.mode() != "geo") return PlanShapes(spec, config, num_workers);
   // A worker counts its own steps.

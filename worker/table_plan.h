@@ -36,8 +36,8 @@ v1::TableConfig DenseTableOf(const std::vector<ParameterSpec>& parameters,
                              size_t num_parameters);
 
 // The same on every worker: ids and seeds follow from the model and `config`.
-// InvalidArgument when the optimizer's options contradict each other, or those
-// of the mode.
+// InvalidArgument when options of the optimizer or of rows contradict each
+// other. Flags that the mode leaves without effect CheckFlagUse has refused.
 absl::StatusOr<TablePlan> PlanTables(const ModelSpec& spec,
                                      const v1::JobConfig& config,
                                      uint32_t num_workers);

@@ -139,29 +139,30 @@ class UsageTest(harness.SystemTest):
 
     def test_a_flag_without_effect_is_refused(self):
         for flags, why in (
-                (["--staleness_bound", "2"], "is set, but --mode is async"),
+                (["--staleness_bound", "2"], "is 2, but --mode is async"),
                 (["--hidden_sizes", "8", "--model", "lr"],
-                 "is set, but --model is lr"),
+                 "is 8, but --model is lr"),
                 (["--dropout", "0.2", "--model", "lr"],
-                 "is set, but --model is lr"),
+                 "is 0.2, but --model is lr"),
                 (["--dense_norm", "data", "--dense_transform", "bucket"],
-                 "is set, but --dense_transform is bucket"),
+                 "is data, but --dense_transform is bucket"),
                 (["--shuffle_window_examples", "64"],
-                 "is set, but --shuffle is none"),
+                 "is 64, but --shuffle is none"),
                 (["--dataset_memory_mb", "64"],
-                 "is set, but --dataset is queue"),
+                 "is 64, but --dataset is queue"),
                 (["--max_unacknowledged_pushes", "2", "--mode", "sync"],
-                 "is set, but --mode is sync"),
-                (["--ftrl_beta", "2"], "is set, but --optimizer is adagrad"),
+                 "is 2, but --mode is sync"),
+                (["--ftrl_beta", "2"], "is 2, but --optimizer is adagrad"),
                 (["--lars_coefficient", "0.01"],
-                 "is set, but --optimizer is adagrad"),
-                (["--watch_marker", ".done"], "is set, but --watch_dir is not"),
+                 "is 0.01, but --optimizer is adagrad"),
+                (["--watch_marker", ".done"],
+                 "is .done, but --watch_dir is empty"),
                 (["--dense_transform", "bucket", "--data_format", "libsvm"],
-                 "is set, but --data_format is libsvm"),
+                 "is bucket, but --data_format is libsvm"),
                 (["--checkpoint_keep", "3"],
-                 "is set, but --checkpoint_dir is not"),
+                 "is 3, but --checkpoint_dir is empty"),
                 (["--row_cache_steps", "4"],
-                 "is set, but --row_cache_rows is 0"),
+                 "is 4, but --row_cache_rows is 0"),
                 (["--dense_quorum", "-0.5"], "is -0.5; legal is 0 to 1"),
                 (["--epochs", "2", "--watch_dir", "in"],
                  "is set, but --watch_dir in trains each file once")):
@@ -169,11 +170,23 @@ class UsageTest(harness.SystemTest):
                 self.assert_usage_error(self.start_train(*flags, *cluster),
                                         f"oarlock train: {flags[0]} {why}")
 
+    def test_advice_about_a_flag_of_the_file_can_be_followed(self):
+        with open(self.path("job.textproto"), "w") as file:
+            file.write('mode: "ssp" staleness_bound: 8')
+        job = ["--config", "job.textproto", "--mode", "async"]
+        self.assert_usage_error(
+            self.start_train(*job),
+            "--staleness_bound is 8, but --mode is async; legal is with --mode "
+            "ssp; leave it at 4, or change --mode")
+        # What is missing then are the files.
+        self.assert_fails(self.start_train(*job, "--staleness_bound", "4"),
+                          "there is nothing to train on", code=1)
+
     def test_the_example_refuses_contradicting_flags_alike(self):
         self.assert_usage_error(
             self.start(harness.ctr_train(), "--is_local", "1",
                        "--staleness_bound", "2"),
-            "^train: --staleness_bound is set, but --mode is async")
+            "^train: --staleness_bound is 2, but --mode is async")
 
     def test_a_folder_is_no_configuration(self):
         self.assert_usage_error(self.start_train("--config", self.path()),

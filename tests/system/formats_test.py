@@ -152,7 +152,7 @@ class FormatsTest(scoring.ScoringTest):
                 (["dlrm", *SLOTS, "--num_slots", "1"],
                  r"1 slot without dense features", 2),
                 (["lr", *SLOTS, "--dense_norm", "data"],
-                 r"--dense_norm is set, but .* multi_slot has no dense", 2),
+                 r"--dense_norm is data, but --dense_dim is 0", 2),
                 (["lr", *SLOTS, "--num_slots", "4"],
                  r"too many malformed lines.*--num_slots", 1)):
             with self.subTest(" ".join(flags)):

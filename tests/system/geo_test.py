@@ -72,10 +72,10 @@ class GeoTest(harness.SystemTest):
                       ["--dense_interval_steps", "2"]):
             job = self.start_train(*JOB, *harness.data_flags(), "--mode",
                                    "geo", *flags, name=flags[0].strip("-"))
-            self.assert_fails(job, rf"{flags[0]} is set, but with --mode geo",
-                              code=2)
+            self.assert_fails(
+                job, rf"{flags[0]} is {flags[1]}, but --mode is geo", code=2)
         job = self.start_train(*JOB, *harness.data_flags(), "--geo_steps", "5")
-        self.assert_fails(job, r"--geo_steps is set, but --mode is async",
+        self.assert_fails(job, r"--geo_steps is 5, but --mode is async",
                           code=2)
 
 

@@ -57,7 +57,7 @@ class ModesTest(harness.SystemTest):
                 (("async", "--dense_quorum", ".5"),
                  r"--dense_staleness_power is 0\.5 and --dense_quorum 0\.5"),
                 (("sync",),
-                 r"--dense_staleness_power is set, but --mode is sync"),
+                 r"--dense_staleness_power is 0\.5, but --mode is sync"),
                 (("async", "--optimizer", "ftrl"),
                  r"--dense_staleness_power is 0\.5 with --optimizer ftrl")):
             job = self.train(*flags, "--dense_staleness_power", ".5")
@@ -72,7 +72,7 @@ class ModesTest(harness.SystemTest):
         self.assertRegex(job.stdout, r"row cache [\d.]+ % of the rows")
         job = self.train("sync", "--row_cache_rows", "5000")
         self.assert_fails(
-            job, r"--row_cache_rows is set, but --mode is sync", code=2)
+            job, r"--row_cache_rows is 5000, but --mode is sync", code=2)
 
     def assert_survives(self, mode):
         """A worker is killed while it trains; its successor goes on."""

@@ -1,5 +1,6 @@
 #include "worker/flag_use.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -10,10 +11,12 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "worker/optimizer_config.h"
+#include "worker/trainer.h"
 
 namespace oarlock {
 namespace {
 
+using ::testing::HasSubstr;
 using Set = std::function<void(v1::JobConfig&)>;
 
 // What is said of a configuration; empty when it is legal.
@@ -39,12 +42,12 @@ TEST(FlagUseTest, DefaultsAreLegalWithEveryModeModelAndSchedule) {
 
 TEST(FlagUseTest, AFlagWithoutEffectIsRefusedWithWhatWouldGiveItOne) {
   EXPECT_EQ(MessageOf([](auto& c) { c.set_staleness_bound(2); }),
-            "--staleness_bound is set, but --mode is async; legal is with "
-            "--mode ssp; leave --staleness_bound out, or change --mode");
+            "--staleness_bound is 2, but --mode is async; legal is with "
+            "--mode ssp; leave it at 4, or change --mode");
   EXPECT_EQ(MessageOf([](auto& c) { c.set_schedule_steps(2); }),
-            "--schedule_steps is set, but --learning_rate_schedule is "
+            "--schedule_steps is 2, but --learning_rate_schedule is "
             "constant; legal is with --learning_rate_schedule exponential, "
-            "polynomial, cosine, step; leave --schedule_steps out, or change "
+            "polynomial, cosine, step; leave it at 0, or change "
             "--learning_rate_schedule");
 }
 
@@ -63,7 +66,8 @@ void ExpectUses(const std::vector<Case>& cases) {
       });
     };
     const std::string message = both(cases[i].without);
-    EXPECT_NE(message.find(" is set, but --"), std::string::npos) << message;
+    EXPECT_NE(message.find(", but --"), std::string::npos) << message;
+    EXPECT_NE(message.find("; leave it "), std::string::npos) << message;
     EXPECT_EQ(message.find('\n'), std::string::npos) << message;
     EXPECT_EQ(both(cases[i].with), "");
   }
@@ -162,8 +166,8 @@ TEST(FlagUseTest, FlagsOfModelsAreRefusedWithOthers) {
               c.set_model("lr");
               c.set_cross_layers(2);
             }),
-            "--cross_layers is set, but --model is lr; legal is with --model "
-            "dcn, dcn_v2; leave --cross_layers out, or change --model");
+            "--cross_layers is 2, but --model is lr; legal is with --model "
+            "dcn, dcn_v2; leave it at 3, or change --model");
 }
 
 TEST(FlagUseTest, AutoIntHasHiddenLayersOnlyWhereTheyAreAskedFor) {
@@ -220,12 +224,13 @@ TEST(FlagUseTest, FlagsOfTheDataAndOfRowsAreRefusedWithoutThem) {
        [](auto& c) { c.set_evict_score_min(.1); }},
   });
   EXPECT_EQ(MessageOf([](auto& c) { c.set_evict_period_ticks(2); }),
-            "--evict_period_ticks is set, but --evict_idle_ticks is 0, "
-            "--rows_max is 0, --evict_score_min is 0; give one of them as "
-            "well");
+            "--evict_period_ticks is 2, but --evict_idle_ticks is 0, "
+            "--rows_max is 0, --evict_score_min is 0; leave it at 60, or give "
+            "--evict_idle_ticks, --rows_max, or --evict_score_min with "
+            "--accessor ctr");
   EXPECT_EQ(MessageOf([](auto& c) { c.set_row_cache_steps(4); }),
-            "--row_cache_steps is set, but --row_cache_rows is 0; give "
-            "--row_cache_rows as well");
+            "--row_cache_steps is 4, but --row_cache_rows is 0; leave it at "
+            "8, or give --row_cache_rows");
 }
 
 TEST(FlagUseTest, ADenseTransformIsOfCriteosLines) {
@@ -246,9 +251,17 @@ TEST(FlagUseTest, ADenseTransformIsOfCriteosLines) {
               c.set_dense_transform("bucket");
               c.set_pipe_command("cat");
             }),
-            "--dense_transform is set, but --data_format is multi_slot, as "
-            "with any --pipe_command; legal is with --data_format criteo; "
-            "leave --dense_transform at log1p, or change --data_format");
+            "--dense_transform is bucket, but --data_format is multi_slot, "
+            "the default with a --pipe_command; legal is with --data_format "
+            "criteo; leave it at log1p, or change --data_format");
+  EXPECT_EQ(MessageOf([](auto& c) {
+              c.set_dense_transform("bucket");
+              c.set_pipe_command("cat");
+              c.set_data_format("libsvm");
+            }),
+            "--dense_transform is bucket, but --data_format is libsvm; legal "
+            "is with --data_format criteo; leave it at log1p, or change "
+            "--data_format");
 }
 
 TEST(FlagUseTest, FlagsOfCheckpointsAreRefusedWithoutThem) {
@@ -285,8 +298,8 @@ TEST(FlagUseTest, FlagsOfOutputsAndOnlineTrainingAreRefusedWithoutThem) {
        [](auto& c) { c.set_tensorboard_dir("events"); }},
   });
   EXPECT_EQ(MessageOf([](auto& c) { c.set_watch_marker(".done"); }),
-            "--watch_marker is set, but --watch_dir is not; give --watch_dir "
-            "as well");
+            "--watch_marker is .done, but --watch_dir is empty; leave it "
+            "empty, or give --watch_dir in place of --train_files");
 }
 
 TEST(FlagUseTest, SetToItsDefaultAFlagMayStandWhereItIsNotRead) {
@@ -328,6 +341,200 @@ TEST(FlagUseTest, SetToItsDefaultAFlagMayStandWhereItIsNotRead) {
               c.set_tensorboard_period_s(1);
             }),
             "");
+}
+
+// A refusal, and what each of its pieces of advice makes of the job.
+struct Advice {
+  Set job;
+  std::vector<std::string> says;
+  std::vector<Set> followed;
+};
+
+void ExpectThatItHelps(const std::vector<Advice>& cases) {
+  for (size_t i = 0; i < cases.size(); ++i) {
+    v1::JobConfig job;
+    cases[i].job(job);
+    const absl::Status refused = Trainer::CheckConfig(job);
+    SCOPED_TRACE(absl::StrCat("case ", i, ": ", refused.message()));
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+    for (const std::string& text : cases[i].says) {
+      EXPECT_THAT(std::string(refused.message()), HasSubstr(text));
+    }
+    for (size_t k = 0; k < cases[i].followed.size(); ++k) {
+      v1::JobConfig changed = job;
+      cases[i].followed[k](changed);
+      const absl::Status status = Trainer::CheckConfig(changed);
+      EXPECT_TRUE(status.ok()) << "advice " << k << ": " << status;
+    }
+  }
+}
+
+TEST(FlagUseTest, AdviceAboutModesCanBeFollowed) {
+  const Set async = [](auto& c) { c.set_mode("async"); };
+  const Set half_async = [](auto& c) { c.set_mode("half_async"); };
+  const Set ssp = [](auto& c) { c.set_mode("ssp"); };
+  const Set sync = [](auto& c) { c.set_mode("sync"); };
+  for (const char* mode : {"sync", "geo"}) {
+    ExpectThatItHelps({
+        {[&](auto& c) {
+           c.set_mode(mode);
+           c.set_dense_interval_steps(2);
+         },
+         {"--dense_interval_steps is 2, but --mode is ",
+          "legal is with --mode async, half_async, ssp; leave it at 0, or "},
+         {[](auto& c) { c.set_dense_interval_steps(0); }, async, half_async,
+          ssp}},
+        {[&](auto& c) {
+           c.set_mode(mode);
+           c.set_row_cache_steps(4);
+         },
+         {"legal is with --mode async, half_async and --row_cache_rows; leave "
+          "it at 8, or change --mode"},
+         {[](auto& c) { c.set_row_cache_steps(8); },
+          [](auto& c) {
+            c.set_mode("half_async");
+            c.set_row_cache_rows(100);
+          }}},
+    });
+  }
+  // What geo refuses is nobody's advice.
+  ExpectThatItHelps({
+      {[](auto& c) {
+         c.set_mode("geo");
+         c.set_evict_period_ticks(5);
+       },
+       {"legal is with --mode async, half_async, ssp, sync and "
+        "--evict_idle_ticks or --rows_max; leave it at 60, or change --mode"},
+       {[](auto& c) { c.set_evict_period_ticks(60); },
+        [](auto& c) {
+          c.set_mode("sync");
+          c.set_rows_max(1000);
+        }}},
+      {[](auto& c) {
+         c.set_mode("geo");
+         c.set_rows_max(1000);
+       },
+       {"--rows_max is 1000, but --mode is geo; legal is with --mode async, "
+        "half_async, ssp, sync; leave it at 0, or change --mode"},
+       {[](auto& c) { c.set_rows_max(0); }, async, half_async, ssp, sync}},
+      {[](auto& c) {
+         c.set_mode("geo");
+         c.set_admission_count(3);
+       },
+       {"and --admission count; leave it at 2, or change --mode"},
+       {[](auto& c) { c.set_admission_count(2); },
+        [](auto& c) {
+          c.set_mode("ssp");
+          c.set_admission("count");
+        }}},
+  });
+}
+
+TEST(FlagUseTest, AdviceAboutRowsCanBeFollowed) {
+  ExpectThatItHelps({
+      {[](auto& c) { c.set_row_cache_steps(4); },
+       {"or give --row_cache_rows"},
+       {[](auto& c) { c.set_row_cache_rows(100); }}},
+      {[](auto& c) { c.set_evict_period_ticks(5); },
+       {"leave it at 60, or give --evict_idle_ticks, --rows_max, or "
+        "--evict_score_min with --accessor ctr"},
+       {[](auto& c) { c.set_evict_period_ticks(60); },
+        [](auto& c) { c.set_evict_idle_ticks(9); },
+        [](auto& c) { c.set_rows_max(1000); },
+        [](auto& c) {
+          c.set_evict_score_min(.1);
+          c.set_accessor("ctr");
+        }}},
+      {[](auto& c) { c.set_admission_score(3); },
+       {"legal is with --admission show_click and --accessor ctr"},
+       {[](auto& c) {
+         c.set_admission("show_click");
+         c.set_accessor("ctr");
+       }}},
+      {[](auto& c) { c.set_statistics_decay_period_ticks(3); },
+       {"give --statistics_decay_rate with --accessor ctr"},
+       {[](auto& c) {
+         c.set_statistics_decay_rate(.5);
+         c.set_accessor("ctr");
+       }}},
+  });
+}
+
+TEST(FlagUseTest, AdviceAboutModelsDataAndRatesCanBeFollowed) {
+  ExpectThatItHelps({
+      {[](auto& c) {
+         c.set_model("lr");
+         c.set_dropout(.5);
+       },
+       {"autoint (autoint has hidden layers with --hidden_sizes); leave it at "
+        "0, or change --model"},
+       {[](auto& c) { c.set_dropout(0); },
+        [](auto& c) { c.set_model("deepfm"); },
+        [](auto& c) {
+          c.set_model("autoint");
+          c.set_hidden_sizes("8");
+        }}},
+      {[](auto& c) { c.set_schedule_decay_rate(.9); },
+       {"--learning_rate_schedule exponential, step and --schedule_steps"},
+       {[](auto& c) {
+         c.set_learning_rate_schedule("step");
+         c.set_schedule_steps(100);
+       }}},
+      {[](auto& c) { c.set_early_stop_patience(2); },
+       {"--early_stop_metric auc, logloss and --test_files"},
+       {[](auto& c) {
+         c.set_early_stop_metric("auc");
+         c.add_test_files("test");
+       }}},
+      {[](auto& c) {
+         c.add_train_files("part-0");
+         c.set_watch_marker(".done");
+       },
+       {"leave it empty, or give --watch_dir in place of --train_files"},
+       {[](auto& c) { c.set_watch_marker(""); },
+        [](auto& c) {
+          c.clear_train_files();
+          c.set_watch_dir("in");
+        }}},
+      {[](auto& c) {
+         c.set_data_format("libsvm");
+         c.set_dense_norm("batch");
+       },
+       {"--dense_norm is batch, but --data_format is libsvm, which has no "
+        "dense features; legal is with --data_format criteo, multi_slot"},
+       {[](auto& c) { c.set_dense_norm("none"); },
+        [](auto& c) { c.set_data_format("criteo"); },
+        [](auto& c) { c.set_data_format("multi_slot"); }}},
+      {[](auto& c) {
+         c.set_data_format("multi_slot");
+         c.set_dense_dim(0);
+         c.set_dense_norm("batch");
+       },
+       {"--dense_dim is 0; leave it at none, or give --dense_dim 1 or more"},
+       {[](auto& c) { c.set_dense_dim(1); }}},
+      {[](auto& c) {
+         c.set_dense_transform("bucket");
+         c.set_dense_norm("data");
+       },
+       {"--dense_transform is bucket, which makes keys of the dense features; "
+        "leave it at none, or give --dense_transform log1p"},
+       {[](auto& c) { c.set_dense_transform("log1p"); }}},
+  });
+}
+
+// lars reads --momentum, so it is lars that is refused.
+TEST(FlagUseTest, AdviceAboutLarsCanBeFollowed) {
+  ExpectThatItHelps({
+      {[](auto& c) {
+         c.set_optimizer("lars");
+         c.set_momentum(.5);
+       },
+       {"--optimizer is lars", "choose momentum"},
+       {[](auto& c) { c.set_optimizer("momentum"); }}},
+      {[](auto& c) { c.set_lars_coefficient(.01); },
+       {"leave it at 0.001"},
+       {[](auto& c) { c.set_lars_coefficient(.001); }}},
+  });
 }
 
 // The update rules' rows of the table against what the rules read.
@@ -374,20 +581,19 @@ TEST(FlagUseTest, AFlagOfAnUpdateRuleIsLegalWhereItChangesTheRule) {
 // Advice that can be followed: a job with --optimizer lars is refused as such.
 TEST(FlagUseTest, FlagsOfLarsAreNotLegalWithAnyRuleOfServers) {
   EXPECT_EQ(MessageOf([](auto& c) { c.set_lars_coefficient(.01); }),
-            "--lars_coefficient is set, but --optimizer is adagrad; lars, "
-            "which reads it, is in collective training only; leave "
-            "--lars_coefficient out");
+            "--lars_coefficient is 0.01, but --optimizer is adagrad, and "
+            "lars, which reads it, is in collective training only; leave it "
+            "at 0.001");
   EXPECT_EQ(MessageOf([](auto& c) {
               c.set_optimizer("momentum");
               c.set_lars_weight_decay(0);
             }),
-            "--lars_weight_decay is set, but --optimizer is momentum; lars, "
-            "which reads it, is in collective training only; leave "
-            "--lars_weight_decay out");
+            "--lars_weight_decay is 0, but --optimizer is momentum, and lars, "
+            "which reads it, is in collective training only; leave it at "
+            "0.0005");
   EXPECT_EQ(MessageOf([](auto& c) { c.set_momentum(.5); }),
-            "--momentum is set, but --optimizer is adagrad; legal is with "
-            "--optimizer momentum; leave --momentum out, or change "
-            "--optimizer");
+            "--momentum is 0.5, but --optimizer is adagrad; legal is with "
+            "--optimizer momentum; leave it at 0.9, or change --optimizer");
   v1::JobConfig config;
   config.set_optimizer("lars");
   config.set_lars_coefficient(.01);
@@ -402,7 +608,7 @@ TEST(FlagUseTest, AQuorumIsAShareOrAutomatic) {
   }
   EXPECT_EQ(MessageOf([](auto& c) { c.set_dense_quorum(-.5); }),
             "--dense_quorum is -0.5; legal is 0 to 1, a share of the workers, "
-            "or -1; leave it out, and it is chosen by the number of threads");
+            "or -1; leave it at -1, and it is chosen by the number of threads");
 }
 
 }  // namespace

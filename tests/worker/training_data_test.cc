@@ -240,8 +240,8 @@ TEST_F(TrainingDataTest, OptionsThatContradictEachOtherAreOneLine) {
                   c.set_dense_dim(0);
                   c.set_dense_norm(norm);
                 }),
-                HasSubstr("--dense_norm is set, but --data_format multi_slot "
-                          "has no dense features here"));
+                HasSubstr(absl::StrCat("--dense_norm is ", norm,
+                                       ", but --dense_dim is 0")));
   }
 }
 
