@@ -24,6 +24,7 @@
 #include "fleet/worker_connection.h"
 #include "pserver/server.h"
 #include "pserver/table_metrics.h"
+#include "worker/data_options_of.h"
 #include "worker/trainer.h"
 #include "worker/training_data.h"
 
@@ -232,6 +233,10 @@ absl::Status Fleet::CheckConfig(const v1::JobConfig& config,
         " or more; leave it out"));
   }
   return Trainer::CheckConfig(config);
+}
+
+DataOptions::Format Fleet::DataFormatOf(const v1::JobConfig& config) {
+  return oarlock::DataFormatOf(config);
 }
 
 absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Init(

@@ -27,6 +27,7 @@
 #include "cluster/log_dir_lock.h"
 #include "proto/job_config.pb.h"
 #include "worker/client/job_client.h"
+#include "worker/data/data_options.h"
 #include "worker/summary.h"
 
 namespace oarlock {
@@ -45,6 +46,10 @@ class Fleet {
   // servers. Init says it too; whoever starts processes with them asks first.
   static absl::Status CheckConfig(const v1::JobConfig& config,
                                   uint32_t num_servers);
+
+  // --data_format; where it is not set, criteo for files, multi_slot for what a
+  // --pipe_command writes.
+  static DataOptions::Format DataFormatOf(const v1::JobConfig& config);
 
   // Starts logging and says in the first line what this process is and why.
   // InvalidArgument when the configuration or the role cannot be.

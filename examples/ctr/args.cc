@@ -1,9 +1,13 @@
 #include "examples/ctr/args.h"
 
+#include <vector>
+
 #include "base/status_macros.h"
 #include "examples/ctr/example_config.pb.h"
 #include "fleet/command_line/command_line.h"
+#include "fleet/fleet.h"
 #include "proto/launch_config.pb.h"
+#include "worker/data/data_options.h"
 
 namespace ctr {
 namespace {
@@ -23,7 +27,8 @@ oarlock::CommandSyntax Syntax() {
   };
 }
 
-// What the quick start's train.py and network_conf.py say.
+// What the quick start's train.py and network_conf.py say, but for the
+// transform of dense features (SetDenseTransform).
 oarlock::v1::JobConfig QuickStart() {
   oarlock::v1::JobConfig config;
   config.set_model("ctr_dnn");
@@ -37,9 +42,19 @@ oarlock::v1::JobConfig QuickStart() {
   config.set_learning_rate(1e-4);
   config.set_warmup_steps(0);
   config.set_loss("sum");
-  config.set_dense_transform("quick_start");
   config.set_mode("async");
   return config;
+}
+
+// The quick start's constants are of Criteo's integers, so other lines do not
+// get them. What a user has said stays, to be refused where it is wrong.
+void SetDenseTransform(oarlock::v1::JobConfig* config) {
+  if (config->has_dense_transform() ||
+      oarlock::Fleet::DataFormatOf(*config) !=
+          oarlock::DataOptions::Format::kCriteo) {
+    return;
+  }
+  config->set_dense_transform("quick_start");
 }
 
 }  // namespace
@@ -49,21 +64,17 @@ absl::StatusOr<Args> ParseArgs(int argc, char** argv) {
   args.config = QuickStart();
   v1::ExampleConfig example;
   oarlock::v1::RoleConfig role;
+  const std::vector<oarlock::FlagSource> flags = {
+      {&args.config}, {&example}, {&role}};
   OARLOCK_ASSIGN_OR_RETURN(
       oarlock::ParsedCommandLine parsed,
       oarlock::ParseCommandLine(Syntax(), oarlock::Words(argc, argv, 1),
-                                {{{&args.config}, {&example}, {&role}}}));
-  args.help = parsed.help;
+                                flags));
+  SetDenseTransform(&args.config);
+  // Which is a default as others are.
+  if (parsed.help.has_value()) args.help = oarlock::HelpText(Syntax(), flags);
   args.is_local = example.is_local();
   args.role = oarlock::ToExplicitRole(role);
-  // The quick start's constants are of Criteo's integers. What a command gives
-  // has those only if it says so.
-  const bool is_criteo =
-      args.config.data_format() == "criteo" &&
-      (args.config.has_data_format() || args.config.pipe_command().empty());
-  if (!is_criteo && args.config.dense_transform() == "quick_start") {
-    args.config.clear_dense_transform();
-  }
   if (args.config.train_files().empty()) {
     args.config.add_train_files("raw_data/part-*");
   }

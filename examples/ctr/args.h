@@ -19,7 +19,8 @@ struct Args {
   std::optional<std::string> help;
   bool is_local = false;
   // Batch 100, 10 threads, 20 epochs, SGD 1e-4 on the summed loss, embeddings
-  // of 10 floats uniform in [-1, 1), 10,000,001 ids, raw_data/part-*.
+  // of 10 floats uniform in [-1, 1), 10,000,001 ids, raw_data/part-*; lines of
+  // criteo are scaled by constants.
   oarlock::v1::JobConfig config;
   oarlock::ExplicitRole role;
 };
