@@ -38,7 +38,7 @@ _MIN_NCCL = (2, 14)
 def _defined(header, name):
     """The number that `#define name` in the header's text says; 0 if none."""
     for line in header.splitlines():
-        words = line.split()
+        words = [word for word in line.replace("\t", " ").split(" ") if word]
         if words[:2] == ["#define", name] and len(words) > 2 and words[2].isdigit():
             return int(words[2])
     return 0

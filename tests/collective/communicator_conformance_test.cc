@@ -116,7 +116,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinNcclGroup(
   OARLOCK_ASSIGN_OR_RETURN(
       std::unique_ptr<GpuCommunicator> communicator,
       GpuCommunicator::Create(std::move(host), [](Communicator& ranks) {
-        return NewNcclRing(ranks, ranks.rank());
+        return NewNcclRing(ranks, {.gpu = ranks.rank()});
       }));
   return std::unique_ptr<Communicator>(std::move(communicator));
 }

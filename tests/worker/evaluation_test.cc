@@ -309,7 +309,7 @@ TEST(CheckEvaluationTest, WithoutTestFilesThereIsNothingToEvaluate) {
   config.set_early_stop_metric("auc");
   EXPECT_EQ(CheckEvaluation(config).code(),
             absl::StatusCode::kInvalidArgument);
-  config.add_test_files("x");
+  config.add_test_files(std::string("x"));
   EXPECT_TRUE(CheckEvaluation(config).ok());
 }
 
