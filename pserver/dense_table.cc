@@ -122,17 +122,35 @@ std::optional<std::vector<PushWindow>> WindowsOf(
   return windows;
 }
 
+// What Reconfigure replaces.
+struct Terms {
+  // InvalidArgument: `config` is none of a dense table.
+  static absl::StatusOr<Terms> Create(const v1::TableConfig& config) {
+    OARLOCK_RETURN_IF_ERROR(CheckDenseTable(config));
+    const auto rule = UpdateRule::Create(config.optimizer());
+    if (!rule.ok()) return Annotate(rule.status(), DenseTableName(config));
+    const auto staleness_rate = StalenessRate::Create(config);
+    if (!staleness_rate.ok()) {
+      return Annotate(staleness_rate.status(), DenseTableName(config));
+    }
+    return Terms{config, *rule, *staleness_rate};
+  }
+
+  v1::TableConfig config;
+  UpdateRule rule;
+  StalenessRate staleness_rate;
+};
+
 class BlockTable : public DenseTable {
  public:
-  // `config` has been checked.
-  BlockTable(const v1::TableConfig& config, UpdateRule rule,
-             const StalenessRate& staleness_rate, const PartitionMap& map,
-             ServerIndex server, uint64_t first_version)
-      : terms_({config, rule, staleness_rate}),
+  BlockTable(Terms terms, const PartitionMap& map, ServerIndex server,
+             uint64_t first_version)
+      : terms_(std::move(terms)),
         first_version_(first_version),
-        size_(config.dense().size()),
-        block_size_(config.dense().block_size()),
+        size_(terms_.get().config.dense().size()),
+        block_size_(terms_.get().config.dense().block_size()),
         blocks_((size_ + block_size_ - 1) / block_size_) {
+    const UpdateRule& rule = terms_.get().rule;
     for (uint32_t i = 0; i < blocks_.size(); ++i) {
       const PartitionIndex partition =
           map.PartitionOfBlock(BlockIndex(i), num_blocks());
@@ -336,12 +354,8 @@ class BlockTable : public DenseTable {
   uint32_t num_owned_blocks() const override { return num_owned_blocks_; }
   const v1::TableConfig& config() const override { return terms_.get().config; }
   absl::Status Reconfigure(const v1::TableConfig& config) override {
-    OARLOCK_RETURN_IF_ERROR(CheckDenseTable(config));
-    OARLOCK_ASSIGN_OR_RETURN(const UpdateRule rule,
-                             UpdateRule::Create(config.optimizer()));
-    OARLOCK_ASSIGN_OR_RETURN(const StalenessRate staleness_rate,
-                             StalenessRate::Create(config));
-    terms_.Replace({config, rule, staleness_rate});
+    OARLOCK_ASSIGN_OR_RETURN(Terms terms, Terms::Create(config));
+    terms_.Replace(std::move(terms));
     return absl::OkStatus();
   }
 
@@ -419,13 +433,6 @@ class BlockTable : public DenseTable {
     return result;
   }
 
-  // What Reconfigure replaces.
-  struct Terms {
-    v1::TableConfig config;
-    UpdateRule rule;
-    StalenessRate staleness_rate;
-  };
-
   Replaceable<Terms> terms_;
   // Constant after Create, but for what the blocks' own locks guard.
   const uint64_t first_version_;
@@ -443,15 +450,9 @@ absl::StatusOr<std::unique_ptr<DenseTable>> DenseTable::Create(
     const v1::TableConfig& config, const PartitionMap& map, ServerIndex server,
     uint64_t first_version) {
   OARLOCK_CHECK(first_version >= 1);
-  OARLOCK_RETURN_IF_ERROR(CheckDenseTable(config));
-  auto rule = UpdateRule::Create(config.optimizer());
-  if (!rule.ok()) return Annotate(rule.status(), DenseTableName(config));
-  const auto staleness_rate = StalenessRate::Create(config);
-  if (!staleness_rate.ok()) {
-    return Annotate(staleness_rate.status(), DenseTableName(config));
-  }
-  auto table = std::make_unique<BlockTable>(config, *rule, *staleness_rate, map,
-                                            server, first_version);
+  OARLOCK_ASSIGN_OR_RETURN(Terms terms, Terms::Create(config));
+  auto table = std::make_unique<BlockTable>(std::move(terms), map, server,
+                                            first_version);
   const auto& parameters = config.dense().parameters();
   for (const v1::DenseParameter& parameter : parameters) {
     auto initial = InitialValues::Create(parameter.initializer(), config.seed(),

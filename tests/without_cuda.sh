@@ -6,7 +6,8 @@
 #                                   the tests of worker/nn
 #   tests/without_cuda.sh cudnn     with a toolkit that has neither cuDNN nor
 #                                   NCCL: worker/nn/cuda and collective, and
-#                                   their tests. Skipped without a toolkit
+#                                   their tests
+#   tests/without_cuda.sh find      whether there is a toolkit
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$(dirname "$(bazel info output_base)")
@@ -61,10 +62,8 @@ case ${1:-} in
     bazel_apart test --test_output=errors //tests/worker/nn/...
     ;;
   cudnn)
-    if ! home=$(toolkit_home); then
-      echo "skipped: there is no CUDA toolkit"
-      exit 0
-    fi
+    home=$(toolkit_home) ||
+      { echo "without_cuda: there is no CUDA toolkit" >&2; exit 1; }
     base=$root/oarlock_without_cudnn
     bare=$root/oarlock_toolkit_without_cudnn
     # Links alone.
@@ -81,8 +80,9 @@ case ${1:-} in
     bazel_apart test --test_output=errors \
       //tests/worker/nn/... //tests/collective/...
     ;;
+  find) toolkit_home ;;
   *)
-    echo "without_cuda: nothing is called '${1:-}'; legal are toolkit and cudnn" >&2
+    echo "without_cuda: nothing is called '${1:-}'; legal are toolkit, cudnn and find" >&2
     exit 2
     ;;
 esac

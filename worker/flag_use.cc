@@ -101,8 +101,14 @@ std::vector<FlagUse> UsesByOthers() {
 
       {"preload", "dataset", {"memory"}},
       {"dataset_memory_mb", "dataset", {"memory"}},
-      {"log_bytes_max", "durability", {"log"}, " and --checkpoint_dir"},
-      {"log_sync_interval_s", "durability", {"log"}, " and --checkpoint_dir"},
+      {"log_bytes_max",
+       "durability",
+       {"log"},
+       " and --checkpoint_dir, of a job with servers"},
+      {"log_sync_interval_s",
+       "durability",
+       {"log"},
+       " and --checkpoint_dir, of a job with servers"},
 
       {"admission_count", "admission", {"count"}},
       {"admission_probability", "admission", {"probability"}},
@@ -148,6 +154,8 @@ struct FlagNeed {
   const char* advice = "";
 };
 
+constexpr char kCheckpointDir[] = "--checkpoint_dir to a job with servers";
+
 const std::vector<FlagNeed>& FlagNeeds() {
   static const std::vector<FlagNeed>& needs = *new std::vector<FlagNeed>{
       {"row_cache_steps", {"row_cache_rows"}},
@@ -158,8 +166,8 @@ const std::vector<FlagNeed>& FlagNeeds() {
       {"statistics_decay_period_ticks",
        {"statistics_decay_rate"},
        "--statistics_decay_rate with --accessor ctr"},
-      {"checkpoint_interval_s", {"checkpoint_dir"}},
-      {"checkpoint_keep", {"checkpoint_dir"}},
+      {"checkpoint_interval_s", {"checkpoint_dir"}, kCheckpointDir},
+      {"checkpoint_keep", {"checkpoint_dir"}, kCheckpointDir},
       {"watch_marker", {"watch_dir"}, "--watch_dir in place of --train_files"},
       {"watch_idle_s", {"watch_dir"}, "--watch_dir in place of --train_files"},
       {"watch_poll_s", {"watch_dir"}, "--watch_dir in place of --train_files"},

@@ -210,7 +210,8 @@ absl::Status Trainer::CheckTestFiles() const {
 }
 
 std::unique_ptr<EvaluationBesideTraining> Trainer::EvaluateBeside() const {
-  if (config_.evaluate_period() == 0 || job_->worker_index() != kChief) {
+  if (config_.evaluate_period() == 0 || job_->worker_index() != kChief ||
+      KnowsTestFilesEmpty()) {
     return nullptr;
   }
   return std::make_unique<EvaluationBesideTraining>(

@@ -3,7 +3,8 @@
 # conformance suites, compute-sanitizer, the speed of training steps beside
 # PyTorch's where it is there, and whole training runs with servers on this
 # machine's cores. Everything goes to the terminal and, with the tests' own logs,
-# into the folder $OUT (default: out). Exit code 1 if anything has failed.
+# into the folder $OUT (default: out). Exit code 1 if anything has failed; a goal
+# of speed that is missed is said, and no failure.
 #
 #   ./run.sh                 all parts, under an hour
 #   ./run.sh PART            one of: tests sanitizer steps kernels torch compare
@@ -175,7 +176,7 @@ if wants sanitizer; then
         '*Pool*/cuda:*Norm*/cuda:*Bytes*/cuda:*Dropout*/cuda:*Convolution*/cuda_bfloat16'
       sanitize "$tool" losses math_backend_losses_test \
         '*/cuda:*/cuda_bfloat16:-*LabelBeyond*'
-      sanitize "$tool" graphs cuda_backend_test '*Graph*:*/cuda*'
+      sanitize "$tool" graphs cuda_backend_test '*/cuda*:-*TwoThreads*'
     done
     if [ -z "$choice" ] || [ "$choice" = memcheck ]; then
       sanitize memcheck products math_backend_test '*Linear*/cuda*:*Bias*/cuda'

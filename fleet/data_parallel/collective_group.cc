@@ -29,6 +29,8 @@
 namespace oarlock {
 namespace {
 
+constexpr absl::Duration kMaxRingConnectTimeout = absl::Minutes(5);
+
 absl::StatusOr<WireFormat> ParseWireFormat(const std::string& name) {
   if (name == "float32") return WireFormat::kFloat32;
   if (name == "float16") return WireFormat::kFloat16;
@@ -323,7 +325,10 @@ absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinCollectiveGroup(
     const DistributedStrategy& strategy, GpuRingFactory new_gpu_ring) {
   SumOptions sum_options;
   sum_options.new_gpu_ring = std::move(new_gpu_ring);
-  sum_options.connect_timeout = absl::Seconds(config.connect_timeout_s());
+  // Ranks that come hours later may be waited for; those that are there and
+  // cannot reach each other shall not hold them up for as long.
+  sum_options.connect_timeout = std::min(
+      absl::Seconds(config.connect_timeout_s()), kMaxRingConnectTimeout);
   OARLOCK_ASSIGN_OR_RETURN(sum_options.format,
                            ParseWireFormat(strategy.gradient_format));
   OARLOCK_ASSIGN_OR_RETURN(sum_options.backend,

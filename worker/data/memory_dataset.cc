@@ -1,9 +1,11 @@
 #include "worker/data/memory_dataset.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "worker/data/example_fetcher.h"
 
@@ -68,9 +70,14 @@ absl::Status MemoryDataset::WaitPreload() {
 
 absl::StatusOr<std::shared_ptr<const LoadedPass>> MemoryDataset::Take(
     Share share) {
-  WaitPreload().IgnoreError();
+  const absl::Status preload = WaitPreload();
+  const bool is_wanted = IsPreload(share);
+  if (!preload.ok() && preload_.has_value() && !is_wanted) {
+    spdlog::warn("the preload of pass {}, which is not wanted now, failed: {}",
+                 preload_->epoch, std::string(preload.message()));
+  }
   absl::StatusOr<std::shared_ptr<const LoadedPass>> pass =
-      IsPreload(share) ? preloaded() : Load(share, /*keeps_current=*/false);
+      is_wanted ? preloaded() : Load(share, /*keeps_current=*/false);
   preload_.reset();
   SetCurrent(pass.ok() ? *pass : nullptr);
   SetPreloaded(nullptr);

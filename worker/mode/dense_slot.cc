@@ -105,10 +105,12 @@ uint64_t DenseSlot::staleness() const {
   const std::vector<uint64_t>& now = replica_->block_versions;
   uint64_t most = 0;
   for (size_t b = 0; b < std::min(now.size(), versions_before_.size()); ++b) {
-    const uint64_t before = DensePushes(versions_before_[b]);
-    const uint64_t after = DensePushes(now[b]);
-    // The slot's own push counts one. A server that came back may have fewer.
-    if (after > before + 1) most = std::max(most, after - before - 1);
+    const uint64_t before = versions_before_[b];
+    const uint64_t after = now[b];
+    // The slot's own push counts one. A server that came back counts anew.
+    if (after > before && SameIncarnation(before, after)) {
+      most = std::max(most, after - before - 1);
+    }
   }
   return most;
 }

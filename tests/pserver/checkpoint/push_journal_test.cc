@@ -14,6 +14,8 @@
 #include "proto/parameter.pb.h"
 #include "pserver/membership.h"
 #include "pserver/push_ledger.h"
+#include "pserver/quorum_aggregator.h"
+#include "pserver/quorum_patience.h"
 #include "pserver/table_registry.h"
 #include "storage/push_log.h"
 #include "storage/push_log_reader.h"
@@ -171,6 +173,34 @@ std::vector<SeenRecord> RecordsOf(const std::string& directory) {
 
 SparseGradients Gradients(uint64_t seed) {
   return RandomGradients(seed, /*num_keys=*/30, /*key_bound=*/200, kDim);
+}
+
+TEST(PushJournalTest, AReplayTeachesAQuorumNothingAndLeavesNothingHeld) {
+  const std::string folder = FreshFolder("quorum");
+  v1::TableConfig config = DenseConfig(/*size=*/2, /*block_size=*/2, -1);
+  config.mutable_dense()->set_quorum(1);
+  constexpr int kPushes = 2 * 2 * QuorumPatience::kQuorumsFirst + 1;
+  {
+    Life life(folder, {.table = config, .replay = false});
+    for (int push = 0; push < kPushes; ++push) {
+      v1::PushDenseRequest request;
+      *request.mutable_header() = PushHeader(push % 2, 1, 1 + push / 2);
+      request.set_table(config.id());
+      request.add_blocks(0);
+      for (int i = 0; i < 2; ++i) request.add_values(1);
+      ASSERT_TRUE(life.journal()
+                      .AppendPush(JournalKind::kPushDense, v1::ASYNC,
+                                  BufferOf(request))
+                      .ok());
+    }
+  }
+  Life life(folder, {.table = config});
+  const TableEntry& entry = **life.registry().Find(TableId(config.id()));
+  EXPECT_EQ(BlockOf(*entry.dense, BlockIndex(0))[0], kPushes);
+  EXPECT_EQ(entry.aggregator->HeldPushes(), 0u);
+  EXPECT_EQ(entry.aggregator->OverdueUpdates(), 0u);
+  EXPECT_EQ(static_cast<const QuorumAggregator&>(*entry.aggregator).hold(),
+            QuorumPatience::kHoldFirst);
 }
 
 TEST(PushJournalTest, PushesAreRefusedBeyondTwiceTheLimitUnlessThatKeepsOneFromBeingMade) {

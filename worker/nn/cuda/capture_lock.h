@@ -16,7 +16,7 @@ namespace oarlock::cuda {
 // are cudaStreamCaptureModeThreadLocal, so that what is only suspicious to CUDA
 // (cudaMalloc, cudaFree, cudaMallocHost, loading a kernel) is legal in other
 // threads. Not legal in any thread are cudaDeviceSynchronize, and work on the
-// legacy stream that waits for others. Nobody here calls either; but cuDNN and
+// legacy stream that waits for others. No worker calls either; but cuDNN and
 // cuBLASLt do when a handle of theirs is made or destroyed, and what memory,
 // streams and graphs cost inside the driver differs from version to version.
 // Hence the rule:
@@ -24,6 +24,9 @@ namespace oarlock::cuda {
 //   2. A capture, from its beginning until its graph is prepared, holds the
 //      GPU's lock, and so does every call that makes or destroys memory,
 //      streams, events, graphs or a library's handle.
+//      NCCL's ring (collective/nccl_ring.cc) knows nothing of it: it is made
+//      before the first step, and its buffers grow by cudaMalloc, which is
+//      legal.
 //   3. Nothing else holds it: kernels, products, copies, events and waits for
 //      them, on streams that do not wait for the legacy one, are legal beside a
 //      capture. A step locks only where it captures or asks for more memory.

@@ -74,10 +74,13 @@ std::unique_ptr<PinnedPool::Buffer> PinnedPool::NewBuffer(
   const CaptureLock lock(gpu_);
   const cudaError_t status = cudaMallocHost(&buffer->data, num_bytes);
   if (status == cudaErrorMemoryAllocation) {
+    // 0 where the system does not say.
+    const uint64_t free = FreeMemoryBytes();
     DeviceFailed(absl::StrCat(
         device_name_, ": the host has not enough memory to pin: ",
-        Mebibytes(num_bytes), " were asked for, ", Mebibytes(FreeMemoryBytes()),
-        " are free; use a smaller --batch_size or fewer threads"));
+        Mebibytes(num_bytes), " were asked for",
+        free == 0 ? "" : absl::StrCat(", ", Mebibytes(free), " are free"),
+        "; use a smaller --batch_size or fewer threads"));
   }
   CheckGpu(status, device_name_, "pinning memory of the host");
   CheckGpu(cudaEventCreateWithFlags(&buffer->done, cudaEventDisableTiming),

@@ -145,10 +145,10 @@ constexpr size_t kImages = 16;
 
 // All kinds of passes, of a shape as networks have them. cuDNN may have no
 // algorithm that repeats for some, which then go by patches: no result shows
-// it, so that it is said here.
+// it, so that it is said here. A forward pass has repeated in every cuDNN.
 TEST_F(GpuTest, CudnnConvolvesWhereItIsFound) {
   const bool found = FindCudnn().ok();
-  int num_convolved = 0;
+  int num_convolved = 0, num_forward = 0;
   ConvolutionPass pass;
   pass.images = kImages;
   pass.shape = kLargeConvolution;
@@ -185,6 +185,7 @@ TEST_F(GpuTest, CudnnConvolvesWhereItIsFound) {
       pass.workspace = workspace.Get<char>(pass.workspace_bytes);
       if (num_bytes.has_value() && device_->Convolve(pass)) {
         ++num_convolved;
+        num_forward += kind == ConvolutionPass::Kind::kForward;
       } else {
         std::printf("by patches: numbers %d, kind %d\n",
                     static_cast<int>(numbers), static_cast<int>(kind));
@@ -194,8 +195,8 @@ TEST_F(GpuTest, CudnnConvolvesWhereItIsFound) {
   device_->Free(x);
   if (!found) {
     EXPECT_EQ(num_convolved, 0);
-  } else if (num_convolved == 0) {
-    GTEST_SKIP() << "cuDNN has no repeatable algorithm for any of the passes";
+  } else {
+    EXPECT_GT(num_forward, 0);
   }
 }
 
