@@ -59,12 +59,7 @@ void QuorumAggregator::PushDense(PushDenseRequestView push, PushDone done) {
         // All workers cut what they push to this server into as many messages.
         const size_t messages =
             std::max<size_t>(1, push.header.table_part_count());
-        if (cut_open_) {
-          released = Release();
-        } else if (waiting_.size() >= Quorum(messages)) {
-          QuorumCame(messages);
-          released = Release();
-        }
+        if (cut_open_ || IsDueWithIt(messages)) released = Release();
       }
     }
   }
@@ -102,47 +97,62 @@ bool QuorumAggregator::IsHeld(const PushStamp& stamp,
                      });
 }
 
-size_t QuorumAggregator::Quorum(size_t messages) const {
+size_t QuorumAggregator::PushesAtWork() const {
   size_t workers = 0;
   for (const auto& [worker, update] : last_update_) {
     workers += update + kUpdatesAbsent > updates_;
   }
-  const v1::DenseTableConfig& config = table_->config().dense();
-  const size_t pushes = workers * std::max(1u, config.pushes_per_worker());
+  return workers *
+         std::max(1u, table_->config().dense().pushes_per_worker());
+}
+
+size_t QuorumAggregator::QuorumOf(size_t pushes) const {
   // In float, as the share came: .7f of 10 is 7.
+  return std::max<size_t>(
+      1, static_cast<size_t>(std::ceil(table_->config().dense().quorum() *
+                                       static_cast<float>(pushes))));
+}
+
+bool QuorumAggregator::IsDueWithIt(size_t messages) {
+  const size_t pushes = PushesAtWork();
   const size_t quorum =
-      messages *
-      std::max<size_t>(1, static_cast<size_t>(std::ceil(
-                              config.quorum() * static_cast<float>(pushes))));
-  return patience_.Quorum(quorum, updates_);
+      patience_.Quorum(messages * QuorumOf(pushes), updates_);
+  if (waiting_.size() < quorum) return false;
+  const bool is_alone = waiting_.size() <= messages;
+  if (is_alone) {
+    patience_.CameAlone(updates_);
+  } else if (!quorum_arrival_.has_value()) {
+    quorum_arrival_ = clock_.Now();
+    patience_.Came(*quorum_arrival_ - first_arrival_, updates_);
+  }
+  return is_alone || waiting_.size() >= messages * pushes ||
+         patience_.grace() == absl::ZeroDuration();
+}
+
+absl::Time QuorumAggregator::DueTime() const {
+  return quorum_arrival_.has_value() ? *quorum_arrival_ + patience_.grace()
+                                     : first_arrival_ + patience_.hold();
 }
 
 std::vector<QuorumAggregator::Waiting> QuorumAggregator::Release() {
   table_->ApplyHeld();
   ++updates_;
+  quorum_arrival_.reset();
   std::vector<Waiting> released = std::exchange(waiting_, {});
   std::move(repeated_.begin(), repeated_.end(), std::back_inserter(released));
   repeated_.clear();
   return released;
 }
 
-void QuorumAggregator::QuorumCame(size_t messages) {
-  if (waiting_.size() <= messages) {
-    patience_.CameAlone(updates_);
-  } else {
-    patience_.Came(clock_.Now() - first_arrival_, updates_);
-  }
-}
-
-void QuorumAggregator::ReleaseOverdue() {
+void QuorumAggregator::ReleaseDue() {
   std::vector<Waiting> released;
   {
     absl::MutexLock lock(&mutex_);
-    if (waiting_.empty() || clock_.Now() < first_arrival_ + patience_.hold()) {
-      return;
+    if (waiting_.empty() || clock_.Now() < DueTime()) return;
+    if (!quorum_arrival_.has_value()) {
+      patience_.Missed(waiting_.size(), updates_);
+      ++overdue_updates_;
     }
-    patience_.Missed(waiting_.size(), updates_);
-    ++overdue_updates_;
     released = Release();
   }
   Answer(std::move(released));
@@ -153,10 +163,12 @@ void QuorumAggregator::Answer(std::vector<Waiting> waiting) {
 }
 
 void QuorumAggregator::RunTimer() {
-  // Whether there is something to time: an update other than `seen` waits.
+  // Whether there is something to time: another update than `seen` waits, or
+  // its quorum has come.
   struct Watch {
     const QuorumAggregator* self;
     uint64_t seen;
+    bool had_quorum;
   };
   for (;;) {
     {
@@ -168,7 +180,7 @@ void QuorumAggregator::RunTimer() {
           },
           this));
       if (shut_down_) return;
-      Watch watch{this, updates_};
+      Watch watch{this, updates_, quorum_arrival_.has_value()};
       mutex_.AwaitWithTimeout(absl::Condition(
                                   +[](Watch* watch) {
                                     watch->self->mutex_.AssertReaderHeld();
@@ -176,9 +188,9 @@ void QuorumAggregator::RunTimer() {
                                            watch->self->updates_ != watch->seen;
                                   },
                                   &watch),
-                              first_arrival_ + patience_.hold() - clock_.Now());
+                              DueTime() - clock_.Now());
     }
-    ReleaseOverdue();
+    ReleaseDue();
   }
 }
 

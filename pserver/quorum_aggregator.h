@@ -9,6 +9,11 @@
 // they compute their next steps on parameters that know this one. Who comes late
 // is part of the next update.
 //
+// A quorum waits for a moment for others that are about to come. Each server has
+// quorums of its own, and a worker goes on when all of them have answered: where
+// each left out some of many pushes that lie there at once, as chance has it,
+// everybody would soon wait at some server for somebody who waits at another.
+//
 // At work is who has pushed since the update before the last. Nobody joins or
 // leaves: a worker that dies, finishes or stands still is no longer counted two
 // updates later. For the updates until then nobody waits longer than some
@@ -26,6 +31,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -59,7 +65,7 @@ class QuorumAggregator : public Aggregator {
 
   // The table and the clock, which must go on evenly (Clock::Monotonic), must
   // outlive this. REQUIRES: the table's quorum is above 0. kByHand: somebody
-  // calls ReleaseOverdue.
+  // calls ReleaseDue.
   QuorumAggregator(DenseTable* table, const Clock& clock,
                    Timer timer = Timer::kThread);
   ~QuorumAggregator() override;
@@ -84,8 +90,9 @@ class QuorumAggregator : public Aggregator {
   // What is held is applied, and answered as such.
   void Shutdown() override;
 
-  // Makes the update that has waited for too long, if there is one.
-  void ReleaseOverdue();
+  // Makes the update whose time has come, if there is one: that of a quorum, or
+  // one that has waited for its quorum for too long.
+  void ReleaseDue();
   // How long an update waits for its quorum now.
   absl::Duration hold() const;
 
@@ -103,12 +110,17 @@ class QuorumAggregator : public Aggregator {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsHeld(const PushStamp& stamp, BlockIndex first_block) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Messages that make a quorum where a push is cut into so many.
-  size_t Quorum(size_t messages) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Pushes that workers at work can have under way.
+  size_t PushesAtWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // How many of them make a quorum.
+  size_t QuorumOf(size_t pushes) const;
+  // Another message waits, of a push that is cut into so many. Whether the
+  // update is to be made at once.
+  bool IsDueWithIt(size_t messages) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // When the update that waits is made whoever comes.
+  absl::Time DueTime() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The update is made; returns whom to answer.
   std::vector<Waiting> Release() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The quorum that waits, of pushes of so many messages, has come together.
-  void QuorumCame(size_t messages) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void Answer(std::vector<Waiting> waiting);
   void RunTimer();
 
@@ -127,6 +139,8 @@ class QuorumAggregator : public Aggregator {
   std::vector<Waiting> repeated_ ABSL_GUARDED_BY(mutex_);
   // When the first of waiting_ came.
   absl::Time first_arrival_ ABSL_GUARDED_BY(mutex_);
+  // When they became a quorum.
+  std::optional<absl::Time> quorum_arrival_ ABSL_GUARDED_BY(mutex_);
   // By worker, the update that it last waited for. Not by a push that another
   // completes for it: it is gone.
   absl::btree_map<WorkerIndex, uint64_t> last_update_ ABSL_GUARDED_BY(mutex_);

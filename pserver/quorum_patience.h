@@ -24,6 +24,9 @@ class QuorumPatience {
   // are of few workers, and then of those who begin.
   static constexpr int kQuorumsFirst = 16;
   static constexpr absl::Duration kHoldFirst = absl::Milliseconds(200);
+  // A quorum that has come waits for who is about to come, so small a share of
+  // what quorums take.
+  static constexpr int kGraceShare = 16;
   // After so many updates in a row without a quorum, one is what came together
   // in them: for a few updates, since workers that have just begun come late.
   // Then the whole one has one try, and where it does not come, what came in
@@ -34,6 +37,7 @@ class QuorumPatience {
 
   // How long an update waits for its quorum now.
   absl::Duration hold() const { return hold_; }
+  absl::Duration grace() const { return usual_ / kGraceShare; }
   // How many an update waits for where `whole` make a quorum.
   size_t Quorum(size_t whole, uint64_t updates) const;
 

@@ -59,9 +59,9 @@ class Fixture {
     for (uint32_t turn = 0; turn < 3; ++turn) {
       for (uint32_t w = 0; w < workers; ++w) Push(w);
     }
-    aggregator_.ReleaseOverdue();
+    aggregator_.ReleaseDue();
     clock_.Advance(absl::Seconds(10));
-    aggregator_.ReleaseOverdue();
+    aggregator_.ReleaseDue();
     TakeAnswered();
   }
 
@@ -99,6 +99,32 @@ TEST(QuorumAggregatorTest, PushesOfAQuorumAreOneUpdateAndAnsweredTogether) {
   EXPECT_EQ(f.value(), before + 6);
 }
 
+TEST(QuorumAggregatorTest, AQuorumWaitsAMomentForThoseWhoAreAboutToCome) {
+  Fixture f(Config(0.75f));
+  f.Enter(4);
+  const absl::Duration took = absl::Milliseconds(160);
+  const absl::Duration moment = took / QuorumPatience::kGraceShare;
+  const auto push_three = [&] {
+    f.Push(0);
+    f.clock_.Advance(took);
+    f.Push(1);
+    f.Push(2);
+    f.clock_.Advance(moment - absl::Microseconds(1));
+    f.aggregator_.ReleaseDue();
+    EXPECT_EQ(f.TakeAnswered(), Workers());
+  };
+  push_three();
+  f.Push(3);
+  EXPECT_EQ(f.TakeAnswered(), (Workers{0, 1, 2, 3})) << "all are there";
+  push_three();
+  f.clock_.Advance(absl::Microseconds(1));
+  f.aggregator_.ReleaseDue();
+  EXPECT_EQ(f.TakeAnswered(), (Workers{0, 1, 2}));
+  f.Push(3);
+  EXPECT_EQ(f.TakeAnswered(), Workers());
+  EXPECT_EQ(f.aggregator_.OverdueUpdates(), 1u) << "of Enter";
+}
+
 TEST(QuorumAggregatorTest, OneWorkerWaitsForNobody) {
   Fixture f(Config(0.75f));
   for (int i = 1; i <= 5; ++i) {
@@ -126,10 +152,10 @@ TEST(QuorumAggregatorTest, WorkerThatDoesNotComeHoldsUpTwoUpdatesAndIsForgotten)
     f.Push(0);
     f.Push(1);
     EXPECT_EQ(f.TakeAnswered(), Workers()) << "worker 2 is waited for";
-    f.aggregator_.ReleaseOverdue();
+    f.aggregator_.ReleaseDue();
     EXPECT_EQ(f.TakeAnswered(), Workers()) << "it has time";
     f.clock_.Advance(f.aggregator_.hold());
-    f.aggregator_.ReleaseOverdue();
+    f.aggregator_.ReleaseDue();
     EXPECT_EQ(f.TakeAnswered(), (Workers{0, 1}));
   }
   f.Push(0);
@@ -159,7 +185,7 @@ class TwoOfThree : public Fixture {
     for (int turn = 0; turn < updates; ++turn) {
       EXPECT_EQ(PushTwo(), Workers());
       clock_.Advance(aggregator_.hold());
-      aggregator_.ReleaseOverdue();
+      aggregator_.ReleaseDue();
       EXPECT_EQ(TakeAnswered(), (Workers{0, 0}));
     }
   }
@@ -194,7 +220,7 @@ TEST(QuorumAggregatorTest, OneThreadOfManyDoesNotWaitForLong) {
     if (!f.TakeAnswered().empty()) continue;
     waited += f.aggregator_.hold();
     f.clock_.Advance(f.aggregator_.hold());
-    f.aggregator_.ReleaseOverdue();
+    f.aggregator_.ReleaseDue();
     ASSERT_EQ(f.TakeAnswered(), Workers{0});
   }
   // 200 ms and, by half more each time, three others; then once for 8 updates,
@@ -228,7 +254,7 @@ TEST(QuorumAggregatorTest, TheFirstQuorumsDoNotTeachImpatience) {
   }
   f.Push(2);
   f.clock_.Advance(QuorumPatience::kHoldFirst * 3 / 4);
-  f.aggregator_.ReleaseOverdue();
+  f.aggregator_.ReleaseDue();
   EXPECT_EQ(f.TakeAnswered(), Workers());
   f.Push(0);
   f.Push(1);
@@ -251,10 +277,10 @@ TEST(QuorumAggregatorTest, PatienceFollowsWhatQuorumsTake) {
   EXPECT_NEAR(absl::ToDoubleMilliseconds(hold), 300, 1);
   f.Push(0);
   f.clock_.Advance(absl::Milliseconds(290));
-  f.aggregator_.ReleaseOverdue();
+  f.aggregator_.ReleaseDue();
   EXPECT_EQ(f.TakeAnswered(), Workers());
   f.clock_.Advance(absl::Milliseconds(11));
-  f.aggregator_.ReleaseOverdue();
+  f.aggregator_.ReleaseDue();
   EXPECT_EQ(f.TakeAnswered(), Workers{0});
   EXPECT_GT(f.aggregator_.hold(), hold) << "perhaps steps have become longer";
   for (int turn = 0; turn < 100; ++turn) {
@@ -327,7 +353,7 @@ TEST(QuorumAggregatorTest, PushThatComesAgainIsAnsweredHoweverItsUpdateIsMade) {
     EXPECT_EQ(f.TakeAnswered(), Workers()) << how;
     if (how == "time") {
       f.clock_.Advance(f.aggregator_.hold());
-      f.aggregator_.ReleaseOverdue();
+      f.aggregator_.ReleaseDue();
     } else if (how == "cut") {
       f.aggregator_.HoldRounds();
     } else {
