@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 
 #include "bench/gpu/device_copy.h"
 #include "bench/gpu/kernel_bytes.h"
+#include "worker/nn/cuda/device_around.h"
 
 namespace oarlock::gpu_bench {
 namespace {
@@ -33,30 +35,20 @@ double Now() {
       .count();
 }
 
-class TimedDevice final : public cuda::Device, public KernelTimes {
+// Without graphs: each call is timed by itself.
+class TimedDevice final : public cuda::DeviceAround, public KernelTimes {
  public:
   explicit TimedDevice(std::unique_ptr<cuda::Device> device)
-      : device_(std::move(device)), word_(device_->Allocate(sizeof(float))) {}
-  ~TimedDevice() override { device_->Free(word_); }
+      : DeviceAround(std::move(device)),
+        word_(DeviceAround::device().Allocate(sizeof(float))) {}
+  ~TimedDevice() override { device().Free(word_); }
 
-  const std::string& name() const override { return device_->name(); }
-  std::optional<cuda::GpuId> gpu_id() const override {
-    return device_->gpu_id();
+  std::unique_ptr<Graph> Capture(const std::function<void()>&) override {
+    return nullptr;
   }
-  void* Allocate(size_t num_bytes) override {
-    return device_->Allocate(num_bytes);
-  }
-  void Free(void* memory) override { device_->Free(memory); }
-  void CopyIn(const void* host, size_t num_bytes, void* to) override {
-    device_->CopyIn(host, num_bytes, to);
-  }
-  void CopyOutLater(const void* from, size_t num_bytes, void* host) override {
-    device_->CopyOutLater(from, num_bytes, host);
-  }
-  void Finish() override { device_->Finish(); }
   void Launch(KernelId id, const void* kernel, size_t num_bytes,
               size_t blocks) override {
-    const auto launch = [&] { device_->Launch(id, kernel, num_bytes, blocks); };
+    const auto launch = [&] { device().Launch(id, kernel, num_bytes, blocks); };
     if (!timing_) return launch();
     const auto bytes = BytesOfKernel(
         id, kernel, [this](const void* from, size_t size, void* host) {
@@ -69,20 +61,16 @@ class TimedDevice final : public cuda::Device, public KernelTimes {
     Count(cuda::kKernelNames[static_cast<size_t>(id)], seconds, floor);
   }
   void Multiply(const cuda::Product& p) override {
-    device_->Multiply(p);
+    device().Multiply(p);
     if (!timing_) return;
     char name[64];
     std::snprintf(name, sizeof(name), "product %zu x %zu x %zu", p.m, p.n, p.k);
-    Count(name, SecondsOf([&] { device_->Multiply(p); }),
+    Count(name, SecondsOf([&] { device().Multiply(p); }),
           std::max(2.0 * p.m * p.n * p.k / flops_per_second_,
                    BytesOfProduct(p) / bytes_per_second_));
   }
-  std::optional<size_t> ConvolutionWorkspace(
-      const cuda::ConvolutionPass& pass) override {
-    return device_->ConvolutionWorkspace(pass);
-  }
   bool Convolve(const cuda::ConvolutionPass& p) override {
-    if (!device_->Convolve(p)) return false;
+    if (!device().Convolve(p)) return false;
     if (!timing_) return true;
     constexpr const char* kKinds[] = {"", " by weight", " by input"};
     const ConvolutionShape& s = p.shape;
@@ -94,7 +82,7 @@ class TimedDevice final : public cuda::Device, public KernelTimes {
                   s.out_channels, kKinds[static_cast<size_t>(p.kind)]);
     const double flops =
         2.0 * p.images * s.output_size() * kernel.area() * s.in_channels;
-    Count(name, SecondsOfCalls([&] { device_->Convolve(p); }),
+    Count(name, SecondsOfCalls([&] { device().Convolve(p); }),
           flops / flops_per_second_);
     return true;
   }
@@ -104,14 +92,14 @@ class TimedDevice final : public cuda::Device, public KernelTimes {
     constexpr size_t kSide = 8192;
     constexpr int kTimes = 10;
     auto* const memory =
-        static_cast<float*>(device_->Allocate(2 * kFloats * sizeof(float)));
+        static_cast<float*>(device().Allocate(2 * kFloats * sizeof(float)));
     // Not zeros, which are faster to multiply.
     std::vector<float> pattern(1 << 20);
     for (size_t i = 0; i < pattern.size(); ++i) {
       pattern[i] = static_cast<float>(i * 2654435761u % 1000) / 1000;
     }
     for (size_t at = 0; at < 2 * kFloats; at += pattern.size()) {
-      device_->CopyIn(pattern.data(), pattern.size() * 4, memory + at);
+      device().CopyIn(pattern.data(), pattern.size() * 4, memory + at);
     }
     constexpr size_t kCopied = kFloats * sizeof(float);
     // Read and written.
@@ -126,14 +114,14 @@ class TimedDevice final : public cuda::Device, public KernelTimes {
     product.c_stride = kSide;
     const auto multiply = [&](int times) {
       return [&, times] {
-        for (int i = 0; i < times; ++i) device_->Multiply(product);
+        for (int i = 0; i < times; ++i) device().Multiply(product);
       };
     };
     multiply(3)();
     flops_per_second_ =
         2.0 * kSide * kSide * kSide * kTimes /
         (LeastOf(1, multiply(kTimes + 1)) - LeastOf(1, multiply(1)));
-    device_->Free(memory);
+    device().Free(memory);
     std::printf(
         "ceilings on %s: copy %.0f GB/s read and written, product of 8192 "
         "%.1f TFLOP/s\n",
@@ -186,8 +174,8 @@ class TimedDevice final : public cuda::Device, public KernelTimes {
   }
 
   void Read(const void* from, size_t num_bytes, void* host) {
-    device_->CopyOutLater(from, num_bytes, host);
-    device_->Finish();
+    device().CopyOutLater(from, num_bytes, host);
+    device().Finish();
   }
   void Wait() {
     float word;
@@ -211,13 +199,13 @@ class TimedDevice final : public cuda::Device, public KernelTimes {
   // Of one call of `run`, in a graph of many. Calling, waiting and what begins
   // a graph are in both queues, and fall out of their difference.
   double SecondsOf(const std::function<void()>& run) {
-    const auto graph = device_->Capture([&] {
+    const auto graph = device().Capture([&] {
       for (int i = 0; i < kLaunches; ++i) run();
     });
     if (graph == nullptr) return SecondsOfCalls(run);
     const auto graphs = [&](int count) {
       return [&, count] {
-        for (int i = 0; i < count; ++i) device_->LaunchGraph(*graph);
+        for (int i = 0; i < count; ++i) device().LaunchGraph(*graph);
       };
     };
     graphs(1)();
@@ -246,7 +234,7 @@ class TimedDevice final : public cuda::Device, public KernelTimes {
     const size_t num_bytes = sums.size() * sizeof(uint32_t);
     Read(scan.values, num_bytes, sums.data());
     const double seconds = SecondsOf(launch);
-    device_->CopyIn(sums.data(), num_bytes, scan.values);
+    device().CopyIn(sums.data(), num_bytes, scan.values);
     return seconds;
   }
 
@@ -255,7 +243,6 @@ class TimedDevice final : public cuda::Device, public KernelTimes {
     entries_[name].Add({1, seconds, floor.value_or(0), floor.has_value()});
   }
 
-  const std::unique_ptr<cuda::Device> device_;
   void* const word_;
   bool timing_ = false;
   double bytes_per_second_ = 1;

@@ -18,7 +18,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "collective/communicator.h"
-#include "collective/gpu_communicator.h"
 #include "collective/group.h"
 #include "collective/nccl_ring.h"
 #include "proto/value_format.h"
@@ -111,14 +110,9 @@ absl::Status CheckSameBits(Communicator& communicator,
 // Each rank on the GPU of its number.
 absl::StatusOr<std::unique_ptr<Communicator>> JoinNcclGroup(
     const GroupOptions& options) {
-  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> host,
-                           JoinGroup(options));
-  OARLOCK_ASSIGN_OR_RETURN(
-      std::unique_ptr<GpuCommunicator> communicator,
-      GpuCommunicator::Create(std::move(host), [](Communicator& ranks) {
-        return NewNcclRing(ranks, {.gpu = ranks.rank()});
-      }));
-  return std::unique_ptr<Communicator>(std::move(communicator));
+  return JoinGpuGroup(options, [](Communicator& ranks) {
+    return NewNcclRing(ranks, {.gpu = ranks.rank()});
+  });
 }
 
 // Those of programs, that of GPUs over a model of NCCL, and, last, over NCCL.

@@ -57,14 +57,19 @@ absl::StatusOr<std::unique_ptr<GpuRing>> NewModelRing(Communicator& host) {
   return std::unique_ptr<GpuRing>(std::make_unique<ModelRing>(std::move(fork)));
 }
 
-absl::StatusOr<std::unique_ptr<Communicator>> JoinGpuModelGroup(
-    const GroupOptions& options) {
+absl::StatusOr<std::unique_ptr<Communicator>> JoinGpuGroup(
+    const GroupOptions& options, const GpuRingMaker& make_ring) {
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> host,
                            JoinGroup(options));
   OARLOCK_ASSIGN_OR_RETURN(
       std::unique_ptr<GpuCommunicator> communicator,
-      GpuCommunicator::Create(std::move(host), NewModelRing));
+      GpuCommunicator::Create(std::move(host), make_ring));
   return std::unique_ptr<Communicator>(std::move(communicator));
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> JoinGpuModelGroup(
+    const GroupOptions& options) {
+  return JoinGpuGroup(options, NewModelRing);
 }
 
 }  // namespace oarlock

@@ -40,6 +40,9 @@ class RingAround : public GpuRing {
   const std::unique_ptr<GpuRing> ring_;
 };
 
+// A rank of GPUs whose ring is made so, and one of the model's.
+absl::StatusOr<std::unique_ptr<Communicator>> JoinGpuGroup(
+    const GroupOptions& options, const GpuRingMaker& make_ring);
 absl::StatusOr<std::unique_ptr<Communicator>> JoinGpuModelGroup(
     const GroupOptions& options);
 

@@ -248,7 +248,7 @@ class CompressedSource : public ByteSource {
 }  // namespace
 
 Compression CompressionOf(const std::string& path) {
-  for (const CompressionSuffix& form : kCompressionSuffixes) {
+  for (const CompressionForm& form : kCompressionForms) {
     if (absl::EndsWith(path, form.suffix)) return form.compression;
   }
   return Compression::kNone;

@@ -16,12 +16,12 @@ namespace oarlock {
 enum class Compression { kNone, kGzip, kXz, kZstd };
 
 // How the names of compressed files end, and how the files begin.
-struct CompressionSuffix {
+struct CompressionForm {
   absl::string_view suffix;
   Compression compression;
   absl::string_view first_bytes;
 };
-inline constexpr std::array<CompressionSuffix, 3> kCompressionSuffixes = {
+inline constexpr std::array<CompressionForm, 3> kCompressionForms = {
     {{".gz", Compression::kGzip, "\x1f\x8b"},
      {".xz", Compression::kXz,
       "\xfd"

@@ -20,7 +20,7 @@ constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 // The ending of files that start with `head` because they are compressed, or
 // nothing.
 absl::string_view EndingOf(absl::string_view head) {
-  for (const CompressionSuffix& form : kCompressionSuffixes) {
+  for (const CompressionForm& form : kCompressionForms) {
     if (absl::StartsWith(head, form.first_bytes)) return form.suffix;
   }
   return "";

@@ -32,8 +32,8 @@ bool IsFile(const std::string& path) {
 
 std::string FormsOf(absl::string_view name) {
   const std::string suffixes = absl::StrJoin(
-      kCompressionSuffixes, "|",
-      [](std::string* out, const CompressionSuffix& form) {
+      kCompressionForms, "|",
+      [](std::string* out, const CompressionForm& form) {
         absl::StrAppend(out, form.suffix);
       });
   return absl::StrCat(name, "[", suffixes, "]");
@@ -43,7 +43,7 @@ std::optional<std::string> FindImageFile(const std::string& folder,
                                          absl::string_view name) {
   const std::string plain = absl::StrCat(folder, "/", name);
   if (IsFile(plain)) return plain;
-  for (const CompressionSuffix& form : kCompressionSuffixes) {
+  for (const CompressionForm& form : kCompressionForms) {
     std::string path = absl::StrCat(plain, form.suffix);
     if (IsFile(path)) return path;
   }
@@ -59,7 +59,7 @@ std::vector<std::string> FindImageFiles(const std::string& folder,
        it.increment(error)) {
     const std::string name = it->path().filename().string();
     absl::string_view stem = name;
-    for (const CompressionSuffix& form : kCompressionSuffixes) {
+    for (const CompressionForm& form : kCompressionForms) {
       if (absl::ConsumeSuffix(&stem, form.suffix)) break;
     }
     if (stem.size() >= prefix.size() + ending.size() &&

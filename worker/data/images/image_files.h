@@ -16,12 +16,12 @@
 namespace oarlock {
 
 // A file of images is there as it is or compressed, with a name that ends in
-// one of kCompressionSuffixes. `name` in all of these forms, for messages:
+// one of kCompressionForms. `name` in all of these forms, for messages:
 // "name[.gz|.xz|.zst]".
 std::string FormsOf(absl::string_view name);
 
 // The path of the first form of `name` that is in `folder`; as it is comes
-// first, then in the order of kCompressionSuffixes.
+// first, then in the order of kCompressionForms.
 std::optional<std::string> FindImageFile(const std::string& folder,
                                          absl::string_view name);
 

@@ -21,6 +21,7 @@
 #include "base/random.h"
 #include "tests/worker/nn/cuda/emulated_device.h"
 #include "tests/worker/nn/step_fixture.h"
+#include "worker/nn/cuda/device_around.h"
 #include "worker/nn/cuda/gpu.h"
 #include "worker/nn/layers.h"
 #include "worker/nn/network.h"
@@ -272,46 +273,17 @@ Trained Train(std::unique_ptr<MathBackend> math, bool several_keys) {
   return trained;
 }
 
-// Passes everything on to another device, and counts graphs.
-class CountingDevice final : public Device {
+class CountingDevice final : public DeviceAround {
  public:
   CountingDevice(std::unique_ptr<Device> device, int* num_graph_launches)
-      : device_(std::move(device)), num_graph_launches_(*num_graph_launches) {}
-  const std::string& name() const override { return device_->name(); }
-  std::optional<GpuId> gpu_id() const override { return device_->gpu_id(); }
-  void* Allocate(size_t num_bytes) override {
-    return device_->Allocate(num_bytes);
-  }
-  void Free(void* memory) override { device_->Free(memory); }
-  void CopyIn(const void* host, size_t num_bytes, void* to) override {
-    device_->CopyIn(host, num_bytes, to);
-  }
-  void CopyOutLater(const void* from, size_t num_bytes, void* host) override {
-    device_->CopyOutLater(from, num_bytes, host);
-  }
-  void Finish() override { device_->Finish(); }
-  void Launch(KernelId id, const void* kernel, size_t num_bytes,
-              size_t blocks) override {
-    device_->Launch(id, kernel, num_bytes, blocks);
-  }
-  void Multiply(const Product& product) override { device_->Multiply(product); }
-  std::optional<size_t> ConvolutionWorkspace(
-      const ConvolutionPass& pass) override {
-    return device_->ConvolutionWorkspace(pass);
-  }
-  bool Convolve(const ConvolutionPass& pass) override {
-    return device_->Convolve(pass);
-  }
-  std::unique_ptr<Graph> Capture(const std::function<void()>& queue) override {
-    return device_->Capture(queue);
-  }
+      : DeviceAround(std::move(device)),
+        num_graph_launches_(*num_graph_launches) {}
   void LaunchGraph(const Graph& graph) override {
     ++num_graph_launches_;
-    device_->LaunchGraph(graph);
+    DeviceAround::LaunchGraph(graph);
   }
 
  private:
-  const std::unique_ptr<Device> device_;
   int& num_graph_launches_;
 };
 

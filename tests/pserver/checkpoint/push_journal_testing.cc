@@ -1,0 +1,97 @@
+#include "tests/pserver/checkpoint/push_journal_testing.h"
+
+#include <grpcpp/support/slice.h>
+
+#include <utility>
+
+#include "storage/file_system.h"
+#include "storage/push_log.h"
+#include "storage/push_log_reader.h"
+
+namespace oarlock {
+namespace {
+
+grpc::ByteBuffer SparseMessage(const v1::RequestHeader& header,
+                               const SparseGradients& gradients) {
+  const PushSparseRequestView view = SparsePushOf(header, gradients);
+  v1::PushSparseRequest request;
+  *request.mutable_header() = header;
+  request.set_table(view.table.value());
+  for (const KeyGroup& group : view.groups) {
+    request.add_partitions(group.partition.value());
+    request.add_group_sizes(group.num_keys);
+  }
+  std::vector<Key> keys(view.num_keys);
+  view.keys.CopyTo(0, keys.size() * sizeof(Key), keys.data());
+  for (const Key key : keys) request.add_keys(static_cast<uint64_t>(key));
+  request.mutable_values()->Resize(view.num_values, 0);
+  view.values.CopyTo(0, view.num_values, request.mutable_values()->mutable_data());
+  return BufferOf(request);
+}
+
+}  // namespace
+
+grpc::ByteBuffer BufferOf(const google::protobuf::Message& message) {
+  const std::string bytes = message.SerializeAsString();
+  const grpc::Slice slices[] = {
+      grpc::Slice(bytes.substr(0, bytes.size() / 3)),
+      grpc::Slice(bytes.substr(bytes.size() / 3))};
+  return grpc::ByteBuffer(slices, 2);
+}
+
+Life::Life(const std::string& directory, const From& from)
+    : registry_(PartitionMap::Even(1u << kTestPartitionBits, 1),
+                ServerIndex(0)) {
+  gate_.Announce(from.cut);
+  gate_.Settle(from.cut);
+  if (from.table.has_value()) {
+    const auto entry = registry_.CreateRestored(*from.table);
+    EXPECT_TRUE(entry.ok()) << entry.status();
+    (*entry)->aggregator->Restore(from.rounds, from.rounds);
+  }
+  auto journal = PushJournal::Open({.directory = directory,
+                                    .bytes_max = kBytesMax,
+                                    .replay = from.replay},
+                                   &registry_, &ledger_, &gate_);
+  EXPECT_TRUE(journal.ok()) << journal.status();
+  if (journal.ok()) journal_ = *std::move(journal);
+}
+
+absl::Status Life::Push(const v1::RequestHeader& header,
+                  const SparseGradients& gradients,
+                  const std::string& name) {
+  absl::Status written;
+  const auto apply = [&](const absl::Status& status) {
+    ASSERT_TRUE(status.ok()) << status;
+    written = journal_->AppendPush(JournalKind::kPushSparse,
+                                   entry().config.mode(),
+                                   SparseMessage(header, gradients));
+    if (!written.ok()) return;
+    entry().aggregator->PushSparse(SparsePushOf(header, gradients),
+                                   answers_.Expect(name));
+  };
+  if (entry().config.mode() == v1::SYNC) {
+    apply(absl::OkStatus());
+  } else {
+    gate_.Pass(gate_.settled(), apply);
+  }
+  return written;
+}
+
+std::vector<SeenRecord> RecordsOf(const std::string& directory) {
+  std::vector<SeenRecord> records;
+  const auto read = ReadPushLog(
+      FileSystem::Real(), directory, [&](const LogRecord& record) {
+        records.push_back({static_cast<JournalKind>(record.kind), record.cut,
+                           record.bytes.size()});
+        return absl::OkStatus();
+      });
+  EXPECT_TRUE(read.ok()) << read.status();
+  return records;
+}
+
+SparseGradients Gradients(uint64_t seed) {
+  return RandomGradients(seed, /*num_keys=*/30, /*key_bound=*/200, kDim);
+}
+
+}  // namespace oarlock

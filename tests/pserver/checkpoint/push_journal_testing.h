@@ -1,0 +1,107 @@
+// What tests of the log of pushes share: a server's tables and its log, which
+// begin anew from a cut and the log alone, as after a crash.
+
+#ifndef OARLOCK_TESTS_PSERVER_CHECKPOINT_PUSH_JOURNAL_TESTING_H_
+#define OARLOCK_TESTS_PSERVER_CHECKPOINT_PUSH_JOURNAL_TESTING_H_
+
+#include <google/protobuf/message.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "proto/parameter.pb.h"
+#include "pserver/checkpoint/cut_gate.h"
+#include "pserver/checkpoint/push_journal.h"
+#include "pserver/membership.h"
+#include "pserver/push_ledger.h"
+#include "pserver/table_registry.h"
+#include "tests/base/test_folder.h"
+#include "tests/pserver/push_answers.h"
+#include "tests/pserver/push_testing.h"
+
+namespace oarlock {
+
+inline constexpr uint32_t kDim = 3;
+inline constexpr float kRate = 0.5f;
+inline constexpr uint64_t kBytesMax = 64 << 10;
+
+// As it comes from the network, in two slices.
+grpc::ByteBuffer BufferOf(const google::protobuf::Message& message);
+
+// One life of a server and what the log does to its tables.
+class Life {
+ public:
+  // What it begins with: the checkpoint of a cut.
+  struct From {
+    uint64_t cut = 0;
+    uint64_t rounds = 0;
+    // Without rows. None: the log is to create it.
+    std::optional<v1::TableConfig> table;
+    bool replay = true;
+  };
+
+  Life(const std::string& directory, const From& from);
+  ~Life() { registry_.Shutdown(); }
+
+  // As the data plane does it: written, then applied.
+  absl::Status Push(const v1::RequestHeader& header,
+                    const SparseGradients& gradients,
+                    const std::string& name = "");
+  void Join(uint32_t worker) {
+    registry_.SetRoundMember(WorkerIndex(worker), Generation(1), true);
+  }
+  // A cut, from its opening to the checkpoint.
+  void OpenCut(uint64_t cut) { gate_.Announce(cut); }
+  void FreezeCut(uint64_t cut) {
+    gate_.Freeze(cut, [] {});
+    EXPECT_TRUE(journal_->OnFrozen().ok());
+  }
+
+  TableEntry& entry() { return **registry_.Find(TableId(1)); }
+  SparseGradients rows() { return RowsOf(*entry().sparse); }
+  uint64_t rounds() { return entry().aggregator->CompleteRounds(); }
+  TableRegistry& registry() { return registry_; }
+  CutGate& gate() { return gate_; }
+  PushJournal& journal() { return *journal_; }
+  PushAnswers& answers() { return answers_; }
+
+ private:
+  // What a ledger says of a log: push_journal_ledger_test.
+  Membership membership_{/*num_workers=*/8};
+  PushLedger ledger_{&membership_};
+  TableRegistry registry_;
+  CutGate gate_;
+  PushAnswers answers_;
+  std::unique_ptr<PushJournal> journal_;
+};
+
+struct SeenRecord {
+  JournalKind kind;
+  uint64_t cut = 0;
+  size_t bytes = 0;
+};
+
+std::vector<SeenRecord> RecordsOf(const std::string& directory);
+
+SparseGradients Gradients(uint64_t seed);
+
+class PushJournalTest : public testing::Test {
+ protected:
+  // The log's.
+  const std::string& directory() const { return directory_; }
+
+ private:
+  const TestFolder folder_;
+  const std::string directory_ = folder_.Path("log");
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_TESTS_PSERVER_CHECKPOINT_PUSH_JOURNAL_TESTING_H_
