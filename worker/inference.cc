@@ -10,6 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/auc.h"
@@ -161,6 +162,13 @@ class Inference {
     report_.seconds = absl::ToDoubleSeconds(Clock::Real().Now() - start);
     const uint64_t num_examples =
         report_.num_lines - report_.num_bad_lines - report_.num_comments;
+    if (num_examples == 0 && report_.num_bad_lines > 0) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "no line of --files ", absl::StrJoin(options_.files, ","),
+          " was scored: all that was read are ", report_.num_bad_lines,
+          " malformed lines, the first of which is logged above; name other "
+          "files, or what these are: --data_format, --labels"));
+    }
     const bool told = options_.has_labels && num_examples > 0;
     report_.auc = told ? histogram_.Auc() : kNoScore;
     report_.logloss = told ? loss_sum_ / num_examples : kNoScore;

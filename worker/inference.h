@@ -59,6 +59,7 @@ using ScoreSink = std::function<absl::Status(absl::Span<const float> scores)>;
 // those at the beginning, rows those of the moment; a key without a row has its
 // initial value, and gets no row. The first error ends it: of a file, more
 // malformed lines than the options allow, a failed pull, the sink's.
+// FailedPrecondition where all lines are malformed.
 absl::StatusOr<InferenceReport> Infer(const Model& model,
                                       const InferenceTables& tables,
                                       const InferenceOptions& options,

@@ -380,6 +380,11 @@ class InferTest(scoring.ScoringTest):
             self.infer("--checkpoint", "checkpoints", "--files", "bad",
                        "--bad_lines_max", "0", out="none"),
             r"malformed line.*--bad_lines_max", code=1)
+        self.write_lines("worse", ["not a line"])
+        self.assert_fails(
+            self.infer("--checkpoint", "checkpoints", "--files", "worse",
+                       out="none"),
+            r"no line of --files .*worse was scored: .* 1 malformed", code=1)
         self.assertFalse(os.path.exists(self.path("none")))
         self.assertFalse(os.path.exists(self.path("none.tmp")))
 

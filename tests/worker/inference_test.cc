@@ -237,6 +237,20 @@ TEST_F(InferenceTest, CommentsOfLibsvmHaveNoScoreAndAreNotMalformed) {
   }
 }
 
+TEST_F(InferenceTest, LinesThatAreAllMalformedAreAnError) {
+  options_.files = {folder_.Write("empty", ""), folder_.Write("bad", "a\nb\n")};
+  std::vector<float> scores;
+  const absl::Status status = Run(&scores).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("all that was read are 2 malformed lines"));
+  // An empty file has no scores.
+  options_.files = {options_.files[0]};
+  scores.clear();
+  ASSERT_TRUE(Run(&scores).ok());
+  EXPECT_EQ(scores.size(), 0u);
+}
+
 TEST_F(InferenceTest, TheFirstErrorEndsItOnAllThreads) {
   RandomSequence random(5);
   std::string text;
