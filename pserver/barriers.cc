@@ -6,7 +6,8 @@
 
 namespace oarlock {
 
-absl::Status Barriers::Arrive(const std::string& name, WorkerIndex worker) {
+absl::Status Barriers::Arrive(const std::string& name, WorkerIndex worker,
+                              bool for_good) {
   if (name.empty() || name.size() > kMaxNameBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("name of a barrier has ", name.size(),
@@ -20,7 +21,7 @@ absl::Status Barriers::Arrive(const std::string& name, WorkerIndex worker) {
         passed_.size(), " passed ones; at most ", kMaxOpenNames, " and ",
         kMaxNames, " are kept; pass some first"));
   }
-  open_[name].insert(worker.value());
+  open_[name][worker.value()] |= for_good;
   return absl::OkStatus();
 }
 
@@ -44,7 +45,10 @@ void Barriers::Wait(const std::string& name, WorkerIndex worker,
 void Barriers::Withdraw(WorkerIndex worker, const absl::Status& status,
                         std::vector<Answer>* answers) {
   for (auto it = open_.begin(); it != open_.end();) {
-    it->second.erase(worker.value());
+    const auto arrival = it->second.find(worker.value());
+    if (arrival != it->second.end() && !arrival->second) {
+      it->second.erase(arrival);
+    }
     it = it->second.empty() ? open_.erase(it) : std::next(it);
   }
   AnswerIf(
@@ -88,7 +92,10 @@ void Barriers::Save(v1::BarriersState* state) const {
   for (const auto& [name, workers] : open_) {
     v1::OpenBarrierState* open = state->add_open();
     open->set_name(name);
-    open->mutable_workers()->Add(workers.begin(), workers.end());
+    for (const auto& [worker, for_good] : workers) {
+      open->add_workers(worker);
+      if (for_good) open->add_for_good(worker);
+    }
   }
 }
 
@@ -96,7 +103,9 @@ void Barriers::Load(const v1::BarriersState& state) {
   passed_ = {state.passed().begin(), state.passed().end()};
   open_.clear();
   for (const v1::OpenBarrierState& open : state.open()) {
-    open_[open.name()] = {open.workers().begin(), open.workers().end()};
+    std::map<uint32_t, bool>& workers = open_[open.name()];
+    for (const uint32_t worker : open.workers()) workers[worker] = false;
+    for (const uint32_t worker : open.for_good()) workers[worker] = true;
   }
 }
 

@@ -36,16 +36,19 @@ class Barriers {
   static constexpr size_t kMaxOpenNames = 1024;
   static constexpr size_t kMaxNameBytes = 256;
 
-  // The worker arrives. InvalidArgument for an illegal name,
-  // ResourceExhausted beyond a limit. Arriving again changes nothing.
-  absl::Status Arrive(const std::string& name, WorkerIndex worker);
+  // The worker arrives; `for_good`: also if it dies before the barrier is
+  // passed. InvalidArgument for an illegal name, ResourceExhausted beyond a
+  // limit. Arriving again changes nothing else.
+  absl::Status Arrive(const std::string& name, WorkerIndex worker,
+                      bool for_good);
   // OK to `done` when the barrier is passed, Unavailable at `deadline`. A
   // worker that waits again replaces its earlier wait, which is answered
   // Unavailable. REQUIRES: the worker has arrived.
   void Wait(const std::string& name, WorkerIndex worker, absl::Time deadline,
             Done done, std::vector<Answer>* answers);
   // The worker is no longer where it was: its arrivals at barriers that are
-  // not passed are void, its waits are answered with `status`.
+  // not passed, but for those for good, are void; its waits are answered with
+  // `status`.
   void Withdraw(WorkerIndex worker, const absl::Status& status,
                 std::vector<Answer>* answers);
   // Passes every barrier at which all of `waited_for` (by worker index) have
@@ -75,8 +78,9 @@ class Barriers {
                 std::vector<Answer>* answers);
 
   std::set<std::string> passed_;
-  // Worker indices that have arrived, by name; none of them is empty.
-  std::map<std::string, std::set<uint32_t>> open_;
+  // Worker indices that have arrived, and whether for good, by name; none of
+  // them is empty.
+  std::map<std::string, std::map<uint32_t, bool>> open_;
   // At most one per open barrier and worker.
   std::list<Waiter> waiters_;
 };

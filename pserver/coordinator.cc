@@ -110,7 +110,8 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     response.set_worker_generation(worker.state.worker_generation());
     response.set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
     response.set_cut(cuts_.newest());
-    response.set_trained_epochs(trained_epochs_);
+    response.set_trained_epochs(
+        std::max(trained_epochs_, worker.trained_epochs));
     worker.NoteRegistered(request, response);
     if (request.has_description()) description_ = request.description();
     Settle(now, &answers);
@@ -321,9 +322,10 @@ void Coordinator::Barrier(const v1::BarrierRequest& request,
   {
     absl::MutexLock lock(&mutex_);
     const WorkerIndex index(request.worker_index());
-    refused = shut_down_
-                  ? absl::UnavailableError("the server is going away")
-                  : Check(index.value(), request.worker_generation()).status();
+    const absl::StatusOr<WorkerRecord*> worker =
+        Check(index.value(), request.worker_generation());
+    refused = shut_down_ ? absl::UnavailableError("the server is going away")
+                         : worker.status();
     if (refused.ok()) refused = CheckGoesOn();
     absl::Time now;
     if (refused.ok()) {
@@ -332,8 +334,13 @@ void Coordinator::Barrier(const v1::BarrierRequest& request,
       refused = begun.status();
       if (begun.ok()) now = *begun;
     }
-    if (refused.ok()) refused = barriers_.Arrive(request.name(), index);
     if (refused.ok()) {
+      refused = barriers_.Arrive(request.name(), index,
+                                 /*for_good=*/request.trained_epochs() > 0);
+    }
+    if (refused.ok()) {
+      (*worker)->trained_epochs =
+          std::max((*worker)->trained_epochs, request.trained_epochs());
       const absl::Duration wait =
           std::min(absl::Milliseconds(request.wait_ms()), kMaxBarrierWait);
       barriers_.Wait(request.name(), index, now + wait, std::move(done),

@@ -44,6 +44,7 @@ void WorkerRecord::Save(v1::WorkerRecordState* saved) const {
   saved->mutable_registrations()->Add(registrations.begin(),
                                       registrations.end());
   *saved->mutable_registered() = registered_response;
+  saved->set_trained_epochs(trained_epochs);
 }
 
 void WorkerRecord::Load(const v1::WorkerRecordState& saved) {
@@ -55,6 +56,7 @@ void WorkerRecord::Load(const v1::WorkerRecordState& saved) {
   registrations.assign(saved.registrations().begin(),
                        saved.registrations().end());
   registered_response = saved.registered();
+  trained_epochs = saved.trained_epochs();
 }
 
 }  // namespace oarlock

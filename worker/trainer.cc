@@ -308,7 +308,7 @@ absl::Status Trainer::TrainEpoch(uint32_t epoch) {
 
 absl::Status Trainer::TrainPass(TrainingData& data, uint32_t epoch) {
   if (epoch < job_->trained_epochs()) {
-    spdlog::info("pass {} was trained before the job was resumed", epoch + 1);
+    spdlog::info("pass {} was trained before this worker began", epoch + 1);
     return absl::OkStatus();
   }
   const PhaseId phase{"train", epoch};
@@ -318,8 +318,7 @@ absl::Status Trainer::TrainPass(TrainingData& data, uint32_t epoch) {
     const auto evaluation = EvaluateBeside();
     OARLOCK_RETURN_IF_ERROR(RunPass(data, phase, /*trains=*/true));
   }
-  OARLOCK_RETURN_IF_ERROR(
-      job_->Barrier(absl::StrCat("train/", epoch, "/trained")));
+  OARLOCK_RETURN_IF_ERROR(job_->MeetAfterTraining(epoch));
   train_seconds_ += absl::ToDoubleSeconds(Clock::Real().Now() - start);
   passed_over_files_ = true;
   return absl::OkStatus();

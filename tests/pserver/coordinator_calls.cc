@@ -114,6 +114,7 @@ v1::CoordinatorCall RandomCalls::Next(const v1::CoordinatorState& state) {
     Name(state, &request);
     request.set_name(absl::StrCat("b", Below(20)));
     request.set_wait_ms(Below(2) * 1000);
+    if (Below(4) == 0) request.set_trained_epochs(Below(5));
   } else if (dice < 810) {
     MarkCut(state, call.mutable_mark_cut());
   } else if (dice < 825 && !state.cuts().open()) {

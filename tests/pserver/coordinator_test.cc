@@ -171,6 +171,50 @@ TEST_F(CoordinatorTest, ArrivalOfTheDeadDoesNotCount) {
   EXPECT_TRUE(Is(waits, absl::StatusCode::kOk));
 }
 
+TEST_F(CoordinatorTest, WhoHasTrainedItsShareHasArrivedWhetherItLivesOrNot) {
+  const uint64_t a = Register(0);
+  const uint64_t b = Register(1);
+  const uint64_t c = Register(2);
+  const auto trained_epochs_of = [&](uint32_t worker) {
+    v1::RegisterWorkerRequest request;
+    request.set_worker_index(worker);
+    return coordinator_->RegisterWorker(request)->trained_epochs();
+  };
+  const auto dead = Arrive("train/1/trained", 0, a, 50'000, 2);
+  EXPECT_EQ(trained_epochs_of(0), 2u);
+  EXPECT_TRUE(Is(dead, absl::StatusCode::kAborted));
+  // Its successor is where the others will be, and is not waited for.
+  const auto waits = Arrive("train/1/trained", 1, b, 50'000, 2);
+  EXPECT_FALSE(waits->has_value());
+  const auto last = Arrive("train/1/trained", 2, c, 50'000, 2);
+  EXPECT_TRUE(Is(waits, absl::StatusCode::kOk));
+  EXPECT_TRUE(Is(last, absl::StatusCode::kOk));
+  // One that dies in its share of the next pass begins there.
+  EXPECT_EQ(trained_epochs_of(1), 2u);
+  // A process that takes the coordinator's place knows it.
+  Coordinator successor(options_, clock_);
+  ASSERT_TRUE(successor.Load(coordinator_->Save()).ok());
+  v1::RegisterWorkerRequest request;
+  request.set_worker_index(2);
+  EXPECT_EQ(successor.RegisterWorker(request)->trained_epochs(), 2u);
+}
+
+TEST_F(CoordinatorTest, ArrivalForGoodIsKeptWithTheState) {
+  const uint64_t a = Register(0);
+  Register(1);
+  Register(2);
+  Arrive("train/0/trained", 0, a, 50'000, 1);
+  Coordinator successor(options_, clock_);
+  ASSERT_TRUE(successor.Load(coordinator_->Save()).ok());
+  v1::RegisterWorkerRequest request;
+  ASSERT_TRUE(successor.RegisterWorker(request).ok());
+  const v1::BarriersState kept = successor.Save().barriers();
+  ASSERT_EQ(kept.open_size(), 1);
+  EXPECT_EQ(kept.open(0).workers_size(), 1);
+  EXPECT_EQ(kept.SerializeAsString(),
+            coordinator_->Save().barriers().SerializeAsString());
+}
+
 TEST_F(CoordinatorTest, BarrierCallThatIsRepeatedCountsOnce) {
   const uint64_t a = Register(0);
   const auto first = Arrive("b", 0, a);

@@ -102,9 +102,10 @@ class CoordinatorTest : public ::testing::Test {
   // The outcome of a barrier call: nothing while it waits.
   using Outcome = std::shared_ptr<std::optional<absl::Status>>;
   Outcome Arrive(const std::string& name, uint32_t worker, uint64_t generation,
-                 int wait_ms = 50'000) {
+                 int wait_ms = 50'000, uint32_t trained_epochs = 0) {
     v1::BarrierRequest request;
     request.set_name(name);
+    request.set_trained_epochs(trained_epochs);
     request.set_worker_index(worker);
     request.set_worker_generation(generation);
     request.set_wait_ms(wait_ms);

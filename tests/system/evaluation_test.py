@@ -3,6 +3,7 @@ command."""
 
 import os
 import re
+import signal
 import subprocess
 import unittest
 
@@ -10,6 +11,7 @@ import harness
 
 TRAIN_ROWS = harness.GENERATED_ROWS * 3 // 4
 LONG_PASS_ROWS = 200000
+LONG_TEST_ROWS = 400000
 LR = ["--model", "lr", "--batch_size", "128"]
 # Parameters that do not move get no better.
 STUCK = [*LR, "--learning_rate", "0"]
@@ -45,6 +47,35 @@ class EvaluationTest(harness.SystemTest):
         self.assertRegex(
             harness.read_text(self.path("logs", "workerlog.0")),
             r"evaluation/0 after \d+ trained examples: auc 0\.\d+ +logloss 0")
+
+    def test_a_worker_killed_in_an_evaluation_changes_nothing(self):
+        # One planted model; rounds, so that all jobs have the same bits.
+        harness.generate_criteo(self.path("train"), TRAIN_ROWS, 3, seed=6)
+        harness.generate_criteo(self.path("test"), LONG_TEST_ROWS, 1, seed=6)
+        flags = ["--server_num", "2", "--worker_num", "2", *LR, "--mode",
+                 "sync", "--learning_rate", "0.05", "--epochs", "3",
+                 "--train_files", self.path("train", "part-*"),
+                 "--test_files", self.path("test", "part-0"), "--lease_s", "2",
+                 "--max_restart", "1", "--print_period", "10"]
+        self.await_success(self.start_train(*flags, "--log_dir", "whole"))
+        expected = self.summary("whole")["evaluations"]
+        self.assertGreater(expected[-1]["auc"], .7)
+        for killed in (0, 1):
+            logs = f"killed{killed}"
+            job = self.start_train(*flags, "--log_dir", logs)
+            self.await_text(self.path(logs, f"workerlog.{killed}"),
+                            r"test epoch 2 step \d+")
+            os.kill(self.pid_of_role("worker", killed), signal.SIGKILL)
+            self.await_success(job)
+            self.assertRegex(job.stderr, f"worker {killed} .*; restart 1 of 1")
+            self.assertIn("pass 2 was trained before this worker began",
+                          harness.read_text(
+                              self.path(logs, f"workerlog.{killed}")))
+            evaluations = self.summary(logs)["evaluations"]
+            self.assertEqual([e["auc"] for e in evaluations],
+                             [e["auc"] for e in expected])
+            self.assertEqual([e["examples"] for e in evaluations],
+                             [LONG_TEST_ROWS] * 3)
 
     def check_early_stop(self, *flags):
         job = self.cluster(*STUCK, "--epochs", "1000", "--early_stop_metric",

@@ -180,8 +180,18 @@ absl::Status GrpcJobClient::MarkCut(
 }
 
 absl::Status GrpcJobClient::Barrier(const std::string& name) {
+  return Meet(name, /*trained_epochs=*/0);
+}
+
+absl::Status GrpcJobClient::MeetAfterTraining(uint32_t epoch) {
+  return Meet(AfterTraining(epoch), epoch + 1);
+}
+
+absl::Status GrpcJobClient::Meet(const std::string& name,
+                                 uint32_t trained_epochs) {
   v1::BarrierRequest request;
   request.set_name(name);
+  request.set_trained_epochs(trained_epochs);
   request.set_worker_index(worker_index_.value());
   request.set_worker_generation(generation_.value());
   request.set_wait_ms(

@@ -44,6 +44,7 @@ class GrpcJobClient : public JobClient {
   absl::Status MarkCut(
       uint64_t cut, const std::vector<v1::TrainedExamples>& trained) override;
   absl::Status Barrier(const std::string& name) override;
+  absl::Status MeetAfterTraining(uint32_t epoch) override;
   absl::StatusOr<uint64_t> JoinRounds() override;
   absl::Status LeaveRounds() override;
   absl::StatusOr<uint64_t> JoinSteps() override;
@@ -83,6 +84,7 @@ class GrpcJobClient : public JobClient {
   absl::StatusOr<uint64_t> SetRoundMembership(ServerIndex server, bool joins,
                                               uint64_t number,
                                               absl::Duration give_up_after);
+  absl::Status Meet(const std::string& name, uint32_t trained_epochs);
   // With this worker's name and the call's number.
   absl::StatusOr<v1::StepClockResponse> CallStepClock(
       v1::StepClockRequest request);

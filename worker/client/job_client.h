@@ -13,6 +13,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "base/push_stamp.h"
 #include "base/types.h"
 #include "proto/admin.pb.h"
@@ -70,7 +71,8 @@ class JobClient {
   virtual bool takes_cuts() const { return false; }
   // The newest cut when this worker registered: its pushes begin after it.
   virtual uint64_t first_cut() const { return 0; }
-  // Passes that were wholly trained when it registered: the job was resumed.
+  // Training passes that this worker has no share of any more: they were over
+  // before the job was resumed, or another incarnation has met after them.
   virtual uint32_t trained_epochs() const { return 0; }
   // `observer` is called with each heartbeat; the one before it is not called
   // any more. Null: nobody.
@@ -85,6 +87,12 @@ class JobClient {
   // Returns when all live workers have called it with this name. Aborted when
   // this worker was fenced.
   virtual absl::Status Barrier(const std::string& name) = 0;
+  // Barrier("train/EPOCH/trained"): this worker's share of the training passes
+  // up to `epoch` is trained, and its pushes are answered. So it counts as
+  // arrived also if it dies, and its successor's trained_epochs() are more.
+  virtual absl::Status MeetAfterTraining(uint32_t epoch) {
+    return Barrier(AfterTraining(epoch));
+  }
 
   // Sync: takes part in every round from the next one on. Returns the number
   // of complete rounds (the same on all servers once all workers have joined).
@@ -152,6 +160,12 @@ class JobClient {
 
   // Ends this worker's part in the job. `outcome` not OK: it gives up.
   virtual absl::Status Finish(const absl::Status& outcome) = 0;
+
+ protected:
+  // Name of the barrier behind a training pass.
+  static std::string AfterTraining(uint32_t epoch) {
+    return absl::StrCat("train/", epoch, "/trained");
+  }
 };
 
 }  // namespace oarlock
