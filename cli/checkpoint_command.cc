@@ -52,13 +52,13 @@ CommandSyntax Syntax() {
           "  oarlock checkpoint diff checkpoints/ckpt-00000041 "
           "checkpoints/ckpt-00000042\n"
           "  # PaddlePaddle's text rows\n"
-          "  oarlock checkpoint export checkpoints --table slots --output "
+          "  oarlock checkpoint export checkpoints --table embedding --output "
           "rows.txt\n"
           "  # a folder that programs without Oarlock score with\n"
           "  oarlock checkpoint export-model checkpoints --output model\n"
           "  # and a checkpoint for 4 servers that has them\n"
           "  oarlock checkpoint import rows.txt --like checkpoints --table "
-          "slots --server_num 4 --output imported\n",
+          "embedding --server_num 4 --output imported\n",
       .positionals = Positionals::kAny,
       .positional_names = "inspect|verify|diff|export|export-model DIR [DIR], import FILE...",
   };
