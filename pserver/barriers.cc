@@ -59,11 +59,14 @@ void Barriers::Withdraw(WorkerIndex worker, const absl::Status& status,
 void Barriers::Release(const std::vector<bool>& waited_for,
                        std::vector<Answer>* answers) {
   for (auto it = open_.begin(); it != open_.end();) {
+    bool any = false;
     bool all = true;
     for (uint32_t worker = 0; worker < waited_for.size() && all; ++worker) {
-      all = !waited_for[worker] || it->second.contains(worker);
+      if (!waited_for[worker]) continue;
+      any = true;
+      all = it->second.contains(worker);
     }
-    if (!all) {
+    if (!any || !all) {
       ++it;
       continue;
     }

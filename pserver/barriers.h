@@ -23,7 +23,7 @@ namespace oarlock {
 // let go of its lock.
 //
 // A barrier is passed once, for ever, when every worker that is waited for has
-// arrived and at least one has. Who comes later passes at once.
+// arrived, and there is one. Who comes later passes at once.
 class Barriers {
  public:
   using Done = absl::AnyInvocable<void(absl::Status)>;

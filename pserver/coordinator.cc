@@ -110,8 +110,8 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     response.set_worker_generation(worker.state.worker_generation());
     response.set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
     response.set_cut(cuts_.newest());
-    response.set_trained_epochs(
-        std::max(trained_epochs_, worker.trained_epochs));
+    response.set_trained_epochs(trained_epochs_);
+    response.set_own_trained_epochs(worker.trained_epochs);
     worker.NoteRegistered(request, response);
     if (request.has_description()) description_ = request.description();
     Settle(now, &answers);

@@ -139,8 +139,7 @@ absl::Status ConcludeEvaluation(const v1::JobConfig& config, JobClient* job,
     evaluation.set_best(verdict.newest_is_best &&
                         !absl::StartsWith(evaluation.work(), "predict/"));
     const absl::Status reported = job->ReportEvaluation(evaluation);
-    // By a worker 0 that has died since, and whose successor goes through all
-    // passes of this run again.
+    // By a worker 0 that has died since, whose successor comes by here again.
     told = absl::IsAlreadyExists(reported);
     if (!told) OARLOCK_RETURN_IF_ERROR(reported);
   }

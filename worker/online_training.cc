@@ -107,6 +107,10 @@ bool OnlineTraining::IsChief() const { return job_->worker_index() == kChief; }
 absl::Status OnlineTraining::Run() {
   OARLOCK_ASSIGN_OR_RETURN(uint32_t epoch, LearnFiles());
   if (epoch > 0) spdlog::info("{} files were trained before", epoch);
+  // Another incarnation may have died while the others evaluate the last one.
+  if (epoch > 0 && epoch == job_->own_trained_epochs()) {
+    OARLOCK_RETURN_IF_ERROR(steps_.evaluate(epoch - 1));
+  }
   for (;; ++epoch) {
     OARLOCK_ASSIGN_OR_RETURN(const std::optional<v1::TrainingFile> file,
                              NextFile(epoch));

@@ -284,17 +284,27 @@ absl::Status Trainer::RunPass(TrainingData& data, const PhaseId& phase,
 
 absl::StatusOr<uint32_t> Trainer::FirstEpoch() {
   const auto epochs = static_cast<uint32_t>(config_.epochs());
+  if (epochs == 0) return 0;
+  const uint32_t own = job_->own_trained_epochs();
+  if (own > 0) return std::min(own, epochs) - 1;
   const uint32_t trained = job_->trained_epochs();
-  if (trained == 0 || epochs == 0) return 0;
+  if (trained == 0) return 0;
   if (trained >= epochs) return epochs - 1;
   if (test_->empty()) return trained;
   OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
                            job_->GetJobStatus());
-  const std::string last = PhaseId{"test", trained - 1}.Work();
+  const PhaseId last{"test", trained - 1};
   const bool is_evaluated = std::any_of(
       status.evaluations().begin(), status.evaluations().end(),
-      [&](const v1::Evaluation& e) { return e.work() == last; });
-  return is_evaluated ? trained : trained - 1;
+      [&](const v1::Evaluation& e) { return e.work() == last.Work(); });
+  // If the others of this run make it, so does a worker that comes later.
+  const bool in_this_run = std::any_of(
+      status.phases().begin(), status.phases().end(),
+      [&](const v1::PhaseStatus& p) {
+        return p.progress().phase() == last.phase &&
+               p.progress().epoch() == last.epoch;
+      });
+  return is_evaluated && !in_this_run ? trained : trained - 1;
 }
 
 absl::Status Trainer::TrainEpoch(uint32_t epoch) {
@@ -308,8 +318,15 @@ absl::Status Trainer::TrainEpoch(uint32_t epoch) {
 
 absl::Status Trainer::TrainPass(TrainingData& data, uint32_t epoch) {
   if (epoch < job_->trained_epochs()) {
-    spdlog::info("pass {} was trained before this worker began", epoch + 1);
+    spdlog::info("pass {} was trained before the job was resumed", epoch + 1);
     return absl::OkStatus();
+  }
+  if (epoch < job_->own_trained_epochs()) {
+    spdlog::info("this worker's share of pass {} was trained before it was "
+                 "restarted", epoch + 1);
+    passed_over_files_ = true;
+    // Others may still be training theirs.
+    return job_->MeetAfterTraining(epoch);
   }
   const PhaseId phase{"train", epoch};
   OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat("train/", epoch)));
@@ -318,6 +335,8 @@ absl::Status Trainer::TrainPass(TrainingData& data, uint32_t epoch) {
     const auto evaluation = EvaluateBeside();
     OARLOCK_RETURN_IF_ERROR(RunPass(data, phase, /*trains=*/true));
   }
+  // If this worker dies behind that meeting, nobody trains its share again.
+  OARLOCK_RETURN_IF_ERROR(job_->Report());
   OARLOCK_RETURN_IF_ERROR(job_->MeetAfterTraining(epoch));
   train_seconds_ += absl::ToDoubleSeconds(Clock::Real().Now() - start);
   passed_over_files_ = true;
@@ -373,7 +392,12 @@ absl::StatusOr<TrainingSummary> Trainer::Summarize() {
   summary.epochs = status.has_newest_file()
                        ? static_cast<int>(status.newest_file().epoch() + 1)
                        : config_.epochs();
-  summary.seconds = train_seconds_;
+  // A worker 0 that was restarted has not seen all passes.
+  double told_seconds = 0;
+  for (const v1::PhaseStatus& phase : status.phases()) {
+    if (phase.progress().phase() == "train") told_seconds += phase.seconds();
+  }
+  summary.seconds = std::max(train_seconds_, told_seconds);
   return summary;
 }
 

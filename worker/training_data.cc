@@ -160,7 +160,8 @@ absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
     options.num_threads = config.thread_num();
     data->memory_ =
         std::make_unique<MemoryDataset>(std::move(options), &*data->index_);
-    const uint32_t epoch = job->trained_epochs();
+    const uint32_t epoch =
+        std::max(job->trained_epochs(), job->own_trained_epochs());
     if (config.preload() && epoch < static_cast<uint32_t>(config.epochs())) {
       data->memory_->Preload(data->MemoryShareOf(epoch));
     }

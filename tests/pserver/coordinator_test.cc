@@ -178,7 +178,7 @@ TEST_F(CoordinatorTest, WhoHasTrainedItsShareHasArrivedWhetherItLivesOrNot) {
   const auto trained_epochs_of = [&](uint32_t worker) {
     v1::RegisterWorkerRequest request;
     request.set_worker_index(worker);
-    return coordinator_->RegisterWorker(request)->trained_epochs();
+    return coordinator_->RegisterWorker(request)->own_trained_epochs();
   };
   const auto dead = Arrive("train/1/trained", 0, a, 50'000, 2);
   EXPECT_EQ(trained_epochs_of(0), 2u);
@@ -196,7 +196,20 @@ TEST_F(CoordinatorTest, WhoHasTrainedItsShareHasArrivedWhetherItLivesOrNot) {
   ASSERT_TRUE(successor.Load(coordinator_->Save()).ok());
   v1::RegisterWorkerRequest request;
   request.set_worker_index(2);
-  EXPECT_EQ(successor.RegisterWorker(request)->trained_epochs(), 2u);
+  EXPECT_EQ(successor.RegisterWorker(request)->own_trained_epochs(), 2u);
+}
+
+TEST_F(CoordinatorTest, ABarrierWaitsForSomebodyWhoLives) {
+  const uint64_t a = Register(0);
+  Register(1);
+  Register(2);
+  const auto waits = Arrive("train/0/trained", 0, a, 50'000, 1);
+  // All leases run out at once.
+  Pass(absl::Seconds(11), {});
+  EXPECT_EQ(LifeOf(2), v1::WorkerState::LOST);
+  EXPECT_TRUE(Is(waits, absl::StatusCode::kAborted));
+  EXPECT_EQ(coordinator_->Save().barriers().passed_size(), 0);
+  EXPECT_EQ(coordinator_->Save().barriers().open_size(), 1);
 }
 
 TEST_F(CoordinatorTest, ArrivalForGoodIsKeptWithTheState) {

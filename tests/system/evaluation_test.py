@@ -17,13 +17,17 @@ LR = ["--model", "lr", "--batch_size", "128"]
 STUCK = [*LR, "--learning_rate", "0"]
 
 
+RESTART = ["--max_restart", "1", "--lease_s", "2", "--print_period", "10"]
+
+
 class EvaluationTest(harness.SystemTest):
 
-    def train(self, *flags):
-        return self.start_train(*harness.data_flags(), *flags)
+    def train(self, *flags, **variables):
+        return self.start_train(*harness.data_flags(), *flags, **variables)
 
-    def cluster(self, *flags):
-        return self.train("--server_num", "2", "--worker_num", "2", *flags)
+    def cluster(self, *flags, **variables):
+        return self.train("--server_num", "2", "--worker_num", "2", *flags,
+                          **variables)
 
     def test_training_goes_on_while_it_is_evaluated(self):
         # One pass that is long enough for several evaluations.
@@ -48,6 +52,12 @@ class EvaluationTest(harness.SystemTest):
             harness.read_text(self.path("logs", "workerlog.0")),
             r"evaluation/0 after \d+ trained examples: auc 0\.\d+ +logloss 0")
 
+    def kill_worker(self, index, log_dir, awaited, of=None):
+        """When the log of worker `of` (itself) has `awaited`."""
+        log = f"workerlog.{index if of is None else of}"
+        self.await_text(self.path(log_dir, log), awaited)
+        os.kill(self.pid_of_role("worker", index), signal.SIGKILL)
+
     def test_a_worker_killed_in_an_evaluation_changes_nothing(self):
         # One planted model; rounds, so that all jobs have the same bits.
         harness.generate_criteo(self.path("train"), TRAIN_ROWS, 3, seed=6)
@@ -55,27 +65,73 @@ class EvaluationTest(harness.SystemTest):
         flags = ["--server_num", "2", "--worker_num", "2", *LR, "--mode",
                  "sync", "--learning_rate", "0.05", "--epochs", "3",
                  "--train_files", self.path("train", "part-*"),
-                 "--test_files", self.path("test", "part-0"), "--lease_s", "2",
-                 "--max_restart", "1", "--print_period", "10"]
+                 "--test_files", self.path("test", "part-0"), *RESTART]
         self.await_success(self.start_train(*flags, "--log_dir", "whole"))
-        expected = self.summary("whole")["evaluations"]
+        whole = self.summary("whole")
+        expected = whole["evaluations"]
         self.assertGreater(expected[-1]["auc"], .7)
         for killed in (0, 1):
             logs = f"killed{killed}"
             job = self.start_train(*flags, "--log_dir", logs)
-            self.await_text(self.path(logs, f"workerlog.{killed}"),
-                            r"test epoch 2 step \d+")
-            os.kill(self.pid_of_role("worker", killed), signal.SIGKILL)
+            self.kill_worker(killed, logs, r"test epoch 2 step \d+")
             self.await_success(job)
             self.assertRegex(job.stderr, f"worker {killed} .*; restart 1 of 1")
-            self.assertIn("pass 2 was trained before this worker began",
-                          harness.read_text(
-                              self.path(logs, f"workerlog.{killed}")))
-            evaluations = self.summary(logs)["evaluations"]
+            self.assertIn(
+                "this worker's share of pass 2 was trained before",
+                harness.read_text(self.path(logs, f"workerlog.{killed}")))
+            summary = self.summary(logs)
+            self.assertEqual(summary["examples"], whole["examples"])
+            evaluations = summary["evaluations"]
             self.assertEqual([e["auc"] for e in evaluations],
                              [e["auc"] for e in expected])
             self.assertEqual([e["examples"] for e in evaluations],
                              [LONG_TEST_ROWS] * 3)
+
+    def test_a_worker_killed_while_the_best_is_kept_is_replaced(self):
+        for killed in (0, 1):
+            logs = f"killed{killed}"
+            job = self.cluster(
+                *STUCK, "--epochs", "3", "--early_stop_metric", "auc",
+                "--early_stop_patience", "9", "--checkpoint_dir",
+                self.path(f"ckpt{killed}"), "--checkpoint_interval_s", "0",
+                *RESTART, "--log_dir", logs,
+                OARLOCK_FAULT="cut.commit.before_manifest:1:3000")
+            self.kill_worker(killed, logs, "test/0 after .* auc", of=0)
+            self.await_success(job)
+            self.assertRegex(job.stderr, f"worker {killed} .*; restart 1 of 1")
+            evaluations = self.summary(logs)["evaluations"]
+            self.assertEqual([(e["work"], e["best"]) for e in evaluations],
+                             [("test/0", True), ("test/1", False),
+                              ("test/2", False)])
+            self.assertTrue(os.path.exists(evaluations[0]["checkpoint"]),
+                            evaluations)
+
+    def test_a_worker_killed_in_an_evaluation_after_a_resume_is_replaced(self):
+        harness.generate_criteo(self.path("data"), LONG_PASS_ROWS, 2, seed=6)
+        flags = ["--server_num", "2", "--worker_num", "2", *LR,
+                 "--train_files", self.path("data", "part-0"),
+                 "--test_files", self.path("data", "part-1"), "--epochs", "3",
+                 "--checkpoint_dir", self.path("ckpt"), *RESTART]
+        # Its pass is cut short, and evaluated.
+        job = self.start_train(*flags, "--log_dir", "stopped")
+        self.await_text(self.path("stopped", "workerlog.0"),
+                        r"train epoch 1 step")
+        endpoint = re.search(r"(?m)^servers +([^,\s]+)", job.stdout).group(1)
+        subprocess.run([harness.oarlock(), "ctl", "stop", "--server",
+                        endpoint], check=True, stdout=subprocess.DEVNULL,
+                       timeout=harness.JOB_DEADLINE_S)
+        self.await_success(job)
+        self.assertEqual(
+            [e["work"] for e in self.summary("stopped")["evaluations"]],
+            ["test/0"])
+        # It is trained to its end, and evaluated again.
+        job = self.start_train(*flags, "--resume", "--log_dir", "resumed")
+        self.kill_worker(1, "resumed", r"test epoch 1 step \d+")
+        self.await_success(job)
+        self.assertRegex(job.stderr, "worker 1 .*; restart 1 of 1")
+        self.assertEqual(
+            [e["work"] for e in self.summary("resumed")["evaluations"]],
+            ["test/0", "test/0", "test/1", "test/2"])
 
     def check_early_stop(self, *flags):
         job = self.cluster(*STUCK, "--epochs", "1000", "--early_stop_metric",

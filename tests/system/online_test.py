@@ -20,6 +20,8 @@ NUM_DENSE = 13
 ROWS = 6000
 # So that a process can be killed while a file is trained.
 MANY_ROWS = 40000
+# So that one can be killed while it predicts.
+TEST_ROWS = 200000
 SEED = 17
 
 
@@ -179,6 +181,32 @@ class OnlineTest(harness.SystemTest):
 
     def test_the_first_worker_that_dies_costs_no_example(self):
         self.kill_while_b_is_trained("worker", 0)
+
+    def test_a_worker_that_dies_in_an_evaluation_is_replaced(self):
+        harness.generate_criteo(self.folder, TEST_ROWS, 1, seed=5)
+        with open(self.path("part-0"), encoding="ascii") as file:
+            labels = [line[0] for line in file]
+        # As lines of files, of keys that nothing is known of.
+        with open(self.path("test"), "w", encoding="ascii") as file:
+            for label in labels:
+                file.write(f"{NUM_DENSE} " + " ".join(["0.5"] * NUM_DENSE) +
+                           " 0" * NUM_SLOTS + f" 1 {label}\n")
+        for killed in (0, 1):
+            self.add_file(f"a{killed}")
+            job = self.train(f"job{killed}", "--watch_idle_s", "2", "--resume",
+                             "--max_restart", "1", "--lease_s", "2",
+                             "--print_period", "5", "--test_files",
+                             self.path("test"))
+            self.await_text(
+                self.path(f"job{killed}", f"workerlog.{killed}"),
+                rf"test epoch {2 * killed + 1} step")
+            os.kill(self.pid_of_role("worker", killed), signal.SIGKILL)
+            self.await_true(lambda: "restart" in job.stderr,
+                            harness.PROGRESS_DEADLINE_S, "a restart")
+            self.add_file(f"b{killed}")
+            self.await_success(job)
+            self.assert_nothing_runs()
+        self.check_all_trained_once()
 
     def test_a_server_that_dies_takes_all_back_to_the_last_file(self):
         self.kill_while_b_is_trained("server", 1)

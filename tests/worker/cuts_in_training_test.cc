@@ -125,6 +125,25 @@ class ResumedJob : public LocalJobClient {
   ExampleIntervals covered_;
 };
 
+// What the successor of a worker sees that met the others after some passes, in
+// a run that began with the first of them.
+class SuccessorsJob : public ResumedJob {
+ public:
+  SuccessorsJob(uint32_t trained_epochs, uint32_t own_trained_epochs)
+      : ResumedJob(trained_epochs, {}),
+        own_trained_epochs_(own_trained_epochs) {}
+  uint32_t own_trained_epochs() const override { return own_trained_epochs_; }
+  absl::Status Barrier(const std::string& name) override {
+    barriers.push_back(name);
+    return LocalJobClient::Barrier(name);
+  }
+
+  std::vector<std::string> barriers;
+
+ private:
+  const uint32_t own_trained_epochs_;
+};
+
 class CutsInTrainingTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -285,6 +304,43 @@ TEST_F(CutsInTrainingTest, JobThatWasWhollyTrainedIsEvaluatedOnce) {
   EXPECT_EQ(Trained(job, "train", 1), 0u);
   EXPECT_EQ(Trained(job, "test", 0), 0u);
   EXPECT_EQ(Trained(job, "test", 1), kRows);
+}
+
+TEST_F(CutsInTrainingTest, SuccessorMeetsTheOthersBehindTheLastPassOfTheDead) {
+  const v1::JobConfig config = ConfigOfPasses(4);
+  LocalParameterClient parameters(64);
+  SuccessorsJob job(/*trained_epochs=*/1, /*own_trained_epochs=*/3);
+  // The others may still be in it, or wait until it is concluded.
+  v1::Evaluation evaluation;
+  evaluation.set_work("test/2");
+  ASSERT_TRUE(job.ReportEvaluation(evaluation).ok());
+  ASSERT_TRUE(Train(config, &parameters, &job).ok());
+  for (const int epoch : {0, 1, 2}) {
+    EXPECT_EQ(Trained(job, "train", epoch), 0u) << epoch;
+  }
+  EXPECT_EQ(Trained(job, "train", 3), kRows);
+  EXPECT_EQ(Trained(job, "test", 1), 0u);
+  ASSERT_GT(job.barriers.size(), 5u);
+  job.barriers.resize(5);
+  EXPECT_EQ(job.barriers,
+            (std::vector<std::string>{"tables", "train/2/trained",
+                                      "test/2/defined", "test/2/predicted",
+                                      "test/2/concluded"}));
+}
+
+TEST_F(CutsInTrainingTest, ProgramThatRepeatsAllPassesMeetsNobodyInOldOnes) {
+  const v1::JobConfig config = ConfigOfPasses(3);
+  SuccessorsJob job(/*trained_epochs=*/1, /*own_trained_epochs=*/2);
+  LocalParameterClient parameters(64);
+  auto trainer = Trainer::Create(config, &parameters, &job);
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  ASSERT_TRUE((*trainer)->CreateTables().ok());
+  EXPECT_EQ(*(*trainer)->FirstEpoch(), 1u);
+  job.barriers.clear();
+  for (const uint32_t epoch : {0, 1}) {
+    ASSERT_TRUE((*trainer)->TrainEpoch(epoch).ok());
+  }
+  EXPECT_EQ(job.barriers, std::vector<std::string>{"train/1/trained"});
 }
 
 }  // namespace

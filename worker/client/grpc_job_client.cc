@@ -77,6 +77,7 @@ absl::StatusOr<std::unique_ptr<GrpcJobClient>> GrpcJobClient::Register(
   client->lease_ = absl::Milliseconds(response.lease_ms());
   client->first_cut_ = response.cut();
   client->trained_epochs_ = response.trained_epochs();
+  client->own_trained_epochs_ = response.own_trained_epochs();
   connections->SetReturnListener([c = client.get()](ServerIndex server) {
     return c->RejoinRounds(server);
   });

@@ -40,6 +40,7 @@ class GrpcJobClient : public JobClient {
   bool takes_cuts() const override { return connections_->has_checkpoints(); }
   uint64_t first_cut() const override { return first_cut_; }
   uint32_t trained_epochs() const override { return trained_epochs_; }
+  uint32_t own_trained_epochs() const override { return own_trained_epochs_; }
   void SetCutObserver(CutObserver observer) override;
   absl::Status MarkCut(
       uint64_t cut, const std::vector<v1::TrainedExamples>& trained) override;
@@ -108,6 +109,7 @@ class GrpcJobClient : public JobClient {
   absl::Duration lease_;
   uint64_t first_cut_ = 0;
   uint32_t trained_epochs_ = 0;
+  uint32_t own_trained_epochs_ = 0;
   // As the last heartbeat's answer says.
   std::atomic<bool> training_stopped_ = false;
 

@@ -71,9 +71,12 @@ class JobClient {
   virtual bool takes_cuts() const { return false; }
   // The newest cut when this worker registered: its pushes begin after it.
   virtual uint64_t first_cut() const { return 0; }
-  // Training passes that this worker has no share of any more: they were over
-  // before the job was resumed, or another incarnation has met after them.
+  // Passes that were wholly trained when it registered: the job was resumed.
   virtual uint32_t trained_epochs() const { return 0; }
+  // Training passes after which an incarnation before this one has met, or was
+  // about to, in this run of the job. 0: this is the first one, or the one
+  // before died in the first pass of the run.
+  virtual uint32_t own_trained_epochs() const { return 0; }
   // `observer` is called with each heartbeat; the one before it is not called
   // any more. Null: nobody.
   virtual void SetCutObserver(CutObserver observer) {}
@@ -89,7 +92,7 @@ class JobClient {
   virtual absl::Status Barrier(const std::string& name) = 0;
   // Barrier("train/EPOCH/trained"): this worker's share of the training passes
   // up to `epoch` is trained, and its pushes are answered. So it counts as
-  // arrived also if it dies, and its successor's trained_epochs() are more.
+  // arrived also if it dies, and its successor's own_trained_epochs() are more.
   virtual absl::Status MeetAfterTraining(uint32_t epoch) {
     return Barrier(AfterTraining(epoch));
   }
