@@ -107,8 +107,9 @@ bool OnlineTraining::IsChief() const { return job_->worker_index() == kChief; }
 absl::Status OnlineTraining::Run() {
   OARLOCK_ASSIGN_OR_RETURN(uint32_t epoch, LearnFiles());
   if (epoch > 0) spdlog::info("{} files were trained before", epoch);
-  // Another incarnation may have died while the others evaluate the last one.
-  if (epoch > 0 && epoch == job_->own_trained_epochs()) {
+  // In this run: this worker takes the place of one that died, and the others
+  // may be evaluating the last one.
+  if (epoch > job_->trained_epochs()) {
     OARLOCK_RETURN_IF_ERROR(steps_.evaluate(epoch - 1));
   }
   for (;; ++epoch) {
@@ -222,11 +223,16 @@ absl::Status OnlineTraining::TrainFile(const v1::TrainingFile& file) {
   const std::string path =
       absl::StrCat(config_.watch_dir(), "/", file.file());
   OARLOCK_RETURN_IF_ERROR(PredictFile(file, path));
-  OARLOCK_ASSIGN_OR_RETURN(
-      const std::unique_ptr<TrainingData> data,
-      TrainingData::Open(config_, {path}, TrainingData::Division::kConfigured,
-                         job_, LeftOutOf(file)));
-  OARLOCK_RETURN_IF_ERROR(steps_.train(*data, file.epoch()));
+  if (file.epoch() < job_->own_trained_epochs()) {
+    // The file may be gone.
+    OARLOCK_RETURN_IF_ERROR(job_->MeetAfterTraining(file.epoch()));
+  } else {
+    OARLOCK_ASSIGN_OR_RETURN(
+        const std::unique_ptr<TrainingData> data,
+        TrainingData::Open(config_, {path}, TrainingData::Division::kConfigured,
+                           job_, LeftOutOf(file)));
+    OARLOCK_RETURN_IF_ERROR(steps_.train(*data, file.epoch()));
+  }
   if (IsChief()) OARLOCK_RETURN_IF_ERROR(Finish(file));
   return steps_.evaluate(file.epoch());
 }

@@ -284,11 +284,8 @@ absl::Status Trainer::RunPass(TrainingData& data, const PhaseId& phase,
 
 absl::StatusOr<uint32_t> Trainer::FirstEpoch() {
   const auto epochs = static_cast<uint32_t>(config_.epochs());
-  if (epochs == 0) return 0;
-  const uint32_t own = job_->own_trained_epochs();
-  if (own > 0) return std::min(own, epochs) - 1;
   const uint32_t trained = job_->trained_epochs();
-  if (trained == 0) return 0;
+  if (trained == 0 || epochs == 0) return 0;
   if (trained >= epochs) return epochs - 1;
   if (test_->empty()) return trained;
   OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
@@ -392,12 +389,15 @@ absl::StatusOr<TrainingSummary> Trainer::Summarize() {
   summary.epochs = status.has_newest_file()
                        ? static_cast<int>(status.newest_file().epoch() + 1)
                        : config_.epochs();
-  // A worker 0 that was restarted has not seen all passes.
-  double told_seconds = 0;
-  for (const v1::PhaseStatus& phase : status.phases()) {
-    if (phase.progress().phase() == "train") told_seconds += phase.seconds();
+  summary.seconds = train_seconds_;
+  if (job_->own_trained_epochs() > 0) {
+    // This worker has not seen all passes.
+    summary.seconds = 0;
+    for (const v1::PhaseStatus& phase : status.phases()) {
+      if (phase.progress().phase() != "train") continue;
+      summary.seconds += phase.seconds();
+    }
   }
-  summary.seconds = std::max(train_seconds_, told_seconds);
   return summary;
 }
 

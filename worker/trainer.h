@@ -66,10 +66,10 @@ class Trainer {
   // The pass to begin with, numbered from 0: the first that was not trained
   // before the job was resumed. The one before it if its evaluation is missing,
   // and the last one if none is left, since an evaluation tells the outcome;
-  // TrainEpoch of such a pass does nothing. The same on all workers of a run; but
-  // one that takes the place of another that died begins with the last pass
-  // after which that one was about to meet the others. It could not be further,
-  // and so meets them wherever they wait for it.
+  // TrainEpoch of such a pass does nothing. The same on all workers of a run,
+  // those that take the place of others that died included: they go through the
+  // same passes, and so meet the others wherever these wait; of passes of which
+  // their share is trained TrainEpoch only meets.
   absl::StatusOr<uint32_t> FirstEpoch();
   // One pass over the training files.
   absl::Status TrainEpoch(uint32_t epoch);

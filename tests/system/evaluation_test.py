@@ -10,7 +10,7 @@ import unittest
 import harness
 
 TRAIN_ROWS = harness.GENERATED_ROWS * 3 // 4
-LONG_PASS_ROWS = 200000
+LONG_PASS_ROWS = 600000
 LONG_TEST_ROWS = 400000
 LR = ["--model", "lr", "--batch_size", "128"]
 # Parameters that do not move get no better.
@@ -87,6 +87,23 @@ class EvaluationTest(harness.SystemTest):
             self.assertEqual([e["examples"] for e in evaluations],
                              [LONG_TEST_ROWS] * 3)
 
+    def test_a_worker_of_a_program_with_its_own_loop_is_replaced(self):
+        harness.generate_criteo(self.path("test"), LONG_TEST_ROWS, 1, seed=6)
+        for killed in (0, 1):
+            logs = f"killed{killed}"
+            job = self.start(
+                harness.oarlock(), "launch", "--server_num", "2",
+                "--worker_num", "2", "--max_restart", "1", "--log_dir", logs,
+                harness.ctr_train(), *LR, "--epochs", "2", "--train_files",
+                harness.train_files(), "--test_files",
+                self.path("test", "part-0"), "--lease_s", "2",
+                "--print_period", "10")
+            # The last pass: behind it nobody waits but at the end.
+            self.kill_worker(killed, logs, r"test epoch 2 step \d+")
+            self.await_success(job)
+            self.assertRegex(job.stderr, f"worker {killed} .*; restart 1 of 1")
+            self.assert_nothing_runs()
+
     def test_a_worker_killed_while_the_best_is_kept_is_replaced(self):
         for killed in (0, 1):
             logs = f"killed{killed}"
@@ -107,7 +124,7 @@ class EvaluationTest(harness.SystemTest):
                             evaluations)
 
     def test_a_worker_killed_in_an_evaluation_after_a_resume_is_replaced(self):
-        harness.generate_criteo(self.path("data"), LONG_PASS_ROWS, 2, seed=6)
+        harness.generate_criteo(self.path("data"), LONG_TEST_ROWS, 2, seed=6)
         flags = ["--server_num", "2", "--worker_num", "2", *LR,
                  "--train_files", self.path("data", "part-0"),
                  "--test_files", self.path("data", "part-1"), "--epochs", "3",
