@@ -10,7 +10,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/auc.h"
@@ -164,10 +163,10 @@ class Inference {
         report_.num_lines - report_.num_bad_lines - report_.num_comments;
     if (num_examples == 0 && report_.num_bad_lines > 0) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "no line of --files ", absl::StrJoin(options_.files, ","),
-          " was scored: all that was read are ", report_.num_bad_lines,
-          " malformed lines, the first of which is logged above; name other "
-          "files, or what these are: --data_format, --labels"));
+          "no line of --files was scored: all that was read are ",
+          report_.num_bad_lines, " malformed lines, the first of which is "
+          "logged above with its file; name other files, or what these are: "
+          "--data_format, --labels"));
     }
     const bool told = options_.has_labels && num_examples > 0;
     report_.auc = told ? histogram_.Auc() : kNoScore;

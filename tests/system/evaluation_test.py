@@ -15,8 +15,6 @@ LONG_TEST_ROWS = 400000
 LR = ["--model", "lr", "--batch_size", "128"]
 # Parameters that do not move get no better.
 STUCK = [*LR, "--learning_rate", "0"]
-
-
 RESTART = ["--max_restart", "1", "--lease_s", "2", "--print_period", "10"]
 
 

@@ -384,7 +384,7 @@ class InferTest(scoring.ScoringTest):
         self.assert_fails(
             self.infer("--checkpoint", "checkpoints", "--files", "worse",
                        out="none"),
-            r"no line of --files .*worse was scored: .* 1 malformed", code=1)
+            r"no line of --files was scored: .* 1 malformed", code=1)
         self.assertFalse(os.path.exists(self.path("none")))
         self.assertFalse(os.path.exists(self.path("none.tmp")))
 
