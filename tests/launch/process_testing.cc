@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
@@ -74,6 +75,12 @@ TestProcess::TestProcess(const std::vector<std::string>& argv,
   std::vector<std::string> variables;
   for (const auto& [name, value] : environment) {
     variables.push_back(absl::StrCat(name, "=", value));
+  }
+  // A sanitizer's settings are for all programs of a test.
+  for (const char* name : {"ASAN_OPTIONS", "TSAN_OPTIONS"}) {
+    if (const char* value = getenv(name)) {
+      variables.push_back(absl::StrCat(name, "=", value));
+    }
   }
   std::vector<char*> word_pointers;
   for (std::string& word : words) word_pointers.push_back(word.data());

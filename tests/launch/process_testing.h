@@ -34,7 +34,8 @@ bool IsGone(pid_t pid);
 // The number that a script wrote to a file, once it is there; 0 on timeout.
 pid_t AwaitPid(const std::string& path);
 
-// A program with its output in files, in a folder of its own.
+// A program with its output in files, in a folder of its own. It has the given
+// environment alone, and what sanitizers are told by theirs.
 class TestProcess {
  public:
   TestProcess(const std::vector<std::string>& argv,
