@@ -36,13 +36,14 @@ absl::Status CheckAllCan(Communicator& communicator, const absl::Status& mine) {
   const std::string text = mine.ok() ? "" : absl::StrCat(": ", mine.message());
   OARLOCK_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
                            AllGatherText(communicator, text));
+  const auto first = std::find_if(texts.begin(), texts.end(),
+                                  [](const auto& t) { return !t.empty(); });
+  if (first == texts.end()) return absl::OkStatus();
+  // Whoever gives up ends the group, so not before all know why.
+  communicator.Barrier().IgnoreError();
   OARLOCK_RETURN_IF_ERROR(mine);
-  for (size_t rank = 0; rank < texts.size(); ++rank) {
-    if (texts[rank].empty()) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("rank ", rank, texts[rank]));
-  }
-  return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("rank ", first - texts.begin(), *first));
 }
 
 }  // namespace oarlock

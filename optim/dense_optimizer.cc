@@ -176,7 +176,8 @@ absl::Status DenseOptimizer::RestoreState(absl::string_view bytes) {
                                    state_bytes, head.num_floats));
   }
   std::vector<float> state(state_size_);
-  std::memcpy(state.data(), bytes.data() + kHeadBytes, state_bytes);
+  const char* const from = bytes.data() + kHeadBytes;
+  std::copy(from, from + state_bytes, reinterpret_cast<char*>(state.data()));
   if (device_ == nullptr) {
     state_ = std::move(state);
   } else {

@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -87,7 +88,8 @@ absl::StatusOr<std::vector<float>> FloatsOf(const std::string& path,
                                             "copy"));
   }
   std::vector<float> floats(num_floats);
-  std::memcpy(floats.data(), bytes.data(), bytes.size());
+  std::copy(bytes.begin(), bytes.end(),
+            reinterpret_cast<char*>(floats.data()));
   return floats;
 }
 

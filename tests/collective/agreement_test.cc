@@ -60,5 +60,20 @@ TEST(AgreementTest, WhoCannotKeepsItsErrorAndTheOthersHaveItsWords) {
   }
 }
 
+// Whoever gives up ends the group: the others must have its words by then.
+TEST(AgreementTest, AllKnowWhyWhenTheRankThatCannotGivesUpAtOnce) {
+  for (int turn = 0; turn < 30; ++turn) {
+    const auto statuses = OnThreeRanks([](Communicator& c) {
+      return CheckAllCan(c, c.rank() == 1 ? absl::UnavailableError("no GPU")
+                                          : absl::OkStatus());
+    });
+    EXPECT_EQ(statuses[1], absl::UnavailableError("no GPU"));
+    for (const int rank : {0, 2}) {
+      EXPECT_EQ(statuses[rank],
+                absl::FailedPreconditionError("rank 1: no GPU"));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace oarlock

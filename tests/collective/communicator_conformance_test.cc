@@ -199,7 +199,8 @@ TEST_P(CommunicatorTest, FloatsAreSummedToTheSameBitsOnAllRanks) {
       OARLOCK_RETURN_IF_ERROR(CheckSameBits(communicator, values));
       std::vector<float> again = all[communicator.rank()];
       OARLOCK_RETURN_IF_ERROR(communicator.AllReduceSum(absl::MakeSpan(again)));
-      if (std::memcmp(again.data(), values.data(), size * sizeof(float)) != 0) {
+      if (size > 0 &&
+          std::memcmp(again.data(), values.data(), size * sizeof(float)) != 0) {
         return Wrong("a repeated sum has other bits");
       }
     }

@@ -165,7 +165,8 @@ TEST_F(PushCompletionTest, CompletesDenseBlocksToo) {
 TEST_F(PushCompletionTest, RefusedPushesAreInNoLedger) {
   StartWith(v1::ASYNC);
   v1::PushSparseRequest too_wide = PushOf(HeaderOfDead(1), Ones(10));
-  too_wide.mutable_values()->MergeFrom(too_wide.values());
+  const auto values = too_wide.values();
+  too_wide.mutable_values()->MergeFrom(values);
   EXPECT_FALSE(Push(too_wide).ok());
   v1::PushSparseRequest other_table = PushOf(HeaderOfDead(2), Ones(10));
   other_table.set_table(9);

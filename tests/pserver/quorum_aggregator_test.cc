@@ -37,6 +37,8 @@ class Fixture {
   explicit Fixture(const v1::TableConfig& config)
       : table_(MakeDense(config)),
         aggregator_(table_.get(), clock_, QuorumAggregator::Timer::kByHand) {}
+  // Answers what is held while answered_ is there.
+  ~Fixture() { aggregator_.Shutdown(); }
 
   // The next push of the worker, of ones.
   void Push(uint32_t worker) { Push(worker, ++sequences_[worker]); }
