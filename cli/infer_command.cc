@@ -1,11 +1,8 @@
 #include "cli/infer_command.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,7 +11,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/log.h"
@@ -98,12 +94,6 @@ absl::StatusOr<TrainedModel> LoadModel(const std::string& checkpoint,
   options.memory_budget_bytes = static_cast<uint64_t>(job.memory_budget_mb())
                                 << 20;
   options.tier_dir = job.tier_dir();
-  if (options.tier_dir.empty()) {
-    std::error_code ignored;
-    options.tier_dir = absl::StrCat(
-        std::filesystem::temp_directory_path(ignored).string(),
-        "/oarlock-infer-", getpid());
-  }
   return LoadTrainedModel(checkpoint, options);
 }
 

@@ -55,6 +55,13 @@ absl::Status CheckFits(const LoadedCheckpoint& checkpoint) {
       "on disk, in --tier_dir"));
 }
 
+bool HasBudget(const v1::CheckpointManifest& manifest) {
+  return std::any_of(manifest.tables().begin(), manifest.tables().end(),
+                     [](const v1::TableConfig& table) {
+                       return table.sparse().memory_budget_bytes() > 0;
+                     });
+}
+
 // "rows of 11 floats".
 std::string RowsText(uint64_t dim) {
   return absl::StrCat("rows of ", dim, " floats");
@@ -109,8 +116,14 @@ absl::StatusOr<TrainedModel> LoadTrainedModel(const std::string& path,
   trained.origin = checkpoint.folder;
   trained.description = manifest.description();
   trained.tables.assign(manifest.tables().begin(), manifest.tables().end());
+  std::string tier_dir = options.tier_dir;
+  if (tier_dir.empty() && HasBudget(manifest)) {
+    OARLOCK_ASSIGN_OR_RETURN(trained.scratch,
+                             ScratchFolder::Create("oarlock-infer"));
+    tier_dir = trained.scratch->path();
+  }
   auto parameters = std::make_unique<LocalParameterClient>(
-      manifest.num_partitions(), absl::Seconds(1), options.tier_dir);
+      manifest.num_partitions(), absl::Seconds(1), tier_dir);
   OARLOCK_RETURN_IF_ERROR(parameters->Load(manifest, checkpoint.folder));
   trained.parameters = std::move(parameters);
   return trained;

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/scratch_folder.h"
 #include "base/types.h"
 #include "cluster/security.h"
 #include "proto/job_config.pb.h"
@@ -31,6 +32,8 @@ struct TrainedModel {
   std::vector<v1::TableConfig> tables;
   // Null where the tables are in this process.
   std::unique_ptr<ServerConnections> connections;
+  // Where rows beyond the memory budget lie, unless in a tier_dir.
+  std::unique_ptr<ScratchFolder> scratch;
   std::unique_ptr<ParameterClient> parameters;
 };
 
@@ -38,7 +41,8 @@ struct LoadOptions {
   // Of each sparse table; 0: what the job trained with. Rows beyond it lie on
   // disk, in tier_dir.
   uint64_t memory_budget_bytes = 0;
-  // Scratch; used only by tables with a memory budget.
+  // Used only by tables with a memory budget. Empty: a folder that ends with
+  // the model, in the system's temporary one.
   std::string tier_dir;
 };
 

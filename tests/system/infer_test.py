@@ -350,10 +350,13 @@ class InferTest(scoring.ScoringTest):
             "--checkpoint", "checkpoints", "--thread_num", "3", "--batch_size",
             "100", files="parts/part-*")
         self.assert_close(scores, parted)
-        # Rows beyond a budget lie on disk.
+        # Rows beyond a budget lie on disk while there is an inference.
+        os.mkdir(self.path("temporary"))
         budget, _ = self.scores("--checkpoint", "checkpoints",
-                                "--memory_budget_mb", "32")
+                                "--memory_budget_mb", "32",
+                                TMPDIR=self.path("temporary"))
         self.assert_close(scores, budget, relative=0)
+        self.assertEqual(os.listdir(self.path("temporary")), [])
         # Lines without labels, and standard output.
         self.write_lines("unlabelled",
                          (row.split("\t", 1)[1] for row in rows))

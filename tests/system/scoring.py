@@ -28,12 +28,14 @@ class ScoringTest(harness.SystemTest):
         with open(self.path(name), "w", encoding="utf-8") as file:
             file.writelines(line + "\n" for line in lines)
 
-    def infer(self, *flags, out="scores.txt"):
-        return self.start(harness.oarlock(), "infer", "--out", out, *flags)
+    def infer(self, *flags, out="scores.txt", **variables):
+        return self.start(harness.oarlock(), "infer", "--out", out, *flags,
+                          **variables)
 
-    def scores(self, *flags, files=None, out="scores.txt"):
+    def scores(self, *flags, files=None, out="scores.txt", **variables):
         process = self.await_success(self.infer(
-            "--files", files or harness.test_files(), *flags, out=out))
+            "--files", files or harness.test_files(), *flags, out=out,
+            **variables))
         return read_scores(self.path(out)), process
 
     def assert_close(self, a, b, relative=1e-5):
