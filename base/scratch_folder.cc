@@ -13,8 +13,13 @@ namespace oarlock {
 
 absl::StatusOr<std::unique_ptr<ScratchFolder>> ScratchFolder::Create(
     const std::string& name) {
-  const char* given = getenv("TMPDIR");
-  const std::string parent = given != nullptr && *given != 0 ? given : "/tmp";
+  std::error_code error;
+  const std::string parent = std::filesystem::temp_directory_path(error);
+  if (error) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the folder for temporary files, which TMPDIR names: ",
+                     error.message(), "; name another one"));
+  }
   std::string path = absl::StrCat(parent, "/", name, "-XXXXXX");
   if (mkdtemp(path.data()) == nullptr) {
     return absl::ErrnoToStatus(

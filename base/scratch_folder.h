@@ -15,7 +15,7 @@ namespace oarlock {
 // /tmp); removed, with what is in it, when this ends.
 class ScratchFolder {
  public:
-  // `name`: what its name begins with. Errors of the system, with the path.
+  // `name`: what its name begins with. Errors of the system.
   static absl::StatusOr<std::unique_ptr<ScratchFolder>> Create(
       const std::string& name);
 

@@ -105,6 +105,7 @@ void Coordinator::DescribeCut(v1::CheckpointManifest* manifest) const {
   manifest->set_cut(cuts_.newest());
   manifest->set_logical_time(logical_time_);
   manifest->set_next_generation(next_generation_);
+  uint32_t trained_epochs = epochs_before_cut_;
   for (const auto& [name, covered] : cuts_.Covered()) {
     v1::WorkCoverage* work = manifest->add_works();
     work->set_work(name);
@@ -115,12 +116,13 @@ void Coordinator::DescribeCut(v1::CheckpointManifest* manifest) const {
     const std::optional<uint32_t> epoch = TrainEpoch(name);
     work->set_done(epoch.has_value() && (*epoch < epochs_before_cut_ ||
                                          board_.IsWhole(name, covered.size())));
+    if (work->done()) trained_epochs = std::max(trained_epochs, *epoch + 1);
   }
   board_.Describe(/*with_histograms=*/true, manifest->mutable_phases());
   if (description_.has_value()) {
     *manifest->mutable_description() = *description_;
   }
-  course_.DescribeCut(epochs_before_cut_, manifest);
+  course_.DescribeCut(trained_epochs, manifest);
 }
 
 uint32_t Coordinator::TrainedEpochs() const {

@@ -126,8 +126,9 @@ void TrainingCourse::DescribeCut(uint32_t trained_epochs,
   for (const v1::TrainingFile& file : files_) {
     v1::TrainingFile* const saved = manifest->add_files();
     *saved = file;
-    // It may have ended since, with pushes behind the cut.
-    saved->set_trained(file.trained() && file.epoch() < trained_epochs);
+    // It may have ended since, with pushes behind the cut; or all its pushes are
+    // before the cut, and nobody has noted yet that it has ended.
+    saved->set_trained(file.epoch() < trained_epochs);
     // Nothing of those after it is before the cut.
     if (!saved->trained()) return;
   }

@@ -58,8 +58,8 @@ class TrainingCourse {
   const std::vector<v1::TrainingFile>& files() const { return files_; }
 
   void Describe(v1::JobStatusResponse* status) const;
-  // The part of a checkpoint whose cut was opened when the passes before
-  // `trained_epochs` were over.
+  // The part of a checkpoint whose cut has all of the passes before
+  // `trained_epochs`.
   void DescribeCut(uint32_t trained_epochs,
                    v1::CheckpointManifest* manifest) const;
   void Restore(const v1::CheckpointManifest& manifest);

@@ -138,6 +138,19 @@ TEST(TrainingCourseTest, AFileThatEndedAfterTheCutWasOpenedIsNotTrainedInIt) {
   EXPECT_FALSE(restored.files()[1].trained());
 }
 
+TEST(TrainingCourseTest, AFileOfWhichAllIsInTheCutIsTrainedInIt) {
+  TrainingCourse course;
+  course.NoteFile(FileOf(0, "a", true));
+  // Nobody has noted its end yet.
+  course.NoteFile(FileOf(1, "b"));
+  v1::CheckpointManifest manifest;
+  course.DescribeCut(/*trained_epochs=*/2, &manifest);
+  TrainingCourse restored;
+  restored.Restore(manifest);
+  EXPECT_EQ(restored.num_trained_files(), 2u);
+  EXPECT_TRUE(restored.CheckFile(FileOf(2, "c")).ok());
+}
+
 TEST(TrainingCourseTest, StateIsTakenOver) {
   TrainingCourse course;
   course.Begin(3);
@@ -231,6 +244,33 @@ TEST_F(CourseOfAJobTest, AFileThatIsTrainedIsNotInTheCutThatWasOpenedBefore) {
   v1::CheckpointManifest next;
   coordinator_->DescribeCut(&next);
   EXPECT_TRUE(next.files(0).trained());
+}
+
+TEST_F(CourseOfAJobTest, AJobGoesOnFromACutBetweenTheLastPushAndTheFilesEnd) {
+  const uint64_t worker = Register(0);
+  ASSERT_TRUE(Note(0, worker, FileOf(0, "a")).ok());
+  v1::DefineWorkRequest define;
+  define.set_work("train/0");
+  define.set_num_examples(100);
+  ASSERT_TRUE(coordinator_->DefineWork(define).ok());
+  const absl::StatusOr<uint64_t> cut = coordinator_->OpenCut();
+  ASSERT_TRUE(cut.ok()) << cut.status();
+  v1::MarkCutRequest mark;
+  mark.set_worker_generation(worker);
+  mark.set_cut(*cut);
+  v1::TrainedExamples* const examples = mark.add_trained();
+  examples->set_work("train/0");
+  examples->add_ranges()->set_end(100);
+  ASSERT_TRUE(coordinator_->MarkCut(mark).ok());
+  v1::CheckpointManifest manifest;
+  coordinator_->DescribeCut(&manifest);
+  ASSERT_EQ(manifest.files_size(), 1);
+  EXPECT_TRUE(manifest.files(0).trained());
+
+  coordinator_.emplace(options_, clock_);
+  coordinator_->Restore(manifest);
+  const absl::Status next = Note(0, Register(0), FileOf(1, "b"));
+  EXPECT_TRUE(next.ok()) << next;
 }
 
 TEST_F(CourseOfAJobTest, AFencedWorkerSaysNothing) {
