@@ -5,8 +5,8 @@
 // ROUTES are "PORT=TARGET_PORT,...", all on 127.0.0.1; whoever calls PORT gets
 // the server at TARGET_PORT, which may come and go. Rates are as
 // ParseFaultRates has them; connections are cut about every CUT_INTERVAL_MS on
-// each route, 0 never. Says "forwards" on stderr when it does. Until SIGTERM;
-// then prints what it has done, one line of JSON.
+// each route, 0 never. Says "forwards" on stderr when it does. Prints what it has
+// done so far, one line of JSON, on SIGUSR1; and on SIGTERM, which ends it.
 
 #include <pthread.h>
 #include <signal.h>
@@ -53,10 +53,13 @@ absl::Status Run(const std::vector<std::string>& arguments,
   }
   spdlog::info("forwards {}, seed {}", arguments[1], seed);
   int signal = 0;
-  sigwait(&signals, &signal);
-  FaultCounts counts;
-  for (const auto& proxy : proxies) counts.Add(proxy->counts());
-  std::printf("%s\n", counts.ToJson(seed).c_str());
+  do {
+    sigwait(&signals, &signal);
+    FaultCounts counts;
+    for (const auto& proxy : proxies) counts.Add(proxy->counts());
+    std::printf("%s\n", counts.ToJson(seed).c_str());
+    std::fflush(stdout);
+  } while (signal == SIGUSR1);
   return absl::OkStatus();
 }
 
@@ -66,6 +69,7 @@ int Main(int argc, char** argv) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGUSR1);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   InitLogging("proxy");
   const absl::Status status = Run({argv + 1, argv + argc}, signals);
