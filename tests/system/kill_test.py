@@ -353,10 +353,10 @@ class WorkersKilledTest(KillTest):
             if victim != "server":
                 self.kill_trainer(chance)
             restart_server()
+        self.start_missing(float("inf"))
         self.await_faults()
         with open(self.path("hurry"), "w", encoding="utf-8"):
             pass
-        self.start_missing(float("inf"))
         for worker in self.trainers:
             self.await_success(worker, max(harness.JOB_DEADLINE_S,
                                            self.epochs * LONGEST_PASS_S))
