@@ -125,8 +125,9 @@ class Coordinator {
   // Sync: the open cut ends with this round.
   void SetCutRound(uint64_t round);
   // Waits until all workers have marked the open cut. DeadlineExceeded, naming
-  // one that has not, when `timeout` passes first; Unavailable at a shutdown;
-  // Aborted when one died that had examples: another cut can be made soon.
+  // one that has not, when `timeout` passes first; Unavailable at a shutdown and
+  // when the job fails; Aborted when one died that had examples: another cut can
+  // be made soon.
   absl::Status AwaitMarks(absl::Duration timeout);
   // What belongs to the open cut: fills cut, logical_time, next_generation,
   // works, phases, description.

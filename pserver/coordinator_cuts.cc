@@ -47,17 +47,22 @@ void Coordinator::SetCutRound(uint64_t round) {
 
 absl::Status Coordinator::AwaitMarks(absl::Duration timeout) {
   absl::MutexLock lock(&mutex_);
+  // Workers of a job that has failed end where they are.
   const auto marked = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return cuts_.AllMarked() || !cuts_.ended_why().empty() || shut_down_;
+    return cuts_.AllMarked() || !cuts_.ended_why().empty() || job_.failed ||
+           shut_down_;
   };
-  const bool in_time =
-      mutex_.AwaitWithTimeout(absl::Condition(&marked), timeout);
+  mutex_.AwaitWithTimeout(absl::Condition(&marked), timeout);
   if (shut_down_) return absl::UnavailableError("the server is going away");
   if (!cuts_.ended_why().empty()) {
     return absl::AbortedError(absl::StrCat(
         cuts_.ended_why(), "; the cut is over without a checkpoint"));
   }
-  if (in_time) return absl::OkStatus();
+  if (cuts_.AllMarked()) return absl::OkStatus();
+  if (job_.failed) {
+    return absl::UnavailableError(
+        absl::StrCat("the job has failed: ", job_.reason));
+  }
   return absl::DeadlineExceededError(absl::StrCat(
       cuts_.WaitedFor(), " of ", workers_.size(), " workers, one of them worker ",
       cuts_.FirstWaitedFor(), ", did not mark cut ", cuts_.newest(), " within ",

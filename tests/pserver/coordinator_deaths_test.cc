@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -211,6 +212,21 @@ TEST_F(CoordinatorDeathsTest, ADeathEndsACutThatIsNotMarked) {
   EXPECT_EQ(*coordinator_->OpenCut(), 2u);
   EXPECT_TRUE(
       absl::IsDeadlineExceeded(coordinator_->AwaitMarks(absl::ZeroDuration())));
+}
+
+TEST_F(CoordinatorDeathsTest, AFailedJobEndsACutThatIsNotMarked) {
+  const uint64_t a = Register(0);
+  Register(1);
+  ASSERT_EQ(*coordinator_->OpenCut(), 1u);
+  ASSERT_TRUE(MarkCut(0, a, 1).ok());
+  absl::Status ended;
+  std::thread checkpoint(
+      [&] { ended = coordinator_->AwaitMarks(absl::InfiniteDuration()); });
+  coordinator_->Stop("server 0 was asked to stop");
+  checkpoint.join();
+  EXPECT_TRUE(absl::IsUnavailable(ended)) << ended;
+  EXPECT_THAT(std::string(ended.message()),
+              HasSubstr("server 0 was asked to stop"));
 }
 
 TEST_F(CoordinatorDeathsTest, ADeathDoesNotEndACutThatAllHaveMarked) {
