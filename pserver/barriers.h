@@ -46,6 +46,9 @@ class Barriers {
   // Unavailable. REQUIRES: the worker has arrived.
   void Wait(const std::string& name, WorkerIndex worker, absl::Time deadline,
             Done done, std::vector<Answer>* answers);
+  bool HasPassed(const std::string& name) const {
+    return passed_.contains(name);
+  }
   // The worker is no longer where it was: its arrivals at barriers that are
   // not passed, but for those for good, are void; its waits are answered with
   // `status`.

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "cluster/wire_version.h"
 #include "pserver/shortened.h"
 #include "pserver/train_work.h"
 
@@ -113,11 +114,25 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     response.set_trained_epochs(trained_epochs_);
     response.set_own_trained_epochs(worker.trained_epochs);
     worker.NoteRegistered(request, response);
+    ExcuseFromLaterMembers(worker, WorkerIndex(request.worker_index()));
     if (request.has_description()) description_ = request.description();
     Settle(now, &answers);
   }
   Run(std::move(answers));
   return response;
+}
+
+void Coordinator::ExcuseFromLaterMembers(const WorkerRecord& worker,
+                                         WorkerIndex index) {
+  const uint32_t first = std::max(trained_epochs_, worker.trained_epochs);
+  uint32_t pass = first;
+  while (barriers_.HasPassed(TrainWork(pass + 1))) ++pass;
+  if (pass == first) return;
+  // Beyond a limit of names the others wait, as they would at any barrier.
+  barriers_
+      .Arrive(absl::StrCat(TrainWork(pass), kMembersBarrier), index,
+              /*for_good=*/false)
+      .IgnoreError();
 }
 
 absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(

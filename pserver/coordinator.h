@@ -190,6 +190,11 @@ class Coordinator {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // This much of the time counts on nobody's lease.
   void SkipTime(absl::Duration gap) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A successor that begins with an earlier pass than the one whose members
+  // meet now would let them wait for ever: it waits there for their rounds, or
+  // steps, and they are members already. It counts as having come.
+  void ExcuseFromLaterMembers(const WorkerRecord& worker, WorkerIndex index)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<v1::ServerHeartbeatResponse> ServerHeartbeatLocked(
       const v1::ServerHeartbeatRequest& request, Answers* answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "cluster/wire_version.h"
 #include "worker/pipelined_pass.h"
 #include "worker/step_gate.h"
 
@@ -17,7 +18,7 @@ absl::Status RunSspPass(PassContext context) {
   OARLOCK_RETURN_IF_ERROR(gate.Join());
   // All workers are members before the first step begins.
   OARLOCK_RETURN_IF_ERROR(
-      context.job->Barrier(absl::StrCat(context.work_name, "/steps")));
+      context.job->Barrier(absl::StrCat(context.work_name, kMembersBarrier)));
   context.gate = &gate;
   OARLOCK_RETURN_IF_ERROR(RunAsyncPass(context));
   return gate.Leave();

@@ -10,6 +10,7 @@
 #include "base/call_and_wait.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "cluster/wire_version.h"
 #include "worker/cut_marker.h"
 #include "worker/merged_step.h"
 #include "worker/step_lane.h"
@@ -33,8 +34,7 @@ class SyncPass {
     context_->cuts->JoinedRounds(complete);
     // All workers are members before the first round begins.
     OARLOCK_RETURN_IF_ERROR(context_->job->Barrier(
-        absl::StrCat(context_->phase.phase, "/", context_->phase.epoch,
-                     "/rounds")));
+        absl::StrCat(context_->work_name, kMembersBarrier)));
     OARLOCK_RETURN_IF_ERROR(context_->dense->Pull());
     for (uint64_t i = 0; !num_rounds.has_value() || i < *num_rounds; ++i) {
       OARLOCK_RETURN_IF_ERROR(context_->job->Alive());

@@ -116,6 +116,48 @@ TEST_F(CoordinatorTest, WorkerThatIsSilentForItsLeaseIsLost) {
   EXPECT_TRUE(Beat(0, successor).ok());
 }
 
+TEST_F(CoordinatorTest, MembersOfAPassDoNotWaitForASuccessorInAnEarlierOne) {
+  const uint64_t a = Register(0);
+  const uint64_t b = Register(1);
+  Register(2);
+  Pass(kLease + absl::Seconds(1), {{0, a}, {1, b}});
+  ASSERT_EQ(LifeOf(2), v1::WorkerState::LOST);
+  for (const char* name : {"train/0", "train/0/trained", "train/1"}) {
+    Arrive(name, 0, a);
+    ASSERT_TRUE(Is(Arrive(name, 1, b), absl::StatusCode::kOk)) << name;
+  }
+  const auto members = Arrive("train/1/members", 0, a);
+  const uint64_t successor = Register(2);
+  EXPECT_FALSE(members->has_value());
+  Arrive("train/1/members", 1, b);
+  EXPECT_TRUE(Is(members, absl::StatusCode::kOk));
+  // Behind the pass it is waited for.
+  const auto behind = Arrive("train/1/trained", 0, a);
+  Arrive("train/1/trained", 1, b);
+  EXPECT_FALSE(behind->has_value());
+  Arrive("train/1/trained", 2, successor);
+  EXPECT_TRUE(Is(behind, absl::StatusCode::kOk));
+}
+
+TEST_F(CoordinatorTest, MembersOfAPassWaitForASuccessorThatBeginsWithIt) {
+  const uint64_t a = Register(0);
+  const uint64_t b = Register(1);
+  Register(2);
+  Pass(kLease + absl::Seconds(1), {{0, a}, {1, b}});
+  for (const char* name : {"train/0", "train/0/trained"}) {
+    Arrive(name, 0, a);
+    ASSERT_TRUE(Is(Arrive(name, 1, b), absl::StatusCode::kOk)) << name;
+  }
+  const uint64_t successor = Register(2);
+  for (const char* name : {"train/1", "train/1/members"}) {
+    Arrive(name, 0, a);
+    const auto waits = Arrive(name, 1, b);
+    EXPECT_FALSE(waits->has_value()) << name;
+    Arrive(name, 2, successor);
+    EXPECT_TRUE(Is(waits, absl::StatusCode::kOk)) << name;
+  }
+}
+
 TEST_F(CoordinatorTest, TimeInWhichTheCoordinatorStoodStillCountsOnNobody) {
   const uint64_t a = Register(0);
   clock_.Advance(absl::Minutes(5));

@@ -110,7 +110,7 @@ TEST_F(VanishedWorkerTest, VanishedWorkerIsNotTheSlowestForEver) {
       config, absl::Minutes(10), [](MiniWorker& worker) {
         MeetAt(worker, {"tables", "train/0", "train/0/defined"});
         ASSERT_TRUE(worker.job().JoinSteps().ok());
-        MeetAt(worker, {"train/0/steps"});
+        MeetAt(worker, {"train/0/members"});
       });
   ASSERT_TRUE(summary.ok()) << summary.status();
   EXPECT_EQ(summary->examples, kRows);
@@ -122,11 +122,66 @@ TEST_F(VanishedWorkerTest, RoundsGoOnWithoutAVanishedWorker) {
       config, absl::Minutes(10), [](MiniWorker& worker) {
         MeetAt(worker, {"tables", "train/0"});
         ASSERT_TRUE(worker.job().JoinRounds().ok());
-        MeetAt(worker, {"train/0/rounds"});
+        MeetAt(worker, {"train/0/members"});
       });
   ASSERT_TRUE(summary.ok()) << summary.status();
   // Its share of the static split is nobody else's.
   EXPECT_EQ(summary->examples, 1250u);
+}
+
+// The lease of worker 1 runs out; its successor begins with pass 0 while worker
+// 0 is already a member of pass 1, and waits for the other members.
+void RunASuccessorThatComesLate(
+    v1::JobConfig config,
+    const std::function<absl::Status(MiniWorker&)>& join,
+    const std::function<absl::Status(MiniWorker&)>& leave) {
+  config.set_epochs(2);
+  config.set_split("interleaved");
+  MiniClusterOptions options;
+  options.num_servers = 2;
+  options.num_workers = 2;
+  options.lease = absl::Seconds(3);
+  options.restart_grace = absl::Minutes(10);
+  const auto cluster = MiniCluster::Start(options);
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  auto worker = MiniWorker::Join(**cluster, 0);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  ASSERT_TRUE(MiniWorker::Join(**cluster, 1).ok());
+  MeetAt(**worker, {"tables", "train/0", "train/0/members"});
+  ASSERT_TRUE((*worker)->job().MeetAfterTraining(0).ok());
+  MeetAt(**worker, {"train/1"});
+  ASSERT_TRUE(join(**worker).ok());
+
+  auto successor = MiniWorker::Join(**cluster, 1);
+  ASSERT_TRUE(successor.ok()) << successor.status();
+  auto trainer = Trainer::Create(config, &(*successor)->parameters(),
+                                 &(*successor)->job());
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  absl::StatusOr<TrainingSummary> summary;
+  std::thread training([&] { summary = (*trainer)->Run(); });
+  MeetAt(**worker, {"train/1/members"});
+  EXPECT_TRUE(leave(**worker).ok());
+  EXPECT_TRUE((*worker)->job().MeetAfterTraining(1).ok());
+  MeetAt(**worker, {"summary"});
+  training.join();
+  ASSERT_TRUE(summary.ok()) << summary.status();
+}
+
+TEST_F(VanishedWorkerTest, RoundsGoOnWhenASuccessorIsAPassBehind) {
+  RunASuccessorThatComesLate(
+      SyncConfig(),
+      [](MiniWorker& worker) { return worker.job().JoinRounds().status(); },
+      [](MiniWorker& worker) { return worker.job().LeaveRounds(); });
+}
+
+TEST_F(VanishedWorkerTest, StepsGoOnWhenASuccessorIsAPassBehind) {
+  v1::JobConfig config = Config();
+  config.set_mode("ssp");
+  config.set_staleness_bound(0);
+  RunASuccessorThatComesLate(
+      config,
+      [](MiniWorker& worker) { return worker.job().JoinSteps().status(); },
+      [](MiniWorker& worker) { return worker.job().LeaveSteps(); });
 }
 
 }  // namespace
