@@ -74,9 +74,13 @@ class ModesTest(harness.SystemTest):
         self.assert_fails(
             job, r"--row_cache_rows is 5000, but --mode is sync", code=2)
 
-    def assert_survives(self, mode):
+    def test_dense_gradients_of_all_threads_make_one_update(self):
+        job = self.train("async", "--dense_quorum", "1")
+        self.assert_trained(job, "async")
+
+    def assert_survives(self, mode, *flags):
         """A worker is killed while it trains; its successor goes on."""
-        job = self.train(mode, "--max_restart", "1", "--epochs", "12",
+        job = self.train(mode, *flags, "--max_restart", "1", "--epochs", "12",
                          "--print_period", "5", "--lease_s", "2")
         log = self.path("logs", "workerlog.1")
         self.await_text(log, r"train epoch \d+ step")
@@ -90,6 +94,9 @@ class ModesTest(harness.SystemTest):
 
     def test_half_async_survives_a_worker(self):
         self.assert_survives("half_async")
+
+    def test_a_quorum_survives_a_worker(self):
+        self.assert_survives("async", "--dense_quorum", "1")
 
     def test_ssp_survives_a_worker(self):
         self.assert_survives("ssp")

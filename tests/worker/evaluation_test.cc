@@ -91,7 +91,7 @@ TEST_F(EvaluationTest, BesideTrainingFindsWhatThePassAfterItFinds) {
 TEST_F(EvaluationTest, RoundsAreTheSameWithAnEvaluationBesideThem) {
   v1::JobConfig config = Config();
   config.set_mode("sync");
-  AddCopies(10, &config);
+  AddCopies(30, &config);
   const JobOutcome without = RunClusterJob(config, 2, 2);
   ExpectOk(without);
   config.set_evaluate_period(500);

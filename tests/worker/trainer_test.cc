@@ -117,6 +117,21 @@ TEST_P(SyncEquality, SummedLossOfTwoWorkersEqualsThatOfOne) {
   ExpectSameUpToRounding(two, RunClusterJob(config, 1, 1), config);
 }
 
+TEST_P(SyncEquality, WorkersOfThreadsEqualOneOfTheirBatches) {
+  for (const char* loss : {"mean", "sum"}) {
+    SCOPED_TRACE(loss);
+    v1::JobConfig config = SyncConfig(GetParam());
+    config.set_loss(loss);
+    config.set_learning_rate(.02);
+    config.set_batch_size(50);
+    config.set_thread_num(2);
+    const JobOutcome four = RunClusterJob(config, 2, 2);
+    config.set_thread_num(1);
+    config.set_batch_size(200);
+    ExpectSameUpToRounding(four, RunClusterJob(config, 1, 1), config);
+  }
+}
+
 TEST_P(SyncEquality, RunsAreBitwiseEqualOnOneServerAndOnThree) {
   v1::JobConfig config = SyncConfig(GetParam());
   config.set_thread_num(2);
