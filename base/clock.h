@@ -17,8 +17,8 @@ class Clock {
 
   // The machine's clock; the only reader of it in the program.
   static const Clock& Real();
-  // Goes on evenly whoever sets the machine's clock: for what lasts so long. Its
-  // times are of no calendar, and of this boot.
+  // Goes on evenly whoever sets the machine's clock: for what lasts so long.
+  // Its times are of no calendar, and of this boot.
   static const Clock& Monotonic();
 };
 

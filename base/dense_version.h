@@ -14,11 +14,11 @@ namespace oarlock {
 inline constexpr int kDenseCountBits = 22;
 
 // What a server of this generation counts versions from. A worker keeps the
-// versions that it pulled over a server's crash, and the next incarnation begins
-// with an older cut: counting on from there, other contents would get a number
-// that the worker knows. Generations are milliseconds of a clock, so what one
-// incarnation counts stays below the next one's first version as long as no
-// block takes four million pushes a millisecond.
+// versions that it pulled over a server's crash, and the next incarnation
+// begins with an older cut: counting on from there, other contents would get a
+// number that the worker knows. Generations are milliseconds of a clock, so
+// what one incarnation counts stays below the next one's first version as long
+// as no block takes four million pushes a millisecond.
 constexpr uint64_t FirstDenseVersion(Generation server_generation) {
   return (server_generation.value() << kDenseCountBits) + 1;
 }

@@ -14,8 +14,8 @@ namespace oarlock {
 // The bucket of a number: bucket i holds 2^(i-1) .. 2^i - 1, bucket 0 zeros.
 inline size_t DoublingBucket(uint64_t value) { return std::bit_width(value); }
 
-// Upper end of the bucket up to which `share` of what was counted lies; NaN where
-// nothing was. `counts` is any range of numbers, by bucket.
+// Upper end of the bucket up to which `share` of what was counted lies; NaN
+// where nothing was. `counts` is any range of numbers, by bucket.
 template <typename Counts>
 double DoublingQuantile(const Counts& counts, double share) {
   uint64_t total = 0;

@@ -16,15 +16,15 @@ absl::StatusOr<std::unique_ptr<ScratchFolder>> ScratchFolder::Create(
   std::error_code error;
   const std::string parent = std::filesystem::temp_directory_path(error);
   if (error) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the folder for temporary files, which TMPDIR names: ",
-                     error.message(), "; name another one"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the folder for temporary files, which TMPDIR names: ", error.message(),
+        "; name another one"));
   }
   std::string path = absl::StrCat(parent, "/", name, "-XXXXXX");
   if (mkdtemp(path.data()) == nullptr) {
-    return absl::ErrnoToStatus(
-        errno, absl::StrCat("cannot make a folder in ", parent,
-                            " (TMPDIR names another place)"));
+    return absl::ErrnoToStatus(errno,
+                               absl::StrCat("cannot make a folder in ", parent,
+                                            " (TMPDIR names another place)"));
   }
   return std::unique_ptr<ScratchFolder>(new ScratchFolder(std::move(path)));
 }

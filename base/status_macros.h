@@ -22,17 +22,16 @@ inline absl::Status Annotate(const absl::Status& status,
 
 }  // namespace oarlock
 
-#define OARLOCK_RETURN_IF_ERROR(expression)                       \
-  do {                                                            \
-    if (absl::Status oarlock_status = (expression);               \
-        !oarlock_status.ok()) {                                   \
-      return oarlock_status;                                      \
-    }                                                             \
+#define OARLOCK_RETURN_IF_ERROR(expression)                                 \
+  do {                                                                      \
+    if (absl::Status oarlock_status = (expression); !oarlock_status.ok()) { \
+      return oarlock_status;                                                \
+    }                                                                       \
   } while (false)
 
 #define OARLOCK_CONCAT_INNER_(a, b) a##b
 #define OARLOCK_CONCAT_(a, b) OARLOCK_CONCAT_INNER_(a, b)
-#define OARLOCK_ASSIGN_OR_RETURN(declaration, expression) \
+#define OARLOCK_ASSIGN_OR_RETURN(declaration, expression)           \
   OARLOCK_ASSIGN_OR_RETURN_(OARLOCK_CONCAT_(oarlock_or_, __LINE__), \
                             declaration, expression)
 #define OARLOCK_ASSIGN_OR_RETURN_(result, declaration, expression) \

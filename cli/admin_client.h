@@ -77,8 +77,7 @@ class JobServers {
   absl::StatusOr<Response> Ask(
       size_t server,
       grpc::Status (v1::AdminService::Stub::*method)(grpc::ClientContext*,
-                                                     const Request&,
-                                                     Response*),
+                                                     const Request&, Response*),
       const Request& request) {
     if (clients_[server] == nullptr) {
       auto client = AdminClient::Open(endpoints_[server], options_);

@@ -60,7 +60,8 @@ CommandSyntax Syntax() {
           "  oarlock checkpoint import rows.txt --like checkpoints --table "
           "embedding --server_num 4 --output imported\n",
       .positionals = Positionals::kAny,
-      .positional_names = "inspect|verify|diff|export|export-model DIR [DIR], import FILE...",
+      .positional_names =
+          "inspect|verify|diff|export|export-model DIR [DIR], import FILE...",
   };
 }
 
@@ -141,9 +142,8 @@ absl::StatusOr<int> Export(const std::string& path,
 
 // InvalidArgument is for the command line.
 absl::Status OfFile(const absl::Status& status) {
-  return absl::IsInvalidArgument(status)
-             ? absl::DataLossError(status.message())
-             : status;
+  return absl::IsInvalidArgument(status) ? absl::DataLossError(status.message())
+                                         : status;
 }
 
 absl::Status ImportFile(const std::string& path, const std::string& command,
@@ -191,13 +191,12 @@ absl::StatusOr<int> ExportModelTo(const std::string& path,
   options.memory_bytes = static_cast<uint64_t>(config.memory_mb()) << 20;
   OARLOCK_ASSIGN_OR_RETURN(const ModelExportReport report,
                            ExportModel(open, options));
-  std::printf("wrote %s with %llu rows and %llu dense parameters to %s, %llu "
-              "bytes\n",
-              report.model.c_str(),
-              static_cast<unsigned long long>(report.num_rows),
-              static_cast<unsigned long long>(report.num_parameters),
-              config.output().c_str(),
-              static_cast<unsigned long long>(report.bytes));
+  std::printf(
+      "wrote %s with %llu rows and %llu dense parameters to %s, %llu "
+      "bytes\n",
+      report.model.c_str(), static_cast<unsigned long long>(report.num_rows),
+      static_cast<unsigned long long>(report.num_parameters),
+      config.output().c_str(), static_cast<unsigned long long>(report.bytes));
   return 0;
 }
 
@@ -230,7 +229,8 @@ absl::StatusOr<int> Run(const std::vector<std::string>& words,
   }
   return absl::InvalidArgumentError(
       "say what to do with which checkpoint: inspect DIR, verify DIR, diff DIR "
-      "DIR, export DIR --output FILE, export-model DIR --output DIR, or import FILE... --like DIR --output "
+      "DIR, export DIR --output FILE, export-model DIR --output DIR, or import "
+      "FILE... --like DIR --output "
       "DIR");
 }
 
@@ -241,9 +241,8 @@ int RunCheckpoint(int argc, char** argv) {
   v1::CheckpointConfig config;
   // What export-model takes instead of what the checkpoint says.
   v1::JobConfig job;
-  const absl::StatusOr<ParsedCommandLine> parsed =
-      ParseCommandLine(syntax, Words(argc, argv, 2),
-                       {{{&config}, {&job, DescribingFlags()}}});
+  const absl::StatusOr<ParsedCommandLine> parsed = ParseCommandLine(
+      syntax, Words(argc, argv, 2), {{{&config}, {&job, DescribingFlags()}}});
   if (std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
     return *exit_code;
   }

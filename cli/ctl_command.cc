@@ -34,8 +34,9 @@ using Stub = v1::AdminService::Stub;
 CommandSyntax Syntax() {
   return {
       .name = "oarlock ctl",
-      .description = "Looks at a running job, evicts rows, makes a checkpoint, "
-                     "or ends it. Any server tells of all of them.",
+      .description =
+          "Looks at a running job, evicts rows, makes a checkpoint, "
+          "or ends it. Any server tells of all of them.",
       .examples =
           "  # the job, its workers, how far it is, its servers\n"
           "  oarlock ctl status --server 127.0.0.1:6170\n"
@@ -54,8 +55,7 @@ CommandSyntax Syntax() {
           "  # end the job (ask server 0)\n"
           "  oarlock ctl drain --server 127.0.0.1:6170 --reason 'new data'\n",
       .positionals = Positionals::kAny,
-      .positional_names =
-          "status|tables|hot-keys|evict|checkpoint|stop|drain",
+      .positional_names = "status|tables|hot-keys|evict|checkpoint|stop|drain",
   };
 }
 
@@ -334,9 +334,10 @@ int RunCtl(int argc, char** argv) {
   }
   if (!ParseEndpoint(config.server()).ok()) {
     return ReportUsageError(
-        syntax, WrongSetting({.name = "--server", .text = config.server(),
-                              .is_argument = true},
-                             "host:port of a server", "127.0.0.1:6170"));
+        syntax,
+        WrongSetting(
+            {.name = "--server", .text = config.server(), .is_argument = true},
+            "host:port of a server", "127.0.0.1:6170"));
   }
   if (verb->run == Evict && config.table().empty()) {
     return ReportUsageError(

@@ -133,9 +133,8 @@ absl::StatusOr<TrainedModel> OpenModel(const v1::InferConfig& infer,
 
 // InvalidArgument is for the command line.
 absl::Status OfData(const absl::Status& status) {
-  return absl::IsInvalidArgument(status)
-             ? absl::DataLossError(status.message())
-             : status;
+  return absl::IsInvalidArgument(status) ? absl::DataLossError(status.message())
+                                         : status;
 }
 
 // "scored    6000 lines ...".
@@ -146,8 +145,7 @@ std::string ReportText(const InferenceReport& report,
       report.num_lines, job.model(), trained.origin, report.seconds,
       report.num_lines / std::max(report.seconds, 1e-9));
   if (report.num_bad_lines > 0) {
-    absl::StrAppendFormat(&text,
-                          "malformed %d lines, whose score is nan\n",
+    absl::StrAppendFormat(&text, "malformed %d lines, whose score is nan\n",
                           report.num_bad_lines);
   }
   if (report.num_comments > 0) {
@@ -192,9 +190,8 @@ absl::Status Run(const v1::InferConfig& infer, v1::JobConfig job) {
   options.batch_size = job.batch_size();
   options.num_threads = job.thread_num();
   const absl::StatusOr<InferenceReport> report =
-      Infer(*model, tables, options, [&](absl::Span<const float> next) {
-        return scores->Write(next);
-      });
+      Infer(*model, tables, options,
+            [&](absl::Span<const float> next) { return scores->Write(next); });
   OARLOCK_RETURN_IF_ERROR(OfData(report.status()));
   OARLOCK_RETURN_IF_ERROR(scores->Finish());
   std::fputs(ReportText(*report, trained, job).c_str(),

@@ -13,9 +13,8 @@ namespace oarlock {
 
 JobWatch::JobWatch(Source source, int epochs) {
   if (isatty(STDOUT_FILENO) == 0) return;
-  thread_ = std::thread([this, source = std::move(source), epochs] {
-    Run(source, epochs);
-  });
+  thread_ = std::thread(
+      [this, source = std::move(source), epochs] { Run(source, epochs); });
 }
 
 JobWatch::~JobWatch() {
@@ -29,8 +28,7 @@ void JobWatch::Run(Source source, int epochs) {
   while (!closing_) {
     const absl::StatusOr<v1::JobStatusResponse> status = source();
     if (status.ok()) {
-      const std::string line =
-          progress.Update(*status, Clock::Real().Now());
+      const std::string line = progress.Update(*status, Clock::Real().Now());
       if (!line.empty()) {
         std::printf("\r\033[K%s", line.c_str());
         std::fflush(stdout);

@@ -102,9 +102,8 @@ int RunLaunch(int argc, char** argv) {
     return *code;
   }
   const absl::StatusOr<int> exit_code =
-      MeetsAtMaster(config)
-          ? RunMet(config, meeting, parsed->positionals)
-          : RunPlanned(config, meeting, parsed->positionals);
+      MeetsAtMaster(config) ? RunMet(config, meeting, parsed->positionals)
+                            : RunPlanned(config, meeting, parsed->positionals);
   if (exit_code.ok()) return *exit_code;
   const int usage_code = ReportUsageError(Syntax(), exit_code.status());
   return IsRunError(exit_code.status()) ? 1 : usage_code;

@@ -21,7 +21,7 @@ namespace {
 constexpr char kSummaryFile[] = "summary.json";
 
 absl::StatusOr<LaunchPlan> PlanOf(const v1::TrainConfig& train,
-                         const v1::JobConfig& config) {
+                                  const v1::JobConfig& config) {
   v1::LaunchConfig launch;
   launch.set_server_num(train.server_num());
   launch.set_worker_num(train.worker_num());
@@ -58,9 +58,8 @@ LauncherOptions::Together Together(const v1::JobConfig& config) {
     return LauncherOptions::Together::kNobody;
   }
   if (RollsBack(config)) return LauncherOptions::Together::kServers;
-  return config.durability() == "log"
-             ? LauncherOptions::Together::kNobody
-             : LauncherOptions::Together::kCoordinator;
+  return config.durability() == "log" ? LauncherOptions::Together::kNobody
+                                      : LauncherOptions::Together::kCoordinator;
 }
 
 // A round that a worker's death has torn cannot be completed by another one;
@@ -69,27 +68,26 @@ bool RoundsRollBack(const v1::JobConfig& config) {
   return config.mode() == "sync" && !config.checkpoint_dir().empty();
 }
 
-// Connects on the first call that succeeds. Servers that are away are not waited
-// for: the job may be over.
+// Connects on the first call that succeeds. Servers that are away are not
+// waited for: the job may be over.
 JobWatch::Source StatusSource(const ConnectionOptions& options) {
   auto connections = std::make_shared<std::unique_ptr<ServerConnections>>();
-  return [options,
-          connections]() -> absl::StatusOr<v1::JobStatusResponse> {
+  return [options, connections]() -> absl::StatusOr<v1::JobStatusResponse> {
     if (*connections == nullptr) {
       OARLOCK_ASSIGN_OR_RETURN(*connections,
                                ServerConnections::Connect(options));
     }
     v1::JobStatusResponse response;
-    OARLOCK_RETURN_IF_ERROR((*connections)
-                                ->CallWithRetries(
-                                    ServerIndex(0), options.rpc_timeout,
-                                    [&](grpc::ClientContext* context) {
-                                      return (*connections)
-                                          ->servers()[0]
-                                          .admin->GetJobStatus(
-                                              context, v1::JobStatusRequest(),
-                                              &response);
-                                    }));
+    OARLOCK_RETURN_IF_ERROR(
+        (*connections)
+            ->CallWithRetries(ServerIndex(0), options.rpc_timeout,
+                              [&](grpc::ClientContext* context) {
+                                return (*connections)
+                                    ->servers()[0]
+                                    .admin->GetJobStatus(context,
+                                                         v1::JobStatusRequest(),
+                                                         &response);
+                              }));
     return response;
   };
 }
@@ -101,11 +99,11 @@ absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
                                 const std::vector<std::string>& argv) {
   InitLogging("launcher");
   OARLOCK_ASSIGN_OR_RETURN(const LaunchPlan plan, PlanOf(train, config));
-  std::printf("oarlock   job %s: %d servers, %d workers with %d threads each, %s   "
-              "logs in %s\n",
-              plan.job_id.c_str(), train.server_num(), train.worker_num(),
-              config.thread_num(), config.mode().c_str(),
-              config.log_dir().c_str());
+  std::printf(
+      "oarlock   job %s: %d servers, %d workers with %d threads each, %s   "
+      "logs in %s\n",
+      plan.job_id.c_str(), train.server_num(), train.worker_num(),
+      config.thread_num(), config.mode().c_str(), config.log_dir().c_str());
   std::printf("servers   %s\n",
               absl::StrJoin(plan.server_endpoints, ", ").c_str());
   std::fflush(stdout);

@@ -12,9 +12,8 @@ namespace oarlock {
 absl::StatusOr<std::unique_ptr<ScoreFile>> ScoreFile::Create(
     const std::string& path) {
   auto file = absl::WrapUnique(new ScoreFile(path));
-  file->file_ = file->is_stdout()
-                    ? stdout
-                    : std::fopen(file->temporary().c_str(), "wb");
+  file->file_ =
+      file->is_stdout() ? stdout : std::fopen(file->temporary().c_str(), "wb");
   if (file->file_ == nullptr) return file->Failed();
   return file;
 }

@@ -56,11 +56,27 @@ int RunServer(int argc, char** argv) {
       syntax, Words(argc, argv, 2),
       {{&role_config, {"pserver_endpoints", "current_endpoint", "trainers"}},
        {&config,
-        {"job_id", "num_partitions", "lease_s", "server_threads", "metrics_port",
-         "tick_s", "tier_dir", "checkpoint_dir", "checkpoint_interval_s",
-         "checkpoint_keep", "durability", "recovery", "log_bytes_max",
-         "log_sync_interval_s", "resume", "load", "insecure",
-         "tls_cert_file", "tls_key_file", "tls_ca_file", "token_file"}}});
+        {"job_id",
+         "num_partitions",
+         "lease_s",
+         "server_threads",
+         "metrics_port",
+         "tick_s",
+         "tier_dir",
+         "checkpoint_dir",
+         "checkpoint_interval_s",
+         "checkpoint_keep",
+         "durability",
+         "recovery",
+         "log_bytes_max",
+         "log_sync_interval_s",
+         "resume",
+         "load",
+         "insecure",
+         "tls_cert_file",
+         "tls_key_file",
+         "tls_ca_file",
+         "token_file"}}});
   if (const std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
     return *exit_code;
   }

@@ -56,8 +56,7 @@ Json TableJson(const TableView& table) {
       {"table", table.config.id()},
       {"name", table.config.name()},
       {"kind", sparse ? "sparse" : "dense"},
-      {"mode",
-       absl::AsciiStrToLower(v1::UpdateMode_Name(table.config.mode()))},
+      {"mode", absl::AsciiStrToLower(v1::UpdateMode_Name(table.config.mode()))},
   };
   if (sparse) {
     json["dim"] = table.config.sparse().dim();

@@ -6,7 +6,6 @@
 #define OARLOCK_CLI_STATUS_JSON_H_
 
 #include <nlohmann/json.hpp>
-
 #include <vector>
 
 #include "cli/job_view.h"

@@ -147,9 +147,9 @@ std::string FormatJobStatus(const v1::JobStatusResponse& status) {
     absl::StrAppend(&text, "\n", FormatColumns(rows));
   }
   if (status.evaluations_size() > 0) {
-    std::vector<std::vector<std::string>> rows = {
-        {"evaluation", "file", "after examples", "examples", "logloss", "AUC",
-         ""}};
+    std::vector<std::vector<std::string>> rows = {{"evaluation", "file",
+                                                   "after examples", "examples",
+                                                   "logloss", "AUC", ""}};
     const int shown = std::min(status.evaluations_size(), kShownEvaluations);
     for (int i = status.evaluations_size() - shown;
          i < status.evaluations_size(); ++i) {
@@ -231,22 +231,20 @@ std::string FormatTables(const std::vector<TableView>& tables) {
     rows[0].push_back("version");
     const auto add = [&](const std::string& server, const TableLoad& load,
                          const std::string& version) {
-      const double per_key = static_cast<double>(load.bytes) /
-                             static_cast<double>(load.rows);
+      const double per_key =
+          static_cast<double>(load.bytes) / static_cast<double>(load.rows);
       rows.push_back(
           {server, Grouped(load.rows), Mebibytes(load.bytes),
            load.rows == 0 ? "-" : absl::StrFormat("%.1f B", per_key),
            load.rows == 0 || table.payload_bytes == 0
                ? "-"
-               : absl::StrFormat("%.2f x",
-                                 per_key /
-                                     static_cast<double>(table.payload_bytes)),
+               : absl::StrFormat("%.2f x", per_key / static_cast<double>(
+                                                         table.payload_bytes)),
            Grouped(load.pulled_rows), Grouped(load.pushed_rows)});
       if (sparse) {
-        rows.back().insert(rows.back().end(),
-                           {Grouped(load.admitted_rows),
-                            Grouped(load.rejected_keys),
-                            Grouped(load.evicted_rows)});
+        rows.back().insert(rows.back().end(), {Grouped(load.admitted_rows),
+                                               Grouped(load.rejected_keys),
+                                               Grouped(load.evicted_rows)});
       }
       rows.back().push_back(version);
     };
@@ -281,8 +279,8 @@ std::string FormatSkew(const std::vector<TableView>& tables) {
            ratio(partition),
            std::isnan(partition.max_over_mean)
                ? ""
-               : absl::StrFormat("partition %d, server %d",
-                                 partition.partition, partition.server)});
+               : absl::StrFormat("partition %d, server %d", partition.partition,
+                                 partition.server)});
     };
     add("rows", servers.rows, partitions.rows);
     add("rows pulled", servers.pulled_rows, partitions.pulled_rows);
@@ -310,17 +308,17 @@ std::string FormatHotKeys(const std::vector<HotKeysView>& tables) {
   if (tables.empty()) return "no sparse tables yet\n";
   const auto percent = [](double rows, uint64_t total) {
     return total == 0 ? "-"
-                      : absl::StrFormat("%.4f %%",
-                                        100 * rows / static_cast<double>(total));
+                      : absl::StrFormat(
+                            "%.4f %%", 100 * rows / static_cast<double>(total));
   };
   std::string text;
   for (const HotKeysView& table : tables) {
-    absl::StrAppend(
-        &text, text.empty() ? "" : "\n", "table ", table.table, " '",
-        table.name, "'  keys in pulls ", Grouped(table.pulled_rows), ", ",
-        Grouped(table.pull_samples), " looked at; in pushes ",
-        Grouped(table.pushed_rows), ", ", Grouped(table.push_samples),
-        " looked at\n");
+    absl::StrAppend(&text, text.empty() ? "" : "\n", "table ", table.table,
+                    " '", table.name, "'  keys in pulls ",
+                    Grouped(table.pulled_rows), ", ",
+                    Grouped(table.pull_samples), " looked at; in pushes ",
+                    Grouped(table.pushed_rows), ", ",
+                    Grouped(table.push_samples), " looked at\n");
     std::vector<std::vector<std::string>> rows = {
         {"key", "of pulls", "+/-", "of pushes", "+/-", "partition", "server"}};
     for (const HotKeyView& key : table.keys) {

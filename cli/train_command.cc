@@ -55,7 +55,7 @@ int Fail(const absl::Status& status) {
   std::fprintf(stderr, "oarlock train: %s\n",
                std::string(status.message()).c_str());
   return status.code() == absl::StatusCode::kInvalidArgument ? kUsageExitCode
-                                                              : 1;
+                                                             : 1;
 }
 
 int RunOneRole(const v1::JobConfig& config, const RoleAssignment& role) {
@@ -65,8 +65,8 @@ int RunOneRole(const v1::JobConfig& config, const RoleAssignment& role) {
   const absl::Status status = RunRole(**fleet, config, &summary);
   if (!status.ok()) return std::min(Fail(status), 1);
   if ((*fleet)->IsFirstWorker()) {
-    std::printf("%ssummary   %s/summary.json\n",
-                SummaryTable(summary).c_str(), config.log_dir().c_str());
+    std::printf("%ssummary   %s/summary.json\n", SummaryTable(summary).c_str(),
+                config.log_dir().c_str());
   }
   return 0;
 }
@@ -78,9 +78,8 @@ int RunTrain(int argc, char** argv) {
   v1::JobConfig config;
   v1::TrainConfig train;
   v1::RoleConfig role_config;
-  const absl::StatusOr<ParsedCommandLine> parsed =
-      ParseCommandLine(syntax, Words(argc, argv, 2),
-                       {{{&config}, {&train}, {&role_config}}});
+  const absl::StatusOr<ParsedCommandLine> parsed = ParseCommandLine(
+      syntax, Words(argc, argv, 2), {{{&config}, {&train}, {&role_config}}});
   if (std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
     return *exit_code;
   }
@@ -88,8 +87,8 @@ int RunTrain(int argc, char** argv) {
       RoleFromEnvironment(ToExplicitRole(role_config));
   if (!role.ok()) return ReportUsageError(syntax, role.status());
   // Before processes are started for it.
-  const absl::Status consistent = Fleet::CheckConfig(
-      config, static_cast<uint32_t>(train.server_num()));
+  const absl::Status consistent =
+      Fleet::CheckConfig(config, static_cast<uint32_t>(train.server_num()));
   if (!consistent.ok()) return Fail(consistent);
   const bool starts_cluster = train.server_num() > 0 || train.worker_num() > 0;
   if (role->role != Role::kLocal || !starts_cluster) {

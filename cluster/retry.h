@@ -77,8 +77,8 @@ grpc::Status ToGrpc(const absl::Status& status);
 
 // Calls to a server that may be back any moment: a few a second cost nothing,
 // and the job stands until one is answered.
-inline constexpr RetryOptions kAwayRetries = {
-    .max_backoff = absl::Milliseconds(250)};
+inline constexpr RetryOptions kAwayRetries = {.max_backoff =
+                                                  absl::Milliseconds(250)};
 
 // Reconnects are as quick: gRPC's own default waits a second at first, and two
 // minutes later on.

@@ -47,19 +47,18 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> ListenForMetrics(
     if (role.worker_index < role.worker_endpoints.size()) {
       host = HostOf(role.worker_endpoints[role.worker_index]);
     }
-    offset = static_cast<uint32_t>(role.server_endpoints.size()) +
-             role.worker_index;
+    offset =
+        static_cast<uint32_t>(role.server_endpoints.size()) + role.worker_index;
   }
   const int64_t port = int64_t{config.metrics_port()} + offset;
   if (port > kMaxPort) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--metrics_port is ", config.metrics_port(), ", which makes ", port,
-        " for ", RoleName(role), "; legal is up to ", kMaxPort,
-        "; choose a lower one"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--metrics_port is ", config.metrics_port(),
+                     ", which makes ", port, " for ", RoleName(role),
+                     "; legal is up to ", kMaxPort, "; choose a lower one"));
   }
-  OARLOCK_ASSIGN_OR_RETURN(
-      std::unique_ptr<MetricsServer> metrics,
-      MetricsServer::Listen(host, static_cast<int>(port)));
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<MetricsServer> metrics,
+                           MetricsServer::Listen(host, static_cast<int>(port)));
   spdlog::info("metrics on http://{}:{}/metrics", host, port);
   return metrics;
 }
@@ -73,7 +72,8 @@ absl::Status CheckLocal(const v1::JobConfig& config) {
                                                         : nullptr;
   if (flag == nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      flag, " is for servers' checkpoints, and a local run has neither; add "
+      flag,
+      " is for servers' checkpoints, and a local run has neither; add "
       "--server_num 1 --worker_num 1"));
 }
 
@@ -221,16 +221,16 @@ absl::Status Fleet::CheckConfig(const v1::JobConfig& config,
   }
   const auto num_partitions = static_cast<uint32_t>(config.num_partitions());
   if (!std::has_single_bit(num_partitions)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--num_partitions is ", num_partitions,
-        "; legal is a power of two, for example ",
-        std::bit_floor(num_partitions)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--num_partitions is ", num_partitions,
+                     "; legal is a power of two, for example ",
+                     std::bit_floor(num_partitions)));
   }
   if (num_partitions < num_servers) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--num_partitions is ", num_partitions, " with ", num_servers,
-        " servers, and each needs one; legal is ", std::bit_ceil(num_servers),
-        " or more; leave it out"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--num_partitions is ", num_partitions, " with ",
+                     num_servers, " servers, and each needs one; legal is ",
+                     std::bit_ceil(num_servers), " or more; leave it out"));
   }
   return Trainer::CheckConfig(config);
 }
@@ -239,16 +239,16 @@ DataOptions::Format Fleet::DataFormatOf(const v1::JobConfig& config) {
   return oarlock::DataFormatOf(config);
 }
 
-absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Init(
-    const v1::JobConfig& config, const RoleAssignment& role) {
+absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Init(const v1::JobConfig& config,
+                                                   const RoleAssignment& role) {
   if (role.role == Role::kCollective) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the environment describes a collective job (", role.reason,
         "), but this program trains with parameter servers; set "
         "PADDLE_PSERVERS_IP_PORT_LIST, or unset PADDLE_TRAINER_ENDPOINTS"));
   }
-  OARLOCK_RETURN_IF_ERROR(CheckConfig(
-      config, static_cast<uint32_t>(role.server_endpoints.size())));
+  OARLOCK_RETURN_IF_ERROR(
+      CheckConfig(config, static_cast<uint32_t>(role.server_endpoints.size())));
   if (role.role == Role::kLocal) OARLOCK_RETURN_IF_ERROR(CheckLocal(config));
   BeginRole(role);
   return absl::WrapUnique(new Fleet(config, role));
@@ -256,9 +256,10 @@ absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Init(
 
 absl::Status Fleet::InitServer() {
   if (role_.restarts > 0 && config_.checkpoint_dir().empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        RoleName(role_), " has died and is started again, but its rows were in "
-        "memory only; with --checkpoint_dir it could go on"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(RoleName(role_),
+                     " has died and is started again, but its rows were in "
+                     "memory only; with --checkpoint_dir it could go on"));
   }
   if (role_.restarts > 0 && !role_.restarted_together && server_index() == 0 &&
       config_.durability() != "log") {
@@ -279,17 +280,15 @@ absl::Status Fleet::InitServer() {
   options.num_threads = config_.server_threads();
   options.checkpoint_dir = config_.checkpoint_dir();
   options.checkpoint_interval = absl::Seconds(config_.checkpoint_interval_s());
-  options.checkpoint_keep =
-      static_cast<uint32_t>(config_.checkpoint_keep());
+  options.checkpoint_keep = static_cast<uint32_t>(config_.checkpoint_keep());
   options.log_pushes = config_.durability() == "log";
   options.log_bytes_max = config_.log_bytes_max();
   options.log_sync_interval = absl::Seconds(config_.log_sync_interval_s());
   // One that died goes on from where it can.
   options.resume = config_.resume() || role_.restarts > 0;
-  options.resume_from_logs = config_.recovery() != "rollback" &&
-                             !role_.restarted_together &&
-                             config_.mode() != "sync" &&
-                             !TrainingData::HasStaticSplit(config_);
+  options.resume_from_logs =
+      config_.recovery() != "rollback" && !role_.restarted_together &&
+      config_.mode() != "sync" && !TrainingData::HasStaticSplit(config_);
   // All that go on together go back to their checkpoint together.
   options.replay_log = role_.restarts > 0 && !role_.restarted_together;
   options.load = config_.load();
@@ -302,8 +301,7 @@ absl::Status Fleet::InitServer() {
   spdlog::info("listening on {} for job {} of {} workers, generation {}",
                server->endpoint(), options.job_id, options.num_workers,
                server->generation().value());
-  server_ = std::make_unique<ServerRole>(std::move(server),
-                                         std::move(metrics));
+  server_ = std::make_unique<ServerRole>(std::move(server), std::move(metrics));
   return absl::OkStatus();
 }
 
@@ -358,8 +356,7 @@ absl::Status Fleet::TrainOnline() {
 }
 
 absl::Status Fleet::InferFromDataset() {
-  return Worked(
-      worker_->trainer().Evaluate(epoch_ == 0 ? 0 : epoch_ - 1));
+  return Worked(worker_->trainer().Evaluate(epoch_ == 0 ? 0 : epoch_ - 1));
 }
 
 TrainingData& Fleet::data() { return worker_->trainer().training_data(); }

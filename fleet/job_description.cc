@@ -97,9 +97,9 @@ absl::Status TakeDescription(const v1::JobDescription& description,
     absl::Status status = SetFlag(*field, {flag.value()}, config);
     if (status.ok()) status = CheckFlag(*config, *field);
     if (!status.ok()) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "the job was trained with what is not legal here: ",
-          status.message()));
+      return absl::FailedPreconditionError(
+          absl::StrCat("the job was trained with what is not legal here: ",
+                       status.message()));
     }
   }
   return absl::OkStatus();
@@ -112,7 +112,8 @@ absl::Status CheckIsDescribed(const v1::JobDescription& description,
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      origin, " does not say what it trained; give the --model and the other "
+      origin,
+      " does not say what it trained; give the --model and the other "
       "flags that it was trained with"));
 }
 

@@ -104,8 +104,7 @@ absl::StatusOr<ChangedRows> LocalParameterClient::ListChanges(
 
 void LocalParameterClient::Push(const PushRequest& push,
                                 TableVersions* versions,
-                                std::shared_ptr<const void> memory,
-                                Done done) {
+                                std::shared_ptr<const void> memory, Done done) {
   absl::Status status = Apply(push);
   if (versions != nullptr) {
     absl::MutexLock lock(&mutex_);
@@ -141,9 +140,8 @@ absl::Status LocalParameterClient::Apply(const PushRequest& push) {
     OARLOCK_ASSIGN_OR_RETURN(TableEntry* const entry,
                              tables_.Find(dense.table));
     // As on servers: a round is one step, whatever it was summed of.
-    const uint32_t num_steps = entry->config.mode() == v1::SYNC
-                                   ? 1
-                                   : std::max(1u, dense.num_steps);
+    const uint32_t num_steps =
+        entry->config.mode() == v1::SYNC ? 1 : std::max(1u, dense.num_steps);
     size_t offset = 0;
     for (uint32_t b = 0; b < entry->dense->num_blocks(); ++b) {
       entry->dense->Push(

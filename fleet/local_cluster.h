@@ -32,10 +32,10 @@ class LocalParameterClient : public ParameterClient {
                                 absl::Duration tick = absl::Seconds(1),
                                 const std::string& tier_dir = "");
 
-  // Creates the tables of a checkpoint, whose manifest this is and which lies in
-  // `folder`, with their rows and dense parameters. Partitions must be as many.
-  // DataLoss naming the file that is missing or damaged. REQUIRES: nothing was
-  // called before.
+  // Creates the tables of a checkpoint, whose manifest this is and which lies
+  // in `folder`, with their rows and dense parameters. Partitions must be as
+  // many. DataLoss naming the file that is missing or damaged. REQUIRES:
+  // nothing was called before.
   absl::Status Load(const v1::CheckpointManifest& manifest,
                     const std::string& folder);
 
@@ -49,7 +49,7 @@ class LocalParameterClient : public ParameterClient {
                  std::shared_ptr<const void> memory, Done done) override;
   // The only worker: nobody else changes anything.
   absl::StatusOr<ChangedRows> ListChanges(TableId table,
-                                         ChangeMarks* marks) override;
+                                          ChangeMarks* marks) override;
   void Push(const PushRequest& push, TableVersions* versions,
             std::shared_ptr<const void> memory, Done done) override;
 

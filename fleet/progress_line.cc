@@ -43,8 +43,8 @@ std::string FileText(const v1::JobStatusResponse& status,
 }
 
 std::string Bar(double done) {
-  const int filled = std::clamp(static_cast<int>(done * kBarWidth), 0,
-                                kBarWidth);
+  const int filled =
+      std::clamp(static_cast<int>(done * kBarWidth), 0, kBarWidth);
   std::string bar(filled, '=');
   if (filled < kBarWidth) bar += '>';
   bar.resize(kBarWidth + 1, ' ');
@@ -53,8 +53,7 @@ std::string Bar(double done) {
 
 }  // namespace
 
-double ProgressLine::RateOf(const v1::PhaseProgress& progress,
-                            absl::Time now) {
+double ProgressLine::RateOf(const v1::PhaseProgress& progress, absl::Time now) {
   const std::string phase =
       absl::StrCat(progress.phase(), "/", progress.epoch());
   if (mark_.phase != phase) {
@@ -99,9 +98,8 @@ std::string ProgressLine::Update(const v1::JobStatusResponse& status,
         DoublingQuantile(progress.staleness_histogram(), .99));
   }
   if (phase.num_examples() > progress.examples() && rate > 0) {
-    absl::StrAppendFormat(
-        &line, "  %.0f s left",
-        (phase.num_examples() - progress.examples()) / rate);
+    absl::StrAppendFormat(&line, "  %.0f s left",
+                          (phase.num_examples() - progress.examples()) / rate);
   }
   return line;
 }

@@ -143,8 +143,7 @@ absl::StatusOr<TrainedModel> ReachTrainedModel(
   OARLOCK_ASSIGN_OR_RETURN(formats.pull,
                            ParseValueFormat(config.pull_format()));
   TrainedModel trained;
-  trained.origin =
-      absl::StrCat("the job at ", absl::StrJoin(endpoints, ","));
+  trained.origin = absl::StrCat("the job at ", absl::StrJoin(endpoints, ","));
   OARLOCK_ASSIGN_OR_RETURN(trained.connections,
                            ServerConnections::Connect(options));
   const ServerConnections& servers = *trained.connections;
@@ -170,9 +169,10 @@ absl::StatusOr<TrainedModel> ReachTrainedModel(
     trained.tables.push_back(table.config());
   }
   if (trained.tables.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        trained.origin, " has no tables yet: its workers make them when they "
-        "begin; try again then"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(trained.origin,
+                     " has no tables yet: its workers make them when they "
+                     "begin; try again then"));
   }
   trained.parameters = std::move(parameters);
   return trained;

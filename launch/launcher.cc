@@ -158,8 +158,7 @@ absl::Status Launcher::LockLogs() {
 
 absl::Status Launcher::StartAll() {
   for (const std::string& name : options_.outputs) {
-    OARLOCK_RETURN_IF_ERROR(
-        KeepAsOld(absl::StrCat(plan_->log_dir, "/", name)));
+    OARLOCK_RETURN_IF_ERROR(KeepAsOld(absl::StrCat(plan_->log_dir, "/", name)));
   }
   for (const ProcessPlan& plan : plan_->processes) {
     const bool again = options_.rounds_before > 0;

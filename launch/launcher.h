@@ -34,8 +34,9 @@ struct LauncherOptions {
   absl::Duration stop_grace = absl::Seconds(5);
   // From a forwarded SIGINT or SIGTERM to SIGKILL; a second one kills at once.
   absl::Duration interrupt_grace = absl::Seconds(20);
-  // A first SIGINT or SIGTERM goes to the workers of this node as SIGTERM and to
-  // nobody else: they end the job well by themselves. A second one stops all.
+  // A first SIGINT or SIGTERM goes to the workers of this node as SIGTERM and
+  // to nobody else: they end the job well by themselves. A second one stops
+  // all.
   bool workers_end_on_signal = false;
   // From the end of the last worker to SIGTERM for the servers.
   absl::Duration server_linger = absl::Seconds(10);

@@ -14,9 +14,9 @@ namespace {
 
 absl::Status Refuse(absl::string_view field, absl::string_view value,
                     absl::string_view legal) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "optimizer.schedule.", field, " is ", value, "; legal is ", legal,
-      "; correct the table's optimizer"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("optimizer.schedule.", field, " is ", value, "; legal is ",
+                   legal, "; correct the table's optimizer"));
 }
 
 absl::Status CheckSteps(absl::string_view field, uint64_t steps) {
@@ -52,8 +52,8 @@ absl::Status RateSchedule::Set(const v1::LearningRateSchedule& config) {
       kind_ = Kind::kPolynomial;
       steps_ = static_cast<double>(config.polynomial().steps());
       end_ = config.polynomial().end_factor();
-      power_ = config.polynomial().power() == 0 ? 1
-                                                : config.polynomial().power();
+      power_ =
+          config.polynomial().power() == 0 ? 1 : config.polynomial().power();
       OARLOCK_RETURN_IF_ERROR(
           CheckSteps("polynomial.steps", config.polynomial().steps()));
       OARLOCK_RETURN_IF_ERROR(CheckFactor("polynomial.end_factor",
@@ -113,15 +113,14 @@ float RateSchedule::Scheduled(uint64_t step) const {
     case Kind::kExponential:
       return static_cast<float>(std::pow(rate_, part));
     case Kind::kStep:
-      return static_cast<float>(std::pow(
-          rate_, std::floor(static_cast<double>(step - 1) / steps_)));
+      return static_cast<float>(
+          std::pow(rate_, std::floor(static_cast<double>(step - 1) / steps_)));
     case Kind::kPolynomial:
       return static_cast<float>(end_ +
                                 (1 - end_) * std::pow(1 - reached, power_));
     case Kind::kCosine:
       return static_cast<float>(
-          end_ +
-          (1 - end_) * (1 + std::cos(std::numbers::pi * reached)) / 2);
+          end_ + (1 - end_) * (1 + std::cos(std::numbers::pi * reached)) / 2);
     case Kind::kPiecewise:
       for (const auto& [until, factor] : pieces_) {
         if (step <= until) return factor;

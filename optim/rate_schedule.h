@@ -41,10 +41,10 @@ class RateSchedule {
   static absl::StatusOr<RateSchedule> Create(const v1::OptimizerConfig& config);
 
   float Factor(uint64_t step) const {
-    const float warmup = step >= warmup_steps_
-                             ? 1.0f
-                             : static_cast<float>(step) /
-                                   static_cast<float>(warmup_steps_);
+    const float warmup =
+        step >= warmup_steps_
+            ? 1.0f
+            : static_cast<float>(step) / static_cast<float>(warmup_steps_);
     return kind_ == Kind::kConstant ? warmup : warmup * Scheduled(step);
   }
 

@@ -26,9 +26,10 @@ absl::Status Invalid(absl::string_view what) {
 absl::Status CheckRange(absl::string_view field, float value, float low,
                         float high) {
   if (value >= low && value < high) return absl::OkStatus();
-  return Invalid(absl::StrCat(
-      field, " is ", value, "; legal is ", low,
-      high == kInfinity ? " or more, finite" : absl::StrCat(" to below ", high)));
+  return Invalid(absl::StrCat(field, " is ", value, "; legal is ", low,
+                              high == kInfinity
+                                  ? " or more, finite"
+                                  : absl::StrCat(" to below ", high)));
 }
 
 float OrDefault(float value, float otherwise) {
@@ -90,10 +91,10 @@ absl::StatusOr<AnyRule::Rule> PaddleAdagradOf(
     absl::string_view name, float rate, const v1::PaddleAdagrad& adagrad) {
   OARLOCK_RETURN_IF_ERROR(CheckRange(absl::StrCat(name, ".initial_g2sum"),
                                      adagrad.initial_g2sum(), 0, kInfinity));
-  return Rule{.learning_rate = rate,
-              .initial_g2sum =
-                  OrDefault(adagrad.initial_g2sum(),
-                            PaddleAdagradRule::kDefaultInitialG2sum)};
+  return Rule{
+      .learning_rate = rate,
+      .initial_g2sum = OrDefault(adagrad.initial_g2sum(),
+                                 PaddleAdagradRule::kDefaultInitialG2sum)};
 }
 
 absl::StatusOr<AnyRule::Rule> MomentumOf(float rate,
@@ -163,8 +164,8 @@ absl::StatusOr<AnyRule::Rule> RuleOf(const Config& config) {
       return PaddleAdagradOf<PaddleAdagradRule>("paddle_adagrad", rate,
                                                 config.paddle_adagrad());
     case Config::kPaddleStdAdagrad:
-      return PaddleAdagradOf<PaddleStdAdagradRule>(
-          "paddle_std_adagrad", rate, config.paddle_std_adagrad());
+      return PaddleAdagradOf<PaddleStdAdagradRule>("paddle_std_adagrad", rate,
+                                                   config.paddle_std_adagrad());
     case Config::kPaddleAdagradV2:
       return PaddleAdagradV2Rule{.learning_rate = rate};
     case Config::kPaddleAdam:
@@ -178,7 +179,8 @@ absl::StatusOr<AnyRule::Rule> RuleOf(const Config& config) {
       break;
   }
   return absl::InvalidArgumentError(
-      "optimizer has no rule; legal are sgd, adagrad, adam, ftrl and the others "
+      "optimizer has no rule; legal are sgd, adagrad, adam, ftrl and the "
+      "others "
       "of OptimizerConfig; set one in the table's optimizer");
 }
 
@@ -204,13 +206,15 @@ absl::Status CheckRegularisation(const Config& config) {
   }
   if (config.l2() != 0 && config.has_adamw()) {
     return Invalid(absl::StrCat(
-        "l2 is ", config.l2(), " with adamw; legal is 0, as adamw decays "
+        "l2 is ", config.l2(),
+        " with adamw; legal is 0, as adamw decays "
         "weights by itself: set adamw.weight_decay, or choose adam"));
   }
   if (config.l2() != 0 && config.has_lars()) {
-    return Invalid(absl::StrCat(
-        "l2 is ", config.l2(), " with lars; legal is 0, as lars decays weights "
-        "by itself: set lars.weight_decay, or choose momentum"));
+    return Invalid(
+        absl::StrCat("l2 is ", config.l2(),
+                     " with lars; legal is 0, as lars decays weights "
+                     "by itself: set lars.weight_decay, or choose momentum"));
   }
   return absl::OkStatus();
 }

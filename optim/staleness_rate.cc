@@ -14,10 +14,11 @@ absl::StatusOr<StalenessRate> StalenessRate::Create(
   }
   if (power == 0) return StalenessRate(0);
   if (config.dense().quorum() > 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "staleness_power is ", power, " with a quorum of ",
-        config.dense().quorum(),
-        "; legal is one of the two: those who wait for a quorum are not stale"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("staleness_power is ", power, " with a quorum of ",
+                     config.dense().quorum(),
+                     "; legal is one of the two: those who wait for a quorum "
+                     "are not stale"));
   }
   if (config.mode() != v1::ASYNC) {
     return absl::InvalidArgumentError(absl::StrCat(

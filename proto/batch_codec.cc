@@ -16,8 +16,8 @@
 namespace oarlock {
 namespace {
 
-using google::protobuf::io::CodedOutputStream;
 using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedOutputStream;
 
 std::vector<grpc::Slice> SlicesOf(const grpc::ByteBuffer& buffer) {
   std::vector<grpc::Slice> slices;
@@ -44,7 +44,8 @@ void AppendEntry(const std::string& head, const grpc::ByteBuffer* body,
   framing += head;
   slices->emplace_back(framing);
   if (body == nullptr) return;
-  for (grpc::Slice& slice : SlicesOf(*body)) slices->push_back(std::move(slice));
+  for (grpc::Slice& slice : SlicesOf(*body))
+    slices->push_back(std::move(slice));
 }
 
 // Reads a batch's framing byte by byte; the runs in it are left where they are.
@@ -96,9 +97,8 @@ class BatchReader {
   }
   absl::Status CheckCount(size_t num_calls) const {
     if (num_calls <= kMaxCallsPerBatch) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat(name_, ": holds more than ", kMaxCallsPerBatch,
-                     " calls; split it"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        name_, ": holds more than ", kMaxCallsPerBatch, " calls; split it"));
   }
 
  private:
@@ -108,8 +108,9 @@ class BatchReader {
 };
 
 // Reads a BatchAnswer that ends at `end`.
-absl::Status ReadAnswer(BatchReader* in, size_t end,
-                        std::vector<absl::StatusOr<grpc::ByteBuffer>>* answers) {
+absl::Status ReadAnswer(
+    BatchReader* in, size_t end,
+    std::vector<absl::StatusOr<grpc::ByteBuffer>>* answers) {
   uint64_t code = 0;
   std::string message;
   grpc::ByteBuffer answer(nullptr, 0);
@@ -148,8 +149,7 @@ grpc::ByteBuffer EncodeBatchRequest(absl::Span<const BatchedCall> calls) {
   std::vector<grpc::Slice> slices;
   for (const BatchedCall& call : calls) {
     std::string head;
-    AppendRunStart(static_cast<int>(call.method), call.request.Length(),
-                   &head);
+    AppendRunStart(static_cast<int>(call.method), call.request.Length(), &head);
     AppendEntry(head, &call.request, &slices);
   }
   return grpc::ByteBuffer(slices.data(), slices.size());

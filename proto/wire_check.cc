@@ -123,8 +123,8 @@ absl::Status CompleteValues(const Checker& check, const RawFields& raw,
       return check.Invalid("values16", "has ", raw.values16.size(),
                            " bytes; the number must be even");
     }
-    *values = ReceivedFloats(raw.values16,
-                             static_cast<v1::ValueFormat>(raw.format));
+    *values =
+        ReceivedFloats(raw.values16, static_cast<v1::ValueFormat>(raw.format));
   }
   *num_values = values->size();
   return absl::OkStatus();
@@ -203,8 +203,7 @@ absl::Status CheckAndComplete(const RawFields& raw,
                       view->blocks.size(), "blocks");
 }
 
-absl::Status CheckAndComplete(const RawFields& raw,
-                              DenseResponseView* view) {
+absl::Status CheckAndComplete(const RawFields& raw, DenseResponseView* view) {
   const Checker check("DenseResponse");
   OARLOCK_RETURN_IF_ERROR(CompleteBlocks(check, raw, &view->blocks));
   OARLOCK_RETURN_IF_ERROR(check.OnePer("versions", view->versions.size(),

@@ -32,8 +32,7 @@ absl::Status CheckAndComplete(const RawFields& raw,
 absl::Status CheckAndComplete(const RawFields& raw,
                               PushSparseRequestView* view);
 absl::Status CheckAndComplete(const RawFields& raw, PullDenseRequestView* view);
-absl::Status CheckAndComplete(const RawFields& raw,
-                              DenseResponseView* view);
+absl::Status CheckAndComplete(const RawFields& raw, DenseResponseView* view);
 absl::Status CheckAndComplete(const RawFields& raw, PushDenseRequestView* view);
 
 }  // namespace oarlock

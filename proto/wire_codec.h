@@ -64,7 +64,7 @@ struct PushSparseRequestView {
   SlicedBytes keys;  // fixed64 [num_keys]
   size_t num_values = 0;
   ReceivedFloats values;  // [num_values]; the table knows its dim
-  SlicedBytes shows;   // float [num_keys] or empty
+  SlicedBytes shows;      // float [num_keys] or empty
   SlicedBytes clicks;
   std::vector<uint32_t> counts;
 };
@@ -144,11 +144,11 @@ grpc::ByteBuffer EncodePullDenseRequest(
     absl::Span<const uint64_t> known_versions, v1::ValueFormat format);
 // `values`: one slice per block, or any other cut of the same bytes.
 grpc::ByteBuffer EncodeDenseResponse(const v1::ResponseHeader& header,
-                                         absl::Span<const BlockIndex> blocks,
-                                         absl::Span<const uint64_t> versions,
-                                         absl::Span<const grpc::Slice> values,
-                                         v1::ValueFormat format = v1::FLOAT32,
-                                         uint32_t duplicate_groups = 0);
+                                     absl::Span<const BlockIndex> blocks,
+                                     absl::Span<const uint64_t> versions,
+                                     absl::Span<const grpc::Slice> values,
+                                     v1::ValueFormat format = v1::FLOAT32,
+                                     uint32_t duplicate_groups = 0);
 grpc::ByteBuffer EncodePushDenseRequest(
     const v1::RequestHeader& header, TableId table,
     absl::Span<const BlockIndex> blocks, absl::Span<const grpc::Slice> values,

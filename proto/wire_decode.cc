@@ -77,24 +77,21 @@ bool ReadInPlace(WireReader& in, DenseResponseView* view, RawFields* raw) {
          in.PackedUint64(3, kMaxGroupsPerMessage, &view->versions) &&
          in.Enum(4, &raw->format) &&
          in.FixedArray(5, sizeof(float), &raw->values) &&
-         in.Bytes(6, &raw->values16) &&
-         in.Uint32(7, &view->duplicate_groups) && in.AtEnd();
+         in.Bytes(6, &raw->values16) && in.Uint32(7, &view->duplicate_groups) &&
+         in.AtEnd();
 }
 
 bool ReadInPlace(WireReader& in, PushDenseRequestView* view, RawFields* raw) {
   uint32_t table = 0;
-  const bool usual = in.Message(1, kMaxHeaderBytes, &view->header) &&
-                     in.Uint32(2, &table) &&
-                     in.PackedUint32(3, kMaxGroupsPerMessage, &raw->indices) &&
-                     in.Enum(4, &raw->format) &&
-                     in.FixedArray(5, sizeof(float), &raw->values) &&
-                     in.Bytes(6, &raw->values16) &&
-                     in.Uint32(7, &view->num_steps) &&
-                     in.Bool(8, &view->with_values) &&
-                     in.Enum(9, &raw->answer_format) &&
-                     in.PackedUint64(10, kMaxGroupsPerMessage,
-                                     &view->known_versions) &&
-                     in.AtEnd();
+  const bool usual =
+      in.Message(1, kMaxHeaderBytes, &view->header) && in.Uint32(2, &table) &&
+      in.PackedUint32(3, kMaxGroupsPerMessage, &raw->indices) &&
+      in.Enum(4, &raw->format) &&
+      in.FixedArray(5, sizeof(float), &raw->values) &&
+      in.Bytes(6, &raw->values16) && in.Uint32(7, &view->num_steps) &&
+      in.Bool(8, &view->with_values) && in.Enum(9, &raw->answer_format) &&
+      in.PackedUint64(10, kMaxGroupsPerMessage, &view->known_versions) &&
+      in.AtEnd();
   view->table = TableId(table);
   return usual;
 }
@@ -164,8 +161,8 @@ void CopyParsed(const v1::PullDenseRequest& message, PullDenseRequestView* view,
   raw->format = message.format();
 }
 
-void CopyParsed(const v1::DenseResponse& message,
-                DenseResponseView* view, RawFields* raw) {
+void CopyParsed(const v1::DenseResponse& message, DenseResponseView* view,
+                RawFields* raw) {
   view->header = message.header();
   raw->indices = ToVector(message.blocks());
   view->versions = ToVector(message.versions());
@@ -279,8 +276,7 @@ absl::StatusOr<PullDenseRequestView> DecodePullDenseRequest(
 
 absl::StatusOr<DenseResponseView> DecodeDenseResponse(
     const grpc::ByteBuffer& buffer) {
-  return Decode<v1::DenseResponse, DenseResponseView>(
-      "DenseResponse", buffer);
+  return Decode<v1::DenseResponse, DenseResponseView>("DenseResponse", buffer);
 }
 
 absl::StatusOr<PushDenseRequestView> DecodePushDenseRequest(

@@ -177,9 +177,11 @@ class AdminService::Impl {
           }
           const v1::StepClockRequest request = call.request();
           coordinator_->StepClock(
-              request, [call = std::move(call)](
-                           const absl::StatusOr<v1::StepClockResponse>&
-                               answer) mutable { Answer(&call, answer); });
+              request,
+              [call = std::move(call)](
+                  const absl::StatusOr<v1::StepClockResponse>& answer) mutable {
+                Answer(&call, answer);
+              });
         });
   }
 
@@ -198,8 +200,8 @@ class AdminService::Impl {
 
   void AddCheckpoint() {
     Add(&v1::AdminService::AsyncService::RequestCheckpoint,
-        [this](PendingCall<v1::CheckpointRequest, v1::CheckpointResponse>
-                   call) {
+        [this](
+            PendingCall<v1::CheckpointRequest, v1::CheckpointResponse> call) {
           if (absl::Status status = CheckIsCoordinator(); !status.ok()) {
             return call.Fail(status);
           }
@@ -335,7 +337,8 @@ absl::StatusOr<v1::ServerStatusResponse> AdminService::Impl::GetServerStatus(
   v1::ServerStatusResponse response;
   response.set_server_index(options_.server.value());
   response.set_server_generation(options_.server_generation.value());
-  for (v1::TableStatus& table : registry_->Describe(request.with_partitions())) {
+  for (v1::TableStatus& table :
+       registry_->Describe(request.with_partitions())) {
     *response.add_tables() = std::move(table);
   }
   response.set_held_pushes(registry_->HeldPushes());
@@ -350,9 +353,8 @@ absl::StatusOr<v1::ServerStatusResponse> AdminService::Impl::GetServerStatus(
 absl::StatusOr<v1::HotKeysResponse> AdminService::Impl::GetHotKeys(
     const grpc::ServerContext&, const v1::HotKeysRequest& request) {
   if (request.max_keys() < 1 || request.max_keys() > kMaxHotKeys) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("max_keys is ", request.max_keys(), "; legal are 1 to ",
-                     kMaxHotKeys));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "max_keys is ", request.max_keys(), "; legal are 1 to ", kMaxHotKeys));
   }
   v1::HotKeysResponse response;
   response.set_server_index(options_.server.value());

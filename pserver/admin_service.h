@@ -39,8 +39,8 @@ struct AdminServiceOptions {
   bool has_checkpoints = false;
 };
 
-// Thread-safe. Coordinator::Shutdown and EvictionLoop::Stop must come before the
-// gRPC server's, so that no call is held open.
+// Thread-safe. Coordinator::Shutdown and EvictionLoop::Stop must come before
+// the gRPC server's, so that no call is held open.
 class AdminService {
  public:
   // `coordinator` is null on every server but 0. All of them and `clock` must

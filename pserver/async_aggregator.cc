@@ -64,8 +64,8 @@ absl::StatusOr<PushOutcome> AsyncAggregator::ApplySparse(
     SparsePush stretch;
     stretch.groups = groups.subspan(first, end - first);
     stretch.keys = push.keys.Elements<Key>(first_key, num_keys, &key_scratch);
-    stretch.gradients = push.values.Elements(
-        first_key * dim, num_keys * dim, &gradient_scratch);
+    stretch.gradients = push.values.Elements(first_key * dim, num_keys * dim,
+                                             &gradient_scratch);
     if (!push.shows.empty()) {
       stretch.shows =
           push.shows.Elements<float>(first_key, num_keys, &show_scratch);
@@ -99,10 +99,10 @@ absl::StatusOr<PushOutcome> AsyncAggregator::ApplyDense(
     const float* gradients =
         push.values.Elements(begin, size, &gradient_scratch);
     // Who does not say how many steps means one.
-    if (!dense_->Push(block, gradients, absl::MakeConstSpan(&stamp, 1),
-                      std::max(1u, push.num_steps),
-                      push.known_versions.empty() ? 0
-                                                  : push.known_versions[i])) {
+    if (!dense_->Push(
+            block, gradients, absl::MakeConstSpan(&stamp, 1),
+            std::max(1u, push.num_steps),
+            push.known_versions.empty() ? 0 : push.known_versions[i])) {
       ++outcome.duplicate_groups;
     }
     begin += size;

@@ -49,9 +49,8 @@ ChangeLog::Changes ChangeLog::List(WorkerIndex worker, uint64_t position,
     changes.more = position < position_;
   }
   std::sort(changes.keys.begin(), changes.keys.end());
-  changes.keys.erase(
-      std::unique(changes.keys.begin(), changes.keys.end()),
-      changes.keys.end());
+  changes.keys.erase(std::unique(changes.keys.begin(), changes.keys.end()),
+                     changes.keys.end());
   return changes;
 }
 

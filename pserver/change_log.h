@@ -17,9 +17,10 @@ namespace oarlock {
 
 // Thread-safe.
 //
-// A ring of (key, worker) in the order of the pushes; a position counts what was
-// ever added. A key is added after its row has changed, so who has seen the log
-// up to some position and then pulls sees every change before that position.
+// A ring of (key, worker) in the order of the pushes; a position counts what
+// was ever added. A key is added after its row has changed, so who has seen the
+// log up to some position and then pulls sees every change before that
+// position.
 //
 // Memory: 12 bytes for each of the `capacity` newest entries, taken as they
 // come. Time of List: linear in the entries since the caller's position, with

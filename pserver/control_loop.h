@@ -58,8 +58,8 @@ class ControlLoop {
   // The last heartbeat may take this long.
   static constexpr absl::Duration kGoodbyeTimeout = absl::Milliseconds(500);
   static constexpr int kGoodbyeAttempts = 3;
-  // The coordinator stays this long for servers and workers of which it does not
-  // know that they know that the job is over.
+  // The coordinator stays this long for servers and workers of which it does
+  // not know that they know that the job is over.
   static constexpr absl::Duration kLinger = absl::Seconds(5);
 
   // On server 0 `coordinator` is set, elsewhere `channel` leads to it. What is

@@ -80,9 +80,10 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
           worker.registrations.back() == request.registration()) {
         return worker.registered_response;
       }
-      return absl::AbortedError(absl::StrCat(
-          "worker ", index, " repeats a registration that is over; register "
-          "anew"));
+      return absl::AbortedError(
+          absl::StrCat("worker ", index,
+                       " repeats a registration that is over; register "
+                       "anew"));
     }
     OARLOCK_ASSIGN_OR_RETURN(const absl::Time now,
                              calls_.Begin([&](auto* call) {

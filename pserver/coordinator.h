@@ -125,9 +125,9 @@ class Coordinator {
   // Sync: the open cut ends with this round.
   void SetCutRound(uint64_t round);
   // Waits until all workers have marked the open cut. DeadlineExceeded, naming
-  // one that has not, when `timeout` passes first; Unavailable at a shutdown and
-  // when the job fails; Aborted when one died that had examples: another cut can
-  // be made soon.
+  // one that has not, when `timeout` passes first; Unavailable at a shutdown
+  // and when the job fails; Aborted when one died that had examples: another
+  // cut can be made soon.
   absl::Status AwaitMarks(absl::Duration timeout);
   // What belongs to the open cut: fills cut, logical_time, next_generation,
   // works, phases, description.
@@ -186,8 +186,7 @@ class Coordinator {
 
   // With their indices, none of them registered.
   static std::vector<WorkerRecord> NewWorkers(uint32_t count);
-  v1::CoordinatorState SaveLocked() const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  v1::CoordinatorState SaveLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // This much of the time counts on nobody's lease.
   void SkipTime(absl::Duration gap) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A successor that begins with an earlier pass than the one whose members

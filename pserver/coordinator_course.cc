@@ -16,17 +16,16 @@ absl::Status Coordinator::ReportEvaluation(
   OARLOCK_RETURN_IF_ERROR(
       Check(request.worker_index(), request.worker_generation()).status());
   OARLOCK_RETURN_IF_ERROR(course_.CheckEvaluation(request.evaluation()));
-  OARLOCK_RETURN_IF_ERROR(
-      calls_
-          .Begin(
-              [&](auto* call) { *call->mutable_report_evaluation() = request; })
-          .status());
+  OARLOCK_RETURN_IF_ERROR(calls_
+                              .Begin([&](auto* call) {
+                                *call->mutable_report_evaluation() = request;
+                              })
+                              .status());
   course_.Report(request.evaluation());
   return absl::OkStatus();
 }
 
-absl::Status Coordinator::StopTraining(
-    const v1::StopTrainingRequest& request) {
+absl::Status Coordinator::StopTraining(const v1::StopTrainingRequest& request) {
   absl::MutexLock lock(&mutex_);
   if (course_.stopped()) return absl::OkStatus();
   OARLOCK_RETURN_IF_ERROR(
@@ -47,8 +46,7 @@ absl::StatusOr<v1::BeginPassResponse> Coordinator::BeginPass(
     const v1::BeginPassRequest& request) {
   absl::MutexLock lock(&mutex_);
   OARLOCK_RETURN_IF_ERROR(
-      calls_
-          .Begin([&](auto* call) { *call->mutable_begin_pass() = request; })
+      calls_.Begin([&](auto* call) { *call->mutable_begin_pass() = request; })
           .status());
   v1::BeginPassResponse response;
   response.set_begins(course_.Begin(request.epoch()));
@@ -82,9 +80,8 @@ v1::ListFilesResponse Coordinator::ListFiles(
   absl::MutexLock lock(&mutex_);
   v1::ListFilesResponse response;
   const std::vector<v1::TrainingFile>& files = course_.files();
-  const size_t end =
-      std::min(files.size(),
-               request.first_epoch() + TrainingCourse::kMaxListedFiles);
+  const size_t end = std::min(
+      files.size(), request.first_epoch() + TrainingCourse::kMaxListedFiles);
   for (size_t i = request.first_epoch(); i < end; ++i) {
     *response.add_files() = files[i];
   }

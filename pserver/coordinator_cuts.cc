@@ -63,10 +63,11 @@ absl::Status Coordinator::AwaitMarks(absl::Duration timeout) {
     return absl::UnavailableError(
         absl::StrCat("the job has failed: ", job_.reason));
   }
-  return absl::DeadlineExceededError(absl::StrCat(
-      cuts_.WaitedFor(), " of ", workers_.size(), " workers, one of them worker ",
-      cuts_.FirstWaitedFor(), ", did not mark cut ", cuts_.newest(), " within ",
-      absl::FormatDuration(timeout)));
+  return absl::DeadlineExceededError(
+      absl::StrCat(cuts_.WaitedFor(), " of ", workers_.size(),
+                   " workers, one of them worker ", cuts_.FirstWaitedFor(),
+                   ", did not mark cut ", cuts_.newest(), " within ",
+                   absl::FormatDuration(timeout)));
 }
 
 absl::Status Coordinator::MarkCut(const v1::MarkCutRequest& request) {

@@ -14,8 +14,7 @@ namespace oarlock {
 
 absl::Status Coordinator::Drain(const std::string& reason) {
   v1::JobEnd end;
-  end.set_reason(
-      absl::StrCat("a drain was asked for: ", Shortened(reason)));
+  end.set_reason(absl::StrCat("a drain was asked for: ", Shortened(reason)));
   return EndJob(end);
 }
 
@@ -99,8 +98,8 @@ JobState Coordinator::Job() const {
 bool Coordinator::OthersKnowItIsOver(ServerIndex self) const {
   absl::MutexLock lock(&mutex_);
   const absl::Time now = clock_.Now();
-  const bool workers_know =
-      std::all_of(workers_.begin(), workers_.end(), [now](const WorkerRecord& worker) {
+  const bool workers_know = std::all_of(
+      workers_.begin(), workers_.end(), [now](const WorkerRecord& worker) {
         return worker.state.life() != v1::WorkerState::FINISHED ||
                worker.knows_it_is_finished || worker.lease_end <= now;
       });

@@ -115,10 +115,10 @@ absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
 absl::Status Coordinator::CheckNumWorkers() const {
   absl::MutexLock lock(&mutex_);
   if (workers_.size() == options_.num_workers) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(
-      "the coordinator's log is of a job of ", workers_.size(),
-      " workers; this one has ", options_.num_workers,
-      "; start all processes of the job again with --resume"));
+  return absl::DataLossError(
+      absl::StrCat("the coordinator's log is of a job of ", workers_.size(),
+                   " workers; this one has ", options_.num_workers,
+                   "; start all processes of the job again with --resume"));
 }
 
 void Coordinator::Replay(const v1::CoordinatorCall& call) {
@@ -217,9 +217,8 @@ void Coordinator::BeginRun() {
   // A worker begins with the meetings of the pass that it begins with.
   barriers_ = Barriers();
   trained_epochs_ = TrainedEpochs();
-  work_.BeginRun([](const std::string& work) {
-    return TrainEpoch(work).has_value();
-  });
+  work_.BeginRun(
+      [](const std::string& work) { return TrainEpoch(work).has_value(); });
   board_ = ProgressBoard();
   course_.BeginRun();
   job_ = JobState();

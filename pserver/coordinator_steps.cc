@@ -17,17 +17,16 @@ void Coordinator::StepClock(const v1::StepClockRequest& request,
     absl::MutexLock lock(&mutex_);
     const absl::StatusOr<WorkerRecord*> worker =
         Check(request.worker_index(), request.worker_generation());
-    refused = shut_down_
-                  ? absl::UnavailableError("the server is going away")
-                  : worker.status();
+    refused = shut_down_ ? absl::UnavailableError("the server is going away")
+                         : worker.status();
     if (refused.ok() && (job_.ending || !(*worker)->alive())) {
       std::vector<StepClocks::Answer> answer;
       answer.push_back({std::move(done), StepClocks::Unlimited()});
       Append(std::move(answer), &answers);
     } else if (refused.ok()) {
       const absl::Time deadline =
-          clock_.Now() + std::min(absl::Milliseconds(request.wait_ms()),
-                                  kMaxBarrierWait);
+          clock_.Now() +
+          std::min(absl::Milliseconds(request.wait_ms()), kMaxBarrierWait);
       Append(steps_.Call(request, deadline, std::move(done)), &answers);
     }
   }
@@ -41,10 +40,10 @@ void Coordinator::StepClock(const v1::StepClockRequest& request,
 void Coordinator::Append(std::vector<StepClocks::Answer> steps,
                          Answers* answers) {
   for (StepClocks::Answer& step : steps) {
-    answers->push_back({[done = std::move(step.done),
-                         response = std::move(step.response)](
-                            absl::Status) mutable { done(std::move(response)); },
-                        absl::OkStatus()});
+    answers->push_back(
+        {[done = std::move(step.done), response = std::move(step.response)](
+             absl::Status) mutable { done(std::move(response)); },
+         absl::OkStatus()});
   }
 }
 

@@ -44,8 +44,8 @@ struct SavedBlock {
 struct Block {
   mutable absl::Mutex mutex;
   uint64_t version ABSL_GUARDED_BY(mutex) = 1;
-  // That which the block had, in another incarnation, when the cut was made that
-  // it was restored from; 0: it was not.
+  // That which the block had, in another incarnation, when the cut was made
+  // that it was restored from; 0: it was not.
   uint64_t restored_version ABSL_GUARDED_BY(mutex) = 0;
   // Steps whose gradients it has seen.
   uint64_t steps ABSL_GUARDED_BY(mutex) = 0;
@@ -53,8 +53,8 @@ struct Block {
   std::vector<float> state ABSL_GUARDED_BY(mutex);
   PushWindows windows ABSL_GUARDED_BY(mutex);
 
-  // Steps whose gradients are added up in `sum` and not applied yet. Empty until
-  // the first ones come.
+  // Steps whose gradients are added up in `sum` and not applied yet. Empty
+  // until the first ones come.
   uint64_t held_steps ABSL_GUARDED_BY(mutex) = 0;
   std::vector<float> sum ABSL_GUARDED_BY(mutex);
 
@@ -376,9 +376,9 @@ class BlockTable : public DenseTable {
     return block.version > known ? block.version - known : 0;
   }
 
-  // A version that another incarnation counted, as this one counts: from the cut
-  // that the block was restored at, where that of a replayed log's pushes began,
-  // too, unless it is the one that made the cut.
+  // A version that another incarnation counted, as this one counts: from the
+  // cut that the block was restored at, where that of a replayed log's pushes
+  // began, too, unless it is the one that made the cut.
   uint64_t TranslateVersion(uint64_t version, const Block& block) const
       ABSL_SHARED_LOCKS_REQUIRED(block.mutex) {
     if (!SameIncarnation(version, block.restored_version)) {
@@ -458,10 +458,9 @@ absl::StatusOr<std::unique_ptr<DenseTable>> DenseTable::Create(
     auto initial = InitialValues::Create(parameter.initializer(), config.seed(),
                                          TableId(config.id()));
     if (!initial.ok()) {
-      return Annotate(initial.status(),
-                      absl::StrFormat("%s: parameter '%s'",
-                                      DenseTableName(config),
-                                      parameter.name()));
+      return Annotate(initial.status(), absl::StrFormat("%s: parameter '%s'",
+                                                        DenseTableName(config),
+                                                        parameter.name()));
     }
     const uint64_t floats = FloatsOf(parameter, config.dense().size());
     table->Initialize(*initial, parameter.offset(),

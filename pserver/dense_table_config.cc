@@ -27,9 +27,9 @@ absl::Status CheckShape(const v1::TableConfig& config) {
   }
   if (!(dense.quorum() >= 0 && dense.quorum() <= 1) ||
       (dense.quorum() > 0 && config.mode() == v1::SYNC)) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: quorum is %g; legal is 0 to 1, and 0 in sync mode",
-        DenseTableName(config), dense.quorum()));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: quorum is %g; legal is 0 to 1, and 0 in sync mode",
+                        DenseTableName(config), dense.quorum()));
   }
   const uint64_t num_blocks = (dense.size() - 1) / dense.block_size() + 1;
   if (num_blocks > DenseTable::kMaxBlocks) {

@@ -105,9 +105,8 @@ absl::StatusOr<v1::EvictResponse> EvictionLoop::Serve(
                  result.evicted_rows(), result.examined_rows, request.table());
     return ToProto(result, entry->sparse->Stats().rows);
   }
-  return absl::NotFoundError(absl::StrCat("no table is named '",
-                                          request.table(),
-                                          "'; see oarlock ctl tables"));
+  return absl::NotFoundError(absl::StrCat(
+      "no table is named '", request.table(), "'; see oarlock ctl tables"));
 }
 
 void EvictionLoop::EvictWhatIsDue() {

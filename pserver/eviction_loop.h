@@ -49,9 +49,8 @@ class EvictionLoop {
       absl::AnyInvocable<void(const absl::StatusOr<v1::EvictResponse>&)>;
   // Told of each step, which it does by calling `evict`; an error keeps it from
   // being done.
-  using Step = std::function<absl::Status(const PartitionEviction& what,
-                                          absl::FunctionRef<absl::Status()>
-                                              evict)>;
+  using Step = std::function<absl::Status(
+      const PartitionEviction& what, absl::FunctionRef<absl::Status()> evict)>;
 
   // `registry` must outlive this.
   explicit EvictionLoop(TableRegistry* registry) : registry_(registry) {}

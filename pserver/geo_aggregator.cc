@@ -15,8 +15,8 @@ namespace {
 // Not a worker's: entries of it are told to all.
 constexpr uint32_t kNobody = ~uint32_t{0};
 
-// Whose pushes these are, as the log sees it: who completes the push of a worker
-// that is gone does not have its rows either.
+// Whose pushes these are, as the log sees it: who completes the push of a
+// worker that is gone does not have its rows either.
 WorkerIndex AuthorOf(const v1::RequestHeader& header) {
   return header.completing_generation() != 0
              ? WorkerIndex(kNobody)
@@ -58,11 +58,10 @@ void GeoAggregator::PushSparse(PushSparseRequestView push, PushDone done) {
   const size_t num_keys = push.num_keys;
   const WorkerIndex author = AuthorOf(push.header);
   AsyncAggregator::PushSparse(
-      std::move(push),
-      [this, &keys, num_keys, author,
-       &done](absl::StatusOr<PushOutcome> outcome) {
-        changes_->Add(author,
-                      {keys.Elements<Key>(0, num_keys, &key_scratch), num_keys});
+      std::move(push), [this, &keys, num_keys, author,
+                        &done](absl::StatusOr<PushOutcome> outcome) {
+        changes_->Add(
+            author, {keys.Elements<Key>(0, num_keys, &key_scratch), num_keys});
         done(std::move(outcome));
       });
 }

@@ -24,8 +24,8 @@ CallQueues::Acceptor HealthService::Acceptor(
 
 void HealthService::Check(Call call) const {
   const std::string& name = call.request().service();
-  if (!name.empty() && std::find(services_.begin(), services_.end(), name) ==
-                           services_.end()) {
+  if (!name.empty() &&
+      std::find(services_.begin(), services_.end(), name) == services_.end()) {
     return call.Fail(absl::NotFoundError(
         absl::StrCat("this server has no service '", name, "'")));
   }

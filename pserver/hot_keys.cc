@@ -95,10 +95,9 @@ std::vector<HotKeys::HotKey> HotKeys::Top(size_t n) const {
   const auto weight = [&](const HotKey& hot) {
     return hot.pulls.share * num_pulls + hot.pushes.share * num_pushes;
   };
-  std::stable_sort(top.begin(), top.end(),
-                   [&](const HotKey& a, const HotKey& b) {
-                     return weight(a) > weight(b);
-                   });
+  std::stable_sort(
+      top.begin(), top.end(),
+      [&](const HotKey& a, const HotKey& b) { return weight(a) > weight(b); });
   if (top.size() > n) top.resize(n);
   return top;
 }

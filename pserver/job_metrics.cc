@@ -39,7 +39,8 @@ constexpr Metric kAuc = {
 constexpr Metric kStaleness = {
     MetricKind::kGauge, "oarlock_coordinator_staleness_pushes", "pushes",
     "phase, of, quantile",
-    "Half of the steps of the newest pass (quantile .5), or all but a hundredth "
+    "Half of the steps of the newest pass (quantile .5), or all but a "
+    "hundredth "
     "(.99), were at most so stale; of rows or dense parameters. Upper end of a "
     "bucket that doubles in size."};
 
@@ -119,9 +120,8 @@ void CollectJobMetrics(const Coordinator& coordinator,
 
 MetricList JobMetricsList() {
   static constexpr const Metric* kAll[] = {
-      &kWorkers, &kAliveServers, &kExamples, &kBadLines,
-      &kEpoch,   &kPassExamples, &kLogloss,  &kAuc,
-      &kStaleness};
+      &kWorkers,      &kAliveServers, &kExamples, &kBadLines, &kEpoch,
+      &kPassExamples, &kLogloss,      &kAuc,      &kStaleness};
   return kAll;
 }
 

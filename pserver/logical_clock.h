@@ -19,8 +19,8 @@ class LogicalClock {
   // An earlier time than the one that is known changes nothing.
   void AdvanceTo(uint32_t now) {
     uint32_t known = Now();
-    while (known < now && !now_.compare_exchange_weak(
-                              known, now, std::memory_order_relaxed)) {
+    while (known < now &&
+           !now_.compare_exchange_weak(known, now, std::memory_order_relaxed)) {
     }
   }
 

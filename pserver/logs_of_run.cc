@@ -87,8 +87,8 @@ std::string FormatLogsOfRun(const LogsOfRun& logs) {
 absl::StatusOr<LogsOfRun> ParseLogsOfRun(absl::string_view line) {
   LogsOfRun logs;
   const std::string text(line);
-  const std::vector<std::string> words = absl::StrSplit(
-      text.substr(0, text.empty() ? 0 : text.size() - 1), ' ');
+  const std::vector<std::string> words =
+      absl::StrSplit(text.substr(0, text.empty() ? 0 : text.size() - 1), ' ');
   int continued = 0;
   if (words.size() != 8 || text.back() != '\n' || words[0] != kVersion ||
       !absl::SimpleAtoi(words[2], &logs.num_servers) ||
@@ -116,8 +116,8 @@ absl::StatusOr<LogsChoice> ChooseLogs(FileSystem* files,
     return choice;
   }
   if (absl::IsDataLoss(before.status())) {
-    choice.why = absl::StrCat(log_dir, kName, " cannot be read: ",
-                              before.status().message());
+    choice.why = absl::StrCat(log_dir, kName,
+                              " cannot be read: ", before.status().message());
     return choice;
   }
   OARLOCK_RETURN_IF_ERROR(before.status());
@@ -158,10 +158,9 @@ absl::StatusOr<std::unique_ptr<LogsKeeper>> LogsKeeper::Create(
     OARLOCK_RETURN_IF_ERROR(ForgetLogs(files, log_dir));
   }
   // A successor knows not whether something was forbidden before.
-  auto keeper = absl::WrapUnique(
-      new LogsKeeper(files, log_dir, logs,
-                     /*may_write=*/begin == Begin::kWithoutLogs &&
-                         !logs.boot_id.empty()));
+  auto keeper = absl::WrapUnique(new LogsKeeper(
+      files, log_dir, logs,
+      /*may_write=*/begin == Begin::kWithoutLogs && !logs.boot_id.empty()));
   if (begin == Begin::kFromLogs) OARLOCK_RETURN_IF_ERROR(keeper->Write());
   return keeper;
 }
@@ -191,10 +190,10 @@ absl::Status LogsKeeper::Note(const v1::CoordinatorCall& call) {
 
 absl::Status LogsKeeper::Forbid(absl::string_view what) {
   if (now_.continued) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the job goes on from logs, which does not go with ", what,
-        "; resume it with the flags that it had, or remove ", log_dir_,
-        " and resume it from its checkpoint"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the job goes on from logs, which does not go with ", what,
+                     "; resume it with the flags that it had, or remove ",
+                     log_dir_, " and resume it from its checkpoint"));
   }
   absl::MutexLock lock(&mutex_);
   may_write_ = false;

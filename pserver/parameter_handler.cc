@@ -156,8 +156,8 @@ absl::StatusOr<grpc::ByteBuffer> ParameterHandler::DoPullSparse(
   OARLOCK_RETURN_IF_ERROR(CheckHeader(pull.header));
   OARLOCK_RETURN_IF_ERROR(CheckGroups(pull.groups));
   const Key* keys = pull.keys.Elements<Key>(0, pull.num_keys, &key_scratch);
-  OARLOCK_RETURN_IF_ERROR(CheckKeyGroups(pull.groups, keys, pull.num_keys,
-                                         map_.partition_bits()));
+  OARLOCK_RETURN_IF_ERROR(
+      CheckKeyGroups(pull.groups, keys, pull.num_keys, map_.partition_bits()));
   OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, FindSparse(pull.table));
   OARLOCK_RETURN_IF_ERROR(CheckMinVersion(pull.header, *entry));
   if (pull.with_statistics && entry->config.sparse().accessor() != v1::CTR) {
@@ -169,7 +169,8 @@ absl::StatusOr<grpc::ByteBuffer> ParameterHandler::DoPullSparse(
   const uint32_t dim = entry->config.sparse().dim();
   const size_t num_statistics = pull.with_statistics ? pull.num_keys : 0;
   const size_t num_values = pull.num_keys * dim;
-  OARLOCK_RETURN_IF_ERROR(CheckAnswerSize(*entry, num_values + 2 * num_statistics));
+  OARLOCK_RETURN_IF_ERROR(
+      CheckAnswerSize(*entry, num_values + 2 * num_statistics));
 
   // Taken before the rows are read, so that it promises no more than they hold.
   const v1::ResponseHeader header = HeaderOf(*entry);
@@ -195,13 +196,11 @@ absl::StatusOr<grpc::ByteBuffer> ParameterHandler::DoPullSparse(
   OARLOCK_RETURN_IF_ERROR(pulled);
   entry->hot_keys->pulls().Add({keys, pull.num_keys});
   const size_t bytes = num_statistics * sizeof(float);
-  return EncodePullSparseResponse(header, dim, group_versions, values.slice(),
-                                  statistics ? statistics->slice(0, bytes)
-                                             : grpc::Slice(),
-                                  statistics
-                                      ? statistics->slice(bytes, 2 * bytes)
-                                      : grpc::Slice(),
-                                  pull.format);
+  return EncodePullSparseResponse(
+      header, dim, group_versions, values.slice(),
+      statistics ? statistics->slice(0, bytes) : grpc::Slice(),
+      statistics ? statistics->slice(bytes, 2 * bytes) : grpc::Slice(),
+      pull.format);
 }
 
 absl::StatusOr<grpc::ByteBuffer> ParameterHandler::DoPullDense(
@@ -215,8 +214,8 @@ absl::StatusOr<grpc::ByteBuffer> ParameterHandler::DoPullDense(
                            CheckBlocks(*entry->dense, pull.blocks));
   OARLOCK_RETURN_IF_ERROR(CheckAnswerSize(*entry, num_values));
 
-  return AnswerBlocks(entry, HeaderOf(*entry), pull.blocks,
-                      pull.known_versions, pull.format, num_values,
+  return AnswerBlocks(entry, HeaderOf(*entry), pull.blocks, pull.known_versions,
+                      pull.format, num_values,
                       /*duplicate_groups=*/0);
 }
 
@@ -238,8 +237,7 @@ void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
   entry->hot_keys->pushes().Add(keys);
   // Without `this`: an aggregator may hold the callback for longer.
   auto on_applied = [entry, header = HeaderOf(*entry),
-                     message = std::move(message),
-                     answer = std::move(answer)](
+                     message = std::move(message), answer = std::move(answer)](
                         absl::StatusOr<PushOutcome> outcome) mutable {
     Note(outcome, &message);
     if (!outcome.ok()) return answer(outcome.status());
@@ -250,12 +248,13 @@ void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
     answer(EncodePushResponse(response));
   };
   const uint64_t cut = push->header.cut();
-  Pass(*entry, JournalKind::kPushSparse, cut, request,
-       [aggregator = entry->aggregator.get(), push = *std::move(push),
-        on_applied = std::move(on_applied)](const absl::Status& status) mutable {
-         if (!status.ok()) return on_applied(status);
-         aggregator->PushSparse(std::move(push), std::move(on_applied));
-       });
+  Pass(
+      *entry, JournalKind::kPushSparse, cut, request,
+      [aggregator = entry->aggregator.get(), push = *std::move(push),
+       on_applied = std::move(on_applied)](const absl::Status& status) mutable {
+        if (!status.ok()) return on_applied(status);
+        aggregator->PushSparse(std::move(push), std::move(on_applied));
+      });
 }
 
 void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
@@ -275,9 +274,8 @@ void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
   if (push->with_values) wanted = push->blocks;
   const size_t num_wanted = push->with_values ? push->num_values : 0;
   auto on_applied = [entry, header = HeaderOf(*entry),
-                     message = std::move(message),
-                     wanted = std::move(wanted), num_wanted,
-                     format = push->answer_format,
+                     message = std::move(message), wanted = std::move(wanted),
+                     num_wanted, format = push->answer_format,
                      answer = std::move(answer)](
                         absl::StatusOr<PushOutcome> outcome) mutable {
     Note(outcome, &message);
@@ -287,12 +285,13 @@ void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
                         num_wanted, outcome->duplicate_groups));
   };
   const uint64_t cut = push->header.cut();
-  Pass(*entry, JournalKind::kPushDense, cut, request,
-       [aggregator = entry->aggregator.get(), push = *std::move(push),
-        on_applied = std::move(on_applied)](const absl::Status& status) mutable {
-         if (!status.ok()) return on_applied(status);
-         aggregator->PushDense(std::move(push), std::move(on_applied));
-       });
+  Pass(
+      *entry, JournalKind::kPushDense, cut, request,
+      [aggregator = entry->aggregator.get(), push = *std::move(push),
+       on_applied = std::move(on_applied)](const absl::Status& status) mutable {
+        if (!status.ok()) return on_applied(status);
+        aggregator->PushDense(std::move(push), std::move(on_applied));
+      });
 }
 
 void ParameterHandler::Pass(const TableEntry& entry, JournalKind kind,
@@ -403,9 +402,9 @@ absl::Status ParameterHandler::CheckGroups(
     absl::Span<const KeyGroup> groups) const {
   for (const KeyGroup& group : groups) {
     if (group.partition.value() >= map_.num_partitions()) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "a request names partition %d; legal is 0 to %d",
-          group.partition.value(), map_.num_partitions() - 1));
+      return absl::InvalidArgumentError(
+          absl::StrFormat("a request names partition %d; legal is 0 to %d",
+                          group.partition.value(), map_.num_partitions() - 1));
     }
     OARLOCK_RETURN_IF_ERROR(CheckOwner(group.partition));
   }
@@ -435,17 +434,17 @@ absl::StatusOr<size_t> ParameterHandler::CheckBlocks(
 absl::StatusOr<TableEntry*> ParameterHandler::FindSparse(TableId id) const {
   OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, registry_->Find(id));
   if (entry->sparse != nullptr) return entry;
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "table %d '%s' is dense; use PullDense and PushDense", id.value(),
-      entry->config.name()));
+  return absl::InvalidArgumentError(
+      absl::StrFormat("table %d '%s' is dense; use PullDense and PushDense",
+                      id.value(), entry->config.name()));
 }
 
 absl::StatusOr<TableEntry*> ParameterHandler::FindDense(TableId id) const {
   OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, registry_->Find(id));
   if (entry->dense != nullptr) return entry;
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "table %d '%s' is sparse; use PullSparse and PushSparse", id.value(),
-      entry->config.name()));
+  return absl::InvalidArgumentError(
+      absl::StrFormat("table %d '%s' is sparse; use PullSparse and PushSparse",
+                      id.value(), entry->config.name()));
 }
 
 v1::ResponseHeader ParameterHandler::HeaderOf(const TableEntry& entry) const {

@@ -112,8 +112,7 @@ class ParameterHandler {
   CutGate* const gate_;
   PushJournal* journal_ = nullptr;
   // Shared with the pushes that an aggregator holds, maybe for longer.
-  const std::shared_ptr<CallMetrics> metrics_ =
-      std::make_shared<CallMetrics>();
+  const std::shared_ptr<CallMetrics> metrics_ = std::make_shared<CallMetrics>();
 };
 
 }  // namespace oarlock

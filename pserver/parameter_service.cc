@@ -146,11 +146,11 @@ class ParameterService::Impl {
     return MakeMethod(ask, [this, push](Call call) {
       // Shares the request's memory, which outlives the call where it must.
       const grpc::ByteBuffer request = call.request();
-      (handler_.*push)(
-          request, [call = std::move(call)](
-                       absl::StatusOr<grpc::ByteBuffer> answer) mutable {
-            Answer(&call, answer);
-          });
+      (handler_.*push)(request,
+                       [call = std::move(call)](
+                           absl::StatusOr<grpc::ByteBuffer> answer) mutable {
+                         Answer(&call, answer);
+                       });
     });
   }
   template <typename Ask, typename Handle>
@@ -237,11 +237,10 @@ class ParameterService::Impl {
 };
 
 ParameterService::ParameterService(const ParameterServiceOptions& options,
-                                   TableRegistry* registry,
-                                   PushLedger* ledger,
+                                   TableRegistry* registry, PushLedger* ledger,
                                    PartitionMap map, CutGate* gate)
-    : impl_(std::make_unique<Impl>(options, registry, ledger,
-                                   std::move(map), gate)) {}
+    : impl_(std::make_unique<Impl>(options, registry, ledger, std::move(map),
+                                   gate)) {}
 
 ParameterService::~ParameterService() = default;
 

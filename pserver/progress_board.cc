@@ -136,10 +136,9 @@ absl::Status ProgressBoard::Validate(const v1::PhaseProgress& progress) {
   if (staleness_buckets > kMaxStalenessBuckets ||
       progress.stages_size() > kMaxStages) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "progress report of ", NameOf(progress), " with ",
-        staleness_buckets, " staleness buckets and ",
-        progress.stages_size(), " stages; at most ", kMaxStalenessBuckets,
-        " and ", kMaxStages, " are kept"));
+        "progress report of ", NameOf(progress), " with ", staleness_buckets,
+        " staleness buckets and ", progress.stages_size(), " stages; at most ",
+        kMaxStalenessBuckets, " and ", kMaxStages, " are kept"));
   }
   return absl::OkStatus();
 }
@@ -150,8 +149,7 @@ void ProgressBoard::Add(const v1::PhaseProgress& progress, absl::Time now) {
 }
 
 void ProgressBoard::AddOpen(WorkerIndex worker,
-                            const v1::PhaseProgress& progress,
-                            absl::Time now) {
+                            const v1::PhaseProgress& progress, absl::Time now) {
   Phase& phase = NoteReport(progress, now);
   AddTo(progress, &phase, &phase.open[worker.value()]);
 }

@@ -102,8 +102,7 @@ size_t QuorumAggregator::PushesAtWork() const {
   for (const auto& [worker, update] : last_update_) {
     workers += update + kUpdatesAbsent > updates_;
   }
-  return workers *
-         std::max(1u, table_->config().dense().pushes_per_worker());
+  return workers * std::max(1u, table_->config().dense().pushes_per_worker());
 }
 
 size_t QuorumAggregator::QuorumOf(size_t pushes) const {
@@ -115,8 +114,7 @@ size_t QuorumAggregator::QuorumOf(size_t pushes) const {
 
 bool QuorumAggregator::IsDueWithIt(size_t messages) {
   const size_t pushes = PushesAtWork();
-  const size_t quorum =
-      patience_.Quorum(messages * QuorumOf(pushes), updates_);
+  const size_t quorum = patience_.Quorum(messages * QuorumOf(pushes), updates_);
   if (waiting_.size() < quorum) return false;
   const bool is_alone = waiting_.size() <= messages;
   if (is_alone) {

@@ -6,20 +6,21 @@
 // rules cannot tell (docs/design/0020-quorum.md). Here a push is held until a
 // quorum of the workers that are at work has pushed. Their gradients are added
 // up and applied as one update, and all of them are answered with what it made:
-// they compute their next steps on parameters that know this one. Who comes late
-// is part of the next update.
+// they compute their next steps on parameters that know this one. Who comes
+// late is part of the next update.
 //
-// A quorum waits for a moment for others that are about to come. Each server has
-// quorums of its own, and a worker goes on when all of them have answered: where
-// each left out some of many pushes that lie there at once, as chance has it,
-// everybody would soon wait at some server for somebody who waits at another.
+// A quorum waits for a moment for others that are about to come. Each server
+// has quorums of its own, and a worker goes on when all of them have answered:
+// where each left out some of many pushes that lie there at once, as chance has
+// it, everybody would soon wait at some server for somebody who waits at
+// another.
 //
 // At work is who has pushed since the update before the last. Nobody joins or
 // leaves: a worker that dies, finishes or stands still is no longer counted two
 // updates later. For the updates until then nobody waits longer than some
 // multiple of what a quorum has been taking. Where that is reached time after
-// time (workers that cannot have as many pushes under way as their threads say),
-// as many as came together make a quorum for a while (quorum_patience.h).
+// time (workers that cannot have as many pushes under way as their threads
+// say), as many as came together make a quorum for a while (quorum_patience.h).
 //
 // While a cut is open nobody waits: workers that have marked it push behind it,
 // where the cut's gate holds them, until all others' pushes before it have been
@@ -54,7 +55,8 @@ namespace oarlock {
 // 1. A push's gradients are in the table's sums, or applied, from the moment
 //    that it waits: nothing is lost when an update is made early.
 // 2. While a push waits, the time limit runs.
-// 3. A push that comes again while it is held is answered when it is, and counts
+// 3. A push that comes again while it is held is answered when it is, and
+// counts
 //    once towards the quorum; one that has been applied is answered at once.
 class QuorumAggregator : public Aggregator {
  public:

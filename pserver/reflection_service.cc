@@ -147,8 +147,7 @@ ServerReflectionResponse ReflectionService::Answer(
           request.all_extension_numbers_of_type());
       break;
     case ServerReflectionRequest::MESSAGE_REQUEST_NOT_SET:
-      response.mutable_error_response()->set_error_code(
-          grpc::INVALID_ARGUMENT);
+      response.mutable_error_response()->set_error_code(grpc::INVALID_ARGUMENT);
       response.mutable_error_response()->set_error_message(
           "the request asks for nothing; set one of message_request");
       break;

@@ -76,8 +76,8 @@ void SparseRoundMerger::AddGroup(Cursor* cursor, size_t first) {
   const PushSparseRequestView& push = *cursor->push;
   const size_t n = push.groups[cursor->group].num_keys;
   const Key* keys = push.keys.Elements<Key>(cursor->key, n, &key_scratch_);
-  const float* gradients = push.values.Elements(
-      cursor->key * dim_, n * dim_, &float_scratch_);
+  const float* gradients =
+      push.values.Elements(cursor->key * dim_, n * dim_, &float_scratch_);
   group_places_.resize(n);
   for (size_t i = 0; i < n; ++i) {
     bool is_new = false;

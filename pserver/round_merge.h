@@ -51,9 +51,8 @@ class SparseRoundMerger {
   size_t PlaceOf(Key key, size_t first, bool* is_new);
   // Makes room in the look-up table for a group of `num_keys` keys.
   void ClearPlaces(size_t num_keys);
-  absl::Status Flush(
-      uint32_t divisor,
-      absl::FunctionRef<absl::Status(const SparsePush&)> apply);
+  absl::Status Flush(uint32_t divisor,
+                     absl::FunctionRef<absl::Status(const SparsePush&)> apply);
 
   const size_t dim_;
   std::vector<Cursor> cursors_;
@@ -80,8 +79,7 @@ class DenseRoundMerger {
   // Calls `apply` with each block that a push has, ascending, and its merged
   // gradients [block_size(block)]. REQUIRES: divisor >= 1.
   void Merge(absl::Span<const PushDenseRequestView* const> pushes,
-             uint32_t divisor,
-             absl::FunctionRef<size_t(BlockIndex)> block_size,
+             uint32_t divisor, absl::FunctionRef<size_t(BlockIndex)> block_size,
              absl::FunctionRef<void(BlockIndex, const float*)> apply);
 
  private:

@@ -43,8 +43,8 @@ class RoundRoster {
   };
 
   // Whether a call changes nothing.
-  bool IsLate(WorkerIndex worker, Generation generation,
-              uint64_t request) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsLate(WorkerIndex worker, Generation generation, uint64_t request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Note(WorkerIndex worker, Generation generation, uint64_t request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

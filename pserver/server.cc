@@ -20,8 +20,8 @@
 #include "proto/parameter.grpc.pb.h"
 #include "pserver/admin_service.h"
 #include "pserver/call_queues.h"
-#include "pserver/checkpoint/cut_gate.h"
 #include "pserver/checkpoint/checkpoint_metrics.h"
+#include "pserver/checkpoint/cut_gate.h"
 #include "pserver/checkpoint/server_checkpoints.h"
 #include "pserver/control_loop.h"
 #include "pserver/coordinator.h"
@@ -42,11 +42,11 @@ namespace oarlock {
 namespace {
 
 constexpr Metric kInfo = {
-    MetricKind::kGauge, "oarlock_server_info", "info", "job, server, generation",
+    MetricKind::kGauge, "oarlock_server_info", "info",
+    "job, server, generation",
     "1; its labels say which job, server and incarnation this is."};
-constexpr Metric kUptime = {
-    MetricKind::kGauge, "oarlock_server_uptime_seconds", "seconds", "",
-    "Since the server started."};
+constexpr Metric kUptime = {MetricKind::kGauge, "oarlock_server_uptime_seconds",
+                            "seconds", "", "Since the server started."};
 
 // Full names of what a server offers.
 std::vector<std::string> ServiceNames() {
@@ -141,8 +141,7 @@ class Server::Impl {
         eviction_loop_(&registry_),
         admin_service_(MakeAdminServiceOptions(options, generation_, token),
                        map_, &registry_, &roster_, coordinator_.get(),
-                       &eviction_loop_,
-                       *options.clock),
+                       &eviction_loop_, *options.clock),
         parameter_service_(
             MakeParameterServiceOptions(options, generation_, token),
             &registry_, &push_ledger_, map_, &cut_gate_),
@@ -242,9 +241,9 @@ absl::Status Server::Impl::Restore(const std::string& token) {
                                 &registry_);
   }
   OARLOCK_ASSIGN_OR_RETURN(
-      checkpoints_, ServerCheckpoints::Create(
-                        options_, logs_, token, &map_, &registry_, &push_ledger_,
-                        coordinator_.get(), &cut_gate_));
+      checkpoints_,
+      ServerCheckpoints::Create(options_, logs_, token, &map_, &registry_,
+                                &push_ledger_, coordinator_.get(), &cut_gate_));
   admin_service_.SetRestored(cut_gate_.settled(), checkpoints_->lossless());
   parameter_service_.SetJournal(checkpoints_->journal());
   if (PushJournal* const journal = checkpoints_->journal()) {
@@ -307,8 +306,7 @@ void Server::Impl::CollectMetrics(MetricsSnapshot* snapshot) const {
                 {{"job", options_.job_id},
                  {"server", absl::StrCat(options_.server_index)},
                  {"generation", absl::StrCat(generation_.value())}});
-  snapshot->Add(kUptime,
-                absl::ToDoubleSeconds(options_.clock->Now() - start_));
+  snapshot->Add(kUptime, absl::ToDoubleSeconds(options_.clock->Now() - start_));
   parameter_service_.CollectMetrics(snapshot);
   CollectTableMetrics(registry_, snapshot);
   if (coordinator_ != nullptr) CollectJobMetrics(*coordinator_, snapshot);
@@ -383,8 +381,8 @@ std::vector<const Metric*> ServerMetrics() {
   for (const Metric* metric : ParameterServiceMetrics()) {
     metrics.push_back(metric);
   }
-  for (const MetricList& list : {TableMetricsList(), JobMetricsList(),
-                                 CheckpointMetricsList()}) {
+  for (const MetricList& list :
+       {TableMetricsList(), JobMetricsList(), CheckpointMetricsList()}) {
     metrics.insert(metrics.end(), list.begin(), list.end());
   }
   return metrics;

@@ -61,15 +61,15 @@ absl::Status ServerOptions::Validate() const {
       CheckRange("lease", lease, absl::Milliseconds(100), hour));
   OARLOCK_RETURN_IF_ERROR(
       CheckRange("restart_grace", restart_grace, absl::ZeroDuration(), hour));
-  OARLOCK_RETURN_IF_ERROR(CheckRange("start_timeout", start_timeout,
-                                     absl::Milliseconds(100), day));
+  OARLOCK_RETURN_IF_ERROR(
+      CheckRange("start_timeout", start_timeout, absl::Milliseconds(100), day));
   OARLOCK_RETURN_IF_ERROR(
       CheckRange("drain_grace", drain_grace, absl::ZeroDuration(), hour));
   OARLOCK_RETURN_IF_ERROR(CheckRange("coordinator_timeout", coordinator_timeout,
                                      absl::Seconds(1), day));
   const absl::Duration shortest = absl::Milliseconds(1);
-  OARLOCK_RETURN_IF_ERROR(CheckRange("sweep_interval", sweep_interval, shortest,
-                                     absl::Seconds(1)));
+  OARLOCK_RETURN_IF_ERROR(
+      CheckRange("sweep_interval", sweep_interval, shortest, absl::Seconds(1)));
   OARLOCK_RETURN_IF_ERROR(CheckRange("heartbeat_interval", heartbeat_interval,
                                      shortest, absl::Seconds(10)));
   OARLOCK_RETURN_IF_ERROR(CheckRange("heartbeat_timeout", heartbeat_timeout,
@@ -99,8 +99,8 @@ int ServerOptions::NumThreads() const {
   const bool simulated = IsLoopback(endpoint());
   int servers_here = 0;
   for (const std::string& other : server_endpoints) {
-    servers_here += simulated ? IsLoopback(other)
-                              : HostOf(other) == HostOf(endpoint());
+    servers_here +=
+        simulated ? IsLoopback(other) : HostOf(other) == HostOf(endpoint());
   }
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   return std::clamp(cores / (simulated ? 2 * servers_here : servers_here), 1,

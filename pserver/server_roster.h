@@ -42,11 +42,11 @@ class ServerRoster {
   bool OthersKnowItIsOver(ServerIndex self, absl::Time now) const;
 
   // One entry for each server.
-  void Save(google::protobuf::RepeatedPtrField<v1::ServerRecordState>* state)
-      const;
+  void Save(
+      google::protobuf::RepeatedPtrField<v1::ServerRecordState>* state) const;
   // Takes the place of what is there. REQUIRES: an entry for each server.
-  void Load(const google::protobuf::RepeatedPtrField<v1::ServerRecordState>&
-                state);
+  void Load(
+      const google::protobuf::RepeatedPtrField<v1::ServerRecordState>& state);
 
  private:
   struct Record {

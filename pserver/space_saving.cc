@@ -14,7 +14,7 @@ SpaceSaving::SpaceSaving(size_t capacity) : capacity_(capacity) {
 void SpaceSaving::Add(Key key) {
   ++total_;
   const auto found = counter_of_.find(key);
-  Increment(found != counter_of_.end()   ? found->second
+  Increment(found != counter_of_.end()  ? found->second
             : order_.size() < capacity_ ? NewCounter(key)
                                         : TakeOver(key));
 }
@@ -83,8 +83,8 @@ SpaceSaving::Count SpaceSaving::Find(Key key) const {
 std::vector<SpaceSaving::Count> SpaceSaving::Top(size_t n) const {
   std::vector<Count> top;
   for (size_t i = 0; i < std::min(n, order_.size()); ++i) {
-    top.push_back({counters_[order_[i]].key, CountAt(i),
-                   counters_[order_[i]].error});
+    top.push_back(
+        {counters_[order_[i]].key, CountAt(i), counters_[order_[i]].error});
   }
   return top;
 }

@@ -20,8 +20,8 @@ StepClocks::Answers StepClocks::Call(const v1::StepClockRequest& request,
   if (Slowest() >= request.awaited()) {
     answers.push_back({std::move(done), ResponseTo(worker)});
   } else {
-    answers = Take(
-        [&](const Waiter& waiter) { return waiter.worker == worker; });
+    answers =
+        Take([&](const Waiter& waiter) { return waiter.worker == worker; });
     waiters_.push_back({worker, request.awaited(), deadline, std::move(done)});
   }
   // Those for whom the change was enough.
@@ -59,9 +59,8 @@ void StepClocks::Change(const v1::StepClockRequest& request) {
 StepClocks::Answers StepClocks::Remove(WorkerIndex worker,
                                        const absl::Status& why) {
   clocks_.erase(worker.value());
-  Answers answers = Take([&](const Waiter& waiter) {
-    return waiter.worker == worker.value();
-  });
+  Answers answers = Take(
+      [&](const Waiter& waiter) { return waiter.worker == worker.value(); });
   for (Answer& answer : answers) answer.response = why;
   Answers reached = Take([slowest = Slowest()](const Waiter& waiter) {
     return slowest >= waiter.awaited;

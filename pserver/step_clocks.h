@@ -26,8 +26,7 @@ namespace oarlock {
 // successor of the coordinator does not know join with their next report.
 class StepClocks {
  public:
-  using Done =
-      absl::AnyInvocable<void(absl::StatusOr<v1::StepClockResponse>)>;
+  using Done = absl::AnyInvocable<void(absl::StatusOr<v1::StepClockResponse>)>;
   struct Answer {
     Done done;
     absl::StatusOr<v1::StepClockResponse> response;

@@ -156,8 +156,7 @@ absl::Status SyncAggregator::CheckContribution(const v1::RequestHeader& header,
     return absl::FailedPreconditionError(absl::StrFormat(
         "worker %d generation %d pushes to %s for round %d but is no member of "
         "its rounds; join with SetRoundMembership first",
-        stamp.worker.value(), stamp.generation.value(), name_,
-        header.round()));
+        stamp.worker.value(), stamp.generation.value(), name_, header.round()));
   }
   if (header.table_part_count() < 1 ||
       header.table_part_count() > kMaxTableParts) {
@@ -175,8 +174,7 @@ absl::Status SyncAggregator::CheckContribution(const v1::RequestHeader& header,
         other.value(), other_round));
   };
   const auto settled = settled_.find(stamp.worker);
-  if (settled != settled_.end() &&
-      settled->second.first == stamp.generation &&
+  if (settled != settled_.end() && settled->second.first == stamp.generation &&
       settled->second.second >= stamp.sequence) {
     return refuse_order(settled->second.second, open_round() - 1);
   }
@@ -384,13 +382,12 @@ absl::Status SyncAggregator::ApplySparse(const Round& round, uint32_t divisor,
     }
   }
   const uint32_t logical_time = clock_ == nullptr ? 0 : clock_->Now();
-  return sparse_merger_.Merge(
-      pushes, divisor, [&](const SparsePush& stretch) {
-        SparsePush push = stretch;
-        push.stamps = stamps;
-        push.logical_time = logical_time;
-        return sparse_->Push(push).status();
-      });
+  return sparse_merger_.Merge(pushes, divisor, [&](const SparsePush& stretch) {
+    SparsePush push = stretch;
+    push.stamps = stamps;
+    push.logical_time = logical_time;
+    return sparse_->Push(push).status();
+  });
 }
 
 void SyncAggregator::ApplyDense(const Round& round, uint32_t divisor,

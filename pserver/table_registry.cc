@@ -10,10 +10,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/clock.h"
+#include "base/dense_version.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/status_macros.h"
-#include "base/dense_version.h"
 #include "pserver/async_aggregator.h"
 #include "pserver/geo_aggregator.h"
 #include "pserver/quorum_aggregator.h"
@@ -25,9 +25,8 @@ namespace {
 
 absl::Status CheckConfig(const v1::TableConfig& config) {
   if (config.id() == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("table '%s' has id 0; legal is at least 1",
-                        config.name()));
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "table '%s' has id 0; legal is at least 1", config.name()));
   }
   if (config.name().empty()) {
     return absl::InvalidArgumentError(
@@ -88,8 +87,8 @@ std::unique_ptr<Aggregator> MakeAggregator(TableEntry* entry,
 }
 
 absl::StatusOr<std::unique_ptr<TableEntry>> MakeEntry(
-    const v1::TableConfig& config, const PartitionMap& map,
-    ServerIndex server, const std::string& tier_dir, Generation generation,
+    const v1::TableConfig& config, const PartitionMap& map, ServerIndex server,
+    const std::string& tier_dir, Generation generation,
     const LogicalClock* clock) {
   auto entry = std::make_unique<TableEntry>();
   entry->config = config;
@@ -107,10 +106,9 @@ absl::StatusOr<std::unique_ptr<TableEntry>> MakeEntry(
     entry->hot_keys = std::make_shared<HotKeys>(hot_keys);
   } else {
     entry->block_traffic = std::make_shared<BlockTraffic>();
-    OARLOCK_ASSIGN_OR_RETURN(entry->dense,
-                             DenseTable::Create(
-                                 config, map, server,
-                                 FirstDenseVersion(generation)));
+    OARLOCK_ASSIGN_OR_RETURN(
+        entry->dense,
+        DenseTable::Create(config, map, server, FirstDenseVersion(generation)));
   }
   entry->aggregator = MakeAggregator(entry.get(), clock);
   return entry;
@@ -227,9 +225,9 @@ absl::Status TableRegistry::Create(const v1::TableConfig& config) {
         "table %d '%s' would be one more than the %d that a job may have",
         config.id(), config.name(), kMaxTables));
   }
-  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<TableEntry> entry,
-                           MakeEntry(config, map_, server_, tier_dir_,
-                                     generation_, &clock_));
+  OARLOCK_ASSIGN_OR_RETURN(
+      std::unique_ptr<TableEntry> entry,
+      MakeEntry(config, map_, server_, tier_dir_, generation_, &clock_));
   if (observer_ != nullptr) {
     OARLOCK_RETURN_IF_ERROR(observer_->OnCreate(config));
   }
@@ -335,8 +333,7 @@ uint64_t TableRegistry::SetRoundMember(WorkerIndex worker,
     if (!noted.ok()) spdlog::warn("{}", std::string(noted.message()));
   }
   const auto found = members_.find(worker);
-  const bool is_old =
-      found != members_.end() && generation < found->second;
+  const bool is_old = found != members_.end() && generation < found->second;
   if (!is_old && joins) {
     members_[worker] = generation;
   } else if (!is_old && found != members_.end()) {
@@ -424,13 +421,14 @@ absl::StatusOr<v1::ListChangesResponse> TableRegistry::ListChanges(
   if (entry->changes == nullptr) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "changes of table '%s' are not listed; legal is a sparse table whose "
-        "mode is GEO", entry->config.name()));
+        "mode is GEO",
+        entry->config.name()));
   }
   if (request.max_keys() < 1 ||
       request.max_keys() > ChangeLog::kMaxEntriesPerAnswer) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "max_keys is %d; legal are 1 to %d", request.max_keys(),
-        ChangeLog::kMaxEntriesPerAnswer));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("max_keys is %d; legal are 1 to %d", request.max_keys(),
+                        ChangeLog::kMaxEntriesPerAnswer));
   }
   const ChangeLog& log = *entry->changes;
   ChangeLog::Changes changes;

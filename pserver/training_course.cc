@@ -15,8 +15,7 @@ size_t TrainingCourse::FindEvaluation(const std::string& work) const {
 
 absl::Status TrainingCourse::CheckEvaluation(
     const v1::Evaluation& evaluation) const {
-  if (evaluation.work().empty() ||
-      evaluation.work().size() > kMaxNameBytes ||
+  if (evaluation.work().empty() || evaluation.work().size() > kMaxNameBytes ||
       evaluation.file().size() > kMaxNameBytes ||
       evaluation.checkpoint().size() > kMaxReasonBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -90,9 +89,10 @@ absl::Status TrainingCourse::CheckFile(const v1::TrainingFile& file) const {
         absl::StrCat("training is stopped: ", stop_reason_));
   }
   if (files_.size() == kMaxFiles) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        kMaxFiles, " files were trained, and no more names are kept; begin a "
-        "new job with --load and another folder"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(kMaxFiles,
+                     " files were trained, and no more names are kept; begin a "
+                     "new job with --load and another folder"));
   }
   return absl::OkStatus();
 }
@@ -108,8 +108,8 @@ void TrainingCourse::NoteFile(const v1::TrainingFile& file) {
 
 uint32_t TrainingCourse::num_trained_files() const {
   const size_t count = files_.size();
-  return static_cast<uint32_t>(
-      count > 0 && !files_.back().trained() ? count - 1 : count);
+  return static_cast<uint32_t>(count > 0 && !files_.back().trained() ? count - 1
+                                                                     : count);
 }
 
 void TrainingCourse::Describe(v1::JobStatusResponse* status) const {
@@ -126,8 +126,8 @@ void TrainingCourse::DescribeCut(uint32_t trained_epochs,
   for (const v1::TrainingFile& file : files_) {
     v1::TrainingFile* const saved = manifest->add_files();
     *saved = file;
-    // It may have ended since, with pushes behind the cut; or all its pushes are
-    // before the cut, and nobody has noted yet that it has ended.
+    // It may have ended since, with pushes behind the cut; or all its pushes
+    // are before the cut, and nobody has noted yet that it has ended.
     saved->set_trained(file.epoch() < trained_epochs);
     // Nothing of those after it is before the cut.
     if (!saved->trained()) return;
@@ -163,8 +163,8 @@ void TrainingCourse::Load(const v1::TrainingCourseState& state) {
   stopped_ = state.stopped();
   stop_reason_ = state.stop_reason();
   begun_passes_ = state.begun_passes();
-  num_former_evaluations_ = std::min<size_t>(state.num_former_evaluations(),
-                                             evaluations_.size());
+  num_former_evaluations_ =
+      std::min<size_t>(state.num_former_evaluations(), evaluations_.size());
   SetFiles({state.files().begin(), state.files().end()});
 }
 

@@ -49,7 +49,9 @@ class PendingCall {
   }
   void Fail(const absl::Status& status) {
     OARLOCK_CHECK(!status.ok());
-    Send([&](auto* call) { call->writer_.FinishWithError(ToGrpc(status), call); });
+    Send([&](auto* call) {
+      call->writer_.FinishWithError(ToGrpc(status), call);
+    });
   }
 
  private:

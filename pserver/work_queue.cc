@@ -82,8 +82,8 @@ absl::Status WorkQueue::Define(const v1::DefineWorkRequest& request) {
   Work& work = works_[request.work()];
   work.fingerprint = fingerprint;
   work.num_ranges = request.ranges_size();
-  work.unleased = Uncovered(
-      request.work(), {request.ranges().begin(), request.ranges().end()});
+  work.unleased = Uncovered(request.work(),
+                            {request.ranges().begin(), request.ranges().end()});
   std::reverse(work.unleased.begin(), work.unleased.end());
   if (!work.AllDone()) ++num_unfinished_;
   SetOrder(request.work(), request.order());
@@ -108,11 +108,11 @@ absl::StatusOr<v1::LeaseWorkResponse> WorkQueue::Lease(
     caller = Caller{request.worker_generation(), {}};
   }
   if (request.request() + kMaxLeaseCallSpan <= caller.highest) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "lease of work with request number ", request.request(), " of worker ",
-        request.worker_index(), " after number ", caller.highest,
-        "; legal are numbers less than ", kMaxLeaseCallSpan,
-        " below the highest"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("lease of work with request number ", request.request(),
+                     " of worker ", request.worker_index(), " after number ",
+                     caller.highest, "; legal are numbers less than ",
+                     kMaxLeaseCallSpan, " below the highest"));
   }
   for (const Call& call : caller.calls) {
     if (call.request == request.request()) return call.response;
@@ -142,9 +142,9 @@ absl::StatusOr<v1::LeaseWorkResponse> WorkQueue::Lease(
     v1::PushRepair& repair = work.repairs.front();
     repair.set_lease(next_lease_++);
     *response.add_repairs() = repair;
-    work.leased_repairs.emplace(
-        repair.lease(), LeasedRepair{repair, request.worker_index(),
-                                     request.worker_generation()});
+    work.leased_repairs.emplace(repair.lease(),
+                                LeasedRepair{repair, request.worker_index(),
+                                             request.worker_generation()});
     work.repairs.pop_front();
   }
   for (; count > 0 && !stopped && !work.unleased.empty(); --count) {

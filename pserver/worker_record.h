@@ -24,7 +24,8 @@ struct WorkerRecord {
   bool had_examples = false;
   // It has called after it was FINISHED: it has heard the answer.
   bool knows_it_is_finished = false;
-  // Training passes of which its share is trained, whichever incarnation did it.
+  // Training passes of which its share is trained, whichever incarnation did
+  // it.
   uint32_t trained_epochs = 0;
   // Names of the last registrations, the newest last, and the answer to that.
   std::deque<uint64_t> registrations;

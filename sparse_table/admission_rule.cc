@@ -21,8 +21,7 @@ absl::StatusOr<AdmissionRule> AdmissionRule::Create(
     const v1::TableConfig& config, int partition_bits) {
   const v1::AdmissionConfig& admission = config.sparse().admission();
   AdmissionRule rule;
-  rule.seed_ =
-      DeriveSeed(DeriveSeed(config.seed(), config.id()), kDrawPurpose);
+  rule.seed_ = DeriveSeed(DeriveSeed(config.seed(), config.id()), kDrawPurpose);
   uint32_t units = 1;
   switch (admission.kind_case()) {
     case v1::AdmissionConfig::KIND_NOT_SET:
@@ -106,10 +105,9 @@ bool AdmissionRule::Admit(uint64_t draws, Key key, uint64_t mix, float score,
       return sketch->Add(mix, 1) >= threshold_;
     case Kind::kShowClick: {
       // What is no number counts for nothing.
-      const float units =
-          score > 0 ? std::min(score * units_per_score_,
-                               static_cast<float>(kScoreUnits))
-                    : 0.0f;
+      const float units = score > 0 ? std::min(score * units_per_score_,
+                                               static_cast<float>(kScoreUnits))
+                                    : 0.0f;
       return sketch->Add(mix, static_cast<uint32_t>(std::lround(units))) >=
              threshold_;
     }

@@ -69,9 +69,9 @@ void Arena::Populate() {
   const uint64_t ahead =
       std::clamp(used / kPopulateShare, kPopulateBytesMin, kPopulateBytesMax);
   if (used + ahead / 2 <= populated_) return;
-  populated_ = std::min((used + ahead + kHugePageBytes - 1) / kHugePageBytes *
-                            kHugePageBytes,
-                        bytes_max());
+  populated_ = std::min(
+      (used + ahead + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes,
+      bytes_max());
   populator_->Ask(used, populated_);
 }
 

@@ -11,9 +11,9 @@
 // never below its true sum; with N the sum over all keys, it is above it by
 // more than e * N / width with a probability of at most e^-kDepth = 1.8 %.
 // So that N stays bounded, all counters and N are halved (rounded down) when N
-// reaches `sum_max`: the estimate then stands for recent sums, and e * sum_max /
-// width bounds the error at any time with that probability. Between two halvings
-// an estimate grows by at least what is added to its key.
+// reaches `sum_max`: the estimate then stands for recent sums, and e * sum_max
+// / width bounds the error at any time with that probability. Between two
+// halvings an estimate grows by at least what is added to its key.
 
 #ifndef OARLOCK_SPARSE_TABLE_COUNT_SKETCH_H_
 #define OARLOCK_SPARSE_TABLE_COUNT_SKETCH_H_

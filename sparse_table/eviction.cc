@@ -220,14 +220,13 @@ class Sweep {
     const size_t row_bytes = rows_.layout().row_bytes();
     read.bytes.resize(kSlotsPerHold * row_bytes);
     OARLOCK_ASSIGN_OR_RETURN(
-        read.next, tier_->VisitDisk(tier_->cold_rows(), index_, first,
-                                    kSlotsPerHold, [&](const std::byte* row) {
-                                      read.rows.push_back(
-                                          read.bytes.data() +
-                                          read.rows.size() * row_bytes);
-                                      std::copy_n(row, row_bytes,
-                                                  read.rows.back());
-                                    }));
+        read.next,
+        tier_->VisitDisk(tier_->cold_rows(), index_, first, kSlotsPerHold,
+                         [&](const std::byte* row) {
+                           read.rows.push_back(read.bytes.data() +
+                                               read.rows.size() * row_bytes);
+                           std::copy_n(row, row_bytes, read.rows.back());
+                         }));
     return read;
   }
 
@@ -274,13 +273,11 @@ class Sweep {
       }
     }
     // A row that was demoted in between is there twice.
-    std::sort(all->begin(), all->end(), [](const auto& a, const auto& b) {
-      return a.key < b.key;
-    });
-    all->erase(std::unique(all->begin(), all->end(),
-                           [](const auto& a, const auto& b) {
-                             return a.key == b.key;
-                           }),
+    std::sort(all->begin(), all->end(),
+              [](const auto& a, const auto& b) { return a.key < b.key; });
+    all->erase(std::unique(
+                   all->begin(), all->end(),
+                   [](const auto& a, const auto& b) { return a.key == b.key; }),
                all->end());
     return absl::OkStatus();
   }
@@ -299,22 +296,20 @@ class Sweep {
 }  // namespace
 
 absl::StatusOr<EvictionLimits> MakeEvictionLimits(
-    const v1::EvictionConfig& config, bool has_statistics,
-    int partition_bits) {
+    const v1::EvictionConfig& config, bool has_statistics, int partition_bits) {
   EvictionLimits limits;
   if (config.idle_ticks() > kMaxIdleTicks) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("eviction idle_ticks is ", config.idle_ticks(),
-                     "; legal is up to ", kMaxIdleTicks,
-                     "; count in longer ticks"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "eviction idle_ticks is ", config.idle_ticks(), "; legal is up to ",
+        kMaxIdleTicks, "; count in longer ticks"));
   }
   limits.idle_ticks = config.idle_ticks();
   if (config.has_score_min()) {
     if (!has_statistics || !std::isfinite(config.score_min())) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "eviction score_min is ", config.score_min(), ", accessor ",
-          has_statistics ? "ctr" : "plain",
-          "; legal is a finite number, with accessor ctr"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("eviction score_min is ", config.score_min(),
+                       ", accessor ", has_statistics ? "ctr" : "plain",
+                       "; legal is a finite number, with accessor ctr"));
     }
     limits.score_min = config.score_min();
   }
@@ -333,9 +328,8 @@ absl::StatusOr<EvictionLimits> MakeEvictionLimits(
           1 << partition_bits, ", one a partition, or 0 for no limit"));
     }
     limits.partition_rows_max = rows;
-    limits.partition_rows_low =
-        static_cast<size_t>(static_cast<double>(low_mark) *
-                            static_cast<double>(rows));
+    limits.partition_rows_low = static_cast<size_t>(
+        static_cast<double>(low_mark) * static_cast<double>(rows));
   }
   return limits;
 }

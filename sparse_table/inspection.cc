@@ -35,9 +35,8 @@ absl::Status Inspection::ForEachRow(
     const Partition& partition = *partitions_[i];
     ReaderGuard guard(partition.lock());
     const uint32_t latest_touch = partition.latest_touch();
-    partition.ForEachRow([&](const std::byte* row) {
-      visit(index, ViewOf(row, latest_touch));
-    });
+    partition.ForEachRow(
+        [&](const std::byte* row) { visit(index, ViewOf(row, latest_touch)); });
     if (partition.tiers().cold_rows == 0) continue;
     std::optional<Key> next = Key{0};
     while (next.has_value()) {

@@ -43,8 +43,7 @@ void PagePopulator::Run() {
     changed_.wait(lock, [this] { return stopping_ || taken_ < asked_; });
     if (stopping_) return;
     const size_t begin = taken_;
-    const size_t end =
-        std::min(asked_, (begin / kStepBytes + 1) * kStepBytes);
+    const size_t end = std::min(asked_, (begin / kStepBytes + 1) * kStepBytes);
     lock.unlock();
     // Unlike a write it changes nothing where others have written meanwhile.
 #ifdef MADV_POPULATE_WRITE

@@ -18,9 +18,9 @@ constexpr uint64_t kExtendedPurpose = 0xe87e4ded;
 
 absl::Status CheckExtended(const v1::SparseTableConfig& config) {
   if (config.extended_dim() >= std::max(config.dim(), 1u)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "extended_dim is ", config.extended_dim(), " of dim ", config.dim(),
-        "; legal is below dim"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("extended_dim is ", config.extended_dim(), " of dim ",
+                     config.dim(), "; legal is below dim"));
   }
   const float threshold = config.extended_threshold();
   if (!std::isfinite(threshold) || threshold < 0) {
@@ -42,30 +42,27 @@ absl::StatusOr<RowRules> RowRules::Create(const v1::TableConfig& config,
   const v1::SparseTableConfig& sparse = config.sparse();
   const size_t chunk_floats = Arena::kChunkBytes / sizeof(float);
   if (sparse.dim() == 0 || sparse.dim() > chunk_floats) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dim is ", sparse.dim(),
-                     "; legal is 1 to what fits into a row of ",
-                     Arena::kChunkBytes, " bytes with its optimizer state"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "dim is ", sparse.dim(), "; legal is 1 to what fits into a row of ",
+        Arena::kChunkBytes, " bytes with its optimizer state"));
   }
   OARLOCK_RETURN_IF_ERROR(CheckExtended(sparse));
   OARLOCK_ASSIGN_OR_RETURN(const UpdateRule rule,
                            UpdateRule::Create(config.optimizer()));
-  OARLOCK_ASSIGN_OR_RETURN(
-      const UpdateRule extended_rule,
-      UpdateRule::Create(sparse.has_extended_optimizer()
-                             ? sparse.extended_optimizer()
-                             : config.optimizer()));
+  OARLOCK_ASSIGN_OR_RETURN(const UpdateRule extended_rule,
+                           UpdateRule::Create(sparse.has_extended_optimizer()
+                                                  ? sparse.extended_optimizer()
+                                                  : config.optimizer()));
   const TableId table(config.id());
   OARLOCK_ASSIGN_OR_RETURN(
       const InitialValues initial_values,
       InitialValues::Create(sparse.initializer(), config.seed(), table));
   OARLOCK_ASSIGN_OR_RETURN(
       const InitialValues extended_initial_values,
-      InitialValues::Create(sparse.has_extended_initializer()
-                                ? sparse.extended_initializer()
-                                : sparse.initializer(),
-                            DeriveSeed(config.seed(), kExtendedPurpose),
-                            table));
+      InitialValues::Create(
+          sparse.has_extended_initializer() ? sparse.extended_initializer()
+                                            : sparse.initializer(),
+          DeriveSeed(config.seed(), kExtendedPurpose), table));
   OARLOCK_ASSIGN_OR_RETURN(const ScoreRule score_rule,
                            ScoreRule::Create(sparse.ctr()));
   OARLOCK_ASSIGN_OR_RETURN(const AdmissionRule admission,
@@ -82,10 +79,9 @@ absl::StatusOr<RowRules> RowRules::Create(const v1::TableConfig& config,
   const RowLayout layout(sparse.dim(), embedding_state + extended_state,
                          has_statistics);
   if (layout.row_bytes() > Arena::kChunkBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dim is ", sparse.dim(),
-                     "; legal is 1 to what fits into a row of ",
-                     Arena::kChunkBytes, " bytes with its optimizer state"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "dim is ", sparse.dim(), "; legal is 1 to what fits into a row of ",
+        Arena::kChunkBytes, " bytes with its optimizer state"));
   }
   RowRules rules(layout, rule, extended_rule, initial_values,
                  extended_initial_values, score_rule, admission, eviction);

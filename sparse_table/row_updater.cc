@@ -20,8 +20,8 @@ void RowUpdater::AddStatistics(std::byte* row, float show, float click,
                                uint32_t now) const {
   const RowHeader& header = RowLayout::Header(row);
   float* const statistics = rows_.layout().Statistics(row);
-  const float factor = rules_.score_rule().DecayFactor(
-      WidenTouch(header.low_touch(), now), now);
+  const float factor =
+      rules_.score_rule().DecayFactor(WidenTouch(header.low_touch(), now), now);
   statistics[0] = factor * statistics[0] + show;
   statistics[1] = factor * statistics[1] + click;
   if (!header.extended() && rules_.WantsExtended(rules_.score_rule().Score(

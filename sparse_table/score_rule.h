@@ -39,8 +39,9 @@ class ScoreRule {
   // REQUIRES: from <= now.
   float DecayFactor(uint32_t from, uint32_t now) const {
     if (!decays() || from >= now - now % decay_period_ticks_) return 1;
-    return std::pow(decay_rate_, static_cast<float>(now / decay_period_ticks_ -
-                                                    from / decay_period_ticks_));
+    return std::pow(decay_rate_,
+                    static_cast<float>(now / decay_period_ticks_ -
+                                       from / decay_period_ticks_));
   }
   bool decays() const { return decay_rate_ != 1; }
 

@@ -477,8 +477,8 @@ absl::StatusOr<std::unique_ptr<SparseTable>> SparseTable::Create(
   absl::StatusOr<std::unique_ptr<Arena>> arena = Arena::Create(
       std::min(memory_bytes_max, RowSpace::MaxBytes(rules->layout())));
   OARLOCK_RETURN_IF_ERROR(Annotate(arena.status(), context));
-  auto table = std::make_unique<SparseTableImpl>(
-      config, partition_bits, *rules, *std::move(arena));
+  auto table = std::make_unique<SparseTableImpl>(config, partition_bits, *rules,
+                                                 *std::move(arena));
   const uint64_t budget = config.sparse().memory_budget_bytes();
   if (budget != 0) {
     if (options.tier_directory.empty()) {

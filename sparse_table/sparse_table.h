@@ -8,8 +8,8 @@
 // What a push means beyond the update rule, which keys get a row and which rows
 // go is the table's configuration (sparse_table/row_rules.h): statistics and
 // their decay (score_rule.h), the extended embedding part, admission
-// (admission_rule.h), eviction (eviction.h). With a memory budget rows beyond it
-// lie on disk (tier.h); that changes where a row is, never what is in it.
+// (admission_rule.h), eviction (eviction.h). With a memory budget rows beyond
+// it lie on disk (tier.h); that changes where a row is, never what is in it.
 
 #ifndef OARLOCK_SPARSE_TABLE_SPARSE_TABLE_H_
 #define OARLOCK_SPARSE_TABLE_SPARSE_TABLE_H_
@@ -113,8 +113,7 @@ class SparseTable {
   // initial value and stays without a row. Keys may occur twice. Only the disk
   // can fail; what was written is worth nothing then.
   virtual absl::Status Pull(absl::Span<const KeyGroup> groups, const Key* keys,
-                            float* values,
-                            uint64_t* group_versions) const = 0;
+                            float* values, uint64_t* group_versions) const = 0;
 
   // The same with show and click of each key, [num_keys] each, decayed to the
   // latest logical time that its partition knows; 0 for a key without a row.

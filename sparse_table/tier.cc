@@ -216,17 +216,17 @@ absl::Status Tier::Demote(PartitionIndex index, size_t num_rows,
 absl::Status Tier::BringGroup(PartitionIndex index, absl::Span<const Key> keys,
                               Partition* partition) {
   Scratch& scratch = ThreadScratch();
-  const auto find_missing = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(
-                                partition->lock()) {
-    scratch.names.clear();
-    // What is about to be used should not be what is demoted for it.
-    FindMissing(
-        rows_, *partition, index, keys,
-        [](std::byte* row) {
-          RowLayout::Header(row).packed |= RowHeader::kRecent;
-        },
-        &scratch.names);
-  };
+  const auto find_missing =
+      [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition->lock()) {
+        scratch.names.clear();
+        // What is about to be used should not be what is demoted for it.
+        FindMissing(
+            rows_, *partition, index, keys,
+            [](std::byte* row) {
+              RowLayout::Header(row).packed |= RowHeader::kRecent;
+            },
+            &scratch.names);
+      };
   // Rows of the group may be among those demoted for it, so that there is more
   // to bring then; each turn leaves fewer rows in memory.
   for (bool demoted = true; demoted;) {
@@ -306,9 +306,8 @@ absl::Status ColdLookup::Promote(const Partitions& partitions,
   for (size_t g = 0; g < groups.size(); ++g) {
     const PartitionIndex index = groups[g].partition;
     const Partition& partition = *partitions[index.value()];
-    GroupRead read{.group = g,
-                   .first_key = first_key,
-                   .first_name = names_.size()};
+    GroupRead read{
+        .group = g, .first_key = first_key, .first_name = names_.size()};
     {
       ReaderGuard guard(partition.lock());
       if (partition.tiers().cold_rows > 0) {

@@ -116,7 +116,9 @@ class Tier {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition->lock());
 
   // On disk lies a row without its key.
-  size_t stored_bytes() const { return rows_.layout().row_bytes() - sizeof(Key); }
+  size_t stored_bytes() const {
+    return rows_.layout().row_bytes() - sizeof(Key);
+  }
   static RowHeader HeaderOf(Key key, const std::byte* stored);
   void Restore(Key key, const std::byte* stored, std::byte* row) const;
 

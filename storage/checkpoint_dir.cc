@@ -74,7 +74,8 @@ std::optional<uint64_t> ParseName(absl::string_view name) {
 // What may lie in the folder.
 bool IsOurs(absl::string_view name) {
   return name == kCurrent || name == absl::StrCat(kCurrent, kTemporary) ||
-         name == kBest || name == absl::StrCat(kBest, kTemporary) || name == "store" || name == "log" || ParseName(name).has_value();
+         name == kBest || name == absl::StrCat(kBest, kTemporary) ||
+         name == "store" || name == "log" || ParseName(name).has_value();
 }
 
 // What may lie in the folder of a checkpoint.
@@ -327,11 +328,10 @@ absl::StatusOr<uint64_t> CheckpointDir::ReadBest() const {
   const std::string path = absl::StrCat(path_, "/", kBest);
   OARLOCK_ASSIGN_OR_RETURN(const std::string line,
                            files_->ReadFile(path, kMaxCurrentBytes));
-  const std::optional<uint64_t> cut =
-      ParseName(absl::StripSuffix(line, "\n"));
+  const std::optional<uint64_t> cut = ParseName(absl::StripSuffix(line, "\n"));
   if (cut.has_value()) return *cut;
-  return Damaged(path, absl::StrCat("is not a line \"", CheckpointName(42),
-                                    "\""));
+  return Damaged(path,
+                 absl::StrCat("is not a line \"", CheckpointName(42), "\""));
 }
 
 }  // namespace oarlock

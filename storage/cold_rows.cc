@@ -157,9 +157,10 @@ class RocksColdRows final : public ColdRows {
                        absl::string_view what) const;
   absl::Status CheckSize(const rocksdb::Slice& row) const {
     if (row.size() == row_bytes_) return absl::OkStatus();
-    return absl::DataLossError(absl::StrCat(
-        "a row on disk in ", directory(), " has ", row.size(), " bytes; legal is ",
-        row_bytes_, "; the files were changed from outside"));
+    return absl::DataLossError(
+        absl::StrCat("a row on disk in ", directory(), " has ", row.size(),
+                     " bytes; legal is ", row_bytes_,
+                     "; the files were changed from outside"));
   }
 
   // Constant.
@@ -180,13 +181,15 @@ absl::Status RocksColdRows::ErrorOf(const rocksdb::Status& status,
   if (status.IsNoSpace() ||
       status.subcode() == rocksdb::Status::SubCode::kNoSpace) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(message, "; make room there, or raise the table's memory "
-                              "budget"));
+        absl::StrCat(message,
+                     "; make room there, or raise the table's memory "
+                     "budget"));
   }
   if (status.IsCorruption()) {
     return absl::DataLossError(absl::StrCat(
-        message, "; start the servers again from a checkpoint, and look at the "
-                 "disk"));
+        message,
+        "; start the servers again from a checkpoint, and look at the "
+        "disk"));
   }
   return absl::InternalError(
       absl::StrCat(message, "; look at the disk and its permissions"));
@@ -270,11 +273,12 @@ absl::Status RocksColdRows::Write(PartitionIndex partition,
                                   absl::Span<const Key> keys,
                                   absl::Span<const std::byte* const> rows) {
   OARLOCK_CHECK(keys.size() == rows.size() && keys.size() <= kMaxBatchRows);
-  rocksdb::WriteBatch batch(keys.size() * (row_bytes_ + 2 * StoredName::kBytes));
+  rocksdb::WriteBatch batch(keys.size() *
+                            (row_bytes_ + 2 * StoredName::kBytes));
   for (size_t i = 0; i < keys.size(); ++i) {
     const StoredName name(partition, keys[i]);
-    OARLOCK_RETURN_IF_ERROR(
-        ErrorOf(batch.Put(name.slice(), AsSlice(rows[i], row_bytes_)), "write"));
+    OARLOCK_RETURN_IF_ERROR(ErrorOf(
+        batch.Put(name.slice(), AsSlice(rows[i], row_bytes_)), "write"));
   }
   return Apply(&batch, "write");
 }
@@ -326,9 +330,8 @@ absl::StatusOr<std::unique_ptr<ColdRows>> ColdRows::Create(
         "cannot open a store for rows on disk in ", options.directory, ": ",
         opened.ToString(), "; look at the disk and its permissions"));
   }
-  return std::make_unique<RocksColdRows>(std::move(scratch),
-                                         std::unique_ptr<rocksdb::DB>(db),
-                                         options.row_bytes);
+  return std::make_unique<RocksColdRows>(
+      std::move(scratch), std::unique_ptr<rocksdb::DB>(db), options.row_bytes);
 }
 
 }  // namespace oarlock

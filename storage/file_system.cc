@@ -146,8 +146,7 @@ absl::Status FileSystem::Truncate(const std::string& path, uint64_t bytes) {
   OARLOCK_RETURN_IF_ERROR(
       FromRocksDb(env_->ReopenWritableFile(path, &file, rocksdb::EnvOptions()),
                   "truncate", path));
-  OARLOCK_RETURN_IF_ERROR(
-      FromRocksDb(file->Truncate(bytes), "truncate", path));
+  OARLOCK_RETURN_IF_ERROR(FromRocksDb(file->Truncate(bytes), "truncate", path));
   return FromRocksDb(file->Close(), "truncate", path);
 }
 

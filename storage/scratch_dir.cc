@@ -35,8 +35,8 @@ absl::Status CheckNothingForeign(const std::string& path) {
   std::error_code error;
   std::string foreign;
   bool marked = false, empty = true;
-  for (fs::directory_iterator entry(path, error), end;
-       !error && entry != end; entry.increment(error)) {
+  for (fs::directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error)) {
     const std::string name = entry->path().filename();
     empty = false;
     marked = marked || name == kMarker;

@@ -24,9 +24,9 @@ namespace oarlock {
 class BatchFeeder {
  public:
   // Starts the thread. `context` outlives the feeder. With `pull_ahead` rows
-  // are asked for as soon as a batch's keys are known and, where the context has
-  // a gate, that lets the step begin; of a job with a cache of rows only those
-  // that the executor of the lane's batches does not keep.
+  // are asked for as soon as a batch's keys are known and, where the context
+  // has a gate, that lets the step begin; of a job with a cache of rows only
+  // those that the executor of the lane's batches does not keep.
   BatchFeeder(const PassContext* context, size_t lane, size_t num_buffers,
               bool pull_ahead, BadLines* bad_lines);
   // Ends the thread; what it has read is dropped.

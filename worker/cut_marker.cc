@@ -32,9 +32,8 @@ CutMarker::CutMarker(ParameterClient* parameters, JobClient* job, Order order)
   if (order == Order::kByCut) {
     parameters->SetCutObserver([this](uint64_t cut) { OnCut(cut); });
   }
-  job->SetCutObserver([this](uint64_t cut, uint64_t round) {
-    OnCutAndRound(cut, round);
-  });
+  job->SetCutObserver(
+      [this](uint64_t cut, uint64_t round) { OnCutAndRound(cut, round); });
 }
 
 CutMarker::~CutMarker() {
@@ -155,9 +154,8 @@ void CutMarker::EndPass(bool failed) {
       flushing.DecrementCount();
       continue;
     }
-    flush(slot, slot->cut(), [&flushing](const absl::Status&) {
-      flushing.DecrementCount();
-    });
+    flush(slot, slot->cut(),
+          [&flushing](const absl::Status&) { flushing.DecrementCount(); });
   }
   flushing.Wait();
   absl::MutexLock lock(&mutex_);
@@ -180,8 +178,7 @@ void CutMarker::LeftRounds() {
 
 bool CutMarker::MustMark() const {
   if (failed_ || slots_in_use_ || newest_ <= cut_) return false;
-  return order_ == Order::kByCut || !in_rounds_ ||
-         last_round_ >= newest_round_;
+  return order_ == Order::kByCut || !in_rounds_ || last_round_ >= newest_round_;
 }
 
 uint64_t CutMarker::Limit() const {
@@ -320,8 +317,8 @@ absl::Status CutMarker::ReportRest() {
       return failed_ || (!marking_ && !MustMark());
     };
     mutex_.Await(absl::Condition(&settled));
-    const bool nothing = std::all_of(
-        trained_.begin(), trained_.end(), [](const auto& entry) {
+    const bool nothing =
+        std::all_of(trained_.begin(), trained_.end(), [](const auto& entry) {
           return std::all_of(
               entry.second.begin(), entry.second.end(),
               [](const auto& work) { return work.second.empty(); });

@@ -16,10 +16,10 @@ using DenseTransform = DataOptions::DenseTransform;
 absl::Status CheckShape(absl::string_view flag, bool is_set, int value,
                         Format format, int all_have) {
   if (!is_set || value == all_have) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--", flag, " is ", value, ", but a line of --data_format ",
-      NameOf(format), " always has ", all_have, "; leave --", flag,
-      " out, or use --data_format ", NameOf(Format::kMultiSlot)));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", flag, " is ", value, ", but a line of --data_format ",
+                   NameOf(format), " always has ", all_have, "; leave --", flag,
+                   " out, or use --data_format ", NameOf(Format::kMultiSlot)));
 }
 
 DenseTransform DenseTransformOf(const v1::JobConfig& config) {

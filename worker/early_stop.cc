@@ -20,9 +20,10 @@ double ScoreOf(StopMetric metric, const v1::Evaluation& evaluation) {
 
 EarlyStopOptions EarlyStopOptionsOf(const v1::JobConfig& config) {
   EarlyStopOptions options;
-  options.metric = config.early_stop_metric() == "auc"       ? StopMetric::kAuc
-                   : config.early_stop_metric() == "logloss" ? StopMetric::kLogloss
-                                                             : StopMetric::kNone;
+  options.metric = config.early_stop_metric() == "auc" ? StopMetric::kAuc
+                   : config.early_stop_metric() == "logloss"
+                       ? StopMetric::kLogloss
+                       : StopMetric::kNone;
   options.patience = config.early_stop_patience();
   options.min_delta = config.early_stop_min_delta();
   return options;
@@ -61,9 +62,8 @@ EarlyStopVerdict JudgeEvaluations(
           : "could not be told",
       ", and ", since_best, " evaluation", since_best == 1 ? "" : "s",
       " since then ", since_best == 1 ? "was" : "were", " no better",
-      options.min_delta > 0
-          ? absl::StrCat(" by more than ", options.min_delta)
-          : "");
+      options.min_delta > 0 ? absl::StrCat(" by more than ", options.min_delta)
+                            : "");
   return verdict;
 }
 

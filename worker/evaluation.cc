@@ -56,15 +56,14 @@ bool LacksItsCheckpoint(const EarlyStopVerdict& verdict,
 }
 
 void LogEvaluation(const v1::Evaluation& evaluation) {
-  spdlog::info("{}{} after {} trained examples: auc {:.4f}  logloss {:.4f}  "
-               "{} examples{}",
-               evaluation.work(),
-               evaluation.file().empty()
-                   ? std::string()
-                   : absl::StrCat(" (", evaluation.file(), ")"),
-               evaluation.trained_examples(), evaluation.auc(),
-               evaluation.logloss(), evaluation.examples(),
-               evaluation.best() ? ", the best so far" : "");
+  spdlog::info(
+      "{}{} after {} trained examples: auc {:.4f}  logloss {:.4f}  "
+      "{} examples{}",
+      evaluation.work(),
+      evaluation.file().empty() ? std::string()
+                                : absl::StrCat(" (", evaluation.file(), ")"),
+      evaluation.trained_examples(), evaluation.auc(), evaluation.logloss(),
+      evaluation.examples(), evaluation.best() ? ", the best so far" : "");
 }
 
 }  // namespace
@@ -84,8 +83,8 @@ absl::Status CheckEvaluation(const v1::JobConfig& config) {
   const std::string needs =
       " needs test files, and there are none; name them with --test_files";
   if (config.evaluate_period() > 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--evaluate_period ", config.evaluate_period(), needs));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--evaluate_period ", config.evaluate_period(), needs));
   }
   if (config.early_stop_metric() != "none") {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -125,11 +124,11 @@ absl::Status ConcludeEvaluation(const v1::JobConfig& config, JobClient* job,
   const std::vector<v1::Evaluation> earlier(status.evaluations().begin(),
                                             status.evaluations().end());
   // Before the job was resumed; nothing was trained since, so it stands.
-  bool told = evaluation.trained_examples() == 0 &&
-              std::any_of(earlier.begin(), earlier.end(),
-                          [&](const v1::Evaluation& e) {
-                            return e.work() == evaluation.work();
-                          });
+  bool told =
+      evaluation.trained_examples() == 0 &&
+      std::any_of(earlier.begin(), earlier.end(), [&](const v1::Evaluation& e) {
+        return e.work() == evaluation.work();
+      });
   EarlyStopVerdict verdict;
   if (!told) {
     evaluation.set_unix_seconds(UnixSecondsNow());
@@ -214,9 +213,9 @@ class EvaluationBesideTraining::Items : public WorkSource {
   size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-EvaluationBesideTraining::EvaluationBesideTraining(
-    const PassContext& context, std::vector<WorkItem> items,
-    uint64_t period_examples)
+EvaluationBesideTraining::EvaluationBesideTraining(const PassContext& context,
+                                                   std::vector<WorkItem> items,
+                                                   uint64_t period_examples)
     : context_(context),
       items_(std::move(items)),
       period_examples_(period_examples),

@@ -54,11 +54,10 @@ absl::StatusOr<Trained> TrainOn(const PassContext& context,
     buffer.SeedFor(context.config->seed(), context.phase.epoch);
     buffer.BuildKeys(context.parameters->partition_bits());
     if (context.PushesStatistics()) buffer.CountStatistics();
-    OARLOCK_RETURN_IF_ERROR(
-        trained.replica->Fetch(absl::MakeSpan(&step, 1)));
+    OARLOCK_RETURN_IF_ERROR(trained.replica->Fetch(absl::MakeSpan(&step, 1)));
     trained.replica->Gather(step);
-    const StepInput input = buffer.ModelInput(trained.replica->dense(),
-                                              context.GradientScale());
+    const StepInput input =
+        buffer.ModelInput(trained.replica->dense(), context.GradientScale());
     StepOutput output = buffer.ModelOutput(dense.data());
     executor->Step(input, &output);
     const GeoStep* const steps[] = {&step};
@@ -69,8 +68,7 @@ absl::StatusOr<Trained> TrainOn(const PassContext& context,
 
 // Adds the rows of `trained` to the push. The result keeps them alive.
 std::shared_ptr<const void> AddRows(const PassContext& context,
-                                    const Trained& trained,
-                                    PushRequest* push) {
+                                    const Trained& trained, PushRequest* push) {
   push->examples = trained.examples;
   return trained.replica->TakeChanges(/*rows=*/true, /*dense=*/false,
                                       context.PushesStatistics(), push);

@@ -54,9 +54,9 @@ GeoReplica::GeoReplica(const TablePlan& plan,
       dense_(rules.back(), num_workers),
       marked_(plan.sparse_tables.size()) {
   for (size_t i = 0; i < plan.sparse_tables.size(); ++i) {
-    tables_.push_back({plan.sparse_tables[i],
-                       GeoRows(rules[i], plan.tables[i].sparse().dim(),
-                               client->partition_bits())});
+    tables_.push_back(
+        {plan.sparse_tables[i], GeoRows(rules[i], plan.tables[i].sparse().dim(),
+                                        client->partition_bits())});
   }
 }
 
@@ -94,8 +94,8 @@ absl::Status GeoReplica::Fetch(absl::Span<GeoStep> steps) {
     }
     for (size_t begin = 0; begin < table.changed.size(); begin += kPullRows) {
       OARLOCK_RETURN_IF_ERROR(
-          Pull(&table, absl::MakeConstSpan(table.changed)
-                           .subspan(begin, kPullRows)));
+          Pull(&table,
+               absl::MakeConstSpan(table.changed).subspan(begin, kPullRows)));
     }
     table.changed.clear();
   }

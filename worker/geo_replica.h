@@ -61,14 +61,15 @@ class GeoReplica {
   // Copies the step's rows into its buffer. Several at once.
   void Gather(const GeoStep& step) const;
 
-  // One step of training: the gradients in the buffers of `steps`, one per lane,
-  // added key by key, and `dense_gradients`, null without dense parameters.
-  // With `statistics` the keys are counted.
+  // One step of training: the gradients in the buffers of `steps`, one per
+  // lane, added key by key, and `dense_gradients`, null without dense
+  // parameters. With `statistics` the keys are counted.
   void Apply(absl::Span<const GeoStep* const> steps,
              const float* dense_gradients, bool statistics);
 
-  // Adds to `push` what Apply has changed since the last call, of rows, of dense
-  // parameters or of both. The result keeps alive what the push points to.
+  // Adds to `push` what Apply has changed since the last call, of rows, of
+  // dense parameters or of both. The result keeps alive what the push points
+  // to.
   std::shared_ptr<const void> TakeChanges(bool rows, bool dense,
                                           bool statistics, PushRequest* push);
   // The push was answered.

@@ -22,7 +22,8 @@
 namespace oarlock {
 namespace {
 
-// What a push points to. Shared with the push under way and gRPC's send buffers.
+// What a push points to. Shared with the push under way and gRPC's send
+// buffers.
 struct PushMemory {
   explicit PushMemory(const PassContext* context) : rows(context) {}
   MergedStep rows;
@@ -37,8 +38,7 @@ class HalfAsyncPass {
   HalfAsyncPass(const PassContext* context,
                 std::vector<std::unique_ptr<DenseSlot>> slots)
       : context_(context),
-        slots_(std::move(slots),
-               context->config->max_unacknowledged_pushes()) {
+        slots_(std::move(slots), context->config->max_unacknowledged_pushes()) {
     for (size_t i = 0; i < context->work.size(); ++i) {
       lanes_.push_back(std::make_unique<StepLane>(
           context, i, /*pull_ahead=*/true, &bad_lines_));
@@ -47,15 +47,14 @@ class HalfAsyncPass {
   }
 
   absl::Status Run() {
-    context_->cuts->BeginPass(
-        &slots_, [this](DenseSlot* slot, uint64_t cut,
-                        ParameterClient::Done done) {
-          FlushSlot(*context_, slot, cut,
-                    [this, done = std::move(done)](absl::Status status) mutable {
-                      if (!status.ok()) Fail(status);
-                      done(std::move(status));
-                    });
-        });
+    context_->cuts->BeginPass(&slots_, [this](DenseSlot* slot, uint64_t cut,
+                                              ParameterClient::Done done) {
+      FlushSlot(*context_, slot, cut,
+                [this, done = std::move(done)](absl::Status status) mutable {
+                  if (!status.ok()) Fail(status);
+                  done(std::move(status));
+                });
+    });
     while (status().ok() && Step()) {
     }
     slots_.WaitForAllPermits();
@@ -82,7 +81,8 @@ class HalfAsyncPass {
     return context_->job->Alive();
   }
 
-  // One step of all lanes; false when there is nothing left, or after a failure.
+  // One step of all lanes; false when there is nothing left, or after a
+  // failure.
   bool Step() {
     DenseSlot* const slot = slots_.Acquire();
     const absl::Status computed = Compute(*slot);
@@ -165,8 +165,7 @@ class HalfAsyncPass {
     });
     AddTime(Stage::kWaitPush, Clock::Real().Now() - start);
     if (status.ok()) {
-      context_->progress->AddDenseStaleness(context_->phase,
-                                            slot->staleness());
+      context_->progress->AddDenseStaleness(context_->phase, slot->staleness());
     }
     OnPushed(*memory, start, status);
   }

@@ -15,9 +15,9 @@ namespace oarlock {
 // examples of all of them. A lane without data is no longer waited for. Dense
 // parameters move every `dense_interval_steps` such steps (mode/dense_slot.h).
 //
-// Returns when every push is answered; the first failure ends the pass. With one
-// lane every push is that of RunAsyncPass, bit for bit, if dense parameters move
-// with every step.
+// Returns when every push is answered; the first failure ends the pass. With
+// one lane every push is that of RunAsyncPass, bit for bit, if dense parameters
+// move with every step.
 absl::Status RunHalfAsyncPass(const PassContext& context);
 
 }  // namespace oarlock

@@ -164,7 +164,8 @@ class Inference {
     if (num_examples == 0 && report_.num_bad_lines > 0) {
       return absl::FailedPreconditionError(absl::StrCat(
           "no line of --files was scored: all that was read are ",
-          report_.num_bad_lines, " malformed lines, the first of which is "
+          report_.num_bad_lines,
+          " malformed lines, the first of which is "
           "logged above with its file; name other files, or what these are: "
           "--data_format, --labels"));
     }

@@ -51,8 +51,8 @@ struct InferenceReport {
 };
 
 // Takes the scores of the next lines: the probability of label 1, NaN of a
-// malformed line and of a comment. Called by one thread at a time; an error ends
-// the run.
+// malformed line and of a comment. Called by one thread at a time; an error
+// ends the run.
 using ScoreSink = std::function<absl::Status(absl::Span<const float> scores)>;
 
 // Predicts all lines of all files, one after the other. Dense parameters are

@@ -33,9 +33,9 @@ absl::StatusOr<std::optional<WorkItem>> LeasedWork::Next() {
     if (!leases.items.empty()) return leases.items[0];
     const PushRepair& repair = leases.repairs[0];
     if (repair_ == nullptr) {
-      return absl::InternalError(absl::StrCat(
-          "the coordinator wants pushes of ", work_,
-          " to be repaired, a pass that makes none"));
+      return absl::InternalError(
+          absl::StrCat("the coordinator wants pushes of ", work_,
+                       " to be repaired, a pass that makes none"));
     }
     OARLOCK_RETURN_IF_ERROR(repair_(repair));
     repaired.push_back(repair.lease);

@@ -34,10 +34,9 @@ void MergedStep::Merge(absl::Span<const std::shared_ptr<StepBuffer>> steps,
   }
 }
 
-void SumParameterGradients(
-    absl::Span<const std::unique_ptr<StepLane>> lanes,
-    absl::Span<const std::shared_ptr<StepBuffer>> steps, bool add,
-    absl::Span<float> sum) {
+void SumParameterGradients(absl::Span<const std::unique_ptr<StepLane>> lanes,
+                           absl::Span<const std::shared_ptr<StepBuffer>> steps,
+                           bool add, absl::Span<float> sum) {
   for (size_t lane = 0; lane < lanes.size(); ++lane) {
     if (steps[lane] == nullptr) continue;
     const absl::Span<const float> part = lanes[lane]->parameter_gradients();

@@ -34,13 +34,12 @@ class MergedStep {
   std::vector<MergedGradients> merged_;  // one per sparse input
 };
 
-// Writes the sum of the gradients of parameters of those lanes that have a step,
-// in their order, to `sum`, [num_parameters], or with `add` adds them to what is
-// there.
-void SumParameterGradients(
-    absl::Span<const std::unique_ptr<StepLane>> lanes,
-    absl::Span<const std::shared_ptr<StepBuffer>> steps, bool add,
-    absl::Span<float> sum);
+// Writes the sum of the gradients of parameters of those lanes that have a
+// step, in their order, to `sum`, [num_parameters], or with `add` adds them to
+// what is there.
+void SumParameterGradients(absl::Span<const std::unique_ptr<StepLane>> lanes,
+                           absl::Span<const std::shared_ptr<StepBuffer>> steps,
+                           bool add, absl::Span<float> sum);
 
 }  // namespace oarlock
 

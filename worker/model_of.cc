@@ -58,11 +58,12 @@ absl::StatusOr<std::map<int, size_t>> SlotSizes(absl::string_view text) {
     int slot = 0;
     size_t size = 0;
     if (!absl::SimpleAtoi(parts.first, &slot) || slot < 0 ||
-        !ParseSize(parts.second, &size) ||
-        !sizes.emplace(slot, size).second) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--slot_sizes has '", part, "'; legal is SLOT:SIZE, each slot once, "
-          "a size of 1 to ", kSizeMax, "; write for example 0:4,7:16"));
+        !ParseSize(parts.second, &size) || !sizes.emplace(slot, size).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--slot_sizes has '", part,
+                       "'; legal is SLOT:SIZE, each slot once, "
+                       "a size of 1 to ",
+                       kSizeMax, "; write for example 0:4,7:16"));
     }
   }
   return sizes;

@@ -38,15 +38,17 @@ absl::Status CheckOnlineTraining(const v1::JobConfig& config) {
   if (config.watch_dir().empty()) return absl::OkStatus();
   if (!config.train_files().empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--watch_dir ", config.watch_dir(), " says what is trained, and "
-        "--train_files ", config.train_files(0),
+        "--watch_dir ", config.watch_dir(),
+        " says what is trained, and "
+        "--train_files ",
+        config.train_files(0),
         " does, too; give one of them, or train on the files first and go on "
         "with --load"));
   }
   if (config.epochs() != v1::JobConfig::default_instance().epochs()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--epochs is set, but --watch_dir ", config.watch_dir(),
-        " trains each file once; leave --epochs out"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--epochs is set, but --watch_dir ", config.watch_dir(),
+                     " trains each file once; leave --epochs out"));
   }
   if (config.watch_dir().find_first_of(kListCharacters) != std::string::npos) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -77,18 +79,19 @@ absl::StatusOr<std::vector<std::string>> WatchedFolder::List() {
     if (!IsAscii(name) ||
         name.find_first_of(kListCharacters) != std::string::npos) {
       if (warned_.insert(name).second) {
-        spdlog::warn("file '{}' of {} is left out: its name has a blank, a "
-                     "comma, * ? or [, or is not ASCII; rename it",
-                     absl::CHexEscape(name), folder_);
+        spdlog::warn(
+            "file '{}' of {} is left out: its name has a blank, a "
+            "comma, * ? or [, or is not ASCII; rename it",
+            absl::CHexEscape(name), folder_);
       }
       continue;
     }
     names.push_back(name);
   }
   if (error) {
-    return absl::NotFoundError(absl::StrCat(
-        "cannot look into --watch_dir ", folder_, ": ", error.message(),
-        "; is the folder there?"));
+    return absl::NotFoundError(absl::StrCat("cannot look into --watch_dir ",
+                                            folder_, ": ", error.message(),
+                                            "; is the folder there?"));
   }
   std::sort(names.begin(), names.end(), NaturalLess);
   return names;
@@ -207,9 +210,10 @@ bool OnlineTraining::IsUnreadable(const std::string& name) {
   // It has gone since the folder was listed.
   if (!std::filesystem::exists(path, error)) return true;
   unreadable_.insert(name);
-  spdlog::warn("file {} is left out, {} so far: {}; write it again under "
-               "another name", path, unreadable_.size(),
-               std::string(readable.message()));
+  spdlog::warn(
+      "file {} is left out, {} so far: {}; write it again under "
+      "another name",
+      path, unreadable_.size(), std::string(readable.message()));
   return true;
 }
 
@@ -220,8 +224,7 @@ TrainingData::LeftOut OnlineTraining::LeftOutOf(
 }
 
 absl::Status OnlineTraining::TrainFile(const v1::TrainingFile& file) {
-  const std::string path =
-      absl::StrCat(config_.watch_dir(), "/", file.file());
+  const std::string path = absl::StrCat(config_.watch_dir(), "/", file.file());
   OARLOCK_RETURN_IF_ERROR(PredictFile(file, path));
   if (file.epoch() < job_->own_trained_epochs()) {
     // The file may be gone.
@@ -250,13 +253,13 @@ absl::Status OnlineTraining::PredictFile(const v1::TrainingFile& file,
     const bool known = std::any_of(
         status.evaluations().begin(), status.evaluations().end(),
         [&](const v1::Evaluation& e) { return e.work() == phase.Work(); });
-    const bool in_this_run = std::any_of(
-        status.phases().begin(), status.phases().end(),
-        [&](const v1::PhaseStatus& p) {
-          return p.progress().phase() == phase.phase &&
-                 p.progress().epoch() == phase.epoch &&
-                 p.progress().examples() > 0;
-        });
+    const bool in_this_run =
+        std::any_of(status.phases().begin(), status.phases().end(),
+                    [&](const v1::PhaseStatus& p) {
+                      return p.progress().phase() == phase.phase &&
+                             p.progress().epoch() == phase.epoch &&
+                             p.progress().examples() > 0;
+                    });
     if (known && !in_this_run) predicted.clear();
   }
   OARLOCK_ASSIGN_OR_RETURN(
@@ -279,9 +282,10 @@ absl::Status OnlineTraining::WarnOfBadLines(const v1::TrainingFile& file) {
         progress.bad_lines() <= max) {
       continue;
     }
-    spdlog::warn("file {} of pass {} has {} malformed lines, more than the {} "
-                 "of --bad_lines_max: they are left out; see the file",
-                 file.file(), file.epoch(), progress.bad_lines(), max);
+    spdlog::warn(
+        "file {} of pass {} has {} malformed lines, more than the {} "
+        "of --bad_lines_max: they are left out; see the file",
+        file.file(), file.epoch(), progress.bad_lines(), max);
   }
   return absl::OkStatus();
 }

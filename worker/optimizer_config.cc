@@ -30,10 +30,8 @@ void SetAdagrad(const v1::JobConfig& config, v1::Adagrad* adagrad) {
       static_cast<float>(config.adagrad_initial_accumulator()));
 }
 
-void SetPaddleAdagrad(const v1::JobConfig& config,
-                      v1::PaddleAdagrad* adagrad) {
-  adagrad->set_initial_g2sum(
-      static_cast<float>(config.paddle_initial_g2sum()));
+void SetPaddleAdagrad(const v1::JobConfig& config, v1::PaddleAdagrad* adagrad) {
+  adagrad->set_initial_g2sum(static_cast<float>(config.paddle_initial_g2sum()));
 }
 
 void SetRule(const v1::JobConfig& config, const std::string& rule,
@@ -58,8 +56,7 @@ void SetRule(const v1::JobConfig& config, const std::string& rule,
     optimizer->mutable_adamw()->set_weight_decay(
         static_cast<float>(config.weight_decay()));
   } else if (rule == "ftrl") {
-    optimizer->mutable_ftrl()->set_beta(
-        static_cast<float>(config.ftrl_beta()));
+    optimizer->mutable_ftrl()->set_beta(static_cast<float>(config.ftrl_beta()));
   } else if (rule == "lars") {
     v1::Lars* lars = optimizer->mutable_lars();
     lars->set_momentum(static_cast<float>(config.momentum()));
@@ -94,10 +91,13 @@ absl::Status SetPieces(absl::string_view text, uint64_t pushes_per_step,
     if (!absl::SimpleAtoi(parts.first, &until) || until < 1 ||
         until > kStepsMax || !absl::SimpleAtof(parts.second, &factor) ||
         !std::isfinite(factor) || factor < 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--schedule_pieces has '", piece, "'; legal is STEP:FACTOR, STEP 1 "
-          "to ", kStepsMax, ", FACTOR 0 or more; write for example "
-          "1000:1,2000:0.1"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--schedule_pieces has '", piece,
+                       "'; legal is STEP:FACTOR, STEP 1 "
+                       "to ",
+                       kStepsMax,
+                       ", FACTOR 0 or more; write for example "
+                       "1000:1,2000:0.1"));
     }
     if (until <= last) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -123,7 +123,8 @@ absl::Status SetSchedule(const v1::JobConfig& config, uint64_t pushes_per_step,
   }
   if (config.schedule_steps() == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--learning_rate_schedule is ", name, " and --schedule_steps is 0; "
+        "--learning_rate_schedule is ", name,
+        " and --schedule_steps is 0; "
         "legal is 1 or more; set it to the steps of a worker that the schedule "
         "is for"));
   }
@@ -161,8 +162,7 @@ absl::StatusOr<v1::OptimizerConfig> OptimizerOf(const v1::JobConfig& config,
   }
   v1::OptimizerConfig optimizer;
   // A sync round is one push, whatever the number of workers.
-  const bool is_one =
-      config.mode() == "sync" || kind == TableKind::kReplica;
+  const bool is_one = config.mode() == "sync" || kind == TableKind::kReplica;
   const uint32_t pushes_per_step = is_one ? 1 : num_workers;
   const bool own_rate =
       kind == TableKind::kSparse && config.embedding_learning_rate() > 0;

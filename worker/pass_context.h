@@ -52,7 +52,8 @@ struct PassContext {
   std::string work_name;
   DataOptions data;
   std::vector<std::string> files;
-  // Makes what reads items that are not lines of the files; null where they are.
+  // Makes what reads items that are not lines of the files; null where they
+  // are.
   std::function<std::unique_ptr<BatchSource>(WorkSource*, BadLines*)>
       new_reader;
   // One per lane; the same one may stand there several times.

@@ -15,8 +15,8 @@ uint32_t DenseIntervalSteps(const PassContext& context, int num_slots,
   if (config.dense_interval_steps() > 0) return config.dense_interval_steps();
   // A copy within the process costs less than applying steps here.
   if (context.parameters->in_process()) return 1;
-  return DefaultDenseInterval(
-      int64_t{context.job->num_workers()} * num_slots, step_examples);
+  return DefaultDenseInterval(int64_t{context.job->num_workers()} * num_slots,
+                              step_examples);
 }
 
 }  // namespace
@@ -30,8 +30,8 @@ absl::StatusOr<std::vector<std::unique_ptr<DenseSlot>>> MakeSlots(
       DenseIntervalSteps(context, num_slots, step_examples);
   std::vector<std::unique_ptr<DenseSlot>> slots;
   for (int i = 0; i < num_slots; ++i) {
-    slots.push_back(std::make_unique<DenseSlot>(
-        rule, *context.dense->Current(), interval));
+    slots.push_back(
+        std::make_unique<DenseSlot>(rule, *context.dense->Current(), interval));
   }
   return slots;
 }

@@ -67,9 +67,8 @@ std::vector<WorkItem> PositionItems(uint64_t num_positions,
                                     uint64_t lease_examples) {
   std::vector<WorkItem> items;
   for (uint64_t begin = 0; begin < num_positions; begin += lease_examples) {
-    items.push_back(
-        {.begin = begin,
-         .end = std::min(begin + lease_examples, num_positions)});
+    items.push_back({.begin = begin,
+                     .end = std::min(begin + lease_examples, num_positions)});
   }
   return items;
 }
@@ -82,12 +81,9 @@ std::unique_ptr<PassWork> NewLeasedPass(JobClient* job, const std::string& work,
                                       std::move(reader));
 }
 
-std::unique_ptr<PassWork> NewInterleavedPass(const SourceIndex* index,
-                                             ExampleIntervals covered,
-                                             uint64_t block_examples,
-                                             WorkerIndex self,
-                                             uint64_t num_workers,
-                                             uint64_t num_lanes) {
+std::unique_ptr<PassWork> NewInterleavedPass(
+    const SourceIndex* index, ExampleIntervals covered, uint64_t block_examples,
+    WorkerIndex self, uint64_t num_workers, uint64_t num_lanes) {
   auto pass = std::make_unique<SplitPass<InterleavedSplit>>(std::move(covered),
                                                             nullptr);
   for (uint64_t reader = 0; reader < num_workers * num_lanes; ++reader) {
@@ -110,12 +106,12 @@ std::unique_ptr<PassWork> NewStaticPass(
                                                     std::move(reader));
   for (uint64_t worker = 0; worker < num_workers; ++worker) {
     for (uint64_t lane = 0; lane < num_lanes; ++lane) {
-      pass->Add(std::make_unique<RunSplit>(
-                    runs[own_orders ? lane : worker * num_lanes + lane],
-                    block_examples,
-                    own_orders ? static_cast<uint32_t>(worker) : 0,
-                    pass->covered()),
-                worker == self.value());
+      pass->Add(
+          std::make_unique<RunSplit>(
+              runs[own_orders ? lane : worker * num_lanes + lane],
+              block_examples, own_orders ? static_cast<uint32_t>(worker) : 0,
+              pass->covered()),
+          worker == self.value());
     }
   }
   return pass;

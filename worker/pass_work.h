@@ -59,15 +59,12 @@ std::unique_ptr<PassWork> NewLeasedPass(JobClient* job, const std::string& work,
 
 // Lines of files: each lane of each worker gets its share of the batches, in
 // turn. `index` outlives the result.
-std::unique_ptr<PassWork> NewInterleavedPass(const SourceIndex* index,
-                                             ExampleIntervals covered,
-                                             uint64_t block_examples,
-                                             WorkerIndex self,
-                                             uint64_t num_workers,
-                                             uint64_t num_lanes);
+std::unique_ptr<PassWork> NewInterleavedPass(
+    const SourceIndex* index, ExampleIntervals covered, uint64_t block_examples,
+    WorkerIndex self, uint64_t num_workers, uint64_t num_lanes);
 
-// Positions: lane l of worker w takes runs[w * num_lanes + l] of source 0; where
-// workers have orders of their own, runs[l] of source w.
+// Positions: lane l of worker w takes runs[w * num_lanes + l] of source 0;
+// where workers have orders of their own, runs[l] of source w.
 std::unique_ptr<PassWork> NewStaticPass(
     std::vector<std::vector<PositionRun>> runs, bool own_orders,
     ExampleIntervals covered, uint64_t block_examples, WorkerIndex self,

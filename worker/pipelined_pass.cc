@@ -30,8 +30,8 @@ class PassState {
   PassState(const PassContext* context,
             std::vector<std::unique_ptr<DenseSlot>> slots)
       : context_(context),
-        slots_(std::move(slots),
-               context->config->max_unacknowledged_pushes()) {}
+        slots_(std::move(slots), context->config->max_unacknowledged_pushes()) {
+  }
 
   // The first failure ends the pass.
   void Fail(const absl::Status& status) {
@@ -74,8 +74,7 @@ class Lane {
         // One computes, one is on its way out, and the look-ahead.
         feeder_(&context_, index, context_.config->lookahead_batches() + 2,
                 /*pull_ahead=*/true, pass->bad_lines()),
-        executor_(context_.model->NewExecutor(context_.config->batch_size())) {
-  }
+        executor_(context_.model->NewExecutor(context_.config->batch_size())) {}
 
   void Run() {
     absl::Status status = Loop();
@@ -92,8 +91,7 @@ class Lane {
       OARLOCK_RETURN_IF_ERROR(pass_->status());
       const absl::Time start = Clock::Real().Now();
       OARLOCK_RETURN_IF_ERROR(feeder_.WaitForPull(step.get()));
-      context_.progress->AddTime(context_.phase, Stage::kPull,
-                                 step->pull_time);
+      context_.progress->AddTime(context_.phase, Stage::kPull, step->pull_time);
       context_.progress->AddTime(context_.phase, Stage::kWaitPull,
                                  Clock::Real().Now() - start);
       const absl::Time turn = Clock::Real().Now();
@@ -131,8 +129,7 @@ class Lane {
     context_.progress->AddTime(context_.phase, Stage::kCompute,
                                Clock::Real().Now() - start);
     const PassTotals totals = context_.progress->AddStep(
-        context_.phase, step.batch.labels, output.predictions,
-        output.loss_sum);
+        context_.phase, step.batch.labels, output.predictions, output.loss_sum);
     LogStep(context_, totals);
     return absl::OkStatus();
   }
@@ -199,8 +196,8 @@ class Lane {
         context_.gate->Finished(index_, step->step);
       }
       context_.progress->AddStaleness(
-          context_.phase, Staleness(step->inputs[0].pulled_versions,
-                                    step->pushed_versions));
+          context_.phase,
+          Staleness(step->inputs[0].pulled_versions, step->pushed_versions));
     }
     feeder_.Recycle(std::move(step));
     pass_->slots().ReleasePermit();
@@ -231,20 +228,20 @@ class Lane {
 };
 
 absl::Status RunLanes(const PassContext& context, bool trains) {
-  OARLOCK_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<DenseSlot>> slots,
-                           MakeSlots(context, context.compute_slots,
-                                     context.config->batch_size()));
+  OARLOCK_ASSIGN_OR_RETURN(
+      std::vector<std::unique_ptr<DenseSlot>> slots,
+      MakeSlots(context, context.compute_slots, context.config->batch_size()));
   PassState pass(&context, std::move(slots));
   if (trains) {
-    context.cuts->BeginPass(
-        &pass.slots(), [&pass](DenseSlot* slot, uint64_t cut,
-                               ParameterClient::Done done) {
-          FlushSlot(pass.context(), slot, cut,
-                    [&pass, done = std::move(done)](absl::Status status) mutable {
-                      if (!status.ok()) pass.Fail(status);
-                      done(std::move(status));
-                    });
-        });
+    context.cuts->BeginPass(&pass.slots(), [&pass](DenseSlot* slot,
+                                                   uint64_t cut,
+                                                   ParameterClient::Done done) {
+      FlushSlot(pass.context(), slot, cut,
+                [&pass, done = std::move(done)](absl::Status status) mutable {
+                  if (!status.ok()) pass.Fail(status);
+                  done(std::move(status));
+                });
+    });
   }
   std::vector<std::unique_ptr<Lane>> lanes;
   for (size_t i = 0; i < context.work.size(); ++i) {

@@ -16,7 +16,8 @@ void CountIn(uint64_t value, std::vector<uint64_t>* counts) {
   if (counts->size() <= bucket) counts->resize(bucket + 1);
   ++(*counts)[bucket];
 }
-void CountIn(uint64_t value, google::protobuf::RepeatedField<uint64_t>* counts) {
+void CountIn(uint64_t value,
+             google::protobuf::RepeatedField<uint64_t>* counts) {
   const auto bucket = static_cast<int>(DoublingBucket(value));
   if (counts->size() <= bucket) counts->Resize(bucket + 1, 0);
   ++*counts->Mutable(bucket);

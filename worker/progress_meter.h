@@ -44,8 +44,8 @@ struct PhaseId {
 
 // Losses are added up in multiples of this, nats. Sums below 2^29, those of a
 // billion examples of a click log, are exact then: they do not tell how steps
-// were grouped into reports, nor which report came first, and a job that repeats
-// has the same logloss to the last bit.
+// were grouped into reports, nor which report came first, and a job that
+// repeats has the same logloss to the last bit.
 inline constexpr double kLossUnit = 1.0 / (1 << 24);
 
 // Totals of a pass on this worker.
@@ -81,8 +81,8 @@ struct PhaseTotals {
 class ProgressMeter {
  public:
   // A step's examples: their labels (0 or 1) and predictions, and the sum of
-  // their losses, of which the nearest multiple of kLossUnit counts. Returns the
-  // totals so far.
+  // their losses, of which the nearest multiple of kLossUnit counts. Returns
+  // the totals so far.
   PassTotals AddStep(const PhaseId& phase, absl::Span<const float> labels,
                      absl::Span<const float> predictions, double loss_sum);
   // Of this worker's examples of the pass so far; NaN while a class is missing.
@@ -93,7 +93,8 @@ class ProgressMeter {
   void AddStaleness(const PhaseId& phase, uint64_t pushes);
   // Dense parameters were `pushes` pushes old when their gradients were sent.
   void AddDenseStaleness(const PhaseId& phase, uint64_t pushes);
-  // `rows` distinct rows were needed, and `pulled` of them were not in the cache.
+  // `rows` distinct rows were needed, and `pulled` of them were not in the
+  // cache.
   void AddRowCache(const PhaseId& phase, uint64_t rows, uint64_t pulled);
   // What AddStaleness has counted of the pass so far (base/doubling_counts.h).
   std::vector<uint64_t> Staleness(const PhaseId& phase) const;

@@ -43,17 +43,16 @@ class Steps {
   // gradients, [num_parameters], are written to `dense` or, with `add`, added.
   absl::StatusOr<std::shared_ptr<StepBuffer>> Next(float* dense, bool add) {
     auto step = std::make_shared<StepBuffer>(&context_.model->spec());
-    OARLOCK_ASSIGN_OR_RETURN(
-        const bool more,
-        reader_->Next(batch_size_, &step->batch));
+    OARLOCK_ASSIGN_OR_RETURN(const bool more,
+                             reader_->Next(batch_size_, &step->batch));
     if (!more) return nullptr;
     step->SeedFor(context_.config->seed(), context_.phase.epoch);
     step->BuildKeys(context_.parameters->partition_bits());
     if (context_.PushesStatistics()) step->CountStatistics();
     step->StartPull(context_.parameters, context_.sparse_tables, step);
     OARLOCK_RETURN_IF_ERROR(step->WaitForPull());
-    StepInput input = step->ModelInput(parameters_->values.data(),
-                                       context_.GradientScale());
+    StepInput input =
+        step->ModelInput(parameters_->values.data(), context_.GradientScale());
     input.accumulate_parameter_gradients = add;
     StepOutput output = step->ModelOutput(dense);
     executor_->Step(input, &output);
@@ -168,11 +167,11 @@ class Repairer {
     }
     if (num_steps == 0) return absl::OkStatus();
     memory->parameters = steps.parameters();
-    push->dense.push_back({.table = context_.dense_table,
-                           .gradients = memory->dense.data(),
-                           .num_steps = num_steps,
-                           .known_versions =
-                               memory->parameters->block_versions});
+    push->dense.push_back(
+        {.table = context_.dense_table,
+         .gradients = memory->dense.data(),
+         .num_steps = num_steps,
+         .known_versions = memory->parameters->block_versions});
     return absl::OkStatus();
   }
 

@@ -14,12 +14,12 @@ namespace oarlock {
 // are now, with an executor of its own, and pushes them; returns when all is
 // answered. Thread-safe. `context` is that of the pass, async mode.
 //
-// A repair with a name is one push under that name: the rows of its examples, in
-// one batch of whatever size, which have the keys that the dead worker pushed, so that
-// servers find every group that they have already; and the dense gradients of
-// its dense examples, summed over batches of any size. Without a name rows are
-// pushed batch by batch and dense gradients once, each under this worker's own
-// name and for the one or the other alone.
+// A repair with a name is one push under that name: the rows of its examples,
+// in one batch of whatever size, which have the keys that the dead worker
+// pushed, so that servers find every group that they have already; and the
+// dense gradients of its dense examples, summed over batches of any size.
+// Without a name rows are pushed batch by batch and dense gradients once, each
+// under this worker's own name and for the one or the other alone.
 //
 // Nothing is counted as progress: the dead worker may have told of the examples
 // or not, and nobody knows.

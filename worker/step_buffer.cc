@@ -26,10 +26,9 @@ void SelectSlots(const Batch& batch, size_t num_slots,
         input->selected_keys.push_back(batch.keys[cell]);
         continue;
       }
-      input->selected_keys.insert(
-          input->selected_keys.end(),
-          batch.keys.begin() + batch.offsets[cell],
-          batch.keys.begin() + batch.offsets[cell + 1]);
+      input->selected_keys.insert(input->selected_keys.end(),
+                                  batch.keys.begin() + batch.offsets[cell],
+                                  batch.keys.begin() + batch.offsets[cell + 1]);
       input->selected_offsets.push_back(
           static_cast<uint32_t>(input->selected_keys.size()));
     }
@@ -167,8 +166,8 @@ void StepBuffer::StartPull(ParameterClient* client,
   };
   {
     absl::MutexLock lock(&mutex_);
-    pulls_under_way_ = static_cast<size_t>(
-        std::count_if(inputs.begin(), inputs.end(), pulls));
+    pulls_under_way_ =
+        static_cast<size_t>(std::count_if(inputs.begin(), inputs.end(), pulls));
     pull_status_ = absl::OkStatus();
     pull_ended_ = pull_started_;
   }
@@ -178,11 +177,10 @@ void StepBuffer::StartPull(ParameterClient* client,
       input.pulled_versions.clear();
       continue;
     }
-    client->PullSparseLater(tables[i], keys_of(input), input.rows.data(),
-                            &input.pulled_versions, memory,
-                            [this, memory](absl::Status status) {
-                              OnPulled(std::move(status));
-                            });
+    client->PullSparseLater(
+        tables[i], keys_of(input), input.rows.data(), &input.pulled_versions,
+        memory,
+        [this, memory](absl::Status status) { OnPulled(std::move(status)); });
   }
 }
 

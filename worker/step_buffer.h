@@ -36,8 +36,8 @@ struct SparseInputBuffer {
   TableVersions pulled_versions;
 
   // Where the lane keeps rows, in so many slots: which of them come from there,
-  // and the keys that are pulled, whose rows are the first of `rows`. 0: all are
-  // pulled.
+  // and the keys that are pulled, whose rows are the first of `rows`. 0: all
+  // are pulled.
   size_t num_slots = 0;
   RowPlan plan;
   KeyBatch fresh_keys;
@@ -64,8 +64,9 @@ class StepBuffer {
   StepInput ModelInput(const float* parameters, float gradient_scale) const;
   // Where the model's gradients go: those of rows to `inputs`.
   StepOutput ModelOutput(float* parameter_gradients);
-  // Adds the rows' gradients to `push`, and with `statistics` the counts of keys
-  // in slots; `tables` has one id per input. The push points into this buffer.
+  // Adds the rows' gradients to `push`, and with `statistics` the counts of
+  // keys in slots; `tables` has one id per input. The push points into this
+  // buffer.
   void AddGradientsTo(PushRequest* push, const std::vector<TableId>& tables,
                       bool statistics) const;
 

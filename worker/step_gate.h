@@ -23,9 +23,9 @@ namespace oarlock {
 // least of all workers. That answer is kept, so that a lane asks only when what
 // was last known does not let it go on.
 //
-// Invariant: when step number s of any lane begins (from 0), every lane of every
-// member has finished its steps up to s - bound - 1, so their pushes are in the
-// rows that the step pulls.
+// Invariant: when step number s of any lane begins (from 0), every lane of
+// every member has finished its steps up to s - bound - 1, so their pushes are
+// in the rows that the step pulls.
 class StepGate {
  public:
   // `job` outlives this.
@@ -65,8 +65,7 @@ class StepGate {
 
   // What the slowest lane has finished.
   void UpdateClock() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool MayBegin(const Lane& lane) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  bool MayBegin(const Lane& lane) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return lane.begun <= bound_ || slowest_ >= lane.begun - bound_;
   }
   // Why nobody may wait any more.

@@ -76,9 +76,8 @@ absl::Status StepLane::Compute(StepBuffer& step, const float* parameters) {
   OARLOCK_RETURN_IF_ERROR(CheckLoss(*context_, output.loss_sum));
   progress.AddTime(context_->phase, Stage::kCompute,
                    Clock::Real().Now() - start);
-  const PassTotals totals =
-      progress.AddStep(context_->phase, step.batch.labels, output.predictions,
-                       output.loss_sum);
+  const PassTotals totals = progress.AddStep(
+      context_->phase, step.batch.labels, output.predictions, output.loss_sum);
   LogStep(*context_, totals);
   return absl::OkStatus();
 }

@@ -117,8 +117,8 @@ TrainingSummary SummaryOf(const v1::JobStatusResponse& status) {
     summary.stage_seconds_per_step.clear();
     for (const v1::StageTime& stage : progress.stages()) {
       summary.stage_seconds_per_step.emplace_back(
-          stage.stage(), stage.seconds() / std::max<uint64_t>(
-                                               1, progress.steps()));
+          stage.stage(),
+          stage.seconds() / std::max<uint64_t>(1, progress.steps()));
     }
   }
   summary.evaluations.assign(status.evaluations().begin(),
@@ -170,8 +170,8 @@ absl::Status WriteSummary(const TrainingSummary& summary,
 absl::StatusOr<TrainingSummary> ReadSummary(const std::string& path) {
   std::ifstream in(path);
   if (!in) {
-    return absl::NotFoundError(absl::StrCat(
-        path, " is not there; did the first worker end well?"));
+    return absl::NotFoundError(
+        absl::StrCat(path, " is not there; did the first worker end well?"));
   }
   // Ordered: stages stay as they were written.
   const nlohmann::ordered_json json =
@@ -219,8 +219,7 @@ absl::StatusOr<TrainingSummary> ReadSummary(const std::string& path) {
       stages != json.end() && stages->is_object()) {
     for (const auto& [stage, seconds] : stages->items()) {
       if (!seconds.is_number()) continue;
-      summary.stage_seconds_per_step.emplace_back(stage,
-                                                  seconds.get<double>());
+      summary.stage_seconds_per_step.emplace_back(stage, seconds.get<double>());
     }
   }
   return summary;
@@ -234,10 +233,9 @@ std::string SummaryTable(const TrainingSummary& summary) {
       summary.seconds,
       summary.seconds > 0 ? summary.examples / summary.seconds : 0);
   if (summary.test_examples > 0) {
-    absl::StrAppendFormat(&table,
-                          "test      AUC %.4f  logloss %.4f   %d examples\n",
-                          summary.test_auc, summary.test_logloss,
-                          summary.test_examples);
+    absl::StrAppendFormat(
+        &table, "test      AUC %.4f  logloss %.4f   %d examples\n",
+        summary.test_auc, summary.test_logloss, summary.test_examples);
   }
   absl::StrAppend(&table, BestLine(summary));
   absl::StrAppend(&table, "a step   ");
@@ -259,7 +257,8 @@ std::string SummaryTable(const TrainingSummary& summary) {
     absl::StrAppend(&table, "\n");
   }
   if (!std::isnan(summary.row_cache_hit_rate)) {
-    absl::StrAppendFormat(&table, "row cache %.1f %% of the rows were not pulled\n",
+    absl::StrAppendFormat(&table,
+                          "row cache %.1f %% of the rows were not pulled\n",
                           100 * summary.row_cache_hit_rate);
   }
   if (summary.bad_lines > 0) {

@@ -45,8 +45,8 @@ class SyncPass {
                         return step != nullptr;
                       });
       // What is left of a pass that was stopped has no data either.
-      if (!has_data && (!num_rounds.has_value() ||
-                        context_->job->training_stopped())) {
+      if (!has_data &&
+          (!num_rounds.has_value() || context_->job->training_stopped())) {
         break;
       }
       OARLOCK_RETURN_IF_ERROR(Push(complete + i + 1));
@@ -87,8 +87,7 @@ class SyncPass {
     round_->rows.Merge(steps_, &push);
     if (context_->dense_table != TableId(0)) {
       std::vector<float>& sum = round_->parameter_gradients;
-      SumParameterGradients(lanes_, steps_, /*add=*/false,
-                            absl::MakeSpan(sum));
+      SumParameterGradients(lanes_, steps_, /*add=*/false, absl::MakeSpan(sum));
       const auto num_steps = static_cast<uint32_t>(
           steps_.size() - std::count(steps_.begin(), steps_.end(), nullptr));
       round_->updated = context_->dense->Spare();

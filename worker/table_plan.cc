@@ -43,8 +43,8 @@ absl::StatusOr<v1::TableConfig> CommonPart(const v1::JobConfig& config,
 absl::Status CheckAccessor(const v1::JobConfig& config) {
   if (config.accessor() == "ctr") return absl::OkStatus();
   const char* const flag =
-      config.admission() == "show_click" ? "--admission show_click"
-      : config.evict_score_min() > 0     ? "--evict_score_min"
+      config.admission() == "show_click"   ? "--admission show_click"
+      : config.evict_score_min() > 0       ? "--evict_score_min"
       : config.statistics_decay_rate() > 0 ? "--statistics_decay_rate"
       : config.divide_by_show()            ? "--divide_by_show"
                                            : nullptr;

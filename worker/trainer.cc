@@ -68,13 +68,14 @@ absl::Status CheckTrained(const v1::JobConfig& config,
   std::string why;
   if (bad_lines > 0) {
     why = absl::StrCat(
-        "all that was read are ", bad_lines, " malformed lines; the first is "
+        "all that was read are ", bad_lines,
+        " malformed lines; the first is "
         "in the log of a worker; name other files, or their --data_format");
   } else if (config.drop_tail()) {
-    why = absl::StrCat(
-        "it has no lines, or too few for a batch of --batch_size ",
-        config.batch_size(),
-        " on each worker; lower it, or leave --drop_tail out");
+    why =
+        absl::StrCat("it has no lines, or too few for a batch of --batch_size ",
+                     config.batch_size(),
+                     " on each worker; lower it, or leave --drop_tail out");
   } else {
     why = "not a line was read; name files that have some";
   }
@@ -120,13 +121,11 @@ absl::Status Trainer::CheckConfig(const v1::JobConfig& config) {
 }
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
-    const v1::JobConfig& config, ParameterClient* parameters,
-    JobClient* job) {
-  OARLOCK_ASSIGN_OR_RETURN(
-      const DeviceChoice choice,
-      ChooseDevice(config.device(), config.dense_math(),
-                   job->worker_index().value(),
-                   SelectedGpus(ReadEnvironment())));
+    const v1::JobConfig& config, ParameterClient* parameters, JobClient* job) {
+  OARLOCK_ASSIGN_OR_RETURN(const DeviceChoice choice,
+                           ChooseDevice(config.device(), config.dense_math(),
+                                        job->worker_index().value(),
+                                        SelectedGpus(ReadEnvironment())));
   if (!choice.log_line.empty()) spdlog::info("{}", choice.log_line);
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
                            ModelOf(config, choice.math_backend));
@@ -141,8 +140,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
   OARLOCK_ASSIGN_OR_RETURN(
       trainer->plan_,
       PlanTables(trainer->model_->spec(), config, job->num_workers()));
-  trainer->dense_ = std::make_unique<DenseParameters>(
-      parameters, trainer->plan_.dense_table);
+  trainer->dense_ =
+      std::make_unique<DenseParameters>(parameters, trainer->plan_.dense_table);
   OARLOCK_ASSIGN_OR_RETURN(
       trainer->train_,
       TrainingData::Open(
@@ -150,21 +149,19 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
           {config.train_files().begin(), config.train_files().end()},
           TrainingData::Division::kConfigured, job));
   OARLOCK_ASSIGN_OR_RETURN(
-      trainer->test_,
-      TrainingData::Open(
-          trainer->config_,
-          {config.test_files().begin(), config.test_files().end()},
-          TrainingData::Division::kLeased, job));
+      trainer->test_, TrainingData::Open(trainer->config_,
+                                         {config.test_files().begin(),
+                                          config.test_files().end()},
+                                         TrainingData::Division::kLeased, job));
   OARLOCK_RETURN_IF_ERROR(trainer->CheckTestFiles());
-  trainer->cuts_ = std::make_unique<CutMarker>(
-      parameters, job,
-      config.mode() == "sync" ? CutMarker::Order::kByRound
-                              : CutMarker::Order::kByCut);
+  trainer->cuts_ = std::make_unique<CutMarker>(parameters, job,
+                                               config.mode() == "sync"
+                                                   ? CutMarker::Order::kByRound
+                                                   : CutMarker::Order::kByCut);
   if (config.mode() == "geo") {
     OARLOCK_ASSIGN_OR_RETURN(
-        trainer->geo_,
-        GeoReplica::Create(trainer->plan_, job->num_workers(),
-                           config.geo_rows_max(), parameters));
+        trainer->geo_, GeoReplica::Create(trainer->plan_, job->num_workers(),
+                                          config.geo_rows_max(), parameters));
   }
   job->SetProgressSource([t = trainer.get()] { return t->progress_.Take(); });
   return trainer;
@@ -184,10 +181,9 @@ absl::Status Trainer::CreateTables() {
   // as a quorum waits for: a push keeps its slot until it is answered.
   const uint32_t quorum_pushes =
       plan_.tables.back().dense().pushes_per_worker();
-  compute_slots_ = std::min(
-      config_.thread_num(),
-      std::max(ShareOfCores(status, job_->worker_index()),
-               static_cast<int>(quorum_pushes)));
+  compute_slots_ = std::min(config_.thread_num(),
+                            std::max(ShareOfCores(status, job_->worker_index()),
+                                     static_cast<int>(quorum_pushes)));
   if (job_->worker_index() == kChief && !config_.tensorboard_dir().empty()) {
     OARLOCK_ASSIGN_OR_RETURN(
         events_,
@@ -260,9 +256,8 @@ absl::Status Trainer::RunPass(TrainingData& data, const PhaseId& phase,
                                     : RepairPush(context, r);
     };
   }
-  OARLOCK_ASSIGN_OR_RETURN(
-      const std::unique_ptr<PassWork> work,
-      data.StartPass(phase, std::move(repair)));
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<PassWork> work,
+                           data.StartPass(phase, std::move(repair)));
   context.new_reader = work->new_reader();
   for (bool more = true; more;) {
     // Leased work is stopped by whoever leases it, and has repairs to make.
@@ -270,8 +265,8 @@ absl::Status Trainer::RunPass(TrainingData& data, const PhaseId& phase,
     std::deque<StoppableWork> lanes;
     context.work.clear();
     for (WorkSource* lane : work->lanes()) {
-      context.work.push_back(
-          stops_itself ? &lanes.emplace_back(job_, lane) : lane);
+      context.work.push_back(stops_itself ? &lanes.emplace_back(job_, lane)
+                                          : lane);
     }
     OARLOCK_RETURN_IF_ERROR(trains && config_.mode() == "sync"
                                 ? RunSyncPass(context, work->num_rounds())
@@ -295,12 +290,12 @@ absl::StatusOr<uint32_t> Trainer::FirstEpoch() {
       status.evaluations().begin(), status.evaluations().end(),
       [&](const v1::Evaluation& e) { return e.work() == last.Work(); });
   // If the others of this run make it, so does a worker that comes later.
-  const bool in_this_run = std::any_of(
-      status.phases().begin(), status.phases().end(),
-      [&](const v1::PhaseStatus& p) {
-        return p.progress().phase() == last.phase &&
-               p.progress().epoch() == last.epoch;
-      });
+  const bool in_this_run =
+      std::any_of(status.phases().begin(), status.phases().end(),
+                  [&](const v1::PhaseStatus& p) {
+                    return p.progress().phase() == last.phase &&
+                           p.progress().epoch() == last.epoch;
+                  });
   return is_evaluated && !in_this_run ? trained : trained - 1;
 }
 
@@ -319,8 +314,10 @@ absl::Status Trainer::TrainPass(TrainingData& data, uint32_t epoch) {
     return absl::OkStatus();
   }
   if (epoch < job_->own_trained_epochs()) {
-    spdlog::info("this worker's share of pass {} was trained before it was "
-                 "restarted", epoch + 1);
+    spdlog::info(
+        "this worker's share of pass {} was trained before it was "
+        "restarted",
+        epoch + 1);
     passed_over_files_ = true;
     // Others may still be training theirs.
     return job_->MeetAfterTraining(epoch);

@@ -47,8 +47,7 @@ class Trainer {
   // when a pattern of the file lists matches nothing, FailedPrecondition when
   // this machine does not have config.device().
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(
-      const v1::JobConfig& config, ParameterClient* parameters,
-      JobClient* job);
+      const v1::JobConfig& config, ParameterClient* parameters, JobClient* job);
   // The same with a model of the caller's own, wherever that computes;
   // config.model() is only its name.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(
@@ -58,7 +57,8 @@ class Trainer {
 
   // Creates the tables, trains for config.epochs() passes and evaluates after
   // each. In a job that was resumed, those that are left; when none is, the
-  // last evaluation is made anew. Returns when all workers of the job are through.
+  // last evaluation is made anew. Returns when all workers of the job are
+  // through.
   absl::StatusOr<TrainingSummary> Run();
 
   // The parts of Run, for programs that drive the loop themselves.
@@ -110,8 +110,7 @@ class Trainer {
   std::unique_ptr<EvaluationBesideTraining> EvaluateBeside() const;
   absl::Status TrainPass(TrainingData& data, uint32_t epoch);
   // This worker's lanes work off their part of a pass.
-  absl::Status RunPass(TrainingData& data, const PhaseId& phase,
-                       bool trains);
+  absl::Status RunPass(TrainingData& data, const PhaseId& phase, bool trains);
 
   // Trains the context's work by the job's mode, unless that is sync.
   absl::Status RunPassAlone(const PassContext& context);

@@ -146,10 +146,9 @@ absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
   }
   OARLOCK_RETURN_IF_ERROR(CheckConfig(config));
   OARLOCK_RETURN_IF_ERROR(data->FindFiles(patterns));
-  // Only worker 0 hands out work, unless every worker computes its own share, or
-  // what stands where.
-  if (data->IsStatic() || data->IsOrdered() ||
-      job->worker_index() == kChief) {
+  // Only worker 0 hands out work, unless every worker computes its own share,
+  // or what stands where.
+  if (data->IsStatic() || data->IsOrdered() || job->worker_index() == kChief) {
     OARLOCK_RETURN_IF_ERROR(data->ReadIndex());
   }
   if (division == Division::kConfigured && data->InMemory()) {
@@ -194,9 +193,10 @@ absl::Status TrainingData::ReadIndex() {
   if (IsOrdered() && !InMemory() && shuffle_ != ShuffleRule::kNone) {
     for (const std::string& file : files_) {
       if (CanSeek(options, file)) continue;
-      return Contradiction(absl::StrCat(
-          "'", file, "' is compressed and cannot be read out of order; use "
-          "--dataset memory to shuffle it, or unpack it"));
+      return Contradiction(
+          absl::StrCat("'", file,
+                       "' is compressed and cannot be read out of order; use "
+                       "--dataset memory to shuffle it, or unpack it"));
     }
   }
   const int64_t batch = config_.batch_size();
@@ -230,9 +230,8 @@ bool TrainingData::IsOrdered() const {
   return division_ == Division::kConfigured &&
          (InMemory() || HasOwnOrder() || shuffle_ != ShuffleRule::kNone ||
           config_.concatenated_passes() > 1 ||
-          (IsStatic() &&
-           (SplitOf(config_) != SplitRule::kInterleaved ||
-            config_.drop_tail())));
+          (IsStatic() && (SplitOf(config_) != SplitRule::kInterleaved ||
+                          config_.drop_tail())));
 }
 
 OrderOptions TrainingData::OrderOf(uint32_t epoch) const {
@@ -281,9 +280,9 @@ std::string TrainingData::OrderText() const {
   }
   std::string files = absl::StrCat(files_.size(), " files");
   // Of packed files only some splits know the lengths.
-  const bool can_seek = std::all_of(
-      index_->files().begin(), index_->files().end(),
-      [](const SourceIndex::File& file) { return file.can_seek; });
+  const bool can_seek =
+      std::all_of(index_->files().begin(), index_->files().end(),
+                  [](const SourceIndex::File& file) { return file.can_seek; });
   if (can_seek && index_->is_counted()) {
     const Key lengths =
         FeatureHash(absl::StrJoin(CountsOf(*index_), ","), 0, 0);
@@ -305,8 +304,7 @@ TrainingData::StaticShare TrainingData::ShareOf(uint32_t epoch) const {
   split.block_examples = static_cast<uint64_t>(config_.batch_size());
   split.drop_tail = config_.drop_tail();
   StaticShare share;
-  share.runs =
-      SplitPositions(CountsOf(*index_), order.num_concatenated, split);
+  share.runs = SplitPositions(CountsOf(*index_), order.num_concatenated, split);
   const uint64_t first_lane =
       HasOwnOrder() ? 0 : job_->worker_index().value() * num_lanes;
   std::vector<PositionRun> own;
@@ -319,8 +317,8 @@ TrainingData::StaticShare TrainingData::ShareOf(uint32_t epoch) const {
     order.shuffle = ShuffleRule::kGlobal;
     order.share = share.positions;
   }
-  share.order = std::make_shared<const ExampleOrder>(index_->total_examples(),
-                                                     order);
+  share.order =
+      std::make_shared<const ExampleOrder>(index_->total_examples(), order);
   return share;
 }
 
@@ -400,15 +398,14 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartStatic(
     for (const PositionRun& run : runs) num_examples += run.end - run.begin;
   }
   if (HasOwnOrder()) num_examples *= job_->num_workers();
-  OARLOCK_ASSIGN_OR_RETURN(ExampleIntervals covered,
-                           job_->DefineWork(phase.Work(), {}, num_examples,
-                                            OrderText()));
+  OARLOCK_ASSIGN_OR_RETURN(
+      ExampleIntervals covered,
+      job_->DefineWork(phase.Work(), {}, num_examples, OrderText()));
   PassWork::NewReader reader;
   const DataOptions options = data_options();
   if (InMemory()) {
-    OARLOCK_ASSIGN_OR_RETURN(
-        std::shared_ptr<const LoadedPass> pass,
-        memory_->Take(MemoryShareOf(phase.epoch, share)));
+    OARLOCK_ASSIGN_OR_RETURN(std::shared_ptr<const LoadedPass> pass,
+                             memory_->Take(MemoryShareOf(phase.epoch, share)));
     spdlog::info("{} examples of epoch {} are in memory, {:.1f} MiB",
                  pass->indices.size(), phase.epoch + 1,
                  static_cast<double>(memory_bytes()) / (1 << 20));
@@ -431,8 +428,7 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartStatic(
           source);
     };
   }
-  return NewStaticPass(std::move(share.runs), HasOwnOrder(),
-                       std::move(covered),
+  return NewStaticPass(std::move(share.runs), HasOwnOrder(), std::move(covered),
                        static_cast<uint64_t>(config_.batch_size()),
                        job_->worker_index(), job_->num_workers(),
                        static_cast<uint64_t>(config_.thread_num()),

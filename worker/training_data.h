@@ -44,8 +44,8 @@ class TrainingData {
     kUnreadableAndMalformed,
   };
 
-  // Whether every worker has a share of its own, decided beforehand; else ranges
-  // are leased.
+  // Whether every worker has a share of its own, decided beforehand; else
+  // ranges are leased.
   static bool HasStaticSplit(const v1::JobConfig& config);
   // InvalidArgument when options of the data contradict each other.
   static absl::Status CheckConfig(const v1::JobConfig& config);
@@ -56,8 +56,7 @@ class TrainingData {
   // files. `config` and `job` outlive this.
   static absl::StatusOr<std::unique_ptr<TrainingData>> Open(
       const v1::JobConfig& config, const std::vector<std::string>& patterns,
-      Division division, JobClient* job,
-      LeftOut left_out = LeftOut::kNothing);
+      Division division, JobClient* job, LeftOut left_out = LeftOut::kNothing);
 
   bool empty() const { return files_.empty(); }
   const std::vector<std::string>& files() const { return files_; }
@@ -115,9 +114,7 @@ class TrainingData {
   absl::Status FindFiles(const std::vector<std::string>& patterns);
   absl::Status ReadIndex();
   bool InMemory() const { return config_.dataset() == "memory"; }
-  bool HasOwnOrder() const {
-    return config_.sampling() == "with_replacement";
-  }
+  bool HasOwnOrder() const { return config_.sampling() == "with_replacement"; }
   // Every worker computes its own share.
   bool IsStatic() const;
   // Passes have positions of their own, which are not lines of the files.

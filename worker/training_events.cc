@@ -20,8 +20,8 @@ double StalenessQuantile(const std::vector<uint64_t>& histogram, double share) {
   uint64_t below = 0;
   for (size_t bucket = 0; bucket < histogram.size(); ++bucket) {
     below += histogram[bucket];
-    if (total > 0 && static_cast<double>(below) >=
-                         share * static_cast<double>(total)) {
+    if (total > 0 &&
+        static_cast<double>(below) >= share * static_cast<double>(total)) {
       return std::ldexp(1.0, static_cast<int>(bucket)) - 1;
     }
   }
@@ -40,8 +40,8 @@ TrainingCurves::TrainingCurves(const v1::JobStatusResponse& first) {
   }
 }
 
-TrainingCurves::Mark TrainingCurves::MarkOf(
-    const v1::JobStatusResponse& status, absl::Time now) {
+TrainingCurves::Mark TrainingCurves::MarkOf(const v1::JobStatusResponse& status,
+                                            absl::Time now) {
   Mark mark;
   mark.time = now;
   for (const v1::PhaseStatus& phase : status.phases()) {
@@ -54,7 +54,8 @@ TrainingCurves::Mark TrainingCurves::MarkOf(
     if (static_cast<size_t>(histogram.size()) > mark.staleness.size()) {
       mark.staleness.resize(histogram.size());
     }
-    for (int i = 0; i < histogram.size(); ++i) mark.staleness[i] += histogram[i];
+    for (int i = 0; i < histogram.size(); ++i)
+      mark.staleness[i] += histogram[i];
   }
   return mark;
 }
@@ -111,13 +112,12 @@ std::vector<TrainingCurves::Point> TrainingCurves::Update(
 
 absl::StatusOr<std::unique_ptr<TrainingEvents>> TrainingEvents::Start(
     const std::string& folder, absl::Duration period, Source source) {
-  OARLOCK_ASSIGN_OR_RETURN(
-      std::unique_ptr<EventFile> file,
-      EventFile::Create(folder, Clock::Real().Now()));
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<EventFile> file,
+                           EventFile::Create(folder, Clock::Real().Now()));
   spdlog::info("events for TensorBoard go to {}", file->path());
   OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse first, source());
-  return absl::WrapUnique(new TrainingEvents(std::move(file), period,
-                                             std::move(source), first));
+  return absl::WrapUnique(
+      new TrainingEvents(std::move(file), period, std::move(source), first));
 }
 
 TrainingEvents::TrainingEvents(std::unique_ptr<EventFile> file,
@@ -168,8 +168,7 @@ void TrainingEvents::Run() {
 absl::Status TrainingEvents::Write(const v1::JobStatusResponse& status) {
   for (const TrainingCurves::Point& point :
        curves_.Update(status, Clock::Real().Now())) {
-    OARLOCK_RETURN_IF_ERROR(
-        file_->Add(point.step, point.time, point.scalars));
+    OARLOCK_RETURN_IF_ERROR(file_->Add(point.step, point.time, point.scalars));
   }
   return absl::OkStatus();
 }

@@ -15,9 +15,8 @@ constexpr Metric kExamples = {
     MetricKind::kCounter, "oarlock_worker_examples_total", "examples", "phase",
     "Examples that this worker has trained or predicted; the phase is train or "
     "test."};
-constexpr Metric kSteps = {
-    MetricKind::kCounter, "oarlock_worker_steps_total", "steps", "phase",
-    "Batches of all its threads."};
+constexpr Metric kSteps = {MetricKind::kCounter, "oarlock_worker_steps_total",
+                           "steps", "phase", "Batches of all its threads."};
 constexpr Metric kBadLines = {
     MetricKind::kCounter, "oarlock_worker_bad_lines_total", "lines", "phase",
     "Malformed lines that it has skipped; told at the end of a pass."};
@@ -61,7 +60,8 @@ constexpr Metric kRowCacheLookups = {
     "Distinct rows that batches needed, with --row_cache_rows; 0 without."};
 constexpr Metric kRowCacheHits = {
     MetricKind::kCounter, "oarlock_worker_row_cache_hits_total", "rows",
-    "phase", "Those of them that were not pulled, since their thread had them."};
+    "phase",
+    "Those of them that were not pulled, since their thread had them."};
 
 void AddQuantiles(const std::string& phase, const std::string& of,
                   const std::vector<uint64_t>& counts,
@@ -108,17 +108,15 @@ void CollectWorkerMetrics(const ProgressMeter& progress,
                       static_cast<double>(phase.newest_totals.examples));
     add(kAuc, progress.Auc(phase.newest));
     for (size_t s = 0; s < phase.stage_seconds.size(); ++s) {
-      snapshot->Add(kStageSeconds, phase.stage_seconds[s],
-                    {{"phase", name},
-                     {"stage", StageName(static_cast<Stage>(s))}});
+      snapshot->Add(
+          kStageSeconds, phase.stage_seconds[s],
+          {{"phase", name}, {"stage", StageName(static_cast<Stage>(s))}});
     }
-    snapshot->Add(kStaleness,
-                  StalenessOf(phase.staleness, phase.staleness_sum),
+    snapshot->Add(kStaleness, StalenessOf(phase.staleness, phase.staleness_sum),
                   {{"phase", name}});
-    snapshot->Add(
-        kDenseStaleness,
-        StalenessOf(phase.dense_staleness, phase.dense_staleness_sum),
-        {{"phase", name}});
+    snapshot->Add(kDenseStaleness,
+                  StalenessOf(phase.dense_staleness, phase.dense_staleness_sum),
+                  {{"phase", name}});
     add(kRowCacheLookups, static_cast<double>(phase.row_cache_lookups));
     add(kRowCacheHits, static_cast<double>(phase.row_cache_hits));
     AddQuantiles(name, "rows", phase.staleness, snapshot);
@@ -127,11 +125,19 @@ void CollectWorkerMetrics(const ProgressMeter& progress,
 }
 
 MetricList WorkerMetricsList() {
-  static constexpr const Metric* kAll[] = {
-      &kExamples, &kSteps, &kBadLines,     &kLoss,     &kEpoch,
-      &kLogloss,  &kAuc,   &kStageSeconds, &kStaleness,
-      &kDenseStaleness, &kStalenessQuantile, &kRowCacheLookups,
-      &kRowCacheHits};
+  static constexpr const Metric* kAll[] = {&kExamples,
+                                           &kSteps,
+                                           &kBadLines,
+                                           &kLoss,
+                                           &kEpoch,
+                                           &kLogloss,
+                                           &kAuc,
+                                           &kStageSeconds,
+                                           &kStaleness,
+                                           &kDenseStaleness,
+                                           &kStalenessQuantile,
+                                           &kRowCacheLookups,
+                                           &kRowCacheHits};
   return kAll;
 }
 

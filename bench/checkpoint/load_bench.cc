@@ -42,9 +42,9 @@ constexpr double kMicros = 1e6;
 
 double Quantile(std::vector<double>* values, double q) {
   if (values->empty()) return 0;
-  const auto at = values->begin() +
-                  static_cast<ptrdiff_t>(
-                      q * static_cast<double>(values->size() - 1));
+  const auto at =
+      values->begin() +
+      static_cast<ptrdiff_t>(q * static_cast<double>(values->size() - 1));
   std::nth_element(values->begin(), at, values->end());
   return *at;
 }
@@ -101,9 +101,7 @@ class LoadBench {
   }
 
   // For so long.
-  Figures Quiet() {
-    return For(seconds_);
-  }
+  Figures Quiet() { return For(seconds_); }
   // A tenth of it.
   Figures Briefly() { return For(seconds_ / 10); }
 
@@ -236,8 +234,8 @@ class LoadBench {
 int Run(int argc, char** argv) {
   const oarlock::WorkerIndex index(0);
   oarlock::ConnectionOptions options;
-  options.endpoints = absl::StrSplit(
-      FlagValue(argc, argv, "server", "127.0.0.1:6174"), ',');
+  options.endpoints =
+      absl::StrSplit(FlagValue(argc, argv, "server", "127.0.0.1:6174"), ',');
   options.job_id = FlagValue(argc, argv, "job", "bench");
   options.client_name = "worker 0";
   auto connections = oarlock::ServerConnections::Connect(options);
@@ -248,11 +246,10 @@ int Run(int argc, char** argv) {
   {
     oarlock::GrpcParameterClient client(connections->get(), index,
                                         (*job)->generation());
-    LoadBench bench(
-        &client, job->get(),
-        std::stoull(FlagValue(argc, argv, "rows", "10000000")),
-        std::stod(FlagValue(argc, argv, "seconds", "5")),
-        std::stod(FlagValue(argc, argv, "compute_us", "6000")));
+    LoadBench bench(&client, job->get(),
+                    std::stoull(FlagValue(argc, argv, "rows", "10000000")),
+                    std::stod(FlagValue(argc, argv, "seconds", "5")),
+                    std::stod(FlagValue(argc, argv, "compute_us", "6000")));
     bench.Fill();
     bench.Checkpoint();
     Repetitions repetitions;

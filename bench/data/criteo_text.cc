@@ -9,13 +9,13 @@ namespace {
 
 // Of columns I1 to I13 in the real data: the share that is missing, and the
 // largest number of digits of nine tenths of the rest.
-constexpr double kMissing[] = {.45, 0,   .21, .22, .03, .22, .04,
+constexpr double kMissing[] = {.45,  0,   .21, .22, .03, .22, .04,
                                .001, .04, .45, .04, .77, .22};
 constexpr int kDigits[] = {1, 3, 2, 2, 5, 3, 2, 2, 3, 1, 1, 1, 2};
 // Columns C1 to C26 that are often missing.
-constexpr double kMissingCategory[] = {
-    0, 0, .03, .03, 0, .12, 0,   0,   0,   0,   0,   .03, 0,
-    0, 0, .03, 0,   0, .44, .44, .03, .76, 0,   .03, .44, .44};
+constexpr double kMissingCategory[] = {0,   0,   .03, .03, 0, .12, 0,   0,  0,
+                                       0,   0,   .03, 0,   0, 0,   .03, 0,  0,
+                                       .44, .44, .03, .76, 0, .03, .44, .44};
 
 }  // namespace
 

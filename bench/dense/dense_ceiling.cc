@@ -3,10 +3,10 @@
 // the first layer's input included: it is the embeddings' gradient). Each
 // thread computes its own batches with its own weights.
 //
-// float32: plain dnnl_sgemm. bfloat16: oneDNN's matmul primitives of bfloat16 operands
-// with float32 results. Rounding the operands is left out, and so is bringing
-// the weights into the layout that oneDNN likes best, though a step of training
-// has to do both each time.
+// float32: plain dnnl_sgemm. bfloat16: oneDNN's matmul primitives of bfloat16
+// operands with float32 results. Rounding the operands is left out, and so is
+// bringing the weights into the layout that oneDNN likes best, though a step of
+// training has to do both each time.
 
 #include <omp.h>
 

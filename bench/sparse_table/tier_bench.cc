@@ -8,6 +8,11 @@
 // Bytes are what the process asks the system for (/proc/self/io: rchar, wchar),
 // background work of RocksDB included, whether or not the page cache has them.
 
+#include <rocksdb/db.h>
+#include <rocksdb/options.h>
+#include <rocksdb/table.h>
+#include <rocksdb/write_batch.h>
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -16,11 +21,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <rocksdb/db.h>
-#include <rocksdb/options.h>
-#include <rocksdb/table.h>
-#include <rocksdb/write_batch.h>
 
 #include "absl/status/statusor.h"
 #include "base/check.h"
@@ -73,10 +73,10 @@ Figures Measure(double num_rows, Work work) {
   work();
   const double seconds = Now() - start;
   const Traffic after = TrafficNow();
-  return {{"rows_per_second", num_rows / seconds},
-          {"bytes_read_per_row", (after.read - before.read) / num_rows},
-          {"bytes_written_per_row",
-           (after.written - before.written) / num_rows}};
+  return {
+      {"rows_per_second", num_rows / seconds},
+      {"bytes_read_per_row", (after.read - before.read) / num_rows},
+      {"bytes_written_per_row", (after.written - before.written) / num_rows}};
 }
 
 // The distinct rows of each batch. Every repetition has its own, since the rows
@@ -113,8 +113,7 @@ class ProductTable {
       config.mutable_sparse()->set_memory_budget_bytes(kRows * kRowBytes /
                                                        kMemoryShare);
       options.tier_directory = directory + "/product";
-      options.partition_memory_rows =
-          (kRows >> kPartitionBits) / kMemoryShare;
+      options.partition_memory_rows = (kRows >> kPartitionBits) / kMemoryShare;
     }
     absl::StatusOr<std::unique_ptr<SparseTable>> table =
         SparseTable::Create(config, kPartitionBits, options);
@@ -143,8 +142,9 @@ class ProductTable {
     const uint64_t promoted_before = table_->Stats().promoted_rows;
     Figures figures = Measure(num_rows, [&] {
       for (const KeyBatch& batch : grouped) {
-        OARLOCK_CHECK(table_->Pull(batch.groups(), batch.keys().data(),
-                                   values.data(), nullptr)
+        OARLOCK_CHECK(table_
+                          ->Pull(batch.groups(), batch.keys().data(),
+                                 values.data(), nullptr)
                           .ok());
         Push(batch);
       }
@@ -169,8 +169,9 @@ class ProductTable {
     std::vector<float> values(kBatchKeys * kDim);
     return Measure(kBatches * kBatchKeys, [&] {
       for (const KeyBatch& batch : grouped) {
-        OARLOCK_CHECK(table_->Pull(batch.groups(), batch.keys().data(),
-                                   values.data(), nullptr)
+        OARLOCK_CHECK(table_
+                          ->Pull(batch.groups(), batch.keys().data(),
+                                 values.data(), nullptr)
                           .ok());
       }
     });
@@ -398,9 +399,8 @@ int main(int argc, char** argv) {
       return Only(&chunks[zipf], distribution).Train(distribution);
     });
   }
-  repetitions.Add("rows, unknown keys", [&] {
-    return Only(&with_budget, true).PullUnknown();
-  });
+  repetitions.Add("rows, unknown keys",
+                  [&] { return Only(&with_budget, true).PullUnknown(); });
   const int result = repetitions.Run(argc, argv);
   with_budget.reset();
   for (auto& table : chunks) table.reset();

@@ -111,8 +111,7 @@ class ClientBench {
       }
       if (pushes) {
         if (zipf) traffic_.Merge(slot.get());
-        traffic_.Push(slot,
-                      zipf ? slot->merged.data() : traffic_.gradients());
+        traffic_.Push(slot, zipf ? slot->merged.data() : traffic_.gradients());
       }
       seconds.push_back(Now() - start);
     }

@@ -165,10 +165,10 @@ class IdsBench {
     for (size_t i = 0; i < kSlots; ++i) {
       answers.Wait(&answers.pushes[i], (num_steps + kSlots - 1 - i) / kSlots);
     }
-    return {{"begin", begin},
-            {"end", Now()},
-            {"examples",
-             static_cast<double>(num_steps * kBatches[size_index])}};
+    return {
+        {"begin", begin},
+        {"end", Now()},
+        {"examples", static_cast<double>(num_steps * kBatches[size_index])}};
   }
 
  private:
@@ -205,8 +205,8 @@ int Run(int argc, char** argv) {
   const size_t worker = std::stoul(FlagValue(argc, argv, "worker", "0"));
   const oarlock::WorkerIndex index(static_cast<uint32_t>(worker));
   oarlock::ConnectionOptions options;
-  options.endpoints = absl::StrSplit(
-      FlagValue(argc, argv, "server", "127.0.0.1:6174"), ',');
+  options.endpoints =
+      absl::StrSplit(FlagValue(argc, argv, "server", "127.0.0.1:6174"), ',');
   options.job_id = FlagValue(argc, argv, "job", "bench");
   options.client_name = "worker " + std::to_string(worker);
   auto connections = oarlock::ServerConnections::Connect(options);

@@ -66,10 +66,9 @@ absl::StatusOr<Args> ParseArgs(int argc, char** argv) {
   oarlock::v1::RoleConfig role;
   const std::vector<oarlock::FlagSource> flags = {
       {&args.config}, {&example}, {&role}};
-  OARLOCK_ASSIGN_OR_RETURN(
-      oarlock::ParsedCommandLine parsed,
-      oarlock::ParseCommandLine(Syntax(), oarlock::Words(argc, argv, 1),
-                                flags));
+  OARLOCK_ASSIGN_OR_RETURN(oarlock::ParsedCommandLine parsed,
+                           oarlock::ParseCommandLine(
+                               Syntax(), oarlock::Words(argc, argv, 1), flags));
   SetDenseTransform(&args.config);
   // Which is a default as others are.
   if (parsed.help.has_value()) args.help = oarlock::HelpText(Syntax(), flags);

@@ -27,9 +27,10 @@ absl::StatusOr<std::vector<double>> Milestones(const v1::ImageConfig& config) {
     const double last = milestones.empty() ? 0 : milestones.back();
     if (!absl::SimpleAtod(word, &epoch) || !std::isfinite(epoch) ||
         epoch <= last) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--milestones has \"", word, "\"; legal are ascending numbers of "
-          "epochs above 0; for example --milestones 30,60,80"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--milestones has \"", word,
+                       "\"; legal are ascending numbers of "
+                       "epochs above 0; for example --milestones 30,60,80"));
     }
     milestones.push_back(epoch);
   }
@@ -51,8 +52,7 @@ absl::Status CheckConfig(const v1::ImageConfig& config) {
         "--warmup_steps is ", config.warmup_steps(), " and --warmup_epochs is ",
         config.warmup_epochs(), "; legal is one of them; set the other to 0"));
   }
-  OARLOCK_RETURN_IF_ERROR(
-      oarlock::CheckFormatOfNccl(StrategyOf(config), "--"));
+  OARLOCK_RETURN_IF_ERROR(oarlock::CheckFormatOfNccl(StrategyOf(config), "--"));
   return oarlock::CheckDevice(
       config.device(), config.math(),
       oarlock::SelectedGpus(oarlock::ReadEnvironment()));
@@ -96,8 +96,8 @@ oarlock::v1::PiecewiseRate PiecesOf(const v1::ImageConfig& config,
   OARLOCK_CHECK(milestones.ok());
   for (const double epoch : *milestones) {
     // Not beyond the run, whose end is near enough to it.
-    const auto until = static_cast<uint64_t>(std::round(
-        std::min<double>(epoch / config.epochs(), 1) * updates));
+    const auto until = static_cast<uint64_t>(
+        std::round(std::min<double>(epoch / config.epochs(), 1) * updates));
     if (until > last) {
       oarlock::v1::PiecewiseRate::Piece* piece = rate.add_pieces();
       piece->set_until_step(until);
@@ -123,17 +123,16 @@ absl::StatusOr<Args> ParseArgs(const oarlock::CommandSyntax& syntax,
   std::vector<oarlock::FlagSource> sources = {{&args.config}};
   if (own != nullptr) sources.push_back({own});
   sources.push_back({&role});
-  OARLOCK_ASSIGN_OR_RETURN(
-      oarlock::ParsedCommandLine parsed,
-      oarlock::ParseCommandLine(syntax, oarlock::Words(argc, argv, 1),
-                                sources));
+  OARLOCK_ASSIGN_OR_RETURN(oarlock::ParsedCommandLine parsed,
+                           oarlock::ParseCommandLine(
+                               syntax, oarlock::Words(argc, argv, 1), sources));
   args.help = parsed.help;
   if (args.help.has_value()) return args;
   OARLOCK_RETURN_IF_ERROR(CheckDivision(args.config));
   OARLOCK_RETURN_IF_ERROR(CheckConfig(args.config));
-  OARLOCK_ASSIGN_OR_RETURN(
-      args.role, oarlock::ResolveRole(oarlock::ReadEnvironment(),
-                                      oarlock::ToExplicitRole(role)));
+  OARLOCK_ASSIGN_OR_RETURN(args.role,
+                           oarlock::ResolveRole(oarlock::ReadEnvironment(),
+                                                oarlock::ToExplicitRole(role)));
   OARLOCK_RETURN_IF_ERROR(CheckConfigOf(args.role, args.config));
   return args;
 }

@@ -124,13 +124,12 @@ absl::StatusOr<TrainingImages> OpenTrainingImages(const v1::ImageConfig& config,
   OARLOCK_ASSIGN_OR_RETURN(DistributedBatchSampler sampler,
                            DistributedBatchSampler::Create(options));
   if (sampler.num_batches() == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the ", images->size() * config.concatenate_epochs(),
-                     " training images of an epoch make no update of ",
-                     config.batch_size(), " images, ",
-                     config.accumulate_steps(), " times, on each of ", size,
-                     " workers; legal is a lower --batch_size or "
-                     "--accumulate_steps, or --tail pad"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the ", images->size() * config.concatenate_epochs(),
+        " training images of an epoch make no update of ", config.batch_size(),
+        " images, ", config.accumulate_steps(), " times, on each of ", size,
+        " workers; legal is a lower --batch_size or "
+        "--accumulate_steps, or --tail pad"));
   }
   return TrainingImages{.data = std::move(data),
                         .own_files = std::move(own_files),

@@ -5,7 +5,8 @@
 //   train -c CONFIG --data_dir DIR                                  one process
 //   oarlock launch --nproc_per_node 2 train -c CONFIG ...           two ranks
 //   oarlock launch --ips IP,IP --nproc_per_node 4 train -c CONFIG   two nodes
-//   oarlock launch --server_num 2 --worker_num 2 train -c CONFIG    with servers
+//   oarlock launch --server_num 2 --worker_num 2 train -c CONFIG    with
+//   servers
 
 #include <utility>
 

@@ -18,8 +18,7 @@ void FieldAwareFm(const NodeArgs& args, size_t size, Values* output) {
   const size_t fields = args.input_shapes[0][0];
   const size_t width = args.input_shapes[0][1] / fields;
   for (size_t e = 0; e < args.num_examples(); ++e) {
-    const float* const v =
-        args.inputs[0]->data() + e * fields * fields * width;
+    const float* const v = args.inputs[0]->data() + e * fields * fields * width;
     double sum = 0;
     for (size_t i = 0; i < fields; ++i) {
       for (size_t j = i + 1; j < fields; ++j) {
@@ -87,8 +86,8 @@ void CompressedInteraction(const NodeArgs& args, size_t size, Values* output) {
     float* const y = output->data() + row * maps;
     for (size_t i = 0; i < h; ++i) {
       for (size_t j = 0; j < m; ++j) {
-        const float product = (*args.inputs[0])[row * h + i] *
-                              (*args.inputs[1])[row * m + j];
+        const float product =
+            (*args.inputs[0])[row * h + i] * (*args.inputs[1])[row * m + j];
         const float* const weight =
             args.parameters[0]->values + (i * m + j) * maps;
         for (size_t o = 0; o < maps; ++o) y[o] += product * weight[o];

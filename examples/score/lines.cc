@@ -42,8 +42,8 @@ bool ParseInteger(std::string_view text, Integer* integer) {
   *integer = {};
   if (text.empty()) return true;
   const size_t digits = text.size() - (text[0] == '-');
-  const auto [rest, error] = std::from_chars(
-      text.data(), text.data() + text.size(), integer->value);
+  const auto [rest, error] =
+      std::from_chars(text.data(), text.data() + text.size(), integer->value);
   integer->missing = false;
   return error == std::errc() && rest == text.data() + text.size() &&
          digits <= kMaxDigits;
@@ -141,8 +141,7 @@ class Scanner {
 
  private:
   void SkipBlanks() {
-    rest_.remove_prefix(
-        std::min(rest_.find_first_not_of(" \t"), rest_.size()));
+    rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t"), rest_.size()));
   }
 
   std::string_view rest_;

@@ -134,7 +134,7 @@ bool Model::Read(const std::string& folder, std::string* error) {
 std::vector<float> Model::Score(const std::vector<Example>& examples) const {
   std::vector<Values> values;
   for (const Node& node : nodes_) {
-    NodeArgs args{examples, sparse_inputs_, {},          node.input_shapes,
+    NodeArgs args{examples, sparse_inputs_, {},        node.input_shapes,
                   {},       node.numbers,   node.words};
     for (const size_t input : node.inputs) {
       args.inputs.push_back(&values[input]);

@@ -54,8 +54,8 @@ void PrintScores(const Model& model, Batch* batch) {
   const std::vector<float> scores = model.Score(batch->examples);
   size_t next = 0;
   for (const bool is_example : batch->is_example) {
-    const float score = is_example ? scores[next++]
-                                   : std::numeric_limits<float>::quiet_NaN();
+    const float score =
+        is_example ? scores[next++] : std::numeric_limits<float>::quiet_NaN();
     std::printf("%.9g\n", static_cast<double>(score));
   }
   *batch = {};

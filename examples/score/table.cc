@@ -43,8 +43,7 @@ void Table::AddRow(uint64_t key, float weight, float* sum) const {
     for (size_t i = 0; i < dim; ++i) sum[i] += weight * row[i];
     return;
   }
-  const uint64_t stream =
-      Mix(initial_stream ^ Mix(key + 0x632be59bd9b4e019u));
+  const uint64_t stream = Mix(initial_stream ^ Mix(key + 0x632be59bd9b4e019u));
   for (size_t i = 0; i < dim; ++i) sum[i] += weight * InitialValue(stream, i);
 }
 

@@ -11,8 +11,8 @@
 // Accepted are --name value, --name=value, dashes for underscores, aliases,
 // --flag and --flag true for booleans, comma-separated lists, --help and -h.
 // The last of a repeated flag counts. A flag that two messages have is set in
-// both. With `takes_config`, -c or --config FILE, where every flag may stand as a
-// field, is read before any flag is set, so flags override the file.
+// both. With `takes_config`, -c or --config FILE, where every flag may stand as
+// a field, is read before any flag is set, so flags override the file.
 
 #ifndef OARLOCK_FLEET_COMMAND_LINE_COMMAND_LINE_H_
 #define OARLOCK_FLEET_COMMAND_LINE_COMMAND_LINE_H_

@@ -124,9 +124,8 @@ absl::Status ParseText(const std::string& name, const std::string& text,
   }
   if (unknown.has_value() && !unknown->empty()) {
     const auto& [place, complaint] = *unknown->begin();
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ":", place.first + 1, ": ",
-                     UnknownField(complaint, messages)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ":", place.first + 1, ": ", UnknownField(complaint, messages)));
   }
   for (size_t i = 0; i < messages.size(); ++i) {
     const Message& loaded = *all_loaded[i];

@@ -88,8 +88,7 @@ absl::StatusOr<std::vector<float>> FloatsOf(const std::string& path,
                                             "copy"));
   }
   std::vector<float> floats(num_floats);
-  std::copy(bytes.begin(), bytes.end(),
-            reinterpret_cast<char*>(floats.data()));
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(floats.data()));
   return floats;
 }
 

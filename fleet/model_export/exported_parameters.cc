@@ -61,10 +61,10 @@ absl::Status AddStatisticsRow(Key key, absl::Span<const float> row,
   const size_t num_rows = (statistics.size() + row.size() - 1) / row.size();
   const auto place = static_cast<uint64_t>(key);
   if (place >= num_rows) {
-    return absl::DataLossError(absl::StrCat(
-        "the table of what norms learn has a row of key ", place,
-        "; legal for this model are keys below ", num_rows,
-        "; use another checkpoint"));
+    return absl::DataLossError(
+        absl::StrCat("the table of what norms learn has a row of key ", place,
+                     "; legal for this model are keys below ", num_rows,
+                     "; use another checkpoint"));
   }
   const absl::Span<float> in_row =
       statistics.subspan(place * row.size(), row.size());

@@ -68,8 +68,8 @@ class Exporter {
     OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<SummedFile> values,
                              folder_->CreateFile(table.values_file));
     const v1::SparseTableConfig& sparse = table.config.sparse();
-    const size_t values_offset = PackedRows::kHeaderBytes +
-                                 (sparse.accessor() == v1::CTR ? 8 : 0);
+    const size_t values_offset =
+        PackedRows::kHeaderBytes + (sparse.accessor() == v1::CTR ? 8 : 0);
     const size_t values_bytes = sparse.dim() * sizeof(float);
     SortedRow row;
     for (;;) {
@@ -170,9 +170,8 @@ absl::StatusOr<ModelExportReport> ExportModel(
       model->spec().num_parameters + exported.parameters.moments.size();
   // Whether it can be said at all; before the rows, which take time.
   OARLOCK_RETURN_IF_ERROR(ModelJson(exported).status());
-  OARLOCK_ASSIGN_OR_RETURN(
-      const std::unique_ptr<ModelFolder> folder,
-      ModelFolder::Create(options.files, options.folder));
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFolder> folder,
+                           ModelFolder::Create(options.files, options.folder));
   Exporter exporter(open, options, folder.get());
   for (ExportedTable& table : exported.tables) {
     OARLOCK_RETURN_IF_ERROR(exporter.WriteRows(

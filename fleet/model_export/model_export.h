@@ -34,8 +34,8 @@ struct ModelExportReport {
 // AlreadyExists when there is such a folder; InvalidArgument when the tables
 // are not those of the model; FailedPrecondition when the model cannot be
 // exported; DataLoss as of the checkpoint. After an error there is no folder.
-absl::StatusOr<ModelExportReport> ExportModel(const OpenCheckpoint& open,
-                                              const ModelExportOptions& options);
+absl::StatusOr<ModelExportReport> ExportModel(
+    const OpenCheckpoint& open, const ModelExportOptions& options);
 
 }  // namespace oarlock
 

@@ -16,9 +16,8 @@ namespace {
 constexpr size_t kBufferBytes = 1 << 20;
 
 uint32_t Crc32(uint32_t before, absl::string_view bytes) {
-  return static_cast<uint32_t>(
-      crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()),
-              bytes.size()));
+  return static_cast<uint32_t>(crc32_z(
+      before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
 }  // namespace

@@ -54,10 +54,10 @@ ordered_json InitialJson(const v1::TableConfig& table) {
 absl::StatusOr<ordered_json> TableJson(const ExportedTable& table) {
   const v1::TableConfig& config = table.config;
   if (config.sparse().extended_dim() > 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "table '", config.name(), "' has an extended part of ",
-        config.sparse().extended_dim(),
-        " floats, which exported models do not have yet"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("table '", config.name(), "' has an extended part of ",
+                     config.sparse().extended_dim(),
+                     " floats, which exported models do not have yet"));
   }
   ordered_json json;
   json["name"] = config.name();
@@ -76,9 +76,9 @@ absl::StatusOr<ordered_json> NodeJson(const Network::Node& node,
       node.layer->is_view() ? std::vector<LayerOption>{}
                             : node.layer->ExportedOptions();
   if (!options.has_value()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "node '", node.name, "' is a ", node.layer->kind(),
-        ", a layer that exported models do not have yet"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("node '", node.name, "' is a ", node.layer->kind(),
+                     ", a layer that exported models do not have yet"));
   }
   ordered_json json;
   json["name"] = node.name;
@@ -118,8 +118,7 @@ absl::StatusOr<ordered_json> ModelJson(const ExportedModel& exported) {
   json["tables"] = ordered_json::array();
   json["sparse_inputs"] = ordered_json::array();
   for (size_t i = 0; i < exported.tables.size(); ++i) {
-    OARLOCK_ASSIGN_OR_RETURN(ordered_json table,
-                             TableJson(exported.tables[i]));
+    OARLOCK_ASSIGN_OR_RETURN(ordered_json table, TableJson(exported.tables[i]));
     json["tables"].push_back(std::move(table));
     json["sparse_inputs"].push_back(
         {{"table", i}, {"slots", spec.sparse_inputs[i].slots}});

@@ -124,13 +124,11 @@ absl::StatusOr<std::unique_ptr<CheckpointImport>> CheckpointImport::Begin(
   const absl::Status current = dir.ReadCurrent().status();
   if (!absl::IsNotFound(current)) {
     OARLOCK_RETURN_IF_ERROR(current);
-    return absl::FailedPreconditionError(
-        absl::StrCat(options.directory,
-                     " has a checkpoint; name a folder that has none"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        options.directory, " has a checkpoint; name a folder that has none"));
   }
-  auto import = absl::WrapUnique(
-      new CheckpointImport(like, options, place, RowText(std::move(rules)),
-                           std::move(dir), files));
+  auto import = absl::WrapUnique(new CheckpointImport(
+      like, options, place, RowText(std::move(rules)), std::move(dir), files));
   OARLOCK_RETURN_IF_ERROR(import->Start());
   return import;
 }
@@ -151,9 +149,8 @@ CheckpointImport::CheckpointImport(const OpenCheckpoint* like,
 
 absl::Status CheckpointImport::Start() {
   OARLOCK_ASSIGN_OR_RETURN(
-      scratch_,
-      ScratchDir::Create(absl::StrCat(options_.directory, "/store/import"),
-                         files_));
+      scratch_, ScratchDir::Create(
+                    absl::StrCat(options_.directory, "/store/import"), files_));
   RowSorterOptions sorter;
   sorter.files = files_;
   sorter.folder = scratch_->data_path();
@@ -217,8 +214,8 @@ absl::Status CheckpointImport::WriteImported(uint32_t partition,
     last = key;
     last_origin = next_.origin;
     std::memcpy(packed_.data(), next_.packed, packed_.size());
-    const uint64_t packed = PackedRows::HeaderOf(next_.packed).packed |
-                            stamp_bits;
+    const uint64_t packed =
+        PackedRows::HeaderOf(next_.packed).packed | stamp_bits;
     std::memcpy(packed_.data(), &packed, sizeof(packed));
     OARLOCK_RETURN_IF_ERROR(writer->AddRow(text_.format(), packed_.data()));
     ++num_rows_;

@@ -30,9 +30,9 @@ absl::Status CheckTablesAreEverywhere(
                                   frozen[i].tables().end());
     for (const uint32_t table : all) {
       if (here.contains(table)) continue;
-      return absl::UnavailableError(absl::StrCat(
-          "table ", table, " is being created: server ", i,
-          " does not have it yet"));
+      return absl::UnavailableError(absl::StrCat("table ", table,
+                                                 " is being created: server ",
+                                                 i, " does not have it yet"));
     }
   }
   return absl::OkStatus();
@@ -54,8 +54,8 @@ absl::StatusOr<std::unique_ptr<CheckpointLoop>> CheckpointLoop::Create(
       CheckpointDir dir,
       CheckpointDir::Create(FileSystem::Real(), options.directory));
   const absl::StatusOr<CheckpointDir::Current> current = dir.ReadCurrent();
-  auto loop = absl::WrapUnique(new CheckpointLoop(
-      options, map, coordinator, registry, std::move(dir)));
+  auto loop = absl::WrapUnique(
+      new CheckpointLoop(options, map, coordinator, registry, std::move(dir)));
   if (current.ok()) {
     absl::MutexLock lock(&loop->mutex_);
     loop->current_ = current->cut;
@@ -90,8 +90,10 @@ void CheckpointLoop::Make(Done done, bool best) {
       refused = absl::UnavailableError("the server is shutting down");
     } else if (commands_.size() == kMaxWaiting) {
       refused = absl::ResourceExhaustedError(
-          absl::StrCat(commands_.size(), " calls wait for a checkpoint; legal "
-                       "is up to ", kMaxWaiting, "; call again, slower"));
+          absl::StrCat(commands_.size(),
+                       " calls wait for a checkpoint; legal "
+                       "is up to ",
+                       kMaxWaiting, "; call again, slower"));
     } else {
       commands_.push_back({std::move(done), best});
     }
@@ -132,9 +134,9 @@ void CheckpointLoop::Run() {
   }
   absl::Time last = Clock::Real().Now();
   for (;;) {
-    coordinator_->AwaitCheckpointWish(
-        options_.interval == absl::ZeroDuration() ? absl::InfiniteFuture()
-                                                  : last + options_.interval);
+    coordinator_->AwaitCheckpointWish(options_.interval == absl::ZeroDuration()
+                                          ? absl::InfiniteFuture()
+                                          : last + options_.interval);
     std::deque<Command> commands;
     {
       absl::MutexLock lock(&mutex_);
@@ -143,7 +145,8 @@ void CheckpointLoop::Run() {
       commands.swap(commands_);
     }
     const bool asked = !commands.empty();
-    if (!asked && (registry_->Entries().empty() || coordinator_->Job().ending)) {
+    if (!asked &&
+        (registry_->Entries().empty() || coordinator_->Job().ending)) {
       last = Clock::Real().Now();
       continue;
     }
@@ -169,8 +172,7 @@ void CheckpointLoop::Run() {
   }
 }
 
-absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::MakeOne(
-    bool best) {
+absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::MakeOne(bool best) {
   const absl::Time give_up = Clock::Real().Now() + options_.obstacle_timeout;
   for (bool first = true;; first = false) {
     bool try_again = false;
@@ -187,8 +189,8 @@ absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::MakeOne(
   }
 }
 
-absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::TryOne(
-    bool best, bool* try_again) {
+absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::TryOne(bool best,
+                                                              bool* try_again) {
   const absl::Time start = Clock::Real().Now();
   v1::CheckpointResponse response;
   const absl::StatusOr<uint64_t> opened = coordinator_->OpenCut();
@@ -213,9 +215,10 @@ absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::TryOne(
   // A failure is in the log, and harmless.
   coordinator_->WriteState().IgnoreError();
   response.set_seconds(absl::ToDoubleSeconds(Clock::Real().Now() - start));
-  spdlog::info("checkpoint {}: {:.1f} MB in {:.2f} s, pushes held for {:.1f} ms",
-               response.directory(), response.written_bytes() / 1e6,
-               response.seconds(), response.held_seconds() * 1e3);
+  spdlog::info(
+      "checkpoint {}: {:.1f} MB in {:.2f} s, pushes held for {:.1f} ms",
+      response.directory(), response.written_bytes() / 1e6, response.seconds(),
+      response.held_seconds() * 1e3);
   absl::MutexLock lock(&mutex_);
   current_ = cut;
   last_time_ = absl::Seconds(response.seconds());
@@ -229,8 +232,8 @@ void CheckpointLoop::Close(uint64_t cut, bool published) {
   std::vector<v1::CloseCutResponse> closed;
   // A server that does not hear it hears of a later cut, or with a heartbeat
   // that this one is over.
-  const absl::Status told = Order(&v1::CheckpointService::Stub::CloseCut,
-                                  close, options_.order_timeout, &closed);
+  const absl::Status told = Order(&v1::CheckpointService::Stub::CloseCut, close,
+                                  options_.order_timeout, &closed);
   coordinator_->CloseCut();
   if (!published) {
     dir_.Abandon(cut).IgnoreError();
@@ -243,8 +246,7 @@ absl::Status CheckpointLoop::Publish(uint64_t cut,
                                      v1::CheckpointResponse* response,
                                      bool* try_again) {
   uint64_t round = 0;
-  OARLOCK_RETURN_IF_ERROR(
-      OpenAndFreeze(cut, &round, response, try_again));
+  OARLOCK_RETURN_IF_ERROR(OpenAndFreeze(cut, &round, response, try_again));
   OARLOCK_ASSIGN_OR_RETURN(const std::string folder, dir_.Begin(cut));
   OARLOCK_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest,
                            Save(cut, round, folder));

@@ -123,8 +123,7 @@ class CheckpointLoop {
                        bool* try_again);
   // Sync: `round` is the one that ends the cut.
   absl::Status OpenAndFreeze(uint64_t cut, uint64_t* round,
-                             v1::CheckpointResponse* result,
-                             bool* try_again);
+                             v1::CheckpointResponse* result, bool* try_again);
   absl::Status AwaitMarks(bool* try_again);
   absl::StatusOr<v1::CheckpointManifest> Save(uint64_t cut, uint64_t round,
                                               const std::string& folder);
@@ -132,12 +131,10 @@ class CheckpointLoop {
   // Gives an order to all servers at once; the first failure, naming the
   // server.
   template <typename Request, typename Response>
-  absl::Status Order(
-      grpc::Status (v1::CheckpointService::Stub::*method)(grpc::ClientContext*,
-                                                          const Request&,
-                                                          Response*),
-      const Request& request, absl::Duration timeout,
-      std::vector<Response>* responses);
+  absl::Status Order(grpc::Status (v1::CheckpointService::Stub::*method)(
+                         grpc::ClientContext*, const Request&, Response*),
+                     const Request& request, absl::Duration timeout,
+                     std::vector<Response>* responses);
   // To one server, again when the order or the answer was lost.
   absl::Status OrderOne(
       absl::FunctionRef<grpc::Status(grpc::ClientContext*)> call,

@@ -17,7 +17,8 @@ constexpr Metric kCuts = {
     "Cuts that were opened here and are over: published or given_up."};
 constexpr Metric kHeldSeconds = {
     MetricKind::kCounter, "oarlock_server_cut_held_seconds_total", "seconds",
-    "", "From the opening of cuts, from when on pushes behind them are held, to "
+    "",
+    "From the opening of cuts, from when on pushes behind them are held, to "
     "the end of their freezes."};
 constexpr Metric kFreezeSeconds = {
     MetricKind::kCounter, "oarlock_server_cut_freeze_seconds_total", "seconds",
@@ -28,9 +29,9 @@ constexpr Metric kSaveSeconds = {
 constexpr Metric kWrittenBytes = {
     MetricKind::kCounter, "oarlock_server_cut_written_bytes_total", "bytes", "",
     "Written of this server's parts of checkpoints."};
-constexpr Metric kLogBytes = {
-    MetricKind::kGauge, "oarlock_server_log_bytes", "bytes", "",
-    "Size of this server's log of pushes."};
+constexpr Metric kLogBytes = {MetricKind::kGauge, "oarlock_server_log_bytes",
+                              "bytes", "",
+                              "Size of this server's log of pushes."};
 constexpr Metric kReplaySeconds = {
     MetricKind::kGauge, "oarlock_server_log_replay_seconds", "seconds", "",
     "Reading and applying the log when this process began."};
@@ -51,11 +52,11 @@ void CollectCheckpointMetrics(const ServerCheckpoints& checkpoints,
                               MetricsSnapshot* snapshot) {
   const CutStats cuts = checkpoints.cuts().stats();
   snapshot->Add(kCheckpointCut, static_cast<double>(cuts.current));
-  snapshot->Add(kCheckpointTime,
-                cuts.current_since == absl::InfinitePast()
-                    ? 0
-                    : absl::ToDoubleSeconds(cuts.current_since -
-                                            absl::UnixEpoch()));
+  snapshot->Add(
+      kCheckpointTime,
+      cuts.current_since == absl::InfinitePast()
+          ? 0
+          : absl::ToDoubleSeconds(cuts.current_since - absl::UnixEpoch()));
   snapshot->Add(kCuts, static_cast<double>(cuts.num_published),
                 {{"outcome", "published"}});
   snapshot->Add(kCuts, static_cast<double>(cuts.num_given_up),
@@ -66,7 +67,8 @@ void CollectCheckpointMetrics(const ServerCheckpoints& checkpoints,
   snapshot->Add(kWrittenBytes, static_cast<double>(cuts.written_bytes));
   if (const PushJournal* const journal = checkpoints.journal()) {
     snapshot->Add(kLogBytes, static_cast<double>(journal->bytes()));
-    snapshot->Add(kReplaySeconds, absl::ToDoubleSeconds(journal->replay_time()));
+    snapshot->Add(kReplaySeconds,
+                  absl::ToDoubleSeconds(journal->replay_time()));
     snapshot->Add(kReplayedPushes,
                   static_cast<double>(journal->replayed_pushes()));
   }
@@ -78,9 +80,10 @@ void CollectCheckpointMetrics(const ServerCheckpoints& checkpoints,
 
 MetricList CheckpointMetricsList() {
   static constexpr const Metric* kAll[] = {
-      &kCheckpointCut, &kCheckpointTime, &kCuts,           &kHeldSeconds,
-      &kFreezeSeconds, &kSaveSeconds,    &kWrittenBytes,   &kLogBytes,
-      &kReplaySeconds, &kReplayedPushes, &kCheckpointSeconds, &kFailures};
+      &kCheckpointCut,  &kCheckpointTime,    &kCuts,
+      &kHeldSeconds,    &kFreezeSeconds,     &kSaveSeconds,
+      &kWrittenBytes,   &kLogBytes,          &kReplaySeconds,
+      &kReplayedPushes, &kCheckpointSeconds, &kFailures};
   return kAll;
 }
 

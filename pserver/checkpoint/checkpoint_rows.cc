@@ -94,10 +94,9 @@ absl::StatusOr<size_t> FindSparseTable(const v1::CheckpointManifest& manifest,
     place = i;
   }
   if (place.has_value()) return *place;
-  return absl::InvalidArgumentError(
-      absl::StrCat("there is no sparse table '", name,
-                   "' in the checkpoint; there is: ",
-                   names.empty() ? "none" : names));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "there is no sparse table '", name,
+      "' in the checkpoint; there is: ", names.empty() ? "none" : names));
 }
 
 absl::StatusOr<v1::SparsePartitionState> ReadPartitionState(

@@ -48,14 +48,15 @@ class CheckpointService::Impl {
       const absl::Status status = CheckToken(call.context(), token_);
       if (!status.ok()) return call.Fail(status);
       const Request request = call.request();
-      (cuts_->*order)(request, [call = std::move(call)](
-                                   const absl::StatusOr<Response>& result) mutable {
-        if (result.ok()) {
-          call.Answer(*result);
-        } else {
-          call.Fail(result.status());
-        }
-      });
+      (cuts_->*order)(request,
+                      [call = std::move(call)](
+                          const absl::StatusOr<Response>& result) mutable {
+                        if (result.ok()) {
+                          call.Answer(*result);
+                        } else {
+                          call.Fail(result.status());
+                        }
+                      });
     };
     return method;
   }

@@ -95,8 +95,8 @@ class Loader {
       const BlockIndex block(b);
       if (!entry->dense->Owns(block)) continue;
       units_.push_back({entry, b,
-                        writers_map_.Owner(writers_map_.PartitionOfBlock(
-                            block, num_blocks))});
+                        writers_map_.Owner(
+                            writers_map_.PartitionOfBlock(block, num_blocks))});
     }
   }
 
@@ -116,11 +116,10 @@ class Loader {
   }
 
   absl::Status Load(const Unit& unit) {
-    return Annotate(unit.entry->sparse != nullptr ? LoadPartition(unit)
-                                                  : LoadBlock(unit),
-                    absl::StrCat(options_.folder, ", server ",
-                                 unit.writer.value(), ", table '",
-                                 unit.entry->config.name(), "'"));
+    return Annotate(
+        unit.entry->sparse != nullptr ? LoadPartition(unit) : LoadBlock(unit),
+        absl::StrCat(options_.folder, ", server ", unit.writer.value(),
+                     ", table '", unit.entry->config.name(), "'"));
   }
 
   RecordName NameOf(const Unit& unit, RecordKind kind) const {
@@ -223,8 +222,8 @@ class Loader {
 }  // namespace
 
 absl::Status LoadPart(const v1::CheckpointManifest& manifest,
-                      const PartLoaderOptions& options,
-                      const PartitionMap& map, TableRegistry* registry) {
+                      const PartLoaderOptions& options, const PartitionMap& map,
+                      TableRegistry* registry) {
   if (manifest.num_partitions() != map.num_partitions()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the checkpoint ", options.folder, " has ", manifest.num_partitions(),

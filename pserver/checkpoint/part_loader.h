@@ -32,8 +32,8 @@ struct PartLoaderOptions {
 // InvalidArgument when the checkpoint has another number of partitions than the
 // job. The registry is of no use after an error.
 absl::Status LoadPart(const v1::CheckpointManifest& manifest,
-                      const PartLoaderOptions& options,
-                      const PartitionMap& map, TableRegistry* registry);
+                      const PartLoaderOptions& options, const PartitionMap& map,
+                      TableRegistry* registry);
 
 }  // namespace oarlock
 

@@ -128,8 +128,7 @@ std::vector<TableId> PartWriter::frozen_tables() const {
 }
 
 absl::Status PartWriter::WritePartition(RecordWriter* records, SavePace* pace,
-                                        uint32_t unit,
-                                        FrozenTable* table,
+                                        uint32_t unit, FrozenTable* table,
                                         Written* written) const {
   UnitRecords sink(records, pace,
                    {.cut = frozen_,
@@ -155,8 +154,7 @@ absl::Status PartWriter::WritePartition(RecordWriter* records, SavePace* pace,
 }
 
 absl::Status PartWriter::WriteBlock(RecordWriter* records, SavePace* pace,
-                                    uint32_t unit,
-                                    FrozenTable* table,
+                                    uint32_t unit, FrozenTable* table,
                                     Written* written) const {
   const DenseBlockCut block =
       table->entry->dense->SaveBlock(BlockIndex(unit), table->full);
@@ -168,8 +166,7 @@ absl::Status PartWriter::WriteBlock(RecordWriter* records, SavePace* pace,
     OARLOCK_RETURN_IF_ERROR(sink.Floats(block.floats));
   }
   OARLOCK_RETURN_IF_ERROR(sink.Finish(block.state));
-  table->next.units[unit] = {.base = block.state.base_cut(),
-                             .deltas = {}};
+  table->next.units[unit] = {.base = block.state.base_cut(), .deltas = {}};
   ++written->rows;
   written->bytes += sink.bytes();
   written->digest += block.state.digest();
@@ -214,9 +211,9 @@ absl::Status PartWriter::WriteTable(CutWriter* writer, FrozenTable* table,
   uint64_t bytes = 0;
   uint64_t digest = 0;
   for (const Written& one : written) {
-    OARLOCK_RETURN_IF_ERROR(Annotate(
-        one.status,
-        absl::StrCat("saving table ", table->entry->config.name())));
+    OARLOCK_RETURN_IF_ERROR(
+        Annotate(one.status,
+                 absl::StrCat("saving table ", table->entry->config.name())));
     full = full && one.all_full;
     bytes += one.bytes;
     digest += one.digest;
@@ -254,8 +251,7 @@ absl::StatusOr<v1::ServerPart> PartWriter::Save(const std::string& folder) {
       store_->Publish(absl::StrCat(folder, "/", part.directory())));
   FaultPoint("cut.save.after_publish");
   SetFiles(files, &part);
-  part.set_write_seconds(
-      absl::ToDoubleSeconds(Clock::Real().Now() - start));
+  part.set_write_seconds(absl::ToDoubleSeconds(Clock::Real().Now() - start));
   return part;
 }
 

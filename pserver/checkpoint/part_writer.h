@@ -1,5 +1,5 @@
-// What one server writes of a cut: its partitions of sparse tables and blocks of
-// dense ones, as records of its store (docs/checkpoint_format.md).
+// What one server writes of a cut: its partitions of sparse tables and blocks
+// of dense ones, as records of its store (docs/checkpoint_format.md).
 
 #ifndef OARLOCK_PSERVER_CHECKPOINT_PART_WRITER_H_
 #define OARLOCK_PSERVER_CHECKPOINT_PART_WRITER_H_
@@ -92,7 +92,8 @@ class PartWriter {
   Written WriteUnits(CutWriter* writer, size_t first, size_t end,
                      FrozenTable* table) const;
   absl::Status WritePartition(RecordWriter* records, SavePace* pace,
-                              uint32_t unit, FrozenTable* table, Written* written) const;
+                              uint32_t unit, FrozenTable* table,
+                              Written* written) const;
   absl::Status WriteBlock(RecordWriter* records, SavePace* pace, uint32_t unit,
                           FrozenTable* table, Written* written) const;
   absl::Status WriteTable(CutWriter* writer, FrozenTable* table,

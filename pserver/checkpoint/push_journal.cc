@@ -55,16 +55,15 @@ absl::StatusOr<std::unique_ptr<PushJournal>> PushJournal::Open(
     const PushJournalOptions& options, TableRegistry* registry,
     PushLedger* ledger, const CutGate* gate) {
   if (!options.replay) {
-    OARLOCK_RETURN_IF_ERROR(
-        FileSystem::Real()->RemoveTree(options.directory));
+    OARLOCK_RETURN_IF_ERROR(FileSystem::Real()->RemoveTree(options.directory));
   }
-  auto journal = absl::WrapUnique(
-      new PushJournal(options, registry, ledger, gate));
+  auto journal =
+      absl::WrapUnique(new PushJournal(options, registry, ledger, gate));
   PushLogOptions log;
   log.directory = options.directory;
   // What a trim leaves is at most a segment too much.
-  log.segment_bytes = std::min(log.segment_bytes,
-                               options.bytes_max / kSegmentsPerLog);
+  log.segment_bytes =
+      std::min(log.segment_bytes, options.bytes_max / kSegmentsPerLog);
   log.sync_interval = options.sync_interval;
   const absl::Time start = Clock::Real().Now();
   OARLOCK_ASSIGN_OR_RETURN(
@@ -92,10 +91,11 @@ absl::Status PushJournal::AppendPush(JournalKind kind, v1::UpdateMode mode,
   const bool cut_is_open = gate_->announced() > gate_->settled();
   if (log_->bytes() > 2 * bytes_max_ && !cut_is_open && !saving_ &&
       !cuts_wait_) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the log of pushes has ", log_->bytes(), " bytes, more than twice the ",
-        bytes_max_, " at which a checkpoint is due; call again when one has "
-        "been made"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the log of pushes has ", log_->bytes(),
+                     " bytes, more than twice the ", bytes_max_,
+                     " at which a checkpoint is due; call again when one has "
+                     "been made"));
   }
   const uint32_t time = registry_->clock().Now();
   std::vector<grpc::Slice> slices;
@@ -110,8 +110,7 @@ absl::Status PushJournal::AppendPush(JournalKind kind, v1::UpdateMode mode,
   for (const grpc::Slice& slice : slices) views.push_back(View(slice));
   // A contribution may lie in the log before the cut that its round is after;
   // that of a round before the cut is known as such when it is replayed.
-  const uint64_t cut =
-      mode == v1::SYNC ? gate_->announced() : gate_->settled();
+  const uint64_t cut = mode == v1::SYNC ? gate_->announced() : gate_->settled();
   return log_->Append(static_cast<uint32_t>(kind), cut, views);
 }
 
@@ -127,8 +126,8 @@ absl::Status PushJournal::AppendEviction(const PartitionEviction& what) {
       .partition = what.partition.value(),
       .time = what.time,
       .idle_ticks = limits.idle_ticks,
-      .score_min = limits.score_min.value_or(
-          std::numeric_limits<float>::quiet_NaN()),
+      .score_min =
+          limits.score_min.value_or(std::numeric_limits<float>::quiet_NaN()),
       .rows_max = limits.partition_rows_max.value_or(kNoRowsMax),
       .rows_low = limits.partition_rows_low};
   const absl::string_view bytes(reinterpret_cast<const char*>(&eviction),
@@ -172,9 +171,9 @@ absl::Status PushJournal::OnPublished(uint64_t cut, uint64_t previous) {
 
 absl::Status PushJournal::Replay(const LogRecord& record) {
   const auto malformed = [&](absl::string_view what) {
-    return absl::DataLossError(absl::StrCat(
-        "a record of kind ", record.kind, " and ", record.bytes.size(),
-        " bytes is ", what));
+    return absl::DataLossError(absl::StrCat("a record of kind ", record.kind,
+                                            " and ", record.bytes.size(),
+                                            " bytes is ", what));
   };
   FaultPoint("restore.between_records");
   switch (static_cast<JournalKind>(record.kind)) {
@@ -228,13 +227,14 @@ absl::Status PushJournal::ReplayEviction(const LogRecord& record) {
                            registry_->Find(TableId(eviction.table)));
   if (entry->sparse == nullptr ||
       eviction.partition >= entry->sparse->num_partitions()) {
-    return absl::DataLossError(absl::StrCat(
-        "an eviction names partition ", eviction.partition, " of table '",
-        entry->config.name(), "', which has none"));
+    return absl::DataLossError(
+        absl::StrCat("an eviction names partition ", eviction.partition,
+                     " of table '", entry->config.name(), "', which has none"));
   }
   EvictionLimits limits;
   limits.idle_ticks = eviction.idle_ticks;
-  if (!std::isnan(eviction.score_min)) limits.score_min = float{eviction.score_min};
+  if (!std::isnan(eviction.score_min))
+    limits.score_min = float{eviction.score_min};
   if (eviction.rows_max != kNoRowsMax) {
     limits.partition_rows_max = size_t{eviction.rows_max};
   }
@@ -251,9 +251,8 @@ absl::Status PushJournal::ReplayTo(uint64_t cut, absl::StatusOr<PushView> push,
   OARLOCK_RETURN_IF_ERROR(push.status());
   const absl::StatusOr<TableEntry*> entry = registry_->Find(push->table);
   // A round knows what it has; in async mode the record tells.
-  const bool before =
-      cut < gate_->settled() &&
-      (!entry.ok() || (*entry)->config.mode() != v1::SYNC);
+  const bool before = cut < gate_->settled() &&
+                      (!entry.ok() || (*entry)->config.mode() != v1::SYNC);
   if (before) return absl::OkStatus();
   OARLOCK_RETURN_IF_ERROR(entry.status());
   ++replayed_pushes_;

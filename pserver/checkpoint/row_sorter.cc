@@ -59,8 +59,8 @@ class RowSorter::Run {
     if (next_ == end_) {
       next_ = 0;
       OARLOCK_ASSIGN_OR_RETURN(
-          end_, file_->Read({reinterpret_cast<char*>(buffer_.data()),
-                             buffer_.size()}));
+          end_, file_->Read(
+                    {reinterpret_cast<char*>(buffer_.data()), buffer_.size()}));
       if (end_ % entry_bytes_ != 0) {
         return absl::InternalError("a file of sorted rows was cut short");
       }
@@ -127,16 +127,15 @@ void RowSorter::SortBuffer() {
 
 absl::Status RowSorter::WriteRun() {
   if (num_files_ == kMaxRuns) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the rows fill more than ", kMaxRuns, " times ", options_.memory_bytes,
-        " bytes of memory; give more"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the rows fill more than ", kMaxRuns, " times ",
+                     options_.memory_bytes, " bytes of memory; give more"));
   }
   OARLOCK_RETURN_IF_ERROR(options_.files->MakeFolders(options_.folder));
   SortBuffer();
-  OARLOCK_ASSIGN_OR_RETURN(
-      const std::unique_ptr<AppendedFile> file,
-      options_.files->CreateFile(
-          absl::StrCat(options_.folder, "/", num_files_)));
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<AppendedFile> file,
+                           options_.files->CreateFile(
+                               absl::StrCat(options_.folder, "/", num_files_)));
   std::string bytes;
   for (const uint32_t entry : order_) {
     bytes.append(
@@ -176,7 +175,8 @@ absl::Status RowSorter::BeginMerge() {
   for (const std::unique_ptr<Run>& run : runs_) {
     OARLOCK_RETURN_IF_ERROR(run->Advance().status());
   }
-  std::erase_if(runs_, [](const auto& run) { return run->current() == nullptr; });
+  std::erase_if(runs_,
+                [](const auto& run) { return run->current() == nullptr; });
   return absl::OkStatus();
 }
 

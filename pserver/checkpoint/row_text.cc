@@ -29,8 +29,7 @@ std::string Shown(absl::string_view word) {
 absl::string_view TakeWord(absl::string_view* line) {
   const size_t begin = std::min(line->find_first_not_of(" \t"), line->size());
   line->remove_prefix(begin);
-  const absl::string_view word =
-      line->substr(0, line->find_first_of(" \t"));
+  const absl::string_view word = line->substr(0, line->find_first_of(" \t"));
   line->remove_prefix(word.size());
   return word;
 }
@@ -99,8 +98,8 @@ absl::Status RowText::Parse(absl::string_view line, std::byte* packed) const {
   row.assign(rules_.layout().row_bytes(), std::byte{0});
   RowLayout::Header(row.data()).key = Key{key};
   if (rules_.extended_dim() != 0) rules_.BeginExtended(row.data());
-  const bool may_be_short = rules_.extended_dim() != 0 &&
-                            !RowLayout::Header(row.data()).extended();
+  const bool may_be_short =
+      rules_.extended_dim() != 0 && !RowLayout::Header(row.data()).extended();
   const bool is_short = may_be_short && values.size() == num_short_floats();
   if (!is_short && values.size() != num_floats()) {
     return Malformed(absl::StrCat(
@@ -121,8 +120,7 @@ absl::Status RowText::Parse(absl::string_view line, std::byte* packed) const {
       rules_.layout().Statistics(row.data())[i] = *from;
     }
   }
-  const size_t dim =
-      is_short ? rules_.embedding_dim() : rules_.layout().dim();
+  const size_t dim = is_short ? rules_.embedding_dim() : rules_.layout().dim();
   std::memcpy(rules_.layout().Embedding(row.data()), from, dim * sizeof(float));
   std::memcpy(rules_.layout().State(row.data()), from + dim,
               (values.data() + values.size() - from - dim) * sizeof(float));

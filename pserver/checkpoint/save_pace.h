@@ -15,14 +15,14 @@ namespace oarlock {
 // A thread that had to give its core up to another, while pushes came, has
 // training for company: it rests for kRestPerWork times the CPU time that it
 // took since the last rest. On cores of its own, or without traffic, it never
-// rests, and waiting for the disk is no reason to. A lower priority would do the
-// same, but a thread that is preempted while it holds the lock of a partition
-// would then hold up pushes until everything else is done.
+// rests, and waiting for the disk is no reason to. A lower priority would do
+// the same, but a thread that is preempted while it holds the lock of a
+// partition would then hold up pushes until everything else is done.
 class SavePace {
  public:
-  // Two threads of each of two servers, beside a load that fills two cores, then
-  // take eight seconds for a table of 10M rows, and the load is .83 as fast
-  // meanwhile (bench/checkpoints.py; without rests one second, .41).
+  // Two threads of each of two servers, beside a load that fills two cores,
+  // then take eight seconds for a table of 10M rows, and the load is .83 as
+  // fast meanwhile (bench/checkpoints.py; without rests one second, .41).
   static constexpr double kRestPerWork = 80;
   // Rests are not taken for less work than this.
   static constexpr absl::Duration kLeastWork = absl::Microseconds(500);

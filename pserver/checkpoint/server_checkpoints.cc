@@ -52,8 +52,7 @@ absl::StatusOr<std::optional<v1::CheckpointManifest>> Resume(
       LoadCheckpoint(FileSystem::Real(), dir.path());
   if (absl::IsNotFound(current.status())) {
     if (options.resume) {
-      spdlog::info("{} has no checkpoint: begins at the beginning",
-                   dir.path());
+      spdlog::info("{} has no checkpoint: begins at the beginning", dir.path());
     }
     if (!options.load.empty()) {
       OARLOCK_RETURN_IF_ERROR(LoadParameters(
@@ -101,8 +100,8 @@ absl::StatusOr<LogsChoice> ChooseLogsOf(const ServerOptions& options) {
   LogsChoice choice;
   if (options.checkpoint_dir.empty() || !options.log_pushes) return choice;
   OARLOCK_ASSIGN_OR_RETURN(
-      choice, ChooseLogs(FileSystem::Real(), LogDir(options),
-                         DescribeRun(options)));
+      choice,
+      ChooseLogs(FileSystem::Real(), LogDir(options), DescribeRun(options)));
   if (options.replay_log) {
     choice.go_on = false;
     return choice;
@@ -129,14 +128,13 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
     const ServerOptions& options, const LogsChoice& logs,
     const std::string& token, const PartitionMap* map, TableRegistry* registry,
     PushLedger* ledger, Coordinator* coordinator, CutGate* gate) {
-  auto checkpoints = absl::WrapUnique(new ServerCheckpoints(
-      options, token, map, registry, coordinator));
+  auto checkpoints = absl::WrapUnique(
+      new ServerCheckpoints(options, token, map, registry, coordinator));
   OARLOCK_ASSIGN_OR_RETURN(
       const CheckpointDir dir,
       CheckpointDir::Create(FileSystem::Real(), options.checkpoint_dir));
-  OARLOCK_ASSIGN_OR_RETURN(
-      const std::optional<v1::CheckpointManifest> resumed,
-      Resume(options, dir, *map, registry, gate));
+  OARLOCK_ASSIGN_OR_RETURN(const std::optional<v1::CheckpointManifest> resumed,
+                           Resume(options, dir, *map, registry, gate));
   ServerCutOptions cuts;
   cuts.server = ServerIndex(options.server_index);
   cuts.directory = options.checkpoint_dir;
@@ -172,14 +170,13 @@ absl::Status ServerCheckpoints::BeginLogs(const LogsChoice& logs) {
     OARLOCK_RETURN_IF_ERROR(ForgetLogs(FileSystem::Real(), log_dir));
   }
   if (!options_.log_pushes || coordinator_ == nullptr) return absl::OkStatus();
-  const LogsKeeper::Begin begin = options_.replay_log
-                                      ? LogsKeeper::Begin::kAsSuccessor
-                                  : logs.go_on
-                                      ? LogsKeeper::Begin::kFromLogs
-                                      : LogsKeeper::Begin::kWithoutLogs;
-  OARLOCK_ASSIGN_OR_RETURN(
-      keeper_, LogsKeeper::Create(FileSystem::Real(), log_dir,
-                                  DescribeRun(options_), begin));
+  const LogsKeeper::Begin begin =
+      options_.replay_log ? LogsKeeper::Begin::kAsSuccessor
+      : logs.go_on        ? LogsKeeper::Begin::kFromLogs
+                          : LogsKeeper::Begin::kWithoutLogs;
+  OARLOCK_ASSIGN_OR_RETURN(keeper_,
+                           LogsKeeper::Create(FileSystem::Real(), log_dir,
+                                              DescribeRun(options_), begin));
   for (const TableEntry* entry : registry_->Entries()) {
     if (entry->config.mode() != v1::SYNC || logs.go_on) continue;
     OARLOCK_RETURN_IF_ERROR(keeper_->Forbid("--mode sync"));
@@ -196,8 +193,7 @@ absl::Status ServerCheckpoints::BeginLogs(const LogsChoice& logs) {
 }
 
 absl::Status ServerCheckpoints::OpenJournal(const LogsChoice& logs,
-                                            PushLedger* ledger,
-                                            CutGate* gate) {
+                                            PushLedger* ledger, CutGate* gate) {
   PushJournalOptions journal;
   journal.directory = absl::StrCat(LogDir(options_), "/",
                                    ServerFolderName(options_.server_index));
@@ -267,8 +263,8 @@ absl::Status ServerCheckpoints::Start(const std::string& endpoint) {
   loop.interval = options_.checkpoint_interval;
   loop.keep = options_.checkpoint_keep;
   OARLOCK_ASSIGN_OR_RETURN(
-      loop_, CheckpointLoop::Create(loop, map_, coordinator_, registry_,
-                                    channels));
+      loop_,
+      CheckpointLoop::Create(loop, map_, coordinator_, registry_, channels));
   loop_->Start();
   return absl::OkStatus();
 }

@@ -42,8 +42,9 @@ class ServerCheckpoints {
   // REQUIRES: options.checkpoint_dir is set.
   static absl::StatusOr<std::unique_ptr<ServerCheckpoints>> Create(
       const ServerOptions& options, const LogsChoice& logs,
-      const std::string& token, const PartitionMap* map, TableRegistry* registry, PushLedger* ledger,
-      Coordinator* coordinator, CutGate* gate);
+      const std::string& token, const PartitionMap* map,
+      TableRegistry* registry, PushLedger* ledger, Coordinator* coordinator,
+      CutGate* gate);
 
   // What to register with the builder.
   grpc::Service* service() { return service_->service(); }

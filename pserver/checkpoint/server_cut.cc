@@ -41,8 +41,7 @@ ServerCut::ServerCut(const ServerCutOptions& options, const PartitionMap* map,
       registry_(registry),
       gate_(gate),
       store_(std::move(store)),
-      writer_(map, options.server, registry, store_.get(),
-              options.num_threads),
+      writer_(map, options.server, registry, store_.get(), options.num_threads),
       newest_(gate->settled()),
       stats_(StatsFrom(gate->settled())),
       thread_([this] { Run(); }) {}
@@ -223,7 +222,8 @@ absl::StatusOr<v1::CloseCutResponse> ServerCut::DoClose(
   End(current);
   if (current) FaultPoint("cut.close.before_trim");
   if (current && journal_ != nullptr) {
-    const absl::Status trimmed = journal_->OnPublished(request.cut(), previous_);
+    const absl::Status trimmed =
+        journal_->OnPublished(request.cut(), previous_);
     if (!trimmed.ok()) spdlog::warn("{}", std::string(trimmed.message()));
   }
   gate_->Settle(newest_);

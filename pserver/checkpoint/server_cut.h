@@ -75,8 +75,7 @@ class ServerCut {
   // Told of freezes and publications. Before the first order; outlives this.
   void SetJournal(PushJournal* journal) { journal_ = journal; }
 
-  void Open(const v1::OpenCutRequest& request,
-            Done<v1::OpenCutResponse> done);
+  void Open(const v1::OpenCutRequest& request, Done<v1::OpenCutResponse> done);
   void Freeze(const v1::FreezeCutRequest& request,
               Done<v1::FreezeCutResponse> done);
   void Save(const v1::SaveCutRequest& request, Done<v1::SaveCutResponse> done);

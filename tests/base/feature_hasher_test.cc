@@ -34,8 +34,9 @@ TEST(FixedModuloTest, IsTheRemainderForAllNumbers) {
 TEST(FeatureHasherTest, AgreesWithFeatureHash) {
   std::cout << "seed " << kSeed << "\n";
   RandomSequence random(kSeed);
-  for (const uint64_t dim : {uint64_t{0}, uint64_t{10'000'001},
-                             uint64_t{1} << 40, uint64_t{9'000'000'000'000'000'000}}) {
+  for (const uint64_t dim :
+       {uint64_t{0}, uint64_t{10'000'001}, uint64_t{1} << 40,
+        uint64_t{9'000'000'000'000'000'000}}) {
     const FeatureHasher hasher(dim);
     for (int i = 0; i < 10'000; ++i) {
       std::string text(random.Below(70), ' ');

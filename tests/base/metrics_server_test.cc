@@ -33,8 +33,8 @@ std::string Get(int port, const std::string& path) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   OARLOCK_CHECK(fd >= 0);
   const timeval limit = {.tv_sec = 1, .tv_usec = 0};
-  OARLOCK_CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit,
-                           sizeof(limit)) == 0);
+  OARLOCK_CHECK(
+      setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) == 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<uint16_t>(port));
@@ -42,12 +42,10 @@ std::string Get(int port, const std::string& path) {
   std::string answer;
   if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) ==
       0) {
-    const std::string request =
-        absl::StrCat("GET ", path, " HTTP/1.0\r\n\r\n");
+    const std::string request = absl::StrCat("GET ", path, " HTTP/1.0\r\n\r\n");
     // Who has accepted may be gone by now: no answer then.
-    const bool asked =
-        send(fd, request.data(), request.size(), MSG_NOSIGNAL) ==
-        static_cast<ssize_t>(request.size());
+    const bool asked = send(fd, request.data(), request.size(), MSG_NOSIGNAL) ==
+                       static_cast<ssize_t>(request.size());
     char buffer[4096];
     ssize_t n;
     while (asked && (n = read(fd, buffer, sizeof(buffer))) > 0) {

@@ -152,10 +152,9 @@ TEST_F(CheckpointCommandTest, ImportIsTheInverseOfExport) {
       half[i++ % 2] << line << '\n';
     }
   }
-  const Result result =
-      Checkpoint({"import", halves[0], halves[1], "--like", maker_.path(),
-                  "--server_num", "5", "--output", out, "--pipe_command",
-                  "cat"});
+  const Result result = Checkpoint({"import", halves[0], halves[1], "--like",
+                                    maker_.path(), "--server_num", "5",
+                                    "--output", out, "--pipe_command", "cat"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out, "made " + out + "/ckpt-00000001 of 200 rows\n");
   EXPECT_EQ(Checkpoint({"verify", out}).code, 0);
@@ -168,8 +167,8 @@ TEST_F(CheckpointCommandTest, AnImportThatFailsNamesTheLineAndMakesNothing) {
   const std::string out = FreshFolder("command_none");
   ASSERT_EQ(Checkpoint({"export", maker_.path(), "--output", file}).code, 0);
   std::ofstream(file, std::ios::app) << "7 1 2 3\n";
-  const std::vector<std::string> words = {
-      "import", file, "--like", maker_.path(), "--output", out};
+  const std::vector<std::string> words = {"import",      file,       "--like",
+                                          maker_.path(), "--output", out};
   const Result bad = Checkpoint(words);
   EXPECT_EQ(bad.code, 1);
   EXPECT_EQ(bad.err, "oarlock checkpoint: " + file +

@@ -245,8 +245,8 @@ TEST(CtlCommandTest, EvictSaysWhatItDidAndWhyItCannot) {
                 "--score_min", "1"});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("accessor plain"));
-  result = Ctl({"evict", "--server", server, "--table", "e", "--rows_max",
-                "100"});
+  result =
+      Ctl({"evict", "--server", server, "--table", "e", "--rows_max", "100"});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("no table is named 'e'"));
   EXPECT_EQ(Ctl({"evict", "--server", server}).code, 2);

@@ -61,9 +61,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinGpuGroup(
     const GroupOptions& options, const GpuRingMaker& make_ring) {
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> host,
                            JoinGroup(options));
-  OARLOCK_ASSIGN_OR_RETURN(
-      std::unique_ptr<GpuCommunicator> communicator,
-      GpuCommunicator::Create(std::move(host), make_ring));
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<GpuCommunicator> communicator,
+                           GpuCommunicator::Create(std::move(host), make_ring));
   return std::unique_ptr<Communicator>(std::move(communicator));
 }
 

@@ -126,8 +126,7 @@ TEST_F(RosterTest, ARankOfANewerIncarnationEndsAGroupThatStillWaits) {
   newer.set_incarnation(3);
   EXPECT_EQ(roster_.Enter(newer, &seats_[1]).code(),
             absl::StatusCode::kUnavailable);
-  EXPECT_THAT(seats_[0].Failure(),
-              HasSubstr("rank 1 (b:2) was started again"));
+  EXPECT_THAT(seats_[0].Failure(), HasSubstr("rank 1 (b:2) was started again"));
   // What is not of the job ends nothing.
   Roster other(Options());
   ASSERT_TRUE(other.Enter(Hello(0), &seats_[2]).ok());

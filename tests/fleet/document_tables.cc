@@ -15,7 +15,8 @@ constexpr char kEnd[] = "<!-- end -->";
 
 int Write(const std::string& path, const DocumentTables& tables) {
   const char* root = std::getenv("BUILD_WORKSPACE_DIRECTORY");
-  const std::string full = absl::StrCat(root == nullptr ? "." : root, "/", path);
+  const std::string full =
+      absl::StrCat(root == nullptr ? "." : root, "/", path);
   std::vector<std::string> missing;
   const std::string document = WithTables(ReadDocument(full), tables, &missing);
   if (document.empty() || !missing.empty()) return 1;

@@ -40,8 +40,7 @@ TEST(LocalParameterClientTest, PushesApplyTheRuleAndLeaveOtherRowsAlone) {
   EXPECT_EQ(client.partition_bits(), 4);
   ASSERT_TRUE(client.CreateTable(SgdTable(2)).ok());
   ASSERT_TRUE(
-      PushRows(client, kTable, Gradients(client, {Key{1}, Key{2}}, 1, 2))
-          .ok());
+      PushRows(client, kTable, Gradients(client, {Key{1}, Key{2}}, 1, 2)).ok());
   ASSERT_TRUE(
       PushRows(client, kTable, Gradients(client, {Key{2}}, -4, 2)).ok());
   RowBatch rows;
@@ -60,13 +59,12 @@ TEST(LocalParameterClientTest, VersionsCountPushes) {
   ASSERT_TRUE(client.CreateTable(SgdTable(1)).ok());
   for (uint64_t pushes = 1; pushes <= 3; ++pushes) {
     TableVersions pushed;
-    ASSERT_TRUE(PushRows(client, kTable, Gradients(client, {Key{1}}, 1, 1),
-                         &pushed)
-                    .ok());
+    ASSERT_TRUE(
+        PushRows(client, kTable, Gradients(client, {Key{1}}, 1, 1), &pushed)
+            .ok());
     RowBatch rows;
     TableVersions pulled;
-    ASSERT_TRUE(
-        PullRows(client, kTable, {Key{1}}, 1, &rows, &pulled).ok());
+    ASSERT_TRUE(PullRows(client, kTable, {Key{1}}, 1, &rows, &pulled).ok());
     EXPECT_EQ(pushed, TableVersions{pushes});
     EXPECT_EQ(pulled, TableVersions{pushes});
   }

@@ -101,8 +101,8 @@ absl::StatusOr<std::unique_ptr<MiniWorker>> MiniWorker::Join(
   OARLOCK_ASSIGN_OR_RETURN(worker->connections_,
                            ServerConnections::Connect(cluster.Connection()));
   OARLOCK_ASSIGN_OR_RETURN(
-      worker->job_, GrpcJobClient::Register(worker->connections_.get(),
-                                            WorkerIndex(index)));
+      worker->job_,
+      GrpcJobClient::Register(worker->connections_.get(), WorkerIndex(index)));
   worker->parameters_ = std::make_unique<GrpcParameterClient>(
       worker->connections_.get(), WorkerIndex(index),
       worker->job_->generation());

@@ -215,9 +215,9 @@ TEST(LaunchPlanTest, DevicesWithoutServersMakeACollectiveJob) {
 
 TEST(LaunchPlanTest, TrainerZeroIsTheFirstDeviceOfTheFirstNode) {
   // PaddleClas's command: no node is told which it is. This machine is .2.
-  const auto plan = Plan({"--log_dir=./log/", "--ips=192.168.0.1,192.168.0.2",
-                          "--gpus=0,1,2,3"},
-                         {{"FLAGS_START_PORT", "17000"}});
+  const auto plan = Plan(
+      {"--log_dir=./log/", "--ips=192.168.0.1,192.168.0.2", "--gpus=0,1,2,3"},
+      {{"FLAGS_START_PORT", "17000"}});
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->worker_endpoints[0], "192.168.0.1:17000");
   EXPECT_EQ(plan->worker_endpoints[7], "192.168.0.2:17003");
@@ -225,17 +225,17 @@ TEST(LaunchPlanTest, TrainerZeroIsTheFirstDeviceOfTheFirstNode) {
   EXPECT_EQ(RolesOf(*plan).front(), "collective worker 4 of 8");
   const EnvironmentMap& last = plan->processes[3].environment;
   EXPECT_EQ(last.at("FLAGS_selected_gpus"), "3");
-  for (const auto& [name, value] : EnvironmentMap{
-           {"PADDLE_MASTER", "192.168.0.1:17000"},
-           {"PADDLE_NNODES", "2"},
-           {"PADDLE_GLOBAL_SIZE", "8"},
-           {"PADDLE_LOCAL_SIZE", "4"},
-           {"PADDLE_GLOBAL_RANK", "7"},
-           {"PADDLE_LOCAL_RANK", "3"},
-           {"PADDLE_RANK_IN_NODE", "3"},
-           {"PADDLE_TRAINER_ID", "7"},
-           {"PADDLE_TRAINERS_NUM", "8"},
-           {"PADDLE_CURRENT_ENDPOINT", "192.168.0.2:17003"}}) {
+  for (const auto& [name, value] :
+       EnvironmentMap{{"PADDLE_MASTER", "192.168.0.1:17000"},
+                      {"PADDLE_NNODES", "2"},
+                      {"PADDLE_GLOBAL_SIZE", "8"},
+                      {"PADDLE_LOCAL_SIZE", "4"},
+                      {"PADDLE_GLOBAL_RANK", "7"},
+                      {"PADDLE_LOCAL_RANK", "3"},
+                      {"PADDLE_RANK_IN_NODE", "3"},
+                      {"PADDLE_TRAINER_ID", "7"},
+                      {"PADDLE_TRAINERS_NUM", "8"},
+                      {"PADDLE_CURRENT_ENDPOINT", "192.168.0.2:17003"}}) {
     EXPECT_EQ(last.at(name), value) << name;
   }
 }

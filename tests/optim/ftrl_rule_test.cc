@@ -57,8 +57,7 @@ TEST(FtrlRuleTest, WeightsAreThoseOfThePapersAlgorithm) {
     const UpdateRule rule = RuleOf(Ftrl(s.alpha, s.beta, s.l1, s.l2));
     Weights weights(rule, std::vector<float>(kSize));
     EXPECT_EQ(weights.state.size(), 2 * kSize);
-    std::vector<PaperFtrl> paper(kSize,
-                                 PaperFtrl{s.alpha, s.beta, s.l1, s.l2});
+    std::vector<PaperFtrl> paper(kSize, PaperFtrl{s.alpha, s.beta, s.l1, s.l2});
     int zeros = 0, crossings = 0;
     std::vector<float> last_sign(kSize);
     for (int t = 1; t <= 400; ++t) {
@@ -142,8 +141,8 @@ TEST(FtrlRuleTest, LongTrainingKeepsDigits) {
   for (int t = 1; t <= kSteps; ++t) {
     // The gradient of log loss with a label that is 1 in a quarter of cases.
     const double label = random.Below(4) == 0 ? 1 : 0;
-    const float g = static_cast<float>(1 / (1 + std::exp(-paper.Weight())) -
-                                       label);
+    const float g =
+        static_cast<float>(1 / (1 + std::exp(-paper.Weight())) - label);
     weights.Apply(rule, t, {g});
     paper.Update(g);
   }

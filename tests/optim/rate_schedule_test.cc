@@ -110,8 +110,8 @@ TEST(RateScheduleTest, APieceHoldsUpToItsStepAndTheLastOneForEver) {
 }
 
 TEST(RateScheduleTest, WarmUpAndScheduleAreMultiplied) {
-  const RateSchedule schedule = Make(
-      [](Schedule* s) { s->mutable_polynomial()->set_steps(8); }, 4);
+  const RateSchedule schedule =
+      Make([](Schedule* s) { s->mutable_polynomial()->set_steps(8); }, 4);
   EXPECT_FLOAT_EQ(schedule.Factor(2), 0.5f * 0.75f);
   EXPECT_FLOAT_EQ(schedule.Factor(4), 0.5f);
 }

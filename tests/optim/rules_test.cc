@@ -61,9 +61,9 @@ Model LarsModel(size_t n, double momentum, double coefficient, double decay,
     w_norm = std::sqrt(w_norm);
     g_norm = std::sqrt(g_norm);
     const bool scaled = decay > 0 && w_norm > 0 && g_norm > 0;
-    const double rate =
-        scaled ? kLr * coefficient * w_norm / (g_norm + decay * w_norm + epsilon)
-               : kLr;
+    const double rate = scaled ? kLr * coefficient * w_norm /
+                                     (g_norm + decay * w_norm + epsilon)
+                               : kLr;
     for (size_t i = 0; i < n; ++i) {
       v[i] = momentum * v[i] + rate * (g[i] + decay * w[i]);
       w[i] -= v[i];
@@ -165,8 +165,8 @@ std::vector<RuleCase> SgdCases() {
   };
   return {
       {"sgd", [](v1::OptimizerConfig* o) { o->mutable_sgd(); }, None, sgd},
-      {"paddle_naive", [](v1::OptimizerConfig* o) { o->mutable_paddle_naive(); },
-       None, sgd},
+      {"paddle_naive",
+       [](v1::OptimizerConfig* o) { o->mutable_paddle_naive(); }, None, sgd},
       {"momentum", [](v1::OptimizerConfig* o) { o->mutable_momentum(); }, Each,
        [](size_t n) { return MomentumModel(n, 0.9f, false); }},
       {"nesterov",
@@ -247,9 +247,9 @@ std::vector<RuleCase> AdamCases() {
        },
        AdamState, [](size_t n) { return AdamModel(n, 0.9f, 0.999f, 0.25); },
        1e-4},
-      {"adamw by default",
-       [](v1::OptimizerConfig* o) { o->mutable_adamw(); }, AdamState,
-       [](size_t n) { return AdamModel(n, 0.9f, 0.999f, 0.01f); }, 1e-4},
+      {"adamw by default", [](v1::OptimizerConfig* o) { o->mutable_adamw(); },
+       AdamState, [](size_t n) { return AdamModel(n, 0.9f, 0.999f, 0.01f); },
+       1e-4},
       // The powers are floats near 1 here.
       {"paddle_adam", [](v1::OptimizerConfig* o) { o->mutable_paddle_adam(); },
        AdamState, adam, 5e-4},
@@ -295,13 +295,12 @@ TEST_P(RulesTest, FollowsItsFormulaInDoubles) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Rules, RulesTest, testing::ValuesIn(AllCases()),
-    [](const testing::TestParamInfo<RuleCase>& info) {
-      std::string name = info.param.name;
-      for (char& c : name) c = c == ' ' ? '_' : c;
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(Rules, RulesTest, testing::ValuesIn(AllCases()),
+                         [](const testing::TestParamInfo<RuleCase>& info) {
+                           std::string name = info.param.name;
+                           for (char& c : name) c = c == ' ' ? '_' : c;
+                           return name;
+                         });
 
 TEST(RulesTest, FirstAdagradStepWithoutAccumulatorIsTheLearningRate) {
   v1::OptimizerConfig config;

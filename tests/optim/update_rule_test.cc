@@ -152,9 +152,8 @@ TEST(UpdateRuleTest, ANotANumberStaysOneUnderEveryRule) {
 
 TEST(UpdateRuleTest, CommonRulesWithoutOptionsHaveLoopsOfTheirOwn) {
   const auto own_loops = [](const v1::OptimizerConfig& config) {
-    return RuleOf(config).Visit([]<typename Rule>(const Rule&) {
-      return kHasOwnLoops<Rule>;
-    });
+    return RuleOf(config).Visit(
+        []<typename Rule>(const Rule&) { return kHasOwnLoops<Rule>; });
   };
   for (v1::OptimizerConfig config : OneOfEachRule()) {
     SCOPED_TRACE(config.ShortDebugString());
@@ -272,8 +271,8 @@ TEST(UpdateRuleTest, OptionsThatMakeNoSenseAreRefusedByName) {
       sgd_with([](Config* c) { c->mutable_weight_bounds()->set_upper(kNan); }),
       "weight_bounds");
   for (Config config : OneOfEachRule()) {
-    const bool paddle = config.ShortDebugString().find("paddle_") !=
-                        std::string::npos;
+    const bool paddle =
+        config.ShortDebugString().find("paddle_") != std::string::npos;
     config.set_l1(0.1f);
     EXPECT_EQ(UpdateRule::Create(config).ok(), !paddle)
         << config.ShortDebugString();

@@ -99,8 +99,8 @@ TEST(BatchCodecTest, DecodersReadGeneratedBytesInAnySlicing) {
     const v1::BatchRequest request = RandomRequest(&r);
     const v1::BatchResponse response = RandomResponse(&r);
     for (const size_t max_slice_bytes : {1, 9, 100, 1 << 30}) {
-      const auto calls = DecodeBatchRequest(CutIntoSlices(
-          request.SerializeAsString(), max_slice_bytes, &r));
+      const auto calls = DecodeBatchRequest(
+          CutIntoSlices(request.SerializeAsString(), max_slice_bytes, &r));
       ASSERT_TRUE(calls.ok()) << calls.status() << " seed " << seed;
       ASSERT_EQ(calls->size(), static_cast<size_t>(request.calls_size()));
       for (size_t i = 0; i < calls->size(); ++i) {
@@ -108,8 +108,8 @@ TEST(BatchCodecTest, DecodersReadGeneratedBytesInAnySlicing) {
         ASSERT_EQ(static_cast<int>((*calls)[i].method), call.call_case());
         ASSERT_EQ(Flatten((*calls)[i].request), BytesOf(call));
       }
-      const auto answers = DecodeBatchResponse(CutIntoSlices(
-          response.SerializeAsString(), max_slice_bytes, &r));
+      const auto answers = DecodeBatchResponse(
+          CutIntoSlices(response.SerializeAsString(), max_slice_bytes, &r));
       ASSERT_TRUE(answers.ok()) << answers.status() << " seed " << seed;
       ASSERT_EQ(answers->size(), static_cast<size_t>(response.answers_size()));
       for (size_t i = 0; i < answers->size(); ++i) {

@@ -323,8 +323,8 @@ std::string DisagreementWithGeneratedCode(MessageKind kind,
       return Disagreement<v1::PullDenseRequest>(bytes,
                                                 DecodePullDenseRequest(buffer));
     case MessageKind::kDenseResponse:
-      return Disagreement<v1::DenseResponse>(
-          bytes, DecodeDenseResponse(buffer));
+      return Disagreement<v1::DenseResponse>(bytes,
+                                             DecodeDenseResponse(buffer));
     case MessageKind::kPushDenseRequest:
       return Disagreement<v1::PushDenseRequest>(bytes,
                                                 DecodePushDenseRequest(buffer));

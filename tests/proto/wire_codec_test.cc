@@ -85,12 +85,11 @@ grpc::ByteBuffer Encode(const v1::DenseResponse& m) {
       Pieces(ValuesOf(m)), m.format(), m.duplicate_groups());
 }
 grpc::ByteBuffer Encode(const v1::PushDenseRequest& m) {
-  return EncodePushDenseRequest(m.header(), TableId(m.table()),
-                                Blocks(m.blocks()), Pieces(ValuesOf(m)),
-                                m.num_steps(), m.with_values(),
-                                {m.known_versions().data(),
-                                 static_cast<size_t>(m.known_versions_size())},
-                                m.format(), m.answer_format());
+  return EncodePushDenseRequest(
+      m.header(), TableId(m.table()), Blocks(m.blocks()), Pieces(ValuesOf(m)),
+      m.num_steps(), m.with_values(),
+      {m.known_versions().data(), static_cast<size_t>(m.known_versions_size())},
+      m.format(), m.answer_format());
 }
 grpc::ByteBuffer Encode(const v1::PushResponse& m) {
   return EncodePushResponse(m);

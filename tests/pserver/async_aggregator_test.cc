@@ -139,8 +139,7 @@ TEST(AsyncAggregatorTest, ConcurrentWorkersAreAllCounted) {
       for (uint64_t i = 1; i <= kPushes; ++i) {
         // Each is sent twice.
         for (int call = 0; call < 2; ++call) {
-          EXPECT_TRUE(
-              PushSparse(&aggregator, PushHeader(w, 1, i), ones).ok());
+          EXPECT_TRUE(PushSparse(&aggregator, PushHeader(w, 1, i), ones).ok());
         }
       }
     });

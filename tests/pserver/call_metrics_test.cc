@@ -58,8 +58,7 @@ TEST(CallMetricsTest, CallsOfManyThreadsAreCountedByMethodAndCode) {
   std::map<std::string, double> values = Collected(*metrics);
   EXPECT_EQ(values["oarlock_server_calls_total PullSparse OK"], kCalls);
   EXPECT_EQ(values["oarlock_server_calls_total PushDense OK"], kCalls * 4 / 5);
-  EXPECT_EQ(values["oarlock_server_calls_total PushDense ABORTED"],
-            kCalls / 5);
+  EXPECT_EQ(values["oarlock_server_calls_total PushDense ABORTED"], kCalls / 5);
   EXPECT_EQ(values["oarlock_server_calls_total PushSparse OK"], 0);
   EXPECT_EQ(values.count("oarlock_server_calls_total PullSparse ABORTED"), 0u);
   EXPECT_EQ(values["oarlock_server_request_bytes_total PushDense"],

@@ -108,8 +108,7 @@ TEST(ChangeLogTest, AgreesWithAListThatForgetsNothing) {
     for (uint64_t p = position; p < changes.position; ++p) {
       if (all[p].first != worker) expected.insert(all[p].second);
     }
-    ASSERT_EQ(changes.keys,
-              std::vector<Key>(expected.begin(), expected.end()));
+    ASSERT_EQ(changes.keys, std::vector<Key>(expected.begin(), expected.end()));
     ASSERT_LE(changes.keys.size(), max_keys);
     ASSERT_EQ(changes.more, changes.position < all.size());
   }

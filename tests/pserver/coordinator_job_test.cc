@@ -1,7 +1,5 @@
 // How a job ends, and who does a lost worker's work.
 
-#include "pserver/coordinator.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "pserver/coordinator.h"
 #include "tests/pserver/coordinator_testing.h"
 
 namespace oarlock {

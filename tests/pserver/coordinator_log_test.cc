@@ -61,7 +61,8 @@ class MortalCoordinator {
   }
   // As it was when it died; writes nothing yet.
   absl::Status Open(bool replay) {
-    coordinator_ = std::make_unique<Coordinator>(RandomCalls::Options(), *clock_);
+    coordinator_ =
+        std::make_unique<Coordinator>(RandomCalls::Options(), *clock_);
     options_.replay = replay;
     auto log = CoordinatorLog::Open(options_, files_, coordinator_.get());
     if (!log.ok()) return log.status();

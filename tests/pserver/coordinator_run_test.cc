@@ -1,4 +1,5 @@
-// All processes of a job died, and a new run goes on from the coordinator's log.
+// All processes of a job died, and a new run goes on from the coordinator's
+// log.
 
 #include <gtest/gtest.h>
 
@@ -174,7 +175,8 @@ TEST_F(CoordinatorRunTest, WorkersBeginInThePassThatWasNotKnownToBeOver) {
   v1::RegisterWorkerRequest request;
   EXPECT_EQ(coordinator_->RegisterWorker(request)->trained_epochs(), 0);
   Settle();
-  const uint64_t next = coordinator_->JobStatus({}).workers(0).worker_generation();
+  const uint64_t next =
+      coordinator_->JobStatus({}).workers(0).worker_generation();
   work_ = "train/0";
   EXPECT_TRUE(Lease(0, next)->exhausted());
   // It is evaluated from its beginning.

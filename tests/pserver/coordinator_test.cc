@@ -405,8 +405,7 @@ TEST_F(CoordinatorTest, ACheckpointKeepsTheOrderOfAPassThatIsNotOver) {
   Coordinator resumed(options_, clock_);
   resumed.Restore(manifest);
   request.set_order("--shuffle local");
-  EXPECT_TRUE(
-      absl::IsFailedPrecondition(resumed.DefineWork(request).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(resumed.DefineWork(request).status()));
   request.set_order("--shuffle global");
   EXPECT_TRUE(resumed.DefineWork(request).ok());
 }

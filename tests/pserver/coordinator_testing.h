@@ -37,8 +37,8 @@ class CoordinatorTest : public ::testing::Test {
   }
 
   // `registration` names the call; 0: a new one.
-  absl::StatusOr<v1::RegisterWorkerResponse> RegisterAs(
-      uint32_t worker, uint64_t registration) {
+  absl::StatusOr<v1::RegisterWorkerResponse> RegisterAs(uint32_t worker,
+                                                        uint64_t registration) {
     v1::RegisterWorkerRequest request;
     request.set_worker_index(worker);
     request.set_host("h");
@@ -176,7 +176,7 @@ class TwoServerCoordinatorTest : public CoordinatorTest {
 
 // Whether it is there and has this code.
 inline bool Is(const std::shared_ptr<std::optional<absl::Status>>& outcome,
-        absl::StatusCode code) {
+               absl::StatusCode code) {
   return outcome->has_value() && (*outcome)->code() == code;
 }
 

@@ -126,9 +126,9 @@ TEST(CutBoardTest, ExamplesBelongBeforeTheCutTheyWereReportedFor) {
           board.Open({0, 1});
         }
       }
-      const uint64_t cut =
-          board.newest() == 0 || random() % 2 == 0 ? board.newest() + 1
-                                                   : board.newest();
+      const uint64_t cut = board.newest() == 0 || random() % 2 == 0
+                               ? board.newest() + 1
+                               : board.newest();
       next += 1 + random() % 2;
       ASSERT_TRUE(board.Mark(Mark(random() % 2, cut, {next})).ok());
       model[next] = cut;

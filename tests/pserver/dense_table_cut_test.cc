@@ -183,12 +183,12 @@ class RandomLife {
   // and the published cut.
   bool IsRetired(size_t i) const {
     const PushStamp& stamp = history_[i].stamp;
-    return std::any_of(
-        history_.begin() + i, history_.begin() + published_at_,
-        [&](const Push& later) {
-          return later.retires && later.stamp.worker == stamp.worker &&
-                 later.stamp.generation >= stamp.generation;
-        });
+    return std::any_of(history_.begin() + i, history_.begin() + published_at_,
+                       [&](const Push& later) {
+                         return later.retires &&
+                                later.stamp.worker == stamp.worker &&
+                                later.stamp.generation >= stamp.generation;
+                       });
   }
 
   void Publish() {
@@ -277,9 +277,9 @@ TEST(DenseTableCutTest, DigestsTellBlocksStepsAndFloatsApartButNotVersions) {
 TEST(DenseTableCutTest, AVersionThatAWorkerKeptIsNeverMetAgain) {
   const v1::TableConfig config = DenseConfig(2, 2, -1);
   const auto incarnation = [&](uint64_t generation) {
-    return *DenseTable::Create(
-        config, PartitionMap::Even(16, 1), ServerIndex(0),
-        FirstDenseVersion(Generation(generation)));
+    return *DenseTable::Create(config, PartitionMap::Even(16, 1),
+                               ServerIndex(0),
+                               FirstDenseVersion(Generation(generation)));
   };
   const auto push = [](DenseTable& table, uint64_t sequence, float gradient) {
     const std::vector<float> gradients(2, gradient);

@@ -110,8 +110,8 @@ float MovedBy(DenseTable& table, uint64_t sequence, uint64_t known_version) {
   table.Pull(BlockIndex(0), 0, values.data());
   const float before = values[0];
   const PushStamp stamp{WorkerIndex(0), Generation(1), Sequence(sequence)};
-  EXPECT_TRUE(table.Push(BlockIndex(0), ones.data(), {&stamp, 1}, 1,
-                         known_version));
+  EXPECT_TRUE(
+      table.Push(BlockIndex(0), ones.data(), {&stamp, 1}, 1, known_version));
   table.Pull(BlockIndex(0), 0, values.data());
   return values[0] - before;
 }
@@ -186,8 +186,7 @@ TEST_P(VersionsOfIncarnationsTest, AreKnownToARestoredBlock) {
   EXPECT_FLOAT_EQ(moved[1], 1.0f / 3);
   const auto replayed = [&](uint64_t generation) {
     std::unique_ptr<DenseTable> table = make(generation);
-    EXPECT_TRUE(
-        table->RestoreBlock(BlockIndex(0), cut.state, cut.floats).ok());
+    EXPECT_TRUE(table->RestoreBlock(BlockIndex(0), cut.state, cut.floats).ok());
     for (size_t i = 0; i < logged.size(); ++i) {
       EXPECT_FLOAT_EQ(MovedBy(*table, 3 + i, logged[i]), moved[i]) << i;
     }
@@ -369,19 +368,18 @@ TEST(DenseTableTest, SizesAddUp) {
 
 TEST(DenseTableTest, WrongConfigurationsAreInvalid) {
   const auto code_of = [](const v1::TableConfig& config) {
-    return DenseTable::Create(config, PartitionMap::Even(16, 1),
-                              ServerIndex(0))
+    return DenseTable::Create(config, PartitionMap::Even(16, 1), ServerIndex(0))
         .status()
         .code();
   };
-  const auto expect_invalid = [&](const std::string& what,
-                                  const std::function<void(v1::TableConfig*)>&
-                                      spoil) {
-    v1::TableConfig config = TwoParameters();
-    ASSERT_EQ(code_of(config), absl::StatusCode::kOk);
-    spoil(&config);
-    EXPECT_EQ(code_of(config), absl::StatusCode::kInvalidArgument) << what;
-  };
+  const auto expect_invalid =
+      [&](const std::string& what,
+          const std::function<void(v1::TableConfig*)>& spoil) {
+        v1::TableConfig config = TwoParameters();
+        ASSERT_EQ(code_of(config), absl::StatusCode::kOk);
+        spoil(&config);
+        EXPECT_EQ(code_of(config), absl::StatusCode::kInvalidArgument) << what;
+      };
   expect_invalid("sparse", [](v1::TableConfig* c) { c->mutable_sparse(); });
   expect_invalid("empty",
                  [](v1::TableConfig* c) { c->mutable_dense()->set_size(0); });

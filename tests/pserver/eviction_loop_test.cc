@@ -114,15 +114,13 @@ TEST_F(EvictionLoopTest, WhatCannotBeEvictedIsRefusedInOneSentence) {
   loop_.Start();
   v1::EvictRequest request;
   request.set_table("embedding");
-  EXPECT_EQ(Evict(request).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Evict(request).status().code(), absl::StatusCode::kInvalidArgument);
   request.mutable_limits()->set_rows_max(15);
   absl::Status status = Evict(request).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("rows_max is 15"), std::string::npos);
   request.set_table("net");
-  EXPECT_EQ(Evict(request).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Evict(request).status().code(), absl::StatusCode::kInvalidArgument);
   request.set_table("other");
   EXPECT_EQ(Evict(request).status().code(), absl::StatusCode::kNotFound);
 }

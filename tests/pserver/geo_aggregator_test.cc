@@ -72,8 +72,7 @@ TEST_F(GeoAggregatorTest, PushIsSubtractedAsItIsAndToldToTheOthers) {
   EXPECT_THAT(List(1, 7, 0).keys(), ElementsAre(11));
   EXPECT_THAT(List(2, 7, 0).keys(), UnorderedElementsAre(11, 12));
   EXPECT_THAT(List(2, 7, first.position()).keys(), ElementsAre());
-  const SparseGradients rows =
-      RowsOf(*(*registry_.Find(TableId(1)))->sparse);
+  const SparseGradients rows = RowsOf(*(*registry_.Find(TableId(1)))->sparse);
   EXPECT_EQ(rows, (SparseGradients{{Key{11}, {2.5f}}, {Key{12}, {-1}}}));
 }
 

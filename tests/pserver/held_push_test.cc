@@ -1,7 +1,5 @@
 // Pushes that a round holds, when the server, or a part of it, goes.
 
-#include "pserver/parameter_service.h"
-
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +11,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "pserver/parameter_service.h"
 #include "tests/pserver/parameter_service_testing.h"
 #include "tests/pserver/push_testing.h"
 

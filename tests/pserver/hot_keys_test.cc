@@ -49,8 +49,7 @@ TEST(KeySamplerTest, WithoutSamplingTheBoundIsCertain) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     RandomSequence random(seed);
-    KeySampler sampler(
-        {.sample_interval = 1, .capacity = 64, .seed = seed});
+    KeySampler sampler({.sample_interval = 1, .capacity = 64, .seed = seed});
     Exact exact;
     for (int i = 0; i < 300; ++i) {
       const std::vector<Key> keys = Message(&random, 200);
@@ -75,8 +74,7 @@ TEST(KeySamplerTest, SampledSharesLieWithinTheirErrorInNineteenOfTwentyCases) {
   size_t num_outside = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     RandomSequence random(seed);
-    KeySampler sampler(
-        {.sample_interval = 16, .capacity = 512, .seed = seed});
+    KeySampler sampler({.sample_interval = 16, .capacity = 512, .seed = seed});
     Exact exact;
     for (int i = 0; i < 400; ++i) {
       const std::vector<Key> keys = Message(&random, 300);
@@ -125,8 +123,8 @@ TEST(KeySamplerTest, MessagesOfOneShapeAreSampledAtEveryPlace) {
   EXPECT_EQ(sampler.num_samples(), uint64_t{kMessages} * kKeys / kInterval);
   // Each is expected 78 times; 6 standard deviations either way.
   for (const ShareEstimate& estimate : sampler.Estimate(keys)) {
-    const double count = estimate.share * static_cast<double>(kMessages) *
-                         kKeys / kInterval;
+    const double count =
+        estimate.share * static_cast<double>(kMessages) * kKeys / kInterval;
     EXPECT_NEAR(count, 78, 53);
   }
 }

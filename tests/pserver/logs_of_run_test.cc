@@ -34,8 +34,7 @@ class LogsOfRunTest : public ::testing::Test {
 
   std::unique_ptr<LogsKeeper> Begin(
       LogsKeeper::Begin begin = LogsKeeper::Begin::kWithoutLogs) {
-    auto keeper =
-        LogsKeeper::Create(FileSystem::Real(), log_dir_, run_, begin);
+    auto keeper = LogsKeeper::Create(FileSystem::Real(), log_dir_, run_, begin);
     EXPECT_TRUE(keeper.ok()) << keeper.status();
     return *std::move(keeper);
   }
@@ -101,8 +100,7 @@ TEST_F(LogsOfRunTest, WhatTheLogsAreUnderstoodByMustBeTheSame) {
   BeginWhole();
   const LogsOfRun before = run_;
   const std::vector<std::pair<std::string, LogsOfRun>> others = [&] {
-    std::vector<std::pair<std::string, LogsOfRun>> runs(
-        6, {"", before});
+    std::vector<std::pair<std::string, LogsOfRun>> runs(6, {"", before});
     runs[0] = {"another boot", before};
     runs[0].second.boot_id = "that-boot";
     runs[1] = {"another boot", before};

@@ -1,7 +1,5 @@
 // What the data plane refuses, and with which words.
 
-#include "pserver/parameter_service.h"
-
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -16,6 +14,7 @@
 #include "base/random.h"
 #include "cluster/security.h"
 #include "cluster/wire_version.h"
+#include "pserver/parameter_service.h"
 #include "tests/pserver/parameter_service_testing.h"
 #include "tests/pserver/push_testing.h"
 
@@ -27,14 +26,14 @@ using ParameterServiceRefusalTest = ParameterServiceTest;
 TEST_F(ParameterServiceRefusalTest, HeadersOfOthersAreRefused) {
   Start();
   ASSERT_TRUE(registry_->Create(SparseConfig(kDim, -1)).ok());
-  const auto expect = [&](grpc::StatusCode code, const std::string& fragment,
-                          const std::function<void(v1::RequestHeader*)>&
-                              spoil) {
-    v1::PushSparseRequest push =
-        PushOf(HeaderOfPush(0, 1), {{Key{1}, {1, 1, 1}}});
-    spoil(push.mutable_header());
-    ExpectError(Push(push), code, {fragment});
-  };
+  const auto expect =
+      [&](grpc::StatusCode code, const std::string& fragment,
+          const std::function<void(v1::RequestHeader*)>& spoil) {
+        v1::PushSparseRequest push =
+            PushOf(HeaderOfPush(0, 1), {{Key{1}, {1, 1, 1}}});
+        spoil(push.mutable_header());
+        ExpectError(Push(push), code, {fragment});
+      };
   expect(grpc::FAILED_PRECONDITION, "protocol version 2",
          [](v1::RequestHeader* h) { h->set_protocol_version(2); });
   expect(grpc::FAILED_PRECONDITION, "job",
@@ -156,8 +155,7 @@ TEST_F(ParameterServiceRefusalTest, TokenIsDemandedOnEveryCall) {
     v1::PullSparseResponse response;
     const grpc::Status status =
         stub_->PullSparse(&context, PullOf({Key{1}}), &response);
-    EXPECT_EQ(status.error_code(),
-              right ? grpc::OK : grpc::UNAUTHENTICATED);
+    EXPECT_EQ(status.error_code(), right ? grpc::OK : grpc::UNAUTHENTICATED);
   }
 }
 
@@ -186,14 +184,13 @@ TEST_F(ParameterServiceRefusalTest, RandomBytesAreInvalidNotFatal) {
     SetDeadline(&context);
     absl::Notification done;
     grpc::Status status;
-    generic.UnaryCall(&context,
-                      absl::StrCat("/oarlock.v1.ParameterService/",
-                                   methods[random.Below(4)]),
-                      grpc::StubOptions(), &request, &response,
-                      [&](grpc::Status s) {
-                        status = s;
-                        done.Notify();
-                      });
+    generic.UnaryCall(
+        &context,
+        absl::StrCat("/oarlock.v1.ParameterService/", methods[random.Below(4)]),
+        grpc::StubOptions(), &request, &response, [&](grpc::Status s) {
+          status = s;
+          done.Notify();
+        });
     done.WaitForNotification();
     num_refused += !status.ok();
     EXPECT_NE(status.error_code(), grpc::DEADLINE_EXCEEDED);

@@ -111,8 +111,7 @@ TEST_F(ParameterServiceTest, AKeyThatIsNotAdmittedHasItsInitialValue) {
   config.mutable_sparse()->mutable_admission()->mutable_count()->set_pushes(3);
   ASSERT_TRUE(registry_->Create(config).ok());
   for (uint64_t sequence = 1; sequence <= 4; ++sequence) {
-    const auto push =
-        PushOf(HeaderOfPush(0, sequence), {{Key{3}, {1, 1, 1}}});
+    const auto push = PushOf(HeaderOfPush(0, sequence), {{Key{3}, {1, 1, 1}}});
     ASSERT_TRUE(Push(push).ok());
     ASSERT_TRUE(Push(push).ok()) << "repeated, and not counted again";
     v1::PullSparseResponse pulled;
@@ -179,9 +178,9 @@ TEST_F(ParameterServiceTest, SixteenBitAnswersAreTheRoundedValues) {
     for (int i = 0; i < pull.keys_size(); ++i) {
       for (uint32_t d = 0; d < kDim; ++d) {
         const size_t at = 2 * (i * kDim + d);
-        const uint16_t bits =
-            static_cast<uint8_t>(response.values16()[at]) |
-            static_cast<uint8_t>(response.values16()[at + 1]) << 8;
+        const uint16_t bits = static_cast<uint8_t>(response.values16()[at]) |
+                              static_cast<uint8_t>(response.values16()[at + 1])
+                                  << 8;
         const float exact = gradients.at(Key{pull.keys(i)})[d];
         ASSERT_EQ(bits, format == v1::BFLOAT16 ? ToBfloat16(exact)
                                                : ToFloat16(exact));
@@ -323,8 +322,7 @@ TEST_F(ParameterServiceTest, KeysOfPullsAndPushesAreSampledOnceChecked) {
 
 TEST_F(ParameterServiceTest, SyncPushIsAnsweredWhenTheRoundIsComplete) {
   Start();
-  ASSERT_TRUE(
-      registry_->Create(SparseConfig(1, -1, v1::SYNC, v1::MEAN)).ok());
+  ASSERT_TRUE(registry_->Create(SparseConfig(1, -1, v1::SYNC, v1::MEAN)).ok());
   for (uint32_t worker : {0, 1}) {
     registry_->SetRoundMember(WorkerIndex(worker), Generation(1), true);
   }

@@ -163,7 +163,7 @@ class ParameterServiceTest : public ::testing::Test {
 
 // An error of one line with these fragments.
 inline void ExpectError(const grpc::Status& status, grpc::StatusCode code,
-                 const std::vector<std::string>& fragments = {}) {
+                        const std::vector<std::string>& fragments = {}) {
   EXPECT_EQ(status.error_code(), code) << status.error_message();
   for (const std::string& fragment : fragments) {
     EXPECT_TRUE(absl::StrContains(status.error_message(), fragment))

@@ -19,8 +19,8 @@ SlicedBytes BytesOf(const std::vector<T>& values) {
   return SlicedBytes(std::move(bytes));
 }
 
-v1::TableConfig CommonConfig(uint32_t id, const char* name,
-                             float learning_rate, v1::UpdateMode mode,
+v1::TableConfig CommonConfig(uint32_t id, const char* name, float learning_rate,
+                             v1::UpdateMode mode,
                              v1::GradientReduction reduction) {
   v1::TableConfig config;
   config.set_id(id);

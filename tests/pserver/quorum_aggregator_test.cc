@@ -43,18 +43,15 @@ class Fixture {
   // The next push of the worker, of ones.
   void Push(uint32_t worker) { Push(worker, ++sequences_[worker]); }
   void Push(uint32_t worker, uint64_t sequence) {
-    aggregator_.PushDense(
-        DensePushOf(PushHeader(worker, 1, sequence),
-                    {{kOnly, std::vector<float>(kBlock, 1)}}),
-        [this, worker](absl::StatusOr<PushOutcome> outcome) {
-          EXPECT_TRUE(outcome.ok()) << outcome.status();
-          answered_.push_back(worker);
-        });
+    aggregator_.PushDense(DensePushOf(PushHeader(worker, 1, sequence),
+                                      {{kOnly, std::vector<float>(kBlock, 1)}}),
+                          [this, worker](absl::StatusOr<PushOutcome> outcome) {
+                            EXPECT_TRUE(outcome.ok()) << outcome.status();
+                            answered_.push_back(worker);
+                          });
   }
   // Who was answered since the last call.
-  std::vector<uint32_t> TakeAnswered() {
-    return std::exchange(answered_, {});
-  }
+  std::vector<uint32_t> TakeAnswered() { return std::exchange(answered_, {}); }
   float value() const { return BlockOf(*table_, kOnly)[0]; }
   // A push of each so that all are at work; the clock stands still.
   void Enter(uint32_t workers) {
@@ -147,7 +144,8 @@ TEST(QuorumAggregatorTest, ThreadsOfAWorkerCountAsWorkersDo) {
   EXPECT_EQ(f.TakeAnswered(), (Workers{0, 1, 1, 0}));
 }
 
-TEST(QuorumAggregatorTest, WorkerThatDoesNotComeHoldsUpTwoUpdatesAndIsForgotten) {
+TEST(QuorumAggregatorTest,
+     WorkerThatDoesNotComeHoldsUpTwoUpdatesAndIsForgotten) {
   Fixture f(Config(1));
   f.Enter(3);
   for (int turn = 0; turn < 2; ++turn) {
@@ -262,8 +260,8 @@ TEST(QuorumAggregatorTest, TheFirstQuorumsDoNotTeachImpatience) {
   f.Push(1);
   EXPECT_EQ(f.TakeAnswered(), (Workers{2, 0, 1}));
   // One that took long teaches at once.
-  EXPECT_EQ(f.aggregator_.hold(), QuorumPatience::kMultiple *
-                                      QuorumPatience::kHoldFirst * 3 / 4);
+  EXPECT_EQ(f.aggregator_.hold(),
+            QuorumPatience::kMultiple * QuorumPatience::kHoldFirst * 3 / 4);
 }
 
 TEST(QuorumAggregatorTest, PatienceFollowsWhatQuorumsTake) {

@@ -35,10 +35,10 @@ TEST(RangeSetTest, WhatIsMissingSaysWhereItsLinesAre) {
   RangeSet set;
   set.Add(Range(1, 110, 120));
   set.Add(Range(0, 0, 1000));
-  EXPECT_EQ(Strings(set.Missing(Range(1, 100, 150, /*byte_offset=*/7000,
-                                      /*skip_lines=*/4))),
-            Strings({Range(1, 100, 110, 7000, 4),
-                     Range(1, 120, 150, 7000, 24)}));
+  EXPECT_EQ(
+      Strings(set.Missing(Range(1, 100, 150, /*byte_offset=*/7000,
+                                /*skip_lines=*/4))),
+      Strings({Range(1, 100, 110, 7000, 4), Range(1, 120, 150, 7000, 24)}));
 }
 
 TEST(RangeSetTest, NothingIsMissingOfWhatIsCovered) {
@@ -53,10 +53,10 @@ TEST(RangeSetTest, WhatIsCommonAndWhatIsMissingMakeUpTheRange) {
   RangeSet set;
   set.Add(Range(1, 90, 110));
   set.Add(Range(1, 120, 130));
-  EXPECT_EQ(Strings(set.Common(Range(1, 100, 125, /*byte_offset=*/7000,
-                                     /*skip_lines=*/4))),
-            Strings({Range(1, 100, 110, 7000, 4),
-                     Range(1, 120, 125, 7000, 24)}));
+  EXPECT_EQ(
+      Strings(set.Common(Range(1, 100, 125, /*byte_offset=*/7000,
+                               /*skip_lines=*/4))),
+      Strings({Range(1, 100, 110, 7000, 4), Range(1, 120, 125, 7000, 24)}));
   EXPECT_EQ(Strings(set.Common(Range(1, 125, 0))),
             Strings({Range(1, 125, 130)}));
   EXPECT_EQ(Strings(set.Common(Range(1, 95, 105))),

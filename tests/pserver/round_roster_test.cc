@@ -21,9 +21,7 @@ google::protobuf::RepeatedPtrField<v1::WorkerState> Alive(uint64_t generation) {
 
 class RoundRosterTest : public ::testing::Test {
  protected:
-  bool IsMember() const {
-    return registry_.RoundMembers().contains(kWorker);
-  }
+  bool IsMember() const { return registry_.RoundMembers().contains(kWorker); }
   absl::Status Set(uint64_t generation, bool joins, uint64_t request) {
     return roster_.SetMember(kWorker, Generation(generation), joins, request)
         .status();

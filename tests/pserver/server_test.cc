@@ -37,8 +37,7 @@ class KeptAlive {
           do {
             client->Heartbeat(worker, generation).IgnoreError();
           } while (stopped.wait_for(absl::ToChronoMilliseconds(
-                       kShortLease / 20)) !=
-                   std::future_status::ready);
+                       kShortLease / 20)) != std::future_status::ready);
         }) {}
   ~KeptAlive() {
     stop_.set_value();
@@ -317,9 +316,8 @@ TEST(ServerTest, OptionsOutOfRangeAreNamed) {
   refuses("lease", [](ServerOptions* o) { o->lease = absl::Milliseconds(1); });
   refuses("sweep_interval",
           [](ServerOptions* o) { o->sweep_interval = absl::ZeroDuration(); });
-  refuses("heartbeat_interval", [](ServerOptions* o) {
-    o->heartbeat_interval = absl::Minutes(1);
-  });
+  refuses("heartbeat_interval",
+          [](ServerOptions* o) { o->heartbeat_interval = absl::Minutes(1); });
   refuses("heartbeat_timeout", [](ServerOptions* o) {
     o->heartbeat_timeout = absl::ZeroDuration();
   });

@@ -55,9 +55,8 @@ class StepClocksTest : public ::testing::Test {
   }
   Outcome Report(uint32_t worker, uint64_t finished, uint64_t awaited = 0,
                  absl::Time deadline = absl::InfiniteFuture()) {
-    return Make(
-        Call(worker, 1, ++request_, Change::REPORT, finished, awaited),
-        deadline);
+    return Make(Call(worker, 1, ++request_, Change::REPORT, finished, awaited),
+                deadline);
   }
   void Leave(uint32_t worker) {
     Make(Call(worker, 1, ++request_, Change::LEAVE));
@@ -230,7 +229,7 @@ class HistoryModel {
       if (call.change() == Change::LEAVE) {
         finished.reset();
       } else if (!finished.has_value()) {
-        finished = reports ? call.finished()
+        finished = reports                                ? call.finished()
                    : entry.slowest == StepClocks::kNobody ? 0
                                                           : entry.slowest;
       }
@@ -240,8 +239,8 @@ class HistoryModel {
   uint64_t Slowest() const {
     uint64_t slowest = StepClocks::kNobody;
     for (const auto& [worker, calls] : history_) {
-      slowest = std::min(slowest,
-                         Finished(worker).value_or(StepClocks::kNobody));
+      slowest =
+          std::min(slowest, Finished(worker).value_or(StepClocks::kNobody));
     }
     return slowest;
   }
@@ -301,8 +300,7 @@ class StepClocksModelTest : public StepClocksTest,
         if (earlier.worker != index) continue;
         EXPECT_TRUE(earlier.outcome->has_value());
       }
-      std::erase_if(waits_,
-                    [&](const Wait& w) { return w.worker == index; });
+      std::erase_if(waits_, [&](const Wait& w) { return w.worker == index; });
     }
     waits_.push_back(std::move(wait));
   }
@@ -331,8 +329,7 @@ class StepClocksModelTest : public StepClocksTest,
         EXPECT_EQ(SlowestOf(wait.outcome), slowest);
       }
     }
-    std::erase_if(waits_,
-                  [](const Wait& w) { return w.outcome->has_value(); });
+    std::erase_if(waits_, [](const Wait& w) { return w.outcome->has_value(); });
   }
 
   RandomSequence random_{GetParam()};

@@ -1,7 +1,5 @@
 // Rounds of dense blocks: the same promises.
 
-#include "pserver/sync_aggregator.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/random.h"
+#include "pserver/sync_aggregator.h"
 #include "tests/pserver/push_testing.h"
 
 namespace oarlock {
@@ -111,8 +110,8 @@ TEST(SyncAggregatorDenseTest, LateRetryOfBlocksIsADuplicate) {
     aggregator.PushDense(
         DensePushOf(PushHeader(0, 1, 1, 1), {{BlockIndex(1), {2, 3}}}),
         [&](absl::StatusOr<PushOutcome> outcome) {
-          answered = outcome.ok() &&
-                     outcome->duplicate_groups == (i == 0 ? 0u : 1u);
+          answered =
+              outcome.ok() && outcome->duplicate_groups == (i == 0 ? 0u : 1u);
         });
     EXPECT_TRUE(answered);
   }

@@ -1,8 +1,6 @@
 // Rounds in any order of arrival, with retries, deaths and threads, against a
 // naive model.
 
-#include "pserver/sync_aggregator.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,6 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/random.h"
+#include "pserver/sync_aggregator.h"
 #include "tests/pserver/push_answers.h"
 #include "tests/pserver/push_testing.h"
 
@@ -43,8 +42,7 @@ struct Message {
   }
   std::string Name(int call) const { return Prefix() + std::to_string(call); }
   PushSparseRequestView View() const {
-    v1::RequestHeader header =
-        PushHeader(worker, generation, sequence, round);
+    v1::RequestHeader header = PushHeader(worker, generation, sequence, round);
     header.set_part_index(part);
     header.set_part_count(parts);
     header.set_table_part_count(parts);
@@ -82,8 +80,8 @@ class RandomJob {
         num_rounds_(num_rounds),
         with_deaths_(with_deaths),
         with_ahead_(with_ahead),
-        table_(MakeSparse(
-            SparseConfig(kDim, kLearningRate, v1::SYNC, v1::MEAN))),
+        table_(
+            MakeSparse(SparseConfig(kDim, kLearningRate, v1::SYNC, v1::MEAN))),
         aggregator_(table_.get()),
         workers_(num_workers) {}
 
@@ -216,8 +214,7 @@ class RandomJob {
     }
     const uint64_t generation = worker.generation;
     if (random_.Below(2) == 0) {
-      aggregator_.SetRoundMember(WorkerIndex(w), Generation(generation),
-                                 false);
+      aggregator_.SetRoundMember(WorkerIndex(w), Generation(generation), false);
     }
     Join(w, generation + 1);
   }
@@ -301,8 +298,8 @@ SparseGradients RunThreads(uint32_t num_workers, uint32_t num_parts,
         helper.join();
         const auto all = [&] { return num_answers == messages.size(); };
         absl::MutexLock lock(&mutex);
-        ASSERT_TRUE(mutex.AwaitWithTimeout(absl::Condition(&all),
-                                           absl::Seconds(60)));
+        ASSERT_TRUE(
+            mutex.AwaitWithTimeout(absl::Condition(&all), absl::Seconds(60)));
       }
       aggregator.SetRoundMember(WorkerIndex(w), Generation(1), false);
     });

@@ -44,8 +44,7 @@ class SyncAggregatorTest : public ::testing::Test {
   void PushPart(const std::string& name, uint32_t worker, uint64_t sequence,
                 uint64_t round, uint32_t part, uint32_t parts,
                 const SparseGradients& gradients, uint64_t generation = 1) {
-    v1::RequestHeader header =
-        PushHeader(worker, generation, sequence, round);
+    v1::RequestHeader header = PushHeader(worker, generation, sequence, round);
     header.set_part_index(part);
     header.set_part_count(parts);
     header.set_table_part_count(parts);
@@ -311,23 +310,25 @@ TEST_F(SyncAggregatorTest, ShutdownAnswersWhatIsHeldAndHoldsNothingMore) {
 class StubbornTable : public SparseTable {
  public:
   explicit StubbornTable(SparseTable* table) : table_(table) {}
-  absl::Status Pull(absl::Span<const KeyGroup> groups, const Key* keys, float* values,
-            uint64_t* group_versions) const override {
+  absl::Status Pull(absl::Span<const KeyGroup> groups, const Key* keys,
+                    float* values, uint64_t* group_versions) const override {
     return table_->Pull(groups, keys, values, group_versions);
   }
-  absl::Status PullWithStatistics(absl::Span<const KeyGroup> groups, const Key* keys,
-                          float* values, float* shows, float* clicks,
-                          uint64_t* group_versions) const override {
+  absl::Status PullWithStatistics(absl::Span<const KeyGroup> groups,
+                                  const Key* keys, float* values, float* shows,
+                                  float* clicks,
+                                  uint64_t* group_versions) const override {
     return table_->PullWithStatistics(groups, keys, values, shows, clicks,
-                               group_versions);
+                                      group_versions);
   }
   const EvictionLimits& eviction() const override { return table_->eviction(); }
   absl::StatusOr<EvictionLimits> LimitsOf(
       const v1::EvictionConfig& config) const override {
     return table_->LimitsOf(config);
   }
-  absl::StatusOr<EvictionResult> Evict(PartitionIndex partition, const EvictionLimits& limits,
-                       uint32_t logical_time) override {
+  absl::StatusOr<EvictionResult> Evict(PartitionIndex partition,
+                                       const EvictionLimits& limits,
+                                       uint32_t logical_time) override {
     return table_->Evict(partition, limits, logical_time);
   }
   uint32_t num_partitions() const override { return table_->num_partitions(); }
@@ -344,8 +345,9 @@ class StubbornTable : public SparseTable {
   void RetireWorker(WorkerIndex worker, Generation last) override {
     table_->RetireWorker(worker, last);
   }
-  absl::Status ForEachRow(const std::function<void(PartitionIndex, const RowView&)>&
-                      visit) const override {
+  absl::Status ForEachRow(
+      const std::function<void(PartitionIndex, const RowView&)>& visit)
+      const override {
     return table_->ForEachRow(visit);
   }
   SparseTableStats Stats() const override { return table_->Stats(); }

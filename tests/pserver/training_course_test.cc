@@ -276,8 +276,7 @@ TEST_F(CourseOfAJobTest, AJobGoesOnFromACutBetweenTheLastPushAndTheFilesEnd) {
 TEST_F(CourseOfAJobTest, AFencedWorkerSaysNothing) {
   const uint64_t worker = Register(0);
   Register(0);
-  EXPECT_EQ(Note(0, worker, FileOf(0, "a")).code(),
-            absl::StatusCode::kAborted);
+  EXPECT_EQ(Note(0, worker, FileOf(0, "a")).code(), absl::StatusCode::kAborted);
   v1::ReportEvaluationRequest request;
   request.set_worker_generation(worker);
   *request.mutable_evaluation() = EvaluationOf("test/0", .5);

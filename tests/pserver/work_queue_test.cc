@@ -236,9 +236,9 @@ TEST(WorkQueueTest, RepairsGoBeforeRangesAndCountAsThem) {
   const auto second = queue.Lease(LeaseRequest(1, 2, 1, 2));
   ASSERT_EQ(second->repairs_size(), 1);
   ASSERT_EQ(second->leases_size(), 1);
-  std::set<uint64_t> leases = {
-      first->repairs(0).lease(), first->repairs(1).lease(),
-      second->repairs(0).lease(), second->leases(0)};
+  std::set<uint64_t> leases = {first->repairs(0).lease(),
+                               first->repairs(1).lease(),
+                               second->repairs(0).lease(), second->leases(0)};
   EXPECT_EQ(leases.size(), 4u);
   EXPECT_EQ(queue.num_repairs(), 3u);
   // The same call gets the same repairs.

@@ -182,18 +182,15 @@ TEST_P(CutModelTest, EveryCutGivesBackTheTableAsItWasAtTheFreeze) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, CutModelTest,
-                         testing::Combine(testing::ValuesIn(AllCases()),
-                                          testing::Values(0, 10, 40)),
-                         [](const auto& info) {
-                           const size_t memory_rows = std::get<1>(info.param);
-                           const std::string name =
-                               std::get<0>(info.param).name;
-                           return memory_rows == 0
-                                      ? name
-                                      : name + std::to_string(memory_rows) +
-                                            "InMemory";
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Cases, CutModelTest,
+    testing::Combine(testing::ValuesIn(AllCases()), testing::Values(0, 10, 40)),
+    [](const auto& info) {
+      const size_t memory_rows = std::get<1>(info.param);
+      const std::string name = std::get<0>(info.param).name;
+      return memory_rows == 0 ? name
+                              : name + std::to_string(memory_rows) + "InMemory";
+    });
 
 }  // namespace
 }  // namespace oarlock

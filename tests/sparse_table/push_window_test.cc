@@ -80,8 +80,8 @@ class ModelWindows {
   }
   bool Retire(WorkerIndex worker, Generation last) {
     return std::erase_if(applied_, [&](const auto& entry) {
-      return entry.first.first == worker && entry.first.second <= last;
-    }) > 0;
+             return entry.first.first == worker && entry.first.second <= last;
+           }) > 0;
   }
   size_t size() const { return applied_.size(); }
 
@@ -118,9 +118,8 @@ TEST(PushWindowsTest, RandomPushesAgreeWithASetOfAllSequences) {
         ASSERT_TRUE(windows.Contains(stamp));
       }
       if (random.Below(2000) == 0) {
-        ASSERT_EQ(
-            windows.Retire(WorkerIndex(worker), Generation(generation)),
-            model.Retire(WorkerIndex(worker), Generation(generation)));
+        ASSERT_EQ(windows.Retire(WorkerIndex(worker), Generation(generation)),
+                  model.Retire(WorkerIndex(worker), Generation(generation)));
       }
       if (random.Below(500) == 0) {
         PushWindows restored;

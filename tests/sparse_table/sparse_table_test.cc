@@ -279,20 +279,21 @@ TEST(SparseTableTest, WhatIsNoSparseTableIsRefused) {
 }
 
 TEST(SparseTableTest, RulesThatMakeNoSenseAreRefused) {
-  const auto refused = [](const std::function<void(v1::SparseTableConfig*)>& set,
-                          const std::string& why,
-                          v1::Accessor accessor = v1::CTR) {
-    v1::TableConfig config = SparseConfig(4, SgdOptimizer(1), accessor);
-    set(config.mutable_sparse());
-    const absl::Status status = SparseTable::Create(config, 4).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << why;
-    EXPECT_NE(status.message().find(why), std::string::npos) << status;
-  };
-  refused([](auto* c) { c->set_extended_dim(4); }, "extended_dim is 4 of dim 4");
+  const auto refused =
+      [](const std::function<void(v1::SparseTableConfig*)>& set,
+         const std::string& why, v1::Accessor accessor = v1::CTR) {
+        v1::TableConfig config = SparseConfig(4, SgdOptimizer(1), accessor);
+        set(config.mutable_sparse());
+        const absl::Status status = SparseTable::Create(config, 4).status();
+        EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << why;
+        EXPECT_NE(status.message().find(why), std::string::npos) << status;
+      };
+  refused([](auto* c) { c->set_extended_dim(4); },
+          "extended_dim is 4 of dim 4");
   refused([](auto* c) { c->set_extended_threshold(-1); },
           "extended_threshold is -1");
-  refused([](auto* c) { c->set_extended_threshold(1); },
-          "accessor keeps none", v1::PLAIN);
+  refused([](auto* c) { c->set_extended_threshold(1); }, "accessor keeps none",
+          v1::PLAIN);
   refused([](auto* c) { c->mutable_extended_optimizer(); }, "no rule");
   refused([](auto* c) { c->mutable_ctr()->set_click_coefficient(-1); },
           "click_coefficient is -1");
@@ -341,9 +342,8 @@ TEST(SparseTableTest, EvictedSlotsAreUsedAgain) {
     std::vector<Key> keys;
     for (uint64_t i = 0; i < 5000; ++i) keys.push_back(Key{round * 10000 + i});
     const PushStamp stamp = Stamp(0, 1, round);
-    ASSERT_TRUE(PushConstant(*table, Grouped(keys, kBits), 1, {&stamp, 1},
-                             round)
-                    .ok());
+    ASSERT_TRUE(
+        PushConstant(*table, Grouped(keys, kBits), 1, {&stamp, 1}, round).ok());
     ASSERT_EQ(table->Stats().rows, 5000u);
     if (round == 2) bytes = table->Stats().bytes;
     for (uint32_t p = 0; p < table->num_partitions(); ++p) {

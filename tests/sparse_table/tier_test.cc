@@ -33,8 +33,7 @@ constexpr uint32_t kDim = 16;
 
 std::string FreshDirectory() {
   static int num_directories = 0;
-  return testing::TempDir() + "/tier_test_" +
-         std::to_string(num_directories++);
+  return testing::TempDir() + "/tier_test_" + std::to_string(num_directories++);
 }
 
 std::unique_ptr<SparseTable> MakeTable(const v1::TableConfig& config,
@@ -58,10 +57,9 @@ absl::Status Push(const GroupedKeys& keys, uint64_t sequence,
   std::vector<float> gradients;
   for (const Key key : keys.keys) {
     for (uint32_t d = 0; d < dim; ++d) {
-      gradients.push_back(
-          static_cast<float>(RandomUniform(
-              sequence, static_cast<uint64_t>(key) * dim + d)) -
-          0.5f);
+      gradients.push_back(static_cast<float>(RandomUniform(
+                              sequence, static_cast<uint64_t>(key) * dim + d)) -
+                          0.5f);
     }
   }
   const PushStamp stamp = Stamp(0, 1, sequence);
@@ -84,8 +82,8 @@ using Rows = std::map<Key, std::tuple<uint64_t, uint32_t, std::vector<float>,
                                       std::vector<float>>>;
 Rows RowsOf(const SparseTable& table) {
   Rows rows;
-  const absl::Status visited = table.ForEachRow(
-      [&](PartitionIndex, const SparseTable::RowView& row) {
+  const absl::Status visited =
+      table.ForEachRow([&](PartitionIndex, const SparseTable::RowView& row) {
         const bool is_new =
             rows.try_emplace(
                     row.key, row.version, row.last_touch,
@@ -270,17 +268,16 @@ TEST(TierTest, DamagedFilesAreDataLossThatNamesThemAndNeverAValue) {
   expect_data_loss(Pull(keys, *tables.tiered, &values));
   expect_data_loss(Push(keys, 1000, tables.tiered.get()));
   for (const KeyGroup& group : keys.groups) {
-    EXPECT_FALSE(
-        tables.tiered->HasApplied(group.partition, Stamp(0, 1, 1000)));
+    EXPECT_FALSE(tables.tiered->HasApplied(group.partition, Stamp(0, 1, 1000)));
   }
   expect_data_loss(tables.tiered->ForEachRow(
       [](PartitionIndex, const SparseTable::RowView&) {}));
   v1::EvictionConfig limits;
   limits.set_idle_ticks(1);
-  expect_data_loss(tables.tiered
-                       ->Evict(PartitionIndex(0),
-                               *tables.tiered->LimitsOf(limits), 100'000)
-                       .status());
+  expect_data_loss(
+      tables.tiered
+          ->Evict(PartitionIndex(0), *tables.tiered->LimitsOf(limits), 100'000)
+          .status());
   // New keys need nothing from the files.
   EXPECT_TRUE(Pull(KeysFrom(1 << 20, 10), *tables.tiered, &values).ok());
 }
@@ -314,8 +311,7 @@ TEST(TierTest, ADiskThatTakesNoMoreFailsPushesAndLosesNothing) {
       const GroupedKeys keys = KeysFrom(num_pushed, 4000);
       status = Push(keys, ++tables.sequence, tables.tiered.get());
       if (status.ok()) {
-        ASSERT_TRUE(
-            Push(keys, tables.sequence, tables.in_memory.get()).ok());
+        ASSERT_TRUE(Push(keys, tables.sequence, tables.in_memory.get()).ok());
       }
     }
   }

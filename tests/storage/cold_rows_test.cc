@@ -22,10 +22,10 @@ using Model = std::map<std::pair<PartitionIndex, Key>, Row>;
 
 std::unique_ptr<ColdRows> NewStore() {
   static std::atomic<int> num_stores{0};
-  absl::StatusOr<std::unique_ptr<ColdRows>> store = ColdRows::Create(
-      {.directory = testing::TempDir() + "/cold_rows_" +
-                    std::to_string(num_stores++),
-       .row_bytes = kRowBytes});
+  absl::StatusOr<std::unique_ptr<ColdRows>> store =
+      ColdRows::Create({.directory = testing::TempDir() + "/cold_rows_" +
+                                     std::to_string(num_stores++),
+                        .row_bytes = kRowBytes});
   EXPECT_TRUE(store.ok()) << store.status();
   return *std::move(store);
 }
@@ -82,10 +82,10 @@ TEST(ColdRowsTest, RandomOperationsAgreeWithAMap) {
         for (size_t i = 0; i < n; ++i) names.push_back(RandomName(random));
         std::vector<Row> rows(n);
         std::array<bool, 200> found;
-        ASSERT_TRUE(
-            store->Read(names, rows.empty() ? nullptr : rows[0].data(),
-                        found.data())
-                .ok());
+        ASSERT_TRUE(store
+                        ->Read(names, rows.empty() ? nullptr : rows[0].data(),
+                               found.data())
+                        .ok());
         for (size_t i = 0; i < n; ++i) {
           const auto expected = model.find({names[i].partition, names[i].key});
           ASSERT_EQ(found[i], expected != model.end());

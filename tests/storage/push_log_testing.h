@@ -61,8 +61,8 @@ inline std::unique_ptr<PushLog> OpenLog(const PushLogOptions& options,
 }
 
 // Everything in a log that must be sound.
-inline std::vector<TestRecord> ReadAll(
-    const std::string& directory, FileSystem* files = FileSystem::Real()) {
+inline std::vector<TestRecord> ReadAll(const std::string& directory,
+                                       FileSystem* files = FileSystem::Real()) {
   std::vector<TestRecord> records;
   const absl::StatusOr<LogContents> contents =
       ReadPushLog(files, directory, Into(&records));

@@ -85,8 +85,7 @@ TEST(ScratchDirTest, APathThatCannotBeIsAnErrorThatNamesIt) {
   WriteFile(file);
   const Scratch scratch = ScratchDir::Create(file + "/below");
   EXPECT_FALSE(scratch.ok());
-  EXPECT_NE(scratch.status().message().find(file + "/below"),
-            std::string::npos)
+  EXPECT_NE(scratch.status().message().find(file + "/below"), std::string::npos)
       << scratch.status();
 }
 

@@ -157,9 +157,8 @@ class Comparison {
       if (model == lane.dense().end()) continue;
       for (uint32_t i = 0; i < model->second.blocks().size(); ++i) {
         const DenseModel::Block& wanted = model->second.blocks()[i];
-        OARLOCK_ASSIGN_OR_RETURN(
-            const DenseBlock saved,
-            ReadDenseBlock(open_, place, BlockIndex(i)));
+        OARLOCK_ASSIGN_OR_RETURN(const DenseBlock saved,
+                                 ReadDenseBlock(open_, place, BlockIndex(i)));
         const std::string name =
             absl::StrCat("table '", table.name(), "' block ", i);
         ++result_.blocks;
@@ -175,10 +174,10 @@ class Comparison {
                            floats.size() * sizeof(float)));
           continue;
         }
-        CompareFloats(
-            absl::StrCat(name, " (values, state)"),
-            reinterpret_cast<const std::byte*>(saved.floats.data()),
-            reinterpret_cast<const std::byte*>(floats.data()), floats.size());
+        CompareFloats(absl::StrCat(name, " (values, state)"),
+                      reinterpret_cast<const std::byte*>(saved.floats.data()),
+                      reinterpret_cast<const std::byte*>(floats.data()),
+                      floats.size());
       }
     }
     return absl::OkStatus();
@@ -192,8 +191,7 @@ class Comparison {
         continue;
       }
       return Say(absl::StrFormat("%s float %d is %.9g, the model has %.9g",
-                                 name, i, FloatAt(got, i),
-                                 FloatAt(wanted, i)));
+                                 name, i, FloatAt(got, i), FloatAt(wanted, i)));
     }
   }
 

@@ -1,16 +1,16 @@
 // A worker that trains a model whose parameters count (counting_model.h), for
-// jobs whose processes are killed: whatever dies, each row ends as the number of
-// times that its key stands in the data, and each dense parameter as the number
-// of examples, times the passes.
+// jobs whose processes are killed: whatever dies, each row ends as the number
+// of times that its key stands in the data, and each dense parameter as the
+// number of examples, times the passes.
 //
 //   counting_trainer ENDPOINTS INDEX FILES EPOCHS STEP_MS HURRY_FILE MODE
 //
-// The whole training loop is the one that users run, in a mode of theirs. A step takes at least
-// STEP_MS until HURRY_FILE is there, so that a job lasts as long as somebody
-// wants to disturb it. Worker 0 compares, while the servers are still up, and
-// says how many examples all workers trained since the servers were started or
-// the job was resumed. Prints one line; exit code 0 when the job is done and all numbers are exact, 1 when
-// not.
+// The whole training loop is the one that users run, in a mode of theirs. A
+// step takes at least STEP_MS until HURRY_FILE is there, so that a job lasts as
+// long as somebody wants to disturb it. Worker 0 compares, while the servers
+// are still up, and says how many examples all workers trained since the
+// servers were started or the job was resumed. Prints one line; exit code 0
+// when the job is done and all numbers are exact, 1 when not.
 
 #include <cstdint>
 #include <cstdio>
@@ -145,11 +145,11 @@ int Main(int argc, char** argv) {
     return 1;
   }
   if (options.index == 0) {
-    std::printf("%d passes over %llu examples: every row and every dense "
-                "parameter exact; this run trained %llu\n",
-                options.epochs,
-                static_cast<unsigned long long>(worker.num_examples()),
-                static_cast<unsigned long long>(worker.num_trained()));
+    std::printf(
+        "%d passes over %llu examples: every row and every dense "
+        "parameter exact; this run trained %llu\n",
+        options.epochs, static_cast<unsigned long long>(worker.num_examples()),
+        static_cast<unsigned long long>(worker.num_trained()));
   }
   return 0;
 }

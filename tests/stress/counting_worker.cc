@@ -94,10 +94,10 @@ class CountingWorker {
     std::vector<std::unique_ptr<DenseSlot>> slots;
     slots.push_back(std::make_unique<DenseSlot>(rule, DenseReplica(), 1));
     SlotPool pool(std::move(slots), kPermits);
-    marker.BeginPass(&pool, [](DenseSlot*, uint64_t,
-                               ParameterClient::Done done) {
-      done(absl::OkStatus());
-    });
+    marker.BeginPass(&pool,
+                     [](DenseSlot*, uint64_t, ParameterClient::Done done) {
+                       done(absl::OkStatus());
+                     });
     while (!std::filesystem::exists(options_.stop_file) && status().ok()) {
       DenseSlot* const slot = pool.Acquire();
       pool.AcquirePermit(*slot);
@@ -153,9 +153,9 @@ class CountingWorker {
       }
     }
     if (lost + twice == 0) return absl::OkStatus();
-    return absl::DataLossError(absl::StrCat(
-        lost, " of ", kKeys * kDim, " numbers are too small, ", twice,
-        " too large"));
+    return absl::DataLossError(absl::StrCat(lost, " of ", kKeys * kDim,
+                                            " numbers are too small, ", twice,
+                                            " too large"));
   }
 
   // No other worker has it; the low half is its number.

@@ -58,9 +58,9 @@ absl::StatusOr<std::unique_ptr<CuttingRelay>> CuttingRelay::Start(
       bind(relay->listener_, raw, size) != 0 ||
       listen(relay->listener_, kBacklog) != 0 ||
       getsockname(relay->listener_, raw, &size) != 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on port ", options.port, " of 127.0.0.1: ",
-                     std::strerror(errno), "; choose another one"));
+    return absl::UnavailableError(absl::StrCat(
+        "cannot listen on port ", options.port,
+        " of 127.0.0.1: ", std::strerror(errno), "; choose another one"));
   }
   relay->port_ = ntohs(address.sin_port);
   SetUp(relay->listener_);
@@ -113,8 +113,8 @@ void CuttingRelay::Run() {
       }
     }
     connections_.remove_if([](Connection& connection) {
-      const bool over = connection.broken ||
-                        (connection.told[0] && connection.told[1]);
+      const bool over =
+          connection.broken || (connection.told[0] && connection.told[1]);
       if (over) Close(&connection);
       return over;
     });

@@ -39,8 +39,8 @@ void DelayedCalls::Run() {
       // Until the first one is due, another one comes before it, or the end.
       while (!stop_ && (waiting_.empty() ||
                         waiting_.begin()->first > Clock::Real().Now())) {
-        first = waiting_.empty() ? absl::InfiniteFuture()
-                                 : waiting_.begin()->first;
+        first =
+            waiting_.empty() ? absl::InfiniteFuture() : waiting_.begin()->first;
         mutex_.AwaitWithDeadline(absl::Condition(&due), first);
       }
       if (waiting_.empty()) return;

@@ -31,7 +31,8 @@ absl::StatusOr<FaultRates> ParseFaultRates(absl::string_view text) {
     if (field == fields.end() || !absl::SimpleAtod(parts.second, &rate) ||
         !(rate >= 0 && rate <= 1)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "rate of faults is '", entry, "'; legal is NAME=P with P in [0, 1] "
+          "rate of faults is '", entry,
+          "'; legal is NAME=P with P in [0, 1] "
           "and NAME one of ",
           absl::StrJoin(fields, ", ", [](std::string* out, const auto& known) {
             out->append(known.first);

@@ -286,10 +286,9 @@ grpc::ServerGenericBidiReactor* FaultyProxy::Impl::CreateReactor(
 std::pair<FaultPlan, uint64_t> FaultyProxy::Impl::Plan(
     const std::string& method) {
   absl::MutexLock lock(&mutex_);
-  const FaultPlan plan = DrawFaultPlan(absl::StartsWith(method, kDataPlane)
-                                           ? options_.data
-                                           : options_.control,
-                                       &random_);
+  const FaultPlan plan = DrawFaultPlan(
+      absl::StartsWith(method, kDataPlane) ? options_.data : options_.control,
+      &random_);
   if (plan.drop_request) {
     ++counts_.dropped_requests;
   } else {
@@ -356,7 +355,8 @@ void FaultyProxy::Impl::SendLate(const Message& message,
       late_bytes_ -= num_bytes;
       if (stopping_) return;
       ++counts_.duplicates_late;
-      ++counts_.duplicates[message.method.substr(message.method.rfind('/') + 1)];
+      ++counts_
+            .duplicates[message.method.substr(message.method.rfind('/') + 1)];
     }
     Send(message, [](const grpc::Status&, Sent*) {});
   });

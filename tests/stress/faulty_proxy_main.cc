@@ -5,8 +5,8 @@
 // ROUTES are "PORT=TARGET_PORT,...", all on 127.0.0.1; whoever calls PORT gets
 // the server at TARGET_PORT, which may come and go. Rates are as
 // ParseFaultRates has them; connections are cut about every CUT_INTERVAL_MS on
-// each route, 0 never. Says "forwards" on stderr when it does. Prints what it has
-// done so far, one line of JSON, on SIGUSR1; and on SIGTERM, which ends it.
+// each route, 0 never. Says "forwards" on stderr when it does. Prints what it
+// has done so far, one line of JSON, on SIGUSR1; and on SIGTERM, which ends it.
 
 #include <pthread.h>
 #include <signal.h>

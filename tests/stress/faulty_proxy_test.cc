@@ -88,7 +88,8 @@ class EchoServer : public grpc::CallbackGenericService {
     }
     void OnReadDone(bool ok) override {
       if (!ok) return Finish(grpc::Status::CANCELLED);
-      server_->Note({context_->method(), TextOf(bytes_), Header("oarlock-token"),
+      server_->Note({context_->method(), TextOf(bytes_),
+                     Header("oarlock-token"),
                      absl::FromChrono(context_->deadline()) - absl::Now()});
       context_->AddTrailingMetadata("tail", "t");
       if (const std::string why = Header("refuse"); !why.empty()) {
@@ -187,8 +188,7 @@ TEST_F(FaultyProxyTest, WithoutFaultsEverythingIsPassedOn) {
   EXPECT_GT(requests[0].timeout, absl::ZeroDuration());
 
   const Answer refused = Call("a", kData, "not so");
-  EXPECT_EQ(refused.status.error_code(),
-            grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(refused.status.error_message(), "not so");
   EXPECT_EQ(refused.tail, "t");
 }
@@ -229,9 +229,8 @@ TEST_F(FaultyProxyTest, DelayedRequestsOvertakeOneAnother) {
   constexpr int kCalls = 20;
   std::vector<std::thread> threads;
   for (int i = 0; i < kCalls; ++i) {
-    threads.emplace_back([this, i] {
-      EXPECT_EQ(Call(absl::StrCat(i)).text, absl::StrCat(i));
-    });
+    threads.emplace_back(
+        [this, i] { EXPECT_EQ(Call(absl::StrCat(i)).text, absl::StrCat(i)); });
   }
   for (std::thread& thread : threads) thread.join();
   const FaultCounts counts = proxy_->counts();
@@ -268,9 +267,7 @@ TEST_F(FaultyProxyTest, EndsWhileCallsWait) {
   StartProxy("delay=1,duplicate=1");
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
-    threads.emplace_back([this] {
-      Call("a", kData, "", /*wait=*/false);
-    });
+    threads.emplace_back([this] { Call("a", kData, "", /*wait=*/false); });
   }
   EXPECT_TRUE(echo_.Await(2));
   proxy_.reset();
@@ -283,8 +280,8 @@ TEST(FaultRatesTest, RatesAreNamedAndBounded) {
   EXPECT_EQ(rates.drop_answer, .25);
   EXPECT_EQ(rates.duplicate_late, 1);
   EXPECT_EQ(rates.duplicate_now, 0);
-  for (const char* text : {"drop", "drop=", "drop=2", "drop=-1", "drop=nan",
-                           "lose=.1", "=.1"}) {
+  for (const char* text :
+       {"drop", "drop=", "drop=2", "drop=-1", "drop=nan", "lose=.1", "=.1"}) {
     EXPECT_EQ(ParseFaultRates(text).status().code(),
               absl::StatusCode::kInvalidArgument)
         << text;

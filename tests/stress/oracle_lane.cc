@@ -140,9 +140,8 @@ std::shared_ptr<OraclePush> OracleLane::NextPush() const {
   RandomSequence random(DeriveSeed(seed_, num_pushes_ + 1));
   auto push = std::make_shared<OraclePush>();
   std::vector<TableId> tables;
-  const uint32_t max_tables = random.Below(kLargePeriod) == 0
-                                  ? kMaxTablesOfLarge
-                                  : kMaxTablesPerPush;
+  const uint32_t max_tables =
+      random.Below(kLargePeriod) == 0 ? kMaxTablesOfLarge : kMaxTablesPerPush;
   for (uint64_t n = 1 + random.Below(max_tables); n > 0; --n) {
     const TableId table = sparse_tables_[random.Below(sparse_tables_.size())];
     if (std::find(tables.begin(), tables.end(), table) != tables.end()) {
@@ -152,8 +151,8 @@ std::shared_ptr<OraclePush> OracleLane::NextPush() const {
     push->rows.push_back(MakeRows(table, &random));
   }
   if (!dense_tables_.empty() && random.Below(kDensePeriod) == 0) {
-    push->dense.push_back(MakeDense(
-        dense_tables_[random.Below(dense_tables_.size())], &random));
+    push->dense.push_back(
+        MakeDense(dense_tables_[random.Below(dense_tables_.size())], &random));
   }
   push->is_looked_at = random.Below(kLookPeriod) == 0;
   return push;
@@ -220,9 +219,9 @@ absl::Status OracleLane::LookAtAll(ParameterClient* client) const {
   for (const TableId table : dense_tables_) {
     DenseReplica pulled;
     OARLOCK_RETURN_IF_ERROR(PullAll(*client, table, &pulled));
-    OARLOCK_RETURN_IF_ERROR(Compare(
-        absl::StrCat("table '", configs_.at(table).name(), "' pulled"),
-        pulled.values.data(), dense_.at(table).Pull()));
+    OARLOCK_RETURN_IF_ERROR(
+        Compare(absl::StrCat("table '", configs_.at(table).name(), "' pulled"),
+                pulled.values.data(), dense_.at(table).Pull()));
   }
   return absl::OkStatus();
 }

@@ -60,8 +60,7 @@ class OracleLaneTest : public testing::Test {
 TEST_F(OracleLaneTest, EveryRuleHasASparseAndADenseTable) {
   std::set<size_t> sparse, dense;
   for (const v1::TableConfig& table : tables_) {
-    (table.has_sparse() ? sparse : dense)
-        .insert(table.optimizer().rule_case());
+    (table.has_sparse() ? sparse : dense).insert(table.optimizer().rule_case());
   }
   // Sgd has two names.
   const size_t num_rules = std::variant_size_v<AnyRule::Rule> + 1;

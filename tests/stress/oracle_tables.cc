@@ -202,7 +202,9 @@ bool CountsSteps(const v1::OptimizerConfig& config) {
     }
   }));
   return std::visit(
-      [](auto own) { return requires { own.BeginStep(uint64_t{1}); }; },
+      [](auto own) {
+        return requires { own.BeginStep(uint64_t{1}); };
+      },
       any.rule());
 }
 

@@ -104,9 +104,9 @@ class OracleWorker {
     auto worker = std::unique_ptr<OracleWorker>(new OracleWorker(index));
     OARLOCK_ASSIGN_OR_RETURN(worker->connections_,
                              ServerConnections::Connect(options));
-    OARLOCK_ASSIGN_OR_RETURN(
-        worker->job_, GrpcJobClient::Register(worker->connections_.get(),
-                                              WorkerIndex(index)));
+    OARLOCK_ASSIGN_OR_RETURN(worker->job_,
+                             GrpcJobClient::Register(worker->connections_.get(),
+                                                     WorkerIndex(index)));
     worker->client_ = std::make_unique<GrpcParameterClient>(
         worker->connections_.get(), WorkerIndex(index),
         worker->job_->generation(),
@@ -133,10 +133,10 @@ class OracleWorker {
     }
     slots_ = std::make_unique<SlotPool>(std::move(slots), kLanes);
     // Lanes push dense gradients themselves, slots hold none.
-    marker_->BeginPass(slots_.get(), [](DenseSlot*, uint64_t,
-                                        ParameterClient::Done done) {
-      done(absl::OkStatus());
-    });
+    marker_->BeginPass(slots_.get(),
+                       [](DenseSlot*, uint64_t, ParameterClient::Done done) {
+                         done(absl::OkStatus());
+                       });
     return absl::OkStatus();
   }
 
@@ -211,9 +211,9 @@ class ReplayOracle {
         const ComparedCheckpoint compared,
         CompareCheckpoint(options_.checkpoint_dir, tables_, lanes_));
     if (!compared.differences.empty()) {
-      return absl::DataLossError(absl::StrCat(
-          "the checkpoint is not what was acknowledged:\n",
-          absl::StrJoin(compared.differences, "\n")));
+      return absl::DataLossError(
+          absl::StrCat("the checkpoint is not what was acknowledged:\n",
+                       absl::StrJoin(compared.differences, "\n")));
     }
     return absl::StrCat(compared.rows, " rows (", compared.extended_rows,
                         " extended) and ", compared.blocks,
@@ -239,8 +239,8 @@ class ReplayOracle {
       workers_.push_back(std::move(worker));
     }
     for (uint32_t i = 0; i < kAllLanes; ++i) {
-      lanes_.emplace_back(tables_, workers_[0]->partition_bits(),
-                          options_.seed, i, kAllLanes, kFormats[i / kLanes]);
+      lanes_.emplace_back(tables_, workers_[0]->partition_bits(), options_.seed,
+                          i, kAllLanes, kFormats[i / kLanes]);
     }
     return absl::OkStatus();
   }
@@ -250,8 +250,7 @@ class ReplayOracle {
   absl::Status ForEachLane(Work work) {
     std::vector<std::thread> threads;
     for (size_t i = 0; i < lanes_.size(); ++i) {
-      threads.emplace_back(
-          [&, i] { failure_.Note(work(&lanes_[i], i)); });
+      threads.emplace_back([&, i] { failure_.Note(work(&lanes_[i], i)); });
     }
     for (std::thread& thread : threads) thread.join();
     return failure_.status();
@@ -268,9 +267,9 @@ class ReplayOracle {
     bool ended = false;
     while (!ended) {
       if (Clock::Real().Now() > deadline) {
-        return absl::DeadlineExceededError(absl::StrCat(
-            options_.ended_file, " is not there after ",
-            absl::FormatDuration(kServersEnd)));
+        return absl::DeadlineExceededError(
+            absl::StrCat(options_.ended_file, " is not there after ",
+                         absl::FormatDuration(kServersEnd)));
       }
       absl::MutexLock lock(&mutex_);
       ended = std::filesystem::exists(options_.ended_file);
@@ -314,8 +313,8 @@ class ReplayOracle {
     OARLOCK_RETURN_IF_ERROR(lane->Acknowledged(*push));
     if (!push->is_looked_at) return absl::OkStatus();
     for (const OraclePush::Rows& rows : push->rows) {
-      OARLOCK_RETURN_IF_ERROR(lane->LookAtRows(worker->client(), rows.table,
-                                               rows.keys.keys()));
+      OARLOCK_RETURN_IF_ERROR(
+          lane->LookAtRows(worker->client(), rows.table, rows.keys.keys()));
     }
     return absl::OkStatus();
   }
@@ -347,12 +346,11 @@ int Main(int argc, char** argv) {
   InitLogging("oracle");
   ReplayOracle oracle(options);
   const absl::StatusOr<std::string> compared = oracle.Run();
-  std::printf("seed %llu: %llu pushes to %zu tables, %s\n",
-              static_cast<unsigned long long>(options.seed),
-              static_cast<unsigned long long>(oracle.num_pushes()),
-              oracle.num_tables(),
-              compared.ok() ? compared->c_str()
-                            : compared.status().ToString().c_str());
+  std::printf(
+      "seed %llu: %llu pushes to %zu tables, %s\n",
+      static_cast<unsigned long long>(options.seed),
+      static_cast<unsigned long long>(oracle.num_pushes()), oracle.num_tables(),
+      compared.ok() ? compared->c_str() : compared.status().ToString().c_str());
   return compared.ok() ? 0 : 1;
 }
 

@@ -28,9 +28,8 @@ v1::TableConfig ExtendedFromTheStart(v1::TableConfig config) {
 // One update by the rule's own loop.
 void Update(const UpdateRule& rule, uint64_t step, float* w, float* state,
             const float* g, size_t n) {
-  rule.Visit([&](const auto& own) {
-    rule.ForStep(own, step).Apply(w, state, g, n);
-  });
+  rule.Visit(
+      [&](const auto& own) { rule.ForStep(own, step).Apply(w, state, g, n); });
 }
 
 }  // namespace
@@ -100,8 +99,7 @@ void SparseModel::Apply(Partition* partition, const ModelPush& push,
   if (!rules_.layout().has_statistics()) return;
   row.show += show;
   row.click += click;
-  if (!row.extended &&
-      rules_.WantsExtended(score.Score(row.show, row.click))) {
+  if (!row.extended && rules_.WantsExtended(score.Score(row.show, row.click))) {
     CreateExtended(key, &row);
   }
 }

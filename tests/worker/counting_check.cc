@@ -95,14 +95,13 @@ absl::StatusOr<uint64_t> CheckCounts(const v1::JobConfig& config,
   std::vector<Key> keys;
   for (const auto& [key, count] : counts.keys) keys.push_back(key);
   RowBatch rows;
-  OARLOCK_RETURN_IF_ERROR(PullRows(client, plan.sparse_tables[0], keys,
-                                   kCountingRowDim, &rows));
+  OARLOCK_RETURN_IF_ERROR(
+      PullRows(client, plan.sparse_tables[0], keys, kCountingRowDim, &rows));
   Tally of_rows;
   for (size_t i = 0; i < rows.values.size(); ++i) {
     const Key key = rows.keys.keys()[i / kCountingRowDim];
-    of_rows.Compare(
-        rows.values[i],
-        static_cast<double>(counts.keys.at(key) * config.epochs()));
+    of_rows.Compare(rows.values[i],
+                    static_cast<double>(counts.keys.at(key) * config.epochs()));
   }
   Tally of_dense;
   if (plan.dense_table != TableId(0)) {

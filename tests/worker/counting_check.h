@@ -15,8 +15,8 @@ namespace oarlock {
 // Compares every row with how often its key stands in config.train_files(), and
 // every dense parameter with the number of examples, times config.epochs(); in
 // geo mode times `dense_share`, 1 / number of workers.
-// Returns the number of examples; DataLoss that tells how much is missing or too
-// much. `spec` is the counting model's. REQUIRES: no push is under way.
+// Returns the number of examples; DataLoss that tells how much is missing or
+// too much. `spec` is the counting model's. REQUIRES: no push is under way.
 absl::StatusOr<uint64_t> CheckCounts(const v1::JobConfig& config,
                                      const ModelSpec& spec,
                                      ParameterClient& client,

@@ -1,6 +1,6 @@
 // A model whose parameters count: each example adds 1 to the rows of its keys,
-// once for each time that it has them, and to every dense parameter. With sgd at
-// learning rate -1, a summed loss and no warm-up the tables hold what was
+// once for each time that it has them, and to every dense parameter. With sgd
+// at learning rate -1, a summed loss and no warm-up the tables hold what was
 // applied to them, exact up to 2^24.
 
 #ifndef OARLOCK_TESTS_WORKER_COUNTING_MODEL_H_

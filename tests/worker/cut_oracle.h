@@ -56,8 +56,8 @@ class CutOracle {
     std::set<Example> dense;
     uint64_t steps = 0;
     uint64_t dense_steps = 0;
-    for (auto it = tallies_.begin();
-         it != tallies_.end() && it->first < cut; ++it) {
+    for (auto it = tallies_.begin(); it != tallies_.end() && it->first < cut;
+         ++it) {
       EXPECT_EQ(it->second.under_way, 0) << "cut " << cut;
       steps += it->second.steps;
       dense_steps += it->second.dense_steps;

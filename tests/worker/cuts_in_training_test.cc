@@ -323,12 +323,12 @@ TEST_F(CutsInTrainingTest, SuccessorMeetsTheOthersWhereverTheyAre) {
   EXPECT_EQ(Trained(job, "test", 0), 0u);
   ASSERT_GT(job.barriers.size(), 10u);
   job.barriers.resize(10);
-  EXPECT_EQ(job.barriers,
-            (std::vector<std::string>{
-                "tables", "train/1/trained", "test/1/defined",
-                "test/1/predicted", "test/1/concluded", "train/2/trained",
-                "test/2/defined", "test/2/predicted", "test/2/concluded",
-                "train/3"}));
+  EXPECT_EQ(
+      job.barriers,
+      (std::vector<std::string>{
+          "tables", "train/1/trained", "test/1/defined", "test/1/predicted",
+          "test/1/concluded", "train/2/trained", "test/2/defined",
+          "test/2/predicted", "test/2/concluded", "train/3"}));
 }
 
 }  // namespace

@@ -33,8 +33,8 @@ TEST(EarlyStopTest, AnAucThatDoesNotRiseStopsAfterAsManyAsPatience) {
   const EarlyStopOptions options{Metric::kAuc, 2, 0};
   const std::vector<double> aucs = {.70, .72, .72, .71};
   for (size_t count = 1; count <= aucs.size(); ++count) {
-    const EarlyStopVerdict verdict = JudgeEvaluations(
-        options, OfAucs({aucs.begin(), aucs.begin() + count}));
+    const EarlyStopVerdict verdict =
+        JudgeEvaluations(options, OfAucs({aucs.begin(), aucs.begin() + count}));
     EXPECT_EQ(verdict.stop, count == 4) << count;
     EXPECT_EQ(verdict.newest_is_best, count <= 2) << count;
     EXPECT_EQ(verdict.best->work(), count == 1 ? "test/0" : "test/1");

@@ -27,9 +27,7 @@ constexpr uint64_t kRows = 6000;
 
 class EvaluationTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = NewPlantedRows(kRows, /*files=*/2);
-  }
+  static void SetUpTestSuite() { folder_ = NewPlantedRows(kRows, /*files=*/2); }
   static void TearDownTestSuite() { delete folder_; }
 
   v1::JobConfig Config() {
@@ -47,8 +45,7 @@ class EvaluationTest : public ::testing::Test {
   void AddCopies(int count, v1::JobConfig* config) {
     const std::string rows = ReadAll(folder_->Path("part-0"));
     for (int copy = 0; copy < count; ++copy) {
-      config->add_train_files(
-          copies_.Write(absl::StrCat("copy-", copy), rows));
+      config->add_train_files(copies_.Write(absl::StrCat("copy-", copy), rows));
     }
   }
   static size_t NumOf(const JobOutcome& outcome, const std::string& kind) {
@@ -242,9 +239,8 @@ TEST(ConcludeEvaluationTest, APassThatWasCutShortIsToldAgainAfterAResume) {
 TEST(ConcludeEvaluationTest, OneOfARunBeforeStandsIfNothingWasTrainedSince) {
   ListOfEvaluations job;
   job.told = {EvaluationAfter(3000, .6)};
-  ASSERT_TRUE(ConcludeEvaluation(v1::JobConfig(), &job,
-                                 EvaluationAfter(0, .6))
-                  .ok());
+  ASSERT_TRUE(
+      ConcludeEvaluation(v1::JobConfig(), &job, EvaluationAfter(0, .6)).ok());
   EXPECT_EQ(job.told.size(), 1u);
 }
 
@@ -253,9 +249,9 @@ TEST(ConcludeEvaluationTest, WhatWorker0sPredecessorHasToldIsNotToldAgain) {
   job.told = {EvaluationAfter(3000, .6)};
   job.told[0].set_unix_seconds(17);
   job.is_of_this_run = true;
-  ASSERT_TRUE(ConcludeEvaluation(v1::JobConfig(), &job,
-                                 EvaluationAfter(4000, .7))
-                  .ok());
+  ASSERT_TRUE(
+      ConcludeEvaluation(v1::JobConfig(), &job, EvaluationAfter(4000, .7))
+          .ok());
   ASSERT_EQ(job.told.size(), 1u);
   EXPECT_EQ(job.told[0].auc(), .6);
 }
@@ -279,15 +275,13 @@ TEST(ConcludeEvaluationTest, ABestOneWhoseTellerDiedKeepsItsCheckpoint) {
   const v1::JobConfig config = StopsEarly();
   ListOfEvaluations job;
   TellABest(&job);
-  ASSERT_TRUE(
-      ConcludeEvaluation(config, &job, EvaluationAfter(3000, .6)).ok());
+  ASSERT_TRUE(ConcludeEvaluation(config, &job, EvaluationAfter(3000, .6)).ok());
   EXPECT_EQ(job.num_kept, 1);
   ASSERT_EQ(job.told.size(), 1u);
   EXPECT_EQ(job.told[0].checkpoint(), "ckpt-9");
   EXPECT_EQ(job.told[0].unix_seconds(), 17);
   // Once.
-  ASSERT_TRUE(
-      ConcludeEvaluation(config, &job, EvaluationAfter(3000, .6)).ok());
+  ASSERT_TRUE(ConcludeEvaluation(config, &job, EvaluationAfter(3000, .6)).ok());
   EXPECT_EQ(job.num_kept, 1);
 }
 
@@ -307,8 +301,7 @@ TEST(CheckEvaluationTest, WithoutTestFilesThereIsNothingToEvaluate) {
               HasSubstr("--evaluate_period 10 needs test files"));
   config.clear_evaluate_period();
   config.set_early_stop_metric("auc");
-  EXPECT_EQ(CheckEvaluation(config).code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(CheckEvaluation(config).code(), absl::StatusCode::kInvalidArgument);
   // GCC 12 warns of overlapping copies in the literal's way here.
   config.add_test_files(std::string("x"));
   EXPECT_TRUE(CheckEvaluation(config).ok());

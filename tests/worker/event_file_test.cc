@@ -83,8 +83,9 @@ TEST(EventFileTest, PointsAreReadBackAndThoseThatAreNoneAreLeftOut) {
   const TestFolder folder;
   auto file = EventFile::Create(folder.Path("deep/er"), kNow);
   ASSERT_TRUE(file.ok()) << file.status();
-  ASSERT_TRUE((*file)->Add(7, kNow + absl::Milliseconds(500),
-                           {{"a", .25}, {"b", std::nan("")}, {"c", -3}})
+  ASSERT_TRUE((*file)
+                  ->Add(7, kNow + absl::Milliseconds(500),
+                        {{"a", .25}, {"b", std::nan("")}, {"c", -3}})
                   .ok());
   ASSERT_TRUE((*file)->Add(8, kNow, {{"a", INFINITY}}).ok());
   const std::vector<events::Event> events = ReadEvents((*file)->path());

@@ -46,9 +46,7 @@ class FakeJobClient : public JobClient {
                        const std::vector<v1::TrainedExamples>&) override {
     return absl::OkStatus();
   }
-  absl::Status Barrier(const std::string&) override {
-    return absl::OkStatus();
-  }
+  absl::Status Barrier(const std::string&) override { return absl::OkStatus(); }
   absl::StatusOr<uint64_t> JoinRounds() override { return 0; }
   absl::Status LeaveRounds() override { return absl::OkStatus(); }
   absl::StatusOr<ExampleIntervals> DefineWork(const std::string&,
@@ -57,9 +55,8 @@ class FakeJobClient : public JobClient {
                                               const std::string&) override {
     return ExampleIntervals();
   }
-  absl::StatusOr<Leases> LeaseWork(
-      const std::string& work, uint32_t max_items,
-      const std::vector<uint64_t>& done) override {
+  absl::StatusOr<Leases> LeaseWork(const std::string& work, uint32_t max_items,
+                                   const std::vector<uint64_t>& done) override {
     lease_calls.push_back({work, max_items, done, num_reports});
     if (on_lease) on_lease();
     if (!lease_status.ok()) return lease_status;
@@ -72,8 +69,7 @@ class FakeJobClient : public JobClient {
       leases.items.push_back(items.front());
       items.pop_front();
     }
-    leases.exhausted =
-        items.empty() && repairs.empty() && exhausted_when_empty;
+    leases.exhausted = items.empty() && repairs.empty() && exhausted_when_empty;
     return leases;
   }
   absl::Status Checkpoint() override {
@@ -83,9 +79,7 @@ class FakeJobClient : public JobClient {
     return v1::JobStatusResponse();
   }
   absl::Status Alive() const override { return alive; }
-  absl::Status Finish(const absl::Status&) override {
-    return absl::OkStatus();
-  }
+  absl::Status Finish(const absl::Status&) override { return absl::OkStatus(); }
 };
 
 }  // namespace oarlock

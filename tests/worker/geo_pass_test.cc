@@ -35,9 +35,7 @@ constexpr float kMoved = .01f;
 
 class GeoPassTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = NewPlantedRows(kRows);
-  }
+  static void SetUpTestSuite() { folder_ = NewPlantedRows(kRows); }
   static void TearDownTestSuite() { delete folder_; }
 
   static v1::JobConfig Config(const std::string& mode) {
@@ -115,13 +113,13 @@ TEST_P(GeoEquality, OneWorkerThroughServersLearnsTheSameBits) {
       << "off by " << LargestDifference(local.parameters, remote.parameters);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    ModelsAndRules, GeoEquality,
-    ::testing::Values(std::make_tuple("lr", "sgd"),
-                      std::make_tuple("lr", "adagrad"),
-                      std::make_tuple("ctr_dnn", "sgd"),
-                      std::make_tuple("ctr_dnn", "adagrad"),
-                      std::make_tuple("deepfm", "adam")));
+INSTANTIATE_TEST_SUITE_P(ModelsAndRules, GeoEquality,
+                         ::testing::Values(std::make_tuple("lr", "sgd"),
+                                           std::make_tuple("lr", "adagrad"),
+                                           std::make_tuple("ctr_dnn", "sgd"),
+                                           std::make_tuple("ctr_dnn",
+                                                           "adagrad"),
+                                           std::make_tuple("deepfm", "adam")));
 
 TEST_F(GeoPassTest, StepsBetweenExchangesChangeNothingForOneWorker) {
   v1::JobConfig config = Config("geo");
@@ -172,7 +170,8 @@ void GeoPassTest::Count(const v1::JobConfig& config, size_t num_parameters) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (const absl::Status& status : statuses) ASSERT_TRUE(status.ok()) << status;
+  for (const absl::Status& status : statuses)
+    ASSERT_TRUE(status.ok()) << status;
   // Of dense parameters the mean of the two.
   const auto checked =
       CheckCounts(config, CountingModel(kSlots, num_parameters).spec(),
@@ -239,18 +238,17 @@ TEST_F(GeoPassTest, FlagsThatContradictItAreRefused) {
   EXPECT_THAT(
       refusal([](v1::JobConfig* c) { c->set_admission("count"); }, "geo"),
       HasSubstr("--admission"));
-  EXPECT_THAT(
-      refusal([](v1::JobConfig* c) { c->set_rows_max(10000); }, "geo"),
-      HasSubstr("--rows_max"));
+  EXPECT_THAT(refusal([](v1::JobConfig* c) { c->set_rows_max(10000); }, "geo"),
+              HasSubstr("--rows_max"));
   EXPECT_THAT(
       refusal([](v1::JobConfig* c) { c->set_evict_idle_ticks(5); }, "geo"),
       HasSubstr("--evict_idle_ticks"));
   EXPECT_THAT(
       refusal([](v1::JobConfig* c) { c->set_push_format("float16"); }, "geo"),
       HasSubstr("--push_format"));
-  EXPECT_THAT(refusal([](v1::JobConfig* c) { c->set_dense_interval_steps(2); },
-                      "geo"),
-              HasSubstr("--dense_interval_steps"));
+  EXPECT_THAT(
+      refusal([](v1::JobConfig* c) { c->set_dense_interval_steps(2); }, "geo"),
+      HasSubstr("--dense_interval_steps"));
   EXPECT_THAT(refusal([](v1::JobConfig* c) { c->set_geo_steps(2); }, "async"),
               HasSubstr("--geo_steps"));
 }

@@ -113,8 +113,7 @@ TEST_F(GeoReplicaTest, ServersHoldTheSumOfAllChangesAndWorkersHearOfThem) {
       const std::vector<Key>& distinct = input.keys.keys();
       for (size_t k = 0; s == 0 && k < distinct.size(); ++k) {
         const auto& row =
-            server
-                .try_emplace(distinct[k], std::vector<float>(kCountingRowDim))
+            server.try_emplace(distinct[k], std::vector<float>(kCountingRowDim))
                 .first->second;
         for (size_t d = 0; d < kCountingRowDim; ++d) {
           ASSERT_EQ(input.rows[k * kCountingRowDim + d], row[d])
@@ -152,7 +151,8 @@ TEST_F(GeoReplicaTest, ServersHoldTheSumOfAllChangesAndWorkersHearOfThem) {
   EXPECT_LT(dense[0], -.1f);
 }
 
-// What this worker changed itself, but not here, is nothing that servers tell it.
+// What this worker changed itself, but not here, is nothing that servers tell
+// it.
 TEST_F(GeoReplicaTest, RowsThatWereMarkedArePulledAgain) {
   Start(/*num_servers=*/1, /*num_workers=*/1);
   GeoReplica& replica = *replicas_[0];
@@ -160,7 +160,8 @@ TEST_F(GeoReplicaTest, RowsThatWereMarkedArePulledAgain) {
   GeoStep step = StepOf(0, {Key{1}, Key{2}});
   // This worker itself pushes past its replica.
   RowBatch changes;
-  changes.keys.Build({Key{1}, Key{2}}, workers_[0]->parameters().partition_bits());
+  changes.keys.Build({Key{1}, Key{2}},
+                     workers_[0]->parameters().partition_bits());
   changes.values.assign(2 * kCountingRowDim, -1);
   ASSERT_TRUE(
       PushRows(workers_[0]->parameters(), plan_.sparse_tables[0], changes)
@@ -183,8 +184,7 @@ TEST_F(GeoReplicaTest, FailuresOfTheServersAreTold) {
   ChangeMarks marks;
   const auto changes =
       workers_[0]->parameters().ListChanges(plan_.dense_table, &marks);
-  EXPECT_TRUE(absl::IsFailedPrecondition(changes.status()))
-      << changes.status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(changes.status())) << changes.status();
 }
 
 }  // namespace

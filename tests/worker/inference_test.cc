@@ -60,8 +60,8 @@ class InferenceTest : public ::testing::Test {
       step->StartPull(&client_, plan_.sparse_tables, step);
       EXPECT_TRUE(step->WaitForPull().ok());
       StepOutput output;
-      executor->Predict(
-          step->ModelInput(dense.Current()->values.data(), 1), &output);
+      executor->Predict(step->ModelInput(dense.Current()->values.data(), 1),
+                        &output);
       scores.push_back(output.predictions[0]);
     }
     return scores;

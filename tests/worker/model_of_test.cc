@@ -55,9 +55,8 @@ TEST(ModelOfTest, WhoComputesIsTheCallersToSay) {
 TEST(ModelOfTest, NoModelNeedsDenseFeatures) {
   v1::JobConfig config;
   config.set_embedding_size(4);
-  for (const char* name :
-       {"lr", "fm", "ffm", "wide_deep", "deepfm", "dcn", "dcn_v2", "xdeepfm",
-        "dlrm", "ctr_dnn", "autoint"}) {
+  for (const char* name : {"lr", "fm", "ffm", "wide_deep", "deepfm", "dcn",
+                           "dcn_v2", "xdeepfm", "dlrm", "ctr_dnn", "autoint"}) {
     config.set_model(name);
     const auto model = ModelOf(config, {.num_dense = 0, .num_slots = 3});
     ASSERT_TRUE(model.ok()) << model.status();
@@ -115,11 +114,13 @@ TEST(ModelOfTest, MalformedListsAreRefusedByFlagAndPart) {
                   "'; legal is SLOT:SIZE, each slot once, a size of 1 to "
                   "65536; write for example 0:4,7:16");
   }
-  EXPECT_NE(message([](auto& c) { c.set_slot_sizes("1:4,1:5"); })
-                .find("each slot once"),
+  EXPECT_NE(message([](auto& c) {
+              c.set_slot_sizes("1:4,1:5");
+            }).find("each slot once"),
             std::string::npos);
-  EXPECT_NE(message([](auto& c) { c.set_slot_sizes("26:4"); })
-                .find("slot_sizes has slot 26; legal is 0 to 25"),
+  EXPECT_NE(message([](auto& c) {
+              c.set_slot_sizes("26:4");
+            }).find("slot_sizes has slot 26; legal is 0 to 25"),
             std::string::npos);
 }
 

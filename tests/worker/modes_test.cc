@@ -31,11 +31,10 @@ class LateClient : public LocalParameterClient {
 
   void PullSparseLater(TableId table, const KeyBatch& keys, float* rows,
                        TableVersions* versions,
-                       std::shared_ptr<const void> memory,
-                       Done done) override {
+                       std::shared_ptr<const void> memory, Done done) override {
     absl::MutexLock lock(&mutex_);
-    pulls_.push_back({table, &keys, rows, versions, std::move(memory),
-                      std::move(done)});
+    pulls_.push_back(
+        {table, &keys, rows, versions, std::move(memory), std::move(done)});
   }
   void Hurry(const void* memory) override {
     std::vector<Pull> needed;
@@ -69,9 +68,7 @@ class LateClient : public LocalParameterClient {
 
 class ModesTest : public ::testing::TestWithParam<const char*> {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = NewPlantedRows(kRows);
-  }
+  static void SetUpTestSuite() { folder_ = NewPlantedRows(kRows); }
   static void TearDownTestSuite() { delete folder_; }
 
   v1::JobConfig Config(const std::string& mode) {
@@ -188,7 +185,8 @@ TEST_P(ModesTest, SspOfOneThreadEqualsAsyncWhateverTheBound) {
   }
 }
 
-// With a lead of 0 a step misses nothing but what the others do in the same one.
+// With a lead of 0 a step misses nothing but what the others do in the same
+// one.
 TEST_P(ModesTest, SspWithoutLeadReadsWhatAllHaveFinished) {
   v1::JobConfig config = Config("ssp");
   config.set_staleness_bound(0);

@@ -26,8 +26,7 @@ std::string RuleName(const v1::OptimizerConfig& optimizer) {
 }
 
 TEST(OptimizerConfigTest, EveryNameOfTheFlagIsARuleAndEveryRuleAName) {
-  const auto* field =
-      v1::JobConfig::descriptor()->FindFieldByName("optimizer");
+  const auto* field = v1::JobConfig::descriptor()->FindFieldByName("optimizer");
   const v1::FlagOptions& flag = field->options().GetExtension(v1::flag);
   const auto* oneof =
       v1::OptimizerConfig::descriptor()->FindOneofByName("rule");

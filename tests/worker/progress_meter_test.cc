@@ -67,8 +67,8 @@ TEST(ProgressMeterTest, ReportsAddUpToWhatHappened) {
     for (uint64_t i = random.Below(20); i > 0; --i) {
       labels.push_back(static_cast<float>(random.Below(2)));
       // Better than chance, so that the AUC is not .5.
-      predictions.push_back(static_cast<float>(
-          (random.Uniform() + labels.back()) / 2));
+      predictions.push_back(
+          static_cast<float>((random.Uniform() + labels.back()) / 2));
       loss += static_cast<double>(random.Below(1 << 24)) * kLossUnit;
       expected.labels += labels.back();
       expected.predictions += predictions.back();
@@ -167,8 +167,8 @@ TEST(ProgressMeterTest, TimesAreReportedByStage) {
   meter.AddTime(kTrain, Stage::kWaitPush, absl::Seconds(2));
   Sum sum;
   for (const v1::PhaseProgress& report : meter.Take()) sum.Add(report);
-  EXPECT_EQ(sum.seconds, (std::map<std::string, double>{
-                             {"read", .5}, {"wait_push", 2}}));
+  EXPECT_EQ(sum.seconds,
+            (std::map<std::string, double>{{"read", .5}, {"wait_push", 2}}));
 }
 
 TEST(ProgressMeterTest, StalenessOfDenseParametersIsCountedByItself) {

@@ -236,8 +236,7 @@ TEST_F(PushRepairTest, CompletedPushHasTheKeysAndGradientsOfTheDeadOne) {
     SCOPED_TRACE(absl::StrCat("push ", i));
     const SentPush& dead = pushes[i];
     PushRepair repair;
-    repair.push =
-        PushStamp{WorkerIndex(9), Generation(1), Sequence(i + 1)};
+    repair.push = PushStamp{WorkerIndex(9), Generation(1), Sequence(i + 1)};
     repair.examples = ItemsOf(dead.request.examples);
     repair.dense_examples = ItemsOf(dead.request.dense_examples);
     const absl::Status status = job.Repair(repair);
@@ -287,8 +286,7 @@ TEST_F(PushRepairTest, WithoutANameRowsAndDenseGradientsGoAlone) {
     EXPECT_TRUE(push.dense.empty());
     EXPECT_TRUE(push.dense_examples.empty());
     EXPECT_FALSE(made[i].shows.empty());
-    examples.insert(examples.end(), push.examples.begin(),
-                    push.examples.end());
+    examples.insert(examples.end(), push.examples.begin(), push.examples.end());
   }
   EXPECT_EQ(ExamplesOf(examples), ExamplesOf({{0, 10, 180}, {1, 7, 9}}));
   const PushRequest& dense = made[4].request;

@@ -85,8 +85,7 @@ TEST(RowCacheTest, EveryRowIsThatOfItsKeyAndYoungEnough) {
           distinct.insert(
               static_cast<uint64_t>(std::exp(random.Uniform() * 8)));
         }
-        const std::vector<Key> keys =
-            Keys({distinct.begin(), distinct.end()});
+        const std::vector<Key> keys = Keys({distinct.begin(), distinct.end()});
         cache.Plan(keys, &plan);
         ASSERT_EQ(plan.step, step);
         ASSERT_EQ(plan.fresh_of_row.size(), keys.size());

@@ -78,8 +78,7 @@ TEST_P(RowCacheTrainingTest, AJobLearnsFromRowsThatAreALittleOld) {
   const JobOutcome with = RunClusterJob(config, 2, 2);
   ExpectDone(with);
   EXPECT_EQ(with.summary.examples, kRows);
-  EXPECT_NEAR(with.Phase("test", 0).auc(), without.Phase("test", 0).auc(),
-              .03);
+  EXPECT_NEAR(with.Phase("test", 0).auc(), without.Phase("test", 0).auc(), .03);
   EXPECT_GT(with.summary.row_cache_hit_rate, .2);
   EXPECT_LT(with.summary.row_cache_hit_rate, .9);
 }

@@ -174,8 +174,8 @@ TEST(StepBufferTest, StatisticsAreThoseOfEachInputsSlots) {
   step.CountStatistics();
   const auto of = [&](size_t input, uint64_t key) {
     const std::vector<Key>& keys = step.inputs[input].keys.keys();
-    const size_t i = std::find(keys.begin(), keys.end(), Key{key}) -
-                     keys.begin();
+    const size_t i =
+        std::find(keys.begin(), keys.end(), Key{key}) - keys.begin();
     const KeyStatistics& statistics = step.inputs[input].statistics;
     return std::pair(statistics.shows().at(i), statistics.clicks().at(i));
   };

@@ -178,8 +178,7 @@ TEST(TablePlanTest, FlagsThatGoByStatisticsWantThem) {
 
 TEST(TablePlanTest, TheMemoryBudgetIsThatOfEverySparseTable) {
   v1::JobConfig config;
-  EXPECT_EQ(
-      PlanOf("lr", config).tables[0].sparse().memory_budget_bytes(), 0u);
+  EXPECT_EQ(PlanOf("lr", config).tables[0].sparse().memory_budget_bytes(), 0u);
   config.set_memory_budget_mb(3);
   for (const v1::TableConfig& table : PlanOf("deepfm", config).tables) {
     EXPECT_EQ(table.sparse().memory_budget_bytes(),
@@ -217,8 +216,7 @@ TEST(TablePlanTest, WhatNormsLearnIsTakenAsItIs) {
 TEST(TablePlanTest, WarmUpCountsPushesOfAllWorkersAndRoundsOnce) {
   v1::JobConfig config;
   config.set_warmup_steps(7);
-  EXPECT_EQ(PlanOf("lr", config, 3).tables[0].optimizer().warmup_steps(),
-            21u);
+  EXPECT_EQ(PlanOf("lr", config, 3).tables[0].optimizer().warmup_steps(), 21u);
   config.set_mode("sync");
   EXPECT_EQ(PlanOf("lr", config, 3).tables[0].optimizer().warmup_steps(), 7u);
 }

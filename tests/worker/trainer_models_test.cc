@@ -20,9 +20,7 @@ constexpr float kDataNormStart = 1e4f;
 // 2,400 Criteo lines of a planted model.
 class TrainerModelsTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = NewPlantedRows(kRows);
-  }
+  static void SetUpTestSuite() { folder_ = NewPlantedRows(kRows); }
   static void TearDownTestSuite() { delete folder_; }
 
   // Small and quick; the test rows are those that were trained on.

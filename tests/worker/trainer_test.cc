@@ -282,8 +282,8 @@ TEST_F(TrainerTest, TooManyBadLinesFailTheJobWithOneLine) {
   v1::JobConfig config = Config();
   config.clear_train_files();
   const std::string good = Lines("good", 0, 300);
-  const std::string path = own_.Write(
-      "bad", ReadAll(good) + "not\na\nline\n" + ReadAll(good));
+  const std::string path =
+      own_.Write("bad", ReadAll(good) + "not\na\nline\n" + ReadAll(good));
   config.add_train_files(path);
   config.set_bad_lines_max(3);
   for (const char* mode : {"async", "half_async", "ssp", "sync"}) {
@@ -308,9 +308,8 @@ TEST_F(TrainerTest, TooManyBadLinesFailTheJobWithOneLine) {
 TEST_F(TrainerTest, FailureOfOneWorkerEndsTheOthersWithItsReason) {
   v1::JobConfig config = Config();
   config.clear_train_files();
-  config.add_train_files(
-      own_.Write("bad", absl::StrCat(ReadAll(Lines("good", 0, 2400)),
-                                     "not a line\n")));
+  config.add_train_files(own_.Write(
+      "bad", absl::StrCat(ReadAll(Lines("good", 0, 2400)), "not a line\n")));
   config.set_bad_lines_max(0);
   config.set_epochs(50);
   for (const char* mode : {"async", "half_async", "ssp", "sync"}) {
@@ -339,8 +338,7 @@ TEST_F(TrainerTest, PatternThatMatchesNothingIsNotFound) {
   config.add_train_files(own_.Path("none-*"));
   const JobOutcome outcome = RunLocalJob(config);
   EXPECT_EQ(outcome.statuses[0].code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(outcome.statuses[0].message()),
-              HasSubstr("none-*"));
+  EXPECT_THAT(std::string(outcome.statuses[0].message()), HasSubstr("none-*"));
 }
 
 TEST_F(TrainerTest, AJobThatTrainsNotOneExampleFails) {
@@ -359,8 +357,7 @@ TEST_F(TrainerTest, AJobThatTrainsNotOneExampleFails) {
   rounds.set_mode("sync");
   const auto expect = [](const v1::JobConfig& config, const std::string& why) {
     const JobOutcome alone = RunLocalJob(config);
-    EXPECT_EQ(alone.statuses[0].code(),
-              absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(alone.statuses[0].code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_EQ(std::string(alone.statuses[0].message()),
               absl::StrCat("no example of --train_files ",
                            config.train_files(0), " was trained: ", why));

@@ -24,9 +24,7 @@ constexpr uint64_t kRows = 1930;
 
 class TrainingDataTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = NewPlantedRows(kRows, /*files=*/3);
-  }
+  static void SetUpTestSuite() { folder_ = NewPlantedRows(kRows, /*files=*/3); }
   static void TearDownTestSuite() { delete folder_; }
 
   v1::JobConfig Config(const std::string& mode) {

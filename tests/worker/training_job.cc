@@ -66,9 +66,8 @@ absl::StatusOr<std::vector<Key>> KeysOf(const v1::JobConfig& config) {
 
 absl::StatusOr<TablePlan> PlanOf(const v1::JobConfig& config,
                                  uint32_t num_workers) {
-  OARLOCK_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Model> model,
-      ModelOf(config, SchemaOf(DataOptionsOf(config))));
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
+                           ModelOf(config, SchemaOf(DataOptionsOf(config))));
   return PlanTables(model->spec(), config, num_workers);
 }
 
@@ -80,9 +79,8 @@ absl::StatusOr<Parameters> ReadParameters(const v1::JobConfig& config,
   for (size_t i = 0; i < plan.sparse_tables.size(); ++i) {
     const size_t dim = plan.tables[i].sparse().dim();
     // What norms learn, as far as tests have it, is one row.
-    const std::vector<Key> keys = plan.tables[i].name() == "statistics"
-                                      ? std::vector<Key>{Key{0}}
-                                      : used;
+    const std::vector<Key> keys =
+        plan.tables[i].name() == "statistics" ? std::vector<Key>{Key{0}} : used;
     RowBatch rows;
     OARLOCK_RETURN_IF_ERROR(
         PullRows(client, plan.sparse_tables[i], keys, dim, &rows));
@@ -172,8 +170,8 @@ JobOutcome RunClusterJob(const v1::JobConfig& config,
       const auto worker = MiniWorker::Join(**cluster, w);
       status = worker.status();
       if (!status.ok()) return;
-      status = Work(config, (*worker)->parameters(), (*worker)->job(),
-                    &outcome);
+      status =
+          Work(config, (*worker)->parameters(), (*worker)->job(), &outcome);
       const absl::Status finished = (*worker)->job().Finish(status);
       if (status.ok()) status = finished;
     });
@@ -189,8 +187,7 @@ Parameters InitialParameters(const v1::JobConfig& config) {
   for (const v1::TableConfig& table : plan->tables) {
     EXPECT_TRUE(client.CreateTable(table).ok());
   }
-  absl::StatusOr<Parameters> parameters =
-      ReadParameters(config, *plan, client);
+  absl::StatusOr<Parameters> parameters = ReadParameters(config, *plan, client);
   EXPECT_TRUE(parameters.ok()) << parameters.status();
   return *std::move(parameters);
 }

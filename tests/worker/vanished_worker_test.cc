@@ -48,8 +48,8 @@ absl::StatusOr<TrainingSummary> RunBesideAVanishingWorker(
     vanishing.join();
     return worker.status();
   }
-  auto trainer = Trainer::Create(config, &(*worker)->parameters(),
-                                 &(*worker)->job());
+  auto trainer =
+      Trainer::Create(config, &(*worker)->parameters(), &(*worker)->job());
   absl::StatusOr<TrainingSummary> summary =
       trainer.ok() ? (*trainer)->Run()
                    : absl::StatusOr<TrainingSummary>(trainer.status());
@@ -73,14 +73,13 @@ TEST_F(VanishedWorkerTest, VanishedWorkerEndsTheJobWhenNobodyReplacesIt) {
     config.set_epochs(1'000'000);
     const absl::Time start = Clock::Real().Now();
     const absl::StatusOr<TrainingSummary> summary = RunBesideAVanishingWorker(
-        config, absl::Milliseconds(300),
-        [](MiniWorker& worker) { MeetAt(worker, {"tables", "train/0"}); });
+        config, absl::Milliseconds(300), [](MiniWorker& worker) {
+          MeetAt(worker, {"tables", "train/0"});
+        });
     EXPECT_LT(Clock::Real().Now() - start, absl::Seconds(15));
     ASSERT_FALSE(summary.ok());
-    EXPECT_THAT(std::string(summary.status().message()),
-                HasSubstr("worker 1"));
-    EXPECT_THAT(std::string(summary.status().message()),
-                Not(HasSubstr("\n")));
+    EXPECT_THAT(std::string(summary.status().message()), HasSubstr("worker 1"));
+    EXPECT_THAT(std::string(summary.status().message()), Not(HasSubstr("\n")));
   }
 }
 
@@ -132,8 +131,7 @@ TEST_F(VanishedWorkerTest, RoundsGoOnWithoutAVanishedWorker) {
 // The lease of worker 1 runs out; its successor begins with pass 0 while worker
 // 0 is already a member of pass 1, and waits for the other members.
 void RunASuccessorThatComesLate(
-    v1::JobConfig config,
-    const std::function<absl::Status(MiniWorker&)>& join,
+    v1::JobConfig config, const std::function<absl::Status(MiniWorker&)>& join,
     const std::function<absl::Status(MiniWorker&)>& leave) {
   config.set_epochs(2);
   config.set_split("interleaved");

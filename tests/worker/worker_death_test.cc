@@ -1,5 +1,5 @@
-// A worker dies between any two messages that it sends: whatever servers have of
-// it, the others do what is missing and nothing else.
+// A worker dies between any two messages that it sends: whatever servers have
+// of it, the others do what is missing and nothing else.
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -41,8 +41,8 @@ constexpr int kBatch = 64;
 constexpr size_t kSlots = 26;
 // Six blocks, so that both servers have some.
 constexpr size_t kParameters = 6 * kDenseBlockFloats;
-// Each test waits one for the worker that is gone. It is long for the others': a
-// machine that stands still for less must not end them.
+// Each test waits one for the worker that is gone. It is long for the others':
+// a machine that stands still for less must not end them.
 constexpr absl::Duration kLease = absl::Seconds(3);
 
 // Batches [begin, end) of what the dying worker has leased.
@@ -138,8 +138,8 @@ class WorkerDeathTest : public ::testing::Test {
     OARLOCK_ASSIGN_OR_RETURN(
         const std::unique_ptr<Trainer> trainer,
         Trainer::Create(config_,
-                        std::make_unique<CountingModel>(
-                            kSlots, kParameters, std::move(before_step)),
+                        std::make_unique<CountingModel>(kSlots, kParameters,
+                                                        std::move(before_step)),
                         &worker.parameters(), &worker.job()));
     return trainer->Run().status();
   }
@@ -264,15 +264,15 @@ class WorkerDeathTest : public ::testing::Test {
                            const v1::PushSparseRequest& request) {
     v1::PushResponse response;
     grpc::ClientContext context;
-    return ToStatus(StubOf(worker, server)->PushSparse(&context, request,
-                                                       &response));
+    return ToStatus(
+        StubOf(worker, server)->PushSparse(&context, request, &response));
   }
   static absl::Status Send(MiniWorker& worker, ServerIndex server,
                            const v1::PushDenseRequest& request) {
     v1::DenseResponse response;
     grpc::ClientContext context;
-    return ToStatus(StubOf(worker, server)->PushDense(&context, request,
-                                                      &response));
+    return ToStatus(
+        StubOf(worker, server)->PushDense(&context, request, &response));
   }
   static std::unique_ptr<v1::ParameterService::Stub> StubOf(
       MiniWorker& worker, ServerIndex server) {

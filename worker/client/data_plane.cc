@@ -273,8 +273,8 @@ void DataPlane::OnBatchAnswered(Attempt* attempt) {
   for (size_t i = 0; i < attempt->calls.size(); ++i) {
     Call& call = attempt->calls[i];
     absl::StatusOr<grpc::ByteBuffer>& answer = (*answers)[i];
-    if (!answer.ok() && (MayHelp(answer.status()) ||
-                         IsOtherIncarnation(answer.status()))) {
+    if (!answer.ok() &&
+        (MayHelp(answer.status()) || IsOtherIncarnation(answer.status()))) {
       again.push_back(std::move(call));
       requests.push_back(std::move(attempt->requests[i]));
       attempt->status = ToGrpc(answer.status());
@@ -299,8 +299,8 @@ bool DataPlane::BackOff(Attempt* attempt, absl::Status* status) {
   const absl::Duration patience = connections_->patience();
   // A call that the server was long at work on, as it is in a round, fails for
   // the first time.
-  const bool was_served = now - attempt->started > patience &&
-                          !absl::IsDeadlineExceeded(*status);
+  const bool was_served =
+      now - attempt->started > patience && !absl::IsDeadlineExceeded(*status);
   if (!attempt->backoff.has_value() || was_served) {
     attempt->backoff.emplace(kAwayRetries,
                              absl::ToUnixNanos(now) ^ attempt->server.value());
@@ -317,9 +317,8 @@ bool DataPlane::BackOff(Attempt* attempt, absl::Status* status) {
     *status = Annotate(*status, connections_->Name(attempt->server));
     if (gave_up) {
       *status = Annotate(
-          *status,
-          absl::StrCat("gave up after ", absl::FormatDuration(patience),
-                       " of retries"));
+          *status, absl::StrCat("gave up after ",
+                                absl::FormatDuration(patience), " of retries"));
     }
     return false;
   }
@@ -385,8 +384,7 @@ void DataPlane::RunReturns() {
 }
 
 absl::StatusOr<Generation> DataPlane::Return(ServerIndex server) {
-  const absl::Time deadline =
-      Clock::Real().Now() + connections_->patience();
+  const absl::Time deadline = Clock::Real().Now() + connections_->patience();
   for (;;) {
     {
       absl::MutexLock lock(&mutex_);
@@ -398,10 +396,10 @@ absl::StatusOr<Generation> DataPlane::Return(ServerIndex server) {
     if (status.ok()) {
       const Generation generation(answer->server_generation());
       if (generation == connections_->generation(server)) {
-        return absl::FailedPreconditionError(absl::StrCat(
-            connections_->Name(server), " answers under generation ",
-            generation.value(),
-            " and under others; run one server at an address"));
+        return absl::FailedPreconditionError(
+            absl::StrCat(connections_->Name(server),
+                         " answers under generation ", generation.value(),
+                         " and under others; run one server at an address"));
       }
       if (on_return_ != nullptr) status = on_return_(server, *answer);
       if (status.ok()) return generation;

@@ -48,8 +48,8 @@ class DataPlane {
   using Encode = absl::AnyInvocable<grpc::ByteBuffer(Generation)>;
   // Prepares another incarnation of the server for its calls; from the thread
   // that connects, may block.
-  using OnReturn = absl::AnyInvocable<absl::Status(
-      ServerIndex, const v1::ConnectResponse&)>;
+  using OnReturn =
+      absl::AnyInvocable<absl::Status(ServerIndex, const v1::ConnectResponse&)>;
 
   struct Call {
     BatchMethod method;

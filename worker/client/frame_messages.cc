@@ -21,8 +21,7 @@ grpc::Slice ValuesSlice(v1::ValueFormat format, absl::Span<const float> values,
     return Share(values.data(), values.size() * sizeof(float), owner);
   }
   // Never inlined in the slice object, which would put it at an odd address.
-  grpc_slice narrow =
-      grpc_slice_malloc_large(values.size() * sizeof(uint16_t));
+  grpc_slice narrow = grpc_slice_malloc_large(values.size() * sizeof(uint16_t));
   auto* const to = reinterpret_cast<uint16_t*>(GRPC_SLICE_START_PTR(narrow));
   NarrowValues(format, values, absl::MakeSpan(to, values.size()));
   return grpc::Slice(narrow, grpc::Slice::STEAL_REF);
@@ -94,9 +93,9 @@ grpc::ByteBuffer FrameDensePull(const v1::RequestHeader& header, TableId table,
                                 const BlockRun& run,
                                 const DenseReplica& replica,
                                 const ValueFormats& formats) {
-  return EncodePullDenseRequest(
-      header, table, run.blocks(), VersionsOf(run, replica.block_versions),
-      formats.pull);
+  return EncodePullDenseRequest(header, table, run.blocks(),
+                                VersionsOf(run, replica.block_versions),
+                                formats.pull);
 }
 
 void Resize(const v1::DenseTableConfig& dense, DenseReplica* replica) {
@@ -110,9 +109,9 @@ absl::Status CopyBlocks(const v1::DenseTableConfig& dense, const BlockRun& run,
   for (size_t i = 0; i < view.blocks.size(); ++i) {
     const uint32_t block = view.blocks[i].value();
     if (block < run.block_begin || block >= run.block_end) {
-      return absl::InternalError(absl::StrCat(
-          "a call for blocks ", run.block_begin, " to ", run.block_end - 1,
-          " was answered with block ", block));
+      return absl::InternalError(
+          absl::StrCat("a call for blocks ", run.block_begin, " to ",
+                       run.block_end - 1, " was answered with block ", block));
     }
     const size_t begin = BlockOffset(dense, block);
     const size_t size = BlockOffset(dense, block + 1) - begin;

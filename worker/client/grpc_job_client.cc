@@ -368,8 +368,7 @@ absl::StatusOr<Leases> GrpcJobClient::LeaseWork(
   EndLease(request.request());
   OARLOCK_RETURN_IF_ERROR(status);
   if (response.leases_size() != response.ranges_size()) {
-    return absl::InternalError(
-        "the coordinator leased ranges without numbers");
+    return absl::InternalError("the coordinator leased ranges without numbers");
   }
   return ToLeases(response);
 }

@@ -46,8 +46,7 @@ absl::StatusOr<std::string> GrpcJobClient::CheckpointBest() {
   return made.directory();
 }
 
-absl::Status GrpcJobClient::ReportEvaluation(
-    const v1::Evaluation& evaluation) {
+absl::Status GrpcJobClient::ReportEvaluation(const v1::Evaluation& evaluation) {
   v1::ReportEvaluationRequest request;
   request.set_worker_index(worker_index_.value());
   request.set_worker_generation(generation_.value());

@@ -31,10 +31,10 @@ GrpcParameterClient::GrpcParameterClient(const ServerConnections* connections,
       worker_generation_(worker_generation),
       formats_(formats),
       acknowledged_(connections->servers().size()),
-      data_plane_(connections,
-                  [this](ServerIndex server, const v1::ConnectResponse& answer) {
-                    return OnReturn(server, answer);
-                  }) {}
+      data_plane_(connections, [this](ServerIndex server,
+                                      const v1::ConnectResponse& answer) {
+        return OnReturn(server, answer);
+      }) {}
 
 absl::Status GrpcParameterClient::CreateTable(ServerIndex server,
                                               const v1::TableConfig& config,
@@ -51,8 +51,8 @@ absl::Status GrpcParameterClient::CreateTable(ServerIndex server,
 
 absl::Status GrpcParameterClient::CreateTable(const v1::TableConfig& config) {
   for (uint32_t i = 0; i < connections_->servers().size(); ++i) {
-    OARLOCK_RETURN_IF_ERROR(CreateTable(ServerIndex(i), config,
-                                        connections_->patience()));
+    OARLOCK_RETURN_IF_ERROR(
+        CreateTable(ServerIndex(i), config, connections_->patience()));
   }
   UseTable(config);
   return absl::OkStatus();
@@ -64,8 +64,7 @@ void GrpcParameterClient::UseTable(const v1::TableConfig& config) {
                       std::make_unique<const v1::TableConfig>(config));
 }
 
-absl::Status GrpcParameterClient::ListChanges(ServerIndex server,
-                                              TableId table,
+absl::Status GrpcParameterClient::ListChanges(ServerIndex server, TableId table,
                                               ChangeMarks::Mark* mark,
                                               ChangedRows* changes) {
   v1::ListChangesRequest request;
@@ -112,8 +111,8 @@ absl::StatusOr<ChangedRows> GrpcParameterClient::ListChanges(
   ChangedRows changes;
   changes.versions.resize(num_servers);
   for (uint32_t i = 0; i < num_servers; ++i) {
-    OARLOCK_RETURN_IF_ERROR(ListChanges(ServerIndex(i), table,
-                                        &marks->servers[i], &changes));
+    OARLOCK_RETURN_IF_ERROR(
+        ListChanges(ServerIndex(i), table, &marks->servers[i], &changes));
   }
   return changes;
 }
@@ -149,14 +148,15 @@ absl::Status GrpcParameterClient::OnReturn(ServerIndex server,
     return absl::OkStatus();
   }
   const uint64_t lost = acknowledged_.CountFrom(server, answer.restored_cut());
-  const std::string what = absl::StrCat(
-      connections_->Name(server), " came back as it was at cut ",
-      answer.restored_cut(), ", without ", lost,
-      " pushes of this worker that it had acknowledged");
+  const std::string what =
+      absl::StrCat(connections_->Name(server), " came back as it was at cut ",
+                   answer.restored_cut(), ", without ", lost,
+                   " pushes of this worker that it had acknowledged");
   if (lost > 0 && !connections_->options().accept_loss) {
-    return absl::DataLossError(absl::StrCat(
-        what, "; resume the job from its checkpoint, or run it with "
-              "--durability log or --recovery accept_loss"));
+    return absl::DataLossError(
+        absl::StrCat(what,
+                     "; resume the job from its checkpoint, or run it with "
+                     "--durability log or --recovery accept_loss"));
   }
   acknowledged_.ForgetFrom(server, answer.restored_cut());
   spdlog::warn("{}", what);

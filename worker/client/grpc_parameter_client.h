@@ -63,7 +63,7 @@ class GrpcParameterClient : public ParameterClient {
   void PullDense(TableId table, DenseReplica* replica,
                  std::shared_ptr<const void> memory, Done done) override;
   absl::StatusOr<ChangedRows> ListChanges(TableId table,
-                                         ChangeMarks* marks) override;
+                                          ChangeMarks* marks) override;
   void Push(const PushRequest& push, TableVersions* versions,
             std::shared_ptr<const void> memory, Done done) override;
 

@@ -63,13 +63,13 @@ std::vector<GrpcParameterClient::PushMessage> GrpcParameterClient::SplitPush(
   }
   for (const DenseGradients& dense : push.dense) {
     const size_t begin = messages.size();
-    const size_t bytes_per_value = std::max(
-        ValueBytes(formats_.push),
-        dense.updated == nullptr ? 0 : ValueBytes(formats_.pull));
+    const size_t bytes_per_value =
+        std::max(ValueBytes(formats_.push),
+                 dense.updated == nullptr ? 0 : ValueBytes(formats_.pull));
     PushMessage message;
     message.dense = &dense;
-    for (const BlockRun& run : SplitBlocks(
-             map, TableOf(dense.table).dense(), bytes_per_value)) {
+    for (const BlockRun& run :
+         SplitBlocks(map, TableOf(dense.table).dense(), bytes_per_value)) {
       messages.push_back(message);
       messages.back().blocks = run;
     }
@@ -216,21 +216,22 @@ DataPlane::Call GrpcParameterClient::CallOf(
     TableVersions* const versions =
         message.sparse == push->request.sparse.data() ? push->versions
                                                       : nullptr;
-    call.on_answer = [this, push, versions, server = message.groups.server,
-                      done = std::move(done)](
-                         const absl::StatusOr<grpc::ByteBuffer>& answer) mutable {
-      done([&]() -> absl::Status {
-        OARLOCK_RETURN_IF_ERROR(answer.status());
-        OARLOCK_ASSIGN_OR_RETURN(const v1::PushResponse response,
-                                 DecodePushResponse(*answer));
-        newest_cut_.Observe(response.header().cut());
-        if (versions != nullptr) {
-          uint64_t& version = (*versions)[server.value()];
-          version = std::max(version, response.header().table_version());
-        }
-        return absl::OkStatus();
-      }());
-    };
+    call.on_answer =
+        [this, push, versions, server = message.groups.server,
+         done = std::move(done)](
+            const absl::StatusOr<grpc::ByteBuffer>& answer) mutable {
+          done([&]() -> absl::Status {
+            OARLOCK_RETURN_IF_ERROR(answer.status());
+            OARLOCK_ASSIGN_OR_RETURN(const v1::PushResponse response,
+                                     DecodePushResponse(*answer));
+            newest_cut_.Observe(response.header().cut());
+            if (versions != nullptr) {
+              uint64_t& version = (*versions)[server.value()];
+              version = std::max(version, response.header().table_version());
+            }
+            return absl::OkStatus();
+          }());
+        };
     return call;
   }
   call.method = BatchMethod::kPushDense;

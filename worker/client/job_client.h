@@ -48,8 +48,7 @@ struct Leases {
 class JobClient {
  public:
   // Returns what happened since it was called last; called by the heartbeat.
-  using ProgressSource =
-      absl::AnyInvocable<std::vector<v1::PhaseProgress>()>;
+  using ProgressSource = absl::AnyInvocable<std::vector<v1::PhaseProgress>()>;
 
   // Told the newest cut that heartbeats have named and, in sync mode, the round
   // with which it ends (0: not known yet). Must not block.
@@ -116,8 +115,8 @@ class JobClient {
   virtual absl::Status LeaveSteps() { return absl::OkStatus(); }
 
   // Every worker may define the same work in the same way. `order` as
-  // DefineWorkRequest has it. Returns, for work without items, the examples that
-  // were trained already.
+  // DefineWorkRequest has it. Returns, for work without items, the examples
+  // that were trained already.
   virtual absl::StatusOr<ExampleIntervals> DefineWork(
       const std::string& work, const std::vector<WorkItem>& items,
       uint64_t num_examples, const std::string& order) = 0;

@@ -58,10 +58,10 @@ class KeyBatch {
   size_t num_distinct_ = 0;
   std::vector<Key> distinct_;
   std::vector<uint16_t> partition_;
-  std::vector<uint32_t> position_;   // in keys_
+  std::vector<uint32_t> position_;  // in keys_
   // Indices of keys that found another key in their place.
   std::vector<uint32_t> displaced_;
-  std::vector<uint32_t> counts_;     // per partition
+  std::vector<uint32_t> counts_;  // per partition
 };
 
 }  // namespace oarlock

@@ -28,8 +28,8 @@ namespace oarlock {
 // Versions of a table, one per server: how many pushes it had applied.
 using TableVersions = std::vector<uint64_t>;
 
-// How far a worker knows what others have changed of a geo table, by server: the
-// server's incarnation and a position in it. Empty at first.
+// How far a worker knows what others have changed of a geo table, by server:
+// the server's incarnation and a position in it. Empty at first.
 struct ChangeMarks {
   struct Mark {
     uint64_t server_generation = 0;
@@ -148,11 +148,11 @@ class ParameterClient {
   virtual void PullDense(TableId table, DenseReplica* replica,
                          std::shared_ptr<const void> memory, Done done) = 0;
 
-  // Geo mode: what other workers have changed since `marks`, which are moved on;
-  // a pull that is made after the answer sees all of it. Blocks. Errors are
+  // Geo mode: what other workers have changed since `marks`, which are moved
+  // on; a pull that is made after the answer sees all of it. Blocks. Errors are
   // those of the servers; Unimplemented where there is no geo mode.
   virtual absl::StatusOr<ChangedRows> ListChanges(TableId table,
-                                                 ChangeMarks* marks) {
+                                                  ChangeMarks* marks) {
     return absl::UnimplementedError("this client lists no changes");
   }
 

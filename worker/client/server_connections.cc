@@ -45,13 +45,13 @@ absl::StatusOr<std::unique_ptr<ServerConnections>> ServerConnections::Connect(
     server.admin = v1::AdminService::NewStub(server.channel);
     connections->servers_.push_back(std::move(server));
   }
-  connections->generations_ = std::make_unique<std::atomic<uint64_t>[]>(
-      connections->servers_.size());
+  connections->generations_ =
+      std::make_unique<std::atomic<uint64_t>[]>(connections->servers_.size());
   const absl::Time deadline = Clock::Real().Now() + options.connect_timeout;
   for (uint32_t i = 0; i < connections->servers_.size(); ++i) {
-    OARLOCK_ASSIGN_OR_RETURN(const v1::ConnectResponse response,
-                             connections->ConnectOne(
-                                 i, deadline, options.connect_timeout));
+    OARLOCK_ASSIGN_OR_RETURN(
+        const v1::ConnectResponse response,
+        connections->ConnectOne(i, deadline, options.connect_timeout));
     connections->Adopt(ServerIndex(i),
                        Generation(response.server_generation()));
     if (i == 0) OARLOCK_RETURN_IF_ERROR(connections->TakeJob(response));
@@ -86,8 +86,7 @@ absl::StatusOr<v1::ConnectResponse> ServerConnections::ConnectOne(
       return absl::UnavailableError(absl::StrCat(
           "no server answered at ", server.endpoint, " within ",
           absl::FormatDuration(timeout), " (", status.message(),
-          "); start server ", index,
-          " there, or correct the list of servers"));
+          "); start server ", index, " there, or correct the list of servers"));
     }
     if (now >= next_notice) {
       spdlog::info("waiting for {} ({})", Name(ServerIndex(index)),
@@ -109,10 +108,10 @@ absl::Status ServerConnections::TakeJob(const v1::ConnectResponse& response) {
   OARLOCK_ASSIGN_OR_RETURN(PartitionMap map,
                            PartitionMap::FromProto(response.partition_map()));
   if (map.num_servers() != servers_.size()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the servers' list has ", map.num_servers(),
-        " servers, this worker's has ", servers_.size(),
-        "; give all processes the same list"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the servers' list has ", map.num_servers(),
+                     " servers, this worker's has ", servers_.size(),
+                     "; give all processes the same list"));
   }
   partition_map_ = std::make_unique<PartitionMap>(std::move(map));
   num_workers_ = response.num_workers();
@@ -163,10 +162,10 @@ absl::Status ServerConnections::CallWithRetries(
                           advice == RetryAdvice::kSameCallSlower;
     if (!may_help) return Annotate(status, Name(server));
     if (Clock::Real().Now() >= give_up) {
-      return absl::UnavailableError(absl::StrCat(
-          Name(server), " did not answer within ",
-          absl::FormatDuration(give_up_after), " (", status.message(),
-          "); is it running?"));
+      return absl::UnavailableError(
+          absl::StrCat(Name(server), " did not answer within ",
+                       absl::FormatDuration(give_up_after), " (",
+                       status.message(), "); is it running?"));
     }
     absl::SleepFor(backoff.Next());
   }

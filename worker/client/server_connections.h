@@ -100,9 +100,9 @@ class ServerConnections {
 
   // How long a call to a server that is away is retried.
   absl::Duration patience() const {
-    return has_checkpoints_ ? std::max(options_.rpc_timeout,
-                                       options_.server_restart_timeout)
-                            : options_.rpc_timeout;
+    return has_checkpoints_
+               ? std::max(options_.rpc_timeout, options_.server_restart_timeout)
+               : options_.rpc_timeout;
   }
 
   // Another incarnation answers: asks it for its generation, retrying for

@@ -19,10 +19,9 @@ std::vector<GroupRun> SplitGroups(const PartitionMap& map, const KeyBatch& keys,
   for (size_t g = 0; g < keys.groups().size(); ++g) {
     const KeyGroup& group = keys.groups()[g];
     const ServerIndex owner = map.Owner(group.partition);
-    const bool fits =
-        !runs.empty() && runs.back().server == owner &&
-        (runs.back().num_keys + group.num_keys) * bytes_per_key <=
-            kMessageBytesTarget;
+    const bool fits = !runs.empty() && runs.back().server == owner &&
+                      (runs.back().num_keys + group.num_keys) * bytes_per_key <=
+                          kMessageBytesTarget;
     if (!fits) runs.push_back({owner, g, g, key, 0});
     runs.back().group_end = g + 1;
     runs.back().num_keys += group.num_keys;
@@ -41,9 +40,8 @@ std::vector<BlockRun> SplitBlocks(const PartitionMap& map,
   for (uint32_t block = 0; block < num_blocks; ++block) {
     const ServerIndex owner =
         map.Owner(map.PartitionOfBlock(BlockIndex(block), num_blocks));
-    const bool fits =
-        !runs.empty() && runs.back().server == owner &&
-        block - runs.back().block_begin < blocks_per_message;
+    const bool fits = !runs.empty() && runs.back().server == owner &&
+                      block - runs.back().block_begin < blocks_per_message;
     if (!fits) runs.push_back({owner, block, block});
     runs.back().block_end = block + 1;
   }

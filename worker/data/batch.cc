@@ -20,8 +20,8 @@ void AppendExample(const DataSchema& schema, const Batch& from, size_t example,
   const auto num_dense = static_cast<size_t>(schema.num_dense);
   const size_t cell = example * num_slots;
   const size_t begin = from.offsets.empty() ? cell : from.offsets[cell];
-  const size_t end = from.offsets.empty() ? cell + num_slots
-                                          : from.offsets[cell + num_slots];
+  const size_t end =
+      from.offsets.empty() ? cell + num_slots : from.offsets[cell + num_slots];
   if (!from.offsets.empty() && to->offsets.empty()) MakeOffsets(num_slots, to);
   if (!from.weights.empty() && to->weights.empty()) {
     to->weights.resize(to->keys.size(), 1.0f);

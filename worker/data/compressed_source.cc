@@ -172,8 +172,7 @@ class ZstdDecoder : public Decoder {
 
  private:
   absl::Status Failure(size_t result) const {
-    if (ZSTD_getErrorCode(result) ==
-        ZSTD_error_frameParameter_windowTooLarge) {
+    if (ZSTD_getErrorCode(result) == ZSTD_error_frameParameter_windowTooLarge) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "'", name_, "': it looks back over more than ",
           kMaxZstdWindowBytes >> 20,

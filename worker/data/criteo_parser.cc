@@ -51,8 +51,7 @@ constexpr uint64_t ZeroBytes(uint64_t x) {
 constexpr uint64_t NumberOf8Digits(uint64_t digits) {
   digits = (digits & 0x0f0f0f0f0f0f0f0fu) * (10 * 256 + 1) >> 8;
   digits = (digits & 0x00ff00ff00ff00ffu) * (100 * 65536 + 1) >> 16;
-  return (digits & 0x0000ffff0000ffffu) *
-             (10000 * (uint64_t{1} << 32) + 1) >>
+  return (digits & 0x0000ffff0000ffffu) * (10000 * (uint64_t{1} << 32) + 1) >>
          32;
 }
 
@@ -103,7 +102,9 @@ struct Integer {
 
 // Reads the integer field at *p and sets *p behind the tab that ends it; false
 // when there is none.
-ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ReadInteger(const char** p, const char* end, Integer* integer) {
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ReadInteger(const char** p,
+                                                     const char* end,
+                                                     Integer* integer) {
   const char* digits = *p;
   if (end - digits > 8) {
     // The usual case in one piece: up to 7 bytes and the tab.
@@ -112,10 +113,10 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ReadInteger(const char** p, const char*
     if (tabs != 0 && digits[0] != '-') {
       const int length = std::countr_zero(tabs) >> 3;
       // Zeros in front, and nothing of what follows the field.
-      const uint64_t text =
-          length == 0 ? kEachByte * '0'
-                      : bytes << (64 - 8 * length) |
-                            ((kEachByte * '0') >> (8 * length));
+      const uint64_t text = length == 0
+                                ? kEachByte * '0'
+                                : bytes << (64 - 8 * length) |
+                                      ((kEachByte * '0') >> (8 * length));
       if (!AllDigits(text)) return false;
       integer->value = static_cast<int64_t>(NumberOf8Digits(text));
       integer->missing = length == 0;
@@ -136,7 +137,8 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ReadInteger(const char** p, const char*
   if (q == end || *q != '\t' || q - digits > kMaxIntegerDigits) return false;
   integer->missing = q == digits;
   if (integer->missing && negative) return false;
-  integer->value = negative ? -static_cast<int64_t>(x) : static_cast<int64_t>(x);
+  integer->value =
+      negative ? -static_cast<int64_t>(x) : static_cast<int64_t>(x);
   *p = q + 1;
   return true;
 }

@@ -74,8 +74,8 @@ absl::Status ExampleFetcher::Fetch(absl::Span<const uint64_t> examples,
       continue;
     }
     (*places)[i] = kMalformed;
-    OARLOCK_RETURN_IF_ERROR(bad_lines_->Add(files_[file], line, reason_,
-                                            options_.bad_lines_max));
+    OARLOCK_RETURN_IF_ERROR(
+        bad_lines_->Add(files_[file], line, reason_, options_.bad_lines_max));
   }
   return absl::OkStatus();
 }

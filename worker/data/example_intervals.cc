@@ -10,8 +10,7 @@ ExampleIntervals::Runs::const_iterator ExampleIntervals::FirstFrom(
   auto it = runs_.upper_bound({source, begin});
   if (it == runs_.begin()) return it;
   const auto before = std::prev(it);
-  return before->first.first == source && before->second >= begin ? before
-                                                                  : it;
+  return before->first.first == source && before->second >= begin ? before : it;
 }
 
 void ExampleIntervals::Add(const ExampleRange& range) {

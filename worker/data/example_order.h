@@ -1,8 +1,8 @@
 // In which order a pass takes its examples.
 //
-// A pass has positions 0, 1, 2 ...; leases, splits, pushes and checkpoints speak
-// of positions alone, so a shuffled pass is divided, repaired and resumed like
-// any other. What stands at a position follows from (seed, epoch) and the
+// A pass has positions 0, 1, 2 ...; leases, splits, pushes and checkpoints
+// speak of positions alone, so a shuffled pass is divided, repaired and resumed
+// like any other. What stands at a position follows from (seed, epoch) and the
 // options: every worker computes it for itself, and nobody waits for anybody.
 //
 // A shuffled order is made in two steps, as CorgiPile does (Xu et al., "In-

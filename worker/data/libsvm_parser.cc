@@ -53,8 +53,7 @@ class LibsvmParser : public LineParser {
     }
     float label = 0;
     if (!Number(token, &label) || (label != 0 && label != 1 && label != -1)) {
-      *reason =
-          absl::StrCat("the label is ", Shown(token), ", not 0, 1 or -1");
+      *reason = absl::StrCat("the label is ", Shown(token), ", not 0, 1 or -1");
       return false;
     }
     label_ = label == 1 ? 1.0f : 0.0f;

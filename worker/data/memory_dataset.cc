@@ -189,14 +189,14 @@ absl::StatusOr<std::shared_ptr<const ExampleMemory>> MemoryDataset::Read(
       BytesOf(memory->examples) + BytesOf(memory->places);
   BadLines bad_lines;
   // Runs of segments, so that each thread goes through its files once.
-  const auto num_threads = std::clamp<size_t>(
-      static_cast<size_t>(options_.num_threads), 1, std::max<size_t>(1, num_segments));
+  const auto num_threads =
+      std::clamp<size_t>(static_cast<size_t>(options_.num_threads), 1,
+                         std::max<size_t>(1, num_segments));
   std::vector<absl::Status> statuses(num_threads);
   const auto read = [&](size_t t) {
-    statuses[t] = ReadSegments(num_segments * t / num_threads,
-                               num_segments * (t + 1) / num_threads,
-                               bytes_taken, &bad_lines, memory.get(),
-                               &bytes_read);
+    statuses[t] = ReadSegments(
+        num_segments * t / num_threads, num_segments * (t + 1) / num_threads,
+        bytes_taken, &bad_lines, memory.get(), &bytes_read);
   };
   std::vector<std::thread> threads;
   for (size_t t = 1; t < num_threads; ++t) threads.emplace_back(read, t);
@@ -277,9 +277,8 @@ void MemoryPositions::Append(uint64_t position, Batch* batch) {
   const uint32_t place = pass_->memory->places[index];
   if (!ExampleFetcher::IsExample(place)) return;
   AppendExample(
-      schema_,
-      pass_->memory->segments[index / ExampleMemory::kSegmentExamples], place,
-      batch);
+      schema_, pass_->memory->segments[index / ExampleMemory::kSegmentExamples],
+      place, batch);
 }
 
 }  // namespace oarlock

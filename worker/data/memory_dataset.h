@@ -28,8 +28,8 @@ namespace oarlock {
 struct ExampleMemory {
   static constexpr uint64_t kSegmentExamples = 8192;
 
-  // Ascending, each once: examples[i] lies in segments[i / kSegmentExamples], or
-  // nowhere where it is malformed.
+  // Ascending, each once: examples[i] lies in segments[i / kSegmentExamples],
+  // or nowhere where it is malformed.
   std::vector<uint64_t> examples;
   std::vector<uint32_t> places;  // in the segment
   std::vector<Batch> segments;
@@ -143,8 +143,8 @@ class MemoryPositions : public PositionReader {
  public:
   // Malformed lines are counted in `bad_lines`, as if they were read now. What
   // is given by pointer outlives this.
-  MemoryPositions(const DataOptions& options,
-                  std::vector<std::string> files, const SourceIndex* index,
+  MemoryPositions(const DataOptions& options, std::vector<std::string> files,
+                  const SourceIndex* index,
                   std::shared_ptr<const LoadedPass> pass, BadLines* bad_lines);
   absl::StatusOr<uint64_t> Prepare(uint64_t begin, uint64_t end) override;
   void Append(uint64_t position, Batch* batch) override;

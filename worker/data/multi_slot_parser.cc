@@ -53,8 +53,7 @@ class MultiSlotParser : public LineParser {
     uint64_t label = 0;
     if (!scanner.Next(&count) || count != 1 || !scanner.Next(&label) ||
         label > 1) {
-      *reason =
-          absl::StrCat("the label is not '1 0' or '1 1' but ", Shown(at));
+      *reason = absl::StrCat("the label is not '1 0' or '1 1' but ", Shown(at));
       return false;
     }
     if (!scanner.AtEnd()) {

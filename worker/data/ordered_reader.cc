@@ -22,8 +22,10 @@ FilePositions::FilePositions(const DataOptions& options,
 absl::StatusOr<uint64_t> FilePositions::Prepare(uint64_t begin, uint64_t end) {
   if (end > order_->size()) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "examples ", begin, " to ", end, " of the pass are to be read, but the "
-        "files have ", order_->size(),
+        "examples ", begin, " to ", end,
+        " of the pass are to be read, but the "
+        "files have ",
+        order_->size(),
         "; do all workers see the same files, and do they stay as they are?"));
   }
   end = std::min(end, begin + kMaxPositions);
@@ -97,8 +99,7 @@ absl::Status OrderedReader::ReadItem(size_t batch_size, Batch* batch) {
   while (next_ < item_->end) {
     if (batch->num_examples >= batch_size) return absl::OkStatus();
     if (next_ == ready_) {
-      OARLOCK_ASSIGN_OR_RETURN(ready_,
-                               positions_->Prepare(next_, item_->end));
+      OARLOCK_ASSIGN_OR_RETURN(ready_, positions_->Prepare(next_, item_->end));
     }
     AddToRanges(item_->source, next_, batch);
     positions_->Append(next_, batch);

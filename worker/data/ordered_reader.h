@@ -39,15 +39,15 @@ class FilePositions : public PositionReader {
   // What is given by pointer outlives this.
   FilePositions(const DataOptions& options, std::vector<std::string> files,
                 const SourceIndex* index,
-                std::shared_ptr<const ExampleOrder> order,
-                BadLines* bad_lines);
+                std::shared_ptr<const ExampleOrder> order, BadLines* bad_lines);
   absl::StatusOr<uint64_t> Prepare(uint64_t begin, uint64_t end) override;
   void Append(uint64_t position, Batch* batch) override;
 
  private:
   const DataSchema schema_;
   ExampleFetcher fetcher_;
-  const std::shared_ptr<const ExampleOrder> order_;  // shared with other readers
+  const std::shared_ptr<const ExampleOrder>
+      order_;  // shared with other readers
   OrderCursor cursor_;
   uint64_t begin_ = 0;
   // Of positions begin_, begin_ + 1 ...: where they are in examples_.
@@ -60,8 +60,8 @@ class FilePositions : public PositionReader {
 };
 
 // Takes items of positions from a work source. Ranges of its batches are
-// positions of the items' source. WorkSource::Done and the ends of batches are as
-// BatchReader has them.
+// positions of the items' source. WorkSource::Done and the ends of batches are
+// as BatchReader has them.
 class OrderedReader : public BatchSource {
  public:
   // `work` outlives this.

@@ -34,11 +34,9 @@ uint64_t PositionRuns::PositionOf(uint64_t ordinal) const {
 }
 
 uint64_t PositionRuns::OrdinalOf(uint64_t position) const {
-  const auto after =
-      std::upper_bound(runs_.begin(), runs_.end(), position,
-                       [](uint64_t p, const PositionRun& run) {
-                         return p < run.begin;
-                       });
+  const auto after = std::upper_bound(
+      runs_.begin(), runs_.end(), position,
+      [](uint64_t p, const PositionRun& run) { return p < run.begin; });
   OARLOCK_CHECK(after != runs_.begin());
   const auto run = static_cast<size_t>(after - runs_.begin() - 1);
   OARLOCK_CHECK(position < runs_[run].end);

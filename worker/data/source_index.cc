@@ -84,9 +84,9 @@ SourceIndex::SourceIndex(uint64_t block_examples, std::vector<File> files)
 size_t SourceIndex::FileOf(uint64_t example) const {
   OARLOCK_CHECK(example < total_examples());
   // Empty files before it do not hold it.
-  return static_cast<size_t>(std::upper_bound(first_example_.begin(),
-                                              first_example_.end(), example) -
-                             first_example_.begin() - 1);
+  return static_cast<size_t>(
+      std::upper_bound(first_example_.begin(), first_example_.end(), example) -
+      first_example_.begin() - 1);
 }
 
 bool SourceIndex::is_counted() const {
@@ -106,8 +106,8 @@ std::vector<WorkItem> SourceIndex::Items() const {
     const File& file = files_[source];
     // What cannot be sought in is one reader's: others would unpack it as well.
     if (!file.is_counted || (!file.can_seek && file.num_examples > 0)) {
-      items.push_back({.source = static_cast<uint32_t>(source),
-                       .end = file.num_examples});
+      items.push_back(
+          {.source = static_cast<uint32_t>(source), .end = file.num_examples});
     }
     for (uint64_t block = 0; block < file.block_offsets.size(); ++block) {
       const uint64_t begin = block * block_examples_;
@@ -130,8 +130,8 @@ std::vector<WorkItem> SourceIndex::ItemsOf(uint64_t begin, uint64_t end) const {
     const uint64_t first = first_example_[source];
     const uint64_t stop = std::min(end, first_example_[source + 1]);
     if (stop == begin) continue;
-    items.push_back(ItemOf(
-        {static_cast<uint32_t>(source), begin - first, stop - first}));
+    items.push_back(
+        ItemOf({static_cast<uint32_t>(source), begin - first, stop - first}));
     begin = stop;
   }
   return items;
@@ -140,8 +140,7 @@ std::vector<WorkItem> SourceIndex::ItemsOf(uint64_t begin, uint64_t end) const {
 WorkItem SourceIndex::ItemOf(const ExampleRange& range) const {
   const File& file = files_[range.source];
   if (!file.can_seek) {
-    return {
-        .source = range.source, .begin = range.begin, .end = range.end};
+    return {.source = range.source, .begin = range.begin, .end = range.end};
   }
   return {.source = range.source,
           .begin = range.begin,
@@ -209,8 +208,8 @@ std::vector<WorkItem> InterleavedSplit::ItemsOfBlock(uint64_t block) const {
   if (options_.covered != nullptr) {
     std::vector<WorkItem> rest;
     for (const WorkItem& item : items) {
-      for (const ExampleRange& missing : options_.covered->Missing(
-               {item.source, item.begin, item.end})) {
+      for (const ExampleRange& missing :
+           options_.covered->Missing({item.source, item.begin, item.end})) {
         rest.push_back(index_->ItemOf(missing));
       }
     }

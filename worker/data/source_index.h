@@ -43,7 +43,8 @@ class SourceIndex {
   uint64_t total_examples() const { return first_example_.back(); }
   // Whether all files are.
   bool is_counted() const;
-  // The file that holds `example` of their concatenation. REQUIRES: there is one.
+  // The file that holds `example` of their concatenation. REQUIRES: there is
+  // one.
   size_t FileOf(uint64_t example) const;
   // Examples before file number `file`, at most the number of files.
   uint64_t first_example(size_t file) const { return first_example_[file]; }

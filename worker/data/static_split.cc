@@ -89,9 +89,9 @@ RunSplit::RunSplit(std::vector<PositionRun> runs, uint64_t block_examples,
     for (uint64_t begin = run.begin; begin < run.end;) {
       const uint64_t end = std::min(run.end, begin + left);
       const ExampleRange range = {source, begin, end};
-      for (const ExampleRange& rest :
-           covered == nullptr ? std::vector<ExampleRange>{range}
-                              : covered->Missing(range)) {
+      for (const ExampleRange& rest : covered == nullptr
+                                          ? std::vector<ExampleRange>{range}
+                                          : covered->Missing(range)) {
         items_.push_back(
             {.source = source, .begin = rest.begin, .end = rest.end});
         has_item = true;

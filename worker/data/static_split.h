@@ -48,9 +48,9 @@ std::vector<std::vector<PositionRun>> SplitPositions(
 
 // One reader's positions, block by block: blocks go over the borders of runs,
 // and each ends its batch (WorkItem::ends_batch), so a malformed line makes one
-// batch shorter and moves no other. Positions in `covered` (null: none) are left
-// out, and so is a block of nothing else. Items are of source `source`, and
-// tell no byte offsets. Thread-safe; for one pass.
+// batch shorter and moves no other. Positions in `covered` (null: none) are
+// left out, and so is a block of nothing else. Items are of source `source`,
+// and tell no byte offsets. Thread-safe; for one pass.
 class RunSplit : public WorkSource {
  public:
   // `covered` outlives this.

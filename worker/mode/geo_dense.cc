@@ -42,8 +42,8 @@ GeoDense::Exchange GeoDense::TakeChanges(TableId table) {
     differences[i] = (base[i] - values_[i]) * share_;
   }
   Exchange exchange;
-  exchange.gradients = {table, differences.data(),
-                        std::exchange(num_steps_, 0), &memory_->replica};
+  exchange.gradients = {table, differences.data(), std::exchange(num_steps_, 0),
+                        &memory_->replica};
   exchange.memory = memory_;
   return exchange;
 }

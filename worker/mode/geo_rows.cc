@@ -72,8 +72,7 @@ void GeoRows::Apply(const KeyBatch& keys, absl::Span<const uint32_t> rows,
   rule_.Visit([&](const auto& base) {
     size_t i = 0;
     for (const KeyGroup& group : keys.groups()) {
-      const auto rule =
-          rule_.ForStep(base, ++steps_[group.partition.value()]);
+      const auto rule = rule_.ForStep(base, ++steps_[group.partition.value()]);
       for (const size_t end = i + group.num_keys; i < end; ++i) {
         rule.Apply(Weights(rows[i]), State(rows[i]), gradients + i * dim_,
                    dim_);

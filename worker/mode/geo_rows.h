@@ -46,9 +46,9 @@ class GeoRows {
   // Floats of memory that a row takes.
   size_t row_floats() const { return stride_; }
 
-  // Sets `rows` to the number of each key's row. A key without one gets it, with
-  // fresh state, and is added to `missing`: Install must come before anything
-  // else is asked of it. Numbers hold until Shrink.
+  // Sets `rows` to the number of each key's row. A key without one gets it,
+  // with fresh state, and is added to `missing`: Install must come before
+  // anything else is asked of it. Numbers hold until Shrink.
   void Find(absl::Span<const Key> keys, std::vector<uint32_t>* rows,
             std::vector<Key>* missing);
   // Adds those of `keys` that have a row to `kept`.

@@ -11,9 +11,9 @@
 
 namespace oarlock {
 
-// Sums sparse gradients of several key batches key by key, and their statistics,
-// in the order in which they are given, so that the result is the same in every
-// run. Reused from round to round; not thread-safe.
+// Sums sparse gradients of several key batches key by key, and their
+// statistics, in the order in which they are given, so that the result is the
+// same in every run. Reused from round to round; not thread-safe.
 class MergedGradients {
  public:
   struct Part {

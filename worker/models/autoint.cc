@@ -16,15 +16,13 @@ namespace {
 NodeId Interact(NetworkBuilder& net, const std::string& name,
                 const ModelOptions& options, NodeId fields) {
   const size_t width = options.attention_heads * options.attention_size;
-  const NodeId qkv =
-      net.Add(name + "_qkv", NewRowLinear({.num_outputs = 3 * width}),
-              {fields});
-  const NodeId attention = net.Add(
-      name, NewSelfAttention({options.attention_heads}), {qkv});
+  const NodeId qkv = net.Add(
+      name + "_qkv", NewRowLinear({.num_outputs = 3 * width}), {fields});
+  const NodeId attention =
+      net.Add(name, NewSelfAttention({options.attention_heads}), {qkv});
   const NodeId residual = net.Add(
       name + "_residual", NewRowLinear({.num_outputs = width}), {fields});
-  const NodeId sum =
-      net.Add(name + "_sum", NewAdd(), {attention, residual});
+  const NodeId sum = net.Add(name + "_sum", NewAdd(), {attention, residual});
   return net.Add(name + "_relu", NewRelu(), {sum});
 }
 

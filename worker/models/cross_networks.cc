@@ -53,19 +53,19 @@ absl::StatusOr<std::unique_ptr<Model>> NewDcnV2Model(
   size_t size = options.num_dense;
   for (size_t slot = 0; slot < options.num_slots; ++slot) {
     const auto own = options.slot_sizes.find(static_cast<int>(slot));
-    size += own == options.slot_sizes.end() ? options.embedding_size
-                                            : own->second;
+    size +=
+        own == options.slot_sizes.end() ? options.embedding_size : own->second;
   }
-  return CrossNetwork("dcn_v2", options,
-                      [&](NetworkBuilder& net, const std::string& name,
-                          NodeId x0, NodeId x) {
-                        LinearOptions matrix;
-                        matrix.num_outputs = size;
-                        const NodeId product =
-                            net.Add(name + "_matrix", NewLinear(matrix), {x});
-                        // Flat where the features are one tensor of slots.
-                        return net.Add(name, NewCross(), {x0, product, x});
-                      });
+  return CrossNetwork(
+      "dcn_v2", options,
+      [&](NetworkBuilder& net, const std::string& name, NodeId x0, NodeId x) {
+        LinearOptions matrix;
+        matrix.num_outputs = size;
+        const NodeId product =
+            net.Add(name + "_matrix", NewLinear(matrix), {x});
+        // Flat where the features are one tensor of slots.
+        return net.Add(name, NewCross(), {x0, product, x});
+      });
 }
 
 }  // namespace oarlock

@@ -30,8 +30,8 @@ absl::StatusOr<std::unique_ptr<Model>> NewDlrmModel(
       LinearOptions linear;
       linear.num_outputs = sizes[i];
       linear.activation = Activation::kRelu;
-      bottom = net.Add(absl::StrCat("bottom", i + 1), NewLinear(linear),
-                       {*bottom});
+      bottom =
+          net.Add(absl::StrCat("bottom", i + 1), NewLinear(linear), {*bottom});
     }
     top.push_back(*bottom);
     vectors = net.Add("all_vectors", NewConcat(), {vectors, *bottom});

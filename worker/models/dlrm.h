@@ -1,7 +1,9 @@
 // DLRM, "dlrm" (Naumov et al., Deep Learning Recommendation Model for
-// Personalization and Recommendation Systems, 2019): probability = sigmoid(top).
-//   bottom  layers of 64 and k = embedding_size with ReLU over the dense features
-//   dots    the inner products of all pairs of the slots' vectors (rows of k
+// Personalization and Recommendation Systems, 2019): probability =
+// sigmoid(top).
+//   bottom  layers of 64 and k = embedding_size with ReLU over the dense
+//   features dots    the inner products of all pairs of the slots' vectors
+//   (rows of k
 //           floats) and the bottom's output
 //   top     hidden layers (128, 64) with ReLU over the bottom's output and the
 //           dots, then one output

@@ -30,9 +30,8 @@ absl::StatusOr<std::unique_ptr<Model>> NewFmModel(const ModelOptions& options) {
   ModelBuilder model(options, form);
   const std::vector<NodeId> weights = model.WeightSums();
   const NodeId fields = model.Fields();
-  return Finish(
-      "fm", model, weights,
-      model.net().Add("second_order", NewFmSecondOrder(), {fields}));
+  return Finish("fm", model, weights,
+                model.net().Add("second_order", NewFmSecondOrder(), {fields}));
 }
 
 absl::StatusOr<std::unique_ptr<Model>> NewFfmModel(

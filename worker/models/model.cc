@@ -76,16 +76,15 @@ constexpr FlagThatIsRead kFlags[] = {
 
 absl::Status InRange(const char* option, size_t value, size_t min, size_t max) {
   if (value >= min && value <= max) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(option, " is ", value, "; legal is ", min, " to ", max,
-                   ": correct it"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      option, " is ", value, "; legal is ", min, " to ", max, ": correct it"));
 }
 
 absl::Status ValidateShape(const ModelOptions& options) {
   OARLOCK_RETURN_IF_ERROR(
       InRange("--cross_layers", options.cross_layers, 1, kMaxLayers));
-  OARLOCK_RETURN_IF_ERROR(InRange("--cin_sizes' length",
-                                  options.cin_sizes.size(), 1, kMaxLayers));
+  OARLOCK_RETURN_IF_ERROR(
+      InRange("--cin_sizes' length", options.cin_sizes.size(), 1, kMaxLayers));
   for (size_t size : options.cin_sizes) {
     OARLOCK_RETURN_IF_ERROR(
         InRange("--cin_sizes' element", size, 1, kMaxHiddenSize));
@@ -98,9 +97,9 @@ absl::Status ValidateShape(const ModelOptions& options) {
                                   kMaxEmbeddingSize));
   for (const auto& [slot, size] : options.slot_sizes) {
     if (slot < 0 || static_cast<size_t>(slot) >= options.num_slots) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--slot_sizes has slot ", slot, "; legal is 0 to ",
-          options.num_slots - 1, ": correct it"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--slot_sizes has slot ", slot, "; legal is 0 to ",
+                       options.num_slots - 1, ": correct it"));
     }
     OARLOCK_RETURN_IF_ERROR(
         InRange("--slot_sizes' size", size, 1, kMaxEmbeddingSize));
@@ -113,8 +112,8 @@ absl::Status Validate(const ModelOptions& options) {
       InRange("the data's num_dense", options.num_dense, 0, kMaxDense));
   OARLOCK_RETURN_IF_ERROR(InRange("the data's num_slots", options.num_slots, 1,
                                   ModelOptions::kMaxSlots));
-  OARLOCK_RETURN_IF_ERROR(InRange("--embedding_size", options.embedding_size,
-                                  1, kMaxEmbeddingSize));
+  OARLOCK_RETURN_IF_ERROR(InRange("--embedding_size", options.embedding_size, 1,
+                                  kMaxEmbeddingSize));
   const std::vector<size_t> hidden_sizes =
       options.hidden_sizes.value_or(std::vector<size_t>{});
   OARLOCK_RETURN_IF_ERROR(InRange("--hidden_sizes' length", hidden_sizes.size(),

@@ -79,7 +79,8 @@ struct ModelOptions {
   size_t cross_layers = 3;
   // Feature maps of xDeepFM's layers, each at least 1; not empty.
   std::vector<size_t> cin_sizes = {16, 16};
-  // Of AutoInt: layers (1 to 64), heads (1 to 64), floats of a head (1 to 4096).
+  // Of AutoInt: layers (1 to 64), heads (1 to 64), floats of a head (1 to
+  // 4096).
   size_t attention_layers = 2;
   size_t attention_heads = 2;
   size_t attention_size = 8;

@@ -66,8 +66,8 @@ const std::vector<NodeId>& ModelBuilder::Vectors() {
   if (!vectors_.empty()) return vectors_;
   const char* const name = form_.weight ? "embedding_vector" : "embedding";
   for (size_t g = 0; g < groups_.size(); ++g) {
-    vectors_.push_back(Lookup(name, g, form_.weight ? 1 : 0,
-                              form_.vectors * groups_[g].size));
+    vectors_.push_back(
+        Lookup(name, g, form_.weight ? 1 : 0, form_.vectors * groups_[g].size));
   }
   return vectors_;
 }
@@ -98,8 +98,8 @@ NodeId ModelBuilder::Features() {
   std::vector<NodeId> parts = Vectors();
   // Last: what needs no gradient costs nothing there.
   if (const std::optional<NodeId> dense = Dense()) parts.push_back(*dense);
-  features_ = parts.size() == 1 ? parts[0]
-                                : net_.Add("features", NewConcat(), parts);
+  features_ =
+      parts.size() == 1 ? parts[0] : net_.Add("features", NewConcat(), parts);
   return *features_;
 }
 
@@ -110,8 +110,8 @@ NodeId ModelBuilder::Fields() {
   if (!dense.has_value()) return *(fields_ = vectors);
   const size_t width = options_.embedding_size;
   const NodeId scaled =
-      net_.Add("dense_vectors",
-               NewScaledVectors({width, options_.init_range}), {*dense});
+      net_.Add("dense_vectors", NewScaledVectors({width, options_.init_range}),
+               {*dense});
   const NodeId all = net_.Add("all_vectors", NewConcat(), {vectors, scaled});
   fields_ = net_.Add(
       "fields", NewReshape({options_.num_slots + options_.num_dense, width}),
@@ -136,8 +136,8 @@ NodeId ModelBuilder::Hidden(NodeId input, const std::vector<size_t>& sizes) {
       input = net_.Add(name, NewLinear(linear), {input});
     }
     if (options_.dropout > 0) {
-      input = net_.Add(name + "_dropout", NewDropout({options_.dropout}),
-                       {input});
+      input =
+          net_.Add(name + "_dropout", NewDropout({options_.dropout}), {input});
     }
   }
   return input;
@@ -161,7 +161,8 @@ absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(
     const std::string& name, NodeId prediction) {
   if (!form_.many_sizes && !options_.slot_sizes.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "model \"", name, "\" looks at slots together and got slot_sizes; "
+        "model \"", name,
+        "\" looks at slots together and got slot_sizes; "
         "legal are slots of their own sizes with ctr_dnn, wide_deep, dcn and "
         "dcn_v2: choose one of them, or one size"));
   }

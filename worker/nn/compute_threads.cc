@@ -29,7 +29,7 @@ void ParallelFor(int threads, size_t size,
     if (size > 0) fn(0, size);
     return;
   }
-#pragma omp parallel for num_threads(static_cast<int>(ranges)) schedule(static)
+#pragma omp parallel for num_threads(static_cast <int>(ranges)) schedule(static)
   for (size_t i = 0; i < ranges; ++i) {
     fn(i * size / ranges, (i + 1) * size / ranges);
   }

@@ -50,8 +50,8 @@ void CpuInteractions::OuterProductsBackward(size_t rows, size_t a_cols,
 
 void CpuInteractions::PairwiseDots(const VectorsShape& shape, const float* v,
                                    float* y) {
-  interaction_kernels::PairwiseDots(
-      shape, v, Room(shape.num_vectors * shape.width), y);
+  interaction_kernels::PairwiseDots(shape, v,
+                                    Room(shape.num_vectors * shape.width), y);
 }
 
 void CpuInteractions::PairwiseDotsBackward(const VectorsShape& shape,

@@ -13,8 +13,7 @@ namespace oarlock {
 
 class CpuInteractions : public HostBackend {
  public:
-  void FieldAware(const FieldAwareShape& shape, const float* v,
-                  float* y) final;
+  void FieldAware(const FieldAwareShape& shape, const float* v, float* y) final;
   void FieldAwareBackward(const FieldAwareShape& shape, const float* v,
                           const float* dy, Write write, float* dv) final;
   void Cross(const CrossShape& shape, const float* a, const float* z,
@@ -26,8 +25,7 @@ class CpuInteractions : public HostBackend {
   void OuterProductsBackward(size_t rows, size_t a_cols, size_t b_cols,
                              const float* a, const float* b, const float* dy,
                              GradientOut da, GradientOut db) final;
-  void PairwiseDots(const VectorsShape& shape, const float* v,
-                    float* y) final;
+  void PairwiseDots(const VectorsShape& shape, const float* v, float* y) final;
   void PairwiseDotsBackward(const VectorsShape& shape, const float* v,
                             const float* dy, Write write, float* dv) final;
   void Attention(const AttentionShape& shape, const float* qkv, float* weights,

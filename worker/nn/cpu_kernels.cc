@@ -326,8 +326,8 @@ void SumBagsBackward(const RowBags& bags, const float* HWY_RESTRICT dout,
           continue;
         }
         ForLanes(bags.width, [&](auto d, size_t i) HWY_ATTR {
-          const auto share = hn::Mul(hn::LoadU(d, from + i),
-                                     hn::Set(d, factor));
+          const auto share =
+              hn::Mul(hn::LoadU(d, from + i), hn::Set(d, factor));
           Put(d, /*add=*/true, share, row + i);
         });
       }

@@ -42,9 +42,8 @@ class HostBackend : public MathBackend {
       const uint32_t slot = kept.slot_of_row[r];
       float* const kept_row =
           slot == KeptRows::kNone ? nullptr : slots + slot * kept.row_dim;
-      const float* const from = number == KeptRows::kNone
-                                    ? kept_row
-                                    : fresh + number * kept.row_dim;
+      const float* const from =
+          number == KeptRows::kNone ? kept_row : fresh + number * kept.row_dim;
       std::copy_n(from, kept.row_dim, rows + r * kept.row_dim);
       if (kept_row != nullptr && from != kept_row) {
         std::copy_n(from, kept.row_dim, kept_row);

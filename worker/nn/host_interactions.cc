@@ -43,9 +43,7 @@ class HostInteractions::Copies {
     size_t floats;
     float* to;
   };
-  float* New(size_t floats) {
-    return arrays_.emplace_back(floats).data();
-  }
+  float* New(size_t floats) { return arrays_.emplace_back(floats).data(); }
   float* Copy(const float* x, size_t floats) {
     float* const host = New(floats);
     device_->CopyOut(x, floats * sizeof(float), host);
@@ -64,9 +62,9 @@ void HostInteractions::FieldAware(const FieldAwareShape& shape, const float* v,
                                   float* y) {
   Copies c(this);
   const size_t n = shape.num_examples;
-  host_->FieldAware(
-      shape, c.In(v, n * shape.fields * shape.fields * shape.width),
-      c.Out(y, n, Write::kOverwrite));
+  host_->FieldAware(shape,
+                    c.In(v, n * shape.fields * shape.fields * shape.width),
+                    c.Out(y, n, Write::kOverwrite));
 }
 
 void HostInteractions::FieldAwareBackward(const FieldAwareShape& shape,
@@ -95,8 +93,8 @@ void HostInteractions::CrossBackward(const CrossShape& shape, const float* a,
   // One after the other: both may be the same array.
   {
     Copies c(this);
-    host_->CrossBackward(shape, c.In(a, size), c.In(z, z_size),
-                         c.In(dy, size), c.Out(da, size), {});
+    host_->CrossBackward(shape, c.In(a, size), c.In(z, z_size), c.In(dy, size),
+                         c.Out(da, size), {});
   }
   Copies c(this);
   host_->CrossBackward(shape, c.In(a, size), c.In(z, z_size), c.In(dy, size),
@@ -104,8 +102,7 @@ void HostInteractions::CrossBackward(const CrossShape& shape, const float* a,
 }
 
 void HostInteractions::OuterProducts(size_t rows, size_t a_cols, size_t b_cols,
-                                     const float* a, const float* b,
-                                     float* y) {
+                                     const float* a, const float* b, float* y) {
   Copies c(this);
   host_->OuterProducts(rows, a_cols, b_cols, c.In(a, rows * a_cols),
                        c.In(b, rows * b_cols),
@@ -138,9 +135,9 @@ void HostInteractions::PairwiseDotsBackward(const VectorsShape& shape,
   Copies c(this);
   const size_t n = shape.num_vectors;
   const size_t size = shape.num_examples * n * shape.width;
-  host_->PairwiseDotsBackward(
-      shape, c.In(v, size), c.In(dy, shape.num_examples * n * (n - 1) / 2),
-      write, c.Out(dv, size, write));
+  host_->PairwiseDotsBackward(shape, c.In(v, size),
+                              c.In(dy, shape.num_examples * n * (n - 1) / 2),
+                              write, c.Out(dv, size, write));
 }
 
 void HostInteractions::Attention(const AttentionShape& shape, const float* qkv,
@@ -162,8 +159,7 @@ void HostInteractions::AttentionBackward(const AttentionShape& shape,
   const size_t size = e * n * shape.heads * shape.width;
   host_->AttentionBackward(shape, c.In(qkv, 3 * size),
                            c.In(weights, e * shape.heads * n * n),
-                           c.In(dy, size), write,
-                           c.Out(dqkv, 3 * size, write));
+                           c.In(dy, size), write, c.Out(dqkv, 3 * size, write));
 }
 
 void HostInteractions::Transpose(size_t num, size_t rows, size_t cols,
@@ -203,10 +199,9 @@ void HostInteractions::ScaleVectorsBackward(const VectorsShape& shape,
                                             GradientOut dv) {
   Copies c(this);
   const size_t e = shape.num_examples, n = shape.num_vectors;
-  host_->ScaleVectorsBackward(
-      shape, c.In(x, e * n), c.In(v, n * shape.width),
-      c.In(dy, e * n * shape.width), c.Out(dx, e * n),
-      c.Out(dv, n * shape.width));
+  host_->ScaleVectorsBackward(shape, c.In(x, e * n), c.In(v, n * shape.width),
+                              c.In(dy, e * n * shape.width), c.Out(dx, e * n),
+                              c.Out(dv, n * shape.width));
 }
 
 void HostInteractions::NormMoments(size_t cols, const NormSums& sums,

@@ -72,8 +72,8 @@ class Embedding final : public Layer {
     const SparseInput& input = args.step.sparse[options_.sparse_input];
     if (!input.weights.empty()) {
       OARLOCK_CHECK(args.math.uses_host_memory());
-      SumWeightedBags(Bags(args.step, args.output_stride),
-                      input.weights.data(), input.rows, args.output);
+      SumWeightedBags(Bags(args.step, args.output_stride), input.weights.data(),
+                      input.rows, args.output);
       return;
     }
     args.math.SumBags(Bags(args.step, args.output_stride),
@@ -83,9 +83,9 @@ class Embedding final : public Layer {
   void Backward(const BackwardArgs& args) const override {
     const SparseInput& input = args.step.sparse[options_.sparse_input];
     if (!input.weights.empty()) {
-      SumWeightedBagsBackward(
-          Bags(args.step, args.output_gradient_stride), input.weights.data(),
-          args.output_gradient, args.row_gradients[options_.sparse_input]);
+      SumWeightedBagsBackward(Bags(args.step, args.output_gradient_stride),
+                              input.weights.data(), args.output_gradient,
+                              args.row_gradients[options_.sparse_input]);
       return;
     }
     args.math.SumBagsBackward(Bags(args.step, args.output_gradient_stride),

@@ -31,12 +31,12 @@ class DotSum {
                       const float* HWY_RESTRICT b) {
     size_t i = 0;
     for (; i + hn::Lanes(full_) <= size; i += hn::Lanes(full_)) {
-      fulls_ = hn::MulAdd(hn::LoadU(full_, a + i), hn::LoadU(full_, b + i),
-                          fulls_);
+      fulls_ =
+          hn::MulAdd(hn::LoadU(full_, a + i), hn::LoadU(full_, b + i), fulls_);
     }
     for (; i + hn::Lanes(four_) <= size; i += hn::Lanes(four_)) {
-      fours_ = hn::MulAdd(hn::LoadU(four_, a + i), hn::LoadU(four_, b + i),
-                          fours_);
+      fours_ =
+          hn::MulAdd(hn::LoadU(four_, a + i), hn::LoadU(four_, b + i), fours_);
     }
     for (; i < size; ++i) ones_ += a[i] * b[i];
   }
@@ -98,9 +98,9 @@ void Cross(const CrossShape& shape, const float* HWY_RESTRICT a,
     const size_t row = r * shape.cols;
     ForLanes(shape.cols, [&](auto d, size_t i) HWY_ATTR {
       const auto by = spread ? hn::Set(d, z[r]) : hn::LoadU(d, z + row + i);
-      hn::StoreU(hn::MulAdd(hn::LoadU(d, a + row + i), by,
-                            hn::LoadU(d, x + row + i)),
-                 d, y + row + i);
+      hn::StoreU(
+          hn::MulAdd(hn::LoadU(d, a + row + i), by, hn::LoadU(d, x + row + i)),
+          d, y + row + i);
     });
   }
 }
@@ -274,8 +274,9 @@ void Attention(const AttentionShape& s, const float* HWY_RESTRICT qkv,
       for (size_t i = 0; i < n; ++i, weights += n) {
         DotsWithColumns(n, w, n, ScoreScale(s), q + i * stride, room, weights);
         Softmax(n, weights);
-        SumOfRows(n, w, stride, [&](size_t j) { return weights[j]; },
-                  q + 2 * part, /*add=*/false, y + i * part + h * w);
+        SumOfRows(
+            n, w, stride, [&](size_t j) { return weights[j]; }, q + 2 * part,
+            /*add=*/false, y + i * part + h * w);
       }
     }
     y += n * part;
@@ -306,14 +307,17 @@ void AttentionBackward(const AttentionShape& s, const float* HWY_RESTRICT qkv,
         mean.Add(n, p, by);
         const float less = mean.Sum();
         for (size_t j = 0; j < n; ++j) by[j] = p[j] * (by[j] - less) * scale;
-        SumOfRows(n, w, stride, [&](size_t j) { return by[j]; }, q + part, add,
-                  dq + i * stride);
+        SumOfRows(
+            n, w, stride, [&](size_t j) { return by[j]; }, q + part, add,
+            dq + i * stride);
       }
       for (size_t j = 0; j < n; ++j) {
-        SumOfRows(n, w, stride, [&](size_t i) { return ds[i * n + j]; }, q,
-                  add, dq + part + j * stride);
-        SumOfRows(n, w, part, [&](size_t i) { return weights[i * n + j]; }, g,
-                  add, dq + 2 * part + j * stride);
+        SumOfRows(
+            n, w, stride, [&](size_t i) { return ds[i * n + j]; }, q, add,
+            dq + part + j * stride);
+        SumOfRows(
+            n, w, part, [&](size_t i) { return weights[i * n + j]; }, g, add,
+            dq + 2 * part + j * stride);
       }
     }
     qkv += n * stride;
@@ -325,8 +329,9 @@ void AttentionBackward(const AttentionShape& s, const float* HWY_RESTRICT qkv,
 void SumRows(size_t num, size_t rows, size_t cols, const float* HWY_RESTRICT x,
              float* HWY_RESTRICT y) {
   for (size_t n = 0; n < num; ++n) {
-    SumOfRows(rows, cols, cols, [](size_t) { return 1.0f; },
-              x + n * rows * cols, /*add=*/false, y + n * cols);
+    SumOfRows(
+        rows, cols, cols, [](size_t) { return 1.0f; }, x + n * rows * cols,
+        /*add=*/false, y + n * cols);
   }
 }
 
@@ -369,9 +374,9 @@ void ScaleVectorsBackward(const VectorsShape& shape,
   }
   if (dv.data == nullptr) return;
   for (size_t i = 0; i < n; ++i) {
-    SumOfRows(shape.num_examples, w, n * w,
-              [&](size_t e) { return x[e * n + i]; }, dy + i * w,
-              dv.write == Write::kAdd, dv.data + i * w);
+    SumOfRows(
+        shape.num_examples, w, n * w, [&](size_t e) { return x[e * n + i]; },
+        dy + i * w, dv.write == Write::kAdd, dv.data + i * w);
   }
 }
 

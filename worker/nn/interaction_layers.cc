@@ -119,9 +119,9 @@ class RowLinear final : public Layer {
   const char* kind() const override { return "row_linear"; }
   std::optional<std::vector<LayerOption>> ExportedOptions() const override {
     return std::vector<LayerOption>{
-        {"activation", std::string(options_.activation == Activation::kRelu
-                                       ? "relu"
-                                       : "none")}};
+        {"activation",
+         std::string(options_.activation == Activation::kRelu ? "relu"
+                                                              : "none")}};
   }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
@@ -300,8 +300,8 @@ class CompressedInteraction final : public Layer {
       write = Write::kAdd;
       if (dx.data == nullptr && dx0.data == nullptr) return;
       args.math.MatMul(b.rows, pairs, num_maps_, {dy, num_maps_, false},
-                       {args.parameters[0], num_maps_, true},
-                       Write::kOverwrite, dz, pairs);
+                       {args.parameters[0], num_maps_, true}, Write::kOverwrite,
+                       dz, pairs);
       // One after the other: x and x0 may be the same node.
       if (dx.data != nullptr) {
         args.math.OuterProductsBackward(b.rows, b.h, b.m, x, x0, dz,

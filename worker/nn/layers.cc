@@ -81,9 +81,9 @@ class Linear final : public Layer {
   const char* kind() const override { return "linear"; }
   std::optional<std::vector<LayerOption>> ExportedOptions() const override {
     return std::vector<LayerOption>{
-        {"activation", std::string(options_.activation == Activation::kRelu
-                                       ? "relu"
-                                       : "none")}};
+        {"activation",
+         std::string(options_.activation == Activation::kRelu ? "relu"
+                                                              : "none")}};
   }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {

@@ -27,9 +27,9 @@ class SoftmaxCrossEntropy final : public Layer {
   }
   bool is_loss() const override { return true; }
   void Forward(const ForwardArgs& args) const override {
-    args.math.SoftmaxCrossEntropy(args.step.num_examples,
-                                  args.shapes[0].size(), args.inputs[0],
-                                  args.step.labels, args.output, args.loss_sum);
+    args.math.SoftmaxCrossEntropy(args.step.num_examples, args.shapes[0].size(),
+                                  args.inputs[0], args.step.labels, args.output,
+                                  args.loss_sum);
   }
   void Backward(const BackwardArgs& args) const override {
     const GradientTarget& dx = args.input_gradients[0];

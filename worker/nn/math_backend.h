@@ -38,9 +38,9 @@ struct Matrix {
   bool transposed = false;
 };
 
-// Bags of rows to sum, or to take the mean of: bag number e * num_slots + s belongs to slot s of
-// example e and becomes `width` floats at
-// out[e * ExampleStride() + s * width].
+// Bags of rows to sum, or to take the mean of: bag number e * num_slots + s
+// belongs to slot s of example e and becomes `width` floats at out[e *
+// ExampleStride() + s * width].
 struct RowBags {
   size_t num_examples = 0;
   size_t num_slots = 0;
@@ -200,13 +200,13 @@ class MathBackend : public ImageOperations, public InteractionOperations {
 
   // out[bag] = the sum or mean of the bag's rows, 0 for an empty bag.
   virtual void SumBags(const RowBags& bags, const float* rows, float* out) = 0;
-  // Adds the gradient by each bag, of a mean divided by its rows, to the gradient
-  // of each of its rows, in the order of the keys.
+  // Adds the gradient by each bag, of a mean divided by its rows, to the
+  // gradient of each of its rows, in the order of the keys.
   virtual void SumBagsBackward(const RowBags& bags, const float* dout,
                                float* drows) = 0;
 
-  // Writes the batch's rows to `rows` [num_rows, row_dim], of the fresh ones and
-  // of `slots`, both of row_dim floats a row.
+  // Writes the batch's rows to `rows` [num_rows, row_dim], of the fresh ones
+  // and of `slots`, both of row_dim floats a row.
   virtual void GatherRows(const KeptRows& kept, const float* fresh,
                           float* slots, float* rows) = 0;
 

@@ -53,8 +53,8 @@ void Standardize(size_t rows, size_t cols, float epsilon,
     ForLanes(cols, [&](auto d, size_t c) HWY_ATTR {
       auto value = hn::LoadU(d, x + r * cols + c);
       if (mean != nullptr) value = hn::Sub(value, hn::LoadU(d, mean + c));
-      const auto deviation = hn::Sqrt(
-          hn::Add(hn::LoadU(d, variance + c), hn::Set(d, epsilon)));
+      const auto deviation =
+          hn::Sqrt(hn::Add(hn::LoadU(d, variance + c), hn::Set(d, epsilon)));
       Put(d, add, hn::Div(value, deviation), y + r * cols + c);
     });
   }

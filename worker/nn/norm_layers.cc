@@ -62,18 +62,15 @@ class BatchNorm final : public Layer {
     }
     if (!(options_.epsilon > 0) ||
         !(options_.decay >= 0 && options_.decay <= 1)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("batch_norm got epsilon ", options_.epsilon,
-                       " and decay ", options_.decay,
-                       "; legal are more than 0, and 0 to 1: correct them"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "batch_norm got epsilon ", options_.epsilon, " and decay ",
+          options_.decay, "; legal are more than 0, and 0 to 1: correct them"));
     }
     return inputs[0];
   }
   std::vector<LayerParameter> Parameters(
       absl::Span<const Shape> inputs) const override {
-    return {{"scale",
-             {inputs[0].size()},
-             {ParameterInit::Kind::kConstant, 1}},
+    return {{"scale", {inputs[0].size()}, {ParameterInit::Kind::kConstant, 1}},
             {"shift", {inputs[0].size()}, {}}};
   }
   std::vector<LayerStatistic> Statistics(

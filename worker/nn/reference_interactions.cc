@@ -95,18 +95,16 @@ void ReferenceInteractions::OuterProducts(size_t rows, size_t a_cols,
   for (size_t r = 0; r < rows; ++r) {
     for (size_t i = 0; i < a_cols; ++i) {
       for (size_t j = 0; j < b_cols; ++j) {
-        y[(r * a_cols + i) * b_cols + j] = a[r * a_cols + i] * b[r * b_cols + j];
+        y[(r * a_cols + i) * b_cols + j] =
+            a[r * a_cols + i] * b[r * b_cols + j];
       }
     }
   }
 }
 
-void ReferenceInteractions::OuterProductsBackward(size_t rows, size_t a_cols,
-                                                  size_t b_cols, const float* a,
-                                                  const float* b,
-                                                  const float* dy,
-                                                  GradientOut da,
-                                                  GradientOut db) {
+void ReferenceInteractions::OuterProductsBackward(
+    size_t rows, size_t a_cols, size_t b_cols, const float* a, const float* b,
+    const float* dy, GradientOut da, GradientOut db) {
   std::vector<double> by_a(rows * a_cols), by_b(rows * b_cols);
   for (size_t r = 0; r < rows; ++r) {
     for (size_t i = 0; i < a_cols; ++i) {
@@ -154,9 +152,8 @@ void ReferenceInteractions::PairwiseDotsBackward(const VectorsShape& shape,
   PutAll(sums, {dv, write});
 }
 
-void ReferenceInteractions::Attention(const AttentionShape& s,
-                                      const float* qkv, float* weights,
-                                      float* y) {
+void ReferenceInteractions::Attention(const AttentionShape& s, const float* qkv,
+                                      float* weights, float* y) {
   const size_t n = s.num_vectors;
   const double scale = 1 / std::sqrt(static_cast<double>(s.width));
   std::vector<double> p(n);
@@ -263,8 +260,7 @@ void ReferenceInteractions::ScaleVectors(const VectorsShape& shape,
 }
 
 void ReferenceInteractions::ScaleVectorsBackward(const VectorsShape& shape,
-                                                 const float* x,
-                                                 const float* v,
+                                                 const float* x, const float* v,
                                                  const float* dy,
                                                  GradientOut dx,
                                                  GradientOut dv) {
@@ -286,9 +282,8 @@ void ReferenceInteractions::NormMoments(size_t cols, const NormSums& sums,
   for (size_t c = 0; c < cols; ++c) {
     mean[c] = count > 0 ? static_cast<float>(sums.sum[c] / count) : 0;
     variance[c] =
-        count > 0
-            ? static_cast<float>(std::max(0.0, sums.squares[c] / count))
-            : 1;
+        count > 0 ? static_cast<float>(std::max(0.0, sums.squares[c] / count))
+                  : 1;
   }
 }
 
@@ -321,8 +316,7 @@ void ReferenceInteractions::Standardize(size_t rows, size_t cols, float epsilon,
   for (size_t i = 0; i < rows * cols; ++i) {
     const size_t c = i % cols;
     const double from = mean == nullptr ? 0 : mean[c];
-    Put(write, (x[i] - from) / std::sqrt(double{variance[c]} + epsilon),
-        &y[i]);
+    Put(write, (x[i] - from) / std::sqrt(double{variance[c]} + epsilon), &y[i]);
   }
 }
 

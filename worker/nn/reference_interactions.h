@@ -12,8 +12,7 @@ namespace oarlock {
 
 class ReferenceInteractions : public ReferenceImages {
  public:
-  void FieldAware(const FieldAwareShape& shape, const float* v,
-                  float* y) final;
+  void FieldAware(const FieldAwareShape& shape, const float* v, float* y) final;
   void FieldAwareBackward(const FieldAwareShape& shape, const float* v,
                           const float* dy, Write write, float* dv) final;
   void Cross(const CrossShape& shape, const float* a, const float* z,
@@ -25,8 +24,7 @@ class ReferenceInteractions : public ReferenceImages {
   void OuterProductsBackward(size_t rows, size_t a_cols, size_t b_cols,
                              const float* a, const float* b, const float* dy,
                              GradientOut da, GradientOut db) final;
-  void PairwiseDots(const VectorsShape& shape, const float* v,
-                    float* y) final;
+  void PairwiseDots(const VectorsShape& shape, const float* v, float* y) final;
   void PairwiseDotsBackward(const VectorsShape& shape, const float* v,
                             const float* dy, Write write, float* dv) final;
   void Attention(const AttentionShape& shape, const float* qkv, float* weights,

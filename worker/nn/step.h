@@ -26,8 +26,8 @@ struct SparseInput {
   // As Batch::weights; empty: 1 for all. In host memory.
   absl::Span<const float> weights;
 
-  // Of an executor that keeps rows from batch to batch, in `num_slots` slots: as
-  // KeptRows in math_backend.h, [num_rows] each. num_slots 0: keeps none.
+  // Of an executor that keeps rows from batch to batch, in `num_slots` slots:
+  // as KeptRows in math_backend.h, [num_rows] each. num_slots 0: keeps none.
   size_t num_slots = 0;
   size_t num_fresh = 0;
   absl::Span<const uint32_t> fresh_of_row;

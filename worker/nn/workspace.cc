@@ -289,8 +289,8 @@ void Workspace::QueuePredictions() {
 void Workspace::SetPredictions(StepOutput* output) {
   const size_t n = step_.num_examples;
   if (NumClasses() != 2 && math_->uses_host_memory()) {
-    output->predictions = absl::MakeConstSpan(values_[network_.prediction()],
-                                              n * NumClasses());
+    output->predictions =
+        absl::MakeConstSpan(values_[network_.prediction()], n * NumClasses());
     return;
   }
   if (NumClasses() == 2) {

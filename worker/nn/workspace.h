@@ -58,8 +58,8 @@ class Workspace {
   const float* MapKeptRows(size_t index, const SparseInput& kept);
   // Queue what Forward and Backward do, and the copies of what comes of it.
   void QueueForward(const StepInput& input, StepOutput* output);
-  // Returns where those gradients begin of which final_from is still to be told,
-  // if any.
+  // Returns where those gradients begin of which final_from is still to be
+  // told, if any.
   std::optional<size_t> QueueBackward(StepOutput* output,
                                       const FinalFrom& final_from);
   void RunForward(size_t node, double* loss_sum);

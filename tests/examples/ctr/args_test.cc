@@ -62,8 +62,8 @@ TEST(CtrArgsTest, OtherLinesHaveNone) {
 TEST(CtrArgsTest, ATransformThatIsAskedForOfOtherLinesIsRefused) {
   for (const char* transform : {"quick_start", "bucket"}) {
     for (const char* format : {"libsvm", "multi_slot"}) {
-      const Outcome outcome = OutcomeOf({"--data_format", format,
-                                         "--dense_transform", transform});
+      const Outcome outcome =
+          OutcomeOf({"--data_format", format, "--dense_transform", transform});
       EXPECT_THAT(outcome.message,
                   HasSubstr(std::string("--dense_transform is ") + transform +
                             ", but --data_format is " + format));

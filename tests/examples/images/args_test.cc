@@ -43,9 +43,9 @@ double RateOf(const v1::ImageConfig& config, uint64_t updates, uint64_t step,
 }
 
 TEST(ImageArgsTest, TheStepScheduleDecaysAfterEachMilestone) {
-  const auto args = Parse({"--learning_rate_schedule", "step", "--milestones",
-                           "3,6,8", "--decay_rate", "0.5", "--epochs", "9",
-                           "--learning_rate", "0.8"});
+  const auto args =
+      Parse({"--learning_rate_schedule", "step", "--milestones", "3,6,8",
+             "--decay_rate", "0.5", "--epochs", "9", "--learning_rate", "0.8"});
   ASSERT_TRUE(args.ok()) << args.status();
   constexpr uint64_t kStepsPerEpoch = 7;
   for (uint64_t step = 1; step <= 9 * kStepsPerEpoch; ++step) {
@@ -75,8 +75,8 @@ TEST(ImageArgsTest, AShortRunLeavesOutMilestonesThatItDoesNotReach) {
 }
 
 TEST(ImageArgsTest, WarmUpMayBeGivenInEpochs) {
-  const auto args = Parse({"--warmup_epochs", "1.5", "--epochs", "6",
-                           "--learning_rate", "0.3"});
+  const auto args = Parse(
+      {"--warmup_epochs", "1.5", "--epochs", "6", "--learning_rate", "0.3"});
   ASSERT_TRUE(args.ok()) << args.status();
   for (uint64_t step = 1; step <= 60; ++step) {
     EXPECT_NEAR(RateOf(args->config, 60, step),
@@ -102,8 +102,8 @@ TEST(ImageArgsTest, TheLearningRateGrowsWithTheBatchOfAllWorkers) {
 TEST(ImageArgsTest, FlagsThatDoNotFitEachOtherAreRefused) {
   EXPECT_THAT(ErrorOf({"--learning_rate_schedule", "step"}),
               HasSubstr("--milestones is empty"));
-  for (const char* const milestones : {"30,x", "0", "-3", "30,30", "60,30",
-                                       "nan", "inf"}) {
+  for (const char* const milestones :
+       {"30,x", "0", "-3", "30,30", "60,30", "nan", "inf"}) {
     EXPECT_THAT(ErrorOf({"--milestones", milestones}),
                 HasSubstr("ascending numbers of epochs"))
         << milestones;
@@ -118,9 +118,8 @@ TEST(ImageArgsTest, FlagsThatDoNotFitEachOtherAreRefused) {
   }
   EXPECT_TRUE(Parse({"--collective_backend", "nccl"}).ok());
   // A file's milestones may stay when another schedule overrides it.
-  EXPECT_TRUE(Parse({"--learning_rate_schedule", "cosine", "--milestones",
-                     "30"})
-                  .ok());
+  EXPECT_TRUE(
+      Parse({"--learning_rate_schedule", "cosine", "--milestones", "30"}).ok());
 }
 
 TEST(ImageArgsTest, WhatIsNoDeviceIsRefusedInOneLine) {

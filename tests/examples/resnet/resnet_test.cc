@@ -63,9 +63,8 @@ TEST(ResNetTest, EachConfigurationFileIsWholeAndFlagsOverrideIt) {
   EXPECT_EQ(imagenet->args.config.milestones_size(), 3);
   EXPECT_EQ(ResNetExperiment(imagenet->network).name, "resnet50");
 
-  const auto overridden =
-      Parse({"--depth=34", "--config", Config("resnet50"), "--milestones",
-             "10,20", "--epochs", "25"});
+  const auto overridden = Parse({"--depth=34", "--config", Config("resnet50"),
+                                 "--milestones", "10,20", "--epochs", "25"});
   ASSERT_TRUE(overridden.ok()) << overridden.status();
   EXPECT_EQ(overridden->network.depth(), 34);
   EXPECT_TRUE(overridden->network.zero_last_scale());
@@ -108,8 +107,7 @@ TEST(ResNetTest, FoldersOfClassesAreFoundWithEitherNameOfTheTest) {
     WriteImage(folder, "train/dog/b.png", 20);
     WriteImage(folder, "train/emu/c.png", 30);
     WriteImage(folder, test + "/dog/d.png", 40);
-    const auto data =
-        Open({"--data_dir", folder.path(), "--image_size", "8"});
+    const auto data = Open({"--data_dir", folder.path(), "--image_size", "8"});
     ASSERT_TRUE(data.ok()) << data.status();
     EXPECT_EQ(data->train->size(), 3u);
     EXPECT_EQ(data->train->num_classes(), 3u);
@@ -127,8 +125,8 @@ TEST(ResNetTest, ListsCountMoreThanFolders) {
   WriteImage(folder, "train/n02/b.png", 20);
   WriteImage(folder, "val/c.png", 30);
   folder.Write("train_list.txt", "train/n02/b.png 1\ntrain/n01/a.png 0\n");
-  std::vector<std::string> words = {"--data_dir", folder.path(),
-                                    "--image_size", "8"};
+  std::vector<std::string> words = {"--data_dir", folder.path(), "--image_size",
+                                    "8"};
   EXPECT_THAT(std::string(Open(words).status().message()),
               HasSubstr("no val_list.txt or test_list.txt"));
   folder.Write("val_list.txt", "val/c.png 1\n");
@@ -159,9 +157,9 @@ TEST(ResNetTest, Cifar10IsReadAtItsOwnSize) {
   EXPECT_EQ(data->train->size(), 20u);
   EXPECT_EQ(data->train->num_classes(), 10u);
   EXPECT_EQ(RedOf(*data->test, 3), 53);
-  EXPECT_THAT(std::string(Open({"--data_dir", folder.path()})
-                              .status().message()),
-              HasSubstr("give --image_size 32"));
+  EXPECT_THAT(
+      std::string(Open({"--data_dir", folder.path()}).status().message()),
+      HasSubstr("give --image_size 32"));
 }
 
 TEST(ResNetTest, AFolderWithoutImagesSaysInOneLineWhatItMayHold) {

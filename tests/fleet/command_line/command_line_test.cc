@@ -166,13 +166,13 @@ TEST(CommandLineTest, FlagsOverrideTheFileWhereverTheyStand) {
 }
 
 TEST(CommandLineTest, TheFileFillsEveryMessageOfTheCommand) {
-  const std::string path = WriteFile(
-      "batch_size: 5\nserver_num: 3\nepochs: 6\n");
+  const std::string path =
+      WriteFile("batch_size: 5\nserver_num: 3\nepochs: 6\n");
   for (const char* flag : {"--config", "-c"}) {
     v1::JobConfig config;
     v1::LaunchConfig launch;
-    const auto parsed = ParseCommandLine(
-        kTrain, {flag, path, "--epochs", "7"}, {{&config}, {&launch}});
+    const auto parsed = ParseCommandLine(kTrain, {flag, path, "--epochs", "7"},
+                                         {{&config}, {&launch}});
     ASSERT_TRUE(parsed.ok()) << parsed.status();
     EXPECT_EQ(config.batch_size(), 5);
     EXPECT_EQ(config.epochs(), 7);

@@ -34,14 +34,13 @@ std::string EnvironmentTable() {
 }
 
 DocumentTables Tables() {
-  DocumentTables tables = {
-      {"environment", EnvironmentTable()}};
+  DocumentTables tables = {{"environment", EnvironmentTable()}};
   for (const google::protobuf::Descriptor* type :
        {v1::JobConfig::descriptor(), v1::TrainConfig::descriptor(),
         v1::RoleConfig::descriptor(), v1::LaunchConfig::descriptor(),
-        v1::MeetingConfig::descriptor(),
-        v1::GenerateConfig::descriptor(), v1::CtlConfig::descriptor(),
-        v1::CheckpointConfig::descriptor(), v1::InferConfig::descriptor()}) {
+        v1::MeetingConfig::descriptor(), v1::GenerateConfig::descriptor(),
+        v1::CtlConfig::descriptor(), v1::CheckpointConfig::descriptor(),
+        v1::InferConfig::descriptor()}) {
     tables[type->full_name()] = MarkdownTable(type);
   }
   return tables;

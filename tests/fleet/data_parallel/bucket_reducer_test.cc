@@ -25,9 +25,8 @@ constexpr int kRanks = 2;
 
 // Runs `step` on each of two ranks, with a reducer and as many floats as
 // kFloats, all of which are the rank's number + 1.
-void OnRanks(const std::function<absl::Status(BucketReducer& reducer,
-                                              absl::Span<float> gradients)>&
-                 step) {
+void OnRanks(const std::function<absl::Status(
+                 BucketReducer& reducer, absl::Span<float> gradients)>& step) {
   const std::vector<absl::Status> outcomes = RunRanks(
       Backends()[0], kRanks, [&](Communicator& communicator) -> absl::Status {
         OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> fork,

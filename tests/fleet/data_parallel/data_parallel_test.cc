@@ -153,9 +153,9 @@ void ExpectPossibleTimes(const Outcome& outcome) {
   EXPECT_GT(times.forward, absl::ZeroDuration());
   EXPECT_GT(times.backward, absl::ZeroDuration());
   EXPECT_GT(times.update, absl::ZeroDuration());
-  EXPECT_LE(times.forward + times.backward + times.update +
-                times.exchange.exposed,
-            outcome.elapsed);
+  EXPECT_LE(
+      times.forward + times.backward + times.update + times.exchange.exposed,
+      outcome.elapsed);
   // Two convolutions and two linear layers have parameters.
   ASSERT_EQ(times.finals.size(), 4u);
   EXPECT_LT(times.finals[0].first, outcome.parameters.size());
@@ -291,15 +291,14 @@ TEST_F(DataParallelTest, AccuracyIsTheShareOfRightClassesOfTwoAndOfThree) {
         {.num_examples = kGlobalBatch, .batch_size = kGlobalBatch});
     ASSERT_TRUE(sampler.ok()) << sampler.status();
     ImageBatch batch;
-    ASSERT_TRUE(ReadBatch(**images, *transform, sampler->Epoch(0).Batch(0),
-                          &batch)
-                    .ok());
+    ASSERT_TRUE(
+        ReadBatch(**images, *transform, sampler->Epoch(0).Batch(0), &batch)
+            .ok());
     NetworkBuilder net;
     NodeId x = net.Add("image", NewImageInput({.shape = {28, 28, 1}}), {});
     x = net.Add("flatten", NewFlatten(), {x});
     x = net.Add("linear", NewLinear({.num_outputs = num_classes}), {x});
-    auto network =
-        net.Build(net.Add("loss", NewSoftmaxCrossEntropy(), {x}));
+    auto network = net.Build(net.Add("loss", NewSoftmaxCrossEntropy(), {x}));
     ASSERT_TRUE(network.ok()) << network.status();
     const auto group = JoinWorkers({}, {}, {});
     ASSERT_TRUE(group.ok()) << group.status();
@@ -368,11 +367,11 @@ TEST_F(DataParallelTest, RanksThatWouldWaitInVainAreToldSoAtOnce) {
   formats[1].gradient_format = "float16";
   std::array<DistributedStrategy, 2> accumulations;
   accumulations[1].accumulate_steps = 2;
-  for (const auto& outcomes : {BeginPasses(buckets, {4, 4}, {9, 9}),
-                               BeginPasses(formats, {4, 4}, {9, 9}),
-                               BeginPasses(accumulations, {4, 4}, {9, 9}),
-                               BeginPasses({}, {4, 8}, {9, 9}),
-                               BeginPasses({}, {4, 4}, {9, 8})}) {
+  for (const auto& outcomes :
+       {BeginPasses(buckets, {4, 4}, {9, 9}),
+        BeginPasses(formats, {4, 4}, {9, 9}),
+        BeginPasses(accumulations, {4, 4}, {9, 9}),
+        BeginPasses({}, {4, 8}, {9, 9}), BeginPasses({}, {4, 4}, {9, 8})}) {
     for (const absl::Status& status : outcomes) {
       EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
       EXPECT_THAT(std::string(status.message()),

@@ -152,10 +152,11 @@ TEST(ExportedParametersTest, ARowWithoutStatisticsIsDataLoss) {
       const absl::Status status =
           AddStatisticsRow(Key(key), row, absl::MakeSpan(statistics));
       EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-      EXPECT_EQ(status.message(),
-                absl::StrCat("the table of what norms learn has a row of key ",
-                             key, "; legal for this model are keys below 2; "
-                             "use another checkpoint"));
+      EXPECT_EQ(
+          status.message(),
+          absl::StrCat("the table of what norms learn has a row of key ", key,
+                       "; legal for this model are keys below 2; "
+                       "use another checkpoint"));
     }
     EXPECT_EQ(statistics, std::vector<float>(num_statistics, 1.0f));
   }

@@ -2,8 +2,9 @@
 // for data_replay_test.
 //
 // Input: the first byte chooses the parser and what is in front of it (see
-// below), the rest is text, or zstd of text: each line is parsed into one batch.
-// Aborts when a parser leaves the batch in a state that its header rules out.
+// below), the rest is text, or zstd of text: each line is parsed into one
+// batch. Aborts when a parser leaves the batch in a state that its header rules
+// out.
 
 #include <algorithm>
 #include <cmath>
@@ -104,9 +105,8 @@ void CheckBatch(const DataOptions& options, const Batch& batch) {
 // The lines of what `bytes` unpack to, up to where they are damaged.
 template <typename Visit>
 void ForEachLineOfZstd(std::string_view bytes, const Visit& visit) {
-  LineReader reader("fuzz",
-                    Decompress(Compression::kZstd, "fuzz",
-                               std::make_unique<BytesSource>(bytes)));
+  LineReader reader("fuzz", Decompress(Compression::kZstd, "fuzz",
+                                       std::make_unique<BytesSource>(bytes)));
   std::string_view line;
   while (reader.Next(&line)) visit(line);
   OARLOCK_CHECK(!reader.Next(&line));

@@ -49,7 +49,8 @@ uint32_t Step(JobServers& job, uint64_t step) {
   DenseGradients dense;
   for (uint32_t b = 0; b < kNumBlocks; ++b) {
     std::vector<float>& gradient = dense[BlockIndex(b)];
-    const size_t size = std::min<size_t>(kBlockSize, kDenseSize - b * kBlockSize);
+    const size_t size =
+        std::min<size_t>(kBlockSize, kDenseSize - b * kBlockSize);
     for (size_t i = 0; i < size; ++i) {
       gradient.push_back(RandomNormal(step, b * kBlockSize + i));
     }

@@ -34,8 +34,8 @@ constexpr uint32_t kDim = 5;
 std::vector<std::string> Exported(const std::string& checkpoint,
                                   const std::string& table) {
   const std::string path = FreshFolder("exported.txt");
-  const auto num_rows = ExportRows(OpenCurrent(checkpoint), table,
-                                   FileSystem::Real(), path);
+  const auto num_rows =
+      ExportRows(OpenCurrent(checkpoint), table, FileSystem::Real(), path);
   EXPECT_TRUE(num_rows.ok()) << num_rows.status();
   std::vector<std::string> lines;
   std::ifstream in(path);
@@ -130,8 +130,8 @@ class ImportTest : public testing::Test {
   }
   // Nothing that anybody could take for a checkpoint.
   void ExpectNothingIsLeft() {
-    for (const auto& entry : fs::recursive_directory_iterator(
-             options_.directory)) {
+    for (const auto& entry :
+         fs::recursive_directory_iterator(options_.directory)) {
       EXPECT_FALSE(entry.is_regular_file()) << entry.path();
       EXPECT_THAT(entry.path().filename().string(),
                   testing::Not(StartsWith("ckpt-")));

@@ -66,9 +66,8 @@ TEST(CheckpointLoopTest, LostOrdersAreGivenAgainAndRepeatedOnesDoNoHarm) {
 TEST(CheckpointLoopTest, WaitsForATableThatIsBeingCreated) {
   const std::string folder =
       absl::StrCat(::testing::TempDir(), "/checkpoint_loop_tables_test");
-  MiniJob job(2, 1, [&](ServerOptions* options) {
-    options->checkpoint_dir = folder;
-  });
+  MiniJob job(
+      2, 1, [&](ServerOptions* options) { options->checkpoint_dir = folder; });
   ASSERT_TRUE(job.client(0).CreateTable(v1::ASYNC).ok());
   v1::CheckpointResponse response;
   std::future<absl::Status> made = std::async(std::launch::async, [&] {

@@ -37,8 +37,8 @@ JobServers::Server::Server(const PartitionMap& map, ServerIndex index,
                            const std::string& directory)
     : registry(map, index) {
   auto made = CheckpointStore::Create(
-      {.directory =
-           absl::StrCat(directory, "/store/", ServerFolderName(index.value()))});
+      {.directory = absl::StrCat(directory, "/store/",
+                                 ServerFolderName(index.value()))});
   EXPECT_TRUE(made.ok()) << made.status();
   store = *std::move(made);
   writer = std::make_unique<PartWriter>(&map, index, &registry, store.get(),
@@ -76,8 +76,8 @@ absl::Status JobServers::Load(const LoadedCheckpoint& checkpoint,
     options.server = ServerIndex(i);
     options.num_threads = kNumThreads;
     options.parameters_only = parameters_only;
-    OARLOCK_RETURN_IF_ERROR(LoadPart(checkpoint.manifest, options, map_,
-                                     &servers_[i]->registry));
+    OARLOCK_RETURN_IF_ERROR(
+        LoadPart(checkpoint.manifest, options, map_, &servers_[i]->registry));
   }
   return absl::OkStatus();
 }

@@ -92,7 +92,8 @@ TEST_F(ManifestTest, WhatContradictsItselfIsDamage) {
        },
        "in blocks of 4"},
       {[](auto& m) {
-         m.mutable_tables(1)->mutable_dense()->set_size((uint64_t{1} << 28) - 4);
+         m.mutable_tables(1)->mutable_dense()->set_size((uint64_t{1} << 28) -
+                                                        4);
        },
        "more than 67108864"},
       {[](auto& m) { m.mutable_servers(0)->mutable_tables(0)->set_table(9); },

@@ -1,5 +1,3 @@
-#include "pserver/checkpoint/push_journal.h"
-
 #include <grpcpp/support/byte_buffer.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +10,7 @@
 
 #include "cluster/partition_map.h"
 #include "cluster/wire_version.h"
+#include "pserver/checkpoint/push_journal.h"
 #include "pserver/membership.h"
 #include "pserver/parameter_handler.h"
 #include "pserver/push_ledger.h"

@@ -38,10 +38,10 @@ TEST_F(PushJournalTest, AReplayTeachesAQuorumNothingAndLeavesNothingHeld) {
       request.set_table(config.id());
       request.add_blocks(0);
       for (int i = 0; i < 2; ++i) request.add_values(1);
-      ASSERT_TRUE(life.journal()
-                      .AppendPush(JournalKind::kPushDense, v1::ASYNC,
-                                  BufferOf(request))
-                      .ok());
+      ASSERT_TRUE(
+          life.journal()
+              .AppendPush(JournalKind::kPushDense, v1::ASYNC, BufferOf(request))
+              .ok());
     }
   }
   Life life(directory(), {.table = config});
@@ -53,7 +53,8 @@ TEST_F(PushJournalTest, AReplayTeachesAQuorumNothingAndLeavesNothingHeld) {
             QuorumPatience::kHoldFirst);
 }
 
-TEST_F(PushJournalTest, PushesAreRefusedBeyondTwiceTheLimitUnlessThatKeepsOneFromBeingMade) {
+TEST_F(PushJournalTest,
+       PushesAreRefusedBeyondTwiceTheLimitUnlessThatKeepsOneFromBeingMade) {
   Life life(directory(), AsyncFrom(0));
   uint64_t sequence = 0;
   const auto push = [&] {
@@ -124,10 +125,10 @@ TEST_F(PushJournalTest, WhatWasWrittenIsAppliedAgainOnce) {
     dense.add_blocks(0);
     dense.set_num_steps(1);
     for (int i = 0; i < 5; ++i) dense.add_values(i + .25f);
-    ASSERT_TRUE(life.journal()
-                    .AppendPush(JournalKind::kPushDense, v1::ASYNC,
-                                BufferOf(dense))
-                    .ok());
+    ASSERT_TRUE(
+        life.journal()
+            .AppendPush(JournalKind::kPushDense, v1::ASYNC, BufferOf(dense))
+            .ok());
   }
   Life again(directory(), Life::From());
   EXPECT_EQ(again.rows(), model.rows());
@@ -158,8 +159,8 @@ TEST_F(PushJournalTest, EvictionsAreDoneAgainWhereTheyWereDone) {
         const PartitionEviction what = {TableId(1), PartitionIndex(p), limits,
                                         static_cast<uint32_t>(sequence)};
         ASSERT_TRUE(life.journal().AppendEviction(what).ok());
-        const auto evicted = life.entry().sparse->Evict(what.partition, limits,
-                                                        what.time);
+        const auto evicted =
+            life.entry().sparse->Evict(what.partition, limits, what.time);
         ASSERT_TRUE(evicted.ok());
       }
     }

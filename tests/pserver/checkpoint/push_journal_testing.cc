@@ -25,7 +25,8 @@ grpc::ByteBuffer SparseMessage(const v1::RequestHeader& header,
   view.keys.CopyTo(0, keys.size() * sizeof(Key), keys.data());
   for (const Key key : keys) request.add_keys(static_cast<uint64_t>(key));
   request.mutable_values()->Resize(view.num_values, 0);
-  view.values.CopyTo(0, view.num_values, request.mutable_values()->mutable_data());
+  view.values.CopyTo(0, view.num_values,
+                     request.mutable_values()->mutable_data());
   return BufferOf(request);
 }
 
@@ -33,9 +34,8 @@ grpc::ByteBuffer SparseMessage(const v1::RequestHeader& header,
 
 grpc::ByteBuffer BufferOf(const google::protobuf::Message& message) {
   const std::string bytes = message.SerializeAsString();
-  const grpc::Slice slices[] = {
-      grpc::Slice(bytes.substr(0, bytes.size() / 3)),
-      grpc::Slice(bytes.substr(bytes.size() / 3))};
+  const grpc::Slice slices[] = {grpc::Slice(bytes.substr(0, bytes.size() / 3)),
+                                grpc::Slice(bytes.substr(bytes.size() / 3))};
   return grpc::ByteBuffer(slices, 2);
 }
 
@@ -49,23 +49,22 @@ Life::Life(const std::string& directory, const From& from)
     EXPECT_TRUE(entry.ok()) << entry.status();
     (*entry)->aggregator->Restore(from.rounds, from.rounds);
   }
-  auto journal = PushJournal::Open({.directory = directory,
-                                    .bytes_max = kBytesMax,
-                                    .replay = from.replay},
-                                   &registry_, &ledger_, &gate_);
+  auto journal = PushJournal::Open(
+      {.directory = directory, .bytes_max = kBytesMax, .replay = from.replay},
+      &registry_, &ledger_, &gate_);
   EXPECT_TRUE(journal.ok()) << journal.status();
   if (journal.ok()) journal_ = *std::move(journal);
 }
 
 absl::Status Life::Push(const v1::RequestHeader& header,
-                  const SparseGradients& gradients,
-                  const std::string& name) {
+                        const SparseGradients& gradients,
+                        const std::string& name) {
   absl::Status written;
   const auto apply = [&](const absl::Status& status) {
     ASSERT_TRUE(status.ok()) << status;
-    written = journal_->AppendPush(JournalKind::kPushSparse,
-                                   entry().config.mode(),
-                                   SparseMessage(header, gradients));
+    written =
+        journal_->AppendPush(JournalKind::kPushSparse, entry().config.mode(),
+                             SparseMessage(header, gradients));
     if (!written.ok()) return;
     entry().aggregator->PushSparse(SparsePushOf(header, gradients),
                                    answers_.Expect(name));
@@ -80,8 +79,8 @@ absl::Status Life::Push(const v1::RequestHeader& header,
 
 std::vector<SeenRecord> RecordsOf(const std::string& directory) {
   std::vector<SeenRecord> records;
-  const auto read = ReadPushLog(
-      FileSystem::Real(), directory, [&](const LogRecord& record) {
+  const auto read =
+      ReadPushLog(FileSystem::Real(), directory, [&](const LogRecord& record) {
         records.push_back({static_cast<JournalKind>(record.kind), record.cut,
                            record.bytes.size()});
         return absl::OkStatus();

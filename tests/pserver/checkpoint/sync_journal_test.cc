@@ -1,5 +1,5 @@
-// The log of pushes of tables in sync mode: rounds, their members, and what a cut
-// leaves of both.
+// The log of pushes of tables in sync mode: rounds, their members, and what a
+// cut leaves of both.
 
 #include <gtest/gtest.h>
 

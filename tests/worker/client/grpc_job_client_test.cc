@@ -23,8 +23,7 @@ using ::testing::HasSubstr;
 
 class GrpcJobClientTest : public ::testing::Test {
  protected:
-  void Start(uint32_t num_workers,
-             absl::Duration lease = absl::Seconds(10)) {
+  void Start(uint32_t num_workers, absl::Duration lease = absl::Seconds(10)) {
     MiniClusterOptions options;
     options.num_servers = 2;
     options.num_workers = num_workers;
@@ -148,15 +147,14 @@ TEST_F(GrpcJobClientTest, SuccessorFencesItsPredecessor) {
 
 TEST_F(GrpcJobClientTest, GivingUpTellsTheOthersWhy) {
   Start(2, /*lease=*/absl::Seconds(2));
-  auto waiting = std::async(std::launch::async,
-                            [&] { return job(0).Barrier("never"); });
+  auto waiting =
+      std::async(std::launch::async, [&] { return job(0).Barrier("never"); });
   ASSERT_TRUE(job(1).Finish(absl::DataLossError("disk on fire")).ok());
   const absl::Status barrier = waiting.get();
   EXPECT_FALSE(barrier.ok());
   EXPECT_THAT(std::string(barrier.message()), HasSubstr("disk on fire"));
   EXPECT_TRUE(Eventually([&] { return !job(0).Alive().ok(); }));
-  EXPECT_THAT(std::string(job(0).Alive().message()),
-              HasSubstr("disk on fire"));
+  EXPECT_THAT(std::string(job(0).Alive().message()), HasSubstr("disk on fire"));
 }
 
 TEST_F(GrpcJobClientTest, FinishedWorkersAreNotWaitedFor) {

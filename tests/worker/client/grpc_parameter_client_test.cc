@@ -103,9 +103,9 @@ TEST_P(GrpcParameterClientTest, PushesChangeWhatALocalTableWouldChange) {
     }
     if (step % 3 != 2) push.dense.push_back({kVector, vector->data(), 1});
     const absl::Status status = PushAndWait(
-        client(), push, std::make_shared<std::pair<decltype(rows),
-                                                   decltype(vector)>>(
-                            rows, vector));
+        client(), push,
+        std::make_shared<std::pair<decltype(rows), decltype(vector)>>(rows,
+                                                                      vector));
     ASSERT_TRUE(status.ok()) << status;
     ASSERT_TRUE(PushAndWait(local_, push, nullptr).ok());
     ExpectSameRows(RandomKeys(random, 300, 600), 3);
@@ -215,8 +215,7 @@ TEST_P(GrpcParameterClientTest, PullThatWaitsTravelsBehindTheNextPush) {
   const std::shared_ptr<LaterPull> pull = PullLater(client(), rows, 3);
   EXPECT_FALSE(pull->done.HasBeenNotified());
   ASSERT_TRUE(PushRows(client(), kRows, gradients).ok());
-  ASSERT_TRUE(
-      pull->done.WaitForNotificationWithTimeout(absl::Seconds(20)));
+  ASSERT_TRUE(pull->done.WaitForNotificationWithTimeout(absl::Seconds(20)));
   ASSERT_TRUE(pull->status.ok()) << pull->status;
   // It sees that push.
   ASSERT_TRUE(PushRows(local_, kRows, gradients).ok());
@@ -238,8 +237,7 @@ TEST_P(GrpcParameterClientTest, PullThatWaitsIsSentWhenSomebodyHurries) {
   EXPECT_FALSE(one->done.HasBeenNotified());
   client().Hurry(second.get());
   for (const std::shared_ptr<LaterPull>& pull : {one, two}) {
-    ASSERT_TRUE(
-        pull->done.WaitForNotificationWithTimeout(absl::Seconds(20)));
+    ASSERT_TRUE(pull->done.WaitForNotificationWithTimeout(absl::Seconds(20)));
     EXPECT_TRUE(pull->status.ok()) << pull->status;
   }
 }
@@ -338,8 +336,9 @@ TEST_P(GrpcParameterClientTest, VersionsCountTheServersPushes) {
   const std::vector<Key> keys = RandomKeys(random, 1000, ~uint64_t{0});
   for (uint64_t pushes = 1; pushes <= 3; ++pushes) {
     TableVersions pushed;
-    ASSERT_TRUE(PushRows(client(), kRows, RandomRows(random, keys, 3, 6),
-                         &pushed).ok());
+    ASSERT_TRUE(
+        PushRows(client(), kRows, RandomRows(random, keys, 3, 6), &pushed)
+            .ok());
     RowBatch rows;
     TableVersions pulled;
     ASSERT_TRUE(PullRows(client(), kRows, keys, 3, &rows, &pulled).ok());
@@ -382,8 +381,7 @@ absl::Status PushOnce(const MiniWorker& worker, Generation generation,
   header.set_job_hash(worker.connections().job_hash());
   header.set_routing_generation(
       worker.connections().partition_map().generation());
-  header.set_server_generation(
-      worker.connections().generation(server).value());
+  header.set_server_generation(worker.connections().generation(server).value());
   header.set_worker_generation(generation.value());
   header.set_sequence(sequence);
   header.set_part_count(1);
@@ -391,18 +389,17 @@ absl::Status PushOnce(const MiniWorker& worker, Generation generation,
   const KeyGroup group{partition, 1};
   absl::Notification done;
   absl::Status status;
-  DataPlane::Call call = {
-      BatchMethod::kPushSparse,
-      [&](Generation) {
-        return EncodePushSparseRequest(
-            header, kRows, absl::MakeConstSpan(&group, 1),
-            grpc::Slice(&key, sizeof key),
-            grpc::Slice(&gradient, sizeof gradient));
-      },
-      [&](absl::StatusOr<grpc::ByteBuffer> answer) {
-        status = answer.status();
-        done.Notify();
-      }};
+  DataPlane::Call call = {BatchMethod::kPushSparse,
+                          [&](Generation) {
+                            return EncodePushSparseRequest(
+                                header, kRows, absl::MakeConstSpan(&group, 1),
+                                grpc::Slice(&key, sizeof key),
+                                grpc::Slice(&gradient, sizeof gradient));
+                          },
+                          [&](absl::StatusOr<grpc::ByteBuffer> answer) {
+                            status = answer.status();
+                            done.Notify();
+                          }};
   data_plane.Send(server, std::move(call), absl::Seconds(10));
   done.WaitForNotification();
   return status;
@@ -423,8 +420,7 @@ TEST_P(GrpcParameterClientTest, PushThatComesTwiceIsAppliedOnce) {
     ExpectSameRows({Key{42}}, 1);
   }
   // Another sequence is another push.
-  ASSERT_TRUE(
-      PushOnce(*worker_, generation, data_plane, Key{42}, .5f, 2).ok());
+  ASSERT_TRUE(PushOnce(*worker_, generation, data_plane, Key{42}, .5f, 2).ok());
   ASSERT_TRUE(PushRows(local_, kRows, gradient).ok());
   ExpectSameRows({Key{42}}, 1);
 }
@@ -448,9 +444,8 @@ TEST(GrpcParameterClientShutdownTest, ServerThatGoesIsAnErrorAndNoHang) {
   ASSERT_TRUE(PullRows(client, kRows, keys, 8, &rows).ok());
   (*cluster)->StopServer(1);
   const absl::Time start = Clock::Real().Now();
-  for (const absl::Status& status :
-       {PullRows(client, kRows, keys, 8, &rows),
-        PushRows(client, kRows, rows)}) {
+  for (const absl::Status& status : {PullRows(client, kRows, keys, 8, &rows),
+                                     PushRows(client, kRows, rows)}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr("server 1 at " + (*cluster)->endpoints()[1]));

@@ -1,7 +1,5 @@
 // What the parameter client sends, how often, and when it gives up.
 
-#include "worker/client/grpc_parameter_client.h"
-
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -26,6 +24,7 @@
 #include "tests/worker/client/blocking_calls.h"
 #include "tests/worker/client/parameter_client_testing.h"
 #include "tests/worker/client/recording_server.h"
+#include "worker/client/grpc_parameter_client.h"
 #include "worker/client/server_connections.h"
 
 namespace oarlock {
@@ -67,8 +66,8 @@ TEST_F(WireTest, PullIsSplitBetweenGroupsAtAboutTheTarget) {
   ASSERT_TRUE(PullRows(*client_, kRows, keys, kDim, &rows).ok());
   const std::vector<v1::PullSparseRequest> pulls = server_.pulls();
   const size_t bytes_per_key = sizeof(Key) + kDim * sizeof(float);
-  EXPECT_GE(pulls.size(), batch.keys().size() * bytes_per_key /
-                              kMessageBytesTarget);
+  EXPECT_GE(pulls.size(),
+            batch.keys().size() * bytes_per_key / kMessageBytesTarget);
   std::map<uint32_t, uint32_t> group_sizes;
   size_t num_keys = 0;
   for (const v1::PullSparseRequest& pull : pulls) {
@@ -76,8 +75,8 @@ TEST_F(WireTest, PullIsSplitBetweenGroupsAtAboutTheTarget) {
     num_keys += pull.keys_size();
     for (int g = 0; g < pull.partitions_size(); ++g) {
       // A group that was split would come twice.
-      EXPECT_TRUE(group_sizes.emplace(pull.partitions(g), pull.group_sizes(g))
-                      .second);
+      EXPECT_TRUE(
+          group_sizes.emplace(pull.partitions(g), pull.group_sizes(g)).second);
     }
   }
   EXPECT_EQ(num_keys, batch.keys().size());
@@ -113,9 +112,8 @@ TEST_F(WireTest, DensePushesTellTheVersionsThatATableGoesBy) {
     const auto replica = std::make_shared<DenseReplica>(
         DenseReplica{std::vector<float>(8, .25f), {5, 0, 6, 7}});
     PushRequest push;
-    push.dense.push_back(
-        {TableId(id), replica->values.data(), 1, /*updated=*/nullptr,
-         replica->block_versions});
+    push.dense.push_back({TableId(id), replica->values.data(), 1,
+                          /*updated=*/nullptr, replica->block_versions});
     ASSERT_TRUE(PushAndWait(*client_, push, replica).ok());
     push.dense[0].known_versions = {};
     ASSERT_TRUE(PushAndWait(*client_, push, replica).ok());
@@ -126,16 +124,15 @@ TEST_F(WireTest, DensePushesTellTheVersionsThatATableGoesBy) {
                       push.known_versions().end());
   }
   EXPECT_THAT(told, testing::ElementsAre(testing::ElementsAre(5, 0, 6, 7),
-                                         testing::IsEmpty(),
-                                         testing::IsEmpty(),
+                                         testing::IsEmpty(), testing::IsEmpty(),
                                          testing::IsEmpty()));
 }
 
 TEST_F(WireTest, MessagesOfAPushShareItsSequenceAndTellTheirPart) {
   Connect();
   RandomSequence random(7);
-  auto rows = std::make_shared<RowBatch>(RandomRows(
-      random, RandomKeys(random, 20'000, ~uint64_t{0}), kDim, 6));
+  auto rows = std::make_shared<RowBatch>(
+      RandomRows(random, RandomKeys(random, 20'000, ~uint64_t{0}), kDim, 6));
   auto vector = std::make_shared<std::vector<float>>(600'000, .25f);
   const auto memory =
       std::make_shared<std::pair<decltype(rows), decltype(vector)>>(rows,
@@ -256,8 +253,8 @@ TEST_F(WireTest, RetriedPushIsTheSameMessageAgain) {
   RandomSequence random(8);
   const RowBatch rows =
       RandomRows(random, RandomKeys(random, 50, 1000), kDim, 6);
-  for (const grpc::StatusCode code : {grpc::StatusCode::UNAVAILABLE,
-                                      grpc::StatusCode::RESOURCE_EXHAUSTED}) {
+  for (const grpc::StatusCode code :
+       {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::RESOURCE_EXHAUSTED}) {
     const size_t before = server_.sparse_pushes().size();
     server_.FailNext(2, code);
     const absl::Status status = PushRows(*client_, kRows, rows);
@@ -285,8 +282,7 @@ TEST_F(WireTest, SixteenBitPushHasHalfTheBytesAndARetryTheSame) {
   EXPECT_EQ(pushes[0].values_size(), 0);
   EXPECT_EQ(pushes[0].values16().size(), rows.values.size() * 2);
 
-  auto memory =
-      std::make_shared<std::pair<std::vector<float>, DenseReplica>>();
+  auto memory = std::make_shared<std::pair<std::vector<float>, DenseReplica>>();
   memory->first.assign(600'000, .25f);
   PushRequest push;
   push.dense.push_back({kVector, memory->first.data(), 1, &memory->second});
@@ -313,8 +309,7 @@ TEST_F(WireTest, RefusalIsNotRetriedAndNamesTheServer) {
   Connect();
   server_.FailNext(100, grpc::StatusCode::ABORTED);
   RowBatch rows;
-  const absl::Status status =
-      PullRows(*client_, kRows, {Key{1}}, kDim, &rows);
+  const absl::Status status = PullRows(*client_, kRows, {Key{1}}, kDim, &rows);
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("as the test says"));
   EXPECT_THAT(std::string(status.message()), HasSubstr(server_.endpoint()));
@@ -327,9 +322,8 @@ TEST_F(WireTest, AnswerOfAnotherSizeIsAnError) {
   table.set_id(7);
   ASSERT_TRUE(client_->CreateTable(table).ok());
   RowBatch rows;
-  EXPECT_EQ(
-      PullRows(*client_, TableId(7), {Key{1}}, kDim * 2, &rows).code(),
-      absl::StatusCode::kInternal);
+  EXPECT_EQ(PullRows(*client_, TableId(7), {Key{1}}, kDim * 2, &rows).code(),
+            absl::StatusCode::kInternal);
 }
 
 TEST_F(WireTest, SilentServerIsGivenUpAfterTheRpcTimeout) {
@@ -337,8 +331,7 @@ TEST_F(WireTest, SilentServerIsGivenUpAfterTheRpcTimeout) {
   server_.Hold();
   const absl::Time start = Clock::Real().Now();
   RowBatch rows;
-  const absl::Status status =
-      PullRows(*client_, kRows, {Key{1}}, kDim, &rows);
+  const absl::Status status = PullRows(*client_, kRows, {Key{1}}, kDim, &rows);
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(status.message()), HasSubstr("server 0 at"));
   EXPECT_GE(Clock::Real().Now() - start, absl::Milliseconds(300));

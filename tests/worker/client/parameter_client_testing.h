@@ -48,14 +48,14 @@ inline v1::TableConfig DenseTableOf(uint64_t size, uint32_t block_size) {
 }
 
 inline std::vector<Key> RandomKeys(RandomSequence& random, size_t count,
-                            uint64_t range) {
+                                   uint64_t range) {
   std::vector<Key> keys(count);
   for (Key& key : keys) key = Key{random.Below(range)};
   return keys;
 }
 
 inline RowBatch RandomRows(RandomSequence& random, const std::vector<Key>& keys,
-                    size_t dim, int partition_bits) {
+                           size_t dim, int partition_bits) {
   RowBatch rows;
   rows.keys.Build(keys, partition_bits);
   rows.values.resize(rows.keys.keys().size() * dim);

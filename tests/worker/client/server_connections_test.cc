@@ -78,8 +78,9 @@ TEST(ServerConnectionsTest, ListInAnotherOrderIsRefused) {
   std::swap(options.endpoints[0], options.endpoints[1]);
   const absl::Status status = ServerConnections::Connect(options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(Text(status), HasSubstr(cluster->endpoints()[1] +
-                                      " is server 1, but it stands at place 0"));
+  EXPECT_THAT(Text(status),
+              HasSubstr(cluster->endpoints()[1] +
+                        " is server 1, but it stands at place 0"));
 }
 
 TEST(ServerConnectionsTest, ListOfAnotherLengthIsRefused) {
@@ -88,8 +89,7 @@ TEST(ServerConnectionsTest, ListOfAnotherLengthIsRefused) {
   options.endpoints.pop_back();
   const absl::Status status = ServerConnections::Connect(options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(Text(status),
-              HasSubstr("has 2 servers, this worker's has 1"));
+  EXPECT_THAT(Text(status), HasSubstr("has 2 servers, this worker's has 1"));
 }
 
 TEST(ServerConnectionsTest, MissingServerIsNamedAfterTheConnectTimeout) {
@@ -104,9 +104,9 @@ TEST(ServerConnectionsTest, MissingServerIsNamedAfterTheConnectTimeout) {
   EXPECT_GE(Clock::Real().Now() - start, absl::Milliseconds(300));
   EXPECT_LT(Clock::Real().Now() - start, kSoon);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(Text(status), HasSubstr("no server answered at " +
-                                      cluster->endpoints()[1] +
-                                      " within 300ms"));
+  EXPECT_THAT(Text(status),
+              HasSubstr("no server answered at " + cluster->endpoints()[1] +
+                        " within 300ms"));
   EXPECT_THAT(Text(status), HasSubstr("start server 1 there"));
 }
 
@@ -132,14 +132,16 @@ TEST(ServerConnectionsTest, ControlCallIsGivenUpAfterTheRpcTimeout) {
   cluster->StopServer(0);
   const absl::Time start = Clock::Real().Now();
   int attempts = 0;
-  const absl::Status status = (*connections)->CallWithRetries(
-      ServerIndex(0), [&](grpc::ClientContext* context) {
-        ++attempts;
-        v1::JobStatusResponse response;
-        return (*connections)
-            ->servers()[0]
-            .admin->GetJobStatus(context, v1::JobStatusRequest(), &response);
-      });
+  const absl::Status status =
+      (*connections)
+          ->CallWithRetries(ServerIndex(0), [&](grpc::ClientContext* context) {
+            ++attempts;
+            v1::JobStatusResponse response;
+            return (*connections)
+                ->servers()[0]
+                .admin->GetJobStatus(context, v1::JobStatusRequest(),
+                                     &response);
+          });
   EXPECT_LT(Clock::Real().Now() - start, kSoon);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(Text(status), HasSubstr("server 0 at"));
@@ -151,11 +153,12 @@ TEST(ServerConnectionsTest, RefusalIsNotRetried) {
   const auto connections = ServerConnections::Connect(cluster->Connection());
   ASSERT_TRUE(connections.ok()) << connections.status();
   int attempts = 0;
-  const absl::Status status = (*connections)->CallWithRetries(
-      ServerIndex(0), [&](grpc::ClientContext*) {
-        ++attempts;
-        return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "no");
-      });
+  const absl::Status status =
+      (*connections)
+          ->CallWithRetries(ServerIndex(0), [&](grpc::ClientContext*) {
+            ++attempts;
+            return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "no");
+          });
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(attempts, 1);
 }

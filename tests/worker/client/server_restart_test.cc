@@ -154,8 +154,7 @@ TEST_F(ServerRestartTest, LossOfAcknowledgedPushesIsAnErrorUnlessAccepted) {
   Restart();
   // However often it is tried.
   for (int i = 0; i < 2; ++i) {
-    const absl::Status status =
-        PushRows(worker_->parameters(), kRows, *Ones());
+    const absl::Status status = PushRows(worker_->parameters(), kRows, *Ones());
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr("without 3 pushes of this worker"));
@@ -168,8 +167,7 @@ TEST_F(ServerRestartTest, WhoeverHasPushedNothingLosesNothing) {
   Start(/*accept_loss=*/false);
   Create(CountingTable());
   Restart();
-  const absl::Status status =
-      PushRows(worker_->parameters(), kRows, *Ones());
+  const absl::Status status = PushRows(worker_->parameters(), kRows, *Ones());
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(Counts(), (std::vector<float>{1, 1}));
 }

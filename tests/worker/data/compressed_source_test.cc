@@ -161,10 +161,10 @@ TEST(CompressedSourceTest, BytesAfterTheEndAreDataLoss) {
 TEST(CompressedSourceTest, ZstdThatLooksBackTooFarIsResourceExhausted) {
   RandomSequence random(kSeed);
   // A frame's header says how far; the bytes need not be so many.
-  const auto source = Decompress(
-      Compression::kZstd, "name",
-      std::make_unique<BytesSource>(
-          Zstd(RandomBytes(random, 1000), /*window_log=*/28)));
+  const auto source =
+      Decompress(Compression::kZstd, "name",
+                 std::make_unique<BytesSource>(
+                     Zstd(RandomBytes(random, 1000), /*window_log=*/28)));
   const absl::Status status = ReadEnd(source.get(), random, 100).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   EXPECT_NE(status.message().find("128 MiB"), std::string::npos) << status;

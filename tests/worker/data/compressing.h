@@ -59,9 +59,9 @@ inline std::string Zstd(std::string_view bytes, int window_log) {
   ZSTD_inBuffer in = {bytes.data(), bytes.size(), 0};
   ZSTD_outBuffer to = {out.data(), out.size(), 0};
   // Begun before the end is known, so that the window is not made smaller.
-  EXPECT_EQ(ZSTD_isError(
-                ZSTD_compressStream2(context, &to, &in, ZSTD_e_continue)),
-            0u);
+  EXPECT_EQ(
+      ZSTD_isError(ZSTD_compressStream2(context, &to, &in, ZSTD_e_continue)),
+      0u);
   EXPECT_EQ(ZSTD_compressStream2(context, &to, &in, ZSTD_e_end), 0u);
   out.resize(to.pos);
   ZSTD_freeCCtx(context);

@@ -131,8 +131,8 @@ std::vector<Sample> ModelOfRank(const SamplerOptions& options, uint64_t epoch,
   const uint64_t turn = shared ? options.rank : 0;
   // Step by step, in which each sharer takes a batch; the last may be short.
   for (uint64_t begin = 0; begin < order.size();) {
-    const uint64_t batch = std::min<uint64_t>(
-        options.batch_size, (order.size() - begin) / sharers);
+    const uint64_t batch = std::min<uint64_t>(options.batch_size,
+                                              (order.size() - begin) / sharers);
     for (uint64_t i = 0; i < batch; ++i) {
       own.push_back(order[begin + turn * batch + i]);
       counted->push_back(real[begin + turn * batch + i]);

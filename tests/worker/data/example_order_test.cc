@@ -131,8 +131,7 @@ TEST(ExampleOrderTest, AShareIsShuffledAmongItself) {
 
 TEST(PositionRunsTest, OrdinalsAndPositionsAreInverse) {
   const PositionRuns runs({{5, 9}, {9, 11}, {20, 21}, {0, 2}, {30, 30}});
-  EXPECT_EQ(runs.runs(),
-            (std::vector<PositionRun>{{0, 2}, {5, 11}, {20, 21}}));
+  EXPECT_EQ(runs.runs(), (std::vector<PositionRun>{{0, 2}, {5, 11}, {20, 21}}));
   ASSERT_EQ(runs.size(), 9u);
   const std::vector<uint64_t> positions = {0, 1, 5, 6, 7, 8, 9, 10, 20};
   for (uint64_t o = 0; o < 9; ++o) {

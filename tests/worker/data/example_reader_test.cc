@@ -279,9 +279,9 @@ TEST_F(BatchReaderTest, WhatCannotBeReadIsLeftOutWhereThatIsAskedFor) {
   const std::string shorter = WriteNumbers("a", {0, 1});
   const std::string whole = WriteNumbers("b", {2, 3});
   std::vector<WorkItem> items = {
-      {.source = 0, .end = 3},                // ends too soon
-      {.source = 1, .end = 3},                // is not there
-      {.source = 1, .begin = 3, .end = 5},    // nor is this
+      {.source = 0, .end = 3},              // ends too soon
+      {.source = 1, .end = 3},              // is not there
+      {.source = 1, .begin = 3, .end = 5},  // nor is this
       {.source = 2, .end = 2},
   };
   for (size_t i = 0; i < items.size(); ++i) items[i].lease = i + 1;

@@ -147,19 +147,18 @@ TEST_P(InputEdgesTest, BlankAndTornLinesAreCountedAndPassedOver) {
 }
 
 TEST_P(InputEdgesTest, CommentsAreNotCountedWhereTheFormatHasThem) {
-  const std::string path = folder_.Write(
-      "data", absl::StrCat("# by a tool\n", GetParam().line(1), "\n  #\n",
-                           GetParam().line(2), "\n"));
+  const std::string path =
+      folder_.Write("data", absl::StrCat("# by a tool\n", GetParam().line(1),
+                                         "\n  #\n", GetParam().line(2), "\n"));
   EXPECT_THAT(*Labels(path), ElementsAre(1, 0));
   EXPECT_EQ(bad_lines_.count(),
             GetParam().format == DataOptions::Format::kLibsvm ? 0 : 2);
 }
 
 TEST_P(InputEdgesTest, ALineOverTheLimitIsAnErrorWithItsPlace) {
-  const auto labels = Labels(
-      folder_.Write("data", absl::StrCat(GetParam().line(1), "\n",
-                                         std::string(kMaxLineBytes + 1, '1'),
-                                         "\n")));
+  const auto labels = Labels(folder_.Write(
+      "data", absl::StrCat(GetParam().line(1), "\n",
+                           std::string(kMaxLineBytes + 1, '1'), "\n")));
   EXPECT_EQ(labels.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(labels.status().message()), HasSubstr("data:2"));
   EXPECT_THAT(std::string(labels.status().message()),

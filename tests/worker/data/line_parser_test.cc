@@ -333,8 +333,8 @@ TEST(MultiSlotParserTest, WhatIsNearerTo0ThanFloatsAreIsTheNearestOne) {
   Batch batch;
   std::string reason;
   const auto parser = NewLineParser(MultiSlot(4, 1));
-  ASSERT_TRUE(parser->Append("4 1e-40 -1e-45 1e-50 -1e-400 1 7 1 0", &batch,
-                             &reason))
+  ASSERT_TRUE(
+      parser->Append("4 1e-40 -1e-45 1e-50 -1e-400 1 7 1 0", &batch, &reason))
       << reason;
   EXPECT_THAT(batch.dense, ElementsAre(1e-40f, -1e-45f, 0, 0));
   for (const std::string huge : {"1e39", "-1e400"}) {
@@ -364,8 +364,8 @@ TEST(LibsvmParserTest, FeaturesAreWeighedKeysOfOneSlot) {
     ASSERT_TRUE(parser->Append(line, &batch, &reason)) << line << reason;
   }
   EXPECT_THAT(batch.labels, ElementsAre(1, 0, 0, 1, 1));
-  EXPECT_THAT(batch.keys, ElementsAre(Key{3}, Key{7}, Key{5}, Key{1},
-                                      Key{~uint64_t{0}}));
+  EXPECT_THAT(batch.keys,
+              ElementsAre(Key{3}, Key{7}, Key{5}, Key{1}, Key{~uint64_t{0}}));
   EXPECT_THAT(batch.weights, ElementsAre(1, 1, 2.5f, -.1f, .5f));
   EXPECT_THAT(batch.offsets, ElementsAre(0, 2, 2, 4, 5, 5));
   EXPECT_THAT(batch.dense, IsEmpty());
@@ -406,9 +406,9 @@ TEST(LibsvmParserTest, MalformedLinesAreRefusedWithAReason) {
   EXPECT_THAT(Reject(options, "  # only a comment"), HasSubstr("empty"));
   EXPECT_THAT(Reject(options, "2 1:1"), HasSubstr("the label is '2'"));
   EXPECT_THAT(Reject(options, "1 1"), HasSubstr("'1', not INDEX:VALUE"));
-  for (const char* feature : {"1:", ":1", "-1:1", "1:x", "1:nan", "1:inf",
-                              "1:1:1", "18446744073709551616:1", "1:1e99",
-                              "qid", "1:+-1"}) {
+  for (const char* feature :
+       {"1:", ":1", "-1:1", "1:x", "1:nan", "1:inf", "1:1:1",
+        "18446744073709551616:1", "1:1e99", "qid", "1:+-1"}) {
     EXPECT_THAT(Reject(options, absl::StrCat("1 2:2 ", feature)),
                 HasSubstr(feature));
   }
@@ -426,8 +426,7 @@ TEST(CriteoParserTest, IntegersOfAllLengthsAreReadWhereverTheyStand) {
         const std::string line = LineWith(column, field);
         Batch batch;
         std::string reason;
-        const bool legal =
-            digits == 0 ? sign.empty() : digits <= 18;
+        const bool legal = digits == 0 ? sign.empty() : digits <= 18;
         ASSERT_EQ(parser->Append(line, &batch, &reason), legal) << line;
         if (!legal) continue;
         Batch expected;

@@ -128,7 +128,8 @@ TEST(LineReaderTest, BinaryAndCompressedSourcesAreErrors) {
   EXPECT_THAT(status_of("\xfd"
                         "7zXZ rest"),
               HasSubstr("does not end in .xz"));
-  EXPECT_THAT(status_of("\x28\xb5\x2f\xfd rest"), HasSubstr("does not end in .zst"));
+  EXPECT_THAT(status_of("\x28\xb5\x2f\xfd rest"),
+              HasSubstr("does not end in .zst"));
 }
 
 TEST(LineReaderTest, SeekAgreesWithTheTextForwardsAndBackwards) {

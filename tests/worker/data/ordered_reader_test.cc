@@ -34,7 +34,8 @@ class OrderedReaderTest : public ::testing::Test {
       std::string text;
       for (int i = 0; i < sizes[f]; ++i) {
         const bool bad = random.Below(20) == 0;
-        text += bad ? "malformed" : NumberedLine(static_cast<int>(numbers_.size()));
+        text +=
+            bad ? "malformed" : NumberedLine(static_cast<int>(numbers_.size()));
         text += i + 1 == sizes[f] ? "" : "\n";
         numbers_.push_back(bad ? kMalformed
                                : static_cast<int>(numbers_.size()));
@@ -50,8 +51,7 @@ class OrderedReaderTest : public ::testing::Test {
     options_.bad_lines_max = 1'000'000;
   }
 
-  std::shared_ptr<const ExampleOrder> Order(ShuffleRule rule,
-                                            uint64_t window) {
+  std::shared_ptr<const ExampleOrder> Order(ShuffleRule rule, uint64_t window) {
     OrderOptions options;
     options.shuffle = rule;
     options.window_examples = window;
@@ -112,8 +112,8 @@ TEST_F(OrderedReaderTest, PositionsAreWhatTheOrderSays) {
       seen_.assign(numbers_.size(), 0);
       SharedList work(Cut(order->size(), length));
       OrderedReader reader(
-          std::make_unique<FilePositions>(options_, files_, index_.get(),
-                                          order, &bad_lines_),
+          std::make_unique<FilePositions>(options_, files_, index_.get(), order,
+                                          &bad_lines_),
           &work);
       ExpectRead(reader, *order, 70);
       // A malformed line at the very end of the pass is in no batch.
@@ -127,10 +127,9 @@ TEST_F(OrderedReaderTest, CompressedFilesAreReadInOrder) {
   const auto order = Order(ShuffleRule::kNone, 1);
   seen_.assign(numbers_.size(), 0);
   SharedList work(Cut(order->size(), 64));
-  OrderedReader reader(
-      std::make_unique<FilePositions>(options_, files_, index_.get(), order,
-                                      &bad_lines_),
-      &work);
+  OrderedReader reader(std::make_unique<FilePositions>(
+                           options_, files_, index_.get(), order, &bad_lines_),
+                       &work);
   ExpectRead(reader, *order, 100);
 }
 
@@ -139,10 +138,9 @@ TEST_F(OrderedReaderTest, AFileThatShrinksIsSaidSo) {
   folder_.Write("0", NumberedLine(0) + "\n");
   const auto order = Order(ShuffleRule::kGlobal, 100);
   SharedList work(Cut(order->size(), 64));
-  OrderedReader reader(
-      std::make_unique<FilePositions>(options_, files_, index_.get(), order,
-                                      &bad_lines_),
-      &work);
+  OrderedReader reader(std::make_unique<FilePositions>(
+                           options_, files_, index_.get(), order, &bad_lines_),
+                       &work);
   Batch batch;
   const auto more = reader.Next(50, &batch);
   EXPECT_EQ(more.status().code(), absl::StatusCode::kFailedPrecondition);
@@ -191,10 +189,9 @@ TEST_F(MemoryDatasetTest, GivesWhatTheFilesGiveAlsoCompressedOnes) {
     }
   }
   SharedList work(items);
-  OrderedReader reader(
-      std::make_unique<MemoryPositions>(options_, files_, index_.get(), *pass,
-                                        &bad_lines_),
-      &work);
+  OrderedReader reader(std::make_unique<MemoryPositions>(
+                           options_, files_, index_.get(), *pass, &bad_lines_),
+                       &work);
   ExpectRead(reader, *order, 128);
   int malformed = 0;
   OrderCursor cursor(order.get());
@@ -275,8 +272,7 @@ TEST_F(MemoryDatasetTest, AFailedPreloadIsOverWithTheNextTake) {
   EXPECT_EQ((*other)->indices.size(), 1500u);
   EXPECT_TRUE(dataset->WaitPreload().ok());
   fail_to_preload(half, 2);
-  EXPECT_TRUE(
-      dataset->Take(ShareOf(order, half, 2, ShuffleRule::kLocal)).ok());
+  EXPECT_TRUE(dataset->Take(ShareOf(order, half, 2, ShuffleRule::kLocal)).ok());
   // The pass that wanted it hears of it, once.
   fail_to_preload(other_half, 3);
   EXPECT_EQ(dataset->Take(ShareOf(order, other_half, 3)).status().code(),
@@ -305,8 +301,7 @@ TEST_F(MemoryDatasetTest, ADroppedPreloadTellsItsPassAndLeavesNothing) {
   dataset->Preload(ShareOf(order, {{0, 5'000}}, 4));
   ASSERT_TRUE(dataset->WaitPreload().ok());
   const uint64_t both = dataset->bytes();
-  dataset->Preload(
-      ShareOf(order, {{5'000, 10'000}}, 4, ShuffleRule::kLocal));
+  dataset->Preload(ShareOf(order, {{5'000, 10'000}}, 4, ShuffleRule::kLocal));
   ASSERT_TRUE(dataset->WaitPreload().ok());
   EXPECT_LT(dataset->bytes(), both + both / 10);
 }
@@ -317,8 +312,7 @@ TEST_F(MemoryDatasetTest, TheLimitIsNamedWhereItIsExceeded) {
   const std::vector<PositionRun> other_half = {{10'000, 20'000}};
   const auto order = Order(ShuffleRule::kNone, 1);
   const auto too_small = Dataset(2 << 20, 1);
-  const absl::Status status =
-      too_small->Take(ShareOf(order, half, 0)).status();
+  const absl::Status status = too_small->Take(ShareOf(order, half, 0)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("--dataset_memory_mb"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("2 MiB"));

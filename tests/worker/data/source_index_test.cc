@@ -239,8 +239,8 @@ TEST_F(InterleavedSplitTest, CoveredExamplesAreLeftOut) {
       std::vector<std::vector<int>> expected;
       for (uint64_t b = reader; b * block < kAll; b += readers) {
         std::vector<int> batch;
-        for (uint64_t i = b * block; i < std::min<uint64_t>(kAll, (b + 1) * block);
-             ++i) {
+        for (uint64_t i = b * block;
+             i < std::min<uint64_t>(kAll, (b + 1) * block); ++i) {
           if (!is_covered[i]) batch.push_back(static_cast<int>(i));
         }
         if (!batch.empty()) expected.push_back(std::move(batch));

@@ -25,8 +25,8 @@ std::string Text(const std::vector<PositionRun>& runs) {
 
 TEST(StaticSplitTest, EachRuleDividesAsItSays) {
   const std::vector<uint64_t> files = {5, 0, 4, 3};
-  SplitOptions options = {.rule = SplitRule::kInterleaved, .num_readers = 2,
-                          .block_examples = 3};
+  SplitOptions options = {
+      .rule = SplitRule::kInterleaved, .num_readers = 2, .block_examples = 3};
   EXPECT_EQ(Text(SplitPositions(files, 1, options)[0]), "0-3 6-9 ");
   EXPECT_EQ(Text(SplitPositions(files, 1, options)[1]), "3-6 9-12 ");
   options.rule = SplitRule::kContiguous;

@@ -50,9 +50,9 @@ std::unique_ptr<SparseTable> Table(const v1::OptimizerConfig& optimizer) {
 
 std::vector<float> Pull(const SparseTable& table, const KeyBatch& keys) {
   std::vector<float> values(keys.keys().size() * kDim);
-  EXPECT_TRUE(table.Pull(keys.groups(), keys.keys().data(), values.data(),
-                         nullptr)
-                  .ok());
+  EXPECT_TRUE(
+      table.Pull(keys.groups(), keys.keys().data(), values.data(), nullptr)
+          .ok());
   return values;
 }
 

@@ -96,11 +96,10 @@ TEST(MergedGradientsTest, ShowsAndClicksOfAKeyAddUp) {
   const std::vector<float> shows_b = {6, 7}, clicks_b = {0, 3};
   MergedGradients merged;
   for (int again = 0; again < 2; ++again) {
-    merged.Merge({{&a.keys, a.gradients.data(), shows_a.data(),
-                   clicks_a.data()},
-                  {&b.keys, b.gradients.data(), shows_b.data(),
-                   clicks_b.data()}},
-                 /*dim=*/1, /*partition_bits=*/0);
+    merged.Merge(
+        {{&a.keys, a.gradients.data(), shows_a.data(), clicks_a.data()},
+         {&b.keys, b.gradients.data(), shows_b.data(), clicks_b.data()}},
+        /*dim=*/1, /*partition_bits=*/0);
     std::map<Key, std::pair<float, float>> sums;
     for (size_t i = 0; i < merged.keys().keys().size(); ++i) {
       sums[merged.keys().keys()[i]] = {merged.shows()[i], merged.clicks()[i]};

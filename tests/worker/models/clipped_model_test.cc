@@ -46,8 +46,8 @@ std::vector<std::vector<float>> GradientsOf(const Model& model,
                                             bool accumulate = false) {
   RandomStep step(ShapeFor(model), kSeed);
   if (accumulate) {
-    std::fill(step.parameter_gradients.begin(),
-              step.parameter_gradients.end(), 0.5f);
+    std::fill(step.parameter_gradients.begin(), step.parameter_gradients.end(),
+              0.5f);
     step.input.accumulate_parameter_gradients = true;
   }
   model.NewExecutor(kExamples)->Step(step.input, &step.output);
@@ -100,7 +100,7 @@ TEST(ClippedModelTest, LengthIsThatOfDenseGradientsAndRowsTogether) {
   EXPECT_EQ(clipped[2], plain[2]);
   // Long enough: untouched.
   EXPECT_EQ(GradientsOf(*WithClipping(NewSmallModel(),
-                              {0, static_cast<float>(2 * length)})),
+                                      {0, static_cast<float>(2 * length)})),
             plain);
 }
 

@@ -61,34 +61,54 @@ StepShape ShapeFor(const Model& model, bool several_keys) {
 class FeatureTest : public ::testing::TestWithParam<
                         std::tuple<std::string, Feature, std::string>> {};
 
-INSTANTIATE_TEST_SUITE_P(
-    All, FeatureTest,
-    ::testing::Combine(
-        ::testing::Values("wide_deep", "dcn_v2"),
-        ::testing::Values(
-            Feature{"dropout", [](ModelOptions& o) { o.dropout = 0.4f; }},
-            Feature{"hidden_batch_norm",
-                    [](ModelOptions& o) { o.hidden_batch_norm = true; }},
-            Feature{"dense_batch_norm",
-                    [](ModelOptions& o) { o.dense_norm = DenseNorm::kBatch; }},
-            Feature{"data_norm",
-                    [](ModelOptions& o) { o.dense_norm = DenseNorm::kData; }},
-            Feature{"mean", [](ModelOptions& o) { o.mean_pooling = true; }},
-            Feature{"sizes",
-                    [](ModelOptions& o) { o.slot_sizes = {{1, 2}, {3, 2}}; }},
-            Feature{"all",
-                    [](ModelOptions& o) {
-                      o.dropout = 0.2f;
-                      o.hidden_batch_norm = true;
-                      o.dense_norm = DenseNorm::kData;
-                      o.mean_pooling = true;
-                      o.slot_sizes = {{0, 2}, {2, 2}};
-                    }}),
-        ::testing::Values("reference", "onednn")),
-    [](const auto& info) {
-      return std::get<0>(info.param) + "_" + std::get<1>(info.param).name +
-             "_" + std::get<2>(info.param);
-    });
+INSTANTIATE_TEST_SUITE_P(All, FeatureTest,
+                         ::testing::Combine(
+                             ::testing::Values("wide_deep", "dcn_v2"),
+                             ::testing::Values(Feature{"dropout",
+                                                       [](ModelOptions& o) {
+                                                         o.dropout = 0.4f;
+                                                       }},
+                                               Feature{"hidden_batch_norm",
+                                                       [](ModelOptions& o) {
+                                                         o.hidden_batch_norm =
+                                                             true;
+                                                       }},
+                                               Feature{"dense_batch_norm",
+                                                       [](ModelOptions& o) {
+                                                         o.dense_norm =
+                                                             DenseNorm::kBatch;
+                                                       }},
+                                               Feature{"data_norm",
+                                                       [](ModelOptions& o) {
+                                                         o.dense_norm =
+                                                             DenseNorm::kData;
+                                                       }},
+                                               Feature{"mean",
+                                                       [](ModelOptions& o) {
+                                                         o.mean_pooling = true;
+                                                       }},
+                                               Feature{"sizes",
+                                                       [](ModelOptions& o) {
+                                                         o.slot_sizes = {
+                                                             {1, 2}, {3, 2}};
+                                                       }},
+                                               Feature{"all",
+                                                       [](ModelOptions& o) {
+                                                         o.dropout = 0.2f;
+                                                         o.hidden_batch_norm =
+                                                             true;
+                                                         o.dense_norm =
+                                                             DenseNorm::kData;
+                                                         o.mean_pooling = true;
+                                                         o.slot_sizes = {
+                                                             {0, 2}, {2, 2}};
+                                                       }}),
+                             ::testing::Values("reference", "onednn")),
+                         [](const auto& info) {
+                           return std::get<0>(info.param) + "_" +
+                                  std::get<1>(info.param).name + "_" +
+                                  std::get<2>(info.param);
+                         });
 
 TEST_P(FeatureTest, GradientsMatchFiniteDifferences) {
   const auto& [name, feature, backend] = GetParam();
@@ -198,8 +218,7 @@ TEST_P(NormLearningTest, RowsComeToHoldMeanAndVariance) {
     for (int worker = 0; worker < kWorkers; ++worker) {
       for (float& x : step.dense) {
         x = static_cast<float>(
-            kMean +
-            kDeviation * RandomNormal(kSeed, random.Below(1ull << 40)));
+            kMean + kDeviation * RandomNormal(kSeed, random.Below(1ull << 40)));
       }
       executor->Step(step.input, &step.output);
       for (size_t i = 0; i < sum.size(); ++i) {
@@ -248,8 +267,8 @@ TEST(SlotSizesTest, SlotsOfOneSizeHaveOneTable) {
 TEST(SlotSizesTest, ModelsThatLookAtSlotsTogetherRefuseThem) {
   ModelOptions options;
   options.slot_sizes = {{0, 4}};
-  for (const char* name : {"lr", "fm", "ffm", "deepfm", "xdeepfm", "dlrm",
-                           "autoint"}) {
+  for (const char* name :
+       {"lr", "fm", "ffm", "deepfm", "xdeepfm", "dlrm", "autoint"}) {
     const auto model = NewModel(name, options);
     ASSERT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument)
         << name;

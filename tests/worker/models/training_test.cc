@@ -136,9 +136,8 @@ double Train(const std::string& name, const Problem& problem, int epochs,
 
 TEST(TrainingTest, AllModelsFitSumsOfVotes) {
   const Problem problem = NewProblem(false);
-  for (const char* name :
-       {"lr", "fm", "ffm", "wide_deep", "deepfm", "dcn", "dcn_v2", "xdeepfm",
-        "dlrm", "ctr_dnn", "autoint"}) {
+  for (const char* name : {"lr", "fm", "ffm", "wide_deep", "deepfm", "dcn",
+                           "dcn_v2", "xdeepfm", "dlrm", "ctr_dnn", "autoint"}) {
     const double first = Train(name, problem, 1, 0.5f);
     EXPECT_GT(first, 0.3) << name << " seed " << kSeed;
     EXPECT_LT(Train(name, problem, 300, 0.5f), 0.15)

@@ -56,12 +56,13 @@ std::vector<Graph> Graphs() {
                       const NodeId y = b.Add("y", NewFieldAwareFm(), {rows});
                       return b.Add("both", NewConcat(), {y, dense});
                     }});
-  graphs.push_back({"cross_by_a_number", [](auto& b, NodeId rows, NodeId dense) {
-                      const NodeId x = Linear(b, "x", dense, 18);
-                      const NodeId z = Linear(b, "z", x, 1);
-                      const NodeId a = b.Add("a", NewFlatten(), {rows});
-                      return b.Add("y", NewCross(), {a, z, x});
-                    }});
+  graphs.push_back(
+      {"cross_by_a_number", [](auto& b, NodeId rows, NodeId dense) {
+         const NodeId x = Linear(b, "x", dense, 18);
+         const NodeId z = Linear(b, "z", x, 1);
+         const NodeId a = b.Add("a", NewFlatten(), {rows});
+         return b.Add("y", NewCross(), {a, z, x});
+       }});
   graphs.push_back(
       {"cross_number_by_number", [](auto& b, NodeId rows, NodeId dense) {
          const NodeId z = Linear(b, "z", dense, 18);
@@ -93,19 +94,18 @@ std::vector<Graph> Graphs() {
          const NodeId x2 = b.Add("x2", NewCompressedInteraction({2}), {x1, x0});
          return b.Add("all", NewConcat(), {x1, x2, dense});
        }});
-  graphs.push_back({"pairwise_dots", [](auto& b, NodeId rows, NodeId dense) {
-                      const NodeId other = Linear(b, "other", dense, kRowDim);
-                      const NodeId all =
-                          b.Add("all", NewConcat(), {rows, other});
-                      return b.Add("y", NewPairwiseDots({kRowDim}), {all});
-                    }});
+  graphs.push_back(
+      {"pairwise_dots", [](auto& b, NodeId rows, NodeId dense) {
+         const NodeId other = Linear(b, "other", dense, kRowDim);
+         const NodeId all = b.Add("all", NewConcat(), {rows, other});
+         return b.Add("y", NewPairwiseDots({kRowDim}), {all});
+       }});
   graphs.push_back({"self_attention", [](auto& b, NodeId rows, NodeId dense) {
                       RowLinearOptions options;
                       options.num_outputs = 3 * 2 * 4;
                       const NodeId qkv =
                           b.Add("qkv", NewRowLinear(options), {rows});
-                      const NodeId y =
-                          b.Add("y", NewSelfAttention({2}), {qkv});
+                      const NodeId y = b.Add("y", NewSelfAttention({2}), {qkv});
                       return b.Add("all", NewConcat(), {y, qkv, dense});
                     }});
   graphs.push_back(
@@ -119,8 +119,8 @@ std::vector<Graph> Graphs() {
              b.Add("learned", NewScaledVectors(options), {numbers});
          const NodeId all =
              b.Add("all", NewConcat(), {rows, of_input, learned});
-         const NodeId fields = b.Add(
-             "fields", NewReshape({kSlots + kDense + 2, kRowDim}), {all});
+         const NodeId fields =
+             b.Add("fields", NewReshape({kSlots + kDense + 2, kRowDim}), {all});
          return b.Add("y", NewPairwiseDots({kRowDim}), {fields});
        }});
   graphs.push_back({"batch_norm", [](auto& b, NodeId rows, NodeId dense) {
@@ -184,10 +184,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 class ThroughTheHostTest : public ::testing::TestWithParam<Graph> {};
 
-INSTANTIATE_TEST_SUITE_P(All, ThroughTheHostTest,
-                         ::testing::ValuesIn(Graphs()), [](const auto& info) {
-                           return info.param.name;
-                         });
+INSTANTIATE_TEST_SUITE_P(All, ThroughTheHostTest, ::testing::ValuesIn(Graphs()),
+                         [](const auto& info) { return info.param.name; });
 
 TEST_P(InteractionGradientTest, MatchesFiniteDifferences) {
   const auto& [graph, backend, several_keys] = GetParam();
@@ -234,8 +232,8 @@ std::string Refusal(const std::vector<Shape>& shapes,
     const NodeId x = b.Add("x", NewDenseInput({kDense}), {});
     const NodeId wide =
         Linear(b, "wide" + std::to_string(i), x, shapes[i].size());
-    inputs.push_back(b.Add("input" + std::to_string(i), NewReshape(shapes[i]),
-                           {wide}));
+    inputs.push_back(
+        b.Add("input" + std::to_string(i), NewReshape(shapes[i]), {wide}));
   }
   const NodeId y = b.Add("y", std::move(layer), inputs);
   const absl::Status status =

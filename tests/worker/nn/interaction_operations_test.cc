@@ -92,11 +92,10 @@ TEST_P(InteractionOperationsTest, OuterProducts) {
           Compare({a, b, Random(size)},
                   {Before(rows * a_cols, write), Before(rows * b_cols, write)},
                   [&](MathBackend& math, Arrays& in, Arrays& out) {
-                    math.OuterProductsBackward(rows, a_cols, b_cols,
-                                               in[0].data(), in[1].data(),
-                                               in[2].data(),
-                                               {out[0].data(), write},
-                                               {out[1].data(), write});
+                    math.OuterProductsBackward(
+                        rows, a_cols, b_cols, in[0].data(), in[1].data(),
+                        in[2].data(), {out[0].data(), write},
+                        {out[1].data(), write});
                   });
         }
       }
@@ -119,9 +118,8 @@ TEST_P(InteractionOperationsTest, PairwiseDots) {
         for (const Write write : kWrites) {
           Compare({v, Random(pairs)}, {Before(size, write)},
                   [&](MathBackend& math, Arrays& in, Arrays& out) {
-                    math.PairwiseDotsBackward(shape, in[0].data(),
-                                              in[1].data(), write,
-                                              out[0].data());
+                    math.PairwiseDotsBackward(shape, in[0].data(), in[1].data(),
+                                              write, out[0].data());
                   });
         }
       }
@@ -198,10 +196,9 @@ TEST_P(InteractionOperationsTest, ScaleVectors) {
                 [&](MathBackend& math, Arrays& in, Arrays& out) {
                   math.ScaleVectors(shape, in[0].data(), in[1].data(),
                                     out[0].data());
-                  math.ScaleVectorsBackward(shape, in[0].data(), in[1].data(),
-                                            in[2].data(),
-                                            {out[1].data(), write},
-                                            {out[2].data(), write});
+                  math.ScaleVectorsBackward(
+                      shape, in[0].data(), in[1].data(), in[2].data(),
+                      {out[1].data(), write}, {out[2].data(), write});
                 });
       }
     }
@@ -214,7 +211,9 @@ TEST_P(InteractionOperationsTest, Norms) {
       for (const float count : {-1.0f, 0.0f, 12.5f}) {
         std::vector<float> squares = Random(cols);
         Compare({Random(rows * cols)},
-                {{count}, Random(cols), squares,
+                {{count},
+                 Random(cols),
+                 squares,
                  Before(cols, Write::kOverwrite),
                  Before(cols, Write::kOverwrite),
                  Before(rows * cols, Write::kOverwrite),

@@ -70,7 +70,8 @@ TEST(WeightedBagsTest, AWeightIsAsManyKeys) {
     SumWeightedBags(weighted, bags.weights.data(), rows.data(), out.data());
     math->SumBags(repeated, rows.data(), expected.data());
     ASSERT_EQ(out, expected);
-    std::vector<float> gradients(rows.size(), 1), expected_gradients = gradients;
+    std::vector<float> gradients(rows.size(), 1),
+        expected_gradients = gradients;
     SumWeightedBagsBackward(weighted, bags.weights.data(), out.data(),
                             gradients.data());
     math->SumBagsBackward(repeated, out.data(), expected_gradients.data());

@@ -148,8 +148,8 @@ TEST(WorkspaceTest, KeptRowsAreThoseOfEarlierBatches) {
       for (size_t r = 0; r < num_rows; ++r) {
         float* const row = step.rows[0].data() + r * dim;
         const size_t slot = (r + batch) % num_rows;
-        slot_of_row[r] = slot < slots.size() ? static_cast<uint32_t>(slot)
-                                             : KeptRows::kNone;
+        slot_of_row[r] =
+            slot < slots.size() ? static_cast<uint32_t>(slot) : KeptRows::kNone;
         if (slot < slots.size() && !slots[slot].empty() && r % 2 == 0) {
           std::copy(slots[slot].begin(), slots[slot].end(), row);
           fresh_of_row[r] = KeptRows::kNone;

@@ -155,9 +155,8 @@ absl::StatusOr<uint64_t> CountCifar(const std::string& path, CifarKind kind) {
   } else {
     OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source,
                              OpenDecompressed(path));
-    OARLOCK_ASSIGN_OR_RETURN(num_bytes,
-                             SkipUpTo(source.get(),
-                                      MemoryImages::kMaxBytes * 2));
+    OARLOCK_ASSIGN_OR_RETURN(
+        num_bytes, SkipUpTo(source.get(), MemoryImages::kMaxBytes * 2));
   }
   if (num_bytes == 0 || num_bytes % CifarRecordBytes(kind) != 0) {
     return NotWhole(path, kind, num_bytes);

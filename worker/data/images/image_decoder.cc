@@ -8,8 +8,8 @@
 #include <cstdio>
 
 // clang-format off: they need size_t and FILE, and each the one before it.
-#include <jpeglib.h>
 #include <jerror.h>
+#include <jpeglib.h>
 // clang-format on
 
 #include "absl/status/status.h"

@@ -31,11 +31,11 @@ bool IsFile(const std::string& path) {
 }  // namespace
 
 std::string FormsOf(absl::string_view name) {
-  const std::string suffixes = absl::StrJoin(
-      kCompressionForms, "|",
-      [](std::string* out, const CompressionForm& form) {
-        absl::StrAppend(out, form.suffix);
-      });
+  const std::string suffixes =
+      absl::StrJoin(kCompressionForms, "|",
+                    [](std::string* out, const CompressionForm& form) {
+                      absl::StrAppend(out, form.suffix);
+                    });
   return absl::StrCat(name, "[", suffixes, "]");
 }
 

@@ -217,7 +217,8 @@ absl::StatusOr<std::unique_ptr<ImageFolder>> ImageFolder::Open(
   }
   if (empty_class.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "'", folder, "' has the class '", *empty_class, "' without an image; "
+        "'", folder, "' has the class '", *empty_class,
+        "' without an image; "
         "legal is at least one .jpg or .png file in each class; fill its "
         "folder or take it away"));
   }
@@ -249,9 +250,10 @@ absl::StatusOr<std::unique_ptr<ImageFolder>> ImageFolder::OpenList(
         {.label = image.label, .path = std::string(image.path)});
   }
   if (images->files_.empty()) {
-    return absl::NotFoundError(absl::StrCat(
-        "the list '", list, "' has no line; legal are lines of a path, a space "
-        "and the number of a class; fill it"));
+    return absl::NotFoundError(
+        absl::StrCat("the list '", list,
+                     "' has no line; legal are lines of a path, a space "
+                     "and the number of a class; fill it"));
   }
   if (classes.empty()) {
     for (uint32_t i = 0; i < num_classes; ++i) {

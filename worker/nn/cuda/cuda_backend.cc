@@ -242,8 +242,7 @@ class CudaBackend final : private OwnedDevice, public CudaInteractions {
     const size_t blocks = LossPartials<Term>{rows, term, nullptr}.blocks();
     double* const partials = loss_partials_.Get<double>(2 * blocks);
     device->Run(LossPartials<Term>{rows, term, partials});
-    device->Run(
-        SumLossKernel{blocks, partials, &sums[losses_to_.size()].loss});
+    device->Run(SumLossKernel{blocks, partials, &sums[losses_to_.size()].loss});
     losses_to_.push_back(loss_sum);
   }
 

@@ -1,11 +1,10 @@
 // The kernels of the math backend as a GPU runs them. Compiled by nvcc, alone;
 // all else of the backend is C++ that drives them by their numbers.
 
-#include "worker/nn/cuda/kernels.h"
-
 #include <cuda_runtime_api.h>
 
 #include "worker/nn/cuda/gpu_launch.h"
+#include "worker/nn/cuda/kernels.h"
 #include "worker/nn/cuda/launch_kernel.h"
 
 namespace oarlock::cuda {

@@ -94,14 +94,13 @@ namespace oarlock::cuda {
 #define OARLOCK_KERNEL_NUMBER(name, type) name,
 enum class KernelId {
   OARLOCK_CUDA_KERNELS(OARLOCK_KERNEL_NUMBER)
-  OARLOCK_CUDA_RULE_KERNELS(OARLOCK_KERNEL_NUMBER)
+      OARLOCK_CUDA_RULE_KERNELS(OARLOCK_KERNEL_NUMBER)
 };
 #undef OARLOCK_KERNEL_NUMBER
 
 #define OARLOCK_KERNEL_NAME(name, type) #name + 1,
-inline constexpr const char* kKernelNames[] = {
-    OARLOCK_CUDA_KERNELS(OARLOCK_KERNEL_NAME)
-    OARLOCK_CUDA_RULE_KERNELS(OARLOCK_KERNEL_NAME)};
+inline constexpr const char* kKernelNames[] = {OARLOCK_CUDA_KERNELS(
+    OARLOCK_KERNEL_NAME) OARLOCK_CUDA_RULE_KERNELS(OARLOCK_KERNEL_NAME)};
 #undef OARLOCK_KERNEL_NAME
 
 template <typename Kernel>

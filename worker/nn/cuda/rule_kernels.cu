@@ -1,13 +1,12 @@
 // The kernels of optimizers as a GPU runs them. A file of its own, since it is
 // compiled with -fmad=false: see rule_kernels.h.
 
-#include "worker/nn/cuda/rule_kernels.h"
-
 #include <cuda_runtime_api.h>
 
 #include "worker/nn/cuda/gpu_launch.h"
 #include "worker/nn/cuda/kernels.h"
 #include "worker/nn/cuda/launch_kernel.h"
+#include "worker/nn/cuda/rule_kernels.h"
 
 namespace oarlock::cuda {
 

@@ -124,9 +124,8 @@ TEST(IdxTest, AMissingFolderOrFileSaysWhereToGetIt) {
   for (const std::string& path : {folder.path(), folder.Path("none")}) {
     const absl::Status status = LoadIdx(path, ImageSplit::kTrain).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-    for (const std::string part :
-         {"train-images-idx3-ubyte[.gz|.xz|.zst]",
-          "yann.lecun.com/exdb/mnist"}) {
+    for (const std::string part : {"train-images-idx3-ubyte[.gz|.xz|.zst]",
+                                   "yann.lecun.com/exdb/mnist"}) {
       EXPECT_NE(status.message().find(part), std::string::npos) << status;
     }
     EXPECT_NE(status.message().find(path), std::string::npos) << status;

@@ -175,22 +175,21 @@ TEST(ImageFolderTest, AClassWithoutImagesIsNamed) {
   EXPECT_NE(status.message().find("'emu' without an image"), std::string::npos)
       << status;
   // Test images may lack classes of the training images.
-  EXPECT_TRUE(ImageFolder::Open(folder.path(),
-                                {.side = 8,
-                                 .class_names = {"cat", "dog", "emu"}})
-                  .ok());
+  EXPECT_TRUE(
+      ImageFolder::Open(folder.path(),
+                        {.side = 8, .class_names = {"cat", "dog", "emu"}})
+          .ok());
 }
 
 TEST(ImageFolderTest, AListNamesImagesAndTheirClasses) {
   const TestFolder folder, elsewhere;
   Fill(folder);
-  const std::string whole = elsewhere.Write(
-      "x", PngFile(9, 9, 3, OneColour(9, 9, 1, 2, 3)));
+  const std::string whole =
+      elsewhere.Write("x", PngFile(9, 9, 3, OneColour(9, 9, 1, 2, 3)));
   const std::string list = elsewhere.Write(
       "list.txt",
       absl::StrCat("dog/a.jpg 2\n\n  cat/2.png \t0\r\n", whole, " 2"));
-  const auto opened =
-      ImageFolder::OpenList(folder.path(), list, {.side = 8});
+  const auto opened = ImageFolder::OpenList(folder.path(), list, {.side = 8});
   ASSERT_TRUE(opened.ok()) << opened.status();
   const ImageFolder& images = **opened;
   ASSERT_EQ(images.size(), 3u);
@@ -229,11 +228,10 @@ TEST(ImageFolderTest, AWrongListNamesItsLine) {
   EXPECT_NE(error_of("7\n", all).find("':1: "), std::string::npos);
   EXPECT_NE(error_of("a 1\nb 2\n", two).find("0 to 1;"), std::string::npos);
   EXPECT_NE(error_of("\n\n", all).find("has no line"), std::string::npos);
-  EXPECT_EQ(
-      ImageFolder::OpenList(folder.path(), folder.Path("none"), all)
-          .status()
-          .code(),
-      absl::StatusCode::kNotFound);
+  EXPECT_EQ(ImageFolder::OpenList(folder.path(), folder.Path("none"), all)
+                .status()
+                .code(),
+            absl::StatusCode::kNotFound);
 }
 
 TEST(ImageFolderTest, AFileThatIsNoImageIsNamedWhenItIsRead) {
