@@ -8,6 +8,8 @@ rows=400000
 
 echo "== 1. packages"
 bazel/install_packages.sh
+bazel/cache.sh write
+bazel/cache.sh trim
 
 echo "== 2. build (some minutes the first time)"
 bazel build --noshow_progress --ui_event_filters=-info \

@@ -1,8 +1,28 @@
 #!/usr/bin/env bash
-# Builds and runs all tests that take minutes. tests/long.sh has the rest, among
-# it all tests under the sanitizers: here run those that compile little and
-# guard most.
-# Ends with a line "N passed, N failed". A second run does what has changed.
+# The gate: what each change has to pass.
+#
+#   ./run_tests.sh [--all] [PART...]
+#
+# Parts, in this order, with what a user loses where one breaks, and the minutes
+# it takes on two free cores: from nothing / with a warm compile cache.
+#
+parts='
+packages    nothing can be built                                      1 / 0
+build       there is no program                                      22 / 3
+sources     the next change breaks what nobody looks at               2 / 1
+unit        a part does not keep its contract                         3 / 3
+system      jobs train wrongly, hang, or leave processes behind       6 / 6
+readme      the first hour of a new user ends in an error             2 / 2
+sanitizers  memory is corrupted, or threads race, now and then        6 / 1
+'
+# tests/long.sh has what takes longer: everything under the sanitizers, kills
+# by the hundred, fuzzing, quality on real rows, other builds.
+#
+# By hand, results that Bazel has in this tree count, and so do checks whose
+# inputs are unchanged: each is a line. With --all, or with CI=true in the
+# environment, everything runs. The last line is
+# "N passed, N failed, N skipped", of test cases and checks; a skip that
+# tests/allowed_skips.txt does not name is a failure.
 #
 # Real click logs and images are used where they are: in OARLOCK_DATA_DIR, or
 # beside this folder in shared/data.
@@ -10,46 +30,68 @@ set -uo pipefail
 cd "$(dirname "$0")"
 source tests/report.sh
 
-bazel/install_packages.sh || exit 1
-if [ -z "${OARLOCK_DATA_DIR:-}" ] && [ -d ../shared/data ]; then
-  OARLOCK_DATA_DIR=$(cd ../shared/data && pwd)
-  export OARLOCK_DATA_DIR
-fi
+names=$(awk 'NF {print $1}' <<<"$parts")
+wanted=()
+for argument; do
+  case $argument in
+    --all) fresh=1 ;;
+    *)
+      if ! grep -qx -- "$argument" <<<"$names"; then
+        echo "run_tests: there is no part '$argument'; legal are --all and" \
+          $names >&2
+        exit 2
+      fi
+      wanted+=("$argument")
+      ;;
+  esac
+done
+if [ "${CI:-}" = true ]; then fresh=1; fi
 
-section "build"
-check "bazel build //..." bazel build --noshow_progress //...
+# What the gate builds; benchmarks are built by tests/long.sh bench.
+all=(//... -//bench/...)
+asan=($(grep -v '^#' tests/asan_targets.txt))
+tsan=($(grep -v '^#' tests/tsan_targets.txt))
 
-section "unit, conformance, fuzz replays"
-bazel_tests //tests/...
+part_packages() {
+  check "packages" bazel/install_packages.sh tests/packages.txt || exit 1
+  bazel/cache.sh write
+  bazel/cache.sh trim
+}
+part_build() { build "bazel build" -- "${all[@]}"; }
+part_sources() {
+  check_unless_unchanged "lint" . /usr/bin/python3 -I tests/lint/lint.py
+  check_unless_unchanged "layering" "*.cc *.h *.cu *BUILD *.bzl tests/layering" \
+    /usr/bin/python3 -I tests/layering/layering.py
+}
+part_unit() { bazel_tests -- //tests/... -//tests/system/...; }
+part_system() { bazel_tests //tests/system/...; }
+part_readme() {
+  local inputs=". :!docs :!tests :!bench :!*.md README.md tests/readme"
+  check_unless_unchanged "every sh block of README.md" "$inputs" \
+    /usr/bin/python3 -I tests/readme/run_readme.py
+}
+part_sanitizers() {
+  build "bazel build --config=asan" --config=asan "${asan[@]}"
+  bazel_tests --config=asan "${asan[@]}"
+  build "bazel build --config=tsan" --config=tsan "${tsan[@]}"
+  bazel_tests --config=tsan "${tsan[@]}"
+  bazel/cache.sh trim
+}
 
-section "layering"
-check "folders include only what they may" python3 tests/layering/layering.py
+# The table of the parts, and what they took now.
+minutes() {
+  local name rest
+  printf '%s\n' "minutes, from nothing / with a warm cache, and now:"
+  while read -r name rest; do
+    if [ -z "${part_seconds[$name]:-}" ]; then continue; fi
+    printf '%-11s %5s / %-4s %6s\n' "$name" \
+      "$(awk '{print $(NF-2)}' <<<"$rest")" "$(awk '{print $NF}' <<<"$rest")" \
+      "$(awk -v s="${part_seconds[$name]}" 'BEGIN {printf "%.1f", s / 60}')"
+  done < <(grep . <<<"$parts")
+  printf '%-20s %8s\n' "all" \
+    "$(awk -v s=$((SECONDS - started)) 'BEGIN {printf "%.1f", s / 60}')"
+}
 
-section "bench: what it predicts, what it asks for"
-python_tests tests/bench
-
-section "system: processes, roles, failures"
-export OARLOCK_BIN="$PWD/bazel-bin/cli/oarlock"
-export OARLOCK_CTR="$PWD/bazel-bin/examples/ctr/train"
-export OARLOCK_MNIST="$PWD/bazel-bin/examples/mnist/train"
-export OARLOCK_CIFAR10="$PWD/bazel-bin/examples/cifar10/train"
-export OARLOCK_RESNET="$PWD/bazel-bin/examples/resnet/train"
-export OARLOCK_SCORE="$PWD/bazel-bin/examples/score/score"
-export OARLOCK_INTEROP_PEER="$PWD/bazel-bin/tests/system/interop_peer"
-export OARLOCK_COUNTING_WORKER="$PWD/bazel-bin/tests/stress/counting_worker"
-export OARLOCK_COUNTING_TRAINER="$PWD/bazel-bin/tests/stress/counting_trainer"
-export OARLOCK_REPLAY_ORACLE="$PWD/bazel-bin/tests/stress/replay_oracle"
-export OARLOCK_FAULTY_PROXY="$PWD/bazel-bin/tests/stress/faulty_proxy"
-python_tests tests/system
-
-section "quick start and the README's commands"
-check "./quickstart.sh" ./quickstart.sh
-check "every sh block of README.md" python3 tests/readme/run_readme.py
-
-section "address sanitizer: what parses, what is concurrent"
-bazel_tests --config=asan $(cat tests/asan_targets.txt)
-
-section "thread sanitizer: what is concurrent"
-bazel_tests --config=tsan $(cat tests/tsan_targets.txt)
-
-finish
+begin_gate
+for name in ${wanted[@]:-$names}; do run_part "$name" "part_$name"; done
+finish minutes

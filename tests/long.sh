@@ -1,51 +1,133 @@
 #!/usr/bin/env bash
-# What takes longer than run_tests.sh may: quality on real rows with three
-# seeds, builds without CUDA, all tests under the sanitizers, longer fuzzing.
-# Ends with a line "N passed, N failed".
+# What takes longer than the gate may: ./run_tests.sh has the rest.
+#
+#   tests/long.sh [PART...]     all parts, or those named
+#
+# Each part takes at most 60 minutes on two free cores, and has a log in
+# build/long: PART.log, begun with the commit and the CPU, ended with the result
+# and the minutes. The last line is "N passed, N failed, N skipped", of cases.
+parts='
+asan_base     asan and ubsan: base, proto, optim, storage, sparse_table, fuzz
+asan_server   asan and ubsan: cluster, pserver, integration, stress, launch, cli
+asan_worker   asan and ubsan: worker, fleet, collective, examples
+tsan_base     tsan: base, proto, optim, storage, sparse_table, fuzz
+tsan_server   tsan: cluster, pserver, integration, stress, launch, cli
+tsan_worker   tsan: worker, fleet, collective, examples
+kills         servers and workers killed 200 times, 40 over a faulty network
+fuzz          a minute of libFuzzer for each parser
+quality       AUC on real rows, local and distributed, three seeds
+models        AUC of each model on real rows
+no_toolkit    built without the CUDA toolkit
+no_cudnn      built with a toolkit without cuDNN and NCCL
+clang         everything but CUDA, built with clang
+tidy          clang-tidy without findings
+package       wheel and .deb, installed on bare systems
+bench         benchmarks are built, and bench/run.sh --quick ends well
+'
 set -uo pipefail
 cd "$(dirname "$0")/.."
 source tests/report.sh
 
-bazel/install_packages.sh tests/fuzz/packages.txt || exit 1
-if [ -z "${OARLOCK_DATA_DIR:-}" ] && [ -d ../shared/data ]; then
-  OARLOCK_DATA_DIR=$(cd ../shared/data && pwd)
-  export OARLOCK_DATA_DIR
-fi
-export OARLOCK_BIN="$PWD/bazel-bin/cli/oarlock"
-export OARLOCK_CTR="$PWD/bazel-bin/examples/ctr/train"
-export OARLOCK_MNIST="$PWD/bazel-bin/examples/mnist/train"
-export OARLOCK_CIFAR10="$PWD/bazel-bin/examples/cifar10/train"
-export OARLOCK_SCORE="$PWD/bazel-bin/examples/score/score"
-export OARLOCK_RESNET="$PWD/bazel-bin/examples/resnet/train"
-export OARLOCK_COUNTING_WORKER="$PWD/bazel-bin/tests/stress/counting_worker"
-export OARLOCK_COUNTING_TRAINER="$PWD/bazel-bin/tests/stress/counting_trainer"
-export OARLOCK_REPLAY_ORACLE="$PWD/bazel-bin/tests/stress/replay_oracle"
-export OARLOCK_FAULTY_PROXY="$PWD/bazel-bin/tests/stress/faulty_proxy"
+names=$(awk 'NF {print $1}' <<<"$parts")
+for argument; do
+  if ! grep -qx -- "$argument" <<<"$names"; then
+    echo "long: there is no part '$argument'; legal are" $names >&2
+    exit 2
+  fi
+done
 
-section "build"
-check "bazel build //..." bazel build --noshow_progress //...
+base_tests=(//tests/base/... //tests/proto/... //tests/optim/...
+  //tests/storage/... //tests/sparse_table/... //tests/fuzz/...)
+server_tests=(//tests/cluster/... //tests/pserver/... //tests/stress/...
+  //tests/launch/... //tests/cli/...)
+worker_tests=(//tests/worker/... //tests/fleet/... //tests/collective/...
+  //tests/examples/...)
 
-section "quality on real rows"
-check "AUC gates, local and distributed" python3 tests/quality/quality.py
-check "AUC gates of all models" python3 tests/quality/models.py
+# sanitized CONFIG... -- TARGETS...
+sanitized() {
+  local flags=()
+  while [ "$1" != -- ]; do flags+=("--config=$1"); shift; done
+  shift
+  build "bazel build ${flags[*]} $*" "${flags[@]}" "$@"
+  bazel_tests "${flags[@]}" "$@"
+}
 
-section "servers and workers killed 200 times, 40 of them over a faulty network"
-check "every push is applied once" env OARLOCK_KILLS=200 OARLOCK_FAULTY_S=120 \
-  python3 -m unittest discover -s tests/system -p kill_test.py
+part_asan_base() { sanitized asan ubsan -- "${base_tests[@]}"; }
+part_asan_server() { sanitized asan ubsan -- "${server_tests[@]}"; }
+part_asan_worker() { sanitized asan ubsan -- "${worker_tests[@]}"; }
+part_tsan_base() { sanitized tsan -- "${base_tests[@]}"; }
+part_tsan_server() { sanitized tsan -- "${server_tests[@]}"; }
+part_tsan_worker() { sanitized tsan -- "${worker_tests[@]}"; }
+part_kills() {
+  build "bazel build" //tests/system:kill_test
+  bazel_tests --test_env=OARLOCK_KILLS=200 --test_env=OARLOCK_FAULTY_S=120 \
+    --test_timeout=3600 //tests/system:kill_test
+}
+part_fuzz() {
+  check "packages" bazel/install_packages.sh tests/fuzz/packages.txt
+  check "tests/fuzz/fuzz.sh 60" tests/fuzz/fuzz.sh 60
+}
+built_programs() {
+  build "bazel build" //cli:oarlock //examples/ctr:train
+  export OARLOCK_BIN="$PWD/bazel-bin/cli/oarlock"
+  export OARLOCK_CTR="$PWD/bazel-bin/examples/ctr/train"
+}
+part_quality() {
+  built_programs
+  check "AUC gates, local and distributed" python3 tests/quality/quality.py
+}
+part_models() {
+  built_programs
+  check "AUC gates of all models" python3 tests/quality/models.py
+}
+part_no_toolkit() { check "no toolkit" tests/without_cuda.sh toolkit; }
+part_no_cudnn() {
+  if tests/without_cuda.sh find >/dev/null; then
+    check "a toolkit without cuDNN and NCCL" tests/without_cuda.sh cudnn
+  else
+    echo "skipped  a toolkit without cuDNN and NCCL: there is no toolkit"
+  fi
+}
+part_clang() {
+  check "packages" bazel/install_packages.sh tests/fuzz/packages.txt
+  check "a clang build of all but CUDA" tests/without_cuda.sh clang
+}
+part_tidy() {
+  check "packages" bazel/install_packages.sh tests/lint/packages.txt
+  check "clang-tidy" tests/lint/tidy.sh
+}
+part_package() { check "package" tests/acceptance/package.sh; }
+part_bench() {
+  build "bazel build //bench/..." //bench/...
+  check "bench/run.sh --quick" bench/run.sh --quick
+}
 
-section "fuzzing, a minute for each parser"
-check "tests/fuzz/fuzz.sh 60" tests/fuzz/fuzz.sh 60
+cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+mkdir -p build/long
+# logged NAME FUNCTION: a part, with a log of its own.
+logged() {
+  local log=build/long/$1.log before=$SECONDS failures
+  failures=$(grep -c '"verdict": "failed"' "$results" 2>/dev/null)
+  {
+    echo "commit $(git rev-parse HEAD)$(git diff --quiet HEAD || echo ' and what is not committed')"
+    echo "cpu $cpu, $(nproc) cores; $(date -u +%Y-%m-%dT%H:%M:%SZ)"
+  } >"$log"
+  "$2" > >(tee -a "$log") 2>&1
+  local result=passed
+  if [ "$(grep -c '"verdict": "failed"' "$results" 2>/dev/null)" != "$failures" ]
+  then
+    result=failed
+  fi
+  echo "result $result in $(((SECONDS - before) / 60)) min" | tee -a "$log"
+}
 
-section "built without the CUDA toolkit, and without cuDNN and NCCL"
-check "no toolkit" tests/without_cuda.sh toolkit
-if tests/without_cuda.sh find >/dev/null; then
-  check "a toolkit without cuDNN and NCCL" tests/without_cuda.sh cudnn
-else
-  echo "skipped  a toolkit without cuDNN and NCCL: there is no toolkit"
-fi
-
-section "all tests under the sanitizers"
-bazel_tests --config=asan --config=ubsan //tests/...
-bazel_tests --config=tsan //tests/...
-
+begin_gate
+check "packages" bazel/install_packages.sh tests/packages.txt || exit 1
+bazel/cache.sh write
+bazel/cache.sh trim
+fresh=1
+for name in ${@:-$names}; do
+  section "$name"
+  logged "$name" "part_$name"
+done
 finish

@@ -7,6 +7,8 @@
 #   tests/without_cuda.sh cudnn     with a toolkit that has neither cuDNN nor
 #                                   NCCL: worker/nn/cuda and collective, and
 #                                   their tests
+#   tests/without_cuda.sh clang     the products and their tests without the
+#                                   toolkit, built with clang
 #   tests/without_cuda.sh find      whether there is a toolkit
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -93,9 +95,17 @@ case ${1:-} in
     bazel_apart test --test_output=errors \
       //tests/worker/nn/... //tests/collective/...
     ;;
+  clang)
+    base=$root/oarlock_clang
+    trap end_apart EXIT
+    export OARLOCK_CUDA=0 CC=clang
+    mapfile -t cache < <(bazel/cache.sh)
+    bazel_apart build --keep_going "${cache[@]}" $(all_targets)
+    expect 'CUDA = False'
+    ;;
   find) toolkit_home ;;
   *)
-    echo "without_cuda: nothing is called '${1:-}'; legal are toolkit, cudnn and find" >&2
+    echo "without_cuda: nothing is called '${1:-}'; legal are toolkit, cudnn, clang and find" >&2
     exit 2
     ;;
 esac

@@ -8,7 +8,7 @@
 # it that git does not know, build/fuzz/TARGET, and crashes too; to keep what
 # covers more, in few and small files:
 #
-#   bazel-bin/tests/fuzz/TARGET/fuzzer -merge=1 -max_len=400 \\
+#   bazel-out/k8-opt-fuzz/bin/tests/fuzz/TARGET/fuzzer -merge=1 -max_len=400 \\
 #       tests/fuzz/TARGET/corpus build/fuzz/TARGET
 #
 # Wants what tests/fuzz/packages.txt names, which
@@ -25,13 +25,15 @@ fi
 
 labels=()
 for target in "${targets[@]}"; do labels+=("//tests/fuzz/$target:fuzzer"); done
-CC=clang bazel build --config=asan --copt=-fsanitize=fuzzer-no-link \
-  "${labels[@]}"
+mapfile -t cache < <(CC=clang bazel/cache.sh)
+CC=clang bazel build "${cache[@]}" --config=asan --platform_suffix=fuzz \
+  --copt=-fsanitize=fuzzer-no-link "${labels[@]}"
+bin=bazel-out/k8-opt-fuzz/bin
 
 for target in "${targets[@]}"; do
   mkdir -p "build/fuzz/$target"
   echo "== $target, $seconds s"
-  "bazel-bin/tests/fuzz/$target/fuzzer" -max_total_time="$seconds" \
+  "$bin/tests/fuzz/$target/fuzzer" -max_total_time="$seconds" \
     -max_len=4096 -timeout=10 -print_final_stats=1 \
     -artifact_prefix="build/fuzz/$target/" "build/fuzz/$target" \
     "tests/fuzz/$target/corpus" 2>&1 |
