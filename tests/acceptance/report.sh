@@ -1,0 +1,50 @@
+# Sourced by scripts of this folder: a figure beside its bound.
+#
+#   figure NAME VALUE UNIT BOUND    met where VALUE is at most BOUND
+#   holds NAME COMMAND...           met where COMMAND exits 0
+#   lacks NAME WHY                  this machine cannot show it
+#   acceptance_end                  exits 0 (met), 1 (missed), 3 (lacks)
+
+missed=0
+lacking=0
+
+acceptance_head() {
+  echo "commit $(git rev-parse HEAD)" \
+    "$(git diff --quiet HEAD || echo '(and what is not committed)')"
+  echo "cpu    $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)," \
+    "$(nproc) cores, load $(cut -d ' ' -f 1 /proc/loadavg)"
+}
+
+figure() {
+  local verdict=met
+  if ! awk -v a="$2" -v b="$4" 'BEGIN {exit !(a <= b)}'; then
+    verdict=MISSED
+    missed=1
+  fi
+  printf '%-7s %-44s %10s %-4s at most %s\n' "$verdict" "$1" "$2" "$3" "$4"
+}
+
+holds() {
+  local name=$1 log
+  shift
+  log=$(mktemp)
+  if "$@" >"$log" 2>&1; then
+    printf '%-7s %s\n' met "$name"
+  else
+    printf '%-7s %s\n' MISSED "$name"
+    tail -n 30 "$log"
+    missed=1
+  fi
+  rm -f "$log"
+}
+
+lacks() {
+  printf '%-7s %-44s %s\n' lacks "$1" "$2"
+  lacking=1
+}
+
+acceptance_end() {
+  if [ $missed -ne 0 ]; then exit 1; fi
+  if [ $lacking -ne 0 ]; then exit 3; fi
+  exit 0
+}
