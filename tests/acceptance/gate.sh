@@ -152,8 +152,8 @@ BUILD
   write_planted 0 'GTEST_SKIP() << "not today";'
   planted skipped 'may not be skipped: not today'
   write_planted 0 'EXPECT_EQ(1 + 1, 2);'
-  (cd "$scratch/planted" && bazel test //tests/planted:planted_test) \
-    >"$logs/planted_first.log" 2>&1
+  (cd "$scratch/planted" && source tests/report.sh && begin_gate &&
+    bazel_tests //tests/planted:planted_test) >"$logs/planted_first.log" 2>&1
   # As where --nocache_test_results were forgotten.
   sed -i 's/flags=(--nocache_test_results)/flags=()/' \
     "$scratch/planted/tests/report.sh"
