@@ -11,7 +11,7 @@ import tarfile
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).absolute().parents[2]
 GPU = ROOT / "bench/gpu"
 # Where the programs of `bazel build //...` lie.
 BUILT = pathlib.Path(os.environ.get("OARLOCK_BAZEL_BIN", ROOT / "bazel-bin"))

@@ -5,7 +5,7 @@ import sys
 import unittest
 
 sys.path.insert(
-    0, str(pathlib.Path(__file__).resolve().parents[2] / "bench/suite"))
+    0, str(pathlib.Path(__file__).absolute().parents[2] / "bench/suite"))
 
 import mode_runs  # noqa: E402: in bench/suite
 

@@ -20,7 +20,7 @@ import harness
 # Debian's python3-grpcio belongs to Debian's interpreter, whichever python3
 # comes first on the path.
 PYTHON = "/usr/bin/python3"
-HERE = pathlib.Path(__file__).resolve().parent
+HERE = pathlib.Path(__file__).absolute().parent
 ROOT = HERE.parent.parent
 
 SPARSE_TABLE = """

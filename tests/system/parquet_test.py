@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 
-SCRIPT = (pathlib.Path(__file__).resolve().parents[2] /
+SCRIPT = (pathlib.Path(__file__).absolute().parents[2] /
           "examples/parquet/parquet_to_text.py")
 
 

@@ -12,7 +12,7 @@ import zlib
 
 import harness
 
-CONFIGS = (pathlib.Path(__file__).resolve().parents[2] / "examples" / "resnet"
+CONFIGS = (pathlib.Path(__file__).absolute().parents[2] / "examples" / "resnet"
            / "configs")
 SYNTHETIC = str(CONFIGS / "resnet18_synthetic.textproto")
 # Of the file: what a test does not change.
