@@ -56,6 +56,9 @@ part_packages() {
   check "packages" bazel/install_packages.sh tests/packages.txt || exit 1
   bazel/cache.sh write
   bazel/cache.sh trim
+  # For tests that need packages of PyPI.
+  OARLOCK_VENV_PYTHON=$(tests/python/make_venv.sh)
+  export OARLOCK_VENV_PYTHON
 }
 part_build() { build "bazel build" -- "${all[@]}"; }
 part_sources() {
@@ -93,5 +96,7 @@ minutes() {
 }
 
 begin_gate
-for name in ${wanted[@]:-$names}; do run_part "$name" "part_$name"; done
+if [ ${#wanted[@]} -eq 0 ]; then wanted=($names); fi
+if [ "${wanted[0]}" != packages ]; then wanted=(packages "${wanted[@]}"); fi
+for name in "${wanted[@]}"; do run_part "$name" "part_$name"; done
 finish minutes
