@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/admin.pb.h"
+#include "proto/server_admin_tables.pb.h"
 #include "proto/table.pb.h"
 
 namespace oarlock {

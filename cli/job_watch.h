@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "proto/admin.pb.h"
+#include "proto/coordinator_job.pb.h"
 
 namespace oarlock {
 

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "cli/job_view.h"
-#include "proto/admin.pb.h"
+#include "proto/coordinator_job.pb.h"
+#include "proto/server_admin_tables.pb.h"
 
 namespace oarlock {
 

@@ -7,7 +7,8 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "proto/admin.pb.h"
+#include "proto/coordinator_job.pb.h"
+#include "proto/coordinator_progress.pb.h"
 
 namespace oarlock {
 

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "proto/admin.pb.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/coordinator_state.pb.h"
+#include "proto/coordinator_work.pb.h"
 #include "pserver/range_set.h"
 
 namespace oarlock {

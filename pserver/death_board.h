@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/types.h"
-#include "proto/admin.pb.h"
+#include "proto/coordinator_servers.pb.h"
 #include "proto/coordinator_state.pb.h"
 
 namespace oarlock {

@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "base/types.h"
-#include "proto/admin.pb.h"
+#include "proto/coordinator_servers.pb.h"
+#include "proto/coordinator_work.pb.h"
 
 namespace oarlock {
 

@@ -20,7 +20,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/types.h"
-#include "proto/admin.pb.h"
+#include "proto/server_admin_tables.pb.h"
 #include "pserver/table_registry.h"
 #include "sparse_table/eviction.h"
 

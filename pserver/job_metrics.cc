@@ -6,7 +6,9 @@
 
 #include "absl/strings/ascii.h"
 #include "base/doubling_counts.h"
-#include "proto/admin.pb.h"
+#include "proto/coordinator_job.pb.h"
+#include "proto/coordinator_progress.pb.h"
+#include "proto/coordinator_workers.pb.h"
 
 namespace oarlock {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/types.h"
-#include "proto/admin.pb.h"
+#include "proto/coordinator_servers.pb.h"
 #include "pserver/push_ledger.h"
 #include "pserver/table_registry.h"
 

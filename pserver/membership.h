@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "base/types.h"
-#include "proto/admin.pb.h"
+#include "proto/coordinator_workers.pb.h"
 
 namespace oarlock {
 

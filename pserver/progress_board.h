@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "base/auc.h"
 #include "base/types.h"
-#include "proto/admin.pb.h"
+#include "proto/coordinator_progress.pb.h"
 #include "proto/coordinator_state.pb.h"
 
 namespace oarlock {

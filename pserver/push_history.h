@@ -13,7 +13,7 @@
 #include "absl/container/btree_map.h"
 #include "base/interval_set.h"
 #include "base/types.h"
-#include "proto/admin.pb.h"
+#include "proto/coordinator_servers.pb.h"
 #include "proto/parameter.pb.h"
 #include "sparse_table/push_window.h"
 

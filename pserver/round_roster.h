@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "base/types.h"
-#include "proto/admin.pb.h"
+#include "proto/coordinator_workers.pb.h"
 #include "pserver/membership.h"
 #include "pserver/table_registry.h"
 

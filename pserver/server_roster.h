@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/types.h"
-#include "proto/admin.pb.h"
+#include "proto/coordinator_servers.pb.h"
 #include "proto/coordinator_state.pb.h"
 
 namespace oarlock {

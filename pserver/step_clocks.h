@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/types.h"
-#include "proto/admin.pb.h"
+#include "proto/coordinator_workers.pb.h"
 
 namespace oarlock {
 

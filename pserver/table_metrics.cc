@@ -1,6 +1,6 @@
 #include "pserver/table_metrics.h"
 
-#include "proto/admin.pb.h"
+#include "proto/server_admin_tables.pb.h"
 
 namespace oarlock {
 namespace {

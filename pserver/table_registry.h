@@ -18,7 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/types.h"
 #include "cluster/partition_map.h"
-#include "proto/admin.pb.h"
+#include "proto/server_admin_tables.pb.h"
 #include "proto/table.pb.h"
 #include "pserver/aggregator.h"
 #include "pserver/change_log.h"

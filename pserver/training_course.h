@@ -13,8 +13,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "proto/admin.pb.h"
 #include "proto/checkpoint.pb.h"
+#include "proto/coordinator_course.pb.h"
+#include "proto/coordinator_job.pb.h"
 #include "proto/coordinator_state.pb.h"
 
 namespace oarlock {

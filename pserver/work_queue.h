@@ -15,8 +15,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/types.h"
-#include "proto/admin.pb.h"
 #include "proto/coordinator_state.pb.h"
+#include "proto/coordinator_work.pb.h"
 #include "pserver/range_set.h"
 
 namespace oarlock {

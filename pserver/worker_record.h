@@ -8,8 +8,8 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "proto/admin.pb.h"
 #include "proto/coordinator_state.pb.h"
+#include "proto/coordinator_workers.pb.h"
 
 namespace oarlock {
 

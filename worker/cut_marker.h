@@ -16,7 +16,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "proto/admin.pb.h"
 #include "worker/client/job_client.h"
 #include "worker/client/parameter_client.h"
 #include "worker/data/example_intervals.h"

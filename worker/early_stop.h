@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "proto/admin.pb.h"
+#include "proto/coordinator_course.pb.h"
 #include "proto/job_config.pb.h"
 
 namespace oarlock {

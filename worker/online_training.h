@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "proto/admin.pb.h"
+#include "proto/coordinator_course.pb.h"
 #include "proto/job_config.pb.h"
 #include "worker/client/job_client.h"
 #include "worker/progress_meter.h"

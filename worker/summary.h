@@ -10,7 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "proto/admin.pb.h"
+#include "proto/coordinator_course.pb.h"
+#include "proto/coordinator_job.pb.h"
 
 namespace oarlock {
 

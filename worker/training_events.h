@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "proto/admin.pb.h"
+#include "proto/coordinator_job.pb.h"
 #include "worker/event_file.h"
 
 namespace oarlock {

@@ -9,8 +9,10 @@
 #include <string>
 
 #include "base/random.h"
-#include "proto/admin.pb.h"
+#include "proto/coordinator_servers.pb.h"
 #include "proto/coordinator_state.pb.h"
+#include "proto/coordinator_work.pb.h"
+#include "proto/coordinator_workers.pb.h"
 #include "pserver/coordinator.h"
 
 namespace oarlock {

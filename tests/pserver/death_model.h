@@ -16,7 +16,8 @@
 
 #include "base/random.h"
 #include "base/types.h"
-#include "proto/admin.pb.h"
+#include "proto/coordinator_servers.pb.h"
+#include "proto/coordinator_work.pb.h"
 
 namespace oarlock {
 

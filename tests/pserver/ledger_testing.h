@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "proto/admin.pb.h"
+#include "proto/coordinator_workers.pb.h"
 #include "proto/parameter.pb.h"
 #include "pserver/push_history.h"
 

@@ -53,12 +53,17 @@ def stubs_dir():
     folder = tempfile.mkdtemp(prefix="oarlock_stubs_")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     plugin = shutil.which("grpc_python_plugin")
+    admin_messages = [
+        str(path.relative_to(ROOT))
+        for pattern in ("coordinator_*.proto", "server_admin*.proto")
+        for path in sorted(pathlib.Path(ROOT, "proto").glob(pattern))
+        if path.name != "coordinator_state.proto"]
     subprocess.run(
         ["protoc", f"--proto_path={ROOT}", f"--python_out={folder}",
          f"--plugin=protoc-gen-grpc_python={plugin}",
          f"--grpc_python_out={folder}", "proto/admin.proto",
          "proto/job_description.proto", "proto/parameter.proto",
-         "proto/table.proto"],
+         "proto/table.proto", *admin_messages],
         check=True, cwd=ROOT, timeout=harness.FAILURE_DEADLINE_S)
     return folder
 

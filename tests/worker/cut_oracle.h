@@ -15,7 +15,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "proto/admin.pb.h"
+#include "proto/coordinator_work.pb.h"
 #include "worker/client/parameter_client.h"
 
 namespace oarlock {

@@ -9,7 +9,8 @@
 
 #include "absl/status/status.h"
 #include "fleet/local_cluster.h"
-#include "proto/admin.pb.h"
+#include "proto/coordinator_job.pb.h"
+#include "proto/coordinator_progress.pb.h"
 #include "proto/job_config.pb.h"
 #include "tests/integration/mini_cluster.h"
 #include "worker/summary.h"

@@ -22,8 +22,8 @@
 #include "absl/time/time.h"
 #include "base/types.h"
 #include "cluster/retry.h"
-#include "proto/admin.pb.h"
 #include "proto/batch_codec.h"
+#include "proto/server_admin.pb.h"
 #include "worker/client/server_connections.h"
 
 namespace oarlock {

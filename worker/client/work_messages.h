@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/admin.pb.h"
+#include "proto/coordinator_work.pb.h"
 #include "worker/client/job_client.h"
 #include "worker/data/work_source.h"
 
