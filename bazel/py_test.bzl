@@ -6,6 +6,7 @@ def oarlock_py_test(
         data = [],
         programs = {},
         python = "debian",
+        env = {},
         timeout = "long",
         tags = [],
         **kwargs):
@@ -27,6 +28,7 @@ def oarlock_py_test(
         variable -> label.
       python: "debian" for Debian's Python and its packages, "pypi" for the
         virtual environment of tests/python/make_venv.sh.
+      env: other variables.
       timeout: far above what the test takes: jobs have deadlines of their own.
       tags: "exclusive" where a test wants all cores, "local" where it does what
         Bazel's sandbox forbids.
@@ -43,10 +45,10 @@ def oarlock_py_test(
         args = [python, "$(rootpath %s)" % src],
         data = [src, "//tests/python:run_unittests.py"] + data +
                programs.values(),
-        env = {
+        env = dict(env, **{
             variable: "$(rootpath %s)" % label
             for variable, label in programs.items()
-        },
+        }),
         timeout = timeout,
         tags = tags + own_network,
         **kwargs
