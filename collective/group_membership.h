@@ -85,7 +85,8 @@ class GroupMembership {
   absl::Status RunStream();
   // Not OK: the stream ends.
   absl::Status OnMessage(const v1::GroupMessage& message);
-  void OnStreamEnd(const absl::Status& status);
+  void OnStreamEnd(const absl::Status& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The other thread.
   void Pulse();
   void CountSilence() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
