@@ -22,6 +22,8 @@ PROCESSES = 2
 STAMP_DAYS = 30
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
 _IMPORT = re.compile(r'^import (?:public )?"([^"]+)";', re.MULTILINE)
+_CUDA_INCLUDE = re.compile(
+    r"^#include\s*<((?:cuda|cublas|cudnn|nccl)[^>]*)>", re.MULTILINE)
 # As bazel/system.BUILD gives them.
 _DEFINES = ("-DSPDLOG_COMPILED_LIB", "-DSPDLOG_FMT_EXTERNAL")
 
@@ -102,27 +104,34 @@ def generated_headers(tree):
     return folder
 
 
+def cuda_headers():
+    """Where the CUDA toolkit has its headers, or None."""
+    for home in (os.environ.get("CUDA_HOME"), "/usr/local/cuda"):
+        if home and os.path.exists(f"{home}/include/cuda_runtime.h"):
+            return pathlib.Path(home) / "include"
+    return None
+
+
 def compile_flags(tree):
     """What the compiler is told beside the file: as Bazel's build."""
     flags = ["-std=c++20", *_DEFINES, "-I."]
     folder = generated_headers(tree)
     if folder is not None:
         flags += ["-isystem", str(folder)]
-    for home in (os.environ.get("CUDA_HOME"), "/usr/local/cuda"):
-        if home and os.path.exists(f"{home}/include/cuda_runtime.h"):
-            return flags + ["-isystem", f"{home}/include"]
-    return flags
+    cuda = cuda_headers()
+    return flags + (["-isystem", str(cuda)] if cuda else [])
 
 
 def compilable(tree, paths):
-    """Without the sources that want a CUDA toolkit where there is none."""
-    for home in (os.environ.get("CUDA_HOME"), "/usr/local/cuda"):
-        if home and os.path.exists(f"{home}/include/cuda_runtime.h"):
-            return paths
-    wants = re.compile(r"#include\s*<(cuda|cublas|cudnn|nccl)")
-    return [path for path in paths
-            if not any(wants.search(tree.text(one))
-                       for one in closure(tree, path))]
+    """Without the sources that want headers of CUDA that are not here."""
+    cuda = cuda_headers()
+
+    def has_all(path):
+        return all(cuda is not None and (cuda / header).exists()
+                   for one in closure(tree, path)
+                   for header in _CUDA_INCLUDE.findall(tree.text(one)))
+
+    return [path for path in paths if has_all(path)]
 
 
 def drop_old(folder):

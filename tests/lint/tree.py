@@ -27,10 +27,12 @@ class Tree:
             told = subprocess.run(
                 ["git", "ls-files", "-z", "--cached", "--others",
                  "--exclude-standard"],
-                cwd=self.root, check=True, capture_output=True).stdout
-            paths = {path for path in told.decode().split("\0") if path}
-            return [path for path in paths if (self.root / path).is_file()]
-        return [path for path in self._walk(self.root)]
+                cwd=self.root, capture_output=True)
+            # Git refuses a folder that is another user's.
+            if told.returncode == 0:
+                paths = set(told.stdout.decode().split("\0")) - {""}
+                return [path for path in paths if (self.root / path).is_file()]
+        return list(self._walk(self.root))
 
     def _walk(self, folder):
         for entry in folder.iterdir():
