@@ -60,8 +60,8 @@ inline constexpr FaultPointInfo kFaultPoints[] = {
 // The number of a point in kFaultPoints, looked up by the compiler.
 class FaultPointName {
  public:
-  consteval FaultPointName(const char* name)  // NOLINT: a literal is a name
-      : index_(Find(name)) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): a literal is a name.
+  consteval FaultPointName(const char* name) : index_(Find(name)) {}
   constexpr size_t index() const { return index_; }
 
  private:

@@ -13,7 +13,7 @@
 #include "base/status_macros.h"
 #include "cluster/endpoint.h"
 #include "cluster/retry.h"
-#include "collective/membership.h"
+#include "collective/group_membership.h"
 #include "collective/rendezvous_server.h"
 #include "collective/roster.h"
 #include "collective/single_rank.h"
@@ -140,12 +140,12 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinGroup(
   OARLOCK_ASSIGN_OR_RETURN(std::string token, ReadToken(options.security));
   OARLOCK_ASSIGN_OR_RETURN(
       group->membership,
-      Membership::Join({.hello = hello,
-                        .endpoints = options.endpoints,
-                        .join_timeout = options.join_timeout,
-                        .silence_timeout = options.silence_timeout,
-                        .token = std::move(token)},
-                       std::move(channel)));
+      GroupMembership::Join({.hello = hello,
+                             .endpoints = options.endpoints,
+                             .join_timeout = options.join_timeout,
+                             .silence_timeout = options.silence_timeout,
+                             .token = std::move(token)},
+                            std::move(channel)));
   group->door->Start(group->membership->secret());
   return TcpCommunicator::Connect(std::move(group), 0);
 }

@@ -86,7 +86,7 @@ Socket::~Socket() {
   if (fd_ >= 0) close(fd_);
 }
 
-absl::Status AwaitSocket(int fd, short events, int wake_fd,  // NOLINT: poll's
+absl::Status AwaitSocket(int fd, short events, int wake_fd,
                          absl::Time deadline) {
   while (true) {
     pollfd fds[] = {{wake_fd, POLLIN, 0}, {fd, events, 0}};

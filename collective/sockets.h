@@ -38,7 +38,7 @@ class Socket {
 
 // Waits until `fd` has one of `events` (poll's). Cancelled: `wake_fd` has
 // become readable; DeadlineExceeded.
-absl::Status AwaitSocket(int fd, short events, int wake_fd,  // NOLINT: poll's
+absl::Status AwaitSocket(int fd, short events, int wake_fd,
                          absl::Time deadline);
 
 // What a connection begins with: who it is from and what for, and that it is

@@ -50,7 +50,7 @@ struct TcpCommunicator::Header {
 
 absl::StatusOr<std::unique_ptr<Communicator>> TcpCommunicator::Connect(
     std::shared_ptr<TcpGroup> group, uint32_t index) {
-  Membership& membership = *group->membership;
+  GroupMembership& membership = *group->membership;
   const absl::Time deadline = Clock::Real().Now() + group->connect_timeout;
   const uint32_t rank = group->rank, size = group->size;
   const uint32_t next = (rank + 1) % size, previous = (rank + size - 1) % size;
@@ -129,7 +129,7 @@ absl::Status TcpCommunicator::Run(const Operation& operation, RingPlan plan) {
 
 absl::Status TcpCommunicator::Conclude(RingResult result,
                                        const Header& header) {
-  Membership& membership = *group_->membership;
+  GroupMembership& membership = *group_->membership;
   switch (result.end) {
     case RingEnd::kDone:
       return absl::OkStatus();

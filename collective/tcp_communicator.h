@@ -25,7 +25,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "collective/communicator.h"
-#include "collective/membership.h"
+#include "collective/group_membership.h"
 #include "collective/rendezvous_server.h"
 #include "collective/ring_exchange.h"
 #include "collective/sockets.h"
@@ -43,7 +43,7 @@ struct TcpGroup {
   // On rank 0; ends after the membership that uses it.
   std::unique_ptr<RendezvousServer> rendezvous;
   std::unique_ptr<Door> door;
-  std::unique_ptr<Membership> membership;
+  std::unique_ptr<GroupMembership> membership;
   // Communicators so far; rank 0's counts.
   std::atomic<uint32_t> num_communicators{0};
 };

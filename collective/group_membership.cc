@@ -1,4 +1,4 @@
-#include "collective/membership.h"
+#include "collective/group_membership.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -29,15 +29,16 @@ constexpr absl::Duration kProgressInterval = absl::Seconds(10);
 
 }  // namespace
 
-Membership::Membership(Options options, std::shared_ptr<grpc::Channel> channel,
-                       int wake_fd)
+GroupMembership::GroupMembership(Options options,
+                                 std::shared_ptr<grpc::Channel> channel,
+                                 int wake_fd)
     : options_(std::move(options)),
       tick_(options_.silence_timeout / kSignsPerSilence),
       stub_(v1::RendezvousService::NewStub(std::move(channel))),
       wake_fd_(wake_fd),
       rank_(static_cast<int>(options_.hello.rank())) {}
 
-absl::StatusOr<std::unique_ptr<Membership>> Membership::Join(
+absl::StatusOr<std::unique_ptr<GroupMembership>> GroupMembership::Join(
     Options options, std::shared_ptr<grpc::Channel> channel) {
   const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_fd < 0) {
@@ -45,8 +46,8 @@ absl::StatusOr<std::unique_ptr<Membership>> Membership::Join(
         absl::StrCat("eventfd: ", std::strerror(errno)));
   }
   auto self = absl::WrapUnique(
-      new Membership(std::move(options), std::move(channel), wake_fd));
-  Membership* const raw = self.get();
+      new GroupMembership(std::move(options), std::move(channel), wake_fd));
+  GroupMembership* const raw = self.get();
   {
     absl::MutexLock lock(&self->mutex_);
     // Rank 0, whose message says more, has the first word.
@@ -58,14 +59,15 @@ absl::StatusOr<std::unique_ptr<Membership>> Membership::Join(
   absl::Status failure;
   {
     absl::MutexLock lock(&self->mutex_);
-    self->mutex_.Await(absl::Condition(raw, &Membership::HasJoinedOrFailed));
+    self->mutex_.Await(
+        absl::Condition(raw, &GroupMembership::HasJoinedOrFailed));
     failure = self->failure_;
   }
   if (!failure.ok()) return failure;
   return self;
 }
 
-Membership::~Membership() {
+GroupMembership::~GroupMembership() {
   bool fails;
   {
     absl::MutexLock lock(&mutex_);
@@ -86,32 +88,32 @@ Membership::~Membership() {
   close(wake_fd_);
 }
 
-std::string Membership::NameOf(int rank) const {
+std::string GroupMembership::NameOf(int rank) const {
   return absl::StrCat("rank ", rank, " (", options_.endpoints[rank], ")");
 }
 
-absl::Status Membership::status() const {
+absl::Status GroupMembership::status() const {
   absl::MutexLock lock(&mutex_);
   return failure_;
 }
 
-void Membership::SetFailure(const absl::Status& status) {
+void GroupMembership::SetFailure(const absl::Status& status) {
   if (!failure_.ok()) return;
   failure_ = status;
   const uint64_t one = 1;
   OARLOCK_CHECK(write(wake_fd_, &one, sizeof(one)) == sizeof(one));
 }
 
-void Membership::Cancel() {
+void GroupMembership::Cancel() {
   if (context_ != nullptr) context_->TryCancel();
 }
 
-void Membership::Write(const v1::MemberMessage& message) {
+void GroupMembership::Write(const v1::MemberMessage& message) {
   absl::MutexLock lock(&write_mutex_);
   if (writable_ != nullptr) writable_->Write(message);
 }
 
-void Membership::Run() {
+void GroupMembership::Run() {
   while (true) {
     const absl::Status end = RunStream();
     absl::MutexLock lock(&mutex_);
@@ -125,7 +127,7 @@ void Membership::Run() {
   }
 }
 
-absl::Status Membership::RunStream() {
+absl::Status GroupMembership::RunStream() {
   grpc::ClientContext context;
   context.set_wait_for_ready(true);
   if (!options_.token.empty()) {
@@ -162,7 +164,7 @@ absl::Status Membership::RunStream() {
   return end.ok() ? finish : end;
 }
 
-absl::Status Membership::OnMessage(const v1::GroupMessage& message) {
+absl::Status GroupMembership::OnMessage(const v1::GroupMessage& message) {
   absl::MutexLock lock(&mutex_);
   heard_ = true;
   silent_ticks_ = 0;
@@ -189,7 +191,7 @@ absl::Status Membership::OnMessage(const v1::GroupMessage& message) {
   return absl::OkStatus();
 }
 
-void Membership::OnStreamEnd(const absl::Status& status) {
+void GroupMembership::OnStreamEnd(const absl::Status& status) {
   if (closing_ || !failure_.ok()) return;
   if (joined_) {
     // Who has left is not told when rank 0 ends, and need not know.
@@ -210,7 +212,7 @@ void Membership::OnStreamEnd(const absl::Status& status) {
   }
 }
 
-void Membership::Pulse() {
+void GroupMembership::Pulse() {
   const int progress_ticks =
       static_cast<int>(absl::FDivDuration(kProgressInterval, tick_));
   for (int ticks = 1;; ++ticks) {
@@ -236,7 +238,7 @@ void Membership::Pulse() {
   }
 }
 
-void Membership::CountSilence() {
+void GroupMembership::CountSilence() {
   if (context_ == nullptr || !heard_) return;
   if (++silent_ticks_ <= kSignsPerSilence) return;
   if (joined_ && left_.count(rank_) == 0) {
@@ -248,7 +250,7 @@ void Membership::CountSilence() {
   Cancel();
 }
 
-absl::Status Membership::JoinTimeout() const {
+absl::Status GroupMembership::JoinTimeout() const {
   const std::string within =
       absl::StrCat(" within ", absl::FormatDuration(options_.join_timeout));
   if (!heard_) {
@@ -265,14 +267,14 @@ absl::Status Membership::JoinTimeout() const {
       " did not come to rank 0", within));
 }
 
-uint64_t Membership::BeginOperation(uint32_t communicator) {
+uint64_t GroupMembership::BeginOperation(uint32_t communicator) {
   absl::MutexLock lock(&mutex_);
   if (operations_.size() <= communicator) operations_.resize(communicator + 1);
   return ++operations_[communicator];
 }
 
-absl::Status Membership::Fail(const absl::Status& status, uint32_t communicator,
-                              uint64_t operation) {
+absl::Status GroupMembership::Fail(const absl::Status& status,
+                                   uint32_t communicator, uint64_t operation) {
   v1::MemberMessage message;
   message.mutable_failure()->set_code(static_cast<int>(status.code()));
   message.mutable_failure()->set_message(std::string(status.message()));
@@ -289,7 +291,7 @@ absl::Status Membership::Fail(const absl::Status& status, uint32_t communicator,
   return failure_;
 }
 
-absl::Status Membership::FailBroken(int peer, const absl::Status& broken) {
+absl::Status GroupMembership::FailBroken(int peer, const absl::Status& broken) {
   bool has_left;
   {
     absl::MutexLock lock(&mutex_);
@@ -310,7 +312,7 @@ absl::Status Membership::FailBroken(int peer, const absl::Status& broken) {
                               broken.message())));
 }
 
-absl::Status Membership::Leave(absl::Duration timeout) {
+absl::Status GroupMembership::Leave(absl::Duration timeout) {
   {
     absl::MutexLock lock(&mutex_);
     if (!failure_.ok()) return failure_;

@@ -1,8 +1,8 @@
 // A rank's place in its group: the stream to the rendezvous, and what it hears
 // there of the others.
 
-#ifndef OARLOCK_COLLECTIVE_MEMBERSHIP_H_
-#define OARLOCK_COLLECTIVE_MEMBERSHIP_H_
+#ifndef OARLOCK_COLLECTIVE_GROUP_MEMBERSHIP_H_
+#define OARLOCK_COLLECTIVE_GROUP_MEMBERSHIP_H_
 
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
@@ -29,7 +29,7 @@ namespace oarlock {
 // 1. The first failure stays, and is the same on all ranks that can hear rank
 //    0: a rank's own failure is reported, and what rank 0 answers counts.
 // 2. wake_fd() is readable from the first failure on, for ever.
-class Membership {
+class GroupMembership {
  public:
   struct Options {
     v1::JoinHello hello;
@@ -42,13 +42,13 @@ class Membership {
   };
 
   // Returns when all ranks have come. Errors as JoinGroup.
-  static absl::StatusOr<std::unique_ptr<Membership>> Join(
+  static absl::StatusOr<std::unique_ptr<GroupMembership>> Join(
       Options options, std::shared_ptr<grpc::Channel> channel);
   // Without Leave: tells the others that this rank has failed.
-  ~Membership();
+  ~GroupMembership();
 
-  Membership(const Membership&) = delete;
-  Membership& operator=(const Membership&) = delete;
+  GroupMembership(const GroupMembership&) = delete;
+  GroupMembership& operator=(const GroupMembership&) = delete;
 
   // Of every rank, and what connections between ranks begin with.
   const std::vector<std::string>& addresses() const { return addresses_; }
@@ -77,15 +77,16 @@ class Membership {
  private:
   using Stream = grpc::ClientReaderWriter<v1::MemberMessage, v1::GroupMessage>;
 
-  Membership(Options options, std::shared_ptr<grpc::Channel> channel,
-             int wake_fd);
+  GroupMembership(Options options, std::shared_ptr<grpc::Channel> channel,
+                  int wake_fd);
 
   // The reader: streams until one is welcomed and ends.
   void Run();
   absl::Status RunStream();
   // Not OK: the stream ends.
   absl::Status OnMessage(const v1::GroupMessage& message);
-  void OnStreamEnd(const absl::Status& status);
+  void OnStreamEnd(const absl::Status& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The other thread.
   void Pulse();
   void CountSilence() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -137,4 +138,4 @@ class Membership {
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_COLLECTIVE_MEMBERSHIP_H_
+#endif  // OARLOCK_COLLECTIVE_GROUP_MEMBERSHIP_H_

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Checks the sources without building them.
+
+    tests/lint/lint.py [--root FOLDER] [CHECK...]
+
+Without a name all checks run but `tidy`, which takes long (tests/lint/tidy.sh).
+A finding is a line "path:line: check: what, what to do"; each check ends with a
+line that counts. Ends with 1 where there are findings, with 2 where it was
+called wrongly or a tool is missing.
+"""
+
+import argparse
+import pathlib
+import sys
+
+import class_names
+import clock
+import format_check
+import links
+import nolint
+import orphans
+import thread_safety
+import tidy
+import tree as trees
+
+CHECKS = {
+    "format": format_check.check,
+    "names": class_names.check,
+    "orphans": orphans.check,
+    "links": links.check,
+    "clock": clock.check,
+    "nolint": nolint.check,
+    "thread-safety": thread_safety.check,
+}
+ONLY_BY_NAME = {"tidy": tidy.check}
+EVERY_CHECK = {**CHECKS, **ONLY_BY_NAME}
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, add_help=True)
+    parser.add_argument("--root", help="the repository; default: this one",
+                        default=pathlib.Path(__file__).resolve().parents[2])
+    parser.add_argument("checks", nargs="*", metavar="CHECK")
+    options = parser.parse_args(arguments)
+    for name in options.checks:
+        if name not in EVERY_CHECK:
+            print(f"lint: there is no check '{name}'; legal are "
+                  f"{', '.join(EVERY_CHECK)}", file=sys.stderr)
+            return 2
+    if not pathlib.Path(options.root).is_dir():
+        print(f"lint: --root '{options.root}' is no folder; name a copy of "
+              "the repository", file=sys.stderr)
+        return 2
+    tree = trees.Tree(options.root)
+    failed = False
+    for name in options.checks or CHECKS:
+        try:
+            findings, note = EVERY_CHECK[name](tree)
+        except trees.LintError as error:
+            print(f"lint: {name}: {error}", file=sys.stderr)
+            return 2
+        for finding in findings:
+            print(f"{finding.path}:{finding.line}: {finding.check}: "
+                  f"{finding.text}")
+        print(f"{name}: {len(findings)} findings ({note})", flush=True)
+        failed = failed or bool(findings)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

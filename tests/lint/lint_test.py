@@ -1,0 +1,219 @@
+"""One fault is planted for each check, and its line is expected, no other."""
+
+import os
+import sys
+import time
+import unittest
+
+import class_names
+import clang
+import lint
+import tree
+from lint_testing import PlantedCase
+
+NOW = "namespace {\nauto now = absl::Now();\n}\n"
+
+
+class FormatTest(PlantedCase):
+
+    def test_a_source_that_clang_format_would_change_is_found(self):
+        self.expect_clean("format")
+        self.change("pserver/counter.cc", "  ++count_;", "   ++count_ ;")
+        program = clang.find("clang-format", "tests/packages.txt")
+        self.expect_one(
+            "format", "pserver/counter.cc:6: format: not as clang-format 14 "
+            f"writes it; run {program} -i pserver/counter.cc")
+
+
+class ThreadSafetyTest(PlantedCase):
+
+    def test_a_member_touched_without_its_lock_is_found(self):
+        self.expect_clean("thread-safety", "0 of 1 unchanged")
+        self.change("pserver/counter.cc",
+                    "  absl::MutexLock lock(&mutex_);\n", "")
+        line = ("pserver/counter.cc:6: thread-safety: writing variable "
+                "'count_' requires holding mutex 'mutex_' exclusively "
+                "[-Werror,-Wthread-safety-analysis]; hold the lock, or say in "
+                "an annotation who does")
+        self.expect_one("thread-safety", line)
+        # What has findings is not taken for known.
+        self.expect_one("thread-safety", line)
+
+    def test_a_source_is_read_again_when_a_header_of_it_changed(self):
+        self.expect_clean("thread-safety", "0 of 1 unchanged")
+        self.expect_clean("thread-safety", "1 of 1 unchanged")
+        self.change("pserver/counter.h", "GUARDED_BY(mutex_)",
+                    "GUARDED_BY(other_)")
+        self.change("pserver/counter.h", " private:\n",
+                    " private:\n  absl::Mutex other_;\n")
+        self.expect_one(
+            "thread-safety", "pserver/counter.cc:7: thread-safety: writing "
+            "variable 'count_' requires holding mutex 'other_' exclusively "
+            "[-Werror,-Wthread-safety-analysis]; hold the lock, or say in an "
+            "annotation who does")
+
+    def test_a_stamp_that_nobody_used_for_a_month_goes(self):
+        self.expect_clean("thread-safety")
+        stamps = self.folder / "cache" / "oarlock" / "lint" / "thread-safety"
+        (stamp,) = stamps.iterdir()
+        old = time.time() - (clang.STAMP_DAYS + 1) * 86400
+        os.utime(stamp, (old, old))
+        self.expect_clean("thread-safety", "0 of 1 unchanged")
+
+
+class NamesTest(PlantedCase):
+
+    def test_a_second_class_of_a_name_is_found(self):
+        self.expect_clean("names")
+        self.write("worker/counter.h",
+                   "namespace oarlock {\nclass Counter {};\n}\n")
+        self.expect_one(
+            "names", "worker/counter.h:2: names: a second oarlock::Counter, "
+            "the first is in pserver/counter.h:9; rename one, or put it into "
+            "a nameless namespace")
+
+    def test_declarations_and_what_no_other_file_can_name_are_no_second(self):
+        self.write("worker/user.cc", """
+            // class Counter {};
+            namespace oarlock {
+            class Counter;
+            template <class Counter> struct Uses {};
+            const char* text = "class Counter {";
+            namespace { class Counter : public Base<int> {}; }
+            void Function() { struct Counter { int i; }; }
+            namespace v2 { class Counter final {}; }
+            struct Outer { class Counter {}; };
+            }""")
+        self.expect_clean("names")
+
+    def test_names_are_qualified(self):
+        text = """namespace a::b { inline namespace c {
+            class ABSL_LOCKABLE D final : public E<F> { enum class G : int {};
+              union { int i; }; void H() { if (i) { class No {}; } } };
+            template <> struct D2<int> {}; struct D::I {}; } }
+            extern "C" { struct J {}; }
+            char quote = '"'; int many = 1'000'000; struct K {};"""
+        self.assertEqual(
+            [name for name, _ in class_names.definitions(text)],
+            ["a::b::c::D", "a::b::c::D::G", "a::b::c::D2<int>",
+             "a::b::c::D::I", "J", "K"])
+
+
+class OrphansTest(PlantedCase):
+
+    def test_a_source_that_no_target_uses_is_found(self):
+        self.expect_clean("orphans")
+        self.write("pserver/forgotten.cc", "")
+        self.expect_one(
+            "orphans", "pserver/forgotten.cc:1: orphans: no BUILD target uses "
+            "it; name it in one, or take the file out")
+
+    def test_a_source_in_two_libraries_is_found(self):
+        self.change("pserver/BUILD", "[cc_test", "cc_library(name = 'again', "
+                    "srcs = glob(['count*r.cc']))\n\n[cc_test")
+        self.expect_one(
+            "orphans", "pserver/counter.cc:1: orphans: in the libraries "
+            "//pserver:counter and //pserver:again; one may have it in srcs "
+            "or hdrs, others depend on that")
+
+
+class LinksTest(PlantedCase):
+
+    def test_a_link_to_no_file_is_found(self):
+        self.expect_clean("links")
+        self.change("README.md", "docs/how.md", "docs/why.md")
+        self.expect_one(
+            "links", "README.md:3: links: docs/why.md#what-it-counts leads to "
+            "no file; legal is a path from this document")
+
+    def test_a_link_to_no_heading_is_found(self):
+        self.change("docs/how.md", "## What", "## Which")
+        self.expect_one(
+            "links", "README.md:3: links: docs/how.md#what-it-counts: "
+            "docs/how.md has no heading #what-it-counts; name one it has")
+
+
+class ClockTest(PlantedCase):
+
+    def test_a_place_more_than_listed_is_found(self):
+        self.expect_clean("clock")
+        self.write("pserver/late.cc", NOW)
+        self.expect_one(
+            "clock", "pserver/late.cc:2: clock: reads the machine's clock or "
+            "sleeps in 1 places, 0 are listed; take a Clock by constructor")
+        self.write("tests/lint/clock_debt.txt", "pserver/late.cc 1\n")
+        self.expect_clean("clock")
+        self.write("pserver/late.cc", "int main(int argc) {}\n" + NOW)
+        self.write("tests/lint/clock_debt.txt", "")
+        self.expect_clean("clock")
+
+    def test_a_place_fewer_than_listed_is_found(self):
+        self.write("pserver/late.cc", NOW)
+        self.write("tests/lint/clock_debt.txt", "# Debt.\npserver/late.cc 2\n")
+        self.expect_one(
+            "clock", "tests/lint/clock_debt.txt:2: clock: pserver/late.cc has "
+            "1 places, 2 are listed; lower the number to 1")
+
+    def test_an_eleventh_test_of_real_time_is_found(self):
+        lines = [f"//tests:t{i}: it measures\n" for i in range(11)]
+        self.write("tests/real_time.txt", "".join(lines[:10]))
+        self.expect_clean("clock")
+        self.write("tests/real_time.txt", "".join(lines))
+        self.expect_one(
+            "clock", "tests/real_time.txt:11: clock: test number 11, at most "
+            "10 are allowed; let the test own its clock")
+
+    def test_each_way_to_the_clock_is_known(self):
+        ways = ["absl::SleepFor(d);", "std::this_thread::sleep_for(d);",
+                "usleep(1);", "nanosleep(&a, &b);", "Clock::Real();",
+                "Clock::Monotonic();", "absl::GetCurrentTimeNanos();",
+                "std::chrono::steady_clock::now();", "gettimeofday(&a, &b);",
+                "std::chrono::system_clock::now();", "clock_gettime(0, &a);",
+                "std::time(nullptr);", "gpr_now(GPR_CLOCK_REALTIME);"]
+        self.write("pserver/late.cc", "\n".join(ways))
+        self.write("tests/system/a_test.py", "time.sleep(1)\n")
+        self.write("tests/lint/clock_debt.txt",
+                   f"pserver/late.cc {len(ways)}\ntests/system/a_test.py 1\n")
+        self.expect_clean("clock")
+
+
+class NolintTest(PlantedCase):
+
+    def test_a_mark_without_a_reason_is_found(self):
+        self.change("pserver/counter.h", "  void Add();",
+                    "  void Add();  // NOLINT(a-check): the macro wants it")
+        self.expect_clean("nolint", "1 of at most 20")
+        self.change("pserver/counter.h", ": the macro wants it", "")
+        self.expect_one(
+            "nolint", "pserver/counter.h:12: nolint: a mark without check and "
+            "reason; write NOLINT(the-check): why it does not apply here")
+
+    def test_mark_twenty_one_is_found(self):
+        self.write("pserver/many.h", "// NOLINT(a-check): it has to\n" * 21)
+        self.expect_one(
+            "nolint", "pserver/many.h:21: nolint: mark number 21, at most 20 "
+            "are allowed; mend what clang-tidy says instead")
+
+
+class CommandLineTest(PlantedCase):
+
+    def test_an_unknown_check_is_refused_with_the_legal_ones(self):
+        status, lines, said = self.lint("spelling")
+        self.assertEqual((status, lines), (2, []))
+        self.assertEqual(said, "lint: there is no check 'spelling'; legal are "
+                         f"{', '.join(lint.EVERY_CHECK)}\n")
+
+    def test_without_a_name_all_checks_run(self):
+        status, lines, _ = self.lint()
+        self.assertEqual(status, 0, lines)
+        self.assertEqual([line.split(":")[0] for line in lines],
+                         list(lint.CHECKS))
+
+    def test_what_comments_and_strings_hold_is_no_code(self):
+        code = tree.code_of('a // b\n"c\\"d" /* e\n */ f R"x(g)")x" h')
+        self.assertEqual(code.split(), ["a", '""', "f", '""', "h"])
+        self.assertEqual(code.count("\n"), 2)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
