@@ -73,7 +73,8 @@ cache=()
 if [ -x bazel/cache.sh ]; then mapfile -t cache < <(bazel/cache.sh); fi
 folder=$root/$commit
 # Of another clone, perhaps, that is gone.
-if ! git -C "$folder/tree" reset --quiet --hard "$commit" 2>/dev/null; then
+if [ ! -e "$folder/tree/.git" ] ||
+  ! git -C "$folder/tree" reset --quiet --hard "$commit" 2>/dev/null; then
   if [ -e "$folder" ]; then forget "$folder"; fi
   mkdir -p "$folder"
   git worktree add --quiet --detach "$folder/tree" "$commit"

@@ -112,7 +112,7 @@ def show(result, more_is_better=True):
                else result["ours"] <= target)
         wanted = f"  wanted {target:g}: {'ok' if met else 'MISSED'}"
     print(f"{result['name']:44s} {result['ours']:8.4g} {result['unit']} "
-          f"({low:.4g} to {high:.4g}){wanted}")
+          f"({low:.4g} to {high:.4g}, turns: {result['turns']}){wanted}")
     if result["limit"] is not None:
         print(_against(f"the limit, {result['limit_name']},", result["limit"],
                        result["ratio_to_limit"],

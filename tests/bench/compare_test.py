@@ -3,9 +3,12 @@ the ratio is, and when "at least" holds."""
 
 import contextlib
 import io
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).absolute().parents[2]
@@ -171,14 +174,119 @@ class CommandLineTest(unittest.TestCase):
                 self.assertEqual(errors.getvalue().count("\n"), 1)
                 self.assertIn(said, errors.getvalue())
 
-    def test_the_script_refuses_an_unknown_commit_before_it_builds(self):
+
+# "Builds" a program that takes as many us as the file us_per_batch says.
+BAZEL = """#!/bin/bash
+case " $* " in *" build "*) ;; *) exit 0 ;; esac
+echo "$PWD: $*" >>"$JOURNAL"
+mkdir -p bazel-bin/bench/client
+cat >bazel-bin/bench/client/key_batch_bench <<END
+#!/bin/bash
+echo '{"ready": true}'
+while read -r name; do
+  echo '{"name": "", "figures": {"us_per_batch": '$(cat us_per_batch)'}}'
+done
+END
+chmod +x bazel-bin/bench/client/key_batch_bench
+"""
+
+
+class ScriptTest(unittest.TestCase):
+    """bench/compare.sh in a repository of its own, with a Bazel that is a
+    script."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        folder = pathlib.Path(folder.name).resolve()
+        self.kept = folder / "cache/oarlock/compare"
+        self.journal = folder / "journal"
+        bazel = folder / "tools/bazel"
+        bazel.parent.mkdir()
+        bazel.write_text(BAZEL, encoding="utf-8")
+        bazel.chmod(0o755)
+        self.environment = {
+            "PATH": f"{bazel.parent}:{os.environ['PATH']}",
+            "HOME": str(folder), "XDG_CACHE_HOME": str(folder / "cache"),
+            "JOURNAL": str(self.journal)}
+        self.tree = folder / "tree"
+        (self.tree / "bench/suite").mkdir(parents=True)
+        shutil.copy(ROOT / "bench/compare.sh", self.tree / "bench")
+        for path in (ROOT / "bench/suite").glob("*.py"):
+            shutil.copy(path, self.tree / "bench/suite")
+        (self.tree / ".gitignore").write_text("bazel-bin\n__pycache__\n",
+                                              encoding="utf-8")
+        self.git("init", "--quiet")
+
+    def git(self, *words):
+        return subprocess.run(
+            ["git", "-c", "user.name=n", "-c", "user.email=e", *words],
+            cwd=self.tree, env=self.environment, check=True, text=True,
+            stdout=subprocess.PIPE).stdout.strip()
+
+    def commit(self, us_per_batch):
+        (self.tree / "us_per_batch").write_text(f"{us_per_batch}\n",
+                                                encoding="utf-8")
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "--message", "more")
+        return self.git("rev-parse", "HEAD")
+
+    def compare(self, *words):
+        """Exit code, stdout, stderr."""
         end = subprocess.run(
-            [ROOT / "bench/compare.sh", "no-such-commit", "client"], text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-        self.assertEqual(end.returncode, 2)
-        self.assertEqual(end.stderr, "bench/compare.sh: 'no-such-commit' is no "
+            [self.tree / "bench/compare.sh", "--turns", "2", *words],
+            env=self.environment, text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, check=False)
+        return end.returncode, end.stdout, end.stderr
+
+    def test_the_other_commit_is_built_beside_this_tree(self):
+        old, new = self.commit(30), self.commit(20)
+        code, printed, errors = self.compare(old, "deduplicate")
+        self.assertEqual((code, errors), (0, ""))
+        self.assertIn(f"old {old}\nnew {new}\n", printed)
+        self.assertIn("old 30, new 20 us; new/old 1.500", printed)
+        self.assertEqual(self.git("status", "--porcelain"), "")
+        builds = self.journal.read_text(encoding="utf-8").splitlines()
+        self.assertEqual([line.split(":")[0] for line in builds],
+                         [str(self.kept / old / "tree"), str(self.tree)])
+        self.assertIn(" //bench/client:key_batch_bench", builds[0])
+
+    def test_what_is_not_committed_is_measured_and_said(self):
+        old = self.commit(30)
+        (self.tree / "us_per_batch").write_text("60\n", encoding="utf-8")
+        code, printed, _ = self.compare("HEAD", "deduplicate")
+        self.assertEqual(code, 1)
+        self.assertIn(f"new {old} and what is not committed\n", printed)
+        self.assertIn("new/old 0.500 (0.500 to 0.500, 2 turns); at least 0.97: "
+                      "DOES NOT HOLD", printed)
+        self.assertEqual(self.compare("--bound", ".5", "HEAD", "merge")[0], 1)
+
+    def test_the_last_four_commits_stay(self):
+        commits = [self.commit(30) for _ in range(5)]
+        for i, commit in enumerate(commits):
+            self.assertEqual(self.compare(commit, "deduplicate")[0], 0)
+            # Folders' times differ, though a run takes less than a second.
+            os.utime(self.kept / commit, (i, i))
+        self.assertEqual({path.name for path in self.kept.glob("?" * 40)},
+                         set(commits[1:]))
+        listed = self.git("worktree", "list", "--porcelain")
+        self.assertEqual(listed.count("worktree "), 1 + 4)
+
+    def test_a_folder_that_is_no_worktree_any_more_is_made_anew(self):
+        old = self.commit(30)
+        self.assertEqual(self.compare(old, "deduplicate")[0], 0)
+        (self.kept / old / "tree/.git").unlink()
+        code, printed, _ = self.compare(old, "deduplicate")
+        self.assertEqual(code, 0)
+        self.assertIn("new/old 1.000", printed)
+
+    def test_an_unknown_commit_is_refused_before_anything_is_built(self):
+        self.commit(30)
+        code, printed, errors = self.compare("no-such-commit", "client")
+        self.assertEqual((code, printed), (2, ""))
+        self.assertEqual(errors, "bench/compare.sh: 'no-such-commit' is no "
                          "commit of this repository; see git log\n")
-        self.assertEqual(end.stdout, "")
+        self.assertFalse(self.journal.exists())
 
 
 if __name__ == "__main__":
