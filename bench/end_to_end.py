@@ -20,8 +20,8 @@ import statistics
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "suite"))
-import programs  # noqa: E402: found through the line above
-import run  # noqa: E402
+import figures  # noqa: E402: found through the line above
+import programs  # noqa: E402
 
 
 def speeds(runs):
@@ -35,8 +35,8 @@ def result(name, ours, limits):
         "limit": statistics.median(limits),
         "ratio_to_limit": statistics.median(ratios),
         "peer": None, "ratio_to_peer": None,
-        "spread": {"ours": run.quartiles(ours),
-                   "ratio_to_limit": run.quartiles(ratios)},
+        "spread": {"ours": figures.quartiles(ours),
+                   "ratio_to_limit": figures.quartiles(ratios)},
         "turns": len(ours)}
 
 
@@ -61,9 +61,9 @@ def main():
     limits, local, cluster = [], [], []
     training = programs.Training(args.rows)
     for _ in range(args.turns):
-        limits.append(training.measure(f"ceiling {args.batch_size}"))
-        local.append(training.measure(f"local {what}"))
-        cluster.append(training.measure(f"cluster {what}"))
+        limits.append(training.measure(f"ceiling {args.batch_size} float32"))
+        local.append(training.measure(f"local {what} float32"))
+        cluster.append(training.measure(f"cluster {what} float32"))
     training.close()
     lines = [result(f"{what}, local", speeds(local), speeds(limits)),
              result(f"{what}, 2 x 2", speeds(cluster), speeds(limits))]

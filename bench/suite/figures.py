@@ -4,6 +4,10 @@ import dataclasses
 import statistics
 import sys
 
+# How the reasons of rows without figures begin.
+NOT_ON_THIS_CPU = "not on this CPU"
+FAILED = "failed"
+
 
 @dataclasses.dataclass
 class Beside:
@@ -38,16 +42,33 @@ def median_and_spread(values):
             [significant(v) for v in quartiles(values)])
 
 
+def _empty(name, unit):
+    return {
+        "name": name, "ours": None, "unit": unit,
+        "limit": None, "ratio_to_limit": None,
+        "peer": None, "ratio_to_peer": None,
+        "spread": {}, "turns": 0, "limit_name": None, "peers": [],
+        "target": None, "target_to_limit": None, "reason": None,
+    }
+
+
+def without_figures(name, unit, reason):
+    """A row that has a reason instead, as it stands in the JSON file."""
+    return _empty(name, unit) | {"reason": reason}
+
+
+def has_failed(result):
+    """Whether a row came to nothing though it should have."""
+    return (result["reason"] or "").startswith(FAILED)
+
+
 def row(name, unit, ours, limit=None, peers=(), more_is_better=True,
         target=None):
     """The row as it stands in the JSON file: see bench/README.md."""
     median, spread = median_and_spread(ours)
-    result = {
-        "name": name, "ours": median, "unit": unit,
-        "limit": None, "ratio_to_limit": None,
-        "peer": None, "ratio_to_peer": None,
-        "spread": {"ours": spread}, "turns": len(ours),
-        "limit_name": limit.name or None if limit else None, "peers": [],
+    result = _empty(name, unit) | {
+        "ours": median, "spread": {"ours": spread}, "turns": len(ours),
+        "limit_name": limit.name or None if limit else None,
         "target": target, "target_to_limit": limit.target if limit else None,
     }
     if limit is not None:
@@ -80,6 +101,9 @@ def _against(name, value, ratio, spread, target):
 
 def show(result, more_is_better=True):
     """Prints a row."""
+    if result["reason"] is not None:
+        print(f"{result['name']:44s} {result['reason']}", flush=True)
+        return
     low, high = result["spread"]["ours"]
     target = result["target"]
     wanted = ""
@@ -88,7 +112,7 @@ def show(result, more_is_better=True):
                else result["ours"] <= target)
         wanted = f"  wanted {target:g}: {'ok' if met else 'MISSED'}"
     print(f"{result['name']:44s} {result['ours']:8.4g} {result['unit']} "
-          f"({low:.4g} to {high:.4g}){wanted}")
+          f"({low:.4g} to {high:.4g}, turns: {result['turns']}){wanted}")
     if result["limit"] is not None:
         print(_against(f"the limit, {result['limit_name']},", result["limit"],
                        result["ratio_to_limit"],

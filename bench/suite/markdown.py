@@ -19,6 +19,9 @@ def ratio(value, spread, target):
 
 
 def cells(row):
+    # Absent in files of bench/data_parallel.py and of earlier versions.
+    if row.get("reason") is not None:
+        return [row["name"], row["reason"], "", ""]
     ours = f"{number(row['ours'])} {row['unit']}"
     if row["target"] is not None:
         ours += f" (wanted {row['target']:g})"

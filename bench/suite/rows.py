@@ -58,11 +58,45 @@ class Row:
 
 
 @dataclasses.dataclass
+class Starter:
+    """How a program of a section starts."""
+    # What Bazel builds for it.
+    targets: list
+    # Given the folder of what was built, and whether the run is a quick one.
+    start: Callable
+
+
+OARLOCK = "//cli:oarlock"
+
+
+def serves(folder, name, kind=programs.Program, needs=(), **options):
+    """A program of the bench, under --serve."""
+    return Starter(
+        [f"//{folder}:{name}", *needs],
+        lambda built, quick: kind(f"{folder}/{name}", built=built, **options))
+
+
+@dataclasses.dataclass
 class Section:
     name: str
-    # Name -> function that starts it; given whether the run is a quick one.
+    # Name -> Starter.
     programs: dict
     rows: list
+
+    def targets(self, row):
+        """What Bazel builds for a row of it."""
+        parts = [row.ours, row.limit, *(peer for _, peer in row.peers)]
+        return [target for part in parts if isinstance(part, Of)
+                for target in self.programs[part.program].targets]
+
+
+def value_of(of, figures):
+    """The number; figures of another version may lack it."""
+    try:
+        return of.value(figures)
+    except KeyError as error:
+        raise programs.Failed(f"{of.program} has no figure {error} of "
+                              f"'{of.measurement}'") from error
 
 
 def millions(figure):
@@ -144,12 +178,10 @@ def sparse_table_section():
         limit_name="payload", more_is_better=False,
         target_to_limit=1 / 1.35, repetitions=1, warm_up=False))
     return Section("sparse_table", {
-        "table": lambda quick: programs.Program(
-            "bench/sparse_table/table_bench"),
-        "raw_rows": lambda quick: programs.Program(
-            "bench/sparse_table/raw_rows"),
-        "maps": lambda quick: programs.Program(
-            "bench/sparse_table/hash_maps", environment=programs.HUGE_PAGES),
+        "table": serves("bench/sparse_table", "table_bench"),
+        "raw_rows": serves("bench/sparse_table", "raw_rows"),
+        "maps": serves("bench/sparse_table", "hash_maps",
+                       environment=programs.HUGE_PAGES),
     }, rows)
 
 
@@ -164,10 +196,8 @@ def client_section():
             more_is_better=False, target=target, target_to_peers=[10])
 
     return Section("client", {
-        "key_batch": lambda quick: programs.Program(
-            "bench/client/key_batch_bench"),
-        "sort_unique": lambda quick: programs.Program(
-            "bench/client/sort_unique"),
+        "key_batch": serves("bench/client", "key_batch_bench"),
+        "sort_unique": serves("bench/client", "sort_unique"),
     }, [row("deduplicate", 40), row("merge", 60)])
 
 
@@ -216,10 +246,10 @@ def wire_section():
         limit_name="ByteBuffer echo", more_is_better=False,
         target_to_limit=.90))
     return Section("wire", {
-        "client": lambda quick: programs.ClientAndServer(
-            "bench/wire/client_bench"),
-        "raw_tcp": lambda quick: programs.Program("bench/wire/raw_tcp"),
-        "grpc_echo": lambda quick: programs.Program("bench/wire/grpc_echo"),
+        "client": serves("bench/wire", "client_bench",
+                         programs.ClientAndServer, [OARLOCK]),
+        "raw_tcp": serves("bench/wire", "raw_tcp"),
+        "grpc_echo": serves("bench/wire", "grpc_echo"),
     }, rows)
 
 
@@ -249,15 +279,18 @@ def steps_without_model(batch, ratio):
 
 
 def ids_section():
-    def start(kind):
-        rows = programs.RealRows(100_000)
-        program = kind("bench/wire/ids_bench", ["--ids", rows.path])
-        rows.close()
-        return program
+    def starts(kind):
+        def on_real_rows(path, built):
+            rows = programs.RealRows(100_000)
+            try:
+                return kind(path, ["--ids", rows.path], built=built)
+            finally:
+                rows.close()
+        return serves("bench/wire", "ids_bench", on_real_rows, [OARLOCK])
 
     return Section("ids", {
-        "client": lambda quick: start(programs.ClientAndServer),
-        "workers": lambda quick: start(programs.TwoWorkers),
+        "client": starts(programs.ClientAndServer),
+        "workers": starts(programs.TwoWorkers),
     }, [real_round_trip("pull", 3), real_round_trip("push", 2),
         steps_without_model(512, 3), steps_without_model(4096, 2.5)])
 
@@ -295,8 +328,10 @@ def training_section():
     pytorch = "PyTorch, one process"
     float32, bfloat16 = REFERENCE_CEILING, REFERENCE_CEILING_BFLOAT16
     return Section("training", {
-        "training": lambda quick: programs.Training(
-            120_000 if quick else 400_000),
+        "training": Starter(
+            [OARLOCK, "//bench/dense:dense_ceiling"],
+            lambda built, quick: programs.Training(
+                120_000 if quick else 400_000, built)),
     }, [
         ctr_dnn(512, "float32", .80, [
             (paddle, "paddle 512", REFERENCE_PADDLE[512], float32[512], 2.5),
@@ -339,12 +374,9 @@ def all_reduce(size, value, target=None):
 def collective_section():
     speed = lambda figures: figures["bytes_per_second"] / 1e9
     return Section("collective", {
-        "ranks": lambda quick: programs.Program(
-            "bench/collective/allreduce_bench"),
-        "raw_exchange": lambda quick: programs.Program(
-            "bench/collective/raw_exchange"),
-        "gloo": lambda quick: programs.Program(
-            "bench/collective/gloo_allreduce"),
+        "ranks": serves("bench/collective", "allreduce_bench"),
+        "raw_exchange": serves("bench/collective", "raw_exchange"),
+        "gloo": serves("bench/collective", "gloo_allreduce"),
     }, [
         all_reduce("64 MB", speed, .70),
         Row(name="all-reduce of 64 MB, 2 ranks, CPU time", unit="us",
@@ -369,8 +401,8 @@ def data_section():
             target=target)
 
     return Section("data", {
-        "reader": lambda quick: programs.Program("bench/data/reader_bench"),
-        "text_scan": lambda quick: programs.Program("bench/data/text_scan"),
+        "reader": serves("bench/data", "reader_bench"),
+        "text_scan": serves("bench/data", "text_scan"),
     }, [row("log1p", 1.5), row("quick_start", 1.5), row("bucket", 1.5)])
 
 
@@ -378,3 +410,24 @@ def all_sections():
     return [sparse_table_section(), client_section(), wire_section(),
             ids_section(), data_section(), collective_section(),
             training_section()]
+
+
+def named(sections, texts):
+    """Of the sections what has one of the texts in a row's name, or is called
+    so; without empty ones."""
+    chosen = [dataclasses.replace(section, rows=[
+        row for row in section.rows
+        if any(text in row.name or text == section.name for text in texts)])
+        for section in sections]
+    return [section for section in chosen if section.rows]
+
+
+def names(sections):
+    """Of all their rows."""
+    return [row.name for section in sections for row in section.rows]
+
+
+def targets(sections, is_wanted):
+    """What Bazel builds for the rows that are wanted."""
+    return sorted({target for section in sections for row in section.rows
+                   if is_wanted(row) for target in section.targets(row)})
