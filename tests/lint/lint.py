@@ -13,15 +13,17 @@ import argparse
 import pathlib
 import sys
 
-import class_names
-import clock
-import format_check
-import links
-import nolint
-import orphans
-import thread_safety
-import tidy
-import tree as trees
+# Python may have been started with -I.
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import class_names  # noqa: E402: found through the line above
+import clock  # noqa: E402
+import format_check  # noqa: E402
+import links  # noqa: E402
+import nolint  # noqa: E402
+import orphans  # noqa: E402
+import thread_safety  # noqa: E402
+import tidy  # noqa: E402
+import tree as trees  # noqa: E402
 
 CHECKS = {
     "format": format_check.check,
