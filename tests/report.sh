@@ -10,7 +10,7 @@ fresh=0  # 1: nothing that ran before counts
 declare -A part_seconds
 
 # As Bazel's build files ask for them: tests wait more than they compute.
-test_flags=(--local_test_jobs=4 --flaky_test_attempts=1)
+test_flags=(--jobs=4 --local_test_jobs=4 --flaky_test_attempts=1)
 py=(/usr/bin/python3 -I)
 
 begin_gate() {

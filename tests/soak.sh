@@ -41,7 +41,7 @@ for run in $(seq "$runs"); do
   seed=$((RANDOM * 32768 + RANDOM))
   section "run $run of $runs, commit $commit, seed $seed"
   fresh=1
-  test_flags=(--local_test_jobs=4 --flaky_test_attempts=1
+  test_flags=(--jobs=4 --local_test_jobs=4 --flaky_test_attempts=1
     "--test_env=OARLOCK_SEED=$seed")
   bazel_tests -- "${targets[@]}"
   /usr/bin/python3 -I tests/gate/soak.py add tests/soak_counts.txt \
