@@ -15,16 +15,22 @@
 
 #include "absl/debugging/symbolize.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define OARLOCK_SANITIZER_HANDLES_CRASHES 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define OARLOCK_SANITIZER_HANDLES_CRASHES 1
-#endif
-#endif
-
 namespace oarlock {
 namespace {
+
+#if defined(__has_feature)
+#define OARLOCK_HAS_FEATURE(name) __has_feature(name)
+#else
+#define OARLOCK_HAS_FEATURE(name) 0
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
+    OARLOCK_HAS_FEATURE(address_sanitizer) ||                        \
+    OARLOCK_HAS_FEATURE(thread_sanitizer)
+constexpr bool kSanitizerTells = true;
+#else
+constexpr bool kSanitizerTells = false;
+#endif
 
 struct CrashSignal {
   int number;
@@ -163,7 +169,7 @@ void OnCrash(int signal, siginfo_t* info, void* context) {
 }  // namespace
 
 void InstallCrashHandler() {
-#if !defined(OARLOCK_SANITIZER_HANDLES_CRASHES)
+  if (kSanitizerTells) return;
   static const bool installed = [] {
     absl::InitializeSymbolizer("/proc/self/exe");
     // Loads what walks stacks, for which it is too late in a crash.
@@ -183,7 +189,6 @@ void InstallCrashHandler() {
     return true;
   }();
   static_cast<void>(installed);
-#endif
 }
 
 }  // namespace oarlock
