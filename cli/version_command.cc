@@ -2,8 +2,11 @@
 
 #include <cstdio>
 #include <optional>
+#include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/build_commit.h"
 #include "base/version.h"
 #include "cluster/wire_version.h"
 #include "fleet/command_line/command_line.h"
@@ -17,8 +20,9 @@ CommandSyntax Syntax() {
   return {
       .name = "oarlock version",
       .description =
-          "Prints which program this is: its version, those of the wire "
-          "protocol and of checkpoints, and whether it can use a GPU.",
+          "Prints which program this is: its version and commit, the versions "
+          "of the wire protocol and of checkpoints, and whether it can use a "
+          "GPU.",
       .examples = "  oarlock version\n",
   };
 }
@@ -32,7 +36,10 @@ int RunVersion(int argc, char** argv) {
   if (const std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
     return *exit_code;
   }
-  std::printf("oarlock %s\n", kOarlockVersion);
+  const std::string commit = BuildCommit();
+  std::printf("oarlock %s (%s)\n", kOarlockVersion,
+              commit.empty() ? "development build"
+                             : absl::StrCat("commit ", commit).c_str());
   std::printf("wire protocol %u, checkpoint format %u, built %s CUDA\n",
               static_cast<unsigned>(kProtocolVersion),
               static_cast<unsigned>(kCheckpointFormatVersion),

@@ -3,12 +3,14 @@
 #include <string>
 
 #include "absl/synchronization/mutex.h"
+#include "base/crash_handler.h"
 #include "base/log.h"
 #include "base/malloc.h"
 
 namespace oarlock {
 
 void BeginRole(const RoleAssignment& role) {
+  InstallCrashHandler();
   KeepFreedMemory();
   // Debian's Abseil looks for lock cycles at run time, also in release builds;
   // tests do that.

@@ -7,8 +7,8 @@
 
 namespace oarlock {
 
-// Sets up memory, locks and logging of this process, and says in the log what
-// it is and why. Idempotent.
+// Sets up memory, locks, logging and what is told of a crash of this process,
+// and says in the log what it is and why. Idempotent.
 void BeginRole(const RoleAssignment& role);
 
 }  // namespace oarlock

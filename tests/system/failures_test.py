@@ -263,6 +263,22 @@ class KilledTest(harness.SystemTest):
         self.assert_fails(job, r"server 1 \(pid \d+\) ended with signal 9",
                           code=128 + signal.SIGKILL)
 
+    def assert_stack_of_crash(self, role, index, log, function):
+        job = self.kill_role(role, index, signal.SIGSEGV)
+        self.assert_fails(job, rf"{role} {index} \(pid \d+\) ended with "
+                          "signal 11", code=128 + signal.SIGSEGV)
+        stack = harness.read_text(self.path("logs", log)).partition(
+            "crashed by SIGSEGV")[2]
+        self.assertRegex(stack, rf"(?m)^  #\d+  {function}.*\+0x",
+                         self.report())
+
+    def test_a_server_that_crashes_leaves_its_stack_in_its_log(self):
+        self.assert_stack_of_crash("server", 1, "serverlog.1",
+                                   r"oarlock::Fleet::RunServer\(\)")
+
+    def test_a_worker_that_crashes_leaves_its_stack_in_its_log(self):
+        self.assert_stack_of_crash("worker", 0, "workerlog.0", "main")
+
     def test_a_killed_launcher_leaves_no_orphans(self):
         job = self.start_job()
         self.assertGreaterEqual(len(self.marked_pids()), 5)

@@ -150,7 +150,8 @@ class SmokeTest(harness.SystemTest):
         texts = [self.await_success(self.start(harness.oarlock(), word)).stdout
                  for word in ("--version", "version")]
         self.assertRegex(
-            texts[0], r"^oarlock \d+\.\d+\.\d+\nwire protocol \d+, "
+            texts[0], r"^oarlock \d+\.\d+\.\d+ \((development build|commit "
+            r"[0-9a-f]{40})\)\nwire protocol \d+, "
             r"checkpoint format \d+, built with(out)? CUDA\n$")
         self.assertEqual(texts[0], texts[1])
         self.assert_fails(self.start(harness.oarlock(), "--version", "3"),

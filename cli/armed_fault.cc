@@ -1,0 +1,32 @@
+#include "cli/armed_fault.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/fault_point.h"
+#include "cluster/environment.h"
+#include "launch/launcher.h"
+
+namespace oarlock {
+
+absl::Status ArmFaultOfEnvironment() {
+  const EnvironmentMap environment = ReadEnvironment();
+  const auto text = environment.find("OARLOCK_FAULT");
+  if (text == environment.end() || text->second.empty()) {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<Fault> fault = ParseFault(text->second);
+  if (!fault.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("OARLOCK_FAULT: ", fault.status().message()));
+  }
+  const auto restart = environment.find(kRestartVariable);
+  const std::string number =
+      restart == environment.end() ? "0" : restart->second;
+  if (number == absl::StrCat(fault->restart)) ArmFault(*std::move(fault));
+  return absl::OkStatus();
+}
+
+}  // namespace oarlock
