@@ -286,7 +286,7 @@ class Training:
 
     def measure(self, name):
         what, *rest = name.split()
-        # Before the ceiling, too: oneDNN imitates what it may not use.
+        # Before the ceiling, too, which is killed where oneDNN lacks them.
         self._require(rest[-1])
         if what == "ceiling":
             return self._ceiling(int(rest[0]), rest[1])
