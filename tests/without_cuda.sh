@@ -100,7 +100,8 @@ case ${1:-} in
     trap end_apart EXIT
     export OARLOCK_CUDA=0 CC=clang
     mapfile -t cache < <(bazel/cache.sh)
-    bazel_apart build --keep_going "${cache[@]}" $(all_targets)
+    bazel_apart build --keep_going --config=clang "${cache[@]}" \
+      $(all_targets)
     expect 'CUDA = False'
     ;;
   find) toolkit_home ;;

@@ -11,9 +11,9 @@
 
 namespace oarlock {
 
-// Whether `condition`, asked again and again, holds within ten seconds.
+// Whether `condition`, asked again and again, holds within a minute.
 inline bool Eventually(const std::function<bool()>& condition) {
-  const absl::Time deadline = Clock::Real().Now() + absl::Seconds(10);
+  const absl::Time deadline = Clock::Real().Now() + absl::Minutes(1);
   while (!condition()) {
     if (Clock::Real().Now() > deadline) return false;
     std::this_thread::yield();

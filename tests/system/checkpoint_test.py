@@ -65,7 +65,7 @@ class CheckpointTest(harness.SystemTest):
             # A job that has ended well is noticed in a second or two.
             self.await_success(
                 self.start("script", "-qec", shlex.join(words), "/dev/null"),
-                deadline_s=30)
+                deadline_s=harness.JOB_DEADLINE_S)
             self.assert_nothing_runs()
 
     def test_a_job_leaves_a_checkpoint_of_its_end(self):

@@ -13,9 +13,9 @@ import unittest
 import harness
 
 SEED = 11
-SERVING_DEADLINE_S = 20
+SERVING_DEADLINE_S = 60
 # From the life that is to die to its death.
-DEATH_DEADLINE_S = 20
+DEATH_DEADLINE_S = 60
 # Jobs at a time: they mostly wait.
 JOBS = 3
 

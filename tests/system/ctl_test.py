@@ -22,7 +22,7 @@ PLANTED_SHARE = .95
 # A worker names a key once a batch. In small ones few keys but the planted
 # come every time; the likeliest id of a slot is in a tenth of the rows.
 BATCH_SIZE = 4
-CTL_DEADLINE_S = 20
+CTL_DEADLINE_S = 60
 
 
 def zipf_cumulative(count):

@@ -22,7 +22,7 @@ FLAGS = ["--synthetic", "--epochs", str(EPOCHS), "--optimizer", "momentum",
 LOSS_DISTANCE = .02
 LEAST_ACCURACY = .9
 # A rank that dies is noticed and named by the others.
-DEATH_DEADLINE_S = 10
+DEATH_DEADLINE_S = 60
 LONG = ["--synthetic", "--epochs", "1000", "--print_steps", "10"]
 
 

@@ -38,7 +38,7 @@ FAULTY_KILLS = max(2, KILLS // 5)
 MODE_KILLS = max(2, KILLS // 5)
 # From a kill to the next one.
 LONGEST_PAUSE_S = .6
-SERVING_DEADLINE_S = 20
+SERVING_DEADLINE_S = 60
 
 COUNTING_WORKERS = 2
 

@@ -33,7 +33,7 @@ LONG = ("--synthetic --epochs 1000 --num_workers 1 --compute_threads 1 "
         "--print_steps 5")
 # From the cut of a cable to the line that names the node, and to the end of
 # all its processes.
-NAMED_DEADLINE_S = 10
+NAMED_DEADLINE_S = 60
 CUT_OFF = r"(rank|node) 1 \(192\.168\.0\.2(:\d+)?\) gave no sign of life"
 UNREACHABLE = r"(rank|node) 0 \(192\.168\.0\.1:\d+\) gave no sign of life"
 
@@ -42,7 +42,7 @@ def ip(*words, batch=None):
     """Runs iproute2; its error, or an empty string."""
     done = subprocess.run(["ip", *words], input=batch, text=True,
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                          timeout=20, check=False)
+                          timeout=60, check=False)
     return "" if done.returncode == 0 else (done.stderr.strip() or "failed")
 
 
@@ -334,7 +334,7 @@ class NodesTest(harness.SystemTest):
         shown = subprocess.run(
             ["ip", "netns", "exec", self.network.nodes[node], "ss", "-Htn",
              "state", "established"], text=True, stdout=subprocess.PIPE,
-            timeout=10, check=True).stdout
+            timeout=60, check=True).stdout
         return re.search(rf"{re.escape(peer)}\]?:\d+\s*$", shown, re.M)
 
     def pid_of_rank(self, rank):
