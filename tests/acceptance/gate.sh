@@ -11,6 +11,7 @@ bare      both README commands on a bare Debian 12, from nothing
 second    both in a second clone on that system, and again in the same tree
 cache     the limit of the compile cache is reached and kept
 planted   a flaky test, a skip and a cached pass each fail the gate
+units     what the gate compiles for the sanitizers
 lint      a planted fault for each check of the sources
 soak      20 runs of each test with both cores busy
 bench     bench/run.sh --quick ends well; a commit compared with itself is 1.00
@@ -160,6 +161,17 @@ BUILD
   planted cached 'was not run: a cached result' 1
   (cd "$scratch/planted" && bazel clean --expunge) >/dev/null 2>&1
   rm -rf "$scratch/planted"
+}
+
+line_units() {
+  local list total=0 units
+  for list in asan tsan; do
+    units=$(bazel query --noshow_progress --keep_going \
+      "filter('^//.*\\.cc\$', deps(set($(grep -v '^#' tests/${list}_targets.txt |
+        tr '\n' ' '))))" 2>/dev/null | sort -u | wc -l)
+    total=$((total + units))
+  done
+  figure "units compiled for both sanitizers" "$total" "" 150
 }
 
 line_lint() {
