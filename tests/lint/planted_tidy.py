@@ -10,10 +10,10 @@ from lint_testing import PlantedCase
 class TidyTest(PlantedCase):
 
     def test_what_the_list_forbids_is_found(self):
-        self.expect_clean("tidy", "0 of 1 unchanged")
+        self.expect_clean("tidy", "0 of 2 unchanged")
         self.change("pserver/counter.cc", "void Counter::Add() {",
-                    "int* Fault() { return 0 == 0 ? (int*)nullptr : nullptr; }"
-                    "\n\nvoid Counter::Add() {")
+                    "double Half(int all) { return all / 2; }\n\n"
+                    "void Counter::Add() {")
         status, lines, _ = self.lint("tidy")
         self.assertEqual((status, len(lines)), (1, 2), lines)
         self.assertTrue(lines[0].startswith("pserver/counter.cc:5: tidy: "),
