@@ -16,7 +16,7 @@ class Programs:
         self._quick = quick
         self._built = built
         self._running = {}
-        # (program, measurement) -> the figures that it gave so far.
+        # (program, measurement) -> the figures of the row's turns so far.
         self._figures = {}
 
     def figures(self, of):
@@ -38,10 +38,14 @@ class Programs:
     def measure(self, of):
         return bench.value_of(of, self.figures(of))
 
-    def latest(self, of, count):
-        """Of the last repetitions, which another row had made."""
-        found = self._figures.get((of.program, of.measurement), [])
-        return [bench.value_of(of, one) for one in found[-count:]]
+    def forget(self):
+        """The turns of a row begin."""
+        self._figures.clear()
+
+    def of_turns(self, of):
+        """Of the repetitions that another row's turns had."""
+        return [bench.value_of(of, one) for one in
+                self._figures.get((of.program, of.measurement), [])]
 
     def close(self):
         for program in self._running.values():
@@ -57,13 +61,19 @@ class Pace:
     def __init__(self, seconds, num_rows, clock=time.monotonic):
         self._clock = clock
         self._end = clock() + seconds
-        self._rows_left = num_rows
+        # With the one under way.
+        self._rows_left = num_rows + 1
         self._row_end = self._end
 
     def begin_row(self):
+        self._rows_left -= 1
+        self.begin_turns()
+
+    def begin_turns(self):
+        """Of the row that began last: starting its programs and warming up
+        takes from the time of all."""
         now = self._clock()
         self._row_end = now + (self._end - now) / max(1, self._rows_left)
-        self._rows_left -= 1
 
     def is_over(self):
         """Of the row that began last."""
@@ -88,7 +98,7 @@ class Turns:
         self.values = {name: [] for name in parts}
         if row.seen_by_the_row_before:
             for name, part in parts.items():
-                self.values[name] = running.latest(part, num_turns)
+                self.values[name] = running.of_turns(part)
         # The row before was not asked for, or failed.
         counts = {len(values) for values in self.values.values()}
         if len(counts) > 1 or 0 in counts:
@@ -99,6 +109,10 @@ class Turns:
     def _measure(self, parts, num_turns, pace):
         names = list(parts)
         for turn in range(-1 if self._row.warm_up else 0, num_turns):
+            if turn == 0:
+                self._running.forget()
+                if pace is not None:
+                    pace.begin_turns()
             if turn >= self.LEAST and pace is not None and pace.is_over():
                 return
             # Nobody is always the first, or always after the same one.
