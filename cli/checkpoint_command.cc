@@ -62,6 +62,8 @@ CommandSyntax Syntax() {
       .positionals = Positionals::kAny,
       .positional_names =
           "inspect|verify|diff|export|export-model DIR [DIR], import FILE...",
+      .first_words = {"inspect", "verify", "diff", "export", "export-model",
+                      "import"},
   };
 }
 
@@ -235,6 +237,12 @@ absl::StatusOr<int> Run(const std::vector<std::string>& words,
 }
 
 }  // namespace
+
+CommandText DescribeCheckpoint() {
+  v1::CheckpointConfig config;
+  v1::JobConfig job;
+  return DescribeCommand(Syntax(), {{{&config}, {&job, DescribingFlags()}}});
+}
 
 int RunCheckpoint(int argc, char** argv) {
   const CommandSyntax syntax = Syntax();

@@ -6,10 +6,14 @@
 
 namespace oarlock {
 
+struct CommandText;
+
 // `argv` is that of main; argv[1] is "checkpoint". Returns the exit code: 0
 // sound or equal, 1 damaged, different or not there, 2 for a wrong command
 // line.
 int RunCheckpoint(int argc, char** argv);
+// Its flags, for manual and completion.
+CommandText DescribeCheckpoint();
 
 }  // namespace oarlock
 

@@ -1,37 +1,61 @@
 #include "cli/commands.h"
 
 #include "cli/checkpoint_command.h"
+#include "cli/completion_command.h"
 #include "cli/ctl_command.h"
+#include "cli/doctor_command.h"
 #include "cli/explain_env_command.h"
 #include "cli/generate_command.h"
 #include "cli/infer_command.h"
 #include "cli/launch_command.h"
+#include "cli/man_command.h"
+#include "cli/quickstart_command.h"
 #include "cli/server_command.h"
 #include "cli/train_command.h"
 #include "cli/version_command.h"
+#include "fleet/command_line/command_line.h"
 
 namespace oarlock {
 namespace {
 
 constexpr Command kCommands[] = {
+    {"quickstart", RunQuickstart,
+     "generate clicks, train on them, show how it learned", DescribeQuickstart},
+    {"doctor", RunDoctor, "look at this machine: what is wrong, what to do",
+     DescribeDoctor},
     {"train", RunTrain,
-     "train a model: alone, as a role of a job, or with a local cluster"},
-    {"server", RunServer, "serve: one server of a job"},
+     "train a model: alone, as a role of a job, or with a local cluster",
+     DescribeTrain},
+    {"server", RunServer, "serve: one server of a job", DescribeServer},
     {"launch", RunLaunch,
-     "start any program as the servers and workers of a job"},
-    {"generate", RunGenerate, "write click logs to try things on"},
-    {"ctl", RunCtl, "look at a running job, or end it"},
+     "start any program as the servers and workers of a job", DescribeLaunch},
+    {"generate", RunGenerate, "write click logs to try things on",
+     DescribeGenerate},
+    {"ctl", RunCtl, "look at a running job, or end it", DescribeCtl},
     {"checkpoint", RunCheckpoint,
-     "look at checkpoints on disk, verify, compare or export them"},
-    {"infer", RunInfer, "score lines with a checkpoint or a running job"},
+     "look at checkpoints on disk, verify, compare or export them",
+     DescribeCheckpoint},
+    {"infer", RunInfer, "score lines with a checkpoint or a running job",
+     DescribeInfer},
     {"explain-env", RunExplainEnv,
-     "say what a process would become in this environment, and why"},
+     "say what a process would become in this environment, and why",
+     DescribeExplainEnv},
+    {"completion", RunCompletion,
+     "print what completes these commands in bash or zsh", DescribeCompletion},
+    {"man", RunMan, "print the manual, for man -l", DescribeMan},
     {"version", RunVersion,
-     "say which program this is, for a report of a bug; also --version"},
+     "say which program this is, for a report of a bug; also --version",
+     DescribeVersion},
 };
 
 }  // namespace
 
 absl::Span<const Command> Commands() { return kCommands; }
+
+std::vector<CommandText> DescribeCommands() {
+  std::vector<CommandText> texts;
+  for (const Command& command : kCommands) texts.push_back(command.describe());
+  return texts;
+}
 
 }  // namespace oarlock

@@ -3,9 +3,13 @@
 #ifndef OARLOCK_CLI_COMMANDS_H_
 #define OARLOCK_CLI_COMMANDS_H_
 
+#include <vector>
+
 #include "absl/types/span.h"
 
 namespace oarlock {
+
+struct CommandText;
 
 struct Command {
   const char* name;
@@ -13,10 +17,14 @@ struct Command {
   int (*run)(int argc, char** argv);
   // For `oarlock --help`.
   const char* what;
+  // Its flags and examples.
+  CommandText (*describe)();
 };
 
 // In the order of `oarlock --help`.
 absl::Span<const Command> Commands();
+// What there is to tell of each, in the same order.
+std::vector<CommandText> DescribeCommands();
 
 }  // namespace oarlock
 

@@ -56,7 +56,16 @@ CommandSyntax Syntax() {
           "  oarlock ctl drain --server 127.0.0.1:6170 --reason 'new data'\n",
       .positionals = Positionals::kAny,
       .positional_names = "status|tables|hot-keys|evict|checkpoint|stop|drain",
+      .first_words = {"status", "tables", "hot-keys", "evict", "checkpoint",
+                      "stop", "drain"},
   };
+}
+
+// What the job's flags have to do with a look at it.
+FlagSource JobFlags(v1::JobConfig* job) {
+  return {
+      job,
+      {"job_id", "tls_cert_file", "tls_key_file", "tls_ca_file", "token_file"}};
 }
 
 absl::StatusOr<AdminClientOptions> ClientOptions(const v1::CtlConfig& config,
@@ -300,16 +309,18 @@ absl::Status Run(const Verb& verb, v1::CtlConfig config,
 
 }  // namespace
 
+CommandText DescribeCtl() {
+  v1::CtlConfig config;
+  v1::JobConfig job;
+  return DescribeCommand(Syntax(), {{&config}, JobFlags(&job)});
+}
+
 int RunCtl(int argc, char** argv) {
   const CommandSyntax syntax = Syntax();
   v1::CtlConfig config;
   v1::JobConfig job;
-  const auto parsed =
-      ParseCommandLine(syntax, Words(argc, argv, 2),
-                       {{&config},
-                        {&job,
-                         {"job_id", "tls_cert_file", "tls_key_file",
-                          "tls_ca_file", "token_file"}}});
+  const auto parsed = ParseCommandLine(syntax, Words(argc, argv, 2),
+                                       {{&config}, JobFlags(&job)});
   if (const std::optional<int> code = FinishEarly(syntax, parsed)) {
     return *code;
   }

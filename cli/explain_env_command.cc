@@ -29,6 +29,11 @@ oarlock explain-env --role PSERVER --trainers 2 \
 
 }  // namespace
 
+CommandText DescribeExplainEnv() {
+  v1::RoleConfig config;
+  return DescribeCommand(Syntax(), {{&config}});
+}
+
 int RunExplainEnv(int argc, char** argv) {
   v1::RoleConfig config;
   const auto parsed =

@@ -5,9 +5,13 @@
 
 namespace oarlock {
 
+struct CommandText;
+
 // The whole program's words. Prints the role and why, and
 // returns 0; for half a configuration prints the sentence and returns 2.
 int RunExplainEnv(int argc, char** argv);
+// Its flags, for manual and completion.
+CommandText DescribeExplainEnv();
 
 }  // namespace oarlock
 

@@ -28,10 +28,16 @@ CommandSyntax Syntax() {
           "data\n",
       .positionals = Positionals::kAny,
       .positional_names = "criteo",
+      .first_words = {"criteo"},
   };
 }
 
 }  // namespace
+
+CommandText DescribeGenerate() {
+  v1::GenerateConfig config;
+  return DescribeCommand(Syntax(), {{{&config}}});
+}
 
 int RunGenerate(int argc, char** argv) {
   const CommandSyntax syntax = Syntax();

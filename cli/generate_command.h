@@ -5,8 +5,12 @@
 
 namespace oarlock {
 
+struct CommandText;
+
 // `argv` is that of main; argv[1] is "generate". Returns the exit code.
 int RunGenerate(int argc, char** argv);
+// Its flags, for manual and completion.
+CommandText DescribeGenerate();
 
 }  // namespace oarlock
 

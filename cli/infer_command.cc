@@ -201,6 +201,12 @@ absl::Status Run(const v1::InferConfig& infer, v1::JobConfig job) {
 
 }  // namespace
 
+CommandText DescribeInfer() {
+  v1::InferConfig infer;
+  v1::JobConfig job;
+  return DescribeCommand(Syntax(), {{{&infer}, JobFlags(&job)}});
+}
+
 int RunInfer(int argc, char** argv) {
   const CommandSyntax syntax = Syntax();
   v1::InferConfig infer;

@@ -5,8 +5,12 @@
 
 namespace oarlock {
 
+struct CommandText;
+
 // The process's exit code.
 int RunInfer(int argc, char** argv);
+// Its flags, for manual and completion.
+CommandText DescribeInfer();
 
 }  // namespace oarlock
 

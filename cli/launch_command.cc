@@ -93,6 +93,12 @@ absl::StatusOr<int> RunPlanned(const v1::LaunchConfig& config,
 
 }  // namespace
 
+CommandText DescribeLaunch() {
+  v1::LaunchConfig config;
+  v1::MeetingConfig meeting;
+  return DescribeCommand(Syntax(), {{&config}, {&meeting}});
+}
+
 int RunLaunch(int argc, char** argv) {
   v1::LaunchConfig config;
   v1::MeetingConfig meeting;

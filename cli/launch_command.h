@@ -6,10 +6,14 @@
 
 namespace oarlock {
 
+struct CommandText;
+
 // The whole program's words. Returns the exit code: 2 for a wrong
 // command line, 1 when the nodes did not meet, else that of Launcher::Run or
 // RunMetJob.
 int RunLaunch(int argc, char** argv);
+// Its flags, for manual and completion.
+CommandText DescribeLaunch();
 
 }  // namespace oarlock
 

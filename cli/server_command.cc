@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -39,6 +40,32 @@ CommandSyntax Syntax() {
   };
 }
 
+std::vector<FlagSource> Sources(v1::RoleConfig* role, v1::JobConfig* config) {
+  return {{role, {"pserver_endpoints", "current_endpoint", "trainers"}},
+          {config,
+           {"job_id",
+            "num_partitions",
+            "lease_s",
+            "server_threads",
+            "metrics_port",
+            "tick_s",
+            "tier_dir",
+            "checkpoint_dir",
+            "checkpoint_interval_s",
+            "checkpoint_keep",
+            "durability",
+            "recovery",
+            "log_bytes_max",
+            "log_sync_interval_s",
+            "resume",
+            "load",
+            "insecure",
+            "tls_cert_file",
+            "tls_key_file",
+            "tls_ca_file",
+            "token_file"}}};
+}
+
 absl::Status Serve(const v1::JobConfig& config, const RoleAssignment& role) {
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Fleet> fleet,
                            Fleet::Init(config, role));
@@ -47,36 +74,19 @@ absl::Status Serve(const v1::JobConfig& config, const RoleAssignment& role) {
 
 }  // namespace
 
+CommandText DescribeServer() {
+  v1::JobConfig config;
+  v1::RoleConfig role_config;
+  return DescribeCommand(Syntax(), Sources(&role_config, &config));
+}
+
 int RunServer(int argc, char** argv) {
   const CommandSyntax syntax = Syntax();
   v1::JobConfig config;
   v1::RoleConfig role_config;
   role_config.set_role("PSERVER");
   const absl::StatusOr<ParsedCommandLine> parsed = ParseCommandLine(
-      syntax, Words(argc, argv, 2),
-      {{&role_config, {"pserver_endpoints", "current_endpoint", "trainers"}},
-       {&config,
-        {"job_id",
-         "num_partitions",
-         "lease_s",
-         "server_threads",
-         "metrics_port",
-         "tick_s",
-         "tier_dir",
-         "checkpoint_dir",
-         "checkpoint_interval_s",
-         "checkpoint_keep",
-         "durability",
-         "recovery",
-         "log_bytes_max",
-         "log_sync_interval_s",
-         "resume",
-         "load",
-         "insecure",
-         "tls_cert_file",
-         "tls_key_file",
-         "tls_ca_file",
-         "token_file"}}});
+      syntax, Words(argc, argv, 2), Sources(&role_config, &config));
   if (const std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
     return *exit_code;
   }

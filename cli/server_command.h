@@ -5,8 +5,12 @@
 
 namespace oarlock {
 
+struct CommandText;
+
 // `argv` is that of main; argv[1] is "server". Returns the exit code.
 int RunServer(int argc, char** argv);
+// Its flags, for manual and completion.
+CommandText DescribeServer();
 
 }  // namespace oarlock
 

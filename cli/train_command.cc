@@ -73,6 +73,13 @@ int RunOneRole(const v1::JobConfig& config, const RoleAssignment& role) {
 
 }  // namespace
 
+CommandText DescribeTrain() {
+  v1::JobConfig config;
+  v1::TrainConfig train;
+  v1::RoleConfig role_config;
+  return DescribeCommand(Syntax(), {{{&config}, {&train}, {&role_config}}});
+}
+
 int RunTrain(int argc, char** argv) {
   const CommandSyntax syntax = Syntax();
   v1::JobConfig config;

@@ -5,8 +5,12 @@
 
 namespace oarlock {
 
+struct CommandText;
+
 // `argv` is that of main; argv[1] is "train". Returns the exit code.
 int RunTrain(int argc, char** argv);
+// Its flags, for manual and completion.
+CommandText DescribeTrain();
 
 }  // namespace oarlock
 

@@ -29,6 +29,8 @@ CommandSyntax Syntax() {
 
 }  // namespace
 
+CommandText DescribeVersion() { return DescribeCommand(Syntax(), {}); }
+
 int RunVersion(int argc, char** argv) {
   const CommandSyntax syntax = Syntax();
   const absl::StatusOr<ParsedCommandLine> parsed =

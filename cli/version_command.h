@@ -5,10 +5,14 @@
 
 namespace oarlock {
 
+struct CommandText;
+
 // The whole program's words; the first may be --version as well. Prints the
 // version, and what this program speaks, reads and was built with; returns 0,
 // or 2 for words that it does not know.
 int RunVersion(int argc, char** argv);
+// Its flags, for manual and completion.
+CommandText DescribeVersion();
 
 }  // namespace oarlock
 

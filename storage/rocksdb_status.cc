@@ -1,6 +1,7 @@
 #include "storage/rocksdb_status.h"
 
 #include <rocksdb/status.h>
+#include <rocksdb/version.h>
 
 #include <string>
 
@@ -26,6 +27,10 @@ absl::Status FromRocksDb(const rocksdb::Status& status, absl::string_view what,
   }
   return absl::InternalError(
       absl::StrCat(message, "; look at the disk and its permissions"));
+}
+
+std::string RocksDbVersion() {
+  return rocksdb::GetRocksVersionAsString(/*with_patch=*/true);
 }
 
 }  // namespace oarlock

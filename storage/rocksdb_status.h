@@ -3,6 +3,8 @@
 #ifndef OARLOCK_STORAGE_ROCKSDB_STATUS_H_
 #define OARLOCK_STORAGE_ROCKSDB_STATUS_H_
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
@@ -17,6 +19,9 @@ namespace oarlock {
 // damage, else Internal. OK is OK.
 absl::Status FromRocksDb(const rocksdb::Status& status, absl::string_view what,
                          absl::string_view path);
+
+// Of the library that this process has, "7.8.3".
+std::string RocksDbVersion();
 
 }  // namespace oarlock
 

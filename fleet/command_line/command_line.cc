@@ -252,32 +252,77 @@ void AppendWrapped(const std::string& text, std::string* out) {
 }
 
 // `value` is what the flag is when it is not given.
-std::string FlagHelpText(const FieldDescriptor* field,
-                         const std::string& value) {
-  std::string text = absl::StrCat("  --", field->name());
+FlagText TextOf(const FieldDescriptor* field, const std::string& value) {
+  FlagText text;
+  text.name = field->name();
+  text.aliases = FlagAliases(field);
   if (field->is_repeated()) {
-    text += " X,Y,...";
+    text.value = "X,Y,...";
   } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
-    text += " TEXT";
+    text.value = "TEXT";
   } else if (field->cpp_type() != FieldDescriptor::CPPTYPE_BOOL) {
-    text += " N";
+    text.value = "N";
   }
-  for (const std::string& alias : FlagAliases(field)) {
-    absl::StrAppend(&text, ", --", alias);
-  }
-  text += "\n";
+  text.group = FlagGroup(field).empty() ? "Flags" : FlagGroup(field);
   std::vector<std::string> notes;
   if (!value.empty()) notes.push_back("default " + value);
   if (!FlagLegal(field).empty()) notes.push_back(FlagLegal(field));
-  std::string help = FlagHelp(field);
+  text.help = FlagHelp(field);
   if (!notes.empty()) {
-    absl::StrAppend(&help, " [", absl::StrJoin(notes, "; "), "]");
+    absl::StrAppend(&text.help, " [", absl::StrJoin(notes, "; "), "]");
   }
-  AppendWrapped(help, &text);
+  text.choices = FlagChoices(field);
+  return text;
+}
+
+std::string FlagHelpText(const FlagText& flag) {
+  const char* const short_name = flag.name == "help"        ? "-h, "
+                                 : flag.name == kConfigFlag ? "-c, "
+                                                            : "";
+  std::string text = absl::StrCat("  ", short_name, "--", flag.name,
+                                  flag.value.empty() ? "" : " ", flag.value);
+  for (const std::string& alias : flag.aliases) {
+    absl::StrAppend(&text, ", --", alias);
+  }
+  text += "\n";
+  AppendWrapped(flag.help, &text);
   return text;
 }
 
 }  // namespace
+
+CommandText DescribeCommand(const CommandSyntax& syntax,
+                            absl::Span<const FlagSource> sources) {
+  CommandText command{syntax, {}};
+  std::vector<FlagText>& flags = command.flags;
+  for (const FlagSource& source : sources) {
+    for (const FieldDescriptor* field : FieldsOf(source)) {
+      if (std::any_of(flags.begin(), flags.end(), [&](const FlagText& flag) {
+            return flag.name == field->name();
+          })) {
+        continue;
+      }
+      FlagText text = TextOf(field, FlagValue(*source.message, field));
+      const auto last_of_group = std::find_if(
+          flags.rbegin(), flags.rend(),
+          [&](const FlagText& flag) { return flag.group == text.group; });
+      flags.insert(
+          last_of_group == flags.rend() ? flags.end() : last_of_group.base(),
+          std::move(text));
+    }
+  }
+  const auto other = [&](std::string name, std::string value,
+                         std::string help) {
+    flags.push_back(
+        {std::move(name), {}, std::move(value), "Other", std::move(help), {}});
+  };
+  if (syntax.takes_config) {
+    other(kConfigFlag, "FILE",
+          "Text protobuf with these flags as fields; flags override it.");
+  }
+  other("help", "", "Prints this.");
+  return command;
+}
 
 std::string HelpText(const CommandSyntax& syntax,
                      absl::Span<const FlagSource> sources) {
@@ -285,36 +330,11 @@ std::string HelpText(const CommandSyntax& syntax,
       absl::StrCat(syntax.description, "\n\nUsage: ", syntax.name, " [flags]",
                    syntax.positional_names.empty() ? "" : " ",
                    syntax.positional_names, "\n");
-  // Groups in the order in which they first appear.
-  std::vector<std::pair<std::string, std::string>> groups;
-  std::vector<std::string> seen;
-  for (const FlagSource& source : sources) {
-    for (const FieldDescriptor* field : FieldsOf(source)) {
-      if (std::find(seen.begin(), seen.end(), field->name()) != seen.end()) {
-        continue;
-      }
-      seen.push_back(field->name());
-      std::string name = FlagGroup(field);
-      if (name.empty()) name = "Flags";
-      auto group = std::find_if(groups.begin(), groups.end(),
-                                [&](auto& g) { return g.first == name; });
-      if (group == groups.end()) {
-        group = groups.insert(groups.end(), {name, ""});
-      }
-      group->second += FlagHelpText(field, FlagValue(*source.message, field));
-    }
-  }
-  std::string other;
-  if (syntax.takes_config) {
-    other += "  -c, --config FILE\n";
-    AppendWrapped(
-        "Text protobuf with these flags as fields; flags override it.", &other);
-  }
-  other += "  -h, --help\n";
-  AppendWrapped("Prints this.", &other);
-  groups.emplace_back("Other", other);
-  for (const auto& [name, flags] : groups) {
-    absl::StrAppend(&text, "\n", name, ":\n", flags);
+  std::string group;
+  for (const FlagText& flag : DescribeCommand(syntax, sources).flags) {
+    if (flag.group != group) absl::StrAppend(&text, "\n", flag.group, ":\n");
+    group = flag.group;
+    text += FlagHelpText(flag);
   }
   if (!syntax.examples.empty()) {
     absl::StrAppend(&text, "\nExamples:\n");

@@ -50,6 +50,8 @@ struct CommandSyntax {
   Positionals positionals = Positionals::kNone;
   // "PROGRAM [ARGS...]", for --help.
   std::string positional_names = {};
+  // All that the first of them may be, for completion; empty: anything.
+  std::vector<std::string> first_words = {};
   bool takes_config = false;
 };
 
@@ -58,6 +60,26 @@ struct FlagSource {
   google::protobuf::Message* message = nullptr;
   // The fields that are flags here; empty: all that carry the option.
   std::vector<std::string> only = {};
+};
+
+// A flag as help, manual and completion tell of it.
+struct FlagText {
+  std::string name;
+  std::vector<std::string> aliases;
+  // What stands for its value: "N", "TEXT", "X,Y,..."; empty: a boolean.
+  std::string value;
+  std::string group;
+  // One sentence, and in brackets its default and what is legal.
+  std::string help;
+  // The only legal values, where they are words.
+  std::vector<std::string> choices;
+};
+
+struct CommandText {
+  CommandSyntax syntax;
+  // Groups together, in the order in which they first appear; the last group,
+  // "Other", has help and config.
+  std::vector<FlagText> flags;
 };
 
 struct ParsedCommandLine {
@@ -72,8 +94,12 @@ absl::StatusOr<ParsedCommandLine> ParseCommandLine(
     const CommandSyntax& syntax, absl::Span<const std::string> args,
     absl::Span<const FlagSource> sources);
 
-// What --help prints. Defaults are what the messages say now, so a program
-// may have its own.
+// What there is to tell of a command. Defaults are what the messages say now,
+// so a program may have its own.
+CommandText DescribeCommand(const CommandSyntax& syntax,
+                            absl::Span<const FlagSource> sources);
+
+// What --help prints.
 std::string HelpText(const CommandSyntax& syntax,
                      absl::Span<const FlagSource> sources);
 

@@ -287,6 +287,11 @@ std::string FlagLegal(const FieldDescriptor* field) {
   return "";
 }
 
+std::vector<std::string> FlagChoices(const FieldDescriptor* field) {
+  const auto& choices = Options(field).one_of();
+  return {choices.begin(), choices.end()};
+}
+
 absl::Status CheckFlag(const Message& message, const FieldDescriptor* field) {
   const google::protobuf::Reflection* reflection = message.GetReflection();
   if (field->is_repeated()) return CheckRepeated(message, field);

@@ -38,6 +38,10 @@ std::string FlagValue(const google::protobuf::Message& message,
 // "1 to 1048576", "at least 0", "lr, ctr_dnn or deepfm"; empty: any value.
 std::string FlagLegal(const google::protobuf::FieldDescriptor* field);
 
+// The only legal values of a string; empty: any value.
+std::vector<std::string> FlagChoices(
+    const google::protobuf::FieldDescriptor* field);
+
 // Sets the field from words of a command line: one for a single field (the
 // last counts), any number for a list, which they replace; each word of a list
 // may be comma-separated. InvalidArgument: one sentence with the flag, its

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "worker/nn/compute_threads.h"
 
@@ -134,6 +135,11 @@ bool CpuMultipliesBfloat16() {
   const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   const auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
   return (isa & wanted) == wanted;
+}
+
+std::string OnednnVersion() {
+  const dnnl_version_t* const version = dnnl_version();
+  return absl::StrCat(version->major, ".", version->minor, ".", version->patch);
 }
 
 }  // namespace oarlock

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "worker/nn/math_backend.h"
 
@@ -59,6 +60,9 @@ class Bfloat16Products {
 // Whether this CPU multiplies bfloat16 itself (AVX512_BF16, AMX), so that there
 // are products, faster than those of float32.
 bool CpuMultipliesBfloat16();
+
+// Of the library that this process has, "2.7.3".
+std::string OnednnVersion();
 
 }  // namespace oarlock
 

@@ -16,6 +16,7 @@
 #include "proto/job_config.pb.h"
 #include "proto/launch_config.pb.h"
 #include "proto/meeting_config.pb.h"
+#include "proto/quickstart_config.pb.h"
 #include "proto/train_config.pb.h"
 #include "tests/fleet/document_tables.h"
 
@@ -40,7 +41,7 @@ DocumentTables Tables() {
         v1::RoleConfig::descriptor(), v1::LaunchConfig::descriptor(),
         v1::MeetingConfig::descriptor(), v1::GenerateConfig::descriptor(),
         v1::CtlConfig::descriptor(), v1::CheckpointConfig::descriptor(),
-        v1::InferConfig::descriptor()}) {
+        v1::InferConfig::descriptor(), v1::QuickstartConfig::descriptor()}) {
     tables[type->full_name()] = MarkdownTable(type);
   }
   return tables;

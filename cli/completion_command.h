@@ -1,0 +1,18 @@
+// `oarlock completion`.
+
+#ifndef OARLOCK_CLI_COMPLETION_COMMAND_H_
+#define OARLOCK_CLI_COMPLETION_COMMAND_H_
+
+namespace oarlock {
+
+struct CommandText;
+
+// The whole program's words. Prints the text and returns 0, or 2 for words that
+// it does not know.
+int RunCompletion(int argc, char** argv);
+// Its flags, for manual and completion.
+CommandText DescribeCompletion();
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_CLI_COMPLETION_COMMAND_H_
