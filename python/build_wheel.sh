@@ -39,8 +39,8 @@ if [ -z "$programs" ]; then
   programs=$scratch/stripped
   deploy/programs.sh strip "$scratch/whole" "$programs"
 fi
-venv=$(python/venv.sh python/build_requirements.txt)
+python=$(tests/python/make_venv.sh python/build_requirements.txt)
 wheel=$(/usr/bin/python3 -I python/make_wheel.py --programs "$programs" \
-  --version "$(deploy/programs.sh version)" --venv "$venv" --out "$out")
+  --version "$(deploy/programs.sh version)" --venv "${python%/bin/*}" --out "$out")
 /usr/bin/python3 -I python/third_party.py check "$wheel"
 echo "wheel     $wheel, $(du -k --apparent-size "$wheel" | cut -f 1) KiB"

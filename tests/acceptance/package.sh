@@ -81,9 +81,9 @@ line_refused() {
 line_wheel() {
   have_wheel || return
   figure "the wheel" "$(mb_of "$wheel")" MB 35
-  local venv
-  venv=$(python/venv.sh python/build_requirements.txt)
-  "$venv/bin/auditwheel" show "$wheel" >"$logs/auditwheel_show.log" 2>&1
+  local python
+  python=$(tests/python/make_venv.sh python/build_requirements.txt)
+  "${python%/*}/auditwheel" show "$wheel" >"$logs/auditwheel_show.log" 2>&1
   holds "auditwheel show: manylinux_2_35_x86_64" \
     grep -E '"manylinux_2_35_x86_64"' "$logs/auditwheel_show.log"
   holds "nothing of CUDA in it" bash -c "! unzip -l '$wheel' 2>/dev/null |
