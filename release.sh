@@ -7,6 +7,10 @@
 #   ./release.sh --check-reproducible   twice, in two clones, the second time
 #                                       without the cache; fails where a byte
 #                                       differs; dist/ gets the files
+#
+# A frame of a crash's stack, oarlock+0xOFFSET, is a line of source by the debug
+# symbols: `readelf -n PROGRAM` says the build id, and
+# `addr2line -Cfie .build-id/XX/REST.debug 0xOFFSET` the line.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -50,9 +54,11 @@ in_clone() {
   git clone -q . "$scratch/$1"
   (
     cd "$scratch/$1"
-    ./release.sh
+    status=0
+    ./release.sh || status=$?
     bazel --output_base="$(bazel info output_base)_package" clean --expunge
     bazel clean --expunge
+    exit $status
   )
 }
 

@@ -227,7 +227,7 @@ line_man() {
   unpacked || return
   holds "man -l without a warning" bash -c \
     "MANWIDTH=80 man --warnings -l '$scratch/unpacked/usr/share/man/man1/oarlock.1.gz' \
-       2>'$logs/man.log' | grep -q quickstart && ! grep . '$logs/man.log'"
+       2>'$logs/man.log' | grep -c quickstart && ! grep . '$logs/man.log'"
 }
 
 # A limit on open files that no server can live with.
