@@ -7,8 +7,8 @@ what else the machine does disturbs all of them alike. A ratio is taken within
 a turn; printed are medians over the turns and the quartiles of the ratios.
 Ratios are of speed: 2 is twice as fast, or half the time or size.
 
-A row that this CPU cannot run, or that fails, says so, and the others go on. The
-exit code is 0, 1 where a row failed, 2 where the command line is wrong.
+A row that this CPU cannot run, or that fails, says so, and the others go on.
+The exit code is 0, 1 where a row failed, 2 where the command line is wrong.
 """
 
 import contextlib
