@@ -48,12 +48,11 @@ std::string BashFlags(const CommandText& command) {
 std::string BashValues(const CommandText& command) {
   std::string text;
   for (const FlagText& flag : command.flags) {
-    std::string values = absl::StrJoin(flag.choices, " ");
-    if (flag.choices.empty()) {
-      // What takes a value that nobody can guess is completed with files.
-      if (flag.value.empty()) continue;
-      values = " ";
-    }
+    if (flag.choices.empty() && flag.value.empty()) continue;
+    // What takes a value that nobody can guess is completed with files.
+    const std::string values = flag.choices.empty()
+                                   ? std::string(1, ' ')
+                                   : absl::StrJoin(flag.choices, " ");
     for (const std::string& spelling : Spellings(flag)) {
       absl::StrAppend(&text, "    ",
                       Quoted(absl::StrCat(CommandName(command), " ", spelling)),
