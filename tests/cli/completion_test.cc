@@ -44,7 +44,7 @@ std::vector<std::string> Offered(const std::vector<std::string>& words) {
   absl::StrAppend(&script, ")\nCOMP_CWORD=", words.size() - 1,
                   "\n_oarlock\nprintf '%s\\n' \"${COMPREPLY[@]}\"\n");
   const std::string command =
-      absl::StrCat("bash -eu '", folder.Write("script", script), "' 2>&1");
+      absl::StrCat("bash -u '", folder.Write("script", script), "' 2>&1");
   std::FILE* const pipe = popen(command.c_str(), "r");
   std::string output;
   char buffer[256];
