@@ -8,12 +8,12 @@
 #
 parts='
 packages    nothing can be built                                      1 / 0
-build       there is no program                                      22 / 3
-sources     the next change breaks what nobody looks at               2 / 1
-unit        a part does not keep its contract                         3 / 3
-system      jobs train wrongly, hang, or leave processes behind       6 / 6
-readme      the first hour of a new user ends in an error             2 / 2
-sanitizers  memory is corrupted, or threads race, now and then        6 / 1
+build       there is no program                                      16 / 3
+sources     the next change breaks what nobody looks at               1 / 1
+unit        a part does not keep its contract                         2 / 2
+system      jobs train wrongly, hang, or leave processes behind       4 / 4
+readme      the first hour of a new user ends in an error             1 / 1
+sanitizers  memory is corrupted, or threads race, now and then        7 / 1
 '
 # tests/long.sh has what takes longer: everything under the sanitizers, kills
 # by the hundred, fuzzing, quality on real rows, other builds.
