@@ -21,13 +21,7 @@ cd "$(dirname "$0")/../.."
 source tests/acceptance/report.sh
 source tests/acceptance/bare_root.sh
 
-names=$(awk 'NF {print $1}' <<<"$lines")
-for argument; do
-  if ! grep -qx -- "$argument" <<<"$names"; then
-    echo "gate: there is no line '$argument'; legal are" $names >&2
-    exit 2
-  fi
-done
+choose_lines gate "$lines" "$@"
 scratch=${OARLOCK_SCRATCH:-/var/tmp}/oarlock_acceptance
 root=$scratch/bookworm
 logs=build/acceptance
@@ -192,7 +186,7 @@ line_bench() {
 }
 
 acceptance_head
-for name in ${@:-$names}; do
+for name in "${chosen[@]}"; do
   echo "== $name"
   "line_$name"
 done

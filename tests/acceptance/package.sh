@@ -26,13 +26,7 @@ cd "$(dirname "$0")/../.."
 source tests/acceptance/report.sh
 source tests/acceptance/bare_root.sh
 
-names=$(awk 'NF {print $1}' <<<"$lines")
-for argument; do
-  if ! grep -qx -- "$argument" <<<"$names"; then
-    echo "package: there is no line '$argument'; legal are" $names >&2
-    exit 2
-  fi
-done
+choose_lines package "$lines" "$@"
 scratch=${OARLOCK_SCRATCH:-/var/tmp}/oarlock_package
 logs=$PWD/build/acceptance
 mkdir -p "$logs" "$scratch"
@@ -283,5 +277,5 @@ line_readme() {
 }
 
 acceptance_head
-for name in ${*:-$names}; do "line_$name"; done
+for name in "${chosen[@]}"; do "line_$name"; done
 acceptance_end

@@ -3,6 +3,8 @@
 #   figure NAME VALUE UNIT BOUND    met where VALUE is at most BOUND
 #   holds NAME COMMAND...           met where COMMAND exits 0
 #   lacks NAME WHY                  this machine cannot show it
+#   choose_lines SCRIPT LINES ARG...   sets `chosen` to the ARGs, all of which
+#                                   LINES has to name, or to all that it names
 #   acceptance_end                  exits 0 (met), 1 (missed), 3 (lacks)
 
 missed=0
@@ -13,6 +15,20 @@ acceptance_head() {
     "$(git diff --quiet HEAD || echo '(and what is not committed)')"
   echo "cpu    $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)," \
     "$(nproc) cores, load $(cut -d ' ' -f 1 /proc/loadavg)"
+}
+
+choose_lines() {
+  local script=$1 names argument
+  names=$(awk 'NF {print $1}' <<<"$2")
+  shift 2
+  for argument; do
+    if ! grep -qx -- "$argument" <<<"$names"; then
+      echo "$script: there is no line '$argument'; legal are" $names >&2
+      exit 2
+    fi
+  done
+  chosen=("$@")
+  if [ $# -eq 0 ]; then chosen=($names); fi
 }
 
 figure() {
