@@ -45,6 +45,15 @@ class Clock {
   static const Clock& Monotonic();
 };
 
+// The clocks that a role lives by, for its options. Who must tell both apart
+// takes this; who needs one takes a const Clock&.
+struct Clocks {
+  // What people and other machines are told.
+  const Clock* calendar = &Clock::Real();
+  // What lasts so long, and what is waited for.
+  const Clock* even = &Clock::Monotonic();
+};
+
 // Now, and so long from now, as gRPC wants its deadlines: it knows the
 // machine's clock alone. Calls to other processes take real time in tests, too.
 std::chrono::system_clock::time_point GrpcDeadline(absl::Duration timeout);

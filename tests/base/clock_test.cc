@@ -11,6 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "base/check.h"
+#include "tests/base/skippable_clock.h"
 
 namespace oarlock {
 namespace {
@@ -338,6 +339,40 @@ TEST(SkippingClockTest, ASleepAdvancesIt) {
   clock.Sleep(absl::Hours(1));
   clock.Sleep(absl::Seconds(1));
   EXPECT_EQ(clock.Now(), absl::UnixEpoch() + absl::Hours(1) + absl::Seconds(1));
+}
+
+TEST(SkippableClockTest, GoesOnWithItsMachine) {
+  FakeClock machine(absl::UnixEpoch());
+  SkippableClock clock(machine);
+  machine.Advance(absl::Seconds(3));
+  EXPECT_EQ(clock.Now(), absl::UnixEpoch() + absl::Seconds(3));
+  clock.Skip(absl::Hours(1));
+  EXPECT_EQ(clock.Now(), absl::UnixEpoch() + absl::Hours(1) + absl::Seconds(3));
+}
+
+TEST(SkippableClockTest, ASkipEndsASleep) {
+  SkippableClock clock;
+  std::thread sleeper([&clock] { clock.Sleep(absl::Hours(10)); });
+  clock.Skip(absl::Hours(11));
+  sleeper.join();
+}
+
+TEST(SkippableClockTest, AwaitTellsWhetherTheConditionHolds) {
+  SkippableClock clock;
+  bool done = false;
+  absl::Mutex mutex;
+  std::thread other([&] {
+    absl::MutexLock lock(&mutex);
+    done = true;
+  });
+  {
+    absl::MutexLock lock(&mutex);
+    EXPECT_TRUE(clock.AwaitFor(&mutex, absl::Condition(&done), kDeadline));
+    const bool never = false;
+    EXPECT_FALSE(clock.AwaitFor(&mutex, absl::Condition(&never),
+                                absl::Milliseconds(1)));
+  }
+  other.join();
 }
 
 }  // namespace
