@@ -4,7 +4,6 @@
 #define OARLOCK_TESTS_BASE_EVENTUALLY_H_
 
 #include <functional>
-#include <thread>
 
 #include "absl/time/time.h"
 #include "base/clock.h"
@@ -13,10 +12,11 @@ namespace oarlock {
 
 // Whether `condition`, asked again and again, holds within a minute.
 inline bool Eventually(const std::function<bool()>& condition) {
-  const absl::Time deadline = Clock::Real().Now() + absl::Minutes(1);
+  const Clock& clock = Clock::Monotonic();
+  const absl::Time deadline = clock.Now() + absl::Minutes(1);
   while (!condition()) {
-    if (Clock::Real().Now() > deadline) return false;
-    std::this_thread::yield();
+    if (clock.Now() > deadline) return false;
+    clock.Sleep(absl::Milliseconds(1));
   }
   return true;
 }

@@ -1,6 +1,8 @@
 """clock: time comes through constructors, and tests do not sleep.
 
-Places that are still to be mended are counted in clock_debt.txt, which only
+Product sources wait with a limit by a Clock, too; in tests such a limit is a
+deadline that no verdict depends on. Tests pause in eventually.h and in the
+harness of the system tests alone. Places that are still to be mended are counted in clock_debt.txt, which only
 shrinks; real_time.txt names the tests whose verdict depends on a duration.
 """
 
@@ -17,22 +19,29 @@ _CPP = re.compile(
     r"|\b(?:steady|system|high_resolution)_clock\b"
     r"|\bClock::(?:Real|Monotonic)\(|\bclock_gettime\b|\bgettimeofday\b"
     r"|\bstd::time\(|\bgpr_now\b")
+_WAIT = re.compile(
+    r"\b(?:Await|Wait\w*|\w*LockWhen)With(?:Timeout|Deadline)\b"
+    r"|\bwait_(?:for|until)\(")
 _PYTHON = re.compile(r"\btime\.sleep\(|\bfrom time import .*\bsleep\b")
 _MAIN = re.compile(r"^int main\(", re.MULTILINE)
-_EXEMPT = ("base/clock.cc", "base/clock.h", "tests/base/clock_test.cc")
+_EXEMPT = ("base/clock.cc", "base/clock.h", "tests/base/clock_test.cc",
+           "tests/base/eventually.h", "tests/base/skippable_clock.h")
 
 
 def places(tree):
-    """Path -> the lines on which it reads the clock or sleeps."""
+    """Path -> the lines on which it reads the clock, sleeps or waits by it."""
     found = {}
+    product = set(trees.product(tree.paths))
     for path in tree.ending(*trees.SOURCES):
         code = trees.code_of(tree.text(path))
         if path in _EXEMPT or _MAIN.search(code):
             continue
-        lines = [trees.line_at(code, match.start())
-                 for match in _CPP.finditer(code)]
-        if lines:
-            found[path] = lines
+        matches = list(_CPP.finditer(code))
+        if path in product:
+            matches += _WAIT.finditer(code)
+        if matches:
+            found[path] = sorted(trees.line_at(code, match.start())
+                                 for match in matches)
     for path in tree.ending(".py"):
         if not path.startswith("tests/") or path.startswith("tests/lint/"):
             continue
@@ -90,8 +99,9 @@ def check(tree):
         if len(lines) > allowed:
             findings.append(trees.Finding(
                 path, lines[-1], "clock",
-                f"reads the machine's clock or sleeps in {len(lines)} places, "
-                f"{allowed} are listed; take a Clock by constructor"
+                f"reads the machine's clock, sleeps or waits by it in "
+                f"{len(lines)} places, {allowed} are listed; take a Clock by "
+                "constructor"
                 + ("" if path.endswith(".py") or not path.startswith("tests/")
                    else ", wait for a condition")))
     for path, (number, allowed) in listed.items():

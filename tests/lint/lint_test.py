@@ -139,8 +139,9 @@ class ClockTest(PlantedCase):
         self.expect_clean("clock")
         self.write("pserver/late.cc", NOW)
         self.expect_one(
-            "clock", "pserver/late.cc:2: clock: reads the machine's clock or "
-            "sleeps in 1 places, 0 are listed; take a Clock by constructor")
+            "clock", "pserver/late.cc:2: clock: reads the machine's clock, "
+            "sleeps or waits by it in 1 places, 0 are listed; take a Clock by "
+            "constructor")
         self.write("tests/lint/clock_debt.txt", "pserver/late.cc 1\n")
         self.expect_clean("clock")
         self.write("pserver/late.cc", "int main(int argc) {}\n" + NOW)
@@ -153,6 +154,29 @@ class ClockTest(PlantedCase):
         self.expect_one(
             "clock", "tests/lint/clock_debt.txt:2: clock: pserver/late.cc has "
             "1 places, 2 are listed; lower the number to 1")
+
+    def test_a_wait_with_a_limit_of_its_own_is_found_in_product_sources(self):
+        waits = ["mutex_.AwaitWithTimeout(held, limit);",
+                 "mutex_.AwaitWithDeadline(held, end);",
+                 "changed_.WaitWithTimeout(&mutex_, limit);",
+                 "changed_.WaitWithDeadline(&mutex_, end);",
+                 "mutex_.LockWhenWithTimeout(held, limit);",
+                 "mutex_.LockWhenWithDeadline(held, end);",
+                 "mutex_.ReaderLockWhenWithTimeout(held, limit);",
+                 "done_.WaitForNotificationWithTimeout(limit);",
+                 "changed_.wait_for(lock, limit);",
+                 "future_.wait_until(end);"]
+        # A deadline of a test, and what waits for no time.
+        self.write("tests/pserver/late_test.cc", "\n".join(waits))
+        self.write("pserver/late.cc", "clock_.AwaitFor(&mutex_, held, limit);\n"
+                   "context.set_wait_for_ready(true);\n")
+        self.expect_clean("clock")
+        for wait in waits:
+            self.write("pserver/late.cc", f"\n{wait}\n")
+            self.expect_one(
+                "clock", "pserver/late.cc:2: clock: reads the machine's clock, "
+                "sleeps or waits by it in 1 places, 0 are listed; take a Clock "
+                "by constructor")
 
     def test_an_eleventh_test_of_real_time_is_found(self):
         lines = [f"//tests:t{i}: it measures\n" for i in range(11)]

@@ -26,6 +26,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "tests/stress/job_member.h"
@@ -72,8 +73,8 @@ v1::JobConfig ConfigOf(const Options& options) {
 
 class CountingTrainer {
  public:
-  explicit CountingTrainer(const Options& options)
-      : options_(options), config_(ConfigOf(options)) {}
+  CountingTrainer(const Options& options, const Clock& clock)
+      : options_(options), clock_(clock), config_(ConfigOf(options)) {}
 
   absl::Status Run() {
     OARLOCK_ASSIGN_OR_RETURN(member_,
@@ -110,11 +111,12 @@ class CountingTrainer {
   void Pace() {
     absl::MutexLock lock(&mutex_);
     hurried_ = hurried_ || std::filesystem::exists(options_.hurry_file);
-    mutex_.AwaitWithTimeout(absl::Condition(&hurried_),
-                            absl::Milliseconds(options_.step_ms));
+    clock_.AwaitFor(&mutex_, absl::Condition(&hurried_),
+                    absl::Milliseconds(options_.step_ms));
   }
 
   const Options options_;
+  const Clock& clock_;
   const v1::JobConfig config_;
   JobMember member_;
   uint64_t num_examples_ = 0;
@@ -138,7 +140,7 @@ int Main(int argc, char** argv) {
   options.hurry_file = argv[6];
   options.mode = argv[7];
   InitLogging(absl::StrCat("worker ", options.index));
-  CountingTrainer worker(options);
+  CountingTrainer worker(options, Clock::Monotonic());
   const absl::Status status = worker.Run();
   if (!status.ok()) {
     std::printf("%s\n", status.ToString().c_str());

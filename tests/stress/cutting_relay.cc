@@ -16,7 +16,6 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "base/clock.h"
 
 namespace oarlock {
 namespace {
@@ -41,12 +40,13 @@ void SetUp(int socket) {
 
 }  // namespace
 
-CuttingRelay::CuttingRelay(const CuttingRelayOptions& options)
-    : options_(options), random_(options.seed) {}
+CuttingRelay::CuttingRelay(const CuttingRelayOptions& options,
+                           const Clock& clock)
+    : options_(options), clock_(clock), random_(options.seed) {}
 
 absl::StatusOr<std::unique_ptr<CuttingRelay>> CuttingRelay::Start(
-    const CuttingRelayOptions& options) {
-  auto relay = absl::WrapUnique(new CuttingRelay(options));
+    const CuttingRelayOptions& options, const Clock& clock) {
+  auto relay = absl::WrapUnique(new CuttingRelay(options, clock));
   relay->wake_ = eventfd(0, EFD_CLOEXEC);
   relay->listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int on = 1;
@@ -84,7 +84,7 @@ CuttingRelay::~CuttingRelay() {
 
 void CuttingRelay::DrawNextCut() {
   // Exponential: at any time the next one is as near.
-  next_cut_ = Clock::Real().Now() +
+  next_cut_ = clock_.Now() +
               options_.mean_cut_interval * -std::log(1 - random_.Uniform());
 }
 
@@ -149,7 +149,7 @@ void CuttingRelay::Read(Connection* connection, int side) {
   }
   // Both directions are gone.
   if (connection->ended[side]) connection->broken = true;
-  const bool cut = count > 0 && Clock::Real().Now() >= next_cut_;
+  const bool cut = count > 0 && clock_.Now() >= next_cut_;
   connection->ended[side] = count == 0;
   connection->pending[1 - side].append(
       chunk, cut ? random_.Below(static_cast<uint64_t>(count))

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/random.h"
 
 namespace oarlock {
@@ -32,7 +33,7 @@ class CuttingRelay {
  public:
   // Unavailable when the port cannot be had.
   static absl::StatusOr<std::unique_ptr<CuttingRelay>> Start(
-      const CuttingRelayOptions& options);
+      const CuttingRelayOptions& options, const Clock& clock);
   // Closes all connections.
   ~CuttingRelay();
 
@@ -53,7 +54,7 @@ class CuttingRelay {
     bool broken = false;
   };
 
-  explicit CuttingRelay(const CuttingRelayOptions& options);
+  CuttingRelay(const CuttingRelayOptions& options, const Clock& clock);
   void Run();
   void Accept();
   // Reads what has come; a cut that is due happens within it.
@@ -65,6 +66,7 @@ class CuttingRelay {
   void DrawNextCut();
 
   const CuttingRelayOptions options_;
+  const Clock& clock_;
   RandomSequence random_;
   int listener_ = -1;
   int wake_ = -1;

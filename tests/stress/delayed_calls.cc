@@ -2,17 +2,16 @@
 
 #include <utility>
 
-#include "base/clock.h"
-
 namespace oarlock {
 
-DelayedCalls::DelayedCalls() : thread_([this] { Run(); }) {}
+DelayedCalls::DelayedCalls(const Clock& clock)
+    : clock_(clock), thread_([this] { Run(); }) {}
 
 void DelayedCalls::After(absl::Duration delay, Function function) {
   if (delay > absl::ZeroDuration()) {
     absl::MutexLock lock(&mutex_);
     if (!stop_) {
-      waiting_.emplace(Clock::Real().Now() + delay, std::move(function));
+      waiting_.emplace(clock_.Now() + delay, std::move(function));
       return;
     }
   }
@@ -33,15 +32,14 @@ void DelayedCalls::Run() {
     {
       absl::MutexLock lock(&mutex_);
       absl::Time first = absl::InfiniteFuture();
-      const auto due = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      const auto another = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
         return stop_ || (!waiting_.empty() && waiting_.begin()->first < first);
       };
+      mutex_.Await(absl::Condition(&another));
       // Until the first one is due, another one comes before it, or the end.
-      while (!stop_ && (waiting_.empty() ||
-                        waiting_.begin()->first > Clock::Real().Now())) {
-        first =
-            waiting_.empty() ? absl::InfiniteFuture() : waiting_.begin()->first;
-        mutex_.AwaitWithDeadline(absl::Condition(&due), first);
+      while (!stop_ && waiting_.begin()->first > clock_.Now()) {
+        first = waiting_.begin()->first;
+        clock_.AwaitUntil(&mutex_, absl::Condition(&another), first);
       }
       if (waiting_.empty()) return;
       function = std::move(waiting_.begin()->second);

@@ -10,6 +10,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 
 namespace oarlock {
 
@@ -18,7 +19,7 @@ class DelayedCalls {
  public:
   using Function = absl::AnyInvocable<void()>;
 
-  DelayedCalls();
+  explicit DelayedCalls(const Clock& clock);
   ~DelayedCalls() { Stop(); }
 
   // Calls it after `delay`: at once, here, if that is 0 or after Stop.
@@ -29,6 +30,7 @@ class DelayedCalls {
  private:
   void Run();
 
+  const Clock& clock_;
   absl::Mutex mutex_;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::multimap<absl::Time, Function> waiting_ ABSL_GUARDED_BY(mutex_);

@@ -19,7 +19,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
-#include "base/clock.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "cluster/retry.h"
@@ -69,8 +68,11 @@ struct Sent {
 // Thread-safe. Every call that was begun is ended before this is destroyed.
 class FaultyProxy::Impl : public grpc::CallbackGenericService {
  public:
-  explicit Impl(const FaultyProxyOptions& options)
-      : options_(options), random_(options.seed) {}
+  Impl(const FaultyProxyOptions& options, const Clock& clock)
+      : options_(options),
+        clock_(clock),
+        delayed_(clock),
+        random_(options.seed) {}
   ~Impl() override { Stop(); }
 
   absl::Status Start() {
@@ -93,7 +95,7 @@ class FaultyProxy::Impl : public grpc::CallbackGenericService {
     relay.target_port = static_cast<uint16_t>(port);
     relay.seed = DeriveSeed(options_.seed, kRelaySeed);
     relay.mean_cut_interval = options_.mean_cut_interval;
-    OARLOCK_ASSIGN_OR_RETURN(relay_, CuttingRelay::Start(relay));
+    OARLOCK_ASSIGN_OR_RETURN(relay_, CuttingRelay::Start(relay, clock_));
     return absl::OkStatus();
   }
 
@@ -128,6 +130,7 @@ class FaultyProxy::Impl : public grpc::CallbackGenericService {
   }
 
   const FaultyProxyOptions options_;
+  const Clock& clock_;
   std::unique_ptr<grpc::GenericStub> stub_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<CuttingRelay> relay_;
@@ -158,8 +161,8 @@ class FaultyProxy::Impl::Call : public grpc::ServerGenericBidiReactor {
     }
     message_.method = context_->method();
     message_.metadata = Copy(context_->client_metadata());
-    message_.timeout =
-        absl::FromChrono(context_->deadline()) - Clock::Real().Now();
+    message_.timeout = absl::FromChrono(context_->deadline()) -
+                       absl::FromChrono(GrpcDeadline(absl::ZeroDuration()));
     std::tie(plan_, number_) = proxy_->Plan(message_.method);
     if (plan_.drop_request) return Finish(Lost("request"));
     proxy_->delayed_.After(plan_.request_delay, [this] { Forward(); });
@@ -317,8 +320,7 @@ std::shared_ptr<Sent> FaultyProxy::Impl::Send(const Message& message,
   for (const auto& [key, value] : message.metadata) {
     sent->context.AddMetadata(key, value);
   }
-  sent->context.set_deadline(
-      absl::ToChronoTime(Clock::Real().Now() + message.timeout));
+  sent->context.set_deadline(GrpcDeadline(message.timeout));
   bool stopping;
   {
     absl::MutexLock lock(&mutex_);
@@ -373,7 +375,7 @@ void FaultyProxy::Impl::Stop() {
   for (const std::shared_ptr<Sent>& one : sent) one->context.TryCancel();
   delayed_.Stop();
   if (server_ != nullptr) {
-    server_->Shutdown(absl::ToChronoTime(Clock::Real().Now()));
+    server_->Shutdown(GrpcDeadline(absl::ZeroDuration()));
   }
   absl::MutexLock lock(&mutex_);
   const auto over = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -402,8 +404,8 @@ absl::StatusOr<std::vector<FaultyRoute>> ParseFaultyRoutes(
 }
 
 absl::StatusOr<std::unique_ptr<FaultyProxy>> FaultyProxy::Start(
-    const FaultyProxyOptions& options) {
-  auto impl = std::make_unique<Impl>(options);
+    const FaultyProxyOptions& options, const Clock& clock) {
+  auto impl = std::make_unique<Impl>(options, clock);
   OARLOCK_RETURN_IF_ERROR(impl->Start());
   return std::unique_ptr<FaultyProxy>(new FaultyProxy(std::move(impl)));
 }

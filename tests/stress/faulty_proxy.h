@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "tests/stress/faults.h"
 
 namespace oarlock {
@@ -39,7 +40,8 @@ struct FaultyProxyOptions {
 
 // Knows unary calls only. A connection goes through a CuttingRelay and then
 // into a generic gRPC service. What happens to the calls follows from the seed
-// and the order in which they come.
+// and the order in which they come. Delays and cuts come by the clock that it
+// is given; deadlines of calls are gRPC's.
 class FaultyProxy {
  public:
   // Requests that wait to be sent late hold at most so much; beyond it none is
@@ -48,7 +50,7 @@ class FaultyProxy {
 
   // Unavailable when the port cannot be had.
   static absl::StatusOr<std::unique_ptr<FaultyProxy>> Start(
-      const FaultyProxyOptions& options);
+      const FaultyProxyOptions& options, const Clock& clock);
   // Cuts all connections; late copies are not sent any more.
   ~FaultyProxy();
 

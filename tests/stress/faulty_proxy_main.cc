@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/status_macros.h"
@@ -27,7 +28,7 @@ namespace oarlock {
 namespace {
 
 absl::Status Run(const std::vector<std::string>& arguments,
-                 const sigset_t& signals) {
+                 const sigset_t& signals, const Clock& clock) {
   FaultyProxyOptions options;
   uint64_t seed = 0;
   int cut_interval_ms = 0;
@@ -49,7 +50,7 @@ absl::Status Run(const std::vector<std::string>& arguments,
     options.route = route;
     options.seed = DeriveSeed(seed, proxies.size());
     OARLOCK_ASSIGN_OR_RETURN(proxies.emplace_back(),
-                             FaultyProxy::Start(options));
+                             FaultyProxy::Start(options, clock));
   }
   spdlog::info("forwards {}, seed {}", arguments[1], seed);
   int signal = 0;
@@ -72,7 +73,8 @@ int Main(int argc, char** argv) {
   sigaddset(&signals, SIGUSR1);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   InitLogging("proxy");
-  const absl::Status status = Run({argv + 1, argv + argc}, signals);
+  const absl::Status status =
+      Run({argv + 1, argv + argc}, signals, Clock::Monotonic());
   if (!status.ok()) spdlog::error("{}", std::string(status.message()));
   return status.ok() ? 0 : 2;
 }

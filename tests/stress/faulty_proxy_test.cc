@@ -7,6 +7,7 @@
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <memory>
 #include <string>
@@ -16,8 +17,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
 #include "cluster/retry.h"
+#include "tests/base/eventually.h"
 
 namespace oarlock {
 namespace {
@@ -49,7 +52,7 @@ class EchoServer : public grpc::CallbackGenericService {
     std::string method;
     std::string text;
     std::string token;
-    absl::Duration timeout;
+    absl::Time deadline;
   };
 
   EchoServer() {
@@ -67,11 +70,9 @@ class EchoServer : public grpc::CallbackGenericService {
     absl::MutexLock lock(&mutex_);
     return requests_;
   }
-  // Whether so many have come within the deadline.
+  // Whether so many come.
   bool Await(size_t count) {
-    absl::MutexLock lock(&mutex_);
-    const auto there = [&] { return requests_.size() >= count; };
-    return mutex_.AwaitWithTimeout(absl::Condition(&there), kDeadline);
+    return Eventually([&] { return requests().size() >= count; });
   }
 
   grpc::ServerGenericBidiReactor* CreateReactor(
@@ -90,7 +91,7 @@ class EchoServer : public grpc::CallbackGenericService {
       if (!ok) return Finish(grpc::Status::CANCELLED);
       server_->Note({context_->method(), TextOf(bytes_),
                      Header("oarlock-token"),
-                     absl::FromChrono(context_->deadline()) - absl::Now()});
+                     absl::FromChrono(context_->deadline())});
       context_->AddTrailingMetadata("tail", "t");
       if (const std::string why = Header("refuse"); !why.empty()) {
         return Finish(grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, why,
@@ -138,7 +139,7 @@ class FaultyProxyTest : public ::testing::Test {
     options.data = *ParseFaultRates(data);
     options.control = *ParseFaultRates(control);
     options.mean_cut_interval = cut_interval;
-    proxy_ = *FaultyProxy::Start(options);
+    proxy_ = *FaultyProxy::Start(options, clock_);
     stub_ = std::make_unique<grpc::GenericStub>(grpc::CreateCustomChannel(
         absl::StrCat("127.0.0.1:", proxy_->port()),
         grpc::InsecureChannelCredentials(), MakeChannelArguments()));
@@ -148,7 +149,7 @@ class FaultyProxyTest : public ::testing::Test {
               const std::string& refuse = "", bool wait = true) {
     grpc::ClientContext context;
     context.set_wait_for_ready(wait);
-    context.set_deadline(absl::ToChronoTime(absl::Now() + kDeadline));
+    context.set_deadline(GrpcDeadline(kDeadline));
     context.AddMetadata("oarlock-token", "secret");
     if (!refuse.empty()) context.AddMetadata("refuse", refuse);
     const grpc::ByteBuffer request = BytesOf(text);
@@ -168,6 +169,7 @@ class FaultyProxyTest : public ::testing::Test {
     return answer;
   }
 
+  FakeClock clock_;
   EchoServer echo_;
   std::unique_ptr<FaultyProxy> proxy_;
   std::unique_ptr<grpc::GenericStub> stub_;
@@ -176,6 +178,7 @@ class FaultyProxyTest : public ::testing::Test {
 TEST_F(FaultyProxyTest, WithoutFaultsEverythingIsPassedOn) {
   StartProxy("");
   const std::string text(3 << 20, 'x');
+  const auto begun = GrpcDeadline(absl::ZeroDuration());
   const Answer answer = Call(text);
   EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
   EXPECT_EQ(answer.text, text);
@@ -184,8 +187,8 @@ TEST_F(FaultyProxyTest, WithoutFaultsEverythingIsPassedOn) {
   ASSERT_EQ(requests.size(), 1u);
   EXPECT_EQ(requests[0].method, kData);
   EXPECT_EQ(requests[0].token, "secret");
-  EXPECT_LE(requests[0].timeout, kDeadline);
-  EXPECT_GT(requests[0].timeout, absl::ZeroDuration());
+  EXPECT_GT(requests[0].deadline, absl::FromChrono(begun));
+  EXPECT_LE(requests[0].deadline, absl::FromChrono(GrpcDeadline(kDeadline)));
 
   const Answer refused = Call("a", kData, "not so");
   EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
@@ -212,6 +215,9 @@ TEST_F(FaultyProxyTest, DuplicatesArriveTwiceAtOnceOrAfterTheAnswer) {
   EXPECT_EQ(Call("a").text, "a");
   EXPECT_TRUE(echo_.Await(2));
   EXPECT_EQ(Call("b", kControl).text, "b");
+  EXPECT_TRUE(clock_.AwaitWaiters(1));
+  EXPECT_EQ(echo_.requests().size(), 3u);
+  clock_.Advance(kMaxLateness);
   EXPECT_TRUE(echo_.Await(4));
   const std::vector<EchoServer::Request> requests = echo_.requests();
   EXPECT_EQ(requests[1].text, "a");
@@ -227,11 +233,20 @@ TEST_F(FaultyProxyTest, DuplicatesArriveTwiceAtOnceOrAfterTheAnswer) {
 TEST_F(FaultyProxyTest, DelayedRequestsOvertakeOneAnother) {
   StartProxy("delay=1");
   constexpr int kCalls = 20;
+  std::atomic<int> answered = 0;
   std::vector<std::thread> threads;
   for (int i = 0; i < kCalls; ++i) {
-    threads.emplace_back(
-        [this, i] { EXPECT_EQ(Call(absl::StrCat(i)).text, absl::StrCat(i)); });
+    threads.emplace_back([&, i] {
+      EXPECT_EQ(Call(absl::StrCat(i)).text, absl::StrCat(i));
+      ++answered;
+    });
   }
+  // All are drawn while time stands still.
+  EXPECT_TRUE(Eventually([&] { return proxy_->counts().calls == kCalls; }));
+  EXPECT_TRUE(Eventually([&] {
+    clock_.Advance(kMaxFaultDelay / 100);
+    return answered == kCalls;
+  }));
   for (std::thread& thread : threads) thread.join();
   const FaultCounts counts = proxy_->counts();
   EXPECT_EQ(counts.delayed_requests, static_cast<uint64_t>(kCalls));
@@ -240,26 +255,28 @@ TEST_F(FaultyProxyTest, DelayedRequestsOvertakeOneAnother) {
 }
 
 TEST_F(FaultyProxyTest, CutConnectionsFailTheCallsOnThemAndComeBack) {
-  StartProxy("", "", absl::Milliseconds(100));
+  constexpr absl::Duration kInterval = absl::Milliseconds(100);
+  StartProxy("", "", kInterval);
   const std::string text(1 << 20, 'x');
   int failed = 0;
-  int answered = 0;
-  const absl::Time end = absl::Now() + kDeadline;
-  while ((failed < 3 || answered < 3) && absl::Now() < end) {
+  for (int turn = 0; failed < 3 && turn < 100; ++turn) {
+    const uint64_t cuts = proxy_->counts().cuts;
+    const Answer whole = Call(text);
+    EXPECT_TRUE(whole.status.ok()) << whole.status.error_message();
+    EXPECT_EQ(whole.text, text);
+    // No cut while time stands still.
+    EXPECT_EQ(proxy_->counts().cuts, cuts);
+
+    clock_.Advance(1000 * kInterval);
+    // What gRPC says between two calls may be what is cut.
     const Answer answer = Call(text);
-    if (answer.status.ok()) {
-      EXPECT_EQ(answer.text, text);
-      ++answered;
-    } else {
-      EXPECT_EQ(answer.status.error_code(), grpc::StatusCode::UNAVAILABLE)
-          << answer.status.error_message();
-      ++failed;
-    }
-    if (answered < 3 && failed >= 3) Call("small");
+    EXPECT_EQ(proxy_->counts().cuts, cuts + 1);
+    if (answer.status.ok()) continue;
+    EXPECT_EQ(answer.status.error_code(), grpc::StatusCode::UNAVAILABLE)
+        << answer.status.error_message();
+    ++failed;
   }
-  EXPECT_GE(failed, 3);
-  EXPECT_GE(answered, 3);
-  EXPECT_GT(proxy_->counts().cuts, 0u);
+  EXPECT_EQ(failed, 3);
   EXPECT_GE(proxy_->counts().connections_cut, proxy_->counts().cuts);
 }
 
@@ -269,7 +286,10 @@ TEST_F(FaultyProxyTest, EndsWhileCallsWait) {
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([this] { Call("a", kData, "", /*wait=*/false); });
   }
-  EXPECT_TRUE(echo_.Await(2));
+  EXPECT_TRUE(Eventually([&] {
+    clock_.Advance(kMaxFaultDelay / 100);
+    return echo_.requests().size() >= 2;
+  }));
   proxy_.reset();
   for (std::thread& thread : threads) thread.join();
 }

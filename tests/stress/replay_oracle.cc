@@ -112,7 +112,8 @@ class OracleWorker {
         worker->job_->generation(),
         ValueFormats{.pull = kFormats[index], .push = kFormats[index]});
     worker->marker_ = std::make_unique<CutMarker>(
-        worker->client_.get(), worker->job_.get(), CutMarker::Order::kByCut);
+        worker->client_.get(), worker->job_.get(), CutMarker::Order::kByCut,
+        worker->connections_->clock());
     return worker;
   }
 
@@ -191,8 +192,9 @@ class OracleWorker {
 
 class ReplayOracle {
  public:
-  explicit ReplayOracle(const Options& options)
+  ReplayOracle(const Options& options, const Clock& clock)
       : options_(options),
+        clock_(clock),
         tables_(OracleTables(options.seed, kColdMemoryBytes)) {}
 
   // What there was to compare, for people.
@@ -263,17 +265,17 @@ class ReplayOracle {
 
   // Whoever runs this says by a file that all servers have ended.
   absl::Status AwaitServersEnd() {
-    const absl::Time deadline = Clock::Real().Now() + kServersEnd;
+    const absl::Time deadline = clock_.Now() + kServersEnd;
     bool ended = false;
     while (!ended) {
-      if (Clock::Real().Now() > deadline) {
+      if (clock_.Now() > deadline) {
         return absl::DeadlineExceededError(
             absl::StrCat(options_.ended_file, " is not there after ",
                          absl::FormatDuration(kServersEnd)));
       }
       absl::MutexLock lock(&mutex_);
       ended = std::filesystem::exists(options_.ended_file);
-      mutex_.AwaitWithTimeout(absl::Condition(&ended), kPollInterval);
+      clock_.AwaitFor(&mutex_, absl::Condition(&ended), kPollInterval);
     }
     return absl::OkStatus();
   }
@@ -285,8 +287,8 @@ class ReplayOracle {
         // One that a death is in the way of fails; the last one must not.
         num_checkpoints_ += workers_[0]->Checkpoint().ok();
         absl::MutexLock lock(&mutex_);
-        pushed = mutex_.AwaitWithTimeout(absl::Condition(&pushed_),
-                                         kCheckpointPause);
+        pushed = clock_.AwaitFor(&mutex_, absl::Condition(&pushed_),
+                                 kCheckpointPause);
       }
     });
     static_cast<void>(ForEachLane([this](OracleLane* lane, size_t i) {
@@ -320,6 +322,7 @@ class ReplayOracle {
   }
 
   const Options options_;
+  const Clock& clock_;
   const std::vector<v1::TableConfig> tables_;
   Failure failure_;
   absl::Mutex mutex_;
@@ -344,7 +347,7 @@ int Main(int argc, char** argv) {
   options.ended_file = argv[4];
   options.checkpoint_dir = argv[5];
   InitLogging("oracle");
-  ReplayOracle oracle(options);
+  ReplayOracle oracle(options, Clock::Monotonic());
   const absl::StatusOr<std::string> compared = oracle.Run();
   std::printf(
       "seed %llu: %llu pushes to %zu tables, %s\n",
