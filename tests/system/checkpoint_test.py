@@ -50,12 +50,6 @@ class CheckpointTest(harness.SystemTest):
         summary = self.summary(name)
         return {field: summary[field] for field in RESULTS}
 
-    def kill_job(self):
-        """kill -9 of every process at once."""
-        for pid in self.marked_pids():
-            os.kill(pid, signal.SIGKILL)
-        self.assert_nothing_runs()
-
     def test_a_job_on_a_terminal_ends_with_its_servers(self):
         """Whatever the progress line was asking when they ended."""
         for run in range(4):
@@ -107,7 +101,8 @@ class CheckpointTest(harness.SystemTest):
             sorted(name for name in os.listdir(self.path("ckpt"))
                    if name.startswith("ckpt-")),
             [f"ckpt-{cut:08}" for cut in made[-2:]])
-        self.kill_job()
+        self.kill_all()
+        self.assert_nothing_runs()
 
     def test_a_sync_job_that_died_ends_with_the_bits_of_one_that_did_not(self):
         epochs = ["--epochs", "3"]
@@ -119,7 +114,8 @@ class CheckpointTest(harness.SystemTest):
         self.await_true(lambda: self.cut("ckpt") >= 2,
                         harness.PROGRESS_DEADLINE_S, "a second checkpoint")
         self.assertTrue(job.running(), self.report())
-        self.kill_job()
+        self.kill_all()
+        self.assert_nothing_runs()
         self.await_success(
             self.train("resumed", *flags, *SYNC, *epochs, "--resume"))
         undisturbed, resumed = (self.results("undisturbed"),

@@ -20,6 +20,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 import uuid
@@ -125,14 +126,15 @@ def read_text(path):
         return ""
 
 
-def await_condition(condition, deadline_s):
-    """Polls until condition() is true; its last value."""
+def eventually(condition, deadline_s):
+    """Asks until condition() is true; its last value. Nothing else pauses."""
     end = time.monotonic() + deadline_s
+    never = threading.Event()
     while True:
         value = condition()
         if value or time.monotonic() >= end:
             return value
-        time.sleep(POLL_INTERVAL_S)
+        never.wait(POLL_INTERVAL_S)
 
 
 class Process:
@@ -185,12 +187,20 @@ class SystemTest(unittest.TestCase):
         self.addCleanup(self._clean_up)
 
     def _clean_up(self):
-        for pid in self.marked_pids():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        self.kill_all()
         for process in self.processes:
             process.popen.wait(timeout=FAILURE_DEADLINE_S)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def kill_all(self):
+        """kill -9 of all that this test started and what they started.
+
+        Some end by themselves meanwhile, some start another before they end.
+        """
+        while pids := self.marked_pids():
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
     # -- starting ----------------------------------------------------------
 
@@ -218,7 +228,7 @@ class SystemTest(unittest.TestCase):
     # -- waiting -----------------------------------------------------------
 
     def await_true(self, condition, deadline_s, what):
-        if not await_condition(condition, deadline_s):
+        if not eventually(condition, deadline_s):
             self.fail(f"not within {deadline_s} s: {what}\n{self.report()}")
 
     def await_text(self, path, pattern, deadline_s=PROGRESS_DEADLINE_S):
@@ -228,9 +238,11 @@ class SystemTest(unittest.TestCase):
 
     def await_end(self, process, deadline_s=JOB_DEADLINE_S):
         """The exit code; negative for a signal, as subprocess has it."""
-        self.await_true(lambda: not process.running(), deadline_s,
-                        f"the end of {process.name}")
-        return process.popen.returncode
+        try:
+            return process.popen.wait(deadline_s)
+        except subprocess.TimeoutExpired:
+            return self.fail(f"not within {deadline_s} s: the end of "
+                             f"{process.name}\n{self.report()}")
 
     def await_success(self, process, deadline_s=JOB_DEADLINE_S):
         code = self.await_end(process, deadline_s)

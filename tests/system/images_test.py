@@ -175,7 +175,8 @@ class ImagesTest(harness.SystemTest):
         self.await_success(self.start(
             harness.oarlock(), "ctl", "checkpoint", "--server", server,
             name="ctl"))
-        self.kill_job(job)
+        self.kill_all()
+        self.await_end(job)
         again = self.launch(servers, 2, *flags, "--checkpoint_dir", folder,
                             name="again", log_dir="again")
         self.await_success(again)
@@ -196,15 +197,6 @@ class ImagesTest(harness.SystemTest):
         self.assertEqual(over["test_loss"], whole["test_loss"])
         self.assertEqual(over["images_per_second"], 0)
         self.assert_nothing_runs()
-
-    def kill_job(self, job):
-        """The launcher and all that it started, with no time for anything."""
-        for pid in self.marked_pids():
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        self.await_end(job)
 
     def test_checkpoints_that_the_servers_do_not_make_are_missed_at_once(self):
         endpoints = [f"127.0.0.1:{port}" for port in harness.free_ports(1)]

@@ -221,8 +221,7 @@ class OnlineTest(harness.SystemTest):
         self.add_file("b", MANY_ROWS)
         self.await_text(self.path("first", "workerlog.1"),
                         r"train epoch 2 step")
-        for pid in self.marked_pids():
-            os.kill(pid, signal.SIGKILL)
+        self.kill_all()
         self.assert_nothing_runs()
         again = self.train("again", "--resume", "--watch_idle_s", "1")
         self.await_success(again)
