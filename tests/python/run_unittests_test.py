@@ -2,12 +2,12 @@
 
 import os
 import pathlib
+import select
 import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
-import time
 import unittest
 import xml.etree.ElementTree as ElementTree
 
@@ -191,18 +191,19 @@ class RunUnittestsTest(unittest.TestCase):
 
     def test_at_the_end_of_its_time_a_test_cleans_up_and_no_other_begins(self):
         begun, cleaned = self.folder / "begun", self.folder / "cleaned"
+        os.mkfifo(begun)
+        reader = os.open(begun, os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, reader)
         process = self.start(f"""
             import pathlib, signal
             class Some(unittest.TestCase):
                 def test_a(self):
                     self.addCleanup(pathlib.Path({str(cleaned)!r}).touch)
-                    pathlib.Path({str(begun)!r}).touch()
+                    pathlib.Path({str(begun)!r}).write_text("begun")
                     signal.pause()
                 def test_b(self): pass
         """)
-        end = time.monotonic() + DEADLINE_S
-        while not begun.exists() and time.monotonic() < end:
-            time.sleep(.01)
+        self.assertTrue(select.select([reader], [], [], DEADLINE_S)[0])
         process.send_signal(signal.SIGTERM)
         output, _ = process.communicate(timeout=DEADLINE_S)
         self.assertEqual(process.returncode, 1, output)

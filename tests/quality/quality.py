@@ -17,7 +17,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "system"))
+
+import harness  # noqa: E402
 
 OARLOCK = os.environ["OARLOCK_BIN"]
 SEEDS = (1, 2, 3)
@@ -90,10 +93,11 @@ def train_with_crash(folder, flags, seed):
              "10", *flags],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         log = log_dir / "workerlog.0"
-        while not (log.is_file() and " step 60 " in log.read_text()):
-            if job.poll() is not None:
-                raise RuntimeError(f"the job ended too early; see {log_dir}")
-            time.sleep(.02)
+        harness.eventually(
+            lambda: " step 60 " in harness.read_text(log) or
+            job.poll() is not None, 600)
+        if job.poll() is not None:
+            raise RuntimeError(f"the job ended too early; see {log_dir}")
         os.kill(pid_of_server(log_dir, 1), signal.SIGKILL)
         if job.wait(timeout=600) != 0:
             raise RuntimeError(f"the job failed; see {log_dir}")

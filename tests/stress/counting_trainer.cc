@@ -7,10 +7,11 @@
 //
 // The whole training loop is the one that users run, in a mode of theirs. A
 // step takes at least STEP_MS until HURRY_FILE is there, so that a job lasts as
-// long as somebody wants to disturb it. Worker 0 compares, while the servers
-// are still up, and says how many examples all workers trained since the
-// servers were started or the job was resumed. Prints one line; exit code 0
-// when the job is done and all numbers are exact, 1 when not.
+// long as somebody wants to disturb it. Says "registered" on stderr when it is
+// part of the job. Worker 0 compares, while the servers are still up, and says
+// how many examples all workers trained since the servers were started or the
+// job was resumed. Prints one line; exit code 0 when the job is done and all
+// numbers are exact, 1 when not.
 
 #include <cstdint>
 #include <cstdio>
@@ -80,6 +81,8 @@ class CountingTrainer {
     OARLOCK_ASSIGN_OR_RETURN(member_,
                              JoinJob(options_.endpoints, "counting trainer",
                                      WorkerIndex(options_.index)));
+    spdlog::info("registered, generation {}",
+                 member_.job->generation().value());
     const absl::Status status = TrainAndCompare();
     const absl::Status finished = member_.job->Finish(status);
     return status.ok() ? finished : status;

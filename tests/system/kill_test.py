@@ -14,10 +14,12 @@ server and all others.
 
 OARLOCK_KILLS is how often each test kills (default 8; the two with trainers
 share them, the one with the model kills 2 times for 5, those over the faulty
-network and in other modes than async a fifth), OARLOCK_FAULTY_S how long the network without kills is tried,
-OARLOCK_SEED what is random (default: the time, printed).
+network and in other modes than async a fifth), OARLOCK_FAULTS how many faults
+of the network come when nobody is killed (default 400), OARLOCK_SEED what is
+random (default: the time, printed).
 """
 
+import contextlib
 import glob
 import json
 import os
@@ -32,20 +34,19 @@ import harness
 SERVERS = 3
 KILLS = int(os.environ.get("OARLOCK_KILLS", "8"))
 SEED = int(os.environ.get("OARLOCK_SEED", str(int(time.time()))))
-FAULTY_S = float(os.environ.get("OARLOCK_FAULTY_S", "4"))
+FAULTS = int(os.environ.get("OARLOCK_FAULTS", "400"))
 FAULTY_KILLS = max(2, KILLS // 5)
 # Of workers in half_async, and in ssp.
 MODE_KILLS = max(2, KILLS // 5)
-# From a kill to the next one.
-LONGEST_PAUSE_S = .6
+# Of the kills so many come as soon as the one before is over. The others come
+# when the servers' logs have grown by some of `longest_pause_bytes`.
+AT_ONCE = .2
 SERVING_DEADLINE_S = 60
 
 COUNTING_WORKERS = 2
 
 ORACLE_WORKERS = 3
 ORACLE_KILLS = max(1, KILLS * 2 // 5)
-# Longer than a checkpoint of all its tables takes, mostly.
-ORACLE_LONGEST_PAUSE_S = 2
 # Every other death is one between writing a push down and applying it, which a
 # kill at random hits rarely: the push is in the log and is sent again. It comes
 # within so many records.
@@ -63,23 +64,55 @@ STEP_MS = 10
 LONGEST_PASS_S = 10
 # A kill takes about so many passes, at this pace.
 KILLS_PER_EPOCH = 1
-# A worker that is killed stays away for up to AWAY_S: its lease runs out, or a
+# A worker that is killed may stay away until its lease has run out, or a
 # successor takes its place before. The job waits for one 3 s longer.
 LEASE_S = 2
-AWAY_S = 3
+AWAY = .3
 
 # Of calls that carry parameters, and of the others, which are rarer. A cut hits
 # all connections of a server.
 DATA_FAULTS = "drop=.01,delay=.02,duplicate=.02"
 CONTROL_FAULTS = "drop=.05,delay=.1,duplicate=.15"
 CUT_INTERVAL_MS = 1500
+FAULT_KINDS = ("dropped_requests", "dropped_answers", "delayed_requests",
+               "delayed_answers", "duplicates_now", "duplicates_late", "cuts")
+# A tenth of what comes in a second.
+SLOWEST_FAULTS_PER_S = 10
+# What the proxy says of them at a time is shorter.
+COUNTS_BYTES = 8192
 DATA_CALLS = {"Batch", "PullDense", "PullSparse", "PushDense", "PushSparse"}
+
+
+class Growth:
+    """Bytes that have come into the files of a folder since it was made."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.sizes = self.sizes_now()
+        self.bytes = 0
+
+    def sizes_now(self):
+        sizes = {}
+        for folder, _, files in os.walk(self.folder):
+            for name in files:
+                path = os.path.join(folder, name)
+                with contextlib.suppress(FileNotFoundError):
+                    sizes[path] = os.path.getsize(path)
+        return sizes
+
+    def look(self):
+        # Files are cut short and go, too.
+        before, self.sizes = self.sizes, self.sizes_now()
+        self.bytes += sum(max(0, size - before.get(path, 0))
+                          for path, size in self.sizes.items())
+        return self.bytes
 
 
 class KillTest(harness.SystemTest):
     """Servers that come back with every acknowledged push."""
 
     num_partitions = 16
+    longest_pause_bytes = 0
     # Whether everybody calls the servers over the faulty network.
     faulty = False
 
@@ -104,9 +137,12 @@ class KillTest(harness.SystemTest):
 
     def fault_counts(self):
         """What the proxy has last said that it has done."""
-        lines = self.proxy.stdout.splitlines(keepends=True)
-        lines = [line for line in lines if line.endswith("\n")]
-        return json.loads(lines[-1]) if lines else {}
+        with open(self.proxy.stdout_path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - COUNTS_BYTES))
+            whole, _, _ = file.read().rpartition(b"\n")
+        line = whole.rpartition(b"\n")[2]
+        return json.loads(line) if line else {}
 
     def missing_faults(self):
         """Those that have not happened, on both planes where calls repeat."""
@@ -119,18 +155,23 @@ class KillTest(harness.SystemTest):
             missing.append("duplicates of control")
         return missing
 
-    def await_faults(self):
-        """Until faults of every kind have happened: a storm is as short as the
-        machine is fast, and cuts come by the clock."""
+    def await_faults(self, count=0):
+        """Until faults of every kind have happened, and so many in all: a storm
+        is as short as the machine is fast, and cuts come by the clock."""
         if not self.faulty:
             return
 
         def happened():
+            self.check_living()
             self.proxy.send(signal.SIGUSR1)
-            return not self.missing_faults()
+            counts = self.fault_counts()
+            return counts and not self.missing_faults() and sum(
+                counts[kind] for kind in FAULT_KINDS) >= count
 
-        self.await_true(happened, harness.PROGRESS_DEADLINE_S,
-                        "faults of every kind")
+        self.await_true(
+            happened,
+            harness.PROGRESS_DEADLINE_S + count / SLOWEST_FAULTS_PER_S,
+            f"{count} faults, of every kind")
 
     def check_faults(self):
         """Ends the proxy, which has done all that it can."""
@@ -158,8 +199,10 @@ class KillTest(harness.SystemTest):
             "0.3", "--durability", "log", "--log_bytes_max", "4194304",
             "--num_partitions", str(self.num_partitions), *self.server_flags,
             name=name, **variables)
-        self.await_text(process.stderr_path, r"listening on",
-                        SERVING_DEADLINE_S)
+        self.await_true(
+            lambda: self.tend() or
+            re.search("listening on", harness.read_text(process.stderr_path)),
+            SERVING_DEADLINE_S, f"{name} listening")
         return process
 
     def kill(self, process):
@@ -170,15 +213,34 @@ class KillTest(harness.SystemTest):
         name = harness.read_text(self.path("ckpt", "CURRENT")).split(" ")[0]
         return int(name.removeprefix("ckpt-")) if name else 0
 
-    def pause(self, chance, processes, longest_s=LONGEST_PAUSE_S):
-        """Waits at random; all processes must live on."""
-        end = time.monotonic() + chance.uniform(0, longest_s)
-        harness.await_condition(
-            lambda: time.monotonic() >= end or
-            not all(process.running() for process in processes),
-            longest_s * 2)
-        for process in processes:
+    def living(self):
+        """Those who must run while servers are killed."""
+        return []
+
+    def check_living(self):
+        for process in self.living():
             self.assertTrue(process.running(), self.report())
+
+    def tend(self):
+        """What is to be done while a test waits."""
+
+    def log_growth(self):
+        return Growth(self.path("ckpt", "log"))
+
+    def pause(self, chance):
+        """Until the logs have grown by a random number of bytes; all who push
+        must live on."""
+        growth = self.log_growth()
+        wanted = 0 if chance.random() < AT_ONCE else chance.randint(
+            1, self.longest_pause_bytes)
+
+        def grown():
+            self.tend()
+            self.check_living()
+            return growth.look() >= wanted
+
+        self.await_true(grown, harness.PROGRESS_DEADLINE_S,
+                        f"{wanted} bytes more in the logs")
 
     def await_servers(self):
         for server in self.servers:
@@ -190,13 +252,19 @@ class KillTest(harness.SystemTest):
 
 class ServersKilledTest(KillTest):
 
-    def storm(self, kills, calm_s):
-        """Kills, and then lets the workers push for calm_s seconds more."""
-        print(f"seed {SEED}, {kills} kills")
+    longest_pause_bytes = 2_000_000
+    workers = ()
+
+    def living(self):
+        return self.workers
+
+    def storm(self, kills, faults=0):
+        """Kills, and lets the workers push until so many faults have come."""
+        print(f"seed {SEED}, {kills} kills, {faults} faults")
         chance = random.Random(SEED)
         self.start_cluster(COUNTING_WORKERS)
         stop = self.path("stop")
-        workers = [
+        self.workers = [
             self.start(harness.program("OARLOCK_COUNTING_WORKER"),
                        ",".join(self.endpoints), str(i), str(SEED + i), stop,
                        name=f"worker{i}")
@@ -205,50 +273,59 @@ class ServersKilledTest(KillTest):
                         harness.PROGRESS_DEADLINE_S, "a checkpoint")
         for kill in range(kills):
             index = chance.randrange(SERVERS)
-            self.pause(chance, workers)
+            self.pause(chance)
             self.kill(self.servers[index])
             self.servers[index] = self.start_server(index, kill + 1)
-        end = time.monotonic() + calm_s
-        harness.await_condition(
-            lambda: time.monotonic() >= end or
-            not all(worker.running() for worker in workers), calm_s + 1)
         # After a failure the next checkpoint takes its time.
         self.await_true(lambda: self.newest_checkpoint() > 1,
                         harness.PROGRESS_DEADLINE_S, "another checkpoint")
-        self.await_faults()
+        self.await_faults(faults)
         with open(stop, "w", encoding="utf-8"):
             pass
-        for worker in workers:
+        for worker in self.workers:
             self.await_success(worker)
             self.assertRegex(worker.stdout, r"every row exact")
             print(worker.stdout.strip())
         self.await_servers()
 
     def test_every_push_is_applied_once_whoever_is_killed(self):
-        self.storm(KILLS, 0)
+        self.storm(KILLS)
 
 
 class FaultyServersKilledTest(ServersKilledTest):
     faulty = True
 
     def test_every_push_is_applied_once_whoever_is_killed(self):
-        self.storm(FAULTY_KILLS, 0)
+        self.storm(FAULTY_KILLS)
 
     def test_every_push_is_applied_once_when_nobody_is_killed(self):
-        self.storm(0, FAULTY_S)
+        self.storm(0, FAULTS)
 
 
 class ModelTest(KillTest):
 
     # So that each of the oracle's lanes has some to itself.
     num_partitions = 32
+    longest_pause_bytes = 2_000_000
+    oracle = None
+
+    def living(self):
+        return [self.oracle]
+
+    def pause_model(self, chance):
+        """As long as a checkpoint of all its tables takes, mostly."""
+        if chance.random() < .5:
+            before = self.newest_checkpoint()
+            self.await_true(lambda: self.newest_checkpoint() > before,
+                            harness.PROGRESS_DEADLINE_S, "a checkpoint")
+        self.pause(chance)
 
     def test_rows_state_and_dense_are_those_of_the_acknowledged_pushes(self):
         print(f"seed {SEED}, {ORACLE_KILLS} kills")
         chance = random.Random(SEED)
         self.start_cluster(ORACLE_WORKERS, "--tier_dir", self.path("tier"))
         stop, ended = self.path("stop"), self.path("ended")
-        oracle = self.start(
+        self.oracle = self.start(
             harness.program("OARLOCK_REPLAY_ORACLE"), ",".join(self.endpoints),
             str(SEED), stop, ended, self.path("ckpt"), name="oracle")
         self.await_true(lambda: self.newest_checkpoint() >= 1,
@@ -259,7 +336,7 @@ class ModelTest(KillTest):
                 self.await_end(self.servers[index])
                 fault = ""
             else:
-                self.pause(chance, [oracle], ORACLE_LONGEST_PAUSE_S)
+                self.pause_model(chance)
                 # The coordinator is one of them in any case.
                 index = 0 if kill == 1 else chance.randrange(SERVERS)
                 self.kill(self.servers[index])
@@ -267,13 +344,13 @@ class ModelTest(KillTest):
                     records = chance.randint(1, ORACLE_FAULT_RECORDS)
                     fault = f"{ORACLE_FAULT}:{records}"
             self.servers[index] = self.start_server(index, kill, fault)
-        self.pause(chance, [oracle], ORACLE_LONGEST_PAUSE_S)
+        self.pause_model(chance)
         self.touch(stop)
         self.await_servers()
         self.touch(ended)
-        self.await_success(oracle)
-        self.assertRegex(oracle.stdout, r"dense blocks exact")
-        print(oracle.stdout.strip())
+        self.await_success(self.oracle)
+        self.assertRegex(self.oracle.stdout, r"dense blocks exact")
+        print(self.oracle.stdout.strip())
 
     def touch(self, path):
         with open(path, "w", encoding="utf-8"):
@@ -282,8 +359,13 @@ class ModelTest(KillTest):
 
 class WorkersKilledTest(KillTest):
 
+    longest_pause_bytes = 2_000_000
+
     def setUp(self):
         super().setUp()
+        self.trainers = []
+        # Of those that are killed and not started again: when to do it.
+        self.is_due = {}
         harness.generate_criteo(self.folder, DATA_ROWS, DATA_FILES, seed=5)
         for path in glob.glob(self.path("part-*")):
             with open(path, encoding="utf-8") as file:
@@ -301,28 +383,46 @@ class WorkersKilledTest(KillTest):
             str(self.epochs), str(STEP_MS), self.path("hurry"), self.mode,
             name=f"worker{index}.{self.starts}")
 
-    def running(self):
+    def living(self):
         return [worker for worker in self.trainers if worker is not None]
 
     def kill_trainer(self, chance):
         """Kills one that runs; it is started again at once or later."""
         index = chance.choice([i for i, worker in enumerate(self.trainers)
                                if worker is not None])
-        self.kill(self.trainers[index])
+        worker = self.trainers[index]
+        self.kill(worker)
         self.trainers[index] = None
-        # Not twice in a row: killed again before it has registered, it would be
-        # away for longer than a job waits for a successor.
-        away = chance.random() < .3 and not self.was_away[index]
-        self.was_away[index] = away
-        self.back_at[index] = time.monotonic() + (
-            chance.uniform(0, AWAY_S) if away else 0)
-        self.start_missing(time.monotonic())
+        # Of one that has not registered no lease runs out.
+        away = chance.random() < AWAY and "registered, " in worker.stderr
+        until_lost = chance.random() < .5
+        wanted = chance.randint(1, self.longest_pause_bytes)
+        growth = self.log_growth()
 
-    def start_missing(self, now):
+        def is_due():
+            if not away or self.is_lost(worker):
+                return True
+            return not until_lost and growth.look() >= wanted
+
+        self.is_due[index] = is_due
+        self.tend()
+
+    def is_lost(self, worker):
+        """Whether its lease has run out."""
+        return any(
+            f"process {worker.pid}) was silent" in server.stderr
+            for server in self.processes if server.name.startswith("server0."))
+
+    def tend(self):
         """Starts those whose time has come, and one if none runs."""
         for index, worker in enumerate(self.trainers):
-            if worker is None and (now >= self.back_at[index] or
-                                   not self.running()):
+            if worker is None and (not self.living() or
+                                   self.is_due[index]()):
+                self.trainers[index] = self.start_trainer(index)
+
+    def start_missing(self):
+        for index, worker in enumerate(self.trainers):
+            if worker is None:
                 self.trainers[index] = self.start_trainer(index)
 
     def kill_server(self, chance, kill):
@@ -339,13 +439,10 @@ class WorkersKilledTest(KillTest):
         self.starts = 0
         self.start_cluster(TRAINERS, "--lease_s", str(LEASE_S))
         self.trainers = [self.start_trainer(i) for i in range(TRAINERS)]
-        self.back_at = [0] * TRAINERS
-        self.was_away = [False] * TRAINERS
         self.await_true(lambda: self.newest_checkpoint() >= 1,
                         harness.PROGRESS_DEADLINE_S, "a checkpoint")
         for kill in range(kills):
-            self.pause(chance, self.running())
-            self.start_missing(time.monotonic())
+            self.pause(chance)
             victim = chance.choice(victims)
             restart_server = lambda: None
             if victim != "worker":
@@ -353,7 +450,7 @@ class WorkersKilledTest(KillTest):
             if victim != "server":
                 self.kill_trainer(chance)
             restart_server()
-        self.start_missing(float("inf"))
+        self.start_missing()
         self.await_faults()
         with open(self.path("hurry"), "w", encoding="utf-8"):
             pass
@@ -373,7 +470,6 @@ class WorkersKilledTest(KillTest):
 
     def test_every_example_counts_once_whoever_is_killed(self):
         self.storm(SEED + 1, KILLS // 2, ["worker", "server", "both"])
-
 
     def test_every_example_counts_once_in_half_async(self):
         self.storm(SEED + 2, MODE_KILLS, ["worker", "both"], "half_async")

@@ -318,12 +318,13 @@ class NodesTest(harness.SystemTest):
             self.launch(node, f"""python -m paddle.distributed.launch \
                 --ips={",".join(IPS)} --gpus 0 {self.mnist()} {LONG} \
                 --connect_timeout_s 5 --lease_s 2""")
-        self.await_true(lambda: self.has_connection(0, IPS[1]), 10,
-                        "rank 1 at rank 0's rendezvous")
+        self.await_true(lambda: self.has_connection(0, IPS[1]),
+                        NAMED_DEADLINE_S, "rank 1 at rank 0's rendezvous")
         self.network.pull_cable(1)
         self.await_text(self.log(0, 0), CUT_OFF, NAMED_DEADLINE_S)
         for process in self.started.values():
-            self.assertNotEqual(self.await_end(process, 20), 0)
+            self.assertNotEqual(
+                self.await_end(process, harness.FAILURE_DEADLINE_S), 0)
         self.assertRegex(
             harness.read_text(self.log(0, 0)),
             r"rank 1 \(\S+\), rank 2 \(\S+\) did not come to rank 0")

@@ -61,6 +61,14 @@ class OnlineTest(harness.SystemTest):
         self.await_text(self.path(job.name, "workerlog.0"),
                         f"file {file} of pass .* is trained")
 
+    def end_well(self, job, last_file):
+        """When the file is trained. A limit for the time without a new file
+        would end the job before a slow test has written it."""
+        self.await_trained(job, last_file)
+        job.send(signal.SIGTERM)
+        self.await_success(job)
+        self.assert_nothing_runs()
+
     def check_all_trained_once(self):
         rows = self.path("rows.txt")
         subprocess.run(
@@ -84,17 +92,15 @@ class OnlineTest(harness.SystemTest):
     def test_files_are_predicted_then_trained_in_their_order(self):
         self.add_file("part-10")
         self.add_file("part-9")
-        job = self.train("job", "--watch_idle_s", "2")
+        job = self.train("job")
         self.await_trained(job, "part-10")
         self.add_file("part-11")
-        self.await_success(job)
-        self.assert_nothing_runs()
+        self.end_well(job, "part-11")
         self.assertEqual(self.predicted("job"), [
             (f"predict/{i}", name, ROWS)
             for i, name in enumerate(["part-9", "part-10", "part-11"])])
         summary = self.summary("job")
         self.assertEqual(summary["examples"], 3 * ROWS)
-        self.assertRegex(summary["stop_reason"], "no new file came into")
         # Nothing was known of the first file; of the last ones the hints.
         aucs = [evaluation["auc"] for evaluation in summary["evaluations"]]
         self.assertEqual(aucs[0], .5, aucs)
@@ -110,6 +116,8 @@ class OnlineTest(harness.SystemTest):
                          "1")
         self.await_success(job)
         self.assertEqual(self.predicted("job"), [("predict/0", "b", ROWS)])
+        self.assertRegex(self.summary("job")["stop_reason"],
+                         "no new file came into")
 
     def test_sigterm_ends_it_well_and_resume_goes_on(self):
         self.add_file("a")
@@ -162,16 +170,15 @@ class OnlineTest(harness.SystemTest):
     def kill_while_b_is_trained(self, role, index, *flags):
         self.add_file("a")
         self.add_file("b", MANY_ROWS)
-        job = self.train("job", "--watch_idle_s", "1", "--max_restart", "2",
-                         "--print_period", "5", "--lease_s", "2", *flags)
+        job = self.train("job", "--max_restart", "2", "--print_period", "5",
+                         "--lease_s", "2", *flags)
         self.await_text(self.path("job", "workerlog.1"),
                         r"train epoch 2 step")
         os.kill(self.pid_of_role(role, index), signal.SIGKILL)
         self.await_true(lambda: "restart" in job.stderr,
                         harness.PROGRESS_DEADLINE_S, "a restart")
         self.add_file("c")
-        self.await_success(job)
-        self.assert_nothing_runs()
+        self.end_well(job, "c")
         self.assertEqual({file for _, file, _ in self.predicted("job")},
                          {"a", "b", "c"})
         self.check_all_trained_once()
@@ -193,10 +200,9 @@ class OnlineTest(harness.SystemTest):
                            " 0" * NUM_SLOTS + f" 1 {label}\n")
         for killed in (0, 1):
             self.add_file(f"a{killed}")
-            job = self.train(f"job{killed}", "--watch_idle_s", "2", "--resume",
-                             "--max_restart", "1", "--lease_s", "2",
-                             "--print_period", "5", "--test_files",
-                             self.path("test"))
+            job = self.train(f"job{killed}", "--resume", "--max_restart", "1",
+                             "--lease_s", "2", "--print_period", "5",
+                             "--test_files", self.path("test"))
             self.await_text(
                 self.path(f"job{killed}", f"workerlog.{killed}"),
                 rf"test epoch {2 * killed + 1} step")
@@ -204,8 +210,7 @@ class OnlineTest(harness.SystemTest):
             self.await_true(lambda: "restart" in job.stderr,
                             harness.PROGRESS_DEADLINE_S, "a restart")
             self.add_file(f"b{killed}")
-            self.await_success(job)
-            self.assert_nothing_runs()
+            self.end_well(job, f"b{killed}")
         self.check_all_trained_once()
 
     def test_a_server_that_dies_takes_all_back_to_the_last_file(self):

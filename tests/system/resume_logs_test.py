@@ -28,6 +28,8 @@ EPOCHS = 8
 TOTAL = EPOCHS * DATA_ROWS
 # The most of all examples that a life trains before it ends.
 LONGEST_LIFE = .15
+# The same where the time to die may come before the first example.
+SHORTEST_LIFE = .02
 # Examples that a worker may have computed in vain when it is killed.
 UNDER_WAY = 1500
 GOES_ON = "goes on from the logs of the run before"
@@ -117,6 +119,23 @@ class StormTest(RolesTest):
                         f"{count} examples")
         return seen
 
+    def await_time_to_die(self, chance):
+        """Some die before anybody has trained, or come back by half."""
+        stage = chance.choice(["at once", "a process", "a server",
+                               "all servers", "training", "training"])
+        print(f"life {self.lives} ends with {stage}")
+        if stage == "a process":
+            path = chance.choice(self.servers + self.trainers).stderr_path
+            self.await_text(path, ".")
+        elif stage.endswith(("server", "servers")):
+            servers = self.servers if stage == "all servers" else [
+                chance.choice(self.servers)]
+            for server in servers:
+                self.await_text(server.stderr_path, "listening on")
+        elif stage == "training":
+            self.await_examples(
+                chance.randint(1, int(TOTAL * SHORTEST_LIFE)))
+
     def test_nothing_is_trained_again_though_no_checkpoint_was_made(self):
         print(f"seed {SEED}")
         chance = random.Random(SEED)
@@ -145,8 +164,7 @@ class StormTest(RolesTest):
         for _ in range(LIVES * 2):
             self.start_all(chance.randint(1, 3), "--checkpoint_interval_s",
                            "0.3")
-            # Some die before anybody has trained, or come back by half.
-            time.sleep(chance.uniform(0, 1.5))
+            self.await_time_to_die(chance)
             self.kill_all(chance)
         self.start_all(2, "--checkpoint_interval_s", "0.3")
         self.finish()

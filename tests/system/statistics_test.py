@@ -17,8 +17,10 @@ NUM_DENSE = 13
 # Few, so that examples have a key twice and batches share keys.
 NUM_KEYS = 200
 UNUSED_KEY = 999
-# The rows are evaluated so often in one pass: long enough to be seen.
-TEST_COPIES = 80
+# Behind the rows to be evaluated: whoever reads it waits for the test's end.
+HOLD = "hold"
+HOLD_THERE = f"""awk '$0 == "{HOLD}" {{fflush(); system("sleep 100000")}}
+                     {{print}}'"""
 CLIENT_DEADLINE_S = 60
 
 
@@ -60,7 +62,7 @@ class StatisticsTest(harness.SystemTest):
                 "--sparse_feature_dim", "0", "--train_files", data,
                 "--test_files", data + ".test",
                 "--batch_size", "64", "--thread_num", "2", "--epochs", "2",
-                "--accessor", "ctr", *flags)
+                "--accessor", "ctr", "--pipe_command", HOLD_THERE, *flags)
             for i in range(NUM_WORKERS)]
         return endpoints
 
@@ -88,7 +90,7 @@ class StatisticsTest(harness.SystemTest):
         data = self.path("rows")
         shows, clicks = write_rows(data, seed=29)
         with open(data, "rb") as rows, open(data + ".test", "wb") as test:
-            test.write(rows.read() * TEST_COPIES)
+            test.write(rows.read() + f"{HOLD}\n".encode())
         endpoints = self.start_job(data, *flags)
         # While it is evaluated for the first time, nobody pushes.
         self.await_true(lambda: '"test"' in self.passes(endpoints[0]),
