@@ -26,7 +26,7 @@ constexpr uint64_t kColdMemoryBytes = 512 << 10;
 class OracleLaneTest : public testing::Test {
  protected:
   OracleLaneTest()
-      : client_(kPartitions, absl::Seconds(1), testing::TempDir()) {
+      : client_(kPartitions, {.tier_dir = testing::TempDir(), .clocks = {}}) {
     for (const v1::TableConfig& table : tables_) {
       const absl::Status created = client_.CreateTable(table);
       EXPECT_TRUE(created.ok()) << created;
