@@ -10,14 +10,17 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 
 namespace oarlock {
 
 class Ticker {
  public:
-  // Calls `tick` after each `interval`, from a thread of its own.
-  Ticker(absl::Duration interval, std::function<void()> tick)
-      : thread_([this, interval, tick = std::move(tick)] {
+  // Calls `tick` after each `interval` on `clock`, which outlives this, from a
+  // thread of its own.
+  Ticker(const Clock& clock, absl::Duration interval,
+         std::function<void()> tick)
+      : clock_(clock), thread_([this, interval, tick = std::move(tick)] {
           while (!AwaitClosing(interval)) tick();
         }) {}
   // After the call under way.
@@ -35,9 +38,10 @@ class Ticker {
  private:
   bool AwaitClosing(absl::Duration interval) {
     absl::MutexLock lock(&mutex_);
-    return mutex_.AwaitWithTimeout(absl::Condition(&closing_), interval);
+    return clock_.AwaitFor(&mutex_, absl::Condition(&closing_), interval);
   }
 
+  const Clock& clock_;
   absl::Mutex mutex_;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   // Last: it uses what is above.

@@ -75,10 +75,11 @@ absl::Status GpuCommunicator::Agree(const Call& call) {
 }
 
 GpuRing::GoOn GpuCommunicator::Patience() const {
-  const absl::Time deadline = Clock::Real().Now() + options_.operation_timeout;
-  return [this, deadline]() -> absl::Status {
+  const Clock& clock = *options_.clocks.even;
+  const absl::Time deadline = clock.Now() + options_.operation_timeout;
+  return [this, &clock, deadline]() -> absl::Status {
     OARLOCK_RETURN_IF_ERROR(host_->GroupStatus());
-    if (Clock::Real().Now() < deadline) return absl::OkStatus();
+    if (clock.Now() < deadline) return absl::OkStatus();
     return absl::DeadlineExceededError(
         absl::StrCat("an operation of GPUs has taken ",
                      absl::FormatDuration(options_.operation_timeout),

@@ -21,6 +21,8 @@ namespace oarlock {
 struct GpuCommunicatorOptions {
   // As GroupOptions::operation_timeout.
   absl::Duration operation_timeout = kDefaultOperationTimeout;
+  // It is on the even one.
+  Clocks clocks = {};
 };
 
 // Spans are the host's, which go through the GPU's memory, or the GPU's own.

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "collective/communicator.h"
 
 namespace oarlock {
@@ -45,6 +46,8 @@ struct GpuRingOptions {
   int gpu = 0;
   // How long the ranks may take to connect once all have come.
   absl::Duration connect_timeout = absl::Minutes(1);
+  // Waits and their limits are on the even one.
+  Clocks clocks = {};
 };
 
 // The same with options, which may differ by rank: NewNcclRing, or a model of

@@ -59,6 +59,7 @@ v1::JoinHello HelloOf(const GroupOptions& options, const Door& door) {
 // On the host of this rank's endpoint, and not on a port that the environment
 // gives to somebody: rank 0 of this host may still have to come.
 absl::StatusOr<std::unique_ptr<Door>> OpenDoor(const GroupOptions& options) {
+  const Clock& clock = *options.clocks.even;
   std::set<int> taken;
   for (const std::string& text : options.endpoints) {
     OARLOCK_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(text));
@@ -69,7 +70,8 @@ absl::StatusOr<std::unique_ptr<Door>> OpenDoor(const GroupOptions& options) {
   // Kept open, so that the next one gets another port.
   std::vector<std::unique_ptr<Door>> unfit;
   while (true) {
-    OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Door> door, Door::Open(own.host));
+    OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Door> door,
+                             Door::Open(own.host, clock));
     OARLOCK_ASSIGN_OR_RETURN(const Endpoint bound,
                              ParseEndpoint(door->address()));
     if (taken.count(bound.port) == 0) return door;
@@ -117,7 +119,9 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinGroup(
     const GroupOptions& options) {
   OARLOCK_RETURN_IF_ERROR(options.Validate());
   if (options.endpoints.size() <= 1) return std::make_unique<SingleRank>();
+  const Clock& clock = *options.clocks.even;
   auto group = std::make_shared<TcpGroup>();
+  group->clock = &clock;
   group->rank = options.rank;
   group->size = static_cast<int>(options.endpoints.size());
   group->operation_timeout = options.operation_timeout;
@@ -132,7 +136,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinGroup(
                                  .secret = NewSecret(),
                                  .join_timeout = options.join_timeout,
                                  .silence_timeout = options.silence_timeout},
-                                options.security));
+                                options.security, clock));
   }
   // Rank 0 is one among the others to its own server.
   OARLOCK_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel,
@@ -145,7 +149,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinGroup(
                              .join_timeout = options.join_timeout,
                              .silence_timeout = options.silence_timeout,
                              .token = std::move(token)},
-                            std::move(channel)));
+                            std::move(channel), clock));
   group->door->Start(group->membership->secret());
   return TcpCommunicator::Connect(std::move(group), 0);
 }

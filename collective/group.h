@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "cluster/environment.h"
 #include "cluster/security.h"
 #include "collective/communicator.h"
@@ -45,6 +46,9 @@ struct GroupOptions {
   // Of the rendezvous. Values themselves travel as plain TCP: beyond loopback
   // use a network that you trust.
   SecurityOptions security;
+
+  // Timeouts and the pauses between signs of life are on the even one.
+  Clocks clocks;
 
   // InvalidArgument: one sentence.
   absl::Status Validate() const;

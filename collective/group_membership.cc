@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "cluster/retry.h"
@@ -31,28 +30,30 @@ constexpr absl::Duration kProgressInterval = absl::Seconds(10);
 
 GroupMembership::GroupMembership(Options options,
                                  std::shared_ptr<grpc::Channel> channel,
-                                 int wake_fd)
+                                 int wake_fd, const Clock& clock)
     : options_(std::move(options)),
+      clock_(clock),
       tick_(options_.silence_timeout / kSignsPerSilence),
       stub_(v1::RendezvousService::NewStub(std::move(channel))),
       wake_fd_(wake_fd),
       rank_(static_cast<int>(options_.hello.rank())) {}
 
 absl::StatusOr<std::unique_ptr<GroupMembership>> GroupMembership::Join(
-    Options options, std::shared_ptr<grpc::Channel> channel) {
+    Options options, std::shared_ptr<grpc::Channel> channel,
+    const Clock& clock) {
   const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_fd < 0) {
     return absl::ResourceExhaustedError(
         absl::StrCat("eventfd: ", std::strerror(errno)));
   }
-  auto self = absl::WrapUnique(
-      new GroupMembership(std::move(options), std::move(channel), wake_fd));
+  auto self = absl::WrapUnique(new GroupMembership(
+      std::move(options), std::move(channel), wake_fd, clock));
   GroupMembership* const raw = self.get();
   {
     absl::MutexLock lock(&self->mutex_);
     // Rank 0, whose message says more, has the first word.
     self->join_deadline_ =
-        Clock::Real().Now() + self->options_.join_timeout + 2 * self->tick_;
+        clock.Now() + self->options_.join_timeout + 2 * self->tick_;
   }
   self->reader_ = std::thread([raw] { raw->Run(); });
   self->pulse_ = std::thread([raw] { raw->Pulse(); });
@@ -122,7 +123,7 @@ void GroupMembership::Run() {
     const auto closing = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return closing_ || !failure_.ok();
     };
-    mutex_.AwaitWithTimeout(absl::Condition(&closing), kRejoinBackoff);
+    clock_.AwaitFor(&mutex_, absl::Condition(&closing), kRejoinBackoff);
     if (closing()) return;
   }
 }
@@ -213,18 +214,18 @@ void GroupMembership::OnStreamEnd(const absl::Status& status) {
 }
 
 void GroupMembership::Pulse() {
-  const int progress_ticks =
-      static_cast<int>(absl::FDivDuration(kProgressInterval, tick_));
+  const int progress_ticks = std::max(
+      1, static_cast<int>(absl::FDivDuration(kProgressInterval, tick_)));
   for (int ticks = 1;; ++ticks) {
     v1::MemberMessage sign;
     {
       absl::MutexLock lock(&mutex_);
-      mutex_.AwaitWithTimeout(absl::Condition(&closing_), tick_);
+      clock_.AwaitFor(&mutex_, absl::Condition(&closing_), tick_);
       if (closing_) return;
       CountSilence();
       if (!joined_ && failure_.ok()) {
         const absl::Status late = JoinTimeout();
-        if (Clock::Real().Now() >= join_deadline_) {
+        if (clock_.Now() >= join_deadline_) {
           SetFailure(late);
           Cancel();
         } else if (ticks % progress_ticks == 0) {
@@ -285,8 +286,8 @@ absl::Status GroupMembership::Fail(const absl::Status& status,
   const auto answered = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !failure_.ok();
   };
-  mutex_.AwaitWithTimeout(absl::Condition(&answered),
-                          options_.silence_timeout + 2 * tick_);
+  clock_.AwaitFor(&mutex_, absl::Condition(&answered),
+                  options_.silence_timeout + 2 * tick_);
   SetFailure(Annotate(status, NameOf(rank_)));
   return failure_;
 }
@@ -298,8 +299,8 @@ absl::Status GroupMembership::FailBroken(int peer, const absl::Status& broken) {
     const auto known = [this, peer]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return !failure_.ok() || left_.count(peer) > 0;
     };
-    mutex_.AwaitWithTimeout(absl::Condition(&known),
-                            options_.silence_timeout + 2 * tick_);
+    clock_.AwaitFor(&mutex_, absl::Condition(&known),
+                    options_.silence_timeout + 2 * tick_);
     if (!failure_.ok()) return failure_;
     has_left = left_.count(peer) > 0;
   }
@@ -327,7 +328,7 @@ absl::Status GroupMembership::Leave(absl::Duration timeout) {
     return !failure_.ok() ||
            (rank_ == 0 ? left_.size() == size : left_.count(rank_) > 0);
   };
-  if (mutex_.AwaitWithTimeout(absl::Condition(&done), timeout)) {
+  if (clock_.AwaitFor(&mutex_, absl::Condition(&done), timeout)) {
     return failure_;
   }
   std::vector<std::string> behind;

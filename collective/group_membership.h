@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "proto/collective.grpc.pb.h"
 
 namespace oarlock {
@@ -41,9 +42,10 @@ class GroupMembership {
     std::string token;
   };
 
-  // Returns when all ranks have come. Errors as JoinGroup.
+  // Returns when all ranks have come. Errors as JoinGroup. `clock` outlives it.
   static absl::StatusOr<std::unique_ptr<GroupMembership>> Join(
-      Options options, std::shared_ptr<grpc::Channel> channel);
+      Options options, std::shared_ptr<grpc::Channel> channel,
+      const Clock& clock);
   // Without Leave: tells the others that this rank has failed.
   ~GroupMembership();
 
@@ -78,7 +80,7 @@ class GroupMembership {
   using Stream = grpc::ClientReaderWriter<v1::MemberMessage, v1::GroupMessage>;
 
   GroupMembership(Options options, std::shared_ptr<grpc::Channel> channel,
-                  int wake_fd);
+                  int wake_fd, const Clock& clock);
 
   // The reader: streams until one is welcomed and ends.
   void Run();
@@ -100,6 +102,7 @@ class GroupMembership {
   }
 
   const Options options_;
+  const Clock& clock_;
   const absl::Duration tick_;
   const std::unique_ptr<v1::RendezvousService::Stub> stub_;
   const int wake_fd_;

@@ -10,9 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "base/clock.h"
 #include "base/shared_library.h"
 #include "base/status_macros.h"
 #include "collective/agreement.h"
@@ -88,8 +88,8 @@ class Staging {
 
 class NcclRing final : public GpuRing {
  public:
-  NcclRing(const NcclFunctions& nccl, int gpu, int size)
-      : nccl_(nccl), gpu_(gpu), size_(size) {}
+  NcclRing(const NcclFunctions& nccl, int gpu, int size, const Clock& clock)
+      : nccl_(nccl), gpu_(gpu), size_(size), clock_(clock) {}
   ~NcclRing() override {
     if (cudaSetDevice(gpu_) != cudaSuccess) return;
     // Its Destroy waits for the other ranks of the machine, of which one may
@@ -121,7 +121,7 @@ class NcclRing final : public GpuRing {
       return IsOver(result).status();
     };
     return ConnectRing(
-        calls, [&] { return host.GroupStatus(); }, options);
+        clock_, calls, [&] { return host.GroupStatus(); }, options);
   }
 
   absl::Status AllReduce(void* values, size_t num_values, Type type,
@@ -258,13 +258,14 @@ class NcclRing final : public GpuRing {
         nccl_.abort(std::exchange(comm_, nullptr));
         return status;
       }
-      absl::SleepFor(kLook);
+      clock_.Sleep(kLook);
     }
   }
 
   const NcclFunctions nccl_;
   const int gpu_;
   const int size_;
+  const Clock& clock_;
   ncclComm_t comm_ = nullptr;
   cudaStream_t stream_ = nullptr;
   Staging staging_;
@@ -278,7 +279,8 @@ absl::StatusOr<std::unique_ptr<GpuRing>> NewNcclRing(
   absl::Status status = nccl.status();
   std::unique_ptr<NcclRing> ring;
   if (status.ok()) {
-    ring = std::make_unique<NcclRing>(*nccl, options.gpu, host.size());
+    ring = std::make_unique<NcclRing>(*nccl, options.gpu, host.size(),
+                                      *options.clocks.even);
     status = ring->Open();
   }
   ncclUniqueId id = {};

@@ -1,6 +1,5 @@
 #include "collective/rendezvous_server.h"
 
-#include <chrono>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -55,22 +54,24 @@ grpc::Status RendezvousServer::Service::Join(
   return grpc::Status::OK;
 }
 
-RendezvousServer::RendezvousServer(Roster::Options options, std::string token)
+RendezvousServer::RendezvousServer(Roster::Options options, std::string token,
+                                   const Clock& clock)
     : tick_(options.silence_timeout / kSignsPerSilence),
-      roster_(std::move(options)),
+      roster_(std::move(options), clock),
       service_(&roster_, std::move(token)) {}
 
 absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(
-    Roster::Options options, const SecurityOptions& security) {
+    Roster::Options options, const SecurityOptions& security,
+    const Clock& clock) {
   OARLOCK_ASSIGN_OR_RETURN(std::string token, ReadToken(security));
   const std::string endpoint = options.endpoints[0];
   auto self = absl::WrapUnique(
-      new RendezvousServer(std::move(options), std::move(token)));
+      new RendezvousServer(std::move(options), std::move(token), clock));
   OARLOCK_ASSIGN_OR_RETURN(
       self->server_,
       Serve(endpoint, security, "rank 0 cannot serve the rendezvous at",
             &self->service_));
-  self->ticker_.emplace(self->tick_,
+  self->ticker_.emplace(clock, self->tick_,
                         [roster = &self->roster_] { roster->Tick(); });
   return self;
 }
@@ -79,8 +80,8 @@ RendezvousServer::~RendezvousServer() {
   if (server_ == nullptr) return;
   roster_.AwaitEmpty(kGoodbye);
   ticker_.reset();
-  // A deadline that is long over: ends the calls that are still there.
-  server_->Shutdown(std::chrono::system_clock::time_point());
+  // No time is left: ends the calls that are still there.
+  server_->Shutdown(GrpcDeadline(absl::ZeroDuration()));
 }
 
 }  // namespace oarlock

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/ticker.h"
 #include "cluster/security.h"
 #include "collective/roster.h"
@@ -22,9 +23,10 @@ namespace oarlock {
 class RendezvousServer {
  public:
   // Listens at the first endpoint of `options`. FailedPrecondition: it may not
-  // (CheckServable) or cannot.
+  // (CheckServable) or cannot. `clock` outlives it.
   static absl::StatusOr<std::unique_ptr<RendezvousServer>> Start(
-      Roster::Options options, const SecurityOptions& security);
+      Roster::Options options, const SecurityOptions& security,
+      const Clock& clock);
   // Gives the others kGoodbye to hear the last word.
   ~RendezvousServer();
 
@@ -49,7 +51,8 @@ class RendezvousServer {
     const std::string token_;
   };
 
-  RendezvousServer(Roster::Options options, std::string token);
+  RendezvousServer(Roster::Options options, std::string token,
+                   const Clock& clock);
 
   const absl::Duration tick_;
   Roster roster_;

@@ -16,7 +16,8 @@ absl::Status NotOver(absl::Duration timeout) {
 
 }  // namespace
 
-absl::Status ConnectRing(const ConnectCalls& calls, const GpuRing::GoOn& go_on,
+absl::Status ConnectRing(const Clock& clock, const ConnectCalls& calls,
+                         const GpuRing::GoOn& go_on,
                          const ConnectOptions& options) {
   if (calls.begin == nullptr) {
     spdlog::warn(
@@ -24,12 +25,12 @@ absl::Status ConnectRing(const ConnectCalls& calls, const GpuRing::GoOn& go_on,
         "nothing ends the wait for a rank that died or is not reached");
     return calls.connect();
   }
-  const absl::Time deadline = options.clock->Now() + options.timeout;
+  const absl::Time deadline = clock.Now() + options.timeout;
   OARLOCK_ASSIGN_OR_RETURN(bool is_over, calls.begin());
   while (!is_over) {
     OARLOCK_RETURN_IF_ERROR(go_on());
-    if (options.clock->Now() > deadline) return NotOver(options.timeout);
-    options.sleep(options.look);
+    if (clock.Now() > deadline) return NotOver(options.timeout);
+    clock.Sleep(options.look);
     OARLOCK_ASSIGN_OR_RETURN(is_over, calls.is_over());
   }
   return absl::OkStatus();

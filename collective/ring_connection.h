@@ -8,7 +8,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "collective/gpu_ring.h"
@@ -30,15 +29,14 @@ struct ConnectOptions {
   absl::Duration timeout = GpuRingOptions().connect_timeout;
   // Between two looks.
   absl::Duration look = absl::Milliseconds(1);
-  const Clock* clock = &Clock::Monotonic();
-  std::function<void(absl::Duration)> sleep = absl::SleepFor;
 };
 
 // Returns when this rank is connected. Without `calls.begin` nothing else ends
 // the wait, and the log says so; with it these do: an error of the library;
 // one of `go_on`, which is asked before each look; FailedPrecondition after
 // `options.timeout`.
-absl::Status ConnectRing(const ConnectCalls& calls, const GpuRing::GoOn& go_on,
+absl::Status ConnectRing(const Clock& clock, const ConnectCalls& calls,
+                         const GpuRing::GoOn& go_on,
                          const ConnectOptions& options);
 
 }  // namespace oarlock

@@ -9,8 +9,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/clock.h"
-
 namespace oarlock {
 namespace {
 
@@ -163,7 +161,7 @@ class Ring::Exchange {
   }
 
   bool Sleep(absl::Time deadline) {
-    const absl::Duration left = deadline - Clock::Real().Now();
+    const absl::Duration left = deadline - ring_.clock_->Now();
     if (left <= absl::ZeroDuration()) return End(RingEnd::kDeadline);
     // A negative descriptor is passed over.
     pollfd fds[] = {
@@ -191,8 +189,9 @@ class Ring::Exchange {
   RingResult result_;
 };
 
-Ring::Ring(Socket next, Socket previous, int wake_fd)
-    : next_(std::move(next)),
+Ring::Ring(const Clock& clock, Socket next, Socket previous, int wake_fd)
+    : clock_(&clock),
+      next_(std::move(next)),
       previous_(std::move(previous)),
       wake_fd_(wake_fd),
       scratch_(new char[kScratchBytes]) {}

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "collective/sockets.h"
 
 namespace oarlock {
@@ -73,8 +74,8 @@ struct RingResult {
 // while neither side can go on.
 class Ring {
  public:
-  // `wake_fd` becomes readable when the group fails.
-  Ring(Socket next, Socket previous, int wake_fd);
+  // `wake_fd` becomes readable when the group fails. `clock` outlives it.
+  Ring(const Clock& clock, Socket next, Socket previous, int wake_fd);
 
   RingResult Run(const RingPlan& plan, absl::Time deadline);
 
@@ -85,6 +86,7 @@ class Ring {
 
   class Exchange;
 
+  const Clock* clock_;
   Socket next_;
   Socket previous_;
   int wake_fd_;

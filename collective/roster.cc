@@ -39,8 +39,9 @@ absl::Status StatusOf(const v1::GroupFailure& failure) {
   return status.ok() ? absl::UnknownError("a failure without a code") : status;
 }
 
-Roster::Roster(Options options)
+Roster::Roster(Options options, const Clock& clock)
     : options_(std::move(options)),
+      clock_(clock),
       join_ticks_(TicksOf(options_.join_timeout, options_.silence_timeout)),
       members_(options_.expected.size()) {
   OARLOCK_CHECK(options_.endpoints.size() == options_.expected.size());
@@ -284,7 +285,7 @@ bool Roster::IsEmpty() const {
 
 void Roster::AwaitEmpty(absl::Duration timeout) const {
   absl::MutexLock lock(&mutex_);
-  mutex_.AwaitWithTimeout(absl::Condition(this, &Roster::IsEmpty), timeout);
+  clock_.AwaitFor(&mutex_, absl::Condition(this, &Roster::IsEmpty), timeout);
 }
 
 }  // namespace oarlock

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "proto/collective.pb.h"
 
 namespace oarlock {
@@ -55,7 +56,8 @@ class Roster {
     absl::Duration silence_timeout;
   };
 
-  explicit Roster(Options options);
+  // `clock` outlives this.
+  Roster(Options options, const Clock& clock);
 
   // A rank comes. `seat` is used until Closed(rank, seat). Errors: see
   // RendezvousService.Join.
@@ -101,6 +103,7 @@ class Roster {
   bool IsEmpty() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
+  const Clock& clock_;
   const int join_ticks_;
 
   mutable absl::Mutex mutex_;

@@ -86,11 +86,11 @@ Socket::~Socket() {
   if (fd_ >= 0) close(fd_);
 }
 
-absl::Status AwaitSocket(int fd, short events, int wake_fd,
+absl::Status AwaitSocket(const Clock& clock, int fd, short events, int wake_fd,
                          absl::Time deadline) {
   while (true) {
     pollfd fds[] = {{wake_fd, POLLIN, 0}, {fd, events, 0}};
-    const absl::Duration left = deadline - Clock::Real().Now();
+    const absl::Duration left = deadline - clock.Now();
     if (left <= absl::ZeroDuration()) {
       return absl::DeadlineExceededError("no time is left");
     }
@@ -103,7 +103,7 @@ absl::Status AwaitSocket(int fd, short events, int wake_fd,
   }
 }
 
-absl::StatusOr<Socket> ConnectTo(const std::string& address,
+absl::StatusOr<Socket> ConnectTo(const Clock& clock, const std::string& address,
                                  const Greeting& greeting, int wake_fd,
                                  absl::Time deadline) {
   OARLOCK_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(address));
@@ -125,7 +125,7 @@ absl::StatusOr<Socket> ConnectTo(const std::string& address,
       continue;
     }
     OARLOCK_RETURN_IF_ERROR(
-        AwaitSocket(connection.fd(), POLLOUT, wake_fd, deadline));
+        AwaitSocket(clock, connection.fd(), POLLOUT, wake_fd, deadline));
     socklen_t size = sizeof(errno);
     getsockopt(connection.fd(), SOL_SOCKET, SO_ERROR, &errno, &size);
     if (errno != 0) {
@@ -143,7 +143,8 @@ absl::StatusOr<Socket> ConnectTo(const std::string& address,
   return status;
 }
 
-absl::StatusOr<std::unique_ptr<Door>> Door::Open(const std::string& host) {
+absl::StatusOr<std::unique_ptr<Door>> Door::Open(const std::string& host,
+                                                 const Clock& clock) {
   AddressList addresses;
   OARLOCK_RETURN_IF_ERROR(Resolve(host, "0", &addresses));
   Socket listener;
@@ -173,7 +174,7 @@ absl::StatusOr<std::unique_ptr<Door>> Door::Open(const std::string& host) {
           ? reinterpret_cast<sockaddr_in6*>(&bound)->sin6_port
           : reinterpret_cast<sockaddr_in*>(&bound)->sin_port;
   return absl::WrapUnique(
-      new Door(std::move(listener), std::move(closing),
+      new Door(clock, std::move(listener), std::move(closing),
                absl::StrCat(host, ":", static_cast<int>(ntohs(port)))));
 }
 
@@ -190,27 +191,28 @@ void Door::Start(const std::string& secret) {
 }
 
 void Door::Run() {
-  while (
-      AwaitSocket(listener_.fd(), POLLIN, closing_.fd(), absl::InfiniteFuture())
-          .ok()) {
+  while (AwaitSocket(clock_, listener_.fd(), POLLIN, closing_.fd(),
+                     absl::InfiniteFuture())
+             .ok()) {
     Socket connection(accept4(listener_.fd(), nullptr, nullptr,
                               SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (connection.fd() >= 0) {
       Take(std::move(connection));
     } else {
       // Too many open files, for example: it stays in the queue.
-      AwaitSocket(-1, 0, closing_.fd(), Clock::Real().Now() + kWakeInterval)
+      AwaitSocket(clock_, -1, 0, closing_.fd(), clock_.Now() + kWakeInterval)
           .IgnoreError();
     }
   }
 }
 
 void Door::Take(Socket connection) {
-  const absl::Time deadline = Clock::Real().Now() + kGreetingTimeout;
+  const absl::Time deadline = clock_.Now() + kGreetingTimeout;
   WireGreeting wire;
   size_t got = 0;
   while (got < sizeof(wire)) {
-    if (!AwaitSocket(connection.fd(), POLLIN, closing_.fd(), deadline).ok()) {
+    if (!AwaitSocket(clock_, connection.fd(), POLLIN, closing_.fd(), deadline)
+             .ok()) {
       return;
     }
     const ssize_t count =
@@ -234,24 +236,21 @@ void Door::Take(Socket connection) {
 absl::StatusOr<Socket> Door::Await(uint32_t communicator, uint32_t from_rank,
                                    int wake_fd, absl::Time deadline) {
   const std::pair<uint32_t, uint32_t> key = {communicator, from_rank};
-  while (true) {
-    {
-      absl::MutexLock lock(&mutex_);
-      const auto here = [this, &key]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-        return waiting_.count(key) > 0;
-      };
-      if (mutex_.AwaitWithTimeout(absl::Condition(&here), kWakeInterval)) {
-        Socket connection = std::move(waiting_[key]);
-        waiting_.erase(key);
-        return connection;
-      }
-    }
+  const auto here = [this, &key]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return waiting_.count(key) > 0;
+  };
+  absl::MutexLock lock(&mutex_);
+  while (!here()) {
     pollfd woken = {wake_fd, POLLIN, 0};
     if (poll(&woken, 1, 0) > 0) return absl::CancelledError("woken");
-    if (Clock::Real().Now() > deadline) {
+    if (clock_.Now() > deadline) {
       return absl::DeadlineExceededError("no time is left");
     }
+    clock_.AwaitFor(&mutex_, absl::Condition(&here), kWakeInterval);
   }
+  Socket connection = std::move(waiting_[key]);
+  waiting_.erase(key);
+  return connection;
 }
 
 }  // namespace oarlock

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 
 namespace oarlock {
 
@@ -37,8 +38,10 @@ class Socket {
 };
 
 // Waits until `fd` has one of `events` (poll's). Cancelled: `wake_fd` has
-// become readable; DeadlineExceeded.
-absl::Status AwaitSocket(int fd, short events, int wake_fd,
+// become readable; DeadlineExceeded: `clock` shows `deadline`. The kernel,
+// which has a clock of its own, is asked again when the time that is left at
+// the call has passed there.
+absl::Status AwaitSocket(const Clock& clock, int fd, short events, int wake_fd,
                          absl::Time deadline);
 
 // What a connection begins with: who it is from and what for, and that it is
@@ -53,7 +56,7 @@ inline constexpr size_t kSecretBytes = 32;
 
 // A connection to `address` ("host:port") that has sent its greeting.
 // Unavailable: refused or unreachable; Cancelled, DeadlineExceeded.
-absl::StatusOr<Socket> ConnectTo(const std::string& address,
+absl::StatusOr<Socket> ConnectTo(const Clock& clock, const std::string& address,
                                  const Greeting& greeting, int wake_fd,
                                  absl::Time deadline);
 
@@ -62,8 +65,9 @@ absl::StatusOr<Socket> ConnectTo(const std::string& address,
 class Door {
  public:
   // Listens on `host`, any port. FailedPrecondition: not an address of this
-  // machine.
-  static absl::StatusOr<std::unique_ptr<Door>> Open(const std::string& host);
+  // machine. `clock` outlives it.
+  static absl::StatusOr<std::unique_ptr<Door>> Open(const std::string& host,
+                                                    const Clock& clock);
   ~Door();
 
   Door(const Door&) = delete;
@@ -80,13 +84,15 @@ class Door {
                                int wake_fd, absl::Time deadline);
 
  private:
-  Door(Socket listener, Socket closing, std::string address)
-      : listener_(std::move(listener)),
+  Door(const Clock& clock, Socket listener, Socket closing, std::string address)
+      : clock_(clock),
+        listener_(std::move(listener)),
         closing_(std::move(closing)),
         address_(std::move(address)) {}
   void Run();
   void Take(Socket connection);
 
+  const Clock& clock_;
   const Socket listener_;
   // An eventfd.
   const Socket closing_;

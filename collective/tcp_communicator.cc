@@ -6,7 +6,6 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "base/clock.h"
 #include "base/status_macros.h"
 #include "collective/argument_checks.h"
 #include "proto/value_format.h"
@@ -50,8 +49,9 @@ struct TcpCommunicator::Header {
 
 absl::StatusOr<std::unique_ptr<Communicator>> TcpCommunicator::Connect(
     std::shared_ptr<TcpGroup> group, uint32_t index) {
+  const Clock& clock = *group->clock;
   GroupMembership& membership = *group->membership;
-  const absl::Time deadline = Clock::Real().Now() + group->connect_timeout;
+  const absl::Time deadline = clock.Now() + group->connect_timeout;
   const uint32_t rank = group->rank, size = group->size;
   const uint32_t next = (rank + 1) % size, previous = (rank + size - 1) % size;
   const auto fail = [&](uint32_t peer, const absl::Status& status) {
@@ -64,14 +64,14 @@ absl::StatusOr<std::unique_ptr<Communicator>> TcpCommunicator::Connect(
                      absl::FormatDuration(group->connect_timeout), ": ",
                      status.message(), "; is a firewall between the two?")));
   };
-  absl::StatusOr<Socket> out = ConnectTo(membership.addresses()[next],
+  absl::StatusOr<Socket> out = ConnectTo(clock, membership.addresses()[next],
                                          {membership.secret(), index, rank},
                                          membership.wake_fd(), deadline);
   if (!out.ok()) return fail(next, out.status());
   absl::StatusOr<Socket> in =
       group->door->Await(index, previous, membership.wake_fd(), deadline);
   if (!in.ok()) return fail(previous, in.status());
-  Ring ring(*std::move(out), *std::move(in), membership.wake_fd());
+  Ring ring(clock, *std::move(out), *std::move(in), membership.wake_fd());
   return absl::WrapUnique<Communicator>(
       new TcpCommunicator(std::move(group), index, std::move(ring)));
 }
@@ -108,7 +108,7 @@ std::string TcpCommunicator::Describe(const Header& header) const {
 
 absl::Status TcpCommunicator::Run(const Operation& operation, RingPlan plan) {
   OARLOCK_RETURN_IF_ERROR(GroupStatus());
-  const absl::Time deadline = Clock::Real().Now() + group_->operation_timeout;
+  const absl::Time deadline = group_->clock->Now() + group_->operation_timeout;
   Header mine = {index_,
                  operation.kind,
                  group_->membership->BeginOperation(index_),

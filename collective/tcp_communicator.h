@@ -24,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "collective/communicator.h"
 #include "collective/group_membership.h"
 #include "collective/rendezvous_server.h"
@@ -35,6 +36,7 @@ namespace oarlock {
 
 // What the communicators of a rank have in common, all in one process.
 struct TcpGroup {
+  const Clock* clock;
   int rank;
   int size;
   absl::Duration operation_timeout;

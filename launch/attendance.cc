@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "cluster/retry.h"
 #include "cluster/security.h"
@@ -35,6 +34,7 @@ bool IsTransient(const absl::Status& status) {
 
 Attendance::Attendance(Options options, std::shared_ptr<grpc::Channel> channel)
     : options_(std::move(options)),
+      clock_(*options_.clocks.even),
       interval_(options_.silence_timeout / kReportsPerSilence),
       stub_(v1::LaunchService::NewStub(std::move(channel))),
       report_(options_.report) {
@@ -62,7 +62,7 @@ void Attendance::Run() {
   for (int reports = 0;;) {
     const absl::Duration pause =
         report_.has_ready() ? interval_ / kReportsWhileWaiting : interval_;
-    mutex_.AwaitWithTimeout(absl::Condition(&wake), pause - took);
+    clock_.AwaitFor(&mutex_, absl::Condition(&wake), pause - took);
     if (closing_) return;
     news_ = false;
     // While the processes of a round end that others have ended, this node
@@ -77,9 +77,9 @@ void Attendance::Run() {
     const int number = report_number_;
     mutex_.Unlock();
     v1::MeetingAnswer answer;
-    const absl::Time begin = Clock::Real().Now();
+    const absl::Time begin = clock_.Now();
     const absl::Status status = Report(report, &answer);
-    took = Clock::Real().Now() - begin;
+    took = clock_.Now() - begin;
     mutex_.Lock();
     if (number != report_number_) {
       news_ = true;
@@ -102,8 +102,7 @@ absl::Status Attendance::Report(const v1::NodeReport& report,
                                 v1::MeetingAnswer* answer) {
   grpc::ClientContext context;
   context.set_wait_for_ready(true);
-  context.set_deadline(
-      absl::ToChronoTime(Clock::Real().Now() + kAnswerIntervals * interval_));
+  context.set_deadline(GrpcDeadline(kAnswerIntervals * interval_));
   if (!options_.token.empty()) {
     context.AddMetadata(kTokenMetadataKey, options_.token);
   }
@@ -143,7 +142,7 @@ void Attendance::OnFailure(const absl::Status& status, absl::Duration took) {
       kAnswerIntervals);
   last_failure_ = std::string(status.message());
   if (report_.has_ready()) {
-    if (Clock::Real().Now() >= meet_deadline_) {
+    if (clock_.Now() >= meet_deadline_) {
       refusal_ = NobodyAnswered();
       over_.emplace().set_reason(std::string(refusal_.message()));
     }
@@ -179,7 +178,7 @@ absl::StatusOr<v1::MeetingRound> Attendance::Meet(v1::NodeShare share) {
   over_.reset();
   unanswered_ = 0;
   // Node 0, whose message says more, has the first word.
-  meet_deadline_ = Clock::Real().Now() + options_.meet_timeout + 2 * interval_;
+  meet_deadline_ = clock_.Now() + options_.meet_timeout + 2 * interval_;
   v1::NodeReport report = options_.report;
   collective_ = share.collective();
   *report.mutable_ready() = std::move(share);

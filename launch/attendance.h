@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "proto/launch.grpc.pb.h"
 
 namespace oarlock {
@@ -33,6 +34,10 @@ class Attendance {
     std::string token;
     absl::Duration meet_timeout;
     absl::Duration silence_timeout;
+    // Reports and timeouts are by the even one; they outlive the attendance.
+    // How long a call to node 0 may take is gRPC's, and so is the clock of
+    // that.
+    Clocks clocks = {};
   };
 
   Attendance(Options options, std::shared_ptr<grpc::Channel> channel);
@@ -75,6 +80,7 @@ class Attendance {
   }
 
   const Options options_;
+  const Clock& clock_;
   const absl::Duration interval_;
   const std::unique_ptr<v1::LaunchService::Stub> stub_;
 

@@ -96,8 +96,8 @@ struct Launcher::Process {
   bool running() const { return child != nullptr || restart_at.has_value(); }
 };
 
-Launcher::Launcher(LauncherOptions options, const Clock& clock)
-    : options_(std::move(options)), clock_(clock) {}
+Launcher::Launcher(LauncherOptions options)
+    : options_(std::move(options)), clock_(*options_.clocks.even) {}
 
 Launcher::~Launcher() = default;
 

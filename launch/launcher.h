@@ -74,6 +74,9 @@ struct LauncherOptions {
     bool kill = false;
   };
   std::function<std::optional<Order>()> order = [] { return std::nullopt; };
+  // Graces, delays and what processes are said to have taken are on the even
+  // one; they outlive the launcher.
+  Clocks clocks = {};
 };
 
 // What a child has in its environment after its first restart: how many there
@@ -91,9 +94,7 @@ class Launcher {
   // Last lines of the log of a process that failed.
   static constexpr int kLogTailLines = 20;
 
-  // `clock` outlives this.
-  explicit Launcher(LauncherOptions options = {},
-                    const Clock& clock = Clock::Real());
+  explicit Launcher(LauncherOptions options = {});
   ~Launcher();
 
   // Runs `argv` (as ResolveProgram takes it) as every process of the plan and

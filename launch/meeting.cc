@@ -37,8 +37,9 @@ uint32_t RoundOf(const v1::NodeReport& report) {
 
 }  // namespace
 
-Meeting::Meeting(Options options)
+Meeting::Meeting(Options options, const Clock& clock)
     : options_(std::move(options)),
+      clock_(clock),
       num_nodes_(static_cast<int>(options_.expected.num_nodes())),
       meet_ticks_(static_cast<int>(std::ceil(
           absl::FDivDuration(options_.meet_timeout, options_.silence_timeout) *
@@ -318,7 +319,7 @@ bool Meeting::AllTold() const {
 
 void Meeting::AwaitAllTold(absl::Duration timeout) const {
   absl::MutexLock lock(&mutex_);
-  mutex_.AwaitWithTimeout(absl::Condition(this, &Meeting::AllTold), timeout);
+  clock_.AwaitFor(&mutex_, absl::Condition(this, &Meeting::AllTold), timeout);
 }
 
 }  // namespace oarlock

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "proto/launch.pb.h"
 
 namespace oarlock {
@@ -47,7 +48,8 @@ class Meeting {
     absl::Duration silence_timeout;
   };
 
-  explicit Meeting(Options options);
+  // `clock` outlives this.
+  Meeting(Options options, const Clock& clock);
 
   // Answers a launcher. Errors: see LaunchService.Report.
   absl::StatusOr<v1::MeetingAnswer> Report(const v1::NodeReport& report);
@@ -105,6 +107,7 @@ class Meeting {
   bool AllTold() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
+  const Clock& clock_;
   const int num_nodes_;
   const int meet_ticks_;
 

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/memory/memory.h"
-#include "base/clock.h"
 #include "base/status_macros.h"
 #include "cluster/retry.h"
 #include "cluster/serve.h"
@@ -28,20 +27,23 @@ grpc::Status MeetingServer::Service::Report(grpc::ServerContext* context,
   return grpc::Status::OK;
 }
 
-MeetingServer::MeetingServer(const Meeting::Options& options, std::string token)
+MeetingServer::MeetingServer(const Meeting::Options& options, std::string token,
+                             const Clock& clock)
     : silence_timeout_(options.silence_timeout),
-      meeting_(options),
+      meeting_(options, clock),
       service_(&meeting_, std::move(token)) {}
 
 absl::StatusOr<std::unique_ptr<MeetingServer>> MeetingServer::Start(
-    Meeting::Options options, const SecurityOptions& security) {
+    Meeting::Options options, const SecurityOptions& security,
+    const Clock& clock) {
   OARLOCK_ASSIGN_OR_RETURN(std::string token, ReadToken(security));
-  auto self = absl::WrapUnique(new MeetingServer(options, std::move(token)));
+  auto self =
+      absl::WrapUnique(new MeetingServer(options, std::move(token), clock));
   OARLOCK_ASSIGN_OR_RETURN(
       self->server_,
       Serve(options.endpoint, security,
             "node 0 cannot let the others meet at --master", &self->service_));
-  self->ticker_.emplace(options.silence_timeout / kReportsPerSilence,
+  self->ticker_.emplace(clock, options.silence_timeout / kReportsPerSilence,
                         [meeting = &self->meeting_] { meeting->Tick(); });
   return self;
 }
@@ -50,7 +52,7 @@ MeetingServer::~MeetingServer() {
   if (server_ == nullptr) return;
   meeting_.AwaitAllTold(silence_timeout_);
   ticker_.reset();
-  server_->Shutdown(absl::ToChronoTime(Clock::Real().Now() + kLastAnswers));
+  server_->Shutdown(GrpcDeadline(kLastAnswers));
 }
 
 }  // namespace oarlock

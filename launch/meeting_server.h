@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/ticker.h"
 #include "cluster/security.h"
 #include "launch/meeting.h"
@@ -22,9 +23,10 @@ namespace oarlock {
 class MeetingServer {
  public:
   // Listens at `options.endpoint`. FailedPrecondition: it may not
-  // (CheckServable), or cannot, and why.
+  // (CheckServable), or cannot, and why. `clock` outlives it.
   static absl::StatusOr<std::unique_ptr<MeetingServer>> Start(
-      Meeting::Options options, const SecurityOptions& security);
+      Meeting::Options options, const SecurityOptions& security,
+      const Clock& clock);
   // Gives the others `silence_timeout` to hear how the job ended.
   ~MeetingServer();
 
@@ -45,7 +47,8 @@ class MeetingServer {
     const std::string token_;
   };
 
-  MeetingServer(const Meeting::Options& options, std::string token);
+  MeetingServer(const Meeting::Options& options, std::string token,
+                const Clock& clock);
 
   const absl::Duration silence_timeout_;
   Meeting meeting_;

@@ -102,7 +102,7 @@ absl::StatusOr<std::unique_ptr<MeetingServer>> MetJob::Serve(
              .endpoint = config_.master(),
              .meet_timeout = absl::Seconds(meeting_.meet_timeout_s()),
              .silence_timeout = absl::Seconds(meeting_.silence_s())},
-            security);
+            security, *options_.clocks.even);
     if (server.ok() || certain || attempt == kServeAttempts) return server;
   }
 }
@@ -127,7 +127,8 @@ absl::Status MetJob::Attend(const v1::NodeShare& share) {
           .endpoint = config_.master(),
           .token = std::move(token),
           .meet_timeout = absl::Seconds(meeting_.meet_timeout_s()),
-          .silence_timeout = absl::Seconds(meeting_.silence_s())},
+          .silence_timeout = absl::Seconds(meeting_.silence_s()),
+          .clocks = options_.clocks},
       grpc::CreateCustomChannel(config_.master(), std::move(credentials),
                                 MakeChannelArguments()));
   return absl::OkStatus();
