@@ -42,7 +42,8 @@ BatchFeeder::BatchFeeder(const PassContext* context, size_t lane,
       free_(num_buffers),
       ready_(num_buffers) {
   for (size_t i = 0; i < num_buffers; ++i) {
-    free_.Push(std::make_shared<StepBuffer>(&context->model->spec()));
+    free_.Push(std::make_shared<StepBuffer>(&context->model->spec(),
+                                            context->clock()));
   }
   thread_ = std::thread([this] { Run(); });
 }
@@ -71,7 +72,7 @@ absl::Status BatchFeeder::Feed() {
     std::optional<std::shared_ptr<StepBuffer>> buffer = free_.Pop();
     if (!buffer.has_value()) return absl::OkStatus();
     StepBuffer& step = **buffer;
-    const absl::Time start = Clock::Real().Now();
+    const absl::Time start = context_->clock().Now();
     OARLOCK_ASSIGN_OR_RETURN(
         const bool more,
         reader_->Next(context_->config->batch_size(), &step.batch));
@@ -80,7 +81,7 @@ absl::Status BatchFeeder::Feed() {
     step.BuildKeys(context_->parameters->partition_bits());
     if (context_->PushesStatistics()) step.CountStatistics();
     context_->progress->AddTime(context_->phase, Stage::kRead,
-                                Clock::Real().Now() - start);
+                                context_->clock().Now() - start);
     if (context_->gate != nullptr) {
       OARLOCK_ASSIGN_OR_RETURN(step.step, context_->gate->Begin(lane_));
     }

@@ -20,10 +20,12 @@ constexpr absl::Duration kRoundPause = absl::Milliseconds(50);
 
 }  // namespace
 
-CutMarker::CutMarker(ParameterClient* parameters, JobClient* job, Order order)
+CutMarker::CutMarker(ParameterClient* parameters, JobClient* job, Order order,
+                     const Clock& clock)
     : parameters_(parameters),
       job_(job),
       order_(order),
+      clock_(clock),
       takes_cuts_(job->takes_cuts()),
       newest_(job->first_cut()),
       opened_(job->first_cut()),
@@ -299,7 +301,7 @@ absl::Status CutMarker::LearnRound() {
     const auto known = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return opened_ <= newest_;
     };
-    if (mutex_.AwaitWithTimeout(absl::Condition(&known), kRoundPause)) break;
+    if (clock_.AwaitFor(&mutex_, absl::Condition(&known), kRoundPause)) break;
   }
   return absl::OkStatus();
 }

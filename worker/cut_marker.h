@@ -16,6 +16,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "base/clock.h"
 #include "worker/client/job_client.h"
 #include "worker/client/parameter_client.h"
 #include "worker/data/example_intervals.h"
@@ -55,8 +56,10 @@ class CutMarker {
   using Flush = std::function<void(DenseSlot* slot, uint64_t cut,
                                    ParameterClient::Done done)>;
 
-  // Begins with job->first_cut() and observes both clients, which outlive this.
-  CutMarker(ParameterClient* parameters, JobClient* job, Order order);
+  // Begins with job->first_cut() and observes both clients, which outlive this,
+  // as does `clock`, by which it pauses between questions.
+  CutMarker(ParameterClient* parameters, JobClient* job, Order order,
+            const Clock& clock);
   // REQUIRES: no push is under way.
   ~CutMarker();
 
@@ -127,6 +130,7 @@ class CutMarker {
   ParameterClient* const parameters_;
   JobClient* const job_;
   const Order order_;
+  const Clock& clock_;
   const bool takes_cuts_;
 
   mutable absl::Mutex mutex_;

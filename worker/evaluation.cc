@@ -29,10 +29,6 @@ constexpr char kTest[] = "test";
 constexpr absl::Duration kPoll = absl::Milliseconds(100);
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 
-double UnixSecondsNow() {
-  return absl::ToDoubleSeconds(Clock::Real().Now() - absl::UnixEpoch());
-}
-
 // Makes a checkpoint that stays, and tells where. One that fails is a warning.
 absl::Status KeepBest(JobClient* job, v1::Evaluation evaluation) {
   const absl::StatusOr<std::string> kept = job->CheckpointBest();
@@ -117,7 +113,8 @@ bool NeedsTestExamples(const v1::JobConfig& config) {
 }
 
 absl::Status ConcludeEvaluation(const v1::JobConfig& config, JobClient* job,
-                                v1::Evaluation evaluation) {
+                                v1::Evaluation evaluation,
+                                const Clock& calendar) {
   OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
                            job->GetJobStatus());
   const EarlyStopOptions options = EarlyStopOptionsOf(config);
@@ -131,7 +128,8 @@ absl::Status ConcludeEvaluation(const v1::JobConfig& config, JobClient* job,
       });
   EarlyStopVerdict verdict;
   if (!told) {
-    evaluation.set_unix_seconds(UnixSecondsNow());
+    evaluation.set_unix_seconds(
+        absl::ToDoubleSeconds(calendar.Now() - absl::UnixEpoch()));
     std::vector<v1::Evaluation> evaluations = earlier;
     evaluations.push_back(evaluation);
     verdict = JudgeEvaluations(options, evaluations);
@@ -158,7 +156,8 @@ absl::Status ConcludeEvaluation(const v1::JobConfig& config, JobClient* job,
 
 absl::Status ConcludeEvaluationPass(const v1::JobConfig& config, JobClient* job,
                                     const PhaseId& phase,
-                                    const std::string& file) {
+                                    const std::string& file,
+                                    const Clock& calendar) {
   const std::string work = phase.Work();
   OARLOCK_RETURN_IF_ERROR(job->Report());
   OARLOCK_RETURN_IF_ERROR(job->Barrier(absl::StrCat(work, "/predicted")));
@@ -185,7 +184,7 @@ absl::Status ConcludeEvaluationPass(const v1::JobConfig& config, JobClient* job,
     // Of nothing there is nothing to tell.
     if (evaluation.examples() > 0) {
       OARLOCK_RETURN_IF_ERROR(
-          ConcludeEvaluation(config, job, std::move(evaluation)));
+          ConcludeEvaluation(config, job, std::move(evaluation), calendar));
     } else if (phase.phase == kTest && NeedsTestExamples(config) &&
                !HasTestExamples(status)) {
       return NoTestExamples(config);
@@ -262,7 +261,7 @@ absl::StatusOr<bool> EvaluationBesideTraining::AwaitTrained(
     OARLOCK_ASSIGN_OR_RETURN(*status, context_.job->GetJobStatus());
     if (TrainedTotalsOf(*status).examples >= examples) return true;
     absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kPoll);
+    context_.clock().AwaitFor(&mutex_, absl::Condition(&stopping_), kPoll);
   }
 }
 
@@ -299,7 +298,7 @@ absl::Status EvaluationBesideTraining::EvaluateOnce(
   evaluation.set_trained_examples(trained.examples);
   evaluation.set_trained_steps(trained.steps);
   return ConcludeEvaluation(*context_.config, context_.job,
-                            std::move(evaluation));
+                            std::move(evaluation), *context_.clocks.calendar);
 }
 
 }  // namespace oarlock

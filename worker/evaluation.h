@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "base/clock.h"
 #include "proto/coordinator_course.pb.h"
 #include "proto/coordinator_job.pb.h"
 #include "proto/job_config.pb.h"
@@ -50,16 +51,19 @@ bool NeedsTestExamples(const v1::JobConfig& config);
 // that fails is a warning), and if it has been the best one for too long,
 // training is stopped. Of `evaluation` what is measured must be set. One that
 // this run has told before is not told again; one of a run before --resume, of
-// a pass that was cut short then, stays in the list, and this one follows.
+// a pass that was cut short then, stays in the list, and this one follows. It
+// is of now, by the `calendar`.
 absl::Status ConcludeEvaluation(const v1::JobConfig& config, JobClient* job,
-                                v1::Evaluation evaluation);
+                                v1::Evaluation evaluation,
+                                const Clock& calendar);
 
 // By all workers, when a pass that predicts (phase and epoch) is over: worker 0
 // concludes it, and all return when that is done. `file`: of Evaluation.
 // NoTestExamples, to worker 0, where they are needed.
 absl::Status ConcludeEvaluationPass(const v1::JobConfig& config, JobClient* job,
                                     const PhaseId& phase,
-                                    const std::string& file);
+                                    const std::string& file,
+                                    const Clock& calendar);
 
 // Evaluates all test files again and again, on a thread of its own, while the
 // lanes of all workers train. It reads parameters as any reader does, the

@@ -77,7 +77,7 @@ class GeoLane {
   }
 
   absl::Status Compute(const GeoStep& step) {
-    const absl::Time start = Clock::Real().Now();
+    const absl::Time start = context_->clock().Now();
     context_->geo->Gather(step);
     const StepInput input =
         step.buffer->ModelInput(context_->geo->dense(), gradient_scale_);
@@ -86,7 +86,7 @@ class GeoLane {
     OARLOCK_RETURN_IF_ERROR(CheckLoss(*context_, output.loss_sum));
     ProgressMeter& progress = *context_->progress;
     progress.AddTime(context_->phase, Stage::kCompute,
-                     Clock::Real().Now() - start);
+                     context_->clock().Now() - start);
     const PassTotals totals =
         progress.AddStep(context_->phase, step.buffer->batch.labels,
                          output.predictions, output.loss_sum);
@@ -195,12 +195,12 @@ class GeoPass {
   }
 
   absl::Status FetchGroup(bool refresh) {
-    const absl::Time start = Clock::Real().Now();
+    const absl::Time start = context_->clock().Now();
     if (refresh) {
       OARLOCK_RETURN_IF_ERROR(context_->geo->Refresh());
     }
     OARLOCK_RETURN_IF_ERROR(context_->geo->Fetch(absl::MakeSpan(steps_)));
-    const absl::Duration time = Clock::Real().Now() - start;
+    const absl::Duration time = context_->clock().Now() - start;
     context_->progress->AddTime(context_->phase, Stage::kPull, time);
     context_->progress->AddTime(context_->phase, Stage::kWaitPull, time);
     return absl::OkStatus();
@@ -245,7 +245,7 @@ class GeoPass {
   }
 
   absl::Status Exchange(SlotPool* pool) {
-    const absl::Time start = Clock::Real().Now();
+    const absl::Time start = context_->clock().Now();
     PushRequest push;
     push.epoch = context_->phase.epoch;
     push.examples = std::exchange(trained_, {}).ranges();
@@ -262,7 +262,7 @@ class GeoPass {
     pool->Release(slot);
     OARLOCK_RETURN_IF_ERROR(status);
     context_->geo->Pushed();
-    const absl::Duration time = Clock::Real().Now() - start;
+    const absl::Duration time = context_->clock().Now() - start;
     context_->progress->AddTime(context_->phase, Stage::kPush, time);
     context_->progress->AddTime(context_->phase, Stage::kWaitPush, time);
     context_->progress->AddStaleness(

@@ -45,7 +45,8 @@ absl::StatusOr<Trained> TrainOn(const PassContext& context,
   const size_t num_parameters = context.model->spec().num_parameters;
   std::vector<float> dense(num_parameters);
   GeoStep step;
-  step.buffer = std::make_shared<StepBuffer>(&context.model->spec());
+  step.buffer =
+      std::make_shared<StepBuffer>(&context.model->spec(), context.clock());
   StepBuffer& buffer = *step.buffer;
   for (;;) {
     OARLOCK_ASSIGN_OR_RETURN(const bool more,

@@ -138,9 +138,9 @@ class HalfAsyncPass {
   // As a lane of an asynchronous pass does (pipelined_pass.cc): waits for the
   // answer only if it brings the parameters of the next step.
   void Push(DenseSlot* slot) {
-    const absl::Time waiting = Clock::Real().Now();
+    const absl::Time waiting = context_->clock().Now();
     slots_.AcquirePermit(*slot);
-    const absl::Time start = Clock::Real().Now();
+    const absl::Time start = context_->clock().Now();
     AddTime(Stage::kWaitPush, start - waiting);
     const std::shared_ptr<PushMemory> memory = SpareMemory();
     PushRequest push = Merge(slot, memory.get());
@@ -163,7 +163,7 @@ class HalfAsyncPass {
       context_->cuts->Push(context_->work_name, push, &memory->pushed_versions,
                            both, std::move(done));
     });
-    AddTime(Stage::kWaitPush, Clock::Real().Now() - start);
+    AddTime(Stage::kWaitPush, context_->clock().Now() - start);
     if (status.ok()) {
       context_->progress->AddDenseStaleness(context_->phase, slot->staleness());
     }
@@ -172,7 +172,7 @@ class HalfAsyncPass {
 
   void OnPushed(const PushMemory& memory, absl::Time start,
                 const absl::Status& status) {
-    AddTime(Stage::kPush, Clock::Real().Now() - start);
+    AddTime(Stage::kPush, context_->clock().Now() - start);
     if (!status.ok()) {
       Fail(status);
     } else {

@@ -142,11 +142,12 @@ class Inference {
         tables_(tables),
         options_(options),
         sink_(sink),
+        clock_(*options.data.clocks.even),
         parameters_(parameters),
         reader_(options) {}
 
   absl::StatusOr<InferenceReport> Run() {
-    const absl::Time start = Clock::Real().Now();
+    const absl::Time start = clock_.Now();
     std::vector<std::thread> threads;
     for (int i = 0; i < options_.num_threads; ++i) {
       threads.emplace_back([this] {
@@ -158,7 +159,7 @@ class Inference {
     for (std::thread& thread : threads) thread.join();
     absl::MutexLock lock(&score_mutex_);
     OARLOCK_RETURN_IF_ERROR(status_);
-    report_.seconds = absl::ToDoubleSeconds(Clock::Real().Now() - start);
+    report_.seconds = absl::ToDoubleSeconds(clock_.Now() - start);
     const uint64_t num_examples =
         report_.num_lines - report_.num_bad_lines - report_.num_comments;
     if (num_examples == 0 && report_.num_bad_lines > 0) {
@@ -179,7 +180,7 @@ class Inference {
   absl::Status RunLane() {
     const std::unique_ptr<ModelExecutor> executor =
         model_.NewExecutor(options_.batch_size);
-    const auto step = std::make_shared<StepBuffer>(&model_.spec());
+    const auto step = std::make_shared<StepBuffer>(&model_.spec(), clock_);
     Chunk chunk;
     for (;;) {
       {
@@ -231,6 +232,7 @@ class Inference {
   const InferenceTables& tables_;
   const InferenceOptions& options_;
   const ScoreSink& sink_;
+  const Clock& clock_;
   const float* const parameters_;
 
   absl::Mutex read_mutex_;

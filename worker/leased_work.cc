@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/status_macros.h"
 
@@ -77,7 +76,7 @@ absl::StatusOr<bool> LeasedWork::AwaitMore() {
       return true;
     }
     if (leases.exhausted) return false;
-    absl::SleepFor(wait);
+    clock_.Sleep(wait);
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "base/clock.h"
 #include "worker/client/job_client.h"
 #include "worker/data/work_source.h"
 
@@ -25,10 +26,14 @@ class LeasedWork : public WorkSource {
   // Works off a repair; OK when all of its pushes were answered. Thread-safe.
   using Repair = std::function<absl::Status(const PushRepair& repair)>;
 
-  // `work` names the pass at the coordinator. `job` outlives this. `repair` may
-  // be null in a pass that pushes nothing.
-  LeasedWork(JobClient* job, std::string work, Repair repair)
-      : job_(job), work_(std::move(work)), repair_(std::move(repair)) {}
+  // `work` names the pass at the coordinator. `job` and `clock` outlive this.
+  // `repair` may be null in a pass that pushes nothing.
+  LeasedWork(JobClient* job, std::string work, Repair repair,
+             const Clock& clock)
+      : job_(job),
+        work_(std::move(work)),
+        repair_(std::move(repair)),
+        clock_(clock) {}
 
   // Repairs that the coordinator has are worked off first, in the thread that
   // asks for work; one that fails is the answer.
@@ -51,6 +56,7 @@ class LeasedWork : public WorkSource {
   JobClient* const job_;
   const std::string work_;
   const Repair repair_;
+  const Clock& clock_;
   // What is leased next, or was while waiting for more.
   absl::StatusOr<Leases> Lease(const std::vector<uint64_t>& done);
 

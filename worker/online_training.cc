@@ -10,7 +10,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
@@ -98,12 +97,13 @@ absl::StatusOr<std::vector<std::string>> WatchedFolder::List() {
 }
 
 OnlineTraining::OnlineTraining(const v1::JobConfig& config, JobClient* job,
-                               Steps steps)
+                               Steps steps, const Clocks& clocks)
     : config_(config),
       job_(job),
       steps_(std::move(steps)),
+      clocks_(clocks),
       folder_(config.watch_dir(), config.watch_marker()),
-      last_busy_(Clock::Real().Now()) {}
+      last_busy_(clocks_.even->Now()) {}
 
 bool OnlineTraining::IsChief() const { return job_->worker_index() == kChief; }
 
@@ -120,7 +120,7 @@ absl::Status OnlineTraining::Run() {
                              NextFile(epoch));
     if (!file.has_value()) return absl::OkStatus();
     OARLOCK_RETURN_IF_ERROR(TrainFile(*file));
-    last_busy_ = Clock::Real().Now();
+    last_busy_ = clocks_.even->Now();
   }
 }
 
@@ -151,7 +151,7 @@ absl::StatusOr<std::optional<v1::TrainingFile>> OnlineTraining::NextFile(
       return known.files(0);
     }
     if (known.training_stopped()) return std::nullopt;
-    const absl::Time now = Clock::Real().Now();
+    const absl::Time now = clocks_.even->Now();
     if (IsChief() && now >= next_look) {
       const size_t begun = begun_.size();
       OARLOCK_RETURN_IF_ERROR(OfferFile(epoch));
@@ -165,7 +165,7 @@ absl::StatusOr<std::optional<v1::TrainingFile>> OnlineTraining::NextFile(
         continue;
       }
     }
-    absl::SleepFor(std::min(watch_poll, kLongestPoll));
+    clocks_.even->Sleep(std::min(watch_poll, kLongestPoll));
   }
 }
 
@@ -233,7 +233,7 @@ absl::Status OnlineTraining::TrainFile(const v1::TrainingFile& file) {
     OARLOCK_ASSIGN_OR_RETURN(
         const std::unique_ptr<TrainingData> data,
         TrainingData::Open(config_, {path}, TrainingData::Division::kConfigured,
-                           job_, LeftOutOf(file)));
+                           job_, *clocks_.even, LeftOutOf(file)));
     OARLOCK_RETURN_IF_ERROR(steps_.train(*data, file.epoch()));
   }
   if (IsChief()) OARLOCK_RETURN_IF_ERROR(Finish(file));
@@ -265,10 +265,10 @@ absl::Status OnlineTraining::PredictFile(const v1::TrainingFile& file,
   OARLOCK_ASSIGN_OR_RETURN(
       const std::unique_ptr<TrainingData> data,
       TrainingData::Open(config_, predicted, TrainingData::Division::kLeased,
-                         job_, LeftOutOf(file)));
+                         job_, *clocks_.even, LeftOutOf(file)));
   OARLOCK_RETURN_IF_ERROR(steps_.predict(*data, phase));
-  OARLOCK_RETURN_IF_ERROR(
-      ConcludeEvaluationPass(config_, job_, phase, file.file()));
+  OARLOCK_RETURN_IF_ERROR(ConcludeEvaluationPass(
+      config_, job_, phase, file.file(), *clocks_.calendar));
   return IsChief() ? WarnOfBadLines(file) : absl::OkStatus();
 }
 

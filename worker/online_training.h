@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "proto/coordinator_course.pb.h"
 #include "proto/job_config.pb.h"
 #include "worker/client/job_client.h"
@@ -61,8 +62,9 @@ class OnlineTraining {
     std::function<absl::Status(uint32_t epoch)> evaluate;
   };
 
-  // `config` and `job` outlive this.
-  OnlineTraining(const v1::JobConfig& config, JobClient* job, Steps steps);
+  // `config`, `job` and the clocks outlive this.
+  OnlineTraining(const v1::JobConfig& config, JobClient* job, Steps steps,
+                 const Clocks& clocks);
 
   // Trains file after file until training is stopped. Worker 0 alone looks into
   // the folder and tells the coordinator which file is which pass; so workers
@@ -97,6 +99,7 @@ class OnlineTraining {
   const v1::JobConfig& config_;
   JobClient* const job_;
   const Steps steps_;
+  const Clocks clocks_;
   WatchedFolder folder_;
   // Files that were given to passes.
   std::set<std::string> begun_;
@@ -104,7 +107,7 @@ class OnlineTraining {
   std::set<std::string> unreadable_;
   bool folder_was_there_ = false;
   bool folder_is_away_ = false;
-  // When there was something to do, or this began.
+  // When there was something to do, or this began, by the even clock.
   absl::Time last_busy_;
 };
 

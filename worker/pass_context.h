@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/types.h"
 #include "proto/job_config.pb.h"
 #include "proto/table.pb.h"
@@ -35,6 +36,7 @@ struct PassContext {
   JobClient* job = nullptr;
   DenseParameters* dense = nullptr;
   ProgressMeter* progress = nullptr;
+  Clocks clocks = {};
   // Through it a pass that trains pushes; others leave it null.
   CutMarker* cuts = nullptr;
   // Geo mode; else null.
@@ -65,6 +67,9 @@ struct PassContext {
   // most its threads and at least as many as a quorum waits for. More lanes
   // than that read and exchange ahead instead of computing on older parameters.
   int compute_slots = 1;
+
+  // Measures stages, and pauses.
+  const Clock& clock() const { return *clocks.even; }
 
   // What reads the items of a source, a lane's or a repair's. Both outlive it.
   std::unique_ptr<BatchSource> NewReader(WorkSource* source,

@@ -11,8 +11,8 @@ namespace {
 class LeasedPass : public PassWork {
  public:
   LeasedPass(JobClient* job, const std::string& work, size_t num_lanes,
-             LeasedWork::Repair repair, NewReader reader)
-      : leased_(job, work, std::move(repair)),
+             LeasedWork::Repair repair, NewReader reader, const Clock& clock)
+      : leased_(job, work, std::move(repair), clock),
         lanes_(num_lanes, &leased_),
         reader_(std::move(reader)) {}
 
@@ -76,9 +76,10 @@ std::vector<WorkItem> PositionItems(uint64_t num_positions,
 std::unique_ptr<PassWork> NewLeasedPass(JobClient* job, const std::string& work,
                                         size_t num_lanes,
                                         LeasedWork::Repair repair,
-                                        PassWork::NewReader reader) {
+                                        PassWork::NewReader reader,
+                                        const Clock& clock) {
   return std::make_unique<LeasedPass>(job, work, num_lanes, std::move(repair),
-                                      std::move(reader));
+                                      std::move(reader), clock);
 }
 
 std::unique_ptr<PassWork> NewInterleavedPass(

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "base/types.h"
 #include "worker/client/job_client.h"
 #include "worker/data/bad_lines.h"
@@ -50,12 +51,13 @@ class PassWork {
 std::vector<WorkItem> PositionItems(uint64_t num_positions,
                                     uint64_t lease_examples);
 
-// All lanes share what the coordinator leases of `work`. `job` outlives the
-// result.
+// All lanes share what the coordinator leases of `work`. `job` and `clock`
+// outlive the result.
 std::unique_ptr<PassWork> NewLeasedPass(JobClient* job, const std::string& work,
                                         size_t num_lanes,
                                         LeasedWork::Repair repair,
-                                        PassWork::NewReader reader);
+                                        PassWork::NewReader reader,
+                                        const Clock& clock);
 
 // Lines of files: each lane of each worker gets its share of the batches, in
 // turn. `index` outlives the result.

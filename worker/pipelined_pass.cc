@@ -89,12 +89,12 @@ class Lane {
   absl::Status Loop() {
     while (std::shared_ptr<StepBuffer> step = feeder_.Next()) {
       OARLOCK_RETURN_IF_ERROR(pass_->status());
-      const absl::Time start = Clock::Real().Now();
+      const absl::Time start = context_.clock().Now();
       OARLOCK_RETURN_IF_ERROR(feeder_.WaitForPull(step.get()));
       context_.progress->AddTime(context_.phase, Stage::kPull, step->pull_time);
       context_.progress->AddTime(context_.phase, Stage::kWaitPull,
-                                 Clock::Real().Now() - start);
-      const absl::Time turn = Clock::Real().Now();
+                                 context_.clock().Now() - start);
+      const absl::Time turn = context_.clock().Now();
       DenseSlot* const slot = pass_->slots().Acquire();
       AddWait(turn);
       if (absl::Status computed = Compute(*step, slot); !computed.ok()) {
@@ -114,7 +114,7 @@ class Lane {
   }
 
   absl::Status Compute(StepBuffer& step, DenseSlot* slot) {
-    const absl::Time start = Clock::Real().Now();
+    const absl::Time start = context_.clock().Now();
     StepInput input = step.ModelInput(slot->values(), context_.GradientScale());
     StepOutput output;
     if (trains_) {
@@ -127,7 +127,7 @@ class Lane {
       executor_->Predict(input, &output);
     }
     context_.progress->AddTime(context_.phase, Stage::kCompute,
-                               Clock::Real().Now() - start);
+                               context_.clock().Now() - start);
     const PassTotals totals = context_.progress->AddStep(
         context_.phase, step.batch.labels, output.predictions, output.loss_sum);
     LogStep(context_, totals);
@@ -139,9 +139,9 @@ class Lane {
   // repeat what the others did, which costs most at the beginning, when
   // adagrad's steps are large.
   void Push(std::shared_ptr<StepBuffer> step, DenseSlot* slot) {
-    const absl::Time waiting = Clock::Real().Now();
+    const absl::Time waiting = context_.clock().Now();
     pass_->slots().AcquirePermit(*slot);
-    const absl::Time start = Clock::Real().Now();
+    const absl::Time start = context_.clock().Now();
     context_.progress->AddTime(context_.phase, Stage::kWaitPush,
                                start - waiting);
     PushRequest push;
@@ -176,7 +176,7 @@ class Lane {
     const absl::Status status = CallAndWait([&](ParameterClient::Done done) {
       context_.cuts->Push(context_.work_name, push, versions, memory,
                           std::move(done));
-      sent = Clock::Real().Now();
+      sent = context_.clock().Now();
     });
     AddWait(sent);
     if (status.ok()) {
@@ -188,7 +188,7 @@ class Lane {
   void OnPushed(std::shared_ptr<StepBuffer> step, absl::Time start,
                 const absl::Status& status) {
     context_.progress->AddTime(context_.phase, Stage::kPush,
-                               Clock::Real().Now() - start);
+                               context_.clock().Now() - start);
     if (!status.ok()) {
       pass_->Fail(status);
     } else {
@@ -207,7 +207,7 @@ class Lane {
 
   void AddWait(absl::Time start) {
     context_.progress->AddTime(context_.phase, Stage::kWaitPush,
-                               Clock::Real().Now() - start);
+                               context_.clock().Now() - start);
   }
 
   void WaitForPushes() {

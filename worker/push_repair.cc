@@ -42,7 +42,8 @@ class Steps {
   // The next batch and its rows' gradients; null after the last one. Dense
   // gradients, [num_parameters], are written to `dense` or, with `add`, added.
   absl::StatusOr<std::shared_ptr<StepBuffer>> Next(float* dense, bool add) {
-    auto step = std::make_shared<StepBuffer>(&context_.model->spec());
+    auto step =
+        std::make_shared<StepBuffer>(&context_.model->spec(), context_.clock());
     OARLOCK_ASSIGN_OR_RETURN(const bool more,
                              reader_->Next(batch_size_, &step->batch));
     if (!more) return nullptr;

@@ -13,7 +13,8 @@ namespace oarlock {
 absl::Status RunSspPass(PassContext context) {
   const int64_t bound = context.config->staleness_bound();
   if (bound < 0) return RunAsyncPass(context);
-  StepGate gate(context.job, context.work.size(), static_cast<uint64_t>(bound));
+  StepGate gate(context.job, context.work.size(), static_cast<uint64_t>(bound),
+                context.clock());
   OARLOCK_RETURN_IF_ERROR(gate.Join());
   // All workers are members before the first step begins.
   OARLOCK_RETURN_IF_ERROR(

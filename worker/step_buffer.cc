@@ -156,7 +156,7 @@ void StepBuffer::StartPull(ParameterClient* client,
                            std::shared_ptr<const void> memory) {
   client_ = client;
   memory_ = memory.get();
-  pull_started_ = Clock::Real().Now();
+  pull_started_ = clock_.Now();
   const auto keys_of = [](SparseInputBuffer& input) -> const KeyBatch& {
     return input.num_slots > 0 ? input.fresh_keys : input.keys;
   };
@@ -185,7 +185,7 @@ void StepBuffer::StartPull(ParameterClient* client,
 }
 
 void StepBuffer::OnPulled(absl::Status status) {
-  const absl::Time now = Clock::Real().Now();
+  const absl::Time now = clock_.Now();
   absl::MutexLock lock(&mutex_);
   if (!status.ok() && pull_status_.ok()) pull_status_ = std::move(status);
   pull_ended_ = now;

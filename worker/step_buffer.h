@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "base/clock.h"
 #include "worker/client/key_batch.h"
 #include "worker/client/parameter_client.h"
 #include "worker/data/batch.h"
@@ -46,8 +47,9 @@ struct SparseInputBuffer {
 // Goes from stage to stage and back to the first; one stage owns it at a time.
 class StepBuffer {
  public:
-  explicit StepBuffer(const ModelSpec* spec)
-      : inputs(spec->sparse_inputs.size()), spec_(spec) {}
+  // Both outlive this; the clock measures pulls.
+  StepBuffer(const ModelSpec* spec, const Clock& clock)
+      : inputs(spec->sparse_inputs.size()), spec_(spec), clock_(clock) {}
 
   // Makes random_seed that of the batch: the same for the same examples in the
   // same pass of the same job, whoever computes them.
@@ -92,6 +94,7 @@ class StepBuffer {
   void OnPulled(absl::Status status);
 
   const ModelSpec* const spec_;
+  const Clock& clock_;
   // Of the pull under way.
   ParameterClient* client_ = nullptr;
   const void* memory_ = nullptr;

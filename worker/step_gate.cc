@@ -15,8 +15,9 @@ constexpr absl::Duration kRepeatReport = absl::Milliseconds(200);
 
 }  // namespace
 
-StepGate::StepGate(JobClient* job, size_t num_lanes, uint64_t bound)
-    : job_(job), bound_(bound), lanes_(num_lanes) {
+StepGate::StepGate(JobClient* job, size_t num_lanes, uint64_t bound,
+                   const Clock& clock)
+    : job_(job), bound_(bound), clock_(clock), lanes_(num_lanes) {
   OARLOCK_CHECK(num_lanes >= 1);
 }
 
@@ -32,7 +33,7 @@ absl::Status StepGate::Join() {
   OARLOCK_ASSIGN_OR_RETURN(const uint64_t start, job_->JoinSteps());
   absl::MutexLock lock(&mutex_);
   for (Lane& lane : lanes_) lane.begun = lane.finished = start;
-  clock_ = reported_ = slowest_ = start;
+  finished_ = reported_ = slowest_ = start;
   reporter_ = std::thread([this] { ReportLoop(); });
   return absl::OkStatus();
 }
@@ -71,13 +72,13 @@ void StepGate::Finished(size_t lane, uint64_t step) {
   Lane& own = lanes_[lane];
   own.finished_ahead.insert(step);
   while (own.finished_ahead.erase(own.finished) > 0) ++own.finished;
-  UpdateClock();
+  UpdateFinished();
 }
 
 void StepGate::LeaveLane(size_t lane) {
   absl::MutexLock lock(&mutex_);
   lanes_[lane].left = true;
-  UpdateClock();
+  UpdateFinished();
 }
 
 void StepGate::Stop() {
@@ -85,7 +86,7 @@ void StepGate::Stop() {
   stopped_ = true;
 }
 
-void StepGate::UpdateClock() {
+void StepGate::UpdateFinished() {
   const Lane* slowest = nullptr;
   for (const Lane& lane : lanes_) {
     if (lane.left) continue;
@@ -93,7 +94,7 @@ void StepGate::UpdateClock() {
       slowest = &lane;
     }
   }
-  if (slowest != nullptr) clock_ = std::max(clock_, slowest->finished);
+  if (slowest != nullptr) finished_ = std::max(finished_, slowest->finished);
 }
 
 absl::Status StepGate::Ended() const {
@@ -102,21 +103,21 @@ absl::Status StepGate::Ended() const {
 }
 
 void StepGate::Report(bool waits) {
-  uint64_t clock;
+  uint64_t finished;
   uint64_t awaited;
   {
     absl::MutexLock lock(&mutex_);
-    clock = clock_;
+    finished = finished_;
     // Any change: lanes may wait for different ones.
     awaited = waits ? slowest_ + 1 : 0;
   }
-  const absl::StatusOr<uint64_t> slowest = job_->ReportSteps(clock, awaited);
+  const absl::StatusOr<uint64_t> slowest = job_->ReportSteps(finished, awaited);
   absl::MutexLock lock(&mutex_);
   if (!slowest.ok()) {
     if (status_.ok()) status_ = slowest.status();
     return;
   }
-  reported_ = std::max(reported_, clock);
+  reported_ = std::max(reported_, finished);
   slowest_ = std::max(slowest_, *slowest);
 }
 
@@ -125,9 +126,9 @@ void StepGate::ReportLoop() {
     {
       absl::MutexLock lock(&mutex_);
       const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-        return closing_ || !status_.ok() || clock_ > reported_;
+        return closing_ || !status_.ok() || finished_ > reported_;
       };
-      mutex_.AwaitWithTimeout(absl::Condition(&due), kRepeatReport);
+      clock_.AwaitFor(&mutex_, absl::Condition(&due), kRepeatReport);
       if (closing_ || !status_.ok()) return;
     }
     Report(/*waits=*/false);

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "base/clock.h"
 #include "worker/client/job_client.h"
 
 namespace oarlock {
@@ -28,8 +29,9 @@ namespace oarlock {
 // in the rows that the step pulls.
 class StepGate {
  public:
-  // `job` outlives this.
-  StepGate(JobClient* job, size_t num_lanes, uint64_t bound);
+  // `job` and `clock` outlive this.
+  StepGate(JobClient* job, size_t num_lanes, uint64_t bound,
+           const Clock& clock);
   // The coordinator is told nothing more.
   ~StepGate();
 
@@ -64,7 +66,7 @@ class StepGate {
   };
 
   // What the slowest lane has finished.
-  void UpdateClock() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void UpdateFinished() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayBegin(const Lane& lane) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return lane.begun <= bound_ || slowest_ >= lane.begun - bound_;
   }
@@ -78,11 +80,12 @@ class StepGate {
 
   JobClient* const job_;
   const uint64_t bound_;
+  const Clock& clock_;
 
   absl::Mutex mutex_;
   std::vector<Lane> lanes_ ABSL_GUARDED_BY(mutex_);
   // What this worker has finished, and what of it the coordinator knows.
-  uint64_t clock_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t finished_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t reported_ ABSL_GUARDED_BY(mutex_) = 0;
   // The most that was heard: what was granted stays so.
   uint64_t slowest_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -53,7 +53,7 @@ absl::StatusOr<std::shared_ptr<StepBuffer>> StepLane::Step(
     OARLOCK_RETURN_IF_ERROR(feeder_.status());
     return step;
   }
-  const absl::Time start = Clock::Real().Now();
+  const absl::Time start = context_->clock().Now();
   if (!pull_ahead_) {
     step->StartPull(context_->parameters, context_->sparse_tables, step);
   }
@@ -61,21 +61,21 @@ absl::StatusOr<std::shared_ptr<StepBuffer>> StepLane::Step(
   ProgressMeter& progress = *context_->progress;
   progress.AddTime(context_->phase, Stage::kPull, step->pull_time);
   progress.AddTime(context_->phase, Stage::kWaitPull,
-                   Clock::Real().Now() - start);
+                   context_->clock().Now() - start);
   OARLOCK_RETURN_IF_ERROR(Compute(*step, parameters));
   return step;
 }
 
 absl::Status StepLane::Compute(StepBuffer& step, const float* parameters) {
   ProgressMeter& progress = *context_->progress;
-  const absl::Time start = Clock::Real().Now();
+  const absl::Time start = context_->clock().Now();
   const StepInput input =
       step.ModelInput(parameters, context_->GradientScale());
   StepOutput output = step.ModelOutput(parameter_gradients_.data());
   executor_->Step(input, &output);
   OARLOCK_RETURN_IF_ERROR(CheckLoss(*context_, output.loss_sum));
   progress.AddTime(context_->phase, Stage::kCompute,
-                   Clock::Real().Now() - start);
+                   context_->clock().Now() - start);
   const PassTotals totals = progress.AddStep(
       context_->phase, step.batch.labels, output.predictions, output.loss_sum);
   LogStep(*context_, totals);

@@ -98,14 +98,14 @@ class SyncPass {
   }
 
   absl::Status Push(uint64_t round) {
-    const absl::Time start = Clock::Real().Now();
+    const absl::Time start = context_->clock().Now();
     const PushRequest push = MergeLanes(round);
     OARLOCK_RETURN_IF_ERROR(CallAndWait([&](ParameterClient::Done done) {
       context_->cuts->Push(context_->work_name, push, nullptr, round_,
                            std::move(done));
     }));
     context_->progress->AddTime(context_->phase, Stage::kPush,
-                                Clock::Real().Now() - start);
+                                context_->clock().Now() - start);
     if (round_->updated != nullptr) {
       context_->dense->Install(std::move(round_->updated));
     }

@@ -10,8 +10,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
-#include "base/clock.h"
+#include "absl/time/time.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "cluster/environment.h"
@@ -95,8 +94,11 @@ absl::StatusOr<std::unique_ptr<Model>> ModelOf(
 }
 
 Trainer::Trainer(const v1::JobConfig& config, ParameterClient* parameters,
-                 JobClient* job)
-    : config_(config), parameters_(parameters), job_(job) {}
+                 JobClient* job, const TrainerOptions& options)
+    : config_(config),
+      parameters_(parameters),
+      job_(job),
+      clocks_(options.clocks) {}
 
 Trainer::~Trainer() { job_->SetProgressSource(nullptr); }
 
@@ -121,7 +123,8 @@ absl::Status Trainer::CheckConfig(const v1::JobConfig& config) {
 }
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
-    const v1::JobConfig& config, ParameterClient* parameters, JobClient* job) {
+    const v1::JobConfig& config, ParameterClient* parameters, JobClient* job,
+    const TrainerOptions& options) {
   OARLOCK_ASSIGN_OR_RETURN(const DeviceChoice choice,
                            ChooseDevice(config.device(), config.dense_math(),
                                         job->worker_index().value(),
@@ -129,13 +132,16 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
   if (!choice.log_line.empty()) spdlog::info("{}", choice.log_line);
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
                            ModelOf(config, choice.math_backend));
-  return Create(config, std::move(model), parameters, job);
+  return Create(config, std::move(model), parameters, job, options);
 }
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
     const v1::JobConfig& config, std::unique_ptr<Model> model,
-    ParameterClient* parameters, JobClient* job) {
-  auto trainer = absl::WrapUnique(new Trainer(config, parameters, job));
+    ParameterClient* parameters, JobClient* job,
+    const TrainerOptions& options) {
+  const Clock& clock = *options.clocks.even;
+  auto trainer =
+      absl::WrapUnique(new Trainer(config, parameters, job, options));
   trainer->model_ = std::move(model);
   OARLOCK_ASSIGN_OR_RETURN(
       trainer->plan_,
@@ -147,17 +153,19 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
       TrainingData::Open(
           trainer->config_,
           {config.train_files().begin(), config.train_files().end()},
-          TrainingData::Division::kConfigured, job));
+          TrainingData::Division::kConfigured, job, clock));
   OARLOCK_ASSIGN_OR_RETURN(
-      trainer->test_, TrainingData::Open(trainer->config_,
-                                         {config.test_files().begin(),
-                                          config.test_files().end()},
-                                         TrainingData::Division::kLeased, job));
+      trainer->test_,
+      TrainingData::Open(
+          trainer->config_,
+          {config.test_files().begin(), config.test_files().end()},
+          TrainingData::Division::kLeased, job, clock));
   OARLOCK_RETURN_IF_ERROR(trainer->CheckTestFiles());
   trainer->cuts_ = std::make_unique<CutMarker>(parameters, job,
                                                config.mode() == "sync"
                                                    ? CutMarker::Order::kByRound
-                                                   : CutMarker::Order::kByCut);
+                                                   : CutMarker::Order::kByCut,
+                                               clock);
   if (config.mode() == "geo") {
     OARLOCK_ASSIGN_OR_RETURN(
         trainer->geo_, GeoReplica::Create(trainer->plan_, job->num_workers(),
@@ -186,10 +194,10 @@ absl::Status Trainer::CreateTables() {
                                      static_cast<int>(quorum_pushes)));
   if (job_->worker_index() == kChief && !config_.tensorboard_dir().empty()) {
     OARLOCK_ASSIGN_OR_RETURN(
-        events_,
-        TrainingEvents::Start(config_.tensorboard_dir(),
-                              absl::Seconds(config_.tensorboard_period_s()),
-                              [job = job_] { return job->GetJobStatus(); }));
+        events_, TrainingEvents::Start(
+                     config_.tensorboard_dir(),
+                     absl::Seconds(config_.tensorboard_period_s()),
+                     [job = job_] { return job->GetJobStatus(); }, clocks_));
   }
   return absl::OkStatus();
 }
@@ -223,6 +231,7 @@ PassContext Trainer::ContextOf(const TrainingData& data,
   context.job = job_;
   context.dense = dense_.get();
   context.progress = const_cast<ProgressMeter*>(&progress_);
+  context.clocks = clocks_;
   context.sparse_tables = plan_.sparse_tables;
   context.dense_table = plan_.dense_table;
   // The dense table stands last.
@@ -324,7 +333,7 @@ absl::Status Trainer::TrainPass(TrainingData& data, uint32_t epoch) {
   }
   const PhaseId phase{"train", epoch};
   OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat("train/", epoch)));
-  const absl::Time start = Clock::Real().Now();
+  const absl::Time start = clocks_.even->Now();
   {
     const auto evaluation = EvaluateBeside();
     OARLOCK_RETURN_IF_ERROR(RunPass(data, phase, /*trains=*/true));
@@ -332,7 +341,7 @@ absl::Status Trainer::TrainPass(TrainingData& data, uint32_t epoch) {
   // If this worker dies behind that meeting, nobody trains its share again.
   OARLOCK_RETURN_IF_ERROR(job_->Report());
   OARLOCK_RETURN_IF_ERROR(job_->MeetAfterTraining(epoch));
-  train_seconds_ += absl::ToDoubleSeconds(Clock::Real().Now() - start);
+  train_seconds_ += absl::ToDoubleSeconds(clocks_.even->Now() - start);
   passed_over_files_ = true;
   return absl::OkStatus();
 }
@@ -342,7 +351,8 @@ absl::Status Trainer::Evaluate(uint32_t epoch) {
   const PhaseId phase{"test", epoch};
   OARLOCK_RETURN_IF_ERROR(RunPass(*test_, phase, /*trains=*/false));
   passed_over_test_files_ = true;
-  return ConcludeEvaluationPass(config_, job_, phase, /*file=*/"");
+  return ConcludeEvaluationPass(config_, job_, phase, /*file=*/"",
+                                *clocks_.calendar);
 }
 
 absl::Status Trainer::TrainOnline() {
@@ -354,7 +364,7 @@ absl::Status Trainer::TrainOnline() {
     return TrainPass(data, epoch);
   };
   steps.evaluate = [this](uint32_t epoch) { return Evaluate(epoch); };
-  return OnlineTraining(config_, job_, std::move(steps)).Run();
+  return OnlineTraining(config_, job_, std::move(steps), clocks_).Run();
 }
 
 absl::StatusOr<TrainingSummary> Trainer::Summarize() {

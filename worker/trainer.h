@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "base/metrics.h"
 #include "proto/job_config.pb.h"
 #include "worker/client/job_client.h"
@@ -35,6 +36,10 @@ absl::StatusOr<std::unique_ptr<Model>> ModelOf(
     const v1::JobConfig& config,
     const std::string& math_backend = ModelOptions().math_backend);
 
+struct TrainerOptions {
+  Clocks clocks = {};
+};
+
 // One thread at a time.
 class Trainer {
  public:
@@ -43,16 +48,18 @@ class Trainer {
   // check the same flags, and compute nothing.
   static absl::Status CheckConfig(const v1::JobConfig& config);
 
-  // `parameters` and `job` outlive the trainer; `config` is copied. NotFound
-  // when a pattern of the file lists matches nothing, FailedPrecondition when
-  // this machine does not have config.device().
+  // `parameters`, `job` and the clocks outlive the trainer; `config` is copied.
+  // NotFound when a pattern of the file lists matches nothing,
+  // FailedPrecondition when this machine does not have config.device().
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(
-      const v1::JobConfig& config, ParameterClient* parameters, JobClient* job);
+      const v1::JobConfig& config, ParameterClient* parameters, JobClient* job,
+      const TrainerOptions& options = TrainerOptions());
   // The same with a model of the caller's own, wherever that computes;
   // config.model() is only its name.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(
       const v1::JobConfig& config, std::unique_ptr<Model> model,
-      ParameterClient* parameters, JobClient* job);
+      ParameterClient* parameters, JobClient* job,
+      const TrainerOptions& options = TrainerOptions());
   ~Trainer();
 
   // Creates the tables, trains for config.epochs() passes and evaluates after
@@ -97,7 +104,7 @@ class Trainer {
 
  private:
   Trainer(const v1::JobConfig& config, ParameterClient* parameters,
-          JobClient* job);
+          JobClient* job, const TrainerOptions& options);
 
   PassContext ContextOf(const TrainingData& data, const PhaseId& phase) const;
   // Of worker 0, when its files were counted and before anything is trained:
@@ -118,6 +125,7 @@ class Trainer {
   const v1::JobConfig config_;
   ParameterClient* const parameters_;
   JobClient* const job_;
+  const Clocks clocks_;
   std::unique_ptr<Model> model_;
   TablePlan plan_;
   std::unique_ptr<DenseParameters> dense_;

@@ -127,18 +127,19 @@ absl::Status TrainingData::CheckConfig(const v1::JobConfig& config) {
 }
 
 TrainingData::TrainingData(const v1::JobConfig& config, Division division,
-                           JobClient* job, LeftOut left_out)
+                           JobClient* job, const Clock& clock, LeftOut left_out)
     : config_(config),
       division_(division),
       job_(job),
+      clock_(clock),
       left_out_(left_out),
       shuffle_(ShuffleOf(config)) {}
 
 absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
     const v1::JobConfig& config, const std::vector<std::string>& patterns,
-    Division division, JobClient* job, LeftOut left_out) {
-  auto data =
-      absl::WrapUnique(new TrainingData(config, division, job, left_out));
+    Division division, JobClient* job, const Clock& clock, LeftOut left_out) {
+  auto data = absl::WrapUnique(
+      new TrainingData(config, division, job, clock, left_out));
   if (patterns.empty()) {
     data->index_.emplace(/*block_examples=*/1,
                          std::vector<SourceIndex::File>());
@@ -170,6 +171,7 @@ absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
 
 DataOptions TrainingData::data_options() const {
   DataOptions options = DataOptionsOf(config_);
+  options.clocks.even = &clock_;
   options.leave_out_unreadable = left_out_ != LeftOut::kNothing;
   if (left_out_ == LeftOut::kUnreadableAndMalformed) {
     options.bad_lines_max = std::numeric_limits<int64_t>::max();
@@ -180,7 +182,7 @@ DataOptions TrainingData::data_options() const {
 absl::Status TrainingData::FindFiles(const std::vector<std::string>& patterns) {
   if (left_out_ != LeftOut::kNothing) {
     files_ = patterns;
-    for (const std::string& file : files_) AwaitFolderOf(file);
+    for (const std::string& file : files_) AwaitFolderOf(file, clock_);
     return absl::OkStatus();
   }
   OARLOCK_ASSIGN_OR_RETURN(files_,
@@ -373,7 +375,7 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartLeased(
     };
   }
   return NewLeasedPass(job_, work, static_cast<size_t>(config_.thread_num()),
-                       std::move(repair), std::move(reader));
+                       std::move(repair), std::move(reader), clock_);
 }
 
 absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartInterleaved(

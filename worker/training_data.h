@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "proto/job_config.pb.h"
 #include "worker/client/job_client.h"
 #include "worker/data/data_options.h"
@@ -53,10 +54,11 @@ class TrainingData {
   // Learns where the examples of the files lie, where that can be known and
   // this worker needs it. No patterns: empty. NotFound when one matches
   // nothing, unless what is unreadable is left out: then they are names of
-  // files. `config` and `job` outlive this.
+  // files. `config`, `job` and `clock` outlive this.
   static absl::StatusOr<std::unique_ptr<TrainingData>> Open(
       const v1::JobConfig& config, const std::vector<std::string>& patterns,
-      Division division, JobClient* job, LeftOut left_out = LeftOut::kNothing);
+      Division division, JobClient* job, const Clock& clock,
+      LeftOut left_out = LeftOut::kNothing);
 
   bool empty() const { return files_.empty(); }
   const std::vector<std::string>& files() const { return files_; }
@@ -109,7 +111,7 @@ class TrainingData {
   };
 
   TrainingData(const v1::JobConfig& config, Division division, JobClient* job,
-               LeftOut left_out);
+               const Clock& clock, LeftOut left_out);
 
   absl::Status FindFiles(const std::vector<std::string>& patterns);
   absl::Status ReadIndex();
@@ -140,6 +142,7 @@ class TrainingData {
   const v1::JobConfig& config_;
   const Division division_;
   JobClient* const job_;
+  const Clock& clock_;
   const LeftOut left_out_;
   std::vector<std::string> files_;
   // Not there where another worker hands out the work.

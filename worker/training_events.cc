@@ -111,24 +111,27 @@ std::vector<TrainingCurves::Point> TrainingCurves::Update(
 }
 
 absl::StatusOr<std::unique_ptr<TrainingEvents>> TrainingEvents::Start(
-    const std::string& folder, absl::Duration period, Source source) {
+    const std::string& folder, absl::Duration period, Source source,
+    const Clocks& clocks) {
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<EventFile> file,
-                           EventFile::Create(folder, Clock::Real().Now()));
+                           EventFile::Create(folder, clocks.calendar->Now()));
   spdlog::info("events for TensorBoard go to {}", file->path());
   OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse first, source());
-  return absl::WrapUnique(
-      new TrainingEvents(std::move(file), period, std::move(source), first));
+  return absl::WrapUnique(new TrainingEvents(std::move(file), period,
+                                             std::move(source), clocks, first));
 }
 
 TrainingEvents::TrainingEvents(std::unique_ptr<EventFile> file,
                                absl::Duration period, Source source,
+                               const Clocks& clocks,
                                const v1::JobStatusResponse& first)
     : period_(period),
       source_(std::move(source)),
+      clocks_(clocks),
       file_(std::move(file)),
       curves_(first) {
   // From here on examples and seconds are counted.
-  curves_.Update(first, Clock::Real().Now());
+  curves_.Update(first, clocks_.calendar->Now());
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -152,7 +155,8 @@ void TrainingEvents::Run() {
   for (;;) {
     {
       absl::MutexLock lock(&mutex_);
-      if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), period_)) return;
+      if (clocks_.even->AwaitFor(&mutex_, absl::Condition(&stopping_), period_))
+        return;
     }
     const absl::StatusOr<v1::JobStatusResponse> status = source_();
     // Said elsewhere: whoever trains asks the same servers.
@@ -167,7 +171,7 @@ void TrainingEvents::Run() {
 
 absl::Status TrainingEvents::Write(const v1::JobStatusResponse& status) {
   for (const TrainingCurves::Point& point :
-       curves_.Update(status, Clock::Real().Now())) {
+       curves_.Update(status, clocks_.calendar->Now())) {
     OARLOCK_RETURN_IF_ERROR(file_->Add(point.step, point.time, point.scalars));
   }
   return absl::OkStatus();

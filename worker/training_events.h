@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "proto/coordinator_job.pb.h"
 #include "worker/event_file.h"
 
@@ -65,9 +66,11 @@ class TrainingEvents {
   using Source = std::function<absl::StatusOr<v1::JobStatusResponse>()>;
 
   // Unavailable when the folder cannot be written. `source` is called until
-  // Finish, from that thread.
+  // Finish, from that thread. Points lie at times of the calendar. The clocks
+  // outlive this.
   static absl::StatusOr<std::unique_ptr<TrainingEvents>> Start(
-      const std::string& folder, absl::Duration period, Source source);
+      const std::string& folder, absl::Duration period, Source source,
+      const Clocks& clocks);
   ~TrainingEvents();
 
   // Writes the last points, of this state, and ends the thread.
@@ -75,13 +78,15 @@ class TrainingEvents {
 
  private:
   TrainingEvents(std::unique_ptr<EventFile> file, absl::Duration period,
-                 Source source, const v1::JobStatusResponse& first);
+                 Source source, const Clocks& clocks,
+                 const v1::JobStatusResponse& first);
   void Run();
   void EndThread();
   absl::Status Write(const v1::JobStatusResponse& status);
 
   const absl::Duration period_;
   const Source source_;
+  const Clocks clocks_;
   // Of the thread, and of Finish when that has ended.
   const std::unique_ptr<EventFile> file_;
   TrainingCurves curves_;

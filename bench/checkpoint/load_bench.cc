@@ -60,14 +60,15 @@ struct Times {
 class LoadBench {
  public:
   LoadBench(oarlock::ParameterClient* client, oarlock::JobClient* job,
-            uint64_t rows, double seconds, double compute_us)
+            const oarlock::Clock& clock, uint64_t rows, double seconds,
+            double compute_us)
       : client_(client),
         job_(job),
         rows_(rows),
         seconds_(seconds),
         compute_us_(compute_us),
         gradients_(SomeGradients(kBatchKeys)),
-        marker_(client, job, oarlock::CutMarker::Order::kByCut),
+        marker_(client, job, oarlock::CutMarker::Order::kByCut, clock),
         pool_(MakeSlots(), kPermits) {
     marker_.BeginPass(&pool_, [](oarlock::DenseSlot*, uint64_t,
                                  oarlock::ParameterClient::Done done) {
@@ -246,7 +247,7 @@ int Run(int argc, char** argv) {
   {
     oarlock::GrpcParameterClient client(connections->get(), index,
                                         (*job)->generation());
-    LoadBench bench(&client, job->get(),
+    LoadBench bench(&client, job->get(), (*connections)->clock(),
                     std::stoull(FlagValue(argc, argv, "rows", "10000000")),
                     std::stod(FlagValue(argc, argv, "seconds", "5")),
                     std::stod(FlagValue(argc, argv, "compute_us", "6000")));

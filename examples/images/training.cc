@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "cluster/environment.h"
@@ -144,12 +143,12 @@ class Training {
   // Passes from number `epoch` on, until the next evaluation. Without `trains`
   // only that.
   absl::Status Epoch(uint32_t epoch, bool trains) {
-    const absl::Time start = oarlock::Clock::Real().Now();
+    const absl::Time start = experiment_.clocks.even->Now();
     ClassScores train;
     if (trains) {
       OARLOCK_ASSIGN_OR_RETURN(train, Train(epoch));
     }
-    const absl::Duration time = oarlock::Clock::Real().Now() - start;
+    const absl::Duration time = experiment_.clocks.even->Now() - start;
     OARLOCK_ASSIGN_OR_RETURN(train, group_.Sum("train", epoch, train));
     OARLOCK_ASSIGN_OR_RETURN(ClassScores test, Evaluate(epoch));
     OARLOCK_ASSIGN_OR_RETURN(test, group_.Sum("test", epoch, test));

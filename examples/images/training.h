@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "examples/images/args.h"
 #include "examples/images/training_images.h"
 #include "worker/data/images/image_transform.h"
@@ -27,6 +28,7 @@ struct Experiment {
       network;
   // What --augment does.
   oarlock::Augmentation augmentation = {};
+  oarlock::Clocks clocks = {};
 };
 
 // A server serves until the job is over; a worker trains and evaluates epoch

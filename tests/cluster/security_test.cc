@@ -8,12 +8,13 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <chrono>
 #include <fstream>
 #include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
 #include "cluster/retry.h"
 #include "proto/health.grpc.pb.h"
 #include "tests/cluster/test_certificates.h"
@@ -181,8 +182,7 @@ class TlsTest : public testing::Test {
         grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", port_),
                                   *credentials, MakeChannelArguments());
     // The state after the first attempt decides.
-    const auto deadline =
-        std::chrono::system_clock::now() + std::chrono::seconds(30);
+    const auto deadline = GrpcDeadline(absl::Minutes(1));
     grpc_connectivity_state state = channel->GetState(/*try_to_connect=*/true);
     while (state == GRPC_CHANNEL_IDLE || state == GRPC_CHANNEL_CONNECTING) {
       if (!channel->WaitForStateChange(state, deadline)) return false;
@@ -199,8 +199,7 @@ class TlsTest : public testing::Test {
   static bool CallIsUnavailable(const std::shared_ptr<grpc::Channel>& channel) {
     grpc::GenericStub stub(channel);
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::seconds(30));
+    context.set_deadline(GrpcDeadline(absl::Minutes(1)));
     grpc::CompletionQueue queue;
     auto call = stub.PrepareUnaryCall(&context, "/none/None",
                                       grpc::ByteBuffer(nullptr, 0), &queue);

@@ -88,7 +88,7 @@ class CountingWorker {
  private:
   absl::Status PushUntilStopped() {
     CutMarker marker(member_.client.get(), member_.job.get(),
-                     CutMarker::Order::kByCut);
+                     CutMarker::Order::kByCut, member_.connections->clock());
     OARLOCK_ASSIGN_OR_RETURN(const UpdateRule rule,
                              UpdateRule::Create(table_.optimizer()));
     std::vector<std::unique_ptr<DenseSlot>> slots;

@@ -2,14 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "base/call_and_wait.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "tests/base/eventually.h"
 #include "tests/worker/cut_marker_testing.h"
@@ -27,6 +31,7 @@ TEST(CutMarkerRoundsTest, MarkWaitsForARoundThatThisWorkerTakesPartIn) {
     absl::Mutex mutex;
     std::vector<std::pair<uint64_t, uint64_t>> told;
     uint64_t marked = 0;
+    const FakeClock clock;
     CutOracle oracle(0);
     Servers servers(&oracle, seed);
     CuttingJob job(
@@ -40,7 +45,7 @@ TEST(CutMarkerRoundsTest, MarkWaitsForARoundThatThisWorkerTakesPartIn) {
           }
           return absl::OkStatus();
         });
-    CutMarker marker(&servers, &job, CutMarker::Order::kByRound);
+    CutMarker marker(&servers, &job, CutMarker::Order::kByRound, clock);
     marker.JoinedRounds(0);
     uint64_t round = 0;
     const auto push_round = [&] {
@@ -123,6 +128,7 @@ TEST(CutMarkerRoundsTest,
     SCOPED_TRACE(absl::StrCat(said.front().first, " ", said.back().second));
     absl::Mutex mutex;
     std::vector<Told> told;
+    FakeClock clock;
     CutOracle oracle(0);
     Servers servers(&oracle, 1);
     CuttingJob job(
@@ -135,7 +141,7 @@ TEST(CutMarkerRoundsTest,
           }
           return absl::OkStatus();
         });
-    CutMarker marker(&servers, &job, CutMarker::Order::kByRound);
+    CutMarker marker(&servers, &job, CutMarker::Order::kByRound, clock);
     marker.JoinedRounds(0);
     for (uint64_t round = 1; round <= 5; ++round) {
       PushRequest push;
@@ -147,7 +153,17 @@ TEST(CutMarkerRoundsTest,
     }
     marker.LeftRounds();
     job.Say(said);
-    ASSERT_TRUE(marker.ReportRest().ok());
+    std::atomic<bool> reported = false;
+    std::thread worker([&] {
+      EXPECT_TRUE(marker.ReportRest().ok());
+      reported = true;
+    });
+    // It pauses between its questions.
+    EXPECT_TRUE(Eventually([&] {
+      clock.Advance(absl::Milliseconds(10));
+      return reported.load();
+    }));
+    worker.join();
     absl::MutexLock lock(&mutex);
     EXPECT_EQ(told, expected);
   }

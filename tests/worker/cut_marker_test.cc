@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/call_and_wait.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "tests/base/eventually.h"
 #include "tests/worker/cut_marker_testing.h"
@@ -33,7 +34,7 @@ class CutMarkerTest : public ::testing::Test {
           return absl::OkStatus();
         });
     marker_ = std::make_unique<CutMarker>(servers_.get(), job_.get(),
-                                          CutMarker::Order::kByCut);
+                                          CutMarker::Order::kByCut, clock_);
   }
   // Opens one and waits until it is marked.
   void CutNow() {
@@ -43,6 +44,7 @@ class CutMarkerTest : public ::testing::Test {
         Eventually([&] { return oracle_->marked() == oracle_->newest(); }));
   }
 
+  const FakeClock clock_;
   std::atomic<bool> refuse_mark_ = false;
   std::unique_ptr<CutOracle> oracle_;
   std::unique_ptr<Servers> servers_;

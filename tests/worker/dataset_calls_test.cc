@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "tests/worker/data/test_files.h"
 #include "tests/worker/fake_job_client.h"
 #include "worker/data/bad_lines.h"
@@ -48,7 +49,7 @@ class WorkersData {
       : config_(std::move(config)), job_(index, num_workers) {
     auto data = TrainingData::Open(
         config_, {config_.train_files().begin(), config_.train_files().end()},
-        TrainingData::Division::kConfigured, &job_);
+        TrainingData::Division::kConfigured, &job_, clock_);
     EXPECT_TRUE(data.ok()) << data.status();
     data_ = *std::move(data);
   }
@@ -77,6 +78,7 @@ class WorkersData {
   }
 
  private:
+  const SkippingClock clock_;
   const v1::JobConfig config_;
   OneOfSeveral job_;
   std::unique_ptr<TrainingData> data_;

@@ -13,6 +13,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
 #include "tests/worker/data/test_files.h"
 #include "tests/worker/fake_job_client.h"
 #include "tests/worker/planted_rows.h"
@@ -226,32 +228,38 @@ TEST(ConcludeEvaluationTest, APassThatWasCutShortIsToldAgainAfterAResume) {
   v1::JobConfig config;
   config.set_early_stop_metric("auc");
   config.set_early_stop_patience(3);
+  const FakeClock clock(absl::FromUnixSeconds(1000));
   ListOfEvaluations job;
   job.told = {EvaluationAfter(3000, .6)};
   // Counted from the resume.
-  ASSERT_TRUE(ConcludeEvaluation(config, &job, EvaluationAfter(500, .7)).ok());
+  ASSERT_TRUE(
+      ConcludeEvaluation(config, &job, EvaluationAfter(500, .7), clock).ok());
   ASSERT_EQ(job.told.size(), 2u);
   EXPECT_EQ(job.told[0].auc(), .6);
   EXPECT_EQ(job.told[1].auc(), .7);
   EXPECT_TRUE(job.told[1].best());
+  EXPECT_EQ(job.told[1].unix_seconds(), 1000);
 }
 
 TEST(ConcludeEvaluationTest, OneOfARunBeforeStandsIfNothingWasTrainedSince) {
+  const FakeClock clock(absl::FromUnixSeconds(1000));
   ListOfEvaluations job;
   job.told = {EvaluationAfter(3000, .6)};
   ASSERT_TRUE(
-      ConcludeEvaluation(v1::JobConfig(), &job, EvaluationAfter(0, .6)).ok());
+      ConcludeEvaluation(v1::JobConfig(), &job, EvaluationAfter(0, .6), clock)
+          .ok());
   EXPECT_EQ(job.told.size(), 1u);
 }
 
 TEST(ConcludeEvaluationTest, WhatWorker0sPredecessorHasToldIsNotToldAgain) {
+  const FakeClock clock(absl::FromUnixSeconds(1000));
   ListOfEvaluations job;
   job.told = {EvaluationAfter(3000, .6)};
   job.told[0].set_unix_seconds(17);
   job.is_of_this_run = true;
-  ASSERT_TRUE(
-      ConcludeEvaluation(v1::JobConfig(), &job, EvaluationAfter(4000, .7))
-          .ok());
+  ASSERT_TRUE(ConcludeEvaluation(v1::JobConfig(), &job,
+                                 EvaluationAfter(4000, .7), clock)
+                  .ok());
   ASSERT_EQ(job.told.size(), 1u);
   EXPECT_EQ(job.told[0].auc(), .6);
 }
@@ -273,23 +281,28 @@ void TellABest(ListOfEvaluations* job) {
 
 TEST(ConcludeEvaluationTest, ABestOneWhoseTellerDiedKeepsItsCheckpoint) {
   const v1::JobConfig config = StopsEarly();
+  const FakeClock clock(absl::FromUnixSeconds(1000));
   ListOfEvaluations job;
   TellABest(&job);
-  ASSERT_TRUE(ConcludeEvaluation(config, &job, EvaluationAfter(3000, .6)).ok());
+  ASSERT_TRUE(
+      ConcludeEvaluation(config, &job, EvaluationAfter(3000, .6), clock).ok());
   EXPECT_EQ(job.num_kept, 1);
   ASSERT_EQ(job.told.size(), 1u);
   EXPECT_EQ(job.told[0].checkpoint(), "ckpt-9");
   EXPECT_EQ(job.told[0].unix_seconds(), 17);
   // Once.
-  ASSERT_TRUE(ConcludeEvaluation(config, &job, EvaluationAfter(3000, .6)).ok());
+  ASSERT_TRUE(
+      ConcludeEvaluation(config, &job, EvaluationAfter(3000, .6), clock).ok());
   EXPECT_EQ(job.num_kept, 1);
 }
 
 TEST(ConcludeEvaluationTest, ABestOneAfterWhichWasTrainedIsNotKeptLate) {
+  const FakeClock clock(absl::FromUnixSeconds(1000));
   ListOfEvaluations job;
   TellABest(&job);
   ASSERT_TRUE(
-      ConcludeEvaluation(StopsEarly(), &job, EvaluationAfter(3500, .6)).ok());
+      ConcludeEvaluation(StopsEarly(), &job, EvaluationAfter(3500, .6), clock)
+          .ok());
   EXPECT_EQ(job.num_kept, 0);
 }
 

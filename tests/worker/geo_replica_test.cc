@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "tests/integration/mini_cluster.h"
 #include "tests/worker/client/blocking_calls.h"
@@ -60,7 +61,7 @@ class GeoReplicaTest : public ::testing::Test {
   // A batch with these keys, each once, found in the worker's replica.
   GeoStep StepOf(uint32_t worker, const std::vector<Key>& keys) {
     GeoStep step;
-    step.buffer = std::make_shared<StepBuffer>(&model_.spec());
+    step.buffer = std::make_shared<StepBuffer>(&model_.spec(), clock_);
     step.buffer->batch.num_examples = keys.size();
     step.buffer->batch.keys.assign(keys.begin(), keys.end());
     step.buffer->BuildKeys(workers_[worker]->parameters().partition_bits());
@@ -83,6 +84,7 @@ class GeoReplicaTest : public ::testing::Test {
 
   const CountingModel model_{/*num_slots=*/1, kParameters};
   TablePlan plan_;
+  const FakeClock clock_;
   std::unique_ptr<MiniCluster> cluster_;
   std::vector<std::unique_ptr<MiniWorker>> workers_;
   std::vector<std::unique_ptr<GeoReplica>> replicas_;

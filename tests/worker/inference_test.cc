@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "fleet/local_cluster.h"
 #include "tests/worker/data/test_files.h"
@@ -40,6 +41,7 @@ class InferenceTest : public ::testing::Test {
     }
     tables_ = {&client_, plan_.sparse_tables, plan_.dense_table};
     options_.data.sparse_feature_dim = 1000;
+    options_.data.clocks.even = &clock_;
   }
 
   // What the model says to each line alone; NaN where it is no example.
@@ -51,7 +53,7 @@ class InferenceTest : public ::testing::Test {
     std::vector<float> scores;
     std::string reason;
     for (const std::string& line : lines) {
-      auto step = std::make_shared<StepBuffer>(&model_->spec());
+      auto step = std::make_shared<StepBuffer>(&model_->spec(), clock_);
       if (!parser->Append(line, &step->batch, &reason)) {
         scores.push_back(NAN);
         continue;
@@ -87,6 +89,7 @@ class InferenceTest : public ::testing::Test {
     }
   }
 
+  const SkippingClock clock_;
   TestFolder folder_;
   v1::JobConfig config_;
   std::unique_ptr<Model> model_;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/time/time.h"
+#include "base/clock.h"
 #include "tests/worker/fake_job_client.h"
 
 namespace oarlock {
@@ -31,9 +33,10 @@ LeasedWork::Repair NoRepair() {
 }
 
 TEST(LeasedWorkTest, GivesOneRangeAtATimeUntilNothingIsLeft) {
+  const SkippingClock clock;
   FakeJobClient job;
   job.items = {Item(1), Item(2)};
-  LeasedWork work(&job, "train/0", NoRepair());
+  LeasedWork work(&job, "train/0", NoRepair(), clock);
   for (uint64_t lease : {1, 2}) {
     const absl::StatusOr<std::optional<WorkItem>> item = work.Next();
     ASSERT_TRUE(item.ok() && item->has_value());
@@ -49,6 +52,7 @@ TEST(LeasedWorkTest, GivesOneRangeAtATimeUntilNothingIsLeft) {
 }
 
 TEST(LeasedWorkTest, WaitsForWhatComesBackAndGivesItNext) {
+  const SkippingClock clock;
   FakeJobClient job;
   job.exhausted_when_empty = false;
   uint64_t looks = 0;
@@ -59,11 +63,14 @@ TEST(LeasedWorkTest, WaitsForWhatComesBackAndGivesItNext) {
     if (looks == 15) job.exhausted_when_empty = true;
   };
   int repairs = 0;
-  LeasedWork work(&job, "train/0", [&](const PushRepair& repair) {
-    EXPECT_EQ(repair.lease, 8u);
-    ++repairs;
-    return absl::OkStatus();
-  });
+  LeasedWork work(
+      &job, "train/0",
+      [&](const PushRepair& repair) {
+        EXPECT_EQ(repair.lease, 8u);
+        ++repairs;
+        return absl::OkStatus();
+      },
+      clock);
   EXPECT_FALSE((*work.Next()).has_value());
   ASSERT_TRUE(*work.AwaitMore());
   EXPECT_EQ(repairs, 0);
@@ -77,21 +84,25 @@ TEST(LeasedWorkTest, WaitsForWhatComesBackAndGivesItNext) {
   EXPECT_FALSE((*work.Next()).has_value());
   EXPECT_FALSE(*work.AwaitMore());
   EXPECT_EQ(looks, 15u);
+  // Three, two and four pauses, each twice as long as the one before it.
+  EXPECT_EQ(clock.Now() - absl::UnixEpoch(), absl::Milliseconds(7 + 3 + 15));
 }
 
 TEST(LeasedWorkTest, WaitEndsWithTheJob) {
+  const SkippingClock clock;
   FakeJobClient job;
   job.exhausted_when_empty = false;
   job.on_lease = [&] { job.alive = absl::CancelledError("drained"); };
-  LeasedWork work(&job, "train/0", NoRepair());
+  LeasedWork work(&job, "train/0", NoRepair(), clock);
   EXPECT_EQ(work.AwaitMore().status(), job.alive);
   EXPECT_EQ(job.lease_calls.size(), 1u);
 }
 
 TEST(LeasedWorkTest, LeaseIsDoneOnlyWhenReported) {
+  const SkippingClock clock;
   FakeJobClient job;
   job.items = {Item(1), Item(2), Item(3)};
-  LeasedWork work(&job, "train/0", NoRepair());
+  LeasedWork work(&job, "train/0", NoRepair(), clock);
   while ((*work.Next()).has_value()) {
   }
   work.Done(Item(1));
@@ -104,8 +115,9 @@ TEST(LeasedWorkTest, LeaseIsDoneOnlyWhenReported) {
 }
 
 TEST(LeasedWorkTest, ProgressIsReportedBeforeItsLeasesAreToldDone) {
+  const SkippingClock clock;
   FakeJobClient job;
-  LeasedWork work(&job, "test/0", nullptr);
+  LeasedWork work(&job, "test/0", nullptr, clock);
   work.Done(Item(1));
   ASSERT_TRUE(work.ReportDone().ok());
   ASSERT_EQ(job.lease_calls.size(), 1u);
@@ -113,8 +125,9 @@ TEST(LeasedWorkTest, ProgressIsReportedBeforeItsLeasesAreToldDone) {
 }
 
 TEST(LeasedWorkTest, LeaseIsReportedOnce) {
+  const SkippingClock clock;
   FakeJobClient job;
-  LeasedWork work(&job, "train/0", NoRepair());
+  LeasedWork work(&job, "train/0", NoRepair(), clock);
   work.Done(Item(1));
   ASSERT_TRUE(work.ReportDone().ok());
   const size_t calls = job.lease_calls.size();
@@ -123,17 +136,21 @@ TEST(LeasedWorkTest, LeaseIsReportedOnce) {
 }
 
 TEST(LeasedWorkTest, RepairsAreWorkedOffAndToldBeforeTheNextItem) {
+  const SkippingClock clock;
   FakeJobClient job;
   job.items = {Item(1)};
   job.repairs = {Repair(8), Repair(9)};
   std::vector<uint64_t> repaired;
-  LeasedWork work(&job, "train/0", [&](const PushRepair& repair) {
-    // None is leased while one is under way, and none is told as done.
-    EXPECT_EQ(job.lease_calls.size(), repaired.size() + 1);
-    repaired.push_back(repair.lease);
-    EXPECT_EQ(repair.push->sequence, Sequence(repair.lease));
-    return absl::OkStatus();
-  });
+  LeasedWork work(
+      &job, "train/0",
+      [&](const PushRepair& repair) {
+        // None is leased while one is under way, and none is told as done.
+        EXPECT_EQ(job.lease_calls.size(), repaired.size() + 1);
+        repaired.push_back(repair.lease);
+        EXPECT_EQ(repair.push->sequence, Sequence(repair.lease));
+        return absl::OkStatus();
+      },
+      clock);
   const absl::StatusOr<std::optional<WorkItem>> item = work.Next();
   ASSERT_TRUE(item.ok() && item->has_value());
   EXPECT_EQ((*item)->lease, 1u);
@@ -148,10 +165,12 @@ TEST(LeasedWorkTest, RepairsAreWorkedOffAndToldBeforeTheNextItem) {
 }
 
 TEST(LeasedWorkTest, LastRepairIsToldThoughNothingElseIsLeft) {
+  const SkippingClock clock;
   FakeJobClient job;
   job.repairs = {Repair(8)};
-  LeasedWork work(&job, "train/0",
-                  [](const PushRepair&) { return absl::OkStatus(); });
+  LeasedWork work(
+      &job, "train/0", [](const PushRepair&) { return absl::OkStatus(); },
+      clock);
   const absl::StatusOr<std::optional<WorkItem>> end = work.Next();
   ASSERT_TRUE(end.ok());
   EXPECT_FALSE(end->has_value());
@@ -159,28 +178,31 @@ TEST(LeasedWorkTest, LastRepairIsToldThoughNothingElseIsLeft) {
 }
 
 TEST(LeasedWorkTest, RepairThatFailsEndsThePassAndIsNotTold) {
+  const SkippingClock clock;
   FakeJobClient job;
   job.items = {Item(1)};
   job.repairs = {Repair(8)};
-  LeasedWork work(&job, "train/0", [](const PushRepair&) {
-    return absl::AbortedError("fenced");
-  });
+  LeasedWork work(
+      &job, "train/0",
+      [](const PushRepair&) { return absl::AbortedError("fenced"); }, clock);
   EXPECT_EQ(work.Next().status(), absl::AbortedError("fenced"));
   EXPECT_EQ(job.lease_calls.size(), 1u);
 }
 
 TEST(LeasedWorkTest, PassThatPushesNothingCannotRepair) {
+  const SkippingClock clock;
   FakeJobClient job;
   job.repairs = {Repair(8)};
-  LeasedWork work(&job, "test/0", nullptr);
+  LeasedWork work(&job, "test/0", nullptr, clock);
   EXPECT_EQ(work.Next().status().code(), absl::StatusCode::kInternal);
 }
 
 TEST(LeasedWorkTest, FailureIsPassedOn) {
+  const SkippingClock clock;
   FakeJobClient job;
   job.items = {Item(1)};
   job.lease_status = absl::AbortedError("fenced");
-  LeasedWork work(&job, "train/0", NoRepair());
+  LeasedWork work(&job, "train/0", NoRepair(), clock);
   EXPECT_EQ(work.Next().status(), job.lease_status);
   work.Done(Item(1));
   EXPECT_EQ(work.ReportDone(), job.lease_status);

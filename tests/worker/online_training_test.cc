@@ -5,10 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/clock.h"
+#include "tests/base/eventually.h"
+#include "tests/base/skippable_clock.h"
 #include "tests/worker/data/test_files.h"
 #include "tests/worker/fake_job_client.h"
 #include "tests/worker/training_job.h"
@@ -122,9 +126,12 @@ class FileByFileTest : public ::testing::Test {
       return absl::OkStatus();
     };
     steps.evaluate = [](uint32_t) { return absl::OkStatus(); };
-    return OnlineTraining(config, &job_, std::move(steps)).Run();
+    return OnlineTraining(config, &job_, std::move(steps),
+                          {.calendar = &clock_, .even = &clock_})
+        .Run();
   }
 
+  const SkippingClock clock_;
   TestFolder folder_;
   ListOfFiles job_;
   std::vector<std::string> trained_;
@@ -313,15 +320,24 @@ TEST_F(OnlineTrainingTest, AFirstFileOfMalformedLinesSaysThatFlagsDoNotFit) {
 
 TEST_F(OnlineTrainingTest, AFileThatComesWhileTheJobRunsIsTrained) {
   v1::JobConfig config = OnlineConfig("async");
-  config.set_watch_idle_s(3);
-  std::thread writer([this] {
-    // There before the job has looked at all of the others, or after: either
-    // way it is one more.
-    watched_.Write("g.tmp", ReadAll(files_[0]));
-    std::filesystem::rename(watched_.Path("g.tmp"), watched_.Path("g"));
+  config.set_watch_idle_s(3600);
+  SkippableClock clock;
+  std::future<JobOutcome> job = std::async(std::launch::async, [&] {
+    MiniClusterOptions cluster;
+    cluster.num_workers = 2;
+    return RunClusterJob(config, cluster,
+                         {.clocks = {.calendar = &clock, .even = &clock}});
   });
-  const JobOutcome online = RunClusterJob(config, 1, 2);
-  writer.join();
+  // There before the job has looked at all of the others, or after: either way
+  // it is one more.
+  watched_.Write("g.tmp", ReadAll(files_[0]));
+  std::filesystem::rename(watched_.Path("g.tmp"), watched_.Path("g"));
+  EXPECT_TRUE(Eventually([&] {
+    clock.Skip(absl::Hours(1));
+    return job.wait_for(std::chrono::milliseconds(10)) ==
+           std::future_status::ready;
+  }));
+  const JobOutcome online = job.get();
   ExpectOk(online);
   EXPECT_EQ(online.summary.examples, 2450u + kRowsOf[0]);
 }

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "base/clock.h"
 #include "fleet/local_cluster.h"
 #include "tests/worker/counting_model.h"
 #include "tests/worker/data/test_files.h"
@@ -148,8 +149,10 @@ class Job {
   absl::Status Repair(const PushRepair& repair) {
     const TablePlan plan = *PlanTables(model_->spec(), config, 1);
     DenseParameters dense(&client, plan.dense_table);
-    CutMarker cuts(&client, &job, CutMarker::Order::kByCut);
+    const FakeClock clock;
+    CutMarker cuts(&client, &job, CutMarker::Order::kByCut, clock);
     PassContext context;
+    context.clocks.even = &clock;
     context.config = &config;
     context.model = model_.get();
     context.parameters = &client;

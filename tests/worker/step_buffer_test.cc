@@ -8,12 +8,18 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
+#include "base/clock.h"
+
 namespace oarlock {
 namespace {
 
-// Answers pulls with each row's key in every float, on a thread of its own.
+// Answers pulls with each row's key in every float, each on a thread of its own
+// and after kPullTime.
 class EchoClient : public ParameterClient {
  public:
+  static constexpr absl::Duration kPullTime = absl::Milliseconds(3);
+
   ~EchoClient() override {
     for (std::thread& thread : threads_) thread.join();
   }
@@ -25,6 +31,7 @@ class EchoClient : public ParameterClient {
                   TableVersions* versions, std::shared_ptr<const void> memory,
                   Done done) override {
     threads_.emplace_back([=, this, &keys, done = std::move(done)]() mutable {
+      clock.Advance(kPullTime);
       if (table == failing) {
         done(absl::UnavailableError("away"));
         return;
@@ -47,6 +54,7 @@ class EchoClient : public ParameterClient {
     done(absl::OkStatus());
   }
 
+  FakeClock clock;
   TableId failing{0};
 
  private:
@@ -76,8 +84,8 @@ std::vector<float> Seen(const StepInput& input, size_t index, size_t dim) {
 
 TEST(StepBufferTest, InputsSeeTheRowsOfTheirSlots) {
   const ModelSpec spec = TwoInputs();
-  auto step = std::make_shared<StepBuffer>(&spec);
   EchoClient client;
+  auto step = std::make_shared<StepBuffer>(&spec, client.clock);
   step->batch.num_examples = 2;
   step->batch.labels = {0, 1};
   for (uint64_t key : {5, 6, 7, 5, 9, 5}) step->batch.keys.push_back(Key{key});
@@ -95,13 +103,15 @@ TEST(StepBufferTest, InputsSeeTheRowsOfTheirSlots) {
   EXPECT_EQ(step->inputs[1].gradients.size(), 4u);
   EXPECT_EQ(step->inputs[0].pulled_versions, TableVersions{1});
   EXPECT_EQ(step->inputs[1].pulled_versions, TableVersions{2});
-  EXPECT_GE(step->pull_time, absl::ZeroDuration());
+  // The last answer may overtake the one before it.
+  EXPECT_GE(step->pull_time, EchoClient::kPullTime);
+  EXPECT_LE(step->pull_time, 2 * EchoClient::kPullTime);
 }
 
 TEST(StepBufferTest, SlotsOfSeveralKeysKeepTheirOffsets) {
   const ModelSpec spec = TwoInputs();
-  auto step = std::make_shared<StepBuffer>(&spec);
   EchoClient client;
+  auto step = std::make_shared<StepBuffer>(&spec, client.clock);
   step->batch.num_examples = 2;
   step->batch.labels = {0, 1};
   // Slots {1,2} {3} {}; {} {4} {5,6,7}.
@@ -127,8 +137,8 @@ TEST(StepBufferTest, WhatNormsLearnLiesUnderFixedKeys) {
   ModelSpec spec = TwoInputs();
   spec.sparse_inputs[1].slots.clear();
   spec.sparse_inputs[1].num_fixed_keys = 3;
-  auto step = std::make_shared<StepBuffer>(&spec);
   EchoClient client;
+  auto step = std::make_shared<StepBuffer>(&spec, client.clock);
   step->batch.num_examples = 1;
   step->batch.labels = {1};
   for (uint64_t key : {5, 6, 7}) step->batch.keys.push_back(Key{key});
@@ -148,8 +158,9 @@ TEST(StepBufferTest, WhatNormsLearnLiesUnderFixedKeys) {
 
 TEST(StepBufferTest, SeedIsThatOfTheExamplesAndThePass) {
   const ModelSpec spec = TwoInputs();
+  const FakeClock clock;
   const auto seed = [&](uint64_t job, uint32_t epoch, uint64_t begin) {
-    StepBuffer step(&spec);
+    StepBuffer step(&spec, clock);
     step.batch.ranges = {{1, begin, begin + 5}};
     step.SeedFor(job, epoch);
     return step.ModelInput(nullptr, 1).random_seed;
@@ -162,7 +173,8 @@ TEST(StepBufferTest, SeedIsThatOfTheExamplesAndThePass) {
 
 TEST(StepBufferTest, StatisticsAreThoseOfEachInputsSlots) {
   const ModelSpec spec = TwoInputs();
-  StepBuffer step(&spec);
+  const FakeClock clock;
+  StepBuffer step(&spec, clock);
   step.batch.num_examples = 3;
   step.batch.labels = {0, 1, 1};
   // Slots {1} {2,2} {1}; {} {1} {}; {3} {} {3,1}.
@@ -189,8 +201,8 @@ TEST(StepBufferTest, StatisticsAreThoseOfEachInputsSlots) {
 
 TEST(StepBufferTest, FailureOfAnyInputIsTheStepsAndTheNextPullIsFresh) {
   const ModelSpec spec = TwoInputs();
-  auto step = std::make_shared<StepBuffer>(&spec);
   EchoClient client;
+  auto step = std::make_shared<StepBuffer>(&spec, client.clock);
   step->batch.num_examples = 1;
   step->batch.labels = {1};
   for (uint64_t key : {1, 2, 3}) step->batch.keys.push_back(Key{key});

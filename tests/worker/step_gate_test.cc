@@ -12,13 +12,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "base/clock.h"
 #include "fleet/local_cluster.h"
+#include "tests/base/skippable_clock.h"
 #include "tests/integration/mini_cluster.h"
+#include "tests/worker/skipped_leases.h"
 
 namespace oarlock {
 namespace {
 
-constexpr absl::Duration kDeadline = absl::Seconds(30);
+constexpr absl::Duration kDeadline = absl::Minutes(1);
+constexpr absl::Duration kLease = absl::Seconds(20);
 
 // What every lane of a job has finished, by the test's own count, and how far
 // ahead of the slowest any step has begun.
@@ -82,8 +86,9 @@ absl::Status RunLane(StepGate* gate, size_t lane, Lead* lead, size_t global,
 TEST(StepGateTest, LanesOfOneWorkerWaitForEachOther) {
   for (const uint64_t bound : {0, 1, 5}) {
     SCOPED_TRACE(absl::StrCat("bound ", bound));
+    const FakeClock clock;
     LocalJobClient job;
-    StepGate gate(&job, 2, bound);
+    StepGate gate(&job, 2, bound, clock);
     ASSERT_TRUE(gate.Join().ok());
     Lead lead(2);
     absl::Status fast;
@@ -102,8 +107,9 @@ TEST(StepGateTest, LanesOfOneWorkerWaitForEachOther) {
 }
 
 TEST(StepGateTest, PushesThatAreAnsweredOutOfOrderCountFromTheOldest) {
+  const FakeClock clock;
   LocalJobClient job;
-  StepGate gate(&job, 1, /*bound=*/1);
+  StepGate gate(&job, 1, /*bound=*/1, clock);
   ASSERT_TRUE(gate.Join().ok());
   EXPECT_EQ(*gate.Begin(0), 0u);
   EXPECT_EQ(*gate.Begin(0), 1u);
@@ -122,8 +128,9 @@ TEST(StepGateTest, PushesThatAreAnsweredOutOfOrderCountFromTheOldest) {
 }
 
 TEST(StepGateTest, StopEndsWaiting) {
+  const FakeClock clock;
   LocalJobClient job;
-  StepGate gate(&job, 1, /*bound=*/0);
+  StepGate gate(&job, 1, /*bound=*/0, clock);
   ASSERT_TRUE(gate.Join().ok());
   ASSERT_TRUE(gate.Begin(0).ok());
   std::thread stopping([&] { gate.Stop(); });
@@ -134,10 +141,11 @@ TEST(StepGateTest, StopEndsWaiting) {
 // Workers of a job with real servers, one lane each.
 class StepGateClusterTest : public ::testing::Test {
  protected:
-  void Start(uint32_t num_workers, absl::Duration lease) {
+  void Start(uint32_t num_workers) {
     MiniClusterOptions options;
     options.num_workers = num_workers;
-    options.lease = lease;
+    options.lease = kLease;
+    options.server_clocks = {.calendar = &clock_, .even = &clock_};
     options.restart_grace = absl::Minutes(10);
     auto cluster = MiniCluster::Start(options);
     ASSERT_TRUE(cluster.ok()) << cluster.status();
@@ -149,6 +157,7 @@ class StepGateClusterTest : public ::testing::Test {
     }
   }
 
+  SkippableClock clock_;
   std::unique_ptr<MiniCluster> cluster_;
   std::vector<std::unique_ptr<MiniWorker>> workers_;
 };
@@ -156,7 +165,7 @@ class StepGateClusterTest : public ::testing::Test {
 TEST_F(StepGateClusterTest, NoWorkerIsFurtherAheadThanTheBound) {
   constexpr uint32_t kWorkers = 3;
   constexpr uint64_t kSteps = 120;
-  Start(kWorkers, absl::Seconds(10));
+  Start(kWorkers);
   uint64_t pass = 0;
   for (const uint64_t bound : {0, 1, 4}) {
     SCOPED_TRACE(absl::StrCat("bound ", bound));
@@ -166,7 +175,7 @@ TEST_F(StepGateClusterTest, NoWorkerIsFurtherAheadThanTheBound) {
     for (uint32_t w = 0; w < kWorkers; ++w) {
       threads.emplace_back([&, w] {
         JobClient& job = workers_[w]->job();
-        StepGate gate(&job, 1, bound);
+        StepGate gate(&job, 1, bound, workers_[w]->connections().clock());
         statuses[w] = gate.Join();
         if (statuses[w].ok()) {
           statuses[w] = job.Barrier(absl::StrCat("pass ", pass));
@@ -195,9 +204,10 @@ TEST_F(StepGateClusterTest, NoWorkerIsFurtherAheadThanTheBound) {
 }
 
 TEST_F(StepGateClusterTest, DeathFreesWhoeverWaits) {
-  Start(2, absl::Seconds(1));
+  Start(2);
   Lead lead(2);
-  StepGate gate(&workers_[0]->job(), 1, /*bound=*/2);
+  StepGate gate(&workers_[0]->job(), 1, /*bound=*/2,
+                workers_[0]->connections().clock());
   ASSERT_TRUE(gate.Join().ok());
   ASSERT_TRUE(workers_[1]->job().JoinSteps().ok());
   absl::Status status;
@@ -207,6 +217,7 @@ TEST_F(StepGateClusterTest, DeathFreesWhoeverWaits) {
   EXPECT_EQ(lead.largest(), 2u);
   lead.Gone(1);
   workers_[1].reset();
+  EXPECT_TRUE(SkipUntilLost(*cluster_, &clock_, kLease, workers_[0]->job(), 1));
   survivor.join();
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(lead.largest(), 2u);
@@ -214,9 +225,10 @@ TEST_F(StepGateClusterTest, DeathFreesWhoeverWaits) {
 }
 
 TEST_F(StepGateClusterTest, LateComerBeginsWhereTheSlowestIs) {
-  Start(2, absl::Seconds(10));
+  Start(2);
   Lead lead(2);
-  StepGate first(&workers_[0]->job(), 1, /*bound=*/3);
+  StepGate first(&workers_[0]->job(), 1, /*bound=*/3,
+                 workers_[0]->connections().clock());
   ASSERT_TRUE(first.Join().ok());
   for (uint64_t step = 0; step < 10; ++step) {
     ASSERT_EQ(*first.Begin(0), step);
@@ -224,7 +236,8 @@ TEST_F(StepGateClusterTest, LateComerBeginsWhereTheSlowestIs) {
   }
   // What is finished has been told when the next step may begin that needs it.
   ASSERT_EQ(*first.Begin(0), 10u);
-  StepGate late(&workers_[1]->job(), 1, /*bound=*/3);
+  StepGate late(&workers_[1]->job(), 1, /*bound=*/3,
+                workers_[1]->connections().clock());
   ASSERT_TRUE(late.Join().ok());
   const uint64_t begins_with = *late.Begin(0);
   EXPECT_GE(begins_with, 7u);

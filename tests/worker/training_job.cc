@@ -21,7 +21,6 @@
 #include "worker/model_of.h"
 #include "worker/models/model.h"
 #include "worker/table_plan.h"
-#include "worker/trainer.h"
 
 namespace oarlock {
 namespace {
@@ -100,9 +99,10 @@ absl::StatusOr<Parameters> ReadParameters(const v1::JobConfig& config,
 
 // One worker's part. The first worker fills `outcome`.
 absl::Status Work(const v1::JobConfig& config, ParameterClient& parameters,
-                  JobClient& job, JobOutcome* outcome) {
+                  JobClient& job, const TrainerOptions& options,
+                  JobOutcome* outcome) {
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer,
-                           Trainer::Create(config, &parameters, &job));
+                           Trainer::Create(config, &parameters, &job, options));
   OARLOCK_ASSIGN_OR_RETURN(TrainingSummary summary, trainer->Run());
   if (job.worker_index() != WorkerIndex(0)) return absl::OkStatus();
   outcome->summary = std::move(summary);
@@ -142,7 +142,8 @@ JobOutcome RunLocalJob(const v1::JobConfig& config,
                        LocalParameterClient* parameters) {
   JobOutcome outcome;
   LocalJobClient job;
-  outcome.statuses.push_back(Work(config, *parameters, job, &outcome));
+  outcome.statuses.push_back(
+      Work(config, *parameters, job, TrainerOptions(), &outcome));
   return outcome;
 }
 
@@ -155,7 +156,8 @@ JobOutcome RunClusterJob(const v1::JobConfig& config, uint32_t num_servers,
 }
 
 JobOutcome RunClusterJob(const v1::JobConfig& config,
-                         const MiniClusterOptions& options) {
+                         const MiniClusterOptions& options,
+                         const TrainerOptions& trainer) {
   JobOutcome outcome;
   outcome.statuses.resize(options.num_workers);
   const auto cluster = MiniCluster::Start(options);
@@ -170,8 +172,8 @@ JobOutcome RunClusterJob(const v1::JobConfig& config,
       const auto worker = MiniWorker::Join(**cluster, w);
       status = worker.status();
       if (!status.ok()) return;
-      status =
-          Work(config, (*worker)->parameters(), (*worker)->job(), &outcome);
+      status = Work(config, (*worker)->parameters(), (*worker)->job(), trainer,
+                    &outcome);
       const absl::Status finished = (*worker)->job().Finish(status);
       if (status.ok()) status = finished;
     });

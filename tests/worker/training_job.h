@@ -14,6 +14,7 @@
 #include "proto/job_config.pb.h"
 #include "tests/integration/mini_cluster.h"
 #include "worker/summary.h"
+#include "worker/trainer.h"
 
 namespace oarlock {
 
@@ -45,9 +46,10 @@ JobOutcome RunLocalJob(const v1::JobConfig& config,
 // the coordinator, as fleet/ does.
 JobOutcome RunClusterJob(const v1::JobConfig& config, uint32_t num_servers,
                          uint32_t num_workers);
-// With options of the cluster's own.
+// With options of the cluster's and the trainers' own.
 JobOutcome RunClusterJob(const v1::JobConfig& config,
-                         const MiniClusterOptions& options);
+                         const MiniClusterOptions& options,
+                         const TrainerOptions& trainer = TrainerOptions());
 
 // What the tables hold before anything is trained.
 Parameters InitialParameters(const v1::JobConfig& config);

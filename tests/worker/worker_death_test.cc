@@ -19,10 +19,12 @@
 #include "base/status_macros.h"
 #include "cluster/wire_version.h"
 #include "proto/parameter.grpc.pb.h"
+#include "tests/base/skippable_clock.h"
 #include "tests/integration/mini_cluster.h"
 #include "tests/worker/counting_check.h"
 #include "tests/worker/counting_model.h"
 #include "tests/worker/data/test_files.h"
+#include "tests/worker/skipped_leases.h"
 #include "worker/client/key_batch.h"
 #include "worker/client/split_messages.h"
 #include "worker/data/bad_lines.h"
@@ -41,9 +43,8 @@ constexpr int kBatch = 64;
 constexpr size_t kSlots = 26;
 // Six blocks, so that both servers have some.
 constexpr size_t kParameters = 6 * kDenseBlockFloats;
-// Each test waits one for the worker that is gone. It is long for the others':
-// a machine that stands still for less must not end them.
-constexpr absl::Duration kLease = absl::Seconds(3);
+// Each test skips one when a worker is gone.
+constexpr absl::Duration kLease = absl::Seconds(20);
 
 // Batches [begin, end) of what the dying worker has leased.
 struct Batches {
@@ -101,6 +102,7 @@ class WorkerDeathTest : public ::testing::Test {
     cluster.num_servers = kServers;
     cluster.num_workers = 2;
     cluster.lease = kLease;
+    cluster.server_clocks = {.calendar = &clock_, .even = &clock_};
     auto started = MiniCluster::Start(cluster);
     ASSERT_TRUE(started.ok()) << started.status();
     cluster_ = *std::move(started);
@@ -123,6 +125,8 @@ class WorkerDeathTest : public ::testing::Test {
     const absl::Status status = Die(**dying, pushes);
     EXPECT_TRUE(status.ok()) << status;
     dying->reset();
+    EXPECT_TRUE(
+        SkipUntilLost(*cluster_, &clock_, kLease, (*survivor)->job(), 1));
     died.Notify();
     training.join();
     EXPECT_TRUE(trained.ok()) << trained;
@@ -287,6 +291,7 @@ class WorkerDeathTest : public ::testing::Test {
   TestFolder folder_;
   v1::JobConfig config_;
   TablePlan plan_;
+  SkippableClock clock_;
   std::unique_ptr<MiniCluster> cluster_;
   WorkItem leased_;
   // Of the leased range, in the order of the file.

@@ -206,7 +206,7 @@ void DataPlane::Start(Attempt* attempt) {
       attempt->request = EncodeBatchRequest(batch);
     }
   }
-  attempt->started = Clock::Real().Now();
+  attempt->started = connections_->clock().Now();
   auto context = std::make_unique<grpc::ClientContext>();
   connections_->Prepare(context.get(), attempt->timeout);
   attempt->backing_off = false;
@@ -295,7 +295,7 @@ void DataPlane::OnBatchAnswered(Attempt* attempt) {
 }
 
 bool DataPlane::BackOff(Attempt* attempt, absl::Status* status) {
-  const absl::Time now = Clock::Real().Now();
+  const absl::Time now = connections_->clock().Now();
   const absl::Duration patience = connections_->patience();
   // A call that the server was long at work on, as it is in a round, fails for
   // the first time.
@@ -327,9 +327,9 @@ bool DataPlane::BackOff(Attempt* attempt, absl::Status* status) {
   attempt->backing_off = true;
   grpc::Channel& channel =
       *connections_->servers()[attempt->server.value()].channel;
-  channel.NotifyOnStateChange(
-      channel.GetState(/*try_to_connect=*/true),
-      absl::ToChronoTime(now + attempt->backoff->Next()), &queue_, attempt);
+  channel.NotifyOnStateChange(channel.GetState(/*try_to_connect=*/true),
+                              GrpcDeadline(attempt->backoff->Next()), &queue_,
+                              attempt);
   return true;
 }
 
@@ -384,7 +384,8 @@ void DataPlane::RunReturns() {
 }
 
 absl::StatusOr<Generation> DataPlane::Return(ServerIndex server) {
-  const absl::Time deadline = Clock::Real().Now() + connections_->patience();
+  const absl::Time deadline =
+      connections_->clock().Now() + connections_->patience();
   for (;;) {
     {
       absl::MutexLock lock(&mutex_);
@@ -404,7 +405,8 @@ absl::StatusOr<Generation> DataPlane::Return(ServerIndex server) {
       if (on_return_ != nullptr) status = on_return_(server, *answer);
       if (status.ok()) return generation;
     }
-    if (!MayHelp(status) || Clock::Real().Now() >= deadline) return status;
+    if (!MayHelp(status) || connections_->clock().Now() >= deadline)
+      return status;
   }
 }
 

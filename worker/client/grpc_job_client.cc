@@ -9,6 +9,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "cluster/retry.h"
 #include "cluster/wire_version.h"
@@ -104,7 +105,9 @@ void GrpcJobClient::HeartbeatLoop() {
   for (;;) {
     {
       absl::MutexLock lock(&mutex_);
-      if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), period)) return;
+      if (connections_->clock().AwaitFor(&mutex_, absl::Condition(&stopping_),
+                                         period))
+        return;
     }
     const absl::Status status = Report();
     if (!status.ok()) {

@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "base/clock.h"
+#include "absl/time/time.h"
 #include "base/log.h"
 #include "base/mix.h"
 #include "base/status_macros.h"
@@ -47,7 +46,8 @@ absl::StatusOr<std::unique_ptr<ServerConnections>> ServerConnections::Connect(
   }
   connections->generations_ =
       std::make_unique<std::atomic<uint64_t>[]>(connections->servers_.size());
-  const absl::Time deadline = Clock::Real().Now() + options.connect_timeout;
+  const absl::Time deadline =
+      connections->clock().Now() + options.connect_timeout;
   for (uint32_t i = 0; i < connections->servers_.size(); ++i) {
     OARLOCK_ASSIGN_OR_RETURN(
         const v1::ConnectResponse response,
@@ -68,11 +68,11 @@ absl::StatusOr<v1::ConnectResponse> ServerConnections::ConnectOne(
   request.set_client(options_.client_name);
   v1::ConnectResponse response;
   Backoff backoff(kAwayRetries, job_hash_ ^ index);
-  absl::Time next_notice = Clock::Real().Now() + kWaitingNotice;
+  absl::Time next_notice = clock().Now() + kWaitingNotice;
   for (;;) {
     grpc::ClientContext context;
     PrepareToWait(&context,
-                  std::min(kConnectAttempt, deadline - Clock::Real().Now()));
+                  std::min(kConnectAttempt, deadline - clock().Now()));
     const absl::Status status =
         FromGrpc(server.admin->Connect(&context, request, &response));
     if (status.ok()) break;
@@ -81,7 +81,7 @@ absl::StatusOr<v1::ConnectResponse> ServerConnections::ConnectOne(
         advice != RetryAdvice::kSameCallSlower) {
       return Annotate(status, Name(ServerIndex(index)));
     }
-    const absl::Time now = Clock::Real().Now();
+    const absl::Time now = clock().Now();
     if (now >= deadline) {
       return absl::UnavailableError(absl::StrCat(
           "no server answered at ", server.endpoint, " within ",
@@ -93,7 +93,7 @@ absl::StatusOr<v1::ConnectResponse> ServerConnections::ConnectOne(
                    std::string(status.message()));
       next_notice = now + kWaitingNotice;
     }
-    absl::SleepFor(std::min(backoff.Next(), deadline - now));
+    clock().Sleep(std::min(backoff.Next(), deadline - now));
   }
   if (response.server_index() != index) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -121,7 +121,7 @@ absl::Status ServerConnections::TakeJob(const v1::ConnectResponse& response) {
 
 absl::StatusOr<v1::ConnectResponse> ServerConnections::ConnectAnew(
     ServerIndex server, absl::Duration timeout) const {
-  return ConnectOne(server.value(), Clock::Real().Now() + timeout, timeout);
+  return ConnectOne(server.value(), clock().Now() + timeout, timeout);
 }
 
 void ServerConnections::SetReturnListener(ReturnListener listener) const {
@@ -142,32 +142,32 @@ void ServerConnections::PrepareToWait(grpc::ClientContext* context,
 
 void ServerConnections::Prepare(grpc::ClientContext* context,
                                 absl::Duration timeout) const {
-  context->set_deadline(absl::ToChronoTime(Clock::Real().Now() + timeout));
+  context->set_deadline(GrpcDeadline(timeout));
   if (!token_.empty()) context->AddMetadata(kTokenMetadataKey, token_);
 }
 
 absl::Status ServerConnections::CallWithRetries(
     ServerIndex server, absl::Duration give_up_after,
     absl::FunctionRef<grpc::Status(grpc::ClientContext*)> call) const {
-  const absl::Time give_up = Clock::Real().Now() + give_up_after;
+  const absl::Time give_up = clock().Now() + give_up_after;
   Backoff backoff(kAwayRetries, job_hash_ ^ server.value());
   for (;;) {
     grpc::ClientContext context;
-    PrepareToWait(&context, std::min(options_.rpc_timeout,
-                                     give_up - Clock::Real().Now()));
+    PrepareToWait(&context,
+                  std::min(options_.rpc_timeout, give_up - clock().Now()));
     const absl::Status status = FromGrpc(call(&context));
     if (status.ok()) return status;
     const RetryAdvice advice = AdviceFor(status.code());
     const bool may_help = advice == RetryAdvice::kSameCall ||
                           advice == RetryAdvice::kSameCallSlower;
     if (!may_help) return Annotate(status, Name(server));
-    if (Clock::Real().Now() >= give_up) {
+    if (clock().Now() >= give_up) {
       return absl::UnavailableError(
           absl::StrCat(Name(server), " did not answer within ",
                        absl::FormatDuration(give_up_after), " (",
                        status.message(), "); is it running?"));
     }
-    absl::SleepFor(backoff.Next());
+    clock().Sleep(backoff.Next());
   }
 }
 

@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/types.h"
 #include "cluster/partition_map.h"
 #include "cluster/security.h"
@@ -44,6 +45,8 @@ struct ConnectionOptions {
   // acknowledged.
   bool accept_loss = false;
   SecurityOptions security;
+  // `even`: of timeouts, backoffs and heartbeats; they outlive the connections.
+  Clocks clocks = {};
 };
 
 // Thread-safe. After Connect nothing changes but the servers' generations.
@@ -66,6 +69,8 @@ class ServerConnections {
       const ConnectionOptions& options);
 
   const ConnectionOptions& options() const { return options_; }
+  // Measures timeouts, and waits.
+  const Clock& clock() const { return *options_.clocks.even; }
   const std::vector<Server>& servers() const { return servers_; }
   // The incarnation that requests are meant for.
   Generation generation(ServerIndex server) const {

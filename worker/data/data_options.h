@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "base/clock.h"
 #include "worker/data/batch.h"
 
 namespace oarlock {
@@ -56,6 +57,8 @@ struct DataOptions {
   // slot) and categorical slots (0 to kMaxSlots).
   int multi_slot_dense_dim = kCriteoIntegers;
   int multi_slot_num_slots = kCriteoCategories;
+  // `even`: how long a folder or a command is waited for.
+  Clocks clocks = {};
 
   // The most that --dense_dim and --num_slots may be; models take them.
   static constexpr int kMaxDense = 65536;

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "worker/data/compressed_source.h"
@@ -27,8 +26,9 @@ bool CanSeek(const DataOptions& options, const std::string& path) {
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenInputBytes(
     const DataOptions& options, const std::string& path) {
   // The command gets the file as it is.
-  return options.pipe_command.empty() ? OpenDecompressed(path)
-                                      : OpenPipe(options.pipe_command, path);
+  return options.pipe_command.empty()
+             ? OpenDecompressed(path)
+             : OpenPipe(options.pipe_command, path, *options.clocks.even);
 }
 
 absl::StatusOr<std::unique_ptr<LineReader>> OpenInput(
@@ -48,7 +48,7 @@ absl::Status CheckInput(const DataOptions& options, const std::string& path) {
   return CheckText({head.data(), n}, path);
 }
 
-void AwaitFolderOf(const std::string& path) {
+void AwaitFolderOf(const std::string& path, const Clock& clock) {
   const std::filesystem::path folder =
       std::filesystem::path(path).parent_path();
   if (folder.empty()) return;
@@ -56,7 +56,7 @@ void AwaitFolderOf(const std::string& path) {
   for (absl::Duration waited;
        waited < kFolderPatience && !std::filesystem::exists(folder, error);
        waited += kFolderPoll) {
-    absl::SleepFor(kFolderPoll);
+    clock.Sleep(kFolderPoll);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "worker/data/byte_source.h"
 #include "worker/data/data_options.h"
 #include "worker/data/line_reader.h"
@@ -28,7 +29,7 @@ absl::Status CheckInput(const DataOptions& options, const std::string& path);
 
 // Waits while the folder of `path` is not there, as when a mount comes and
 // goes; at most a minute.
-void AwaitFolderOf(const std::string& path);
+void AwaitFolderOf(const std::string& path, const Clock& clock);
 
 }  // namespace oarlock
 

@@ -11,8 +11,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "base/clock.h"
 #include "base/status_macros.h"
 
 extern char** environ;
@@ -160,11 +158,12 @@ class PipeSource : public ByteSource {
  public:
   // Takes charge of the process `pid`, which is in `group`.
   PipeSource(std::string what, std::unique_ptr<GuardedGroup> group, pid_t pid,
-             FileDescriptor output)
+             FileDescriptor output, const Clock& clock)
       : what_(std::move(what)),
         group_(std::move(group)),
         pid_(pid),
-        output_(std::move(output)) {}
+        output_(std::move(output)),
+        clock_(clock) {}
 
   ~PipeSource() override { Kill(); }
 
@@ -184,18 +183,18 @@ class PipeSource : public ByteSource {
  private:
   absl::Status TakeExitStatus() {
     output_.Close();
-    const absl::Time deadline = Clock::Real().Now() + kPipeExitWait;
+    const absl::Time deadline = clock_.Now() + kPipeExitWait;
     absl::Duration nap = absl::Microseconds(100);
     int status = 0;
     pid_t result;
     while ((result = Wait(pid_, &status, WNOHANG)) == 0) {
-      if (Clock::Real().Now() > deadline) {
+      if (clock_.Now() > deadline) {
         Kill();
         return absl::FailedPreconditionError(absl::StrCat(
             what_, " closed its output but did not end within ",
             absl::FormatDuration(kPipeExitWait), "; it was killed"));
       }
-      absl::SleepFor(nap);
+      clock_.Sleep(nap);
       nap = std::min(2 * nap, absl::Milliseconds(50));
     }
     const int error = errno;
@@ -236,12 +235,14 @@ class PipeSource : public ByteSource {
   // -1: the process has been waited for.
   pid_t pid_;
   FileDescriptor output_;
+  const Clock& clock_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenPipe(const std::string& command,
-                                                     const std::string& path) {
+                                                     const std::string& path,
+                                                     const Clock& clock) {
   OARLOCK_ASSIGN_OR_RETURN(FileDescriptor input, OpenForReading(path));
   OARLOCK_ASSIGN_OR_RETURN(Pipe output, MakePipe());
   // Before the command, so that nothing runs unguarded.
@@ -254,7 +255,7 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenPipe(const std::string& command,
                            SpawnShell(command, group->number(), actions));
   return std::make_unique<PipeSource>(
       absl::StrCat("pipe_command '", command, "' on '", path, "'"),
-      std::move(group), pid, std::move(output.read_end));
+      std::move(group), pid, std::move(output.read_end), clock);
 }
 
 }  // namespace oarlock

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "worker/data/byte_source.h"
 
 namespace oarlock {
@@ -21,9 +22,11 @@ inline constexpr absl::Duration kPipeExitWait = absl::Seconds(60);
 // taken: another than 0, a signal, or none within kPipeExitWait is
 // FailedPrecondition naming file, command and status. At its end, and where
 // the source is closed before, the whole group is killed; nothing is left, no
-// zombie either. So it is when this process dies, of SIGKILL too.
+// zombie either. So it is when this process dies, of SIGKILL too. `clock`
+// outlives the source.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenPipe(const std::string& command,
-                                                     const std::string& path);
+                                                     const std::string& path,
+                                                     const Clock& clock);
 
 }  // namespace oarlock
 

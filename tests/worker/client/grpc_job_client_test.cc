@@ -23,11 +23,10 @@ using ::testing::HasSubstr;
 
 class GrpcJobClientTest : public ::testing::Test {
  protected:
-  void Start(uint32_t num_workers, absl::Duration lease = absl::Seconds(10)) {
+  void Start(uint32_t num_workers) {
     MiniClusterOptions options;
     options.num_servers = 2;
     options.num_workers = num_workers;
-    options.lease = lease;
     auto cluster = MiniCluster::Start(options);
     ASSERT_TRUE(cluster.ok()) << cluster.status();
     cluster_ = *std::move(cluster);
@@ -135,7 +134,7 @@ TEST_F(GrpcJobClientTest, WorkersMeetInRounds) {
 }
 
 TEST_F(GrpcJobClientTest, SuccessorFencesItsPredecessor) {
-  Start(1, /*lease=*/absl::Seconds(2));
+  Start(1);
   EXPECT_TRUE(job(0).Alive().ok());
   const std::unique_ptr<MiniWorker> successor = Join(0);
   EXPECT_GT(successor->job().generation(), job(0).generation());
@@ -146,7 +145,7 @@ TEST_F(GrpcJobClientTest, SuccessorFencesItsPredecessor) {
 }
 
 TEST_F(GrpcJobClientTest, GivingUpTellsTheOthersWhy) {
-  Start(2, /*lease=*/absl::Seconds(2));
+  Start(2);
   auto waiting =
       std::async(std::launch::async, [&] { return job(0).Barrier("never"); });
   ASSERT_TRUE(job(1).Finish(absl::DataLossError("disk on fire")).ok());

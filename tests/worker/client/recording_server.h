@@ -59,11 +59,11 @@ class RecordingServer {
     holding_ = false;
     held_status_ = status;
   }
-  // Waits until `count` calls have come, at most ten seconds.
+  // Waits until `count` calls have come, at most a minute.
   bool AwaitCalls(int count) {
     absl::MutexLock lock(&mutex_);
     const auto come = [&] { return calls_ >= count; };
-    return mutex_.AwaitWithTimeout(absl::Condition(&come), absl::Seconds(10));
+    return mutex_.AwaitWithTimeout(absl::Condition(&come), absl::Minutes(1));
   }
 
   // What was asked, failed calls included, in the order of arrival.

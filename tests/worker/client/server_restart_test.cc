@@ -219,7 +219,7 @@ TEST_F(ServerRestartTest, RoundInProgressIsSentAgain) {
   });
   const absl::Status started = cluster_->StartServer(kRestarted);
   ASSERT_TRUE(started.ok()) << started;
-  ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(20)));
+  ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Minutes(1)));
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(Counts(), (std::vector<float>{1, 1}));
 }
