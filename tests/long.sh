@@ -60,7 +60,7 @@ part_tsan_server() { sanitized tsan -- "${server_tests[@]}"; }
 part_tsan_worker() { sanitized tsan -- "${worker_tests[@]}"; }
 part_kills() {
   build "bazel build" //tests/system:kill_test
-  bazel_tests --test_env=OARLOCK_KILLS=200 --test_env=OARLOCK_FAULTS=12000 \
+  bazel_tests --test_env=OARLOCK_KILLS=200 --test_env=OARLOCK_FAULTS=16000 \
     --test_timeout=3600 //tests/system:kill_test
 }
 part_fuzz() {

@@ -78,7 +78,7 @@ class RolesTest(harness.SystemTest):
                 name=f"worker{i}.{self.lives}")
             for i in range(workers)]
 
-    def kill_all(self, chance):
+    def kill_in_any_order(self, chance):
         victims = self.servers + self.trainers
         chance.shuffle(victims)
         for process in victims:
@@ -92,7 +92,7 @@ class RolesTest(harness.SystemTest):
         for process in self.servers:
             self.await_end(process)
         self.servers = []
-        self.kill_all(chance)
+        self.kill_in_any_order(chance)
 
     def finish(self):
         """The examples that the last run trained."""
@@ -148,7 +148,7 @@ class StormTest(RolesTest):
             if life == LIVES // 2:
                 self.fail_job(chance)
             else:
-                self.kill_all(chance)
+                self.kill_in_any_order(chance)
             in_vain += workers * UNDER_WAY
         self.start_all(2, "--checkpoint_interval_s", "0")
         self.await_text(self.servers[0].stderr_path, GOES_ON,
@@ -165,7 +165,7 @@ class StormTest(RolesTest):
             self.start_all(chance.randint(1, 3), "--checkpoint_interval_s",
                            "0.3")
             self.await_time_to_die(chance)
-            self.kill_all(chance)
+            self.kill_in_any_order(chance)
         self.start_all(2, "--checkpoint_interval_s", "0.3")
         self.finish()
 
