@@ -44,7 +44,7 @@ class AdminClient {
                         grpc::ClientContext*, const Request&, Response*),
                     const Request& request, Response* response) {
     grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(Clock::Real().Now() + timeout_));
+    context.set_deadline(GrpcDeadline(timeout_));
     if (!token_.empty()) context.AddMetadata(kTokenMetadataKey, token_);
     return Annotate(FromGrpc(((*stub_).*method)(&context, request, response)),
                     absl::StrCat("server ", endpoint_));

@@ -11,13 +11,13 @@
 
 namespace oarlock {
 
-absl::Status ArmFaultOfEnvironment() {
+absl::Status ArmFaultOfEnvironment(const Clock& clock) {
   const EnvironmentMap environment = ReadEnvironment();
   const auto text = environment.find("OARLOCK_FAULT");
   if (text == environment.end() || text->second.empty()) {
     return absl::OkStatus();
   }
-  absl::StatusOr<Fault> fault = ParseFault(text->second);
+  absl::StatusOr<Fault> fault = ParseFault(text->second, clock);
   if (!fault.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("OARLOCK_FAULT: ", fault.status().message()));

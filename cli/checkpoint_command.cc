@@ -149,9 +149,9 @@ absl::Status OfFile(const absl::Status& status) {
 }
 
 absl::Status ImportFile(const std::string& path, const std::string& command,
-                        CheckpointImport& import) {
+                        const Clock& clock, CheckpointImport& import) {
   absl::StatusOr<std::unique_ptr<ByteSource>> source =
-      command.empty() ? OpenFile(path) : OpenPipe(command, path);
+      command.empty() ? OpenFile(path) : OpenPipe(command, path, clock);
   OARLOCK_RETURN_IF_ERROR(OfFile(source.status()));
   LineReader lines(path, *std::move(source));
   import.BeginFile(path);
@@ -162,7 +162,8 @@ absl::Status ImportFile(const std::string& path, const std::string& command,
 }
 
 absl::StatusOr<int> Import(const std::vector<std::string>& paths,
-                           const v1::CheckpointConfig& config) {
+                           const v1::CheckpointConfig& config,
+                           const Clocks& clocks) {
   OARLOCK_ASSIGN_OR_RETURN(const OpenCheckpoint like,
                            Open(config.like(), config));
   CheckpointImportOptions options;
@@ -171,11 +172,13 @@ absl::StatusOr<int> Import(const std::vector<std::string>& paths,
   options.num_servers = config.server_num();
   options.memory_bytes = uint64_t{1} << 20;
   options.memory_bytes *= config.memory_mb();
+  options.clocks = clocks;
   OARLOCK_ASSIGN_OR_RETURN(
       const std::unique_ptr<CheckpointImport> import,
       CheckpointImport::Begin(&like, options, FileSystem::Real()));
   for (const std::string& path : paths) {
-    OARLOCK_RETURN_IF_ERROR(ImportFile(path, config.pipe_command(), *import));
+    OARLOCK_RETURN_IF_ERROR(
+        ImportFile(path, config.pipe_command(), *clocks.even, *import));
   }
   OARLOCK_ASSIGN_OR_RETURN(const uint64_t num_rows, import->Finish());
   std::printf("made %s of %llu rows\n", import->folder().c_str(),
@@ -204,7 +207,7 @@ absl::StatusOr<int> ExportModelTo(const std::string& path,
 
 absl::StatusOr<int> Run(const std::vector<std::string>& words,
                         const v1::CheckpointConfig& config,
-                        const v1::JobConfig& job) {
+                        const v1::JobConfig& job, const Clocks& clocks) {
   const std::string what = words.empty() ? "" : words[0];
   if (words.size() == 2 && what == "inspect") return Inspect(words[1], config);
   if (words.size() == 2 && what == "verify") return Verify(words[1], config);
@@ -223,7 +226,7 @@ absl::StatusOr<int> Run(const std::vector<std::string>& words,
   }
   if (words.size() >= 2 && what == "import") {
     if (!config.output().empty() && !config.like().empty()) {
-      return Import({words.begin() + 1, words.end()}, config);
+      return Import({words.begin() + 1, words.end()}, config, clocks);
     }
     return absl::InvalidArgumentError(
         "import needs --like, the checkpoint that gives the tables, and "
@@ -244,7 +247,7 @@ CommandText DescribeCheckpoint() {
   return DescribeCommand(Syntax(), {{{&config}, {&job, DescribingFlags()}}});
 }
 
-int RunCheckpoint(int argc, char** argv) {
+int RunCheckpoint(int argc, char** argv, const Clocks& clocks) {
   const CommandSyntax syntax = Syntax();
   v1::CheckpointConfig config;
   // What export-model takes instead of what the checkpoint says.
@@ -254,7 +257,8 @@ int RunCheckpoint(int argc, char** argv) {
   if (std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
     return *exit_code;
   }
-  const absl::StatusOr<int> exit_code = Run(parsed->positionals, config, job);
+  const absl::StatusOr<int> exit_code =
+      Run(parsed->positionals, config, job, clocks);
   if (exit_code.ok()) return *exit_code;
   if (absl::IsInvalidArgument(exit_code.status())) {
     return ReportUsageError(syntax, exit_code.status());

@@ -4,6 +4,8 @@
 #ifndef OARLOCK_CLI_CHECKPOINT_COMMAND_H_
 #define OARLOCK_CLI_CHECKPOINT_COMMAND_H_
 
+#include "base/clock.h"
+
 namespace oarlock {
 
 struct CommandText;
@@ -11,7 +13,7 @@ struct CommandText;
 // `argv` is that of main; argv[1] is "checkpoint". Returns the exit code: 0
 // sound or equal, 1 damaged, different or not there, 2 for a wrong command
 // line.
-int RunCheckpoint(int argc, char** argv);
+int RunCheckpoint(int argc, char** argv, const Clocks& clocks);
 // Its flags, for manual and completion.
 CommandText DescribeCheckpoint();
 

@@ -18,6 +18,12 @@
 namespace oarlock {
 namespace {
 
+// What needs no clock.
+template <int (*run)(int, char**)>
+int Timeless(int argc, char** argv, const Clocks&) {
+  return run(argc, argv);
+}
+
 constexpr Command kCommands[] = {
     {"quickstart", RunQuickstart,
      "generate clicks, train on them, show how it learned", DescribeQuickstart},
@@ -31,19 +37,19 @@ constexpr Command kCommands[] = {
      "start any program as the servers and workers of a job", DescribeLaunch},
     {"generate", RunGenerate, "write click logs to try things on",
      DescribeGenerate},
-    {"ctl", RunCtl, "look at a running job, or end it", DescribeCtl},
+    {"ctl", Timeless<RunCtl>, "look at a running job, or end it", DescribeCtl},
     {"checkpoint", RunCheckpoint,
      "look at checkpoints on disk, verify, compare or export them",
      DescribeCheckpoint},
     {"infer", RunInfer, "score lines with a checkpoint or a running job",
      DescribeInfer},
-    {"explain-env", RunExplainEnv,
+    {"explain-env", Timeless<RunExplainEnv>,
      "say what a process would become in this environment, and why",
      DescribeExplainEnv},
-    {"completion", RunCompletion,
+    {"completion", Timeless<RunCompletion>,
      "print what completes these commands in bash or zsh", DescribeCompletion},
-    {"man", RunMan, "print the manual, for man -l", DescribeMan},
-    {"version", RunVersion,
+    {"man", Timeless<RunMan>, "print the manual, for man -l", DescribeMan},
+    {"version", Timeless<RunVersion>,
      "say which program this is, for a report of a bug; also --version",
      DescribeVersion},
 };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "base/clock.h"
 
 namespace oarlock {
 
@@ -14,7 +15,7 @@ struct CommandText;
 struct Command {
   const char* name;
   // Takes main's words, of which the second chose it; returns the exit code.
-  int (*run)(int argc, char** argv);
+  int (*run)(int argc, char** argv, const Clocks& clocks);
   // For `oarlock --help`.
   const char* what;
   // Its flags and examples.

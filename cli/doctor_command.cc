@@ -28,7 +28,7 @@ CommandSyntax Syntax() {
 
 CommandText DescribeDoctor() { return DescribeCommand(Syntax(), {}); }
 
-int RunDoctor(int argc, char** argv) {
+int RunDoctor(int argc, char** argv, const Clocks& clocks) {
   const CommandSyntax syntax = Syntax();
   const absl::StatusOr<ParsedCommandLine> parsed =
       ParseCommandLine(syntax, Words(argc, argv, 2), {});
@@ -36,7 +36,7 @@ int RunDoctor(int argc, char** argv) {
     return *exit_code;
   }
   const std::vector<Finding> findings =
-      FindingsOf(ReadMachineFacts(/*root=*/""));
+      FindingsOf(ReadMachineFacts(/*root=*/"", *clocks.calendar));
   std::fputs(FindingsText(findings).c_str(), stdout);
   return std::any_of(findings.begin(), findings.end(), [](const Finding& f) {
     return f.verdict == Finding::Verdict::kBad;

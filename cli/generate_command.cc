@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "base/clock.h"
 #include "fleet/command_line/command_line.h"
 #include "proto/generate_config.pb.h"
 #include "worker/data/criteo_generator.h"
@@ -39,7 +38,7 @@ CommandText DescribeGenerate() {
   return DescribeCommand(Syntax(), {{{&config}}});
 }
 
-int RunGenerate(int argc, char** argv) {
+int RunGenerate(int argc, char** argv, const Clocks& clocks) {
   const CommandSyntax syntax = Syntax();
   v1::GenerateConfig config;
   const absl::StatusOr<ParsedCommandLine> parsed =
@@ -61,7 +60,7 @@ int RunGenerate(int argc, char** argv) {
   options.threads = config.threads() > 0
                         ? config.threads()
                         : std::max(1u, std::thread::hardware_concurrency());
-  const absl::Time start = Clock::Real().Now();
+  const absl::Time start = clocks.even->Now();
   const absl::StatusOr<GeneratorReport> report = GenerateCriteo(options);
   if (!report.ok()) {
     if (absl::IsInvalidArgument(report.status())) {
@@ -71,7 +70,7 @@ int RunGenerate(int argc, char** argv) {
                  std::string(report.status().message()).c_str());
     return 1;
   }
-  const double seconds = absl::ToDoubleSeconds(Clock::Real().Now() - start);
+  const double seconds = absl::ToDoubleSeconds(clocks.even->Now() - start);
   std::printf(
       "wrote     %llu rows, %.0f MB in %d files under %s in %.1f s (%.0f "
       "rows/s), CTR %.4f\n"

@@ -3,12 +3,14 @@
 #ifndef OARLOCK_CLI_GENERATE_COMMAND_H_
 #define OARLOCK_CLI_GENERATE_COMMAND_H_
 
+#include "base/clock.h"
+
 namespace oarlock {
 
 struct CommandText;
 
 // `argv` is that of main; argv[1] is "generate". Returns the exit code.
-int RunGenerate(int argc, char** argv);
+int RunGenerate(int argc, char** argv, const Clocks& clocks);
 // Its flags, for manual and completion.
 CommandText DescribeGenerate();
 

@@ -89,8 +89,10 @@ absl::Status CheckFlags(const v1::InferConfig& infer,
 }
 
 absl::StatusOr<TrainedModel> LoadModel(const std::string& checkpoint,
-                                       const v1::JobConfig& job) {
+                                       const v1::JobConfig& job,
+                                       const Clocks& clocks) {
   LoadOptions options;
+  options.clocks = clocks;
   options.memory_budget_bytes = static_cast<uint64_t>(job.memory_budget_mb())
                                 << 20;
   options.tier_dir = job.tier_dir();
@@ -98,7 +100,8 @@ absl::StatusOr<TrainedModel> LoadModel(const std::string& checkpoint,
 }
 
 absl::StatusOr<TrainedModel> ReachModel(std::vector<std::string> endpoints,
-                                        const v1::JobConfig& job) {
+                                        const v1::JobConfig& job,
+                                        const Clocks& clocks) {
   SecurityOptions security;
   security.tls_cert_file = job.tls_cert_file();
   security.tls_key_file = job.tls_key_file();
@@ -122,13 +125,18 @@ absl::StatusOr<TrainedModel> ReachModel(std::vector<std::string> endpoints,
       endpoints.push_back(servers->endpoint(i));
     }
   }
-  return ReachTrainedModel(endpoints, status.job_id(), options.security, job);
+  return ReachTrainedModel(endpoints, status.job_id(), options.security, job,
+                           clocks);
 }
 
 absl::StatusOr<TrainedModel> OpenModel(const v1::InferConfig& infer,
-                                       const v1::JobConfig& job) {
-  if (!infer.checkpoint().empty()) return LoadModel(infer.checkpoint(), job);
-  return ReachModel({infer.servers().begin(), infer.servers().end()}, job);
+                                       const v1::JobConfig& job,
+                                       const Clocks& clocks) {
+  if (!infer.checkpoint().empty()) {
+    return LoadModel(infer.checkpoint(), job, clocks);
+  }
+  return ReachModel({infer.servers().begin(), infer.servers().end()}, job,
+                    clocks);
 }
 
 // InvalidArgument is for the command line.
@@ -159,7 +167,8 @@ std::string ReportText(const InferenceReport& report,
   return text;
 }
 
-absl::Status Run(const v1::InferConfig& infer, v1::JobConfig job) {
+absl::Status Run(const v1::InferConfig& infer, v1::JobConfig job,
+                 const Clocks& clocks) {
   OARLOCK_RETURN_IF_ERROR(CheckFlags(infer, job));
   InferenceOptions options;
   // First: the files are the fastest to look at.
@@ -167,7 +176,8 @@ absl::Status Run(const v1::InferConfig& infer, v1::JobConfig job) {
                            ExpandFileList(absl::StrJoin(infer.files(), ",")));
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<ScoreFile> scores,
                            ScoreFile::Create(infer.out()));
-  OARLOCK_ASSIGN_OR_RETURN(const TrainedModel trained, OpenModel(infer, job));
+  OARLOCK_ASSIGN_OR_RETURN(const TrainedModel trained,
+                           OpenModel(infer, job, clocks));
   OARLOCK_RETURN_IF_ERROR(TakeDescription(trained.description, &job));
   OARLOCK_RETURN_IF_ERROR(
       CheckIsDescribed(trained.description, job, trained.origin));
@@ -186,6 +196,7 @@ absl::Status Run(const v1::InferConfig& infer, v1::JobConfig job) {
   tables.sparse = found.sparse;
   tables.dense = found.dense;
   options.data = DataOptionsOf(job);
+  options.data.clocks = clocks;
   options.has_labels = infer.labels();
   options.batch_size = job.batch_size();
   options.num_threads = job.thread_num();
@@ -207,7 +218,7 @@ CommandText DescribeInfer() {
   return DescribeCommand(Syntax(), {{{&infer}, JobFlags(&job)}});
 }
 
-int RunInfer(int argc, char** argv) {
+int RunInfer(int argc, char** argv, const Clocks& clocks) {
   const CommandSyntax syntax = Syntax();
   v1::InferConfig infer;
   v1::JobConfig job;
@@ -219,7 +230,7 @@ int RunInfer(int argc, char** argv) {
   KeepFreedMemory();
   InitLogging("infer");
   spdlog::set_level(spdlog::level::warn);
-  const absl::Status status = Run(infer, job);
+  const absl::Status status = Run(infer, job, clocks);
   if (status.ok()) return 0;
   if (absl::IsInvalidArgument(status)) return ReportUsageError(syntax, status);
   std::fprintf(stderr, "oarlock infer: %s\n",

@@ -3,12 +3,14 @@
 #ifndef OARLOCK_CLI_INFER_COMMAND_H_
 #define OARLOCK_CLI_INFER_COMMAND_H_
 
+#include "base/clock.h"
+
 namespace oarlock {
 
 struct CommandText;
 
 // The process's exit code.
-int RunInfer(int argc, char** argv);
+int RunInfer(int argc, char** argv, const Clocks& clocks);
 // Its flags, for manual and completion.
 CommandText DescribeInfer();
 

@@ -5,13 +5,12 @@
 #include <cstdio>
 #include <utility>
 
-#include "absl/time/clock.h"
-#include "base/clock.h"
 #include "fleet/progress_line.h"
 
 namespace oarlock {
 
-JobWatch::JobWatch(Source source, int epochs) {
+JobWatch::JobWatch(Source source, int epochs, const Clock& clock)
+    : clock_(clock) {
   if (isatty(STDOUT_FILENO) == 0) return;
   thread_ = std::thread(
       [this, source = std::move(source), epochs] { Run(source, epochs); });
@@ -28,14 +27,14 @@ void JobWatch::Run(Source source, int epochs) {
   while (!closing_) {
     const absl::StatusOr<v1::JobStatusResponse> status = source();
     if (status.ok()) {
-      const std::string line = progress.Update(*status, Clock::Real().Now());
+      const std::string line = progress.Update(*status, clock_.Now());
       if (!line.empty()) {
         std::printf("\r\033[K%s", line.c_str());
         std::fflush(stdout);
         drawn = true;
       }
     }
-    absl::SleepFor(kPeriod);
+    clock_.Sleep(kPeriod);
   }
   if (drawn) std::printf("\n");
 }

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "proto/coordinator_job.pb.h"
 
 namespace oarlock {
@@ -21,14 +22,15 @@ class JobWatch {
   using Source = std::function<absl::StatusOr<v1::JobStatusResponse>()>;
   static constexpr absl::Duration kPeriod = absl::Milliseconds(250);
 
-  // A failing source is asked again.
-  JobWatch(Source source, int epochs);
+  // A failing source is asked again. `clock` outlives this.
+  JobWatch(Source source, int epochs, const Clock& clock);
   // Leaves the last line standing.
   ~JobWatch();
 
  private:
   void Run(Source source, int epochs);
 
+  const Clock& clock_;
   std::atomic<bool> closing_ = false;
   std::thread thread_;
 };

@@ -57,27 +57,30 @@ bool IsRunError(const absl::Status& status) {
          absl::IsUnavailable(status);
 }
 
-LauncherOptions Options() {
+LauncherOptions Options(const Clocks& clocks) {
   LauncherOptions options;
+  options.clocks = clocks;
   options.follow_first_worker = true;
   return options;
 }
 
 absl::StatusOr<int> RunMet(const v1::LaunchConfig& config,
                            const v1::MeetingConfig& meeting,
-                           const std::vector<std::string>& argv) {
+                           const std::vector<std::string>& argv,
+                           const Clocks& clocks) {
   if (config.dry_run()) {
     return absl::InvalidArgumentError(
         "--dry_run cannot show what the nodes agree on at --master only when "
         "they meet; leave it out and give --print_config");
   }
   InitLogging("launcher");
-  return RunMetJob(config, meeting, ReadEnvironment(), argv, Options());
+  return RunMetJob(config, meeting, ReadEnvironment(), argv, Options(clocks));
 }
 
 absl::StatusOr<int> RunPlanned(const v1::LaunchConfig& config,
                                const v1::MeetingConfig& meeting,
-                               const std::vector<std::string>& argv) {
+                               const std::vector<std::string>& argv,
+                               const Clocks& clocks) {
   EnvironmentMap environment = ReadEnvironment();
   AddSecurity(meeting, &environment);
   OARLOCK_ASSIGN_OR_RETURN(const LaunchPlan plan,
@@ -88,7 +91,7 @@ absl::StatusOr<int> RunPlanned(const v1::LaunchConfig& config,
   }
   if (config.dry_run()) return 0;
   InitLogging("launcher");
-  return Launcher(Options()).Run(plan, argv);
+  return Launcher(Options(clocks)).Run(plan, argv);
 }
 
 }  // namespace
@@ -99,7 +102,7 @@ CommandText DescribeLaunch() {
   return DescribeCommand(Syntax(), {{&config}, {&meeting}});
 }
 
-int RunLaunch(int argc, char** argv) {
+int RunLaunch(int argc, char** argv, const Clocks& clocks) {
   v1::LaunchConfig config;
   v1::MeetingConfig meeting;
   const auto parsed =
@@ -108,8 +111,9 @@ int RunLaunch(int argc, char** argv) {
     return *code;
   }
   const absl::StatusOr<int> exit_code =
-      MeetsAtMaster(config) ? RunMet(config, meeting, parsed->positionals)
-                            : RunPlanned(config, meeting, parsed->positionals);
+      MeetsAtMaster(config)
+          ? RunMet(config, meeting, parsed->positionals, clocks)
+          : RunPlanned(config, meeting, parsed->positionals, clocks);
   if (exit_code.ok()) return *exit_code;
   const int usage_code = ReportUsageError(Syntax(), exit_code.status());
   return IsRunError(exit_code.status()) ? 1 : usage_code;

@@ -4,6 +4,8 @@
 #ifndef OARLOCK_CLI_LAUNCH_COMMAND_H_
 #define OARLOCK_CLI_LAUNCH_COMMAND_H_
 
+#include "base/clock.h"
+
 namespace oarlock {
 
 struct CommandText;
@@ -11,7 +13,7 @@ struct CommandText;
 // The whole program's words. Returns the exit code: 2 for a wrong
 // command line, 1 when the nodes did not meet, else that of Launcher::Run or
 // RunMetJob.
-int RunLaunch(int argc, char** argv);
+int RunLaunch(int argc, char** argv, const Clocks& clocks);
 // Its flags, for manual and completion.
 CommandText DescribeLaunch();
 

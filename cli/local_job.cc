@@ -32,8 +32,10 @@ absl::StatusOr<LaunchPlan> PlanOf(const v1::TrainConfig& train,
 }
 
 ConnectionOptions ObserverOf(const LaunchPlan& plan,
-                             const v1::JobConfig& config) {
+                             const v1::JobConfig& config,
+                             const Clocks& clocks) {
   ConnectionOptions options;
+  options.clocks = clocks;
   options.endpoints = plan.server_endpoints;
   options.job_id = plan.job_id;
   options.client_name = "progress line";
@@ -96,7 +98,8 @@ JobWatch::Source StatusSource(const ConnectionOptions& options) {
 
 absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
                                 const v1::JobConfig& config,
-                                const std::vector<std::string>& argv) {
+                                const std::vector<std::string>& argv,
+                                const Clocks& clocks) {
   InitLogging("launcher");
   OARLOCK_ASSIGN_OR_RETURN(const LaunchPlan plan, PlanOf(train, config));
   std::printf(
@@ -108,6 +111,7 @@ absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
               absl::StrJoin(plan.server_endpoints, ", ").c_str());
   std::fflush(stdout);
   LauncherOptions options;
+  options.clocks = clocks;
   options.restart_together = Together(config);
   options.workers_restart_all = RoundsRollBack(config);
   options.workers_end_on_signal = !config.watch_dir().empty();
@@ -116,7 +120,8 @@ absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
   Launcher launcher(options);
   int exit_code;
   {
-    JobWatch watch(StatusSource(ObserverOf(plan, config)), config.epochs());
+    JobWatch watch(StatusSource(ObserverOf(plan, config, clocks)),
+                   config.epochs(), *clocks.even);
     OARLOCK_ASSIGN_OR_RETURN(exit_code, launcher.Run(plan, argv));
   }
   if (exit_code != 0) return exit_code;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "proto/job_config.pb.h"
 #include "proto/train_config.pb.h"
 
@@ -16,7 +17,8 @@ namespace oarlock {
 // line on a terminal and a table at the end. Returns the exit code.
 absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
                                 const v1::JobConfig& config,
-                                const std::vector<std::string>& argv);
+                                const std::vector<std::string>& argv,
+                                const Clocks& clocks);
 
 }  // namespace oarlock
 

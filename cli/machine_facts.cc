@@ -15,7 +15,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "base/clock.h"
 #include "base/listen_check.h"
 #include "storage/rocksdb_status.h"
 #include "worker/nn/bfloat16_products.h"
@@ -93,8 +92,8 @@ void ReadMemory(const std::string& root, MachineFacts* facts) {
   }
 }
 
-void ReadClock(MachineFacts* facts) {
-  facts->now = Clock::Real().Now();
+void ReadClock(const Clock& calendar, MachineFacts* facts) {
+  facts->now = calendar.Now();
   timex state = {};
   facts->clock_is_synchronised = adjtimex(&state) != TIME_ERROR;
 }
@@ -147,11 +146,11 @@ void ReadDisk(MachineFacts* facts) {
 
 }  // namespace
 
-MachineFacts ReadMachineFacts(const std::string& root) {
+MachineFacts ReadMachineFacts(const std::string& root, const Clock& calendar) {
   MachineFacts facts;
   ReadLimits(root, &facts);
   ReadMemory(root, &facts);
-  ReadClock(&facts);
+  ReadClock(calendar, &facts);
   ReadPorts(root, &facts);
   ReadCpu(root, &facts);
   ReadLibraries(&facts);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "base/clock.h"
 
 namespace oarlock {
 
@@ -52,8 +53,9 @@ struct MachineFacts {
 // The ports that `oarlock launch` takes on many nodes, and PaddlePaddle's.
 inline constexpr int kUsualPorts[] = {6170, 6171, 6172, 6173, 6174};
 
-// `root` stands before /proc and /sys: empty, or a test's folder.
-MachineFacts ReadMachineFacts(const std::string& root);
+// `root` stands before /proc and /sys: empty, or a test's folder. `calendar` is
+// the clock that is looked at.
+MachineFacts ReadMachineFacts(const std::string& root, const Clock& calendar);
 
 }  // namespace oarlock
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "base/clock.h"
 #include "base/crash_handler.h"
 #include "cli/armed_fault.h"
 #include "cli/commands.h"
@@ -34,13 +35,16 @@ int main(int argc, char** argv) {
     PrintUsage(stdout);
     return 0;
   }
-  const absl::Status armed = oarlock::ArmFaultOfEnvironment();
+  const absl::Status armed =
+      oarlock::ArmFaultOfEnvironment(oarlock::Clock::Monotonic());
   if (!armed.ok()) {
     std::fprintf(stderr, "oarlock: %s\n", std::string(armed.message()).c_str());
     return 2;
   }
   for (const oarlock::Command& command : oarlock::Commands()) {
-    if (std::strcmp(word, command.name) == 0) return command.run(argc, argv);
+    if (std::strcmp(word, command.name) == 0) {
+      return command.run(argc, argv, oarlock::Clocks());
+    }
   }
   std::fprintf(stderr,
                "oarlock: there is no command '%s'; see `oarlock --help`\n",

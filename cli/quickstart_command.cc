@@ -73,11 +73,12 @@ std::vector<std::string> TrainWords(const std::string& folder, int64_t rows) {
           absl::StrCat(folder, "/logs")};
 }
 
-absl::Status Train(std::vector<std::string> words) {
+absl::Status Train(std::vector<std::string> words, const Clocks& clocks) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  const int exit_code = RunTrain(static_cast<int>(words.size()), argv.data());
+  const int exit_code =
+      RunTrain(static_cast<int>(words.size()), argv.data(), clocks);
   if (exit_code == 0) return absl::OkStatus();
   return absl::InternalError(absl::StrCat(
       "training ended with exit code ", exit_code,
@@ -103,7 +104,7 @@ void PrintNext(const std::string& dir) {
       stdout);
 }
 
-absl::Status Run(const v1::QuickstartConfig& config) {
+absl::Status Run(const v1::QuickstartConfig& config, const Clocks& clocks) {
   std::string folder = config.dir();
   std::unique_ptr<ScratchFolder> scratch;
   if (folder.empty()) {
@@ -117,7 +118,7 @@ absl::Status Run(const v1::QuickstartConfig& config) {
       const GeneratorReport report,
       Generate(config.rows(), absl::StrCat(folder, "/data")));
   std::vector<std::string> words = TrainWords(folder, config.rows());
-  OARLOCK_RETURN_IF_ERROR(Train(std::move(words)));
+  OARLOCK_RETURN_IF_ERROR(Train(std::move(words), clocks));
   OARLOCK_ASSIGN_OR_RETURN(
       const TrainingSummary summary,
       ReadSummary(absl::StrCat(folder, "/logs/summary.json")));
@@ -136,7 +137,7 @@ CommandText DescribeQuickstart() {
   return DescribeCommand(Syntax(), {{{&config}}});
 }
 
-int RunQuickstart(int argc, char** argv) {
+int RunQuickstart(int argc, char** argv, const Clocks& clocks) {
   const CommandSyntax syntax = Syntax();
   v1::QuickstartConfig config;
   const absl::StatusOr<ParsedCommandLine> parsed =
@@ -144,7 +145,7 @@ int RunQuickstart(int argc, char** argv) {
   if (const std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
     return *exit_code;
   }
-  const absl::Status status = Run(config);
+  const absl::Status status = Run(config, clocks);
   if (status.ok()) return 0;
   std::fprintf(stderr, "oarlock quickstart: %s\n",
                std::string(InOneLine(status).message()).c_str());

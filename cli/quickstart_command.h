@@ -3,6 +3,8 @@
 #ifndef OARLOCK_CLI_QUICKSTART_COMMAND_H_
 #define OARLOCK_CLI_QUICKSTART_COMMAND_H_
 
+#include "base/clock.h"
+
 namespace oarlock {
 
 struct CommandText;
@@ -11,7 +13,7 @@ struct CommandText;
 // and 2 workers, prints how the test AUC grew and what to do next. Returns 0; 1
 // after a line that says what failed; 2 for a wrong command line. A folder
 // that --dir does not name is removed at the end, whatever that is.
-int RunQuickstart(int argc, char** argv);
+int RunQuickstart(int argc, char** argv, const Clocks& clocks);
 // Its flags, for manual and completion.
 CommandText DescribeQuickstart();
 

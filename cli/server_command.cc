@@ -66,9 +66,10 @@ std::vector<FlagSource> Sources(v1::RoleConfig* role, v1::JobConfig* config) {
             "token_file"}}};
 }
 
-absl::Status Serve(const v1::JobConfig& config, const RoleAssignment& role) {
+absl::Status Serve(const v1::JobConfig& config, const RoleAssignment& role,
+                   const Clocks& clocks) {
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Fleet> fleet,
-                           Fleet::Init(config, role));
+                           Fleet::Init(config, role, clocks));
   return RunRole(*fleet, config, /*summary=*/nullptr);
 }
 
@@ -80,7 +81,7 @@ CommandText DescribeServer() {
   return DescribeCommand(Syntax(), Sources(&role_config, &config));
 }
 
-int RunServer(int argc, char** argv) {
+int RunServer(int argc, char** argv, const Clocks& clocks) {
   const CommandSyntax syntax = Syntax();
   v1::JobConfig config;
   v1::RoleConfig role_config;
@@ -93,7 +94,7 @@ int RunServer(int argc, char** argv) {
   const absl::StatusOr<RoleAssignment> role =
       RoleFromEnvironment(ToExplicitRole(role_config));
   if (!role.ok()) return ReportUsageError(syntax, role.status());
-  const absl::Status status = Serve(config, *role);
+  const absl::Status status = Serve(config, *role, clocks);
   if (status.ok()) return 0;
   if (absl::IsInvalidArgument(status)) return ReportUsageError(syntax, status);
   std::fprintf(stderr, "oarlock server: %s\n",

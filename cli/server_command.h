@@ -3,12 +3,14 @@
 #ifndef OARLOCK_CLI_SERVER_COMMAND_H_
 #define OARLOCK_CLI_SERVER_COMMAND_H_
 
+#include "base/clock.h"
+
 namespace oarlock {
 
 struct CommandText;
 
 // `argv` is that of main; argv[1] is "server". Returns the exit code.
-int RunServer(int argc, char** argv);
+int RunServer(int argc, char** argv, const Clocks& clocks);
 // Its flags, for manual and completion.
 CommandText DescribeServer();
 

@@ -58,8 +58,10 @@ int Fail(const absl::Status& status) {
                                                              : 1;
 }
 
-int RunOneRole(const v1::JobConfig& config, const RoleAssignment& role) {
-  absl::StatusOr<std::unique_ptr<Fleet>> fleet = Fleet::Init(config, role);
+int RunOneRole(const v1::JobConfig& config, const RoleAssignment& role,
+               const Clocks& clocks) {
+  absl::StatusOr<std::unique_ptr<Fleet>> fleet =
+      Fleet::Init(config, role, clocks);
   if (!fleet.ok()) return Fail(fleet.status());
   TrainingSummary summary;
   const absl::Status status = RunRole(**fleet, config, &summary);
@@ -80,7 +82,7 @@ CommandText DescribeTrain() {
   return DescribeCommand(Syntax(), {{{&config}, {&train}, {&role_config}}});
 }
 
-int RunTrain(int argc, char** argv) {
+int RunTrain(int argc, char** argv, const Clocks& clocks) {
   const CommandSyntax syntax = Syntax();
   v1::JobConfig config;
   v1::TrainConfig train;
@@ -99,7 +101,7 @@ int RunTrain(int argc, char** argv) {
   if (!consistent.ok()) return Fail(consistent);
   const bool starts_cluster = train.server_num() > 0 || train.worker_num() > 0;
   if (role->role != Role::kLocal || !starts_cluster) {
-    return RunOneRole(config, *role);
+    return RunOneRole(config, *role, clocks);
   }
   if (train.server_num() == 0 || train.worker_num() == 0) {
     return ReportUsageError(
@@ -116,7 +118,8 @@ int RunTrain(int argc, char** argv) {
   if (!device.ok()) return Fail(device);
   std::vector<std::string> children = Words(argc, argv, 1);
   children.insert(children.begin(), OwnPath());
-  const absl::StatusOr<int> exit_code = RunLocalJob(train, config, children);
+  const absl::StatusOr<int> exit_code =
+      RunLocalJob(train, config, children, clocks);
   if (!exit_code.ok()) return Fail(exit_code.status());
   return *exit_code;
 }

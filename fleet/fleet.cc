@@ -36,7 +36,8 @@ constexpr int kMaxPort = 65535;
 
 // Listens for scrapes as --metrics_port says; null where it says nothing.
 absl::StatusOr<std::unique_ptr<MetricsServer>> ListenForMetrics(
-    const v1::JobConfig& config, const RoleAssignment& role) {
+    const v1::JobConfig& config, const RoleAssignment& role,
+    const Clock& clock) {
   if (config.metrics_port() == 0) return nullptr;
   std::string host = kLoopback;
   uint32_t offset = 0;
@@ -57,8 +58,9 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> ListenForMetrics(
                      ", which makes ", port, " for ", RoleName(role),
                      "; legal is up to ", kMaxPort, "; choose a lower one"));
   }
-  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<MetricsServer> metrics,
-                           MetricsServer::Listen(host, static_cast<int>(port)));
+  OARLOCK_ASSIGN_OR_RETURN(
+      std::unique_ptr<MetricsServer> metrics,
+      MetricsServer::Listen(host, static_cast<int>(port), clock));
   spdlog::info("metrics on http://{}:{}/metrics", host, port);
   return metrics;
 }
@@ -132,21 +134,27 @@ class Fleet::ServerRole {
 class Fleet::Worker {
  public:
   static absl::StatusOr<std::unique_ptr<Worker>> Create(
-      const v1::JobConfig& config, const RoleAssignment& role) {
+      const v1::JobConfig& config, const RoleAssignment& role,
+      const Clocks& clocks) {
     auto worker = std::make_unique<Worker>();
+    worker->clocks_ = clocks;
     // First, so that a port in use costs the job nothing.
-    OARLOCK_ASSIGN_OR_RETURN(worker->metrics_, ListenForMetrics(config, role));
+    OARLOCK_ASSIGN_OR_RETURN(worker->metrics_,
+                             ListenForMetrics(config, role, *clocks.even));
     if (role.role == Role::kLocal) {
-      worker->job_ = std::make_unique<LocalJobClient>();
+      worker->job_ = std::make_unique<LocalJobClient>(clocks);
       auto parameters = std::make_unique<LocalParameterClient>(
-          config.num_partitions(), absl::Seconds(config.tick_s()),
-          TierDirOf(config));
+          config.num_partitions(),
+          LocalTableOptions{.tick = absl::Seconds(config.tick_s()),
+                            .tier_dir = TierDirOf(config),
+                            .clocks = clocks});
       worker->local_tables_ = &parameters->tables();
       worker->parameters_ = std::move(parameters);
     } else {
       const v1::JobDescription description = DescribeJob(config);
-      OARLOCK_ASSIGN_OR_RETURN(WorkerConnection connection,
-                               ConnectWorker(config, role, &description));
+      OARLOCK_ASSIGN_OR_RETURN(
+          WorkerConnection connection,
+          ConnectWorker(config, role, clocks, &description));
       worker->connections_ = std::move(connection.servers);
       worker->job_ = std::move(connection.job);
       worker->parameters_ = std::move(connection.parameters);
@@ -156,7 +164,8 @@ class Fleet::Worker {
 
   absl::Status Start(const v1::JobConfig& config) {
     OARLOCK_ASSIGN_OR_RETURN(
-        trainer_, Trainer::Create(config, parameters_.get(), job_.get()));
+        trainer_, Trainer::Create(config, parameters_.get(), job_.get(),
+                                  {.clocks = clocks_}));
     if (metrics_ != nullptr) {
       metrics_->Serve([this](MetricsSnapshot* snapshot) {
         trainer_->CollectMetrics(snapshot);
@@ -172,6 +181,7 @@ class Fleet::Worker {
   Trainer& trainer() { return *trainer_; }
 
  private:
+  Clocks clocks_;
   std::unique_ptr<ServerConnections> connections_;
   std::unique_ptr<JobClient> job_;
   std::unique_ptr<ParameterClient> parameters_;
@@ -187,8 +197,9 @@ absl::StatusOr<RoleAssignment> RoleFromEnvironment(
   return ResolveRole(ReadEnvironment(), arguments);
 }
 
-Fleet::Fleet(const v1::JobConfig& config, const RoleAssignment& role)
-    : config_(ConfigOf(config, role)), role_(role) {}
+Fleet::Fleet(const v1::JobConfig& config, const RoleAssignment& role,
+             const Clocks& clocks)
+    : config_(ConfigOf(config, role)), role_(role), clocks_(clocks) {}
 
 Fleet::~Fleet() = default;
 
@@ -240,7 +251,8 @@ DataOptions::Format Fleet::DataFormatOf(const v1::JobConfig& config) {
 }
 
 absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Init(const v1::JobConfig& config,
-                                                   const RoleAssignment& role) {
+                                                   const RoleAssignment& role,
+                                                   const Clocks& clocks) {
   if (role.role == Role::kCollective) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the environment describes a collective job (", role.reason,
@@ -251,7 +263,7 @@ absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Init(const v1::JobConfig& config,
       CheckConfig(config, static_cast<uint32_t>(role.server_endpoints.size())));
   if (role.role == Role::kLocal) OARLOCK_RETURN_IF_ERROR(CheckLocal(config));
   BeginRole(role);
-  return absl::WrapUnique(new Fleet(config, role));
+  return absl::WrapUnique(new Fleet(config, role, clocks));
 }
 
 absl::Status Fleet::InitServer() {
@@ -293,9 +305,10 @@ absl::Status Fleet::InitServer() {
   options.replay_log = role_.restarts > 0 && !role_.restarted_together;
   options.load = config_.load();
   options.security = SecurityOf(config_, role_);
+  options.clocks = clocks_;
   // First, so that a port in use costs the job nothing.
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<MetricsServer> metrics,
-                           ListenForMetrics(config_, role_));
+                           ListenForMetrics(config_, role_, *clocks_.even));
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Server> server,
                            Server::Start(options));
   spdlog::info("listening on {} for job {} of {} workers, generation {}",
@@ -327,7 +340,7 @@ absl::Status Fleet::InitWorker() {
   if (!config_.watch_dir().empty()) StopSignal::Block();
   OARLOCK_ASSIGN_OR_RETURN(log_dir_lock_,
                            PrepareLogDir(config_.log_dir(), role_));
-  OARLOCK_ASSIGN_OR_RETURN(worker_, Worker::Create(config_, role_));
+  OARLOCK_ASSIGN_OR_RETURN(worker_, Worker::Create(config_, role_, clocks_));
   OARLOCK_RETURN_IF_ERROR(Worked(worker_->Start(config_)));
   const absl::StatusOr<uint32_t> first = worker_->trainer().FirstEpoch();
   OARLOCK_RETURN_IF_ERROR(Worked(first.status()));

@@ -23,6 +23,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "cluster/environment.h"
 #include "cluster/log_dir_lock.h"
 #include "proto/job_config.pb.h"
@@ -52,9 +53,11 @@ class Fleet {
   static DataOptions::Format DataFormatOf(const v1::JobConfig& config);
 
   // Starts logging and says in the first line what this process is and why.
-  // InvalidArgument when the configuration or the role cannot be.
+  // InvalidArgument when the configuration or the role cannot be. The clocks
+  // outlive it.
   static absl::StatusOr<std::unique_ptr<Fleet>> Init(
-      const v1::JobConfig& config, const RoleAssignment& role);
+      const v1::JobConfig& config, const RoleAssignment& role,
+      const Clocks& clocks = {});
   ~Fleet();
 
   // A local run is a worker without servers.
@@ -136,13 +139,15 @@ class Fleet {
   class Worker;
   class ServerRole;
 
-  Fleet(const v1::JobConfig& config, const RoleAssignment& role);
+  Fleet(const v1::JobConfig& config, const RoleAssignment& role,
+        const Clocks& clocks);
   TrainingData& data();
   // Passes `status` on; a failure ends this worker's part.
   absl::Status Worked(absl::Status status);
 
   const v1::JobConfig config_;
   const RoleAssignment role_;
+  const Clocks clocks_;
   // Of a first worker.
   std::unique_ptr<LogDirLock> log_dir_lock_;
   std::unique_ptr<ServerRole> server_;

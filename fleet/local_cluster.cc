@@ -5,7 +5,6 @@
 
 #include "base/call_and_wait.h"
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/status_macros.h"
 #include "pserver/checkpoint/part_loader.h"
 #include "worker/client/work_messages.h"
@@ -36,12 +35,13 @@ void CopyDense(const TableEntry& entry, DenseReplica* replica) {
 }  // namespace
 
 LocalParameterClient::LocalParameterClient(uint32_t num_partitions,
-                                           absl::Duration tick,
-                                           const std::string& tier_dir)
+                                           const LocalTableOptions& options)
     : map_(PartitionMap::Even(num_partitions, 1)),
-      tick_(tick),
-      start_(Clock::Real().Now()),
-      tables_(map_, kOnlyServer, tier_dir) {}
+      tick_(options.tick),
+      clock_(*options.clocks.even),
+      start_(clock_.Now()),
+      tables_(map_, kOnlyServer, clock_, options.tier_dir),
+      eviction_loop_(&tables_, clock_) {}
 
 absl::Status LocalParameterClient::Load(const v1::CheckpointManifest& manifest,
                                         const std::string& folder) {
@@ -122,7 +122,7 @@ absl::Status LocalParameterClient::Apply(const PushRequest& push) {
     stamp.sequence = Sequence(++last_sequence_);
   }
   tables_.clock().AdvanceTo(
-      static_cast<uint32_t>((Clock::Real().Now() - start_) / tick_));
+      static_cast<uint32_t>((clock_.Now() - start_) / tick_));
   for (const SparseGradients& sparse : push.sparse) {
     OARLOCK_ASSIGN_OR_RETURN(TableEntry* const entry,
                              tables_.Find(sparse.table));
@@ -155,8 +155,9 @@ absl::Status LocalParameterClient::Apply(const PushRequest& push) {
   return absl::OkStatus();
 }
 
-LocalJobClient::LocalJobClient()
-    : coordinator_(CoordinatorOptions{.job_id = "local"}, Clock::Real()) {
+LocalJobClient::LocalJobClient(const Clocks& clocks)
+    : clock_(*clocks.even),
+      coordinator_(CoordinatorOptions{.job_id = "local"}, *clocks.calendar) {
   const absl::StatusOr<v1::RegisterWorkerResponse> registered =
       coordinator_.RegisterWorker(v1::RegisterWorkerRequest());
   // A fresh coordinator takes its only worker.
@@ -199,7 +200,7 @@ absl::StatusOr<uint64_t> LocalJobClient::ReportSteps(uint64_t finished,
   const auto reached = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return finished_steps_ >= awaited;
   };
-  mutex_.AwaitWithTimeout(absl::Condition(&reached), kStepWait);
+  clock_.AwaitFor(&mutex_, absl::Condition(&reached), kStepWait);
   return finished_steps_;
 }
 

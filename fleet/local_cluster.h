@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job_config.pb.h"
 #include "pserver/coordinator.h"
@@ -22,15 +23,22 @@
 
 namespace oarlock {
 
+struct LocalTableOptions {
+  // Of the job's logical time.
+  absl::Duration tick = absl::Seconds(1);
+  // As that of ServerOptions.
+  std::string tier_dir;
+  // Logical time is counted on the even one.
+  Clocks clocks;
+};
+
 // Tables in this process. Calls run on the caller's thread and are done when
 // they return.
 class LocalParameterClient : public ParameterClient {
  public:
-  // `num_partitions` is a power of two; `tick` that of the job's logical time;
-  // `tier_dir` as that of ServerOptions.
+  // `num_partitions` is a power of two. The clocks outlive this.
   explicit LocalParameterClient(uint32_t num_partitions,
-                                absl::Duration tick = absl::Seconds(1),
-                                const std::string& tier_dir = "");
+                                const LocalTableOptions& options = {});
 
   // Creates the tables of a checkpoint, whose manifest this is and which lies
   // in `folder`, with their rows and dense parameters. Partitions must be as
@@ -60,9 +68,10 @@ class LocalParameterClient : public ParameterClient {
 
   const PartitionMap map_;
   const absl::Duration tick_;
+  const Clock& clock_;
   const absl::Time start_;
   TableRegistry tables_;
-  EvictionLoop eviction_loop_{&tables_};
+  EvictionLoop eviction_loop_;
   absl::Mutex mutex_;
   // Whether the loop runs: from the first table on that evicts.
   bool evicts_ ABSL_GUARDED_BY(mutex_) = false;
@@ -72,7 +81,9 @@ class LocalParameterClient : public ParameterClient {
 // The only worker of a job whose coordinator is in this process.
 class LocalJobClient : public JobClient {
  public:
-  LocalJobClient();
+  // The coordinator has the calendar, waits are by the even clock; they outlive
+  // this.
+  explicit LocalJobClient(const Clocks& clocks = {});
 
   WorkerIndex worker_index() const override { return WorkerIndex(0); }
   uint32_t num_workers() const override { return 1; }
@@ -116,6 +127,7 @@ class LocalJobClient : public JobClient {
   absl::Status Finish(const absl::Status& outcome) override;
 
  private:
+  const Clock& clock_;
   Coordinator coordinator_;
   uint64_t generation_ = 0;
 

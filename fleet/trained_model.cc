@@ -123,7 +123,8 @@ absl::StatusOr<TrainedModel> LoadTrainedModel(const std::string& path,
     tier_dir = trained.scratch->path();
   }
   auto parameters = std::make_unique<LocalParameterClient>(
-      manifest.num_partitions(), absl::Seconds(1), tier_dir);
+      manifest.num_partitions(),
+      LocalTableOptions{.tier_dir = tier_dir, .clocks = options.clocks});
   OARLOCK_RETURN_IF_ERROR(parameters->Load(manifest, checkpoint.folder));
   trained.parameters = std::move(parameters);
   return trained;
@@ -131,7 +132,8 @@ absl::StatusOr<TrainedModel> LoadTrainedModel(const std::string& path,
 
 absl::StatusOr<TrainedModel> ReachTrainedModel(
     const std::vector<std::string>& endpoints, const std::string& job_id,
-    const SecurityOptions& security, const v1::JobConfig& config) {
+    const SecurityOptions& security, const v1::JobConfig& config,
+    const Clocks& clocks) {
   ConnectionOptions options;
   options.endpoints = endpoints;
   options.job_id = job_id;
@@ -139,6 +141,7 @@ absl::StatusOr<TrainedModel> ReachTrainedModel(
   options.connect_timeout = absl::Seconds(config.connect_timeout_s());
   options.rpc_timeout = absl::Seconds(config.rpc_timeout_s());
   options.security = security;
+  options.clocks = clocks;
   ValueFormats formats;
   OARLOCK_ASSIGN_OR_RETURN(formats.pull,
                            ParseValueFormat(config.pull_format()));

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "base/scratch_folder.h"
 #include "base/types.h"
 #include "cluster/security.h"
@@ -44,6 +45,8 @@ struct LoadOptions {
   // Used only by tables with a memory budget. Empty: a folder that ends with
   // the model, in the system's temporary one.
   std::string tier_dir;
+  // They outlive the model.
+  Clocks clocks;
 };
 
 // Loads a checkpoint: `path` is its folder ckpt-N, or one with CURRENT.
@@ -56,10 +59,11 @@ absl::StatusOr<TrainedModel> LoadTrainedModel(const std::string& path,
 // Connects to a running job as a reader: it pulls, and nobody waits for it.
 // `endpoints`: all servers, in the order of their indices. Of `config` what
 // says how servers are reached. FailedPrecondition when the job has no tables
-// yet; errors of ServerConnections::Connect.
+// yet; errors of ServerConnections::Connect. The clocks outlive the model.
 absl::StatusOr<TrainedModel> ReachTrainedModel(
     const std::vector<std::string>& endpoints, const std::string& job_id,
-    const SecurityOptions& security, const v1::JobConfig& config);
+    const SecurityOptions& security, const v1::JobConfig& config,
+    const Clocks& clocks);
 
 // Which of the tables a model reads.
 struct ModelTables {

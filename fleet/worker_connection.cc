@@ -25,7 +25,7 @@ SecurityOptions SecurityOf(const v1::JobConfig& config,
 
 absl::StatusOr<WorkerConnection> ConnectWorker(
     const v1::JobConfig& config, const RoleAssignment& role,
-    const v1::JobDescription* description) {
+    const Clocks& clocks, const v1::JobDescription* description) {
   ValueFormats formats;
   OARLOCK_ASSIGN_OR_RETURN(formats.pull,
                            ParseValueFormat(config.pull_format()));
@@ -39,6 +39,7 @@ absl::StatusOr<WorkerConnection> ConnectWorker(
   options.rpc_timeout = absl::Seconds(config.rpc_timeout_s());
   options.accept_loss = config.recovery() == "accept_loss";
   options.security = SecurityOf(config, role);
+  options.clocks = clocks;
   WorkerConnection connection;
   OARLOCK_ASSIGN_OR_RETURN(connection.servers,
                            ServerConnections::Connect(options));

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "cluster/environment.h"
 #include "cluster/security.h"
 #include "proto/job_config.pb.h"
@@ -30,10 +31,11 @@ struct WorkerConnection {
 };
 
 // Connects to all servers and registers as the role's worker. `description`:
-// what the job trains, null: this worker does not say.
+// what the job trains, null: this worker does not say. The clocks outlive the
+// connection.
 absl::StatusOr<WorkerConnection> ConnectWorker(
     const v1::JobConfig& config, const RoleAssignment& role,
-    const v1::JobDescription* description = nullptr);
+    const Clocks& clocks, const v1::JobDescription* description = nullptr);
 
 }  // namespace oarlock
 

@@ -1,11 +1,9 @@
 #include "bench/gpu/kernel_times.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "bench/gpu/device_copy.h"
 #include "bench/gpu/kernel_bytes.h"
 #include "worker/nn/cuda/device_around.h"
@@ -29,17 +28,12 @@ constexpr int kGraphs = 3;
 // The least of so many times of each queue counts.
 constexpr int kTries = 5;
 
-double Now() {
-  return std::chrono::duration<double>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 // Without graphs: each call is timed by itself.
 class TimedDevice final : public cuda::DeviceAround, public KernelTimes {
  public:
-  explicit TimedDevice(std::unique_ptr<cuda::Device> device)
+  TimedDevice(std::unique_ptr<cuda::Device> device, const Clock& clock)
       : DeviceAround(std::move(device)),
+        clock_(clock),
         word_(DeviceAround::device().Allocate(sizeof(float))) {}
   ~TimedDevice() override { device().Free(word_); }
 
@@ -185,15 +179,15 @@ class TimedDevice final : public cuda::DeviceAround, public KernelTimes {
   // The least seconds, of some tries, until what `queue` queues is done.
   template <typename Queue>
   double LeastOf(int tries, const Queue& queue) {
-    double least = std::numeric_limits<double>::infinity();
+    absl::Duration least = absl::InfiniteDuration();
     for (int i = 0; i < tries; ++i) {
       Wait();
-      const double start = Now();
+      const absl::Time start = clock_.Now();
       queue();
       Wait();
-      least = std::min(least, Now() - start);
+      least = std::min(least, clock_.Now() - start);
     }
-    return least;
+    return absl::ToDoubleSeconds(least);
   }
 
   // Of one call of `run`, in a graph of many. Calling, waiting and what begins
@@ -243,6 +237,7 @@ class TimedDevice final : public cuda::DeviceAround, public KernelTimes {
     entries_[name].Add({1, seconds, floor.value_or(0), floor.has_value()});
   }
 
+  const Clock& clock_;
   void* const word_;
   bool timing_ = false;
   double bytes_per_second_ = 1;
@@ -253,8 +248,9 @@ class TimedDevice final : public cuda::DeviceAround, public KernelTimes {
 }  // namespace
 
 std::unique_ptr<cuda::Device> NewTimedDevice(
-    std::unique_ptr<cuda::Device> device, KernelTimes** times) {
-  auto timed = std::make_unique<TimedDevice>(std::move(device));
+    std::unique_ptr<cuda::Device> device, const Clock& clock,
+    KernelTimes** times) {
+  auto timed = std::make_unique<TimedDevice>(std::move(device), clock);
   *times = timed.get();
   return timed;
 }

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "base/clock.h"
 #include "worker/nn/cuda/device.h"
 
 namespace oarlock::gpu_bench {
@@ -27,9 +28,10 @@ class KernelTimes {
 // whose sums stay right: those of a step are wrong then, for what is added is
 // added as often, but finite. What its numbers fit into, the GPU's cache, they
 // are found in, as in a small batch's step. `*times` lives as long as the
-// device.
+// device, and `clock` longer.
 std::unique_ptr<cuda::Device> NewTimedDevice(
-    std::unique_ptr<cuda::Device> device, KernelTimes** times);
+    std::unique_ptr<cuda::Device> device, const Clock& clock,
+    KernelTimes** times);
 
 }  // namespace oarlock::gpu_bench
 

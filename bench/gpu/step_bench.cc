@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "bench/gpu/kernel_times.h"
 #include "optim/dense_optimizer.h"
@@ -267,7 +268,8 @@ int Main(const Options& options) {
   const BenchModel model = options.model == "dlrm" ? Dlrm() : CtrDnn();
   if (options.kernels) {
     gpu_bench::KernelTimes* times = nullptr;
-    auto device = gpu_bench::NewTimedDevice(MustOpen(options), &times);
+    auto device = gpu_bench::NewTimedDevice(MustOpen(options),
+                                            Clock::Monotonic(), &times);
     times->MeasureCeilings(NumbersOf(options));
     HostBatch batch(model, options.batch);
     auto math =

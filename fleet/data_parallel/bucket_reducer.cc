@@ -1,15 +1,15 @@
 #include "fleet/data_parallel/bucket_reducer.h"
 
 #include "base/check.h"
-#include "base/clock.h"
 
 namespace oarlock {
 
 BucketReducer::BucketReducer(Communicator* communicator, size_t bucket_floats,
-                             WireFormat format)
+                             WireFormat format, const Clock& clock)
     : communicator_(communicator),
       bucket_floats_(bucket_floats),
-      format_(format) {
+      format_(format),
+      clock_(clock) {
   OARLOCK_CHECK(bucket_floats_ > 0);
   thread_ = std::thread([this] { Run(); });
 }
@@ -31,7 +31,7 @@ void BucketReducer::Final(absl::Span<float> gradients, size_t begin) {
   handed_begin_ = begin;
   if (begin == end) return;
   absl::MutexLock lock(&mutex_);
-  if (Done()) under_way_since_ = Clock::Real().Now();
+  if (Done()) under_way_since_ = clock_.Now();
   buckets_.push_back(gradients.subspan(begin, end - begin));
 }
 
@@ -40,10 +40,10 @@ absl::Status BucketReducer::Finish(absl::Span<float> gradients) {
   handed_begin_.reset();
   absl::MutexLock lock(&mutex_);
   if (!Done()) {
-    const absl::Time start = Clock::Real().Now();
+    const absl::Time start = clock_.Now();
     mutex_.Await(absl::Condition(this, &BucketReducer::Done));
     if (!status_.ok()) return status_;
-    const absl::Time end = Clock::Real().Now();
+    const absl::Time end = clock_.Now();
     times_.exposed += end - start;
     times_.communication += end - summed_at_;
   }
@@ -71,7 +71,7 @@ void BucketReducer::Run() {
     reducing_ = false;
     if (!status.ok()) status_ = status;
     if (!Done()) continue;
-    summed_at_ = Clock::Real().Now();
+    summed_at_ = clock_.Now();
     times_.communication += summed_at_ - under_way_since_;
   }
 }

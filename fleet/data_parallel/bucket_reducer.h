@@ -13,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "base/clock.h"
 #include "collective/communicator.h"
 #include "fleet/data_parallel/step_times.h"
 
@@ -29,8 +30,9 @@ class BucketReducer {
   // `communicator` outlives this and belongs to its thread meanwhile; its
   // spans, and so all of gradients, may lie in a GPU's memory, which nothing
   // here reads. A bucket is at least `bucket_floats` long, but for the last.
+  // `clock`, which outlives this too, is what times() is measured by.
   BucketReducer(Communicator* communicator, size_t bucket_floats,
-                WireFormat format);
+                WireFormat format, const Clock& clock);
   // Waits for the bucket under way.
   ~BucketReducer();
 
@@ -68,6 +70,7 @@ class BucketReducer {
   Communicator* const communicator_;
   const size_t bucket_floats_;
   const WireFormat format_;
+  const Clock& clock_;
   // Of the step under way: what lies behind this was handed to the thread.
   // Nothing between steps.
   std::optional<size_t> handed_begin_;

@@ -262,7 +262,8 @@ class CollectiveGroup : public WorkerGroup {
       OARLOCK_ASSIGN_OR_RETURN(
           sums, NewSumCommunicator(*communicator_, sum_options_, backend));
       reducer = std::make_unique<BucketReducer>(
-          sums.communicator.get(), bucket_floats_, sum_options_.format);
+          sums.communicator.get(), bucket_floats_, sum_options_.format,
+          *strategy().clocks.even);
       sums_on_gpus_ |= sums.on_gpus;
     }
     return std::make_unique<SumExchange>(
@@ -325,6 +326,7 @@ absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinCollectiveGroup(
     const DistributedStrategy& strategy, GpuRingFactory new_gpu_ring) {
   SumOptions sum_options;
   sum_options.new_gpu_ring = std::move(new_gpu_ring);
+  sum_options.clocks = strategy.clocks;
   // Ranks that come hours later may be waited for; those that are there and
   // cannot reach each other shall not hold them up for as long.
   sum_options.connect_timeout = std::min(
@@ -339,6 +341,7 @@ absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinCollectiveGroup(
   options.security = SecurityOf(config, role);
   options.join_timeout = absl::Seconds(config.connect_timeout_s());
   options.silence_timeout = absl::Seconds(config.lease_s());
+  options.clocks = strategy.clocks;
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,
                            JoinGroup(options));
   sum_options.machine = MachineOf(options);

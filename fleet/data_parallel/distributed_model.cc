@@ -7,7 +7,6 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "worker/nn/backends.h"
@@ -56,6 +55,7 @@ DistributedModel::DistributedModel(WorkerGroup* group,
                                    std::unique_ptr<MathBackend> math,
                                    const DistributedModelOptions& options)
     : group_(group),
+      clock_(*group->strategy().clocks.even),
       network_(std::move(network)),
       options_(options),
       backend_(BackendFor(*group, math.get())),
@@ -115,15 +115,15 @@ const float* DistributedModel::Probabilities(size_t num_examples,
 
 ClassScores DistributedModel::Forward(const ImageBatch& batch) {
   ++num_forwards_;
-  const absl::Time start = Clock::Real().Now();
+  const absl::Time start = clock_.Now();
   const ClassScores scores = Run(batch, batch.num_examples, /*training=*/true);
-  times_.forward += Clock::Real().Now() - start;
+  times_.forward += clock_.Now() - start;
   return scores;
 }
 
 void DistributedModel::Backward() {
   OARLOCK_CHECK(exchange_ != nullptr);
-  const absl::Time start = Clock::Real().Now();
+  const absl::Time start = clock_.Now();
   if (accumulated_ + 1 < accumulate_steps_) {
     workspace_.Backward(&output_);
   } else {
@@ -133,7 +133,7 @@ void DistributedModel::Backward() {
       exchange_->GradientsFinal(gradients_.span(), first);
     });
   }
-  times_.backward += Clock::Real().Now() - start;
+  times_.backward += clock_.Now() - start;
 }
 
 void DistributedModel::CountFinal(size_t index, size_t first,
@@ -141,7 +141,7 @@ void DistributedModel::CountFinal(size_t index, size_t first,
   std::vector<StepTimes::FinalGradients>& finals = times_.finals;
   if (index == finals.size()) finals.emplace_back().first = first;
   OARLOCK_CHECK(finals[index].first == first);
-  finals[index].after_begin += Clock::Real().Now() - start;
+  finals[index].after_begin += clock_.Now() - start;
   ++finals[index].backwards;
 }
 
@@ -208,10 +208,10 @@ absl::Status DistributedOptimizer::Step() {
 absl::Status DistributedOptimizer::Update() {
   DistributedModel& model = *model_;
   model.accumulated_ = 0;
-  const absl::Time start = Clock::Real().Now();
+  const absl::Time start = model.clock_.Now();
   OARLOCK_RETURN_IF_ERROR(
       exchange_->EndStep(model.gradients_.span(), model.parameters_.span()));
-  model.times_.update += Clock::Real().Now() - start;
+  model.times_.update += model.clock_.Now() - start;
   ++model.times_.updates;
   return absl::OkStatus();
 }

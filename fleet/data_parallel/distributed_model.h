@@ -32,6 +32,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/class_scores.h"
+#include "base/clock.h"
 #include "fleet/data_parallel/gradient_exchange.h"
 #include "fleet/data_parallel/replica_array.h"
 #include "fleet/data_parallel/step_times.h"
@@ -62,7 +63,8 @@ struct DistributedModelOptions {
 // parameters, running statistics, gradients and the optimizer's state stay in
 // its memory; what is read or written of them here is copied.
 //
-// One thread at a time. The group outlives it.
+// One thread at a time. The group outlives it; times are measured by the even
+// clock of its strategy.
 class DistributedModel {
  public:
   // `network` reads images and predicts classes; the same on all workers.
@@ -119,6 +121,7 @@ class DistributedModel {
   void CountFinal(size_t index, size_t first, absl::Time start);
 
   WorkerGroup* const group_;
+  const Clock& clock_;
   const std::unique_ptr<Network> network_;
   const DistributedModelOptions options_;
   // Whose memory has the next three arrays, or null: the host's has them.

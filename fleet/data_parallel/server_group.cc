@@ -67,8 +67,12 @@ class Rounds {
 class RoundExchange : public GradientExchange {
  public:
   RoundExchange(WorkerConnection* connection, CutMarker* cuts, Rounds* rounds,
-                TableId table)
-      : connection_(connection), cuts_(cuts), rounds_(rounds), table_(table) {}
+                TableId table, const Clock& clock)
+      : connection_(connection),
+        cuts_(cuts),
+        rounds_(rounds),
+        table_(table),
+        clock_(clock) {}
 
   absl::Status Begin(absl::Span<float> values) override { return Pull(values); }
 
@@ -113,11 +117,11 @@ class RoundExchange : public GradientExchange {
           connection_->job->worker_index().value() * examples_per_update_;
       push.examples = {{.begin = begin, .end = begin + examples_per_update_}};
     }
-    const absl::Time start = Clock::Real().Now();
+    const absl::Time start = clock_.Now();
     OARLOCK_RETURN_IF_ERROR(CallAndWait([&](ParameterClient::Done done) {
       cuts_->Push(work_, push, nullptr, memory_, std::move(done));
     }));
-    communication_ += Clock::Real().Now() - start;
+    communication_ += clock_.Now() - start;
     CopyTo(values);
     return absl::OkStatus();
   }
@@ -171,6 +175,7 @@ class RoundExchange : public GradientExchange {
   CutMarker* const cuts_;
   Rounds* const rounds_;
   const TableId table_;
+  const Clock& clock_;
   // The pass under way, and of all workers the places of an update; 0 and none
   // before the first BeginEpoch.
   std::string work_ = "train";
@@ -206,7 +211,7 @@ class ServerGroup : public WorkerGroup {
         num_servers_(num_servers),
         connection_(std::move(connection)),
         cuts_(connection_.parameters.get(), connection_.job.get(),
-              CutMarker::Order::kByRound),
+              CutMarker::Order::kByRound, connection_.servers->clock()),
         rounds_(connection_.job.get(), &cuts_) {
     connection_.job->SetProgressSource([this] { return reports_.Take(); });
   }
@@ -240,7 +245,8 @@ class ServerGroup : public WorkerGroup {
     // Nobody pushes to a table that another worker has not agreed to.
     OARLOCK_RETURN_IF_ERROR(connection_.job->Barrier("tables"));
     return std::make_unique<RoundExchange>(&connection_, &cuts_, &rounds_,
-                                           TableId(config.id()));
+                                           TableId(config.id()),
+                                           *strategy().clocks.even);
   }
 
   absl::StatusOr<ClassScores> Sum(const std::string& phase, uint32_t epoch,
@@ -342,7 +348,7 @@ absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinServerGroup(
         "with --checkpoint_dir to go on from the last checkpoint"));
   }
   OARLOCK_ASSIGN_OR_RETURN(WorkerConnection connection,
-                           ConnectWorker(config, role));
+                           ConnectWorker(config, role, strategy.clocks));
   return std::make_unique<ServerGroup>(strategy, std::move(connection),
                                        role.server_endpoints.size());
 }

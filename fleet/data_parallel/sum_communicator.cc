@@ -61,13 +61,16 @@ absl::StatusOr<std::unique_ptr<Communicator>> ForkToGpus(
   }
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> host, group.Fork());
   const GpuRingOptions ring_options = {
-      .gpu = mine->index, .connect_timeout = options.connect_timeout};
+      .gpu = mine->index,
+      .connect_timeout = options.connect_timeout,
+      .clocks = options.clocks};
   const auto make_ring = [new_ring = options.new_gpu_ring,
                           ring_options](Communicator& ranks) {
     return new_ring(ranks, ring_options);
   };
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<GpuCommunicator> communicator,
-                           GpuCommunicator::Create(std::move(host), make_ring));
+                           GpuCommunicator::Create(std::move(host), make_ring,
+                                                   {.clocks = options.clocks}));
   return std::unique_ptr<Communicator>(std::move(communicator));
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "collective/communicator.h"
 #include "collective/gpu_ring.h"
 #include "worker/nn/math_backend.h"
@@ -32,6 +33,8 @@ struct SumOptions {
   GpuRingFactory new_gpu_ring;
   // GpuRingOptions::connect_timeout.
   absl::Duration connect_timeout = GpuRingOptions().connect_timeout;
+  // GpuRingOptions::clocks, and GpuCommunicatorOptions'.
+  Clocks clocks = {};
 };
 
 struct SumCommunicator {

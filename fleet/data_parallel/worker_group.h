@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/class_scores.h"
+#include "base/clock.h"
 #include "fleet/data_parallel/gradient_exchange.h"
 #include "proto/table.pb.h"
 #include "worker/nn/math_backend.h"
@@ -33,6 +34,8 @@ struct DistributedStrategy {
   std::string collective_backend = "auto";
   // Steps whose gradients are summed before an update; at least 1.
   uint32_t accumulate_steps = 1;
+  // Of the group and of its models; they outlive both.
+  Clocks clocks = {};
 };
 
 // One thread at a time.

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "tests/pserver/checkpoint/checkpoint_maker.h"
 #include "tests/storage/checkpoint_testing.h"
 
@@ -35,7 +36,8 @@ Result Checkpoint(std::vector<std::string> words) {
   ::testing::internal::CaptureStdout();
   ::testing::internal::CaptureStderr();
   Result result;
-  result.code = RunCheckpoint(static_cast<int>(argv.size()), argv.data());
+  result.code =
+      RunCheckpoint(static_cast<int>(argv.size()), argv.data(), Clocks());
   result.out = ::testing::internal::GetCapturedStdout();
   result.err = ::testing::internal::GetCapturedStderr();
   return result;

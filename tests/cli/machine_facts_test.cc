@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "tests/base/test_folder.h"
 
 namespace oarlock {
@@ -20,10 +21,11 @@ class MachineFactsTest : public ::testing::Test {
         std::filesystem::path(root_.Path(path)).parent_path());
     root_.Write(path, content);
   }
-  MachineFacts Read() { return ReadMachineFacts(root_.path()); }
+  MachineFacts Read() { return ReadMachineFacts(root_.path(), clock_); }
 
  private:
   TestFolder root_;
+  const FakeClock clock_;
 };
 
 TEST_F(MachineFactsTest, ReadsMemoryInBytes) {

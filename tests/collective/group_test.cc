@@ -5,13 +5,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "collective/sockets.h"
+#include "tests/base/eventually.h"
 #include "tests/cluster/test_certificates.h"
 #include "tests/collective/group_testing.h"
 
@@ -99,7 +102,8 @@ TEST(GroupTest, TheRendezvousSpeaksTlsAndDemandsTheToken) {
   std::filesystem::create_directories(folder);
   const SecurityOptions security = WriteTestCertificates(folder);
   // The certificate is for this address alone.
-  auto probe = Door::Open("127.0.0.1");
+  const FakeClock clock;
+  auto probe = Door::Open("127.0.0.1", clock);
   ASSERT_TRUE(probe.ok()) << probe.status();
   const std::string endpoint = (*probe)->address();
   probe->reset();
@@ -117,13 +121,40 @@ TEST(GroupTest, TheRendezvousSpeaksTlsAndDemandsTheToken) {
 }
 
 TEST(GroupTest, Ipv6EndpointsWorkWhereTheMachineHasThem) {
-  auto probe = Door::Open("[::1]");
+  const FakeClock clock;
+  auto probe = Door::Open("[::1]", clock);
   if (!probe.ok()) GTEST_SKIP() << "no IPv6 here: " << probe.status();
   const std::string endpoint = (*probe)->address();
   probe->reset();
   EXPECT_THAT(JoinTwo(TestOptions({endpoint, "[::1]:2"}, 0),
                       TestOptions({endpoint, "[::1]:2"}, 1)),
               ElementsAre(absl::OkStatus(), absl::OkStatus()));
+}
+
+TEST(GroupTest, WhoeverWaitsForLongGivesUpAtTheLimitAndNotBefore) {
+  FakeClock clock;
+  // Nobody listens there. Signs of life are rarer than lines about the wait.
+  GroupOptions options = TestOptions({"127.0.0.1:1", "127.0.0.1:2"}, 1);
+  options.silence_timeout = absl::Minutes(10);
+  options.join_timeout = absl::Hours(1);
+  options.clocks = {&clock, &clock};
+  const absl::Time start = clock.Now();
+  std::atomic<bool> over = false;
+  absl::Status status;
+  std::thread rank([&] {
+    status = JoinGroup(options).status();
+    over = true;
+  });
+  EXPECT_TRUE(Eventually([&] {
+    if (over) return true;
+    clock.Advance(absl::Seconds(30));
+    return false;
+  }));
+  rank.join();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("did not answer within 1h"));
+  EXPECT_GE(clock.Now() - start, options.join_timeout);
 }
 
 TEST(CheckAllAgreeTest, NamesWhoHasOtherThanRankZero) {

@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Connects after so many looks; `sleep` takes the fake clock's time.
+// Connects after so many looks.
 struct FakeLibrary {
   int looks_needed = 0;
   absl::Status error;
@@ -47,21 +47,16 @@ struct FakeLibrary {
 class RingConnectionTest : public testing::Test {
  protected:
   absl::Status Connect(const ConnectCalls& calls) {
-    return ConnectRing(calls, [this] { return group_; },
-                       {.timeout = absl::Seconds(3),
-                        .look = absl::Seconds(1),
-                        .clock = &clock_,
-                        .sleep = [this](absl::Duration time) {
-                          clock_.Advance(time);
-                          if (clock_.Now() == group_ends_) {
-                            group_ = absl::UnavailableError("rank 1 died");
-                          }
-                        }});
+    const auto group = [this] {
+      return clock_.Now() < group_ends_ ? absl::OkStatus()
+                                        : absl::UnavailableError("rank 1 died");
+    };
+    return ConnectRing(clock_, calls, group,
+                       {.timeout = absl::Seconds(3), .look = absl::Seconds(1)});
   }
 
-  FakeClock clock_;
+  SkippingClock clock_;
   const absl::Time start_ = clock_.Now();
-  absl::Status group_;
   absl::Time group_ends_ = absl::InfiniteFuture();
   FakeLibrary library_;
 };
@@ -109,7 +104,7 @@ TEST_F(RingConnectionTest, ALibraryThatCanOnlyWaitIsWaitedFor) {
   ConnectCalls calls = library_.Calls();
   calls.begin = nullptr;
   calls.is_over = nullptr;
-  group_ = absl::UnavailableError("rank 1 died");
+  group_ends_ = start_;
   EXPECT_EQ(Connect(calls), absl::OkStatus());
   EXPECT_TRUE(library_.has_waited);
   library_.error = absl::FailedPreconditionError("NCCL: connecting: no way");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 
 namespace oarlock {
 namespace {
@@ -32,7 +33,7 @@ class RecordingSeat : public Seat {
 
 class RosterTest : public ::testing::Test {
  protected:
-  RosterTest() : roster_(Options()) {}
+  RosterTest() : roster_(Options(), clock_) {}
 
   static v1::JoinHello Hello(int rank) {
     v1::JoinHello hello;
@@ -80,6 +81,7 @@ class RosterTest : public ::testing::Test {
   }
 
   RecordingSeat seats_[3];
+  FakeClock clock_;
   Roster roster_;
 };
 
@@ -128,7 +130,7 @@ TEST_F(RosterTest, ARankOfANewerIncarnationEndsAGroupThatStillWaits) {
             absl::StatusCode::kUnavailable);
   EXPECT_THAT(seats_[0].Failure(), HasSubstr("rank 1 (b:2) was started again"));
   // What is not of the job ends nothing.
-  Roster other(Options());
+  Roster other(Options(), clock_);
   ASSERT_TRUE(other.Enter(Hello(0), &seats_[2]).ok());
   newer.set_job_id("x");
   EXPECT_EQ(other.Enter(newer, &seats_[1]).code(),

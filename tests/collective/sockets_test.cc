@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "base/clock.h"
 
@@ -19,20 +20,19 @@ const std::string kSecret(kSecretBytes, 's');
 class DoorTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto door = Door::Open("127.0.0.1");
+    auto door = Door::Open("127.0.0.1", clock_);
     ASSERT_TRUE(door.ok()) << door.status();
     door_ = *std::move(door);
   }
   absl::StatusOr<Socket> Connect(const Greeting& greeting) {
-    return ConnectTo(door_->address(), greeting, never_.fd(), Soon());
+    return ConnectTo(clock_, door_->address(), greeting, never_.fd(), Soon());
   }
-  absl::StatusOr<Socket> Await(uint32_t communicator, uint32_t from_rank,
-                               absl::Duration time = absl::Seconds(10)) {
-    return door_->Await(communicator, from_rank, never_.fd(),
-                        Clock::Real().Now() + time);
+  absl::StatusOr<Socket> Await(uint32_t communicator, uint32_t from_rank) {
+    return door_->Await(communicator, from_rank, never_.fd(), Soon());
   }
-  static absl::Time Soon() { return Clock::Real().Now() + absl::Seconds(10); }
+  absl::Time Soon() const { return clock_.Now() + absl::Seconds(10); }
 
+  FakeClock clock_;
   const Socket never_{eventfd(0, EFD_CLOEXEC)};
   std::unique_ptr<Door> door_;
 };
@@ -49,7 +49,8 @@ TEST_F(DoorTest, ConnectionsAreGivenOutByWhatTheirGreetingSays) {
   auto of_first = Await(1, 4);
   ASSERT_TRUE(of_first.ok() && of_second.ok());
   char got = 0;
-  ASSERT_TRUE(AwaitSocket(of_first->fd(), POLLIN, never_.fd(), Soon()).ok());
+  ASSERT_TRUE(
+      AwaitSocket(clock_, of_first->fd(), POLLIN, never_.fd(), Soon()).ok());
   ASSERT_EQ(recv(of_first->fd(), &got, 1, 0), 1);
   EXPECT_EQ(got, '1');
 }
@@ -59,7 +60,8 @@ TEST_F(DoorTest, StrangersAreDroppedAndTheOthersLetIn) {
   auto stranger = Connect({std::string(kSecretBytes, 'x'), 0, 3});
   ASSERT_TRUE(stranger.ok());
   // Dropped: the stream ends.
-  ASSERT_TRUE(AwaitSocket(stranger->fd(), POLLIN, never_.fd(), Soon()).ok());
+  ASSERT_TRUE(
+      AwaitSocket(clock_, stranger->fd(), POLLIN, never_.fd(), Soon()).ok());
   char byte;
   EXPECT_EQ(recv(stranger->fd(), &byte, 1, 0), 0);
   auto friendly = Connect({kSecret, 0, 3});
@@ -69,8 +71,12 @@ TEST_F(DoorTest, StrangersAreDroppedAndTheOthersLetIn) {
 
 TEST_F(DoorTest, WaitingEndsWithTimeOrTheGroup) {
   door_->Start(kSecret);
-  EXPECT_EQ(Await(0, 1, absl::Milliseconds(100)).status().code(),
-            absl::StatusCode::kDeadlineExceeded);
+  std::thread waiter([this] {
+    EXPECT_EQ(Await(0, 1).status().code(), absl::StatusCode::kDeadlineExceeded);
+  });
+  EXPECT_TRUE(clock_.AwaitWaiters(1));
+  clock_.Advance(absl::Seconds(11));
+  waiter.join();
   const Socket woken(eventfd(1, EFD_CLOEXEC));
   EXPECT_EQ(door_->Await(0, 1, woken.fd(), Soon()).status().code(),
             absl::StatusCode::kCancelled);
@@ -79,9 +85,19 @@ TEST_F(DoorTest, WaitingEndsWithTimeOrTheGroup) {
 TEST_F(DoorTest, AConnectionThatIsRefusedIsAnError) {
   const std::string address = door_->address();
   door_ = nullptr;
+  EXPECT_EQ(ConnectTo(clock_, address, {kSecret, 0, 0}, never_.fd(), Soon())
+                .status()
+                .code(),
+            absl::StatusCode::kUnavailable);
+}
+
+TEST_F(DoorTest, ASocketIsWaitedForNoLongerThanTheClockSays) {
+  auto greeted = Connect({kSecret, 0, 3});
+  ASSERT_TRUE(greeted.ok());
   EXPECT_EQ(
-      ConnectTo(address, {kSecret, 0, 0}, never_.fd(), Soon()).status().code(),
-      absl::StatusCode::kUnavailable);
+      AwaitSocket(clock_, greeted->fd(), POLLIN, never_.fd(), clock_.Now())
+          .code(),
+      absl::StatusCode::kDeadlineExceeded);
 }
 
 }  // namespace

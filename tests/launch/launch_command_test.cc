@@ -13,8 +13,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "launch/machine.h"
+#include "tests/base/eventually.h"
 #include "tests/base/test_folder.h"
 #include "tests/launch/process_testing.h"
 
@@ -69,7 +69,7 @@ class LaunchCommandTest : public testing::Test {
 
   void ExpectAllGone(const std::vector<pid_t>& pids) {
     for (const pid_t pid : pids) {
-      EXPECT_TRUE(Await([&] { return IsGone(pid); })) << pid;
+      EXPECT_TRUE(Eventually([&] { return IsGone(pid); })) << pid;
     }
   }
 
@@ -81,10 +81,8 @@ TEST_F(LaunchCommandTest, NothingSurvivesKillMinusNineOfTheLauncher) {
       Launch(absl::StrCat("trap '' TERM INT HUP\n", kTree, kForever));
   const std::vector<pid_t> pids = AwaitTree();
   launcher->Signal(SIGKILL);
-  const absl::Time killed = absl::Now();
   EXPECT_EQ(launcher->Wait(), -SIGKILL);
   ExpectAllGone(pids);
-  EXPECT_LT(absl::Now() - killed, absl::Seconds(5));
 }
 
 TEST_F(LaunchCommandTest, SignalsAreForwardedAndEndTheJob) {
@@ -113,13 +111,14 @@ TEST_F(LaunchCommandTest, ASecondSignalKills) {
       Launch(absl::StrCat("trap '' INT TERM\n", kTree, kForever));
   const std::vector<pid_t> pids = AwaitTree();
   launcher->Signal(SIGINT);
-  ASSERT_TRUE(Await(
+  ASSERT_TRUE(Eventually(
       [&] { return absl::StrContains(launcher->Output(), "interrupted"); }));
-  const absl::Time second = absl::Now();
   launcher->Signal(SIGINT);
   EXPECT_EQ(launcher->Wait(), 128 + SIGINT);
-  // The grace after the first is 20 s.
-  EXPECT_LT(absl::Now() - second, absl::Seconds(10));
+  // The grace after the first would end them, too: what it says is that it did
+  // not wait for that.
+  EXPECT_THAT(launcher->Output(),
+              HasSubstr("second signal: killing all processes"));
   ExpectAllGone(pids);
 }
 
@@ -282,14 +281,14 @@ TEST_F(LaunchCommandTest, AnotherLauncherMayComeInThePlaceOfOneThatDied) {
                   "2", "--log_dir", folder_.path() + "/logs", script});
   };
   const auto first = start();
-  ASSERT_TRUE(
-      Await([&] { return absl::StrContains(first->Output(), ", here\n"); }));
+  ASSERT_TRUE(Eventually(
+      [&] { return absl::StrContains(first->Output(), ", here\n"); }));
   const auto dies = start();
   const pid_t rank = AwaitPid(folder_.path() + "/rank.1");
   ASSERT_GT(AwaitPid(folder_.path() + "/rank.0"), 0);
   dies->Signal(SIGKILL);
   EXPECT_EQ(dies->Wait(), -SIGKILL);
-  ASSERT_TRUE(Await([&] {
+  ASSERT_TRUE(Eventually([&] {
     return absl::StrContains(first->Output(),
                              "node 1 (127.0.0.1) gave no sign of life for 2s");
   }));

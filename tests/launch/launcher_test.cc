@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
 #include "launch/launch_plan.h"
+#include "tests/base/eventually.h"
 #include "tests/base/test_folder.h"
 #include "tests/launch/process_testing.h"
 
@@ -36,7 +38,8 @@ constexpr char kWaitForever[] = "while true; do sleep 0.05; done\n";
 class LauncherTest : public testing::Test {
  protected:
   LauncherTest() {
-    options_.stop_grace = absl::Seconds(10);
+    // Longer than any test.
+    options_.stop_grace = absl::Hours(1);
     options_.server_linger = absl::Milliseconds(300);
     options_.early_server_grace = absl::Milliseconds(300);
     options_.restart_delay = absl::Milliseconds(50);
@@ -66,6 +69,9 @@ class LauncherTest : public testing::Test {
     return *plan;
   }
 
+  // From now on no grace ends before the test says so.
+  void StopTime() { options_.clocks = {&clock_, &clock_}; }
+
   // Runs a script as all processes.
   int Run(const LaunchPlan& plan, const std::string& script) {
     const auto code = Launcher(options_).Run(
@@ -80,6 +86,7 @@ class LauncherTest : public testing::Test {
   }
 
   const TestFolder folder_;
+  FakeClock clock_;
   LauncherOptions options_;
 };
 
@@ -111,10 +118,9 @@ TEST_F(LauncherTest, AFailingWorkerEndsTheJobWithItsCode) {
   const std::string script = absl::StrCat(
       kServerWaits, "if [ $PADDLE_TRAINER_ID = 1 ]; then exit 3; fi\n",
       kWaitForever);
-  const absl::Time start = absl::Now();
+  // Whoever obeys SIGTERM is not waited for: the grace never ends.
+  StopTime();
   EXPECT_EQ(Run(Plan(2, 2), script), 3);
-  // Far less than the grace: whoever obeys SIGTERM is not waited for.
-  EXPECT_LT(absl::Now() - start, absl::Seconds(8));
   EXPECT_EQ(Log("serverlog.0"), "stopping\n");
 }
 
@@ -142,23 +148,34 @@ TEST_F(LauncherTest, WhatTheFirstWorkerWritesIsShown) {
 }
 
 TEST_F(LauncherTest, AKilledServerIsNoticedWithinASecond) {
+  StopTime();
+  const Launcher* running = nullptr;
   pid_t server = 0;
-  absl::Time killed = absl::InfiniteFuture();
+  int looks = 0;
   options_.tick = [&] {
-    if (server != 0) return;
-    const std::string pid = ReadFile(folder_.path() + "/server.1");
-    if (pid.empty() || pid.back() != '\n') return;
-    server = std::stoi(pid);
-    killed = absl::Now();
-    kill(server, SIGKILL);
+    if (server == 0) {
+      const std::string pid = ReadFile(folder_.path() + "/server.1");
+      if (pid.empty() || pid.back() != '\n') return;
+      server = std::stoi(pid);
+      kill(server, SIGKILL);
+    }
+    if (IsGone(server) && running->failure().empty()) ++looks;
   };
+  Launcher launcher(options_);
+  running = &launcher;
   const std::string script = absl::StrCat(kServerWaits, kWaitForever);
-  EXPECT_EQ(Run(Plan(2, 2), script), 128 + SIGKILL);
-  EXPECT_LT(absl::Now() - killed, absl::Seconds(3));
+  const auto code =
+      launcher.Run(Plan(2, 2), {WriteScript(folder_.path(), script)});
+  ASSERT_TRUE(code.ok()) << code.status();
+  EXPECT_EQ(*code, 128 + SIGKILL);
+  EXPECT_LE(looks * Launcher::kPollInterval, absl::Seconds(1));
 }
 
 TEST_F(LauncherTest, WhatIgnoresSigtermIsKilledAfterTheGrace) {
-  options_.stop_grace = absl::Milliseconds(300);
+  StopTime();
+  options_.tick = [&] {
+    if (Log("serverlog.0") == "ignored\n") clock_.Advance(options_.stop_grace);
+  };
   const std::string script = absl::StrCat(
       "if [ $TRAINING_ROLE = TRAINER ]; then\n",
       "  while [ ! -s $DIR/server ]; do sleep 0.05; done; exit 4; fi\n",
@@ -280,7 +297,7 @@ TEST_F(LauncherTest, AServerThatEndsBeforeTheWorkersFailsTheJob) {
 }
 
 TEST_F(LauncherTest, AServerMayEndShortlyBeforeTheLastWorker) {
-  options_.early_server_grace = kPatience;
+  StopTime();
   const std::string script =
       "if [ $TRAINING_ROLE = PSERVER ]; then touch $DIR/ended; exit 0; fi\n"
       "while [ ! -e $DIR/ended ]; do sleep 0.01; done; sleep 0.3; exit 0\n";
@@ -305,7 +322,7 @@ TEST_F(LauncherTest, WhatAProcessLeftBehindIsKilled) {
   EXPECT_EQ(Run(Plan(1, 1), script), 0);
   const pid_t grandchild = AwaitPid(folder_.path() + "/grandchild");
   ASSERT_GT(grandchild, 0);
-  EXPECT_TRUE(Await([&] { return IsGone(grandchild); }));
+  EXPECT_TRUE(Eventually([&] { return IsGone(grandchild); }));
 }
 
 TEST_F(LauncherTest, APythonScriptRunsWithoutBeingExecutable) {

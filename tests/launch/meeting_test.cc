@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 
 namespace oarlock {
 namespace {
@@ -19,7 +20,7 @@ constexpr int kNodes = 3;
 class MeetingTest : public testing::Test {
  protected:
   explicit MeetingTest(int max_restart = 1)
-      : max_restart_(max_restart), meeting_(Options()) {}
+      : max_restart_(max_restart), meeting_(Options(), clock_) {}
 
   v1::NodeReport From(int id, int rank = -1) const {
     v1::NodeReport report;
@@ -90,6 +91,7 @@ class MeetingTest : public testing::Test {
   }
 
   const int max_restart_;
+  FakeClock clock_;
   Meeting meeting_;
 };
 

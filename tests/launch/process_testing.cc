@@ -1,12 +1,12 @@
 #include "tests/launch/process_testing.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -14,8 +14,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/time/clock.h"
 #include "base/check.h"
+#include "tests/base/eventually.h"
 
 namespace oarlock {
 
@@ -39,14 +39,15 @@ std::string ReadScriptLog(const std::string& path) {
   return absl::StrReplaceAll(ReadFile(path), {{"Terminated\n", ""}});
 }
 
-bool Await(const std::function<bool()>& condition) {
-  const absl::Time deadline = absl::Now() + kPatience;
-  while (!condition()) {
-    if (absl::Now() > deadline) return false;
-    poll(nullptr, 0, 5);
-  }
-  return true;
+namespace {
+
+// Another one for each process of a folder.
+std::string NewOutput(const std::string& folder) {
+  static std::atomic<int> num_processes = 0;
+  return absl::StrCat(folder, "/output.", ++num_processes);
 }
+
+}  // namespace
 
 bool IsGone(pid_t pid) {
   const std::string stat = ReadFile(absl::StrCat("/proc/", pid, "/stat"));
@@ -59,7 +60,7 @@ bool IsGone(pid_t pid) {
 pid_t AwaitPid(const std::string& path) {
   pid_t pid = 0;
   // With its newline, the number is complete.
-  Await([&] {
+  Eventually([&] {
     const std::string text = ReadFile(path);
     return !text.empty() && text.back() == '\n' && absl::SimpleAtoi(text, &pid);
   });
@@ -69,8 +70,7 @@ pid_t AwaitPid(const std::string& path) {
 TestProcess::TestProcess(const std::vector<std::string>& argv,
                          const std::map<std::string, std::string>& environment,
                          const std::string& folder)
-    : output_(absl::StrCat(folder, "/output.", argv.size(), ".",
-                           absl::ToUnixNanos(absl::Now()))) {
+    : output_(NewOutput(folder)) {
   std::vector<std::string> words = argv;
   std::vector<std::string> variables;
   for (const auto& [name, value] : environment) {
@@ -110,7 +110,7 @@ void TestProcess::Signal(int signal) const { kill(pid_, signal); }
 int TestProcess::Wait() {
   if (result_) return *result_;
   int status = 0;
-  if (!Await([&] { return waitpid(pid_, &status, WNOHANG) == pid_; })) {
+  if (!Eventually([&] { return waitpid(pid_, &status, WNOHANG) == pid_; })) {
     return -1000;
   }
   result_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);

@@ -5,18 +5,12 @@
 
 #include <sys/types.h>
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/time/time.h"
-
 namespace oarlock {
-
-// How long a condition may take before a test gives up.
-inline constexpr absl::Duration kPatience = absl::Seconds(30);
 
 std::string ReadFile(const std::string& path);
 void WriteFile(const std::string& path, const std::string& text);
@@ -25,9 +19,6 @@ std::string WriteScript(const std::string& folder, const std::string& text);
 
 // A log without what bash says when a signal to the group ends its `sleep`.
 std::string ReadScriptLog(const std::string& path);
-
-// Waits until `condition`; false when that takes longer than kPatience.
-bool Await(const std::function<bool()>& condition);
 
 // The process does not exist, or is dead and only not yet waited for.
 bool IsGone(pid_t pid);

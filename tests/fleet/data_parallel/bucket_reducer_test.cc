@@ -19,22 +19,35 @@
 namespace oarlock {
 namespace {
 
+// Each look at it takes a millisecond: between any two some time has passed,
+// and between none there is none.
+class LookedAtClock final : public FakeClock {
+ public:
+  absl::Time Now() const override {
+    GoOn(absl::Milliseconds(1));
+    return FakeClock::Now();
+  }
+};
+
 constexpr size_t kFloats = 1 << 18;
 constexpr size_t kBucket = kFloats / 4;
 constexpr int kRanks = 2;
 
 // Runs `step` on each of two ranks, with a reducer and as many floats as
 // kFloats, all of which are the rank's number + 1.
-void OnRanks(const std::function<absl::Status(
-                 BucketReducer& reducer, absl::Span<float> gradients)>& step) {
+void OnRanks(const std::function<absl::Status(BucketReducer& reducer,
+                                              absl::Span<float> gradients,
+                                              const Clock& clock)>& step) {
   const std::vector<absl::Status> outcomes = RunRanks(
       Backends()[0], kRanks, [&](Communicator& communicator) -> absl::Status {
         OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> fork,
                                  communicator.Fork());
-        BucketReducer reducer(fork.get(), kBucket, WireFormat::kFloat32);
+        const LookedAtClock clock;
+        BucketReducer reducer(fork.get(), kBucket, WireFormat::kFloat32, clock);
         std::vector<float> gradients(
             kFloats, static_cast<float>(communicator.rank() + 1));
-        OARLOCK_RETURN_IF_ERROR(step(reducer, absl::MakeSpan(gradients)));
+        OARLOCK_RETURN_IF_ERROR(
+            step(reducer, absl::MakeSpan(gradients), clock));
         EXPECT_EQ(gradients, std::vector<float>(kFloats, 3.0f));
         return absl::OkStatus();
       });
@@ -44,7 +57,8 @@ void OnRanks(const std::function<absl::Status(
 }
 
 TEST(BucketReducerTest, NothingIsCommunicatedBeforeTheFirstBucketIsFull) {
-  OnRanks([](BucketReducer& reducer, absl::Span<float> gradients) {
+  OnRanks([](BucketReducer& reducer, absl::Span<float> gradients,
+             const Clock& clock) {
     reducer.Final(gradients, kFloats - kBucket + 1);
     EXPECT_EQ(reducer.times().communication, absl::ZeroDuration());
     EXPECT_EQ(reducer.times().exposed, absl::ZeroDuration());
@@ -53,7 +67,8 @@ TEST(BucketReducerTest, NothingIsCommunicatedBeforeTheFirstBucketIsFull) {
 }
 
 TEST(BucketReducerTest, TakesWhatFillsABucketAndWhatIsLast) {
-  OnRanks([](BucketReducer& reducer, absl::Span<float> gradients) {
+  OnRanks([](BucketReducer& reducer, absl::Span<float> gradients,
+             const Clock& clock) {
     EXPECT_FALSE(reducer.Takes(kFloats, kFloats - kBucket + 1));
     EXPECT_TRUE(reducer.Takes(kFloats, kFloats - kBucket));
     EXPECT_TRUE(reducer.Takes(kFloats, 0));
@@ -65,7 +80,8 @@ TEST(BucketReducerTest, TakesWhatFillsABucketAndWhatIsLast) {
 }
 
 TEST(BucketReducerTest, WhatIsSummedBeforeTheEndOfBackwardIsHiddenWholly) {
-  OnRanks([](BucketReducer& reducer, absl::Span<float> gradients) {
+  OnRanks([](BucketReducer& reducer, absl::Span<float> gradients,
+             const Clock& clock) {
     // One bucket, so that its time says that all is summed.
     reducer.Final(gradients, 0);
     while (reducer.times().communication == absl::ZeroDuration()) {
@@ -78,10 +94,11 @@ TEST(BucketReducerTest, WhatIsSummedBeforeTheEndOfBackwardIsHiddenWholly) {
 }
 
 TEST(BucketReducerTest, WhatBeginsAtTheEndOfBackwardIsExposed) {
-  OnRanks([](BucketReducer& reducer, absl::Span<float> gradients) {
-    const absl::Time start = Clock::Real().Now();
+  OnRanks([](BucketReducer& reducer, absl::Span<float> gradients,
+             const Clock& clock) {
+    const absl::Time start = clock.Now();
     const absl::Status status = reducer.Finish(gradients);
-    const absl::Duration elapsed = Clock::Real().Now() - start;
+    const absl::Duration elapsed = clock.Now() - start;
     const ExchangeTimes times = reducer.times();
     EXPECT_GT(times.communication, absl::ZeroDuration());
     EXPECT_LE(times.communication, elapsed);
@@ -92,7 +109,8 @@ TEST(BucketReducerTest, WhatBeginsAtTheEndOfBackwardIsExposed) {
 }
 
 TEST(BucketReducerTest, TimesAreThoseOfAllSteps) {
-  OnRanks([](BucketReducer& reducer, absl::Span<float> gradients) {
+  OnRanks([](BucketReducer& reducer, absl::Span<float> gradients,
+             const Clock& clock) {
     std::vector<float> other(kFloats, 1.0f);
     OARLOCK_RETURN_IF_ERROR(reducer.Finish(absl::MakeSpan(other)));
     EXPECT_EQ(other, std::vector<float>(kFloats, 2.0f));

@@ -86,7 +86,8 @@ absl::Status Train(WorkerGroup& group, Outcome* outcome) {
       DistributedOptimizer::Create(&group, model.get(), Momentum()));
   ImageLoader loader(images.get(), &transform, sampler.Epoch(0), {});
   ClassScores scores;
-  const absl::Time start = Clock::Real().Now();
+  const Clock& clock = *group.strategy().clocks.even;
+  const absl::Time start = clock.Now();
   while (true) {
     OARLOCK_ASSIGN_OR_RETURN(const ImageBatch* const batch, loader.Next());
     if (batch == nullptr) break;
@@ -94,7 +95,7 @@ absl::Status Train(WorkerGroup& group, Outcome* outcome) {
     model->Backward();
     OARLOCK_RETURN_IF_ERROR(optimizer->Step());
   }
-  outcome->elapsed = Clock::Real().Now() - start;
+  outcome->elapsed = clock.Now() - start;
   outcome->times = optimizer->times();
   OARLOCK_ASSIGN_OR_RETURN(outcome->scores, group.Sum("train", 0, scores));
   outcome->parameters = model->parameters();
