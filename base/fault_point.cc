@@ -13,7 +13,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 
 namespace oarlock {
@@ -63,7 +62,7 @@ void PassArmedFaultPoint(FaultPointName name) {
 
 }  // namespace internal
 
-absl::StatusOr<Fault> ParseFault(absl::string_view text) {
+absl::StatusOr<Fault> ParseFault(absl::string_view text, const Clock& clock) {
   const std::vector<absl::string_view> halves = absl::StrSplit(text, '@');
   const std::vector<std::string> parts = absl::StrSplit(halves[0], ':');
   Fault fault;
@@ -88,7 +87,9 @@ absl::StatusOr<Fault> ParseFault(absl::string_view text) {
                      kFaultPoints[0].name, ":2"));
   }
   if (parts.size() == 3) {
-    fault.action = [delay_ms] { absl::SleepFor(absl::Milliseconds(delay_ms)); };
+    fault.action = [delay_ms, &clock] {
+      clock.Sleep(absl::Milliseconds(delay_ms));
+    };
   }
   return fault;
 }

@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/clock.h"
 
 namespace oarlock {
 
@@ -86,9 +87,9 @@ struct Fault {
 };
 
 // "name[:nth[:delay_ms]][@restart]": with a delay the thread is held up for so
-// long, else the process is killed. InvalidArgument when there is no such point
-// or a number is none.
-absl::StatusOr<Fault> ParseFault(absl::string_view text);
+// long on `clock`, which outlives the fault, else the process is killed.
+// InvalidArgument when there is no such point or a number is none.
+absl::StatusOr<Fault> ParseFault(absl::string_view text, const Clock& clock);
 
 // Arms one point, in place of what was armed.
 void ArmFault(Fault fault);

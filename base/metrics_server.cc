@@ -9,16 +9,15 @@
 
 #include <exception>
 #include <limits>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "base/check.h"
 #include "base/listen_check.h"
 #include "base/status_macros.h"
+#include "base/ticker.h"
 
 namespace oarlock {
 namespace {
@@ -123,8 +122,9 @@ void Knock(const std::string& host, int port) {
 class PrometheusServer : public MetricsServer {
  public:
   // Throws what the exposer throws.
-  PrometheusServer(const std::string& host, int port)
+  PrometheusServer(const std::string& host, int port, const Clock& clock)
       : host_(host),
+        clock_(clock),
         exposer_(std::make_unique<prometheus::Exposer>(
             absl::StrCat(host, ":", port), kNumThreads)),
         port_(exposer_->GetListeningPorts().front()) {}
@@ -132,15 +132,9 @@ class PrometheusServer : public MetricsServer {
   // civetweb looks every two seconds whether it is to end, and when somebody
   // comes; so somebody does.
   ~PrometheusServer() override {
-    absl::Notification ended;
-    std::thread knocker([&] {
-      do {
-        Knock(host_, port_);
-      } while (!ended.WaitForNotificationWithTimeout(kKnockInterval));
-    });
+    const Ticker knocker(clock_, kKnockInterval,
+                         [this] { Knock(host_, port_); });
     exposer_.reset();
-    ended.Notify();
-    knocker.join();
   }
 
   void Serve(Source source) override {
@@ -153,6 +147,7 @@ class PrometheusServer : public MetricsServer {
 
  private:
   const std::string host_;
+  const Clock& clock_;
   // Its threads end in the destructor. It holds the collectable weakly.
   std::unique_ptr<prometheus::Exposer> exposer_;
   const int port_;
@@ -162,7 +157,7 @@ class PrometheusServer : public MetricsServer {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Listen(
-    const std::string& host, int port) {
+    const std::string& host, int port, const Clock& clock) {
   if (port < 0 || port > kMaxPort) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the port for metrics is ", port, "; legal are 0 to ", kMaxPort));
@@ -173,7 +168,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Listen(
                         absl::StrCat("metrics: ", status.message()));
   }
   try {
-    return std::make_unique<PrometheusServer>(host, port);
+    return std::make_unique<PrometheusServer>(host, port, clock);
   } catch (const std::exception& error) {
     // Somebody may have taken the port since it was looked at.
     return absl::FailedPreconditionError(

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "base/metrics.h"
 
 namespace oarlock {
@@ -25,9 +26,10 @@ class MetricsServer {
 
   // Listens on `host` and `port` (0: any free one) and knows nothing yet.
   // AlreadyExists when the port is in use; InvalidArgument for a port beyond
-  // 65535; FailedPrecondition when the host is not this machine's.
+  // 65535; FailedPrecondition when the host is not this machine's. `clock`,
+  // which goes on evenly, outlives it.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Listen(
-      const std::string& host, int port);
+      const std::string& host, int port, const Clock& clock);
   virtual ~MetricsServer() = default;
 
   // From now on /metrics tells what `source` collects. Call once. The source

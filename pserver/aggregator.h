@@ -9,6 +9,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/types.h"
 #include "proto/wire_codec.h"
 
@@ -57,9 +58,10 @@ class Aggregator {
   virtual uint64_t HoldRounds() { return 0; }
   // Rounds up to `last` may be applied, after a HoldRounds; kEveryRound: all.
   virtual void AllowRounds(uint64_t last) {}
-  // Waits until rounds up to `last` are applied; false when `timeout` passes
-  // first. Modes without rounds return true at once.
-  virtual bool AwaitRounds(uint64_t last, absl::Duration timeout) {
+  // Waits until rounds up to `last` are applied; false when it is `deadline` on
+  // `clock` first. Modes without rounds return true at once.
+  virtual bool AwaitRounds(uint64_t last, const Clock& clock,
+                           absl::Time deadline) {
     return true;
   }
 

@@ -51,7 +51,7 @@ void CallMetrics::Call::End(const absl::StatusOr<grpc::ByteBuffer>& answer) {
     method.response_bytes.fetch_add(answer->Length(),
                                     std::memory_order_relaxed);
   }
-  method.seconds.Add(Clock::Real().Now() - start_);
+  method.seconds.Add(metrics_->clock_.Now() - start_);
 }
 
 void CallMetrics::Collect(MetricsSnapshot* snapshot) const {

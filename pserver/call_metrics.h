@@ -26,6 +26,9 @@ enum class CallMethod { kPullSparse, kPullDense, kPushSparse, kPushDense };
 // own, and the time twice.
 class CallMetrics {
  public:
+  // `clock`, which goes on evenly, outlives the calls.
+  explicit CallMetrics(const Clock& clock) : clock_(clock) {}
+
   // One call from its request to its answer, however long that takes and
   // whoever answers. It keeps the counters.
   class Call {
@@ -35,7 +38,7 @@ class CallMetrics {
         : metrics_(std::move(metrics)),
           method_(method),
           request_bytes_(request.Length()),
-          start_(Clock::Real().Now()) {}
+          start_(metrics_->clock_.Now()) {}
 
     // Call once.
     void End(const absl::StatusOr<grpc::ByteBuffer>& answer);
@@ -62,6 +65,7 @@ class CallMetrics {
     LatencyHistogram seconds;
   };
 
+  const Clock& clock_;
   std::array<OfMethod, kNumMethods> methods_;
 };
 

@@ -17,7 +17,7 @@ namespace {
 
 void Prepare(grpc::ClientContext* context, const std::string& token,
              absl::Duration timeout) {
-  context->set_deadline(absl::ToChronoTime(Clock::Real().Now() + timeout));
+  context->set_deadline(GrpcDeadline(timeout));
   // gRPC connects only while somebody waits for the connection.
   context->set_wait_for_ready(true);
   if (!token.empty()) context->AddMetadata(kTokenMetadataKey, token);
@@ -85,7 +85,7 @@ bool ControlLoop::CoordinatorTurn() {
   }
   Apply(*response);
   if (!response->job_finished()) return false;
-  const absl::Time now = Clock::Real().Now();
+  const absl::Time now = clock_.Now();
   over_since_ = std::min(over_since_, now);
   if (!coordinator_->OthersKnowItIsOver(options_.server) &&
       now - over_since_ < kLinger) {
@@ -224,7 +224,7 @@ void ControlLoop::End(absl::Status outcome) {
 
 bool ControlLoop::Pause(absl::Duration interval) {
   absl::MutexLock lock(&mutex_);
-  return mutex_.AwaitWithTimeout(absl::Condition(&stop_), interval);
+  return clock_.AwaitFor(&mutex_, absl::Condition(&stop_), interval);
 }
 
 absl::Status ControlLoop::Wait() {
@@ -235,7 +235,7 @@ absl::Status ControlLoop::Wait() {
 
 bool ControlLoop::WaitFor(absl::Duration limit) {
   absl::MutexLock lock(&mutex_);
-  return mutex_.AwaitWithTimeout(absl::Condition(&ended_), limit);
+  return clock_.AwaitFor(&mutex_, absl::Condition(&ended_), limit);
 }
 
 void ControlLoop::Stop() {

@@ -62,8 +62,8 @@ class ControlLoop {
   // not know that they know that the job is over.
   static constexpr absl::Duration kLinger = absl::Seconds(5);
 
-  // On server 0 `coordinator` is set, elsewhere `channel` leads to it. What is
-  // passed must outlive this.
+  // On server 0 `coordinator` is set, elsewhere `channel` leads to it. `clock`
+  // goes on evenly. What is passed must outlive this.
   ControlLoop(const ControlLoopOptions& options, const PartitionMap& map,
               Coordinator* coordinator, std::shared_ptr<grpc::Channel> channel,
               RoundRoster* roster, LogicalClock* logical_clock,

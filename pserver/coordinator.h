@@ -130,17 +130,18 @@ class Coordinator {
   // Sync: the open cut ends with this round.
   void SetCutRound(uint64_t round);
   // Waits until all workers have marked the open cut. DeadlineExceeded, naming
-  // one that has not, when `timeout` passes first; Unavailable at a shutdown
-  // and when the job fails; Aborted when one died that had examples: another
-  // cut can be made soon.
-  absl::Status AwaitMarks(absl::Duration timeout);
+  // one that has not, when `timeout` passes on `clock`; Unavailable at a
+  // shutdown and when the job fails; Aborted when one died that had examples:
+  // another cut can be made soon.
+  absl::Status AwaitMarks(const Clock& clock, absl::Duration timeout);
   // What belongs to the open cut: fills cut, logical_time, next_generation,
   // works, phases, description.
   void DescribeCut(v1::CheckpointManifest* manifest) const;
   // The open cut is over.
   void CloseCut();
-  // Waits until a server wants a checkpoint, `deadline` or WakeCheckpoints.
-  void AwaitCheckpointWish(absl::Time deadline);
+  // Waits until a server wants a checkpoint, `deadline` on `clock`, or
+  // WakeCheckpoints.
+  void AwaitCheckpointWish(const Clock& clock, absl::Time deadline);
   void WakeCheckpoints();
   absl::Status MarkCut(const v1::MarkCutRequest& request);
   // Cuts get numbers beyond this one.

@@ -45,14 +45,15 @@ void Coordinator::SetCutRound(uint64_t round) {
   cuts_.SetRound(round);
 }
 
-absl::Status Coordinator::AwaitMarks(absl::Duration timeout) {
+absl::Status Coordinator::AwaitMarks(const Clock& clock,
+                                     absl::Duration timeout) {
   absl::MutexLock lock(&mutex_);
   // Workers of a job that has failed end where they are.
   const auto marked = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return cuts_.AllMarked() || !cuts_.ended_why().empty() || job_.failed ||
            shut_down_;
   };
-  mutex_.AwaitWithTimeout(absl::Condition(&marked), timeout);
+  clock.AwaitFor(&mutex_, absl::Condition(&marked), timeout);
   if (shut_down_) return absl::UnavailableError("the server is going away");
   if (!cuts_.ended_why().empty()) {
     return absl::AbortedError(absl::StrCat(
@@ -92,12 +93,12 @@ void Coordinator::CloseCut() {
   cuts_.Close();
 }
 
-void Coordinator::AwaitCheckpointWish(absl::Time deadline) {
+void Coordinator::AwaitCheckpointWish(const Clock& clock, absl::Time deadline) {
   absl::MutexLock lock(&mutex_);
   const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return checkpoint_due_ || checkpoint_woken_;
   };
-  mutex_.AwaitWithDeadline(absl::Condition(&due), deadline);
+  clock.AwaitUntil(&mutex_, absl::Condition(&due), deadline);
   checkpoint_woken_ = checkpoint_due_ = false;
 }
 

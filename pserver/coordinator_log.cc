@@ -8,7 +8,6 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "storage/push_log_format.h"
@@ -25,7 +24,7 @@ constexpr uint64_t kCallsPerState = 4;
 
 absl::StatusOr<std::unique_ptr<CoordinatorLog>> CoordinatorLog::Open(
     const CoordinatorLogOptions& options, FileSystem* files,
-    Coordinator* coordinator) {
+    Coordinator* coordinator, const Clock& clock) {
   OARLOCK_CHECK(options.record_bytes >= 1 &&
                 options.record_bytes <= kMaxLogRecordBytes);
   if (!options.replay) {
@@ -36,14 +35,15 @@ absl::StatusOr<std::unique_ptr<CoordinatorLog>> CoordinatorLog::Open(
   push_log.directory = options.directory;
   // It is not read under another boot, and before that the system has it all.
   push_log.sync_interval = absl::InfiniteDuration();
-  const absl::Time start = Clock::Real().Now();
+  const absl::Time start = clock.Now();
   {
     // What the coordinator says again was said before.
     const spdlog::level::level_enum level = spdlog::get_level();
     spdlog::set_level(spdlog::level::off);
     const absl::Cleanup speak_again = [level] { spdlog::set_level(level); };
     OARLOCK_ASSIGN_OR_RETURN(
-        log->log_, PushLog::Open(push_log, files, [&](const LogRecord& record) {
+        log->log_,
+        PushLog::Open(push_log, files, clock, [&](const LogRecord& record) {
           return log->Replay(record);
         }));
   }
@@ -63,7 +63,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorLog>> CoordinatorLog::Open(
   if (log->replayed_) {
     spdlog::info("replayed {} calls of the coordinator's log in {:.2f} s",
                  log->replayed_calls_,
-                 absl::ToDoubleSeconds(Clock::Real().Now() - start));
+                 absl::ToDoubleSeconds(clock.Now() - start));
   }
   return log;
 }

@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "pserver/coordinator.h"
 #include "pserver/coordinator_journal.h"
 #include "pserver/logs_of_run.h"
@@ -62,10 +63,11 @@ class CoordinatorLog : public CoordinatorJournal {
   // has happened yet. FailedPrecondition for the log of another boot; DataLoss,
   // naming the file, for a damaged log or one of another job's shape; errors of
   // the disk. The coordinator writes to the log once it is given it by
-  // SetJournal, after Return where something was replayed.
+  // SetJournal, after Return where something was replayed. `clock` goes on
+  // evenly; what is passed outlives the log.
   static absl::StatusOr<std::unique_ptr<CoordinatorLog>> Open(
       const CoordinatorLogOptions& options, FileSystem* files,
-      Coordinator* coordinator);
+      Coordinator* coordinator, const Clock& clock);
 
   // Whether the coordinator has taken something over. A log without a whole
   // state is of one that has never answered anybody.

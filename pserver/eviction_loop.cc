@@ -39,13 +39,13 @@ void EvictionLoop::Run() {
     ServeCommands();
     EvictWhatIsDue();
     absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(
-        absl::Condition(
-            +[](EvictionLoop* self) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-              return self->stop_ || !self->commands_.empty();
-            },
-            this),
-        kTurn);
+    clock_.AwaitFor(&mutex_,
+                    absl::Condition(
+                        +[](EvictionLoop* self) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                          return self->stop_ || !self->commands_.empty();
+                        },
+                        this),
+                    kTurn);
   }
 }
 

@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/types.h"
 #include "proto/server_admin_tables.pb.h"
 #include "pserver/table_registry.h"
@@ -38,7 +39,7 @@ struct PartitionEviction {
 // Thread-safe.
 class EvictionLoop {
  public:
-  // How often the logical time is looked at, in the machine's time.
+  // How often the logical time is looked at.
   static constexpr absl::Duration kTurn = absl::Milliseconds(100);
   // Commands that wait; more are ResourceExhausted.
   static constexpr size_t kMaxWaiting = 16;
@@ -52,8 +53,9 @@ class EvictionLoop {
   using Step = std::function<absl::Status(
       const PartitionEviction& what, absl::FunctionRef<absl::Status()> evict)>;
 
-  // `registry` must outlive this.
-  explicit EvictionLoop(TableRegistry* registry) : registry_(registry) {}
+  // What is passed must outlive this.
+  EvictionLoop(TableRegistry* registry, const Clock& clock)
+      : registry_(registry), clock_(clock) {}
   ~EvictionLoop();
 
   EvictionLoop(const EvictionLoop&) = delete;
@@ -87,6 +89,7 @@ class EvictionLoop {
   bool stopping() const;
 
   TableRegistry* const registry_;
+  const Clock& clock_;
   Step step_ = [](const PartitionEviction&,
                   absl::FunctionRef<absl::Status()> evict) { return evict(); };
 

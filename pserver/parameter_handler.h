@@ -49,15 +49,17 @@ class ParameterHandler {
   // the handler returns or later, from any thread.
   using Answer = absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>)>;
 
-  // What is passed must outlive this; `gate` may be null: there are no cuts.
+  // What is passed must outlive this, and `clock` the pushes that an aggregator
+  // holds; `gate` may be null: there are no cuts.
   ParameterHandler(const ServerIdentity& identity, TableRegistry* registry,
-                   PushLedger* ledger, PartitionMap map,
+                   PushLedger* ledger, PartitionMap map, const Clock& clock,
                    CutGate* gate = nullptr)
       : identity_(identity),
         registry_(registry),
         ledger_(ledger),
         map_(std::move(map)),
-        gate_(gate) {}
+        gate_(gate),
+        metrics_(std::make_shared<CallMetrics>(clock)) {}
 
   // Unavailable while the table is older than header.min_version.
   absl::StatusOr<grpc::ByteBuffer> PullSparse(
@@ -112,7 +114,7 @@ class ParameterHandler {
   CutGate* const gate_;
   PushJournal* journal_ = nullptr;
   // Shared with the pushes that an aggregator holds, maybe for longer.
-  const std::shared_ptr<CallMetrics> metrics_ = std::make_shared<CallMetrics>();
+  const std::shared_ptr<CallMetrics> metrics_;
 };
 
 }  // namespace oarlock

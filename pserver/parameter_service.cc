@@ -87,12 +87,12 @@ absl::Status ParameterServiceOptions::Validate() const {
 class ParameterService::Impl {
  public:
   Impl(const ParameterServiceOptions& options, TableRegistry* registry,
-       PushLedger* ledger, PartitionMap map, CutGate* gate)
+       PushLedger* ledger, PartitionMap map, const Clock& clock, CutGate* gate)
       : options_(options),
         handler_({.server = options.server,
                   .job_hash = options.job_hash,
                   .server_generation = options.server_generation},
-                 registry, ledger, std::move(map), gate),
+                 registry, ledger, std::move(map), clock, gate),
         pull_sparse_(Pull(&RawService::RequestPullSparse,
                           &ParameterHandler::PullSparse)),
         pull_dense_(
@@ -238,9 +238,10 @@ class ParameterService::Impl {
 
 ParameterService::ParameterService(const ParameterServiceOptions& options,
                                    TableRegistry* registry, PushLedger* ledger,
-                                   PartitionMap map, CutGate* gate)
+                                   PartitionMap map, const Clock& clock,
+                                   CutGate* gate)
     : impl_(std::make_unique<Impl>(options, registry, ledger, std::move(map),
-                                   gate)) {}
+                                   clock, gate)) {}
 
 ParameterService::~ParameterService() = default;
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/clock.h"
 #include "base/metrics.h"
 #include "base/types.h"
 #include "cluster/partition_map.h"
@@ -45,11 +46,12 @@ struct ParameterServiceOptions {
 // Thread-safe.
 class ParameterService {
  public:
-  // REQUIRES: the options are valid. What is passed must outlive this; without
-  // `gate` there are no cuts.
+  // REQUIRES: the options are valid. What is passed must outlive this, and
+  // `clock`, which goes on evenly, all calls; without `gate` there are no cuts.
   ParameterService(const ParameterServiceOptions& options,
                    TableRegistry* registry, PushLedger* ledger,
-                   PartitionMap map, CutGate* gate = nullptr);
+                   PartitionMap map, const Clock& clock,
+                   CutGate* gate = nullptr);
   ~ParameterService();
 
   ParameterService(const ParameterService&) = delete;

@@ -179,14 +179,15 @@ void QuorumAggregator::RunTimer() {
           this));
       if (shut_down_) return;
       Watch watch{this, updates_, quorum_arrival_.has_value()};
-      mutex_.AwaitWithTimeout(absl::Condition(
-                                  +[](Watch* watch) {
-                                    watch->self->mutex_.AssertReaderHeld();
-                                    return watch->self->shut_down_ ||
-                                           watch->self->updates_ != watch->seen;
-                                  },
-                                  &watch),
-                              DueTime() - clock_.Now());
+      clock_.AwaitUntil(&mutex_,
+                        absl::Condition(
+                            +[](Watch* watch) {
+                              watch->self->mutex_.AssertReaderHeld();
+                              return watch->self->shut_down_ ||
+                                     watch->self->updates_ != watch->seen;
+                            },
+                            &watch),
+                        DueTime());
     }
     ReleaseDue();
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/listen_check.h"
 #include "base/log.h"
 #include "base/status_macros.h"
@@ -123,35 +124,37 @@ class Server::Impl {
        std::shared_ptr<grpc::Channel> coordinator_channel)
       : options_(options),
         logs_(logs),
-        start_(options.clock->Now()),
-        generation_(std::max<int64_t>(1, absl::ToUnixMillis(start_))),
+        start_(options.clocks.even->Now()),
+        generation_(std::max<int64_t>(
+            1, absl::ToUnixMillis(options.clocks.calendar->Now()))),
         map_(PartitionMap::Even(options.num_partitions,
                                 options.server_endpoints.size())),
         membership_(std::max(options.num_workers, logs.num_workers),
                     Membership::Start::kAfterFirstUpdate),
         push_ledger_(&membership_),
-        registry_(map_, ServerIndex(options.server_index), options.tier_dir,
-                  generation_),
+        registry_(map_, ServerIndex(options.server_index), *options.clocks.even,
+                  options.tier_dir, generation_),
         roster_(&membership_, &registry_),
         ledger_reporter_(&push_ledger_, &registry_),
-        coordinator_(options.server_index == 0
-                         ? std::make_unique<Coordinator>(
-                               MakeCoordinatorOptions(options), *options.clock)
-                         : nullptr),
-        eviction_loop_(&registry_),
+        coordinator_(
+            options.server_index == 0
+                ? std::make_unique<Coordinator>(MakeCoordinatorOptions(options),
+                                                *options.clocks.calendar)
+                : nullptr),
+        eviction_loop_(&registry_, *options.clocks.even),
         admin_service_(MakeAdminServiceOptions(options, generation_, token),
                        map_, &registry_, &roster_, coordinator_.get(),
-                       &eviction_loop_, *options.clock),
+                       &eviction_loop_, *options.clocks.even),
         parameter_service_(
             MakeParameterServiceOptions(options, generation_, token),
-            &registry_, &push_ledger_, map_, &cut_gate_),
+            &registry_, &push_ledger_, map_, *options.clocks.even, &cut_gate_),
         health_service_(ServiceNames()),
         reflection_service_(ServiceNames()),
         queues_(options.NumThreads()),
         control_loop_(MakeControlLoopOptions(options, generation_, token), map_,
                       coordinator_.get(), std::move(coordinator_channel),
                       &roster_, &registry_.clock(), &ledger_reporter_,
-                      *options.clock) {
+                      *options.clocks.even) {
     control_loop_.SetCutObserver([this](uint64_t settled, bool cuts_wait) {
       cut_gate_.Settle(settled);
       if (checkpoints_ != nullptr && checkpoints_->journal() != nullptr) {
@@ -238,7 +241,7 @@ absl::Status Server::Impl::Restore(const std::string& token) {
                ? absl::OkStatus()
                : LoadParameters(options_.load,
                                 ServerIndex(options_.server_index), map_,
-                                &registry_);
+                                *options_.clocks.even, &registry_);
   }
   OARLOCK_ASSIGN_OR_RETURN(
       checkpoints_,
@@ -306,7 +309,8 @@ void Server::Impl::CollectMetrics(MetricsSnapshot* snapshot) const {
                 {{"job", options_.job_id},
                  {"server", absl::StrCat(options_.server_index)},
                  {"generation", absl::StrCat(generation_.value())}});
-  snapshot->Add(kUptime, absl::ToDoubleSeconds(options_.clock->Now() - start_));
+  snapshot->Add(kUptime,
+                absl::ToDoubleSeconds(options_.clocks.even->Now() - start_));
   parameter_service_.CollectMetrics(snapshot);
   CollectTableMetrics(registry_, snapshot);
   if (coordinator_ != nullptr) CollectJobMetrics(*coordinator_, snapshot);
@@ -334,7 +338,7 @@ void Server::Impl::Shutdown() {
   eviction_loop_.Stop();
   registry_.Shutdown();
   if (coordinator_ != nullptr) coordinator_->Shutdown();
-  grpc_server_->Shutdown(absl::ToChronoTime(Clock::Real().Now() + kCallGrace));
+  grpc_server_->Shutdown(GrpcDeadline(kCallGrace));
   queues_.Shutdown();
   spdlog::info("server {} has shut down", options_.server_index);
 }

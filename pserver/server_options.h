@@ -41,11 +41,11 @@ struct ServerOptions {
   // A coordinator that was there and is silent for so long is given up, and
   // this server with it. 1 s to 1 day.
   absl::Duration coordinator_timeout = absl::Seconds(60);
-  // Between two looks of the coordinator at leases and waits, in the machine's
-  // time. 1 ms to 1 s.
+  // Between two looks of the coordinator at leases and waits, on the even
+  // clock. 1 ms to 1 s.
   absl::Duration sweep_interval = absl::Milliseconds(100);
-  // Between two heartbeats of this server to the coordinator, in the machine's
-  // time, and how long one of them may take. 1 ms to 10 s.
+  // Between two heartbeats of this server to the coordinator, on the even
+  // clock, and how long one of them may take. 1 ms to 10 s.
   absl::Duration heartbeat_interval = absl::Milliseconds(300);
   absl::Duration heartbeat_timeout = absl::Seconds(1);
   // Of the job's logical time, by which rows age; the coordinator's counts.
@@ -84,8 +84,9 @@ struct ServerOptions {
   // Begin with the parameters of this checkpoint; empty: with new ones.
   std::string load;
   SecurityOptions security;
-  // Must outlive the server.
-  const Clock* clock = &Clock::Real();
+  // Leases and other times of the coordinator are the calendar's, since they
+  // outlive its process. Must outlive the server.
+  Clocks clocks;
 
   // InvalidArgument names the field, its value and what is legal.
   absl::Status Validate() const;

@@ -420,12 +420,13 @@ void SyncAggregator::AllowRounds(uint64_t last) {
   ApplyCompleteRounds();
 }
 
-bool SyncAggregator::AwaitRounds(uint64_t last, absl::Duration timeout) {
+bool SyncAggregator::AwaitRounds(uint64_t last, const Clock& clock,
+                                 absl::Time deadline) {
   absl::MutexLock lock(&mutex_);
   const auto applied = [this, last]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !busy_ && open_round() > last;
   };
-  return mutex_.AwaitWithTimeout(absl::Condition(&applied), timeout);
+  return clock.AwaitUntil(&mutex_, absl::Condition(&applied), deadline);
 }
 
 void SyncAggregator::Restore(uint64_t version, uint64_t complete_rounds) {

@@ -81,7 +81,8 @@ class SyncAggregator : public Aggregator {
   uint64_t Version() const override;
   uint64_t HoldRounds() override;
   void AllowRounds(uint64_t last) override;
-  bool AwaitRounds(uint64_t last, absl::Duration timeout) override;
+  bool AwaitRounds(uint64_t last, const Clock& clock,
+                   absl::Time deadline) override;
   void Restore(uint64_t version, uint64_t complete_rounds) override;
   uint64_t HeldPushes() const override;
   void Shutdown() override;

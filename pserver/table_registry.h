@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "base/clock.h"
 #include "base/types.h"
 #include "cluster/partition_map.h"
 #include "proto/server_admin_tables.pb.h"
@@ -74,13 +75,15 @@ class TableRegistry {
   // Tables of one job.
   static constexpr size_t kMaxTables = 1024;
 
+  // By `clock`, which goes on evenly and outlives this, quorums wait.
   // `tier_dir` as in ServerOptions. Versions of dense blocks are those of this
   // incarnation of the server (base/dense_version.h).
-  TableRegistry(PartitionMap map, ServerIndex server,
+  TableRegistry(PartitionMap map, ServerIndex server, const Clock& clock,
                 const std::string& tier_dir = "",
                 Generation generation = Generation(0))
       : map_(std::move(map)),
         server_(server),
+        even_clock_(clock),
         tier_dir_(tier_dir),
         generation_(generation) {}
 
@@ -160,6 +163,7 @@ class TableRegistry {
   // Constant.
   const PartitionMap map_;
   const ServerIndex server_;
+  const Clock& even_clock_;
   const std::string tier_dir_;
   const Generation generation_;
 

@@ -27,8 +27,9 @@ constexpr size_t kBufferBytes = size_t{256} << 10;
 
 class SegmentedLog final : public PushLog {
  public:
-  SegmentedLog(const PushLogOptions& options, FileSystem* files)
-      : options_(options), files_(files) {}
+  SegmentedLog(const PushLogOptions& options, FileSystem* files,
+               const Clock& clock)
+      : options_(options), files_(files), clock_(clock) {}
 
   // Once, before anything else.
   absl::Status Start(LogVisitor visit);
@@ -87,6 +88,7 @@ class SegmentedLog final : public PushLog {
   // Constant after Start.
   const PushLogOptions options_;
   FileSystem* const files_;
+  const Clock& clock_;
   LogContents found_;
 
   std::atomic<uint64_t> bytes_ = 0;
@@ -453,7 +455,7 @@ void SegmentedLog::SyncAndRoll() {
     bool roll = false;
     {
       absl::MutexLock lock(&mutex_);
-      mutex_.AwaitWithTimeout(absl::Condition(&has_work), interval);
+      clock_.AwaitFor(&mutex_, absl::Condition(&has_work), interval);
       if (stopping_) return;
       roll = roll_wanted_;
     }
@@ -484,9 +486,10 @@ absl::Status PushLogOptions::Validate() const {
 }
 
 absl::StatusOr<std::unique_ptr<PushLog>> PushLog::Open(
-    const PushLogOptions& options, FileSystem* files, LogVisitor visit) {
+    const PushLogOptions& options, FileSystem* files, const Clock& clock,
+    LogVisitor visit) {
   OARLOCK_RETURN_IF_ERROR(options.Validate());
-  auto log = std::make_unique<SegmentedLog>(options, files);
+  auto log = std::make_unique<SegmentedLog>(options, files, clock);
   OARLOCK_RETURN_IF_ERROR(log->Start(visit));
   return log;
 }

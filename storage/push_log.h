@@ -19,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "base/clock.h"
 #include "storage/file_system.h"
 #include "storage/push_log_reader.h"
 
@@ -53,9 +54,11 @@ struct PushLogOptions {
 class PushLog {
  public:
   // Visits what the log has (see ReadPushLog for `visit` and errors), cuts off
-  // a torn end, and goes on behind it in a new segment. `files` outlives it.
+  // a torn end, and goes on behind it in a new segment. By `clock`, which goes
+  // on evenly, it syncs. `files` and `clock` outlive it.
   static absl::StatusOr<std::unique_ptr<PushLog>> Open(
-      const PushLogOptions& options, FileSystem* files, LogVisitor visit);
+      const PushLogOptions& options, FileSystem* files, const Clock& clock,
+      LogVisitor visit);
   // Syncs and closes. No call may be under way.
   virtual ~PushLog() = default;
 

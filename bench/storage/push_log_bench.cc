@@ -24,6 +24,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "bench/common/repetitions.h"
 #include "storage/file_system.h"
 #include "storage/push_log.h"
@@ -75,7 +76,7 @@ Figures MeasureLog(const Load& load, absl::Duration sync_interval) {
       PushLog::Open({.directory = directory,
                      .segment_bytes = kSegmentBytes,
                      .sync_interval = sync_interval},
-                    FileSystem::Real(), Ignore);
+                    FileSystem::Real(), oarlock::Clock::Monotonic(), Ignore);
   OARLOCK_CHECK(log.ok());
   const std::string bytes(load.record_bytes, 'x');
   std::vector<double> longest(load.num_threads);
@@ -104,7 +105,8 @@ Figures MeasurePaced(double gb_per_second) {
   constexpr size_t kRecords = 800;
   std::filesystem::remove_all(directory);
   absl::StatusOr<std::unique_ptr<PushLog>> log =
-      PushLog::Open({.directory = directory}, FileSystem::Real(), Ignore);
+      PushLog::Open({.directory = directory}, FileSystem::Real(),
+                    oarlock::Clock::Monotonic(), Ignore);
   OARLOCK_CHECK(log.ok());
   const std::string bytes(kLargeBytes, 'x');
   const absl::string_view slice = bytes;
@@ -132,7 +134,7 @@ Figures MeasureRead() {
   {
     absl::StatusOr<std::unique_ptr<PushLog>> log = PushLog::Open(
         {.directory = directory, .sync_interval = absl::InfiniteDuration()},
-        FileSystem::Real(), Ignore);
+        FileSystem::Real(), oarlock::Clock::Monotonic(), Ignore);
     OARLOCK_CHECK(log.ok());
     const std::string bytes(kLargeBytes, 'x');
     const absl::string_view slice = bytes;

@@ -7,7 +7,6 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "base/clock.h"
 #include "base/status_macros.h"
 #include "base/types.h"
 #include "pserver/checkpoint/checkpoint_rows.h"
@@ -226,7 +225,7 @@ absl::Status CheckpointImport::WriteImported(uint32_t partition,
 
 absl::StatusOr<v1::ServerPart> CheckpointImport::WriteServer(uint32_t server) {
   const v1::CheckpointManifest& manifest = like_.loaded.manifest;
-  const absl::Time start = Clock::Real().Now();
+  const absl::Time start = options_.clocks.even->Now();
   v1::ServerPart part;
   part.set_server_index(server);
   part.set_directory(ServerFolderName(server));
@@ -279,7 +278,8 @@ absl::StatusOr<v1::ServerPart> CheckpointImport::WriteServer(uint32_t server) {
       const std::vector<StoredFile> stored,
       store->Publish(absl::StrCat(folder_, "/", part.directory())));
   SetFiles(stored, &part);
-  part.set_write_seconds(absl::ToDoubleSeconds(Clock::Real().Now() - start));
+  part.set_write_seconds(
+      absl::ToDoubleSeconds(options_.clocks.even->Now() - start));
   return part;
 }
 
@@ -293,7 +293,8 @@ absl::StatusOr<uint64_t> CheckpointImport::Finish() {
   }
   manifest.set_cut(cut_);
   manifest.set_previous_cut(0);
-  manifest.set_created_unix_ms(absl::ToUnixMillis(Clock::Real().Now()));
+  manifest.set_created_unix_ms(
+      absl::ToUnixMillis(options_.clocks.calendar->Now()));
   manifest.clear_works();
   manifest.clear_phases();
   manifest.clear_rounds();

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/clock.h"
 #include "cluster/partition_map.h"
 #include "proto/checkpoint.pb.h"
 #include "pserver/checkpoint/manifest.h"
@@ -34,6 +35,8 @@ struct CheckpointImportOptions {
   uint32_t num_servers = 1;
   // For rows, about; what does not fit is sorted on disk, in `directory`.
   uint64_t memory_bytes = uint64_t{256} << 20;
+  // Outlive the import.
+  Clocks clocks;
 };
 
 // The new checkpoint has the tables, partitions and logical time of another

@@ -6,7 +6,6 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "cluster/retry.h"
@@ -49,13 +48,14 @@ bool HasTable(const v1::ServerPart& server, uint32_t table) {
 absl::StatusOr<std::unique_ptr<CheckpointLoop>> CheckpointLoop::Create(
     const CheckpointLoopOptions& options, const PartitionMap* map,
     Coordinator* coordinator, TableRegistry* registry,
-    const std::vector<std::shared_ptr<grpc::Channel>>& channels) {
+    const std::vector<std::shared_ptr<grpc::Channel>>& channels,
+    const Clocks& clocks) {
   OARLOCK_ASSIGN_OR_RETURN(
       CheckpointDir dir,
       CheckpointDir::Create(FileSystem::Real(), options.directory));
   const absl::StatusOr<CheckpointDir::Current> current = dir.ReadCurrent();
-  auto loop = absl::WrapUnique(
-      new CheckpointLoop(options, map, coordinator, registry, std::move(dir)));
+  auto loop = absl::WrapUnique(new CheckpointLoop(
+      options, map, coordinator, registry, std::move(dir), clocks));
   if (current.ok()) {
     absl::MutexLock lock(&loop->mutex_);
     loop->current_ = current->cut;
@@ -69,11 +69,14 @@ absl::StatusOr<std::unique_ptr<CheckpointLoop>> CheckpointLoop::Create(
 CheckpointLoop::CheckpointLoop(const CheckpointLoopOptions& options,
                                const PartitionMap* map,
                                Coordinator* coordinator,
-                               TableRegistry* registry, CheckpointDir dir)
+                               TableRegistry* registry, CheckpointDir dir,
+                               const Clocks& clocks)
     : options_(options),
       map_(*map),
       coordinator_(coordinator),
       registry_(registry),
+      calendar_(*clocks.calendar),
+      clock_(*clocks.even),
       dir_(std::move(dir)) {}
 
 CheckpointLoop::~CheckpointLoop() { Stop(); }
@@ -132,9 +135,10 @@ void CheckpointLoop::Run() {
   if (const uint64_t cut = coordinator_->open_cut(); cut != 0) {
     Close(cut, /*published=*/cut == current());
   }
-  absl::Time last = Clock::Real().Now();
+  absl::Time last = clock_.Now();
   for (;;) {
-    coordinator_->AwaitCheckpointWish(options_.interval == absl::ZeroDuration()
+    coordinator_->AwaitCheckpointWish(clock_,
+                                      options_.interval == absl::ZeroDuration()
                                           ? absl::InfiniteFuture()
                                           : last + options_.interval);
     std::deque<Command> commands;
@@ -147,7 +151,7 @@ void CheckpointLoop::Run() {
     const bool asked = !commands.empty();
     if (!asked &&
         (registry_->Entries().empty() || coordinator_->Job().ending)) {
-      last = Clock::Real().Now();
+      last = clock_.Now();
       continue;
     }
     const bool best =
@@ -161,29 +165,29 @@ void CheckpointLoop::Run() {
       ++num_failed_;
     }
     for (Command& command : commands) command.done(made);
-    last = Clock::Real().Now();
+    last = clock_.Now();
     if (made.ok() || asked) continue;
     // What failed now would fail again at once.
     absl::MutexLock lock(&mutex_);
     const auto wanted = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return stop_ || !commands_.empty();
     };
-    mutex_.AwaitWithTimeout(absl::Condition(&wanted), kPauseAfterFailure);
+    clock_.AwaitFor(&mutex_, absl::Condition(&wanted), kPauseAfterFailure);
   }
 }
 
 absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::MakeOne(bool best) {
-  const absl::Time give_up = Clock::Real().Now() + options_.obstacle_timeout;
+  const absl::Time give_up = clock_.Now() + options_.obstacle_timeout;
   for (bool first = true;; first = false) {
     bool try_again = false;
     absl::StatusOr<v1::CheckpointResponse> made = TryOne(best, &try_again);
-    if (!try_again || Clock::Real().Now() > give_up) return made;
+    if (!try_again || clock_.Now() > give_up) return made;
     if (first) {
       spdlog::info("a checkpoint waits: {}",
                    std::string(made.status().message()));
     }
     absl::MutexLock lock(&mutex_);
-    if (mutex_.AwaitWithTimeout(absl::Condition(&stop_), kPauseForObstacle)) {
+    if (clock_.AwaitFor(&mutex_, absl::Condition(&stop_), kPauseForObstacle)) {
       return made;
     }
   }
@@ -191,7 +195,7 @@ absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::MakeOne(bool best) {
 
 absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::TryOne(bool best,
                                                               bool* try_again) {
-  const absl::Time start = Clock::Real().Now();
+  const absl::Time start = clock_.Now();
   v1::CheckpointResponse response;
   const absl::StatusOr<uint64_t> opened = coordinator_->OpenCut();
   *try_again = absl::IsUnavailable(opened.status());
@@ -214,7 +218,7 @@ absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::TryOne(bool best,
   }
   // A failure is in the log, and harmless.
   coordinator_->WriteState().IgnoreError();
-  response.set_seconds(absl::ToDoubleSeconds(Clock::Real().Now() - start));
+  response.set_seconds(absl::ToDoubleSeconds(clock_.Now() - start));
   spdlog::info(
       "checkpoint {}: {:.1f} MB in {:.2f} s, pushes held for {:.1f} ms",
       response.directory(), response.written_bytes() / 1e6, response.seconds(),
@@ -260,7 +264,7 @@ absl::Status CheckpointLoop::Publish(uint64_t cut,
 }
 
 absl::Status CheckpointLoop::AwaitMarks(bool* try_again) {
-  absl::Status status = coordinator_->AwaitMarks(options_.mark_timeout);
+  absl::Status status = coordinator_->AwaitMarks(clock_, options_.mark_timeout);
   *try_again = absl::IsAborted(status);
   // May pass, as whoever asked for the checkpoint understands it.
   if (*try_again) return absl::UnavailableError(status.message());
@@ -313,7 +317,7 @@ absl::StatusOr<v1::CheckpointManifest> CheckpointLoop::Save(
   manifest.set_format_version(kCheckpointFormatVersion);
   manifest.set_job_id(options_.job_id);
   manifest.set_previous_cut(current());
-  manifest.set_created_unix_ms(absl::ToUnixMillis(Clock::Real().Now()));
+  manifest.set_created_unix_ms(absl::ToUnixMillis(calendar_.Now()));
   manifest.set_num_partitions(map_.num_partitions());
   coordinator_->DescribeCut(&manifest);
   v1::SaveCutRequest save;
@@ -357,7 +361,7 @@ absl::Status CheckpointLoop::OrderOne(
     if (!absl::IsUnavailable(status) || attempt == kOrderAttempts) {
       return status;
     }
-    mutex_.AwaitWithTimeout(absl::Condition(&stop_), backoff.Next());
+    clock_.AwaitFor(&mutex_, absl::Condition(&stop_), backoff.Next());
   }
 }
 
@@ -370,7 +374,7 @@ absl::Status CheckpointLoop::Order(
     std::vector<Response>* responses) {
   responses->assign(stubs_.size(), Response());
   std::vector<absl::Status> statuses(stubs_.size());
-  const absl::Time deadline = Clock::Real().Now() + timeout;
+  const absl::Time deadline = absl::FromChrono(GrpcDeadline(timeout));
   std::vector<std::thread> threads;
   for (size_t i = 0; i < stubs_.size(); ++i) {
     threads.emplace_back([&, i] {

@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/types.h"
 #include "cluster/partition_map.h"
 #include "proto/checkpoint.grpc.pb.h"
@@ -67,11 +68,12 @@ class CheckpointLoop {
   static constexpr int kOrderAttempts = 6;
 
   // `channels`: to every server, by index, this one included. What is passed
-  // outlives this.
+  // outlives this, and so do the clocks.
   static absl::StatusOr<std::unique_ptr<CheckpointLoop>> Create(
       const CheckpointLoopOptions& options, const PartitionMap* map,
       Coordinator* coordinator, TableRegistry* registry,
-      const std::vector<std::shared_ptr<grpc::Channel>>& channels);
+      const std::vector<std::shared_ptr<grpc::Channel>>& channels,
+      const Clocks& clocks);
   // Stops.
   ~CheckpointLoop();
 
@@ -104,7 +106,7 @@ class CheckpointLoop {
  private:
   CheckpointLoop(const CheckpointLoopOptions& options, const PartitionMap* map,
                  Coordinator* coordinator, TableRegistry* registry,
-                 CheckpointDir dir);
+                 CheckpointDir dir, const Clocks& clocks);
 
   struct Command {
     Done done;
@@ -144,6 +146,8 @@ class CheckpointLoop {
   const PartitionMap& map_;
   Coordinator* const coordinator_;
   TableRegistry* const registry_;
+  const Clock& calendar_;
+  const Clock& clock_;
   std::vector<std::unique_ptr<v1::CheckpointService::Stub>> stubs_;
 
   // Of the loop's thread alone.

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/fault_point.h"
 #include "base/status_macros.h"
 #include "pserver/checkpoint/manifest.h"
@@ -178,7 +177,8 @@ PartWriter::Written PartWriter::WriteUnits(CutWriter* writer, size_t first,
                                            size_t end,
                                            FrozenTable* table) const {
   Written written;
-  SavePace pace([table] { return table->entry->aggregator->Version(); });
+  SavePace pace([table] { return table->entry->aggregator->Version(); },
+                clock_);
   const std::unique_ptr<RecordWriter> records = writer->NewRecordWriter();
   for (size_t i = first; i < end; ++i) {
     const uint32_t unit = table->owned[i];
@@ -234,7 +234,7 @@ absl::Status PartWriter::WriteTable(CutWriter* writer, FrozenTable* table,
 
 absl::StatusOr<v1::ServerPart> PartWriter::Save(const std::string& folder) {
   OARLOCK_CHECK(frozen_ != 0);
-  const absl::Time start = Clock::Real().Now();
+  const absl::Time start = clock_.Now();
   v1::ServerPart part;
   part.set_server_index(server_.value());
   part.set_directory(ServerFolderName(server_.value()));
@@ -251,7 +251,7 @@ absl::StatusOr<v1::ServerPart> PartWriter::Save(const std::string& folder) {
       store_->Publish(absl::StrCat(folder, "/", part.directory())));
   FaultPoint("cut.save.after_publish");
   SetFiles(files, &part);
-  part.set_write_seconds(absl::ToDoubleSeconds(Clock::Real().Now() - start));
+  part.set_write_seconds(absl::ToDoubleSeconds(clock_.Now() - start));
   return part;
 }
 

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "base/types.h"
 #include "cluster/partition_map.h"
 #include "proto/checkpoint.pb.h"
@@ -36,14 +37,17 @@ class PartWriter {
   // And when there are so many of them: a restart reads them all.
   static constexpr size_t kMaxDeltas = 64;
 
-  // What is passed outlives this. `num_threads` at least 1.
+  // What is passed outlives this. `num_threads` at least 1; `clock` goes on
+  // evenly.
   PartWriter(const PartitionMap* map, ServerIndex server,
-             TableRegistry* registry, CheckpointStore* store, int num_threads)
+             TableRegistry* registry, CheckpointStore* store, int num_threads,
+             const Clock& clock)
       : map_(*map),
         server_(server),
         registry_(registry),
         store_(store),
-        num_threads_(num_threads) {}
+        num_threads_(num_threads),
+        clock_(clock) {}
 
   // All tables, as they are now. The caller keeps pushes out meanwhile.
   // REQUIRES: nothing is frozen.
@@ -104,6 +108,7 @@ class PartWriter {
   TableRegistry* const registry_;
   CheckpointStore* const store_;
   const int num_threads_;
+  const Clock& clock_;
 
   uint64_t frozen_ = 0;
   std::vector<FrozenTable> frozen_tables_;

@@ -12,7 +12,6 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "base/clock.h"
 #include "base/fault_point.h"
 #include "base/log.h"
 #include "base/status_macros.h"
@@ -53,7 +52,7 @@ absl::string_view View(const grpc::Slice& slice) {
 
 absl::StatusOr<std::unique_ptr<PushJournal>> PushJournal::Open(
     const PushJournalOptions& options, TableRegistry* registry,
-    PushLedger* ledger, const CutGate* gate) {
+    PushLedger* ledger, const CutGate* gate, const Clock& clock) {
   if (!options.replay) {
     OARLOCK_RETURN_IF_ERROR(FileSystem::Real()->RemoveTree(options.directory));
   }
@@ -65,17 +64,17 @@ absl::StatusOr<std::unique_ptr<PushJournal>> PushJournal::Open(
   log.segment_bytes =
       std::min(log.segment_bytes, options.bytes_max / kSegmentsPerLog);
   log.sync_interval = options.sync_interval;
-  const absl::Time start = Clock::Real().Now();
-  OARLOCK_ASSIGN_OR_RETURN(
-      journal->log_,
-      PushLog::Open(log, FileSystem::Real(), [&](const LogRecord& record) {
-        return journal->Replay(record);
-      }));
+  const absl::Time start = clock.Now();
+  OARLOCK_ASSIGN_OR_RETURN(journal->log_,
+                           PushLog::Open(log, FileSystem::Real(), clock,
+                                         [&](const LogRecord& record) {
+                                           return journal->Replay(record);
+                                         }));
   if (options.replay) {
     for (TableEntry* entry : registry->Entries()) {
       entry->aggregator->EndReplay();
     }
-    journal->replay_time_ = Clock::Real().Now() - start;
+    journal->replay_time_ = clock.Now() - start;
     spdlog::info("replayed {} pushes of the log in {:.2f} s",
                  journal->replayed_pushes_,
                  absl::ToDoubleSeconds(journal->replay_time_));

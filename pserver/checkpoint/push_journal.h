@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/types.h"
 #include "proto/table.pb.h"
 #include "pserver/checkpoint/cut_gate.h"
@@ -75,11 +76,11 @@ class PushJournal : public TableObserver {
  public:
   // Replays into `registry`, whose tables are as of gate->settled(), and
   // `ledger`, unless that is not wanted; observes the registry from then on.
-  // What is passed outlives this. DataLoss, naming the file, for a damaged log;
-  // errors of the disk.
+  // What is passed outlives this; `clock` goes on evenly. DataLoss, naming the
+  // file, for a damaged log; errors of the disk.
   static absl::StatusOr<std::unique_ptr<PushJournal>> Open(
       const PushJournalOptions& options, TableRegistry* registry,
-      PushLedger* ledger, const CutGate* gate);
+      PushLedger* ledger, const CutGate* gate, const Clock& clock);
   ~PushJournal() override;
 
   // Before the push is applied. In async mode the caller is inside

@@ -4,12 +4,10 @@
 
 #include <utility>
 
-#include "base/clock.h"
-
 namespace oarlock {
 
-SavePace::SavePace(absl::AnyInvocable<uint64_t()> pushes)
-    : pushes_(std::move(pushes)), since_(Now()) {}
+SavePace::SavePace(absl::AnyInvocable<uint64_t()> pushes, const Clock& clock)
+    : pushes_(std::move(pushes)), clock_(clock), since_(Now()) {}
 
 SavePace::Usage SavePace::Now() {
   rusage usage;
@@ -24,7 +22,7 @@ void SavePace::Rest() {
   const absl::Duration work = now.cpu - since_.cpu;
   if (work < kLeastWork) return;
   if (now.preemptions > since_.preemptions && now.pushes > since_.pushes) {
-    absl::SleepFor(work * kRestPerWork);
+    clock_.Sleep(work * kRestPerWork);
   }
   since_ = Now();
 }

@@ -7,6 +7,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 
 namespace oarlock {
 
@@ -27,8 +28,9 @@ class SavePace {
   // Rests are not taken for less work than this.
   static constexpr absl::Duration kLeastWork = absl::Microseconds(500);
 
-  // Begins in the thread that calls it. `pushes` counts pushes.
-  explicit SavePace(absl::AnyInvocable<uint64_t()> pushes);
+  // Begins in the thread that calls it. `pushes` counts pushes; `clock`, which
+  // goes on evenly, outlives this.
+  SavePace(absl::AnyInvocable<uint64_t()> pushes, const Clock& clock);
 
   // Between two records, while no lock is held.
   void Rest();
@@ -43,6 +45,7 @@ class SavePace {
   Usage Now();
 
   absl::AnyInvocable<uint64_t()> pushes_;
+  const Clock& clock_;
   // After the last rest.
   Usage since_;
 };

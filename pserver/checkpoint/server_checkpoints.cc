@@ -8,7 +8,6 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "base/boot_id.h"
-#include "base/clock.h"
 #include "base/fault_point.h"
 #include "base/log.h"
 #include "base/status_macros.h"
@@ -28,8 +27,8 @@ constexpr int kNumThreads = 2;
 
 absl::Status Load(const LoadedCheckpoint& checkpoint, ServerIndex server,
                   bool parameters_only, const PartitionMap& map,
-                  TableRegistry* registry) {
-  const absl::Time start = Clock::Real().Now();
+                  const Clock& clock, TableRegistry* registry) {
+  const absl::Time start = clock.Now();
   FaultPoint("restore.before_load");
   PartLoaderOptions options;
   options.folder = checkpoint.folder;
@@ -39,7 +38,7 @@ absl::Status Load(const LoadedCheckpoint& checkpoint, ServerIndex server,
   OARLOCK_RETURN_IF_ERROR(
       LoadPart(checkpoint.manifest, options, map, registry));
   spdlog::info("loaded {} in {:.2f} s", checkpoint.folder,
-               absl::ToDoubleSeconds(Clock::Real().Now() - start));
+               absl::ToDoubleSeconds(clock.Now() - start));
   return absl::OkStatus();
 }
 
@@ -55,8 +54,9 @@ absl::StatusOr<std::optional<v1::CheckpointManifest>> Resume(
       spdlog::info("{} has no checkpoint: begins at the beginning", dir.path());
     }
     if (!options.load.empty()) {
-      OARLOCK_RETURN_IF_ERROR(LoadParameters(
-          options.load, ServerIndex(options.server_index), map, registry));
+      OARLOCK_RETURN_IF_ERROR(
+          LoadParameters(options.load, ServerIndex(options.server_index), map,
+                         *options.clocks.even, registry));
     }
     return std::nullopt;
   }
@@ -68,7 +68,8 @@ absl::StatusOr<std::optional<v1::CheckpointManifest>> Resume(
         "--load, or give another folder by --checkpoint_dir"));
   }
   OARLOCK_RETURN_IF_ERROR(Load(*current, ServerIndex(options.server_index),
-                               /*parameters_only=*/false, map, registry));
+                               /*parameters_only=*/false, map,
+                               *options.clocks.even, registry));
   gate->Announce(current->manifest.cut());
   gate->Settle(current->manifest.cut());
   registry->clock().AdvanceTo(current->manifest.logical_time());
@@ -118,10 +119,12 @@ absl::StatusOr<LogsChoice> ChooseLogsOf(const ServerOptions& options) {
 }
 
 absl::Status LoadParameters(const std::string& path, ServerIndex server,
-                            const PartitionMap& map, TableRegistry* registry) {
+                            const PartitionMap& map, const Clock& clock,
+                            TableRegistry* registry) {
   OARLOCK_ASSIGN_OR_RETURN(const LoadedCheckpoint checkpoint,
                            LoadCheckpoint(FileSystem::Real(), path));
-  return Load(checkpoint, server, /*parameters_only=*/true, map, registry);
+  return Load(checkpoint, server, /*parameters_only=*/true, map, clock,
+              registry);
 }
 
 absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
@@ -139,8 +142,9 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
   cuts.server = ServerIndex(options.server_index);
   cuts.directory = options.checkpoint_dir;
   cuts.num_threads = kNumThreads;
-  OARLOCK_ASSIGN_OR_RETURN(checkpoints->cuts_,
-                           ServerCut::Create(cuts, map, registry, gate));
+  OARLOCK_ASSIGN_OR_RETURN(
+      checkpoints->cuts_,
+      ServerCut::Create(cuts, map, registry, gate, options.clocks));
   // Only now: the folder is no other job's.
   OARLOCK_RETURN_IF_ERROR(checkpoints->BeginLogs(logs));
   absl::Status begun = options.log_pushes
@@ -203,7 +207,8 @@ absl::Status ServerCheckpoints::OpenJournal(const LogsChoice& logs,
   journal.keeper = keeper_.get();
   FaultPoint("restore.before_replay");
   OARLOCK_ASSIGN_OR_RETURN(journal_,
-                           PushJournal::Open(journal, registry_, ledger, gate));
+                           PushJournal::Open(journal, registry_, ledger, gate,
+                                             *options_.clocks.even));
   replayed_ = journal.replay;
   // Flags may be others.
   if (logs.go_on) registry_->SetRestored();
@@ -223,7 +228,8 @@ absl::Status ServerCheckpoints::BeginCoordinator(
     log.keeper = keeper_.get();
     OARLOCK_ASSIGN_OR_RETURN(
         coordinator_log_,
-        CoordinatorLog::Open(log, FileSystem::Real(), coordinator_));
+        CoordinatorLog::Open(log, FileSystem::Real(), coordinator_,
+                             *options_.clocks.even));
   }
   if (coordinator_log_ != nullptr && coordinator_log_->replayed()) {
     if (logs.go_on) {
@@ -263,8 +269,8 @@ absl::Status ServerCheckpoints::Start(const std::string& endpoint) {
   loop.interval = options_.checkpoint_interval;
   loop.keep = options_.checkpoint_keep;
   OARLOCK_ASSIGN_OR_RETURN(
-      loop_,
-      CheckpointLoop::Create(loop, map_, coordinator_, registry_, channels));
+      loop_, CheckpointLoop::Create(loop, map_, coordinator_, registry_,
+                                    channels, options_.clocks));
   loop_->Start();
   return absl::OkStatus();
 }

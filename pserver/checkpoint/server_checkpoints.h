@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "cluster/partition_map.h"
 #include "pserver/call_queues.h"
 #include "pserver/checkpoint/checkpoint_loop.h"
@@ -105,9 +106,10 @@ class ServerCheckpoints {
 absl::StatusOr<LogsChoice> ChooseLogsOf(const ServerOptions& options);
 
 // Fills a job's tables with the parameters of a checkpoint: `path` is its
-// folder, or one with CURRENT. Errors as above.
+// folder, or one with CURRENT. `clock` goes on evenly. Errors as above.
 absl::Status LoadParameters(const std::string& path, ServerIndex server,
-                            const PartitionMap& map, TableRegistry* registry);
+                            const PartitionMap& map, const Clock& clock,
+                            TableRegistry* registry);
 
 }  // namespace oarlock
 

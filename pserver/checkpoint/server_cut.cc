@@ -5,7 +5,6 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "base/clock.h"
 #include "base/fault_point.h"
 #include "base/log.h"
 #include "base/status_macros.h"
@@ -24,24 +23,28 @@ CutStats StatsFrom(uint64_t cut) {
 
 absl::StatusOr<std::unique_ptr<ServerCut>> ServerCut::Create(
     const ServerCutOptions& options, const PartitionMap* map,
-    TableRegistry* registry, CutGate* gate) {
+    TableRegistry* registry, CutGate* gate, const Clocks& clocks) {
   CheckpointStoreOptions store;
   store.directory = absl::StrCat(options.directory, "/store/",
                                  ServerFolderName(options.server.value()));
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<CheckpointStore> live,
                            CheckpointStore::Create(store));
   return absl::WrapUnique(
-      new ServerCut(options, map, registry, gate, std::move(live)));
+      new ServerCut(options, map, registry, gate, clocks, std::move(live)));
 }
 
 ServerCut::ServerCut(const ServerCutOptions& options, const PartitionMap* map,
                      TableRegistry* registry, CutGate* gate,
+                     const Clocks& clocks,
                      std::unique_ptr<CheckpointStore> store)
     : options_(options),
       registry_(registry),
       gate_(gate),
+      calendar_(*clocks.calendar),
+      clock_(*clocks.even),
       store_(std::move(store)),
-      writer_(map, options.server, registry, store_.get(), options.num_threads),
+      writer_(map, options.server, registry, store_.get(), options.num_threads,
+              clock_),
       newest_(gate->settled()),
       stats_(StatsFrom(gate->settled())),
       thread_([this] { Run(); }) {}
@@ -140,7 +143,7 @@ absl::StatusOr<v1::OpenCutResponse> ServerCut::DoOpen(
   previous_ = newest_;
   newest_ = request.cut();
   stage_ = Stage::kOpen;
-  opened_ = Clock::Real().Now();
+  opened_ = clock_.Now();
   opened_response_.Clear();
   opened_response_.set_round(registry_->HoldRounds());
   gate_->Announce(newest_);
@@ -155,11 +158,10 @@ absl::StatusOr<v1::FreezeCutResponse> ServerCut::DoFreeze(
     return absl::FailedPreconditionError(
         absl::StrCat("cut ", request.cut(), " is over"));
   }
-  const absl::Time give_up = Clock::Real().Now() + options_.round_timeout;
+  const absl::Time give_up = clock_.Now() + options_.round_timeout;
   registry_->AllowRounds(request.round());
   for (const TableEntry* entry : registry_->Entries()) {
-    if (!entry->aggregator->AwaitRounds(request.round(),
-                                        give_up - Clock::Real().Now())) {
+    if (!entry->aggregator->AwaitRounds(request.round(), clock_, give_up)) {
       return absl::DeadlineExceededError(absl::StrCat(
           "round ", request.round(), " of table '", entry->config.name(),
           "' was not complete after ",
@@ -169,9 +171,9 @@ absl::StatusOr<v1::FreezeCutResponse> ServerCut::DoFreeze(
   FaultPoint("cut.freeze.before");
   absl::Duration freeze_time;
   gate_->Freeze(request.cut(), [&] {
-    const absl::Time start = Clock::Real().Now();
+    const absl::Time start = clock_.Now();
     writer_.Freeze(request.cut());
-    freeze_time = Clock::Real().Now() - start;
+    freeze_time = clock_.Now() - start;
   });
   stage_ = Stage::kFrozen;
   const absl::Status noted =
@@ -180,7 +182,7 @@ absl::StatusOr<v1::FreezeCutResponse> ServerCut::DoFreeze(
   FaultPoint("cut.freeze.after");
   // The cut is given up: its log would not say who takes part in rounds.
   OARLOCK_RETURN_IF_ERROR(noted);
-  const absl::Duration held = Clock::Real().Now() - opened_;
+  const absl::Duration held = clock_.Now() - opened_;
   frozen_response_.Clear();
   for (const TableId table : writer_.frozen_tables()) {
     frozen_response_.add_tables(table.value());
@@ -239,7 +241,7 @@ void ServerCut::End(bool current) {
     ++(current ? stats_.num_published : stats_.num_given_up);
     if (current) {
       stats_.current = newest_;
-      stats_.current_since = Clock::Real().Now();
+      stats_.current_since = calendar_.Now();
     }
   }
   stage_ = Stage::kNone;

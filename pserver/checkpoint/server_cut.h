@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/types.h"
 #include "cluster/partition_map.h"
 #include "proto/checkpoint.pb.h"
@@ -62,10 +63,11 @@ class ServerCut {
   using Done = absl::AnyInvocable<void(const absl::StatusOr<Response>&)>;
 
   // Makes the live database, which keeps other processes out of it. What is
-  // passed outlives this. Errors as CheckpointStore::Create.
+  // passed outlives this, and so do the clocks. Errors as
+  // CheckpointStore::Create.
   static absl::StatusOr<std::unique_ptr<ServerCut>> Create(
       const ServerCutOptions& options, const PartitionMap* map,
-      TableRegistry* registry, CutGate* gate);
+      TableRegistry* registry, CutGate* gate, const Clocks& clocks);
   // Stops.
   ~ServerCut();
 
@@ -99,7 +101,7 @@ class ServerCut {
   using Order = absl::AnyInvocable<void(const absl::Status&)>;
 
   ServerCut(const ServerCutOptions& options, const PartitionMap* map,
-            TableRegistry* registry, CutGate* gate,
+            TableRegistry* registry, CutGate* gate, const Clocks& clocks,
             std::unique_ptr<CheckpointStore> store);
 
   template <typename Request, typename Response>
@@ -122,6 +124,8 @@ class ServerCut {
   const ServerCutOptions options_;
   TableRegistry* const registry_;
   CutGate* const gate_;
+  const Clock& calendar_;
+  const Clock& clock_;
   PushJournal* journal_ = nullptr;
   const std::unique_ptr<CheckpointStore> store_;
 

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
 
 namespace oarlock {
 namespace {
@@ -52,9 +54,10 @@ TEST(FaultPointTest, AnArmedPointKillsItsProcess) {
            {"log.append.after_write:2", true},
            {"log.append.after_write:1:1", true},
            {"log.roll.before_header", true}}) {
+    const SkippingClock clock;
     const pid_t child = fork();
     if (child == 0) {
-      ArmFault(*ParseFault(text));
+      ArmFault(*ParseFault(text, clock));
       PassTwo();
       _exit(7);
     }
@@ -66,6 +69,16 @@ TEST(FaultPointTest, AnArmedPointKillsItsProcess) {
       EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << text;
     }
   }
+}
+
+TEST(FaultPointTest, ADelayHoldsTheThreadUpForSoLong) {
+  const SkippingClock clock;
+  ArmFault(*ParseFault("log.append.after_write:2:1500", clock));
+  PassTwo();
+  EXPECT_EQ(clock.Now(), absl::UnixEpoch());
+  PassTwo();
+  EXPECT_EQ(clock.Now(), absl::UnixEpoch() + absl::Milliseconds(1500));
+  DisarmFault();
 }
 
 TEST(FaultPointTest, OneOfSeveralThreadsIsTheNth) {
@@ -85,17 +98,18 @@ TEST(FaultPointTest, OneOfSeveralThreadsIsTheNth) {
 }
 
 TEST(FaultPointTest, EveryPointCanBeNamedAndNothingElse) {
+  const FakeClock clock;
   std::set<absl::string_view> names;
   for (const FaultPointInfo& point : kFaultPoints) {
     EXPECT_TRUE(names.insert(point.name).second) << point.name << " twice";
     EXPECT_FALSE(point.where.empty());
-    const auto fault = ParseFault(absl::StrCat(point.name, ":3"));
+    const auto fault = ParseFault(absl::StrCat(point.name, ":3"), clock);
     ASSERT_TRUE(fault.ok()) << fault.status();
     EXPECT_EQ(kFaultPoints[fault->point_index].name, point.name);
     EXPECT_EQ(fault->nth, 3u);
     EXPECT_EQ(fault->restart, 0u);
   }
-  const auto third = ParseFault("log.append.after_write:2@3");
+  const auto third = ParseFault("log.append.after_write:2@3", clock);
   ASSERT_TRUE(third.ok()) << third.status();
   EXPECT_EQ(third->nth, 2u);
   EXPECT_EQ(third->restart, 3u);
@@ -104,11 +118,11 @@ TEST(FaultPointTest, EveryPointCanBeNamedAndNothingElse) {
         "log.append.after_write:x", "log.append.after_write:1:y",
         "log.append.after_write:1:2:3", "log.append.after_write@",
         "log.append.after_write@x", "log.append.after_write@1@2"}) {
-    EXPECT_EQ(ParseFault(wrong).status().code(),
+    EXPECT_EQ(ParseFault(wrong, clock).status().code(),
               absl::StatusCode::kInvalidArgument)
         << wrong;
   }
-  EXPECT_NE(ParseFault("nowhere").status().message().find("log.roll"),
+  EXPECT_NE(ParseFault("nowhere", clock).status().message().find("log.roll"),
             std::string::npos);
 }
 

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "tests/base/skippable_clock.h"
 
 namespace oarlock {
 namespace {
@@ -56,8 +57,13 @@ std::string Get(int port, const std::string& path) {
   return answer;
 }
 
+const Clock& TestClock() {
+  static const SkippableClock* const clock = new SkippableClock;
+  return *clock;
+}
+
 std::unique_ptr<MetricsServer> ListenAnywhere() {
-  return *MetricsServer::Listen(kLoopback, 0);
+  return *MetricsServer::Listen(kLoopback, 0, TestClock());
 }
 
 TEST(MetricsServerTest, EachScrapeTellsWhatTheSourceCollectsThen) {
@@ -106,24 +112,25 @@ TEST(MetricsServerTest, SourceIsNotCalledOnceTheServerIsGone) {
 TEST(MetricsServerTest, PortInUseIsAlreadyExistsAndNamesThePort) {
   const std::unique_ptr<MetricsServer> first = ListenAnywhere();
   const absl::Status second =
-      MetricsServer::Listen(kLoopback, first->port()).status();
+      MetricsServer::Listen(kLoopback, first->port(), TestClock()).status();
   EXPECT_EQ(second.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_THAT(std::string(second.message()),
               HasSubstr(absl::StrCat("port ", first->port(), " on 127.0.0.1")));
 }
 
 TEST(MetricsServerTest, AddressesThatCannotBeAreRefused) {
-  EXPECT_EQ(MetricsServer::Listen(kLoopback, 65536).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      MetricsServer::Listen(kLoopback, 65536, TestClock()).status().code(),
+      absl::StatusCode::kInvalidArgument);
   // A documentation address, which no machine has.
-  EXPECT_EQ(MetricsServer::Listen("192.0.2.1", 0).status().code(),
+  EXPECT_EQ(MetricsServer::Listen("192.0.2.1", 0, TestClock()).status().code(),
             absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(MetricsServerTest, HostMayBeANameOrAnIpv6Address) {
-  EXPECT_TRUE(MetricsServer::Listen("localhost", 0).ok());
+  EXPECT_TRUE(MetricsServer::Listen("localhost", 0, TestClock()).ok());
   const absl::StatusOr<std::unique_ptr<MetricsServer>> ipv6 =
-      MetricsServer::Listen("[::1]", 0);
+      MetricsServer::Listen("[::1]", 0, TestClock());
   // Not every machine has it.
   EXPECT_TRUE(ipv6.ok() || absl::IsFailedPrecondition(ipv6.status()))
       << ipv6.status();

@@ -80,6 +80,7 @@ absl::Status MiniCluster::StartServer(uint32_t index) {
   server.restart_grace = options_.restart_grace;
   server.drain_grace = absl::Milliseconds(200);
   server.num_threads = 2;
+  server.clocks = options_.server_clocks;
   OARLOCK_ASSIGN_OR_RETURN(servers_[index], Server::Start(server));
   return absl::OkStatus();
 }
@@ -92,6 +93,7 @@ ConnectionOptions MiniCluster::Connection() const {
   connection.connect_timeout = options_.connect_timeout;
   connection.rpc_timeout = options_.rpc_timeout;
   connection.accept_loss = options_.accept_loss;
+  connection.clocks = options_.client_clocks;
   return connection;
 }
 

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "pserver/server.h"
 #include "pserver/server_options.h"
 #include "worker/client/grpc_job_client.h"
@@ -31,6 +32,10 @@ struct MiniClusterOptions {
   absl::Duration connect_timeout = absl::Seconds(20);
   absl::Duration rpc_timeout = absl::Seconds(20);
   bool accept_loss = false;
+  // Leases go by server_clocks.calendar. The clocks outlive the cluster and its
+  // workers.
+  Clocks server_clocks = {};
+  Clocks client_clocks = {};
 };
 
 // One thread at a time.

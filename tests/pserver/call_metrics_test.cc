@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
+
 namespace oarlock {
 namespace {
 
@@ -36,7 +38,8 @@ std::map<std::string, double> Collected(const CallMetrics& metrics) {
 TEST(CallMetricsTest, CallsOfManyThreadsAreCountedByMethodAndCode) {
   constexpr int kThreads = 4;
   constexpr int kEach = 5000;
-  const auto metrics = std::make_shared<CallMetrics>();
+  const FakeClock clock;
+  const auto metrics = std::make_shared<CallMetrics>(clock);
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&] {
@@ -70,7 +73,8 @@ TEST(CallMetricsTest, CallsOfManyThreadsAreCountedByMethodAndCode) {
 }
 
 TEST(CallMetricsTest, CallThatIsAnsweredLateKeepsTheCounters) {
-  auto metrics = std::make_shared<CallMetrics>();
+  const FakeClock clock;
+  auto metrics = std::make_shared<CallMetrics>(clock);
   CallMetrics::Call call(metrics, CallMethod::kPushSparse, BytesOf(1));
   const std::weak_ptr<CallMetrics> counters = metrics;
   metrics.reset();

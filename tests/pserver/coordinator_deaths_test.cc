@@ -204,14 +204,15 @@ TEST_F(CoordinatorDeathsTest, ADeathEndsACutThatIsNotMarked) {
   ASSERT_TRUE(MarkCut(0, a, 1).ok());
   Register(0);
   ASSERT_TRUE(MarkCut(1, b, 1).ok());
-  const absl::Status ended = coordinator_->AwaitMarks(absl::ZeroDuration());
+  const absl::Status ended =
+      coordinator_->AwaitMarks(clock_, absl::ZeroDuration());
   EXPECT_TRUE(absl::IsAborted(ended)) << ended;
   EXPECT_THAT(std::string(ended.message()), HasSubstr("worker 0 died"));
   coordinator_->CloseCut();
   BeatAll();
   EXPECT_EQ(*coordinator_->OpenCut(), 2u);
-  EXPECT_TRUE(
-      absl::IsDeadlineExceeded(coordinator_->AwaitMarks(absl::ZeroDuration())));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(
+      coordinator_->AwaitMarks(clock_, absl::ZeroDuration())));
 }
 
 TEST_F(CoordinatorDeathsTest, AFailedJobEndsACutThatIsNotMarked) {
@@ -220,8 +221,9 @@ TEST_F(CoordinatorDeathsTest, AFailedJobEndsACutThatIsNotMarked) {
   ASSERT_EQ(*coordinator_->OpenCut(), 1u);
   ASSERT_TRUE(MarkCut(0, a, 1).ok());
   absl::Status ended;
-  std::thread checkpoint(
-      [&] { ended = coordinator_->AwaitMarks(absl::InfiniteDuration()); });
+  std::thread checkpoint([&] {
+    ended = coordinator_->AwaitMarks(clock_, absl::InfiniteDuration());
+  });
   coordinator_->Stop("server 0 was asked to stop");
   checkpoint.join();
   EXPECT_TRUE(absl::IsUnavailable(ended)) << ended;
@@ -239,7 +241,7 @@ TEST_F(CoordinatorDeathsTest, ADeathDoesNotEndACutThatAllHaveMarked) {
   TearAPush(a);
   Register(0);
   BeatAll();
-  EXPECT_TRUE(coordinator_->AwaitMarks(absl::ZeroDuration()).ok());
+  EXPECT_TRUE(coordinator_->AwaitMarks(clock_, absl::ZeroDuration()).ok());
   // What it pushed after its mark is in no manifest but the next one.
   EXPECT_EQ(Covered(), "");
   coordinator_->CloseCut();
@@ -257,7 +259,7 @@ TEST_F(CoordinatorDeathsTest, WhoFinishesOrTrainedNothingIsNoDeath) {
   ASSERT_EQ(*coordinator_->OpenCut(), 1u);
   const uint64_t successor = Register(0);
   ASSERT_TRUE(Finish(1, b).ok());
-  EXPECT_TRUE(coordinator_->AwaitMarks(absl::ZeroDuration()).ok());
+  EXPECT_TRUE(coordinator_->AwaitMarks(clock_, absl::ZeroDuration()).ok());
   coordinator_->CloseCut();
   EXPECT_EQ(*coordinator_->OpenCut(), 2u);
   EXPECT_EQ(ServerBeat(0).wanted_ledgers_size(), 0);

@@ -64,7 +64,8 @@ class MortalCoordinator {
     coordinator_ =
         std::make_unique<Coordinator>(RandomCalls::Options(), *clock_);
     options_.replay = replay;
-    auto log = CoordinatorLog::Open(options_, files_, coordinator_.get());
+    auto log =
+        CoordinatorLog::Open(options_, files_, coordinator_.get(), *clock_);
     if (!log.ok()) return log.status();
     log_ = *std::move(log);
     EXPECT_EQ(log_->replayed(), replay);
@@ -144,8 +145,7 @@ TEST_F(CoordinatorLogTest, OneThatDiesNowAndThenAnswersAsOneThatNeverDied) {
 }
 
 TEST_F(CoordinatorLogTest, CallsOfManyThreadsAreReplayedInTheirOrder) {
-  MortalCoordinator mortal(FreshFolder("threads"), FileSystem::Real(),
-                           &Clock::Real());
+  MortalCoordinator mortal(FreshFolder("threads"), FileSystem::Real(), &clock_);
   v1::DefineWorkRequest work;
   work.set_work("train/0");
   for (int i = 0; i < 1000; ++i) work.add_ranges()->set_begin(i);
@@ -339,9 +339,10 @@ TEST_F(CoordinatorLogTest, ALogOfAnotherJobIsRefused) {
   larger.num_workers = kWorkers + 1;
   Coordinator coordinator(larger, clock_);
   mortal.options().replay = true;
-  EXPECT_TRUE(absl::IsDataLoss(
-      CoordinatorLog::Open(mortal.options(), FileSystem::Real(), &coordinator)
-          .status()));
+  EXPECT_TRUE(absl::IsDataLoss(CoordinatorLog::Open(mortal.options(),
+                                                    FileSystem::Real(),
+                                                    &coordinator, clock_)
+                                   .status()));
 }
 
 TEST_F(CoordinatorLogTest, ANewJobDropsWhatIsThere) {

@@ -304,7 +304,7 @@ class Storm {
     if (random_.Below(is_frozen_ ? 300 : 5) != 0) return;
     if (!is_frozen_) {
       const absl::Status marked =
-          coordinator_->AwaitMarks(absl::ZeroDuration());
+          coordinator_->AwaitMarks(clock_, absl::ZeroDuration());
       if (absl::IsDeadlineExceeded(marked)) return;
       if (!marked.ok()) {
         ASSERT_TRUE(absl::IsAborted(marked)) << marked;

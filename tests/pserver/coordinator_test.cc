@@ -330,7 +330,8 @@ TEST(CoordinatorConcurrencyTest, ThreadsMeetAtEveryBarrier) {
   constexpr int kBarriers = 50;
   CoordinatorOptions options;
   options.num_workers = kWorkers;
-  Coordinator coordinator(options, Clock::Real());
+  const FakeClock clock;
+  Coordinator coordinator(options, clock);
   std::atomic<int> arrived[kBarriers] = {};
   std::atomic<int> early{0};
   std::vector<std::thread> threads;

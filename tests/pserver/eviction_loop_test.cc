@@ -3,11 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/synchronization/notification.h"
-#include "absl/time/time.h"
 #include "base/clock.h"
 #include "cluster/partition_map.h"
 #include "pserver/table_registry.h"
@@ -22,7 +20,7 @@ class EvictionLoopTest : public testing::Test {
  protected:
   EvictionLoopTest()
       : registry_(PartitionMap::Even(1u << kTestPartitionBits, 1),
-                  ServerIndex(0)) {}
+                  ServerIndex(0), clock_) {}
 
   void Create(const v1::EvictionConfig& eviction) {
     v1::TableConfig config = SparseConfig(1, -1.0f);
@@ -43,13 +41,11 @@ class EvictionLoopTest : public testing::Test {
     ASSERT_TRUE(table().Push(push).ok());
   }
   SparseTable& table() { return *(*registry_.Find(TableId(1)))->sparse; }
-  bool EventuallyHas(uint64_t rows) {
-    const absl::Time deadline = Clock::Real().Now() + absl::Seconds(20);
-    while (table().Stats().rows != rows) {
-      if (Clock::Real().Now() > deadline) return false;
-      std::this_thread::yield();
-    }
-    return true;
+  // Has the loop look at the logical time once, and waits until it has.
+  void Turn() {
+    ASSERT_TRUE(clock_.AwaitWaiters(1));
+    clock_.Advance(EvictionLoop::kTurn);
+    ASSERT_TRUE(clock_.AwaitWaiters(1));
   }
   absl::StatusOr<v1::EvictResponse> Evict(const v1::EvictRequest& request) {
     absl::Notification done;
@@ -62,8 +58,9 @@ class EvictionLoopTest : public testing::Test {
     return result;
   }
 
+  FakeClock clock_;
   TableRegistry registry_;
-  EvictionLoop loop_{&registry_};
+  EvictionLoop loop_{&registry_, clock_};
 };
 
 TEST_F(EvictionLoopTest, IdleRowsGoWhenTheClockSaysSo) {
@@ -76,10 +73,12 @@ TEST_F(EvictionLoopTest, IdleRowsGoWhenTheClockSaysSo) {
   registry_.clock().AdvanceTo(7);
   Push(1000, 20);
   registry_.clock().AdvanceTo(12);
-  EXPECT_TRUE(EventuallyHas(20));
+  Turn();
+  EXPECT_EQ(table().Stats().rows, 20u);
   EXPECT_EQ(table().Stats().evicted_rows, 100u);
   registry_.clock().AdvanceTo(30);
-  EXPECT_TRUE(EventuallyHas(0));
+  Turn();
+  EXPECT_EQ(table().Stats().rows, 0u);
 }
 
 TEST_F(EvictionLoopTest, ACommandEvictsByItsOwnLimitsOrTheTables) {

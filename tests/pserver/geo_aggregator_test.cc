@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "pserver/table_registry.h"
 #include "tests/pserver/push_testing.h"
 
@@ -55,8 +56,9 @@ class GeoAggregatorTest : public ::testing::Test {
   }
 
   static constexpr Generation kGeneration{7};
+  const FakeClock clock_;
   TableRegistry registry_{PartitionMap::Even(1u << kTestPartitionBits, 1),
-                          ServerIndex(0)};
+                          ServerIndex(0), clock_};
 };
 
 TEST_F(GeoAggregatorTest, PushIsSubtractedAsItIsAndToldToTheOthers) {

@@ -3,15 +3,15 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <thread>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "pserver/parameter_service.h"
+#include "tests/base/eventually.h"
 #include "tests/pserver/parameter_service_testing.h"
 #include "tests/pserver/push_testing.h"
 
@@ -24,16 +24,11 @@ class HeldPush {
   HeldPush(v1::ParameterService::Stub* stub, TableRegistry* registry,
            const v1::PushSparseRequest& request)
       : thread_([this, stub, request] {
-          context_.set_deadline(std::chrono::system_clock::now() +
-                                std::chrono::seconds(30));
+          context_.set_deadline(GrpcDeadline(absl::Minutes(1)));
           v1::PushResponse response;
           status_ = stub->PushSparse(&context_, request, &response);
         }) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(20);
-    while (registry->HeldPushes() == 0 && absl::Now() < deadline) {
-      std::this_thread::yield();
-    }
-    EXPECT_EQ(registry->HeldPushes(), 1u);
+    EXPECT_TRUE(Eventually([&] { return registry->HeldPushes() == 1; }));
   }
   grpc::Status Await() {
     thread_.join();
@@ -70,7 +65,7 @@ TEST_F(HeldPushTest, IsUnavailableWhenTheServerEnds) {
 
 TEST_F(HeldPushTest, MayBeAnsweredAfterTheServiceIsGone) {
   StartHolding();
-  server_->Shutdown(std::chrono::system_clock::now());
+  server_->Shutdown(GrpcDeadline(absl::ZeroDuration()));
   queues_.reset();
   service_.reset();
   EXPECT_FALSE(held_->Await().ok());
@@ -82,7 +77,7 @@ TEST_F(HeldPushTest, MayBeAnsweredAfterTheServiceIsGone) {
 
 TEST_F(HeldPushTest, MayBeDroppedUnanswered) {
   StartHolding();
-  server_->Shutdown(std::chrono::system_clock::now());
+  server_->Shutdown(GrpcDeadline(absl::ZeroDuration()));
   queues_->Shutdown();
   EXPECT_FALSE(held_->Await().ok());
   server_.reset();
@@ -97,12 +92,11 @@ TEST_F(HeldPushTest, CountsAsAnOpenCall) {
   registry_->SetRoundMember(WorkerIndex(1), Generation(1), false);
   EXPECT_TRUE(held_->Await().ok());
   // The held call is gone a moment after its caller knows.
-  const absl::Time deadline = absl::Now() + absl::Seconds(20);
   grpc::Status status;
-  do {
+  EXPECT_TRUE(Eventually([&] {
     status = Pull(PullOf({Key{1}}));
-  } while (!status.ok() && absl::Now() < deadline);
-  EXPECT_TRUE(status.ok()) << status.error_message();
+    return status.ok();
+  })) << status.error_message();
 }
 
 }  // namespace

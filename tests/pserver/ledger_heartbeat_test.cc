@@ -3,7 +3,6 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "cluster/wire_version.h"
 #include "proto/admin.grpc.pb.h"
 #include "pserver/server.h"
@@ -35,7 +35,7 @@ class ScriptedCoordinator final : public v1::AdminService::Service {
     server_ = builder.BuildAndStart();
   }
   ~ScriptedCoordinator() override {
-    server_->Shutdown(std::chrono::system_clock::now());
+    server_->Shutdown(GrpcDeadline(absl::ZeroDuration()));
   }
   std::string endpoint() const { return absl::StrCat("127.0.0.1:", port_); }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "base/clock.h"
 #include "base/push_stamp.h"
 #include "cluster/partition_map.h"
 #include "pserver/membership.h"
@@ -23,7 +24,7 @@ class LedgerReporterTest : public ::testing::Test {
       : membership_(2),
         ledger_(&membership_),
         registry_(PartitionMap::Even(1u << kTestPartitionBits, 1),
-                  ServerIndex(0)),
+                  ServerIndex(0), clock_),
         reporter_(&ledger_, &registry_) {}
 
   static void Want(uint32_t worker, uint64_t generation, Answer* answer) {
@@ -57,6 +58,7 @@ class LedgerReporterTest : public ::testing::Test {
 
   Membership membership_;
   PushLedger ledger_;
+  const FakeClock clock_;
   TableRegistry registry_;
   LedgerReporter reporter_;
 };

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "cluster/partition_map.h"
 #include "cluster/wire_version.h"
@@ -47,12 +48,12 @@ class OneServer {
       : map_(PartitionMap::Even(1u << kTestPartitionBits, 1)),
         membership_(2),
         ledger_(&membership_),
-        registry_(map_, ServerIndex(0)),
+        registry_(map_, ServerIndex(0), clock_),
         reporter_(&ledger_, &registry_),
         handler_({.server = ServerIndex(0),
                   .job_hash = kJobHash,
                   .server_generation = Generation(1)},
-                 &registry_, &ledger_, map_) {
+                 &registry_, &ledger_, map_, clock_) {
     EXPECT_TRUE(registry_.Create(SparseConfig(1, -1)).ok());
   }
 
@@ -117,6 +118,7 @@ class OneServer {
   const PartitionMap map_;
   Membership membership_;
   PushLedger ledger_;
+  const FakeClock clock_;
   TableRegistry registry_;
   LedgerReporter reporter_;
   ParameterHandler handler_;

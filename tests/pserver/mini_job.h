@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
+#include "base/metrics.h"
 #include "cluster/retry.h"
 #include "cluster/security.h"
 #include "cluster/wire_version.h"
@@ -30,6 +30,7 @@
 #include "proto/parameter.grpc.pb.h"
 #include "pserver/server.h"
 #include "tests/base/eventually.h"
+#include "tests/base/skippable_clock.h"
 
 namespace oarlock {
 
@@ -180,8 +181,7 @@ class Client {
 
  private:
   void Prepare(grpc::ClientContext* context) const {
-    context->set_deadline(std::chrono::system_clock::now() +
-                          std::chrono::seconds(30));
+    context->set_deadline(GrpcDeadline(absl::Minutes(1)));
     if (!token_.empty()) context->AddMetadata(kTokenMetadataKey, token_);
   }
 
@@ -191,7 +191,8 @@ class Client {
   const std::string token_;
 };
 
-// Servers on free ports. `change` adapts the options of each.
+// Servers on free ports, which live by one clock. `change` adapts the options
+// of each.
 class MiniJob {
  public:
   explicit MiniJob(uint32_t num_servers, uint32_t num_workers,
@@ -204,6 +205,7 @@ class MiniJob {
     options.sweep_interval = absl::Milliseconds(5);
     options.heartbeat_interval = absl::Milliseconds(10);
     options.drain_grace = absl::Milliseconds(100);
+    options.clocks = {.calendar = &clock_, .even = &clock_};
     {
       std::vector<std::unique_ptr<Listener>> listeners;
       for (uint32_t i = 0; i < num_servers; ++i) {
@@ -232,8 +234,37 @@ class MiniJob {
   Server& server(uint32_t index) { return *servers_[index]; }
   Client& client(uint32_t index) { return *clients_[index]; }
   const ServerOptions& options(uint32_t index) { return options_[index]; }
+  SkippableClock& clock() { return clock_; }
+
+  // Moves the clock on until `condition` holds; whether it does. In steps that
+  // the coordinator sees one by one: it takes a longer one for a standstill of
+  // its own, and extends all leases. `renew` is called after each.
+  bool SkipLeasesUntil(
+      const std::function<bool()>& condition,
+      const std::function<void()>& renew = [] {}) {
+    return Eventually([&] {
+      if (condition()) return true;
+      const double before = LogicalTime();
+      clock_.Skip(options_[0].lease / 4);
+      renew();
+      return Eventually(
+                 [&] { return LogicalTime() > before || condition(); }) &&
+             condition();
+    });
+  }
 
  private:
+  // The coordinator's, in ticks: its sweeps move it on.
+  double LogicalTime() {
+    MetricsSnapshot snapshot;
+    servers_[0]->CollectMetrics(&snapshot);
+    return snapshot.families()
+        .at("oarlock_server_logical_time_ticks")
+        .samples[0]
+        .value;
+  }
+
+  SkippableClock clock_;
   std::vector<ServerOptions> options_;
   std::vector<std::unique_ptr<Server>> servers_;
   std::vector<std::unique_ptr<Client>> clients_;

@@ -6,7 +6,6 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -15,6 +14,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/mix.h"
 #include "cluster/partition_map.h"
 #include "cluster/retry.h"
@@ -47,9 +48,9 @@ class ParameterServiceTest : public ::testing::Test {
     ASSERT_TRUE(options.Validate().ok());
     membership_ = std::make_unique<Membership>(kNumWorkers);
     ledger_ = std::make_unique<PushLedger>(membership_.get());
-    registry_ = std::make_unique<TableRegistry>(map, options.server);
+    registry_ = std::make_unique<TableRegistry>(map, options.server, clock_);
     service_ = std::make_unique<ParameterService>(options, registry_.get(),
-                                                  ledger_.get(), map);
+                                                  ledger_.get(), map, clock_);
     grpc::ServerBuilder builder;
     ApplyServerArguments(&builder);
     int port = 0;
@@ -70,8 +71,7 @@ class ParameterServiceTest : public ::testing::Test {
   void TearDown() override {
     if (server_ == nullptr) return;
     registry_->Shutdown();
-    server_->Shutdown(std::chrono::system_clock::now() +
-                      std::chrono::seconds(1));
+    server_->Shutdown(GrpcDeadline(absl::Seconds(1)));
     queues_->Shutdown();
   }
 
@@ -126,8 +126,7 @@ class ParameterServiceTest : public ::testing::Test {
   }
 
   static void SetDeadline(grpc::ClientContext* context) {
-    context->set_deadline(std::chrono::system_clock::now() +
-                          std::chrono::seconds(30));
+    context->set_deadline(GrpcDeadline(absl::Minutes(1)));
   }
   grpc::Status Pull(const v1::PullSparseRequest& request,
                     v1::PullSparseResponse* response) {
@@ -151,6 +150,8 @@ class ParameterServiceTest : public ::testing::Test {
   }
   SparseTable& sparse() { return *(*registry_->Find(TableId(1)))->sparse; }
 
+  // Calls that the service has left behind use it.
+  const FakeClock clock_;
   std::unique_ptr<Membership> membership_;
   std::unique_ptr<PushLedger> ledger_;
   std::unique_ptr<TableRegistry> registry_;

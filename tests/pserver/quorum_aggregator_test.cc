@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "pserver/dense_table.h"
 #include "pserver/quorum_patience.h"
+#include "tests/base/skippable_clock.h"
 #include "tests/pserver/push_testing.h"
 
 namespace oarlock {
@@ -419,7 +420,8 @@ TEST(QuorumAggregatorTest, EveryPushOfManyThreadsIsAppliedOnceAndAnswered) {
   constexpr uint32_t kThreads = 6;
   constexpr uint64_t kPushes = 200;
   const auto table = MakeDense(Config(0.75f));
-  QuorumAggregator aggregator(table.get(), Clock::Monotonic());
+  const SkippableClock clock;
+  QuorumAggregator aggregator(table.get(), clock);
   std::atomic<uint64_t> answers = 0;
   std::vector<std::thread> threads;
   for (uint32_t w = 0; w < kThreads; ++w) {

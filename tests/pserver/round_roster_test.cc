@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/clock.h"
 #include "cluster/partition_map.h"
 #include "tests/pserver/push_testing.h"
 
@@ -28,8 +29,9 @@ class RoundRosterTest : public ::testing::Test {
   }
 
   Membership membership_{2, Membership::Start::kAfterFirstUpdate};
+  const FakeClock clock_;
   TableRegistry registry_{PartitionMap::Even(1u << kTestPartitionBits, 1),
-                          ServerIndex(0)};
+                          ServerIndex(0), clock_};
   RoundRoster roster_{&membership_, &registry_};
 };
 

@@ -4,12 +4,15 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <future>
 #include <string>
-#include <thread>
 
+#include "absl/time/time.h"
+#include "tests/base/eventually.h"
+#include "tests/base/skippable_clock.h"
 #include "tests/pserver/mini_job.h"
 
 namespace oarlock {
@@ -21,33 +24,15 @@ std::string Text(const absl::Status& status) {
   return std::string(status.message());
 }
 
-constexpr absl::Duration kShortLease = absl::Milliseconds(400);
-
-void ShortLease(ServerOptions* options) {
-  options->lease = kShortLease;
+// Nobody is lost but by what a test skips.
+void LongLease(ServerOptions* options) {
+  options->lease = absl::Seconds(30);
   options->restart_grace = absl::Minutes(10);
 }
 
-// Renews leases until it goes.
-class KeptAlive {
- public:
-  KeptAlive(Client* client, uint32_t worker, uint64_t generation)
-      : thread_([this, client, worker, generation] {
-          std::future<void> stopped = stop_.get_future();
-          do {
-            client->Heartbeat(worker, generation).IgnoreError();
-          } while (stopped.wait_for(absl::ToChronoMilliseconds(
-                       kShortLease / 20)) != std::future_status::ready);
-        }) {}
-  ~KeptAlive() {
-    stop_.set_value();
-    thread_.join();
-  }
-
- private:
-  std::promise<void> stop_;
-  std::thread thread_;
-};
+bool IsReady(const std::future<absl::Status>& answer) {
+  return answer.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
 
 TEST(ServerTest, ClientOfAnotherJobOrVersionIsRefused) {
   MiniJob job(1, 1);
@@ -106,13 +91,13 @@ TEST(ServerTest, FencedGenerationMayNotPushOnAnyServer) {
 }
 
 TEST(ServerTest, LostWorkerMayNotPushOnAnyServer) {
-  MiniJob job(2, 1, ShortLease);
+  MiniJob job(2, 1, LongLease);
   ASSERT_TRUE(job.client(1).CreateTable(v1::ASYNC).ok());
   const uint64_t generation = job.client(0).Register(0);
   uint64_t sequence = 0;
   ASSERT_TRUE(Eventually(
       [&] { return job.client(1).Push(0, generation, ++sequence).ok(); }));
-  EXPECT_TRUE(Eventually([&] {
+  EXPECT_TRUE(job.SkipLeasesUntil([&] {
     return absl::IsAborted(job.client(1).Push(0, generation, ++sequence));
   }));
   EXPECT_EQ(job.client(0).Heartbeat(0, generation).code(),
@@ -120,31 +105,42 @@ TEST(ServerTest, LostWorkerMayNotPushOnAnyServer) {
 }
 
 TEST(ServerTest, BarrierOfThreePassesWhenOneIsLost) {
-  MiniJob job(1, 3, ShortLease);
+  MiniJob job(1, 3, LongLease);
   const uint64_t a = job.client(0).Register(0);
   const uint64_t b = job.client(0).Register(1);
   job.client(0).Register(2);
-  const KeptAlive keep_a(&job.client(0), 0, a);
-  const KeptAlive keep_b(&job.client(0), 1, b);
   EXPECT_EQ(job.client(0).Barrier("start", 0, a, 50).code(),
             absl::StatusCode::kUnavailable);
   auto first = std::async(std::launch::async, [&] {
-    return job.client(0).Barrier("start", 0, a, 20'000);
+    return job.client(0).Barrier("start", 0, a, 60'000);
   });
-  EXPECT_TRUE(job.client(0).Barrier("start", 1, b, 20'000).ok());
+  auto second = std::async(std::launch::async, [&] {
+    return job.client(0).Barrier("start", 1, b, 60'000);
+  });
+  EXPECT_TRUE(
+      job.SkipLeasesUntil([&] { return IsReady(first) && IsReady(second); },
+                          [&] {
+                            EXPECT_TRUE(job.client(0).Heartbeat(0, a).ok());
+                            EXPECT_TRUE(job.client(0).Heartbeat(1, b).ok());
+                          }));
   EXPECT_TRUE(first.get().ok());
+  EXPECT_TRUE(second.get().ok());
 }
 
 TEST(ServerTest, LostWorkerNoLongerHoldsUpARound) {
-  MiniJob job(1, 2, ShortLease);
+  MiniJob job(1, 2, LongLease);
   ASSERT_TRUE(job.client(0).CreateTable(v1::SYNC).ok());
   const uint64_t a = job.client(0).Register(0);
   const uint64_t b = job.client(0).Register(1);
-  const KeptAlive keep_a(&job.client(0), 0, a);
   ASSERT_TRUE(job.client(0).SetRoundMembership(0, a, true).ok());
   ASSERT_TRUE(job.client(0).SetRoundMembership(1, b, true).ok());
   // Waits for worker 1, which is silent.
-  EXPECT_TRUE(job.client(0).Push(0, a, 1).ok());
+  auto pushed = std::async(std::launch::async,
+                           [&] { return job.client(0).Push(0, a, 1); });
+  EXPECT_TRUE(job.SkipLeasesUntil(
+      [&] { return IsReady(pushed); },
+      [&] { EXPECT_TRUE(job.client(0).Heartbeat(0, a).ok()); }));
+  EXPECT_TRUE(pushed.get().ok());
   EXPECT_EQ(job.client(0).SetRoundMembership(1, b, true).code(),
             absl::StatusCode::kAborted);
 }
@@ -403,11 +399,13 @@ TEST(ServerTest, ServerGivesUpACoordinatorThatNeverComes) {
   options.server_endpoints = {absl::StrCat("127.0.0.1:", free_port),
                               "127.0.0.1:0"};
   options.server_index = 1;
-  options.start_timeout = absl::Milliseconds(200);
+  SkippableClock clock;
+  options.clocks = {.calendar = &clock, .even = &clock};
   options.heartbeat_timeout = absl::Milliseconds(50);
   options.heartbeat_interval = absl::Milliseconds(10);
   const auto server = Server::Start(options);
   ASSERT_TRUE(server.ok()) << server.status();
+  clock.Skip(options.start_timeout + absl::Seconds(1));
   const absl::Status status = (*server)->Wait();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(Text(status), HasSubstr("is server 0 running?"));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "base/clock.h"
 #include "base/mix.h"
 #include "cluster/partition_map.h"
 #include "gtest/gtest.h"
@@ -18,8 +19,9 @@ namespace {
 
 class TableRegistryTest : public ::testing::Test {
  protected:
+  const FakeClock clock_;
   TableRegistry registry_{PartitionMap::Even(1u << kTestPartitionBits, 1),
-                          ServerIndex(0)};
+                          ServerIndex(0), clock_};
 };
 
 TEST_F(TableRegistryTest, TablesAreFoundById) {

@@ -61,7 +61,7 @@ class Lives {
     files_.FailAfter(fail_after);
     std::vector<TestRecord> read;
     absl::StatusOr<std::unique_ptr<PushLog>> log =
-        PushLog::Open(options_, files_.files(), Into(&read));
+        PushLog::Open(options_, files_.files(), LogClock(), Into(&read));
     absl::Status status = log.status();
     if (status.ok()) ExpectRight(read);
     for (int i = 0; status.ok() && i < num_operations; ++i) {
@@ -321,11 +321,11 @@ TEST(PushLogCrashTest, ARollThatFailsAnywhereLosesNothing) {
 // each record through the pipe before it begins and after it is acknowledged.
 [[noreturn]] void LiveUntilKilled(const std::string& directory, int pipe,
                                   const std::string& fault, uint64_t number) {
-  ArmFault(*ParseFault(fault));
+  ArmFault(*ParseFault(fault, LogClock()));
   std::vector<TestRecord> read;
   auto log = PushLog::Open(
       {.directory = directory, .sync_interval = absl::InfiniteDuration()},
-      FileSystem::Real(), Into(&read));
+      FileSystem::Real(), LogClock(), Into(&read));
   if (!log.ok()) _exit(3);
   for (int i = 0; i < 12; ++i, ++number) {
     TestRecord record = {1, 1 + number / 5, absl::StrCat(number, " ")};

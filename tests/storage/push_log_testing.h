@@ -15,11 +15,13 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "storage/file_system.h"
 #include "storage/push_log.h"
 #include "storage/push_log_reader.h"
 #include "tests/base/eventually.h"
+#include "tests/base/skippable_clock.h"
 
 namespace oarlock {
 
@@ -49,13 +51,19 @@ inline auto Into(std::vector<TestRecord>* records) {
   };
 }
 
+// Logs sync by it in the background.
+inline const Clock& LogClock() {
+  static const SkippableClock* const clock = new SkippableClock;
+  return *clock;
+}
+
 // `read`: what was found; may be null.
 inline std::unique_ptr<PushLog> OpenLog(const PushLogOptions& options,
                                         FileSystem* files,
                                         std::vector<TestRecord>* read) {
   std::vector<TestRecord> ignored;
-  absl::StatusOr<std::unique_ptr<PushLog>> log =
-      PushLog::Open(options, files, Into(read != nullptr ? read : &ignored));
+  absl::StatusOr<std::unique_ptr<PushLog>> log = PushLog::Open(
+      options, files, LogClock(), Into(read != nullptr ? read : &ignored));
   EXPECT_TRUE(log.ok()) << log.status();
   return log.ok() ? *std::move(log) : nullptr;
 }

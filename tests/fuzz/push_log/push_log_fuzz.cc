@@ -26,6 +26,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/clock.h"
 #include "storage/file_system.h"
 #include "storage/push_log.h"
 #include "storage/push_log_format.h"
@@ -33,6 +34,7 @@
 
 namespace {
 
+using oarlock::FakeClock;
 using oarlock::FileSystem;
 using oarlock::LogContents;
 using oarlock::LogRecord;
@@ -130,9 +132,10 @@ void Check(const LogContents& contents, const std::vector<Record>& records) {
 // What can be read can be gone on with.
 void GoOn(FileSystem* files, std::vector<Record> records) {
   std::vector<Record> found;
+  const FakeClock clock;
   auto log = PushLog::Open(
       {.directory = kFolder, .sync_interval = absl::InfiniteDuration()}, files,
-      Into(&found));
+      clock, Into(&found));
   Require(log.status(), "what could be read cannot be opened");
   if (found != records) Wrong("opening found other records");
   records.push_back({9, 9, "more"});

@@ -35,14 +35,14 @@ PushDone CountInto(uint32_t* num_duplicates) {
 
 JobServers::Server::Server(const PartitionMap& map, ServerIndex index,
                            const std::string& directory)
-    : registry(map, index) {
+    : registry(map, index, clock) {
   auto made = CheckpointStore::Create(
       {.directory = absl::StrCat(directory, "/store/",
                                  ServerFolderName(index.value()))});
   EXPECT_TRUE(made.ok()) << made.status();
   store = *std::move(made);
   writer = std::make_unique<PartWriter>(&map, index, &registry, store.get(),
-                                        kNumThreads);
+                                        kNumThreads, clock);
 }
 
 JobServers::JobServers(std::string directory, uint32_t num_servers)

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "cluster/partition_map.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/table.pb.h"
@@ -52,6 +53,8 @@ class JobServers {
   struct Server {
     Server(const PartitionMap& map, ServerIndex index,
            const std::string& directory);
+    // Rests of the writer cost nothing.
+    const SkippingClock clock;
     TableRegistry registry;
     std::unique_ptr<CheckpointStore> store;
     std::unique_ptr<PartWriter> writer;

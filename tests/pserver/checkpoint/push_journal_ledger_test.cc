@@ -30,16 +30,17 @@ class LoggingServer {
       : map_(PartitionMap::Even(1u << kTestPartitionBits, 1)),
         membership_(3),
         ledger_(&membership_),
-        registry_(map_, ServerIndex(0)) {
+        registry_(map_, ServerIndex(0), clock_) {
     handler_ = std::make_unique<ParameterHandler>(
         ServerIdentity{.server = ServerIndex(0),
                        .job_hash = kJobHash,
                        .server_generation = Generation(1)},
-        &registry_, &ledger_, map_, &gate_);
+        &registry_, &ledger_, map_, clock_, &gate_);
     PushJournalOptions options;
     options.directory = directory;
     options.replay = replay;
-    auto journal = PushJournal::Open(options, &registry_, &ledger_, &gate_);
+    auto journal =
+        PushJournal::Open(options, &registry_, &ledger_, &gate_, clock_);
     EXPECT_TRUE(journal.ok()) << journal.status();
     journal_ = *std::move(journal);
     handler_->SetJournal(journal_.get());
@@ -78,6 +79,7 @@ class LoggingServer {
   const PartitionMap map_;
   Membership membership_;
   PushLedger ledger_;
+  const FakeClock clock_;
   TableRegistry registry_;
   CutGate gate_;
   std::unique_ptr<ParameterHandler> handler_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "base/clock.h"
 #include "proto/parameter.pb.h"
 #include "pserver/checkpoint/cut_gate.h"
 #include "pserver/membership.h"
@@ -225,20 +226,22 @@ TEST_F(PushJournalTest, ALogThatIsNotWantedIsDropped) {
 }
 
 TEST_F(PushJournalTest, ARecordOfAnotherReleaseIsDataLoss) {
+  const FakeClock clock;
   {
-    auto log = PushLog::Open({.directory = directory()}, FileSystem::Real(),
-                             [](const LogRecord&) { return absl::OkStatus(); });
+    auto log =
+        PushLog::Open({.directory = directory()}, FileSystem::Real(), clock,
+                      [](const LogRecord&) { return absl::OkStatus(); });
     ASSERT_TRUE(log.ok());
     const absl::string_view bytes = "something";
     ASSERT_TRUE((*log)->Append(99, 0, {&bytes, 1}).ok());
   }
   Membership membership(1);
   PushLedger ledger(&membership);
-  TableRegistry registry(PartitionMap::Even(1, 1), ServerIndex(0));
+  TableRegistry registry(PartitionMap::Even(1, 1), ServerIndex(0), clock);
   CutGate gate;
   const absl::Status status =
       PushJournal::Open({.directory = directory(), .replay = true}, &registry,
-                        &ledger, &gate)
+                        &ledger, &gate, clock)
           .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "kind 99")) << status;

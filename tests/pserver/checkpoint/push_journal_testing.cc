@@ -40,8 +40,8 @@ grpc::ByteBuffer BufferOf(const google::protobuf::Message& message) {
 }
 
 Life::Life(const std::string& directory, const From& from)
-    : registry_(PartitionMap::Even(1u << kTestPartitionBits, 1),
-                ServerIndex(0)) {
+    : registry_(PartitionMap::Even(1u << kTestPartitionBits, 1), ServerIndex(0),
+                clock_) {
   gate_.Announce(from.cut);
   gate_.Settle(from.cut);
   if (from.table.has_value()) {
@@ -51,7 +51,7 @@ Life::Life(const std::string& directory, const From& from)
   }
   auto journal = PushJournal::Open(
       {.directory = directory, .bytes_max = kBytesMax, .replay = from.replay},
-      &registry_, &ledger_, &gate_);
+      &registry_, &ledger_, &gate_, clock_);
   EXPECT_TRUE(journal.ok()) << journal.status();
   if (journal.ok()) journal_ = *std::move(journal);
 }

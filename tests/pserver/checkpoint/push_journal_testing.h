@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/clock.h"
 #include "proto/parameter.pb.h"
 #include "pserver/checkpoint/cut_gate.h"
 #include "pserver/checkpoint/push_journal.h"
@@ -76,6 +77,7 @@ class Life {
   // What a ledger says of a log: push_journal_ledger_test.
   Membership membership_{/*num_workers=*/8};
   PushLedger ledger_{&membership_};
+  const FakeClock clock_;
   TableRegistry registry_;
   CutGate gate_;
   PushAnswers answers_;

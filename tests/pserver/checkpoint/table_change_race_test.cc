@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "base/clock.h"
 #include "base/metrics.h"
 #include "cluster/partition_map.h"
 #include "pserver/checkpoint/cut_gate.h"
@@ -39,7 +40,7 @@ class TableChangeRaceTest : public ::testing::Test {
  protected:
   TableChangeRaceTest()
       : map_(PartitionMap::Even(1u << kTestPartitionBits, 1)),
-        registry_(map_, ServerIndex(0)),
+        registry_(map_, ServerIndex(0), clock_),
         folder_(absl::StrCat(testing::TempDir(), "/table_change_race")) {
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
@@ -150,6 +151,8 @@ class TableChangeRaceTest : public ::testing::Test {
   }
 
   const PartitionMap map_;
+  // The writer's rests are skipped.
+  const SkippingClock clock_;
   TableRegistry registry_;
   const std::string folder_;
 };
@@ -157,9 +160,9 @@ class TableChangeRaceTest : public ::testing::Test {
 TEST_F(TableChangeRaceTest,
        WhoeverUsesATableGoesOnWhileItsConfigurationChanges) {
   CutGate gate;
-  absl::StatusOr<std::unique_ptr<ServerCut>> cuts =
-      ServerCut::Create({.server = ServerIndex(0), .directory = folder_}, &map_,
-                        &registry_, &gate);
+  absl::StatusOr<std::unique_ptr<ServerCut>> cuts = ServerCut::Create(
+      {.server = ServerIndex(0), .directory = folder_}, &map_, &registry_,
+      &gate, {.calendar = &clock_, .even = &clock_});
   ASSERT_TRUE(cuts.ok()) << cuts.status();
   std::atomic<bool> changing = true;
   std::vector<std::thread> threads;
