@@ -57,6 +57,7 @@ part_packages() {
   bazel/cache.sh write
   bazel/cache.sh trim
   # For tests that need packages of PyPI.
+  check "packages of PyPI" tests/python/make_venv.sh || exit 1
   OARLOCK_VENV_PYTHON=$(tests/python/make_venv.sh)
   export OARLOCK_VENV_PYTHON
 }

@@ -1,4 +1,4 @@
-"""Build rules of Oarlock: generated protobuf code."""
+"""Build rules of Oarlock: generated protobuf code, example programs."""
 
 def oarlock_proto_library(name, srcs, deps = [], has_services = False):
     """A C++ library of the code that protoc generates.
@@ -42,4 +42,24 @@ def oarlock_proto_library(name, srcs, deps = [], has_services = False):
         copts = ["-Wno-error"],
         visibility = ["//visibility:public"],
         deps = deps + ["@system//:grpc" if has_services else "@system//:protobuf"],
+    )
+
+def oarlock_example(name, main, srcs, deps):
+    """An example program, and its main as a function of a library.
+
+    The program is what a user builds. Packages carry one program for all
+    examples (//deploy:oarlock-examples), which calls the function.
+
+    Args:
+      name: the program's name; the library is NAME_main.
+      main: the function's name, in the global namespace.
+      srcs: the program's sources.
+      deps: what they depend on.
+    """
+    native.cc_binary(name = name, srcs = srcs, deps = deps)
+    native.cc_library(
+        name = name + "_main",
+        srcs = srcs,
+        local_defines = ["main=" + main],
+        deps = deps,
     )

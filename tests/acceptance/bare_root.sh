@@ -26,7 +26,12 @@ make_bare() {
   kept=${XDG_CACHE_HOME:-$HOME/.cache}/oarlock/bare-$suite-$(date +%F).tar
   if [ ! -f "$kept" ]; then
     rm -rf "$root"
-    debootstrap --variant=minbase "$suite" "$root" "$mirror" >&2 || return 1
+    mkdir -p "$root"
+    if ! debootstrap --variant=minbase "$suite" "$root" "$mirror" \
+        >"$root.log" 2>&1; then
+      tail -n 20 "$root.log" >&2
+      return 1
+    fi
     rm -f "$root"/var/cache/apt/archives/*.deb
     mkdir -p "$(dirname "$kept")"
     rm -f "${kept%-????-??-??.tar}"-*.tar
@@ -35,11 +40,18 @@ make_bare() {
     mkdir -p "$root"
     tar -C "$root" -xf "$kept"
   fi
+  # As an installer writes it.
+  printf '%s\n' '127.0.0.1 localhost' '::1 localhost ip6-localhost' \
+    >"$root/etc/hosts"
   # What this machine needs to reach its packages.
   cp /etc/resolv.conf "$root/etc/resolv.conf"
   mkdir -p "$root/etc/ssl/certs"
   if [ -f /etc/ssl/certs/ca-certificates.crt ]; then
     cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
+    # For the day that the package ca-certificates makes its own list.
+    mkdir -p "$root/usr/local/share/ca-certificates"
+    cp /etc/ssl/certs/ca-certificates.crt \
+      "$root/usr/local/share/ca-certificates/machine.crt"
   fi
   if [ -f /etc/pip.conf ]; then cp /etc/pip.conf "$root/etc/"; fi
 }

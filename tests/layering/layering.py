@@ -39,6 +39,7 @@ ALLOWED = {
     "cli": CORE | {"pserver", "collective", "fleet", "launch"} | ALL_WORKER,
     "examples": {"base", "proto", "cluster", "collective", "fleet",
                  "worker/models", "worker/nn", "worker/data"},
+    "deploy": {"examples"},
 }
 # Library of the system -> the only folders that may use it.
 PRIVATE = {
