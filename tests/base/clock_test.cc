@@ -369,8 +369,8 @@ TEST(SkippableClockTest, AwaitTellsWhetherTheConditionHolds) {
     absl::MutexLock lock(&mutex);
     EXPECT_TRUE(clock.AwaitFor(&mutex, absl::Condition(&done), kDeadline));
     const bool never = false;
-    EXPECT_FALSE(clock.AwaitFor(&mutex, absl::Condition(&never),
-                                absl::Milliseconds(1)));
+    EXPECT_FALSE(
+        clock.AwaitFor(&mutex, absl::Condition(&never), absl::Milliseconds(1)));
   }
   other.join();
 }
