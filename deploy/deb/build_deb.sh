@@ -56,7 +56,7 @@ tree=$scratch/tree
 mkdir -p "$tree"/{DEBIAN,etc/default,usr/bin,lib/systemd/system} \
   "$tree"/usr/share/{bash-completion/completions,man/man1,doc/oarlock} \
   "$tree/usr/share/oarlock/resnet"
-install -m 755 "$programs"/* "$tree/usr/bin"
+cp -P "$programs"/* "$tree/usr/bin"
 install -m 644 "$here/oarlock-server.service" "$tree/lib/systemd/system"
 install -m 644 "$here/oarlock.default" "$tree/etc/default/oarlock"
 install -m 644 examples/resnet/configs/* "$tree/usr/share/oarlock/resnet"
