@@ -4,7 +4,8 @@
 #
 #   deploy/programs.sh build FOLDER [BAZEL FLAG...]   copies them, unstripped
 #   deploy/programs.sh strip FROM TO [DEBUG]   copies them without symbols,
-#                              which go into DEBUG by build id, as gdb looks
+#                              which go into DEBUG by build id, as gdb looks,
+#                              and links the examples' names to their program
 #   deploy/programs.sh version   of base/version.h, the one place that says it
 #   deploy/programs.sh epoch     the time of the commit, for SOURCE_DATE_EPOCH
 set -euo pipefail
@@ -13,12 +14,11 @@ cd "$(dirname "$0")/.."
 # Name of the program, and Bazel's target.
 programs=(
   oarlock //cli:oarlock
-  oarlock-ctr //examples/ctr:train
-  oarlock-mnist //examples/mnist:train
-  oarlock-cifar10 //examples/cifar10:train
-  oarlock-resnet //examples/resnet:train
+  oarlock-examples //deploy:oarlock-examples
   oarlock-score //examples/score:score
 )
+# What oarlock-examples is started as.
+examples=(oarlock-cifar10 oarlock-ctr oarlock-mnist oarlock-resnet)
 
 usage() {
   echo "programs: '$*' is no use of it; legal are build FOLDER [FLAG...]," \
@@ -76,6 +76,7 @@ strip_all() {
     strip -o "$to/$name" "$from/$name"
     chmod 755 "$to/$name"
   done
+  for name in "${examples[@]}"; do ln -sf oarlock-examples "$to/$name"; done
 }
 
 case ${1:-} in

@@ -24,8 +24,7 @@ import third_party  # noqa: E402 (beside this file)
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 PLATFORM = "manylinux_2_35_x86_64"
-PROGRAMS = ("oarlock", "oarlock-cifar10", "oarlock-ctr", "oarlock-mnist",
-            "oarlock-resnet", "oarlock-score")
+PROGRAMS = ("oarlock", "oarlock-examples", "oarlock-score")
 # What pip makes executable is what the archive says is.
 MODE_PROGRAM = 0o100755
 MODE_FILE = 0o100644

@@ -9,38 +9,9 @@
 # they are built. --out: dist. The same programs, packages and commit make the
 # same bytes.
 set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../.." && pwd)
-programs= out=$root/dist
-while [ $# -gt 0 ]; do
-  if [ $# -lt 2 ]; then
-    echo "build_deb: '$1' wants a folder or is no flag; legal are" \
-      "--programs FOLDER and --out FOLDER" >&2
-    exit 2
-  fi
-  case $1 in
-    --programs) programs=$(realpath "$2") ;;
-    --out) out=$(realpath -m "$2") ;;
-    *)
-      echo "build_deb: there is no flag '$1'; legal are --programs and --out" >&2
-      exit 2
-      ;;
-  esac
-  shift 2
-done
-cd "$root"
-
-bazel/install_packages.sh deploy/deb/packages.txt
-SOURCE_DATE_EPOCH=$(deploy/programs.sh epoch)
-export SOURCE_DATE_EPOCH
-version=$(deploy/programs.sh version)
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-if [ -z "$programs" ]; then
-  deploy/programs.sh build "$scratch/whole"
-  programs=$scratch/stripped
-  deploy/programs.sh strip "$scratch/whole" "$programs"
-fi
+source "$(dirname "$0")/../package.sh"
+begin_package build_deb deploy/deb/packages.txt "$@"
+here=deploy/deb
 
 # said COMMAND...: what the program prints, which may not be nothing.
 said() {
@@ -56,7 +27,7 @@ tree=$scratch/tree
 mkdir -p "$tree"/{DEBIAN,etc/default,usr/bin,lib/systemd/system} \
   "$tree"/usr/share/{bash-completion/completions,man/man1,doc/oarlock} \
   "$tree/usr/share/oarlock/resnet"
-install -m 755 "$programs"/* "$tree/usr/bin"
+cp -P "$programs"/* "$tree/usr/bin"
 install -m 644 "$here/oarlock-server.service" "$tree/lib/systemd/system"
 install -m 644 "$here/oarlock.default" "$tree/etc/default/oarlock"
 install -m 644 examples/resnet/configs/* "$tree/usr/share/oarlock/resnet"

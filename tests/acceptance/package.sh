@@ -127,6 +127,8 @@ quickstart() {
   holds "no compiler on $name" in_bare "$root" \
     sh -c '! command -v cc && ! command -v g++ && ! command -v bazel'
   holds "$name: oarlock --version" in_bare "$root" "$1" --version
+  holds "$name: the examples start by their names" in_bare "$root" sh -ec \
+    'for each in cifar10 ctr mnist resnet; do "$0-$each" --help; done' "$1"
   begun=$EPOCHREALTIME
   if in_bare "$root" "$@" >"$log" 2>&1; then
     figure "$name: oarlock quickstart" "$(seconds_since "$begun")" s 60

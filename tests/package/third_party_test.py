@@ -1,8 +1,10 @@
 """What THIRD_PARTY.md must name, and what the wheel's commands are."""
 
 import configparser
+import os
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -86,22 +88,65 @@ class ThirdPartyTest(unittest.TestCase):
 
 class CommandsTest(unittest.TestCase):
 
-    def test_each_program_has_a_command_that_becomes_it(self):
+    def setUp(self):
         points = configparser.ConfigParser(delimiters="=")
         points.read(ROOT / "python/entry_points.txt")
-        commands = dict(points["console_scripts"])
-        self.assertEqual(sorted(commands), sorted(make_wheel.PROGRAMS))
+        self.commands = dict(points["console_scripts"])
+        self.program = os.environ["OARLOCK_EXAMPLES"]
+
+    def run_as(self, name, *flags):
+        return subprocess.run([name, *flags], executable=self.program,
+                              capture_output=True, text=True, timeout=60)
+
+    def examples(self):
+        """The names of which the program says that they are legal."""
+        done = self.run_as("/usr/bin/oarlock-examples", "--help")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        line, = done.stderr.splitlines()
+        said, names = line.split("legal names are ")
+        self.assertIn("started as 'oarlock-examples'", said)
+        return names.split(", ")
+
+    def test_each_command_becomes_a_program_under_its_name(self):
+        examples = self.examples()
+        self.assertEqual(
+            sorted([*self.commands, "oarlock-examples"]),
+            sorted([*make_wheel.PROGRAMS, *examples]))
         became = []
         execv, oarlock.os.execv = oarlock.os.execv, (
             lambda path, words: became.append((path, words)))
         self.addCleanup(setattr, oarlock.os, "execv", execv)
-        for name, where in commands.items():
+        for name, where in self.commands.items():
             module, function = where.split(":")
             self.assertEqual(module, "oarlock")
             getattr(oarlock, function)()
-            self.assertEqual(became[-1][0], oarlock.program(name))
-            self.assertEqual(became[-1][1],
-                             [oarlock.program(name), *sys.argv[1:]])
+            path, words = became[-1]
+            program = "oarlock-examples" if name in examples else name
+            self.assertEqual(path, oarlock.program(program))
+            self.assertEqual(pathlib.Path(words[0]).name, name)
+            self.assertEqual(words[1:], sys.argv[1:])
+
+    def test_the_links_are_the_examples(self):
+        listed = re.search(r"^examples=\((.*)\)$",
+                           (ROOT / "deploy/programs.sh").read_text(), re.M)
+        self.assertEqual(sorted(listed.group(1).split()),
+                         sorted(self.examples()))
+
+    def test_an_example_is_chosen_by_the_base_name(self):
+        helps = set()
+        for name in self.examples():
+            done = self.run_as(f"/opt/bin/{name}", "--help")
+            self.assertEqual((done.returncode, done.stderr), (0, ""), name)
+            self.assertEqual(self.run_as(name, "--help").stdout, done.stdout)
+            helps.add(done.stdout)
+        self.assertEqual(len(helps), len(self.examples()))
+        self.assertIn("MNIST", self.run_as("oarlock-mnist", "--help").stdout)
+
+    def test_another_name_is_refused_in_one_line(self):
+        for name in ("", "mnist", "oarlock-mnist/", "oarlock-mnist2"):
+            done = self.run_as(name)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), name)
+            self.assertEqual(done.stderr.count("\n"), 1)
 
 
 if __name__ == "__main__":
