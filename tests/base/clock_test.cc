@@ -11,6 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "base/check.h"
+#include "tests/base/eventually.h"
 #include "tests/base/skippable_clock.h"
 
 namespace oarlock {
@@ -352,8 +353,16 @@ TEST(SkippableClockTest, GoesOnWithItsMachine) {
 
 TEST(SkippableClockTest, ASkipEndsASleep) {
   SkippableClock clock;
-  std::thread sleeper([&clock] { clock.Sleep(absl::Hours(10)); });
-  clock.Skip(absl::Hours(11));
+  std::atomic<bool> done = false;
+  std::thread sleeper([&] {
+    clock.Sleep(absl::Hours(10));
+    done = true;
+  });
+  // The first may come before the sleep has begun.
+  EXPECT_TRUE(Eventually([&] {
+    clock.Skip(absl::Hours(11));
+    return done.load();
+  }));
   sleeper.join();
 }
 

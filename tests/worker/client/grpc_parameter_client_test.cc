@@ -481,6 +481,8 @@ TEST(GrpcParameterClientShutdownTest, WaitingRoundEndsWithItsServer) {
   SkippableClock clock;
   MiniClusterOptions options;
   options.num_workers = 2;
+  // The round is asked for again after so long.
+  options.rpc_timeout = absl::Seconds(2);
   options.client_clocks = {.calendar = &clock, .even = &clock};
   auto cluster = MiniCluster::Start(options);
   ASSERT_TRUE(cluster.ok()) << cluster.status();
