@@ -113,6 +113,8 @@ absl::Status Roster::Enter(const v1::JoinHello& hello, Seat* seat) {
         options_.expected.incarnation(), ", is over")));
   }
   if (status.ok() && !failure_.ok()) {
+    // Others may wait for a new rank 0; this one is what they wait for.
+    if (hello.rank() == 0) seat->Send(FailureMessage(failure_));
     status = absl::UnavailableError(
         absl::StrCat("this group is over: ", failure_.message()));
   }

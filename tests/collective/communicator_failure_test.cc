@@ -150,12 +150,14 @@ TEST_P(SeveralRanksTest, AnOperationWithARankThatHasLeftIsAnErrorThatNamesIt) {
   for (int rank = 0; rank < num_ranks(); ++rank) {
     threads.emplace_back([&, rank] {
       auto communicator = backend().join(TestOptions(endpoints, rank));
-      ASSERT_TRUE(communicator.ok()) << communicator.status();
       if (rank == 1) {
+        ASSERT_TRUE(communicator.ok()) << communicator.status();
         EXPECT_EQ((*communicator)->Leave(), absl::OkStatus());
         return;
       }
-      const absl::Status status = (*communicator)->Barrier();
+      // Who is slow may hear of it while it still connects.
+      const absl::Status status = communicator.ok() ? (*communicator)->Barrier()
+                                                    : communicator.status();
       EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
       EXPECT_THAT(std::string(status.message()),
                   AllOf(HasSubstr("rank 1 ("), HasSubstr("has left")));

@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class RecordingSeat : public Seat {
  public:
@@ -136,6 +137,18 @@ TEST_F(RosterTest, ARankOfANewerIncarnationEndsAGroupThatStillWaits) {
   EXPECT_EQ(other.Enter(newer, &seats_[1]).code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(seats_[2].Failure(), "");
+}
+
+// Rank 0 of an older incarnation has to end, however early the newer ones come.
+TEST_F(RosterTest, ARankZeroThatComesToAGroupThatIsOverIsToldSo) {
+  v1::JoinHello newer = Hello(1);
+  newer.set_incarnation(3);
+  EXPECT_FALSE(roster_.Enter(newer, &seats_[1]).ok());
+  EXPECT_FALSE(roster_.Enter(Hello(0), &seats_[0]).ok());
+  EXPECT_THAT(seats_[0].Failure(), HasSubstr("rank 1 (b:2) was started again"));
+  // Another one may wait for the new rank 0.
+  EXPECT_FALSE(roster_.Enter(Hello(2), &seats_[2]).ok());
+  EXPECT_THAT(seats_[2].messages, IsEmpty());
 }
 
 TEST_F(RosterTest, TheFirstDeathIsWhatAllAreTold) {
