@@ -13,14 +13,17 @@ asan_worker   asan and ubsan: worker, fleet, collective, examples
 tsan_base     tsan: base, proto, optim, storage, sparse_table, fuzz
 tsan_server   tsan: cluster, pserver, integration, stress, launch, cli
 tsan_worker   tsan: worker, fleet, collective, examples
-kills         servers and workers killed 200 times, 40 over a faulty network
+kills_servers servers killed 200 times, 40 over a faulty network
+kills_workers workers and servers killed 200 times, 40 over a faulty network
 fuzz          a minute of libFuzzer for each parser
 quality       AUC on real rows, local and distributed, three seeds
 models        AUC of each model on real rows
 no_toolkit    built without the CUDA toolkit
 no_cudnn      built with a toolkit without cuDNN and NCCL
 clang         everything but CUDA, built with clang
-tidy          clang-tidy without findings
+tidy_base     clang-tidy without findings: what servers and workers share
+tidy_server   clang-tidy without findings: pserver, sparse_table, programs
+tidy_worker   clang-tidy without findings: worker, fleet, collective
 package       wheel and .deb, installed on bare systems
 bench         benchmarks are built, and bench/run.sh --quick ends well
 '
@@ -58,11 +61,13 @@ part_asan_worker() { sanitized asan ubsan -- "${worker_tests[@]}"; }
 part_tsan_base() { sanitized tsan -- "${base_tests[@]}"; }
 part_tsan_server() { sanitized tsan -- "${server_tests[@]}"; }
 part_tsan_worker() { sanitized tsan -- "${worker_tests[@]}"; }
-part_kills() {
+killed() {  # killed PATTERN
   build "bazel build" //tests/system:kill_test
   bazel_tests --test_env=OARLOCK_KILLS=200 --test_env=OARLOCK_FAULTS=16000 \
-    --test_timeout=3600 //tests/system:kill_test
+    --test_timeout=3600 --test_filter="$1" //tests/system:kill_test
 }
+part_kills_servers() { killed ServersKilledTest:ModelTest; }
+part_kills_workers() { killed WorkersKilledTest; }
 part_fuzz() {
   check "packages" bazel/install_packages.sh tests/fuzz/packages.txt
   check "tests/fuzz/fuzz.sh 60" tests/fuzz/fuzz.sh 60
@@ -92,10 +97,18 @@ part_clang() {
   check "packages" bazel/install_packages.sh tests/fuzz/packages.txt
   check "a clang build of all but CUDA" tests/without_cuda.sh clang
 }
-part_tidy() {
+tidied() {  # tidied FOLDER...
   check "packages" bazel/install_packages.sh tests/lint/packages.txt
-  check "clang-tidy" tests/lint/tidy.sh
+  check "clang-tidy" tests/lint/tidy.sh "$@"
 }
+tidy_server=(pserver sparse_table cli launch deploy examples)
+tidy_worker=(worker fleet collective)
+part_tidy_base() {
+  tidied $(git ls-files '*.cc' | cut -d / -f 1 | sort -u |
+    grep -vxF -f <(printf '%s\n' tests bench "${tidy_server[@]}" "${tidy_worker[@]}"))
+}
+part_tidy_server() { tidied "${tidy_server[@]}"; }
+part_tidy_worker() { tidied "${tidy_worker[@]}"; }
 part_package() { check "package" tests/acceptance/package.sh; }
 part_bench() {
   build "bazel build //bench/..." //bench/...

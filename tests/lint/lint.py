@@ -34,30 +34,40 @@ CHECKS = {
     "nolint": nolint.check,
     "thread-safety": thread_safety.check,
 }
-ONLY_BY_NAME = {"tidy": tidy.check}
-EVERY_CHECK = {**CHECKS, **ONLY_BY_NAME}
+LEGAL = (*CHECKS, "tidy")
 
 
 def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__, add_help=True)
     parser.add_argument("--root", help="the repository; default: this one",
                         default=pathlib.Path(__file__).resolve().parents[2])
+    parser.add_argument("--under", action="append", metavar="FOLDER",
+                        help="tidy reads only what is in FOLDER; may come "
+                        "several times")
     parser.add_argument("checks", nargs="*", metavar="CHECK")
     options = parser.parse_args(arguments)
     for name in options.checks:
-        if name not in EVERY_CHECK:
+        if name not in LEGAL:
             print(f"lint: there is no check '{name}'; legal are "
-                  f"{', '.join(EVERY_CHECK)}", file=sys.stderr)
+                  f"{', '.join(LEGAL)}", file=sys.stderr)
             return 2
     if not pathlib.Path(options.root).is_dir():
         print(f"lint: --root '{options.root}' is no folder; name a copy of "
               "the repository", file=sys.stderr)
         return 2
     tree = trees.Tree(options.root)
+    for folder in options.under or ():
+        if not (tree.root / folder).is_dir():
+            print(f"lint: --under '{folder}' is no folder of the repository",
+                  file=sys.stderr)
+            return 2
     failed = False
     for name in options.checks or CHECKS:
         try:
-            findings, note = EVERY_CHECK[name](tree)
+            if name == "tidy":
+                findings, note = tidy.check(tree, options.under or ())
+            else:
+                findings, note = CHECKS[name](tree)
         except trees.LintError as error:
             print(f"lint: {name}: {error}", file=sys.stderr)
             return 2

@@ -6,10 +6,13 @@ import clang
 import tree as trees
 
 
-def check(tree):
+def check(tree, folders=()):
+    """Of all product sources, or of those in `folders`."""
     program = clang.find("clang-tidy", "tests/lint/packages.txt")
     sources = clang.compilable(
-        tree, trees.product(tree.ending(".cc")))
+        tree, [path for path in trees.product(tree.ending(".cc"))
+               if not folders or path.startswith(
+                   tuple(folder.rstrip("/") + "/" for folder in folders))])
     flags = clang.compile_flags(tree)
 
     def run(path):
