@@ -50,15 +50,16 @@ HistogramValues LatencyHistogram::Values() const {
 
 void MetricsSnapshot::Add(const Metric& metric, double value, Labels labels) {
   OARLOCK_CHECK(metric.kind != MetricKind::kHistogram);
-  SamplesOf(metric, labels).push_back({std::move(labels), value, {}});
+  std::vector<Sample>& samples = SamplesOf(metric, labels);
+  samples.push_back({std::move(labels), value, {}});
 }
 
 void MetricsSnapshot::Add(const Metric& metric, HistogramValues values,
                           Labels labels) {
   OARLOCK_CHECK(metric.kind == MetricKind::kHistogram);
   OARLOCK_CHECK(values.counts.size() == values.bounds.size() + 1);
-  SamplesOf(metric, labels)
-      .push_back({std::move(labels), 0, std::move(values)});
+  std::vector<Sample>& samples = SamplesOf(metric, labels);
+  samples.push_back({std::move(labels), 0, std::move(values)});
 }
 
 std::vector<MetricsSnapshot::Sample>& MetricsSnapshot::SamplesOf(

@@ -34,9 +34,11 @@ inline absl::Status Annotate(const absl::Status& status,
 #define OARLOCK_ASSIGN_OR_RETURN(declaration, expression)           \
   OARLOCK_ASSIGN_OR_RETURN_(OARLOCK_CONCAT_(oarlock_or_, __LINE__), \
                             declaration, expression)
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration takes none
 #define OARLOCK_ASSIGN_OR_RETURN_(result, declaration, expression) \
   auto result = (expression);                                      \
   if (!result.ok()) return std::move(result).status();             \
   declaration = std::move(result).value()
+// NOLINTEND(bugprone-macro-parentheses)
 
 #endif  // OARLOCK_BASE_STATUS_MACROS_H_

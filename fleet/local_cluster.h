@@ -48,6 +48,7 @@ class LocalParameterClient : public ParameterClient {
                     const std::string& folder);
 
   absl::Status CreateTable(const v1::TableConfig& config) override;
+  void SetCutObserver(CutObserver /*observer*/) override {}
   bool in_process() const override { return true; }
   int partition_bits() const override;
   void PullSparse(TableId table, const KeyBatch& keys, float* rows,
@@ -90,6 +91,7 @@ class LocalJobClient : public JobClient {
   void SetProgressSource(ProgressSource source) override;
   absl::Status Report() override;
   // There are no cuts.
+  void SetCutObserver(CutObserver /*observer*/) override {}
   absl::Status MarkCut(uint64_t,
                        const std::vector<v1::TrainedExamples>&) override {
     return absl::OkStatus();

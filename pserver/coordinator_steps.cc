@@ -12,13 +12,13 @@ namespace oarlock {
 void Coordinator::StepClock(const v1::StepClockRequest& request,
                             StepClocks::Done done) {
   Answers answers;
-  absl::Status refused;
   {
     absl::MutexLock lock(&mutex_);
     const absl::StatusOr<WorkerRecord*> worker =
         Check(request.worker_index(), request.worker_generation());
-    refused = shut_down_ ? absl::UnavailableError("the server is going away")
-                         : worker.status();
+    const absl::Status refused =
+        shut_down_ ? absl::UnavailableError("the server is going away")
+                   : worker.status();
     if (refused.ok() && (job_.ending || !(*worker)->alive())) {
       std::vector<StepClocks::Answer> answer;
       answer.push_back({std::move(done), StepClocks::Unlimited()});
@@ -28,11 +28,12 @@ void Coordinator::StepClock(const v1::StepClockRequest& request,
           clock_.Now() +
           std::min(absl::Milliseconds(request.wait_ms()), kMaxBarrierWait);
       Append(steps_.Call(request, deadline, std::move(done)), &answers);
+    } else {
+      answers.push_back({[done = std::move(done)](absl::Status status) mutable {
+                           done(std::move(status));
+                         },
+                         refused});
     }
-  }
-  if (!refused.ok()) {
-    done(refused);
-    return;
   }
   Run(std::move(answers));
 }
@@ -42,7 +43,7 @@ void Coordinator::Append(std::vector<StepClocks::Answer> steps,
   for (StepClocks::Answer& step : steps) {
     answers->push_back(
         {[done = std::move(step.done), response = std::move(step.response)](
-             absl::Status) mutable { done(std::move(response)); },
+             const absl::Status&) mutable { done(std::move(response)); },
          absl::OkStatus()});
   }
 }

@@ -46,7 +46,7 @@ absl::Status RowIndex::Reserve(size_t num_new) {
   uint64_t larger =
       storage_.buckets == nullptr ? kFirstBuckets : 2 * num_buckets();
   while (GrowthRows(larger) < wanted) larger *= 2;
-  const absl::Status grown = Grow(larger);
+  absl::Status grown = Grow(larger);
   if (grown.ok()) return grown;
   const double full = kFullLoad * kSlots * static_cast<double>(num_buckets());
   if (storage_.buckets != nullptr && static_cast<double>(wanted) <= full) {
@@ -110,7 +110,8 @@ absl::StatusOr<RowIndex::Storage> RowIndex::AllocateBuckets(
         ::operator new (bytes, std::align_val_t{alignof(Bucket)}));
     heap_bytes_ += bytes;
   } else {
-    storage.order = std::bit_width(bytes / Arena::kChunkBytes) - 1;
+    storage.order =
+        static_cast<int>(std::bit_width(bytes / Arena::kChunkBytes)) - 1;
     OARLOCK_ASSIGN_OR_RETURN(storage.chunk,
                              rows_->arena().Allocate(storage.order));
     storage.buckets =

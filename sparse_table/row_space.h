@@ -59,13 +59,13 @@ class RowSpace {
   std::byte* At(RowRef ref) const {
     const uint32_t bits = static_cast<uint32_t>(ref);
     return base_ + size_t{bits >> slot_bits_} * Arena::kChunkBytes +
-           (bits & slot_mask_) * row_bytes_;
+           size_t{bits & slot_mask_} * row_bytes_;
   }
   Key KeyAt(RowRef ref) const { return RowLayout::Header(At(ref)).key; }
 
  private:
   static int SlotBits(const RowLayout& layout) {
-    return std::bit_width(RowsPerChunk(layout) - 1);
+    return static_cast<int>(std::bit_width(RowsPerChunk(layout) - 1));
   }
 
   Arena* const arena_;

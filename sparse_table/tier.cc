@@ -340,7 +340,7 @@ absl::Status ColdLookup::ReadAndInsert(const Partitions& partitions,
     const KeyGroup& group = groups[read.group];
     Partition* const partition = partitions[group.partition.value()].get();
     WriterGuard guard(partition->lock());
-    const absl::Status inserted = InsertGroup(read, group, keys, partition);
+    absl::Status inserted = InsertGroup(read, group, keys, partition);
     // Without room for them the rows are read where they are, one by one.
     if (!inserted.ok() && !absl::IsResourceExhausted(inserted)) return inserted;
   }

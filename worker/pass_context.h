@@ -91,8 +91,9 @@ struct PassContext {
   // what its examples weigh.
   float GradientScale() const {
     if (config->loss() == "sum") return 1;
-    const float scale = 1.0f / config->batch_size();
-    return MergesLanes() ? scale / config->thread_num() : scale;
+    const float scale = 1.0f / static_cast<float>(config->batch_size());
+    return MergesLanes() ? scale / static_cast<float>(config->thread_num())
+                         : scale;
   }
 };
 

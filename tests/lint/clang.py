@@ -24,8 +24,9 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
 _IMPORT = re.compile(r'^import (?:public )?"([^"]+)";', re.MULTILINE)
 _CUDA_INCLUDE = re.compile(
     r"^#include\s*<((?:cuda|cublas|cudnn|nccl)[^>]*)>", re.MULTILINE)
-# As bazel/system.BUILD gives them.
-_DEFINES = ("-DSPDLOG_COMPILED_LIB", "-DSPDLOG_FMT_EXTERNAL")
+# As bazel/system.BUILD and base/BUILD give them.
+_DEFINES = ("-DSPDLOG_COMPILED_LIB", "-DSPDLOG_FMT_EXTERNAL",
+            '-DOARLOCK_COMMIT=""')
 
 
 @functools.lru_cache(maxsize=None)

@@ -38,6 +38,7 @@ class FakeJobClient : public JobClient {
   WorkerIndex worker_index() const override { return WorkerIndex(0); }
   uint32_t num_workers() const override { return 1; }
   void SetProgressSource(ProgressSource) override {}
+  void SetCutObserver(CutObserver) override {}
   absl::Status Report() override {
     ++num_reports;
     return absl::OkStatus();

@@ -26,6 +26,7 @@ class EchoClient : public ParameterClient {
   absl::Status CreateTable(const v1::TableConfig&) override {
     return absl::OkStatus();
   }
+  void SetCutObserver(CutObserver /*observer*/) override {}
   int partition_bits() const override { return 3; }
   void PullSparse(TableId table, const KeyBatch& keys, float* rows,
                   TableVersions* versions, std::shared_ptr<const void> memory,

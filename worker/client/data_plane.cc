@@ -114,6 +114,7 @@ void DataPlane::Send(ServerIndex server, std::vector<Call> calls,
   for (Call& call : TakeWaiting(server)) calls.push_back(std::move(call));
   const Generation generation = connections_->generation(server);
   std::vector<grpc::ByteBuffer> requests;
+  requests.reserve(calls.size());
   for (Call& call : calls) requests.push_back(call.encode(generation));
   for (size_t begin = 0; begin < calls.size();) {
     auto* attempt = new Attempt;

@@ -179,21 +179,20 @@ void GrpcParameterClient::PullSparse(TableId table, const KeyBatch& keys,
                                      float* rows, TableVersions* versions,
                                      std::shared_ptr<const void> memory,
                                      Done done) {
-  PullSparse(table, keys, rows, versions, std::move(memory), std::move(done),
-             When::kNow);
+  PullSparse(table, keys, rows, versions, memory, std::move(done), When::kNow);
 }
 
 void GrpcParameterClient::PullSparseLater(TableId table, const KeyBatch& keys,
                                           float* rows, TableVersions* versions,
                                           std::shared_ptr<const void> memory,
                                           Done done) {
-  PullSparse(table, keys, rows, versions, std::move(memory), std::move(done),
+  PullSparse(table, keys, rows, versions, memory, std::move(done),
              When::kLater);
 }
 
 void GrpcParameterClient::PullSparse(TableId table, const KeyBatch& keys,
                                      float* rows, TableVersions* versions,
-                                     std::shared_ptr<const void> memory,
+                                     const std::shared_ptr<const void>& memory,
                                      Done done, When when) {
   const uint32_t dim = TableOf(table).sparse().dim();
   const std::vector<GroupRun> runs =

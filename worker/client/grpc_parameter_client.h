@@ -98,8 +98,9 @@ class GrpcParameterClient : public ParameterClient {
   // Whether calls wait for company.
   enum class When { kNow, kLater };
   void PullSparse(TableId table, const KeyBatch& keys, float* rows,
-                  TableVersions* versions, std::shared_ptr<const void> memory,
-                  Done done, When when);
+                  TableVersions* versions,
+                  const std::shared_ptr<const void>& memory, Done done,
+                  When when);
   // For that incarnation of the server.
   v1::RequestHeader HeaderFor(Generation server_generation) const;
   std::vector<PushMessage> SplitPush(const PushRequest& push) const;

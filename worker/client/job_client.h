@@ -81,7 +81,7 @@ class JobClient {
   virtual uint32_t own_trained_epochs() const { return 0; }
   // `observer` is called with each heartbeat; the one before it is not called
   // any more. Null: nobody.
-  virtual void SetCutObserver(CutObserver observer) {}
+  virtual void SetCutObserver(CutObserver observer) = 0;
   // Everything that this worker pushed before `cut` is applied on all servers;
   // `trained` are the examples of it that were not told before. Said again is
   // harmless. A number that is one beyond the newest: this worker will push

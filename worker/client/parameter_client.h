@@ -121,7 +121,7 @@ class ParameterClient {
   // `observer` is called whenever the number grows, from any thread; the one
   // before it is not called any more. Null: nobody. Where there are no cuts it
   // is never called.
-  virtual void SetCutObserver(CutObserver observer) {}
+  virtual void SetCutObserver(CutObserver observer) = 0;
 
   // Whether calls cost no more than the copies that they make.
   virtual bool in_process() const { return false; }

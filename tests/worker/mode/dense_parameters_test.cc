@@ -17,6 +17,7 @@ class CountingClient : public ParameterClient {
   absl::Status CreateTable(const v1::TableConfig&) override {
     return absl::OkStatus();
   }
+  void SetCutObserver(CutObserver /*observer*/) override {}
   int partition_bits() const override { return 0; }
   void PullSparse(TableId, const KeyBatch&, float*, TableVersions*,
                   std::shared_ptr<const void>, Done done) override {
