@@ -47,7 +47,7 @@ struct DataOptions {
   // When not empty, `sh -c pipe_command` runs for each file with the file as
   // its standard input, and examples are read, in `format`, from its standard
   // output.
-  std::string pipe_command;
+  std::string pipe_command{};
   // A pass with more malformed lines than this fails. At least 0.
   int64_t bad_lines_max = 100;
   // What cannot be read is left out, with a warning for each file: a file that
