@@ -221,11 +221,17 @@ class NolintTest(PlantedCase):
 
 class CommandLineTest(PlantedCase):
 
+    def test_a_folder_that_is_none_is_refused(self):
+        status, lines, errors = self.lint("--under", "nowhere", "tidy")
+        self.assertEqual((status, lines), (2, []))
+        self.assertIn("--under 'nowhere' is no folder of the repository",
+                      errors)
+
     def test_an_unknown_check_is_refused_with_the_legal_ones(self):
         status, lines, said = self.lint("spelling")
         self.assertEqual((status, lines), (2, []))
         self.assertEqual(said, "lint: there is no check 'spelling'; legal are "
-                         f"{', '.join(lint.EVERY_CHECK)}\n")
+                         f"{', '.join(lint.LEGAL)}\n")
 
     def test_without_a_name_all_checks_run(self):
         status, lines, _ = self.lint()
