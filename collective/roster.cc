@@ -113,7 +113,8 @@ absl::Status Roster::Enter(const v1::JoinHello& hello, Seat* seat) {
         options_.expected.incarnation(), ", is over")));
   }
   if (status.ok() && !failure_.ok()) {
-    // Others may wait for a new rank 0; this one is what they wait for.
+    // Other ranks try again until there is a new rank 0. This one has to end,
+    // or it would wait for itself.
     if (hello.rank() == 0) seat->Send(FailureMessage(failure_));
     status = absl::UnavailableError(
         absl::StrCat("this group is over: ", failure_.message()));

@@ -51,6 +51,10 @@ def main(arguments):
             print(f"lint: there is no check '{name}'; legal are "
                   f"{', '.join(LEGAL)}", file=sys.stderr)
             return 2
+    if options.under and options.checks != ["tidy"]:
+        print(f"lint: --under '{options.under[0]}' is for tidy alone; write "
+              "lint.py --under FOLDER tidy", file=sys.stderr)
+        return 2
     if not pathlib.Path(options.root).is_dir():
         print(f"lint: --root '{options.root}' is no folder; name a copy of "
               "the repository", file=sys.stderr)
@@ -62,12 +66,11 @@ def main(arguments):
                   file=sys.stderr)
             return 2
     failed = False
+    checks = {**CHECKS,
+              "tidy": lambda tree: tidy.check(tree, options.under or ())}
     for name in options.checks or CHECKS:
         try:
-            if name == "tidy":
-                findings, note = tidy.check(tree, options.under or ())
-            else:
-                findings, note = CHECKS[name](tree)
+            findings, note = checks[name](tree)
         except trees.LintError as error:
             print(f"lint: {name}: {error}", file=sys.stderr)
             return 2

@@ -227,6 +227,13 @@ class CommandLineTest(PlantedCase):
         self.assertIn("--under 'nowhere' is no folder of the repository",
                       errors)
 
+    def test_a_folder_is_for_tidy_alone(self):
+        for checks in ((), ("format",), ("tidy", "format")):
+            status, lines, errors = self.lint("--under", "pserver", *checks)
+            self.assertEqual((status, lines), (2, []))
+            self.assertEqual(errors, "lint: --under 'pserver' is for tidy "
+                             "alone; write lint.py --under FOLDER tidy\n")
+
     def test_an_unknown_check_is_refused_with_the_legal_ones(self):
         status, lines, said = self.lint("spelling")
         self.assertEqual((status, lines), (2, []))
