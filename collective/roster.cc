@@ -141,12 +141,17 @@ absl::Status Roster::Enter(const v1::JoinHello& hello, Seat* seat) {
   if (Missing().empty()) {
     Welcome();
   } else {
-    v1::GroupMessage message;
-    for (uint32_t rank : Missing())
-      message.mutable_waiting()->add_missing(rank);
-    SendToAll(message);
+    SendMissing();
   }
   return absl::OkStatus();
+}
+
+void Roster::SendMissing() {
+  v1::GroupMessage message;
+  for (uint32_t rank : Missing()) {
+    message.mutable_waiting()->add_missing(rank);
+  }
+  SendToAll(message);
 }
 
 void Roster::Welcome() {
@@ -209,6 +214,7 @@ void Roster::Closed(int rank, const Seat* seat) {
   if (!complete_) {
     if (failure_.ok()) {
       spdlog::warn("rendezvous: {} has gone before all had come", NameOf(rank));
+      SendMissing();
     }
     return;
   }
@@ -245,6 +251,7 @@ void Roster::Tick() {
     FailLocked(absl::UnavailableError(text));
   } else {
     spdlog::warn("rendezvous: {}", text);
+    SendMissing();
   }
 }
 

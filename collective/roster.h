@@ -91,6 +91,8 @@ class Roster {
   absl::Status CheckHello(const v1::JoinHello& hello) const;
   std::vector<uint32_t> Missing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string NamesOf(const std::vector<uint32_t>& ranks) const;
+  // To those who have come: whom they wait for.
+  void SendMissing() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendToAll(const v1::GroupMessage& message)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FailLocked(const absl::Status& status)

@@ -31,6 +31,11 @@ ShareEstimate ShareOf(const SpaceSaving::Count& count, uint64_t total,
           .error = std::min(1.0, half_width / samples)};
 }
 
+HotKeysOptions WithSeed(HotKeysOptions options, uint64_t seed) {
+  options.seed = seed;
+  return options;
+}
+
 }  // namespace
 
 KeySampler::KeySampler(const HotKeysOptions& options)
@@ -75,6 +80,10 @@ std::vector<ShareEstimate> KeySampler::Estimate(
   }
   return shares;
 }
+
+HotKeys::HotKeys(const HotKeysOptions& options)
+    : pulls_(options),
+      pushes_(WithSeed(options, DeriveSeed(options.seed, /*purpose=*/1))) {}
 
 std::vector<HotKeys::HotKey> HotKeys::Top(size_t n) const {
   // What leads the sum leads one of the two, or is close behind in both.

@@ -73,7 +73,9 @@ class KeySampler {
   SpaceSaving counts_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Thread-safe, see KeySampler.
+// Thread-safe, see KeySampler. A worker pushes what it pulled, in the same
+// order; the two samples are taken at places that have nothing to do with each
+// other.
 class HotKeys {
  public:
   struct HotKey {
@@ -82,8 +84,7 @@ class HotKeys {
     ShareEstimate pushes;
   };
 
-  explicit HotKeys(const HotKeysOptions& options)
-      : pulls_(options), pushes_(options) {}
+  explicit HotKeys(const HotKeysOptions& options);
 
   KeySampler& pulls() { return pulls_; }
   KeySampler& pushes() { return pushes_; }

@@ -207,6 +207,23 @@ TEST_F(RosterTest, WhoIsMissingWhenTimeIsOverIsToldWithTheLastRefusal) {
                         "ranks, rank 0 has 3"));
 }
 
+TEST_F(RosterTest, WhoIsLostWhileOthersAreWaitedForIsMissingAgain) {
+  ASSERT_TRUE(roster_.Enter(Hello(0), &seats_[0]).ok());
+  ASSERT_TRUE(roster_.Enter(Hello(1), &seats_[1]).ok());
+  EXPECT_THAT(seats_[0].messages.back().waiting().missing(), ElementsAre(2));
+  roster_.Closed(1, &seats_[1]);
+  EXPECT_THAT(seats_[0].messages.back().waiting().missing(), ElementsAre(1, 2));
+
+  ASSERT_TRUE(roster_.Enter(Hello(1), &seats_[1]).ok());
+  EXPECT_THAT(seats_[0].messages.back().waiting().missing(), ElementsAre(2));
+  for (int tick = 0; tick <= kSignsPerSilence; ++tick) {
+    Sign(0);
+    roster_.Tick();
+  }
+  EXPECT_TRUE(seats_[1].closed);
+  EXPECT_THAT(seats_[0].messages.back().waiting().missing(), ElementsAre(1, 2));
+}
+
 TEST_F(RosterTest, AFailureOfTimeNamesWhoHasNotBegunTheOperation) {
   EnterAll();
   Sign(0, {7});
