@@ -4,6 +4,7 @@ Product sources wait with a limit by a Clock, too; in tests such a limit is a
 deadline that no verdict depends on. Tests pause in eventually.h and in the
 harness of the system tests alone. Places that are still to be mended are counted in clock_debt.txt, which only
 shrinks; real_time.txt names the tests whose verdict depends on a duration.
+tests/cases has reports of others, which are no tests.
 """
 
 import re
@@ -43,7 +44,8 @@ def places(tree):
             found[path] = sorted(trees.line_at(code, match.start())
                                  for match in matches)
     for path in tree.ending(".py"):
-        if not path.startswith("tests/") or path.startswith("tests/lint/"):
+        if not path.startswith("tests/") or path.startswith(
+                ("tests/lint/", "tests/cases/")):
             continue
         text = re.sub(r"#[^\n]*", "", tree.text(path))
         lines = [trees.line_at(text, match.start())

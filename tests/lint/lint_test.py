@@ -196,6 +196,7 @@ class ClockTest(PlantedCase):
                 "std::time(nullptr);", "gpr_now(GPR_CLOCK_REALTIME);"]
         self.write("pserver/late.cc", "\n".join(ways))
         self.write("tests/system/a_test.py", "time.sleep(1)\n")
+        self.write("tests/cases/a_report.py", "time.sleep(1)\n")
         self.write("tests/lint/clock_debt.txt",
                    f"pserver/late.cc {len(ways)}\ntests/system/a_test.py 1\n")
         self.expect_clean("clock")
