@@ -8,10 +8,10 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "cli/job_watch.h"
+#include "client/server_connections.h"
 #include "cluster/environment.h"
 #include "launch/launch_plan.h"
 #include "launch/launcher.h"
-#include "worker/client/server_connections.h"
 #include "worker/summary.h"
 
 namespace oarlock {

@@ -24,10 +24,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "client/job_client.h"
 #include "cluster/environment.h"
 #include "cluster/log_dir_lock.h"
 #include "proto/job_config.pb.h"
-#include "worker/client/job_client.h"
 #include "worker/data/data_options.h"
 #include "worker/summary.h"
 

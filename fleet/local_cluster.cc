@@ -6,8 +6,8 @@
 #include "base/call_and_wait.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "client/work_messages.h"
 #include "pserver/checkpoint/part_loader.h"
-#include "worker/client/work_messages.h"
 
 namespace oarlock {
 namespace {

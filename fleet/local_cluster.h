@@ -13,13 +13,13 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
+#include "client/job_client.h"
+#include "client/parameter_client.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job_config.pb.h"
 #include "pserver/coordinator.h"
 #include "pserver/eviction_loop.h"
 #include "pserver/table_registry.h"
-#include "worker/client/job_client.h"
-#include "worker/client/parameter_client.h"
 
 namespace oarlock {
 

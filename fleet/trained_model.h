@@ -14,12 +14,12 @@
 #include "base/clock.h"
 #include "base/scratch_folder.h"
 #include "base/types.h"
+#include "client/parameter_client.h"
+#include "client/server_connections.h"
 #include "cluster/security.h"
 #include "proto/job_config.pb.h"
 #include "proto/job_description.pb.h"
 #include "proto/table.pb.h"
-#include "worker/client/parameter_client.h"
-#include "worker/client/server_connections.h"
 #include "worker/models/model.h"
 
 namespace oarlock {

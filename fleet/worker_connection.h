@@ -8,12 +8,12 @@
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "client/grpc_job_client.h"
+#include "client/grpc_parameter_client.h"
+#include "client/server_connections.h"
 #include "cluster/environment.h"
 #include "cluster/security.h"
 #include "proto/job_config.pb.h"
-#include "worker/client/grpc_job_client.h"
-#include "worker/client/grpc_parameter_client.h"
-#include "worker/client/server_connections.h"
 
 namespace oarlock {
 

@@ -5,7 +5,7 @@
 #define OARLOCK_WORKER_GEO_REPAIR_H_
 
 #include "absl/status/status.h"
-#include "worker/client/job_client.h"
+#include "client/job_client.h"
 #include "worker/pass_context.h"
 
 namespace oarlock {

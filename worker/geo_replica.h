@@ -15,7 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "base/types.h"
-#include "worker/client/parameter_client.h"
+#include "client/parameter_client.h"
 #include "worker/mode/geo_dense.h"
 #include "worker/mode/geo_rows.h"
 #include "worker/mode/merged_gradients.h"

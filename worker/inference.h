@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/types.h"
-#include "worker/client/parameter_client.h"
+#include "client/parameter_client.h"
 #include "worker/data/data_options.h"
 #include "worker/models/model.h"
 

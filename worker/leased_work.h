@@ -13,7 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "base/clock.h"
-#include "worker/client/job_client.h"
+#include "client/job_client.h"
 #include "worker/data/work_source.h"
 
 namespace oarlock {

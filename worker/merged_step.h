@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "worker/client/parameter_client.h"
+#include "client/parameter_client.h"
 #include "worker/mode/merged_gradients.h"
 #include "worker/pass_context.h"
 #include "worker/step_buffer.h"

@@ -16,9 +16,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
+#include "client/job_client.h"
 #include "proto/coordinator_course.pb.h"
 #include "proto/job_config.pb.h"
-#include "worker/client/job_client.h"
 #include "worker/progress_meter.h"
 #include "worker/training_data.h"
 

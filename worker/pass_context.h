@@ -10,10 +10,10 @@
 
 #include "base/clock.h"
 #include "base/types.h"
+#include "client/job_client.h"
+#include "client/parameter_client.h"
 #include "proto/job_config.pb.h"
 #include "proto/table.pb.h"
-#include "worker/client/job_client.h"
-#include "worker/client/parameter_client.h"
 #include "worker/cut_marker.h"
 #include "worker/data/bad_lines.h"
 #include "worker/data/batch_source.h"

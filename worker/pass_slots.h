@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "worker/client/parameter_client.h"
+#include "client/parameter_client.h"
 #include "worker/mode/dense_slot.h"
 #include "worker/pass_context.h"
 

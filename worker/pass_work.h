@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "base/types.h"
-#include "worker/client/job_client.h"
+#include "client/job_client.h"
 #include "worker/data/bad_lines.h"
 #include "worker/data/batch_source.h"
 #include "worker/data/example_intervals.h"

@@ -25,7 +25,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "base/types.h"
-#include "worker/client/parameter_client.h"
+#include "client/parameter_client.h"
 
 namespace oarlock {
 

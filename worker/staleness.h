@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "worker/client/parameter_client.h"
+#include "client/parameter_client.h"
 
 namespace oarlock {
 

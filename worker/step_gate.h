@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "base/clock.h"
-#include "worker/client/job_client.h"
+#include "client/job_client.h"
 
 namespace oarlock {
 

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "worker/client/job_client.h"
+#include "client/job_client.h"
 #include "worker/data/work_source.h"
 
 namespace oarlock {

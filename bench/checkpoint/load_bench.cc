@@ -26,10 +26,10 @@
 #include "bench/common/repetitions.h"
 #include "bench/common/workload.h"
 #include "bench/wire/traffic.h"
+#include "client/grpc_job_client.h"
+#include "client/grpc_parameter_client.h"
+#include "client/server_connections.h"
 #include "optim/rules.h"
-#include "worker/client/grpc_job_client.h"
-#include "worker/client/grpc_parameter_client.h"
-#include "worker/client/server_connections.h"
 #include "worker/cut_marker.h"
 #include "worker/slot_pool.h"
 

@@ -10,7 +10,7 @@
 #include "base/types.h"
 #include "bench/common/repetitions.h"
 #include "bench/common/workload.h"
-#include "worker/client/key_batch.h"
+#include "client/key_batch.h"
 #include "worker/nn/backends.h"
 #include "worker/nn/math_backend.h"
 

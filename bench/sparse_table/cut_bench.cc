@@ -23,9 +23,9 @@
 #include "bench/common/repetitions.h"
 #include "bench/common/workload.h"
 #include "bench/sparse_table/bench_table.h"
+#include "client/key_batch.h"
 #include "sparse_table/cut_sink.h"
 #include "sparse_table/sparse_table.h"
-#include "worker/client/key_batch.h"
 
 namespace oarlock_bench {
 namespace {

@@ -29,9 +29,9 @@
 #include "base/types.h"
 #include "bench/common/repetitions.h"
 #include "bench/common/workload.h"
+#include "client/key_batch.h"
 #include "proto/table.pb.h"
 #include "sparse_table/sparse_table.h"
-#include "worker/client/key_batch.h"
 
 namespace oarlock_bench {
 namespace {

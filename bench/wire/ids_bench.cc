@@ -26,9 +26,9 @@
 #include "bench/common/repetitions.h"
 #include "bench/common/workload.h"
 #include "bench/wire/traffic.h"
-#include "worker/client/grpc_job_client.h"
-#include "worker/client/grpc_parameter_client.h"
-#include "worker/client/server_connections.h"
+#include "client/grpc_job_client.h"
+#include "client/grpc_parameter_client.h"
+#include "client/server_connections.h"
 
 namespace oarlock_bench {
 namespace {

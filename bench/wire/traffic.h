@@ -12,9 +12,9 @@
 #include "absl/status/status.h"
 #include "base/types.h"
 #include "bench/common/workload.h"
+#include "client/key_batch.h"
+#include "client/parameter_client.h"
 #include "proto/table.pb.h"
-#include "worker/client/key_batch.h"
-#include "worker/client/parameter_client.h"
 #include "worker/nn/math_backend.h"
 
 namespace oarlock_bench {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "tests/worker/client/blocking_calls.h"
+#include "tests/client/blocking_calls.h"
 
 namespace oarlock {
 namespace {

@@ -13,11 +13,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
+#include "client/grpc_job_client.h"
+#include "client/grpc_parameter_client.h"
+#include "client/server_connections.h"
 #include "pserver/server.h"
 #include "pserver/server_options.h"
-#include "worker/client/grpc_job_client.h"
-#include "worker/client/grpc_parameter_client.h"
-#include "worker/client/server_connections.h"
 
 namespace oarlock {
 

@@ -14,7 +14,7 @@ import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-ALL_WORKER = {"worker", "worker/data", "worker/nn", "worker/client",
+ALL_WORKER = {"worker", "worker/data", "worker/nn", "client",
               "worker/mode", "worker/models"}
 CORE = {"base", "proto", "optim", "cluster", "storage", "sparse_table"}
 # Folder -> folders that it may use beside itself.
@@ -30,8 +30,8 @@ ALLOWED = {
     # optim: kernels take their arithmetic from the rules.
     "worker/nn": {"base", "optim"},
     "worker/models": {"base", "worker/nn", "worker/data"},
-    "worker/client": {"base", "proto", "cluster", "worker/data"},
-    "worker/mode": {"base", "proto", "optim", "worker/client"},
+    "client": {"base", "proto", "cluster", "worker/data"},
+    "worker/mode": {"base", "proto", "optim", "client"},
     "worker": {"base", "proto", "optim", "cluster"} | ALL_WORKER,
     "collective": {"base", "proto", "cluster"},
     "fleet": CORE | {"pserver", "collective"} | ALL_WORKER,

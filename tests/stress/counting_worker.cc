@@ -27,8 +27,8 @@
 #include "base/status_macros.h"
 #include "optim/rules.h"
 #include "proto/table.pb.h"
+#include "tests/client/blocking_calls.h"
 #include "tests/stress/job_member.h"
-#include "tests/worker/client/blocking_calls.h"
 #include "worker/cut_marker.h"
 #include "worker/slot_pool.h"
 

@@ -12,9 +12,9 @@
 #include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "base/types.h"
-#include "worker/client/grpc_job_client.h"
-#include "worker/client/grpc_parameter_client.h"
-#include "worker/client/server_connections.h"
+#include "client/grpc_job_client.h"
+#include "client/grpc_parameter_client.h"
+#include "client/server_connections.h"
 
 namespace oarlock {
 

@@ -8,8 +8,8 @@
 #include "absl/strings/str_format.h"
 #include "base/mix.h"
 #include "base/status_macros.h"
+#include "tests/client/blocking_calls.h"
 #include "tests/stress/oracle_tables.h"
-#include "tests/worker/client/blocking_calls.h"
 
 namespace oarlock {
 namespace {

@@ -20,11 +20,11 @@
 #include "absl/status/status.h"
 #include "base/random.h"
 #include "base/types.h"
+#include "client/key_batch.h"
+#include "client/parameter_client.h"
 #include "proto/parameter.pb.h"
 #include "proto/table.pb.h"
 #include "tests/stress/table_model.h"
-#include "worker/client/key_batch.h"
-#include "worker/client/parameter_client.h"
 
 namespace oarlock {
 

@@ -13,8 +13,8 @@
 #include "absl/status/status.h"
 #include "fleet/local_cluster.h"
 #include "optim/rules.h"
+#include "tests/client/blocking_calls.h"
 #include "tests/stress/oracle_tables.h"
-#include "tests/worker/client/blocking_calls.h"
 
 namespace oarlock {
 namespace {

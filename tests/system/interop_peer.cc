@@ -20,10 +20,10 @@
 
 #include "absl/strings/str_split.h"
 #include "base/check.h"
-#include "tests/worker/client/blocking_calls.h"
-#include "worker/client/grpc_job_client.h"
-#include "worker/client/grpc_parameter_client.h"
-#include "worker/client/server_connections.h"
+#include "client/grpc_job_client.h"
+#include "client/grpc_parameter_client.h"
+#include "client/server_connections.h"
+#include "tests/client/blocking_calls.h"
 
 namespace oarlock {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "tests/worker/client/blocking_calls.h"
+#include "tests/client/blocking_calls.h"
 #include "tests/worker/counting_model.h"
 #include "worker/data/bad_lines.h"
 #include "worker/data/example_reader.h"

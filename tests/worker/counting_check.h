@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "client/parameter_client.h"
 #include "proto/job_config.pb.h"
-#include "worker/client/parameter_client.h"
 #include "worker/models/model.h"
 
 namespace oarlock {

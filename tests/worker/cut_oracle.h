@@ -15,8 +15,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "client/parameter_client.h"
 #include "proto/coordinator_work.pb.h"
-#include "worker/client/parameter_client.h"
 
 namespace oarlock {
 

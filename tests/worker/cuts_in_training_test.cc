@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "fleet/local_cluster.h"
-#include "tests/worker/client/blocking_calls.h"
+#include "tests/client/blocking_calls.h"
 #include "tests/worker/cut_oracle.h"
 #include "tests/worker/data/test_files.h"
 #include "worker/data/criteo_generator.h"

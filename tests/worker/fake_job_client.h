@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/client/job_client.h"
+#include "client/job_client.h"
 
 namespace oarlock {
 

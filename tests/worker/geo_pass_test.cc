@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/client/blocking_calls.h"
 #include "tests/integration/mini_cluster.h"
-#include "tests/worker/client/blocking_calls.h"
 #include "tests/worker/counting_check.h"
 #include "tests/worker/counting_model.h"
 #include "tests/worker/data/test_files.h"

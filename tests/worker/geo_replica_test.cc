@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "tests/client/blocking_calls.h"
 #include "tests/integration/mini_cluster.h"
-#include "tests/worker/client/blocking_calls.h"
 #include "tests/worker/counting_model.h"
 #include "worker/table_plan.h"
 

@@ -10,11 +10,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/metrics.h"
+#include "client/job_client.h"
 #include "proto/coordinator_job.pb.h"
 #include "tests/base/eventually.h"
 #include "tests/base/skippable_clock.h"
 #include "tests/integration/mini_cluster.h"
-#include "worker/client/job_client.h"
 
 namespace oarlock {
 

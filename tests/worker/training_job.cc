@@ -12,7 +12,7 @@
 
 #include "base/status_macros.h"
 #include "fleet/local_cluster.h"
-#include "tests/worker/client/blocking_calls.h"
+#include "tests/client/blocking_calls.h"
 #include "worker/data/bad_lines.h"
 #include "worker/data/example_reader.h"
 #include "worker/data/file_list.h"

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "base/types.h"
-#include "worker/client/parameter_client.h"
+#include "client/parameter_client.h"
 
 namespace oarlock {
 

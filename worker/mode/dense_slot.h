@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "client/parameter_client.h"
 #include "optim/rules.h"
-#include "worker/client/parameter_client.h"
 
 namespace oarlock {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/types.h"
+#include "client/parameter_client.h"
 #include "optim/rules.h"
-#include "worker/client/parameter_client.h"
 
 namespace oarlock {
 

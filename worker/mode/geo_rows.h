@@ -12,8 +12,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "base/types.h"
+#include "client/key_batch.h"
 #include "optim/rules.h"
-#include "worker/client/key_batch.h"
 
 namespace oarlock {
 

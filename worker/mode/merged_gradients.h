@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/types.h"
-#include "worker/client/key_batch.h"
+#include "client/key_batch.h"
 
 namespace oarlock {
 

@@ -1,0 +1,64 @@
+// How many pushes each server has acknowledged since which cut: what a server
+// that came back without its log has lost.
+
+#ifndef OARLOCK_CLIENT_ACKNOWLEDGED_PUSHES_H_
+#define OARLOCK_CLIENT_ACKNOWLEDGED_PUSHES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "base/types.h"
+
+namespace oarlock {
+
+// Thread-safe.
+class AcknowledgedPushes {
+ public:
+  // Cuts that are told apart. Servers come back from the newest checkpoint, so
+  // older counts matter only after as many cuts in a row that failed; then they
+  // count with the oldest one kept.
+  static constexpr size_t kMaxCuts = 16;
+
+  explicit AcknowledgedPushes(size_t num_servers) : counts_(num_servers) {}
+
+  // The server acknowledged its part of a push that carried `cut`.
+  void Add(ServerIndex server, uint64_t cut) {
+    absl::MutexLock lock(&mutex_);
+    std::map<uint64_t, uint64_t>& counts = counts_[server.value()];
+    ++counts[cut];
+    if (counts.size() <= kMaxCuts) return;
+    const uint64_t oldest = counts.begin()->second;
+    counts.erase(counts.begin());
+    counts.begin()->second += oldest;
+  }
+
+  // Pushes that do not belong before `cut`.
+  uint64_t CountFrom(ServerIndex server, uint64_t cut) const {
+    absl::MutexLock lock(&mutex_);
+    const std::map<uint64_t, uint64_t>& counts = counts_[server.value()];
+    uint64_t count = 0;
+    for (auto it = counts.lower_bound(cut); it != counts.end(); ++it) {
+      count += it->second;
+    }
+    return count;
+  }
+  // They are lost, which is accepted.
+  void ForgetFrom(ServerIndex server, uint64_t cut) {
+    absl::MutexLock lock(&mutex_);
+    std::map<uint64_t, uint64_t>& counts = counts_[server.value()];
+    counts.erase(counts.lower_bound(cut), counts.end());
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  // By server: pushes by their cut.
+  std::vector<std::map<uint64_t, uint64_t>> counts_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_CLIENT_ACKNOWLEDGED_PUSHES_H_

@@ -1,0 +1,64 @@
+// Frames the messages of the parameter client around the caller's arrays, and
+// takes the blocks of answers into replicas.
+
+#ifndef OARLOCK_CLIENT_FRAME_MESSAGES_H_
+#define OARLOCK_CLIENT_FRAME_MESSAGES_H_
+
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/slice.h>
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "client/parameter_client.h"
+#include "client/split_messages.h"
+#include "proto/parameter.pb.h"
+#include "proto/table.pb.h"
+#include "proto/wire_codec.h"
+
+namespace oarlock {
+
+// How values travel, those of sparse rows and of dense blocks alike. Callers
+// and tables have floats in any case.
+struct ValueFormats {
+  // Of pulled values, and of those that a push returns.
+  v1::ValueFormat pull = v1::FLOAT32;
+  // Of pushed gradients.
+  v1::ValueFormat push = v1::FLOAT32;
+};
+
+// A slice of memory that `owner` keeps alive, as long as gRPC refers to it.
+grpc::Slice Share(const void* data, size_t size,
+                  const std::shared_ptr<const void>& owner);
+
+// Gradients of a run; floats stay where they lie, in memory of `owner`.
+grpc::ByteBuffer FrameSparsePush(const v1::RequestHeader& header,
+                                 const SparseGradients& sparse, size_t dim,
+                                 const GroupRun& run,
+                                 const ValueFormats& formats,
+                                 const std::shared_ptr<const void>& owner);
+grpc::ByteBuffer FrameDensePush(const v1::RequestHeader& header,
+                                const DenseGradients& dense,
+                                const v1::DenseTableConfig& config,
+                                const BlockRun& run,
+                                const ValueFormats& formats,
+                                const std::shared_ptr<const void>& owner);
+
+// Asks for those blocks of the run that changed since `replica` got them from
+// this incarnation of the server; from another one, for all.
+grpc::ByteBuffer FrameDensePull(const v1::RequestHeader& header, TableId table,
+                                const BlockRun& run,
+                                const DenseReplica& replica,
+                                const ValueFormats& formats);
+
+// Gives the replica the table's size.
+void Resize(const v1::DenseTableConfig& dense, DenseReplica* replica);
+
+// Takes the blocks of an answer. Internal when they do not lie in the run.
+absl::Status CopyBlocks(const v1::DenseTableConfig& dense, const BlockRun& run,
+                        const DenseResponseView& view, DenseReplica* replica);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_CLIENT_FRAME_MESSAGES_H_

@@ -1,0 +1,135 @@
+#include "client/key_batch.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+#include "base/mix.h"
+
+namespace oarlock {
+namespace {
+
+// `value`, of which the compiler knows nothing more: how it came about is not
+// made a branch of the code that follows.
+uint32_t WithoutBranch(uint32_t value) {
+  asm("" : "+r"(value));
+  return value;
+}
+
+}  // namespace
+
+void KeyBatch::Build(absl::Span<const Key> keys, int partition_bits) {
+  Prepare(keys.size());
+  FindDistinct(keys, partition_bits);
+  GroupByPartition(partition_bits);
+}
+
+void KeyBatch::Prepare(size_t num_keys) {
+  constexpr size_t kEntriesPerKey = 4;
+  constexpr size_t kFewestEntries = 16;
+  constexpr size_t kMaxKeys = size_t{1} << 30;
+  OARLOCK_CHECK(num_keys < kMaxKeys);
+  const size_t num_entries =
+      std::bit_ceil(num_keys * kEntriesPerKey + kFewestEntries);
+  if (table_.size() < num_entries || first_entry_ > UINT32_MAX - kMaxKeys) {
+    table_.assign(std::max(num_entries, table_.size()), 0);
+    first_entry_ = 1;
+  }
+  mask_ = num_entries - 1;
+  // One more, for what is written before it is known whether it counts.
+  if (distinct_.size() <= num_keys) {
+    distinct_.resize(num_keys + 1);
+    partition_.resize(num_keys + 1);
+    position_.resize(num_keys + 1);
+    displaced_.resize(num_keys + 1);
+  }
+}
+
+// Whether a key is new is as good as random, so a branch on it would be
+// mispredicted for every other key of a click log. Instead every key is written
+// as if it were new, to be overwritten by the next if it was not. Keys whose
+// place is taken by another key are left for a second loop, because they would
+// be mispredicted too.
+void KeyBatch::FindDistinct(absl::Span<const Key> keys, int partition_bits) {
+  row_of_key_.resize(keys.size());
+  // Local: to the compiler a store might change a member.
+  uint32_t* const table = table_.data();
+  Key* const distinct = distinct_.data();
+  uint16_t* const partition = partition_.data();
+  uint32_t* const displaced = displaced_.data();
+  uint32_t* const row_of_key = row_of_key_.data();
+  const size_t mask = mask_;
+  const uint32_t first_entry = first_entry_;
+  uint32_t num_distinct = 0;
+  size_t num_displaced = 0;
+
+  const auto write_as_new = [&](Key key, uint64_t mix) {
+    distinct[num_distinct] = key;
+    partition[num_distinct] =
+        static_cast<uint16_t>(PartitionOfMix(mix, partition_bits).value());
+  };
+  // What stands in a slot: a distinct key, or nothing, which is the place of
+  // the next one.
+  struct Found {
+    uint32_t index;
+    bool is_new;
+  };
+  const auto look_at = [&](size_t slot) -> Found {
+    const uint32_t index = table[slot] - first_entry;
+    return {WithoutBranch(std::min(index, num_distinct)),
+            index >= num_distinct};
+  };
+  const auto take = [&](size_t slot, const Found& found, size_t i) {
+    table[slot] = first_entry + found.index;
+    row_of_key[i] = found.index;
+    num_distinct += found.is_new;
+  };
+
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const uint64_t mix = Mix(keys[i]);
+    write_as_new(keys[i], mix);
+    const size_t slot = mix & mask;
+    const Found found = look_at(slot);
+    displaced[num_displaced] = static_cast<uint32_t>(i);
+    num_displaced += distinct[found.index] != keys[i];
+    // Of a displaced key: what is there already.
+    take(slot, found, i);
+  }
+  for (size_t d = 0; d < num_displaced; ++d) {
+    const size_t i = displaced[d];
+    const uint64_t mix = Mix(keys[i]);
+    write_as_new(keys[i], mix);
+    size_t slot = mix & mask;
+    Found found;
+    do {
+      slot = (slot + 1) & mask;
+      found = look_at(slot);
+    } while (distinct[found.index] != keys[i]);
+    take(slot, found, i);
+  }
+  num_distinct_ = num_distinct;
+  first_entry_ += num_distinct;
+}
+
+void KeyBatch::GroupByPartition(int partition_bits) {
+  const size_t num_partitions = size_t{1} << partition_bits;
+  counts_.assign(num_partitions, 0);
+  for (size_t i = 0; i < num_distinct_; ++i) ++counts_[partition_[i]];
+  groups_.clear();
+  uint32_t begin = 0;
+  for (uint32_t p = 0; p < num_partitions; ++p) {
+    const uint32_t count = counts_[p];
+    if (count != 0) groups_.push_back({PartitionIndex(p), count});
+    counts_[p] = begin;
+    begin += count;
+  }
+  keys_.resize(num_distinct_);
+  for (size_t i = 0; i < num_distinct_; ++i) {
+    const uint32_t position = counts_[partition_[i]]++;
+    position_[i] = position;
+    keys_[position] = distinct_[i];
+  }
+  for (uint32_t& row : row_of_key_) row = position_[row];
+}
+
+}  // namespace oarlock

@@ -1,0 +1,69 @@
+// The distinct keys of a batch, in the order in which they travel.
+
+#ifndef OARLOCK_CLIENT_KEY_BATCH_H_
+#define OARLOCK_CLIENT_KEY_BATCH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "base/key_group.h"
+#include "base/types.h"
+
+namespace oarlock {
+
+// Removes duplicates from the keys of a batch and groups what is left by
+// partition. In click logs half of the keys of a batch repeat, so this halves
+// the traffic. Reused from batch to batch; not thread-safe.
+class KeyBatch {
+ public:
+  // Cost: a probe of an open-addressing table per key, without a branch that
+  // depends on the keys (about 9 cycles while the table is in the second
+  // cache), then a counting sort of the distinct keys by partition.
+  // `partition_bits` in [0, 16]; fewer than 2^30 keys.
+  void Build(absl::Span<const Key> keys, int partition_bits);
+
+  // Distinct keys; those of a partition are adjacent, partitions ascend.
+  const std::vector<Key>& keys() const { return keys_; }
+  // The partitions that occur, ascending.
+  const std::vector<KeyGroup>& groups() const { return groups_; }
+  // For each key given to Build, where it stands in keys().
+  const std::vector<uint32_t>& row_of_key() const { return row_of_key_; }
+
+ private:
+  // Makes the table and the arrays large enough for `num_keys`.
+  void Prepare(size_t num_keys);
+  // Distinct keys and their partitions, and for each key which one it is.
+  void FindDistinct(absl::Span<const Key> keys, int partition_bits);
+  // Moves them to their partition's place.
+  void GroupByPartition(int partition_bits);
+
+  std::vector<Key> keys_;
+  std::vector<KeyGroup> groups_;
+  std::vector<uint32_t> row_of_key_;
+
+  // An entry is empty if it is below first_entry_, else first_entry_ + the
+  // index of a distinct key: what earlier batches wrote is empty without being
+  // cleared. Four entries a key, which for a batch of 13,000 keys fit the
+  // second cache.
+  std::vector<uint32_t> table_;
+  uint32_t first_entry_ = 1;
+  // Of a slot in that part of the table which this batch uses: where a key
+  // comes to lie depends on its batch alone.
+  size_t mask_ = 0;
+
+  // Of the distinct keys, in the order in which they were found. These arrays
+  // only grow; the first num_distinct_ elements count.
+  size_t num_distinct_ = 0;
+  std::vector<Key> distinct_;
+  std::vector<uint16_t> partition_;
+  std::vector<uint32_t> position_;  // in keys_
+  // Indices of keys that found another key in their place.
+  std::vector<uint32_t> displaced_;
+  std::vector<uint32_t> counts_;  // per partition
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_CLIENT_KEY_BATCH_H_

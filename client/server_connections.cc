@@ -1,0 +1,179 @@
+#include "client/server_connections.h"
+
+#include <grpcpp/create_channel.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/log.h"
+#include "base/mix.h"
+#include "base/status_macros.h"
+#include "cluster/retry.h"
+#include "cluster/wire_version.h"
+
+namespace oarlock {
+namespace {
+
+// One attempt to reach a server that may not be up yet.
+constexpr absl::Duration kConnectAttempt = absl::Seconds(2);
+// How often waiting for a server is mentioned in the log.
+constexpr absl::Duration kWaitingNotice = absl::Seconds(5);
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ServerConnections>> ServerConnections::Connect(
+    const ConnectionOptions& options) {
+  if (options.endpoints.empty()) {
+    return absl::InvalidArgumentError(
+        "the list of servers is empty; name at least one, for example "
+        "127.0.0.1:6174");
+  }
+  std::unique_ptr<ServerConnections> connections(new ServerConnections);
+  connections->options_ = options;
+  OARLOCK_ASSIGN_OR_RETURN(connections->token_, ReadToken(options.security));
+  OARLOCK_ASSIGN_OR_RETURN(auto credentials,
+                           MakeChannelCredentials(options.security));
+  connections->job_hash_ = JobHash(options.job_id);
+  for (const std::string& endpoint : options.endpoints) {
+    Server server;
+    server.endpoint = endpoint;
+    server.channel = grpc::CreateCustomChannel(endpoint, credentials,
+                                               MakeChannelArguments());
+    server.admin = v1::AdminService::NewStub(server.channel);
+    connections->servers_.push_back(std::move(server));
+  }
+  connections->generations_ =
+      std::make_unique<std::atomic<uint64_t>[]>(connections->servers_.size());
+  const absl::Time deadline =
+      connections->clock().Now() + options.connect_timeout;
+  for (uint32_t i = 0; i < connections->servers_.size(); ++i) {
+    OARLOCK_ASSIGN_OR_RETURN(
+        const v1::ConnectResponse response,
+        connections->ConnectOne(i, deadline, options.connect_timeout));
+    connections->Adopt(ServerIndex(i),
+                       Generation(response.server_generation()));
+    if (i == 0) OARLOCK_RETURN_IF_ERROR(connections->TakeJob(response));
+  }
+  return connections;
+}
+
+absl::StatusOr<v1::ConnectResponse> ServerConnections::ConnectOne(
+    uint32_t index, absl::Time deadline, absl::Duration timeout) const {
+  const Server& server = servers_[index];
+  v1::ConnectRequest request;
+  request.set_protocol_version(kProtocolVersion);
+  request.set_job_id(options_.job_id);
+  request.set_client(options_.client_name);
+  v1::ConnectResponse response;
+  Backoff backoff(kAwayRetries, job_hash_ ^ index);
+  absl::Time next_notice = clock().Now() + kWaitingNotice;
+  for (;;) {
+    grpc::ClientContext context;
+    PrepareToWait(&context,
+                  std::min(kConnectAttempt, deadline - clock().Now()));
+    const absl::Status status =
+        FromGrpc(server.admin->Connect(&context, request, &response));
+    if (status.ok()) break;
+    const RetryAdvice advice = AdviceFor(status.code());
+    if (advice != RetryAdvice::kSameCall &&
+        advice != RetryAdvice::kSameCallSlower) {
+      return Annotate(status, Name(ServerIndex(index)));
+    }
+    const absl::Time now = clock().Now();
+    if (now >= deadline) {
+      return absl::UnavailableError(absl::StrCat(
+          "no server answered at ", server.endpoint, " within ",
+          absl::FormatDuration(timeout), " (", status.message(),
+          "); start server ", index, " there, or correct the list of servers"));
+    }
+    if (now >= next_notice) {
+      spdlog::info("waiting for {} ({})", Name(ServerIndex(index)),
+                   std::string(status.message()));
+      next_notice = now + kWaitingNotice;
+    }
+    clock().Sleep(std::min(backoff.Next(), deadline - now));
+  }
+  if (response.server_index() != index) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the process at ", server.endpoint, " is server ",
+        response.server_index(), ", but it stands at place ", index,
+        " of this worker's list of servers; give all processes the same list"));
+  }
+  return response;
+}
+
+absl::Status ServerConnections::TakeJob(const v1::ConnectResponse& response) {
+  OARLOCK_ASSIGN_OR_RETURN(PartitionMap map,
+                           PartitionMap::FromProto(response.partition_map()));
+  if (map.num_servers() != servers_.size()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the servers' list has ", map.num_servers(),
+                     " servers, this worker's has ", servers_.size(),
+                     "; give all processes the same list"));
+  }
+  partition_map_ = std::make_unique<PartitionMap>(std::move(map));
+  num_workers_ = response.num_workers();
+  has_checkpoints_ = response.has_checkpoints();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::ConnectResponse> ServerConnections::ConnectAnew(
+    ServerIndex server, absl::Duration timeout) const {
+  return ConnectOne(server.value(), clock().Now() + timeout, timeout);
+}
+
+void ServerConnections::SetReturnListener(ReturnListener listener) const {
+  absl::MutexLock lock(&listener_mutex_);
+  listener_ = std::move(listener);
+}
+
+absl::Status ServerConnections::TellReturn(ServerIndex server) const {
+  absl::MutexLock lock(&listener_mutex_);
+  return listener_ ? listener_(server) : absl::OkStatus();
+}
+
+void ServerConnections::PrepareToWait(grpc::ClientContext* context,
+                                      absl::Duration timeout) const {
+  Prepare(context, timeout);
+  context->set_wait_for_ready(true);
+}
+
+void ServerConnections::Prepare(grpc::ClientContext* context,
+                                absl::Duration timeout) const {
+  context->set_deadline(GrpcDeadline(timeout));
+  if (!token_.empty()) context->AddMetadata(kTokenMetadataKey, token_);
+}
+
+absl::Status ServerConnections::CallWithRetries(
+    ServerIndex server, absl::Duration give_up_after,
+    absl::FunctionRef<grpc::Status(grpc::ClientContext*)> call) const {
+  const absl::Time give_up = clock().Now() + give_up_after;
+  Backoff backoff(kAwayRetries, job_hash_ ^ server.value());
+  for (;;) {
+    grpc::ClientContext context;
+    PrepareToWait(&context,
+                  std::min(options_.rpc_timeout, give_up - clock().Now()));
+    const absl::Status status = FromGrpc(call(&context));
+    if (status.ok()) return status;
+    const RetryAdvice advice = AdviceFor(status.code());
+    const bool may_help = advice == RetryAdvice::kSameCall ||
+                          advice == RetryAdvice::kSameCallSlower;
+    if (!may_help) return Annotate(status, Name(server));
+    if (clock().Now() >= give_up) {
+      return absl::UnavailableError(
+          absl::StrCat(Name(server), " did not answer within ",
+                       absl::FormatDuration(give_up_after), " (",
+                       status.message(), "); is it running?"));
+    }
+    clock().Sleep(backoff.Next());
+  }
+}
+
+std::string ServerConnections::Name(ServerIndex server) const {
+  return absl::StrCat("server ", server.value(), " at ",
+                      servers_[server.value()].endpoint);
+}
+
+}  // namespace oarlock

@@ -1,0 +1,78 @@
+// Work items as the wire carries them.
+
+#ifndef OARLOCK_CLIENT_WORK_MESSAGES_H_
+#define OARLOCK_CLIENT_WORK_MESSAGES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "client/job_client.h"
+#include "proto/coordinator_work.pb.h"
+#include "worker/data/work_source.h"
+
+namespace oarlock {
+
+inline v1::DefineWorkRequest ToDefineWorkRequest(
+    const std::string& work, const std::vector<WorkItem>& items,
+    uint64_t num_examples, const std::string& order) {
+  v1::DefineWorkRequest request;
+  request.set_work(work);
+  request.set_num_examples(num_examples);
+  request.set_order(order);
+  for (const WorkItem& item : items) {
+    v1::WorkRange* range = request.add_ranges();
+    range->set_source(item.source);
+    range->set_begin(item.begin);
+    range->set_end(item.end);
+    range->set_byte_offset(item.byte_offset);
+    range->set_skip_lines(item.skip_lines);
+  }
+  return request;
+}
+
+inline WorkItem ToWorkItem(const v1::WorkRange& range) {
+  WorkItem item;
+  item.source = range.source();
+  item.begin = range.begin();
+  item.end = range.end();
+  item.byte_offset = range.byte_offset();
+  item.skip_lines = range.skip_lines();
+  return item;
+}
+
+inline PushRepair ToPushRepair(const v1::PushRepair& repair) {
+  PushRepair to;
+  to.lease = repair.lease();
+  if (repair.worker().worker_generation() != 0) {
+    to.push = PushStamp{WorkerIndex(repair.worker().worker_index()),
+                        Generation(repair.worker().worker_generation()),
+                        Sequence(repair.sequence())};
+  }
+  for (const v1::WorkRange& range : repair.examples()) {
+    to.examples.push_back(ToWorkItem(range));
+  }
+  for (const v1::WorkRange& range : repair.dense_examples()) {
+    to.dense_examples.push_back(ToWorkItem(range));
+  }
+  return to;
+}
+
+// REQUIRES: the response has as many leases as ranges.
+inline Leases ToLeases(const v1::LeaseWorkResponse& response) {
+  Leases leases;
+  leases.exhausted = response.exhausted();
+  for (int i = 0; i < response.ranges_size(); ++i) {
+    WorkItem item = ToWorkItem(response.ranges(i));
+    item.lease = response.leases(i);
+    leases.items.push_back(item);
+  }
+  for (const v1::PushRepair& repair : response.repairs()) {
+    leases.repairs.push_back(ToPushRepair(repair));
+  }
+  return leases;
+}
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_CLIENT_WORK_MESSAGES_H_
