@@ -16,6 +16,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "cli/checkpoint_view.h"
+#include "data/reader/byte_source.h"
+#include "data/reader/line_reader.h"
+#include "data/reader/pipe_source.h"
 #include "fleet/command_line/command_line.h"
 #include "fleet/command_line/message_flags.h"
 #include "fleet/job_description.h"
@@ -28,9 +31,6 @@
 #include "pserver/checkpoint/checkpoint_rows.h"
 #include "pserver/checkpoint/manifest.h"
 #include "storage/file_system.h"
-#include "worker/data/byte_source.h"
-#include "worker/data/line_reader.h"
-#include "worker/data/pipe_source.h"
 
 namespace oarlock {
 namespace {

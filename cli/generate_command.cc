@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "data/synthetic/criteo_generator.h"
 #include "fleet/command_line/command_line.h"
 #include "proto/generate_config.pb.h"
-#include "worker/data/criteo_generator.h"
 
 namespace oarlock {
 namespace {

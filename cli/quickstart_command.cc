@@ -16,10 +16,10 @@
 #include "base/status_macros.h"
 #include "cli/auc_curve.h"
 #include "cli/train_command.h"
+#include "data/synthetic/criteo_generator.h"
 #include "fleet/command_line/command_line.h"
 #include "fleet/command_line/message_flags.h"
 #include "proto/quickstart_config.pb.h"
-#include "worker/data/criteo_generator.h"
 #include "worker/summary.h"
 
 namespace oarlock {

@@ -16,12 +16,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/push_stamp.h"
 #include "base/types.h"
+#include "data/order/example_intervals.h"
+#include "data/work_source.h"
 #include "proto/coordinator_course.pb.h"
 #include "proto/coordinator_job.pb.h"
 #include "proto/coordinator_progress.pb.h"
 #include "proto/coordinator_work.pb.h"
-#include "worker/data/example_intervals.h"
-#include "worker/data/work_source.h"
 
 namespace oarlock {
 

@@ -20,8 +20,8 @@
 #include "base/push_stamp.h"
 #include "base/types.h"
 #include "client/key_batch.h"
+#include "data/batch.h"
 #include "proto/table.pb.h"
-#include "worker/data/batch.h"
 
 namespace oarlock {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "client/job_client.h"
+#include "data/work_source.h"
 #include "proto/coordinator_work.pb.h"
-#include "worker/data/work_source.h"
 
 namespace oarlock {
 

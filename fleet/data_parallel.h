@@ -14,11 +14,11 @@
 #define OARLOCK_FLEET_DATA_PARALLEL_H_
 
 // IWYU pragma: begin_exports
+#include "data/order/distributed_batch_sampler.h"
 #include "fleet/data_parallel/distributed_model.h"
 #include "fleet/data_parallel/join_workers.h"
 #include "fleet/data_parallel/replica_checkpoint.h"
 #include "fleet/data_parallel/worker_group.h"
-#include "worker/data/distributed_batch_sampler.h"
 // IWYU pragma: end_exports
 
 #endif  // OARLOCK_FLEET_DATA_PARALLEL_H_

@@ -27,8 +27,8 @@
 #include "client/job_client.h"
 #include "cluster/environment.h"
 #include "cluster/log_dir_lock.h"
+#include "data/data_options.h"
 #include "proto/job_config.pb.h"
-#include "worker/data/data_options.h"
 #include "worker/summary.h"
 
 namespace oarlock {

@@ -10,8 +10,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
+#include "data/data_options.h"
 #include "fleet/command_line/message_flags.h"
-#include "worker/data/data_options.h"
 #include "worker/data_options_of.h"
 
 namespace oarlock {

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "base/bounded_queue.h"
-#include "worker/data/batch_source.h"
+#include "data/batch_source.h"
 #include "worker/pass_context.h"
 #include "worker/row_cache.h"
 #include "worker/step_buffer.h"

@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "client/job_client.h"
 #include "client/parameter_client.h"
-#include "worker/data/example_intervals.h"
+#include "data/order/example_intervals.h"
 #include "worker/mode/dense_slot.h"
 #include "worker/slot_pool.h"
 

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
-#include "worker/data/batch.h"
+#include "data/batch.h"
 
 namespace oarlock {
 namespace {

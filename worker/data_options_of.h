@@ -4,8 +4,8 @@
 #define OARLOCK_WORKER_DATA_OPTIONS_OF_H_
 
 #include "absl/status/status.h"
+#include "data/data_options.h"
 #include "proto/job_config.pb.h"
-#include "worker/data/data_options.h"
 
 namespace oarlock {
 

@@ -14,7 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "worker/data/data_options.h"
+#include "data/data_options.h"
 #include "worker/data_options_of.h"
 #include "worker/models/model.h"
 

@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 #include "base/types.h"
 #include "client/parameter_client.h"
-#include "worker/data/data_options.h"
+#include "data/data_options.h"
 #include "worker/models/model.h"
 
 namespace oarlock {

@@ -14,7 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/clock.h"
 #include "client/job_client.h"
-#include "worker/data/work_source.h"
+#include "data/work_source.h"
 
 namespace oarlock {
 

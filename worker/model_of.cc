@@ -12,7 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
-#include "worker/data/data_options.h"
+#include "data/data_options.h"
 #include "worker/data_options_of.h"
 #include "worker/models/clipped_model.h"
 

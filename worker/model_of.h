@@ -7,8 +7,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "data/batch.h"
 #include "proto/job_config.pb.h"
-#include "worker/data/batch.h"
 #include "worker/models/model.h"
 
 namespace oarlock {

@@ -13,8 +13,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "worker/data/file_list.h"
-#include "worker/data/input_file.h"
+#include "data/reader/file_list.h"
+#include "data/reader/input_file.h"
 #include "worker/data_options_of.h"
 #include "worker/evaluation.h"
 

@@ -11,10 +11,10 @@
 #include "base/call_and_wait.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "data/batch_source.h"
+#include "data/listed_work.h"
+#include "data/parse/bad_lines.h"
 #include "worker/cut_marker.h"
-#include "worker/data/bad_lines.h"
-#include "worker/data/batch_source.h"
-#include "worker/data/listed_work.h"
 #include "worker/models/model.h"
 #include "worker/step_buffer.h"
 

@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "client/key_batch.h"
 #include "client/parameter_client.h"
-#include "worker/data/batch.h"
+#include "data/batch.h"
 #include "worker/key_statistics.h"
 #include "worker/models/model.h"
 #include "worker/row_cache.h"

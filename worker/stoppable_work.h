@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/job_client.h"
-#include "worker/data/work_source.h"
+#include "data/work_source.h"
 
 namespace oarlock {
 

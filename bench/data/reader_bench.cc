@@ -12,9 +12,9 @@
 
 #include "bench/common/repetitions.h"
 #include "bench/data/criteo_text.h"
-#include "worker/data/bad_lines.h"
-#include "worker/data/example_reader.h"
-#include "worker/data/source_index.h"
+#include "data/order/example_reader.h"
+#include "data/order/source_index.h"
+#include "data/parse/bad_lines.h"
 
 namespace {
 

@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "tests/worker/data/images/image_bytes.h"
-#include "worker/data/images/image_folder.h"
-#include "worker/data/images/image_loader.h"
-#include "worker/data/images/synthetic_images.h"
+#include "data/images/image_folder.h"
+#include "data/images/image_loader.h"
+#include "data/images/synthetic_images.h"
+#include "tests/data/images/image_bytes.h"
 
 namespace oarlock {
 namespace {

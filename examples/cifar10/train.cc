@@ -6,9 +6,9 @@
 //   oarlock launch --nproc_per_node 2 train --data_dir DIR      two ranks
 //   oarlock launch --server_num 2 --worker_num 2 train ...      with servers
 
+#include "data/images/cifar.h"
 #include "examples/images/image_sources.h"
 #include "examples/images/training.h"
-#include "worker/data/images/cifar.h"
 #include "worker/models/image_networks.h"
 
 int main(int argc, char** argv) {

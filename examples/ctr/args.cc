@@ -3,11 +3,11 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "data/data_options.h"
 #include "examples/ctr/example_config.pb.h"
 #include "fleet/command_line/command_line.h"
 #include "fleet/fleet.h"
 #include "proto/launch_config.pb.h"
-#include "worker/data/data_options.h"
 
 namespace ctr {
 namespace {

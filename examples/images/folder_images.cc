@@ -6,9 +6,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "worker/data/images/grey_images.h"
-#include "worker/data/images/image_files.h"
-#include "worker/data/images/image_folder.h"
+#include "data/images/grey_images.h"
+#include "data/images/image_files.h"
+#include "data/images/image_folder.h"
 
 namespace images {
 namespace {

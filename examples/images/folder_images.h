@@ -7,8 +7,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "data/images/image_dataset.h"
 #include "examples/images/training_images.h"
-#include "worker/data/images/image_dataset.h"
 
 namespace images {
 
@@ -16,7 +16,7 @@ namespace images {
 // folder/train/CLASS/FILE.
 bool IsFileList(const std::string& folder);
 
-// Both splits of `folder` (worker/data/images/image_folder.h): images of
+// Both splits of `folder` (data/images/image_folder.h): images of
 // [side, side], one channel or three, of ten classes, numbered in the order of
 // their names. InvalidArgument when there are more or fewer classes.
 absl::StatusOr<ImageData> OpenFileList(const std::string& folder, uint32_t side,

@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "data/images/cifar.h"
 #include "examples/images/folder_images.h"
-#include "worker/data/images/cifar.h"
 
 namespace images {
 

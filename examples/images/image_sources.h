@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "data/images/image_dataset.h"
+#include "data/images/synthetic_images.h"
 #include "examples/images/training_images.h"
-#include "worker/data/images/image_dataset.h"
-#include "worker/data/images/synthetic_images.h"
 
 namespace images {
 

@@ -11,10 +11,10 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "cluster/environment.h"
+#include "data/images/image_loader.h"
 #include "fleet/data_parallel.h"
 #include "fleet/data_parallel/training_summary.h"
 #include "fleet/fleet.h"
-#include "worker/data/images/image_loader.h"
 #include "worker/nn/compute_threads.h"
 #include "worker/nn/device_choice.h"
 

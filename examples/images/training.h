@@ -12,9 +12,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "data/images/image_transform.h"
 #include "examples/images/args.h"
 #include "examples/images/training_images.h"
-#include "worker/data/images/image_transform.h"
 #include "worker/nn/network.h"
 
 namespace images {

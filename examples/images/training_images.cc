@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "base/status_macros.h"
-#include "worker/data/images/image_subset.h"
+#include "data/images/image_subset.h"
 
 namespace images {
 namespace {

@@ -13,10 +13,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "data/images/image_dataset.h"
+#include "data/reader/file_partition.h"
 #include "examples/images/image_config.pb.h"
 #include "fleet/data_parallel.h"
-#include "worker/data/file_partition.h"
-#include "worker/data/images/image_dataset.h"
 
 namespace images {
 

@@ -10,9 +10,9 @@
 #include <string>
 
 #include "base/status_macros.h"
+#include "data/images/idx.h"
 #include "examples/images/image_sources.h"
 #include "examples/images/training.h"
-#include "worker/data/images/idx.h"
 #include "worker/models/image_networks.h"
 
 namespace {

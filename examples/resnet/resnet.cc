@@ -10,10 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "data/images/cifar.h"
+#include "data/images/image_files.h"
+#include "data/images/image_folder.h"
 #include "examples/images/image_sources.h"
-#include "worker/data/images/cifar.h"
-#include "worker/data/images/image_files.h"
-#include "worker/data/images/image_folder.h"
 #include "worker/models/image_networks.h"
 
 namespace images {

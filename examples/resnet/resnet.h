@@ -8,12 +8,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "data/images/image_transform.h"
 #include "examples/images/args.h"
 #include "examples/images/training.h"
 #include "examples/images/training_images.h"
 #include "examples/resnet/resnet_config.pb.h"
 #include "fleet/command_line/command_line.h"
-#include "worker/data/images/image_transform.h"
 
 namespace images {
 

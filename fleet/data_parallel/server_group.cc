@@ -16,9 +16,9 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "base/types.h"
+#include "data/order/example_intervals.h"
 #include "fleet/worker_connection.h"
 #include "worker/cut_marker.h"
-#include "worker/data/example_intervals.h"
 
 namespace oarlock {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "data/data_options.h"
 #include "fleet/model_export/exported_parameters.h"
 #include "proto/table.pb.h"
-#include "worker/data/data_options.h"
 #include "worker/models/model.h"
 
 namespace oarlock {

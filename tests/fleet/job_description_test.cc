@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "worker/data/data_options.h"
+#include "data/data_options.h"
 #include "worker/data_options_of.h"
 
 namespace oarlock {

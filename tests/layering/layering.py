@@ -14,7 +14,7 @@ import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-ALL_WORKER = {"worker", "worker/data", "worker/nn", "client",
+ALL_WORKER = {"worker", "data", "worker/nn", "client",
               "worker/mode", "worker/models"}
 CORE = {"base", "proto", "optim", "cluster", "storage", "sparse_table"}
 # Folder -> folders that it may use beside itself.
@@ -26,11 +26,11 @@ ALLOWED = {
     "storage": {"base"},
     "sparse_table": {"base", "proto", "optim", "storage"},
     "pserver": CORE,
-    "worker/data": {"base"},
+    "data": {"base"},
     # optim: kernels take their arithmetic from the rules.
     "worker/nn": {"base", "optim"},
-    "worker/models": {"base", "worker/nn", "worker/data"},
-    "client": {"base", "proto", "cluster", "worker/data"},
+    "worker/models": {"base", "worker/nn", "data"},
+    "client": {"base", "proto", "cluster", "data"},
     "worker/mode": {"base", "proto", "optim", "client"},
     "worker": {"base", "proto", "optim", "cluster"} | ALL_WORKER,
     "collective": {"base", "proto", "cluster"},
@@ -38,7 +38,7 @@ ALLOWED = {
     "launch": {"base", "proto", "cluster"},
     "cli": CORE | {"pserver", "collective", "fleet", "launch"} | ALL_WORKER,
     "examples": {"base", "proto", "cluster", "collective", "fleet",
-                 "worker/models", "worker/nn", "worker/data"},
+                 "worker/models", "worker/nn", "data"},
     "deploy": {"examples"},
 }
 # Library of the system -> the only folders that may use it.
@@ -52,16 +52,16 @@ PRIVATE = {
     # Only the bench measures it.
     "gloo": set(),
     # fleet: the sums of exported models.
-    "zlib": {"worker/data", "fleet", "examples"},
-    "lzma": {"worker/data"},
-    "jpeg": {"worker/data"},
-    "png": {"worker/data"},
+    "zlib": {"data", "fleet", "examples"},
+    "lzma": {"data"},
+    "jpeg": {"data"},
+    "png": {"data"},
 }
 # Pattern -> the only files that may hold it.
 ONE_PLACE = {
     # A pipe_command runs in the environment of its worker, unread.
     r"\bgetenv\(|\benviron\b": {"cluster/environment.cc",
-                                   "worker/data/pipe_source.cc"},
+                                   "data/reader/pipe_source.cc"},
     r"\babsl::Now\(\)|system_clock::now": {"base/clock.cc"},
     r"#include\s*<(oneapi/)?dnnl": {"worker/nn/onednn_backend.cc",
                                     "worker/nn/onednn_convolutions.cc",

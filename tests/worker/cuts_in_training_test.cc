@@ -11,11 +11,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "data/synthetic/criteo_generator.h"
 #include "fleet/local_cluster.h"
 #include "tests/client/blocking_calls.h"
+#include "tests/data/test_files.h"
 #include "tests/worker/cut_oracle.h"
-#include "tests/worker/data/test_files.h"
-#include "worker/data/criteo_generator.h"
 #include "worker/trainer.h"
 
 namespace oarlock {

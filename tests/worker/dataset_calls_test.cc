@@ -14,10 +14,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
-#include "tests/worker/data/test_files.h"
+#include "data/order/example_order.h"
+#include "data/parse/bad_lines.h"
+#include "tests/data/test_files.h"
 #include "tests/worker/fake_job_client.h"
-#include "worker/data/bad_lines.h"
-#include "worker/data/example_order.h"
 #include "worker/training_data.h"
 
 namespace oarlock {

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
-#include "tests/worker/data/test_files.h"
+#include "tests/data/test_files.h"
 #include "tests/worker/fake_job_client.h"
 #include "tests/worker/planted_rows.h"
 #include "tests/worker/training_job.h"

@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "base/random.h"
 #include "proto/event.pb.h"
-#include "tests/worker/data/test_files.h"
+#include "tests/data/test_files.h"
 #include "worker/crc32c.h"
 #include "worker/training_events.h"
 

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "tests/client/blocking_calls.h"
+#include "tests/data/test_files.h"
 #include "tests/integration/mini_cluster.h"
 #include "tests/worker/counting_check.h"
 #include "tests/worker/counting_model.h"
-#include "tests/worker/data/test_files.h"
 #include "tests/worker/planted_rows.h"
 #include "tests/worker/training_job.h"
 #include "worker/trainer.h"

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "fleet/local_cluster.h"
-#include "tests/worker/data/test_files.h"
+#include "tests/data/test_files.h"
 #include "tests/worker/planted_rows.h"
 #include "tests/worker/training_job.h"
 

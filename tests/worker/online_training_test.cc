@@ -19,12 +19,12 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/clock.h"
+#include "data/synthetic/criteo_generator.h"
 #include "tests/base/eventually.h"
 #include "tests/base/skippable_clock.h"
-#include "tests/worker/data/test_files.h"
+#include "tests/data/test_files.h"
 #include "tests/worker/fake_job_client.h"
 #include "tests/worker/training_job.h"
-#include "worker/data/criteo_generator.h"
 
 namespace oarlock {
 namespace {

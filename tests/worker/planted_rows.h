@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-#include "tests/worker/data/test_files.h"
-#include "worker/data/criteo_generator.h"
+#include "data/synthetic/criteo_generator.h"
+#include "tests/data/test_files.h"
 
 namespace oarlock {
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/status/status.h"
-#include "tests/worker/data/test_files.h"
+#include "tests/data/test_files.h"
 #include "tests/worker/planted_rows.h"
 #include "tests/worker/training_job.h"
 

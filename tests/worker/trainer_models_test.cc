@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/worker/data/test_files.h"
+#include "tests/data/test_files.h"
 #include "tests/worker/planted_rows.h"
 #include "tests/worker/training_job.h"
 

@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
+#include "tests/data/test_files.h"
 #include "tests/integration/mini_cluster.h"
-#include "tests/worker/data/test_files.h"
 #include "tests/worker/trainer_testing.h"
 #include "tests/worker/training_job.h"
 

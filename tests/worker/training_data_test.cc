@@ -9,10 +9,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "tests/worker/data/test_files.h"
+#include "data/synthetic/criteo_generator.h"
+#include "tests/data/test_files.h"
 #include "tests/worker/planted_rows.h"
 #include "tests/worker/training_job.h"
-#include "worker/data/criteo_generator.h"
 #include "worker/trainer.h"
 
 namespace oarlock {

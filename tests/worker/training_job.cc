@@ -11,12 +11,12 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "data/order/example_reader.h"
+#include "data/order/source_index.h"
+#include "data/parse/bad_lines.h"
+#include "data/reader/file_list.h"
 #include "fleet/local_cluster.h"
 #include "tests/client/blocking_calls.h"
-#include "worker/data/bad_lines.h"
-#include "worker/data/example_reader.h"
-#include "worker/data/file_list.h"
-#include "worker/data/source_index.h"
 #include "worker/data_options_of.h"
 #include "worker/model_of.h"
 #include "worker/models/model.h"

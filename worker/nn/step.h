@@ -18,7 +18,7 @@ struct SparseInput {
   const float* rows = nullptr;
   size_t num_rows = 0;
   // For each key of the input's slots, in the batch's order (see
-  // worker/data/batch.h), the number of its row: below num_rows.
+  // data/batch.h), the number of its row: below num_rows.
   absl::Span<const uint32_t> row_of_key;
   // As Batch::offsets, of the input's slots; empty: one key per slot. A slot
   // with several keys is the sum or mean of their rows, one with none is zero.

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/worker/data/images/image_bytes.h"
-#include "tests/worker/data/test_files.h"
+#include "tests/data/images/image_bytes.h"
+#include "tests/data/test_files.h"
 
 namespace images {
 namespace {

@@ -12,11 +12,11 @@
 #include "absl/status/status.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "data/images/image_loader.h"
+#include "data/images/image_transform.h"
 #include "fleet/data_parallel.h"
 #include "tests/base/test_folder.h"
 #include "tests/fleet/data_parallel/worker_threads.h"
-#include "worker/data/images/image_loader.h"
-#include "worker/data/images/image_transform.h"
 #include "worker/nn/image_layers.h"
 #include "worker/nn/layers.h"
 

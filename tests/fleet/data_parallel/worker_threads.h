@@ -11,8 +11,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "data/images/synthetic_images.h"
 #include "fleet/data_parallel.h"
-#include "worker/data/images/synthetic_images.h"
 
 namespace oarlock {
 

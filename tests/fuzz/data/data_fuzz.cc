@@ -18,9 +18,9 @@
 
 #include "absl/status/statusor.h"
 #include "base/check.h"
-#include "worker/data/compressed_source.h"
-#include "worker/data/line_parser.h"
-#include "worker/data/line_reader.h"
+#include "data/parse/line_parser.h"
+#include "data/reader/compressed_source.h"
+#include "data/reader/line_reader.h"
 
 namespace oarlock {
 namespace {

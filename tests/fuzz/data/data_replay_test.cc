@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
+#include "tests/data/reader/compressing.h"
 #include "tests/fuzz/replay.h"
-#include "tests/worker/data/compressing.h"
 
 namespace oarlock {
 namespace {

@@ -17,11 +17,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/check.h"
-#include "worker/data/compressed_source.h"
-#include "worker/data/images/cifar.h"
-#include "worker/data/images/idx.h"
-#include "worker/data/images/image_decoder.h"
-#include "worker/data/images/image_files.h"
+#include "data/images/cifar.h"
+#include "data/images/idx.h"
+#include "data/images/image_decoder.h"
+#include "data/images/image_files.h"
+#include "data/reader/compressed_source.h"
 
 namespace oarlock {
 namespace {

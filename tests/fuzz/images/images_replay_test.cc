@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/random.h"
+#include "tests/data/images/image_bytes.h"
+#include "tests/data/reader/compressing.h"
 #include "tests/fuzz/replay.h"
-#include "tests/worker/data/compressing.h"
-#include "tests/worker/data/images/image_bytes.h"
 
 namespace oarlock {
 namespace {

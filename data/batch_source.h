@@ -1,0 +1,25 @@
+// Where a lane's batches come from.
+
+#ifndef OARLOCK_DATA_BATCH_SOURCE_H_
+#define OARLOCK_DATA_BATCH_SOURCE_H_
+
+#include <cstddef>
+
+#include "absl/status/statusor.h"
+#include "data/batch.h"
+
+namespace oarlock {
+
+// Thread-compatible.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  // Clears `batch` and fills it with up to `batch_size` examples (at least 1).
+  // True: the batch has an example or more. False: the pass is over and the
+  // batch is empty. After an error it is the answer to every later call.
+  virtual absl::StatusOr<bool> Next(size_t batch_size, Batch* batch) = 0;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_DATA_BATCH_SOURCE_H_

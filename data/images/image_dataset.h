@@ -1,0 +1,80 @@
+// Images of one shape with the numbers of their classes.
+
+#ifndef OARLOCK_DATA_IMAGES_IMAGE_DATASET_H_
+#define OARLOCK_DATA_IMAGES_IMAGE_DATASET_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace oarlock {
+
+// A tensor of images is [height, width, channels], channels innermost.
+struct ImageShape {
+  uint32_t height = 0;
+  uint32_t width = 0;
+  uint32_t channels = 0;
+
+  constexpr size_t size() const { return size_t{height} * width * channels; }
+  friend bool operator==(const ImageShape&, const ImageShape&) = default;
+};
+
+// Which of a data set's two parts.
+enum class ImageSplit { kTrain, kTest };
+
+// Constant after construction, so thread-safe.
+class ImageDataset {
+ public:
+  virtual ~ImageDataset() = default;
+
+  // Examples are numbered 0 to size() - 1.
+  virtual uint64_t size() const = 0;
+  virtual ImageShape shape() const = 0;
+  // Labels are below this.
+  virtual uint32_t num_classes() const = 0;
+  virtual uint32_t label(uint64_t example) const = 0;
+
+  // The pixels of an example, [shape()]: in `scratch` ([shape().size()]), or
+  // where the data set itself keeps them. Where a file holds more than the
+  // shape takes, `area_seed` says which part of it at random, none the middle.
+  // An error names the file.
+  // REQUIRES: example < size().
+  virtual absl::StatusOr<const uint8_t*> Pixels(
+      uint64_t example, std::optional<uint64_t> area_seed,
+      uint8_t* scratch) const = 0;
+};
+
+// All pixels in memory.
+class MemoryImages : public ImageDataset {
+ public:
+  // Bytes of pixels that readers of files accept.
+  static constexpr uint64_t kMaxBytes = uint64_t{16} << 30;
+  // Pixels along a side.
+  static constexpr uint32_t kMaxSide = 4096;
+
+  // pixels [labels.size(), shape]; labels below num_classes. Anything else
+  // crashes.
+  MemoryImages(const ImageShape& shape, uint32_t num_classes,
+               std::vector<uint8_t> pixels, std::vector<uint32_t> labels);
+
+  uint64_t size() const override { return labels_.size(); }
+  ImageShape shape() const override { return shape_; }
+  uint32_t num_classes() const override { return num_classes_; }
+  uint32_t label(uint64_t example) const override { return labels_[example]; }
+  absl::StatusOr<const uint8_t*> Pixels(uint64_t example,
+                                        std::optional<uint64_t> area_seed,
+                                        uint8_t* scratch) const override;
+
+ private:
+  const ImageShape shape_;
+  const uint32_t num_classes_;
+  const std::vector<uint8_t> pixels_;
+  const std::vector<uint32_t> labels_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_DATA_IMAGES_IMAGE_DATASET_H_

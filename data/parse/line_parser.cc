@@ -1,0 +1,19 @@
+#include "data/parse/line_parser.h"
+
+#include "data/parse/line_parsers.h"
+
+namespace oarlock {
+
+std::unique_ptr<LineParser> NewLineParser(const DataOptions& options) {
+  switch (options.format) {
+    case DataOptions::Format::kCriteo:
+      break;
+    case DataOptions::Format::kMultiSlot:
+      return NewMultiSlotParser(options);
+    case DataOptions::Format::kLibsvm:
+      return NewLibsvmParser(options);
+  }
+  return NewCriteoParser(options);
+}
+
+}  // namespace oarlock

@@ -1,0 +1,69 @@
+// One line of text becomes one example of a batch.
+//
+// Criteo: label \t I1..I13 \t C1..C26. The label is 0 or 1; an integer is
+// empty (missing) or decimal with at most 18 digits; a category is any text
+// without tab, newline and NUL, empty included. Category column s (0-based) is
+// slot s with the key FeatureHash(text, s, sparse_feature_dim), see
+// base/mix.h.
+//
+// Transforms of integer column i (0-based):
+//   kQuickStart  (x - min[i]) / diff[i], the constants below, which are those
+//                of criteo_reader.py in PaddlePaddle's CTR-DNN quick start
+//   kLog1p       log(1 + max(x, 0))
+//   kBucket      slot 26 + i, key FeatureHash(BucketText, 26 + i, dim)
+//
+// Multi-slot: numbers between blanks; each slot is its count and then so many
+// values: the dense slot (count = multi_slot_dense_dim, left out when that is
+// 0), the categorical slots (any count, 0 included, of unsigned 64-bit ids:
+// key = id modulo sparse_feature_dim), the label ("1 0" or "1 1").
+//
+// libsvm: words between blanks: the label (0, 1 or -1, which is 0), perhaps
+// "qid:...", which is passed over, and any number of INDEX:VALUE, in any order:
+// all keys (index modulo sparse_feature_dim) of the one slot, each weighed by
+// its value; a feature of value 0 is as if it were not there. From '#' on the
+// line is a comment; one that is nothing else is no example, and not malformed.
+
+#ifndef OARLOCK_DATA_PARSE_LINE_PARSER_H_
+#define OARLOCK_DATA_PARSE_LINE_PARSER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "data/batch.h"
+#include "data/data_options.h"
+
+namespace oarlock {
+
+inline constexpr double kQuickStartMin[kCriteoIntegers] = {0, -3, 0, 0, 0, 0, 0,
+                                                           0, 0,  0, 0, 0, 0};
+inline constexpr double kQuickStartDiff[kCriteoIntegers] = {
+    20, 603, 100, 50, 64000, 500, 100, 50, 500, 10, 10, 10, 50};
+
+// The text that kBucket hashes, as libffm's Criteo scripts write it:
+// floor(log(x)^2) for x > 2 ("1" for 3), "SP" and x itself for x <= 2 ("SP-1"),
+// nothing for a missing value.
+std::string BucketText(std::optional<int64_t> x);
+
+// Thread-compatible; one per reader.
+class LineParser {
+ public:
+  virtual ~LineParser() = default;
+  // Appends the example in `line` (no newline at its end) to labels, dense,
+  // keys, offsets, weights and num_examples of `batch`; true. A malformed line:
+  // false, `batch` is as before, and `reason` says what is wrong, in one line.
+  virtual bool Append(std::string_view line, Batch* batch,
+                      std::string* reason) = 0;
+  // Whether the line is only a comment, which Append refuses like a malformed
+  // one, but which nobody counts.
+  virtual bool IsComment(std::string_view line) const { return false; }
+};
+
+// `options` must be valid.
+std::unique_ptr<LineParser> NewLineParser(const DataOptions& options);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_DATA_PARSE_LINE_PARSER_H_

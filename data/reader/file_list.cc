@@ -1,0 +1,134 @@
+#include "data/reader/file_list.h"
+
+#include <glob.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/status_macros.h"
+#include "data/reader/byte_source.h"
+
+namespace oarlock {
+namespace {
+
+// Takes the leading run of digits, without its zeros, or one character, off
+// the front of `text`.
+std::string_view TakePiece(std::string_view& text) {
+  size_t length = 0;
+  while (length < text.size() && absl::ascii_isdigit(text[length])) ++length;
+  std::string_view piece = text.substr(0, std::max<size_t>(length, 1));
+  text.remove_prefix(piece.size());
+  while (piece.size() > 1 && piece.front() == '0') piece.remove_prefix(1);
+  return piece;
+}
+
+bool IsFolder(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool Exists(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0;
+}
+
+std::vector<std::string> Match(const std::string& pattern) {
+  glob_t matches;
+  std::vector<std::string> paths;
+  if (glob(pattern.c_str(), GLOB_NOSORT, nullptr, &matches) == 0) {
+    for (size_t i = 0; i < matches.gl_pathc; ++i) {
+      if (!IsFolder(matches.gl_pathv[i])) paths.push_back(matches.gl_pathv[i]);
+    }
+  }
+  globfree(&matches);
+  return paths;
+}
+
+absl::StatusOr<std::vector<std::string>> FilesIn(const std::string& folder) {
+  std::error_code error;
+  std::vector<std::string> paths;
+  std::filesystem::directory_iterator it(folder, error);
+  for (; !error && it != std::filesystem::directory_iterator();
+       it.increment(error)) {
+    std::string path = it->path().string();
+    if (it->path().filename().native().starts_with('.')) continue;
+    if (!IsFolder(path)) paths.push_back(std::move(path));
+  }
+  if (error) {
+    return absl::NotFoundError(absl::StrCat("cannot list data folder '", folder,
+                                            "': ", error.message()));
+  }
+  return paths;
+}
+
+absl::StatusOr<std::vector<std::string>> Expand(const std::string& pattern) {
+  std::vector<std::string> paths;
+  if (IsFolder(pattern)) {
+    OARLOCK_ASSIGN_OR_RETURN(paths, FilesIn(pattern));
+  } else if (Exists(pattern)) {
+    paths.push_back(pattern);
+  } else {
+    paths = Match(pattern);
+  }
+  if (paths.empty()) {
+    std::error_code error;
+    const std::filesystem::path here = std::filesystem::current_path(error);
+    return absl::NotFoundError(absl::StrCat(
+        "no data file matches '", pattern,
+        "'; legal are paths, folders and patterns with *, between commas; "
+        "the current folder is ",
+        here.string()));
+  }
+  // Now, not when its turn comes, which may be hours later.
+  for (const std::string& path : paths) {
+    OARLOCK_RETURN_IF_ERROR(CheckIsNoSpecialFile(path));
+  }
+  std::sort(paths.begin(), paths.end(), NaturalLess);
+  return paths;
+}
+
+}  // namespace
+
+bool NaturalLess(std::string_view a, std::string_view b) {
+  std::string_view rest_a = a;
+  std::string_view rest_b = b;
+  while (!rest_a.empty() && !rest_b.empty()) {
+    const std::string_view x = TakePiece(rest_a);
+    const std::string_view y = TakePiece(rest_b);
+    const bool numbers = absl::ascii_isdigit(x[0]) && absl::ascii_isdigit(y[0]);
+    if (numbers && x.size() != y.size()) return x.size() < y.size();
+    if (x != y) return x < y;
+  }
+  if (rest_a.empty() != rest_b.empty()) return rest_a.empty();
+  // Alike but for leading zeros.
+  return a < b;
+}
+
+absl::StatusOr<std::vector<std::string>> ExpandFileList(std::string_view list) {
+  std::vector<std::string> files;
+  absl::flat_hash_set<std::string> seen;
+  for (const absl::string_view pattern :
+       absl::StrSplit(absl::string_view(list.data(), list.size()),
+                      absl::ByAnyChar(", \t\n"), absl::SkipEmpty())) {
+    OARLOCK_ASSIGN_OR_RETURN(std::vector<std::string> paths,
+                             Expand(std::string(pattern)));
+    for (std::string& path : paths) {
+      if (seen.insert(path).second) files.push_back(std::move(path));
+    }
+  }
+  if (files.empty()) {
+    return absl::InvalidArgumentError(
+        "the list of data files is empty; give paths, folders or patterns "
+        "such as 'data/part-*'");
+  }
+  return files;
+}
+
+}  // namespace oarlock

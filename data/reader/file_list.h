@@ -1,0 +1,33 @@
+// From what a user writes to the list of data files.
+
+#ifndef OARLOCK_DATA_READER_FILE_LIST_H_
+#define OARLOCK_DATA_READER_FILE_LIST_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace oarlock {
+
+// Expands paths and patterns between commas or blanks, in their order:
+//   a pattern (with *, ? or [) to the files that match it, in natural order;
+//   a folder to the files in it whose names do not start with ".", likewise;
+//   any other path to itself.
+// Natural order compares runs of digits as numbers: part-2 before part-10. A
+// file that comes twice is kept once, at its first place. Every process that
+// sees the same folder gets the same list.
+//
+// NotFound when one of the paths and patterns matches nothing;
+// FailedPrecondition when a named pipe, a socket or a device is among the
+// files; InvalidArgument when the list is empty.
+absl::StatusOr<std::vector<std::string>> ExpandFileList(std::string_view list);
+
+// Whether `a` comes before `b` in natural order. A strict weak order in which
+// only equal strings are equivalent.
+bool NaturalLess(std::string_view a, std::string_view b);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_DATA_READER_FILE_LIST_H_

@@ -1,0 +1,77 @@
+// Cuts a byte source into lines, without copying them.
+
+#ifndef OARLOCK_DATA_READER_LINE_READER_H_
+#define OARLOCK_DATA_READER_LINE_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "data/reader/byte_source.h"
+
+namespace oarlock {
+
+// A longer line is an error: the file is not what it was taken for.
+inline constexpr size_t kMaxLineBytes = size_t{1} << 20;
+// One read(2) asks for this much; after a seek it starts with the smaller one,
+// since of a file read in short interleaved pieces the rest would be wasted.
+inline constexpr size_t kReadBytes = size_t{1} << 20;
+inline constexpr size_t kFirstReadBytes = size_t{1} << 16;
+// A NUL byte among the first so many bytes of a source: a binary file.
+inline constexpr size_t kBinaryProbeBytes = 8000;
+
+// OK, or InvalidArgument when `head`, the first bytes of `name`, are not text;
+// the message recognises gzip, xz and zstd.
+absl::Status CheckText(std::string_view head, std::string_view name);
+
+// Lines end with "\n" or "\r\n"; the last one may end with the source. A byte
+// order mark (UTF-8) in front of the first line is passed over.
+// Thread-compatible.
+class LineReader {
+ public:
+  // `name` is for messages.
+  LineReader(std::string name, std::unique_ptr<ByteSource> source);
+
+  // True: `line` is the next line, without its end, valid until the next call
+  // of any method. False: the end, or a failure, which status() tells apart:
+  // a read error, InvalidArgument for a line over kMaxLineBytes or a binary
+  // source. After false there is only false.
+  bool Next(std::string_view* line);
+
+  // Passes over up to `count` lines; how many there were.
+  uint64_t Skip(uint64_t count);
+
+  // The next line starts `offset` bytes from the source's start.
+  // `line` is that line's number, for line_number().
+  absl::Status Seek(uint64_t offset, uint64_t line);
+
+  // The number of the line that Next() will return, 0-based.
+  uint64_t line_number() const { return line_number_; }
+  const std::string& name() const { return name_; }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  // Reads more behind end_; false at the end or on a failure.
+  bool Refill();
+
+  const std::string name_;
+  const std::unique_ptr<ByteSource> source_;
+  absl::Status status_;
+  bool at_end_ = false;  // the source has nothing more
+  const std::unique_ptr<char[]> buffer_;
+  // Unread bytes are buffer_[begin_, end_), of which [begin_, scanned_) hold
+  // no newline.
+  size_t begin_ = 0;
+  size_t scanned_ = 0;
+  size_t end_ = 0;
+  uint64_t end_offset_ = 0;  // of buffer_[end_] in the source
+  size_t read_bytes_ = kFirstReadBytes;
+  uint64_t line_number_ = 0;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_DATA_READER_LINE_READER_H_

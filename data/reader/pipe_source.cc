@@ -1,0 +1,261 @@
+#include "data/reader/pipe_source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+extern char** environ;
+
+namespace oarlock {
+namespace {
+
+// waitpid, again when a signal interrupts it.
+pid_t Wait(pid_t pid, int* status, int flags) {
+  pid_t result;
+  do {
+    result = waitpid(pid, status, flags);
+  } while (result < 0 && errno == EINTR);
+  return result;
+}
+
+// A pipe whose ends no program inherits that is not given one.
+struct Pipe {
+  FileDescriptor read_end;
+  FileDescriptor write_end;
+};
+
+absl::StatusOr<Pipe> MakePipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return absl::ErrnoToStatus(errno, "cannot make a pipe");
+  }
+  return Pipe{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+
+// How a child starts: in the process group `group`, or as leader of its own
+// where that is 0; no blocked signals, and SIGPIPE as usual, so that it ends
+// when nobody reads.
+class SpawnAttributes {
+ public:
+  explicit SpawnAttributes(pid_t group) {
+    posix_spawnattr_init(&attributes_);
+    sigset_t signals;
+    sigemptyset(&signals);
+    posix_spawnattr_setsigmask(&attributes_, &signals);
+    sigaddset(&signals, SIGPIPE);
+    posix_spawnattr_setsigdefault(&attributes_, &signals);
+    posix_spawnattr_setpgroup(&attributes_, group);
+    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP |
+                                               POSIX_SPAWN_SETSIGDEF |
+                                               POSIX_SPAWN_SETSIGMASK);
+  }
+  ~SpawnAttributes() { posix_spawnattr_destroy(&attributes_); }
+  SpawnAttributes(const SpawnAttributes&) = delete;
+  SpawnAttributes& operator=(const SpawnAttributes&) = delete;
+  const posix_spawnattr_t* get() const { return &attributes_; }
+
+ private:
+  posix_spawnattr_t attributes_;
+};
+
+// What becomes of the standard streams of a child.
+class SpawnActions {
+ public:
+  SpawnActions() { posix_spawn_file_actions_init(&actions_); }
+  ~SpawnActions() { posix_spawn_file_actions_destroy(&actions_); }
+  SpawnActions(const SpawnActions&) = delete;
+  SpawnActions& operator=(const SpawnActions&) = delete;
+
+  void Use(const FileDescriptor& fd, int stream) {
+    posix_spawn_file_actions_adddup2(&actions_, fd.get(), stream);
+  }
+  void Discard(int stream) {
+    posix_spawn_file_actions_addopen(&actions_, stream, "/dev/null", O_WRONLY,
+                                     0);
+  }
+  const posix_spawn_file_actions_t* get() const { return &actions_; }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+};
+
+// Runs `sh -c command`; its number.
+absl::StatusOr<pid_t> SpawnShell(const std::string& command, pid_t group,
+                                 const SpawnActions& actions) {
+  const SpawnAttributes attributes(group);
+  std::string words[] = {"sh", "-c", command};
+  char* const argv[] = {words[0].data(), words[1].data(), words[2].data(),
+                        nullptr};
+  pid_t pid = -1;
+  const int error = posix_spawn(&pid, "/bin/sh", actions.get(),
+                                attributes.get(), argv, environ);
+  if (error != 0) {
+    return absl::ErrnoToStatus(
+        error,
+        absl::StrCat("cannot run /bin/sh for pipe_command '", command, "'"));
+  }
+  return pid;
+}
+
+// Waits until its standard input ends, and kills its group, itself too. What
+// others send to the group does not end it before.
+constexpr char kGuard[] =
+    "trap '' HUP INT QUIT TERM; read -r nothing; kill -s KILL 0";
+
+// A process group of which nothing is left when this object is gone, or this
+// process, whatever it died of: a kill leaves us no time to end a command that
+// waits and never writes. A process that leaves the group (setsid) is out of
+// reach.
+//
+// Its leader is a shell that reads from a pipe that nobody writes, and whose
+// other end only this object has. (PR_SET_PDEATHSIG would not do: it comes when
+// the thread that started the command ends, and reaches the command's shell but
+// not what that has started.)
+class GuardedGroup {
+ public:
+  static absl::StatusOr<std::unique_ptr<GuardedGroup>> Start() {
+    OARLOCK_ASSIGN_OR_RETURN(Pipe alive, MakePipe());
+    SpawnActions actions;
+    actions.Use(alive.read_end, STDIN_FILENO);
+    actions.Discard(STDOUT_FILENO);
+    actions.Discard(STDERR_FILENO);
+    OARLOCK_ASSIGN_OR_RETURN(const pid_t leader,
+                             SpawnShell(kGuard, /*group=*/0, actions));
+    return std::make_unique<GuardedGroup>(leader, std::move(alive.write_end));
+  }
+
+  // Takes charge of the process `leader`, which watches the other end of
+  // `alive`.
+  GuardedGroup(pid_t leader, FileDescriptor alive)
+      : leader_(leader), alive_(std::move(alive)) {}
+  ~GuardedGroup() {
+    // The leader is not waited for, so the number is the group's still.
+    kill(-leader_, SIGKILL);
+    int status;
+    Wait(leader_, &status, 0);
+  }
+  GuardedGroup(const GuardedGroup&) = delete;
+  GuardedGroup& operator=(const GuardedGroup&) = delete;
+
+  // For setpgid.
+  pid_t number() const { return leader_; }
+
+ private:
+  const pid_t leader_;
+  const FileDescriptor alive_;
+};
+
+class PipeSource : public ByteSource {
+ public:
+  // Takes charge of the process `pid`, which is in `group`.
+  PipeSource(std::string what, std::unique_ptr<GuardedGroup> group, pid_t pid,
+             FileDescriptor output, const Clock& clock)
+      : what_(std::move(what)),
+        group_(std::move(group)),
+        pid_(pid),
+        output_(std::move(output)),
+        clock_(clock) {}
+
+  ~PipeSource() override { Kill(); }
+
+  absl::StatusOr<size_t> Read(char* data, size_t size) override {
+    if (pid_ < 0) return 0;
+    OARLOCK_ASSIGN_OR_RETURN(const size_t n,
+                             ReadSome(output_, data, size, what_));
+    if (n == 0) OARLOCK_RETURN_IF_ERROR(TakeExitStatus());
+    return n;
+  }
+
+  absl::Status Seek(uint64_t) override {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot seek in ", what_));
+  }
+
+ private:
+  absl::Status TakeExitStatus() {
+    output_.Close();
+    const absl::Time deadline = clock_.Now() + kPipeExitWait;
+    absl::Duration nap = absl::Microseconds(100);
+    int status = 0;
+    pid_t result;
+    while ((result = Wait(pid_, &status, WNOHANG)) == 0) {
+      if (clock_.Now() > deadline) {
+        Kill();
+        return absl::FailedPreconditionError(absl::StrCat(
+            what_, " closed its output but did not end within ",
+            absl::FormatDuration(kPipeExitWait), "; it was killed"));
+      }
+      clock_.Sleep(nap);
+      nap = std::min(2 * nap, absl::Milliseconds(50));
+    }
+    const int error = errno;
+    // Children that outlive the shell go, too.
+    group_.reset();
+    pid_ = -1;
+    if (result < 0) {
+      return absl::ErrnoToStatus(
+          error, absl::StrCat("cannot learn the exit status of ", what_));
+    }
+    if (WIFSIGNALED(status)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          what_, " was ended by signal ", WTERMSIG(status),
+          "; it should exit with status 0 when it has written everything"));
+    }
+    if (WEXITSTATUS(status) != 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(what_, " failed with exit status ", WEXITSTATUS(status),
+                       "; its messages are on standard error; try it by hand"));
+    }
+    return absl::OkStatus();
+  }
+
+  void Kill() {
+    output_.Close();
+    group_.reset();
+    if (pid_ < 0) return;
+    // It may have left the group.
+    kill(pid_, SIGKILL);
+    int status;
+    Wait(pid_, &status, 0);
+    pid_ = -1;
+  }
+
+  const std::string what_;
+  // Null once the process has been waited for.
+  std::unique_ptr<GuardedGroup> group_;
+  // -1: the process has been waited for.
+  pid_t pid_;
+  FileDescriptor output_;
+  const Clock& clock_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ByteSource>> OpenPipe(const std::string& command,
+                                                     const std::string& path,
+                                                     const Clock& clock) {
+  OARLOCK_ASSIGN_OR_RETURN(FileDescriptor input, OpenForReading(path));
+  OARLOCK_ASSIGN_OR_RETURN(Pipe output, MakePipe());
+  // Before the command, so that nothing runs unguarded.
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<GuardedGroup> group,
+                           GuardedGroup::Start());
+  SpawnActions actions;
+  actions.Use(input, STDIN_FILENO);
+  actions.Use(output.write_end, STDOUT_FILENO);
+  OARLOCK_ASSIGN_OR_RETURN(const pid_t pid,
+                           SpawnShell(command, group->number(), actions));
+  return std::make_unique<PipeSource>(
+      absl::StrCat("pipe_command '", command, "' on '", path, "'"),
+      std::move(group), pid, std::move(output.read_end), clock);
+}
+
+}  // namespace oarlock

@@ -1,0 +1,119 @@
+// The planted model behind generated Criteo data: how rows are drawn and how
+// likely each is a click.
+//
+// Columns are independent of each other, but for groups of columns that are
+// missing together, as in the real data. A category's rank r (0 the most
+// frequent) has probability proportional to (r + 1 + shift)^-exponent, fitted
+// so that a sample of 137,139 rows has as many distinct values, and as frequent
+// a top one, as the real data; ranks below kHeadRanks are drawn exactly, the
+// tail by inverting the integral. An integer is round(exp(t) - 1), not below
+// 0, for normal t.
+//
+// log odds = intercept + sum of main effects + sum of interactions
+//
+// A main effect is a random number per value of a category, linear in
+// log(1 + x) for an integer, with one of its own for "missing"; rare values
+// (rank kHeadRanks and up), of which nothing could be learned, have 0. An
+// interaction is the product of one such effect of one column with one of
+// another column, never of the same missing group. Every effect has mean 0 and
+// variance 1 under the column's distribution before it is scaled, so an
+// interaction has no correlation with any function of one column: the main
+// effects are all of the log odds that an additive (linear, one-hot) model can
+// learn.
+
+#ifndef OARLOCK_DATA_SYNTHETIC_CRITEO_WORLD_H_
+#define OARLOCK_DATA_SYNTHETIC_CRITEO_WORLD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "data/data_options.h"
+
+namespace oarlock {
+
+// One generated row.
+struct CriteoRow {
+  static constexpr int64_t kMissing = INT64_MIN;
+  int label = 0;
+  int64_t integers[kCriteoIntegers];
+  // Ranks of the values, or kMissing.
+  int64_t categories[kCriteoCategories];
+  // Log odds of the true model, and without the interactions.
+  double log_odds = 0;
+  double additive_log_odds = 0;
+};
+
+// Immutable after construction, so thread-safe.
+class CriteoWorld {
+ public:
+  // Everything follows from `seed`.
+  explicit CriteoWorld(uint64_t seed);
+
+  // Row number `index`: the same whoever draws it, and when.
+  void Draw(uint64_t index, CriteoRow* row) const;
+
+  // The 8 hex digits that stand for a value. Distinct ranks of a column have
+  // distinct values.
+  static uint32_t Value(int column, int64_t rank);
+
+ private:
+  static constexpr size_t kHeadRanks = 128;
+
+  // How one category column is drawn.
+  struct Category {
+    size_t num_head = 0;
+    int64_t cardinality = 0;
+    // Alias table (Walker, 1974) over the head ranks and, as the last entry,
+    // the tail: [num_head + 1].
+    std::vector<uint32_t> threshold;
+    std::vector<uint16_t> alias;
+    std::vector<double> probability;  // of the same entries
+    // Of the tail: x = (low + u * (high - low))^(1 / power) - offset.
+    double tail_low = 0;
+    double tail_high = 0;
+    double tail_power = 0;
+    double tail_offset = 0;
+  };
+  // One number for each value of a column: entries [0, num_head] are those of
+  // Category, the last one is for "missing". For integers one for "missing"
+  // and the mean and scale of log(1 + x).
+  struct Effect {
+    int column = 0;  // integers first, as in a line
+    std::vector<float> of_entry;
+    float missing = 0;
+    float mean = 0;
+    float scale = 0;
+  };
+  struct Interaction {
+    Effect left;
+    Effect right;
+    double weight = 0;
+  };
+  // A row in the making: what effects look at.
+  struct Draft {
+    // Of each category, the entry of its Category, or -1 when missing.
+    int32_t entries[kCriteoCategories];
+    // log(1 + x) of each integer, or -1 when missing.
+    float logs[kCriteoIntegers];
+  };
+
+  static Category MakeCategory(int column);
+  Effect MakeEffect(int column, uint64_t seed) const;
+  Effect MakeCategoryEffect(int column, uint64_t seed) const;
+  Effect MakeIntegerEffect(int column, uint64_t seed) const;
+  void Calibrate();
+  void DrawFeatures(uint64_t row_seed, CriteoRow* row, Draft* draft) const;
+  void Score(const Draft& draft, CriteoRow* row) const;
+  static float Value(const Effect& effect, const Draft& draft);
+
+  const uint64_t seed_;
+  std::vector<Category> categories_;
+  std::vector<Effect> main_;  // scaled
+  std::vector<Interaction> interactions_;
+  double intercept_ = 0;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_DATA_SYNTHETIC_CRITEO_WORLD_H_

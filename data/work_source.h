@@ -1,0 +1,45 @@
+// Where a reader gets the ranges of examples that it shall read: a static
+// split decided beforehand, or leases from the coordinator.
+
+#ifndef OARLOCK_DATA_WORK_SOURCE_H_
+#define OARLOCK_DATA_WORK_SOURCE_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/statusor.h"
+
+namespace oarlock {
+
+// A run of examples of one input file. Examples are numbered by line, from 0;
+// a malformed line has a number too.
+struct WorkItem {
+  uint32_t source = 0;
+  uint64_t begin = 0;
+  // Exclusive; 0: to the end of the source, whose length is not known.
+  uint64_t end = 0;
+  // Where line `begin - skip_lines` starts in an uncompressed file. 0 with
+  // begin > skip_lines: not known, the reader counts lines from the file's
+  // start.
+  uint64_t byte_offset = 0;
+  uint64_t skip_lines = 0;
+  // Number of the lease, for whoever gave it out.
+  uint64_t lease = 0;
+  // A batch ends with this item even when it is not full. A static split sets
+  // it so that a malformed line in one block does not shift all later rounds.
+  bool ends_batch = false;
+};
+
+// Thread-safe: several readers may share one.
+class WorkSource {
+ public:
+  virtual ~WorkSource() = default;
+  // The next item to read; nothing when the pass is over. May wait.
+  virtual absl::StatusOr<std::optional<WorkItem>> Next() = 0;
+  // All examples of `item` have been handed on by the reader.
+  virtual void Done(const WorkItem& item) = 0;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_DATA_WORK_SOURCE_H_
