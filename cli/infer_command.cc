@@ -24,11 +24,11 @@
 #include "fleet/command_line/message_flags.h"
 #include "fleet/job_description.h"
 #include "fleet/trained_model.h"
+#include "nn/backends/device_choice.h"
 #include "proto/infer_config.pb.h"
 #include "proto/job_config.pb.h"
 #include "worker/data_options_of.h"
 #include "worker/inference.h"
-#include "worker/nn/device_choice.h"
 #include "worker/trainer.h"
 
 namespace oarlock {

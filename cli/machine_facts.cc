@@ -16,9 +16,9 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/listen_check.h"
+#include "nn/cuda/gpu.h"
+#include "nn/onednn/bfloat16_products.h"
 #include "storage/rocksdb_status.h"
-#include "worker/nn/bfloat16_products.h"
-#include "worker/nn/cuda/gpu.h"
 
 namespace oarlock {
 namespace {

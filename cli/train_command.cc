@@ -14,10 +14,10 @@
 #include "cluster/environment.h"
 #include "fleet/command_line/command_line.h"
 #include "fleet/fleet.h"
+#include "nn/backends/device_choice.h"
 #include "proto/job_config.pb.h"
 #include "proto/launch_config.pb.h"
 #include "proto/train_config.pb.h"
-#include "worker/nn/device_choice.h"
 #include "worker/summary.h"
 
 namespace oarlock {

@@ -10,8 +10,8 @@
 #include "base/version.h"
 #include "cluster/wire_version.h"
 #include "fleet/command_line/command_line.h"
+#include "nn/cuda/gpu.h"
 #include "pserver/checkpoint/manifest.h"
-#include "worker/nn/cuda/gpu.h"
 
 namespace oarlock {
 namespace {

@@ -2,7 +2,7 @@
 // and the kernels of GPUs have in common, so that each formula stands once.
 //
 // Both give the same bits where neither fuses multiply and add: the flags say
-// so (optim/BUILD, worker/nn/cuda/BUILD). Of the library such a function uses
+// so (optim/BUILD, nn/cuda/BUILD). Of the library such a function uses
 // what has IEEE's one right result, like std::sqrt.
 
 #ifndef OARLOCK_OPTIM_RULE_CODE_H_

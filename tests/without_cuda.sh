@@ -3,9 +3,9 @@
 # own beside Bazel's usual one, so that neither disturbs the other.
 #
 #   tests/without_cuda.sh toolkit   without the toolkit: everything is built;
-#                                   the tests of worker/nn
+#                                   the tests of nn
 #   tests/without_cuda.sh cudnn     with a toolkit that has neither cuDNN nor
-#                                   NCCL: worker/nn/cuda and collective, and
+#                                   NCCL: nn/cuda and collective, and
 #                                   their tests
 #   tests/without_cuda.sh clang     the products and their tests without the
 #                                   toolkit, built with clang
@@ -74,7 +74,7 @@ case ${1:-} in
     export OARLOCK_CUDA=0
     bazel_apart build $(all_targets)
     expect 'CUDA = False' 'NCCL = False' 'CUDNN = False'
-    bazel_apart test --test_output=errors //tests/worker/nn/...
+    bazel_apart test --test_output=errors //tests/nn/...
     ;;
   cudnn)
     home=$(toolkit_home) ||
@@ -90,10 +90,10 @@ case ${1:-} in
     trap end_apart EXIT
     export CUDA_HOME=$bare
     unset OARLOCK_CUDA
-    bazel_apart build //worker/nn/cuda/... //collective/...
+    bazel_apart build //nn/cuda/... //collective/...
     expect 'CUDA = True' 'NCCL = False' 'CUDNN = False'
     bazel_apart test --test_output=errors \
-      //tests/worker/nn/... //tests/collective/...
+      //tests/nn/... //tests/collective/...
     ;;
   clang)
     base=$root/oarlock_clang

@@ -14,7 +14,7 @@
 namespace oarlock {
 
 // Its options for examples of `schema`, but who computes: that is the machine's
-// business too (worker/nn/device_choice.h). InvalidArgument names the flag
+// business too (nn/backends/device_choice.h). InvalidArgument names the flag
 // whose list is malformed, and what is legal.
 absl::StatusOr<ModelOptions> ModelOptionsOf(const v1::JobConfig& config,
                                             const DataSchema& schema);

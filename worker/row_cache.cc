@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "worker/nn/math_backend.h"
+#include "nn/math_backend.h"
 
 namespace oarlock {
 

@@ -3,7 +3,7 @@
 // whatever computes.
 //
 // Here is only who is kept where; the rows lie with the executor (KeptRows in
-// worker/nn/math_backend.h). A batch is planned before its rows are asked for,
+// nn/math_backend.h). A batch is planned before its rows are asked for,
 // and computed after the batches that were planned before it, so a slot holds
 // what the plan says when its batch is computed.
 //

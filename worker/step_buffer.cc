@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/random.h"
-#include "worker/nn/math_backend.h"
+#include "nn/math_backend.h"
 
 namespace oarlock {
 namespace {

@@ -11,8 +11,8 @@
 #include "bench/common/repetitions.h"
 #include "bench/common/workload.h"
 #include "client/key_batch.h"
-#include "worker/nn/backends.h"
-#include "worker/nn/math_backend.h"
+#include "nn/backends/backends.h"
+#include "nn/math_backend.h"
 
 namespace oarlock_bench {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "worker/nn/cuda/device.h"
+#include "nn/cuda/device.h"
 
 namespace oarlock::gpu_bench {
 namespace {

@@ -9,7 +9,7 @@
 #include <functional>
 #include <optional>
 
-#include "worker/nn/cuda/device.h"
+#include "nn/cuda/device.h"
 
 namespace oarlock::gpu_bench {
 

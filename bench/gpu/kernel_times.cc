@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "bench/gpu/device_copy.h"
 #include "bench/gpu/kernel_bytes.h"
-#include "worker/nn/cuda/device_around.h"
+#include "nn/cuda/device_around.h"
 
 namespace oarlock::gpu_bench {
 namespace {

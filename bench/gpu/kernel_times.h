@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "base/clock.h"
-#include "worker/nn/cuda/device.h"
+#include "nn/cuda/device.h"
 
 namespace oarlock::gpu_bench {
 

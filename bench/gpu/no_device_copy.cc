@@ -1,5 +1,5 @@
 #include "bench/gpu/device_copy.h"
-#include "worker/nn/cuda/device.h"
+#include "nn/cuda/device.h"
 
 namespace oarlock::gpu_bench {
 

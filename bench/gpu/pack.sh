@@ -24,14 +24,14 @@ targets=(
   //cli:oarlock
   //tests/collective:communicator_conformance_test
   //tests/collective:gpu_communicator_test
-  //tests/worker/nn:image_operations_test
-  //tests/worker/nn:interaction_operations_test
-  //tests/worker/nn:math_backend_losses_test
-  //tests/worker/nn:math_backend_test
-  //tests/worker/nn/cuda:cuda_backend_test
-  //tests/worker/nn/cuda:gpu_test
-  //tests/worker/nn/cuda:replaying_device_test
-  //tests/worker/nn/cuda:rule_runner_test
+  //tests/nn:image_operations_test
+  //tests/nn:interaction_operations_test
+  //tests/nn/backends:math_backend_losses_test
+  //tests/nn/backends:math_backend_test
+  //tests/nn/cuda:cuda_backend_test
+  //tests/nn/cuda:gpu_test
+  //tests/nn/cuda:replaying_device_test
+  //tests/nn/cuda:rule_runner_test
 )
 if [ -z "$from" ]; then
   # One program each, not a hundred libraries.

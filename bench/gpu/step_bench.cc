@@ -6,7 +6,7 @@
 // multiplications would take at the ceilings that a large copy and a large
 // product reach in the same run.
 //
-// Depends on worker/nn and optim alone, so that it runs where there is only the
+// Depends on nn and optim alone, so that it runs where there is only the
 // driver, the CUDA toolkit and what bench/gpu/pack.sh puts beside it.
 
 #include <algorithm>
@@ -23,15 +23,15 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "bench/gpu/kernel_times.h"
+#include "nn/cuda/cuda_backend.h"
+#include "nn/cuda/gpu.h"
+#include "nn/cuda/rule_runner.h"
+#include "nn/interaction_layers.h"
+#include "nn/layers.h"
+#include "nn/network.h"
+#include "nn/workspace.h"
 #include "optim/dense_optimizer.h"
 #include "proto/table.pb.h"
-#include "worker/nn/cuda/cuda_backend.h"
-#include "worker/nn/cuda/gpu.h"
-#include "worker/nn/cuda/rule_runner.h"
-#include "worker/nn/interaction_layers.h"
-#include "worker/nn/layers.h"
-#include "worker/nn/network.h"
-#include "worker/nn/workspace.h"
 
 namespace oarlock {
 namespace {

@@ -34,7 +34,7 @@ HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 ANSWER_LIMIT_S = 300
 
 # How `oarlock train` refuses --dense_math bfloat16: its exit code, and how its
-# sentence begins (worker/nn/onednn_backend.cc).
+# sentence begins (nn/onednn/onednn_backend.cc).
 REFUSED_EXIT_CODE = 1
 NO_BFLOAT16 = ("products in bfloat16 need a CPU with AVX512_BF16 or AMX, and "
                "this one has neither")

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/synchronization/notification.h"
-#include "worker/nn/backends.h"
+#include "nn/backends/backends.h"
 
 namespace oarlock_bench {
 

@@ -14,8 +14,8 @@
 #include "bench/common/workload.h"
 #include "client/key_batch.h"
 #include "client/parameter_client.h"
+#include "nn/math_backend.h"
 #include "proto/table.pb.h"
-#include "worker/nn/math_backend.h"
 
 namespace oarlock_bench {
 

@@ -30,7 +30,7 @@ struct Augmentation {
 };
 
 // From bytes to bytes: the network's first layer makes numbers of them
-// (NewImageInput, worker/nn/image_layers.h).
+// (NewImageInput, nn/image_layers.h).
 //
 // Immutable and thread-safe.
 class ImageTransform {

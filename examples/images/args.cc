@@ -13,8 +13,8 @@
 #include "base/status_macros.h"
 #include "examples/images/training_images.h"
 #include "fleet/data_parallel/strategy_check.h"
+#include "nn/backends/device_choice.h"
 #include "proto/launch_config.pb.h"
-#include "worker/nn/device_choice.h"
 
 namespace images {
 namespace {

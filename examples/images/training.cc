@@ -15,8 +15,8 @@
 #include "fleet/data_parallel.h"
 #include "fleet/data_parallel/training_summary.h"
 #include "fleet/fleet.h"
-#include "worker/nn/compute_threads.h"
-#include "worker/nn/device_choice.h"
+#include "nn/backends/device_choice.h"
+#include "nn/cpu/compute_threads.h"
 
 namespace images {
 namespace {

@@ -15,7 +15,7 @@
 #include "data/images/image_transform.h"
 #include "examples/images/args.h"
 #include "examples/images/training_images.h"
-#include "worker/nn/network.h"
+#include "nn/network.h"
 
 namespace images {
 

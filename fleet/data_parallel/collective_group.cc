@@ -20,11 +20,11 @@
 #include "fleet/data_parallel/strategy_check.h"
 #include "fleet/data_parallel/sum_communicator.h"
 #include "fleet/worker_connection.h"
+#include "nn/cuda/rule_runner.h"
+#include "nn/math_backend.h"
 #include "optim/dense_optimizer.h"
 #include "optim/initializer.h"
 #include "optim/update_device.h"
-#include "worker/nn/cuda/rule_runner.h"
-#include "worker/nn/math_backend.h"
 
 namespace oarlock {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "base/status_macros.h"
-#include "worker/nn/backends.h"
+#include "nn/backends/backends.h"
 #include "worker/table_plan.h"
 
 namespace oarlock {

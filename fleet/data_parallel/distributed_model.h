@@ -38,11 +38,11 @@
 #include "fleet/data_parallel/replica_array.h"
 #include "fleet/data_parallel/step_times.h"
 #include "fleet/data_parallel/worker_group.h"
+#include "nn/math_backend.h"
+#include "nn/network.h"
+#include "nn/step.h"
+#include "nn/workspace.h"
 #include "proto/table.pb.h"
-#include "worker/nn/math_backend.h"
-#include "worker/nn/network.h"
-#include "worker/nn/step.h"
-#include "worker/nn/workspace.h"
 
 namespace oarlock {
 

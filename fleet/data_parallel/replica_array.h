@@ -9,7 +9,7 @@
 
 #include "absl/types/span.h"
 #include "base/check.h"
-#include "worker/nn/math_backend.h"
+#include "nn/math_backend.h"
 
 namespace oarlock {
 

@@ -13,7 +13,7 @@
 #include "base/status_macros.h"
 #include "collective/agreement.h"
 #include "collective/gpu_communicator.h"
-#include "worker/nn/cuda/device.h"
+#include "nn/cuda/device.h"
 
 namespace oarlock {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "collective/communicator.h"
 #include "collective/gpu_ring.h"
-#include "worker/nn/math_backend.h"
+#include "nn/math_backend.h"
 
 namespace oarlock {
 

@@ -16,8 +16,8 @@
 #include "base/class_scores.h"
 #include "base/clock.h"
 #include "fleet/data_parallel/gradient_exchange.h"
+#include "nn/math_backend.h"
 #include "proto/table.pb.h"
-#include "worker/nn/math_backend.h"
 
 namespace oarlock {
 

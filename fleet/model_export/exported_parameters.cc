@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "nn/layer.h"
 #include "pserver/checkpoint/checkpoint_rows.h"
 #include "sparse_table/packed_rows.h"
-#include "worker/nn/layer.h"
 
 namespace oarlock {
 namespace {

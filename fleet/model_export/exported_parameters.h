@@ -12,9 +12,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/types.h"
+#include "nn/network.h"
+#include "nn/parameter.h"
 #include "pserver/checkpoint/manifest.h"
-#include "worker/nn/network.h"
-#include "worker/nn/parameter.h"
 
 namespace oarlock {
 

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "base/status_macros.h"
-#include "worker/nn/network.h"
+#include "nn/network.h"
 
 namespace oarlock {
 namespace {

@@ -132,7 +132,7 @@ class SuiteTest(unittest.TestCase):
                 self.assertEqual(rows[1]["ours"], 5)
 
     def test_the_sentence_that_is_looked_for_is_the_products(self):
-        source = (ROOT / "worker/nn/onednn_backend.cc").read_text(
+        source = (ROOT / "nn/onednn/onednn_backend.cc").read_text(
             encoding="utf-8")
         self.assertIn(programs.NO_BFLOAT16, re.sub(r'"\s+"', "", source))
 

@@ -20,10 +20,10 @@
 #include "collective/communicator.h"
 #include "collective/group.h"
 #include "collective/nccl_ring.h"
+#include "nn/cuda/gpu.h"
 #include "proto/value_format.h"
 #include "tests/collective/gpu_model.h"
 #include "tests/collective/group_testing.h"
-#include "worker/nn/cuda/gpu.h"
 
 namespace oarlock {
 namespace {

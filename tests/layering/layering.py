@@ -14,7 +14,7 @@ import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-ALL_WORKER = {"worker", "data", "worker/nn", "client",
+ALL_WORKER = {"worker", "data", "nn", "client",
               "worker/mode", "worker/models"}
 CORE = {"base", "proto", "optim", "cluster", "storage", "sparse_table"}
 # Folder -> folders that it may use beside itself.
@@ -28,8 +28,8 @@ ALLOWED = {
     "pserver": CORE,
     "data": {"base"},
     # optim: kernels take their arithmetic from the rules.
-    "worker/nn": {"base", "optim"},
-    "worker/models": {"base", "worker/nn", "data"},
+    "nn": {"base", "optim"},
+    "worker/models": {"base", "nn", "data"},
     "client": {"base", "proto", "cluster", "data"},
     "worker/mode": {"base", "proto", "optim", "client"},
     "worker": {"base", "proto", "optim", "cluster"} | ALL_WORKER,
@@ -38,13 +38,13 @@ ALLOWED = {
     "launch": {"base", "proto", "cluster"},
     "cli": CORE | {"pserver", "collective", "fleet", "launch"} | ALL_WORKER,
     "examples": {"base", "proto", "cluster", "collective", "fleet",
-                 "worker/models", "worker/nn", "data"},
+                 "worker/models", "nn", "data"},
     "deploy": {"examples"},
 }
 # Library of the system -> the only folders that may use it.
 PRIVATE = {
     "rocksdb": {"storage"},
-    "dnnl": {"worker/nn"},
+    "dnnl": {"nn"},
     "cli11": {"fleet"},
     # Examples: the reader of exported models, which has nothing of ours.
     "json": {"worker", "fleet", "cli", "examples"},
@@ -63,16 +63,16 @@ ONE_PLACE = {
     r"\bgetenv\(|\benviron\b": {"cluster/environment.cc",
                                    "data/reader/pipe_source.cc"},
     r"\babsl::Now\(\)|system_clock::now": {"base/clock.cc"},
-    r"#include\s*<(oneapi/)?dnnl": {"worker/nn/onednn_backend.cc",
-                                    "worker/nn/onednn_convolutions.cc",
-                                    "worker/nn/bfloat16_products.cc"},
-    r"#include\s*<cuda_runtime": {"worker/nn/cuda/cublas_products.h",
-                                  "worker/nn/cuda/cudnn_convolutions.h",
-                                  "worker/nn/cuda/gpu.cc",
-                                  "worker/nn/cuda/gpu_launch.h",
-                                  "worker/nn/cuda/gpu_memory.h",
+    r"#include\s*<(oneapi/)?dnnl": {"nn/onednn/onednn_backend.cc",
+                                    "nn/onednn/onednn_convolutions.cc",
+                                    "nn/onednn/bfloat16_products.cc"},
+    r"#include\s*<cuda_runtime": {"nn/cuda/cublas_products.h",
+                                  "nn/cuda/cudnn_convolutions.h",
+                                  "nn/cuda/gpu.cc",
+                                  "nn/cuda/gpu_launch.h",
+                                  "nn/cuda/gpu_memory.h",
                                   "collective/nccl_ring.cc"},
-    r"#include\s*<cublas": {"worker/nn/cuda/cublas_products.h"},
+    r"#include\s*<cublas": {"nn/cuda/cublas_products.h"},
     r"#include\s*<nccl": {"collective/nccl_ring.cc"},
     r"\bdlopen\(": {"base/shared_library.cc"},
     r"#include\s*<rocksdb": {"storage/checkpoint_reader.cc",

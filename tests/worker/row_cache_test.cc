@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "worker/nn/math_backend.h"
+#include "nn/math_backend.h"
 
 namespace oarlock {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <vector>
 
+#include "nn/layers.h"
 #include "worker/models/model_builder.h"
-#include "worker/nn/layers.h"
 
 namespace oarlock {
 

@@ -5,9 +5,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "nn/interaction_layers.h"
+#include "nn/layers.h"
 #include "worker/models/model_builder.h"
-#include "worker/nn/interaction_layers.h"
-#include "worker/nn/layers.h"
 
 namespace oarlock {
 

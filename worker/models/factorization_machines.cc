@@ -2,9 +2,9 @@
 
 #include <vector>
 
+#include "nn/interaction_layers.h"
+#include "nn/layers.h"
 #include "worker/models/model_builder.h"
-#include "worker/nn/interaction_layers.h"
-#include "worker/nn/layers.h"
 
 namespace oarlock {
 namespace {

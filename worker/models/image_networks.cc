@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "worker/nn/image_layers.h"
-#include "worker/nn/layers.h"
+#include "nn/image_layers.h"
+#include "nn/layers.h"
 
 namespace oarlock {
 namespace {

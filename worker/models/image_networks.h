@@ -12,7 +12,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "worker/nn/network.h"
+#include "nn/network.h"
 
 namespace oarlock {
 

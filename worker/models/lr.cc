@@ -1,7 +1,7 @@
 #include "worker/models/lr.h"
 
+#include "nn/layers.h"
 #include "worker/models/model_builder.h"
-#include "worker/nn/layers.h"
 
 namespace oarlock {
 

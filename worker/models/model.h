@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "worker/nn/parameter.h"
-#include "worker/nn/step.h"
+#include "nn/parameter.h"
+#include "nn/step.h"
 
 namespace oarlock {
 
@@ -90,7 +90,7 @@ struct ModelOptions {
   bool hidden_batch_norm = false;
   // Of the dense features, before anything else.
   DenseNorm dense_norm = DenseNorm::kNone;
-  // Who computes, a name of worker/nn/backends.h.
+  // Who computes, a name of nn/backends/backends.h.
   std::string math_backend = "onednn";
 };
 

@@ -4,10 +4,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "nn/interaction_layers.h"
+#include "nn/layers.h"
+#include "nn/norm_layers.h"
 #include "worker/models/network_model.h"
-#include "worker/nn/interaction_layers.h"
-#include "worker/nn/layers.h"
-#include "worker/nn/norm_layers.h"
 
 namespace oarlock {
 

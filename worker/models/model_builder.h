@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "nn/network.h"
 #include "worker/models/model.h"
-#include "worker/nn/network.h"
 
 namespace oarlock {
 

@@ -5,9 +5,9 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "worker/nn/backends.h"
-#include "worker/nn/tensor.h"
-#include "worker/nn/workspace.h"
+#include "nn/backends/backends.h"
+#include "nn/tensor.h"
+#include "nn/workspace.h"
 
 namespace oarlock {
 namespace {

@@ -1,4 +1,4 @@
-// A model that is a network of worker/nn.
+// A model that is a network of nn.
 
 #ifndef OARLOCK_WORKER_MODELS_NETWORK_MODEL_H_
 #define OARLOCK_WORKER_MODELS_NETWORK_MODEL_H_
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "nn/network.h"
 #include "worker/models/model.h"
-#include "worker/nn/network.h"
 
 namespace oarlock {
 

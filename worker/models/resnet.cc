@@ -6,9 +6,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "nn/image_layers.h"
+#include "nn/layers.h"
 #include "worker/models/image_networks.h"
-#include "worker/nn/image_layers.h"
-#include "worker/nn/layers.h"
 
 namespace oarlock {
 namespace {

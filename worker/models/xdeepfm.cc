@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "nn/interaction_layers.h"
+#include "nn/layers.h"
 #include "worker/models/model_builder.h"
-#include "worker/nn/interaction_layers.h"
-#include "worker/nn/layers.h"
 
 namespace oarlock {
 

@@ -14,12 +14,12 @@
 #include "data/images/image_loader.h"
 #include "data/images/synthetic_images.h"
 #include "data/order/distributed_batch_sampler.h"
-#include "worker/nn/backends.h"
-#include "worker/nn/image_layers.h"
-#include "worker/nn/layers.h"
-#include "worker/nn/network.h"
-#include "worker/nn/step.h"
-#include "worker/nn/workspace.h"
+#include "nn/backends/backends.h"
+#include "nn/image_layers.h"
+#include "nn/layers.h"
+#include "nn/network.h"
+#include "nn/step.h"
+#include "nn/workspace.h"
 
 namespace oarlock {
 namespace {

@@ -11,12 +11,12 @@
 #include "data/images/image_loader.h"
 #include "data/images/image_transform.h"
 #include "fleet/data_parallel/collective_group.h"
+#include "nn/cuda/cuda_backend.h"
+#include "nn/image_layers.h"
+#include "nn/layers.h"
+#include "nn/reference/reference_backend.h"
 #include "proto/job_config.pb.h"
 #include "tests/fleet/data_parallel/worker_threads.h"
-#include "worker/nn/cuda/cuda_backend.h"
-#include "worker/nn/image_layers.h"
-#include "worker/nn/layers.h"
-#include "worker/nn/reference_backend.h"
 
 namespace oarlock {
 namespace {

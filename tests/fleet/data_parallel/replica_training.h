@@ -17,8 +17,8 @@
 #include "absl/status/statusor.h"
 #include "collective/gpu_ring.h"
 #include "fleet/data_parallel.h"
-#include "tests/worker/nn/cuda/emulated_device.h"
-#include "worker/nn/cuda/device.h"
+#include "nn/cuda/device.h"
+#include "tests/nn/cuda/emulated_device.h"
 
 namespace oarlock {
 

@@ -15,10 +15,10 @@
 #include "data/images/image_loader.h"
 #include "data/images/image_transform.h"
 #include "fleet/data_parallel.h"
+#include "nn/image_layers.h"
+#include "nn/layers.h"
 #include "tests/base/test_folder.h"
 #include "tests/fleet/data_parallel/worker_threads.h"
-#include "worker/nn/image_layers.h"
-#include "worker/nn/layers.h"
 
 namespace oarlock {
 namespace {

@@ -20,10 +20,10 @@
 #include "base/status_macros.h"
 #include "collective/gpu_ring.h"
 #include "fleet/data_parallel.h"
+#include "nn/cuda/device.h"
+#include "nn/math_backend.h"
 #include "tests/collective/gpu_model.h"
 #include "tests/fleet/data_parallel/replica_training.h"
-#include "worker/nn/cuda/device.h"
-#include "worker/nn/math_backend.h"
 
 namespace oarlock {
 namespace {

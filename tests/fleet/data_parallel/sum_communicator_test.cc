@@ -20,13 +20,13 @@
 #include "absl/time/time.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "nn/cuda/cuda_backend.h"
+#include "nn/math_backend.h"
 #include "tests/base/eventually.h"
 #include "tests/collective/gpu_model.h"
 #include "tests/collective/group_testing.h"
 #include "tests/fleet/data_parallel/replica_training.h"
-#include "tests/worker/nn/cuda/emulated_device.h"
-#include "worker/nn/cuda/cuda_backend.h"
-#include "worker/nn/math_backend.h"
+#include "tests/nn/cuda/emulated_device.h"
 
 namespace oarlock {
 namespace {

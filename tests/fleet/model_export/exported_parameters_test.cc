@@ -19,12 +19,12 @@
 #include "absl/types/span.h"
 #include "base/types.h"
 #include "fleet/model_export/model_json.h"
-#include "worker/nn/backends.h"
-#include "worker/nn/layer.h"
-#include "worker/nn/layers.h"
-#include "worker/nn/network.h"
-#include "worker/nn/norm_layers.h"
-#include "worker/nn/workspace.h"
+#include "nn/backends/backends.h"
+#include "nn/layer.h"
+#include "nn/layers.h"
+#include "nn/network.h"
+#include "nn/norm_layers.h"
+#include "nn/workspace.h"
 
 namespace oarlock {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/worker/nn/step_fixture.h"
+#include "tests/nn/step_fixture.h"
 
 namespace oarlock {
 namespace {

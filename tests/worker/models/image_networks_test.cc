@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/random.h"
-#include "tests/worker/nn/available_backends.h"
-#include "worker/nn/image_layers.h"
-#include "worker/nn/layers.h"
-#include "worker/nn/workspace.h"
+#include "nn/image_layers.h"
+#include "nn/layers.h"
+#include "nn/workspace.h"
+#include "tests/nn/backends/available_backends.h"
 
 namespace oarlock {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "tests/worker/nn/step_fixture.h"
+#include "tests/nn/step_fixture.h"
 #include "worker/models/model.h"
 
 namespace oarlock {

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "nn/network.h"
 #include "proto/job_config.pb.h"
-#include "tests/worker/nn/available_backends.h"
-#include "tests/worker/nn/step_fixture.h"
-#include "worker/nn/network.h"
+#include "tests/nn/backends/available_backends.h"
+#include "tests/nn/step_fixture.h"
 
 namespace oarlock {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "tests/worker/nn/available_backends.h"
+#include "tests/nn/backends/available_backends.h"
 #include "worker/models/model.h"
 
 namespace oarlock {

@@ -1,0 +1,24 @@
+// The backends by name.
+
+#ifndef OARLOCK_NN_BACKENDS_BACKENDS_H_
+#define OARLOCK_NN_BACKENDS_BACKENDS_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "nn/math_backend.h"
+
+namespace oarlock {
+
+// "onednn", "onednn_bfloat16" or "reference", on the CPU; "cuda:N",
+// "cuda_tf32:N" or "cuda_bfloat16:N", on GPU number N. InvalidArgument names
+// the legal ones. FailedPrecondition where the CPU lacks what the backend
+// needs, or the GPU is not there. On the CPU an operation is computed by
+// `threads` threads, at least 1 ("reference": by one).
+absl::StatusOr<std::unique_ptr<MathBackend>> NewMathBackend(
+    const std::string& name, int threads = 1);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_NN_BACKENDS_BACKENDS_H_

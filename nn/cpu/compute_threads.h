@@ -1,0 +1,28 @@
+// The threads that share a calculation: OpenMP's, with which oneDNN computes,
+// too. Each thread that calculates has a team of its own.
+
+#ifndef OARLOCK_NN_CPU_COMPUTE_THREADS_H_
+#define OARLOCK_NN_CPU_COMPUTE_THREADS_H_
+
+#include <cstddef>
+
+#include "absl/functional/function_ref.h"
+
+namespace oarlock {
+
+// As many as OMP_NUM_THREADS says, else as there are cores that this process
+// may use. On a thread that has called ComputeWith: what it was given.
+int DefaultComputeThreads();
+
+// Makes oneDNN compute with so many threads, at least 1, when the calling
+// thread calls it, for good; without this it takes DefaultComputeThreads().
+void ComputeWith(int threads);
+
+// Calls fn(begin, end) for at most `threads` ranges that make up [0, size), at
+// the same time; returns when all have returned. fn does not throw.
+void ParallelFor(int threads, size_t size,
+                 absl::FunctionRef<void(size_t begin, size_t end)> fn);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_NN_CPU_COMPUTE_THREADS_H_

@@ -1,0 +1,35 @@
+// Merges the gradients of bags by row on a device: see bag_kernels.h for how.
+
+#ifndef OARLOCK_NN_CUDA_BAG_GRADIENTS_H_
+#define OARLOCK_NN_CUDA_BAG_GRADIENTS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "nn/cuda/device.h"
+#include "nn/math_backend.h"
+
+namespace oarlock::cuda {
+
+class BagGradients {
+ public:
+  explicit BagGradients(Device* device)
+      : device_(*device), pairs_(device), counts_(device), sums_(device) {}
+
+  // As MathBackend::SumBagsBackward. A row's sum is taken in an order that
+  // depends on the keys alone.
+  void Add(const RowBags& bags, const float* dout, float* drows);
+
+ private:
+  // The pairs of all keys, sorted by row.
+  SortedPairs Sort(const RowBags& bags);
+
+  Device& device_;
+  DeviceBuffer pairs_;
+  DeviceBuffer counts_;
+  DeviceBuffer sums_;
+};
+
+}  // namespace oarlock::cuda
+
+#endif  // OARLOCK_NN_CUDA_BAG_GRADIENTS_H_

@@ -1,0 +1,15 @@
+#include "nn/cuda/device.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace oarlock::cuda {
+
+void DeviceFailed(const std::string& message) {
+  std::fprintf(stderr, "oarlock: %s\n", message.c_str());
+  std::fflush(stderr);
+  // Destructors would call the device again.
+  std::_Exit(1);
+}
+
+}  // namespace oarlock::cuda

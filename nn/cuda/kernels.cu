@@ -1,0 +1,21 @@
+// The kernels of the math backend as a GPU runs them. Compiled by nvcc, alone;
+// all else of the backend is C++ that drives them by their numbers.
+
+#include <cuda_runtime_api.h>
+
+#include "nn/cuda/gpu_launch.h"
+#include "nn/cuda/kernels.h"
+#include "nn/cuda/launch_kernel.h"
+
+namespace oarlock::cuda {
+
+cudaError_t LaunchOnGpu(KernelId id, const void* kernel, size_t blocks,
+                        cudaStream_t stream) {
+  switch (id) {
+    OARLOCK_CUDA_KERNELS(OARLOCK_LAUNCH_CASE)
+    default:
+      return LaunchRuleOnGpu(id, kernel, blocks, stream);
+  }
+}
+
+}  // namespace oarlock::cuda

@@ -1,0 +1,33 @@
+// How a kernel of kernels.h starts on a GPU. For nvcc alone.
+
+#ifndef OARLOCK_NN_CUDA_LAUNCH_KERNEL_H_
+#define OARLOCK_NN_CUDA_LAUNCH_KERNEL_H_
+
+#include <cstddef>
+
+#include "nn/cuda/device_code.h"
+#include "nn/cuda/gpu_launch.h"
+
+namespace oarlock::cuda {
+
+template <typename Kernel>
+__global__ void __launch_bounds__(Kernel::kThreads) RunKernel(Kernel kernel) {
+  kernel(Block());
+}
+
+// Of a struct at `kernel`.
+template <typename Kernel>
+void LaunchKernel(const void* kernel, size_t blocks, cudaStream_t stream) {
+  RunKernel<<<static_cast<unsigned>(blocks), Kernel::kThreads, 0, stream>>>(
+      *static_cast<const Kernel*>(kernel));
+}
+
+}  // namespace oarlock::cuda
+
+// Of a switch over a KernelId in a function that has these arguments.
+#define OARLOCK_LAUNCH_CASE(name, type)         \
+  case KernelId::name:                          \
+    LaunchKernel<type>(kernel, blocks, stream); \
+    return cudaGetLastError();
+
+#endif  // OARLOCK_NN_CUDA_LAUNCH_KERNEL_H_

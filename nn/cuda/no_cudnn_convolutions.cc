@@ -1,0 +1,19 @@
+// With the CUDA toolkit, but without cuDNN's header in it.
+
+#include "absl/status/status.h"
+#include "nn/cuda/cudnn_convolutions.h"
+
+namespace oarlock::cuda {
+
+absl::StatusOr<std::string> CudnnVersion() {
+  return absl::FailedPreconditionError(
+      "this program was built without cuDNN; build it where CUDA and cuDNN are "
+      "(docs/gpu.md)");
+}
+
+absl::StatusOr<std::unique_ptr<GpuConvolutions>> NewCudnnConvolutions(
+    std::string device_name) {
+  return CudnnVersion().status();
+}
+
+}  // namespace oarlock::cuda

@@ -1,0 +1,68 @@
+// A product of matrices as cuBLAS takes it: columns are contiguous. A
+// row-major matrix [rows, cols] whose rows are `stride` apart is, read by
+// columns, its transpose with that leading dimension; so C = A B by rows is
+// C^T = B^T A^T by columns, and nothing is moved (RowMajorProduct).
+
+#ifndef OARLOCK_NN_CUDA_PRODUCT_H_
+#define OARLOCK_NN_CUDA_PRODUCT_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "nn/operation.h"
+
+namespace oarlock::cuda {
+
+// What is multiplied. Sums, and c, are float32 always.
+enum class Numbers {
+  kFloat32,
+  // float32 in memory; each is rounded to 10 bits of mantissa on its way into
+  // the multiplier.
+  kTf32,
+  // In memory the upper halves of floats.
+  kBfloat16,
+};
+
+// c [m, n] = activation(a b + bias), or c += a b; a [m, k], b [k, n]. All
+// sizes are above 0. Element (i, j) of a matrix lies at data[j * stride + i],
+// or data[i * stride + j] when `transposed`.
+struct Product {
+  struct Operand {
+    const void* data = nullptr;  // float or uint16_t, as `numbers` says
+    size_t stride = 0;
+    bool transposed = false;
+  };
+  Numbers numbers = Numbers::kFloat32;
+  size_t m = 0;
+  size_t n = 0;
+  size_t k = 0;
+  Operand a;
+  Operand b;
+  // [m] or null. With a bias the result overwrites.
+  const float* bias = nullptr;
+  Activation activation = Activation::kNone;
+  Write write = Write::kOverwrite;
+  float* c = nullptr;
+  size_t c_stride = 0;
+};
+
+// The same of row-major matrices: c [m, n] = a [m, k] b [k, n]; bias, if any,
+// is [n].
+inline Product RowMajorProduct(Numbers numbers, size_t m, size_t n, size_t k,
+                               Product::Operand a, Product::Operand b, float* c,
+                               size_t c_stride) {
+  Product product;
+  product.numbers = numbers;
+  product.m = n;
+  product.n = m;
+  product.k = k;
+  product.a = b;
+  product.b = a;
+  product.c = c;
+  product.c_stride = c_stride;
+  return product;
+}
+
+}  // namespace oarlock::cuda
+
+#endif  // OARLOCK_NN_CUDA_PRODUCT_H_

@@ -1,0 +1,22 @@
+// The kernels of optimizers as a GPU runs them. A file of its own, since it is
+// compiled with -fmad=false: see rule_kernels.h.
+
+#include <cuda_runtime_api.h>
+
+#include "nn/cuda/gpu_launch.h"
+#include "nn/cuda/kernels.h"
+#include "nn/cuda/launch_kernel.h"
+#include "nn/cuda/rule_kernels.h"
+
+namespace oarlock::cuda {
+
+cudaError_t LaunchRuleOnGpu(KernelId id, const void* kernel, size_t blocks,
+                            cudaStream_t stream) {
+  switch (id) {
+    OARLOCK_CUDA_RULE_KERNELS(OARLOCK_LAUNCH_CASE)
+    default:
+      return cudaErrorInvalidValue;
+  }
+}
+
+}  // namespace oarlock::cuda

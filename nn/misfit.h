@@ -1,0 +1,30 @@
+// What a layer says to inputs of the wrong shapes.
+
+#ifndef OARLOCK_NN_MISFIT_H_
+#define OARLOCK_NN_MISFIT_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/span.h"
+#include "nn/layer.h"
+#include "nn/tensor.h"
+
+namespace oarlock {
+
+// InvalidArgument: the layer got inputs of these shapes, takes `legal`.
+inline absl::Status Misfit(const Layer& layer, absl::Span<const Shape> shapes,
+                           const char* legal) {
+  const std::string printed =
+      absl::StrJoin(shapes, " ", [](std::string* out, const Shape& shape) {
+        out->append(shape.ToString());
+      });
+  return absl::InvalidArgumentError(
+      absl::StrCat(layer.kind(), " got inputs ", printed, ", takes ", legal));
+}
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_NN_MISFIT_H_

@@ -1,0 +1,75 @@
+// The parameters of a network: where they lie in one flat vector and how they
+// start. The same for its statistics, which lie in a second one.
+
+#ifndef OARLOCK_NN_PARAMETER_H_
+#define OARLOCK_NN_PARAMETER_H_
+
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace oarlock {
+
+// How a parameter starts.
+struct ParameterInit {
+  enum class Kind { kConstant, kUniform, kNormal };
+  Kind kind = Kind::kConstant;
+  // The constant, the half range, or the standard deviation.
+  float value = 0;
+};
+
+// How a weight starts whose spread depends on how many inputs and outputs a
+// unit has: on its fans.
+enum class WeightStart {
+  // Normal, deviation 1 / sqrt(fan_in): Fluid's quick start.
+  kFanInNormal,
+  // Normal, deviation sqrt(2 / fan_in): He et al., Delving deep into
+  // rectifiers, 2015. Paddle's default of convolutions.
+  kHeNormal,
+  // Uniform within sqrt(6 / (fan_in + fan_out)): Glorot and Bengio,
+  // Understanding the difficulty of training deep feedforward networks, 2010.
+  // Paddle's default of linear layers.
+  kXavierUniform,
+  // Uniform within 1 / sqrt(fan_in). PyTorch's default of both.
+  kFanInUniform,
+  kZero,
+};
+
+inline ParameterInit InitOf(WeightStart start, size_t fan_in, size_t fan_out) {
+  const double in = static_cast<double>(fan_in);
+  const double out = static_cast<double>(fan_out);
+  const auto normal = [](double value) {
+    return ParameterInit{ParameterInit::Kind::kNormal,
+                         static_cast<float>(value)};
+  };
+  const auto uniform = [](double value) {
+    return ParameterInit{ParameterInit::Kind::kUniform,
+                         static_cast<float>(value)};
+  };
+  switch (start) {
+    case WeightStart::kHeNormal:
+      return normal(std::sqrt(2 / in));
+    case WeightStart::kXavierUniform:
+      return uniform(std::sqrt(6 / (in + out)));
+    case WeightStart::kFanInUniform:
+      return uniform(1 / std::sqrt(in));
+    case WeightStart::kZero:
+      return {};
+    case WeightStart::kFanInNormal:
+      break;
+  }
+  return normal(1 / std::sqrt(in));
+}
+
+// A dense parameter inside the model's one flat vector.
+struct ParameterSpec {
+  std::string name;           // "fc1/weight"
+  std::vector<size_t> shape;  // outermost first
+  size_t offset = 0;          // first float in the vector
+  ParameterInit init;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_NN_PARAMETER_H_

@@ -1,0 +1,79 @@
+// What goes into a step of training and what comes out.
+
+#ifndef OARLOCK_NN_STEP_H_
+#define OARLOCK_NN_STEP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace oarlock {
+
+// The rows that a batch needs of one sparse input.
+struct SparseInput {
+  // [num_rows, row_dim]: each distinct key's row once. With kept rows only the
+  // fresh ones of them, [num_fresh, row_dim].
+  const float* rows = nullptr;
+  size_t num_rows = 0;
+  // For each key of the input's slots, in the batch's order (see
+  // data/batch.h), the number of its row: below num_rows.
+  absl::Span<const uint32_t> row_of_key;
+  // As Batch::offsets, of the input's slots; empty: one key per slot. A slot
+  // with several keys is the sum or mean of their rows, one with none is zero.
+  absl::Span<const uint32_t> offsets;
+  // As Batch::weights; empty: 1 for all. In host memory.
+  absl::Span<const float> weights;
+
+  // Of an executor that keeps rows from batch to batch, in `num_slots` slots:
+  // as KeptRows in math_backend.h, [num_rows] each. num_slots 0: keeps none.
+  size_t num_slots = 0;
+  size_t num_fresh = 0;
+  absl::Span<const uint32_t> fresh_of_row;
+  absl::Span<const uint32_t> slot_of_row;
+};
+
+struct StepInput {
+  size_t num_examples = 0;
+  // Whether batch norm normalises by the batch and learns running statistics,
+  // and dropout drops. Backward wants true of networks with such layers.
+  bool training = false;
+  const float* labels = nullptr;  // [num_examples]
+  const float* dense = nullptr;   // [num_examples, num_dense]
+  // [num_examples, num_image_bytes]: images, height by width by channels.
+  const uint8_t* images = nullptr;
+  std::vector<SparseInput> sparse;
+  const float* parameters = nullptr;  // [num_parameters]
+  // [num_statistics]: the running statistics of batch norm. Read, and moved by
+  // Forward when `training`.
+  float* statistics = nullptr;
+  // What dropout drops: the same for the same number.
+  uint64_t random_seed = 0;
+  // Factor on the gradient of the sum of the examples' losses: 1 for a summed
+  // loss, 1 / nominal batch size for a mean loss, so that a short last batch
+  // weighs what its examples weigh.
+  float gradient_scale = 1;
+  // Add to parameter_gradients instead of overwriting them, so that several
+  // steps travel as one push.
+  bool accumulate_parameter_gradients = false;
+  // `parameters`, `statistics` and StepOutput::parameter_gradients are in the
+  // backend's memory and stay there. All else is the host's, as always.
+  bool parameters_in_backend = false;
+};
+
+struct StepOutput {
+  // Natural-log loss summed over examples, without the scale.
+  double loss_sum = 0;
+  // Probability of label 1 of each example; with more than two classes the
+  // probabilities of all, [num_examples, classes]. Valid until the next call.
+  absl::Span<const float> predictions;
+  // Backward only, given by the caller. One [num_rows, row_dim] array per
+  // sparse input, overwritten; and [num_parameters], overwritten or added to.
+  std::vector<float*> row_gradients;
+  float* parameter_gradients = nullptr;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_NN_STEP_H_

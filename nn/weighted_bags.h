@@ -1,0 +1,21 @@
+// Bags of rows with weights: few inputs have them, so these are plain loops in
+// host memory, beside the backends.
+
+#ifndef OARLOCK_NN_WEIGHTED_BAGS_H_
+#define OARLOCK_NN_WEIGHTED_BAGS_H_
+
+#include "nn/math_backend.h"
+
+namespace oarlock {
+
+// out[bag] = the sum of weights[k] times the row of key k, over the bag's keys
+// in their order; 0 for an empty bag. `weights` are one for each key.
+void SumWeightedBags(const RowBags& bags, const float* weights,
+                     const float* rows, float* out);
+// Adds weights[k] times the gradient by its bag to that of key k's row.
+void SumWeightedBagsBackward(const RowBags& bags, const float* weights,
+                             const float* dout, float* drows);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_NN_WEIGHTED_BAGS_H_
