@@ -9,7 +9,7 @@
 
 #include <cstddef>
 
-#include "nn/cuda/product.h"
+#include "nn/cuda/kernels/product.h"
 #include "nn/image_operations.h"
 #include "nn/operation.h"
 

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "nn/cuda/product.h"
+#include "nn/cuda/kernels/product.h"
 
 namespace oarlock::cuda {
 

@@ -19,8 +19,8 @@
 #include <string>
 
 #include "nn/cuda/convolution_pass.h"
-#include "nn/cuda/kernels.h"
-#include "nn/cuda/product.h"
+#include "nn/cuda/kernels/kernels.h"
+#include "nn/cuda/kernels/product.h"
 
 namespace oarlock::cuda {
 

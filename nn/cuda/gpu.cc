@@ -21,8 +21,8 @@
 #include "nn/cuda/capture_lock.h"
 #include "nn/cuda/cublas_products.h"
 #include "nn/cuda/cudnn_convolutions.h"
-#include "nn/cuda/gpu_launch.h"
 #include "nn/cuda/gpu_memory.h"
+#include "nn/cuda/kernels/gpu_launch.h"
 
 namespace oarlock::cuda {
 namespace {

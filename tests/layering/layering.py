@@ -69,7 +69,7 @@ ONE_PLACE = {
     r"#include\s*<cuda_runtime": {"nn/cuda/cublas_products.h",
                                   "nn/cuda/cudnn_convolutions.h",
                                   "nn/cuda/gpu.cc",
-                                  "nn/cuda/gpu_launch.h",
+                                  "nn/cuda/kernels/gpu_launch.h",
                                   "nn/cuda/gpu_memory.h",
                                   "collective/nccl_ring.cc"},
     r"#include\s*<cublas": {"nn/cuda/cublas_products.h"},

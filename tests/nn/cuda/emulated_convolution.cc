@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "nn/cuda/device_code.h"
-#include "nn/cuda/product_kernels.h"
+#include "nn/cuda/kernels/device_code.h"
+#include "nn/cuda/kernels/product_kernels.h"
 
 namespace oarlock::cuda {
 

@@ -4,20 +4,20 @@
 // a list of their own (rule_kernels.h), since they are compiled with other
 // flags.
 
-#ifndef OARLOCK_NN_CUDA_KERNELS_H_
-#define OARLOCK_NN_CUDA_KERNELS_H_
+#ifndef OARLOCK_NN_CUDA_KERNELS_KERNELS_H_
+#define OARLOCK_NN_CUDA_KERNELS_KERNELS_H_
 
-#include "nn/cuda/attention_kernels.h"
-#include "nn/cuda/bag_kernels.h"
-#include "nn/cuda/device_code.h"
-#include "nn/cuda/element_kernels.h"
-#include "nn/cuda/image_kernels.h"
-#include "nn/cuda/interaction_kernels.h"
-#include "nn/cuda/norm_kernels.h"
-#include "nn/cuda/product_kernels.h"
-#include "nn/cuda/reduction_kernels.h"
-#include "nn/cuda/rule_kernels.h"
-#include "nn/cuda/vector_kernels.h"
+#include "nn/cuda/kernels/attention_kernels.h"
+#include "nn/cuda/kernels/bag_kernels.h"
+#include "nn/cuda/kernels/device_code.h"
+#include "nn/cuda/kernels/element_kernels.h"
+#include "nn/cuda/kernels/image_kernels.h"
+#include "nn/cuda/kernels/interaction_kernels.h"
+#include "nn/cuda/kernels/norm_kernels.h"
+#include "nn/cuda/kernels/product_kernels.h"
+#include "nn/cuda/kernels/reduction_kernels.h"
+#include "nn/cuda/kernels/rule_kernels.h"
+#include "nn/cuda/kernels/vector_kernels.h"
 
 // Calls each(name, type) for every kernel of the math backend.
 // clang-format off
@@ -116,4 +116,4 @@ OARLOCK_CUDA_RULE_KERNELS(OARLOCK_NUMBER_OF_KERNEL)
 
 }  // namespace oarlock::cuda
 
-#endif  // OARLOCK_NN_CUDA_KERNELS_H_
+#endif  // OARLOCK_NN_CUDA_KERNELS_KERNELS_H_

@@ -1,13 +1,13 @@
 // Kernels of operations on images; see image_operations.h. A gradient is
 // gathered by the one who owns it, never scattered.
 
-#ifndef OARLOCK_NN_CUDA_IMAGE_KERNELS_H_
-#define OARLOCK_NN_CUDA_IMAGE_KERNELS_H_
+#ifndef OARLOCK_NN_CUDA_KERNELS_IMAGE_KERNELS_H_
+#define OARLOCK_NN_CUDA_KERNELS_IMAGE_KERNELS_H_
 
 #include <cstddef>
 #include <cstdint>
 
-#include "nn/cuda/device_code.h"
+#include "nn/cuda/kernels/device_code.h"
 #include "nn/image_operations.h"
 #include "nn/operation.h"
 
@@ -270,4 +270,4 @@ struct ScaleBytesBody {
 }  // namespace OARLOCK_KERNEL_SIDE
 }  // namespace oarlock::cuda
 
-#endif  // OARLOCK_NN_CUDA_IMAGE_KERNELS_H_
+#endif  // OARLOCK_NN_CUDA_KERNELS_IMAGE_KERNELS_H_

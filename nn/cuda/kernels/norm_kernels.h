@@ -1,13 +1,13 @@
 // Kernels of norms: batch norm, and norms by sums. Sums of columns are those of
 // reduction_kernels.h.
 
-#ifndef OARLOCK_NN_CUDA_NORM_KERNELS_H_
-#define OARLOCK_NN_CUDA_NORM_KERNELS_H_
+#ifndef OARLOCK_NN_CUDA_KERNELS_NORM_KERNELS_H_
+#define OARLOCK_NN_CUDA_KERNELS_NORM_KERNELS_H_
 
 #include <cmath>
 #include <cstddef>
 
-#include "nn/cuda/device_code.h"
+#include "nn/cuda/kernels/device_code.h"
 #include "nn/operation.h"
 
 namespace oarlock::cuda {
@@ -207,4 +207,4 @@ struct StandardizeBody {
 }  // namespace OARLOCK_KERNEL_SIDE
 }  // namespace oarlock::cuda
 
-#endif  // OARLOCK_NN_CUDA_NORM_KERNELS_H_
+#endif  // OARLOCK_NN_CUDA_KERNELS_NORM_KERNELS_H_

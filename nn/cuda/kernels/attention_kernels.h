@@ -1,14 +1,14 @@
 // Kernels of scaled dot-product attention; interaction_operations.h has the
 // formulas.
 
-#ifndef OARLOCK_NN_CUDA_ATTENTION_KERNELS_H_
-#define OARLOCK_NN_CUDA_ATTENTION_KERNELS_H_
+#ifndef OARLOCK_NN_CUDA_KERNELS_ATTENTION_KERNELS_H_
+#define OARLOCK_NN_CUDA_KERNELS_ATTENTION_KERNELS_H_
 
 #include <cmath>
 #include <cstddef>
 
-#include "nn/cuda/device_code.h"
-#include "nn/cuda/vector_kernels.h"
+#include "nn/cuda/kernels/device_code.h"
+#include "nn/cuda/kernels/vector_kernels.h"
 #include "nn/operation.h"
 
 namespace oarlock::cuda {
@@ -120,4 +120,4 @@ struct AttentionBackwardBody {
 }  // namespace OARLOCK_KERNEL_SIDE
 }  // namespace oarlock::cuda
 
-#endif  // OARLOCK_NN_CUDA_ATTENTION_KERNELS_H_
+#endif  // OARLOCK_NN_CUDA_KERNELS_ATTENTION_KERNELS_H_

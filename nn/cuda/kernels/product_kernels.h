@@ -1,14 +1,14 @@
 // A product by a plain loop: for what cuBLAS has no algorithm for, and on the
 // emulated device.
 
-#ifndef OARLOCK_NN_CUDA_PRODUCT_KERNELS_H_
-#define OARLOCK_NN_CUDA_PRODUCT_KERNELS_H_
+#ifndef OARLOCK_NN_CUDA_KERNELS_PRODUCT_KERNELS_H_
+#define OARLOCK_NN_CUDA_KERNELS_PRODUCT_KERNELS_H_
 
 #include <cstddef>
 #include <cstdint>
 
-#include "nn/cuda/device_code.h"
-#include "nn/cuda/product.h"
+#include "nn/cuda/kernels/device_code.h"
+#include "nn/cuda/kernels/product.h"
 
 namespace oarlock::cuda {
 inline namespace OARLOCK_KERNEL_SIDE {
@@ -54,4 +54,4 @@ struct PlainProductBody {
 }  // namespace OARLOCK_KERNEL_SIDE
 }  // namespace oarlock::cuda
 
-#endif  // OARLOCK_NN_CUDA_PRODUCT_KERNELS_H_
+#endif  // OARLOCK_NN_CUDA_KERNELS_PRODUCT_KERNELS_H_

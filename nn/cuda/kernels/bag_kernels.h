@@ -7,13 +7,13 @@
 // and a second kernel joins the runs that reach over tiles. A row that half of
 // the batch shares costs a thread a tile's sum for each tile, not a key's.
 
-#ifndef OARLOCK_NN_CUDA_BAG_KERNELS_H_
-#define OARLOCK_NN_CUDA_BAG_KERNELS_H_
+#ifndef OARLOCK_NN_CUDA_KERNELS_BAG_KERNELS_H_
+#define OARLOCK_NN_CUDA_KERNELS_BAG_KERNELS_H_
 
 #include <cstddef>
 #include <cstdint>
 
-#include "nn/cuda/device_code.h"
+#include "nn/cuda/kernels/device_code.h"
 
 namespace oarlock::cuda {
 inline namespace OARLOCK_KERNEL_SIDE {
@@ -320,4 +320,4 @@ struct GatherRowsBody {
 }  // namespace OARLOCK_KERNEL_SIDE
 }  // namespace oarlock::cuda
 
-#endif  // OARLOCK_NN_CUDA_BAG_KERNELS_H_
+#endif  // OARLOCK_NN_CUDA_KERNELS_BAG_KERNELS_H_

@@ -1,12 +1,12 @@
 // How a kernel of kernels.h starts on a GPU. For nvcc alone.
 
-#ifndef OARLOCK_NN_CUDA_LAUNCH_KERNEL_H_
-#define OARLOCK_NN_CUDA_LAUNCH_KERNEL_H_
+#ifndef OARLOCK_NN_CUDA_KERNELS_LAUNCH_KERNEL_H_
+#define OARLOCK_NN_CUDA_KERNELS_LAUNCH_KERNEL_H_
 
 #include <cstddef>
 
-#include "nn/cuda/device_code.h"
-#include "nn/cuda/gpu_launch.h"
+#include "nn/cuda/kernels/device_code.h"
+#include "nn/cuda/kernels/gpu_launch.h"
 
 namespace oarlock::cuda {
 
@@ -30,4 +30,4 @@ void LaunchKernel(const void* kernel, size_t blocks, cudaStream_t stream) {
     LaunchKernel<type>(kernel, blocks, stream); \
     return cudaGetLastError();
 
-#endif  // OARLOCK_NN_CUDA_LAUNCH_KERNEL_H_
+#endif  // OARLOCK_NN_CUDA_KERNELS_LAUNCH_KERNEL_H_

@@ -3,10 +3,10 @@
 
 #include <cuda_runtime_api.h>
 
-#include "nn/cuda/gpu_launch.h"
-#include "nn/cuda/kernels.h"
-#include "nn/cuda/launch_kernel.h"
-#include "nn/cuda/rule_kernels.h"
+#include "nn/cuda/kernels/gpu_launch.h"
+#include "nn/cuda/kernels/kernels.h"
+#include "nn/cuda/kernels/launch_kernel.h"
+#include "nn/cuda/kernels/rule_kernels.h"
 
 namespace oarlock::cuda {
 

@@ -1,7 +1,7 @@
 // What kernels.cu and rule_kernels.cu give to the rest.
 
-#ifndef OARLOCK_NN_CUDA_GPU_LAUNCH_H_
-#define OARLOCK_NN_CUDA_GPU_LAUNCH_H_
+#ifndef OARLOCK_NN_CUDA_KERNELS_GPU_LAUNCH_H_
+#define OARLOCK_NN_CUDA_KERNELS_GPU_LAUNCH_H_
 
 #include <cuda_runtime_api.h>
 
@@ -21,4 +21,4 @@ cudaError_t LaunchRuleOnGpu(KernelId id, const void* kernel, size_t blocks,
 
 }  // namespace oarlock::cuda
 
-#endif  // OARLOCK_NN_CUDA_GPU_LAUNCH_H_
+#endif  // OARLOCK_NN_CUDA_KERNELS_GPU_LAUNCH_H_

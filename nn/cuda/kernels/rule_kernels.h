@@ -9,13 +9,13 @@
 //   RuleBeginKernel    Begin of each block      rules that have one
 //   RuleUpdateKernel   every weight             all rules
 
-#ifndef OARLOCK_NN_CUDA_RULE_KERNELS_H_
-#define OARLOCK_NN_CUDA_RULE_KERNELS_H_
+#ifndef OARLOCK_NN_CUDA_KERNELS_RULE_KERNELS_H_
+#define OARLOCK_NN_CUDA_KERNELS_RULE_KERNELS_H_
 
 #include <cstddef>
 #include <cstdint>
 
-#include "nn/cuda/device_code.h"
+#include "nn/cuda/kernels/device_code.h"
 #include "optim/adagrad_rules.h"
 #include "optim/adam_rules.h"
 #include "optim/ftrl_rule.h"
@@ -223,4 +223,4 @@ struct RuleUpdateKernel {
   each(kLars, RuleUpdateKernel<LarsRule>)
 // clang-format on
 
-#endif  // OARLOCK_NN_CUDA_RULE_KERNELS_H_
+#endif  // OARLOCK_NN_CUDA_KERNELS_RULE_KERNELS_H_

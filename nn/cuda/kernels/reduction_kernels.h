@@ -2,14 +2,14 @@
 // taken in an order that depends on the sizes alone, so that a repeated run
 // gives the same bits.
 
-#ifndef OARLOCK_NN_CUDA_REDUCTION_KERNELS_H_
-#define OARLOCK_NN_CUDA_REDUCTION_KERNELS_H_
+#ifndef OARLOCK_NN_CUDA_KERNELS_REDUCTION_KERNELS_H_
+#define OARLOCK_NN_CUDA_KERNELS_REDUCTION_KERNELS_H_
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 
-#include "nn/cuda/device_code.h"
+#include "nn/cuda/kernels/device_code.h"
 #include "nn/operation.h"
 
 namespace oarlock::cuda {
@@ -236,4 +236,4 @@ struct SigmoidTerm {
 }  // namespace OARLOCK_KERNEL_SIDE
 }  // namespace oarlock::cuda
 
-#endif  // OARLOCK_NN_CUDA_REDUCTION_KERNELS_H_
+#endif  // OARLOCK_NN_CUDA_KERNELS_REDUCTION_KERNELS_H_

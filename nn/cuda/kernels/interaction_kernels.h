@@ -1,13 +1,13 @@
 // Kernels of features that meet each other; interaction_operations.h has the
 // formulas. A thread for each number of an output, but where it says otherwise.
 
-#ifndef OARLOCK_NN_CUDA_INTERACTION_KERNELS_H_
-#define OARLOCK_NN_CUDA_INTERACTION_KERNELS_H_
+#ifndef OARLOCK_NN_CUDA_KERNELS_INTERACTION_KERNELS_H_
+#define OARLOCK_NN_CUDA_KERNELS_INTERACTION_KERNELS_H_
 
 #include <cstddef>
 
-#include "nn/cuda/device_code.h"
-#include "nn/cuda/vector_kernels.h"
+#include "nn/cuda/kernels/device_code.h"
+#include "nn/cuda/kernels/vector_kernels.h"
 #include "nn/operation.h"
 
 namespace oarlock::cuda {
@@ -208,4 +208,4 @@ struct PairwiseDotsBackwardBody {
 }  // namespace OARLOCK_KERNEL_SIDE
 }  // namespace oarlock::cuda
 
-#endif  // OARLOCK_NN_CUDA_INTERACTION_KERNELS_H_
+#endif  // OARLOCK_NN_CUDA_KERNELS_INTERACTION_KERNELS_H_

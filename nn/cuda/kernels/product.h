@@ -3,8 +3,8 @@
 // columns, its transpose with that leading dimension; so C = A B by rows is
 // C^T = B^T A^T by columns, and nothing is moved (RowMajorProduct).
 
-#ifndef OARLOCK_NN_CUDA_PRODUCT_H_
-#define OARLOCK_NN_CUDA_PRODUCT_H_
+#ifndef OARLOCK_NN_CUDA_KERNELS_PRODUCT_H_
+#define OARLOCK_NN_CUDA_KERNELS_PRODUCT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -65,4 +65,4 @@ inline Product RowMajorProduct(Numbers numbers, size_t m, size_t n, size_t k,
 
 }  // namespace oarlock::cuda
 
-#endif  // OARLOCK_NN_CUDA_PRODUCT_H_
+#endif  // OARLOCK_NN_CUDA_KERNELS_PRODUCT_H_

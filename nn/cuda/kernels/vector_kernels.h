@@ -1,12 +1,12 @@
 // Kernels that move, sum and scale vectors of examples; a thread for each
 // number of an output. interaction_operations.h has the formulas.
 
-#ifndef OARLOCK_NN_CUDA_VECTOR_KERNELS_H_
-#define OARLOCK_NN_CUDA_VECTOR_KERNELS_H_
+#ifndef OARLOCK_NN_CUDA_KERNELS_VECTOR_KERNELS_H_
+#define OARLOCK_NN_CUDA_KERNELS_VECTOR_KERNELS_H_
 
 #include <cstddef>
 
-#include "nn/cuda/device_code.h"
+#include "nn/cuda/kernels/device_code.h"
 #include "nn/operation.h"
 
 namespace oarlock::cuda {
@@ -102,4 +102,4 @@ struct ScaleVectorsTerm {
 }  // namespace OARLOCK_KERNEL_SIDE
 }  // namespace oarlock::cuda
 
-#endif  // OARLOCK_NN_CUDA_VECTOR_KERNELS_H_
+#endif  // OARLOCK_NN_CUDA_KERNELS_VECTOR_KERNELS_H_

@@ -1,13 +1,13 @@
 // Kernels that compute each number of an output by itself: those of layers.
 
-#ifndef OARLOCK_NN_CUDA_ELEMENT_KERNELS_H_
-#define OARLOCK_NN_CUDA_ELEMENT_KERNELS_H_
+#ifndef OARLOCK_NN_CUDA_KERNELS_ELEMENT_KERNELS_H_
+#define OARLOCK_NN_CUDA_KERNELS_ELEMENT_KERNELS_H_
 
 #include <cstddef>
 #include <cstdint>
 
 #include "base/random.h"
-#include "nn/cuda/device_code.h"
+#include "nn/cuda/kernels/device_code.h"
 #include "nn/operation.h"
 
 namespace oarlock::cuda {
@@ -163,4 +163,4 @@ struct SigmoidBackwardBody {
 }  // namespace OARLOCK_KERNEL_SIDE
 }  // namespace oarlock::cuda
 
-#endif  // OARLOCK_NN_CUDA_ELEMENT_KERNELS_H_
+#endif  // OARLOCK_NN_CUDA_KERNELS_ELEMENT_KERNELS_H_

@@ -17,8 +17,8 @@
 // The compiler of GPU code and that of the rest see other bodies of the same
 // functions; inline namespaces keep the two apart when they are linked.
 
-#ifndef OARLOCK_NN_CUDA_DEVICE_CODE_H_
-#define OARLOCK_NN_CUDA_DEVICE_CODE_H_
+#ifndef OARLOCK_NN_CUDA_KERNELS_DEVICE_CODE_H_
+#define OARLOCK_NN_CUDA_KERNELS_DEVICE_CODE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -129,4 +129,4 @@ OARLOCK_DEVICE inline float Activate(Activation activation, float value) {
 }  // namespace OARLOCK_KERNEL_SIDE
 }  // namespace oarlock::cuda
 
-#endif  // OARLOCK_NN_CUDA_DEVICE_CODE_H_
+#endif  // OARLOCK_NN_CUDA_KERNELS_DEVICE_CODE_H_
