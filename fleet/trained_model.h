@@ -17,10 +17,10 @@
 #include "client/parameter_client.h"
 #include "client/server_connections.h"
 #include "cluster/security.h"
+#include "models/model.h"
 #include "proto/job_config.pb.h"
 #include "proto/job_description.pb.h"
 #include "proto/table.pb.h"
-#include "worker/models/model.h"
 
 namespace oarlock {
 

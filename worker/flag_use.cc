@@ -15,8 +15,8 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "data/data_options.h"
+#include "models/model.h"
 #include "worker/data_options_of.h"
-#include "worker/models/model.h"
 
 namespace oarlock {
 namespace {

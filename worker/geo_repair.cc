@@ -13,9 +13,9 @@
 #include "data/batch_source.h"
 #include "data/listed_work.h"
 #include "data/parse/bad_lines.h"
+#include "models/model.h"
 #include "worker/cut_marker.h"
 #include "worker/geo_replica.h"
-#include "worker/models/model.h"
 
 namespace oarlock {
 namespace {

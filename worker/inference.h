@@ -14,7 +14,7 @@
 #include "base/types.h"
 #include "client/parameter_client.h"
 #include "data/data_options.h"
-#include "worker/models/model.h"
+#include "models/model.h"
 
 namespace oarlock {
 

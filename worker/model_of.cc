@@ -13,8 +13,8 @@
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "data/data_options.h"
+#include "models/clipped_model.h"
 #include "worker/data_options_of.h"
-#include "worker/models/clipped_model.h"
 
 namespace oarlock {
 namespace {

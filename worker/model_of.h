@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "data/batch.h"
+#include "models/model.h"
 #include "proto/job_config.pb.h"
-#include "worker/models/model.h"
 
 namespace oarlock {
 

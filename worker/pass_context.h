@@ -17,11 +17,11 @@
 #include "data/order/example_reader.h"
 #include "data/parse/bad_lines.h"
 #include "data/work_source.h"
+#include "models/model.h"
 #include "proto/job_config.pb.h"
 #include "proto/table.pb.h"
 #include "worker/cut_marker.h"
 #include "worker/mode/dense_parameters.h"
-#include "worker/models/model.h"
 #include "worker/progress_meter.h"
 #include "worker/step_gate.h"
 

@@ -14,8 +14,8 @@
 #include "data/batch_source.h"
 #include "data/listed_work.h"
 #include "data/parse/bad_lines.h"
+#include "models/model.h"
 #include "worker/cut_marker.h"
-#include "worker/models/model.h"
 #include "worker/step_buffer.h"
 
 namespace oarlock {

@@ -18,8 +18,8 @@
 #include "client/key_batch.h"
 #include "client/parameter_client.h"
 #include "data/batch.h"
+#include "models/model.h"
 #include "worker/key_statistics.h"
-#include "worker/models/model.h"
 #include "worker/row_cache.h"
 
 namespace oarlock {

@@ -8,10 +8,10 @@
 
 #include "absl/status/statusor.h"
 #include "base/types.h"
+#include "models/model.h"
 #include "nn/parameter.h"
 #include "proto/job_config.pb.h"
 #include "proto/table.pb.h"
-#include "worker/models/model.h"
 
 namespace oarlock {
 

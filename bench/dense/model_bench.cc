@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/random.h"
-#include "worker/models/model.h"
+#include "models/model.h"
 
 namespace oarlock {
 namespace {

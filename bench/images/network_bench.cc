@@ -15,13 +15,13 @@
 #include "absl/status/statusor.h"
 #include "base/random.h"
 #include "base/types.h"
+#include "models/image_networks.h"
 #include "nn/backends/backends.h"
 #include "nn/network.h"
 #include "nn/step.h"
 #include "nn/workspace.h"
 #include "optim/initializer.h"
 #include "optim/rules.h"
-#include "worker/models/image_networks.h"
 
 namespace oarlock {
 namespace {

@@ -9,7 +9,7 @@
 #include "data/images/cifar.h"
 #include "examples/images/image_sources.h"
 #include "examples/images/training.h"
-#include "worker/models/image_networks.h"
+#include "models/image_networks.h"
 
 int main(int argc, char** argv) {
   images::v1::ImageConfig defaults;

@@ -13,7 +13,7 @@
 #include "data/images/idx.h"
 #include "examples/images/image_sources.h"
 #include "examples/images/training.h"
-#include "worker/models/image_networks.h"
+#include "models/image_networks.h"
 
 namespace {
 

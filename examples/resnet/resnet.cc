@@ -14,7 +14,7 @@
 #include "data/images/image_files.h"
 #include "data/images/image_folder.h"
 #include "examples/images/image_sources.h"
-#include "worker/models/image_networks.h"
+#include "models/image_networks.h"
 
 namespace images {
 namespace {

@@ -32,7 +32,7 @@ ExportedParameters ExportedParametersOf(const Network& network,
                                         absl::Span<const float> statistics);
 
 // Adds the row of a fixed key of the table of statistics
-// (worker/models/network_model.h) to the statistics that lie in it. DataLoss
+// (models/network_model.h) to the statistics that lie in it. DataLoss
 // when none does. REQUIRES: a row that is not empty.
 absl::Status AddStatisticsRow(Key key, absl::Span<const float> row,
                               absl::Span<float> statistics);

@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "data/data_options.h"
 #include "fleet/model_export/exported_parameters.h"
+#include "models/model.h"
 #include "proto/table.pb.h"
-#include "worker/models/model.h"
 
 namespace oarlock {
 

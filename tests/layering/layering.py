@@ -15,7 +15,7 @@ import xml.etree.ElementTree as ElementTree
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 ALL_WORKER = {"worker", "data", "nn", "client",
-              "worker/mode", "worker/models"}
+              "worker/mode", "models"}
 CORE = {"base", "proto", "optim", "cluster", "storage", "sparse_table"}
 # Folder -> folders that it may use beside itself.
 ALLOWED = {
@@ -29,7 +29,7 @@ ALLOWED = {
     "data": {"base"},
     # optim: kernels take their arithmetic from the rules.
     "nn": {"base", "optim"},
-    "worker/models": {"base", "nn", "data"},
+    "models": {"base", "nn", "data"},
     "client": {"base", "proto", "cluster", "data"},
     "worker/mode": {"base", "proto", "optim", "client"},
     "worker": {"base", "proto", "optim", "cluster"} | ALL_WORKER,
@@ -38,7 +38,7 @@ ALLOWED = {
     "launch": {"base", "proto", "cluster"},
     "cli": CORE | {"pserver", "collective", "fleet", "launch"} | ALL_WORKER,
     "examples": {"base", "proto", "cluster", "collective", "fleet",
-                 "worker/models", "nn", "data"},
+                 "models", "nn", "data"},
     "deploy": {"examples"},
 }
 # Library of the system -> the only folders that may use it.

@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "client/parameter_client.h"
+#include "models/model.h"
 #include "proto/job_config.pb.h"
-#include "worker/models/model.h"
 
 namespace oarlock {
 

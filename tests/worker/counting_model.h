@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "models/model.h"
 #include "proto/job_config.pb.h"
-#include "worker/models/model.h"
 
 namespace oarlock {
 

@@ -18,11 +18,11 @@
 #include "base/clock.h"
 #include "data/synthetic/criteo_generator.h"
 #include "fleet/local_cluster.h"
+#include "models/model.h"
 #include "tests/data/test_files.h"
 #include "tests/worker/counting_model.h"
 #include "worker/cut_marker.h"
 #include "worker/data_options_of.h"
-#include "worker/models/model.h"
 #include "worker/table_plan.h"
 #include "worker/trainer.h"
 

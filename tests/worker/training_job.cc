@@ -16,10 +16,10 @@
 #include "data/parse/bad_lines.h"
 #include "data/reader/file_list.h"
 #include "fleet/local_cluster.h"
+#include "models/model.h"
 #include "tests/client/blocking_calls.h"
 #include "worker/data_options_of.h"
 #include "worker/model_of.h"
-#include "worker/models/model.h"
 #include "worker/table_plan.h"
 
 namespace oarlock {

@@ -20,13 +20,13 @@
 #include "data/images/synthetic_images.h"
 #include "fleet/data_parallel/distributed_model.h"
 #include "fleet/data_parallel/join_workers.h"
+#include "models/image_networks.h"
 #include "nn/image_layers.h"
 #include "nn/layers.h"
 #include "nn/network.h"
 #include "tests/collective/group_testing.h"
 #include "tests/fleet/data_parallel/worker_threads.h"
 #include "tests/integration/mini_cluster.h"
-#include "worker/models/image_networks.h"
 
 namespace oarlock {
 namespace {

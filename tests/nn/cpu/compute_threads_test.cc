@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "base/random.h"
+#include "models/image_networks.h"
 #include "nn/backends/backends.h"
 #include "nn/network.h"
 #include "nn/workspace.h"
 #include "tests/nn/backends/available_backends.h"
-#include "worker/models/image_networks.h"
 
 namespace oarlock {
 namespace {

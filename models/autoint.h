@@ -1,0 +1,27 @@
+// AutoInt, "autoint" (Song et al., AutoInt: Automatic Feature Interaction
+// Learning via Self-Attentive Neural Networks, 2019): probability = sigmoid(out
+// . fields + bias). The fields are the slots' vectors (rows of embedding_size
+// floats) and, of each dense feature, the number times a vector of its own.
+// attention_layers (2) times
+//   fields = ReLU(multi-head self-attention(fields) + fields W)
+// with attention_heads (2) heads of attention_size (8) floats, scores scaled by
+// 1 / sqrt(attention_size), which the paper leaves out. With hidden_sizes it is
+// the paper's AutoInt+: hidden layers over the vectors and dense features
+// beside it.
+
+#ifndef OARLOCK_MODELS_AUTOINT_H_
+#define OARLOCK_MODELS_AUTOINT_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "models/model.h"
+
+namespace oarlock {
+
+absl::StatusOr<std::unique_ptr<Model>> NewAutoIntModel(
+    const ModelOptions& options);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_MODELS_AUTOINT_H_

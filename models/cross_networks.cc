@@ -1,0 +1,71 @@
+#include "models/cross_networks.h"
+
+#include <cstddef>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
+#include "models/model_builder.h"
+#include "nn/interaction_layers.h"
+#include "nn/layers.h"
+
+namespace oarlock {
+namespace {
+
+// cross_layers times `layer`(its name, x0, x), beside the hidden layers.
+absl::StatusOr<std::unique_ptr<Model>> CrossNetwork(
+    const std::string& name, const ModelOptions& options,
+    absl::FunctionRef<NodeId(NetworkBuilder& net, const std::string& name,
+                             NodeId x0, NodeId x)>
+        layer) {
+  RowForm form;
+  form.many_sizes = true;
+  ModelBuilder model(options, form);
+  const NodeId x0 = model.Features();
+  NodeId x = x0;
+  for (size_t i = 0; i < options.cross_layers; ++i) {
+    x = layer(model.net(), absl::StrCat("cross", i + 1), x0, x);
+  }
+  const NodeId hidden = model.Hidden(x0, {128, 64});
+  const NodeId both = model.net().Add("both", NewConcat(), {x, hidden});
+  return model.BuildSigmoid(name, {model.One("out", both, /*bias=*/true)});
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Model>> NewDcnModel(
+    const ModelOptions& options) {
+  return CrossNetwork(
+      "dcn", options,
+      [](NetworkBuilder& net, const std::string& name, NodeId x0, NodeId x) {
+        LinearOptions weight;
+        weight.num_outputs = 1;
+        weight.bias = false;
+        const NodeId dot = net.Add(name + "_dot", NewLinear(weight), {x});
+        const NodeId y = net.Add(name + "_product", NewCross(), {x0, dot, x});
+        return net.Add(name, NewBias(), {y});
+      });
+}
+
+absl::StatusOr<std::unique_ptr<Model>> NewDcnV2Model(
+    const ModelOptions& options) {
+  // x0 has this many floats.
+  size_t size = options.num_dense;
+  for (size_t slot = 0; slot < options.num_slots; ++slot) {
+    const auto own = options.slot_sizes.find(static_cast<int>(slot));
+    size +=
+        own == options.slot_sizes.end() ? options.embedding_size : own->second;
+  }
+  return CrossNetwork(
+      "dcn_v2", options,
+      [&](NetworkBuilder& net, const std::string& name, NodeId x0, NodeId x) {
+        LinearOptions matrix;
+        matrix.num_outputs = size;
+        const NodeId product =
+            net.Add(name + "_matrix", NewLinear(matrix), {x});
+        // Flat where the features are one tensor of slots.
+        return net.Add(name, NewCross(), {x0, product, x});
+      });
+}
+
+}  // namespace oarlock

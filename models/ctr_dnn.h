@@ -1,0 +1,22 @@
+// CTR-DNN, "ctr_dnn", the network of PaddlePaddle Fleet's examples/ctr: the
+// slots' embeddings and the dense features side by side, hidden layers with
+// ReLU (400, 400, 400), two outputs with softmax and cross entropy. Weights
+// start Normal(1 / sqrt(inputs)), biases at 0, rows uniform in +-init_range.
+// All slots share one table.
+
+#ifndef OARLOCK_MODELS_CTR_DNN_H_
+#define OARLOCK_MODELS_CTR_DNN_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "models/model.h"
+
+namespace oarlock {
+
+absl::StatusOr<std::unique_ptr<Model>> NewCtrDnnModel(
+    const ModelOptions& options);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_MODELS_CTR_DNN_H_

@@ -1,0 +1,57 @@
+// Networks over images: compositions of layers. Their images are bytes,
+// [height, width, channels], in StepInput::images; their predictions are the
+// probabilities of the classes.
+//
+// Where a network is told to have a ReLU before a max pooling, the ReLU is in
+// the pooling: the two commute, and there it has a fourth of the work.
+
+#ifndef OARLOCK_MODELS_IMAGE_NETWORKS_H_
+#define OARLOCK_MODELS_IMAGE_NETWORKS_H_
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "nn/network.h"
+
+namespace oarlock {
+
+// A small LeNet of ReLUs for images of 28 x 28 x 1 and ten classes: "conv1" 32
+// of 5x5, pool 2, "conv2" 64 of 5x5, pool 2, "fc1" 512, "fc2" 10; no padding.
+// 582,026 parameters. Bytes become byte / 127.5 - 1, as in Paddle's reader.
+std::unique_ptr<Network> NewMnistNetwork();
+
+// The network of PaddlePaddle's CIFAR-10 document, for images of 32 x 32 x 3
+// and ten classes: "conv1" 32 of 3x3, pool 2, "conv2" 64 of 3x3, pool 2,
+// "conv3" 64 of 3x3, "linear1" 64, "linear2" 10, ReLUs between; no padding.
+// 122,570 parameters, which start as Paddle's do: He normal, Xavier uniform,
+// biases 0. Bytes become byte / 255, as by ToTensor.
+std::unique_ptr<Network> NewCifar10Network();
+
+// The largest side of images that begin with a 3x3 convolution.
+inline constexpr size_t kMaxSmallResNetImage = 64;
+
+struct ResNetOptions {
+  size_t depth = 18;  // 18, 34, 50, 101 or 152
+  // Of the images, whose channels are three.
+  size_t height = 224;
+  size_t width = 224;
+  size_t num_classes = 1000;  // 2 or more
+  // Whether the last scale of each block starts at 0, so that the block starts
+  // as the identity.
+  bool zero_last_scale = false;
+};
+// He et al., Deep Residual Learning for Image Recognition, 2015: basic blocks
+// for 18 and 34 layers, bottlenecks (stride in the 3x3) for more, projections
+// where shapes change, convolutions without bias. Images of at most 64 x 64
+// begin with a 3x3 convolution as in the paper's section 4.2, larger ones with
+// 7x7 of stride 2 and a max pooling. Bytes become (byte / 255 - mean) /
+// deviation of ImageNet's channels.
+//
+// InvalidArgument if an option is not legal.
+absl::StatusOr<std::unique_ptr<Network>> NewResNet(
+    const ResNetOptions& options);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_MODELS_IMAGE_NETWORKS_H_

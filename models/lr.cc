@@ -1,0 +1,22 @@
+#include "models/lr.h"
+
+#include "models/model_builder.h"
+#include "nn/layers.h"
+
+namespace oarlock {
+
+absl::StatusOr<std::unique_ptr<Model>> NewLrModel(const ModelOptions& options) {
+  RowForm form;
+  form.weight = true;
+  form.vectors = 0;
+  form.starts_at_zero = true;
+  ModelBuilder model(options, form);
+  NodeId logit = model.WeightSums()[0];
+  if (const std::optional<NodeId> dense = model.DenseLinear()) {
+    logit = model.net().Add("sum", NewAdd(), {logit, *dense});
+  }
+  logit = model.net().Add("bias", NewBias(), {logit});
+  return model.BuildSigmoid("lr", {logit});
+}
+
+}  // namespace oarlock

@@ -1,0 +1,183 @@
+#include "models/model_builder.h"
+
+#include <map>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "models/network_model.h"
+#include "nn/interaction_layers.h"
+#include "nn/layers.h"
+#include "nn/norm_layers.h"
+
+namespace oarlock {
+
+ModelBuilder::ModelBuilder(const ModelOptions& options, const RowForm& form)
+    : options_(options), form_(form) {
+  std::map<size_t, std::vector<int>> slots_of_size;
+  for (size_t slot = 0; slot < options.num_slots; ++slot) {
+    const auto own = options.slot_sizes.find(static_cast<int>(slot));
+    slots_of_size[own == options.slot_sizes.end() ? options.embedding_size
+                                                  : own->second]
+        .push_back(static_cast<int>(slot));
+  }
+  // The size of most comes first: its table is called as if it were the only.
+  const auto usual = slots_of_size.find(options.embedding_size);
+  if (usual != slots_of_size.end()) {
+    groups_.push_back({"", usual->first, std::move(usual->second)});
+    slots_of_size.erase(usual);
+  }
+  for (auto& [size, slots] : slots_of_size) {
+    groups_.push_back({absl::StrCat("_", size), size, std::move(slots)});
+  }
+}
+
+size_t ModelBuilder::RowDim(const Group& group) const {
+  return (form_.weight ? 1 : 0) + form_.vectors * group.size;
+}
+
+NodeId ModelBuilder::Lookup(const std::string& name, size_t group,
+                            size_t column_begin, size_t width) {
+  const Group& of = groups_[group];
+  return net_.Add(absl::StrCat(name, of.suffix),
+                  NewEmbedding({.sparse_input = static_cast<int>(group),
+                                .num_slots = of.slots.size(),
+                                .row_dim = RowDim(of),
+                                .column_begin = column_begin,
+                                .width = width,
+                                .mean = options_.mean_pooling}),
+                  {});
+}
+
+std::vector<NodeId> ModelBuilder::WeightSums() {
+  std::vector<NodeId> weights, sums;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    weights.push_back(Lookup("embedding_weight", g, 0, 1));
+  }
+  // Vectors come before what computes on rows.
+  if (form_.vectors > 0) Vectors();
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    sums.push_back(net_.Add(absl::StrCat("first_order", groups_[g].suffix),
+                            NewSumColumns(), {weights[g]}));
+  }
+  return sums;
+}
+
+const std::vector<NodeId>& ModelBuilder::Vectors() {
+  if (!vectors_.empty()) return vectors_;
+  const char* const name = form_.weight ? "embedding_vector" : "embedding";
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    vectors_.push_back(
+        Lookup(name, g, form_.weight ? 1 : 0, form_.vectors * groups_[g].size));
+  }
+  return vectors_;
+}
+
+std::optional<NodeId> ModelBuilder::Dense() {
+  if (dense_.has_value() || options_.num_dense == 0) return dense_;
+  dense_ = net_.Add("dense", NewDenseInput({options_.num_dense}), {});
+  if (options_.dense_norm == DenseNorm::kBatch) {
+    dense_ = net_.Add("dense_norm", NewBatchNorm({}), {*dense_});
+  } else if (options_.dense_norm == DenseNorm::kData) {
+    dense_ = net_.Add("dense_norm", NewDataNorm(), {*dense_});
+  }
+  return dense_;
+}
+
+std::optional<NodeId> ModelBuilder::DenseLinear() {
+  const std::optional<NodeId> dense = Dense();
+  if (!dense.has_value()) return std::nullopt;
+  LinearOptions linear;
+  linear.num_outputs = 1;
+  linear.bias = false;
+  linear.weight_start = WeightStart::kZero;
+  return net_.Add("linear", NewLinear(linear), {*dense});
+}
+
+NodeId ModelBuilder::Features() {
+  if (features_.has_value()) return *features_;
+  std::vector<NodeId> parts = Vectors();
+  // Last: what needs no gradient costs nothing there.
+  if (const std::optional<NodeId> dense = Dense()) parts.push_back(*dense);
+  features_ =
+      parts.size() == 1 ? parts[0] : net_.Add("features", NewConcat(), parts);
+  return *features_;
+}
+
+NodeId ModelBuilder::Fields() {
+  if (fields_.has_value()) return *fields_;
+  const NodeId vectors = Vectors()[0];
+  const std::optional<NodeId> dense = Dense();
+  if (!dense.has_value()) return *(fields_ = vectors);
+  const size_t width = options_.embedding_size;
+  const NodeId scaled =
+      net_.Add("dense_vectors", NewScaledVectors({width, options_.init_range}),
+               {*dense});
+  const NodeId all = net_.Add("all_vectors", NewConcat(), {vectors, scaled});
+  fields_ = net_.Add(
+      "fields", NewReshape({options_.num_slots + options_.num_dense, width}),
+      {all});
+  return *fields_;
+}
+
+NodeId ModelBuilder::Hidden(NodeId input, const std::vector<size_t>& sizes) {
+  const std::vector<size_t> widths = options_.hidden_sizes.value_or(sizes);
+  for (size_t i = 0; i < widths.size(); ++i) {
+    const std::string name = absl::StrCat("fc", i + 1);
+    LinearOptions linear;
+    linear.num_outputs = widths[i];
+    if (options_.hidden_batch_norm) {
+      linear.bias = false;
+      BatchNormOptions norm;
+      norm.activation = Activation::kRelu;
+      input = net_.Add(name, NewLinear(linear), {input});
+      input = net_.Add(name + "_norm", NewBatchNorm(norm), {input});
+    } else {
+      linear.activation = Activation::kRelu;
+      input = net_.Add(name, NewLinear(linear), {input});
+    }
+    if (options_.dropout > 0) {
+      input =
+          net_.Add(name + "_dropout", NewDropout({options_.dropout}), {input});
+    }
+  }
+  return input;
+}
+
+NodeId ModelBuilder::One(const std::string& name, NodeId input, bool bias) {
+  LinearOptions linear;
+  linear.num_outputs = 1;
+  linear.bias = bias;
+  return net_.Add(name, NewLinear(linear), {input});
+}
+
+absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::BuildSigmoid(
+    const std::string& name, const std::vector<NodeId>& terms) {
+  const NodeId logit =
+      terms.size() == 1 ? terms[0] : net_.Add("sum", NewAdd(), terms);
+  return Build(name, net_.Add("loss", NewSigmoidCrossEntropy(), {logit}));
+}
+
+absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(
+    const std::string& name, NodeId prediction) {
+  if (!form_.many_sizes && !options_.slot_sizes.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model \"", name,
+        "\" looks at slots together and got slot_sizes; "
+        "legal are slots of their own sizes with ctr_dnn, wide_deep, dcn and "
+        "dcn_v2: choose one of them, or one size"));
+  }
+  std::vector<SparseInputSpec> inputs;
+  for (const Group& group : groups_) {
+    SparseInputSpec input;
+    input.table = absl::StrCat("embedding", group.suffix);
+    input.row_dim = RowDim(group);
+    if (!form_.starts_at_zero) {
+      input.init = {ParameterInit::Kind::kUniform, options_.init_range};
+    }
+    input.slots = group.slots;
+    inputs.push_back(std::move(input));
+  }
+  return BuildModel(name, options_, std::move(inputs), net_, prediction);
+}
+
+}  // namespace oarlock

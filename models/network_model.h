@@ -1,0 +1,30 @@
+// A model that is a network of nn.
+
+#ifndef OARLOCK_MODELS_NETWORK_MODEL_H_
+#define OARLOCK_MODELS_NETWORK_MODEL_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "models/model.h"
+#include "nn/network.h"
+
+namespace oarlock {
+
+inline constexpr size_t kStatisticsRow = 64;
+
+// A model called `name` of the network that `builder` has built up to
+// `prediction`. InvalidArgument if the network is none. What its norms learn
+// becomes one more sparse input, "statistics": statistic number i is its start
+// and float i of the rows of fixed keys, kStatisticsRow floats each.
+absl::StatusOr<std::unique_ptr<Model>> BuildModel(
+    const std::string& name, const ModelOptions& options,
+    std::vector<SparseInputSpec> sparse_inputs, NetworkBuilder& builder,
+    NodeId prediction);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_MODELS_NETWORK_MODEL_H_

@@ -1,0 +1,178 @@
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "models/image_networks.h"
+#include "nn/image_layers.h"
+#include "nn/layers.h"
+
+namespace oarlock {
+namespace {
+
+constexpr size_t kNumStages = 4;
+constexpr size_t kFirstChannels = 64;
+// A bottleneck's output has this many times the channels of its middle.
+constexpr size_t kExpansion = 4;
+// Far beyond any use; so that sizes cannot overflow.
+constexpr size_t kMaxImage = 1 << 12;
+constexpr size_t kMaxClasses = 1 << 20;
+
+// Blocks of each stage: table 1 of the paper. None: no such depth.
+std::array<size_t, kNumStages> BlocksOf(size_t depth) {
+  switch (depth) {
+    case 18:
+      return {2, 2, 2, 2};
+    case 34:
+    case 50:
+      return {3, 4, 6, 3};
+    case 101:
+      return {3, 4, 23, 3};
+    case 152:
+      return {3, 8, 36, 3};
+    default:
+      return {};
+  }
+}
+
+absl::Status Validate(const ResNetOptions& o) {
+  if (BlocksOf(o.depth)[0] == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("resnet's depth is ", o.depth,
+                     "; legal are 18, 34, 50, 101 and 152: choose one"));
+  }
+  if (o.height == 0 || o.width == 0 || o.height > kMaxImage ||
+      o.width > kMaxImage) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "resnet's image is ", o.height, " by ", o.width,
+        " pixels; legal is 1 to ", kMaxImage, " on either side: correct it"));
+  }
+  if (o.num_classes < 2 || o.num_classes > kMaxClasses) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("resnet's num_classes is ", o.num_classes,
+                     "; legal is 2 to ", kMaxClasses, ": correct it"));
+  }
+  return absl::OkStatus();
+}
+
+class ResNetBuilder {
+ public:
+  explicit ResNetBuilder(const ResNetOptions& options) : options_(options) {}
+
+  absl::StatusOr<std::unique_ptr<Network>> Build() {
+    NodeId x = AddStem();
+    size_t channels = kFirstChannels;
+    for (size_t stage = 0; stage < kNumStages; ++stage) {
+      for (size_t block = 0; block < BlocksOf(options_.depth)[stage]; ++block) {
+        const size_t stride = stage > 0 && block == 0 ? 2 : 1;
+        const std::string name =
+            absl::StrCat("stage", stage + 1, "_block", block + 1);
+        x = AddBlock(name, x, channels, stride);
+      }
+      channels *= 2;
+    }
+    x = net_.Add("pool", NewGlobalAveragePool(), {x});
+    LinearOptions fc;
+    fc.num_outputs = options_.num_classes;
+    fc.weight_start = WeightStart::kFanInUniform;
+    x = net_.Add("fc", NewLinear(fc), {x});
+    return net_.Build(net_.Add("loss", NewSoftmaxCrossEntropy(), {x}));
+  }
+
+ private:
+  bool small_image() const {
+    return options_.height <= kMaxSmallResNetImage &&
+           options_.width <= kMaxSmallResNetImage;
+  }
+
+  NodeId AddStem() {
+    ImageInputOptions input;
+    input.shape = {options_.height, options_.width, 3};
+    input.mean = {0.485f, 0.456f, 0.406f};
+    input.deviation = {0.229f, 0.224f, 0.225f};
+    NodeId x = net_.Add("image", NewImageInput(input), {});
+    if (small_image()) {
+      x = AddConvolution("conv1", x, kFirstChannels, SquareWindow(3, 1, 1));
+      x = AddNorm("norm1", {x}, Activation::kRelu);
+    } else {
+      x = AddConvolution("conv1", x, kFirstChannels, SquareWindow(7, 2, 3));
+      x = AddNorm("norm1", {x}, Activation::kRelu);
+      MaxPool2dOptions pool;
+      pool.window = SquareWindow(3, 2, 1);
+      x = net_.Add("max_pool", NewMaxPool2d(pool), {x});
+    }
+    in_channels_ = kFirstChannels;
+    return x;
+  }
+
+  NodeId AddBlock(const std::string& name, NodeId x, size_t channels,
+                  size_t stride) {
+    const bool bottleneck = options_.depth >= 50;
+    const size_t out_channels = bottleneck ? kExpansion * channels : channels;
+    NodeId shortcut = x;
+    if (stride != 1 || in_channels_ != out_channels) {
+      shortcut = AddConvolution(name + "_project", x, out_channels,
+                                SquareWindow(1, stride));
+      shortcut = AddNorm(name + "_project_norm", {shortcut}, Activation::kNone);
+    }
+    const Window wide = SquareWindow(3, 1, 1);
+    const Window strided = SquareWindow(3, stride, 1);
+    if (bottleneck) {
+      x = AddConvolution(name + "_conv1", x, channels, SquareWindow(1));
+      x = AddNorm(name + "_norm1", {x}, Activation::kRelu);
+      x = AddConvolution(name + "_conv2", x, channels, strided);
+      x = AddNorm(name + "_norm2", {x}, Activation::kRelu);
+      x = AddConvolution(name + "_conv3", x, out_channels, SquareWindow(1));
+      x = AddLastNorm(name + "_norm3", x, shortcut);
+    } else {
+      x = AddConvolution(name + "_conv1", x, channels, strided);
+      x = AddNorm(name + "_norm1", {x}, Activation::kRelu);
+      x = AddConvolution(name + "_conv2", x, channels, wide);
+      x = AddLastNorm(name + "_norm2", x, shortcut);
+    }
+    in_channels_ = out_channels;
+    return x;
+  }
+
+  NodeId AddConvolution(const std::string& name, NodeId x, size_t channels,
+                        const Window& window) {
+    Conv2dOptions options;
+    options.out_channels = channels;
+    options.window = window;
+    options.bias = false;
+    return net_.Add(name, NewConv2d(options), {x});
+  }
+
+  NodeId AddNorm(const std::string& name, const std::vector<NodeId>& inputs,
+                 Activation activation) {
+    BatchNorm2dOptions options;
+    options.activation = activation;
+    return net_.Add(name, NewBatchNorm2d(options), inputs);
+  }
+
+  // With the shortcut added, then ReLU.
+  NodeId AddLastNorm(const std::string& name, NodeId x, NodeId shortcut) {
+    BatchNorm2dOptions options;
+    options.activation = Activation::kRelu;
+    options.scale_start = options_.zero_last_scale ? 0 : 1;
+    return net_.Add(name, NewBatchNorm2d(options), {x, shortcut});
+  }
+
+  const ResNetOptions options_;
+  NetworkBuilder net_;
+  size_t in_channels_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Network>> NewResNet(
+    const ResNetOptions& options) {
+  const absl::Status status = Validate(options);
+  if (!status.ok()) return status;
+  return ResNetBuilder(options).Build();
+}
+
+}  // namespace oarlock

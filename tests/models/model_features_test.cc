@@ -1,0 +1,284 @@
+// What models have in common and options switch on: dropout, norms, pooling,
+// sizes of slots.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "models/model.h"
+#include "tests/nn/step_fixture.h"
+
+namespace oarlock {
+namespace {
+
+constexpr uint64_t kSeed = 23;
+constexpr size_t kExamples = 6;
+
+std::unique_ptr<Model> MustCreate(const std::string& name,
+                                  const ModelOptions& options) {
+  auto model = NewModel(name, options);
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *std::move(model);
+}
+
+struct Feature {
+  std::string name;
+  void (*set)(ModelOptions&);
+};
+
+// Four slots; two of them in each sparse input where they differ in size.
+ModelOptions SmallOptions(const Feature& feature, const std::string& backend) {
+  ModelOptions options;
+  options.num_dense = 5;
+  options.num_slots = 4;
+  options.embedding_size = 3;
+  options.hidden_sizes = {{6, 5}};
+  options.math_backend = backend;
+  feature.set(options);
+  return options;
+}
+
+StepShape ShapeFor(const Model& model, bool several_keys) {
+  StepShape shape;
+  shape.num_examples = kExamples;
+  shape.num_dense = model.spec().num_dense;
+  shape.num_slots = model.spec().sparse_inputs[0].slots.size();
+  for (const SparseInputSpec& input : model.spec().sparse_inputs) {
+    shape.row_dims.push_back(input.row_dim);
+  }
+  shape.num_parameters = model.spec().num_parameters;
+  shape.several_keys = several_keys;
+  return shape;
+}
+
+class FeatureTest : public ::testing::TestWithParam<
+                        std::tuple<std::string, Feature, std::string>> {};
+
+INSTANTIATE_TEST_SUITE_P(All, FeatureTest,
+                         ::testing::Combine(
+                             ::testing::Values("wide_deep", "dcn_v2"),
+                             ::testing::Values(Feature{"dropout",
+                                                       [](ModelOptions& o) {
+                                                         o.dropout = 0.4f;
+                                                       }},
+                                               Feature{"hidden_batch_norm",
+                                                       [](ModelOptions& o) {
+                                                         o.hidden_batch_norm =
+                                                             true;
+                                                       }},
+                                               Feature{"dense_batch_norm",
+                                                       [](ModelOptions& o) {
+                                                         o.dense_norm =
+                                                             DenseNorm::kBatch;
+                                                       }},
+                                               Feature{"data_norm",
+                                                       [](ModelOptions& o) {
+                                                         o.dense_norm =
+                                                             DenseNorm::kData;
+                                                       }},
+                                               Feature{"mean",
+                                                       [](ModelOptions& o) {
+                                                         o.mean_pooling = true;
+                                                       }},
+                                               Feature{"sizes",
+                                                       [](ModelOptions& o) {
+                                                         o.slot_sizes = {
+                                                             {1, 2}, {3, 2}};
+                                                       }},
+                                               Feature{"all",
+                                                       [](ModelOptions& o) {
+                                                         o.dropout = 0.2f;
+                                                         o.hidden_batch_norm =
+                                                             true;
+                                                         o.dense_norm =
+                                                             DenseNorm::kData;
+                                                         o.mean_pooling = true;
+                                                         o.slot_sizes = {
+                                                             {0, 2}, {2, 2}};
+                                                       }}),
+                             ::testing::Values("reference", "onednn")),
+                         [](const auto& info) {
+                           return std::get<0>(info.param) + "_" +
+                                  std::get<1>(info.param).name + "_" +
+                                  std::get<2>(info.param);
+                         });
+
+TEST_P(FeatureTest, GradientsMatchFiniteDifferences) {
+  const auto& [name, feature, backend] = GetParam();
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  const auto model = MustCreate(name, SmallOptions(feature, backend));
+  for (const bool several_keys : {false, true}) {
+    RandomStep step(ShapeFor(*model, several_keys), kSeed);
+    step.input.gradient_scale = 0.25f;
+    step.input.random_seed = kSeed;
+    const auto executor = model->NewExecutor(kExamples);
+    executor->Step(step.input, &step.output);
+    // What norms learn is no gradient.
+    std::vector<float> learned;
+    if (model->spec().sparse_inputs.back().is_statistics()) {
+      learned = std::move(step.rows.back());
+      step.rows.pop_back();
+    }
+    const std::vector<float> gradients = step.parameter_gradients;
+    const std::vector<std::vector<float>> row_gradients = step.row_gradients;
+    const auto other = model->NewExecutor(kExamples);
+    RandomStep unused(ShapeFor(*model, several_keys), kSeed);
+    ExpectGradientsMatchDifferences(step, [&] {
+      // A step as well: it drops and norms, and writes its gradients elsewhere.
+      other->Step(step.input, &unused.output);
+      return unused.output.loss_sum * step.input.gradient_scale;
+    });
+  }
+}
+
+TEST_P(FeatureTest, PredictionsDependOnNothingButTheExample) {
+  const auto& [name, feature, backend] = GetParam();
+  const auto model = MustCreate(name, SmallOptions(feature, backend));
+  RandomStep step(ShapeFor(*model, /*several_keys=*/false), kSeed);
+  const auto executor = model->NewExecutor(kExamples);
+  executor->Predict(step.input, &step.output);
+  const std::vector<float> all(step.output.predictions.begin(),
+                               step.output.predictions.end());
+  for (size_t i = 0; i < kExamples; ++i) {
+    StepInput one = step.input;
+    one.num_examples = 1;
+    one.random_seed = i;
+    one.labels += i;
+    one.dense += i * step.shape.num_dense;
+    for (size_t s = 0; s < one.sparse.size(); ++s) {
+      if (model->spec().sparse_inputs[s].is_statistics()) continue;
+      one.sparse[s].row_of_key = one.sparse[s].row_of_key.subspan(
+          i * step.shape.num_slots, step.shape.num_slots);
+    }
+    executor->Predict(one, &step.output);
+    EXPECT_NEAR(step.output.predictions[0], all[i], 1e-6) << i;
+  }
+}
+
+TEST(DropoutTest, DropsInStepsAndByTheirSeed) {
+  const Feature none = {"", [](ModelOptions&) {}};
+  const Feature half = {"", [](ModelOptions& o) { o.dropout = 0.5f; }};
+  const auto plain = MustCreate("wide_deep", SmallOptions(none, "onednn"));
+  const auto model = MustCreate("wide_deep", SmallOptions(half, "onednn"));
+  RandomStep step(ShapeFor(*model, false), kSeed);
+  const auto loss = [&](const Model& m, bool trains, uint64_t seed) {
+    step.input.random_seed = seed;
+    const auto executor = m.NewExecutor(kExamples);
+    if (trains) {
+      executor->Step(step.input, &step.output);
+    } else {
+      executor->Predict(step.input, &step.output);
+    }
+    return step.output.loss_sum;
+  };
+  EXPECT_EQ(loss(*model, false, 1), loss(*plain, false, 2));
+  EXPECT_EQ(loss(*model, true, 1), loss(*model, true, 1));
+  EXPECT_NE(loss(*model, true, 1), loss(*model, true, 2));
+  EXPECT_NE(loss(*model, true, 1), loss(*plain, true, 1));
+}
+
+// Dense features of a given mean and deviation, learned by steps of several
+// workers that push at the same time.
+class NormLearningTest : public ::testing::TestWithParam<DenseNorm> {};
+
+INSTANTIATE_TEST_SUITE_P(All, NormLearningTest,
+                         ::testing::Values(DenseNorm::kBatch,
+                                           DenseNorm::kData));
+
+TEST_P(NormLearningTest, RowsComeToHoldMeanAndVariance) {
+  constexpr double kMean = 3, kDeviation = 4;
+  constexpr int kWorkers = 3, kRounds = 600;
+  ModelOptions options;
+  options.num_dense = 1;
+  options.num_slots = 4;
+  options.hidden_sizes.emplace();
+  options.dense_norm = GetParam();
+  const auto model = MustCreate("wide_deep", options);
+  const SparseInputSpec& spec = model->spec().sparse_inputs.back();
+  ASSERT_TRUE(spec.is_statistics());
+  ASSERT_EQ(spec.table, "statistics");
+  ASSERT_EQ(spec.num_fixed_keys, 1u);
+  StepShape shape = ShapeFor(*model, false);
+  shape.num_examples = 50;
+  RandomStep step(shape, kSeed);
+  std::fill(step.rows.back().begin(), step.rows.back().end(), 0);
+  std::vector<uint32_t> first(1, 0);
+  step.input.sparse.back().row_of_key = first;
+  RandomSequence random(kSeed);
+  const auto executor = model->NewExecutor(shape.num_examples);
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<float> sum(spec.row_dim, 0);
+    for (int worker = 0; worker < kWorkers; ++worker) {
+      for (float& x : step.dense) {
+        x = static_cast<float>(
+            kMean + kDeviation * RandomNormal(kSeed, random.Below(1ull << 40)));
+      }
+      executor->Step(step.input, &step.output);
+      for (size_t i = 0; i < sum.size(); ++i) {
+        sum[i] += step.row_gradients.back()[i];
+      }
+    }
+    for (size_t i = 0; i < sum.size(); ++i) step.rows.back()[i] -= sum[i];
+  }
+  const bool data = GetParam() == DenseNorm::kData;
+  const double start = data ? 1e4 : 0;
+  const double count = start + step.rows.back()[0];
+  const double mean = step.rows.back()[1] / count;
+  const double variance = (start + step.rows.back()[2]) / count;
+  // Data norm remembers 10,000 examples of a standard normal among these
+  // 90,000, batch norm only the last few thousand of them.
+  EXPECT_NEAR(mean, kMean, data ? 0.4 : 0.25) << "seed " << kSeed;
+  EXPECT_NEAR(std::sqrt(variance), kDeviation, 0.25);
+  if (data) {
+    EXPECT_NEAR(count, 1e4 + kWorkers * kRounds * 50, 200);
+  }
+  // Floats behind the three are nobody's.
+  for (size_t i = 3; i < spec.row_dim; ++i) {
+    EXPECT_EQ(step.rows.back()[i], 0);
+  }
+}
+
+TEST(SlotSizesTest, SlotsOfOneSizeHaveOneTable) {
+  ModelOptions options;
+  options.num_slots = 5;
+  options.embedding_size = 8;
+  options.slot_sizes = {{0, 4}, {3, 16}, {4, 4}, {2, 8}};
+  const auto model = MustCreate("wide_deep", options);
+  const std::vector<SparseInputSpec>& inputs = model->spec().sparse_inputs;
+  ASSERT_EQ(inputs.size(), 3u);
+  EXPECT_EQ(inputs[0].table, "embedding");
+  EXPECT_EQ(inputs[0].row_dim, 9u);
+  EXPECT_EQ(inputs[0].slots, (std::vector<int>{1, 2}));
+  EXPECT_EQ(inputs[1].table, "embedding_4");
+  EXPECT_EQ(inputs[1].row_dim, 5u);
+  EXPECT_EQ(inputs[1].slots, (std::vector<int>{0, 4}));
+  EXPECT_EQ(inputs[2].table, "embedding_16");
+  EXPECT_EQ(inputs[2].row_dim, 17u);
+  EXPECT_EQ(inputs[2].slots, (std::vector<int>{3}));
+}
+
+TEST(SlotSizesTest, ModelsThatLookAtSlotsTogetherRefuseThem) {
+  ModelOptions options;
+  options.slot_sizes = {{0, 4}};
+  for (const char* name :
+       {"lr", "fm", "ffm", "deepfm", "xdeepfm", "dlrm", "autoint"}) {
+    const auto model = NewModel(name, options);
+    ASSERT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument)
+        << name;
+    EXPECT_NE(model.status().message().find(
+                  "legal are slots of their own sizes with ctr_dnn, wide_deep, "
+                  "dcn and dcn_v2"),
+              std::string::npos)
+        << model.status();
+  }
+}
+
+}  // namespace
+}  // namespace oarlock
