@@ -37,7 +37,7 @@ class GrpcParameterClient : public ParameterClient {
  public:
   // A push gets a sequence at most this far above the oldest one that is not
   // acknowledged; later pushes wait. What is older than that counts as applied
-  // at the servers (sparse_table/push_window.h).
+  // at the servers (base/push_window.h).
   static constexpr uint64_t kMaxSequencesAhead = 63;
 
   // `connections` outlives this. A worker pushes under its generation; a

@@ -11,10 +11,10 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "base/push_stamp.h"
+#include "base/push_window.h"
 #include "pserver/aggregator.h"
-#include "pserver/dense_table.h"
 #include "pserver/logical_clock.h"
-#include "sparse_table/push_window.h"
+#include "sparse_table/dense/dense_table.h"
 #include "sparse_table/sparse_table.h"
 
 namespace oarlock {

@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "base/push_window.h"
 #include "pserver/range_set.h"
-#include "sparse_table/push_window.h"
 
 namespace oarlock {
 namespace {

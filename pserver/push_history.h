@@ -12,10 +12,10 @@
 
 #include "absl/container/btree_map.h"
 #include "base/interval_set.h"
+#include "base/push_window.h"
 #include "base/types.h"
 #include "proto/coordinator_servers.pb.h"
 #include "proto/parameter.pb.h"
-#include "sparse_table/push_window.h"
 
 namespace oarlock {
 
@@ -33,7 +33,7 @@ struct PushPart {
 
 // The pushes of one worker incarnation. The newest 64 sequences have a record
 // each; what lies below is applied on all servers by the client's rule
-// (sparse_table/push_window.h), so only its examples are kept, as a set. Costs
+// (base/push_window.h), so only its examples are kept, as a set. Costs
 // 6 KiB, the intervals of 64 pushes, and 48 bytes for each run of examples that
 // the worker has had. Not thread-safe.
 class PushHistory {

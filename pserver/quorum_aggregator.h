@@ -44,8 +44,8 @@
 #include "base/push_stamp.h"
 #include "base/types.h"
 #include "pserver/aggregator.h"
-#include "pserver/dense_table.h"
 #include "pserver/quorum_patience.h"
+#include "sparse_table/dense/dense_table.h"
 
 namespace oarlock {
 

@@ -39,9 +39,9 @@
 #include "base/push_stamp.h"
 #include "base/types.h"
 #include "pserver/aggregator.h"
-#include "pserver/dense_table.h"
 #include "pserver/logical_clock.h"
 #include "pserver/round_merge.h"
+#include "sparse_table/dense/dense_table.h"
 #include "sparse_table/sparse_table.h"
 
 namespace oarlock {

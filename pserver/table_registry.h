@@ -23,9 +23,9 @@
 #include "proto/table.pb.h"
 #include "pserver/aggregator.h"
 #include "pserver/change_log.h"
-#include "pserver/dense_table.h"
 #include "pserver/hot_keys.h"
 #include "pserver/logical_clock.h"
+#include "sparse_table/dense/dense_table.h"
 #include "sparse_table/sparse_table.h"
 
 namespace oarlock {

@@ -24,12 +24,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/push_window.h"
 #include "base/types.h"
 #include "sparse_table/append_log.h"
 #include "sparse_table/count_sketch.h"
 #include "sparse_table/packed_rows.h"
 #include "sparse_table/pre_images.h"
-#include "sparse_table/push_window.h"
 #include "sparse_table/row_layout.h"
 #include "sparse_table/row_slots.h"
 #include "sparse_table/row_space.h"

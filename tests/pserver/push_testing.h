@@ -13,7 +13,7 @@
 #include "base/types.h"
 #include "proto/table.pb.h"
 #include "proto/wire_codec.h"
-#include "pserver/dense_table.h"
+#include "sparse_table/dense/dense_table.h"
 #include "sparse_table/sparse_table.h"
 
 namespace oarlock {

@@ -13,8 +13,8 @@
 #include "absl/synchronization/notification.h"
 #include "base/clock.h"
 #include "gtest/gtest.h"
-#include "pserver/dense_table.h"
 #include "pserver/quorum_patience.h"
+#include "sparse_table/dense/dense_table.h"
 #include "tests/base/skippable_clock.h"
 #include "tests/pserver/push_testing.h"
 

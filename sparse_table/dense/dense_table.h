@@ -2,8 +2,8 @@
 // partition map gives it, each with its version, optimizer state and push
 // windows.
 
-#ifndef OARLOCK_PSERVER_DENSE_TABLE_H_
-#define OARLOCK_PSERVER_DENSE_TABLE_H_
+#ifndef OARLOCK_SPARSE_TABLE_DENSE_DENSE_TABLE_H_
+#define OARLOCK_SPARSE_TABLE_DENSE_DENSE_TABLE_H_
 
 #include <cstdint>
 #include <memory>
@@ -129,4 +129,4 @@ class DenseTable {
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_PSERVER_DENSE_TABLE_H_
+#endif  // OARLOCK_SPARSE_TABLE_DENSE_DENSE_TABLE_H_

@@ -7,8 +7,8 @@
 // H-64 is settled and counts as applied. A sequence that is missing from a
 // window is no loss: a push need not address every partition.
 
-#ifndef OARLOCK_SPARSE_TABLE_PUSH_WINDOW_H_
-#define OARLOCK_SPARSE_TABLE_PUSH_WINDOW_H_
+#ifndef OARLOCK_BASE_PUSH_WINDOW_H_
+#define OARLOCK_BASE_PUSH_WINDOW_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -125,4 +125,4 @@ class PushWindows {
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_SPARSE_TABLE_PUSH_WINDOW_H_
+#endif  // OARLOCK_BASE_PUSH_WINDOW_H_

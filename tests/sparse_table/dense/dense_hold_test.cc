@@ -6,7 +6,7 @@
 
 #include "base/random.h"
 #include "gtest/gtest.h"
-#include "pserver/dense_table.h"
+#include "sparse_table/dense/dense_table.h"
 #include "tests/optim/rule_testing.h"
 #include "tests/pserver/push_testing.h"
 

@@ -1,4 +1,4 @@
-#include "pserver/dense_table.h"
+#include "sparse_table/dense/dense_table.h"
 
 #include <xxhash.h>
 
@@ -12,13 +12,13 @@
 #include "absl/synchronization/mutex.h"
 #include "base/check.h"
 #include "base/dense_version.h"
+#include "base/push_window.h"
 #include "base/replaceable.h"
 #include "base/status_macros.h"
 #include "optim/initializer.h"
 #include "optim/rules.h"
 #include "optim/staleness_rate.h"
-#include "pserver/dense_table_config.h"
-#include "sparse_table/push_window.h"
+#include "sparse_table/dense/dense_table_config.h"
 
 namespace oarlock {
 namespace {

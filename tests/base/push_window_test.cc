@@ -1,4 +1,4 @@
-#include "sparse_table/push_window.h"
+#include "base/push_window.h"
 
 #include <gtest/gtest.h>
 

@@ -16,7 +16,7 @@
 #include "base/push_stamp.h"
 #include "base/random.h"
 #include "cluster/partition_map.h"
-#include "pserver/dense_table.h"
+#include "sparse_table/dense/dense_table.h"
 #include "tests/base/eventually.h"
 #include "tests/optim/rule_testing.h"
 #include "tests/pserver/push_testing.h"

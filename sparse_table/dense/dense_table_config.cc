@@ -1,9 +1,9 @@
-#include "pserver/dense_table_config.h"
+#include "sparse_table/dense/dense_table_config.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "pserver/dense_table.h"
+#include "sparse_table/dense/dense_table.h"
 
 namespace oarlock {
 namespace {

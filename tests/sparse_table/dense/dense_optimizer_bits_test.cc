@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "cluster/partition_map.h"
 #include "optim/dense_optimizer.h"
-#include "pserver/dense_table.h"
+#include "sparse_table/dense/dense_table.h"
 #include "tests/optim/rule_testing.h"
 
 namespace oarlock {

@@ -1,4 +1,4 @@
-#include "pserver/dense_table.h"
+#include "sparse_table/dense/dense_table.h"
 
 #include <array>
 #include <cmath>

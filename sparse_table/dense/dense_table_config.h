@@ -1,7 +1,7 @@
 // What the configuration of a dense table has to be.
 
-#ifndef OARLOCK_PSERVER_DENSE_TABLE_CONFIG_H_
-#define OARLOCK_PSERVER_DENSE_TABLE_CONFIG_H_
+#ifndef OARLOCK_SPARSE_TABLE_DENSE_DENSE_TABLE_CONFIG_H_
+#define OARLOCK_SPARSE_TABLE_DENSE_DENSE_TABLE_CONFIG_H_
 
 #include <cstdint>
 #include <string>
@@ -24,4 +24,4 @@ uint64_t FloatsOf(const v1::DenseParameter& parameter, uint64_t limit);
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_PSERVER_DENSE_TABLE_CONFIG_H_
+#endif  // OARLOCK_SPARSE_TABLE_DENSE_DENSE_TABLE_CONFIG_H_
