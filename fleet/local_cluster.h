@@ -15,9 +15,9 @@
 #include "base/clock.h"
 #include "client/job_client.h"
 #include "client/parameter_client.h"
+#include "coordinator/coordinator.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job_config.pb.h"
-#include "pserver/coordinator.h"
 #include "pserver/eviction_loop.h"
 #include "pserver/table_registry.h"
 

@@ -72,7 +72,7 @@ struct ServerOptions {
   // Without it a folder that has one is refused.
   bool resume = false;
   // With `resume`: where the logs of the run before suffice, go on from them
-  // (pserver/logs_of_run.h).
+  // (coordinator/log/logs_of_run.h).
   bool resume_from_logs = false;
   // Write down every push before it is applied, in checkpoint_dir.
   bool log_pushes = false;

@@ -25,9 +25,9 @@
 #include "base/clock.h"
 #include "base/types.h"
 #include "cluster/partition_map.h"
+#include "coordinator/coordinator.h"
 #include "proto/checkpoint.grpc.pb.h"
 #include "proto/coordinator_job.pb.h"
-#include "pserver/coordinator.h"
 #include "pserver/table_registry.h"
 #include "storage/checkpoint_dir.h"
 

@@ -1,0 +1,56 @@
+// When the coordinator does what it is asked, and that it is written down
+// before.
+
+#ifndef OARLOCK_COORDINATOR_CALL_RECORDER_H_
+#define OARLOCK_COORDINATOR_CALL_RECORDER_H_
+
+#include <optional>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "coordinator/coordinator_journal.h"
+#include "proto/coordinator_state.pb.h"
+
+namespace oarlock {
+
+// Without a journal nothing is written. Not thread-safe: the coordinator guards
+// it.
+class CallRecorder {
+ public:
+  // `clock` must outlive this.
+  explicit CallRecorder(const Clock& clock) : clock_(clock) {}
+
+  // A call is about to be done: writes down what `describe` says of it, and
+  // returns when it is done: now, or, when it is done again, as it was said.
+  // Fails as the journal does; the call is not to be done then.
+  absl::StatusOr<absl::Time> Begin(
+      absl::FunctionRef<void(v1::CoordinatorCall*)> describe);
+
+  // Calls are done again until the next EndAgain: at this time, and they are
+  // not written.
+  void BeginAgain(absl::Time at) { again_at_ = at; }
+  void EndAgain() { again_at_.reset(); }
+
+  // Null: nothing is written down.
+  CoordinatorJournal* journal() const { return journal_; }
+  // Calls from now on go to `journal`, which outlives this. REQUIRES: it has
+  // the state so far; there is no journal yet.
+  void SetJournal(CoordinatorJournal* journal);
+  // How the journal has taken the last call or state: a failure is logged, once
+  // until it takes something again.
+  void Note(const absl::Status& status);
+
+ private:
+  const Clock& clock_;
+  CoordinatorJournal* journal_ = nullptr;
+  // Of the call that is done again.
+  std::optional<absl::Time> again_at_;
+  bool failure_told_ = false;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_COORDINATOR_CALL_RECORDER_H_

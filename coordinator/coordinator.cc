@@ -1,0 +1,446 @@
+#include "coordinator/coordinator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "cluster/wire_version.h"
+#include "coordinator/shortened.h"
+#include "coordinator/work/train_work.h"
+
+namespace oarlock {
+namespace {
+
+// Limits of the job's description.
+constexpr int kMaxDescribedFlags = 256;
+constexpr size_t kMaxDescriptionBytes = 64 << 10;
+
+absl::Status CheckSize(const v1::JobDescription& description) {
+  if (description.flags_size() <= kMaxDescribedFlags &&
+      description.ByteSizeLong() <= kMaxDescriptionBytes) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the job's description has ", description.flags_size(), " flags and ",
+      description.ByteSizeLong(), " bytes; legal are up to ",
+      kMaxDescribedFlags, " and ", kMaxDescriptionBytes, ": shorten it"));
+}
+
+}  // namespace
+
+Coordinator::Coordinator(const CoordinatorOptions& options, const Clock& clock)
+    : options_(options),
+      clock_(clock),
+      start_(clock.Now()),
+      workers_(NewWorkers(options.num_workers)),
+      servers_(options.num_servers, options.lease),
+      next_generation_(std::max<int64_t>(1, absl::ToUnixMillis(start_))),
+      membership_version_(next_generation_),
+      last_sweep_(start_),
+      last_tick_(start_),
+      calls_(clock) {
+  OARLOCK_CHECK(options.tick > absl::ZeroDuration());
+  OARLOCK_CHECK(options.num_workers >= 1 && options.num_servers >= 1);
+}
+
+Coordinator::~Coordinator() { Shutdown(); }
+
+std::vector<WorkerRecord> Coordinator::NewWorkers(uint32_t count) {
+  std::vector<WorkerRecord> workers(count);
+  for (uint32_t i = 0; i < count; ++i) workers[i].state.set_worker_index(i);
+  return workers;
+}
+
+absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
+    const v1::RegisterWorkerRequest& request) {
+  Answers answers;
+  v1::RegisterWorkerResponse response;
+  {
+    absl::MutexLock lock(&mutex_);
+    const uint32_t index = request.worker_index();
+    if (index >= workers_.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "worker ", index, " registers, but the job has ", workers_.size(),
+          " workers, numbered from 0; start the servers with the same number "
+          "of workers"));
+    }
+    OARLOCK_RETURN_IF_ERROR(CheckGoesOn());
+    OARLOCK_RETURN_IF_ERROR(CheckSize(request.description()));
+    WorkerRecord& worker = workers_[index];
+    if (worker.registered() &&
+        worker.state.life() == v1::WorkerState::FINISHED) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          worker.Name(), " has finished its part of the job; start a new job"));
+    }
+    if (worker.HasHeard(request)) {
+      if (worker.alive() &&
+          worker.registrations.back() == request.registration()) {
+        return worker.registered_response;
+      }
+      return absl::AbortedError(
+          absl::StrCat("worker ", index,
+                       " repeats a registration that is over; register "
+                       "anew"));
+    }
+    OARLOCK_ASSIGN_OR_RETURN(const absl::Time now,
+                             calls_.Begin([&](auto* call) {
+                               *call->mutable_register_worker() = request;
+                             }));
+    ++membership_version_;
+    if (worker.alive()) {
+      spdlog::warn("{} registers again from host {}, process {}", worker.Name(),
+                   request.host(), request.pid());
+      Retire(
+          worker,
+          absl::AbortedError(absl::StrCat(worker.Name(),
+                                          " was fenced by a newer incarnation; "
+                                          "register anew")),
+          &answers);
+    }
+    first_registration_ = std::min(first_registration_, now);
+    worker.state.set_worker_generation(next_generation_++);
+    worker.state.set_life(v1::WorkerState::ALIVE);
+    worker.state.set_host(Shortened(request.host()));
+    worker.state.set_pid(request.pid());
+    worker.state.clear_reason();
+    worker.lease_end = now + options_.lease;
+    worker.last_report = 0;
+    worker.had_examples = false;
+    response.set_worker_generation(worker.state.worker_generation());
+    response.set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
+    response.set_cut(cuts_.newest());
+    response.set_trained_epochs(trained_epochs_);
+    response.set_own_trained_epochs(worker.trained_epochs);
+    worker.NoteRegistered(request, response);
+    ExcuseFromLaterMembers(worker, WorkerIndex(request.worker_index()));
+    if (request.has_description()) description_ = request.description();
+    Settle(now, &answers);
+  }
+  Run(std::move(answers));
+  return response;
+}
+
+void Coordinator::ExcuseFromLaterMembers(const WorkerRecord& worker,
+                                         WorkerIndex index) {
+  const uint32_t first = std::max(trained_epochs_, worker.trained_epochs);
+  uint32_t pass = first;
+  while (barriers_.HasPassed(TrainWork(pass + 1))) ++pass;
+  if (pass == first) return;
+  // Beyond a limit of names the others wait, as they would at any barrier.
+  barriers_
+      .Arrive(absl::StrCat(TrainWork(pass), kMembersBarrier), index,
+              /*for_good=*/false)
+      .IgnoreError();
+}
+
+absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(
+    const v1::HeartbeatRequest& request) {
+  absl::MutexLock lock(&mutex_);
+  OARLOCK_ASSIGN_OR_RETURN(
+      WorkerRecord * worker,
+      Check(request.worker_index(), request.worker_generation()));
+  OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, calls_.Begin([&](auto* call) {
+    *call->mutable_heartbeat() = request;
+  }));
+  worker->lease_end = now + options_.lease;
+  worker->knows_it_is_finished =
+      worker->state.life() == v1::WorkerState::FINISHED;
+  if (request.report() > worker->last_report) {
+    for (const v1::PhaseProgress& progress : request.progress()) {
+      OARLOCK_RETURN_IF_ERROR(ProgressBoard::Validate(progress));
+    }
+    for (const v1::PhaseProgress& progress : request.progress()) {
+      AddProgress(*worker, progress, now);
+    }
+    worker->last_report = request.report();
+  } else if (request.report() == 0 && request.progress_size() > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("worker ", request.worker_index(),
+                     " reports progress without a report number; number the "
+                     "reports 1, 2, 3 ..."));
+  }
+  v1::HeartbeatResponse response;
+  response.set_cut(cuts_.newest());
+  response.set_cut_round(cuts_.round());
+  response.set_draining(job_.ending);
+  response.set_failed(job_.failed);
+  response.set_reason(job_.reason);
+  response.set_training_stopped(course_.stopped());
+  return response;
+}
+
+void Coordinator::AddProgress(const WorkerRecord& worker,
+                              const v1::PhaseProgress& progress,
+                              absl::Time now) {
+  const std::string work = ProgressBoard::NameOf(progress);
+  if (worker.alive() && !TrainEpoch(work).has_value() &&
+      work_.HadRanges(work)) {
+    board_.AddOpen(WorkerIndex(worker.state.worker_index()), progress, now);
+  } else {
+    board_.Add(progress, now);
+  }
+}
+
+absl::Status Coordinator::FinishWorker(const v1::FinishWorkerRequest& request) {
+  Answers answers;
+  {
+    absl::MutexLock lock(&mutex_);
+    const uint32_t index = request.worker_index();
+    if (index < workers_.size() &&
+        workers_[index].state.worker_generation() ==
+            request.worker_generation() &&
+        workers_[index].state.life() == v1::WorkerState::FAILED &&
+        !request.succeeded()) {
+      return absl::OkStatus();  // Said before.
+    }
+    OARLOCK_ASSIGN_OR_RETURN(WorkerRecord * worker,
+                             Check(index, request.worker_generation()));
+    if (!worker->alive()) return absl::OkStatus();
+    OARLOCK_ASSIGN_OR_RETURN(const absl::Time now,
+                             calls_.Begin([&](auto* call) {
+                               *call->mutable_finish_worker() = request;
+                             }));
+    worker->state.set_life(request.succeeded() ? v1::WorkerState::FINISHED
+                                               : v1::WorkerState::FAILED);
+    worker->state.set_reason(Shortened(request.reason()));
+    ++membership_version_;
+    Retire(*worker,
+           absl::AbortedError(
+               absl::StrCat(worker->Name(), " has said that it is done")),
+           &answers);
+    if (!request.succeeded()) {
+      End(/*failed=*/true,
+          absl::StrCat(worker->Name(),
+                       " has given up: ", worker->state.reason()),
+          now, &answers);
+    }
+    Settle(now, &answers);
+  }
+  Run(std::move(answers));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeat(
+    const v1::ServerHeartbeatRequest& request) {
+  Answers answers;
+  absl::StatusOr<v1::ServerHeartbeatResponse> response;
+  {
+    absl::MutexLock lock(&mutex_);
+    response = ServerHeartbeatLocked(request, &answers);
+  }
+  Run(std::move(answers));
+  return response;
+}
+
+absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
+    const v1::ServerHeartbeatRequest& request, Answers* answers) {
+  OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, calls_.Begin([&](auto* call) {
+    *call->mutable_server_heartbeat() = request;
+  }));
+  OARLOCK_RETURN_IF_ERROR(servers_.Note(request, now));
+  if (request.leaving()) {
+    End(/*failed=*/true,
+        absl::StrCat("server ", request.server_index(),
+                     " was asked to stop before the job was over"),
+        now, answers);
+  }
+  deaths_.Note(request);
+  Settle(now, answers);
+  v1::ServerHeartbeatResponse response;
+  deaths_.Describe(ServerIndex(request.server_index()),
+                   request.server_generation(), &response);
+  for (const WorkerRecord& worker : workers_) {
+    if (worker.registered()) *response.add_workers() = worker.state;
+  }
+  // Those of a former run, who have no successor yet.
+  for (const auto& [index, generation] : deaths_.Newest()) {
+    if (index < workers_.size() && workers_[index].registered()) continue;
+    v1::WorkerState* const dead = response.add_workers();
+    dead->set_worker_index(index);
+    dead->set_worker_generation(generation);
+    dead->set_life(v1::WorkerState::LOST);
+  }
+  response.set_membership_version(membership_version_);
+  response.set_logical_time(logical_time_);
+  response.set_settled_cut(cuts_.newest() - (cuts_.open() ? 1 : 0));
+  response.set_cuts_wait(!CheckDeathsAreSettled().ok());
+  if (request.wants_checkpoint()) checkpoint_due_ = true;
+  response.set_job_finished(job_.over);
+  response.set_failed(job_.failed);
+  response.set_reason(job_.reason);
+  // That it was told would not do: an answer may be lost.
+  if (job_.over && request.leaving()) {
+    servers_.NoteKnowsItIsOver(ServerIndex(request.server_index()));
+  }
+  return response;
+}
+
+absl::StatusOr<v1::DefineWorkResponse> Coordinator::DefineWork(
+    const v1::DefineWorkRequest& request) {
+  absl::MutexLock lock(&mutex_);
+  if (work_.IsDefined(request.work())) {
+    OARLOCK_RETURN_IF_ERROR(work_.Define(request));
+  } else {
+    OARLOCK_RETURN_IF_ERROR(
+        calls_
+            .Begin([&](auto* call) { *call->mutable_define_work() = request; })
+            .status());
+    OARLOCK_RETURN_IF_ERROR(work_.Define(request));
+    board_.SetNumExamples(request.work(), request.num_examples());
+  }
+  v1::DefineWorkResponse response;
+  // Whoever leases is given nothing that is covered.
+  if (request.ranges().empty()) {
+    for (v1::WorkRange& range : work_.Covered(request.work())) {
+      *response.add_covered() = std::move(range);
+    }
+  }
+  return response;
+}
+
+absl::StatusOr<v1::LeaseWorkResponse> Coordinator::LeaseWork(
+    const v1::LeaseWorkRequest& request) {
+  absl::MutexLock lock(&mutex_);
+  OARLOCK_ASSIGN_OR_RETURN(
+      WorkerRecord * worker,
+      Check(request.worker_index(), request.worker_generation()));
+  if (job_.ending || !worker->alive()) {
+    v1::LeaseWorkResponse response;
+    response.set_exhausted(true);
+    return response;
+  }
+  OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, calls_.Begin([&](auto* call) {
+    *call->mutable_lease_work() = request;
+  }));
+  const bool stopped =
+      course_.stopped() && TrainEpoch(request.work()).has_value();
+  bool told_all = false;
+  OARLOCK_ASSIGN_OR_RETURN(v1::LeaseWorkResponse response,
+                           work_.Lease(request, stopped, &told_all));
+  if (told_all) {
+    board_.Keep(WorkerIndex(request.worker_index()), request.work());
+  }
+  if (response.leases_size() > 0) board_.NoteStart(request.work(), now);
+  if ((response.leases_size() > 0 || response.repairs_size() > 0) &&
+      TrainEpoch(request.work()).has_value()) {
+    worker->had_examples = true;
+  }
+  return response;
+}
+
+void Coordinator::Barrier(const v1::BarrierRequest& request,
+                          Barriers::Done done) {
+  Answers answers;
+  absl::Status refused;
+  {
+    absl::MutexLock lock(&mutex_);
+    const WorkerIndex index(request.worker_index());
+    const absl::StatusOr<WorkerRecord*> worker =
+        Check(index.value(), request.worker_generation());
+    refused = shut_down_ ? absl::UnavailableError("the server is going away")
+                         : worker.status();
+    if (refused.ok()) refused = CheckGoesOn();
+    absl::Time now;
+    if (refused.ok()) {
+      const absl::StatusOr<absl::Time> begun =
+          calls_.Begin([&](auto* call) { *call->mutable_barrier() = request; });
+      refused = begun.status();
+      if (begun.ok()) now = *begun;
+    }
+    if (refused.ok()) {
+      refused = barriers_.Arrive(request.name(), index,
+                                 /*for_good=*/request.trained_epochs() > 0);
+    }
+    if (refused.ok()) {
+      (*worker)->trained_epochs =
+          std::max((*worker)->trained_epochs, request.trained_epochs());
+      const absl::Duration wait =
+          std::min(absl::Milliseconds(request.wait_ms()), kMaxBarrierWait);
+      barriers_.Wait(request.name(), index, now + wait, std::move(done),
+                     &answers);
+      Settle(now, &answers);
+      // A wait of nothing is a question, and is answered now.
+      if (wait == absl::ZeroDuration()) barriers_.Expire(now, &answers);
+    }
+  }
+  if (!refused.ok()) {
+    done(refused);
+    return;
+  }
+  Run(std::move(answers));
+}
+
+absl::StatusOr<WorkerRecord*> Coordinator::Check(uint32_t index,
+                                                 uint64_t generation) {
+  if (index >= workers_.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("call of worker ", index, ", but the job has ",
+                     workers_.size(), " workers, numbered from 0"));
+  }
+  WorkerRecord& worker = workers_[index];
+  const uint64_t newest = worker.state.worker_generation();
+  if (generation != newest || generation == 0) {
+    return absl::AbortedError(absl::StrCat(
+        "worker ", index, " generation ", generation,
+        newest == 0 ? " is not registered here"
+                    : absl::StrCat(" was fenced by generation ", newest),
+        "; register anew"));
+  }
+  if (worker.state.life() == v1::WorkerState::LOST ||
+      worker.state.life() == v1::WorkerState::FAILED) {
+    return absl::AbortedError(
+        absl::StrCat("worker ", index, " generation ", generation,
+                     worker.state.life() == v1::WorkerState::LOST
+                         ? " was taken for dead when its lease ran out"
+                         : " has given up",
+                     "; register anew"));
+  }
+  return &worker;
+}
+
+v1::JobStatusResponse Coordinator::JobStatus(
+    const v1::JobStatusRequest& request) const {
+  v1::JobStatusResponse response;
+  absl::MutexLock lock(&mutex_);
+  const absl::Time now = clock_.Now();
+  response.set_job_id(options_.job_id);
+  for (const WorkerRecord& worker : workers_) {
+    if (worker.registered()) *response.add_workers() = worker.state;
+  }
+  board_.Describe(request.with_histograms(), response.mutable_phases());
+  course_.Describe(&response);
+  response.set_finished(job_.over);
+  response.set_failed(job_.failed);
+  response.set_reason(job_.reason);
+  response.set_draining(job_.ending);
+  response.set_num_servers(servers_.size());
+  response.set_num_workers(workers_.size());
+  response.set_num_servers_alive(servers_.NumAlive(now));
+  response.set_uptime_seconds(absl::ToDoubleSeconds(now - start_));
+  if (request.with_description() && description_.has_value()) {
+    *response.mutable_description() = *description_;
+  }
+  return response;
+}
+
+void Coordinator::Shutdown() {
+  Answers answers;
+  {
+    absl::MutexLock lock(&mutex_);
+    shut_down_ = true;
+    const absl::Status away =
+        absl::UnavailableError("the server is going away");
+    barriers_.AnswerAll(away, &answers);
+    Append(steps_.AnswerAll(away), &answers);
+  }
+  Run(std::move(answers));
+}
+
+void Coordinator::Run(Answers answers) {
+  for (Barriers::Answer& answer : answers) answer.done(answer.status);
+}
+
+}  // namespace oarlock

@@ -1,0 +1,286 @@
+// Server 0's extra duty: who takes part in the job, where they meet, who works
+// on what, how far the job is, and when it is over. Knows no gRPC.
+//
+// Worker life. A worker registers and gets a generation; registering the same
+// index again fences the older one. It is ALIVE while it renews its lease.
+// When the lease runs out it is LOST: fenced and no longer waited for. FINISHED
+// and FAILED are what it says itself. Time in which the coordinator itself did
+// not run counts on nobody's lease.
+//
+// Who has its work next. When a worker dies that had leased examples of a
+// training pass, every server is asked for its ledger of the incarnation, also
+// one that is away and comes back; then everything that the incarnation had is
+// covered, repaired by others, or leased again (death_settlement.h): each
+// example is trained exactly once. No cut is opened until that is done. What
+// others had is leased again as soon as no server that is alive would accept
+// their pushes any more. Contributions to rounds (sync) are in no ledger: what
+// was leased there is leased again as a whole, but for what is covered.
+//
+// Logical time is a counter from 0, one more for every `tick` in which the
+// coordinator ran. Servers learn it with their heartbeats.
+//
+// The job's end. It has succeeded when every worker is FINISHED. It fails when
+// a worker FAILED, when one is LOST and no successor registers within
+// `restart_grace`, when one has not registered `start_timeout` after the first
+// one did, or when a server is asked to stop. A job that fails or is drained
+// goes on until no worker is ALIVE, at most `drain_grace`: workers learn it
+// from their heartbeats, waiting calls are answered FailedPrecondition.
+//
+// A new run. When all processes died the logs bring the job back, but for its
+// processes: what older incarnations of workers had is settled as at any death,
+// and the new ones, any number of them, begin in the first pass that was not
+// known to be over (BeginRun).
+//
+// What it is follows from the calls that it has taken and the times at which it
+// took them. With a journal each is written down before it is done, so that a
+// successor can do the same again (coordinator/log/coordinator_log.h).
+
+#ifndef OARLOCK_COORDINATOR_COORDINATOR_H_
+#define OARLOCK_COORDINATOR_COORDINATOR_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "base/types.h"
+#include "coordinator/barriers.h"
+#include "coordinator/call_recorder.h"
+#include "coordinator/coordinator_journal.h"
+#include "coordinator/coordinator_options.h"
+#include "coordinator/cut_board.h"
+#include "coordinator/death_board.h"
+#include "coordinator/progress_board.h"
+#include "coordinator/server_roster.h"
+#include "coordinator/step_clocks.h"
+#include "coordinator/work/training_course.h"
+#include "coordinator/work/work_queue.h"
+#include "coordinator/worker_record.h"
+#include "proto/checkpoint.pb.h"
+#include "proto/coordinator_course.pb.h"
+#include "proto/coordinator_job.pb.h"
+#include "proto/coordinator_progress.pb.h"
+#include "proto/coordinator_servers.pb.h"
+#include "proto/coordinator_state.pb.h"
+#include "proto/coordinator_work.pb.h"
+#include "proto/coordinator_workers.pb.h"
+
+namespace oarlock {
+
+// Thread-safe. What a worker asks under a generation that is not the newest of
+// its index, or that is LOST or FAILED, is Aborted; an index beyond the job is
+// InvalidArgument. Any call may fail as the journal does; nothing is changed
+// then.
+class Coordinator {
+ public:
+  // A barrier call is held open at most this long.
+  static constexpr absl::Duration kMaxBarrierWait = absl::Seconds(60);
+
+  // `clock` must outlive this.
+  Coordinator(const CoordinatorOptions& options, const Clock& clock);
+  // Answers what waits, as Shutdown does.
+  ~Coordinator();
+
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+
+  // See proto/admin.proto for each.
+  absl::StatusOr<v1::RegisterWorkerResponse> RegisterWorker(
+      const v1::RegisterWorkerRequest& request);
+  absl::StatusOr<v1::HeartbeatResponse> Heartbeat(
+      const v1::HeartbeatRequest& request);
+  absl::Status FinishWorker(const v1::FinishWorkerRequest& request);
+  absl::StatusOr<v1::ServerHeartbeatResponse> ServerHeartbeat(
+      const v1::ServerHeartbeatRequest& request);
+  absl::StatusOr<v1::DefineWorkResponse> DefineWork(
+      const v1::DefineWorkRequest& request);
+  absl::StatusOr<v1::LeaseWorkResponse> LeaseWork(
+      const v1::LeaseWorkRequest& request);
+  absl::Status ReportEvaluation(const v1::ReportEvaluationRequest& request);
+  absl::Status StopTraining(const v1::StopTrainingRequest& request);
+  absl::StatusOr<v1::BeginPassResponse> BeginPass(
+      const v1::BeginPassRequest& request);
+  absl::Status NoteFile(const v1::NoteFileRequest& request);
+  v1::ListFilesResponse ListFiles(const v1::ListFilesRequest& request) const;
+  bool training_stopped() const;
+  v1::JobStatusResponse JobStatus(const v1::JobStatusRequest& request) const;
+
+  // Calls `done` once, from this thread or another: OK when all workers that
+  // are waited for have come, Unavailable after the request's `wait_ms`.
+  void Barrier(const v1::BarrierRequest& request, Barriers::Done done);
+
+  // The same for steps (ssp): OK, with what is known then, also after the
+  // request's `wait_ms`, and once the job is being ended. No journal has it.
+  void StepClock(const v1::StepClockRequest& request, StepClocks::Done done);
+
+  // Cuts, for whoever makes checkpoints; one thread at a time.
+  //
+  // Opens the next cut: workers learn it from now on. FailedPrecondition when
+  // the job is being ended; Unavailable while it is open what becomes of
+  // pushes of a worker that died, mostly about a second.
+  absl::StatusOr<uint64_t> OpenCut();
+  // 0: none is open.
+  uint64_t open_cut() const;
+  // Sync: the open cut ends with this round.
+  void SetCutRound(uint64_t round);
+  // Waits until all workers have marked the open cut. DeadlineExceeded, naming
+  // one that has not, when `timeout` passes on `clock`; Unavailable at a
+  // shutdown and when the job fails; Aborted when one died that had examples:
+  // another cut can be made soon.
+  absl::Status AwaitMarks(const Clock& clock, absl::Duration timeout);
+  // What belongs to the open cut: fills cut, logical_time, next_generation,
+  // works, phases, description.
+  void DescribeCut(v1::CheckpointManifest* manifest) const;
+  // The open cut is over.
+  void CloseCut();
+  // Waits until a server wants a checkpoint, `deadline` on `clock`, or
+  // WakeCheckpoints.
+  void AwaitCheckpointWish(const Clock& clock, absl::Time deadline);
+  void WakeCheckpoints();
+  absl::Status MarkCut(const v1::MarkCutRequest& request);
+  // Cuts get numbers beyond this one.
+  void SkipCuts(uint64_t largest);
+  // Goes on from a checkpoint. REQUIRES: nobody has called anything yet.
+  void Restore(const v1::CheckpointManifest& manifest);
+
+  // For a successor of this coordinator, see coordinator/log/coordinator_log.h.
+  //
+  // Takes the state over from a coordinator of the same job. DataLoss when it
+  // had another number of servers. REQUIRES: nobody has called anything yet.
+  absl::Status Load(const v1::CoordinatorState& state);
+  // DataLoss when what was taken over had another number of workers. Return
+  // needs the same, BeginRun does not.
+  absl::Status CheckNumWorkers() const;
+  // Does again what that one did, at the time at which it did.
+  void Replay(const v1::CoordinatorCall& call);
+  // All is done again: the time that was lost counts on nobody's lease.
+  void Return();
+  // All is done again, but every other process of the job is new, too.
+  void BeginRun();
+  // Writes to `journal`, which outlives this, the state now and all calls from
+  // now on. Once, before anybody calls.
+  absl::Status SetJournal(CoordinatorJournal* journal);
+  // Writes the state, so that the journal gets shorter.
+  absl::Status WriteState();
+  v1::CoordinatorState Save() const;
+
+  // Somebody asked for the job's end.
+  absl::Status Drain(const std::string& reason);
+  // This process was asked to stop: unless it is over, the job fails.
+  void Stop(const std::string& reason);
+
+  // Lets time pass: leases, graces and waits that ran out. To be called every
+  // tenth of the lease or so.
+  void Sweep();
+
+  JobState Job() const;
+  // Every server but `self` that is alive knows that the job is over, and every
+  // worker that it has finished.
+  bool OthersKnowItIsOver(ServerIndex self) const;
+
+  // Answers all waiting barrier calls with Unavailable, later ones at once.
+  void Shutdown();
+
+ private:
+  using Answers = std::vector<Barriers::Answer>;
+
+  // With their indices, none of them registered.
+  static std::vector<WorkerRecord> NewWorkers(uint32_t count);
+  v1::CoordinatorState SaveLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // This much of the time counts on nobody's lease.
+  void SkipTime(absl::Duration gap) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A successor that begins with an earlier pass than the one whose members
+  // meet now would let them wait for ever: it waits there for their rounds, or
+  // steps, and they are members already. It counts as having come.
+  void ExcuseFromLaterMembers(const WorkerRecord& worker, WorkerIndex index)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<v1::ServerHeartbeatResponse> ServerHeartbeatLocked(
+      const v1::ServerHeartbeatRequest& request, Answers* answers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The worker of that index under its newest generation.
+  absl::StatusOr<WorkerRecord*> Check(uint32_t index, uint64_t generation)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // FailedPrecondition while the job is being ended.
+  absl::Status CheckGoesOn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What it reports of an evaluation counts for good once its leases are told
+  // done, since others predict them again if it dies before.
+  void AddProgress(const WorkerRecord& worker,
+                   const v1::PhaseProgress& progress, absl::Time now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The generation takes no more part: withdraws it from barriers and cuts,
+  // and gives what it had to others when it is safe.
+  void Retire(const WorkerRecord& worker, const absl::Status& why,
+              Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends the job before its time; the first reason stays.
+  void End(bool failed, std::string reason, absl::Time now, Answers* answers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status EndJob(const v1::JobEnd& end);
+  void FailIfTooLate(absl::Time now, Answers* answers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // After any change: passes barriers, settles deaths, notices the end.
+  void Settle(absl::Time now, Answers* answers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SettleDeaths(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SettleDeath(DeathBoard::Taken taken)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Unavailable while pushes of a worker that died may be made by half.
+  absl::Status CheckDeathsAreSettled() const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Number of training passes that are over.
+  uint32_t TrainedEpochs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // REQUIRES: the lock is not held.
+  static void Run(Answers answers);
+  static void Append(std::vector<StepClocks::Answer> steps, Answers* answers);
+
+  const CoordinatorOptions options_;
+  const Clock& clock_;
+  const absl::Time start_;
+
+  // Held while a state is written.
+  absl::Mutex write_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
+
+  mutable absl::Mutex mutex_;
+  // By index.
+  std::vector<WorkerRecord> workers_ ABSL_GUARDED_BY(mutex_);
+  ServerRoster servers_ ABSL_GUARDED_BY(mutex_);
+  // Both begin with the Unix milliseconds at the start, so that they grow
+  // across restarts.
+  uint64_t next_generation_ ABSL_GUARDED_BY(mutex_);
+  uint64_t membership_version_ ABSL_GUARDED_BY(mutex_);
+  absl::Time first_registration_ ABSL_GUARDED_BY(mutex_) =
+      absl::InfiniteFuture();
+  absl::Time last_sweep_ ABSL_GUARDED_BY(mutex_);
+  // Ticks so far, and when the last one was due.
+  uint32_t logical_time_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time last_tick_ ABSL_GUARDED_BY(mutex_);
+  DeathBoard deaths_ ABSL_GUARDED_BY(mutex_);
+  Barriers barriers_ ABSL_GUARDED_BY(mutex_);
+  WorkQueue work_ ABSL_GUARDED_BY(mutex_);
+  CutBoard cuts_ ABSL_GUARDED_BY(mutex_);
+  StepClocks steps_ ABSL_GUARDED_BY(mutex_);
+  // Until the next cut is opened.
+  bool checkpoint_due_ ABSL_GUARDED_BY(mutex_) = false;
+  bool checkpoint_woken_ ABSL_GUARDED_BY(mutex_) = false;
+  // Training passes that a checkpoint had as a whole.
+  uint32_t trained_epochs_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Training passes that were over when the open cut was opened.
+  uint32_t epochs_before_cut_ ABSL_GUARDED_BY(mutex_) = 0;
+  ProgressBoard board_ ABSL_GUARDED_BY(mutex_);
+  // What the job trains, as the newest worker that said it did.
+  std::optional<v1::JobDescription> description_ ABSL_GUARDED_BY(mutex_);
+  TrainingCourse course_ ABSL_GUARDED_BY(mutex_);
+  JobState job_ ABSL_GUARDED_BY(mutex_);
+  absl::Time ending_since_ ABSL_GUARDED_BY(mutex_);
+  bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
+  CallRecorder calls_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_COORDINATOR_COORDINATOR_H_

@@ -1,0 +1,124 @@
+// The coordinator's part when a worker is gone: who has its examples next.
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "coordinator/coordinator.h"
+#include "coordinator/death_settlement.h"
+#include "coordinator/work/train_work.h"
+
+namespace oarlock {
+
+void Coordinator::Retire(const WorkerRecord& worker, const absl::Status& why,
+                         Answers* answers) {
+  const WorkerIndex index(worker.state.worker_index());
+  barriers_.Withdraw(index, why, answers);
+  Append(steps_.Remove(index, why), answers);
+  const bool finished = worker.state.life() == v1::WorkerState::FINISHED;
+  if (finished) {
+    board_.KeepAll(index);
+  } else {
+    board_.Withdraw(index);
+  }
+  // Who says that it is done has been answered all that it pushed.
+  const bool needs_ledgers = !finished && worker.had_examples;
+  if (needs_ledgers && cuts_.open() && !cuts_.AllMarked()) {
+    // What it left by half would be on both sides of the cut.
+    cuts_.EndEarly(absl::StrCat("worker ", index.value(), " died before cut ",
+                                cuts_.newest(), " was marked by all workers"));
+  }
+  cuts_.Withdraw(index.value());
+  DeathBoard::Incarnation incarnation;
+  incarnation.worker = index;
+  incarnation.generation = Generation(worker.state.worker_generation());
+  // The answers that tell the servers have the version after this change.
+  incarnation.fenced_by = membership_version_;
+  incarnation.needs_ledgers = needs_ledgers;
+  deaths_.Add(incarnation);
+}
+
+void Coordinator::SettleDeaths(absl::Time now) {
+  const uint64_t version =
+      servers_.KnownMembershipVersion(membership_version_, now);
+  const std::vector<uint64_t> generations = servers_.generations();
+  while (std::optional<DeathBoard::Taken> taken =
+             deaths_.Take(version, generations)) {
+    const DeathBoard::Incarnation& incarnation = taken->incarnation;
+    if (incarnation.needs_ledgers) {
+      SettleDeath(*std::move(taken));
+    } else {
+      work_.TakeBack(incarnation.worker, incarnation.generation);
+    }
+  }
+  deaths_.Retire([this](WorkerIndex worker, Generation generation)
+                     ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                       return work_.HasRepairsOf(worker, generation);
+                     });
+}
+
+void Coordinator::SettleDeath(DeathBoard::Taken taken) {
+  DeadWorker dead;
+  dead.worker = taken.incarnation.worker;
+  dead.generation = taken.incarnation.generation;
+  dead.ledgers = std::move(taken.ledgers);
+  for (WorkShare& share : work_.Take(dead.worker, dead.generation)) {
+    const std::optional<uint32_t> epoch = TrainEpoch(share.work);
+    if (!epoch.has_value()) {
+      work_.GiveBack(share);
+      continue;
+    }
+    LeasedExamples& leased = dead.leased[*epoch];
+    leased.ranges = std::move(share.ranges);
+    // One with a name is repaired by whoever comes next as it would have been.
+    WorkShare named{share.work, {}, {}};
+    for (v1::PushRepair& repair : share.repairs) {
+      const bool has_name = repair.worker().worker_generation() != 0;
+      (has_name ? named.repairs : leased.repairs).push_back(std::move(repair));
+    }
+    work_.GiveBack(named);
+  }
+  size_t num_repairs = 0;
+  size_t num_ranges = 0;
+  for (auto& [epoch, pass] : SettleExamples(dead)) {
+    const std::string work = TrainWork(epoch);
+    // No cut is opened before the repairs are done, so what they are for may
+    // be noted as trained now.
+    for (const v1::WorkRange& range : pass.covered) work_.Cover(work, range);
+    cuts_.Cover(work, pass.covered);
+    num_repairs += pass.repairs.size();
+    num_ranges += pass.returned.size();
+    if (pass.repairs.empty() && pass.returned.empty()) continue;
+    WorkShare share;
+    share.work = work;
+    share.ranges = std::move(pass.returned);
+    share.repairs = std::move(pass.repairs);
+    work_.GiveBack(share);
+  }
+  spdlog::info(
+      "what worker {} generation {} had when it died goes to others: {} ranges "
+      "that nobody has seen, {} repairs of what was pushed by half",
+      dead.worker.value(), dead.generation.value(), num_ranges, num_repairs);
+}
+
+absl::Status Coordinator::CheckDeathsAreSettled() const {
+  if (const DeathBoard::Incarnation* dead = deaths_.FirstUnsettled()) {
+    return absl::UnavailableError(
+        absl::StrCat("worker ", dead->worker.value(), " generation ",
+                     dead->generation.value(),
+                     " died and not all servers have told what they applied "
+                     "of its pushes; call again"));
+  }
+  if (const size_t repairs = work_.num_repairs(); repairs > 0) {
+    return absl::UnavailableError(absl::StrCat(
+        repairs,
+        " repairs of what workers that died pushed by half are not "
+        "done; call again"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace oarlock

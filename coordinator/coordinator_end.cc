@@ -1,0 +1,109 @@
+// How the job comes to its end, and who knows of it.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "coordinator/coordinator.h"
+#include "coordinator/shortened.h"
+
+namespace oarlock {
+
+absl::Status Coordinator::Drain(const std::string& reason) {
+  v1::JobEnd end;
+  end.set_reason(absl::StrCat("a drain was asked for: ", Shortened(reason)));
+  return EndJob(end);
+}
+
+void Coordinator::Stop(const std::string& reason) {
+  v1::JobEnd end;
+  end.set_failed(true);
+  end.set_reason(reason);
+  EndJob(end).IgnoreError();
+}
+
+absl::Status Coordinator::EndJob(const v1::JobEnd& end) {
+  Answers answers;
+  {
+    absl::MutexLock lock(&mutex_);
+    const absl::StatusOr<absl::Time> begun =
+        calls_.Begin([&](auto* call) { *call->mutable_end_job() = end; });
+    // A failure is told to all even if no successor will know of it.
+    if (!begun.ok() && !end.failed()) return begun.status();
+    const absl::Time now = begun.ok() ? *begun : clock_.Now();
+    End(end.failed(), end.reason(), now, &answers);
+    Settle(now, &answers);
+  }
+  Run(std::move(answers));
+  return absl::OkStatus();
+}
+
+absl::Status Coordinator::CheckGoesOn() const {
+  if (!job_.ending) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "job '", options_.job_id, "' ", job_.over ? "is over" : "is being ended",
+      job_.reason.empty() ? "" : ": ", job_.reason));
+}
+
+void Coordinator::End(bool failed, std::string reason, absl::Time now,
+                      Answers* answers) {
+  if (job_.ending) return;
+  job_.ending = true;
+  job_.failed = failed;
+  job_.reason = std::move(reason);
+  ending_since_ = now;
+  if (failed) {
+    spdlog::error("the job has failed: {}", job_.reason);
+  } else {
+    spdlog::info("the job is being ended: {}", job_.reason);
+  }
+  barriers_.AnswerAll(CheckGoesOn(), answers);
+  Append(steps_.ReleaseAll(), answers);
+}
+
+void Coordinator::Settle(absl::Time now, Answers* answers) {
+  std::vector<bool> waited_for(workers_.size());
+  bool all_finished = true;
+  bool any_alive = false;
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    const WorkerRecord& worker = workers_[i];
+    // One that has not come yet is expected; if it comes too late, the job
+    // fails.
+    waited_for[i] = worker.alive() || !worker.registered();
+    any_alive = any_alive || worker.alive();
+    all_finished = all_finished && worker.registered() &&
+                   worker.state.life() == v1::WorkerState::FINISHED;
+  }
+  if (!job_.ending) barriers_.Release(waited_for, answers);
+  SettleDeaths(now);
+  if (job_.over) return;
+  if (all_finished && !job_.ending) {
+    job_.ending = job_.over = true;
+    spdlog::info("the job is done: all {} workers have finished",
+                 workers_.size());
+  } else if (job_.ending &&
+             (!any_alive || now - ending_since_ > options_.drain_grace)) {
+    job_.over = true;
+  }
+}
+
+JobState Coordinator::Job() const {
+  absl::MutexLock lock(&mutex_);
+  return job_;
+}
+
+bool Coordinator::OthersKnowItIsOver(ServerIndex self) const {
+  absl::MutexLock lock(&mutex_);
+  const absl::Time now = clock_.Now();
+  const bool workers_know = std::all_of(
+      workers_.begin(), workers_.end(), [now](const WorkerRecord& worker) {
+        return worker.state.life() != v1::WorkerState::FINISHED ||
+               worker.knows_it_is_finished || worker.lease_end <= now;
+      });
+  return workers_know && servers_.OthersKnowItIsOver(self, now);
+}
+
+}  // namespace oarlock

@@ -1,0 +1,42 @@
+// What a coordinator is told of its job, and what it tells.
+
+#ifndef OARLOCK_COORDINATOR_COORDINATOR_OPTIONS_H_
+#define OARLOCK_COORDINATOR_COORDINATOR_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace oarlock {
+
+struct CoordinatorOptions {
+  std::string job_id = "default";
+  // At least 1 each.
+  uint32_t num_workers = 1;
+  uint32_t num_servers = 1;
+  // Silence after which a worker or a server is taken for dead.
+  absl::Duration lease = absl::Seconds(10);
+  // How long a lost worker's successor is waited for.
+  absl::Duration restart_grace = absl::Seconds(10);
+  // How long after the first worker the last one may register.
+  absl::Duration start_timeout = absl::Minutes(5);
+  // How long workers may take to leave a job that is being ended.
+  absl::Duration drain_grace = absl::Seconds(3);
+  // Of the job's logical time.
+  absl::Duration tick = absl::Seconds(1);
+};
+
+// How the job stands.
+struct JobState {
+  // Being ended before its time, or over.
+  bool ending = false;
+  bool over = false;
+  bool failed = false;
+  // Why it failed or was drained, one sentence.
+  std::string reason;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_COORDINATOR_COORDINATOR_OPTIONS_H_

@@ -1,0 +1,231 @@
+// The coordinator's state on disk: what it writes down, and how a successor
+// takes over.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "coordinator/coordinator.h"
+#include "coordinator/recorded_time.h"
+#include "coordinator/work/train_work.h"
+
+namespace oarlock {
+
+absl::Status Coordinator::SetJournal(CoordinatorJournal* journal) {
+  {
+    absl::MutexLock lock(&mutex_);
+    OARLOCK_RETURN_IF_ERROR(journal->AppendState(SaveLocked()));
+    calls_.SetJournal(journal);
+  }
+  return journal->EndState();
+}
+
+absl::Status Coordinator::WriteState() {
+  absl::MutexLock write(&write_mutex_);
+  CoordinatorJournal* journal = nullptr;
+  {
+    absl::MutexLock lock(&mutex_);
+    journal = calls_.journal();
+  }
+  if (journal == nullptr) return absl::OkStatus();
+  absl::Status status = journal->BeginState();
+  {
+    absl::MutexLock lock(&mutex_);
+    if (status.ok()) status = journal->AppendState(SaveLocked());
+    calls_.Note(status);
+  }
+  return status.ok() ? journal->EndState() : status;
+}
+
+v1::CoordinatorState Coordinator::Save() const {
+  absl::MutexLock lock(&mutex_);
+  return SaveLocked();
+}
+
+v1::CoordinatorState Coordinator::SaveLocked() const {
+  v1::CoordinatorState state;
+  for (const WorkerRecord& worker : workers_) {
+    worker.Save(state.add_workers());
+  }
+  servers_.Save(state.mutable_servers());
+  state.set_next_generation(next_generation_);
+  state.set_membership_version(membership_version_);
+  state.set_first_registration_unix_ns(ToRecorded(first_registration_));
+  state.set_last_sweep_unix_ns(ToRecorded(last_sweep_));
+  state.set_logical_time(logical_time_);
+  state.set_last_tick_unix_ns(ToRecorded(last_tick_));
+  deaths_.Save(state.mutable_deaths());
+  barriers_.Save(state.mutable_barriers());
+  work_.Save(state.mutable_work());
+  cuts_.Save(state.mutable_cuts());
+  state.set_trained_epochs(trained_epochs_);
+  state.set_epochs_before_cut(epochs_before_cut_);
+  board_.Save(state.mutable_phases());
+  course_.Save(state.mutable_course());
+  state.set_job_ending(job_.ending);
+  state.set_job_over(job_.over);
+  state.set_job_failed(job_.failed);
+  state.set_job_reason(job_.reason);
+  state.set_ending_since_unix_ns(ToRecorded(ending_since_));
+  if (description_.has_value()) {
+    *state.mutable_description() = *description_;
+  }
+  return state;
+}
+
+absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
+  absl::MutexLock lock(&mutex_);
+  if (state.servers_size() != static_cast<int>(servers_.size())) {
+    return absl::DataLossError(absl::StrCat(
+        "the coordinator's log is of a job of ", state.servers_size(),
+        " servers; this one has ", servers_.size(),
+        "; start all processes of the job again with --resume"));
+  }
+  workers_.resize(state.workers_size());
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    workers_[i].Load(state.workers(static_cast<int>(i)));
+  }
+  servers_.Load(state.servers());
+  next_generation_ = state.next_generation();
+  membership_version_ = state.membership_version();
+  first_registration_ = FromRecorded(state.first_registration_unix_ns());
+  last_sweep_ = FromRecorded(state.last_sweep_unix_ns());
+  logical_time_ = state.logical_time();
+  last_tick_ = FromRecorded(state.last_tick_unix_ns());
+  deaths_.Load(state.deaths());
+  barriers_.Load(state.barriers());
+  work_.Load(state.work());
+  cuts_.Load(state.cuts());
+  trained_epochs_ = state.trained_epochs();
+  epochs_before_cut_ = state.epochs_before_cut();
+  board_.Load(state.phases());
+  course_.Load(state.course());
+  job_ = {.ending = state.job_ending(),
+          .over = state.job_over(),
+          .failed = state.job_failed(),
+          .reason = state.job_reason()};
+  ending_since_ = FromRecorded(state.ending_since_unix_ns());
+  description_.reset();
+  if (state.has_description()) description_ = state.description();
+  return absl::OkStatus();
+}
+
+absl::Status Coordinator::CheckNumWorkers() const {
+  absl::MutexLock lock(&mutex_);
+  if (workers_.size() == options_.num_workers) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("the coordinator's log is of a job of ", workers_.size(),
+                   " workers; this one has ", options_.num_workers,
+                   "; start all processes of the job again with --resume"));
+}
+
+void Coordinator::Replay(const v1::CoordinatorCall& call) {
+  {
+    absl::MutexLock lock(&mutex_);
+    calls_.BeginAgain(FromRecorded(call.unix_ns()));
+  }
+  // Whoever called was answered, or asks again.
+  switch (call.call_case()) {
+    case v1::CoordinatorCall::kRegisterWorker:
+      RegisterWorker(call.register_worker()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::kHeartbeat:
+      Heartbeat(call.heartbeat()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::kFinishWorker:
+      FinishWorker(call.finish_worker()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::kServerHeartbeat:
+      ServerHeartbeat(call.server_heartbeat()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::kDefineWork:
+      DefineWork(call.define_work()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::kLeaseWork:
+      LeaseWork(call.lease_work()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::kBarrier:
+      Barrier(call.barrier(), [](const absl::Status&) {});
+      break;
+    case v1::CoordinatorCall::kMarkCut:
+      MarkCut(call.mark_cut()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::kOpenCut:
+      OpenCut().IgnoreError();
+      break;
+    case v1::CoordinatorCall::kSetCutRound:
+      SetCutRound(call.set_cut_round());
+      break;
+    case v1::CoordinatorCall::kCloseCut:
+      CloseCut();
+      break;
+    case v1::CoordinatorCall::kEndJob:
+      EndJob(call.end_job()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::kSweep:
+      Sweep();
+      break;
+    case v1::CoordinatorCall::kReportEvaluation:
+      ReportEvaluation(call.report_evaluation()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::kStopTraining:
+      StopTraining(call.stop_training()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::kNoteFile:
+      NoteFile(call.note_file()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::kBeginPass:
+      BeginPass(call.begin_pass()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::CALL_NOT_SET:
+      break;
+  }
+  absl::MutexLock lock(&mutex_);
+  calls_.EndAgain();
+}
+
+void Coordinator::Return() {
+  absl::MutexLock lock(&mutex_);
+  const absl::Time now = clock_.Now();
+  const absl::Duration gap = std::max(now - last_sweep_, absl::ZeroDuration());
+  SkipTime(gap);
+  first_registration_ += gap;
+  ending_since_ += gap;
+  last_sweep_ = now;
+  // Servers ask again.
+  checkpoint_due_ = false;
+  spdlog::info(
+      "the coordinator was away for {:.1f} s; leases are extended by "
+      "that",
+      absl::ToDoubleSeconds(gap));
+}
+
+void Coordinator::BeginRun() {
+  // Nobody waits: who did has died.
+  Answers answers;
+  absl::MutexLock lock(&mutex_);
+  ++membership_version_;
+  for (WorkerRecord& worker : workers_) {
+    if (!worker.alive()) continue;
+    worker.state.set_life(v1::WorkerState::LOST);
+    Retire(worker, absl::AbortedError("its run is over"), &answers);
+  }
+  workers_ = NewWorkers(options_.num_workers);
+  servers_.Forget();
+  // A worker begins with the meetings of the pass that it begins with.
+  barriers_ = Barriers();
+  trained_epochs_ = TrainedEpochs();
+  work_.BeginRun(
+      [](const std::string& work) { return TrainEpoch(work).has_value(); });
+  board_ = ProgressBoard();
+  course_.BeginRun();
+  job_ = JobState();
+  first_registration_ = absl::InfiniteFuture();
+  ending_since_ = absl::Time();
+  last_sweep_ = last_tick_ = clock_.Now();
+  checkpoint_due_ = false;
+}
+
+}  // namespace oarlock

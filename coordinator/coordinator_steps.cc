@@ -1,0 +1,51 @@
+// Steps of the workers of a job in ssp mode. They stand in no journal: members
+// say anew where they are, so a successor knows it a moment after it came.
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "coordinator/coordinator.h"
+
+namespace oarlock {
+
+void Coordinator::StepClock(const v1::StepClockRequest& request,
+                            StepClocks::Done done) {
+  Answers answers;
+  {
+    absl::MutexLock lock(&mutex_);
+    const absl::StatusOr<WorkerRecord*> worker =
+        Check(request.worker_index(), request.worker_generation());
+    const absl::Status refused =
+        shut_down_ ? absl::UnavailableError("the server is going away")
+                   : worker.status();
+    if (refused.ok() && (job_.ending || !(*worker)->alive())) {
+      std::vector<StepClocks::Answer> answer;
+      answer.push_back({std::move(done), StepClocks::Unlimited()});
+      Append(std::move(answer), &answers);
+    } else if (refused.ok()) {
+      const absl::Time deadline =
+          clock_.Now() +
+          std::min(absl::Milliseconds(request.wait_ms()), kMaxBarrierWait);
+      Append(steps_.Call(request, deadline, std::move(done)), &answers);
+    } else {
+      answers.push_back({[done = std::move(done)](absl::Status status) mutable {
+                           done(std::move(status));
+                         },
+                         refused});
+    }
+  }
+  Run(std::move(answers));
+}
+
+void Coordinator::Append(std::vector<StepClocks::Answer> steps,
+                         Answers* answers) {
+  for (StepClocks::Answer& step : steps) {
+    answers->push_back(
+        {[done = std::move(step.done), response = std::move(step.response)](
+             const absl::Status&) mutable { done(std::move(response)); },
+         absl::OkStatus()});
+  }
+}
+
+}  // namespace oarlock

@@ -1,0 +1,90 @@
+// What the coordinator does when time passes.
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "coordinator/coordinator.h"
+
+namespace oarlock {
+
+void Coordinator::Sweep() {
+  Answers answers;
+  bool state_due = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    const absl::StatusOr<absl::Time> begun =
+        calls_.Begin([](auto* call) { call->set_sweep(true); });
+    // Time stands still until it can be written down.
+    if (!begun.ok()) return;
+    const absl::Time now = *begun;
+    const absl::Duration gap = now - last_sweep_;
+    last_sweep_ = now;
+    if (gap > options_.lease / 2) {
+      // This process stood still; workers could not reach it meanwhile.
+      spdlog::warn(
+          "the coordinator stood still for {:.1f} s; leases are "
+          "extended by that",
+          absl::ToDoubleSeconds(gap));
+      SkipTime(gap);
+    }
+    for (; now - last_tick_ >= options_.tick; last_tick_ += options_.tick) {
+      ++logical_time_;
+    }
+    for (WorkerRecord& worker : workers_) {
+      if (!worker.alive() || now <= worker.lease_end) continue;
+      worker.state.set_life(v1::WorkerState::LOST);
+      worker.state.set_reason(absl::StrCat(
+          "silent for more than ", absl::FormatDuration(options_.lease)));
+      worker.lost_at = now;
+      ++membership_version_;
+      spdlog::warn("{} was silent for more than {}: taken for dead",
+                   worker.Name(), absl::FormatDuration(options_.lease));
+      Retire(worker,
+             absl::AbortedError(absl::StrCat(
+                 worker.Name(),
+                 " was taken for dead when its lease ran out; register anew")),
+             &answers);
+    }
+    FailIfTooLate(now, &answers);
+    Settle(now, &answers);
+    barriers_.Expire(now, &answers);
+    Append(steps_.Expire(now), &answers);
+    state_due = calls_.journal() != nullptr && calls_.journal()->WantsState();
+  }
+  Run(std::move(answers));
+  // What fails is told, and tried again when more has been written.
+  if (state_due) WriteState().IgnoreError();
+}
+
+void Coordinator::FailIfTooLate(absl::Time now, Answers* answers) {
+  for (const WorkerRecord& worker : workers_) {
+    if (!worker.registered()) {
+      if (now - first_registration_ <= options_.start_timeout) continue;
+      End(/*failed=*/true,
+          absl::StrCat("worker ", worker.state.worker_index(), " of ",
+                       workers_.size(), " did not register within ",
+                       absl::FormatDuration(options_.start_timeout),
+                       " of the first one; start all workers"),
+          now, answers);
+    } else if (worker.state.life() == v1::WorkerState::LOST &&
+               now - worker.lost_at > options_.restart_grace) {
+      End(/*failed=*/true,
+          absl::StrCat(worker.Name(), " was ", worker.state.reason(),
+                       " and was not restarted within ",
+                       absl::FormatDuration(options_.restart_grace)),
+          now, answers);
+    }
+  }
+}
+
+void Coordinator::SkipTime(absl::Duration gap) {
+  for (WorkerRecord& worker : workers_) {
+    worker.lease_end += gap;
+    worker.lost_at += gap;
+  }
+  servers_.Extend(gap);
+  last_tick_ += gap;
+}
+
+}  // namespace oarlock

@@ -1,0 +1,91 @@
+// What the coordinator knows of cuts: their numbers, who has marked the one
+// that is open, and which examples lie before it.
+
+#ifndef OARLOCK_COORDINATOR_CUT_BOARD_H_
+#define OARLOCK_COORDINATOR_CUT_BOARD_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "coordinator/work/range_set.h"
+#include "proto/checkpoint.pb.h"
+#include "proto/coordinator_state.pb.h"
+#include "proto/coordinator_work.pb.h"
+
+namespace oarlock {
+
+// Not thread-safe: the coordinator guards it.
+//
+// A cut is open from Open to Close; one at a time. Numbers grow and are used
+// once. In async mode a cut waits for the mark of every worker that was alive
+// when it was opened and has not gone since; in sync mode for their reports of
+// the rounds up to the one that ends it.
+class CutBoard {
+ public:
+  // The newest cut, open or over.
+  uint64_t newest() const { return newest_; }
+  bool open() const { return open_; }
+  // Sync: the round that ends the open cut; 0 before it is known.
+  uint64_t round() const { return round_; }
+
+  // Opens the next cut, for which the workers with these indices are waited
+  // for. REQUIRES: none is open.
+  uint64_t Open(std::set<uint32_t> workers);
+  void SetRound(uint64_t round) { round_ = round; }
+  // A worker's mark, or its report of what it trained before a cut that is yet
+  // to come (newest() + 1). InvalidArgument for a later one, or for a range
+  // without an end.
+  absl::Status Mark(const v1::MarkCutRequest& request);
+  // The worker's incarnation takes no more part.
+  void Withdraw(uint32_t worker) { waited_for_.erase(worker); }
+  // The open cut gets no checkpoint, for this reason. The first one stays.
+  void EndEarly(std::string why);
+  // Empty: it was not ended early.
+  const std::string& ended_why() const { return ended_why_; }
+  bool AllMarked() const { return waited_for_.empty(); }
+  size_t WaitedFor() const { return waited_for_.size(); }
+  // REQUIRES: not AllMarked().
+  uint32_t FirstWaitedFor() const { return *waited_for_.begin(); }
+  void Close();
+
+  // Examples whose pushes are settled without a mark of their worker, which
+  // died: before newest() if no cut is open, else before the one after it.
+  void Cover(const std::string& work, const std::vector<v1::WorkRange>& ranges);
+  // Examples before newest(), by name of the work.
+  std::map<std::string, RangeSet> Covered() const;
+  // Numbers up to this one have been used.
+  void Skip(uint64_t largest) { newest_ = std::max(newest_, largest); }
+  // Those of a checkpoint that the job goes on from.
+  void Restore(const v1::CheckpointManifest& manifest);
+
+  void Save(v1::CutBoardState* state) const;
+  // Takes the place of what is there.
+  void Load(const v1::CutBoardState& state);
+
+ private:
+  struct Report {
+    // Of pushes before this cut.
+    uint64_t cut = 0;
+    v1::TrainedExamples trained;
+  };
+
+  uint64_t newest_ = 0;
+  bool open_ = false;
+  uint64_t round_ = 0;
+  std::set<uint32_t> waited_for_;
+  std::string ended_why_;
+  // By name of the work, before newest_.
+  std::map<std::string, RangeSet> covered_;
+  // Of cuts to come.
+  std::vector<Report> later_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_COORDINATOR_CUT_BOARD_H_

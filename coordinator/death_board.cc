@@ -1,0 +1,167 @@
+#include "coordinator/death_board.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace oarlock {
+namespace {
+
+void Name(WorkerIndex worker, uint64_t generation, v1::WorkerIncarnation* to) {
+  to->set_worker_index(worker.value());
+  to->set_worker_generation(generation);
+}
+
+}  // namespace
+
+void DeathBoard::Add(const Incarnation& incarnation) {
+  records_.emplace_back().incarnation = incarnation;
+}
+
+void DeathBoard::SetRetired(WorkerIndex worker, Generation generation) {
+  uint64_t& retired = retired_[worker.value()];
+  retired = std::max(retired, generation.value());
+}
+
+void DeathBoard::Note(const v1::ServerHeartbeatRequest& request) {
+  for (const v1::WorkerLedger& ledger : request.ledgers()) {
+    const auto record = std::find_if(
+        records_.begin(), records_.end(), [&ledger](const Record& record) {
+          const Incarnation& incarnation = record.incarnation;
+          return incarnation.worker.value() == ledger.worker().worker_index() &&
+                 incarnation.generation.value() ==
+                     ledger.worker().worker_generation();
+        });
+    if (record == records_.end() || record->taken ||
+        !record->incarnation.needs_ledgers ||
+        request.membership_version() < record->incarnation.fenced_by) {
+      continue;
+    }
+    record->ledgers[request.server_index()] = {request.server_generation(),
+                                               ledger};
+  }
+}
+
+void DeathBoard::Describe(ServerIndex server, uint64_t server_generation,
+                          v1::ServerHeartbeatResponse* response) const {
+  for (const Record& record : records_) {
+    if (record.taken || !record.incarnation.needs_ledgers) continue;
+    const auto told = record.ledgers.find(server.value());
+    if (told != record.ledgers.end() &&
+        told->second.server_generation == server_generation) {
+      continue;
+    }
+    Name(record.incarnation.worker, record.incarnation.generation.value(),
+         response->add_wanted_ledgers());
+  }
+  for (const auto& [worker, generation] : retired_) {
+    Name(WorkerIndex(worker), generation, response->add_retired());
+  }
+}
+
+std::optional<DeathBoard::Taken> DeathBoard::Take(
+    uint64_t known_version, const std::vector<uint64_t>& server_generations) {
+  const auto ready = [&](const Record& record) {
+    if (record.taken) return false;
+    if (!record.incarnation.needs_ledgers) {
+      return record.incarnation.fenced_by <= known_version;
+    }
+    for (uint32_t i = 0; i < server_generations.size(); ++i) {
+      const auto told = record.ledgers.find(i);
+      if (told == record.ledgers.end() ||
+          told->second.server_generation != server_generations[i]) {
+        return false;
+      }
+    }
+    return true;
+  };
+  const auto record = std::find_if(records_.begin(), records_.end(), ready);
+  if (record == records_.end()) return std::nullopt;
+  record->taken = true;
+  Taken taken;
+  taken.incarnation = record->incarnation;
+  for (auto& [server, told] : record->ledgers) {
+    taken.ledgers.push_back(std::move(told.ledger));
+  }
+  record->ledgers.clear();
+  return taken;
+}
+
+void DeathBoard::Retire(
+    const std::function<bool(WorkerIndex, Generation)>& has_repairs) {
+  std::vector<Record> kept;
+  // Workers of whom an older incarnation is kept.
+  std::set<uint32_t> held_up;
+  for (Record& record : records_) {
+    const Incarnation& incarnation = record.incarnation;
+    if (held_up.contains(incarnation.worker.value()) || !record.taken ||
+        has_repairs(incarnation.worker, incarnation.generation)) {
+      held_up.insert(incarnation.worker.value());
+      kept.push_back(std::move(record));
+      continue;
+    }
+    SetRetired(incarnation.worker, incarnation.generation);
+  }
+  records_ = std::move(kept);
+}
+
+std::map<uint32_t, uint64_t> DeathBoard::Newest() const {
+  std::map<uint32_t, uint64_t> newest = retired_;
+  for (const Record& record : records_) {
+    uint64_t& generation = newest[record.incarnation.worker.value()];
+    generation = std::max(generation, record.incarnation.generation.value());
+  }
+  return newest;
+}
+
+const DeathBoard::Incarnation* DeathBoard::FirstUnsettled() const {
+  for (const Record& record : records_) {
+    if (!record.taken && record.incarnation.needs_ledgers) {
+      return &record.incarnation;
+    }
+  }
+  return nullptr;
+}
+
+void DeathBoard::Save(v1::DeathBoardState* state) const {
+  for (const Record& record : records_) {
+    v1::DeathState* saved = state->add_deaths();
+    Name(record.incarnation.worker, record.incarnation.generation.value(),
+         saved->mutable_worker());
+    saved->set_fenced_by(record.incarnation.fenced_by);
+    saved->set_needs_ledgers(record.incarnation.needs_ledgers);
+    saved->set_taken(record.taken);
+    for (const auto& [server, told] : record.ledgers) {
+      v1::ToldLedgerState* ledger = saved->add_ledgers();
+      ledger->set_server_index(server);
+      ledger->set_server_generation(told.server_generation);
+      *ledger->mutable_ledger() = told.ledger;
+    }
+  }
+  for (const auto& [worker, generation] : retired_) {
+    Name(WorkerIndex(worker), generation, state->add_retired());
+  }
+}
+
+void DeathBoard::Load(const v1::DeathBoardState& state) {
+  *this = DeathBoard();
+  for (const v1::DeathState& saved : state.deaths()) {
+    Record& record = records_.emplace_back();
+    record.incarnation.worker = WorkerIndex(saved.worker().worker_index());
+    record.incarnation.generation =
+        Generation(saved.worker().worker_generation());
+    record.incarnation.fenced_by = saved.fenced_by();
+    record.incarnation.needs_ledgers = saved.needs_ledgers();
+    record.taken = saved.taken();
+    for (const v1::ToldLedgerState& told : saved.ledgers()) {
+      record.ledgers[told.server_index()] = {told.server_generation(),
+                                             told.ledger()};
+    }
+  }
+  for (const v1::WorkerIncarnation& retired : state.retired()) {
+    SetRetired(WorkerIndex(retired.worker_index()),
+               Generation(retired.worker_generation()));
+  }
+}
+
+}  // namespace oarlock

@@ -1,0 +1,230 @@
+#include "coordinator/death_settlement.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "base/push_window.h"
+#include "coordinator/work/range_set.h"
+
+namespace oarlock {
+namespace {
+
+using Intervals = google::protobuf::RepeatedPtrField<v1::ExampleInterval>;
+using Ranges = google::protobuf::RepeatedPtrField<v1::WorkRange>;
+
+v1::WorkRange RangeOf(const v1::ExampleInterval& interval) {
+  v1::WorkRange range;
+  range.set_source(interval.source());
+  range.set_begin(interval.begin());
+  range.set_end(interval.end());
+  return range;
+}
+
+// A push as all servers together know it.
+struct Push {
+  uint32_t part_count = 0;
+  std::set<uint32_t> parts;
+  Intervals examples;
+  Intervals dense_examples;
+
+  bool IsWhole() const { return !parts.empty() && parts.size() >= part_count; }
+};
+
+// What is leased, and where its lines are.
+class LeasedSet {
+ public:
+  void Add(const v1::WorkRange& range) {
+    v1::WorkRange bounded = range;
+    if (range.end() == 0) bounded.set_end(kNoEnd);
+    set_.Add(bounded);
+    by_begin_[{range.source(), range.begin()}] = bounded;
+  }
+  bool Touches(const Intervals& intervals) const {
+    return std::any_of(intervals.begin(), intervals.end(),
+                       [this](const v1::ExampleInterval& interval) {
+                         return !set_.Common(RangeOf(interval)).empty();
+                       });
+  }
+  // Adds the interval, in pieces that say where their lines are if they are
+  // leased.
+  void Locate(const v1::ExampleInterval& interval, Ranges* to) const {
+    uint64_t begin = interval.begin();
+    while (begin < interval.end()) {
+      v1::WorkRange* const piece = to->Add();
+      *piece = RangeOf(interval);
+      const auto after = by_begin_.upper_bound({interval.source(), begin});
+      if (after != by_begin_.begin()) {
+        const v1::WorkRange& range = std::prev(after)->second;
+        if (range.source() == interval.source() && range.end() > begin) {
+          piece->set_byte_offset(range.byte_offset());
+          piece->set_skip_lines(range.skip_lines() + begin - range.begin());
+          piece->set_end(std::min(interval.end(), range.end()));
+        }
+      }
+      if (after != by_begin_.end() &&
+          after->second.source() == interval.source()) {
+        piece->set_end(std::min(piece->end(), after->second.begin()));
+      }
+      piece->set_begin(begin);
+      begin = piece->end();
+    }
+  }
+
+ private:
+  static constexpr uint64_t kNoEnd = std::numeric_limits<uint64_t>::max();
+
+  RangeSet set_;
+  std::map<std::pair<uint32_t, uint64_t>, v1::WorkRange> by_begin_;
+};
+
+// One pass.
+struct Pass {
+  LeasedSet leased;
+  // Of which gradients are applied, or will be when their push is completed.
+  RangeSet rows;
+  RangeSet dense;
+  SettledPass result;
+};
+
+class Settlement {
+ public:
+  explicit Settlement(const DeadWorker& dead) : dead_(dead) {
+    for (const auto& [epoch, leased] : dead.leased) {
+      LeasedSet& set = passes_[epoch].leased;
+      for (const v1::WorkRange& range : leased.ranges) set.Add(range);
+      for (const v1::PushRepair& repair : leased.repairs) {
+        for (const v1::WorkRange& range : repair.examples()) set.Add(range);
+        for (const v1::WorkRange& range : repair.dense_examples()) {
+          set.Add(range);
+        }
+      }
+    }
+    for (const v1::WorkerLedger& ledger : dead.ledgers) Read(ledger);
+  }
+
+  std::map<uint32_t, SettledPass> Run() {
+    for (const auto& [sequence, push] : pushes_) Judge(sequence, push);
+    for (const auto& [epoch, leased] : dead_.leased) {
+      Return(leased, &passes_[epoch]);
+    }
+    std::map<uint32_t, SettledPass> settled;
+    for (auto& [epoch, pass] : passes_) {
+      RangeSet covered = std::move(pass.rows);
+      for (const v1::WorkRange& range : pass.dense.ranges()) covered.Add(range);
+      pass.result.covered = covered.ranges();
+      settled[epoch] = std::move(pass.result);
+    }
+    return settled;
+  }
+
+ private:
+  void Read(const v1::WorkerLedger& ledger) {
+    highest_ = std::max<uint64_t>(highest_, ledger.highest());
+    AddTo(ledger.settled_examples(), &Pass::rows);
+    AddTo(ledger.settled_dense_examples(), &Pass::dense);
+    for (const v1::PushRecord& record : ledger.pushes()) {
+      Push& push = pushes_[record.sequence()];
+      push.part_count = record.part_count();
+      push.parts.insert(record.parts().begin(), record.parts().end());
+      push.examples = record.examples();
+      push.dense_examples = record.dense_examples();
+    }
+  }
+
+  void AddTo(const Intervals& intervals, RangeSet Pass::*set) {
+    for (const v1::ExampleInterval& interval : intervals) {
+      (passes_[interval.epoch()].*set).Add(RangeOf(interval));
+    }
+  }
+
+  void Judge(uint64_t sequence, const Push& push) {
+    const Intervals& any =
+        push.examples.empty() ? push.dense_examples : push.examples;
+    if (any.empty()) return;
+    Pass& pass = passes_[any[0].epoch()];
+    const bool applied =
+        sequence + PushWindows::kWindowSequences <= highest_ || push.IsWhole();
+    AddTo(push.examples, &Pass::rows);
+    AddTo(push.dense_examples, &Pass::dense);
+    if (applied || !(pass.leased.Touches(push.examples) ||
+                     pass.leased.Touches(push.dense_examples))) {
+      return;
+    }
+    v1::PushRepair& repair = pass.result.repairs.emplace_back();
+    repair.mutable_worker()->set_worker_index(dead_.worker.value());
+    repair.mutable_worker()->set_worker_generation(dead_.generation.value());
+    repair.set_sequence(sequence);
+    for (const v1::ExampleInterval& interval : push.examples) {
+      pass.leased.Locate(interval, repair.mutable_examples());
+    }
+    for (const v1::ExampleInterval& interval : push.dense_examples) {
+      pass.leased.Locate(interval, repair.mutable_dense_examples());
+    }
+  }
+
+  // What is leased and is in no push, or in one for half of its gradients.
+  void Return(const LeasedExamples& leased, Pass* pass) {
+    std::vector<v1::WorkRange> rows_alone;
+    std::vector<v1::WorkRange> dense_alone;
+    const auto append = [](std::vector<v1::WorkRange> ranges,
+                           std::vector<v1::WorkRange>* to) {
+      to->insert(to->end(), ranges.begin(), ranges.end());
+    };
+    for (const v1::WorkRange& range : leased.ranges) {
+      for (const v1::WorkRange& no_rows : pass->rows.Missing(range)) {
+        append(pass->dense.Missing(no_rows), &pass->result.returned);
+        append(pass->dense.Common(no_rows), &rows_alone);
+      }
+      for (const v1::WorkRange& no_dense : pass->dense.Missing(range)) {
+        append(pass->rows.Common(no_dense), &dense_alone);
+      }
+    }
+    for (const v1::PushRepair& repair : leased.repairs) {
+      for (const v1::WorkRange& range : repair.examples()) {
+        append(pass->rows.Missing(range), &rows_alone);
+      }
+      for (const v1::WorkRange& range : repair.dense_examples()) {
+        append(pass->dense.Missing(range), &dense_alone);
+      }
+    }
+    AddUnnamed(rows_alone, &v1::PushRepair::mutable_examples, pass);
+    AddUnnamed(dense_alone, &v1::PushRepair::mutable_dense_examples, pass);
+  }
+
+  // REQUIRES: the ranges have ends.
+  static void AddUnnamed(const std::vector<v1::WorkRange>& ranges,
+                         Ranges* (v1::PushRepair::*field)(), Pass* pass) {
+    v1::PushRepair repair;
+    uint64_t room = kMaxRepairExamples;
+    for (v1::WorkRange range : ranges) {
+      while (range.begin() < range.end()) {
+        v1::WorkRange* const piece = (repair.*field)()->Add();
+        *piece = range;
+        piece->set_end(std::min(range.end(), range.begin() + room));
+        const uint64_t size = piece->end() - range.begin();
+        range.set_begin(piece->end());
+        range.set_skip_lines(range.skip_lines() + size);
+        room -= size;
+        if (room > 0) continue;
+        pass->result.repairs.push_back(std::exchange(repair, {}));
+        room = kMaxRepairExamples;
+      }
+    }
+    if (room < kMaxRepairExamples) pass->result.repairs.push_back(repair);
+  }
+
+  const DeadWorker& dead_;
+  std::map<uint32_t, Pass> passes_;
+  std::map<uint64_t, Push> pushes_;
+  uint64_t highest_ = 0;
+};
+
+}  // namespace
+
+std::map<uint32_t, SettledPass> SettleExamples(const DeadWorker& dead) {
+  return Settlement(dead).Run();
+}
+
+}  // namespace oarlock

@@ -1,0 +1,20 @@
+// What the coordinator tells of the job as a whole.
+
+#ifndef OARLOCK_COORDINATOR_JOB_METRICS_H_
+#define OARLOCK_COORDINATOR_JOB_METRICS_H_
+
+#include "base/metrics.h"
+#include "coordinator/coordinator.h"
+
+namespace oarlock {
+
+// Who takes part, and how far the newest pass of each phase ("train", "test")
+// is over all workers, as of their last heartbeats.
+void CollectJobMetrics(const Coordinator& coordinator,
+                       MetricsSnapshot* snapshot);
+
+MetricList JobMetricsList();
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_COORDINATOR_JOB_METRICS_H_

@@ -1,0 +1,186 @@
+#include "coordinator/log/coordinator_log.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "storage/push_log_format.h"
+
+namespace oarlock {
+namespace {
+
+// The log is trimmed by states, not by its size.
+
+// Times that of the last state.
+constexpr uint64_t kCallsPerState = 4;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CoordinatorLog>> CoordinatorLog::Open(
+    const CoordinatorLogOptions& options, FileSystem* files,
+    Coordinator* coordinator, const Clock& clock) {
+  OARLOCK_CHECK(options.record_bytes >= 1 &&
+                options.record_bytes <= kMaxLogRecordBytes);
+  if (!options.replay) {
+    OARLOCK_RETURN_IF_ERROR(files->RemoveTree(options.directory));
+  }
+  auto log = absl::WrapUnique(new CoordinatorLog(options, coordinator));
+  PushLogOptions push_log;
+  push_log.directory = options.directory;
+  // It is not read under another boot, and before that the system has it all.
+  push_log.sync_interval = absl::InfiniteDuration();
+  const absl::Time start = clock.Now();
+  {
+    // What the coordinator says again was said before.
+    const spdlog::level::level_enum level = spdlog::get_level();
+    spdlog::set_level(spdlog::level::off);
+    const absl::Cleanup speak_again = [level] { spdlog::set_level(level); };
+    OARLOCK_ASSIGN_OR_RETURN(
+        log->log_,
+        PushLog::Open(push_log, files, clock, [&](const LogRecord& record) {
+          return log->Replay(record);
+        }));
+  }
+  if (log->calls_without_state_ > 0 && !log->replayed_) {
+    return absl::DataLossError(absl::StrCat(
+        options.directory, " has ", log->calls_without_state_,
+        " calls and no state that they follow; start all processes of the job "
+        "again with --resume"));
+  }
+  if (log->replayed_ && !options.any_num_workers) {
+    OARLOCK_RETURN_IF_ERROR(coordinator->CheckNumWorkers());
+  }
+  for (const LogSegment& segment : log->log_->found().segments) {
+    log->state_number_ = std::max(log->state_number_.load(), segment.max_cut);
+  }
+  log->SetStateDue();
+  if (log->replayed_) {
+    spdlog::info("replayed {} calls of the coordinator's log in {:.2f} s",
+                 log->replayed_calls_,
+                 absl::ToDoubleSeconds(clock.Now() - start));
+  }
+  return log;
+}
+
+absl::Status CoordinatorLog::Replay(const LogRecord& record) {
+  // Parts of a state that was not written to its end.
+  if (record.cut != state_parts_number_) state_parts_.clear();
+  state_parts_number_ = record.cut;
+  switch (static_cast<CoordinatorRecord>(record.kind)) {
+    case CoordinatorRecord::kStatePart:
+      absl::StrAppend(&state_parts_, record.bytes);
+      return absl::OkStatus();
+    case CoordinatorRecord::kStateEnd:
+      absl::StrAppend(&state_parts_, record.bytes);
+      return ReplayState();
+    case CoordinatorRecord::kCall: {
+      v1::CoordinatorCall call;
+      if (!call.ParseFromArray(record.bytes.data(),
+                               static_cast<int>(record.bytes.size()))) {
+        break;
+      }
+      // Made while the state that follows was about to be written, which has
+      // it; the state before went with its segment.
+      if (!replayed_) {
+        ++calls_without_state_;
+        return absl::OkStatus();
+      }
+      coordinator_->Replay(call);
+      ++replayed_calls_;
+      return absl::OkStatus();
+    }
+  }
+  return absl::DataLossError(absl::StrCat(
+      options_.directory, " has a record of kind ", record.kind, " and ",
+      record.bytes.size(),
+      " bytes that is none of a coordinator's; start all processes of the job "
+      "again with --resume"));
+}
+
+absl::Status CoordinatorLog::ReplayState() {
+  const std::string bytes = std::exchange(state_parts_, std::string());
+  v1::CoordinatorSnapshot snapshot;
+  if (!snapshot.ParseFromString(bytes)) {
+    return absl::DataLossError(absl::StrCat(
+        options_.directory, " has a state of ", bytes.size(),
+        " bytes that "
+        "cannot be read; start all processes of the job again with --resume"));
+  }
+  if (snapshot.boot_id() != options_.boot_id) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        options_.directory, " was written under another boot of the system ('",
+        snapshot.boot_id(), "', now '", options_.boot_id,
+        "'), so its end may "
+        "be missing; start all processes of the job again with --resume"));
+  }
+  OARLOCK_RETURN_IF_ERROR(coordinator_->Load(snapshot.state()));
+  replayed_ = true;
+  replayed_calls_ = 0;
+  state_bytes_ = bytes.size();
+  return absl::OkStatus();
+}
+
+absl::Status CoordinatorLog::AppendRecord(CoordinatorRecord kind,
+                                          absl::string_view bytes) {
+  if (bytes.size() > kMaxLogRecordBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a call to the coordinator has ", bytes.size(), " bytes; legal are ",
+        kMaxLogRecordBytes, "; make it smaller"));
+  }
+  return log_->Append(static_cast<uint32_t>(kind), state_number_.load(),
+                      {&bytes, 1});
+}
+
+absl::Status CoordinatorLog::Append(const v1::CoordinatorCall& call) {
+  if (options_.keeper != nullptr) {
+    OARLOCK_RETURN_IF_ERROR(options_.keeper->Note(call));
+  }
+  return AppendRecord(CoordinatorRecord::kCall, call.SerializeAsString());
+}
+
+absl::Status CoordinatorLog::AppendState(v1::CoordinatorState state) {
+  v1::CoordinatorSnapshot snapshot;
+  snapshot.set_boot_id(options_.boot_id);
+  *snapshot.mutable_state() = std::move(state);
+  // What fails now is tried again when more has been written.
+  const absl::Cleanup due = [this] { SetStateDue(); };
+  if (snapshot.ByteSizeLong() >
+      static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the coordinator's state has ", snapshot.ByteSizeLong(),
+        " bytes; its log goes on growing; make the ranges of work longer"));
+  }
+  const std::string bytes = snapshot.SerializeAsString();
+  // Also of one that failed, whose parts may be in the log.
+  ++state_number_;
+  absl::string_view rest = bytes;
+  while (rest.size() > options_.record_bytes) {
+    OARLOCK_RETURN_IF_ERROR(AppendRecord(
+        CoordinatorRecord::kStatePart, rest.substr(0, options_.record_bytes)));
+    rest.remove_prefix(options_.record_bytes);
+  }
+  OARLOCK_RETURN_IF_ERROR(AppendRecord(CoordinatorRecord::kStateEnd, rest));
+  state_bytes_ = bytes.size();
+  return absl::OkStatus();
+}
+
+absl::Status CoordinatorLog::EndState() {
+  OARLOCK_RETURN_IF_ERROR(log_->Sync());
+  OARLOCK_RETURN_IF_ERROR(log_->Trim(state_number_.load()));
+  SetStateDue();
+  return absl::OkStatus();
+}
+
+void CoordinatorLog::SetStateDue() {
+  state_due_at_ =
+      log_->bytes() +
+      std::max(options_.calls_bytes_max, kCallsPerState * state_bytes_.load());
+}
+
+}  // namespace oarlock

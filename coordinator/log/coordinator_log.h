@@ -1,0 +1,112 @@
+// The coordinator's journal on disk (durability `log`), and the way back from
+// it: the calls themselves, with the times at which they were done, and now and
+// then the whole state (docs/push_log_format.md).
+//
+// Whatever somebody was told lies in the log as long as the system lives: a
+// call is with the system before it is done and answered. After a loss of power
+// the end of the log may be missing, and workers and servers may know more than
+// it does; so it is good for the boot of the system that it was written under
+// and no other.
+
+#ifndef OARLOCK_COORDINATOR_LOG_COORDINATOR_LOG_H_
+#define OARLOCK_COORDINATOR_LOG_COORDINATOR_LOG_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "coordinator/coordinator.h"
+#include "coordinator/coordinator_journal.h"
+#include "coordinator/log/logs_of_run.h"
+#include "storage/file_system.h"
+#include "storage/push_log.h"
+
+namespace oarlock {
+
+struct CoordinatorLogOptions {
+  // Its own.
+  std::string directory;
+  // Do again what the log has, or drop it.
+  bool replay = false;
+  // What is done again may be of a job of another number of workers.
+  bool any_num_workers = false;
+  // Is told of calls before they are done; outlives the log. Null: nobody is.
+  LogsKeeper* keeper = nullptr;
+  // See BootId.
+  std::string boot_id;
+  // A state is written when the calls since the last one take this, and four
+  // times what that one took.
+  uint64_t calls_bytes_max = uint64_t{16} << 20;
+  // A state is split into records of this size. 1 to kMaxLogRecordBytes.
+  size_t record_bytes = size_t{32} << 20;
+};
+
+// What a record is; on disk, never changed. A log of pushes has others.
+enum class CoordinatorRecord : uint32_t {
+  // A CoordinatorCall.
+  kCall = 16,
+  // Bytes of a CoordinatorSnapshot: all but the last part, and the last.
+  kStatePart = 17,
+  kStateEnd = 18,
+};
+
+// Thread-safe as CoordinatorJournal says.
+class CoordinatorLog : public CoordinatorJournal {
+ public:
+  // Drops what there is, or does it again on `coordinator`, to which nothing
+  // has happened yet. FailedPrecondition for the log of another boot; DataLoss,
+  // naming the file, for a damaged log or one of another job's shape; errors of
+  // the disk. The coordinator writes to the log once it is given it by
+  // SetJournal, after Return where something was replayed. `clock` goes on
+  // evenly; what is passed outlives the log.
+  static absl::StatusOr<std::unique_ptr<CoordinatorLog>> Open(
+      const CoordinatorLogOptions& options, FileSystem* files,
+      Coordinator* coordinator, const Clock& clock);
+
+  // Whether the coordinator has taken something over. A log without a whole
+  // state is of one that has never answered anybody.
+  bool replayed() const { return replayed_; }
+
+  absl::Status Append(const v1::CoordinatorCall& call) override;
+  absl::Status AppendState(v1::CoordinatorState state) override;
+  absl::Status BeginState() override { return log_->Roll(); }
+  absl::Status EndState() override;
+  bool WantsState() const override { return log_->bytes() > state_due_at_; }
+
+ private:
+  CoordinatorLog(const CoordinatorLogOptions& options, Coordinator* coordinator)
+      : options_(options), coordinator_(coordinator) {}
+
+  absl::Status Replay(const LogRecord& record);
+  absl::Status ReplayState();
+  absl::Status AppendRecord(CoordinatorRecord kind, absl::string_view bytes);
+  void SetStateDue();
+
+  const CoordinatorLogOptions options_;
+  // Of Open alone.
+  Coordinator* const coordinator_;
+  std::string state_parts_;
+  uint64_t state_parts_number_ = 0;
+  uint64_t replayed_calls_ = 0;
+  uint64_t calls_without_state_ = 0;
+  bool replayed_ = false;
+
+  // Set by Open.
+  std::unique_ptr<PushLog> log_;
+  // The number of the last state; a record has that of the state before it, as
+  // its cut.
+  std::atomic<uint64_t> state_number_ = 0;
+  std::atomic<uint64_t> state_bytes_ = 0;
+  // Size of the log.
+  std::atomic<uint64_t> state_due_at_ = 0;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_COORDINATOR_LOG_COORDINATOR_LOG_H_

@@ -1,0 +1,213 @@
+#include "coordinator/log/logs_of_run.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/types/span.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "coordinator/work/train_work.h"
+
+namespace oarlock {
+namespace {
+
+constexpr char kName[] = "/RUN";
+constexpr size_t kMaxBytes = 1024;
+constexpr absl::string_view kVersion = "1";
+constexpr char kCoordinatorLog[] = "/coordinator";
+
+std::string ServerLog(uint32_t server) {
+  return absl::StrFormat("/server-%03d", server);
+}
+
+// A log that somebody has removed.
+absl::StatusOr<std::string> FirstMissing(FileSystem* files,
+                                         const std::string& log_dir,
+                                         uint32_t num_servers) {
+  std::vector<std::string> logs = {kCoordinatorLog};
+  for (uint32_t i = 0; i < num_servers; ++i) logs.push_back(ServerLog(i));
+  for (const std::string& log : logs) {
+    OARLOCK_ASSIGN_OR_RETURN(const bool exists, files->Exists(log_dir + log));
+    if (!exists) return log_dir + log;
+  }
+  return std::string();
+}
+
+// Empty: nothing.
+std::string Difference(const LogsOfRun& before, const LogsOfRun& now) {
+  if (before.boot_id.empty() || before.boot_id != now.boot_id) {
+    return "they are of another boot of the system, or of several hosts";
+  }
+  const auto differ = [](absl::string_view what, auto from, auto to) {
+    return absl::StrCat("they are of ", from, " ", what, ", the job has ", to,
+                        " now");
+  };
+  if (before.num_servers != now.num_servers) {
+    return differ("servers", before.num_servers, now.num_servers);
+  }
+  if (before.num_partitions != now.num_partitions) {
+    return differ("partitions", before.num_partitions, now.num_partitions);
+  }
+  if (before.lease_ms != now.lease_ms) {
+    return differ("ms as --lease_s", before.lease_ms, now.lease_ms);
+  }
+  if (before.tick_ms != now.tick_ms) {
+    return differ("ms as --tick_s", before.tick_ms, now.tick_ms);
+  }
+  return "";
+}
+
+// NotFound: there is none.
+absl::StatusOr<LogsOfRun> Read(FileSystem* files, const std::string& log_dir) {
+  // One file, even if server 0 puts another in its place meanwhile.
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<SequentialFile> file,
+                           files->OpenToRead(log_dir + kName));
+  std::string line(kMaxBytes, '\0');
+  OARLOCK_ASSIGN_OR_RETURN(const size_t bytes,
+                           file->Read(absl::MakeSpan(line)));
+  line.resize(bytes);
+  return ParseLogsOfRun(line);
+}
+
+}  // namespace
+
+std::string FormatLogsOfRun(const LogsOfRun& logs) {
+  return absl::StrCat(kVersion, " ", logs.boot_id, " ", logs.num_servers, " ",
+                      logs.num_partitions, " ", logs.lease_ms, " ",
+                      logs.tick_ms, " ", logs.num_workers, " ",
+                      logs.continued ? 1 : 0, "\n");
+}
+
+absl::StatusOr<LogsOfRun> ParseLogsOfRun(absl::string_view line) {
+  LogsOfRun logs;
+  const std::string text(line);
+  const std::vector<std::string> words =
+      absl::StrSplit(text.substr(0, text.empty() ? 0 : text.size() - 1), ' ');
+  int continued = 0;
+  if (words.size() != 8 || text.back() != '\n' || words[0] != kVersion ||
+      !absl::SimpleAtoi(words[2], &logs.num_servers) ||
+      !absl::SimpleAtoi(words[3], &logs.num_partitions) ||
+      !absl::SimpleAtoi(words[4], &logs.lease_ms) ||
+      !absl::SimpleAtoi(words[5], &logs.tick_ms) ||
+      !absl::SimpleAtoi(words[6], &logs.num_workers) ||
+      !absl::SimpleAtoi(words[7], &continued)) {
+    return absl::DataLossError("it is not what this release writes");
+  }
+  logs.boot_id = words[1];
+  logs.continued = continued != 0;
+  return logs;
+}
+
+absl::StatusOr<LogsChoice> ChooseLogs(FileSystem* files,
+                                      const std::string& log_dir,
+                                      const LogsOfRun& now) {
+  LogsChoice choice;
+  const absl::StatusOr<LogsOfRun> before = Read(files, log_dir);
+  if (absl::IsNotFound(before.status())) {
+    choice.why =
+        "no job with logs that suffice (async, leased data, on one host) has "
+        "died there";
+    return choice;
+  }
+  if (absl::IsDataLoss(before.status())) {
+    choice.why = absl::StrCat(log_dir, kName,
+                              " cannot be read: ", before.status().message());
+    return choice;
+  }
+  OARLOCK_RETURN_IF_ERROR(before.status());
+  choice.num_workers = before->num_workers;
+  choice.why = Difference(*before, now);
+  if (!choice.why.empty()) return choice;
+  OARLOCK_ASSIGN_OR_RETURN(const std::string missing,
+                           FirstMissing(files, log_dir, now.num_servers));
+  if (!missing.empty()) {
+    choice.why = absl::StrCat(missing, " is missing");
+    return choice;
+  }
+  choice.go_on = true;
+  return choice;
+}
+
+absl::Status ForgetLogs(FileSystem* files, const std::string& log_dir) {
+  OARLOCK_ASSIGN_OR_RETURN(const bool exists, files->Exists(log_dir + kName));
+  if (!exists) return absl::OkStatus();
+  const absl::Status removed = files->RemoveFile(log_dir + kName);
+  // By another server of the job.
+  return absl::IsNotFound(removed) ? absl::OkStatus() : removed;
+}
+
+absl::StatusOr<std::unique_ptr<LogsKeeper>> LogsKeeper::Create(
+    FileSystem* files, const std::string& log_dir, const LogsOfRun& now,
+    Begin begin) {
+  LogsOfRun logs = now;
+  if (begin != Begin::kWithoutLogs) {
+    const absl::StatusOr<LogsOfRun> before = Read(files, log_dir);
+    if (before.ok()) {
+      logs.num_workers = std::max(logs.num_workers, before->num_workers);
+      logs.continued = before->continued || begin == Begin::kFromLogs;
+    } else if (!absl::IsNotFound(before.status())) {
+      return before.status();
+    }
+  } else {
+    OARLOCK_RETURN_IF_ERROR(ForgetLogs(files, log_dir));
+  }
+  // A successor knows not whether something was forbidden before.
+  auto keeper = absl::WrapUnique(new LogsKeeper(
+      files, log_dir, logs,
+      /*may_write=*/begin == Begin::kWithoutLogs && !logs.boot_id.empty()));
+  if (begin == Begin::kFromLogs) OARLOCK_RETURN_IF_ERROR(keeper->Write());
+  return keeper;
+}
+
+absl::Status LogsKeeper::Note(const v1::CoordinatorCall& call) {
+  if (call.has_define_work() && call.define_work().ranges().empty() &&
+      TrainEpoch(call.define_work().work()).has_value()) {
+    return Forbid("data that is not leased");
+  }
+  if (!call.has_server_heartbeat() ||
+      call.server_heartbeat().server_index() >= now_.num_servers) {
+    return absl::OkStatus();
+  }
+  absl::MutexLock lock(&mutex_);
+  if (!may_write_) return absl::OkStatus();
+  heard_of_.insert(call.server_heartbeat().server_index());
+  if (heard_of_.size() < now_.num_servers) return absl::OkStatus();
+  may_write_ = false;
+  // Without it a resume goes on from the checkpoint.
+  const absl::Status written = Write();
+  if (!written.ok()) {
+    spdlog::warn("no later run can go on from the logs: {}",
+                 std::string(written.message()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LogsKeeper::Forbid(absl::string_view what) {
+  if (now_.continued) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the job goes on from logs, which does not go with ", what,
+                     "; resume it with the flags that it had, or remove ",
+                     log_dir_, " and resume it from its checkpoint"));
+  }
+  absl::MutexLock lock(&mutex_);
+  may_write_ = false;
+  return ForgetLogs(files_, log_dir_);
+}
+
+absl::Status LogsKeeper::Write() const {
+  const std::string path = log_dir_ + kName;
+  const std::string next = path + ".tmp";
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<AppendedFile> file,
+                           files_->CreateFile(next));
+  OARLOCK_RETURN_IF_ERROR(file->Append(FormatLogsOfRun(now_)));
+  OARLOCK_RETURN_IF_ERROR(file->Close());
+  return files_->Rename(next, path);
+}
+
+}  // namespace oarlock

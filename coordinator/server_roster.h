@@ -1,0 +1,69 @@
+// What the coordinator knows of the servers of its job.
+
+#ifndef OARLOCK_COORDINATOR_SERVER_ROSTER_H_
+#define OARLOCK_COORDINATOR_SERVER_ROSTER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "base/types.h"
+#include "proto/coordinator_servers.pb.h"
+#include "proto/coordinator_state.pb.h"
+
+namespace oarlock {
+
+// Not thread-safe: the coordinator guards it.
+class ServerRoster {
+ public:
+  // A server that is silent for `lease` is taken for dead.
+  ServerRoster(uint32_t num_servers, absl::Duration lease);
+
+  // A heartbeat. InvalidArgument for a server that is not of the job, Aborted
+  // for an incarnation that was replaced.
+  absl::Status Note(const v1::ServerHeartbeatRequest& request, absl::Time now);
+  // It has said that it knows that the job is over.
+  void NoteKnowsItIsOver(ServerIndex server);
+  // None has been heard of.
+  void Forget() { servers_.assign(servers_.size(), Record()); }
+  // Time that counts on nobody's lease.
+  void Extend(absl::Duration gap);
+
+  uint32_t size() const { return servers_.size(); }
+  uint32_t NumAlive(absl::Time now) const;
+  // The newest of each server, by index; 0: has never been heard of.
+  std::vector<uint64_t> generations() const;
+  // Every server acts by this membership version or a newer one, but for those
+  // that left or fell silent, which are out of every worker's reach. One that
+  // was never heard of may come up and knows nothing yet: 0.
+  uint64_t KnownMembershipVersion(uint64_t newest, absl::Time now) const;
+  // Every server but `self` that is alive knows that the job is over.
+  bool OthersKnowItIsOver(ServerIndex self, absl::Time now) const;
+
+  // One entry for each server.
+  void Save(
+      google::protobuf::RepeatedPtrField<v1::ServerRecordState>* state) const;
+  // Takes the place of what is there. REQUIRES: an entry for each server.
+  void Load(
+      const google::protobuf::RepeatedPtrField<v1::ServerRecordState>& state);
+
+ private:
+  struct Record {
+    // 0: has never been heard of.
+    uint64_t generation = 0;
+    absl::Time last_heard;
+    uint64_t membership_version = 0;
+    bool knows_it_is_over = false;
+    // It said that it goes.
+    bool left = false;
+  };
+  bool Alive(const Record& server, absl::Time now) const;
+
+  const absl::Duration lease_;
+  std::vector<Record> servers_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_COORDINATOR_SERVER_ROSTER_H_

@@ -1,0 +1,19 @@
+// What others say in words, before it is kept and told again.
+
+#ifndef OARLOCK_COORDINATOR_SHORTENED_H_
+#define OARLOCK_COORDINATOR_SHORTENED_H_
+
+#include <cstddef>
+#include <string>
+
+namespace oarlock {
+
+// The text up to its 1024th byte.
+inline std::string Shortened(const std::string& text) {
+  constexpr size_t kMaxTextBytes = 1024;
+  return text.substr(0, kMaxTextBytes);
+}
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_COORDINATOR_SHORTENED_H_

@@ -1,0 +1,49 @@
+// A set of examples of many sources.
+
+#ifndef OARLOCK_COORDINATOR_WORK_RANGE_SET_H_
+#define OARLOCK_COORDINATOR_WORK_RANGE_SET_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/interval_set.h"
+#include "proto/coordinator_state.pb.h"
+#include "proto/coordinator_work.pb.h"
+
+namespace oarlock {
+
+// Not thread-safe.
+class RangeSet {
+ public:
+  // REQUIRES: the range has an end.
+  void Add(const v1::WorkRange& range) {
+    sources_[range.source()].Add(range.begin(), range.end());
+  }
+
+  // What of `range` is not in the set, ascending, each with where to find it.
+  // The last one keeps an end that is not known.
+  std::vector<v1::WorkRange> Missing(const v1::WorkRange& range) const;
+  // What of `range` is in the set, likewise.
+  std::vector<v1::WorkRange> Common(const v1::WorkRange& range) const;
+
+  // Ascending by (source, begin), disjoint, not adjacent.
+  std::vector<v1::WorkRange> ranges() const;
+  // Examples in all of them.
+  uint64_t size() const;
+
+ private:
+  std::map<uint32_t, IntervalSet> sources_;
+};
+
+// Sets by name of the work, on disk and back.
+void SaveCovered(const std::map<std::string, RangeSet>& sets,
+                 google::protobuf::RepeatedPtrField<v1::CoveredState>* state);
+void LoadCovered(
+    const google::protobuf::RepeatedPtrField<v1::CoveredState>& state,
+    std::map<std::string, RangeSet>* sets);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_COORDINATOR_WORK_RANGE_SET_H_

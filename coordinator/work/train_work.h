@@ -1,0 +1,33 @@
+// Names of training passes: "train/0" is the first.
+
+#ifndef OARLOCK_COORDINATOR_WORK_TRAIN_WORK_H_
+#define OARLOCK_COORDINATOR_WORK_TRAIN_WORK_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+
+namespace oarlock {
+
+inline std::string TrainWork(uint32_t epoch) {
+  return absl::StrCat("train/", epoch);
+}
+
+// The epoch of a training pass; nothing for another name.
+inline std::optional<uint32_t> TrainEpoch(absl::string_view work) {
+  uint32_t epoch = 0;
+  if (!absl::ConsumePrefix(&work, "train/") ||
+      !absl::SimpleAtoi(work, &epoch)) {
+    return std::nullopt;
+  }
+  return epoch;
+}
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_COORDINATOR_WORK_TRAIN_WORK_H_

@@ -1,0 +1,95 @@
+// What a job's training is up to beyond the ranges of its passes: what
+// evaluations have said, whether it was stopped, which passes were begun, and
+// which files an online job trains in them.
+
+#ifndef OARLOCK_COORDINATOR_WORK_TRAINING_COURSE_H_
+#define OARLOCK_COORDINATOR_WORK_TRAINING_COURSE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "proto/checkpoint.pb.h"
+#include "proto/coordinator_course.pb.h"
+#include "proto/coordinator_job.pb.h"
+#include "proto/coordinator_state.pb.h"
+
+namespace oarlock {
+
+// Not thread-safe: the coordinator guards it.
+//
+// Invariants:
+// 1. A stop is never taken back within a run, and the first reason stays.
+// 2. Whether a pass begins is decided once; all who ask hear the same.
+// 3. Files have the epochs 0, 1, 2 ...; no two have one name; one is added when
+//    all before it are trained, so at most the last one is not.
+class TrainingCourse {
+ public:
+  static constexpr size_t kMaxEvaluations = 4096;
+  // With names of kMaxNameBytes they fit into a manifest.
+  static constexpr size_t kMaxFiles = 1 << 17;
+  // Of one answer to ListFiles.
+  static constexpr size_t kMaxListedFiles = 4096;
+  static constexpr size_t kMaxNameBytes = 255;
+  static constexpr size_t kMaxReasonBytes = 1024;
+
+  // InvalidArgument for names that are empty or too long; AlreadyExists when
+  // this run has another one of the same work, which ended at another time.
+  absl::Status CheckEvaluation(const v1::Evaluation& evaluation) const;
+  // One that is told again takes its own place; beyond kMaxEvaluations the
+  // oldest goes. REQUIRES: CheckEvaluation(evaluation) is OK.
+  void Report(const v1::Evaluation& evaluation);
+
+  void Stop(const std::string& reason);
+  bool stopped() const { return stopped_; }
+
+  bool Begin(uint32_t epoch);
+
+  // See NoteFile in proto/admin.proto, but for whether all of it is trained,
+  // which the caller knows.
+  absl::Status CheckFile(const v1::TrainingFile& file) const;
+  // REQUIRES: CheckFile(file) is OK.
+  void NoteFile(const v1::TrainingFile& file);
+  // The passes before this one are wholly trained.
+  uint32_t num_trained_files() const;
+  const std::vector<v1::TrainingFile>& files() const { return files_; }
+
+  void Describe(v1::JobStatusResponse* status) const;
+  // The part of a checkpoint whose cut has all of the passes before
+  // `trained_epochs`.
+  void DescribeCut(uint32_t trained_epochs,
+                   v1::CheckpointManifest* manifest) const;
+  void Restore(const v1::CheckpointManifest& manifest);
+
+  // All workers are new: nothing is stopped, and all begin again at the passes
+  // that are left.
+  void BeginRun();
+
+  void Save(v1::TrainingCourseState* state) const;
+  // Takes the place of what is there.
+  void Load(const v1::TrainingCourseState& state);
+
+ private:
+  void SetFiles(std::vector<v1::TrainingFile> files);
+  // Of this run; evaluations_.size(): there is none.
+  size_t FindEvaluation(const std::string& work) const;
+
+  std::deque<v1::Evaluation> evaluations_;
+  // The first ones are of runs before this one: a pass that was cut short then
+  // is evaluated again when it has been trained to its end.
+  size_t num_former_evaluations_ = 0;
+  bool stopped_ = false;
+  std::string stop_reason_;
+  // Passes below this number were begun.
+  uint32_t begun_passes_ = 0;
+  std::vector<v1::TrainingFile> files_;
+  std::set<std::string> names_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_COORDINATOR_WORK_TRAINING_COURSE_H_

@@ -1,0 +1,367 @@
+#include "coordinator/work/work_queue.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "base/mix.h"
+#include "cluster/wire_version.h"
+
+namespace oarlock {
+namespace {
+
+template <typename Leased>
+bool IsOf(const Leased& leased, const v1::LeaseWorkRequest& request) {
+  return leased.worker == request.worker_index() &&
+         leased.generation == request.worker_generation();
+}
+
+// What of the order `of` is not in `order`; see DefineWorkRequest.
+std::string PartsMissingFrom(absl::string_view order, absl::string_view of) {
+  const std::vector<absl::string_view> there = absl::StrSplit(order, ", ");
+  std::vector<absl::string_view> missing = absl::StrSplit(of, ", ");
+  std::erase_if(missing, [&there](absl::string_view part) {
+    return std::find(there.begin(), there.end(), part) != there.end();
+  });
+  return missing.empty() ? "nothing of it" : absl::StrJoin(missing, ", ");
+}
+
+}  // namespace
+
+absl::Status WorkQueue::Define(const v1::DefineWorkRequest& request) {
+  if (request.work().empty() || request.work().size() > kMaxNameBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "name of a work has ", request.work().size(), " bytes; legal are 1 to ",
+        kMaxNameBytes, "; name it \"phase/epoch\""));
+  }
+  if (request.ranges_size() > kMaxRangesPerWork) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("work '", request.work(), "' has ", request.ranges_size(),
+                     " ranges; at most ", kMaxRangesPerWork,
+                     " are kept; make the ranges longer"));
+  }
+  if (request.order().size() > kMaxOrderBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "order of work '", request.work(), "' has ", request.order().size(),
+        " bytes; at most ", kMaxOrderBytes, " are kept"));
+  }
+  const std::string order = Order(request.work());
+  if (!order.empty() && !request.order().empty() && order != request.order()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "pass ", request.work(), " was begun with ",
+        PartsMissingFrom(request.order(), order), "; with ",
+        PartsMissingFrom(order, request.order()),
+        " other examples stand at its places, and some would be trained twice "
+        "and others not; go on as it was begun, and change that between two "
+        "passes"));
+  }
+  v1::DefineWorkRequest compared = request;
+  compared.clear_order();
+  const uint64_t fingerprint = std::max(
+      kAnyDefinition + 1,
+      static_cast<uint64_t>(FeatureHash(compared.SerializeAsString(), 0, 0)));
+  if (auto it = works_.find(request.work()); it != works_.end()) {
+    Work& known = it->second;
+    if (known.fingerprint == kAnyDefinition) known.fingerprint = fingerprint;
+    if (known.fingerprint == fingerprint) return absl::OkStatus();
+    return absl::AlreadyExistsError(absl::StrCat(
+        "work '", request.work(), "' is defined with ", it->second.num_ranges,
+        " ranges, and again otherwise with ", request.ranges_size(),
+        "; do all workers see the same files?"));
+  }
+  if (works_.size() >= kMaxWorks || num_unfinished_ >= kMaxUnfinishedWorks) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "work '", request.work(), "' would be number ", works_.size() + 1,
+        " and unfinished number ", num_unfinished_ + 1, "; at most ", kMaxWorks,
+        " and ", kMaxUnfinishedWorks, " are kept; finish one first"));
+  }
+  Work& work = works_[request.work()];
+  work.fingerprint = fingerprint;
+  work.num_ranges = request.ranges_size();
+  work.unleased = Uncovered(request.work(),
+                            {request.ranges().begin(), request.ranges().end()});
+  std::reverse(work.unleased.begin(), work.unleased.end());
+  if (!work.AllDone()) ++num_unfinished_;
+  SetOrder(request.work(), request.order());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::LeaseWorkResponse> WorkQueue::Lease(
+    const v1::LeaseWorkRequest& request, bool stopped, bool* told_all) {
+  if (told_all != nullptr) *told_all = false;
+  if (request.request() == 0) {
+    return absl::InvalidArgumentError(
+        "lease of work with request number 0; count them from 1");
+  }
+  auto it = works_.find(request.work());
+  if (it == works_.end()) {
+    return absl::UnavailableError(absl::StrCat(
+        "work '", request.work(), "' is not defined yet; call again"));
+  }
+  Work& work = it->second;
+  Caller& caller = callers_[request.worker_index()];
+  if (caller.generation != request.worker_generation()) {
+    caller = Caller{request.worker_generation(), {}};
+  }
+  if (request.request() + kMaxLeaseCallSpan <= caller.highest) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("lease of work with request number ", request.request(),
+                     " of worker ", request.worker_index(), " after number ",
+                     caller.highest, "; legal are numbers less than ",
+                     kMaxLeaseCallSpan, " below the highest"));
+  }
+  for (const Call& call : caller.calls) {
+    if (call.request == request.request()) return call.response;
+  }
+
+  const bool was_done = work.AllDone();
+  for (uint64_t lease : request.done()) {
+    if (auto range = work.leased.find(lease);
+        range != work.leased.end() && IsOf(range->second, request)) {
+      work.leased.erase(range);
+    } else if (auto repair = work.leased_repairs.find(lease);
+               repair != work.leased_repairs.end() &&
+               IsOf(repair->second, request)) {
+      work.leased_repairs.erase(repair);
+    }
+  }
+  if (told_all != nullptr) {
+    *told_all = request.done_size() > 0 &&
+                std::none_of(work.leased.begin(), work.leased.end(),
+                             [&](const auto& entry) {
+                               return IsOf(entry.second, request);
+                             });
+  }
+  v1::LeaseWorkResponse response;
+  uint32_t count = std::min(request.max_ranges(), kMaxRangesPerLease);
+  for (; count > 0 && !work.repairs.empty(); --count) {
+    v1::PushRepair& repair = work.repairs.front();
+    repair.set_lease(next_lease_++);
+    *response.add_repairs() = repair;
+    work.leased_repairs.emplace(repair.lease(),
+                                LeasedRepair{repair, request.worker_index(),
+                                             request.worker_generation()});
+    work.repairs.pop_front();
+  }
+  for (; count > 0 && !stopped && !work.unleased.empty(); --count) {
+    const v1::WorkRange& range = work.unleased.back();
+    *response.add_ranges() = range;
+    response.add_leases(next_lease_);
+    work.leased.emplace(next_lease_, LeasedRange{range, request.worker_index(),
+                                                 request.worker_generation()});
+    ++next_lease_;
+    work.unleased.pop_back();
+  }
+  if (work.AllDone()) {
+    work.unleased.shrink_to_fit();
+    response.set_exhausted(true);
+  }
+  if (stopped && work.NobodyWorks()) response.set_exhausted(true);
+  NoteChange(was_done, work);
+  caller.calls.push_back({request.request(), response});
+  caller.highest = std::max(caller.highest, request.request());
+  std::erase_if(caller.calls, [&caller](const Call& call) {
+    return call.request + kMaxLeaseCallSpan <= caller.highest;
+  });
+  return response;
+}
+
+void WorkQueue::NoteChange(bool was_done, const Work& work) {
+  if (was_done && !work.AllDone()) ++num_unfinished_;
+  if (!was_done && work.AllDone()) --num_unfinished_;
+}
+
+std::vector<WorkShare> WorkQueue::Take(WorkerIndex worker,
+                                       Generation generation) {
+  std::vector<WorkShare> shares;
+  const auto is_its = [&](const auto& entry) {
+    return entry.second.worker == worker.value() &&
+           entry.second.generation == generation.value();
+  };
+  for (auto& [name, work] : works_) {
+    const bool was_done = work.AllDone();
+    WorkShare share{name, {}, {}};
+    for (const auto& entry : work.leased) {
+      if (is_its(entry)) share.ranges.push_back(entry.second.range);
+    }
+    for (const auto& entry : work.leased_repairs) {
+      if (is_its(entry)) share.repairs.push_back(entry.second.repair);
+    }
+    std::erase_if(work.leased, is_its);
+    std::erase_if(work.leased_repairs, is_its);
+    NoteChange(was_done, work);
+    share.ranges = Uncovered(name, share.ranges);
+    if (!share.ranges.empty() || !share.repairs.empty()) {
+      shares.push_back(std::move(share));
+    }
+  }
+  auto caller = callers_.find(worker.value());
+  if (caller != callers_.end() &&
+      caller->second.generation <= generation.value()) {
+    callers_.erase(caller);
+  }
+  return shares;
+}
+
+void WorkQueue::GiveBack(const WorkShare& share) {
+  Work& work = works_.at(share.work);
+  const bool was_done = work.AllDone();
+  work.unleased.insert(work.unleased.end(), share.ranges.rbegin(),
+                       share.ranges.rend());
+  work.repairs.insert(work.repairs.begin(), share.repairs.begin(),
+                      share.repairs.end());
+  NoteChange(was_done, work);
+}
+
+void WorkQueue::TakeBack(WorkerIndex worker, Generation generation) {
+  for (const WorkShare& share : Take(worker, generation)) GiveBack(share);
+}
+
+void WorkQueue::BeginRun(
+    absl::FunctionRef<bool(const std::string& work)> keep) {
+  std::erase_if(works_, [&](const auto& entry) { return !keep(entry.first); });
+  num_unfinished_ = 0;
+  for (auto& [name, work] : works_) {
+    work.fingerprint = kAnyDefinition;
+    if (!work.AllDone()) ++num_unfinished_;
+  }
+}
+
+size_t WorkQueue::num_repairs() const {
+  size_t count = 0;
+  for (const auto& [name, work] : works_) {
+    count += work.repairs.size() + work.leased_repairs.size();
+  }
+  return count;
+}
+
+bool WorkQueue::HasRepairsOf(WorkerIndex worker, Generation generation) const {
+  const auto is_of = [&](const v1::PushRepair& repair) {
+    return repair.worker().worker_index() == worker.value() &&
+           repair.worker().worker_generation() == generation.value();
+  };
+  for (const auto& [name, work] : works_) {
+    if (std::any_of(work.repairs.begin(), work.repairs.end(), is_of)) {
+      return true;
+    }
+    for (const auto& [lease, leased] : work.leased_repairs) {
+      if (is_of(leased.repair)) return true;
+    }
+  }
+  return false;
+}
+
+std::vector<v1::WorkRange> WorkQueue::Uncovered(
+    const std::string& work, const std::vector<v1::WorkRange>& ranges) const {
+  std::vector<v1::WorkRange> result;
+  const auto covered = covered_.find(work);
+  for (const v1::WorkRange& range : ranges) {
+    if (covered == covered_.end()) {
+      result.push_back(range);
+      continue;
+    }
+    const std::vector<v1::WorkRange> missing = covered->second.Missing(range);
+    result.insert(result.end(), missing.begin(), missing.end());
+  }
+  return result;
+}
+
+std::vector<v1::WorkRange> WorkQueue::Covered(const std::string& work) const {
+  const auto covered = covered_.find(work);
+  return covered == covered_.end() ? std::vector<v1::WorkRange>()
+                                   : covered->second.ranges();
+}
+
+std::string WorkQueue::Order(const std::string& work) const {
+  const auto order = orders_.find(work);
+  return order == orders_.end() ? std::string() : order->second;
+}
+
+std::vector<std::string> WorkQueue::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, work] : works_) names.push_back(name);
+  return names;
+}
+
+void WorkQueue::Save(v1::WorkQueueState* state) const {
+  for (const auto& [name, work] : works_) {
+    v1::WorkState* saved = state->add_works();
+    saved->set_work(name);
+    saved->set_fingerprint(work.fingerprint);
+    saved->set_num_ranges(work.num_ranges);
+    saved->mutable_unleased()->Add(work.unleased.begin(), work.unleased.end());
+    for (const auto& [lease, range] : work.leased) {
+      v1::LeasedRangeState* leased = saved->add_leased();
+      leased->set_lease(lease);
+      leased->mutable_worker()->set_worker_index(range.worker);
+      leased->mutable_worker()->set_worker_generation(range.generation);
+      *leased->mutable_range() = range.range;
+    }
+    saved->mutable_repairs()->Add(work.repairs.begin(), work.repairs.end());
+    for (const auto& [lease, repair] : work.leased_repairs) {
+      v1::LeasedRepairState* leased = saved->add_leased_repairs();
+      leased->mutable_worker()->set_worker_index(repair.worker);
+      leased->mutable_worker()->set_worker_generation(repair.generation);
+      *leased->mutable_repair() = repair.repair;
+    }
+  }
+  SaveCovered(covered_, state->mutable_covered());
+  state->set_num_unfinished(num_unfinished_);
+  for (const auto& [worker, caller] : callers_) {
+    v1::CallerState* saved = state->add_callers();
+    saved->mutable_worker()->set_worker_index(worker);
+    saved->mutable_worker()->set_worker_generation(caller.generation);
+    for (const Call& call : caller.calls) {
+      v1::LeaseCallState* saved_call = saved->add_calls();
+      saved_call->set_request(call.request);
+      *saved_call->mutable_response() = call.response;
+    }
+  }
+  state->set_next_lease(next_lease_);
+  for (const auto& [work, order] : orders_) {
+    v1::WorkOrderState* saved = state->add_orders();
+    saved->set_work(work);
+    saved->set_order(order);
+  }
+}
+
+void WorkQueue::Load(const v1::WorkQueueState& state) {
+  *this = WorkQueue();
+  for (const v1::WorkState& saved : state.works()) {
+    Work& work = works_[saved.work()];
+    work.fingerprint = saved.fingerprint();
+    work.num_ranges = static_cast<int>(saved.num_ranges());
+    work.unleased.assign(saved.unleased().begin(), saved.unleased().end());
+    for (const v1::LeasedRangeState& leased : saved.leased()) {
+      work.leased[leased.lease()] = {leased.range(),
+                                     leased.worker().worker_index(),
+                                     leased.worker().worker_generation()};
+    }
+    work.repairs.assign(saved.repairs().begin(), saved.repairs().end());
+    for (const v1::LeasedRepairState& leased : saved.leased_repairs()) {
+      work.leased_repairs[leased.repair().lease()] = {
+          leased.repair(), leased.worker().worker_index(),
+          leased.worker().worker_generation()};
+    }
+  }
+  LoadCovered(state.covered(), &covered_);
+  num_unfinished_ = state.num_unfinished();
+  for (const v1::CallerState& saved : state.callers()) {
+    Caller& caller = callers_[saved.worker().worker_index()];
+    caller.generation = saved.worker().worker_generation();
+    for (const v1::LeaseCallState& call : saved.calls()) {
+      caller.calls.push_back({call.request(), call.response()});
+      caller.highest = std::max(caller.highest, call.request());
+    }
+  }
+  next_lease_ = state.next_lease();
+  for (const v1::WorkOrderState& saved : state.orders()) {
+    SetOrder(saved.work(), saved.order());
+  }
+}
+
+}  // namespace oarlock

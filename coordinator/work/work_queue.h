@@ -1,0 +1,177 @@
+// The ranges of examples of each pass over the data, the pushes that dead
+// workers have made by half, and who works on which.
+
+#ifndef OARLOCK_COORDINATOR_WORK_WORK_QUEUE_H_
+#define OARLOCK_COORDINATOR_WORK_WORK_QUEUE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/types.h"
+#include "coordinator/work/range_set.h"
+#include "proto/coordinator_state.pb.h"
+#include "proto/coordinator_work.pb.h"
+
+namespace oarlock {
+
+// What is taken from a worker, or given back, of one pass.
+struct WorkShare {
+  std::string work;
+  std::vector<v1::WorkRange> ranges;
+  std::vector<v1::PushRepair> repairs;
+};
+
+// Not thread-safe: the coordinator guards it.
+//
+// A range is unleased, leased to one worker generation, or done. Ranges are
+// leased in the order of their definition; those that are taken back go first,
+// and repairs before all ranges. A repair is waiting, leased or done likewise.
+class WorkQueue {
+ public:
+  // Passes that may be defined in a job, and that may be unfinished at a time.
+  static constexpr size_t kMaxWorks = 1 << 20;
+  static constexpr size_t kMaxUnfinishedWorks = 64;
+  static constexpr int kMaxRangesPerWork = 1 << 20;
+  static constexpr uint32_t kMaxRangesPerLease = 1024;
+  static constexpr size_t kMaxNameBytes = 256;
+  static constexpr size_t kMaxOrderBytes = 1024;
+
+  // The same definition again is OK and changes nothing; another one under
+  // the same name is AlreadyExists; FailedPrecondition with another order than
+  // the pass was begun with; ResourceExhausted beyond a limit.
+  absl::Status Define(const v1::DefineWorkRequest& request);
+
+  // Notes what the worker has done, then leases it the next repairs and ranges,
+  // together at most as many as it wants. The pass is exhausted when neither
+  // is left. A call that repeats a request number gets the first call's answer,
+  // or is InvalidArgument when the number is kMaxLeaseCallSpan or more below
+  // the worker's highest. Unavailable while the work is not defined. `stopped`:
+  // no ranges, only repairs; exhausted when nobody has any. The ranges that are
+  // left stay. `told_all`, unless null: whether this call, and no earlier one
+  // that it repeats, told that something is done, and what it told was all that
+  // the worker had of the pass.
+  absl::StatusOr<v1::LeaseWorkResponse> Lease(
+      const v1::LeaseWorkRequest& request, bool stopped = false,
+      bool* told_all = nullptr);
+
+  // Takes what is leased to the generation of this worker and, of ranges, not
+  // covered; forgets its calls. Ascending by work and lease.
+  std::vector<WorkShare> Take(WorkerIndex worker, Generation generation);
+  // Puts repairs and ranges to the front. Numbers of earlier leases are
+  // dropped. REQUIRES: the work is defined.
+  void GiveBack(const WorkShare& share);
+  // Takes and gives back.
+  void TakeBack(WorkerIndex worker, Generation generation);
+
+  // Repairs that are waiting or leased.
+  size_t num_repairs() const;
+  // Some of them complete pushes of this incarnation.
+  bool HasRepairsOf(WorkerIndex worker, Generation generation) const;
+
+  // These examples have been trained for good: they are not leased when the
+  // work is defined, or taken back, later. REQUIRES: the range has an end.
+  void Cover(const std::string& work, const v1::WorkRange& range) {
+    covered_[work].Add(range);
+  }
+  // All of them, ascending.
+  std::vector<v1::WorkRange> Covered(const std::string& work) const;
+
+  // The order that the pass was begun with, as DefineWorkRequest has it; empty:
+  // none was told.
+  std::string Order(const std::string& work) const;
+  void SetOrder(const std::string& work, const std::string& order) {
+    if (!order.empty()) orders_[work] = order;
+  }
+
+  // Names of all works that were defined.
+  std::vector<std::string> names() const;
+  // Defining it again changes nothing.
+  bool IsDefined(const std::string& work) const {
+    const auto found = works_.find(work);
+    return found != works_.end() && found->second.fingerprint != kAnyDefinition;
+  }
+  // It is defined and nothing of it is left; and it was defined with ranges.
+  bool IsAllDone(const std::string& work) const {
+    return IsDefined(work) && works_.at(work).AllDone();
+  }
+  bool HadRanges(const std::string& work) const {
+    return IsDefined(work) && works_.at(work).num_ranges > 0;
+  }
+  // All workers are new, and their number and their batches may be others.
+  // Forgets works that `keep` does not name; of the others what is left stays
+  // as it is, and whoever defines one next may do so with other ranges.
+  void BeginRun(absl::FunctionRef<bool(const std::string& work)> keep);
+
+  void Save(v1::WorkQueueState* state) const;
+  // Takes the place of what is there.
+  void Load(const v1::WorkQueueState& state);
+
+ private:
+  struct LeasedRange {
+    v1::WorkRange range;
+    uint32_t worker = 0;
+    uint64_t generation = 0;
+  };
+  struct LeasedRepair {
+    v1::PushRepair repair;
+    uint32_t worker = 0;
+    uint64_t generation = 0;
+  };
+  // A fingerprint that no definition has.
+  static constexpr uint64_t kAnyDefinition = 0;
+  struct Work {
+    // Of the definition, to tell the same from another.
+    uint64_t fingerprint = kAnyDefinition;
+    int num_ranges = 0;
+    // The next one last.
+    std::vector<v1::WorkRange> unleased;
+    // By number of the lease.
+    std::map<uint64_t, LeasedRange> leased;
+    // The next one first.
+    std::deque<v1::PushRepair> repairs;
+    // By number of the lease.
+    std::map<uint64_t, LeasedRepair> leased_repairs;
+
+    bool AllDone() const { return unleased.empty() && NobodyWorks(); }
+    // Nor has to.
+    bool NobodyWorks() const {
+      return leased.empty() && repairs.empty() && leased_repairs.empty();
+    }
+  };
+  struct Call {
+    uint64_t request = 0;
+    v1::LeaseWorkResponse response;
+  };
+  struct Caller {
+    uint64_t generation = 0;
+    // The answers to the highest kMaxLeaseCallSpan numbers.
+    std::deque<Call> calls;
+    uint64_t highest = 0;
+  };
+
+  // Those parts of `ranges` that are not covered, in the same order.
+  std::vector<v1::WorkRange> Uncovered(
+      const std::string& work, const std::vector<v1::WorkRange>& ranges) const;
+  // After a change of `work`, which was done before it or not.
+  void NoteChange(bool was_done, const Work& work);
+
+  std::map<std::string, Work> works_;
+  // By name of the work, which may be yet to be defined.
+  std::map<std::string, RangeSet> covered_;
+  std::map<std::string, std::string> orders_;
+  size_t num_unfinished_ = 0;
+  // By worker index.
+  std::map<uint32_t, Caller> callers_;
+  uint64_t next_lease_ = 1;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_COORDINATOR_WORK_WORK_QUEUE_H_

@@ -1,0 +1,408 @@
+#include "tests/coordinator/death_model.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/mix.h"
+
+namespace oarlock {
+namespace {
+
+constexpr uint64_t kWindow = 64;
+constexpr int kSlots = 3;
+constexpr int kDenseIntervalSteps = 4;
+
+// Where the line of an example that begins a defined range is.
+uint64_t OffsetOf(uint64_t ordinal) { return 5000 + 17 * ordinal; }
+
+// Of a server's rows there are two groups.
+constexpr int kDenseGroup = 2;
+int GroupOf(uint64_t example) { return static_cast<int>(example / 3 % 2); }
+
+template <typename Intervals>
+void AddIntervals(const std::vector<uint64_t>& examples, Intervals* to) {
+  for (uint64_t example : examples) {
+    const auto source = static_cast<uint32_t>(example / kSourceExamples);
+    const uint64_t ordinal = example % kSourceExamples;
+    if (!to->empty() && to->rbegin()->source() == source &&
+        to->rbegin()->end() == ordinal) {
+      to->rbegin()->set_end(ordinal + 1);
+      continue;
+    }
+    v1::ExampleInterval* const interval = to->Add();
+    interval->set_source(source);
+    interval->set_begin(ordinal);
+    interval->set_end(ordinal + 1);
+  }
+}
+
+}  // namespace
+
+std::vector<v1::WorkRange> DefinedRanges() {
+  std::vector<v1::WorkRange> ranges;
+  for (uint32_t source = 0; source < kSources; ++source) {
+    for (uint64_t begin = 0; begin < kSourceExamples; begin += kRangeExamples) {
+      v1::WorkRange& range = ranges.emplace_back();
+      range.set_source(source);
+      range.set_begin(begin);
+      range.set_byte_offset(OffsetOf(begin));
+      if (begin + kRangeExamples < kSourceExamples) {
+        range.set_end(begin + kRangeExamples);
+      }
+    }
+  }
+  return ranges;
+}
+
+std::vector<uint64_t> ExamplesOf(const v1::WorkRange& range) {
+  EXPECT_EQ(range.byte_offset(), OffsetOf(range.begin() - range.skip_lines()))
+      << range.ShortDebugString();
+  EXPECT_LT(range.skip_lines(), kRangeExamples + 20)
+      << "lines are counted from afar: " << range.ShortDebugString();
+  const uint64_t end = range.end() == 0 ? kSourceExamples : range.end();
+  std::vector<uint64_t> examples;
+  for (uint64_t i = range.begin(); i < end; ++i) {
+    examples.push_back(range.source() * kSourceExamples + i);
+  }
+  return examples;
+}
+
+bool ModelServers::HasRows(uint64_t example, uint32_t server) const {
+  return example % num_servers_ == server ||
+         Mix(example * num_servers_ + server) % 4 == 0;
+}
+
+std::vector<ModelServers::Part> ModelServers::Parts(
+    const ModelPush& push) const {
+  std::vector<Part> parts;
+  for (uint32_t server = 0; server < num_servers_; ++server) {
+    if (std::any_of(push.rows.begin(), push.rows.end(), [&](uint64_t example) {
+          return HasRows(example, server);
+        })) {
+      parts.push_back({server, false});
+    }
+    if (!push.dense.empty()) parts.push_back({server, true});
+  }
+  return parts;
+}
+
+std::vector<int> ModelServers::Groups(const ModelPush& push,
+                                      const Part& part) const {
+  if (part.dense) return {kDenseGroup};
+  std::set<int> groups;
+  for (uint64_t example : push.rows) {
+    if (HasRows(example, part.server)) groups.insert(GroupOf(example));
+  }
+  return {groups.begin(), groups.end()};
+}
+
+ModelServers::Record& ModelServers::RecordOf(const ModelPush& push,
+                                             uint32_t server) {
+  Record& record =
+      ledgers_[server][{push.worker, push.generation}][push.sequence];
+  if (record.part_count == 0) {
+    record.push = push;
+    record.part_count = static_cast<uint32_t>(Parts(push).size());
+  }
+  return record;
+}
+
+bool ModelServers::InWindow(const ModelPush& push, uint32_t server,
+                            int group) const {
+  const auto window =
+      windows_.find({server, group, {push.worker, push.generation}});
+  return window != windows_.end() &&
+         (push.sequence + kWindow <= *window->second.rbegin() ||
+          window->second.contains(push.sequence));
+}
+
+void ModelServers::ApplyGroup(const ModelPush& push, uint32_t server,
+                              int group) {
+  const bool dense = group == kDenseGroup;
+  windows_[{server, group, {push.worker, push.generation}}].insert(
+      push.sequence);
+  for (uint64_t example : dense ? push.dense : push.rows) {
+    if (dense || (HasRows(example, server) && GroupOf(example) == group)) {
+      ++times_[{example, server, dense}];
+    }
+  }
+}
+
+void ModelServers::Apply(const ModelPush& push, uint32_t part_index) {
+  const Part part = Parts(push)[part_index];
+  for (int group : Groups(push, part)) {
+    if (InWindow(push, part.server, group)) continue;
+    ApplyGroup(push, part.server, group);
+  }
+  RecordOf(push, part.server).parts.insert(part_index);
+}
+
+void ModelServers::Tear(const ModelPush& push, uint32_t part_index) {
+  const Part part = Parts(push)[part_index];
+  std::vector<int> groups = Groups(push, part);
+  groups.pop_back();
+  for (int group : groups) {
+    if (InWindow(push, part.server, group)) continue;
+    ApplyGroup(push, part.server, group);
+  }
+  RecordOf(push, part.server);
+}
+
+bool ModelServers::IsWhole(const ModelPush& push) const {
+  for (const Part& part : Parts(push)) {
+    for (int group : Groups(push, part)) {
+      if (!InWindow(push, part.server, group)) return false;
+    }
+  }
+  return true;
+}
+
+v1::WorkerLedger ModelServers::Ledger(uint32_t server, uint32_t worker,
+                                      uint64_t generation) const {
+  v1::WorkerLedger ledger;
+  ledger.mutable_worker()->set_worker_index(worker);
+  ledger.mutable_worker()->set_worker_generation(generation);
+  const auto found = ledgers_[server].find({worker, generation});
+  if (found == ledgers_[server].end() || found->second.empty()) return ledger;
+  ledger.set_highest(found->second.rbegin()->first);
+  for (const auto& [sequence, record] : found->second) {
+    if (sequence + kWindow <= ledger.highest()) {
+      AddIntervals(record.push.rows, ledger.mutable_settled_examples());
+      AddIntervals(record.push.dense, ledger.mutable_settled_dense_examples());
+      continue;
+    }
+    v1::PushRecord* const push = ledger.add_pushes();
+    push->set_sequence(sequence);
+    push->set_cut(record.push.cut);
+    AddIntervals(record.push.rows, push->mutable_examples());
+    AddIntervals(record.push.dense, push->mutable_dense_examples());
+    push->set_part_count(record.part_count);
+    for (uint32_t part : record.parts) push->add_parts(part);
+  }
+  return ledger;
+}
+
+void ModelServers::Restart(uint32_t server, uint64_t cut) {
+  for (auto& [incarnation, records] : ledgers_[server]) {
+    std::erase_if(records, [cut](const auto& entry) {
+      return entry.second.push.cut < cut;
+    });
+  }
+}
+
+bool ModelServers::WasApplied(uint64_t example, int times) const {
+  for (uint32_t server = 0; server < num_servers_; ++server) {
+    for (const bool dense : {false, true}) {
+      if (!dense && !HasRows(example, server)) continue;
+      const auto found = times_.find({example, server, dense});
+      if ((found == times_.end() ? 0 : found->second) != times) return false;
+    }
+  }
+  return true;
+}
+
+ModelPush PushOf(const v1::PushRepair& repair) {
+  ModelPush push;
+  push.worker = repair.worker().worker_index();
+  push.generation = repair.worker().worker_generation();
+  push.sequence = repair.sequence();
+  for (const v1::WorkRange& range : repair.examples()) {
+    for (uint64_t example : ExamplesOf(range)) push.rows.push_back(example);
+  }
+  for (const v1::WorkRange& range : repair.dense_examples()) {
+    for (uint64_t example : ExamplesOf(range)) push.dense.push_back(example);
+  }
+  return push;
+}
+
+ModelWorker::ModelWorker(uint32_t worker, uint64_t generation,
+                         uint64_t first_cut, ModelServers* servers,
+                         RandomSequence* random)
+    : worker_(worker),
+      generation_(generation),
+      servers_(servers),
+      random_(random),
+      shuffles_(random->Below(2) == 0),
+      slots_(kSlots, Slot{first_cut, {}, 0}),
+      newest_cut_(first_cut),
+      marked_cut_(first_cut) {}
+
+void ModelWorker::AddRange(const v1::WorkRange& range, uint64_t lease) {
+  const std::vector<uint64_t> examples = ExamplesOf(range);
+  todo_.insert(todo_.begin(), examples.rbegin(), examples.rend());
+  leases_.push_back(lease);
+}
+
+void ModelWorker::AddRepair(const v1::PushRepair& repair) {
+  repairs_.push_back(repair);
+}
+
+bool ModelWorker::HasRoom() const {
+  for (const UnderWay& push : under_way_) {
+    if (push.push.generation == generation_ && push.push.worker == worker_ &&
+        push.push.sequence + kWindow <= next_sequence_) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void ModelWorker::Send(ModelPush push, uint64_t cut, uint64_t lease) {
+  push.cut = cut;
+  if (push.generation == 0) {
+    push.worker = worker_;
+    push.generation = generation_;
+    push.sequence = next_sequence_++;
+  }
+  untold_[cut].insert(push.rows.begin(), push.rows.end());
+  UnderWay& under_way = under_way_.emplace_back();
+  const size_t num_parts = servers_->Parts(push).size();
+  for (uint32_t part = 0; part < num_parts; ++part) {
+    under_way.parts.insert(part);
+  }
+  under_way.push = std::move(push);
+  under_way.lease = lease;
+}
+
+void ModelWorker::Delay(ModelPush push, uint64_t lease) {
+  backlog_.push_back({std::move(push), {}, lease});
+  ++repairing_[lease];
+}
+
+void ModelWorker::Compute() {
+  if (!HasRoom()) return;
+  const size_t size = std::min<size_t>(todo_.size(), 1 + random_->Below(12));
+  ModelPush push;
+  for (size_t i = 0; i < size; ++i) {
+    if (shuffles_) {
+      std::swap(todo_.back(), todo_[random_->Below(todo_.size())]);
+    }
+    push.rows.push_back(todo_.back());
+    todo_.pop_back();
+  }
+  Slot& slot = slots_[random_->Below(kSlots)];
+  slot.dense.insert(slot.dense.end(), push.rows.begin(), push.rows.end());
+  if (++slot.steps == kDenseIntervalSteps) {
+    push.dense.swap(slot.dense);
+    slot.steps = 0;
+  }
+  Send(std::move(push), slot.cut, /*lease=*/0);
+}
+
+void ModelWorker::Flush(Slot* slot) {
+  if (slot->dense.empty() || !HasRoom()) return;
+  ModelPush push;
+  push.dense.swap(slot->dense);
+  slot->steps = 0;
+  Send(std::move(push), slot->cut, /*lease=*/0);
+}
+
+void ModelWorker::Work(const v1::PushRepair& repair) {
+  ModelPush push = PushOf(repair);
+  if (push.generation != 0) {
+    return Delay(std::move(push), repair.lease());
+  }
+  EXPECT_TRUE(push.rows.empty() || push.dense.empty());
+  // In batches of its own.
+  for (std::vector<uint64_t> ModelPush::*field :
+       {&ModelPush::rows, &ModelPush::dense}) {
+    const std::vector<uint64_t>& examples = push.*field;
+    for (size_t begin = 0; begin < examples.size(); begin += 20) {
+      ModelPush batch;
+      const size_t end = std::min(examples.size(), begin + 20);
+      (batch.*field).assign(examples.begin() + begin, examples.begin() + end);
+      Delay(std::move(batch), repair.lease());
+    }
+  }
+}
+
+void ModelWorker::Turn(uint64_t newest_cut, const Gate& gate) {
+  newest_cut_ = std::max(newest_cut_, newest_cut);
+  switch (random_->Below(8)) {
+    case 0:
+      if (!repairs_.empty()) {
+        Work(repairs_.front());
+        repairs_.pop_front();
+      }
+      if (!backlog_.empty() && HasRoom()) {
+        Send(std::move(backlog_.front().push),
+             slots_[random_->Below(kSlots)].cut, backlog_.front().lease);
+        backlog_.pop_front();
+      }
+      break;
+    case 1: {
+      Slot& slot = slots_[random_->Below(kSlots)];
+      if (slot.cut == newest_cut_ && !todo_.empty()) break;
+      Flush(&slot);
+      if (slot.dense.empty()) slot.cut = newest_cut_;
+      break;
+    }
+    case 2:
+    case 3:
+      if (!todo_.empty()) Compute();
+      break;
+    default:
+      Deliver(gate);
+  }
+}
+
+void ModelWorker::Deliver(const Gate& gate) {
+  if (under_way_.empty()) return;
+  const auto push = under_way_.begin() + random_->Below(under_way_.size());
+  const auto part =
+      std::next(push->parts.begin(), random_->Below(push->parts.size()));
+  const uint32_t server = servers_->Parts(push->push)[*part].server;
+  const Fate fate = gate(server, push->push.cut);
+  if (fate != Fate::kApply) return;
+  if (random_->Below(10) == 0) {
+    servers_->Tear(push->push, *part);
+    return;
+  }
+  servers_->Apply(push->push, *part);
+  // An answer may be lost.
+  if (random_->Below(10) == 0) return;
+  push->parts.erase(part);
+  if (!push->parts.empty()) return;
+  if (push->lease != 0 && --repairing_[push->lease] == 0) {
+    repaired_.push_back(push->lease);
+    repairing_.erase(push->lease);
+  }
+  under_way_.erase(push);
+}
+
+bool ModelWorker::Idle() const {
+  return todo_.empty() && repairs_.empty() && backlog_.empty() &&
+         under_way_.empty() &&
+         std::all_of(slots_.begin(), slots_.end(),
+                     [](const Slot& slot) { return slot.dense.empty(); });
+}
+
+std::vector<uint64_t> ModelWorker::TakeDone() {
+  std::vector<uint64_t> done = std::exchange(repaired_, {});
+  if (Idle()) {
+    done.insert(done.end(), leases_.begin(), leases_.end());
+    leases_.clear();
+  }
+  return done;
+}
+
+std::optional<ModelWorker::Mark> ModelWorker::TakeMark() {
+  if (marked_cut_ == newest_cut_) return std::nullopt;
+  for (const Slot& slot : slots_) {
+    if (slot.cut < newest_cut_) return std::nullopt;
+  }
+  for (const UnderWay& push : under_way_) {
+    if (push.push.cut < newest_cut_) return std::nullopt;
+  }
+  Mark mark;
+  mark.cut = marked_cut_ = newest_cut_;
+  for (auto it = untold_.begin();
+       it != untold_.end() && it->first < newest_cut_; it = untold_.erase(it)) {
+    mark.examples.merge(it->second);
+  }
+  return mark;
+}
+
+}  // namespace oarlock

@@ -1,0 +1,288 @@
+// Evaluations, stopping, and online files: what the coordinator keeps of them.
+
+#include "coordinator/work/training_course.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tests/coordinator/coordinator_testing.h"
+
+namespace oarlock {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::Evaluation EvaluationOf(const std::string& work, double auc) {
+  v1::Evaluation evaluation;
+  evaluation.set_work(work);
+  evaluation.set_auc(auc);
+  return evaluation;
+}
+
+v1::TrainingFile FileOf(uint32_t epoch, const std::string& name,
+                        bool trained = false) {
+  v1::TrainingFile file;
+  file.set_epoch(epoch);
+  file.set_file(name);
+  file.set_trained(trained);
+  return file;
+}
+
+TEST(TrainingCourseTest, AnEvaluationThatIsToldAgainTakesThePlaceOfTheFirst) {
+  TrainingCourse course;
+  course.Report(EvaluationOf("test/0", .5));
+  course.Report(EvaluationOf("test/1", .6));
+  course.Report(EvaluationOf("test/0", .7));
+  v1::JobStatusResponse status;
+  course.Describe(&status);
+  ASSERT_EQ(status.evaluations_size(), 2);
+  EXPECT_EQ(status.evaluations(0).auc(), .7);
+}
+
+TEST(TrainingCourseTest, AnEvaluationOfAnotherRunStaysAndTheNewOneFollows) {
+  const auto ended_at = [](double unix_seconds, double auc) {
+    v1::Evaluation evaluation = EvaluationOf("test/0", auc);
+    evaluation.set_unix_seconds(unix_seconds);
+    return evaluation;
+  };
+  TrainingCourse course;
+  course.Report(ended_at(1, .5));
+  EXPECT_EQ(course.CheckEvaluation(ended_at(2, .7)).code(),
+            absl::StatusCode::kAlreadyExists);
+  course.BeginRun();
+  ASSERT_TRUE(course.CheckEvaluation(ended_at(2, .7)).ok());
+  course.Report(ended_at(2, .7));
+  // Now with its checkpoint.
+  ASSERT_TRUE(course.CheckEvaluation(ended_at(2, .7)).ok());
+  course.Report(ended_at(2, .7));
+  v1::JobStatusResponse status;
+  course.Describe(&status);
+  ASSERT_EQ(status.evaluations_size(), 2);
+  EXPECT_EQ(status.evaluations(0).auc(), .5);
+  EXPECT_EQ(status.evaluations(1).auc(), .7);
+
+  v1::TrainingCourseState state;
+  course.Save(&state);
+  TrainingCourse successor;
+  successor.Load(state);
+  EXPECT_EQ(successor.CheckEvaluation(ended_at(3, .8)).code(),
+            absl::StatusCode::kAlreadyExists);
+  v1::CheckpointManifest manifest;
+  course.DescribeCut(/*trained_epochs=*/0, &manifest);
+  TrainingCourse resumed;
+  resumed.Restore(manifest);
+  EXPECT_TRUE(resumed.CheckEvaluation(ended_at(3, .8)).ok());
+}
+
+TEST(TrainingCourseTest, OnlyTheNewestEvaluationsAreKept) {
+  TrainingCourse course;
+  for (size_t i = 0; i < TrainingCourse::kMaxEvaluations + 2; ++i) {
+    course.Report(EvaluationOf(absl::StrCat("test/", i), .5));
+  }
+  v1::JobStatusResponse status;
+  course.Describe(&status);
+  EXPECT_EQ(status.evaluations_size(), TrainingCourse::kMaxEvaluations);
+  EXPECT_EQ(status.evaluations(0).work(), "test/2");
+}
+
+TEST(TrainingCourseTest, WhetherAPassBeginsIsDecidedOnce) {
+  TrainingCourse course;
+  EXPECT_TRUE(course.Begin(0));
+  EXPECT_TRUE(course.Begin(1));
+  course.Stop("enough");
+  // Somebody has begun it.
+  EXPECT_TRUE(course.Begin(1));
+  EXPECT_FALSE(course.Begin(2));
+  EXPECT_FALSE(course.Begin(2));
+}
+
+TEST(TrainingCourseTest, FilesFollowEachOtherAndHaveOneNameEach) {
+  TrainingCourse course;
+  EXPECT_EQ(course.CheckFile(FileOf(1, "a")).code(),
+            absl::StatusCode::kInvalidArgument);
+  ASSERT_TRUE(course.CheckFile(FileOf(0, "a")).ok());
+  course.NoteFile(FileOf(0, "a"));
+  // The same again.
+  EXPECT_TRUE(course.CheckFile(FileOf(0, "a")).ok());
+  EXPECT_EQ(course.CheckFile(FileOf(0, "b")).code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(course.CheckFile(FileOf(1, "b")).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(course.num_trained_files(), 0u);
+  course.NoteFile(FileOf(0, "a", true));
+  EXPECT_EQ(course.num_trained_files(), 1u);
+  EXPECT_EQ(course.CheckFile(FileOf(1, "a")).code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(course.CheckFile(FileOf(1, "b")).ok());
+  course.Stop("enough");
+  EXPECT_EQ(course.CheckFile(FileOf(1, "b")).code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(TrainingCourseTest, AFileThatEndedAfterTheCutWasOpenedIsNotTrainedInIt) {
+  TrainingCourse course;
+  course.NoteFile(FileOf(0, "a", true));
+  course.NoteFile(FileOf(1, "b", true));
+  course.NoteFile(FileOf(2, "c"));
+  v1::CheckpointManifest manifest;
+  course.DescribeCut(/*trained_epochs=*/1, &manifest);
+  TrainingCourse restored;
+  restored.Restore(manifest);
+  EXPECT_EQ(restored.num_trained_files(), 1u);
+  ASSERT_EQ(restored.files().size(), 2u);
+  EXPECT_EQ(restored.files()[1].file(), "b");
+  EXPECT_FALSE(restored.files()[1].trained());
+}
+
+TEST(TrainingCourseTest, AFileOfWhichAllIsInTheCutIsTrainedInIt) {
+  TrainingCourse course;
+  course.NoteFile(FileOf(0, "a", true));
+  // Nobody has noted its end yet.
+  course.NoteFile(FileOf(1, "b"));
+  v1::CheckpointManifest manifest;
+  course.DescribeCut(/*trained_epochs=*/2, &manifest);
+  TrainingCourse restored;
+  restored.Restore(manifest);
+  EXPECT_EQ(restored.num_trained_files(), 2u);
+  EXPECT_TRUE(restored.CheckFile(FileOf(2, "c")).ok());
+}
+
+TEST(TrainingCourseTest, StateIsTakenOver) {
+  TrainingCourse course;
+  course.Begin(3);
+  course.NoteFile(FileOf(0, "a", true));
+  course.Report(EvaluationOf("test/0", .5));
+  course.Stop("enough");
+  v1::TrainingCourseState state;
+  course.Save(&state);
+  TrainingCourse successor;
+  successor.Load(state);
+  v1::TrainingCourseState again;
+  successor.Save(&again);
+  EXPECT_EQ(state.SerializeAsString(), again.SerializeAsString());
+  EXPECT_EQ(successor.CheckFile(FileOf(1, "a")).code(),
+            absl::StatusCode::kAlreadyExists);
+}
+
+class CourseOfAJobTest : public CoordinatorTest {
+ protected:
+  CourseOfAJobTest() : CoordinatorTest(/*num_workers=*/2) {}
+
+  absl::Status Note(uint32_t worker, uint64_t generation,
+                    const v1::TrainingFile& file) {
+    v1::NoteFileRequest request;
+    request.set_worker_index(worker);
+    request.set_worker_generation(generation);
+    *request.mutable_file() = file;
+    return coordinator_->NoteFile(request);
+  }
+  void Stop(const std::string& reason) {
+    v1::StopTrainingRequest request;
+    request.set_reason(reason);
+    ASSERT_TRUE(coordinator_->StopTraining(request).ok());
+  }
+};
+
+TEST_F(CourseOfAJobTest, AStoppedPassIsOverWhenNobodyHasItsRanges) {
+  const uint64_t first = Register(0);
+  const uint64_t second = Register(1);
+  Define(4);
+  const auto a = Lease(0, first);
+  const auto b = Lease(1, second);
+  EXPECT_FALSE(Beat(0, first)->training_stopped());
+  Stop("enough");
+  Stop("something else");
+  EXPECT_TRUE(Beat(0, first)->training_stopped());
+  EXPECT_EQ(coordinator_->JobStatus({}).stop_reason(), "enough");
+  auto more = Lease(0, first, {a->leases(0)});
+  EXPECT_EQ(more->ranges_size(), 0);
+  EXPECT_FALSE(more->exhausted());
+  more = Lease(1, second, {b->leases(0)});
+  EXPECT_EQ(more->ranges_size(), 0);
+  EXPECT_TRUE(more->exhausted());
+  // Other work goes on.
+  work_ = "test/0";
+  Define(1);
+  EXPECT_EQ(Lease(0, first)->ranges_size(), 1);
+}
+
+TEST_F(CourseOfAJobTest, AFileOfAPassThatWasStoppedIsNotTrained) {
+  const uint64_t worker = Register(0);
+  ASSERT_TRUE(Note(0, worker, FileOf(0, "a")).ok());
+  Define(2);
+  const auto lease = Lease(0, worker);
+  EXPECT_EQ(Note(0, worker, FileOf(0, "a", true)).code(),
+            absl::StatusCode::kFailedPrecondition);
+  Stop("enough");
+  EXPECT_TRUE(Lease(0, worker, {lease->leases(0)})->exhausted());
+  EXPECT_EQ(Note(0, worker, FileOf(0, "a", true)).code(),
+            absl::StatusCode::kFailedPrecondition);
+  const v1::ListFilesResponse files = coordinator_->ListFiles({});
+  ASSERT_EQ(files.files_size(), 1);
+  EXPECT_FALSE(files.files(0).trained());
+  EXPECT_TRUE(files.training_stopped());
+}
+
+TEST_F(CourseOfAJobTest, AFileThatIsTrainedIsNotInTheCutThatWasOpenedBefore) {
+  const uint64_t worker = Register(0);
+  ASSERT_TRUE(Note(0, worker, FileOf(0, "a")).ok());
+  Define(1);
+  const auto lease = Lease(0, worker);
+  ASSERT_TRUE(coordinator_->OpenCut().ok());
+  EXPECT_TRUE(Lease(0, worker, {lease->leases(0)})->exhausted());
+  ASSERT_TRUE(Note(0, worker, FileOf(0, "a", true)).ok());
+  v1::CheckpointManifest manifest;
+  coordinator_->DescribeCut(&manifest);
+  ASSERT_EQ(manifest.files_size(), 1);
+  EXPECT_FALSE(manifest.files(0).trained());
+  coordinator_->CloseCut();
+  ASSERT_TRUE(coordinator_->OpenCut().ok());
+  v1::CheckpointManifest next;
+  coordinator_->DescribeCut(&next);
+  EXPECT_TRUE(next.files(0).trained());
+}
+
+TEST_F(CourseOfAJobTest, AJobGoesOnFromACutBetweenTheLastPushAndTheFilesEnd) {
+  const uint64_t worker = Register(0);
+  ASSERT_TRUE(Note(0, worker, FileOf(0, "a")).ok());
+  v1::DefineWorkRequest define;
+  define.set_work("train/0");
+  define.set_num_examples(100);
+  ASSERT_TRUE(coordinator_->DefineWork(define).ok());
+  const absl::StatusOr<uint64_t> cut = coordinator_->OpenCut();
+  ASSERT_TRUE(cut.ok()) << cut.status();
+  v1::MarkCutRequest mark;
+  mark.set_worker_generation(worker);
+  mark.set_cut(*cut);
+  v1::TrainedExamples* const examples = mark.add_trained();
+  examples->set_work("train/0");
+  examples->add_ranges()->set_end(100);
+  ASSERT_TRUE(coordinator_->MarkCut(mark).ok());
+  v1::CheckpointManifest manifest;
+  coordinator_->DescribeCut(&manifest);
+  ASSERT_EQ(manifest.files_size(), 1);
+  EXPECT_TRUE(manifest.files(0).trained());
+
+  coordinator_.emplace(options_, clock_);
+  coordinator_->Restore(manifest);
+  const absl::Status next = Note(0, Register(0), FileOf(1, "b"));
+  EXPECT_TRUE(next.ok()) << next;
+}
+
+TEST_F(CourseOfAJobTest, AFencedWorkerSaysNothing) {
+  const uint64_t worker = Register(0);
+  Register(0);
+  EXPECT_EQ(Note(0, worker, FileOf(0, "a")).code(), absl::StatusCode::kAborted);
+  v1::ReportEvaluationRequest request;
+  request.set_worker_generation(worker);
+  *request.mutable_evaluation() = EvaluationOf("test/0", .5);
+  EXPECT_EQ(coordinator_->ReportEvaluation(request).code(),
+            absl::StatusCode::kAborted);
+}
+
+}  // namespace
+}  // namespace oarlock
