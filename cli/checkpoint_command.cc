@@ -15,6 +15,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "checkpoint/checkpoint_diff.h"
+#include "checkpoint/checkpoint_export.h"
+#include "checkpoint/checkpoint_import.h"
+#include "checkpoint/checkpoint_rows.h"
+#include "checkpoint/manifest.h"
 #include "cli/checkpoint_view.h"
 #include "data/reader/byte_source.h"
 #include "data/reader/line_reader.h"
@@ -25,11 +30,6 @@
 #include "fleet/model_export/model_export.h"
 #include "proto/checkpoint_config.pb.h"
 #include "proto/job_config.pb.h"
-#include "pserver/checkpoint/checkpoint_diff.h"
-#include "pserver/checkpoint/checkpoint_export.h"
-#include "pserver/checkpoint/checkpoint_import.h"
-#include "pserver/checkpoint/checkpoint_rows.h"
-#include "pserver/checkpoint/manifest.h"
 #include "storage/file_system.h"
 
 namespace oarlock {

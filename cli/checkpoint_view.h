@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "pserver/checkpoint/manifest.h"
+#include "checkpoint/manifest.h"
 
 namespace oarlock {
 

@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/build_commit.h"
 #include "base/version.h"
+#include "checkpoint/manifest.h"
 #include "cluster/wire_version.h"
 #include "fleet/command_line/command_line.h"
 #include "nn/cuda/gpu.h"
-#include "pserver/checkpoint/manifest.h"
 
 namespace oarlock {
 namespace {

@@ -9,10 +9,10 @@
 #include "absl/time/time.h"
 #include "base/free_memory.h"
 #include "base/status_macros.h"
+#include "checkpoint/manifest.h"
 #include "client/grpc_parameter_client.h"
 #include "fleet/local_cluster.h"
 #include "proto/value_format.h"
-#include "pserver/checkpoint/manifest.h"
 #include "sparse_table/row_rules.h"
 #include "storage/file_system.h"
 

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "checkpoint/checkpoint_rows.h"
 #include "nn/layer.h"
-#include "pserver/checkpoint/checkpoint_rows.h"
 #include "sparse_table/packed_rows.h"
 
 namespace oarlock {

@@ -12,9 +12,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/types.h"
+#include "checkpoint/manifest.h"
 #include "nn/network.h"
 #include "nn/parameter.h"
-#include "pserver/checkpoint/manifest.h"
 
 namespace oarlock {
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "checkpoint/manifest.h"
 #include "proto/job_config.pb.h"
-#include "pserver/checkpoint/manifest.h"
 #include "storage/file_system.h"
 
 namespace oarlock {

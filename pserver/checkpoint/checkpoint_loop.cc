@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "checkpoint/manifest.h"
 #include "cluster/retry.h"
 #include "cluster/security.h"
-#include "pserver/checkpoint/manifest.h"
 
 namespace oarlock {
 namespace {

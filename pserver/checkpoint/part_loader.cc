@@ -15,7 +15,7 @@
 #include "absl/types/span.h"
 #include "base/fault_point.h"
 #include "base/status_macros.h"
-#include "pserver/checkpoint/manifest.h"
+#include "checkpoint/manifest.h"
 #include "sparse_table/table_restore.h"
 #include "storage/checkpoint_reader.h"
 #include "storage/checkpoint_record.h"

@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "base/fault_point.h"
 #include "base/status_macros.h"
-#include "pserver/checkpoint/manifest.h"
+#include "checkpoint/manifest.h"
 #include "pserver/checkpoint/save_pace.h"
 #include "sparse_table/cut_sink.h"
 #include "sparse_table/table_cuts.h"

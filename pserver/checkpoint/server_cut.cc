@@ -8,7 +8,7 @@
 #include "base/fault_point.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "pserver/checkpoint/manifest.h"
+#include "checkpoint/manifest.h"
 
 namespace oarlock {
 namespace {

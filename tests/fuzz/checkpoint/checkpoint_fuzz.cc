@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "pserver/checkpoint/manifest.h"
+#include "checkpoint/manifest.h"
 #include "storage/checkpoint_dir.h"
 #include "storage/checkpoint_record.h"
 

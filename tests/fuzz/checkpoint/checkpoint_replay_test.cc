@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
-#include "pserver/checkpoint/manifest.h"
+#include "checkpoint/manifest.h"
 #include "storage/checkpoint_dir.h"
 #include "storage/checkpoint_record.h"
 #include "tests/fuzz/replay.h"

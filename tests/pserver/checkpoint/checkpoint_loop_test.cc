@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/metrics.h"
-#include "pserver/checkpoint/manifest.h"
+#include "checkpoint/manifest.h"
 #include "pserver/server.h"
 #include "storage/file_system.h"
 #include "tests/base/eventually.h"

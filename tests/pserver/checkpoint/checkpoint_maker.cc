@@ -9,7 +9,7 @@
 #include "base/mix.h"
 #include "base/status_macros.h"
 #include "base/types.h"
-#include "pserver/checkpoint/manifest.h"
+#include "checkpoint/manifest.h"
 #include "sparse_table/packed_rows.h"
 #include "storage/checkpoint_dir.h"
 

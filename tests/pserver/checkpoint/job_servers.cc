@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "pserver/checkpoint/checkpoint_diff.h"
-#include "pserver/checkpoint/checkpoint_rows.h"
+#include "checkpoint/checkpoint_diff.h"
+#include "checkpoint/checkpoint_rows.h"
 #include "pserver/checkpoint/part_loader.h"
 #include "storage/checkpoint_dir.h"
 

@@ -1,4 +1,4 @@
-#include "pserver/checkpoint/checkpoint_import.h"
+#include "checkpoint/checkpoint_import.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
-#include "pserver/checkpoint/checkpoint_export.h"
+#include "checkpoint/checkpoint_export.h"
 #include "tests/optim/rule_testing.h"
 #include "tests/pserver/checkpoint/checkpoint_maker.h"
 #include "tests/pserver/checkpoint/job_servers.h"

@@ -1,4 +1,4 @@
-#include "pserver/checkpoint/checkpoint_import.h"
+#include "checkpoint/checkpoint_import.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/types.h"
-#include "pserver/checkpoint/checkpoint_rows.h"
+#include "checkpoint/checkpoint_rows.h"
 #include "sparse_table/cut_sink.h"
 #include "sparse_table/row_layout.h"
 #include "sparse_table/row_rules.h"

@@ -1,7 +1,7 @@
 // The manifest of a checkpoint: text, sums, and what must be where.
 
-#ifndef OARLOCK_PSERVER_CHECKPOINT_MANIFEST_H_
-#define OARLOCK_PSERVER_CHECKPOINT_MANIFEST_H_
+#ifndef OARLOCK_CHECKPOINT_MANIFEST_H_
+#define OARLOCK_CHECKPOINT_MANIFEST_H_
 
 #include <cstdint>
 #include <memory>
@@ -69,4 +69,4 @@ absl::StatusOr<OpenCheckpoint> VerifyAndOpen(FileSystem* files,
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_PSERVER_CHECKPOINT_MANIFEST_H_
+#endif  // OARLOCK_CHECKPOINT_MANIFEST_H_

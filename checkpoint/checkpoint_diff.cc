@@ -1,4 +1,4 @@
-#include "pserver/checkpoint/checkpoint_diff.h"
+#include "checkpoint/checkpoint_diff.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "pserver/checkpoint/checkpoint_rows.h"
+#include "checkpoint/checkpoint_rows.h"
 
 namespace oarlock {
 namespace {

@@ -1,4 +1,4 @@
-#include "pserver/checkpoint/manifest.h"
+#include "checkpoint/manifest.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/util/message_differencer.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "pserver/checkpoint/checkpoint_rows.h"
+#include "checkpoint/checkpoint_rows.h"
 #include "tests/pserver/checkpoint/checkpoint_maker.h"
 #include "tests/storage/checkpoint_testing.h"
 

@@ -2,8 +2,8 @@
 // what was added is sorted by the bufferful and written to files that are
 // merged when they are read.
 
-#ifndef OARLOCK_PSERVER_CHECKPOINT_ROW_SORTER_H_
-#define OARLOCK_PSERVER_CHECKPOINT_ROW_SORTER_H_
+#ifndef OARLOCK_CHECKPOINT_ROW_SORTER_H_
+#define OARLOCK_CHECKPOINT_ROW_SORTER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -80,4 +80,4 @@ class RowSorter {
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_PSERVER_CHECKPOINT_ROW_SORTER_H_
+#endif  // OARLOCK_CHECKPOINT_ROW_SORTER_H_

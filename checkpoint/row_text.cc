@@ -1,4 +1,4 @@
-#include "pserver/checkpoint/row_text.h"
+#include "checkpoint/row_text.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "pserver/checkpoint/row_sorter.h"
+#include "checkpoint/row_sorter.h"
 
 #include <algorithm>
 #include <cstring>

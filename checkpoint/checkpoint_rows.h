@@ -1,8 +1,8 @@
 // What an opened checkpoint says about a table: rows of a partition with all
 // deltas applied, floats of a dense block. For restoring and for tools.
 
-#ifndef OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_ROWS_H_
-#define OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_ROWS_H_
+#ifndef OARLOCK_CHECKPOINT_CHECKPOINT_ROWS_H_
+#define OARLOCK_CHECKPOINT_CHECKPOINT_ROWS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +15,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/types.h"
+#include "checkpoint/manifest.h"
 #include "proto/unit_state.pb.h"
-#include "pserver/checkpoint/manifest.h"
 #include "sparse_table/packed_rows.h"
 
 namespace oarlock {
@@ -85,4 +85,4 @@ absl::Status VerifyTables(const OpenCheckpoint& open);
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_ROWS_H_
+#endif  // OARLOCK_CHECKPOINT_CHECKPOINT_ROWS_H_

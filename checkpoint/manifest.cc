@@ -1,4 +1,4 @@
-#include "pserver/checkpoint/manifest.h"
+#include "checkpoint/manifest.h"
 
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>

@@ -1,4 +1,4 @@
-#include "pserver/checkpoint/checkpoint_export.h"
+#include "checkpoint/checkpoint_export.h"
 
 #include <bit>
 #include <map>
@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "pserver/checkpoint/checkpoint_rows.h"
-#include "pserver/checkpoint/row_text.h"
+#include "checkpoint/checkpoint_rows.h"
+#include "checkpoint/row_text.h"
 #include "sparse_table/row_rules.h"
 
 namespace oarlock {

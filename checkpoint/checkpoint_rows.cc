@@ -1,4 +1,4 @@
-#include "pserver/checkpoint/checkpoint_rows.h"
+#include "checkpoint/checkpoint_rows.h"
 
 #include <algorithm>
 #include <bit>

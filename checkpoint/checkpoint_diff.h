@@ -1,14 +1,14 @@
 // Whether training would go on the same from two checkpoints.
 
-#ifndef OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_DIFF_H_
-#define OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_DIFF_H_
+#ifndef OARLOCK_CHECKPOINT_CHECKPOINT_DIFF_H_
+#define OARLOCK_CHECKPOINT_CHECKPOINT_DIFF_H_
 
 #include <cstddef>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "pserver/checkpoint/manifest.h"
+#include "checkpoint/manifest.h"
 
 namespace oarlock {
 
@@ -21,4 +21,4 @@ absl::StatusOr<std::vector<std::string>> DiffCheckpoints(
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_DIFF_H_
+#endif  // OARLOCK_CHECKPOINT_CHECKPOINT_DIFF_H_

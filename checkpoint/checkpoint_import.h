@@ -1,8 +1,8 @@
 // A checkpoint whose rows of one table come from text: the inverse of
 // checkpoint_export.h.
 
-#ifndef OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_IMPORT_H_
-#define OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_IMPORT_H_
+#ifndef OARLOCK_CHECKPOINT_CHECKPOINT_IMPORT_H_
+#define OARLOCK_CHECKPOINT_CHECKPOINT_IMPORT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -14,11 +14,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/clock.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/row_sorter.h"
+#include "checkpoint/row_text.h"
 #include "cluster/partition_map.h"
 #include "proto/checkpoint.pb.h"
-#include "pserver/checkpoint/manifest.h"
-#include "pserver/checkpoint/row_sorter.h"
-#include "pserver/checkpoint/row_text.h"
 #include "storage/checkpoint_dir.h"
 #include "storage/checkpoint_store.h"
 #include "storage/file_system.h"
@@ -112,4 +112,4 @@ class CheckpointImport {
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_IMPORT_H_
+#endif  // OARLOCK_CHECKPOINT_CHECKPOINT_IMPORT_H_

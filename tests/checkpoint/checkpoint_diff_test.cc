@@ -1,4 +1,4 @@
-#include "pserver/checkpoint/checkpoint_diff.h"
+#include "checkpoint/checkpoint_diff.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "pserver/checkpoint/checkpoint_export.h"
-#include "pserver/checkpoint/checkpoint_rows.h"
+#include "checkpoint/checkpoint_export.h"
+#include "checkpoint/checkpoint_rows.h"
 #include "tests/pserver/checkpoint/checkpoint_maker.h"
 #include "tests/storage/checkpoint_testing.h"
 

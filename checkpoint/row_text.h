@@ -1,8 +1,8 @@
 // A row of a sparse table as a line of text, in PaddlePaddle's form, and back
 // with its bits (docs/checkpoint_format.md, "Rows as text").
 
-#ifndef OARLOCK_PSERVER_CHECKPOINT_ROW_TEXT_H_
-#define OARLOCK_PSERVER_CHECKPOINT_ROW_TEXT_H_
+#ifndef OARLOCK_CHECKPOINT_ROW_TEXT_H_
+#define OARLOCK_CHECKPOINT_ROW_TEXT_H_
 
 #include <cstddef>
 #include <string>
@@ -59,4 +59,4 @@ class RowText {
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_PSERVER_CHECKPOINT_ROW_TEXT_H_
+#endif  // OARLOCK_CHECKPOINT_ROW_TEXT_H_

@@ -1,18 +1,18 @@
 // Rows of a checkpoint as text, in PaddlePaddle's form.
 
-#ifndef OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_EXPORT_H_
-#define OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_EXPORT_H_
+#ifndef OARLOCK_CHECKPOINT_CHECKPOINT_EXPORT_H_
+#define OARLOCK_CHECKPOINT_CHECKPOINT_EXPORT_H_
 
 #include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "pserver/checkpoint/manifest.h"
+#include "checkpoint/manifest.h"
 #include "storage/file_system.h"
 
 namespace oarlock {
 
-// Writes a line (pserver/checkpoint/row_text.h) for every row of the sparse
+// Writes a line (checkpoint/row_text.h) for every row of the sparse
 // table `name` (empty: the only one), ascending by partition and key. How many
 // rows. InvalidArgument when the table is not there or not sparse.
 absl::StatusOr<uint64_t> ExportRows(const OpenCheckpoint& open,
@@ -21,4 +21,4 @@ absl::StatusOr<uint64_t> ExportRows(const OpenCheckpoint& open,
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_EXPORT_H_
+#endif  // OARLOCK_CHECKPOINT_CHECKPOINT_EXPORT_H_
