@@ -23,7 +23,7 @@
 #include "fleet/stop_signal.h"
 #include "fleet/worker_connection.h"
 #include "pserver/server.h"
-#include "pserver/table_metrics.h"
+#include "pserver/table/table_metrics.h"
 #include "worker/data_options_of.h"
 #include "worker/trainer.h"
 #include "worker/training_data.h"

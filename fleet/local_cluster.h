@@ -18,8 +18,8 @@
 #include "coordinator/coordinator.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job_config.pb.h"
-#include "pserver/eviction_loop.h"
-#include "pserver/table_registry.h"
+#include "pserver/table/eviction_loop.h"
+#include "pserver/table/table_registry.h"
 
 namespace oarlock {
 

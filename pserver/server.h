@@ -14,7 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/metrics.h"
 #include "base/types.h"
-#include "pserver/server_options.h"
+#include "pserver/options/server_options.h"
 
 namespace oarlock {
 

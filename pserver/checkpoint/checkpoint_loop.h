@@ -28,7 +28,7 @@
 #include "coordinator/coordinator.h"
 #include "proto/checkpoint.grpc.pb.h"
 #include "proto/coordinator_job.pb.h"
-#include "pserver/table_registry.h"
+#include "pserver/table/table_registry.h"
 #include "storage/checkpoint_dir.h"
 
 namespace oarlock {

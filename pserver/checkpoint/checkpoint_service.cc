@@ -4,7 +4,7 @@
 
 #include "cluster/security.h"
 #include "proto/checkpoint.grpc.pb.h"
-#include "pserver/unary_call.h"
+#include "pserver/rpc/unary_call.h"
 
 namespace oarlock {
 

@@ -9,8 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "pserver/call_queues.h"
 #include "pserver/checkpoint/server_cut.h"
+#include "pserver/rpc/call_queues.h"
 
 namespace oarlock {
 

@@ -10,7 +10,7 @@
 #include "base/types.h"
 #include "cluster/partition_map.h"
 #include "proto/checkpoint.pb.h"
-#include "pserver/table_registry.h"
+#include "pserver/table/table_registry.h"
 
 namespace oarlock {
 

@@ -17,7 +17,7 @@
 #include "cluster/partition_map.h"
 #include "proto/checkpoint.pb.h"
 #include "pserver/checkpoint/save_pace.h"
-#include "pserver/table_registry.h"
+#include "pserver/table/table_registry.h"
 #include "storage/checkpoint_store.h"
 
 namespace oarlock {

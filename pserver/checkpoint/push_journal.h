@@ -28,9 +28,9 @@
 #include "coordinator/log/logs_of_run.h"
 #include "proto/table.pb.h"
 #include "pserver/checkpoint/cut_gate.h"
-#include "pserver/eviction_loop.h"
-#include "pserver/push_ledger.h"
-#include "pserver/table_registry.h"
+#include "pserver/fencing/push_ledger.h"
+#include "pserver/table/eviction_loop.h"
+#include "pserver/table/table_registry.h"
 #include "storage/push_log.h"
 
 namespace oarlock {

@@ -24,7 +24,7 @@
 #include "pserver/checkpoint/cut_gate.h"
 #include "pserver/checkpoint/part_writer.h"
 #include "pserver/checkpoint/push_journal.h"
-#include "pserver/table_registry.h"
+#include "pserver/table/table_registry.h"
 #include "storage/checkpoint_store.h"
 
 namespace oarlock {

@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "base/random.h"
 #include "tests/optim/rule_testing.h"
-#include "tests/pserver/push_testing.h"
+#include "tests/pserver/service/push_testing.h"
 
 namespace oarlock {
 namespace {

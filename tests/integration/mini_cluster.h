@@ -16,8 +16,8 @@
 #include "client/grpc_job_client.h"
 #include "client/grpc_parameter_client.h"
 #include "client/server_connections.h"
+#include "pserver/options/server_options.h"
 #include "pserver/server.h"
-#include "pserver/server_options.h"
 
 namespace oarlock {
 

@@ -17,9 +17,9 @@
 #include "proto/checkpoint.pb.h"
 #include "proto/table.pb.h"
 #include "pserver/checkpoint/part_writer.h"
-#include "pserver/table_registry.h"
+#include "pserver/table/table_registry.h"
 #include "storage/checkpoint_store.h"
-#include "tests/pserver/push_testing.h"
+#include "tests/pserver/service/push_testing.h"
 
 namespace oarlock {
 

@@ -11,12 +11,12 @@
 #include "cluster/partition_map.h"
 #include "cluster/wire_version.h"
 #include "pserver/checkpoint/push_journal.h"
-#include "pserver/membership.h"
-#include "pserver/parameter_handler.h"
-#include "pserver/push_ledger.h"
-#include "pserver/table_registry.h"
-#include "tests/pserver/ledger_testing.h"
-#include "tests/pserver/push_testing.h"
+#include "pserver/fencing/membership.h"
+#include "pserver/fencing/push_ledger.h"
+#include "pserver/service/parameter_handler.h"
+#include "pserver/table/table_registry.h"
+#include "tests/pserver/fencing/ledger_testing.h"
+#include "tests/pserver/service/push_testing.h"
 
 namespace oarlock {
 namespace {

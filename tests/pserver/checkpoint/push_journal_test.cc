@@ -9,16 +9,16 @@
 #include "absl/strings/match.h"
 #include "base/clock.h"
 #include "proto/parameter.pb.h"
+#include "pserver/aggregator/quorum_aggregator.h"
+#include "pserver/aggregator/quorum_patience.h"
 #include "pserver/checkpoint/cut_gate.h"
-#include "pserver/membership.h"
-#include "pserver/push_ledger.h"
-#include "pserver/quorum_aggregator.h"
-#include "pserver/quorum_patience.h"
-#include "pserver/table_registry.h"
+#include "pserver/fencing/membership.h"
+#include "pserver/fencing/push_ledger.h"
+#include "pserver/table/table_registry.h"
 #include "storage/file_system.h"
 #include "storage/push_log.h"
 #include "tests/pserver/checkpoint/push_journal_testing.h"
-#include "tests/pserver/push_testing.h"
+#include "tests/pserver/service/push_testing.h"
 
 namespace oarlock {
 namespace {

@@ -20,12 +20,12 @@
 #include "proto/parameter.pb.h"
 #include "pserver/checkpoint/cut_gate.h"
 #include "pserver/checkpoint/push_journal.h"
-#include "pserver/membership.h"
-#include "pserver/push_ledger.h"
-#include "pserver/table_registry.h"
+#include "pserver/fencing/membership.h"
+#include "pserver/fencing/push_ledger.h"
+#include "pserver/table/table_registry.h"
 #include "tests/base/test_folder.h"
-#include "tests/pserver/push_answers.h"
-#include "tests/pserver/push_testing.h"
+#include "tests/pserver/service/push_answers.h"
+#include "tests/pserver/service/push_testing.h"
 
 namespace oarlock {
 

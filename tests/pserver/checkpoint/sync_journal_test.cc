@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/pserver/checkpoint/push_journal_testing.h"
-#include "tests/pserver/push_testing.h"
+#include "tests/pserver/service/push_testing.h"
 
 namespace oarlock {
 namespace {

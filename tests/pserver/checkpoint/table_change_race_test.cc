@@ -23,9 +23,9 @@
 #include "cluster/partition_map.h"
 #include "pserver/checkpoint/cut_gate.h"
 #include "pserver/checkpoint/server_cut.h"
-#include "pserver/table_metrics.h"
-#include "pserver/table_registry.h"
-#include "tests/pserver/push_testing.h"
+#include "pserver/table/table_metrics.h"
+#include "pserver/table/table_registry.h"
+#include "tests/pserver/service/push_testing.h"
 
 namespace oarlock {
 namespace {

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "sparse_table/dense/dense_table.h"
 #include "tests/optim/rule_testing.h"
-#include "tests/pserver/push_testing.h"
+#include "tests/pserver/service/push_testing.h"
 
 namespace oarlock {
 namespace {

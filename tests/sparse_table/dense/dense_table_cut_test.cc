@@ -19,7 +19,7 @@
 #include "sparse_table/dense/dense_table.h"
 #include "tests/base/eventually.h"
 #include "tests/optim/rule_testing.h"
-#include "tests/pserver/push_testing.h"
+#include "tests/pserver/service/push_testing.h"
 
 namespace oarlock {
 namespace {

@@ -13,7 +13,7 @@
 #include "cluster/partition_map.h"
 #include "gtest/gtest.h"
 #include "tests/optim/rule_testing.h"
-#include "tests/pserver/push_testing.h"
+#include "tests/pserver/service/push_testing.h"
 
 namespace oarlock {
 namespace {

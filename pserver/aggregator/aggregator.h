@@ -1,0 +1,86 @@
+// A mode is an aggregator: what a push means to a table. The services decode
+// and answer, the tables apply; only aggregators know when.
+
+#ifndef OARLOCK_PSERVER_AGGREGATOR_AGGREGATOR_H_
+#define OARLOCK_PSERVER_AGGREGATOR_AGGREGATOR_H_
+
+#include <cstdint>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "base/types.h"
+#include "proto/wire_codec.h"
+
+namespace oarlock {
+
+struct PushOutcome {
+  // Groups that had this push already.
+  uint32_t duplicate_groups = 0;
+};
+
+// Called once, from any thread and without a lock held, when the push is as
+// applied as its mode promises, or with why it never will be.
+using PushDone = absl::AnyInvocable<void(absl::StatusOr<PushOutcome>)>;
+
+// See Aggregator::AllowRounds.
+inline constexpr uint64_t kEveryRound = ~uint64_t{0};
+
+// One per table, whose kind decides which of the two pushes may be called.
+// Thread-safe. The push has been checked: job, generations, membership, groups
+// or blocks of this server, as many values as the table wants. What arrives
+// twice under one name is applied once.
+class Aggregator {
+ public:
+  virtual ~Aggregator() = default;
+
+  virtual void PushSparse(PushSparseRequestView push, PushDone done) = 0;
+  virtual void PushDense(PushDenseRequestView push, PushDone done) = 0;
+
+  // The worker contributes to every round from the next one on, or to none
+  // any more (it left, or its lease ran out). A newer generation takes the
+  // place of an older one of the same worker; what concerns an older one is
+  // ignored. Modes without rounds ignore all of it.
+  virtual void SetRoundMember(WorkerIndex worker, Generation generation,
+                              bool joins) = 0;
+  // Forgets the pushes of the worker's incarnations up to `last`, of which none
+  // comes any more.
+  virtual void RetireWorker(WorkerIndex worker, Generation last) {}
+  // Rounds that are complete, the one that is just being applied included: a
+  // worker that has joined contributes to the next. 0 without rounds.
+  virtual uint64_t CompleteRounds() const = 0;
+  // Grows by one with each update of the table: in async mode with each push
+  // (however many messages it came in), in sync mode with each round.
+  virtual uint64_t Version() const = 0;
+  // For cuts (docs/design/0009-checkpoints.md). No round beyond those that are
+  // complete now begins to be applied; returns CompleteRounds().
+  virtual uint64_t HoldRounds() { return 0; }
+  // Rounds up to `last` may be applied, after a HoldRounds; kEveryRound: all.
+  virtual void AllowRounds(uint64_t last) {}
+  // Waits until rounds up to `last` are applied; false when it is `deadline` on
+  // `clock` first. Modes without rounds return true at once.
+  virtual bool AwaitRounds(uint64_t last, const Clock& clock,
+                           absl::Time deadline) {
+    return true;
+  }
+
+  // Goes on from where another incarnation was. REQUIRES: no push has come.
+  virtual void Restore(uint64_t version, uint64_t complete_rounds) = 0;
+  // The pushes of a log have come; those that come now are made by workers.
+  virtual void EndReplay() {}
+
+  // Pushes that wait for their round, or quorum.
+  virtual uint64_t HeldPushes() const = 0;
+  // Updates without their quorum, which had not come in time.
+  virtual uint64_t OverdueUpdates() const { return 0; }
+
+  // Answers everything that is held with Unavailable and returns when that is
+  // done; pushes that arrive later are Unavailable at once. Must not be called
+  // from a callback. Idempotent.
+  virtual void Shutdown() = 0;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_AGGREGATOR_AGGREGATOR_H_

@@ -1,0 +1,121 @@
+#include "pserver/aggregator/async_aggregator.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "base/check.h"
+#include "pserver/aggregator/push_stamp_of.h"
+
+namespace oarlock {
+namespace {
+
+// Keys that are brought into cache and applied at a time: enough for the
+// table's prefetching to run, few enough for their gradients to stay in L2.
+constexpr size_t kKeysPerStretch = 2048;
+
+absl::Status ShutDownError() {
+  return absl::UnavailableError(
+      "the server is shutting down; the push was not applied; send it again "
+      "to the server's successor");
+}
+
+}  // namespace
+
+void AsyncAggregator::PushSparse(PushSparseRequestView push, PushDone done) {
+  OARLOCK_CHECK(sparse_ != nullptr);
+  if (shut_down_.load(std::memory_order_relaxed)) {
+    done(ShutDownError());
+    return;
+  }
+  done(ApplySparse(push));
+}
+
+void AsyncAggregator::PushDense(PushDenseRequestView push, PushDone done) {
+  OARLOCK_CHECK(dense_ != nullptr);
+  if (shut_down_.load(std::memory_order_relaxed)) {
+    done(ShutDownError());
+    return;
+  }
+  done(ApplyDense(push));
+}
+
+absl::StatusOr<PushOutcome> AsyncAggregator::ApplySparse(
+    const PushSparseRequestView& push) {
+  // Kept by the thread, so that a push allocates nothing.
+  thread_local std::vector<Key> key_scratch;
+  thread_local std::vector<float> gradient_scratch;
+  thread_local std::vector<float> show_scratch;
+  thread_local std::vector<float> click_scratch;
+
+  const size_t dim = sparse_->config().sparse().dim();
+  const PushStamp stamp = StampOf(push.header);
+  const absl::Span<const KeyGroup> groups = push.groups;
+  const uint32_t logical_time = clock_ == nullptr ? 0 : clock_->Now();
+  PushOutcome outcome;
+  size_t first_key = 0;
+  for (size_t first = 0; first < groups.size();) {
+    size_t end = first;
+    size_t num_keys = 0;
+    while (end < groups.size() && num_keys < kKeysPerStretch) {
+      num_keys += groups[end++].num_keys;
+    }
+    SparsePush stretch;
+    stretch.groups = groups.subspan(first, end - first);
+    stretch.keys = push.keys.Elements<Key>(first_key, num_keys, &key_scratch);
+    stretch.gradients = push.values.Elements(first_key * dim, num_keys * dim,
+                                             &gradient_scratch);
+    if (!push.shows.empty()) {
+      stretch.shows =
+          push.shows.Elements<float>(first_key, num_keys, &show_scratch);
+    }
+    if (!push.clicks.empty()) {
+      stretch.clicks =
+          push.clicks.Elements<float>(first_key, num_keys, &click_scratch);
+    }
+    stretch.stamps = absl::MakeConstSpan(&stamp, 1);
+    stretch.logical_time = logical_time;
+    absl::StatusOr<SparsePushResult> result = sparse_->Push(stretch);
+    if (!result.ok()) return result.status();
+    outcome.duplicate_groups += result->duplicate_groups;
+    first = end;
+    first_key += num_keys;
+  }
+  if (outcome.duplicate_groups < groups.size()) CountPush(stamp);
+  return outcome;
+}
+
+absl::StatusOr<PushOutcome> AsyncAggregator::ApplyDense(
+    const PushDenseRequestView& push) {
+  thread_local std::vector<float> gradient_scratch;
+
+  const PushStamp stamp = StampOf(push.header);
+  PushOutcome outcome;
+  size_t begin = 0;
+  for (size_t i = 0; i < push.blocks.size(); ++i) {
+    const BlockIndex block = push.blocks[i];
+    const size_t size = dense_->BlockSize(block);
+    const float* gradients =
+        push.values.Elements(begin, size, &gradient_scratch);
+    // Who does not say how many steps means one.
+    if (!dense_->Push(
+            block, gradients, absl::MakeConstSpan(&stamp, 1),
+            std::max(1u, push.num_steps),
+            push.known_versions.empty() ? 0 : push.known_versions[i])) {
+      ++outcome.duplicate_groups;
+    }
+    begin += size;
+  }
+  if (outcome.duplicate_groups < push.blocks.size()) CountPush(stamp);
+  return outcome;
+}
+
+void AsyncAggregator::CountPush(const PushStamp& stamp) {
+  absl::MutexLock lock(&counted_mutex_);
+  if (counted_.Contains(stamp)) return;
+  counted_.Add(stamp);
+  version_.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace oarlock

@@ -1,0 +1,75 @@
+// Which keys of a table were pushed last, and by whom: what a geo worker has to
+// pull again because others have changed it.
+
+#ifndef OARLOCK_PSERVER_AGGREGATOR_CHANGE_LOG_H_
+#define OARLOCK_PSERVER_AGGREGATOR_CHANGE_LOG_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "base/types.h"
+
+namespace oarlock {
+
+// Thread-safe.
+//
+// A ring of (key, worker) in the order of the pushes; a position counts what
+// was ever added. A key is added after its row has changed, so who has seen the
+// log up to some position and then pulls sees every change before that
+// position.
+//
+// Memory: 12 bytes for each of the `capacity` newest entries, taken as they
+// come. Time of List: linear in the entries since the caller's position, with
+// the lock held for at most kMaxEntriesPerAnswer of them.
+class ChangeLog {
+ public:
+  // 12 MiB a table and server.
+  static constexpr size_t kDefaultCapacity = size_t{1} << 20;
+  static constexpr size_t kMaxEntriesPerAnswer = size_t{1} << 17;
+
+  // `capacity` at least 1.
+  explicit ChangeLog(size_t capacity = kDefaultCapacity);
+
+  // The rows of these keys have changed.
+  void Add(WorkerIndex worker, absl::Span<const Key> keys);
+
+  struct Changes {
+    // Ascending, each once.
+    std::vector<Key> keys;
+    // What was changed before it is told, by this answer or earlier ones.
+    uint64_t position = 0;
+    // There is more from `position` on.
+    bool more = false;
+    // Entries since the caller's position are gone, or it is none of this log:
+    // there are no keys, and `position` is the newest.
+    bool forgotten = false;
+  };
+  // What others than `worker` have changed since `position`, at least 1 and at
+  // most `max_keys` keys if there are any.
+  Changes List(WorkerIndex worker, uint64_t position, size_t max_keys) const;
+
+  // The newest position.
+  uint64_t position() const;
+
+ private:
+  struct Entry {
+    // Two halves, so that an entry is 12 bytes.
+    uint32_t key_low;
+    uint32_t key_high;
+    uint32_t worker;
+  };
+
+  const size_t capacity_;
+  mutable absl::Mutex mutex_;
+  // Entry number p lies at p % capacity_.
+  std::vector<Entry> ring_ ABSL_GUARDED_BY(mutex_);
+  uint64_t position_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_AGGREGATOR_CHANGE_LOG_H_

@@ -1,0 +1,41 @@
+// Geo mode: workers train by themselves, and a push carries what they have
+// changed. It is applied when it arrives, as in async mode, by a table whose
+// rule subtracts it; and its keys are noted, for the other workers to ask for.
+
+#ifndef OARLOCK_PSERVER_AGGREGATOR_GEO_AGGREGATOR_H_
+#define OARLOCK_PSERVER_AGGREGATOR_GEO_AGGREGATOR_H_
+
+#include "absl/status/status.h"
+#include "proto/table.pb.h"
+#include "pserver/aggregator/async_aggregator.h"
+#include "pserver/aggregator/change_log.h"
+
+namespace oarlock {
+
+// InvalidArgument unless what a push to the table carries is subtracted as it
+// is, from every key's row: see UpdateMode GEO in proto/table.proto.
+absl::Status CheckGeoTable(const v1::TableConfig& config);
+
+// Thread-safe, as AsyncAggregator.
+class GeoAggregator : public AsyncAggregator {
+ public:
+  // What is passed must outlive this.
+  GeoAggregator(SparseTable* table, ChangeLog* changes,
+                const LogicalClock* clock = nullptr)
+      : AsyncAggregator(table, clock), changes_(changes) {}
+  explicit GeoAggregator(DenseTable* table, const LogicalClock* clock = nullptr)
+      : AsyncAggregator(table, clock) {}
+
+  // Keys are in the log before `done` is called: who hears of an answered push
+  // finds them there. Of a push that fails too, since some groups may be
+  // applied.
+  void PushSparse(PushSparseRequestView push, PushDone done) override;
+
+ private:
+  // Null with a dense table.
+  ChangeLog* const changes_ = nullptr;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_AGGREGATOR_GEO_AGGREGATOR_H_

@@ -1,0 +1,33 @@
+// The job's logical time as one server knows it: a counter that the coordinator
+// advances and servers learn with their heartbeats. Rows are stamped with it,
+// and decay and eviction go by it, so that a job that stands still ages
+// nothing.
+
+#ifndef OARLOCK_PSERVER_AGGREGATOR_LOGICAL_CLOCK_H_
+#define OARLOCK_PSERVER_AGGREGATOR_LOGICAL_CLOCK_H_
+
+#include <atomic>
+#include <cstdint>
+
+namespace oarlock {
+
+// Thread-safe.
+class LogicalClock {
+ public:
+  uint32_t Now() const { return now_.load(std::memory_order_relaxed); }
+
+  // An earlier time than the one that is known changes nothing.
+  void AdvanceTo(uint32_t now) {
+    uint32_t known = Now();
+    while (known < now &&
+           !now_.compare_exchange_weak(known, now, std::memory_order_relaxed)) {
+    }
+  }
+
+ private:
+  std::atomic<uint32_t> now_{0};
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_AGGREGATOR_LOGICAL_CLOCK_H_

@@ -1,0 +1,55 @@
+#include "pserver/aggregator/quorum_patience.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace oarlock {
+namespace {
+
+// Share of the newest quorum in the moving average, where it was a shorter one.
+constexpr double kNewest = 0.1;
+// What the hold grows by when there was no quorum within it.
+constexpr double kGrowth = 1.5;
+
+}  // namespace
+
+size_t QuorumPatience::Quorum(size_t whole, uint64_t updates) const {
+  return IsLowered(updates) ? std::min(whole, lowered_) : whole;
+}
+
+void QuorumPatience::Came(absl::Duration took, uint64_t updates) {
+  CameAlone(updates);
+  usual_ = std::max(took, (1 - kNewest) * usual_ + kNewest * took);
+  quorums_ = std::min(quorums_ + 1, kQuorumsFirst);
+  hold_ = UsualHold();
+}
+
+void QuorumPatience::CameAlone(uint64_t updates) {
+  missed_ = 0;
+  most_missed_ = 0;
+  if (!IsLowered(updates)) next_lowered_updates_ = kUpdatesLoweredFirst;
+}
+
+void QuorumPatience::Missed(size_t waiting, uint64_t updates) {
+  // Perhaps steps have become longer.
+  hold_ = std::min(kGrowth * hold_, kHoldMax);
+  most_missed_ = std::max(most_missed_, waiting);
+  const bool is_only_try =
+      !IsLowered(updates) && next_lowered_updates_ > kUpdatesLoweredFirst;
+  if (++missed_ < kMissedMax && !is_only_try) return;
+  missed_ = 0;
+  lowered_ = std::exchange(most_missed_, 0);
+  lowered_until_ = updates + 1 + next_lowered_updates_;
+  next_lowered_updates_ =
+      std::min(2 * next_lowered_updates_, kUpdatesLoweredMax);
+  // It was not that: nobody shall wait so long again where one push comes at a
+  // time.
+  hold_ = UsualHold();
+}
+
+absl::Duration QuorumPatience::UsualHold() const {
+  return std::clamp(kMultiple * usual_,
+                    quorums_ < kQuorumsFirst ? kHoldFirst : kHoldMin, kHoldMax);
+}
+
+}  // namespace oarlock

@@ -1,0 +1,250 @@
+#include "pserver/fencing/control_loop.h"
+
+#include <grpcpp/client_context.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "cluster/retry.h"
+#include "cluster/security.h"
+#include "cluster/wire_version.h"
+
+namespace oarlock {
+namespace {
+
+void Prepare(grpc::ClientContext* context, const std::string& token,
+             absl::Duration timeout) {
+  context->set_deadline(GrpcDeadline(timeout));
+  // gRPC connects only while somebody waits for the connection.
+  context->set_wait_for_ready(true);
+  if (!token.empty()) context->AddMetadata(kTokenMetadataKey, token);
+}
+
+bool MayPass(const absl::Status& status) {
+  const RetryAdvice advice = AdviceFor(status.code());
+  return advice == RetryAdvice::kSameCall ||
+         advice == RetryAdvice::kSameCallSlower;
+}
+
+}  // namespace
+
+ControlLoop::ControlLoop(const ControlLoopOptions& options,
+                         const PartitionMap& map, Coordinator* coordinator,
+                         std::shared_ptr<grpc::Channel> channel,
+                         RoundRoster* roster, LogicalClock* logical_clock,
+                         LedgerReporter* ledgers, const Clock& clock)
+    : options_(options),
+      map_(map),
+      coordinator_(coordinator),
+      stub_(channel == nullptr ? nullptr
+                               : v1::AdminService::NewStub(std::move(channel))),
+      roster_(roster),
+      logical_clock_(logical_clock),
+      ledgers_(ledgers),
+      clock_(clock),
+      last_heard_(clock.Now()) {}
+
+ControlLoop::~ControlLoop() { Stop(); }
+
+void ControlLoop::Start() {
+  // The coordinator's own server may take pushes from the first call on.
+  if (coordinator_ != nullptr) CoordinatorTurn();
+  thread_ = std::thread([this] { Run(); });
+}
+
+void ControlLoop::Run() {
+  const absl::Duration interval = coordinator_ != nullptr
+                                      ? options_.sweep_interval
+                                      : options_.heartbeat_interval;
+  while (!(coordinator_ != nullptr ? CoordinatorTurn() : FollowerTurn())) {
+    if (!Pause(ledgers_->due() ? std::min(interval, kLedgerInterval)
+                               : interval)) {
+      continue;
+    }
+    // The coordinator learns why its job cannot go on.
+    if (stub_ != nullptr && connected_) SayGoodbye();
+    End(absl::OkStatus());
+    return;
+  }
+}
+
+bool ControlLoop::CoordinatorTurn() {
+  coordinator_->Sweep();
+  absl::StatusOr<v1::ServerHeartbeatResponse> response =
+      coordinator_->ServerHeartbeat(MakeHeartbeat(/*leaving=*/false));
+  if (!response.ok()) {
+    // Its log has no room at the moment.
+    if (MayPass(response.status())) return false;
+    // Another process says it is server 0 and reports to this one, or the log
+    // takes no more calls.
+    End(Annotate(response.status(), "server 0"));
+    return true;
+  }
+  Apply(*response);
+  if (!response->job_finished()) return false;
+  const absl::Time now = clock_.Now();
+  over_since_ = std::min(over_since_, now);
+  if (!coordinator_->OthersKnowItIsOver(options_.server) &&
+      now - over_since_ < kLinger) {
+    return false;
+  }
+  End(response->failed() ? absl::AbortedError(absl::StrCat(
+                               "the job has failed: ", response->reason()))
+                         : absl::OkStatus());
+  return true;
+}
+
+bool ControlLoop::FollowerTurn() {
+  if (!connected_) {
+    if (absl::Status status = Connect(); !status.ok()) {
+      return NoteFailure(status);
+    }
+    connected_ = true;
+    spdlog::info("reports to the coordinator at {}",
+                 options_.coordinator_endpoint);
+  }
+  absl::StatusOr<v1::ServerHeartbeatResponse> response =
+      SendHeartbeat(/*leaving=*/false, options_.heartbeat_timeout);
+  if (!response.ok()) return NoteFailure(response.status());
+  last_heard_ = clock_.Now();
+  if (std::exchange(silence_logged_, false)) {
+    spdlog::info("the coordinator is back");
+  }
+  Apply(*response);
+  if (!response->job_finished()) return false;
+  SayGoodbye();
+  End(response->failed() ? absl::AbortedError(absl::StrCat(
+                               "the job has failed: ", response->reason()))
+                         : absl::OkStatus());
+  return true;
+}
+
+void ControlLoop::SayGoodbye() {
+  for (int attempt = 1; attempt <= kGoodbyeAttempts; ++attempt) {
+    const absl::Status status =
+        SendHeartbeat(/*leaving=*/true, kGoodbyeTimeout).status();
+    if (!absl::IsUnavailable(status)) return;
+  }
+}
+
+absl::Status ControlLoop::Connect() {
+  grpc::ClientContext context;
+  Prepare(&context, options_.token, options_.heartbeat_timeout);
+  v1::ConnectRequest request;
+  request.set_protocol_version(kProtocolVersion);
+  request.set_job_id(options_.job_id);
+  request.set_client(absl::StrCat("server ", options_.server.value()));
+  v1::ConnectResponse response;
+  OARLOCK_RETURN_IF_ERROR(
+      FromGrpc(stub_->Connect(&context, request, &response)));
+  if (response.server_index() != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("it says that it is server ", response.server_index(),
+                     ", not 0; give all servers the same list"));
+  }
+  const v1::PartitionMap& theirs = response.partition_map();
+  if (theirs.num_servers() != map_.num_servers() ||
+      theirs.num_partitions() != map_.num_partitions() ||
+      response.num_workers() != options_.num_workers) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "it has ", theirs.num_servers(), " servers, ", response.num_workers(),
+        " workers and ", theirs.num_partitions(), " partitions, this server ",
+        map_.num_servers(), ", ", options_.num_workers, " and ",
+        map_.num_partitions(), "; start all servers with the same ones"));
+  }
+  return absl::OkStatus();
+}
+
+v1::ServerHeartbeatRequest ControlLoop::MakeHeartbeat(bool leaving) {
+  v1::ServerHeartbeatRequest request;
+  request.set_server_index(options_.server.value());
+  request.set_server_generation(options_.server_generation.value());
+  request.set_membership_version(membership_version_);
+  request.set_wants_checkpoint(checkpoint_wish_());
+  request.set_leaving(leaving);
+  ledgers_->Fill(&request);
+  return request;
+}
+
+absl::StatusOr<v1::ServerHeartbeatResponse> ControlLoop::SendHeartbeat(
+    bool leaving, absl::Duration timeout) {
+  grpc::ClientContext context;
+  Prepare(&context, options_.token, timeout);
+  const v1::ServerHeartbeatRequest request = MakeHeartbeat(leaving);
+  v1::ServerHeartbeatResponse response;
+  OARLOCK_RETURN_IF_ERROR(
+      FromGrpc(stub_->ServerHeartbeat(&context, request, &response)));
+  return response;
+}
+
+bool ControlLoop::NoteFailure(const absl::Status& status) {
+  const std::string who =
+      absl::StrCat("coordinator at ", options_.coordinator_endpoint);
+  if (!MayPass(status)) {
+    End(Annotate(status, absl::StrCat("the ", who, " refuses this server")));
+    return true;
+  }
+  const absl::Duration silence = clock_.Now() - last_heard_;
+  const absl::Duration limit =
+      connected_ ? options_.coordinator_timeout : options_.start_timeout;
+  if (silence > limit) {
+    End(absl::UnavailableError(absl::StrCat(
+        "the ", who, " was silent for more than ", absl::FormatDuration(limit),
+        ": ", status.message(), "; is server 0 running?")));
+    return true;
+  }
+  if (silence > options_.lease && !std::exchange(silence_logged_, true)) {
+    spdlog::warn(
+        "the {} has been silent for {:.0f} s ({}); this server goes "
+        "on serving, and gives up after {:.0f} s",
+        who, absl::ToDoubleSeconds(silence), std::string(status.message()),
+        absl::ToDoubleSeconds(limit));
+  }
+  return false;
+}
+
+void ControlLoop::Apply(const v1::ServerHeartbeatResponse& response) {
+  logical_clock_->AdvanceTo(response.logical_time());
+  cut_observer_(response.settled_cut(), response.cuts_wait());
+  ledgers_->Apply(response);
+  if (response.membership_version() == membership_version_) return;
+  roster_->Apply(response.workers());
+  membership_version_ = response.membership_version();
+}
+
+void ControlLoop::End(absl::Status outcome) {
+  absl::MutexLock lock(&mutex_);
+  if (ended_) return;
+  ended_ = true;
+  outcome_ = std::move(outcome);
+}
+
+bool ControlLoop::Pause(absl::Duration interval) {
+  absl::MutexLock lock(&mutex_);
+  return clock_.AwaitFor(&mutex_, absl::Condition(&stop_), interval);
+}
+
+absl::Status ControlLoop::Wait() {
+  absl::MutexLock lock(&mutex_);
+  mutex_.Await(absl::Condition(&ended_));
+  return outcome_;
+}
+
+bool ControlLoop::WaitFor(absl::Duration limit) {
+  absl::MutexLock lock(&mutex_);
+  return clock_.AwaitFor(&mutex_, absl::Condition(&ended_), limit);
+}
+
+void ControlLoop::Stop() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stop_ = true;
+  }
+  if (thread_.joinable()) thread_.join();
+  End(absl::OkStatus());
+}
+
+}  // namespace oarlock

@@ -1,0 +1,142 @@
+// The one background thread of a server's control plane: it reports to the
+// coordinator, applies what the coordinator says about workers and the logical
+// time, tells what dead workers have pushed, and notices the end of the job. On
+// server 0 it also lets the coordinator's time pass.
+
+#ifndef OARLOCK_PSERVER_FENCING_CONTROL_LOOP_H_
+#define OARLOCK_PSERVER_FENCING_CONTROL_LOOP_H_
+
+#include <grpcpp/channel.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "base/types.h"
+#include "cluster/partition_map.h"
+#include "coordinator/coordinator.h"
+#include "proto/admin.grpc.pb.h"
+#include "pserver/aggregator/logical_clock.h"
+#include "pserver/fencing/ledger_reporter.h"
+#include "pserver/fencing/round_roster.h"
+
+namespace oarlock {
+
+struct ControlLoopOptions {
+  ServerIndex server;
+  Generation server_generation;
+  std::string job_id;
+  uint32_t num_workers = 1;
+  std::string coordinator_endpoint;
+  std::string token;
+  // Silence of the coordinator that is worth a line in the log.
+  absl::Duration lease;
+  // How long it may take to come up, and to be silent once it was there.
+  absl::Duration start_timeout;
+  absl::Duration coordinator_timeout;
+  // See ServerOptions.
+  absl::Duration sweep_interval;
+  absl::Duration heartbeat_interval;
+  absl::Duration heartbeat_timeout;
+};
+
+// Thread-safe.
+class ControlLoop {
+ public:
+  // Between two heartbeats at most, while a ledger is wanted and not told yet:
+  // a worker's successor waits for it.
+  static constexpr absl::Duration kLedgerInterval = absl::Milliseconds(20);
+  // The last heartbeat may take this long.
+  static constexpr absl::Duration kGoodbyeTimeout = absl::Milliseconds(500);
+  static constexpr int kGoodbyeAttempts = 3;
+  // The coordinator stays this long for servers and workers of which it does
+  // not know that they know that the job is over.
+  static constexpr absl::Duration kLinger = absl::Seconds(5);
+
+  // On server 0 `coordinator` is set, elsewhere `channel` leads to it. `clock`
+  // goes on evenly. What is passed must outlive this.
+  ControlLoop(const ControlLoopOptions& options, const PartitionMap& map,
+              Coordinator* coordinator, std::shared_ptr<grpc::Channel> channel,
+              RoundRoster* roster, LogicalClock* logical_clock,
+              LedgerReporter* ledgers, const Clock& clock);
+  ~ControlLoop();
+
+  // The newest cut that is over, and whether none can be opened now.
+  using CutObserver = std::function<void(uint64_t settled, bool cuts_wait)>;
+
+  // Both before Start. Told with each heartbeat.
+  void SetCutObserver(CutObserver observer) {
+    cut_observer_ = std::move(observer);
+  }
+  // Whether a checkpoint is due; asked before each heartbeat.
+  void SetCheckpointWish(std::function<bool()> wish) {
+    checkpoint_wish_ = std::move(wish);
+  }
+
+  void Start();
+  // Returns when the loop has ended. OK: the job succeeded or was drained, or
+  // Stop was called. Aborted: the job failed, and why. Anything else: the
+  // coordinator is gone or refuses this server.
+  absl::Status Wait();
+  // The same with a limit; false when it passed.
+  bool WaitFor(absl::Duration limit);
+  // Ends the loop; a server that is not the coordinator tells it that it goes,
+  // if the job is not over. Idempotent.
+  void Stop();
+
+ private:
+  void Run();
+  // One turn each; true when the loop is to end.
+  bool CoordinatorTurn();
+  bool FollowerTurn();
+  // The first call to the coordinator: same job, same shape?
+  absl::Status Connect();
+  v1::ServerHeartbeatRequest MakeHeartbeat(bool leaving);
+  // The last heartbeat; the coordinator may be gone before.
+  void SayGoodbye();
+  absl::StatusOr<v1::ServerHeartbeatResponse> SendHeartbeat(
+      bool leaving, absl::Duration timeout);
+  // A call failed: true when the loop is to end.
+  bool NoteFailure(const absl::Status& status);
+  void Apply(const v1::ServerHeartbeatResponse& response);
+  void End(absl::Status outcome);
+  // Waits for the interval; true when Stop was called.
+  bool Pause(absl::Duration interval);
+
+  const ControlLoopOptions options_;
+  const PartitionMap map_;
+  Coordinator* const coordinator_;
+  const std::unique_ptr<v1::AdminService::Stub> stub_;
+  RoundRoster* const roster_;
+  LogicalClock* const logical_clock_;
+  LedgerReporter* const ledgers_;
+  const Clock& clock_;
+  CutObserver cut_observer_ = [](uint64_t, bool) {};
+  std::function<bool()> checkpoint_wish_ = [] { return false; };
+
+  // Of the loop's thread alone.
+  bool connected_ = false;
+  absl::Time last_heard_;
+  bool silence_logged_ = false;
+  uint64_t membership_version_ = 0;
+  absl::Time over_since_ = absl::InfiniteFuture();
+
+  absl::Mutex mutex_;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status outcome_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_FENCING_CONTROL_LOOP_H_

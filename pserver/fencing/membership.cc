@@ -1,0 +1,91 @@
+#include "pserver/fencing/membership.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace oarlock {
+namespace {
+
+// Raises `value` to at least `floor`; returns its new value.
+uint64_t Raise(std::atomic<uint64_t>& value, uint64_t floor) {
+  uint64_t seen = value.load();
+  while (seen < floor && !value.compare_exchange_weak(seen, floor)) {
+  }
+  return seen < floor ? floor : seen;
+}
+
+absl::string_view HowItEnded(int life) {
+  switch (life) {
+    case v1::WorkerState::LOST:
+      return "was taken for dead when its lease ran out";
+    case v1::WorkerState::FAILED:
+      return "has given up";
+    case v1::WorkerState::FINISHED:
+      return "has finished";
+    default:
+      return "is closed";
+  }
+}
+
+}  // namespace
+
+Membership::Membership(uint32_t num_workers, Start start)
+    : num_workers_(num_workers),
+      slots_(new Slot[num_workers]),
+      open_(start == Start::kOpen) {}
+
+absl::Status Membership::CheckPush(WorkerIndex worker,
+                                   Generation generation) const {
+  if (worker.value() >= num_workers_) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "push of worker ", worker.value(), ", but the job has ", num_workers_,
+        " workers, numbered from 0; check the worker's index"));
+  }
+  if (generation.value() == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "push of worker ", worker.value(),
+        " without a generation: readers only pull; register first"));
+  }
+  if (!open_.load()) {
+    return absl::UnavailableError(
+        "this server has not heard from the coordinator yet who may push; "
+        "call again");
+  }
+  Slot& slot = slots_[worker.value()];
+  const uint64_t newest = Raise(slot.newest, generation.value());
+  if (generation.value() < newest) {
+    return absl::AbortedError(absl::StrCat(
+        "worker ", worker.value(), " generation ", generation.value(),
+        " was fenced by generation ", newest, "; register anew"));
+  }
+  if (generation.value() <= slot.closed.load()) {
+    return absl::AbortedError(absl::StrCat(
+        "worker ", worker.value(), " generation ", generation.value(), " ",
+        HowItEnded(slot.closed_life.load()), "; register anew"));
+  }
+  return absl::OkStatus();
+}
+
+bool Membership::IsFenced(WorkerIndex worker, Generation generation) const {
+  if (worker.value() >= num_workers_ || generation.value() == 0) return false;
+  const Slot& slot = slots_[worker.value()];
+  return generation.value() < slot.newest.load() ||
+         generation.value() <= slot.closed.load();
+}
+
+void Membership::Update(
+    const google::protobuf::RepeatedPtrField<v1::WorkerState>& states) {
+  for (const v1::WorkerState& state : states) {
+    if (state.worker_index() >= num_workers_) continue;
+    Slot& slot = slots_[state.worker_index()];
+    Raise(slot.newest, state.worker_generation());
+    if (state.life() != v1::WorkerState::ALIVE &&
+        state.worker_generation() > slot.closed.load()) {
+      slot.closed_life.store(state.life());
+      Raise(slot.closed, state.worker_generation());
+    }
+  }
+  open_.store(true);
+}
+
+}  // namespace oarlock

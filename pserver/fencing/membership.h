@@ -1,0 +1,70 @@
+// One server's view of who may push. The coordinator decides; its word comes
+// with the answers to the server's heartbeats.
+
+#ifndef OARLOCK_PSERVER_FENCING_MEMBERSHIP_H_
+#define OARLOCK_PSERVER_FENCING_MEMBERSHIP_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "base/types.h"
+#include "proto/coordinator_workers.pb.h"
+
+namespace oarlock {
+
+// Thread-safe; checks take no lock.
+//
+// Invariants, per worker index:
+// 1. `newest` never falls: a generation that was refused for being old is
+//    refused for ever.
+// 2. `closed` never falls: neither does a generation that was declared lost,
+//    failed or finished come back.
+class Membership {
+ public:
+  enum class Start {
+    // Pushes are accepted before the first Update.
+    kOpen,
+    // They are Unavailable until then: a server that was restarted must not
+    // accept what was fenced while it was away.
+    kAfterFirstUpdate,
+  };
+  // For a job of `num_workers` workers.
+  explicit Membership(uint32_t num_workers, Start start = Start::kOpen);
+
+  // OK when `generation` of `worker` may push. A generation newer than any
+  // known is accepted and from then on fences the older ones: the worker has
+  // registered a moment ago. Aborted when it is fenced or closed,
+  // InvalidArgument for an index beyond the job or generation 0 (a reader),
+  // Unavailable before the first update where that is waited for.
+  absl::Status CheckPush(WorkerIndex worker, Generation generation) const;
+
+  // Whether CheckPush refuses this incarnation for ever: a newer one is known,
+  // or it was declared lost, failed or finished. False for an index beyond the
+  // job and generation 0.
+  bool IsFenced(WorkerIndex worker, Generation generation) const;
+
+  // What the coordinator says. States of unknown workers are ignored.
+  void Update(
+      const google::protobuf::RepeatedPtrField<v1::WorkerState>& states);
+
+  uint32_t num_workers() const { return num_workers_; }
+
+ private:
+  struct Slot {
+    // The newest generation seen, and the newest that may no longer push.
+    std::atomic<uint64_t> newest{0};
+    std::atomic<uint64_t> closed{0};
+    // v1::WorkerState::Life of `closed`, for the message.
+    std::atomic<int> closed_life{0};
+  };
+
+  const uint32_t num_workers_;
+  const std::unique_ptr<Slot[]> slots_;
+  std::atomic<bool> open_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_FENCING_MEMBERSHIP_H_

@@ -1,0 +1,102 @@
+#include "pserver/fencing/push_history.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace oarlock {
+
+void PushHistory::Add(const PushPart& part, Outcome outcome) {
+  const uint64_t sequence = part.sequence.value();
+  OARLOCK_CHECK(sequence >= 1);
+  if (sequence > highest_) {
+    // The places of the new sequences are those of the ones that they settle.
+    const uint64_t num_new = std::min(sequence - highest_, kNumRecords);
+    for (uint64_t i = 0; i < num_new; ++i) Settle(&RecordOf(sequence - i));
+    highest_ = sequence;
+  } else if (highest_ - sequence >= kNumRecords) {
+    return;  // It came again: the client has been answered before.
+  }
+  Record& record = RecordOf(sequence);
+  if (record.sequence == 0) {
+    record.sequence = sequence;
+    record.cut = part.cut;
+    record.part_count = part.part_count;
+    Copy(part.examples, &record.examples);
+    Copy(part.dense_examples, &record.dense_examples);
+  }
+  if (outcome == Outcome::kTorn) return;
+  const auto place = std::lower_bound(record.parts.begin(), record.parts.end(),
+                                      part.part_index);
+  if (place != record.parts.end() && *place == part.part_index) return;
+  record.parts.insert(place, part.part_index);
+}
+
+void PushHistory::Settle(Record* record) {
+  if (record->sequence == 0) return;
+  Merge(record->examples, &settled_);
+  Merge(record->dense_examples, &settled_dense_);
+  record->sequence = 0;
+  record->parts.clear();
+}
+
+void PushHistory::Describe(v1::WorkerLedger* ledger) const {
+  ledger->set_highest(highest_);
+  Copy(settled_, ledger->mutable_settled_examples());
+  Copy(settled_dense_, ledger->mutable_settled_dense_examples());
+  const uint64_t first =
+      highest_ < kNumRecords ? 1 : highest_ - (kNumRecords - 1);
+  for (uint64_t sequence = first; sequence <= highest_; ++sequence) {
+    const Record& record = records_[sequence % kNumRecords];
+    if (record.sequence == 0) continue;
+    v1::PushRecord* push = ledger->add_pushes();
+    push->set_sequence(sequence);
+    push->set_cut(record.cut);
+    Copy(record.examples, push->mutable_examples());
+    Copy(record.dense_examples, push->mutable_dense_examples());
+    push->set_part_count(record.part_count);
+    push->mutable_parts()->Add(record.parts.begin(), record.parts.end());
+  }
+}
+
+void PushHistory::Copy(const PushPart::Intervals& from,
+                       std::vector<Interval>* to) {
+  to->clear();
+  for (const v1::ExampleInterval& interval : from) {
+    to->push_back({.epoch = interval.epoch(),
+                   .source = interval.source(),
+                   .begin = interval.begin(),
+                   .end = interval.end()});
+  }
+}
+
+void PushHistory::Copy(const std::vector<Interval>& from,
+                       PushPart::Intervals* to) {
+  for (const Interval& interval : from) {
+    v1::ExampleInterval* const copy = to->Add();
+    copy->set_epoch(interval.epoch);
+    copy->set_source(interval.source);
+    copy->set_begin(interval.begin);
+    copy->set_end(interval.end);
+  }
+}
+
+void PushHistory::Copy(const Examples& from, PushPart::Intervals* to) {
+  for (const auto& [place, set] : from) {
+    for (const IntervalSet::Interval& interval : set.intervals()) {
+      v1::ExampleInterval* const copy = to->Add();
+      copy->set_epoch(place.first);
+      copy->set_source(place.second);
+      copy->set_begin(interval.begin);
+      copy->set_end(interval.end);
+    }
+  }
+}
+
+void PushHistory::Merge(const std::vector<Interval>& from, Examples* to) {
+  for (const Interval& interval : from) {
+    (*to)[{interval.epoch, interval.source}].Add(interval.begin, interval.end);
+  }
+}
+
+}  // namespace oarlock

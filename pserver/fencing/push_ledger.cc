@@ -1,0 +1,172 @@
+#include "pserver/fencing/push_ledger.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+
+namespace oarlock {
+namespace {
+
+// The incarnation whose push this is, whoever sends it.
+WorkerIndex WorkerOf(const v1::RequestHeader& header) {
+  return WorkerIndex(header.worker_index());
+}
+Generation GenerationOf(const v1::RequestHeader& header) {
+  return Generation(header.worker_generation());
+}
+
+}  // namespace
+
+void PushLedger::Message::EndUnderWay(
+    std::optional<PushHistory::Outcome> outcome) {
+  Slot* const slot = std::exchange(slot_, nullptr);
+  absl::MutexLock lock(&slot->mutex);
+  if (completes_) {
+    --incarnation_->num_completions;
+  } else {
+    --incarnation_->num_pushes;
+    if (outcome.has_value()) {
+      if (incarnation_->history == nullptr) {
+        incarnation_->history = std::make_unique<PushHistory>();
+      }
+      incarnation_->history->Add(part_, *outcome);
+    }
+  }
+  if (!incarnation_->idle() || incarnation_->history != nullptr) return;
+  // Its pushes were refused, or it is one that others complete: nothing to
+  // keep.
+  std::erase_if(slot->incarnations, [&](const auto& incarnation) {
+    return incarnation.get() == incarnation_;
+  });
+}
+
+PushLedger::PushLedger(const Membership* membership)
+    : membership_(membership), slots_(new Slot[membership->num_workers()]) {}
+
+PushLedger::~PushLedger() = default;
+
+absl::Status PushLedger::Admit(v1::RequestHeader* header, Message* message) {
+  if (header->completing_generation() != 0) {
+    return AdmitCompletion(header, message);
+  }
+  const WorkerIndex worker = WorkerOf(*header);
+  const Generation generation = GenerationOf(*header);
+  if (header->round() == 0 && Knows(worker, generation)) {
+    OARLOCK_RETURN_IF_ERROR(Begin(header, message));
+  }
+  const absl::Status status = membership_->CheckPush(worker, generation);
+  if (!status.ok()) message->Drop();
+  return status;
+}
+
+absl::Status PushLedger::AdmitCompletion(v1::RequestHeader* header,
+                                         Message* message) {
+  OARLOCK_RETURN_IF_ERROR(
+      membership_->CheckPush(WorkerIndex(header->completing_worker()),
+                             Generation(header->completing_generation())));
+  const WorkerIndex worker = WorkerOf(*header);
+  const Generation generation = GenerationOf(*header);
+  if (!Knows(worker, generation)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "worker ", header->completing_worker(), " completes a push of worker ",
+        worker.value(), " generation ", generation.value(),
+        "; legal are workers 0 to ", membership_->num_workers() - 1,
+        " with a generation of at least 1; push what was leased"));
+  }
+  if (!membership_->IsFenced(worker, generation)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "worker ", header->completing_worker(), " completes push ",
+        header->sequence(), " of worker ", worker.value(), " generation ",
+        generation.value(),
+        ", which may still push here; legal are incarnations that are fenced; "
+        "complete only what the coordinator has leased"));
+  }
+  return Begin(header, message);
+}
+
+void PushLedger::Readmit(v1::RequestHeader* header, Message* message) {
+  if (header->completing_generation() != 0 || header->round() != 0 ||
+      !Knows(WorkerOf(*header), GenerationOf(*header))) {
+    return;
+  }
+  // Nothing is retired while a log is replayed.
+  OARLOCK_CHECK(Begin(header, message).ok());
+}
+
+absl::Status PushLedger::Begin(v1::RequestHeader* header, Message* message) {
+  OARLOCK_CHECK(message->slot_ == nullptr);
+  const Generation generation = GenerationOf(*header);
+  message->completes_ = header->completing_generation() != 0;
+  PushPart& part = message->part_;
+  part.sequence = Sequence(header->sequence());
+  part.cut = header->cut();
+  part.part_index = header->part_index();
+  part.part_count = header->part_count();
+  part.examples.Swap(header->mutable_examples());
+  part.dense_examples.Swap(header->mutable_dense_examples());
+
+  Slot& slot = slots_[header->worker_index()];
+  absl::MutexLock lock(&slot.mutex);
+  if (generation <= slot.retired) {
+    return absl::AbortedError(absl::StrCat(
+        "worker ", header->worker_index(), " generation ", generation.value(),
+        " is accounted for: nobody completes its pushes any more (push ",
+        header->sequence(), "); drop it and take new leases"));
+  }
+  // From the end: the newest is nearly always meant.
+  auto place = slot.incarnations.end();
+  while (place != slot.incarnations.begin() &&
+         (*std::prev(place))->generation >= generation) {
+    --place;
+  }
+  if (place == slot.incarnations.end() || (*place)->generation != generation) {
+    place = slot.incarnations.insert(place, std::make_unique<Incarnation>());
+    (*place)->generation = generation;
+  }
+  Incarnation& incarnation = **place;
+  ++(message->completes_ ? incarnation.num_completions
+                         : incarnation.num_pushes);
+  message->incarnation_ = &incarnation;
+  message->slot_ = &slot;
+  return absl::OkStatus();
+}
+
+std::optional<v1::WorkerLedger> PushLedger::Collect(
+    WorkerIndex worker, Generation generation) const {
+  if (!Knows(worker, generation) ||
+      !membership_->IsFenced(worker, generation)) {
+    return std::nullopt;
+  }
+  v1::WorkerLedger ledger;
+  ledger.mutable_worker()->set_worker_index(worker.value());
+  ledger.mutable_worker()->set_worker_generation(generation.value());
+  const Slot& slot = slots_[worker.value()];
+  absl::MutexLock lock(&slot.mutex);
+  if (generation <= slot.retired) return std::nullopt;
+  for (const std::unique_ptr<Incarnation>& incarnation : slot.incarnations) {
+    if (incarnation->generation != generation) continue;
+    if (incarnation->num_pushes > 0) return std::nullopt;
+    if (incarnation->history != nullptr) {
+      incarnation->history->Describe(&ledger);
+    }
+  }
+  return ledger;
+}
+
+bool PushLedger::Retire(WorkerIndex worker, Generation last) {
+  if (worker.value() >= membership_->num_workers()) return true;
+  Slot& slot = slots_[worker.value()];
+  absl::MutexLock lock(&slot.mutex);
+  slot.retired = std::max(slot.retired, last);
+  std::erase_if(slot.incarnations, [&](const auto& incarnation) {
+    return incarnation->generation <= last && incarnation->idle();
+  });
+  return slot.incarnations.empty() ||
+         slot.incarnations.front()->generation > last;
+}
+
+}  // namespace oarlock

@@ -1,0 +1,145 @@
+// Who has pushed what to this server: for each worker incarnation the pushes
+// that are under way here and those that are applied. When a worker is dead the
+// coordinator asks for its ledger, and so learns which examples' gradients are
+// where (docs/design/0010-deaths-of-workers-and-coordinator.md).
+//
+// Async pushes only: rounds have no ledger.
+
+#ifndef OARLOCK_PSERVER_FENCING_PUSH_LEDGER_H_
+#define OARLOCK_PSERVER_FENCING_PUSH_LEDGER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "base/types.h"
+#include "proto/coordinator_servers.pb.h"
+#include "proto/parameter.pb.h"
+#include "pserver/fencing/membership.h"
+#include "pserver/fencing/push_history.h"
+
+namespace oarlock {
+
+// Thread-safe: a lock per worker, taken twice for each message of a push.
+//
+// Invariants:
+// 1. A push is under way here before its right to push is looked at, and
+//    Collect looks at the right before it looks for what is under way. So
+//    either Collect sees the push, or the push sees the fence.
+// 2. What is retired stays so, and nothing of it is under way once Retire has
+//    returned true: a late message could otherwise be applied to tables that
+//    have forgotten that they had it.
+class PushLedger {
+ private:
+  struct Incarnation;
+  struct Slot;
+
+ public:
+  // One message of a push, under way from when it is admitted until it is told
+  // what became of it or destroyed: not applied at all. A default one is under
+  // way nowhere. Must not outlive the ledger.
+  class Message {
+   public:
+    Message() = default;
+    Message(Message&& other)
+        : slot_(std::exchange(other.slot_, nullptr)),
+          incarnation_(other.incarnation_),
+          completes_(other.completes_),
+          part_(std::move(other.part_)) {}
+    Message& operator=(Message&&) = delete;
+    ~Message() { Drop(); }
+
+    // It is not applied at all.
+    void Drop() { End({}); }
+
+    // Before its sender is answered.
+    void Applied() { End(PushHistory::Outcome::kApplied); }
+    // It failed, and groups of it may have been applied.
+    void Torn() { End(PushHistory::Outcome::kTorn); }
+
+   private:
+    friend class PushLedger;
+
+    // Notes nothing without an outcome.
+    void End(std::optional<PushHistory::Outcome> outcome) {
+      if (slot_ != nullptr) EndUnderWay(outcome);
+    }
+    void EndUnderWay(std::optional<PushHistory::Outcome> outcome);
+
+    Slot* slot_ = nullptr;  // null: under way nowhere
+    Incarnation* incarnation_ = nullptr;
+    bool completes_ = false;
+    PushPart part_;
+  };
+
+  // `membership` outlives this.
+  explicit PushLedger(const Membership* membership);
+  ~PushLedger();
+
+  // Whether the push of this header may be applied; if so `message`, a default
+  // one, is under way, with the examples of the header, which are gone there. A
+  // push that completes one of another incarnation is in no ledger. Errors as
+  // Membership::CheckPush for whoever sends it; of a completion also
+  // InvalidArgument when the worker that it names is none, FailedPrecondition
+  // when the incarnation that it names may still push; Aborted when that one is
+  // retired.
+  absl::Status Admit(v1::RequestHeader* header, Message* message);
+  // The same for a push that was admitted before the server was restarted.
+  void Readmit(v1::RequestHeader* header, Message* message);
+
+  // What is applied here of the pushes of an incarnation, since this server's
+  // start (what was replayed included). Nothing while it may push here or a
+  // push of it is under way, and when it is retired.
+  std::optional<v1::WorkerLedger> Collect(WorkerIndex worker,
+                                          Generation generation) const;
+
+  // Forgets all incarnations of the worker up to `last`; from now on they are
+  // completed by nobody. False while a message of one, or one that completes
+  // one, is under way: call again. Idempotent.
+  bool Retire(WorkerIndex worker, Generation last);
+
+ private:
+  // Guarded by its slot's lock; stays where it is while a message is under way.
+  struct Incarnation {
+    Generation generation;
+    // Under way.
+    uint32_t num_pushes = 0;
+    uint32_t num_completions = 0;
+    // Null until there is something in it.
+    std::unique_ptr<PushHistory> history;
+
+    bool idle() const { return num_pushes == 0 && num_completions == 0; }
+  };
+  struct alignas(64) Slot {
+    mutable absl::Mutex mutex;
+    // Ascending by generation. The last one is nearly always meant.
+    std::vector<std::unique_ptr<Incarnation>> incarnations
+        ABSL_GUARDED_BY(mutex);
+    // The newest that is retired; 0: none.
+    Generation retired ABSL_GUARDED_BY(mutex);
+  };
+
+  // Whether the job has the worker and `generation` is that of one.
+  bool Knows(WorkerIndex worker, Generation generation) const {
+    return worker.value() < membership_->num_workers() &&
+           generation.value() != 0;
+  }
+  absl::Status AdmitCompletion(v1::RequestHeader* header, Message* message);
+  // The message that the header describes is under way from now on. Aborted
+  // when its incarnation is retired. REQUIRES: Knows(that incarnation).
+  absl::Status Begin(v1::RequestHeader* header, Message* message);
+
+  const Membership* const membership_;
+  // By worker.
+  const std::unique_ptr<Slot[]> slots_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_FENCING_PUSH_LEDGER_H_

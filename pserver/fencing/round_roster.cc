@@ -1,0 +1,60 @@
+#include "pserver/fencing/round_roster.h"
+
+#include "base/status_macros.h"
+
+namespace oarlock {
+
+absl::StatusOr<uint64_t> RoundRoster::SetMember(WorkerIndex worker,
+                                                Generation generation,
+                                                bool joins, uint64_t request) {
+  absl::MutexLock lock(&mutex_);
+  if (IsLate(worker, generation, request)) return registry_->CompleteRounds();
+  if (joins) {
+    // What is refused is not noted: it comes again under the same number.
+    OARLOCK_RETURN_IF_ERROR(membership_->CheckPush(worker, generation));
+    Note(worker, generation, request);
+    members_[worker] = generation;
+    return registry_->SetRoundMember(worker, generation, /*joins=*/true);
+  }
+  Note(worker, generation, request);
+  auto member = members_.find(worker);
+  if (member != members_.end() && member->second == generation) {
+    members_.erase(member);
+  }
+  return registry_->SetRoundMember(worker, generation, /*joins=*/false);
+}
+
+bool RoundRoster::IsLate(WorkerIndex worker, Generation generation,
+                         uint64_t request) const {
+  const auto newest = newest_.find(worker);
+  return request != 0 && newest != newest_.end() &&
+         generation == newest->second.generation &&
+         request <= newest->second.request;
+}
+
+void RoundRoster::Note(WorkerIndex worker, Generation generation,
+                       uint64_t request) {
+  Call& newest = newest_[worker];
+  if (request == 0 || generation < newest.generation) return;
+  newest = {generation, request};
+}
+
+void RoundRoster::Apply(
+    const google::protobuf::RepeatedPtrField<v1::WorkerState>& states) {
+  absl::MutexLock lock(&mutex_);
+  membership_->Update(states);
+  for (const v1::WorkerState& state : states) {
+    auto member = members_.find(WorkerIndex(state.worker_index()));
+    if (member == members_.end()) continue;
+    const uint64_t joined = member->second.value();
+    if (joined > state.worker_generation() ||
+        (joined == state.worker_generation() &&
+         state.life() == v1::WorkerState::ALIVE)) {
+      continue;
+    }
+    registry_->SetRoundMember(member->first, member->second, /*joins=*/false);
+    members_.erase(member);
+  }
+}
+
+}  // namespace oarlock

@@ -1,0 +1,62 @@
+// Which workers contribute to sync rounds on this server.
+
+#ifndef OARLOCK_PSERVER_FENCING_ROUND_ROSTER_H_
+#define OARLOCK_PSERVER_FENCING_ROUND_ROSTER_H_
+
+#include <cstdint>
+#include <map>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "base/types.h"
+#include "proto/coordinator_workers.pb.h"
+#include "pserver/fencing/membership.h"
+#include "pserver/table/table_registry.h"
+
+namespace oarlock {
+
+// Thread-safe. The only caller of TableRegistry::SetRoundMember, and the only
+// one of Membership::Update: a worker that is fenced while it joins would
+// otherwise stay a member that every round waits for.
+class RoundRoster {
+ public:
+  // Both must outlive this.
+  RoundRoster(Membership* membership, TableRegistry* registry)
+      : membership_(membership), registry_(registry) {}
+
+  // A worker joins or leaves; returns the rounds that are complete. Joining is
+  // refused as Membership::CheckPush refuses a push; leaving is always OK.
+  // `request` numbers the calls of a generation: what does not come after all
+  // others of it changes nothing; 0 always does.
+  absl::StatusOr<uint64_t> SetMember(WorkerIndex worker, Generation generation,
+                                     bool joins, uint64_t request);
+  // What the coordinator says: updates the membership, and generations that
+  // are no longer alive leave the rounds.
+  void Apply(const google::protobuf::RepeatedPtrField<v1::WorkerState>& states);
+
+ private:
+  struct Call {
+    Generation generation;
+    uint64_t request = 0;
+  };
+
+  // Whether a call changes nothing.
+  bool IsLate(WorkerIndex worker, Generation generation, uint64_t request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Note(WorkerIndex worker, Generation generation, uint64_t request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  Membership* const membership_;
+  TableRegistry* const registry_;
+  absl::Mutex mutex_;
+  // Generation of each worker that is a member.
+  std::map<WorkerIndex, Generation> members_ ABSL_GUARDED_BY(mutex_);
+  // The newest call of each worker's newest generation.
+  std::map<WorkerIndex, Call> newest_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_FENCING_ROUND_ROSTER_H_

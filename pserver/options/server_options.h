@@ -1,0 +1,105 @@
+// What a server is told when it starts. Flags only fill this.
+
+#ifndef OARLOCK_PSERVER_OPTIONS_SERVER_OPTIONS_H_
+#define OARLOCK_PSERVER_OPTIONS_SERVER_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "cluster/security.h"
+
+namespace oarlock {
+
+struct ServerOptions {
+  // "host:port" of every server of the job, in the order of their indices.
+  // At least one. The first is the coordinator.
+  std::vector<std::string> server_endpoints;
+  // This server's place in it.
+  uint32_t server_index = 0;
+  // Where to listen, when that is not this server's endpoint. Port 0: any free
+  // one, for a job of one server.
+  std::string listen_address;
+  // Clients of another job are refused. 1 to 256 bytes.
+  std::string job_id = "default";
+  // 1 to 65536.
+  uint32_t num_workers = 1;
+  // A power of two, num_servers to 65536.
+  uint32_t num_partitions = 256;
+  // Silence after which a worker is taken for dead. 0.1 s to 1 h.
+  absl::Duration lease = absl::Seconds(10);
+  // How long a lost worker's successor is waited for, 0 to 1 h.
+  absl::Duration restart_grace = absl::Seconds(3);
+  // How long after the first worker the last one may register, and how long
+  // this server waits for its coordinator to come up. 0.1 s to 1 day.
+  absl::Duration start_timeout = absl::Minutes(5);
+  // How long workers may take to leave a job that is being ended, 0 to 1 h.
+  absl::Duration drain_grace = absl::Seconds(3);
+  // A coordinator that was there and is silent for so long is given up, and
+  // this server with it. 1 s to 1 day.
+  absl::Duration coordinator_timeout = absl::Seconds(60);
+  // Between two looks of the coordinator at leases and waits, on the even
+  // clock. 1 ms to 1 s.
+  absl::Duration sweep_interval = absl::Milliseconds(100);
+  // Between two heartbeats of this server to the coordinator, on the even
+  // clock, and how long one of them may take. 1 ms to 10 s.
+  absl::Duration heartbeat_interval = absl::Milliseconds(300);
+  absl::Duration heartbeat_timeout = absl::Seconds(1);
+  // Of the job's logical time, by which rows age; the coordinator's counts.
+  // 0.1 s to 1 day.
+  absl::Duration tick = absl::Seconds(1);
+  // Where tables with a memory budget keep their rows on disk, each in a folder
+  // server-N/table-M that is empty at first and goes with the server. Empty:
+  // such tables are refused.
+  std::string tier_dir;
+  // Threads that answer calls, 0 to 256. 0: this server's share of the host's
+  // cores, 1 to 16; on loopback of half of them, since the workers are there
+  // too.
+  int num_threads = 0;
+  // Pulls and pushes that may be open at a time, those that wait for their
+  // round included. 1 to 1,048,576.
+  int max_open_calls = 4096;
+  // Where the job's checkpoints lie, seen by all servers; empty: none are made.
+  std::string checkpoint_dir;
+  // Between two checkpoints; 0: by command alone. 0 to 1e9 s.
+  absl::Duration checkpoint_interval = absl::Minutes(5);
+  // Checkpoints that stay. 1 to 1,000,000.
+  uint32_t checkpoint_keep = 2;
+  // Go on from the newest checkpoint in checkpoint_dir, if there is one.
+  // Without it a folder that has one is refused.
+  bool resume = false;
+  // With `resume`: where the logs of the run before suffice, go on from them
+  // (coordinator/log/logs_of_run.h).
+  bool resume_from_logs = false;
+  // Write down every push before it is applied, in checkpoint_dir.
+  bool log_pushes = false;
+  // This process takes the place of one that died: it goes on from its log too.
+  bool replay_log = false;
+  // Of the log. 1 MiB to 9e18; 0 to 1 h.
+  uint64_t log_bytes_max = uint64_t{1} << 30;
+  absl::Duration log_sync_interval = absl::Milliseconds(100);
+  // Begin with the parameters of this checkpoint; empty: with new ones.
+  std::string load;
+  SecurityOptions security;
+  // Leases and other times of the coordinator are the calendar's, since they
+  // outlive its process. Must outlive the server.
+  Clocks clocks;
+
+  // InvalidArgument names the field, its value and what is legal.
+  absl::Status Validate() const;
+
+  // Its own endpoint as others call it.
+  const std::string& endpoint() const { return server_endpoints[server_index]; }
+  const std::string& listen_endpoint() const {
+    return listen_address.empty() ? endpoint() : listen_address;
+  }
+  // num_threads, chosen where that is 0.
+  int NumThreads() const;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_OPTIONS_SERVER_OPTIONS_H_

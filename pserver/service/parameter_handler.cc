@@ -1,0 +1,459 @@
+#include "pserver/service/parameter_handler.h"
+
+#include <grpcpp/support/slice.h>
+
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "cluster/wire_version.h"
+#include "proto/wire_limits.h"
+#include "pserver/service/answer_values.h"
+#include "sparse_table/check_key_groups.h"
+
+namespace oarlock {
+namespace {
+
+// What framing and header may add to the arrays of an answer.
+constexpr size_t kMaxFramingBytes = size_t{1} << 20;
+
+// Frames those of `blocks` whose version is not the one in `known_versions`
+// (empty: all).
+grpc::ByteBuffer AnswerBlocks(TableEntry* entry,
+                              const v1::ResponseHeader& header,
+                              absl::Span<const BlockIndex> blocks,
+                              absl::Span<const uint64_t> known_versions,
+                              v1::ValueFormat format, size_t num_values,
+                              uint32_t duplicate_groups) {
+  const DenseTable& table = *entry->dense;
+  AnswerValues values(format, num_values);
+  std::vector<BlockIndex> sent;
+  std::vector<uint64_t> versions;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const uint64_t known = known_versions.empty() ? 0 : known_versions[i];
+    uint64_t version = 0;
+    const auto copy = [&](float* to) {
+      version = table.Pull(blocks[i], known, to);
+      return version != known;
+    };
+    if (!values.Append(table.BlockSize(blocks[i]), copy)) continue;
+    sent.push_back(blocks[i]);
+    versions.push_back(version);
+  }
+  entry->block_traffic->pulled.fetch_add(sent.size(),
+                                         std::memory_order_relaxed);
+  const grpc::Slice slice = values.slice();
+  return EncodeDenseResponse(header, sent, versions,
+                             absl::MakeConstSpan(&slice, 1), format,
+                             duplicate_groups);
+}
+
+absl::Status CheckAnswerSize(const TableEntry& entry, size_t num_values) {
+  constexpr size_t kMaxValues =
+      (kMaxMessageBytes - kMaxFramingBytes) / sizeof(float);
+  if (num_values <= kMaxValues) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "a pull of table '%s' asks for %d floats; legal is up to %d in one "
+      "answer; split it",
+      entry.config.name(), num_values, kMaxValues));
+}
+
+// What rows add up must stay finite. `name` is "show" or "click".
+absl::Status CheckStatistics(const TableEntry& entry, absl::string_view name,
+                             const SlicedBytes& statistics, size_t num_keys) {
+  thread_local std::vector<float> scratch;
+  if (statistics.empty()) return absl::OkStatus();
+  const float* values = statistics.Elements<float>(0, num_keys, &scratch);
+  for (size_t i = 0; i < num_keys; ++i) {
+    if (std::isfinite(values[i]) && values[i] >= 0) continue;
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "a push to table '%s' has %s %g for its key number %d; legal is a "
+        "number of at least 0",
+        entry.config.name(), name, values[i], i));
+  }
+  return absl::OkStatus();
+}
+
+// A push's answer, counted when it is given. Part of what waits for it, so that
+// counting takes no memory of its own.
+class CountedAnswer {
+ public:
+  CountedAnswer(CallMetrics::Call call, ParameterHandler::Answer answer)
+      : call_(std::move(call)), answer_(std::move(answer)) {}
+
+  void operator()(absl::StatusOr<grpc::ByteBuffer> result) {
+    call_.End(result);
+    answer_(std::move(result));
+  }
+
+ private:
+  CallMetrics::Call call_;
+  ParameterHandler::Answer answer_;
+};
+
+// Tells the ledger what became of a push.
+void Note(const absl::StatusOr<PushOutcome>& outcome,
+          PushLedger::Message* message) {
+  if (outcome.ok()) {
+    message->Applied();
+  } else {
+    message->Torn();
+  }
+}
+
+// Rounds have no ledger, and nobody completes them.
+absl::Status LeaveRoundsOut(const v1::RequestHeader& header,
+                            const TableEntry& entry,
+                            PushLedger::Message* message) {
+  if (entry.config.mode() != v1::SYNC) return absl::OkStatus();
+  if (header.completing_generation() != 0) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "worker %d completes push %d of worker %d for table '%s', whose mode "
+        "is SYNC; legal is ASYNC: a round is not completed later",
+        header.completing_worker(), header.sequence(), header.worker_index(),
+        entry.config.name()));
+  }
+  message->Drop();
+  return absl::OkStatus();
+}
+
+absl::Status CheckMinVersion(const v1::RequestHeader& header,
+                             const TableEntry& entry) {
+  if (header.min_version() == 0) return absl::OkStatus();
+  const uint64_t version = entry.aggregator->Version();
+  if (version >= header.min_version()) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrFormat(
+      "table '%s' is at version %d; the pull wants at least %d; ask again",
+      entry.config.name(), version, header.min_version()));
+}
+
+}  // namespace
+
+absl::StatusOr<grpc::ByteBuffer> ParameterHandler::PullSparse(
+    const grpc::ByteBuffer& request) const {
+  CallMetrics::Call call(metrics_, CallMethod::kPullSparse, request);
+  absl::StatusOr<grpc::ByteBuffer> answer = DoPullSparse(request);
+  call.End(answer);
+  return answer;
+}
+
+absl::StatusOr<grpc::ByteBuffer> ParameterHandler::PullDense(
+    const grpc::ByteBuffer& request) const {
+  CallMetrics::Call call(metrics_, CallMethod::kPullDense, request);
+  absl::StatusOr<grpc::ByteBuffer> answer = DoPullDense(request);
+  call.End(answer);
+  return answer;
+}
+
+absl::StatusOr<grpc::ByteBuffer> ParameterHandler::DoPullSparse(
+    const grpc::ByteBuffer& request) const {
+  thread_local std::vector<Key> key_scratch;
+
+  OARLOCK_ASSIGN_OR_RETURN(const PullSparseRequestView pull,
+                           DecodePullSparseRequest(request));
+  OARLOCK_RETURN_IF_ERROR(CheckHeader(pull.header));
+  OARLOCK_RETURN_IF_ERROR(CheckGroups(pull.groups));
+  const Key* keys = pull.keys.Elements<Key>(0, pull.num_keys, &key_scratch);
+  OARLOCK_RETURN_IF_ERROR(
+      CheckKeyGroups(pull.groups, keys, pull.num_keys, map_.partition_bits()));
+  OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, FindSparse(pull.table));
+  OARLOCK_RETURN_IF_ERROR(CheckMinVersion(pull.header, *entry));
+  if (pull.with_statistics && entry->config.sparse().accessor() != v1::CTR) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "a pull asks for show and click of table '%s', whose accessor keeps "
+        "none; pull without with_statistics, or create it with accessor CTR",
+        entry->config.name()));
+  }
+  const uint32_t dim = entry->config.sparse().dim();
+  const size_t num_statistics = pull.with_statistics ? pull.num_keys : 0;
+  const size_t num_values = pull.num_keys * dim;
+  OARLOCK_RETURN_IF_ERROR(
+      CheckAnswerSize(*entry, num_values + 2 * num_statistics));
+
+  // Taken before the rows are read, so that it promises no more than they hold.
+  const v1::ResponseHeader header = HeaderOf(*entry);
+  std::vector<uint64_t> group_versions(pull.groups.size());
+  AnswerValues values(pull.format, num_values);
+  std::optional<AnswerArray> statistics;
+  if (pull.with_statistics) {
+    statistics.emplace(2 * num_statistics * sizeof(float));
+  }
+  absl::Status pulled;
+  values.Append(num_values, [&](float* to) {
+    if (pull.with_statistics) {
+      float* const shows = reinterpret_cast<float*>(statistics->data());
+      pulled = entry->sparse->PullWithStatistics(pull.groups, keys, to, shows,
+                                                 shows + num_statistics,
+                                                 group_versions.data());
+    } else {
+      pulled =
+          entry->sparse->Pull(pull.groups, keys, to, group_versions.data());
+    }
+    return pulled.ok();
+  });
+  OARLOCK_RETURN_IF_ERROR(pulled);
+  entry->hot_keys->pulls().Add({keys, pull.num_keys});
+  const size_t bytes = num_statistics * sizeof(float);
+  return EncodePullSparseResponse(
+      header, dim, group_versions, values.slice(),
+      statistics ? statistics->slice(0, bytes) : grpc::Slice(),
+      statistics ? statistics->slice(bytes, 2 * bytes) : grpc::Slice(),
+      pull.format);
+}
+
+absl::StatusOr<grpc::ByteBuffer> ParameterHandler::DoPullDense(
+    const grpc::ByteBuffer& request) const {
+  OARLOCK_ASSIGN_OR_RETURN(const PullDenseRequestView pull,
+                           DecodePullDenseRequest(request));
+  OARLOCK_RETURN_IF_ERROR(CheckHeader(pull.header));
+  OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, FindDense(pull.table));
+  OARLOCK_RETURN_IF_ERROR(CheckMinVersion(pull.header, *entry));
+  OARLOCK_ASSIGN_OR_RETURN(const size_t num_values,
+                           CheckBlocks(*entry->dense, pull.blocks));
+  OARLOCK_RETURN_IF_ERROR(CheckAnswerSize(*entry, num_values));
+
+  return AnswerBlocks(entry, HeaderOf(*entry), pull.blocks, pull.known_versions,
+                      pull.format, num_values,
+                      /*duplicate_groups=*/0);
+}
+
+void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
+                                  Answer give) const {
+  thread_local std::vector<Key> key_scratch;
+
+  CountedAnswer answer(
+      CallMetrics::Call(metrics_, CallMethod::kPushSparse, request),
+      std::move(give));
+  absl::StatusOr<PushSparseRequestView> push = DecodePushSparseRequest(request);
+  if (!push.ok()) return answer(push.status());
+  absl::Span<const Key> keys;
+  PushLedger::Message message;
+  const absl::StatusOr<TableEntry*> checked =
+      CheckPush(&*push, &key_scratch, &keys, &message);
+  if (!checked.ok()) return answer(checked.status());
+  TableEntry* const entry = *checked;
+  entry->hot_keys->pushes().Add(keys);
+  // Without `this`: an aggregator may hold the callback for longer.
+  auto on_applied = [entry, header = HeaderOf(*entry),
+                     message = std::move(message), answer = std::move(answer)](
+                        absl::StatusOr<PushOutcome> outcome) mutable {
+    Note(outcome, &message);
+    if (!outcome.ok()) return answer(outcome.status());
+    header.set_table_version(entry->aggregator->Version());
+    v1::PushResponse response;
+    *response.mutable_header() = std::move(header);
+    response.set_duplicate_groups(outcome->duplicate_groups);
+    answer(EncodePushResponse(response));
+  };
+  const uint64_t cut = push->header.cut();
+  Pass(
+      *entry, JournalKind::kPushSparse, cut, request,
+      [aggregator = entry->aggregator.get(), push = *std::move(push),
+       on_applied = std::move(on_applied)](const absl::Status& status) mutable {
+        if (!status.ok()) return on_applied(status);
+        aggregator->PushSparse(std::move(push), std::move(on_applied));
+      });
+}
+
+void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
+                                 Answer give) const {
+  CountedAnswer answer(
+      CallMetrics::Call(metrics_, CallMethod::kPushDense, request),
+      std::move(give));
+  absl::StatusOr<PushDenseRequestView> push = DecodePushDenseRequest(request);
+  if (!push.ok()) return answer(push.status());
+  PushLedger::Message message;
+  const absl::StatusOr<TableEntry*> checked = CheckPush(&*push, &message);
+  if (!checked.ok()) return answer(checked.status());
+  TableEntry* const entry = *checked;
+  entry->block_traffic->pushed.fetch_add(push->blocks.size(),
+                                         std::memory_order_relaxed);
+  std::vector<BlockIndex> wanted;
+  if (push->with_values) wanted = push->blocks;
+  const size_t num_wanted = push->with_values ? push->num_values : 0;
+  auto on_applied = [entry, header = HeaderOf(*entry),
+                     message = std::move(message), wanted = std::move(wanted),
+                     num_wanted, format = push->answer_format,
+                     answer = std::move(answer)](
+                        absl::StatusOr<PushOutcome> outcome) mutable {
+    Note(outcome, &message);
+    if (!outcome.ok()) return answer(outcome.status());
+    header.set_table_version(entry->aggregator->Version());
+    answer(AnswerBlocks(entry, header, wanted, /*known_versions=*/{}, format,
+                        num_wanted, outcome->duplicate_groups));
+  };
+  const uint64_t cut = push->header.cut();
+  Pass(
+      *entry, JournalKind::kPushDense, cut, request,
+      [aggregator = entry->aggregator.get(), push = *std::move(push),
+       on_applied = std::move(on_applied)](const absl::Status& status) mutable {
+        if (!status.ok()) return on_applied(status);
+        aggregator->PushDense(std::move(push), std::move(on_applied));
+      });
+}
+
+void ParameterHandler::Pass(const TableEntry& entry, JournalKind kind,
+                            uint64_t cut, const grpc::ByteBuffer& request,
+                            CutGate::Apply apply) const {
+  const v1::UpdateMode mode = entry.config.mode();
+  if (journal_ != nullptr) {
+    apply = [journal = journal_, kind, mode, request,
+             apply = std::move(apply)](const absl::Status& status) mutable {
+      apply(status.ok() ? journal->AppendPush(kind, mode, request) : status);
+    };
+  }
+  // Rounds are held by the aggregator.
+  if (gate_ == nullptr || mode == v1::SYNC) return apply(absl::OkStatus());
+  gate_->Pass(cut, std::move(apply));
+}
+
+absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(
+    PushSparseRequestView* push, std::vector<Key>* scratch,
+    absl::Span<const Key>* keys, PushLedger::Message* message) const {
+  OARLOCK_RETURN_IF_ERROR(CheckPushHeader(&push->header, message));
+  OARLOCK_RETURN_IF_ERROR(CheckGroups(push->groups));
+  *keys = {push->keys.Elements<Key>(0, push->num_keys, scratch),
+           push->num_keys};
+  OARLOCK_RETURN_IF_ERROR(CheckKeyGroups(push->groups, keys->data(),
+                                         keys->size(), map_.partition_bits()));
+  OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, FindSparse(push->table));
+  const uint32_t dim = entry->config.sparse().dim();
+  if (push->num_values != push->num_keys * dim) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "a push to table '%s' has %d gradients for %d keys; legal is %d, %d "
+        "per key",
+        entry->config.name(), push->num_values, push->num_keys,
+        push->num_keys * dim, dim));
+  }
+  OARLOCK_RETURN_IF_ERROR(
+      CheckStatistics(*entry, "show", push->shows, push->num_keys));
+  OARLOCK_RETURN_IF_ERROR(
+      CheckStatistics(*entry, "click", push->clicks, push->num_keys));
+  OARLOCK_RETURN_IF_ERROR(LeaveRoundsOut(push->header, *entry, message));
+  return entry;
+}
+
+absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(
+    PushDenseRequestView* push, PushLedger::Message* message) const {
+  OARLOCK_RETURN_IF_ERROR(CheckPushHeader(&push->header, message));
+  OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, FindDense(push->table));
+  OARLOCK_ASSIGN_OR_RETURN(const size_t num_values,
+                           CheckBlocks(*entry->dense, push->blocks));
+  if (push->num_values != num_values) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "a push to table '%s' has %d gradients for %d blocks; legal is %d, "
+        "whole blocks",
+        entry->config.name(), push->num_values, push->blocks.size(),
+        num_values));
+  }
+  OARLOCK_RETURN_IF_ERROR(LeaveRoundsOut(push->header, *entry, message));
+  return entry;
+}
+
+absl::Status ParameterHandler::CheckHeader(
+    const v1::RequestHeader& header) const {
+  if (header.protocol_version() != kProtocolVersion) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "the request speaks protocol version %d, this server %d; use the same "
+        "release on both sides",
+        header.protocol_version(), kProtocolVersion));
+  }
+  if (header.job_hash() != identity_.job_hash) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "the request belongs to the job with hash %016x, this server to %016x; "
+        "check the job id and the server's address",
+        header.job_hash(), identity_.job_hash));
+  }
+  if (header.server_generation() != 0 &&
+      header.server_generation() != identity_.server_generation.value()) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%s: the request is for generation %d of server %d, which is now "
+        "generation %d; connect anew",
+        kOtherIncarnation, header.server_generation(), identity_.server.value(),
+        identity_.server_generation.value()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterHandler::CheckPushHeader(
+    v1::RequestHeader* header, PushLedger::Message* message) const {
+  OARLOCK_RETURN_IF_ERROR(CheckHeader(*header));
+  if (header->sequence() == 0) {
+    return absl::InvalidArgumentError(
+        "a push has sequence 0; legal is 1, 2, 3 ...; without a sequence it "
+        "could be applied twice");
+  }
+  return ledger_->Admit(header, message);
+}
+
+absl::Status ParameterHandler::CheckOwner(PartitionIndex partition) const {
+  const ServerIndex owner = map_.Owner(partition);
+  if (owner == identity_.server) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "moved: partition %d lies on server %d, not on this server %d, as of "
+      "routing generation %d; ask for the partition map again",
+      partition.value(), owner.value(), identity_.server.value(),
+      map_.generation()));
+}
+
+absl::Status ParameterHandler::CheckGroups(
+    absl::Span<const KeyGroup> groups) const {
+  for (const KeyGroup& group : groups) {
+    if (group.partition.value() >= map_.num_partitions()) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("a request names partition %d; legal is 0 to %d",
+                          group.partition.value(), map_.num_partitions() - 1));
+    }
+    OARLOCK_RETURN_IF_ERROR(CheckOwner(group.partition));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> ParameterHandler::CheckBlocks(
+    const DenseTable& table, absl::Span<const BlockIndex> blocks) const {
+  size_t num_values = 0;
+  for (const BlockIndex block : blocks) {
+    if (block.value() >= table.num_blocks()) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "a request names block %d of table '%s'; legal is 0 to %d",
+          block.value(), table.config().name(), table.num_blocks() - 1));
+    }
+    if (!table.Owns(block)) {
+      return Annotate(
+          CheckOwner(map_.PartitionOfBlock(block, table.num_blocks())),
+          absl::StrFormat("block %d of table '%s'", block.value(),
+                          table.config().name()));
+    }
+    num_values += table.BlockSize(block);
+  }
+  return num_values;
+}
+
+absl::StatusOr<TableEntry*> ParameterHandler::FindSparse(TableId id) const {
+  OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, registry_->Find(id));
+  if (entry->sparse != nullptr) return entry;
+  return absl::InvalidArgumentError(
+      absl::StrFormat("table %d '%s' is dense; use PullDense and PushDense",
+                      id.value(), entry->config.name()));
+}
+
+absl::StatusOr<TableEntry*> ParameterHandler::FindDense(TableId id) const {
+  OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, registry_->Find(id));
+  if (entry->dense != nullptr) return entry;
+  return absl::InvalidArgumentError(
+      absl::StrFormat("table %d '%s' is sparse; use PullSparse and PushSparse",
+                      id.value(), entry->config.name()));
+}
+
+v1::ResponseHeader ParameterHandler::HeaderOf(const TableEntry& entry) const {
+  v1::ResponseHeader header;
+  header.set_server_generation(identity_.server_generation.value());
+  header.set_routing_generation(map_.generation());
+  header.set_table_version(entry.aggregator->Version());
+  if (gate_ != nullptr) header.set_cut(gate_->announced());
+  return header;
+}
+
+}  // namespace oarlock

@@ -1,0 +1,122 @@
+// What the data plane does with a request: decodes it, checks it against this
+// server, has the table pull or the aggregator push, frames the answer. Knows
+// messages and tables, not connections.
+
+#ifndef OARLOCK_PSERVER_SERVICE_PARAMETER_HANDLER_H_
+#define OARLOCK_PSERVER_SERVICE_PARAMETER_HANDLER_H_
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/key_group.h"
+#include "base/types.h"
+#include "cluster/partition_map.h"
+#include "proto/wire_codec.h"
+#include "pserver/checkpoint/cut_gate.h"
+#include "pserver/checkpoint/push_journal.h"
+#include "pserver/fencing/push_ledger.h"
+#include "pserver/rpc/call_metrics.h"
+#include "pserver/table/table_registry.h"
+
+namespace oarlock {
+
+// Which server answers, and what the header of a request must say to it.
+struct ServerIdentity {
+  ServerIndex server;
+  uint64_t job_hash = 0;
+  Generation server_generation;
+};
+
+// Thread-safe.
+//
+// Errors of every call: InvalidArgument for what the codec refuses, for arrays
+// that do not fit the table, for an answer beyond kMaxMessageBytes;
+// FailedPrecondition for another protocol, job, server generation, or a
+// partition that lies elsewhere ("moved"); NotFound for the table; for a push
+// also what PushLedger::Admit says, and InvalidArgument where it completes one
+// to a sync table.
+class ParameterHandler {
+ public:
+  // Called once with the bytes of the response or why there is none, before
+  // the handler returns or later, from any thread.
+  using Answer = absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>)>;
+
+  // What is passed must outlive this, and `clock` the pushes that an aggregator
+  // holds; `gate` may be null: there are no cuts.
+  ParameterHandler(const ServerIdentity& identity, TableRegistry* registry,
+                   PushLedger* ledger, PartitionMap map, const Clock& clock,
+                   CutGate* gate = nullptr)
+      : identity_(identity),
+        registry_(registry),
+        ledger_(ledger),
+        map_(std::move(map)),
+        gate_(gate),
+        metrics_(std::make_shared<CallMetrics>(clock)) {}
+
+  // Unavailable while the table is older than header.min_version.
+  absl::StatusOr<grpc::ByteBuffer> PullSparse(
+      const grpc::ByteBuffer& request) const;
+  absl::StatusOr<grpc::ByteBuffer> PullDense(
+      const grpc::ByteBuffer& request) const;
+  void PushSparse(const grpc::ByteBuffer& request, Answer answer) const;
+  void PushDense(const grpc::ByteBuffer& request, Answer answer) const;
+
+  // Pushes are written down before they are applied; null: they are not. Before
+  // the first call. Outlives this.
+  void SetJournal(PushJournal* journal) { journal_ = journal; }
+
+  // Of all calls above.
+  const CallMetrics& metrics() const { return *metrics_; }
+
+ private:
+  absl::StatusOr<grpc::ByteBuffer> DoPullSparse(
+      const grpc::ByteBuffer& request) const;
+  absl::StatusOr<grpc::ByteBuffer> DoPullDense(
+      const grpc::ByteBuffer& request) const;
+  absl::Status CheckHeader(const v1::RequestHeader& header) const;
+  // Also admits the push; see PushLedger::Admit.
+  absl::Status CheckPushHeader(v1::RequestHeader* header,
+                               PushLedger::Message* message) const;
+  absl::Status CheckGroups(absl::Span<const KeyGroup> groups) const;
+  absl::Status CheckOwner(PartitionIndex partition) const;
+  // The floats of all blocks. An error when one does not exist or is not ours.
+  absl::StatusOr<size_t> CheckBlocks(const DenseTable& table,
+                                     absl::Span<const BlockIndex> blocks) const;
+  absl::StatusOr<TableEntry*> FindSparse(TableId id) const;
+  absl::StatusOr<TableEntry*> FindDense(TableId id) const;
+  v1::ResponseHeader HeaderOf(const TableEntry& entry) const;
+  // Calls `apply` when the push in `request`, which belongs after `cut`, is
+  // written down and may be given to the table's aggregator.
+  void Pass(const TableEntry& entry, JournalKind kind, uint64_t cut,
+            const grpc::ByteBuffer& request, CutGate::Apply apply) const;
+
+  // Also admit the push as `message`. The first tells the push's keys, which
+  // stay while `push` and `scratch` do.
+  absl::StatusOr<TableEntry*> CheckPush(PushSparseRequestView* push,
+                                        std::vector<Key>* scratch,
+                                        absl::Span<const Key>* keys,
+                                        PushLedger::Message* message) const;
+  absl::StatusOr<TableEntry*> CheckPush(PushDenseRequestView* push,
+                                        PushLedger::Message* message) const;
+
+  const ServerIdentity identity_;
+  TableRegistry* const registry_;
+  PushLedger* const ledger_;
+  const PartitionMap map_;
+  CutGate* const gate_;
+  PushJournal* journal_ = nullptr;
+  // Shared with the pushes that an aggregator holds, maybe for longer.
+  const std::shared_ptr<CallMetrics> metrics_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_SERVICE_PARAMETER_HANDLER_H_

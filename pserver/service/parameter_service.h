@@ -1,0 +1,81 @@
+// The data plane: pulls and pushes of rows and blocks.
+//
+// Requests arrive as the bytes that gRPC received. A pull's answer is gathered
+// by the table right into the slice that is sent; a push goes to its table's
+// aggregator, which answers it when its mode says so.
+
+#ifndef OARLOCK_PSERVER_SERVICE_PARAMETER_SERVICE_H_
+#define OARLOCK_PSERVER_SERVICE_PARAMETER_SERVICE_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "base/types.h"
+#include "cluster/partition_map.h"
+#include "pserver/checkpoint/cut_gate.h"
+#include "pserver/checkpoint/push_journal.h"
+#include "pserver/fencing/push_ledger.h"
+#include "pserver/rpc/call_queues.h"
+#include "pserver/table/table_registry.h"
+
+namespace oarlock {
+
+struct ParameterServiceOptions {
+  ServerIndex server;
+  // What the header of every request must say; see proto/parameter.proto.
+  uint64_t job_hash = 0;
+  Generation server_generation;
+  // Every call must carry it as metadata kTokenMetadataKey. Empty: none.
+  std::string token;
+  // Calls taken from the network and not yet answered, on all threads, those
+  // that sync rounds hold included. One more is ResourceExhausted. At least 1.
+  int max_open_calls = 4096;
+
+  // InvalidArgument names the field, its value and what is legal.
+  absl::Status Validate() const;
+};
+
+// Thread-safe.
+class ParameterService {
+ public:
+  // REQUIRES: the options are valid. What is passed must outlive this, and
+  // `clock`, which goes on evenly, all calls; without `gate` there are no cuts.
+  ParameterService(const ParameterServiceOptions& options,
+                   TableRegistry* registry, PushLedger* ledger,
+                   PartitionMap map, const Clock& clock,
+                   CutGate* gate = nullptr);
+  ~ParameterService();
+
+  ParameterService(const ParameterService&) = delete;
+  ParameterService& operator=(const ParameterService&) = delete;
+
+  // See ParameterHandler. Before the queues start.
+  void SetJournal(PushJournal* journal);
+
+  // What to register with the builder.
+  grpc::Service* service();
+  // For CallQueues::Start; the service must outlive the queues' threads. A
+  // call may be held for longer.
+  CallQueues::Acceptor Acceptor(std::shared_ptr<QueueGate> gate) const;
+
+  void CollectMetrics(MetricsSnapshot* snapshot) const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Those of its calls included.
+std::vector<const Metric*> ParameterServiceMetrics();
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_SERVICE_PARAMETER_SERVICE_H_

@@ -1,0 +1,107 @@
+// The thread of a server that evicts rows: on a clock, as each table's
+// configuration says, and by command. Traffic goes on meanwhile: a partition at
+// a time, a bounded number of rows per lock hold (sparse_table/eviction.h).
+
+#ifndef OARLOCK_PSERVER_TABLE_EVICTION_LOOP_H_
+#define OARLOCK_PSERVER_TABLE_EVICTION_LOOP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "base/types.h"
+#include "proto/server_admin_tables.pb.h"
+#include "pserver/table/table_registry.h"
+#include "sparse_table/eviction.h"
+
+namespace oarlock {
+
+// What is evicted in one step.
+struct PartitionEviction {
+  TableId table;
+  PartitionIndex partition;
+  EvictionLimits limits;
+  // Logical, of now.
+  uint32_t time = 0;
+};
+
+// Thread-safe.
+class EvictionLoop {
+ public:
+  // How often the logical time is looked at.
+  static constexpr absl::Duration kTurn = absl::Milliseconds(100);
+  // Commands that wait; more are ResourceExhausted.
+  static constexpr size_t kMaxWaiting = 16;
+  static constexpr uint32_t kDefaultPeriodTicks = 60;
+
+  // Called once, without a lock held, by the loop's thread or by the caller.
+  using Done =
+      absl::AnyInvocable<void(const absl::StatusOr<v1::EvictResponse>&)>;
+  // Told of each step, which it does by calling `evict`; an error keeps it from
+  // being done.
+  using Step = std::function<absl::Status(
+      const PartitionEviction& what, absl::FunctionRef<absl::Status()> evict)>;
+
+  // What is passed must outlive this.
+  EvictionLoop(TableRegistry* registry, const Clock& clock)
+      : registry_(registry), clock_(clock) {}
+  ~EvictionLoop();
+
+  EvictionLoop(const EvictionLoop&) = delete;
+  EvictionLoop& operator=(const EvictionLoop&) = delete;
+
+  // Before Start.
+  void SetStep(Step step) { step_ = std::move(step); }
+
+  void Start();
+  // Evicts what is beyond the request's limits, or the table's own, and tells
+  // `done`. NotFound for the table, InvalidArgument for a dense one, for limits
+  // out of range or for no limits at all; Unavailable when the loop ends first.
+  void Evict(const v1::EvictRequest& request, Done done);
+  // Ends the loop between two partitions; what waits is Unavailable.
+  // Idempotent.
+  void Stop();
+
+ private:
+  struct Command {
+    v1::EvictRequest request;
+    Done done;
+  };
+
+  void Run();
+  void ServeCommands();
+  void EvictWhatIsDue();
+  absl::StatusOr<v1::EvictResponse> Serve(const v1::EvictRequest& request);
+  // Of all partitions; Unavailable when the loop is being stopped.
+  absl::StatusOr<EvictionResult> EvictTable(TableEntry* entry,
+                                            const EvictionLimits& limits);
+  bool stopping() const;
+
+  TableRegistry* const registry_;
+  const Clock& clock_;
+  Step step_ = [](const PartitionEviction&,
+                  absl::FunctionRef<absl::Status()> evict) { return evict(); };
+
+  // Of the loop's thread alone: when each table is due.
+  absl::flat_hash_map<TableId, uint32_t> due_;
+
+  mutable absl::Mutex mutex_;
+  std::deque<Command> commands_ ABSL_GUARDED_BY(mutex_);
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_PSERVER_TABLE_EVICTION_LOOP_H_

@@ -1,0 +1,483 @@
+#include "pserver/table/table_registry.h"
+
+#include <google/protobuf/util/message_differencer.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/clock.h"
+#include "base/dense_version.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/status_macros.h"
+#include "pserver/aggregator/async_aggregator.h"
+#include "pserver/aggregator/geo_aggregator.h"
+#include "pserver/aggregator/quorum_aggregator.h"
+#include "pserver/aggregator/sync_aggregator.h"
+#include "pserver/table/table_change.h"
+
+namespace oarlock {
+namespace {
+
+absl::Status CheckConfig(const v1::TableConfig& config) {
+  if (config.id() == 0) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "table '%s' has id 0; legal is at least 1", config.name()));
+  }
+  if (config.name().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("table %d has no name; give it one", config.id()));
+  }
+  if (config.mode() != v1::ASYNC && config.mode() != v1::SYNC &&
+      config.mode() != v1::GEO) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "table %d '%s' has mode %d; legal is ASYNC, SYNC or GEO", config.id(),
+        config.name(), config.mode()));
+  }
+  if (config.mode() == v1::GEO) {
+    OARLOCK_RETURN_IF_ERROR(CheckGeoTable(config));
+  }
+  if (config.mode() == v1::SYNC && config.reduction() != v1::MEAN &&
+      config.reduction() != v1::SUM) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "sync table %d '%s' has reduction %d; legal is MEAN or SUM",
+        config.id(), config.name(), config.reduction()));
+  }
+  if (config.kind_case() == v1::TableConfig::KIND_NOT_SET) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "table %d '%s' is neither sparse nor dense; set one of the two",
+        config.id(), config.name()));
+  }
+  return absl::OkStatus();
+}
+
+// Of the entry's table, by its mode. A geo table gets a log if it has none.
+std::unique_ptr<Aggregator> MakeAggregator(TableEntry* entry,
+                                           const LogicalClock* clock,
+                                           const Clock& even_clock) {
+  SparseTable* const sparse = entry->sparse.get();
+  DenseTable* const dense = entry->dense.get();
+  switch (entry->config.mode()) {
+    case v1::SYNC:
+      if (dense != nullptr) {
+        return std::make_unique<SyncAggregator>(dense, clock);
+      }
+      return std::make_unique<SyncAggregator>(sparse, clock);
+    case v1::GEO:
+      if (dense != nullptr) {
+        return std::make_unique<GeoAggregator>(dense, clock);
+      }
+      if (entry->changes == nullptr) {
+        entry->changes = std::make_shared<ChangeLog>();
+      }
+      return std::make_unique<GeoAggregator>(sparse, entry->changes.get(),
+                                             clock);
+    default:
+      if (dense == nullptr) {
+        return std::make_unique<AsyncAggregator>(sparse, clock);
+      }
+      if (entry->config.dense().quorum() > 0) {
+        return std::make_unique<QuorumAggregator>(dense, even_clock);
+      }
+      return std::make_unique<AsyncAggregator>(dense, clock);
+  }
+}
+
+absl::StatusOr<std::unique_ptr<TableEntry>> MakeEntry(
+    const v1::TableConfig& config, const PartitionMap& map, ServerIndex server,
+    const std::string& tier_dir, Generation generation,
+    const LogicalClock* clock, const Clock& even_clock) {
+  auto entry = std::make_unique<TableEntry>();
+  entry->config = config;
+  if (config.has_sparse()) {
+    SparseTableOptions options;
+    if (!tier_dir.empty()) {
+      options.tier_directory = absl::StrFormat(
+          "%s/server-%d/table-%d", tier_dir, server.value(), config.id());
+    }
+    OARLOCK_ASSIGN_OR_RETURN(
+        entry->sparse,
+        SparseTable::Create(config, map.partition_bits(), options));
+    HotKeysOptions hot_keys;
+    hot_keys.seed = DeriveSeed(config.seed(), server.value());
+    entry->hot_keys = std::make_shared<HotKeys>(hot_keys);
+  } else {
+    entry->block_traffic = std::make_shared<BlockTraffic>();
+    OARLOCK_ASSIGN_OR_RETURN(
+        entry->dense,
+        DenseTable::Create(config, map, server, FirstDenseVersion(generation)));
+  }
+  entry->aggregator = MakeAggregator(entry.get(), clock, even_clock);
+  return entry;
+}
+
+// The partitions that this server owns.
+void DescribePartitions(const SparseTable& table, const PartitionMap& map,
+                        ServerIndex server, v1::TableStatus* status) {
+  const std::vector<SparsePartitionStats> stats = table.PartitionStats();
+  for (uint32_t i = 0; i < stats.size(); ++i) {
+    if (map.Owner(PartitionIndex(i)) != server) continue;
+    v1::PartitionStatus* partition = status->add_partitions();
+    partition->set_partition(i);
+    partition->set_rows(stats[i].rows);
+    partition->set_pulled_rows(stats[i].pulled_rows);
+    partition->set_pushed_rows(stats[i].pushed_rows);
+  }
+}
+
+void DescribeShare(const ShareEstimate& estimate, uint64_t num_keys,
+                   v1::KeyTraffic* traffic) {
+  const auto keys = static_cast<double>(num_keys);
+  traffic->set_rows(estimate.share * keys);
+  traffic->set_rows_error(estimate.error * keys);
+}
+
+v1::TableHotKeys DescribeHotKeysOf(const TableEntry& entry,
+                                   const PartitionMap& map, size_t max_keys) {
+  const HotKeys& hot_keys = *entry.hot_keys;
+  v1::TableHotKeys table;
+  table.set_table(entry.config.id());
+  table.set_name(entry.config.name());
+  table.set_pulled_rows(hot_keys.pulls().num_keys());
+  table.set_pushed_rows(hot_keys.pushes().num_keys());
+  table.set_pull_samples(hot_keys.pulls().num_samples());
+  table.set_push_samples(hot_keys.pushes().num_samples());
+  for (const HotKeys::HotKey& hot : hot_keys.Top(max_keys)) {
+    v1::HotKey* key = table.add_keys();
+    key->set_key(static_cast<uint64_t>(hot.key));
+    key->set_partition(map.PartitionOf(hot.key).value());
+    DescribeShare(hot.pulls, table.pulled_rows(), key->mutable_pulls());
+    DescribeShare(hot.pushes, table.pushed_rows(), key->mutable_pushes());
+  }
+  return table;
+}
+
+}  // namespace
+
+v1::TableStatus DescribeTable(const TableEntry& entry) {
+  v1::TableStatus status;
+  *status.mutable_config() = entry.config;
+  status.set_version(entry.aggregator->Version());
+  if (entry.sparse != nullptr) {
+    const SparseTableStats stats = entry.sparse->Stats();
+    status.set_rows(stats.rows);
+    status.set_row_bytes(stats.row_bytes);
+    status.set_bytes(stats.bytes);
+    status.set_payload_bytes(stats.payload_bytes);
+    status.set_pulled_rows(stats.pulled_rows);
+    status.set_pushed_rows(stats.pushed_rows);
+    status.set_admitted_rows(stats.admitted_rows);
+    status.set_rejected_keys(stats.rejected_keys);
+    status.set_evicted_rows(stats.evicted_rows);
+    status.set_memory_rows(stats.rows - stats.cold_rows);
+    status.set_cold_rows(stats.cold_rows);
+    status.set_demoted_rows(stats.demoted_rows);
+    status.set_promoted_rows(stats.promoted_rows);
+    status.set_disk_bytes(stats.disk_bytes);
+    status.set_disk_memory_bytes(stats.disk_memory_bytes);
+  } else {
+    const uint64_t blocks = entry.dense->num_owned_blocks();
+    status.set_rows(blocks);
+    status.set_row_bytes(blocks == 0 ? 0 : entry.dense->bytes() / blocks);
+    status.set_bytes(entry.dense->bytes());
+    status.set_pulled_rows(entry.block_traffic->pulled.load());
+    status.set_pushed_rows(entry.block_traffic->pushed.load());
+  }
+  return status;
+}
+
+absl::Status TableRegistry::Create(const v1::TableConfig& config) {
+  OARLOCK_RETURN_IF_ERROR(CheckConfig(config));
+  absl::MutexLock change_lock(&change_mutex_);
+  if (shut_down_) {
+    return absl::UnavailableError(
+        "the server is shutting down; create the table on its successor");
+  }
+  const std::vector<TableEntry*> entries = Entries();
+  for (TableEntry* entry : entries) {
+    if (entry->config.id() != config.id() &&
+        entry->config.name() != config.name()) {
+      continue;
+    }
+    const TableId id(entry->config.id());
+    if (google::protobuf::util::MessageDifferencer::Equals(entry->config,
+                                                           config)) {
+      restored_.erase(id);
+      return absl::OkStatus();
+    }
+    if (restored_.contains(id) && CanGoOn(entry->config, config)) {
+      if (observer_ != nullptr) {
+        OARLOCK_RETURN_IF_ERROR(observer_->OnCreate(config));
+      }
+      return Reconfigure(config, *entry);
+    }
+    return absl::AlreadyExistsError(absl::StrFormat(
+        "table %d '%s' exists with another configuration, there -> asked for: "
+        "%s; use the flags of the job that made it, or another table",
+        entry->config.id(), entry->config.name(),
+        DifferencesOf(entry->config, config)));
+  }
+  if (entries.size() == kMaxTables) {
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "table %d '%s' would be one more than the %d that a job may have",
+        config.id(), config.name(), kMaxTables));
+  }
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<TableEntry> entry,
+                           MakeEntry(config, map_, server_, tier_dir_,
+                                     generation_, &clock_, even_clock_));
+  if (observer_ != nullptr) {
+    OARLOCK_RETURN_IF_ERROR(observer_->OnCreate(config));
+  }
+  Insert(std::move(entry));
+  return absl::OkStatus();
+}
+
+void TableRegistry::Insert(std::unique_ptr<TableEntry> entry) {
+  for (const auto& [worker, generation] : members_) {
+    entry->aggregator->SetRoundMember(worker, generation, /*joins=*/true);
+  }
+  if (rounds_held_) {
+    entry->aggregator->HoldRounds();
+  } else {
+    entry->aggregator->AllowRounds(last_allowed_round_);
+  }
+  absl::MutexLock lock(&mutex_);
+  std::unique_ptr<TableEntry>& place = tables_[TableId(entry->config.id())];
+  if (place != nullptr) replaced_.push_back(std::move(place));
+  place = std::move(entry);
+}
+
+absl::StatusOr<TableEntry*> TableRegistry::CreateRestored(
+    const v1::TableConfig& config) {
+  OARLOCK_RETURN_IF_ERROR(Create(config));
+  const TableId id(config.id());
+  {
+    absl::MutexLock lock(&change_mutex_);
+    restored_.insert(id);
+  }
+  return Find(id);
+}
+
+absl::Status TableRegistry::CreateAgain(const v1::TableConfig& config) {
+  const TableId id(config.id());
+  if (Find(id).ok()) {
+    absl::MutexLock lock(&change_mutex_);
+    restored_.insert(id);
+  }
+  return Create(config);
+}
+
+void TableRegistry::SetRestored() {
+  absl::MutexLock lock(&change_mutex_);
+  for (const TableEntry* entry : Entries()) {
+    restored_.insert(TableId(entry->config.id()));
+  }
+}
+
+absl::Status TableRegistry::Reconfigure(const v1::TableConfig& config,
+                                        const TableEntry& before) {
+  auto entry = std::make_unique<TableEntry>();
+  entry->config = config;
+  entry->sparse = before.sparse;
+  entry->dense = before.dense;
+  entry->hot_keys = before.hot_keys;
+  entry->block_traffic = before.block_traffic;
+  entry->changes = before.changes;
+  if (entry->sparse != nullptr) {
+    OARLOCK_RETURN_IF_ERROR(entry->sparse->Reconfigure(config));
+  } else {
+    OARLOCK_RETURN_IF_ERROR(entry->dense->Reconfigure(config));
+  }
+  entry->aggregator = MakeAggregator(entry.get(), &clock_, even_clock_);
+  // Workers create a table before they push to it; a push of anybody else that
+  // has found the old entry is sent again, and finds the new one.
+  before.aggregator->Shutdown();
+  entry->aggregator->Restore(before.aggregator->Version(),
+                             before.aggregator->CompleteRounds());
+  restored_.erase(TableId(config.id()));
+  Insert(std::move(entry));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TableEntry*> TableRegistry::Find(TableId id) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  const auto found = tables_.find(id);
+  if (found == tables_.end()) {
+    return absl::NotFoundError(absl::StrFormat(
+        "no table has id %d; create it first (this server has %d tables)",
+        id.value(), tables_.size()));
+  }
+  return found->second.get();
+}
+
+void TableRegistry::SetObserver(TableObserver* observer) {
+  absl::MutexLock lock(&change_mutex_);
+  observer_ = observer;
+}
+
+absl::btree_map<WorkerIndex, Generation> TableRegistry::RoundMembers() const {
+  absl::MutexLock lock(&change_mutex_);
+  return members_;
+}
+
+uint64_t TableRegistry::SetRoundMember(WorkerIndex worker,
+                                       Generation generation, bool joins) {
+  absl::MutexLock change_lock(&change_mutex_);
+  if (observer_ != nullptr) {
+    // Without it a restarted server learns it from the worker's next call.
+    const absl::Status noted =
+        observer_->OnRoundMember(worker, generation, joins);
+    if (!noted.ok()) spdlog::warn("{}", std::string(noted.message()));
+  }
+  const auto found = members_.find(worker);
+  const bool is_old = found != members_.end() && generation < found->second;
+  if (!is_old && joins) {
+    members_[worker] = generation;
+  } else if (!is_old && found != members_.end()) {
+    members_.erase(found);
+  }
+  for (TableEntry* entry : Entries()) {
+    entry->aggregator->SetRoundMember(worker, generation, joins);
+  }
+  return CompleteRounds();
+}
+
+uint64_t TableRegistry::CompleteRounds() const {
+  uint64_t rounds = 0;
+  for (const TableEntry* entry : Entries()) {
+    rounds = std::max(rounds, entry->aggregator->CompleteRounds());
+  }
+  return rounds;
+}
+
+uint64_t TableRegistry::HoldRounds() {
+  absl::MutexLock change_lock(&change_mutex_);
+  rounds_held_ = true;
+  uint64_t rounds = 0;
+  for (TableEntry* entry : Entries()) {
+    rounds = std::max(rounds, entry->aggregator->HoldRounds());
+  }
+  return rounds;
+}
+
+void TableRegistry::AllowRounds(uint64_t last) {
+  {
+    absl::MutexLock change_lock(&change_mutex_);
+    rounds_held_ = false;
+    last_allowed_round_ = last;
+  }
+  // Without the lock, since rounds may be applied and answered. A table that
+  // comes after the line above knows.
+  for (TableEntry* entry : Entries()) entry->aggregator->AllowRounds(last);
+}
+
+void TableRegistry::RetireWorker(WorkerIndex worker, Generation last) {
+  // A table may be about to get another aggregator.
+  absl::MutexLock change_lock(&change_mutex_);
+  for (TableEntry* entry : Entries()) {
+    if (entry->sparse != nullptr) entry->sparse->RetireWorker(worker, last);
+    if (entry->dense != nullptr) entry->dense->RetireWorker(worker, last);
+    entry->aggregator->RetireWorker(worker, last);
+  }
+}
+
+std::vector<v1::TableStatus> TableRegistry::Describe(
+    bool with_partitions) const {
+  std::vector<v1::TableStatus> result;
+  for (const TableEntry* entry : Entries()) {
+    result.push_back(DescribeTable(*entry));
+    if (with_partitions && entry->sparse != nullptr) {
+      DescribePartitions(*entry->sparse, map_, server_, &result.back());
+    }
+  }
+  return result;
+}
+
+absl::StatusOr<std::vector<v1::TableHotKeys>> TableRegistry::DescribeHotKeys(
+    const std::string& table_name, size_t max_keys) const {
+  std::vector<v1::TableHotKeys> result;
+  std::vector<std::string> names;
+  for (const TableEntry* entry : Entries()) {
+    if (entry->sparse == nullptr) continue;
+    names.push_back(entry->config.name());
+    if (!table_name.empty() && table_name != names.back()) continue;
+    result.push_back(DescribeHotKeysOf(*entry, map_, max_keys));
+  }
+  if (!table_name.empty() && result.empty()) {
+    return absl::NotFoundError(absl::StrFormat(
+        "no sparse table is named '%s'; there are: %s", table_name,
+        names.empty() ? "none yet" : absl::StrJoin(names, ", ")));
+  }
+  return result;
+}
+
+absl::StatusOr<v1::ListChangesResponse> TableRegistry::ListChanges(
+    const v1::ListChangesRequest& request, Generation generation) const {
+  OARLOCK_ASSIGN_OR_RETURN(const TableEntry* const entry,
+                           Find(TableId(request.table())));
+  if (entry->changes == nullptr) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "changes of table '%s' are not listed; legal is a sparse table whose "
+        "mode is GEO",
+        entry->config.name()));
+  }
+  if (request.max_keys() < 1 ||
+      request.max_keys() > ChangeLog::kMaxEntriesPerAnswer) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("max_keys is %d; legal are 1 to %d", request.max_keys(),
+                        ChangeLog::kMaxEntriesPerAnswer));
+  }
+  const ChangeLog& log = *entry->changes;
+  ChangeLog::Changes changes;
+  if (request.server_generation() == generation.value()) {
+    changes = log.List(WorkerIndex(request.worker_index()), request.position(),
+                       request.max_keys());
+  } else {
+    changes.position = log.position();
+    changes.forgotten = true;
+  }
+  v1::ListChangesResponse response;
+  response.set_server_generation(generation.value());
+  response.set_position(changes.position);
+  response.set_more(changes.more);
+  response.set_forgotten(changes.forgotten);
+  response.mutable_keys()->Reserve(static_cast<int>(changes.keys.size()));
+  for (const Key key : changes.keys) {
+    response.add_keys(static_cast<uint64_t>(key));
+  }
+  response.set_table_version(entry->aggregator->Version());
+  return response;
+}
+
+uint64_t TableRegistry::HeldPushes() const {
+  uint64_t held = 0;
+  for (const TableEntry* entry : Entries()) {
+    held += entry->aggregator->HeldPushes();
+  }
+  return held;
+}
+
+void TableRegistry::Shutdown() {
+  absl::MutexLock change_lock(&change_mutex_);
+  shut_down_ = true;
+  for (TableEntry* entry : Entries()) entry->aggregator->Shutdown();
+}
+
+std::vector<TableEntry*> TableRegistry::Entries() const {
+  std::vector<TableEntry*> entries;
+  {
+    absl::ReaderMutexLock lock(&mutex_);
+    for (const auto& [id, entry] : tables_) entries.push_back(entry.get());
+  }
+  std::sort(entries.begin(), entries.end(),
+            [](const TableEntry* a, const TableEntry* b) {
+              return a->config.id() < b->config.id();
+            });
+  return entries;
+}
+
+}  // namespace oarlock

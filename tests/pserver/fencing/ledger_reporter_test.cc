@@ -1,0 +1,122 @@
+#include "pserver/fencing/ledger_reporter.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "base/clock.h"
+#include "base/push_stamp.h"
+#include "cluster/partition_map.h"
+#include "pserver/fencing/membership.h"
+#include "tests/pserver/fencing/ledger_testing.h"
+#include "tests/pserver/service/push_testing.h"
+
+namespace oarlock {
+namespace {
+
+using Answer = v1::ServerHeartbeatResponse;
+
+class LedgerReporterTest : public ::testing::Test {
+ protected:
+  LedgerReporterTest()
+      : membership_(2),
+        ledger_(&membership_),
+        registry_(PartitionMap::Even(1u << kTestPartitionBits, 1),
+                  ServerIndex(0), clock_),
+        reporter_(&ledger_, &registry_) {}
+
+  static void Want(uint32_t worker, uint64_t generation, Answer* answer) {
+    v1::WorkerIncarnation* wanted = answer->add_wanted_ledgers();
+    wanted->set_worker_index(worker);
+    wanted->set_worker_generation(generation);
+  }
+  static Answer Retired(uint32_t worker, uint64_t generation) {
+    Answer answer;
+    v1::WorkerIncarnation* retired = answer.add_retired();
+    retired->set_worker_index(worker);
+    retired->set_worker_generation(generation);
+    return answer;
+  }
+  // A push of worker 0 generation 1, under way.
+  PushLedger::Message Begin(uint64_t sequence) {
+    v1::RequestHeader header = PushHeader(0, 1, sequence);
+    PushLedger::Message message;
+    const absl::Status status = ledger_.Admit(&header, &message);
+    EXPECT_TRUE(status.ok()) << status;
+    return message;
+  }
+  void Lose(uint32_t worker, uint64_t generation) {
+    membership_.Update(StateOf(worker, generation, v1::WorkerState::LOST));
+  }
+  v1::ServerHeartbeatRequest Request() {
+    v1::ServerHeartbeatRequest request;
+    reporter_.Fill(&request);
+    return request;
+  }
+
+  Membership membership_;
+  PushLedger ledger_;
+  const FakeClock clock_;
+  TableRegistry registry_;
+  LedgerReporter reporter_;
+};
+
+TEST_F(LedgerReporterTest, AWantedLedgerIsToldOnceItIsComplete) {
+  EXPECT_FALSE(reporter_.due());
+  EXPECT_EQ(Request().ledgers_size(), 0);
+  PushLedger::Message first = Begin(1);
+  Answer answer;
+  Want(0, 1, &answer);
+  Want(1, 1, &answer);
+  reporter_.Apply(answer);
+  EXPECT_TRUE(reporter_.due());
+  EXPECT_EQ(Request().ledgers_size(), 0) << "both may push still";
+  Lose(0, 1);
+  EXPECT_EQ(Request().ledgers_size(), 0) << "a push is under way";
+  first.Applied();
+  v1::ServerHeartbeatRequest request = Request();
+  ASSERT_EQ(request.ledgers_size(), 1);
+  EXPECT_EQ(request.ledgers(0).highest(), 1u);
+  EXPECT_TRUE(reporter_.due()) << "the heartbeat may be lost";
+  reporter_.Apply(answer);
+  EXPECT_TRUE(reporter_.due()) << "the other one";
+  Lose(1, 1);
+  EXPECT_EQ(Request().ledgers_size(), 2);
+  reporter_.Apply(answer);
+  EXPECT_FALSE(reporter_.due());
+  EXPECT_EQ(Request().ledgers_size(), 2) << "wanted all the same";
+  reporter_.Apply(Answer());
+  EXPECT_EQ(Request().ledgers_size(), 0);
+  // Asked anew, by a coordinator that was restarted: told soon.
+  reporter_.Apply(answer);
+  EXPECT_TRUE(reporter_.due());
+}
+
+TEST_F(LedgerReporterTest, TablesForgetWhatIsRetiredWhenNothingIsUnderWay) {
+  ASSERT_TRUE(registry_.Create(DenseConfig(4, 4, -1)).ok());
+  DenseTable& table = *(*registry_.Find(TableId(2)))->dense;
+  const PushStamp stamp = {.worker = WorkerIndex(0),
+                           .generation = Generation(1),
+                           .sequence = Sequence(1)};
+  const float ones[] = {1, 1, 1, 1};
+  PushLedger::Message push = Begin(1);
+  table.Push(BlockIndex(0), ones, {&stamp, 1});
+  Lose(0, 1);
+  reporter_.Apply(Retired(0, 1));
+  EXPECT_TRUE(table.HasApplied(BlockIndex(0), stamp));
+  push.Applied();
+  reporter_.Apply(Retired(0, 1));
+  EXPECT_FALSE(table.HasApplied(BlockIndex(0), stamp));
+
+  // Once only: what is told again and again costs nothing.
+  table.Push(BlockIndex(0), ones, {&stamp, 1});
+  reporter_.Apply(Retired(0, 1));
+  EXPECT_TRUE(table.HasApplied(BlockIndex(0), stamp));
+  reporter_.Apply(Retired(0, 2));
+  EXPECT_FALSE(table.HasApplied(BlockIndex(0), stamp));
+}
+
+}  // namespace
+}  // namespace oarlock

@@ -1,0 +1,179 @@
+#include "pserver/fencing/push_history.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "tests/pserver/fencing/ledger_testing.h"
+
+namespace oarlock {
+namespace {
+
+using Outcome = PushHistory::Outcome;
+
+v1::WorkerLedger Describe(const PushHistory& history) {
+  v1::WorkerLedger ledger;
+  history.Describe(&ledger);
+  return ledger;
+}
+
+TEST(PushHistoryTest, TellsWhichPartsOfAPushAreApplied) {
+  PushHistory history;
+  PushPart part = PartOf({.sequence = 7, .part_index = 3, .part_count = 5});
+  part.cut = 2;
+  *part.examples.Add() = IntervalOf({.epoch = 1, .source = 4}, 100, 200);
+  *part.dense_examples.Add() = IntervalOf({.epoch = 1, .source = 4}, 0, 200);
+  history.Add(part, Outcome::kApplied);
+  part.part_index = 1;
+  history.Add(part, Outcome::kApplied);
+  history.Add(part, Outcome::kApplied);  // It came again.
+
+  const v1::WorkerLedger ledger = Describe(history);
+  EXPECT_EQ(ledger.highest(), 7u);
+  EXPECT_TRUE(ledger.settled_examples().empty());
+  ASSERT_EQ(ledger.pushes_size(), 1);
+  EXPECT_EQ(ledger.pushes(0).ShortDebugString(),
+            "sequence: 7 cut: 2 "
+            "examples { source: 4 begin: 100 end: 200 epoch: 1 } "
+            "dense_examples { source: 4 end: 200 epoch: 1 } "
+            "part_count: 5 parts: 1 parts: 3");
+}
+
+TEST(PushHistoryTest, ATornPushIsThereWithoutThePart) {
+  PushHistory history;
+  history.Add(PartOf({.sequence = 1, .part_count = 2}), Outcome::kTorn);
+  EXPECT_EQ(Describe(history).pushes(0).ShortDebugString(),
+            "sequence: 1 part_count: 2");
+  history.Add(PartOf({.sequence = 1, .part_count = 2}), Outcome::kApplied);
+  EXPECT_EQ(Describe(history).pushes(0).ShortDebugString(),
+            "sequence: 1 part_count: 2 parts: 0");
+}
+
+TEST(PushHistoryTest, ExamplesOf64SequencesAgoAreSettledAndMerged) {
+  PushHistory history;
+  for (uint64_t sequence = 1; sequence <= 66; ++sequence) {
+    PushPart part = PartOf({.sequence = sequence});
+    *part.examples.Add() = IntervalOf({}, sequence * 10, sequence * 10 + 10);
+    history.Add(part, Outcome::kApplied);
+  }
+  const v1::WorkerLedger ledger = Describe(history);
+  ASSERT_EQ(ledger.pushes_size(), 64);
+  EXPECT_EQ(ledger.pushes(0).sequence(), 3u);
+  EXPECT_EQ(ledger.pushes(63).sequence(), 66u);
+  ASSERT_EQ(ledger.settled_examples_size(), 1);
+  EXPECT_EQ(ledger.settled_examples(0).ShortDebugString(), "begin: 10 end: 30");
+  EXPECT_TRUE(ledger.settled_dense_examples().empty());
+}
+
+// Keeps every message that was ever added.
+class ModelHistory {
+ public:
+  void Add(const PushPart& part, Outcome outcome) {
+    const uint64_t sequence = part.sequence.value();
+    highest_ = std::max(highest_, sequence);
+    auto [push, is_new] = pushes_.try_emplace(sequence);
+    if (is_new) push->second.first = part;
+    if (outcome == Outcome::kApplied) {
+      push->second.second.insert(part.part_index);
+    }
+  }
+
+  void Check(const v1::WorkerLedger& ledger) const {
+    ASSERT_EQ(ledger.highest(), highest_);
+    ExampleSet settled, settled_dense;
+    int num_records = 0;
+    for (const auto& [sequence, push] : pushes_) {
+      const auto& [part, applied] = push;
+      if (sequence + 64 <= highest_) {
+        AddExamples(part.examples, &settled);
+        AddExamples(part.dense_examples, &settled_dense);
+        continue;
+      }
+      ASSERT_LT(num_records, ledger.pushes_size());
+      const v1::PushRecord& record = ledger.pushes(num_records++);
+      ASSERT_EQ(record.sequence(), sequence);
+      ASSERT_EQ(record.cut(), part.cut);
+      ASSERT_EQ(record.part_count(), part.part_count);
+      ASSERT_EQ(ExamplesOf(record.examples()), ExamplesOf(part.examples));
+      ASSERT_EQ(ExamplesOf(record.dense_examples()),
+                ExamplesOf(part.dense_examples));
+      ASSERT_EQ(
+          std::vector<uint32_t>(record.parts().begin(), record.parts().end()),
+          std::vector<uint32_t>(applied.begin(), applied.end()));
+    }
+    ASSERT_EQ(ledger.pushes_size(), num_records);
+    ASSERT_EQ(ExamplesOf(ledger.settled_examples()), settled);
+    ASSERT_EQ(ExamplesOf(ledger.settled_dense_examples()), settled_dense);
+  }
+
+ private:
+  uint64_t highest_ = 0;
+  // The first message, and which parts are applied.
+  std::map<uint64_t, std::pair<PushPart, std::set<uint32_t>>> pushes_;
+};
+
+PushPart RandomPart(uint64_t sequence, RandomSequence* random) {
+  PushPart part = PartOf({.sequence = sequence, .part_count = 6});
+  part.cut = sequence / 50;
+  const auto add = [&](PushPart::Intervals* intervals) {
+    for (uint64_t n = random->Below(4); n > 0; --n) {
+      const Source source = {.epoch = static_cast<uint32_t>(random->Below(2)),
+                             .source = static_cast<uint32_t>(random->Below(3))};
+      const uint64_t begin = random->Below(500);
+      // Empty ones too.
+      *intervals->Add() = IntervalOf(source, begin, begin + random->Below(20));
+    }
+  };
+  add(&part.examples);
+  add(&part.dense_examples);
+  return part;
+}
+
+TEST(PushHistoryTest, RandomMessagesAgreeWithAModelThatKeepsThemAll) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    RandomSequence random(seed);
+    PushHistory history;
+    ModelHistory model;
+    std::map<uint64_t, PushPart> sent;
+    uint64_t newest = 0;
+    for (int step = 0; step < 2000; ++step) {
+      // Mostly of the newest pushes; now and then a gap, small or large, since
+      // a push need not come to every server.
+      const uint64_t kind = random.Below(20);
+      uint64_t sequence = newest;
+      if (kind < 8 || newest == 0) {
+        sequence = newest + 1;
+      } else if (kind == 8) {
+        sequence = newest + 1 + random.Below(100);
+      } else if (kind < 14) {
+        sequence = newest - std::min(newest - 1, random.Below(64));
+      } else {
+        // One that has been sent, maybe long ago.
+        auto found = sent.lower_bound(1 + random.Below(newest));
+        if (found != sent.end()) sequence = found->first;
+      }
+      newest = std::max(newest, sequence);
+      auto [push, is_new] = sent.try_emplace(sequence);
+      if (is_new) push->second = RandomPart(sequence, &random);
+      push->second.part_index = random.Below(6);
+      const Outcome outcome =
+          random.Below(10) == 0 ? Outcome::kTorn : Outcome::kApplied;
+      history.Add(push->second, outcome);
+      model.Add(push->second, outcome);
+      if (step % 200 == 0) model.Check(Describe(history));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+    model.Check(Describe(history));
+  }
+}
+
+}  // namespace
+}  // namespace oarlock
