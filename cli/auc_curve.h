@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "worker/summary.h"
+#include "worker/report/summary.h"
 
 namespace oarlock {
 

@@ -27,7 +27,7 @@
 #include "nn/backends/device_choice.h"
 #include "proto/infer_config.pb.h"
 #include "proto/job_config.pb.h"
-#include "worker/data_options_of.h"
+#include "worker/config/data_options_of.h"
 #include "worker/inference.h"
 #include "worker/trainer.h"
 

@@ -12,7 +12,7 @@
 #include "cluster/environment.h"
 #include "launch/launch_plan.h"
 #include "launch/launcher.h"
-#include "worker/summary.h"
+#include "worker/report/summary.h"
 
 namespace oarlock {
 namespace {

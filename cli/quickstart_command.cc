@@ -20,7 +20,7 @@
 #include "fleet/command_line/command_line.h"
 #include "fleet/command_line/message_flags.h"
 #include "proto/quickstart_config.pb.h"
-#include "worker/summary.h"
+#include "worker/report/summary.h"
 
 namespace oarlock {
 namespace {

@@ -18,7 +18,7 @@
 #include "proto/job_config.pb.h"
 #include "proto/launch_config.pb.h"
 #include "proto/train_config.pb.h"
-#include "worker/summary.h"
+#include "worker/report/summary.h"
 
 namespace oarlock {
 namespace {

@@ -24,9 +24,9 @@
 #include "fleet/worker_connection.h"
 #include "pserver/server.h"
 #include "pserver/table/table_metrics.h"
-#include "worker/data_options_of.h"
+#include "worker/config/data_options_of.h"
+#include "worker/input/training_data.h"
 #include "worker/trainer.h"
-#include "worker/training_data.h"
 
 namespace oarlock {
 namespace {

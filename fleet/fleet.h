@@ -29,7 +29,7 @@
 #include "cluster/log_dir_lock.h"
 #include "data/data_options.h"
 #include "proto/job_config.pb.h"
-#include "worker/summary.h"
+#include "worker/report/summary.h"
 
 namespace oarlock {
 

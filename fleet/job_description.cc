@@ -12,7 +12,7 @@
 #include "base/status_macros.h"
 #include "data/data_options.h"
 #include "fleet/command_line/message_flags.h"
-#include "worker/data_options_of.h"
+#include "worker/config/data_options_of.h"
 
 namespace oarlock {
 namespace {

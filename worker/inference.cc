@@ -20,8 +20,8 @@
 #include "data/parse/line_parser.h"
 #include "data/reader/input_file.h"
 #include "data/reader/line_reader.h"
-#include "worker/mode/dense_parameters.h"
-#include "worker/step_buffer.h"
+#include "worker/dense/dense_parameters.h"
+#include "worker/step/step_buffer.h"
 
 namespace oarlock {
 namespace {

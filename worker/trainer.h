@@ -16,21 +16,21 @@
 #include "client/parameter_client.h"
 #include "models/model.h"
 #include "proto/job_config.pb.h"
-#include "worker/cut_marker.h"
-#include "worker/evaluation.h"
-#include "worker/geo_replica.h"
-#include "worker/mode/dense_parameters.h"
-#include "worker/pass_context.h"
-#include "worker/progress_meter.h"
-#include "worker/summary.h"
-#include "worker/table_plan.h"
-#include "worker/training_data.h"
-#include "worker/training_events.h"
-#include "worker/worker_metrics.h"
+#include "worker/config/table_plan.h"
+#include "worker/cut/cut_marker.h"
+#include "worker/dense/dense_parameters.h"
+#include "worker/epoch/pass_context.h"
+#include "worker/evaluation/evaluation.h"
+#include "worker/geo/geo_replica.h"
+#include "worker/input/training_data.h"
+#include "worker/report/progress_meter.h"
+#include "worker/report/summary.h"
+#include "worker/report/training_events.h"
+#include "worker/report/worker_metrics.h"
 
 namespace oarlock {
 
-// The job's model, computed by `math_backend`; see worker/model_of.h.
+// The job's model, computed by `math_backend`; see worker/config/model_of.h.
 // InvalidArgument when its flags contradict each other.
 absl::StatusOr<std::unique_ptr<Model>> ModelOf(
     const v1::JobConfig& config,

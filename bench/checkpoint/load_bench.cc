@@ -30,8 +30,8 @@
 #include "client/grpc_parameter_client.h"
 #include "client/server_connections.h"
 #include "optim/rules.h"
-#include "worker/cut_marker.h"
-#include "worker/slot_pool.h"
+#include "worker/cut/cut_marker.h"
+#include "worker/dense/slot_pool.h"
 
 namespace oarlock_bench {
 namespace {

@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "nn/backends/backends.h"
-#include "worker/table_plan.h"
+#include "worker/config/table_plan.h"
 
 namespace oarlock {
 namespace {

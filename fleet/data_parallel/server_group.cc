@@ -18,7 +18,7 @@
 #include "base/types.h"
 #include "data/order/example_intervals.h"
 #include "fleet/worker_connection.h"
-#include "worker/cut_marker.h"
+#include "worker/cut/cut_marker.h"
 
 namespace oarlock {
 namespace {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "worker/whole_file.h"
+#include "worker/report/whole_file.h"
 
 namespace oarlock {
 namespace {

@@ -17,7 +17,7 @@
 #include "fleet/model_export/model_folder.h"
 #include "fleet/model_export/model_json.h"
 #include "fleet/trained_model.h"
-#include "worker/data_options_of.h"
+#include "worker/config/data_options_of.h"
 #include "worker/trainer.h"
 
 namespace oarlock {

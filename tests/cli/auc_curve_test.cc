@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "worker/summary.h"
+#include "worker/report/summary.h"
 
 namespace oarlock {
 namespace {

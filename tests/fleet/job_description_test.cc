@@ -6,7 +6,7 @@
 #include <string>
 
 #include "data/data_options.h"
-#include "worker/data_options_of.h"
+#include "worker/config/data_options_of.h"
 
 namespace oarlock {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/metrics.h"
 #include "pserver/server.h"
 #include "tests/fleet/document_tables.h"
-#include "worker/worker_metrics.h"
+#include "worker/report/worker_metrics.h"
 
 namespace oarlock {
 namespace {

@@ -15,7 +15,7 @@ import xml.etree.ElementTree as ElementTree
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 ALL_WORKER = {"worker", "data", "nn", "client",
-              "worker/mode", "models"}
+              "worker", "models"}
 CORE = {"base", "proto", "optim", "cluster", "storage", "sparse_table"}
 # Folder -> folders that it may use beside itself.
 ALLOWED = {
@@ -31,7 +31,7 @@ ALLOWED = {
     "nn": {"base", "optim"},
     "models": {"base", "nn", "data"},
     "client": {"base", "proto", "cluster", "data"},
-    "worker/mode": {"base", "proto", "optim", "client"},
+    "worker": {"base", "proto", "optim", "client"},
     "worker": {"base", "proto", "optim", "cluster"} | ALL_WORKER,
     "collective": {"base", "proto", "cluster"},
     "fleet": CORE | {"pserver", "collective"} | ALL_WORKER,

@@ -33,8 +33,8 @@
 #include "tests/stress/job_member.h"
 #include "tests/worker/counting_check.h"
 #include "tests/worker/counting_model.h"
-#include "worker/summary.h"
-#include "worker/table_plan.h"
+#include "worker/config/table_plan.h"
+#include "worker/report/summary.h"
 #include "worker/trainer.h"
 
 namespace oarlock {

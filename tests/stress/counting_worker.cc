@@ -29,8 +29,8 @@
 #include "proto/table.pb.h"
 #include "tests/client/blocking_calls.h"
 #include "tests/stress/job_member.h"
-#include "worker/cut_marker.h"
-#include "worker/slot_pool.h"
+#include "worker/cut/cut_marker.h"
+#include "worker/dense/slot_pool.h"
 
 namespace oarlock {
 namespace {

@@ -46,8 +46,8 @@
 #include "tests/stress/compare_checkpoint.h"
 #include "tests/stress/oracle_lane.h"
 #include "tests/stress/oracle_tables.h"
-#include "worker/cut_marker.h"
-#include "worker/slot_pool.h"
+#include "worker/cut/cut_marker.h"
+#include "worker/dense/slot_pool.h"
 
 namespace oarlock {
 namespace {

@@ -13,8 +13,8 @@
 #include "data/reader/file_list.h"
 #include "tests/client/blocking_calls.h"
 #include "tests/worker/counting_model.h"
-#include "worker/data_options_of.h"
-#include "worker/table_plan.h"
+#include "worker/config/data_options_of.h"
+#include "worker/config/table_plan.h"
 #include "worker/trainer.h"
 
 namespace oarlock {

@@ -18,7 +18,7 @@
 #include "data/parse/bad_lines.h"
 #include "tests/data/test_files.h"
 #include "tests/worker/fake_job_client.h"
-#include "worker/training_data.h"
+#include "worker/input/training_data.h"
 
 namespace oarlock {
 namespace {

@@ -17,9 +17,9 @@
 #include "data/parse/line_parser.h"
 #include "fleet/local_cluster.h"
 #include "tests/data/test_files.h"
-#include "worker/mode/dense_parameters.h"
-#include "worker/step_buffer.h"
-#include "worker/table_plan.h"
+#include "worker/config/table_plan.h"
+#include "worker/dense/dense_parameters.h"
+#include "worker/step/step_buffer.h"
 #include "worker/trainer.h"
 
 namespace oarlock {

@@ -18,9 +18,9 @@
 #include "fleet/local_cluster.h"
 #include "models/model.h"
 #include "tests/client/blocking_calls.h"
-#include "worker/data_options_of.h"
-#include "worker/model_of.h"
-#include "worker/table_plan.h"
+#include "worker/config/data_options_of.h"
+#include "worker/config/model_of.h"
+#include "worker/config/table_plan.h"
 
 namespace oarlock {
 namespace {

@@ -13,7 +13,7 @@
 #include "proto/coordinator_progress.pb.h"
 #include "proto/job_config.pb.h"
 #include "tests/integration/mini_cluster.h"
-#include "worker/summary.h"
+#include "worker/report/summary.h"
 #include "worker/trainer.h"
 
 namespace oarlock {

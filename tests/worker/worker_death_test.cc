@@ -30,8 +30,8 @@
 #include "tests/worker/counting_check.h"
 #include "tests/worker/counting_model.h"
 #include "tests/worker/skipped_leases.h"
-#include "worker/data_options_of.h"
-#include "worker/table_plan.h"
+#include "worker/config/data_options_of.h"
+#include "worker/config/table_plan.h"
 #include "worker/trainer.h"
 
 namespace oarlock {

@@ -1,0 +1,205 @@
+#include "worker/dense/dense_slot.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "base/dense_version.h"
+#include "base/random.h"
+
+namespace oarlock {
+namespace {
+
+constexpr TableId kTable(3);
+constexpr size_t kSize = 37;
+constexpr float kLearningRate = .1f;
+
+UpdateRule Adagrad(uint32_t warmup_steps = 0) {
+  v1::OptimizerConfig config;
+  config.set_learning_rate(kLearningRate);
+  config.set_warmup_steps(warmup_steps);
+  config.mutable_adagrad();
+  return *UpdateRule::Create(config);
+}
+
+DenseReplica Zeros() {
+  DenseReplica replica;
+  replica.values.assign(kSize, 0);
+  replica.block_versions = {1};
+  return replica;
+}
+
+std::vector<float> RandomGradients(RandomSequence* random) {
+  std::vector<float> gradients(kSize);
+  for (float& g : gradients) g = static_cast<float>(random->Uniform() - .5);
+  return gradients;
+}
+
+// A step whose model computes `gradients`.
+void Step(DenseSlot* slot, const std::vector<float>& gradients,
+          const std::vector<ExampleRange>& examples = {}) {
+  const bool add = slot->add_gradients();
+  float* const to = slot->gradients();
+  for (size_t i = 0; i < kSize; ++i) {
+    to[i] = add ? to[i] + gradients[i] : gradients[i];
+  }
+  slot->StepDone(examples);
+}
+
+std::vector<float> Values(const DenseSlot& slot) {
+  return {slot.values(), slot.values() + kSize};
+}
+
+TEST(DefaultDenseIntervalTest, ShrinksWithTheBatchAndTheSquareOfTheSlots) {
+  EXPECT_EQ(DefaultDenseInterval(1, 512), 4u);
+  EXPECT_EQ(DefaultDenseInterval(2, 512), 4u);
+  EXPECT_EQ(DefaultDenseInterval(2, 100), 20u);
+  EXPECT_EQ(DefaultDenseInterval(4, 100), 5u);
+  EXPECT_EQ(DefaultDenseInterval(8, 100), 1u);
+  EXPECT_EQ(DefaultDenseInterval(2, 1 << 20), 1u);
+  // As many workers as a job may have: the square has 33 bits.
+  EXPECT_EQ(DefaultDenseInterval(65536, 1), 1u);
+}
+
+TEST(DenseSlotTest, ExchangeCarriesTheSumOfTheStepsSinceTheLastOne) {
+  RandomSequence random(1);
+  for (const uint32_t interval : {1, 2, 3, 5}) {
+    DenseSlot slot(Adagrad(), Zeros(), interval);
+    for (int exchange = 0; exchange < 3; ++exchange) {
+      std::vector<float> sum(kSize);
+      for (uint32_t i = 0; i < interval; ++i) {
+        EXPECT_FALSE(slot.ExchangeIsDue());
+        const std::vector<float> gradients = RandomGradients(&random);
+        for (size_t j = 0; j < kSize; ++j) sum[j] += gradients[j];
+        Step(&slot, gradients);
+      }
+      ASSERT_TRUE(slot.ExchangeIsDue());
+      const DenseSlot::Exchange taken = slot.TakeExchange(kTable);
+      EXPECT_EQ(taken.gradients.table, kTable);
+      EXPECT_EQ(taken.gradients.num_steps, interval);
+      for (size_t j = 0; j < kSize; ++j) {
+        ASSERT_FLOAT_EQ(taken.gradients.gradients[j], sum[j]);
+      }
+      EXPECT_FALSE(slot.HasGradients());
+    }
+  }
+}
+
+// A loss that is nan is seen when its gradients have been written.
+TEST(DenseSlotTest, StepThatFailedLeavesNothingToPush) {
+  for (const uint32_t interval : {1, 2, 3}) {
+    for (uint32_t steps_before = 0; steps_before < interval; ++steps_before) {
+      DenseSlot slot(Adagrad(), Zeros(), interval);
+      for (uint32_t i = 0; i < steps_before; ++i) {
+        Step(&slot, std::vector<float>(kSize, 1), {{0, i, i + 1}});
+      }
+      const bool add = slot.add_gradients();
+      float* const gradients = slot.gradients();
+      for (size_t i = 0; i < kSize; ++i) {
+        gradients[i] = (add ? gradients[i] : 0) + NAN;
+      }
+      slot.StepFailed();
+      EXPECT_FALSE(slot.HasGradients());
+      slot.set_cut(1);
+      for (uint32_t i = 0; i < interval; ++i) {
+        Step(&slot, std::vector<float>(kSize, 1), {{0, 100 + i, 101 + i}});
+      }
+      ASSERT_TRUE(slot.ExchangeIsDue());
+      const DenseSlot::Exchange taken = slot.TakeExchange(kTable);
+      EXPECT_EQ(taken.gradients.gradients[0], interval);
+      ASSERT_EQ(taken.examples.size(), 1u);
+      EXPECT_EQ(taken.examples[0].begin, 100u);
+    }
+  }
+}
+
+TEST(DenseSlotTest, StepsInBetweenAreAppliedByTheTablesRule) {
+  RandomSequence random(2);
+  DenseSlot slot(Adagrad(), Zeros(), 4);
+  std::vector<float> w(kSize), accumulator(kSize);
+  for (int step = 0; step < 3; ++step) {
+    const std::vector<float> gradients = RandomGradients(&random);
+    Step(&slot, gradients);
+    for (size_t i = 0; i < kSize; ++i) {
+      accumulator[i] += gradients[i] * gradients[i];
+      w[i] -= kLearningRate * gradients[i] / std::sqrt(accumulator[i]);
+      ASSERT_NEAR(slot.values()[i], w[i], 1e-6f);
+    }
+  }
+  // The last step's gradients leave with the exchange.
+  Step(&slot, RandomGradients(&random));
+  EXPECT_NEAR(slot.values()[0], w[0], 1e-6f);
+}
+
+TEST(DenseSlotTest, PushedParametersReplaceItsOwn) {
+  DenseSlot slot(Adagrad(), Zeros(), 2);
+  Step(&slot, std::vector<float>(kSize, 1));
+  EXPECT_LT(slot.values()[0], 0);
+  Step(&slot, std::vector<float>(kSize, 1));
+  const DenseSlot::Exchange exchange = slot.TakeExchange(kTable);
+  ASSERT_NE(exchange.gradients.updated, nullptr);
+  exchange.gradients.updated->values.assign(kSize, 8);
+  EXPECT_EQ(Values(slot), std::vector<float>(kSize, 8));
+}
+
+TEST(DenseSlotTest, WarmupGoesOnFromWhatTheServersHaveSeen) {
+  DenseReplica fresh = Zeros();
+  DenseReplica old = Zeros();
+  // Of an incarnation of these days.
+  old.block_versions = {FirstDenseVersion(Generation(1795303989600)) + 50};
+  DenseSlot first(Adagrad(/*warmup_steps=*/100), fresh, 2);
+  DenseSlot later(Adagrad(/*warmup_steps=*/100), old, 2);
+  Step(&first, std::vector<float>(kSize, 1));
+  Step(&later, std::vector<float>(kSize, 1));
+  // The first step of adagrad is as long as the learning rate.
+  EXPECT_NEAR(first.values()[0], -kLearningRate / 100, 1e-6f);
+  EXPECT_NEAR(later.values()[0], -kLearningRate, 1e-6f);
+}
+
+TEST(DenseSlotTest, SentGradientsStayAsTheyAreWhileAnybodyHoldsThem) {
+  DenseSlot slot(Adagrad(), Zeros(), 1);
+  Step(&slot, std::vector<float>(kSize, 1));
+  const DenseSlot::Exchange held = slot.TakeExchange(kTable);
+  for (int i = 0; i < 3; ++i) {
+    Step(&slot, std::vector<float>(kSize, 2));
+    EXPECT_EQ(slot.TakeExchange(kTable).gradients.gradients[0], 2);
+    EXPECT_EQ(held.gradients.gradients[0], 1);
+  }
+}
+
+TEST(DenseSlotTest, ModelWithoutDenseParametersIsNoSpecialCase) {
+  DenseSlot slot(Adagrad(), DenseReplica(), 2);
+  for (int i = 0; i < 5; ++i) {
+    slot.gradients();
+    slot.StepDone({{{0, 7, 8}}});
+  }
+  EXPECT_TRUE(slot.ExchangeIsDue());
+  EXPECT_TRUE(slot.TakeExchange(TableId(0)).examples.empty());
+}
+
+TEST(DenseSlotTest, ExchangeNamesTheExamplesOfItsSteps) {
+  DenseSlot slot(Adagrad(), Zeros(), 3);
+  const std::vector<float> gradients(kSize, 1);
+  const auto named = [&] {
+    std::vector<std::vector<uint64_t>> ranges;
+    for (const ExampleRange& range : slot.TakeExchange(kTable).examples) {
+      ranges.push_back({range.source, range.begin, range.end});
+    }
+    return ranges;
+  };
+  using Ranges = std::vector<std::vector<uint64_t>>;
+  Step(&slot, gradients, {{0, 90, 100}, {1, 0, 10}});
+  Step(&slot, gradients, {{1, 10, 30}});
+  Step(&slot, gradients, {{0, 100, 110}});
+  EXPECT_EQ(named(), (Ranges{{0, 90, 100}, {1, 0, 30}, {0, 100, 110}}));
+  // An exchange before its time has those so far, and the next one begins anew.
+  Step(&slot, gradients, {{0, 110, 120}});
+  EXPECT_EQ(named(), (Ranges{{0, 110, 120}}));
+  Step(&slot, gradients, {{0, 120, 130}});
+  EXPECT_EQ(named(), (Ranges{{0, 120, 130}}));
+}
+
+}  // namespace
+}  // namespace oarlock

@@ -1,0 +1,142 @@
+#include "worker/step/row_cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "base/random.h"
+#include "nn/math_backend.h"
+
+namespace oarlock {
+namespace {
+
+using ::testing::ElementsAre;
+constexpr uint32_t kNone = KeptRows::kNone;
+
+std::vector<Key> Keys(const std::vector<uint64_t>& numbers) {
+  std::vector<Key> keys;
+  for (const uint64_t number : numbers) keys.push_back(Key{number});
+  return keys;
+}
+
+TEST(RowCacheTest, ARowIsPulledAgainWhenItIsTooOld) {
+  RowCache cache(4, /*max_steps=*/2);
+  RowPlan plan;
+  std::vector<bool> pulled;
+  for (int step = 0; step < 7; ++step) {
+    cache.Plan(Keys({5}), &plan);
+    pulled.push_back(!plan.fresh_keys.empty());
+    EXPECT_EQ(plan.step, static_cast<uint64_t>(step + 1));
+    EXPECT_EQ(plan.oldest_step, static_cast<uint64_t>(step / 3 * 3 + 1));
+  }
+  EXPECT_THAT(pulled,
+              ElementsAre(true, false, false, true, false, false, true));
+}
+
+TEST(RowCacheTest, RowsBeyondTheSlotsArePulledAndNotKept) {
+  RowCache cache(2, /*max_steps=*/10);
+  RowPlan plan;
+  cache.Plan(Keys({1, 2, 3, 4}), &plan);
+  EXPECT_EQ(plan.fresh_keys, Keys({1, 2, 3, 4}));
+  EXPECT_THAT(plan.fresh_of_row, ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(std::count(plan.slot_of_row.begin(), plan.slot_of_row.end(), kNone),
+            2);
+  cache.Plan(Keys({4, 3, 2, 1}), &plan);
+  EXPECT_EQ(plan.fresh_keys, Keys({4, 3}));
+  EXPECT_THAT(plan.fresh_of_row, ElementsAre(0, 1, kNone, kNone));
+  cache.Plan({}, &plan);
+  EXPECT_TRUE(plan.fresh_keys.empty());
+}
+
+TEST(RowCacheTest, HotRowsStayWhileColdOnesPass) {
+  RowCache cache(64, /*max_steps=*/1000);
+  RowPlan plan;
+  uint64_t cold = 1000;
+  for (int step = 0; step < 200; ++step) {
+    std::vector<uint64_t> numbers;
+    for (uint64_t hot = 0; hot < 16; ++hot) numbers.push_back(hot);
+    for (int i = 0; i < 40; ++i) numbers.push_back(cold++);
+    cache.Plan(Keys(numbers), &plan);
+    if (step == 0) continue;
+    EXPECT_EQ(plan.fresh_keys.size(), 40u) << "step " << step;
+  }
+}
+
+// Beside a model of the executor, whose slots hold the key and the step that a
+// row was pulled for.
+TEST(RowCacheTest, EveryRowIsThatOfItsKeyAndYoungEnough) {
+  struct Row {
+    Key key{};
+    uint64_t step = 0;
+  };
+  for (const size_t num_slots : {1, 7, 100, 5000}) {
+    for (const uint64_t max_steps : {1, 4, 50}) {
+      RandomSequence random(num_slots * 100 + max_steps);
+      RowCache cache(num_slots, max_steps);
+      std::vector<Row> slots(num_slots);
+      RowPlan plan;
+      for (uint64_t step = 1; step <= 300; ++step) {
+        std::set<uint64_t> distinct;
+        for (uint64_t i = random.Below(200); i > 0; --i) {
+          distinct.insert(
+              static_cast<uint64_t>(std::exp(random.Uniform() * 8)));
+        }
+        const std::vector<Key> keys = Keys({distinct.begin(), distinct.end()});
+        cache.Plan(keys, &plan);
+        ASSERT_EQ(plan.step, step);
+        ASSERT_EQ(plan.fresh_of_row.size(), keys.size());
+        ASSERT_EQ(plan.slot_of_row.size(), keys.size());
+        std::set<uint32_t> used;
+        uint64_t oldest = step;
+        size_t num_fresh = 0;
+        for (size_t r = 0; r < keys.size(); ++r) {
+          const uint32_t slot = plan.slot_of_row[r];
+          if (slot != kNone) {
+            ASSERT_LT(slot, num_slots);
+            ASSERT_TRUE(used.insert(slot).second);
+          }
+          if (plan.fresh_of_row[r] != kNone) {
+            ASSERT_EQ(plan.fresh_of_row[r], num_fresh++);
+            ASSERT_EQ(plan.fresh_keys[plan.fresh_of_row[r]], keys[r]);
+            if (slot != kNone) slots[slot] = {keys[r], step};
+            continue;
+          }
+          ASSERT_NE(slot, kNone);
+          ASSERT_EQ(slots[slot].key, keys[r]);
+          ASSERT_LE(step - slots[slot].step, max_steps);
+          oldest = std::min(oldest, slots[slot].step);
+        }
+        ASSERT_EQ(num_fresh, plan.fresh_keys.size());
+        ASSERT_EQ(plan.oldest_step, oldest);
+      }
+    }
+  }
+}
+
+TEST(PulledVersionsTest, AreThoseOfTheOldestRow) {
+  PulledVersions pulls(/*max_steps=*/3);
+  TableVersions versions = {10, 20};
+  pulls.Note(1, 1, &versions);
+  EXPECT_THAT(versions, ElementsAre(10, 20));
+  // Reached one server alone.
+  versions = {0, 25};
+  pulls.Note(2, 2, &versions);
+  EXPECT_THAT(versions, ElementsAre(0, 25));
+  // Reached none.
+  versions = {};
+  pulls.Note(3, 2, &versions);
+  EXPECT_THAT(versions, ElementsAre(0, 25));
+  versions = {40, 50};
+  pulls.Note(4, 1, &versions);
+  EXPECT_THAT(versions, ElementsAre(10, 20));
+  versions = {60, 70};
+  pulls.Note(7, 4, &versions);
+  EXPECT_THAT(versions, ElementsAre(40, 50));
+}
+
+}  // namespace
+}  // namespace oarlock

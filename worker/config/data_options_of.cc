@@ -1,0 +1,71 @@
+#include "worker/config/data_options_of.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/status_macros.h"
+#include "data/batch.h"
+
+namespace oarlock {
+namespace {
+
+using Format = DataOptions::Format;
+using DenseTransform = DataOptions::DenseTransform;
+
+// `value` is that of `flag`, where it is set; `all_have` what a line of
+// `format` has in any case.
+absl::Status CheckShape(absl::string_view flag, bool is_set, int value,
+                        Format format, int all_have) {
+  if (!is_set || value == all_have) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", flag, " is ", value, ", but a line of --data_format ",
+                   NameOf(format), " always has ", all_have, "; leave --", flag,
+                   " out, or use --data_format ", NameOf(Format::kMultiSlot)));
+}
+
+DenseTransform DenseTransformOf(const v1::JobConfig& config) {
+  for (const DenseTransform transform :
+       {DenseTransform::kQuickStart, DenseTransform::kBucket}) {
+    if (config.dense_transform() == NameOf(transform)) return transform;
+  }
+  return DenseTransform::kLog1p;
+}
+
+}  // namespace
+
+Format DataFormatOf(const v1::JobConfig& config) {
+  if (!config.has_data_format() && !config.pipe_command().empty()) {
+    return Format::kMultiSlot;
+  }
+  for (const Format format : {Format::kMultiSlot, Format::kLibsvm}) {
+    if (config.data_format() == NameOf(format)) return format;
+  }
+  return Format::kCriteo;
+}
+
+absl::Status CheckDataFlags(const v1::JobConfig& config) {
+  const Format format = DataFormatOf(config);
+  if (format == Format::kMultiSlot) return absl::OkStatus();
+  DataOptions options = DataOptionsOf(config);
+  // Of the line, not of the batch.
+  options.dense_transform = DenseTransform::kLog1p;
+  const DataSchema line = SchemaOf(options);
+  OARLOCK_RETURN_IF_ERROR(CheckShape("dense_dim", config.has_dense_dim(),
+                                     config.dense_dim(), format,
+                                     line.num_dense));
+  return CheckShape("num_slots", config.has_num_slots(), config.num_slots(),
+                    format, line.num_slots);
+}
+
+DataOptions DataOptionsOf(const v1::JobConfig& config) {
+  DataOptions options;
+  options.format = DataFormatOf(config);
+  options.dense_transform = DenseTransformOf(config);
+  options.sparse_feature_dim = config.sparse_feature_dim();
+  options.pipe_command = config.pipe_command();
+  options.bad_lines_max = config.bad_lines_max();
+  options.multi_slot_dense_dim = config.dense_dim();
+  options.multi_slot_num_slots = config.num_slots();
+  return options;
+}
+
+}  // namespace oarlock

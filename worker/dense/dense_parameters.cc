@@ -1,0 +1,42 @@
+#include "worker/dense/dense_parameters.h"
+
+#include <utility>
+
+#include "base/call_and_wait.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+
+namespace oarlock {
+
+std::shared_ptr<const DenseReplica> DenseParameters::Current() const {
+  absl::MutexLock lock(&mutex_);
+  OARLOCK_CHECK(current_ != nullptr);
+  return current_;
+}
+
+absl::Status DenseParameters::Pull() {
+  const std::shared_ptr<DenseReplica> replica = Spare();
+  if (table_ != TableId(0)) {
+    OARLOCK_RETURN_IF_ERROR(CallAndWait([&](ParameterClient::Done done) {
+      client_->PullDense(table_, replica.get(), replica, std::move(done));
+    }));
+  }
+  Install(replica);
+  return absl::OkStatus();
+}
+
+std::shared_ptr<DenseReplica> DenseParameters::Spare() {
+  absl::MutexLock lock(&mutex_);
+  for (const std::shared_ptr<DenseReplica>& replica : replicas_) {
+    if (replica.use_count() == 1) return replica;
+  }
+  replicas_.push_back(std::make_shared<DenseReplica>());
+  return replicas_.back();
+}
+
+void DenseParameters::Install(std::shared_ptr<DenseReplica> replica) {
+  absl::MutexLock lock(&mutex_);
+  current_ = std::move(replica);
+}
+
+}  // namespace oarlock

@@ -1,0 +1,225 @@
+#include "worker/epoch/half_async_pass.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "base/call_and_wait.h"
+#include "base/clock.h"
+#include "base/status_macros.h"
+#include "worker/cut/cut_marker.h"
+#include "worker/dense/slot_pool.h"
+#include "worker/epoch/merged_step.h"
+#include "worker/epoch/pass_slots.h"
+#include "worker/epoch/step_lane.h"
+#include "worker/step/staleness.h"
+
+namespace oarlock {
+namespace {
+
+// What a push points to. Shared with the push under way and gRPC's send
+// buffers.
+struct PushMemory {
+  explicit PushMemory(const PassContext* context) : rows(context) {}
+  MergedStep rows;
+  // Of each lane's step, when its rows were pulled.
+  std::vector<TableVersions> pulled_versions;
+  TableVersions pushed_versions;
+};
+
+class HalfAsyncPass {
+ public:
+  // `slots` is one.
+  HalfAsyncPass(const PassContext* context,
+                std::vector<std::unique_ptr<DenseSlot>> slots)
+      : context_(context),
+        slots_(std::move(slots), context->config->max_unacknowledged_pushes()) {
+    for (size_t i = 0; i < context->work.size(); ++i) {
+      lanes_.push_back(std::make_unique<StepLane>(
+          context, i, /*pull_ahead=*/true, &bad_lines_));
+    }
+    has_data_.assign(lanes_.size(), true);
+  }
+
+  absl::Status Run() {
+    context_->cuts->BeginPass(&slots_, [this](DenseSlot* slot, uint64_t cut,
+                                              ParameterClient::Done done) {
+      FlushSlot(*context_, slot, cut,
+                [this, done = std::move(done)](absl::Status status) mutable {
+                  if (!status.ok()) Fail(status);
+                  done(std::move(status));
+                });
+    });
+    while (status().ok() && Step()) {
+    }
+    slots_.WaitForAllPermits();
+    context_->progress->AddBadLines(context_->phase, bad_lines_.count());
+    // A job that is being ended still gets what was computed.
+    const absl::Status failure = own_status();
+    context_->cuts->EndPass(!failure.ok() && !absl::IsCancelled(failure));
+    return status();
+  }
+
+ private:
+  // The first failure ends the pass.
+  void Fail(const absl::Status& status) {
+    absl::MutexLock lock(&mutex_);
+    if (status_.ok()) status_ = status;
+  }
+  absl::Status own_status() const {
+    absl::MutexLock lock(&mutex_);
+    return status_;
+  }
+  // The failure, or that of the job as a whole.
+  absl::Status status() const {
+    OARLOCK_RETURN_IF_ERROR(own_status());
+    return context_->job->Alive();
+  }
+
+  // One step of all lanes; false when there is nothing left, or after a
+  // failure.
+  bool Step() {
+    DenseSlot* const slot = slots_.Acquire();
+    const absl::Status computed = Compute(*slot);
+    bool any = false;
+    for (const auto& step : steps_) any = any || step != nullptr;
+    if (!computed.ok()) {
+      Fail(computed);
+    } else if (any) {
+      Push(slot);
+    }
+    slots_.Release(slot);
+    return computed.ok() && any;
+  }
+
+  // Every lane computes its next batch; null where there is none.
+  absl::Status Compute(const DenseSlot& slot) {
+    steps_.assign(lanes_.size(), nullptr);
+    for (size_t i = 0; i < lanes_.size(); ++i) {
+      if (has_data_[i]) lanes_[i]->Start(slot.values());
+    }
+    absl::Status failure;
+    for (size_t i = 0; i < lanes_.size(); ++i) {
+      if (!has_data_[i]) continue;
+      const absl::Status status = lanes_[i]->Wait(&steps_[i]);
+      if (failure.ok()) failure = status;
+      has_data_[i] = steps_[i] != nullptr;
+    }
+    return failure;
+  }
+
+  // Merges the lanes' gradients; their batches go back at once.
+  PushRequest Merge(DenseSlot* slot, PushMemory* memory) {
+    PushRequest push;
+    push.epoch = context_->phase.epoch;
+    push.cut = slot->cut();
+    memory->rows.Merge(steps_, &push);
+    // Asked for before gradients(), which it describes.
+    const bool add = slot->add_gradients();
+    SumParameterGradients(
+        lanes_, steps_, add,
+        absl::MakeSpan(slot->gradients(),
+                       context_->model->spec().num_parameters));
+    slot->StepDone(push.examples);
+    memory->pulled_versions.clear();
+    for (size_t i = 0; i < lanes_.size(); ++i) {
+      if (steps_[i] == nullptr) continue;
+      memory->pulled_versions.push_back(steps_[i]->inputs[0].pulled_versions);
+      lanes_[i]->Recycle(std::move(steps_[i]));
+    }
+    return push;
+  }
+
+  // As a lane of an asynchronous pass does (pipelined_pass.cc): waits for the
+  // answer only if it brings the parameters of the next step.
+  void Push(DenseSlot* slot) {
+    const absl::Time waiting = context_->clock().Now();
+    slots_.AcquirePermit(*slot);
+    const absl::Time start = context_->clock().Now();
+    AddTime(Stage::kWaitPush, start - waiting);
+    const std::shared_ptr<PushMemory> memory = SpareMemory();
+    PushRequest push = Merge(slot, memory.get());
+    const bool has_dense = context_->dense_table != TableId(0);
+    if (!has_dense) push.dense_examples = push.examples;
+    if (!slot->ExchangeIsDue() || !has_dense) {
+      context_->cuts->Push(context_->work_name, push, &memory->pushed_versions,
+                           memory, [this, memory, start](absl::Status status) {
+                             OnPushed(*memory, start, status);
+                           });
+      return;
+    }
+    DenseSlot::Exchange exchange = slot->TakeExchange(context_->dense_table);
+    push.dense.push_back(exchange.gradients);
+    push.dense_examples = std::move(exchange.examples);
+    const auto both = std::make_shared<
+        std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
+        memory, exchange.memory);
+    const absl::Status status = CallAndWait([&](ParameterClient::Done done) {
+      context_->cuts->Push(context_->work_name, push, &memory->pushed_versions,
+                           both, std::move(done));
+    });
+    AddTime(Stage::kWaitPush, context_->clock().Now() - start);
+    if (status.ok()) {
+      context_->progress->AddDenseStaleness(context_->phase, slot->staleness());
+    }
+    OnPushed(*memory, start, status);
+  }
+
+  void OnPushed(const PushMemory& memory, absl::Time start,
+                const absl::Status& status) {
+    AddTime(Stage::kPush, context_->clock().Now() - start);
+    if (!status.ok()) {
+      Fail(status);
+    } else {
+      for (const TableVersions& pulled : memory.pulled_versions) {
+        context_->progress->AddStaleness(
+            context_->phase, Staleness(pulled, memory.pushed_versions));
+      }
+    }
+    slots_.ReleasePermit();
+  }
+
+  void AddTime(Stage stage, absl::Duration time) {
+    context_->progress->AddTime(context_->phase, stage, time);
+  }
+
+  std::shared_ptr<PushMemory> SpareMemory() {
+    for (const std::shared_ptr<PushMemory>& memory : memories_) {
+      if (memory.use_count() == 1) return memory;
+    }
+    memories_.push_back(std::make_shared<PushMemory>(context_));
+    return memories_.back();
+  }
+
+  const PassContext* const context_;
+  SlotPool slots_;
+  BadLines bad_lines_;
+  std::vector<std::unique_ptr<StepLane>> lanes_;
+  // By lane: whether it may have a next batch.
+  std::vector<bool> has_data_;
+  // Of the step under way, by lane; null where there is none.
+  std::vector<std::shared_ptr<StepBuffer>> steps_;
+  // One that only this list refers to is spare.
+  std::vector<std::shared_ptr<PushMemory>> memories_;
+
+  mutable absl::Mutex mutex_;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+absl::Status RunHalfAsyncPass(const PassContext& context) {
+  OARLOCK_ASSIGN_OR_RETURN(
+      std::vector<std::unique_ptr<DenseSlot>> slots,
+      MakeSlots(context, /*num_slots=*/1,
+                int64_t{context.config->batch_size()} *
+                    static_cast<int64_t>(context.work.size())));
+  return HalfAsyncPass(&context, std::move(slots)).Run();
+}
+
+}  // namespace oarlock

@@ -1,0 +1,25 @@
+// A pass in which the threads of a worker meet after each step and make one
+// push, while workers do not wait for one another.
+
+#ifndef OARLOCK_WORKER_EPOCH_HALF_ASYNC_PASS_H_
+#define OARLOCK_WORKER_EPOCH_HALF_ASYNC_PASS_H_
+
+#include "absl/status/status.h"
+#include "worker/epoch/pass_context.h"
+
+namespace oarlock {
+
+// Trains on all examples of context.work. In a step every lane that has data
+// computes one batch, all on the same dense parameters; their gradients are
+// summed in the order of the lanes and sent as one push, which covers the
+// examples of all of them. A lane without data is no longer waited for. Dense
+// parameters move every `dense_interval_steps` such steps (mode/dense_slot.h).
+//
+// Returns when every push is answered; the first failure ends the pass. With
+// one lane every push is that of RunAsyncPass, bit for bit, if dense parameters
+// move with every step.
+absl::Status RunHalfAsyncPass(const PassContext& context);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_EPOCH_HALF_ASYNC_PASS_H_

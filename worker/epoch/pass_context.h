@@ -1,0 +1,102 @@
+// What every pass over data works with. All of it outlives the pass.
+
+#ifndef OARLOCK_WORKER_EPOCH_PASS_CONTEXT_H_
+#define OARLOCK_WORKER_EPOCH_PASS_CONTEXT_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/types.h"
+#include "client/job_client.h"
+#include "client/parameter_client.h"
+#include "data/batch_source.h"
+#include "data/data_options.h"
+#include "data/order/example_reader.h"
+#include "data/parse/bad_lines.h"
+#include "data/work_source.h"
+#include "models/model.h"
+#include "proto/job_config.pb.h"
+#include "proto/table.pb.h"
+#include "worker/cut/cut_marker.h"
+#include "worker/dense/dense_parameters.h"
+#include "worker/epoch/step_gate.h"
+#include "worker/report/progress_meter.h"
+
+namespace oarlock {
+
+class GeoReplica;
+
+struct PassContext {
+  const v1::JobConfig* config = nullptr;
+  const Model* model = nullptr;
+  ParameterClient* parameters = nullptr;
+  JobClient* job = nullptr;
+  DenseParameters* dense = nullptr;
+  ProgressMeter* progress = nullptr;
+  Clocks clocks = {};
+  // Through it a pass that trains pushes; others leave it null.
+  CutMarker* cuts = nullptr;
+  // Geo mode; else null.
+  GeoReplica* geo = nullptr;
+  // One per sparse input of the model.
+  std::vector<TableId> sparse_tables;
+  // Id 0: the model has no dense parameters.
+  TableId dense_table;
+  // The dense table's.
+  v1::OptimizerConfig dense_optimizer;
+
+  // The pass itself.
+  PhaseId phase;
+  // phase.Work(), of which pushes cover examples.
+  std::string work_name;
+  DataOptions data;
+  std::vector<std::string> files;
+  // Makes what reads items that are not lines of the files; null where they
+  // are.
+  std::function<std::unique_ptr<BatchSource>(WorkSource*, BadLines*)>
+      new_reader;
+  // One per lane; the same one may stand there several times.
+  std::vector<WorkSource*> work;
+  // Which step a lane may begin; null: any.
+  StepGate* gate = nullptr;
+
+  // Lanes that may compute at a time: this worker's share of the cores, but at
+  // most its threads and at least as many as a quorum waits for. More lanes
+  // than that read and exchange ahead instead of computing on older parameters.
+  int compute_slots = 1;
+
+  // Measures stages, and pauses.
+  const Clock& clock() const { return *clocks.even; }
+
+  // What reads the items of a source, a lane's or a repair's. Both outlive it.
+  std::unique_ptr<BatchSource> NewReader(WorkSource* source,
+                                         BadLines* bad_lines) const {
+    if (new_reader != nullptr) return new_reader(source, bad_lines);
+    return std::make_unique<BatchReader>(data, files, source, bad_lines);
+  }
+
+  // Whether pushes carry shows and clicks.
+  bool PushesStatistics() const { return config->accessor() == "ctr"; }
+
+  // Whether the gradients of all lanes make one push.
+  bool MergesLanes() const {
+    return config->mode() == "sync" || config->mode() == "half_async";
+  }
+
+  // The factor that makes a step's gradient that of the job's loss: a mean is
+  // taken over the nominal batches of a push, so that a short last batch weighs
+  // what its examples weigh.
+  float GradientScale() const {
+    if (config->loss() == "sum") return 1;
+    const float scale = 1.0f / static_cast<float>(config->batch_size());
+    return MergesLanes() ? scale / static_cast<float>(config->thread_num())
+                         : scale;
+  }
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_EPOCH_PASS_CONTEXT_H_

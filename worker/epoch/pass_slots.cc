@@ -1,0 +1,53 @@
+#include "worker/epoch/pass_slots.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "optim/rules.h"
+#include "worker/cut/cut_marker.h"
+
+namespace oarlock {
+namespace {
+
+uint32_t DenseIntervalSteps(const PassContext& context, int num_slots,
+                            int64_t step_examples) {
+  const v1::JobConfig& config = *context.config;
+  if (config.dense_interval_steps() > 0) return config.dense_interval_steps();
+  // A copy within the process costs less than applying steps here.
+  if (context.parameters->in_process()) return 1;
+  return DefaultDenseInterval(int64_t{context.job->num_workers()} * num_slots,
+                              step_examples);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::unique_ptr<DenseSlot>>> MakeSlots(
+    const PassContext& context, int num_slots, int64_t step_examples) {
+  OARLOCK_RETURN_IF_ERROR(context.dense->Pull());
+  OARLOCK_ASSIGN_OR_RETURN(const UpdateRule rule,
+                           UpdateRule::Create(context.dense_optimizer));
+  const uint32_t interval =
+      DenseIntervalSteps(context, num_slots, step_examples);
+  std::vector<std::unique_ptr<DenseSlot>> slots;
+  for (int i = 0; i < num_slots; ++i) {
+    slots.push_back(
+        std::make_unique<DenseSlot>(rule, *context.dense->Current(), interval));
+  }
+  return slots;
+}
+
+void FlushSlot(const PassContext& context, DenseSlot* slot, uint64_t cut,
+               ParameterClient::Done done) {
+  if (!slot->HasGradients()) return done(absl::OkStatus());
+  DenseSlot::Exchange exchange = slot->TakeExchange(context.dense_table);
+  if (context.dense_table == TableId(0)) return done(absl::OkStatus());
+  PushRequest push;
+  push.epoch = context.phase.epoch;
+  push.cut = cut;
+  push.dense.push_back(exchange.gradients);
+  push.dense_examples = std::move(exchange.examples);
+  context.cuts->Push(context.work_name, push, nullptr, exchange.memory,
+                     std::move(done));
+}
+
+}  // namespace oarlock

@@ -1,0 +1,275 @@
+#include "worker/epoch/pipelined_pass.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "base/call_and_wait.h"
+#include "base/clock.h"
+#include "base/status_macros.h"
+#include "worker/cut/cut_marker.h"
+#include "worker/dense/dense_slot.h"
+#include "worker/dense/slot_pool.h"
+#include "worker/epoch/batch_feeder.h"
+#include "worker/epoch/pass_slots.h"
+#include "worker/epoch/step_log.h"
+#include "worker/step/staleness.h"
+
+namespace oarlock {
+namespace {
+
+// What the lanes of a pass share. Thread-safe.
+class PassState {
+ public:
+  // `slots`: what lanes compute with, one at a time each.
+  PassState(const PassContext* context,
+            std::vector<std::unique_ptr<DenseSlot>> slots)
+      : context_(context),
+        slots_(std::move(slots), context->config->max_unacknowledged_pushes()) {
+  }
+
+  // The first failure ends the pass.
+  void Fail(const absl::Status& status) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (status_.ok()) status_ = status;
+    }
+    if (context_->gate != nullptr) context_->gate->Stop();
+  }
+  // The failure, or that of the job as a whole.
+  absl::Status status() const {
+    OARLOCK_RETURN_IF_ERROR(own_status());
+    return context_->job->Alive();
+  }
+  absl::Status own_status() const {
+    absl::MutexLock lock(&mutex_);
+    return status_;
+  }
+
+  const PassContext& context() const { return *context_; }
+  SlotPool& slots() { return slots_; }
+  BadLines* bad_lines() { return &bad_lines_; }
+
+ private:
+  const PassContext* const context_;
+  SlotPool slots_;
+  BadLines bad_lines_;
+  mutable absl::Mutex mutex_;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The computing half of a lane.
+class Lane {
+ public:
+  Lane(PassState* pass, size_t index, bool trains)
+      : pass_(pass),
+        context_(pass->context()),
+        index_(index),
+        trains_(trains),
+        // One computes, one is on its way out, and the look-ahead.
+        feeder_(&context_, index, context_.config->lookahead_batches() + 2,
+                /*pull_ahead=*/true, pass->bad_lines()),
+        executor_(context_.model->NewExecutor(context_.config->batch_size())) {}
+
+  void Run() {
+    absl::Status status = Loop();
+    if (status.ok()) status = feeder_.status();
+    if (!status.ok()) pass_->Fail(status);
+    // What is under way refers to the feeder.
+    WaitForPushes();
+    if (context_.gate != nullptr) context_.gate->LeaveLane(index_);
+  }
+
+ private:
+  absl::Status Loop() {
+    while (std::shared_ptr<StepBuffer> step = feeder_.Next()) {
+      OARLOCK_RETURN_IF_ERROR(pass_->status());
+      const absl::Time start = context_.clock().Now();
+      OARLOCK_RETURN_IF_ERROR(feeder_.WaitForPull(step.get()));
+      context_.progress->AddTime(context_.phase, Stage::kPull, step->pull_time);
+      context_.progress->AddTime(context_.phase, Stage::kWaitPull,
+                                 context_.clock().Now() - start);
+      const absl::Time turn = context_.clock().Now();
+      DenseSlot* const slot = pass_->slots().Acquire();
+      AddWait(turn);
+      if (absl::Status computed = Compute(*step, slot); !computed.ok()) {
+        // Whoever has it next, a lane or the cut marker, pushes none of it.
+        slot->StepFailed();
+        pass_->slots().Release(slot);
+        return computed;
+      }
+      if (trains_) {
+        Push(std::move(step), slot);
+      } else {
+        feeder_.Recycle(std::move(step));
+      }
+      pass_->slots().Release(slot);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Compute(StepBuffer& step, DenseSlot* slot) {
+    const absl::Time start = context_.clock().Now();
+    StepInput input = step.ModelInput(slot->values(), context_.GradientScale());
+    StepOutput output;
+    if (trains_) {
+      output = step.ModelOutput(slot->gradients());
+      input.accumulate_parameter_gradients = slot->add_gradients();
+      executor_->Step(input, &output);
+      OARLOCK_RETURN_IF_ERROR(CheckLoss(context_, output.loss_sum));
+      slot->StepDone(step.batch.ranges);
+    } else {
+      executor_->Predict(input, &output);
+    }
+    context_.progress->AddTime(context_.phase, Stage::kCompute,
+                               context_.clock().Now() - start);
+    const PassTotals totals = context_.progress->AddStep(
+        context_.phase, step.batch.labels, output.predictions, output.loss_sum);
+    LogStep(context_, totals);
+    return absl::OkStatus();
+  }
+
+  // Sends the step's row gradients and, when it is due, makes the slot's
+  // exchange; waits for that: whoever computed with the slot meanwhile would
+  // repeat what the others did, which costs most at the beginning, when
+  // adagrad's steps are large.
+  void Push(std::shared_ptr<StepBuffer> step, DenseSlot* slot) {
+    const absl::Time waiting = context_.clock().Now();
+    pass_->slots().AcquirePermit(*slot);
+    const absl::Time start = context_.clock().Now();
+    context_.progress->AddTime(context_.phase, Stage::kWaitPush,
+                               start - waiting);
+    PushRequest push;
+    push.epoch = context_.phase.epoch;
+    push.cut = slot->cut();
+    push.examples = step->batch.ranges;
+    step->AddGradientsTo(&push, context_.sparse_tables,
+                         context_.PushesStatistics());
+    {
+      absl::MutexLock lock(&mutex_);
+      ++pushes_under_way_;
+    }
+    TableVersions* const versions = &step->pushed_versions;
+    const bool has_dense = context_.dense_table != TableId(0);
+    if (!has_dense) push.dense_examples = push.examples;
+    if (!slot->ExchangeIsDue() || !has_dense) {
+      const std::shared_ptr<const void> memory = step;
+      context_.cuts->Push(
+          context_.work_name, push, versions, memory,
+          [this, step = std::move(step), start](absl::Status status) mutable {
+            OnPushed(std::move(step), start, status);
+          });
+      return;
+    }
+    DenseSlot::Exchange exchange = slot->TakeExchange(context_.dense_table);
+    push.dense.push_back(exchange.gradients);
+    push.dense_examples = std::move(exchange.examples);
+    auto memory = std::make_shared<
+        std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
+        step, exchange.memory);
+    absl::Time sent;
+    const absl::Status status = CallAndWait([&](ParameterClient::Done done) {
+      context_.cuts->Push(context_.work_name, push, versions, memory,
+                          std::move(done));
+      sent = context_.clock().Now();
+    });
+    AddWait(sent);
+    if (status.ok()) {
+      context_.progress->AddDenseStaleness(context_.phase, slot->staleness());
+    }
+    OnPushed(std::move(step), start, status);
+  }
+
+  void OnPushed(std::shared_ptr<StepBuffer> step, absl::Time start,
+                const absl::Status& status) {
+    context_.progress->AddTime(context_.phase, Stage::kPush,
+                               context_.clock().Now() - start);
+    if (!status.ok()) {
+      pass_->Fail(status);
+    } else {
+      if (context_.gate != nullptr) {
+        context_.gate->Finished(index_, step->step);
+      }
+      context_.progress->AddStaleness(
+          context_.phase,
+          Staleness(step->inputs[0].pulled_versions, step->pushed_versions));
+    }
+    feeder_.Recycle(std::move(step));
+    pass_->slots().ReleasePermit();
+    absl::MutexLock lock(&mutex_);
+    --pushes_under_way_;
+  }
+
+  void AddWait(absl::Time start) {
+    context_.progress->AddTime(context_.phase, Stage::kWaitPush,
+                               context_.clock().Now() - start);
+  }
+
+  void WaitForPushes() {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(
+        +[](int* under_way) { return *under_way == 0; }, &pushes_under_way_));
+  }
+
+  PassState* const pass_;
+  const PassContext& context_;
+  const size_t index_;
+  const bool trains_;
+  BatchFeeder feeder_;
+  const std::unique_ptr<ModelExecutor> executor_;
+
+  absl::Mutex mutex_;
+  int pushes_under_way_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+absl::Status RunLanes(const PassContext& context, bool trains) {
+  OARLOCK_ASSIGN_OR_RETURN(
+      std::vector<std::unique_ptr<DenseSlot>> slots,
+      MakeSlots(context, context.compute_slots, context.config->batch_size()));
+  PassState pass(&context, std::move(slots));
+  if (trains) {
+    context.cuts->BeginPass(&pass.slots(), [&pass](DenseSlot* slot,
+                                                   uint64_t cut,
+                                                   ParameterClient::Done done) {
+      FlushSlot(pass.context(), slot, cut,
+                [&pass, done = std::move(done)](absl::Status status) mutable {
+                  if (!status.ok()) pass.Fail(status);
+                  done(std::move(status));
+                });
+    });
+  }
+  std::vector<std::unique_ptr<Lane>> lanes;
+  for (size_t i = 0; i < context.work.size(); ++i) {
+    lanes.push_back(std::make_unique<Lane>(&pass, i, trains));
+  }
+  std::vector<std::thread> threads;
+  for (std::unique_ptr<Lane>& lane : lanes) {
+    threads.emplace_back([&lane] { lane->Run(); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  pass.slots().WaitForAllPermits();
+  context.progress->AddBadLines(context.phase, pass.bad_lines()->count());
+  if (trains) {
+    // A job that is being ended still gets what was computed.
+    const absl::Status failure = pass.own_status();
+    context.cuts->EndPass(!failure.ok() && !absl::IsCancelled(failure));
+  }
+  return pass.status();
+}
+
+}  // namespace
+
+absl::Status RunAsyncPass(const PassContext& context) {
+  return RunLanes(context, /*trains=*/true);
+}
+
+absl::Status RunEvaluationPass(const PassContext& context) {
+  return RunLanes(context, /*trains=*/false);
+}
+
+}  // namespace oarlock

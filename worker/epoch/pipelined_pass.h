@@ -1,0 +1,29 @@
+// A pass in which every lane goes at its own pace: asynchronous training, and
+// evaluation.
+//
+// A lane is two threads: one reads batches and asks for their rows ahead of
+// time (batch_feeder.h), the other computes and sends gradients. While a batch
+// computes, the next one's rows and the last one's gradients are on their way.
+// What bounds staleness: the buffers of a lane (look-ahead), and the worker's
+// permits for pushes that are not answered yet.
+
+#ifndef OARLOCK_WORKER_EPOCH_PIPELINED_PASS_H_
+#define OARLOCK_WORKER_EPOCH_PIPELINED_PASS_H_
+
+#include "absl/status/status.h"
+#include "worker/epoch/pass_context.h"
+
+namespace oarlock {
+
+// Trains on all examples of context.work. Dense gradients of
+// `dense_interval_steps` steps of a lane are summed and sent with one push.
+// Returns when every push is answered; the first failure of any lane ends all
+// of them.
+absl::Status RunAsyncPass(const PassContext& context);
+
+// Predicts all examples; changes nothing.
+absl::Status RunEvaluationPass(const PassContext& context);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_EPOCH_PIPELINED_PASS_H_

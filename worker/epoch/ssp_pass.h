@@ -1,0 +1,18 @@
+// An asynchronous pass in which no lane runs far ahead of the slowest.
+
+#ifndef OARLOCK_WORKER_EPOCH_SSP_PASS_H_
+#define OARLOCK_WORKER_EPOCH_SSP_PASS_H_
+
+#include "absl/status/status.h"
+#include "worker/epoch/pass_context.h"
+
+namespace oarlock {
+
+// RunAsyncPass, but no step begins that is more than `staleness_bound` ahead of
+// the steps that every lane of every worker in its pass has finished
+// (step_gate.h). A bound of -1: RunAsyncPass.
+absl::Status RunSspPass(PassContext context);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_EPOCH_SSP_PASS_H_

@@ -1,0 +1,21 @@
+// What is said of a worker's steps.
+
+#ifndef OARLOCK_WORKER_EPOCH_STEP_LOG_H_
+#define OARLOCK_WORKER_EPOCH_STEP_LOG_H_
+
+#include "absl/status/status.h"
+#include "worker/epoch/pass_context.h"
+#include "worker/report/progress_meter.h"
+
+namespace oarlock {
+
+// Writes one where the configuration wants it after so many steps.
+void LogStep(const PassContext& context, const PassTotals& totals);
+
+// FailedPrecondition when a training step's loss is no finite number: its
+// gradients are none either, and what they are added to is lost.
+absl::Status CheckLoss(const PassContext& context, double loss_sum);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_EPOCH_STEP_LOG_H_

@@ -1,0 +1,28 @@
+// A pass in rounds: all live workers compute on the same parameters, and their
+// gradients are applied together.
+
+#ifndef OARLOCK_WORKER_EPOCH_SYNC_PASS_H_
+#define OARLOCK_WORKER_EPOCH_SYNC_PASS_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "worker/epoch/pass_context.h"
+
+namespace oarlock {
+
+// Trains on all examples of context.work, one batch per lane and round. The
+// lanes' gradients are summed in the order of the lanes and sent as one push;
+// the servers sum over workers in their order. Two runs of the same job are
+// bitwise equal when the work is split the same way.
+//
+// `num_rounds`: every worker takes part in as many, with an empty push when it
+// has no data left; not given, it takes part until its data ends (then the
+// servers average over fewer workers).
+absl::Status RunSyncPass(const PassContext& context,
+                         std::optional<uint64_t> num_rounds);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_EPOCH_SYNC_PASS_H_

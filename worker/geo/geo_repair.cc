@@ -1,0 +1,155 @@
+#include "worker/geo/geo_repair.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/call_and_wait.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "data/batch_source.h"
+#include "data/listed_work.h"
+#include "data/parse/bad_lines.h"
+#include "models/model.h"
+#include "worker/cut/cut_marker.h"
+#include "worker/geo/geo_replica.h"
+
+namespace oarlock {
+namespace {
+
+// What was trained on some examples, and these.
+struct Trained {
+  std::unique_ptr<GeoReplica> replica;
+  std::vector<ExampleRange> examples;
+};
+
+absl::StatusOr<Trained> TrainOn(const PassContext& context,
+                                const std::vector<WorkItem>& items) {
+  Trained trained;
+  trained.replica = context.geo->NewEmpty();
+  trained.replica->ResetDense(*context.dense->Current());
+  for (const WorkItem& item : items) {
+    trained.examples.push_back({item.source, item.begin, item.end});
+  }
+  const uint64_t batch_size = context.config->batch_size();
+  ListedWork work(items);
+  // Lines that the pass has counted: a count of its own.
+  BadLines bad_lines;
+  const std::unique_ptr<BatchSource> reader =
+      context.NewReader(&work, &bad_lines);
+  const std::unique_ptr<ModelExecutor> executor =
+      context.model->NewExecutor(batch_size);
+  const size_t num_parameters = context.model->spec().num_parameters;
+  std::vector<float> dense(num_parameters);
+  GeoStep step;
+  step.buffer =
+      std::make_shared<StepBuffer>(&context.model->spec(), context.clock());
+  StepBuffer& buffer = *step.buffer;
+  for (;;) {
+    OARLOCK_ASSIGN_OR_RETURN(const bool more,
+                             reader->Next(batch_size, &buffer.batch));
+    if (!more) return trained;
+    buffer.SeedFor(context.config->seed(), context.phase.epoch);
+    buffer.BuildKeys(context.parameters->partition_bits());
+    if (context.PushesStatistics()) buffer.CountStatistics();
+    OARLOCK_RETURN_IF_ERROR(trained.replica->Fetch(absl::MakeSpan(&step, 1)));
+    trained.replica->Gather(step);
+    const StepInput input =
+        buffer.ModelInput(trained.replica->dense(), context.GradientScale());
+    StepOutput output = buffer.ModelOutput(dense.data());
+    executor->Step(input, &output);
+    const GeoStep* const steps[] = {&step};
+    trained.replica->Apply(steps, num_parameters > 0 ? dense.data() : nullptr,
+                           context.PushesStatistics());
+  }
+}
+
+// Adds the rows of `trained` to the push. The result keeps them alive.
+std::shared_ptr<const void> AddRows(const PassContext& context,
+                                    const Trained& trained, PushRequest* push) {
+  push->examples = trained.examples;
+  return trained.replica->TakeChanges(/*rows=*/true, /*dense=*/false,
+                                      context.PushesStatistics(), push);
+}
+
+std::shared_ptr<const void> AddDense(const Trained& trained,
+                                     PushRequest* push) {
+  push->dense_examples = trained.examples;
+  return trained.replica->TakeChanges(/*rows=*/false, /*dense=*/true,
+                                      /*statistics=*/false, push);
+}
+
+absl::Status Push(const PassContext& context, const PushRequest& push,
+                  const std::shared_ptr<const void>& memory) {
+  // A copy: the keys are read below.
+  OARLOCK_RETURN_IF_ERROR(CallAndWait([&](ParameterClient::Done done) {
+    context.cuts->PushRepaired(push, memory, std::move(done));
+  }));
+  // The servers take them for this worker's own, which it does not ask for.
+  for (size_t i = 0; i < push.sparse.size(); ++i) {
+    context.geo->MarkChanged(i, push.sparse[i].keys->keys());
+  }
+  return absl::OkStatus();
+}
+
+// One push under the name of the dead worker's.
+absl::Status CompletePush(const PassContext& context,
+                          const PushRepair& repair) {
+  PushRequest push;
+  push.epoch = context.phase.epoch;
+  push.completes = repair.push;
+  OARLOCK_ASSIGN_OR_RETURN(const Trained rows,
+                           TrainOn(context, repair.examples));
+  OARLOCK_ASSIGN_OR_RETURN(const Trained dense,
+                           TrainOn(context, repair.dense_examples));
+  auto memory = std::make_shared<std::vector<std::shared_ptr<const void>>>();
+  if (!rows.examples.empty()) memory->push_back(AddRows(context, rows, &push));
+  if (!dense.examples.empty()) memory->push_back(AddDense(dense, &push));
+  return Push(context, push, std::move(memory));
+}
+
+absl::Status PushRows(const PassContext& context, const PushRepair& repair) {
+  if (repair.examples.empty()) return absl::OkStatus();
+  PushRequest push;
+  push.epoch = context.phase.epoch;
+  OARLOCK_ASSIGN_OR_RETURN(const Trained rows,
+                           TrainOn(context, repair.examples));
+  std::shared_ptr<const void> memory = AddRows(context, rows, &push);
+  if (context.dense_table == TableId(0)) push.dense_examples = push.examples;
+  return Push(context, push, std::move(memory));
+}
+
+absl::Status PushDense(const PassContext& context, const PushRepair& repair) {
+  if (repair.dense_examples.empty() || context.dense_table == TableId(0)) {
+    return absl::OkStatus();
+  }
+  PushRequest push;
+  push.epoch = context.phase.epoch;
+  OARLOCK_ASSIGN_OR_RETURN(const Trained dense,
+                           TrainOn(context, repair.dense_examples));
+  std::shared_ptr<const void> memory = AddDense(dense, &push);
+  return Push(context, push, std::move(memory));
+}
+
+}  // namespace
+
+absl::Status RepairGeoPush(const PassContext& context,
+                           const PushRepair& repair) {
+  OARLOCK_RETURN_IF_ERROR(context.dense->Pull());
+  if (repair.push.has_value()) {
+    OARLOCK_RETURN_IF_ERROR(CompletePush(context, repair));
+    spdlog::info("completed push {} of worker {}, which is gone",
+                 repair.push->sequence.value(), repair.push->worker.value());
+    return absl::OkStatus();
+  }
+  OARLOCK_RETURN_IF_ERROR(PushRows(context, repair));
+  OARLOCK_RETURN_IF_ERROR(PushDense(context, repair));
+  spdlog::info("pushed what a worker that is gone had left in {} ranges",
+               repair.examples.size() + repair.dense_examples.size());
+  return absl::OkStatus();
+}
+
+}  // namespace oarlock

@@ -1,0 +1,83 @@
+#include "worker/input/leased_work.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/status_macros.h"
+
+namespace oarlock {
+namespace {
+
+// Between two looks for the work of a worker that was lost: the longer nothing
+// has come, the longer.
+constexpr absl::Duration kShortestPoll = absl::Milliseconds(1);
+constexpr absl::Duration kLongestPoll = absl::Milliseconds(50);
+
+bool IsEmpty(const Leases& leases) {
+  return leases.items.empty() && leases.repairs.empty();
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<WorkItem>> LeasedWork::Next() {
+  // A repair is told as done at once, other than a range: no checkpoint is made
+  // before.
+  std::vector<uint64_t> repaired;
+  for (;;) {
+    OARLOCK_ASSIGN_OR_RETURN(const Leases leases, Lease(repaired));
+    repaired.clear();
+    if (IsEmpty(leases)) return std::nullopt;
+    if (!leases.items.empty()) return leases.items[0];
+    const PushRepair& repair = leases.repairs[0];
+    if (repair_ == nullptr) {
+      return absl::InternalError(
+          absl::StrCat("the coordinator wants pushes of ", work_,
+                       " to be repaired, a pass that makes none"));
+    }
+    OARLOCK_RETURN_IF_ERROR(repair_(repair));
+    repaired.push_back(repair.lease);
+  }
+}
+
+void LeasedWork::Done(const WorkItem& item) {
+  absl::MutexLock lock(&mutex_);
+  done_.push_back(item.lease);
+}
+
+absl::Status LeasedWork::ReportDone() {
+  std::vector<uint64_t> done;
+  {
+    absl::MutexLock lock(&mutex_);
+    done.swap(done_);
+  }
+  if (done.empty()) return absl::OkStatus();
+  OARLOCK_RETURN_IF_ERROR(job_->Report());
+  return job_->LeaseWork(work_, /*max_items=*/0, done).status();
+}
+
+absl::StatusOr<Leases> LeasedWork::Lease(const std::vector<uint64_t>& done) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (ahead_.has_value()) return *std::exchange(ahead_, std::nullopt);
+  }
+  return job_->LeaseWork(work_, /*max_items=*/1, done);
+}
+
+absl::StatusOr<bool> LeasedWork::AwaitMore() {
+  for (absl::Duration wait = kShortestPoll;;
+       wait = std::min(2 * wait, kLongestPoll)) {
+    OARLOCK_RETURN_IF_ERROR(job_->Alive());
+    OARLOCK_ASSIGN_OR_RETURN(Leases leases, Lease({}));
+    if (!IsEmpty(leases)) {
+      absl::MutexLock lock(&mutex_);
+      ahead_ = std::move(leases);
+      return true;
+    }
+    if (leases.exhausted) return false;
+    clock_.Sleep(wait);
+  }
+}
+
+}  // namespace oarlock

@@ -1,0 +1,71 @@
+// Work leased from the coordinator, a few ranges at a time.
+
+#ifndef OARLOCK_WORKER_INPUT_LEASED_WORK_H_
+#define OARLOCK_WORKER_INPUT_LEASED_WORK_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "base/clock.h"
+#include "client/job_client.h"
+#include "data/work_source.h"
+
+namespace oarlock {
+
+// Thread-safe: all lanes of a worker share one. Ranges are given to whoever
+// asks first, so stragglers, joiners and fewer files than workers are no
+// special case.
+class LeasedWork : public WorkSource {
+ public:
+  // Works off a repair; OK when all of its pushes were answered. Thread-safe.
+  using Repair = std::function<absl::Status(const PushRepair& repair)>;
+
+  // `work` names the pass at the coordinator. `job` and `clock` outlive this.
+  // `repair` may be null in a pass that pushes nothing.
+  LeasedWork(JobClient* job, std::string work, Repair repair,
+             const Clock& clock)
+      : job_(job),
+        work_(std::move(work)),
+        repair_(std::move(repair)),
+        clock_(clock) {}
+
+  // Repairs that the coordinator has are worked off first, in the thread that
+  // asks for work; one that fails is the answer.
+  absl::StatusOr<std::optional<WorkItem>> Next() override;
+  // Remembers the lease; its gradients may still be on their way.
+  void Done(const WorkItem& item) override;
+
+  // All gradients have been answered: reports progress, then tells the
+  // coordinator what is done. In this order: what was reported of an evaluation
+  // counts for good when its leases are told done, and goes with a worker that
+  // dies before, as its leases do.
+  absl::Status ReportDone();
+  // Waits until there is something that the next Next() will take, as when
+  // another worker is lost, or the pass is over: false. Then it is over for
+  // every worker, whenever it asks. An error once the job is ending or this
+  // worker is fenced. REQUIRES: nobody is in Next().
+  absl::StatusOr<bool> AwaitMore();
+
+ private:
+  JobClient* const job_;
+  const std::string work_;
+  const Repair repair_;
+  const Clock& clock_;
+  // What is leased next, or was while waiting for more.
+  absl::StatusOr<Leases> Lease(const std::vector<uint64_t>& done);
+
+  absl::Mutex mutex_;
+  // Leased by AwaitMore.
+  std::optional<Leases> ahead_ ABSL_GUARDED_BY(mutex_);
+  std::vector<uint64_t> done_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_INPUT_LEASED_WORK_H_

@@ -1,0 +1,77 @@
+// What a worker has to do in one pass: leased, or its share of a static split.
+
+#ifndef OARLOCK_WORKER_INPUT_PASS_WORK_H_
+#define OARLOCK_WORKER_INPUT_PASS_WORK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "base/types.h"
+#include "client/job_client.h"
+#include "data/batch_source.h"
+#include "data/order/example_intervals.h"
+#include "data/order/position_runs.h"
+#include "data/order/source_index.h"
+#include "data/order/static_split.h"
+#include "data/parse/bad_lines.h"
+#include "data/work_source.h"
+#include "worker/input/leased_work.h"
+
+namespace oarlock {
+
+// One thread at a time, but for the sources, which are thread-safe.
+class PassWork {
+ public:
+  using NewReader =
+      std::function<std::unique_ptr<BatchSource>(WorkSource*, BadLines*)>;
+
+  virtual ~PassWork() = default;
+  // One for each lane; the same one may stand there several times.
+  virtual const std::vector<WorkSource*>& lanes() const = 0;
+  // Rounds of the reader that has the most of them, of all workers. Nothing:
+  // not known beforehand.
+  virtual std::optional<uint64_t> num_rounds() const = 0;
+  // To be asked when the lanes' sources are empty and all that was read has
+  // been pushed and answered. True: there is more, as when another worker was
+  // lost; the lanes have to run once more. False: the pass is over.
+  virtual absl::StatusOr<bool> AwaitMore() = 0;
+  // What reads items of the lanes' sources, and of repairs; null: a BatchReader
+  // does, since they are lines of the files (PassContext::new_reader).
+  virtual NewReader new_reader() const = 0;
+};
+
+// Positions 0 to num_positions - 1 in leases of `lease_examples`.
+std::vector<WorkItem> PositionItems(uint64_t num_positions,
+                                    uint64_t lease_examples);
+
+// All lanes share what the coordinator leases of `work`. `job` and `clock`
+// outlive the result.
+std::unique_ptr<PassWork> NewLeasedPass(JobClient* job, const std::string& work,
+                                        size_t num_lanes,
+                                        LeasedWork::Repair repair,
+                                        PassWork::NewReader reader,
+                                        const Clock& clock);
+
+// Lines of files: each lane of each worker gets its share of the batches, in
+// turn. `index` outlives the result.
+std::unique_ptr<PassWork> NewInterleavedPass(
+    const SourceIndex* index, ExampleIntervals covered, uint64_t block_examples,
+    WorkerIndex self, uint64_t num_workers, uint64_t num_lanes);
+
+// Positions: lane l of worker w takes runs[w * num_lanes + l] of source 0;
+// where workers have orders of their own, runs[l] of source w.
+std::unique_ptr<PassWork> NewStaticPass(
+    std::vector<std::vector<PositionRun>> runs, bool own_orders,
+    ExampleIntervals covered, uint64_t block_examples, WorkerIndex self,
+    uint64_t num_workers, uint64_t num_lanes, PassWork::NewReader reader);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_INPUT_PASS_WORK_H_

@@ -1,0 +1,487 @@
+#include "worker/input/training_data.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/log.h"
+#include "base/mix.h"
+#include "base/random.h"
+#include "base/status_macros.h"
+#include "data/order/example_intervals.h"
+#include "data/order/ordered_reader.h"
+#include "data/reader/file_list.h"
+#include "data/reader/input_file.h"
+#include "worker/config/data_options_of.h"
+#include "worker/input/pass_work.h"
+
+namespace oarlock {
+namespace {
+
+// A lease is about this many examples: small enough that lanes end together,
+// large enough that asking costs nothing.
+constexpr int64_t kLeaseExamples = 2048;
+// One of a shuffled pass is more, since it is read from many places.
+constexpr uint64_t kOrderedLeaseExamples = 4096;
+// Files are indexed by this many threads: it is one scan of memory.
+constexpr int kIndexThreads = 2;
+
+constexpr WorkerIndex kChief(0);
+
+// See DefineWorkRequest.
+constexpr absl::string_view kOrderSeparator = ", ";
+
+ShuffleRule ShuffleOf(const v1::JobConfig& config) {
+  return config.shuffle() == "global"  ? ShuffleRule::kGlobal
+         : config.shuffle() == "local" ? ShuffleRule::kLocal
+                                       : ShuffleRule::kNone;
+}
+
+absl::string_view NameOf(ShuffleRule rule) {
+  return rule == ShuffleRule::kGlobal  ? "global"
+         : rule == ShuffleRule::kLocal ? "local"
+                                       : "none";
+}
+
+SplitRule SplitOf(const v1::JobConfig& config) {
+  return config.split() == "contiguous" ? SplitRule::kContiguous
+         : config.split() == "by_file"  ? SplitRule::kByFile
+                                        : SplitRule::kInterleaved;
+}
+
+std::vector<uint64_t> CountsOf(const SourceIndex& index) {
+  std::vector<uint64_t> counts;
+  for (const SourceIndex::File& file : index.files()) {
+    counts.push_back(file.num_examples);
+  }
+  return counts;
+}
+
+absl::Status Contradiction(absl::string_view what) {
+  return absl::InvalidArgumentError(what);
+}
+
+}  // namespace
+
+bool TrainingData::HasStaticSplit(const v1::JobConfig& config) {
+  if (config.split() != "auto") return config.split() != "leased";
+  if (config.dataset() == "memory" || config.sampling() == "with_replacement") {
+    return true;
+  }
+  // A command's output cannot be addressed, so it cannot be split.
+  return config.mode() == "sync" && config.pipe_command().empty();
+}
+
+absl::Status TrainingData::CheckConfig(const v1::JobConfig& config) {
+  const bool is_static = HasStaticSplit(config);
+  const bool in_memory = config.dataset() == "memory";
+  const bool has_own_order = config.sampling() == "with_replacement";
+  if (!is_static && in_memory) {
+    return Contradiction(
+        "--dataset memory gives each worker a share of its own, --split leased "
+        "gives ranges to whoever asks; leave --split out, or use --dataset "
+        "queue");
+  }
+  if (in_memory && !config.watch_dir().empty()) {
+    return Contradiction(
+        "--watch_dir trains each file once, when it has come; --dataset memory "
+        "is for passes that are known beforehand; use --dataset queue");
+  }
+  if (!is_static && has_own_order) {
+    return Contradiction(
+        "--sampling with_replacement gives each worker an order of its own, "
+        "--split leased one order to all; leave --split out");
+  }
+  if (has_own_order && config.shuffle() == "none") {
+    return Contradiction(
+        "--sampling with_replacement needs orders that differ; add --shuffle "
+        "global");
+  }
+  if (!is_static && config.drop_tail()) {
+    return Contradiction(
+        "--drop_tail needs shares that are known beforehand; add --split "
+        "interleaved, contiguous or by_file");
+  }
+  if (config.split() == "by_file" && config.shuffle() == "global") {
+    return Contradiction(
+        "--split by_file keeps files with their reader, --shuffle global moves "
+        "examples between them; use --shuffle local, or another split");
+  }
+  if (!config.pipe_command().empty() && !in_memory) {
+    if (is_static) {
+      return Contradiction(absl::StrCat(
+          "--split ", config.split(),
+          " needs files whose lines can be counted; it does not go with "
+          "--pipe_command, use --split leased or --dataset memory"));
+    }
+    if (config.shuffle() != "none" || config.concatenated_passes() > 1) {
+      return Contradiction(
+          "the output of --pipe_command cannot be read out of order; use "
+          "--dataset memory to shuffle or concatenate it");
+    }
+  }
+  return absl::OkStatus();
+}
+
+TrainingData::TrainingData(const v1::JobConfig& config, Division division,
+                           JobClient* job, const Clock& clock, LeftOut left_out)
+    : config_(config),
+      division_(division),
+      job_(job),
+      clock_(clock),
+      left_out_(left_out),
+      shuffle_(ShuffleOf(config)) {}
+
+absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
+    const v1::JobConfig& config, const std::vector<std::string>& patterns,
+    Division division, JobClient* job, const Clock& clock, LeftOut left_out) {
+  auto data = absl::WrapUnique(
+      new TrainingData(config, division, job, clock, left_out));
+  if (patterns.empty()) {
+    data->index_.emplace(/*block_examples=*/1,
+                         std::vector<SourceIndex::File>());
+    return data;
+  }
+  OARLOCK_RETURN_IF_ERROR(CheckConfig(config));
+  OARLOCK_RETURN_IF_ERROR(data->FindFiles(patterns));
+  // Only worker 0 hands out work, unless every worker computes its own share,
+  // or what stands where.
+  if (data->IsStatic() || data->IsOrdered() || job->worker_index() == kChief) {
+    OARLOCK_RETURN_IF_ERROR(data->ReadIndex());
+  }
+  if (division == Division::kConfigured && data->InMemory()) {
+    MemoryDataset::Options options;
+    options.data = data->data_options();
+    options.files = data->files_;
+    options.bytes_max = static_cast<uint64_t>(config.dataset_memory_mb()) << 20;
+    options.num_threads = config.thread_num();
+    data->memory_ =
+        std::make_unique<MemoryDataset>(std::move(options), &*data->index_);
+    const uint32_t epoch =
+        std::max(job->trained_epochs(), job->own_trained_epochs());
+    if (config.preload() && epoch < static_cast<uint32_t>(config.epochs())) {
+      data->memory_->Preload(data->MemoryShareOf(epoch));
+    }
+  }
+  return data;
+}
+
+DataOptions TrainingData::data_options() const {
+  DataOptions options = DataOptionsOf(config_);
+  options.clocks.even = &clock_;
+  options.leave_out_unreadable = left_out_ != LeftOut::kNothing;
+  if (left_out_ == LeftOut::kUnreadableAndMalformed) {
+    options.bad_lines_max = std::numeric_limits<int64_t>::max();
+  }
+  return options;
+}
+
+absl::Status TrainingData::FindFiles(const std::vector<std::string>& patterns) {
+  if (left_out_ != LeftOut::kNothing) {
+    files_ = patterns;
+    for (const std::string& file : files_) AwaitFolderOf(file, clock_);
+    return absl::OkStatus();
+  }
+  OARLOCK_ASSIGN_OR_RETURN(files_,
+                           ExpandFileList(absl::StrJoin(patterns, ",")));
+  return absl::OkStatus();
+}
+
+absl::Status TrainingData::ReadIndex() {
+  const DataOptions options = data_options();
+  if (IsOrdered() && !InMemory() && shuffle_ != ShuffleRule::kNone) {
+    for (const std::string& file : files_) {
+      if (CanSeek(options, file)) continue;
+      return Contradiction(
+          absl::StrCat("'", file,
+                       "' is compressed and cannot be read out of order; use "
+                       "--dataset memory to shuffle it, or unpack it"));
+    }
+  }
+  const int64_t batch = config_.batch_size();
+  const int64_t block =
+      IsOrdered() ? static_cast<int64_t>(ExampleOrder::kUnitExamples)
+                  : std::max<int64_t>(1, kLeaseExamples / batch) * batch;
+  absl::StatusOr<SourceIndex> index =
+      BuildSourceIndex(files_, block, kIndexThreads,
+                       IsStatic() || IsOrdered() ? UnseekableRule::kCount
+                                                 : UnseekableRule::kLeave,
+                       options);
+  // With an order of its own every worker has to see the same examples.
+  if (!index.ok() && left_out_ != LeftOut::kNothing && !IsOrdered()) {
+    spdlog::warn("what is left of {} is left out: {}",
+                 absl::StrJoin(files_, ","),
+                 std::string(index.status().message()));
+    index_.emplace(static_cast<uint64_t>(block),
+                   std::vector<SourceIndex::File>(files_.size()));
+    return absl::OkStatus();
+  }
+  OARLOCK_RETURN_IF_ERROR(index.status());
+  index_.emplace(*std::move(index));
+  return absl::OkStatus();
+}
+
+bool TrainingData::IsStatic() const {
+  return division_ == Division::kConfigured && HasStaticSplit(config_);
+}
+
+bool TrainingData::IsOrdered() const {
+  return division_ == Division::kConfigured &&
+         (InMemory() || HasOwnOrder() || shuffle_ != ShuffleRule::kNone ||
+          config_.concatenated_passes() > 1 ||
+          (IsStatic() && (SplitOf(config_) != SplitRule::kInterleaved ||
+                          config_.drop_tail())));
+}
+
+OrderOptions TrainingData::OrderOf(uint32_t epoch) const {
+  OrderOptions options;
+  options.shuffle = shuffle_;
+  options.window_examples =
+      static_cast<uint64_t>(config_.shuffle_window_examples());
+  options.num_concatenated =
+      static_cast<uint32_t>(config_.concatenated_passes());
+  options.seed = static_cast<uint64_t>(config_.seed());
+  if (HasOwnOrder()) {
+    options.seed = DeriveSeed(options.seed, job_->worker_index().value());
+  }
+  options.epoch = epoch;
+  return options;
+}
+
+std::string TrainingData::OrderText() const {
+  // An evaluation trains nothing, so it may be of other files than before.
+  if (division_ == Division::kLeased) return "";
+  std::vector<std::string> parts;
+  const auto say = [&parts](absl::string_view flag, const auto& value) {
+    parts.push_back(absl::StrCat("--", flag, " ", value));
+  };
+  if (IsOrdered()) {
+    say("shuffle", NameOf(shuffle_));
+    if (shuffle_ != ShuffleRule::kNone) {
+      say("shuffle_window_examples", config_.shuffle_window_examples());
+      say("seed", config_.seed());
+    }
+    say("concatenated_passes", config_.concatenated_passes());
+    say("sampling", config_.sampling());
+  }
+  // Orders of each worker's, or of each lane's, own share.
+  if (IsStatic() && (HasOwnOrder() || shuffle_ == ShuffleRule::kLocal)) {
+    say("split", config_.split());
+    say("drop_tail", config_.drop_tail() ? "true" : "false");
+    say("worker_num", job_->num_workers());
+    say("thread_num", config_.thread_num());
+    say("batch_size", config_.batch_size());
+  }
+  // A watched file may have changed while the job was away; what was appended
+  // to it is trained.
+  if (!config_.watch_dir().empty()) {
+    return absl::StrJoin(parts, kOrderSeparator);
+  }
+  std::string files = absl::StrCat(files_.size(), " files");
+  // Of packed files only some splits know the lengths.
+  const bool can_seek =
+      std::all_of(index_->files().begin(), index_->files().end(),
+                  [](const SourceIndex::File& file) { return file.can_seek; });
+  if (can_seek && index_->is_counted()) {
+    const Key lengths =
+        FeatureHash(absl::StrJoin(CountsOf(*index_), ","), 0, 0);
+    absl::StrAppend(&files, " of ", index_->total_examples(),
+                    " examples (lengths ",
+                    absl::Hex(static_cast<uint64_t>(lengths)), ")");
+  }
+  parts.push_back(std::move(files));
+  return absl::StrJoin(parts, kOrderSeparator);
+}
+
+TrainingData::StaticShare TrainingData::ShareOf(uint32_t epoch) const {
+  const auto num_lanes = static_cast<uint64_t>(config_.thread_num());
+  OrderOptions order = OrderOf(epoch);
+  SplitOptions split;
+  split.rule = SplitOf(config_);
+  split.num_readers =
+      HasOwnOrder() ? num_lanes : num_lanes * job_->num_workers();
+  split.block_examples = static_cast<uint64_t>(config_.batch_size());
+  split.drop_tail = config_.drop_tail();
+  StaticShare share;
+  share.runs = SplitPositions(CountsOf(*index_), order.num_concatenated, split);
+  const uint64_t first_lane =
+      HasOwnOrder() ? 0 : job_->worker_index().value() * num_lanes;
+  std::vector<PositionRun> own;
+  for (uint64_t lane = first_lane; lane < first_lane + num_lanes; ++lane) {
+    own.insert(own.end(), share.runs[lane].begin(), share.runs[lane].end());
+  }
+  share.positions = std::make_shared<const PositionRuns>(std::move(own));
+  // Examples stay with their worker.
+  if (shuffle_ == ShuffleRule::kLocal) {
+    order.shuffle = ShuffleRule::kGlobal;
+    order.share = share.positions;
+  }
+  share.order =
+      std::make_shared<const ExampleOrder>(index_->total_examples(), order);
+  return share;
+}
+
+MemoryDataset::Share TrainingData::MemoryShareOf(
+    uint32_t epoch, const StaticShare& share) const {
+  return {.epoch = epoch,
+          .shuffle = shuffle_,
+          .order = share.order,
+          .share = share.positions};
+}
+
+absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartPass(
+    const PhaseId& phase, LeasedWork::Repair repair) {
+  if (!IsStatic()) return StartLeased(phase, std::move(repair));
+  return IsOrdered() ? StartStatic(phase) : StartInterleaved(phase);
+}
+
+absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartLeased(
+    const PhaseId& phase, LeasedWork::Repair repair) const {
+  const std::string work = phase.Work();
+  std::shared_ptr<const ExampleOrder> order;
+  if (IsOrdered()) {
+    order = std::make_shared<const ExampleOrder>(index_->total_examples(),
+                                                 OrderOf(phase.epoch));
+  }
+  if (job_->worker_index() == kChief) {
+    const std::vector<WorkItem> items =
+        order == nullptr ? index_->Items()
+                         : PositionItems(order->size(), kOrderedLeaseExamples);
+    // Not known, hence 0, where a file is not counted.
+    const uint64_t num_examples = order != nullptr ? order->size()
+                                  : index_->is_counted()
+                                      ? index_->total_examples()
+                                      : 0;
+    const absl::Status defined =
+        job_->DefineWork(work, items, num_examples, OrderText()).status();
+    // By a worker 0 that has died since, when the file was another: what it
+    // said stands, and what is not there of it is left out.
+    if (!absl::IsAlreadyExists(defined) || left_out_ == LeftOut::kNothing ||
+        order != nullptr) {
+      OARLOCK_RETURN_IF_ERROR(defined);
+    }
+  }
+  OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat(work, "/defined")));
+  PassWork::NewReader reader;
+  if (order != nullptr) {
+    reader = [this, order](WorkSource* source, BadLines* bad_lines) {
+      return std::make_unique<OrderedReader>(
+          std::make_unique<FilePositions>(data_options(), files_, &*index_,
+                                          order, bad_lines),
+          source);
+    };
+  }
+  return NewLeasedPass(job_, work, static_cast<size_t>(config_.thread_num()),
+                       std::move(repair), std::move(reader), clock_);
+}
+
+absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartInterleaved(
+    const PhaseId& phase) const {
+  // Nobody leases this work: it is for the progress line, and for what of it
+  // was trained before the job was resumed.
+  OARLOCK_ASSIGN_OR_RETURN(
+      ExampleIntervals covered,
+      job_->DefineWork(phase.Work(), {}, index_->total_examples(),
+                       OrderText()));
+  return NewInterleavedPass(&*index_, std::move(covered),
+                            static_cast<uint64_t>(config_.batch_size()),
+                            job_->worker_index(), job_->num_workers(),
+                            static_cast<uint64_t>(config_.thread_num()));
+}
+
+absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartStatic(
+    const PhaseId& phase) {
+  StaticShare share = ShareOf(phase.epoch);
+  uint64_t num_examples = 0;
+  for (const auto& runs : share.runs) {
+    for (const PositionRun& run : runs) num_examples += run.end - run.begin;
+  }
+  if (HasOwnOrder()) num_examples *= job_->num_workers();
+  OARLOCK_ASSIGN_OR_RETURN(
+      ExampleIntervals covered,
+      job_->DefineWork(phase.Work(), {}, num_examples, OrderText()));
+  PassWork::NewReader reader;
+  const DataOptions options = data_options();
+  if (InMemory()) {
+    OARLOCK_ASSIGN_OR_RETURN(std::shared_ptr<const LoadedPass> pass,
+                             memory_->Take(MemoryShareOf(phase.epoch, share)));
+    spdlog::info("{} examples of epoch {} are in memory, {:.1f} MiB",
+                 pass->indices.size(), phase.epoch + 1,
+                 static_cast<double>(memory_bytes()) / (1 << 20));
+    if (config_.preload() &&
+        phase.epoch + 1 < static_cast<uint32_t>(config_.epochs())) {
+      memory_->Preload(MemoryShareOf(phase.epoch + 1));
+    }
+    reader = [this, options, pass](WorkSource* source, BadLines* bad_lines) {
+      return std::make_unique<OrderedReader>(
+          std::make_unique<MemoryPositions>(options, files_, &*index_, pass,
+                                            bad_lines),
+          source);
+    };
+  } else {
+    reader = [this, options, order = share.order](WorkSource* source,
+                                                  BadLines* bad_lines) {
+      return std::make_unique<OrderedReader>(
+          std::make_unique<FilePositions>(options, files_, &*index_, order,
+                                          bad_lines),
+          source);
+    };
+  }
+  return NewStaticPass(std::move(share.runs), HasOwnOrder(), std::move(covered),
+                       static_cast<uint64_t>(config_.batch_size()),
+                       job_->worker_index(), job_->num_workers(),
+                       static_cast<uint64_t>(config_.thread_num()),
+                       std::move(reader));
+}
+
+absl::Status TrainingData::CheckInMemory() const {
+  if (memory_ != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the training files are read from queues; this call needs --dataset "
+      "memory");
+}
+
+absl::Status TrainingData::LoadIntoMemory(uint32_t epoch) {
+  OARLOCK_RETURN_IF_ERROR(PreloadIntoMemory(epoch));
+  return WaitPreload();
+}
+
+absl::Status TrainingData::PreloadIntoMemory(uint32_t epoch) {
+  OARLOCK_RETURN_IF_ERROR(CheckInMemory());
+  memory_->Preload(MemoryShareOf(epoch));
+  return absl::OkStatus();
+}
+
+absl::Status TrainingData::WaitPreload() {
+  OARLOCK_RETURN_IF_ERROR(CheckInMemory());
+  return memory_->WaitPreload();
+}
+
+absl::Status TrainingData::SetShuffle(ShuffleRule rule) {
+  OARLOCK_RETURN_IF_ERROR(CheckInMemory());
+  v1::JobConfig said = config_;
+  said.set_shuffle(std::string(NameOf(rule)));
+  OARLOCK_RETURN_IF_ERROR(CheckConfig(said));
+  if (rule == shuffle_) return absl::OkStatus();
+  const bool keeps_examples =
+      job_->num_workers() == 1 || HasOwnOrder() ||
+      (rule != ShuffleRule::kGlobal && shuffle_ != ShuffleRule::kGlobal);
+  shuffle_ = rule;
+  if (keeps_examples) return absl::OkStatus();
+  const std::optional<uint64_t> epoch = memory_->DropPreload();
+  if (epoch.has_value()) {
+    memory_->Preload(MemoryShareOf(static_cast<uint32_t>(*epoch)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingData::ReleaseMemory() {
+  OARLOCK_RETURN_IF_ERROR(CheckInMemory());
+  memory_->Release();
+  return absl::OkStatus();
+}
+
+}  // namespace oarlock

@@ -1,0 +1,157 @@
+// The examples of a job's files on one worker: where they lie, and how a pass
+// over them is divided among the lanes of all workers.
+
+#ifndef OARLOCK_WORKER_INPUT_TRAINING_DATA_H_
+#define OARLOCK_WORKER_INPUT_TRAINING_DATA_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "client/job_client.h"
+#include "data/data_options.h"
+#include "data/order/example_order.h"
+#include "data/order/memory_dataset.h"
+#include "data/order/position_runs.h"
+#include "data/order/source_index.h"
+#include "proto/job_config.pb.h"
+#include "worker/input/leased_work.h"
+#include "worker/input/pass_work.h"
+#include "worker/report/progress_meter.h"
+
+namespace oarlock {
+
+// One thread at a time.
+class TrainingData {
+ public:
+  enum class Division {
+    // As --split and --mode say.
+    kConfigured,
+    // Always leased from the coordinator, as an evaluation is.
+    kLeased,
+  };
+
+  // What does not end a pass over the data, but is left out of it, and logged.
+  enum class LeftOut {
+    kNothing,
+    // A file that is not there or is damaged, from where it is.
+    kUnreadable,
+    // And any number of malformed lines, which are counted.
+    kUnreadableAndMalformed,
+  };
+
+  // Whether every worker has a share of its own, decided beforehand; else
+  // ranges are leased.
+  static bool HasStaticSplit(const v1::JobConfig& config);
+  // InvalidArgument when options of the data contradict each other.
+  static absl::Status CheckConfig(const v1::JobConfig& config);
+
+  // Learns where the examples of the files lie, where that can be known and
+  // this worker needs it. No patterns: empty. NotFound when one matches
+  // nothing, unless what is unreadable is left out: then they are names of
+  // files. `config`, `job` and `clock` outlive this.
+  static absl::StatusOr<std::unique_ptr<TrainingData>> Open(
+      const v1::JobConfig& config, const std::vector<std::string>& patterns,
+      Division division, JobClient* job, const Clock& clock,
+      LeftOut left_out = LeftOut::kNothing);
+
+  bool empty() const { return files_.empty(); }
+  const std::vector<std::string>& files() const { return files_; }
+  // How its files are to be read.
+  DataOptions data_options() const;
+  // The whole of it, for a pass that this worker makes alone; known where its
+  // work is defined.
+  std::vector<WorkItem> items() const {
+    return index_.has_value() ? index_->Items() : std::vector<WorkItem>();
+  }
+
+  // The work of a pass. Leased: worker 0 defines it, all meet. `repair` as
+  // LeasedWork has it; nobody leases static work, which has none. In memory:
+  // waits until the worker's share is loaded, and begins to load that of the
+  // next pass. The data outlives the result.
+  absl::StatusOr<std::unique_ptr<PassWork>> StartPass(
+      const PhaseId& phase, LeasedWork::Repair repair);
+
+  // With --dataset memory, FailedPrecondition else. What passes do by
+  // themselves, for programs that want to say when:
+  //
+  // Loads this worker's share of pass `epoch` now, or beside what is going on;
+  // nothing where it is loaded. ResourceExhausted names the limit.
+  absl::Status LoadIntoMemory(uint32_t epoch);
+  absl::Status PreloadIntoMemory(uint32_t epoch);
+  // Returns when that is over; its outcome.
+  absl::Status WaitPreload();
+  // Passes that begin from now on are shuffled in this way; every worker has to
+  // say the same. Nobody waits for another. What is loaded, or being so, stays
+  // where this worker's examples are the same as before: the rule is the one of
+  // before, neither of the two is kGlobal, or there is one worker. Else it is
+  // dropped, and the share of the same pass begins to be read.
+  // InvalidArgument, as of CheckConfig, when --shuffle could not say it.
+  absl::Status SetShuffle(ShuffleRule rule);
+  // Forgets what is loaded, until the next pass, and breaks loading off.
+  absl::Status ReleaseMemory();
+  // What the examples in memory take; 0 with --dataset queue.
+  uint64_t memory_bytes() const {
+    return memory_ == nullptr ? 0 : memory_->bytes();
+  }
+
+ private:
+  // The positions of a pass that are this worker's, and the order of them.
+  struct StaticShare {
+    std::shared_ptr<const ExampleOrder> order;
+    std::shared_ptr<const PositionRuns> positions;
+    // Of each reader of the job, or of each lane where workers have orders of
+    // their own.
+    std::vector<std::vector<PositionRun>> runs;
+  };
+
+  TrainingData(const v1::JobConfig& config, Division division, JobClient* job,
+               const Clock& clock, LeftOut left_out);
+
+  absl::Status FindFiles(const std::vector<std::string>& patterns);
+  absl::Status ReadIndex();
+  bool InMemory() const { return config_.dataset() == "memory"; }
+  bool HasOwnOrder() const { return config_.sampling() == "with_replacement"; }
+  // Every worker computes its own share.
+  bool IsStatic() const;
+  // Passes have positions of their own, which are not lines of the files.
+  bool IsOrdered() const;
+  OrderOptions OrderOf(uint32_t epoch) const;
+  // What decides which example stands at a position, as DefineWorkRequest has
+  // it.
+  std::string OrderText() const;
+  StaticShare ShareOf(uint32_t epoch) const;
+  MemoryDataset::Share MemoryShareOf(uint32_t epoch,
+                                     const StaticShare& share) const;
+  MemoryDataset::Share MemoryShareOf(uint32_t epoch) const {
+    return MemoryShareOf(epoch, ShareOf(epoch));
+  }
+  absl::Status CheckInMemory() const;
+
+  absl::StatusOr<std::unique_ptr<PassWork>> StartLeased(
+      const PhaseId& phase, LeasedWork::Repair repair) const;
+  absl::StatusOr<std::unique_ptr<PassWork>> StartInterleaved(
+      const PhaseId& phase) const;
+  absl::StatusOr<std::unique_ptr<PassWork>> StartStatic(const PhaseId& phase);
+
+  const v1::JobConfig& config_;
+  const Division division_;
+  JobClient* const job_;
+  const Clock& clock_;
+  const LeftOut left_out_;
+  std::vector<std::string> files_;
+  // Not there where another worker hands out the work.
+  std::optional<SourceIndex> index_;
+  ShuffleRule shuffle_ = ShuffleRule::kNone;
+  // Null: --dataset queue.
+  std::unique_ptr<MemoryDataset> memory_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_INPUT_TRAINING_DATA_H_

@@ -1,0 +1,116 @@
+// Online training: the files that appear in a folder, each predicted before it
+// is trained, each trained once (docs/online_training.md).
+
+#ifndef OARLOCK_WORKER_ONLINE_ONLINE_TRAINING_H_
+#define OARLOCK_WORKER_ONLINE_ONLINE_TRAINING_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "client/job_client.h"
+#include "proto/coordinator_course.pb.h"
+#include "proto/job_config.pb.h"
+#include "worker/input/training_data.h"
+#include "worker/report/progress_meter.h"
+
+namespace oarlock {
+
+// InvalidArgument when flags of online training contradict others.
+absl::Status CheckOnlineTraining(const v1::JobConfig& config);
+
+// The complete files of a folder. Those whose names begin with "." or end with
+// ".tmp" are none, nor are folders and markers; a name that a list of files
+// could not carry (with a blank, a comma, or one of * ? [) is left out, with
+// one warning. Not thread-safe.
+class WatchedFolder {
+ public:
+  // `marker`: empty, or the suffix of the file that says that another one is
+  // complete.
+  WatchedFolder(std::string folder, std::string marker)
+      : folder_(std::move(folder)), marker_(std::move(marker)) {}
+
+  // Names without the folder, in natural order. NotFound names the folder.
+  absl::StatusOr<std::vector<std::string>> List();
+
+ private:
+  const std::string folder_;
+  const std::string marker_;
+  std::set<std::string> warned_;
+};
+
+// One thread at a time.
+class OnlineTraining {
+ public:
+  // What it has done by whoever has the model. Each returns when this worker's
+  // part is done; all workers call the same ones in the same order.
+  struct Steps {
+    // Predicts all of the data as work `phase`.
+    std::function<absl::Status(TrainingData& data, const PhaseId& phase)>
+        predict;
+    // Trains pass `epoch`; returns when all workers are through.
+    std::function<absl::Status(TrainingData& data, uint32_t epoch)> train;
+    // Evaluates the test files, if there are any.
+    std::function<absl::Status(uint32_t epoch)> evaluate;
+  };
+
+  // `config`, `job` and the clocks outlive this.
+  OnlineTraining(const v1::JobConfig& config, JobClient* job, Steps steps,
+                 const Clocks& clocks);
+
+  // Trains file after file until training is stopped. Worker 0 alone looks into
+  // the folder and tells the coordinator which file is which pass; so workers
+  // agree, and so do incarnations. Stops training itself when no file came for
+  // --watch_idle_s. A file that cannot be read, or the rest of one that is
+  // gone, is left out with a warning; a folder that was there and is away is
+  // awaited. NotFound when it was never there.
+  absl::Status Run();
+
+ private:
+  // Learns which files were begun; how many of them are trained.
+  absl::StatusOr<uint32_t> LearnFiles();
+  // What pass `epoch` trains; nothing: training is stopped.
+  absl::StatusOr<std::optional<v1::TrainingFile>> NextFile(uint32_t epoch);
+  // Worker 0: gives the pass the next new file, if there is one.
+  absl::Status OfferFile(uint32_t epoch);
+  absl::Status TrainFile(const v1::TrainingFile& file);
+  absl::Status PredictFile(const v1::TrainingFile& file,
+                           const std::string& path);
+  // Worker 0, after it was predicted.
+  absl::Status WarnOfBadLines(const v1::TrainingFile& file);
+  // Worker 0: it cannot be opened, or is no text; the first time this is
+  // logged.
+  bool IsUnreadable(const std::string& name);
+  // A job that runs for weeks does not end with one bad file. In its first one
+  // too many malformed lines mean that the flags do not fit the data.
+  TrainingData::LeftOut LeftOutOf(const v1::TrainingFile& file) const;
+  // All of it is trained, and soon in a checkpoint.
+  absl::Status Finish(v1::TrainingFile file);
+  bool IsChief() const;
+
+  const v1::JobConfig& config_;
+  JobClient* const job_;
+  const Steps steps_;
+  const Clocks clocks_;
+  WatchedFolder folder_;
+  // Files that were given to passes.
+  std::set<std::string> begun_;
+  // Names that were left out.
+  std::set<std::string> unreadable_;
+  bool folder_was_there_ = false;
+  bool folder_is_away_ = false;
+  // When there was something to do, or this began, by the even clock.
+  absl::Time last_busy_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_ONLINE_ONLINE_TRAINING_H_

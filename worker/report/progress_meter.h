@@ -1,0 +1,129 @@
+// What a worker has done since it last reported.
+
+#ifndef OARLOCK_WORKER_REPORT_PROGRESS_METER_H_
+#define OARLOCK_WORKER_REPORT_PROGRESS_METER_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "base/auc.h"
+#include "proto/coordinator_progress.pb.h"
+
+namespace oarlock {
+
+// The stages of a step. What a stage's thread does is its own time; what the
+// computing thread waits for is a wait.
+enum class Stage {
+  kRead,      // read, parse, deduplicate
+  kPull,      // from asking for rows to having them
+  kWaitPull,  // the part of it that computing waited for
+  kCompute,   // forward and backward
+  kPush,      // from sending gradients to the answer
+  kWaitPush,  // waiting for a permit to send
+  kNumStages,
+};
+std::string StageName(Stage stage);
+
+// Which pass over which data.
+struct PhaseId {
+  std::string phase;  // "train" or "test"
+  uint32_t epoch = 0;
+  friend auto operator<=>(const PhaseId&, const PhaseId&) = default;
+
+  // Its name as work of the coordinator's: "train/0".
+  std::string Work() const { return phase + "/" + std::to_string(epoch); }
+};
+
+// Losses are added up in multiples of this, nats. Sums below 2^29, those of a
+// billion examples of a click log, are exact then: they do not tell how steps
+// were grouped into reports, nor which report came first, and a job that
+// repeats has the same logloss to the last bit.
+inline constexpr double kLossUnit = 1.0 / (1 << 24);
+
+// Totals of a pass on this worker.
+struct PassTotals {
+  uint64_t examples = 0;
+  uint64_t steps = 0;
+  double loss_sum = 0;
+};
+
+// All that a worker has done in the passes of one phase.
+struct PhaseTotals {
+  uint64_t examples = 0;
+  uint64_t steps = 0;
+  uint64_t bad_lines = 0;
+  double loss_sum = 0;
+  std::array<double, static_cast<size_t>(Stage::kNumStages)> stage_seconds{};
+  // staleness[i]: gradients sent 2^(i-1) .. 2^i - 1 pushes after their rows
+  // were read (0: none).
+  std::vector<uint64_t> staleness;
+  uint64_t staleness_sum = 0;
+  // The same of exchanges of dense parameters.
+  std::vector<uint64_t> dense_staleness;
+  uint64_t dense_staleness_sum = 0;
+  // With a cache of rows: rows needed, and found in it.
+  uint64_t row_cache_lookups = 0;
+  uint64_t row_cache_hits = 0;
+  // The newest pass of it, and its part.
+  PhaseId newest;
+  PassTotals newest_totals;
+};
+
+// Thread-safe.
+class ProgressMeter {
+ public:
+  // A step's examples: their labels (0 or 1) and predictions, and the sum of
+  // their losses, of which the nearest multiple of kLossUnit counts. Returns
+  // the totals so far.
+  PassTotals AddStep(const PhaseId& phase, absl::Span<const float> labels,
+                     absl::Span<const float> predictions, double loss_sum);
+  // Of this worker's examples of the pass so far; NaN while a class is missing.
+  double Auc(const PhaseId& phase) const;
+  void AddTime(const PhaseId& phase, Stage stage, absl::Duration time);
+  void AddBadLines(const PhaseId& phase, uint64_t lines);
+  // A gradient was sent `pushes` pushes after its rows were read.
+  void AddStaleness(const PhaseId& phase, uint64_t pushes);
+  // Dense parameters were `pushes` pushes old when their gradients were sent.
+  void AddDenseStaleness(const PhaseId& phase, uint64_t pushes);
+  // `rows` distinct rows were needed, and `pulled` of them were not in the
+  // cache.
+  void AddRowCache(const PhaseId& phase, uint64_t rows, uint64_t pulled);
+  // What AddStaleness has counted of the pass so far (base/doubling_counts.h).
+  std::vector<uint64_t> Staleness(const PhaseId& phase) const;
+
+  // Everything since the start, by phase.
+  std::map<std::string, PhaseTotals> Totals() const;
+
+  // Everything since the last call, one message per pass that moved.
+  std::vector<v1::PhaseProgress> Take();
+
+ private:
+  struct Pass {
+    v1::PhaseProgress since_report;
+    AucHistogram auc_since_report;
+    std::array<double, static_cast<size_t>(Stage::kNumStages)> seconds{};
+    bool moved = false;
+    PassTotals totals;
+    std::vector<uint64_t> staleness;
+    AucHistogram auc_total;
+    // In phases_; never null once the pass has moved.
+    PhaseTotals* phase = nullptr;
+  };
+  Pass& Moved(const PhaseId& phase) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  mutable absl::Mutex mutex_;
+  std::map<PhaseId, Pass> passes_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, PhaseTotals> phases_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_REPORT_PROGRESS_METER_H_

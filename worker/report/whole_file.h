@@ -1,0 +1,19 @@
+// Small files for other programs to read.
+
+#ifndef OARLOCK_WORKER_REPORT_WHOLE_FILE_H_
+#define OARLOCK_WORKER_REPORT_WHOLE_FILE_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace oarlock {
+
+// Makes `path` hold `text`: whoever opens it finds the old or the new text,
+// never a part. Not synced. Unavailable names the path.
+absl::Status WriteWholeFile(const std::string& path, absl::string_view text);
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_REPORT_WHOLE_FILE_H_

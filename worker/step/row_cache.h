@@ -1,0 +1,90 @@
+// Which rows a lane's executor keeps from batch to batch, so that hot ones need
+// not be pulled for every batch: a cache over the servers, in the memory of
+// whatever computes.
+//
+// Here is only who is kept where; the rows lie with the executor (KeptRows in
+// nn/math_backend.h). A batch is planned before its rows are asked for,
+// and computed after the batches that were planned before it, so a slot holds
+// what the plan says when its batch is computed.
+//
+// Gradients are pushed as without a cache. What is kept does not follow them: a
+// row is pulled again when it is needed more than `max_steps` batches after it
+// was pulled, so it lacks at most the pushes of that time, the lane's own among
+// them. Which rows stay is decided by CLOCK: a row that was not used since the
+// hand last passed gives its slot to a new one.
+
+#ifndef OARLOCK_WORKER_STEP_ROW_CACHE_H_
+#define OARLOCK_WORKER_STEP_ROW_CACHE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "base/types.h"
+#include "client/parameter_client.h"
+
+namespace oarlock {
+
+// Where the rows of a batch's distinct keys come from; see KeptRows.
+struct RowPlan {
+  // To be pulled: the batch's fresh rows, in this order.
+  std::vector<Key> fresh_keys;
+  std::vector<uint32_t> fresh_of_row;
+  std::vector<uint32_t> slot_of_row;
+  // Number of the batch among those planned, from 1, and of the oldest one that
+  // a row of it was pulled for.
+  uint64_t step = 0;
+  uint64_t oldest_step = 0;
+};
+
+// Of one lane and one sparse input. Not thread-safe.
+class RowCache {
+ public:
+  // Keeps up to `num_slots` rows, at least 1, each for its own batch and up to
+  // `max_steps` after it.
+  RowCache(size_t num_slots, uint64_t max_steps);
+
+  size_t num_slots() const { return key_of_slot_.size(); }
+
+  // Plans the next batch. `keys` are distinct. One hash lookup a key, two for
+  // one that is not kept, and a step of the hand or a few.
+  void Plan(absl::Span<const Key> keys, RowPlan* plan);
+
+ private:
+  // A slot for a new row, or KeptRows::kNone when this batch uses all of them.
+  uint32_t TakeSlot();
+
+  const uint64_t max_steps_;
+  uint64_t step_ = 0;
+  absl::flat_hash_map<Key, uint32_t> slot_of_key_;
+  // By slot.
+  std::vector<Key> key_of_slot_;
+  std::vector<uint64_t> pulled_step_;  // 0: the slot is empty
+  std::vector<uint64_t> used_step_;
+  std::vector<bool> used_since_hand_;
+  size_t hand_ = 0;
+  bool is_full_ = false;  // of rows of the batch being planned
+};
+
+// Versions of a table at the pulls of a lane's last batches, to tell how old
+// rows are that were pulled for one of them. Not thread-safe.
+class PulledVersions {
+ public:
+  explicit PulledVersions(uint64_t max_steps) : max_steps_(max_steps) {}
+  // Notes the versions that the pull of batch `step` was told, and makes of
+  // them the oldest that a row pulled since batch `oldest_step` may have. Steps
+  // ascend.
+  void Note(uint64_t step, uint64_t oldest_step, TableVersions* versions);
+
+ private:
+  const uint64_t max_steps_;
+  std::deque<std::pair<uint64_t, TableVersions>> pulls_;
+};
+
+}  // namespace oarlock
+
+#endif  // OARLOCK_WORKER_STEP_ROW_CACHE_H_

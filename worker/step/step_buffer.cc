@@ -1,0 +1,209 @@
+#include "worker/step/step_buffer.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "nn/math_backend.h"
+
+namespace oarlock {
+namespace {
+
+// Keys of the slots `slots` of every example, in order.
+void SelectSlots(const Batch& batch, size_t num_slots,
+                 const std::vector<int>& slots, SparseInputBuffer* input) {
+  input->selected_keys.clear();
+  input->selected_offsets.clear();
+  const bool single = batch.offsets.empty();
+  if (!single) input->selected_offsets.push_back(0);
+  for (size_t i = 0; i < batch.num_examples; ++i) {
+    for (int slot : slots) {
+      const size_t cell = i * num_slots + slot;
+      if (single) {
+        input->selected_keys.push_back(batch.keys[cell]);
+        continue;
+      }
+      input->selected_keys.insert(input->selected_keys.end(),
+                                  batch.keys.begin() + batch.offsets[cell],
+                                  batch.keys.begin() + batch.offsets[cell + 1]);
+      input->selected_offsets.push_back(
+          static_cast<uint32_t>(input->selected_keys.size()));
+    }
+  }
+}
+
+}  // namespace
+
+void StepBuffer::SeedFor(uint64_t job_seed, uint32_t epoch) {
+  random_seed = DeriveSeed(job_seed, epoch);
+  if (batch.ranges.empty()) return;
+  random_seed = DeriveSeed(random_seed, batch.ranges[0].source);
+  random_seed = DeriveSeed(random_seed, batch.ranges[0].begin);
+}
+
+void StepBuffer::BuildKeys(int partition_bits) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const SparseInputSpec& spec = spec_->sparse_inputs[i];
+    SparseInputBuffer& input = inputs[i];
+    if (spec.is_statistics()) {
+      input.selected_keys.resize(spec.num_fixed_keys);
+      for (size_t key = 0; key < spec.num_fixed_keys; ++key) {
+        input.selected_keys[key] = Key{key};
+      }
+      input.keys.Build(input.selected_keys, partition_bits);
+    } else if (spec.slots.size() == spec_->num_slots) {
+      input.keys.Build(batch.keys, partition_bits);
+    } else {
+      SelectSlots(batch, spec_->num_slots, spec.slots, &input);
+      input.keys.Build(input.selected_keys, partition_bits);
+    }
+    const size_t floats = input.keys.keys().size() * spec.row_dim;
+    input.rows.resize(floats);
+    input.gradients.resize(floats);
+  }
+}
+
+void StepBuffer::PlanRows(absl::Span<const std::unique_ptr<RowCache>> caches,
+                          int partition_bits) {
+  OARLOCK_CHECK(caches.size() == inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (caches[i] == nullptr) continue;
+    SparseInputBuffer& input = inputs[i];
+    input.num_slots = caches[i]->num_slots();
+    caches[i]->Plan(input.keys.keys(), &input.plan);
+    input.fresh_keys.Build(input.plan.fresh_keys, partition_bits);
+    // Rows come in the order in which keys travel.
+    for (uint32_t& fresh : input.plan.fresh_of_row) {
+      if (fresh != KeptRows::kNone) {
+        fresh = input.fresh_keys.row_of_key()[fresh];
+      }
+    }
+  }
+}
+
+void StepBuffer::CountStatistics() {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (spec_->sparse_inputs[i].is_statistics()) continue;
+    const size_t num_slots = spec_->sparse_inputs[i].slots.size();
+    SparseInputBuffer& input = inputs[i];
+    input.statistics.Count(
+        input.keys.row_of_key(), input.keys.keys().size(),
+        num_slots == spec_->num_slots ? batch.offsets : input.selected_offsets,
+        num_slots, batch.labels);
+  }
+}
+
+StepInput StepBuffer::ModelInput(const float* parameters,
+                                 float gradient_scale) const {
+  StepInput step;
+  step.num_examples = batch.num_examples;
+  step.labels = batch.labels.data();
+  step.dense = batch.dense.data();
+  step.parameters = parameters;
+  step.gradient_scale = gradient_scale;
+  step.random_seed = random_seed;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const SparseInputBuffer& input = inputs[i];
+    const bool all_slots =
+        spec_->sparse_inputs[i].slots.size() == spec_->num_slots;
+    SparseInput sparse;
+    sparse.rows = input.rows.data();
+    sparse.num_rows = input.keys.keys().size();
+    sparse.row_of_key = input.keys.row_of_key();
+    sparse.offsets = all_slots ? batch.offsets : input.selected_offsets;
+    if (!batch.weights.empty()) {
+      // Only formats of one slot have weights.
+      OARLOCK_CHECK(all_slots);
+      sparse.weights = batch.weights;
+    }
+    if (input.num_slots > 0) {
+      sparse.num_slots = input.num_slots;
+      sparse.num_fresh = input.fresh_keys.keys().size();
+      sparse.fresh_of_row = input.plan.fresh_of_row;
+      sparse.slot_of_row = input.plan.slot_of_row;
+    }
+    step.sparse.push_back(sparse);
+  }
+  return step;
+}
+
+StepOutput StepBuffer::ModelOutput(float* parameter_gradients) {
+  StepOutput output;
+  for (SparseInputBuffer& input : inputs) {
+    output.row_gradients.push_back(input.gradients.data());
+  }
+  output.parameter_gradients = parameter_gradients;
+  return output;
+}
+
+void StepBuffer::AddGradientsTo(PushRequest* push,
+                                const std::vector<TableId>& tables,
+                                bool statistics) const {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const SparseInputBuffer& input = inputs[i];
+    push->sparse.push_back({tables[i], &input.keys, input.gradients.data()});
+    if (!statistics || spec_->sparse_inputs[i].is_statistics()) continue;
+    push->sparse.back().shows = input.statistics.shows().data();
+    push->sparse.back().clicks = input.statistics.clicks().data();
+  }
+}
+
+void StepBuffer::StartPull(ParameterClient* client,
+                           const std::vector<TableId>& tables,
+                           std::shared_ptr<const void> memory) {
+  client_ = client;
+  memory_ = memory.get();
+  pull_started_ = clock_.Now();
+  const auto keys_of = [](SparseInputBuffer& input) -> const KeyBatch& {
+    return input.num_slots > 0 ? input.fresh_keys : input.keys;
+  };
+  // A batch whose rows are all kept asks for none.
+  const auto pulls = [&keys_of](SparseInputBuffer& input) {
+    return input.num_slots == 0 || !keys_of(input).keys().empty();
+  };
+  {
+    absl::MutexLock lock(&mutex_);
+    pulls_under_way_ =
+        static_cast<size_t>(std::count_if(inputs.begin(), inputs.end(), pulls));
+    pull_status_ = absl::OkStatus();
+    pull_ended_ = pull_started_;
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    SparseInputBuffer& input = inputs[i];
+    if (!pulls(input)) {
+      input.pulled_versions.clear();
+      continue;
+    }
+    client->PullSparseLater(
+        tables[i], keys_of(input), input.rows.data(), &input.pulled_versions,
+        memory,
+        [this, memory](absl::Status status) { OnPulled(std::move(status)); });
+  }
+}
+
+void StepBuffer::OnPulled(absl::Status status) {
+  const absl::Time now = clock_.Now();
+  absl::MutexLock lock(&mutex_);
+  if (!status.ok() && pull_status_.ok()) pull_status_ = std::move(status);
+  pull_ended_ = now;
+  --pulls_under_way_;
+}
+
+absl::Status StepBuffer::WaitForPull() {
+  bool waits;
+  {
+    absl::MutexLock lock(&mutex_);
+    waits = pulls_under_way_ > 0;
+  }
+  if (waits) client_->Hurry(memory_);
+  absl::MutexLock lock(&mutex_);
+  mutex_.Await(absl::Condition(
+      +[](size_t* under_way) { return *under_way == 0; }, &pulls_under_way_));
+  pull_time = pull_ended_ - pull_started_;
+  return pull_status_;
+}
+
+}  // namespace oarlock
