@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/checkpoint_rows.h"
 #include "checkpoint/row_text.h"
-#include "sparse_table/row_rules.h"
+#include "sparse_table/rules/row_rules.h"
 
 namespace oarlock {
 namespace {

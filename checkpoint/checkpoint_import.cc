@@ -10,9 +10,9 @@
 #include "base/status_macros.h"
 #include "base/types.h"
 #include "checkpoint/checkpoint_rows.h"
-#include "sparse_table/cut_sink.h"
-#include "sparse_table/row_layout.h"
-#include "sparse_table/row_rules.h"
+#include "sparse_table/cut/cut_sink.h"
+#include "sparse_table/rows/row_layout.h"
+#include "sparse_table/rules/row_rules.h"
 #include "storage/checkpoint_record.h"
 
 namespace oarlock {

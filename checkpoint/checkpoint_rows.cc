@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/mix.h"
 #include "base/status_macros.h"
-#include "sparse_table/row_rules.h"
+#include "sparse_table/rules/row_rules.h"
 
 namespace oarlock {
 namespace {

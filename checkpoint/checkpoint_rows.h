@@ -17,7 +17,7 @@
 #include "base/types.h"
 #include "checkpoint/manifest.h"
 #include "proto/unit_state.pb.h"
-#include "sparse_table/packed_rows.h"
+#include "sparse_table/rows/packed_rows.h"
 
 namespace oarlock {
 

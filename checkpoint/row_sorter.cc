@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "sparse_table/packed_rows.h"
+#include "sparse_table/rows/packed_rows.h"
 
 namespace oarlock {
 namespace {

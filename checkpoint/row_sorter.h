@@ -46,7 +46,7 @@ class RowSorter {
   RowSorter(const RowSorter&) = delete;
   RowSorter& operator=(const RowSorter&) = delete;
 
-  // `packed` as sparse_table/packed_rows.h says.
+  // `packed` as sparse_table/rows/packed_rows.h says.
   absl::Status Add(PartitionIndex partition, uint64_t origin,
                    const std::byte* packed);
   // Ascending by partition, key, origin; false at the end.

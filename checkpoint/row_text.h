@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "sparse_table/packed_rows.h"
-#include "sparse_table/row_rules.h"
+#include "sparse_table/rows/packed_rows.h"
+#include "sparse_table/rules/row_rules.h"
 
 namespace oarlock {
 

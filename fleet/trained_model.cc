@@ -13,7 +13,7 @@
 #include "client/grpc_parameter_client.h"
 #include "fleet/local_cluster.h"
 #include "proto/value_format.h"
-#include "sparse_table/row_rules.h"
+#include "sparse_table/rules/row_rules.h"
 #include "storage/file_system.h"
 
 namespace oarlock {

@@ -4,9 +4,9 @@
 
 #include "base/mix.h"
 #include "base/status_macros.h"
-#include "sparse_table/eviction.h"
-#include "sparse_table/reader_writer_lock.h"
-#include "sparse_table/row_layout.h"
+#include "sparse_table/rows/reader_writer_lock.h"
+#include "sparse_table/rows/row_layout.h"
+#include "sparse_table/rules/eviction.h"
 
 namespace oarlock {
 

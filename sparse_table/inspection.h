@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "base/types.h"
 #include "sparse_table/partition.h"
-#include "sparse_table/row_space.h"
+#include "sparse_table/rows/row_space.h"
 #include "sparse_table/sparse_table.h"
 #include "sparse_table/tier.h"
 

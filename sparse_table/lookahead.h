@@ -28,7 +28,7 @@
 #include "base/mix.h"
 #include "base/types.h"
 #include "sparse_table/partition.h"
-#include "sparse_table/row_space.h"
+#include "sparse_table/rows/row_space.h"
 
 namespace oarlock {
 

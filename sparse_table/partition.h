@@ -22,14 +22,14 @@
 #include "base/push_stamp.h"
 #include "base/push_window.h"
 #include "base/types.h"
-#include "sparse_table/change_tracker.h"
-#include "sparse_table/count_sketch.h"
-#include "sparse_table/partition_cut.h"
-#include "sparse_table/reader_writer_lock.h"
-#include "sparse_table/row_index.h"
-#include "sparse_table/row_layout.h"
-#include "sparse_table/row_slots.h"
-#include "sparse_table/row_space.h"
+#include "sparse_table/cut/change_tracker.h"
+#include "sparse_table/cut/partition_cut.h"
+#include "sparse_table/rows/reader_writer_lock.h"
+#include "sparse_table/rows/row_index.h"
+#include "sparse_table/rows/row_layout.h"
+#include "sparse_table/rows/row_slots.h"
+#include "sparse_table/rows/row_space.h"
+#include "sparse_table/rules/count_sketch.h"
 
 namespace oarlock {
 

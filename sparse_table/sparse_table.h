@@ -1,13 +1,13 @@
 // A sparse table's share of one server: unbounded rows under 64-bit keys.
 //
 // A row has a fixed size for the table: header, embedding, optimizer state
-// (sparse_table/row_layout.h). Keys are spread over partitions by the high
+// (sparse_table/rows/row_layout.h). Keys are spread over partitions by the high
 // bits of Mix(key); a partition has its own lock, index, rows and push
 // windows. All partitions draw 64 KiB chunks from one arena on huge pages.
 //
 // What a push means beyond the update rule, which keys get a row and which rows
-// go is the table's configuration (sparse_table/row_rules.h): statistics and
-// their decay (score_rule.h), the extended embedding part, admission
+// go is the table's configuration (sparse_table/rules/row_rules.h): statistics
+// and their decay (score_rule.h), the extended embedding part, admission
 // (admission_rule.h), eviction (eviction.h). With a memory budget rows beyond
 // it lie on disk (tier.h); that changes where a row is, never what is in it.
 
@@ -28,10 +28,10 @@
 #include "base/push_stamp.h"
 #include "base/types.h"
 #include "proto/table.pb.h"
-#include "sparse_table/eviction.h"
+#include "sparse_table/cut/table_cuts.h"
+#include "sparse_table/cut/table_restore.h"
+#include "sparse_table/rules/eviction.h"
 #include "sparse_table/sparse_push.h"
-#include "sparse_table/table_cuts.h"
-#include "sparse_table/table_restore.h"
 
 namespace oarlock {
 
@@ -152,8 +152,8 @@ class SparseTable {
                                                uint32_t logical_time) = 0;
   virtual uint32_t num_partitions() const = 0;
 
-  // Saving the table as it is at one moment (sparse_table/table_cuts.h), and
-  // bringing that into one that has just been made (table_restore.h).
+  // Saving the table as it is at one moment (sparse_table/cut/table_cuts.h),
+  // and bringing that into one that has just been made (table_restore.h).
   virtual TableCuts& cuts() = 0;
   virtual TableRestore& restore() = 0;
 

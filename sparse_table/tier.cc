@@ -9,8 +9,8 @@
 #include "base/fault_point.h"
 #include "base/mix.h"
 #include "base/status_macros.h"
-#include "sparse_table/row_index.h"
-#include "sparse_table/row_layout.h"
+#include "sparse_table/rows/row_index.h"
+#include "sparse_table/rows/row_layout.h"
 
 namespace oarlock {
 namespace {

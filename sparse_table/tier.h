@@ -29,8 +29,8 @@
 #include "base/key_group.h"
 #include "base/types.h"
 #include "sparse_table/partition.h"
-#include "sparse_table/row_layout.h"
-#include "sparse_table/row_space.h"
+#include "sparse_table/rows/row_layout.h"
+#include "sparse_table/rows/row_space.h"
 #include "storage/cold_rows.h"
 
 namespace oarlock {

@@ -24,7 +24,7 @@
 #include "bench/common/workload.h"
 #include "bench/sparse_table/bench_table.h"
 #include "client/key_batch.h"
-#include "sparse_table/cut_sink.h"
+#include "sparse_table/cut/cut_sink.h"
 #include "sparse_table/sparse_table.h"
 
 namespace oarlock_bench {

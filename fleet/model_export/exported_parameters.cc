@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/checkpoint_rows.h"
 #include "nn/layer.h"
-#include "sparse_table/packed_rows.h"
+#include "sparse_table/rows/packed_rows.h"
 
 namespace oarlock {
 namespace {

@@ -16,7 +16,7 @@
 #include "base/fault_point.h"
 #include "base/status_macros.h"
 #include "checkpoint/manifest.h"
-#include "sparse_table/table_restore.h"
+#include "sparse_table/cut/table_restore.h"
 #include "storage/checkpoint_reader.h"
 #include "storage/checkpoint_record.h"
 

@@ -12,8 +12,8 @@
 #include "base/status_macros.h"
 #include "checkpoint/manifest.h"
 #include "pserver/checkpoint/save_pace.h"
-#include "sparse_table/cut_sink.h"
-#include "sparse_table/table_cuts.h"
+#include "sparse_table/cut/cut_sink.h"
+#include "sparse_table/cut/table_cuts.h"
 #include "storage/checkpoint_record.h"
 
 namespace oarlock {

@@ -1,6 +1,7 @@
 // The thread of a server that evicts rows: on a clock, as each table's
 // configuration says, and by command. Traffic goes on meanwhile: a partition at
-// a time, a bounded number of rows per lock hold (sparse_table/eviction.h).
+// a time, a bounded number of rows per lock hold
+// (sparse_table/rules/eviction.h).
 
 #ifndef OARLOCK_PSERVER_TABLE_EVICTION_LOOP_H_
 #define OARLOCK_PSERVER_TABLE_EVICTION_LOOP_H_
@@ -23,7 +24,7 @@
 #include "base/types.h"
 #include "proto/server_admin_tables.pb.h"
 #include "pserver/table/table_registry.h"
-#include "sparse_table/eviction.h"
+#include "sparse_table/rules/eviction.h"
 
 namespace oarlock {
 

@@ -18,7 +18,7 @@
 #include "base/types.h"
 #include "checkpoint/checkpoint_rows.h"
 #include "checkpoint/manifest.h"
-#include "sparse_table/packed_rows.h"
+#include "sparse_table/rows/packed_rows.h"
 #include "storage/file_system.h"
 #include "tests/base/test_folder.h"
 #include "tests/collective/group_testing.h"

@@ -10,7 +10,7 @@
 #include <tuple>
 
 #include "base/random.h"
-#include "sparse_table/reader_writer_lock.h"
+#include "sparse_table/rows/reader_writer_lock.h"
 #include "sparse_table/sparse_table.h"
 #include "tests/sparse_table/table_testing.h"
 

@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/types.h"
-#include "sparse_table/cut_sink.h"
+#include "sparse_table/cut/cut_sink.h"
 #include "sparse_table/sparse_table.h"
 #include "tests/sparse_table/table_testing.h"
 

@@ -13,10 +13,10 @@
 
 #include "base/mix.h"
 #include "base/random.h"
-#include "sparse_table/packed_rows.h"
-#include "sparse_table/row_layout.h"
+#include "sparse_table/cut/table_restore.h"
+#include "sparse_table/rows/packed_rows.h"
+#include "sparse_table/rows/row_layout.h"
 #include "sparse_table/sparse_table.h"
-#include "sparse_table/table_restore.h"
 #include "tests/sparse_table/cut_testing.h"
 #include "tests/sparse_table/table_testing.h"
 

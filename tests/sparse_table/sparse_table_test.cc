@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 #include "optim/initializer.h"
-#include "sparse_table/arena.h"
+#include "sparse_table/rows/arena.h"
 #include "tests/sparse_table/table_testing.h"
 
 namespace oarlock {

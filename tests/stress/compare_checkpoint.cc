@@ -13,7 +13,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/checkpoint_rows.h"
 #include "checkpoint/manifest.h"
-#include "sparse_table/packed_rows.h"
+#include "sparse_table/rows/packed_rows.h"
 #include "storage/file_system.h"
 #include "tests/stress/oracle_tables.h"
 #include "tests/stress/table_model.h"

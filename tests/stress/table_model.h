@@ -21,8 +21,8 @@
 #include "optim/rules.h"
 #include "proto/parameter.pb.h"
 #include "proto/table.pb.h"
-#include "sparse_table/count_sketch.h"
-#include "sparse_table/row_rules.h"
+#include "sparse_table/rules/count_sketch.h"
+#include "sparse_table/rules/row_rules.h"
 
 namespace oarlock {
 
@@ -65,8 +65,8 @@ class SparseModel {
   }
   // What a pull returns: [dim].
   std::vector<float> Pull(Key key) const;
-  // The row as it lies in a checkpoint (sparse_table/packed_rows.h) from its
-  // key on.
+  // The row as it lies in a checkpoint (sparse_table/rows/packed_rows.h) from
+  // its key on.
   std::vector<std::byte> Pack(Key key, const ModelRow& row) const;
 
  private:

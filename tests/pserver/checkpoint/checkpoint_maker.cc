@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "base/types.h"
 #include "checkpoint/manifest.h"
-#include "sparse_table/packed_rows.h"
+#include "sparse_table/rows/packed_rows.h"
 #include "storage/checkpoint_dir.h"
 
 namespace oarlock {
