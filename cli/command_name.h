@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "fleet/command_line/command_line.h"
+#include "flags/command_line.h"
 
 namespace oarlock {
 

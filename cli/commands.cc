@@ -13,7 +13,7 @@
 #include "cli/server_command.h"
 #include "cli/train_command.h"
 #include "cli/version_command.h"
-#include "fleet/command_line/command_line.h"
+#include "flags/command_line.h"
 
 namespace oarlock {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "cli/commands.h"
 #include "cli/completion.h"
-#include "fleet/command_line/command_line.h"
+#include "flags/command_line.h"
 
 namespace oarlock {
 namespace {

@@ -21,7 +21,7 @@
 #include "cli/status_text.h"
 #include "cluster/endpoint.h"
 #include "cluster/environment.h"
-#include "fleet/command_line/command_line.h"
+#include "flags/command_line.h"
 #include "proto/admin.grpc.pb.h"
 #include "proto/ctl_config.pb.h"
 #include "proto/job_config.pb.h"

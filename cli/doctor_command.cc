@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "cli/doctor_findings.h"
 #include "cli/machine_facts.h"
-#include "fleet/command_line/command_line.h"
+#include "flags/command_line.h"
 
 namespace oarlock {
 namespace {

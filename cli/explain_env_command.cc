@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "cluster/environment.h"
-#include "fleet/command_line/command_line.h"
+#include "flags/command_line.h"
 #include "proto/launch_config.pb.h"
 
 namespace oarlock {

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "data/synthetic/criteo_generator.h"
-#include "fleet/command_line/command_line.h"
+#include "flags/command_line.h"
 #include "proto/generate_config.pb.h"
 
 namespace oarlock {

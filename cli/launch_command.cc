@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "cluster/environment.h"
-#include "fleet/command_line/command_line.h"
+#include "flags/command_line.h"
 #include "launch/job_layout.h"
 #include "launch/launch_plan.h"
 #include "launch/launcher.h"

@@ -7,7 +7,7 @@
 #include "base/version.h"
 #include "cli/commands.h"
 #include "cli/man_page.h"
-#include "fleet/command_line/command_line.h"
+#include "flags/command_line.h"
 
 namespace oarlock {
 namespace {

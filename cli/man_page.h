@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/types/span.h"
-#include "fleet/command_line/command_line.h"
+#include "flags/command_line.h"
 
 namespace oarlock {
 

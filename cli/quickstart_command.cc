@@ -17,8 +17,8 @@
 #include "cli/auc_curve.h"
 #include "cli/train_command.h"
 #include "data/synthetic/criteo_generator.h"
-#include "fleet/command_line/command_line.h"
-#include "fleet/command_line/message_flags.h"
+#include "flags/command_line.h"
+#include "flags/message_flags.h"
 #include "proto/quickstart_config.pb.h"
 #include "worker/report/summary.h"
 

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "base/status_macros.h"
 #include "cluster/environment.h"
-#include "fleet/command_line/command_line.h"
+#include "flags/command_line.h"
 #include "fleet/fleet.h"
 #include "proto/job_config.pb.h"
 #include "proto/launch_config.pb.h"

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "cli/local_job.h"
 #include "cluster/environment.h"
-#include "fleet/command_line/command_line.h"
+#include "flags/command_line.h"
 #include "fleet/fleet.h"
 #include "nn/backends/device_choice.h"
 #include "proto/job_config.pb.h"

@@ -10,7 +10,7 @@
 #include "base/version.h"
 #include "checkpoint/manifest.h"
 #include "cluster/wire_version.h"
-#include "fleet/command_line/command_line.h"
+#include "flags/command_line.h"
 #include "nn/cuda/gpu.h"
 
 namespace oarlock {

@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "data/data_options.h"
-#include "fleet/command_line/message_flags.h"
+#include "flags/message_flags.h"
 #include "worker/config/data_options_of.h"
 
 namespace oarlock {

@@ -5,7 +5,7 @@
 #include "base/status_macros.h"
 #include "data/data_options.h"
 #include "examples/ctr/example_config.pb.h"
-#include "fleet/command_line/command_line.h"
+#include "flags/command_line.h"
 #include "fleet/fleet.h"
 #include "proto/launch_config.pb.h"
 

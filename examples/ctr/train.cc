@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "base/status_macros.h"
 #include "examples/ctr/args.h"
-#include "fleet/command_line/command_line.h"
+#include "flags/command_line.h"
 #include "fleet/fleet.h"
 
 namespace {

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "cluster/environment.h"
 #include "examples/images/image_config.pb.h"
-#include "fleet/command_line/command_line.h"
+#include "flags/command_line.h"
 #include "fleet/data_parallel/worker_group.h"
 #include "proto/job_config.pb.h"
 #include "proto/table.pb.h"

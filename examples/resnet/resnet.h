@@ -13,7 +13,7 @@
 #include "examples/images/training.h"
 #include "examples/images/training_images.h"
 #include "examples/resnet/resnet_config.pb.h"
-#include "fleet/command_line/command_line.h"
+#include "flags/command_line.h"
 
 namespace images {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "fleet/command_line/command_line.h"
+#include "flags/command_line.h"
 
 namespace oarlock {
 namespace {

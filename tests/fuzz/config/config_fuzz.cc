@@ -17,9 +17,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_split.h"
-#include "fleet/command_line/command_line.h"
-#include "fleet/command_line/config_file.h"
-#include "fleet/command_line/message_flags.h"
+#include "flags/command_line.h"
+#include "flags/config_file.h"
+#include "flags/message_flags.h"
 #include "proto/job_config.pb.h"
 
 namespace oarlock {

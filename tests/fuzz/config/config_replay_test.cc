@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
-#include "fleet/command_line/message_flags.h"
+#include "flags/message_flags.h"
 #include "proto/job_config.pb.h"
 #include "tests/fuzz/replay.h"
 

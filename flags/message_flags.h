@@ -2,8 +2,8 @@
 // (proto/job_config.proto) says, setting a field from text, checking a message,
 // and its table for the documentation.
 
-#ifndef OARLOCK_FLEET_COMMAND_LINE_MESSAGE_FLAGS_H_
-#define OARLOCK_FLEET_COMMAND_LINE_MESSAGE_FLAGS_H_
+#ifndef OARLOCK_FLAGS_MESSAGE_FLAGS_H_
+#define OARLOCK_FLAGS_MESSAGE_FLAGS_H_
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
@@ -72,4 +72,4 @@ std::string ClosestName(const std::string& word,
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_FLEET_COMMAND_LINE_MESSAGE_FLAGS_H_
+#endif  // OARLOCK_FLAGS_MESSAGE_FLAGS_H_

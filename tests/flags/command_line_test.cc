@@ -1,4 +1,4 @@
-#include "fleet/command_line/command_line.h"
+#include "flags/command_line.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "fleet/command_line/config_file.h"
-#include "fleet/command_line/message_flags.h"
+#include "flags/config_file.h"
+#include "flags/message_flags.h"
 #include "proto/job_config.pb.h"
 #include "proto/launch_config.pb.h"
 

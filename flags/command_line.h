@@ -14,8 +14,8 @@
 // both. With `takes_config`, -c or --config FILE, where every flag may stand as
 // a field, is read before any flag is set, so flags override the file.
 
-#ifndef OARLOCK_FLEET_COMMAND_LINE_COMMAND_LINE_H_
-#define OARLOCK_FLEET_COMMAND_LINE_COMMAND_LINE_H_
+#ifndef OARLOCK_FLAGS_COMMAND_LINE_H_
+#define OARLOCK_FLAGS_COMMAND_LINE_H_
 
 #include <google/protobuf/message.h>
 
@@ -117,4 +117,4 @@ std::vector<std::string> Words(int argc, char* const* argv, int skip);
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_FLEET_COMMAND_LINE_COMMAND_LINE_H_
+#endif  // OARLOCK_FLAGS_COMMAND_LINE_H_

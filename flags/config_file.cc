@@ -1,4 +1,4 @@
-#include "fleet/command_line/config_file.h"
+#include "flags/config_file.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/tokenizer.h>
@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "fleet/command_line/message_flags.h"
+#include "flags/message_flags.h"
 
 namespace oarlock {
 namespace {

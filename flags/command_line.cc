@@ -1,4 +1,4 @@
-#include "fleet/command_line/command_line.h"
+#include "flags/command_line.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -16,8 +16,8 @@
 #include "absl/strings/str_split.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "fleet/command_line/config_file.h"
-#include "fleet/command_line/message_flags.h"
+#include "flags/config_file.h"
+#include "flags/message_flags.h"
 
 namespace oarlock {
 namespace {

@@ -1,7 +1,7 @@
 // Files of flags: text protobufs whose fields are flags.
 
-#ifndef OARLOCK_FLEET_COMMAND_LINE_CONFIG_FILE_H_
-#define OARLOCK_FLEET_COMMAND_LINE_CONFIG_FILE_H_
+#ifndef OARLOCK_FLAGS_CONFIG_FILE_H_
+#define OARLOCK_FLAGS_CONFIG_FILE_H_
 
 #include <google/protobuf/message.h>
 
@@ -30,4 +30,4 @@ absl::Status ParseTextproto(const std::string& name, const std::string& text,
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_FLEET_COMMAND_LINE_CONFIG_FILE_H_
+#endif  // OARLOCK_FLAGS_CONFIG_FILE_H_

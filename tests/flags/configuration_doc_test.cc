@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cluster/environment.h"
-#include "fleet/command_line/message_flags.h"
+#include "flags/message_flags.h"
 #include "proto/checkpoint_config.pb.h"
 #include "proto/ctl_config.pb.h"
 #include "proto/generate_config.pb.h"
@@ -54,7 +54,7 @@ TEST(ConfigurationDocTest, EveryTableIsWhatTheCodeSays) {
   const std::string expected = WithTables(document, Tables(), &missing);
   EXPECT_TRUE(missing.empty()) << missing.front() << " has no place";
   EXPECT_EQ(document, expected)
-      << "run `bazel run //tests/fleet/command_line:configuration_doc_test -- "
+      << "run `bazel run //tests/flags:configuration_doc_test -- "
          "--write`";
 }
 

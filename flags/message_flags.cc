@@ -1,4 +1,4 @@
-#include "fleet/command_line/message_flags.h"
+#include "flags/message_flags.h"
 
 #include <algorithm>
 #include <cmath>
