@@ -4,7 +4,7 @@
 // belongs to a list of its library (`XMetrics()`), from which docs/metrics.md
 // is made. What is counted lies in plain atomics that whoever counts owns, or
 // in what it keeps anyhow; it is collected when somebody asks
-// (base/metrics_server.h), so counting takes no lock and no memory.
+// (fleet/role/metrics_server.h), so counting takes no lock and no memory.
 
 #ifndef OARLOCK_BASE_METRICS_H_
 #define OARLOCK_BASE_METRICS_H_

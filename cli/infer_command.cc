@@ -22,13 +22,13 @@
 #include "data/reader/file_list.h"
 #include "flags/command_line.h"
 #include "flags/message_flags.h"
-#include "fleet/job_description.h"
-#include "fleet/trained_model.h"
+#include "fleet/role/job_description.h"
+#include "fleet/serving/inference.h"
+#include "fleet/serving/trained_model.h"
 #include "nn/backends/device_choice.h"
 #include "proto/infer_config.pb.h"
 #include "proto/job_config.pb.h"
 #include "worker/config/data_options_of.h"
-#include "worker/inference.h"
 #include "worker/trainer.h"
 
 namespace oarlock {

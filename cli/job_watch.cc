@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "fleet/progress_line.h"
+#include "fleet/role/progress_line.h"
 
 namespace oarlock {
 

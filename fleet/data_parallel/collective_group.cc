@@ -19,7 +19,7 @@
 #include "fleet/data_parallel/bucket_reducer.h"
 #include "fleet/data_parallel/strategy_check.h"
 #include "fleet/data_parallel/sum_communicator.h"
-#include "fleet/worker_connection.h"
+#include "fleet/role/worker_connection.h"
 #include "nn/cuda/rule_runner.h"
 #include "nn/math_backend.h"
 #include "optim/dense_optimizer.h"

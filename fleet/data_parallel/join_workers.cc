@@ -7,7 +7,7 @@
 #include "base/status_macros.h"
 #include "fleet/data_parallel/collective_group.h"
 #include "fleet/data_parallel/server_group.h"
-#include "fleet/role_process.h"
+#include "fleet/role/role_process.h"
 
 namespace oarlock {
 

@@ -17,7 +17,7 @@
 #include "base/status_macros.h"
 #include "base/types.h"
 #include "data/order/example_intervals.h"
-#include "fleet/worker_connection.h"
+#include "fleet/role/worker_connection.h"
 #include "worker/cut/cut_marker.h"
 
 namespace oarlock {

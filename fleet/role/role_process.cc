@@ -1,0 +1,23 @@
+#include "fleet/role/role_process.h"
+
+#include <string>
+
+#include "absl/synchronization/mutex.h"
+#include "base/crash_handler.h"
+#include "base/log.h"
+#include "base/malloc.h"
+
+namespace oarlock {
+
+void BeginRole(const RoleAssignment& role) {
+  InstallCrashHandler();
+  KeepFreedMemory();
+  // Debian's Abseil looks for lock cycles at run time, also in release builds;
+  // tests do that.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  InitLogging(RoleName(role));
+  spdlog::info("{}", role.reason);
+  for (const std::string& warning : role.warnings) spdlog::warn("{}", warning);
+}
+
+}  // namespace oarlock

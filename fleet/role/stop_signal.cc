@@ -1,0 +1,50 @@
+#include "fleet/role/stop_signal.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <ctime>
+#include <utility>
+
+namespace oarlock {
+namespace {
+
+sigset_t StopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+}  // namespace
+
+void StopSignal::Block() {
+  const sigset_t signals = StopSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+StopSignal::StopSignal(std::function<void(int signal)> on_stop) {
+  thread_ = std::thread([this, on_stop = std::move(on_stop)] {
+    const sigset_t signals = StopSignals();
+    bool stopped = false;
+    while (!closing_) {
+      // Wakes up now and then to see whether it is being closed.
+      const timespec wait = {0, 100'000'000};
+      const int signal = sigtimedwait(&signals, nullptr, &wait);
+      if (signal <= 0) continue;
+      if (stopped) _exit(128 + signal);
+      stopped = true;
+      // In its own thread, so that a second signal is heard meanwhile.
+      std::thread([on_stop, signal] { on_stop(signal); }).detach();
+    }
+  });
+}
+
+StopSignal::~StopSignal() {
+  closing_ = true;
+  thread_.join();
+}
+
+}  // namespace oarlock

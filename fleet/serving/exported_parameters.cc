@@ -1,0 +1,98 @@
+#include "fleet/serving/exported_parameters.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "checkpoint/checkpoint_rows.h"
+#include "nn/layer.h"
+#include "sparse_table/rows/packed_rows.h"
+
+namespace oarlock {
+namespace {
+
+// Which of the network's parameters, which ascend by their offsets, begins at
+// `offset`.
+size_t ParameterAt(const Network& network, size_t offset) {
+  const std::vector<ParameterSpec>& all = network.parameters();
+  const auto it = std::lower_bound(
+      all.begin(), all.end(), offset,
+      [](const ParameterSpec& spec, size_t o) { return spec.offset < o; });
+  OARLOCK_CHECK(it != all.end() && it->offset == offset);
+  return static_cast<size_t>(it - all.begin());
+}
+
+}  // namespace
+
+ExportedParameters ExportedParametersOf(const Network& network,
+                                        absl::Span<const float> statistics) {
+  OARLOCK_CHECK(statistics.size() == network.num_statistics());
+  ExportedParameters exported;
+  exported.specs = network.parameters();
+  for (const Network::Node& node : network.nodes()) {
+    std::vector<size_t>& own = exported.of_node.emplace_back();
+    for (const size_t offset : node.parameter_offsets) {
+      own.push_back(ParameterAt(network, offset));
+    }
+    std::vector<const float*> learned;
+    for (const size_t offset : node.statistic_offsets) {
+      learned.push_back(&statistics[offset]);
+    }
+    for (ExportedMoments& moments :
+         node.layer->MomentsOf(node.input_shapes, learned)) {
+      own.push_back(exported.specs.size());
+      ParameterSpec& spec = exported.specs.emplace_back();
+      spec.name = absl::StrCat(node.name, "/", moments.name);
+      spec.shape = {moments.values.size()};
+      spec.offset = network.num_parameters() + exported.moments.size();
+      exported.moments.insert(exported.moments.end(), moments.values.begin(),
+                              moments.values.end());
+    }
+  }
+  return exported;
+}
+
+absl::Status AddStatisticsRow(Key key, absl::Span<const float> row,
+                              absl::Span<float> statistics) {
+  const size_t num_rows = (statistics.size() + row.size() - 1) / row.size();
+  const auto place = static_cast<uint64_t>(key);
+  if (place >= num_rows) {
+    return absl::DataLossError(
+        absl::StrCat("the table of what norms learn has a row of key ", place,
+                     "; legal for this model are keys below ", num_rows,
+                     "; use another checkpoint"));
+  }
+  const absl::Span<float> in_row =
+      statistics.subspan(place * row.size(), row.size());
+  for (size_t i = 0; i < in_row.size(); ++i) in_row[i] += row[i];
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<float>> ReadStatistics(const OpenCheckpoint& open,
+                                                  size_t place,
+                                                  const Network& network) {
+  // Statistic i is its start and float i of the rows.
+  std::vector<float> statistics = network.InitialStatistics();
+  const v1::CheckpointManifest& manifest = open.loaded.manifest;
+  std::vector<float> row(
+      manifest.tables(static_cast<int>(place)).sparse().dim());
+  for (uint32_t p = 0; p < manifest.num_partitions(); ++p) {
+    OARLOCK_ASSIGN_OR_RETURN(
+        const PartitionRows rows,
+        PartitionRows::Read(open, place, PartitionIndex(p)));
+    for (const auto& [key, packed] : rows.rows()) {
+      std::memcpy(row.data(), packed + PackedRows::kHeaderBytes,
+                  row.size() * sizeof(float));
+      OARLOCK_RETURN_IF_ERROR(
+          Annotate(AddStatisticsRow(key, row, absl::MakeSpan(statistics)),
+                   open.loaded.folder));
+    }
+  }
+  return statistics;
+}
+
+}  // namespace oarlock
