@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "cluster/wire_version.h"
-#include "proto/wire_limits.h"
+#include "wire/wire_limits.h"
 
 namespace oarlock {
 namespace {

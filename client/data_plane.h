@@ -23,8 +23,8 @@
 #include "base/types.h"
 #include "client/server_connections.h"
 #include "cluster/retry.h"
-#include "proto/batch_codec.h"
 #include "proto/server_admin.pb.h"
+#include "wire/batch_codec.h"
 
 namespace oarlock {
 

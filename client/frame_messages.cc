@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "proto/value_format.h"
+#include "wire/value_format.h"
 
 namespace oarlock {
 namespace {

@@ -15,7 +15,7 @@
 #include "client/split_messages.h"
 #include "proto/parameter.pb.h"
 #include "proto/table.pb.h"
-#include "proto/wire_codec.h"
+#include "wire/wire_codec.h"
 
 namespace oarlock {
 

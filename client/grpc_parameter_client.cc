@@ -9,8 +9,8 @@
 #include "base/status_macros.h"
 #include "client/grpc_parameter_operation.h"
 #include "cluster/wire_version.h"
-#include "proto/value_format.h"
-#include "proto/wire_codec.h"
+#include "wire/value_format.h"
+#include "wire/wire_codec.h"
 
 namespace oarlock {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "proto/wire_limits.h"
+#include "wire/wire_limits.h"
 
 namespace oarlock {
 namespace {

@@ -34,7 +34,7 @@ namespace oarlock {
 // How floats travel. 16 bits halve the bytes: each rank's values are rounded
 // (to nearest, ties to even), and so is each partial sum that travels on; the
 // result is a rounded one too. What is finite stays finite: beyond the format's
-// range stands its largest value (proto/value_format.h). In a group of one
+// range stands its largest value (wire/value_format.h). In a group of one
 // nothing travels and nothing is rounded.
 enum class WireFormat { kFloat32, kFloat16, kBfloat16 };
 

@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "collective/agreement.h"
 #include "collective/argument_checks.h"
-#include "proto/value_format.h"
+#include "wire/value_format.h"
 
 namespace oarlock {
 namespace {

@@ -16,8 +16,8 @@
 #include "absl/types/span.h"
 #include "base/check.h"
 #include "base/malloc.h"
-#include "proto/value_format.h"
-#include "proto/wire_codec.h"
+#include "wire/value_format.h"
+#include "wire/wire_codec.h"
 
 namespace oarlock {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "absl/time/time.h"
 #include "base/status_macros.h"
-#include "proto/value_format.h"
+#include "wire/value_format.h"
 
 namespace oarlock {
 

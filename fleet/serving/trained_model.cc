@@ -12,9 +12,9 @@
 #include "checkpoint/manifest.h"
 #include "client/grpc_parameter_client.h"
 #include "fleet/local_cluster.h"
-#include "proto/value_format.h"
 #include "sparse_table/rules/row_rules.h"
 #include "storage/file_system.h"
+#include "wire/value_format.h"
 
 namespace oarlock {
 namespace {

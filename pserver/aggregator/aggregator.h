@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/types.h"
-#include "proto/wire_codec.h"
+#include "wire/wire_codec.h"
 
 namespace oarlock {
 

@@ -16,8 +16,8 @@
 #include "absl/types/span.h"
 #include "base/key_group.h"
 #include "base/types.h"
-#include "proto/wire_codec.h"
 #include "sparse_table/sparse_table.h"
+#include "wire/wire_codec.h"
 
 namespace oarlock {
 

@@ -15,7 +15,7 @@
 #include "base/fault_point.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "proto/wire_codec.h"
+#include "wire/wire_codec.h"
 
 namespace oarlock {
 namespace {

@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 #include "base/check.h"
 #include "proto/parameter.pb.h"
-#include "proto/value_format.h"
+#include "wire/value_format.h"
 
 namespace oarlock {
 

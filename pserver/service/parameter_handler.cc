@@ -9,9 +9,9 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "cluster/wire_version.h"
-#include "proto/wire_limits.h"
 #include "pserver/service/answer_values.h"
 #include "sparse_table/check_key_groups.h"
+#include "wire/wire_limits.h"
 
 namespace oarlock {
 namespace {

@@ -19,12 +19,12 @@
 #include "base/key_group.h"
 #include "base/types.h"
 #include "cluster/partition_map.h"
-#include "proto/wire_codec.h"
 #include "pserver/checkpoint/cut_gate.h"
 #include "pserver/checkpoint/push_journal.h"
 #include "pserver/fencing/push_ledger.h"
 #include "pserver/rpc/call_metrics.h"
 #include "pserver/table/table_registry.h"
+#include "wire/wire_codec.h"
 
 namespace oarlock {
 

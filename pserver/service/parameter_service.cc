@@ -10,11 +10,11 @@
 #include "absl/synchronization/mutex.h"
 #include "base/check.h"
 #include "cluster/security.h"
-#include "proto/batch_codec.h"
 #include "proto/parameter.grpc.pb.h"
 #include "pserver/rpc/call_metrics.h"
 #include "pserver/rpc/unary_call.h"
 #include "pserver/service/parameter_handler.h"
+#include "wire/batch_codec.h"
 
 namespace oarlock {
 namespace {

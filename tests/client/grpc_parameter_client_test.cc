@@ -21,13 +21,13 @@
 #include "base/random.h"
 #include "cluster/wire_version.h"
 #include "fleet/local_cluster.h"
-#include "proto/value_format.h"
-#include "proto/wire_codec.h"
 #include "tests/base/eventually.h"
 #include "tests/base/skippable_clock.h"
 #include "tests/client/blocking_calls.h"
 #include "tests/client/parameter_client_testing.h"
 #include "tests/integration/mini_cluster.h"
+#include "wire/value_format.h"
+#include "wire/wire_codec.h"
 
 namespace oarlock {
 namespace {

@@ -23,10 +23,10 @@
 #include "client/grpc_parameter_client.h"
 #include "client/server_connections.h"
 #include "cluster/wire_version.h"
-#include "proto/value_format.h"
 #include "tests/client/blocking_calls.h"
 #include "tests/client/parameter_client_testing.h"
 #include "tests/client/recording_server.h"
+#include "wire/value_format.h"
 
 namespace oarlock {
 namespace {

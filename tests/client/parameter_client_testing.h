@@ -10,8 +10,8 @@
 #include "base/types.h"
 #include "client/parameter_client.h"
 #include "proto/table.pb.h"
-#include "proto/value_format.h"
 #include "tests/client/blocking_calls.h"
+#include "wire/value_format.h"
 
 namespace oarlock {
 

@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
-#include "proto/wire_limits.h"
+#include "wire/wire_limits.h"
 
 namespace oarlock {
 namespace {

@@ -21,9 +21,9 @@
 #include "collective/group.h"
 #include "collective/nccl_ring.h"
 #include "nn/cuda/gpu.h"
-#include "proto/value_format.h"
 #include "tests/collective/gpu_model.h"
 #include "tests/collective/group_testing.h"
+#include "wire/value_format.h"
 
 namespace oarlock {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/mix.h"
 #include "optim/initializer.h"
-#include "proto/value_format.h"
+#include "wire/value_format.h"
 
 namespace oarlock {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "base/random.h"
-#include "tests/proto/codec_oracle.h"
+#include "tests/wire/codec_oracle.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2) return 0;

@@ -6,7 +6,7 @@
 
 #include "base/random.h"
 #include "tests/fuzz/replay.h"
-#include "tests/proto/codec_oracle.h"
+#include "tests/wire/codec_oracle.h"
 
 namespace oarlock {
 namespace {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "proto/value_format.h"
 #include "tests/pserver/service/parameter_service_testing.h"
 #include "tests/pserver/service/push_testing.h"
+#include "wire/value_format.h"
 
 namespace oarlock {
 namespace {

@@ -12,9 +12,9 @@
 #include "base/push_stamp.h"
 #include "base/types.h"
 #include "proto/table.pb.h"
-#include "proto/wire_codec.h"
 #include "sparse_table/dense/dense_table.h"
 #include "sparse_table/sparse_table.h"
+#include "wire/wire_codec.h"
 
 namespace oarlock {
 

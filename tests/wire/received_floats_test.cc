@@ -1,4 +1,4 @@
-#include "proto/received_floats.h"
+#include "wire/received_floats.h"
 
 #include <grpcpp/support/slice.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include "absl/types/span.h"
 #include "base/random.h"
-#include "proto/value_format.h"
+#include "wire/value_format.h"
 
 namespace oarlock {
 namespace {

@@ -1,4 +1,4 @@
-#include "proto/received_floats.h"
+#include "wire/received_floats.h"
 
 #include <algorithm>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "absl/types/span.h"
 #include "base/check.h"
-#include "proto/value_format.h"
+#include "wire/value_format.h"
 
 namespace oarlock {
 namespace {

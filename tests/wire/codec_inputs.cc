@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "tests/proto/codec_oracle.h"
+#include "tests/wire/codec_oracle.h"
 
 namespace oarlock {
 namespace {

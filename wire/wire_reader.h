@@ -1,10 +1,10 @@
 // Reads the usual encoding of a message in place: each field at most once, in
 // ascending order, packed arrays in one run, no unknown fields. That is what
-// generated code and proto/wire_codec.h send. Anything else, right or wrong,
+// generated code and wire/wire_codec.h send. Anything else, right or wrong,
 // is left to the generated parser.
 
-#ifndef OARLOCK_PROTO_WIRE_READER_H_
-#define OARLOCK_PROTO_WIRE_READER_H_
+#ifndef OARLOCK_WIRE_WIRE_READER_H_
+#define OARLOCK_WIRE_WIRE_READER_H_
 
 #include <google/protobuf/message_lite.h>
 
@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proto/sliced_bytes.h"
+#include "wire/sliced_bytes.h"
 
 namespace oarlock {
 
@@ -68,4 +68,4 @@ class WireReader {
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_PROTO_WIRE_READER_H_
+#endif  // OARLOCK_WIRE_WIRE_READER_H_

@@ -1,11 +1,11 @@
-#include "proto/received_bytes.h"
+#include "wire/received_bytes.h"
 
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "proto/wire_limits.h"
+#include "wire/wire_limits.h"
 
 namespace oarlock {
 

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <cstring>
 
-#include "proto/value_format.h"
+#include "wire/value_format.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "proto/value_format_arrays.cc"
+#define HWY_TARGET_INCLUDE "wire/value_format_arrays.cc"
 #include "hwy/foreach_target.h"
 // Highway compiles what follows once per instruction set.
 #include "hwy/highway.h"

@@ -1,4 +1,4 @@
-#include "proto/wire_codec.h"
+#include "wire/wire_codec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,9 +10,9 @@
 
 #include "absl/strings/escaping.h"
 #include "base/random.h"
-#include "proto/value_format.h"
-#include "proto/wire_limits.h"
-#include "tests/proto/codec_oracle.h"
+#include "tests/wire/codec_oracle.h"
+#include "wire/value_format.h"
+#include "wire/wire_limits.h"
 
 namespace oarlock {
 namespace {

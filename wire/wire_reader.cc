@@ -1,4 +1,4 @@
-#include "proto/wire_reader.h"
+#include "wire/wire_reader.h"
 
 #include <algorithm>
 

@@ -11,11 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
-#include "proto/received_bytes.h"
-#include "proto/wire_check.h"
-#include "proto/wire_codec.h"
-#include "proto/wire_limits.h"
-#include "proto/wire_reader.h"
+#include "wire/received_bytes.h"
+#include "wire/wire_check.h"
+#include "wire/wire_codec.h"
+#include "wire/wire_limits.h"
+#include "wire/wire_reader.h"
 
 namespace oarlock {
 namespace {

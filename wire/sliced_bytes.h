@@ -1,7 +1,7 @@
 // Bytes of a received message where the transport left them.
 
-#ifndef OARLOCK_PROTO_SLICED_BYTES_H_
-#define OARLOCK_PROTO_SLICED_BYTES_H_
+#ifndef OARLOCK_WIRE_SLICED_BYTES_H_
+#define OARLOCK_WIRE_SLICED_BYTES_H_
 
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
@@ -94,4 +94,4 @@ const T* SlicedBytes::Elements(size_t begin, size_t count,
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_PROTO_SLICED_BYTES_H_
+#endif  // OARLOCK_WIRE_SLICED_BYTES_H_

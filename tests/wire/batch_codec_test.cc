@@ -1,4 +1,4 @@
-#include "proto/batch_codec.h"
+#include "wire/batch_codec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 
 #include "base/random.h"
 #include "proto/parameter.pb.h"
-#include "proto/wire_limits.h"
-#include "tests/proto/codec_oracle.h"
+#include "tests/wire/codec_oracle.h"
+#include "wire/wire_limits.h"
 
 namespace oarlock {
 namespace {

@@ -1,9 +1,9 @@
-#include "proto/wire_check.h"
+#include "wire/wire_check.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
-#include "proto/wire_limits.h"
+#include "wire/wire_limits.h"
 
 namespace oarlock {
 namespace {

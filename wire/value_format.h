@@ -7,8 +7,8 @@
 // a large step. Infinities and NaN stay what they are, so that a model that
 // diverged is seen.
 
-#ifndef OARLOCK_PROTO_VALUE_FORMAT_H_
-#define OARLOCK_PROTO_VALUE_FORMAT_H_
+#ifndef OARLOCK_WIRE_VALUE_FORMAT_H_
+#define OARLOCK_WIRE_VALUE_FORMAT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -46,4 +46,4 @@ void WidenValues(v1::ValueFormat format, const void* from,
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_PROTO_VALUE_FORMAT_H_
+#endif  // OARLOCK_WIRE_VALUE_FORMAT_H_

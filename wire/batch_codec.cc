@@ -1,4 +1,4 @@
-#include "proto/batch_codec.h"
+#include "wire/batch_codec.h"
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/wire_format_lite.h>
@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "proto/received_bytes.h"
-#include "proto/sliced_bytes.h"
-#include "proto/wire_limits.h"
+#include "wire/received_bytes.h"
+#include "wire/sliced_bytes.h"
+#include "wire/wire_limits.h"
 
 namespace oarlock {
 namespace {

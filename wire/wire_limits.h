@@ -1,8 +1,8 @@
 // What one message of the data plane may hold. Part of the protocol: a client
 // splits what is larger, a decoder refuses it.
 
-#ifndef OARLOCK_PROTO_WIRE_LIMITS_H_
-#define OARLOCK_PROTO_WIRE_LIMITS_H_
+#ifndef OARLOCK_WIRE_WIRE_LIMITS_H_
+#define OARLOCK_WIRE_WIRE_LIMITS_H_
 
 #include <cstddef>
 
@@ -23,4 +23,4 @@ inline constexpr size_t kPreferredMessageBytes = size_t{1} << 20;
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_PROTO_WIRE_LIMITS_H_
+#endif  // OARLOCK_WIRE_WIRE_LIMITS_H_

@@ -1,13 +1,13 @@
 // Floats of a received message, in the format in which they travelled.
 
-#ifndef OARLOCK_PROTO_RECEIVED_FLOATS_H_
-#define OARLOCK_PROTO_RECEIVED_FLOATS_H_
+#ifndef OARLOCK_WIRE_RECEIVED_FLOATS_H_
+#define OARLOCK_WIRE_RECEIVED_FLOATS_H_
 
 #include <cstddef>
 #include <vector>
 
 #include "proto/parameter.pb.h"
-#include "proto/sliced_bytes.h"
+#include "wire/sliced_bytes.h"
 
 namespace oarlock {
 
@@ -42,4 +42,4 @@ class ReceivedFloats {
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_PROTO_RECEIVED_FLOATS_H_
+#endif  // OARLOCK_WIRE_RECEIVED_FLOATS_H_

@@ -1,14 +1,14 @@
 // What a decoded message of the data plane must satisfy beyond being protobuf.
 // Internal to the codec.
 
-#ifndef OARLOCK_PROTO_WIRE_CHECK_H_
-#define OARLOCK_PROTO_WIRE_CHECK_H_
+#ifndef OARLOCK_WIRE_WIRE_CHECK_H_
+#define OARLOCK_WIRE_WIRE_CHECK_H_
 
 #include <vector>
 
 #include "absl/status/status.h"
-#include "proto/sliced_bytes.h"
-#include "proto/wire_codec.h"
+#include "wire/sliced_bytes.h"
+#include "wire/wire_codec.h"
 
 namespace oarlock {
 
@@ -37,4 +37,4 @@ absl::Status CheckAndComplete(const RawFields& raw, PushDenseRequestView* view);
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_PROTO_WIRE_CHECK_H_
+#endif  // OARLOCK_WIRE_WIRE_CHECK_H_

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "proto/wire_codec.h"
+#include "wire/wire_codec.h"
 
 namespace oarlock {
 namespace {

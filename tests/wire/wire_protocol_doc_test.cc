@@ -14,9 +14,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/mix.h"
 #include "proto/parameter.pb.h"
-#include "proto/wire_codec.h"
-#include "proto/wire_limits.h"
-#include "tests/proto/codec_oracle.h"
+#include "tests/wire/codec_oracle.h"
+#include "wire/wire_codec.h"
+#include "wire/wire_limits.h"
 
 namespace oarlock {
 namespace {

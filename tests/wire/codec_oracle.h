@@ -1,8 +1,8 @@
 // What the codec is compared with: the generated parser, and the rules of
 // docs/wire_protocol.md written down a second time.
 
-#ifndef OARLOCK_TESTS_PROTO_CODEC_ORACLE_H_
-#define OARLOCK_TESTS_PROTO_CODEC_ORACLE_H_
+#ifndef OARLOCK_TESTS_WIRE_CODEC_ORACLE_H_
+#define OARLOCK_TESTS_WIRE_CODEC_ORACLE_H_
 
 #include <google/protobuf/message.h>
 #include <grpcpp/support/byte_buffer.h>
@@ -62,4 +62,4 @@ std::string DisagreementWithGeneratedCode(MessageKind kind,
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_TESTS_PROTO_CODEC_ORACLE_H_
+#endif  // OARLOCK_TESTS_WIRE_CODEC_ORACLE_H_

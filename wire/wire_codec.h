@@ -8,13 +8,13 @@
 // generated parser and its arrays are copied.
 //
 // Every decoder checks what a table relies on: group sizes sum to the number
-// of keys, array lengths agree, indices ascend, limits (proto/wire_limits.h)
+// of keys, array lengths agree, indices ascend, limits (wire/wire_limits.h)
 // are kept. What does not hold is InvalidArgument in one line that names the
 // message and the field. Whether table, worker and generations are the right
 // ones is not known here.
 
-#ifndef OARLOCK_PROTO_WIRE_CODEC_H_
-#define OARLOCK_PROTO_WIRE_CODEC_H_
+#ifndef OARLOCK_WIRE_WIRE_CODEC_H_
+#define OARLOCK_WIRE_WIRE_CODEC_H_
 
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
@@ -28,8 +28,8 @@
 #include "base/key_group.h"
 #include "base/types.h"
 #include "proto/parameter.pb.h"
-#include "proto/received_floats.h"
-#include "proto/sliced_bytes.h"
+#include "wire/received_floats.h"
+#include "wire/sliced_bytes.h"
 
 namespace oarlock {
 
@@ -116,7 +116,7 @@ absl::StatusOr<v1::PushResponse> DecodePushResponse(
 // Encoders. A slice holds the array's bytes in memory order (little-endian)
 // and is sent as it is; an empty slice omits the field. Zero scalars are
 // omitted, as generated code does; the header is always sent. `values` are
-// floats, or with another `format` 16-bit values (proto/value_format.h).
+// floats, or with another `format` 16-bit values (wire/value_format.h).
 // REQUIRES: a slice's size is a multiple of its elements'.
 
 grpc::ByteBuffer EncodePullSparseRequest(const v1::RequestHeader& header,
@@ -160,4 +160,4 @@ grpc::ByteBuffer EncodePushResponse(const v1::PushResponse& response);
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_PROTO_WIRE_CODEC_H_
+#endif  // OARLOCK_WIRE_WIRE_CODEC_H_

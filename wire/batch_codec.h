@@ -1,8 +1,8 @@
 // Frames several calls of the data plane as one message, around their bytes:
 // neither side copies them.
 
-#ifndef OARLOCK_PROTO_BATCH_CODEC_H_
-#define OARLOCK_PROTO_BATCH_CODEC_H_
+#ifndef OARLOCK_WIRE_BATCH_CODEC_H_
+#define OARLOCK_WIRE_BATCH_CODEC_H_
 
 #include <grpcpp/support/byte_buffer.h>
 
@@ -46,4 +46,4 @@ DecodeBatchResponse(const grpc::ByteBuffer& buffer);
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_PROTO_BATCH_CODEC_H_
+#endif  // OARLOCK_WIRE_BATCH_CODEC_H_

@@ -1,4 +1,4 @@
-#include "proto/value_format.h"
+#include "wire/value_format.h"
 
 #include <algorithm>
 #include <bit>

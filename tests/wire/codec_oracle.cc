@@ -1,4 +1,4 @@
-#include "tests/proto/codec_oracle.h"
+#include "tests/wire/codec_oracle.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,9 +8,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "proto/value_format.h"
-#include "proto/wire_codec.h"
-#include "proto/wire_limits.h"
+#include "wire/value_format.h"
+#include "wire/wire_codec.h"
+#include "wire/wire_limits.h"
 
 namespace oarlock {
 namespace {

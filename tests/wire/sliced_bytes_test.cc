@@ -1,4 +1,4 @@
-#include "proto/sliced_bytes.h"
+#include "wire/sliced_bytes.h"
 
 #include <gtest/gtest.h>
 

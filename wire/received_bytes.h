@@ -1,13 +1,13 @@
 // A message as gRPC received it.
 
-#ifndef OARLOCK_PROTO_RECEIVED_BYTES_H_
-#define OARLOCK_PROTO_RECEIVED_BYTES_H_
+#ifndef OARLOCK_WIRE_RECEIVED_BYTES_H_
+#define OARLOCK_WIRE_RECEIVED_BYTES_H_
 
 #include <grpcpp/support/byte_buffer.h>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "proto/sliced_bytes.h"
+#include "wire/sliced_bytes.h"
 
 namespace oarlock {
 
@@ -18,4 +18,4 @@ absl::StatusOr<SlicedBytes> ReceivedBytes(absl::string_view name,
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_PROTO_RECEIVED_BYTES_H_
+#endif  // OARLOCK_WIRE_RECEIVED_BYTES_H_
