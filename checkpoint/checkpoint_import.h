@@ -18,7 +18,7 @@
 #include "checkpoint/row_sorter.h"
 #include "checkpoint/row_text.h"
 #include "cluster/partition_map.h"
-#include "proto/checkpoint.pb.h"
+#include "proto/v1/checkpoint.pb.h"
 #include "storage/checkpoint_dir.h"
 #include "storage/checkpoint_store.h"
 #include "storage/file_system.h"

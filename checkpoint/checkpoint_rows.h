@@ -16,7 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "base/types.h"
 #include "checkpoint/manifest.h"
-#include "proto/unit_state.pb.h"
+#include "proto/state/unit_state.pb.h"
 #include "sparse_table/rows/packed_rows.h"
 
 namespace oarlock {

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "proto/checkpoint.pb.h"
+#include "proto/v1/checkpoint.pb.h"
 #include "storage/checkpoint_reader.h"
 #include "storage/checkpoint_record.h"
 #include "storage/file_system.h"

@@ -17,7 +17,7 @@
 #include "base/status_macros.h"
 #include "cluster/retry.h"
 #include "cluster/security.h"
-#include "proto/admin.grpc.pb.h"
+#include "proto/v1/admin.grpc.pb.h"
 
 namespace oarlock {
 

@@ -28,8 +28,8 @@
 #include "flags/message_flags.h"
 #include "fleet/role/job_description.h"
 #include "fleet/serving/model_export.h"
-#include "proto/checkpoint_config.pb.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/checkpoint_config.pb.h"
+#include "proto/config/job_config.pb.h"
 #include "storage/file_system.h"
 
 namespace oarlock {

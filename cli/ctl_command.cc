@@ -22,9 +22,9 @@
 #include "cluster/endpoint.h"
 #include "cluster/environment.h"
 #include "flags/command_line.h"
-#include "proto/admin.grpc.pb.h"
-#include "proto/ctl_config.pb.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/ctl_config.pb.h"
+#include "proto/config/job_config.pb.h"
+#include "proto/v1/admin.grpc.pb.h"
 
 namespace oarlock {
 namespace {

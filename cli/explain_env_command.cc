@@ -5,7 +5,7 @@
 
 #include "cluster/environment.h"
 #include "flags/command_line.h"
-#include "proto/launch_config.pb.h"
+#include "proto/config/launch_config.pb.h"
 
 namespace oarlock {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "data/synthetic/criteo_generator.h"
 #include "flags/command_line.h"
-#include "proto/generate_config.pb.h"
+#include "proto/config/generate_config.pb.h"
 
 namespace oarlock {
 namespace {

@@ -26,8 +26,8 @@
 #include "fleet/serving/inference.h"
 #include "fleet/serving/trained_model.h"
 #include "nn/backends/device_choice.h"
-#include "proto/infer_config.pb.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/infer_config.pb.h"
+#include "proto/config/job_config.pb.h"
 #include "worker/config/data_options_of.h"
 #include "worker/trainer.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "proto/server_admin_tables.pb.h"
-#include "proto/table.pb.h"
+#include "proto/v1/server_admin_tables.pb.h"
+#include "proto/v1/table.pb.h"
 
 namespace oarlock {
 

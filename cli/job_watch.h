@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
-#include "proto/coordinator_job.pb.h"
+#include "proto/v1/coordinator_job.pb.h"
 
 namespace oarlock {
 

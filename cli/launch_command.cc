@@ -14,8 +14,8 @@
 #include "launch/launch_plan.h"
 #include "launch/launcher.h"
 #include "launch/met_job.h"
-#include "proto/launch_config.pb.h"
-#include "proto/meeting_config.pb.h"
+#include "proto/config/launch_config.pb.h"
+#include "proto/config/meeting_config.pb.h"
 
 namespace oarlock {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
-#include "proto/job_config.pb.h"
-#include "proto/train_config.pb.h"
+#include "proto/config/job_config.pb.h"
+#include "proto/config/train_config.pb.h"
 
 namespace oarlock {
 

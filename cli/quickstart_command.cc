@@ -19,7 +19,7 @@
 #include "flags/command_line.h"
 #include "flags/message_flags.h"
 #include "fleet/serving/scratch_folder.h"
-#include "proto/quickstart_config.pb.h"
+#include "proto/config/quickstart_config.pb.h"
 #include "worker/report/summary.h"
 
 namespace oarlock {

@@ -12,8 +12,8 @@
 #include "cluster/environment.h"
 #include "flags/command_line.h"
 #include "fleet/fleet.h"
-#include "proto/job_config.pb.h"
-#include "proto/launch_config.pb.h"
+#include "proto/config/job_config.pb.h"
+#include "proto/config/launch_config.pb.h"
 
 namespace oarlock {
 namespace {

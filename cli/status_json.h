@@ -1,6 +1,6 @@
 // What a job's servers tell, as JSON for programs. Field names are those of
-// proto/admin.proto; counts and sizes are numbers, 64-bit keys text, since many
-// readers of JSON keep numbers in 53 bits. What is not known is null.
+// proto/v1/admin.proto; counts and sizes are numbers, 64-bit keys text, since
+// many readers of JSON keep numbers in 53 bits. What is not known is null.
 
 #ifndef OARLOCK_CLI_STATUS_JSON_H_
 #define OARLOCK_CLI_STATUS_JSON_H_
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cli/job_view.h"
-#include "proto/coordinator_job.pb.h"
-#include "proto/server_admin_tables.pb.h"
+#include "proto/v1/coordinator_job.pb.h"
+#include "proto/v1/server_admin_tables.pb.h"
 
 namespace oarlock {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cli/job_view.h"
-#include "proto/coordinator_job.pb.h"
-#include "proto/server_admin_tables.pb.h"
+#include "proto/v1/coordinator_job.pb.h"
+#include "proto/v1/server_admin_tables.pb.h"
 
 namespace oarlock {
 

@@ -15,9 +15,9 @@
 #include "flags/command_line.h"
 #include "fleet/fleet.h"
 #include "nn/backends/device_choice.h"
-#include "proto/job_config.pb.h"
-#include "proto/launch_config.pb.h"
-#include "proto/train_config.pb.h"
+#include "proto/config/job_config.pb.h"
+#include "proto/config/launch_config.pb.h"
+#include "proto/config/train_config.pb.h"
 #include "worker/report/summary.h"
 
 namespace oarlock {

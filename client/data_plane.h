@@ -23,7 +23,7 @@
 #include "base/types.h"
 #include "client/server_connections.h"
 #include "cluster/retry.h"
-#include "proto/server_admin.pb.h"
+#include "proto/v1/server_admin.pb.h"
 #include "wire/batch_codec.h"
 
 namespace oarlock {

@@ -13,8 +13,8 @@
 #include "absl/status/status.h"
 #include "client/parameter_client.h"
 #include "client/split_messages.h"
-#include "proto/parameter.pb.h"
-#include "proto/table.pb.h"
+#include "proto/v1/parameter.pb.h"
+#include "proto/v1/table.pb.h"
 #include "wire/wire_codec.h"
 
 namespace oarlock {

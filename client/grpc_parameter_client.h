@@ -28,8 +28,8 @@
 #include "client/parameter_client.h"
 #include "client/server_connections.h"
 #include "client/split_messages.h"
-#include "proto/parameter.pb.h"
-#include "proto/server_admin.pb.h"
+#include "proto/v1/parameter.pb.h"
+#include "proto/v1/server_admin.pb.h"
 
 namespace oarlock {
 

@@ -18,15 +18,15 @@
 #include "base/types.h"
 #include "data/order/example_intervals.h"
 #include "data/work_source.h"
-#include "proto/coordinator_course.pb.h"
-#include "proto/coordinator_job.pb.h"
-#include "proto/coordinator_progress.pb.h"
-#include "proto/coordinator_work.pb.h"
+#include "proto/v1/coordinator_course.pb.h"
+#include "proto/v1/coordinator_job.pb.h"
+#include "proto/v1/coordinator_progress.pb.h"
+#include "proto/v1/coordinator_work.pb.h"
 
 namespace oarlock {
 
 // What a worker that died has done of some examples by half; see PushRepair in
-// proto/admin.proto.
+// proto/v1/admin.proto.
 struct PushRepair {
   // Number of the lease.
   uint64_t lease = 0;
@@ -141,7 +141,7 @@ class JobClient {
     return std::string();
   }
 
-  // What follows is told in proto/admin.proto.
+  // What follows is told in proto/v1/admin.proto.
   virtual absl::Status ReportEvaluation(const v1::Evaluation& evaluation) {
     return absl::OkStatus();
   }

@@ -21,7 +21,7 @@
 #include "base/types.h"
 #include "client/key_batch.h"
 #include "data/batch.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 
 namespace oarlock {
 

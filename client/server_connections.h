@@ -24,7 +24,7 @@
 #include "base/types.h"
 #include "cluster/partition_map.h"
 #include "cluster/security.h"
-#include "proto/admin.grpc.pb.h"
+#include "proto/v1/admin.grpc.pb.h"
 
 namespace oarlock {
 

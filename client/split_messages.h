@@ -10,7 +10,7 @@
 #include "base/types.h"
 #include "client/key_batch.h"
 #include "cluster/partition_map.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 
 namespace oarlock {
 

@@ -9,7 +9,7 @@
 
 #include "client/job_client.h"
 #include "data/work_source.h"
-#include "proto/coordinator_work.pb.h"
+#include "proto/v1/coordinator_work.pb.h"
 
 namespace oarlock {
 

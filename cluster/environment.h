@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "cluster/security_options.h"
-#include "proto/launch_config.pb.h"
+#include "proto/config/launch_config.pb.h"
 
 namespace oarlock {
 

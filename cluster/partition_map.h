@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/mix.h"
 #include "base/types.h"
-#include "proto/server_admin.pb.h"
+#include "proto/v1/server_admin.pb.h"
 
 namespace oarlock {
 

@@ -20,7 +20,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
-#include "proto/collective.grpc.pb.h"
+#include "proto/v1/collective.grpc.pb.h"
 
 namespace oarlock {
 

@@ -16,7 +16,7 @@
 #include "base/ticker.h"
 #include "cluster/security.h"
 #include "collective/roster.h"
-#include "proto/collective.grpc.pb.h"
+#include "proto/v1/collective.grpc.pb.h"
 
 namespace oarlock {
 

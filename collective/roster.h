@@ -14,7 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
-#include "proto/collective.pb.h"
+#include "proto/v1/collective.pb.h"
 
 namespace oarlock {
 

@@ -30,7 +30,7 @@
 #include "collective/rendezvous_server.h"
 #include "collective/ring_exchange.h"
 #include "collective/sockets.h"
-#include "proto/parameter.pb.h"
+#include "proto/v1/parameter.pb.h"
 
 namespace oarlock {
 

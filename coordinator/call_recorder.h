@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "coordinator/coordinator_journal.h"
-#include "proto/coordinator_state.pb.h"
+#include "proto/state/coordinator_state.pb.h"
 
 namespace oarlock {
 

@@ -62,14 +62,14 @@
 #include "coordinator/work/training_course.h"
 #include "coordinator/work/work_queue.h"
 #include "coordinator/worker_record.h"
-#include "proto/checkpoint.pb.h"
-#include "proto/coordinator_course.pb.h"
-#include "proto/coordinator_job.pb.h"
-#include "proto/coordinator_progress.pb.h"
-#include "proto/coordinator_servers.pb.h"
-#include "proto/coordinator_state.pb.h"
-#include "proto/coordinator_work.pb.h"
-#include "proto/coordinator_workers.pb.h"
+#include "proto/state/coordinator_state.pb.h"
+#include "proto/v1/checkpoint.pb.h"
+#include "proto/v1/coordinator_course.pb.h"
+#include "proto/v1/coordinator_job.pb.h"
+#include "proto/v1/coordinator_progress.pb.h"
+#include "proto/v1/coordinator_servers.pb.h"
+#include "proto/v1/coordinator_work.pb.h"
+#include "proto/v1/coordinator_workers.pb.h"
 
 namespace oarlock {
 
@@ -90,7 +90,7 @@ class Coordinator {
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
 
-  // See proto/admin.proto for each.
+  // See proto/v1/admin.proto for each.
   absl::StatusOr<v1::RegisterWorkerResponse> RegisterWorker(
       const v1::RegisterWorkerRequest& request);
   absl::StatusOr<v1::HeartbeatResponse> Heartbeat(

@@ -4,7 +4,7 @@
 #define OARLOCK_COORDINATOR_COORDINATOR_JOURNAL_H_
 
 #include "absl/status/status.h"
-#include "proto/coordinator_state.pb.h"
+#include "proto/state/coordinator_state.pb.h"
 
 namespace oarlock {
 

@@ -14,9 +14,9 @@
 
 #include "absl/status/status.h"
 #include "coordinator/work/range_set.h"
-#include "proto/checkpoint.pb.h"
-#include "proto/coordinator_state.pb.h"
-#include "proto/coordinator_work.pb.h"
+#include "proto/state/coordinator_state.pb.h"
+#include "proto/v1/checkpoint.pb.h"
+#include "proto/v1/coordinator_work.pb.h"
 
 namespace oarlock {
 

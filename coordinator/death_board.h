@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/types.h"
-#include "proto/coordinator_servers.pb.h"
-#include "proto/coordinator_state.pb.h"
+#include "proto/state/coordinator_state.pb.h"
+#include "proto/v1/coordinator_servers.pb.h"
 
 namespace oarlock {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/types.h"
-#include "proto/coordinator_servers.pb.h"
-#include "proto/coordinator_work.pb.h"
+#include "proto/v1/coordinator_servers.pb.h"
+#include "proto/v1/coordinator_work.pb.h"
 
 namespace oarlock {
 

@@ -6,9 +6,9 @@
 
 #include "absl/strings/ascii.h"
 #include "base/doubling_counts.h"
-#include "proto/coordinator_job.pb.h"
-#include "proto/coordinator_progress.pb.h"
-#include "proto/coordinator_workers.pb.h"
+#include "proto/v1/coordinator_job.pb.h"
+#include "proto/v1/coordinator_progress.pb.h"
+#include "proto/v1/coordinator_workers.pb.h"
 
 namespace oarlock {
 namespace {

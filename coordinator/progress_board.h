@@ -14,8 +14,8 @@
 #include "absl/time/time.h"
 #include "base/auc.h"
 #include "base/types.h"
-#include "proto/coordinator_progress.pb.h"
-#include "proto/coordinator_state.pb.h"
+#include "proto/state/coordinator_state.pb.h"
+#include "proto/v1/coordinator_progress.pb.h"
 
 namespace oarlock {
 

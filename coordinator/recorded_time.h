@@ -1,4 +1,4 @@
-// Times as proto/coordinator_state.proto has them.
+// Times as proto/state/coordinator_state.proto has them.
 
 #ifndef OARLOCK_COORDINATOR_RECORDED_TIME_H_
 #define OARLOCK_COORDINATOR_RECORDED_TIME_H_

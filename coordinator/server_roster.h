@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/types.h"
-#include "proto/coordinator_servers.pb.h"
-#include "proto/coordinator_state.pb.h"
+#include "proto/state/coordinator_state.pb.h"
+#include "proto/v1/coordinator_servers.pb.h"
 
 namespace oarlock {
 

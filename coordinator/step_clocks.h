@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/types.h"
-#include "proto/coordinator_workers.pb.h"
+#include "proto/v1/coordinator_workers.pb.h"
 
 namespace oarlock {
 
@@ -38,9 +38,9 @@ class StepClocks {
   // The answer when nobody is to wait.
   static v1::StepClockResponse Unlimited();
 
-  // A call of the newest generation of the worker, as in proto/admin.proto. It
-  // waits until `deadline`; a later one of the same worker that waits takes its
-  // place. Returns whom to answer now.
+  // A call of the newest generation of the worker, as in proto/v1/admin.proto.
+  // It waits until `deadline`; a later one of the same worker that waits takes
+  // its place. Returns whom to answer now.
   Answers Call(const v1::StepClockRequest& request, absl::Time deadline,
                Done done);
   // The worker is gone: it is no longer waited for, its own wait is answered

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "proto/coordinator_state.pb.h"
-#include "proto/coordinator_workers.pb.h"
+#include "proto/state/coordinator_state.pb.h"
+#include "proto/v1/coordinator_workers.pb.h"
 
 namespace oarlock {
 

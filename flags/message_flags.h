@@ -1,6 +1,6 @@
 // Options that are protobuf messages: what a field's `flag` option
-// (proto/job_config.proto) says, setting a field from text, checking a message,
-// and its table for the documentation.
+// (proto/config/job_config.proto) says, setting a field from text, checking a
+// message, and its table for the documentation.
 
 #ifndef OARLOCK_FLAGS_MESSAGE_FLAGS_H_
 #define OARLOCK_FLAGS_MESSAGE_FLAGS_H_

@@ -28,7 +28,7 @@
 #include "cluster/environment.h"
 #include "cluster/log_dir_lock.h"
 #include "data/data_options.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/job_config.pb.h"
 #include "worker/report/summary.h"
 
 namespace oarlock {

@@ -16,8 +16,8 @@
 #include "client/job_client.h"
 #include "client/parameter_client.h"
 #include "coordinator/coordinator.h"
-#include "proto/checkpoint.pb.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/job_config.pb.h"
+#include "proto/v1/checkpoint.pb.h"
 #include "pserver/table/eviction_loop.h"
 #include "pserver/table/table_registry.h"
 

@@ -17,7 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
-#include "proto/launch.grpc.pb.h"
+#include "proto/v1/launch.grpc.pb.h"
 
 namespace oarlock {
 

@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "cluster/environment.h"
 #include "launch/machine.h"
-#include "proto/launch.pb.h"
-#include "proto/launch_config.pb.h"
+#include "proto/config/launch_config.pb.h"
+#include "proto/v1/launch.pb.h"
 
 namespace oarlock {
 

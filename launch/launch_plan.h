@@ -11,7 +11,7 @@
 #include "cluster/environment.h"
 #include "launch/job_layout.h"
 #include "launch/machine.h"
-#include "proto/launch_config.pb.h"
+#include "proto/config/launch_config.pb.h"
 
 namespace oarlock {
 

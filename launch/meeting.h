@@ -19,7 +19,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
-#include "proto/launch.pb.h"
+#include "proto/v1/launch.pb.h"
 
 namespace oarlock {
 

@@ -16,7 +16,7 @@
 #include "base/ticker.h"
 #include "cluster/security.h"
 #include "launch/meeting.h"
-#include "proto/launch.grpc.pb.h"
+#include "proto/v1/launch.grpc.pb.h"
 
 namespace oarlock {
 

@@ -12,8 +12,8 @@
 #include "cluster/environment.h"
 #include "launch/launcher.h"
 #include "launch/machine.h"
-#include "proto/launch_config.pb.h"
-#include "proto/meeting_config.pb.h"
+#include "proto/config/launch_config.pb.h"
+#include "proto/config/meeting_config.pb.h"
 
 namespace oarlock {
 

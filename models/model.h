@@ -116,7 +116,8 @@ class Model {
 absl::StatusOr<std::unique_ptr<Model>> NewModel(const std::string& name,
                                                 const ModelOptions& options);
 
-// A flag (proto/job_config.proto) that some models read and others do not.
+// A flag (proto/config/job_config.proto) that some models read and others do
+// not.
 struct ModelFlag {
   std::string flag;  // "cross_layers"
   // Names of those that do.

@@ -16,7 +16,7 @@
 #include "absl/types/span.h"
 #include "optim/rules.h"
 #include "optim/update_device.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 
 namespace oarlock {
 

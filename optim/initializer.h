@@ -24,7 +24,7 @@
 #include "absl/status/statusor.h"
 #include "base/random.h"
 #include "base/types.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 
 namespace oarlock {
 

@@ -47,7 +47,7 @@
 #include "absl/status/statusor.h"
 #include "optim/any_rule.h"
 #include "optim/rate_schedule.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 
 namespace oarlock {
 

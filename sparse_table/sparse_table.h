@@ -27,7 +27,7 @@
 #include "base/key_group.h"
 #include "base/push_stamp.h"
 #include "base/types.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 #include "sparse_table/cut/table_cuts.h"
 #include "sparse_table/cut/table_restore.h"
 #include "sparse_table/rules/eviction.h"

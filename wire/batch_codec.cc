@@ -93,7 +93,7 @@ class BatchReader {
     return absl::InvalidArgumentError(
         absl::StrCat(name_, ": ", bytes_.size(),
                      " bytes are not a valid message of this type; see "
-                     "proto/parameter.proto"));
+                     "proto/v1/parameter.proto"));
   }
   absl::Status CheckCount(size_t num_calls) const {
     if (num_calls <= kMaxCallsPerBatch) return absl::OkStatus();

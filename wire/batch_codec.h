@@ -28,7 +28,7 @@ struct BatchedCall {
   grpc::ByteBuffer request;
 };
 
-// As BatchRequest and BatchResponse of proto/parameter.proto; what generated
+// As BatchRequest and BatchResponse of proto/v1/parameter.proto; what generated
 // code would send.
 grpc::ByteBuffer EncodeBatchRequest(absl::Span<const BatchedCall> calls);
 // A failed call has its status instead of an encoded response.

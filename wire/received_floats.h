@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "proto/parameter.pb.h"
+#include "proto/v1/parameter.pb.h"
 #include "wire/sliced_bytes.h"
 
 namespace oarlock {

@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "proto/parameter.pb.h"
+#include "proto/v1/parameter.pb.h"
 
 namespace oarlock {
 

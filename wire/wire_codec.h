@@ -27,7 +27,7 @@
 #include "absl/types/span.h"
 #include "base/key_group.h"
 #include "base/types.h"
-#include "proto/parameter.pb.h"
+#include "proto/v1/parameter.pb.h"
 #include "wire/received_floats.h"
 #include "wire/sliced_bytes.h"
 

@@ -220,7 +220,7 @@ absl::StatusOr<Message> ParseGenerated(absl::string_view name,
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": ", flat.size(),
                      " bytes are not a valid message of this type; see "
-                     "proto/parameter.proto"));
+                     "proto/v1/parameter.proto"));
   }
   return message;
 }

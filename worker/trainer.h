@@ -15,7 +15,7 @@
 #include "client/job_client.h"
 #include "client/parameter_client.h"
 #include "models/model.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/job_config.pb.h"
 #include "worker/config/table_plan.h"
 #include "worker/cut/cut_marker.h"
 #include "worker/dense/dense_parameters.h"

@@ -31,7 +31,7 @@
 #include "nn/network.h"
 #include "nn/workspace.h"
 #include "optim/dense_optimizer.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 
 namespace oarlock {
 namespace {

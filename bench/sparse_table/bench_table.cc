@@ -5,7 +5,7 @@
 #include "absl/status/statusor.h"
 #include "base/check.h"
 #include "bench/common/workload.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 
 namespace oarlock_bench {
 

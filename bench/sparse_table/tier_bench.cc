@@ -30,7 +30,7 @@
 #include "bench/common/repetitions.h"
 #include "bench/common/workload.h"
 #include "client/key_batch.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 #include "sparse_table/sparse_table.h"
 
 namespace oarlock_bench {

@@ -30,7 +30,7 @@
 #include "client/grpc_parameter_client.h"
 #include "client/parameter_client.h"
 #include "client/server_connections.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 
 namespace oarlock_bench {
 namespace {

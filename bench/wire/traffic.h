@@ -15,7 +15,7 @@
 #include "client/key_batch.h"
 #include "client/parameter_client.h"
 #include "nn/math_backend.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 
 namespace oarlock_bench {
 

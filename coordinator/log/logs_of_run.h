@@ -27,7 +27,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
-#include "proto/coordinator_state.pb.h"
+#include "proto/state/coordinator_state.pb.h"
 #include "storage/file_system.h"
 
 namespace oarlock {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/interval_set.h"
-#include "proto/coordinator_state.pb.h"
-#include "proto/coordinator_work.pb.h"
+#include "proto/state/coordinator_state.pb.h"
+#include "proto/v1/coordinator_work.pb.h"
 
 namespace oarlock {
 

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "proto/checkpoint.pb.h"
-#include "proto/coordinator_course.pb.h"
-#include "proto/coordinator_job.pb.h"
-#include "proto/coordinator_state.pb.h"
+#include "proto/state/coordinator_state.pb.h"
+#include "proto/v1/checkpoint.pb.h"
+#include "proto/v1/coordinator_course.pb.h"
+#include "proto/v1/coordinator_job.pb.h"
 
 namespace oarlock {
 
@@ -49,7 +49,7 @@ class TrainingCourse {
 
   bool Begin(uint32_t epoch);
 
-  // See NoteFile in proto/admin.proto, but for whether all of it is trained,
+  // See NoteFile in proto/v1/admin.proto, but for whether all of it is trained,
   // which the caller knows.
   absl::Status CheckFile(const v1::TrainingFile& file) const;
   // REQUIRES: CheckFile(file) is OK.

@@ -16,8 +16,8 @@
 #include "absl/status/statusor.h"
 #include "base/types.h"
 #include "coordinator/work/range_set.h"
-#include "proto/coordinator_state.pb.h"
-#include "proto/coordinator_work.pb.h"
+#include "proto/state/coordinator_state.pb.h"
+#include "proto/v1/coordinator_work.pb.h"
 
 namespace oarlock {
 

@@ -7,7 +7,7 @@
 #include "examples/ctr/example_config.pb.h"
 #include "flags/command_line.h"
 #include "fleet/fleet.h"
-#include "proto/launch_config.pb.h"
+#include "proto/config/launch_config.pb.h"
 
 namespace ctr {
 namespace {

@@ -14,7 +14,7 @@
 #include "examples/images/training_images.h"
 #include "fleet/data_parallel/strategy_check.h"
 #include "nn/backends/device_choice.h"
-#include "proto/launch_config.pb.h"
+#include "proto/config/launch_config.pb.h"
 
 namespace images {
 namespace {

@@ -15,8 +15,8 @@
 #include "examples/images/image_config.pb.h"
 #include "flags/command_line.h"
 #include "fleet/data_parallel/worker_group.h"
-#include "proto/job_config.pb.h"
-#include "proto/table.pb.h"
+#include "proto/config/job_config.pb.h"
+#include "proto/v1/table.pb.h"
 
 namespace images {
 

@@ -10,7 +10,7 @@
 #include "collective/gpu_ring.h"
 #include "collective/nccl_ring.h"
 #include "fleet/data_parallel/worker_group.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/job_config.pb.h"
 
 namespace oarlock {
 

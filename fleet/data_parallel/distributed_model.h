@@ -42,7 +42,7 @@
 #include "nn/network.h"
 #include "nn/step.h"
 #include "nn/workspace.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 
 namespace oarlock {
 

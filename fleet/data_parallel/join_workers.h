@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "cluster/environment.h"
 #include "fleet/data_parallel/worker_group.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/job_config.pb.h"
 
 namespace oarlock {
 

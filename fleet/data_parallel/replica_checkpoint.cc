@@ -12,7 +12,7 @@
 #include "absl/types/span.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "proto/replica_checkpoint.pb.h"
+#include "proto/state/replica_checkpoint.pb.h"
 #include "storage/file_system.h"
 
 namespace oarlock {

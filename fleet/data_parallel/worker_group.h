@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "fleet/data_parallel/gradient_exchange.h"
 #include "nn/math_backend.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 
 namespace oarlock {
 

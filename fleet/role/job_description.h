@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "proto/job_config.pb.h"
-#include "proto/job_description.pb.h"
+#include "proto/config/job_config.pb.h"
+#include "proto/v1/job_description.pb.h"
 
 namespace oarlock {
 

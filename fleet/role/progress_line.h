@@ -7,8 +7,8 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "proto/coordinator_job.pb.h"
-#include "proto/coordinator_progress.pb.h"
+#include "proto/v1/coordinator_job.pb.h"
+#include "proto/v1/coordinator_progress.pb.h"
 
 namespace oarlock {
 

@@ -13,7 +13,7 @@
 #include "client/server_connections.h"
 #include "cluster/environment.h"
 #include "cluster/security.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/job_config.pb.h"
 
 namespace oarlock {
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "checkpoint/manifest.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/job_config.pb.h"
 #include "storage/file_system.h"
 
 namespace oarlock {

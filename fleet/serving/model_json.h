@@ -12,7 +12,7 @@
 #include "data/data_options.h"
 #include "fleet/serving/exported_parameters.h"
 #include "models/model.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 
 namespace oarlock {
 

@@ -18,9 +18,9 @@
 #include "cluster/security.h"
 #include "fleet/serving/scratch_folder.h"
 #include "models/model.h"
-#include "proto/job_config.pb.h"
-#include "proto/job_description.pb.h"
-#include "proto/table.pb.h"
+#include "proto/config/job_config.pb.h"
+#include "proto/v1/job_description.pb.h"
+#include "proto/v1/table.pb.h"
 
 namespace oarlock {
 

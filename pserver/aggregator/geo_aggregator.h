@@ -6,14 +6,14 @@
 #define OARLOCK_PSERVER_AGGREGATOR_GEO_AGGREGATOR_H_
 
 #include "absl/status/status.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 #include "pserver/aggregator/async_aggregator.h"
 #include "pserver/aggregator/change_log.h"
 
 namespace oarlock {
 
 // InvalidArgument unless what a push to the table carries is subtracted as it
-// is, from every key's row: see UpdateMode GEO in proto/table.proto.
+// is, from every key's row: see UpdateMode GEO in proto/v1/table.proto.
 absl::Status CheckGeoTable(const v1::TableConfig& config);
 
 // Thread-safe, as AsyncAggregator.

@@ -4,7 +4,7 @@
 #define OARLOCK_PSERVER_AGGREGATOR_PUSH_STAMP_OF_H_
 
 #include "base/push_stamp.h"
-#include "proto/parameter.pb.h"
+#include "proto/v1/parameter.pb.h"
 
 namespace oarlock {
 

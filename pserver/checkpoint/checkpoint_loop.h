@@ -26,8 +26,8 @@
 #include "base/types.h"
 #include "cluster/partition_map.h"
 #include "coordinator/coordinator.h"
-#include "proto/checkpoint.grpc.pb.h"
-#include "proto/coordinator_job.pb.h"
+#include "proto/v1/checkpoint.grpc.pb.h"
+#include "proto/v1/coordinator_job.pb.h"
 #include "pserver/table/table_registry.h"
 #include "storage/checkpoint_dir.h"
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "cluster/security.h"
-#include "proto/checkpoint.grpc.pb.h"
+#include "proto/v1/checkpoint.grpc.pb.h"
 #include "pserver/rpc/unary_call.h"
 
 namespace oarlock {

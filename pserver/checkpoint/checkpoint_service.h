@@ -1,5 +1,5 @@
-// The coordinator's orders over gRPC (proto/checkpoint.proto). Every call must
-// carry the job's token.
+// The coordinator's orders over gRPC (proto/v1/checkpoint.proto). Every call
+// must carry the job's token.
 
 #ifndef OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_SERVICE_H_
 #define OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_SERVICE_H_

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "base/types.h"
 #include "cluster/partition_map.h"
-#include "proto/checkpoint.pb.h"
+#include "proto/v1/checkpoint.pb.h"
 #include "pserver/table/table_registry.h"
 
 namespace oarlock {

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/types.h"
 #include "cluster/partition_map.h"
-#include "proto/checkpoint.pb.h"
+#include "proto/v1/checkpoint.pb.h"
 #include "pserver/checkpoint/save_pace.h"
 #include "pserver/table/table_registry.h"
 #include "storage/checkpoint_store.h"

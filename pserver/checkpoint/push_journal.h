@@ -26,7 +26,7 @@
 #include "base/clock.h"
 #include "base/types.h"
 #include "coordinator/log/logs_of_run.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 #include "pserver/checkpoint/cut_gate.h"
 #include "pserver/fencing/push_ledger.h"
 #include "pserver/table/eviction_loop.h"

@@ -1,5 +1,5 @@
 // One server's part in cuts: carries out the coordinator's orders, one after
-// the other, on a thread of its own (proto/checkpoint.proto says what each
+// the other, on a thread of its own (proto/v1/checkpoint.proto says what each
 // does).
 
 #ifndef OARLOCK_PSERVER_CHECKPOINT_SERVER_CUT_H_
@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "base/types.h"
 #include "cluster/partition_map.h"
-#include "proto/checkpoint.pb.h"
+#include "proto/v1/checkpoint.pb.h"
 #include "pserver/checkpoint/cut_gate.h"
 #include "pserver/checkpoint/part_writer.h"
 #include "pserver/checkpoint/push_journal.h"

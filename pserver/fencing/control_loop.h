@@ -24,7 +24,7 @@
 #include "base/types.h"
 #include "cluster/partition_map.h"
 #include "coordinator/coordinator.h"
-#include "proto/admin.grpc.pb.h"
+#include "proto/v1/admin.grpc.pb.h"
 #include "pserver/aggregator/logical_clock.h"
 #include "pserver/fencing/ledger_reporter.h"
 #include "pserver/fencing/round_roster.h"

@@ -8,7 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/types.h"
-#include "proto/coordinator_servers.pb.h"
+#include "proto/v1/coordinator_servers.pb.h"
 #include "pserver/fencing/push_ledger.h"
 #include "pserver/table/table_registry.h"
 

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "base/types.h"
-#include "proto/coordinator_workers.pb.h"
+#include "proto/v1/coordinator_workers.pb.h"
 
 namespace oarlock {
 

@@ -14,8 +14,8 @@
 #include "base/interval_set.h"
 #include "base/push_window.h"
 #include "base/types.h"
-#include "proto/coordinator_servers.pb.h"
-#include "proto/parameter.pb.h"
+#include "proto/v1/coordinator_servers.pb.h"
+#include "proto/v1/parameter.pb.h"
 
 namespace oarlock {
 

@@ -19,8 +19,8 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "base/types.h"
-#include "proto/coordinator_servers.pb.h"
-#include "proto/parameter.pb.h"
+#include "proto/v1/coordinator_servers.pb.h"
+#include "proto/v1/parameter.pb.h"
 #include "pserver/fencing/membership.h"
 #include "pserver/fencing/push_history.h"
 

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "base/types.h"
-#include "proto/coordinator_workers.pb.h"
+#include "proto/v1/coordinator_workers.pb.h"
 #include "pserver/fencing/membership.h"
 #include "pserver/table/table_registry.h"
 

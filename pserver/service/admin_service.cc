@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "cluster/security.h"
 #include "cluster/wire_version.h"
-#include "proto/admin.grpc.pb.h"
+#include "proto/v1/admin.grpc.pb.h"
 #include "pserver/rpc/unary_call.h"
 
 namespace oarlock {

@@ -35,7 +35,7 @@ struct AdminServiceOptions {
   std::vector<std::string> server_endpoints;
   // Every call must carry it as metadata kTokenMetadataKey. Empty: none.
   std::string token;
-  // See proto/admin.proto ConnectResponse.
+  // See proto/v1/admin.proto ConnectResponse.
   bool has_checkpoints = false;
 };
 

@@ -12,7 +12,7 @@
 
 #include "absl/types/span.h"
 #include "base/check.h"
-#include "proto/parameter.pb.h"
+#include "proto/v1/parameter.pb.h"
 #include "wire/value_format.h"
 
 namespace oarlock {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "proto/health.grpc.pb.h"
+#include "proto/vendored/health.grpc.pb.h"
 #include "pserver/rpc/call_queues.h"
 #include "pserver/rpc/unary_call.h"
 

@@ -10,7 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/check.h"
 #include "cluster/security.h"
-#include "proto/parameter.grpc.pb.h"
+#include "proto/v1/parameter.grpc.pb.h"
 #include "pserver/rpc/call_metrics.h"
 #include "pserver/rpc/unary_call.h"
 #include "pserver/service/parameter_handler.h"

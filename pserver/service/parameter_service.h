@@ -30,7 +30,7 @@ namespace oarlock {
 
 struct ParameterServiceOptions {
   ServerIndex server;
-  // What the header of every request must say; see proto/parameter.proto.
+  // What the header of every request must say; see proto/v1/parameter.proto.
   uint64_t job_hash = 0;
   Generation server_generation;
   // Every call must carry it as metadata kTokenMetadataKey. Empty: none.

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "proto/reflection.grpc.pb.h"
+#include "proto/vendored/reflection.grpc.pb.h"
 #include "pserver/rpc/call_queues.h"
 
 namespace oarlock {

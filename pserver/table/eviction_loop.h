@@ -22,7 +22,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/types.h"
-#include "proto/server_admin_tables.pb.h"
+#include "proto/v1/server_admin_tables.pb.h"
 #include "pserver/table/table_registry.h"
 #include "sparse_table/rules/eviction.h"
 

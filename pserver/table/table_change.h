@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 
 namespace oarlock {
 

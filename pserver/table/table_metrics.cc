@@ -1,6 +1,6 @@
 #include "pserver/table/table_metrics.h"
 
-#include "proto/server_admin_tables.pb.h"
+#include "proto/v1/server_admin_tables.pb.h"
 
 namespace oarlock {
 namespace {

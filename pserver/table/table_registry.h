@@ -19,8 +19,8 @@
 #include "base/clock.h"
 #include "base/types.h"
 #include "cluster/partition_map.h"
-#include "proto/server_admin_tables.pb.h"
-#include "proto/table.pb.h"
+#include "proto/v1/server_admin_tables.pb.h"
+#include "proto/v1/table.pb.h"
 #include "pserver/aggregator/aggregator.h"
 #include "pserver/aggregator/change_log.h"
 #include "pserver/aggregator/logical_clock.h"
@@ -113,8 +113,8 @@ class TableRegistry {
   absl::btree_map<WorkerIndex, Generation> RoundMembers() const;
 
   // What others have pushed to a geo table since the caller asked; see
-  // proto/admin.proto. `request` is of this server's incarnation `generation`,
-  // or its positions are none.
+  // proto/v1/admin.proto. `request` is of this server's incarnation
+  // `generation`, or its positions are none.
   absl::StatusOr<v1::ListChangesResponse> ListChanges(
       const v1::ListChangesRequest& request, Generation generation) const;
 

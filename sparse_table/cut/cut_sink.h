@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "base/types.h"
-#include "proto/unit_state.pb.h"
+#include "proto/state/unit_state.pb.h"
 
 namespace oarlock {
 

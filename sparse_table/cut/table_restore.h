@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "base/types.h"
-#include "proto/unit_state.pb.h"
+#include "proto/state/unit_state.pb.h"
 #include "sparse_table/partition.h"
 #include "sparse_table/rows/packed_rows.h"
 #include "sparse_table/rows/row_space.h"

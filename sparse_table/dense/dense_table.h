@@ -15,8 +15,8 @@
 #include "base/push_stamp.h"
 #include "base/types.h"
 #include "cluster/partition_map.h"
-#include "proto/checkpoint.pb.h"
-#include "proto/table.pb.h"
+#include "proto/v1/checkpoint.pb.h"
+#include "proto/v1/table.pb.h"
 
 namespace oarlock {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 
 namespace oarlock {
 

@@ -28,7 +28,7 @@
 #include "absl/types/span.h"
 #include "base/push_stamp.h"
 #include "base/types.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 #include "sparse_table/rules/count_sketch.h"
 
 namespace oarlock {

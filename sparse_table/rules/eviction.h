@@ -15,7 +15,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 #include "sparse_table/partition.h"
 #include "sparse_table/rows/row_space.h"
 #include "sparse_table/rules/score_rule.h"

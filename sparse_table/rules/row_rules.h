@@ -10,7 +10,7 @@
 #include "base/types.h"
 #include "optim/initializer.h"
 #include "optim/rules.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 #include "sparse_table/rows/row_layout.h"
 #include "sparse_table/rules/admission_rule.h"
 #include "sparse_table/rules/eviction.h"

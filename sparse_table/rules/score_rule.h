@@ -16,7 +16,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 
 namespace oarlock {
 

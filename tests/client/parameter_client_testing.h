@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "base/types.h"
 #include "client/parameter_client.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 #include "tests/client/blocking_calls.h"
 #include "wire/value_format.h"
 

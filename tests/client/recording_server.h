@@ -14,8 +14,8 @@
 #include "absl/synchronization/mutex.h"
 #include "cluster/partition_map.h"
 #include "cluster/retry.h"
-#include "proto/admin.grpc.pb.h"
-#include "proto/parameter.grpc.pb.h"
+#include "proto/v1/admin.grpc.pb.h"
+#include "proto/v1/parameter.grpc.pb.h"
 
 namespace oarlock {
 

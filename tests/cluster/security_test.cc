@@ -16,7 +16,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "cluster/retry.h"
-#include "proto/health.grpc.pb.h"
+#include "proto/vendored/health.grpc.pb.h"
 #include "tests/cluster/test_certificates.h"
 
 namespace oarlock {

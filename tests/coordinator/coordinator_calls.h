@@ -10,10 +10,10 @@
 
 #include "base/random.h"
 #include "coordinator/coordinator.h"
-#include "proto/coordinator_servers.pb.h"
-#include "proto/coordinator_state.pb.h"
-#include "proto/coordinator_work.pb.h"
-#include "proto/coordinator_workers.pb.h"
+#include "proto/state/coordinator_state.pb.h"
+#include "proto/v1/coordinator_servers.pb.h"
+#include "proto/v1/coordinator_work.pb.h"
+#include "proto/v1/coordinator_workers.pb.h"
 
 namespace oarlock {
 

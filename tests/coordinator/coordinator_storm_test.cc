@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "coordinator/coordinator.h"
-#include "proto/checkpoint.pb.h"
+#include "proto/v1/checkpoint.pb.h"
 #include "tests/coordinator/death_model.h"
 
 namespace oarlock {

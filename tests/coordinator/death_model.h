@@ -16,8 +16,8 @@
 
 #include "base/random.h"
 #include "base/types.h"
-#include "proto/coordinator_servers.pb.h"
-#include "proto/coordinator_work.pb.h"
+#include "proto/v1/coordinator_servers.pb.h"
+#include "proto/v1/coordinator_work.pb.h"
 
 namespace oarlock {
 

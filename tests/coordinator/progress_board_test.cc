@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 #include "base/types.h"
-#include "proto/coordinator_state.pb.h"
+#include "proto/state/coordinator_state.pb.h"
 
 namespace oarlock {
 namespace {

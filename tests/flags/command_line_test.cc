@@ -10,8 +10,8 @@
 
 #include "flags/config_file.h"
 #include "flags/message_flags.h"
-#include "proto/job_config.pb.h"
-#include "proto/launch_config.pb.h"
+#include "proto/config/job_config.pb.h"
+#include "proto/config/launch_config.pb.h"
 
 namespace oarlock {
 namespace {

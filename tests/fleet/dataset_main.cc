@@ -18,7 +18,7 @@
 #include "base/status_macros.h"
 #include "cluster/environment.h"
 #include "fleet/fleet.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/job_config.pb.h"
 
 namespace oarlock {
 namespace {

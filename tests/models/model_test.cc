@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nn/network.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/job_config.pb.h"
 #include "tests/nn/backends/available_backends.h"
 #include "tests/nn/step_fixture.h"
 

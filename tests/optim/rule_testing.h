@@ -12,7 +12,7 @@
 
 #include "base/random.h"
 #include "optim/rules.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 
 namespace oarlock {
 

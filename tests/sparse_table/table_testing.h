@@ -15,7 +15,7 @@
 #include "base/mix.h"
 #include "base/push_stamp.h"
 #include "base/types.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 #include "sparse_table/sparse_table.h"
 
 namespace oarlock {

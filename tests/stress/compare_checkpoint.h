@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 #include "tests/stress/oracle_lane.h"
 
 namespace oarlock {

@@ -26,7 +26,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "optim/rules.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 #include "tests/client/blocking_calls.h"
 #include "tests/stress/job_member.h"
 #include "worker/cut/cut_marker.h"

@@ -22,8 +22,8 @@
 #include "base/types.h"
 #include "client/key_batch.h"
 #include "client/parameter_client.h"
-#include "proto/parameter.pb.h"
-#include "proto/table.pb.h"
+#include "proto/v1/parameter.pb.h"
+#include "proto/v1/table.pb.h"
 #include "tests/stress/table_model.h"
 
 namespace oarlock {

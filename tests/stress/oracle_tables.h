@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 
 namespace oarlock {
 

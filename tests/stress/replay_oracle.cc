@@ -42,7 +42,7 @@
 #include "client/grpc_parameter_client.h"
 #include "client/server_connections.h"
 #include "optim/rules.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 #include "tests/stress/compare_checkpoint.h"
 #include "tests/stress/oracle_lane.h"
 #include "tests/stress/oracle_tables.h"

@@ -19,8 +19,8 @@
 #include "base/key_group.h"
 #include "base/types.h"
 #include "optim/rules.h"
-#include "proto/parameter.pb.h"
-#include "proto/table.pb.h"
+#include "proto/v1/parameter.pb.h"
+#include "proto/v1/table.pb.h"
 #include "sparse_table/rules/count_sketch.h"
 #include "sparse_table/rules/row_rules.h"
 

@@ -16,7 +16,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 
 from google.protobuf import text_format  # noqa: E402
-from proto import parameter_pb2, table_pb2  # noqa: E402
+from proto.v1 import parameter_pb2, table_pb2  # noqa: E402
 import wire_client  # noqa: E402
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "wire_protocol.md"

@@ -56,14 +56,13 @@ def stubs_dir():
     admin_messages = [
         str(path.relative_to(ROOT))
         for pattern in ("coordinator_*.proto", "server_admin*.proto")
-        for path in sorted(pathlib.Path(ROOT, "proto").glob(pattern))
-        if path.name != "coordinator_state.proto"]
+        for path in sorted(pathlib.Path(ROOT, "proto", "v1").glob(pattern))]
     subprocess.run(
         ["protoc", f"--proto_path={ROOT}", f"--python_out={folder}",
          f"--plugin=protoc-gen-grpc_python={plugin}",
-         f"--grpc_python_out={folder}", "proto/admin.proto",
-         "proto/job_description.proto", "proto/parameter.proto",
-         "proto/table.proto", *admin_messages],
+         f"--grpc_python_out={folder}", "proto/v1/admin.proto",
+         "proto/v1/job_description.proto", "proto/v1/parameter.proto",
+         "proto/v1/table.proto", *admin_messages],
         check=True, cwd=ROOT, timeout=harness.FAILURE_DEADLINE_S)
     return folder
 

@@ -10,8 +10,8 @@ import time
 import grpc
 import harness
 import xxhash
-from proto import admin_pb2, admin_pb2_grpc
-from proto import parameter_pb2, parameter_pb2_grpc
+from proto.v1 import admin_pb2, admin_pb2_grpc
+from proto.v1 import parameter_pb2, parameter_pb2_grpc
 
 PROTOCOL_VERSION = 1
 CALL_TIMEOUT_S = 10

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "proto/parameter.pb.h"
+#include "proto/v1/parameter.pb.h"
 #include "tests/wire/codec_oracle.h"
 #include "wire/wire_limits.h"
 

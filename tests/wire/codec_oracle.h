@@ -11,7 +11,7 @@
 #include <string>
 
 #include "base/random.h"
-#include "proto/parameter.pb.h"
+#include "proto/v1/parameter.pb.h"
 
 namespace oarlock {
 

@@ -13,7 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/mix.h"
-#include "proto/parameter.pb.h"
+#include "proto/v1/parameter.pb.h"
 #include "tests/wire/codec_oracle.h"
 #include "wire/wire_codec.h"
 #include "wire/wire_limits.h"

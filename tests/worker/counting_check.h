@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "client/parameter_client.h"
 #include "models/model.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/job_config.pb.h"
 
 namespace oarlock {
 

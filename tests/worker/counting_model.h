@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "models/model.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/job_config.pb.h"
 
 namespace oarlock {
 

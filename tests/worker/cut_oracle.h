@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "client/parameter_client.h"
-#include "proto/coordinator_work.pb.h"
+#include "proto/v1/coordinator_work.pb.h"
 
 namespace oarlock {
 

@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "base/metrics.h"
 #include "client/job_client.h"
-#include "proto/coordinator_job.pb.h"
+#include "proto/v1/coordinator_job.pb.h"
 #include "tests/base/eventually.h"
 #include "tests/base/skippable_clock.h"
 #include "tests/integration/mini_cluster.h"

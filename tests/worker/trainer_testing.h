@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/job_config.pb.h"
 #include "tests/data/test_files.h"
 #include "tests/worker/planted_rows.h"
 #include "tests/worker/training_job.h"

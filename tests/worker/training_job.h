@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "fleet/local_cluster.h"
-#include "proto/coordinator_job.pb.h"
-#include "proto/coordinator_progress.pb.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/job_config.pb.h"
+#include "proto/v1/coordinator_job.pb.h"
+#include "proto/v1/coordinator_progress.pb.h"
 #include "tests/integration/mini_cluster.h"
 #include "worker/report/summary.h"
 #include "worker/trainer.h"

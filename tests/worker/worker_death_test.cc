@@ -23,7 +23,7 @@
 #include "data/order/example_reader.h"
 #include "data/parse/bad_lines.h"
 #include "data/synthetic/criteo_generator.h"
-#include "proto/parameter.grpc.pb.h"
+#include "proto/v1/parameter.grpc.pb.h"
 #include "tests/base/skippable_clock.h"
 #include "tests/data/test_files.h"
 #include "tests/integration/mini_cluster.h"

@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "data/data_options.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/job_config.pb.h"
 
 namespace oarlock {
 

@@ -5,7 +5,7 @@
 #define OARLOCK_WORKER_CONFIG_FLAG_USE_H_
 
 #include "absl/status/status.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/job_config.pb.h"
 
 namespace oarlock {
 

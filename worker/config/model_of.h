@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "data/batch.h"
 #include "models/model.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/job_config.pb.h"
 
 namespace oarlock {
 

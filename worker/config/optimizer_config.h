@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "proto/job_config.pb.h"
-#include "proto/table.pb.h"
+#include "proto/config/job_config.pb.h"
+#include "proto/v1/table.pb.h"
 
 namespace oarlock {
 

@@ -10,8 +10,8 @@
 #include "base/types.h"
 #include "models/model.h"
 #include "nn/parameter.h"
-#include "proto/job_config.pb.h"
-#include "proto/table.pb.h"
+#include "proto/config/job_config.pb.h"
+#include "proto/v1/table.pb.h"
 
 namespace oarlock {
 

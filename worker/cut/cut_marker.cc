@@ -6,7 +6,7 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "base/check.h"
 #include "base/log.h"
-#include "proto/coordinator_work.pb.h"
+#include "proto/v1/coordinator_work.pb.h"
 
 namespace oarlock {
 namespace {

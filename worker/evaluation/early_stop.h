@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "proto/coordinator_course.pb.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/job_config.pb.h"
+#include "proto/v1/coordinator_course.pb.h"
 
 namespace oarlock {
 

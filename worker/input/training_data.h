@@ -19,7 +19,7 @@
 #include "data/order/memory_dataset.h"
 #include "data/order/position_runs.h"
 #include "data/order/source_index.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/job_config.pb.h"
 #include "worker/input/leased_work.h"
 #include "worker/input/pass_work.h"
 #include "worker/report/progress_meter.h"

@@ -17,8 +17,8 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "client/job_client.h"
-#include "proto/coordinator_course.pb.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/job_config.pb.h"
+#include "proto/v1/coordinator_course.pb.h"
 #include "worker/input/training_data.h"
 #include "worker/report/progress_meter.h"
 

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "proto/event.pb.h"
+#include "proto/vendored/event.pb.h"
 #include "worker/report/crc32c.h"
 
 namespace oarlock {

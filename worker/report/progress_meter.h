@@ -15,7 +15,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/auc.h"
-#include "proto/coordinator_progress.pb.h"
+#include "proto/v1/coordinator_progress.pb.h"
 
 namespace oarlock {
 

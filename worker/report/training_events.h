@@ -19,7 +19,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
-#include "proto/coordinator_job.pb.h"
+#include "proto/v1/coordinator_job.pb.h"
 #include "worker/report/event_file.h"
 
 namespace oarlock {

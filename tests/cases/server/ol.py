@@ -2,7 +2,7 @@ import grpc, xxhash, subprocess, time, os, sys, signal, socket, struct
 
 # The scripts run where prepare.sh has run.
 sys.path.insert(0, os.path.abspath("py"))
-from proto import (
+from proto.v1 import (
     admin_pb2 as A,
     parameter_pb2 as P,
     table_pb2 as T,

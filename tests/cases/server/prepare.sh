@@ -6,7 +6,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 O=${O:?path of the binary}
 TREE=${TREE:-$here/../../..}
-mkdir -p py/proto
+mkdir -p py
 py=$PWD/py
 (cd "$TREE" && find proto -name '*.proto' -print0 |
   xargs -0 protoc -I. --python_out="$py")

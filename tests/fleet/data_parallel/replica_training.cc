@@ -15,7 +15,7 @@
 #include "nn/image_layers.h"
 #include "nn/layers.h"
 #include "nn/reference/reference_backend.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/job_config.pb.h"
 #include "tests/fleet/data_parallel/worker_threads.h"
 
 namespace oarlock {

@@ -20,7 +20,7 @@
 #include "flags/command_line.h"
 #include "flags/config_file.h"
 #include "flags/message_flags.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/job_config.pb.h"
 
 namespace oarlock {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "flags/message_flags.h"
-#include "proto/job_config.pb.h"
+#include "proto/config/job_config.pb.h"
 #include "tests/fuzz/replay.h"
 
 namespace oarlock {

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "base/random.h"
-#include "proto/checkpoint.pb.h"
+#include "proto/v1/checkpoint.pb.h"
 #include "storage/checkpoint_store.h"
 
 namespace oarlock {

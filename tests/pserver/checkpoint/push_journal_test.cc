@@ -8,7 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "base/clock.h"
-#include "proto/parameter.pb.h"
+#include "proto/v1/parameter.pb.h"
 #include "pserver/aggregator/quorum_aggregator.h"
 #include "pserver/aggregator/quorum_patience.h"
 #include "pserver/checkpoint/cut_gate.h"

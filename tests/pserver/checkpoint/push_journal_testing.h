@@ -17,7 +17,7 @@
 
 #include "absl/status/status.h"
 #include "base/clock.h"
-#include "proto/parameter.pb.h"
+#include "proto/v1/parameter.pb.h"
 #include "pserver/checkpoint/cut_gate.h"
 #include "pserver/checkpoint/push_journal.h"
 #include "pserver/fencing/membership.h"

@@ -15,7 +15,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "cluster/wire_version.h"
-#include "proto/admin.grpc.pb.h"
+#include "proto/v1/admin.grpc.pb.h"
 #include "pserver/server.h"
 #include "tests/base/eventually.h"
 #include "tests/pserver/fencing/ledger_testing.h"

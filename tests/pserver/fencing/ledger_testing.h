@@ -7,8 +7,8 @@
 #include <set>
 #include <tuple>
 
-#include "proto/coordinator_workers.pb.h"
-#include "proto/parameter.pb.h"
+#include "proto/v1/coordinator_workers.pb.h"
+#include "proto/v1/parameter.pb.h"
 #include "pserver/fencing/push_history.h"
 
 namespace oarlock {

@@ -19,7 +19,7 @@
 #include "base/mix.h"
 #include "cluster/partition_map.h"
 #include "cluster/retry.h"
-#include "proto/parameter.grpc.pb.h"
+#include "proto/v1/parameter.grpc.pb.h"
 #include "pserver/fencing/membership.h"
 #include "pserver/fencing/push_ledger.h"
 #include "pserver/rpc/call_queues.h"

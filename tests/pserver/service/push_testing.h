@@ -11,7 +11,7 @@
 
 #include "base/push_stamp.h"
 #include "base/types.h"
-#include "proto/table.pb.h"
+#include "proto/v1/table.pb.h"
 #include "sparse_table/dense/dense_table.h"
 #include "sparse_table/sparse_table.h"
 #include "wire/wire_codec.h"

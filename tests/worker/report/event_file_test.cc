@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/random.h"
-#include "proto/event.pb.h"
+#include "proto/vendored/event.pb.h"
 #include "tests/data/test_files.h"
 #include "worker/report/crc32c.h"
 #include "worker/report/training_events.h"
