@@ -14,7 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/log.h"
-#include "base/malloc.h"
+#include "base/process/malloc.h"
 #include "base/status_macros.h"
 #include "cli/admin_client.h"
 #include "cli/score_file.h"

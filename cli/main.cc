@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "base/clock.h"
-#include "base/crash_handler.h"
+#include "base/process/crash_handler.h"
 #include "cli/armed_fault.h"
 #include "cli/commands.h"
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "base/version.h"
+#include "base/process/version.h"
 #include "cli/commands.h"
 #include "cli/man_page.h"
 #include "flags/command_line.h"

@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "base/build_commit.h"
-#include "base/version.h"
+#include "base/process/build_commit.h"
+#include "base/process/version.h"
 #include "checkpoint/manifest.h"
 #include "cluster/wire_version.h"
 #include "flags/command_line.h"

@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/clock.h"
-#include "base/shared_library.h"
+#include "base/process/shared_library.h"
 #include "base/status_macros.h"
 #include "collective/agreement.h"
 #include "collective/ring_connection.h"

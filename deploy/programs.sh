@@ -6,7 +6,7 @@
 #   deploy/programs.sh strip FROM TO [DEBUG]   copies them without symbols,
 #                              which go into DEBUG by build id, as gdb looks,
 #                              and links the examples' names to their program
-#   deploy/programs.sh version   of base/version.h, the one place that says it
+#   deploy/programs.sh version   of base/process/version.h, the one place that says it
 #   deploy/programs.sh epoch     the time of the commit, for SOURCE_DATE_EPOCH
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -82,9 +82,9 @@ strip_all() {
 case ${1:-} in
   build) [ $# -ge 2 ] || usage "$@"; build "${@:2}" ;;
   strip) [ $# -ge 3 ] && [ $# -le 4 ] || usage "$@"; strip_all "${@:2}" ;;
-  version) sed -n 's/.*kOarlockVersion\[\] = "\(.*\)";/\1/p' base/version.h ;;
+  version) sed -n 's/.*kOarlockVersion\[\] = "\(.*\)";/\1/p' base/process/version.h ;;
   epoch)
-    if ! git log -1 --format=%ct 2>/dev/null; then stat -c %Y base/version.h; fi
+    if ! git log -1 --format=%ct 2>/dev/null; then stat -c %Y base/process/version.h; fi
     ;;
   *) usage "$@" ;;
 esac

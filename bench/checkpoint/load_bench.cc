@@ -21,7 +21,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "base/log.h"
-#include "base/malloc.h"
+#include "base/process/malloc.h"
 #include "base/types.h"
 #include "bench/common/repetitions.h"
 #include "bench/common/workload.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/malloc.h"
+#include "base/process/malloc.h"
 #include "base/types.h"
 #include "bench/common/repetitions.h"
 #include "bench/common/workload.h"

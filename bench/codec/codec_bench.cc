@@ -15,7 +15,7 @@
 
 #include "absl/types/span.h"
 #include "base/check.h"
-#include "base/malloc.h"
+#include "base/process/malloc.h"
 #include "wire/value_format.h"
 #include "wire/wire_codec.h"
 

@@ -17,7 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/check.h"
-#include "base/malloc.h"
+#include "base/process/malloc.h"
 #include "base/push_stamp.h"
 #include "base/types.h"
 #include "bench/common/repetitions.h"

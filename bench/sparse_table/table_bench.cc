@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 #include "base/key_group.h"
-#include "base/malloc.h"
+#include "base/process/malloc.h"
 #include "base/push_stamp.h"
 #include "base/types.h"
 #include "bench/common/repetitions.h"

@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/check.h"
-#include "base/malloc.h"
+#include "base/process/malloc.h"
 #include "base/random.h"
 #include "bench/common/repetitions.h"
 #include "storage/checkpoint_reader.h"

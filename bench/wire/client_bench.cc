@@ -21,7 +21,7 @@
 #include "absl/time/time.h"
 #include "base/call_and_wait.h"
 #include "base/check.h"
-#include "base/malloc.h"
+#include "base/process/malloc.h"
 #include "base/types.h"
 #include "bench/common/repetitions.h"
 #include "bench/common/workload.h"

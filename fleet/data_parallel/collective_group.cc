@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "base/boot_id.h"
 #include "base/log.h"
+#include "base/process/boot_id.h"
 #include "base/status_macros.h"
 #include "base/types.h"
 #include "cluster/endpoint.h"

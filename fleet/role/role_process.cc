@@ -3,9 +3,9 @@
 #include <string>
 
 #include "absl/synchronization/mutex.h"
-#include "base/crash_handler.h"
 #include "base/log.h"
-#include "base/malloc.h"
+#include "base/process/crash_handler.h"
+#include "base/process/malloc.h"
 
 namespace oarlock {
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
-#include "base/free_memory.h"
+#include "base/process/free_memory.h"
 #include "base/status_macros.h"
 #include "checkpoint/manifest.h"
 #include "client/grpc_parameter_client.h"

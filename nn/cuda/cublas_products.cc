@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "base/log.h"
-#include "base/shared_library.h"
+#include "base/process/shared_library.h"
 #include "base/status_macros.h"
 #include "nn/cuda/device.h"
 

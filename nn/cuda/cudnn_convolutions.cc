@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "base/shared_library.h"
+#include "base/process/shared_library.h"
 #include "base/status_macros.h"
 #include "nn/cuda/device.h"
 

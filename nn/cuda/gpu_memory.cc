@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/free_memory.h"
+#include "base/process/free_memory.h"
 #include "nn/cuda/capture_lock.h"
 #include "nn/cuda/device.h"
 

@@ -7,9 +7,9 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "base/boot_id.h"
 #include "base/fault_point.h"
 #include "base/log.h"
+#include "base/process/boot_id.h"
 #include "base/status_macros.h"
 #include "checkpoint/manifest.h"
 #include "cluster/endpoint.h"

@@ -74,7 +74,7 @@ ONE_PLACE = {
                                   "collective/nccl_ring.cc"},
     r"#include\s*<cublas": {"nn/cuda/cublas_products.h"},
     r"#include\s*<nccl": {"collective/nccl_ring.cc"},
-    r"\bdlopen\(": {"base/shared_library.cc"},
+    r"\bdlopen\(": {"base/process/shared_library.cc"},
     r"#include\s*<rocksdb": {"storage/checkpoint_reader.cc",
                              "storage/checkpoint_store.cc",
                              "storage/cold_rows.cc",

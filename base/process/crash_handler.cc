@@ -1,4 +1,4 @@
-#include "base/crash_handler.h"
+#include "base/process/crash_handler.h"
 
 #include <dlfcn.h>
 #include <execinfo.h>

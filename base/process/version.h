@@ -1,7 +1,7 @@
 // Which Oarlock this is.
 
-#ifndef OARLOCK_BASE_VERSION_H_
-#define OARLOCK_BASE_VERSION_H_
+#ifndef OARLOCK_BASE_PROCESS_VERSION_H_
+#define OARLOCK_BASE_PROCESS_VERSION_H_
 
 namespace oarlock {
 
@@ -11,4 +11,4 @@ inline constexpr char kOarlockVersion[] = "0.1.0";
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_BASE_VERSION_H_
+#endif  // OARLOCK_BASE_PROCESS_VERSION_H_

@@ -1,4 +1,4 @@
-#include "base/build_commit.h"
+#include "base/process/build_commit.h"
 
 #include <string_view>
 

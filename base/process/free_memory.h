@@ -1,7 +1,7 @@
 // What the system has left.
 
-#ifndef OARLOCK_BASE_FREE_MEMORY_H_
-#define OARLOCK_BASE_FREE_MEMORY_H_
+#ifndef OARLOCK_BASE_PROCESS_FREE_MEMORY_H_
+#define OARLOCK_BASE_PROCESS_FREE_MEMORY_H_
 
 #include <cstdint>
 
@@ -12,4 +12,4 @@ uint64_t FreeMemoryBytes();
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_BASE_FREE_MEMORY_H_
+#endif  // OARLOCK_BASE_PROCESS_FREE_MEMORY_H_

@@ -1,8 +1,8 @@
 // Libraries that are opened when they are needed, so that a program starts
 // where they are not.
 
-#ifndef OARLOCK_BASE_SHARED_LIBRARY_H_
-#define OARLOCK_BASE_SHARED_LIBRARY_H_
+#ifndef OARLOCK_BASE_PROCESS_SHARED_LIBRARY_H_
+#define OARLOCK_BASE_PROCESS_SHARED_LIBRARY_H_
 
 #include <string>
 #include <utility>
@@ -42,4 +42,4 @@ class SharedLibrary {
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_BASE_SHARED_LIBRARY_H_
+#endif  // OARLOCK_BASE_PROCESS_SHARED_LIBRARY_H_

@@ -1,7 +1,7 @@
 // How the C library's allocator treats large buffers.
 
-#ifndef OARLOCK_BASE_MALLOC_H_
-#define OARLOCK_BASE_MALLOC_H_
+#ifndef OARLOCK_BASE_PROCESS_MALLOC_H_
+#define OARLOCK_BASE_PROCESS_MALLOC_H_
 
 namespace oarlock {
 
@@ -14,4 +14,4 @@ void KeepFreedMemory();
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_BASE_MALLOC_H_
+#endif  // OARLOCK_BASE_PROCESS_MALLOC_H_

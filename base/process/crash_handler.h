@@ -1,7 +1,7 @@
 // A process that crashes says where.
 
-#ifndef OARLOCK_BASE_CRASH_HANDLER_H_
-#define OARLOCK_BASE_CRASH_HANDLER_H_
+#ifndef OARLOCK_BASE_PROCESS_CRASH_HANDLER_H_
+#define OARLOCK_BASE_PROCESS_CRASH_HANDLER_H_
 
 namespace oarlock {
 
@@ -21,4 +21,4 @@ void InstallCrashHandler();
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_BASE_CRASH_HANDLER_H_
+#endif  // OARLOCK_BASE_PROCESS_CRASH_HANDLER_H_

@@ -1,4 +1,4 @@
-#include "base/malloc.h"
+#include "base/process/malloc.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-#include "base/malloc.h"
+#include "base/process/malloc.h"
 
 #include <features.h>
 

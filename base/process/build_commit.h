@@ -1,7 +1,7 @@
 // Which commit this program was built from.
 
-#ifndef OARLOCK_BASE_BUILD_COMMIT_H_
-#define OARLOCK_BASE_BUILD_COMMIT_H_
+#ifndef OARLOCK_BASE_PROCESS_BUILD_COMMIT_H_
+#define OARLOCK_BASE_PROCESS_BUILD_COMMIT_H_
 
 namespace oarlock {
 
@@ -11,4 +11,4 @@ const char* BuildCommit();
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_BASE_BUILD_COMMIT_H_
+#endif  // OARLOCK_BASE_PROCESS_BUILD_COMMIT_H_

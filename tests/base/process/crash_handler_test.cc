@@ -1,4 +1,4 @@
-#include "base/crash_handler.h"
+#include "base/process/crash_handler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "base/shared_library.h"
+#include "base/process/shared_library.h"
 
 #include <dlfcn.h>
 

@@ -1,7 +1,7 @@
 // Which start of the operating system this is.
 
-#ifndef OARLOCK_BASE_BOOT_ID_H_
-#define OARLOCK_BASE_BOOT_ID_H_
+#ifndef OARLOCK_BASE_PROCESS_BOOT_ID_H_
+#define OARLOCK_BASE_PROCESS_BOOT_ID_H_
 
 #include <string>
 
@@ -14,4 +14,4 @@ std::string BootId();
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_BASE_BOOT_ID_H_
+#endif  // OARLOCK_BASE_PROCESS_BOOT_ID_H_

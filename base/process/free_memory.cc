@@ -1,4 +1,4 @@
-#include "base/free_memory.h"
+#include "base/process/free_memory.h"
 
 #include <fstream>
 #include <string>

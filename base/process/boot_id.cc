@@ -1,4 +1,4 @@
-#include "base/boot_id.h"
+#include "base/process/boot_id.h"
 
 #include <fstream>
 
