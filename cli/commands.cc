@@ -1,9 +1,9 @@
 #include "cli/commands.h"
 
-#include "cli/checkpoint_command.h"
+#include "cli/checkpoint/checkpoint_command.h"
 #include "cli/completion_command.h"
-#include "cli/ctl_command.h"
-#include "cli/doctor_command.h"
+#include "cli/ctl/ctl_command.h"
+#include "cli/doctor/doctor_command.h"
 #include "cli/explain_env_command.h"
 #include "cli/generate_command.h"
 #include "cli/infer_command.h"
@@ -11,7 +11,7 @@
 #include "cli/man_command.h"
 #include "cli/quickstart_command.h"
 #include "cli/server_command.h"
-#include "cli/train_command.h"
+#include "cli/train/train_command.h"
 #include "cli/version_command.h"
 #include "flags/command_line.h"
 

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cli/commands.h"
-#include "cli/completion.h"
+#include "cli/text/completion.h"
 #include "flags/command_line.h"
 
 namespace oarlock {

@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "base/process/malloc.h"
 #include "base/status_macros.h"
-#include "cli/admin_client.h"
+#include "cli/ctl/admin_client.h"
 #include "cli/score_file.h"
 #include "cluster/environment.h"
 #include "data/reader/file_list.h"

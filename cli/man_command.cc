@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "base/process/version.h"
 #include "cli/commands.h"
-#include "cli/man_page.h"
+#include "cli/text/man_page.h"
 #include "flags/command_line.h"
 
 namespace oarlock {

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "cli/auc_curve.h"
-#include "cli/train_command.h"
+#include "cli/train/train_command.h"
 #include "data/synthetic/criteo_generator.h"
 #include "flags/command_line.h"
 #include "flags/message_flags.h"

@@ -1,0 +1,54 @@
+#include "cli/ctl/admin_client.h"
+
+#include <utility>
+
+#include "cluster/wire_version.h"
+
+namespace oarlock {
+
+absl::StatusOr<std::unique_ptr<AdminClient>> AdminClient::Open(
+    const std::string& endpoint, const AdminClientOptions& options) {
+  OARLOCK_ASSIGN_OR_RETURN(auto credentials,
+                           MakeChannelCredentials(options.security));
+  auto client = std::make_unique<AdminClient>();
+  OARLOCK_ASSIGN_OR_RETURN(client->token_, ReadToken(options.security));
+  client->endpoint_ = endpoint;
+  client->timeout_ = options.timeout;
+  client->stub_ = v1::AdminService::NewStub(
+      grpc::CreateCustomChannel(endpoint, credentials, MakeChannelArguments()));
+  if (options.job_id.empty()) return client;
+  v1::ConnectRequest request;
+  request.set_protocol_version(kProtocolVersion);
+  request.set_job_id(options.job_id);
+  request.set_client("ctl");
+  v1::ConnectResponse response;
+  OARLOCK_RETURN_IF_ERROR(
+      client->Call(&v1::AdminService::Stub::Connect, request, &response));
+  return client;
+}
+
+absl::StatusOr<std::unique_ptr<JobServers>> JobServers::Open(
+    const std::string& endpoint, const AdminClientOptions& options) {
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<AdminClient> asked,
+                           AdminClient::Open(endpoint, options));
+  v1::ServerStatusResponse status;
+  OARLOCK_RETURN_IF_ERROR(asked->Call(&v1::AdminService::Stub::GetServerStatus,
+                                      v1::ServerStatusRequest(), &status));
+  if (status.server_index() >=
+      static_cast<uint32_t>(status.server_endpoints_size())) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "server ", endpoint, " says that it is server ", status.server_index(),
+        " of ", status.server_endpoints_size(),
+        "; use ctl and servers of one release"));
+  }
+  auto servers = std::make_unique<JobServers>();
+  servers->options_ = options;
+  servers->endpoints_.assign(status.server_endpoints().begin(),
+                             status.server_endpoints().end());
+  servers->clients_.resize(servers->endpoints_.size());
+  servers->asked_ = status.server_index();
+  servers->clients_[servers->asked_] = std::move(asked);
+  return servers;
+}
+
+}  // namespace oarlock

@@ -1,0 +1,137 @@
+#include "cli/train/local_job.h"
+
+#include <cstdio>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "cli/train/job_watch.h"
+#include "client/server_connections.h"
+#include "cluster/environment.h"
+#include "launch/launch_plan.h"
+#include "launch/launcher.h"
+#include "worker/report/summary.h"
+
+namespace oarlock {
+namespace {
+
+// In the log folder, by the first worker.
+constexpr char kSummaryFile[] = "summary.json";
+
+absl::StatusOr<LaunchPlan> PlanOf(const v1::TrainConfig& train,
+                                  const v1::JobConfig& config) {
+  v1::LaunchConfig launch;
+  launch.set_server_num(train.server_num());
+  launch.set_worker_num(train.worker_num());
+  launch.set_max_restart(train.max_restart());
+  launch.set_log_dir(config.log_dir());
+  if (!config.job_id().empty()) launch.set_job_id(config.job_id());
+  return PlanLaunch(launch, ReadEnvironment());
+}
+
+ConnectionOptions ObserverOf(const LaunchPlan& plan,
+                             const v1::JobConfig& config,
+                             const Clocks& clocks) {
+  ConnectionOptions options;
+  options.clocks = clocks;
+  options.endpoints = plan.server_endpoints;
+  options.job_id = plan.job_id;
+  options.client_name = "progress line";
+  options.connect_timeout = absl::Milliseconds(100);
+  options.rpc_timeout = absl::Milliseconds(200);
+  options.security.tls_cert_file = config.tls_cert_file();
+  options.security.tls_key_file = config.tls_key_file();
+  options.security.tls_ca_file = config.tls_ca_file();
+  options.security.token_file = config.token_file();
+  return options;
+}
+
+// All processes return to the last checkpoint when a server dies.
+bool RollsBack(const v1::JobConfig& config) {
+  if (config.recovery() == "auto") return config.durability() != "log";
+  return config.recovery() == "rollback";
+}
+
+// Whose death takes all others with it.
+LauncherOptions::Together Together(const v1::JobConfig& config) {
+  if (config.checkpoint_dir().empty()) {
+    return LauncherOptions::Together::kNobody;
+  }
+  if (RollsBack(config)) return LauncherOptions::Together::kServers;
+  return config.durability() == "log" ? LauncherOptions::Together::kNobody
+                                      : LauncherOptions::Together::kCoordinator;
+}
+
+// A round that a worker's death has torn cannot be completed by another one;
+// from the last cut on all give the same bits again.
+bool RoundsRollBack(const v1::JobConfig& config) {
+  return config.mode() == "sync" && !config.checkpoint_dir().empty();
+}
+
+// Connects on the first call that succeeds. Servers that are away are not
+// waited for: the job may be over.
+JobWatch::Source StatusSource(const ConnectionOptions& options) {
+  auto connections = std::make_shared<std::unique_ptr<ServerConnections>>();
+  return [options, connections]() -> absl::StatusOr<v1::JobStatusResponse> {
+    if (*connections == nullptr) {
+      OARLOCK_ASSIGN_OR_RETURN(*connections,
+                               ServerConnections::Connect(options));
+    }
+    v1::JobStatusResponse response;
+    OARLOCK_RETURN_IF_ERROR(
+        (*connections)
+            ->CallWithRetries(ServerIndex(0), options.rpc_timeout,
+                              [&](grpc::ClientContext* context) {
+                                return (*connections)
+                                    ->servers()[0]
+                                    .admin->GetJobStatus(context,
+                                                         v1::JobStatusRequest(),
+                                                         &response);
+                              }));
+    return response;
+  };
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
+                                const v1::JobConfig& config,
+                                const std::vector<std::string>& argv,
+                                const Clocks& clocks) {
+  InitLogging("launcher");
+  OARLOCK_ASSIGN_OR_RETURN(const LaunchPlan plan, PlanOf(train, config));
+  std::printf(
+      "oarlock   job %s: %d servers, %d workers with %d threads each, %s   "
+      "logs in %s\n",
+      plan.job_id.c_str(), train.server_num(), train.worker_num(),
+      config.thread_num(), config.mode().c_str(), config.log_dir().c_str());
+  std::printf("servers   %s\n",
+              absl::StrJoin(plan.server_endpoints, ", ").c_str());
+  std::fflush(stdout);
+  LauncherOptions options;
+  options.clocks = clocks;
+  options.restart_together = Together(config);
+  options.workers_restart_all = RoundsRollBack(config);
+  options.workers_end_on_signal = !config.watch_dir().empty();
+  options.outputs = {kSummaryFile};
+  // Until the summary is read: nobody else may write it meanwhile.
+  Launcher launcher(options);
+  int exit_code;
+  {
+    JobWatch watch(StatusSource(ObserverOf(plan, config, clocks)),
+                   config.epochs(), *clocks.even);
+    OARLOCK_ASSIGN_OR_RETURN(exit_code, launcher.Run(plan, argv));
+  }
+  if (exit_code != 0) return exit_code;
+  const std::string summary_path =
+      absl::StrCat(config.log_dir(), "/", kSummaryFile);
+  OARLOCK_ASSIGN_OR_RETURN(const TrainingSummary summary,
+                           ReadSummary(summary_path));
+  std::printf("%ssummary   %s\n", SummaryTable(summary).c_str(),
+              summary_path.c_str());
+  return 0;
+}
+
+}  // namespace oarlock

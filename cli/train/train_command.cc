@@ -1,0 +1,127 @@
+#include "cli/train/train_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/train/local_job.h"
+#include "cluster/environment.h"
+#include "flags/command_line.h"
+#include "fleet/fleet.h"
+#include "nn/backends/device_choice.h"
+#include "proto/config/job_config.pb.h"
+#include "proto/config/launch_config.pb.h"
+#include "proto/config/train_config.pb.h"
+#include "worker/report/summary.h"
+
+namespace oarlock {
+namespace {
+
+CommandSyntax Syntax() {
+  return {
+      .name = "oarlock train",
+      .description =
+          "Trains a CTR model: alone, as one role of a job, or with a whole "
+          "cluster on this machine.",
+      .examples =
+          "  # 2 servers and 2 workers on this machine\n"
+          "  oarlock train --server_num 2 --worker_num 2 "
+          "--train_files 'data/part-*' --test_files data/test\n"
+          "  # one process, no servers\n"
+          "  oarlock train --train_files 'data/part-*' --thread_num 2\n"
+          "  # one role of a job; the other roles are started likewise\n"
+          "  oarlock train --role TRAINER --trainer_id 0 --trainers 2 "
+          "--pserver_endpoints 10.0.0.1:6174,10.0.0.2:6174 "
+          "--train_files 'data/part-*'\n",
+      .takes_config = true,
+  };
+}
+
+// This very program, whatever it was called by.
+std::string OwnPath() {
+  std::error_code error;
+  const std::filesystem::path path =
+      std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "/proc/self/exe" : path.string();
+}
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "oarlock train: %s\n",
+               std::string(status.message()).c_str());
+  return status.code() == absl::StatusCode::kInvalidArgument ? kUsageExitCode
+                                                             : 1;
+}
+
+int RunOneRole(const v1::JobConfig& config, const RoleAssignment& role,
+               const Clocks& clocks) {
+  absl::StatusOr<std::unique_ptr<Fleet>> fleet =
+      Fleet::Init(config, role, clocks);
+  if (!fleet.ok()) return Fail(fleet.status());
+  TrainingSummary summary;
+  const absl::Status status = RunRole(**fleet, config, &summary);
+  if (!status.ok()) return std::min(Fail(status), 1);
+  if ((*fleet)->IsFirstWorker()) {
+    std::printf("%ssummary   %s/summary.json\n", SummaryTable(summary).c_str(),
+                config.log_dir().c_str());
+  }
+  return 0;
+}
+
+}  // namespace
+
+CommandText DescribeTrain() {
+  v1::JobConfig config;
+  v1::TrainConfig train;
+  v1::RoleConfig role_config;
+  return DescribeCommand(Syntax(), {{{&config}, {&train}, {&role_config}}});
+}
+
+int RunTrain(int argc, char** argv, const Clocks& clocks) {
+  const CommandSyntax syntax = Syntax();
+  v1::JobConfig config;
+  v1::TrainConfig train;
+  v1::RoleConfig role_config;
+  const absl::StatusOr<ParsedCommandLine> parsed = ParseCommandLine(
+      syntax, Words(argc, argv, 2), {{{&config}, {&train}, {&role_config}}});
+  if (std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
+    return *exit_code;
+  }
+  const absl::StatusOr<RoleAssignment> role =
+      RoleFromEnvironment(ToExplicitRole(role_config));
+  if (!role.ok()) return ReportUsageError(syntax, role.status());
+  // Before processes are started for it.
+  const absl::Status consistent =
+      Fleet::CheckConfig(config, static_cast<uint32_t>(train.server_num()));
+  if (!consistent.ok()) return Fail(consistent);
+  const bool starts_cluster = train.server_num() > 0 || train.worker_num() > 0;
+  if (role->role != Role::kLocal || !starts_cluster) {
+    return RunOneRole(config, *role, clocks);
+  }
+  if (train.server_num() == 0 || train.worker_num() == 0) {
+    return ReportUsageError(
+        syntax, absl::InvalidArgumentError(
+                    "a local cluster has at least one server and one worker; "
+                    "give both --server_num and --worker_num, or neither for "
+                    "a local run"));
+  }
+  // Its workers are on this machine.
+  const absl::Status device =
+      ChooseDevice(config.device(), config.dense_math(), /*worker=*/0,
+                   SelectedGpus(ReadEnvironment()))
+          .status();
+  if (!device.ok()) return Fail(device);
+  std::vector<std::string> children = Words(argc, argv, 1);
+  children.insert(children.begin(), OwnPath());
+  const absl::StatusOr<int> exit_code =
+      RunLocalJob(train, config, children, clocks);
+  if (!exit_code.ok()) return Fail(exit_code.status());
+  return *exit_code;
+}
+
+}  // namespace oarlock
