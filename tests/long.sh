@@ -40,11 +40,13 @@ for argument; do
 done
 
 base_tests=(//tests/base/... //tests/wire/... //tests/optim/...
-  //tests/storage/... //tests/sparse_table/... //tests/fuzz/...)
-server_tests=(//tests/cluster/... //tests/pserver/... //tests/stress/...
+  //tests/storage/... //tests/sparse_table/... //tests/fuzz/...
+  //tests/flags/... //tests/data/...)
+server_tests=(//tests/cluster/... //tests/coordinator/... //tests/checkpoint/...
+  //tests/pserver/... //tests/client/... //tests/stress/...
   //tests/launch/... //tests/cli/...)
-worker_tests=(//tests/worker/... //tests/fleet/... //tests/collective/...
-  //tests/examples/...)
+worker_tests=(//tests/nn/... //tests/models/... //tests/worker/...
+  //tests/fleet/... //tests/collective/... //tests/examples/...)
 
 # sanitized CONFIG... -- TARGETS...
 sanitized() {
@@ -101,8 +103,9 @@ tidied() {  # tidied FOLDER...
   check "packages" bazel/install_packages.sh tests/lint/packages.txt
   check "clang-tidy" tests/lint/tidy.sh "$@"
 }
-tidy_server=(pserver sparse_table cli launch deploy examples)
-tidy_worker=(worker fleet collective)
+tidy_server=(coordinator checkpoint pserver client sparse_table cli launch
+  deploy examples)
+tidy_worker=(nn models worker fleet collective)
 part_tidy_base() {
   tidied $(git ls-files '*.cc' | cut -d / -f 1 | sort -u |
     grep -vxF -f <(printf '%s\n' tests bench "${tidy_server[@]}" "${tidy_worker[@]}"))

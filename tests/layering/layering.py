@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks that a folder uses only the folders above it.
 
-Two views have to agree with ALLOWED: the dependencies that `bazel query`
+Two views have to agree with USES: the dependencies that `bazel query`
 tells, and the #include lines. Libraries of the system that one folder keeps
 to itself are checked the same way.
 """
@@ -14,48 +14,53 @@ import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-ALL_WORKER = {"worker", "data", "nn", "client",
-              "worker", "models"}
-CORE = {"base", "proto", "optim", "cluster", "storage", "sparse_table"}
-# Folder -> folders that it may use beside itself.
-ALLOWED = {
-    "base": set(),
-    "proto": {"base"},
-    "optim": {"base", "proto"},
-    "cluster": {"base", "proto"},
-    "storage": {"base"},
-    "sparse_table": {"base", "proto", "optim", "storage"},
-    "pserver": CORE,
-    "data": {"base"},
+# Top folder -> the folders that it may use beside itself and base. The order is
+# that of the house: a folder may use only what stands above it.
+# docs/architecture.md has the same table with the reasons.
+USES = {
+    "base": (),
+    "proto": (),
+    "flags": ("proto",),
+    "wire": ("proto",),
+    "optim": ("proto",),
+    "storage": (),
+    "cluster": ("proto", "wire"),
+    "data": (),
+    "sparse_table": ("proto", "optim", "storage", "cluster"),
+    "coordinator": ("proto", "storage", "cluster"),
+    "checkpoint": ("proto", "storage", "cluster", "sparse_table"),
+    "pserver": ("proto", "wire", "optim", "storage", "cluster", "sparse_table",
+                "coordinator", "checkpoint"),
+    "client": ("proto", "wire", "cluster", "data"),
     # optim: kernels take their arithmetic from the rules.
-    "nn": {"base", "optim"},
-    "models": {"base", "nn", "data"},
-    "client": {"base", "proto", "cluster", "data"},
-    "worker": {"base", "proto", "optim", "client"},
-    "worker": {"base", "proto", "optim", "cluster"} | ALL_WORKER,
-    "collective": {"base", "proto", "cluster"},
-    "fleet": CORE | {"pserver", "collective"} | ALL_WORKER,
-    "launch": {"base", "proto", "cluster"},
-    "cli": CORE | {"pserver", "collective", "fleet", "launch"} | ALL_WORKER,
-    "examples": {"base", "proto", "cluster", "collective", "fleet",
-                 "models", "nn", "data"},
-    "deploy": {"examples"},
+    "nn": ("optim",),
+    "models": ("data", "nn"),
+    "worker": ("proto", "optim", "cluster", "data", "client", "nn", "models"),
+    "collective": ("proto", "wire", "cluster"),
+    "fleet": "all above",
+    "launch": ("proto", "cluster"),
+    "cli": "all above",
+    "examples": ("proto", "flags", "cluster", "data", "nn", "models",
+                 "collective", "fleet"),
+    "deploy": ("examples",),
 }
+# They may use everything. Bazel's links to what it made begin with bazel-.
+WITHOUT_ROW = {"bench", "tests", "build"}
 # Library of the system -> the only folders that may use it.
 PRIVATE = {
     "rocksdb": {"storage"},
-    "dnnl": {"nn"},
-    "cli11": {"fleet"},
+    "dnnl": {"nn/onednn"},
+    "cli11": {"flags"},
     # Examples: the reader of exported models, which has nothing of ours.
-    "json": {"worker", "fleet", "cli", "examples"},
-    "prometheus": {"base"},
+    "json": {"worker/report", "fleet", "cli", "examples/score"},
+    "prometheus": {"fleet/role"},
     # Only the bench measures it.
     "gloo": set(),
-    # fleet: the sums of exported models.
-    "zlib": {"data", "fleet", "examples"},
-    "lzma": {"data"},
-    "jpeg": {"data"},
-    "png": {"data"},
+    # fleet/serving: the sums of exported models.
+    "zlib": {"data/reader", "fleet/serving", "examples/score"},
+    "lzma": {"data/reader"},
+    "jpeg": {"data/images"},
+    "png": {"data/images"},
 }
 # Pattern -> the only files that may hold it.
 ONE_PLACE = {
@@ -84,13 +89,31 @@ ONE_PLACE = {
 
 
 def folder_of(path):
-    """The layer that a path belongs to, or None."""
-    parts = path.split("/")
-    for length in (2, 1):
-        name = "/".join(parts[:length])
-        if name in ALLOWED:
-            return name
-    return None
+    """The top folder that a path belongs to, None where it has no row."""
+    name = path.split("/")[0]
+    return name if name in USES else None
+
+
+def allowed(folder):
+    """What a folder may use beside itself."""
+    if USES[folder] == "all above":
+        return set(list(USES)[:list(USES).index(folder)])
+    return {"base", *USES[folder]}
+
+
+def check_order():
+    errors, above = [], set()
+    for folder, uses in USES.items():
+        if uses != "all above":
+            errors += [f"{folder} uses {other}, which does not stand above it"
+                       for other in uses if other not in above]
+        above.add(folder)
+    return errors
+
+
+def owns(folders, path):
+    """Whether a path lies in one of the folders."""
+    return any(path.startswith(folder + "/") for folder in folders)
 
 
 def check_dependencies():
@@ -101,7 +124,8 @@ def check_dependencies():
     errors, rules = [], 0
     for rule in ElementTree.fromstring(output).iter("rule"):
         label = rule.get("name")
-        folder = folder_of(label.removeprefix("//").replace(":", "/"))
+        path = label.removeprefix("//").replace(":", "/")
+        folder = folder_of(path)
         if folder is None:
             continue
         rules += 1
@@ -109,33 +133,40 @@ def check_dependencies():
             name = dep.get("name")
             if name.startswith("@system//:"):
                 owners = PRIVATE.get(name.removeprefix("@system//:"))
-                if owners is not None and folder not in owners:
+                if owners is not None and not owns(owners, path):
                     errors.append(f"{label} depends on {name}, which only "
                                   f"{sorted(owners)} may use")
             elif name.startswith("//"):
-                other = folder_of(name.removeprefix("//").replace(":", "/"))
-                if other not in (None, folder) and (
-                        other not in ALLOWED[folder]):
-                    errors.append(f"{label} depends on {name}; {folder} may "
-                                  f"use {sorted(ALLOWED[folder])}")
+                errors += wrong_use(label, name, folder, folder_of(
+                    name.removeprefix("//").replace(":", "/")))
     if rules < 20:
         errors.append(f"bazel query told only {rules} rules")
     return errors
+
+
+def wrong_use(what, used, folder, other):
+    if other in (None, folder) or other in allowed(folder):
+        return []
+    return [f"{what} uses {used}; {folder} may use "
+            f"{' '.join(sorted(allowed(folder))) or 'nothing'}"]
 
 
 def check_sources():
     errors = []
     for path in sorted(ROOT.rglob("*")):
         relative = path.relative_to(ROOT).as_posix()
+        if path.suffix not in (".cc", ".h") or "/" not in relative:
+            continue
         folder = folder_of(relative)
-        if path.suffix not in (".cc", ".h") or folder is None:
+        if folder is None:
+            top = relative.split("/")[0]
+            if top not in WITHOUT_ROW and not top.startswith("bazel-"):
+                errors.append(f"{relative} lies in a folder that the table "
+                              "lacks; give it a row")
             continue
         text = path.read_text()
         for include in re.findall(r'#include "([^"]+)"', text):
-            other = folder_of(include)
-            if other not in (None, folder) and other not in ALLOWED[folder]:
-                errors.append(f"{relative} includes {include}; {folder} may "
-                              f"use {sorted(ALLOWED[folder])}")
+            errors += wrong_use(relative, include, folder, folder_of(include))
         for pattern, places in ONE_PLACE.items():
             if relative not in places and re.search(pattern, text):
                 errors.append(f"{relative} has {pattern}, which belongs in "
@@ -160,7 +191,8 @@ def check_fault_points():
 
 
 def main():
-    errors = check_dependencies() + check_sources() + check_fault_points()
+    errors = (check_order() + check_dependencies() + check_sources() +
+              check_fault_points())
     for error in errors:
         print(error)
     print(f"layering: {len(errors)} violations")
