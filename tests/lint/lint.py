@@ -17,6 +17,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import class_names  # noqa: E402: found through the line above
 import clock  # noqa: E402
+import folders  # noqa: E402
 import format_check  # noqa: E402
 import links  # noqa: E402
 import nolint  # noqa: E402
@@ -28,6 +29,7 @@ import tree as trees  # noqa: E402
 CHECKS = {
     "format": format_check.check,
     "names": class_names.check,
+    "folders": folders.check,
     "orphans": orphans.check,
     "links": links.check,
     "clock": clock.check,

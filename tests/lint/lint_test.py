@@ -99,6 +99,42 @@ class NamesTest(PlantedCase):
              "a::b::c::D::I", "J", "K"])
 
 
+class FoldersTest(PlantedCase):
+
+    def fill(self, count):
+        for number in range(count):
+            self.write(f"worker/part{number}.cc", "int part;\n")
+
+    def test_more_than_ten_files_want_a_readme(self):
+        self.fill(10)
+        self.expect_clean("folders")
+        self.write("worker/part10.cc", "int part;\n")
+        self.expect_one(
+            "folders", "worker/README.md:1: folders: missing for 11 files: "
+            "what lives here, three files to read first, the class that ties "
+            "them together, what must not be included")
+        self.write("worker/README.md", "a line\n" * 25)
+        self.expect_clean("folders")
+        self.write("worker/README.md", "a line\n" * 26)
+        self.expect_one("folders",
+                        "worker/README.md:26: folders: 26 lines; at most 25")
+
+    def test_a_folder_of_more_than_forty_files_is_found(self):
+        self.write("worker/README.md", "")
+        self.fill(40)
+        self.expect_clean("folders")
+        self.write("worker/part40.h", "int part;\n")
+        self.expect_one("folders", "worker:1: folders: 41 files; at most 40, "
+                        "divide it by meaning")
+
+    def test_a_long_build_file_is_found(self):
+        self.write("worker/BUILD", "#\n" * 249)
+        self.expect_clean("folders")
+        self.write("worker/BUILD", "#\n" * 250)
+        self.expect_one("folders", "worker/BUILD:250: folders: 250 lines; at "
+                        "most 249, divide the folder")
+
+
 class OrphansTest(PlantedCase):
 
     def test_a_source_that_no_target_uses_is_found(self):
