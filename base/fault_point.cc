@@ -34,11 +34,21 @@ Armed& TheArmed() {
   for (;;) pause();
 }
 
-std::string AllNames() {
-  return absl::StrJoin(kFaultPoints, ", ",
-                       [](std::string* out, const FaultPointInfo& point) {
-                         absl::StrAppend(out, point.name);
-                       });
+std::string AllNames(FaultPointTables tables) {
+  std::vector<absl::string_view> names;
+  for (const auto& table : tables) {
+    for (const FaultPointInfo& point : table) names.push_back(point.name);
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+const FaultPointInfo* Find(absl::string_view name, FaultPointTables tables) {
+  for (const auto& table : tables) {
+    for (const FaultPointInfo& point : table) {
+      if (point.name == name) return &point;
+    }
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -47,12 +57,12 @@ namespace internal {
 
 std::atomic<bool> fault_is_armed = false;
 
-void PassArmedFaultPoint(FaultPointName name) {
+void PassArmedFaultPoint(const FaultPointInfo& point) {
   std::function<void()> action;
   {
     Armed& armed = TheArmed();
     absl::MutexLock lock(&armed.mutex);
-    if (armed.fault.point_index != name.index()) return;
+    if (armed.fault.point != &point) return;
     if (++armed.num_passed != armed.fault.nth) return;
     action = armed.fault.action;
   }
@@ -62,17 +72,16 @@ void PassArmedFaultPoint(FaultPointName name) {
 
 }  // namespace internal
 
-absl::StatusOr<Fault> ParseFault(absl::string_view text, const Clock& clock) {
+absl::StatusOr<Fault> ParseFault(absl::string_view text,
+                                 FaultPointTables tables, const Clock& clock) {
   const std::vector<absl::string_view> halves = absl::StrSplit(text, '@');
   const std::vector<std::string> parts = absl::StrSplit(halves[0], ':');
   Fault fault;
-  while (fault.point_index < std::size(kFaultPoints) &&
-         kFaultPoints[fault.point_index].name != parts[0]) {
-    ++fault.point_index;
-  }
-  if (fault.point_index == std::size(kFaultPoints)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "there is no fault point '", parts[0], "'; legal are ", AllNames()));
+  fault.point = Find(parts[0], tables);
+  if (fault.point == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("there is no fault point '",
+                                                   parts[0], "'; legal are ",
+                                                   AllNames(tables)));
   }
   uint64_t delay_ms = 0;
   if (parts.size() > 3 || halves.size() > 2 ||
@@ -84,7 +93,7 @@ absl::StatusOr<Fault> ParseFault(absl::string_view text, const Clock& clock) {
         absl::StrCat("fault '", text,
                      "' is not name[:nth[:delay_ms]][@restart], nth at least "
                      "1; an example is ",
-                     kFaultPoints[0].name, ":2"));
+                     fault.point->name, ":2"));
   }
   if (parts.size() == 3) {
     fault.action = [delay_ms, &clock] {

@@ -8,6 +8,9 @@
 #include "base/fault_point.h"
 #include "cluster/environment.h"
 #include "launch/launcher.h"
+#include "pserver/checkpoint/fault_points.h"
+#include "sparse_table/fault_points.h"
+#include "storage/fault_points.h"
 
 namespace oarlock {
 
@@ -17,7 +20,9 @@ absl::Status ArmFaultOfEnvironment(const Clock& clock) {
   if (text == environment.end() || text->second.empty()) {
     return absl::OkStatus();
   }
-  absl::StatusOr<Fault> fault = ParseFault(text->second, clock);
+  const absl::Span<const FaultPointInfo> tables[] = {
+      kStorageFaultPoints, kSparseTableFaultPoints, kPserverFaultPoints};
+  absl::StatusOr<Fault> fault = ParseFault(text->second, tables, clock);
   if (!fault.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("OARLOCK_FAULT: ", fault.status().message()));

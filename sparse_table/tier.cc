@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/fault_point.h"
 #include "base/mix.h"
 #include "base/status_macros.h"
+#include "sparse_table/fault_points.h"
 #include "sparse_table/rows/row_index.h"
 #include "sparse_table/rows/row_layout.h"
 

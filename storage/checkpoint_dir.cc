@@ -13,8 +13,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "base/check.h"
-#include "base/fault_point.h"
 #include "base/status_macros.h"
+#include "storage/fault_points.h"
 
 namespace oarlock {
 namespace {

@@ -12,8 +12,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "base/check.h"
-#include "base/fault_point.h"
 #include "base/status_macros.h"
+#include "storage/fault_points.h"
 #include "storage/push_log_format.h"
 
 namespace oarlock {

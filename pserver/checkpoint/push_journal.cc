@@ -12,9 +12,9 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "pserver/checkpoint/fault_points.h"
 #include "wire/wire_codec.h"
 
 namespace oarlock {

@@ -7,7 +7,6 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/process/boot_id.h"
 #include "base/status_macros.h"
@@ -15,6 +14,7 @@
 #include "cluster/endpoint.h"
 #include "cluster/retry.h"
 #include "cluster/security.h"
+#include "pserver/checkpoint/fault_points.h"
 #include "pserver/checkpoint/part_loader.h"
 #include "storage/checkpoint_dir.h"
 #include "storage/file_system.h"

@@ -5,10 +5,10 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "checkpoint/manifest.h"
+#include "pserver/checkpoint/fault_points.h"
 
 namespace oarlock {
 namespace {

@@ -5,32 +5,43 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <set>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "base/clock.h"
 
 namespace oarlock {
 namespace {
+
+constexpr FaultPointInfo kPoints[] = {
+    {"log.append.before_write", "no byte of the records is in the file"},
+    {"log.append.after_write", "the records are in the file, unanswered"}};
+constexpr FaultPointInfo kOtherPoints[] = {
+    {"log.roll.before_header", "the new segment is an empty file"}};
+constexpr absl::Span<const FaultPointInfo> kTables[] = {kPoints, kOtherPoints};
+
+void FaultPoint(FaultPointOf<kPoints> point) { PassFaultPoint(point.info()); }
+
+absl::StatusOr<Fault> Parse(absl::string_view text, const Clock& clock) {
+  return ParseFault(text, kTables, clock);
+}
 
 void PassTwo() {
   FaultPoint("log.append.before_write");
   FaultPoint("log.append.after_write");
 }
 
-size_t IndexOf(FaultPointName name) { return name.index(); }
-
 TEST(FaultPointTest, NothingHappensUnlessItIsArmed) {
   PassTwo();
   int num_hits = 0;
-  ArmFault({.point_index = IndexOf("log.append.after_write"),
-            .nth = 2,
-            .action = [&] { ++num_hits; }});
+  ArmFault({.point = &kPoints[1], .nth = 2, .action = [&] { ++num_hits; }});
   FaultPoint("log.append.before_write");
   FaultPoint("log.append.before_write");
   FaultPoint("log.append.after_write");
@@ -40,8 +51,7 @@ TEST(FaultPointTest, NothingHappensUnlessItIsArmed) {
   FaultPoint("log.append.after_write");
   EXPECT_EQ(num_hits, 1) << "the second time only";
   DisarmFault();
-  ArmFault({.point_index = IndexOf("log.append.after_write"),
-            .action = [&] { ++num_hits; }});
+  ArmFault({.point = &kPoints[1], .action = [&] { ++num_hits; }});
   DisarmFault();
   PassTwo();
   EXPECT_EQ(num_hits, 1);
@@ -57,7 +67,7 @@ TEST(FaultPointTest, AnArmedPointKillsItsProcess) {
     const SkippingClock clock;
     const pid_t child = fork();
     if (child == 0) {
-      ArmFault(*ParseFault(text, clock));
+      ArmFault(*Parse(text, clock));
       PassTwo();
       _exit(7);
     }
@@ -73,7 +83,7 @@ TEST(FaultPointTest, AnArmedPointKillsItsProcess) {
 
 TEST(FaultPointTest, ADelayHoldsTheThreadUpForSoLong) {
   const SkippingClock clock;
-  ArmFault(*ParseFault("log.append.after_write:2:1500", clock));
+  ArmFault(*Parse("log.append.after_write:2:1500", clock));
   PassTwo();
   EXPECT_EQ(clock.Now(), absl::UnixEpoch());
   PassTwo();
@@ -83,9 +93,7 @@ TEST(FaultPointTest, ADelayHoldsTheThreadUpForSoLong) {
 
 TEST(FaultPointTest, OneOfSeveralThreadsIsTheNth) {
   int num_hits = 0;
-  ArmFault({.point_index = IndexOf("log.append.after_write"),
-            .nth = 500,
-            .action = [&] { ++num_hits; }});
+  ArmFault({.point = &kPoints[1], .nth = 500, .action = [&] { ++num_hits; }});
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([] {
@@ -99,17 +107,15 @@ TEST(FaultPointTest, OneOfSeveralThreadsIsTheNth) {
 
 TEST(FaultPointTest, EveryPointCanBeNamedAndNothingElse) {
   const FakeClock clock;
-  std::set<absl::string_view> names;
-  for (const FaultPointInfo& point : kFaultPoints) {
-    EXPECT_TRUE(names.insert(point.name).second) << point.name << " twice";
-    EXPECT_FALSE(point.where.empty());
-    const auto fault = ParseFault(absl::StrCat(point.name, ":3"), clock);
+  for (const FaultPointInfo* point :
+       {&kPoints[0], &kPoints[1], &kOtherPoints[0]}) {
+    const auto fault = Parse(absl::StrCat(point->name, ":3"), clock);
     ASSERT_TRUE(fault.ok()) << fault.status();
-    EXPECT_EQ(kFaultPoints[fault->point_index].name, point.name);
+    EXPECT_EQ(fault->point, point);
     EXPECT_EQ(fault->nth, 3u);
     EXPECT_EQ(fault->restart, 0u);
   }
-  const auto third = ParseFault("log.append.after_write:2@3", clock);
+  const auto third = Parse("log.append.after_write:2@3", clock);
   ASSERT_TRUE(third.ok()) << third.status();
   EXPECT_EQ(third->nth, 2u);
   EXPECT_EQ(third->restart, 3u);
@@ -118,11 +124,11 @@ TEST(FaultPointTest, EveryPointCanBeNamedAndNothingElse) {
         "log.append.after_write:x", "log.append.after_write:1:y",
         "log.append.after_write:1:2:3", "log.append.after_write@",
         "log.append.after_write@x", "log.append.after_write@1@2"}) {
-    EXPECT_EQ(ParseFault(wrong, clock).status().code(),
+    EXPECT_EQ(Parse(wrong, clock).status().code(),
               absl::StatusCode::kInvalidArgument)
         << wrong;
   }
-  EXPECT_NE(ParseFault("nowhere", clock).status().message().find("log.roll"),
+  EXPECT_NE(Parse("nowhere", clock).status().message().find("log.roll"),
             std::string::npos);
 }
 

@@ -20,9 +20,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "base/fault_point.h"
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "storage/fault_points.h"
 #include "storage/file_system.h"
 #include "storage/push_log.h"
 #include "storage/push_log_reader.h"
@@ -321,7 +323,8 @@ TEST(PushLogCrashTest, ARollThatFailsAnywhereLosesNothing) {
 // each record through the pipe before it begins and after it is acknowledged.
 [[noreturn]] void LiveUntilKilled(const std::string& directory, int pipe,
                                   const std::string& fault, uint64_t number) {
-  ArmFault(*ParseFault(fault, LogClock()));
+  const absl::Span<const FaultPointInfo> tables[] = {kStorageFaultPoints};
+  ArmFault(*ParseFault(fault, tables, LogClock()));
   std::vector<TestRecord> read;
   auto log = PushLog::Open(
       {.directory = directory, .sync_interval = absl::InfiniteDuration()},
@@ -344,7 +347,7 @@ TEST(PushLogCrashTest, ARollThatFailsAnywhereLosesNothing) {
 TEST(PushLogCrashTest, AProcessKilledAtAnyPointLeavesWhatItAcknowledged) {
   const std::string directory = FreshFolder("killed");
   uint64_t next = 0;
-  for (const FaultPointInfo& point : kFaultPoints) {
+  for (const FaultPointInfo& point : kStorageFaultPoints) {
     if (!absl::StartsWith(point.name, "log.")) continue;
     int num_killed = 0;
     for (int nth = 1; nth <= 3; ++nth) {

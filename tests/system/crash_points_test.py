@@ -1,5 +1,5 @@
 """Processes are killed (SIGKILL) at every step of a cut, of a log, of tiers and
-of a restore that base/fault_point.h names. What is current afterwards is sound,
+of a restore that a fault_points.h names. What is current afterwards is sound,
 and training goes on as if nothing had been.
 """
 
