@@ -12,6 +12,7 @@ def oarlock_proto_library(name, srcs, deps = [], has_services = False):
     native.filegroup(
         name = name + "_protos",
         srcs = srcs + [dep + "_protos" for dep in deps],
+        visibility = ["//visibility:public"],
     )
     headers = []
     sources = []

@@ -13,7 +13,8 @@ namespace oarlock {
 // computes one batch, all on the same dense parameters; their gradients are
 // summed in the order of the lanes and sent as one push, which covers the
 // examples of all of them. A lane without data is no longer waited for. Dense
-// parameters move every `dense_interval_steps` such steps (mode/dense_slot.h).
+// parameters move every `dense_interval_steps` such steps
+// (worker/dense/dense_slot.h).
 //
 // Returns when every push is answered; the first failure ends the pass. With
 // one lane every push is that of RunAsyncPass, bit for bit, if dense parameters
