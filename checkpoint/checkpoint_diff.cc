@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/checkpoint_rows.h"
 
-namespace oarlock {
+namespace oarlock::checkpoint {
 namespace {
 
 float FloatAt(const std::byte* bytes, size_t index) {
@@ -118,16 +118,16 @@ void Differ::CompareRow(absl::string_view table, Key key, const std::byte* a,
                         const std::byte* b) {
   const std::string row =
       absl::StrCat("table ", table, " key ", static_cast<uint64_t>(key));
-  const bool a_extended = PackedRows::HeaderOf(a).extended();
-  if (a_extended != PackedRows::HeaderOf(b).extended()) {
+  const bool a_extended = sparse_table::PackedRows::HeaderOf(a).extended();
+  if (a_extended != sparse_table::PackedRows::HeaderOf(b).extended()) {
     Say(absl::StrCat(row, " has its extended part only in the ",
                      a_extended ? "first" : "second"));
     return;
   }
   const size_t num_floats =
-      (packed_bytes_ - PackedRows::kHeaderBytes) / sizeof(float);
-  a += PackedRows::kHeaderBytes;
-  b += PackedRows::kHeaderBytes;
+      (packed_bytes_ - sparse_table::PackedRows::kHeaderBytes) / sizeof(float);
+  a += sparse_table::PackedRows::kHeaderBytes;
+  b += sparse_table::PackedRows::kHeaderBytes;
   const size_t i = FirstDifference(a, b, num_floats);
   if (i == num_floats) return;
   const size_t first_value = has_statistics_ ? 2 : 0;
@@ -146,7 +146,8 @@ absl::Status Differ::CompareSparse(size_t a_place, size_t b_place) {
   const v1::CheckpointManifest& a = a_.loaded.manifest;
   const v1::CheckpointManifest& b = b_.loaded.manifest;
   const v1::TableConfig& config = a.tables(a_place);
-  OARLOCK_ASSIGN_OR_RETURN(const PackedRows format, PackedRowsOf(a, a_place));
+  OARLOCK_ASSIGN_OR_RETURN(const sparse_table::PackedRows format,
+                           PackedRowsOf(a, a_place));
   packed_bytes_ = format.row_bytes();
   dim_ = config.sparse().dim();
   has_statistics_ = config.sparse().accessor() == v1::CTR;
@@ -250,4 +251,4 @@ absl::StatusOr<std::vector<std::string>> DiffCheckpoints(
   return Differ(a, b, max_differences).Run();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::checkpoint

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "checkpoint/manifest.h"
 
-namespace oarlock {
+namespace oarlock::checkpoint {
 
 // What differs between two checkpoints so that training would notice: rows,
 // values, optimizer state, statistics, dense values; not versions and times.
@@ -19,6 +19,6 @@ namespace oarlock {
 absl::StatusOr<std::vector<std::string>> DiffCheckpoints(
     const OpenCheckpoint& a, const OpenCheckpoint& b, size_t max_differences);
 
-}  // namespace oarlock
+}  // namespace oarlock::checkpoint
 
 #endif  // OARLOCK_CHECKPOINT_CHECKPOINT_DIFF_H_

@@ -10,7 +10,7 @@
 #include "checkpoint/row_text.h"
 #include "sparse_table/rules/row_rules.h"
 
-namespace oarlock {
+namespace oarlock::checkpoint {
 namespace {
 
 // Text that goes to the file at a time.
@@ -19,16 +19,17 @@ constexpr size_t kBufferBytes = 1 << 20;
 }  // namespace
 
 absl::StatusOr<uint64_t> ExportRows(const OpenCheckpoint& open,
-                                    const std::string& name, FileSystem* files,
+                                    const std::string& name,
+                                    storage::FileSystem* files,
                                     const std::string& path) {
   const v1::CheckpointManifest& manifest = open.loaded.manifest;
   OARLOCK_ASSIGN_OR_RETURN(const size_t place, FindSparseTable(manifest, name));
-  OARLOCK_ASSIGN_OR_RETURN(
-      RowRules rules,
-      RowRules::Create(manifest.tables(place),
-                       std::bit_width(manifest.num_partitions()) - 1));
+  OARLOCK_ASSIGN_OR_RETURN(sparse_table::RowRules rules,
+                           sparse_table::RowRules::Create(
+                               manifest.tables(place),
+                               std::bit_width(manifest.num_partitions()) - 1));
   const RowText format(std::move(rules));
-  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<AppendedFile> file,
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<storage::AppendedFile> file,
                            files->CreateFile(path));
   uint64_t num_rows = 0;
   std::string text;
@@ -52,4 +53,4 @@ absl::StatusOr<uint64_t> ExportRows(const OpenCheckpoint& open,
   return num_rows;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::checkpoint

@@ -10,15 +10,16 @@
 #include "checkpoint/manifest.h"
 #include "storage/file_system.h"
 
-namespace oarlock {
+namespace oarlock::checkpoint {
 
 // Writes a line (checkpoint/row_text.h) for every row of the sparse
 // table `name` (empty: the only one), ascending by partition and key. How many
 // rows. InvalidArgument when the table is not there or not sparse.
 absl::StatusOr<uint64_t> ExportRows(const OpenCheckpoint& open,
-                                    const std::string& name, FileSystem* files,
+                                    const std::string& name,
+                                    storage::FileSystem* files,
                                     const std::string& path);
 
-}  // namespace oarlock
+}  // namespace oarlock::checkpoint
 
 #endif  // OARLOCK_CHECKPOINT_CHECKPOINT_EXPORT_H_

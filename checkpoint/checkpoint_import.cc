@@ -15,7 +15,7 @@
 #include "sparse_table/rules/row_rules.h"
 #include "storage/checkpoint_record.h"
 
-namespace oarlock {
+namespace oarlock::checkpoint {
 namespace {
 
 // A row's origin: number of its file, then of its line, from 1.
@@ -39,7 +39,7 @@ uint64_t VersionOf(const v1::CheckpointManifest& manifest, uint32_t table) {
 // The records of one table on one server.
 class CheckpointImport::PartWriter {
  public:
-  PartWriter(uint64_t cut, uint32_t table, RecordWriter* writer,
+  PartWriter(uint64_t cut, uint32_t table, storage::RecordWriter* writer,
              v1::TablePart* part)
       : writer_(writer), part_(part) {
     name_.cut = cut;
@@ -48,17 +48,20 @@ class CheckpointImport::PartWriter {
 
   void BeginUnit(uint32_t unit) {
     name_.unit = unit;
-    name_.kind = RecordKind::kRows;
+    name_.kind = storage::RecordKind::kRows;
     name_.number = 0;
     num_rows_ = 0;
     digest_ = 0;
   }
   // With its stamp.
-  absl::Status AddRow(const PackedRows& format, const std::byte* packed) {
+  absl::Status AddRow(const sparse_table::PackedRows& format,
+                      const std::byte* packed) {
     ++num_rows_;
     digest_ += format.Digest(packed);
     bytes_.append(reinterpret_cast<const char*>(packed), format.row_bytes());
-    return bytes_.size() < CutSink::kRecordBytes ? absl::OkStatus() : Flush();
+    return bytes_.size() < sparse_table::CutSink::kRecordBytes
+               ? absl::OkStatus()
+               : Flush();
   }
   absl::Status EndPartition(v1::SparsePartitionState state) {
     if (!bytes_.empty()) OARLOCK_RETURN_IF_ERROR(Flush());
@@ -87,15 +90,15 @@ class CheckpointImport::PartWriter {
     state.clear_windows();
     part_->set_rows(part_->rows() + num_rows);
     part_->set_digest(part_->digest() + state.digest());
-    name_.kind = RecordKind::kState;
+    name_.kind = storage::RecordKind::kState;
     name_.number = 0;
     bytes_ = state.SerializeAsString();
     return writer_->Add(name_, bytes_);
   }
 
-  RecordWriter* const writer_;
+  storage::RecordWriter* const writer_;
   v1::TablePart* const part_;
-  RecordName name_;
+  storage::RecordName name_;
   std::string bytes_;
   uint64_t num_rows_ = 0;
   uint64_t digest_ = 0;
@@ -103,7 +106,7 @@ class CheckpointImport::PartWriter {
 
 absl::StatusOr<std::unique_ptr<CheckpointImport>> CheckpointImport::Begin(
     const OpenCheckpoint* like, const CheckpointImportOptions& options,
-    FileSystem* files) {
+    storage::FileSystem* files) {
   const v1::CheckpointManifest& manifest = like->loaded.manifest;
   OARLOCK_ASSIGN_OR_RETURN(const size_t place,
                            FindSparseTable(manifest, options.table));
@@ -114,12 +117,13 @@ absl::StatusOr<std::unique_ptr<CheckpointImport>> CheckpointImport::Begin(
         " servers is asked for; legal is 1 to its number of partitions, ",
         manifest.num_partitions()));
   }
+  OARLOCK_ASSIGN_OR_RETURN(sparse_table::RowRules rules,
+                           sparse_table::RowRules::Create(
+                               manifest.tables(place),
+                               std::bit_width(manifest.num_partitions()) - 1));
   OARLOCK_ASSIGN_OR_RETURN(
-      RowRules rules,
-      RowRules::Create(manifest.tables(place),
-                       std::bit_width(manifest.num_partitions()) - 1));
-  OARLOCK_ASSIGN_OR_RETURN(CheckpointDir dir,
-                           CheckpointDir::Create(files, options.directory));
+      storage::CheckpointDir dir,
+      storage::CheckpointDir::Create(files, options.directory));
   const absl::Status current = dir.ReadCurrent().status();
   if (!absl::IsNotFound(current)) {
     OARLOCK_RETURN_IF_ERROR(current);
@@ -135,20 +139,21 @@ absl::StatusOr<std::unique_ptr<CheckpointImport>> CheckpointImport::Begin(
 CheckpointImport::CheckpointImport(const OpenCheckpoint* like,
                                    const CheckpointImportOptions& options,
                                    size_t place, RowText text,
-                                   CheckpointDir dir, FileSystem* files)
+                                   storage::CheckpointDir dir,
+                                   storage::FileSystem* files)
     : like_(*like),
       options_(options),
       place_(place),
       text_(std::move(text)),
-      map_(PartitionMap::Even(like->loaded.manifest.num_partitions(),
-                              options.num_servers)),
+      map_(cluster::PartitionMap::Even(like->loaded.manifest.num_partitions(),
+                                       options.num_servers)),
       dir_(std::move(dir)),
       files_(files),
       packed_(text_.format().row_bytes()) {}
 
 absl::Status CheckpointImport::Start() {
   OARLOCK_ASSIGN_OR_RETURN(
-      scratch_, ScratchDir::Create(
+      scratch_, storage::ScratchDir::Create(
                     absl::StrCat(options_.directory, "/store/import"), files_));
   RowSorterOptions sorter;
   sorter.files = files_;
@@ -185,8 +190,9 @@ absl::Status CheckpointImport::AddLine(absl::string_view line) {
     return absl::DataLossError(
         absl::StrCat(PlaceOf(origin), ": ", parsed.message()));
   }
-  return sorter_->Add(map_.PartitionOf(PackedRows::KeyOf(packed_.data())),
-                      origin, packed_.data());
+  return sorter_->Add(
+      map_.PartitionOf(sparse_table::PackedRows::KeyOf(packed_.data())), origin,
+      packed_.data());
 }
 
 absl::Status CheckpointImport::WriteImported(uint32_t partition,
@@ -196,14 +202,14 @@ absl::Status CheckpointImport::WriteImported(uint32_t partition,
       ReadPartitionState(like_, place_, PartitionIndex(partition)));
   // Rows count their pushes from 1.
   state.set_version(std::max<uint64_t>(state.version(), 1));
-  RowHeader stamp;
+  sparse_table::RowHeader stamp;
   stamp.Stamp(state.version(), state.latest_touch());
-  const uint64_t stamp_bits = stamp.packed & ~RowHeader::kRecent;
+  const uint64_t stamp_bits = stamp.packed & ~sparse_table::RowHeader::kRecent;
   bool is_first = true;
   Key last{};
   uint64_t last_origin = 0;
   while (has_next_ && next_.partition.value() == partition) {
-    const Key key = PackedRows::KeyOf(next_.packed);
+    const Key key = sparse_table::PackedRows::KeyOf(next_.packed);
     if (!is_first && key == last) {
       return absl::DataLossError(absl::StrCat(
           PlaceOf(next_.origin), ": key ", static_cast<uint64_t>(key),
@@ -214,7 +220,7 @@ absl::Status CheckpointImport::WriteImported(uint32_t partition,
     last_origin = next_.origin;
     std::memcpy(packed_.data(), next_.packed, packed_.size());
     const uint64_t packed =
-        PackedRows::HeaderOf(next_.packed).packed | stamp_bits;
+        sparse_table::PackedRows::HeaderOf(next_.packed).packed | stamp_bits;
     std::memcpy(packed_.data(), &packed, sizeof(packed));
     OARLOCK_RETURN_IF_ERROR(writer->AddRow(text_.format(), packed_.data()));
     ++num_rows_;
@@ -229,14 +235,15 @@ absl::StatusOr<v1::ServerPart> CheckpointImport::WriteServer(uint32_t server) {
   v1::ServerPart part;
   part.set_server_index(server);
   part.set_directory(ServerFolderName(server));
-  CheckpointStoreOptions store_options;
+  storage::CheckpointStoreOptions store_options;
   store_options.directory =
       absl::StrCat(options_.directory, "/store/", part.directory());
   store_options.files = files_;
-  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointStore> store,
-                           CheckpointStore::Create(store_options));
-  const std::unique_ptr<CutWriter> cut = store->BeginCut(cut_);
-  std::unique_ptr<RecordWriter> records = cut->NewRecordWriter();
+  OARLOCK_ASSIGN_OR_RETURN(
+      const std::unique_ptr<storage::CheckpointStore> store,
+      storage::CheckpointStore::Create(store_options));
+  const std::unique_ptr<storage::CutWriter> cut = store->BeginCut(cut_);
+  std::unique_ptr<storage::RecordWriter> records = cut->NewRecordWriter();
   for (int t = 0; t < manifest.tables_size(); ++t) {
     const v1::TableConfig& config = manifest.tables(t);
     v1::TablePart* const table = part.add_tables();
@@ -259,7 +266,7 @@ absl::StatusOr<v1::ServerPart> CheckpointImport::WriteServer(uint32_t server) {
       } else if (static_cast<size_t>(t) == place_) {
         OARLOCK_RETURN_IF_ERROR(WriteImported(unit, &writer));
       } else {
-        OARLOCK_ASSIGN_OR_RETURN(const PackedRows format,
+        OARLOCK_ASSIGN_OR_RETURN(const sparse_table::PackedRows format,
                                  PackedRowsOf(manifest, t));
         OARLOCK_ASSIGN_OR_RETURN(const PartitionRows rows,
                                  PartitionRows::Read(like_, t, partition));
@@ -275,7 +282,7 @@ absl::StatusOr<v1::ServerPart> CheckpointImport::WriteServer(uint32_t server) {
   OARLOCK_RETURN_IF_ERROR(cut->Finish());
   part.set_written_bytes(cut->written_bytes());
   OARLOCK_ASSIGN_OR_RETURN(
-      const std::vector<StoredFile> stored,
+      const std::vector<storage::StoredFile> stored,
       store->Publish(absl::StrCat(folder_, "/", part.directory())));
   SetFiles(stored, &part);
   part.set_write_seconds(
@@ -303,4 +310,4 @@ absl::StatusOr<uint64_t> CheckpointImport::Finish() {
   return num_rows_;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::checkpoint

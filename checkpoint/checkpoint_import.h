@@ -24,7 +24,7 @@
 #include "storage/file_system.h"
 #include "storage/scratch_dir.h"
 
-namespace oarlock {
+namespace oarlock::checkpoint {
 
 struct CheckpointImportOptions {
   // A folder of checkpoints that has none yet; made when it is not there.
@@ -53,7 +53,7 @@ class CheckpointImport {
   // folder has a checkpoint or is not ours.
   static absl::StatusOr<std::unique_ptr<CheckpointImport>> Begin(
       const OpenCheckpoint* like, const CheckpointImportOptions& options,
-      FileSystem* files);
+      storage::FileSystem* files);
   // Leaves nothing of a checkpoint that was not finished.
   ~CheckpointImport();
   CheckpointImport(const CheckpointImport&) = delete;
@@ -77,7 +77,8 @@ class CheckpointImport {
 
   CheckpointImport(const OpenCheckpoint* like,
                    const CheckpointImportOptions& options, size_t place,
-                   RowText text, CheckpointDir dir, FileSystem* files);
+                   RowText text, storage::CheckpointDir dir,
+                   storage::FileSystem* files);
 
   absl::Status Start();
   // "FILE:LINE".
@@ -90,15 +91,15 @@ class CheckpointImport {
   // Of the imported table in the manifest.
   const size_t place_;
   const RowText text_;
-  const PartitionMap map_;
-  CheckpointDir dir_;
-  FileSystem* const files_;
+  const cluster::PartitionMap map_;
+  storage::CheckpointDir dir_;
+  storage::FileSystem* const files_;
 
   uint64_t cut_ = 0;
   std::string folder_;
   bool committed_ = false;
 
-  std::unique_ptr<ScratchDir> scratch_;
+  std::unique_ptr<storage::ScratchDir> scratch_;
   std::unique_ptr<RowSorter> sorter_;
   std::vector<std::string> file_names_;
   uint64_t num_lines_ = 0;
@@ -110,6 +111,6 @@ class CheckpointImport {
   uint64_t num_rows_ = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::checkpoint
 
 #endif  // OARLOCK_CHECKPOINT_CHECKPOINT_IMPORT_H_

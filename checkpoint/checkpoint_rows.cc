@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "sparse_table/rules/row_rules.h"
 
-namespace oarlock {
+namespace oarlock::checkpoint {
 namespace {
 
 absl::Status Damaged(absl::string_view where, absl::string_view what) {
@@ -25,9 +25,9 @@ int PartitionBits(const v1::CheckpointManifest& manifest) {
 
 // Server that has a unit, and its folder for messages.
 struct Place {
-  const CheckpointReader* reader;
+  const storage::CheckpointReader* reader;
   std::string folder;
-  RecordName state;
+  storage::RecordName state;
 };
 
 Place PlaceOf(const OpenCheckpoint& open, size_t place, uint32_t unit) {
@@ -39,7 +39,7 @@ Place PlaceOf(const OpenCheckpoint& open, size_t place, uint32_t unit) {
       .state = {.cut = manifest.cut(),
                 .table = TableId(manifest.tables(place).id()),
                 .unit = unit,
-                .kind = RecordKind::kState,
+                .kind = storage::RecordKind::kState,
                 .number = 0}};
 }
 
@@ -50,8 +50,8 @@ absl::StatusOr<State> ReadState(const Place& place) {
   State state;
   if (state.ParseFromString(bytes)) return state;
   return Damaged(place.folder,
-                 absl::StrCat("has a record ", ToString(place.state), " of ",
-                              bytes.size(), " bytes that is no state"));
+                 absl::StrCat("has a record ", storage::ToString(place.state),
+                              " of ", bytes.size(), " bytes that is no state"));
 }
 
 // Cuts of rows: a base, then deltas, none beyond the checkpoint's.
@@ -67,11 +67,12 @@ bool CutsAreLegal(const v1::SparsePartitionState& state, uint64_t cut) {
 
 }  // namespace
 
-absl::StatusOr<PackedRows> PackedRowsOf(const v1::CheckpointManifest& manifest,
-                                        size_t place) {
-  const absl::StatusOr<RowRules> rules =
-      RowRules::Create(manifest.tables(place), PartitionBits(manifest));
-  if (rules.ok()) return PackedRows(rules->layout());
+absl::StatusOr<sparse_table::PackedRows> PackedRowsOf(
+    const v1::CheckpointManifest& manifest, size_t place) {
+  const absl::StatusOr<sparse_table::RowRules> rules =
+      sparse_table::RowRules::Create(manifest.tables(place),
+                                     PartitionBits(manifest));
+  if (rules.ok()) return sparse_table::PackedRows(rules->layout());
   return Damaged("the manifest", absl::StrCat("has an illegal table ",
                                               manifest.tables(place).id(), ": ",
                                               rules.status().message()));
@@ -119,7 +120,7 @@ absl::Status PartitionRows::Erase(absl::string_view keys) {
   return absl::OkStatus();
 }
 
-absl::Status PartitionRows::Put(const PackedRows& format,
+absl::Status PartitionRows::Put(const sparse_table::PackedRows& format,
                                 absl::string_view rows) {
   if (rows.size() % format.row_bytes() != 0) {
     return Damaged(
@@ -131,28 +132,29 @@ absl::Status PartitionRows::Put(const PackedRows& format,
   const auto* packed =
       reinterpret_cast<const std::byte*>(records_.back()->data());
   for (size_t i = 0; i < rows.size(); i += format.row_bytes()) {
-    rows_[PackedRows::KeyOf(packed + i)] = packed + i;
+    rows_[sparse_table::PackedRows::KeyOf(packed + i)] = packed + i;
   }
   return absl::OkStatus();
 }
 
-absl::Status PartitionRows::Load(const CheckpointReader& reader,
-                                 const PackedRows& format,
-                                 const RecordName& state) {
-  const auto erase = [&](const RecordName&, absl::string_view bytes) {
+absl::Status PartitionRows::Load(const storage::CheckpointReader& reader,
+                                 const sparse_table::PackedRows& format,
+                                 const storage::RecordName& state) {
+  const auto erase = [&](const storage::RecordName&, absl::string_view bytes) {
     return Erase(bytes);
   };
-  const auto put = [&](const RecordName&, absl::string_view bytes) {
+  const auto put = [&](const storage::RecordName&, absl::string_view bytes) {
     return Put(format, bytes);
   };
   rows_.reserve(std::min<uint64_t>(state_.rows(), 1 << 20));
   OARLOCK_RETURN_IF_ERROR(reader.Visit(state_.base_cut(), state.table,
-                                       state.unit, RecordKind::kRows, put));
+                                       state.unit, storage::RecordKind::kRows,
+                                       put));
   for (const uint64_t cut : state_.delta_cuts()) {
-    OARLOCK_RETURN_IF_ERROR(
-        reader.Visit(cut, state.table, state.unit, RecordKind::kErased, erase));
-    OARLOCK_RETURN_IF_ERROR(
-        reader.Visit(cut, state.table, state.unit, RecordKind::kRows, put));
+    OARLOCK_RETURN_IF_ERROR(reader.Visit(cut, state.table, state.unit,
+                                         storage::RecordKind::kErased, erase));
+    OARLOCK_RETURN_IF_ERROR(reader.Visit(cut, state.table, state.unit,
+                                         storage::RecordKind::kRows, put));
   }
   return absl::OkStatus();
 }
@@ -161,14 +163,14 @@ absl::StatusOr<PartitionRows> PartitionRows::Read(const OpenCheckpoint& open,
                                                   size_t table_place,
                                                   PartitionIndex partition) {
   const v1::CheckpointManifest& manifest = open.loaded.manifest;
-  OARLOCK_ASSIGN_OR_RETURN(const PackedRows format,
+  OARLOCK_ASSIGN_OR_RETURN(const sparse_table::PackedRows format,
                            PackedRowsOf(manifest, table_place));
   const Place place = PlaceOf(open, table_place, partition.value());
   PartitionRows rows;
   OARLOCK_ASSIGN_OR_RETURN(rows.state_,
                            ReadState<v1::SparsePartitionState>(place));
   const std::string where =
-      absl::StrCat(place.folder, ": ", ToString(place.state));
+      absl::StrCat(place.folder, ": ", storage::ToString(place.state));
   if (!CutsAreLegal(rows.state_, manifest.cut())) {
     return Damaged(where, "names cuts that do not ascend up to its own");
   }
@@ -202,14 +204,15 @@ absl::StatusOr<DenseBlock> ReadDenseBlock(const OpenCheckpoint& open,
   const Place place = PlaceOf(open, table_place, index.value());
   DenseBlock block;
   OARLOCK_ASSIGN_OR_RETURN(block.state, ReadState<v1::DenseBlockState>(place));
-  RecordName name = place.state;
+  storage::RecordName name = place.state;
   name.cut = block.state.base_cut();
-  name.kind = RecordKind::kRows;
+  name.kind = storage::RecordKind::kRows;
   const std::string where =
-      absl::StrCat(place.folder, ": ", ToString(place.state));
+      absl::StrCat(place.folder, ": ", storage::ToString(place.state));
   absl::StatusOr<std::string> floats = place.reader->Read(name);
   if (absl::IsNotFound(floats.status())) {
-    return Damaged(where, absl::StrCat("has no floats (", ToString(name), ")"));
+    return Damaged(
+        where, absl::StrCat("has no floats (", storage::ToString(name), ")"));
   }
   OARLOCK_RETURN_IF_ERROR(floats.status());
   block.floats = *std::move(floats);
@@ -270,4 +273,4 @@ absl::Status VerifyTables(const OpenCheckpoint& open) {
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::checkpoint

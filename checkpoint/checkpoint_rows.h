@@ -19,12 +19,12 @@
 #include "proto/state/unit_state.pb.h"
 #include "sparse_table/rows/packed_rows.h"
 
-namespace oarlock {
+namespace oarlock::checkpoint {
 
 // How rows of the manifest's sparse table at `place` are packed. DataLoss when
 // its configuration is not legal.
-absl::StatusOr<PackedRows> PackedRowsOf(const v1::CheckpointManifest& manifest,
-                                        size_t place);
+absl::StatusOr<sparse_table::PackedRows> PackedRowsOf(
+    const v1::CheckpointManifest& manifest, size_t place);
 
 // Place in the manifest of the sparse table `name`, empty: of the only one.
 // InvalidArgument, with the names that there are, when there is none or several
@@ -57,10 +57,12 @@ class PartitionRows {
  private:
   PartitionRows() = default;
 
-  absl::Status Load(const CheckpointReader& reader, const PackedRows& format,
-                    const RecordName& state);
+  absl::Status Load(const storage::CheckpointReader& reader,
+                    const sparse_table::PackedRows& format,
+                    const storage::RecordName& state);
   absl::Status Erase(absl::string_view keys);
-  absl::Status Put(const PackedRows& format, absl::string_view rows);
+  absl::Status Put(const sparse_table::PackedRows& format,
+                   absl::string_view rows);
 
   v1::SparsePartitionState state_;
   // Records of rows; rows_ points into them.
@@ -83,6 +85,6 @@ absl::StatusOr<DenseBlock> ReadDenseBlock(const OpenCheckpoint& open,
 // manifest say.
 absl::Status VerifyTables(const OpenCheckpoint& open);
 
-}  // namespace oarlock
+}  // namespace oarlock::checkpoint
 
 #endif  // OARLOCK_CHECKPOINT_CHECKPOINT_ROWS_H_

@@ -15,7 +15,7 @@
 #include "base/status_macros.h"
 #include "storage/checkpoint_dir.h"
 
-namespace oarlock {
+namespace oarlock::checkpoint {
 namespace {
 
 // Limits of a job, and of what a manifest may make a reader do.
@@ -168,20 +168,21 @@ absl::Status FindUnits(uint32_t server, OpenCheckpoint& open) {
   const v1::CheckpointManifest& manifest = open.loaded.manifest;
   const std::string folder =
       absl::StrCat(open.loaded.folder, "/", ServerFolderName(server));
-  OARLOCK_ASSIGN_OR_RETURN(const std::vector<RecordName> states,
+  OARLOCK_ASSIGN_OR_RETURN(const std::vector<storage::RecordName> states,
                            open.servers[server]->StatesOf(manifest.cut()));
-  for (const RecordName& state : states) {
+  for (const storage::RecordName& state : states) {
     const std::optional<size_t> place = PlaceOf(manifest, state.table);
     if (!place.has_value() || state.unit >= open.server_of[*place].size()) {
-      return Damaged(folder, absl::StrCat("has a record ", ToString(state),
-                                          " of a table or unit that the "
-                                          "manifest does not have"));
+      return Damaged(folder,
+                     absl::StrCat("has a record ", storage::ToString(state),
+                                  " of a table or unit that the "
+                                  "manifest does not have"));
     }
     uint32_t& owner = open.server_of[*place][state.unit];
     if (owner != kNobody) {
-      return Damaged(folder,
-                     absl::StrCat("has a record ", ToString(state), " that ",
-                                  ServerFolderName(owner), " has, too"));
+      return Damaged(
+          folder, absl::StrCat("has a record ", storage::ToString(state),
+                               " that ", ServerFolderName(owner), " has, too"));
     }
     owner = server;
   }
@@ -222,8 +223,8 @@ absl::StatusOr<v1::CheckpointManifest> ParseManifest(absl::string_view path,
   return manifest;
 }
 
-std::vector<StoredFile> StoredFilesOf(const v1::ServerPart& part) {
-  std::vector<StoredFile> files;
+std::vector<storage::StoredFile> StoredFilesOf(const v1::ServerPart& part) {
+  std::vector<storage::StoredFile> files;
   for (const v1::FileSum& file : part.files()) {
     files.push_back(
         {.name = file.name(), .bytes = file.bytes(), .xxh3 = file.xxh3()});
@@ -231,9 +232,10 @@ std::vector<StoredFile> StoredFilesOf(const v1::ServerPart& part) {
   return files;
 }
 
-void SetFiles(const std::vector<StoredFile>& files, v1::ServerPart* part) {
+void SetFiles(const std::vector<storage::StoredFile>& files,
+              v1::ServerPart* part) {
   part->clear_files();
-  for (const StoredFile& file : files) {
+  for (const storage::StoredFile& file : files) {
     v1::FileSum* const sum = part->add_files();
     sum->set_name(file.name);
     sum->set_bytes(file.bytes);
@@ -247,14 +249,15 @@ uint32_t NumUnits(const v1::TableConfig& table, uint32_t num_partitions) {
   return static_cast<uint32_t>((table.dense().size() + block - 1) / block);
 }
 
-absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(FileSystem* files,
+absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(storage::FileSystem* files,
                                                 const std::string& path) {
-  absl::StatusOr<std::string> text = ReadManifest(files, path);
+  absl::StatusOr<std::string> text = storage::ReadManifest(files, path);
   LoadedCheckpoint loaded{.folder = path, .manifest = {}};
   if (absl::IsNotFound(text.status())) {
-    OARLOCK_ASSIGN_OR_RETURN(const CheckpointDir dir,
-                             CheckpointDir::Open(files, path));
-    OARLOCK_ASSIGN_OR_RETURN(CheckpointDir::Current current, dir.ReadCurrent());
+    OARLOCK_ASSIGN_OR_RETURN(const storage::CheckpointDir dir,
+                             storage::CheckpointDir::Open(files, path));
+    OARLOCK_ASSIGN_OR_RETURN(storage::CheckpointDir::Current current,
+                             dir.ReadCurrent());
     loaded.folder = dir.FolderOf(current.cut);
     text = std::move(current.manifest);
   }
@@ -265,7 +268,7 @@ absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(FileSystem* files,
   return loaded;
 }
 
-absl::StatusOr<OpenCheckpoint> VerifyAndOpen(FileSystem* files,
+absl::StatusOr<OpenCheckpoint> VerifyAndOpen(storage::FileSystem* files,
                                              LoadedCheckpoint loaded,
                                              int num_threads) {
   OpenCheckpoint open{
@@ -277,8 +280,8 @@ absl::StatusOr<OpenCheckpoint> VerifyAndOpen(FileSystem* files,
   }
   for (const v1::ServerPart& part : manifest.servers()) {
     OARLOCK_ASSIGN_OR_RETURN(
-        std::unique_ptr<CheckpointReader> reader,
-        CheckpointReader::Open(
+        std::unique_ptr<storage::CheckpointReader> reader,
+        storage::CheckpointReader::Open(
             {.files = files,
              .folder = absl::StrCat(open.loaded.folder, "/", part.directory()),
              .stored = StoredFilesOf(part),
@@ -298,4 +301,4 @@ absl::StatusOr<OpenCheckpoint> VerifyAndOpen(FileSystem* files,
   return open;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::checkpoint

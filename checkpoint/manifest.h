@@ -16,7 +16,7 @@
 #include "storage/checkpoint_record.h"
 #include "storage/file_system.h"
 
-namespace oarlock {
+namespace oarlock::checkpoint {
 
 // What this program writes and reads.
 constexpr uint32_t kCheckpointFormatVersion = 1;
@@ -34,8 +34,9 @@ std::string FormatManifest(const v1::CheckpointManifest& manifest);
 absl::StatusOr<v1::CheckpointManifest> ParseManifest(absl::string_view path,
                                                      const std::string& text);
 
-std::vector<StoredFile> StoredFilesOf(const v1::ServerPart& part);
-void SetFiles(const std::vector<StoredFile>& files, v1::ServerPart* part);
+std::vector<storage::StoredFile> StoredFilesOf(const v1::ServerPart& part);
+void SetFiles(const std::vector<storage::StoredFile>& files,
+              v1::ServerPart* part);
 
 // Partitions of a sparse table, blocks of a dense one.
 uint32_t NumUnits(const v1::TableConfig& table, uint32_t num_partitions);
@@ -48,14 +49,14 @@ struct LoadedCheckpoint {
 
 // `path` is a folder of checkpoints, of which the current one is taken, or that
 // of one checkpoint. NotFound, DataLoss; FailedPrecondition as above.
-absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(FileSystem* files,
+absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(storage::FileSystem* files,
                                                 const std::string& path);
 
 // The parts of a checkpoint, opened.
 struct OpenCheckpoint {
   LoadedCheckpoint loaded;
   // By server index.
-  std::vector<std::unique_ptr<CheckpointReader>> servers;
+  std::vector<std::unique_ptr<storage::CheckpointReader>> servers;
   // Server that has a table's unit, by place in manifest.tables, by unit.
   std::vector<std::vector<uint32_t>> server_of;
 };
@@ -63,10 +64,10 @@ struct OpenCheckpoint {
 // Compares every file with its sum, opens the parts and looks that every unit
 // of every table has a state, on one server. DataLoss naming the file or
 // folder.
-absl::StatusOr<OpenCheckpoint> VerifyAndOpen(FileSystem* files,
+absl::StatusOr<OpenCheckpoint> VerifyAndOpen(storage::FileSystem* files,
                                              LoadedCheckpoint loaded,
                                              int num_threads);
 
-}  // namespace oarlock
+}  // namespace oarlock::checkpoint
 
 #endif  // OARLOCK_CHECKPOINT_MANIFEST_H_

@@ -12,7 +12,7 @@
 #include "base/status_macros.h"
 #include "sparse_table/rows/packed_rows.h"
 
-namespace oarlock {
+namespace oarlock::checkpoint {
 namespace {
 
 constexpr size_t kWriteBytes = size_t{1} << 20;
@@ -36,7 +36,7 @@ EntryHeader HeaderOf(const std::byte* entry) {
 class RowSorter::Run {
  public:
   // Of a file.
-  Run(std::unique_ptr<SequentialFile> file, size_t entry_bytes,
+  Run(std::unique_ptr<storage::SequentialFile> file, size_t entry_bytes,
       size_t buffer_bytes)
       : file_(std::move(file)),
         entry_bytes_(entry_bytes),
@@ -73,7 +73,7 @@ class RowSorter::Run {
   const std::byte* current() const { return current_; }
 
  private:
-  const std::unique_ptr<SequentialFile> file_;
+  const std::unique_ptr<storage::SequentialFile> file_;
   const size_t entry_bytes_;
   std::vector<std::byte> buffer_;
   const std::vector<std::byte>* const entries_ = nullptr;
@@ -95,8 +95,8 @@ RowSorter::~RowSorter() = default;
 bool RowSorter::Less(const std::byte* a, const std::byte* b) const {
   const EntryHeader x = HeaderOf(a), y = HeaderOf(b);
   if (x.partition != y.partition) return x.partition < y.partition;
-  const Key x_key = PackedRows::KeyOf(a + kEntryHeaderBytes);
-  const Key y_key = PackedRows::KeyOf(b + kEntryHeaderBytes);
+  const Key x_key = sparse_table::PackedRows::KeyOf(a + kEntryHeaderBytes);
+  const Key y_key = sparse_table::PackedRows::KeyOf(b + kEntryHeaderBytes);
   if (x_key != y_key) return x_key < y_key;
   return x.origin < y.origin;
 }
@@ -133,7 +133,7 @@ absl::Status RowSorter::WriteRun() {
   }
   OARLOCK_RETURN_IF_ERROR(options_.files->MakeFolders(options_.folder));
   SortBuffer();
-  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<AppendedFile> file,
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<storage::AppendedFile> file,
                            options_.files->CreateFile(
                                absl::StrCat(options_.folder, "/", num_files_)));
   std::string bytes;
@@ -166,7 +166,7 @@ absl::Status RowSorter::BeginMerge() {
         options_.memory_bytes / num_files_, kMinReadBytes, kMaxReadBytes);
     for (uint32_t i = 0; i < num_files_; ++i) {
       OARLOCK_ASSIGN_OR_RETURN(
-          std::unique_ptr<SequentialFile> file,
+          std::unique_ptr<storage::SequentialFile> file,
           options_.files->OpenToRead(absl::StrCat(options_.folder, "/", i)));
       runs_.push_back(
           std::make_unique<Run>(std::move(file), entry_bytes(), read_bytes));
@@ -210,4 +210,4 @@ absl::StatusOr<bool> RowSorter::Next(SortedRow* row) {
   return true;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::checkpoint

@@ -16,10 +16,10 @@
 #include "base/types.h"
 #include "storage/file_system.h"
 
-namespace oarlock {
+namespace oarlock::checkpoint {
 
 struct RowSorterOptions {
-  FileSystem* files = FileSystem::Real();
+  storage::FileSystem* files = storage::FileSystem::Real();
   // For files of rows; the owner removes it. Not touched if all rows fit.
   std::string folder;
   size_t row_bytes = 0;
@@ -78,6 +78,6 @@ class RowSorter {
   bool top_is_used_ = false;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::checkpoint
 
 #endif  // OARLOCK_CHECKPOINT_ROW_SORTER_H_

@@ -14,7 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::checkpoint {
 namespace {
 
 // Of a word that is none, in a message.
@@ -56,8 +56,10 @@ std::string RowText::Describe() const {
 }
 
 void RowText::Append(const std::byte* packed, std::string* text) const {
-  absl::StrAppend(text, static_cast<uint64_t>(PackedRows::KeyOf(packed)));
-  const std::byte* const floats = packed + PackedRows::kHeaderBytes;
+  absl::StrAppend(
+      text, static_cast<uint64_t>(sparse_table::PackedRows::KeyOf(packed)));
+  const std::byte* const floats =
+      packed + sparse_table::PackedRows::kHeaderBytes;
   const auto append = [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
       float x;
@@ -65,7 +67,8 @@ void RowText::Append(const std::byte* packed, std::string* text) const {
       absl::StrAppendFormat(text, " %.9g", x);
     }
   };
-  if (rules_.extended_dim() == 0 || PackedRows::HeaderOf(packed).extended()) {
+  if (rules_.extended_dim() == 0 ||
+      sparse_table::PackedRows::HeaderOf(packed).extended()) {
     append(0, num_floats());
   } else {
     append(0, num_statistics() + rules_.embedding_dim());
@@ -96,10 +99,11 @@ absl::Status RowText::Parse(absl::string_view line, std::byte* packed) const {
   // As a row that has just been created, in memory's layout.
   thread_local std::vector<std::byte> row;
   row.assign(rules_.layout().row_bytes(), std::byte{0});
-  RowLayout::Header(row.data()).key = Key{key};
+  sparse_table::RowLayout::Header(row.data()).key = Key{key};
   if (rules_.extended_dim() != 0) rules_.BeginExtended(row.data());
   const bool may_be_short =
-      rules_.extended_dim() != 0 && !RowLayout::Header(row.data()).extended();
+      rules_.extended_dim() != 0 &&
+      !sparse_table::RowLayout::Header(row.data()).extended();
   const bool is_short = may_be_short && values.size() == num_short_floats();
   if (!is_short && values.size() != num_floats()) {
     return Malformed(absl::StrCat(
@@ -125,10 +129,11 @@ absl::Status RowText::Parse(absl::string_view line, std::byte* packed) const {
   std::memcpy(rules_.layout().State(row.data()), from + dim,
               (values.data() + values.size() - from - dim) * sizeof(float));
   if (rules_.extended_dim() != 0 && !is_short) {
-    RowLayout::Header(row.data()).packed |= RowHeader::kExtended;
+    sparse_table::RowLayout::Header(row.data()).packed |=
+        sparse_table::RowHeader::kExtended;
   }
   format_.Pack(row.data(), packed);
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::checkpoint

@@ -13,16 +13,16 @@
 #include "sparse_table/rows/packed_rows.h"
 #include "sparse_table/rules/row_rules.h"
 
-namespace oarlock {
+namespace oarlock::checkpoint {
 
 // Immutable, hence thread-safe.
 class RowText {
  public:
-  explicit RowText(RowRules rules)
+  explicit RowText(sparse_table::RowRules rules)
       : rules_(std::move(rules)), format_(rules_.layout()) {}
 
   // How rows are packed.
-  const PackedRows& format() const { return format_; }
+  const sparse_table::PackedRows& format() const { return format_; }
 
   // Appends "key v v ...\n": the key as an unsigned decimal, show and click
   // where the table has them, the embedding, the optimizer state; floats with
@@ -53,10 +53,10 @@ class RowText {
   // "key, show, click, 8 floats of embedding, 1 of optimizer state".
   std::string Describe() const;
 
-  const RowRules rules_;
-  const PackedRows format_;
+  const sparse_table::RowRules rules_;
+  const sparse_table::PackedRows format_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::checkpoint
 
 #endif  // OARLOCK_CHECKPOINT_ROW_TEXT_H_

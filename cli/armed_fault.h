@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 
 // Arms the fault point that OARLOCK_FAULT names, if it names one for this
 // start of the process: one that was started again has the variable, too.
@@ -14,6 +14,6 @@ namespace oarlock {
 // process's threads.
 absl::Status ArmFaultOfEnvironment(const Clock& clock);
 
-}  // namespace oarlock
+}  // namespace oarlock::cli
 
 #endif  // OARLOCK_CLI_ARMED_FAULT_H_

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_format.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
 constexpr int kBarColumns = 50;
@@ -13,7 +13,7 @@ constexpr double kGuessing = 0.5;
 
 }  // namespace
 
-std::string AucCurve(const TrainingSummary& summary, double best_auc) {
+std::string AucCurve(const worker::TrainingSummary& summary, double best_auc) {
   std::string text;
   for (const auto& evaluation : summary.evaluations) {
     if (std::isnan(evaluation.auc())) continue;
@@ -28,4 +28,4 @@ std::string AucCurve(const TrainingSummary& summary, double best_auc) {
   return text;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

@@ -7,14 +7,14 @@
 
 #include "worker/report/summary.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 
 // A line for each evaluation of test files: the examples trained before it, its
 // AUC, and a bar that is empty at .5, what guessing reaches, and full at
 // `best_auc`. Evaluations that have no AUC are left out. REQUIRES: best_auc is
 // above .5.
-std::string AucCurve(const TrainingSummary& summary, double best_auc);
+std::string AucCurve(const worker::TrainingSummary& summary, double best_auc);
 
-}  // namespace oarlock
+}  // namespace oarlock::cli
 
 #endif  // OARLOCK_CLI_AUC_CURVE_H_

@@ -15,7 +15,7 @@
 #include "cli/version_command.h"
 #include "flags/command_line.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
 // What needs no clock.
@@ -58,10 +58,10 @@ constexpr Command kCommands[] = {
 
 absl::Span<const Command> Commands() { return kCommands; }
 
-std::vector<CommandText> DescribeCommands() {
-  std::vector<CommandText> texts;
+std::vector<flags::CommandText> DescribeCommands() {
+  std::vector<flags::CommandText> texts;
   for (const Command& command : kCommands) texts.push_back(command.describe());
   return texts;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

@@ -8,9 +8,11 @@
 #include "absl/types/span.h"
 #include "base/clock.h"
 
-namespace oarlock {
-
+namespace oarlock::flags {
 struct CommandText;
+}  // namespace oarlock::flags
+
+namespace oarlock::cli {
 
 struct Command {
   const char* name;
@@ -19,14 +21,14 @@ struct Command {
   // For `oarlock --help`.
   const char* what;
   // Its flags and examples.
-  CommandText (*describe)();
+  flags::CommandText (*describe)();
 };
 
 // In the order of `oarlock --help`.
 absl::Span<const Command> Commands();
 // What there is to tell of each, in the same order.
-std::vector<CommandText> DescribeCommands();
+std::vector<flags::CommandText> DescribeCommands();
 
-}  // namespace oarlock
+}  // namespace oarlock::cli
 
 #endif  // OARLOCK_CLI_COMMANDS_H_

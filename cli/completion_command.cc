@@ -11,10 +11,10 @@
 #include "cli/text/completion.h"
 #include "flags/command_line.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
-CommandSyntax Syntax() {
+flags::CommandSyntax Syntax() {
   return {
       .name = "oarlock completion",
       .description =
@@ -24,7 +24,7 @@ CommandSyntax Syntax() {
           "  eval \"$(oarlock completion bash)\"\n"
           "  # a file of zsh's fpath\n"
           "  oarlock completion zsh > ~/.zfunc/_oarlock\n",
-      .positionals = Positionals::kAny,
+      .positionals = flags::Positionals::kAny,
       .positional_names = "bash|zsh",
       .first_words = {"bash", "zsh"},
   };
@@ -32,24 +32,26 @@ CommandSyntax Syntax() {
 
 }  // namespace
 
-CommandText DescribeCompletion() { return DescribeCommand(Syntax(), {}); }
+flags::CommandText DescribeCompletion() {
+  return flags::DescribeCommand(Syntax(), {});
+}
 
 int RunCompletion(int argc, char** argv) {
-  const CommandSyntax syntax = Syntax();
-  const absl::StatusOr<ParsedCommandLine> parsed =
-      ParseCommandLine(syntax, Words(argc, argv, 2), {});
-  if (const std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
+  const flags::CommandSyntax syntax = Syntax();
+  const absl::StatusOr<flags::ParsedCommandLine> parsed =
+      flags::ParseCommandLine(syntax, flags::Words(argc, argv, 2), {});
+  if (const std::optional<int> exit_code = flags::FinishEarly(syntax, parsed)) {
     return *exit_code;
   }
   const std::vector<std::string>& words = parsed->positionals;
   if (words != std::vector<std::string>{"bash"} &&
       words != std::vector<std::string>{"zsh"}) {
-    return ReportUsageError(
+    return flags::ReportUsageError(
         syntax, absl::InvalidArgumentError(
                     "say for which shell: oarlock completion bash, or oarlock "
                     "completion zsh"));
   }
-  const std::vector<CommandText> commands = DescribeCommands();
+  const std::vector<flags::CommandText> commands = DescribeCommands();
   std::fputs(
       (words[0] == "bash" ? BashCompletion(commands) : ZshCompletion(commands))
           .c_str(),
@@ -57,4 +59,4 @@ int RunCompletion(int argc, char** argv) {
   return 0;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

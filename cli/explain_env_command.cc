@@ -7,11 +7,11 @@
 #include "flags/command_line.h"
 #include "proto/config/launch_config.pb.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
-const CommandSyntax& Syntax() {
-  static const CommandSyntax& syntax = *new CommandSyntax{
+const flags::CommandSyntax& Syntax() {
+  static const flags::CommandSyntax& syntax = *new flags::CommandSyntax{
       .name = "oarlock explain-env",
       .description =
           "Prints what a process with this environment and these flags would "
@@ -29,23 +29,23 @@ oarlock explain-env --role PSERVER --trainers 2 \
 
 }  // namespace
 
-CommandText DescribeExplainEnv() {
+flags::CommandText DescribeExplainEnv() {
   v1::RoleConfig config;
-  return DescribeCommand(Syntax(), {{&config}});
+  return flags::DescribeCommand(Syntax(), {{&config}});
 }
 
 int RunExplainEnv(int argc, char** argv) {
   v1::RoleConfig config;
-  const auto parsed =
-      ParseCommandLine(Syntax(), Words(argc, argv, 2), {{&config}});
-  if (const std::optional<int> code = FinishEarly(Syntax(), parsed)) {
+  const auto parsed = flags::ParseCommandLine(
+      Syntax(), flags::Words(argc, argv, 2), {{&config}});
+  if (const std::optional<int> code = flags::FinishEarly(Syntax(), parsed)) {
     return *code;
   }
-  const absl::StatusOr<RoleAssignment> role =
-      ResolveRole(ReadEnvironment(), ToExplicitRole(config));
-  if (!role.ok()) return ReportUsageError(Syntax(), role.status());
-  std::fputs(ExplainRole(*role).c_str(), stdout);
+  const absl::StatusOr<cluster::RoleAssignment> role = cluster::ResolveRole(
+      cluster::ReadEnvironment(), cluster::ToExplicitRole(config));
+  if (!role.ok()) return flags::ReportUsageError(Syntax(), role.status());
+  std::fputs(cluster::ExplainRole(*role).c_str(), stdout);
   return 0;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

@@ -12,10 +12,10 @@
 #include "flags/command_line.h"
 #include "proto/config/generate_config.pb.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
-CommandSyntax Syntax() {
+flags::CommandSyntax Syntax() {
   return {
       .name = "oarlock generate",
       .description =
@@ -25,7 +25,7 @@ CommandSyntax Syntax() {
           "  # a million rows in 8 files, for training and testing\n"
           "  oarlock generate criteo --rows 1000000 --files 8 --seed 1 --out "
           "data\n",
-      .positionals = Positionals::kAny,
+      .positionals = flags::Positionals::kAny,
       .positional_names = "criteo",
       .first_words = {"criteo"},
   };
@@ -33,26 +33,27 @@ CommandSyntax Syntax() {
 
 }  // namespace
 
-CommandText DescribeGenerate() {
+flags::CommandText DescribeGenerate() {
   v1::GenerateConfig config;
-  return DescribeCommand(Syntax(), {{{&config}}});
+  return flags::DescribeCommand(Syntax(), {{{&config}}});
 }
 
 int RunGenerate(int argc, char** argv, const Clocks& clocks) {
-  const CommandSyntax syntax = Syntax();
+  const flags::CommandSyntax syntax = Syntax();
   v1::GenerateConfig config;
-  const absl::StatusOr<ParsedCommandLine> parsed =
-      ParseCommandLine(syntax, Words(argc, argv, 2), {{{&config}}});
-  if (std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
+  const absl::StatusOr<flags::ParsedCommandLine> parsed =
+      flags::ParseCommandLine(syntax, flags::Words(argc, argv, 2),
+                              {{{&config}}});
+  if (std::optional<int> exit_code = flags::FinishEarly(syntax, parsed)) {
     return *exit_code;
   }
   if (parsed->positionals != std::vector<std::string>{"criteo"}) {
-    return ReportUsageError(
+    return flags::ReportUsageError(
         syntax, absl::InvalidArgumentError(
                     "say what to generate; the only format is criteo: oarlock "
                     "generate criteo --rows 1000000 --out data"));
   }
-  GeneratorOptions options;
+  data::GeneratorOptions options;
   options.rows = config.rows();
   options.files = config.files();
   options.seed = config.seed();
@@ -61,10 +62,11 @@ int RunGenerate(int argc, char** argv, const Clocks& clocks) {
                         ? config.threads()
                         : std::max(1u, std::thread::hardware_concurrency());
   const absl::Time start = clocks.even->Now();
-  const absl::StatusOr<GeneratorReport> report = GenerateCriteo(options);
+  const absl::StatusOr<data::GeneratorReport> report =
+      data::GenerateCriteo(options);
   if (!report.ok()) {
     if (absl::IsInvalidArgument(report.status())) {
-      return ReportUsageError(syntax, report.status());
+      return flags::ReportUsageError(syntax, report.status());
     }
     std::fprintf(stderr, "oarlock generate: %s\n",
                  std::string(report.status().message()).c_str());
@@ -84,4 +86,4 @@ int RunGenerate(int argc, char** argv, const Clocks& clocks) {
   return 0;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

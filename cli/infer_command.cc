@@ -31,10 +31,10 @@
 #include "worker/config/data_options_of.h"
 #include "worker/trainer.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
-CommandSyntax Syntax() {
+flags::CommandSyntax Syntax() {
   return {
       .name = "oarlock infer",
       .description =
@@ -54,8 +54,8 @@ CommandSyntax Syntax() {
 }
 
 // What the job's flags have to do with inference.
-FlagSource JobFlags(v1::JobConfig* job) {
-  FlagSource source{job, DescribingFlags()};
+flags::FlagSource JobFlags(v1::JobConfig* job) {
+  flags::FlagSource source{job, DescribingFlags()};
   for (const char* name :
        {"pipe_command", "bad_lines_max", "batch_size", "thread_num", "device",
         "memory_budget_mb", "tier_dir", "job_id", "connect_timeout_s",
@@ -66,9 +66,9 @@ FlagSource JobFlags(v1::JobConfig* job) {
   return source;
 }
 
-absl::StatusOr<DeviceChoice> ChooseDeviceFor(const v1::JobConfig& job) {
-  return ChooseDevice(job.device(), job.dense_math(), /*worker=*/0,
-                      SelectedGpus(ReadEnvironment()));
+absl::StatusOr<nn::DeviceChoice> ChooseDeviceFor(const v1::JobConfig& job) {
+  return nn::ChooseDevice(job.device(), job.dense_math(), /*worker=*/0,
+                          cluster::SelectedGpus(cluster::ReadEnvironment()));
 }
 
 absl::Status CheckFlags(const v1::InferConfig& infer,
@@ -102,14 +102,15 @@ absl::StatusOr<TrainedModel> LoadModel(const std::string& checkpoint,
 absl::StatusOr<TrainedModel> ReachModel(std::vector<std::string> endpoints,
                                         const v1::JobConfig& job,
                                         const Clocks& clocks) {
-  SecurityOptions security;
+  cluster::SecurityOptions security;
   security.tls_cert_file = job.tls_cert_file();
   security.tls_key_file = job.tls_key_file();
   security.tls_ca_file = job.tls_ca_file();
   security.token_file = job.token_file();
   AdminClientOptions options;
   OARLOCK_ASSIGN_OR_RETURN(
-      options.security, SecurityFrom(ReadEnvironment(), std::move(security)));
+      options.security,
+      cluster::SecurityFrom(cluster::ReadEnvironment(), std::move(security)));
   options.job_id = job.job_id();
   options.timeout = absl::Seconds(job.rpc_timeout_s());
   // One names the others and the job.
@@ -172,8 +173,8 @@ absl::Status Run(const v1::InferConfig& infer, v1::JobConfig job,
   OARLOCK_RETURN_IF_ERROR(CheckFlags(infer, job));
   InferenceOptions options;
   // First: the files are the fastest to look at.
-  OARLOCK_ASSIGN_OR_RETURN(options.files,
-                           ExpandFileList(absl::StrJoin(infer.files(), ",")));
+  OARLOCK_ASSIGN_OR_RETURN(
+      options.files, data::ExpandFileList(absl::StrJoin(infer.files(), ",")));
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<ScoreFile> scores,
                            ScoreFile::Create(infer.out()));
   OARLOCK_ASSIGN_OR_RETURN(const TrainedModel trained,
@@ -181,13 +182,13 @@ absl::Status Run(const v1::InferConfig& infer, v1::JobConfig job,
   OARLOCK_RETURN_IF_ERROR(TakeDescription(trained.description, &job));
   OARLOCK_RETURN_IF_ERROR(
       CheckIsDescribed(trained.description, job, trained.origin));
-  OARLOCK_ASSIGN_OR_RETURN(const DeviceChoice choice, ChooseDeviceFor(job));
+  OARLOCK_ASSIGN_OR_RETURN(const nn::DeviceChoice choice, ChooseDeviceFor(job));
   // The log tells warnings only.
   if (!choice.log_line.empty()) {
     std::fprintf(stderr, "oarlock infer: %s\n", choice.log_line.c_str());
   }
-  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
-                           ModelOf(job, choice.math_backend));
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<models::Model> model,
+                           worker::ModelOf(job, choice.math_backend));
   OARLOCK_ASSIGN_OR_RETURN(
       const ModelTables found,
       FindModelTables(model->spec(), trained.tables, trained.origin));
@@ -195,7 +196,7 @@ absl::Status Run(const v1::InferConfig& infer, v1::JobConfig job,
   tables.parameters = trained.parameters.get();
   tables.sparse = found.sparse;
   tables.dense = found.dense;
-  options.data = DataOptionsOf(job);
+  options.data = worker::DataOptionsOf(job);
   options.data.clocks = clocks;
   options.has_labels = infer.labels();
   options.batch_size = job.batch_size();
@@ -212,19 +213,20 @@ absl::Status Run(const v1::InferConfig& infer, v1::JobConfig job,
 
 }  // namespace
 
-CommandText DescribeInfer() {
+flags::CommandText DescribeInfer() {
   v1::InferConfig infer;
   v1::JobConfig job;
-  return DescribeCommand(Syntax(), {{{&infer}, JobFlags(&job)}});
+  return flags::DescribeCommand(Syntax(), {{{&infer}, JobFlags(&job)}});
 }
 
 int RunInfer(int argc, char** argv, const Clocks& clocks) {
-  const CommandSyntax syntax = Syntax();
+  const flags::CommandSyntax syntax = Syntax();
   v1::InferConfig infer;
   v1::JobConfig job;
-  const absl::StatusOr<ParsedCommandLine> parsed = ParseCommandLine(
-      syntax, Words(argc, argv, 2), {{{&infer}, JobFlags(&job)}});
-  if (std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
+  const absl::StatusOr<flags::ParsedCommandLine> parsed =
+      flags::ParseCommandLine(syntax, flags::Words(argc, argv, 2),
+                              {{{&infer}, JobFlags(&job)}});
+  if (std::optional<int> exit_code = flags::FinishEarly(syntax, parsed)) {
     return *exit_code;
   }
   KeepFreedMemory();
@@ -232,10 +234,11 @@ int RunInfer(int argc, char** argv, const Clocks& clocks) {
   spdlog::set_level(spdlog::level::warn);
   const absl::Status status = Run(infer, job, clocks);
   if (status.ok()) return 0;
-  if (absl::IsInvalidArgument(status)) return ReportUsageError(syntax, status);
+  if (absl::IsInvalidArgument(status))
+    return flags::ReportUsageError(syntax, status);
   std::fprintf(stderr, "oarlock infer: %s\n",
-               std::string(InOneLine(status).message()).c_str());
+               std::string(flags::InOneLine(status).message()).c_str());
   return 1;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

@@ -5,15 +5,17 @@
 
 #include "base/clock.h"
 
-namespace oarlock {
-
+namespace oarlock::flags {
 struct CommandText;
+}  // namespace oarlock::flags
+
+namespace oarlock::cli {
 
 // The process's exit code.
 int RunInfer(int argc, char** argv, const Clocks& clocks);
 // Its flags, for manual and completion.
-CommandText DescribeInfer();
+flags::CommandText DescribeInfer();
 
-}  // namespace oarlock
+}  // namespace oarlock::cli
 
 #endif  // OARLOCK_CLI_INFER_COMMAND_H_

@@ -17,11 +17,11 @@
 #include "proto/config/launch_config.pb.h"
 #include "proto/config/meeting_config.pb.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
-const CommandSyntax& Syntax() {
-  static const CommandSyntax& syntax = *new CommandSyntax{
+const flags::CommandSyntax& Syntax() {
+  static const flags::CommandSyntax& syntax = *new flags::CommandSyntax{
       .name = "oarlock launch",
       .description =
           "Starts a program as the servers and workers of a job, watches them, "
@@ -46,7 +46,7 @@ oarlock launch --servers 10.0.0.1:6170,10.0.0.2:6170 \
 oarlock launch --gpus 0,1 ./train
 oarlock launch --ips 10.0.0.1,10.0.0.2 --gpus 0,1 ./train
 oarlock launch --master 10.0.0.1:6170 --nnodes 2 --gpus 0,1 ./train)",
-      .positionals = Positionals::kProgram,
+      .positionals = flags::Positionals::kProgram,
       .positional_names = "PROGRAM [ARGS...]"};
   return syntax;
 }
@@ -57,8 +57,8 @@ bool IsRunError(const absl::Status& status) {
          absl::IsUnavailable(status);
 }
 
-LauncherOptions Options(const Clocks& clocks) {
-  LauncherOptions options;
+launch::LauncherOptions Options(const Clocks& clocks) {
+  launch::LauncherOptions options;
   options.clocks = clocks;
   options.follow_first_worker = true;
   return options;
@@ -74,49 +74,50 @@ absl::StatusOr<int> RunMet(const v1::LaunchConfig& config,
         "they meet; leave it out and give --print_config");
   }
   InitLogging("launcher");
-  return RunMetJob(config, meeting, ReadEnvironment(), argv, Options(clocks));
+  return launch::RunMetJob(config, meeting, cluster::ReadEnvironment(), argv,
+                           Options(clocks));
 }
 
 absl::StatusOr<int> RunPlanned(const v1::LaunchConfig& config,
                                const v1::MeetingConfig& meeting,
                                const std::vector<std::string>& argv,
                                const Clocks& clocks) {
-  EnvironmentMap environment = ReadEnvironment();
-  AddSecurity(meeting, &environment);
-  OARLOCK_ASSIGN_OR_RETURN(const LaunchPlan plan,
-                           PlanLaunch(config, environment));
+  cluster::EnvironmentMap environment = cluster::ReadEnvironment();
+  launch::AddSecurity(meeting, &environment);
+  OARLOCK_ASSIGN_OR_RETURN(const launch::LaunchPlan plan,
+                           launch::PlanLaunch(config, environment));
   if (config.print_config() || config.dry_run()) {
-    std::fputs(DescribePlan(plan).c_str(), stdout);
+    std::fputs(launch::DescribePlan(plan).c_str(), stdout);
     std::fflush(stdout);
   }
   if (config.dry_run()) return 0;
   InitLogging("launcher");
-  return Launcher(Options(clocks)).Run(plan, argv);
+  return launch::Launcher(Options(clocks)).Run(plan, argv);
 }
 
 }  // namespace
 
-CommandText DescribeLaunch() {
+flags::CommandText DescribeLaunch() {
   v1::LaunchConfig config;
   v1::MeetingConfig meeting;
-  return DescribeCommand(Syntax(), {{&config}, {&meeting}});
+  return flags::DescribeCommand(Syntax(), {{&config}, {&meeting}});
 }
 
 int RunLaunch(int argc, char** argv, const Clocks& clocks) {
   v1::LaunchConfig config;
   v1::MeetingConfig meeting;
-  const auto parsed =
-      ParseCommandLine(Syntax(), Words(argc, argv, 2), {{&config}, {&meeting}});
-  if (const std::optional<int> code = FinishEarly(Syntax(), parsed)) {
+  const auto parsed = flags::ParseCommandLine(
+      Syntax(), flags::Words(argc, argv, 2), {{&config}, {&meeting}});
+  if (const std::optional<int> code = flags::FinishEarly(Syntax(), parsed)) {
     return *code;
   }
   const absl::StatusOr<int> exit_code =
-      MeetsAtMaster(config)
+      launch::MeetsAtMaster(config)
           ? RunMet(config, meeting, parsed->positionals, clocks)
           : RunPlanned(config, meeting, parsed->positionals, clocks);
   if (exit_code.ok()) return *exit_code;
-  const int usage_code = ReportUsageError(Syntax(), exit_code.status());
+  const int usage_code = flags::ReportUsageError(Syntax(), exit_code.status());
   return IsRunError(exit_code.status()) ? 1 : usage_code;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

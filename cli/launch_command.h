@@ -6,17 +6,19 @@
 
 #include "base/clock.h"
 
-namespace oarlock {
-
+namespace oarlock::flags {
 struct CommandText;
+}  // namespace oarlock::flags
+
+namespace oarlock::cli {
 
 // The whole program's words. Returns the exit code: 2 for a wrong
 // command line, 1 when the nodes did not meet, else that of Launcher::Run or
 // RunMetJob.
 int RunLaunch(int argc, char** argv, const Clocks& clocks);
 // Its flags, for manual and completion.
-CommandText DescribeLaunch();
+flags::CommandText DescribeLaunch();
 
-}  // namespace oarlock
+}  // namespace oarlock::cli
 
 #endif  // OARLOCK_CLI_LAUNCH_COMMAND_H_

@@ -16,7 +16,7 @@ void PrintUsage(std::FILE* out) {
   std::fprintf(out,
                "oarlock: a parameter server for distributed training\n\n"
                "usage: oarlock COMMAND [flags]    oarlock COMMAND --help\n\n");
-  for (const oarlock::Command& command : oarlock::Commands()) {
+  for (const oarlock::cli::Command& command : oarlock::cli::Commands()) {
     std::fprintf(out, "  %-12s %s\n", command.name, command.what);
   }
 }
@@ -36,12 +36,12 @@ int main(int argc, char** argv) {
     return 0;
   }
   const absl::Status armed =
-      oarlock::ArmFaultOfEnvironment(oarlock::Clock::Monotonic());
+      oarlock::cli::ArmFaultOfEnvironment(oarlock::Clock::Monotonic());
   if (!armed.ok()) {
     std::fprintf(stderr, "oarlock: %s\n", std::string(armed.message()).c_str());
     return 2;
   }
-  for (const oarlock::Command& command : oarlock::Commands()) {
+  for (const oarlock::cli::Command& command : oarlock::cli::Commands()) {
     if (std::strcmp(word, command.name) == 0) {
       return command.run(argc, argv, oarlock::Clocks());
     }

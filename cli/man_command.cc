@@ -9,10 +9,10 @@
 #include "cli/text/man_page.h"
 #include "flags/command_line.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
-CommandSyntax Syntax() {
+flags::CommandSyntax Syntax() {
   return {
       .name = "oarlock man",
       .description = "Prints the manual, oarlock(1), as man reads it.",
@@ -22,17 +22,19 @@ CommandSyntax Syntax() {
 
 }  // namespace
 
-CommandText DescribeMan() { return DescribeCommand(Syntax(), {}); }
+flags::CommandText DescribeMan() {
+  return flags::DescribeCommand(Syntax(), {});
+}
 
 int RunMan(int argc, char** argv) {
-  const CommandSyntax syntax = Syntax();
-  const absl::StatusOr<ParsedCommandLine> parsed =
-      ParseCommandLine(syntax, Words(argc, argv, 2), {});
-  if (const std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
+  const flags::CommandSyntax syntax = Syntax();
+  const absl::StatusOr<flags::ParsedCommandLine> parsed =
+      flags::ParseCommandLine(syntax, flags::Words(argc, argv, 2), {});
+  if (const std::optional<int> exit_code = flags::FinishEarly(syntax, parsed)) {
     return *exit_code;
   }
   std::fputs(ManPage(DescribeCommands(), kOarlockVersion).c_str(), stdout);
   return 0;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

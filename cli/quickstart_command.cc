@@ -22,7 +22,7 @@
 #include "proto/config/quickstart_config.pb.h"
 #include "worker/report/summary.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
 // The last one is held out to test.
@@ -30,7 +30,7 @@ constexpr int kNumFiles = 8;
 // Evaluations beside training.
 constexpr int kNumPoints = 8;
 
-CommandSyntax Syntax() {
+flags::CommandSyntax Syntax() {
   return {
       .name = "oarlock quickstart",
       .description =
@@ -43,14 +43,14 @@ CommandSyntax Syntax() {
   };
 }
 
-absl::StatusOr<GeneratorReport> Generate(int64_t rows,
-                                         const std::string& folder) {
-  GeneratorOptions options;
+absl::StatusOr<data::GeneratorReport> Generate(int64_t rows,
+                                               const std::string& folder) {
+  data::GeneratorOptions options;
   options.rows = rows;
   options.files = kNumFiles;
   options.out_dir = folder;
   options.threads = std::max(1u, std::thread::hardware_concurrency());
-  return GenerateCriteo(options);
+  return data::GenerateCriteo(options);
 }
 
 // What a user would type.
@@ -115,13 +115,13 @@ absl::Status Run(const v1::QuickstartConfig& config, const Clocks& clocks) {
   std::printf("generates %lld rows\n", static_cast<long long>(config.rows()));
   std::fflush(stdout);
   OARLOCK_ASSIGN_OR_RETURN(
-      const GeneratorReport report,
+      const data::GeneratorReport report,
       Generate(config.rows(), absl::StrCat(folder, "/data")));
   std::vector<std::string> words = TrainWords(folder, config.rows());
   OARLOCK_RETURN_IF_ERROR(Train(std::move(words), clocks));
   OARLOCK_ASSIGN_OR_RETURN(
-      const TrainingSummary summary,
-      ReadSummary(absl::StrCat(folder, "/logs/summary.json")));
+      const worker::TrainingSummary summary,
+      worker::ReadSummary(absl::StrCat(folder, "/logs/summary.json")));
   std::printf(
       "\ntest AUC after so many examples; an empty bar is guessing, a full one "
       "%.4f,\nwhat the model that made the clicks reaches itself\n%s",
@@ -132,24 +132,25 @@ absl::Status Run(const v1::QuickstartConfig& config, const Clocks& clocks) {
 
 }  // namespace
 
-CommandText DescribeQuickstart() {
+flags::CommandText DescribeQuickstart() {
   v1::QuickstartConfig config;
-  return DescribeCommand(Syntax(), {{{&config}}});
+  return flags::DescribeCommand(Syntax(), {{{&config}}});
 }
 
 int RunQuickstart(int argc, char** argv, const Clocks& clocks) {
-  const CommandSyntax syntax = Syntax();
+  const flags::CommandSyntax syntax = Syntax();
   v1::QuickstartConfig config;
-  const absl::StatusOr<ParsedCommandLine> parsed =
-      ParseCommandLine(syntax, Words(argc, argv, 2), {{{&config}}});
-  if (const std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
+  const absl::StatusOr<flags::ParsedCommandLine> parsed =
+      flags::ParseCommandLine(syntax, flags::Words(argc, argv, 2),
+                              {{{&config}}});
+  if (const std::optional<int> exit_code = flags::FinishEarly(syntax, parsed)) {
     return *exit_code;
   }
   const absl::Status status = Run(config, clocks);
   if (status.ok()) return 0;
   std::fprintf(stderr, "oarlock quickstart: %s\n",
-               std::string(InOneLine(status).message()).c_str());
+               std::string(flags::InOneLine(status).message()).c_str());
   return 1;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

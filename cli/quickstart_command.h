@@ -5,9 +5,11 @@
 
 #include "base/clock.h"
 
-namespace oarlock {
-
+namespace oarlock::flags {
 struct CommandText;
+}  // namespace oarlock::flags
+
+namespace oarlock::cli {
 
 // The whole program's words. Generates clicks, trains on them with 2 servers
 // and 2 workers, prints how the test AUC grew and what to do next. Returns 0; 1
@@ -15,8 +17,8 @@ struct CommandText;
 // that --dir does not name is removed at the end, whatever that is.
 int RunQuickstart(int argc, char** argv, const Clocks& clocks);
 // Its flags, for manual and completion.
-CommandText DescribeQuickstart();
+flags::CommandText DescribeQuickstart();
 
-}  // namespace oarlock
+}  // namespace oarlock::cli
 
 #endif  // OARLOCK_CLI_QUICKSTART_COMMAND_H_

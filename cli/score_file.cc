@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 
 absl::StatusOr<std::unique_ptr<ScoreFile>> ScoreFile::Create(
     const std::string& path) {
@@ -54,4 +54,4 @@ absl::Status ScoreFile::Finish() {
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

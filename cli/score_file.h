@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 
 // Nine digits, which give back a float's bits; "nan" of a line that has no
 // score. The file appears under its name when it is whole, by Finish; before
@@ -40,6 +40,6 @@ class ScoreFile {
   std::string text_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::cli
 
 #endif  // OARLOCK_CLI_SCORE_FILE_H_

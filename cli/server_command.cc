@@ -15,10 +15,10 @@
 #include "proto/config/job_config.pb.h"
 #include "proto/config/launch_config.pb.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
-CommandSyntax Syntax() {
+flags::CommandSyntax Syntax() {
   return {
       .name = "oarlock server",
       .description =
@@ -40,7 +40,8 @@ CommandSyntax Syntax() {
   };
 }
 
-std::vector<FlagSource> Sources(v1::RoleConfig* role, v1::JobConfig* config) {
+std::vector<flags::FlagSource> Sources(v1::RoleConfig* role,
+                                       v1::JobConfig* config) {
   return {{role, {"pserver_endpoints", "current_endpoint", "trainers"}},
           {config,
            {"job_id",
@@ -66,8 +67,8 @@ std::vector<FlagSource> Sources(v1::RoleConfig* role, v1::JobConfig* config) {
             "token_file"}}};
 }
 
-absl::Status Serve(const v1::JobConfig& config, const RoleAssignment& role,
-                   const Clocks& clocks) {
+absl::Status Serve(const v1::JobConfig& config,
+                   const cluster::RoleAssignment& role, const Clocks& clocks) {
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Fleet> fleet,
                            Fleet::Init(config, role, clocks));
   return RunRole(*fleet, config, /*summary=*/nullptr);
@@ -75,31 +76,33 @@ absl::Status Serve(const v1::JobConfig& config, const RoleAssignment& role,
 
 }  // namespace
 
-CommandText DescribeServer() {
+flags::CommandText DescribeServer() {
   v1::JobConfig config;
   v1::RoleConfig role_config;
-  return DescribeCommand(Syntax(), Sources(&role_config, &config));
+  return flags::DescribeCommand(Syntax(), Sources(&role_config, &config));
 }
 
 int RunServer(int argc, char** argv, const Clocks& clocks) {
-  const CommandSyntax syntax = Syntax();
+  const flags::CommandSyntax syntax = Syntax();
   v1::JobConfig config;
   v1::RoleConfig role_config;
   role_config.set_role("PSERVER");
-  const absl::StatusOr<ParsedCommandLine> parsed = ParseCommandLine(
-      syntax, Words(argc, argv, 2), Sources(&role_config, &config));
-  if (const std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
+  const absl::StatusOr<flags::ParsedCommandLine> parsed =
+      flags::ParseCommandLine(syntax, flags::Words(argc, argv, 2),
+                              Sources(&role_config, &config));
+  if (const std::optional<int> exit_code = flags::FinishEarly(syntax, parsed)) {
     return *exit_code;
   }
-  const absl::StatusOr<RoleAssignment> role =
-      RoleFromEnvironment(ToExplicitRole(role_config));
-  if (!role.ok()) return ReportUsageError(syntax, role.status());
+  const absl::StatusOr<cluster::RoleAssignment> role =
+      RoleFromEnvironment(cluster::ToExplicitRole(role_config));
+  if (!role.ok()) return flags::ReportUsageError(syntax, role.status());
   const absl::Status status = Serve(config, *role, clocks);
   if (status.ok()) return 0;
-  if (absl::IsInvalidArgument(status)) return ReportUsageError(syntax, status);
+  if (absl::IsInvalidArgument(status))
+    return flags::ReportUsageError(syntax, status);
   std::fprintf(stderr, "oarlock server: %s\n",
                std::string(status.message()).c_str());
   return 1;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

@@ -5,15 +5,17 @@
 
 #include "base/clock.h"
 
-namespace oarlock {
-
+namespace oarlock::flags {
 struct CommandText;
+}  // namespace oarlock::flags
+
+namespace oarlock::cli {
 
 // `argv` is that of main; argv[1] is "server". Returns the exit code.
 int RunServer(int argc, char** argv, const Clocks& clocks);
 // Its flags, for manual and completion.
-CommandText DescribeServer();
+flags::CommandText DescribeServer();
 
-}  // namespace oarlock
+}  // namespace oarlock::cli
 
 #endif  // OARLOCK_CLI_SERVER_COMMAND_H_

@@ -13,10 +13,10 @@
 #include "flags/command_line.h"
 #include "nn/cuda/gpu.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
-CommandSyntax Syntax() {
+flags::CommandSyntax Syntax() {
   return {
       .name = "oarlock version",
       .description =
@@ -29,13 +29,15 @@ CommandSyntax Syntax() {
 
 }  // namespace
 
-CommandText DescribeVersion() { return DescribeCommand(Syntax(), {}); }
+flags::CommandText DescribeVersion() {
+  return flags::DescribeCommand(Syntax(), {});
+}
 
 int RunVersion(int argc, char** argv) {
-  const CommandSyntax syntax = Syntax();
-  const absl::StatusOr<ParsedCommandLine> parsed =
-      ParseCommandLine(syntax, Words(argc, argv, 2), {});
-  if (const std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
+  const flags::CommandSyntax syntax = Syntax();
+  const absl::StatusOr<flags::ParsedCommandLine> parsed =
+      flags::ParseCommandLine(syntax, flags::Words(argc, argv, 2), {});
+  if (const std::optional<int> exit_code = flags::FinishEarly(syntax, parsed)) {
     return *exit_code;
   }
   const std::string commit = BuildCommit();
@@ -43,10 +45,10 @@ int RunVersion(int argc, char** argv) {
               commit.empty() ? "development build"
                              : absl::StrCat("commit ", commit).c_str());
   std::printf("wire protocol %u, checkpoint format %u, built %s CUDA\n",
-              static_cast<unsigned>(kProtocolVersion),
-              static_cast<unsigned>(kCheckpointFormatVersion),
-              cuda::BuiltWithCuda() ? "with" : "without");
+              static_cast<unsigned>(cluster::kProtocolVersion),
+              static_cast<unsigned>(checkpoint::kCheckpointFormatVersion),
+              nn::cuda::BuiltWithCuda() ? "with" : "without");
   return 0;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

@@ -3,17 +3,19 @@
 #ifndef OARLOCK_CLI_VERSION_COMMAND_H_
 #define OARLOCK_CLI_VERSION_COMMAND_H_
 
-namespace oarlock {
-
+namespace oarlock::flags {
 struct CommandText;
+}  // namespace oarlock::flags
+
+namespace oarlock::cli {
 
 // The whole program's words; the first may be --version as well. Prints the
 // version, and what this program speaks, reads and was built with; returns 0,
 // or 2 for words that it does not know.
 int RunVersion(int argc, char** argv);
 // Its flags, for manual and completion.
-CommandText DescribeVersion();
+flags::CommandText DescribeVersion();
 
-}  // namespace oarlock
+}  // namespace oarlock::cli
 
 #endif  // OARLOCK_CLI_VERSION_COMMAND_H_

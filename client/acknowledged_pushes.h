@@ -13,7 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/types.h"
 
-namespace oarlock {
+namespace oarlock::client {
 
 // Thread-safe.
 class AcknowledgedPushes {
@@ -59,6 +59,6 @@ class AcknowledgedPushes {
   std::vector<std::map<uint64_t, uint64_t>> counts_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::client
 
 #endif  // OARLOCK_CLIENT_ACKNOWLEDGED_PUSHES_H_

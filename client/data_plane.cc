@@ -11,18 +11,18 @@
 #include "cluster/wire_version.h"
 #include "wire/wire_limits.h"
 
-namespace oarlock {
+namespace oarlock::client {
 namespace {
 
-const char* PathOf(BatchMethod method) {
+const char* PathOf(wire::BatchMethod method) {
   switch (method) {
-    case BatchMethod::kPullSparse:
+    case wire::BatchMethod::kPullSparse:
       return "/oarlock.v1.ParameterService/PullSparse";
-    case BatchMethod::kPushSparse:
+    case wire::BatchMethod::kPushSparse:
       return "/oarlock.v1.ParameterService/PushSparse";
-    case BatchMethod::kPullDense:
+    case wire::BatchMethod::kPullDense:
       return "/oarlock.v1.ParameterService/PullDense";
-    case BatchMethod::kPushDense:
+    case wire::BatchMethod::kPushDense:
       return "/oarlock.v1.ParameterService/PushDense";
   }
   return "";
@@ -35,13 +35,13 @@ constexpr absl::Duration kReturnAttempt = absl::Seconds(1);
 
 bool IsOtherIncarnation(const absl::Status& status) {
   return status.code() == absl::StatusCode::kFailedPrecondition &&
-         absl::StartsWith(status.message(), kOtherIncarnation);
+         absl::StartsWith(status.message(), cluster::kOtherIncarnation);
 }
 
 bool MayHelp(const absl::Status& status) {
-  const RetryAdvice advice = AdviceFor(status.code());
-  return advice == RetryAdvice::kSameCall ||
-         advice == RetryAdvice::kSameCallSlower;
+  const cluster::RetryAdvice advice = cluster::AdviceFor(status.code());
+  return advice == cluster::RetryAdvice::kSameCall ||
+         advice == cluster::RetryAdvice::kSameCallSlower;
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ struct DataPlane::Attempt {
 
   // Between two attempts.
   bool backing_off = false;
-  std::optional<Backoff> backoff;
+  std::optional<cluster::Backoff> backoff;
   absl::Time give_up;
 };
 
@@ -127,8 +127,9 @@ void DataPlane::Send(ServerIndex server, std::vector<Call> calls,
       attempt->requests.push_back(std::move(requests[begin]));
       attempt->calls.push_back(std::move(calls[begin++]));
     } while (begin < calls.size() &&
-             attempt->calls.size() < kMaxCallsPerBatch &&
-             num_bytes + requests[begin].Length() <= kPreferredMessageBytes);
+             attempt->calls.size() < wire::kMaxCallsPerBatch &&
+             num_bytes + requests[begin].Length() <=
+                 wire::kPreferredMessageBytes);
     bool closing;
     {
       absl::MutexLock lock(&mutex_);
@@ -200,11 +201,11 @@ void DataPlane::Start(Attempt* attempt) {
     if (single) {
       attempt->request = attempt->requests[0];
     } else {
-      std::vector<BatchedCall> batch;
+      std::vector<wire::BatchedCall> batch;
       for (size_t i = 0; i < attempt->calls.size(); ++i) {
         batch.push_back({attempt->calls[i].method, attempt->requests[i]});
       }
-      attempt->request = EncodeBatchRequest(batch);
+      attempt->request = wire::EncodeBatchRequest(batch);
     }
   }
   attempt->started = connections_->clock().Now();
@@ -241,7 +242,7 @@ void DataPlane::OnEvent(Attempt* attempt) {
 
 void DataPlane::OnAttemptEnd(Attempt* attempt) {
   if (!attempt->status.ok()) {
-    absl::Status status = FromGrpc(attempt->status);
+    absl::Status status = cluster::FromGrpc(attempt->status);
     if (IsOtherIncarnation(status)) return AwaitReturn(attempt);
     // A server that is shut down cancels the calls that it is at work on.
     if (absl::IsCancelled(status)) {
@@ -259,7 +260,7 @@ void DataPlane::OnAttemptEnd(Attempt* attempt) {
 
 void DataPlane::OnBatchAnswered(Attempt* attempt) {
   absl::StatusOr<std::vector<absl::StatusOr<grpc::ByteBuffer>>> answers =
-      DecodeBatchResponse(attempt->response);
+      wire::DecodeBatchResponse(attempt->response);
   if (answers.ok() && answers->size() != attempt->calls.size()) {
     answers = absl::InternalError(
         absl::StrCat("a batch of ", attempt->calls.size(),
@@ -278,7 +279,7 @@ void DataPlane::OnBatchAnswered(Attempt* attempt) {
         (MayHelp(answer.status()) || IsOtherIncarnation(answer.status()))) {
       again.push_back(std::move(call));
       requests.push_back(std::move(attempt->requests[i]));
-      attempt->status = ToGrpc(answer.status());
+      attempt->status = cluster::ToGrpc(answer.status());
       continue;
     }
     if (!answer.ok()) {
@@ -290,7 +291,7 @@ void DataPlane::OnBatchAnswered(Attempt* attempt) {
   attempt->requests = std::move(requests);
   if (attempt->calls.empty()) return Finish(attempt, absl::OkStatus());
   attempt->request.Clear();
-  absl::Status status = FromGrpc(attempt->status);
+  absl::Status status = cluster::FromGrpc(attempt->status);
   if (IsOtherIncarnation(status)) return AwaitReturn(attempt);
   if (!BackOff(attempt, &status)) Finish(attempt, status);
 }
@@ -303,7 +304,7 @@ bool DataPlane::BackOff(Attempt* attempt, absl::Status* status) {
   const bool was_served =
       now - attempt->started > patience && !absl::IsDeadlineExceeded(*status);
   if (!attempt->backoff.has_value() || was_served) {
-    attempt->backoff.emplace(kAwayRetries,
+    attempt->backoff.emplace(cluster::kAwayRetries,
                              absl::ToUnixNanos(now) ^ attempt->server.value());
     attempt->give_up = now + patience;
   }
@@ -418,4 +419,4 @@ void DataPlane::Finish(Attempt* attempt, const absl::Status& status) {
   delete attempt;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::client

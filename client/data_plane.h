@@ -26,7 +26,7 @@
 #include "proto/v1/server_admin.pb.h"
 #include "wire/batch_codec.h"
 
-namespace oarlock {
+namespace oarlock::client {
 
 // Thread-safe. One thread takes completions and runs the callbacks; another one
 // connects to servers that have come back.
@@ -52,7 +52,7 @@ class DataPlane {
       absl::AnyInvocable<absl::Status(ServerIndex, const v1::ConnectResponse&)>;
 
   struct Call {
-    BatchMethod method;
+    wire::BatchMethod method;
     Encode encode;
     OnAnswer on_answer;
     // Whom Hurry is about.
@@ -124,6 +124,6 @@ class DataPlane {
       ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::client
 
 #endif  // OARLOCK_CLIENT_DATA_PLANE_H_

@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "wire/value_format.h"
 
-namespace oarlock {
+namespace oarlock::client {
 namespace {
 
 // `values` in the format in which they travel: floats where they lie, 16-bit
@@ -23,7 +23,7 @@ grpc::Slice ValuesSlice(v1::ValueFormat format, absl::Span<const float> values,
   // Never inlined in the slice object, which would put it at an odd address.
   grpc_slice narrow = grpc_slice_malloc_large(values.size() * sizeof(uint16_t));
   auto* const to = reinterpret_cast<uint16_t*>(GRPC_SLICE_START_PTR(narrow));
-  NarrowValues(format, values, absl::MakeSpan(to, values.size()));
+  wire::NarrowValues(format, values, absl::MakeSpan(to, values.size()));
   return grpc::Slice(narrow, grpc::Slice::STEAL_REF);
 }
 
@@ -54,7 +54,7 @@ grpc::ByteBuffer FrameSparsePush(const v1::RequestHeader& header,
     if (values == nullptr) return grpc::Slice();
     return Share(values + run.key_begin, run.num_keys * sizeof(float), owner);
   };
-  return EncodePushSparseRequest(
+  return wire::EncodePushSparseRequest(
       header, sparse.table,
       absl::MakeConstSpan(sparse.keys->groups())
           .subspan(run.group_begin, run.group_end - run.group_begin),
@@ -81,7 +81,7 @@ grpc::ByteBuffer FrameDensePush(const v1::RequestHeader& header,
       owner);
   const bool says_versions =
       config.staleness_power() > 0 && !dense.known_versions.empty();
-  return EncodePushDenseRequest(
+  return wire::EncodePushDenseRequest(
       header, dense.table, run.blocks(), absl::MakeConstSpan(&values, 1),
       dense.num_steps, /*with_values=*/dense.updated != nullptr,
       says_versions ? VersionsOf(run, dense.known_versions)
@@ -93,9 +93,9 @@ grpc::ByteBuffer FrameDensePull(const v1::RequestHeader& header, TableId table,
                                 const BlockRun& run,
                                 const DenseReplica& replica,
                                 const ValueFormats& formats) {
-  return EncodePullDenseRequest(header, table, run.blocks(),
-                                VersionsOf(run, replica.block_versions),
-                                formats.pull);
+  return wire::EncodePullDenseRequest(header, table, run.blocks(),
+                                      VersionsOf(run, replica.block_versions),
+                                      formats.pull);
 }
 
 void Resize(const v1::DenseTableConfig& dense, DenseReplica* replica) {
@@ -104,7 +104,8 @@ void Resize(const v1::DenseTableConfig& dense, DenseReplica* replica) {
 }
 
 absl::Status CopyBlocks(const v1::DenseTableConfig& dense, const BlockRun& run,
-                        const DenseResponseView& view, DenseReplica* replica) {
+                        const wire::DenseResponseView& view,
+                        DenseReplica* replica) {
   size_t from = 0;
   for (size_t i = 0; i < view.blocks.size(); ++i) {
     const uint32_t block = view.blocks[i].value();
@@ -126,4 +127,4 @@ absl::Status CopyBlocks(const v1::DenseTableConfig& dense, const BlockRun& run,
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::client

@@ -17,7 +17,7 @@
 #include "proto/v1/table.pb.h"
 #include "wire/wire_codec.h"
 
-namespace oarlock {
+namespace oarlock::client {
 
 // How values travel, those of sparse rows and of dense blocks alike. Callers
 // and tables have floats in any case.
@@ -57,8 +57,9 @@ void Resize(const v1::DenseTableConfig& dense, DenseReplica* replica);
 
 // Takes the blocks of an answer. Internal when they do not lie in the run.
 absl::Status CopyBlocks(const v1::DenseTableConfig& dense, const BlockRun& run,
-                        const DenseResponseView& view, DenseReplica* replica);
+                        const wire::DenseResponseView& view,
+                        DenseReplica* replica);
 
-}  // namespace oarlock
+}  // namespace oarlock::client
 
 #endif  // OARLOCK_CLIENT_FRAME_MESSAGES_H_

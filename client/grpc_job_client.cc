@@ -15,7 +15,7 @@
 #include "cluster/retry.h"
 #include "cluster/wire_version.h"
 
-namespace oarlock {
+namespace oarlock::client {
 namespace {
 
 // Heartbeats per lease: a few may be lost before the lease is.
@@ -213,7 +213,7 @@ absl::Status GrpcJobClient::Meet(const std::string& name,
           passed = status.ok();
           const bool not_yet =
               status.error_code() == grpc::StatusCode::UNAVAILABLE &&
-              absl::StartsWith(status.error_message(), kBarrierNotYet);
+              absl::StartsWith(status.error_message(), cluster::kBarrierNotYet);
           return not_yet ? grpc::Status::OK : status;
         }));
     if (passed) return absl::OkStatus();
@@ -319,8 +319,8 @@ absl::Status GrpcJobClient::LeaveSteps() {
   return CallStepClock(request).status();
 }
 
-absl::StatusOr<ExampleIntervals> GrpcJobClient::DefineWork(
-    const std::string& work, const std::vector<WorkItem>& items,
+absl::StatusOr<data::ExampleIntervals> GrpcJobClient::DefineWork(
+    const std::string& work, const std::vector<data::WorkItem>& items,
     uint64_t num_examples, const std::string& order) {
   const v1::DefineWorkRequest request =
       ToDefineWorkRequest(work, items, num_examples, order);
@@ -329,7 +329,7 @@ absl::StatusOr<ExampleIntervals> GrpcJobClient::DefineWork(
       ServerIndex(0), [&](grpc::ClientContext* context) {
         return coordinator().DefineWork(context, request, &response);
       }));
-  ExampleIntervals covered;
+  data::ExampleIntervals covered;
   for (const v1::WorkRange& range : response.covered()) {
     covered.Add({range.source(), range.begin(), range.end()});
   }
@@ -341,7 +341,7 @@ uint64_t GrpcJobClient::BeginLease() {
   const auto may = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return unanswered_leases_.empty() ||
            last_lease_request_ + 1 <
-               *unanswered_leases_.begin() + kMaxLeaseCallSpan;
+               *unanswered_leases_.begin() + cluster::kMaxLeaseCallSpan;
   };
   mutex_.Await(absl::Condition(&may));
   unanswered_leases_.insert(++last_lease_request_);
@@ -411,10 +411,10 @@ void GrpcJobClient::SayGoodbye() {
     grpc::ClientContext context;
     connections_->Prepare(&context, kGoodbyeTimeout);
     v1::HeartbeatResponse response;
-    const absl::Status status =
-        FromGrpc(coordinator().Heartbeat(&context, request, &response));
+    const absl::Status status = cluster::FromGrpc(
+        coordinator().Heartbeat(&context, request, &response));
     if (!absl::IsUnavailable(status)) return;
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::client

@@ -16,7 +16,7 @@
 #include "client/job_client.h"
 #include "client/server_connections.h"
 
-namespace oarlock {
+namespace oarlock::client {
 
 // A thread of its own renews the lease and sends progress.
 class GrpcJobClient : public JobClient {
@@ -52,8 +52,8 @@ class GrpcJobClient : public JobClient {
   absl::StatusOr<uint64_t> ReportSteps(uint64_t finished,
                                        uint64_t awaited) override;
   absl::Status LeaveSteps() override;
-  absl::StatusOr<ExampleIntervals> DefineWork(
-      const std::string& work, const std::vector<WorkItem>& items,
+  absl::StatusOr<data::ExampleIntervals> DefineWork(
+      const std::string& work, const std::vector<data::WorkItem>& items,
       uint64_t num_examples, const std::string& order) override;
   absl::StatusOr<Leases> LeaseWork(
       const std::string& work, uint32_t max_items,
@@ -135,6 +135,6 @@ class GrpcJobClient : public JobClient {
   std::thread heartbeat_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::client
 
 #endif  // OARLOCK_CLIENT_GRPC_JOB_CLIENT_H_

@@ -5,7 +5,7 @@
 #include "client/grpc_job_client.h"
 #include "cluster/retry.h"
 
-namespace oarlock {
+namespace oarlock::client {
 namespace {
 
 // How long a checkpoint may take.
@@ -24,8 +24,8 @@ absl::StatusOr<v1::CheckpointResponse> GrpcJobClient::MakeCheckpoint(
     grpc::ClientContext context;
     connections_->PrepareToWait(&context, kCheckpointTimeout);
     v1::CheckpointResponse response;
-    const absl::Status status =
-        FromGrpc(coordinator().Checkpoint(&context, request, &response));
+    const absl::Status status = cluster::FromGrpc(
+        coordinator().Checkpoint(&context, request, &response));
     if (status.ok()) return response;
     if (!absl::IsUnavailable(status) || attempt == kCheckpointAttempts) {
       return status;
@@ -105,4 +105,4 @@ absl::StatusOr<v1::ListFilesResponse> GrpcJobClient::ListFiles(
   return response;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::client

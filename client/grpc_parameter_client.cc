@@ -12,7 +12,7 @@
 #include "wire/value_format.h"
 #include "wire/wire_codec.h"
 
-namespace oarlock {
+namespace oarlock::client {
 namespace {
 
 // Keys in one answer of ListChanges: half a MiB. And answers that are asked for
@@ -166,7 +166,7 @@ absl::Status GrpcParameterClient::OnReturn(ServerIndex server,
 v1::RequestHeader GrpcParameterClient::HeaderFor(
     Generation server_generation) const {
   v1::RequestHeader header;
-  header.set_protocol_version(kProtocolVersion);
+  header.set_protocol_version(cluster::kProtocolVersion);
   header.set_job_hash(connections_->job_hash());
   header.set_routing_generation(connections_->partition_map().generation());
   header.set_server_generation(server_generation.value());
@@ -197,7 +197,7 @@ void GrpcParameterClient::PullSparse(TableId table, const KeyBatch& keys,
   const uint32_t dim = TableOf(table).sparse().dim();
   const std::vector<GroupRun> runs =
       SplitGroups(connections_->partition_map(), keys,
-                  sizeof(Key) + dim * ValueBytes(formats_.pull));
+                  sizeof(Key) + dim * wire::ValueBytes(formats_.pull));
   if (versions != nullptr) {
     versions->assign(connections_->servers().size(), 0);
   }
@@ -208,10 +208,10 @@ void GrpcParameterClient::PullSparse(TableId table, const KeyBatch& keys,
   auto operation = std::make_shared<Operation>(runs.size(), std::move(done));
   for (const GroupRun& run : runs) {
     DataPlane::Call call;
-    call.method = BatchMethod::kPullSparse;
+    call.method = wire::BatchMethod::kPullSparse;
     call.owner = memory.get();
     call.encode = [this, table, &keys, memory, run](Generation generation) {
-      return EncodePullSparseRequest(
+      return wire::EncodePullSparseRequest(
           HeaderFor(generation), table,
           absl::MakeConstSpan(keys.groups())
               .subspan(run.group_begin, run.group_end - run.group_begin),
@@ -224,8 +224,8 @@ void GrpcParameterClient::PullSparse(TableId table, const KeyBatch& keys,
                       versions](absl::StatusOr<grpc::ByteBuffer> answer) {
       operation->OnMessageDone([&]() -> absl::Status {
         OARLOCK_RETURN_IF_ERROR(answer.status());
-        OARLOCK_ASSIGN_OR_RETURN(PullSparseResponseView view,
-                                 DecodePullSparseResponse(*answer));
+        OARLOCK_ASSIGN_OR_RETURN(wire::PullSparseResponseView view,
+                                 wire::DecodePullSparseResponse(*answer));
         newest_cut_.Observe(view.header.cut());
         if (view.num_values != run.num_keys * dim) {
           return absl::InternalError(absl::StrCat(
@@ -254,11 +254,11 @@ void GrpcParameterClient::PullDense(TableId table, DenseReplica* replica,
   const v1::DenseTableConfig& dense = TableOf(table).dense();
   Resize(dense, replica);
   const std::vector<BlockRun> runs = SplitBlocks(
-      connections_->partition_map(), dense, ValueBytes(formats_.pull));
+      connections_->partition_map(), dense, wire::ValueBytes(formats_.pull));
   auto operation = std::make_shared<Operation>(runs.size(), std::move(done));
   for (const BlockRun& run : runs) {
     DataPlane::Call call;
-    call.method = BatchMethod::kPullDense;
+    call.method = wire::BatchMethod::kPullDense;
     call.encode = [this, table, replica, run](Generation generation) {
       return FrameDensePull(HeaderFor(generation), table, run, *replica,
                             formats_);
@@ -267,8 +267,8 @@ void GrpcParameterClient::PullDense(TableId table, DenseReplica* replica,
                       &dense](absl::StatusOr<grpc::ByteBuffer> answer) {
       operation->OnMessageDone([&]() -> absl::Status {
         OARLOCK_RETURN_IF_ERROR(answer.status());
-        OARLOCK_ASSIGN_OR_RETURN(DenseResponseView view,
-                                 DecodeDenseResponse(*answer));
+        OARLOCK_ASSIGN_OR_RETURN(wire::DenseResponseView view,
+                                 wire::DecodeDenseResponse(*answer));
         newest_cut_.Observe(view.header.cut());
         return CopyBlocks(dense, run, view, replica);
       }());
@@ -278,4 +278,4 @@ void GrpcParameterClient::PullDense(TableId table, DenseReplica* replica,
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::client

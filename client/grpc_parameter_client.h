@@ -31,7 +31,7 @@
 #include "proto/v1/parameter.pb.h"
 #include "proto/v1/server_admin.pb.h"
 
-namespace oarlock {
+namespace oarlock::client {
 
 class GrpcParameterClient : public ParameterClient {
  public:
@@ -146,6 +146,6 @@ class GrpcParameterClient : public ParameterClient {
   DataPlane data_plane_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::client
 
 #endif  // OARLOCK_CLIENT_GRPC_PARAMETER_CLIENT_H_

@@ -11,7 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "client/grpc_parameter_client.h"
 
-namespace oarlock {
+namespace oarlock::client {
 
 // Counts the answers of an operation's messages; calls `done` after the last
 // with the first failure.
@@ -38,6 +38,6 @@ class GrpcParameterClient::Operation {
   Done done_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::client
 
 #endif  // OARLOCK_CLIENT_GRPC_PARAMETER_OPERATION_H_

@@ -15,7 +15,7 @@
 #include "wire/value_format.h"
 #include "wire/wire_codec.h"
 
-namespace oarlock {
+namespace oarlock::client {
 namespace {
 
 // A push of a sync round is answered when the slowest worker has pushed; dead
@@ -26,7 +26,7 @@ constexpr absl::Duration kRoundTimeout = absl::Hours(24);
 
 std::vector<GrpcParameterClient::PushMessage> GrpcParameterClient::SplitPush(
     const PushRequest& push) const {
-  const PartitionMap& map = connections_->partition_map();
+  const cluster::PartitionMap& map = connections_->partition_map();
   const size_t num_servers = connections_->servers().size();
   std::vector<PushMessage> messages;
   // Messages [begin, end) are those of one table.
@@ -55,7 +55,7 @@ std::vector<GrpcParameterClient::PushMessage> GrpcParameterClient::SplitPush(
     message.sparse = &sparse;
     for (const GroupRun& run :
          SplitGroups(map, *sparse.keys,
-                     sizeof(Key) + dim * ValueBytes(formats_.push))) {
+                     sizeof(Key) + dim * wire::ValueBytes(formats_.push))) {
       messages.push_back(message);
       messages.back().groups = run;
     }
@@ -63,9 +63,9 @@ std::vector<GrpcParameterClient::PushMessage> GrpcParameterClient::SplitPush(
   }
   for (const DenseGradients& dense : push.dense) {
     const size_t begin = messages.size();
-    const size_t bytes_per_value =
-        std::max(ValueBytes(formats_.push),
-                 dense.updated == nullptr ? 0 : ValueBytes(formats_.pull));
+    const size_t bytes_per_value = std::max(
+        wire::ValueBytes(formats_.push),
+        dense.updated == nullptr ? 0 : wire::ValueBytes(formats_.pull));
     PushMessage message;
     message.dense = &dense;
     for (const BlockRun& run :
@@ -181,8 +181,9 @@ grpc::ByteBuffer GrpcParameterClient::FramePush(
   header.set_part_count(static_cast<uint32_t>(push.messages.size()));
   header.set_table_part_count(message.table_parts);
   header.set_round(push.request.round);
-  const auto add = [&](const std::vector<ExampleRange>& ranges, auto* to) {
-    for (const ExampleRange& range : ranges) {
+  const auto add = [&](const std::vector<data::ExampleRange>& ranges,
+                       auto* to) {
+    for (const data::ExampleRange& range : ranges) {
       v1::ExampleInterval* const interval = to->Add();
       interval->set_source(range.source);
       interval->set_begin(range.begin);
@@ -211,7 +212,7 @@ DataPlane::Call GrpcParameterClient::CallOf(
     return FramePush(*push, message_index, generation);
   };
   if (message.sparse != nullptr) {
-    call.method = BatchMethod::kPushSparse;
+    call.method = wire::BatchMethod::kPushSparse;
     // Versions are those of the first sparse table.
     TableVersions* const versions =
         message.sparse == push->request.sparse.data() ? push->versions
@@ -223,7 +224,7 @@ DataPlane::Call GrpcParameterClient::CallOf(
           done([&]() -> absl::Status {
             OARLOCK_RETURN_IF_ERROR(answer.status());
             OARLOCK_ASSIGN_OR_RETURN(const v1::PushResponse response,
-                                     DecodePushResponse(*answer));
+                                     wire::DecodePushResponse(*answer));
             newest_cut_.Observe(response.header().cut());
             if (versions != nullptr) {
               uint64_t& version = (*versions)[server.value()];
@@ -234,7 +235,7 @@ DataPlane::Call GrpcParameterClient::CallOf(
         };
     return call;
   }
-  call.method = BatchMethod::kPushDense;
+  call.method = wire::BatchMethod::kPushDense;
   const v1::DenseTableConfig& dense = TableOf(message.dense->table).dense();
   DenseReplica* const updated = message.dense->updated;
   if (updated != nullptr) Resize(dense, updated);
@@ -243,8 +244,8 @@ DataPlane::Call GrpcParameterClient::CallOf(
                        const absl::StatusOr<grpc::ByteBuffer>& answer) mutable {
     done([&]() -> absl::Status {
       OARLOCK_RETURN_IF_ERROR(answer.status());
-      OARLOCK_ASSIGN_OR_RETURN(const DenseResponseView view,
-                               DecodeDenseResponse(*answer));
+      OARLOCK_ASSIGN_OR_RETURN(const wire::DenseResponseView view,
+                               wire::DecodeDenseResponse(*answer));
       newest_cut_.Observe(view.header.cut());
       if (updated == nullptr) return absl::OkStatus();
       return CopyBlocks(dense, run, view, updated);
@@ -253,4 +254,4 @@ DataPlane::Call GrpcParameterClient::CallOf(
   return call;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::client

@@ -23,7 +23,7 @@
 #include "proto/v1/coordinator_progress.pb.h"
 #include "proto/v1/coordinator_work.pb.h"
 
-namespace oarlock {
+namespace oarlock::client {
 
 // What a worker that died has done of some examples by half; see PushRepair in
 // proto/v1/admin.proto.
@@ -34,13 +34,13 @@ struct PushRepair {
   // of the worker's own.
   std::optional<PushStamp> push;
   // Rows need gradients of these examples, with a name in one push.
-  std::vector<WorkItem> examples;
+  std::vector<data::WorkItem> examples;
   // Dense parameters need gradients of these.
-  std::vector<WorkItem> dense_examples;
+  std::vector<data::WorkItem> dense_examples;
 };
 
 struct Leases {
-  std::vector<WorkItem> items;
+  std::vector<data::WorkItem> items;
   std::vector<PushRepair> repairs;
   // Nothing is left, and nothing will come back.
   bool exhausted = false;
@@ -120,8 +120,8 @@ class JobClient {
   // Every worker may define the same work in the same way. `order` as
   // DefineWorkRequest has it. Returns, for work without items, the examples
   // that were trained already.
-  virtual absl::StatusOr<ExampleIntervals> DefineWork(
-      const std::string& work, const std::vector<WorkItem>& items,
+  virtual absl::StatusOr<data::ExampleIntervals> DefineWork(
+      const std::string& work, const std::vector<data::WorkItem>& items,
       uint64_t num_examples, const std::string& order) = 0;
   // At most `max_items` items and repairs. None, and not exhausted: ask again
   // soon.
@@ -173,6 +173,6 @@ class JobClient {
   }
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::client
 
 #endif  // OARLOCK_CLIENT_JOB_CLIENT_H_

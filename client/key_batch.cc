@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/mix.h"
 
-namespace oarlock {
+namespace oarlock::client {
 namespace {
 
 // `value`, of which the compiler knows nothing more: how it came about is not
@@ -132,4 +132,4 @@ void KeyBatch::GroupByPartition(int partition_bits) {
   for (uint32_t& row : row_of_key_) row = position_[row];
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::client

@@ -11,7 +11,7 @@
 #include "base/key_group.h"
 #include "base/types.h"
 
-namespace oarlock {
+namespace oarlock::client {
 
 // Removes duplicates from the keys of a batch and groups what is left by
 // partition. In click logs half of the keys of a batch repeat, so this halves
@@ -64,6 +64,6 @@ class KeyBatch {
   std::vector<uint32_t> counts_;  // per partition
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::client
 
 #endif  // OARLOCK_CLIENT_KEY_BATCH_H_

@@ -11,7 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "client/parameter_client.h"
 
-namespace oarlock {
+namespace oarlock::client {
 
 // Thread-safe. Asked with every answer, so a number that is known costs one
 // comparison.
@@ -41,6 +41,6 @@ class NewestCut {
   ParameterClient::CutObserver observer_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::client
 
 #endif  // OARLOCK_CLIENT_NEWEST_CUT_H_

@@ -23,7 +23,7 @@
 #include "data/batch.h"
 #include "proto/v1/table.pb.h"
 
-namespace oarlock {
+namespace oarlock::client {
 
 // Versions of a table, one per server: how many pushes it had applied.
 using TableVersions = std::vector<uint64_t>;
@@ -85,11 +85,11 @@ struct PushRequest {
   std::vector<SparseGradients> sparse;
   std::vector<DenseGradients> dense;
   // The examples whose gradients of rows these are.
-  std::vector<ExampleRange> examples;
+  std::vector<data::ExampleRange> examples;
   // Those whose gradients of dense parameters they are: of all steps since the
   // exchange before. The same in a job without dense parameters. Sync mode:
   // empty.
-  std::vector<ExampleRange> dense_examples;
+  std::vector<data::ExampleRange> dense_examples;
   uint32_t epoch = 0;
   // Sync mode: the round it contributes to, from 1. 0: no rounds.
   uint64_t round = 0;
@@ -161,6 +161,6 @@ class ParameterClient {
                     std::shared_ptr<const void> memory, Done done) = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::client
 
 #endif  // OARLOCK_CLIENT_PARAMETER_CLIENT_H_

@@ -13,7 +13,7 @@
 #include "cluster/retry.h"
 #include "cluster/wire_version.h"
 
-namespace oarlock {
+namespace oarlock::client {
 namespace {
 
 // One attempt to reach a server that may not be up yet.
@@ -32,15 +32,16 @@ absl::StatusOr<std::unique_ptr<ServerConnections>> ServerConnections::Connect(
   }
   std::unique_ptr<ServerConnections> connections(new ServerConnections);
   connections->options_ = options;
-  OARLOCK_ASSIGN_OR_RETURN(connections->token_, ReadToken(options.security));
+  OARLOCK_ASSIGN_OR_RETURN(connections->token_,
+                           cluster::ReadToken(options.security));
   OARLOCK_ASSIGN_OR_RETURN(auto credentials,
-                           MakeChannelCredentials(options.security));
-  connections->job_hash_ = JobHash(options.job_id);
+                           cluster::MakeChannelCredentials(options.security));
+  connections->job_hash_ = cluster::JobHash(options.job_id);
   for (const std::string& endpoint : options.endpoints) {
     Server server;
     server.endpoint = endpoint;
     server.channel = grpc::CreateCustomChannel(endpoint, credentials,
-                                               MakeChannelArguments());
+                                               cluster::MakeChannelArguments());
     server.admin = v1::AdminService::NewStub(server.channel);
     connections->servers_.push_back(std::move(server));
   }
@@ -63,22 +64,22 @@ absl::StatusOr<v1::ConnectResponse> ServerConnections::ConnectOne(
     uint32_t index, absl::Time deadline, absl::Duration timeout) const {
   const Server& server = servers_[index];
   v1::ConnectRequest request;
-  request.set_protocol_version(kProtocolVersion);
+  request.set_protocol_version(cluster::kProtocolVersion);
   request.set_job_id(options_.job_id);
   request.set_client(options_.client_name);
   v1::ConnectResponse response;
-  Backoff backoff(kAwayRetries, job_hash_ ^ index);
+  cluster::Backoff backoff(cluster::kAwayRetries, job_hash_ ^ index);
   absl::Time next_notice = clock().Now() + kWaitingNotice;
   for (;;) {
     grpc::ClientContext context;
     PrepareToWait(&context,
                   std::min(kConnectAttempt, deadline - clock().Now()));
     const absl::Status status =
-        FromGrpc(server.admin->Connect(&context, request, &response));
+        cluster::FromGrpc(server.admin->Connect(&context, request, &response));
     if (status.ok()) break;
-    const RetryAdvice advice = AdviceFor(status.code());
-    if (advice != RetryAdvice::kSameCall &&
-        advice != RetryAdvice::kSameCallSlower) {
+    const cluster::RetryAdvice advice = cluster::AdviceFor(status.code());
+    if (advice != cluster::RetryAdvice::kSameCall &&
+        advice != cluster::RetryAdvice::kSameCallSlower) {
       return Annotate(status, Name(ServerIndex(index)));
     }
     const absl::Time now = clock().Now();
@@ -105,15 +106,16 @@ absl::StatusOr<v1::ConnectResponse> ServerConnections::ConnectOne(
 }
 
 absl::Status ServerConnections::TakeJob(const v1::ConnectResponse& response) {
-  OARLOCK_ASSIGN_OR_RETURN(PartitionMap map,
-                           PartitionMap::FromProto(response.partition_map()));
+  OARLOCK_ASSIGN_OR_RETURN(
+      cluster::PartitionMap map,
+      cluster::PartitionMap::FromProto(response.partition_map()));
   if (map.num_servers() != servers_.size()) {
     return absl::FailedPreconditionError(
         absl::StrCat("the servers' list has ", map.num_servers(),
                      " servers, this worker's has ", servers_.size(),
                      "; give all processes the same list"));
   }
-  partition_map_ = std::make_unique<PartitionMap>(std::move(map));
+  partition_map_ = std::make_unique<cluster::PartitionMap>(std::move(map));
   num_workers_ = response.num_workers();
   has_checkpoints_ = response.has_checkpoints();
   return absl::OkStatus();
@@ -143,23 +145,23 @@ void ServerConnections::PrepareToWait(grpc::ClientContext* context,
 void ServerConnections::Prepare(grpc::ClientContext* context,
                                 absl::Duration timeout) const {
   context->set_deadline(GrpcDeadline(timeout));
-  if (!token_.empty()) context->AddMetadata(kTokenMetadataKey, token_);
+  if (!token_.empty()) context->AddMetadata(cluster::kTokenMetadataKey, token_);
 }
 
 absl::Status ServerConnections::CallWithRetries(
     ServerIndex server, absl::Duration give_up_after,
     absl::FunctionRef<grpc::Status(grpc::ClientContext*)> call) const {
   const absl::Time give_up = clock().Now() + give_up_after;
-  Backoff backoff(kAwayRetries, job_hash_ ^ server.value());
+  cluster::Backoff backoff(cluster::kAwayRetries, job_hash_ ^ server.value());
   for (;;) {
     grpc::ClientContext context;
     PrepareToWait(&context,
                   std::min(options_.rpc_timeout, give_up - clock().Now()));
-    const absl::Status status = FromGrpc(call(&context));
+    const absl::Status status = cluster::FromGrpc(call(&context));
     if (status.ok()) return status;
-    const RetryAdvice advice = AdviceFor(status.code());
-    const bool may_help = advice == RetryAdvice::kSameCall ||
-                          advice == RetryAdvice::kSameCallSlower;
+    const cluster::RetryAdvice advice = cluster::AdviceFor(status.code());
+    const bool may_help = advice == cluster::RetryAdvice::kSameCall ||
+                          advice == cluster::RetryAdvice::kSameCallSlower;
     if (!may_help) return Annotate(status, Name(server));
     if (clock().Now() >= give_up) {
       return absl::UnavailableError(
@@ -176,4 +178,4 @@ std::string ServerConnections::Name(ServerIndex server) const {
                       servers_[server.value()].endpoint);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::client

@@ -26,7 +26,7 @@
 #include "cluster/security.h"
 #include "proto/v1/admin.grpc.pb.h"
 
-namespace oarlock {
+namespace oarlock::client {
 
 struct ConnectionOptions {
   // "host:port" of every server, in the order of their indices.
@@ -44,7 +44,7 @@ struct ConnectionOptions {
   // Whether to go on when a server comes back without pushes that it had
   // acknowledged.
   bool accept_loss = false;
-  SecurityOptions security;
+  cluster::SecurityOptions security;
   // `even`: of timeouts, backoffs and heartbeats; they outlive the connections.
   Clocks clocks = {};
 };
@@ -76,7 +76,7 @@ class ServerConnections {
   Generation generation(ServerIndex server) const {
     return Generation(generations_[server.value()].load());
   }
-  const PartitionMap& partition_map() const { return *partition_map_; }
+  const cluster::PartitionMap& partition_map() const { return *partition_map_; }
   uint32_t num_workers() const { return num_workers_; }
   bool has_checkpoints() const { return has_checkpoints_; }
   // XXH64 of the job id: the data plane's short form of it.
@@ -140,7 +140,7 @@ class ServerConnections {
   std::string token_;
   uint64_t job_hash_ = 0;
   std::vector<Server> servers_;
-  std::unique_ptr<PartitionMap> partition_map_;
+  std::unique_ptr<cluster::PartitionMap> partition_map_;
   uint32_t num_workers_ = 0;
   bool has_checkpoints_ = false;
   // By server.
@@ -151,6 +151,6 @@ class ServerConnections {
   mutable ReturnListener listener_ ABSL_GUARDED_BY(listener_mutex_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::client
 
 #endif  // OARLOCK_CLIENT_SERVER_CONNECTIONS_H_

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace oarlock {
+namespace oarlock::client {
 
 std::vector<BlockIndex> BlockRun::blocks() const {
   std::vector<BlockIndex> blocks;
@@ -12,8 +12,8 @@ std::vector<BlockIndex> BlockRun::blocks() const {
   return blocks;
 }
 
-std::vector<GroupRun> SplitGroups(const PartitionMap& map, const KeyBatch& keys,
-                                  size_t bytes_per_key) {
+std::vector<GroupRun> SplitGroups(const cluster::PartitionMap& map,
+                                  const KeyBatch& keys, size_t bytes_per_key) {
   std::vector<GroupRun> runs;
   size_t key = 0;
   for (size_t g = 0; g < keys.groups().size(); ++g) {
@@ -30,7 +30,7 @@ std::vector<GroupRun> SplitGroups(const PartitionMap& map, const KeyBatch& keys,
   return runs;
 }
 
-std::vector<BlockRun> SplitBlocks(const PartitionMap& map,
+std::vector<BlockRun> SplitBlocks(const cluster::PartitionMap& map,
                                   const v1::DenseTableConfig& dense,
                                   size_t bytes_per_value) {
   const uint32_t num_blocks = NumBlocks(dense);
@@ -57,4 +57,4 @@ size_t BlockOffset(const v1::DenseTableConfig& dense, uint32_t block) {
   return std::min<size_t>(size_t{block} * dense.block_size(), dense.size());
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::client

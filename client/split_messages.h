@@ -12,7 +12,7 @@
 #include "cluster/partition_map.h"
 #include "proto/v1/table.pb.h"
 
-namespace oarlock {
+namespace oarlock::client {
 
 // A message carries at most about this many bytes of arrays: larger ones slow
 // a connection down (HTTP/2 flow control), so batches are split.
@@ -37,9 +37,9 @@ struct BlockRun {
 };
 
 // Cuts at servers' borders and at about kMessageBytesTarget.
-std::vector<GroupRun> SplitGroups(const PartitionMap& map, const KeyBatch& keys,
-                                  size_t bytes_per_key);
-std::vector<BlockRun> SplitBlocks(const PartitionMap& map,
+std::vector<GroupRun> SplitGroups(const cluster::PartitionMap& map,
+                                  const KeyBatch& keys, size_t bytes_per_key);
+std::vector<BlockRun> SplitBlocks(const cluster::PartitionMap& map,
                                   const v1::DenseTableConfig& dense,
                                   size_t bytes_per_value);
 
@@ -47,6 +47,6 @@ uint32_t NumBlocks(const v1::DenseTableConfig& dense);
 // The first float of a block; the table's size for the block behind the last.
 size_t BlockOffset(const v1::DenseTableConfig& dense, uint32_t block);
 
-}  // namespace oarlock
+}  // namespace oarlock::client
 
 #endif  // OARLOCK_CLIENT_SPLIT_MESSAGES_H_

@@ -11,16 +11,16 @@
 #include "data/work_source.h"
 #include "proto/v1/coordinator_work.pb.h"
 
-namespace oarlock {
+namespace oarlock::client {
 
 inline v1::DefineWorkRequest ToDefineWorkRequest(
-    const std::string& work, const std::vector<WorkItem>& items,
+    const std::string& work, const std::vector<data::WorkItem>& items,
     uint64_t num_examples, const std::string& order) {
   v1::DefineWorkRequest request;
   request.set_work(work);
   request.set_num_examples(num_examples);
   request.set_order(order);
-  for (const WorkItem& item : items) {
+  for (const data::WorkItem& item : items) {
     v1::WorkRange* range = request.add_ranges();
     range->set_source(item.source);
     range->set_begin(item.begin);
@@ -31,8 +31,8 @@ inline v1::DefineWorkRequest ToDefineWorkRequest(
   return request;
 }
 
-inline WorkItem ToWorkItem(const v1::WorkRange& range) {
-  WorkItem item;
+inline data::WorkItem ToWorkItem(const v1::WorkRange& range) {
+  data::WorkItem item;
   item.source = range.source();
   item.begin = range.begin();
   item.end = range.end();
@@ -63,7 +63,7 @@ inline Leases ToLeases(const v1::LeaseWorkResponse& response) {
   Leases leases;
   leases.exhausted = response.exhausted();
   for (int i = 0; i < response.ranges_size(); ++i) {
-    WorkItem item = ToWorkItem(response.ranges(i));
+    data::WorkItem item = ToWorkItem(response.ranges(i));
     item.lease = response.leases(i);
     leases.items.push_back(item);
   }
@@ -73,6 +73,6 @@ inline Leases ToLeases(const v1::LeaseWorkResponse& response) {
   return leases;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::client
 
 #endif  // OARLOCK_CLIENT_WORK_MESSAGES_H_

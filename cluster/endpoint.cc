@@ -11,7 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 namespace {
 
 absl::Status CheckDistinct(const Setting& setting,
@@ -154,4 +154,4 @@ absl::StatusOr<EndpointList> JoinHostsAndPorts(const Setting& hosts,
   return list;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cluster

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 
 // Text with the name of where it was found: a variable or a flag.
 struct Setting {
@@ -62,6 +62,6 @@ absl::StatusOr<EndpointList> JoinHostsAndPorts(const Setting& hosts,
                                                const Setting& ports,
                                                size_t max_count);
 
-}  // namespace oarlock
+}  // namespace oarlock::cluster
 
 #endif  // OARLOCK_CLUSTER_ENDPOINT_H_

@@ -14,7 +14,7 @@
 
 extern char** environ;
 
-namespace oarlock {
+namespace oarlock::cluster {
 namespace {
 
 // Newest first, as they win.
@@ -173,4 +173,4 @@ std::string ExplainRole(const RoleAssignment& role) {
   return text;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cluster

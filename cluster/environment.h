@@ -20,7 +20,7 @@
 #include "cluster/security_options.h"
 #include "proto/config/launch_config.pb.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 
 // A snapshot of environment variables.
 using EnvironmentMap = std::map<std::string, std::string>;
@@ -112,6 +112,6 @@ std::string RoleName(const RoleAssignment& role);
 // What the process would become, and why: lines for `oarlock explain-env`.
 std::string ExplainRole(const RoleAssignment& role);
 
-}  // namespace oarlock
+}  // namespace oarlock::cluster
 
 #endif  // OARLOCK_CLUSTER_ENVIRONMENT_H_

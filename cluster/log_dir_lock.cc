@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 namespace {
 
 constexpr char kLockFile[] = "/LOCK";
@@ -80,4 +80,4 @@ absl::StatusOr<std::unique_ptr<LogDirLock>> LogDirLock::Take(
 
 LogDirLock::~LogDirLock() { close(file_); }
 
-}  // namespace oarlock
+}  // namespace oarlock::cluster

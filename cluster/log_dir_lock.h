@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "cluster/environment.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 
 // Whose files are written. A local run is a worker 0.
 struct LogWriter {
@@ -44,6 +44,6 @@ class LogDirLock {
   const int file_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::cluster
 
 #endif  // OARLOCK_CLUSTER_LOG_DIR_LOCK_H_

@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 namespace {
 
 constexpr uint32_t kMaxPartitions = 65536;
@@ -73,4 +73,4 @@ v1::PartitionMap PartitionMap::ToProto() const {
   return proto;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cluster

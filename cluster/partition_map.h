@@ -13,7 +13,7 @@
 #include "base/types.h"
 #include "proto/v1/server_admin.pb.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 
 // Immutable; thread-safe.
 class PartitionMap {
@@ -55,6 +55,6 @@ class PartitionMap {
   uint64_t generation_ = 1;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::cluster
 
 #endif  // OARLOCK_CLUSTER_PARTITION_MAP_H_

@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "wire/wire_limits.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 namespace {
 
 absl::Status OutOfRange(absl::string_view field, absl::string_view value,
@@ -116,14 +116,14 @@ grpc::ChannelArguments MakeChannelArguments() {
   // the filters that enforce deadlines and these limits.
   // Nobody looks at gRPC's own statistics of channels and calls.
   arguments.SetInt(GRPC_ARG_ENABLE_CHANNELZ, 0);
-  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  arguments.SetMaxSendMessageSize(kMaxMessageBytes);
+  arguments.SetMaxReceiveMessageSize(wire::kMaxMessageBytes);
+  arguments.SetMaxSendMessageSize(wire::kMaxMessageBytes);
   return arguments;
 }
 
 void ApplyServerArguments(grpc::ServerBuilder* builder) {
-  builder->SetMaxReceiveMessageSize(kMaxMessageBytes);
-  builder->SetMaxSendMessageSize(kMaxMessageBytes);
+  builder->SetMaxReceiveMessageSize(wire::kMaxMessageBytes);
+  builder->SetMaxSendMessageSize(wire::kMaxMessageBytes);
   // Nobody looks at gRPC's own statistics of channels and calls.
   builder->AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
   // Without it a second server on the same port starts, and each gets some of
@@ -141,4 +141,4 @@ void ApplyServerArguments(grpc::ServerBuilder* builder) {
       Milliseconds(kKeepaliveInterval / 2));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cluster

@@ -16,7 +16,7 @@
 #include "absl/time/time.h"
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 
 struct RetryOptions {
   // Wait before the first retry. At least 1 ms.
@@ -97,6 +97,6 @@ grpc::ChannelArguments MakeChannelArguments();
 // The same for a server: limits, keepalive, and a port belongs to one process.
 void ApplyServerArguments(grpc::ServerBuilder* builder);
 
-}  // namespace oarlock
+}  // namespace oarlock::cluster
 
 #endif  // OARLOCK_CLUSTER_RETRY_H_

@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "cluster/role_resolver.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 
 absl::Status RoleResolver::ResolveWorkerIndex() {
   std::optional<Setting> id = Variable("PADDLE_TRAINER_ID");
@@ -180,4 +180,4 @@ absl::Status RoleResolver::ResolveCollectiveRank(const Setting& list) {
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cluster

@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 
 std::optional<Setting> RoleResolver::Variable(const std::string& name) const {
   auto found = environment_.find(name);
@@ -305,4 +305,4 @@ absl::StatusOr<RoleAssignment> RoleResolver::Resolve() {
   return result_;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cluster

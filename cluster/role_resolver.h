@@ -13,7 +13,7 @@
 #include "cluster/endpoint.h"
 #include "cluster/environment.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 
 // To be used once. Refers to what it is made from.
 class RoleResolver {
@@ -68,6 +68,6 @@ class RoleResolver {
   Setting workers_source_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::cluster
 
 #endif  // OARLOCK_CLUSTER_ROLE_RESOLVER_H_

@@ -16,7 +16,7 @@
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 namespace {
 
 // Certificates and tokens are small; anything larger is the wrong file.
@@ -212,4 +212,4 @@ absl::Status CheckToken(const grpc::ServerContextBase& call,
       "'; give the job's with --token_file"));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cluster

@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "cluster/security_options.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 
 // Whether `endpoint` ("host:port", "[::1]:80") names this machine's loopback.
 bool IsLoopback(const std::string& endpoint);
@@ -45,6 +45,6 @@ bool TokensEqual(const std::string& a, const std::string& b);
 absl::Status CheckToken(const grpc::ServerContextBase& call,
                         const std::string& token);
 
-}  // namespace oarlock
+}  // namespace oarlock::cluster
 
 #endif  // OARLOCK_CLUSTER_SECURITY_H_

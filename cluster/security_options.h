@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace oarlock {
+namespace oarlock::cluster {
 
 struct SecurityOptions {
   // Serve beyond loopback without TLS and token.
@@ -18,6 +18,6 @@ struct SecurityOptions {
   std::string token_file;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::cluster
 
 #endif  // OARLOCK_CLUSTER_SECURITY_OPTIONS_H_

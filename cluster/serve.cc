@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "cluster/retry.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 
 absl::StatusOr<std::unique_ptr<grpc::Server>> Serve(
     const std::string& endpoint, const SecurityOptions& security,
@@ -35,4 +35,4 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> Serve(
   return server;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cluster

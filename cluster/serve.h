@@ -12,7 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "cluster/security.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 
 // Serves `service`, which outlives the server, at `endpoint` ("host:port").
 // Errors of CheckServable and MakeServerCredentials; FailedPrecondition when
@@ -23,6 +23,6 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> Serve(
     const std::string& endpoint, const SecurityOptions& security,
     absl::string_view cannot, grpc::Service* service);
 
-}  // namespace oarlock
+}  // namespace oarlock::cluster
 
 #endif  // OARLOCK_CLUSTER_SERVE_H_

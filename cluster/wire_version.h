@@ -9,7 +9,7 @@
 #include "base/mix.h"
 #include "base/types.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 
 // Version of docs/wire_protocol.md that this program speaks.
 inline constexpr uint32_t kProtocolVersion = 1;
@@ -37,6 +37,6 @@ inline constexpr uint64_t kMaxLeaseCallSpan = 16;
 // connect anew and send it again.
 inline constexpr char kOtherIncarnation[] = "other incarnation";
 
-}  // namespace oarlock
+}  // namespace oarlock::cluster
 
 #endif  // OARLOCK_CLUSTER_WIRE_VERSION_H_

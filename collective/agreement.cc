@@ -7,7 +7,7 @@
 #include "absl/types/span.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 
 absl::StatusOr<std::vector<std::string>> AllGatherText(
     Communicator& communicator, absl::string_view mine) {
@@ -46,4 +46,4 @@ absl::Status CheckAllCan(Communicator& communicator, const absl::Status& mine) {
       absl::StrCat("rank ", first - texts.begin(), *first));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::collective

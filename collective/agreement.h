@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "collective/communicator.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 
 // `mine` of every rank, in order of ranks. All ranks call it; the error is the
 // group's.
@@ -24,6 +24,6 @@ absl::StatusOr<std::vector<std::string>> AllGatherText(
 // call it.
 absl::Status CheckAllCan(Communicator& communicator, const absl::Status& mine);
 
-}  // namespace oarlock
+}  // namespace oarlock::collective
 
 #endif  // OARLOCK_COLLECTIVE_AGREEMENT_H_

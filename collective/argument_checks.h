@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 
 inline absl::Status CheckRoot(int root, int size) {
   if (root >= 0 && root < size) return absl::OkStatus();
@@ -24,6 +24,6 @@ inline absl::Status CheckGatherSizes(size_t mine_bytes, size_t all_bytes,
       " ranks needs room for ", mine_bytes * size, ", not ", all_bytes));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::collective
 
 #endif  // OARLOCK_COLLECTIVE_ARGUMENT_CHECKS_H_

@@ -29,7 +29,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 
 // How floats travel. 16 bits halve the bytes: each rank's values are rounded
 // (to nearest, ties to even), and so is each partial sum that travels on; the
@@ -128,6 +128,6 @@ class Communicator {
                                       void* all, size_t all_bytes) = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::collective
 
 #endif  // OARLOCK_COLLECTIVE_COMMUNICATOR_H_

@@ -13,7 +13,7 @@
 #include "collective/argument_checks.h"
 #include "wire/value_format.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 namespace {
 
 const char* const kOperations[] = {"a sum", "a broadcast", "an all-gather"};
@@ -102,8 +102,8 @@ absl::Status GpuCommunicator::AllReduce(void* values, size_t num_values,
         element == Element::kFloatAsFloat16 ? v1::FLOAT16 : v1::BFLOAT16;
     const auto floats = absl::MakeSpan(static_cast<float*>(values), num_values);
     std::vector<uint16_t> narrow(num_values);
-    NarrowValues(format, floats, absl::MakeSpan(narrow));
-    WidenValues(format, narrow.data(), floats);
+    wire::NarrowValues(format, floats, absl::MakeSpan(narrow));
+    wire::WidenValues(format, narrow.data(), floats);
   };
   round();
   OARLOCK_RETURN_IF_ERROR(ring_->AllReduce(values, num_values,
@@ -132,4 +132,4 @@ absl::Status GpuCommunicator::AllGatherBytes(const void* mine,
   return ring_->AllGather(mine, mine_bytes, all, Patience());
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::collective

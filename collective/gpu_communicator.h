@@ -16,7 +16,7 @@
 #include "collective/communicator.h"
 #include "collective/gpu_ring.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 
 struct GpuCommunicatorOptions {
   // As GroupOptions::operation_timeout.
@@ -71,6 +71,6 @@ class GpuCommunicator final : public Communicator {
   const GpuCommunicatorOptions options_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::collective
 
 #endif  // OARLOCK_COLLECTIVE_GPU_COMMUNICATOR_H_

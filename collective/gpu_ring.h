@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "collective/communicator.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 
 // Spans may lie in memory of the host or of the rank's GPU. All ranks call the
 // same operations with the same sizes in the same order. `go_on` is asked
@@ -55,6 +55,6 @@ struct GpuRingOptions {
 using GpuRingFactory = std::function<absl::StatusOr<std::unique_ptr<GpuRing>>(
     Communicator& host, const GpuRingOptions& options)>;
 
-}  // namespace oarlock
+}  // namespace oarlock::collective
 
 #endif  // OARLOCK_COLLECTIVE_GPU_RING_H_

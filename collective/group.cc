@@ -20,7 +20,7 @@
 #include "collective/sockets.h"
 #include "collective/tcp_communicator.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 namespace {
 
 constexpr absl::Duration kMinTimeout = absl::Milliseconds(100);
@@ -62,28 +62,31 @@ absl::StatusOr<std::unique_ptr<Door>> OpenDoor(const GroupOptions& options) {
   const Clock& clock = *options.clocks.even;
   std::set<int> taken;
   for (const std::string& text : options.endpoints) {
-    OARLOCK_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(text));
+    OARLOCK_ASSIGN_OR_RETURN(const cluster::Endpoint endpoint,
+                             cluster::ParseEndpoint(text));
     taken.insert(endpoint.port);
   }
-  OARLOCK_ASSIGN_OR_RETURN(const Endpoint own,
-                           ParseEndpoint(options.endpoints[options.rank]));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const cluster::Endpoint own,
+      cluster::ParseEndpoint(options.endpoints[options.rank]));
   // Kept open, so that the next one gets another port.
   std::vector<std::unique_ptr<Door>> unfit;
   while (true) {
     OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Door> door,
                              Door::Open(own.host, clock));
-    OARLOCK_ASSIGN_OR_RETURN(const Endpoint bound,
-                             ParseEndpoint(door->address()));
+    OARLOCK_ASSIGN_OR_RETURN(const cluster::Endpoint bound,
+                             cluster::ParseEndpoint(door->address()));
     if (taken.count(bound.port) == 0) return door;
     unfit.push_back(std::move(door));
   }
 }
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ChannelTo(
-    const std::string& endpoint, const SecurityOptions& security) {
-  OARLOCK_ASSIGN_OR_RETURN(auto credentials, MakeChannelCredentials(security));
+    const std::string& endpoint, const cluster::SecurityOptions& security) {
+  OARLOCK_ASSIGN_OR_RETURN(auto credentials,
+                           cluster::MakeChannelCredentials(security));
   return grpc::CreateCustomChannel(endpoint, std::move(credentials),
-                                   MakeChannelArguments());
+                                   cluster::MakeChannelArguments());
 }
 
 }  // namespace
@@ -95,7 +98,7 @@ absl::Status GroupOptions::Validate() const {
         "rank ", rank, " of a group of ", size, "; ranks are 0 to ", size - 1));
   }
   for (const std::string& endpoint : endpoints) {
-    OARLOCK_RETURN_IF_ERROR(ParseEndpoint(endpoint).status());
+    OARLOCK_RETURN_IF_ERROR(cluster::ParseEndpoint(endpoint).status());
   }
   OARLOCK_RETURN_IF_ERROR(
       CheckAtLeast("join_timeout", join_timeout, kMinTimeout));
@@ -104,11 +107,11 @@ absl::Status GroupOptions::Validate() const {
   return CheckAtLeast("silence_timeout", silence_timeout, kMinSilence);
 }
 
-GroupOptions GroupOptionsOf(const RoleAssignment& role) {
+GroupOptions GroupOptionsOf(const cluster::RoleAssignment& role) {
   GroupOptions options;
   options.job_id = role.job_id;
   options.security = role.security;
-  if (role.role != Role::kCollective) return options;
+  if (role.role != cluster::Role::kCollective) return options;
   options.rank = static_cast<int>(role.worker_index);
   options.endpoints = role.worker_endpoints;
   if (role.restarted_together) options.incarnation = role.restarts;
@@ -141,7 +144,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinGroup(
   // Rank 0 is one among the others to its own server.
   OARLOCK_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel,
                            ChannelTo(options.endpoints[0], options.security));
-  OARLOCK_ASSIGN_OR_RETURN(std::string token, ReadToken(options.security));
+  OARLOCK_ASSIGN_OR_RETURN(std::string token,
+                           cluster::ReadToken(options.security));
   OARLOCK_ASSIGN_OR_RETURN(
       group->membership,
       GroupMembership::Join({.hello = hello,
@@ -173,4 +177,4 @@ absl::Status CheckAllAgree(Communicator& communicator, absl::string_view what,
                    absl::StrJoin(differ, ", "), " differ from rank 0's"));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::collective

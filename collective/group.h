@@ -18,7 +18,7 @@
 #include "cluster/security.h"
 #include "collective/communicator.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 
 struct GroupOptions {
   int rank = 0;
@@ -45,7 +45,7 @@ struct GroupOptions {
 
   // Of the rendezvous. Values themselves travel as plain TCP: beyond loopback
   // use a network that you trust.
-  SecurityOptions security;
+  cluster::SecurityOptions security;
 
   // Timeouts and the pauses between signs of life are on the even one.
   Clocks clocks;
@@ -56,7 +56,7 @@ struct GroupOptions {
 
 // Rank, endpoints, job, OARLOCK_INSECURE and restarts with all others of a
 // worker; one rank for a local run.
-GroupOptions GroupOptionsOf(const RoleAssignment& role);
+GroupOptions GroupOptionsOf(const cluster::RoleAssignment& role);
 
 // Joins the group; returns when all ranks have come and are connected. One
 // rank: without any network.
@@ -75,6 +75,6 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinGroup(
 absl::Status CheckAllAgree(Communicator& communicator, absl::string_view what,
                            absl::string_view value);
 
-}  // namespace oarlock
+}  // namespace oarlock::collective
 
 #endif  // OARLOCK_COLLECTIVE_GROUP_H_

@@ -18,7 +18,7 @@
 #include "cluster/security.h"
 #include "collective/roster.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 namespace {
 
 // Between two attempts to join.
@@ -132,7 +132,7 @@ absl::Status GroupMembership::RunStream() {
   grpc::ClientContext context;
   context.set_wait_for_ready(true);
   if (!options_.token.empty()) {
-    context.AddMetadata(kTokenMetadataKey, options_.token);
+    context.AddMetadata(cluster::kTokenMetadataKey, options_.token);
   }
   {
     absl::MutexLock lock(&mutex_);
@@ -159,7 +159,7 @@ absl::Status GroupMembership::RunStream() {
   }
   // A stream that rank 0 ended has its reason still to come.
   if (!end.ok()) context.TryCancel();
-  const absl::Status finish = FromGrpc(stream->Finish());
+  const absl::Status finish = cluster::FromGrpc(stream->Finish());
   absl::MutexLock lock(&mutex_);
   context_ = nullptr;
   return end.ok() ? finish : end;
@@ -340,4 +340,4 @@ absl::Status GroupMembership::Leave(absl::Duration timeout) {
       absl::FormatDuration(timeout)));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::collective

@@ -22,7 +22,7 @@
 #include "base/clock.h"
 #include "proto/v1/collective.grpc.pb.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 
 // Thread-safe. One thread reads the stream, one gives signs of life and counts
 // rank 0's silence.
@@ -139,6 +139,6 @@ class GroupMembership {
   std::thread pulse_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::collective
 
 #endif  // OARLOCK_COLLECTIVE_GROUP_MEMBERSHIP_H_

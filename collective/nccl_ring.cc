@@ -18,7 +18,7 @@
 #include "collective/agreement.h"
 #include "collective/ring_connection.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 namespace {
 
 // Between two looks at an operation that is not done.
@@ -300,4 +300,4 @@ absl::StatusOr<std::unique_ptr<GpuRing>> NewNcclRing(
   return std::unique_ptr<GpuRing>(std::move(ring));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::collective

@@ -11,7 +11,7 @@
 #include "collective/communicator.h"
 #include "collective/gpu_ring.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 
 // This rank's place, on its GPU, in a ring of all ranks of `host`, which all
 // call it, no two of them on one GPU; rank 0's id is broadcast by `host`.
@@ -23,6 +23,6 @@ namespace oarlock {
 absl::StatusOr<std::unique_ptr<GpuRing>> NewNcclRing(
     Communicator& host, const GpuRingOptions& options);
 
-}  // namespace oarlock
+}  // namespace oarlock::collective
 
 #endif  // OARLOCK_COLLECTIVE_NCCL_RING_H_

@@ -4,7 +4,7 @@
 #include "collective/agreement.h"
 #include "collective/nccl_ring.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 
 absl::StatusOr<std::unique_ptr<GpuRing>> NewNcclRing(
     Communicator& host, const GpuRingOptions& options) {
@@ -15,4 +15,4 @@ absl::StatusOr<std::unique_ptr<GpuRing>> NewNcclRing(
                 "NCCL 2.14 or later are (docs/gpu.md)"));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::collective

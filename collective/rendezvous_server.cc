@@ -8,7 +8,7 @@
 #include "cluster/retry.h"
 #include "cluster/serve.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 namespace {
 
 class StreamSeat : public Seat {
@@ -37,18 +37,19 @@ class StreamSeat : public Seat {
 grpc::Status RendezvousServer::Service::Join(
     grpc::ServerContext* context,
     grpc::ServerReaderWriter<v1::GroupMessage, v1::MemberMessage>* stream) {
-  if (absl::Status status = CheckToken(*context, token_); !status.ok()) {
-    return ToGrpc(status);
+  if (absl::Status status = cluster::CheckToken(*context, token_);
+      !status.ok()) {
+    return cluster::ToGrpc(status);
   }
   v1::MemberMessage message;
   if (!stream->Read(&message) || !message.has_hello()) {
-    return ToGrpc(absl::InvalidArgumentError(
+    return cluster::ToGrpc(absl::InvalidArgumentError(
         "a stream of Join has to begin with a JoinHello"));
   }
   StreamSeat seat(context, stream);
   const int rank = static_cast<int>(message.hello().rank());
   absl::Status status = roster_->Enter(message.hello(), &seat);
-  if (!status.ok()) return ToGrpc(status);
+  if (!status.ok()) return cluster::ToGrpc(status);
   while (stream->Read(&message)) roster_->OnMessage(rank, &seat, message);
   roster_->Closed(rank, &seat);
   return grpc::Status::OK;
@@ -61,16 +62,16 @@ RendezvousServer::RendezvousServer(Roster::Options options, std::string token,
       service_(&roster_, std::move(token)) {}
 
 absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(
-    Roster::Options options, const SecurityOptions& security,
+    Roster::Options options, const cluster::SecurityOptions& security,
     const Clock& clock) {
-  OARLOCK_ASSIGN_OR_RETURN(std::string token, ReadToken(security));
+  OARLOCK_ASSIGN_OR_RETURN(std::string token, cluster::ReadToken(security));
   const std::string endpoint = options.endpoints[0];
   auto self = absl::WrapUnique(
       new RendezvousServer(std::move(options), std::move(token), clock));
   OARLOCK_ASSIGN_OR_RETURN(
       self->server_,
-      Serve(endpoint, security, "rank 0 cannot serve the rendezvous at",
-            &self->service_));
+      cluster::Serve(endpoint, security,
+                     "rank 0 cannot serve the rendezvous at", &self->service_));
   self->ticker_.emplace(clock, self->tick_,
                         [roster = &self->roster_] { roster->Tick(); });
   return self;
@@ -84,4 +85,4 @@ RendezvousServer::~RendezvousServer() {
   server_->Shutdown(GrpcDeadline(absl::ZeroDuration()));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::collective

@@ -18,14 +18,14 @@
 #include "collective/roster.h"
 #include "proto/v1/collective.grpc.pb.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 
 class RendezvousServer {
  public:
   // Listens at the first endpoint of `options`. FailedPrecondition: it may not
   // (CheckServable) or cannot. `clock` outlives it.
   static absl::StatusOr<std::unique_ptr<RendezvousServer>> Start(
-      Roster::Options options, const SecurityOptions& security,
+      Roster::Options options, const cluster::SecurityOptions& security,
       const Clock& clock);
   // Gives the others kGoodbye to hear the last word.
   ~RendezvousServer();
@@ -61,6 +61,6 @@ class RendezvousServer {
   std::optional<Ticker> ticker_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::collective
 
 #endif  // OARLOCK_COLLECTIVE_RENDEZVOUS_SERVER_H_

@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 namespace {
 
 absl::Status NotOver(absl::Duration timeout) {
@@ -36,4 +36,4 @@ absl::Status ConnectRing(const Clock& clock, const ConnectCalls& calls,
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::collective

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "collective/gpu_ring.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 
 // What a library has for it: NCCL, or a fake in tests.
 struct ConnectCalls {
@@ -39,6 +39,6 @@ absl::Status ConnectRing(const Clock& clock, const ConnectCalls& calls,
                          const GpuRing::GoOn& go_on,
                          const ConnectOptions& options);
 
-}  // namespace oarlock
+}  // namespace oarlock::collective
 
 #endif  // OARLOCK_COLLECTIVE_RING_CONNECTION_H_

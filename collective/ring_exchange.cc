@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-namespace oarlock {
+namespace oarlock::collective {
 namespace {
 
 // Pieces in one system call.
@@ -200,4 +200,4 @@ RingResult Ring::Run(const RingPlan& plan, absl::Time deadline) {
   return Exchange(*this, plan).Run(deadline);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::collective

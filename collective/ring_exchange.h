@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "collective/sockets.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 
 // Memory of a stream of bytes. Incoming: `data` null means that the bytes are
 // looked at where they arrive and then dropped.
@@ -93,6 +93,6 @@ class Ring {
   std::unique_ptr<char[]> scratch_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::collective
 
 #endif  // OARLOCK_COLLECTIVE_RING_EXCHANGE_H_

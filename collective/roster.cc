@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/log.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 namespace {
 
 int TicksOf(absl::Duration duration, absl::Duration silence_timeout) {
@@ -298,4 +298,4 @@ void Roster::AwaitEmpty(absl::Duration timeout) const {
   clock_.AwaitFor(&mutex_, absl::Condition(this, &Roster::IsEmpty), timeout);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::collective

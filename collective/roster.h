@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "proto/v1/collective.pb.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 
 inline constexpr uint32_t kRendezvousVersion = 1;
 // Signs of life per `silence_timeout`, and as many ticks of who listens to
@@ -117,6 +117,6 @@ class Roster {
   std::string last_refusal_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::collective
 
 #endif  // OARLOCK_COLLECTIVE_ROSTER_H_

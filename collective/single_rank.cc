@@ -5,7 +5,7 @@
 #include "base/status_macros.h"
 #include "collective/argument_checks.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 
 absl::Status SingleRank::BroadcastBytes(void* bytes, size_t num_bytes,
                                         int root) {
@@ -19,4 +19,4 @@ absl::Status SingleRank::AllGatherBytes(const void* mine, size_t mine_bytes,
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::collective

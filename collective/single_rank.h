@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "collective/communicator.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 
 class SingleRank : public Communicator {
  public:
@@ -32,6 +32,6 @@ class SingleRank : public Communicator {
                               size_t all_bytes) override;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::collective
 
 #endif  // OARLOCK_COLLECTIVE_SINGLE_RANK_H_

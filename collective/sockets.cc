@@ -23,7 +23,7 @@
 #include "cluster/endpoint.h"
 #include "cluster/security.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 namespace {
 
 constexpr char kMagic[8] = {'O', 'A', 'R', 'L', 'O', 'C', 'K', '1'};
@@ -106,7 +106,8 @@ absl::Status AwaitSocket(const Clock& clock, int fd, short events, int wake_fd,
 absl::StatusOr<Socket> ConnectTo(const Clock& clock, const std::string& address,
                                  const Greeting& greeting, int wake_fd,
                                  absl::Time deadline) {
-  OARLOCK_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(address));
+  OARLOCK_ASSIGN_OR_RETURN(const cluster::Endpoint endpoint,
+                           cluster::ParseEndpoint(address));
   AddressList addresses;
   OARLOCK_RETURN_IF_ERROR(
       Resolve(endpoint.host, absl::StrCat(endpoint.port), &addresses));
@@ -222,7 +223,7 @@ void Door::Take(Socket connection) {
     if (count > 0) got += static_cast<size_t>(count);
   }
   if (std::memcmp(wire.magic, kMagic, sizeof(kMagic)) != 0 ||
-      !TokensEqual(std::string(wire.secret, kSecretBytes), secret_)) {
+      !cluster::TokensEqual(std::string(wire.secret, kSecretBytes), secret_)) {
     spdlog::warn("{}: dropped a connection that is not of this group",
                  address_);
     return;
@@ -253,4 +254,4 @@ absl::StatusOr<Socket> Door::Await(uint32_t communicator, uint32_t from_rank,
   return connection;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::collective

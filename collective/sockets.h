@@ -18,7 +18,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 
 // Owns a file descriptor; -1: none.
 class Socket {
@@ -107,6 +107,6 @@ class Door {
       ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::collective
 
 #endif  // OARLOCK_COLLECTIVE_SOCKETS_H_

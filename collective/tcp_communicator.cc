@@ -10,7 +10,7 @@
 #include "collective/argument_checks.h"
 #include "wire/value_format.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 namespace {
 
 constexpr const char* kKinds[] = {"all-reduce", "broadcast", "all-gather",
@@ -314,22 +314,22 @@ absl::Status TcpCommunicator::SumNarrow(const Operation& operation,
     const size_t count = num_bytes / sizeof(uint16_t);
     const absl::Span<float> to(values + begin, count);
     if (static_cast<int>(piece) >= num_sums) {
-      WidenValues(format, bytes, to);
+      wire::WidenValues(format, bytes, to);
       return;
     }
     widened_.resize(count);
-    WidenValues(format, bytes, absl::MakeSpan(widened_));
+    wire::WidenValues(format, bytes, absl::MakeSpan(widened_));
     Add(widened_.data(), count, to.data());
     const absl::Span<uint16_t> sums(narrow_.data() + begin, count);
-    NarrowValues(format, to, sums);
+    wire::NarrowValues(format, to, sums);
     // The whole sum: this rank keeps what the others get.
     if (static_cast<int>(piece) == num_sums - 1) {
-      WidenValues(format, sums.data(), to);
+      wire::WidenValues(format, sums.data(), to);
     }
   };
   const Range own = range(0);
-  NarrowValues(format, absl::MakeConstSpan(values + own.begin, own.size),
-               absl::MakeSpan(narrow_.data() + own.begin, own.size));
+  wire::NarrowValues(format, absl::MakeConstSpan(values + own.begin, own.size),
+                     absl::MakeSpan(narrow_.data() + own.begin, own.size));
   return Run(operation, std::move(plan));
 }
 
@@ -339,22 +339,22 @@ absl::Status TcpCommunicator::SumNarrowGathered(const Operation& operation,
                                                 v1::ValueFormat format) {
   narrow_.resize(num_values * size());
   const absl::Span<float> result(values, num_values);
-  NarrowValues(
+  wire::NarrowValues(
       format, result,
       absl::MakeSpan(narrow_.data() + rank() * num_values, num_values));
   OARLOCK_RETURN_IF_ERROR(
       AllGatherPieces(operation, Bytes(narrow_.data()), operation.num_bytes));
-  WidenValues(format, narrow_.data(), result);
+  wire::WidenValues(format, narrow_.data(), result);
   widened_.resize(num_values);
   for (int from = 1; from < size(); ++from) {
-    WidenValues(format, narrow_.data() + from * num_values,
-                absl::MakeSpan(widened_));
+    wire::WidenValues(format, narrow_.data() + from * num_values,
+                      absl::MakeSpan(widened_));
     Add(widened_.data(), num_values, values);
   }
   const absl::Span<uint16_t> rounded(narrow_.data(), num_values);
-  NarrowValues(format, result, rounded);
-  WidenValues(format, rounded.data(), result);
+  wire::NarrowValues(format, result, rounded);
+  wire::WidenValues(format, rounded.data(), result);
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::collective

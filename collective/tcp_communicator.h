@@ -32,7 +32,7 @@
 #include "collective/sockets.h"
 #include "proto/v1/parameter.pb.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 
 // What the communicators of a rank have in common, all in one process.
 struct TcpGroup {
@@ -123,6 +123,6 @@ class TcpCommunicator : public Communicator {
   std::vector<float> widened_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::collective
 
 #endif  // OARLOCK_COLLECTIVE_TCP_COMMUNICATOR_H_

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 absl::Status Barriers::Arrive(const std::string& name, WorkerIndex worker,
                               bool for_good) {
@@ -125,4 +125,4 @@ void Barriers::AnswerIf(Predicate pick, const absl::Status& status,
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

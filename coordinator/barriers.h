@@ -17,7 +17,7 @@
 #include "base/types.h"
 #include "proto/state/coordinator_state.pb.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 // Not thread-safe: the coordinator guards it, and runs the answers when it has
 // let go of its lock.
@@ -88,6 +88,6 @@ class Barriers {
   std::list<Waiter> waiters_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_COORDINATOR_BARRIERS_H_

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "coordinator/recorded_time.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 absl::StatusOr<absl::Time> CallRecorder::Begin(
     absl::FunctionRef<void(v1::CoordinatorCall*)> describe) {
@@ -35,4 +35,4 @@ void CallRecorder::Note(const absl::Status& status) {
   failure_told_ = !status.ok();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

@@ -14,7 +14,7 @@
 #include "coordinator/coordinator_journal.h"
 #include "proto/state/coordinator_state.pb.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 // Without a journal nothing is written. Not thread-safe: the coordinator guards
 // it.
@@ -51,6 +51,6 @@ class CallRecorder {
   bool failure_told_ = false;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_COORDINATOR_CALL_RECORDER_H_

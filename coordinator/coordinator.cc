@@ -11,7 +11,7 @@
 #include "coordinator/shortened.h"
 #include "coordinator/work/train_work.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 // Limits of the job's description.
@@ -131,7 +131,7 @@ void Coordinator::ExcuseFromLaterMembers(const WorkerRecord& worker,
   if (pass == first) return;
   // Beyond a limit of names the others wait, as they would at any barrier.
   barriers_
-      .Arrive(absl::StrCat(TrainWork(pass), kMembersBarrier), index,
+      .Arrive(absl::StrCat(TrainWork(pass), cluster::kMembersBarrier), index,
               /*for_good=*/false)
       .IgnoreError();
 }
@@ -443,4 +443,4 @@ void Coordinator::Run(Answers answers) {
   for (Barriers::Answer& answer : answers) answer.done(answer.status);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

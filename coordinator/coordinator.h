@@ -71,7 +71,7 @@
 #include "proto/v1/coordinator_work.pb.h"
 #include "proto/v1/coordinator_workers.pb.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 // Thread-safe. What a worker asks under a generation that is not the newest of
 // its index, or that is LOST or FAILED, is Aborted; an index beyond the job is
@@ -281,6 +281,6 @@ class Coordinator {
   CallRecorder calls_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_COORDINATOR_COORDINATOR_H_

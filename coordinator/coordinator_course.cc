@@ -8,7 +8,7 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/work/train_work.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 absl::Status Coordinator::ReportEvaluation(
     const v1::ReportEvaluationRequest& request) {
@@ -89,4 +89,4 @@ v1::ListFilesResponse Coordinator::ListFiles(
   return response;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

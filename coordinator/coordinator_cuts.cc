@@ -11,7 +11,7 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/work/train_work.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 absl::StatusOr<uint64_t> Coordinator::OpenCut() {
   absl::MutexLock lock(&mutex_);
@@ -169,4 +169,4 @@ void Coordinator::Restore(const v1::CheckpointManifest& manifest) {
   course_.Restore(manifest);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

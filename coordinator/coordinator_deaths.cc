@@ -11,7 +11,7 @@
 #include "coordinator/death_settlement.h"
 #include "coordinator/work/train_work.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 void Coordinator::Retire(const WorkerRecord& worker, const absl::Status& why,
                          Answers* answers) {
@@ -121,4 +121,4 @@ absl::Status Coordinator::CheckDeathsAreSettled() const {
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

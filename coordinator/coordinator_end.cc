@@ -10,7 +10,7 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/shortened.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 absl::Status Coordinator::Drain(const std::string& reason) {
   v1::JobEnd end;
@@ -106,4 +106,4 @@ bool Coordinator::OthersKnowItIsOver(ServerIndex self) const {
   return workers_know && servers_.OthersKnowItIsOver(self, now);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

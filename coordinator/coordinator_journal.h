@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "proto/state/coordinator_state.pb.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 // After an error what was to be written is not in the journal:
 // ResourceExhausted when it may be written later, anything else for good.
@@ -33,6 +33,6 @@ class CoordinatorJournal {
   virtual bool WantsState() const = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_COORDINATOR_COORDINATOR_JOURNAL_H_

@@ -8,7 +8,7 @@
 
 #include "absl/time/time.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 struct CoordinatorOptions {
   std::string job_id = "default";
@@ -37,6 +37,6 @@ struct JobState {
   std::string reason;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_COORDINATOR_COORDINATOR_OPTIONS_H_

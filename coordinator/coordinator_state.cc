@@ -11,7 +11,7 @@
 #include "coordinator/recorded_time.h"
 #include "coordinator/work/train_work.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 absl::Status Coordinator::SetJournal(CoordinatorJournal* journal) {
   {
@@ -228,4 +228,4 @@ void Coordinator::BeginRun() {
   checkpoint_due_ = false;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

@@ -7,7 +7,7 @@
 
 #include "coordinator/coordinator.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 void Coordinator::StepClock(const v1::StepClockRequest& request,
                             StepClocks::Done done) {
@@ -48,4 +48,4 @@ void Coordinator::Append(std::vector<StepClocks::Answer> steps,
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

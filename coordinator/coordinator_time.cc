@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "coordinator/coordinator.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 void Coordinator::Sweep() {
   Answers answers;
@@ -87,4 +87,4 @@ void Coordinator::SkipTime(absl::Duration gap) {
   last_tick_ += gap;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

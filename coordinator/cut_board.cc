@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 uint64_t CutBoard::Open(std::set<uint32_t> workers) {
   OARLOCK_CHECK(!open_);
@@ -116,4 +116,4 @@ void CutBoard::Load(const v1::CutBoardState& state) {
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

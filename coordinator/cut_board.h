@@ -18,7 +18,7 @@
 #include "proto/v1/checkpoint.pb.h"
 #include "proto/v1/coordinator_work.pb.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 // Not thread-safe: the coordinator guards it.
 //
@@ -86,6 +86,6 @@ class CutBoard {
   std::vector<Report> later_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_COORDINATOR_CUT_BOARD_H_

@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 void Name(WorkerIndex worker, uint64_t generation, v1::WorkerIncarnation* to) {
@@ -164,4 +164,4 @@ void DeathBoard::Load(const v1::DeathBoardState& state) {
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

@@ -16,7 +16,7 @@
 #include "proto/state/coordinator_state.pb.h"
 #include "proto/v1/coordinator_servers.pb.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 // Not thread-safe: the coordinator guards it.
 //
@@ -91,6 +91,6 @@ class DeathBoard {
   std::map<uint32_t, uint64_t> retired_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_COORDINATOR_DEATH_BOARD_H_

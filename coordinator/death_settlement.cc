@@ -8,7 +8,7 @@
 #include "base/push_window.h"
 #include "coordinator/work/range_set.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 using Intervals = google::protobuf::RepeatedPtrField<v1::ExampleInterval>;
@@ -227,4 +227,4 @@ std::map<uint32_t, SettledPass> SettleExamples(const DeadWorker& dead) {
   return Settlement(dead).Run();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

@@ -12,7 +12,7 @@
 #include "proto/v1/coordinator_servers.pb.h"
 #include "proto/v1/coordinator_work.pb.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 // What an incarnation has of one pass and did not say that it is done.
 struct LeasedExamples {
@@ -67,6 +67,6 @@ inline constexpr uint64_t kMaxRepairExamples = 4096;
 // are of one epoch.
 std::map<uint32_t, SettledPass> SettleExamples(const DeadWorker& dead);
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_COORDINATOR_DEATH_SETTLEMENT_H_

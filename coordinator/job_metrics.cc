@@ -10,7 +10,7 @@
 #include "proto/v1/coordinator_progress.pb.h"
 #include "proto/v1/coordinator_workers.pb.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 constexpr Metric kWorkers = {
@@ -127,4 +127,4 @@ MetricList JobMetricsList() {
   return kAll;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

@@ -6,7 +6,7 @@
 #include "base/metrics.h"
 #include "coordinator/coordinator.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 // Who takes part, and how far the newest pass of each phase ("train", "test")
 // is over all workers, as of their last heartbeats.
@@ -15,6 +15,6 @@ void CollectJobMetrics(const Coordinator& coordinator,
 
 MetricList JobMetricsList();
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_COORDINATOR_JOB_METRICS_H_

@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "coordinator/recorded_time.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -365,4 +365,4 @@ void ProgressBoard::Load(
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

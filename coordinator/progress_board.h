@@ -17,7 +17,7 @@
 #include "proto/state/coordinator_state.pb.h"
 #include "proto/v1/coordinator_progress.pb.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 // Not thread-safe: the coordinator guards it.
 //
@@ -125,6 +125,6 @@ class ProgressBoard {
   std::map<std::string, Phase> folded_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_COORDINATOR_PROGRESS_BOARD_H_

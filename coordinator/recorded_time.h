@@ -8,7 +8,7 @@
 
 #include "absl/time/time.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 // Infinite times are the ends of the range.
 inline int64_t ToRecorded(absl::Time time) { return absl::ToUnixNanos(time); }
@@ -23,6 +23,6 @@ inline absl::Time FromRecorded(int64_t unix_ns) {
   return absl::FromUnixNanos(unix_ns);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_COORDINATOR_RECORDED_TIME_H_

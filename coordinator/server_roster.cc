@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "coordinator/recorded_time.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 ServerRoster::ServerRoster(uint32_t num_servers, absl::Duration lease)
     : lease_(lease), servers_(num_servers) {}
@@ -115,4 +115,4 @@ bool ServerRoster::Alive(const Record& server, absl::Time now) const {
          now - server.last_heard <= lease_;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

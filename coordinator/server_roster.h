@@ -12,7 +12,7 @@
 #include "proto/state/coordinator_state.pb.h"
 #include "proto/v1/coordinator_servers.pb.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 // Not thread-safe: the coordinator guards it.
 class ServerRoster {
@@ -64,6 +64,6 @@ class ServerRoster {
   std::vector<Record> servers_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_COORDINATOR_SERVER_ROSTER_H_

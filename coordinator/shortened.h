@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <string>
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 // The text up to its 1024th byte.
 inline std::string Shortened(const std::string& text) {
@@ -14,6 +14,6 @@ inline std::string Shortened(const std::string& text) {
   return text.substr(0, kMaxTextBytes);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_COORDINATOR_SHORTENED_H_

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 v1::StepClockResponse StepClocks::Unlimited() {
   v1::StepClockResponse response;
@@ -115,4 +115,4 @@ StepClocks::Answers StepClocks::Take(Predicate pick) {
   return answers;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

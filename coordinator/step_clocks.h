@@ -15,7 +15,7 @@
 #include "base/types.h"
 #include "proto/v1/coordinator_workers.pb.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 // Not thread-safe: the coordinator guards it, and runs the answers when it has
 // let go of its lock. Knows no bound: a worker asks to be told when the slowest
@@ -81,6 +81,6 @@ class StepClocks {
   std::list<Waiter> waiters_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_COORDINATOR_STEP_CLOCKS_H_

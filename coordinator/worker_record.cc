@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/recorded_time.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 // Registrations of a worker whose repetitions are known. They come seconds
@@ -59,4 +59,4 @@ void WorkerRecord::Load(const v1::WorkerRecordState& saved) {
   trained_epochs = saved.trained_epochs();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

@@ -11,7 +11,7 @@
 #include "proto/state/coordinator_state.pb.h"
 #include "proto/v1/coordinator_workers.pb.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 struct WorkerRecord {
   // Generation 0: has never registered.
@@ -48,6 +48,6 @@ struct WorkerRecord {
   void Load(const v1::WorkerRecordState& saved);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_COORDINATOR_WORKER_RECORD_H_

@@ -1,6 +1,6 @@
 #include "data/batch.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 // Gives `batch`, every slot of which has one key, offsets that say so.
@@ -60,4 +60,4 @@ void AddToRanges(uint32_t source, uint64_t position, Batch* batch) {
       {.source = source, .begin = position, .end = position + 1});
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

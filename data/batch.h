@@ -10,7 +10,7 @@
 
 #include "base/types.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // Examples [begin, end) of source number `source` of the input list.
 struct ExampleRange {
@@ -65,6 +65,6 @@ void AppendExample(const DataSchema& schema, const Batch& from, size_t example,
 // begins.
 void AddToRanges(uint32_t source, uint64_t position, Batch* batch);
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_BATCH_H_

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "data/batch.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // Thread-compatible.
 class BatchSource {
@@ -20,6 +20,6 @@ class BatchSource {
   virtual absl::StatusOr<bool> Next(size_t batch_size, Batch* batch) = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_BATCH_SOURCE_H_

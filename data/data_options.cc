@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 absl::Status DataOptions::Validate() const {
   if (bad_lines_max < 0) {
@@ -55,4 +55,4 @@ DataSchema SchemaOf(const DataOptions& options) {
   return {.num_dense = kCriteoIntegers, .num_slots = kCriteoCategories};
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

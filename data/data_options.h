@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "data/batch.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // Columns of a Criteo line, after the label.
 inline constexpr int kCriteoIntegers = 13;
@@ -76,6 +76,6 @@ absl::string_view NameOf(DataOptions::DenseTransform transform);
 // The schema of every batch read with `options`, which must be valid.
 DataSchema SchemaOf(const DataOptions& options);
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_DATA_OPTIONS_H_

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "data/work_source.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // Exactly these ranges, in their order. For one reader.
 class ListedWork : public WorkSource {
@@ -27,6 +27,6 @@ class ListedWork : public WorkSource {
   size_t next_ = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_LISTED_WORK_H_

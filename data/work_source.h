@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // A run of examples of one input file. Examples are numbered by line, from 0;
 // a malformed line has a number too.
@@ -40,6 +40,6 @@ class WorkSource {
   virtual void Done(const WorkItem& item) = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_WORK_SOURCE_H_

@@ -19,7 +19,7 @@
 #include "flags/config_file.h"
 #include "flags/message_flags.h"
 
-namespace oarlock {
+namespace oarlock::flags {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -401,4 +401,4 @@ std::vector<std::string> Words(int argc, char* const* argv, int skip) {
   return {argv + std::min(skip, argc), argv + argc};
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::flags

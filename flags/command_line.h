@@ -26,7 +26,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-namespace oarlock {
+namespace oarlock::flags {
 
 // What a wrong command line exits with.
 inline constexpr int kUsageExitCode = 2;
@@ -115,6 +115,6 @@ int ReportUsageError(const CommandSyntax& syntax, const absl::Status& status);
 // The words of main() after the first `skip`.
 std::vector<std::string> Words(int argc, char* const* argv, int skip);
 
-}  // namespace oarlock
+}  // namespace oarlock::flags
 
 #endif  // OARLOCK_FLAGS_COMMAND_LINE_H_

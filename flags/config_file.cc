@@ -20,7 +20,7 @@
 #include "base/status_macros.h"
 #include "flags/message_flags.h"
 
-namespace oarlock {
+namespace oarlock::flags {
 namespace {
 
 using google::protobuf::Descriptor;
@@ -175,4 +175,4 @@ absl::Status ParseTextproto(const std::string& name, const std::string& text,
   return ParseTextproto(name, text, absl::MakeConstSpan(&message, 1));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::flags

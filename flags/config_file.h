@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 
-namespace oarlock {
+namespace oarlock::flags {
 
 // Reads a text protobuf into `messages`, each field into every message that has
 // it (what the file lacks stays), and checks it. NotFound for a file that
@@ -28,6 +28,6 @@ absl::Status ParseTextproto(
 absl::Status ParseTextproto(const std::string& name, const std::string& text,
                             google::protobuf::Message* message);
 
-}  // namespace oarlock
+}  // namespace oarlock::flags
 
 #endif  // OARLOCK_FLAGS_CONFIG_FILE_H_

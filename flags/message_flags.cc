@@ -18,7 +18,7 @@
 #include "base/status_macros.h"
 #include "proto/config/job_config.pb.h"
 
-namespace oarlock {
+namespace oarlock::flags {
 namespace {
 
 using google::protobuf::Descriptor;
@@ -403,4 +403,4 @@ std::string ClosestName(const std::string& word,
   return closest;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::flags

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 
-namespace oarlock {
+namespace oarlock::flags {
 
 // The fields of `type` that are flags, in the order of their numbers. A flag
 // has the name of its field. REQUIRES of every message: such fields are
@@ -70,6 +70,6 @@ std::string MarkdownTable(const google::protobuf::Descriptor* type);
 std::string ClosestName(const std::string& word,
                         absl::Span<const std::string> candidates);
 
-}  // namespace oarlock
+}  // namespace oarlock::flags
 
 #endif  // OARLOCK_FLAGS_MESSAGE_FLAGS_H_

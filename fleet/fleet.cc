@@ -36,17 +36,17 @@ constexpr int kMaxPort = 65535;
 
 // Listens for scrapes as --metrics_port says; null where it says nothing.
 absl::StatusOr<std::unique_ptr<MetricsServer>> ListenForMetrics(
-    const v1::JobConfig& config, const RoleAssignment& role,
+    const v1::JobConfig& config, const cluster::RoleAssignment& role,
     const Clock& clock) {
   if (config.metrics_port() == 0) return nullptr;
   std::string host = kLoopback;
   uint32_t offset = 0;
-  if (role.role == Role::kServer) {
-    host = HostOf(role.server_endpoints[role.server_index]);
+  if (role.role == cluster::Role::kServer) {
+    host = cluster::HostOf(role.server_endpoints[role.server_index]);
     offset = role.server_index;
-  } else if (role.role == Role::kWorker) {
+  } else if (role.role == cluster::Role::kWorker) {
     if (role.worker_index < role.worker_endpoints.size()) {
-      host = HostOf(role.worker_endpoints[role.worker_index]);
+      host = cluster::HostOf(role.worker_endpoints[role.worker_index]);
     }
     offset =
         static_cast<uint32_t>(role.server_endpoints.size()) + role.worker_index;
@@ -55,7 +55,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> ListenForMetrics(
   if (port > kMaxPort) {
     return absl::InvalidArgumentError(
         absl::StrCat("--metrics_port is ", config.metrics_port(),
-                     ", which makes ", port, " for ", RoleName(role),
+                     ", which makes ", port, " for ", cluster::RoleName(role),
                      "; legal is up to ", kMaxPort, "; choose a lower one"));
   }
   OARLOCK_ASSIGN_OR_RETURN(
@@ -81,17 +81,18 @@ absl::Status CheckLocal(const v1::JobConfig& config) {
 
 // Before hours of training, not after. A worker with servers locks nothing: its
 // launcher does. Null for workers that write nothing there.
-absl::StatusOr<std::unique_ptr<LogDirLock>> PrepareLogDir(
-    const std::string& log_dir, const RoleAssignment& role) {
+absl::StatusOr<std::unique_ptr<cluster::LogDirLock>> PrepareLogDir(
+    const std::string& log_dir, const cluster::RoleAssignment& role) {
   if (role.worker_index != 0) return nullptr;
-  std::vector<LogWriter> writers;
-  if (role.role == Role::kLocal) writers.push_back({Role::kWorker, 0});
-  return LogDirLock::Take(log_dir, writers);
+  std::vector<cluster::LogWriter> writers;
+  if (role.role == cluster::Role::kLocal)
+    writers.push_back({cluster::Role::kWorker, 0});
+  return cluster::LogDirLock::Take(log_dir, writers);
 }
 
 // Who is started again goes on, whether its command line says so or not.
 v1::JobConfig ConfigOf(const v1::JobConfig& config,
-                       const RoleAssignment& role) {
+                       const cluster::RoleAssignment& role) {
   v1::JobConfig result = config;
   if (role.restarts > 0) result.set_resume(true);
   return result;
@@ -107,7 +108,7 @@ std::string TierDirOf(const v1::JobConfig& config) {
 class Fleet::ServerRole {
  public:
   // `metrics` may be null.
-  ServerRole(std::unique_ptr<Server> server,
+  ServerRole(std::unique_ptr<pserver::Server> server,
              std::unique_ptr<MetricsServer> metrics)
       : server_(std::move(server)),
         metrics_(std::move(metrics)),
@@ -121,10 +122,10 @@ class Fleet::ServerRole {
     });
   }
 
-  Server& server() { return *server_; }
+  pserver::Server& server() { return *server_; }
 
  private:
-  const std::shared_ptr<Server> server_;
+  const std::shared_ptr<pserver::Server> server_;
   const std::unique_ptr<MetricsServer> metrics_;
   StopSignal stop_;
 };
@@ -134,14 +135,14 @@ class Fleet::ServerRole {
 class Fleet::Worker {
  public:
   static absl::StatusOr<std::unique_ptr<Worker>> Create(
-      const v1::JobConfig& config, const RoleAssignment& role,
+      const v1::JobConfig& config, const cluster::RoleAssignment& role,
       const Clocks& clocks) {
     auto worker = std::make_unique<Worker>();
     worker->clocks_ = clocks;
     // First, so that a port in use costs the job nothing.
     OARLOCK_ASSIGN_OR_RETURN(worker->metrics_,
                              ListenForMetrics(config, role, *clocks.even));
-    if (role.role == Role::kLocal) {
+    if (role.role == cluster::Role::kLocal) {
       worker->job_ = std::make_unique<LocalJobClient>(clocks);
       auto parameters = std::make_unique<LocalParameterClient>(
           config.num_partitions(),
@@ -164,40 +165,40 @@ class Fleet::Worker {
 
   absl::Status Start(const v1::JobConfig& config) {
     OARLOCK_ASSIGN_OR_RETURN(
-        trainer_, Trainer::Create(config, parameters_.get(), job_.get(),
-                                  {.clocks = clocks_}));
+        trainer_, worker::Trainer::Create(config, parameters_.get(), job_.get(),
+                                          {.clocks = clocks_}));
     if (metrics_ != nullptr) {
       metrics_->Serve([this](MetricsSnapshot* snapshot) {
         trainer_->CollectMetrics(snapshot);
         if (local_tables_ != nullptr) {
-          CollectTableMetrics(*local_tables_, snapshot);
+          pserver::CollectTableMetrics(*local_tables_, snapshot);
         }
       });
     }
     return trainer_->CreateTables();
   }
 
-  JobClient& job() { return *job_; }
-  Trainer& trainer() { return *trainer_; }
+  client::JobClient& job() { return *job_; }
+  worker::Trainer& trainer() { return *trainer_; }
 
  private:
   Clocks clocks_;
-  std::unique_ptr<ServerConnections> connections_;
-  std::unique_ptr<JobClient> job_;
-  std::unique_ptr<ParameterClient> parameters_;
-  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<client::ServerConnections> connections_;
+  std::unique_ptr<client::JobClient> job_;
+  std::unique_ptr<client::ParameterClient> parameters_;
+  std::unique_ptr<worker::Trainer> trainer_;
   // In parameters_, of a local run.
-  const TableRegistry* local_tables_ = nullptr;
+  const pserver::TableRegistry* local_tables_ = nullptr;
   // Tells what the others have.
   std::unique_ptr<MetricsServer> metrics_;
 };
 
-absl::StatusOr<RoleAssignment> RoleFromEnvironment(
-    const ExplicitRole& arguments) {
-  return ResolveRole(ReadEnvironment(), arguments);
+absl::StatusOr<cluster::RoleAssignment> RoleFromEnvironment(
+    const cluster::ExplicitRole& arguments) {
+  return cluster::ResolveRole(cluster::ReadEnvironment(), arguments);
 }
 
-Fleet::Fleet(const v1::JobConfig& config, const RoleAssignment& role,
+Fleet::Fleet(const v1::JobConfig& config, const cluster::RoleAssignment& role,
              const Clocks& clocks)
     : config_(ConfigOf(config, role)), role_(role), clocks_(clocks) {}
 
@@ -243,17 +244,17 @@ absl::Status Fleet::CheckConfig(const v1::JobConfig& config,
                      num_servers, " servers, and each needs one; legal is ",
                      std::bit_ceil(num_servers), " or more; leave it out"));
   }
-  return Trainer::CheckConfig(config);
+  return worker::Trainer::CheckConfig(config);
 }
 
-DataOptions::Format Fleet::DataFormatOf(const v1::JobConfig& config) {
-  return oarlock::DataFormatOf(config);
+data::DataOptions::Format Fleet::DataFormatOf(const v1::JobConfig& config) {
+  return oarlock::worker::DataFormatOf(config);
 }
 
-absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Init(const v1::JobConfig& config,
-                                                   const RoleAssignment& role,
-                                                   const Clocks& clocks) {
-  if (role.role == Role::kCollective) {
+absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Init(
+    const v1::JobConfig& config, const cluster::RoleAssignment& role,
+    const Clocks& clocks) {
+  if (role.role == cluster::Role::kCollective) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the environment describes a collective job (", role.reason,
         "), but this program trains with parameter servers; set "
@@ -261,7 +262,8 @@ absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Init(const v1::JobConfig& config,
   }
   OARLOCK_RETURN_IF_ERROR(
       CheckConfig(config, static_cast<uint32_t>(role.server_endpoints.size())));
-  if (role.role == Role::kLocal) OARLOCK_RETURN_IF_ERROR(CheckLocal(config));
+  if (role.role == cluster::Role::kLocal)
+    OARLOCK_RETURN_IF_ERROR(CheckLocal(config));
   BeginRole(role);
   return absl::WrapUnique(new Fleet(config, role, clocks));
 }
@@ -269,7 +271,7 @@ absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Init(const v1::JobConfig& config,
 absl::Status Fleet::InitServer() {
   if (role_.restarts > 0 && config_.checkpoint_dir().empty()) {
     return absl::FailedPreconditionError(
-        absl::StrCat(RoleName(role_),
+        absl::StrCat(cluster::RoleName(role_),
                      " has died and is started again, but its rows were in "
                      "memory only; with --checkpoint_dir it could go on"));
   }
@@ -280,7 +282,7 @@ absl::Status Fleet::InitServer() {
         "again by itself; start all processes of the job again with --resume");
   }
   StopSignal::Block();
-  ServerOptions options;
+  pserver::ServerOptions options;
   options.server_endpoints = role_.server_endpoints;
   options.server_index = role_.server_index;
   options.job_id = JobIdOf(config_, role_);
@@ -298,9 +300,10 @@ absl::Status Fleet::InitServer() {
   options.log_sync_interval = absl::Seconds(config_.log_sync_interval_s());
   // One that died goes on from where it can.
   options.resume = config_.resume() || role_.restarts > 0;
-  options.resume_from_logs =
-      config_.recovery() != "rollback" && !role_.restarted_together &&
-      config_.mode() != "sync" && !TrainingData::HasStaticSplit(config_);
+  options.resume_from_logs = config_.recovery() != "rollback" &&
+                             !role_.restarted_together &&
+                             config_.mode() != "sync" &&
+                             !worker::TrainingData::HasStaticSplit(config_);
   // All that go on together go back to their checkpoint together.
   options.replay_log = role_.restarts > 0 && !role_.restarted_together;
   options.load = config_.load();
@@ -309,8 +312,8 @@ absl::Status Fleet::InitServer() {
   // First, so that a port in use costs the job nothing.
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<MetricsServer> metrics,
                            ListenForMetrics(config_, role_, *clocks_.even));
-  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Server> server,
-                           Server::Start(options));
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<pserver::Server> server,
+                           pserver::Server::Start(options));
   spdlog::info("listening on {} for job {} of {} workers, generation {}",
                server->endpoint(), options.job_id, options.num_workers,
                server->generation().value());
@@ -372,7 +375,9 @@ absl::Status Fleet::InferFromDataset() {
   return Worked(worker_->trainer().Evaluate(epoch_ == 0 ? 0 : epoch_ - 1));
 }
 
-TrainingData& Fleet::data() { return worker_->trainer().training_data(); }
+worker::TrainingData& Fleet::data() {
+  return worker_->trainer().training_data();
+}
 
 absl::Status Fleet::LoadIntoMemory() {
   return Worked(data().LoadIntoMemory(epoch_));
@@ -385,25 +390,26 @@ absl::Status Fleet::PreloadIntoMemory() {
 absl::Status Fleet::WaitPreload() { return Worked(data().WaitPreload()); }
 
 absl::Status Fleet::LocalShuffle() {
-  return Worked(data().SetShuffle(ShuffleRule::kLocal));
+  return Worked(data().SetShuffle(data::ShuffleRule::kLocal));
 }
 
 absl::Status Fleet::GlobalShuffle() {
-  return Worked(data().SetShuffle(ShuffleRule::kGlobal));
+  return Worked(data().SetShuffle(data::ShuffleRule::kGlobal));
 }
 
 absl::Status Fleet::ReleaseMemory() { return Worked(data().ReleaseMemory()); }
 
 uint64_t Fleet::MemoryBytes() { return data().memory_bytes(); }
 
-absl::StatusOr<TrainingSummary> Fleet::StopWorker() {
-  absl::StatusOr<TrainingSummary> summary = worker_->trainer().Summarize();
+absl::StatusOr<worker::TrainingSummary> Fleet::StopWorker() {
+  absl::StatusOr<worker::TrainingSummary> summary =
+      worker_->trainer().Summarize();
   OARLOCK_RETURN_IF_ERROR(Worked(summary.status()));
-  summary->servers = role_.role == Role::kLocal ? 0 : server_num();
+  summary->servers = role_.role == cluster::Role::kLocal ? 0 : server_num();
   if (IsFirstWorker()) {
     std::error_code ignored;
     std::filesystem::create_directories(config_.log_dir(), ignored);
-    OARLOCK_RETURN_IF_ERROR(Worked(WriteSummary(
+    OARLOCK_RETURN_IF_ERROR(Worked(worker::WriteSummary(
         *summary, absl::StrCat(config_.log_dir(), "/summary.json"))));
   }
   if (IsFirstWorker() && worker_->job().takes_cuts()) {
@@ -413,10 +419,10 @@ absl::StatusOr<TrainingSummary> Fleet::StopWorker() {
   return summary;
 }
 
-JobClient* Fleet::job() { return &worker_->job(); }
+client::JobClient* Fleet::job() { return &worker_->job(); }
 
 absl::Status RunRole(Fleet& fleet, const v1::JobConfig& config,
-                     TrainingSummary* summary) {
+                     worker::TrainingSummary* summary) {
   if (fleet.IsServer()) {
     OARLOCK_RETURN_IF_ERROR(fleet.InitServer());
     return fleet.RunServer();
@@ -432,7 +438,7 @@ absl::Status RunRole(Fleet& fleet, const v1::JobConfig& config,
     OARLOCK_RETURN_IF_ERROR(fleet.TrainFromDataset());
     OARLOCK_RETURN_IF_ERROR(fleet.InferFromDataset());
   }
-  OARLOCK_ASSIGN_OR_RETURN(TrainingSummary result, fleet.StopWorker());
+  OARLOCK_ASSIGN_OR_RETURN(worker::TrainingSummary result, fleet.StopWorker());
   if (summary != nullptr) *summary = std::move(result);
   return absl::OkStatus();
 }

@@ -31,14 +31,16 @@
 #include "proto/config/job_config.pb.h"
 #include "worker/report/summary.h"
 
+namespace oarlock::worker {
+class TrainingData;
+}  // namespace oarlock::worker
+
 namespace oarlock {
 
 // Who this process is, from its environment and from explicit arguments (which
 // win).
-absl::StatusOr<RoleAssignment> RoleFromEnvironment(
-    const ExplicitRole& arguments = {});
-
-class TrainingData;
+absl::StatusOr<cluster::RoleAssignment> RoleFromEnvironment(
+    const cluster::ExplicitRole& arguments = {});
 
 // One thread at a time.
 class Fleet {
@@ -50,18 +52,18 @@ class Fleet {
 
   // --data_format; where it is not set, criteo for files, multi_slot for what a
   // --pipe_command writes.
-  static DataOptions::Format DataFormatOf(const v1::JobConfig& config);
+  static data::DataOptions::Format DataFormatOf(const v1::JobConfig& config);
 
   // Starts logging and says in the first line what this process is and why.
   // InvalidArgument when the configuration or the role cannot be. The clocks
   // outlive it.
   static absl::StatusOr<std::unique_ptr<Fleet>> Init(
-      const v1::JobConfig& config, const RoleAssignment& role,
+      const v1::JobConfig& config, const cluster::RoleAssignment& role,
       const Clocks& clocks = {});
   ~Fleet();
 
   // A local run is a worker without servers.
-  bool IsServer() const { return role_.role == Role::kServer; }
+  bool IsServer() const { return role_.role == cluster::Role::kServer; }
   bool IsWorker() const { return !IsServer(); }
   bool IsFirstWorker() const { return IsWorker() && worker_index() == 0; }
   uint32_t worker_index() const { return role_.worker_index; }
@@ -130,26 +132,26 @@ class Fleet {
 
   // Waits for the other workers, ends this one's part, and tells what the job
   // did in all. The first worker writes <log_dir>/summary.json.
-  absl::StatusOr<TrainingSummary> StopWorker();
+  absl::StatusOr<worker::TrainingSummary> StopWorker();
 
   // How the job stands; for progress lines. The worker must be initialised.
-  JobClient* job();
+  client::JobClient* job();
 
  private:
   class Worker;
   class ServerRole;
 
-  Fleet(const v1::JobConfig& config, const RoleAssignment& role,
+  Fleet(const v1::JobConfig& config, const cluster::RoleAssignment& role,
         const Clocks& clocks);
-  TrainingData& data();
+  worker::TrainingData& data();
   // Passes `status` on; a failure ends this worker's part.
   absl::Status Worked(absl::Status status);
 
   const v1::JobConfig config_;
-  const RoleAssignment role_;
+  const cluster::RoleAssignment role_;
   const Clocks clocks_;
   // Of a first worker.
-  std::unique_ptr<LogDirLock> log_dir_lock_;
+  std::unique_ptr<cluster::LogDirLock> log_dir_lock_;
   std::unique_ptr<ServerRole> server_;
   std::unique_ptr<Worker> worker_;
   uint32_t epoch_ = 0;
@@ -160,7 +162,7 @@ class Fleet {
 // may do it call by call instead. Fills `summary` for workers (null: not
 // wanted).
 absl::Status RunRole(Fleet& fleet, const v1::JobConfig& config,
-                     TrainingSummary* summary);
+                     worker::TrainingSummary* summary);
 
 }  // namespace oarlock
 

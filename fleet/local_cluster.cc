@@ -19,8 +19,9 @@ constexpr Generation kOnlyGeneration(1);
 constexpr absl::Duration kStepWait = absl::Seconds(1);
 
 // Brings `replica` up to date with the table.
-void CopyDense(const TableEntry& entry, DenseReplica* replica) {
-  const DenseTable& dense = *entry.dense;
+void CopyDense(const pserver::TableEntry& entry,
+               client::DenseReplica* replica) {
+  const sparse_table::DenseTable& dense = *entry.dense;
   replica->values.resize(entry.config.dense().size());
   replica->block_versions.resize(dense.num_blocks());
   size_t offset = 0;
@@ -36,7 +37,7 @@ void CopyDense(const TableEntry& entry, DenseReplica* replica) {
 
 LocalParameterClient::LocalParameterClient(uint32_t num_partitions,
                                            const LocalTableOptions& options)
-    : map_(PartitionMap::Even(num_partitions, 1)),
+    : map_(cluster::PartitionMap::Even(num_partitions, 1)),
       tick_(options.tick),
       clock_(*options.clocks.even),
       start_(clock_.Now()),
@@ -45,11 +46,11 @@ LocalParameterClient::LocalParameterClient(uint32_t num_partitions,
 
 absl::Status LocalParameterClient::Load(const v1::CheckpointManifest& manifest,
                                         const std::string& folder) {
-  PartLoaderOptions options;
+  pserver::PartLoaderOptions options;
   options.folder = folder;
   options.server = kOnlyServer;
   options.parameters_only = true;
-  return LoadPart(manifest, options, map_, &tables_);
+  return pserver::LoadPart(manifest, options, map_, &tables_);
 }
 
 absl::Status LocalParameterClient::CreateTable(const v1::TableConfig& config) {
@@ -65,11 +66,12 @@ int LocalParameterClient::partition_bits() const {
   return map_.partition_bits();
 }
 
-void LocalParameterClient::PullSparse(TableId table, const KeyBatch& keys,
-                                      float* rows, TableVersions* versions,
+void LocalParameterClient::PullSparse(TableId table,
+                                      const client::KeyBatch& keys, float* rows,
+                                      client::TableVersions* versions,
                                       std::shared_ptr<const void> memory,
                                       Done done) {
-  const absl::StatusOr<TableEntry*> entry = tables_.Find(table);
+  const absl::StatusOr<pserver::TableEntry*> entry = tables_.Find(table);
   absl::Status status = entry.status();
   if (entry.ok()) {
     if (versions != nullptr) {
@@ -82,10 +84,11 @@ void LocalParameterClient::PullSparse(TableId table, const KeyBatch& keys,
   done(std::move(status));
 }
 
-void LocalParameterClient::PullDense(TableId table, DenseReplica* replica,
+void LocalParameterClient::PullDense(TableId table,
+                                     client::DenseReplica* replica,
                                      std::shared_ptr<const void> memory,
                                      Done done) {
-  const absl::StatusOr<TableEntry*> entry = tables_.Find(table);
+  const absl::StatusOr<pserver::TableEntry*> entry = tables_.Find(table);
   if (!entry.ok()) {
     done(entry.status());
     return;
@@ -94,16 +97,16 @@ void LocalParameterClient::PullDense(TableId table, DenseReplica* replica,
   done(absl::OkStatus());
 }
 
-absl::StatusOr<ChangedRows> LocalParameterClient::ListChanges(
-    TableId table, ChangeMarks* marks) {
-  ChangedRows changes;
+absl::StatusOr<client::ChangedRows> LocalParameterClient::ListChanges(
+    TableId table, client::ChangeMarks* marks) {
+  client::ChangedRows changes;
   absl::MutexLock lock(&mutex_);
   changes.versions.assign(1, last_sequence_);
   return changes;
 }
 
-void LocalParameterClient::Push(const PushRequest& push,
-                                TableVersions* versions,
+void LocalParameterClient::Push(const client::PushRequest& push,
+                                client::TableVersions* versions,
                                 std::shared_ptr<const void> memory, Done done) {
   absl::Status status = Apply(push);
   if (versions != nullptr) {
@@ -113,7 +116,7 @@ void LocalParameterClient::Push(const PushRequest& push,
   done(std::move(status));
 }
 
-absl::Status LocalParameterClient::Apply(const PushRequest& push) {
+absl::Status LocalParameterClient::Apply(const client::PushRequest& push) {
   PushStamp stamp{WorkerIndex(0), kOnlyGeneration, Sequence(0)};
   if (push.completes.has_value()) {
     stamp = *push.completes;
@@ -123,10 +126,10 @@ absl::Status LocalParameterClient::Apply(const PushRequest& push) {
   }
   tables_.clock().AdvanceTo(
       static_cast<uint32_t>((clock_.Now() - start_) / tick_));
-  for (const SparseGradients& sparse : push.sparse) {
-    OARLOCK_ASSIGN_OR_RETURN(TableEntry* const entry,
+  for (const client::SparseGradients& sparse : push.sparse) {
+    OARLOCK_ASSIGN_OR_RETURN(pserver::TableEntry* const entry,
                              tables_.Find(sparse.table));
-    SparsePush table_push;
+    sparse_table::SparsePush table_push;
     table_push.groups = sparse.keys->groups();
     table_push.keys = sparse.keys->keys().data();
     table_push.gradients = sparse.gradients;
@@ -136,8 +139,8 @@ absl::Status LocalParameterClient::Apply(const PushRequest& push) {
     table_push.logical_time = tables_.clock().Now();
     OARLOCK_RETURN_IF_ERROR(entry->sparse->Push(table_push).status());
   }
-  for (const DenseGradients& dense : push.dense) {
-    OARLOCK_ASSIGN_OR_RETURN(TableEntry* const entry,
+  for (const client::DenseGradients& dense : push.dense) {
+    OARLOCK_ASSIGN_OR_RETURN(pserver::TableEntry* const entry,
                              tables_.Find(dense.table));
     // As on servers: a round is one step, whatever it was summed of.
     const uint32_t num_steps =
@@ -157,7 +160,8 @@ absl::Status LocalParameterClient::Apply(const PushRequest& push) {
 
 LocalJobClient::LocalJobClient(const Clocks& clocks)
     : clock_(*clocks.even),
-      coordinator_(CoordinatorOptions{.job_id = "local"}, *clocks.calendar) {
+      coordinator_(coordinator::CoordinatorOptions{.job_id = "local"},
+                   *clocks.calendar) {
   const absl::StatusOr<v1::RegisterWorkerResponse> registered =
       coordinator_.RegisterWorker(v1::RegisterWorkerRequest());
   // A fresh coordinator takes its only worker.
@@ -204,16 +208,16 @@ absl::StatusOr<uint64_t> LocalJobClient::ReportSteps(uint64_t finished,
   return finished_steps_;
 }
 
-absl::StatusOr<ExampleIntervals> LocalJobClient::DefineWork(
-    const std::string& work, const std::vector<WorkItem>& items,
+absl::StatusOr<data::ExampleIntervals> LocalJobClient::DefineWork(
+    const std::string& work, const std::vector<data::WorkItem>& items,
     uint64_t num_examples, const std::string& order) {
   const v1::DefineWorkRequest request =
-      ToDefineWorkRequest(work, items, num_examples, order);
+      client::ToDefineWorkRequest(work, items, num_examples, order);
   OARLOCK_RETURN_IF_ERROR(coordinator_.DefineWork(request).status());
-  return ExampleIntervals();
+  return data::ExampleIntervals();
 }
 
-absl::StatusOr<Leases> LocalJobClient::LeaseWork(
+absl::StatusOr<client::Leases> LocalJobClient::LeaseWork(
     const std::string& work, uint32_t max_items,
     const std::vector<uint64_t>& done_leases) {
   v1::LeaseWorkRequest request;
@@ -226,7 +230,7 @@ absl::StatusOr<Leases> LocalJobClient::LeaseWork(
   request.set_request(++last_lease_request_);
   OARLOCK_ASSIGN_OR_RETURN(const v1::LeaseWorkResponse response,
                            coordinator_.LeaseWork(request));
-  return ToLeases(response);
+  return client::ToLeases(response);
 }
 
 absl::StatusOr<v1::JobStatusResponse> LocalJobClient::GetJobStatus() {

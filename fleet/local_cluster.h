@@ -34,7 +34,7 @@ struct LocalTableOptions {
 
 // Tables in this process. Calls run on the caller's thread and are done when
 // they return.
-class LocalParameterClient : public ParameterClient {
+class LocalParameterClient : public client::ParameterClient {
  public:
   // `num_partitions` is a power of two. The clocks outlive this.
   explicit LocalParameterClient(uint32_t num_partitions,
@@ -51,28 +51,28 @@ class LocalParameterClient : public ParameterClient {
   void SetCutObserver(CutObserver /*observer*/) override {}
   bool in_process() const override { return true; }
   int partition_bits() const override;
-  void PullSparse(TableId table, const KeyBatch& keys, float* rows,
-                  TableVersions* versions, std::shared_ptr<const void> memory,
-                  Done done) override;
-  void PullDense(TableId table, DenseReplica* replica,
+  void PullSparse(TableId table, const client::KeyBatch& keys, float* rows,
+                  client::TableVersions* versions,
+                  std::shared_ptr<const void> memory, Done done) override;
+  void PullDense(TableId table, client::DenseReplica* replica,
                  std::shared_ptr<const void> memory, Done done) override;
   // The only worker: nobody else changes anything.
-  absl::StatusOr<ChangedRows> ListChanges(TableId table,
-                                          ChangeMarks* marks) override;
-  void Push(const PushRequest& push, TableVersions* versions,
+  absl::StatusOr<client::ChangedRows> ListChanges(
+      TableId table, client::ChangeMarks* marks) override;
+  void Push(const client::PushRequest& push, client::TableVersions* versions,
             std::shared_ptr<const void> memory, Done done) override;
 
-  const TableRegistry& tables() const { return tables_; }
+  const pserver::TableRegistry& tables() const { return tables_; }
 
  private:
-  absl::Status Apply(const PushRequest& push);
+  absl::Status Apply(const client::PushRequest& push);
 
-  const PartitionMap map_;
+  const cluster::PartitionMap map_;
   const absl::Duration tick_;
   const Clock& clock_;
   const absl::Time start_;
-  TableRegistry tables_;
-  EvictionLoop eviction_loop_;
+  pserver::TableRegistry tables_;
+  pserver::EvictionLoop eviction_loop_;
   absl::Mutex mutex_;
   // Whether the loop runs: from the first table on that evicts.
   bool evicts_ ABSL_GUARDED_BY(mutex_) = false;
@@ -80,7 +80,7 @@ class LocalParameterClient : public ParameterClient {
 };
 
 // The only worker of a job whose coordinator is in this process.
-class LocalJobClient : public JobClient {
+class LocalJobClient : public client::JobClient {
  public:
   // The coordinator has the calendar, waits are by the even clock; they outlive
   // this.
@@ -106,10 +106,10 @@ class LocalJobClient : public JobClient {
   }
   absl::StatusOr<uint64_t> ReportSteps(uint64_t finished,
                                        uint64_t awaited) override;
-  absl::StatusOr<ExampleIntervals> DefineWork(
-      const std::string& work, const std::vector<WorkItem>& items,
+  absl::StatusOr<data::ExampleIntervals> DefineWork(
+      const std::string& work, const std::vector<data::WorkItem>& items,
       uint64_t num_examples, const std::string& order) override;
-  absl::StatusOr<Leases> LeaseWork(
+  absl::StatusOr<client::Leases> LeaseWork(
       const std::string& work, uint32_t max_items,
       const std::vector<uint64_t>& done_leases) override;
   absl::Status Checkpoint() override {
@@ -130,7 +130,7 @@ class LocalJobClient : public JobClient {
 
  private:
   const Clock& clock_;
-  Coordinator coordinator_;
+  coordinator::Coordinator coordinator_;
   uint64_t generation_ = 0;
 
   absl::Mutex mutex_;

@@ -12,7 +12,7 @@
 #include "cluster/security.h"
 #include "launch/meeting.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 namespace {
 
 // Between two lines about who is waited for.
@@ -104,9 +104,9 @@ absl::Status Attendance::Report(const v1::NodeReport& report,
   context.set_wait_for_ready(true);
   context.set_deadline(GrpcDeadline(kAnswerIntervals * interval_));
   if (!options_.token.empty()) {
-    context.AddMetadata(kTokenMetadataKey, options_.token);
+    context.AddMetadata(cluster::kTokenMetadataKey, options_.token);
   }
-  return FromGrpc(stub_->Report(&context, report, answer));
+  return cluster::FromGrpc(stub_->Report(&context, report, answer));
 }
 
 void Attendance::OnAnswer(const v1::MeetingAnswer& answer) {
@@ -223,4 +223,4 @@ v1::MeetingOver Attendance::Failed(const std::string& what, bool final) {
   return AwaitOver();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::launch

@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "proto/v1/launch.grpc.pb.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 
 // Thread-safe, but for Meet, Done and Failed, which one thread calls in turn.
 // A thread of its own reports, several times in `silence_timeout`.
@@ -106,6 +106,6 @@ class Attendance {
   std::thread reporter_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::launch
 
 #endif  // OARLOCK_LAUNCH_ATTENDANCE_H_

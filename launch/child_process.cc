@@ -18,7 +18,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 namespace {
 
 absl::Status ErrnoError(absl::string_view what, int error) {
@@ -256,4 +256,4 @@ std::optional<ExitStatus> ChildProcess::Poll() {
   return exit_status_;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::launch

@@ -19,7 +19,7 @@
 #include "absl/status/statusor.h"
 #include "cluster/environment.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 
 // Kills process groups when this process is gone. Not thread-safe.
 class Guardian {
@@ -64,7 +64,7 @@ class ChildProcess {
     // The first is a path.
     std::vector<std::string> argv;
     // The whole environment.
-    EnvironmentMap environment;
+    cluster::EnvironmentMap environment;
     // Standard output and standard error are appended to it.
     std::string log_file;
     // Outlives the child.
@@ -95,6 +95,6 @@ class ChildProcess {
   std::optional<ExitStatus> exit_status_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::launch
 
 #endif  // OARLOCK_LAUNCH_CHILD_PROCESS_H_

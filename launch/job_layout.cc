@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "cluster/endpoint.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 namespace {
 
 constexpr char kLoopback[] = "127.0.0.1";
@@ -21,7 +21,7 @@ std::string Joined(const List& list) {
   return absl::StrJoin(list, ",");
 }
 
-std::string Variable(const EnvironmentMap& environment,
+std::string Variable(const cluster::EnvironmentMap& environment,
                      const std::string& name) {
   auto found = environment.find(name);
   return found == environment.end() ? "" : found->second;
@@ -29,10 +29,10 @@ std::string Variable(const EnvironmentMap& environment,
 
 // --start_port, else FLAGS_START_PORT, else 0.
 absl::StatusOr<int> StartPort(const v1::LaunchConfig& config,
-                              const EnvironmentMap& environment) {
+                              const cluster::EnvironmentMap& environment) {
   const std::string variable = Variable(environment, "FLAGS_START_PORT");
   if (config.has_start_port() || variable.empty()) return config.start_port();
-  return ParsePort({"FLAGS_START_PORT", variable});
+  return cluster::ParsePort({"FLAGS_START_PORT", variable});
 }
 
 absl::Status PortsPast(int start_port, const std::string& host) {
@@ -50,7 +50,7 @@ struct Mode {
 
 absl::StatusOr<Mode> ReadMode(const v1::LaunchConfig& config) {
   Mode mode;
-  if (!config.gpus().empty()) mode.devices = SplitList(config.gpus());
+  if (!config.gpus().empty()) mode.devices = cluster::SplitList(config.gpus());
   const bool servers = config.servers_size() > 0 || config.server_num() > 0;
   const bool per_device = config.has_nproc_per_node() || !mode.devices.empty();
   mode.workers_per_node = config.has_nproc_per_node()
@@ -94,11 +94,11 @@ absl::StatusOr<std::vector<Place>> ReadPlaces(
     const google::protobuf::RepeatedPtrField<std::string>& list) {
   std::vector<Place> places;
   for (const std::string& text : list) {
-    if (IsHost(text)) {
+    if (cluster::IsHost(text)) {
       places.push_back({text});
       continue;
     }
-    absl::StatusOr<Endpoint> endpoint = ParseEndpoint(text);
+    absl::StatusOr<cluster::Endpoint> endpoint = cluster::ParseEndpoint(text);
     if (!endpoint.ok()) {
       return absl::InvalidArgumentError(absl::StrCat(
           flag, " is \"", Joined(list), "\": ", endpoint.status().message(),
@@ -118,16 +118,16 @@ absl::Status CheckListLength(const char* flag, int count, const char* list,
 }
 
 absl::Status CheckCounts(const JobLayout& layout) {
-  const size_t max_servers = kMaxServers;
-  const size_t max_workers = kMaxWorkers;
+  const size_t max_servers = cluster::kMaxServers;
+  const size_t max_workers = cluster::kMaxWorkers;
   if (layout.servers.size() <= max_servers &&
       layout.workers.size() <= max_workers) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("the flags ask for ", layout.servers.size(), " servers and ",
-                   layout.workers.size(), " workers; at most ", kMaxServers,
-                   " and ", kMaxWorkers, " are possible"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the flags ask for ", layout.servers.size(), " servers and ",
+      layout.workers.size(), " workers; at most ", cluster::kMaxServers,
+      " and ", cluster::kMaxWorkers, " are possible"));
 }
 
 absl::Status CheckDistinct(const JobLayout& layout) {
@@ -146,7 +146,8 @@ absl::Status CheckDistinct(const JobLayout& layout) {
 // The layout of a job whose flags say everything.
 class LayoutMaker {
  public:
-  LayoutMaker(const v1::LaunchConfig& config, const EnvironmentMap& environment,
+  LayoutMaker(const v1::LaunchConfig& config,
+              const cluster::EnvironmentMap& environment,
               const Machine& machine)
       : config_(config), environment_(environment), machine_(machine) {}
 
@@ -166,7 +167,7 @@ class LayoutMaker {
   }
 
   const v1::LaunchConfig& config_;
-  const EnvironmentMap& environment_;
+  const cluster::EnvironmentMap& environment_;
   const Machine& machine_;
   JobLayout layout_;
 };
@@ -223,7 +224,7 @@ absl::Status LayoutMaker::CheckNodes() const {
         "--server_num and --worker_num"));
   }
   for (const std::string& node : nodes) {
-    if (IsHost(node)) continue;
+    if (cluster::IsHost(node)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "--cluster_node_ips is \"", list, "\", and \"", node,
         "\" is no address; it must be addresses without ports, for example "
@@ -359,7 +360,8 @@ absl::StatusOr<JobLayout> LayoutMaker::Make() {
 absl::Status CheckMeetingFlags(const v1::LaunchConfig& config) {
   const std::string master =
       absl::StrCat("--master is \"", config.master(), "\"");
-  const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(config.master());
+  const absl::StatusOr<cluster::Endpoint> endpoint =
+      cluster::ParseEndpoint(config.master());
   if (!endpoint.ok() || endpoint->port == 0 || endpoint->host == "0.0.0.0") {
     return absl::InvalidArgumentError(absl::StrCat(
         master,
@@ -389,7 +391,7 @@ absl::Status CheckMeetingFlags(const v1::LaunchConfig& config) {
         "--rank is ", config.rank(), ", but --nnodes is ", config.nnodes(),
         "; it must be 0 to ", config.nnodes() - 1));
   }
-  if (config.has_node_ip() && !IsHost(config.node_ip())) {
+  if (config.has_node_ip() && !cluster::IsHost(config.node_ip())) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--node_ip is \"", config.node_ip(),
         "\"; it must be an address without a port, for example 10.0.0.2"));
@@ -405,14 +407,14 @@ bool MeetsAtMaster(const v1::LaunchConfig& config) {
 }
 
 absl::StatusOr<JobLayout> LayOutJob(const v1::LaunchConfig& config,
-                                    const EnvironmentMap& environment,
+                                    const cluster::EnvironmentMap& environment,
                                     const Machine& machine) {
   return LayoutMaker(config, environment, machine).Make();
 }
 
-absl::StatusOr<v1::NodeShare> ShareOfNode(const v1::LaunchConfig& config,
-                                          const EnvironmentMap& environment,
-                                          const Machine& machine) {
+absl::StatusOr<v1::NodeShare> ShareOfNode(
+    const v1::LaunchConfig& config, const cluster::EnvironmentMap& environment,
+    const Machine& machine) {
   OARLOCK_RETURN_IF_ERROR(CheckMeetingFlags(config));
   OARLOCK_ASSIGN_OR_RETURN(const Mode mode, ReadMode(config));
   v1::NodeShare share;
@@ -472,4 +474,4 @@ std::vector<std::string> ToEndpoints(const std::vector<Place>& places) {
   return endpoints;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::launch

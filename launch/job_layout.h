@@ -14,7 +14,7 @@
 #include "proto/config/launch_config.pb.h"
 #include "proto/v1/launch.pb.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 
 // The port after which servers listen on many nodes.
 inline constexpr int kDefaultStartPort = 6170;
@@ -49,15 +49,15 @@ bool MeetsAtMaster(const v1::LaunchConfig& config);
 // REQUIRES: !MeetsAtMaster(config). InvalidArgument: one sentence with the
 // flag, its value and what is legal.
 absl::StatusOr<JobLayout> LayOutJob(const v1::LaunchConfig& config,
-                                    const EnvironmentMap& environment,
+                                    const cluster::EnvironmentMap& environment,
                                     const Machine& machine);
 
 // What this node brings to the meeting; ports are those from --start_port or
 // FLAGS_START_PORT on, else free ones. REQUIRES: MeetsAtMaster(config). Errors
 // as LayOutJob; Unavailable: no address is given and none leads to --master.
-absl::StatusOr<v1::NodeShare> ShareOfNode(const v1::LaunchConfig& config,
-                                          const EnvironmentMap& environment,
-                                          const Machine& machine);
+absl::StatusOr<v1::NodeShare> ShareOfNode(
+    const v1::LaunchConfig& config, const cluster::EnvironmentMap& environment,
+    const Machine& machine);
 
 // The layout that follows from the shares of all nodes, in order of their
 // ranks. InvalidArgument: two processes have the same endpoint, or there are
@@ -68,6 +68,6 @@ absl::StatusOr<JobLayout> LayOutMet(const v1::LaunchConfig& config,
 // "host:port" of each.
 std::vector<std::string> ToEndpoints(const std::vector<Place>& places);
 
-}  // namespace oarlock
+}  // namespace oarlock::launch
 
 #endif  // OARLOCK_LAUNCH_JOB_LAYOUT_H_

@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 namespace {
 
 // gRPC obeys these for connections between the nodes as well.
@@ -48,7 +48,7 @@ bool IsSecurity(absl::string_view name) {
 class Planner {
  public:
   Planner(const JobLayout& layout, const v1::LaunchConfig& config,
-          const EnvironmentMap& environment, int num_cores)
+          const cluster::EnvironmentMap& environment, int num_cores)
       : layout_(layout),
         config_(config),
         environment_(environment),
@@ -57,33 +57,33 @@ class Planner {
   LaunchPlan Plan();
 
  private:
-  void PlanProcess(Role role, uint32_t index, const Place& place);
-  EnvironmentMap SharedEnvironment() const;
+  void PlanProcess(cluster::Role role, uint32_t index, const Place& place);
+  cluster::EnvironmentMap SharedEnvironment() const;
   // Fluid's: addresses under `addresses`, and one port.
   void SetFluid(const char* addresses, const std::vector<Place>& places,
-                EnvironmentMap* shared) const;
+                cluster::EnvironmentMap* shared) const;
   int NumLocalWorkers() const;
   void SetRank(uint32_t index, uint32_t local_index,
-               EnvironmentMap* variables) const;
-  EnvironmentMap BaseEnvironment() const;
+               cluster::EnvironmentMap* variables) const;
+  cluster::EnvironmentMap BaseEnvironment() const;
 
   const JobLayout& layout_;
   const v1::LaunchConfig& config_;
-  const EnvironmentMap& environment_;
+  const cluster::EnvironmentMap& environment_;
   const int num_cores_;
   LaunchPlan plan_;
 };
 
 void Planner::SetFluid(const char* addresses, const std::vector<Place>& places,
-                       EnvironmentMap* shared) const {
+                       cluster::EnvironmentMap* shared) const {
   if (!HaveOnePort(places)) return;
   (*shared)[addresses] = absl::StrJoin(HostsOf(places), ",");
   (*shared)["PADDLE_PSERVER_PORT"] = absl::StrCat(places[0].port);
 }
 
-EnvironmentMap Planner::SharedEnvironment() const {
+cluster::EnvironmentMap Planner::SharedEnvironment() const {
   const std::string num_workers = absl::StrCat(layout_.workers.size());
-  EnvironmentMap shared = {
+  cluster::EnvironmentMap shared = {
       {"PADDLE_TRAINERS_NUM", num_workers},
       {"PADDLE_TRAINERS", num_workers},
       {"PADDLE_TRAINER_ENDPOINTS", absl::StrJoin(plan_.worker_endpoints, ",")},
@@ -113,7 +113,7 @@ int Planner::NumLocalWorkers() const {
 }
 
 void Planner::SetRank(uint32_t index, uint32_t local_index,
-                      EnvironmentMap* variables) const {
+                      cluster::EnvironmentMap* variables) const {
   (*variables)["PADDLE_CURRENT_ENDPOINT"] = plan_.worker_endpoints[index];
   (*variables)["PADDLE_RANK_IN_NODE"] = absl::StrCat(local_index);
   (*variables)["PADDLE_LOCAL_RANK"] = absl::StrCat(local_index);
@@ -121,15 +121,16 @@ void Planner::SetRank(uint32_t index, uint32_t local_index,
   (*variables)["PADDLE_GLOBAL_RANK"] = absl::StrCat(index);
 }
 
-void Planner::PlanProcess(Role role, uint32_t index, const Place& place) {
+void Planner::PlanProcess(cluster::Role role, uint32_t index,
+                          const Place& place) {
   if (place.node != layout_.this_node) return;
   ProcessPlan process;
   process.role = role;
   process.index = index;
-  const bool server = role == Role::kServer;
+  const bool server = role == cluster::Role::kServer;
   process.log_file = absl::StrCat(plan_.log_dir, "/",
                                   server ? "serverlog." : "workerlog.", index);
-  EnvironmentMap& variables = process.environment;
+  cluster::EnvironmentMap& variables = process.environment;
   variables = SharedEnvironment();
   variables["PADDLE_TRAINING_ROLE"] = server ? "PSERVER" : "TRAINER";
   variables["POD_IP"] = place.host;
@@ -137,11 +138,12 @@ void Planner::PlanProcess(Role role, uint32_t index, const Place& place) {
   variables["PADDLE_PORT"] = absl::StrCat(place.port);
   variables[server ? "PADDLE_PSERVER_ID" : "PADDLE_TRAINER_ID"] =
       absl::StrCat(index);
-  if (role != Role::kCollective) {
+  if (role != cluster::Role::kCollective) {
     variables["TRAINING_ROLE"] = variables["PADDLE_TRAINING_ROLE"];
   }
   const uint32_t local_index = plan_.NumLocal(role);
-  if (role == Role::kCollective) SetRank(index, local_index, &variables);
+  if (role == cluster::Role::kCollective)
+    SetRank(index, local_index, &variables);
   if (!server && !layout_.devices.empty()) {
     variables["FLAGS_selected_gpus"] =
         layout_.devices[local_index % layout_.devices.size()];
@@ -153,9 +155,10 @@ void Planner::PlanProcess(Role role, uint32_t index, const Place& place) {
   plan_.processes.push_back(std::move(process));
 }
 
-EnvironmentMap Planner::BaseEnvironment() const {
-  EnvironmentMap base = environment_;
-  for (const EnvironmentVariable& variable : EnvironmentVariables()) {
+cluster::EnvironmentMap Planner::BaseEnvironment() const {
+  cluster::EnvironmentMap base = environment_;
+  for (const cluster::EnvironmentVariable& variable :
+       cluster::EnvironmentVariables()) {
     if (!IsSecurity(variable.name)) base.erase(variable.name);
   }
   for (const char* name : kRankVariables) base.erase(name);
@@ -172,11 +175,12 @@ LaunchPlan Planner::Plan() {
   plan_.max_restart = config_.max_restart();
   plan_.base_environment = BaseEnvironment();
   for (size_t i = 0; i < layout_.servers.size(); ++i) {
-    PlanProcess(Role::kServer, i, layout_.servers[i]);
+    PlanProcess(cluster::Role::kServer, i, layout_.servers[i]);
   }
   for (size_t i = 0; i < layout_.workers.size(); ++i) {
-    PlanProcess(layout_.collective ? Role::kCollective : Role::kWorker, i,
-                layout_.workers[i]);
+    PlanProcess(layout_.collective ? cluster::Role::kCollective
+                                   : cluster::Role::kWorker,
+                i, layout_.workers[i]);
   }
   return std::move(plan_);
 }
@@ -184,18 +188,19 @@ LaunchPlan Planner::Plan() {
 }  // namespace
 
 std::string ProcessPlan::Name() const {
-  return absl::StrCat(role == Role::kServer ? "server " : "worker ", index);
+  return absl::StrCat(role == cluster::Role::kServer ? "server " : "worker ",
+                      index);
 }
 
-int LaunchPlan::NumLocal(Role role) const {
+int LaunchPlan::NumLocal(cluster::Role role) const {
   return std::count_if(
       processes.begin(), processes.end(),
       [&](const ProcessPlan& process) { return process.role == role; });
 }
 
-absl::StatusOr<LaunchPlan> PlanLaunch(const v1::LaunchConfig& config,
-                                      const EnvironmentMap& environment,
-                                      const Machine& machine) {
+absl::StatusOr<LaunchPlan> PlanLaunch(
+    const v1::LaunchConfig& config, const cluster::EnvironmentMap& environment,
+    const Machine& machine) {
   OARLOCK_ASSIGN_OR_RETURN(const JobLayout layout,
                            LayOutJob(config, environment, machine));
   return PlanProcesses(layout, config, environment, machine.num_cores());
@@ -203,12 +208,13 @@ absl::StatusOr<LaunchPlan> PlanLaunch(const v1::LaunchConfig& config,
 
 LaunchPlan PlanProcesses(const JobLayout& layout,
                          const v1::LaunchConfig& config,
-                         const EnvironmentMap& environment, int num_cores) {
+                         const cluster::EnvironmentMap& environment,
+                         int num_cores) {
   return Planner(layout, config, environment, num_cores).Plan();
 }
 
 std::string JobIdOf(const v1::LaunchConfig& config,
-                    const EnvironmentMap& environment) {
+                    const cluster::EnvironmentMap& environment) {
   if (!config.job_id().empty()) return config.job_id();
   for (const char* name : {"PADDLE_JOB_ID", "SYS_JOB_ID"}) {
     auto found = environment.find(name);
@@ -233,4 +239,4 @@ std::string DescribePlan(const LaunchPlan& plan) {
   return text;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::launch

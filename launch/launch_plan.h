@@ -13,16 +13,16 @@
 #include "launch/machine.h"
 #include "proto/config/launch_config.pb.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 
 // A process of this node.
 struct ProcessPlan {
   // kServer, kWorker or kCollective.
-  Role role = Role::kWorker;
+  cluster::Role role = cluster::Role::kWorker;
   // Among all of its role in the job.
   uint32_t index = 0;
   // What it gets beside LaunchPlan::base_environment.
-  EnvironmentMap environment;
+  cluster::EnvironmentMap environment;
   std::string log_file;
 
   // "server 0", "worker 1".
@@ -40,18 +40,18 @@ struct LaunchPlan {
   std::vector<ProcessPlan> processes;
   // The launcher's own environment without roles and without HTTP proxies,
   // which would catch the traffic between the nodes.
-  EnvironmentMap base_environment;
+  cluster::EnvironmentMap base_environment;
   std::string log_dir;
   int max_restart = 0;
 
-  int NumLocal(Role role) const;
+  int NumLocal(cluster::Role role) const;
 };
 
 // Computes the plan of a job whose flags say everything (LayOutJob), with its
 // errors.
-absl::StatusOr<LaunchPlan> PlanLaunch(const v1::LaunchConfig& config,
-                                      const EnvironmentMap& environment,
-                                      const Machine& machine = {});
+absl::StatusOr<LaunchPlan> PlanLaunch(
+    const v1::LaunchConfig& config, const cluster::EnvironmentMap& environment,
+    const Machine& machine = {});
 
 // The plan that follows from a layout. Every generation's variables are set
 // consistently, so ResolveRole of a process's environment gives its role
@@ -62,15 +62,16 @@ absl::StatusOr<LaunchPlan> PlanLaunch(const v1::LaunchConfig& config,
 // not.
 LaunchPlan PlanProcesses(const JobLayout& layout,
                          const v1::LaunchConfig& config,
-                         const EnvironmentMap& environment, int num_cores);
+                         const cluster::EnvironmentMap& environment,
+                         int num_cores);
 
 // The job's name: --job_id, else the environment's, else "default".
 std::string JobIdOf(const v1::LaunchConfig& config,
-                    const EnvironmentMap& environment);
+                    const cluster::EnvironmentMap& environment);
 
 // Lines for --print_config: each process, its log and its variables.
 std::string DescribePlan(const LaunchPlan& plan);
 
-}  // namespace oarlock
+}  // namespace oarlock::launch
 
 #endif  // OARLOCK_LAUNCH_LAUNCH_PLAN_H_

@@ -18,7 +18,7 @@
 #include "base/status_macros.h"
 #include "launch/program.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 namespace {
 
 constexpr int64_t kLogTailBytes = 64 << 10;
@@ -145,14 +145,14 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
 }
 
 absl::Status Launcher::LockLogs() {
-  std::vector<LogWriter> writers;
+  std::vector<cluster::LogWriter> writers;
   for (const ProcessPlan& plan : plan_->processes) {
     writers.push_back({plan.role, plan.index});
   }
   // That of the last run would be in its way.
   log_dir_lock_.reset();
   OARLOCK_ASSIGN_OR_RETURN(log_dir_lock_,
-                           LogDirLock::Take(plan_->log_dir, writers));
+                           cluster::LogDirLock::Take(plan_->log_dir, writers));
   return absl::OkStatus();
 }
 
@@ -177,7 +177,7 @@ void Launcher::FollowFirstWorker() {
   follower_.reset();
   if (!options_.follow_first_worker) return;
   for (const ProcessPlan& plan : plan_->processes) {
-    if (plan.role == Role::kServer) continue;
+    if (plan.role == cluster::Role::kServer) continue;
     follower_ = std::make_unique<LogFollower>(plan.log_file, stdout);
     // Its log goes on.
     if (options_.rounds_before > 0) follower_->Skip();
@@ -219,7 +219,8 @@ bool Launcher::NoteEnded() {
   // end first, by themselves.
   bool told = true;
   for (const auto& [process, status] : ended_) {
-    if (process->plan->role == Role::kServer || status.signal != 0) return true;
+    if (process->plan->role == cluster::Role::kServer || status.signal != 0)
+      return true;
     told = told && status.ok();
   }
   return told;
@@ -235,7 +236,7 @@ void Launcher::PollAll() {
   // Of failures the servers' count first, then those by a signal: workers fail
   // without servers, and without one another.
   const auto order = [](const std::pair<Process*, ExitStatus>& end) {
-    if (end.first->plan->role == Role::kServer) return 1;
+    if (end.first->plan->role == cluster::Role::kServer) return 1;
     if (end.second.ok()) return 0;
     return end.second.signal != 0 ? 2 : 3;
   };
@@ -276,7 +277,7 @@ void Launcher::HandleExit(Process* process, const ExitStatus& status) {
     return;
   }
   if (status.ok()) {
-    if (process->plan->role == Role::kServer && WorkersRun()) {
+    if (process->plan->role == cluster::Role::kServer && WorkersRun()) {
       spdlog::info("{} before the workers", what);
       process->early_until = clock_.Now() + options_.early_server_grace;
     }
@@ -309,8 +310,9 @@ bool Launcher::MayRestart(const Process& process,
 
 bool Launcher::RestartsAll(const Process& process) const {
   // Nothing is left of a collective job without one of its workers.
-  if (process.plan->role == Role::kCollective) return true;
-  if (process.plan->role != Role::kServer) return options_.workers_restart_all;
+  if (process.plan->role == cluster::Role::kCollective) return true;
+  if (process.plan->role != cluster::Role::kServer)
+    return options_.workers_restart_all;
   switch (options_.restart_together) {
     case LauncherOptions::Together::kNobody:
       return false;
@@ -393,7 +395,8 @@ void Launcher::HandleSignal(int signal) {
     spdlog::warn("{}: the workers end the job; a second one stops all",
                  signal == SIGINT ? "interrupted" : "asked to terminate");
     for (auto& process : processes_) {
-      if (process->plan->role == Role::kWorker && process->child != nullptr) {
+      if (process->plan->role == cluster::Role::kWorker &&
+          process->child != nullptr) {
         process->child->Signal(SIGTERM);
       }
     }
@@ -456,14 +459,15 @@ int Launcher::NumRunning() const {
 }
 
 int Launcher::NumLocalWorkers() const {
-  return processes_.size() - plan_->NumLocal(Role::kServer);
+  return processes_.size() - plan_->NumLocal(cluster::Role::kServer);
 }
 
 bool Launcher::WorkersRun() const {
-  return std::any_of(
-      processes_.begin(), processes_.end(), [](const auto& process) {
-        return process->plan->role != Role::kServer && process->running();
-      });
+  return std::any_of(processes_.begin(), processes_.end(),
+                     [](const auto& process) {
+                       return process->plan->role != cluster::Role::kServer &&
+                              process->running();
+                     });
 }
 
 absl::Status KeepAsOld(const std::string& path) {
@@ -494,4 +498,4 @@ std::vector<std::string> LastLines(const std::string& path, int max_lines) {
   return lines;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::launch

@@ -25,7 +25,7 @@
 #include "launch/launch_plan.h"
 #include "launch/log_follower.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 
 struct LauncherOptions {
   // Called about every kPollInterval from Run; must return soon.
@@ -147,7 +147,7 @@ class Launcher {
   const Clock& clock_;
   const LaunchPlan* plan_ = nullptr;
   std::vector<std::string> argv_;
-  std::unique_ptr<LogDirLock> log_dir_lock_;
+  std::unique_ptr<cluster::LogDirLock> log_dir_lock_;
   std::unique_ptr<Guardian> guardian_;
   std::vector<std::unique_ptr<Process>> processes_;
   // Of processes_, not yet handled.
@@ -175,6 +175,6 @@ absl::Status KeepAsOld(const std::string& path);
 // The last `max_lines` lines of a file, of its last 64 KiB at most.
 std::vector<std::string> LastLines(const std::string& path, int max_lines);
 
-}  // namespace oarlock
+}  // namespace oarlock::launch
 
 #endif  // OARLOCK_LAUNCH_LAUNCHER_H_

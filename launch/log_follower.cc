@@ -3,7 +3,7 @@
 #include <array>
 #include <fstream>
 
-namespace oarlock {
+namespace oarlock::launch {
 
 void LogFollower::Poll() {
   std::ifstream file(path_, std::ios::binary | std::ios::ate);
@@ -25,4 +25,4 @@ void LogFollower::Skip() {
   if (file) copied_ = file.tellg();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::launch

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-namespace oarlock {
+namespace oarlock::launch {
 
 // Not thread-safe.
 class LogFollower {
@@ -31,6 +31,6 @@ class LogFollower {
   int64_t copied_ = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::launch
 
 #endif  // OARLOCK_LAUNCH_LOG_FOLLOWER_H_

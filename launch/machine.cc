@@ -19,7 +19,7 @@
 #include "base/status_macros.h"
 #include "cluster/endpoint.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 namespace {
 
 // As endpoints write it; empty for another family's.
@@ -87,7 +87,8 @@ int NumCores() {
 }
 
 absl::StatusOr<std::string> SourceAddressTo(const std::string& endpoint) {
-  OARLOCK_ASSIGN_OR_RETURN(const Endpoint there, ParseEndpoint(endpoint));
+  OARLOCK_ASSIGN_OR_RETURN(const cluster::Endpoint there,
+                           cluster::ParseEndpoint(endpoint));
   const auto no_way = [&](absl::string_view why) {
     return absl::UnavailableError(
         absl::StrCat("this machine finds no way to ", endpoint, ": ", why,
@@ -124,4 +125,4 @@ absl::StatusOr<std::string> SourceAddressTo(const std::string& endpoint) {
   return no_way(std::strerror(error));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::launch

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 
 // `count` different ports on which nobody listens at this moment, on any
 // address of this machine.
@@ -37,6 +37,6 @@ struct Machine {
       source_address_to = SourceAddressTo;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::launch
 
 #endif  // OARLOCK_LAUNCH_MACHINE_H_

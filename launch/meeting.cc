@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 namespace {
 
 absl::Status Differs(absl::string_view flag, absl::string_view theirs,
@@ -322,4 +322,4 @@ void Meeting::AwaitAllTold(absl::Duration timeout) const {
   clock_.AwaitFor(&mutex_, absl::Condition(this, &Meeting::AllTold), timeout);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::launch

@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "proto/v1/launch.pb.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 
 inline constexpr uint32_t kMeetingVersion = 1;
 // Reports per `silence_timeout`, and as many ticks of who listens to them.
@@ -127,6 +127,6 @@ class Meeting {
   std::string last_refusal_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::launch
 
 #endif  // OARLOCK_LAUNCH_MEETING_H_

@@ -7,7 +7,7 @@
 #include "cluster/retry.h"
 #include "cluster/serve.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 namespace {
 
 // For answers that are under way when the server ends.
@@ -18,11 +18,12 @@ constexpr absl::Duration kLastAnswers = absl::Milliseconds(500);
 grpc::Status MeetingServer::Service::Report(grpc::ServerContext* context,
                                             const v1::NodeReport* report,
                                             v1::MeetingAnswer* answer) {
-  if (absl::Status status = CheckToken(*context, token_); !status.ok()) {
-    return ToGrpc(status);
+  if (absl::Status status = cluster::CheckToken(*context, token_);
+      !status.ok()) {
+    return cluster::ToGrpc(status);
   }
   absl::StatusOr<v1::MeetingAnswer> result = meeting_->Report(*report);
-  if (!result.ok()) return ToGrpc(result.status());
+  if (!result.ok()) return cluster::ToGrpc(result.status());
   *answer = *std::move(result);
   return grpc::Status::OK;
 }
@@ -34,15 +35,16 @@ MeetingServer::MeetingServer(const Meeting::Options& options, std::string token,
       service_(&meeting_, std::move(token)) {}
 
 absl::StatusOr<std::unique_ptr<MeetingServer>> MeetingServer::Start(
-    Meeting::Options options, const SecurityOptions& security,
+    Meeting::Options options, const cluster::SecurityOptions& security,
     const Clock& clock) {
-  OARLOCK_ASSIGN_OR_RETURN(std::string token, ReadToken(security));
+  OARLOCK_ASSIGN_OR_RETURN(std::string token, cluster::ReadToken(security));
   auto self =
       absl::WrapUnique(new MeetingServer(options, std::move(token), clock));
   OARLOCK_ASSIGN_OR_RETURN(
       self->server_,
-      Serve(options.endpoint, security,
-            "node 0 cannot let the others meet at --master", &self->service_));
+      cluster::Serve(options.endpoint, security,
+                     "node 0 cannot let the others meet at --master",
+                     &self->service_));
   self->ticker_.emplace(clock, options.silence_timeout / kReportsPerSilence,
                         [meeting = &self->meeting_] { meeting->Tick(); });
   return self;
@@ -55,4 +57,4 @@ MeetingServer::~MeetingServer() {
   server_->Shutdown(GrpcDeadline(kLastAnswers));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::launch

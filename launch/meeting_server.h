@@ -18,14 +18,14 @@
 #include "launch/meeting.h"
 #include "proto/v1/launch.grpc.pb.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 
 class MeetingServer {
  public:
   // Listens at `options.endpoint`. FailedPrecondition: it may not
   // (CheckServable), or cannot, and why. `clock` outlives it.
   static absl::StatusOr<std::unique_ptr<MeetingServer>> Start(
-      Meeting::Options options, const SecurityOptions& security,
+      Meeting::Options options, const cluster::SecurityOptions& security,
       const Clock& clock);
   // Gives the others `silence_timeout` to hear how the job ended.
   ~MeetingServer();
@@ -57,6 +57,6 @@ class MeetingServer {
   std::optional<Ticker> ticker_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::launch
 
 #endif  // OARLOCK_LAUNCH_MEETING_SERVER_H_

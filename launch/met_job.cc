@@ -22,24 +22,25 @@
 #include "launch/meeting_server.h"
 #include "launch/program.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 namespace {
 
-absl::StatusOr<SecurityOptions> SecurityOf(const v1::MeetingConfig& meeting,
-                                           const EnvironmentMap& environment) {
-  SecurityOptions security;
+absl::StatusOr<cluster::SecurityOptions> SecurityOf(
+    const v1::MeetingConfig& meeting,
+    const cluster::EnvironmentMap& environment) {
+  cluster::SecurityOptions security;
   security.insecure = meeting.insecure();
   security.token_file = meeting.token_file();
   security.tls_cert_file = meeting.tls_cert_file();
   security.tls_key_file = meeting.tls_key_file();
   security.tls_ca_file = meeting.tls_ca_file();
-  return SecurityFrom(environment, std::move(security));
+  return cluster::SecurityFrom(environment, std::move(security));
 }
 
 constexpr int kServeAttempts = 3;
 
 v1::NodeReport ReportOf(const v1::LaunchConfig& config,
-                        const EnvironmentMap& environment) {
+                        const cluster::EnvironmentMap& environment) {
   v1::NodeReport report;
   report.set_protocol_version(kMeetingVersion);
   report.set_job_id(JobIdOf(config, environment));
@@ -54,7 +55,7 @@ v1::NodeReport ReportOf(const v1::LaunchConfig& config,
 class MetJob {
  public:
   MetJob(const v1::LaunchConfig& config, const v1::MeetingConfig& meeting,
-         const EnvironmentMap& environment,
+         const cluster::EnvironmentMap& environment,
          const std::vector<std::string>& argv, const LauncherOptions& options,
          const Machine& machine)
       : config_(config),
@@ -72,7 +73,8 @@ class MetJob {
   absl::Status Attend(const v1::NodeShare& share);
   // Null: another launcher does.
   absl::StatusOr<std::unique_ptr<MeetingServer>> Serve(
-      const v1::NodeReport& report, const SecurityOptions& security) const;
+      const v1::NodeReport& report,
+      const cluster::SecurityOptions& security) const;
   // One round: the exit code, or nothing when there is another one.
   absl::StatusOr<std::optional<int>> RunRound(const v1::MeetingRound& round);
   // Tells the others how the processes of this node have ended.
@@ -80,7 +82,7 @@ class MetJob {
 
   const v1::LaunchConfig& config_;
   const v1::MeetingConfig& meeting_;
-  EnvironmentMap environment_;
+  cluster::EnvironmentMap environment_;
   const std::vector<std::string>& argv_;
   const LauncherOptions& options_;
   const Machine& machine_;
@@ -90,7 +92,8 @@ class MetJob {
 };
 
 absl::StatusOr<std::unique_ptr<MeetingServer>> MetJob::Serve(
-    const v1::NodeReport& report, const SecurityOptions& security) const {
+    const v1::NodeReport& report,
+    const cluster::SecurityOptions& security) const {
   if (config_.rank() > 0) return nullptr;
   const bool certain = config_.rank() == 0;
   // Launchers of one machine may all try, and be in each other's way.
@@ -108,19 +111,20 @@ absl::StatusOr<std::unique_ptr<MeetingServer>> MetJob::Serve(
 }
 
 absl::Status MetJob::Attend(const v1::NodeShare& share) {
-  OARLOCK_ASSIGN_OR_RETURN(const SecurityOptions security,
+  OARLOCK_ASSIGN_OR_RETURN(const cluster::SecurityOptions security,
                            SecurityOf(meeting_, environment_));
   const v1::NodeReport report = ReportOf(config_, environment_);
   v1::NodeReport expected = report;
   *expected.mutable_ready() = share;
   // The token of a node that comes is as good as node 0's.
-  OARLOCK_RETURN_IF_ERROR(CheckServable(config_.master(), security));
+  OARLOCK_RETURN_IF_ERROR(cluster::CheckServable(config_.master(), security));
   OARLOCK_ASSIGN_OR_RETURN(server_, Serve(expected, security));
   spdlog::info("this node is {}; {} nodes meet at {}{}", share.host(),
                config_.nnodes(), config_.master(),
                server_ == nullptr ? "" : ", here");
-  OARLOCK_ASSIGN_OR_RETURN(auto credentials, MakeChannelCredentials(security));
-  OARLOCK_ASSIGN_OR_RETURN(std::string token, ReadToken(security));
+  OARLOCK_ASSIGN_OR_RETURN(auto credentials,
+                           cluster::MakeChannelCredentials(security));
+  OARLOCK_ASSIGN_OR_RETURN(std::string token, cluster::ReadToken(security));
   attendance_ = std::make_unique<Attendance>(
       Attendance::Options{
           .report = report,
@@ -130,7 +134,7 @@ absl::Status MetJob::Attend(const v1::NodeShare& share) {
           .silence_timeout = absl::Seconds(meeting_.silence_s()),
           .clocks = options_.clocks},
       grpc::CreateCustomChannel(config_.master(), std::move(credentials),
-                                MakeChannelArguments()));
+                                cluster::MakeChannelArguments()));
   return absl::OkStatus();
 }
 
@@ -206,7 +210,7 @@ absl::StatusOr<int> MetJob::Run() {
 }  // namespace
 
 void AddSecurity(const v1::MeetingConfig& meeting,
-                 EnvironmentMap* environment) {
+                 cluster::EnvironmentMap* environment) {
   if (meeting.insecure()) (*environment)["OARLOCK_INSECURE"] = absl::StrCat(1);
   const auto add = [&](const char* name, const std::string& file) {
     if (!file.empty()) (*environment)[name] = file;
@@ -219,11 +223,11 @@ void AddSecurity(const v1::MeetingConfig& meeting,
 
 absl::StatusOr<int> RunMetJob(const v1::LaunchConfig& config,
                               const v1::MeetingConfig& meeting,
-                              const EnvironmentMap& environment,
+                              const cluster::EnvironmentMap& environment,
                               const std::vector<std::string>& argv,
                               const LauncherOptions& options,
                               const Machine& machine) {
   return MetJob(config, meeting, environment, argv, options, machine).Run();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::launch

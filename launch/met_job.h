@@ -15,11 +15,12 @@
 #include "proto/config/launch_config.pb.h"
 #include "proto/config/meeting_config.pb.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 
 // Sets the variables of the environment that stand for flags of security which
 // are given: the processes have what their launcher has.
-void AddSecurity(const v1::MeetingConfig& meeting, EnvironmentMap* environment);
+void AddSecurity(const v1::MeetingConfig& meeting,
+                 cluster::EnvironmentMap* environment);
 
 // Runs `argv` as the processes of this node in every round. Node 0, which is
 // the one with --rank 0, or of those without --rank the first that can listen
@@ -32,11 +33,11 @@ void AddSecurity(const v1::MeetingConfig& meeting, EnvironmentMap* environment);
 // REQUIRES: MeetsAtMaster(config).
 absl::StatusOr<int> RunMetJob(const v1::LaunchConfig& config,
                               const v1::MeetingConfig& meeting,
-                              const EnvironmentMap& environment,
+                              const cluster::EnvironmentMap& environment,
                               const std::vector<std::string>& argv,
                               const LauncherOptions& options = {},
                               const Machine& machine = {});
 
-}  // namespace oarlock
+}  // namespace oarlock::launch
 
 #endif  // OARLOCK_LAUNCH_MET_JOB_H_

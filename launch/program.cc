@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 namespace {
 
 bool IsFile(const std::string& path) {
@@ -23,7 +23,7 @@ bool IsExecutable(const std::string& path) {
 
 // The program in PATH, or an empty string.
 std::string FindInPath(const std::string& name,
-                       const EnvironmentMap& environment) {
+                       const cluster::EnvironmentMap& environment) {
   auto path = environment.find("PATH");
   const std::string folders =
       path == environment.end() ? "/usr/local/bin:/usr/bin:/bin" : path->second;
@@ -45,7 +45,8 @@ bool StartsWithInterpreter(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> ResolveProgram(
-    const std::vector<std::string>& argv, const EnvironmentMap& environment) {
+    const std::vector<std::string>& argv,
+    const cluster::EnvironmentMap& environment) {
   if (argv.empty() || argv[0].empty()) {
     return absl::InvalidArgumentError(
         "no program is given; name it after the flags, for example `oarlock "
@@ -86,4 +87,4 @@ absl::StatusOr<std::vector<std::string>> ResolveProgram(
   return resolved;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::launch

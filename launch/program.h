@@ -9,15 +9,16 @@
 #include "absl/status/statusor.h"
 #include "cluster/environment.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 
 // The argument list with a path at its head. A name without a slash is looked
 // up in PATH; a Python script (*.py) may also lie in the current folder, and
 // runs by python3 when it is not executable. NotFound or PermissionDenied: one
 // sentence.
 absl::StatusOr<std::vector<std::string>> ResolveProgram(
-    const std::vector<std::string>& argv, const EnvironmentMap& environment);
+    const std::vector<std::string>& argv,
+    const cluster::EnvironmentMap& environment);
 
-}  // namespace oarlock
+}  // namespace oarlock::launch
 
 #endif  // OARLOCK_LAUNCH_PROGRAM_H_

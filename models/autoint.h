@@ -17,11 +17,11 @@
 #include "absl/status/statusor.h"
 #include "models/model.h"
 
-namespace oarlock {
+namespace oarlock::models {
 
 absl::StatusOr<std::unique_ptr<Model>> NewAutoIntModel(
     const ModelOptions& options);
 
-}  // namespace oarlock
+}  // namespace oarlock::models
 
 #endif  // OARLOCK_MODELS_AUTOINT_H_

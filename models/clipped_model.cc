@@ -8,7 +8,7 @@
 
 #include "absl/types/span.h"
 
-namespace oarlock {
+namespace oarlock::models {
 namespace {
 
 class ClippingExecutor final : public ModelExecutor {
@@ -17,11 +17,11 @@ class ClippingExecutor final : public ModelExecutor {
                    std::unique_ptr<ModelExecutor> executor)
       : spec_(spec), clip_(clip), executor_(std::move(executor)) {}
 
-  void Predict(const StepInput& input, StepOutput* output) override {
+  void Predict(const nn::StepInput& input, nn::StepOutput* output) override {
     executor_->Predict(input, output);
   }
 
-  void Step(const StepInput& input, StepOutput* output) override {
+  void Step(const nn::StepInput& input, nn::StepOutput* output) override {
     if (!input.accumulate_parameter_gradients) {
       executor_->Step(input, output);
       Clip(input, *output);
@@ -39,7 +39,7 @@ class ClippingExecutor final : public ModelExecutor {
   }
 
  private:
-  void Clip(const StepInput& input, const StepOutput& output) {
+  void Clip(const nn::StepInput& input, const nn::StepOutput& output) {
     parts_.clear();
     parts_.push_back(
         absl::MakeSpan(output.parameter_gradients, spec_.num_parameters));
@@ -93,7 +93,7 @@ class ClippingExecutor final : public ModelExecutor {
   const GradientClip clip_;
   const std::unique_ptr<ModelExecutor> executor_;
   // Reused from step to step.
-  StepInput step_;
+  nn::StepInput step_;
   std::vector<float> own_;
   std::vector<absl::Span<float>> parts_;
 };
@@ -103,7 +103,7 @@ class ClippedModel final : public Model {
   ClippedModel(std::unique_ptr<Model> model, const GradientClip& clip)
       : model_(std::move(model)), clip_(clip) {}
   const ModelSpec& spec() const override { return model_->spec(); }
-  const Network* network() const override { return model_->network(); }
+  const nn::Network* network() const override { return model_->network(); }
   std::unique_ptr<ModelExecutor> NewExecutor(
       size_t max_examples) const override {
     return std::make_unique<ClippingExecutor>(
@@ -123,4 +123,4 @@ std::unique_ptr<Model> WithClipping(std::unique_ptr<Model> model,
   return std::make_unique<ClippedModel>(std::move(model), clip);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::models

@@ -7,7 +7,7 @@
 
 #include "models/model.h"
 
-namespace oarlock {
+namespace oarlock::models {
 
 struct GradientClip {
   // Each number of the gradient is kept within plus and minus this. 0: not.
@@ -24,6 +24,6 @@ struct GradientClip {
 std::unique_ptr<Model> WithClipping(std::unique_ptr<Model> model,
                                     const GradientClip& clip);
 
-}  // namespace oarlock
+}  // namespace oarlock::models
 
 #endif  // OARLOCK_MODELS_CLIPPED_MODEL_H_

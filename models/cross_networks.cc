@@ -9,25 +9,26 @@
 #include "nn/interaction_layers.h"
 #include "nn/layers.h"
 
-namespace oarlock {
+namespace oarlock::models {
 namespace {
 
 // cross_layers times `layer`(its name, x0, x), beside the hidden layers.
 absl::StatusOr<std::unique_ptr<Model>> CrossNetwork(
     const std::string& name, const ModelOptions& options,
-    absl::FunctionRef<NodeId(NetworkBuilder& net, const std::string& name,
-                             NodeId x0, NodeId x)>
+    absl::FunctionRef<nn::NodeId(nn::NetworkBuilder& net,
+                                 const std::string& name, nn::NodeId x0,
+                                 nn::NodeId x)>
         layer) {
   RowForm form;
   form.many_sizes = true;
   ModelBuilder model(options, form);
-  const NodeId x0 = model.Features();
-  NodeId x = x0;
+  const nn::NodeId x0 = model.Features();
+  nn::NodeId x = x0;
   for (size_t i = 0; i < options.cross_layers; ++i) {
     x = layer(model.net(), absl::StrCat("cross", i + 1), x0, x);
   }
-  const NodeId hidden = model.Hidden(x0, {128, 64});
-  const NodeId both = model.net().Add("both", NewConcat(), {x, hidden});
+  const nn::NodeId hidden = model.Hidden(x0, {128, 64});
+  const nn::NodeId both = model.net().Add("both", nn::NewConcat(), {x, hidden});
   return model.BuildSigmoid(name, {model.One("out", both, /*bias=*/true)});
 }
 
@@ -35,16 +36,18 @@ absl::StatusOr<std::unique_ptr<Model>> CrossNetwork(
 
 absl::StatusOr<std::unique_ptr<Model>> NewDcnModel(
     const ModelOptions& options) {
-  return CrossNetwork(
-      "dcn", options,
-      [](NetworkBuilder& net, const std::string& name, NodeId x0, NodeId x) {
-        LinearOptions weight;
-        weight.num_outputs = 1;
-        weight.bias = false;
-        const NodeId dot = net.Add(name + "_dot", NewLinear(weight), {x});
-        const NodeId y = net.Add(name + "_product", NewCross(), {x0, dot, x});
-        return net.Add(name, NewBias(), {y});
-      });
+  return CrossNetwork("dcn", options,
+                      [](nn::NetworkBuilder& net, const std::string& name,
+                         nn::NodeId x0, nn::NodeId x) {
+                        nn::LinearOptions weight;
+                        weight.num_outputs = 1;
+                        weight.bias = false;
+                        const nn::NodeId dot =
+                            net.Add(name + "_dot", nn::NewLinear(weight), {x});
+                        const nn::NodeId y = net.Add(
+                            name + "_product", nn::NewCross(), {x0, dot, x});
+                        return net.Add(name, nn::NewBias(), {y});
+                      });
 }
 
 absl::StatusOr<std::unique_ptr<Model>> NewDcnV2Model(
@@ -56,16 +59,16 @@ absl::StatusOr<std::unique_ptr<Model>> NewDcnV2Model(
     size +=
         own == options.slot_sizes.end() ? options.embedding_size : own->second;
   }
-  return CrossNetwork(
-      "dcn_v2", options,
-      [&](NetworkBuilder& net, const std::string& name, NodeId x0, NodeId x) {
-        LinearOptions matrix;
-        matrix.num_outputs = size;
-        const NodeId product =
-            net.Add(name + "_matrix", NewLinear(matrix), {x});
-        // Flat where the features are one tensor of slots.
-        return net.Add(name, NewCross(), {x0, product, x});
-      });
+  return CrossNetwork("dcn_v2", options,
+                      [&](nn::NetworkBuilder& net, const std::string& name,
+                          nn::NodeId x0, nn::NodeId x) {
+                        nn::LinearOptions matrix;
+                        matrix.num_outputs = size;
+                        const nn::NodeId product = net.Add(
+                            name + "_matrix", nn::NewLinear(matrix), {x});
+                        // Flat where the features are one tensor of slots.
+                        return net.Add(name, nn::NewCross(), {x0, product, x});
+                      });
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::models

@@ -16,12 +16,12 @@
 #include "absl/status/statusor.h"
 #include "models/model.h"
 
-namespace oarlock {
+namespace oarlock::models {
 
 absl::StatusOr<std::unique_ptr<Model>> NewDcnModel(const ModelOptions& options);
 absl::StatusOr<std::unique_ptr<Model>> NewDcnV2Model(
     const ModelOptions& options);
 
-}  // namespace oarlock
+}  // namespace oarlock::models
 
 #endif  // OARLOCK_MODELS_CROSS_NETWORKS_H_

@@ -3,19 +3,21 @@
 #include "models/model_builder.h"
 #include "nn/layers.h"
 
-namespace oarlock {
+namespace oarlock::models {
 
 absl::StatusOr<std::unique_ptr<Model>> NewCtrDnnModel(
     const ModelOptions& options) {
   RowForm form;
   form.many_sizes = true;
   ModelBuilder model(options, form);
-  const NodeId hidden = model.Hidden(model.Features(), {400, 400, 400});
-  LinearOptions out;
+  const nn::NodeId hidden = model.Hidden(model.Features(), {400, 400, 400});
+  nn::LinearOptions out;
   out.num_outputs = 2;
-  const NodeId logits = model.net().Add("out", NewLinear(out), {hidden});
+  const nn::NodeId logits =
+      model.net().Add("out", nn::NewLinear(out), {hidden});
   return model.Build(
-      "ctr_dnn", model.net().Add("loss", NewSoftmaxCrossEntropy(), {logits}));
+      "ctr_dnn",
+      model.net().Add("loss", nn::NewSoftmaxCrossEntropy(), {logits}));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::models

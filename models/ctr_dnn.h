@@ -12,11 +12,11 @@
 #include "absl/status/statusor.h"
 #include "models/model.h"
 
-namespace oarlock {
+namespace oarlock::models {
 
 absl::StatusOr<std::unique_ptr<Model>> NewCtrDnnModel(
     const ModelOptions& options);
 
-}  // namespace oarlock
+}  // namespace oarlock::models
 
 #endif  // OARLOCK_MODELS_CTR_DNN_H_

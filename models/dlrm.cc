@@ -9,7 +9,7 @@
 #include "nn/interaction_layers.h"
 #include "nn/layers.h"
 
-namespace oarlock {
+namespace oarlock::models {
 
 absl::StatusOr<std::unique_ptr<Model>> NewDlrmModel(
     const ModelOptions& options) {
@@ -20,27 +20,27 @@ absl::StatusOr<std::unique_ptr<Model>> NewDlrmModel(
         "data that has them, or choose another model");
   }
   ModelBuilder model(options, {});
-  NetworkBuilder& net = model.net();
+  nn::NetworkBuilder& net = model.net();
   const size_t width = options.embedding_size;
-  NodeId vectors = model.Vectors()[0];
-  std::vector<NodeId> top;
-  if (std::optional<NodeId> bottom = model.Dense()) {
+  nn::NodeId vectors = model.Vectors()[0];
+  std::vector<nn::NodeId> top;
+  if (std::optional<nn::NodeId> bottom = model.Dense()) {
     const size_t sizes[] = {64, width};
     for (size_t i = 0; i < 2; ++i) {
-      LinearOptions linear;
+      nn::LinearOptions linear;
       linear.num_outputs = sizes[i];
-      linear.activation = Activation::kRelu;
-      bottom =
-          net.Add(absl::StrCat("bottom", i + 1), NewLinear(linear), {*bottom});
+      linear.activation = nn::Activation::kRelu;
+      bottom = net.Add(absl::StrCat("bottom", i + 1), nn::NewLinear(linear),
+                       {*bottom});
     }
     top.push_back(*bottom);
-    vectors = net.Add("all_vectors", NewConcat(), {vectors, *bottom});
+    vectors = net.Add("all_vectors", nn::NewConcat(), {vectors, *bottom});
   }
-  top.push_back(net.Add("dots", NewPairwiseDots({width}), {vectors}));
-  const NodeId features =
-      top.size() == 1 ? top[0] : net.Add("features", NewConcat(), top);
-  const NodeId hidden = model.Hidden(features, {128, 64});
+  top.push_back(net.Add("dots", nn::NewPairwiseDots({width}), {vectors}));
+  const nn::NodeId features =
+      top.size() == 1 ? top[0] : net.Add("features", nn::NewConcat(), top);
+  const nn::NodeId hidden = model.Hidden(features, {128, 64});
   return model.BuildSigmoid("dlrm", {model.One("out", hidden, /*bias=*/true)});
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::models

@@ -19,11 +19,11 @@
 #include "absl/status/statusor.h"
 #include "models/model.h"
 
-namespace oarlock {
+namespace oarlock::models {
 
 absl::StatusOr<std::unique_ptr<Model>> NewDlrmModel(
     const ModelOptions& options);
 
-}  // namespace oarlock
+}  // namespace oarlock::models
 
 #endif  // OARLOCK_MODELS_DLRM_H_

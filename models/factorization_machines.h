@@ -21,11 +21,11 @@
 #include "absl/status/statusor.h"
 #include "models/model.h"
 
-namespace oarlock {
+namespace oarlock::models {
 
 absl::StatusOr<std::unique_ptr<Model>> NewFmModel(const ModelOptions& options);
 absl::StatusOr<std::unique_ptr<Model>> NewFfmModel(const ModelOptions& options);
 
-}  // namespace oarlock
+}  // namespace oarlock::models
 
 #endif  // OARLOCK_MODELS_FACTORIZATION_MACHINES_H_

@@ -14,19 +14,19 @@
 #include "absl/status/statusor.h"
 #include "nn/network.h"
 
-namespace oarlock {
+namespace oarlock::models {
 
 // A small LeNet of ReLUs for images of 28 x 28 x 1 and ten classes: "conv1" 32
 // of 5x5, pool 2, "conv2" 64 of 5x5, pool 2, "fc1" 512, "fc2" 10; no padding.
 // 582,026 parameters. Bytes become byte / 127.5 - 1, as in Paddle's reader.
-std::unique_ptr<Network> NewMnistNetwork();
+std::unique_ptr<nn::Network> NewMnistNetwork();
 
 // The network of PaddlePaddle's CIFAR-10 document, for images of 32 x 32 x 3
 // and ten classes: "conv1" 32 of 3x3, pool 2, "conv2" 64 of 3x3, pool 2,
 // "conv3" 64 of 3x3, "linear1" 64, "linear2" 10, ReLUs between; no padding.
 // 122,570 parameters, which start as Paddle's do: He normal, Xavier uniform,
 // biases 0. Bytes become byte / 255, as by ToTensor.
-std::unique_ptr<Network> NewCifar10Network();
+std::unique_ptr<nn::Network> NewCifar10Network();
 
 // The largest side of images that begin with a 3x3 convolution.
 inline constexpr size_t kMaxSmallResNetImage = 64;
@@ -49,9 +49,9 @@ struct ResNetOptions {
 // deviation of ImageNet's channels.
 //
 // InvalidArgument if an option is not legal.
-absl::StatusOr<std::unique_ptr<Network>> NewResNet(
+absl::StatusOr<std::unique_ptr<nn::Network>> NewResNet(
     const ResNetOptions& options);
 
-}  // namespace oarlock
+}  // namespace oarlock::models
 
 #endif  // OARLOCK_MODELS_IMAGE_NETWORKS_H_

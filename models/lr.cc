@@ -3,7 +3,7 @@
 #include "models/model_builder.h"
 #include "nn/layers.h"
 
-namespace oarlock {
+namespace oarlock::models {
 
 absl::StatusOr<std::unique_ptr<Model>> NewLrModel(const ModelOptions& options) {
   RowForm form;
@@ -11,12 +11,12 @@ absl::StatusOr<std::unique_ptr<Model>> NewLrModel(const ModelOptions& options) {
   form.vectors = 0;
   form.starts_at_zero = true;
   ModelBuilder model(options, form);
-  NodeId logit = model.WeightSums()[0];
-  if (const std::optional<NodeId> dense = model.DenseLinear()) {
-    logit = model.net().Add("sum", NewAdd(), {logit, *dense});
+  nn::NodeId logit = model.WeightSums()[0];
+  if (const std::optional<nn::NodeId> dense = model.DenseLinear()) {
+    logit = model.net().Add("sum", nn::NewAdd(), {logit, *dense});
   }
-  logit = model.net().Add("bias", NewBias(), {logit});
+  logit = model.net().Add("bias", nn::NewBias(), {logit});
   return model.BuildSigmoid("lr", {logit});
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::models

@@ -11,10 +11,10 @@
 #include "absl/status/statusor.h"
 #include "models/model.h"
 
-namespace oarlock {
+namespace oarlock::models {
 
 absl::StatusOr<std::unique_ptr<Model>> NewLrModel(const ModelOptions& options);
 
-}  // namespace oarlock
+}  // namespace oarlock::models
 
 #endif  // OARLOCK_MODELS_LR_H_

@@ -16,7 +16,7 @@
 #include "models/wide_deep.h"
 #include "models/xdeepfm.h"
 
-namespace oarlock {
+namespace oarlock::models {
 namespace {
 
 // Far beyond any use; so that sizes cannot overflow.
@@ -166,4 +166,4 @@ const std::vector<ModelFlag>& ModelFlags() {
   return flags;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::models

@@ -18,14 +18,18 @@
 #include "nn/parameter.h"
 #include "nn/step.h"
 
-namespace oarlock {
+namespace oarlock::nn {
+class Network;
+}  // namespace oarlock::nn
+
+namespace oarlock::models {
 
 // A sparse table that the model reads, and the slots that look into it; or the
 // table of what norms learn, which lies in rows of fixed keys.
 struct SparseInputSpec {
   std::string table;  // "embedding"
   size_t row_dim = 0;
-  ParameterInit init;
+  nn::ParameterInit init;
   std::vector<int> slots;
   // Not 0: statistics. Every step reads the rows of keys 0 up to this, which
   // start at 0, and its gradients are what the step takes from them: they are
@@ -40,7 +44,7 @@ struct ModelSpec {
   size_t num_dense = 0;  // dense features of an example
   size_t num_slots = 0;
   std::vector<SparseInputSpec> sparse_inputs;
-  std::vector<ParameterSpec> parameters;
+  std::vector<nn::ParameterSpec> parameters;
   size_t num_parameters = 0;  // floats in the flat vector
 };
 
@@ -49,10 +53,10 @@ class ModelExecutor {
  public:
   virtual ~ModelExecutor() = default;
   // Fills loss_sum and predictions.
-  virtual void Predict(const StepInput& input, StepOutput* output) = 0;
+  virtual void Predict(const nn::StepInput& input, nn::StepOutput* output) = 0;
   // The same, and the gradients; in between what a model does in training only:
   // dropout, and norms by the batch. StepInput::training is not read.
-  virtual void Step(const StepInput& input, StepOutput* output) = 0;
+  virtual void Step(const nn::StepInput& input, nn::StepOutput* output) = 0;
 };
 
 enum class DenseNorm { kNone, kBatch, kData };
@@ -94,8 +98,6 @@ struct ModelOptions {
   std::string math_backend = "onednn";
 };
 
-class Network;
-
 // Immutable; thread-safe.
 class Model {
  public:
@@ -105,7 +107,7 @@ class Model {
   virtual std::unique_ptr<ModelExecutor> NewExecutor(
       size_t max_examples) const = 0;
   // What it computes; null: it is no network.
-  virtual const Network* network() const { return nullptr; }
+  virtual const nn::Network* network() const { return nullptr; }
 };
 
 // "lr" (lr.h), "fm" and "ffm" (factorization_machines.h), "wide_deep"
@@ -125,6 +127,6 @@ struct ModelFlag {
 };
 const std::vector<ModelFlag>& ModelFlags();
 
-}  // namespace oarlock
+}  // namespace oarlock::models
 
 #endif  // OARLOCK_MODELS_MODEL_H_

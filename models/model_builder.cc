@@ -9,7 +9,7 @@
 #include "nn/layers.h"
 #include "nn/norm_layers.h"
 
-namespace oarlock {
+namespace oarlock::models {
 
 ModelBuilder::ModelBuilder(const ModelOptions& options, const RowForm& form)
     : options_(options), form_(form) {
@@ -35,21 +35,21 @@ size_t ModelBuilder::RowDim(const Group& group) const {
   return (form_.weight ? 1 : 0) + form_.vectors * group.size;
 }
 
-NodeId ModelBuilder::Lookup(const std::string& name, size_t group,
-                            size_t column_begin, size_t width) {
+nn::NodeId ModelBuilder::Lookup(const std::string& name, size_t group,
+                                size_t column_begin, size_t width) {
   const Group& of = groups_[group];
   return net_.Add(absl::StrCat(name, of.suffix),
-                  NewEmbedding({.sparse_input = static_cast<int>(group),
-                                .num_slots = of.slots.size(),
-                                .row_dim = RowDim(of),
-                                .column_begin = column_begin,
-                                .width = width,
-                                .mean = options_.mean_pooling}),
+                  nn::NewEmbedding({.sparse_input = static_cast<int>(group),
+                                    .num_slots = of.slots.size(),
+                                    .row_dim = RowDim(of),
+                                    .column_begin = column_begin,
+                                    .width = width,
+                                    .mean = options_.mean_pooling}),
                   {});
 }
 
-std::vector<NodeId> ModelBuilder::WeightSums() {
-  std::vector<NodeId> weights, sums;
+std::vector<nn::NodeId> ModelBuilder::WeightSums() {
+  std::vector<nn::NodeId> weights, sums;
   for (size_t g = 0; g < groups_.size(); ++g) {
     weights.push_back(Lookup("embedding_weight", g, 0, 1));
   }
@@ -57,12 +57,12 @@ std::vector<NodeId> ModelBuilder::WeightSums() {
   if (form_.vectors > 0) Vectors();
   for (size_t g = 0; g < groups_.size(); ++g) {
     sums.push_back(net_.Add(absl::StrCat("first_order", groups_[g].suffix),
-                            NewSumColumns(), {weights[g]}));
+                            nn::NewSumColumns(), {weights[g]}));
   }
   return sums;
 }
 
-const std::vector<NodeId>& ModelBuilder::Vectors() {
+const std::vector<nn::NodeId>& ModelBuilder::Vectors() {
   if (!vectors_.empty()) return vectors_;
   const char* const name = form_.weight ? "embedding_vector" : "embedding";
   for (size_t g = 0; g < groups_.size(); ++g) {
@@ -72,93 +72,96 @@ const std::vector<NodeId>& ModelBuilder::Vectors() {
   return vectors_;
 }
 
-std::optional<NodeId> ModelBuilder::Dense() {
+std::optional<nn::NodeId> ModelBuilder::Dense() {
   if (dense_.has_value() || options_.num_dense == 0) return dense_;
-  dense_ = net_.Add("dense", NewDenseInput({options_.num_dense}), {});
+  dense_ = net_.Add("dense", nn::NewDenseInput({options_.num_dense}), {});
   if (options_.dense_norm == DenseNorm::kBatch) {
-    dense_ = net_.Add("dense_norm", NewBatchNorm({}), {*dense_});
+    dense_ = net_.Add("dense_norm", nn::NewBatchNorm({}), {*dense_});
   } else if (options_.dense_norm == DenseNorm::kData) {
-    dense_ = net_.Add("dense_norm", NewDataNorm(), {*dense_});
+    dense_ = net_.Add("dense_norm", nn::NewDataNorm(), {*dense_});
   }
   return dense_;
 }
 
-std::optional<NodeId> ModelBuilder::DenseLinear() {
-  const std::optional<NodeId> dense = Dense();
+std::optional<nn::NodeId> ModelBuilder::DenseLinear() {
+  const std::optional<nn::NodeId> dense = Dense();
   if (!dense.has_value()) return std::nullopt;
-  LinearOptions linear;
+  nn::LinearOptions linear;
   linear.num_outputs = 1;
   linear.bias = false;
-  linear.weight_start = WeightStart::kZero;
-  return net_.Add("linear", NewLinear(linear), {*dense});
+  linear.weight_start = nn::WeightStart::kZero;
+  return net_.Add("linear", nn::NewLinear(linear), {*dense});
 }
 
-NodeId ModelBuilder::Features() {
+nn::NodeId ModelBuilder::Features() {
   if (features_.has_value()) return *features_;
-  std::vector<NodeId> parts = Vectors();
+  std::vector<nn::NodeId> parts = Vectors();
   // Last: what needs no gradient costs nothing there.
-  if (const std::optional<NodeId> dense = Dense()) parts.push_back(*dense);
-  features_ =
-      parts.size() == 1 ? parts[0] : net_.Add("features", NewConcat(), parts);
+  if (const std::optional<nn::NodeId> dense = Dense()) parts.push_back(*dense);
+  features_ = parts.size() == 1 ? parts[0]
+                                : net_.Add("features", nn::NewConcat(), parts);
   return *features_;
 }
 
-NodeId ModelBuilder::Fields() {
+nn::NodeId ModelBuilder::Fields() {
   if (fields_.has_value()) return *fields_;
-  const NodeId vectors = Vectors()[0];
-  const std::optional<NodeId> dense = Dense();
+  const nn::NodeId vectors = Vectors()[0];
+  const std::optional<nn::NodeId> dense = Dense();
   if (!dense.has_value()) return *(fields_ = vectors);
   const size_t width = options_.embedding_size;
-  const NodeId scaled =
-      net_.Add("dense_vectors", NewScaledVectors({width, options_.init_range}),
-               {*dense});
-  const NodeId all = net_.Add("all_vectors", NewConcat(), {vectors, scaled});
+  const nn::NodeId scaled =
+      net_.Add("dense_vectors",
+               nn::NewScaledVectors({width, options_.init_range}), {*dense});
+  const nn::NodeId all =
+      net_.Add("all_vectors", nn::NewConcat(), {vectors, scaled});
   fields_ = net_.Add(
-      "fields", NewReshape({options_.num_slots + options_.num_dense, width}),
-      {all});
+      "fields",
+      nn::NewReshape({options_.num_slots + options_.num_dense, width}), {all});
   return *fields_;
 }
 
-NodeId ModelBuilder::Hidden(NodeId input, const std::vector<size_t>& sizes) {
+nn::NodeId ModelBuilder::Hidden(nn::NodeId input,
+                                const std::vector<size_t>& sizes) {
   const std::vector<size_t> widths = options_.hidden_sizes.value_or(sizes);
   for (size_t i = 0; i < widths.size(); ++i) {
     const std::string name = absl::StrCat("fc", i + 1);
-    LinearOptions linear;
+    nn::LinearOptions linear;
     linear.num_outputs = widths[i];
     if (options_.hidden_batch_norm) {
       linear.bias = false;
-      BatchNormOptions norm;
-      norm.activation = Activation::kRelu;
-      input = net_.Add(name, NewLinear(linear), {input});
-      input = net_.Add(name + "_norm", NewBatchNorm(norm), {input});
+      nn::BatchNormOptions norm;
+      norm.activation = nn::Activation::kRelu;
+      input = net_.Add(name, nn::NewLinear(linear), {input});
+      input = net_.Add(name + "_norm", nn::NewBatchNorm(norm), {input});
     } else {
-      linear.activation = Activation::kRelu;
-      input = net_.Add(name, NewLinear(linear), {input});
+      linear.activation = nn::Activation::kRelu;
+      input = net_.Add(name, nn::NewLinear(linear), {input});
     }
     if (options_.dropout > 0) {
-      input =
-          net_.Add(name + "_dropout", NewDropout({options_.dropout}), {input});
+      input = net_.Add(name + "_dropout", nn::NewDropout({options_.dropout}),
+                       {input});
     }
   }
   return input;
 }
 
-NodeId ModelBuilder::One(const std::string& name, NodeId input, bool bias) {
-  LinearOptions linear;
+nn::NodeId ModelBuilder::One(const std::string& name, nn::NodeId input,
+                             bool bias) {
+  nn::LinearOptions linear;
   linear.num_outputs = 1;
   linear.bias = bias;
-  return net_.Add(name, NewLinear(linear), {input});
+  return net_.Add(name, nn::NewLinear(linear), {input});
 }
 
 absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::BuildSigmoid(
-    const std::string& name, const std::vector<NodeId>& terms) {
-  const NodeId logit =
-      terms.size() == 1 ? terms[0] : net_.Add("sum", NewAdd(), terms);
-  return Build(name, net_.Add("loss", NewSigmoidCrossEntropy(), {logit}));
+    const std::string& name, const std::vector<nn::NodeId>& terms) {
+  const nn::NodeId logit =
+      terms.size() == 1 ? terms[0] : net_.Add("sum", nn::NewAdd(), terms);
+  return Build(name, net_.Add("loss", nn::NewSigmoidCrossEntropy(), {logit}));
 }
 
 absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(
-    const std::string& name, NodeId prediction) {
+    const std::string& name, nn::NodeId prediction) {
   if (!form_.many_sizes && !options_.slot_sizes.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "model \"", name,
@@ -172,7 +175,7 @@ absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(
     input.table = absl::StrCat("embedding", group.suffix);
     input.row_dim = RowDim(group);
     if (!form_.starts_at_zero) {
-      input.init = {ParameterInit::Kind::kUniform, options_.init_range};
+      input.init = {nn::ParameterInit::Kind::kUniform, options_.init_range};
     }
     input.slots = group.slots;
     inputs.push_back(std::move(input));
@@ -180,4 +183,4 @@ absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(
   return BuildModel(name, options_, std::move(inputs), net_, prediction);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::models

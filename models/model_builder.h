@@ -15,7 +15,7 @@
 #include "models/model.h"
 #include "nn/network.h"
 
-namespace oarlock {
+namespace oarlock::models {
 
 // A row is [a weight, if there is one, and vectors of the slot's size].
 struct RowForm {
@@ -34,40 +34,40 @@ class ModelBuilder {
   ModelBuilder(const ModelOptions& options, const RowForm& form);
 
   const ModelOptions& options() const { return options_; }
-  NetworkBuilder& net() { return net_; }
+  nn::NetworkBuilder& net() { return net_; }
 
   // ---- Inputs ----
 
   // The sums of the keys' weights: one number for each size of slots.
-  std::vector<NodeId> WeightSums();
+  std::vector<nn::NodeId> WeightSums();
   // [slots, vectors * size], for each size.
-  const std::vector<NodeId>& Vectors();
+  const std::vector<nn::NodeId>& Vectors();
   // The dense features, normed as dense_norm says; none if there are none.
-  std::optional<NodeId> Dense();
+  std::optional<nn::NodeId> Dense();
   // "linear": dense . weight, from 0, one number; none without dense features.
-  std::optional<NodeId> DenseLinear();
+  std::optional<nn::NodeId> DenseLinear();
   // "features": vectors and dense features, flat.
-  NodeId Features();
+  nn::NodeId Features();
   // "fields", [slots + dense features, embedding_size]: vectors, and of each
   // dense feature the number times a vector. REQUIRES: one size.
-  NodeId Fields();
+  nn::NodeId Fields();
 
   // ---- Layers ----
 
   // Hidden layers "fc1", "fc2", ... with ReLU, normed and dropped as the
   // options say; returns the last. Weights start Normal(1 / sqrt(inputs)),
   // biases at 0. Without options.hidden_sizes they are `sizes`.
-  NodeId Hidden(NodeId input, const std::vector<size_t>& sizes);
+  nn::NodeId Hidden(nn::NodeId input, const std::vector<size_t>& sizes);
   // One number of an input, with or without bias.
-  NodeId One(const std::string& name, NodeId input, bool bias);
+  nn::NodeId One(const std::string& name, nn::NodeId input, bool bias);
 
   // ---- The end ----
 
   // The model whose probability is the sigmoid of the terms' sum.
   absl::StatusOr<std::unique_ptr<Model>> BuildSigmoid(
-      const std::string& name, const std::vector<NodeId>& terms);
+      const std::string& name, const std::vector<nn::NodeId>& terms);
   absl::StatusOr<std::unique_ptr<Model>> Build(const std::string& name,
-                                               NodeId prediction);
+                                               nn::NodeId prediction);
 
  private:
   // The slots of one size, which have a table of their own.
@@ -77,19 +77,19 @@ class ModelBuilder {
     std::vector<int> slots;
   };
   size_t RowDim(const Group& group) const;
-  NodeId Lookup(const std::string& name, size_t group, size_t column_begin,
-                size_t width);
+  nn::NodeId Lookup(const std::string& name, size_t group, size_t column_begin,
+                    size_t width);
 
   const ModelOptions& options_;
   const RowForm form_;
-  NetworkBuilder net_;
+  nn::NetworkBuilder net_;
   std::vector<Group> groups_;
-  std::vector<NodeId> vectors_;
-  std::optional<NodeId> dense_;
-  std::optional<NodeId> features_;
-  std::optional<NodeId> fields_;
+  std::vector<nn::NodeId> vectors_;
+  std::optional<nn::NodeId> dense_;
+  std::optional<nn::NodeId> features_;
+  std::optional<nn::NodeId> fields_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::models
 
 #endif  // OARLOCK_MODELS_MODEL_BUILDER_H_

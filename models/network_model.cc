@@ -9,23 +9,23 @@
 #include "nn/tensor.h"
 #include "nn/workspace.h"
 
-namespace oarlock {
+namespace oarlock::models {
 namespace {
 
 class NetworkExecutor final : public ModelExecutor {
  public:
-  NetworkExecutor(const Network& network, std::unique_ptr<MathBackend> math,
-                  size_t max_examples)
+  NetworkExecutor(const nn::Network& network,
+                  std::unique_ptr<nn::MathBackend> math, size_t max_examples)
       : network_(network),
         workspace_(network, std::move(math), max_examples),
         starts_(network.InitialStatistics()),
         before_(network.num_statistics()),
         statistics_(network.num_statistics()) {}
-  void Predict(const StepInput& input, StepOutput* output) override {
+  void Predict(const nn::StepInput& input, nn::StepOutput* output) override {
     TakeInput(input, /*training=*/false);
     workspace_.Forward(step_, output);
   }
-  void Step(const StepInput& input, StepOutput* output) override {
+  void Step(const nn::StepInput& input, nn::StepOutput* output) override {
     TakeInput(input, /*training=*/true);
     float* learned = nullptr;
     if (has_statistics()) {
@@ -44,13 +44,13 @@ class NetworkExecutor final : public ModelExecutor {
   bool has_statistics() const { return !statistics_.empty(); }
 
   // Makes step_ the input; statistics come out of its last sparse input.
-  void TakeInput(const StepInput& input, bool training) {
+  void TakeInput(const nn::StepInput& input, bool training) {
     step_ = input;
     step_.training = training;
     if (!has_statistics()) return;
     OARLOCK_CHECK(!input.sparse.empty());
     step_.sparse.pop_back();
-    const SparseInput& learned = input.sparse.back();
+    const nn::SparseInput& learned = input.sparse.back();
     for (size_t i = 0; i < statistics_.size(); ++i) {
       statistics_[i] = starts_[i] + learned.rows[PlaceOf(learned, i)];
     }
@@ -59,21 +59,21 @@ class NetworkExecutor final : public ModelExecutor {
   }
 
   // What the step takes from the rows, as a gradient does.
-  void PutLearned(const SparseInput& input, float* gradients) const {
+  void PutLearned(const nn::SparseInput& input, float* gradients) const {
     std::fill_n(gradients, input.num_rows * kStatisticsRow, 0.0f);
     for (size_t i = 0; i < statistics_.size(); ++i) {
       gradients[PlaceOf(input, i)] = before_[i] - statistics_[i];
     }
   }
 
-  static size_t PlaceOf(const SparseInput& input, size_t statistic) {
+  static size_t PlaceOf(const nn::SparseInput& input, size_t statistic) {
     return input.row_of_key[statistic / kStatisticsRow] * kStatisticsRow +
            statistic % kStatisticsRow;
   }
 
-  const Network& network_;
-  Workspace workspace_;
-  StepInput step_;  // reused
+  const nn::Network& network_;
+  nn::Workspace workspace_;
+  nn::StepInput step_;  // reused
   const std::vector<float> starts_;
   // Before the step, and after it.
   std::vector<float> before_;
@@ -83,16 +83,16 @@ class NetworkExecutor final : public ModelExecutor {
 class NetworkModel final : public Model {
  public:
   NetworkModel(ModelSpec spec, std::string math_backend,
-               std::unique_ptr<const Network> network)
+               std::unique_ptr<const nn::Network> network)
       : spec_(std::move(spec)),
         math_backend_(std::move(math_backend)),
         network_(std::move(network)) {}
   const ModelSpec& spec() const override { return spec_; }
-  const Network* network() const override { return network_.get(); }
+  const nn::Network* network() const override { return network_.get(); }
   std::unique_ptr<ModelExecutor> NewExecutor(
       size_t max_examples) const override {
-    absl::StatusOr<std::unique_ptr<MathBackend>> math =
-        NewMathBackend(math_backend_);
+    absl::StatusOr<std::unique_ptr<nn::MathBackend>> math =
+        nn::NewMathBackend(math_backend_);
     OARLOCK_CHECK(math.ok());  // BuildModel has tried it
     return std::make_unique<NetworkExecutor>(*network_, *std::move(math),
                                              max_examples);
@@ -101,17 +101,18 @@ class NetworkModel final : public Model {
  private:
   const ModelSpec spec_;
   const std::string math_backend_;
-  const std::unique_ptr<const Network> network_;
+  const std::unique_ptr<const nn::Network> network_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Model>> BuildModel(
     const std::string& name, const ModelOptions& options,
-    std::vector<SparseInputSpec> sparse_inputs, NetworkBuilder& builder,
-    NodeId prediction) {
-  OARLOCK_RETURN_IF_ERROR(NewMathBackend(options.math_backend).status());
-  absl::StatusOr<std::unique_ptr<Network>> network = builder.Build(prediction);
+    std::vector<SparseInputSpec> sparse_inputs, nn::NetworkBuilder& builder,
+    nn::NodeId prediction) {
+  OARLOCK_RETURN_IF_ERROR(nn::NewMathBackend(options.math_backend).status());
+  absl::StatusOr<std::unique_ptr<nn::Network>> network =
+      builder.Build(prediction);
   if (!network.ok()) return Annotate(network.status(), name);
   ModelSpec spec;
   spec.name = name;
@@ -131,4 +132,4 @@ absl::StatusOr<std::unique_ptr<Model>> BuildModel(
                                         *std::move(network));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::models

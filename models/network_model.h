@@ -12,7 +12,7 @@
 #include "models/model.h"
 #include "nn/network.h"
 
-namespace oarlock {
+namespace oarlock::models {
 
 inline constexpr size_t kStatisticsRow = 64;
 
@@ -22,9 +22,9 @@ inline constexpr size_t kStatisticsRow = 64;
 // and float i of the rows of fixed keys, kStatisticsRow floats each.
 absl::StatusOr<std::unique_ptr<Model>> BuildModel(
     const std::string& name, const ModelOptions& options,
-    std::vector<SparseInputSpec> sparse_inputs, NetworkBuilder& builder,
-    NodeId prediction);
+    std::vector<SparseInputSpec> sparse_inputs, nn::NetworkBuilder& builder,
+    nn::NodeId prediction);
 
-}  // namespace oarlock
+}  // namespace oarlock::models
 
 #endif  // OARLOCK_MODELS_NETWORK_MODEL_H_

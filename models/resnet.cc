@@ -10,7 +10,7 @@
 #include "nn/image_layers.h"
 #include "nn/layers.h"
 
-namespace oarlock {
+namespace oarlock::models {
 namespace {
 
 constexpr size_t kNumStages = 4;
@@ -62,8 +62,8 @@ class ResNetBuilder {
  public:
   explicit ResNetBuilder(const ResNetOptions& options) : options_(options) {}
 
-  absl::StatusOr<std::unique_ptr<Network>> Build() {
-    NodeId x = AddStem();
+  absl::StatusOr<std::unique_ptr<nn::Network>> Build() {
+    nn::NodeId x = AddStem();
     size_t channels = kFirstChannels;
     for (size_t stage = 0; stage < kNumStages; ++stage) {
       for (size_t block = 0; block < BlocksOf(options_.depth)[stage]; ++block) {
@@ -74,12 +74,12 @@ class ResNetBuilder {
       }
       channels *= 2;
     }
-    x = net_.Add("pool", NewGlobalAveragePool(), {x});
-    LinearOptions fc;
+    x = net_.Add("pool", nn::NewGlobalAveragePool(), {x});
+    nn::LinearOptions fc;
     fc.num_outputs = options_.num_classes;
-    fc.weight_start = WeightStart::kFanInUniform;
-    x = net_.Add("fc", NewLinear(fc), {x});
-    return net_.Build(net_.Add("loss", NewSoftmaxCrossEntropy(), {x}));
+    fc.weight_start = nn::WeightStart::kFanInUniform;
+    x = net_.Add("fc", nn::NewLinear(fc), {x});
+    return net_.Build(net_.Add("loss", nn::NewSoftmaxCrossEntropy(), {x}));
   }
 
  private:
@@ -88,48 +88,49 @@ class ResNetBuilder {
            options_.width <= kMaxSmallResNetImage;
   }
 
-  NodeId AddStem() {
-    ImageInputOptions input;
+  nn::NodeId AddStem() {
+    nn::ImageInputOptions input;
     input.shape = {options_.height, options_.width, 3};
     input.mean = {0.485f, 0.456f, 0.406f};
     input.deviation = {0.229f, 0.224f, 0.225f};
-    NodeId x = net_.Add("image", NewImageInput(input), {});
+    nn::NodeId x = net_.Add("image", nn::NewImageInput(input), {});
     if (small_image()) {
-      x = AddConvolution("conv1", x, kFirstChannels, SquareWindow(3, 1, 1));
-      x = AddNorm("norm1", {x}, Activation::kRelu);
+      x = AddConvolution("conv1", x, kFirstChannels, nn::SquareWindow(3, 1, 1));
+      x = AddNorm("norm1", {x}, nn::Activation::kRelu);
     } else {
-      x = AddConvolution("conv1", x, kFirstChannels, SquareWindow(7, 2, 3));
-      x = AddNorm("norm1", {x}, Activation::kRelu);
-      MaxPool2dOptions pool;
-      pool.window = SquareWindow(3, 2, 1);
-      x = net_.Add("max_pool", NewMaxPool2d(pool), {x});
+      x = AddConvolution("conv1", x, kFirstChannels, nn::SquareWindow(7, 2, 3));
+      x = AddNorm("norm1", {x}, nn::Activation::kRelu);
+      nn::MaxPool2dOptions pool;
+      pool.window = nn::SquareWindow(3, 2, 1);
+      x = net_.Add("max_pool", nn::NewMaxPool2d(pool), {x});
     }
     in_channels_ = kFirstChannels;
     return x;
   }
 
-  NodeId AddBlock(const std::string& name, NodeId x, size_t channels,
-                  size_t stride) {
+  nn::NodeId AddBlock(const std::string& name, nn::NodeId x, size_t channels,
+                      size_t stride) {
     const bool bottleneck = options_.depth >= 50;
     const size_t out_channels = bottleneck ? kExpansion * channels : channels;
-    NodeId shortcut = x;
+    nn::NodeId shortcut = x;
     if (stride != 1 || in_channels_ != out_channels) {
       shortcut = AddConvolution(name + "_project", x, out_channels,
-                                SquareWindow(1, stride));
-      shortcut = AddNorm(name + "_project_norm", {shortcut}, Activation::kNone);
+                                nn::SquareWindow(1, stride));
+      shortcut =
+          AddNorm(name + "_project_norm", {shortcut}, nn::Activation::kNone);
     }
-    const Window wide = SquareWindow(3, 1, 1);
-    const Window strided = SquareWindow(3, stride, 1);
+    const nn::Window wide = nn::SquareWindow(3, 1, 1);
+    const nn::Window strided = nn::SquareWindow(3, stride, 1);
     if (bottleneck) {
-      x = AddConvolution(name + "_conv1", x, channels, SquareWindow(1));
-      x = AddNorm(name + "_norm1", {x}, Activation::kRelu);
+      x = AddConvolution(name + "_conv1", x, channels, nn::SquareWindow(1));
+      x = AddNorm(name + "_norm1", {x}, nn::Activation::kRelu);
       x = AddConvolution(name + "_conv2", x, channels, strided);
-      x = AddNorm(name + "_norm2", {x}, Activation::kRelu);
-      x = AddConvolution(name + "_conv3", x, out_channels, SquareWindow(1));
+      x = AddNorm(name + "_norm2", {x}, nn::Activation::kRelu);
+      x = AddConvolution(name + "_conv3", x, out_channels, nn::SquareWindow(1));
       x = AddLastNorm(name + "_norm3", x, shortcut);
     } else {
       x = AddConvolution(name + "_conv1", x, channels, strided);
-      x = AddNorm(name + "_norm1", {x}, Activation::kRelu);
+      x = AddNorm(name + "_norm1", {x}, nn::Activation::kRelu);
       x = AddConvolution(name + "_conv2", x, channels, wide);
       x = AddLastNorm(name + "_norm2", x, shortcut);
     }
@@ -137,42 +138,44 @@ class ResNetBuilder {
     return x;
   }
 
-  NodeId AddConvolution(const std::string& name, NodeId x, size_t channels,
-                        const Window& window) {
-    Conv2dOptions options;
+  nn::NodeId AddConvolution(const std::string& name, nn::NodeId x,
+                            size_t channels, const nn::Window& window) {
+    nn::Conv2dOptions options;
     options.out_channels = channels;
     options.window = window;
     options.bias = false;
-    return net_.Add(name, NewConv2d(options), {x});
+    return net_.Add(name, nn::NewConv2d(options), {x});
   }
 
-  NodeId AddNorm(const std::string& name, const std::vector<NodeId>& inputs,
-                 Activation activation) {
-    BatchNorm2dOptions options;
+  nn::NodeId AddNorm(const std::string& name,
+                     const std::vector<nn::NodeId>& inputs,
+                     nn::Activation activation) {
+    nn::BatchNorm2dOptions options;
     options.activation = activation;
-    return net_.Add(name, NewBatchNorm2d(options), inputs);
+    return net_.Add(name, nn::NewBatchNorm2d(options), inputs);
   }
 
   // With the shortcut added, then ReLU.
-  NodeId AddLastNorm(const std::string& name, NodeId x, NodeId shortcut) {
-    BatchNorm2dOptions options;
-    options.activation = Activation::kRelu;
+  nn::NodeId AddLastNorm(const std::string& name, nn::NodeId x,
+                         nn::NodeId shortcut) {
+    nn::BatchNorm2dOptions options;
+    options.activation = nn::Activation::kRelu;
     options.scale_start = options_.zero_last_scale ? 0 : 1;
-    return net_.Add(name, NewBatchNorm2d(options), {x, shortcut});
+    return net_.Add(name, nn::NewBatchNorm2d(options), {x, shortcut});
   }
 
   const ResNetOptions options_;
-  NetworkBuilder net_;
+  nn::NetworkBuilder net_;
   size_t in_channels_ = 0;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Network>> NewResNet(
+absl::StatusOr<std::unique_ptr<nn::Network>> NewResNet(
     const ResNetOptions& options) {
   const absl::Status status = Validate(options);
   if (!status.ok()) return status;
   return ResNetBuilder(options).Build();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::models

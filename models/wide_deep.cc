@@ -4,7 +4,7 @@
 
 #include "models/model_builder.h"
 
-namespace oarlock {
+namespace oarlock::models {
 
 absl::StatusOr<std::unique_ptr<Model>> NewWideDeepModel(
     const ModelOptions& options) {
@@ -12,13 +12,13 @@ absl::StatusOr<std::unique_ptr<Model>> NewWideDeepModel(
   form.weight = true;
   form.many_sizes = true;
   ModelBuilder model(options, form);
-  std::vector<NodeId> terms = model.WeightSums();
-  if (const std::optional<NodeId> dense = model.DenseLinear()) {
+  std::vector<nn::NodeId> terms = model.WeightSums();
+  if (const std::optional<nn::NodeId> dense = model.DenseLinear()) {
     terms.push_back(*dense);
   }
-  const NodeId hidden = model.Hidden(model.Features(), {128, 64});
+  const nn::NodeId hidden = model.Hidden(model.Features(), {128, 64});
   terms.push_back(model.One("out", hidden, /*bias=*/true));
   return model.BuildSigmoid("wide_deep", terms);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::models

@@ -8,32 +8,32 @@
 #include "nn/interaction_layers.h"
 #include "nn/layers.h"
 
-namespace oarlock {
+namespace oarlock::models {
 
 absl::StatusOr<std::unique_ptr<Model>> NewXDeepFmModel(
     const ModelOptions& options) {
   RowForm form;
   form.weight = true;
   ModelBuilder model(options, form);
-  NetworkBuilder& net = model.net();
-  std::vector<NodeId> terms = model.WeightSums();
-  if (const std::optional<NodeId> dense = model.DenseLinear()) {
+  nn::NetworkBuilder& net = model.net();
+  std::vector<nn::NodeId> terms = model.WeightSums();
+  if (const std::optional<nn::NodeId> dense = model.DenseLinear()) {
     terms.push_back(*dense);
   }
-  const NodeId x0 = net.Add("cin0", NewTranspose(), {model.Fields()});
-  NodeId x = x0;
-  std::vector<NodeId> sums;
+  const nn::NodeId x0 = net.Add("cin0", nn::NewTranspose(), {model.Fields()});
+  nn::NodeId x = x0;
+  std::vector<nn::NodeId> sums;
   for (size_t i = 0; i < options.cin_sizes.size(); ++i) {
     const std::string name = absl::StrCat("cin", i + 1);
-    x = net.Add(name, NewCompressedInteraction({options.cin_sizes[i]}),
+    x = net.Add(name, nn::NewCompressedInteraction({options.cin_sizes[i]}),
                 {x, x0});
-    sums.push_back(net.Add(name + "_sums", NewSumRows(), {x}));
+    sums.push_back(net.Add(name + "_sums", nn::NewSumRows(), {x}));
   }
-  const NodeId maps = net.Add("cin_maps", NewConcat(), sums);
+  const nn::NodeId maps = net.Add("cin_maps", nn::NewConcat(), sums);
   terms.push_back(model.One("cin_out", maps, /*bias=*/false));
-  const NodeId hidden = model.Hidden(model.Features(), {128, 64});
+  const nn::NodeId hidden = model.Hidden(model.Features(), {128, 64});
   terms.push_back(model.One("out", hidden, /*bias=*/true));
   return model.BuildSigmoid("xdeepfm", terms);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::models

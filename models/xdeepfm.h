@@ -19,11 +19,11 @@
 #include "absl/status/statusor.h"
 #include "models/model.h"
 
-namespace oarlock {
+namespace oarlock::models {
 
 absl::StatusOr<std::unique_ptr<Model>> NewXDeepFmModel(
     const ModelOptions& options);
 
-}  // namespace oarlock
+}  // namespace oarlock::models
 
 #endif  // OARLOCK_MODELS_XDEEPFM_H_

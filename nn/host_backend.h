@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "nn/math_backend.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 class HostBackend : public MathBackend {
  public:
@@ -52,6 +52,6 @@ class HostBackend : public MathBackend {
   }
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_HOST_BACKEND_H_

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace oarlock {
+namespace oarlock::nn {
 
 // The arrays of one operation on the host.
 class HostInteractions::Copies {
@@ -227,4 +227,4 @@ void HostInteractions::Standardize(size_t rows, size_t cols, float epsilon,
                      c.Out(y, rows * cols, write));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -11,7 +11,7 @@
 
 #include "nn/math_backend.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 class HostInteractions : public MathBackend {
  public:
@@ -64,6 +64,6 @@ class HostInteractions : public MathBackend {
   const std::unique_ptr<MathBackend> host_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_HOST_INTERACTIONS_H_

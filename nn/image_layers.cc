@@ -15,7 +15,7 @@
 #include "nn/math_backend.h"
 #include "nn/misfit.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 constexpr char kOneImage[] = "one of shape [height, width, channels]";
@@ -372,4 +372,4 @@ std::unique_ptr<Layer> NewBatchNorm2d(const BatchNorm2dOptions& options) {
   return std::make_unique<BatchNorm2d>(options);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

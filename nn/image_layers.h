@@ -14,7 +14,7 @@
 #include "nn/tensor.h"
 #include "nn/window.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 struct ImageInputOptions {
   Shape shape = {};  // [height, width, channels], at most kMaxByteChannels
@@ -75,6 +75,6 @@ struct BatchNorm2dOptions {
 // and 1. Learns in training only.
 std::unique_ptr<Layer> NewBatchNorm2d(const BatchNorm2dOptions& options);
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_IMAGE_LAYERS_H_

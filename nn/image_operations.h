@@ -15,7 +15,7 @@
 #include "nn/operation.h"
 #include "nn/window.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 // ---- Convolution ----
 
@@ -183,6 +183,6 @@ class ImageOperations {
                           const ByteScale& scale, float* y) = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_IMAGE_OPERATIONS_H_

@@ -16,7 +16,7 @@
 #include "nn/misfit.h"
 #include "nn/weighted_bags.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 // A node whose value comes from outside and needs no gradient.
@@ -123,4 +123,4 @@ std::unique_ptr<Layer> NewEmbedding(const EmbeddingOptions& options) {
   return std::make_unique<Embedding>(options);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 #include "nn/misfit.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 GradientOut Out(const GradientTarget& target) {
@@ -491,4 +491,4 @@ std::unique_ptr<Layer> NewScaledVectors(const ScaledVectorsOptions& options) {
   return std::make_unique<ScaledVectors>(options);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -12,7 +12,7 @@
 #include "nn/parameter.h"
 #include "nn/tensor.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 // `shape`: one input of the same size. A view: costs nothing.
 std::unique_ptr<Layer> NewReshape(Shape shape);
@@ -77,6 +77,6 @@ struct ScaledVectorsOptions {
 // of its own. Parameter vector [n, width], uniform within init_range.
 std::unique_ptr<Layer> NewScaledVectors(const ScaledVectorsOptions& options);
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_INTERACTION_LAYERS_H_

@@ -9,7 +9,7 @@
 
 #include "nn/operation.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 // Vectors of field-aware factorization machines: v [num_examples, fields,
 // fields, width]; v[e, i, j] is what field i shows to field j.
@@ -138,6 +138,6 @@ class InteractionOperations {
                            const float* x, Write write, float* y) = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_INTERACTION_OPERATIONS_H_

@@ -1,6 +1,6 @@
 #include "nn/layer.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 size_t Layer::OutputGradientWidth(absl::Span<const Shape> inputs,
                                   absl::Span<const size_t> input_widths) const {
@@ -11,4 +11,4 @@ size_t Layer::OutputGradientWidth(absl::Span<const Shape> inputs,
   return shape.ok() ? shape->size() : 0;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

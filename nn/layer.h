@@ -17,7 +17,7 @@
 #include "nn/step.h"
 #include "nn/tensor.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 // What a layer wants to learn: name "weight", without offset.
 struct LayerParameter {
@@ -169,6 +169,6 @@ class Layer {
   virtual void Backward(const BackwardArgs& args) const = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_LAYER_H_

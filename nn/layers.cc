@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "nn/misfit.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 class Concat final : public Layer {
@@ -379,4 +379,4 @@ std::unique_ptr<Layer> NewFmSecondOrder() {
   return std::make_unique<FmSecondOrder>();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -11,7 +11,7 @@
 #include "nn/parameter.h"
 #include "nn/tensor.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 // The dense features of the step, [num_dense] or any shape of that size
 // (an image). No inputs; copies nothing.
@@ -82,6 +82,6 @@ std::unique_ptr<Layer> NewSoftmaxCrossEntropy();
 // probability of label 1.
 std::unique_ptr<Layer> NewSigmoidCrossEntropy();
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_LAYERS_H_

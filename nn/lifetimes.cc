@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace oarlock {
+namespace oarlock::nn {
 
 Places PlaceByLifetime(absl::Span<const Lifetime> arrays) {
   Places places;
@@ -31,4 +31,4 @@ Places PlaceByLifetime(absl::Span<const Lifetime> arrays) {
   return places;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

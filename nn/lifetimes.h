@@ -9,7 +9,7 @@
 
 #include "absl/types/span.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 // An array of `size` that is needed at times [begin, end].
 struct Lifetime {
@@ -28,6 +28,6 @@ struct Places {
 // size 0 lies anywhere.
 Places PlaceByLifetime(absl::Span<const Lifetime> arrays);
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_LIFETIMES_H_

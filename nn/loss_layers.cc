@@ -9,7 +9,7 @@
 #include "nn/layers.h"
 #include "nn/misfit.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 class SoftmaxCrossEntropy final : public Layer {
@@ -76,4 +76,4 @@ std::unique_ptr<Layer> NewSigmoidCrossEntropy() {
   return std::make_unique<SigmoidCrossEntropy>();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

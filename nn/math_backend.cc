@@ -1,6 +1,6 @@
 #include "nn/math_backend.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 void MathBackend::Linear(const LinearArgs& args, float* y) {
   MatMul(args.rows, args.outputs, args.inputs, {args.x, args.inputs},
@@ -25,4 +25,4 @@ void MathBackend::LinearBackward(const LinearArgs& args, const float* y,
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -24,7 +24,7 @@
 #include "nn/interaction_operations.h"
 #include "nn/operation.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 namespace cuda {
 class Device;
@@ -279,6 +279,6 @@ class BackendArray {
   size_t num_bytes_ = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_MATH_BACKEND_H_

@@ -12,7 +12,7 @@
 #include "nn/layer.h"
 #include "nn/tensor.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 // InvalidArgument: the layer got inputs of these shapes, takes `legal`.
 inline absl::Status Misfit(const Layer& layer, absl::Span<const Shape> shapes,
@@ -25,6 +25,6 @@ inline absl::Status Misfit(const Layer& layer, absl::Span<const Shape> shapes,
       absl::StrCat(layer.kind(), " got inputs ", printed, ", takes ", legal));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_MISFIT_H_

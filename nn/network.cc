@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 std::vector<float> Network::InitialStatistics() const {
   std::vector<float> values(num_statistics_);
@@ -209,4 +209,4 @@ void NetworkBuilder::PlaceInConcatenations() {
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

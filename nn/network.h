@@ -22,7 +22,7 @@
 #include "nn/parameter.h"
 #include "nn/tensor.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 // A node of the network being built.
 enum class NodeId : size_t {};
@@ -113,6 +113,6 @@ class NetworkBuilder {
   std::unique_ptr<Network> network_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_NETWORK_H_

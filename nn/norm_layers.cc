@@ -15,7 +15,7 @@
 #include "absl/types/span.h"
 #include "nn/misfit.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 NormSums SumsOf(const ForwardArgs& args) {
@@ -191,4 +191,4 @@ std::unique_ptr<Layer> NewBatchNorm(const BatchNormOptions& options) {
 }
 std::unique_ptr<Layer> NewDataNorm() { return std::make_unique<DataNorm>(); }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

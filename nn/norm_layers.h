@@ -11,7 +11,7 @@
 #include "nn/layer.h"
 #include "nn/operation.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 struct BatchNormOptions {
   // What a step leaves of the sums before it: those of about the last 1 /
@@ -34,6 +34,6 @@ std::unique_ptr<Layer> NewBatchNorm(const BatchNormOptions& options);
 // for constants. A variance of 0 divides by sqrt(1e-5).
 std::unique_ptr<Layer> NewDataNorm();
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_NORM_LAYERS_H_

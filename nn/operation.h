@@ -3,7 +3,7 @@
 #ifndef OARLOCK_NN_OPERATION_H_
 #define OARLOCK_NN_OPERATION_H_
 
-namespace oarlock {
+namespace oarlock::nn {
 
 enum class Activation { kNone, kRelu };
 
@@ -13,6 +13,6 @@ enum class Write {
   kAdd,        // the result is added
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_OPERATION_H_

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace oarlock {
+namespace oarlock::nn {
 
 // How a parameter starts.
 struct ParameterInit {
@@ -70,6 +70,6 @@ struct ParameterSpec {
   ParameterInit init;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_PARAMETER_H_

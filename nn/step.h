@@ -9,7 +9,7 @@
 
 #include "absl/types/span.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 // The rows that a batch needs of one sparse input.
 struct SparseInput {
@@ -74,6 +74,6 @@ struct StepOutput {
   float* parameter_gradients = nullptr;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_STEP_H_

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 // Dimensions of one example's part, outermost first; the batch dimension
 // comes before them and is not written. [26, 10] are 26 rows of 10 floats,
@@ -41,6 +41,6 @@ class Shape {
   std::vector<size_t> dims_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_TENSOR_H_

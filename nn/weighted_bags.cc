@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 // Calls visit(key, where its row begins, where its bag begins in the output).
@@ -45,4 +45,4 @@ void SumWeightedBagsBackward(const RowBags& bags, const float* weights,
   });
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

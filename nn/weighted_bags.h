@@ -6,7 +6,7 @@
 
 #include "nn/math_backend.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 // out[bag] = the sum of weights[k] times the row of key k, over the bag's keys
 // in their order; 0 for an empty bag. `weights` are one for each key.
@@ -16,6 +16,6 @@ void SumWeightedBags(const RowBags& bags, const float* weights,
 void SumWeightedBagsBackward(const RowBags& bags, const float* weights,
                              const float* dout, float* drows);
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_WEIGHTED_BAGS_H_

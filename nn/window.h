@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace oarlock {
+namespace oarlock::nn {
 
 struct Extent {
   size_t height = 0;
@@ -77,6 +77,6 @@ inline Interval PositionsOver(size_t pixel, size_t num_positions, size_t kernel,
   return interval;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_WINDOW_H_

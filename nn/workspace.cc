@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 // A cache line, so that no two arrays share one.
@@ -410,4 +410,4 @@ void Workspace::RunBackward(size_t index) {
                         .node = index});
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -14,7 +14,7 @@
 #include "nn/network.h"
 #include "nn/step.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 // Thread safety: one thread at a time. The network outlives it.
 class Workspace {
@@ -114,6 +114,6 @@ class Workspace {
   std::vector<GradientTarget> targets_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_WORKSPACE_H_

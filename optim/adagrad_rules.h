@@ -10,7 +10,7 @@
 #include "optim/mean_of_squares.h"
 #include "optim/rule_code.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 
 // Adagrad (Duchi, Hazan, Singer, "Adaptive subgradient methods", JMLR 12,
 // 2011; epsilon added to the root as in PyTorch and the Deep Learning book):
@@ -84,6 +84,6 @@ struct SharedAdagradRule {
   }
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::optim
 
 #endif  // OARLOCK_OPTIM_ADAGRAD_RULES_H_

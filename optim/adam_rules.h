@@ -21,7 +21,7 @@
 #include "optim/mean_of_squares.h"
 #include "optim/rule_code.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 
 // What the relatives have in common.
 struct AdamMoments {
@@ -224,6 +224,6 @@ struct AdamwRule {
   }
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::optim
 
 #endif  // OARLOCK_OPTIM_ADAM_RULES_H_

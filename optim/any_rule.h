@@ -18,7 +18,7 @@
 #include "optim/sgd_rules.h"
 #include "optim/weight_options.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 
 // The rule as it is in step number `step`, with the factor on its learning
 // rate.
@@ -105,6 +105,6 @@ class AnyRule {
   WeightOptions options_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::optim
 
 #endif  // OARLOCK_OPTIM_ANY_RULE_H_

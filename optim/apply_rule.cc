@@ -14,7 +14,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace oarlock::apply_rule {
+namespace oarlock::optim::apply_rule {
 namespace HWY_NAMESPACE {
 
 // Flattened: the loops must become part of a function of this set.
@@ -24,11 +24,11 @@ namespace HWY_NAMESPACE {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace oarlock::apply_rule
+}  // namespace oarlock::optim::apply_rule
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace oarlock {
+namespace oarlock::optim {
 namespace apply_rule {
 HWY_EXPORT(Apply);
 }  // namespace apply_rule
@@ -39,5 +39,5 @@ void UpdateRule::Apply(uint64_t step, float* w, float* state, const float* g,
   (ForStep(rule_, step, rate_factor), w, state, g, n);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::optim
 #endif  // HWY_ONCE

@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 namespace {
 
 constexpr absl::string_view kMagic = "OARLOPT1";
@@ -187,4 +187,4 @@ absl::Status DenseOptimizer::RestoreState(absl::string_view bytes) {
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::optim

@@ -18,7 +18,7 @@
 #include "optim/update_device.h"
 #include "proto/v1/table.pb.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 
 // Applies the rule to one block after the other, so that norms and other state
 // that weights share are those of a parameter. Where weights share nothing the
@@ -91,6 +91,6 @@ class DenseOptimizer {
   uint64_t steps_ = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::optim
 
 #endif  // OARLOCK_OPTIM_DENSE_OPTIMIZER_H_

@@ -8,7 +8,7 @@
 
 #include "optim/rule_code.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 
 // FTRL-Proximal with per-coordinate learning rates (McMahan et al., "Ad click
 // prediction: a view from the trenches", KDD 2013, algorithm 1), alpha being
@@ -95,6 +95,6 @@ struct FtrlRule {
   }
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::optim
 
 #endif  // OARLOCK_OPTIM_FTRL_RULE_H_

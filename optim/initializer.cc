@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 namespace {
 
 absl::Status CheckNumber(absl::string_view field, float value, float lowest) {
@@ -87,4 +87,4 @@ void InitialValues::Fill(uint64_t stream, uint64_t first, float* values,
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::optim

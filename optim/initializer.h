@@ -26,7 +26,7 @@
 #include "base/types.h"
 #include "proto/v1/table.pb.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 
 // Immutable and thread-safe.
 class InitialValues {
@@ -60,6 +60,6 @@ class InitialValues {
   uint64_t stream_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::optim
 
 #endif  // OARLOCK_OPTIM_INITIALIZER_H_

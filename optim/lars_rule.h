@@ -10,7 +10,7 @@
 #include "optim/mean_of_squares.h"
 #include "optim/rule_code.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 
 // LARS (You, Gitman, Ginsburg, "Large batch training of convolutional
 // networks", 2017, algorithm 1; the same as PaddlePaddle's LarsMomentum, with
@@ -76,6 +76,6 @@ struct LarsRule {
   }
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::optim
 
 #endif  // OARLOCK_OPTIM_LARS_RULE_H_

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-namespace oarlock {
+namespace oarlock::optim {
 
 // The mean of g[i]^2 over n >= 1 values. Eight partial sums, value i in number
 // i modulo 8, then pairwise: an order that vectors of every width can keep, so
@@ -24,6 +24,6 @@ inline float MeanOfSquares(const float* __restrict g, size_t n) {
   return parts[0] / static_cast<float>(n);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::optim
 
 #endif  // OARLOCK_OPTIM_MEAN_OF_SQUARES_H_

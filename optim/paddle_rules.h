@@ -21,7 +21,7 @@
 #include "optim/adam_rules.h"
 #include "optim/rule_code.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 
 // SparseAdaGradSGDRule ("adagrad"): one accumulator for a row, the step is
 // computed before it grows, and the learning rate counts where G is small
@@ -229,6 +229,6 @@ struct PaddleSharedAdamRule {
   }
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::optim
 
 #endif  // OARLOCK_OPTIM_PADDLE_RULES_H_

@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 namespace {
 
 absl::Status Refuse(absl::string_view field, absl::string_view value,
@@ -130,4 +130,4 @@ float RateSchedule::Scheduled(uint64_t step) const {
   return 1;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::optim

@@ -12,7 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "proto/v1/table.pb.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 
 // The factor on the learning rate of step number p, counted from 1, is the
 // product of a warm-up and a schedule, both over the same count:
@@ -78,6 +78,6 @@ class RateSchedule {
   std::vector<std::pair<uint64_t, float>> pieces_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::optim
 
 #endif  // OARLOCK_OPTIM_RATE_SCHEDULE_H_

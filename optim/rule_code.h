@@ -16,7 +16,7 @@
 #define OARLOCK_RULE_CODE [[gnu::always_inline]] inline
 #endif
 
-namespace oarlock {
+namespace oarlock::optim {
 
 // Two means over the weights of a row or block, of what the rule says.
 struct RuleMeans {
@@ -41,6 +41,6 @@ inline constexpr bool kTakesMeans = requires {
   &Rule::Terms;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::optim
 
 #endif  // OARLOCK_OPTIM_RULE_CODE_H_

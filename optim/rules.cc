@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 namespace {
 
 using Config = v1::OptimizerConfig;
@@ -256,4 +256,4 @@ absl::StatusOr<UpdateRule> UpdateRule::Create(const Config& config) {
   return UpdateRule(AnyRule(rule, options), std::move(schedule));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::optim

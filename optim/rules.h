@@ -49,7 +49,7 @@
 #include "optim/rate_schedule.h"
 #include "proto/v1/table.pb.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 
 // Whether loops over rows are compiled for this rule by itself, so that it is
 // worth specialising them further. All others share those of AnyRule.
@@ -118,6 +118,6 @@ class UpdateRule {
   RateSchedule schedule_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::optim
 
 #endif  // OARLOCK_OPTIM_RULES_H_

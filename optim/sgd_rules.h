@@ -8,7 +8,7 @@
 
 #include "optim/rule_code.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 
 // Stochastic gradient descent:
 //
@@ -81,6 +81,6 @@ struct MomentumRule {
   }
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::optim
 
 #endif  // OARLOCK_OPTIM_SGD_RULES_H_

@@ -3,7 +3,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 
 absl::StatusOr<StalenessRate> StalenessRate::Create(
     const v1::TableConfig& config) {
@@ -35,4 +35,4 @@ absl::StatusOr<StalenessRate> StalenessRate::Create(
   return StalenessRate(power);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::optim

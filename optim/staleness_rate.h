@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "proto/v1/table.pb.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 
 // The factor on the learning rate of an update by gradients that were computed
 // k updates ago:
@@ -39,6 +39,6 @@ class StalenessRate {
   double power_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::optim
 
 #endif  // OARLOCK_OPTIM_STALENESS_RATE_H_

@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "optim/any_rule.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 
 // A parameter of a network: a run of the vector.
 struct ParameterBlock {
@@ -46,6 +46,6 @@ class UpdateDevice {
   virtual void WriteState(absl::Span<const float> state) = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::optim
 
 #endif  // OARLOCK_OPTIM_UPDATE_DEVICE_H_

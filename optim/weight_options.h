@@ -9,7 +9,7 @@
 
 #include "optim/rule_code.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 
 // Around an update of w by g:
 //
@@ -54,6 +54,6 @@ struct WeightOptions {
   }
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::optim
 
 #endif  // OARLOCK_OPTIM_WEIGHT_OPTIONS_H_

@@ -39,7 +39,7 @@
 #include "pserver/table/table_metrics.h"
 #include "pserver/table/table_registry.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 constexpr Metric kInfo = {
@@ -57,8 +57,9 @@ std::vector<std::string> ServiceNames() {
           grpc::reflection::v1alpha::ServerReflection::service_full_name()};
 }
 
-CoordinatorOptions MakeCoordinatorOptions(const ServerOptions& options) {
-  CoordinatorOptions result;
+coordinator::CoordinatorOptions MakeCoordinatorOptions(
+    const ServerOptions& options) {
+  coordinator::CoordinatorOptions result;
   result.job_id = options.job_id;
   result.num_workers = options.num_workers;
   result.num_servers = options.server_endpoints.size();
@@ -89,7 +90,7 @@ ParameterServiceOptions MakeParameterServiceOptions(
     const std::string& token) {
   ParameterServiceOptions result;
   result.server = ServerIndex(options.server_index);
-  result.job_hash = JobHash(options.job_id);
+  result.job_hash = cluster::JobHash(options.job_id);
   result.server_generation = generation;
   result.token = token;
   result.max_open_calls = options.max_open_calls;
@@ -119,7 +120,7 @@ ControlLoopOptions MakeControlLoopOptions(const ServerOptions& options,
 
 class Server::Impl {
  public:
-  Impl(const ServerOptions& options, const LogsChoice& logs,
+  Impl(const ServerOptions& options, const coordinator::LogsChoice& logs,
        const std::string& token,
        std::shared_ptr<grpc::Channel> coordinator_channel)
       : options_(options),
@@ -127,8 +128,8 @@ class Server::Impl {
         start_(options.clocks.even->Now()),
         generation_(std::max<int64_t>(
             1, absl::ToUnixMillis(options.clocks.calendar->Now()))),
-        map_(PartitionMap::Even(options.num_partitions,
-                                options.server_endpoints.size())),
+        map_(cluster::PartitionMap::Even(options.num_partitions,
+                                         options.server_endpoints.size())),
         membership_(std::max(options.num_workers, logs.num_workers),
                     Membership::Start::kAfterFirstUpdate),
         push_ledger_(&membership_),
@@ -138,8 +139,8 @@ class Server::Impl {
         ledger_reporter_(&push_ledger_, &registry_),
         coordinator_(
             options.server_index == 0
-                ? std::make_unique<Coordinator>(MakeCoordinatorOptions(options),
-                                                *options.clocks.calendar)
+                ? std::make_unique<coordinator::Coordinator>(
+                      MakeCoordinatorOptions(options), *options.clocks.calendar)
                 : nullptr),
         eviction_loop_(&registry_, *options.clocks.even),
         admin_service_(MakeAdminServiceOptions(options, generation_, token),
@@ -187,17 +188,18 @@ class Server::Impl {
 
  private:
   const ServerOptions options_;
-  const LogsChoice logs_;
+  const coordinator::LogsChoice logs_;
   const absl::Time start_;
   const Generation generation_;
-  const PartitionMap map_;
+  const cluster::PartitionMap map_;
   Membership membership_;
   // Outlives all that may hold a push.
   PushLedger push_ledger_;
   TableRegistry registry_;
   RoundRoster roster_;
   LedgerReporter ledger_reporter_;
-  const std::unique_ptr<Coordinator> coordinator_;  // null but on server 0
+  const std::unique_ptr<coordinator::Coordinator>
+      coordinator_;  // null but on server 0
   EvictionLoop eviction_loop_;
   CutGate cut_gate_;
   // Null without checkpoints.
@@ -264,7 +266,7 @@ absl::Status Server::Impl::Listen(
   const std::string& endpoint = options_.listen_endpoint();
   OARLOCK_RETURN_IF_ERROR(CheckCanListen(endpoint));
   grpc::ServerBuilder builder;
-  ApplyServerArguments(&builder);
+  cluster::ApplyServerArguments(&builder);
   builder.AddListeningPort(endpoint, std::move(credentials), &port_);
   builder.RegisterService(parameter_service_.service());
   builder.RegisterService(admin_service_.service());
@@ -313,7 +315,8 @@ void Server::Impl::CollectMetrics(MetricsSnapshot* snapshot) const {
                 absl::ToDoubleSeconds(options_.clocks.even->Now() - start_));
   parameter_service_.CollectMetrics(snapshot);
   CollectTableMetrics(registry_, snapshot);
-  if (coordinator_ != nullptr) CollectJobMetrics(*coordinator_, snapshot);
+  if (coordinator_ != nullptr)
+    coordinator::CollectJobMetrics(*coordinator_, snapshot);
   if (checkpoints_ != nullptr) {
     CollectCheckpointMetrics(*checkpoints_, snapshot);
   }
@@ -347,21 +350,22 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
     const ServerOptions& options) {
   OARLOCK_RETURN_IF_ERROR(options.Validate());
   OARLOCK_RETURN_IF_ERROR(
-      CheckServable(options.listen_endpoint(), options.security));
+      cluster::CheckServable(options.listen_endpoint(), options.security));
   OARLOCK_ASSIGN_OR_RETURN(const std::string token,
-                           ReadToken(options.security));
+                           cluster::ReadToken(options.security));
   OARLOCK_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials,
-                           MakeServerCredentials(options.security));
+                           cluster::MakeServerCredentials(options.security));
   std::shared_ptr<grpc::Channel> channel;
   if (options.server_index != 0) {
     OARLOCK_ASSIGN_OR_RETURN(
         std::shared_ptr<grpc::ChannelCredentials> channel_credentials,
-        MakeChannelCredentials(options.security));
-    channel =
-        grpc::CreateCustomChannel(options.server_endpoints[0],
-                                  channel_credentials, MakeChannelArguments());
+        cluster::MakeChannelCredentials(options.security));
+    channel = grpc::CreateCustomChannel(options.server_endpoints[0],
+                                        channel_credentials,
+                                        cluster::MakeChannelArguments());
   }
-  OARLOCK_ASSIGN_OR_RETURN(const LogsChoice logs, ChooseLogsOf(options));
+  OARLOCK_ASSIGN_OR_RETURN(const coordinator::LogsChoice logs,
+                           ChooseLogsOf(options));
   auto impl = std::make_unique<Impl>(options, logs, token, std::move(channel));
   OARLOCK_RETURN_IF_ERROR(impl->Restore(token));
   OARLOCK_RETURN_IF_ERROR(impl->Listen(std::move(credentials)));
@@ -386,10 +390,11 @@ std::vector<const Metric*> ServerMetrics() {
     metrics.push_back(metric);
   }
   for (const MetricList& list :
-       {TableMetricsList(), JobMetricsList(), CheckpointMetricsList()}) {
+       {TableMetricsList(), coordinator::JobMetricsList(),
+        CheckpointMetricsList()}) {
     metrics.insert(metrics.end(), list.begin(), list.end());
   }
   return metrics;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

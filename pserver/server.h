@@ -16,7 +16,7 @@
 #include "base/types.h"
 #include "pserver/options/server_options.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Thread-safe.
 class Server {
@@ -67,6 +67,6 @@ class Server {
 // All that CollectMetrics may tell.
 std::vector<const Metric*> ServerMetrics();
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_SERVER_H_

@@ -6,7 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "base/mix.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 absl::Status WrongPartition(Key key, PartitionIndex claimed,
@@ -64,4 +64,4 @@ absl::Status CheckKeyGroups(absl::Span<const KeyGroup> groups, const Key* keys,
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

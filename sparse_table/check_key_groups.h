@@ -10,7 +10,7 @@
 #include "base/key_group.h"
 #include "base/types.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // InvalidArgument, naming the first offender, unless partitions are ascending,
 // each once and below 2^partition_bits, the groups' sizes sum to `num_keys`,
@@ -19,6 +19,6 @@ namespace oarlock {
 absl::Status CheckKeyGroups(absl::Span<const KeyGroup> groups, const Key* keys,
                             size_t num_keys, int partition_bits);
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_CHECK_KEY_GROUPS_H_

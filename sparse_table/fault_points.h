@@ -6,7 +6,7 @@
 
 #include "base/fault_point.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 inline constexpr FaultPointInfo kSparseTableFaultPoints[] = {
     {"tier.demote.before_write", "rows are to leave memory, not on disk yet"},
@@ -18,6 +18,6 @@ inline void FaultPoint(FaultPointOf<kSparseTableFaultPoints> point) {
   PassFaultPoint(point.info());
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_FAULT_POINTS_H_

@@ -8,7 +8,7 @@
 #include "sparse_table/rows/row_layout.h"
 #include "sparse_table/rules/eviction.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 SparseTable::RowView Inspection::ViewOf(const std::byte* row,
                                         uint32_t latest_touch) const {
@@ -93,4 +93,4 @@ std::vector<SparsePartitionStats> Inspection::PartitionStats() const {
   return stats;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

@@ -16,7 +16,7 @@
 #include "sparse_table/sparse_table.h"
 #include "sparse_table/tier.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // The functions of SparseTable that have these names. Locks one partition at a
 // time.
@@ -43,6 +43,6 @@ class Inspection {
   const Tier* const tier_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_INSPECTION_H_

@@ -30,7 +30,7 @@
 #include "sparse_table/partition.h"
 #include "sparse_table/rows/row_space.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // Keys of one group: keys[first, first + count) of the batch.
 struct KeyBlock {
@@ -169,6 +169,6 @@ class Lookahead {
   std::array<RowRef, kRing> rows_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_LOOKAHEAD_H_

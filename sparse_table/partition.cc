@@ -5,7 +5,7 @@
 #include "base/mix.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 absl::Status Partition::Reserve(size_t num_new) {
   OARLOCK_RETURN_IF_ERROR(index_.Reserve(num_new));
@@ -97,4 +97,4 @@ size_t Partition::heap_bytes() const {
          (sketch_ == nullptr ? 0 : sketch_->bytes());
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

@@ -31,7 +31,7 @@
 #include "sparse_table/rows/row_space.h"
 #include "sparse_table/rules/count_sketch.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // The owner takes lock() around everything but PrefetchBucket and the
 // counters: shared for const functions, exclusive for the others.
@@ -249,6 +249,6 @@ class alignas(64) Partition {
   PushWindows windows_ ABSL_GUARDED_BY(lock_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_PARTITION_H_

@@ -10,7 +10,7 @@
 #include "base/push_stamp.h"
 #include "base/types.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // What a push carries for its keys. Arrays are aligned for their type.
 struct SparsePush {
@@ -31,6 +31,6 @@ struct SparsePush {
   uint32_t logical_time = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_SPARSE_PUSH_H_

@@ -28,7 +28,7 @@
 #include "sparse_table/rules/row_updater.h"
 #include "sparse_table/tier.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 constexpr int kMaxPartitionBits = 16;
@@ -132,7 +132,7 @@ class SparseTableImpl final : public SparseTable {
   absl::StatusOr<SparsePushResult> Push(const SparsePush& push) override {
     const RowRules& rules = this->rules();
     return rules.rule().Visit([&]<typename Rule>(const Rule& rule) {
-      if constexpr (kHasOwnLoops<Rule>) {
+      if constexpr (optim::kHasOwnLoops<Rule>) {
         return WithConstantDim(rows_.layout().dim(), [&](auto dim) {
           return PushWith<dim>(push, rules, rule);
         });
@@ -493,4 +493,4 @@ absl::StatusOr<std::unique_ptr<SparseTable>> SparseTable::Create(
   return table;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

@@ -33,7 +33,7 @@
 #include "sparse_table/rules/eviction.h"
 #include "sparse_table/sparse_push.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 struct SparsePushResult {
   // Groups left alone because they had been applied before.
@@ -188,6 +188,6 @@ class SparseTable {
   virtual absl::Status Reconfigure(const v1::TableConfig& config) = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_SPARSE_TABLE_H_

@@ -12,7 +12,7 @@
 #include "sparse_table/rows/row_index.h"
 #include "sparse_table/rows/row_layout.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 // Memory for buffers of the store, as a share of the budget and at most.
@@ -49,7 +49,7 @@ absl::StatusOr<size_t> QuotaOf(const TierOptions& options,
 struct Scratch {
   std::vector<uint64_t> mixes;
   std::vector<RowRef> candidates;
-  std::vector<ColdRows::RowName> names;
+  std::vector<storage::ColdRows::RowName> names;
   std::vector<std::byte> stored;
   std::vector<char> found;
 };
@@ -63,7 +63,7 @@ Scratch& ThreadScratch() {
 template <typename Visit>
 void FindMissing(const RowSpace& rows, const Partition& partition,
                  PartitionIndex index, absl::Span<const Key> keys, Visit visit,
-                 std::vector<ColdRows::RowName>* names)
+                 std::vector<storage::ColdRows::RowName>* names)
     ABSL_SHARED_LOCKS_REQUIRED(partition.lock()) {
   Scratch& scratch = ThreadScratch();
   scratch.mixes.resize(keys.size());
@@ -98,14 +98,14 @@ absl::StatusOr<std::unique_ptr<Tier>> Tier::Create(const RowSpace* rows,
   if (quota == 0) {
     OARLOCK_ASSIGN_OR_RETURN(quota, QuotaOf(options, *rows));
   }
-  ColdRowsOptions store;
+  storage::ColdRowsOptions store;
   store.directory = options.directory;
   store.row_bytes = rows->layout().row_bytes() - sizeof(Key);
   store.buffer_bytes =
       std::clamp(options.budget_bytes / kBufferShare,
-                 ColdRowsOptions::kMinBufferBytes, kMaxBufferBytes);
-  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<ColdRows> cold_rows,
-                           ColdRows::Create(store));
+                 storage::ColdRowsOptions::kMinBufferBytes, kMaxBufferBytes);
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<storage::ColdRows> cold_rows,
+                           storage::ColdRows::Create(store));
   return std::unique_ptr<Tier>(new Tier(rows, quota, std::move(cold_rows)));
 }
 
@@ -120,24 +120,24 @@ RowHeader Tier::HeaderOf(Key key, const std::byte* stored) {
   return header;
 }
 
-absl::Status Tier::ReadAll(const ColdRowsReader& from,
-                           absl::Span<const ColdRows::RowName> names,
+absl::Status Tier::ReadAll(const storage::ColdRowsReader& from,
+                           absl::Span<const storage::ColdRows::RowName> names,
                            std::vector<std::byte>* stored,
                            std::vector<char>* found) const {
   stored->resize(names.size() * stored_bytes());
   found->resize(names.size());
   static_assert(sizeof(bool) == sizeof(char));
   for (size_t first = 0; first < names.size();
-       first += ColdRows::kMaxBatchRows) {
+       first += storage::ColdRows::kMaxBatchRows) {
     OARLOCK_RETURN_IF_ERROR(
-        from.Read(names.subspan(first, ColdRows::kMaxBatchRows),
+        from.Read(names.subspan(first, storage::ColdRows::kMaxBatchRows),
                   stored->data() + first * stored_bytes(),
                   reinterpret_cast<bool*>(found->data() + first)));
   }
   return absl::OkStatus();
 }
 
-void Tier::Insert(absl::Span<const ColdRows::RowName> names,
+void Tier::Insert(absl::Span<const storage::ColdRows::RowName> names,
                   const std::byte* stored, const char* found,
                   Partition* partition) {
   for (size_t i = 0; i < names.size(); ++i) {
@@ -193,7 +193,8 @@ absl::Status Tier::Demote(PartitionIndex index, size_t num_rows,
     keys.clear();
     stored.clear();
     size_t end = first;
-    for (; end < victims.size() && keys.size() < ColdRows::kMaxBatchRows;
+    for (;
+         end < victims.size() && keys.size() < storage::ColdRows::kMaxBatchRows;
          ++end) {
       RowHeader& header = RowLayout::Header(victims[end].row);
       if ((header.packed & RowHeader::kClean) != 0) continue;
@@ -249,16 +250,16 @@ absl::Status Tier::Forget(PartitionIndex index, absl::Span<const Key> keys,
   // Nothing of this partition has ever been on disk.
   if (partition.tiers().demoted_rows == 0) return absl::OkStatus();
   for (size_t first = 0; first < keys.size();
-       first += ColdRows::kMaxBatchRows) {
+       first += storage::ColdRows::kMaxBatchRows) {
     OARLOCK_RETURN_IF_ERROR(cold_rows_->Delete(
-        index, keys.subspan(first, ColdRows::kMaxBatchRows)));
+        index, keys.subspan(first, storage::ColdRows::kMaxBatchRows)));
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<bool> Tier::Read(PartitionIndex index, Key key,
                                 std::byte* row) const {
-  const ColdRows::RowName name = {index, key};
+  const storage::ColdRows::RowName name = {index, key};
   bool found = false;
   RowLayout::Header(row).key = key;
   OARLOCK_RETURN_IF_ERROR(
@@ -267,7 +268,7 @@ absl::StatusOr<bool> Tier::Read(PartitionIndex index, Key key,
 }
 
 absl::StatusOr<std::optional<Key>> Tier::VisitDisk(
-    const ColdRowsReader& from, PartitionIndex index, Key first,
+    const storage::ColdRowsReader& from, PartitionIndex index, Key first,
     size_t max_rows,
     absl::FunctionRef<void(const std::byte* row)> visit) const {
   std::vector<std::byte> row(rows_.layout().row_bytes());
@@ -279,10 +280,10 @@ absl::StatusOr<std::optional<Key>> Tier::VisitDisk(
 }
 
 absl::Status Tier::ReadDisk(
-    const ColdRowsReader& from, PartitionIndex index,
+    const storage::ColdRowsReader& from, PartitionIndex index,
     absl::Span<const Key> keys,
     absl::FunctionRef<void(const std::byte* row)> visit) const {
-  std::vector<ColdRows::RowName> names;
+  std::vector<storage::ColdRows::RowName> names;
   names.reserve(keys.size());
   for (const Key key : keys) names.push_back({index, key});
   std::vector<std::byte> stored;
@@ -324,7 +325,7 @@ absl::Status ColdLookup::Promote(const Partitions& partitions,
       continue;
     }
     reads_.push_back(read);
-    if (names_.size() >= ColdRows::kMaxBatchRows) {
+    if (names_.size() >= storage::ColdRows::kMaxBatchRows) {
       OARLOCK_RETURN_IF_ERROR(ReadAndInsert(partitions, groups, keys));
     }
   }
@@ -361,7 +362,7 @@ absl::Status ColdLookup::InsertGroup(const GroupRead& read,
     return absl::OkStatus();
   }
   const size_t num_names = read.end_name - read.first_name;
-  const absl::Span<const ColdRows::RowName> names =
+  const absl::Span<const storage::ColdRows::RowName> names =
       absl::MakeConstSpan(names_).subspan(read.first_name, num_names);
   char* const found = found_.data() + read.first_name;
   size_t num_new = 0;
@@ -382,7 +383,7 @@ absl::Status ColdLookup::InsertGroup(const GroupRead& read,
                 found, partition);
   if (demoted) {
     // Rows of this group may have been among them.
-    std::vector<ColdRows::RowName>& missing = ThreadScratch().names;
+    std::vector<storage::ColdRows::RowName>& missing = ThreadScratch().names;
     missing.clear();
     FindMissing(
         tier_->rows_, *partition, index, group_keys, [](std::byte*) {},
@@ -400,4 +401,4 @@ const std::byte* ColdLookup::ReadRow(PartitionIndex index, Key key) {
   return found.ok() && *found ? row_.data() : nullptr;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

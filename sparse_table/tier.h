@@ -33,7 +33,7 @@
 #include "sparse_table/rows/row_space.h"
 #include "storage/cold_rows.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 struct TierOptions {
   // Of the whole table: its share is budget_bytes / partitions for each.
@@ -60,7 +60,7 @@ class Tier {
 
   // Rows of a partition in memory. A larger group is in memory as a whole.
   size_t quota() const { return quota_; }
-  const ColdRows& cold_rows() const { return *cold_rows_; }
+  const storage::ColdRows& cold_rows() const { return *cold_rows_; }
 
   // Begins a group of a push: every row that `keys` name is in memory then, and
   // there is room for rows for the others, which have none. ResourceExhausted
@@ -81,19 +81,20 @@ class Tier {
   // at most `max_rows` keys of the partition, ascending from `first` on, some
   // of which may be in memory as well. The key to go on from; none at the end.
   absl::StatusOr<std::optional<Key>> VisitDisk(
-      const ColdRowsReader& from, PartitionIndex index, Key first,
+      const storage::ColdRowsReader& from, PartitionIndex index, Key first,
       size_t max_rows,
       absl::FunctionRef<void(const std::byte* row)> visit) const;
   // The same for what is there of `keys`.
   absl::Status ReadDisk(
-      const ColdRowsReader& from, PartitionIndex index,
+      const storage::ColdRowsReader& from, PartitionIndex index,
       absl::Span<const Key> keys,
       absl::FunctionRef<void(const std::byte* row)> visit) const;
 
  private:
   friend class ColdLookup;
 
-  Tier(const RowSpace* rows, size_t quota, std::unique_ptr<ColdRows> cold_rows)
+  Tier(const RowSpace* rows, size_t quota,
+       std::unique_ptr<storage::ColdRows> cold_rows)
       : rows_(*rows), quota_(quota), cold_rows_(std::move(cold_rows)) {}
 
   // Makes `num_new` rows fit into the quota, as far as it can; whether rows
@@ -105,13 +106,13 @@ class Tier {
                       Partition* partition)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition->lock());
   // Reads any number of rows, without their keys.
-  absl::Status ReadAll(const ColdRowsReader& from,
-                       absl::Span<const ColdRows::RowName> names,
+  absl::Status ReadAll(const storage::ColdRowsReader& from,
+                       absl::Span<const storage::ColdRows::RowName> names,
                        std::vector<std::byte>* stored,
                        std::vector<char>* found) const;
   // Those of them that were found and are not in memory. REQUIRES: room was
   // reserved.
-  void Insert(absl::Span<const ColdRows::RowName> names,
+  void Insert(absl::Span<const storage::ColdRows::RowName> names,
               const std::byte* stored, const char* found, Partition* partition)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition->lock());
 
@@ -125,7 +126,7 @@ class Tier {
   // Constant.
   const RowSpace& rows_;
   const size_t quota_;
-  const std::unique_ptr<ColdRows> cold_rows_;
+  const std::unique_ptr<storage::ColdRows> cold_rows_;
 };
 
 // What one pull knows of the rows on disk. One thread.
@@ -182,12 +183,12 @@ class ColdLookup {
   std::vector<uint64_t> settled_;
   // Groups that are read together.
   std::vector<GroupRead> reads_;
-  std::vector<ColdRows::RowName> names_;
+  std::vector<storage::ColdRows::RowName> names_;
   std::vector<std::byte> stored_;
   std::vector<char> found_;
   std::vector<std::byte> row_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_TIER_H_

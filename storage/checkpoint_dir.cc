@@ -16,7 +16,7 @@
 #include "base/status_macros.h"
 #include "storage/fault_points.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 namespace {
 
 constexpr char kCurrent[] = "CURRENT";
@@ -334,4 +334,4 @@ absl::StatusOr<uint64_t> CheckpointDir::ReadBest() const {
                  absl::StrCat("is not a line \"", CheckpointName(42), "\""));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::storage

@@ -22,7 +22,7 @@
 #include "absl/strings/string_view.h"
 #include "storage/file_system.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 
 // "ckpt-00000042".
 std::string CheckpointName(uint64_t cut);
@@ -116,6 +116,6 @@ class CheckpointDir {
   std::string path_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::storage
 
 #endif  // OARLOCK_STORAGE_CHECKPOINT_DIR_H_

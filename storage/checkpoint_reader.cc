@@ -13,7 +13,7 @@
 #include "storage/file_sum.h"
 #include "storage/rocksdb_status.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 namespace {
 
 // Of one thread that reads records in order.
@@ -178,4 +178,4 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(
       options.folder, std::unique_ptr<rocksdb::DB>(db));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::storage

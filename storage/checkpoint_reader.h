@@ -18,7 +18,7 @@
 #include "storage/checkpoint_record.h"
 #include "storage/file_system.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 
 struct CheckpointReaderOptions {
   FileSystem* files = FileSystem::Real();
@@ -62,6 +62,6 @@ class CheckpointReader {
       uint64_t cut) const = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::storage
 
 #endif  // OARLOCK_STORAGE_CHECKPOINT_READER_H_

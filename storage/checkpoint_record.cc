@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 namespace {
 
 constexpr uint64_t Swapped(uint64_t x, bool swap) {
@@ -111,4 +111,4 @@ std::optional<absl::string_view> OpenRecord(absl::string_view encoded_name,
   return bytes;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::storage

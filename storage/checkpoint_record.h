@@ -19,7 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "base/types.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 
 // In the order in which a unit's records lie.
 enum class RecordKind : uint8_t {
@@ -75,6 +75,6 @@ struct StoredFile {
   friend bool operator==(const StoredFile&, const StoredFile&) = default;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::storage
 
 #endif  // OARLOCK_STORAGE_CHECKPOINT_RECORD_H_

@@ -24,7 +24,7 @@
 #include "storage/rocksdb_status.h"
 #include "storage/scratch_dir.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 namespace {
 
 // A record has a block of its own when it is larger.
@@ -477,4 +477,4 @@ absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Create(
   return store;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::storage

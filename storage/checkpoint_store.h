@@ -20,7 +20,7 @@
 #include "storage/checkpoint_record.h"
 #include "storage/file_system.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 
 // Writes records of one cut, in one thread. An end without Finish abandons
 // them, and with them the cut.
@@ -97,6 +97,6 @@ class CheckpointStore {
   virtual uint64_t disk_bytes() const = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::storage
 
 #endif  // OARLOCK_STORAGE_CHECKPOINT_STORE_H_

@@ -20,7 +20,7 @@
 #include "base/status_macros.h"
 #include "storage/scratch_dir.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 namespace {
 
 constexpr double kFilterBitsPerRow = 10;
@@ -334,4 +334,4 @@ absl::StatusOr<std::unique_ptr<ColdRows>> ColdRows::Create(
       std::move(scratch), std::unique_ptr<rocksdb::DB>(db), options.row_bytes);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::storage

@@ -25,7 +25,7 @@
 #include "absl/types/span.h"
 #include "base/types.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 
 struct ColdRowsOptions {
   static constexpr uint64_t kMinBufferBytes = uint64_t{8} << 20;
@@ -94,6 +94,6 @@ class ColdRows : public ColdRowsReader {
   virtual uint64_t disk_bytes() const = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::storage
 
 #endif  // OARLOCK_STORAGE_COLD_ROWS_H_

@@ -6,7 +6,7 @@
 
 #include "base/fault_point.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 
 inline constexpr FaultPointInfo kStorageFaultPoints[] = {
     {"log.append.before_write", "no byte of the records is in the file"},
@@ -27,6 +27,6 @@ inline void FaultPoint(FaultPointOf<kStorageFaultPoints> point) {
   PassFaultPoint(point.info());
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::storage
 
 #endif  // OARLOCK_STORAGE_FAULT_POINTS_H_

@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 namespace {
 
 constexpr size_t kReadBytes = 2 << 20;
@@ -109,4 +109,4 @@ absl::Status VerifyFiles(FileSystem* files, const std::string& folder,
   return result;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::storage

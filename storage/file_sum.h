@@ -16,7 +16,7 @@
 #include "storage/checkpoint_record.h"
 #include "storage/file_system.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 
 // XXH3-64 of bytes that come in parts.
 class FileSummer {
@@ -45,6 +45,6 @@ absl::StatusOr<StoredFile> SumFile(FileSystem* files, const std::string& path);
 absl::Status VerifyFiles(FileSystem* files, const std::string& folder,
                          absl::Span<const StoredFile> stored, int num_threads);
 
-}  // namespace oarlock
+}  // namespace oarlock::storage
 
 #endif  // OARLOCK_STORAGE_FILE_SUM_H_

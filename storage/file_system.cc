@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "storage/rocksdb_status.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 namespace {
 
 class EnvAppendedFile final : public AppendedFile {
@@ -235,4 +235,4 @@ absl::Status ReplaceFile(FileSystem* files, const std::string& path,
   return files->SyncFolder(FolderAbove(path));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::storage

@@ -20,7 +20,7 @@ namespace rocksdb {
 class Env;
 }
 
-namespace oarlock {
+namespace oarlock::storage {
 
 // A file that only grows. Not thread-safe, but for this: Sync may run beside
 // Append, and covers what was appended before it began. Its end closes it,
@@ -107,6 +107,6 @@ class FileSystem {
 absl::Status ReplaceFile(FileSystem* files, const std::string& path,
                          absl::string_view bytes);
 
-}  // namespace oarlock
+}  // namespace oarlock::storage
 
 #endif  // OARLOCK_STORAGE_FILE_SYSTEM_H_

@@ -16,7 +16,7 @@
 #include "storage/fault_points.h"
 #include "storage/push_log_format.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 namespace {
 
 // Slices from here on are written where they lie; shorter ones are put
@@ -494,4 +494,4 @@ absl::StatusOr<std::unique_ptr<PushLog>> PushLog::Open(
   return log;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::storage

@@ -23,7 +23,7 @@
 #include "storage/file_system.h"
 #include "storage/push_log_reader.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 
 struct PushLogOptions {
   static constexpr uint64_t kMinSegmentBytes = uint64_t{4} << 10;
@@ -89,6 +89,6 @@ class PushLog {
   virtual const LogContents& found() const = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::storage
 
 #endif  // OARLOCK_STORAGE_PUSH_LOG_H_

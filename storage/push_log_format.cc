@@ -11,7 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 namespace {
 
 // The structs below are the bytes.
@@ -131,4 +131,4 @@ std::optional<LogRecordHeader> DecodeLogRecordHeader(absl::string_view from,
                          .bytes_checksum = bytes.bytes_checksum};
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::storage

@@ -41,7 +41,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 
 inline constexpr uint64_t kLogSegmentHeaderBytes = 32;
 inline constexpr uint64_t kLogRecordHeaderBytes = 48;
@@ -89,6 +89,6 @@ std::optional<LogRecordHeader> DecodeLogRecordHeader(absl::string_view bytes,
                                                      uint64_t segment_number,
                                                      uint64_t offset);
 
-}  // namespace oarlock
+}  // namespace oarlock::storage
 
 #endif  // OARLOCK_STORAGE_PUSH_LOG_FORMAT_H_

@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "storage/push_log_format.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 namespace {
 
 absl::Status DamageAt(const std::string& path, uint64_t offset,
@@ -219,4 +219,4 @@ absl::StatusOr<LogContents> ReadPushLog(FileSystem* files,
   return LogReader(files, directory, visit).Read();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::storage

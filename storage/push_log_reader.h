@@ -13,7 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "storage/file_system.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 
 // As it was given to PushLog::Append.
 struct LogRecord {
@@ -55,6 +55,6 @@ absl::StatusOr<LogContents> ReadPushLog(FileSystem* files,
                                         const std::string& directory,
                                         LogVisitor visit);
 
-}  // namespace oarlock
+}  // namespace oarlock::storage
 
 #endif  // OARLOCK_STORAGE_PUSH_LOG_READER_H_

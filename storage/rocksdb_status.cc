@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 
 absl::Status FromRocksDb(const rocksdb::Status& status, absl::string_view what,
                          absl::string_view path) {
@@ -33,4 +33,4 @@ std::string RocksDbVersion() {
   return rocksdb::GetRocksVersionAsString(/*with_patch=*/true);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::storage

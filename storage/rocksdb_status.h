@@ -12,7 +12,7 @@ namespace rocksdb {
 class Status;
 }
 
-namespace oarlock {
+namespace oarlock::storage {
 
 // "cannot <what> <path>: <what RocksDB says>; <what to do>". NotFound for a
 // path that is not there, ResourceExhausted for a full disk, DataLoss for
@@ -23,6 +23,6 @@ absl::Status FromRocksDb(const rocksdb::Status& status, absl::string_view what,
 // Of the library that this process has, "7.8.3".
 std::string RocksDbVersion();
 
-}  // namespace oarlock
+}  // namespace oarlock::storage
 
 #endif  // OARLOCK_STORAGE_ROCKSDB_STATUS_H_

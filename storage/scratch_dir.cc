@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 namespace {
 
 namespace fs = std::filesystem;
@@ -93,4 +93,4 @@ std::string ScratchDir::data_path() const {
   return absl::StrCat(path_, "/", kData);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::storage

@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "storage/file_system.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 
 class ScratchDir {
  public:
@@ -48,6 +48,6 @@ class ScratchDir {
   const int marker_fd_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::storage
 
 #endif  // OARLOCK_STORAGE_SCRATCH_DIR_H_

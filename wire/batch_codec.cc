@@ -13,7 +13,7 @@
 #include "wire/sliced_bytes.h"
 #include "wire/wire_limits.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 namespace {
 
 using google::protobuf::internal::WireFormatLite;
@@ -217,4 +217,4 @@ DecodeBatchResponse(const grpc::ByteBuffer& buffer) {
   return answers;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::wire

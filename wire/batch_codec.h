@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 
 // The calls that a batch may hold; the numbers are those of BatchCall.
 enum class BatchMethod {
@@ -44,6 +44,6 @@ absl::StatusOr<std::vector<BatchedCall>> DecodeBatchRequest(
 absl::StatusOr<std::vector<absl::StatusOr<grpc::ByteBuffer>>>
 DecodeBatchResponse(const grpc::ByteBuffer& buffer);
 
-}  // namespace oarlock
+}  // namespace oarlock::wire
 
 #endif  // OARLOCK_WIRE_BATCH_CODEC_H_

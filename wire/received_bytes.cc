@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "wire/wire_limits.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 
 absl::StatusOr<SlicedBytes> ReceivedBytes(absl::string_view name,
                                           const grpc::ByteBuffer& buffer) {
@@ -25,4 +25,4 @@ absl::StatusOr<SlicedBytes> ReceivedBytes(absl::string_view name,
   return bytes;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::wire

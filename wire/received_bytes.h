@@ -9,13 +9,13 @@
 #include "absl/strings/string_view.h"
 #include "wire/sliced_bytes.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 
 // All bytes of `buffer`, where they are. InvalidArgument in one line that
 // begins with `name` when it is unreadable or larger than kMaxMessageBytes.
 absl::StatusOr<SlicedBytes> ReceivedBytes(absl::string_view name,
                                           const grpc::ByteBuffer& buffer);
 
-}  // namespace oarlock
+}  // namespace oarlock::wire
 
 #endif  // OARLOCK_WIRE_RECEIVED_BYTES_H_

@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "wire/value_format.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 namespace {
 
 // Values that are widened at once. Bytes that straddle slices are put together
@@ -54,4 +54,4 @@ const float* ReceivedFloats::Elements(size_t begin, size_t count,
   return scratch->data();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::wire

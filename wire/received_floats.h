@@ -9,7 +9,7 @@
 #include "proto/v1/parameter.pb.h"
 #include "wire/sliced_bytes.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 
 // An array that stays where the transport left it until somebody wants floats,
 // and is then widened into the place where they are wanted. Copies share the
@@ -40,6 +40,6 @@ class ReceivedFloats {
   size_t size_ = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::wire
 
 #endif  // OARLOCK_WIRE_RECEIVED_FLOATS_H_

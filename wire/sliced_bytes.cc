@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 
 SlicedBytes::SlicedBytes(std::vector<grpc::Slice> slices) {
   auto storage = std::make_shared<Storage>();
@@ -114,4 +114,4 @@ std::string_view SlicedBytes::View(size_t begin, size_t size,
   return *scratch;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::wire

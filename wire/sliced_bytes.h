@@ -15,7 +15,7 @@
 
 #include "absl/types/span.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 
 // A run of bytes of a received message. It may straddle slices and start at
 // any address. Copies share the slices. Immutable; thread-safe.
@@ -92,6 +92,6 @@ const T* SlicedBytes::Elements(size_t begin, size_t count,
   return scratch->data();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::wire
 
 #endif  // OARLOCK_WIRE_SLICED_BYTES_H_

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 namespace {
 
 constexpr uint32_t kFloatInfinity = 0x7f800000u;
@@ -83,4 +83,4 @@ absl::StatusOr<v1::ValueFormat> ParseValueFormat(absl::string_view name) {
                    "\"; legal are float32, bfloat16, float16"));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::wire

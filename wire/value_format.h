@@ -18,7 +18,7 @@
 #include "absl/types/span.h"
 #include "proto/v1/parameter.pb.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 
 // bfloat16: the upper half of an IEEE single.
 uint16_t ToBfloat16(float value);
@@ -44,6 +44,6 @@ void NarrowValues(v1::ValueFormat format, absl::Span<const float> from,
 void WidenValues(v1::ValueFormat format, const void* from,
                  absl::Span<float> to);
 
-}  // namespace oarlock
+}  // namespace oarlock::wire
 
 #endif  // OARLOCK_WIRE_VALUE_FORMAT_H_

@@ -15,7 +15,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace oarlock::value_format {
+namespace oarlock::wire::value_format {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -158,14 +158,14 @@ void WidenFloat16(const uint8_t* from, size_t size, float* to) {
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace oarlock::value_format
+}  // namespace oarlock::wire::value_format
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
 #include "base/check.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 namespace value_format {
 
 HWY_EXPORT(NarrowToBfloat16);
@@ -199,5 +199,5 @@ void WidenValues(v1::ValueFormat format, const void* from,
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::wire
 #endif  // HWY_ONCE

@@ -5,7 +5,7 @@
 #include "base/status_macros.h"
 #include "wire/wire_limits.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 namespace {
 
 // Writes the one line of a failed check.
@@ -226,4 +226,4 @@ absl::Status CheckAndComplete(const RawFields& raw,
   return CompleteValues(check, raw, &view->values, &view->num_values);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::wire

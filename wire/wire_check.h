@@ -10,7 +10,7 @@
 #include "wire/sliced_bytes.h"
 #include "wire/wire_codec.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 
 // Fields as they were received, that a view shows in another form.
 struct RawFields {
@@ -35,6 +35,6 @@ absl::Status CheckAndComplete(const RawFields& raw, PullDenseRequestView* view);
 absl::Status CheckAndComplete(const RawFields& raw, DenseResponseView* view);
 absl::Status CheckAndComplete(const RawFields& raw, PushDenseRequestView* view);
 
-}  // namespace oarlock
+}  // namespace oarlock::wire
 
 #endif  // OARLOCK_WIRE_WIRE_CHECK_H_

@@ -31,7 +31,7 @@
 #include "wire/received_floats.h"
 #include "wire/sliced_bytes.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 
 // Decoded requests and responses. `header`, small fields: parsed; arrays: in
 // place. 16-bit values are widened when somebody takes them.
@@ -158,6 +158,6 @@ grpc::ByteBuffer EncodePushDenseRequest(
     v1::ValueFormat answer_format = v1::FLOAT32);
 grpc::ByteBuffer EncodePushResponse(const v1::PushResponse& response);
 
-}  // namespace oarlock
+}  // namespace oarlock::wire
 
 #endif  // OARLOCK_WIRE_WIRE_CODEC_H_

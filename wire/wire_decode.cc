@@ -17,7 +17,7 @@
 #include "wire/wire_limits.h"
 #include "wire/wire_reader.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 namespace {
 
 // The usual encoding, in place. False: unusual.
@@ -293,4 +293,4 @@ absl::StatusOr<v1::PushResponse> DecodePushResponse(
   return ParseGenerated<v1::PushResponse>(kName, bytes);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::wire

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "wire/wire_codec.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 namespace {
 
 using google::protobuf::io::CodedOutputStream;
@@ -219,4 +219,4 @@ grpc::ByteBuffer EncodePushResponse(const v1::PushResponse& response) {
   return grpc::ByteBuffer(&bytes, 1);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::wire

@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-namespace oarlock {
+namespace oarlock::wire {
 
 // Any message, on either plane.
 inline constexpr size_t kMaxMessageBytes = size_t{64} << 20;
@@ -21,6 +21,6 @@ inline constexpr size_t kMaxHeaderBytes = size_t{1} << 20;
 // aim below.
 inline constexpr size_t kPreferredMessageBytes = size_t{1} << 20;
 
-}  // namespace oarlock
+}  // namespace oarlock::wire
 
 #endif  // OARLOCK_WIRE_WIRE_LIMITS_H_

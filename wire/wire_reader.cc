@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 namespace {
 
 // Reads a varint at `*at`, moves `*at` behind it. False when it does not end
@@ -163,4 +163,4 @@ bool WireReader::Bytes(int field, SlicedBytes* value) {
   return true;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::wire

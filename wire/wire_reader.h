@@ -16,7 +16,7 @@
 
 #include "wire/sliced_bytes.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 
 // Each method reads field number `field` if it comes next and otherwise leaves
 // its output alone; ask for fields in ascending order, then for AtEnd(). False:
@@ -66,6 +66,6 @@ class WireReader {
   std::string window_scratch_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::wire
 
 #endif  // OARLOCK_WIRE_WIRE_READER_H_

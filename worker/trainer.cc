@@ -29,7 +29,7 @@
 #include "worker/input/stoppable_work.h"
 #include "worker/online/online_training.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 constexpr WorkerIndex kChief(0);
@@ -85,16 +85,17 @@ absl::Status CheckTrained(const v1::JobConfig& config,
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Model>> ModelOf(
+absl::StatusOr<std::unique_ptr<models::Model>> ModelOf(
     const v1::JobConfig& config, const std::string& math_backend) {
   OARLOCK_RETURN_IF_ERROR(CheckDataFlags(config));
-  const DataOptions data = DataOptionsOf(config);
+  const data::DataOptions data = DataOptionsOf(config);
   OARLOCK_RETURN_IF_ERROR(data.Validate());
-  return ModelOf(config, SchemaOf(data), math_backend);
+  return ModelOf(config, data::SchemaOf(data), math_backend);
 }
 
-Trainer::Trainer(const v1::JobConfig& config, ParameterClient* parameters,
-                 JobClient* job, const TrainerOptions& options)
+Trainer::Trainer(const v1::JobConfig& config,
+                 client::ParameterClient* parameters, client::JobClient* job,
+                 const TrainerOptions& options)
     : config_(config),
       parameters_(parameters),
       job_(job),
@@ -107,37 +108,39 @@ absl::Status Trainer::CheckConfig(const v1::JobConfig& config) {
   OARLOCK_RETURN_IF_ERROR(TrainingData::CheckConfig(config));
   OARLOCK_RETURN_IF_ERROR(CheckEvaluation(config));
   OARLOCK_RETURN_IF_ERROR(CheckOnlineTraining(config));
-  OARLOCK_RETURN_IF_ERROR(CheckDevice(config.device(), config.dense_math(),
-                                      SelectedGpus(ReadEnvironment())));
-  std::string math_backend = ModelOptions().math_backend;
+  OARLOCK_RETURN_IF_ERROR(
+      nn::CheckDevice(config.device(), config.dense_math(),
+                      cluster::SelectedGpus(cluster::ReadEnvironment())));
+  std::string math_backend = models::ModelOptions().math_backend;
   if (config.device() == "cpu") {
     OARLOCK_ASSIGN_OR_RETURN(
-        const DeviceChoice choice,
-        ChooseDevice(config.device(), config.dense_math(), /*worker=*/0,
-                     /*selected_gpus=*/""));
+        const nn::DeviceChoice choice,
+        nn::ChooseDevice(config.device(), config.dense_math(), /*worker=*/0,
+                         /*selected_gpus=*/""));
     math_backend = choice.math_backend;
   }
-  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<models::Model> model,
                            ModelOf(config, math_backend));
   return PlanTables(model->spec(), config, /*num_workers=*/1).status();
 }
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
-    const v1::JobConfig& config, ParameterClient* parameters, JobClient* job,
-    const TrainerOptions& options) {
-  OARLOCK_ASSIGN_OR_RETURN(const DeviceChoice choice,
-                           ChooseDevice(config.device(), config.dense_math(),
-                                        job->worker_index().value(),
-                                        SelectedGpus(ReadEnvironment())));
+    const v1::JobConfig& config, client::ParameterClient* parameters,
+    client::JobClient* job, const TrainerOptions& options) {
+  OARLOCK_ASSIGN_OR_RETURN(
+      const nn::DeviceChoice choice,
+      nn::ChooseDevice(config.device(), config.dense_math(),
+                       job->worker_index().value(),
+                       cluster::SelectedGpus(cluster::ReadEnvironment())));
   if (!choice.log_line.empty()) spdlog::info("{}", choice.log_line);
-  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<models::Model> model,
                            ModelOf(config, choice.math_backend));
   return Create(config, std::move(model), parameters, job, options);
 }
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
-    const v1::JobConfig& config, std::unique_ptr<Model> model,
-    ParameterClient* parameters, JobClient* job,
+    const v1::JobConfig& config, std::unique_ptr<models::Model> model,
+    client::ParameterClient* parameters, client::JobClient* job,
     const TrainerOptions& options) {
   const Clock& clock = *options.clocks.even;
   auto trainer =
@@ -260,7 +263,7 @@ absl::Status Trainer::RunPass(TrainingData& data, const PhaseId& phase,
   if (!trains) context.cuts = nullptr;
   LeasedWork::Repair repair;
   if (trains && config_.mode() != "sync") {
-    repair = [&context](const PushRepair& r) {
+    repair = [&context](const client::PushRepair& r) {
       return context.geo != nullptr ? RepairGeoPush(context, r)
                                     : RepairPush(context, r);
     };
@@ -273,7 +276,7 @@ absl::Status Trainer::RunPass(TrainingData& data, const PhaseId& phase,
     const bool stops_itself = trains && work->num_rounds().has_value();
     std::deque<StoppableWork> lanes;
     context.work.clear();
-    for (WorkSource* lane : work->lanes()) {
+    for (data::WorkSource* lane : work->lanes()) {
       context.work.push_back(stops_itself ? &lanes.emplace_back(job_, lane)
                                           : lane);
     }
@@ -425,4 +428,4 @@ absl::StatusOr<TrainingSummary> Trainer::Run() {
   return Summarize();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -28,13 +28,13 @@
 #include "worker/report/training_events.h"
 #include "worker/report/worker_metrics.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // The job's model, computed by `math_backend`; see worker/config/model_of.h.
 // InvalidArgument when its flags contradict each other.
-absl::StatusOr<std::unique_ptr<Model>> ModelOf(
+absl::StatusOr<std::unique_ptr<models::Model>> ModelOf(
     const v1::JobConfig& config,
-    const std::string& math_backend = ModelOptions().math_backend);
+    const std::string& math_backend = models::ModelOptions().math_backend);
 
 struct TrainerOptions {
   Clocks clocks = {};
@@ -52,13 +52,13 @@ class Trainer {
   // NotFound when a pattern of the file lists matches nothing,
   // FailedPrecondition when this machine does not have config.device().
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(
-      const v1::JobConfig& config, ParameterClient* parameters, JobClient* job,
-      const TrainerOptions& options = TrainerOptions());
+      const v1::JobConfig& config, client::ParameterClient* parameters,
+      client::JobClient* job, const TrainerOptions& options = TrainerOptions());
   // The same with a model of the caller's own, wherever that computes;
   // config.model() is only its name.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(
-      const v1::JobConfig& config, std::unique_ptr<Model> model,
-      ParameterClient* parameters, JobClient* job,
+      const v1::JobConfig& config, std::unique_ptr<models::Model> model,
+      client::ParameterClient* parameters, client::JobClient* job,
       const TrainerOptions& options = TrainerOptions());
   ~Trainer();
 
@@ -103,8 +103,8 @@ class Trainer {
   }
 
  private:
-  Trainer(const v1::JobConfig& config, ParameterClient* parameters,
-          JobClient* job, const TrainerOptions& options);
+  Trainer(const v1::JobConfig& config, client::ParameterClient* parameters,
+          client::JobClient* job, const TrainerOptions& options);
 
   PassContext ContextOf(const TrainingData& data, const PhaseId& phase) const;
   // Of worker 0, when its files were counted and before anything is trained:
@@ -123,10 +123,10 @@ class Trainer {
   absl::Status RunPassAlone(const PassContext& context);
 
   const v1::JobConfig config_;
-  ParameterClient* const parameters_;
-  JobClient* const job_;
+  client::ParameterClient* const parameters_;
+  client::JobClient* const job_;
   const Clocks clocks_;
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<models::Model> model_;
   TablePlan plan_;
   std::unique_ptr<DenseParameters> dense_;
   ProgressMeter progress_;
@@ -145,6 +145,6 @@ class Trainer {
   int compute_slots_ = 1;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_TRAINER_H_

@@ -59,19 +59,19 @@ struct Times {
 
 class LoadBench {
  public:
-  LoadBench(oarlock::ParameterClient* client, oarlock::JobClient* job,
-            const oarlock::Clock& clock, uint64_t rows, double seconds,
-            double compute_us)
+  LoadBench(oarlock::client::ParameterClient* client,
+            oarlock::client::JobClient* job, const oarlock::Clock& clock,
+            uint64_t rows, double seconds, double compute_us)
       : client_(client),
         job_(job),
         rows_(rows),
         seconds_(seconds),
         compute_us_(compute_us),
         gradients_(SomeGradients(kBatchKeys)),
-        marker_(client, job, oarlock::CutMarker::Order::kByCut, clock),
+        marker_(client, job, oarlock::worker::CutMarker::Order::kByCut, clock),
         pool_(MakeSlots(), kPermits) {
-    marker_.BeginPass(&pool_, [](oarlock::DenseSlot*, uint64_t,
-                                 oarlock::ParameterClient::Done done) {
+    marker_.BeginPass(&pool_, [](oarlock::worker::DenseSlot*, uint64_t,
+                                 oarlock::client::ParameterClient::Done done) {
       done(absl::OkStatus());
     });
   }
@@ -112,13 +112,13 @@ class LoadBench {
   }
 
  private:
-  static std::vector<std::unique_ptr<oarlock::DenseSlot>> MakeSlots() {
-    auto rule = oarlock::UpdateRule::Create(RowsConfig().optimizer());
+  static std::vector<std::unique_ptr<oarlock::worker::DenseSlot>> MakeSlots() {
+    auto rule = oarlock::optim::UpdateRule::Create(RowsConfig().optimizer());
     Require(rule.status());
-    std::vector<std::unique_ptr<oarlock::DenseSlot>> slots;
+    std::vector<std::unique_ptr<oarlock::worker::DenseSlot>> slots;
     for (int i = 0; i < kLanes; ++i) {
-      slots.push_back(std::make_unique<oarlock::DenseSlot>(
-          *rule, oarlock::DenseReplica(), 1));
+      slots.push_back(std::make_unique<oarlock::worker::DenseSlot>(
+          *rule, oarlock::client::DenseReplica(), 1));
     }
     return slots;
   }
@@ -137,17 +137,17 @@ class LoadBench {
       }
       auto slot = std::make_shared<Slot>(kBatchKeys);
       slot->keys.Build(keys, client_->partition_bits());
-      oarlock::DenseSlot* const dense = pool_.Acquire();
+      oarlock::worker::DenseSlot* const dense = pool_.Acquire();
       Push(slot, *dense, nullptr);
       pool_.Release(dense);
     }
     pool_.WaitForAllPermits();
   }
 
-  void Push(const std::shared_ptr<Slot>& slot, const oarlock::DenseSlot& dense,
-            Times* times) {
+  void Push(const std::shared_ptr<Slot>& slot,
+            const oarlock::worker::DenseSlot& dense, Times* times) {
     pool_.AcquirePermit(dense);
-    oarlock::PushRequest push;
+    oarlock::client::PushRequest push;
     push.cut = dense.cut();
     push.sparse.push_back({kRows, &slot->keys, gradients_.data()});
     const double start = Now();
@@ -181,7 +181,7 @@ class LoadBench {
                           });
       pulled.WaitForNotification();
       pulls->pulls.push_back(Now() - start);
-      oarlock::DenseSlot* const dense = pool_.Acquire();
+      oarlock::worker::DenseSlot* const dense = pool_.Acquire();
       const double begin = ThreadCpu();
       while ((ThreadCpu() - begin) * kMicros < compute_us_) {
       }
@@ -220,33 +220,34 @@ class LoadBench {
             {"push_longest_us", Quantile(&times.pushes, 1) * kMicros}};
   }
 
-  oarlock::ParameterClient* const client_;
-  oarlock::JobClient* const job_;
+  oarlock::client::ParameterClient* const client_;
+  oarlock::client::JobClient* const job_;
   const uint64_t rows_;
   const double seconds_;
   const double compute_us_;
   const std::vector<float> gradients_;
   std::mt19937_64 random_{1};
   std::mutex mutex_;
-  oarlock::CutMarker marker_;
-  oarlock::SlotPool pool_;
+  oarlock::worker::CutMarker marker_;
+  oarlock::worker::SlotPool pool_;
 };
 
 int Run(int argc, char** argv) {
   const oarlock::WorkerIndex index(0);
-  oarlock::ConnectionOptions options;
+  oarlock::client::ConnectionOptions options;
   options.endpoints =
       absl::StrSplit(FlagValue(argc, argv, "server", "127.0.0.1:6174"), ',');
   options.job_id = FlagValue(argc, argv, "job", "bench");
   options.client_name = "worker 0";
-  auto connections = oarlock::ServerConnections::Connect(options);
+  auto connections = oarlock::client::ServerConnections::Connect(options);
   Require(connections.status());
-  auto job = oarlock::GrpcJobClient::Register(connections->get(), index);
+  auto job =
+      oarlock::client::GrpcJobClient::Register(connections->get(), index);
   Require(job.status());
   int result = 0;
   {
-    oarlock::GrpcParameterClient client(connections->get(), index,
-                                        (*job)->generation());
+    oarlock::client::GrpcParameterClient client(connections->get(), index,
+                                                (*job)->generation());
     LoadBench bench(&client, job->get(), (*connections)->clock(),
                     std::stoull(FlagValue(argc, argv, "rows", "10000000")),
                     std::stod(FlagValue(argc, argv, "seconds", "5")),

@@ -40,7 +40,7 @@ const Batches& BatchesOf(Distribution distribution) {
 
 Figures Deduplicate(Distribution distribution) {
   const Batches& batches = BatchesOf(distribution);
-  static oarlock::KeyBatch keys;
+  static oarlock::client::KeyBatch keys;
   double distinct = 0;
   const double start = Now();
   for (const auto& batch : batches) {
@@ -55,20 +55,20 @@ Figures Deduplicate(Distribution distribution) {
 // As the embedding layer's backward pass does it.
 Figures Merge(Distribution distribution) {
   const Batches& batches = BatchesOf(distribution);
-  static const std::unique_ptr<oarlock::MathBackend> backend =
-      *oarlock::NewMathBackend("onednn");
+  static const std::unique_ptr<oarlock::nn::MathBackend> backend =
+      *oarlock::nn::NewMathBackend("onednn");
   static const std::vector<float> gradients = SomeGradients();
   static std::vector<float> merged(kBatchKeys * kDim);
-  std::vector<oarlock::KeyBatch> keys(kBatches);
+  std::vector<oarlock::client::KeyBatch> keys(kBatches);
   for (size_t b = 0; b < kBatches; ++b) {
     keys[b].Build(batches[b], kPartitionBits);
   }
-  oarlock::RowBags bags;
+  oarlock::nn::RowBags bags;
   bags.num_examples = kBatchKeys;
   bags.num_slots = 1;
   bags.row_dim = bags.width = kDim;
   const double start = Now();
-  for (const oarlock::KeyBatch& batch : keys) {
+  for (const oarlock::client::KeyBatch& batch : keys) {
     bags.row_of_key = batch.row_of_key().data();
     backend->Fill(batch.keys().size() * kDim, 0, merged.data());
     backend->SumBagsBackward(bags, gradients.data(), merged.data());

@@ -56,11 +56,12 @@ struct Pull {
   }
 
   grpc::ByteBuffer Request() const {
-    return EncodePullSparseRequest(request_header, TableId(1), groups,
-                                   v1::FLOAT32, false, keys);
+    return wire::EncodePullSparseRequest(request_header, TableId(1), groups,
+                                         v1::FLOAT32, false, keys);
   }
   grpc::ByteBuffer Response() const {
-    return EncodePullSparseResponse(response_header, kDim, versions, values);
+    return wire::EncodePullSparseResponse(response_header, kDim, versions,
+                                          values);
   }
 };
 
@@ -95,7 +96,7 @@ BENCHMARK(EncodeResponse);
 void DecodeRequest(benchmark::State& state) {
   const grpc::ByteBuffer buffer = Received(Pull().Request());
   for (auto _ : state) {
-    auto view = DecodePullSparseRequest(buffer);
+    auto view = wire::DecodePullSparseRequest(buffer);
     OARLOCK_CHECK(view.ok());
     benchmark::DoNotOptimize(view);
   }
@@ -105,7 +106,7 @@ BENCHMARK(DecodeRequest);
 void DecodeResponse(benchmark::State& state) {
   const grpc::ByteBuffer buffer = Received(Pull().Response());
   for (auto _ : state) {
-    auto view = DecodePullSparseResponse(buffer);
+    auto view = wire::DecodePullSparseResponse(buffer);
     OARLOCK_CHECK(view.ok());
     benchmark::DoNotOptimize(view);
   }
@@ -117,7 +118,7 @@ void DecodeResponseAndCopy(benchmark::State& state) {
   const grpc::ByteBuffer buffer = Received(Pull().Response());
   std::vector<float> scratch;
   for (auto _ : state) {
-    auto view = DecodePullSparseResponse(buffer);
+    auto view = wire::DecodePullSparseResponse(buffer);
     OARLOCK_CHECK(view.ok());
     benchmark::DoNotOptimize(
         view->values.Elements(0, view->num_values, &scratch));
@@ -187,7 +188,7 @@ void Narrow(benchmark::State& state) {
   const std::vector<float> from = SomeFloats(state.range(0));
   std::vector<uint16_t> to(from.size());
   for (auto _ : state) {
-    NarrowValues(kFormat, from, absl::MakeSpan(to));
+    wire::NarrowValues(kFormat, from, absl::MakeSpan(to));
     benchmark::ClobberMemory();
   }
   CountFloats(state);
@@ -199,10 +200,10 @@ template <v1::ValueFormat kFormat>
 void Widen(benchmark::State& state) {
   const std::vector<float> floats = SomeFloats(state.range(0));
   std::vector<uint16_t> from(floats.size());
-  NarrowValues(kFormat, floats, absl::MakeSpan(from));
+  wire::NarrowValues(kFormat, floats, absl::MakeSpan(from));
   std::vector<float> to(from.size());
   for (auto _ : state) {
-    WidenValues(kFormat, from.data(), absl::MakeSpan(to));
+    wire::WidenValues(kFormat, from.data(), absl::MakeSpan(to));
     benchmark::ClobberMemory();
   }
   CountFloats(state);

@@ -41,7 +41,7 @@ int FreePort() {
 
 int main(int argc, char** argv) {
   using namespace oarlock_bench;  // NOLINT: main is a list of measurements
-  oarlock::GroupOptions options;
+  oarlock::collective::GroupOptions options;
   const int port = FreePort();
   const int count = std::atoi(FlagValue(argc, argv, "ranks", "2").c_str());
   if (count < 2 || count > kMaxRanks) {
@@ -55,7 +55,7 @@ int main(int argc, char** argv) {
   }
   Ranks ranks(count);
   options.rank = ranks.rank();
-  auto communicator = oarlock::JoinGroup(options);
+  auto communicator = oarlock::collective::JoinGroup(options);
   if (!communicator.ok()) {
     std::fprintf(stderr, "%s\n", communicator.status().ToString().c_str());
     return 1;
@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
         (*communicator)
             ->AllReduceSum(
                 absl::MakeSpan(values.data(), work.num_bytes / sizeof(float)),
-                static_cast<oarlock::WireFormat>(work.kind));
+                static_cast<oarlock::collective::WireFormat>(work.kind));
     if (!status.ok()) {
       std::fprintf(stderr, "%s\n", status.ToString().c_str());
       std::_Exit(1);
@@ -79,16 +79,19 @@ int main(int argc, char** argv) {
   }
   Repetitions repetitions;
   const auto add = [&](const std::string& name, size_t bytes, uint64_t calls,
-                       oarlock::WireFormat format) {
+                       oarlock::collective::WireFormat format) {
     const Work work = {static_cast<uint64_t>(format), bytes, calls};
     repetitions.Add(name, [&, work] { return ranks.Measure(work, call); });
   };
-  add("64 MB", size_t{64} << 20, 5, oarlock::WireFormat::kFloat32);
-  add("64 MB as bfloat16", size_t{64} << 20, 5, oarlock::WireFormat::kBfloat16);
-  add("8 MB", size_t{8} << 20, 20, oarlock::WireFormat::kFloat32);
-  add("1 MB", size_t{1} << 20, 100, oarlock::WireFormat::kFloat32);
-  add("128 KB", size_t{128} << 10, 400, oarlock::WireFormat::kFloat32);
-  add("16 KB", size_t{16} << 10, 1000, oarlock::WireFormat::kFloat32);
-  add("1 KB", 1024, 1000, oarlock::WireFormat::kFloat32);
+  add("64 MB", size_t{64} << 20, 5, oarlock::collective::WireFormat::kFloat32);
+  add("64 MB as bfloat16", size_t{64} << 20, 5,
+      oarlock::collective::WireFormat::kBfloat16);
+  add("8 MB", size_t{8} << 20, 20, oarlock::collective::WireFormat::kFloat32);
+  add("1 MB", size_t{1} << 20, 100, oarlock::collective::WireFormat::kFloat32);
+  add("128 KB", size_t{128} << 10, 400,
+      oarlock::collective::WireFormat::kFloat32);
+  add("16 KB", size_t{16} << 10, 1000,
+      oarlock::collective::WireFormat::kFloat32);
+  add("1 KB", 1024, 1000, oarlock::collective::WireFormat::kFloat32);
   return repetitions.Run(argc, argv);
 }

@@ -39,14 +39,14 @@ class TextFile {
 };
 
 Figures Measure(const std::string& path,
-                oarlock::DataOptions::DenseTransform transform) {
-  oarlock::DataOptions options;
+                oarlock::data::DataOptions::DenseTransform transform) {
+  oarlock::data::DataOptions options;
   options.dense_transform = transform;
   options.sparse_feature_dim = 10'000'001;
-  oarlock::SharedList work(oarlock::WholeFileItems(1));
-  oarlock::BadLines bad_lines;
-  oarlock::BatchReader reader(options, {path}, &work, &bad_lines);
-  oarlock::Batch batch;
+  oarlock::data::SharedList work(oarlock::data::WholeFileItems(1));
+  oarlock::data::BadLines bad_lines;
+  oarlock::data::BatchReader reader(options, {path}, &work, &bad_lines);
+  oarlock::data::Batch batch;
   size_t num_lines = 0;
   const double start = oarlock_bench::ThreadCpu();
   while (true) {
@@ -66,7 +66,7 @@ Figures Measure(const std::string& path,
 }  // namespace
 
 int main(int argc, char** argv) {
-  using Transform = oarlock::DataOptions::DenseTransform;
+  using Transform = oarlock::data::DataOptions::DenseTransform;
   const TextFile file;
   oarlock_bench::Repetitions repetitions;
   repetitions.Add("log1p",

@@ -22,8 +22,9 @@ namespace {
 
 // A batch whose keys are Zipf-like: half of them are a few rows.
 struct Data {
-  Data(const Model& model, size_t batch, size_t num_rows, uint64_t seed) {
-    const ModelSpec& spec = model.spec();
+  Data(const models::Model& model, size_t batch, size_t num_rows,
+       uint64_t seed) {
+    const models::ModelSpec& spec = model.spec();
     RandomSequence random(seed);
     const auto fill = [&](std::vector<float>& v, size_t size, float scale) {
       v.resize(size);
@@ -47,7 +48,7 @@ struct Data {
     input.num_examples = batch;
     input.labels = labels.data();
     input.dense = dense.data();
-    SparseInput& sparse = input.sparse.emplace_back();
+    nn::SparseInput& sparse = input.sparse.emplace_back();
     sparse.rows = rows.data();
     sparse.num_rows = num_rows;
     sparse.row_of_key = row_of_key;
@@ -59,11 +60,11 @@ struct Data {
   std::vector<float> rows, dense, labels, parameters;
   std::vector<float> row_gradients, parameter_gradients;
   std::vector<uint32_t> row_of_key;
-  StepInput input;
-  StepOutput output;
+  nn::StepInput input;
+  nn::StepOutput output;
 };
 
-std::vector<double> Measure(const Model& model, int batch, int num_rows,
+std::vector<double> Measure(const models::Model& model, int batch, int num_rows,
                             int threads, int steps, int repetitions) {
   using Clock = std::chrono::steady_clock;
   std::vector<double> seconds;
@@ -81,7 +82,8 @@ std::vector<double> Measure(const Model& model, int batch, int num_rows,
   for (int t = 0; t < threads; ++t) {
     pool.emplace_back([&, t] {
       Data data(model, batch, num_rows, t + 1);
-      const std::unique_ptr<ModelExecutor> executor = model.NewExecutor(batch);
+      const std::unique_ptr<models::ModelExecutor> executor =
+          model.NewExecutor(batch);
       executor->Step(data.input, &data.output);
       all.arrive_and_wait();
       for (int r = 0; r < repetitions; ++r) {
@@ -124,10 +126,10 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (steps <= 0) steps = std::max(1, 16384 / batch);
 
-  oarlock::ModelOptions options;
+  oarlock::models::ModelOptions options;
   options.math_backend = math;
-  const absl::StatusOr<std::unique_ptr<oarlock::Model>> model =
-      oarlock::NewModel(name, options);
+  const absl::StatusOr<std::unique_ptr<oarlock::models::Model>> model =
+      oarlock::models::NewModel(name, options);
   if (!model.ok()) {
     std::fprintf(stderr, "%s\n", model.status().ToString().c_str());
     return 1;

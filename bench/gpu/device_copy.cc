@@ -11,8 +11,8 @@ namespace {
 
 void Check(cudaError_t status) {
   if (status == cudaSuccess) return;
-  cuda::DeviceFailed(std::string("measuring copies: ") +
-                     cudaGetErrorString(status));
+  nn::cuda::DeviceFailed(std::string("measuring copies: ") +
+                         cudaGetErrorString(status));
 }
 
 }  // namespace

@@ -7,14 +7,15 @@
 namespace oarlock::gpu_bench {
 namespace {
 
-using namespace cuda;  // NOLINT: thirty of its kernels have an overload here
+using namespace nn::cuda;  // NOLINT: thirty of its kernels have an overload
+                           // here
 
 constexpr double kFloat = sizeof(float);
 constexpr double kIndex = sizeof(uint32_t);
 
 // Of a number that is written, or added to.
-double Written(Write write) {
-  return write == Write::kAdd ? 2 * kFloat : kFloat;
+double Written(nn::Write write) {
+  return write == nn::Write::kAdd ? 2 * kFloat : kFloat;
 }
 
 template <typename T>
@@ -106,7 +107,7 @@ double Partials(const ColumnPartials<Term>& k) {
 std::optional<double> Bytes(const ColumnPartials<BiasGradientTerm>& k,
                             const ReadMemory&) {
   // Where some of dy are masked, whole sectors of memory are written.
-  const int times = k.term.activation == Activation::kRelu ? 3 : 1;
+  const int times = k.term.activation == nn::Activation::kRelu ? 3 : 1;
   return times * kFloat * k.rows * k.cols + Partials(k);
 }
 std::optional<double> Bytes(const ColumnPartials<ScaleVectorsTerm>& k,
@@ -258,12 +259,12 @@ template <typename Rule>
 std::optional<double> Bytes(const RuleTermsKernel<Rule>& k,
                             const ReadMemory& read) {
   return 2 * kFloat * NumWeights(k.args, read) +
-         (sizeof(RuleTile) + sizeof(RuleMeans)) * k.args.num_tiles;
+         (sizeof(RuleTile) + sizeof(optim::RuleMeans)) * k.args.num_tiles;
 }
 template <typename Rule>
 std::optional<double> Bytes(const RuleBeginKernel<Rule>& k, const ReadMemory&) {
-  const size_t sums = kTakesMeans<Rule> ? k.args.num_tiles : 0;
-  return sizeof(RuleMeans) * sums +
+  const size_t sums = optim::kTakesMeans<Rule> ? k.args.num_tiles : 0;
+  return sizeof(optim::RuleMeans) * sums +
          (sizeof(RuleBlock) + sizeof(typename Rule::Begun) +
           2 * kFloat * Rule::kShared) *
              k.args.num_blocks;
@@ -278,10 +279,10 @@ std::optional<double> Bytes(const ForEach<Body>& kernel,
 
 }  // namespace
 
-std::optional<double> BytesOfKernel(KernelId id, const void* kernel,
+std::optional<double> BytesOfKernel(nn::cuda::KernelId id, const void* kernel,
                                     const ReadMemory& read) {
 #define OARLOCK_BYTES_CASE(name, type) \
-  case KernelId::name:                 \
+  case nn::cuda::KernelId::name:       \
     return Bytes(*static_cast<const type*>(kernel), read);
   switch (id) {
     OARLOCK_CUDA_KERNELS(OARLOCK_BYTES_CASE)
@@ -291,8 +292,8 @@ std::optional<double> BytesOfKernel(KernelId id, const void* kernel,
   return std::nullopt;
 }
 
-double BytesOfProduct(const Product& p) {
-  const double operand = p.numbers == Numbers::kBfloat16 ? 2 : kFloat;
+double BytesOfProduct(const nn::cuda::Product& p) {
+  const double operand = p.numbers == nn::cuda::Numbers::kBfloat16 ? 2 : kFloat;
   return operand * (p.m * p.k + p.k * p.n) + Written(p.write) * p.m * p.n +
          (p.bias == nullptr ? 0 : kFloat * p.m);
 }

@@ -20,10 +20,10 @@ using ReadMemory =
 
 // Of the kernel `id`, a struct at `kernel`, before it runs. Nothing where
 // nobody has counted: kernels of images and of attention.
-std::optional<double> BytesOfKernel(cuda::KernelId id, const void* kernel,
+std::optional<double> BytesOfKernel(nn::cuda::KernelId id, const void* kernel,
                                     const ReadMemory& read);
 
-double BytesOfProduct(const cuda::Product& product);
+double BytesOfProduct(const nn::cuda::Product& product);
 
 }  // namespace oarlock::gpu_bench
 

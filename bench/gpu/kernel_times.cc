@@ -19,7 +19,7 @@
 namespace oarlock::gpu_bench {
 namespace {
 
-using cuda::KernelId;
+using nn::cuda::KernelId;
 
 // Launches of a kernel that are queued at once, as one graph.
 constexpr int kLaunches = 20;
@@ -29,10 +29,10 @@ constexpr int kGraphs = 3;
 constexpr int kTries = 5;
 
 // Without graphs: each call is timed by itself.
-class TimedDevice final : public cuda::DeviceAround, public KernelTimes {
+class TimedDevice final : public nn::cuda::DeviceAround, public KernelTimes {
  public:
-  TimedDevice(std::unique_ptr<cuda::Device> device, const Clock& clock)
-      : DeviceAround(std::move(device)),
+  TimedDevice(std::unique_ptr<nn::cuda::Device> device, const Clock& clock)
+      : nn::cuda::DeviceAround(std::move(device)),
         clock_(clock),
         word_(DeviceAround::device().Allocate(sizeof(float))) {}
   ~TimedDevice() override { device().Free(word_); }
@@ -40,7 +40,7 @@ class TimedDevice final : public cuda::DeviceAround, public KernelTimes {
   std::unique_ptr<Graph> Capture(const std::function<void()>&) override {
     return nullptr;
   }
-  void Launch(KernelId id, const void* kernel, size_t num_bytes,
+  void Launch(nn::cuda::KernelId id, const void* kernel, size_t num_bytes,
               size_t blocks) override {
     const auto launch = [&] { device().Launch(id, kernel, num_bytes, blocks); };
     if (!timing_) return launch();
@@ -52,9 +52,9 @@ class TimedDevice final : public cuda::DeviceAround, public KernelTimes {
     const double seconds = SecondsOfScanOr(id, kernel, launch);
     std::optional<double> floor;
     if (bytes.has_value()) floor = *bytes / bytes_per_second_;
-    Count(cuda::kKernelNames[static_cast<size_t>(id)], seconds, floor);
+    Count(nn::cuda::kKernelNames[static_cast<size_t>(id)], seconds, floor);
   }
-  void Multiply(const cuda::Product& p) override {
+  void Multiply(const nn::cuda::Product& p) override {
     device().Multiply(p);
     if (!timing_) return;
     char name[64];
@@ -63,12 +63,12 @@ class TimedDevice final : public cuda::DeviceAround, public KernelTimes {
           std::max(2.0 * p.m * p.n * p.k / flops_per_second_,
                    BytesOfProduct(p) / bytes_per_second_));
   }
-  bool Convolve(const cuda::ConvolutionPass& p) override {
+  bool Convolve(const nn::cuda::ConvolutionPass& p) override {
     if (!device().Convolve(p)) return false;
     if (!timing_) return true;
     constexpr const char* kKinds[] = {"", " by weight", " by input"};
-    const ConvolutionShape& s = p.shape;
-    const Extent& kernel = s.window.kernel;
+    const nn::ConvolutionShape& s = p.shape;
+    const nn::Extent& kernel = s.window.kernel;
     char name[160];
     std::snprintf(name, sizeof(name),
                   "convolution %zux%zux%zu, %zux%zu, to %zu%s", s.image.height,
@@ -81,7 +81,7 @@ class TimedDevice final : public cuda::DeviceAround, public KernelTimes {
     return true;
   }
 
-  void MeasureCeilings(cuda::Numbers numbers) override {
+  void MeasureCeilings(nn::cuda::Numbers numbers) override {
     constexpr size_t kFloats = size_t{1} << 28;
     constexpr size_t kSide = 8192;
     constexpr int kTimes = 10;
@@ -99,7 +99,7 @@ class TimedDevice final : public cuda::DeviceAround, public KernelTimes {
     // Read and written.
     bytes_per_second_ =
         2.0 * kCopied / SecondsOfDeviceCopy(memory, kCopied, memory + kFloats);
-    cuda::Product product;
+    nn::cuda::Product product;
     product.numbers = numbers;
     product.m = product.n = product.k = kSide;
     product.a = {memory, kSide};
@@ -220,10 +220,10 @@ class TimedDevice final : public cuda::DeviceAround, public KernelTimes {
 
   // A scan writes over what it reads, and kernels after it take its sums for
   // places: they are put back.
-  double SecondsOfScanOr(KernelId id, const void* kernel,
+  double SecondsOfScanOr(nn::cuda::KernelId id, const void* kernel,
                          const std::function<void()>& launch) {
-    if (id != KernelId::kScan) return SecondsOf(launch);
-    const auto& scan = *static_cast<const cuda::ScanKernel*>(kernel);
+    if (id != nn::cuda::KernelId::kScan) return SecondsOf(launch);
+    const auto& scan = *static_cast<const nn::cuda::ScanKernel*>(kernel);
     std::vector<uint32_t> sums(scan.count);
     const size_t num_bytes = sums.size() * sizeof(uint32_t);
     Read(scan.values, num_bytes, sums.data());
@@ -247,8 +247,8 @@ class TimedDevice final : public cuda::DeviceAround, public KernelTimes {
 
 }  // namespace
 
-std::unique_ptr<cuda::Device> NewTimedDevice(
-    std::unique_ptr<cuda::Device> device, const Clock& clock,
+std::unique_ptr<nn::cuda::Device> NewTimedDevice(
+    std::unique_ptr<nn::cuda::Device> device, const Clock& clock,
     KernelTimes** times) {
   auto timed = std::make_unique<TimedDevice>(std::move(device), clock);
   *times = timed.get();

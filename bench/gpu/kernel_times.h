@@ -15,7 +15,7 @@ class KernelTimes {
   virtual ~KernelTimes() = default;
   // Bytes a second of a large copy, read and written, and multiplications and
   // additions a second of a large product. On a GPU.
-  virtual void MeasureCeilings(cuda::Numbers numbers) = 0;
+  virtual void MeasureCeilings(nn::cuda::Numbers numbers) = 0;
   // Times all calls from here on.
   virtual void Start() = 0;
   // A line for each kernel and each shape of product: how often it was called,
@@ -29,8 +29,8 @@ class KernelTimes {
 // added as often, but finite. What its numbers fit into, the GPU's cache, they
 // are found in, as in a small batch's step. `*times` lives as long as the
 // device, and `clock` longer.
-std::unique_ptr<cuda::Device> NewTimedDevice(
-    std::unique_ptr<cuda::Device> device, const Clock& clock,
+std::unique_ptr<nn::cuda::Device> NewTimedDevice(
+    std::unique_ptr<nn::cuda::Device> device, const Clock& clock,
     KernelTimes** times);
 
 }  // namespace oarlock::gpu_bench

@@ -4,7 +4,7 @@
 namespace oarlock::gpu_bench {
 
 double SecondsOfDeviceCopy(const void*, size_t, void*) {
-  cuda::DeviceFailed("this program was built without CUDA");
+  nn::cuda::DeviceFailed("this program was built without CUDA");
 }
 
 }  // namespace oarlock::gpu_bench

@@ -46,56 +46,57 @@ double Now() {
       .count();
 }
 
-NodeId Hidden(NetworkBuilder& b, const std::string& name, size_t width,
-              NodeId input) {
-  LinearOptions options;
+nn::NodeId Hidden(nn::NetworkBuilder& b, const std::string& name, size_t width,
+                  nn::NodeId input) {
+  nn::LinearOptions options;
   options.num_outputs = width;
-  options.activation = Activation::kRelu;
-  return b.Add(name, NewLinear(options), {input});
+  options.activation = nn::Activation::kRelu;
+  return b.Add(name, nn::NewLinear(options), {input});
 }
 
 struct BenchModel {
   size_t row_dim = 0;
-  std::unique_ptr<Network> network;
+  std::unique_ptr<nn::Network> network;
 };
 
 // The quick start's: 26 embeddings of 10 and 13 dense features, three hidden
 // layers of 400, softmax.
 BenchModel CtrDnn() {
-  NetworkBuilder b;
-  const NodeId rows = b.Add(
-      "rows", NewEmbedding({.num_slots = kSlots, .row_dim = 10, .width = 10}),
-      {});
-  const NodeId dense = b.Add("dense", NewDenseInput({kDense}), {});
-  NodeId x = b.Add("features", NewConcat(), {rows, dense});
+  nn::NetworkBuilder b;
+  const nn::NodeId rows = b.Add(
+      "rows",
+      nn::NewEmbedding({.num_slots = kSlots, .row_dim = 10, .width = 10}), {});
+  const nn::NodeId dense = b.Add("dense", nn::NewDenseInput({kDense}), {});
+  nn::NodeId x = b.Add("features", nn::NewConcat(), {rows, dense});
   for (const char* name : {"fc1", "fc2", "fc3"}) x = Hidden(b, name, 400, x);
-  LinearOptions out;
+  nn::LinearOptions out;
   out.num_outputs = 2;
-  x = b.Add("out", NewLinear(out), {x});
-  return {10, *b.Build(b.Add("loss", NewSoftmaxCrossEntropy(), {x}))};
+  x = b.Add("out", nn::NewLinear(out), {x});
+  return {10, *b.Build(b.Add("loss", nn::NewSoftmaxCrossEntropy(), {x}))};
 }
 
 // Naumov et al., 2019, of the sizes of its reference for Criteo: embeddings of
 // 16, bottom 512-256-64-16, top 512-256-1.
 BenchModel Dlrm() {
-  NetworkBuilder b;
-  const NodeId rows = b.Add(
-      "rows", NewEmbedding({.num_slots = kSlots, .row_dim = 16, .width = 16}),
-      {});
-  NodeId x = b.Add("dense", NewDenseInput({kDense}), {});
+  nn::NetworkBuilder b;
+  const nn::NodeId rows = b.Add(
+      "rows",
+      nn::NewEmbedding({.num_slots = kSlots, .row_dim = 16, .width = 16}), {});
+  nn::NodeId x = b.Add("dense", nn::NewDenseInput({kDense}), {});
   size_t layer = 0;
   for (const size_t width : {512, 256, 64, 16}) {
     x = Hidden(b, "bottom" + std::to_string(++layer), width, x);
   }
-  const NodeId vectors = b.Add("vectors", NewConcat(), {x, rows});
-  const NodeId dots = b.Add("dots", NewPairwiseDots({.width = 16}), {vectors});
-  NodeId top = b.Add("features", NewConcat(), {x, dots});
+  const nn::NodeId vectors = b.Add("vectors", nn::NewConcat(), {x, rows});
+  const nn::NodeId dots =
+      b.Add("dots", nn::NewPairwiseDots({.width = 16}), {vectors});
+  nn::NodeId top = b.Add("features", nn::NewConcat(), {x, dots});
   top = Hidden(b, "top1", 512, top);
   top = Hidden(b, "top2", 256, top);
-  LinearOptions out;
+  nn::LinearOptions out;
   out.num_outputs = 1;
-  top = b.Add("out", NewLinear(out), {top});
-  return {16, *b.Build(b.Add("loss", NewSigmoidCrossEntropy(), {top}))};
+  top = b.Add("out", nn::NewLinear(out), {top});
+  return {16, *b.Build(b.Add("loss", nn::NewSigmoidCrossEntropy(), {top}))};
 }
 
 // A random batch on the host: two keys of three are distinct, as in Criteo's
@@ -136,7 +137,7 @@ class Step {
     bool batch = false;
     bool parameters = false;
   };
-  Step(HostBatch& batch, MathBackend* math, InBackend in_backend)
+  Step(HostBatch& batch, nn::MathBackend* math, InBackend in_backend)
       : math_(math) {
     const bool all = in_backend.batch;
     const bool kept = all || in_backend.parameters;
@@ -147,7 +148,7 @@ class Step {
     input.dense = Place(batch.dense, all);
     input.parameters = parameters = Place(batch.parameters, kept);
     input.parameters_in_backend = kept;
-    SparseInput sparse;
+    nn::SparseInput sparse;
     sparse.rows = Place(batch.rows, all);
     sparse.num_rows = batch.num_rows;
     sparse.row_of_key = absl::MakeConstSpan(Place(batch.row_of_key, all),
@@ -157,8 +158,8 @@ class Step {
     output.parameter_gradients = Place(batch.parameter_gradients, kept);
   }
 
-  StepInput input;
-  StepOutput output;
+  nn::StepInput input;
+  nn::StepOutput output;
   float* parameters;
 
  private:
@@ -171,8 +172,8 @@ class Step {
     return static_cast<T*>(arrays_.back().data());
   }
 
-  MathBackend* const math_;
-  std::vector<BackendArray> arrays_;
+  nn::MathBackend* const math_;
+  std::vector<nn::BackendArray> arrays_;
 };
 
 struct Options {
@@ -185,14 +186,14 @@ struct Options {
   bool kernels = false;
 };
 
-cuda::Numbers NumbersOf(const Options& options) {
-  return options.numbers == "tf32"       ? cuda::Numbers::kTf32
-         : options.numbers == "bfloat16" ? cuda::Numbers::kBfloat16
-                                         : cuda::Numbers::kFloat32;
+nn::cuda::Numbers NumbersOf(const Options& options) {
+  return options.numbers == "tf32"       ? nn::cuda::Numbers::kTf32
+         : options.numbers == "bfloat16" ? nn::cuda::Numbers::kBfloat16
+                                         : nn::cuda::Numbers::kFloat32;
 }
 
-std::unique_ptr<cuda::Device> MustOpen(const Options& options) {
-  auto device = cuda::OpenGpu(options.gpu);
+std::unique_ptr<nn::cuda::Device> MustOpen(const Options& options) {
+  auto device = nn::cuda::OpenGpu(options.gpu);
   if (!device.ok()) {
     std::fprintf(stderr, "step_bench: %s\n",
                  std::string(device.status().message()).c_str());
@@ -202,9 +203,9 @@ std::unique_ptr<cuda::Device> MustOpen(const Options& options) {
 }
 
 // Null without --optimizer.
-std::unique_ptr<DenseOptimizer> NewOptimizer(const Network& network,
-                                             const Options& options,
-                                             MathBackend* math) {
+std::unique_ptr<optim::DenseOptimizer> NewOptimizer(const nn::Network& network,
+                                                    const Options& options,
+                                                    nn::MathBackend* math) {
   v1::OptimizerConfig config;
   config.set_learning_rate(1e-4f);
   if (options.optimizer == "adam") {
@@ -216,33 +217,33 @@ std::unique_ptr<DenseOptimizer> NewOptimizer(const Network& network,
   } else {
     return nullptr;
   }
-  std::vector<ParameterBlock> blocks;
-  for (const ParameterSpec& parameter : network.parameters()) {
-    ParameterBlock& block = blocks.emplace_back();
+  std::vector<optim::ParameterBlock> blocks;
+  for (const nn::ParameterSpec& parameter : network.parameters()) {
+    optim::ParameterBlock& block = blocks.emplace_back();
     block.size = 1;
     for (const size_t side : parameter.shape) block.size *= side;
     block.decays = parameter.shape.size() > 1;
   }
-  auto optimizer = DenseOptimizer::Create(
-      config, blocks, cuda::NewRuleRunner(math->compute_device()));
+  auto optimizer = optim::DenseOptimizer::Create(
+      config, blocks, nn::cuda::NewRuleRunner(math->compute_device()));
   if (!optimizer.ok()) {
     std::fprintf(stderr, "step_bench: %s\n",
                  std::string(optimizer.status().message()).c_str());
     std::exit(1);
   }
-  return std::make_unique<DenseOptimizer>(*std::move(optimizer));
+  return std::make_unique<optim::DenseOptimizer>(*std::move(optimizer));
 }
 
 // Seconds of a step: the median of many after some that are not counted.
 double SecondsOfAStep(const BenchModel& model, const Options& options,
                       bool inputs_on_device) {
   HostBatch batch(model, options.batch);
-  auto math = cuda::NewCudaBackend(
+  auto math = nn::cuda::NewCudaBackend(
       MustOpen(options),
       {NumbersOf(options), inputs_on_device, options.graphs});
-  MathBackend* const backend = math.get();
-  Workspace workspace(*model.network, std::move(math), options.batch);
-  const std::unique_ptr<DenseOptimizer> optimizer =
+  nn::MathBackend* const backend = math.get();
+  nn::Workspace workspace(*model.network, std::move(math), options.batch);
+  const std::unique_ptr<optim::DenseOptimizer> optimizer =
       NewOptimizer(*model.network, options, backend);
   const bool kept = inputs_on_device || optimizer != nullptr;
   Step step(batch, backend, {.batch = inputs_on_device, .parameters = kept});
@@ -273,10 +274,10 @@ int Main(const Options& options) {
     times->MeasureCeilings(NumbersOf(options));
     HostBatch batch(model, options.batch);
     auto math =
-        cuda::NewCudaBackend(std::move(device), {NumbersOf(options), true});
-    MathBackend* const backend = math.get();
-    Workspace workspace(*model.network, std::move(math), options.batch);
-    const std::unique_ptr<DenseOptimizer> optimizer =
+        nn::cuda::NewCudaBackend(std::move(device), {NumbersOf(options), true});
+    nn::MathBackend* const backend = math.get();
+    nn::Workspace workspace(*model.network, std::move(math), options.batch);
+    const std::unique_ptr<optim::DenseOptimizer> optimizer =
         NewOptimizer(*model.network, options, backend);
     Step step(batch, backend, {.batch = true, .parameters = true});
     constexpr int kWarmSteps = 3;

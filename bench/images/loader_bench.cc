@@ -40,27 +40,27 @@ T OrExit(absl::StatusOr<T> value) {
 }
 
 // Examples a second.
-double RateOf(const ImageDataset& images, const Augmentation& augmentation,
-              uint32_t batch_size) {
-  const ImageTransform transform =
-      OrExit(ImageTransform::Create(images.shape(), augmentation, 1));
-  const DistributedBatchSampler sampler =
-      OrExit(DistributedBatchSampler::Create({.num_examples = images.size(),
-                                              .batch_size = batch_size,
-                                              .shuffle = true}));
+double RateOf(const data::ImageDataset& images,
+              const data::Augmentation& augmentation, uint32_t batch_size) {
+  const data::ImageTransform transform =
+      OrExit(data::ImageTransform::Create(images.shape(), augmentation, 1));
+  const data::DistributedBatchSampler sampler = OrExit(
+      data::DistributedBatchSampler::Create({.num_examples = images.size(),
+                                             .batch_size = batch_size,
+                                             .shuffle = true}));
   const double begin = CpuSeconds();
   double num_examples = 0;
   for (uint64_t epoch = 0; CpuSeconds() - begin < kSeconds; ++epoch) {
-    ImageLoader loader(&images, &transform, sampler.Epoch(epoch),
-                       {.num_workers = 0});
-    while (const ImageBatch* batch = OrExit(loader.Next())) {
+    data::ImageLoader loader(&images, &transform, sampler.Epoch(epoch),
+                             {.num_workers = 0});
+    while (const data::ImageBatch* batch = OrExit(loader.Next())) {
       num_examples += static_cast<double>(batch->num_examples);
     }
   }
   return num_examples / (CpuSeconds() - begin);
 }
 
-double CopyRateOf(const ImageShape& shape, uint32_t batch_size) {
+double CopyRateOf(const data::ImageShape& shape, uint32_t batch_size) {
   std::vector<uint8_t> from(shape.size() * batch_size, 1), to(from.size());
   const double begin = CpuSeconds();
   double num_examples = 0;
@@ -74,10 +74,10 @@ double CopyRateOf(const ImageShape& shape, uint32_t batch_size) {
   return num_examples / (CpuSeconds() - begin);
 }
 
-void RunInMemory(const char* name, const ImageShape& shape,
+void RunInMemory(const char* name, const data::ImageShape& shape,
                  uint32_t batch_size) {
   const auto images =
-      OrExit(NewSyntheticImages({.shape = shape, .num_examples = 4096}));
+      OrExit(data::NewSyntheticImages({.shape = shape, .num_examples = 4096}));
   const double plain = RateOf(*images, {}, batch_size);
   const double augmented =
       RateOf(*images, {.padding = 4, .flip = true}, batch_size);
@@ -99,9 +99,9 @@ void RunFolder() {
   for (int i = 0; i < 32; ++i) {
     std::ofstream(folder + "/class/" + std::to_string(i) + ".jpg",
                   std::ios::binary)
-        << JpegFile(375, 500, 3, pixels, 90);
+        << data::JpegFile(375, 500, 3, pixels, 90);
   }
-  const auto images = OrExit(ImageFolder::Open(folder, {.side = 224}));
+  const auto images = OrExit(data::ImageFolder::Open(folder, {.side = 224}));
   std::printf(
       "JPEG 500 x 375 to 224 x 224: the middle %.0f images/s, a random "
       "area %.0f\n",

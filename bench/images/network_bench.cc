@@ -26,25 +26,25 @@
 namespace oarlock {
 namespace {
 
-std::vector<float> StartOf(const std::vector<ParameterSpec>& specs,
+std::vector<float> StartOf(const std::vector<nn::ParameterSpec>& specs,
                            size_t size) {
   std::vector<float> values(size);
-  for (const ParameterSpec& spec : specs) {
+  for (const nn::ParameterSpec& spec : specs) {
     v1::Initializer config;
     switch (spec.init.kind) {
-      case ParameterInit::Kind::kConstant:
+      case nn::ParameterInit::Kind::kConstant:
         config.set_constant(spec.init.value);
         break;
-      case ParameterInit::Kind::kUniform:
+      case nn::ParameterInit::Kind::kUniform:
         config.set_uniform_range(spec.init.value);
         break;
-      case ParameterInit::Kind::kNormal:
+      case nn::ParameterInit::Kind::kNormal:
         config.set_normal_stddev(spec.init.value);
         break;
     }
     size_t count = 1;
     for (size_t dim : spec.shape) count *= dim;
-    const auto start = InitialValues::Create(config, 1, TableId{1});
+    const auto start = optim::InitialValues::Create(config, 1, TableId{1});
     start->FillRange(spec.offset, values.data() + spec.offset, count);
   }
   return values;
@@ -53,8 +53,9 @@ std::vector<float> StartOf(const std::vector<ParameterSpec>& specs,
 // A network, a random batch and an optimizer.
 class Training {
  public:
-  Training(std::unique_ptr<Network> network, std::unique_ptr<MathBackend> math,
-           size_t batch, size_t num_classes)
+  Training(std::unique_ptr<nn::Network> network,
+           std::unique_ptr<nn::MathBackend> math, size_t batch,
+           size_t num_classes)
       : network_(std::move(network)),
         workspace_(*network_, std::move(math), batch),
         rule_(Adam()) {
@@ -93,38 +94,38 @@ class Training {
   }
 
  private:
-  static UpdateRule Adam() {
+  static optim::UpdateRule Adam() {
     v1::OptimizerConfig config;
     config.mutable_adam();
     config.set_learning_rate(1e-3f);
-    return *UpdateRule::Create(config);
+    return *optim::UpdateRule::Create(config);
   }
 
-  const std::unique_ptr<Network> network_;
-  Workspace workspace_;
-  const UpdateRule rule_;
+  const std::unique_ptr<nn::Network> network_;
+  nn::Workspace workspace_;
+  const optim::UpdateRule rule_;
   std::vector<uint8_t> images_;
   std::vector<float> labels_, parameters_, statistics_, gradients_, state_;
-  StepInput input_;
-  StepOutput output_;
+  nn::StepInput input_;
+  nn::StepOutput output_;
   uint64_t step_ = 0;
 };
 
 struct Choice {
-  std::unique_ptr<Network> network;
+  std::unique_ptr<nn::Network> network;
   size_t num_classes;
 };
 
 Choice Choose(const std::string& name) {
-  if (name == "mnist") return {NewMnistNetwork(), 10};
-  if (name == "cifar10") return {NewCifar10Network(), 10};
-  ResNetOptions options;
+  if (name == "mnist") return {models::NewMnistNetwork(), 10};
+  if (name == "cifar10") return {models::NewCifar10Network(), 10};
+  models::ResNetOptions options;
   if (name == "resnet18_32") {
     options.height = options.width = 32;
     options.num_classes = 10;
   }
   if (name == "resnet50_224") options.depth = 50;
-  return {*NewResNet(options), options.num_classes};
+  return {*models::NewResNet(options), options.num_classes};
 }
 
 }  // namespace
@@ -156,7 +157,7 @@ int main(int argc, char** argv) {
                  "Steps of a repetition; 0: as many as take .3 s");
   CLI11_PARSE(app, argc, argv);
 
-  auto backend = oarlock::NewMathBackend(math, threads);
+  auto backend = oarlock::nn::NewMathBackend(math, threads);
   if (!backend.ok()) {
     std::fprintf(stderr, "%s\n", backend.status().ToString().c_str());
     return 1;

@@ -9,7 +9,7 @@
 
 namespace oarlock_bench {
 
-std::unique_ptr<oarlock::SparseTable> EmptyTable() {
+std::unique_ptr<oarlock::sparse_table::SparseTable> EmptyTable() {
   oarlock::v1::TableConfig config;
   config.set_id(1);
   config.set_name("bench");
@@ -17,8 +17,8 @@ std::unique_ptr<oarlock::SparseTable> EmptyTable() {
   config.mutable_optimizer()->mutable_adagrad();
   config.mutable_sparse()->set_dim(kDim);
   config.mutable_sparse()->mutable_initializer()->set_uniform_range(0.01f);
-  absl::StatusOr<std::unique_ptr<oarlock::SparseTable>> table =
-      oarlock::SparseTable::Create(config, kPartitionBits);
+  absl::StatusOr<std::unique_ptr<oarlock::sparse_table::SparseTable>> table =
+      oarlock::sparse_table::SparseTable::Create(config, kPartitionBits);
   OARLOCK_CHECK(table.ok());
   return *std::move(table);
 }

@@ -13,7 +13,7 @@ namespace oarlock_bench {
 inline constexpr int kPartitionBits = 8;
 
 // Without rows; the room for them is asked of the system as they come.
-std::unique_ptr<oarlock::SparseTable> EmptyTable();
+std::unique_ptr<oarlock::sparse_table::SparseTable> EmptyTable();
 
 }  // namespace oarlock_bench
 

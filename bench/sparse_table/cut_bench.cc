@@ -30,13 +30,13 @@
 namespace oarlock_bench {
 namespace {
 
-using oarlock::CutSink;
 using oarlock::Key;
-using oarlock::KeyBatch;
 using oarlock::PartitionIndex;
-using oarlock::SavedPartition;
-using oarlock::SaveKind;
-using oarlock::SparseTable;
+using oarlock::client::KeyBatch;
+using oarlock::sparse_table::CutSink;
+using oarlock::sparse_table::SavedPartition;
+using oarlock::sparse_table::SaveKind;
+using oarlock::sparse_table::SparseTable;
 
 constexpr uint32_t kPartitions = 1 << kPartitionBits;
 constexpr int kThreads = 2;
@@ -58,7 +58,7 @@ void Push(const KeyBatch& batch, SparseTable& table) {
   const oarlock::PushStamp stamp = {oarlock::WorkerIndex(0),
                                     oarlock::Generation(1),
                                     oarlock::Sequence(++last_sequence)};
-  oarlock::SparsePush push;
+  oarlock::sparse_table::SparsePush push;
   push.groups = batch.groups();
   push.keys = batch.keys().data();
   push.gradients = gradients.data();

@@ -24,9 +24,9 @@ namespace oarlock_bench {
 namespace {
 
 using oarlock::Key;
-using oarlock::KeyBatch;
 using oarlock::KeyGroup;
-using oarlock::SparseTable;
+using oarlock::client::KeyBatch;
+using oarlock::sparse_table::SparseTable;
 
 constexpr size_t kBatches = 300;
 constexpr int kMaxThreads = 2;
@@ -107,7 +107,7 @@ class Pusher {
     const oarlock::PushStamp stamp = {oarlock::WorkerIndex(worker_),
                                       oarlock::Generation(1),
                                       oarlock::Sequence(++last_sequence_)};
-    oarlock::SparsePush push;
+    oarlock::sparse_table::SparsePush push;
     push.groups = batch.groups;
     push.keys = batch.keys.data();
     push.gradients = gradients;
@@ -218,7 +218,7 @@ Figures Insert(int num_threads) {
 }
 
 Figures MemoryPerKey() {
-  const oarlock::SparseTableStats stats = Filled().table->Stats();
+  const oarlock::sparse_table::SparseTableStats stats = Filled().table->Stats();
   return {{"bytes_per_row",
            static_cast<double>(stats.bytes) / static_cast<double>(stats.rows)},
           {"payload_bytes", 2 * kDim * sizeof(float)}};

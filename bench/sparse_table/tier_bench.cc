@@ -37,8 +37,8 @@ namespace oarlock_bench {
 namespace {
 
 using oarlock::Key;
-using oarlock::KeyBatch;
-using oarlock::SparseTable;
+using oarlock::client::KeyBatch;
+using oarlock::sparse_table::SparseTable;
 
 constexpr int kPartitionBits = 7;
 constexpr uint64_t kRows = 2'000'000;
@@ -108,7 +108,7 @@ class ProductTable {
     config.mutable_optimizer()->mutable_adagrad();
     config.mutable_sparse()->set_dim(kDim);
     config.mutable_sparse()->mutable_initializer()->set_uniform_range(0.01f);
-    oarlock::SparseTableOptions options;
+    oarlock::sparse_table::SparseTableOptions options;
     if (with_budget) {
       config.mutable_sparse()->set_memory_budget_bytes(kRows * kRowBytes /
                                                        kMemoryShare);
@@ -190,7 +190,7 @@ class ProductTable {
     const oarlock::PushStamp stamp = {oarlock::WorkerIndex(0),
                                       oarlock::Generation(1),
                                       oarlock::Sequence(++last_sequence_)};
-    oarlock::SparsePush push;
+    oarlock::sparse_table::SparsePush push;
     push.groups = batch.groups();
     push.keys = batch.keys().data();
     push.gradients = Gradients();

@@ -27,7 +27,8 @@
 namespace oarlock_bench {
 namespace {
 
-using namespace oarlock;  // NOLINT: a program of one page.
+using namespace oarlock;           // NOLINT: a program of one page.
+using namespace oarlock::storage;  // NOLINT: likewise
 namespace fs = std::filesystem;
 
 constexpr uint64_t kBytes = 1'440'000'000;

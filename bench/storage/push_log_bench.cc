@@ -33,9 +33,9 @@
 namespace oarlock_bench {
 namespace {
 
-using oarlock::FileSystem;
-using oarlock::LogRecord;
-using oarlock::PushLog;
+using oarlock::storage::FileSystem;
+using oarlock::storage::LogRecord;
+using oarlock::storage::PushLog;
 
 constexpr uint64_t kSegmentBytes = uint64_t{64} << 20;
 constexpr size_t kLargeBytes = 800'000;
@@ -143,8 +143,8 @@ Figures MeasureRead() {
     }
   }
   const double begin = Now();
-  const absl::StatusOr<oarlock::LogContents> contents =
-      oarlock::ReadPushLog(FileSystem::Real(), directory, Ignore);
+  const absl::StatusOr<oarlock::storage::LogContents> contents =
+      oarlock::storage::ReadPushLog(FileSystem::Real(), directory, Ignore);
   const double seconds = Now() - begin;
   OARLOCK_CHECK(contents.ok() && contents->num_records == kRecords);
   std::filesystem::remove_all(directory);

@@ -59,7 +59,7 @@ oarlock::v1::TableConfig VectorConfig() {
 
 class ClientBench {
  public:
-  ClientBench(oarlock::ParameterClient* client, size_t num_slots)
+  ClientBench(oarlock::client::ParameterClient* client, size_t num_slots)
       : client_(client), traffic_(client, kBatchKeys) {
     for (size_t i = 0; i < num_slots; ++i) {
       slots_.push_back(std::make_shared<Slot>(kBatchKeys));
@@ -156,15 +156,15 @@ class ClientBench {
   // One repetition of pulls of the dense vector, all of it each time: the data
   // plane without a table's work.
   Figures DensePull() {
-    auto replica = std::make_shared<oarlock::DenseReplica>();
+    auto replica = std::make_shared<oarlock::client::DenseReplica>();
     std::vector<double> seconds;
     for (size_t call = 0; call < kCalls; ++call) {
       // As if it had never been pulled.
       std::fill(replica->block_versions.begin(), replica->block_versions.end(),
                 0);
       const double start = Now();
-      const absl::Status outcome =
-          oarlock::CallAndWait([&](oarlock::ParameterClient::Done done) {
+      const absl::Status outcome = oarlock::CallAndWait(
+          [&](oarlock::client::ParameterClient::Done done) {
             client_->PullDense(kVector, replica.get(), replica,
                                std::move(done));
           });
@@ -175,7 +175,7 @@ class ClientBench {
   }
 
  private:
-  oarlock::ParameterClient* const client_;
+  oarlock::client::ParameterClient* const client_;
   Traffic traffic_;
   std::vector<std::shared_ptr<Slot>> slots_;
   std::vector<std::vector<oarlock::Key>> batches_[2];
@@ -203,18 +203,18 @@ void AddMeasures(ClientBench* bench, Repetitions* repetitions) {
 }
 
 int Run(int argc, char** argv) {
-  oarlock::ConnectionOptions options;
+  oarlock::client::ConnectionOptions options;
   options.endpoints = {FlagValue(argc, argv, "server", "127.0.0.1:6174")};
   options.job_id = FlagValue(argc, argv, "job", "bench");
   options.client_name = "worker 0";
-  auto connections = oarlock::ServerConnections::Connect(options);
+  auto connections = oarlock::client::ServerConnections::Connect(options);
   Require(connections.status());
-  auto job = oarlock::GrpcJobClient::Register(connections->get(),
-                                              oarlock::WorkerIndex(0));
+  auto job = oarlock::client::GrpcJobClient::Register(connections->get(),
+                                                      oarlock::WorkerIndex(0));
   Require(job.status());
   int result = 0;
   {
-    oarlock::GrpcParameterClient client(
+    oarlock::client::GrpcParameterClient client(
         connections->get(), oarlock::WorkerIndex(0), (*job)->generation());
     ClientBench bench(&client,
                       std::stoul(FlagValue(argc, argv, "in_flight", "4")));

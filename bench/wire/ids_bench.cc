@@ -87,8 +87,8 @@ std::vector<Keys> Share(const Keys& ids, size_t examples, size_t worker,
 
 class IdsBench {
  public:
-  IdsBench(oarlock::ParameterClient* client, const Keys& ids, size_t worker,
-           size_t num_workers)
+  IdsBench(oarlock::client::ParameterClient* client, const Keys& ids,
+           size_t worker, size_t num_workers)
       : client_(client), traffic_(client, kBatches[1] * kIdColumns) {
     for (size_t b = 0; b < 2; ++b) {
       batches_[b] = Share(ids, kBatches[b], worker, num_workers);
@@ -194,7 +194,7 @@ class IdsBench {
     std::array<size_t, kSlots> pushes = {};
   };
 
-  oarlock::ParameterClient* const client_;
+  oarlock::client::ParameterClient* const client_;
   Traffic traffic_;
   std::vector<Keys> batches_[2];
   std::shared_ptr<Slot> slots_[kSlots];
@@ -204,19 +204,20 @@ class IdsBench {
 int Run(int argc, char** argv) {
   const size_t worker = std::stoul(FlagValue(argc, argv, "worker", "0"));
   const oarlock::WorkerIndex index(static_cast<uint32_t>(worker));
-  oarlock::ConnectionOptions options;
+  oarlock::client::ConnectionOptions options;
   options.endpoints =
       absl::StrSplit(FlagValue(argc, argv, "server", "127.0.0.1:6174"), ',');
   options.job_id = FlagValue(argc, argv, "job", "bench");
   options.client_name = "worker " + std::to_string(worker);
-  auto connections = oarlock::ServerConnections::Connect(options);
+  auto connections = oarlock::client::ServerConnections::Connect(options);
   Require(connections.status());
-  auto job = oarlock::GrpcJobClient::Register(connections->get(), index);
+  auto job =
+      oarlock::client::GrpcJobClient::Register(connections->get(), index);
   Require(job.status());
   int result = 0;
   {
-    oarlock::GrpcParameterClient client(connections->get(), index,
-                                        (*job)->generation());
+    oarlock::client::GrpcParameterClient client(connections->get(), index,
+                                                (*job)->generation());
     IdsBench bench(&client, ReadIds(FlagValue(argc, argv, "ids", "")), worker,
                    std::stoul(FlagValue(argc, argv, "workers", "1")));
     bench.Fill();

@@ -29,9 +29,9 @@ oarlock::v1::TableConfig RowsConfig() {
   return config;
 }
 
-Traffic::Traffic(oarlock::ParameterClient* client, size_t num_keys)
+Traffic::Traffic(oarlock::client::ParameterClient* client, size_t num_keys)
     : client_(client),
-      backend_(*oarlock::NewMathBackend("onednn")),
+      backend_(*oarlock::nn::NewMathBackend("onednn")),
       gradients_(SomeGradients(num_keys)) {}
 
 void Traffic::StartPull(const std::shared_ptr<Slot>& slot,
@@ -60,7 +60,7 @@ void Traffic::Pull(const std::shared_ptr<Slot>& slot) {
 
 void Traffic::StartPush(const std::shared_ptr<Slot>& slot,
                         const float* gradients, std::function<void()> done) {
-  oarlock::PushRequest push;
+  oarlock::client::PushRequest push;
   push.sparse.push_back({kRows, &slot->keys, gradients});
   client_->Push(push, nullptr, slot,
                 [done = std::move(done)](absl::Status status) {
@@ -85,8 +85,8 @@ void Traffic::Merge(Slot* slot) {
                             slot->merged.data());
 }
 
-oarlock::RowBags Traffic::Bags(const Slot& slot) const {
-  oarlock::RowBags bags;
+oarlock::nn::RowBags Traffic::Bags(const Slot& slot) const {
+  oarlock::nn::RowBags bags;
   bags.num_examples = slot.keys.row_of_key().size();
   bags.num_slots = 1;
   bags.row_dim = bags.width = kDim;

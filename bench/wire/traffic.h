@@ -34,7 +34,7 @@ struct Slot {
         merged(num_keys * kDim),
         expanded(num_keys * kDim) {}
 
-  oarlock::KeyBatch keys;
+  oarlock::client::KeyBatch keys;
   std::vector<float> rows;      // of the distinct keys
   std::vector<float> merged;    // gradients of the distinct keys
   std::vector<float> expanded;  // rows of all occurrences
@@ -44,7 +44,7 @@ struct Slot {
 class Traffic {
  public:
   // Of batches of up to `num_keys` keys. `client` outlives this.
-  Traffic(oarlock::ParameterClient* client, size_t num_keys);
+  Traffic(oarlock::client::ParameterClient* client, size_t num_keys);
 
   // `done` is called in a thread of the client's.
   void StartPull(const std::shared_ptr<Slot>& slot, std::function<void()> done);
@@ -65,10 +65,10 @@ class Traffic {
   const float* gradients() const { return gradients_.data(); }
 
  private:
-  oarlock::RowBags Bags(const Slot& slot) const;
+  oarlock::nn::RowBags Bags(const Slot& slot) const;
 
-  oarlock::ParameterClient* const client_;
-  const std::unique_ptr<oarlock::MathBackend> backend_;
+  oarlock::client::ParameterClient* const client_;
+  const std::unique_ptr<oarlock::nn::MathBackend> backend_;
   const std::vector<float> gradients_;
 };
 

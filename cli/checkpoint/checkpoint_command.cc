@@ -32,12 +32,12 @@
 #include "proto/config/job_config.pb.h"
 #include "storage/file_system.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
 constexpr int kMaxThreads = 64;
 
-CommandSyntax Syntax() {
+flags::CommandSyntax Syntax() {
   return {
       .name = "oarlock checkpoint",
       .description =
@@ -59,7 +59,7 @@ CommandSyntax Syntax() {
           "  # and a checkpoint for 4 servers that has them\n"
           "  oarlock checkpoint import rows.txt --like checkpoints --table "
           "embedding --server_num 4 --output imported\n",
-      .positionals = Positionals::kAny,
+      .positionals = flags::Positionals::kAny,
       .positional_names =
           "inspect|verify|diff|export|export-model DIR [DIR], import FILE...",
       .first_words = {"inspect", "verify", "diff", "export", "export-model",
@@ -72,20 +72,22 @@ int NumThreads(const v1::CheckpointConfig& config) {
   return std::clamp<int>(std::thread::hardware_concurrency(), 1, kMaxThreads);
 }
 
-absl::StatusOr<OpenCheckpoint> Open(const std::string& path,
-                                    const v1::CheckpointConfig& config) {
-  OARLOCK_ASSIGN_OR_RETURN(LoadedCheckpoint loaded,
-                           LoadCheckpoint(FileSystem::Real(), path));
-  return VerifyAndOpen(FileSystem::Real(), std::move(loaded),
-                       NumThreads(config));
+absl::StatusOr<checkpoint::OpenCheckpoint> Open(
+    const std::string& path, const v1::CheckpointConfig& config) {
+  OARLOCK_ASSIGN_OR_RETURN(
+      checkpoint::LoadedCheckpoint loaded,
+      checkpoint::LoadCheckpoint(storage::FileSystem::Real(), path));
+  return checkpoint::VerifyAndOpen(storage::FileSystem::Real(),
+                                   std::move(loaded), NumThreads(config));
 }
 
 // Each command: the exit code, or why there is no answer.
 
 absl::StatusOr<int> Inspect(const std::string& path,
                             const v1::CheckpointConfig& config) {
-  OARLOCK_ASSIGN_OR_RETURN(const LoadedCheckpoint loaded,
-                           LoadCheckpoint(FileSystem::Real(), path));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const checkpoint::LoadedCheckpoint loaded,
+      checkpoint::LoadCheckpoint(storage::FileSystem::Real(), path));
   using Handler = nlohmann::ordered_json::error_handler_t;
   const std::string text =
       config.json() ? CheckpointJson(loaded).dump(
@@ -98,8 +100,9 @@ absl::StatusOr<int> Inspect(const std::string& path,
 
 absl::StatusOr<int> Verify(const std::string& path,
                            const v1::CheckpointConfig& config) {
-  OARLOCK_ASSIGN_OR_RETURN(const OpenCheckpoint open, Open(path, config));
-  OARLOCK_RETURN_IF_ERROR(VerifyTables(open));
+  OARLOCK_ASSIGN_OR_RETURN(const checkpoint::OpenCheckpoint open,
+                           Open(path, config));
+  OARLOCK_RETURN_IF_ERROR(checkpoint::VerifyTables(open));
   const v1::CheckpointManifest& manifest = open.loaded.manifest;
   size_t num_files = 0;
   uint64_t bytes = 0;
@@ -116,10 +119,13 @@ absl::StatusOr<int> Verify(const std::string& path,
 
 absl::StatusOr<int> Diff(const std::string& a_path, const std::string& b_path,
                          const v1::CheckpointConfig& config) {
-  OARLOCK_ASSIGN_OR_RETURN(const OpenCheckpoint a, Open(a_path, config));
-  OARLOCK_ASSIGN_OR_RETURN(const OpenCheckpoint b, Open(b_path, config));
-  OARLOCK_ASSIGN_OR_RETURN(const std::vector<std::string> differences,
-                           DiffCheckpoints(a, b, config.differences()));
+  OARLOCK_ASSIGN_OR_RETURN(const checkpoint::OpenCheckpoint a,
+                           Open(a_path, config));
+  OARLOCK_ASSIGN_OR_RETURN(const checkpoint::OpenCheckpoint b,
+                           Open(b_path, config));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const std::vector<std::string> differences,
+      checkpoint::DiffCheckpoints(a, b, config.differences()));
   for (const std::string& difference : differences) {
     std::printf("%s\n", difference.c_str());
   }
@@ -132,10 +138,12 @@ absl::StatusOr<int> Diff(const std::string& a_path, const std::string& b_path,
 
 absl::StatusOr<int> Export(const std::string& path,
                            const v1::CheckpointConfig& config) {
-  OARLOCK_ASSIGN_OR_RETURN(const OpenCheckpoint open, Open(path, config));
+  OARLOCK_ASSIGN_OR_RETURN(const checkpoint::OpenCheckpoint open,
+                           Open(path, config));
   OARLOCK_ASSIGN_OR_RETURN(
       const uint64_t num_rows,
-      ExportRows(open, config.table(), FileSystem::Real(), config.output()));
+      checkpoint::ExportRows(open, config.table(), storage::FileSystem::Real(),
+                             config.output()));
   std::printf("wrote %llu rows to %s\n",
               static_cast<unsigned long long>(num_rows),
               config.output().c_str());
@@ -149,11 +157,13 @@ absl::Status OfFile(const absl::Status& status) {
 }
 
 absl::Status ImportFile(const std::string& path, const std::string& command,
-                        const Clock& clock, CheckpointImport& import) {
-  absl::StatusOr<std::unique_ptr<ByteSource>> source =
-      command.empty() ? OpenFile(path) : OpenPipe(command, path, clock);
+                        const Clock& clock,
+                        checkpoint::CheckpointImport& import) {
+  absl::StatusOr<std::unique_ptr<data::ByteSource>> source =
+      command.empty() ? data::OpenFile(path)
+                      : data::OpenPipe(command, path, clock);
   OARLOCK_RETURN_IF_ERROR(OfFile(source.status()));
-  LineReader lines(path, *std::move(source));
+  data::LineReader lines(path, *std::move(source));
   import.BeginFile(path);
   for (std::string_view line; lines.Next(&line);) {
     OARLOCK_RETURN_IF_ERROR(import.AddLine({line.data(), line.size()}));
@@ -164,9 +174,9 @@ absl::Status ImportFile(const std::string& path, const std::string& command,
 absl::StatusOr<int> Import(const std::vector<std::string>& paths,
                            const v1::CheckpointConfig& config,
                            const Clocks& clocks) {
-  OARLOCK_ASSIGN_OR_RETURN(const OpenCheckpoint like,
+  OARLOCK_ASSIGN_OR_RETURN(const checkpoint::OpenCheckpoint like,
                            Open(config.like(), config));
-  CheckpointImportOptions options;
+  checkpoint::CheckpointImportOptions options;
   options.directory = config.output();
   options.table = config.table();
   options.num_servers = config.server_num();
@@ -174,8 +184,9 @@ absl::StatusOr<int> Import(const std::vector<std::string>& paths,
   options.memory_bytes *= config.memory_mb();
   options.clocks = clocks;
   OARLOCK_ASSIGN_OR_RETURN(
-      const std::unique_ptr<CheckpointImport> import,
-      CheckpointImport::Begin(&like, options, FileSystem::Real()));
+      const std::unique_ptr<checkpoint::CheckpointImport> import,
+      checkpoint::CheckpointImport::Begin(&like, options,
+                                          storage::FileSystem::Real()));
   for (const std::string& path : paths) {
     OARLOCK_RETURN_IF_ERROR(
         ImportFile(path, config.pipe_command(), *clocks.even, *import));
@@ -189,7 +200,8 @@ absl::StatusOr<int> Import(const std::vector<std::string>& paths,
 absl::StatusOr<int> ExportModelTo(const std::string& path,
                                   const v1::CheckpointConfig& config,
                                   const v1::JobConfig& job) {
-  OARLOCK_ASSIGN_OR_RETURN(const OpenCheckpoint open, Open(path, config));
+  OARLOCK_ASSIGN_OR_RETURN(const checkpoint::OpenCheckpoint open,
+                           Open(path, config));
   ModelExportOptions options;
   options.folder = config.output();
   options.job = job;
@@ -241,31 +253,34 @@ absl::StatusOr<int> Run(const std::vector<std::string>& words,
 
 }  // namespace
 
-CommandText DescribeCheckpoint() {
+flags::CommandText DescribeCheckpoint() {
   v1::CheckpointConfig config;
   v1::JobConfig job;
-  return DescribeCommand(Syntax(), {{{&config}, {&job, DescribingFlags()}}});
+  return flags::DescribeCommand(Syntax(),
+                                {{{&config}, {&job, DescribingFlags()}}});
 }
 
 int RunCheckpoint(int argc, char** argv, const Clocks& clocks) {
-  const CommandSyntax syntax = Syntax();
+  const flags::CommandSyntax syntax = Syntax();
   v1::CheckpointConfig config;
   // What export-model takes instead of what the checkpoint says.
   v1::JobConfig job;
-  const absl::StatusOr<ParsedCommandLine> parsed = ParseCommandLine(
-      syntax, Words(argc, argv, 2), {{{&config}, {&job, DescribingFlags()}}});
-  if (std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
+  const absl::StatusOr<flags::ParsedCommandLine> parsed =
+      flags::ParseCommandLine(syntax, flags::Words(argc, argv, 2),
+                              {{{&config}, {&job, DescribingFlags()}}});
+  if (std::optional<int> exit_code = flags::FinishEarly(syntax, parsed)) {
     return *exit_code;
   }
   const absl::StatusOr<int> exit_code =
       Run(parsed->positionals, config, job, clocks);
   if (exit_code.ok()) return *exit_code;
   if (absl::IsInvalidArgument(exit_code.status())) {
-    return ReportUsageError(syntax, exit_code.status());
+    return flags::ReportUsageError(syntax, exit_code.status());
   }
-  std::fprintf(stderr, "oarlock checkpoint: %s\n",
-               std::string(InOneLine(exit_code.status()).message()).c_str());
+  std::fprintf(
+      stderr, "oarlock checkpoint: %s\n",
+      std::string(flags::InOneLine(exit_code.status()).message()).c_str());
   return 1;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 #include "cli/ctl/status_text.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
 struct TableSum {
@@ -64,7 +64,7 @@ std::string Hex(uint64_t x) {
 
 }  // namespace
 
-std::string FormatCheckpoint(const LoadedCheckpoint& checkpoint) {
+std::string FormatCheckpoint(const checkpoint::LoadedCheckpoint& checkpoint) {
   const v1::CheckpointManifest& manifest = checkpoint.manifest;
   std::string text = absl::StrFormat(
       "%s\ncut %d of job '%s', %s, format %d\n", checkpoint.folder,
@@ -107,7 +107,8 @@ std::string FormatCheckpoint(const LoadedCheckpoint& checkpoint) {
   return absl::StrCat(text, "\n", FormatColumns(rows));
 }
 
-nlohmann::ordered_json CheckpointJson(const LoadedCheckpoint& checkpoint) {
+nlohmann::ordered_json CheckpointJson(
+    const checkpoint::LoadedCheckpoint& checkpoint) {
   using Json = nlohmann::ordered_json;
   const v1::CheckpointManifest& manifest = checkpoint.manifest;
   Json tables = Json::array(), servers = Json::array(), works = Json::array();
@@ -154,4 +155,4 @@ nlohmann::ordered_json CheckpointJson(const LoadedCheckpoint& checkpoint) {
           {"works", std::move(works)}};
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

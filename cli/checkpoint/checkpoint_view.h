@@ -8,11 +8,12 @@
 
 #include "checkpoint/manifest.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 
-std::string FormatCheckpoint(const LoadedCheckpoint& checkpoint);
-nlohmann::ordered_json CheckpointJson(const LoadedCheckpoint& checkpoint);
+std::string FormatCheckpoint(const checkpoint::LoadedCheckpoint& checkpoint);
+nlohmann::ordered_json CheckpointJson(
+    const checkpoint::LoadedCheckpoint& checkpoint);
 
-}  // namespace oarlock
+}  // namespace oarlock::cli
 
 #endif  // OARLOCK_CLI_CHECKPOINT_CHECKPOINT_VIEW_H_

@@ -4,21 +4,22 @@
 
 #include "cluster/wire_version.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 
 absl::StatusOr<std::unique_ptr<AdminClient>> AdminClient::Open(
     const std::string& endpoint, const AdminClientOptions& options) {
   OARLOCK_ASSIGN_OR_RETURN(auto credentials,
-                           MakeChannelCredentials(options.security));
+                           cluster::MakeChannelCredentials(options.security));
   auto client = std::make_unique<AdminClient>();
-  OARLOCK_ASSIGN_OR_RETURN(client->token_, ReadToken(options.security));
+  OARLOCK_ASSIGN_OR_RETURN(client->token_,
+                           cluster::ReadToken(options.security));
   client->endpoint_ = endpoint;
   client->timeout_ = options.timeout;
-  client->stub_ = v1::AdminService::NewStub(
-      grpc::CreateCustomChannel(endpoint, credentials, MakeChannelArguments()));
+  client->stub_ = v1::AdminService::NewStub(grpc::CreateCustomChannel(
+      endpoint, credentials, cluster::MakeChannelArguments()));
   if (options.job_id.empty()) return client;
   v1::ConnectRequest request;
-  request.set_protocol_version(kProtocolVersion);
+  request.set_protocol_version(cluster::kProtocolVersion);
   request.set_job_id(options.job_id);
   request.set_client("ctl");
   v1::ConnectResponse response;
@@ -51,4 +52,4 @@ absl::StatusOr<std::unique_ptr<JobServers>> JobServers::Open(
   return servers;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

@@ -19,10 +19,10 @@
 #include "cluster/security.h"
 #include "proto/v1/admin.grpc.pb.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 
 struct AdminClientOptions {
-  SecurityOptions security;
+  cluster::SecurityOptions security;
   // Empty: any job.
   std::string job_id;
   // Of a call.
@@ -45,9 +45,11 @@ class AdminClient {
                     const Request& request, Response* response) {
     grpc::ClientContext context;
     context.set_deadline(GrpcDeadline(timeout_));
-    if (!token_.empty()) context.AddMetadata(kTokenMetadataKey, token_);
-    return Annotate(FromGrpc(((*stub_).*method)(&context, request, response)),
-                    absl::StrCat("server ", endpoint_));
+    if (!token_.empty())
+      context.AddMetadata(cluster::kTokenMetadataKey, token_);
+    return Annotate(
+        cluster::FromGrpc(((*stub_).*method)(&context, request, response)),
+        absl::StrCat("server ", endpoint_));
   }
 
  private:
@@ -99,6 +101,6 @@ class JobServers {
   size_t asked_ = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::cli
 
 #endif  // OARLOCK_CLI_CTL_ADMIN_CLIENT_H_

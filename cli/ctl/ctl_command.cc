@@ -26,12 +26,12 @@
 #include "proto/config/job_config.pb.h"
 #include "proto/v1/admin.grpc.pb.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
 using Stub = v1::AdminService::Stub;
 
-CommandSyntax Syntax() {
+flags::CommandSyntax Syntax() {
   return {
       .name = "oarlock ctl",
       .description =
@@ -54,7 +54,7 @@ CommandSyntax Syntax() {
           "  oarlock ctl stop --server 127.0.0.1:6170 --reason 'good enough'\n"
           "  # end the job (ask server 0)\n"
           "  oarlock ctl drain --server 127.0.0.1:6170 --reason 'new data'\n",
-      .positionals = Positionals::kAny,
+      .positionals = flags::Positionals::kAny,
       .positional_names = "status|tables|hot-keys|evict|checkpoint|stop|drain",
       .first_words = {"status", "tables", "hot-keys", "evict", "checkpoint",
                       "stop", "drain"},
@@ -62,7 +62,7 @@ CommandSyntax Syntax() {
 }
 
 // What the job's flags have to do with a look at it.
-FlagSource JobFlags(v1::JobConfig* job) {
+flags::FlagSource JobFlags(v1::JobConfig* job) {
   return {
       job,
       {"job_id", "tls_cert_file", "tls_key_file", "tls_ca_file", "token_file"}};
@@ -70,14 +70,15 @@ FlagSource JobFlags(v1::JobConfig* job) {
 
 absl::StatusOr<AdminClientOptions> ClientOptions(const v1::CtlConfig& config,
                                                  const v1::JobConfig& job) {
-  SecurityOptions security;
+  cluster::SecurityOptions security;
   security.tls_cert_file = job.tls_cert_file();
   security.tls_key_file = job.tls_key_file();
   security.tls_ca_file = job.tls_ca_file();
   security.token_file = job.token_file();
   AdminClientOptions options;
   OARLOCK_ASSIGN_OR_RETURN(
-      options.security, SecurityFrom(ReadEnvironment(), std::move(security)));
+      options.security,
+      cluster::SecurityFrom(cluster::ReadEnvironment(), std::move(security)));
   options.job_id = job.job_id();
   options.timeout = absl::Seconds(config.timeout_s());
   return options;
@@ -309,24 +310,24 @@ absl::Status Run(const Verb& verb, v1::CtlConfig config,
 
 }  // namespace
 
-CommandText DescribeCtl() {
+flags::CommandText DescribeCtl() {
   v1::CtlConfig config;
   v1::JobConfig job;
-  return DescribeCommand(Syntax(), {{&config}, JobFlags(&job)});
+  return flags::DescribeCommand(Syntax(), {{&config}, JobFlags(&job)});
 }
 
 int RunCtl(int argc, char** argv) {
-  const CommandSyntax syntax = Syntax();
+  const flags::CommandSyntax syntax = Syntax();
   v1::CtlConfig config;
   v1::JobConfig job;
-  const auto parsed = ParseCommandLine(syntax, Words(argc, argv, 2),
-                                       {{&config}, JobFlags(&job)});
-  if (const std::optional<int> code = FinishEarly(syntax, parsed)) {
+  const auto parsed = flags::ParseCommandLine(
+      syntax, flags::Words(argc, argv, 2), {{&config}, JobFlags(&job)});
+  if (const std::optional<int> code = flags::FinishEarly(syntax, parsed)) {
     return *code;
   }
   const Verb* const verb = FindVerb(parsed->positionals);
   if (verb == nullptr) {
-    return ReportUsageError(
+    return flags::ReportUsageError(
         syntax,
         absl::InvalidArgumentError(absl::StrCat(
             "needs one word, status, tables, hot-keys, evict, checkpoint, stop "
@@ -338,20 +339,20 @@ int RunCtl(int argc, char** argv) {
             "; see `oarlock ctl --help`")));
   }
   if (config.server().empty()) {
-    return ReportUsageError(
+    return flags::ReportUsageError(
         syntax, absl::InvalidArgumentError(
                     "--server is missing; give a server of the job, for "
                     "example --server 127.0.0.1:6170"));
   }
-  if (!ParseEndpoint(config.server()).ok()) {
-    return ReportUsageError(
+  if (!cluster::ParseEndpoint(config.server()).ok()) {
+    return flags::ReportUsageError(
         syntax,
-        WrongSetting(
+        cluster::WrongSetting(
             {.name = "--server", .text = config.server(), .is_argument = true},
             "host:port of a server", "127.0.0.1:6170"));
   }
   if (verb->run == Evict && config.table().empty()) {
-    return ReportUsageError(
+    return flags::ReportUsageError(
         syntax, absl::InvalidArgumentError(
                     "--table is missing; name the table whose rows go, for "
                     "example --table embedding"));
@@ -362,4 +363,4 @@ int RunCtl(int argc, char** argv) {
   return 1;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

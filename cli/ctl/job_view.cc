@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
 // Finds the skew of loads that are added one by one.
@@ -155,4 +155,4 @@ std::vector<HotKeysView> ViewHotKeys(
   return views;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

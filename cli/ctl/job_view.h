@@ -11,7 +11,7 @@
 #include "proto/v1/server_admin_tables.pb.h"
 #include "proto/v1/table.pb.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 
 // A server that was asked in vain.
 struct SilentServer {
@@ -109,6 +109,6 @@ struct HotKeysView {
 std::vector<HotKeysView> ViewHotKeys(
     const std::vector<v1::HotKeysResponse>& servers, size_t max_keys);
 
-}  // namespace oarlock
+}  // namespace oarlock::cli
 
 #endif  // OARLOCK_CLI_CTL_JOB_VIEW_H_

@@ -5,7 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -212,4 +212,4 @@ Json HotKeysJson(const std::vector<HotKeysView>& tables) {
   return json;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

@@ -12,7 +12,7 @@
 #include "proto/v1/coordinator_job.pb.h"
 #include "proto/v1/server_admin_tables.pb.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 
 // The job, its workers and how far it is.
 nlohmann::ordered_json JobStatusJson(const v1::JobStatusResponse& status);
@@ -27,6 +27,6 @@ nlohmann::ordered_json EvictionJson(
     const std::vector<v1::EvictResponse>& servers);
 nlohmann::ordered_json HotKeysJson(const std::vector<HotKeysView>& tables);
 
-}  // namespace oarlock
+}  // namespace oarlock::cli
 
 #endif  // OARLOCK_CLI_CTL_STATUS_JSON_H_

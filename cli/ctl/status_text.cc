@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
 // The newest ones that are listed.
@@ -334,4 +334,4 @@ std::string FormatHotKeys(const std::vector<HotKeysView>& tables) {
   return text;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

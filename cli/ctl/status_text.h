@@ -10,7 +10,7 @@
 #include "proto/v1/coordinator_job.pb.h"
 #include "proto/v1/server_admin_tables.pb.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 
 // Rows of cells in columns of equal width, two spaces apart; lines end with
 // "\n". Cells that look like numbers are right-aligned. The first row is the
@@ -31,6 +31,6 @@ std::string FormatSkew(const std::vector<TableView>& tables);
 std::string FormatEviction(const std::vector<v1::EvictResponse>& servers);
 std::string FormatHotKeys(const std::vector<HotKeysView>& tables);
 
-}  // namespace oarlock
+}  // namespace oarlock::cli
 
 #endif  // OARLOCK_CLI_CTL_STATUS_TEXT_H_

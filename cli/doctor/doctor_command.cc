@@ -10,10 +10,10 @@
 #include "cli/doctor/machine_facts.h"
 #include "flags/command_line.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
-CommandSyntax Syntax() {
+flags::CommandSyntax Syntax() {
   return {
       .name = "oarlock doctor",
       .description =
@@ -26,13 +26,15 @@ CommandSyntax Syntax() {
 
 }  // namespace
 
-CommandText DescribeDoctor() { return DescribeCommand(Syntax(), {}); }
+flags::CommandText DescribeDoctor() {
+  return flags::DescribeCommand(Syntax(), {});
+}
 
 int RunDoctor(int argc, char** argv, const Clocks& clocks) {
-  const CommandSyntax syntax = Syntax();
-  const absl::StatusOr<ParsedCommandLine> parsed =
-      ParseCommandLine(syntax, Words(argc, argv, 2), {});
-  if (const std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
+  const flags::CommandSyntax syntax = Syntax();
+  const absl::StatusOr<flags::ParsedCommandLine> parsed =
+      flags::ParseCommandLine(syntax, flags::Words(argc, argv, 2), {});
+  if (const std::optional<int> exit_code = flags::FinishEarly(syntax, parsed)) {
     return *exit_code;
   }
   const std::vector<Finding> findings =
@@ -43,4 +45,4 @@ int RunDoctor(int argc, char** argv, const Clocks& clocks) {
   });
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

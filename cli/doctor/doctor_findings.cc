@@ -10,7 +10,7 @@
 #include "absl/time/civil_time.h"
 #include "absl/time/time.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
 using Verdict = Finding::Verdict;
@@ -214,4 +214,4 @@ std::string FindingsText(absl::Span<const Finding> findings) {
   return text;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

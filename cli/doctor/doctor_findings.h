@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "cli/doctor/machine_facts.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 
 struct Finding {
   enum class Verdict {
@@ -33,6 +33,6 @@ std::vector<Finding> FindingsOf(const MachineFacts& facts);
 // A line for each: "warn  open files     1024; ...".
 std::string FindingsText(absl::Span<const Finding> findings);
 
-}  // namespace oarlock
+}  // namespace oarlock::cli
 
 #endif  // OARLOCK_CLI_DOCTOR_DOCTOR_FINDINGS_H_

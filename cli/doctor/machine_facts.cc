@@ -20,7 +20,7 @@
 #include "nn/onednn/bfloat16_products.h"
 #include "storage/rocksdb_status.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
 std::string ReadFile(const std::string& path) {
@@ -128,9 +128,9 @@ void ReadCpu(const std::string& root, MachineFacts* facts) {
 }
 
 void ReadLibraries(MachineFacts* facts) {
-  facts->onednn = OnednnVersion();
-  facts->rocksdb = RocksDbVersion();
-  const cuda::Gpus gpus = cuda::FindGpus();
+  facts->onednn = nn::OnednnVersion();
+  facts->rocksdb = storage::RocksDbVersion();
+  const nn::cuda::Gpus gpus = nn::cuda::FindGpus();
   facts->gpus = gpus.count > 0 ? absl::StrCat(gpus.count, " GPUs")
                                : absl::StrCat("no GPU: ", gpus.why_none);
 }
@@ -158,4 +158,4 @@ MachineFacts ReadMachineFacts(const std::string& root, const Clock& calendar) {
   return facts;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 
 inline constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
 
@@ -57,6 +57,6 @@ inline constexpr int kUsualPorts[] = {6170, 6171, 6172, 6173, 6174};
 // the clock that is looked at.
 MachineFacts ReadMachineFacts(const std::string& root, const Clock& calendar);
 
-}  // namespace oarlock
+}  // namespace oarlock::cli
 
 #endif  // OARLOCK_CLI_DOCTOR_MACHINE_FACTS_H_

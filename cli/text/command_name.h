@@ -7,13 +7,13 @@
 
 #include "flags/command_line.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 
 // "train" of "oarlock train".
-inline std::string CommandName(const CommandText& command) {
+inline std::string CommandName(const flags::CommandText& command) {
   return command.syntax.name.substr(command.syntax.name.rfind(' ') + 1);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli
 
 #endif  // OARLOCK_CLI_TEXT_COMMAND_NAME_H_

@@ -7,7 +7,7 @@
 #include "absl/strings/str_replace.h"
 #include "cli/text/command_name.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
 // `text` as one word of a shell.
@@ -15,7 +15,7 @@ std::string Quoted(const std::string& text) {
   return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
 }
 
-std::vector<std::string> Spellings(const FlagText& flag) {
+std::vector<std::string> Spellings(const flags::FlagText& flag) {
   std::vector<std::string> spellings = {"--" + flag.name};
   for (const std::string& alias : flag.aliases) {
     spellings.push_back("--" + alias);
@@ -23,17 +23,17 @@ std::vector<std::string> Spellings(const FlagText& flag) {
   return spellings;
 }
 
-std::string AllNames(absl::Span<const CommandText> commands) {
+std::string AllNames(absl::Span<const flags::CommandText> commands) {
   return absl::StrJoin(commands, " ",
-                       [](std::string* out, const CommandText& command) {
+                       [](std::string* out, const flags::CommandText& command) {
                          out->append(CommandName(command));
                        });
 }
 
 // "    train) flags='--model --seed'; words='' ;;"
-std::string BashFlags(const CommandText& command) {
+std::string BashFlags(const flags::CommandText& command) {
   std::vector<std::string> flags;
-  for (const FlagText& flag : command.flags) {
+  for (const flags::FlagText& flag : command.flags) {
     for (std::string& spelling : Spellings(flag)) {
       flags.push_back(std::move(spelling));
     }
@@ -45,9 +45,9 @@ std::string BashFlags(const CommandText& command) {
 }
 
 // "    'train --mode') values='async sync' ;;"
-std::string BashValues(const CommandText& command) {
+std::string BashValues(const flags::CommandText& command) {
   std::string text;
-  for (const FlagText& flag : command.flags) {
+  for (const flags::FlagText& flag : command.flags) {
     if (flag.choices.empty() && flag.value.empty()) continue;
     // What takes a value that nobody can guess is completed with files.
     const std::string values = flag.choices.empty()
@@ -68,10 +68,10 @@ std::string ZshEscaped(const std::string& text) {
       text, {{"\\", "\\\\"}, {"[", "\\["}, {"]", "\\]"}, {":", "\\:"}});
 }
 
-std::string ZshFlags(const CommandText& command) {
+std::string ZshFlags(const flags::CommandText& command) {
   std::string text =
       absl::StrCat("    ", CommandName(command), ")\n", "      _arguments");
-  for (const FlagText& flag : command.flags) {
+  for (const flags::FlagText& flag : command.flags) {
     for (const std::string& spelling : Spellings(flag)) {
       std::string spec =
           absl::StrCat(spelling, "[", ZshEscaped(flag.help), "]");
@@ -97,7 +97,7 @@ std::string ZshFlags(const CommandText& command) {
 
 }  // namespace
 
-std::string BashCompletion(absl::Span<const CommandText> commands) {
+std::string BashCompletion(absl::Span<const flags::CommandText> commands) {
   std::string text = absl::StrCat(
       "# Completion of oarlock for bash; `oarlock completion bash` wrote it.\n"
       "_oarlock() {\n"
@@ -110,7 +110,8 @@ std::string BashCompletion(absl::Span<const CommandText> commands) {
       "    return\n"
       "  fi\n"
       "  case \"${COMP_WORDS[1]} ${COMP_WORDS[COMP_CWORD-1]}\" in\n");
-  for (const CommandText& command : commands) text += BashValues(command);
+  for (const flags::CommandText& command : commands)
+    text += BashValues(command);
   absl::StrAppend(&text,
                   "  esac\n"
                   "  if [ -n \"$values\" ]; then\n"
@@ -118,7 +119,7 @@ std::string BashCompletion(absl::Span<const CommandText> commands) {
                   "    return\n"
                   "  fi\n"
                   "  case \"${COMP_WORDS[1]}\" in\n");
-  for (const CommandText& command : commands) text += BashFlags(command);
+  for (const flags::CommandText& command : commands) text += BashFlags(command);
   absl::StrAppend(&text,
                   "  esac\n"
                   "  case \"$word\" in\n"
@@ -132,14 +133,14 @@ std::string BashCompletion(absl::Span<const CommandText> commands) {
   return text;
 }
 
-std::string ZshCompletion(absl::Span<const CommandText> commands) {
+std::string ZshCompletion(absl::Span<const flags::CommandText> commands) {
   std::string text =
       "#compdef oarlock\n"
       "# Completion of oarlock for zsh; `oarlock completion zsh` wrote it.\n"
       "_oarlock() {\n"
       "  local -a commands\n"
       "  commands=(\n";
-  for (const CommandText& command : commands) {
+  for (const flags::CommandText& command : commands) {
     // _describe takes no brackets for special.
     absl::StrAppend(
         &text, "    ",
@@ -157,7 +158,7 @@ std::string ZshCompletion(absl::Span<const CommandText> commands) {
                   "  shift words\n"
                   "  (( CURRENT-- ))\n"
                   "  case $words[1] in\n");
-  for (const CommandText& command : commands) text += ZshFlags(command);
+  for (const flags::CommandText& command : commands) text += ZshFlags(command);
   absl::StrAppend(&text,
                   "  esac\n"
                   "}\n"
@@ -170,4 +171,4 @@ std::string ZshCompletion(absl::Span<const CommandText> commands) {
   return text;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

@@ -8,14 +8,14 @@
 #include "absl/types/span.h"
 #include "flags/command_line.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 
 // A script that teaches bash commands, flags and the values of flags that are
 // words. It asks the program nothing.
-std::string BashCompletion(absl::Span<const CommandText> commands);
+std::string BashCompletion(absl::Span<const flags::CommandText> commands);
 // The same for zsh, with sentences; for a file `_oarlock` on its fpath.
-std::string ZshCompletion(absl::Span<const CommandText> commands);
+std::string ZshCompletion(absl::Span<const flags::CommandText> commands);
 
-}  // namespace oarlock
+}  // namespace oarlock::cli
 
 #endif  // OARLOCK_CLI_TEXT_COMPLETION_H_

@@ -6,7 +6,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
 // `text` as roff shows it; a dash is one that can be copied into a shell.
@@ -17,7 +17,7 @@ std::string Roff(const std::string& text) {
   return absl::StartsWith(escaped, ".") ? "\\&" + escaped : escaped;
 }
 
-void AppendFlag(const FlagText& flag, std::string* page) {
+void AppendFlag(const flags::FlagText& flag, std::string* page) {
   absl::StrAppend(page, ".TP\n\\fB", Roff("--" + flag.name), "\\fR");
   if (!flag.value.empty()) {
     absl::StrAppend(page, " \\fI", Roff(flag.value), "\\fR");
@@ -37,14 +37,14 @@ void AppendExamples(const std::string& examples, std::string* page) {
   absl::StrAppend(page, ".fi\n");
 }
 
-void AppendCommand(const CommandText& command, std::string* page) {
-  const CommandSyntax& syntax = command.syntax;
+void AppendCommand(const flags::CommandText& command, std::string* page) {
+  const flags::CommandSyntax& syntax = command.syntax;
   absl::StrAppend(page, ".SS \"", Roff(syntax.name), "\"\n",
                   Roff(absl::StrReplaceAll(syntax.description, {{"\n", " "}})),
                   "\n.PP\n\\fB", Roff(syntax.name), "\\fR [flags] ",
                   Roff(syntax.positional_names), "\n");
   std::string group;
-  for (const FlagText& flag : command.flags) {
+  for (const flags::FlagText& flag : command.flags) {
     if (flag.group != group) {
       absl::StrAppend(page, ".PP\n\\fB", Roff(flag.group), "\\fR\n");
     }
@@ -56,7 +56,7 @@ void AppendCommand(const CommandText& command, std::string* page) {
 
 }  // namespace
 
-std::string ManPage(absl::Span<const CommandText> commands,
+std::string ManPage(absl::Span<const flags::CommandText> commands,
                     const std::string& version) {
   std::string page = absl::StrCat(
       ".TH OARLOCK 1 \"\" \"oarlock ", Roff(version), "\" \"Oarlock\"\n",
@@ -72,7 +72,8 @@ std::string ManPage(absl::Span<const CommandText> commands,
       "among them; workers read data, pull what they need, and push "
       "gradients. One program is every role of a job, and starts jobs.\n"
       ".SH COMMANDS\n");
-  for (const CommandText& command : commands) AppendCommand(command, &page);
+  for (const flags::CommandText& command : commands)
+    AppendCommand(command, &page);
   absl::StrAppend(
       &page,
       ".SH \"EXIT STATUS\"\n"
@@ -82,4 +83,4 @@ std::string ManPage(absl::Span<const CommandText> commands,
   return page;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

@@ -7,7 +7,7 @@
 
 #include "fleet/role/progress_line.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 
 JobWatch::JobWatch(Source source, int epochs, const Clock& clock)
     : clock_(clock) {
@@ -39,4 +39,4 @@ void JobWatch::Run(Source source, int epochs) {
   if (drawn) std::printf("\n");
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

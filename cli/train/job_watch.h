@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "proto/v1/coordinator_job.pb.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 
 // Asks for the job's state now and then, on a thread of its own, and rewrites
 // one line on standard output. Does nothing when that is no terminal.
@@ -35,6 +35,6 @@ class JobWatch {
   std::thread thread_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::cli
 
 #endif  // OARLOCK_CLI_TRAIN_JOB_WATCH_H_

@@ -14,27 +14,27 @@
 #include "launch/launcher.h"
 #include "worker/report/summary.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
 // In the log folder, by the first worker.
 constexpr char kSummaryFile[] = "summary.json";
 
-absl::StatusOr<LaunchPlan> PlanOf(const v1::TrainConfig& train,
-                                  const v1::JobConfig& config) {
+absl::StatusOr<launch::LaunchPlan> PlanOf(const v1::TrainConfig& train,
+                                          const v1::JobConfig& config) {
   v1::LaunchConfig launch;
   launch.set_server_num(train.server_num());
   launch.set_worker_num(train.worker_num());
   launch.set_max_restart(train.max_restart());
   launch.set_log_dir(config.log_dir());
   if (!config.job_id().empty()) launch.set_job_id(config.job_id());
-  return PlanLaunch(launch, ReadEnvironment());
+  return launch::PlanLaunch(launch, cluster::ReadEnvironment());
 }
 
-ConnectionOptions ObserverOf(const LaunchPlan& plan,
-                             const v1::JobConfig& config,
-                             const Clocks& clocks) {
-  ConnectionOptions options;
+client::ConnectionOptions ObserverOf(const launch::LaunchPlan& plan,
+                                     const v1::JobConfig& config,
+                                     const Clocks& clocks) {
+  client::ConnectionOptions options;
   options.clocks = clocks;
   options.endpoints = plan.server_endpoints;
   options.job_id = plan.job_id;
@@ -55,13 +55,14 @@ bool RollsBack(const v1::JobConfig& config) {
 }
 
 // Whose death takes all others with it.
-LauncherOptions::Together Together(const v1::JobConfig& config) {
+launch::LauncherOptions::Together Together(const v1::JobConfig& config) {
   if (config.checkpoint_dir().empty()) {
-    return LauncherOptions::Together::kNobody;
+    return launch::LauncherOptions::Together::kNobody;
   }
-  if (RollsBack(config)) return LauncherOptions::Together::kServers;
-  return config.durability() == "log" ? LauncherOptions::Together::kNobody
-                                      : LauncherOptions::Together::kCoordinator;
+  if (RollsBack(config)) return launch::LauncherOptions::Together::kServers;
+  return config.durability() == "log"
+             ? launch::LauncherOptions::Together::kNobody
+             : launch::LauncherOptions::Together::kCoordinator;
 }
 
 // A round that a worker's death has torn cannot be completed by another one;
@@ -72,12 +73,13 @@ bool RoundsRollBack(const v1::JobConfig& config) {
 
 // Connects on the first call that succeeds. Servers that are away are not
 // waited for: the job may be over.
-JobWatch::Source StatusSource(const ConnectionOptions& options) {
-  auto connections = std::make_shared<std::unique_ptr<ServerConnections>>();
+JobWatch::Source StatusSource(const client::ConnectionOptions& options) {
+  auto connections =
+      std::make_shared<std::unique_ptr<client::ServerConnections>>();
   return [options, connections]() -> absl::StatusOr<v1::JobStatusResponse> {
     if (*connections == nullptr) {
       OARLOCK_ASSIGN_OR_RETURN(*connections,
-                               ServerConnections::Connect(options));
+                               client::ServerConnections::Connect(options));
     }
     v1::JobStatusResponse response;
     OARLOCK_RETURN_IF_ERROR(
@@ -101,7 +103,8 @@ absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
                                 const std::vector<std::string>& argv,
                                 const Clocks& clocks) {
   InitLogging("launcher");
-  OARLOCK_ASSIGN_OR_RETURN(const LaunchPlan plan, PlanOf(train, config));
+  OARLOCK_ASSIGN_OR_RETURN(const launch::LaunchPlan plan,
+                           PlanOf(train, config));
   std::printf(
       "oarlock   job %s: %d servers, %d workers with %d threads each, %s   "
       "logs in %s\n",
@@ -110,14 +113,14 @@ absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
   std::printf("servers   %s\n",
               absl::StrJoin(plan.server_endpoints, ", ").c_str());
   std::fflush(stdout);
-  LauncherOptions options;
+  launch::LauncherOptions options;
   options.clocks = clocks;
   options.restart_together = Together(config);
   options.workers_restart_all = RoundsRollBack(config);
   options.workers_end_on_signal = !config.watch_dir().empty();
   options.outputs = {kSummaryFile};
   // Until the summary is read: nobody else may write it meanwhile.
-  Launcher launcher(options);
+  launch::Launcher launcher(options);
   int exit_code;
   {
     JobWatch watch(StatusSource(ObserverOf(plan, config, clocks)),
@@ -127,11 +130,11 @@ absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
   if (exit_code != 0) return exit_code;
   const std::string summary_path =
       absl::StrCat(config.log_dir(), "/", kSummaryFile);
-  OARLOCK_ASSIGN_OR_RETURN(const TrainingSummary summary,
-                           ReadSummary(summary_path));
-  std::printf("%ssummary   %s\n", SummaryTable(summary).c_str(),
+  OARLOCK_ASSIGN_OR_RETURN(const worker::TrainingSummary summary,
+                           worker::ReadSummary(summary_path));
+  std::printf("%ssummary   %s\n", worker::SummaryTable(summary).c_str(),
               summary_path.c_str());
   return 0;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

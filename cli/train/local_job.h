@@ -11,7 +11,7 @@
 #include "proto/config/job_config.pb.h"
 #include "proto/config/train_config.pb.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 
 // Runs `argv` as the servers and workers that `train` asks for, with a live
 // line on a terminal and a table at the end. Returns the exit code.
@@ -20,6 +20,6 @@ absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
                                 const std::vector<std::string>& argv,
                                 const Clocks& clocks);
 
-}  // namespace oarlock
+}  // namespace oarlock::cli
 
 #endif  // OARLOCK_CLI_TRAIN_LOCAL_JOB_H_

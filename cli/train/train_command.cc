@@ -20,10 +20,10 @@
 #include "proto/config/train_config.pb.h"
 #include "worker/report/summary.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
-CommandSyntax Syntax() {
+flags::CommandSyntax Syntax() {
   return {
       .name = "oarlock train",
       .description =
@@ -54,20 +54,22 @@ std::string OwnPath() {
 int Fail(const absl::Status& status) {
   std::fprintf(stderr, "oarlock train: %s\n",
                std::string(status.message()).c_str());
-  return status.code() == absl::StatusCode::kInvalidArgument ? kUsageExitCode
-                                                             : 1;
+  return status.code() == absl::StatusCode::kInvalidArgument
+             ? flags::kUsageExitCode
+             : 1;
 }
 
-int RunOneRole(const v1::JobConfig& config, const RoleAssignment& role,
+int RunOneRole(const v1::JobConfig& config, const cluster::RoleAssignment& role,
                const Clocks& clocks) {
   absl::StatusOr<std::unique_ptr<Fleet>> fleet =
       Fleet::Init(config, role, clocks);
   if (!fleet.ok()) return Fail(fleet.status());
-  TrainingSummary summary;
+  worker::TrainingSummary summary;
   const absl::Status status = RunRole(**fleet, config, &summary);
   if (!status.ok()) return std::min(Fail(status), 1);
   if ((*fleet)->IsFirstWorker()) {
-    std::printf("%ssummary   %s/summary.json\n", SummaryTable(summary).c_str(),
+    std::printf("%ssummary   %s/summary.json\n",
+                worker::SummaryTable(summary).c_str(),
                 config.log_dir().c_str());
   }
   return 0;
@@ -75,36 +77,38 @@ int RunOneRole(const v1::JobConfig& config, const RoleAssignment& role,
 
 }  // namespace
 
-CommandText DescribeTrain() {
+flags::CommandText DescribeTrain() {
   v1::JobConfig config;
   v1::TrainConfig train;
   v1::RoleConfig role_config;
-  return DescribeCommand(Syntax(), {{{&config}, {&train}, {&role_config}}});
+  return flags::DescribeCommand(Syntax(),
+                                {{{&config}, {&train}, {&role_config}}});
 }
 
 int RunTrain(int argc, char** argv, const Clocks& clocks) {
-  const CommandSyntax syntax = Syntax();
+  const flags::CommandSyntax syntax = Syntax();
   v1::JobConfig config;
   v1::TrainConfig train;
   v1::RoleConfig role_config;
-  const absl::StatusOr<ParsedCommandLine> parsed = ParseCommandLine(
-      syntax, Words(argc, argv, 2), {{{&config}, {&train}, {&role_config}}});
-  if (std::optional<int> exit_code = FinishEarly(syntax, parsed)) {
+  const absl::StatusOr<flags::ParsedCommandLine> parsed =
+      flags::ParseCommandLine(syntax, flags::Words(argc, argv, 2),
+                              {{{&config}, {&train}, {&role_config}}});
+  if (std::optional<int> exit_code = flags::FinishEarly(syntax, parsed)) {
     return *exit_code;
   }
-  const absl::StatusOr<RoleAssignment> role =
-      RoleFromEnvironment(ToExplicitRole(role_config));
-  if (!role.ok()) return ReportUsageError(syntax, role.status());
+  const absl::StatusOr<cluster::RoleAssignment> role =
+      RoleFromEnvironment(cluster::ToExplicitRole(role_config));
+  if (!role.ok()) return flags::ReportUsageError(syntax, role.status());
   // Before processes are started for it.
   const absl::Status consistent =
       Fleet::CheckConfig(config, static_cast<uint32_t>(train.server_num()));
   if (!consistent.ok()) return Fail(consistent);
   const bool starts_cluster = train.server_num() > 0 || train.worker_num() > 0;
-  if (role->role != Role::kLocal || !starts_cluster) {
+  if (role->role != cluster::Role::kLocal || !starts_cluster) {
     return RunOneRole(config, *role, clocks);
   }
   if (train.server_num() == 0 || train.worker_num() == 0) {
-    return ReportUsageError(
+    return flags::ReportUsageError(
         syntax, absl::InvalidArgumentError(
                     "a local cluster has at least one server and one worker; "
                     "give both --server_num and --worker_num, or neither for "
@@ -112,11 +116,11 @@ int RunTrain(int argc, char** argv, const Clocks& clocks) {
   }
   // Its workers are on this machine.
   const absl::Status device =
-      ChooseDevice(config.device(), config.dense_math(), /*worker=*/0,
-                   SelectedGpus(ReadEnvironment()))
+      nn::ChooseDevice(config.device(), config.dense_math(), /*worker=*/0,
+                       cluster::SelectedGpus(cluster::ReadEnvironment()))
           .status();
   if (!device.ok()) return Fail(device);
-  std::vector<std::string> children = Words(argc, argv, 1);
+  std::vector<std::string> children = flags::Words(argc, argv, 1);
   children.insert(children.begin(), OwnPath());
   const absl::StatusOr<int> exit_code =
       RunLocalJob(train, config, children, clocks);
@@ -124,4 +128,4 @@ int RunTrain(int argc, char** argv, const Clocks& clocks) {
   return *exit_code;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cli

@@ -12,7 +12,7 @@
 #include "base/status_macros.h"
 #include "storage/push_log_format.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 // The log is trimmed by states, not by its size.
@@ -23,15 +23,15 @@ constexpr uint64_t kCallsPerState = 4;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CoordinatorLog>> CoordinatorLog::Open(
-    const CoordinatorLogOptions& options, FileSystem* files,
+    const CoordinatorLogOptions& options, storage::FileSystem* files,
     Coordinator* coordinator, const Clock& clock) {
   OARLOCK_CHECK(options.record_bytes >= 1 &&
-                options.record_bytes <= kMaxLogRecordBytes);
+                options.record_bytes <= storage::kMaxLogRecordBytes);
   if (!options.replay) {
     OARLOCK_RETURN_IF_ERROR(files->RemoveTree(options.directory));
   }
   auto log = absl::WrapUnique(new CoordinatorLog(options, coordinator));
-  PushLogOptions push_log;
+  storage::PushLogOptions push_log;
   push_log.directory = options.directory;
   // It is not read under another boot, and before that the system has it all.
   push_log.sync_interval = absl::InfiniteDuration();
@@ -43,9 +43,10 @@ absl::StatusOr<std::unique_ptr<CoordinatorLog>> CoordinatorLog::Open(
     const absl::Cleanup speak_again = [level] { spdlog::set_level(level); };
     OARLOCK_ASSIGN_OR_RETURN(
         log->log_,
-        PushLog::Open(push_log, files, clock, [&](const LogRecord& record) {
-          return log->Replay(record);
-        }));
+        storage::PushLog::Open(push_log, files, clock,
+                               [&](const storage::LogRecord& record) {
+                                 return log->Replay(record);
+                               }));
   }
   if (log->calls_without_state_ > 0 && !log->replayed_) {
     return absl::DataLossError(absl::StrCat(
@@ -56,7 +57,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorLog>> CoordinatorLog::Open(
   if (log->replayed_ && !options.any_num_workers) {
     OARLOCK_RETURN_IF_ERROR(coordinator->CheckNumWorkers());
   }
-  for (const LogSegment& segment : log->log_->found().segments) {
+  for (const storage::LogSegment& segment : log->log_->found().segments) {
     log->state_number_ = std::max(log->state_number_.load(), segment.max_cut);
   }
   log->SetStateDue();
@@ -68,7 +69,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorLog>> CoordinatorLog::Open(
   return log;
 }
 
-absl::Status CoordinatorLog::Replay(const LogRecord& record) {
+absl::Status CoordinatorLog::Replay(const storage::LogRecord& record) {
   // Parts of a state that was not written to its end.
   if (record.cut != state_parts_number_) state_parts_.clear();
   state_parts_number_ = record.cut;
@@ -128,10 +129,10 @@ absl::Status CoordinatorLog::ReplayState() {
 
 absl::Status CoordinatorLog::AppendRecord(CoordinatorRecord kind,
                                           absl::string_view bytes) {
-  if (bytes.size() > kMaxLogRecordBytes) {
+  if (bytes.size() > storage::kMaxLogRecordBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "a call to the coordinator has ", bytes.size(), " bytes; legal are ",
-        kMaxLogRecordBytes, "; make it smaller"));
+        storage::kMaxLogRecordBytes, "; make it smaller"));
   }
   return log_->Append(static_cast<uint32_t>(kind), state_number_.load(),
                       {&bytes, 1});
@@ -183,4 +184,4 @@ void CoordinatorLog::SetStateDue() {
       std::max(options_.calls_bytes_max, kCallsPerState * state_bytes_.load());
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

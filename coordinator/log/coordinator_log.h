@@ -27,7 +27,7 @@
 #include "storage/file_system.h"
 #include "storage/push_log.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 struct CoordinatorLogOptions {
   // Its own.
@@ -66,7 +66,7 @@ class CoordinatorLog : public CoordinatorJournal {
   // SetJournal, after Return where something was replayed. `clock` goes on
   // evenly; what is passed outlives the log.
   static absl::StatusOr<std::unique_ptr<CoordinatorLog>> Open(
-      const CoordinatorLogOptions& options, FileSystem* files,
+      const CoordinatorLogOptions& options, storage::FileSystem* files,
       Coordinator* coordinator, const Clock& clock);
 
   // Whether the coordinator has taken something over. A log without a whole
@@ -83,7 +83,7 @@ class CoordinatorLog : public CoordinatorJournal {
   CoordinatorLog(const CoordinatorLogOptions& options, Coordinator* coordinator)
       : options_(options), coordinator_(coordinator) {}
 
-  absl::Status Replay(const LogRecord& record);
+  absl::Status Replay(const storage::LogRecord& record);
   absl::Status ReplayState();
   absl::Status AppendRecord(CoordinatorRecord kind, absl::string_view bytes);
   void SetStateDue();
@@ -98,7 +98,7 @@ class CoordinatorLog : public CoordinatorJournal {
   bool replayed_ = false;
 
   // Set by Open.
-  std::unique_ptr<PushLog> log_;
+  std::unique_ptr<storage::PushLog> log_;
   // The number of the last state; a record has that of the state before it, as
   // its cut.
   std::atomic<uint64_t> state_number_ = 0;
@@ -107,6 +107,6 @@ class CoordinatorLog : public CoordinatorJournal {
   std::atomic<uint64_t> state_due_at_ = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_COORDINATOR_LOG_COORDINATOR_LOG_H_

@@ -14,7 +14,7 @@
 #include "base/status_macros.h"
 #include "coordinator/work/train_work.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 constexpr char kName[] = "/RUN";
@@ -27,7 +27,7 @@ std::string ServerLog(uint32_t server) {
 }
 
 // A log that somebody has removed.
-absl::StatusOr<std::string> FirstMissing(FileSystem* files,
+absl::StatusOr<std::string> FirstMissing(storage::FileSystem* files,
                                          const std::string& log_dir,
                                          uint32_t num_servers) {
   std::vector<std::string> logs = {kCoordinatorLog};
@@ -64,9 +64,10 @@ std::string Difference(const LogsOfRun& before, const LogsOfRun& now) {
 }
 
 // NotFound: there is none.
-absl::StatusOr<LogsOfRun> Read(FileSystem* files, const std::string& log_dir) {
+absl::StatusOr<LogsOfRun> Read(storage::FileSystem* files,
+                               const std::string& log_dir) {
   // One file, even if server 0 puts another in its place meanwhile.
-  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<SequentialFile> file,
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<storage::SequentialFile> file,
                            files->OpenToRead(log_dir + kName));
   std::string line(kMaxBytes, '\0');
   OARLOCK_ASSIGN_OR_RETURN(const size_t bytes,
@@ -104,7 +105,7 @@ absl::StatusOr<LogsOfRun> ParseLogsOfRun(absl::string_view line) {
   return logs;
 }
 
-absl::StatusOr<LogsChoice> ChooseLogs(FileSystem* files,
+absl::StatusOr<LogsChoice> ChooseLogs(storage::FileSystem* files,
                                       const std::string& log_dir,
                                       const LogsOfRun& now) {
   LogsChoice choice;
@@ -134,7 +135,8 @@ absl::StatusOr<LogsChoice> ChooseLogs(FileSystem* files,
   return choice;
 }
 
-absl::Status ForgetLogs(FileSystem* files, const std::string& log_dir) {
+absl::Status ForgetLogs(storage::FileSystem* files,
+                        const std::string& log_dir) {
   OARLOCK_ASSIGN_OR_RETURN(const bool exists, files->Exists(log_dir + kName));
   if (!exists) return absl::OkStatus();
   const absl::Status removed = files->RemoveFile(log_dir + kName);
@@ -143,8 +145,8 @@ absl::Status ForgetLogs(FileSystem* files, const std::string& log_dir) {
 }
 
 absl::StatusOr<std::unique_ptr<LogsKeeper>> LogsKeeper::Create(
-    FileSystem* files, const std::string& log_dir, const LogsOfRun& now,
-    Begin begin) {
+    storage::FileSystem* files, const std::string& log_dir,
+    const LogsOfRun& now, Begin begin) {
   LogsOfRun logs = now;
   if (begin != Begin::kWithoutLogs) {
     const absl::StatusOr<LogsOfRun> before = Read(files, log_dir);
@@ -203,11 +205,11 @@ absl::Status LogsKeeper::Forbid(absl::string_view what) {
 absl::Status LogsKeeper::Write() const {
   const std::string path = log_dir_ + kName;
   const std::string next = path + ".tmp";
-  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<AppendedFile> file,
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<storage::AppendedFile> file,
                            files_->CreateFile(next));
   OARLOCK_RETURN_IF_ERROR(file->Append(FormatLogsOfRun(now_)));
   OARLOCK_RETURN_IF_ERROR(file->Close());
   return files_->Rename(next, path);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

@@ -30,7 +30,7 @@
 #include "proto/state/coordinator_state.pb.h"
 #include "storage/file_system.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 // What has to be the same for the logs to be understood.
 struct LogsOfRun {
@@ -63,11 +63,11 @@ struct LogsChoice {
 
 // `log_dir`: <checkpoint_dir>/log. `now`: of the run that begins. Errors of the
 // disk.
-absl::StatusOr<LogsChoice> ChooseLogs(FileSystem* files,
+absl::StatusOr<LogsChoice> ChooseLogs(storage::FileSystem* files,
                                       const std::string& log_dir,
                                       const LogsOfRun& now);
 // Before anything in `log_dir` is removed, or cannot be read; idempotent.
-absl::Status ForgetLogs(FileSystem* files, const std::string& log_dir);
+absl::Status ForgetLogs(storage::FileSystem* files, const std::string& log_dir);
 
 // Server 0's care for the file while a run goes on. Thread-safe.
 class LogsKeeper {
@@ -81,8 +81,8 @@ class LogsKeeper {
     kAsSuccessor,
   };
   static absl::StatusOr<std::unique_ptr<LogsKeeper>> Create(
-      FileSystem* files, const std::string& log_dir, const LogsOfRun& now,
-      Begin begin);
+      storage::FileSystem* files, const std::string& log_dir,
+      const LogsOfRun& now, Begin begin);
 
   // A call to the coordinator, before it is done. Errors as Forbid.
   absl::Status Note(const v1::CoordinatorCall& call);
@@ -92,8 +92,8 @@ class LogsKeeper {
   absl::Status Forbid(absl::string_view what);
 
  private:
-  LogsKeeper(FileSystem* files, const std::string& log_dir, LogsOfRun now,
-             bool may_write)
+  LogsKeeper(storage::FileSystem* files, const std::string& log_dir,
+             LogsOfRun now, bool may_write)
       : files_(files),
         log_dir_(log_dir),
         now_(std::move(now)),
@@ -101,7 +101,7 @@ class LogsKeeper {
 
   absl::Status Write() const;
 
-  FileSystem* const files_;
+  storage::FileSystem* const files_;
   const std::string log_dir_;
   const LogsOfRun now_;
   absl::Mutex mutex_;
@@ -110,6 +110,6 @@ class LogsKeeper {
   std::set<uint32_t> heard_of_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_COORDINATOR_LOG_LOGS_OF_RUN_H_

@@ -3,7 +3,7 @@
 #include <limits>
 #include <utility>
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 constexpr uint64_t kUnknownEnd = std::numeric_limits<uint64_t>::max();
@@ -95,4 +95,4 @@ void LoadCovered(
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

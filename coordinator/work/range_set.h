@@ -12,7 +12,7 @@
 #include "proto/state/coordinator_state.pb.h"
 #include "proto/v1/coordinator_work.pb.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 // Not thread-safe.
 class RangeSet {
@@ -44,6 +44,6 @@ void LoadCovered(
     const google::protobuf::RepeatedPtrField<v1::CoveredState>& state,
     std::map<std::string, RangeSet>* sets);
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_COORDINATOR_WORK_RANGE_SET_H_

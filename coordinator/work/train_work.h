@@ -12,7 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 inline std::string TrainWork(uint32_t epoch) {
   return absl::StrCat("train/", epoch);
@@ -28,6 +28,6 @@ inline std::optional<uint32_t> TrainEpoch(absl::string_view work) {
   return epoch;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_COORDINATOR_WORK_TRAIN_WORK_H_

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 size_t TrainingCourse::FindEvaluation(const std::string& work) const {
   size_t i = num_former_evaluations_;
@@ -174,4 +174,4 @@ void TrainingCourse::SetFiles(std::vector<v1::TrainingFile> files) {
   for (const v1::TrainingFile& file : files_) names_.insert(file.file());
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

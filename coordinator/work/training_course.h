@@ -18,7 +18,7 @@
 #include "proto/v1/coordinator_course.pb.h"
 #include "proto/v1/coordinator_job.pb.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 // Not thread-safe: the coordinator guards it.
 //
@@ -90,6 +90,6 @@ class TrainingCourse {
   std::set<std::string> names_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_COORDINATOR_WORK_TRAINING_COURSE_H_

@@ -11,7 +11,7 @@
 #include "base/mix.h"
 #include "cluster/wire_version.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 template <typename Leased>
@@ -107,12 +107,12 @@ absl::StatusOr<v1::LeaseWorkResponse> WorkQueue::Lease(
   if (caller.generation != request.worker_generation()) {
     caller = Caller{request.worker_generation(), {}};
   }
-  if (request.request() + kMaxLeaseCallSpan <= caller.highest) {
+  if (request.request() + cluster::kMaxLeaseCallSpan <= caller.highest) {
     return absl::InvalidArgumentError(
         absl::StrCat("lease of work with request number ", request.request(),
                      " of worker ", request.worker_index(), " after number ",
                      caller.highest, "; legal are numbers less than ",
-                     kMaxLeaseCallSpan, " below the highest"));
+                     cluster::kMaxLeaseCallSpan, " below the highest"));
   }
   for (const Call& call : caller.calls) {
     if (call.request == request.request()) return call.response;
@@ -165,7 +165,7 @@ absl::StatusOr<v1::LeaseWorkResponse> WorkQueue::Lease(
   caller.calls.push_back({request.request(), response});
   caller.highest = std::max(caller.highest, request.request());
   std::erase_if(caller.calls, [&caller](const Call& call) {
-    return call.request + kMaxLeaseCallSpan <= caller.highest;
+    return call.request + cluster::kMaxLeaseCallSpan <= caller.highest;
   });
   return response;
 }
@@ -364,4 +364,4 @@ void WorkQueue::Load(const v1::WorkQueueState& state) {
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

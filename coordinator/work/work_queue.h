@@ -19,7 +19,7 @@
 #include "proto/state/coordinator_state.pb.h"
 #include "proto/v1/coordinator_work.pb.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 // What is taken from a worker, or given back, of one pass.
 struct WorkShare {
@@ -172,6 +172,6 @@ class WorkQueue {
   uint64_t next_lease_ = 1;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_COORDINATOR_WORK_WORK_QUEUE_H_

@@ -13,7 +13,7 @@
 #include "data/images/image_files.h"
 #include "data/reader/compressed_source.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 constexpr absl::string_view kSource =
@@ -227,4 +227,4 @@ absl::StatusOr<CifarShare> LoadCifarShare(const std::string& folder,
   return share;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -20,7 +20,7 @@
 #include "data/reader/byte_source.h"
 #include "data/reader/file_partition.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // The number of classes of the labels.
 enum class CifarKind : uint32_t { kCifar10 = 10, kCifar100 = 100 };
@@ -83,6 +83,6 @@ absl::StatusOr<CifarShare> LoadCifarShare(const std::string& folder,
                                           uint32_t rank, uint32_t size,
                                           UnevenRule rule);
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_IMAGES_CIFAR_H_

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 // The weights of red, green and blue in 65536ths.
@@ -39,4 +39,4 @@ absl::StatusOr<const uint8_t*> GreyImages::Pixels(
   return scratch;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

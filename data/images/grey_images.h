@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "data/images/image_dataset.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // The luma of each pixel of `images`, which have three channels (else it
 // crashes): .299 red + .587 green + .114 blue (ITU-R BT.601), rounded. What is
@@ -37,6 +37,6 @@ class GreyImages : public ImageDataset {
   const std::unique_ptr<ImageDataset> images_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_IMAGES_GREY_IMAGES_H_

@@ -13,7 +13,7 @@
 #include "data/images/image_files.h"
 #include "data/reader/compressed_source.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 constexpr uint32_t kImageMagic = 0x00000803;
@@ -294,4 +294,4 @@ absl::StatusOr<std::unique_ptr<MemoryImages>> LoadIdxShare(
       all.shape, num_classes, std::move(all.pixels), std::move(all.labels));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -20,7 +20,7 @@
 #include "data/reader/byte_source.h"
 #include "data/reader/file_partition.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 struct IdxImages {
   uint32_t count = 0;
@@ -65,6 +65,6 @@ absl::StatusOr<std::unique_ptr<MemoryImages>> LoadIdxShare(
     const std::string& folder, ImageSplit split, uint32_t rank, uint32_t size,
     UnevenRule rule, uint32_t num_classes = 10);
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_IMAGES_IDX_H_

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 MemoryImages::MemoryImages(const ImageShape& shape, uint32_t num_classes,
                            std::vector<uint8_t> pixels,
@@ -24,4 +24,4 @@ absl::StatusOr<const uint8_t*> MemoryImages::Pixels(uint64_t example,
   return pixels_.data() + example * shape_.size();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

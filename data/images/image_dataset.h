@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // A tensor of images is [height, width, channels], channels innermost.
 struct ImageShape {
@@ -75,6 +75,6 @@ class MemoryImages : public ImageDataset {
   const std::vector<uint32_t> labels_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_IMAGES_IMAGE_DATASET_H_

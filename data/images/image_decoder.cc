@@ -19,7 +19,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 absl::Status Damaged(const std::string& name, absl::string_view what) {
@@ -217,4 +217,4 @@ absl::StatusOr<RgbImage> DecodeImage(const std::string& name,
   return image;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // Red, green, blue.
 struct RgbImage {
@@ -43,6 +43,6 @@ absl::StatusOr<RgbImage> DecodeImage(const std::string& name,
                                      absl::string_view bytes,
                                      uint32_t shrink = 1);
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_IMAGES_IMAGE_DECODER_H_

@@ -15,7 +15,7 @@
 #include "data/reader/compressed_source.h"
 #include "data/reader/file_list.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -137,4 +137,4 @@ absl::StatusOr<std::vector<uint8_t>> ReadGrowing(ByteSource* source,
   return bytes;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

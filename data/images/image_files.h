@@ -13,7 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "data/reader/byte_source.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // A file of images is there as it is or compressed, with a name that ends in
 // one of kCompressionForms. `name` in all of these forms, for messages:
@@ -55,6 +55,6 @@ absl::StatusOr<uint64_t> SkipUpTo(ByteSource* source, uint64_t size);
 absl::StatusOr<std::vector<uint8_t>> ReadGrowing(ByteSource* source,
                                                  uint64_t size);
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_IMAGES_IMAGE_FILES_H_

@@ -22,7 +22,7 @@
 #include "data/images/resize.h"
 #include "data/reader/byte_source.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -303,4 +303,4 @@ absl::StatusOr<std::string> FolderOfSplit(const std::string& folder,
       kLayout);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

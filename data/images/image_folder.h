@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "data/images/image_dataset.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 struct ImageFolderOptions {
   // Sides of the images that it gives, 1 to MemoryImages::kMaxSide.
@@ -97,6 +97,6 @@ class ImageFolder : public ImageDataset {
 absl::StatusOr<std::string> FolderOfSplit(const std::string& folder,
                                           ImageSplit split);
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_IMAGES_IMAGE_FOLDER_H_

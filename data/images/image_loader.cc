@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 absl::Status ReadBatch(const ImageDataset& images,
                        const ImageTransform& transform,
@@ -101,4 +101,4 @@ void ImageLoader::Read(uint64_t index, Buffer* buffer) const {
       ReadBatch(*images_, *transform_, batches_.Batch(index), &buffer->batch);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

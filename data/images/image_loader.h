@@ -16,7 +16,7 @@
 #include "data/images/image_transform.h"
 #include "data/order/distributed_batch_sampler.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // Reused from batch to batch.
 struct ImageBatch {
@@ -95,6 +95,6 @@ class ImageLoader {
   absl::Status status_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_IMAGES_IMAGE_LOADER_H_

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 ImageSubset::ImageSubset(const ImageDataset* images,
                          std::vector<uint64_t> examples)
@@ -21,4 +21,4 @@ absl::StatusOr<const uint8_t*> ImageSubset::Pixels(
   return images_->Pixels(examples_[example], area_seed, scratch);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "data/images/image_dataset.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // Example i is example examples[i] of `images`: a rank's own files of an
 // ImageFolder (FilesOfRank), or the first so many of a large data set. Nothing
@@ -35,6 +35,6 @@ class ImageSubset : public ImageDataset {
   const std::vector<uint64_t> examples_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_IMAGES_IMAGE_SUBSET_H_

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 // Set the draws of an image apart from other uses of the seed.
@@ -107,4 +107,4 @@ void ImageTransform::Apply(const Sample& sample, const uint8_t* pixels,
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -10,7 +10,7 @@
 #include "data/images/image_dataset.h"
 #include "data/order/distributed_batch_sampler.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // What is random about an image in training. All of it follows from the job's
 // seed, the sample's pass and its example alone, so it is the same on any
@@ -56,6 +56,6 @@ class ImageTransform {
   uint64_t seed_ = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_IMAGES_IMAGE_TRANSFORM_H_

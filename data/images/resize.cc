@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 // The source pixels of one pixel of the result, along a side: from `first`,
@@ -93,4 +93,4 @@ void ResizeArea(const RgbImage& image, const ImageArea& area, uint32_t height,
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -7,7 +7,7 @@
 
 #include "data/images/image_decoder.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // A rectangle of an image, in pixels, which may lie between them.
 struct ImageArea {
@@ -26,6 +26,6 @@ struct ImageArea {
 void ResizeArea(const RgbImage& image, const ImageArea& area, uint32_t height,
                 uint32_t width, uint8_t* pixels);
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_IMAGES_RESIZE_H_

@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 constexpr uint64_t kPatternPurpose = 0x7061747465726e73;
@@ -119,4 +119,4 @@ absl::StatusOr<std::unique_ptr<MemoryImages>> NewSyntheticImages(
                                         std::move(pixels), std::move(labels));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "data/images/image_dataset.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 struct SyntheticImagesOptions {
   static constexpr uint32_t kMaxClasses = 1u << 20;
@@ -34,6 +34,6 @@ struct SyntheticImagesOptions {
 absl::StatusOr<std::unique_ptr<MemoryImages>> NewSyntheticImages(
     const SyntheticImagesOptions& options);
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_IMAGES_SYNTHETIC_IMAGES_H_

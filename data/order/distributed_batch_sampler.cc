@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 // Sets the shuffling of examples apart from other uses of the seed.
@@ -125,4 +125,4 @@ SampledBatch EpochBatches::Batch(uint64_t index) const {
   return batch;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // What is done with examples that do not come out even.
 enum class TailRule {
@@ -139,6 +139,6 @@ class DistributedBatchSampler {
   uint64_t num_batches_ = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_ORDER_DISTRIBUTED_BATCH_SAMPLER_H_

@@ -7,7 +7,7 @@
 #include "base/status_macros.h"
 #include "data/reader/input_file.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 // Passing over so many lines is cheaper than to seek.
@@ -80,4 +80,4 @@ absl::Status ExampleFetcher::Fetch(absl::Span<const uint64_t> examples,
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -17,7 +17,7 @@
 #include "data/parse/line_parser.h"
 #include "data/reader/line_reader.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // Reads lines of the concatenation of all files, wherever they stand. Thread-
 // compatible.
@@ -55,6 +55,6 @@ class ExampleFetcher {
   std::string reason_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_ORDER_EXAMPLE_FETCHER_H_

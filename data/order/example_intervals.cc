@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace oarlock {
+namespace oarlock::data {
 
 ExampleIntervals::Runs::const_iterator ExampleIntervals::FirstFrom(
     uint32_t source, uint64_t begin) const {
@@ -56,4 +56,4 @@ std::vector<ExampleRange> ExampleIntervals::Missing(
   return missing;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

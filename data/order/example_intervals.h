@@ -10,7 +10,7 @@
 
 #include "data/batch.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // Costs memory per run of examples, not per example: batches of one range lie
 // side by side and become one. Not thread-safe.
@@ -37,6 +37,6 @@ class ExampleIntervals {
   Runs runs_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_ORDER_EXAMPLE_INTERVALS_H_

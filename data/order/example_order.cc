@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 // What the seed of an order is derived for.
@@ -90,4 +90,4 @@ uint64_t OrderCursor::At(uint64_t position) {
          order_.num_examples_;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -25,7 +25,7 @@
 
 #include "data/order/position_runs.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 enum class ShuffleRule { kNone, kLocal, kGlobal };
 
@@ -89,6 +89,6 @@ class OrderCursor {
   std::vector<uint32_t> window_order_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_ORDER_EXAMPLE_ORDER_H_

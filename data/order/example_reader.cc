@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "data/reader/input_file.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 BatchReader::BatchReader(const DataOptions& options,
                          std::vector<std::string> files, WorkSource* work,
@@ -147,4 +147,4 @@ void BatchReader::ReportDone() {
   finished_.clear();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

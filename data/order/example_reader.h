@@ -21,7 +21,7 @@
 #include "data/reader/line_reader.h"
 #include "data/work_source.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // Thread-compatible: one thread has one reader; several readers may share the
 // work source and the count of bad lines.
@@ -84,6 +84,6 @@ class BatchReader : public BatchSource {
   std::string reason_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_ORDER_EXAMPLE_READER_H_

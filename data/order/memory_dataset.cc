@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "data/order/example_fetcher.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 template <typename T>
@@ -281,4 +281,4 @@ void MemoryPositions::Append(uint64_t position, Batch* batch) {
       place, batch);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

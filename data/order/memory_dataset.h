@@ -22,7 +22,7 @@
 #include "data/order/position_runs.h"
 #include "data/order/source_index.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // Parsed examples, found by their numbers. Immutable once loaded.
 struct ExampleMemory {
@@ -160,6 +160,6 @@ class MemoryPositions : public PositionReader {
   uint64_t ordinal_ = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_ORDER_MEMORY_DATASET_H_

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 FilePositions::FilePositions(const DataOptions& options,
                              std::vector<std::string> files,
@@ -108,4 +108,4 @@ absl::Status OrderedReader::ReadItem(size_t batch_size, Batch* batch) {
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

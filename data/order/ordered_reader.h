@@ -16,7 +16,7 @@
 #include "data/order/example_order.h"
 #include "data/work_source.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // Gives examples by positions, some at a time. Thread-compatible.
 class PositionReader {
@@ -86,6 +86,6 @@ class OrderedReader : public BatchSource {
   std::vector<WorkItem> finished_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_ORDER_ORDERED_READER_H_

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 PositionRuns::PositionRuns(std::vector<PositionRun> runs) {
   std::sort(runs.begin(), runs.end(),
@@ -43,4 +43,4 @@ uint64_t PositionRuns::OrdinalOf(uint64_t position) const {
   return first_ordinal_[run] + position - runs_[run].begin;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace oarlock {
+namespace oarlock::data {
 
 // Positions [begin, end).
 struct PositionRun {
@@ -34,6 +34,6 @@ class PositionRuns {
   std::vector<uint64_t> first_ordinal_;  // [runs + 1]
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_ORDER_POSITION_RUNS_H_

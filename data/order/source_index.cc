@@ -14,7 +14,7 @@
 #include "data/reader/input_file.h"
 #include "data/reader/line_reader.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 absl::StatusOr<SourceIndex::File> IndexFile(const DataOptions& options,
@@ -256,4 +256,4 @@ uint64_t InterleavedSplit::num_examples() const {
          (rest <= first ? 0 : std::min(rest - first, block));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

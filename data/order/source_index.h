@@ -17,7 +17,7 @@
 #include "data/order/example_intervals.h"
 #include "data/work_source.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // The lines of a list of files. Every line counts as an example, malformed
 // ones too: what they hold is not looked at. Immutable, so thread-safe.
@@ -147,6 +147,6 @@ class InterleavedSplit : public WorkSource {
   std::vector<WorkItem> items_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_ORDER_SOURCE_INDEX_H_

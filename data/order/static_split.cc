@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 uint64_t SizeOf(const std::vector<PositionRun>& runs) {
@@ -110,4 +110,4 @@ absl::StatusOr<std::optional<WorkItem>> RunSplit::Next() {
   return items_[next_++];
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

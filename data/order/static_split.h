@@ -14,7 +14,7 @@
 #include "data/order/position_runs.h"
 #include "data/work_source.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // The three ways of the MNIST document to divide a data set, for files of many
 // examples each; readers are numbered from 0 to n - 1.
@@ -70,6 +70,6 @@ class RunSplit : public WorkSource {
   size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_ORDER_STATIC_SPLIT_H_

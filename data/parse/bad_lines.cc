@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 absl::Status BadLines::Add(std::string_view file, uint64_t line,
                            std::string_view reason, int64_t max) {
@@ -42,4 +42,4 @@ std::string BadLines::first() const {
   return first_;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // Thread-safe: the readers of a process share one.
 class BadLines {
@@ -43,6 +43,6 @@ class BadLines {
   std::set<std::string> left_out_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_PARSE_BAD_LINES_H_

@@ -12,7 +12,7 @@
 #include "data/parse/line_parsers.h"
 #include "data/parse/text_fields.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 using Transform = DataOptions::DenseTransform;
@@ -309,4 +309,4 @@ std::unique_ptr<LineParser> NewCriteoParser(const DataOptions& options) {
   return std::make_unique<CriteoParser<Transform::kLog1p>>(options);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -8,7 +8,7 @@
 #include "data/parse/line_parsers.h"
 #include "data/parse/text_fields.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 class LibsvmParser : public LineParser {
@@ -121,4 +121,4 @@ std::unique_ptr<LineParser> NewLibsvmParser(const DataOptions& options) {
   return std::make_unique<LibsvmParser>(options);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

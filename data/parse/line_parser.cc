@@ -2,7 +2,7 @@
 
 #include "data/parse/line_parsers.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 std::unique_ptr<LineParser> NewLineParser(const DataOptions& options) {
   switch (options.format) {
@@ -16,4 +16,4 @@ std::unique_ptr<LineParser> NewLineParser(const DataOptions& options) {
   return NewCriteoParser(options);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

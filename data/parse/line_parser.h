@@ -35,7 +35,7 @@
 #include "data/batch.h"
 #include "data/data_options.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 inline constexpr double kQuickStartMin[kCriteoIntegers] = {0, -3, 0, 0, 0, 0, 0,
                                                            0, 0,  0, 0, 0, 0};
@@ -64,6 +64,6 @@ class LineParser {
 // `options` must be valid.
 std::unique_ptr<LineParser> NewLineParser(const DataOptions& options);
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_PARSE_LINE_PARSER_H_

@@ -8,12 +8,12 @@
 #include "data/data_options.h"
 #include "data/parse/line_parser.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 std::unique_ptr<LineParser> NewCriteoParser(const DataOptions& options);
 std::unique_ptr<LineParser> NewMultiSlotParser(const DataOptions& options);
 std::unique_ptr<LineParser> NewLibsvmParser(const DataOptions& options);
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_PARSE_LINE_PARSERS_H_

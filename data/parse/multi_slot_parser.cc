@@ -5,7 +5,7 @@
 #include "data/parse/line_parsers.h"
 #include "data/parse/text_fields.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 class MultiSlotParser : public LineParser {
@@ -136,4 +136,4 @@ std::unique_ptr<LineParser> NewMultiSlotParser(const DataOptions& options) {
   return std::make_unique<MultiSlotParser>(options);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -15,7 +15,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // What a reader of the log should see of a field: printable, and short.
 inline std::string Shown(std::string_view text) {
@@ -88,6 +88,6 @@ class NumberScanner {
   const char* const end_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_PARSE_TEXT_FIELDS_H_

@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 class FileSource : public ByteSource {
@@ -95,4 +95,4 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path) {
   return std::make_unique<FileSource>(path, std::move(fd));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

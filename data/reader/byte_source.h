@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // Thread-compatible. Destroying it releases what it holds, at any point.
 class ByteSource {
@@ -59,6 +59,6 @@ absl::StatusOr<FileDescriptor> OpenForReading(const std::string& path);
 absl::StatusOr<size_t> ReadSome(const FileDescriptor& fd, char* data,
                                 size_t size, const std::string& what);
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_READER_BYTE_SOURCE_H_

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 // Bytes that are read at a time.
@@ -280,4 +280,4 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenDecompressed(
   return Decompress(CompressionOf(path), path, std::move(file));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "data/reader/byte_source.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 enum class Compression { kNone, kGzip, kXz, kZstd };
 
@@ -53,6 +53,6 @@ inline constexpr uint64_t kMaxZstdWindowBytes = uint64_t{1}
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenDecompressed(
     const std::string& path);
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_READER_COMPRESSED_SOURCE_H_

@@ -15,7 +15,7 @@
 #include "base/status_macros.h"
 #include "data/reader/byte_source.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 // Takes the leading run of digits, without its zeros, or one character, off
@@ -131,4 +131,4 @@ absl::StatusOr<std::vector<std::string>> ExpandFileList(std::string_view list) {
   return files;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

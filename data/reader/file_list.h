@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // Expands paths and patterns between commas or blanks, in their order:
 //   a pattern (with *, ? or [) to the files that match it, in natural order;
@@ -28,6 +28,6 @@ absl::StatusOr<std::vector<std::string>> ExpandFileList(std::string_view list);
 // only equal strings are equivalent.
 bool NaturalLess(std::string_view a, std::string_view b);
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_READER_FILE_LIST_H_

@@ -7,7 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 // How many of `total` things each of `size` ranks gets.
@@ -82,4 +82,4 @@ absl::StatusOr<std::vector<FilePart>> PartsOfRank(
   return parts;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -21,7 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 enum class UnevenRule {
   // The last examples, fewer than ranks, are nobody's.
@@ -55,6 +55,6 @@ absl::StatusOr<std::vector<FilePart>> PartsOfRank(
     absl::Span<const uint64_t> examples_per_file, uint32_t rank, uint32_t size,
     UnevenRule rule);
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_READER_FILE_PARTITION_H_

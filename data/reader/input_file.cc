@@ -10,7 +10,7 @@
 #include "data/reader/compressed_source.h"
 #include "data/reader/pipe_source.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 constexpr absl::Duration kFolderPatience = absl::Minutes(1);
@@ -60,4 +60,4 @@ void AwaitFolderOf(const std::string& path, const Clock& clock) {
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

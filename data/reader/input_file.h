@@ -12,7 +12,7 @@
 #include "data/reader/byte_source.h"
 #include "data/reader/line_reader.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // Whether its lines lie where they lie in the file.
 bool CanSeek(const DataOptions& options, const std::string& path);
@@ -31,6 +31,6 @@ absl::Status CheckInput(const DataOptions& options, const std::string& path);
 // goes; at most a minute.
 void AwaitFolderOf(const std::string& path, const Clock& clock);
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_READER_INPUT_FILE_H_

@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "data/reader/compressed_source.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 // U+FEFF in UTF-8, which some editors put in front of a text.
@@ -140,4 +140,4 @@ absl::Status LineReader::Seek(uint64_t offset, uint64_t line) {
   return status_;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

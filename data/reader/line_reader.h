@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "data/reader/byte_source.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // A longer line is an error: the file is not what it was taken for.
 inline constexpr size_t kMaxLineBytes = size_t{1} << 20;
@@ -72,6 +72,6 @@ class LineReader {
   uint64_t line_number_ = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_READER_LINE_READER_H_

@@ -15,7 +15,7 @@
 
 extern char** environ;
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 // waitpid, again when a signal interrupts it.
@@ -258,4 +258,4 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenPipe(const std::string& command,
       std::move(group), pid, std::move(output.read_end), clock);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "data/reader/byte_source.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // A command that has closed its output must end within this time.
 inline constexpr absl::Duration kPipeExitWait = absl::Seconds(60);
@@ -28,6 +28,6 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenPipe(const std::string& command,
                                                      const std::string& path,
                                                      const Clock& clock);
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_READER_PIPE_SOURCE_H_

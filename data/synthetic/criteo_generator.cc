@@ -25,7 +25,7 @@
 #include "data/synthetic/criteo_world.h"
 #include "data/synthetic/score_histogram.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 // Rows that a thread formats at a time: about 2 MB.
@@ -289,4 +289,4 @@ absl::StatusOr<GeneratorReport> GenerateCriteo(
   return writer.Report();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 struct GeneratorOptions {
   uint64_t rows = 1'000'000;  // at least `files`
@@ -54,6 +54,6 @@ struct GeneratorReport {
 // file system.
 absl::StatusOr<GeneratorReport> GenerateCriteo(const GeneratorOptions& options);
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_SYNTHETIC_CRITEO_GENERATOR_H_

@@ -6,7 +6,7 @@
 #include "base/mix.h"
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 constexpr double kTargetCtr = 0.256;
@@ -394,4 +394,4 @@ void CriteoWorld::Score(const Draft& draft, CriteoRow* row) const {
   row->log_odds = sum;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -30,7 +30,7 @@
 
 #include "data/data_options.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 // One generated row.
 struct CriteoRow {
@@ -114,6 +114,6 @@ class CriteoWorld {
   double intercept_ = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_SYNTHETIC_CRITEO_WORLD_H_

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace oarlock {
+namespace oarlock::data {
 
 double ScoreHistogram::Center(size_t bucket) {
   return (static_cast<double>(bucket) + 0.5) * (2 * kRange / kBuckets) - kRange;
@@ -95,4 +95,4 @@ uint64_t ScoreHistogram::num_scores() const {
   return std::accumulate(others_.begin(), others_.end(), num_clicks());
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

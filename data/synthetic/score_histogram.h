@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace oarlock {
+namespace oarlock::data {
 
 // Clicks and non-clicks by log odds, in kBuckets buckets over [-16, 16]. Counts
 // are integers, so merging histograms in any order gives the same figures. The
@@ -44,6 +44,6 @@ class ScoreHistogram {
   std::vector<uint64_t> others_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_DATA_SYNTHETIC_SCORE_HISTOGRAM_H_

@@ -25,10 +25,11 @@ int main(int argc, char** argv) {
            "  oarlock launch --server_num 2 --worker_num 2 train "
            "--data_dir cifar10\n"},
       {.name = "cifar10",
-       .source = images::SourceOf(oarlock::kCifarShape, images::LoadCifar10),
+       .source =
+           images::SourceOf(oarlock::data::kCifarShape, images::LoadCifar10),
        .network = [](const images::ImageData&)
-           -> absl::StatusOr<std::unique_ptr<oarlock::Network>> {
-         return oarlock::NewCifar10Network();
+           -> absl::StatusOr<std::unique_ptr<oarlock::nn::Network>> {
+         return oarlock::models::NewCifar10Network();
        },
        .augmentation = {.padding = 4, .flip = true}},
       defaults, argc, argv);

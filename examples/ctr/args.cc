@@ -12,7 +12,7 @@
 namespace ctr {
 namespace {
 
-oarlock::CommandSyntax Syntax() {
+oarlock::flags::CommandSyntax Syntax() {
   return {
       .name = "train",
       .description =
@@ -51,7 +51,7 @@ oarlock::v1::JobConfig QuickStart() {
 void SetDenseTransform(oarlock::v1::JobConfig* config) {
   if (config->has_dense_transform() ||
       oarlock::Fleet::DataFormatOf(*config) !=
-          oarlock::DataOptions::Format::kCriteo) {
+          oarlock::data::DataOptions::Format::kCriteo) {
     return;
   }
   config->set_dense_transform("quick_start");
@@ -64,16 +64,18 @@ absl::StatusOr<Args> ParseArgs(int argc, char** argv) {
   args.config = QuickStart();
   v1::ExampleConfig example;
   oarlock::v1::RoleConfig role;
-  const std::vector<oarlock::FlagSource> flags = {
+  const std::vector<oarlock::flags::FlagSource> flags = {
       {&args.config}, {&example}, {&role}};
-  OARLOCK_ASSIGN_OR_RETURN(oarlock::ParsedCommandLine parsed,
-                           oarlock::ParseCommandLine(
-                               Syntax(), oarlock::Words(argc, argv, 1), flags));
+  OARLOCK_ASSIGN_OR_RETURN(
+      oarlock::flags::ParsedCommandLine parsed,
+      oarlock::flags::ParseCommandLine(
+          Syntax(), oarlock::flags::Words(argc, argv, 1), flags));
   SetDenseTransform(&args.config);
   // Which is a default as others are.
-  if (parsed.help.has_value()) args.help = oarlock::HelpText(Syntax(), flags);
+  if (parsed.help.has_value())
+    args.help = oarlock::flags::HelpText(Syntax(), flags);
   args.is_local = example.is_local();
-  args.role = oarlock::ToExplicitRole(role);
+  args.role = oarlock::cluster::ToExplicitRole(role);
   if (args.config.train_files().empty()) {
     args.config.add_train_files("raw_data/part-*");
   }
@@ -81,7 +83,7 @@ absl::StatusOr<Args> ParseArgs(int argc, char** argv) {
 }
 
 int ReportUsage(const absl::Status& status) {
-  return oarlock::ReportUsageError(Syntax(), status);
+  return oarlock::flags::ReportUsageError(Syntax(), status);
 }
 
 }  // namespace ctr

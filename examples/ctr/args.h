@@ -22,7 +22,7 @@ struct Args {
   // of 10 floats uniform in [-1, 1), 10,000,001 ids, raw_data/part-*; lines of
   // criteo are scaled by constants.
   oarlock::v1::JobConfig config;
-  oarlock::ExplicitRole role;
+  oarlock::cluster::ExplicitRole role;
 };
 
 // InvalidArgument: one sentence.

@@ -22,8 +22,8 @@
 namespace {
 
 using oarlock::Fleet;
-using oarlock::RoleAssignment;
-using oarlock::TrainingSummary;
+using oarlock::cluster::RoleAssignment;
+using oarlock::worker::TrainingSummary;
 
 absl::Status TrainLoop(Fleet& fleet, const oarlock::v1::JobConfig& config) {
   for (int epoch = 0; epoch < config.epochs(); ++epoch) {
@@ -49,7 +49,7 @@ absl::Status Run(Fleet& fleet, const oarlock::v1::JobConfig& config) {
   OARLOCK_RETURN_IF_ERROR(TrainLoop(fleet, config));
   OARLOCK_ASSIGN_OR_RETURN(const TrainingSummary summary, fleet.StopWorker());
   if (fleet.IsFirstWorker()) {
-    std::printf("%s", oarlock::SummaryTable(summary).c_str());
+    std::printf("%s", oarlock::worker::SummaryTable(summary).c_str());
   }
   return absl::OkStatus();
 }

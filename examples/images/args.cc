@@ -53,16 +53,16 @@ absl::Status CheckConfig(const v1::ImageConfig& config) {
         config.warmup_epochs(), "; legal is one of them; set the other to 0"));
   }
   OARLOCK_RETURN_IF_ERROR(oarlock::CheckFormatOfNccl(StrategyOf(config), "--"));
-  return oarlock::CheckDevice(
+  return oarlock::nn::CheckDevice(
       config.device(), config.math(),
-      oarlock::SelectedGpus(oarlock::ReadEnvironment()));
+      oarlock::cluster::SelectedGpus(oarlock::cluster::ReadEnvironment()));
 }
 
 // Whether they fit what this process is in its job, before it joins that.
-absl::Status CheckConfigOf(const oarlock::RoleAssignment& role,
+absl::Status CheckConfigOf(const oarlock::cluster::RoleAssignment& role,
                            const v1::ImageConfig& config) {
   const bool has_ranks =
-      role.role == oarlock::Role::kCollective && role.num_workers > 1;
+      role.role == oarlock::cluster::Role::kCollective && role.num_workers > 1;
   if (has_ranks && config.collective_backend() == "nccl" &&
       config.device() == "cpu") {
     return absl::InvalidArgumentError(
@@ -70,7 +70,7 @@ absl::Status CheckConfigOf(const oarlock::RoleAssignment& role,
         "between GPUs; legal with nccl are gpu and auto, and on cpu "
         "--collective_backend auto and tcp");
   }
-  if (config.distributed() && role.role == oarlock::Role::kLocal) {
+  if (config.distributed() && role.role == oarlock::cluster::Role::kLocal) {
     return absl::InvalidArgumentError(
         "--distributed is given, but no PADDLE_* variable says of what job; "
         "start it by `oarlock launch`, or leave the flag out");
@@ -114,25 +114,27 @@ oarlock::v1::PiecewiseRate PiecesOf(const v1::ImageConfig& config,
 
 }  // namespace
 
-absl::StatusOr<Args> ParseArgs(const oarlock::CommandSyntax& syntax,
+absl::StatusOr<Args> ParseArgs(const oarlock::flags::CommandSyntax& syntax,
                                const v1::ImageConfig& defaults, int argc,
                                char** argv, google::protobuf::Message* own) {
   Args args;
   args.config = defaults;
   oarlock::v1::RoleConfig role;
-  std::vector<oarlock::FlagSource> sources = {{&args.config}};
+  std::vector<oarlock::flags::FlagSource> sources = {{&args.config}};
   if (own != nullptr) sources.push_back({own});
   sources.push_back({&role});
-  OARLOCK_ASSIGN_OR_RETURN(oarlock::ParsedCommandLine parsed,
-                           oarlock::ParseCommandLine(
-                               syntax, oarlock::Words(argc, argv, 1), sources));
+  OARLOCK_ASSIGN_OR_RETURN(
+      oarlock::flags::ParsedCommandLine parsed,
+      oarlock::flags::ParseCommandLine(
+          syntax, oarlock::flags::Words(argc, argv, 1), sources));
   args.help = parsed.help;
   if (args.help.has_value()) return args;
   OARLOCK_RETURN_IF_ERROR(CheckDivision(args.config));
   OARLOCK_RETURN_IF_ERROR(CheckConfig(args.config));
-  OARLOCK_ASSIGN_OR_RETURN(args.role,
-                           oarlock::ResolveRole(oarlock::ReadEnvironment(),
-                                                oarlock::ToExplicitRole(role)));
+  OARLOCK_ASSIGN_OR_RETURN(
+      args.role,
+      oarlock::cluster::ResolveRole(oarlock::cluster::ReadEnvironment(),
+                                    oarlock::cluster::ToExplicitRole(role)));
   OARLOCK_RETURN_IF_ERROR(CheckConfigOf(args.role, args.config));
   return args;
 }

@@ -24,12 +24,12 @@ struct Args {
   // Text to print instead of running.
   std::optional<std::string> help;
   v1::ImageConfig config;
-  oarlock::RoleAssignment role;
+  oarlock::cluster::RoleAssignment role;
 };
 
 // Reads flags over `defaults` and the environment; `own`, if not null, holds
 // flags of one example. InvalidArgument: one sentence.
-absl::StatusOr<Args> ParseArgs(const oarlock::CommandSyntax& syntax,
+absl::StatusOr<Args> ParseArgs(const oarlock::flags::CommandSyntax& syntax,
                                const v1::ImageConfig& defaults, int argc,
                                char** argv,
                                google::protobuf::Message* own = nullptr);

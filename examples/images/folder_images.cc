@@ -15,34 +15,34 @@ namespace {
 
 constexpr uint32_t kNumClasses = 10;
 
-absl::StatusOr<std::unique_ptr<oarlock::ImageFolder>> OpenSplit(
-    const std::string& folder, oarlock::ImageSplit split,
-    const oarlock::ImageFolderOptions& options) {
+absl::StatusOr<std::unique_ptr<oarlock::data::ImageFolder>> OpenSplit(
+    const std::string& folder, oarlock::data::ImageSplit split,
+    const oarlock::data::ImageFolderOptions& options) {
   OARLOCK_ASSIGN_OR_RETURN(const std::string place,
-                           oarlock::FolderOfSplit(folder, split));
-  return oarlock::ImageFolder::Open(place, options);
+                           oarlock::data::FolderOfSplit(folder, split));
+  return oarlock::data::ImageFolder::Open(place, options);
 }
 
-std::unique_ptr<oarlock::ImageDataset> WithChannels(
-    std::unique_ptr<oarlock::ImageDataset> images, uint32_t channels) {
+std::unique_ptr<oarlock::data::ImageDataset> WithChannels(
+    std::unique_ptr<oarlock::data::ImageDataset> images, uint32_t channels) {
   if (channels == 3) return images;
-  return std::make_unique<oarlock::GreyImages>(std::move(images));
+  return std::make_unique<oarlock::data::GreyImages>(std::move(images));
 }
 
 }  // namespace
 
 bool IsFileList(const std::string& folder) {
-  return oarlock::IsImageFolder(absl::StrCat(folder, "/train"));
+  return oarlock::data::IsImageFolder(absl::StrCat(folder, "/train"));
 }
 
 absl::StatusOr<ImageData> OpenFileList(const std::string& folder, uint32_t side,
                                        uint32_t channels) {
-  oarlock::ImageFolderOptions options;
+  oarlock::data::ImageFolderOptions options;
   options.side = side;
   options.middle_share = 1;
   OARLOCK_ASSIGN_OR_RETURN(
-      std::unique_ptr<oarlock::ImageFolder> train,
-      OpenSplit(folder, oarlock::ImageSplit::kTrain, options));
+      std::unique_ptr<oarlock::data::ImageFolder> train,
+      OpenSplit(folder, oarlock::data::ImageSplit::kTrain, options));
   if (train->num_classes() != kNumClasses) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", folder, "/train' has ", train->num_classes(),
@@ -51,8 +51,8 @@ absl::StatusOr<ImageData> OpenFileList(const std::string& folder, uint32_t side,
   }
   options.class_names = train->class_names();
   OARLOCK_ASSIGN_OR_RETURN(
-      std::unique_ptr<oarlock::ImageFolder> test,
-      OpenSplit(folder, oarlock::ImageSplit::kTest, options));
+      std::unique_ptr<oarlock::data::ImageFolder> test,
+      OpenSplit(folder, oarlock::data::ImageSplit::kTest, options));
   ImageData data;
   data.train = WithChannels(std::move(train), channels);
   data.test = WithChannels(std::move(test), channels);

@@ -9,33 +9,36 @@
 
 namespace images {
 
-using oarlock::ImageSplit;
+using oarlock::data::ImageSplit;
 
 absl::StatusOr<ImageData> LoadCifar10(const std::string& folder,
                                       const std::optional<TrainShare>& share) {
   ImageData data;
   if (share.has_value()) {
     OARLOCK_ASSIGN_OR_RETURN(
-        oarlock::CifarShare own,
-        oarlock::LoadCifarShare(folder, ImageSplit::kTrain,
-                                oarlock::CifarKind::kCifar10, share->rank,
-                                share->size, share->uneven));
+        oarlock::data::CifarShare own,
+        oarlock::data::LoadCifarShare(folder, ImageSplit::kTrain,
+                                      oarlock::data::CifarKind::kCifar10,
+                                      share->rank, share->size, share->uneven));
     data.train = std::move(own.images);
   } else {
-    OARLOCK_ASSIGN_OR_RETURN(data.train,
-                             oarlock::LoadCifar(folder, ImageSplit::kTrain));
+    OARLOCK_ASSIGN_OR_RETURN(
+        data.train, oarlock::data::LoadCifar(folder, ImageSplit::kTrain));
   }
   OARLOCK_ASSIGN_OR_RETURN(data.test,
-                           oarlock::LoadCifar(folder, ImageSplit::kTest));
+                           oarlock::data::LoadCifar(folder, ImageSplit::kTest));
   return data;
 }
 
-absl::StatusOr<ImageData> DrawImages(oarlock::SyntheticImagesOptions options) {
+absl::StatusOr<ImageData> DrawImages(
+    oarlock::data::SyntheticImagesOptions options) {
   ImageData data;
-  OARLOCK_ASSIGN_OR_RETURN(data.train, oarlock::NewSyntheticImages(options));
+  OARLOCK_ASSIGN_OR_RETURN(data.train,
+                           oarlock::data::NewSyntheticImages(options));
   options.split = ImageSplit::kTest;
   options.num_examples /= 4;
-  OARLOCK_ASSIGN_OR_RETURN(data.test, oarlock::NewSyntheticImages(options));
+  OARLOCK_ASSIGN_OR_RETURN(data.test,
+                           oarlock::data::NewSyntheticImages(options));
   return data;
 }
 
@@ -46,14 +49,15 @@ absl::Status RefuseFileList(const std::string& folder) {
       "' has a file for each; legal for them are images and image_files"));
 }
 
-ImageSource SourceOf(const oarlock::ImageShape& shape, const LoadImages& load) {
+ImageSource SourceOf(const oarlock::data::ImageShape& shape,
+                     const LoadImages& load) {
   ImageSource source;
   source.open =
       [shape,
        load](const v1::ImageConfig& config) -> absl::StatusOr<ImageData> {
     const std::string& folder = config.data_dir();
     if (config.synthetic()) {
-      oarlock::SyntheticImagesOptions options;
+      oarlock::data::SyntheticImagesOptions options;
       options.shape = shape;
       options.seed = config.seed();
       return DrawImages(options);

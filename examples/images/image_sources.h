@@ -24,7 +24,8 @@ absl::StatusOr<ImageData> LoadCifar10(const std::string& folder,
                                       const std::optional<TrainShare>& share);
 
 // Training images as `options` say, and a fourth as many of the test.
-absl::StatusOr<ImageData> DrawImages(oarlock::SyntheticImagesOptions options);
+absl::StatusOr<ImageData> DrawImages(
+    oarlock::data::SyntheticImagesOptions options);
 
 // InvalidArgument: the images of `folder` are files of their own, which
 // --partition data_files does not deal out.
@@ -32,7 +33,8 @@ absl::Status RefuseFileList(const std::string& folder);
 
 // --synthetic images of `shape`, which is square; folder/train/CLASS/FILE; else
 // what `load` knows.
-ImageSource SourceOf(const oarlock::ImageShape& shape, const LoadImages& load);
+ImageSource SourceOf(const oarlock::data::ImageShape& shape,
+                     const LoadImages& load);
 
 }  // namespace images
 

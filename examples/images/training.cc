@@ -22,24 +22,24 @@ namespace images {
 namespace {
 
 using oarlock::ClassScores;
-using oarlock::DistributedBatchSampler;
 using oarlock::DistributedModel;
 using oarlock::DistributedOptimizer;
-using oarlock::ImageBatch;
-using oarlock::ImageLoader;
-using oarlock::ImageTransform;
 using oarlock::WorkerGroup;
+using oarlock::data::DistributedBatchSampler;
+using oarlock::data::ImageBatch;
+using oarlock::data::ImageLoader;
+using oarlock::data::ImageTransform;
 
 // Evaluation counts every image once.
 absl::StatusOr<DistributedBatchSampler> TestSamplerOf(
     const v1::ImageConfig& config, const WorkerGroup& group,
     uint64_t num_examples) {
-  oarlock::SamplerOptions options;
+  oarlock::data::SamplerOptions options;
   options.num_examples = num_examples;
   options.batch_size = config.batch_size();
   options.rank = group.rank();
   options.size = group.size();
-  options.tail = oarlock::TailRule::kPad;
+  options.tail = oarlock::data::TailRule::kPad;
   return DistributedBatchSampler::Create(options);
 }
 
@@ -101,27 +101,28 @@ class Training {
     OARLOCK_ASSIGN_OR_RETURN(test_sampler_,
                              TestSamplerOf(config_, group_, data.test->size()));
     OARLOCK_ASSIGN_OR_RETURN(
-        train_transform_,
-        ImageTransform::Create(train_->images->shape(),
-                               config_.augment() ? experiment_.augmentation
-                                                 : oarlock::Augmentation(),
-                               train_->seed));
+        train_transform_, ImageTransform::Create(
+                              train_->images->shape(),
+                              config_.augment() ? experiment_.augmentation
+                                                : oarlock::data::Augmentation(),
+                              train_->seed));
     OARLOCK_ASSIGN_OR_RETURN(
         test_transform_,
         ImageTransform::Create(data.test->shape(), {}, config_.seed()));
-    OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<oarlock::Network> network,
+    OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<oarlock::nn::Network> network,
                              experiment_.network(data));
     oarlock::DistributedModelOptions options;
     options.batch_size = config_.batch_size();
     options.seed = config_.seed();
     options.compute_threads = config_.compute_threads() > 0
                                   ? config_.compute_threads()
-                                  : oarlock::DefaultComputeThreads();
+                                  : oarlock::nn::DefaultComputeThreads();
     OARLOCK_ASSIGN_OR_RETURN(
-        const oarlock::DeviceChoice choice,
-        oarlock::ChooseDevice(
-            config_.device(), config_.math(), group_.rank(),
-            oarlock::SelectedGpus(oarlock::ReadEnvironment())));
+        const oarlock::nn::DeviceChoice choice,
+        oarlock::nn::ChooseDevice(config_.device(), config_.math(),
+                                  group_.rank(),
+                                  oarlock::cluster::SelectedGpus(
+                                      oarlock::cluster::ReadEnvironment())));
     if (!choice.log_line.empty()) spdlog::info("{}", choice.log_line);
     options.math_backend = choice.math_backend;
     OARLOCK_ASSIGN_OR_RETURN(
@@ -186,7 +187,7 @@ class Training {
     OARLOCK_ASSIGN_OR_RETURN(
         const uint64_t first,
         optimizer_->BeginEpoch(epoch, train_->sampler.num_batches()));
-    oarlock::ImageLoaderOptions loading = LoaderOptions();
+    oarlock::data::ImageLoaderOptions loading = LoaderOptions();
     loading.first_batch = first;
     ImageLoader loader(
         train_->images, &*train_transform_,
@@ -225,8 +226,8 @@ class Training {
     }
   }
 
-  oarlock::ImageLoaderOptions LoaderOptions() const {
-    oarlock::ImageLoaderOptions options;
+  oarlock::data::ImageLoaderOptions LoaderOptions() const {
+    oarlock::data::ImageLoaderOptions options;
     options.num_workers = config_.num_workers();
     return options;
   }
@@ -273,7 +274,8 @@ absl::Status Serve(const Experiment& experiment) {
 
 absl::Status Run(const Experiment& experiment) {
   const Args& args = experiment.args;
-  if (args.role.role == oarlock::Role::kServer) return Serve(experiment);
+  if (args.role.role == oarlock::cluster::Role::kServer)
+    return Serve(experiment);
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<WorkerGroup> group,
                            oarlock::JoinWorkers(JobOf(args.config), args.role,
                                                 StrategyOf(args.config)));
@@ -283,15 +285,16 @@ absl::Status Run(const Experiment& experiment) {
   return trained.ok() ? left : trained;
 }
 
-int Main(const oarlock::CommandSyntax& syntax, Experiment experiment,
+int Main(const oarlock::flags::CommandSyntax& syntax, Experiment experiment,
          const v1::ImageConfig& defaults, int argc, char** argv) {
   return Main(syntax, std::move(experiment),
               ParseArgs(syntax, defaults, argc, argv));
 }
 
-int Main(const oarlock::CommandSyntax& syntax, Experiment experiment,
+int Main(const oarlock::flags::CommandSyntax& syntax, Experiment experiment,
          absl::StatusOr<Args> args) {
-  if (!args.ok()) return oarlock::ReportUsageError(syntax, args.status());
+  if (!args.ok())
+    return oarlock::flags::ReportUsageError(syntax, args.status());
   if (args->help.has_value()) {
     std::printf("%s", args->help->c_str());
     return 0;
@@ -300,7 +303,7 @@ int Main(const oarlock::CommandSyntax& syntax, Experiment experiment,
   const absl::Status status = Run(experiment);
   if (status.ok()) return 0;
   if (absl::IsInvalidArgument(status)) {
-    return oarlock::ReportUsageError(syntax, status);
+    return oarlock::flags::ReportUsageError(syntax, status);
   }
   std::fprintf(stderr, "%s: %s\n", syntax.name.c_str(),
                std::string(status.message()).c_str());

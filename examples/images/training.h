@@ -23,11 +23,11 @@ struct Experiment {
   std::string name;
   Args args = {};
   ImageSource source;
-  std::function<absl::StatusOr<std::unique_ptr<oarlock::Network>>(
+  std::function<absl::StatusOr<std::unique_ptr<oarlock::nn::Network>>(
       const ImageData& data)>
       network;
   // What --augment does.
-  oarlock::Augmentation augmentation = {};
+  oarlock::data::Augmentation augmentation = {};
   oarlock::Clocks clocks = {};
 };
 
@@ -38,10 +38,10 @@ absl::Status Run(const Experiment& experiment);
 
 // main of an example. Exit code 2 for a command line that cannot be followed,
 // as with data of another kind than it says, 1 for failures.
-int Main(const oarlock::CommandSyntax& syntax, Experiment experiment,
+int Main(const oarlock::flags::CommandSyntax& syntax, Experiment experiment,
          const v1::ImageConfig& defaults, int argc, char** argv);
 // The same with a command line that has been parsed.
-int Main(const oarlock::CommandSyntax& syntax, Experiment experiment,
+int Main(const oarlock::flags::CommandSyntax& syntax, Experiment experiment,
          absl::StatusOr<Args> args);
 
 }  // namespace images

@@ -12,10 +12,10 @@
 namespace images {
 namespace {
 
-using oarlock::DistributedBatchSampler;
-using oarlock::SampleRule;
-using oarlock::TailRule;
-using oarlock::UnevenRule;
+using oarlock::data::DistributedBatchSampler;
+using oarlock::data::SampleRule;
+using oarlock::data::TailRule;
+using oarlock::data::UnevenRule;
 
 // Values of --partition.
 constexpr char kImages[] = "images";
@@ -47,7 +47,7 @@ absl::StatusOr<ImageData> Open(const v1::ImageConfig& config,
       config.data_dir(), "' has none; legal here are images and image_files"));
 }
 
-absl::StatusOr<std::unique_ptr<oarlock::ImageDataset>> OwnFiles(
+absl::StatusOr<std::unique_ptr<oarlock::data::ImageDataset>> OwnFiles(
     const v1::ImageConfig& config, const ImageData& data,
     const TrainShare& share) {
   if (!data.is_file_list) {
@@ -58,10 +58,11 @@ absl::StatusOr<std::unique_ptr<oarlock::ImageDataset>> OwnFiles(
         "' has files of many; legal for them are "
         "images and data_files"));
   }
-  OARLOCK_ASSIGN_OR_RETURN(const std::vector<size_t> files,
-                           oarlock::FilesOfRank(data.train->size(), share.rank,
-                                                share.size, share.uneven));
-  return std::make_unique<oarlock::ImageSubset>(
+  OARLOCK_ASSIGN_OR_RETURN(
+      const std::vector<size_t> files,
+      oarlock::data::FilesOfRank(data.train->size(), share.rank, share.size,
+                                 share.uneven));
+  return std::make_unique<oarlock::data::ImageSubset>(
       data.train.get(), std::vector<uint64_t>(files.begin(), files.end()));
 }
 
@@ -97,13 +98,13 @@ absl::StatusOr<TrainingImages> OpenTrainingImages(const v1::ImageConfig& config,
                                                   uint32_t size) {
   const TrainShare share = ShareOf(config, rank, size);
   OARLOCK_ASSIGN_OR_RETURN(ImageData data, Open(config, source, share));
-  std::unique_ptr<oarlock::ImageDataset> own_files;
+  std::unique_ptr<oarlock::data::ImageDataset> own_files;
   if (config.partition() == kImageFiles) {
     OARLOCK_ASSIGN_OR_RETURN(own_files, OwnFiles(config, data, share));
   }
-  const oarlock::ImageDataset* const images =
+  const oarlock::data::ImageDataset* const images =
       own_files != nullptr ? own_files.get() : data.train.get();
-  oarlock::SamplerOptions options;
+  oarlock::data::SamplerOptions options;
   options.num_examples = images->size();
   options.batch_size = config.batch_size();
   options.batches_per_update = config.accumulate_steps();

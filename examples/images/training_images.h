@@ -21,8 +21,8 @@
 namespace images {
 
 struct ImageData {
-  std::unique_ptr<oarlock::ImageDataset> train;
-  std::unique_ptr<oarlock::ImageDataset> test;
+  std::unique_ptr<oarlock::data::ImageDataset> train;
+  std::unique_ptr<oarlock::data::ImageDataset> test;
   // Each training image is a file of its own.
   bool is_file_list = false;
 };
@@ -31,7 +31,7 @@ struct ImageData {
 struct TrainShare {
   uint32_t rank = 0;
   uint32_t size = 1;
-  oarlock::UnevenRule uneven = oarlock::UnevenRule::kDrop;
+  oarlock::data::UnevenRule uneven = oarlock::data::UnevenRule::kDrop;
 };
 
 struct ImageSource {
@@ -47,14 +47,14 @@ struct ImageSource {
 struct TrainingImages {
   ImageData data;
   // For --partition image_files: a worker's own files of data.train.
-  std::unique_ptr<oarlock::ImageDataset> own_files;
+  std::unique_ptr<oarlock::data::ImageDataset> own_files;
   // What the sampler's numbers are: one of the two above.
-  const oarlock::ImageDataset* images = nullptr;
+  const oarlock::data::ImageDataset* images = nullptr;
   // Of augmentation. Other workers' images are other ones under the same
   // numbers if shares are for good.
   uint64_t seed = 0;
   // An epoch of the sampler is --concatenate_epochs passes.
-  oarlock::DistributedBatchSampler sampler;
+  oarlock::data::DistributedBatchSampler sampler;
 };
 
 // Whether the flags can go together, whatever the data. InvalidArgument: one

@@ -17,24 +17,24 @@
 
 namespace {
 
-constexpr oarlock::ImageShape kShape = {
+constexpr oarlock::data::ImageShape kShape = {
     .height = 28, .width = 28, .channels = 1};
 
 absl::StatusOr<images::ImageData> Load(
     const std::string& folder, const std::optional<images::TrainShare>& share) {
-  using oarlock::ImageSplit;
+  using oarlock::data::ImageSplit;
   images::ImageData data;
   if (share.has_value()) {
     OARLOCK_ASSIGN_OR_RETURN(
         data.train,
-        oarlock::LoadIdxShare(folder, ImageSplit::kTrain, share->rank,
-                              share->size, share->uneven));
+        oarlock::data::LoadIdxShare(folder, ImageSplit::kTrain, share->rank,
+                                    share->size, share->uneven));
   } else {
-    OARLOCK_ASSIGN_OR_RETURN(data.train,
-                             oarlock::LoadIdx(folder, ImageSplit::kTrain));
+    OARLOCK_ASSIGN_OR_RETURN(
+        data.train, oarlock::data::LoadIdx(folder, ImageSplit::kTrain));
   }
   OARLOCK_ASSIGN_OR_RETURN(data.test,
-                           oarlock::LoadIdx(folder, ImageSplit::kTest));
+                           oarlock::data::LoadIdx(folder, ImageSplit::kTest));
   return data;
 }
 
@@ -57,8 +57,8 @@ int main(int argc, char** argv) {
       {.name = "mnist",
        .source = images::SourceOf(kShape, Load),
        .network = [](const images::ImageData&)
-           -> absl::StatusOr<std::unique_ptr<oarlock::Network>> {
-         return oarlock::NewMnistNetwork();
+           -> absl::StatusOr<std::unique_ptr<oarlock::nn::Network>> {
+         return oarlock::models::NewMnistNetwork();
        },
        .augmentation = {.padding = 2}},
       defaults, argc, argv);

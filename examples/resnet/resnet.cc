@@ -19,13 +19,13 @@
 namespace images {
 namespace {
 
-using oarlock::ImageFolder;
-using oarlock::ImageFolderOptions;
-using oarlock::ImageSplit;
+using oarlock::data::ImageFolder;
+using oarlock::data::ImageFolderOptions;
+using oarlock::data::ImageSplit;
 
 bool IsSmall(const v1::ResNetConfig& network) {
   return static_cast<size_t>(network.image_size()) <=
-         oarlock::kMaxSmallResNetImage;
+         oarlock::models::kMaxSmallResNetImage;
 }
 
 ImageFolderOptions FolderOptionsOf(const v1::ResNetConfig& network) {
@@ -36,21 +36,21 @@ ImageFolderOptions FolderOptionsOf(const v1::ResNetConfig& network) {
   return options;
 }
 
-absl::StatusOr<std::unique_ptr<oarlock::Network>> NewNetwork(
+absl::StatusOr<std::unique_ptr<oarlock::nn::Network>> NewNetwork(
     const v1::ResNetConfig& network, uint32_t num_classes) {
-  oarlock::ResNetOptions options;
+  oarlock::models::ResNetOptions options;
   options.depth = network.depth();
   options.height = network.image_size();
   options.width = network.image_size();
   options.num_classes = num_classes;
   options.zero_last_scale = network.zero_last_scale();
-  return oarlock::NewResNet(options);
+  return oarlock::models::NewResNet(options);
 }
 
 absl::StatusOr<ImageData> OpenSynthetic(const v1::ImageConfig& config,
                                         const v1::ResNetConfig& network) {
   const auto side = static_cast<uint32_t>(network.image_size());
-  oarlock::SyntheticImagesOptions options;
+  oarlock::data::SyntheticImagesOptions options;
   options.shape = {.height = side, .width = side, .channels = 3};
   options.num_classes = network.synthetic_classes();
   options.num_examples = network.synthetic_images();
@@ -90,10 +90,12 @@ absl::StatusOr<ImageData> OpenLists(const std::string& folder,
 
 absl::StatusOr<ImageData> OpenFolders(const std::string& folder,
                                       ImageFolderOptions options) {
-  OARLOCK_ASSIGN_OR_RETURN(const std::string train_folder,
-                           oarlock::FolderOfSplit(folder, ImageSplit::kTrain));
-  OARLOCK_ASSIGN_OR_RETURN(const std::string test_folder,
-                           oarlock::FolderOfSplit(folder, ImageSplit::kTest));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const std::string train_folder,
+      oarlock::data::FolderOfSplit(folder, ImageSplit::kTrain));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const std::string test_folder,
+      oarlock::data::FolderOfSplit(folder, ImageSplit::kTest));
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<ImageFolder> train,
                            ImageFolder::Open(train_folder, options));
   options.class_names = train->class_names();
@@ -107,18 +109,19 @@ absl::StatusOr<ImageData> OpenFolders(const std::string& folder,
 absl::StatusOr<ImageData> OpenCifar(const std::string& folder,
                                     const v1::ResNetConfig& network,
                                     const std::optional<TrainShare>& share) {
-  if (network.image_size() != static_cast<int>(oarlock::kCifarShape.width)) {
+  if (network.image_size() !=
+      static_cast<int>(oarlock::data::kCifarShape.width)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--image_size is ", network.image_size(), " and '", folder,
-        "' holds CIFAR-10; legal is its ", oarlock::kCifarShape.width,
-        "; give --image_size ", oarlock::kCifarShape.width));
+        "' holds CIFAR-10; legal is its ", oarlock::data::kCifarShape.width,
+        "; give --image_size ", oarlock::data::kCifarShape.width));
   }
   return LoadCifar10(folder, share);
 }
 
 }  // namespace
 
-oarlock::CommandSyntax ResNetSyntax() {
+oarlock::flags::CommandSyntax ResNetSyntax() {
   return {
       .name = "train",
       .description =
@@ -153,20 +156,21 @@ absl::StatusOr<ImageData> OpenResNetImages(
   const std::string& folder = config.data_dir();
   const ImageFolderOptions options = FolderOptionsOf(network);
   const std::optional<std::string> list = FindFile(folder, {"train_list.txt"});
-  const bool is_folder = oarlock::IsImageFolder(absl::StrCat(folder, "/train"));
+  const bool is_folder =
+      oarlock::data::IsImageFolder(absl::StrCat(folder, "/train"));
   if (share.has_value() && (list.has_value() || is_folder)) {
     return RefuseFileList(folder);
   }
   if (list.has_value()) return OpenLists(folder, *list, options);
   if (is_folder) return OpenFolders(folder, options);
-  if (oarlock::FindCifarFiles(folder, ImageSplit::kTrain,
-                              oarlock::CifarKind::kCifar10)
+  if (oarlock::data::FindCifarFiles(folder, ImageSplit::kTrain,
+                                    oarlock::data::CifarKind::kCifar10)
           .ok()) {
     return OpenCifar(folder, network, share);
   }
   return absl::NotFoundError(absl::StrCat(
       "no images in '", folder, "'",
-      oarlock::IsImageFolder(folder) ? "" : ", which is no folder",
+      oarlock::data::IsImageFolder(folder) ? "" : ", which is no folder",
       "; legal are train/CLASS/*.jpg or .png and val/ or test/ likewise, or "
       "train_list.txt and val_list.txt of lines \"PATH LABEL\", or CIFAR-10's "
       "data_batch_N.bin; get ImageNet from image-net.org, CIFAR-10 from "
@@ -174,7 +178,8 @@ absl::StatusOr<ImageData> OpenResNetImages(
       "--synthetic"));
 }
 
-oarlock::Augmentation ResNetAugmentation(const v1::ResNetConfig& network) {
+oarlock::data::Augmentation ResNetAugmentation(
+    const v1::ResNetConfig& network) {
   if (IsSmall(network)) return {.padding = 4, .flip = true};
   return {.flip = true, .random_area = true};
 }

@@ -17,7 +17,7 @@
 
 namespace images {
 
-oarlock::CommandSyntax ResNetSyntax();
+oarlock::flags::CommandSyntax ResNetSyntax();
 
 struct ResNetArgs {
   Args args = {};
@@ -45,7 +45,7 @@ absl::StatusOr<ImageData> OpenResNetImages(
 // For images of at most kMaxSmallResNetImage that of He et al., section 4.2: a
 // border of four pixels, the image's size cut out of it, mirrored. For larger
 // ones a random part of the file, mirrored (Szegedy et al., 2015).
-oarlock::Augmentation ResNetAugmentation(const v1::ResNetConfig& network);
+oarlock::data::Augmentation ResNetAugmentation(const v1::ResNetConfig& network);
 
 // Its args are the caller's to fill in.
 Experiment ResNetExperiment(const v1::ResNetConfig& network);

@@ -14,8 +14,9 @@
 
 int main(int argc, char** argv) {
   auto parsed = images::ParseResNetArgs(argc, argv);
-  const oarlock::CommandSyntax syntax = images::ResNetSyntax();
-  if (!parsed.ok()) return oarlock::ReportUsageError(syntax, parsed.status());
+  const oarlock::flags::CommandSyntax syntax = images::ResNetSyntax();
+  if (!parsed.ok())
+    return oarlock::flags::ReportUsageError(syntax, parsed.status());
   return images::Main(syntax, images::ResNetExperiment(parsed->network),
                       std::move(parsed->args));
 }

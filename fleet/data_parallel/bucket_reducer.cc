@@ -4,8 +4,9 @@
 
 namespace oarlock {
 
-BucketReducer::BucketReducer(Communicator* communicator, size_t bucket_floats,
-                             WireFormat format, const Clock& clock)
+BucketReducer::BucketReducer(collective::Communicator* communicator,
+                             size_t bucket_floats,
+                             collective::WireFormat format, const Clock& clock)
     : communicator_(communicator),
       bucket_floats_(bucket_floats),
       format_(format),

@@ -31,8 +31,8 @@ class BucketReducer {
   // spans, and so all of gradients, may lie in a GPU's memory, which nothing
   // here reads. A bucket is at least `bucket_floats` long, but for the last.
   // `clock`, which outlives this too, is what times() is measured by.
-  BucketReducer(Communicator* communicator, size_t bucket_floats,
-                WireFormat format, const Clock& clock);
+  BucketReducer(collective::Communicator* communicator, size_t bucket_floats,
+                collective::WireFormat format, const Clock& clock);
   // Waits for the bucket under way.
   ~BucketReducer();
 
@@ -67,9 +67,9 @@ class BucketReducer {
     return buckets_.empty() && !reducing_;
   }
 
-  Communicator* const communicator_;
+  collective::Communicator* const communicator_;
   const size_t bucket_floats_;
-  const WireFormat format_;
+  const collective::WireFormat format_;
   const Clock& clock_;
   // Of the step under way: what lies behind this was handed to the thread.
   // Nothing between steps.

@@ -31,10 +31,11 @@ namespace {
 
 constexpr absl::Duration kMaxRingConnectTimeout = absl::Minutes(5);
 
-absl::StatusOr<WireFormat> ParseWireFormat(const std::string& name) {
-  if (name == "float32") return WireFormat::kFloat32;
-  if (name == "float16") return WireFormat::kFloat16;
-  if (name == "bfloat16") return WireFormat::kBfloat16;
+absl::StatusOr<collective::WireFormat> ParseWireFormat(
+    const std::string& name) {
+  if (name == "float32") return collective::WireFormat::kFloat32;
+  if (name == "float16") return collective::WireFormat::kFloat16;
+  if (name == "bfloat16") return collective::WireFormat::kBfloat16;
   return absl::InvalidArgumentError(
       absl::StrCat("the strategy's gradient_format is ", name,
                    "; legal are float32, float16 and bfloat16"));
@@ -46,9 +47,9 @@ absl::Status FillInitialValues(const v1::TableConfig& table,
   const auto& parameters = table.dense().parameters();
   for (int i = 0; i < parameters.size(); ++i) {
     OARLOCK_ASSIGN_OR_RETURN(
-        const InitialValues initial,
-        InitialValues::Create(parameters[i].initializer(), table.seed(),
-                              TableId(table.id())));
+        const optim::InitialValues initial,
+        optim::InitialValues::Create(parameters[i].initializer(), table.seed(),
+                                     TableId(table.id())));
     const size_t begin = parameters[i].offset();
     const size_t end =
         i + 1 < parameters.size() ? parameters[i + 1].offset() : values.size();
@@ -69,10 +70,10 @@ std::string Describe(const v1::TableConfig& table) {
 
 // SumOptions::machine. Where the kernel does not tell, containers of a machine
 // with addresses of their own are taken for several.
-std::string MachineOf(const GroupOptions& options) {
+std::string MachineOf(const collective::GroupOptions& options) {
   const std::string boot_id = BootId();
   if (!boot_id.empty() || options.endpoints.empty()) return boot_id;
-  return HostOf(options.endpoints[options.rank]);
+  return cluster::HostOf(options.endpoints[options.rank]);
 }
 
 // Every rank sums what all have and applies it to its own parameters. What lies
@@ -83,10 +84,11 @@ class SumExchange : public GradientExchange {
   // `reducer`, which sums by `sums`, is null for one rank; `backend` where all
   // is the host's. Communicators of GPUs go to `ended`, not away, when this
   // ends.
-  SumExchange(const v1::TableConfig& table, Communicator* communicator,
-              SumCommunicator sums, std::unique_ptr<BucketReducer> reducer,
-              DenseOptimizer optimizer, MathBackend* backend,
-              std::vector<std::unique_ptr<Communicator>>* ended)
+  SumExchange(const v1::TableConfig& table,
+              collective::Communicator* communicator, SumCommunicator sums,
+              std::unique_ptr<BucketReducer> reducer,
+              optim::DenseOptimizer optimizer, nn::MathBackend* backend,
+              std::vector<std::unique_ptr<collective::Communicator>>* ended)
       : table_(table),
         communicator_(communicator),
         sums_(std::move(sums)),
@@ -125,7 +127,7 @@ class SumExchange : public GradientExchange {
                                       uint64_t examples_per_update,
                                       absl::Span<float> values) override {
     // A rank with more of them would wait for the others in vain.
-    OARLOCK_RETURN_IF_ERROR(CheckAllAgree(
+    OARLOCK_RETURN_IF_ERROR(collective::CheckAllAgree(
         *communicator_, "the pass",
         absl::StrCat("number ", epoch, ", ", num_updates, " updates of ",
                      examples_per_update, " examples of each rank")));
@@ -188,7 +190,7 @@ class SumExchange : public GradientExchange {
   }
 
   const v1::TableConfig table_;
-  Communicator* const communicator_;
+  collective::Communicator* const communicator_;
   // Of the step under way: gradients from computed_begin_ on were waited for;
   // none before the first call of Computed.
   std::optional<size_t> computed_begin_;
@@ -197,14 +199,14 @@ class SumExchange : public GradientExchange {
   std::vector<float> on_host_;
   SumCommunicator sums_;
   std::unique_ptr<BucketReducer> reducer_;
-  DenseOptimizer optimizer_;
-  MathBackend* const backend_;
-  std::vector<std::unique_ptr<Communicator>>* const ended_;
+  optim::DenseOptimizer optimizer_;
+  nn::MathBackend* const backend_;
+  std::vector<std::unique_ptr<collective::Communicator>>* const ended_;
 };
 
 class CollectiveGroup : public WorkerGroup {
  public:
-  CollectiveGroup(std::unique_ptr<Communicator> communicator,
+  CollectiveGroup(std::unique_ptr<collective::Communicator> communicator,
                   SumOptions sum_options, const DistributedStrategy& strategy)
       : WorkerGroup(strategy),
         communicator_(std::move(communicator)),
@@ -221,8 +223,8 @@ class CollectiveGroup : public WorkerGroup {
 
   bool keeps_parameters() const override { return true; }
   absl::StatusOr<std::unique_ptr<GradientExchange>> NewExchange(
-      const v1::TableConfig& table, MathBackend* backend) override {
-    std::vector<ParameterBlock> blocks;
+      const v1::TableConfig& table, nn::MathBackend* backend) override {
+    std::vector<optim::ParameterBlock> blocks;
     const auto& parameters = table.dense().parameters();
     for (int i = 0; i < parameters.size(); ++i) {
       const uint64_t end = i + 1 < parameters.size()
@@ -232,26 +234,26 @@ class CollectiveGroup : public WorkerGroup {
       blocks.push_back({.size = end - parameters[i].offset(),
                         .decays = parameters[i].shape_size() > 1});
     }
-    std::unique_ptr<UpdateDevice> device;
+    std::unique_ptr<optim::UpdateDevice> device;
     if (backend != nullptr) {
-      device = cuda::NewRuleRunner(backend->compute_device());
+      device = nn::cuda::NewRuleRunner(backend->compute_device());
     }
-    OARLOCK_ASSIGN_OR_RETURN(
-        DenseOptimizer optimizer,
-        DenseOptimizer::Create(table.optimizer(), blocks, std::move(device)));
-    OARLOCK_RETURN_IF_ERROR(
-        CheckAllAgree(*communicator_, "the model", oarlock::Describe(table)));
+    OARLOCK_ASSIGN_OR_RETURN(optim::DenseOptimizer optimizer,
+                             optim::DenseOptimizer::Create(
+                                 table.optimizer(), blocks, std::move(device)));
+    OARLOCK_RETURN_IF_ERROR(collective::CheckAllAgree(
+        *communicator_, "the model", oarlock::Describe(table)));
     // Here all ranks are done with what ended on this one.
     ended_.clear();
     // Of other buckets, or elsewhere, ranks would wait for each other in vain.
-    OARLOCK_RETURN_IF_ERROR(CheckAllAgree(
+    OARLOCK_RETURN_IF_ERROR(collective::CheckAllAgree(
         *communicator_, "the strategy",
         absl::StrCat("gradient_format ", strategy().gradient_format,
                      ", bucket_bytes ", strategy().bucket_bytes,
                      ", collective_backend ", strategy().collective_backend)));
     // Replicas would drift apart by rounding.
     if (optimizer.takes_means()) {
-      OARLOCK_RETURN_IF_ERROR(CheckAllAgree(
+      OARLOCK_RETURN_IF_ERROR(collective::CheckAllAgree(
           *communicator_,
           "the device (GPU or CPU), with lars and other rules that take means,",
           backend == nullptr ? "CPU" : "GPU"));
@@ -308,7 +310,7 @@ class CollectiveGroup : public WorkerGroup {
   }
 
  private:
-  const std::unique_ptr<Communicator> communicator_;
+  const std::unique_ptr<collective::Communicator> communicator_;
   const SumOptions sum_options_;
   const size_t bucket_floats_;
   // Whether an exchange has ever summed between GPUs; the same on all ranks.
@@ -316,14 +318,15 @@ class CollectiveGroup : public WorkerGroup {
   // Of exchanges that ended here: a ring of GPUs must not go before all ranks
   // are done with its last sum (gpu_ring.h). They go when all have met again:
   // for the next exchange, or after Leave.
-  std::vector<std::unique_ptr<Communicator>> ended_;
+  std::vector<std::unique_ptr<collective::Communicator>> ended_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinCollectiveGroup(
-    const v1::JobConfig& config, const RoleAssignment& role,
-    const DistributedStrategy& strategy, GpuRingFactory new_gpu_ring) {
+    const v1::JobConfig& config, const cluster::RoleAssignment& role,
+    const DistributedStrategy& strategy,
+    collective::GpuRingFactory new_gpu_ring) {
   SumOptions sum_options;
   sum_options.new_gpu_ring = std::move(new_gpu_ring);
   sum_options.clocks = strategy.clocks;
@@ -336,14 +339,15 @@ absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinCollectiveGroup(
   OARLOCK_ASSIGN_OR_RETURN(sum_options.backend,
                            ParseCollectiveBackend(strategy.collective_backend));
   OARLOCK_RETURN_IF_ERROR(CheckFormatOfNccl(strategy, "the strategy's "));
-  GroupOptions options = GroupOptionsOf(role);
+  collective::GroupOptions options = collective::GroupOptionsOf(role);
   options.job_id = JobIdOf(config, role);
   options.security = SecurityOf(config, role);
   options.join_timeout = absl::Seconds(config.connect_timeout_s());
   options.silence_timeout = absl::Seconds(config.lease_s());
   options.clocks = strategy.clocks;
-  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,
-                           JoinGroup(options));
+  OARLOCK_ASSIGN_OR_RETURN(
+      std::unique_ptr<collective::Communicator> communicator,
+      collective::JoinGroup(options));
   sum_options.machine = MachineOf(options);
   return std::make_unique<CollectiveGroup>(std::move(communicator),
                                            std::move(sum_options), strategy);

@@ -19,9 +19,9 @@ namespace oarlock {
 // the strategy and the ranks' devices allow NCCL, `new_gpu_ring` calls it,
 // which may take the config's connect_timeout_s.
 absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinCollectiveGroup(
-    const v1::JobConfig& config, const RoleAssignment& role,
+    const v1::JobConfig& config, const cluster::RoleAssignment& role,
     const DistributedStrategy& strategy,
-    GpuRingFactory new_gpu_ring = NewNcclRing);
+    collective::GpuRingFactory new_gpu_ring = collective::NewNcclRing);
 
 }  // namespace oarlock
 

@@ -19,7 +19,7 @@ namespace {
 constexpr uint32_t kTableId = 1;
 
 // The backend if a replica of this group can stay in its memory.
-MathBackend* BackendFor(const WorkerGroup& group, MathBackend* math) {
+nn::MathBackend* BackendFor(const WorkerGroup& group, nn::MathBackend* math) {
   const bool has_device = math->compute_device() != nullptr;
   return group.keeps_parameters() && has_device ? math : nullptr;
 }
@@ -27,7 +27,7 @@ MathBackend* BackendFor(const WorkerGroup& group, MathBackend* math) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DistributedModel>> DistributedModel::Create(
-    WorkerGroup* group, std::unique_ptr<Network> network,
+    WorkerGroup* group, std::unique_ptr<nn::Network> network,
     const DistributedModelOptions& options) {
   if (options.compute_threads < 1) {
     return absl::InvalidArgumentError(absl::StrCat("compute_threads is ",
@@ -35,14 +35,15 @@ absl::StatusOr<std::unique_ptr<DistributedModel>> DistributedModel::Create(
                                                    "; legal is 1 or more"));
   }
   OARLOCK_ASSIGN_OR_RETURN(
-      std::unique_ptr<MathBackend> math,
-      NewMathBackend(options.math_backend, options.compute_threads));
+      std::unique_ptr<nn::MathBackend> math,
+      nn::NewMathBackend(options.math_backend, options.compute_threads));
   return Create(group, std::move(network), std::move(math), options);
 }
 
 absl::StatusOr<std::unique_ptr<DistributedModel>> DistributedModel::Create(
-    WorkerGroup* group, std::unique_ptr<Network> network,
-    std::unique_ptr<MathBackend> math, const DistributedModelOptions& options) {
+    WorkerGroup* group, std::unique_ptr<nn::Network> network,
+    std::unique_ptr<nn::MathBackend> math,
+    const DistributedModelOptions& options) {
   if (options.batch_size == 0) {
     return absl::InvalidArgumentError("batch_size is 0; legal is 1 or more");
   }
@@ -51,8 +52,8 @@ absl::StatusOr<std::unique_ptr<DistributedModel>> DistributedModel::Create(
 }
 
 DistributedModel::DistributedModel(WorkerGroup* group,
-                                   std::unique_ptr<Network> network,
-                                   std::unique_ptr<MathBackend> math,
+                                   std::unique_ptr<nn::Network> network,
+                                   std::unique_ptr<nn::MathBackend> math,
                                    const DistributedModelOptions& options)
     : group_(group),
       clock_(*group->strategy().clocks.even),
@@ -73,8 +74,8 @@ float DistributedModel::GradientScale() const {
                  accumulate_steps_);
 }
 
-ClassScores DistributedModel::Run(const ImageBatch& batch, size_t num_examples,
-                                  bool training) {
+ClassScores DistributedModel::Run(const data::ImageBatch& batch,
+                                  size_t num_examples, bool training) {
   input_.num_examples = num_examples;
   input_.training = training;
   input_.labels = batch.labels.data();
@@ -113,7 +114,7 @@ const float* DistributedModel::Probabilities(size_t num_examples,
   return both_probabilities_.data();
 }
 
-ClassScores DistributedModel::Forward(const ImageBatch& batch) {
+ClassScores DistributedModel::Forward(const data::ImageBatch& batch) {
   ++num_forwards_;
   const absl::Time start = clock_.Now();
   const ClassScores scores = Run(batch, batch.num_examples, /*training=*/true);
@@ -145,7 +146,7 @@ void DistributedModel::CountFinal(size_t index, size_t first,
   ++finals[index].backwards;
 }
 
-ClassScores DistributedModel::Evaluate(const ImageBatch& batch) {
+ClassScores DistributedModel::Evaluate(const data::ImageBatch& batch) {
   return Run(batch, batch.num_counted, /*training=*/false);
 }
 
@@ -165,8 +166,8 @@ absl::StatusOr<std::unique_ptr<DistributedOptimizer>>
 DistributedOptimizer::Create(WorkerGroup* group, DistributedModel* model,
                              const v1::OptimizerConfig& config) {
   OARLOCK_CHECK(model->exchange_ == nullptr);
-  v1::TableConfig table = DenseTableOf(model->network_->parameters(),
-                                       model->network_->num_parameters());
+  v1::TableConfig table = worker::DenseTableOf(
+      model->network_->parameters(), model->network_->num_parameters());
   table.set_id(kTableId);
   table.set_seed(model->options_.seed);
   *table.mutable_optimizer() = config;

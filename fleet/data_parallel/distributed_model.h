@@ -70,31 +70,31 @@ class DistributedModel {
   // `network` reads images and predicts classes; the same on all workers.
   // InvalidArgument: an option is not legal.
   static absl::StatusOr<std::unique_ptr<DistributedModel>> Create(
-      WorkerGroup* group, std::unique_ptr<Network> network,
+      WorkerGroup* group, std::unique_ptr<nn::Network> network,
       const DistributedModelOptions& options);
   // On a backend that the caller has made; the options that say which one are
   // not read.
   static absl::StatusOr<std::unique_ptr<DistributedModel>> Create(
-      WorkerGroup* group, std::unique_ptr<Network> network,
-      std::unique_ptr<MathBackend> math,
+      WorkerGroup* group, std::unique_ptr<nn::Network> network,
+      std::unique_ptr<nn::MathBackend> math,
       const DistributedModelOptions& options);
 
   // Predicts a batch of at most batch_size, to learn from it; padding counts as
   // any other example. `batch` stays until Backward has returned. What dropout
   // drops follows from seed, worker, epoch and the number of the call in it.
-  ClassScores Forward(const ImageBatch& batch);
+  ClassScores Forward(const data::ImageBatch& batch);
   // The gradients of that. Sums over the workers begin while it runs.
   void Backward();
 
   // Predicts a batch; nothing is learned, padding is left out.
-  ClassScores Evaluate(const ImageBatch& batch);
+  ClassScores Evaluate(const data::ImageBatch& batch);
 
   // Makes the running statistics of all workers those of rank 0, for an
   // evaluation that does not depend on who makes it. With parameter servers
   // each keeps its own.
   absl::Status ShareStatistics();
 
-  const Network& network() const { return *network_; }
+  const nn::Network& network() const { return *network_; }
   std::vector<float> parameters() const { return parameters_.Read(); }
   // REQUIRES: as many as the network has.
   void SetParameters(absl::Span<const float> values) {
@@ -109,10 +109,11 @@ class DistributedModel {
  private:
   friend class DistributedOptimizer;
 
-  DistributedModel(WorkerGroup* group, std::unique_ptr<Network> network,
-                   std::unique_ptr<MathBackend> math,
+  DistributedModel(WorkerGroup* group, std::unique_ptr<nn::Network> network,
+                   std::unique_ptr<nn::MathBackend> math,
                    const DistributedModelOptions& options);
-  ClassScores Run(const ImageBatch& batch, size_t num_examples, bool training);
+  ClassScores Run(const data::ImageBatch& batch, size_t num_examples,
+                  bool training);
   float GradientScale() const;
   // The probabilities of output_, of all classes: [num_examples, num_classes].
   const float* Probabilities(size_t num_examples, size_t num_classes);
@@ -122,17 +123,17 @@ class DistributedModel {
 
   WorkerGroup* const group_;
   const Clock& clock_;
-  const std::unique_ptr<Network> network_;
+  const std::unique_ptr<nn::Network> network_;
   const DistributedModelOptions options_;
   // Whose memory has the next three arrays, or null: the host's has them.
-  MathBackend* const backend_;
+  nn::MathBackend* const backend_;
   // Owns it.
-  Workspace workspace_;
+  nn::Workspace workspace_;
   ReplicaArray parameters_;
   ReplicaArray statistics_;
   ReplicaArray gradients_;
-  StepInput input_;
-  StepOutput output_;
+  nn::StepInput input_;
+  nn::StepOutput output_;
   // What Probabilities has filled in.
   std::vector<float> both_probabilities_;
   uint32_t epoch_ = 0;

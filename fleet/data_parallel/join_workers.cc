@@ -12,11 +12,11 @@
 namespace oarlock {
 
 absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinWorkers(
-    const v1::JobConfig& config, const RoleAssignment& role,
+    const v1::JobConfig& config, const cluster::RoleAssignment& role,
     const DistributedStrategy& strategy) {
-  if (role.role == Role::kServer) {
+  if (role.role == cluster::Role::kServer) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "this process is ", RoleName(role), " (", role.reason,
+        "this process is ", cluster::RoleName(role), " (", role.reason,
         "), which trains nothing; run it as a server, or set TRAINING_ROLE to "
         "TRAINER"));
   }
@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinWorkers(
   }
   BeginRole(role);
   std::unique_ptr<WorkerGroup> group;
-  if (role.role == Role::kWorker) {
+  if (role.role == cluster::Role::kWorker) {
     OARLOCK_ASSIGN_OR_RETURN(group, JoinServerGroup(config, role, strategy));
   } else {
     OARLOCK_ASSIGN_OR_RETURN(group,

@@ -18,7 +18,7 @@ namespace oarlock {
 // InvalidArgument for the role of a server, and whatever the kind of group
 // refuses.
 absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinWorkers(
-    const v1::JobConfig& config, const RoleAssignment& role,
+    const v1::JobConfig& config, const cluster::RoleAssignment& role,
     const DistributedStrategy& strategy = {});
 
 }  // namespace oarlock

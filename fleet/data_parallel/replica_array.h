@@ -19,13 +19,13 @@ class ReplicaArray {
  public:
   // `size` zeros. In the memory of `backend`, which outlives it; null: in the
   // host's.
-  ReplicaArray(MathBackend* backend, size_t size)
+  ReplicaArray(nn::MathBackend* backend, size_t size)
       : backend_(backend), size_(size) {
     if (backend_ == nullptr) {
       on_host_.resize(size_);
       return;
     }
-    in_backend_ = BackendArray(backend_, size_ * sizeof(float));
+    in_backend_ = nn::BackendArray(backend_, size_ * sizeof(float));
     backend_->Fill(size_, 0, in_backend_.floats());
   }
   ReplicaArray(const ReplicaArray&) = delete;
@@ -56,11 +56,11 @@ class ReplicaArray {
   }
 
  private:
-  MathBackend* const backend_;
+  nn::MathBackend* const backend_;
   const size_t size_;
   // One of the two.
   std::vector<float> on_host_;
-  BackendArray in_backend_;
+  nn::BackendArray in_backend_;
 };
 
 }  // namespace oarlock

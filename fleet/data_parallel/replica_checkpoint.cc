@@ -25,10 +25,10 @@ std::string PathIn(const std::string& folder) {
   return absl::StrCat(folder, "/replica.ckpt");
 }
 
-std::string DescribeNetwork(const Network& network) {
+std::string DescribeNetwork(const nn::Network& network) {
   std::string text;
   for (const auto* parts : {&network.parameters(), &network.statistics()}) {
-    for (const ParameterSpec& part : *parts) {
+    for (const nn::ParameterSpec& part : *parts) {
       absl::StrAppend(&text, part.name, "[", absl::StrJoin(part.shape, ","),
                       "];");
     }
@@ -108,9 +108,10 @@ absl::Status WriteReplica(const std::string& folder, uint32_t epochs,
         "a checkpoint of ", checkpoint.ByteSizeLong(),
         " bytes; legal is less than 2 GiB; leave --checkpoint_dir out"));
   }
-  FileSystem* const files = FileSystem::Real();
+  storage::FileSystem* const files = storage::FileSystem::Real();
   OARLOCK_RETURN_IF_ERROR(files->MakeFolders(folder));
-  return ReplaceFile(files, PathIn(folder), WithDigest(std::move(bytes)));
+  return storage::ReplaceFile(files, PathIn(folder),
+                              WithDigest(std::move(bytes)));
 }
 
 absl::StatusOr<uint32_t> GoOnWithServers(const WorkerGroup& group,
@@ -163,7 +164,7 @@ absl::StatusOr<uint32_t> RestoreReplica(const std::string& folder,
   std::string file;
   absl::Status status;
   if (group.rank() == 0) {
-    FileSystem* const files = FileSystem::Real();
+    storage::FileSystem* const files = storage::FileSystem::Real();
     const absl::StatusOr<bool> exists = files->Exists(path);
     status = exists.status();
     if (!exists.ok()) {

@@ -26,7 +26,8 @@ namespace {
 // This worker's membership in the rounds of the job.
 class Rounds {
  public:
-  Rounds(JobClient* job, CutMarker* cuts) : job_(job), cuts_(cuts) {}
+  Rounds(client::JobClient* job, worker::CutMarker* cuts)
+      : job_(job), cuts_(cuts) {}
 
   // Returns when all workers are members.
   absl::Status Join() {
@@ -50,8 +51,8 @@ class Rounds {
   }
 
  private:
-  JobClient* const job_;
-  CutMarker* const cuts_;
+  client::JobClient* const job_;
+  worker::CutMarker* const cuts_;
   bool joined_ = false;
   uint64_t num_joins_ = 0;
   // The last one that this worker took part in.
@@ -66,8 +67,8 @@ class Rounds {
 // goes on at an update, also with more or fewer workers.
 class RoundExchange : public GradientExchange {
  public:
-  RoundExchange(WorkerConnection* connection, CutMarker* cuts, Rounds* rounds,
-                TableId table, const Clock& clock)
+  RoundExchange(WorkerConnection* connection, worker::CutMarker* cuts,
+                Rounds* rounds, TableId table, const Clock& clock)
       : connection_(connection),
         cuts_(cuts),
         rounds_(rounds),
@@ -79,12 +80,12 @@ class RoundExchange : public GradientExchange {
   absl::StatusOr<uint64_t> BeginEpoch(uint32_t epoch, uint64_t num_updates,
                                       uint64_t examples_per_update,
                                       absl::Span<float> values) override {
-    JobClient& job = *connection_->job;
+    client::JobClient& job = *connection_->job;
     work_ = absl::StrCat("train/", epoch);
     examples_per_update_ = examples_per_update;
     round_size_ = examples_per_update * job.num_workers();
     OARLOCK_ASSIGN_OR_RETURN(
-        const ExampleIntervals trained,
+        const data::ExampleIntervals trained,
         job.DefineWork(work_, {}, num_updates * round_size_,
                        /*order=*/""));
     OARLOCK_ASSIGN_OR_RETURN(next_update_,
@@ -107,7 +108,7 @@ class RoundExchange : public GradientExchange {
     OARLOCK_RETURN_IF_ERROR(rounds_->Join());
     // A copy, since gRPC may read it longer than the call takes.
     memory_->gradients.assign(gradients.begin(), gradients.end());
-    PushRequest push;
+    client::PushRequest push;
     push.round = rounds_->Next();
     push.dense.push_back(
         {table_, memory_->gradients.data(), 1, &memory_->values});
@@ -118,9 +119,10 @@ class RoundExchange : public GradientExchange {
       push.examples = {{.begin = begin, .end = begin + examples_per_update_}};
     }
     const absl::Time start = clock_.Now();
-    OARLOCK_RETURN_IF_ERROR(CallAndWait([&](ParameterClient::Done done) {
-      cuts_->Push(work_, push, nullptr, memory_, std::move(done));
-    }));
+    OARLOCK_RETURN_IF_ERROR(
+        CallAndWait([&](client::ParameterClient::Done done) {
+          cuts_->Push(work_, push, nullptr, memory_, std::move(done));
+        }));
     communication_ += clock_.Now() - start;
     CopyTo(values);
     return absl::OkStatus();
@@ -133,19 +135,20 @@ class RoundExchange : public GradientExchange {
 
  private:
   absl::Status Pull(absl::Span<float> values) {
-    OARLOCK_RETURN_IF_ERROR(CallAndWait([&](ParameterClient::Done done) {
-      connection_->parameters->PullDense(table_, &memory_->values, memory_,
-                                         std::move(done));
-    }));
+    OARLOCK_RETURN_IF_ERROR(
+        CallAndWait([&](client::ParameterClient::Done done) {
+          connection_->parameters->PullDense(table_, &memory_->values, memory_,
+                                             std::move(done));
+        }));
     CopyTo(values);
     return absl::OkStatus();
   }
 
   // How many updates made the places in `trained`, of `num_places`.
-  absl::StatusOr<uint64_t> UpdatesIn(const ExampleIntervals& trained,
+  absl::StatusOr<uint64_t> UpdatesIn(const data::ExampleIntervals& trained,
                                      uint64_t num_places) const {
     if (trained.empty()) return 0;
-    const std::vector<ExampleRange> missing =
+    const std::vector<data::ExampleRange> missing =
         trained.Missing({.begin = 0, .end = num_places});
     if (missing.empty()) return num_places / round_size_;
     const uint64_t end =
@@ -162,7 +165,7 @@ class RoundExchange : public GradientExchange {
 
   struct Memory {
     std::vector<float> gradients;
-    DenseReplica values;
+    client::DenseReplica values;
   };
 
   void CopyTo(absl::Span<float> values) const {
@@ -172,7 +175,7 @@ class RoundExchange : public GradientExchange {
   }
 
   WorkerConnection* const connection_;
-  CutMarker* const cuts_;
+  worker::CutMarker* const cuts_;
   Rounds* const rounds_;
   const TableId table_;
   const Clock& clock_;
@@ -211,7 +214,7 @@ class ServerGroup : public WorkerGroup {
         num_servers_(num_servers),
         connection_(std::move(connection)),
         cuts_(connection_.parameters.get(), connection_.job.get(),
-              CutMarker::Order::kByRound, connection_.servers->clock()),
+              worker::CutMarker::Order::kByRound, connection_.servers->clock()),
         rounds_(connection_.job.get(), &cuts_) {
     connection_.job->SetProgressSource([this] { return reports_.Take(); });
   }
@@ -229,7 +232,7 @@ class ServerGroup : public WorkerGroup {
 
   bool keeps_parameters() const override { return false; }
   absl::StatusOr<std::unique_ptr<GradientExchange>> NewExchange(
-      const v1::TableConfig& table, MathBackend* backend) override {
+      const v1::TableConfig& table, nn::MathBackend* backend) override {
     OARLOCK_CHECK(backend == nullptr);
     if (table.optimizer().has_lars()) {
       return absl::InvalidArgumentError(
@@ -251,7 +254,7 @@ class ServerGroup : public WorkerGroup {
 
   absl::StatusOr<ClassScores> Sum(const std::string& phase, uint32_t epoch,
                                   const ClassScores& mine) override {
-    JobClient& job = *connection_.job;
+    client::JobClient& job = *connection_.job;
     v1::PhaseProgress report;
     report.set_phase(phase);
     report.set_epoch(epoch);
@@ -288,7 +291,7 @@ class ServerGroup : public WorkerGroup {
     return connection_.job->trained_epochs();
   }
   absl::Status Checkpoint() override {
-    JobClient& job = *connection_.job;
+    client::JobClient& job = *connection_.job;
     // Nobody pushes before the next round, which begins with all workers. So
     // what they tell now is all that the checkpoint has.
     OARLOCK_RETURN_IF_ERROR(rounds_.Leave());
@@ -306,7 +309,7 @@ class ServerGroup : public WorkerGroup {
   }
 
   absl::Status Leave(const absl::Status& outcome) override {
-    JobClient& job = *connection_.job;
+    client::JobClient& job = *connection_.job;
     if (outcome.ok()) {
       OARLOCK_RETURN_IF_ERROR(rounds_.Leave());
       if (makes_checkpoints()) OARLOCK_RETURN_IF_ERROR(Checkpoint());
@@ -318,7 +321,7 @@ class ServerGroup : public WorkerGroup {
   const size_t num_servers_;
   PhaseReports reports_;
   WorkerConnection connection_;
-  CutMarker cuts_;
+  worker::CutMarker cuts_;
   Rounds rounds_;
   uint64_t num_checkpoints_ = 0;
 };
@@ -326,7 +329,7 @@ class ServerGroup : public WorkerGroup {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinServerGroup(
-    const v1::JobConfig& config, const RoleAssignment& role,
+    const v1::JobConfig& config, const cluster::RoleAssignment& role,
     const DistributedStrategy& strategy) {
   if (strategy.gradient_format != "float32") {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -342,7 +345,7 @@ absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinServerGroup(
   }
   if (role.restarts > 0 && !role.restarted_together) {
     return absl::FailedPreconditionError(absl::StrCat(
-        RoleName(role),
+        cluster::RoleName(role),
         " has died and is started again by itself, but the "
         "rounds of the others went on; start all processes of the job again, "
         "with --checkpoint_dir to go on from the last checkpoint"));

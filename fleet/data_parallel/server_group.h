@@ -16,7 +16,7 @@ namespace oarlock {
 // A table given to NewExchange lies on the servers; its optimizer is applied
 // there, once a round.
 absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinServerGroup(
-    const v1::JobConfig& config, const RoleAssignment& role,
+    const v1::JobConfig& config, const cluster::RoleAssignment& role,
     const DistributedStrategy& strategy);
 
 }  // namespace oarlock

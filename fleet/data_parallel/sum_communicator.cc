@@ -18,13 +18,13 @@
 namespace oarlock {
 namespace {
 
-std::optional<cuda::GpuId> GpuOf(MathBackend* math) {
+std::optional<nn::cuda::GpuId> GpuOf(nn::MathBackend* math) {
   if (math == nullptr) return std::nullopt;
   return math->compute_device()->gpu_id();
 }
 
 // "0000:1B:00.0 3c5e...": another text for each GPU; empty for none.
-std::string Describe(const std::optional<cuda::GpuId>& gpu,
+std::string Describe(const std::optional<nn::cuda::GpuId>& gpu,
                      const std::string& machine) {
   if (!gpu.has_value()) return "";
   return absl::StrCat(gpu->pci_bus_id, " ", machine);
@@ -49,29 +49,31 @@ absl::Status CheckGpus(absl::Span<const std::string> gpus) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Communicator>> ForkToGpus(
-    Communicator& group, const SumOptions& options,
+absl::StatusOr<std::unique_ptr<collective::Communicator>> ForkToGpus(
+    collective::Communicator& group, const SumOptions& options,
     absl::Span<const std::string> gpus,
-    const std::optional<cuda::GpuId>& mine) {
+    const std::optional<nn::cuda::GpuId>& mine) {
   OARLOCK_RETURN_IF_ERROR(CheckGpus(gpus));
-  if (options.format != WireFormat::kFloat32) {
+  if (options.format != collective::WireFormat::kFloat32) {
     return absl::FailedPreconditionError(
         "gradients of 16 bits (gradient_format) are rounded in the hosts' "
         "memory");
   }
-  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> host, group.Fork());
-  const GpuRingOptions ring_options = {
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<collective::Communicator> host,
+                           group.Fork());
+  const collective::GpuRingOptions ring_options = {
       .gpu = mine->index,
       .connect_timeout = options.connect_timeout,
       .clocks = options.clocks};
   const auto make_ring = [new_ring = options.new_gpu_ring,
-                          ring_options](Communicator& ranks) {
+                          ring_options](collective::Communicator& ranks) {
     return new_ring(ranks, ring_options);
   };
-  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<GpuCommunicator> communicator,
-                           GpuCommunicator::Create(std::move(host), make_ring,
-                                                   {.clocks = options.clocks}));
-  return std::unique_ptr<Communicator>(std::move(communicator));
+  OARLOCK_ASSIGN_OR_RETURN(
+      std::unique_ptr<collective::GpuCommunicator> communicator,
+      collective::GpuCommunicator::Create(std::move(host), make_ring,
+                                          {.clocks = options.clocks}));
+  return std::unique_ptr<collective::Communicator>(std::move(communicator));
 }
 
 // A job whose ranks all have GPUs may train far more slowly than it could.
@@ -94,15 +96,15 @@ absl::StatusOr<CollectiveBackend> ParseCollectiveBackend(
                    "; legal are auto, tcp and nccl"));
 }
 
-absl::StatusOr<SumCommunicator> NewSumCommunicator(Communicator& group,
-                                                   const SumOptions& options,
-                                                   MathBackend* math) {
+absl::StatusOr<SumCommunicator> NewSumCommunicator(
+    collective::Communicator& group, const SumOptions& options,
+    nn::MathBackend* math) {
   if (options.backend != CollectiveBackend::kTcp) {
-    const std::optional<cuda::GpuId> mine = GpuOf(math);
+    const std::optional<nn::cuda::GpuId> mine = GpuOf(math);
     OARLOCK_ASSIGN_OR_RETURN(
         const std::vector<std::string> gpus,
-        AllGatherText(group, Describe(mine, options.machine)));
-    absl::StatusOr<std::unique_ptr<Communicator>> between_gpus =
+        collective::AllGatherText(group, Describe(mine, options.machine)));
+    absl::StatusOr<std::unique_ptr<collective::Communicator>> between_gpus =
         ForkToGpus(group, options, gpus, mine);
     if (between_gpus.ok()) {
       if (group.rank() == 0) {
@@ -124,7 +126,8 @@ absl::StatusOr<SumCommunicator> NewSumCommunicator(Communicator& group,
     }
     if (group.rank() == 0) LogWhyTcp(gpus, why);
   }
-  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> fork, group.Fork());
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<collective::Communicator> fork,
+                           group.Fork());
   return SumCommunicator{std::move(fork), /*on_gpus=*/false};
 }
 

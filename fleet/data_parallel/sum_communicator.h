@@ -25,20 +25,20 @@ absl::StatusOr<CollectiveBackend> ParseCollectiveBackend(
 
 struct SumOptions {
   CollectiveBackend backend = CollectiveBackend::kAuto;
-  WireFormat format = WireFormat::kFloat32;
+  collective::WireFormat format = collective::WireFormat::kFloat32;
   // Of this rank: the same text on all ranks of a machine, whatever container
   // they are in, another on others.
   std::string machine = {};
   // Calls NCCL, or a model of it.
-  GpuRingFactory new_gpu_ring;
+  collective::GpuRingFactory new_gpu_ring;
   // GpuRingOptions::connect_timeout.
-  absl::Duration connect_timeout = GpuRingOptions().connect_timeout;
+  absl::Duration connect_timeout = collective::GpuRingOptions().connect_timeout;
   // GpuRingOptions::clocks, and GpuCommunicatorOptions'.
   Clocks clocks = {};
 };
 
 struct SumCommunicator {
-  std::unique_ptr<Communicator> communicator;
+  std::unique_ptr<collective::Communicator> communicator;
   // Its spans lie in the memory of each rank's GPU, and what is summed has been
   // computed there; else in the host's.
   bool on_gpus = false;
@@ -53,9 +53,9 @@ struct SumCommunicator {
 // log says why, as a warning where all have a GPU, and unless nobody has one;
 // with kNccl every rank gets FailedPrecondition that says why. Other errors are
 // the group's.
-absl::StatusOr<SumCommunicator> NewSumCommunicator(Communicator& group,
-                                                   const SumOptions& options,
-                                                   MathBackend* math);
+absl::StatusOr<SumCommunicator> NewSumCommunicator(
+    collective::Communicator& group, const SumOptions& options,
+    nn::MathBackend* math);
 
 }  // namespace oarlock
 

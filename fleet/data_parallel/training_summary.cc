@@ -56,7 +56,7 @@ absl::Status WriteClassificationSummary(const ClassificationSummary& summary,
     to["test_loss"] = epoch.test_loss;
     to["seconds"] = epoch.seconds;
   }
-  return WriteWholeFile(path, absl::StrCat(json.dump(2), "\n"));
+  return worker::WriteWholeFile(path, absl::StrCat(json.dump(2), "\n"));
 }
 
 }  // namespace oarlock

@@ -61,7 +61,7 @@ class WorkerGroup {
   // compute_device, outlives the exchange and is used by the same thread.
   // REQUIRES: null unless keeps_parameters().
   virtual absl::StatusOr<std::unique_ptr<GradientExchange>> NewExchange(
-      const v1::TableConfig& table, MathBackend* backend) = 0;
+      const v1::TableConfig& table, nn::MathBackend* backend) = 0;
 
   // Sums over all workers, of which each calls it once for a phase ("train",
   // "test") and an epoch.

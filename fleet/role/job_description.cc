@@ -35,8 +35,9 @@ bool Has(absl::Span<const absl::string_view> names,
 
 std::vector<const FieldDescriptor*> DescribingFields() {
   std::vector<const FieldDescriptor*> fields;
-  for (const FieldDescriptor* field : FlagFields(v1::JobConfig::descriptor())) {
-    const std::string group = FlagGroup(field);
+  for (const FieldDescriptor* field :
+       flags::FlagFields(v1::JobConfig::descriptor())) {
+    const std::string group = flags::FlagGroup(field);
     if (group != "Model" && group != "Data") continue;
     if (!Has(kLeftOut, field)) fields.push_back(field);
   }
@@ -61,15 +62,15 @@ std::vector<std::string> DescribingFlags() {
 
 v1::JobDescription DescribeJob(const v1::JobConfig& config) {
   v1::JobConfig said = config;
-  const DataOptions::Format format = DataFormatOf(config);
-  said.set_data_format(std::string(NameOf(format)));
+  const data::DataOptions::Format format = worker::DataFormatOf(config);
+  said.set_data_format(std::string(data::NameOf(format)));
   v1::JobDescription description;
   for (const FieldDescriptor* field : DescribingFields()) {
-    if (format != DataOptions::Format::kMultiSlot &&
+    if (format != data::DataOptions::Format::kMultiSlot &&
         Has(kMultiSlotOnly, field)) {
       continue;
     }
-    const std::string value = FlagValue(said, field);
+    const std::string value = flags::FlagValue(said, field);
     // Nothing was given, and nothing is the default.
     if (value.empty()) continue;
     v1::JobDescription::Flag* flag = description.add_flags();
@@ -94,8 +95,8 @@ absl::Status TakeDescription(const v1::JobDescription& description,
           "trained it"));
     }
     if (IsSet(given, *field)) continue;
-    absl::Status status = SetFlag(*field, {flag.value()}, config);
-    if (status.ok()) status = CheckFlag(*config, *field);
+    absl::Status status = flags::SetFlag(*field, {flag.value()}, config);
+    if (status.ok()) status = flags::CheckFlag(*config, *field);
     if (!status.ok()) {
       return absl::FailedPreconditionError(
           absl::StrCat("the job was trained with what is not legal here: ",

@@ -9,13 +9,13 @@
 
 namespace oarlock {
 
-void BeginRole(const RoleAssignment& role) {
+void BeginRole(const cluster::RoleAssignment& role) {
   InstallCrashHandler();
   KeepFreedMemory();
   // Debian's Abseil looks for lock cycles at run time, also in release builds;
   // tests do that.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  InitLogging(RoleName(role));
+  InitLogging(cluster::RoleName(role));
   spdlog::info("{}", role.reason);
   for (const std::string& warning : role.warnings) spdlog::warn("{}", warning);
 }

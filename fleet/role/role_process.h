@@ -9,7 +9,7 @@ namespace oarlock {
 
 // Sets up memory, locks, logging and what is told of a crash of this process,
 // and says in the log what it is and why. Idempotent.
-void BeginRole(const RoleAssignment& role);
+void BeginRole(const cluster::RoleAssignment& role);
 
 }  // namespace oarlock
 

@@ -8,33 +8,34 @@
 
 namespace oarlock {
 
-std::string JobIdOf(const v1::JobConfig& config, const RoleAssignment& role) {
+std::string JobIdOf(const v1::JobConfig& config,
+                    const cluster::RoleAssignment& role) {
   return config.job_id().empty() ? role.job_id : config.job_id();
 }
 
-SecurityOptions SecurityOf(const v1::JobConfig& config,
-                           const RoleAssignment& role) {
-  SecurityOptions security;
+cluster::SecurityOptions SecurityOf(const v1::JobConfig& config,
+                                    const cluster::RoleAssignment& role) {
+  cluster::SecurityOptions security;
   security.insecure = config.insecure();
   security.tls_cert_file = config.tls_cert_file();
   security.tls_key_file = config.tls_key_file();
   security.tls_ca_file = config.tls_ca_file();
   security.token_file = config.token_file();
-  return FirstGiven(std::move(security), role.security);
+  return cluster::FirstGiven(std::move(security), role.security);
 }
 
 absl::StatusOr<WorkerConnection> ConnectWorker(
-    const v1::JobConfig& config, const RoleAssignment& role,
+    const v1::JobConfig& config, const cluster::RoleAssignment& role,
     const Clocks& clocks, const v1::JobDescription* description) {
-  ValueFormats formats;
+  client::ValueFormats formats;
   OARLOCK_ASSIGN_OR_RETURN(formats.pull,
-                           ParseValueFormat(config.pull_format()));
+                           wire::ParseValueFormat(config.pull_format()));
   OARLOCK_ASSIGN_OR_RETURN(formats.push,
-                           ParseValueFormat(config.push_format()));
-  ConnectionOptions options;
+                           wire::ParseValueFormat(config.push_format()));
+  client::ConnectionOptions options;
   options.endpoints = role.server_endpoints;
   options.job_id = JobIdOf(config, role);
-  options.client_name = RoleName(role);
+  options.client_name = cluster::RoleName(role);
   options.connect_timeout = absl::Seconds(config.connect_timeout_s());
   options.rpc_timeout = absl::Seconds(config.rpc_timeout_s());
   options.accept_loss = config.recovery() == "accept_loss";
@@ -42,12 +43,12 @@ absl::StatusOr<WorkerConnection> ConnectWorker(
   options.clocks = clocks;
   WorkerConnection connection;
   OARLOCK_ASSIGN_OR_RETURN(connection.servers,
-                           ServerConnections::Connect(options));
+                           client::ServerConnections::Connect(options));
   const WorkerIndex worker(role.worker_index);
   OARLOCK_ASSIGN_OR_RETURN(
-      connection.job,
-      GrpcJobClient::Register(connection.servers.get(), worker, description));
-  connection.parameters = std::make_unique<GrpcParameterClient>(
+      connection.job, client::GrpcJobClient::Register(connection.servers.get(),
+                                                      worker, description));
+  connection.parameters = std::make_unique<client::GrpcParameterClient>(
       connection.servers.get(), worker, connection.job->generation(), formats);
   return connection;
 }

@@ -18,23 +18,24 @@
 namespace oarlock {
 
 // The flag's, else the environment's.
-std::string JobIdOf(const v1::JobConfig& config, const RoleAssignment& role);
+std::string JobIdOf(const v1::JobConfig& config,
+                    const cluster::RoleAssignment& role);
 
-SecurityOptions SecurityOf(const v1::JobConfig& config,
-                           const RoleAssignment& role);
+cluster::SecurityOptions SecurityOf(const v1::JobConfig& config,
+                                    const cluster::RoleAssignment& role);
 
 // In the order in which they need each other.
 struct WorkerConnection {
-  std::unique_ptr<ServerConnections> servers;
-  std::unique_ptr<GrpcJobClient> job;
-  std::unique_ptr<GrpcParameterClient> parameters;
+  std::unique_ptr<client::ServerConnections> servers;
+  std::unique_ptr<client::GrpcJobClient> job;
+  std::unique_ptr<client::GrpcParameterClient> parameters;
 };
 
 // Connects to all servers and registers as the role's worker. `description`:
 // what the job trains, null: this worker does not say. The clocks outlive the
 // connection.
 absl::StatusOr<WorkerConnection> ConnectWorker(
-    const v1::JobConfig& config, const RoleAssignment& role,
+    const v1::JobConfig& config, const cluster::RoleAssignment& role,
     const Clocks& clocks, const v1::JobDescription* description = nullptr);
 
 }  // namespace oarlock

@@ -17,23 +17,23 @@ namespace {
 
 // Which of the network's parameters, which ascend by their offsets, begins at
 // `offset`.
-size_t ParameterAt(const Network& network, size_t offset) {
-  const std::vector<ParameterSpec>& all = network.parameters();
+size_t ParameterAt(const nn::Network& network, size_t offset) {
+  const std::vector<nn::ParameterSpec>& all = network.parameters();
   const auto it = std::lower_bound(
       all.begin(), all.end(), offset,
-      [](const ParameterSpec& spec, size_t o) { return spec.offset < o; });
+      [](const nn::ParameterSpec& spec, size_t o) { return spec.offset < o; });
   OARLOCK_CHECK(it != all.end() && it->offset == offset);
   return static_cast<size_t>(it - all.begin());
 }
 
 }  // namespace
 
-ExportedParameters ExportedParametersOf(const Network& network,
+ExportedParameters ExportedParametersOf(const nn::Network& network,
                                         absl::Span<const float> statistics) {
   OARLOCK_CHECK(statistics.size() == network.num_statistics());
   ExportedParameters exported;
   exported.specs = network.parameters();
-  for (const Network::Node& node : network.nodes()) {
+  for (const nn::Network::Node& node : network.nodes()) {
     std::vector<size_t>& own = exported.of_node.emplace_back();
     for (const size_t offset : node.parameter_offsets) {
       own.push_back(ParameterAt(network, offset));
@@ -42,10 +42,10 @@ ExportedParameters ExportedParametersOf(const Network& network,
     for (const size_t offset : node.statistic_offsets) {
       learned.push_back(&statistics[offset]);
     }
-    for (ExportedMoments& moments :
+    for (nn::ExportedMoments& moments :
          node.layer->MomentsOf(node.input_shapes, learned)) {
       own.push_back(exported.specs.size());
-      ParameterSpec& spec = exported.specs.emplace_back();
+      nn::ParameterSpec& spec = exported.specs.emplace_back();
       spec.name = absl::StrCat(node.name, "/", moments.name);
       spec.shape = {moments.values.size()};
       spec.offset = network.num_parameters() + exported.moments.size();
@@ -72,9 +72,9 @@ absl::Status AddStatisticsRow(Key key, absl::Span<const float> row,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<float>> ReadStatistics(const OpenCheckpoint& open,
-                                                  size_t place,
-                                                  const Network& network) {
+absl::StatusOr<std::vector<float>> ReadStatistics(
+    const checkpoint::OpenCheckpoint& open, size_t place,
+    const nn::Network& network) {
   // Statistic i is its start and float i of the rows.
   std::vector<float> statistics = network.InitialStatistics();
   const v1::CheckpointManifest& manifest = open.loaded.manifest;
@@ -82,10 +82,10 @@ absl::StatusOr<std::vector<float>> ReadStatistics(const OpenCheckpoint& open,
       manifest.tables(static_cast<int>(place)).sparse().dim());
   for (uint32_t p = 0; p < manifest.num_partitions(); ++p) {
     OARLOCK_ASSIGN_OR_RETURN(
-        const PartitionRows rows,
-        PartitionRows::Read(open, place, PartitionIndex(p)));
+        const checkpoint::PartitionRows rows,
+        checkpoint::PartitionRows::Read(open, place, PartitionIndex(p)));
     for (const auto& [key, packed] : rows.rows()) {
-      std::memcpy(row.data(), packed + PackedRows::kHeaderBytes,
+      std::memcpy(row.data(), packed + sparse_table::PackedRows::kHeaderBytes,
                   row.size() * sizeof(float));
       OARLOCK_RETURN_IF_ERROR(
           Annotate(AddStatisticsRow(key, row, absl::MakeSpan(statistics)),

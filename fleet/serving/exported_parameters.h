@@ -20,7 +20,7 @@ namespace oarlock {
 
 struct ExportedParameters {
   // All of them; offsets are floats of dense.bin.
-  std::vector<ParameterSpec> specs;
+  std::vector<nn::ParameterSpec> specs;
   // Of each node of the network: which, in the order in which it reads them.
   std::vector<std::vector<size_t>> of_node;
   // The values that stand behind those of the network.
@@ -28,7 +28,7 @@ struct ExportedParameters {
 };
 
 // `statistics`: what the network's norms have learned, [num_statistics()].
-ExportedParameters ExportedParametersOf(const Network& network,
+ExportedParameters ExportedParametersOf(const nn::Network& network,
                                         absl::Span<const float> statistics);
 
 // Adds the row of a fixed key of the table of statistics
@@ -40,9 +40,9 @@ absl::Status AddStatisticsRow(Key key, absl::Span<const float> row,
 // What the norms of `network` have learned by the checkpoint, starts included:
 // out of the manifest's table of statistics, at `place`. DataLoss as
 // AddStatisticsRow and PartitionRows::Read.
-absl::StatusOr<std::vector<float>> ReadStatistics(const OpenCheckpoint& open,
-                                                  size_t place,
-                                                  const Network& network);
+absl::StatusOr<std::vector<float>> ReadStatistics(
+    const checkpoint::OpenCheckpoint& open, size_t place,
+    const nn::Network& network);
 
 }  // namespace oarlock
 

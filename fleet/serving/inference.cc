@@ -41,10 +41,10 @@ struct Chunk {
 class ChunkReader {
  public:
   explicit ChunkReader(const InferenceOptions& options)
-      : options_(options), parser_(NewLineParser(options.data)) {}
+      : options_(options), parser_(data::NewLineParser(options.data)) {}
 
   // The next lines, with up to batch_size examples; false at the end.
-  absl::StatusOr<bool> Next(Chunk* chunk, Batch* batch) {
+  absl::StatusOr<bool> Next(Chunk* chunk, data::Batch* batch) {
     batch->Clear();
     chunk->is_example.clear();
     chunk->num_comments = 0;
@@ -82,7 +82,7 @@ class ChunkReader {
 
  private:
   absl::Status Open(const std::string& file) {
-    OARLOCK_ASSIGN_OR_RETURN(lines_, OpenInput(options_.data, file));
+    OARLOCK_ASSIGN_OR_RETURN(lines_, data::OpenInput(options_.data, file));
     return absl::OkStatus();
   }
 
@@ -91,7 +91,7 @@ class ChunkReader {
   void ExplainLabel(std::string_view line) {
     // A blank line with a label is an example of libsvm's.
     if (line.find_first_not_of(" \t") == line.npos) return;
-    Batch ignored;
+    data::Batch ignored;
     std::string no_reason;
     const bool is_other_kind = parser_->Append(
         options_.has_labels ? WithLabel(line) : line, &ignored, &no_reason);
@@ -114,18 +114,18 @@ class ChunkReader {
   // The line with the label 0, where the format has it.
   std::string_view WithLabel(std::string_view line) {
     const bool multi_slot =
-        options_.data.format == DataOptions::Format::kMultiSlot;
+        options_.data.format == data::DataOptions::Format::kMultiSlot;
     line_ = multi_slot ? "" : "0\t";
     line_.append(line).append(multi_slot ? " 1 0" : "");
     return line_;
   }
 
   const InferenceOptions& options_;
-  const std::unique_ptr<LineParser> parser_;
+  const std::unique_ptr<data::LineParser> parser_;
   size_t next_file_ = 0;
-  std::unique_ptr<LineReader> lines_;
+  std::unique_ptr<data::LineReader> lines_;
   uint64_t next_number_ = 0;
-  BadLines bad_lines_;
+  data::BadLines bad_lines_;
   std::string reason_;
   std::string line_;
 };
@@ -135,7 +135,7 @@ class ChunkReader {
 // has one chunk.
 class Inference {
  public:
-  Inference(const Model& model, const InferenceTables& tables,
+  Inference(const models::Model& model, const InferenceTables& tables,
             const InferenceOptions& options, const ScoreSink& sink,
             const float* parameters)
       : model_(model),
@@ -178,9 +178,10 @@ class Inference {
 
  private:
   absl::Status RunLane() {
-    const std::unique_ptr<ModelExecutor> executor =
+    const std::unique_ptr<models::ModelExecutor> executor =
         model_.NewExecutor(options_.batch_size);
-    const auto step = std::make_shared<StepBuffer>(&model_.spec(), clock_);
+    const auto step =
+        std::make_shared<worker::StepBuffer>(&model_.spec(), clock_);
     Chunk chunk;
     for (;;) {
       {
@@ -189,7 +190,7 @@ class Inference {
                                  reader_.Next(&chunk, &step->batch));
         if (!more) return absl::OkStatus();
       }
-      StepOutput output;
+      nn::StepOutput output;
       if (step->batch.num_examples > 0) {
         step->BuildKeys(tables_.parameters->partition_bits());
         step->StartPull(tables_.parameters, tables_.sparse, step);
@@ -202,8 +203,8 @@ class Inference {
   }
 
   // Hands the chunk's scores on; false when another lane has failed.
-  bool TakeScores(const Chunk& chunk, const Batch& batch,
-                  const StepOutput& output) {
+  bool TakeScores(const Chunk& chunk, const data::Batch& batch,
+                  const nn::StepOutput& output) {
     absl::MutexLock lock(&score_mutex_);
     const auto is_next = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(score_mutex_) {
       return next_scores_ == chunk.number || !status_.ok();
@@ -228,7 +229,7 @@ class Inference {
     return status_.ok();
   }
 
-  const Model& model_;
+  const models::Model& model_;
   const InferenceTables& tables_;
   const InferenceOptions& options_;
   const ScoreSink& sink_;
@@ -250,13 +251,13 @@ class Inference {
 
 }  // namespace
 
-absl::StatusOr<InferenceReport> Infer(const Model& model,
+absl::StatusOr<InferenceReport> Infer(const models::Model& model,
                                       const InferenceTables& tables,
                                       const InferenceOptions& options,
                                       const ScoreSink& sink) {
-  DenseParameters dense(tables.parameters, tables.dense);
+  worker::DenseParameters dense(tables.parameters, tables.dense);
   OARLOCK_RETURN_IF_ERROR(dense.Pull());
-  const std::shared_ptr<const DenseReplica> replica = dense.Current();
+  const std::shared_ptr<const client::DenseReplica> replica = dense.Current();
   return Inference(model, tables, options, sink, replica->values.data()).Run();
 }
 

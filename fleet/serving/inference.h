@@ -19,7 +19,7 @@
 namespace oarlock {
 
 struct InferenceOptions {
-  DataOptions data;
+  data::DataOptions data;
   std::vector<std::string> files;
   // Whether lines have labels; else each is what it is in training less its
   // label.
@@ -32,7 +32,7 @@ struct InferenceOptions {
 
 // Where the model's parameters are.
 struct InferenceTables {
-  ParameterClient* parameters = nullptr;
+  client::ParameterClient* parameters = nullptr;
   // One per sparse input of the model.
   std::vector<TableId> sparse;
   // Id 0: the model has no dense parameters.
@@ -60,7 +60,7 @@ using ScoreSink = std::function<absl::Status(absl::Span<const float> scores)>;
 // initial value, and gets no row. The first error ends it: of a file, more
 // malformed lines than the options allow, a failed pull, the sink's.
 // FailedPrecondition where all lines are malformed.
-absl::StatusOr<InferenceReport> Infer(const Model& model,
+absl::StatusOr<InferenceReport> Infer(const models::Model& model,
                                       const InferenceTables& tables,
                                       const InferenceOptions& options,
                                       const ScoreSink& sink);

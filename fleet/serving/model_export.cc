@@ -38,25 +38,25 @@ size_t PlaceOf(const v1::CheckpointManifest& manifest, TableId table) {
 
 class Exporter {
  public:
-  Exporter(const OpenCheckpoint& open, const ModelExportOptions& options,
-           ModelFolder* folder)
+  Exporter(const checkpoint::OpenCheckpoint& open,
+           const ModelExportOptions& options, ModelFolder* folder)
       : open_(open), options_(options), folder_(folder) {}
 
   // The rows of the manifest's table at `place`, ascending by key.
   absl::Status WriteRows(size_t place, ExportedTable* exported) {
     ExportedTable& table = *exported;
-    OARLOCK_ASSIGN_OR_RETURN(const PackedRows format,
-                             PackedRowsOf(manifest(), place));
-    RowSorterOptions sort;
+    OARLOCK_ASSIGN_OR_RETURN(const sparse_table::PackedRows format,
+                             checkpoint::PackedRowsOf(manifest(), place));
+    checkpoint::RowSorterOptions sort;
     sort.files = options_.files;
     sort.folder = absl::StrCat(folder_->temporary(), "/unsorted");
     sort.row_bytes = format.row_bytes();
     sort.memory_bytes = options_.memory_bytes;
-    RowSorter sorter(sort);
+    checkpoint::RowSorter sorter(sort);
     for (uint32_t p = 0; p < manifest().num_partitions(); ++p) {
       OARLOCK_ASSIGN_OR_RETURN(
-          const PartitionRows rows,
-          PartitionRows::Read(open_, place, PartitionIndex(p)));
+          const checkpoint::PartitionRows rows,
+          checkpoint::PartitionRows::Read(open_, place, PartitionIndex(p)));
       for (const auto& [key, packed] : rows.rows()) {
         // All of them in one order, whatever partition they are of.
         OARLOCK_RETURN_IF_ERROR(
@@ -68,15 +68,15 @@ class Exporter {
     OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<SummedFile> values,
                              folder_->CreateFile(table.values_file));
     const v1::SparseTableConfig& sparse = table.config.sparse();
-    const size_t values_offset =
-        PackedRows::kHeaderBytes + (sparse.accessor() == v1::CTR ? 8 : 0);
+    const size_t values_offset = sparse_table::PackedRows::kHeaderBytes +
+                                 (sparse.accessor() == v1::CTR ? 8 : 0);
     const size_t values_bytes = sparse.dim() * sizeof(float);
-    SortedRow row;
+    checkpoint::SortedRow row;
     for (;;) {
       OARLOCK_ASSIGN_OR_RETURN(const bool more, sorter.Next(&row));
       if (!more) break;
       OARLOCK_RETURN_IF_ERROR(
-          keys->Append(BytesOf(PackedRows::KeyOf(row.packed))));
+          keys->Append(BytesOf(sparse_table::PackedRows::KeyOf(row.packed))));
       OARLOCK_RETURN_IF_ERROR(values->Append(
           {reinterpret_cast<const char*>(row.packed) + values_offset,
            values_bytes}));
@@ -112,8 +112,9 @@ class Exporter {
         manifest().tables(static_cast<int>(place)).dense();
     uint64_t left = dense.size();
     for (uint32_t b = 0; left > 0; ++b) {
-      OARLOCK_ASSIGN_OR_RETURN(const DenseBlock block,
-                               ReadDenseBlock(open_, place, BlockIndex(b)));
+      OARLOCK_ASSIGN_OR_RETURN(
+          const checkpoint::DenseBlock block,
+          checkpoint::ReadDenseBlock(open_, place, BlockIndex(b)));
       const uint64_t floats = std::min<uint64_t>(left, dense.block_size());
       // Values stand before the optimizer's state.
       OARLOCK_RETURN_IF_ERROR(file->Append(
@@ -123,7 +124,7 @@ class Exporter {
     return absl::OkStatus();
   }
 
-  const OpenCheckpoint& open_;
+  const checkpoint::OpenCheckpoint& open_;
   const ModelExportOptions& options_;
   ModelFolder* const folder_;
 };
@@ -131,13 +132,14 @@ class Exporter {
 }  // namespace
 
 absl::StatusOr<ModelExportReport> ExportModel(
-    const OpenCheckpoint& open, const ModelExportOptions& options) {
+    const checkpoint::OpenCheckpoint& open, const ModelExportOptions& options) {
   const v1::CheckpointManifest& manifest = open.loaded.manifest;
   v1::JobConfig job = options.job;
   OARLOCK_RETURN_IF_ERROR(TakeDescription(manifest.description(), &job));
   OARLOCK_RETURN_IF_ERROR(
       CheckIsDescribed(manifest.description(), job, open.loaded.folder));
-  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, ModelOf(job));
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<models::Model> model,
+                           worker::ModelOf(job));
   OARLOCK_ASSIGN_OR_RETURN(
       const ModelTables found,
       FindModelTables(model->spec(),
@@ -145,7 +147,7 @@ absl::StatusOr<ModelExportReport> ExportModel(
                       open.loaded.folder));
   ExportedModel exported;
   exported.model = model.get();
-  exported.data = DataOptionsOf(job);
+  exported.data = worker::DataOptionsOf(job);
   exported.job_id = manifest.job_id();
   exported.cut = manifest.cut();
   std::vector<float> statistics;

@@ -21,7 +21,7 @@ struct ModelExportOptions {
   v1::JobConfig job;
   // For rows that are sorted; more go through files in the folder.
   uint64_t memory_bytes = uint64_t{256} << 20;
-  FileSystem* files = FileSystem::Real();
+  storage::FileSystem* files = storage::FileSystem::Real();
 };
 
 struct ModelExportReport {
@@ -35,7 +35,7 @@ struct ModelExportReport {
 // are not those of the model; FailedPrecondition when the model cannot be
 // exported; DataLoss as of the checkpoint. After an error there is no folder.
 absl::StatusOr<ModelExportReport> ExportModel(
-    const OpenCheckpoint& open, const ModelExportOptions& options);
+    const checkpoint::OpenCheckpoint& open, const ModelExportOptions& options);
 
 }  // namespace oarlock
 

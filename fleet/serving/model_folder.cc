@@ -23,7 +23,7 @@ uint32_t Crc32(uint32_t before, absl::string_view bytes) {
 }  // namespace
 
 SummedFile::SummedFile(ModelFolder* folder, std::string name,
-                       std::unique_ptr<AppendedFile> file)
+                       std::unique_ptr<storage::AppendedFile> file)
     : folder_(folder), name_(std::move(name)), file_(std::move(file)) {}
 
 absl::Status SummedFile::Append(absl::string_view bytes) {
@@ -47,7 +47,7 @@ absl::Status SummedFile::Close() {
   return absl::OkStatus();
 }
 
-ModelFolder::ModelFolder(FileSystem* files, std::string path)
+ModelFolder::ModelFolder(storage::FileSystem* files, std::string path)
     : files_(files),
       path_(std::move(path)),
       temporary_(absl::StrCat(path_, ".tmp")) {}
@@ -55,7 +55,7 @@ ModelFolder::ModelFolder(FileSystem* files, std::string path)
 ModelFolder::~ModelFolder() { files_->RemoveTree(temporary_).IgnoreError(); }
 
 absl::StatusOr<std::unique_ptr<ModelFolder>> ModelFolder::Create(
-    FileSystem* files, const std::string& path) {
+    storage::FileSystem* files, const std::string& path) {
   std::string name = path;
   while (name.size() > 1 && name.back() == '/') name.pop_back();
   OARLOCK_ASSIGN_OR_RETURN(const bool exists, files->Exists(name));
@@ -73,7 +73,7 @@ absl::StatusOr<std::unique_ptr<ModelFolder>> ModelFolder::Create(
 absl::StatusOr<std::unique_ptr<SummedFile>> ModelFolder::CreateFile(
     const std::string& name) {
   OARLOCK_ASSIGN_OR_RETURN(
-      std::unique_ptr<AppendedFile> file,
+      std::unique_ptr<storage::AppendedFile> file,
       files_->CreateFile(absl::StrCat(temporary_, "/", name)));
   return absl::WrapUnique(new SummedFile(this, name, std::move(file)));
 }

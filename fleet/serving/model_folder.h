@@ -28,12 +28,12 @@ class SummedFile {
  private:
   friend class ModelFolder;
   SummedFile(ModelFolder* folder, std::string name,
-             std::unique_ptr<AppendedFile> file);
+             std::unique_ptr<storage::AppendedFile> file);
   absl::Status WriteBuffer();
 
   ModelFolder* const folder_;
   const std::string name_;
-  const std::unique_ptr<AppendedFile> file_;
+  const std::unique_ptr<storage::AppendedFile> file_;
   std::string buffer_;
   uint64_t bytes_ = 0;
   uint32_t crc32_ = 0;
@@ -45,7 +45,7 @@ class ModelFolder {
  public:
   // AlreadyExists when there is something at `path`; errors of the disk.
   static absl::StatusOr<std::unique_ptr<ModelFolder>> Create(
-      FileSystem* files, const std::string& path);
+      storage::FileSystem* files, const std::string& path);
   ~ModelFolder();
 
   // Where it is now; for files that do not stay, too.
@@ -67,9 +67,9 @@ class ModelFolder {
     uint32_t crc32 = 0;
   };
 
-  ModelFolder(FileSystem* files, std::string path);
+  ModelFolder(storage::FileSystem* files, std::string path);
 
-  FileSystem* const files_;
+  storage::FileSystem* const files_;
   const std::string path_;
   const std::string temporary_;
   // By name.

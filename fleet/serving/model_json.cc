@@ -16,12 +16,12 @@ using nlohmann::ordered_json;
 // JSON's numbers are doubles in many languages.
 std::string Digits(uint64_t number) { return absl::StrCat(number); }
 
-ordered_json InputJson(const DataOptions& data) {
-  const DataSchema schema = SchemaOf(data);
+ordered_json InputJson(const data::DataOptions& data) {
+  const data::DataSchema schema = data::SchemaOf(data);
   ordered_json json;
-  json["format"] = std::string(NameOf(data.format));
-  if (data.format == DataOptions::Format::kCriteo) {
-    json["dense_transform"] = std::string(NameOf(data.dense_transform));
+  json["format"] = std::string(data::NameOf(data.format));
+  if (data.format == data::DataOptions::Format::kCriteo) {
+    json["dense_transform"] = std::string(data::NameOf(data.dense_transform));
   }
   json["num_dense"] = schema.num_dense;
   json["num_slots"] = schema.num_slots;
@@ -70,10 +70,10 @@ absl::StatusOr<ordered_json> TableJson(const ExportedTable& table) {
 }
 
 // `parameters`: which of the model's it reads.
-absl::StatusOr<ordered_json> NodeJson(const Network::Node& node,
+absl::StatusOr<ordered_json> NodeJson(const nn::Network::Node& node,
                                       const std::vector<size_t>& parameters) {
-  const std::optional<std::vector<LayerOption>> options =
-      node.layer->is_view() ? std::vector<LayerOption>{}
+  const std::optional<std::vector<nn::LayerOption>> options =
+      node.layer->is_view() ? std::vector<nn::LayerOption>{}
                             : node.layer->ExportedOptions();
   if (!options.has_value()) {
     return absl::FailedPreconditionError(
@@ -86,13 +86,13 @@ absl::StatusOr<ordered_json> NodeJson(const Network::Node& node,
   json["kind"] = node.layer->is_view() ? "view" : node.layer->kind();
   json["inputs"] = node.inputs;
   json["input_shapes"] = ordered_json::array();
-  for (const Shape& shape : node.input_shapes) {
+  for (const nn::Shape& shape : node.input_shapes) {
     json["input_shapes"].push_back(shape.dims());
   }
   json["shape"] = node.shape.dims();
   json["parameters"] = parameters;
   json["options"] = ordered_json::object();
-  for (const LayerOption& option : *options) {
+  for (const nn::LayerOption& option : *options) {
     std::visit([&](const auto& value) { json["options"][option.name] = value; },
                option.value);
   }
@@ -102,8 +102,8 @@ absl::StatusOr<ordered_json> NodeJson(const Network::Node& node,
 }  // namespace
 
 absl::StatusOr<ordered_json> ModelJson(const ExportedModel& exported) {
-  const ModelSpec& spec = exported.model->spec();
-  const Network* const network = exported.model->network();
+  const models::ModelSpec& spec = exported.model->spec();
+  const nn::Network* const network = exported.model->network();
   if (network == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the model ", spec.name, " is of a kind that cannot be exported yet"));
@@ -124,7 +124,7 @@ absl::StatusOr<ordered_json> ModelJson(const ExportedModel& exported) {
         {{"table", i}, {"slots", spec.sparse_inputs[i].slots}});
   }
   json["parameters"] = ordered_json::array();
-  for (const ParameterSpec& parameter : exported.parameters.specs) {
+  for (const nn::ParameterSpec& parameter : exported.parameters.specs) {
     json["parameters"].push_back({{"name", parameter.name},
                                   {"shape", parameter.shape},
                                   {"offset", parameter.offset}});

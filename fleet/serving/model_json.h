@@ -29,8 +29,8 @@ struct ExportedTable {
 };
 
 struct ExportedModel {
-  const Model* model = nullptr;
-  DataOptions data;
+  const models::Model* model = nullptr;
+  data::DataOptions data;
   std::string job_id;
   uint64_t cut = 0;
   // One per sparse input of the model, but for that of statistics, which is the

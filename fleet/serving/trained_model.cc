@@ -33,7 +33,7 @@ uint64_t RowsOf(const v1::CheckpointManifest& manifest, uint32_t table) {
 }
 
 // FailedPrecondition when rows that have to be in memory do not fit.
-absl::Status CheckFits(const LoadedCheckpoint& checkpoint) {
+absl::Status CheckFits(const checkpoint::LoadedCheckpoint& checkpoint) {
   const v1::CheckpointManifest& manifest = checkpoint.manifest;
   uint64_t bytes = 0;
   for (const v1::TableConfig& table : manifest.tables()) {
@@ -41,8 +41,9 @@ absl::Status CheckFits(const LoadedCheckpoint& checkpoint) {
       continue;
     }
     OARLOCK_ASSIGN_OR_RETURN(
-        const RowRules rules,
-        RowRules::Create(table, std::bit_width(manifest.num_partitions()) - 1));
+        const sparse_table::RowRules rules,
+        sparse_table::RowRules::Create(
+            table, std::bit_width(manifest.num_partitions()) - 1));
     bytes += RowsOf(manifest, table.id()) *
              (rules.layout().row_bytes() + kIndexBytesPerRow);
   }
@@ -75,7 +76,7 @@ const v1::TableConfig* FindTable(const std::vector<v1::TableConfig>& tables,
   return nullptr;
 }
 
-absl::Status DoesNotFit(const ModelSpec& spec, const std::string& table,
+absl::Status DoesNotFit(const models::ModelSpec& spec, const std::string& table,
                         const std::string& needed, const std::string& origin,
                         const std::string& found) {
   return absl::InvalidArgumentError(absl::StrCat(
@@ -84,23 +85,26 @@ absl::Status DoesNotFit(const ModelSpec& spec, const std::string& table,
       "; give the --model and the other flags that it was trained with"));
 }
 
-bool SameParameters(const ModelSpec& spec, const v1::DenseTableConfig& dense) {
+bool SameParameters(const models::ModelSpec& spec,
+                    const v1::DenseTableConfig& dense) {
   return dense.size() == spec.num_parameters &&
-         std::equal(spec.parameters.begin(), spec.parameters.end(),
-                    dense.parameters().begin(), dense.parameters().end(),
-                    [](const ParameterSpec& a, const v1::DenseParameter& b) {
-                      return a.name == b.name() && a.offset == b.offset() &&
-                             std::equal(a.shape.begin(), a.shape.end(),
-                                        b.shape().begin(), b.shape().end());
-                    });
+         std::equal(
+             spec.parameters.begin(), spec.parameters.end(),
+             dense.parameters().begin(), dense.parameters().end(),
+             [](const nn::ParameterSpec& a, const v1::DenseParameter& b) {
+               return a.name == b.name() && a.offset == b.offset() &&
+                      std::equal(a.shape.begin(), a.shape.end(),
+                                 b.shape().begin(), b.shape().end());
+             });
 }
 
 }  // namespace
 
 absl::StatusOr<TrainedModel> LoadTrainedModel(const std::string& path,
                                               const LoadOptions& options) {
-  OARLOCK_ASSIGN_OR_RETURN(LoadedCheckpoint checkpoint,
-                           LoadCheckpoint(FileSystem::Real(), path));
+  OARLOCK_ASSIGN_OR_RETURN(
+      checkpoint::LoadedCheckpoint checkpoint,
+      checkpoint::LoadCheckpoint(storage::FileSystem::Real(), path));
   v1::CheckpointManifest& manifest = checkpoint.manifest;
   for (v1::TableConfig& table : *manifest.mutable_tables()) {
     if (!table.has_sparse()) continue;
@@ -132,9 +136,9 @@ absl::StatusOr<TrainedModel> LoadTrainedModel(const std::string& path,
 
 absl::StatusOr<TrainedModel> ReachTrainedModel(
     const std::vector<std::string>& endpoints, const std::string& job_id,
-    const SecurityOptions& security, const v1::JobConfig& config,
+    const cluster::SecurityOptions& security, const v1::JobConfig& config,
     const Clocks& clocks) {
-  ConnectionOptions options;
+  client::ConnectionOptions options;
   options.endpoints = endpoints;
   options.job_id = job_id;
   options.client_name = "reader";
@@ -142,14 +146,14 @@ absl::StatusOr<TrainedModel> ReachTrainedModel(
   options.rpc_timeout = absl::Seconds(config.rpc_timeout_s());
   options.security = security;
   options.clocks = clocks;
-  ValueFormats formats;
+  client::ValueFormats formats;
   OARLOCK_ASSIGN_OR_RETURN(formats.pull,
-                           ParseValueFormat(config.pull_format()));
+                           wire::ParseValueFormat(config.pull_format()));
   TrainedModel trained;
   trained.origin = absl::StrCat("the job at ", absl::StrJoin(endpoints, ","));
   OARLOCK_ASSIGN_OR_RETURN(trained.connections,
-                           ServerConnections::Connect(options));
-  const ServerConnections& servers = *trained.connections;
+                           client::ServerConnections::Connect(options));
+  const client::ServerConnections& servers = *trained.connections;
   v1::AdminService::Stub& coordinator = *servers.servers()[0].admin;
   v1::JobStatusRequest ask_job;
   ask_job.set_with_description(true);
@@ -165,7 +169,7 @@ absl::StatusOr<TrainedModel> ReachTrainedModel(
         return coordinator.GetServerStatus(context, v1::ServerStatusRequest(),
                                            &server);
       }));
-  auto parameters = std::make_unique<GrpcParameterClient>(
+  auto parameters = std::make_unique<client::GrpcParameterClient>(
       trained.connections.get(), WorkerIndex(0), Generation(0), formats);
   for (const v1::TableStatus& table : server.tables()) {
     parameters->UseTable(table.config());
@@ -182,10 +186,10 @@ absl::StatusOr<TrainedModel> ReachTrainedModel(
 }
 
 absl::StatusOr<ModelTables> FindModelTables(
-    const ModelSpec& spec, const std::vector<v1::TableConfig>& tables,
+    const models::ModelSpec& spec, const std::vector<v1::TableConfig>& tables,
     const std::string& origin) {
   ModelTables found;
-  for (const SparseInputSpec& input : spec.sparse_inputs) {
+  for (const models::SparseInputSpec& input : spec.sparse_inputs) {
     const v1::TableConfig* const table = FindTable(tables, input.table);
     const uint64_t dim = table == nullptr ? 0 : table->sparse().dim();
     if (dim != input.row_dim) {

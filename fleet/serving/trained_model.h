@@ -32,10 +32,10 @@ struct TrainedModel {
   v1::JobDescription description;
   std::vector<v1::TableConfig> tables;
   // Null where the tables are in this process.
-  std::unique_ptr<ServerConnections> connections;
+  std::unique_ptr<client::ServerConnections> connections;
   // Where rows beyond the memory budget lie, unless in a tier_dir.
   std::unique_ptr<ScratchFolder> scratch;
-  std::unique_ptr<ParameterClient> parameters;
+  std::unique_ptr<client::ParameterClient> parameters;
 };
 
 struct LoadOptions {
@@ -62,7 +62,7 @@ absl::StatusOr<TrainedModel> LoadTrainedModel(const std::string& path,
 // yet; errors of ServerConnections::Connect. The clocks outlive the model.
 absl::StatusOr<TrainedModel> ReachTrainedModel(
     const std::vector<std::string>& endpoints, const std::string& job_id,
-    const SecurityOptions& security, const v1::JobConfig& config,
+    const cluster::SecurityOptions& security, const v1::JobConfig& config,
     const Clocks& clocks);
 
 // Which of the tables a model reads.
@@ -76,7 +76,7 @@ struct ModelTables {
 // InvalidArgument, naming the table, when there is none of the name and
 // shape that the model needs.
 absl::StatusOr<ModelTables> FindModelTables(
-    const ModelSpec& spec, const std::vector<v1::TableConfig>& tables,
+    const models::ModelSpec& spec, const std::vector<v1::TableConfig>& tables,
     const std::string& origin);
 
 }  // namespace oarlock

@@ -13,7 +13,7 @@
 #include "nn/onednn/onednn_backend.h"
 #include "nn/reference/reference_backend.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 struct GpuBackend {
@@ -60,4 +60,4 @@ absl::StatusOr<std::unique_ptr<MathBackend>> NewMathBackend(
       "choose one"));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

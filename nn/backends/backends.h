@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "nn/math_backend.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 // "onednn", "onednn_bfloat16" or "reference", on the CPU; "cuda:N",
 // "cuda_tf32:N" or "cuda_bfloat16:N", on GPU number N. InvalidArgument names
@@ -19,6 +19,6 @@ namespace oarlock {
 absl::StatusOr<std::unique_ptr<MathBackend>> NewMathBackend(
     const std::string& name, int threads = 1);
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_BACKENDS_BACKENDS_H_

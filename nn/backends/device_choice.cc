@@ -8,7 +8,7 @@
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 constexpr absl::string_view kGpuNumber = "gpu:";
@@ -119,4 +119,4 @@ absl::StatusOr<DeviceChoice> ChooseDevice(const std::string& device,
                       device == "cpu" ? cuda::Gpus() : cuda::FindGpus());
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "nn/cuda/gpu.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 struct DeviceChoice {
   std::string math_backend;  // for NewMathBackend
@@ -49,6 +49,6 @@ absl::StatusOr<DeviceChoice> ChooseDevice(const std::string& device,
                                           uint32_t worker,
                                           const std::string& selected_gpus);
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_BACKENDS_DEVICE_CHOICE_H_

@@ -14,13 +14,13 @@
 #include "nn/cpu/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace oarlock::batch_norm_kernels {
+namespace oarlock::nn::batch_norm_kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-using oarlock::HWY_NAMESPACE::ForLanes;
-using oarlock::HWY_NAMESPACE::Put;
+using oarlock::nn::HWY_NAMESPACE::ForLanes;
+using oarlock::nn::HWY_NAMESPACE::Put;
 
 // Floats of a block of rows: what the first two caches hold of two arrays.
 constexpr size_t kBlockFloats = 16384;
@@ -280,11 +280,11 @@ void Backward(const BatchNormArgs& args, const float* y,
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace oarlock::batch_norm_kernels
+}  // namespace oarlock::nn::batch_norm_kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace oarlock::batch_norm_kernels {
+namespace oarlock::nn::batch_norm_kernels {
 
 HWY_EXPORT(Training);
 HWY_EXPORT(Inference);
@@ -301,5 +301,5 @@ void Backward(const BatchNormArgs& args, const float* y,
   HWY_DYNAMIC_DISPATCH(Backward)(args, y, gradients, room);
 }
 
-}  // namespace oarlock::batch_norm_kernels
+}  // namespace oarlock::nn::batch_norm_kernels
 #endif  // HWY_ONCE

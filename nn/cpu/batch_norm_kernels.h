@@ -13,7 +13,7 @@
 
 #include "nn/image_operations.h"
 
-namespace oarlock::batch_norm_kernels {
+namespace oarlock::nn::batch_norm_kernels {
 
 // The parts of the rows that may be summed at the same time.
 inline constexpr size_t kParts = 16;
@@ -33,6 +33,6 @@ void Inference(const BatchNormArgs& args, Room room, float* y);
 void Backward(const BatchNormArgs& args, const float* y,
               const BatchNormGradients& gradients, Room room);
 
-}  // namespace oarlock::batch_norm_kernels
+}  // namespace oarlock::nn::batch_norm_kernels
 
 #endif  // OARLOCK_NN_CPU_BATCH_NORM_KERNELS_H_

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 int DefaultComputeThreads() { return std::max(1, omp_get_max_threads()); }
 
@@ -35,4 +35,4 @@ void ParallelFor(int threads, size_t size,
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -8,7 +8,7 @@
 
 #include "absl/functional/function_ref.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 // As many as OMP_NUM_THREADS says, else as there are cores that this process
 // may use. On a thread that has called ComputeWith: what it was given.
@@ -23,6 +23,6 @@ void ComputeWith(int threads);
 void ParallelFor(int threads, size_t size,
                  absl::FunctionRef<void(size_t begin, size_t end)> fn);
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_CPU_COMPUTE_THREADS_H_

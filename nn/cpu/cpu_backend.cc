@@ -10,7 +10,7 @@
 #include "nn/cpu/compute_threads.h"
 #include "nn/cpu/pooling_kernels.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 // Below so many floats a second thread costs more than it gives.
@@ -276,4 +276,4 @@ void CpuBackend::ScaleBytes(size_t pixels, size_t channels,
               });
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

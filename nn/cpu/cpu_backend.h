@@ -16,7 +16,7 @@
 #include "nn/cpu/cpu_kernels.h"
 #include "nn/math_backend.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 class CpuBackend : public CpuInteractions {
  public:
@@ -107,6 +107,6 @@ class CpuBackend : public CpuInteractions {
   std::vector<float> columns_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_CPU_CPU_BACKEND_H_

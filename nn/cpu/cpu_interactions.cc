@@ -6,7 +6,7 @@
 #include "nn/cpu/interaction_kernels.h"
 #include "nn/cpu/norm_kernels.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 float* CpuInteractions::Room(size_t floats) {
   if (room_.size() < floats) room_.resize(floats);
@@ -137,4 +137,4 @@ void CpuInteractions::Standardize(size_t rows, size_t cols, float epsilon,
   norm_kernels::Standardize(rows, cols, epsilon, mean, variance, x, write, y);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -9,7 +9,7 @@
 
 #include "nn/host_backend.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 class CpuInteractions : public HostBackend {
  public:
@@ -59,6 +59,6 @@ class CpuInteractions : public HostBackend {
   std::vector<float> room_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_CPU_CPU_INTERACTIONS_H_

@@ -12,13 +12,13 @@
 #include "nn/cpu/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace oarlock::cpu_kernels {
+namespace oarlock::nn::cpu_kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-using oarlock::HWY_NAMESPACE::ForLanes;
-using oarlock::HWY_NAMESPACE::Put;
+using oarlock::nn::HWY_NAMESPACE::ForLanes;
+using oarlock::nn::HWY_NAMESPACE::Put;
 
 void NarrowInner(size_t m, size_t n, size_t k, Matrix a,
                  const float* HWY_RESTRICT columns, Write write,
@@ -377,11 +377,11 @@ void FmSecondOrderBackward(const FmShape& shape, const float* HWY_RESTRICT v,
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace oarlock::cpu_kernels
+}  // namespace oarlock::nn::cpu_kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace oarlock::cpu_kernels {
+namespace oarlock::nn::cpu_kernels {
 
 HWY_EXPORT(NarrowInner);
 HWY_EXPORT(NarrowOuter);
@@ -485,5 +485,5 @@ void FmSecondOrderBackward(const FmShape& shape, const float* v,
   HWY_DYNAMIC_DISPATCH(FmSecondOrderBackward)(shape, v, sums, dy, write, dv);
 }
 
-}  // namespace oarlock::cpu_kernels
+}  // namespace oarlock::nn::cpu_kernels
 #endif  // HWY_ONCE

@@ -10,7 +10,7 @@
 
 #include "nn/math_backend.h"
 
-namespace oarlock::cpu_kernels {
+namespace oarlock::nn::cpu_kernels {
 
 // ---- Products c [m, n] = a b that read one large operand once ----
 
@@ -61,6 +61,6 @@ void FmSecondOrderBackward(const FmShape& shape, const float* v,
                            const float* sums, const float* dy, Write write,
                            float* dv);
 
-}  // namespace oarlock::cpu_kernels
+}  // namespace oarlock::nn::cpu_kernels
 
 #endif  // OARLOCK_NN_CPU_CPU_KERNELS_H_

@@ -13,13 +13,13 @@
 #include "nn/cpu/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace oarlock::interaction_kernels {
+namespace oarlock::nn::interaction_kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-using oarlock::HWY_NAMESPACE::ForLanes;
-using oarlock::HWY_NAMESPACE::Put;
+using oarlock::nn::HWY_NAMESPACE::ForLanes;
+using oarlock::nn::HWY_NAMESPACE::Put;
 
 // Adds up products of short vectors, the lanes of which meet once at the end.
 class DotSum {
@@ -382,11 +382,11 @@ void ScaleVectorsBackward(const VectorsShape& shape,
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace oarlock::interaction_kernels
+}  // namespace oarlock::nn::interaction_kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace oarlock::interaction_kernels {
+namespace oarlock::nn::interaction_kernels {
 
 HWY_EXPORT(FieldAware);
 HWY_EXPORT(FieldAwareBackward);
@@ -463,5 +463,5 @@ void ScaleVectorsBackward(const VectorsShape& shape, const float* x,
   HWY_DYNAMIC_DISPATCH(ScaleVectorsBackward)(shape, x, v, dy, dx, dv);
 }
 
-}  // namespace oarlock::interaction_kernels
+}  // namespace oarlock::nn::interaction_kernels
 #endif  // HWY_ONCE

@@ -9,7 +9,7 @@
 
 #include "nn/interaction_operations.h"
 
-namespace oarlock::interaction_kernels {
+namespace oarlock::nn::interaction_kernels {
 
 void FieldAware(const FieldAwareShape& shape, const float* v, float* y);
 void FieldAwareBackward(const FieldAwareShape& shape, const float* v,
@@ -46,6 +46,6 @@ void ScaleVectorsBackward(const VectorsShape& shape, const float* x,
                           const float* v, const float* dy, GradientOut dx,
                           GradientOut dv);
 
-}  // namespace oarlock::interaction_kernels
+}  // namespace oarlock::nn::interaction_kernels
 
 #endif  // OARLOCK_NN_CPU_INTERACTION_KERNELS_H_

@@ -13,7 +13,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace oarlock::HWY_NAMESPACE {
+namespace oarlock::nn::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -37,7 +37,7 @@ HWY_INLINE void Put(D d, bool add, hn::Vec<D> value, float* to) {
   hn::StoreU(value, d, to);
 }
 
-}  // namespace oarlock::HWY_NAMESPACE
+}  // namespace oarlock::nn::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif  // OARLOCK_NN_CPU_LANES_INL_H_

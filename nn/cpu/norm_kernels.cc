@@ -10,13 +10,13 @@
 #include "nn/cpu/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace oarlock::norm_kernels {
+namespace oarlock::nn::norm_kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-using oarlock::HWY_NAMESPACE::ForLanes;
-using oarlock::HWY_NAMESPACE::Put;
+using oarlock::nn::HWY_NAMESPACE::ForLanes;
+using oarlock::nn::HWY_NAMESPACE::Put;
 
 void LearnNorm(size_t rows, size_t cols, float decay,
                const float* HWY_RESTRICT x, bool from_room,
@@ -62,11 +62,11 @@ void Standardize(size_t rows, size_t cols, float epsilon,
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace oarlock::norm_kernels
+}  // namespace oarlock::nn::norm_kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace oarlock::norm_kernels {
+namespace oarlock::nn::norm_kernels {
 
 HWY_EXPORT(LearnNorm);
 HWY_EXPORT(Standardize);
@@ -81,5 +81,5 @@ void Standardize(size_t rows, size_t cols, float epsilon, const float* mean,
   (rows, cols, epsilon, mean, variance, x, write, y);
 }
 
-}  // namespace oarlock::norm_kernels
+}  // namespace oarlock::nn::norm_kernels
 #endif  // HWY_ONCE

@@ -9,7 +9,7 @@
 
 #include "nn/interaction_operations.h"
 
-namespace oarlock::norm_kernels {
+namespace oarlock::nn::norm_kernels {
 
 // from_room: room [cols] holds the means to take distances to; else those of x
 // are written there first.
@@ -18,6 +18,6 @@ void LearnNorm(size_t rows, size_t cols, float decay, const float* x,
 void Standardize(size_t rows, size_t cols, float epsilon, const float* mean,
                  const float* variance, const float* x, Write write, float* y);
 
-}  // namespace oarlock::norm_kernels
+}  // namespace oarlock::nn::norm_kernels
 
 #endif  // OARLOCK_NN_CPU_NORM_KERNELS_H_

@@ -11,13 +11,13 @@
 #include "nn/cpu/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace oarlock::pooling_kernels {
+namespace oarlock::nn::pooling_kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-using oarlock::HWY_NAMESPACE::ForLanes;
-using oarlock::HWY_NAMESPACE::Put;
+using oarlock::nn::HWY_NAMESPACE::ForLanes;
+using oarlock::nn::HWY_NAMESPACE::Put;
 
 // The pixels under a window at one position.
 struct Pixels {
@@ -249,11 +249,11 @@ void ScaleBytes(size_t pixels, size_t channels,
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace oarlock::pooling_kernels
+}  // namespace oarlock::nn::pooling_kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace oarlock::pooling_kernels {
+namespace oarlock::nn::pooling_kernels {
 
 HWY_EXPORT(MaxPool);
 HWY_EXPORT(MaxPoolBackward);
@@ -281,5 +281,5 @@ void ScaleBytes(size_t pixels, size_t channels, const uint8_t* bytes,
   HWY_DYNAMIC_DISPATCH(ScaleBytes)(pixels, channels, bytes, scale, y);
 }
 
-}  // namespace oarlock::pooling_kernels
+}  // namespace oarlock::nn::pooling_kernels
 #endif  // HWY_ONCE

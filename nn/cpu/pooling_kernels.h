@@ -12,7 +12,7 @@
 
 #include "nn/image_operations.h"
 
-namespace oarlock::pooling_kernels {
+namespace oarlock::nn::pooling_kernels {
 
 void MaxPool(const PoolingShape& shape, Activation activation, const float* x,
              float* y, uint8_t* chosen);
@@ -24,6 +24,6 @@ void AveragePoolBackward(const PoolingShape& shape, const float* dy,
 void ScaleBytes(size_t pixels, size_t channels, const uint8_t* bytes,
                 const ByteScale& scale, float* y);
 
-}  // namespace oarlock::pooling_kernels
+}  // namespace oarlock::nn::pooling_kernels
 
 #endif  // OARLOCK_NN_CPU_POOLING_KERNELS_H_

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 SortedPairs BagGradients::Sort(const RowBags& bags) {
   const size_t num_keys = bags.num_keys;
@@ -57,4 +57,4 @@ void BagGradients::Add(const RowBags& bags, const float* dout, float* drows) {
       ForEach<JoinTilesBody>{{num_sums, pairs, bags.width, to, heads, tails}});
 }
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda

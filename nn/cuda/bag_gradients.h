@@ -9,7 +9,7 @@
 #include "nn/cuda/device.h"
 #include "nn/math_backend.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 class BagGradients {
  public:
@@ -30,6 +30,6 @@ class BagGradients {
   DeviceBuffer sums_;
 };
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_BAG_GRADIENTS_H_

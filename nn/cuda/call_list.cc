@@ -3,7 +3,7 @@
 #include <cstring>
 #include <limits>
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 namespace {
 
 constexpr uint16_t kProduct = std::numeric_limits<uint16_t>::max();
@@ -75,4 +75,4 @@ bool CallList::IsAt(size_t begin, const CallList& other) const {
   return true;
 }
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda

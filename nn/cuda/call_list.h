@@ -9,7 +9,7 @@
 
 #include "nn/cuda/device.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 // A value.
 class CallList {
@@ -49,6 +49,6 @@ class CallList {
   std::vector<std::byte> arguments_;
 };
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_CALL_LIST_H_

@@ -8,7 +8,7 @@
 
 #include "absl/synchronization/mutex.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 // While a thread captures (Device::Capture), CUDA refuses what would wait for
 // the whole GPU, of which the capturing stream is a part, and spoils the
@@ -50,6 +50,6 @@ class CaptureLock {
   const absl::MutexLock lock_;
 };
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_CAPTURE_LOCK_H_

@@ -13,7 +13,7 @@
 #include "nn/image_operations.h"
 #include "nn/operation.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 struct ConvolutionPass {
   enum class Kind {
@@ -38,6 +38,6 @@ struct ConvolutionPass {
   size_t workspace_bytes = 0;
 };
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_CONVOLUTION_PASS_H_

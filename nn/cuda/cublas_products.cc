@@ -12,7 +12,7 @@
 #include "base/status_macros.h"
 #include "nn/cuda/device.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 namespace {
 
 // Plans that are kept: more shapes than networks and last batches have.
@@ -234,4 +234,4 @@ bool CublasProducts::Run(const Product& p, cudaStream_t stream) {
   return true;
 }
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda

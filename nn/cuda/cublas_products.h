@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "nn/cuda/kernels/product.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 // The functions of the library that are used.
 struct CublasLtFunctions {
@@ -72,6 +72,6 @@ class CublasProducts {
   std::map<Shape, std::unique_ptr<Plan>> plans_;
 };
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_CUBLAS_PRODUCTS_H_

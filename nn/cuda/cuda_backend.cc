@@ -13,7 +13,7 @@
 #include "nn/cuda/device_math.h"
 #include "nn/cuda/replaying_device.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 namespace {
 
 // First, so that it goes after everything that has memory of it.
@@ -336,4 +336,4 @@ std::unique_ptr<MathBackend> NewCudaBackend(std::unique_ptr<Device> device,
   return std::make_unique<CudaBackend>(std::move(device), options);
 }
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda

@@ -11,7 +11,7 @@
 #include "nn/cuda/device.h"
 #include "nn/math_backend.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 struct CudaOptions {
   // kBfloat16: parameters, gradients and all arrays that the caller sees are
@@ -28,6 +28,6 @@ struct CudaOptions {
 std::unique_ptr<MathBackend> NewCudaBackend(std::unique_ptr<Device> device,
                                             const CudaOptions& options);
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_CUDA_BACKEND_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 namespace {
 
 // What patches may take of the device's memory: enough that a product of them
@@ -268,4 +268,4 @@ void CudaImages::ScaleBytes(size_t pixels, size_t channels,
   math_.device().Run(ForEach<ScaleBytesBody>{body});
 }
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda

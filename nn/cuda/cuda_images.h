@@ -12,7 +12,7 @@
 #include "nn/cuda/device_math.h"
 #include "nn/image_operations.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 // The arguments are those of ImageOperations, in the device's memory.
 class CudaImages {
@@ -74,6 +74,6 @@ class CudaImages {
   DeviceBuffer sums_;
 };
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_CUDA_IMAGES_H_

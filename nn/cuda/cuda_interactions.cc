@@ -1,6 +1,6 @@
 #include "nn/cuda/cuda_interactions.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 namespace {
 
 AttentionSizes SizesOf(const AttentionShape& shape) {
@@ -173,4 +173,4 @@ void CudaInteractions::Standardize(size_t rows, size_t cols, float epsilon,
       {rows * cols, cols, epsilon, write, mean, variance, x, y}});
 }
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda

@@ -8,7 +8,7 @@
 #include "nn/cuda/device_math.h"
 #include "nn/math_backend.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 // The part of the CUDA backend that is InteractionOperations.
 class CudaInteractions : public MathBackend {
@@ -61,6 +61,6 @@ class CudaInteractions : public MathBackend {
   DeviceBuffer scratch_;
 };
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_CUDA_INTERACTIONS_H_

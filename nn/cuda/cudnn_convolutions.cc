@@ -17,7 +17,7 @@
 #include "base/status_macros.h"
 #include "nn/cuda/device.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 namespace {
 
 // What an algorithm may take of the device's memory: it may turn whole arrays
@@ -422,4 +422,4 @@ absl::StatusOr<std::unique_ptr<GpuConvolutions>> NewCudnnConvolutions(
                                              handle);
 }
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda

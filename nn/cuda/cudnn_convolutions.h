@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "nn/cuda/convolution_pass.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 // The convolutions of a GPU, the one that is current when it is made and used.
 // One thread at a time.
@@ -38,6 +38,6 @@ absl::StatusOr<std::string> CudnnVersion();
 absl::StatusOr<std::unique_ptr<GpuConvolutions>> NewCudnnConvolutions(
     std::string device_name);
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_CUDNN_CONVOLUTIONS_H_

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 void DeviceFailed(const std::string& message) {
   std::fprintf(stderr, "oarlock: %s\n", message.c_str());
@@ -12,4 +12,4 @@ void DeviceFailed(const std::string& message) {
   std::_Exit(1);
 }
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda

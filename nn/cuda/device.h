@@ -22,7 +22,7 @@
 #include "nn/cuda/kernels/kernels.h"
 #include "nn/cuda/kernels/product.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 // Writes "oarlock: `message`" to stderr and ends the process with code 1.
 [[noreturn]] void DeviceFailed(const std::string& message);
@@ -125,6 +125,6 @@ class DeviceBuffer {
   size_t num_bytes_ = 0;
 };
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_DEVICE_H_

@@ -12,7 +12,7 @@
 
 #include "nn/cuda/device.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 // Passes everything on.
 class DeviceAround : public Device {
@@ -57,6 +57,6 @@ class DeviceAround : public Device {
   const std::unique_ptr<Device> device_;
 };
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_DEVICE_AROUND_H_

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 Product::Operand DeviceMath::Operand(const float* data, size_t rows,
                                      size_t cols, size_t stride,
@@ -40,4 +40,4 @@ void DeviceMath::Multiply(const RowMajor& args) {
   device_->Multiply(product);
 }
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda

@@ -10,7 +10,7 @@
 #include "nn/cuda/device.h"
 #include "nn/operation.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 class DeviceMath {
  public:
@@ -77,6 +77,6 @@ class DeviceMath {
   DeviceBuffer rounded_b_;
 };
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_DEVICE_MATH_H_

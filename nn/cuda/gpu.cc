@@ -24,7 +24,7 @@
 #include "nn/cuda/gpu_memory.h"
 #include "nn/cuda/kernels/gpu_launch.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 namespace {
 
 class GpuGraph final : public Device::Graph {
@@ -317,4 +317,4 @@ absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index) {
 
 absl::StatusOr<std::string> FindCudnn() { return CudnnVersion(); }
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda

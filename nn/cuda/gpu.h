@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "nn/cuda/device.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 struct Gpus {
   int count = 0;
@@ -34,6 +34,6 @@ absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index);
 // no GPU.
 absl::StatusOr<std::string> FindCudnn();
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_GPU_H_

@@ -10,7 +10,7 @@
 #include "nn/cuda/capture_lock.h"
 #include "nn/cuda/device.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 namespace {
 
 constexpr size_t kLeastBufferBytes = size_t{64} << 10;
@@ -93,4 +93,4 @@ void PinnedPool::GiveBackAfter(Buffer* buffer, cudaStream_t stream) {
   buffer->in_use = false;
 }
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 // Fails the device `name` (DeviceFailed) unless `status` is success; `what`
 // was being done.
@@ -58,6 +58,6 @@ class PinnedPool {
   std::vector<std::unique_ptr<Buffer>> buffers_;
 };
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_GPU_MEMORY_H_

@@ -3,7 +3,7 @@
 #include "absl/status/status.h"
 #include "nn/cuda/cudnn_convolutions.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 absl::StatusOr<std::string> CudnnVersion() {
   return absl::FailedPreconditionError(
@@ -16,4 +16,4 @@ absl::StatusOr<std::unique_ptr<GpuConvolutions>> NewCudnnConvolutions(
   return CudnnVersion().status();
 }
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda

@@ -3,7 +3,7 @@
 #include "absl/status/status.h"
 #include "nn/cuda/gpu.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 bool BuiltWithCuda() { return false; }
 
@@ -20,4 +20,4 @@ absl::StatusOr<std::string> FindCudnn() {
       "this program was built without CUDA, hence without cuDNN");
 }
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda

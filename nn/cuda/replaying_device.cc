@@ -11,7 +11,7 @@
 
 #include "nn/cuda/call_list.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 namespace {
 
 // Calls of a run that is worth a graph, and how often it was the same then.
@@ -176,4 +176,4 @@ std::unique_ptr<Device> NewReplayingDevice(std::unique_ptr<Device> device) {
   return std::make_unique<ReplayingDevice>(std::move(device));
 }
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda

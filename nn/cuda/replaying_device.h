@@ -19,11 +19,11 @@
 
 #include "nn/cuda/device.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 // On a device without graphs, that device.
 std::unique_ptr<Device> NewReplayingDevice(std::unique_ptr<Device> device);
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_REPLAYING_DEVICE_H_

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 namespace {
 
 // The blocks that one launch updates, in the order of the vector.
@@ -44,7 +44,7 @@ class Part {
     args_.tiles = CopyIn(list.tiles, tiles_);
   }
 
-  void Update(const AnyRule& any, float* weights, float* state,
+  void Update(const optim::AnyRule& any, float* weights, float* state,
               const float* gradients) {
     args_.weights = weights;
     args_.state = state;
@@ -65,11 +65,11 @@ class Part {
 
   template <typename Rule>
   void Run(const Rule& rule) {
-    if constexpr (kTakesMeans<Rule>) {
-      args_.tile_sums = tile_sums_.Get<RuleMeans>(args_.num_tiles);
+    if constexpr (optim::kTakesMeans<Rule>) {
+      args_.tile_sums = tile_sums_.Get<optim::RuleMeans>(args_.num_tiles);
       device_->Run(RuleTermsKernel<Rule>{args_, rule});
     }
-    if constexpr (kBegins<Rule>) {
+    if constexpr (optim::kBegins<Rule>) {
       args_.begun = begun_.Get<typename Rule::Begun>(args_.num_blocks);
       device_->Run(RuleBeginKernel<Rule>{args_, rule});
     }
@@ -84,7 +84,7 @@ class Part {
   RuleArgs args_ = {};
 };
 
-class RuleRunner final : public UpdateDevice {
+class RuleRunner final : public optim::UpdateDevice {
  public:
   explicit RuleRunner(Device* device)
       : device_(device), decaying_(device), others_(device) {}
@@ -92,11 +92,11 @@ class RuleRunner final : public UpdateDevice {
     if (state_ != nullptr) device_->Free(state_);
   }
 
-  void Begin(absl::Span<const ParameterBlock> blocks,
-             const AnyRule& rule) override {
+  void Begin(absl::Span<const optim::ParameterBlock> blocks,
+             const optim::AnyRule& rule) override {
     BlockList decaying, others;  // the others do not
     size_t begin = 0;
-    for (const ParameterBlock& block : blocks) {
+    for (const optim::ParameterBlock& block : blocks) {
       BlockList& list = block.decays ? decaying : others;
       list.Add({.size = block.size,
                 .begin = begin,
@@ -114,8 +114,9 @@ class RuleRunner final : public UpdateDevice {
         device_->Allocate(num_state_floats_ * sizeof(float)));
   }
 
-  void Update(const AnyRule& rule, const AnyRule& rule_without_decay,
-              float* parameters, const float* gradients) override {
+  void Update(const optim::AnyRule& rule,
+              const optim::AnyRule& rule_without_decay, float* parameters,
+              const float* gradients) override {
     decaying_.Update(rule, parameters, state_, gradients);
     others_.Update(rule_without_decay, parameters, state_, gradients);
   }
@@ -134,7 +135,7 @@ class RuleRunner final : public UpdateDevice {
 
  private:
   // As the kernels find it.
-  static void CheckLayout(const AnyRule& any, size_t n) {
+  static void CheckLayout(const optim::AnyRule& any, size_t n) {
     std::visit(
         [n](const auto& rule) {
           OARLOCK_CHECK(rule.StateSize(n) == rule.kOwn * n + rule.kShared);
@@ -152,8 +153,8 @@ class RuleRunner final : public UpdateDevice {
 
 }  // namespace
 
-std::unique_ptr<UpdateDevice> NewRuleRunner(Device* device) {
+std::unique_ptr<optim::UpdateDevice> NewRuleRunner(Device* device) {
   return std::make_unique<RuleRunner>(device);
 }
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda

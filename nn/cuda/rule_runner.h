@@ -9,12 +9,12 @@
 #include "nn/cuda/device.h"
 #include "optim/update_device.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 // For DenseOptimizer; any rule. `device` outlives it and is used by the same
 // thread.
-std::unique_ptr<UpdateDevice> NewRuleRunner(Device* device);
+std::unique_ptr<optim::UpdateDevice> NewRuleRunner(Device* device);
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_RULE_RUNNER_H_

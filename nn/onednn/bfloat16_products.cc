@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "nn/cpu/compute_threads.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 using dnnl::memory;
@@ -142,4 +142,4 @@ std::string OnednnVersion() {
   return absl::StrCat(version->major, ".", version->minor, ".", version->patch);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -15,7 +15,7 @@
 
 #include "nn/math_backend.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 // The upper half of a float's bits.
 using Bfloat16 = uint16_t;
@@ -64,6 +64,6 @@ bool CpuMultipliesBfloat16();
 // Of the library that this process has, "2.7.3".
 std::string OnednnVersion();
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_ONEDNN_BFLOAT16_PRODUCTS_H_

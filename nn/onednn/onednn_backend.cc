@@ -15,7 +15,7 @@
 #include "nn/onednn/bfloat16_products.h"
 #include "nn/onednn/onednn_convolutions.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 // What both share: convolutions.
@@ -198,4 +198,4 @@ absl::StatusOr<std::unique_ptr<MathBackend>> NewOneDnnBfloat16Backend(
   return std::make_unique<OneDnnBfloat16Backend>(threads);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "nn/math_backend.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 std::unique_ptr<MathBackend> NewOneDnnBackend(int threads = 1);
 
@@ -32,6 +32,6 @@ std::unique_ptr<MathBackend> NewOneDnnBackend(int threads = 1);
 absl::StatusOr<std::unique_ptr<MathBackend>> NewOneDnnBfloat16Backend(
     int threads = 1);
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_ONEDNN_ONEDNN_BACKEND_H_

@@ -14,7 +14,7 @@
 #include "nn/cpu/compute_threads.h"
 #include "nn/cpu/cpu_kernels.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 using dnnl::memory;
@@ -395,4 +395,4 @@ void OneDnnConvolutions::State::PutInputGradient(
                            size);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

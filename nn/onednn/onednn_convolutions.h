@@ -18,7 +18,7 @@
 
 #include "nn/image_operations.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 class OneDnnConvolutions {
  public:
@@ -46,6 +46,6 @@ class OneDnnConvolutions {
   const std::unique_ptr<State> state_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_ONEDNN_ONEDNN_CONVOLUTIONS_H_

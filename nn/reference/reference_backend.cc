@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "nn/reference/reference_interactions.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 float At(const Matrix& m, size_t i, size_t j) {
@@ -226,4 +226,4 @@ std::unique_ptr<MathBackend> NewReferenceBackend() {
   return std::make_unique<ReferenceBackend>();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

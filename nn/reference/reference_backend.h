@@ -8,10 +8,10 @@
 
 #include "nn/math_backend.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 std::unique_ptr<MathBackend> NewReferenceBackend();
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_REFERENCE_REFERENCE_BACKEND_H_

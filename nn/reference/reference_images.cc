@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 void Put(Write write, double value, float* to) {
@@ -278,4 +278,4 @@ void ReferenceImages::ScaleBytes(size_t pixels, size_t channels,
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -9,7 +9,7 @@
 
 #include "nn/host_backend.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 class ReferenceImages : public HostBackend {
  public:
@@ -31,6 +31,6 @@ class ReferenceImages : public HostBackend {
                   const ByteScale& scale, float* y) final;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_REFERENCE_REFERENCE_IMAGES_H_

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 void Put(Write write, double value, float* to) {
@@ -320,4 +320,4 @@ void ReferenceInteractions::Standardize(size_t rows, size_t cols, float epsilon,
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -8,7 +8,7 @@
 
 #include "nn/reference/reference_images.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 class ReferenceInteractions : public ReferenceImages {
  public:
@@ -52,6 +52,6 @@ class ReferenceInteractions : public ReferenceImages {
                    float* y) final;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_NN_REFERENCE_REFERENCE_INTERACTIONS_H_

@@ -13,7 +13,7 @@
 #include "base/types.h"
 #include "wire/wire_codec.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 struct PushOutcome {
   // Groups that had this push already.
@@ -35,8 +35,8 @@ class Aggregator {
  public:
   virtual ~Aggregator() = default;
 
-  virtual void PushSparse(PushSparseRequestView push, PushDone done) = 0;
-  virtual void PushDense(PushDenseRequestView push, PushDone done) = 0;
+  virtual void PushSparse(wire::PushSparseRequestView push, PushDone done) = 0;
+  virtual void PushDense(wire::PushDenseRequestView push, PushDone done) = 0;
 
   // The worker contributes to every round from the next one on, or to none
   // any more (it left, or its lease ran out). A newer generation takes the
@@ -81,6 +81,6 @@ class Aggregator {
   virtual void Shutdown() = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_AGGREGATOR_AGGREGATOR_H_

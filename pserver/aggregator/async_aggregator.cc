@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "pserver/aggregator/push_stamp_of.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 // Keys that are brought into cache and applied at a time: enough for the
@@ -23,7 +23,8 @@ absl::Status ShutDownError() {
 
 }  // namespace
 
-void AsyncAggregator::PushSparse(PushSparseRequestView push, PushDone done) {
+void AsyncAggregator::PushSparse(wire::PushSparseRequestView push,
+                                 PushDone done) {
   OARLOCK_CHECK(sparse_ != nullptr);
   if (shut_down_.load(std::memory_order_relaxed)) {
     done(ShutDownError());
@@ -32,7 +33,8 @@ void AsyncAggregator::PushSparse(PushSparseRequestView push, PushDone done) {
   done(ApplySparse(push));
 }
 
-void AsyncAggregator::PushDense(PushDenseRequestView push, PushDone done) {
+void AsyncAggregator::PushDense(wire::PushDenseRequestView push,
+                                PushDone done) {
   OARLOCK_CHECK(dense_ != nullptr);
   if (shut_down_.load(std::memory_order_relaxed)) {
     done(ShutDownError());
@@ -42,7 +44,7 @@ void AsyncAggregator::PushDense(PushDenseRequestView push, PushDone done) {
 }
 
 absl::StatusOr<PushOutcome> AsyncAggregator::ApplySparse(
-    const PushSparseRequestView& push) {
+    const wire::PushSparseRequestView& push) {
   // Kept by the thread, so that a push allocates nothing.
   thread_local std::vector<Key> key_scratch;
   thread_local std::vector<float> gradient_scratch;
@@ -61,7 +63,7 @@ absl::StatusOr<PushOutcome> AsyncAggregator::ApplySparse(
     while (end < groups.size() && num_keys < kKeysPerStretch) {
       num_keys += groups[end++].num_keys;
     }
-    SparsePush stretch;
+    sparse_table::SparsePush stretch;
     stretch.groups = groups.subspan(first, end - first);
     stretch.keys = push.keys.Elements<Key>(first_key, num_keys, &key_scratch);
     stretch.gradients = push.values.Elements(first_key * dim, num_keys * dim,
@@ -76,7 +78,8 @@ absl::StatusOr<PushOutcome> AsyncAggregator::ApplySparse(
     }
     stretch.stamps = absl::MakeConstSpan(&stamp, 1);
     stretch.logical_time = logical_time;
-    absl::StatusOr<SparsePushResult> result = sparse_->Push(stretch);
+    absl::StatusOr<sparse_table::SparsePushResult> result =
+        sparse_->Push(stretch);
     if (!result.ok()) return result.status();
     outcome.duplicate_groups += result->duplicate_groups;
     first = end;
@@ -87,7 +90,7 @@ absl::StatusOr<PushOutcome> AsyncAggregator::ApplySparse(
 }
 
 absl::StatusOr<PushOutcome> AsyncAggregator::ApplyDense(
-    const PushDenseRequestView& push) {
+    const wire::PushDenseRequestView& push) {
   thread_local std::vector<float> gradient_scratch;
 
   const PushStamp stamp = StampOf(push.header);
@@ -118,4 +121,4 @@ void AsyncAggregator::CountPush(const PushStamp& stamp) {
   version_.fetch_add(1, std::memory_order_relaxed);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -17,22 +17,22 @@
 #include "sparse_table/dense/dense_table.h"
 #include "sparse_table/sparse_table.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Thread-safe. Calls `done` before a push returns. Two pushes of different
 // threads meet only in the table's own locks.
 class AsyncAggregator : public Aggregator {
  public:
   // The table and the clock must outlive this. No clock: time stands at 0.
-  explicit AsyncAggregator(SparseTable* table,
+  explicit AsyncAggregator(sparse_table::SparseTable* table,
                            const LogicalClock* clock = nullptr)
       : sparse_(table), clock_(clock) {}
-  explicit AsyncAggregator(DenseTable* table,
+  explicit AsyncAggregator(sparse_table::DenseTable* table,
                            const LogicalClock* clock = nullptr)
       : dense_(table), clock_(clock) {}
 
-  void PushSparse(PushSparseRequestView push, PushDone done) override;
-  void PushDense(PushDenseRequestView push, PushDone done) override;
+  void PushSparse(wire::PushSparseRequestView push, PushDone done) override;
+  void PushDense(wire::PushDenseRequestView push, PushDone done) override;
 
   void SetRoundMember(WorkerIndex worker, Generation generation,
                       bool joins) override {}
@@ -53,14 +53,16 @@ class AsyncAggregator : public Aggregator {
   }
 
  private:
-  absl::StatusOr<PushOutcome> ApplySparse(const PushSparseRequestView& push);
-  absl::StatusOr<PushOutcome> ApplyDense(const PushDenseRequestView& push);
+  absl::StatusOr<PushOutcome> ApplySparse(
+      const wire::PushSparseRequestView& push);
+  absl::StatusOr<PushOutcome> ApplyDense(
+      const wire::PushDenseRequestView& push);
   // Counts the push once, however many messages it has.
   void CountPush(const PushStamp& stamp);
 
   // Constant; one of them is set.
-  SparseTable* const sparse_ = nullptr;
-  DenseTable* const dense_ = nullptr;
+  sparse_table::SparseTable* const sparse_ = nullptr;
+  sparse_table::DenseTable* const dense_ = nullptr;
   const LogicalClock* const clock_;
 
   std::atomic<bool> shut_down_ = false;
@@ -69,6 +71,6 @@ class AsyncAggregator : public Aggregator {
   PushWindows counted_ ABSL_GUARDED_BY(counted_mutex_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_AGGREGATOR_ASYNC_AGGREGATOR_H_

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 ChangeLog::ChangeLog(size_t capacity) : capacity_(capacity) {
   OARLOCK_CHECK(capacity >= 1);
@@ -59,4 +59,4 @@ uint64_t ChangeLog::position() const {
   return position_;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 #include "base/types.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Thread-safe.
 //
@@ -70,6 +70,6 @@ class ChangeLog {
   uint64_t position_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_AGGREGATOR_CHANGE_LOG_H_

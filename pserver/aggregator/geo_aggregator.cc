@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "base/types.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 // Not a worker's: entries of it are told to all.
@@ -51,10 +51,11 @@ absl::Status CheckGeoTable(const v1::TableConfig& config) {
       config.id(), config.name(), field));
 }
 
-void GeoAggregator::PushSparse(PushSparseRequestView push, PushDone done) {
+void GeoAggregator::PushSparse(wire::PushSparseRequestView push,
+                               PushDone done) {
   thread_local std::vector<Key> key_scratch;
   // The request's bytes stay while the push is applied and answered.
-  const SlicedBytes keys = push.keys;
+  const wire::SlicedBytes keys = push.keys;
   const size_t num_keys = push.num_keys;
   const WorkerIndex author = AuthorOf(push.header);
   AsyncAggregator::PushSparse(
@@ -66,4 +67,4 @@ void GeoAggregator::PushSparse(PushSparseRequestView push, PushDone done) {
       });
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -10,7 +10,7 @@
 #include "pserver/aggregator/async_aggregator.h"
 #include "pserver/aggregator/change_log.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // InvalidArgument unless what a push to the table carries is subtracted as it
 // is, from every key's row: see UpdateMode GEO in proto/v1/table.proto.
@@ -20,22 +20,23 @@ absl::Status CheckGeoTable(const v1::TableConfig& config);
 class GeoAggregator : public AsyncAggregator {
  public:
   // What is passed must outlive this.
-  GeoAggregator(SparseTable* table, ChangeLog* changes,
+  GeoAggregator(sparse_table::SparseTable* table, ChangeLog* changes,
                 const LogicalClock* clock = nullptr)
       : AsyncAggregator(table, clock), changes_(changes) {}
-  explicit GeoAggregator(DenseTable* table, const LogicalClock* clock = nullptr)
+  explicit GeoAggregator(sparse_table::DenseTable* table,
+                         const LogicalClock* clock = nullptr)
       : AsyncAggregator(table, clock) {}
 
   // Keys are in the log before `done` is called: who hears of an answered push
   // finds them there. Of a push that fails too, since some groups may be
   // applied.
-  void PushSparse(PushSparseRequestView push, PushDone done) override;
+  void PushSparse(wire::PushSparseRequestView push, PushDone done) override;
 
  private:
   // Null with a dense table.
   ChangeLog* const changes_ = nullptr;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_AGGREGATOR_GEO_AGGREGATOR_H_

@@ -9,7 +9,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Thread-safe.
 class LogicalClock {
@@ -28,6 +28,6 @@ class LogicalClock {
   std::atomic<uint32_t> now_{0};
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_AGGREGATOR_LOGICAL_CLOCK_H_

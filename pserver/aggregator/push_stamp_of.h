@@ -6,7 +6,7 @@
 #include "base/push_stamp.h"
 #include "proto/v1/parameter.pb.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 inline PushStamp StampOf(const v1::RequestHeader& header) {
   return PushStamp{.worker = WorkerIndex(header.worker_index()),
@@ -14,6 +14,6 @@ inline PushStamp StampOf(const v1::RequestHeader& header) {
                    .sequence = Sequence(header.sequence())};
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_AGGREGATOR_PUSH_STAMP_OF_H_

@@ -10,10 +10,10 @@
 #include "base/check.h"
 #include "pserver/aggregator/push_stamp_of.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
-QuorumAggregator::QuorumAggregator(DenseTable* table, const Clock& clock,
-                                   Timer timer)
+QuorumAggregator::QuorumAggregator(sparse_table::DenseTable* table,
+                                   const Clock& clock, Timer timer)
     : table_(table), clock_(clock) {
   OARLOCK_CHECK(table->config().dense().quorum() > 0);
   if (timer == Timer::kThread) {
@@ -26,11 +26,13 @@ QuorumAggregator::~QuorumAggregator() {
   if (timer_ != nullptr) timer_->join();
 }
 
-void QuorumAggregator::PushSparse(PushSparseRequestView push, PushDone done) {
+void QuorumAggregator::PushSparse(wire::PushSparseRequestView push,
+                                  PushDone done) {
   OARLOCK_CHECK(false);  // Dense tables have quorums.
 }
 
-void QuorumAggregator::PushDense(PushDenseRequestView push, PushDone done) {
+void QuorumAggregator::PushDense(wire::PushDenseRequestView push,
+                                 PushDone done) {
   absl::StatusOr<PushOutcome> at_once;
   std::vector<Waiting> released;
   {
@@ -67,7 +69,7 @@ void QuorumAggregator::PushDense(PushDenseRequestView push, PushDone done) {
   Answer(std::move(released));
 }
 
-PushOutcome QuorumAggregator::Hold(const PushDenseRequestView& push) {
+PushOutcome QuorumAggregator::Hold(const wire::PushDenseRequestView& push) {
   thread_local std::vector<float> gradient_scratch;
 
   const PushStamp stamp = StampOf(push.header);
@@ -256,4 +258,4 @@ absl::Duration QuorumAggregator::hold() const {
   return patience_.hold();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

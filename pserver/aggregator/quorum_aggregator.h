@@ -47,7 +47,7 @@
 #include "pserver/aggregator/quorum_patience.h"
 #include "sparse_table/dense/dense_table.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Thread-safe. Callbacks run without the lock held.
 //
@@ -68,12 +68,12 @@ class QuorumAggregator : public Aggregator {
   // The table and the clock, which must go on evenly (Clock::Monotonic), must
   // outlive this. REQUIRES: the table's quorum is above 0. kByHand: somebody
   // calls ReleaseDue.
-  QuorumAggregator(DenseTable* table, const Clock& clock,
+  QuorumAggregator(sparse_table::DenseTable* table, const Clock& clock,
                    Timer timer = Timer::kThread);
   ~QuorumAggregator() override;
 
-  void PushSparse(PushSparseRequestView push, PushDone done) override;
-  void PushDense(PushDenseRequestView push, PushDone done) override;
+  void PushSparse(wire::PushSparseRequestView push, PushDone done) override;
+  void PushDense(wire::PushDenseRequestView push, PushDone done) override;
 
   void SetRoundMember(WorkerIndex worker, Generation generation,
                       bool joins) override {}
@@ -108,7 +108,7 @@ class QuorumAggregator : public Aggregator {
   };
 
   // Adds the gradients to the table's sums.
-  PushOutcome Hold(const PushDenseRequestView& push)
+  PushOutcome Hold(const wire::PushDenseRequestView& push)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsHeld(const PushStamp& stamp, BlockIndex first_block) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -127,7 +127,7 @@ class QuorumAggregator : public Aggregator {
   void RunTimer();
 
   // Constant.
-  DenseTable* const table_;
+  sparse_table::DenseTable* const table_;
   const Clock& clock_;
 
   mutable absl::Mutex mutex_;
@@ -153,6 +153,6 @@ class QuorumAggregator : public Aggregator {
   std::unique_ptr<std::thread> timer_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_AGGREGATOR_QUORUM_AGGREGATOR_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 // Share of the newest quorum in the moving average, where it was a shorter one.
@@ -52,4 +52,4 @@ absl::Duration QuorumPatience::UsualHold() const {
                     quorums_ < kQuorumsFirst ? kHoldFirst : kHoldMin, kHoldMax);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -9,7 +9,7 @@
 
 #include "absl/time/time.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Not thread-safe. `updates` is always the number of those made before the one
 // that is spoken of.
@@ -69,6 +69,6 @@ class QuorumPatience {
   uint64_t next_lowered_updates_ = kUpdatesLoweredFirst;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_AGGREGATOR_QUORUM_PATIENCE_H_

@@ -8,7 +8,7 @@
 #include "base/mix.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 // Merged keys that are applied at a time: enough for the table's prefetching
@@ -30,13 +30,14 @@ void Divide(uint32_t divisor, std::vector<float>* values) {
 }  // namespace
 
 absl::Status SparseRoundMerger::Merge(
-    absl::Span<const PushSparseRequestView* const> pushes, uint32_t divisor,
-    absl::FunctionRef<absl::Status(const SparsePush&)> apply) {
+    absl::Span<const wire::PushSparseRequestView* const> pushes,
+    uint32_t divisor,
+    absl::FunctionRef<absl::Status(const sparse_table::SparsePush&)> apply) {
   OARLOCK_CHECK(divisor >= 1);
   cursors_.clear();
   has_shows_ = false;
   has_clicks_ = false;
-  for (const PushSparseRequestView* push : pushes) {
+  for (const wire::PushSparseRequestView* push : pushes) {
     cursors_.push_back({.push = push});
     has_shows_ = has_shows_ || !push->shows.empty();
     has_clicks_ = has_clicks_ || !push->clicks.empty();
@@ -73,7 +74,7 @@ absl::Status SparseRoundMerger::Merge(
 }
 
 void SparseRoundMerger::AddGroup(Cursor* cursor, size_t first) {
-  const PushSparseRequestView& push = *cursor->push;
+  const wire::PushSparseRequestView& push = *cursor->push;
   const size_t n = push.groups[cursor->group].num_keys;
   const Key* keys = push.keys.Elements<Key>(cursor->key, n, &key_scratch_);
   const float* gradients =
@@ -128,11 +129,11 @@ void SparseRoundMerger::ClearPlaces(size_t num_keys) {
 
 absl::Status SparseRoundMerger::Flush(
     uint32_t divisor,
-    absl::FunctionRef<absl::Status(const SparsePush&)> apply) {
+    absl::FunctionRef<absl::Status(const sparse_table::SparsePush&)> apply) {
   absl::Status status;
   if (!groups_.empty()) {
     Divide(divisor, &gradients_);
-    SparsePush push;
+    sparse_table::SparsePush push;
     push.groups = groups_;
     push.keys = keys_.data();
     push.gradients = gradients_.data();
@@ -149,12 +150,12 @@ absl::Status SparseRoundMerger::Flush(
 }
 
 void DenseRoundMerger::Merge(
-    absl::Span<const PushDenseRequestView* const> pushes, uint32_t divisor,
-    absl::FunctionRef<size_t(BlockIndex)> block_size,
+    absl::Span<const wire::PushDenseRequestView* const> pushes,
+    uint32_t divisor, absl::FunctionRef<size_t(BlockIndex)> block_size,
     absl::FunctionRef<void(BlockIndex, const float*)> apply) {
   OARLOCK_CHECK(divisor >= 1);
   cursors_.clear();
-  for (const PushDenseRequestView* push : pushes) {
+  for (const wire::PushDenseRequestView* push : pushes) {
     cursors_.push_back({.push = push});
   }
   while (true) {
@@ -186,4 +187,4 @@ void DenseRoundMerger::Merge(
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

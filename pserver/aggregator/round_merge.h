@@ -19,7 +19,7 @@
 #include "sparse_table/sparse_table.h"
 #include "wire/wire_codec.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Merges per key. Keeps its memory from round to round. Not thread-safe.
 class SparseRoundMerger {
@@ -30,14 +30,15 @@ class SparseRoundMerger {
   // once; statistics are added up, never divided, and are null when no push
   // has them. The stretch has no stamps and is valid during the call. Stops at
   // the first error and returns it. REQUIRES: divisor >= 1.
-  absl::Status Merge(absl::Span<const PushSparseRequestView* const> pushes,
-                     uint32_t divisor,
-                     absl::FunctionRef<absl::Status(const SparsePush&)> apply);
+  absl::Status Merge(
+      absl::Span<const wire::PushSparseRequestView* const> pushes,
+      uint32_t divisor,
+      absl::FunctionRef<absl::Status(const sparse_table::SparsePush&)> apply);
 
  private:
   // How far one push has been read.
   struct Cursor {
-    const PushSparseRequestView* push;
+    const wire::PushSparseRequestView* push;
     size_t group = 0;
     // Keys before `group`.
     size_t key = 0;
@@ -51,8 +52,9 @@ class SparseRoundMerger {
   size_t PlaceOf(Key key, size_t first, bool* is_new);
   // Makes room in the look-up table for a group of `num_keys` keys.
   void ClearPlaces(size_t num_keys);
-  absl::Status Flush(uint32_t divisor,
-                     absl::FunctionRef<absl::Status(const SparsePush&)> apply);
+  absl::Status Flush(
+      uint32_t divisor,
+      absl::FunctionRef<absl::Status(const sparse_table::SparsePush&)> apply);
 
   const size_t dim_;
   std::vector<Cursor> cursors_;
@@ -78,13 +80,13 @@ class DenseRoundMerger {
  public:
   // Calls `apply` with each block that a push has, ascending, and its merged
   // gradients [block_size(block)]. REQUIRES: divisor >= 1.
-  void Merge(absl::Span<const PushDenseRequestView* const> pushes,
+  void Merge(absl::Span<const wire::PushDenseRequestView* const> pushes,
              uint32_t divisor, absl::FunctionRef<size_t(BlockIndex)> block_size,
              absl::FunctionRef<void(BlockIndex, const float*)> apply);
 
  private:
   struct Cursor {
-    const PushDenseRequestView* push;
+    const wire::PushDenseRequestView* push;
     size_t block = 0;
     // Values before `block`.
     size_t value = 0;
@@ -94,6 +96,6 @@ class DenseRoundMerger {
   std::vector<float> scratch_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_AGGREGATOR_ROUND_MERGE_H_

@@ -7,13 +7,13 @@
 #include "base/check.h"
 #include "pserver/aggregator/push_stamp_of.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
-const v1::RequestHeader& HeaderOf(const PushSparseRequestView& push) {
+const v1::RequestHeader& HeaderOf(const wire::PushSparseRequestView& push) {
   return push.header;
 }
-const v1::RequestHeader& HeaderOf(const PushDenseRequestView& push) {
+const v1::RequestHeader& HeaderOf(const wire::PushDenseRequestView& push) {
   return push.header;
 }
 template <typename PushView>
@@ -37,7 +37,8 @@ absl::Status ShutDownError() {
 
 }  // namespace
 
-SyncAggregator::SyncAggregator(SparseTable* table, const LogicalClock* clock)
+SyncAggregator::SyncAggregator(sparse_table::SparseTable* table,
+                               const LogicalClock* clock)
     : sparse_(table),
       clock_(clock),
       reduction_(table->config().reduction()),
@@ -46,7 +47,8 @@ SyncAggregator::SyncAggregator(SparseTable* table, const LogicalClock* clock)
   for (size_t i = 0; i < rounds_.size(); ++i) rounds_[i].number = 1 + i;
 }
 
-SyncAggregator::SyncAggregator(DenseTable* table, const LogicalClock* clock)
+SyncAggregator::SyncAggregator(sparse_table::DenseTable* table,
+                               const LogicalClock* clock)
     : dense_(table),
       clock_(clock),
       reduction_(table->config().reduction()),
@@ -55,12 +57,13 @@ SyncAggregator::SyncAggregator(DenseTable* table, const LogicalClock* clock)
   for (size_t i = 0; i < rounds_.size(); ++i) rounds_[i].number = 1 + i;
 }
 
-void SyncAggregator::PushSparse(PushSparseRequestView push, PushDone done) {
+void SyncAggregator::PushSparse(wire::PushSparseRequestView push,
+                                PushDone done) {
   OARLOCK_CHECK(sparse_ != nullptr);
   Push(std::move(push), std::move(done));
 }
 
-void SyncAggregator::PushDense(PushDenseRequestView push, PushDone done) {
+void SyncAggregator::PushDense(wire::PushDenseRequestView push, PushDone done) {
   OARLOCK_CHECK(dense_ != nullptr);
   Push(std::move(push), std::move(done));
 }
@@ -229,13 +232,13 @@ absl::StatusOr<PushOutcome> SyncAggregator::AnswerLate(
   const PushStamp stamp = StampOf(header);
   PushOutcome outcome;
   bool applied = true;
-  if (const auto* sparse = std::get_if<PushSparseRequestView>(&push)) {
+  if (const auto* sparse = std::get_if<wire::PushSparseRequestView>(&push)) {
     for (const KeyGroup& group : sparse->groups) {
       applied = applied && sparse_->HasApplied(group.partition, stamp);
     }
     outcome.duplicate_groups = sparse->groups.size();
   } else {
-    const auto& dense = std::get<PushDenseRequestView>(push);
+    const auto& dense = std::get<wire::PushDenseRequestView>(push);
     for (const BlockIndex block : dense.blocks) {
       applied = applied && dense_->HasApplied(block, stamp);
     }
@@ -375,27 +378,28 @@ absl::Status SyncAggregator::Apply(const Round& round) {
 
 absl::Status SyncAggregator::ApplySparse(const Round& round, uint32_t divisor,
                                          const std::vector<PushStamp>& stamps) {
-  std::vector<const PushSparseRequestView*> pushes;
+  std::vector<const wire::PushSparseRequestView*> pushes;
   for (const auto& [name, contribution] : round.contributions) {
     for (const auto& [index, part] : contribution.parts) {
-      pushes.push_back(&std::get<PushSparseRequestView>(part.push));
+      pushes.push_back(&std::get<wire::PushSparseRequestView>(part.push));
     }
   }
   const uint32_t logical_time = clock_ == nullptr ? 0 : clock_->Now();
-  return sparse_merger_.Merge(pushes, divisor, [&](const SparsePush& stretch) {
-    SparsePush push = stretch;
-    push.stamps = stamps;
-    push.logical_time = logical_time;
-    return sparse_->Push(push).status();
-  });
+  return sparse_merger_.Merge(pushes, divisor,
+                              [&](const sparse_table::SparsePush& stretch) {
+                                sparse_table::SparsePush push = stretch;
+                                push.stamps = stamps;
+                                push.logical_time = logical_time;
+                                return sparse_->Push(push).status();
+                              });
 }
 
 void SyncAggregator::ApplyDense(const Round& round, uint32_t divisor,
                                 const std::vector<PushStamp>& stamps) {
-  std::vector<const PushDenseRequestView*> pushes;
+  std::vector<const wire::PushDenseRequestView*> pushes;
   for (const auto& [name, contribution] : round.contributions) {
     for (const auto& [index, part] : contribution.parts) {
-      pushes.push_back(&std::get<PushDenseRequestView>(part.push));
+      pushes.push_back(&std::get<wire::PushDenseRequestView>(part.push));
     }
   }
   dense_merger_.Merge(
@@ -477,4 +481,4 @@ void SyncAggregator::Shutdown() {
   mutex_.Await(absl::Condition(&idle));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -44,7 +44,7 @@
 #include "sparse_table/dense/dense_table.h"
 #include "sparse_table/sparse_table.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Thread-safe. A round is applied by the thread whose call completed it,
 // outside the lock, so that messages of the next one are taken meanwhile.
@@ -68,13 +68,13 @@ class SyncAggregator : public Aggregator {
 
   // The table and the clock must outlive this. Reduction as in the table's
   // configuration. No clock: time stands at 0.
-  explicit SyncAggregator(SparseTable* table,
+  explicit SyncAggregator(sparse_table::SparseTable* table,
                           const LogicalClock* clock = nullptr);
-  explicit SyncAggregator(DenseTable* table,
+  explicit SyncAggregator(sparse_table::DenseTable* table,
                           const LogicalClock* clock = nullptr);
 
-  void PushSparse(PushSparseRequestView push, PushDone done) override;
-  void PushDense(PushDenseRequestView push, PushDone done) override;
+  void PushSparse(wire::PushSparseRequestView push, PushDone done) override;
+  void PushDense(wire::PushDenseRequestView push, PushDone done) override;
   void SetRoundMember(WorkerIndex worker, Generation generation,
                       bool joins) override;
   uint64_t CompleteRounds() const override;
@@ -88,7 +88,8 @@ class SyncAggregator : public Aggregator {
   void Shutdown() override;
 
  private:
-  using PushView = std::variant<PushSparseRequestView, PushDenseRequestView>;
+  using PushView =
+      std::variant<wire::PushSparseRequestView, wire::PushDenseRequestView>;
 
   // A message and who waits for it.
   struct Part {
@@ -170,8 +171,8 @@ class SyncAggregator : public Aggregator {
   }
 
   // Constant; one of the tables is set.
-  SparseTable* const sparse_ = nullptr;
-  DenseTable* const dense_ = nullptr;
+  sparse_table::SparseTable* const sparse_ = nullptr;
+  sparse_table::DenseTable* const dense_ = nullptr;
   const LogicalClock* const clock_;
   const v1::GradientReduction reduction_;
   // "table 3 'embedding'", for messages.
@@ -201,6 +202,6 @@ class SyncAggregator : public Aggregator {
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_AGGREGATOR_SYNC_AGGREGATOR_H_

@@ -12,7 +12,7 @@
 #include "cluster/retry.h"
 #include "cluster/security.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 // A table that is being created is not on all servers yet. A checkpoint with it
@@ -46,14 +46,15 @@ bool HasTable(const v1::ServerPart& server, uint32_t table) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CheckpointLoop>> CheckpointLoop::Create(
-    const CheckpointLoopOptions& options, const PartitionMap* map,
-    Coordinator* coordinator, TableRegistry* registry,
+    const CheckpointLoopOptions& options, const cluster::PartitionMap* map,
+    coordinator::Coordinator* coordinator, TableRegistry* registry,
     const std::vector<std::shared_ptr<grpc::Channel>>& channels,
     const Clocks& clocks) {
-  OARLOCK_ASSIGN_OR_RETURN(
-      CheckpointDir dir,
-      CheckpointDir::Create(FileSystem::Real(), options.directory));
-  const absl::StatusOr<CheckpointDir::Current> current = dir.ReadCurrent();
+  OARLOCK_ASSIGN_OR_RETURN(storage::CheckpointDir dir,
+                           storage::CheckpointDir::Create(
+                               storage::FileSystem::Real(), options.directory));
+  const absl::StatusOr<storage::CheckpointDir::Current> current =
+      dir.ReadCurrent();
   auto loop = absl::WrapUnique(new CheckpointLoop(
       options, map, coordinator, registry, std::move(dir), clocks));
   if (current.ok()) {
@@ -67,10 +68,10 @@ absl::StatusOr<std::unique_ptr<CheckpointLoop>> CheckpointLoop::Create(
 }
 
 CheckpointLoop::CheckpointLoop(const CheckpointLoopOptions& options,
-                               const PartitionMap* map,
-                               Coordinator* coordinator,
-                               TableRegistry* registry, CheckpointDir dir,
-                               const Clocks& clocks)
+                               const cluster::PartitionMap* map,
+                               coordinator::Coordinator* coordinator,
+                               TableRegistry* registry,
+                               storage::CheckpointDir dir, const Clocks& clocks)
     : options_(options),
       map_(*map),
       coordinator_(coordinator),
@@ -254,7 +255,8 @@ absl::Status CheckpointLoop::Publish(uint64_t cut,
   OARLOCK_ASSIGN_OR_RETURN(const std::string folder, dir_.Begin(cut));
   OARLOCK_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest,
                            Save(cut, round, folder));
-  OARLOCK_RETURN_IF_ERROR(dir_.Commit(cut, FormatManifest(manifest)));
+  OARLOCK_RETURN_IF_ERROR(
+      dir_.Commit(cut, checkpoint::FormatManifest(manifest)));
   response->set_directory(folder);
   for (const v1::ServerPart& part : manifest.servers()) {
     response->set_written_bytes(response->written_bytes() +
@@ -314,7 +316,7 @@ absl::StatusOr<v1::CheckpointManifest> CheckpointLoop::Save(
     uint64_t cut, uint64_t round, const std::string& folder) {
   v1::CheckpointManifest manifest;
   manifest.set_rounds(round);
-  manifest.set_format_version(kCheckpointFormatVersion);
+  manifest.set_format_version(checkpoint::kCheckpointFormatVersion);
   manifest.set_job_id(options_.job_id);
   manifest.set_previous_cut(current());
   manifest.set_created_unix_ms(absl::ToUnixMillis(calendar_.Now()));
@@ -341,21 +343,21 @@ absl::StatusOr<v1::CheckpointManifest> CheckpointLoop::Save(
 absl::Status CheckpointLoop::OrderOne(
     absl::FunctionRef<grpc::Status(grpc::ClientContext*)> call,
     absl::Time deadline) {
-  Backoff backoff(kAwayRetries, absl::ToUnixNanos(deadline));
+  cluster::Backoff backoff(cluster::kAwayRetries, absl::ToUnixNanos(deadline));
   for (int attempt = 1;; ++attempt) {
     grpc::ClientContext context;
     context.set_deadline(absl::ToChronoTime(deadline));
     // One that has died meanwhile knows nothing of the cut when it is back.
     context.set_wait_for_ready(attempt == 1);
     if (!options_.token.empty()) {
-      context.AddMetadata(kTokenMetadataKey, options_.token);
+      context.AddMetadata(cluster::kTokenMetadataKey, options_.token);
     }
     {
       absl::MutexLock lock(&mutex_);
       if (stop_) return absl::UnavailableError("the server is shutting down");
       orders_.push_back(&context);
     }
-    const absl::Status status = FromGrpc(call(&context));
+    const absl::Status status = cluster::FromGrpc(call(&context));
     absl::MutexLock lock(&mutex_);
     std::erase(orders_, &context);
     if (!absl::IsUnavailable(status) || attempt == kOrderAttempts) {
@@ -394,4 +396,4 @@ absl::Status CheckpointLoop::Order(
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

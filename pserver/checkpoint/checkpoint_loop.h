@@ -31,7 +31,7 @@
 #include "pserver/table/table_registry.h"
 #include "storage/checkpoint_dir.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 struct CheckpointLoopOptions {
   std::string job_id;
@@ -70,8 +70,8 @@ class CheckpointLoop {
   // `channels`: to every server, by index, this one included. What is passed
   // outlives this, and so do the clocks.
   static absl::StatusOr<std::unique_ptr<CheckpointLoop>> Create(
-      const CheckpointLoopOptions& options, const PartitionMap* map,
-      Coordinator* coordinator, TableRegistry* registry,
+      const CheckpointLoopOptions& options, const cluster::PartitionMap* map,
+      coordinator::Coordinator* coordinator, TableRegistry* registry,
       const std::vector<std::shared_ptr<grpc::Channel>>& channels,
       const Clocks& clocks);
   // Stops.
@@ -104,9 +104,10 @@ class CheckpointLoop {
   void Stop();
 
  private:
-  CheckpointLoop(const CheckpointLoopOptions& options, const PartitionMap* map,
-                 Coordinator* coordinator, TableRegistry* registry,
-                 CheckpointDir dir, const Clocks& clocks);
+  CheckpointLoop(const CheckpointLoopOptions& options,
+                 const cluster::PartitionMap* map,
+                 coordinator::Coordinator* coordinator, TableRegistry* registry,
+                 storage::CheckpointDir dir, const Clocks& clocks);
 
   struct Command {
     Done done;
@@ -143,15 +144,15 @@ class CheckpointLoop {
       absl::Time deadline);
 
   const CheckpointLoopOptions options_;
-  const PartitionMap& map_;
-  Coordinator* const coordinator_;
+  const cluster::PartitionMap& map_;
+  coordinator::Coordinator* const coordinator_;
   TableRegistry* const registry_;
   const Clock& calendar_;
   const Clock& clock_;
   std::vector<std::unique_ptr<v1::CheckpointService::Stub>> stubs_;
 
   // Of the loop's thread alone.
-  CheckpointDir dir_;
+  storage::CheckpointDir dir_;
 
   mutable absl::Mutex mutex_;
   std::deque<Command> commands_ ABSL_GUARDED_BY(mutex_);
@@ -164,6 +165,6 @@ class CheckpointLoop {
   std::thread thread_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_LOOP_H_

@@ -2,7 +2,7 @@
 
 #include "absl/time/time.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 constexpr Metric kCheckpointCut = {
@@ -87,4 +87,4 @@ MetricList CheckpointMetricsList() {
   return kAll;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -6,7 +6,7 @@
 #include "base/metrics.h"
 #include "pserver/checkpoint/server_checkpoints.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // The log's where there is one, the coordinator's on server 0.
 void CollectCheckpointMetrics(const ServerCheckpoints& checkpoints,
@@ -14,6 +14,6 @@ void CollectCheckpointMetrics(const ServerCheckpoints& checkpoints,
 
 MetricList CheckpointMetricsList();
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_METRICS_H_

@@ -6,7 +6,7 @@
 #include "proto/v1/checkpoint.grpc.pb.h"
 #include "pserver/rpc/unary_call.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 class CheckpointService::Impl {
  public:
@@ -45,7 +45,7 @@ class CheckpointService::Impl {
       (service_.*ask)(context, request, writer, queue, queue, tag);
     };
     method.handle = [this, order](PendingCall<Request, Response> call) {
-      const absl::Status status = CheckToken(call.context(), token_);
+      const absl::Status status = cluster::CheckToken(call.context(), token_);
       if (!status.ok()) return call.Fail(status);
       const Request request = call.request();
       (cuts_->*order)(request,
@@ -90,4 +90,4 @@ CallQueues::Acceptor CheckpointService::Acceptor(
   };
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -12,7 +12,7 @@
 #include "pserver/checkpoint/server_cut.h"
 #include "pserver/rpc/call_queues.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Thread-safe. ServerCut::Stop must come before the gRPC server's shutdown, so
 // that no call is held open.
@@ -35,6 +35,6 @@ class CheckpointService {
   const std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_SERVICE_H_

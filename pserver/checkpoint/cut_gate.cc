@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 void CutGate::Pass(uint64_t cut, Apply apply) {
   if (cut > settled()) {
@@ -96,4 +96,4 @@ void CutGate::Shutdown() {
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -19,7 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Thread-safe.
 class CutGate {
@@ -76,6 +76,6 @@ class CutGate {
   bool shut_down_ ABSL_GUARDED_BY(held_mutex_) = false;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_CHECKPOINT_CUT_GATE_H_

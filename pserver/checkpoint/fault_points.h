@@ -6,7 +6,7 @@
 
 #include "base/fault_point.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 inline constexpr FaultPointInfo kPserverFaultPoints[] = {
     {"cut.freeze.before", "a cut is open, this server's tables not frozen"},
@@ -25,6 +25,6 @@ inline void FaultPoint(FaultPointOf<kPserverFaultPoints> point) {
   PassFaultPoint(point.info());
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_CHECKPOINT_FAULT_POINTS_H_

@@ -20,7 +20,7 @@
 #include "storage/checkpoint_reader.h"
 #include "storage/checkpoint_record.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 // A partition or block to load, and who has written it.
@@ -33,13 +33,13 @@ struct Unit {
 class Loader {
  public:
   Loader(const v1::CheckpointManifest& manifest,
-         const PartLoaderOptions& options, const PartitionMap& map,
+         const PartLoaderOptions& options, const cluster::PartitionMap& map,
          TableRegistry* registry)
       : manifest_(manifest),
         options_(options),
         map_(map),
-        writers_map_(PartitionMap::Even(manifest.num_partitions(),
-                                        manifest.servers_size())),
+        writers_map_(cluster::PartitionMap::Even(manifest.num_partitions(),
+                                                 manifest.servers_size())),
         registry_(registry) {}
 
   absl::Status Run() {
@@ -106,11 +106,12 @@ class Loader {
       auto [it, is_new] = readers_.try_emplace(unit.writer);
       if (!is_new) continue;
       const v1::ServerPart& part = manifest_.servers(unit.writer.value());
-      CheckpointReaderOptions options;
+      storage::CheckpointReaderOptions options;
       options.folder = absl::StrCat(options_.folder, "/", part.directory());
-      options.stored = StoredFilesOf(part);
+      options.stored = checkpoint::StoredFilesOf(part);
       options.verify_threads = options_.num_threads;
-      OARLOCK_ASSIGN_OR_RETURN(it->second, CheckpointReader::Open(options));
+      OARLOCK_ASSIGN_OR_RETURN(it->second,
+                               storage::CheckpointReader::Open(options));
     }
     return absl::OkStatus();
   }
@@ -122,7 +123,7 @@ class Loader {
                      ", table '", unit.entry->config.name(), "'"));
   }
 
-  RecordName NameOf(const Unit& unit, RecordKind kind) const {
+  storage::RecordName NameOf(const Unit& unit, storage::RecordKind kind) const {
     return {.cut = manifest_.cut(),
             .table = TableId(unit.entry->config.id()),
             .unit = unit.index,
@@ -132,13 +133,13 @@ class Loader {
   // The state of a unit at the cut.
   template <typename State>
   absl::StatusOr<State> ReadState(const Unit& unit) {
-    const RecordName name = NameOf(unit, RecordKind::kState);
+    const storage::RecordName name = NameOf(unit, storage::RecordKind::kState);
     absl::StatusOr<std::string> bytes = readers_[unit.writer]->Read(name);
     State state;
     if (absl::IsNotFound(bytes.status()) ||
         (bytes.ok() && !state.ParseFromString(*bytes))) {
       return absl::DataLossError(
-          absl::StrCat("the record ", ToString(name), " is ",
+          absl::StrCat("the record ", storage::ToString(name), " is ",
                        bytes.ok() ? "malformed" : "missing"));
     }
     OARLOCK_RETURN_IF_ERROR(bytes.status());
@@ -147,39 +148,40 @@ class Loader {
   }
 
   absl::Status LoadPartition(const Unit& unit) {
-    SparseTable* const table = unit.entry->sparse.get();
+    sparse_table::SparseTable* const table = unit.entry->sparse.get();
     const PartitionIndex partition(unit.index);
-    const CheckpointReader& reader = *readers_[unit.writer];
+    const storage::CheckpointReader& reader = *readers_[unit.writer];
     OARLOCK_ASSIGN_OR_RETURN(const auto state,
                              ReadState<v1::SparsePartitionState>(unit));
-    RecordName name = NameOf(unit, RecordKind::kRows);
+    storage::RecordName name = NameOf(unit, storage::RecordKind::kRows);
     std::vector<uint64_t> cuts = {state.base_cut()};
     cuts.insert(cuts.end(), state.delta_cuts().begin(),
                 state.delta_cuts().end());
     std::vector<Key> keys;
     for (const uint64_t cut : cuts) {
+      OARLOCK_RETURN_IF_ERROR(
+          reader.Visit(cut, name.table, name.unit, storage::RecordKind::kErased,
+                       [&](const storage::RecordName& record,
+                           absl::string_view bytes) -> absl::Status {
+                         if (bytes.size() % sizeof(Key) != 0) {
+                           return absl::DataLossError(absl::StrCat(
+                               "the record ", storage::ToString(record),
+                               " has ", bytes.size(),
+                               " bytes; legal is a multiple of ", sizeof(Key)));
+                         }
+                         keys.resize(bytes.size() / sizeof(Key));
+                         std::memcpy(keys.data(), bytes.data(), bytes.size());
+                         return table->restore().Erased(partition, keys);
+                       }));
       OARLOCK_RETURN_IF_ERROR(reader.Visit(
-          cut, name.table, name.unit, RecordKind::kErased,
-          [&](const RecordName& record,
-              absl::string_view bytes) -> absl::Status {
-            if (bytes.size() % sizeof(Key) != 0) {
-              return absl::DataLossError(absl::StrCat(
-                  "the record ", ToString(record), " has ", bytes.size(),
-                  " bytes; legal is a multiple of ", sizeof(Key)));
-            }
-            keys.resize(bytes.size() / sizeof(Key));
-            std::memcpy(keys.data(), bytes.data(), bytes.size());
-            return table->restore().Erased(partition, keys);
-          }));
-      OARLOCK_RETURN_IF_ERROR(reader.Visit(
-          cut, name.table, name.unit, RecordKind::kRows,
-          [&](const RecordName& record, absl::string_view bytes) {
+          cut, name.table, name.unit, storage::RecordKind::kRows,
+          [&](const storage::RecordName& record, absl::string_view bytes) {
             return Annotate(
                 table->restore().Rows(
                     partition,
                     {reinterpret_cast<const std::byte*>(bytes.data()),
                      bytes.size()}),
-                absl::StrCat("the record ", ToString(record)));
+                absl::StrCat("the record ", storage::ToString(record)));
           }));
     }
     return table->restore().Finish(partition, state);
@@ -188,7 +190,7 @@ class Loader {
   absl::Status LoadBlock(const Unit& unit) {
     OARLOCK_ASSIGN_OR_RETURN(const auto state,
                              ReadState<v1::DenseBlockState>(unit));
-    RecordName name = NameOf(unit, RecordKind::kRows);
+    storage::RecordName name = NameOf(unit, storage::RecordKind::kRows);
     name.cut = state.base_cut();
     OARLOCK_ASSIGN_OR_RETURN(const std::string bytes,
                              readers_[unit.writer]->Read(name));
@@ -209,11 +211,11 @@ class Loader {
 
   const v1::CheckpointManifest& manifest_;
   const PartLoaderOptions& options_;
-  const PartitionMap& map_;
-  const PartitionMap writers_map_;
+  const cluster::PartitionMap& map_;
+  const cluster::PartitionMap writers_map_;
   TableRegistry* const registry_;
   std::vector<Unit> units_;
-  std::map<ServerIndex, std::unique_ptr<CheckpointReader>> readers_;
+  std::map<ServerIndex, std::unique_ptr<storage::CheckpointReader>> readers_;
 
   absl::Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
@@ -222,7 +224,8 @@ class Loader {
 }  // namespace
 
 absl::Status LoadPart(const v1::CheckpointManifest& manifest,
-                      const PartLoaderOptions& options, const PartitionMap& map,
+                      const PartLoaderOptions& options,
+                      const cluster::PartitionMap& map,
                       TableRegistry* registry) {
   if (manifest.num_partitions() != map.num_partitions()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -233,4 +236,4 @@ absl::Status LoadPart(const v1::CheckpointManifest& manifest,
   return Loader(manifest, options, map, registry).Run();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

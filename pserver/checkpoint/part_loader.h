@@ -12,7 +12,7 @@
 #include "proto/v1/checkpoint.pb.h"
 #include "pserver/table/table_registry.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 struct PartLoaderOptions {
   // The checkpoint's folder, which holds what its manifest lists.
@@ -32,9 +32,10 @@ struct PartLoaderOptions {
 // InvalidArgument when the checkpoint has another number of partitions than the
 // job. The registry is of no use after an error.
 absl::Status LoadPart(const v1::CheckpointManifest& manifest,
-                      const PartLoaderOptions& options, const PartitionMap& map,
+                      const PartLoaderOptions& options,
+                      const cluster::PartitionMap& map,
                       TableRegistry* registry);
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_CHECKPOINT_PART_LOADER_H_

@@ -16,13 +16,14 @@
 #include "sparse_table/cut/table_cuts.h"
 #include "storage/checkpoint_record.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 // The records of one unit, in their order.
-class UnitRecords : public CutSink {
+class UnitRecords : public sparse_table::CutSink {
  public:
-  UnitRecords(RecordWriter* writer, SavePace* pace, const RecordName& first)
+  UnitRecords(storage::RecordWriter* writer, SavePace* pace,
+              const storage::RecordName& first)
       : writer_(writer), pace_(pace), name_(first) {}
 
   absl::Status Rows(absl::Span<const std::byte> packed,
@@ -40,12 +41,12 @@ class UnitRecords : public CutSink {
   template <typename State>
   absl::Status Finish(const State& state) {
     constexpr size_t kKeysPerRecord = kRecordBytes / sizeof(Key);
-    Next(RecordKind::kErased);
+    Next(storage::RecordKind::kErased);
     for (size_t i = 0; i < erased_.size(); i += kKeysPerRecord) {
       const size_t count = std::min(kKeysPerRecord, erased_.size() - i);
       OARLOCK_RETURN_IF_ERROR(Add(&erased_[i], count * sizeof(Key)));
     }
-    Next(RecordKind::kState);
+    Next(storage::RecordKind::kState);
     buffer_ = state.SerializeAsString();
     bytes_ += buffer_.size();
     return writer_->Add(name_, buffer_);
@@ -54,7 +55,7 @@ class UnitRecords : public CutSink {
   uint64_t bytes() const { return bytes_; }
 
  private:
-  void Next(RecordKind kind) {
+  void Next(storage::RecordKind kind) {
     name_.kind = kind;
     name_.number = 0;
   }
@@ -67,9 +68,9 @@ class UnitRecords : public CutSink {
     return absl::OkStatus();
   }
 
-  RecordWriter* const writer_;
+  storage::RecordWriter* const writer_;
   SavePace* const pace_;
-  RecordName name_;
+  storage::RecordName name_;
   std::vector<Key> erased_;
   std::string buffer_;
   uint64_t bytes_ = 0;
@@ -102,8 +103,9 @@ void PartWriter::Freeze(uint64_t cut) {
     table.full = WantsFull(table.next);
     table.version = entry->aggregator->Version();
     if (entry->sparse != nullptr) {
-      entry->sparse->cuts().Freeze(table.full ? SaveKind::kFull
-                                              : SaveKind::kChanges);
+      entry->sparse->cuts().Freeze(table.full
+                                       ? sparse_table::SaveKind::kFull
+                                       : sparse_table::SaveKind::kChanges);
       for (uint32_t p = 0; p < map_.num_partitions(); ++p) {
         if (map_.Owner(PartitionIndex(p)) == server_) table.owned.push_back(p);
       }
@@ -126,15 +128,16 @@ std::vector<TableId> PartWriter::frozen_tables() const {
   return ids;
 }
 
-absl::Status PartWriter::WritePartition(RecordWriter* records, SavePace* pace,
-                                        uint32_t unit, FrozenTable* table,
+absl::Status PartWriter::WritePartition(storage::RecordWriter* records,
+                                        SavePace* pace, uint32_t unit,
+                                        FrozenTable* table,
                                         Written* written) const {
   UnitRecords sink(records, pace,
                    {.cut = frozen_,
                     .table = TableId(table->entry->config.id()),
                     .unit = unit});
   OARLOCK_ASSIGN_OR_RETURN(
-      SavedPartition saved,
+      sparse_table::SavedPartition saved,
       table->entry->sparse->cuts().SavePartition(PartitionIndex(unit), sink));
   RecordCuts& cuts = table->next.units[unit];
   if (saved.full) {
@@ -152,10 +155,11 @@ absl::Status PartWriter::WritePartition(RecordWriter* records, SavePace* pace,
   return absl::OkStatus();
 }
 
-absl::Status PartWriter::WriteBlock(RecordWriter* records, SavePace* pace,
-                                    uint32_t unit, FrozenTable* table,
+absl::Status PartWriter::WriteBlock(storage::RecordWriter* records,
+                                    SavePace* pace, uint32_t unit,
+                                    FrozenTable* table,
                                     Written* written) const {
-  const DenseBlockCut block =
+  const sparse_table::DenseBlockCut block =
       table->entry->dense->SaveBlock(BlockIndex(unit), table->full);
   UnitRecords sink(records, pace,
                    {.cut = frozen_,
@@ -173,13 +177,14 @@ absl::Status PartWriter::WriteBlock(RecordWriter* records, SavePace* pace,
   return absl::OkStatus();
 }
 
-PartWriter::Written PartWriter::WriteUnits(CutWriter* writer, size_t first,
-                                           size_t end,
+PartWriter::Written PartWriter::WriteUnits(storage::CutWriter* writer,
+                                           size_t first, size_t end,
                                            FrozenTable* table) const {
   Written written;
   SavePace pace([table] { return table->entry->aggregator->Version(); },
                 clock_);
-  const std::unique_ptr<RecordWriter> records = writer->NewRecordWriter();
+  const std::unique_ptr<storage::RecordWriter> records =
+      writer->NewRecordWriter();
   for (size_t i = first; i < end; ++i) {
     const uint32_t unit = table->owned[i];
     written.status =
@@ -193,7 +198,8 @@ PartWriter::Written PartWriter::WriteUnits(CutWriter* writer, size_t first,
   return written;
 }
 
-absl::Status PartWriter::WriteTable(CutWriter* writer, FrozenTable* table,
+absl::Status PartWriter::WriteTable(storage::CutWriter* writer,
+                                    FrozenTable* table,
                                     v1::TablePart* part) const {
   const size_t num_owned = table->owned.size();
   std::vector<Written> written(num_threads_);
@@ -237,8 +243,8 @@ absl::StatusOr<v1::ServerPart> PartWriter::Save(const std::string& folder) {
   const absl::Time start = clock_.Now();
   v1::ServerPart part;
   part.set_server_index(server_.value());
-  part.set_directory(ServerFolderName(server_.value()));
-  const std::unique_ptr<CutWriter> writer = store_->BeginCut(frozen_);
+  part.set_directory(checkpoint::ServerFolderName(server_.value()));
+  const std::unique_ptr<storage::CutWriter> writer = store_->BeginCut(frozen_);
   for (FrozenTable& table : frozen_tables_) {
     OARLOCK_RETURN_IF_ERROR(
         WriteTable(writer.get(), &table, part.add_tables()));
@@ -247,10 +253,10 @@ absl::StatusOr<v1::ServerPart> PartWriter::Save(const std::string& folder) {
   part.set_written_bytes(writer->written_bytes());
   FaultPoint("cut.save.before_publish");
   OARLOCK_ASSIGN_OR_RETURN(
-      const std::vector<StoredFile> files,
+      const std::vector<storage::StoredFile> files,
       store_->Publish(absl::StrCat(folder, "/", part.directory())));
   FaultPoint("cut.save.after_publish");
-  SetFiles(files, &part);
+  checkpoint::SetFiles(files, &part);
   part.set_write_seconds(absl::ToDoubleSeconds(clock_.Now() - start));
   return part;
 }
@@ -281,4 +287,4 @@ void PartWriter::Thaw(bool current) {
   frozen_ = 0;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -20,7 +20,7 @@
 #include "pserver/table/table_registry.h"
 #include "storage/checkpoint_store.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // The cuts whose records make up a unit: a base with all rows, then changes.
 struct RecordCuts {
@@ -39,9 +39,9 @@ class PartWriter {
 
   // What is passed outlives this. `num_threads` at least 1; `clock` goes on
   // evenly.
-  PartWriter(const PartitionMap* map, ServerIndex server,
-             TableRegistry* registry, CheckpointStore* store, int num_threads,
-             const Clock& clock)
+  PartWriter(const cluster::PartitionMap* map, ServerIndex server,
+             TableRegistry* registry, storage::CheckpointStore* store,
+             int num_threads, const Clock& clock)
       : map_(*map),
         server_(server),
         registry_(registry),
@@ -93,20 +93,21 @@ class PartWriter {
 
   bool WantsFull(const Table& table) const;
   // Units owned[first, end) of the table.
-  Written WriteUnits(CutWriter* writer, size_t first, size_t end,
+  Written WriteUnits(storage::CutWriter* writer, size_t first, size_t end,
                      FrozenTable* table) const;
-  absl::Status WritePartition(RecordWriter* records, SavePace* pace,
+  absl::Status WritePartition(storage::RecordWriter* records, SavePace* pace,
                               uint32_t unit, FrozenTable* table,
                               Written* written) const;
-  absl::Status WriteBlock(RecordWriter* records, SavePace* pace, uint32_t unit,
-                          FrozenTable* table, Written* written) const;
-  absl::Status WriteTable(CutWriter* writer, FrozenTable* table,
+  absl::Status WriteBlock(storage::RecordWriter* records, SavePace* pace,
+                          uint32_t unit, FrozenTable* table,
+                          Written* written) const;
+  absl::Status WriteTable(storage::CutWriter* writer, FrozenTable* table,
                           v1::TablePart* part) const;
 
-  const PartitionMap& map_;
+  const cluster::PartitionMap& map_;
   const ServerIndex server_;
   TableRegistry* const registry_;
-  CheckpointStore* const store_;
+  storage::CheckpointStore* const store_;
   const int num_threads_;
   const Clock& clock_;
 
@@ -118,6 +119,6 @@ class PartWriter {
   uint64_t oldest_cut_ = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_CHECKPOINT_PART_WRITER_H_

@@ -17,7 +17,7 @@
 #include "pserver/checkpoint/fault_points.h"
 #include "wire/wire_codec.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 static_assert(std::endian::native == std::endian::little);
@@ -54,22 +54,24 @@ absl::StatusOr<std::unique_ptr<PushJournal>> PushJournal::Open(
     const PushJournalOptions& options, TableRegistry* registry,
     PushLedger* ledger, const CutGate* gate, const Clock& clock) {
   if (!options.replay) {
-    OARLOCK_RETURN_IF_ERROR(FileSystem::Real()->RemoveTree(options.directory));
+    OARLOCK_RETURN_IF_ERROR(
+        storage::FileSystem::Real()->RemoveTree(options.directory));
   }
   auto journal =
       absl::WrapUnique(new PushJournal(options, registry, ledger, gate));
-  PushLogOptions log;
+  storage::PushLogOptions log;
   log.directory = options.directory;
   // What a trim leaves is at most a segment too much.
   log.segment_bytes =
       std::min(log.segment_bytes, options.bytes_max / kSegmentsPerLog);
   log.sync_interval = options.sync_interval;
   const absl::Time start = clock.Now();
-  OARLOCK_ASSIGN_OR_RETURN(journal->log_,
-                           PushLog::Open(log, FileSystem::Real(), clock,
-                                         [&](const LogRecord& record) {
-                                           return journal->Replay(record);
-                                         }));
+  OARLOCK_ASSIGN_OR_RETURN(
+      journal->log_,
+      storage::PushLog::Open(log, storage::FileSystem::Real(), clock,
+                             [&](const storage::LogRecord& record) {
+                               return journal->Replay(record);
+                             }));
   if (options.replay) {
     for (TableEntry* entry : registry->Entries()) {
       entry->aggregator->EndReplay();
@@ -119,7 +121,7 @@ absl::Status PushJournal::Append(JournalKind kind, absl::string_view bytes) {
 }
 
 absl::Status PushJournal::AppendEviction(const PartitionEviction& what) {
-  const EvictionLimits& limits = what.limits;
+  const sparse_table::EvictionLimits& limits = what.limits;
   const Eviction eviction = {
       .table = what.table.value(),
       .partition = what.partition.value(),
@@ -168,7 +170,7 @@ absl::Status PushJournal::OnPublished(uint64_t cut, uint64_t previous) {
   return log_->Trim(sync ? previous : cut);
 }
 
-absl::Status PushJournal::Replay(const LogRecord& record) {
+absl::Status PushJournal::Replay(const storage::LogRecord& record) {
   const auto malformed = [&](absl::string_view what) {
     return absl::DataLossError(absl::StrCat("a record of kind ", record.kind,
                                             " and ", record.bytes.size(),
@@ -218,7 +220,7 @@ void PushJournal::ReplayMember(absl::string_view entry) {
                             Generation(member.generation), member.joins != 0);
 }
 
-absl::Status PushJournal::ReplayEviction(const LogRecord& record) {
+absl::Status PushJournal::ReplayEviction(const storage::LogRecord& record) {
   if (record.cut < gate_->settled()) return absl::OkStatus();
   Eviction eviction;
   std::memcpy(&eviction, record.bytes.data(), sizeof(eviction));
@@ -230,7 +232,7 @@ absl::Status PushJournal::ReplayEviction(const LogRecord& record) {
         absl::StrCat("an eviction names partition ", eviction.partition,
                      " of table '", entry->config.name(), "', which has none"));
   }
-  EvictionLimits limits;
+  sparse_table::EvictionLimits limits;
   limits.idle_ticks = eviction.idle_ticks;
   if (!std::isnan(eviction.score_min))
     limits.score_min = float{eviction.score_min};
@@ -272,7 +274,7 @@ absl::Status PushJournal::ReplayTo(uint64_t cut, absl::StatusOr<PushView> push,
   return absl::OkStatus();
 }
 
-absl::Status PushJournal::ReplayPush(const LogRecord& record) {
+absl::Status PushJournal::ReplayPush(const storage::LogRecord& record) {
   uint32_t time = 0;
   std::memcpy(&time, record.bytes.data(), kTimeBytes);
   registry_->clock().AdvanceTo(time);
@@ -281,11 +283,11 @@ absl::Status PushJournal::ReplayPush(const LogRecord& record) {
                           record.bytes.size() - kTimeBytes);
   const grpc::ByteBuffer request(&slice, 1);
   if (static_cast<JournalKind>(record.kind) == JournalKind::kPushSparse) {
-    return ReplayTo(record.cut, DecodePushSparseRequest(request),
+    return ReplayTo(record.cut, wire::DecodePushSparseRequest(request),
                     &Aggregator::PushSparse);
   }
-  return ReplayTo(record.cut, DecodePushDenseRequest(request),
+  return ReplayTo(record.cut, wire::DecodePushDenseRequest(request),
                   &Aggregator::PushDense);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -33,7 +33,7 @@
 #include "pserver/table/table_registry.h"
 #include "storage/push_log.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 struct PushJournalOptions {
   // This server's own.
@@ -50,7 +50,7 @@ struct PushJournalOptions {
   bool replay = false;
   // Is told of tables that are trained in rounds; outlives the journal. Null:
   // nobody is.
-  LogsKeeper* keeper = nullptr;
+  coordinator::LogsKeeper* keeper = nullptr;
 };
 
 // What a record is; on disk, never changed.
@@ -127,30 +127,30 @@ class PushJournal : public TableObserver {
         ledger_(ledger),
         gate_(gate) {}
 
-  absl::Status Replay(const LogRecord& record);
-  absl::Status ReplayPush(const LogRecord& record);
+  absl::Status Replay(const storage::LogRecord& record);
+  absl::Status ReplayPush(const storage::LogRecord& record);
   // Gives a push to its table, unless the table has it from the checkpoint.
   template <typename PushView, typename Apply>
   absl::Status ReplayTo(uint64_t cut, absl::StatusOr<PushView> push,
                         Apply apply);
   void ReplayMember(absl::string_view entry);
-  absl::Status ReplayEviction(const LogRecord& record);
+  absl::Status ReplayEviction(const storage::LogRecord& record);
   absl::Status Append(JournalKind kind, absl::string_view bytes);
 
   const uint64_t bytes_max_;
-  LogsKeeper* const keeper_;
+  coordinator::LogsKeeper* const keeper_;
   TableRegistry* const registry_;
   PushLedger* const ledger_;
   const CutGate* const gate_;
   std::atomic<bool> cuts_wait_{false};
   std::atomic<bool> saving_{false};
   // Set by Open.
-  std::unique_ptr<PushLog> log_;
+  std::unique_ptr<storage::PushLog> log_;
   // Changed by Open alone.
   absl::Duration replay_time_;
   uint64_t replayed_pushes_ = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_CHECKPOINT_PUSH_JOURNAL_H_

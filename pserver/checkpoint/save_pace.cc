@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 SavePace::SavePace(absl::AnyInvocable<uint64_t()> pushes, const Clock& clock)
     : pushes_(std::move(pushes)), clock_(clock), since_(Now()) {}
@@ -27,4 +27,4 @@ void SavePace::Rest() {
   since_ = Now();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Of one thread that saves, and used by it alone.
 //
@@ -50,6 +50,6 @@ class SavePace {
   Usage since_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_CHECKPOINT_SAVE_PACE_H_

@@ -19,15 +19,16 @@
 #include "storage/checkpoint_dir.h"
 #include "storage/file_system.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 // Threads that read or write a checkpoint; more do not make a disk faster.
 constexpr int kNumThreads = 2;
 
-absl::Status Load(const LoadedCheckpoint& checkpoint, ServerIndex server,
-                  bool parameters_only, const PartitionMap& map,
-                  const Clock& clock, TableRegistry* registry) {
+absl::Status Load(const checkpoint::LoadedCheckpoint& checkpoint,
+                  ServerIndex server, bool parameters_only,
+                  const cluster::PartitionMap& map, const Clock& clock,
+                  TableRegistry* registry) {
   const absl::Time start = clock.Now();
   FaultPoint("restore.before_load");
   PartLoaderOptions options;
@@ -45,10 +46,10 @@ absl::Status Load(const LoadedCheckpoint& checkpoint, ServerIndex server,
 // Brings the server to where the checkpoint is that CURRENT names, if any: its
 // manifest.
 absl::StatusOr<std::optional<v1::CheckpointManifest>> Resume(
-    const ServerOptions& options, const CheckpointDir& dir,
-    const PartitionMap& map, TableRegistry* registry, CutGate* gate) {
-  const absl::StatusOr<LoadedCheckpoint> current =
-      LoadCheckpoint(FileSystem::Real(), dir.path());
+    const ServerOptions& options, const storage::CheckpointDir& dir,
+    const cluster::PartitionMap& map, TableRegistry* registry, CutGate* gate) {
+  const absl::StatusOr<checkpoint::LoadedCheckpoint> current =
+      checkpoint::LoadCheckpoint(storage::FileSystem::Real(), dir.path());
   if (absl::IsNotFound(current.status())) {
     if (options.resume) {
       spdlog::info("{} has no checkpoint: begins at the beginning", dir.path());
@@ -80,12 +81,13 @@ std::string LogDir(const ServerOptions& options) {
   return absl::StrCat(options.checkpoint_dir, "/log");
 }
 
-LogsOfRun DescribeRun(const ServerOptions& options) {
-  LogsOfRun run;
+coordinator::LogsOfRun DescribeRun(const ServerOptions& options) {
+  coordinator::LogsOfRun run;
   run.boot_id = BootId();
   // This host's tells nothing of others.
   for (const std::string& endpoint : options.server_endpoints) {
-    if (HostOf(endpoint) != HostOf(options.endpoint())) run.boot_id.clear();
+    if (cluster::HostOf(endpoint) != cluster::HostOf(options.endpoint()))
+      run.boot_id.clear();
   }
   run.num_servers = options.server_endpoints.size();
   run.num_partitions = options.num_partitions;
@@ -97,20 +99,21 @@ LogsOfRun DescribeRun(const ServerOptions& options) {
 
 }  // namespace
 
-absl::StatusOr<LogsChoice> ChooseLogsOf(const ServerOptions& options) {
-  LogsChoice choice;
+absl::StatusOr<coordinator::LogsChoice> ChooseLogsOf(
+    const ServerOptions& options) {
+  coordinator::LogsChoice choice;
   if (options.checkpoint_dir.empty() || !options.log_pushes) return choice;
   OARLOCK_ASSIGN_OR_RETURN(
-      choice,
-      ChooseLogs(FileSystem::Real(), LogDir(options), DescribeRun(options)));
+      choice, coordinator::ChooseLogs(storage::FileSystem::Real(),
+                                      LogDir(options), DescribeRun(options)));
   if (options.replay_log) {
     choice.go_on = false;
     return choice;
   }
-  if (!options.resume) return LogsChoice();
+  if (!options.resume) return coordinator::LogsChoice();
   if (!choice.go_on) choice.num_workers = 0;
   if (choice.go_on && !options.resume_from_logs) {
-    choice = LogsChoice();
+    choice = coordinator::LogsChoice();
     choice.why =
         "a job of --mode sync, --split interleaved or --recovery rollback goes "
         "on from its checkpoint";
@@ -119,23 +122,26 @@ absl::StatusOr<LogsChoice> ChooseLogsOf(const ServerOptions& options) {
 }
 
 absl::Status LoadParameters(const std::string& path, ServerIndex server,
-                            const PartitionMap& map, const Clock& clock,
-                            TableRegistry* registry) {
-  OARLOCK_ASSIGN_OR_RETURN(const LoadedCheckpoint checkpoint,
-                           LoadCheckpoint(FileSystem::Real(), path));
+                            const cluster::PartitionMap& map,
+                            const Clock& clock, TableRegistry* registry) {
+  OARLOCK_ASSIGN_OR_RETURN(
+      const checkpoint::LoadedCheckpoint checkpoint,
+      checkpoint::LoadCheckpoint(storage::FileSystem::Real(), path));
   return Load(checkpoint, server, /*parameters_only=*/true, map, clock,
               registry);
 }
 
 absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
-    const ServerOptions& options, const LogsChoice& logs,
-    const std::string& token, const PartitionMap* map, TableRegistry* registry,
-    PushLedger* ledger, Coordinator* coordinator, CutGate* gate) {
+    const ServerOptions& options, const coordinator::LogsChoice& logs,
+    const std::string& token, const cluster::PartitionMap* map,
+    TableRegistry* registry, PushLedger* ledger,
+    coordinator::Coordinator* coordinator, CutGate* gate) {
   auto checkpoints = absl::WrapUnique(
       new ServerCheckpoints(options, token, map, registry, coordinator));
   OARLOCK_ASSIGN_OR_RETURN(
-      const CheckpointDir dir,
-      CheckpointDir::Create(FileSystem::Real(), options.checkpoint_dir));
+      const storage::CheckpointDir dir,
+      storage::CheckpointDir::Create(storage::FileSystem::Real(),
+                                     options.checkpoint_dir));
   OARLOCK_ASSIGN_OR_RETURN(const std::optional<v1::CheckpointManifest> resumed,
                            Resume(options, dir, *map, registry, gate));
   ServerCutOptions cuts;
@@ -156,7 +162,8 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
   }
   if (absl::IsDataLoss(begun) && logs.go_on) {
     // Other servers may have done theirs again by now.
-    OARLOCK_RETURN_IF_ERROR(ForgetLogs(FileSystem::Real(), LogDir(options)));
+    OARLOCK_RETURN_IF_ERROR(
+        coordinator::ForgetLogs(storage::FileSystem::Real(), LogDir(options)));
     return absl::DataLossError(absl::StrCat(
         begun.message(),
         "; no run will go on from these logs: start all processes of the job "
@@ -168,19 +175,20 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
   return checkpoints;
 }
 
-absl::Status ServerCheckpoints::BeginLogs(const LogsChoice& logs) {
+absl::Status ServerCheckpoints::BeginLogs(const coordinator::LogsChoice& logs) {
   const std::string log_dir = LogDir(options_);
   if (!options_.replay_log && !logs.go_on) {
-    OARLOCK_RETURN_IF_ERROR(ForgetLogs(FileSystem::Real(), log_dir));
+    OARLOCK_RETURN_IF_ERROR(
+        coordinator::ForgetLogs(storage::FileSystem::Real(), log_dir));
   }
   if (!options_.log_pushes || coordinator_ == nullptr) return absl::OkStatus();
-  const LogsKeeper::Begin begin =
-      options_.replay_log ? LogsKeeper::Begin::kAsSuccessor
-      : logs.go_on        ? LogsKeeper::Begin::kFromLogs
-                          : LogsKeeper::Begin::kWithoutLogs;
-  OARLOCK_ASSIGN_OR_RETURN(keeper_,
-                           LogsKeeper::Create(FileSystem::Real(), log_dir,
-                                              DescribeRun(options_), begin));
+  const coordinator::LogsKeeper::Begin begin =
+      options_.replay_log ? coordinator::LogsKeeper::Begin::kAsSuccessor
+      : logs.go_on        ? coordinator::LogsKeeper::Begin::kFromLogs
+                          : coordinator::LogsKeeper::Begin::kWithoutLogs;
+  OARLOCK_ASSIGN_OR_RETURN(keeper_, coordinator::LogsKeeper::Create(
+                                        storage::FileSystem::Real(), log_dir,
+                                        DescribeRun(options_), begin));
   for (const TableEntry* entry : registry_->Entries()) {
     if (entry->config.mode() != v1::SYNC || logs.go_on) continue;
     OARLOCK_RETURN_IF_ERROR(keeper_->Forbid("--mode sync"));
@@ -196,11 +204,12 @@ absl::Status ServerCheckpoints::BeginLogs(const LogsChoice& logs) {
   return absl::OkStatus();
 }
 
-absl::Status ServerCheckpoints::OpenJournal(const LogsChoice& logs,
+absl::Status ServerCheckpoints::OpenJournal(const coordinator::LogsChoice& logs,
                                             PushLedger* ledger, CutGate* gate) {
   PushJournalOptions journal;
-  journal.directory = absl::StrCat(LogDir(options_), "/",
-                                   ServerFolderName(options_.server_index));
+  journal.directory =
+      absl::StrCat(LogDir(options_), "/",
+                   checkpoint::ServerFolderName(options_.server_index));
   journal.bytes_max = options_.log_bytes_max;
   journal.sync_interval = options_.log_sync_interval;
   journal.replay = options_.replay_log || logs.go_on;
@@ -217,10 +226,10 @@ absl::Status ServerCheckpoints::OpenJournal(const LogsChoice& logs,
 }
 
 absl::Status ServerCheckpoints::BeginCoordinator(
-    const LogsChoice& logs, const CheckpointDir& dir,
+    const coordinator::LogsChoice& logs, const storage::CheckpointDir& dir,
     const v1::CheckpointManifest* resumed) {
   if (options_.log_pushes) {
-    CoordinatorLogOptions log;
+    coordinator::CoordinatorLogOptions log;
     log.directory = absl::StrCat(LogDir(options_), "/coordinator");
     log.replay = options_.replay_log || logs.go_on;
     log.any_num_workers = logs.go_on;
@@ -228,8 +237,8 @@ absl::Status ServerCheckpoints::BeginCoordinator(
     log.keeper = keeper_.get();
     OARLOCK_ASSIGN_OR_RETURN(
         coordinator_log_,
-        CoordinatorLog::Open(log, FileSystem::Real(), coordinator_,
-                             *options_.clocks.even));
+        coordinator::CoordinatorLog::Open(log, storage::FileSystem::Real(),
+                                          coordinator_, *options_.clocks.even));
   }
   if (coordinator_log_ != nullptr && coordinator_log_->replayed()) {
     if (logs.go_on) {
@@ -255,12 +264,12 @@ absl::Status ServerCheckpoints::Start(const std::string& endpoint) {
   if (coordinator_ == nullptr) return absl::OkStatus();
   OARLOCK_ASSIGN_OR_RETURN(
       const std::shared_ptr<grpc::ChannelCredentials> credentials,
-      MakeChannelCredentials(options_.security));
+      cluster::MakeChannelCredentials(options_.security));
   std::vector<std::shared_ptr<grpc::Channel>> channels;
   for (uint32_t i = 0; i < options_.server_endpoints.size(); ++i) {
     channels.push_back(grpc::CreateCustomChannel(
         i == options_.server_index ? endpoint : options_.server_endpoints[i],
-        credentials, MakeChannelArguments()));
+        credentials, cluster::MakeChannelArguments()));
   }
   CheckpointLoopOptions loop;
   loop.job_id = options_.job_id;
@@ -279,10 +288,11 @@ void ServerCheckpoints::Stop() {
   if (loop_ != nullptr) loop_->Stop();
   cuts_->Stop();
   if (keeper_ == nullptr) return;
-  const JobState job = coordinator_->Job();
+  const coordinator::JobState job = coordinator_->Job();
   if (!job.over || job.failed || !job.reason.empty()) return;
   // All is in its last checkpoint; a failure leaves logs that say the same.
-  ForgetLogs(FileSystem::Real(), LogDir(options_)).IgnoreError();
+  coordinator::ForgetLogs(storage::FileSystem::Real(), LogDir(options_))
+      .IgnoreError();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -28,7 +28,7 @@
 #include "pserver/table/table_registry.h"
 #include "storage/checkpoint_dir.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Thread-safe after Start.
 class ServerCheckpoints {
@@ -42,10 +42,10 @@ class ServerCheckpoints {
   // missing or damaged; NotFound when there is no checkpoint to load.
   // REQUIRES: options.checkpoint_dir is set.
   static absl::StatusOr<std::unique_ptr<ServerCheckpoints>> Create(
-      const ServerOptions& options, const LogsChoice& logs,
-      const std::string& token, const PartitionMap* map,
-      TableRegistry* registry, PushLedger* ledger, Coordinator* coordinator,
-      CutGate* gate);
+      const ServerOptions& options, const coordinator::LogsChoice& logs,
+      const std::string& token, const cluster::PartitionMap* map,
+      TableRegistry* registry, PushLedger* ledger,
+      coordinator::Coordinator* coordinator, CutGate* gate);
 
   // What to register with the builder.
   grpc::Service* service() { return service_->service(); }
@@ -68,8 +68,8 @@ class ServerCheckpoints {
 
  private:
   ServerCheckpoints(const ServerOptions& options, const std::string& token,
-                    const PartitionMap* map, TableRegistry* registry,
-                    Coordinator* coordinator)
+                    const cluster::PartitionMap* map, TableRegistry* registry,
+                    coordinator::Coordinator* coordinator)
       : options_(options),
         token_(token),
         map_(map),
@@ -77,24 +77,24 @@ class ServerCheckpoints {
         coordinator_(coordinator) {}
 
   // Server 0's file of the logs, and the end of the others'.
-  absl::Status BeginLogs(const LogsChoice& logs);
-  absl::Status OpenJournal(const LogsChoice& logs, PushLedger* ledger,
-                           CutGate* gate);
+  absl::Status BeginLogs(const coordinator::LogsChoice& logs);
+  absl::Status OpenJournal(const coordinator::LogsChoice& logs,
+                           PushLedger* ledger, CutGate* gate);
   // The coordinator goes on from its log, or else from what was resumed.
-  absl::Status BeginCoordinator(const LogsChoice& logs,
-                                const CheckpointDir& dir,
+  absl::Status BeginCoordinator(const coordinator::LogsChoice& logs,
+                                const storage::CheckpointDir& dir,
                                 const v1::CheckpointManifest* resumed);
 
   const ServerOptions options_;
   const std::string token_;
-  const PartitionMap* const map_;
+  const cluster::PartitionMap* const map_;
   TableRegistry* const registry_;
-  Coordinator* const coordinator_;
+  coordinator::Coordinator* const coordinator_;
   // Null but on server 0 with a log.
-  std::unique_ptr<LogsKeeper> keeper_;
+  std::unique_ptr<coordinator::LogsKeeper> keeper_;
   std::unique_ptr<PushJournal> journal_;
   // Null but on server 0 with a log.
-  std::unique_ptr<CoordinatorLog> coordinator_log_;
+  std::unique_ptr<coordinator::CoordinatorLog> coordinator_log_;
   bool replayed_ = false;
   std::unique_ptr<ServerCut> cuts_;
   std::unique_ptr<CheckpointService> service_;
@@ -103,14 +103,15 @@ class ServerCheckpoints {
 
 // What this server does with the logs of the run before; the same on all
 // servers of the job. Errors of the disk.
-absl::StatusOr<LogsChoice> ChooseLogsOf(const ServerOptions& options);
+absl::StatusOr<coordinator::LogsChoice> ChooseLogsOf(
+    const ServerOptions& options);
 
 // Fills a job's tables with the parameters of a checkpoint: `path` is its
 // folder, or one with CURRENT. `clock` goes on evenly. Errors as above.
 absl::Status LoadParameters(const std::string& path, ServerIndex server,
-                            const PartitionMap& map, const Clock& clock,
-                            TableRegistry* registry);
+                            const cluster::PartitionMap& map,
+                            const Clock& clock, TableRegistry* registry);
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_CHECKPOINT_SERVER_CHECKPOINTS_H_

@@ -10,7 +10,7 @@
 #include "checkpoint/manifest.h"
 #include "pserver/checkpoint/fault_points.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 CutStats StatsFrom(uint64_t cut) {
@@ -22,21 +22,22 @@ CutStats StatsFrom(uint64_t cut) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ServerCut>> ServerCut::Create(
-    const ServerCutOptions& options, const PartitionMap* map,
+    const ServerCutOptions& options, const cluster::PartitionMap* map,
     TableRegistry* registry, CutGate* gate, const Clocks& clocks) {
-  CheckpointStoreOptions store;
-  store.directory = absl::StrCat(options.directory, "/store/",
-                                 ServerFolderName(options.server.value()));
-  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<CheckpointStore> live,
-                           CheckpointStore::Create(store));
+  storage::CheckpointStoreOptions store;
+  store.directory =
+      absl::StrCat(options.directory, "/store/",
+                   checkpoint::ServerFolderName(options.server.value()));
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<storage::CheckpointStore> live,
+                           storage::CheckpointStore::Create(store));
   return absl::WrapUnique(
       new ServerCut(options, map, registry, gate, clocks, std::move(live)));
 }
 
-ServerCut::ServerCut(const ServerCutOptions& options, const PartitionMap* map,
-                     TableRegistry* registry, CutGate* gate,
-                     const Clocks& clocks,
-                     std::unique_ptr<CheckpointStore> store)
+ServerCut::ServerCut(const ServerCutOptions& options,
+                     const cluster::PartitionMap* map, TableRegistry* registry,
+                     CutGate* gate, const Clocks& clocks,
+                     std::unique_ptr<storage::CheckpointStore> store)
     : options_(options),
       registry_(registry),
       gate_(gate),
@@ -247,4 +248,4 @@ void ServerCut::End(bool current) {
   stage_ = Stage::kNone;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -27,7 +27,7 @@
 #include "pserver/table/table_registry.h"
 #include "storage/checkpoint_store.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 struct ServerCutOptions {
   ServerIndex server;
@@ -66,7 +66,7 @@ class ServerCut {
   // passed outlives this, and so do the clocks. Errors as
   // CheckpointStore::Create.
   static absl::StatusOr<std::unique_ptr<ServerCut>> Create(
-      const ServerCutOptions& options, const PartitionMap* map,
+      const ServerCutOptions& options, const cluster::PartitionMap* map,
       TableRegistry* registry, CutGate* gate, const Clocks& clocks);
   // Stops.
   ~ServerCut();
@@ -100,9 +100,9 @@ class ServerCut {
   // Does an order, or answers it with why not.
   using Order = absl::AnyInvocable<void(const absl::Status&)>;
 
-  ServerCut(const ServerCutOptions& options, const PartitionMap* map,
+  ServerCut(const ServerCutOptions& options, const cluster::PartitionMap* map,
             TableRegistry* registry, CutGate* gate, const Clocks& clocks,
-            std::unique_ptr<CheckpointStore> store);
+            std::unique_ptr<storage::CheckpointStore> store);
 
   template <typename Request, typename Response>
   void Enqueue(absl::StatusOr<Response> (ServerCut::*order)(const Request&),
@@ -127,7 +127,7 @@ class ServerCut {
   const Clock& calendar_;
   const Clock& clock_;
   PushJournal* journal_ = nullptr;
-  const std::unique_ptr<CheckpointStore> store_;
+  const std::unique_ptr<storage::CheckpointStore> store_;
 
   // Of the thread alone.
   PartWriter writer_;
@@ -146,6 +146,6 @@ class ServerCut {
   std::thread thread_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_CHECKPOINT_SERVER_CUT_H_

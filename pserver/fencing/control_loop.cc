@@ -12,7 +12,7 @@
 #include "cluster/security.h"
 #include "cluster/wire_version.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 void Prepare(grpc::ClientContext* context, const std::string& token,
@@ -20,19 +20,20 @@ void Prepare(grpc::ClientContext* context, const std::string& token,
   context->set_deadline(GrpcDeadline(timeout));
   // gRPC connects only while somebody waits for the connection.
   context->set_wait_for_ready(true);
-  if (!token.empty()) context->AddMetadata(kTokenMetadataKey, token);
+  if (!token.empty()) context->AddMetadata(cluster::kTokenMetadataKey, token);
 }
 
 bool MayPass(const absl::Status& status) {
-  const RetryAdvice advice = AdviceFor(status.code());
-  return advice == RetryAdvice::kSameCall ||
-         advice == RetryAdvice::kSameCallSlower;
+  const cluster::RetryAdvice advice = cluster::AdviceFor(status.code());
+  return advice == cluster::RetryAdvice::kSameCall ||
+         advice == cluster::RetryAdvice::kSameCallSlower;
 }
 
 }  // namespace
 
 ControlLoop::ControlLoop(const ControlLoopOptions& options,
-                         const PartitionMap& map, Coordinator* coordinator,
+                         const cluster::PartitionMap& map,
+                         coordinator::Coordinator* coordinator,
                          std::shared_ptr<grpc::Channel> channel,
                          RoundRoster* roster, LogicalClock* logical_clock,
                          LedgerReporter* ledgers, const Clock& clock)
@@ -134,12 +135,12 @@ absl::Status ControlLoop::Connect() {
   grpc::ClientContext context;
   Prepare(&context, options_.token, options_.heartbeat_timeout);
   v1::ConnectRequest request;
-  request.set_protocol_version(kProtocolVersion);
+  request.set_protocol_version(cluster::kProtocolVersion);
   request.set_job_id(options_.job_id);
   request.set_client(absl::StrCat("server ", options_.server.value()));
   v1::ConnectResponse response;
   OARLOCK_RETURN_IF_ERROR(
-      FromGrpc(stub_->Connect(&context, request, &response)));
+      cluster::FromGrpc(stub_->Connect(&context, request, &response)));
   if (response.server_index() != 0) {
     return absl::FailedPreconditionError(
         absl::StrCat("it says that it is server ", response.server_index(),
@@ -176,7 +177,7 @@ absl::StatusOr<v1::ServerHeartbeatResponse> ControlLoop::SendHeartbeat(
   const v1::ServerHeartbeatRequest request = MakeHeartbeat(leaving);
   v1::ServerHeartbeatResponse response;
   OARLOCK_RETURN_IF_ERROR(
-      FromGrpc(stub_->ServerHeartbeat(&context, request, &response)));
+      cluster::FromGrpc(stub_->ServerHeartbeat(&context, request, &response)));
   return response;
 }
 
@@ -247,4 +248,4 @@ void ControlLoop::Stop() {
   End(absl::OkStatus());
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

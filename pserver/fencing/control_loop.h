@@ -29,7 +29,7 @@
 #include "pserver/fencing/ledger_reporter.h"
 #include "pserver/fencing/round_roster.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 struct ControlLoopOptions {
   ServerIndex server;
@@ -64,10 +64,12 @@ class ControlLoop {
 
   // On server 0 `coordinator` is set, elsewhere `channel` leads to it. `clock`
   // goes on evenly. What is passed must outlive this.
-  ControlLoop(const ControlLoopOptions& options, const PartitionMap& map,
-              Coordinator* coordinator, std::shared_ptr<grpc::Channel> channel,
-              RoundRoster* roster, LogicalClock* logical_clock,
-              LedgerReporter* ledgers, const Clock& clock);
+  ControlLoop(const ControlLoopOptions& options,
+              const cluster::PartitionMap& map,
+              coordinator::Coordinator* coordinator,
+              std::shared_ptr<grpc::Channel> channel, RoundRoster* roster,
+              LogicalClock* logical_clock, LedgerReporter* ledgers,
+              const Clock& clock);
   ~ControlLoop();
 
   // The newest cut that is over, and whether none can be opened now.
@@ -113,8 +115,8 @@ class ControlLoop {
   bool Pause(absl::Duration interval);
 
   const ControlLoopOptions options_;
-  const PartitionMap map_;
-  Coordinator* const coordinator_;
+  const cluster::PartitionMap map_;
+  coordinator::Coordinator* const coordinator_;
   const std::unique_ptr<v1::AdminService::Stub> stub_;
   RoundRoster* const roster_;
   LogicalClock* const logical_clock_;
@@ -137,6 +139,6 @@ class ControlLoop {
   std::thread thread_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_FENCING_CONTROL_LOOP_H_

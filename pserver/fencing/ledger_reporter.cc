@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 void LedgerReporter::Fill(v1::ServerHeartbeatRequest* request) {
   for (Wanted& wanted : wanted_) {
@@ -46,4 +46,4 @@ bool LedgerReporter::due() const {
                      [](const Wanted& wanted) { return !wanted.told; });
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

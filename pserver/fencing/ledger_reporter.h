@@ -12,7 +12,7 @@
 #include "pserver/fencing/push_ledger.h"
 #include "pserver/table/table_registry.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Not thread-safe: of the thread that sends heartbeats.
 class LedgerReporter {
@@ -49,6 +49,6 @@ class LedgerReporter {
   absl::flat_hash_map<WorkerIndex, Generation> forgotten_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_FENCING_LEDGER_REPORTER_H_

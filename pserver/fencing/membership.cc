@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 // Raises `value` to at least `floor`; returns its new value.
@@ -88,4 +88,4 @@ void Membership::Update(
   open_.store(true);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

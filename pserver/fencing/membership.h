@@ -12,7 +12,7 @@
 #include "base/types.h"
 #include "proto/v1/coordinator_workers.pb.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Thread-safe; checks take no lock.
 //
@@ -65,6 +65,6 @@ class Membership {
   std::atomic<bool> open_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_FENCING_MEMBERSHIP_H_

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 void PushHistory::Add(const PushPart& part, Outcome outcome) {
   const uint64_t sequence = part.sequence.value();
@@ -99,4 +99,4 @@ void PushHistory::Merge(const std::vector<Interval>& from, Examples* to) {
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -17,7 +17,7 @@
 #include "proto/v1/coordinator_servers.pb.h"
 #include "proto/v1/parameter.pb.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // One message of a push, as its header tells of it.
 struct PushPart {
@@ -94,6 +94,6 @@ class PushHistory {
   Examples settled_dense_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_FENCING_PUSH_HISTORY_H_

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 // The incarnation whose push this is, whoever sends it.
@@ -169,4 +169,4 @@ bool PushLedger::Retire(WorkerIndex worker, Generation last) {
          slot.incarnations.front()->generation > last;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

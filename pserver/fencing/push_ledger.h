@@ -24,7 +24,7 @@
 #include "pserver/fencing/membership.h"
 #include "pserver/fencing/push_history.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Thread-safe: a lock per worker, taken twice for each message of a push.
 //
@@ -140,6 +140,6 @@ class PushLedger {
   const std::unique_ptr<Slot[]> slots_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_FENCING_PUSH_LEDGER_H_

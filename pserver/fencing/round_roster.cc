@@ -2,7 +2,7 @@
 
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 absl::StatusOr<uint64_t> RoundRoster::SetMember(WorkerIndex worker,
                                                 Generation generation,
@@ -57,4 +57,4 @@ void RoundRoster::Apply(
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

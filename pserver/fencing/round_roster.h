@@ -15,7 +15,7 @@
 #include "pserver/fencing/membership.h"
 #include "pserver/table/table_registry.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Thread-safe. The only caller of TableRegistry::SetRoundMember, and the only
 // one of Membership::Update: a worker that is fenced while it joins would
@@ -57,6 +57,6 @@ class RoundRoster {
   std::map<WorkerIndex, Call> newest_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_FENCING_ROUND_ROSTER_H_

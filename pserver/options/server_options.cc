@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "cluster/endpoint.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 constexpr size_t kMaxJobIdBytes = 256;
@@ -96,15 +96,16 @@ absl::Status ServerOptions::Validate() const {
 
 int ServerOptions::NumThreads() const {
   if (num_threads > 0) return num_threads;
-  const bool simulated = IsLoopback(endpoint());
+  const bool simulated = cluster::IsLoopback(endpoint());
   int servers_here = 0;
   for (const std::string& other : server_endpoints) {
-    servers_here +=
-        simulated ? IsLoopback(other) : HostOf(other) == HostOf(endpoint());
+    servers_here += simulated
+                        ? cluster::IsLoopback(other)
+                        : cluster::HostOf(other) == cluster::HostOf(endpoint());
   }
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   return std::clamp(cores / (simulated ? 2 * servers_here : servers_here), 1,
                     kMaxAutomaticThreads);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "cluster/security.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 struct ServerOptions {
   // "host:port" of every server of the job, in the order of their indices.
@@ -83,7 +83,7 @@ struct ServerOptions {
   absl::Duration log_sync_interval = absl::Milliseconds(100);
   // Begin with the parameters of this checkpoint; empty: with new ones.
   std::string load;
-  SecurityOptions security;
+  cluster::SecurityOptions security;
   // Leases and other times of the coordinator are the calendar's, since they
   // outlive its process. Must outlive the server.
   Clocks clocks;
@@ -100,6 +100,6 @@ struct ServerOptions {
   int NumThreads() const;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_OPTIONS_SERVER_OPTIONS_H_

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 constexpr Metric kCalls = {
@@ -81,4 +81,4 @@ MetricList CallMetricsList() {
   return kAll;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

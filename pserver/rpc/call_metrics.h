@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/metrics.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 enum class CallMethod { kPullSparse, kPullDense, kPushSparse, kPushDense };
 
@@ -71,6 +71,6 @@ class CallMetrics {
 
 MetricList CallMetricsList();
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_RPC_CALL_METRICS_H_

@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 void CallQueues::AddTo(grpc::ServerBuilder* builder) {
   OARLOCK_CHECK(queues_.empty());
@@ -37,4 +37,4 @@ void CallQueues::Poll(grpc::ServerCompletionQueue* queue) {
   while (queue->Next(&tag, &ok)) static_cast<QueueTag*>(tag)->OnEvent(ok);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -21,7 +21,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // What waits in a completion queue.
 class QueueTag {
@@ -96,6 +96,6 @@ class CallQueues {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_RPC_CALL_QUEUES_H_

@@ -15,7 +15,7 @@
 #include "cluster/retry.h"
 #include "pserver/rpc/call_queues.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 template <typename Request, typename Response>
 class UnaryCall;
@@ -50,7 +50,7 @@ class PendingCall {
   void Fail(const absl::Status& status) {
     OARLOCK_CHECK(!status.ok());
     Send([&](auto* call) {
-      call->writer_.FinishWithError(ToGrpc(status), call);
+      call->writer_.FinishWithError(cluster::ToGrpc(status), call);
     });
   }
 
@@ -128,6 +128,6 @@ class UnaryCall final : public QueueTag {
   bool answered_ = false;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_RPC_UNARY_CALL_H_

@@ -14,7 +14,7 @@
 #include "proto/v1/admin.grpc.pb.h"
 #include "pserver/rpc/unary_call.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 // Calls of each method that a queue is ready to take at once; more wait inside
@@ -28,9 +28,10 @@ constexpr uint32_t kMaxHotKeys = 1024;
 
 class AdminService::Impl {
  public:
-  Impl(const AdminServiceOptions& options, const PartitionMap& map,
-       TableRegistry* registry, RoundRoster* roster, Coordinator* coordinator,
-       EvictionLoop* eviction_loop, const Clock& clock)
+  Impl(const AdminServiceOptions& options, const cluster::PartitionMap& map,
+       TableRegistry* registry, RoundRoster* roster,
+       coordinator::Coordinator* coordinator, EvictionLoop* eviction_loop,
+       const Clock& clock)
       : options_(options),
         map_(map),
         registry_(registry),
@@ -46,20 +47,30 @@ class AdminService::Impl {
     AddToAll(&S::RequestGetServerStatus, &Impl::GetServerStatus);
     AddToAll(&S::RequestGetHotKeys, &Impl::GetHotKeys);
     AddToAll(&S::RequestListChanges, &Impl::ListChanges);
-    AddToCoordinator(&S::RequestRegisterWorker, &Coordinator::RegisterWorker);
-    AddToCoordinator(&S::RequestHeartbeat, &Coordinator::Heartbeat);
-    AddToCoordinator(&S::RequestFinishWorker, &Coordinator::FinishWorker);
-    AddToCoordinator(&S::RequestServerHeartbeat, &Coordinator::ServerHeartbeat);
-    AddToCoordinator(&S::RequestDefineWork, &Coordinator::DefineWork);
-    AddToCoordinator(&S::RequestLeaseWork, &Coordinator::LeaseWork);
-    AddToCoordinator(&S::RequestGetJobStatus, &Coordinator::JobStatus);
-    AddToCoordinator(&S::RequestMarkCut, &Coordinator::MarkCut);
+    AddToCoordinator(&S::RequestRegisterWorker,
+                     &coordinator::Coordinator::RegisterWorker);
+    AddToCoordinator(&S::RequestHeartbeat,
+                     &coordinator::Coordinator::Heartbeat);
+    AddToCoordinator(&S::RequestFinishWorker,
+                     &coordinator::Coordinator::FinishWorker);
+    AddToCoordinator(&S::RequestServerHeartbeat,
+                     &coordinator::Coordinator::ServerHeartbeat);
+    AddToCoordinator(&S::RequestDefineWork,
+                     &coordinator::Coordinator::DefineWork);
+    AddToCoordinator(&S::RequestLeaseWork,
+                     &coordinator::Coordinator::LeaseWork);
+    AddToCoordinator(&S::RequestGetJobStatus,
+                     &coordinator::Coordinator::JobStatus);
+    AddToCoordinator(&S::RequestMarkCut, &coordinator::Coordinator::MarkCut);
     AddToCoordinator(&S::RequestReportEvaluation,
-                     &Coordinator::ReportEvaluation);
-    AddToCoordinator(&S::RequestStopTraining, &Coordinator::StopTraining);
-    AddToCoordinator(&S::RequestBeginPass, &Coordinator::BeginPass);
-    AddToCoordinator(&S::RequestNoteFile, &Coordinator::NoteFile);
-    AddToCoordinator(&S::RequestListFiles, &Coordinator::ListFiles);
+                     &coordinator::Coordinator::ReportEvaluation);
+    AddToCoordinator(&S::RequestStopTraining,
+                     &coordinator::Coordinator::StopTraining);
+    AddToCoordinator(&S::RequestBeginPass,
+                     &coordinator::Coordinator::BeginPass);
+    AddToCoordinator(&S::RequestNoteFile, &coordinator::Coordinator::NoteFile);
+    AddToCoordinator(&S::RequestListFiles,
+                     &coordinator::Coordinator::ListFiles);
     AddDrain();
     AddCheckpoint();
     AddBarrier();
@@ -97,7 +108,8 @@ class AdminService::Impl {
       (service_.*ask)(context, request, writer, queue, queue, tag);
     };
     method.handle = [this, handle](PendingCall<Request, Response> call) {
-      const absl::Status status = CheckToken(call.context(), options_.token);
+      const absl::Status status =
+          cluster::CheckToken(call.context(), options_.token);
       if (!status.ok()) return call.Fail(status);
       handle(std::move(call));
     };
@@ -275,10 +287,10 @@ class AdminService::Impl {
   }
 
   const AdminServiceOptions options_;
-  const PartitionMap map_;
+  const cluster::PartitionMap map_;
   TableRegistry* const registry_;
   RoundRoster* const roster_;
-  Coordinator* const coordinator_;
+  coordinator::Coordinator* const coordinator_;
   EvictionLoop* const eviction_loop_;
   CheckpointLoop* checkpoint_loop_ = nullptr;
   uint64_t restored_cut_ = 0;
@@ -295,10 +307,10 @@ class AdminService::Impl {
 
 absl::Status AdminService::Impl::CheckConnect(
     const v1::ConnectRequest& request) const {
-  if (request.protocol_version() != kProtocolVersion) {
+  if (request.protocol_version() != cluster::kProtocolVersion) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the client speaks protocol version ", request.protocol_version(),
-        ", this server ", kProtocolVersion,
+        ", this server ", cluster::kProtocolVersion,
         "; use servers and workers of one release"));
   }
   if (request.job_id() != options_.job_id) {
@@ -368,8 +380,9 @@ absl::StatusOr<v1::HotKeysResponse> AdminService::Impl::GetHotKeys(
 }
 
 AdminService::AdminService(const AdminServiceOptions& options,
-                           const PartitionMap& map, TableRegistry* registry,
-                           RoundRoster* roster, Coordinator* coordinator,
+                           const cluster::PartitionMap& map,
+                           TableRegistry* registry, RoundRoster* roster,
+                           coordinator::Coordinator* coordinator,
                            EvictionLoop* eviction_loop, const Clock& clock)
     : impl_(std::make_unique<Impl>(options, map, registry, roster, coordinator,
                                    eviction_loop, clock)) {}
@@ -393,4 +406,4 @@ CallQueues::Acceptor AdminService::Acceptor(
   };
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -23,7 +23,7 @@
 #include "pserver/table/eviction_loop.h"
 #include "pserver/table/table_registry.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 struct AdminServiceOptions {
   ServerIndex server;
@@ -45,10 +45,10 @@ class AdminService {
  public:
   // `coordinator` is null on every server but 0. All of them and `clock` must
   // outlive this.
-  AdminService(const AdminServiceOptions& options, const PartitionMap& map,
-               TableRegistry* registry, RoundRoster* roster,
-               Coordinator* coordinator, EvictionLoop* eviction_loop,
-               const Clock& clock);
+  AdminService(const AdminServiceOptions& options,
+               const cluster::PartitionMap& map, TableRegistry* registry,
+               RoundRoster* roster, coordinator::Coordinator* coordinator,
+               EvictionLoop* eviction_loop, const Clock& clock);
   ~AdminService();
 
   AdminService(const AdminService&) = delete;
@@ -71,6 +71,6 @@ class AdminService {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_SERVICE_ADMIN_SERVICE_H_

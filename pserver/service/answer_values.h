@@ -15,7 +15,7 @@
 #include "proto/v1/parameter.pb.h"
 #include "wire/value_format.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Memory that is sent as it is. Never inlined in the slice itself, so that it
 // stays where it is and is aligned for floats.
@@ -60,9 +60,10 @@ class AnswerValues {
       thread_local std::vector<float> wide;
       wide.resize(n);
       if (!fill(wide.data())) return false;
-      NarrowValues(format_, wide,
-                   absl::MakeSpan(
-                       reinterpret_cast<uint16_t*>(array_.data()) + size_, n));
+      wire::NarrowValues(
+          format_, wide,
+          absl::MakeSpan(reinterpret_cast<uint16_t*>(array_.data()) + size_,
+                         n));
     }
     size_ += n;
     return true;
@@ -78,6 +79,6 @@ class AnswerValues {
   size_t size_ = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_SERVICE_ANSWER_VALUES_H_

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 HealthService::HealthService(std::vector<std::string> services)
     : services_(std::move(services)) {
@@ -35,4 +35,4 @@ void HealthService::Check(Call call) const {
   call.Answer(response);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -16,7 +16,7 @@
 #include "pserver/rpc/call_queues.h"
 #include "pserver/rpc/unary_call.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Thread-safe.
 class HealthService {
@@ -49,6 +49,6 @@ class HealthService {
   Method check_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_SERVICE_HEALTH_SERVICE_H_

@@ -13,7 +13,7 @@
 #include "sparse_table/check_key_groups.h"
 #include "wire/wire_limits.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 // What framing and header may add to the arrays of an answer.
@@ -27,7 +27,7 @@ grpc::ByteBuffer AnswerBlocks(TableEntry* entry,
                               absl::Span<const uint64_t> known_versions,
                               v1::ValueFormat format, size_t num_values,
                               uint32_t duplicate_groups) {
-  const DenseTable& table = *entry->dense;
+  const sparse_table::DenseTable& table = *entry->dense;
   AnswerValues values(format, num_values);
   std::vector<BlockIndex> sent;
   std::vector<uint64_t> versions;
@@ -45,14 +45,14 @@ grpc::ByteBuffer AnswerBlocks(TableEntry* entry,
   entry->block_traffic->pulled.fetch_add(sent.size(),
                                          std::memory_order_relaxed);
   const grpc::Slice slice = values.slice();
-  return EncodeDenseResponse(header, sent, versions,
-                             absl::MakeConstSpan(&slice, 1), format,
-                             duplicate_groups);
+  return wire::EncodeDenseResponse(header, sent, versions,
+                                   absl::MakeConstSpan(&slice, 1), format,
+                                   duplicate_groups);
 }
 
 absl::Status CheckAnswerSize(const TableEntry& entry, size_t num_values) {
   constexpr size_t kMaxValues =
-      (kMaxMessageBytes - kMaxFramingBytes) / sizeof(float);
+      (wire::kMaxMessageBytes - kMaxFramingBytes) / sizeof(float);
   if (num_values <= kMaxValues) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(
       "a pull of table '%s' asks for %d floats; legal is up to %d in one "
@@ -62,7 +62,8 @@ absl::Status CheckAnswerSize(const TableEntry& entry, size_t num_values) {
 
 // What rows add up must stay finite. `name` is "show" or "click".
 absl::Status CheckStatistics(const TableEntry& entry, absl::string_view name,
-                             const SlicedBytes& statistics, size_t num_keys) {
+                             const wire::SlicedBytes& statistics,
+                             size_t num_keys) {
   thread_local std::vector<float> scratch;
   if (statistics.empty()) return absl::OkStatus();
   const float* values = statistics.Elements<float>(0, num_keys, &scratch);
@@ -151,13 +152,13 @@ absl::StatusOr<grpc::ByteBuffer> ParameterHandler::DoPullSparse(
     const grpc::ByteBuffer& request) const {
   thread_local std::vector<Key> key_scratch;
 
-  OARLOCK_ASSIGN_OR_RETURN(const PullSparseRequestView pull,
-                           DecodePullSparseRequest(request));
+  OARLOCK_ASSIGN_OR_RETURN(const wire::PullSparseRequestView pull,
+                           wire::DecodePullSparseRequest(request));
   OARLOCK_RETURN_IF_ERROR(CheckHeader(pull.header));
   OARLOCK_RETURN_IF_ERROR(CheckGroups(pull.groups));
   const Key* keys = pull.keys.Elements<Key>(0, pull.num_keys, &key_scratch);
-  OARLOCK_RETURN_IF_ERROR(
-      CheckKeyGroups(pull.groups, keys, pull.num_keys, map_.partition_bits()));
+  OARLOCK_RETURN_IF_ERROR(sparse_table::CheckKeyGroups(
+      pull.groups, keys, pull.num_keys, map_.partition_bits()));
   OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, FindSparse(pull.table));
   OARLOCK_RETURN_IF_ERROR(CheckMinVersion(pull.header, *entry));
   if (pull.with_statistics && entry->config.sparse().accessor() != v1::CTR) {
@@ -196,7 +197,7 @@ absl::StatusOr<grpc::ByteBuffer> ParameterHandler::DoPullSparse(
   OARLOCK_RETURN_IF_ERROR(pulled);
   entry->hot_keys->pulls().Add({keys, pull.num_keys});
   const size_t bytes = num_statistics * sizeof(float);
-  return EncodePullSparseResponse(
+  return wire::EncodePullSparseResponse(
       header, dim, group_versions, values.slice(),
       statistics ? statistics->slice(0, bytes) : grpc::Slice(),
       statistics ? statistics->slice(bytes, 2 * bytes) : grpc::Slice(),
@@ -205,8 +206,8 @@ absl::StatusOr<grpc::ByteBuffer> ParameterHandler::DoPullSparse(
 
 absl::StatusOr<grpc::ByteBuffer> ParameterHandler::DoPullDense(
     const grpc::ByteBuffer& request) const {
-  OARLOCK_ASSIGN_OR_RETURN(const PullDenseRequestView pull,
-                           DecodePullDenseRequest(request));
+  OARLOCK_ASSIGN_OR_RETURN(const wire::PullDenseRequestView pull,
+                           wire::DecodePullDenseRequest(request));
   OARLOCK_RETURN_IF_ERROR(CheckHeader(pull.header));
   OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, FindDense(pull.table));
   OARLOCK_RETURN_IF_ERROR(CheckMinVersion(pull.header, *entry));
@@ -226,7 +227,8 @@ void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
   CountedAnswer answer(
       CallMetrics::Call(metrics_, CallMethod::kPushSparse, request),
       std::move(give));
-  absl::StatusOr<PushSparseRequestView> push = DecodePushSparseRequest(request);
+  absl::StatusOr<wire::PushSparseRequestView> push =
+      wire::DecodePushSparseRequest(request);
   if (!push.ok()) return answer(push.status());
   absl::Span<const Key> keys;
   PushLedger::Message message;
@@ -245,7 +247,7 @@ void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
     v1::PushResponse response;
     *response.mutable_header() = std::move(header);
     response.set_duplicate_groups(outcome->duplicate_groups);
-    answer(EncodePushResponse(response));
+    answer(wire::EncodePushResponse(response));
   };
   const uint64_t cut = push->header.cut();
   Pass(
@@ -262,7 +264,8 @@ void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
   CountedAnswer answer(
       CallMetrics::Call(metrics_, CallMethod::kPushDense, request),
       std::move(give));
-  absl::StatusOr<PushDenseRequestView> push = DecodePushDenseRequest(request);
+  absl::StatusOr<wire::PushDenseRequestView> push =
+      wire::DecodePushDenseRequest(request);
   if (!push.ok()) return answer(push.status());
   PushLedger::Message message;
   const absl::StatusOr<TableEntry*> checked = CheckPush(&*push, &message);
@@ -310,14 +313,14 @@ void ParameterHandler::Pass(const TableEntry& entry, JournalKind kind,
 }
 
 absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(
-    PushSparseRequestView* push, std::vector<Key>* scratch,
+    wire::PushSparseRequestView* push, std::vector<Key>* scratch,
     absl::Span<const Key>* keys, PushLedger::Message* message) const {
   OARLOCK_RETURN_IF_ERROR(CheckPushHeader(&push->header, message));
   OARLOCK_RETURN_IF_ERROR(CheckGroups(push->groups));
   *keys = {push->keys.Elements<Key>(0, push->num_keys, scratch),
            push->num_keys};
-  OARLOCK_RETURN_IF_ERROR(CheckKeyGroups(push->groups, keys->data(),
-                                         keys->size(), map_.partition_bits()));
+  OARLOCK_RETURN_IF_ERROR(sparse_table::CheckKeyGroups(
+      push->groups, keys->data(), keys->size(), map_.partition_bits()));
   OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, FindSparse(push->table));
   const uint32_t dim = entry->config.sparse().dim();
   if (push->num_values != push->num_keys * dim) {
@@ -336,7 +339,7 @@ absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(
 }
 
 absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(
-    PushDenseRequestView* push, PushLedger::Message* message) const {
+    wire::PushDenseRequestView* push, PushLedger::Message* message) const {
   OARLOCK_RETURN_IF_ERROR(CheckPushHeader(&push->header, message));
   OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry, FindDense(push->table));
   OARLOCK_ASSIGN_OR_RETURN(const size_t num_values,
@@ -354,11 +357,11 @@ absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(
 
 absl::Status ParameterHandler::CheckHeader(
     const v1::RequestHeader& header) const {
-  if (header.protocol_version() != kProtocolVersion) {
+  if (header.protocol_version() != cluster::kProtocolVersion) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "the request speaks protocol version %d, this server %d; use the same "
         "release on both sides",
-        header.protocol_version(), kProtocolVersion));
+        header.protocol_version(), cluster::kProtocolVersion));
   }
   if (header.job_hash() != identity_.job_hash) {
     return absl::FailedPreconditionError(absl::StrFormat(
@@ -371,8 +374,8 @@ absl::Status ParameterHandler::CheckHeader(
     return absl::FailedPreconditionError(absl::StrFormat(
         "%s: the request is for generation %d of server %d, which is now "
         "generation %d; connect anew",
-        kOtherIncarnation, header.server_generation(), identity_.server.value(),
-        identity_.server_generation.value()));
+        cluster::kOtherIncarnation, header.server_generation(),
+        identity_.server.value(), identity_.server_generation.value()));
   }
   return absl::OkStatus();
 }
@@ -412,7 +415,8 @@ absl::Status ParameterHandler::CheckGroups(
 }
 
 absl::StatusOr<size_t> ParameterHandler::CheckBlocks(
-    const DenseTable& table, absl::Span<const BlockIndex> blocks) const {
+    const sparse_table::DenseTable& table,
+    absl::Span<const BlockIndex> blocks) const {
   size_t num_values = 0;
   for (const BlockIndex block : blocks) {
     if (block.value() >= table.num_blocks()) {
@@ -456,4 +460,4 @@ v1::ResponseHeader ParameterHandler::HeaderOf(const TableEntry& entry) const {
   return header;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

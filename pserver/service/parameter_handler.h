@@ -26,7 +26,7 @@
 #include "pserver/table/table_registry.h"
 #include "wire/wire_codec.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Which server answers, and what the header of a request must say to it.
 struct ServerIdentity {
@@ -52,8 +52,8 @@ class ParameterHandler {
   // What is passed must outlive this, and `clock` the pushes that an aggregator
   // holds; `gate` may be null: there are no cuts.
   ParameterHandler(const ServerIdentity& identity, TableRegistry* registry,
-                   PushLedger* ledger, PartitionMap map, const Clock& clock,
-                   CutGate* gate = nullptr)
+                   PushLedger* ledger, cluster::PartitionMap map,
+                   const Clock& clock, CutGate* gate = nullptr)
       : identity_(identity),
         registry_(registry),
         ledger_(ledger),
@@ -88,7 +88,7 @@ class ParameterHandler {
   absl::Status CheckGroups(absl::Span<const KeyGroup> groups) const;
   absl::Status CheckOwner(PartitionIndex partition) const;
   // The floats of all blocks. An error when one does not exist or is not ours.
-  absl::StatusOr<size_t> CheckBlocks(const DenseTable& table,
+  absl::StatusOr<size_t> CheckBlocks(const sparse_table::DenseTable& table,
                                      absl::Span<const BlockIndex> blocks) const;
   absl::StatusOr<TableEntry*> FindSparse(TableId id) const;
   absl::StatusOr<TableEntry*> FindDense(TableId id) const;
@@ -100,23 +100,23 @@ class ParameterHandler {
 
   // Also admit the push as `message`. The first tells the push's keys, which
   // stay while `push` and `scratch` do.
-  absl::StatusOr<TableEntry*> CheckPush(PushSparseRequestView* push,
+  absl::StatusOr<TableEntry*> CheckPush(wire::PushSparseRequestView* push,
                                         std::vector<Key>* scratch,
                                         absl::Span<const Key>* keys,
                                         PushLedger::Message* message) const;
-  absl::StatusOr<TableEntry*> CheckPush(PushDenseRequestView* push,
+  absl::StatusOr<TableEntry*> CheckPush(wire::PushDenseRequestView* push,
                                         PushLedger::Message* message) const;
 
   const ServerIdentity identity_;
   TableRegistry* const registry_;
   PushLedger* const ledger_;
-  const PartitionMap map_;
+  const cluster::PartitionMap map_;
   CutGate* const gate_;
   PushJournal* journal_ = nullptr;
   // Shared with the pushes that an aggregator holds, maybe for longer.
   const std::shared_ptr<CallMetrics> metrics_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_SERVICE_PARAMETER_HANDLER_H_

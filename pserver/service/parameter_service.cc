@@ -16,7 +16,7 @@
 #include "pserver/service/parameter_handler.h"
 #include "wire/batch_codec.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 // Calls of each method that a queue is ready to take at once; more wait inside
@@ -60,7 +60,7 @@ class BatchAnswers {
         answers_(num_calls, absl::UnavailableError(
                                 "the server dropped the call; call again")) {}
   // The last call has been answered or dropped.
-  ~BatchAnswers() { call_.Answer(EncodeBatchResponse(answers_)); }
+  ~BatchAnswers() { call_.Answer(wire::EncodeBatchResponse(answers_)); }
 
   void Set(size_t index, absl::StatusOr<grpc::ByteBuffer> answer) {
     absl::MutexLock lock(&mutex_);
@@ -87,7 +87,8 @@ absl::Status ParameterServiceOptions::Validate() const {
 class ParameterService::Impl {
  public:
   Impl(const ParameterServiceOptions& options, TableRegistry* registry,
-       PushLedger* ledger, PartitionMap map, const Clock& clock, CutGate* gate)
+       PushLedger* ledger, cluster::PartitionMap map, const Clock& clock,
+       CutGate* gate)
       : options_(options),
         handler_({.server = options.server,
                   .job_hash = options.job_hash,
@@ -161,7 +162,7 @@ class ParameterService::Impl {
       (service_.*ask)(context, request, writer, queue, queue, tag);
     };
     method.handle = [this, handle](Call call) {
-      absl::Status status = CheckToken(call.context(), options_.token);
+      absl::Status status = cluster::CheckToken(call.context(), options_.token);
       if (!status.ok()) {
         refused_for_token_.fetch_add(1, std::memory_order_relaxed);
         return call.Fail(status);
@@ -178,8 +179,8 @@ class ParameterService::Impl {
 
   // In their order. Pulls are answered at once, pushes when their mode says so.
   void HandleBatch(Call call) const {
-    const absl::StatusOr<std::vector<BatchedCall>> calls =
-        DecodeBatchRequest(call.request());
+    const absl::StatusOr<std::vector<wire::BatchedCall>> calls =
+        wire::DecodeBatchRequest(call.request());
     if (!calls.ok()) return call.Fail(calls.status());
     // Shared by the answers that are still to come.
     const auto answers =
@@ -191,16 +192,16 @@ class ParameterService::Impl {
         answers->Set(i, std::move(result));
       };
       switch ((*calls)[i].method) {
-        case BatchMethod::kPullSparse:
+        case wire::BatchMethod::kPullSparse:
           answer(handler_.PullSparse(request));
           break;
-        case BatchMethod::kPullDense:
+        case wire::BatchMethod::kPullDense:
           answer(handler_.PullDense(request));
           break;
-        case BatchMethod::kPushSparse:
+        case wire::BatchMethod::kPushSparse:
           handler_.PushSparse(request, answer);
           break;
-        case BatchMethod::kPushDense:
+        case wire::BatchMethod::kPushDense:
           handler_.PushDense(request, answer);
           break;
       }
@@ -238,8 +239,8 @@ class ParameterService::Impl {
 
 ParameterService::ParameterService(const ParameterServiceOptions& options,
                                    TableRegistry* registry, PushLedger* ledger,
-                                   PartitionMap map, const Clock& clock,
-                                   CutGate* gate)
+                                   cluster::PartitionMap map,
+                                   const Clock& clock, CutGate* gate)
     : impl_(std::make_unique<Impl>(options, registry, ledger, std::move(map),
                                    clock, gate)) {}
 
@@ -269,4 +270,4 @@ std::vector<const Metric*> ParameterServiceMetrics() {
   return metrics;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

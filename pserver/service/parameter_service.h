@@ -26,7 +26,7 @@
 #include "pserver/rpc/call_queues.h"
 #include "pserver/table/table_registry.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 struct ParameterServiceOptions {
   ServerIndex server;
@@ -50,7 +50,7 @@ class ParameterService {
   // `clock`, which goes on evenly, all calls; without `gate` there are no cuts.
   ParameterService(const ParameterServiceOptions& options,
                    TableRegistry* registry, PushLedger* ledger,
-                   PartitionMap map, const Clock& clock,
+                   cluster::PartitionMap map, const Clock& clock,
                    CutGate* gate = nullptr);
   ~ParameterService();
 
@@ -76,6 +76,6 @@ class ParameterService {
 // Those of its calls included.
 std::vector<const Metric*> ParameterServiceMetrics();
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_SERVICE_PARAMETER_SERVICE_H_

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 using google::protobuf::DescriptorPool;
 using google::protobuf::FileDescriptor;
@@ -155,4 +155,4 @@ ServerReflectionResponse ReflectionService::Answer(
   return response;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -13,7 +13,7 @@
 #include "proto/vendored/reflection.grpc.pb.h"
 #include "pserver/rpc/call_queues.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Thread-safe.
 class ReflectionService {
@@ -41,6 +41,6 @@ class ReflectionService {
   grpc::reflection::v1alpha::ServerReflection::AsyncService service_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_SERVICE_REFLECTION_SERVICE_H_

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 absl::Status StoppedError() {
@@ -16,7 +16,8 @@ absl::Status StoppedError() {
       "the server is shutting down; the eviction was not finished");
 }
 
-v1::EvictResponse ToProto(const EvictionResult& result, uint64_t rows) {
+v1::EvictResponse ToProto(const sparse_table::EvictionResult& result,
+                          uint64_t rows) {
   v1::EvictResponse response;
   response.set_examined_rows(result.examined_rows);
   response.set_idle_rows(result.idle_rows);
@@ -91,7 +92,7 @@ absl::StatusOr<v1::EvictResponse> EvictionLoop::Serve(
                        "' is dense and has no rows to evict; name a sparse "
                        "one"));
     }
-    OARLOCK_ASSIGN_OR_RETURN(EvictionLimits limits,
+    OARLOCK_ASSIGN_OR_RETURN(sparse_table::EvictionLimits limits,
                              entry->sparse->LimitsOf(request.limits()));
     if (!request.has_limits()) limits = entry->sparse->eviction();
     if (!limits.any()) {
@@ -99,7 +100,7 @@ absl::StatusOr<v1::EvictResponse> EvictionLoop::Serve(
           "neither the request nor table '", request.table(),
           "' has a limit; give idle_ticks, score_min or rows_max"));
     }
-    OARLOCK_ASSIGN_OR_RETURN(const EvictionResult result,
+    OARLOCK_ASSIGN_OR_RETURN(const sparse_table::EvictionResult result,
                              EvictTable(entry, limits));
     spdlog::info("evicted {} of {} rows of table {} by command",
                  result.evicted_rows(), result.examined_rows, request.table());
@@ -121,7 +122,7 @@ void EvictionLoop::EvictWhatIsDue() {
         due_.try_emplace(TableId(entry->config.id()), period);
     if (now < due->second) continue;
     due->second = now + period;
-    const absl::StatusOr<EvictionResult> result =
+    const absl::StatusOr<sparse_table::EvictionResult> result =
         EvictTable(entry, entry->sparse->eviction());
     if (stopping()) return;
     if (!result.ok()) {
@@ -135,17 +136,17 @@ void EvictionLoop::EvictWhatIsDue() {
   }
 }
 
-absl::StatusOr<EvictionResult> EvictionLoop::EvictTable(
-    TableEntry* entry, const EvictionLimits& limits) {
-  SparseTable* const table = entry->sparse.get();
-  EvictionResult result;
+absl::StatusOr<sparse_table::EvictionResult> EvictionLoop::EvictTable(
+    TableEntry* entry, const sparse_table::EvictionLimits& limits) {
+  sparse_table::SparseTable* const table = entry->sparse.get();
+  sparse_table::EvictionResult result;
   for (uint32_t i = 0; i < table->num_partitions(); ++i) {
     if (stopping()) return StoppedError();
     const PartitionEviction what = {TableId(entry->config.id()),
                                     PartitionIndex(i), limits,
                                     registry_->clock().Now()};
     const absl::Status evicted = step_(what, [&] {
-      const absl::StatusOr<EvictionResult> of_partition =
+      const absl::StatusOr<sparse_table::EvictionResult> of_partition =
           table->Evict(what.partition, what.limits, what.time);
       if (of_partition.ok()) result += *of_partition;
       return of_partition.status();
@@ -173,4 +174,4 @@ void EvictionLoop::Stop() {
   for (Command& command : commands) command.done(StoppedError());
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

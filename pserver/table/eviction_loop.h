@@ -26,13 +26,13 @@
 #include "pserver/table/table_registry.h"
 #include "sparse_table/rules/eviction.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // What is evicted in one step.
 struct PartitionEviction {
   TableId table;
   PartitionIndex partition;
-  EvictionLimits limits;
+  sparse_table::EvictionLimits limits;
   // Logical, of now.
   uint32_t time = 0;
 };
@@ -85,8 +85,8 @@ class EvictionLoop {
   void EvictWhatIsDue();
   absl::StatusOr<v1::EvictResponse> Serve(const v1::EvictRequest& request);
   // Of all partitions; Unavailable when the loop is being stopped.
-  absl::StatusOr<EvictionResult> EvictTable(TableEntry* entry,
-                                            const EvictionLimits& limits);
+  absl::StatusOr<sparse_table::EvictionResult> EvictTable(
+      TableEntry* entry, const sparse_table::EvictionLimits& limits);
   bool stopping() const;
 
   TableRegistry* const registry_;
@@ -103,6 +103,6 @@ class EvictionLoop {
   std::thread thread_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_TABLE_EVICTION_LOOP_H_

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 // Of a key that was counted `count.count` times among `total` samples.
@@ -111,4 +111,4 @@ std::vector<HotKeys::HotKey> HotKeys::Top(size_t n) const {
   return top;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

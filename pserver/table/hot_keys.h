@@ -27,7 +27,7 @@
 #include "base/types.h"
 #include "pserver/table/space_saving.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 struct HotKeysOptions {
   // Keys of which one is looked at; a power of two.
@@ -101,6 +101,6 @@ class HotKeys {
   KeySampler pushes_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_TABLE_HOT_KEYS_H_

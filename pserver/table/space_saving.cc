@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 SpaceSaving::SpaceSaving(size_t capacity) : capacity_(capacity) {
   OARLOCK_CHECK(capacity >= 1 && capacity <= (size_t{1} << 30));
@@ -89,4 +89,4 @@ std::vector<SpaceSaving::Count> SpaceSaving::Top(size_t n) const {
   return top;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

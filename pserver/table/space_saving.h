@@ -26,7 +26,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/types.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // One thread at a time.
 class SpaceSaving {
@@ -91,6 +91,6 @@ class SpaceSaving {
   std::vector<uint32_t> free_groups_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_TABLE_SPACE_SAVING_H_

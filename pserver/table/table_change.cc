@@ -9,7 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -65,4 +65,4 @@ std::string DifferencesOf(const v1::TableConfig& from,
   return absl::StrJoin(differences, ", ");
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

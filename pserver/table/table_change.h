@@ -8,7 +8,7 @@
 
 #include "proto/v1/table.pb.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Whether rows and blocks that were made under `from` can be trained on under
 // `to`: everything that decides what they hold is the same. Free are the
@@ -21,6 +21,6 @@ bool CanGoOn(const v1::TableConfig& from, const v1::TableConfig& to);
 std::string DifferencesOf(const v1::TableConfig& from,
                           const v1::TableConfig& to);
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_TABLE_TABLE_CHANGE_H_

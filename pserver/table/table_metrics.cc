@@ -2,7 +2,7 @@
 
 #include "proto/v1/server_admin_tables.pb.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 constexpr Metric kRows = {
@@ -96,4 +96,4 @@ MetricList TableMetricsList() {
   return kAll;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -6,7 +6,7 @@
 #include "base/metrics.h"
 #include "pserver/table/table_registry.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Of every table, and the logical time. Locks one partition after the other
 // for a moment.
@@ -15,6 +15,6 @@ void CollectTableMetrics(const TableRegistry& registry,
 
 MetricList TableMetricsList();
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_TABLE_TABLE_METRICS_H_

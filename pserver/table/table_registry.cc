@@ -20,7 +20,7 @@
 #include "pserver/aggregator/sync_aggregator.h"
 #include "pserver/table/table_change.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 absl::Status CheckConfig(const v1::TableConfig& config) {
@@ -59,8 +59,8 @@ absl::Status CheckConfig(const v1::TableConfig& config) {
 std::unique_ptr<Aggregator> MakeAggregator(TableEntry* entry,
                                            const LogicalClock* clock,
                                            const Clock& even_clock) {
-  SparseTable* const sparse = entry->sparse.get();
-  DenseTable* const dense = entry->dense.get();
+  sparse_table::SparseTable* const sparse = entry->sparse.get();
+  sparse_table::DenseTable* const dense = entry->dense.get();
   switch (entry->config.mode()) {
     case v1::SYNC:
       if (dense != nullptr) {
@@ -88,37 +88,39 @@ std::unique_ptr<Aggregator> MakeAggregator(TableEntry* entry,
 }
 
 absl::StatusOr<std::unique_ptr<TableEntry>> MakeEntry(
-    const v1::TableConfig& config, const PartitionMap& map, ServerIndex server,
-    const std::string& tier_dir, Generation generation,
+    const v1::TableConfig& config, const cluster::PartitionMap& map,
+    ServerIndex server, const std::string& tier_dir, Generation generation,
     const LogicalClock* clock, const Clock& even_clock) {
   auto entry = std::make_unique<TableEntry>();
   entry->config = config;
   if (config.has_sparse()) {
-    SparseTableOptions options;
+    sparse_table::SparseTableOptions options;
     if (!tier_dir.empty()) {
       options.tier_directory = absl::StrFormat(
           "%s/server-%d/table-%d", tier_dir, server.value(), config.id());
     }
-    OARLOCK_ASSIGN_OR_RETURN(
-        entry->sparse,
-        SparseTable::Create(config, map.partition_bits(), options));
+    OARLOCK_ASSIGN_OR_RETURN(entry->sparse,
+                             sparse_table::SparseTable::Create(
+                                 config, map.partition_bits(), options));
     HotKeysOptions hot_keys;
     hot_keys.seed = DeriveSeed(config.seed(), server.value());
     entry->hot_keys = std::make_shared<HotKeys>(hot_keys);
   } else {
     entry->block_traffic = std::make_shared<BlockTraffic>();
     OARLOCK_ASSIGN_OR_RETURN(
-        entry->dense,
-        DenseTable::Create(config, map, server, FirstDenseVersion(generation)));
+        entry->dense, sparse_table::DenseTable::Create(
+                          config, map, server, FirstDenseVersion(generation)));
   }
   entry->aggregator = MakeAggregator(entry.get(), clock, even_clock);
   return entry;
 }
 
 // The partitions that this server owns.
-void DescribePartitions(const SparseTable& table, const PartitionMap& map,
-                        ServerIndex server, v1::TableStatus* status) {
-  const std::vector<SparsePartitionStats> stats = table.PartitionStats();
+void DescribePartitions(const sparse_table::SparseTable& table,
+                        const cluster::PartitionMap& map, ServerIndex server,
+                        v1::TableStatus* status) {
+  const std::vector<sparse_table::SparsePartitionStats> stats =
+      table.PartitionStats();
   for (uint32_t i = 0; i < stats.size(); ++i) {
     if (map.Owner(PartitionIndex(i)) != server) continue;
     v1::PartitionStatus* partition = status->add_partitions();
@@ -137,7 +139,8 @@ void DescribeShare(const ShareEstimate& estimate, uint64_t num_keys,
 }
 
 v1::TableHotKeys DescribeHotKeysOf(const TableEntry& entry,
-                                   const PartitionMap& map, size_t max_keys) {
+                                   const cluster::PartitionMap& map,
+                                   size_t max_keys) {
   const HotKeys& hot_keys = *entry.hot_keys;
   v1::TableHotKeys table;
   table.set_table(entry.config.id());
@@ -163,7 +166,7 @@ v1::TableStatus DescribeTable(const TableEntry& entry) {
   *status.mutable_config() = entry.config;
   status.set_version(entry.aggregator->Version());
   if (entry.sparse != nullptr) {
-    const SparseTableStats stats = entry.sparse->Stats();
+    const sparse_table::SparseTableStats stats = entry.sparse->Stats();
     status.set_rows(stats.rows);
     status.set_row_bytes(stats.row_bytes);
     status.set_bytes(stats.bytes);
@@ -480,4 +483,4 @@ std::vector<TableEntry*> TableRegistry::Entries() const {
   return entries;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -28,7 +28,7 @@
 #include "sparse_table/dense/dense_table.h"
 #include "sparse_table/sparse_table.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Rows that pulls and pushes of a dense table asked for are its blocks.
 struct BlockTraffic {
@@ -44,8 +44,8 @@ struct BlockTraffic {
 struct TableEntry {
   v1::TableConfig config;
   // One of the two is set.
-  std::shared_ptr<SparseTable> sparse;
-  std::shared_ptr<DenseTable> dense;
+  std::shared_ptr<sparse_table::SparseTable> sparse;
+  std::shared_ptr<sparse_table::DenseTable> dense;
   // Of a sparse table; the data plane feeds it.
   std::shared_ptr<HotKeys> hot_keys;
   // Of a dense table.
@@ -78,8 +78,8 @@ class TableRegistry {
   // By `clock`, which goes on evenly and outlives this, quorums wait.
   // `tier_dir` as in ServerOptions. Versions of dense blocks are those of this
   // incarnation of the server (base/dense_version.h).
-  TableRegistry(PartitionMap map, ServerIndex server, const Clock& clock,
-                const std::string& tier_dir = "",
+  TableRegistry(cluster::PartitionMap map, ServerIndex server,
+                const Clock& clock, const std::string& tier_dir = "",
                 Generation generation = Generation(0))
       : map_(std::move(map)),
         server_(server),
@@ -161,7 +161,7 @@ class TableRegistry {
 
  private:
   // Constant.
-  const PartitionMap map_;
+  const cluster::PartitionMap map_;
   const ServerIndex server_;
   const Clock& even_clock_;
   const std::string tier_dir_;
@@ -200,6 +200,6 @@ class TableRegistry {
   std::vector<std::unique_ptr<TableEntry>> replaced_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_PSERVER_TABLE_TABLE_REGISTRY_H_

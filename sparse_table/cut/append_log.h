@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // Not thread-safe.
 template <typename T>
@@ -70,6 +70,6 @@ class AppendLog {
   T* end_ = nullptr;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_CUT_APPEND_LOG_H_

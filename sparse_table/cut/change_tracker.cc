@@ -1,6 +1,6 @@
 #include "sparse_table/cut/change_tracker.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 // The smallest header word of this version.
@@ -45,4 +45,4 @@ void ChangeTracker::Forget() {
   if (cut_ == nullptr) unchanged_below_ = 0;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

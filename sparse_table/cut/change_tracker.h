@@ -27,7 +27,7 @@
 #include "sparse_table/rows/row_layout.h"
 #include "sparse_table/rows/row_space.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // Guarded by the partition's lock: shared for const functions. The functions
 // named after events are called before or after them, as they say; before the
@@ -125,6 +125,6 @@ class ChangeTracker {
   RowChanges changes_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_CUT_CHANGE_TRACKER_H_

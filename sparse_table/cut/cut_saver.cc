@@ -11,7 +11,7 @@
 #include "sparse_table/rows/row_layout.h"
 #include "sparse_table/rows/row_slots.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 // Pre-images that are looked at while the partition is locked.
@@ -149,7 +149,8 @@ absl::Status CutSaver::SaveSlots() {
 }
 
 absl::Status CutSaver::SaveColdRows() {
-  const ColdRowsReader* const cold_rows = cut_.frozen().cold_rows.get();
+  const storage::ColdRowsReader* const cold_rows =
+      cut_.frozen().cold_rows.get();
   if (cold_rows == nullptr) return absl::OkStatus();
   std::optional<Key> next = Key{0};
   while (next.has_value()) {
@@ -199,7 +200,8 @@ absl::Status CutSaver::SaveChangedSlots() {
 }
 
 absl::Status CutSaver::SaveDemoted() {
-  const ColdRowsReader* const cold_rows = cut_.frozen().cold_rows.get();
+  const storage::ColdRowsReader* const cold_rows =
+      cut_.frozen().cold_rows.get();
   if (cold_rows == nullptr) return absl::OkStatus();
   const std::vector<Key> keys = cut_.changes().demoted.SortedItems();
   for (size_t first = 0; first < keys.size();) {
@@ -242,4 +244,4 @@ v1::SparsePartitionState CutSaver::State() const {
   return state;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

@@ -22,7 +22,7 @@
 #include "sparse_table/rows/row_space.h"
 #include "sparse_table/tier.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // A frozen partition and what lies around it.
 struct CutScope {
@@ -97,6 +97,6 @@ class CutSaver {
   uint64_t digest_ = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_CUT_CUT_SAVER_H_

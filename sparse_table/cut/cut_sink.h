@@ -11,7 +11,7 @@
 #include "base/types.h"
 #include "proto/state/unit_state.pb.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // What a cut is to write of a table.
 enum class SaveKind {
@@ -52,6 +52,6 @@ struct SavedPartition {
   uint64_t erased_keys = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_CUT_CUT_SINK_H_

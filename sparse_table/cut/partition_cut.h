@@ -35,7 +35,7 @@
 #include "sparse_table/rules/count_sketch.h"
 #include "storage/cold_rows.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // A partition at its freeze. Constant from then on.
 struct FrozenPartition {
@@ -48,7 +48,7 @@ struct FrozenPartition {
   CountSketch::Counts sketch;
   std::vector<RowSlots::Range> slots;
   // Rows on disk as they were; null when there were none.
-  std::unique_ptr<const ColdRowsReader> cold_rows;
+  std::unique_ptr<const storage::ColdRowsReader> cold_rows;
 };
 
 // What has happened to a partition's rows since a freeze. Names may repeat and
@@ -126,6 +126,6 @@ class PartitionCut {
   std::atomic<uint32_t> saved_below_{0};
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_CUT_PARTITION_CUT_H_

@@ -16,7 +16,7 @@
 #include "sparse_table/rows/packed_rows.h"
 #include "sparse_table/rows/row_space.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // Guarded by the partition's lock: shared for const functions. An image never
 // moves or changes. At most one packed row for each row of the partition at the
@@ -63,6 +63,6 @@ class PreImages {
   std::vector<RowRef> refs_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_CUT_PRE_IMAGES_H_

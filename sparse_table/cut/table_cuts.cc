@@ -7,7 +7,7 @@
 #include "sparse_table/cut/partition_cut.h"
 #include "sparse_table/rows/reader_writer_lock.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 void TableCuts::Freeze(SaveKind kind) {
   OARLOCK_CHECK(!frozen_);
@@ -61,4 +61,4 @@ void TableCuts::Thaw(bool saved) {
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

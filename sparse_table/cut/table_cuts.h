@@ -19,7 +19,7 @@
 #include "sparse_table/rows/row_space.h"
 #include "sparse_table/tier.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // One cut at a time: Freeze and Thaw are called in turns and while no partition
 // is being saved; different partitions may be saved by several threads at once.
@@ -70,6 +70,6 @@ class TableCuts {
   bool frozen_ = false;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_CUT_TABLE_CUTS_H_

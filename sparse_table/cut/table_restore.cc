@@ -12,7 +12,7 @@
 #include "sparse_table/rows/row_layout.h"
 #include "storage/cold_rows.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 template <typename... Parts>
@@ -152,9 +152,9 @@ absl::Status TableRestore::Erased(PartitionIndex index,
   OARLOCK_RETURN_IF_ERROR(CheckIndex(index));
   OARLOCK_RETURN_IF_ERROR(CheckKeys(index, keys));
   for (size_t first = 0; first < keys.size();
-       first += ColdRows::kMaxBatchRows) {
-    OARLOCK_RETURN_IF_ERROR(
-        EraseSome(index, keys.subspan(first, ColdRows::kMaxBatchRows)));
+       first += storage::ColdRows::kMaxBatchRows) {
+    OARLOCK_RETURN_IF_ERROR(EraseSome(
+        index, keys.subspan(first, storage::ColdRows::kMaxBatchRows)));
   }
   return absl::OkStatus();
 }
@@ -232,4 +232,4 @@ absl::Status TableRestore::Finish(PartitionIndex index,
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

@@ -20,7 +20,7 @@
 #include "sparse_table/rules/row_rules.h"
 #include "sparse_table/tier.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // For a table of the same configuration and number of partitions that has just
 // been made and that nobody uses before all of it is finished. For each
@@ -90,6 +90,6 @@ class TableRestore {
   std::vector<Progress> progress_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_CUT_TABLE_RESTORE_H_

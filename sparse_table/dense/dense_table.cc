@@ -20,7 +20,7 @@
 #include "optim/staleness_rate.h"
 #include "sparse_table/dense/dense_table_config.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 // Where a block stands in a cut.
@@ -127,9 +127,9 @@ struct Terms {
   // InvalidArgument: `config` is none of a dense table.
   static absl::StatusOr<Terms> Create(const v1::TableConfig& config) {
     OARLOCK_RETURN_IF_ERROR(CheckDenseTable(config));
-    const auto rule = UpdateRule::Create(config.optimizer());
+    const auto rule = optim::UpdateRule::Create(config.optimizer());
     if (!rule.ok()) return Annotate(rule.status(), DenseTableName(config));
-    const auto staleness_rate = StalenessRate::Create(config);
+    const auto staleness_rate = optim::StalenessRate::Create(config);
     if (!staleness_rate.ok()) {
       return Annotate(staleness_rate.status(), DenseTableName(config));
     }
@@ -137,20 +137,20 @@ struct Terms {
   }
 
   v1::TableConfig config;
-  UpdateRule rule;
-  StalenessRate staleness_rate;
+  optim::UpdateRule rule;
+  optim::StalenessRate staleness_rate;
 };
 
 class BlockTable : public DenseTable {
  public:
-  BlockTable(Terms terms, const PartitionMap& map, ServerIndex server,
+  BlockTable(Terms terms, const cluster::PartitionMap& map, ServerIndex server,
              uint64_t first_version)
       : terms_(std::move(terms)),
         first_version_(first_version),
         size_(terms_.get().config.dense().size()),
         block_size_(terms_.get().config.dense().block_size()),
         blocks_((size_ + block_size_ - 1) / block_size_) {
-    const UpdateRule& rule = terms_.get().rule;
+    const optim::UpdateRule& rule = terms_.get().rule;
     for (uint32_t i = 0; i < blocks_.size(); ++i) {
       const PartitionIndex partition =
           map.PartitionOfBlock(BlockIndex(i), num_blocks());
@@ -169,7 +169,8 @@ class BlockTable : public DenseTable {
   }
 
   // Writes the initial values of the floats [begin, end) of the vector.
-  void Initialize(const InitialValues& initial, uint64_t begin, uint64_t end) {
+  void Initialize(const optim::InitialValues& initial, uint64_t begin,
+                  uint64_t end) {
     while (begin < end) {
       const uint32_t index = begin / block_size_;
       const uint64_t block_begin = uint64_t{index} * block_size_;
@@ -389,7 +390,7 @@ class BlockTable : public DenseTable {
     return first_version_ + version - block.restored_version;
   }
 
-  static void Apply(const UpdateRule& rule, Block& block,
+  static void Apply(const optim::UpdateRule& rule, Block& block,
                     const float* gradients, uint64_t num_steps,
                     float rate_factor = 1)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(block.mutex) {
@@ -399,7 +400,7 @@ class BlockTable : public DenseTable {
     ++block.version;
   }
 
-  static void ApplyHeld(const UpdateRule& rule, Block& block)
+  static void ApplyHeld(const optim::UpdateRule& rule, Block& block)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(block.mutex) {
     Apply(rule, block, block.sum.data(),
           std::exchange(block.held_steps, uint64_t{0}));
@@ -447,16 +448,16 @@ class BlockTable : public DenseTable {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DenseTable>> DenseTable::Create(
-    const v1::TableConfig& config, const PartitionMap& map, ServerIndex server,
-    uint64_t first_version) {
+    const v1::TableConfig& config, const cluster::PartitionMap& map,
+    ServerIndex server, uint64_t first_version) {
   OARLOCK_CHECK(first_version >= 1);
   OARLOCK_ASSIGN_OR_RETURN(Terms terms, Terms::Create(config));
   auto table = std::make_unique<BlockTable>(std::move(terms), map, server,
                                             first_version);
   const auto& parameters = config.dense().parameters();
   for (const v1::DenseParameter& parameter : parameters) {
-    auto initial = InitialValues::Create(parameter.initializer(), config.seed(),
-                                         TableId(config.id()));
+    auto initial = optim::InitialValues::Create(
+        parameter.initializer(), config.seed(), TableId(config.id()));
     if (!initial.ok()) {
       return Annotate(initial.status(), absl::StrFormat("%s: parameter '%s'",
                                                         DenseTableName(config),
@@ -469,4 +470,4 @@ absl::StatusOr<std::unique_ptr<DenseTable>> DenseTable::Create(
   return table;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

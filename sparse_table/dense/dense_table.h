@@ -18,7 +18,7 @@
 #include "proto/v1/checkpoint.pb.h"
 #include "proto/v1/table.pb.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // A block as a cut found it.
 struct DenseBlockCut {
@@ -52,7 +52,7 @@ class DenseTable {
   // table, a limit above is exceeded, or the parameters do not cover the
   // vector.
   static absl::StatusOr<std::unique_ptr<DenseTable>> Create(
-      const v1::TableConfig& config, const PartitionMap& map,
+      const v1::TableConfig& config, const cluster::PartitionMap& map,
       ServerIndex server, uint64_t first_version = 1);
 
   virtual ~DenseTable() = default;
@@ -127,6 +127,6 @@ class DenseTable {
   virtual absl::Status Reconfigure(const v1::TableConfig& config) = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_DENSE_DENSE_TABLE_H_

@@ -5,7 +5,7 @@
 #include "base/status_macros.h"
 #include "sparse_table/dense/dense_table.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 absl::Status CheckShape(const v1::TableConfig& config) {
@@ -86,4 +86,4 @@ uint64_t FloatsOf(const v1::DenseParameter& parameter, uint64_t limit) {
   return floats;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "proto/v1/table.pb.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // How messages name the table: "dense table 2 'net'".
 std::string DenseTableName(const v1::TableConfig& config);
@@ -22,6 +22,6 @@ absl::Status CheckDenseTable(const v1::TableConfig& config);
 // The number of floats of `parameter`, or more than `limit`.
 uint64_t FloatsOf(const v1::DenseParameter& parameter, uint64_t limit);
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_DENSE_DENSE_TABLE_CONFIG_H_

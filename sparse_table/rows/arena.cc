@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 constexpr size_t kHugePageBytes = 2 << 20;
@@ -113,4 +113,4 @@ void Arena::Free(uint32_t first_chunk, int order) {
   chunks_used_.fetch_sub(uint64_t{1} << order, std::memory_order_relaxed);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

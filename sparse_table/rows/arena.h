@@ -27,7 +27,7 @@
 #include "sparse_table/rows/page_populator.h"
 #include "sparse_table/rows/reader_writer_lock.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // Thread-safe. A freed run stays readable as memory (its bytes may be anything)
 // until the arena is destroyed: a prefetch of a stale address is harmless.
@@ -92,6 +92,6 @@ class Arena {
   uint64_t populated_ ABSL_GUARDED_BY(lock_) = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_ROWS_ARENA_H_

@@ -2,7 +2,7 @@
 
 #include <xxhash.h>
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 uint64_t PackedRows::Digest(const std::byte* packed) const {
   const bool extended = HeaderOf(packed).extended();
@@ -10,4 +10,4 @@ uint64_t PackedRows::Digest(const std::byte* packed) const {
                               extended ? 1 : 0);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

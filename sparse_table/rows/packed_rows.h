@@ -28,7 +28,7 @@
 #include "base/types.h"
 #include "sparse_table/rows/row_layout.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 static_assert(std::endian::native == std::endian::little);
 
@@ -100,6 +100,6 @@ class PackedRows {
   size_t row_bytes_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_ROWS_PACKED_ROWS_H_

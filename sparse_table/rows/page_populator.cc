@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 // Pages taken at a time: a destructor waits for no more.
@@ -55,4 +55,4 @@ void PagePopulator::Run() {
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

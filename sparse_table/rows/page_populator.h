@@ -13,7 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // Thread-safe. Only advice: where the kernel cannot do it (before Linux 5.14)
 // or has no memory, pages come at their first touch, as they would without.
@@ -47,6 +47,6 @@ class PagePopulator {
   std::thread thread_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_ROWS_PAGE_POPULATOR_H_

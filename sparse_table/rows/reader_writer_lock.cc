@@ -1,6 +1,6 @@
 #include "sparse_table/rows/reader_writer_lock.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 void Pause() {
@@ -63,4 +63,4 @@ void ReaderWriterLock::Wake() {
   state_.notify_all();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

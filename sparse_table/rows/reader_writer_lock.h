@@ -16,7 +16,7 @@
 
 #include "absl/base/thread_annotations.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // Not reentrant, in either mode. A thread that holds several takes them in one
 // order (ascending partitions).
@@ -106,6 +106,6 @@ class ABSL_SCOPED_LOCKABLE WriterGuard {
   ReaderWriterLock* const lock_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_ROWS_READER_WRITER_LOCK_H_

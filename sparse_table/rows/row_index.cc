@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 constexpr uint64_t kFirstBuckets = 4;
@@ -166,4 +166,4 @@ absl::Status RowIndex::Grow(uint64_t larger) {
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

@@ -38,7 +38,7 @@
 #include "base/types.h"
 #include "sparse_table/rows/row_space.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // Thread safety: const functions may run together, the others need the
 // partition's lock exclusively; Prefetch needs no lock at all.
@@ -175,6 +175,6 @@ class RowIndex {
   size_t heap_bytes_ = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_ROWS_ROW_INDEX_H_

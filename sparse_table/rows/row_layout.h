@@ -25,7 +25,7 @@
 
 #include "base/types.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // The first 16 bytes of every row. Versions wrap after 2^36 pushes to a
 // partition: two years at a thousand a second.
@@ -119,6 +119,6 @@ class RowLayout {
 
 static_assert(sizeof(RowHeader) == 16);
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_ROWS_ROW_LAYOUT_H_

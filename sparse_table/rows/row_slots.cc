@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 absl::Status RowSlots::Reserve(size_t num_new) {
   const size_t num_at_tail = num_new - std::min(num_new, num_free_);
@@ -65,4 +65,4 @@ std::vector<RowSlots::Range> RowSlots::UsedRanges() const {
   return ranges;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

@@ -16,7 +16,7 @@
 #include "sparse_table/rows/row_layout.h"
 #include "sparse_table/rows/row_space.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // Guarded by the partition's lock: shared for const functions.
 class RowSlots {
@@ -98,6 +98,6 @@ class RowSlots {
   size_t hand_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_ROWS_ROW_SLOTS_H_

@@ -16,7 +16,7 @@
 #include "sparse_table/rows/arena.h"
 #include "sparse_table/rows/row_layout.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 enum class RowRef : uint32_t {};
 inline constexpr RowRef kNoRow{0xffffffff};
@@ -77,6 +77,6 @@ class RowSpace {
   const uint32_t row_bytes_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_ROWS_ROW_SPACE_H_

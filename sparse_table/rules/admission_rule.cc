@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 // Draws of admission are no initial values.
@@ -115,4 +115,4 @@ bool AdmissionRule::Admit(uint64_t draws, Key key, uint64_t mix, float score,
   OARLOCK_CHECK(false);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

@@ -31,7 +31,7 @@
 #include "proto/v1/table.pb.h"
 #include "sparse_table/rules/count_sketch.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // Immutable, hence thread-safe.
 class AdmissionRule {
@@ -75,6 +75,6 @@ class AdmissionRule {
   uint64_t sketch_sum_max_ = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_RULES_ADMISSION_RULE_H_

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 CountSketch::CountSketch(uint32_t width, uint64_t sum_max)
     : width_(width), sum_max_(sum_max) {
@@ -75,4 +75,4 @@ void CountSketch::Halve() {
   sum_ /= 2;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

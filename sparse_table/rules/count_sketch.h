@@ -24,7 +24,7 @@
 #include <memory>
 #include <vector>
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // Guarded by the lock of its partition, with which it travels.
 class CountSketch {
@@ -79,6 +79,6 @@ class CountSketch {
   bool shared_ = false;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_RULES_COUNT_SKETCH_H_

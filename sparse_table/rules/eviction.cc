@@ -15,7 +15,7 @@
 #include "sparse_table/rows/row_layout.h"
 #include "sparse_table/rows/row_slots.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 constexpr float kDefaultLowMark = 0.9f;
@@ -348,4 +348,4 @@ absl::StatusOr<EvictionResult> EvictRows(const EvictionScope& scope,
   return Sweep(scope, limits).Run(logical_time);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

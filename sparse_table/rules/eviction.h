@@ -21,7 +21,7 @@
 #include "sparse_table/rules/score_rule.h"
 #include "sparse_table/tier.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 struct EvictionLimits {
   // Rows without a push for so many ticks go; 0: no limit.
@@ -81,6 +81,6 @@ absl::StatusOr<EvictionResult> EvictRows(const EvictionScope& scope,
                                          const EvictionLimits& limits,
                                          uint32_t logical_time);
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_RULES_EVICTION_H_

@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "sparse_table/rows/arena.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 // Initial values of extended parts are not those of embedding parts.
@@ -47,19 +47,20 @@ absl::StatusOr<RowRules> RowRules::Create(const v1::TableConfig& config,
         Arena::kChunkBytes, " bytes with its optimizer state"));
   }
   OARLOCK_RETURN_IF_ERROR(CheckExtended(sparse));
-  OARLOCK_ASSIGN_OR_RETURN(const UpdateRule rule,
-                           UpdateRule::Create(config.optimizer()));
-  OARLOCK_ASSIGN_OR_RETURN(const UpdateRule extended_rule,
-                           UpdateRule::Create(sparse.has_extended_optimizer()
-                                                  ? sparse.extended_optimizer()
-                                                  : config.optimizer()));
+  OARLOCK_ASSIGN_OR_RETURN(const optim::UpdateRule rule,
+                           optim::UpdateRule::Create(config.optimizer()));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const optim::UpdateRule extended_rule,
+      optim::UpdateRule::Create(sparse.has_extended_optimizer()
+                                    ? sparse.extended_optimizer()
+                                    : config.optimizer()));
   const TableId table(config.id());
   OARLOCK_ASSIGN_OR_RETURN(
-      const InitialValues initial_values,
-      InitialValues::Create(sparse.initializer(), config.seed(), table));
+      const optim::InitialValues initial_values,
+      optim::InitialValues::Create(sparse.initializer(), config.seed(), table));
   OARLOCK_ASSIGN_OR_RETURN(
-      const InitialValues extended_initial_values,
-      InitialValues::Create(
+      const optim::InitialValues extended_initial_values,
+      optim::InitialValues::Create(
           sparse.has_extended_initializer() ? sparse.extended_initializer()
                                             : sparse.initializer(),
           DeriveSeed(config.seed(), kExtendedPurpose), table));
@@ -115,4 +116,4 @@ void RowRules::CreateExtended(std::byte* row) const {
   extended_rule_.InitState(ExtendedState(row), extended_dim_);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

@@ -16,7 +16,7 @@
 #include "sparse_table/rules/eviction.h"
 #include "sparse_table/rules/score_rule.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // Immutable, hence thread-safe. A row's embedding part is its first
 // `embedding_dim` floats, its extended part the `extended_dim` after them; each
@@ -31,8 +31,8 @@ class RowRules {
   const RowLayout& layout() const { return layout_; }
   size_t embedding_dim() const { return layout_.dim() - extended_dim_; }
   size_t extended_dim() const { return extended_dim_; }
-  const UpdateRule& rule() const { return rule_; }
-  const UpdateRule& extended_rule() const { return extended_rule_; }
+  const optim::UpdateRule& rule() const { return rule_; }
+  const optim::UpdateRule& extended_rule() const { return extended_rule_; }
   const ScoreRule& score_rule() const { return score_rule_; }
   const AdmissionRule& admission() const { return admission_; }
   const EvictionLimits& eviction() const { return eviction_; }
@@ -69,9 +69,10 @@ class RowRules {
   void CreateExtended(std::byte* row) const;
 
  private:
-  RowRules(const RowLayout& layout, const UpdateRule& rule,
-           const UpdateRule& extended_rule, const InitialValues& initial_values,
-           const InitialValues& extended_initial_values,
+  RowRules(const RowLayout& layout, const optim::UpdateRule& rule,
+           const optim::UpdateRule& extended_rule,
+           const optim::InitialValues& initial_values,
+           const optim::InitialValues& extended_initial_values,
            const ScoreRule& score_rule, const AdmissionRule& admission,
            const EvictionLimits& eviction)
       : layout_(layout),
@@ -86,10 +87,10 @@ class RowRules {
   void FillExtended(Key key, float* values) const;
 
   RowLayout layout_;
-  UpdateRule rule_;
-  UpdateRule extended_rule_;
-  InitialValues initial_values_;
-  InitialValues extended_initial_values_;
+  optim::UpdateRule rule_;
+  optim::UpdateRule extended_rule_;
+  optim::InitialValues initial_values_;
+  optim::InitialValues extended_initial_values_;
   ScoreRule score_rule_;
   AdmissionRule admission_;
   EvictionLimits eviction_;
@@ -100,6 +101,6 @@ class RowRules {
   bool divides_by_show_ = false;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_RULES_ROW_RULES_H_

@@ -2,11 +2,11 @@
 
 #include "optim/rules.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 void RowUpdater::UpdateExtended(absl::Span<const ExtendedUpdate> updates,
                                 uint64_t version) const {
-  const UpdateRule& rule = rules_.extended_rule();
+  const optim::UpdateRule& rule = rules_.extended_rule();
   rule.Visit([&](const auto& base) {
     const auto warm = rule.ForStep(base, version);
     for (const ExtendedUpdate& update : updates) {
@@ -30,4 +30,4 @@ void RowUpdater::AddStatistics(std::byte* row, float show, float click,
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

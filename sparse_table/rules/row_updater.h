@@ -22,7 +22,7 @@
 #include "sparse_table/rules/row_rules.h"
 #include "sparse_table/sparse_push.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // Immutable; the rows are guarded by their partition's lock.
 class RowUpdater {
@@ -177,6 +177,6 @@ std::byte* RowUpdater::CreateRow(Partition& partition, Key key, uint64_t mix,
   return row;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_RULES_ROW_UPDATER_H_

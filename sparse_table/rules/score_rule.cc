@@ -5,7 +5,7 @@
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 absl::Status CheckCoefficient(absl::string_view name, float value) {
@@ -40,4 +40,4 @@ absl::StatusOr<ScoreRule> ScoreRule::Create(const v1::CtrOptions& options) {
   return rule;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

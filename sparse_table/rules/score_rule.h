@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "proto/v1/table.pb.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // Immutable, hence thread-safe.
 class ScoreRule {
@@ -54,6 +54,6 @@ class ScoreRule {
   uint32_t decay_period_ticks_ = kDefaultDecayPeriodTicks;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_SPARSE_TABLE_RULES_SCORE_RULE_H_

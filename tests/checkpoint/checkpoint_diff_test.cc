@@ -17,7 +17,7 @@
 #include "tests/pserver/checkpoint/checkpoint_maker.h"
 #include "tests/storage/checkpoint_testing.h"
 
-namespace oarlock {
+namespace oarlock::checkpoint {
 namespace {
 
 using ::testing::AllOf;
@@ -28,18 +28,19 @@ using ::testing::IsEmpty;
 constexpr uint64_t kSeed = 31;
 
 OpenCheckpoint Open(const std::string& path) {
-  auto loaded = LoadCheckpoint(FileSystem::Real(), path);
+  auto loaded = LoadCheckpoint(storage::FileSystem::Real(), path);
   EXPECT_TRUE(loaded.ok()) << loaded.status();
-  auto open = VerifyAndOpen(FileSystem::Real(), *std::move(loaded), 2);
+  auto open = VerifyAndOpen(storage::FileSystem::Real(), *std::move(loaded), 2);
   EXPECT_TRUE(open.ok()) << open.status();
   return *std::move(open);
 }
 
 // A folder with one checkpoint of the model.
-std::string Whole(const std::string& name, const JobModel& model,
+std::string Whole(const std::string& name, const pserver::JobModel& model,
                   uint32_t num_servers, uint32_t num_partitions,
                   uint64_t cut = 3) {
-  CheckpointMaker maker(FreshFolder(name), num_servers, num_partitions);
+  pserver::CheckpointMaker maker(storage::FreshFolder(name), num_servers,
+                                 num_partitions);
   const absl::Status made = maker.Make(cut, model);
   EXPECT_TRUE(made.ok()) << made;
   return maker.path();
@@ -55,7 +56,7 @@ std::vector<std::string> Diff(const std::string& a, const std::string& b,
 class CheckpointDiffTest : public testing::Test {
  protected:
   RandomSequence random_{kSeed};
-  JobModel model_ = RandomJob(500, random_);
+  pserver::JobModel model_ = pserver::RandomJob(500, random_);
 };
 
 TEST_F(CheckpointDiffTest, ServersAndPartitionsMakeNoDifference) {
@@ -66,11 +67,11 @@ TEST_F(CheckpointDiffTest, ServersAndPartitionsMakeNoDifference) {
 }
 
 TEST_F(CheckpointDiffTest, AWholeAndItsChangesAreEqual) {
-  CheckpointMaker changes(FreshFolder("diff_changes"), 2, 4);
+  pserver::CheckpointMaker changes(storage::FreshFolder("diff_changes"), 2, 4);
   ASSERT_TRUE(changes.Make(1, model_).ok());
   for (uint64_t cut = 2; cut <= 3; ++cut) {
     // Some rows change, some go, some of those that went come back.
-    const JobModel fresh = RandomJob(40, random_);
+    const pserver::JobModel fresh = pserver::RandomJob(40, random_);
     for (const auto& [key, row] : fresh.rows) {
       auto at = model_.rows.lower_bound(key);
       if (at == model_.rows.end()) at = model_.rows.begin();
@@ -93,29 +94,30 @@ TEST_F(CheckpointDiffTest, AWholeAndItsChangesAreEqual) {
 TEST_F(CheckpointDiffTest, EachKindOfDifferenceIsNamed) {
   const std::string a = Whole("diff_a", model_, 1, 8);
   const auto changed = [&](auto change) {
-    JobModel model = model_;
+    pserver::JobModel model = model_;
     change(model);
     return Diff(a, Whole("diff_b", model, 2, 8));
   };
   const uint64_t key = model_.rows.begin()->first;
-  EXPECT_THAT(changed([&](JobModel& m) { m.rows[key][1] = 2; }),
+  EXPECT_THAT(changed([&](pserver::JobModel& m) { m.rows[key][1] = 2; }),
               ElementsAre(AllOf(HasSubstr(absl::StrCat("table slots key ", key,
                                                        " embedding[1]")),
                                 HasSubstr("2 in the second"))));
-  EXPECT_THAT(changed([&](JobModel& m) { m.rows[key][5] = 2; }),
+  EXPECT_THAT(changed([&](pserver::JobModel& m) { m.rows[key][5] = 2; }),
               ElementsAre(HasSubstr("optimizer state[2]")));
-  EXPECT_THAT(changed([&](JobModel& m) { m.rows.erase(key); }),
+  EXPECT_THAT(changed([&](pserver::JobModel& m) { m.rows.erase(key); }),
               ElementsAre(HasSubstr(
                   absl::StrCat("key ", key, " is only in the first"))));
-  EXPECT_THAT(
-      changed([&](JobModel& m) { m.rows[77] = std::vector<float>(6, 1.f); }),
-      ElementsAre(HasSubstr("key 77 is only in the second")));
-  EXPECT_THAT(changed([&](JobModel& m) { m.values[9] = 5; }),
+  EXPECT_THAT(changed([&](pserver::JobModel& m) {
+                m.rows[77] = std::vector<float>(6, 1.f);
+              }),
+              ElementsAre(HasSubstr("key 77 is only in the second")));
+  EXPECT_THAT(changed([&](pserver::JobModel& m) { m.values[9] = 5; }),
               ElementsAre(HasSubstr("table dense value 9")));
-  EXPECT_THAT(changed([&](JobModel& m) { m.values[13] = 5; }),
+  EXPECT_THAT(changed([&](pserver::JobModel& m) { m.values[13] = 5; }),
               ElementsAre(HasSubstr("block 0 optimizer state[3]")));
   // -0 trains differently from 0.
-  JobModel zero = model_, minus = model_;
+  pserver::JobModel zero = model_, minus = model_;
   zero.rows[key][0] = 0.f;
   minus.rows[key][0] = -0.f;
   EXPECT_THAT(
@@ -128,7 +130,7 @@ TEST_F(CheckpointDiffTest, EachKindOfDifferenceIsNamed) {
 
 TEST_F(CheckpointDiffTest, AnotherConfigurationIsADifference) {
   const std::string a = Whole("diff_config_a", model_, 1, 8);
-  CheckpointMaker b(FreshFolder("diff_config_b"), 1, 8);
+  pserver::CheckpointMaker b(storage::FreshFolder("diff_config_b"), 1, 8);
   ASSERT_TRUE(b.Make(3, model_).ok());
   b.manifest().mutable_tables(0)->mutable_sparse()->set_memory_budget_bytes(
       uint64_t{1} << 30);
@@ -148,8 +150,9 @@ TEST_F(CheckpointDiffTest, ExportedRowsReadBackWithTheirBits) {
                     1e-20f,
                     16777217.f};
   const OpenCheckpoint open = Open(Whole("export", model_, 2, 8));
-  const std::string file = FreshFolder("rows.txt");
-  const auto num_rows = ExportRows(open, "slots", FileSystem::Real(), file);
+  const std::string file = storage::FreshFolder("rows.txt");
+  const auto num_rows =
+      ExportRows(open, "slots", storage::FileSystem::Real(), file);
   ASSERT_TRUE(num_rows.ok()) << num_rows.status();
   EXPECT_EQ(*num_rows, model_.rows.size());
   std::map<uint64_t, std::vector<float>> read;
@@ -167,9 +170,11 @@ TEST_F(CheckpointDiffTest, ExportedRowsReadBackWithTheirBits) {
     ASSERT_EQ(read[key].size(), row.size());
     EXPECT_EQ(std::memcmp(read[key].data(), row.data(), 4 * row.size()), 0);
   }
-  EXPECT_EQ(ExportRows(open, "dense", FileSystem::Real(), file).status().code(),
+  EXPECT_EQ(ExportRows(open, "dense", storage::FileSystem::Real(), file)
+                .status()
+                .code(),
             absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::checkpoint

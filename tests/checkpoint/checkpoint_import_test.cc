@@ -18,7 +18,7 @@
 #include "tests/pserver/checkpoint/job_servers.h"
 #include "tests/storage/checkpoint_testing.h"
 
-namespace oarlock {
+namespace oarlock::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
@@ -33,9 +33,9 @@ constexpr uint32_t kDim = 5;
 
 std::vector<std::string> Exported(const std::string& checkpoint,
                                   const std::string& table) {
-  const std::string path = FreshFolder("exported.txt");
-  const auto num_rows =
-      ExportRows(OpenCurrent(checkpoint), table, FileSystem::Real(), path);
+  const std::string path = storage::FreshFolder("exported.txt");
+  const auto num_rows = ExportRows(pserver::OpenCurrent(checkpoint), table,
+                                   storage::FileSystem::Real(), path);
   EXPECT_TRUE(num_rows.ok()) << num_rows.status();
   std::vector<std::string> lines;
   std::ifstream in(path);
@@ -47,8 +47,9 @@ std::vector<std::string> Exported(const std::string& checkpoint,
 absl::StatusOr<uint64_t> Import(const std::vector<std::string>& lines,
                                 const std::string& like,
                                 const CheckpointImportOptions& options) {
-  const OpenCheckpoint open = OpenCurrent(like);
-  auto import = CheckpointImport::Begin(&open, options, FileSystem::Real());
+  const OpenCheckpoint open = pserver::OpenCurrent(like);
+  auto import =
+      CheckpointImport::Begin(&open, options, storage::FileSystem::Real());
   if (!import.ok()) return import.status();
   (*import)->BeginFile("rows.txt");
   for (const std::string& line : lines) {
@@ -62,8 +63,9 @@ absl::StatusOr<uint64_t> Import(const std::vector<std::string>& lines,
 // statistics, an extended part that some rows have not got yet, or that all
 // have, under another rule.
 std::vector<v1::TableConfig> OneTableOfEachRule() {
-  const std::vector<v1::OptimizerConfig> rules = OneOfEachRule();
-  std::vector<v1::TableConfig> configs(rules.size(), SparseConfig(kDim, 0.1f));
+  const std::vector<v1::OptimizerConfig> rules = optim::OneOfEachRule();
+  std::vector<v1::TableConfig> configs(rules.size(),
+                                       pserver::SparseConfig(kDim, 0.1f));
   for (uint32_t i = 0; i < configs.size(); ++i) {
     configs[i].set_id(i + 1);
     configs[i].set_name(absl::StrCat("slots", i));
@@ -81,13 +83,13 @@ std::vector<v1::TableConfig> OneTableOfEachRule() {
 }
 
 TEST(CheckpointImportTest, WhatWasExportedComesBackUnderEveryRule) {
-  JobServers job(FreshFolder("import_job"), 2);
+  pserver::JobServers job(storage::FreshFolder("import_job"), 2);
   const std::vector<v1::TableConfig> configs = OneTableOfEachRule();
   for (const v1::TableConfig& config : configs) {
     ASSERT_TRUE(job.Create(config).ok());
     for (uint64_t step = 1; step <= 6; ++step) {
       job.PushSparse(TableId(config.id()), step,
-                     RandomGradients(kSeed + step, 20, 60, kDim));
+                     pserver::RandomGradients(kSeed + step, 20, 60, kDim));
     }
   }
   ASSERT_TRUE(job.Save(3).ok());
@@ -98,7 +100,8 @@ TEST(CheckpointImportTest, WhatWasExportedComesBackUnderEveryRule) {
     const std::vector<std::string> lines = Exported(like, config.name());
     EXPECT_GT(lines.size(), 30u);
     CheckpointImportOptions options;
-    options.directory = FreshFolder(absl::StrCat("import_", config.name()));
+    options.directory =
+        storage::FreshFolder(absl::StrCat("import_", config.name()));
     options.table = config.name();
     options.num_servers = 1 + config.id() % 3;
     const auto num_rows = Import(lines, like, options);
@@ -106,14 +109,14 @@ TEST(CheckpointImportTest, WhatWasExportedComesBackUnderEveryRule) {
     EXPECT_EQ(*num_rows, lines.size());
     like = options.directory;
   }
-  EXPECT_THAT(Differences(job.directory(), like), IsEmpty());
+  EXPECT_THAT(pserver::Differences(job.directory(), like), IsEmpty());
 }
 
 class ImportTest : public testing::Test {
  protected:
   void SetUp() override {
     RandomSequence random(kSeed);
-    model_ = RandomJob(600, random);
+    model_ = pserver::RandomJob(600, random);
     model_.rows[5] = {1.f / 3,
                       std::numeric_limits<float>::denorm_min(),
                       std::numeric_limits<float>::max(),
@@ -122,11 +125,11 @@ class ImportTest : public testing::Test {
                       -std::numeric_limits<float>::quiet_NaN()};
     ASSERT_TRUE(maker_.Make(7, model_).ok());
     lines_ = Exported(maker_.path(), "slots");
-    options_.directory = FreshFolder("imported");
+    options_.directory = storage::FreshFolder("imported");
     options_.num_servers = 3;
   }
   absl::StatusOr<uint64_t> Import() {
-    return oarlock::Import(lines_, maker_.path(), options_);
+    return oarlock::checkpoint::Import(lines_, maker_.path(), options_);
   }
   // Nothing that anybody could take for a checkpoint.
   void ExpectNothingIsLeft() {
@@ -138,8 +141,8 @@ class ImportTest : public testing::Test {
     }
   }
 
-  CheckpointMaker maker_{FreshFolder("import_like"), 2, 8};
-  JobModel model_;
+  pserver::CheckpointMaker maker_{storage::FreshFolder("import_like"), 2, 8};
+  pserver::JobModel model_;
   std::vector<std::string> lines_;
   CheckpointImportOptions options_;
 };
@@ -155,13 +158,14 @@ TEST_F(ImportTest, LinesMayComeInAnyOrderAndBeMoreThanFitInMemory) {
   const auto num_rows = Import();
   ASSERT_TRUE(num_rows.ok()) << num_rows.status();
   EXPECT_EQ(*num_rows, model_.rows.size());
-  EXPECT_THAT(Differences(maker_.path(), options_.directory), IsEmpty());
+  EXPECT_THAT(pserver::Differences(maker_.path(), options_.directory),
+              IsEmpty());
   EXPECT_FALSE(fs::exists(options_.directory + "/store/import"));
 }
 
 TEST_F(ImportTest, ServersBeginWithItAndAJobRemembersNothing) {
   ASSERT_TRUE(Import().ok());
-  const OpenCheckpoint imported = OpenCurrent(options_.directory);
+  const OpenCheckpoint imported = pserver::OpenCurrent(options_.directory);
   const v1::CheckpointManifest& manifest = imported.loaded.manifest;
   EXPECT_EQ(manifest.cut(), 1u);
   EXPECT_EQ(manifest.previous_cut(), 0u);
@@ -179,7 +183,7 @@ TEST_F(ImportTest, ServersBeginWithItAndAJobRemembersNothing) {
 TEST_F(ImportTest, RowsThatAreNotGivenAreGone) {
   lines_.resize(10);
   ASSERT_TRUE(Import().ok());
-  const OpenCheckpoint imported = OpenCurrent(options_.directory);
+  const OpenCheckpoint imported = pserver::OpenCurrent(options_.directory);
   uint64_t num_rows = 0;
   for (const v1::ServerPart& server : imported.loaded.manifest.servers()) {
     num_rows += server.tables(0).rows();
@@ -230,7 +234,8 @@ TEST_F(ImportTest, WordsMayBeAnyNumberOfSpacesApart) {
   lines_[3] = "  " + lines_[3] + "\t ";
   lines_[3].insert(lines_[3].find(' ', 3), " \t");
   ASSERT_TRUE(Import().ok());
-  EXPECT_THAT(Differences(maker_.path(), options_.directory), IsEmpty());
+  EXPECT_THAT(pserver::Differences(maker_.path(), options_.directory),
+              IsEmpty());
 }
 
 TEST_F(ImportTest, WhatCannotBeMadeIsRefusedBeforeALineIsRead) {
@@ -242,12 +247,12 @@ TEST_F(ImportTest, WhatCannotBeMadeIsRefusedBeforeALineIsRead) {
   options_.table = "";
   options_.directory = maker_.path();
   EXPECT_EQ(Import().status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(Differences(maker_.path(), maker_.path()), IsEmpty());
-  options_.directory = FreshFolder("foreign");
+  EXPECT_THAT(pserver::Differences(maker_.path(), maker_.path()), IsEmpty());
+  options_.directory = storage::FreshFolder("foreign");
   fs::create_directories(options_.directory);
   std::ofstream(options_.directory + "/thesis.tex") << "...";
   EXPECT_EQ(Import().status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::checkpoint

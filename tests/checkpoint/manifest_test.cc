@@ -13,7 +13,7 @@
 #include "tests/pserver/checkpoint/checkpoint_maker.h"
 #include "tests/storage/checkpoint_testing.h"
 
-namespace oarlock {
+namespace oarlock::checkpoint {
 namespace {
 
 using ::testing::HasSubstr;
@@ -24,23 +24,24 @@ class ManifestTest : public testing::Test {
  protected:
   void SetUp() override {
     RandomSequence random(kSeed);
-    const absl::Status made = maker_.Make(42, RandomJob(300, random));
+    const absl::Status made = maker_.Make(42, pserver::RandomJob(300, random));
     ASSERT_TRUE(made.ok()) << made;
   }
 
   absl::Status Open() {
-    auto loaded = LoadCheckpoint(FileSystem::Real(), maker_.path());
+    auto loaded = LoadCheckpoint(storage::FileSystem::Real(), maker_.path());
     if (!loaded.ok()) return loaded.status();
-    return VerifyAndOpen(FileSystem::Real(), *std::move(loaded), 2).status();
+    return VerifyAndOpen(storage::FileSystem::Real(), *std::move(loaded), 2)
+        .status();
   }
 
-  CheckpointMaker maker_{FreshFolder("manifest"), 3, 8};
+  pserver::CheckpointMaker maker_{storage::FreshFolder("manifest"), 3, 8};
 };
 
 TEST_F(ManifestTest, WhatWasWrittenIsLoadedByFolderAndByName) {
   for (const std::string& path :
        {maker_.path(), maker_.path() + "/ckpt-00000042"}) {
-    const auto loaded = LoadCheckpoint(FileSystem::Real(), path);
+    const auto loaded = LoadCheckpoint(storage::FileSystem::Real(), path);
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     EXPECT_EQ(loaded->folder, maker_.path() + "/ckpt-00000042");
     EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(
@@ -50,9 +51,9 @@ TEST_F(ManifestTest, WhatWasWrittenIsLoadedByFolderAndByName) {
 }
 
 TEST_F(ManifestTest, EveryUnitHasOneServer) {
-  auto open =
-      VerifyAndOpen(FileSystem::Real(),
-                    *LoadCheckpoint(FileSystem::Real(), maker_.path()), 1);
+  auto open = VerifyAndOpen(
+      storage::FileSystem::Real(),
+      *LoadCheckpoint(storage::FileSystem::Real(), maker_.path()), 1);
   ASSERT_TRUE(open.ok()) << open.status();
   EXPECT_EQ(open->server_of[0],
             (std::vector<uint32_t>{0, 1, 2, 0, 1, 2, 0, 1}));
@@ -156,9 +157,9 @@ TEST_F(ManifestTest, AUnitThatIsMissingThereTwiceOrUnknownIsDamage) {
 
 TEST_F(ManifestTest, RowsThatAreNotTheManifestsAreDamage) {
   const auto verify = [&] {
-    auto open =
-        VerifyAndOpen(FileSystem::Real(),
-                      *LoadCheckpoint(FileSystem::Real(), maker_.path()), 1);
+    auto open = VerifyAndOpen(
+        storage::FileSystem::Real(),
+        *LoadCheckpoint(storage::FileSystem::Real(), maker_.path()), 1);
     EXPECT_TRUE(open.ok()) << open.status();
     return VerifyTables(*open);
   };
@@ -175,4 +176,4 @@ TEST_F(ManifestTest, RowsThatAreNotTheManifestsAreDamage) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::checkpoint

@@ -13,7 +13,7 @@
 #include "tests/optim/rule_testing.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::checkpoint {
 namespace {
 
 constexpr uint64_t kSeed = 43;
@@ -29,26 +29,27 @@ enum class Parts {
   kExtended,
 };
 
-RowRules RulesOf(const v1::OptimizerConfig& rule,
-                 const v1::OptimizerConfig& other, Parts parts) {
-  v1::TableConfig config = SparseConfig(kDim, 0.1f);
+sparse_table::RowRules RulesOf(const v1::OptimizerConfig& rule,
+                               const v1::OptimizerConfig& other, Parts parts) {
+  v1::TableConfig config = pserver::SparseConfig(kDim, 0.1f);
   *config.mutable_optimizer() = rule;
   v1::SparseTableConfig& sparse = *config.mutable_sparse();
   if (parts >= Parts::kStatistics) sparse.set_accessor(v1::CTR);
   if (parts >= Parts::kLateExtended) sparse.set_extended_dim(2);
   if (parts == Parts::kLateExtended) sparse.set_extended_threshold(1.5f);
   if (parts == Parts::kExtended) *sparse.mutable_extended_optimizer() = other;
-  const auto rules = RowRules::Create(config, kTestPartitionBits);
+  const auto rules =
+      sparse_table::RowRules::Create(config, pserver::kTestPartitionBits);
   EXPECT_TRUE(rules.ok()) << rules.status();
   return *rules;
 }
 
 // Any bits that the row's text can have: all floats but NaNs with a payload.
-std::vector<std::byte> RandomRow(const RowRules& rules, const RowText& text,
-                                 RandomSequence& random) {
-  const RowLayout& layout = rules.layout();
+std::vector<std::byte> RandomRow(const sparse_table::RowRules& rules,
+                                 const RowText& text, RandomSequence& random) {
+  const sparse_table::RowLayout& layout = rules.layout();
   std::vector<std::byte> row(layout.row_bytes());
-  RowLayout::Header(row.data()).key = Key{random()};
+  sparse_table::RowLayout::Header(row.data()).key = Key{random()};
   const auto fill = [&](float* values, size_t n) {
     for (size_t i = 0; i < n; ++i) {
       do {
@@ -69,7 +70,8 @@ std::vector<std::byte> RandomRow(const RowRules& rules, const RowText& text,
     rules.BeginExtended(row.data());
     if (random.Below(2) == 0) {
       row = filled;
-      RowLayout::Header(row.data()).packed |= RowHeader::kExtended;
+      sparse_table::RowLayout::Header(row.data()).packed |=
+          sparse_table::RowHeader::kExtended;
     }
   }
   std::vector<std::byte> packed(text.format().row_bytes());
@@ -80,13 +82,13 @@ std::vector<std::byte> RandomRow(const RowRules& rules, const RowText& text,
 TEST(RowTextTest, ARowComesBackWithItsBitsUnderEveryRule) {
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   RandomSequence random(kSeed);
-  const std::vector<v1::OptimizerConfig> rules = OneOfEachRule();
+  const std::vector<v1::OptimizerConfig> rules = optim::OneOfEachRule();
   for (size_t r = 0; r < rules.size(); ++r) {
     for (const Parts parts : {Parts::kNone, Parts::kStatistics,
                               Parts::kLateExtended, Parts::kExtended}) {
       SCOPED_TRACE(testing::Message() << rules[r].ShortDebugString()
                                       << " parts " << static_cast<int>(parts));
-      const RowRules row_rules =
+      const sparse_table::RowRules row_rules =
           RulesOf(rules[r], rules[(r + 3) % rules.size()], parts);
       const RowText text(row_rules);
       std::set<size_t> widths;
@@ -108,7 +110,7 @@ TEST(RowTextTest, ARowComesBackWithItsBitsUnderEveryRule) {
 }
 
 TEST(RowTextTest, ShowAndClickAreCounts) {
-  const auto rules = OneOfEachRule();
+  const auto rules = optim::OneOfEachRule();
   const RowText text(RulesOf(rules[0], rules[0], Parts::kStatistics));
   std::vector<std::byte> packed(text.format().row_bytes());
   EXPECT_TRUE(text.Parse("7 1.5 0 1 2 3 4 5", packed.data()).ok());
@@ -123,4 +125,4 @@ TEST(RowTextTest, ShowAndClickAreCounts) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::checkpoint

@@ -7,17 +7,18 @@
 
 #include "worker/report/summary.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
-void Add(uint64_t trained_examples, double auc, TrainingSummary* summary) {
+void Add(uint64_t trained_examples, double auc,
+         worker::TrainingSummary* summary) {
   summary->evaluations.emplace_back();
   summary->evaluations.back().set_trained_examples(trained_examples);
   summary->evaluations.back().set_auc(auc);
 }
 
 TEST(AucCurveTest, BarsGrowFromGuessingToTheBest) {
-  TrainingSummary summary;
+  worker::TrainingSummary summary;
   Add(0, 0.5, &summary);
   Add(50000, 0.65, &summary);
   Add(100000, 0.8, &summary);
@@ -29,7 +30,7 @@ TEST(AucCurveTest, BarsGrowFromGuessingToTheBest) {
 }
 
 TEST(AucCurveTest, WhatIsBeyondTheEndsStaysInTheBar) {
-  TrainingSummary summary;
+  worker::TrainingSummary summary;
   Add(1, 0.4, &summary);
   Add(2, 0.9, &summary);
   EXPECT_EQ(AucCurve(summary, 0.8),
@@ -38,10 +39,10 @@ TEST(AucCurveTest, WhatIsBeyondTheEndsStaysInTheBar) {
 }
 
 TEST(AucCurveTest, WhatHasNoAucIsLeftOut) {
-  TrainingSummary summary;
+  worker::TrainingSummary summary;
   Add(1, std::numeric_limits<double>::quiet_NaN(), &summary);
   EXPECT_EQ(AucCurve(summary, 0.8), "");
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::cli

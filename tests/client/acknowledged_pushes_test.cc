@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::client {
 namespace {
 
 constexpr ServerIndex kFirst(0);
@@ -53,4 +53,4 @@ TEST(AcknowledgedPushesTest, OldCutsCountWithTheOldestThatIsKept) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::client

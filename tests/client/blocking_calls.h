@@ -10,7 +10,7 @@
 #include "absl/synchronization/notification.h"
 #include "client/parameter_client.h"
 
-namespace oarlock {
+namespace oarlock::client {
 
 // Distinct keys and a float vector for each: gradients or rows. Shared with
 // the client while a call is under way.
@@ -77,6 +77,6 @@ inline absl::Status PushRows(ParameterClient& client, TableId table,
   return PushAndWait(client, push, memory, versions);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::client
 
 #endif  // OARLOCK_TESTS_CLIENT_BLOCKING_CALLS_H_

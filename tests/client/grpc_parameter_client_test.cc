@@ -29,7 +29,7 @@
 #include "wire/value_format.h"
 #include "wire/wire_codec.h"
 
-namespace oarlock {
+namespace oarlock::client {
 namespace {
 
 using ::testing::HasSubstr;
@@ -381,7 +381,7 @@ absl::Status PushOnce(const MiniWorker& worker, Generation generation,
   const ServerIndex server =
       worker.connections().partition_map().Owner(partition);
   v1::RequestHeader header;
-  header.set_protocol_version(kProtocolVersion);
+  header.set_protocol_version(cluster::kProtocolVersion);
   header.set_job_hash(worker.connections().job_hash());
   header.set_routing_generation(
       worker.connections().partition_map().generation());
@@ -393,9 +393,9 @@ absl::Status PushOnce(const MiniWorker& worker, Generation generation,
   const KeyGroup group{partition, 1};
   absl::Notification done;
   absl::Status status;
-  DataPlane::Call call = {BatchMethod::kPushSparse,
+  DataPlane::Call call = {wire::BatchMethod::kPushSparse,
                           [&](Generation) {
-                            return EncodePushSparseRequest(
+                            return wire::EncodePushSparseRequest(
                                 header, kRows, absl::MakeConstSpan(&group, 1),
                                 grpc::Slice(&key, sizeof key),
                                 grpc::Slice(&gradient, sizeof gradient));
@@ -515,4 +515,4 @@ TEST(GrpcParameterClientShutdownTest, WaitingRoundEndsWithItsServer) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::client

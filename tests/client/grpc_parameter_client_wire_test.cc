@@ -28,7 +28,7 @@
 #include "tests/client/recording_server.h"
 #include "wire/value_format.h"
 
-namespace oarlock {
+namespace oarlock::client {
 namespace {
 
 using ::testing::HasSubstr;
@@ -158,7 +158,7 @@ TEST_F(WireTest, MessagesOfAPushShareItsSequenceAndTellTheirPart) {
   const auto check = [&](const v1::RequestHeader& header, size_t of_table) {
     EXPECT_EQ(header.worker_generation(), 5u);
     EXPECT_EQ(header.server_generation(), 77u);
-    EXPECT_EQ(header.job_hash(), JobHash("default"));
+    EXPECT_EQ(header.job_hash(), cluster::JobHash("default"));
     EXPECT_EQ(header.part_count(), (sparse.size() + dense.size()) / 2);
     EXPECT_EQ(header.table_part_count(), of_table / 2);
     EXPECT_TRUE(parts[header.sequence()].insert(header.part_index()).second);
@@ -383,4 +383,4 @@ TEST_F(WireTest, ClosingTheClientEndsABackoff) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::client

@@ -10,7 +10,7 @@
 #include "base/mix.h"
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::client {
 namespace {
 
 // The key whose Mix is `mix`.
@@ -128,4 +128,4 @@ TEST(KeyBatchTest, OrderDoesNotDependOnEarlierBatches) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::client

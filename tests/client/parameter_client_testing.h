@@ -13,7 +13,7 @@
 #include "tests/client/blocking_calls.h"
 #include "wire/value_format.h"
 
-namespace oarlock {
+namespace oarlock::client {
 
 inline constexpr TableId kRows(1);
 inline constexpr TableId kVector(2);
@@ -70,11 +70,11 @@ inline std::vector<float> Rounded(v1::ValueFormat format,
                                   std::vector<float> values) {
   if (format == v1::FLOAT32) return values;
   std::vector<uint16_t> narrow(values.size());
-  NarrowValues(format, values, absl::MakeSpan(narrow));
-  WidenValues(format, narrow.data(), absl::MakeSpan(values));
+  wire::NarrowValues(format, values, absl::MakeSpan(narrow));
+  wire::WidenValues(format, narrow.data(), absl::MakeSpan(values));
   return values;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::client
 
 #endif  // OARLOCK_TESTS_CLIENT_PARAMETER_CLIENT_TESTING_H_

@@ -17,19 +17,19 @@
 #include "proto/v1/admin.grpc.pb.h"
 #include "proto/v1/parameter.grpc.pb.h"
 
-namespace oarlock {
+namespace oarlock::client {
 
 // Stands for server 0 of 1: rows are zeros of `dim` floats, pushes are
 // swallowed. Thread-safe.
 class RecordingServer {
  public:
   RecordingServer(uint32_t num_partitions, uint32_t dim)
-      : map_(PartitionMap::Even(num_partitions, 1)),
+      : map_(cluster::PartitionMap::Even(num_partitions, 1)),
         admin_(this),
         parameters_(this),
         dim_(dim) {
     grpc::ServerBuilder builder;
-    ApplyServerArguments(&builder);
+    cluster::ApplyServerArguments(&builder);
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
                              &port_);
     builder.RegisterService(&admin_);
@@ -170,7 +170,7 @@ class RecordingServer {
     return grpc::Status::OK;
   }
 
-  const PartitionMap map_;
+  const cluster::PartitionMap map_;
   Admin admin_;
   Parameters parameters_;
   const uint32_t dim_;
@@ -188,6 +188,6 @@ class RecordingServer {
   std::vector<v1::PushDenseRequest> dense_pushes_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::client
 
 #endif  // OARLOCK_TESTS_CLIENT_RECORDING_SERVER_H_

@@ -12,7 +12,7 @@
 #include "cluster/wire_version.h"
 #include "tests/integration/mini_cluster.h"
 
-namespace oarlock {
+namespace oarlock::client {
 namespace {
 
 using ::testing::HasSubstr;
@@ -39,7 +39,7 @@ TEST(ServerConnectionsTest, TellsWhatTheServersAre) {
   const auto connections = ServerConnections::Connect(cluster->Connection());
   ASSERT_TRUE(connections.ok()) << connections.status();
   EXPECT_EQ((*connections)->num_workers(), 5u);
-  EXPECT_EQ((*connections)->job_hash(), JobHash("mini"));
+  EXPECT_EQ((*connections)->job_hash(), cluster::JobHash("mini"));
   EXPECT_EQ((*connections)->partition_map().num_servers(), 3u);
   EXPECT_EQ((*connections)->partition_map().partition_bits(), 6);
   ASSERT_EQ((*connections)->servers().size(), 3u);
@@ -140,7 +140,7 @@ TEST(ServerConnectionsTest, ControlCallIsGivenUpAfterTheRpcTimeout) {
   EXPECT_GE(clock.Now() - start, options.rpc_timeout);
   // The last pause, with its jitter.
   EXPECT_LE(clock.Now() - start,
-            options.rpc_timeout + 1.2 * kAwayRetries.max_backoff);
+            options.rpc_timeout + 1.2 * cluster::kAwayRetries.max_backoff);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(Text(status), HasSubstr("server 0 at"));
   EXPECT_THAT(Text(status), HasSubstr("did not answer within 10s"));
@@ -190,4 +190,4 @@ TEST(ServerConnectionsTest, RefusalIsNotRetried) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::client

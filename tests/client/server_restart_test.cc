@@ -21,7 +21,7 @@
 #include "tests/client/parameter_client_testing.h"
 #include "tests/integration/mini_cluster.h"
 
-namespace oarlock {
+namespace oarlock::client {
 namespace {
 
 using ::testing::HasSubstr;
@@ -60,7 +60,7 @@ class ServerRestartTest : public ::testing::Test {
     worker_ = *std::move(worker);
     // One key on each server.
     for (uint64_t k = 0; keys_.size() < 2; ++k) {
-      const PartitionMap& map = worker_->connections().partition_map();
+      const cluster::PartitionMap& map = worker_->connections().partition_map();
       if (map.Owner(map.PartitionOf(Key{k})).value() == keys_.size()) {
         keys_.push_back(Key{k});
       }
@@ -225,4 +225,4 @@ TEST_F(ServerRestartTest, RoundInProgressIsSentAgain) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::client

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace oarlock {
+namespace oarlock::client {
 namespace {
 
 TEST(WorkMessagesTest, RepairsKeepTheirNamesAndRanges) {
@@ -45,4 +45,4 @@ TEST(WorkMessagesTest, RepairOfGenerationZeroHasNoName) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::client

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace oarlock {
+namespace oarlock::cluster {
 namespace {
 
 using ::testing::HasSubstr;
@@ -27,4 +27,4 @@ TEST(EndpointTest, HostsAndPortsAreChecked) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::cluster

@@ -9,7 +9,7 @@
 #include "cluster/environment.h"
 #include "tests/cluster/environment_testing.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 namespace {
 
 using ::testing::HasSubstr;
@@ -176,4 +176,4 @@ TEST(EnvironmentErrorsTest, WrongArgumentsAreNamedAsFlags) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::cluster

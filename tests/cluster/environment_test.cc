@@ -9,7 +9,7 @@
 
 #include "tests/cluster/environment_testing.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 namespace {
 
 using ::testing::ElementsAre;
@@ -330,4 +330,4 @@ TEST(EnvironmentTest, SelectedGpusAreWhatTheVariableSays) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::cluster

@@ -5,7 +5,7 @@
 
 #include "cluster/environment.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 
 // Two servers.
 inline constexpr char kTwo[] = "127.0.0.1:6170,127.0.0.1:6171";
@@ -34,6 +34,6 @@ inline EnvironmentMap Server(const EnvironmentMap& changes) {
   return environment;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cluster
 
 #endif  // OARLOCK_TESTS_CLUSTER_ENVIRONMENT_TESTING_H_

@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 namespace {
 
 using ::testing::AllOf;
@@ -139,4 +139,4 @@ TEST_F(LogDirLockTest, AFolderThatCannotBeMadeOrWrittenIsNamed) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::cluster

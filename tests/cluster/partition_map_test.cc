@@ -9,7 +9,7 @@
 
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 namespace {
 
 using ::testing::HasSubstr;
@@ -127,4 +127,4 @@ TEST(PartitionMapDeathTest, AMapThatCannotBeCrashes) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::cluster

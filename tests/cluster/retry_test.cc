@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "wire/wire_limits.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 namespace {
 
 using ::testing::HasSubstr;
@@ -213,8 +213,9 @@ TEST(ChannelArgumentsTest, MessagesOfMegabytesPassAndTheLimitHolds) {
   ASSERT_TRUE(server.started());
   const auto channel = server.Connect();
   EXPECT_TRUE(Call(channel, 20 << 20, absl::Seconds(60)).ok());
-  EXPECT_EQ(Call(channel, kMaxMessageBytes + 1, absl::Seconds(60)).error_code(),
-            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(
+      Call(channel, wire::kMaxMessageBytes + 1, absl::Seconds(60)).error_code(),
+      grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 
 TEST(ChannelArgumentsTest, AServerRefusesWhatIsTooLarge) {
@@ -224,7 +225,8 @@ TEST(ChannelArgumentsTest, AServerRefusesWhatIsTooLarge) {
   const auto channel =
       grpc::CreateChannel(absl::StrCat("127.0.0.1:", server.port()),
                           grpc::InsecureChannelCredentials());
-  EXPECT_FALSE(Call(channel, kMaxMessageBytes + 1, absl::Seconds(60)).ok());
+  EXPECT_FALSE(
+      Call(channel, wire::kMaxMessageBytes + 1, absl::Seconds(60)).ok());
 }
 
 TEST(ChannelArgumentsTest, DeadlinesAreKeptWhenTheServerIsSilent) {
@@ -269,4 +271,4 @@ TEST(ServerArgumentsTest, ASecondServerOnTheSamePortDoesNotStart) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::cluster

@@ -19,7 +19,7 @@
 #include "proto/vendored/health.grpc.pb.h"
 #include "tests/cluster/test_certificates.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 namespace {
 
 using ::testing::AllOf;
@@ -238,4 +238,4 @@ TEST_F(TlsTest, WithoutFilesTheConnectionIsPlain) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::cluster

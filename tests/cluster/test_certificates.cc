@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 namespace {
 
 using PrivateKey = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
@@ -96,4 +96,4 @@ SecurityOptions WriteTestCertificates(const std::string& dir) {
   return options;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::cluster

@@ -7,7 +7,7 @@
 
 #include "cluster/security.h"
 
-namespace oarlock {
+namespace oarlock::cluster {
 
 // Writes cert.pem, key.pem and ca.pem (a self-signed authority of its own) and
 // a token file to the existing folder `dir`, and returns options that name
@@ -15,6 +15,6 @@ namespace oarlock {
 // clients alike.
 SecurityOptions WriteTestCertificates(const std::string& dir);
 
-}  // namespace oarlock
+}  // namespace oarlock::cluster
 
 #endif  // OARLOCK_TESTS_CLUSTER_TEST_CERTIFICATES_H_

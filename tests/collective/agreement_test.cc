@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "tests/collective/group_testing.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 namespace {
 
 std::vector<absl::Status> OnThreeRanks(
@@ -76,4 +76,4 @@ TEST(AgreementTest, AllKnowWhyWhenTheRankThatCannotGivesUpAtOnce) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::collective

@@ -25,7 +25,7 @@
 #include "tests/collective/group_testing.h"
 #include "wire/value_format.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 namespace {
 
 constexpr uint64_t kSeed = 20261122;
@@ -129,7 +129,7 @@ const std::vector<Backend>& AllBackends() {
 // OK where a GPU and NCCL can be used.
 const absl::Status& NcclStatus() {
   static const auto* const status = [] {
-    const cuda::Gpus gpus = cuda::FindGpus();
+    const nn::cuda::Gpus gpus = nn::cuda::FindGpus();
     return new absl::Status(gpus.count == 0
                                 ? absl::FailedPreconditionError(
                                       absl::StrCat("no GPU: ", gpus.why_none))
@@ -141,7 +141,7 @@ const absl::Status& NcclStatus() {
 // One rank, and one on each GPU; none where NCCL cannot be used.
 std::vector<int> NcclSizes() {
   if (!NcclStatus().ok()) return {};
-  const int num_gpus = cuda::FindGpus().count;
+  const int num_gpus = nn::cuda::FindGpus().count;
   if (num_gpus == 1) return {1};
   return {1, num_gpus};
 }
@@ -243,8 +243,8 @@ TEST_P(CommunicatorTest, SixteenBitSumsAreRoundedAndTheSameOnAllRanks) {
         if (num_ranks() == 1) continue;
         std::vector<uint16_t> narrow(size);
         std::vector<float> rounded(size);
-        NarrowValues(value_format, values, absl::MakeSpan(narrow));
-        WidenValues(value_format, narrow.data(), absl::MakeSpan(rounded));
+        wire::NarrowValues(value_format, values, absl::MakeSpan(narrow));
+        wire::WidenValues(value_format, narrow.data(), absl::MakeSpan(rounded));
         if (rounded != values) return Wrong("a sum is not of 16 bits");
       }
     }
@@ -445,4 +445,4 @@ TEST_P(CommunicatorTest, RankZeroServesTheOthersUntilTheyHaveLeft) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::collective

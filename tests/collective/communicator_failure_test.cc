@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/collective/group_testing.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 namespace {
 
 using ::testing::AllOf;
@@ -186,4 +186,4 @@ TEST_P(SeveralRanksTest, AFailureEndsTheOperationsOfForksToo) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::collective

@@ -17,7 +17,7 @@
 #include "tests/collective/gpu_model.h"
 #include "tests/collective/group_testing.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 namespace {
 
 const Backend kModel = {"gpu_model", JoinGpuModelGroup};
@@ -137,4 +137,4 @@ TEST(GpuCommunicatorTest, NcclSumsBroadcastsAndGathersOnOneGpu) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::collective

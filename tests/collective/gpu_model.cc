@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "collective/gpu_communicator.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 namespace {
 
 class ModelRing final : public GpuRing {
@@ -71,4 +71,4 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinGpuModelGroup(
   return JoinGpuGroup(options, NewModelRing);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::collective

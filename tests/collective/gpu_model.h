@@ -15,7 +15,7 @@
 #include "collective/gpu_ring.h"
 #include "collective/group.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 
 absl::StatusOr<std::unique_ptr<GpuRing>> NewModelRing(Communicator& host);
 
@@ -46,6 +46,6 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinGpuGroup(
 absl::StatusOr<std::unique_ptr<Communicator>> JoinGpuModelGroup(
     const GroupOptions& options);
 
-}  // namespace oarlock
+}  // namespace oarlock::collective
 
 #endif  // OARLOCK_TESTS_COLLECTIVE_GPU_MODEL_H_

@@ -18,7 +18,7 @@
 #include "tests/cluster/test_certificates.h"
 #include "tests/collective/group_testing.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 namespace {
 
 using ::testing::ElementsAre;
@@ -43,8 +43,8 @@ std::vector<absl::Status> JoinTwo(const GroupOptions& first,
 }
 
 TEST(GroupOptionsTest, AreReadFromTheRoleThatTheEnvironmentGives) {
-  RoleAssignment role;
-  role.role = Role::kCollective;
+  cluster::RoleAssignment role;
+  role.role = cluster::Role::kCollective;
   role.worker_endpoints = {"a:1", "b:2"};
   role.worker_index = 1;
   role.job_id = "job";
@@ -58,7 +58,7 @@ TEST(GroupOptionsTest, AreReadFromTheRoleThatTheEnvironmentGives) {
   EXPECT_EQ(options.job_id, "job");
   EXPECT_TRUE(options.security.insecure);
   EXPECT_EQ(options.incarnation, 3u);
-  EXPECT_TRUE(GroupOptionsOf(RoleAssignment()).endpoints.empty());
+  EXPECT_TRUE(GroupOptionsOf(cluster::RoleAssignment()).endpoints.empty());
 }
 
 TEST(GroupOptionsTest, WrongOnesAreRefusedBeforeAnyNetwork) {
@@ -100,7 +100,8 @@ TEST(GroupTest, TheRendezvousSpeaksTlsAndDemandsTheToken) {
   const std::string folder =
       absl::StrCat(::testing::TempDir(), "/tls_of_group");
   std::filesystem::create_directories(folder);
-  const SecurityOptions security = WriteTestCertificates(folder);
+  const cluster::SecurityOptions security =
+      cluster::WriteTestCertificates(folder);
   // The certificate is for this address alone.
   const FakeClock clock;
   auto probe = Door::Open("127.0.0.1", clock);
@@ -173,4 +174,4 @@ TEST(CheckAllAgreeTest, NamesWhoHasOtherThanRankZero) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::collective

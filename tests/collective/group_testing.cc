@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "collective/sockets.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 
 const std::vector<Backend>& Backends() {
   static const auto* const backends =
@@ -72,4 +72,4 @@ std::vector<absl::Status> RunRanks(
   return statuses;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::collective

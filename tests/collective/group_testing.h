@@ -14,7 +14,7 @@
 #include "collective/communicator.h"
 #include "collective/group.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 
 // Something that joins a group: each implementation of Communicator registers
 // here and gets the whole suite.
@@ -40,6 +40,6 @@ std::vector<absl::Status> RunRanks(
     const std::function<absl::Status(Communicator&)>& work,
     const std::function<void(GroupOptions&)>& change = nullptr);
 
-}  // namespace oarlock
+}  // namespace oarlock::collective
 
 #endif  // OARLOCK_TESTS_COLLECTIVE_GROUP_TESTING_H_

@@ -24,7 +24,7 @@
 #include "cluster/environment.h"
 #include "collective/group.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 namespace {
 
 using Arguments = std::map<std::string, std::string>;
@@ -69,9 +69,10 @@ absl::Status Run(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     arguments.insert(absl::StrSplit(word, absl::MaxSplits('=', 1)));
   }
-  OARLOCK_ASSIGN_OR_RETURN(const RoleAssignment role,
-                           ResolveRole(ReadEnvironment(), {}));
-  InitLogging(RoleName(role));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const cluster::RoleAssignment role,
+      cluster::ResolveRole(cluster::ReadEnvironment(), {}));
+  InitLogging(cluster::RoleName(role));
   GroupOptions options = GroupOptionsOf(role);
   options.join_timeout = absl::Seconds(30);
   Set(arguments, "join_ms", &options.join_timeout);
@@ -99,11 +100,11 @@ absl::Status Run(const std::vector<std::string>& words) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::collective
 
 int main(int argc, char** argv) {
   const absl::Status status =
-      oarlock::Run(std::vector<std::string>(argv + 1, argv + argc));
+      oarlock::collective::Run(std::vector<std::string>(argv + 1, argv + argc));
   std::printf("%s\n", status.ok() ? "left" : status.ToString().c_str());
   return status.ok() ? 0 : 1;
 }

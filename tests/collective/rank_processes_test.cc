@@ -23,7 +23,7 @@
 #include "tests/collective/group_testing.h"
 #include "tests/launch/process_testing.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 namespace {
 
 using ::testing::HasSubstr;
@@ -47,7 +47,7 @@ class Ranks {
 
   const std::vector<std::string>& endpoints() const { return endpoints_; }
   int size() const { return static_cast<int>(ranks_.size()); }
-  TestProcess& operator[](int rank) { return *ranks_[rank]; }
+  launch::TestProcess& operator[](int rank) { return *ranks_[rank]; }
 
   void Start(int rank, const std::string& words) {
     Start(rank, words, FleetEnvironment(endpoints_, rank));
@@ -56,13 +56,14 @@ class Ranks {
              const Environment& environment) {
     ranks_[rank] = NewProcess(words, environment);
   }
-  std::unique_ptr<TestProcess> NewProcess(const std::string& words,
-                                          const Environment& environment) {
+  std::unique_ptr<launch::TestProcess> NewProcess(
+      const std::string& words, const Environment& environment) {
     std::vector<std::string> argv = {kRankMain};
     for (absl::string_view word : absl::StrSplit(words, ' ')) {
       argv.emplace_back(word);
     }
-    return std::make_unique<TestProcess>(argv, environment, folder_.path());
+    return std::make_unique<launch::TestProcess>(argv, environment,
+                                                 folder_.path());
   }
   void StartAll(const std::string& words) {
     for (int rank = 0; rank < size(); ++rank) Start(rank, words);
@@ -100,7 +101,7 @@ class Ranks {
  private:
   const std::vector<std::string> endpoints_;
   const TestFolder folder_;
-  std::vector<std::unique_ptr<TestProcess>> ranks_;
+  std::vector<std::unique_ptr<launch::TestProcess>> ranks_;
 };
 
 class RankProcessesTest : public ::testing::TestWithParam<int> {};
@@ -235,9 +236,11 @@ TEST(RankArrivalTest, APlaceOfWhoDiedBeforeAllCameIsFreeAgain) {
   ranks.Start(0, "sums");
   // Of two that come for a place one is refused: then the other has it.
   const Environment environment = FleetEnvironment(ranks.endpoints(), 1);
-  std::unique_ptr<TestProcess> holder = ranks.NewProcess("sums", environment);
-  std::unique_ptr<TestProcess> other = ranks.NewProcess("sums", environment);
-  const auto refused = [](TestProcess& process) {
+  std::unique_ptr<launch::TestProcess> holder =
+      ranks.NewProcess("sums", environment);
+  std::unique_ptr<launch::TestProcess> other =
+      ranks.NewProcess("sums", environment);
+  const auto refused = [](launch::TestProcess& process) {
     return absl::StrContains(process.Output(), "ALREADY_EXISTS");
   };
   ASSERT_TRUE(Eventually([&] { return refused(*holder) || refused(*other); }));
@@ -398,4 +401,4 @@ TEST(RankEndpointTest, ARankWhoseAddressIsNotThisMachinesSaysSo) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::collective

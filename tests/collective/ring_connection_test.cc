@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 namespace {
 
 using ::testing::HasSubstr;
@@ -112,4 +112,4 @@ TEST_F(RingConnectionTest, ALibraryThatCanOnlyWaitIsWaitedFor) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::collective

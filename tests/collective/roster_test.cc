@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 namespace {
 
 using ::testing::ElementsAre;
@@ -259,4 +259,4 @@ TEST_F(RosterTest, WhatAnOldConnectionSaysIsPassedOver) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::collective

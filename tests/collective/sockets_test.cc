@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 
-namespace oarlock {
+namespace oarlock::collective {
 namespace {
 
 const std::string kSecret(kSecretBytes, 's');
@@ -101,4 +101,4 @@ TEST_F(DoorTest, ASocketIsWaitedForNoLongerThanTheClockSays) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::collective

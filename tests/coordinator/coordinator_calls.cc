@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "base/auc.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 template <typename Response>
@@ -275,4 +275,4 @@ void RandomCalls::MarkCut(const v1::CoordinatorState& state,
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

@@ -15,7 +15,7 @@
 #include "proto/v1/coordinator_work.pb.h"
 #include "proto/v1/coordinator_workers.pb.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 // Makes the call: the bytes of the answer or the text of the status, so what
 // the caller is told. Empty for calls that tell nothing, and for a barrier call
@@ -70,6 +70,6 @@ class RandomCalls {
   std::map<uint64_t, uint64_t> last_request_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_TESTS_COORDINATOR_COORDINATOR_CALLS_H_

@@ -15,7 +15,7 @@
 #include "proto/v1/checkpoint.pb.h"
 #include "tests/coordinator/coordinator_testing.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 using ::testing::ElementsAre;
@@ -301,4 +301,4 @@ TEST_F(CoordinatorDeathsTest, IncarnationsBeforeACheckpointAreRetired) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

@@ -10,7 +10,7 @@
 #include "coordinator/coordinator.h"
 #include "tests/coordinator/coordinator_testing.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 using ::testing::HasSubstr;
@@ -318,4 +318,4 @@ TEST_F(CoordinatorJobTest, DescriptionBeyondItsLimitsIsRefused) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

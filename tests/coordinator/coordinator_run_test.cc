@@ -10,7 +10,7 @@
 #include "coordinator/coordinator.h"
 #include "tests/coordinator/coordinator_testing.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 class CoordinatorRunTest : public CoordinatorTest {
@@ -222,4 +222,4 @@ TEST_F(CoordinatorRunTest, APassMayBeDefinedOnceMoreWithOtherRanges) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

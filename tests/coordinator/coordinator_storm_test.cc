@@ -21,7 +21,7 @@
 #include "proto/v1/checkpoint.pb.h"
 #include "tests/coordinator/death_model.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 constexpr uint32_t kWorkers = 3;
@@ -408,4 +408,4 @@ TEST(CoordinatorStormTest, EveryExampleIsTrainedOnceWhoeverDies) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

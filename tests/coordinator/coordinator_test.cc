@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "tests/coordinator/coordinator_testing.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 TEST_F(CoordinatorTest, LogicalTimeCountsTicksInWhichTheCoordinatorRan) {
@@ -447,4 +447,4 @@ TEST_F(CoordinatorTest, APassOfWhichNothingIsLeftIsDone) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

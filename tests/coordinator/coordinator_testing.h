@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "coordinator/coordinator.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 inline constexpr absl::Duration kLease = absl::Seconds(10);
 
@@ -180,6 +180,6 @@ inline bool Is(const std::shared_ptr<std::optional<absl::Status>>& outcome,
   return outcome->has_value() && (*outcome)->code() == code;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_TESTS_COORDINATOR_COORDINATOR_TESTING_H_

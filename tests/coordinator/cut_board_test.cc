@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 v1::MarkCutRequest Mark(uint32_t worker, uint64_t cut,
@@ -169,4 +169,4 @@ TEST(CutBoardTest, ACutThatIsEndedEarlyKeepsTheFirstReason) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

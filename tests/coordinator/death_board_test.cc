@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 constexpr uint64_t kVersion = 10;
@@ -121,4 +121,4 @@ TEST_F(DeathBoardTest, LedgersThatNobodyAskedForAreNotLookedAt) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

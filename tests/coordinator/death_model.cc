@@ -7,7 +7,7 @@
 
 #include "base/mix.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 constexpr uint64_t kWindow = 64;
@@ -405,4 +405,4 @@ std::optional<ModelWorker::Mark> ModelWorker::TakeMark() {
   return mark;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

@@ -19,7 +19,7 @@
 #include "proto/v1/coordinator_servers.pb.h"
 #include "proto/v1/coordinator_work.pb.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 
 // An example's number: source * kSourceExamples + its ordinal there.
 inline constexpr uint64_t kSourceExamples = 700;
@@ -179,6 +179,6 @@ class ModelWorker {
   std::map<uint64_t, std::set<uint64_t>> untold_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_TESTS_COORDINATOR_DEATH_MODEL_H_

@@ -15,7 +15,7 @@
 #include "coordinator/work/range_set.h"
 #include "tests/coordinator/death_model.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 constexpr uint32_t kEpoch = 3;
@@ -361,4 +361,4 @@ TEST(DeathSettlementModelTest, EveryGradientIsAppliedOnceOverChainsOfDeaths) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

@@ -9,7 +9,7 @@
 #include "base/types.h"
 #include "proto/state/coordinator_state.pb.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 using Phases = google::protobuf::RepeatedPtrField<v1::PhaseStatus>;
@@ -249,4 +249,4 @@ TEST(ProgressBoardTest, IllegalReportsAreInvalidArgument) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

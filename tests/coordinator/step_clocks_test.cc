@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 using Change = v1::StepClockRequest;
@@ -362,4 +362,4 @@ INSTANTIATE_TEST_SUITE_P(Seeds, StepClocksModelTest,
                          ::testing::Range<uint64_t>(1, 21));
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "tests/base/test_folder.h"  // IWYU pragma: export
 
-namespace oarlock {
+namespace oarlock::data {
 
 inline std::string ReadAll(const std::string& path) {
   std::stringstream content;
@@ -66,6 +66,6 @@ inline std::string RandomCriteoLine(RandomSequence& random) {
   return absl::StrJoin(fields, "\t");
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_TESTS_DATA_TEST_FILES_H_

@@ -13,7 +13,7 @@
 #include "proto/config/job_config.pb.h"
 #include "proto/config/launch_config.pb.h"
 
-namespace oarlock {
+namespace oarlock::flags {
 namespace {
 
 using ::testing::ElementsAre;
@@ -283,4 +283,4 @@ TEST(CommandLineTest, TheTableHasOneRowForEachFlag) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::flags

@@ -20,14 +20,15 @@
 #include "proto/config/train_config.pb.h"
 #include "tests/fleet/document_tables.h"
 
-namespace oarlock {
+namespace oarlock::flags {
 namespace {
 
 constexpr char kDocument[] = "docs/configuration.md";
 
 std::string EnvironmentTable() {
   std::string table = "| variable | of | meaning |\n| --- | --- | --- |\n";
-  for (const EnvironmentVariable& variable : EnvironmentVariables()) {
+  for (const cluster::EnvironmentVariable& variable :
+       cluster::EnvironmentVariables()) {
     absl::StrAppend(&table, "| `", variable.name, "` | ", variable.generation,
                     " | ", variable.meaning, " |\n");
   }
@@ -59,9 +60,9 @@ TEST(ConfigurationDocTest, EveryTableIsWhatTheCodeSays) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::flags
 
 int main(int argc, char** argv) {
-  return oarlock::DocumentTestMain(argc, argv, oarlock::kDocument,
-                                   oarlock::Tables());
+  return oarlock::DocumentTestMain(argc, argv, oarlock::flags::kDocument,
+                                   oarlock::flags::Tables());
 }

@@ -59,7 +59,8 @@ absl::Status Work(Fleet& fleet) {
 }
 
 absl::Status Run(const std::string& train_file, const std::string& folder) {
-  OARLOCK_ASSIGN_OR_RETURN(const RoleAssignment role, RoleFromEnvironment());
+  OARLOCK_ASSIGN_OR_RETURN(const cluster::RoleAssignment role,
+                           RoleFromEnvironment());
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Fleet> fleet,
                            Fleet::Init(Config(train_file, folder), role));
   if (fleet->IsWorker()) return Work(*fleet);

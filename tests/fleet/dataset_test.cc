@@ -36,23 +36,24 @@ constexpr uint64_t kExamples = 2000;
 // Of each key of a checkpoint of rows with statistics, in how many examples it
 // was trained.
 absl::StatusOr<std::map<uint64_t, float>> ShowsOf(const std::string& folder) {
-  FileSystem* const files = FileSystem::Real();
-  OARLOCK_ASSIGN_OR_RETURN(LoadedCheckpoint loaded,
-                           LoadCheckpoint(files, folder));
+  storage::FileSystem* const files = storage::FileSystem::Real();
+  OARLOCK_ASSIGN_OR_RETURN(checkpoint::LoadedCheckpoint loaded,
+                           checkpoint::LoadCheckpoint(files, folder));
   OARLOCK_ASSIGN_OR_RETURN(
-      const OpenCheckpoint open,
-      VerifyAndOpen(files, std::move(loaded), /*num_threads=*/1));
+      const checkpoint::OpenCheckpoint open,
+      checkpoint::VerifyAndOpen(files, std::move(loaded), /*num_threads=*/1));
   const v1::CheckpointManifest& manifest = open.loaded.manifest;
   OARLOCK_ASSIGN_OR_RETURN(const size_t place,
-                           FindSparseTable(manifest, "embedding"));
+                           checkpoint::FindSparseTable(manifest, "embedding"));
   std::map<uint64_t, float> shows;
   for (uint32_t p = 0; p < manifest.num_partitions(); ++p) {
     OARLOCK_ASSIGN_OR_RETURN(
-        const PartitionRows rows,
-        PartitionRows::Read(open, place, PartitionIndex(p)));
+        const checkpoint::PartitionRows rows,
+        checkpoint::PartitionRows::Read(open, place, PartitionIndex(p)));
     for (const auto& [key, packed] : rows.rows()) {
       std::memcpy(&shows[static_cast<uint64_t>(key)],
-                  packed + PackedRows::kHeaderBytes, sizeof(float));
+                  packed + sparse_table::PackedRows::kHeaderBytes,
+                  sizeof(float));
     }
   }
   return shows;
@@ -67,8 +68,8 @@ TEST(FleetDatasetTest, AGloballyShuffledPassHasEachExampleOnceAndIsReleased) {
     absl::StrAppend(&text, i % 2, " ", i, ":1\n");
   }
   const std::string train_file = folder + "/train";
-  WriteFile(train_file, text);
-  const std::string endpoint = FreeEndpoints(1)[0];
+  launch::WriteFile(train_file, text);
+  const std::string endpoint = collective::FreeEndpoints(1)[0];
   const size_t colon = endpoint.rfind(':');
   std::map<std::string, std::string> environment = {
       {"PADDLE_PSERVERS_IP_PORT_LIST", endpoint},
@@ -77,12 +78,13 @@ TEST(FleetDatasetTest, AGloballyShuffledPassHasEachExampleOnceAndIsReleased) {
       {"POD_IP", endpoint.substr(0, colon)},
       {"PADDLE_PORT", endpoint.substr(colon + 1)}};
   const std::vector<std::string> argv = {kDatasetMain, train_file, folder};
-  TestProcess server(argv, environment, folder);
+  launch::TestProcess server(argv, environment, folder);
   environment["TRAINING_ROLE"] = "TRAINER";
-  std::vector<std::unique_ptr<TestProcess>> workers;
+  std::vector<std::unique_ptr<launch::TestProcess>> workers;
   for (uint32_t w = 0; w < kNumWorkers; ++w) {
     environment["PADDLE_TRAINER_ID"] = absl::StrCat(w);
-    workers.push_back(std::make_unique<TestProcess>(argv, environment, folder));
+    workers.push_back(
+        std::make_unique<launch::TestProcess>(argv, environment, folder));
   }
   for (const auto& worker : workers) {
     ASSERT_EQ(worker->Wait(), 0) << worker->Output();

@@ -27,9 +27,10 @@ v1::TableConfig SgdTable(uint32_t dim) {
   return table;
 }
 
-RowBatch Gradients(const LocalParameterClient& client,
-                   const std::vector<Key>& keys, float value, size_t dim) {
-  RowBatch rows;
+client::RowBatch Gradients(const LocalParameterClient& client,
+                           const std::vector<Key>& keys, float value,
+                           size_t dim) {
+  client::RowBatch rows;
   rows.keys.Build(keys, client.partition_bits());
   rows.values.assign(rows.keys.keys().size() * dim, value);
   return rows;
@@ -39,13 +40,16 @@ TEST(LocalParameterClientTest, PushesApplyTheRuleAndLeaveOtherRowsAlone) {
   LocalParameterClient client(16);
   EXPECT_EQ(client.partition_bits(), 4);
   ASSERT_TRUE(client.CreateTable(SgdTable(2)).ok());
+  ASSERT_TRUE(client::PushRows(client, kTable,
+                               Gradients(client, {Key{1}, Key{2}}, 1, 2))
+                  .ok());
   ASSERT_TRUE(
-      PushRows(client, kTable, Gradients(client, {Key{1}, Key{2}}, 1, 2)).ok());
+      client::PushRows(client, kTable, Gradients(client, {Key{2}}, -4, 2))
+          .ok());
+  client::RowBatch rows;
   ASSERT_TRUE(
-      PushRows(client, kTable, Gradients(client, {Key{2}}, -4, 2)).ok());
-  RowBatch rows;
-  ASSERT_TRUE(
-      PullRows(client, kTable, {Key{1}, Key{2}, Key{3}}, 2, &rows).ok());
+      client::PullRows(client, kTable, {Key{1}, Key{2}, Key{3}}, 2, &rows)
+          .ok());
   const std::vector<float> expected = {2.5f, 4.5f, 3.0f};
   for (size_t i = 0; i < 3; ++i) {
     for (size_t d = 0; d < 2; ++d) {
@@ -58,15 +62,16 @@ TEST(LocalParameterClientTest, VersionsCountPushes) {
   LocalParameterClient client(1);
   ASSERT_TRUE(client.CreateTable(SgdTable(1)).ok());
   for (uint64_t pushes = 1; pushes <= 3; ++pushes) {
-    TableVersions pushed;
+    client::TableVersions pushed;
+    ASSERT_TRUE(client::PushRows(client, kTable,
+                                 Gradients(client, {Key{1}}, 1, 1), &pushed)
+                    .ok());
+    client::RowBatch rows;
+    client::TableVersions pulled;
     ASSERT_TRUE(
-        PushRows(client, kTable, Gradients(client, {Key{1}}, 1, 1), &pushed)
-            .ok());
-    RowBatch rows;
-    TableVersions pulled;
-    ASSERT_TRUE(PullRows(client, kTable, {Key{1}}, 1, &rows, &pulled).ok());
-    EXPECT_EQ(pushed, TableVersions{pushes});
-    EXPECT_EQ(pulled, TableVersions{pushes});
+        client::PullRows(client, kTable, {Key{1}}, 1, &rows, &pulled).ok());
+    EXPECT_EQ(pushed, client::TableVersions{pushes});
+    EXPECT_EQ(pulled, client::TableVersions{pushes});
   }
 }
 
@@ -85,10 +90,10 @@ std::vector<float> MovesOfTwoPushes(v1::UpdateMode mode, uint32_t num_steps) {
   float last = 0;
   for (const uint32_t steps : {num_steps, 1u}) {
     const auto gradient = std::make_shared<float>(1);
-    const auto updated = std::make_shared<DenseReplica>();
-    PushRequest push;
+    const auto updated = std::make_shared<client::DenseReplica>();
+    client::PushRequest push;
     push.dense.push_back({kTable, gradient.get(), steps, updated.get()});
-    EXPECT_TRUE(PushAndWait(client, push, gradient).ok());
+    EXPECT_TRUE(client::PushAndWait(client, push, gradient).ok());
     moves.push_back(updated->values[0] - last);
     last = updated->values[0];
   }
@@ -111,28 +116,28 @@ TEST(LocalParameterClientTest, StaleDenseGradientsMoveTheTableByLess) {
   table.mutable_optimizer()->set_learning_rate(-1);
   LocalParameterClient client(1);
   ASSERT_TRUE(client.CreateTable(table).ok());
-  DenseReplica begin;
-  ASSERT_TRUE(PullAll(client, kTable, &begin).ok());
+  client::DenseReplica begin;
+  ASSERT_TRUE(client::PullAll(client, kTable, &begin).ok());
   float expected = begin.values[0];
   for (const float move : {1.0f, 1.0f / 2, 1.0f / 3}) {
     const auto gradient = std::make_shared<float>(1);
-    const auto updated = std::make_shared<DenseReplica>(begin);
-    PushRequest push;
+    const auto updated = std::make_shared<client::DenseReplica>(begin);
+    client::PushRequest push;
     push.dense.push_back(
         {kTable, gradient.get(), 1, updated.get(), begin.block_versions});
-    ASSERT_TRUE(PushAndWait(client, push, gradient).ok());
+    ASSERT_TRUE(client::PushAndWait(client, push, gradient).ok());
     EXPECT_FLOAT_EQ(updated->values[0], expected += move);
   }
 }
 
 TEST(LocalParameterClientTest, UnknownTableIsAnError) {
   LocalParameterClient client(4);
-  RowBatch rows;
-  DenseReplica replica;
-  EXPECT_FALSE(PullRows(client, kTable, {Key{1}}, 1, &rows).ok());
-  EXPECT_FALSE(PullAll(client, kTable, &replica).ok());
+  client::RowBatch rows;
+  client::DenseReplica replica;
+  EXPECT_FALSE(client::PullRows(client, kTable, {Key{1}}, 1, &rows).ok());
+  EXPECT_FALSE(client::PullAll(client, kTable, &replica).ok());
   EXPECT_FALSE(
-      PushRows(client, kTable, Gradients(client, {Key{1}}, 1, 1)).ok());
+      client::PushRows(client, kTable, Gradients(client, {Key{1}}, 1, 1)).ok());
 }
 
 TEST(LocalParameterClientTest, OtherTableOfTheSameNameIsRefused) {
@@ -145,7 +150,7 @@ TEST(LocalParameterClientTest, OtherTableOfTheSameNameIsRefused) {
 
 TEST(LocalJobClientTest, WorkIsLeasedOnceAndThenExhausted) {
   LocalJobClient job;
-  std::vector<WorkItem> items(3);
+  std::vector<data::WorkItem> items(3);
   for (uint64_t i = 0; i < 3; ++i) {
     items[i].begin = i * 10;
     items[i].end = i * 10 + 10;
@@ -154,7 +159,8 @@ TEST(LocalJobClientTest, WorkIsLeasedOnceAndThenExhausted) {
   ASSERT_TRUE(job.DefineWork("train/0", items, 30, /*order=*/"").ok());
   std::vector<uint64_t> done;
   for (uint64_t i = 0; i < 3; ++i) {
-    const absl::StatusOr<Leases> leases = job.LeaseWork("train/0", 1, done);
+    const absl::StatusOr<client::Leases> leases =
+        job.LeaseWork("train/0", 1, done);
     ASSERT_TRUE(leases.ok()) << leases.status();
     ASSERT_EQ(leases->items.size(), 1u);
     EXPECT_EQ(leases->items[0].begin, i * 10);
@@ -162,7 +168,7 @@ TEST(LocalJobClientTest, WorkIsLeasedOnceAndThenExhausted) {
     EXPECT_FALSE(leases->exhausted);
     done = {leases->items[0].lease};
   }
-  const absl::StatusOr<Leases> end = job.LeaseWork("train/0", 1, done);
+  const absl::StatusOr<client::Leases> end = job.LeaseWork("train/0", 1, done);
   ASSERT_TRUE(end.ok()) << end.status();
   EXPECT_TRUE(end->items.empty());
   EXPECT_TRUE(end->exhausted);

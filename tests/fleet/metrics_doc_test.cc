@@ -32,8 +32,8 @@ std::string TableOf(MetricList metrics) {
 }
 
 DocumentTables Tables() {
-  return {{"server", TableOf(ServerMetrics())},
-          {"worker", TableOf(WorkerMetricsList())}};
+  return {{"server", TableOf(pserver::ServerMetrics())},
+          {"worker", TableOf(worker::WorkerMetricsList())}};
 }
 
 TEST(MetricsDocTest, EveryTableIsWhatTheCodeSays) {
@@ -47,8 +47,9 @@ TEST(MetricsDocTest, EveryTableIsWhatTheCodeSays) {
 }
 
 TEST(MetricsDocTest, NamesKeepTheRules) {
-  std::vector<const Metric*> metrics = ServerMetrics();
-  for (const Metric* metric : WorkerMetricsList()) metrics.push_back(metric);
+  std::vector<const Metric*> metrics = pserver::ServerMetrics();
+  for (const Metric* metric : worker::WorkerMetricsList())
+    metrics.push_back(metric);
   std::set<std::string> names;
   for (const Metric* metric : metrics) {
     SCOPED_TRACE(metric->name);

@@ -70,7 +70,7 @@ absl::StatusOr<std::unique_ptr<MiniCluster>> MiniCluster::Start(
 }
 
 absl::Status MiniCluster::StartServer(uint32_t index) {
-  ServerOptions server;
+  pserver::ServerOptions server;
   server.server_endpoints = endpoints_;
   server.server_index = index;
   server.job_id = options_.job_id;
@@ -81,12 +81,12 @@ absl::Status MiniCluster::StartServer(uint32_t index) {
   server.drain_grace = absl::Milliseconds(200);
   server.num_threads = 2;
   server.clocks = options_.server_clocks;
-  OARLOCK_ASSIGN_OR_RETURN(servers_[index], Server::Start(server));
+  OARLOCK_ASSIGN_OR_RETURN(servers_[index], pserver::Server::Start(server));
   return absl::OkStatus();
 }
 
-ConnectionOptions MiniCluster::Connection() const {
-  ConnectionOptions connection;
+client::ConnectionOptions MiniCluster::Connection() const {
+  client::ConnectionOptions connection;
   connection.endpoints = endpoints_;
   connection.job_id = options_.job_id;
   connection.client_name = "test";
@@ -100,12 +100,13 @@ ConnectionOptions MiniCluster::Connection() const {
 absl::StatusOr<std::unique_ptr<MiniWorker>> MiniWorker::Join(
     const MiniCluster& cluster, uint32_t index) {
   auto worker = std::make_unique<MiniWorker>();
-  OARLOCK_ASSIGN_OR_RETURN(worker->connections_,
-                           ServerConnections::Connect(cluster.Connection()));
   OARLOCK_ASSIGN_OR_RETURN(
-      worker->job_,
-      GrpcJobClient::Register(worker->connections_.get(), WorkerIndex(index)));
-  worker->parameters_ = std::make_unique<GrpcParameterClient>(
+      worker->connections_,
+      client::ServerConnections::Connect(cluster.Connection()));
+  OARLOCK_ASSIGN_OR_RETURN(
+      worker->job_, client::GrpcJobClient::Register(worker->connections_.get(),
+                                                    WorkerIndex(index)));
+  worker->parameters_ = std::make_unique<client::GrpcParameterClient>(
       worker->connections_.get(), WorkerIndex(index),
       worker->job_->generation());
   return worker;

@@ -53,11 +53,11 @@ class MiniCluster {
 
   absl::Status StartServer(uint32_t index);
   void StopServer(uint32_t index) { servers_[index].reset(); }
-  Server& server(uint32_t index) { return *servers_[index]; }
+  pserver::Server& server(uint32_t index) { return *servers_[index]; }
 
   const std::vector<std::string>& endpoints() const { return endpoints_; }
   // What a client of this job is told.
-  ConnectionOptions Connection() const;
+  client::ConnectionOptions Connection() const;
 
   static constexpr int kMaxStartAttempts = 5;
 
@@ -66,7 +66,7 @@ class MiniCluster {
 
   const MiniClusterOptions options_;
   std::vector<std::string> endpoints_;
-  std::vector<std::unique_ptr<Server>> servers_;
+  std::vector<std::unique_ptr<pserver::Server>> servers_;
 };
 
 // What a worker process holds. Destroying it without job().Finish() is a
@@ -77,14 +77,14 @@ class MiniWorker {
   static absl::StatusOr<std::unique_ptr<MiniWorker>> Join(
       const MiniCluster& cluster, uint32_t index);
 
-  const ServerConnections& connections() const { return *connections_; }
-  GrpcJobClient& job() { return *job_; }
-  GrpcParameterClient& parameters() { return *parameters_; }
+  const client::ServerConnections& connections() const { return *connections_; }
+  client::GrpcJobClient& job() { return *job_; }
+  client::GrpcParameterClient& parameters() { return *parameters_; }
 
  private:
-  std::unique_ptr<ServerConnections> connections_;
-  std::unique_ptr<GrpcJobClient> job_;
-  std::unique_ptr<GrpcParameterClient> parameters_;
+  std::unique_ptr<client::ServerConnections> connections_;
+  std::unique_ptr<client::GrpcJobClient> job_;
+  std::unique_ptr<client::GrpcParameterClient> parameters_;
 };
 
 }  // namespace oarlock

@@ -23,7 +23,7 @@
 #include "tests/base/eventually.h"
 #include "tests/base/test_folder.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 namespace {
 
 using ::testing::HasSubstr;
@@ -97,7 +97,7 @@ class AttendanceTest : public testing::Test {
     return report;
   }
 
-  void Serve(const SecurityOptions& security = {}) {
+  void Serve(const cluster::SecurityOptions& security = {}) {
     v1::NodeReport expected = ReportOf(1);
     *expected.mutable_ready() = ShareOf(1);
     auto server = MeetingServer::Start({.expected = expected,
@@ -111,7 +111,7 @@ class AttendanceTest : public testing::Test {
 
   std::unique_ptr<Attendance> Attend(int id, const std::string& token = "",
                                      absl::Duration timeout = kMeetTimeout) {
-    auto credentials = MakeChannelCredentials({});
+    auto credentials = cluster::MakeChannelCredentials({});
     EXPECT_TRUE(credentials.ok()) << credentials.status();
     return std::make_unique<Attendance>(
         Attendance::Options{.report = ReportOf(id),
@@ -121,7 +121,7 @@ class AttendanceTest : public testing::Test {
                             .silence_timeout = kSilence,
                             .clocks = {&clock_, &clock_}},
         grpc::CreateCustomChannel(endpoint_, *credentials,
-                                  MakeChannelArguments()));
+                                  cluster::MakeChannelArguments()));
   }
 
   // Calls `function` for each guest in a thread of its own, while time passes.
@@ -218,7 +218,7 @@ TEST_F(AttendanceTest, WhereNobodyListensTheErrorNamesTheMaster) {
 
 TEST_F(AttendanceTest, AWrongTokenIsRefusedAtOnce) {
   const TestFolder folder;
-  SecurityOptions security;
+  cluster::SecurityOptions security;
   security.token_file = folder.Write("token", "secret");
   Serve(security);
   const auto met = Attend(2, "guess")->Meet(ShareOf(2));
@@ -227,4 +227,4 @@ TEST_F(AttendanceTest, AWrongTokenIsRefusedAtOnce) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::launch

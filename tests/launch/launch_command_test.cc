@@ -18,7 +18,7 @@
 #include "tests/base/test_folder.h"
 #include "tests/launch/process_testing.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 namespace {
 
 using ::testing::HasSubstr;
@@ -363,4 +363,4 @@ TEST_F(LaunchCommandTest, ExplainEnvPrintsTheRole) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::launch

@@ -7,7 +7,7 @@
 int main(int argc, char** argv) {
   const std::string command = argc > 1 ? argv[1] : "";
   if (command == "launch")
-    return oarlock::RunLaunch(argc, argv, oarlock::Clocks());
-  if (command == "explain-env") return oarlock::RunExplainEnv(argc, argv);
+    return oarlock::cli::RunLaunch(argc, argv, oarlock::Clocks());
+  if (command == "explain-env") return oarlock::cli::RunExplainEnv(argc, argv);
   return 2;
 }

@@ -10,7 +10,7 @@
 
 #include "flags/command_line.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 namespace {
 
 using ::testing::ElementsAre;
@@ -34,11 +34,13 @@ Machine TestMachine() {
   return machine;
 }
 
-absl::StatusOr<LaunchPlan> Plan(const std::vector<std::string>& args,
-                                const EnvironmentMap& environment = {}) {
-  const CommandSyntax syntax{.name = "oarlock launch", .description = ""};
+absl::StatusOr<LaunchPlan> Plan(
+    const std::vector<std::string>& args,
+    const cluster::EnvironmentMap& environment = {}) {
+  const flags::CommandSyntax syntax{.name = "oarlock launch",
+                                    .description = ""};
   v1::LaunchConfig config;
-  const auto parsed = ParseCommandLine(syntax, args, {{&config}});
+  const auto parsed = flags::ParseCommandLine(syntax, args, {{&config}});
   if (!parsed.ok()) return parsed.status();
   return PlanLaunch(config, environment, TestMachine());
 }
@@ -51,11 +53,11 @@ std::string ErrorOf(const std::vector<std::string>& args) {
 std::vector<std::string> RolesOf(const LaunchPlan& plan) {
   std::vector<std::string> roles;
   for (const ProcessPlan& process : plan.processes) {
-    EnvironmentMap environment = plan.base_environment;
+    cluster::EnvironmentMap environment = plan.base_environment;
     for (const auto& [name, value] : process.environment) {
       environment[name] = value;
     }
-    const auto role = ResolveRole(environment, {});
+    const auto role = cluster::ResolveRole(environment, {});
     EXPECT_TRUE(role.ok()) << role.status();
     if (!role.ok()) continue;
     EXPECT_THAT(role->warnings, IsEmpty());
@@ -63,7 +65,7 @@ std::vector<std::string> RolesOf(const LaunchPlan& plan) {
     EXPECT_EQ(role->worker_endpoints, plan.worker_endpoints);
     EXPECT_EQ(role->num_workers, plan.worker_endpoints.size());
     EXPECT_EQ(role->job_id, plan.job_id);
-    roles.push_back(RoleName(*role));
+    roles.push_back(cluster::RoleName(*role));
   }
   return roles;
 }
@@ -71,15 +73,15 @@ std::vector<std::string> RolesOf(const LaunchPlan& plan) {
 // Keeps only the variables of one generation, and resolves.
 std::string RoleByOnly(const LaunchPlan& plan, const ProcessPlan& process,
                        const std::set<std::string>& names) {
-  EnvironmentMap environment;
+  cluster::EnvironmentMap environment;
   for (const auto& [name, value] : process.environment) {
     if (names.count(name) > 0) environment[name] = value;
   }
-  const auto role = ResolveRole(environment, {});
+  const auto role = cluster::ResolveRole(environment, {});
   EXPECT_TRUE(role.ok()) << role.status();
   if (!role.ok()) return "";
   EXPECT_EQ(role->server_endpoints, plan.server_endpoints);
-  return RoleName(*role);
+  return cluster::RoleName(*role);
 }
 
 TEST(LaunchPlanTest, OneNodeGetsFreePorts) {
@@ -98,8 +100,8 @@ TEST(LaunchPlanTest, OneNodeGetsFreePorts) {
 }
 
 TEST(LaunchPlanTest, AStartPortCountsServersThenWorkers) {
-  for (const auto& [args, environment] :
-       std::vector<std::pair<std::vector<std::string>, EnvironmentMap>>{
+  for (const auto& [args, environment] : std::vector<
+           std::pair<std::vector<std::string>, cluster::EnvironmentMap>>{
            {{"--start_port", "7000"}, {}},
            {{"--started_port=7000"}, {{"FLAGS_START_PORT", "8000"}}},
            {{}, {{"FLAGS_START_PORT", "7000"}}}}) {
@@ -223,19 +225,19 @@ TEST(LaunchPlanTest, TrainerZeroIsTheFirstDeviceOfTheFirstNode) {
   EXPECT_EQ(plan->worker_endpoints[7], "192.168.0.2:17003");
   ASSERT_EQ(plan->processes.size(), 4u);
   EXPECT_EQ(RolesOf(*plan).front(), "collective worker 4 of 8");
-  const EnvironmentMap& last = plan->processes[3].environment;
+  const cluster::EnvironmentMap& last = plan->processes[3].environment;
   EXPECT_EQ(last.at("FLAGS_selected_gpus"), "3");
-  for (const auto& [name, value] :
-       EnvironmentMap{{"PADDLE_MASTER", "192.168.0.1:17000"},
-                      {"PADDLE_NNODES", "2"},
-                      {"PADDLE_GLOBAL_SIZE", "8"},
-                      {"PADDLE_LOCAL_SIZE", "4"},
-                      {"PADDLE_GLOBAL_RANK", "7"},
-                      {"PADDLE_LOCAL_RANK", "3"},
-                      {"PADDLE_RANK_IN_NODE", "3"},
-                      {"PADDLE_TRAINER_ID", "7"},
-                      {"PADDLE_TRAINERS_NUM", "8"},
-                      {"PADDLE_CURRENT_ENDPOINT", "192.168.0.2:17003"}}) {
+  for (const auto& [name, value] : cluster::EnvironmentMap{
+           {"PADDLE_MASTER", "192.168.0.1:17000"},
+           {"PADDLE_NNODES", "2"},
+           {"PADDLE_GLOBAL_SIZE", "8"},
+           {"PADDLE_LOCAL_SIZE", "4"},
+           {"PADDLE_GLOBAL_RANK", "7"},
+           {"PADDLE_LOCAL_RANK", "3"},
+           {"PADDLE_RANK_IN_NODE", "3"},
+           {"PADDLE_TRAINER_ID", "7"},
+           {"PADDLE_TRAINERS_NUM", "8"},
+           {"PADDLE_CURRENT_ENDPOINT", "192.168.0.2:17003"}}) {
     EXPECT_EQ(last.at(name), value) << name;
   }
 }
@@ -243,14 +245,14 @@ TEST(LaunchPlanTest, TrainerZeroIsTheFirstDeviceOfTheFirstNode) {
 TEST(LaunchPlanTest, FluidsCollectiveVariablesAreSetWhereAllRanksHaveOnePort) {
   const auto plan = Plan({"--ips=192.168.0.1,192.168.0.2", "--gpus=0"});
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EnvironmentMap fluid;
+  cluster::EnvironmentMap fluid;
   for (const char* name : {"PADDLE_TRAINER_IPS", "PADDLE_TRAINER_ID",
                            "PADDLE_PSERVER_PORT", "PADDLE_CURRENT_IP"}) {
     fluid[name] = plan->processes[0].environment.at(name);
   }
-  const auto role = ResolveRole(fluid, {});
+  const auto role = cluster::ResolveRole(fluid, {});
   ASSERT_TRUE(role.ok()) << role.status();
-  EXPECT_EQ(RoleName(*role), "collective worker 1 of 2");
+  EXPECT_EQ(cluster::RoleName(*role), "collective worker 1 of 2");
   EXPECT_EQ(role->worker_endpoints, plan->worker_endpoints);
   const auto several = Plan({"--ips=192.168.0.1,192.168.0.2", "--gpus=0,1"});
   ASSERT_TRUE(several.ok()) << several.status();
@@ -324,9 +326,10 @@ TEST(LaunchPlanTest, EveryMistakeAboutTheMasterIsOneSentence) {
   };
   for (const auto& [args, message] : cases) {
     v1::LaunchConfig config;
-    ASSERT_TRUE(ParseCommandLine({.name = "oarlock launch", .description = ""},
-                                 args, {{&config}})
-                    .ok());
+    ASSERT_TRUE(
+        flags::ParseCommandLine({.name = "oarlock launch", .description = ""},
+                                args, {{&config}})
+            .ok());
     ASSERT_TRUE(MeetsAtMaster(config));
     const std::string error(
         ShareOfNode(config, {}, TestMachine()).status().message());
@@ -362,7 +365,7 @@ TEST(LaunchPlanTest, ChildrenInheritAllButRolesAndProxies) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(
       plan->base_environment,
-      (EnvironmentMap{
+      (cluster::EnvironmentMap{
           {"PATH", "/bin"}, {"no_proxy", "x"}, {"OARLOCK_INSECURE", "1"}}));
   EXPECT_EQ(plan->job_id, "mine");
   EXPECT_EQ(RolesOf(*plan).size(), 2u);
@@ -429,10 +432,10 @@ TEST(LaunchPlanTest, FreePortsAreDistinct) {
 
 TEST(LaunchPlanTest, WorkersShareTheCoresOfTheNode) {
   const auto threads = [](const std::vector<std::string>& args,
-                          const EnvironmentMap& environment = {}) {
+                          const cluster::EnvironmentMap& environment = {}) {
     const auto plan = Plan(args, environment);
     EXPECT_TRUE(plan.ok()) << plan.status();
-    const EnvironmentMap& last = plan->processes.back().environment;
+    const cluster::EnvironmentMap& last = plan->processes.back().environment;
     return last.contains("OMP_NUM_THREADS") ? last.at("OMP_NUM_THREADS") : "";
   };
   EXPECT_EQ(threads({"--nproc_per_node=2"}), "4");
@@ -456,4 +459,4 @@ TEST(LaunchPlanTest, TheDescriptionShowsEveryVariable) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::launch

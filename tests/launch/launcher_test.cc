@@ -18,7 +18,7 @@
 #include "tests/base/test_folder.h"
 #include "tests/launch/process_testing.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 namespace {
 
 using ::testing::AllOf;
@@ -411,4 +411,4 @@ TEST(LastLinesTest, OnlyTheEndOfAFileIsReturned) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::launch

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 namespace {
 
 class LogFollowerTest : public ::testing::Test {
@@ -53,4 +53,4 @@ TEST_F(LogFollowerTest, WhatIsPassedOverIsNotCopied) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::launch

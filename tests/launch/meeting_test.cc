@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 namespace {
 
 using ::testing::ElementsAre;
@@ -255,4 +255,4 @@ TEST_F(MeetingTest, AnAnswerThatWasLostIsGivenAgain) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::launch

@@ -17,7 +17,7 @@
 #include "base/check.h"
 #include "tests/base/eventually.h"
 
-namespace oarlock {
+namespace oarlock::launch {
 
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path);
@@ -117,4 +117,4 @@ int TestProcess::Wait() {
   return *result_;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::launch

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace oarlock {
+namespace oarlock::launch {
 
 std::string ReadFile(const std::string& path);
 void WriteFile(const std::string& path, const std::string& text);
@@ -49,6 +49,6 @@ class TestProcess {
   std::optional<int> result_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::launch
 
 #endif  // OARLOCK_TESTS_LAUNCH_PROCESS_TESTING_H_

@@ -11,7 +11,7 @@
 
 #include "tests/nn/step_fixture.h"
 
-namespace oarlock {
+namespace oarlock::models {
 namespace {
 
 constexpr uint64_t kSeed = 31;
@@ -29,8 +29,8 @@ std::unique_ptr<Model> NewSmallModel() {
   return *std::move(model);
 }
 
-StepShape ShapeFor(const Model& model) {
-  StepShape shape;
+nn::StepShape ShapeFor(const Model& model) {
+  nn::StepShape shape;
   shape.num_examples = kExamples;
   shape.num_dense = 5;
   shape.num_slots = 4;
@@ -44,7 +44,7 @@ StepShape ShapeFor(const Model& model) {
 // Dense gradients, those of rows, and what norms learn.
 std::vector<std::vector<float>> GradientsOf(const Model& model,
                                             bool accumulate = false) {
-  RandomStep step(ShapeFor(model), kSeed);
+  nn::RandomStep step(ShapeFor(model), kSeed);
   if (accumulate) {
     std::fill(step.parameter_gradients.begin(), step.parameter_gradients.end(),
               0.5f);
@@ -115,4 +115,4 @@ TEST(ClippedModelTest, StepsThatAddUpAreClippedOneByOne) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::models

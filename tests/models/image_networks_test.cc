@@ -16,12 +16,12 @@
 #include "nn/workspace.h"
 #include "tests/nn/backends/available_backends.h"
 
-namespace oarlock {
+namespace oarlock::models {
 namespace {
 
 constexpr uint64_t kSeed = 3;
 
-std::unique_ptr<Network> MustBuild(const ResNetOptions& options) {
+std::unique_ptr<nn::Network> MustBuild(const ResNetOptions& options) {
   auto network = NewResNet(options);
   EXPECT_TRUE(network.ok()) << network.status();
   return *std::move(network);
@@ -43,20 +43,20 @@ TEST(ImageNetworksTest, NumbersOfParametersAreThoseOfTheModels) {
 TEST(ImageNetworksTest, SmallImagesAreNotShrunkBeforeTheFirstStage) {
   const auto image_of = [](size_t size) {
     const auto network = MustBuild({.height = size, .width = size});
-    for (const Network::Node& node : network->nodes()) {
+    for (const nn::Network::Node& node : network->nodes()) {
       if (node.name == "stage1_block1_conv1") return node.shape;
     }
-    return Shape{};
+    return nn::Shape{};
   };
-  EXPECT_EQ(image_of(32), (Shape{32, 32, 64}));
-  EXPECT_EQ(image_of(224), (Shape{56, 56, 64}));
+  EXPECT_EQ(image_of(32), (nn::Shape{32, 32, 64}));
+  EXPECT_EQ(image_of(224), (nn::Shape{56, 56, 64}));
 }
 
 TEST(ImageNetworksTest, LastScaleOfEachBlockStartsAtZeroIfWanted) {
   for (const bool zero : {false, true}) {
     const auto network = MustBuild({.depth = 50, .zero_last_scale = zero});
     size_t zeros = 0;
-    for (const ParameterSpec& spec : network->parameters()) {
+    for (const nn::ParameterSpec& spec : network->parameters()) {
       const bool scale = spec.name.ends_with("/scale");
       zeros += scale && spec.init.value == 0;
     }
@@ -83,10 +83,10 @@ TEST(ImageNetworksTest, OptionsThatAreNotLegalAreRefusedInOneLine) {
 // A network, random images with random labels, and plain Adam.
 class Training {
  public:
-  Training(const Network& network, const std::string& backend,
+  Training(const nn::Network& network, const std::string& backend,
            size_t num_images, size_t num_classes)
       : num_images_(num_images),
-        workspace_(network, *NewMathBackend(backend), num_images) {
+        workspace_(network, *nn::NewMathBackend(backend), num_images) {
     RandomSequence random(kSeed);
     images_.resize(num_images * network.num_image_bytes());
     for (uint8_t& byte : images_) {
@@ -145,20 +145,20 @@ class Training {
   }
 
  private:
-  static void Start(const std::vector<ParameterSpec>& specs, size_t size,
+  static void Start(const std::vector<nn::ParameterSpec>& specs, size_t size,
                     std::vector<float>& values) {
     values.resize(size);
-    for (const ParameterSpec& spec : specs) {
-      const size_t end = spec.offset + Shape(spec.shape).size();
+    for (const nn::ParameterSpec& spec : specs) {
+      const size_t end = spec.offset + nn::Shape(spec.shape).size();
       for (size_t i = spec.offset; i < end; ++i) {
         switch (spec.init.kind) {
-          case ParameterInit::Kind::kConstant:
+          case nn::ParameterInit::Kind::kConstant:
             values[i] = spec.init.value;
             break;
-          case ParameterInit::Kind::kUniform:
+          case nn::ParameterInit::Kind::kUniform:
             values[i] = spec.init.value * (2 * RandomUniform(kSeed, i) - 1);
             break;
-          case ParameterInit::Kind::kNormal:
+          case nn::ParameterInit::Kind::kNormal:
             values[i] = spec.init.value * RandomNormal(kSeed, i);
             break;
         }
@@ -167,42 +167,47 @@ class Training {
   }
 
   const size_t num_images_;
-  Workspace workspace_;
+  nn::Workspace workspace_;
   std::vector<uint8_t> images_;
   std::vector<float> labels_, parameters_, statistics_, gradients_;
   std::vector<double> first_, second_;
-  StepInput input_;
-  StepOutput output_;
+  nn::StepInput input_;
+  nn::StepOutput output_;
   int steps_ = 0;
 };
 
 class ImageTrainingTest : public ::testing::TestWithParam<std::string> {};
 
 INSTANTIATE_TEST_SUITE_P(All, ImageTrainingTest,
-                         ::testing::ValuesIn(AvailableBackends()),
+                         ::testing::ValuesIn(nn::AvailableBackends()),
                          [](const auto& info) { return info.param; });
 
 // Everything that a ResNet has, in little.
-std::unique_ptr<Network> NewSmallNetwork() {
-  NetworkBuilder b;
-  const auto conv = [&](const std::string& name, NodeId x, const Window& w) {
-    return b.Add(
-        name, NewConv2d({.out_channels = 8, .window = w, .bias = false}), {x});
+std::unique_ptr<nn::Network> NewSmallNetwork() {
+  nn::NetworkBuilder b;
+  const auto conv = [&](const std::string& name, nn::NodeId x,
+                        const nn::Window& w) {
+    return b.Add(name,
+                 nn::NewConv2d({.out_channels = 8, .window = w, .bias = false}),
+                 {x});
   };
-  NodeId x = b.Add("image", NewImageInput({.shape = {8, 8, 3}}), {});
-  x = conv("conv1", x, SquareWindow(3, 1, 1));
-  x = b.Add("norm1", NewBatchNorm2d({.activation = Activation::kRelu}), {x});
-  x = b.Add("pool", NewMaxPool2d({.window = SquareWindow(3, 2, 1)}), {x});
-  NodeId y = conv("conv2", x, SquareWindow(3, 1, 1));
-  y = b.Add("norm2", NewBatchNorm2d({.activation = Activation::kRelu}), {y, x});
-  y = b.Add("flat", NewFlatten(), {y});
-  y = b.Add("fc", NewLinear({.num_outputs = 10}), {y});
-  return *b.Build(b.Add("loss", NewSoftmaxCrossEntropy(), {y}));
+  nn::NodeId x = b.Add("image", nn::NewImageInput({.shape = {8, 8, 3}}), {});
+  x = conv("conv1", x, nn::SquareWindow(3, 1, 1));
+  x = b.Add("norm1", nn::NewBatchNorm2d({.activation = nn::Activation::kRelu}),
+            {x});
+  x = b.Add("pool", nn::NewMaxPool2d({.window = nn::SquareWindow(3, 2, 1)}),
+            {x});
+  nn::NodeId y = conv("conv2", x, nn::SquareWindow(3, 1, 1));
+  y = b.Add("norm2", nn::NewBatchNorm2d({.activation = nn::Activation::kRelu}),
+            {y, x});
+  y = b.Add("flat", nn::NewFlatten(), {y});
+  y = b.Add("fc", nn::NewLinear({.num_outputs = 10}), {y});
+  return *b.Build(b.Add("loss", nn::NewSoftmaxCrossEntropy(), {y}));
 }
 
 TEST_P(ImageTrainingTest, SmallNetworkLearns64RandomImagesByHeart) {
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
-  const std::unique_ptr<Network> network = NewSmallNetwork();
+  const std::unique_ptr<nn::Network> network = NewSmallNetwork();
   Training training(*network, GetParam(), 64, 10);
   for (int step = 0; step < 100; ++step) training.Step(1e-2f);
   EXPECT_LT(training.mean_loss(), 0.02);
@@ -212,7 +217,7 @@ TEST_P(ImageTrainingTest, SmallNetworkLearns64RandomImagesByHeart) {
 
 TEST_P(ImageTrainingTest, NetworksOfTheExamplesLearnFourImages) {
   if (GetParam() == "reference") GTEST_SKIP() << "its loops take minutes";
-  const auto loss_after = [&](std::unique_ptr<Network> network, int steps) {
+  const auto loss_after = [&](std::unique_ptr<nn::Network> network, int steps) {
     Training training(*network, GetParam(), 4, 10);
     for (int step = 0; step < steps; ++step) training.Step(1e-3f);
     return training.mean_loss();
@@ -229,4 +234,4 @@ TEST_P(ImageTrainingTest, NetworksOfTheExamplesLearnFourImages) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::models

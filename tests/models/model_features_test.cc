@@ -15,7 +15,7 @@
 #include "models/model.h"
 #include "tests/nn/step_fixture.h"
 
-namespace oarlock {
+namespace oarlock::models {
 namespace {
 
 constexpr uint64_t kSeed = 23;
@@ -45,8 +45,8 @@ ModelOptions SmallOptions(const Feature& feature, const std::string& backend) {
   return options;
 }
 
-StepShape ShapeFor(const Model& model, bool several_keys) {
-  StepShape shape;
+nn::StepShape ShapeFor(const Model& model, bool several_keys) {
+  nn::StepShape shape;
   shape.num_examples = kExamples;
   shape.num_dense = model.spec().num_dense;
   shape.num_slots = model.spec().sparse_inputs[0].slots.size();
@@ -115,7 +115,7 @@ TEST_P(FeatureTest, GradientsMatchFiniteDifferences) {
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   const auto model = MustCreate(name, SmallOptions(feature, backend));
   for (const bool several_keys : {false, true}) {
-    RandomStep step(ShapeFor(*model, several_keys), kSeed);
+    nn::RandomStep step(ShapeFor(*model, several_keys), kSeed);
     step.input.gradient_scale = 0.25f;
     step.input.random_seed = kSeed;
     const auto executor = model->NewExecutor(kExamples);
@@ -129,8 +129,8 @@ TEST_P(FeatureTest, GradientsMatchFiniteDifferences) {
     const std::vector<float> gradients = step.parameter_gradients;
     const std::vector<std::vector<float>> row_gradients = step.row_gradients;
     const auto other = model->NewExecutor(kExamples);
-    RandomStep unused(ShapeFor(*model, several_keys), kSeed);
-    ExpectGradientsMatchDifferences(step, [&] {
+    nn::RandomStep unused(ShapeFor(*model, several_keys), kSeed);
+    nn::ExpectGradientsMatchDifferences(step, [&] {
       // A step as well: it drops and norms, and writes its gradients elsewhere.
       other->Step(step.input, &unused.output);
       return unused.output.loss_sum * step.input.gradient_scale;
@@ -141,13 +141,13 @@ TEST_P(FeatureTest, GradientsMatchFiniteDifferences) {
 TEST_P(FeatureTest, PredictionsDependOnNothingButTheExample) {
   const auto& [name, feature, backend] = GetParam();
   const auto model = MustCreate(name, SmallOptions(feature, backend));
-  RandomStep step(ShapeFor(*model, /*several_keys=*/false), kSeed);
+  nn::RandomStep step(ShapeFor(*model, /*several_keys=*/false), kSeed);
   const auto executor = model->NewExecutor(kExamples);
   executor->Predict(step.input, &step.output);
   const std::vector<float> all(step.output.predictions.begin(),
                                step.output.predictions.end());
   for (size_t i = 0; i < kExamples; ++i) {
-    StepInput one = step.input;
+    nn::StepInput one = step.input;
     one.num_examples = 1;
     one.random_seed = i;
     one.labels += i;
@@ -167,7 +167,7 @@ TEST(DropoutTest, DropsInStepsAndByTheirSeed) {
   const Feature half = {"", [](ModelOptions& o) { o.dropout = 0.5f; }};
   const auto plain = MustCreate("wide_deep", SmallOptions(none, "onednn"));
   const auto model = MustCreate("wide_deep", SmallOptions(half, "onednn"));
-  RandomStep step(ShapeFor(*model, false), kSeed);
+  nn::RandomStep step(ShapeFor(*model, false), kSeed);
   const auto loss = [&](const Model& m, bool trains, uint64_t seed) {
     step.input.random_seed = seed;
     const auto executor = m.NewExecutor(kExamples);
@@ -205,9 +205,9 @@ TEST_P(NormLearningTest, RowsComeToHoldMeanAndVariance) {
   ASSERT_TRUE(spec.is_statistics());
   ASSERT_EQ(spec.table, "statistics");
   ASSERT_EQ(spec.num_fixed_keys, 1u);
-  StepShape shape = ShapeFor(*model, false);
+  nn::StepShape shape = ShapeFor(*model, false);
   shape.num_examples = 50;
-  RandomStep step(shape, kSeed);
+  nn::RandomStep step(shape, kSeed);
   std::fill(step.rows.back().begin(), step.rows.back().end(), 0);
   std::vector<uint32_t> first(1, 0);
   step.input.sparse.back().row_of_key = first;
@@ -281,4 +281,4 @@ TEST(SlotSizesTest, ModelsThatLookAtSlotsTogetherRefuseThem) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::models

@@ -18,7 +18,7 @@
 #include "tests/nn/backends/available_backends.h"
 #include "tests/nn/step_fixture.h"
 
-namespace oarlock {
+namespace oarlock::models {
 namespace {
 
 constexpr uint64_t kSeed = 11;
@@ -43,8 +43,8 @@ ModelOptions SmallOptions(size_t num_dense, const std::string& backend) {
   return options;
 }
 
-StepShape ShapeFor(const Model& model, size_t num_examples) {
-  StepShape shape;
+nn::StepShape ShapeFor(const Model& model, size_t num_examples) {
+  nn::StepShape shape;
   shape.num_examples = num_examples;
   shape.num_dense = model.spec().num_dense;
   shape.num_slots = model.spec().num_slots;
@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(
                                          "deepfm", "dcn", "dcn_v2", "xdeepfm",
                                          "dlrm", "ctr_dnn", "autoint"),
                        ::testing::Values(0, 5),
-                       ::testing::ValuesIn(AvailableBackends())),
+                       ::testing::ValuesIn(nn::AvailableBackends())),
     [](const auto& info) {
       return absl::StrCat(std::get<0>(info.param), "_", std::get<1>(info.param),
                           "_dense_", std::get<2>(info.param));
@@ -104,14 +104,14 @@ TEST_P(ModelTest, GradientsMatchFiniteDifferences) {
       SmallOptions(num_dense, InBfloat16(backend) ? "reference" : backend));
   const double tolerance = InBfloat16(backend) ? kBfloat16Tolerance : 4e-3;
   for (const bool several_keys : {false, true}) {
-    StepShape shape = ShapeFor(*model_, 6);
+    nn::StepShape shape = ShapeFor(*model_, 6);
     shape.several_keys = several_keys;
-    RandomStep step(shape, kSeed);
+    nn::RandomStep step(shape, kSeed);
     step.input.gradient_scale = 0.25f;
     const auto executor = model_->NewExecutor(shape.num_examples);
     executor->Step(step.input, &step.output);
     const auto loss_executor = exact->NewExecutor(shape.num_examples);
-    ExpectGradientsMatchDifferences(
+    nn::ExpectGradientsMatchDifferences(
         step,
         [&] {
           loss_executor->Predict(step.input, &step.output);
@@ -122,7 +122,7 @@ TEST_P(ModelTest, GradientsMatchFiniteDifferences) {
 }
 
 TEST_P(ModelTest, StepAndPredictAgree) {
-  RandomStep step(ShapeFor(*model_, 6), kSeed);
+  nn::RandomStep step(ShapeFor(*model_, 6), kSeed);
   const auto executor = model_->NewExecutor(8);
   executor->Predict(step.input, &step.output);
   const double loss = step.output.loss_sum;
@@ -137,7 +137,7 @@ TEST_P(ModelTest, StepAndPredictAgree) {
 }
 
 TEST_P(ModelTest, LossIsTheLogLossOfThePredictions) {
-  RandomStep step(ShapeFor(*model_, 6), kSeed);
+  nn::RandomStep step(ShapeFor(*model_, 6), kSeed);
   model_->NewExecutor(6)->Predict(step.input, &step.output);
   const auto executor = model_->NewExecutor(6);
   executor->Predict(step.input, &step.output);
@@ -151,7 +151,7 @@ TEST_P(ModelTest, LossIsTheLogLossOfThePredictions) {
 
 TEST_P(ModelTest, GradientsOfPartsAddUpToThoseOfTheWhole) {
   // So a short last batch weighs what its examples weigh.
-  RandomStep step(ShapeFor(*model_, 7), kSeed);
+  nn::RandomStep step(ShapeFor(*model_, 7), kSeed);
   const auto executor = model_->NewExecutor(7);
   step.input.gradient_scale = 0.1f;
   executor->Step(step.input, &step.output);
@@ -173,12 +173,12 @@ TEST_P(ModelTest, GradientsOfPartsAddUpToThoseOfTheWhole) {
     }
   }
   EXPECT_NEAR(loss_sum, loss, 1e-5 * loss);
-  ExpectClose(whole, sum, 1e-5f, "parameter gradient");
-  ExpectClose(whole_rows, sum_rows, 1e-5f, "row gradient");
+  nn::ExpectClose(whole, sum, 1e-5f, "parameter gradient");
+  nn::ExpectClose(whole_rows, sum_rows, 1e-5f, "row gradient");
 }
 
 TEST_P(ModelTest, GradientScaleIsAFactor) {
-  RandomStep step(ShapeFor(*model_, 5), kSeed);
+  nn::RandomStep step(ShapeFor(*model_, 5), kSeed);
   const auto executor = model_->NewExecutor(5);
   executor->Step(step.input, &step.output);
   std::vector<float> expected = step.parameter_gradients;
@@ -191,13 +191,13 @@ TEST_P(ModelTest, GradientScaleIsAFactor) {
   executor->Step(step.input, &step.output);
   // The loss is that of the examples, unscaled.
   EXPECT_EQ(step.output.loss_sum, loss);
-  ExpectClose(expected, step.parameter_gradients, 1e-6f, "parameter");
-  ExpectClose(expected_rows, step.row_gradients[0], 1e-6f, "row");
+  nn::ExpectClose(expected, step.parameter_gradients, 1e-6f, "parameter");
+  nn::ExpectClose(expected_rows, step.row_gradients[0], 1e-6f, "row");
 }
 
 TEST_P(ModelTest, ParametersFillTheFlatVectorWithoutHoles) {
   size_t end = 0;
-  for (const ParameterSpec& parameter : model_->spec().parameters) {
+  for (const nn::ParameterSpec& parameter : model_->spec().parameters) {
     EXPECT_EQ(parameter.offset, end) << parameter.name;
     end += std::accumulate(parameter.shape.begin(), parameter.shape.end(),
                            size_t{1}, std::multiplies<>());
@@ -219,9 +219,9 @@ TEST_P(ModelTest, BackendsAgreeAtRealSize) {
   const auto model = MustCreate(name, options);
   options.math_backend = "reference";
   const auto oracle = MustCreate(name, options);
-  StepShape shape = ShapeFor(*model, 17);
+  nn::StepShape shape = ShapeFor(*model, 17);
   shape.num_rows = 200;
-  RandomStep step(shape, kSeed);
+  nn::RandomStep step(shape, kSeed);
   for (float& x : step.parameters) x *= 0.08f;
   const auto run = [&](const Model& m) {
     step.Poison();
@@ -241,8 +241,8 @@ TEST_P(ModelTest, BackendsAgreeAtRealSize) {
     return;
   }
   EXPECT_NEAR(loss, oracle_loss, 1e-5 * oracle_loss);
-  ExpectClose(oracle_parameters, parameters, 1e-4f, "parameter gradient");
-  ExpectClose(oracle_rows, rows, 1e-4f, "row gradient");
+  nn::ExpectClose(oracle_parameters, parameters, 1e-4f, "parameter gradient");
+  nn::ExpectClose(oracle_rows, rows, 1e-4f, "row gradient");
 }
 
 TEST(CtrDnnTest, IsTheQuickStartsNetwork) {
@@ -253,19 +253,19 @@ TEST(CtrDnnTest, IsTheQuickStartsNetwork) {
   ASSERT_EQ(spec.parameters.size(), 8u);
   const size_t sizes[] = {273, 400, 400, 400, 2};
   for (size_t l = 0; l < 4; ++l) {
-    const ParameterSpec& weight = spec.parameters[2 * l];
+    const nn::ParameterSpec& weight = spec.parameters[2 * l];
     EXPECT_EQ(weight.shape, (std::vector<size_t>{sizes[l], sizes[l + 1]}));
-    EXPECT_EQ(weight.init.kind, ParameterInit::Kind::kNormal);
+    EXPECT_EQ(weight.init.kind, nn::ParameterInit::Kind::kNormal);
     EXPECT_FLOAT_EQ(weight.init.value,
                     1 / std::sqrt(static_cast<float>(sizes[l])));
-    const ParameterSpec& bias = spec.parameters[2 * l + 1];
-    EXPECT_EQ(bias.init.kind, ParameterInit::Kind::kConstant);
+    const nn::ParameterSpec& bias = spec.parameters[2 * l + 1];
+    EXPECT_EQ(bias.init.kind, nn::ParameterInit::Kind::kConstant);
     EXPECT_EQ(bias.init.value, 0);
   }
   ASSERT_EQ(spec.sparse_inputs.size(), 1u);
   EXPECT_EQ(spec.sparse_inputs[0].row_dim, 10u);
   EXPECT_EQ(spec.sparse_inputs[0].slots.size(), 26u);
-  EXPECT_EQ(spec.sparse_inputs[0].init.kind, ParameterInit::Kind::kUniform);
+  EXPECT_EQ(spec.sparse_inputs[0].init.kind, nn::ParameterInit::Kind::kUniform);
   EXPECT_EQ(spec.sparse_inputs[0].init.value, 0.01f);
 }
 
@@ -283,15 +283,15 @@ TEST(DeepFmTest, RowHoldsTheWeightBeforeTheVector) {
   const std::vector<float> rows = {0.5f, 1, 2, 0.25f, 3, -1};
   const std::vector<uint32_t> row_of_key = {0, 1};
   const float label = 1;
-  StepInput input;
+  nn::StepInput input;
   input.num_examples = 1;
   input.labels = &label;
-  SparseInput& sparse = input.sparse.emplace_back();
+  nn::SparseInput& sparse = input.sparse.emplace_back();
   sparse.rows = rows.data();
   sparse.num_rows = 2;
   sparse.row_of_key = row_of_key;
   input.parameters = parameters.data();
-  StepOutput output;
+  nn::StepOutput output;
   const auto executor = model->NewExecutor(1);
   executor->Predict(input, &output);
   const double logit = 0.75 + (1 * 3 + 2 * -1);
@@ -301,13 +301,13 @@ TEST(DeepFmTest, RowHoldsTheWeightBeforeTheVector) {
 TEST(LrTest, EverythingStartsAtZero) {
   const auto model = MustCreate("lr", {});
   EXPECT_EQ(model->spec().num_parameters, 14u);
-  for (const ParameterSpec& parameter : model->spec().parameters) {
-    EXPECT_EQ(parameter.init.kind, ParameterInit::Kind::kConstant);
+  for (const nn::ParameterSpec& parameter : model->spec().parameters) {
+    EXPECT_EQ(parameter.init.kind, nn::ParameterInit::Kind::kConstant);
     EXPECT_EQ(parameter.init.value, 0);
   }
   EXPECT_EQ(model->spec().sparse_inputs[0].row_dim, 1u);
   EXPECT_EQ(model->spec().sparse_inputs[0].init.kind,
-            ParameterInit::Kind::kConstant);
+            nn::ParameterInit::Kind::kConstant);
   EXPECT_EQ(model->spec().sparse_inputs[0].init.value, 0);
 }
 
@@ -366,13 +366,13 @@ std::string ShapeOf(const std::string& name, const ModelOptions& options) {
   for (const SparseInputSpec& input : model->spec().sparse_inputs) {
     absl::StrAppend(&shape, input.table, " ", input.row_dim, "\n");
   }
-  for (const Network::Node& node : model->network()->nodes()) {
+  for (const nn::Network::Node& node : model->network()->nodes()) {
     absl::StrAppend(&shape, node.name, " ", node.layer->kind(), " ",
                     node.shape.size(), " of");
     for (const size_t input : node.inputs) absl::StrAppend(&shape, " ", input);
     absl::StrAppend(&shape, "\n");
   }
-  for (const ParameterSpec& parameter : model->spec().parameters) {
+  for (const nn::ParameterSpec& parameter : model->spec().parameters) {
     absl::StrAppend(&shape, parameter.name, " ", parameter.offset, "\n");
   }
   return shape;
@@ -414,4 +414,4 @@ TEST(ModelFlagsTest, AModelReadsThoseThatChangeIt) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::models

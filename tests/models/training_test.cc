@@ -12,7 +12,7 @@
 #include "models/model.h"
 #include "tests/nn/backends/available_backends.h"
 
-namespace oarlock {
+namespace oarlock::models {
 namespace {
 
 constexpr uint64_t kSeed = 5;
@@ -21,13 +21,13 @@ constexpr size_t kSlots = 2;
 constexpr size_t kDense = 2;
 constexpr size_t kKeysPerSlot = 8;
 
-float Initial(const ParameterInit& init, uint64_t seed, uint64_t index) {
+float Initial(const nn::ParameterInit& init, uint64_t seed, uint64_t index) {
   switch (init.kind) {
-    case ParameterInit::Kind::kConstant:
+    case nn::ParameterInit::Kind::kConstant:
       return init.value;
-    case ParameterInit::Kind::kUniform:
+    case nn::ParameterInit::Kind::kUniform:
       return init.value * (2 * RandomUniform(seed, index) - 1);
-    case ParameterInit::Kind::kNormal:
+    case nn::ParameterInit::Kind::kNormal:
       return init.value * RandomNormal(seed, index);
   }
   return 0;
@@ -86,7 +86,7 @@ double Train(const std::string& name, const Problem& problem, int epochs,
   const ModelSpec& spec = (*model)->spec();
 
   std::vector<float> parameters(spec.num_parameters);
-  for (const ParameterSpec& parameter : spec.parameters) {
+  for (const nn::ParameterSpec& parameter : spec.parameters) {
     size_t size = 1;
     for (size_t dim : parameter.shape) size *= dim;
     for (size_t i = parameter.offset; i < parameter.offset + size; ++i) {
@@ -107,18 +107,18 @@ double Train(const std::string& name, const Problem& problem, int epochs,
   for (int epoch = 0; epoch < epochs; ++epoch) {
     loss_sum = 0;
     for (size_t begin = 0; begin < kExamples; begin += kBatch) {
-      StepInput input;
+      nn::StepInput input;
       input.num_examples = std::min(kBatch, kExamples - begin);
       input.labels = &problem.labels[begin];
       input.dense = &problem.dense[begin * kDense];
-      SparseInput& sparse = input.sparse.emplace_back();
+      nn::SparseInput& sparse = input.sparse.emplace_back();
       sparse.rows = rows.data();
       sparse.num_rows = num_rows;
       sparse.row_of_key = absl::MakeConstSpan(&problem.keys[begin * kSlots],
                                               input.num_examples * kSlots);
       input.parameters = parameters.data();
       input.gradient_scale = 1.0f / kBatch;
-      StepOutput output;
+      nn::StepOutput output;
       output.row_gradients = {row_gradients.data()};
       output.parameter_gradients = parameter_gradients.data();
       executor->Step(input, &output);
@@ -147,7 +147,7 @@ TEST(TrainingTest, AllModelsFitSumsOfVotes) {
 
 TEST(TrainingTest, OnlyModelsWithInteractionsFitProducts) {
   const Problem problem = NewProblem(true);
-  for (const std::string& backend : AvailableBackends()) {
+  for (const std::string& backend : nn::AvailableBackends()) {
     EXPECT_LT(Train("ctr_dnn", problem, 300, 0.5f, backend), 0.1)
         << backend << " seed " << kSeed;
   }
@@ -160,4 +160,4 @@ TEST(TrainingTest, OnlyModelsWithInteractionsFitProducts) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::models

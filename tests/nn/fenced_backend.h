@@ -17,7 +17,7 @@
 #include "nn/math_backend.h"
 #include "nn/reference/reference_backend.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 class FencedBackend : public HostInteractions {
  public:
@@ -291,6 +291,6 @@ class FencedBackend : public HostInteractions {
   std::vector<std::function<void()>> later_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_TESTS_NN_FENCED_BACKEND_H_

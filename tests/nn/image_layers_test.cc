@@ -17,7 +17,7 @@
 #include "nn/workspace.h"
 #include "tests/nn/step_fixture.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 constexpr uint64_t kSeed = 5;
@@ -305,4 +305,4 @@ TEST(ImageLayersTest, ImageInputRefusesWhatItCannotScale) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::nn

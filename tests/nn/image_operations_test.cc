@@ -15,7 +15,7 @@
 #include "tests/nn/backends/conforming_backends.h"
 #include "tests/nn/backends/math_backend_testing.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 class ImageOperationsTest : public MathBackendTest {
@@ -495,4 +495,4 @@ TEST_P(ImageOperationsTest, DropoutKeepsItsShareAndTheSum) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::nn

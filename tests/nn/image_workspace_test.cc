@@ -18,7 +18,7 @@
 #include "tests/nn/fenced_backend.h"
 #include "tests/nn/step_fixture.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 constexpr uint64_t kSeed = 9;
@@ -234,4 +234,4 @@ TEST_P(FinalGradientsTest, SayingSoChangesNoGradient) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::nn

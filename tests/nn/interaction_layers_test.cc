@@ -20,7 +20,7 @@
 #include "tests/nn/fenced_backend.h"
 #include "tests/nn/step_fixture.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 constexpr uint64_t kSeed = 17;
@@ -264,4 +264,4 @@ TEST(InteractionLayersTest, InputsThatDoNotFitAreRefusedWithTheirShapes) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -12,7 +12,7 @@
 #include "tests/nn/backends/conforming_backends.h"
 #include "tests/nn/backends/math_backend_testing.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 constexpr size_t kExamples[] = {0, 1, 3};
@@ -254,4 +254,4 @@ TEST_P(InteractionOperationsTest, NoSumsMakeANormInfinite) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::nn

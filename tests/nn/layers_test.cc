@@ -16,7 +16,7 @@
 #include "nn/workspace.h"
 #include "tests/nn/step_fixture.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 constexpr size_t kSlots = 3;
@@ -268,4 +268,4 @@ TEST(LayersTest, ImageOfThreeDimensionsIsFlattenedByLinear) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 TEST(LifetimesTest, ChainNeedsTwoArraysAtOnce) {
@@ -55,4 +55,4 @@ TEST(LifetimesTest, ArraysNeededAtTheSameTimeNeverOverlap) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -7,7 +7,7 @@
 
 #include "nn/layers.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 NodeId Dense(NetworkBuilder& b, const std::string& name, size_t size) {
@@ -157,4 +157,4 @@ TEST(NetworkTest, NodesThatReadInputsOfDifferentSizesAreRefused) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::nn

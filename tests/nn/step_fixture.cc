@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 RandomStep::RandomStep(const StepShape& step_shape, uint64_t seed)
     : shape(step_shape) {
@@ -152,4 +152,4 @@ void ExpectClose(const std::vector<float>& a, const std::vector<float>& b,
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -12,7 +12,7 @@
 #include "nn/parameter.h"
 #include "nn/step.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 struct StepShape {
   size_t num_examples = 4;
@@ -67,6 +67,6 @@ void ExpectGradientsMatchDifferences(RandomStep& step,
 void ExpectClose(const std::vector<float>& a, const std::vector<float>& b,
                  float tolerance, const std::string& what);
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_TESTS_NN_STEP_FIXTURE_H_

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "nn/reference/reference_backend.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 constexpr uint64_t kSeed = 3;
@@ -80,4 +80,4 @@ TEST(WeightedBagsTest, AWeightIsAsManyKeys) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -13,7 +13,7 @@
 #include "tests/nn/fenced_backend.h"
 #include "tests/nn/step_fixture.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 constexpr size_t kMaxExamples = 6;
@@ -206,4 +206,4 @@ TEST(WorkspaceTest, BatchThatDoesNotFitCrashes) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::nn

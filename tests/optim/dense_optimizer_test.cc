@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "tests/optim/rule_testing.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 namespace {
 
 constexpr uint64_t kSeed = 31;
@@ -183,4 +183,4 @@ TEST(DenseOptimizerTest, AnEmptyBlockOrABadRuleIsRefused) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::optim

@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "tests/optim/rule_testing.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 namespace {
 
 constexpr uint64_t kSeed = 20130811;
@@ -151,4 +151,4 @@ TEST(FtrlRuleTest, LongTrainingKeepsDigits) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::optim

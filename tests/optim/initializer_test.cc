@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-namespace oarlock {
+namespace oarlock::optim {
 namespace {
 
 v1::Initializer Uniform(float range) {
@@ -146,4 +146,4 @@ TEST(InitialValuesTest, WhatIsOutOfRangeIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::optim

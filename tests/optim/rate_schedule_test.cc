@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace oarlock {
+namespace oarlock::optim {
 namespace {
 
 using Schedule = v1::LearningRateSchedule;
@@ -164,4 +164,4 @@ TEST(RateScheduleTest, WhatIsOutOfRangeIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::optim

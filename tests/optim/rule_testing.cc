@@ -1,6 +1,6 @@
 #include "tests/optim/rule_testing.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 
 std::vector<v1::OptimizerConfig> OneOfEachRule() {
   std::vector<v1::OptimizerConfig> configs;
@@ -45,4 +45,4 @@ std::vector<v1::OptimizerConfig> OneOfEachRule() {
   return configs;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::optim

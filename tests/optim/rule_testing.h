@@ -14,7 +14,7 @@
 #include "optim/rules.h"
 #include "proto/v1/table.pb.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 
 inline UpdateRule RuleOf(const v1::OptimizerConfig& config) {
   absl::StatusOr<UpdateRule> rule = UpdateRule::Create(config);
@@ -59,6 +59,6 @@ struct Weights {
 // One of each rule, with numbers other than the defaults.
 std::vector<v1::OptimizerConfig> OneOfEachRule();
 
-}  // namespace oarlock
+}  // namespace oarlock::optim
 
 #endif  // OARLOCK_TESTS_OPTIM_RULE_TESTING_H_

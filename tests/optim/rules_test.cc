@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "tests/optim/rule_testing.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 namespace {
 
 constexpr uint64_t kSeed = 20240601;
@@ -383,4 +383,4 @@ TEST(RulesTest, ALearningRateOfZeroFreezesTheWeights) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::optim

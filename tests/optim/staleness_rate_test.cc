@@ -5,7 +5,7 @@
 
 #include <limits>
 
-namespace oarlock {
+namespace oarlock::optim {
 namespace {
 
 using testing::HasSubstr;
@@ -57,4 +57,4 @@ TEST(StalenessRateTest, SaysWhatIsLegal) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::optim

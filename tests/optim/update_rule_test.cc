@@ -13,7 +13,7 @@
 #include "optim/rules.h"
 #include "tests/optim/rule_testing.h"
 
-namespace oarlock {
+namespace oarlock::optim {
 namespace {
 
 constexpr uint64_t kSeed = 77;
@@ -284,4 +284,4 @@ TEST(UpdateRuleTest, OptionsThatMakeNoSenseAreRefusedByName) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::optim

@@ -32,7 +32,7 @@
 #include "tests/base/eventually.h"
 #include "tests/base/skippable_clock.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // A listening socket on 127.0.0.1.
 class Listener {
@@ -64,7 +64,7 @@ class Client {
   explicit Client(const std::string& endpoint, std::string token = "")
       : channel_(grpc::CreateCustomChannel(endpoint,
                                            grpc::InsecureChannelCredentials(),
-                                           MakeChannelArguments())),
+                                           cluster::MakeChannelArguments())),
         admin_(v1::AdminService::NewStub(channel_)),
         parameter_(v1::ParameterService::NewStub(channel_)),
         token_(std::move(token)) {}
@@ -75,17 +75,18 @@ class Client {
                      Response* response) {
     grpc::ClientContext context;
     Prepare(&context);
-    return FromGrpc(((*admin_).*method)(&context, request, response));
+    return cluster::FromGrpc(((*admin_).*method)(&context, request, response));
   }
   template <typename Method, typename Request, typename Response>
   absl::Status Data(Method method, const Request& request, Response* response) {
     grpc::ClientContext context;
     Prepare(&context);
-    return FromGrpc(((*parameter_).*method)(&context, request, response));
+    return cluster::FromGrpc(
+        ((*parameter_).*method)(&context, request, response));
   }
 
   absl::Status Connect(const std::string& job_id,
-                       uint32_t version = kProtocolVersion) {
+                       uint32_t version = cluster::kProtocolVersion) {
     v1::ConnectRequest request;
     request.set_job_id(job_id);
     request.set_protocol_version(version);
@@ -164,8 +165,8 @@ class Client {
   absl::Status Push(uint32_t worker, uint64_t generation, uint64_t sequence) {
     v1::PushSparseRequest request;
     v1::RequestHeader* header = request.mutable_header();
-    header->set_protocol_version(kProtocolVersion);
-    header->set_job_hash(JobHash("default"));
+    header->set_protocol_version(cluster::kProtocolVersion);
+    header->set_job_hash(cluster::JobHash("default"));
     header->set_worker_index(worker);
     header->set_worker_generation(generation);
     header->set_sequence(sequence);
@@ -182,7 +183,8 @@ class Client {
  private:
   void Prepare(grpc::ClientContext* context) const {
     context->set_deadline(GrpcDeadline(absl::Minutes(1)));
-    if (!token_.empty()) context->AddMetadata(kTokenMetadataKey, token_);
+    if (!token_.empty())
+      context->AddMetadata(cluster::kTokenMetadataKey, token_);
   }
 
   const std::shared_ptr<grpc::Channel> channel_;
@@ -270,6 +272,6 @@ class MiniJob {
   std::vector<std::unique_ptr<Client>> clients_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_TESTS_PSERVER_MINI_JOB_H_

@@ -15,7 +15,7 @@
 #include "tests/base/skippable_clock.h"
 #include "tests/pserver/mini_job.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 using ::testing::HasSubstr;
@@ -41,15 +41,16 @@ TEST(ServerTest, ClientOfAnotherJobOrVersionIsRefused) {
   EXPECT_EQ(other.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(Text(other), HasSubstr("belongs to job 'default', the client to "
                                      "job 'b'"));
-  EXPECT_EQ(job.client(0).Connect("default", kProtocolVersion + 1).code(),
-            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(
+      job.client(0).Connect("default", cluster::kProtocolVersion + 1).code(),
+      absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(ServerTest, ConnectTellsThePartitionMap) {
   MiniJob job(2, 3);
   v1::ConnectRequest request;
   request.set_job_id("default");
-  request.set_protocol_version(kProtocolVersion);
+  request.set_protocol_version(cluster::kProtocolVersion);
   v1::ConnectResponse response;
   ASSERT_TRUE(job.client(1)
                   .Admin(&v1::AdminService::Stub::Connect, request, &response)
@@ -470,4 +471,4 @@ TEST(ServerTest, ReflectionListsBothPlanes) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

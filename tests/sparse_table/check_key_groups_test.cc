@@ -7,7 +7,7 @@
 
 #include "base/mix.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 constexpr int kBits = 2;
@@ -59,4 +59,4 @@ TEST(CheckKeyGroupsTest, WhatDoesNotFitIsRefused) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

@@ -14,7 +14,7 @@
 #include "sparse_table/sparse_table.h"
 #include "tests/sparse_table/table_testing.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 constexpr uint64_t kSeed = 31;
@@ -384,4 +384,4 @@ TEST(ReaderWriterLockTest, SleepersAreWoken) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

@@ -21,7 +21,7 @@
 #include "tests/sparse_table/cut_testing.h"
 #include "tests/sparse_table/table_testing.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 constexpr uint64_t kSeed = 41;
@@ -257,4 +257,4 @@ INSTANTIATE_TEST_SUITE_P(MemoryRows, CutConcurrencyTest,
                          testing::Values(0, 3, 150));
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

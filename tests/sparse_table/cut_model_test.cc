@@ -18,7 +18,7 @@
 #include "tests/sparse_table/rules_model.h"
 #include "tests/sparse_table/table_testing.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 constexpr uint64_t kSeed = 77;
@@ -193,4 +193,4 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

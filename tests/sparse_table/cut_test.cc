@@ -14,7 +14,7 @@
 #include "tests/sparse_table/cut_testing.h"
 #include "tests/sparse_table/table_testing.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 void EvictAll(SparseTable& table, uint32_t logical_time) {
@@ -318,4 +318,4 @@ TEST(PackedRowsTest, BytesAreAsTheHeaderSays) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

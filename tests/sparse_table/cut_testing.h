@@ -22,7 +22,7 @@
 #include "sparse_table/sparse_table.h"
 #include "tests/sparse_table/table_testing.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 // A small table, of which memory_rows rows of a partition are in memory; 0:
 // all.
@@ -155,6 +155,6 @@ inline absl::Status SaveAll(SaveKind kind, SparseTable& table,
   return status;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_TESTS_SPARSE_TABLE_CUT_TESTING_H_

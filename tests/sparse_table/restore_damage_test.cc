@@ -20,7 +20,7 @@
 #include "tests/sparse_table/cut_testing.h"
 #include "tests/sparse_table/table_testing.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 using ::testing::HasSubstr;
@@ -205,4 +205,4 @@ TEST_F(RestoreDamageTest, RandomDamageNeverCrashes) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

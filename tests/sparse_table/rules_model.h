@@ -23,7 +23,7 @@
 #include "sparse_table/sparse_table.h"
 #include "tests/sparse_table/table_testing.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 inline constexpr int kBits = 2;
 inline constexpr uint32_t kPeriodTicks = 50;
@@ -77,13 +77,13 @@ class Model {
       : sparse_(config.sparse()),
         embedding_dim_(sparse_.dim() - sparse_.extended_dim()),
         seed_(DeriveSeed(DeriveSeed(config.seed(), config.id()), 0xad315510)),
-        rule_(*UpdateRule::Create(config.optimizer())),
-        initial_(*InitialValues::Create(sparse_.initializer(), config.seed(),
-                                        TableId(config.id()))),
-        extended_rule_(*UpdateRule::Create(sparse_.extended_dim() > 0
-                                               ? sparse_.extended_optimizer()
-                                               : config.optimizer())),
-        extended_initial_(*InitialValues::Create(
+        rule_(*optim::UpdateRule::Create(config.optimizer())),
+        initial_(*optim::InitialValues::Create(
+            sparse_.initializer(), config.seed(), TableId(config.id()))),
+        extended_rule_(*optim::UpdateRule::Create(
+            sparse_.extended_dim() > 0 ? sparse_.extended_optimizer()
+                                       : config.optimizer())),
+        extended_initial_(*optim::InitialValues::Create(
             sparse_.extended_initializer(),
             DeriveSeed(config.seed(), 0xe87e4ded), TableId(config.id()))) {}
 
@@ -267,10 +267,10 @@ class Model {
   const v1::SparseTableConfig sparse_;
   const size_t embedding_dim_;
   const uint64_t seed_;
-  const UpdateRule rule_;
-  const InitialValues initial_;
-  const UpdateRule extended_rule_;
-  const InitialValues extended_initial_;
+  const optim::UpdateRule rule_;
+  const optim::InitialValues initial_;
+  const optim::UpdateRule extended_rule_;
+  const optim::InitialValues extended_initial_;
   std::map<Key, Row> rows_;
   std::map<PartitionIndex, uint64_t> versions_;
   std::map<PartitionIndex, uint32_t> times_;
@@ -478,6 +478,6 @@ class RandomTraffic {
   std::vector<PushStamp> stamps_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_TESTS_SPARSE_TABLE_RULES_MODEL_H_

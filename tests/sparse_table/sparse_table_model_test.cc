@@ -15,7 +15,7 @@
 #include "sparse_table/sparse_table.h"
 #include "tests/sparse_table/table_testing.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 // A plain table: one map, one key at a time, every sequence remembered.
@@ -32,9 +32,10 @@ class ModelTable {
 
   explicit ModelTable(const v1::TableConfig& config)
       : dim_(config.sparse().dim()),
-        rule_(*UpdateRule::Create(config.optimizer())),
-        initial_(*InitialValues::Create(config.sparse().initializer(),
-                                        config.seed(), TableId(config.id()))) {}
+        rule_(*optim::UpdateRule::Create(config.optimizer())),
+        initial_(*optim::InitialValues::Create(config.sparse().initializer(),
+                                               config.seed(),
+                                               TableId(config.id()))) {}
 
   std::vector<float> Pull(Key key) const {
     const auto row = rows_.find(key);
@@ -94,8 +95,8 @@ class ModelTable {
   }
 
   const size_t dim_;
-  const UpdateRule rule_;
-  const InitialValues initial_;
+  const optim::UpdateRule rule_;
+  const optim::InitialValues initial_;
   std::map<Key, Row> rows_;
   std::map<PartitionIndex, uint64_t> versions_;
   std::map<PartitionIndex, std::set<std::tuple<uint32_t, uint64_t, uint64_t>>>
@@ -247,4 +248,4 @@ INSTANTIATE_TEST_SUITE_P(
                     Shape{16, 3, v1::CTR, 4}, Shape{10, 4, v1::PLAIN, 6}));
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

@@ -11,7 +11,7 @@
 #include "sparse_table/rows/arena.h"
 #include "tests/sparse_table/table_testing.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 std::unique_ptr<SparseTable> MakeTable(const v1::TableConfig& config,
@@ -355,4 +355,4 @@ TEST(SparseTableTest, EvictedSlotsAreUsedAgain) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

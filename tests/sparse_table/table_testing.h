@@ -18,7 +18,7 @@
 #include "proto/v1/table.pb.h"
 #include "sparse_table/sparse_table.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 
 inline v1::TableConfig SparseConfig(uint32_t dim,
                                     const v1::OptimizerConfig& optimizer,
@@ -117,6 +117,6 @@ inline GroupedKeys Grouped(std::vector<Key> keys, int partition_bits) {
   return grouped;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table
 
 #endif  // OARLOCK_TESTS_SPARSE_TABLE_TABLE_TESTING_H_

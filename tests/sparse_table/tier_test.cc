@@ -23,7 +23,7 @@
 #include "tests/base/eventually.h"
 #include "tests/sparse_table/table_testing.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 using ::testing::HasSubstr;
@@ -330,4 +330,4 @@ TEST(TierTest, ADiskThatTakesNoMoreFailsPushesAndLosesNothing) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

@@ -20,7 +20,7 @@
 #include "tests/storage/checkpoint_testing.h"
 #include "tests/storage/forgetful_file_system.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 namespace {
 
 using Keep = ForgetfulFileSystem::Keep;
@@ -214,4 +214,4 @@ TEST(CheckpointFullDiskTest, TheOldCheckpointStaysAndTheNextOneWorks) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::storage

@@ -11,7 +11,7 @@
 #include "storage/file_sum.h"
 #include "tests/storage/checkpoint_testing.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 namespace {
 
 namespace fs = std::filesystem;
@@ -177,4 +177,4 @@ TEST_F(CheckpointDamageTest, ARecordWhoseBytesChangedIsFoundWithoutFileSums) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::storage

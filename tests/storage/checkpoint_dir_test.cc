@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/storage/checkpoint_testing.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 namespace {
 
 namespace fs = std::filesystem;
@@ -198,4 +198,4 @@ TEST(CheckpointDirTest, AManifestOfAnotherCheckpointIsDamage) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::storage

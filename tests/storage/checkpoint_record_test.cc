@@ -7,7 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 namespace {
 
 constexpr uint64_t kSeed = 3;
@@ -89,4 +89,4 @@ TEST(CheckpointRecordTest, AValueOpensWithItsOwnNameAndBytesAlone) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::storage

@@ -10,7 +10,7 @@
 #include "storage/file_sum.h"
 #include "tests/storage/checkpoint_testing.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 namespace {
 
 namespace fs = std::filesystem;
@@ -276,4 +276,4 @@ TEST(CheckpointReaderTest, AFolderThatCannotBeWrittenIsRead) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::storage

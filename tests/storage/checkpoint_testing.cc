@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 namespace {
 
 constexpr uint32_t kUnits = 4;
@@ -98,4 +98,4 @@ absl::StatusOr<RecordModel> ReadCuts(const CheckpointReader& reader,
   return records;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::storage

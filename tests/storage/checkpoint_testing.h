@@ -14,7 +14,7 @@
 #include "storage/checkpoint_record.h"
 #include "storage/checkpoint_store.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 
 using RecordModel = std::map<RecordName, std::string>;
 
@@ -34,6 +34,6 @@ absl::Status WriteCut(CheckpointStore& store, uint64_t cut,
 absl::StatusOr<RecordModel> ReadCuts(const CheckpointReader& reader,
                                      uint64_t first_cut, uint64_t last_cut);
 
-}  // namespace oarlock
+}  // namespace oarlock::storage
 
 #endif  // OARLOCK_TESTS_STORAGE_CHECKPOINT_TESTING_H_

@@ -13,7 +13,7 @@
 
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 namespace {
 
 constexpr size_t kRowBytes = 100;
@@ -183,4 +183,4 @@ TEST(ColdRowsTest, FilesGoWithTheStore) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::storage

@@ -14,7 +14,7 @@
 #include "base/check.h"
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 namespace {
 
 namespace fs = std::filesystem;
@@ -488,4 +488,4 @@ void ForgetfulFileSystem::Crash(Keep keep, uint64_t seed) {
   impl_->ledger.Crash(keep, seed);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::storage

@@ -21,7 +21,7 @@
 
 #include "storage/file_system.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 
 // Thread-safe but for Crash, during which nobody uses the files.
 class ForgetfulFileSystem {
@@ -57,6 +57,6 @@ class ForgetfulFileSystem {
   const std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::storage
 
 #endif  // OARLOCK_TESTS_STORAGE_FORGETFUL_FILE_SYSTEM_H_

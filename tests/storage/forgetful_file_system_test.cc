@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "tests/storage/checkpoint_testing.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 namespace {
 
 using Keep = ForgetfulFileSystem::Keep;
@@ -164,4 +164,4 @@ TEST_F(ForgetfulFileSystemTest, AFullDiskTakesWhatFits) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::storage

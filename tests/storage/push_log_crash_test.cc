@@ -31,7 +31,7 @@
 #include "tests/storage/forgetful_file_system.h"
 #include "tests/storage/push_log_testing.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 namespace {
 
 using Keep = ForgetfulFileSystem::Keep;
@@ -386,4 +386,4 @@ TEST(PushLogCrashTest, AProcessKilledAtAnyPointLeavesWhatItAcknowledged) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::storage

@@ -24,7 +24,7 @@
 #include "storage/push_log_reader.h"
 #include "tests/storage/push_log_testing.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 namespace {
 
 namespace fs = std::filesystem;
@@ -399,4 +399,4 @@ TEST(PushLogTest, ConcurrentAppendersKeepTheirOwnOrder) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::storage

@@ -23,7 +23,7 @@
 #include "tests/base/eventually.h"
 #include "tests/base/skippable_clock.h"
 
-namespace oarlock {
+namespace oarlock::storage {
 
 struct TestRecord {
   uint32_t kind = 0;
@@ -109,6 +109,6 @@ inline TestRecord RandomRecord(RandomSequence& random, uint64_t cut) {
   return record;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::storage
 
 #endif  // OARLOCK_TESTS_STORAGE_PUSH_LOG_TESTING_H_

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace oarlock {
+namespace oarlock::storage {
 namespace {
 
 namespace fs = std::filesystem;
@@ -90,4 +90,4 @@ TEST(ScratchDirTest, APathThatCannotBeIsAnErrorThatNamesIt) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::storage

@@ -38,7 +38,8 @@ float FloatAt(const std::byte* bytes, size_t index) {
 
 class Comparison {
  public:
-  Comparison(const OpenCheckpoint& open, absl::Span<const OracleLane> lanes)
+  Comparison(const checkpoint::OpenCheckpoint& open,
+             absl::Span<const OracleLane> lanes)
       : open_(open), lanes_(lanes) {
     result_.min_pushes = ~uint64_t{0};
   }
@@ -86,8 +87,9 @@ class Comparison {
 
   absl::Status CompareRows(const v1::TableConfig& table, size_t place) {
     const TableId id(table.id());
-    OARLOCK_ASSIGN_OR_RETURN(const PackedRows format,
-                             PackedRowsOf(open_.loaded.manifest, place));
+    OARLOCK_ASSIGN_OR_RETURN(
+        const sparse_table::PackedRows format,
+        checkpoint::PackedRowsOf(open_.loaded.manifest, place));
     const uint32_t num_partitions = open_.loaded.manifest.num_partitions();
     const std::vector<std::map<Key, OwnedRow>> wanted =
         Wanted(id, std::countr_zero(num_partitions));
@@ -95,8 +97,8 @@ class Comparison {
       const std::string where =
           absl::StrCat("table '", table.name(), "' partition ", p);
       OARLOCK_ASSIGN_OR_RETURN(
-          const PartitionRows saved,
-          PartitionRows::Read(open_, place, PartitionIndex(p)));
+          const checkpoint::PartitionRows saved,
+          checkpoint::PartitionRows::Read(open_, place, PartitionIndex(p)));
       uint64_t num_pushes = 0;
       for (const OracleLane& lane : lanes_) {
         num_pushes += lane.rows().at(id).num_pushes(PartitionIndex(p));
@@ -125,12 +127,14 @@ class Comparison {
     return absl::OkStatus();
   }
 
-  void CompareRow(const v1::TableConfig& table, const PackedRows& format,
+  void CompareRow(const v1::TableConfig& table,
+                  const sparse_table::PackedRows& format,
                   const std::string& name, Key key, const std::byte* packed,
                   const OwnedRow& wanted) {
     ++result_.rows;
     result_.extended_rows += wanted.row->extended;
-    const RowHeader header = PackedRows::HeaderOf(packed);
+    const sparse_table::RowHeader header =
+        sparse_table::PackedRows::HeaderOf(packed);
     if (header.extended() != wanted.row->extended) {
       Say(absl::StrCat(name, header.extended() ? " has" : " lacks",
                        " an extended part"));
@@ -142,12 +146,14 @@ class Comparison {
                        wanted.row->version));
     }
     const std::vector<std::byte> bytes = wanted.model->Pack(key, *wanted.row);
-    if (bytes.size() + PackedRows::kKeyOffset != format.row_bytes()) {
+    if (bytes.size() + sparse_table::PackedRows::kKeyOffset !=
+        format.row_bytes()) {
       return Say(absl::StrCat(name, " has ", format.row_bytes(),
                               " bytes, the model's row other"));
     }
     CompareFloats(absl::StrCat(name, " (show and click, values, state)"),
-                  packed + PackedRows::kHeaderBytes, bytes.data() + sizeof(Key),
+                  packed + sparse_table::PackedRows::kHeaderBytes,
+                  bytes.data() + sizeof(Key),
                   (bytes.size() - sizeof(Key)) / sizeof(float));
   }
 
@@ -157,8 +163,9 @@ class Comparison {
       if (model == lane.dense().end()) continue;
       for (uint32_t i = 0; i < model->second.blocks().size(); ++i) {
         const DenseModel::Block& wanted = model->second.blocks()[i];
-        OARLOCK_ASSIGN_OR_RETURN(const DenseBlock saved,
-                                 ReadDenseBlock(open_, place, BlockIndex(i)));
+        OARLOCK_ASSIGN_OR_RETURN(
+            const checkpoint::DenseBlock saved,
+            checkpoint::ReadDenseBlock(open_, place, BlockIndex(i)));
         const std::string name =
             absl::StrCat("table '", table.name(), "' block ", i);
         ++result_.blocks;
@@ -195,7 +202,7 @@ class Comparison {
     }
   }
 
-  const OpenCheckpoint& open_;
+  const checkpoint::OpenCheckpoint& open_;
   const absl::Span<const OracleLane> lanes_;
   ComparedCheckpoint result_;
 };
@@ -205,11 +212,13 @@ class Comparison {
 absl::StatusOr<ComparedCheckpoint> CompareCheckpoint(
     const std::string& directory, absl::Span<const v1::TableConfig> tables,
     absl::Span<const OracleLane> lanes) {
-  OARLOCK_ASSIGN_OR_RETURN(LoadedCheckpoint loaded,
-                           LoadCheckpoint(FileSystem::Real(), directory));
   OARLOCK_ASSIGN_OR_RETURN(
-      const OpenCheckpoint open,
-      VerifyAndOpen(FileSystem::Real(), std::move(loaded), kThreads));
+      checkpoint::LoadedCheckpoint loaded,
+      checkpoint::LoadCheckpoint(storage::FileSystem::Real(), directory));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const checkpoint::OpenCheckpoint open,
+      checkpoint::VerifyAndOpen(storage::FileSystem::Real(), std::move(loaded),
+                                kThreads));
   return Comparison(open, lanes).Run(tables);
 }
 

@@ -44,7 +44,7 @@ constexpr size_t kSlots = 26;
 // Keys are shared by examples, also within a batch.
 constexpr int64_t kSparseFeatureDim = 20'000;
 // Five blocks, the last one not full.
-constexpr size_t kParameters = 4 * kDenseBlockFloats + 1000;
+constexpr size_t kParameters = 4 * worker::kDenseBlockFloats + 1000;
 constexpr int kBatchSize = 64;
 constexpr int kThreads = 2;
 constexpr int kDenseIntervalSteps = 4;
@@ -61,7 +61,7 @@ struct Options {
 
 v1::JobConfig ConfigOf(const Options& options) {
   v1::JobConfig config;
-  SetCounting(&config);
+  worker::SetCounting(&config);
   config.add_train_files(options.files);
   config.set_epochs(options.epochs);
   config.set_sparse_feature_dim(kSparseFeatureDim);
@@ -94,19 +94,21 @@ class CountingTrainer {
  private:
   absl::Status TrainAndCompare() {
     OARLOCK_ASSIGN_OR_RETURN(
-        const std::unique_ptr<Trainer> trainer,
-        Trainer::Create(config_,
-                        std::make_unique<CountingModel>(kSlots, kParameters,
-                                                        [this] { Pace(); }),
-                        member_.client.get(), member_.job.get()));
-    OARLOCK_ASSIGN_OR_RETURN(const TrainingSummary summary, trainer->Run());
+        const std::unique_ptr<worker::Trainer> trainer,
+        worker::Trainer::Create(config_,
+                                std::make_unique<worker::CountingModel>(
+                                    kSlots, kParameters, [this] { Pace(); }),
+                                member_.client.get(), member_.job.get()));
+    OARLOCK_ASSIGN_OR_RETURN(const worker::TrainingSummary summary,
+                             trainer->Run());
     num_trained_ = summary.examples;
     // The others are through with their pushes too.
     if (options_.index != 0) return absl::OkStatus();
     OARLOCK_ASSIGN_OR_RETURN(
         num_examples_,
-        CheckCounts(config_, CountingModel(kSlots, kParameters).spec(),
-                    *member_.client));
+        worker::CheckCounts(config_,
+                            worker::CountingModel(kSlots, kParameters).spec(),
+                            *member_.client));
     return absl::OkStatus();
   }
 

@@ -87,19 +87,21 @@ class CountingWorker {
 
  private:
   absl::Status PushUntilStopped() {
-    CutMarker marker(member_.client.get(), member_.job.get(),
-                     CutMarker::Order::kByCut, member_.connections->clock());
-    OARLOCK_ASSIGN_OR_RETURN(const UpdateRule rule,
-                             UpdateRule::Create(table_.optimizer()));
-    std::vector<std::unique_ptr<DenseSlot>> slots;
-    slots.push_back(std::make_unique<DenseSlot>(rule, DenseReplica(), 1));
-    SlotPool pool(std::move(slots), kPermits);
-    marker.BeginPass(&pool,
-                     [](DenseSlot*, uint64_t, ParameterClient::Done done) {
-                       done(absl::OkStatus());
-                     });
+    worker::CutMarker marker(member_.client.get(), member_.job.get(),
+                             worker::CutMarker::Order::kByCut,
+                             member_.connections->clock());
+    OARLOCK_ASSIGN_OR_RETURN(const optim::UpdateRule rule,
+                             optim::UpdateRule::Create(table_.optimizer()));
+    std::vector<std::unique_ptr<worker::DenseSlot>> slots;
+    slots.push_back(
+        std::make_unique<worker::DenseSlot>(rule, client::DenseReplica(), 1));
+    worker::SlotPool pool(std::move(slots), kPermits);
+    marker.BeginPass(&pool, [](worker::DenseSlot*, uint64_t,
+                               client::ParameterClient::Done done) {
+      done(absl::OkStatus());
+    });
     while (!std::filesystem::exists(options_.stop_file) && status().ok()) {
-      DenseSlot* const slot = pool.Acquire();
+      worker::DenseSlot* const slot = pool.Acquire();
       pool.AcquirePermit(*slot);
       PushOnce(&marker, *slot, &pool);
       pool.Release(slot);
@@ -109,18 +111,19 @@ class CountingWorker {
     return status();
   }
 
-  void PushOnce(CutMarker* marker, const DenseSlot& slot, SlotPool* pool) {
+  void PushOnce(worker::CutMarker* marker, const worker::DenseSlot& slot,
+                worker::SlotPool* pool) {
     std::vector<Key> keys;
     for (uint32_t i = 0; i < kKeysPerPush; ++i) {
       keys.push_back(KeyOf(random_() % kKeys));
     }
-    auto batch = std::make_shared<RowBatch>();
+    auto batch = std::make_shared<client::RowBatch>();
     batch->keys.Build(keys, member_.client->partition_bits());
     batch->values.assign(batch->keys.keys().size() * kDim, 1);
     for (const Key key : batch->keys.keys()) {
       ++sent_[static_cast<uint32_t>(key)];
     }
-    PushRequest push;
+    client::PushRequest push;
     push.cut = slot.cut();
     push.sparse.push_back({kTable, &batch->keys, batch->values.data()});
     push.examples.push_back({0, num_pushes_, num_pushes_ + 1});
@@ -138,9 +141,9 @@ class CountingWorker {
   absl::Status Compare() {
     std::vector<Key> keys;
     for (uint32_t i = 0; i < kKeys; ++i) keys.push_back(KeyOf(i));
-    RowBatch rows;
+    client::RowBatch rows;
     OARLOCK_RETURN_IF_ERROR(
-        PullRows(*member_.client, kTable, keys, kDim, &rows));
+        client::PullRows(*member_.client, kTable, keys, kDim, &rows));
     uint64_t lost = 0;
     uint64_t twice = 0;
     for (size_t i = 0; i < rows.keys.keys().size(); ++i) {

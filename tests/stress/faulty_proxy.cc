@@ -78,10 +78,11 @@ class FaultyProxy::Impl : public grpc::CallbackGenericService {
   absl::Status Start() {
     const std::string target =
         absl::StrCat("127.0.0.1:", options_.route.target_port);
-    stub_ = std::make_unique<grpc::GenericStub>(grpc::CreateCustomChannel(
-        target, grpc::InsecureChannelCredentials(), MakeChannelArguments()));
+    stub_ = std::make_unique<grpc::GenericStub>(
+        grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(),
+                                  cluster::MakeChannelArguments()));
     grpc::ServerBuilder builder;
-    ApplyServerArguments(&builder);
+    cluster::ApplyServerArguments(&builder);
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
                              &port);

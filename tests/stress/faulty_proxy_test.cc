@@ -57,7 +57,7 @@ class EchoServer : public grpc::CallbackGenericService {
 
   EchoServer() {
     grpc::ServerBuilder builder;
-    ApplyServerArguments(&builder);
+    cluster::ApplyServerArguments(&builder);
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
                              &port_);
     builder.RegisterCallbackGenericService(this);
@@ -142,7 +142,7 @@ class FaultyProxyTest : public ::testing::Test {
     proxy_ = *FaultyProxy::Start(options, clock_);
     stub_ = std::make_unique<grpc::GenericStub>(grpc::CreateCustomChannel(
         absl::StrCat("127.0.0.1:", proxy_->port()),
-        grpc::InsecureChannelCredentials(), MakeChannelArguments()));
+        grpc::InsecureChannelCredentials(), cluster::MakeChannelArguments()));
   }
 
   Answer Call(const std::string& text, const char* method = kData,

@@ -20,9 +20,9 @@ namespace oarlock {
 
 // Each refers to those before it.
 struct JobMember {
-  std::unique_ptr<ServerConnections> connections;
-  std::unique_ptr<GrpcJobClient> job;
-  std::unique_ptr<GrpcParameterClient> client;
+  std::unique_ptr<client::ServerConnections> connections;
+  std::unique_ptr<client::GrpcJobClient> job;
+  std::unique_ptr<client::GrpcParameterClient> client;
 };
 
 // Connects to the servers and registers the worker. Servers may be away for a
@@ -31,16 +31,16 @@ struct JobMember {
 inline absl::StatusOr<JobMember> JoinJob(
     const std::vector<std::string>& endpoints, const std::string& kind,
     WorkerIndex index) {
-  ConnectionOptions options;
+  client::ConnectionOptions options;
   options.endpoints = endpoints;
   options.client_name = absl::StrCat(kind, " ", index.value());
   options.server_restart_timeout = absl::Minutes(1);
   JobMember member;
   OARLOCK_ASSIGN_OR_RETURN(member.connections,
-                           ServerConnections::Connect(options));
-  OARLOCK_ASSIGN_OR_RETURN(
-      member.job, GrpcJobClient::Register(member.connections.get(), index));
-  member.client = std::make_unique<GrpcParameterClient>(
+                           client::ServerConnections::Connect(options));
+  OARLOCK_ASSIGN_OR_RETURN(member.job, client::GrpcJobClient::Register(
+                                           member.connections.get(), index));
+  member.client = std::make_unique<client::GrpcParameterClient>(
       member.connections.get(), index, member.job->generation());
   return member;
 }

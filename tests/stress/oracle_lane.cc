@@ -64,8 +64,8 @@ std::vector<Key> KeysOfLane(const v1::TableConfig& table, int partition_bits,
 
 }  // namespace
 
-PushRequest OraclePush::Request() {
-  PushRequest request;
+client::PushRequest OraclePush::Request() {
+  client::PushRequest request;
   const auto or_null = [](const std::vector<float>& values) {
     return values.empty() ? nullptr : values.data();
   };
@@ -196,12 +196,13 @@ absl::Status OracleLane::Compare(const std::string& what, const float* got,
   return absl::OkStatus();
 }
 
-absl::Status OracleLane::LookAtRows(ParameterClient* client, TableId table,
+absl::Status OracleLane::LookAtRows(client::ParameterClient* client,
+                                    TableId table,
                                     const std::vector<Key>& keys) const {
   const v1::TableConfig& config = configs_.at(table);
   const uint32_t dim = config.sparse().dim();
-  RowBatch pulled;
-  OARLOCK_RETURN_IF_ERROR(PullRows(*client, table, keys, dim, &pulled));
+  client::RowBatch pulled;
+  OARLOCK_RETURN_IF_ERROR(client::PullRows(*client, table, keys, dim, &pulled));
   for (size_t i = 0; i < pulled.keys.keys().size(); ++i) {
     const Key key = pulled.keys.keys()[i];
     OARLOCK_RETURN_IF_ERROR(
@@ -212,13 +213,13 @@ absl::Status OracleLane::LookAtRows(ParameterClient* client, TableId table,
   return absl::OkStatus();
 }
 
-absl::Status OracleLane::LookAtAll(ParameterClient* client) const {
+absl::Status OracleLane::LookAtAll(client::ParameterClient* client) const {
   for (const TableId table : sparse_tables_) {
     OARLOCK_RETURN_IF_ERROR(LookAtRows(client, table, keys_.at(table)));
   }
   for (const TableId table : dense_tables_) {
-    DenseReplica pulled;
-    OARLOCK_RETURN_IF_ERROR(PullAll(*client, table, &pulled));
+    client::DenseReplica pulled;
+    OARLOCK_RETURN_IF_ERROR(client::PullAll(*client, table, &pulled));
     OARLOCK_RETURN_IF_ERROR(
         Compare(absl::StrCat("table '", configs_.at(table).name(), "' pulled"),
                 pulled.values.data(), dense_.at(table).Pull()));

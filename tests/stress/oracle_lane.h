@@ -32,7 +32,7 @@ namespace oarlock {
 struct OraclePush {
   struct Rows {
     TableId table;
-    KeyBatch keys;
+    client::KeyBatch keys;
     std::vector<float> gradients;
     // Empty: none are sent.
     std::vector<float> shows;
@@ -44,7 +44,7 @@ struct OraclePush {
     uint32_t num_steps = 1;
     bool wants_updated = false;
     // As the push left the table.
-    DenseReplica updated;
+    client::DenseReplica updated;
   };
   std::vector<Rows> rows;
   std::vector<Dense> dense;
@@ -52,7 +52,7 @@ struct OraclePush {
   bool is_looked_at = false;
 
   // Without examples, cut and round.
-  PushRequest Request();
+  client::PushRequest Request();
 };
 
 // Not thread-safe; lanes share nothing.
@@ -73,9 +73,9 @@ class OracleLane {
 
   // Pulls of the lane's own rows and dense tables must give what the model has;
   // DataLoss when they do not.
-  absl::Status LookAtRows(ParameterClient* client, TableId table,
+  absl::Status LookAtRows(client::ParameterClient* client, TableId table,
                           const std::vector<Key>& keys) const;
-  absl::Status LookAtAll(ParameterClient* client) const;
+  absl::Status LookAtAll(client::ParameterClient* client) const;
 
   uint64_t num_pushes() const { return num_pushes_; }
   // Of every sparse table, and of the dense tables that the lane owns.

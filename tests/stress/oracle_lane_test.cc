@@ -38,7 +38,7 @@ class OracleLaneTest : public testing::Test {
   }
 
   absl::Status Push(const std::shared_ptr<OraclePush>& push) {
-    return PushAndWait(client_, push->Request(), push);
+    return client::PushAndWait(client_, push->Request(), push);
   }
   void PushMany(int num_pushes) {
     for (int i = 0; i < num_pushes; ++i) {
@@ -63,7 +63,7 @@ TEST_F(OracleLaneTest, EveryRuleHasASparseAndADenseTable) {
     (table.has_sparse() ? sparse : dense).insert(table.optimizer().rule_case());
   }
   // Sgd has two names.
-  const size_t num_rules = std::variant_size_v<AnyRule::Rule> + 1;
+  const size_t num_rules = std::variant_size_v<optim::AnyRule::Rule> + 1;
   EXPECT_EQ(sparse.size(), num_rules);
   EXPECT_EQ(dense.size(), num_rules);
 }
@@ -111,8 +111,8 @@ TEST_F(OracleLaneTest, PushesThatChangePlacesAreSeen) {
   for (OraclePush::Rows& table : second.rows) {
     for (float& g : table.gradients) g = 0.5f - g;
   }
-  ASSERT_TRUE(PushAndWait(client_, second.Request(),
-                          std::make_shared<OraclePush>(second))
+  ASSERT_TRUE(client::PushAndWait(client_, second.Request(),
+                                  std::make_shared<OraclePush>(second))
                   .ok());
   ASSERT_TRUE(lane.Acknowledged(second).ok());
   ASSERT_TRUE(lane.Acknowledged(*first).ok());

@@ -36,7 +36,7 @@ template <typename Change>
 void ChangeIfLegal(v1::OptimizerConfig* config, Change change) {
   v1::OptimizerConfig changed = *config;
   change(&changed);
-  if (UpdateRule::Create(changed).ok()) *config = changed;
+  if (optim::UpdateRule::Create(changed).ok()) *config = changed;
 }
 
 const OneofDescriptor& Rules() {
@@ -192,13 +192,14 @@ v1::TableConfig DenseTableOf(v1::TableConfig table,
 
 bool CountsSteps(const v1::OptimizerConfig& config) {
   if (config.warmup_steps() > 0 || config.has_schedule()) return true;
-  const absl::StatusOr<UpdateRule> rule = UpdateRule::Create(config);
+  const absl::StatusOr<optim::UpdateRule> rule =
+      optim::UpdateRule::Create(config);
   OARLOCK_CHECK(rule.ok());
-  const AnyRule any(rule->Visit([](const auto& own) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(own)>, AnyRule>) {
+  const optim::AnyRule any(rule->Visit([](const auto& own) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(own)>, optim::AnyRule>) {
       return own;
     } else {
-      return AnyRule(own, WeightOptions());
+      return optim::AnyRule(own, optim::WeightOptions());
     }
   }));
   return std::visit(

@@ -97,23 +97,23 @@ class OracleWorker {
  public:
   static absl::StatusOr<std::unique_ptr<OracleWorker>> Start(
       const std::vector<std::string>& endpoints, uint32_t index) {
-    ConnectionOptions options;
+    client::ConnectionOptions options;
     options.endpoints = endpoints;
     options.client_name = absl::StrCat("oracle's worker ", index);
     options.server_restart_timeout = kPatience;
     auto worker = std::unique_ptr<OracleWorker>(new OracleWorker(index));
     OARLOCK_ASSIGN_OR_RETURN(worker->connections_,
-                             ServerConnections::Connect(options));
-    OARLOCK_ASSIGN_OR_RETURN(worker->job_,
-                             GrpcJobClient::Register(worker->connections_.get(),
-                                                     WorkerIndex(index)));
-    worker->client_ = std::make_unique<GrpcParameterClient>(
+                             client::ServerConnections::Connect(options));
+    OARLOCK_ASSIGN_OR_RETURN(
+        worker->job_, client::GrpcJobClient::Register(
+                          worker->connections_.get(), WorkerIndex(index)));
+    worker->client_ = std::make_unique<client::GrpcParameterClient>(
         worker->connections_.get(), WorkerIndex(index),
         worker->job_->generation(),
-        ValueFormats{.pull = kFormats[index], .push = kFormats[index]});
-    worker->marker_ = std::make_unique<CutMarker>(
-        worker->client_.get(), worker->job_.get(), CutMarker::Order::kByCut,
-        worker->connections_->clock());
+        client::ValueFormats{.pull = kFormats[index], .push = kFormats[index]});
+    worker->marker_ = std::make_unique<worker::CutMarker>(
+        worker->client_.get(), worker->job_.get(),
+        worker::CutMarker::Order::kByCut, worker->connections_->clock());
     return worker;
   }
 
@@ -127,26 +127,28 @@ class OracleWorker {
   absl::Status BeginPass() {
     v1::OptimizerConfig none;
     none.mutable_sgd();
-    OARLOCK_ASSIGN_OR_RETURN(const UpdateRule rule, UpdateRule::Create(none));
-    std::vector<std::unique_ptr<DenseSlot>> slots;
+    OARLOCK_ASSIGN_OR_RETURN(const optim::UpdateRule rule,
+                             optim::UpdateRule::Create(none));
+    std::vector<std::unique_ptr<worker::DenseSlot>> slots;
     for (uint32_t i = 0; i < kLanes; ++i) {
-      slots.push_back(std::make_unique<DenseSlot>(rule, DenseReplica(), 1));
+      slots.push_back(
+          std::make_unique<worker::DenseSlot>(rule, client::DenseReplica(), 1));
     }
-    slots_ = std::make_unique<SlotPool>(std::move(slots), kLanes);
+    slots_ = std::make_unique<worker::SlotPool>(std::move(slots), kLanes);
     // Lanes push dense gradients themselves, slots hold none.
-    marker_->BeginPass(slots_.get(),
-                       [](DenseSlot*, uint64_t, ParameterClient::Done done) {
-                         done(absl::OkStatus());
-                       });
+    marker_->BeginPass(slots_.get(), [](worker::DenseSlot*, uint64_t,
+                                        client::ParameterClient::Done done) {
+      done(absl::OkStatus());
+    });
     return absl::OkStatus();
   }
 
   // Waits until the push is acknowledged. For any thread.
   absl::Status Push(const std::shared_ptr<OraclePush>& push) {
-    PushRequest request = push->Request();
+    client::PushRequest request = push->Request();
     absl::Notification done;
     absl::Status status;
-    DenseSlot* const slot = slots_->Acquire();
+    worker::DenseSlot* const slot = slots_->Acquire();
     slots_->AcquirePermit(*slot);
     request.cut = slot->cut();
     const uint64_t number = num_pushes_.fetch_add(1);
@@ -175,18 +177,18 @@ class OracleWorker {
     return job_->Finish(absl::OkStatus());
   }
 
-  GrpcParameterClient* client() { return client_.get(); }
+  client::GrpcParameterClient* client() { return client_.get(); }
   int partition_bits() const { return client_->partition_bits(); }
 
  private:
   explicit OracleWorker(uint32_t index) : index_(index) {}
 
   const uint32_t index_;
-  std::unique_ptr<ServerConnections> connections_;
-  std::unique_ptr<GrpcJobClient> job_;
-  std::unique_ptr<GrpcParameterClient> client_;
-  std::unique_ptr<SlotPool> slots_;
-  std::unique_ptr<CutMarker> marker_;
+  std::unique_ptr<client::ServerConnections> connections_;
+  std::unique_ptr<client::GrpcJobClient> job_;
+  std::unique_ptr<client::GrpcParameterClient> client_;
+  std::unique_ptr<worker::SlotPool> slots_;
+  std::unique_ptr<worker::CutMarker> marker_;
   std::atomic<uint64_t> num_pushes_ = 0;
 };
 

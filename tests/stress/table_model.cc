@@ -26,8 +26,8 @@ v1::TableConfig ExtendedFromTheStart(v1::TableConfig config) {
 }
 
 // One update by the rule's own loop.
-void Update(const UpdateRule& rule, uint64_t step, float* w, float* state,
-            const float* g, size_t n) {
+void Update(const optim::UpdateRule& rule, uint64_t step, float* w,
+            float* state, const float* g, size_t n) {
   rule.Visit(
       [&](const auto& own) { rule.ForStep(own, step).Apply(w, state, g, n); });
 }
@@ -38,16 +38,18 @@ std::vector<float> AsOnTheWire(v1::ValueFormat format,
                                absl::Span<const float> values) {
   std::vector<float> arrived(values.begin(), values.end());
   for (float& value : arrived) {
-    if (format == v1::BFLOAT16) value = FromBfloat16(ToBfloat16(value));
-    if (format == v1::FLOAT16) value = FromFloat16(ToFloat16(value));
+    if (format == v1::BFLOAT16)
+      value = wire::FromBfloat16(wire::ToBfloat16(value));
+    if (format == v1::FLOAT16)
+      value = wire::FromFloat16(wire::ToFloat16(value));
   }
   return arrived;
 }
 
 SparseModel::SparseModel(const v1::TableConfig& config, int partition_bits)
-    : rules_(Legal(RowRules::Create(config, partition_bits))),
-      extended_rules_(Legal(
-          RowRules::Create(ExtendedFromTheStart(config), partition_bits))),
+    : rules_(Legal(sparse_table::RowRules::Create(config, partition_bits))),
+      extended_rules_(Legal(sparse_table::RowRules::Create(
+          ExtendedFromTheStart(config), partition_bits))),
       partitions_(size_t{1} << partition_bits) {
   for (Partition& partition : partitions_) {
     partition.sketch = rules_.admission().NewSketch();
@@ -70,7 +72,7 @@ void SparseModel::Apply(Partition* partition, const ModelPush& push,
   const Key key = push.keys[index];
   const float show = push.shows == nullptr ? 0 : push.shows[index];
   const float click = push.clicks == nullptr ? 0 : push.clicks[index];
-  const ScoreRule& score = rules_.score_rule();
+  const sparse_table::ScoreRule& score = rules_.score_rule();
   auto found = rows_.find(key);
   if (found == rows_.end()) {
     // Nobody is admitted by chance, so it does not matter who draws.
@@ -151,14 +153,14 @@ std::vector<std::byte> SparseModel::Pack(Key key, const ModelRow& row) const {
 }
 
 DenseModel::DenseModel(const v1::TableConfig& config)
-    : rule_(Legal(UpdateRule::Create(config.optimizer()))) {
+    : rule_(Legal(optim::UpdateRule::Create(config.optimizer()))) {
   const v1::DenseTableConfig& dense = config.dense();
   std::vector<float> values(dense.size());
   for (const v1::DenseParameter& parameter : dense.parameters()) {
     uint64_t size = 1;
     for (const uint64_t length : parameter.shape()) size *= length;
-    Legal(InitialValues::Create(parameter.initializer(), config.seed(),
-                                TableId(config.id())))
+    Legal(optim::InitialValues::Create(parameter.initializer(), config.seed(),
+                                       TableId(config.id())))
         .FillRange(parameter.offset(), values.data() + parameter.offset(),
                    size);
   }

@@ -73,7 +73,7 @@ class SparseModel {
   struct Partition {
     uint64_t num_pushes = 0;
     // Null where every key is admitted.
-    std::unique_ptr<CountSketch> sketch;
+    std::unique_ptr<sparse_table::CountSketch> sketch;
   };
 
   void Apply(Partition* partition, const ModelPush& push, size_t index);
@@ -84,9 +84,9 @@ class SparseModel {
     return rules_.rule().StateSize(rules_.embedding_dim());
   }
 
-  const RowRules rules_;
+  const sparse_table::RowRules rules_;
   // The same table with extended parts from the start: how they begin.
-  const RowRules extended_rules_;
+  const sparse_table::RowRules extended_rules_;
   std::vector<Partition> partitions_;
   std::map<Key, ModelRow> rows_;
 };
@@ -110,7 +110,7 @@ class DenseModel {
   std::vector<float> Pull() const;
 
  private:
-  const UpdateRule rule_;
+  const optim::UpdateRule rule_;
   std::vector<Block> blocks_;
 };
 

@@ -60,7 +60,7 @@ void CheckOk(const absl::Status& status) {
 
 class Peer {
  public:
-  Peer(ParameterClient* client, const v1::TableConfig& rows,
+  Peer(client::ParameterClient* client, const v1::TableConfig& rows,
        const v1::TableConfig& vector)
       : client_(client),
         rows_(rows.id()),
@@ -90,22 +90,22 @@ class Peer {
   }
 
   void ShowTables() {
-    RowBatch rows;
+    client::RowBatch rows;
     const std::vector<Key> keys(keys_.begin(), keys_.end());
-    CheckOk(PullRows(*client_, rows_, keys, dim_, &rows));
+    CheckOk(client::PullRows(*client_, rows_, keys, dim_, &rows));
     for (size_t i = 0; i < keys.size(); ++i) {
       const size_t row = rows.keys.row_of_key()[i];
       Show(std::to_string(static_cast<uint64_t>(keys[i])),
            rows.values.data() + row * dim_, dim_);
     }
-    DenseReplica vector;
-    CheckOk(PullAll(*client_, vector_, &vector));
+    client::DenseReplica vector;
+    CheckOk(client::PullAll(*client_, vector_, &vector));
     Show("dense", vector.values.data(), vector.values.size());
   }
 
  private:
   struct Memory {
-    RowBatch rows;
+    client::RowBatch rows;
     std::vector<float> vector;
   };
 
@@ -121,15 +121,15 @@ class Peer {
                                  gradient.end());
     }
     memory->vector = std::move(dense_);
-    PushRequest push;
+    client::PushRequest push;
     push.sparse.push_back(
         {rows_, &memory->rows.keys, memory->rows.values.data()});
     push.dense.push_back({vector_, memory->vector.data(), 1});
-    CheckOk(PushAndWait(*client_, push, memory));
+    CheckOk(client::PushAndWait(*client_, push, memory));
     sparse_.clear();
   }
 
-  ParameterClient* const client_;
+  client::ParameterClient* const client_;
   const TableId rows_;
   const TableId vector_;
   const size_t dim_;
@@ -145,15 +145,16 @@ class Peer {
 int main(int argc, char** argv) {
   using namespace oarlock;  // NOLINT: main is outside the namespace
   OARLOCK_CHECK(argc == 5);
-  ConnectionOptions options;
+  client::ConnectionOptions options;
   options.endpoints = absl::StrSplit(argv[1], ',');
   options.client_name = "interop_peer";
-  const auto connections = ServerConnections::Connect(options);
+  const auto connections = client::ServerConnections::Connect(options);
   CheckOk(connections.status());
-  const auto job = GrpcJobClient::Register(connections->get(), WorkerIndex(0));
+  const auto job =
+      client::GrpcJobClient::Register(connections->get(), WorkerIndex(0));
   CheckOk(job.status());
-  GrpcParameterClient client(connections->get(), WorkerIndex(0),
-                             (*job)->generation());
+  client::GrpcParameterClient client(connections->get(), WorkerIndex(0),
+                                     (*job)->generation());
   Peer peer(&client, ReadTable(argv[2]), ReadTable(argv[3]));
   peer.Replay(ReadFile(argv[4]));
   peer.ShowTables();

@@ -11,7 +11,7 @@
 #include "tests/wire/codec_oracle.h"
 #include "wire/wire_limits.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 namespace {
 
 using ::testing::HasSubstr;
@@ -161,4 +161,4 @@ TEST(BatchCodecTest, TooManyCallsAreRefused) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::wire

@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "tests/wire/codec_oracle.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 namespace {
 
 using google::protobuf::Descriptor;
@@ -420,4 +420,4 @@ std::string Damage(std::string bytes, RandomSequence* r) {
   return bytes;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::wire

@@ -12,7 +12,7 @@
 #include "wire/wire_codec.h"
 #include "wire/wire_limits.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 namespace {
 
 // What a view shows, as the message it came from: 16-bit values as floats.
@@ -334,4 +334,4 @@ std::string DisagreementWithGeneratedCode(MessageKind kind,
   return "no such kind of message";
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::wire

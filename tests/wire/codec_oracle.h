@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "proto/v1/parameter.pb.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 
 // The messages of the data plane.
 enum class MessageKind {
@@ -60,6 +60,6 @@ std::string Flatten(const grpc::ByteBuffer& buffer);
 std::string DisagreementWithGeneratedCode(MessageKind kind,
                                           const grpc::ByteBuffer& buffer);
 
-}  // namespace oarlock
+}  // namespace oarlock::wire
 
 #endif  // OARLOCK_TESTS_WIRE_CODEC_ORACLE_H_

@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "wire/value_format.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 namespace {
 
 constexpr v1::ValueFormat kFormats[] = {v1::FLOAT32, v1::BFLOAT16, v1::FLOAT16};
@@ -99,4 +99,4 @@ TEST(ReceivedFloatsTest, NothingIsEmpty) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::wire

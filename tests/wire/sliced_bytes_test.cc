@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 namespace {
 
 std::vector<grpc::Slice> Cut(const std::string& bytes, size_t max_slice_bytes,
@@ -104,4 +104,4 @@ TEST(SlicedBytesDeathTest, BytesThatDoNotExistCrash) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::wire

@@ -15,7 +15,7 @@
 #include "base/random.h"
 #include "hwy/highway.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 namespace {
 
 using ::testing::HasSubstr;
@@ -214,4 +214,4 @@ TEST_F(ArraysTest, ArraysOfEverySmallLengthConvert) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::wire

@@ -14,7 +14,7 @@
 #include "wire/value_format.h"
 #include "wire/wire_limits.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 namespace {
 
 using ::testing::AllOf;
@@ -463,4 +463,4 @@ TEST(WireCodecTest, ABufferThatWasNeverFilledIsRefused) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::wire

@@ -18,7 +18,7 @@
 #include "wire/wire_codec.h"
 #include "wire/wire_limits.h"
 
-namespace oarlock {
+namespace oarlock::wire {
 namespace {
 
 std::string Document() {
@@ -139,4 +139,4 @@ TEST(WireProtocolDocTest, TheTablesOfHashesAndLimitsAreRight) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::wire

@@ -17,21 +17,22 @@
 #include "worker/config/table_plan.h"
 #include "worker/trainer.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 // Gives out every file.
-class AllFiles : public WorkSource {
+class AllFiles : public data::WorkSource {
  public:
-  explicit AllFiles(size_t num_files) : items_(WholeFileItems(num_files)) {}
-  absl::StatusOr<std::optional<WorkItem>> Next() override {
+  explicit AllFiles(size_t num_files)
+      : items_(data::WholeFileItems(num_files)) {}
+  absl::StatusOr<std::optional<data::WorkItem>> Next() override {
     if (next_ == items_.size()) return std::nullopt;
     return items_[next_++];
   }
-  void Done(const WorkItem&) override {}
+  void Done(const data::WorkItem&) override {}
 
  private:
-  const std::vector<WorkItem> items_;
+  const std::vector<data::WorkItem> items_;
   size_t next_ = 0;
 };
 
@@ -45,14 +46,14 @@ absl::StatusOr<DataCounts> CountData(const v1::JobConfig& config) {
   std::vector<std::string> files;
   for (const std::string& pattern : config.train_files()) {
     OARLOCK_ASSIGN_OR_RETURN(const std::vector<std::string> some,
-                             ExpandFileList(pattern));
+                             data::ExpandFileList(pattern));
     files.insert(files.end(), some.begin(), some.end());
   }
   AllFiles work(files.size());
-  BadLines bad_lines;
-  BatchReader reader(DataOptionsOf(config), files, &work, &bad_lines);
+  data::BadLines bad_lines;
+  data::BatchReader reader(DataOptionsOf(config), files, &work, &bad_lines);
   DataCounts counts;
-  Batch batch;
+  data::Batch batch;
   for (;;) {
     OARLOCK_ASSIGN_OR_RETURN(const bool more, reader.Next(1000, &batch));
     if (!more) return counts;
@@ -86,17 +87,17 @@ class Tally {
 }  // namespace
 
 absl::StatusOr<uint64_t> CheckCounts(const v1::JobConfig& config,
-                                     const ModelSpec& spec,
-                                     ParameterClient& client,
+                                     const models::ModelSpec& spec,
+                                     client::ParameterClient& client,
                                      double dense_share) {
   OARLOCK_ASSIGN_OR_RETURN(const DataCounts counts, CountData(config));
   OARLOCK_ASSIGN_OR_RETURN(const TablePlan plan,
                            PlanTables(spec, config, /*num_workers=*/1));
   std::vector<Key> keys;
   for (const auto& [key, count] : counts.keys) keys.push_back(key);
-  RowBatch rows;
-  OARLOCK_RETURN_IF_ERROR(
-      PullRows(client, plan.sparse_tables[0], keys, kCountingRowDim, &rows));
+  client::RowBatch rows;
+  OARLOCK_RETURN_IF_ERROR(client::PullRows(client, plan.sparse_tables[0], keys,
+                                           kCountingRowDim, &rows));
   Tally of_rows;
   for (size_t i = 0; i < rows.values.size(); ++i) {
     const Key key = rows.keys.keys()[i / kCountingRowDim];
@@ -105,8 +106,8 @@ absl::StatusOr<uint64_t> CheckCounts(const v1::JobConfig& config,
   }
   Tally of_dense;
   if (plan.dense_table != TableId(0)) {
-    DenseReplica dense;
-    OARLOCK_RETURN_IF_ERROR(PullAll(client, plan.dense_table, &dense));
+    client::DenseReplica dense;
+    OARLOCK_RETURN_IF_ERROR(client::PullAll(client, plan.dense_table, &dense));
     for (const float value : dense.values) {
       of_dense.Compare(value,
                        dense_share * static_cast<double>(counts.num_examples *
@@ -119,4 +120,4 @@ absl::StatusOr<uint64_t> CheckCounts(const v1::JobConfig& config,
                                           of_dense.Describe()));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

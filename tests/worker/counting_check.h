@@ -10,7 +10,7 @@
 #include "models/model.h"
 #include "proto/config/job_config.pb.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Compares every row with how often its key stands in config.train_files(), and
 // every dense parameter with the number of examples, times config.epochs(); in
@@ -18,10 +18,10 @@ namespace oarlock {
 // Returns the number of examples; DataLoss that tells how much is missing or
 // too much. `spec` is the counting model's. REQUIRES: no push is under way.
 absl::StatusOr<uint64_t> CheckCounts(const v1::JobConfig& config,
-                                     const ModelSpec& spec,
-                                     ParameterClient& client,
+                                     const models::ModelSpec& spec,
+                                     client::ParameterClient& client,
                                      double dense_share = 1);
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_TESTS_WORKER_COUNTING_CHECK_H_

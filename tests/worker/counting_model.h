@@ -17,7 +17,7 @@
 #include "models/model.h"
 #include "proto/config/job_config.pb.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 inline constexpr size_t kCountingRowDim = 2;
 
@@ -30,7 +30,7 @@ inline void SetCounting(v1::JobConfig* config) {
   config->set_loss("sum");
 }
 
-class CountingModel : public Model {
+class CountingModel : public models::Model {
  public:
   // `before_step` is called by every step of every executor. May be null.
   CountingModel(size_t num_slots, size_t num_parameters,
@@ -38,7 +38,7 @@ class CountingModel : public Model {
       : before_step_(std::move(before_step)) {
     spec_.name = "counting";
     spec_.num_slots = num_slots;
-    SparseInputSpec input;
+    models::SparseInputSpec input;
     input.table = "counts";
     input.row_dim = kCountingRowDim;
     input.slots.resize(num_slots);
@@ -50,23 +50,23 @@ class CountingModel : public Model {
     }
   }
 
-  const ModelSpec& spec() const override { return spec_; }
-  std::unique_ptr<ModelExecutor> NewExecutor(size_t) const override {
+  const models::ModelSpec& spec() const override { return spec_; }
+  std::unique_ptr<models::ModelExecutor> NewExecutor(size_t) const override {
     return std::make_unique<Executor>(this);
   }
 
  private:
-  class Executor : public ModelExecutor {
+  class Executor : public models::ModelExecutor {
    public:
     explicit Executor(const CountingModel* model) : model_(model) {}
-    void Predict(const StepInput& input, StepOutput* output) override {
+    void Predict(const nn::StepInput& input, nn::StepOutput* output) override {
       predictions_.assign(input.num_examples, .5f);
       output->predictions = predictions_;
     }
-    void Step(const StepInput& input, StepOutput* output) override {
+    void Step(const nn::StepInput& input, nn::StepOutput* output) override {
       if (model_->before_step_) model_->before_step_();
       Predict(input, output);
-      const SparseInput& sparse = input.sparse[0];
+      const nn::SparseInput& sparse = input.sparse[0];
       float* const rows = output->row_gradients[0];
       std::fill(rows, rows + sparse.num_rows * kCountingRowDim, 0.0f);
       for (const uint32_t row : sparse.row_of_key) {
@@ -88,9 +88,9 @@ class CountingModel : public Model {
   };
 
   const std::function<void()> before_step_;
-  ModelSpec spec_;
+  models::ModelSpec spec_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_TESTS_WORKER_COUNTING_MODEL_H_

@@ -18,7 +18,7 @@
 #include "client/parameter_client.h"
 #include "proto/v1/coordinator_work.pb.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Stands for coordinator and servers: opens a cut every so many pushes, says
 // which pushes a server would hold, and compares marks with what it has seen.
@@ -30,7 +30,7 @@ class CutOracle {
       : pushes_per_cut_(pushes_per_cut), has_dense_table_(has_dense_table) {}
 
   // A push arrives. True: it belongs after the open cut and waits for its mark.
-  bool Arrives(const PushRequest& push) {
+  bool Arrives(const client::PushRequest& push) {
     absl::MutexLock lock(&mutex_);
     EXPECT_GE(push.cut, marked_) << "a push is late for its cut";
     EXPECT_LE(push.cut, newest_);
@@ -44,7 +44,7 @@ class CutOracle {
     }
     return push.cut > marked_;
   }
-  void Applied(const PushRequest& push) {
+  void Applied(const client::PushRequest& push) {
     absl::MutexLock lock(&mutex_);
     --tallies_[push.cut].under_way;
   }
@@ -122,20 +122,20 @@ class CutOracle {
     std::set<Example> dense;
   };
 
-  void AddSteps(const PushRequest& push, Tally* tally)
+  void AddSteps(const client::PushRequest& push, Tally* tally)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!push.examples.empty()) ++tally->steps;
-    for (const DenseGradients& dense : push.dense) {
+    for (const client::DenseGradients& dense : push.dense) {
       tally->dense_steps += dense.num_steps;
     }
     const std::string work = absl::StrCat("train/", push.epoch);
-    for (const ExampleRange& range : push.examples) {
+    for (const data::ExampleRange& range : push.examples) {
       for (uint64_t i = range.begin; i < range.end; ++i) {
         EXPECT_TRUE(seen_.emplace(push.epoch, range.source, i).second);
         tally->untold.emplace(work, range.source, i);
       }
     }
-    for (const ExampleRange& range : push.dense_examples) {
+    for (const data::ExampleRange& range : push.dense_examples) {
       for (uint64_t i = range.begin; i < range.end; ++i) {
         EXPECT_TRUE(tally->dense.emplace(work, range.source, i).second);
       }
@@ -156,6 +156,6 @@ class CutOracle {
       ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_TESTS_WORKER_CUT_ORACLE_H_

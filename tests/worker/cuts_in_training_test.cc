@@ -18,7 +18,7 @@
 #include "tests/worker/cut_oracle.h"
 #include "worker/trainer.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 constexpr uint64_t kRows = 2450;
@@ -36,7 +36,7 @@ class HoldingClient : public LocalParameterClient {
     absl::MutexLock lock(&observer_mutex_);
     observer_ = std::move(observer);
   }
-  void Push(const PushRequest& push, TableVersions* versions,
+  void Push(const client::PushRequest& push, client::TableVersions* versions,
             std::shared_ptr<const void> memory, Done done) override {
     {
       absl::MutexLock lock(&mutex_);
@@ -59,8 +59,8 @@ class HoldingClient : public LocalParameterClient {
 
  private:
   struct Held {
-    PushRequest push;
-    TableVersions* versions;
+    client::PushRequest push;
+    client::TableVersions* versions;
     std::shared_ptr<const void> memory;
     Done done;
   };
@@ -106,13 +106,13 @@ class CuttingJob : public LocalJobClient {
 // A job that goes on from somewhere.
 class ResumedJob : public LocalJobClient {
  public:
-  ResumedJob(uint32_t trained_epochs, std::vector<ExampleRange> covered)
+  ResumedJob(uint32_t trained_epochs, std::vector<data::ExampleRange> covered)
       : trained_epochs_(trained_epochs) {
-    for (const ExampleRange& range : covered) covered_.Add(range);
+    for (const data::ExampleRange& range : covered) covered_.Add(range);
   }
   uint32_t trained_epochs() const override { return trained_epochs_; }
-  absl::StatusOr<ExampleIntervals> DefineWork(
-      const std::string& work, const std::vector<WorkItem>& items,
+  absl::StatusOr<data::ExampleIntervals> DefineWork(
+      const std::string& work, const std::vector<data::WorkItem>& items,
       uint64_t num_examples, const std::string& order) override {
     const auto defined =
         LocalJobClient::DefineWork(work, items, num_examples, order);
@@ -122,7 +122,7 @@ class ResumedJob : public LocalJobClient {
 
  private:
   const uint32_t trained_epochs_;
-  ExampleIntervals covered_;
+  data::ExampleIntervals covered_;
 };
 
 // What the successor of a worker sees that met the others after some passes, in
@@ -147,12 +147,12 @@ class SuccessorsJob : public ResumedJob {
 class CutsInTrainingTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    GeneratorOptions options;
+    data::GeneratorOptions options;
     options.rows = kRows;
     options.files = 1;
     options.seed = 7;
     options.out_dir = folder_.path();
-    const auto report = GenerateCriteo(options);
+    const auto report = data::GenerateCriteo(options);
     ASSERT_TRUE(report.ok()) << report.status();
   }
 
@@ -175,7 +175,8 @@ class CutsInTrainingTest : public ::testing::Test {
     return config;
   }
   static absl::Status Train(const v1::JobConfig& config,
-                            ParameterClient* parameters, JobClient* job) {
+                            client::ParameterClient* parameters,
+                            client::JobClient* job) {
     const auto trainer = Trainer::Create(config, parameters, job);
     if (!trainer.ok()) return trainer.status();
     return (*trainer)->Run().status();
@@ -185,15 +186,15 @@ class CutsInTrainingTest : public ::testing::Test {
     for (uint32_t id = 1; id < 10; ++id) {
       const auto entry = client.tables().Find(TableId(id));
       if (!entry.ok() || (*entry)->dense == nullptr) continue;
-      DenseReplica replica;
-      EXPECT_TRUE(PullAll(client, TableId(id), &replica).ok());
+      client::DenseReplica replica;
+      EXPECT_TRUE(client::PullAll(client, TableId(id), &replica).ok());
       return replica.values;
     }
     ADD_FAILURE() << "the model has no dense table";
     return {};
   }
   // Examples that were trained in the pass.
-  static uint64_t Trained(JobClient& job, const std::string& phase,
+  static uint64_t Trained(client::JobClient& job, const std::string& phase,
                           uint32_t epoch) {
     const auto status = job.GetJobStatus();
     EXPECT_TRUE(status.ok()) << status.status();
@@ -332,4 +333,4 @@ TEST_F(CutsInTrainingTest, SuccessorMeetsTheOthersWhereverTheyAre) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -20,7 +20,7 @@
 #include "tests/worker/fake_job_client.h"
 #include "worker/input/training_data.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -61,9 +61,9 @@ class WorkersData {
     const auto work = data_->StartPass({"train", epoch}, nullptr);
     if (!work.ok()) return {};
     Keys keys;
-    BadLines bad_lines;
-    Batch batch;
-    for (WorkSource* lane : (*work)->lanes()) {
+    data::BadLines bad_lines;
+    data::Batch batch;
+    for (data::WorkSource* lane : (*work)->lanes()) {
       const auto reader = (*work)->new_reader()(lane, &bad_lines);
       for (;;) {
         const auto more = reader->Next(100, &batch);
@@ -170,7 +170,7 @@ TEST_F(DatasetCallsTest, LocalShuffleOfWhatIsLoadedReadsNothing) {
   WorkersData data(Config(), 1, 2);
   ASSERT_TRUE(data->LoadIntoMemory(0).ok());
   RemoveFiles();
-  ASSERT_TRUE(data->SetShuffle(ShuffleRule::kLocal).ok());
+  ASSERT_TRUE(data->SetShuffle(data::ShuffleRule::kLocal).ok());
   ASSERT_TRUE(data->LoadIntoMemory(0).ok());
   const Keys pass = data.Pass(0);
   EXPECT_EQ(pass.size(), kExamples / 2);
@@ -185,7 +185,7 @@ TEST_F(DatasetCallsTest, AShuffleWhileItIsLoadedKeepsWhatIsBeingRead) {
   const Keys expected = WorkersData(Config("local"), 0, 2).Pass(0);
   WorkersData data(Config(), 0, 2);
   ASSERT_TRUE(data->PreloadIntoMemory(0).ok());
-  ASSERT_TRUE(data->SetShuffle(ShuffleRule::kLocal).ok());
+  ASSERT_TRUE(data->SetShuffle(data::ShuffleRule::kLocal).ok());
   ASSERT_TRUE(data->WaitPreload().ok());
   RemoveFiles();
   EXPECT_EQ(data.Pass(0), expected);
@@ -196,7 +196,7 @@ TEST_F(DatasetCallsTest, GlobalShuffleOfOneWorkerReadsNothing) {
   WorkersData data(Config(), 0, 1);
   ASSERT_TRUE(data->LoadIntoMemory(0).ok());
   RemoveFiles();
-  ASSERT_TRUE(data->SetShuffle(ShuffleRule::kGlobal).ok());
+  ASSERT_TRUE(data->SetShuffle(data::ShuffleRule::kGlobal).ok());
   const Keys pass = data.Pass(0);
   EXPECT_EQ(pass, expected);
   EXPECT_EQ(Sorted(pass), all_);
@@ -206,7 +206,7 @@ TEST_F(DatasetCallsTest, GlobalShuffleThatTheFlagsSaidReadsNothing) {
   WorkersData data(Config("global"), 0, 2);
   ASSERT_TRUE(data->LoadIntoMemory(0).ok());
   RemoveFiles();
-  ASSERT_TRUE(data->SetShuffle(ShuffleRule::kGlobal).ok());
+  ASSERT_TRUE(data->SetShuffle(data::ShuffleRule::kGlobal).ok());
   EXPECT_EQ(data.Pass(0).size(), kExamples / 2);
 }
 
@@ -218,7 +218,7 @@ TEST_F(DatasetCallsTest, GlobalShuffleMovesExamplesBetweenWorkers) {
     WorkersData data(Config(), worker, 2);
     ASSERT_TRUE(data->LoadIntoMemory(0).ok());
     const uint64_t bytes = data->memory_bytes();
-    ASSERT_TRUE(data->SetShuffle(ShuffleRule::kGlobal).ok());
+    ASSERT_TRUE(data->SetShuffle(data::ShuffleRule::kGlobal).ok());
     // The share of the same pass, in place of the one that was loaded.
     ASSERT_TRUE(data->WaitPreload().ok());
     EXPECT_LT(data->memory_bytes(), bytes + bytes / 2);
@@ -237,7 +237,7 @@ TEST_F(DatasetCallsTest, AShuffleBeforeLoadingIsThatOfTheFlags) {
   // As by default: it is being loaded when the program says how.
   config.set_preload(true);
   WorkersData data(config, 1, 2);
-  ASSERT_TRUE(data->SetShuffle(ShuffleRule::kGlobal).ok());
+  ASSERT_TRUE(data->SetShuffle(data::ShuffleRule::kGlobal).ok());
   ASSERT_TRUE(data->LoadIntoMemory(0).ok());
   EXPECT_EQ(data.Pass(0), flags.Pass(0));
   EXPECT_EQ(data.Pass(1), flags.Pass(1));
@@ -251,14 +251,14 @@ TEST_F(DatasetCallsTest, AShuffleThatFlagsCouldNotSayIsRefused) {
   ASSERT_TRUE(data->LoadIntoMemory(0).ok());
   v1::JobConfig flags = config;
   flags.set_shuffle("global");
-  const absl::Status refused = data->SetShuffle(ShuffleRule::kGlobal);
+  const absl::Status refused = data->SetShuffle(data::ShuffleRule::kGlobal);
   EXPECT_EQ(refused, TrainingData::CheckConfig(flags));
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("--split by_file"));
   // It changed nothing, and the other is legal.
   RemoveFiles();
   EXPECT_EQ(data.Pass(0), Keys(all_.begin(), all_.begin() + 700));
-  EXPECT_TRUE(data->SetShuffle(ShuffleRule::kLocal).ok());
+  EXPECT_TRUE(data->SetShuffle(data::ShuffleRule::kLocal).ok());
   EXPECT_EQ(data.Pass(1).size(), 700u);
 }
 
@@ -287,8 +287,8 @@ TEST_F(DatasetCallsTest, QueuesHaveNoneOfIt) {
   WorkersData data(config, 0, 1);
   for (const absl::Status& status :
        {data->LoadIntoMemory(0), data->PreloadIntoMemory(0),
-        data->WaitPreload(), data->SetShuffle(ShuffleRule::kLocal),
-        data->SetShuffle(ShuffleRule::kGlobal), data->ReleaseMemory()}) {
+        data->WaitPreload(), data->SetShuffle(data::ShuffleRule::kLocal),
+        data->SetShuffle(data::ShuffleRule::kGlobal), data->ReleaseMemory()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("--dataset memory"));
   }
@@ -296,4 +296,4 @@ TEST_F(DatasetCallsTest, QueuesHaveNoneOfIt) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

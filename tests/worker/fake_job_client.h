@@ -10,10 +10,10 @@
 
 #include "client/job_client.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // One thread at a time.
-class FakeJobClient : public JobClient {
+class FakeJobClient : public client::JobClient {
  public:
   // One LeaseWork call.
   struct LeaseCall {
@@ -25,8 +25,8 @@ class FakeJobClient : public JobClient {
   };
   // What there is to lease; a call with max_items n takes the first n, repairs
   // before items.
-  std::deque<PushRepair> repairs;
-  std::deque<WorkItem> items;
+  std::deque<client::PushRepair> repairs;
+  std::deque<data::WorkItem> items;
   // Called by every LeaseWork, before it looks.
   std::function<void()> on_lease;
   bool exhausted_when_empty = true;
@@ -50,18 +50,18 @@ class FakeJobClient : public JobClient {
   absl::Status Barrier(const std::string&) override { return absl::OkStatus(); }
   absl::StatusOr<uint64_t> JoinRounds() override { return 0; }
   absl::Status LeaveRounds() override { return absl::OkStatus(); }
-  absl::StatusOr<ExampleIntervals> DefineWork(const std::string&,
-                                              const std::vector<WorkItem>&,
-                                              uint64_t,
-                                              const std::string&) override {
-    return ExampleIntervals();
+  absl::StatusOr<data::ExampleIntervals> DefineWork(
+      const std::string&, const std::vector<data::WorkItem>&, uint64_t,
+      const std::string&) override {
+    return data::ExampleIntervals();
   }
-  absl::StatusOr<Leases> LeaseWork(const std::string& work, uint32_t max_items,
-                                   const std::vector<uint64_t>& done) override {
+  absl::StatusOr<client::Leases> LeaseWork(
+      const std::string& work, uint32_t max_items,
+      const std::vector<uint64_t>& done) override {
     lease_calls.push_back({work, max_items, done, num_reports});
     if (on_lease) on_lease();
     if (!lease_status.ok()) return lease_status;
-    Leases leases;
+    client::Leases leases;
     for (; max_items > 0 && !repairs.empty(); --max_items) {
       leases.repairs.push_back(repairs.front());
       repairs.pop_front();
@@ -83,6 +83,6 @@ class FakeJobClient : public JobClient {
   absl::Status Finish(const absl::Status&) override { return absl::OkStatus(); }
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_TESTS_WORKER_FAKE_JOB_CLIENT_H_

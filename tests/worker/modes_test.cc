@@ -16,7 +16,7 @@
 #include "tests/worker/planted_rows.h"
 #include "tests/worker/training_job.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 constexpr uint64_t kRows = 2450;
@@ -29,8 +29,8 @@ class LateClient : public LocalParameterClient {
  public:
   LateClient() : LocalParameterClient(64) {}
 
-  void PullSparseLater(TableId table, const KeyBatch& keys, float* rows,
-                       TableVersions* versions,
+  void PullSparseLater(TableId table, const client::KeyBatch& keys, float* rows,
+                       client::TableVersions* versions,
                        std::shared_ptr<const void> memory, Done done) override {
     absl::MutexLock lock(&mutex_);
     pulls_.push_back(
@@ -56,9 +56,9 @@ class LateClient : public LocalParameterClient {
  private:
   struct Pull {
     TableId table;
-    const KeyBatch* keys;
+    const client::KeyBatch* keys;
     float* rows;
-    TableVersions* versions;
+    client::TableVersions* versions;
     std::shared_ptr<const void> memory;
     Done done;
   };
@@ -167,8 +167,8 @@ TEST_P(ModesTest, HalfAsyncThreadsMakeOnePushAStep) {
   LateClient client;
   const JobOutcome outcome = RunLocalJob(config, &client);
   ASSERT_TRUE(outcome.ok()) << outcome.statuses[0];
-  TableVersions versions;
-  KeyBatch keys;
+  client::TableVersions versions;
+  client::KeyBatch keys;
   client.PullSparse(TableId(1), keys, nullptr, &versions, nullptr,
                     [](absl::Status) {});
   EXPECT_EQ(versions[0], (kRows + 99) / 100);
@@ -212,4 +212,4 @@ TEST_P(ModesTest, SspWithoutLeadReadsWhatAllHaveFinished) {
 INSTANTIATE_TEST_SUITE_P(Models, ModesTest, ::testing::Values("lr", "ctr_dnn"));
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -16,7 +16,7 @@
 #include "tests/base/skippable_clock.h"
 #include "tests/integration/mini_cluster.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // The coordinator's logical time, in ticks: the sweeps move it on.
 inline double LogicalTime(MiniCluster& cluster) {
@@ -33,7 +33,7 @@ inline double LogicalTime(MiniCluster& cluster) {
 // coordinator sees one by one: it takes a longer one for a standstill of its
 // own, and extends all leases. `survivor` renews its own in between.
 inline bool SkipUntil(MiniCluster& cluster, SkippableClock* clock,
-                      absl::Duration lease, JobClient& survivor,
+                      absl::Duration lease, client::JobClient& survivor,
                       const std::function<bool()>& condition) {
   return Eventually([&] {
     if (condition()) return true;
@@ -48,7 +48,7 @@ inline bool SkipUntil(MiniCluster& cluster, SkippableClock* clock,
 
 // Until the lease of worker `index` is over; it has vanished.
 inline bool SkipUntilLost(MiniCluster& cluster, SkippableClock* clock,
-                          absl::Duration lease, JobClient& survivor,
+                          absl::Duration lease, client::JobClient& survivor,
                           uint32_t index) {
   return SkipUntil(cluster, clock, lease, survivor, [&] {
     const absl::StatusOr<v1::JobStatusResponse> status =
@@ -62,6 +62,6 @@ inline bool SkipUntilLost(MiniCluster& cluster, SkippableClock* clock,
   });
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_TESTS_WORKER_SKIPPED_LEASES_H_

@@ -11,7 +11,7 @@
 #include "tests/worker/planted_rows.h"
 #include "tests/worker/training_job.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 constexpr uint64_t kRows = 2400;
@@ -113,4 +113,4 @@ TEST_F(TrainerModelsTest, SyncRunsRepeatBitByBitWithDropoutAndNorms) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -15,7 +15,7 @@
 #include "tests/worker/trainer_testing.h"
 #include "tests/worker/training_job.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -283,8 +283,8 @@ TEST_F(TrainerTest, TooManyBadLinesFailTheJobWithOneLine) {
   v1::JobConfig config = Config();
   config.clear_train_files();
   const std::string good = Lines("good", 0, 300);
-  const std::string path =
-      own_.Write("bad", ReadAll(good) + "not\na\nline\n" + ReadAll(good));
+  const std::string path = own_.Write(
+      "bad", data::ReadAll(good) + "not\na\nline\n" + data::ReadAll(good));
   config.add_train_files(path);
   config.set_bad_lines_max(3);
   for (const char* mode : {"async", "half_async", "ssp", "sync"}) {
@@ -310,7 +310,8 @@ TEST_F(TrainerTest, FailureOfOneWorkerEndsTheOthersWithItsReason) {
   v1::JobConfig config = Config();
   config.clear_train_files();
   config.add_train_files(own_.Write(
-      "bad", absl::StrCat(ReadAll(Lines("good", 0, 2400)), "not a line\n")));
+      "bad",
+      absl::StrCat(data::ReadAll(Lines("good", 0, 2400)), "not a line\n")));
   config.set_bad_lines_max(0);
   config.set_epochs(50);
   for (const char* mode : {"async", "half_async", "ssp", "sync"}) {
@@ -430,4 +431,4 @@ TEST_F(TrainerTest, AWorkerWithoutItsGpuEndsTheJobWithOneLine) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

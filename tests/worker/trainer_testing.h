@@ -20,7 +20,7 @@
 #include "tests/worker/planted_rows.h"
 #include "tests/worker/training_job.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // 2,450 Criteo lines of a planted model.
 class TrainerTest : public ::testing::Test {
@@ -29,7 +29,7 @@ class TrainerTest : public ::testing::Test {
 
   static void SetUpTestSuite() {
     folder_ = NewPlantedRows(kRows);
-    lines_ = absl::StrSplit(ReadAll(folder_->Path("part-0")), '\n',
+    lines_ = absl::StrSplit(data::ReadAll(folder_->Path("part-0")), '\n',
                             absl::SkipEmpty());
     ASSERT_EQ(lines_.size(), kRows);
   }
@@ -76,6 +76,6 @@ class TrainerTest : public ::testing::Test {
   TestFolder own_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_TESTS_WORKER_TRAINER_TESTING_H_

@@ -22,24 +22,24 @@
 #include "worker/config/model_of.h"
 #include "worker/config/table_plan.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 // Hands out what it is given.
-class ListedWork : public WorkSource {
+class ListedWork : public data::WorkSource {
  public:
-  explicit ListedWork(const std::vector<WorkItem>& items)
+  explicit ListedWork(const std::vector<data::WorkItem>& items)
       : items_(items.begin(), items.end()) {}
-  absl::StatusOr<std::optional<WorkItem>> Next() override {
+  absl::StatusOr<std::optional<data::WorkItem>> Next() override {
     if (items_.empty()) return std::nullopt;
-    const WorkItem item = items_.front();
+    const data::WorkItem item = items_.front();
     items_.pop_front();
     return item;
   }
-  void Done(const WorkItem&) override {}
+  void Done(const data::WorkItem&) override {}
 
  private:
-  std::deque<WorkItem> items_;
+  std::deque<data::WorkItem> items_;
 };
 
 // All keys of the training files, ascending.
@@ -47,14 +47,14 @@ absl::StatusOr<std::vector<Key>> KeysOf(const v1::JobConfig& config) {
   std::vector<std::string> files;
   for (const std::string& pattern : config.train_files()) {
     OARLOCK_ASSIGN_OR_RETURN(const std::vector<std::string> some,
-                             ExpandFileList(pattern));
+                             data::ExpandFileList(pattern));
     files.insert(files.end(), some.begin(), some.end());
   }
-  ListedWork work(WholeFileItems(files.size()));
-  BadLines bad_lines;
-  BatchReader reader(DataOptionsOf(config), files, &work, &bad_lines);
+  ListedWork work(data::WholeFileItems(files.size()));
+  data::BadLines bad_lines;
+  data::BatchReader reader(DataOptionsOf(config), files, &work, &bad_lines);
   std::set<Key> keys;
-  Batch batch;
+  data::Batch batch;
   for (;;) {
     OARLOCK_ASSIGN_OR_RETURN(const bool more, reader.Next(1000, &batch));
     if (!more) break;
@@ -65,14 +65,15 @@ absl::StatusOr<std::vector<Key>> KeysOf(const v1::JobConfig& config) {
 
 absl::StatusOr<TablePlan> PlanOf(const v1::JobConfig& config,
                                  uint32_t num_workers) {
-  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
-                           ModelOf(config, SchemaOf(DataOptionsOf(config))));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const std::unique_ptr<models::Model> model,
+      ModelOf(config, data::SchemaOf(DataOptionsOf(config))));
   return PlanTables(model->spec(), config, num_workers);
 }
 
 absl::StatusOr<Parameters> ReadParameters(const v1::JobConfig& config,
                                           const TablePlan& plan,
-                                          ParameterClient& client) {
+                                          client::ParameterClient& client) {
   OARLOCK_ASSIGN_OR_RETURN(const std::vector<Key> used, KeysOf(config));
   Parameters parameters;
   for (size_t i = 0; i < plan.sparse_tables.size(); ++i) {
@@ -80,17 +81,18 @@ absl::StatusOr<Parameters> ReadParameters(const v1::JobConfig& config,
     // What norms learn, as far as tests have it, is one row.
     const std::vector<Key> keys =
         plan.tables[i].name() == "statistics" ? std::vector<Key>{Key{0}} : used;
-    RowBatch rows;
+    client::RowBatch rows;
     OARLOCK_RETURN_IF_ERROR(
-        PullRows(client, plan.sparse_tables[i], keys, dim, &rows));
+        client::PullRows(client, plan.sparse_tables[i], keys, dim, &rows));
     for (const uint32_t row : rows.keys.row_of_key()) {
       parameters.insert(parameters.end(), &rows.values[row * dim],
                         &rows.values[row * dim] + dim);
     }
   }
   if (plan.dense_table != TableId(0)) {
-    DenseReplica replica;
-    OARLOCK_RETURN_IF_ERROR(PullAll(client, plan.dense_table, &replica));
+    client::DenseReplica replica;
+    OARLOCK_RETURN_IF_ERROR(
+        client::PullAll(client, plan.dense_table, &replica));
     parameters.insert(parameters.end(), replica.values.begin(),
                       replica.values.end());
   }
@@ -98,9 +100,9 @@ absl::StatusOr<Parameters> ReadParameters(const v1::JobConfig& config,
 }
 
 // One worker's part. The first worker fills `outcome`.
-absl::Status Work(const v1::JobConfig& config, ParameterClient& parameters,
-                  JobClient& job, const TrainerOptions& options,
-                  JobOutcome* outcome) {
+absl::Status Work(const v1::JobConfig& config,
+                  client::ParameterClient& parameters, client::JobClient& job,
+                  const TrainerOptions& options, JobOutcome* outcome) {
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer,
                            Trainer::Create(config, &parameters, &job, options));
   OARLOCK_ASSIGN_OR_RETURN(TrainingSummary summary, trainer->Run());
@@ -205,4 +207,4 @@ float LargestDifference(const Parameters& a, const Parameters& b) {
   return largest;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

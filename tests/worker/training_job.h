@@ -16,7 +16,7 @@
 #include "worker/report/summary.h"
 #include "worker/trainer.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Every parameter that a job trained: of each sparse table the rows of all
 // keys in the training files, keys ascending, of that of norms the first row;
@@ -57,6 +57,6 @@ Parameters InitialParameters(const v1::JobConfig& config);
 // The largest |a - b| over all parameters. They must be as many.
 float LargestDifference(const Parameters& a, const Parameters& b);
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_TESTS_WORKER_TRAINING_JOB_H_

@@ -20,7 +20,7 @@
 #include "tests/worker/trainer_testing.h"
 #include "worker/trainer.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -75,7 +75,7 @@ absl::StatusOr<TrainingSummary> RunBesideAVanishingWorker(
     over = true;
   });
   vanishing.join();
-  JobClient& job = (*worker)->job();
+  client::JobClient& job = (*worker)->job();
   EXPECT_TRUE(SkipUntilLost(**cluster, &clock, kLease, job, 1));
   if (end) {
     EXPECT_TRUE(
@@ -115,10 +115,10 @@ TEST_F(VanishedWorkerTest, RangesOfAVanishedWorkerAreTrainedByTheOthers) {
   const absl::StatusOr<TrainingSummary> summary =
       RunBesideAVanishingWorker(config, /*end=*/false, [&](MiniWorker& worker) {
         MeetAt(worker, {"tables", "train/0", "train/0/defined"});
-        const absl::StatusOr<Leases> leases =
+        const absl::StatusOr<client::Leases> leases =
             worker.job().LeaseWork("train/0", 1, {});
         ASSERT_TRUE(leases.ok()) << leases.status();
-        for (const WorkItem& item : leases->items) {
+        for (const data::WorkItem& item : leases->items) {
           taken += item.end - item.begin;
         }
       });
@@ -206,4 +206,4 @@ TEST_F(VanishedWorkerTest, StepsGoOnWhenASuccessorIsAPassBehind) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -34,7 +34,7 @@
 #include "worker/config/table_plan.h"
 #include "worker/trainer.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 constexpr uint32_t kServers = 2;
@@ -64,27 +64,27 @@ struct DyingPush {
   std::vector<bool> dense_arrive = {true, true};
 };
 
-class OneItem : public WorkSource {
+class OneItem : public data::WorkSource {
  public:
-  explicit OneItem(const WorkItem& item) : item_(item) {}
-  absl::StatusOr<std::optional<WorkItem>> Next() override {
+  explicit OneItem(const data::WorkItem& item) : item_(item) {}
+  absl::StatusOr<std::optional<data::WorkItem>> Next() override {
     return std::exchange(item_, std::nullopt);
   }
-  void Done(const WorkItem&) override {}
+  void Done(const data::WorkItem&) override {}
 
  private:
-  std::optional<WorkItem> item_;
+  std::optional<data::WorkItem> item_;
 };
 
 class WorkerDeathTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    GeneratorOptions options;
+    data::GeneratorOptions options;
     options.rows = kRows;
     options.files = 1;
     options.seed = 11;
     options.out_dir = folder_.path();
-    const auto report = GenerateCriteo(options);
+    const auto report = data::GenerateCriteo(options);
     ASSERT_TRUE(report.ok()) << report.status();
     SetCounting(&config_);
     config_.add_train_files(folder_.Path("part-0"));
@@ -149,12 +149,12 @@ class WorkerDeathTest : public ::testing::Test {
   }
 
   absl::Status Die(MiniWorker& worker, const std::vector<DyingPush>& pushes) {
-    JobClient& job = worker.job();
+    client::JobClient& job = worker.job();
     for (const std::string barrier : {"tables", "train/0", "train/0/defined"}) {
       OARLOCK_RETURN_IF_ERROR(job.Barrier(barrier));
     }
     // The other one reads its first range and waits.
-    OARLOCK_ASSIGN_OR_RETURN(const Leases leases,
+    OARLOCK_ASSIGN_OR_RETURN(const client::Leases leases,
                              job.LeaseWork("train/0", 1, {}));
     if (leases.items.size() != 1) {
       return absl::InternalError("nothing was leased to the dying worker");
@@ -170,11 +170,11 @@ class WorkerDeathTest : public ::testing::Test {
 
   absl::Status ReadLeased() {
     OneItem work(leased_);
-    BadLines bad_lines;
-    BatchReader reader(DataOptionsOf(config_), {folder_.Path("part-0")}, &work,
-                       &bad_lines);
+    data::BadLines bad_lines;
+    data::BatchReader reader(DataOptionsOf(config_), {folder_.Path("part-0")},
+                             &work, &bad_lines);
     for (;;) {
-      Batch batch;
+      data::Batch batch;
       OARLOCK_ASSIGN_OR_RETURN(const bool more, reader.Next(kBatch, &batch));
       if (!more) return absl::OkStatus();
       batches_.push_back(std::move(batch));
@@ -193,7 +193,7 @@ class WorkerDeathTest : public ::testing::Test {
   // Sends those messages of the push that are to arrive.
   absl::Status Push(MiniWorker& worker, const DyingPush& push,
                     uint64_t sequence) {
-    const PartitionMap& map = worker.connections().partition_map();
+    const cluster::PartitionMap& map = worker.connections().partition_map();
     std::map<uint64_t, uint32_t> counts;
     for (uint64_t b = push.rows.begin; b < push.rows.end; ++b) {
       for (const Key key : batches_[b].keys) {
@@ -202,17 +202,18 @@ class WorkerDeathTest : public ::testing::Test {
     }
     std::vector<Key> distinct;
     for (const auto& [key, count] : counts) distinct.push_back(Key{key});
-    KeyBatch keys;
+    client::KeyBatch keys;
     keys.Build(distinct, map.partition_bits());
-    const std::vector<GroupRun> rows = SplitGroups(map, keys, 8);
-    std::vector<BlockRun> blocks;
+    const std::vector<client::GroupRun> rows =
+        client::SplitGroups(map, keys, 8);
+    std::vector<client::BlockRun> blocks;
     const v1::DenseTableConfig& dense = plan_.tables.back().dense();
     if (push.dense.begin < push.dense.end) {
-      blocks = SplitBlocks(map, dense, 4);
+      blocks = client::SplitBlocks(map, dense, 4);
     }
 
     v1::RequestHeader header;
-    header.set_protocol_version(kProtocolVersion);
+    header.set_protocol_version(cluster::kProtocolVersion);
     header.set_job_hash(worker.connections().job_hash());
     header.set_worker_index(1);
     header.set_worker_generation(worker.job().generation().value());
@@ -222,7 +223,7 @@ class WorkerDeathTest : public ::testing::Test {
     SetExamples(push.rows, header.mutable_examples());
     SetExamples(push.dense, header.mutable_dense_examples());
     uint32_t part = 0;
-    for (const GroupRun& run : rows) {
+    for (const client::GroupRun& run : rows) {
       header.set_part_index(part++);
       if (!push.rows_arrive[run.server.value()]) continue;
       v1::PushSparseRequest request;
@@ -243,7 +244,7 @@ class WorkerDeathTest : public ::testing::Test {
       }
       OARLOCK_RETURN_IF_ERROR(Send(worker, run.server, request));
     }
-    for (const BlockRun& run : blocks) {
+    for (const client::BlockRun& run : blocks) {
       header.set_part_index(part++);
       if (!push.dense_arrive[run.server.value()]) continue;
       v1::PushDenseRequest request;
@@ -252,8 +253,8 @@ class WorkerDeathTest : public ::testing::Test {
       for (const BlockIndex block : run.blocks()) {
         request.add_blocks(block.value());
       }
-      const size_t floats = BlockOffset(dense, run.block_end) -
-                            BlockOffset(dense, run.block_begin);
+      const size_t floats = client::BlockOffset(dense, run.block_end) -
+                            client::BlockOffset(dense, run.block_begin);
       const auto count =
           static_cast<float>((push.dense.end - push.dense.begin) * kBatch);
       // In geo mode a worker's half of the mean.
@@ -293,9 +294,9 @@ class WorkerDeathTest : public ::testing::Test {
   TablePlan plan_;
   SkippableClock clock_;
   std::unique_ptr<MiniCluster> cluster_;
-  WorkItem leased_;
+  data::WorkItem leased_;
   // Of the leased range, in the order of the file.
-  std::vector<Batch> batches_;
+  std::vector<data::Batch> batches_;
 };
 
 TEST_F(WorkerDeathTest, NothingOfItArrived) { Run({}); }
@@ -383,4 +384,4 @@ TEST_F(GeoWorkerDeathTest, ExchangesArrivedInPart) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -5,27 +5,27 @@
 #include "base/status_macros.h"
 #include "data/batch.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
-using Format = DataOptions::Format;
-using DenseTransform = DataOptions::DenseTransform;
+using Format = data::DataOptions::Format;
+using DenseTransform = data::DataOptions::DenseTransform;
 
 // `value` is that of `flag`, where it is set; `all_have` what a line of
 // `format` has in any case.
 absl::Status CheckShape(absl::string_view flag, bool is_set, int value,
                         Format format, int all_have) {
   if (!is_set || value == all_have) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--", flag, " is ", value, ", but a line of --data_format ",
-                   NameOf(format), " always has ", all_have, "; leave --", flag,
-                   " out, or use --data_format ", NameOf(Format::kMultiSlot)));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--", flag, " is ", value, ", but a line of --data_format ",
+      data::NameOf(format), " always has ", all_have, "; leave --", flag,
+      " out, or use --data_format ", data::NameOf(Format::kMultiSlot)));
 }
 
 DenseTransform DenseTransformOf(const v1::JobConfig& config) {
   for (const DenseTransform transform :
        {DenseTransform::kQuickStart, DenseTransform::kBucket}) {
-    if (config.dense_transform() == NameOf(transform)) return transform;
+    if (config.dense_transform() == data::NameOf(transform)) return transform;
   }
   return DenseTransform::kLog1p;
 }
@@ -37,7 +37,7 @@ Format DataFormatOf(const v1::JobConfig& config) {
     return Format::kMultiSlot;
   }
   for (const Format format : {Format::kMultiSlot, Format::kLibsvm}) {
-    if (config.data_format() == NameOf(format)) return format;
+    if (config.data_format() == data::NameOf(format)) return format;
   }
   return Format::kCriteo;
 }
@@ -45,10 +45,10 @@ Format DataFormatOf(const v1::JobConfig& config) {
 absl::Status CheckDataFlags(const v1::JobConfig& config) {
   const Format format = DataFormatOf(config);
   if (format == Format::kMultiSlot) return absl::OkStatus();
-  DataOptions options = DataOptionsOf(config);
+  data::DataOptions options = DataOptionsOf(config);
   // Of the line, not of the batch.
   options.dense_transform = DenseTransform::kLog1p;
-  const DataSchema line = SchemaOf(options);
+  const data::DataSchema line = data::SchemaOf(options);
   OARLOCK_RETURN_IF_ERROR(CheckShape("dense_dim", config.has_dense_dim(),
                                      config.dense_dim(), format,
                                      line.num_dense));
@@ -56,8 +56,8 @@ absl::Status CheckDataFlags(const v1::JobConfig& config) {
                     format, line.num_slots);
 }
 
-DataOptions DataOptionsOf(const v1::JobConfig& config) {
-  DataOptions options;
+data::DataOptions DataOptionsOf(const v1::JobConfig& config) {
+  data::DataOptions options;
   options.format = DataFormatOf(config);
   options.dense_transform = DenseTransformOf(config);
   options.sparse_feature_dim = config.sparse_feature_dim();
@@ -68,4 +68,4 @@ DataOptions DataOptionsOf(const v1::JobConfig& config) {
   return options;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

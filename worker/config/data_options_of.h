@@ -7,19 +7,19 @@
 #include "data/data_options.h"
 #include "proto/config/job_config.pb.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // --data_format, whether lines are those of files or of a --pipe_command. Where
 // it is not set, a command writes PaddlePaddle's multi_slot.
-DataOptions::Format DataFormatOf(const v1::JobConfig& config);
+data::DataOptions::Format DataFormatOf(const v1::JobConfig& config);
 
 // InvalidArgument when --dense_dim or --num_slots is set to what a line of the
 // format does not have: only those of multi_slot text come in several shapes.
 absl::Status CheckDataFlags(const v1::JobConfig& config);
 
 // REQUIRES: a valid config.
-DataOptions DataOptionsOf(const v1::JobConfig& config);
+data::DataOptions DataOptionsOf(const v1::JobConfig& config);
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_CONFIG_DATA_OPTIONS_OF_H_

@@ -18,7 +18,7 @@
 #include "models/model.h"
 #include "worker/config/data_options_of.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -131,7 +131,7 @@ const std::vector<FlagUse>& FlagUses() {
   static const std::vector<FlagUse>& uses = *[] {
     auto* const all = new std::vector<FlagUse>(UsesByMode());
     for (FlagUse& use : UsesByOthers()) all->push_back(std::move(use));
-    for (const ModelFlag& flag : ModelFlags()) {
+    for (const models::ModelFlag& flag : models::ModelFlags()) {
       const bool is_of_hidden_layers =
           flag.flag == "dropout" || flag.flag == "hidden_norm";
       all->push_back({flag.flag, "model", flag.models,
@@ -278,44 +278,44 @@ absl::Status CheckHiddenLayers(const v1::JobConfig& config) {
 }
 
 absl::Status CheckDenseTransform(const v1::JobConfig& config) {
-  const DataOptions::Format format = DataFormatOf(config);
+  const data::DataOptions::Format format = DataFormatOf(config);
   if (IsDefault(config, "dense_transform") ||
-      format == DataOptions::Format::kCriteo) {
+      format == data::DataOptions::Format::kCriteo) {
     return absl::OkStatus();
   }
   return WithoutEffect(
       config, "dense_transform",
       absl::StrCat(
-          "--data_format is ", NameOf(format),
+          "--data_format is ", data::NameOf(format),
           config.has_data_format() ? "" : ", the default with a --pipe_command",
           "; legal is with --data_format ",
-          NameOf(DataOptions::Format::kCriteo)),
+          data::NameOf(data::DataOptions::Format::kCriteo)),
       "change --data_format");
 }
 
 absl::Status CheckDenseNorm(const v1::JobConfig& config) {
   if (IsDefault(config, "dense_norm")) return absl::OkStatus();
-  const DataOptions data = DataOptionsOf(config);
+  const data::DataOptions data = DataOptionsOf(config);
   // What is not valid is refused elsewhere.
-  if (!data.Validate().ok() || SchemaOf(data).num_dense > 0) {
+  if (!data.Validate().ok() || data::SchemaOf(data).num_dense > 0) {
     return absl::OkStatus();
   }
   switch (data.format) {
-    case DataOptions::Format::kCriteo:
+    case data::DataOptions::Format::kCriteo:
       return WithoutEffect(
           config, "dense_norm",
           absl::StrCat(Saying(config, "dense_transform"),
                        ", which makes keys of the dense features"),
           "give --dense_transform log1p");
-    case DataOptions::Format::kMultiSlot:
+    case data::DataOptions::Format::kMultiSlot:
       return WithoutEffect(config, "dense_norm", Saying(config, "dense_dim"),
                            "give --dense_dim 1 or more");
-    case DataOptions::Format::kLibsvm:
+    case data::DataOptions::Format::kLibsvm:
       break;
   }
   return WithoutEffect(
       config, "dense_norm",
-      absl::StrCat("--data_format is ", NameOf(data.format),
+      absl::StrCat("--data_format is ", data::NameOf(data.format),
                    ", which has no dense features; legal is with "
                    "--data_format criteo, multi_slot"),
       "change --data_format");
@@ -359,4 +359,4 @@ absl::Status CheckFlagUse(const v1::JobConfig& config) {
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

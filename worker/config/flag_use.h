@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "proto/config/job_config.pb.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // InvalidArgument, one sentence, when a flag is set that another flag's value
 // leaves without effect; docs/configuration.md lists which are looked at. Set
@@ -15,6 +15,6 @@ namespace oarlock {
 // and a command line undo what a file says.
 absl::Status CheckFlagUse(const v1::JobConfig& config);
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_CONFIG_FLAG_USE_H_

@@ -16,16 +16,16 @@
 #include "models/clipped_model.h"
 #include "worker/config/data_options_of.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 constexpr size_t kSizeMax = 65536;
 
 // Models and data do not know each other, but what can be read can be trained.
-static_assert(DataOptions::kMaxSlots <= ModelOptions::kMaxSlots);
+static_assert(data::DataOptions::kMaxSlots <= models::ModelOptions::kMaxSlots);
 
 bool IsLibsvm(const v1::JobConfig& config) {
-  return DataFormatOf(config) == DataOptions::Format::kLibsvm;
+  return DataFormatOf(config) == data::DataOptions::Format::kLibsvm;
 }
 
 bool ParseSize(absl::string_view text, size_t* size) {
@@ -71,9 +71,9 @@ absl::StatusOr<std::map<int, size_t>> SlotSizes(absl::string_view text) {
 
 }  // namespace
 
-absl::StatusOr<ModelOptions> ModelOptionsOf(const v1::JobConfig& config,
-                                            const DataSchema& schema) {
-  ModelOptions options;
+absl::StatusOr<models::ModelOptions> ModelOptionsOf(
+    const v1::JobConfig& config, const data::DataSchema& schema) {
+  models::ModelOptions options;
   options.num_dense = schema.num_dense;
   options.num_slots = schema.num_slots;
   options.embedding_size = config.embedding_size();
@@ -90,9 +90,10 @@ absl::StatusOr<ModelOptions> ModelOptionsOf(const v1::JobConfig& config,
   options.attention_size = config.attention_size();
   options.dropout = static_cast<float>(config.dropout());
   options.hidden_batch_norm = config.hidden_norm() == "batch";
-  options.dense_norm = config.dense_norm() == "batch"  ? DenseNorm::kBatch
-                       : config.dense_norm() == "data" ? DenseNorm::kData
-                                                       : DenseNorm::kNone;
+  options.dense_norm =
+      config.dense_norm() == "batch"  ? models::DenseNorm::kBatch
+      : config.dense_norm() == "data" ? models::DenseNorm::kData
+                                      : models::DenseNorm::kNone;
   OARLOCK_ASSIGN_OR_RETURN(options.cin_sizes,
                            Sizes("--cin_sizes", config.cin_sizes()));
   OARLOCK_ASSIGN_OR_RETURN(options.slot_sizes, SlotSizes(config.slot_sizes()));
@@ -103,22 +104,22 @@ absl::StatusOr<ModelOptions> ModelOptionsOf(const v1::JobConfig& config,
   return options;
 }
 
-absl::StatusOr<std::unique_ptr<Model>> ModelOf(
-    const v1::JobConfig& config, const DataSchema& schema,
+absl::StatusOr<std::unique_ptr<models::Model>> ModelOf(
+    const v1::JobConfig& config, const data::DataSchema& schema,
     const std::string& math_backend) {
   if (IsLibsvm(config) && absl::StartsWith(math_backend, "cuda")) {
     return absl::InvalidArgumentError(
         "a GPU computes without the values of libsvm's features; use --device "
         "cpu");
   }
-  OARLOCK_ASSIGN_OR_RETURN(ModelOptions options,
+  OARLOCK_ASSIGN_OR_RETURN(models::ModelOptions options,
                            ModelOptionsOf(config, schema));
   options.math_backend = math_backend;
-  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
-                           NewModel(config.model(), options));
-  return WithClipping(std::move(model),
-                      {static_cast<float>(config.clip_value()),
-                       static_cast<float>(config.clip_norm())});
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<models::Model> model,
+                           models::NewModel(config.model(), options));
+  return models::WithClipping(std::move(model),
+                              {static_cast<float>(config.clip_value()),
+                               static_cast<float>(config.clip_norm())});
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

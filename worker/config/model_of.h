@@ -11,20 +11,20 @@
 #include "models/model.h"
 #include "proto/config/job_config.pb.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Its options for examples of `schema`, but who computes: that is the machine's
 // business too (nn/backends/device_choice.h). InvalidArgument names the flag
 // whose list is malformed, and what is legal.
-absl::StatusOr<ModelOptions> ModelOptionsOf(const v1::JobConfig& config,
-                                            const DataSchema& schema);
+absl::StatusOr<models::ModelOptions> ModelOptionsOf(
+    const v1::JobConfig& config, const data::DataSchema& schema);
 
 // The same as a model that `math_backend` computes, with its gradients clipped
 // as the flags say. The default will do for whoever wants the model's shape.
-absl::StatusOr<std::unique_ptr<Model>> ModelOf(
-    const v1::JobConfig& config, const DataSchema& schema,
-    const std::string& math_backend = ModelOptions().math_backend);
+absl::StatusOr<std::unique_ptr<models::Model>> ModelOf(
+    const v1::JobConfig& config, const data::DataSchema& schema,
+    const std::string& math_backend = models::ModelOptions().math_backend);
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_CONFIG_MODEL_OF_H_

@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "optim/rules.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 // See OptimizerOf.
@@ -178,8 +178,8 @@ absl::StatusOr<v1::OptimizerConfig> OptimizerOf(const v1::JobConfig& config,
     optimizer.mutable_weight_bounds()->set_upper(bound);
   }
   OARLOCK_RETURN_IF_ERROR(SetSchedule(config, pushes_per_step, &optimizer));
-  OARLOCK_RETURN_IF_ERROR(UpdateRule::Create(optimizer).status());
+  OARLOCK_RETURN_IF_ERROR(optim::UpdateRule::Create(optimizer).status());
   return optimizer;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -9,7 +9,7 @@
 #include "proto/config/job_config.pb.h"
 #include "proto/v1/table.pb.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // kReplica is no table: parameters that every rank of a collective job keeps
 // and updates by itself (optim/dense_optimizer.h).
@@ -30,6 +30,6 @@ absl::StatusOr<v1::OptimizerConfig> OptimizerOf(const v1::JobConfig& config,
                                                 uint32_t num_workers,
                                                 TableKind kind);
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_CONFIG_OPTIMIZER_CONFIG_H_

@@ -6,19 +6,19 @@
 #include "base/status_macros.h"
 #include "worker/config/optimizer_config.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
-v1::Initializer ToProto(const ParameterInit& init) {
+v1::Initializer ToProto(const nn::ParameterInit& init) {
   v1::Initializer proto;
   switch (init.kind) {
-    case ParameterInit::Kind::kConstant:
+    case nn::ParameterInit::Kind::kConstant:
       proto.set_constant(init.value);
       break;
-    case ParameterInit::Kind::kUniform:
+    case nn::ParameterInit::Kind::kUniform:
       proto.set_uniform_range(init.value);
       break;
-    case ParameterInit::Kind::kNormal:
+    case nn::ParameterInit::Kind::kNormal:
       proto.set_normal_stddev(init.value);
       break;
   }
@@ -168,14 +168,14 @@ void TakeAsTheyAre(v1::TableConfig* table) {
 
 }  // namespace
 
-v1::TableConfig DenseTableOf(const std::vector<ParameterSpec>& parameters,
+v1::TableConfig DenseTableOf(const std::vector<nn::ParameterSpec>& parameters,
                              size_t num_parameters) {
   v1::TableConfig table;
   table.set_name("dense");
   v1::DenseTableConfig* dense = table.mutable_dense();
   dense->set_size(num_parameters);
   dense->set_block_size(kDenseBlockFloats);
-  for (const ParameterSpec& parameter : parameters) {
+  for (const nn::ParameterSpec& parameter : parameters) {
     v1::DenseParameter* proto = dense->add_parameters();
     proto->set_name(parameter.name);
     proto->set_offset(parameter.offset);
@@ -188,11 +188,11 @@ v1::TableConfig DenseTableOf(const std::vector<ParameterSpec>& parameters,
 namespace {
 
 // Without what a mode changes in the end.
-absl::StatusOr<TablePlan> PlanShapes(const ModelSpec& spec,
+absl::StatusOr<TablePlan> PlanShapes(const models::ModelSpec& spec,
                                      const v1::JobConfig& config,
                                      uint32_t num_workers) {
   TablePlan plan;
-  for (const SparseInputSpec& input : spec.sparse_inputs) {
+  for (const models::SparseInputSpec& input : spec.sparse_inputs) {
     OARLOCK_ASSIGN_OR_RETURN(
         v1::TableConfig table,
         CommonPart(config, num_workers, TableKind::kSparse));
@@ -228,7 +228,7 @@ absl::StatusOr<TablePlan> PlanShapes(const ModelSpec& spec,
 
 }  // namespace
 
-absl::StatusOr<TablePlan> PlanTables(const ModelSpec& spec,
+absl::StatusOr<TablePlan> PlanTables(const models::ModelSpec& spec,
                                      const v1::JobConfig& config,
                                      uint32_t num_workers) {
   OARLOCK_RETURN_IF_ERROR(CheckAccessor(config));
@@ -241,4 +241,4 @@ absl::StatusOr<TablePlan> PlanTables(const ModelSpec& spec,
   return plan;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

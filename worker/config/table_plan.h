@@ -13,7 +13,7 @@
 #include "proto/config/job_config.pb.h"
 #include "proto/v1/table.pb.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Floats in a block of a dense table: 64 KiB, so that a message of 1 MiB holds
 // sixteen and a table of a few hundred thousand floats spreads over servers.
@@ -32,16 +32,16 @@ struct TablePlan {
 
 // A dense table of these parameters, with their initial values; what else there
 // is of it is the caller's.
-v1::TableConfig DenseTableOf(const std::vector<ParameterSpec>& parameters,
+v1::TableConfig DenseTableOf(const std::vector<nn::ParameterSpec>& parameters,
                              size_t num_parameters);
 
 // The same on every worker: ids and seeds follow from the model and `config`.
 // InvalidArgument when options of the optimizer or of rows contradict each
 // other. Flags that the mode leaves without effect CheckFlagUse has refused.
-absl::StatusOr<TablePlan> PlanTables(const ModelSpec& spec,
+absl::StatusOr<TablePlan> PlanTables(const models::ModelSpec& spec,
                                      const v1::JobConfig& config,
                                      uint32_t num_workers);
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_CONFIG_TABLE_PLAN_H_

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "proto/v1/coordinator_work.pb.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 // Order numbers below this: all.
@@ -20,8 +20,8 @@ constexpr absl::Duration kRoundPause = absl::Milliseconds(50);
 
 }  // namespace
 
-CutMarker::CutMarker(ParameterClient* parameters, JobClient* job, Order order,
-                     const Clock& clock)
+CutMarker::CutMarker(client::ParameterClient* parameters,
+                     client::JobClient* job, Order order, const Clock& clock)
     : parameters_(parameters),
       job_(job),
       order_(order),
@@ -69,10 +69,10 @@ void CutMarker::OnCutAndRound(uint64_t cut, uint64_t round) {
   newest_round_ = round;
 }
 
-void CutMarker::Push(const std::string& work, const PushRequest& push,
-                     TableVersions* versions,
+void CutMarker::Push(const std::string& work, const client::PushRequest& push,
+                     client::TableVersions* versions,
                      std::shared_ptr<const void> memory,
-                     ParameterClient::Done done) {
+                     client::ParameterClient::Done done) {
   if (!takes_cuts_) {
     return parameters_->Push(push, versions, std::move(memory),
                              std::move(done));
@@ -81,15 +81,15 @@ void CutMarker::Push(const std::string& work, const PushRequest& push,
   {
     absl::MutexLock lock(&mutex_);
     ++under_way_[number];
-    ExampleIntervals& examples = trained_[number][work];
-    for (const ExampleRange& range : push.examples) examples.Add(range);
+    data::ExampleIntervals& examples = trained_[number][work];
+    for (const data::ExampleRange& range : push.examples) examples.Add(range);
   }
   Send(number, push, versions, std::move(memory), std::move(done));
 }
 
-void CutMarker::PushRepaired(PushRequest push,
+void CutMarker::PushRepaired(client::PushRequest push,
                              std::shared_ptr<const void> memory,
-                             ParameterClient::Done done) {
+                             client::ParameterClient::Done done) {
   OARLOCK_CHECK(order_ == Order::kByCut);
   {
     absl::MutexLock lock(&mutex_);
@@ -101,10 +101,10 @@ void CutMarker::PushRepaired(PushRequest push,
        std::move(done));
 }
 
-void CutMarker::Send(uint64_t number, const PushRequest& push,
-                     TableVersions* versions,
+void CutMarker::Send(uint64_t number, const client::PushRequest& push,
+                     client::TableVersions* versions,
                      std::shared_ptr<const void> memory,
-                     ParameterClient::Done done) {
+                     client::ParameterClient::Done done) {
   parameters_->Push(
       push, versions, std::move(memory),
       [this, number, done = std::move(done)](absl::Status status) mutable {
@@ -278,7 +278,7 @@ absl::Status CutMarker::Mark(uint64_t cut, uint64_t limit) {
     if (examples.empty()) continue;
     v1::TrainedExamples& entry = trained.emplace_back();
     entry.set_work(work);
-    for (const ExampleRange& range : examples.ranges()) {
+    for (const data::ExampleRange& range : examples.ranges()) {
       v1::WorkRange* const to = entry.add_ranges();
       to->set_source(range.source);
       to->set_begin(range.begin);
@@ -332,4 +332,4 @@ absl::Status CutMarker::ReportRest() {
   return Mark(cut, kNoLimit);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

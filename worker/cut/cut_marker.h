@@ -23,7 +23,7 @@
 #include "worker/dense/dense_slot.h"
 #include "worker/dense/slot_pool.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Thread-safe. Does nothing but push in a job that takes no cuts. In others a
 // thread of its own marks, as soon as the clients tell of a newer cut.
@@ -54,12 +54,12 @@ class CutMarker {
   // Pushes the summed gradients of a slot, if it has any, under `cut`; calls
   // its `done` once. Returns without waiting.
   using Flush = std::function<void(DenseSlot* slot, uint64_t cut,
-                                   ParameterClient::Done done)>;
+                                   client::ParameterClient::Done done)>;
 
   // Begins with job->first_cut() and observes both clients, which outlive this,
   // as does `clock`, by which it pauses between questions.
-  CutMarker(ParameterClient* parameters, JobClient* job, Order order,
-            const Clock& clock);
+  CutMarker(client::ParameterClient* parameters, client::JobClient* job,
+            Order order, const Clock& clock);
   // REQUIRES: no push is under way.
   ~CutMarker();
 
@@ -68,17 +68,18 @@ class CutMarker {
 
   // All steps of a worker that trains are pushed here: parameters->Push, and
   // `push.examples` are remembered as examples of `work` ("train/0").
-  void Push(const std::string& work, const PushRequest& push,
-            TableVersions* versions, std::shared_ptr<const void> memory,
-            ParameterClient::Done done);
+  void Push(const std::string& work, const client::PushRequest& push,
+            client::TableVersions* versions, std::shared_ptr<const void> memory,
+            client::ParameterClient::Done done);
 
   // Async: a push that repairs what a dead worker has left (push_repair.h).
   // It gets the number that pushes carry now and is answered before this worker
   // marks a newer one. No mark tells its examples: the coordinator counted them
   // as trained when it decided on the repair, and opens no cut before that is
   // done.
-  void PushRepaired(PushRequest push, std::shared_ptr<const void> memory,
-                    ParameterClient::Done done);
+  void PushRepaired(client::PushRequest push,
+                    std::shared_ptr<const void> memory,
+                    client::ParameterClient::Done done);
 
   // Async: a pass begins; its slots get the current number. `flush` may be
   // called, from another thread, until EndPass returns.
@@ -102,15 +103,16 @@ class CutMarker {
 
  private:
   // Examples per work.
-  using Trained = std::map<std::string, ExampleIntervals>;
+  using Trained = std::map<std::string, data::ExampleIntervals>;
 
   // Sync: asks until the round of the newest cut is known, or it has been said
   // often enough that there is none: the cut was given up, or is older than all
   // rounds.
   absl::Status LearnRound() ABSL_LOCKS_EXCLUDED(mutex_);
   // parameters->Push, which is counted under `number` already.
-  void Send(uint64_t number, const PushRequest& push, TableVersions* versions,
-            std::shared_ptr<const void> memory, ParameterClient::Done done);
+  void Send(uint64_t number, const client::PushRequest& push,
+            client::TableVersions* versions, std::shared_ptr<const void> memory,
+            client::ParameterClient::Done done);
   void OnCut(uint64_t cut);
   void OnCutAndRound(uint64_t cut, uint64_t round);
   void Run();
@@ -127,8 +129,8 @@ class CutMarker {
   // Makes the mark; when that fails its examples are kept for the next one.
   absl::Status Mark(uint64_t cut, uint64_t limit);
 
-  ParameterClient* const parameters_;
-  JobClient* const job_;
+  client::ParameterClient* const parameters_;
+  client::JobClient* const job_;
   const Order order_;
   const Clock& clock_;
   const bool takes_cuts_;
@@ -164,6 +166,6 @@ class CutMarker {
   std::thread thread_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_CUT_CUT_MARKER_H_

@@ -12,7 +12,7 @@
 #include "base/types.h"
 #include "client/parameter_client.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Thread-safe. Readers hold a replica for as long as they compute with it;
 // another one is filled meanwhile and put in its place, so nobody waits for a
@@ -21,30 +21,31 @@ class DenseParameters {
  public:
   // `client` outlives this. A table of id 0 means that the model has no dense
   // parameters: pulls do nothing.
-  DenseParameters(ParameterClient* client, TableId table)
+  DenseParameters(client::ParameterClient* client, TableId table)
       : client_(client), table_(table) {}
 
   // The newest replica. REQUIRES: a Pull() or Install() came before.
-  std::shared_ptr<const DenseReplica> Current() const;
+  std::shared_ptr<const client::DenseReplica> Current() const;
 
   // Pulls and installs. A failure keeps the last replica.
   absl::Status Pull();
 
   // A replica that nobody reads, for a push to fill.
-  std::shared_ptr<DenseReplica> Spare();
+  std::shared_ptr<client::DenseReplica> Spare();
   // Makes it the newest.
-  void Install(std::shared_ptr<DenseReplica> replica);
+  void Install(std::shared_ptr<client::DenseReplica> replica);
 
  private:
-  ParameterClient* const client_;
+  client::ParameterClient* const client_;
   const TableId table_;
 
   mutable absl::Mutex mutex_;
-  std::shared_ptr<DenseReplica> current_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<client::DenseReplica> current_ ABSL_GUARDED_BY(mutex_);
   // All replicas; one that only this list refers to is spare.
-  std::vector<std::shared_ptr<DenseReplica>> replicas_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<client::DenseReplica>> replicas_
+      ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_DENSE_DENSE_PARAMETERS_H_

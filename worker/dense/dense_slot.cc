@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/dense_version.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 uint32_t DefaultDenseInterval(int64_t num_slots, int64_t batch_size) {
   constexpr int64_t kExamples = 2048;
@@ -17,11 +17,12 @@ uint32_t DefaultDenseInterval(int64_t num_slots, int64_t batch_size) {
   return static_cast<uint32_t>(std::max<int64_t>(1, examples / batch_size));
 }
 
-DenseSlot::DenseSlot(const UpdateRule& rule, const DenseReplica& parameters,
+DenseSlot::DenseSlot(const optim::UpdateRule& rule,
+                     const client::DenseReplica& parameters,
                      uint32_t interval_steps)
     : rule_(rule),
       interval_steps_(interval_steps),
-      replica_(std::make_shared<DenseReplica>(parameters)) {
+      replica_(std::make_shared<client::DenseReplica>(parameters)) {
   OARLOCK_CHECK(interval_steps >= 1);
   // Without steps in between nothing is applied here.
   if (interval_steps == 1) return;
@@ -49,10 +50,10 @@ float* DenseSlot::gradients() {
   return sum_->data();
 }
 
-void DenseSlot::AddExamples(absl::Span<const ExampleRange> examples) {
+void DenseSlot::AddExamples(absl::Span<const data::ExampleRange> examples) {
   // Without parameters no exchange would ever empty the list.
   if (replica_->values.empty()) return;
-  for (const ExampleRange& range : examples) {
+  for (const data::ExampleRange& range : examples) {
     if (!examples_.empty() && examples_.back().source == range.source &&
         examples_.back().end == range.begin) {
       examples_.back().end = range.end;
@@ -62,7 +63,7 @@ void DenseSlot::AddExamples(absl::Span<const ExampleRange> examples) {
   }
 }
 
-void DenseSlot::StepDone(absl::Span<const ExampleRange> examples) {
+void DenseSlot::StepDone(absl::Span<const data::ExampleRange> examples) {
   AddExamples(examples);
   const bool last = ExchangeComesNext();
   ++num_steps_;
@@ -115,4 +116,4 @@ uint64_t DenseSlot::staleness() const {
   return most;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

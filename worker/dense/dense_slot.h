@@ -19,7 +19,7 @@
 #include "client/parameter_client.h"
 #include "optim/rules.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Steps between two exchanges where the configuration does not say:
 //
@@ -34,15 +34,15 @@ uint32_t DefaultDenseInterval(int64_t num_slots, int64_t batch_size);
 class DenseSlot {
  public:
   // Begins with `parameters`. An exchange is due every `interval_steps` >= 1.
-  DenseSlot(const UpdateRule& rule, const DenseReplica& parameters,
-            uint32_t interval_steps);
+  DenseSlot(const optim::UpdateRule& rule,
+            const client::DenseReplica& parameters, uint32_t interval_steps);
 
   // A step: computes on `values` and writes its gradients to `gradients`, or
   // adds them to what is there; then StepDone with the examples of the step.
   const float* values() const { return replica_->values.data(); }
   float* gradients();
   bool add_gradients() const { return num_steps_ > 0 && ExchangeComesNext(); }
-  void StepDone(absl::Span<const ExampleRange> examples);
+  void StepDone(absl::Span<const data::ExampleRange> examples);
   // Instead of StepDone: the gradients are worth nothing, and with them the sum
   // that they may have been added to. The slot has none, as after an exchange.
   void StepFailed();
@@ -61,10 +61,10 @@ class DenseSlot {
   // What a push needs; `memory` keeps it alive. The parameters are this slot's
   // when the push is done.
   struct Exchange {
-    DenseGradients gradients;
+    client::DenseGradients gradients;
     // Of all its steps; those of neighbouring ranges are one range. None where
     // there are no parameters.
-    std::vector<ExampleRange> examples;
+    std::vector<data::ExampleRange> examples;
     std::shared_ptr<const void> memory;
   };
   // The gradients of the steps so far, which begin anew after it. No step until
@@ -76,12 +76,12 @@ class DenseSlot {
   uint64_t staleness() const;
 
  private:
-  void AddExamples(absl::Span<const ExampleRange> examples);
+  void AddExamples(absl::Span<const data::ExampleRange> examples);
   bool ExchangeComesNext() const { return num_steps_ + 1 >= interval_steps_; }
 
-  const UpdateRule rule_;
+  const optim::UpdateRule rule_;
   const uint32_t interval_steps_;
-  const std::shared_ptr<DenseReplica> replica_;
+  const std::shared_ptr<client::DenseReplica> replica_;
   // Of the slot's own gradients.
   std::vector<float> state_;
   // Sum over the steps since the last exchange. Shared with the push under way
@@ -91,12 +91,12 @@ class DenseSlot {
   std::vector<float> step_;
   uint32_t num_steps_ = 0;
   // Of these steps.
-  std::vector<ExampleRange> examples_;
+  std::vector<data::ExampleRange> examples_;
   uint64_t cut_ = 0;
   // Of the parameters' blocks, before the last exchange.
   std::vector<uint64_t> versions_before_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_DENSE_DENSE_SLOT_H_

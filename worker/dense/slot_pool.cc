@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace oarlock {
+namespace oarlock::worker {
 
 SlotPool::SlotPool(std::vector<std::unique_ptr<DenseSlot>> slots,
                    int num_permits)
@@ -70,4 +70,4 @@ void SlotPool::WaitForAllPermits() {
   mutex_.Await(absl::Condition(&all));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

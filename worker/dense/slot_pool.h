@@ -13,7 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "worker/dense/dense_slot.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Thread-safe. A lane acquires a slot, makes a step and pushes with a permit
 // while it holds the slot; a permit comes back when its push is answered.
@@ -67,6 +67,6 @@ class SlotPool {
   int permits_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_DENSE_SLOT_POOL_H_

@@ -7,7 +7,7 @@
 #include "base/status_macros.h"
 #include "worker/epoch/step_gate.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 // Passes that train keep rows, if the job does.
@@ -15,7 +15,8 @@ std::vector<std::unique_ptr<RowCache>> NewCaches(const PassContext& context) {
   std::vector<std::unique_ptr<RowCache>> caches;
   const v1::JobConfig& config = *context.config;
   if (config.row_cache_rows() == 0 || context.cuts == nullptr) return caches;
-  for (const SparseInputSpec& input : context.model->spec().sparse_inputs) {
+  for (const models::SparseInputSpec& input :
+       context.model->spec().sparse_inputs) {
     // Statistics of the model, a few rows, are always needed as they are.
     auto& cache = caches.emplace_back();
     if (input.is_statistics()) continue;
@@ -30,7 +31,7 @@ std::vector<std::unique_ptr<RowCache>> NewCaches(const PassContext& context) {
 
 BatchFeeder::BatchFeeder(const PassContext* context, size_t lane,
                          size_t num_buffers, bool pull_ahead,
-                         BadLines* bad_lines)
+                         data::BadLines* bad_lines)
     : context_(context),
       lane_(lane),
       pull_ahead_(pull_ahead),
@@ -125,4 +126,4 @@ absl::Status BatchFeeder::status() const {
   return status_;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -17,7 +17,7 @@
 #include "worker/step/row_cache.h"
 #include "worker/step/step_buffer.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Buffers go round: the feeder fills free ones, its consumer gives them back.
 // Their number bounds how far reading and pulling run ahead.
@@ -28,7 +28,7 @@ class BatchFeeder {
   // has a gate, that lets the step begin; of a job with a cache of rows only
   // those that the executor of the lane's batches does not keep.
   BatchFeeder(const PassContext* context, size_t lane, size_t num_buffers,
-              bool pull_ahead, BadLines* bad_lines);
+              bool pull_ahead, data::BadLines* bad_lines);
   // Ends the thread; what it has read is dropped.
   ~BatchFeeder();
 
@@ -49,7 +49,7 @@ class BatchFeeder {
   const PassContext* const context_;
   const size_t lane_;
   const bool pull_ahead_;
-  const std::unique_ptr<BatchSource> reader_;
+  const std::unique_ptr<data::BatchSource> reader_;
   // One per sparse input, null where rows are not kept; empty: nowhere.
   std::vector<std::unique_ptr<RowCache>> caches_;
   PulledVersions pulled_versions_;
@@ -60,6 +60,6 @@ class BatchFeeder {
   std::thread thread_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_EPOCH_BATCH_FEEDER_H_

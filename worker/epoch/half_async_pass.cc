@@ -19,7 +19,7 @@
 #include "worker/epoch/step_lane.h"
 #include "worker/step/staleness.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 // What a push points to. Shared with the push under way and gRPC's send
@@ -28,8 +28,8 @@ struct PushMemory {
   explicit PushMemory(const PassContext* context) : rows(context) {}
   MergedStep rows;
   // Of each lane's step, when its rows were pulled.
-  std::vector<TableVersions> pulled_versions;
-  TableVersions pushed_versions;
+  std::vector<client::TableVersions> pulled_versions;
+  client::TableVersions pushed_versions;
 };
 
 class HalfAsyncPass {
@@ -47,8 +47,9 @@ class HalfAsyncPass {
   }
 
   absl::Status Run() {
-    context_->cuts->BeginPass(&slots_, [this](DenseSlot* slot, uint64_t cut,
-                                              ParameterClient::Done done) {
+    context_->cuts->BeginPass(&slots_, [this](
+                                           DenseSlot* slot, uint64_t cut,
+                                           client::ParameterClient::Done done) {
       FlushSlot(*context_, slot, cut,
                 [this, done = std::move(done)](absl::Status status) mutable {
                   if (!status.ok()) Fail(status);
@@ -114,8 +115,8 @@ class HalfAsyncPass {
   }
 
   // Merges the lanes' gradients; their batches go back at once.
-  PushRequest Merge(DenseSlot* slot, PushMemory* memory) {
-    PushRequest push;
+  client::PushRequest Merge(DenseSlot* slot, PushMemory* memory) {
+    client::PushRequest push;
     push.epoch = context_->phase.epoch;
     push.cut = slot->cut();
     memory->rows.Merge(steps_, &push);
@@ -143,7 +144,7 @@ class HalfAsyncPass {
     const absl::Time start = context_->clock().Now();
     AddTime(Stage::kWaitPush, start - waiting);
     const std::shared_ptr<PushMemory> memory = SpareMemory();
-    PushRequest push = Merge(slot, memory.get());
+    client::PushRequest push = Merge(slot, memory.get());
     const bool has_dense = context_->dense_table != TableId(0);
     if (!has_dense) push.dense_examples = push.examples;
     if (!slot->ExchangeIsDue() || !has_dense) {
@@ -159,10 +160,11 @@ class HalfAsyncPass {
     const auto both = std::make_shared<
         std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
         memory, exchange.memory);
-    const absl::Status status = CallAndWait([&](ParameterClient::Done done) {
-      context_->cuts->Push(context_->work_name, push, &memory->pushed_versions,
-                           both, std::move(done));
-    });
+    const absl::Status status =
+        CallAndWait([&](client::ParameterClient::Done done) {
+          context_->cuts->Push(context_->work_name, push,
+                               &memory->pushed_versions, both, std::move(done));
+        });
     AddTime(Stage::kWaitPush, context_->clock().Now() - start);
     if (status.ok()) {
       context_->progress->AddDenseStaleness(context_->phase, slot->staleness());
@@ -176,7 +178,7 @@ class HalfAsyncPass {
     if (!status.ok()) {
       Fail(status);
     } else {
-      for (const TableVersions& pulled : memory.pulled_versions) {
+      for (const client::TableVersions& pulled : memory.pulled_versions) {
         context_->progress->AddStaleness(
             context_->phase, Staleness(pulled, memory.pushed_versions));
       }
@@ -198,7 +200,7 @@ class HalfAsyncPass {
 
   const PassContext* const context_;
   SlotPool slots_;
-  BadLines bad_lines_;
+  data::BadLines bad_lines_;
   std::vector<std::unique_ptr<StepLane>> lanes_;
   // By lane: whether it may have a next batch.
   std::vector<bool> has_data_;
@@ -222,4 +224,4 @@ absl::Status RunHalfAsyncPass(const PassContext& context) {
   return HalfAsyncPass(&context, std::move(slots)).Run();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "worker/epoch/pass_context.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Trains on all examples of context.work. In a step every lane that has data
 // computes one batch, all on the same dense parameters; their gradients are
@@ -21,6 +21,6 @@ namespace oarlock {
 // move with every step.
 absl::Status RunHalfAsyncPass(const PassContext& context);
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_EPOCH_HALF_ASYNC_PASS_H_

@@ -1,6 +1,6 @@
 #include "worker/epoch/merged_gradients.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 void MergedGradients::Merge(const std::vector<Part>& parts, size_t dim,
                             int partition_bits) {
@@ -27,4 +27,4 @@ void MergedGradients::Merge(const std::vector<Part>& parts, size_t dim,
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -9,7 +9,7 @@
 #include "base/types.h"
 #include "client/key_batch.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Sums sparse gradients of several key batches key by key, and their
 // statistics, in the order in which they are given, so that the result is the
@@ -17,7 +17,7 @@ namespace oarlock {
 class MergedGradients {
  public:
   struct Part {
-    const KeyBatch* keys = nullptr;
+    const client::KeyBatch* keys = nullptr;
     const float* gradients = nullptr;  // [keys, dim]
     // [keys] each, or null.
     const float* shows = nullptr;
@@ -25,7 +25,7 @@ class MergedGradients {
   };
   void Merge(const std::vector<Part>& parts, size_t dim, int partition_bits);
 
-  const KeyBatch& keys() const { return keys_; }
+  const client::KeyBatch& keys() const { return keys_; }
   const float* gradients() const { return gradients_.data(); }
   // [keys] each.
   const float* shows() const { return shows_.data(); }
@@ -33,12 +33,12 @@ class MergedGradients {
 
  private:
   std::vector<Key> all_keys_;
-  KeyBatch keys_;
+  client::KeyBatch keys_;
   std::vector<float> gradients_;
   std::vector<float> shows_;
   std::vector<float> clicks_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_EPOCH_MERGED_GRADIENTS_H_

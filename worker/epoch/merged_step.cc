@@ -3,17 +3,18 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace oarlock {
+namespace oarlock::worker {
 
 void MergedStep::Merge(absl::Span<const std::shared_ptr<StepBuffer>> steps,
-                       PushRequest* push) {
+                       client::PushRequest* push) {
   for (const auto& step : steps) {
     if (step == nullptr) continue;
     push->examples.insert(push->examples.end(), step->batch.ranges.begin(),
                           step->batch.ranges.end());
   }
   for (size_t i = 0; i < merged_.size(); ++i) {
-    const SparseInputSpec& spec = context_->model->spec().sparse_inputs[i];
+    const models::SparseInputSpec& spec =
+        context_->model->spec().sparse_inputs[i];
     const bool counts = context_->PushesStatistics() && !spec.is_statistics();
     std::vector<MergedGradients::Part> parts;
     for (const auto& step : steps) {
@@ -50,4 +51,4 @@ void SumParameterGradients(absl::Span<const std::unique_ptr<StepLane>> lanes,
   if (!add) std::fill(sum.begin(), sum.end(), 0.0f);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -13,7 +13,7 @@
 #include "worker/epoch/step_lane.h"
 #include "worker/step/step_buffer.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // What the rows of such a push point to. Reused from push to push when nothing
 // points to it any more; not thread-safe.
@@ -27,7 +27,7 @@ class MergedStep {
   // key by key in the order given. Null steps add nothing. The steps are no
   // longer needed then.
   void Merge(absl::Span<const std::shared_ptr<StepBuffer>> steps,
-             PushRequest* push);
+             client::PushRequest* push);
 
  private:
   const PassContext* const context_;
@@ -41,6 +41,6 @@ void SumParameterGradients(absl::Span<const std::unique_ptr<StepLane>> lanes,
                            absl::Span<const std::shared_ptr<StepBuffer>> steps,
                            bool add, absl::Span<float> sum);
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_EPOCH_MERGED_STEP_H_

@@ -25,15 +25,15 @@
 #include "worker/epoch/step_gate.h"
 #include "worker/report/progress_meter.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 class GeoReplica;
 
 struct PassContext {
   const v1::JobConfig* config = nullptr;
-  const Model* model = nullptr;
-  ParameterClient* parameters = nullptr;
-  JobClient* job = nullptr;
+  const models::Model* model = nullptr;
+  client::ParameterClient* parameters = nullptr;
+  client::JobClient* job = nullptr;
   DenseParameters* dense = nullptr;
   ProgressMeter* progress = nullptr;
   Clocks clocks = {};
@@ -52,14 +52,15 @@ struct PassContext {
   PhaseId phase;
   // phase.Work(), of which pushes cover examples.
   std::string work_name;
-  DataOptions data;
+  data::DataOptions data;
   std::vector<std::string> files;
   // Makes what reads items that are not lines of the files; null where they
   // are.
-  std::function<std::unique_ptr<BatchSource>(WorkSource*, BadLines*)>
+  std::function<std::unique_ptr<data::BatchSource>(data::WorkSource*,
+                                                   data::BadLines*)>
       new_reader;
   // One per lane; the same one may stand there several times.
-  std::vector<WorkSource*> work;
+  std::vector<data::WorkSource*> work;
   // Which step a lane may begin; null: any.
   StepGate* gate = nullptr;
 
@@ -72,10 +73,10 @@ struct PassContext {
   const Clock& clock() const { return *clocks.even; }
 
   // What reads the items of a source, a lane's or a repair's. Both outlive it.
-  std::unique_ptr<BatchSource> NewReader(WorkSource* source,
-                                         BadLines* bad_lines) const {
+  std::unique_ptr<data::BatchSource> NewReader(
+      data::WorkSource* source, data::BadLines* bad_lines) const {
     if (new_reader != nullptr) return new_reader(source, bad_lines);
-    return std::make_unique<BatchReader>(data, files, source, bad_lines);
+    return std::make_unique<data::BatchReader>(data, files, source, bad_lines);
   }
 
   // Whether pushes carry shows and clicks.
@@ -97,6 +98,6 @@ struct PassContext {
   }
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_EPOCH_PASS_CONTEXT_H_

@@ -6,7 +6,7 @@
 #include "optim/rules.h"
 #include "worker/cut/cut_marker.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 uint32_t DenseIntervalSteps(const PassContext& context, int num_slots,
@@ -24,8 +24,8 @@ uint32_t DenseIntervalSteps(const PassContext& context, int num_slots,
 absl::StatusOr<std::vector<std::unique_ptr<DenseSlot>>> MakeSlots(
     const PassContext& context, int num_slots, int64_t step_examples) {
   OARLOCK_RETURN_IF_ERROR(context.dense->Pull());
-  OARLOCK_ASSIGN_OR_RETURN(const UpdateRule rule,
-                           UpdateRule::Create(context.dense_optimizer));
+  OARLOCK_ASSIGN_OR_RETURN(const optim::UpdateRule rule,
+                           optim::UpdateRule::Create(context.dense_optimizer));
   const uint32_t interval =
       DenseIntervalSteps(context, num_slots, step_examples);
   std::vector<std::unique_ptr<DenseSlot>> slots;
@@ -37,11 +37,11 @@ absl::StatusOr<std::vector<std::unique_ptr<DenseSlot>>> MakeSlots(
 }
 
 void FlushSlot(const PassContext& context, DenseSlot* slot, uint64_t cut,
-               ParameterClient::Done done) {
+               client::ParameterClient::Done done) {
   if (!slot->HasGradients()) return done(absl::OkStatus());
   DenseSlot::Exchange exchange = slot->TakeExchange(context.dense_table);
   if (context.dense_table == TableId(0)) return done(absl::OkStatus());
-  PushRequest push;
+  client::PushRequest push;
   push.epoch = context.phase.epoch;
   push.cut = cut;
   push.dense.push_back(exchange.gradients);
@@ -50,4 +50,4 @@ void FlushSlot(const PassContext& context, DenseSlot* slot, uint64_t cut,
                      std::move(done));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

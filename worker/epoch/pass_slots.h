@@ -13,7 +13,7 @@
 #include "worker/dense/dense_slot.h"
 #include "worker/epoch/pass_context.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // `num_slots` of them, with the parameters as they are now. A step of a slot
 // has `step_examples`. Errors are those of the pull.
@@ -23,8 +23,8 @@ absl::StatusOr<std::vector<std::unique_ptr<DenseSlot>>> MakeSlots(
 // Pushes the gradients of the slot's steps whose interval is not full, if there
 // are any, under `cut`; calls `done` once. Returns without waiting.
 void FlushSlot(const PassContext& context, DenseSlot* slot, uint64_t cut,
-               ParameterClient::Done done);
+               client::ParameterClient::Done done);
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_EPOCH_PASS_SLOTS_H_

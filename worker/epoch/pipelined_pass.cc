@@ -20,7 +20,7 @@
 #include "worker/epoch/step_log.h"
 #include "worker/step/staleness.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 // What the lanes of a pass share. Thread-safe.
@@ -53,12 +53,12 @@ class PassState {
 
   const PassContext& context() const { return *context_; }
   SlotPool& slots() { return slots_; }
-  BadLines* bad_lines() { return &bad_lines_; }
+  data::BadLines* bad_lines() { return &bad_lines_; }
 
  private:
   const PassContext* const context_;
   SlotPool slots_;
-  BadLines bad_lines_;
+  data::BadLines bad_lines_;
   mutable absl::Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };
@@ -115,8 +115,9 @@ class Lane {
 
   absl::Status Compute(StepBuffer& step, DenseSlot* slot) {
     const absl::Time start = context_.clock().Now();
-    StepInput input = step.ModelInput(slot->values(), context_.GradientScale());
-    StepOutput output;
+    nn::StepInput input =
+        step.ModelInput(slot->values(), context_.GradientScale());
+    nn::StepOutput output;
     if (trains_) {
       output = step.ModelOutput(slot->gradients());
       input.accumulate_parameter_gradients = slot->add_gradients();
@@ -144,7 +145,7 @@ class Lane {
     const absl::Time start = context_.clock().Now();
     context_.progress->AddTime(context_.phase, Stage::kWaitPush,
                                start - waiting);
-    PushRequest push;
+    client::PushRequest push;
     push.epoch = context_.phase.epoch;
     push.cut = slot->cut();
     push.examples = step->batch.ranges;
@@ -154,7 +155,7 @@ class Lane {
       absl::MutexLock lock(&mutex_);
       ++pushes_under_way_;
     }
-    TableVersions* const versions = &step->pushed_versions;
+    client::TableVersions* const versions = &step->pushed_versions;
     const bool has_dense = context_.dense_table != TableId(0);
     if (!has_dense) push.dense_examples = push.examples;
     if (!slot->ExchangeIsDue() || !has_dense) {
@@ -173,11 +174,12 @@ class Lane {
         std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
         step, exchange.memory);
     absl::Time sent;
-    const absl::Status status = CallAndWait([&](ParameterClient::Done done) {
-      context_.cuts->Push(context_.work_name, push, versions, memory,
-                          std::move(done));
-      sent = context_.clock().Now();
-    });
+    const absl::Status status =
+        CallAndWait([&](client::ParameterClient::Done done) {
+          context_.cuts->Push(context_.work_name, push, versions, memory,
+                              std::move(done));
+          sent = context_.clock().Now();
+        });
     AddWait(sent);
     if (status.ok()) {
       context_.progress->AddDenseStaleness(context_.phase, slot->staleness());
@@ -221,7 +223,7 @@ class Lane {
   const size_t index_;
   const bool trains_;
   BatchFeeder feeder_;
-  const std::unique_ptr<ModelExecutor> executor_;
+  const std::unique_ptr<models::ModelExecutor> executor_;
 
   absl::Mutex mutex_;
   int pushes_under_way_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -233,15 +235,16 @@ absl::Status RunLanes(const PassContext& context, bool trains) {
       MakeSlots(context, context.compute_slots, context.config->batch_size()));
   PassState pass(&context, std::move(slots));
   if (trains) {
-    context.cuts->BeginPass(&pass.slots(), [&pass](DenseSlot* slot,
-                                                   uint64_t cut,
-                                                   ParameterClient::Done done) {
-      FlushSlot(pass.context(), slot, cut,
-                [&pass, done = std::move(done)](absl::Status status) mutable {
-                  if (!status.ok()) pass.Fail(status);
-                  done(std::move(status));
-                });
-    });
+    context.cuts->BeginPass(
+        &pass.slots(), [&pass](DenseSlot* slot, uint64_t cut,
+                               client::ParameterClient::Done done) {
+          FlushSlot(
+              pass.context(), slot, cut,
+              [&pass, done = std::move(done)](absl::Status status) mutable {
+                if (!status.ok()) pass.Fail(status);
+                done(std::move(status));
+              });
+        });
   }
   std::vector<std::unique_ptr<Lane>> lanes;
   for (size_t i = 0; i < context.work.size(); ++i) {
@@ -272,4 +275,4 @@ absl::Status RunEvaluationPass(const PassContext& context) {
   return RunLanes(context, /*trains=*/false);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "worker/epoch/pass_context.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Trains on all examples of context.work. Dense gradients of
 // `dense_interval_steps` steps of a lane are summed and sent with one push.
@@ -24,6 +24,6 @@ absl::Status RunAsyncPass(const PassContext& context);
 // Predicts all examples; changes nothing.
 absl::Status RunEvaluationPass(const PassContext& context);
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_EPOCH_PIPELINED_PASS_H_

@@ -18,13 +18,13 @@
 #include "worker/cut/cut_marker.h"
 #include "worker/step/step_buffer.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 // The gradients of some examples, batch after batch. One thread.
 class Steps {
  public:
-  Steps(const PassContext& context, const std::vector<WorkItem>& items,
+  Steps(const PassContext& context, const std::vector<data::WorkItem>& items,
         uint64_t batch_size)
       : context_(context),
         batch_size_(batch_size),
@@ -35,7 +35,7 @@ class Steps {
         parameters_(context.dense->Current()) {}
 
   // What the steps are computed on.
-  const std::shared_ptr<const DenseReplica>& parameters() const {
+  const std::shared_ptr<const client::DenseReplica>& parameters() const {
     return parameters_;
   }
 
@@ -52,10 +52,10 @@ class Steps {
     if (context_.PushesStatistics()) step->CountStatistics();
     step->StartPull(context_.parameters, context_.sparse_tables, step);
     OARLOCK_RETURN_IF_ERROR(step->WaitForPull());
-    StepInput input =
+    nn::StepInput input =
         step->ModelInput(parameters_->values.data(), context_.GradientScale());
     input.accumulate_parameter_gradients = add;
-    StepOutput output = step->ModelOutput(dense);
+    nn::StepOutput output = step->ModelOutput(dense);
     executor_->Step(input, &output);
     return step;
   }
@@ -63,27 +63,27 @@ class Steps {
  private:
   const PassContext& context_;
   const uint64_t batch_size_;
-  ListedWork work_;
-  BadLines bad_lines_;
-  const std::unique_ptr<BatchSource> reader_;
-  const std::unique_ptr<ModelExecutor> executor_;
-  const std::shared_ptr<const DenseReplica> parameters_;
+  data::ListedWork work_;
+  data::BadLines bad_lines_;
+  const std::unique_ptr<data::BatchSource> reader_;
+  const std::unique_ptr<models::ModelExecutor> executor_;
+  const std::shared_ptr<const client::DenseReplica> parameters_;
 };
 
 // What a push points to; shared with gRPC's send buffers.
 struct PushMemory {
   std::shared_ptr<StepBuffer> step;
   std::vector<float> dense;  // [num_parameters]
-  std::shared_ptr<const DenseReplica> parameters;
+  std::shared_ptr<const client::DenseReplica> parameters;
 };
 
 class Repairer {
  public:
-  Repairer(const PassContext& context, const PushRepair& repair)
+  Repairer(const PassContext& context, const client::PushRepair& repair)
       : context_(context), repair_(repair) {}
 
   absl::Status CompletePush() {
-    PushRequest push = NewPush();
+    client::PushRequest push = NewPush();
     push.completes = repair_.push;
     auto memory = std::make_shared<PushMemory>();
     OARLOCK_RETURN_IF_ERROR(AddOneBatch(&push, memory.get()));
@@ -99,7 +99,7 @@ class Repairer {
       OARLOCK_ASSIGN_OR_RETURN(const std::shared_ptr<StepBuffer> step,
                                steps.Next(unused.data(), /*add=*/false));
       if (step == nullptr) return absl::OkStatus();
-      PushRequest push = NewPush();
+      client::PushRequest push = NewPush();
       AddRows(*step, &push);
       if (!has_dense()) push.dense_examples = push.examples;
       OARLOCK_RETURN_IF_ERROR(Push(push, step));
@@ -107,7 +107,7 @@ class Repairer {
   }
 
   absl::Status PushDense() {
-    PushRequest push = NewPush();
+    client::PushRequest push = NewPush();
     auto memory = std::make_shared<PushMemory>();
     OARLOCK_RETURN_IF_ERROR(AddDense(&push, memory.get()));
     if (push.dense.empty()) return absl::OkStatus();
@@ -121,23 +121,23 @@ class Repairer {
     return context_.model->spec().num_parameters;
   }
 
-  PushRequest NewPush() const {
-    PushRequest push;
+  client::PushRequest NewPush() const {
+    client::PushRequest push;
     push.epoch = context_.phase.epoch;
     return push;
   }
 
-  void AddRows(const StepBuffer& step, PushRequest* push) const {
+  void AddRows(const StepBuffer& step, client::PushRequest* push) const {
     push->examples = step.batch.ranges;
     step.AddGradientsTo(push, context_.sparse_tables,
                         context_.PushesStatistics());
   }
 
   // All rows of the repair, whatever a batch was where the push was made.
-  absl::Status AddOneBatch(PushRequest* push, PushMemory* memory) {
+  absl::Status AddOneBatch(client::PushRequest* push, PushMemory* memory) {
     if (repair_.examples.empty()) return absl::OkStatus();
     uint64_t num_examples = 0;
-    for (const WorkItem& item : repair_.examples) {
+    for (const data::WorkItem& item : repair_.examples) {
       num_examples += item.end - item.begin;
     }
     Steps steps(context_, repair_.examples,
@@ -150,8 +150,8 @@ class Repairer {
   }
 
   // The summed gradients of the repair's dense examples.
-  absl::Status AddDense(PushRequest* push, PushMemory* memory) {
-    for (const WorkItem& item : repair_.dense_examples) {
+  absl::Status AddDense(client::PushRequest* push, PushMemory* memory) {
+    for (const data::WorkItem& item : repair_.dense_examples) {
       push->dense_examples.push_back({item.source, item.begin, item.end});
     }
     if (repair_.dense_examples.empty() || !has_dense()) {
@@ -176,20 +176,21 @@ class Repairer {
     return absl::OkStatus();
   }
 
-  absl::Status Push(const PushRequest& push,
+  absl::Status Push(const client::PushRequest& push,
                     std::shared_ptr<const void> memory) {
-    return CallAndWait([&](ParameterClient::Done done) {
+    return CallAndWait([&](client::ParameterClient::Done done) {
       context_.cuts->PushRepaired(push, std::move(memory), std::move(done));
     });
   }
 
   const PassContext& context_;
-  const PushRepair& repair_;
+  const client::PushRepair& repair_;
 };
 
 }  // namespace
 
-absl::Status RepairPush(const PassContext& context, const PushRepair& repair) {
+absl::Status RepairPush(const PassContext& context,
+                        const client::PushRepair& repair) {
   OARLOCK_RETURN_IF_ERROR(context.dense->Pull());
   Repairer repairer(context, repair);
   if (repair.push.has_value()) {
@@ -205,4 +206,4 @@ absl::Status RepairPush(const PassContext& context, const PushRepair& repair) {
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

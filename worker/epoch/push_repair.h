@@ -8,7 +8,7 @@
 #include "client/job_client.h"
 #include "worker/epoch/pass_context.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Computes the gradients that are missing on rows and dense parameters as they
 // are now, with an executor of its own, and pushes them; returns when all is
@@ -25,8 +25,9 @@ namespace oarlock {
 // or not, and nobody knows.
 //
 // Errors of the reader and of the parameter client are passed on.
-absl::Status RepairPush(const PassContext& context, const PushRepair& repair);
+absl::Status RepairPush(const PassContext& context,
+                        const client::PushRepair& repair);
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_EPOCH_PUSH_REPAIR_H_

@@ -8,7 +8,7 @@
 #include "worker/epoch/pipelined_pass.h"
 #include "worker/epoch/step_gate.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 absl::Status RunSspPass(PassContext context) {
   const int64_t bound = context.config->staleness_bound();
@@ -17,11 +17,11 @@ absl::Status RunSspPass(PassContext context) {
                 context.clock());
   OARLOCK_RETURN_IF_ERROR(gate.Join());
   // All workers are members before the first step begins.
-  OARLOCK_RETURN_IF_ERROR(
-      context.job->Barrier(absl::StrCat(context.work_name, kMembersBarrier)));
+  OARLOCK_RETURN_IF_ERROR(context.job->Barrier(
+      absl::StrCat(context.work_name, cluster::kMembersBarrier)));
   context.gate = &gate;
   OARLOCK_RETURN_IF_ERROR(RunAsyncPass(context));
   return gate.Leave();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -6,13 +6,13 @@
 #include "absl/status/status.h"
 #include "worker/epoch/pass_context.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // RunAsyncPass, but no step begins that is more than `staleness_bound` ahead of
 // the steps that every lane of every worker in its pass has finished
 // (step_gate.h). A bound of -1: RunAsyncPass.
 absl::Status RunSspPass(PassContext context);
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_EPOCH_SSP_PASS_H_

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 // A coordinator that was started again learns from its members where they are:
@@ -15,7 +15,7 @@ constexpr absl::Duration kRepeatReport = absl::Milliseconds(200);
 
 }  // namespace
 
-StepGate::StepGate(JobClient* job, size_t num_lanes, uint64_t bound,
+StepGate::StepGate(client::JobClient* job, size_t num_lanes, uint64_t bound,
                    const Clock& clock)
     : job_(job), bound_(bound), clock_(clock), lanes_(num_lanes) {
   OARLOCK_CHECK(num_lanes >= 1);
@@ -135,4 +135,4 @@ void StepGate::ReportLoop() {
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

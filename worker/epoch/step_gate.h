@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "client/job_client.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Thread-safe. A lane's step begins here, before it asks for its rows, and is
 // finished when its push is answered. What a worker has finished is what the
@@ -30,7 +30,7 @@ namespace oarlock {
 class StepGate {
  public:
   // `job` and `clock` outlive this.
-  StepGate(JobClient* job, size_t num_lanes, uint64_t bound,
+  StepGate(client::JobClient* job, size_t num_lanes, uint64_t bound,
            const Clock& clock);
   // The coordinator is told nothing more.
   ~StepGate();
@@ -78,7 +78,7 @@ class StepGate {
   // Tells whenever this worker has got further.
   void ReportLoop();
 
-  JobClient* const job_;
+  client::JobClient* const job_;
   const uint64_t bound_;
   const Clock& clock_;
 
@@ -98,6 +98,6 @@ class StepGate {
   std::thread reporter_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_EPOCH_STEP_GATE_H_

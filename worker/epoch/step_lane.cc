@@ -7,10 +7,10 @@
 #include "base/status_macros.h"
 #include "worker/epoch/step_log.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 StepLane::StepLane(const PassContext* context, size_t index, bool pull_ahead,
-                   BadLines* bad_lines)
+                   data::BadLines* bad_lines)
     : context_(context),
       pull_ahead_(pull_ahead),
       // One computes, and the look-ahead.
@@ -69,9 +69,9 @@ absl::StatusOr<std::shared_ptr<StepBuffer>> StepLane::Step(
 absl::Status StepLane::Compute(StepBuffer& step, const float* parameters) {
   ProgressMeter& progress = *context_->progress;
   const absl::Time start = context_->clock().Now();
-  const StepInput input =
+  const nn::StepInput input =
       step.ModelInput(parameters, context_->GradientScale());
-  StepOutput output = step.ModelOutput(parameter_gradients_.data());
+  nn::StepOutput output = step.ModelOutput(parameter_gradients_.data());
   executor_->Step(input, &output);
   OARLOCK_RETURN_IF_ERROR(CheckLoss(*context_, output.loss_sum));
   progress.AddTime(context_->phase, Stage::kCompute,
@@ -82,4 +82,4 @@ absl::Status StepLane::Compute(StepBuffer& step, const float* parameters) {
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -16,7 +16,7 @@
 #include "worker/epoch/pass_context.h"
 #include "worker/step/step_buffer.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Does what the thread that owns it asks, one step at a time.
 class StepLane {
@@ -24,7 +24,7 @@ class StepLane {
   // `index` is that of its work in the context, which outlives it, as does
   // `bad_lines`. With `pull_ahead` rows are asked for before their step starts.
   StepLane(const PassContext* context, size_t index, bool pull_ahead,
-           BadLines* bad_lines);
+           data::BadLines* bad_lines);
   ~StepLane();
 
   // Starts the next batch on `parameters`, [num_parameters], which stay as they
@@ -55,13 +55,13 @@ class StepLane {
   const PassContext* const context_;
   const bool pull_ahead_;
   BatchFeeder feeder_;
-  const std::unique_ptr<ModelExecutor> executor_;
+  const std::unique_ptr<models::ModelExecutor> executor_;
   std::vector<float> parameter_gradients_;
   BoundedQueue<const float*> commands_;
   BoundedQueue<Answer> answers_;
   std::thread thread_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_EPOCH_STEP_LANE_H_

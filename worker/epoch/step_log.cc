@@ -8,7 +8,7 @@
 #include "base/doubling_counts.h"
 #include "base/log.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 void LogStep(const PassContext& context, const PassTotals& totals) {
   if (totals.steps % context.config->print_period() != 0) return;
@@ -34,4 +34,4 @@ absl::Status CheckLoss(const PassContext& context, double loss_sum) {
       "from a checkpoint of before"));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

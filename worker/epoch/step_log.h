@@ -7,7 +7,7 @@
 #include "worker/epoch/pass_context.h"
 #include "worker/report/progress_meter.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Writes one where the configuration wants it after so many steps.
 void LogStep(const PassContext& context, const PassTotals& totals);
@@ -16,6 +16,6 @@ void LogStep(const PassContext& context, const PassTotals& totals);
 // gradients are none either, and what they are added to is lost.
 absl::Status CheckLoss(const PassContext& context, double loss_sum);
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_EPOCH_STEP_LOG_H_

@@ -15,7 +15,7 @@
 #include "worker/epoch/merged_step.h"
 #include "worker/epoch/step_lane.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 class SyncPass {
@@ -34,7 +34,7 @@ class SyncPass {
     context_->cuts->JoinedRounds(complete);
     // All workers are members before the first round begins.
     OARLOCK_RETURN_IF_ERROR(context_->job->Barrier(
-        absl::StrCat(context_->work_name, kMembersBarrier)));
+        absl::StrCat(context_->work_name, cluster::kMembersBarrier)));
     OARLOCK_RETURN_IF_ERROR(context_->dense->Pull());
     for (uint64_t i = 0; !num_rounds.has_value() || i < *num_rounds; ++i) {
       OARLOCK_RETURN_IF_ERROR(context_->job->Alive());
@@ -61,7 +61,7 @@ class SyncPass {
  private:
   // Every lane computes its next batch; those that have none leave null.
   absl::Status ComputeLanes() {
-    const std::shared_ptr<const DenseReplica> parameters =
+    const std::shared_ptr<const client::DenseReplica> parameters =
         context_->dense->Current();
     for (auto& lane : lanes_) lane->Start(parameters->values.data());
     steps_.assign(lanes_.size(), nullptr);
@@ -80,8 +80,8 @@ class SyncPass {
   }
 
   // Sums what the lanes computed into round_ and describes it.
-  PushRequest MergeLanes(uint64_t round) {
-    PushRequest push;
+  client::PushRequest MergeLanes(uint64_t round) {
+    client::PushRequest push;
     push.epoch = context_->phase.epoch;
     push.round = round;
     round_->rows.Merge(steps_, &push);
@@ -99,11 +99,12 @@ class SyncPass {
 
   absl::Status Push(uint64_t round) {
     const absl::Time start = context_->clock().Now();
-    const PushRequest push = MergeLanes(round);
-    OARLOCK_RETURN_IF_ERROR(CallAndWait([&](ParameterClient::Done done) {
-      context_->cuts->Push(context_->work_name, push, nullptr, round_,
-                           std::move(done));
-    }));
+    const client::PushRequest push = MergeLanes(round);
+    OARLOCK_RETURN_IF_ERROR(
+        CallAndWait([&](client::ParameterClient::Done done) {
+          context_->cuts->Push(context_->work_name, push, nullptr, round_,
+                               std::move(done));
+        }));
     context_->progress->AddTime(context_->phase, Stage::kPush,
                                 context_->clock().Now() - start);
     if (round_->updated != nullptr) {
@@ -113,7 +114,7 @@ class SyncPass {
   }
 
   const PassContext* const context_;
-  BadLines bad_lines_;
+  data::BadLines bad_lines_;
   std::vector<std::unique_ptr<StepLane>> lanes_;
   // Of the round under way, one per lane; null where the lane has no data.
   std::vector<std::shared_ptr<StepBuffer>> steps_;
@@ -122,7 +123,7 @@ class SyncPass {
     explicit RoundMemory(const PassContext* context) : rows(context) {}
     MergedStep rows;
     std::vector<float> parameter_gradients;  // [num_parameters]
-    std::shared_ptr<DenseReplica> updated;
+    std::shared_ptr<client::DenseReplica> updated;
   };
   const std::shared_ptr<RoundMemory> round_;
 };
@@ -134,4 +135,4 @@ absl::Status RunSyncPass(const PassContext& context,
   return SyncPass(&context).Run(num_rounds);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

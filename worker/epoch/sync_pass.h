@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "worker/epoch/pass_context.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Trains on all examples of context.work, one batch per lane and round. The
 // lanes' gradients are summed in the order of the lanes and sent as one push;
@@ -23,6 +23,6 @@ namespace oarlock {
 absl::Status RunSyncPass(const PassContext& context,
                          std::optional<uint64_t> num_rounds);
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_EPOCH_SYNC_PASS_H_

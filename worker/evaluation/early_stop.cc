@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 using StopMetric = EarlyStopOptions::Metric;
@@ -67,4 +67,4 @@ EarlyStopVerdict JudgeEvaluations(
   return verdict;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -11,7 +11,7 @@
 #include "proto/config/job_config.pb.h"
 #include "proto/v1/coordinator_course.pb.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 struct EarlyStopOptions {
   enum class Metric { kNone, kAuc, kLogloss };
@@ -43,6 +43,6 @@ struct EarlyStopVerdict {
 EarlyStopVerdict JudgeEvaluations(const EarlyStopOptions& options,
                                   absl::Span<const v1::Evaluation> evaluations);
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_EVALUATION_EARLY_STOP_H_

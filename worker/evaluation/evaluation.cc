@@ -19,7 +19,7 @@
 #include "worker/epoch/pipelined_pass.h"
 #include "worker/evaluation/early_stop.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 constexpr WorkerIndex kChief(0);
@@ -30,7 +30,7 @@ constexpr absl::Duration kPoll = absl::Milliseconds(100);
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 
 // Makes a checkpoint that stays, and tells where. One that fails is a warning.
-absl::Status KeepBest(JobClient* job, v1::Evaluation evaluation) {
+absl::Status KeepBest(client::JobClient* job, v1::Evaluation evaluation) {
   const absl::StatusOr<std::string> kept = job->CheckpointBest();
   if (!kept.ok()) {
     spdlog::warn("no checkpoint of the best evaluation: {}",
@@ -112,7 +112,8 @@ bool NeedsTestExamples(const v1::JobConfig& config) {
   return config.early_stop_metric() != "none";
 }
 
-absl::Status ConcludeEvaluation(const v1::JobConfig& config, JobClient* job,
+absl::Status ConcludeEvaluation(const v1::JobConfig& config,
+                                client::JobClient* job,
                                 v1::Evaluation evaluation,
                                 const Clock& calendar) {
   OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
@@ -154,7 +155,8 @@ absl::Status ConcludeEvaluation(const v1::JobConfig& config, JobClient* job,
   return verdict.stop ? job->StopTraining(verdict.reason) : absl::OkStatus();
 }
 
-absl::Status ConcludeEvaluationPass(const v1::JobConfig& config, JobClient* job,
+absl::Status ConcludeEvaluationPass(const v1::JobConfig& config,
+                                    client::JobClient* job,
                                     const PhaseId& phase,
                                     const std::string& file,
                                     const Clock& calendar) {
@@ -194,17 +196,17 @@ absl::Status ConcludeEvaluationPass(const v1::JobConfig& config, JobClient* job,
 }
 
 // All items once, until it is told to end.
-class EvaluationBesideTraining::Items : public WorkSource {
+class EvaluationBesideTraining::Items : public data::WorkSource {
  public:
   explicit Items(const EvaluationBesideTraining* owner) : owner_(owner) {}
 
-  absl::StatusOr<std::optional<WorkItem>> Next() override {
+  absl::StatusOr<std::optional<data::WorkItem>> Next() override {
     const bool stopping = owner_->stopping();
     absl::MutexLock lock(&mutex_);
     if (stopping || next_ == owner_->items_.size()) return std::nullopt;
     return owner_->items_[next_++];
   }
-  void Done(const WorkItem&) override {}
+  void Done(const data::WorkItem&) override {}
 
  private:
   const EvaluationBesideTraining* const owner_;
@@ -212,9 +214,9 @@ class EvaluationBesideTraining::Items : public WorkSource {
   size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-EvaluationBesideTraining::EvaluationBesideTraining(const PassContext& context,
-                                                   std::vector<WorkItem> items,
-                                                   uint64_t period_examples)
+EvaluationBesideTraining::EvaluationBesideTraining(
+    const PassContext& context, std::vector<data::WorkItem> items,
+    uint64_t period_examples)
     : context_(context),
       items_(std::move(items)),
       period_examples_(period_examples),
@@ -301,4 +303,4 @@ absl::Status EvaluationBesideTraining::EvaluateOnce(
                             std::move(evaluation), *context_.clocks.calendar);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -24,7 +24,7 @@
 #include "worker/epoch/pass_context.h"
 #include "worker/report/progress_meter.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Examples and steps of all training passes so far, over all workers.
 struct TrainedTotals {
@@ -53,14 +53,16 @@ bool NeedsTestExamples(const v1::JobConfig& config);
 // this run has told before is not told again; one of a run before --resume, of
 // a pass that was cut short then, stays in the list, and this one follows. It
 // is of now, by the `calendar`.
-absl::Status ConcludeEvaluation(const v1::JobConfig& config, JobClient* job,
+absl::Status ConcludeEvaluation(const v1::JobConfig& config,
+                                client::JobClient* job,
                                 v1::Evaluation evaluation,
                                 const Clock& calendar);
 
 // By all workers, when a pass that predicts (phase and epoch) is over: worker 0
 // concludes it, and all return when that is done. `file`: of Evaluation.
 // NoTestExamples, to worker 0, where they are needed.
-absl::Status ConcludeEvaluationPass(const v1::JobConfig& config, JobClient* job,
+absl::Status ConcludeEvaluationPass(const v1::JobConfig& config,
+                                    client::JobClient* job,
                                     const PhaseId& phase,
                                     const std::string& file,
                                     const Clock& calendar);
@@ -83,7 +85,7 @@ class EvaluationBesideTraining {
   // here; all that it refers to outlives this. `items`: the test files as a
   // whole.
   EvaluationBesideTraining(const PassContext& context,
-                           std::vector<WorkItem> items,
+                           std::vector<data::WorkItem> items,
                            uint64_t period_examples);
   // Gives up one that is under way.
   ~EvaluationBesideTraining();
@@ -102,7 +104,7 @@ class EvaluationBesideTraining {
   }
 
   PassContext context_;
-  const std::vector<WorkItem> items_;
+  const std::vector<data::WorkItem> items_;
   const uint64_t period_examples_;
   DenseParameters dense_;
 
@@ -111,6 +113,6 @@ class EvaluationBesideTraining {
   std::thread thread_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_EVALUATION_EVALUATION_H_

@@ -4,16 +4,16 @@
 
 #include "base/check.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
-GeoDense::GeoDense(const UpdateRule& rule, uint32_t num_workers)
+GeoDense::GeoDense(const optim::UpdateRule& rule, uint32_t num_workers)
     : rule_(rule),
       share_(1.0f / static_cast<float>(num_workers)),
       memory_(std::make_shared<Memory>()) {
   OARLOCK_CHECK(num_workers >= 1);
 }
 
-void GeoDense::Reset(const DenseReplica& parameters) {
+void GeoDense::Reset(const client::DenseReplica& parameters) {
   const size_t n = parameters.values.size();
   if (state_.size() != rule_.StateSize(n) || values_.size() != n) {
     state_.resize(rule_.StateSize(n));
@@ -50,4 +50,4 @@ GeoDense::Exchange GeoDense::TakeChanges(TableId table) {
 
 void GeoDense::Install() { values_ = memory_->replica.values; }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -11,7 +11,7 @@
 #include "client/parameter_client.h"
 #include "optim/rules.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Not thread-safe. All workers change all parameters, so that the sum of what W
 // of them did alone would go W times too far: a worker pushes its change times
@@ -19,10 +19,10 @@ namespace oarlock {
 class GeoDense {
  public:
   // `num_workers` at least 1.
-  GeoDense(const UpdateRule& rule, uint32_t num_workers);
+  GeoDense(const optim::UpdateRule& rule, uint32_t num_workers);
 
   // What the servers have. What was trained here and not taken is dropped.
-  void Reset(const DenseReplica& parameters);
+  void Reset(const client::DenseReplica& parameters);
 
   const float* values() const { return values_.data(); }
   size_t size() const { return values_.size(); }
@@ -34,7 +34,7 @@ class GeoDense {
   // What a push needs; `memory` keeps it alive. No step until the push is done;
   // then Install.
   struct Exchange {
-    DenseGradients gradients;
+    client::DenseGradients gradients;
     std::shared_ptr<const void> memory;
   };
   Exchange TakeChanges(TableId table);
@@ -44,11 +44,11 @@ class GeoDense {
  private:
   // What a push under way points to.
   struct Memory {
-    DenseReplica replica;
+    client::DenseReplica replica;
     std::vector<float> differences;
   };
 
-  const UpdateRule rule_;
+  const optim::UpdateRule rule_;
   const float share_;
   std::vector<float> values_;
   std::vector<float> state_;
@@ -59,6 +59,6 @@ class GeoDense {
   uint64_t steps_ = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_GEO_GEO_DENSE_H_

@@ -20,7 +20,7 @@
 #include "worker/geo/geo_replica.h"
 #include "worker/step/staleness.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 // Batches of a lane whose rows are found and pulled together: all of an
@@ -35,7 +35,7 @@ int GroupSteps(const PassContext& context) {
 class GeoLane {
  public:
   GeoLane(const PassContext* context, size_t index, float gradient_scale,
-          BadLines* bad_lines)
+          data::BadLines* bad_lines)
       : context_(context),
         gradient_scale_(gradient_scale),
         // One group computes while the next one is read.
@@ -79,9 +79,9 @@ class GeoLane {
   absl::Status Compute(const GeoStep& step) {
     const absl::Time start = context_->clock().Now();
     context_->geo->Gather(step);
-    const StepInput input =
+    const nn::StepInput input =
         step.buffer->ModelInput(context_->geo->dense(), gradient_scale_);
-    StepOutput output = step.buffer->ModelOutput(dense_gradients_.data());
+    nn::StepOutput output = step.buffer->ModelOutput(dense_gradients_.data());
     executor_->Step(input, &output);
     OARLOCK_RETURN_IF_ERROR(CheckLoss(*context_, output.loss_sum));
     ProgressMeter& progress = *context_->progress;
@@ -97,7 +97,7 @@ class GeoLane {
   const PassContext* const context_;
   const float gradient_scale_;
   BatchFeeder feeder_;
-  const std::unique_ptr<ModelExecutor> executor_;
+  const std::unique_ptr<models::ModelExecutor> executor_;
   std::vector<float> dense_gradients_;
   BoundedQueue<const GeoStep*> commands_;
   BoundedQueue<absl::Status> answers_;
@@ -108,10 +108,10 @@ class GeoLane {
 // exchange belongs after. Holding the slot keeps the marker from raising it, so
 // that every push is on the side of the cut that it says; there is never
 // anything to flush, since what was not pushed belongs to no cut.
-std::unique_ptr<SlotPool> NewCutPool(const UpdateRule& rule) {
+std::unique_ptr<SlotPool> NewCutPool(const optim::UpdateRule& rule) {
   std::vector<std::unique_ptr<DenseSlot>> slots;
-  slots.push_back(
-      std::make_unique<DenseSlot>(rule, DenseReplica(), /*interval_steps=*/1));
+  slots.push_back(std::make_unique<DenseSlot>(rule, client::DenseReplica(),
+                                              /*interval_steps=*/1));
   return std::make_unique<SlotPool>(std::move(slots), /*num_permits=*/1);
 }
 
@@ -129,11 +129,13 @@ class GeoPass {
   absl::Status Run() {
     OARLOCK_RETURN_IF_ERROR(context_->dense->Pull());
     context_->geo->ResetDense(*context_->dense->Current());
-    OARLOCK_ASSIGN_OR_RETURN(const UpdateRule rule,
-                             UpdateRule::Create(context_->dense_optimizer));
+    OARLOCK_ASSIGN_OR_RETURN(
+        const optim::UpdateRule rule,
+        optim::UpdateRule::Create(context_->dense_optimizer));
     const std::unique_ptr<SlotPool> pool = NewCutPool(rule);
     context_->cuts->BeginPass(
-        pool.get(), [](DenseSlot*, uint64_t, ParameterClient::Done done) {
+        pool.get(),
+        [](DenseSlot*, uint64_t, client::ParameterClient::Done done) {
           done(absl::OkStatus());
         });
     const absl::Status status = Train(pool.get());
@@ -228,7 +230,7 @@ class GeoPass {
     context_->geo->Apply(steps, has_dense ? sum.data() : nullptr,
                          context_->PushesStatistics());
     for (const GeoStep* step : steps) {
-      for (const ExampleRange& range : step->buffer->batch.ranges) {
+      for (const data::ExampleRange& range : step->buffer->batch.ranges) {
         trained_.Add(range);
       }
     }
@@ -246,19 +248,20 @@ class GeoPass {
 
   absl::Status Exchange(SlotPool* pool) {
     const absl::Time start = context_->clock().Now();
-    PushRequest push;
+    client::PushRequest push;
     push.epoch = context_->phase.epoch;
     push.examples = std::exchange(trained_, {}).ranges();
     push.dense_examples = push.examples;
     const std::shared_ptr<const void> memory = context_->geo->TakeChanges(
         /*rows=*/true, /*dense=*/true, context_->PushesStatistics(), &push);
-    TableVersions versions;
+    client::TableVersions versions;
     DenseSlot* const slot = pool->Acquire();
     push.cut = slot->cut();
-    const absl::Status status = CallAndWait([&](ParameterClient::Done done) {
-      context_->cuts->Push(context_->work_name, push, &versions, memory,
-                           std::move(done));
-    });
+    const absl::Status status =
+        CallAndWait([&](client::ParameterClient::Done done) {
+          context_->cuts->Push(context_->work_name, push, &versions, memory,
+                               std::move(done));
+        });
     pool->Release(slot);
     OARLOCK_RETURN_IF_ERROR(status);
     context_->geo->Pushed();
@@ -271,13 +274,13 @@ class GeoPass {
   }
 
   const PassContext* const context_;
-  BadLines bad_lines_;
+  data::BadLines bad_lines_;
   std::vector<std::unique_ptr<GeoLane>> lanes_;
   // Of the group under way, and which of them are a lane's.
   std::vector<GeoStep> steps_;
   std::vector<std::vector<size_t>> steps_of_lane_;
   // Examples since the last exchange.
-  ExampleIntervals trained_;
+  data::ExampleIntervals trained_;
 };
 
 }  // namespace
@@ -286,4 +289,4 @@ absl::Status RunGeoPass(const PassContext& context) {
   return GeoPass(&context).Run();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "worker/epoch/pass_context.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Trains context.geo on all examples of context.work. An interval is
 // `geo_steps` steps; in a step every lane computes a batch on the same
@@ -21,6 +21,6 @@ namespace oarlock {
 // trained again by others. The copy is of no use then.
 absl::Status RunGeoPass(const PassContext& context);
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_GEO_GEO_PASS_H_

@@ -17,30 +17,30 @@
 #include "worker/cut/cut_marker.h"
 #include "worker/geo/geo_replica.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 // What was trained on some examples, and these.
 struct Trained {
   std::unique_ptr<GeoReplica> replica;
-  std::vector<ExampleRange> examples;
+  std::vector<data::ExampleRange> examples;
 };
 
 absl::StatusOr<Trained> TrainOn(const PassContext& context,
-                                const std::vector<WorkItem>& items) {
+                                const std::vector<data::WorkItem>& items) {
   Trained trained;
   trained.replica = context.geo->NewEmpty();
   trained.replica->ResetDense(*context.dense->Current());
-  for (const WorkItem& item : items) {
+  for (const data::WorkItem& item : items) {
     trained.examples.push_back({item.source, item.begin, item.end});
   }
   const uint64_t batch_size = context.config->batch_size();
-  ListedWork work(items);
+  data::ListedWork work(items);
   // Lines that the pass has counted: a count of its own.
-  BadLines bad_lines;
-  const std::unique_ptr<BatchSource> reader =
+  data::BadLines bad_lines;
+  const std::unique_ptr<data::BatchSource> reader =
       context.NewReader(&work, &bad_lines);
-  const std::unique_ptr<ModelExecutor> executor =
+  const std::unique_ptr<models::ModelExecutor> executor =
       context.model->NewExecutor(batch_size);
   const size_t num_parameters = context.model->spec().num_parameters;
   std::vector<float> dense(num_parameters);
@@ -57,9 +57,9 @@ absl::StatusOr<Trained> TrainOn(const PassContext& context,
     if (context.PushesStatistics()) buffer.CountStatistics();
     OARLOCK_RETURN_IF_ERROR(trained.replica->Fetch(absl::MakeSpan(&step, 1)));
     trained.replica->Gather(step);
-    const StepInput input =
+    const nn::StepInput input =
         buffer.ModelInput(trained.replica->dense(), context.GradientScale());
-    StepOutput output = buffer.ModelOutput(dense.data());
+    nn::StepOutput output = buffer.ModelOutput(dense.data());
     executor->Step(input, &output);
     const GeoStep* const steps[] = {&step};
     trained.replica->Apply(steps, num_parameters > 0 ? dense.data() : nullptr,
@@ -69,23 +69,24 @@ absl::StatusOr<Trained> TrainOn(const PassContext& context,
 
 // Adds the rows of `trained` to the push. The result keeps them alive.
 std::shared_ptr<const void> AddRows(const PassContext& context,
-                                    const Trained& trained, PushRequest* push) {
+                                    const Trained& trained,
+                                    client::PushRequest* push) {
   push->examples = trained.examples;
   return trained.replica->TakeChanges(/*rows=*/true, /*dense=*/false,
                                       context.PushesStatistics(), push);
 }
 
 std::shared_ptr<const void> AddDense(const Trained& trained,
-                                     PushRequest* push) {
+                                     client::PushRequest* push) {
   push->dense_examples = trained.examples;
   return trained.replica->TakeChanges(/*rows=*/false, /*dense=*/true,
                                       /*statistics=*/false, push);
 }
 
-absl::Status Push(const PassContext& context, const PushRequest& push,
+absl::Status Push(const PassContext& context, const client::PushRequest& push,
                   const std::shared_ptr<const void>& memory) {
   // A copy: the keys are read below.
-  OARLOCK_RETURN_IF_ERROR(CallAndWait([&](ParameterClient::Done done) {
+  OARLOCK_RETURN_IF_ERROR(CallAndWait([&](client::ParameterClient::Done done) {
     context.cuts->PushRepaired(push, memory, std::move(done));
   }));
   // The servers take them for this worker's own, which it does not ask for.
@@ -97,8 +98,8 @@ absl::Status Push(const PassContext& context, const PushRequest& push,
 
 // One push under the name of the dead worker's.
 absl::Status CompletePush(const PassContext& context,
-                          const PushRepair& repair) {
-  PushRequest push;
+                          const client::PushRepair& repair) {
+  client::PushRequest push;
   push.epoch = context.phase.epoch;
   push.completes = repair.push;
   OARLOCK_ASSIGN_OR_RETURN(const Trained rows,
@@ -111,9 +112,10 @@ absl::Status CompletePush(const PassContext& context,
   return Push(context, push, std::move(memory));
 }
 
-absl::Status PushRows(const PassContext& context, const PushRepair& repair) {
+absl::Status PushRows(const PassContext& context,
+                      const client::PushRepair& repair) {
   if (repair.examples.empty()) return absl::OkStatus();
-  PushRequest push;
+  client::PushRequest push;
   push.epoch = context.phase.epoch;
   OARLOCK_ASSIGN_OR_RETURN(const Trained rows,
                            TrainOn(context, repair.examples));
@@ -122,11 +124,12 @@ absl::Status PushRows(const PassContext& context, const PushRepair& repair) {
   return Push(context, push, std::move(memory));
 }
 
-absl::Status PushDense(const PassContext& context, const PushRepair& repair) {
+absl::Status PushDense(const PassContext& context,
+                       const client::PushRepair& repair) {
   if (repair.dense_examples.empty() || context.dense_table == TableId(0)) {
     return absl::OkStatus();
   }
-  PushRequest push;
+  client::PushRequest push;
   push.epoch = context.phase.epoch;
   OARLOCK_ASSIGN_OR_RETURN(const Trained dense,
                            TrainOn(context, repair.dense_examples));
@@ -137,7 +140,7 @@ absl::Status PushDense(const PassContext& context, const PushRepair& repair) {
 }  // namespace
 
 absl::Status RepairGeoPush(const PassContext& context,
-                           const PushRepair& repair) {
+                           const client::PushRepair& repair) {
   OARLOCK_RETURN_IF_ERROR(context.dense->Pull());
   if (repair.push.has_value()) {
     OARLOCK_RETURN_IF_ERROR(CompletePush(context, repair));
@@ -152,4 +155,4 @@ absl::Status RepairGeoPush(const PassContext& context,
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

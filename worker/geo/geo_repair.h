@@ -8,7 +8,7 @@
 #include "client/job_client.h"
 #include "worker/epoch/pass_context.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Trains the examples that are missing by itself, beginning with what the
 // servers have and with fresh optimizer state, and pushes what that changes;
@@ -22,8 +22,8 @@ namespace oarlock {
 // Nothing is counted as progress, as in RepairPush. Errors of the reader and of
 // the parameter client are passed on.
 absl::Status RepairGeoPush(const PassContext& context,
-                           const PushRepair& repair);
+                           const client::PushRepair& repair);
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_GEO_GEO_REPAIR_H_

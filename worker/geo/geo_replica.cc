@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 // Rows that are pulled at a time, which bounds the memory of a pull.
@@ -15,7 +15,7 @@ constexpr size_t kPullRows = size_t{1} << 20;
 
 // What a pull points to; shared with gRPC's send buffers.
 struct PullMemory {
-  KeyBatch keys;
+  client::KeyBatch keys;
   std::vector<float> values;
 };
 
@@ -29,12 +29,13 @@ struct PushMemory {
 
 absl::StatusOr<std::unique_ptr<GeoReplica>> GeoReplica::Create(
     const TablePlan& plan, uint32_t num_workers, uint64_t rows_max,
-    ParameterClient* client) {
+    client::ParameterClient* client) {
   OARLOCK_CHECK(!plan.tables.empty());
   OARLOCK_CHECK(plan.local_optimizers.size() == plan.tables.size());
-  std::vector<UpdateRule> rules;
+  std::vector<optim::UpdateRule> rules;
   for (const v1::OptimizerConfig& optimizer : plan.local_optimizers) {
-    OARLOCK_ASSIGN_OR_RETURN(UpdateRule rule, UpdateRule::Create(optimizer));
+    OARLOCK_ASSIGN_OR_RETURN(optim::UpdateRule rule,
+                             optim::UpdateRule::Create(optimizer));
     rules.push_back(std::move(rule));
   }
   return absl::WrapUnique(
@@ -42,9 +43,9 @@ absl::StatusOr<std::unique_ptr<GeoReplica>> GeoReplica::Create(
 }
 
 GeoReplica::GeoReplica(const TablePlan& plan,
-                       const std::vector<UpdateRule>& rules,
+                       const std::vector<optim::UpdateRule>& rules,
                        uint32_t num_workers, uint64_t rows_max,
-                       ParameterClient* client)
+                       client::ParameterClient* client)
     : plan_(plan),
       rules_(rules),
       num_workers_(num_workers),
@@ -68,7 +69,7 @@ std::unique_ptr<GeoReplica> GeoReplica::NewEmpty() const {
 absl::Status GeoReplica::Refresh() {
   for (size_t i = 0; i < tables_.size(); ++i) {
     Table& table = tables_[i];
-    OARLOCK_ASSIGN_OR_RETURN(ChangedRows changes,
+    OARLOCK_ASSIGN_OR_RETURN(client::ChangedRows changes,
                              client_->ListChanges(table.id, &table.marks));
     if (i == 0) versions_ = std::move(changes.versions);
     if (changes.any) {
@@ -107,7 +108,7 @@ absl::Status GeoReplica::Pull(Table* table, absl::Span<const Key> keys) {
   memory->keys.Build(keys, client_->partition_bits());
   const std::vector<Key>& distinct = memory->keys.keys();
   memory->values.resize(distinct.size() * table->rows.dim());
-  OARLOCK_RETURN_IF_ERROR(CallAndWait([&](ParameterClient::Done done) {
+  OARLOCK_RETURN_IF_ERROR(CallAndWait([&](client::ParameterClient::Done done) {
     client_->PullSparse(table->id, memory->keys, memory->values.data(),
                         /*versions=*/nullptr, memory, std::move(done));
   }));
@@ -154,7 +155,7 @@ void GeoReplica::Apply(absl::Span<const GeoStep* const> steps,
 
 std::shared_ptr<const void> GeoReplica::TakeChanges(bool rows, bool dense,
                                                     bool statistics,
-                                                    PushRequest* push) {
+                                                    client::PushRequest* push) {
   auto memory = std::make_shared<PushMemory>();
   memory->rows.resize(tables_.size());
   for (size_t i = 0; rows && i < tables_.size(); ++i) {
@@ -195,4 +196,4 @@ uint64_t GeoReplica::num_rows() const {
   return rows;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -22,7 +22,7 @@
 #include "worker/geo/geo_rows.h"
 #include "worker/step/step_buffer.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // A batch whose rows have been found.
 struct GeoStep {
@@ -42,19 +42,21 @@ class GeoReplica {
   // table keeps about `rows_max` rows.
   static absl::StatusOr<std::unique_ptr<GeoReplica>> Create(
       const TablePlan& plan, uint32_t num_workers, uint64_t rows_max,
-      ParameterClient* client);
+      client::ParameterClient* client);
 
   // Another one without rows and with fresh optimizer state. Thread-safe.
   std::unique_ptr<GeoReplica> NewEmpty() const;
 
   // Begins with these dense parameters, as the servers have them.
-  void ResetDense(const DenseReplica& parameters) { dense_.Reset(parameters); }
+  void ResetDense(const client::DenseReplica& parameters) {
+    dense_.Reset(parameters);
+  }
   const float* dense() const { return dense_.values(); }
 
   // Learns which rows others have changed; the next Fetch pulls them.
   absl::Status Refresh();
   // When Refresh was called: versions of the first sparse table.
-  const TableVersions& versions() const { return versions_; }
+  const client::TableVersions& versions() const { return versions_; }
 
   // Finds the rows of all steps and pulls those that are not here.
   absl::Status Fetch(absl::Span<GeoStep> steps);
@@ -71,7 +73,8 @@ class GeoReplica {
   // dense parameters or of both. The result keeps alive what the push points
   // to.
   std::shared_ptr<const void> TakeChanges(bool rows, bool dense,
-                                          bool statistics, PushRequest* push);
+                                          bool statistics,
+                                          client::PushRequest* push);
   // The push was answered.
   void Pushed();
 
@@ -86,7 +89,7 @@ class GeoReplica {
   struct Table {
     TableId id;
     GeoRows rows;
-    ChangeMarks marks = {};
+    client::ChangeMarks marks = {};
     // What the next Fetch pulls in any case.
     std::vector<Key> changed = {};
     MergedGradients merged = {};
@@ -94,23 +97,24 @@ class GeoReplica {
 
   // Of a sparse table: what norms learn has no shows and clicks.
   bool KeepsStatistics(size_t table) const;
-  GeoReplica(const TablePlan& plan, const std::vector<UpdateRule>& rules,
-             uint32_t num_workers, uint64_t rows_max, ParameterClient* client);
+  GeoReplica(const TablePlan& plan, const std::vector<optim::UpdateRule>& rules,
+             uint32_t num_workers, uint64_t rows_max,
+             client::ParameterClient* client);
 
   // Pulls these rows; the keys may repeat.
   absl::Status Pull(Table* table, absl::Span<const Key> keys);
 
   const TablePlan plan_;
   // One per table of the plan.
-  const std::vector<UpdateRule> rules_;
+  const std::vector<optim::UpdateRule> rules_;
   const uint32_t num_workers_;
   const uint64_t rows_max_;
-  ParameterClient* const client_;
+  client::ParameterClient* const client_;
 
   // Tables stay where they are.
   std::deque<Table> tables_;
   GeoDense dense_;
-  TableVersions versions_;
+  client::TableVersions versions_;
   std::vector<uint32_t> row_scratch_;
   std::vector<Key> key_scratch_;
 
@@ -119,6 +123,6 @@ class GeoReplica {
   std::vector<std::vector<Key>> marked_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_GEO_GEO_REPLICA_H_

@@ -4,9 +4,9 @@
 
 #include "base/check.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
-GeoRows::GeoRows(const UpdateRule& rule, size_t dim, int partition_bits)
+GeoRows::GeoRows(const optim::UpdateRule& rule, size_t dim, int partition_bits)
     : rule_(rule),
       dim_(dim),
       stride_(2 * dim + rule.StateSize(dim) + 2),
@@ -65,8 +65,8 @@ void GeoRows::Touch(uint32_t row) {
   touched_.push_back(row);
 }
 
-void GeoRows::Apply(const KeyBatch& keys, absl::Span<const uint32_t> rows,
-                    const float* gradients) {
+void GeoRows::Apply(const client::KeyBatch& keys,
+                    absl::Span<const uint32_t> rows, const float* gradients) {
   OARLOCK_CHECK(rows.size() == keys.keys().size());
   for (const uint32_t row : rows) Touch(row);
   rule_.Visit([&](const auto& base) {
@@ -141,4 +141,4 @@ void GeoRows::Shrink(size_t rows_max) {
   chunks_.resize((kept + kChunkRows - 1) / kChunkRows);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -15,11 +15,11 @@
 #include "client/key_batch.h"
 #include "optim/rules.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Changes of rows, as a push carries them.
 struct GeoChanges {
-  KeyBatch keys;
+  client::KeyBatch keys;
   // [keys, dim]: before - after, which a geo table subtracts.
   std::vector<float> differences;
   // [keys] each.
@@ -39,7 +39,7 @@ struct GeoChanges {
 class GeoRows {
  public:
   // `partition_bits` as in KeyBatch::Build.
-  GeoRows(const UpdateRule& rule, size_t dim, int partition_bits);
+  GeoRows(const optim::UpdateRule& rule, size_t dim, int partition_bits);
 
   size_t dim() const { return dim_; }
   size_t num_rows() const { return keys_.size(); }
@@ -67,7 +67,7 @@ class GeoRows {
   // One step: updates the row of each key by its gradient, [keys, dim]. `rows`
   // are theirs. The learning rate goes by the number of steps that a partition
   // has seen here, as servers count pushes.
-  void Apply(const KeyBatch& keys, absl::Span<const uint32_t> rows,
+  void Apply(const client::KeyBatch& keys, absl::Span<const uint32_t> rows,
              const float* gradients);
   // Adds to the counts of the rows; [rows] each.
   void Count(absl::Span<const uint32_t> rows, const float* shows,
@@ -95,7 +95,7 @@ class GeoRows {
   float* Counts(uint32_t row) const { return Row(row) + stride_ - 2; }
   void Touch(uint32_t row);
 
-  const UpdateRule rule_;
+  const optim::UpdateRule rule_;
   const size_t dim_;
   const size_t stride_;
   const int partition_bits_;
@@ -116,6 +116,6 @@ class GeoRows {
   std::vector<Key> touched_keys_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_GEO_GEO_ROWS_H_

@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 // Between two looks for the work of a worker that was lost: the longer nothing
@@ -15,22 +15,22 @@ namespace {
 constexpr absl::Duration kShortestPoll = absl::Milliseconds(1);
 constexpr absl::Duration kLongestPoll = absl::Milliseconds(50);
 
-bool IsEmpty(const Leases& leases) {
+bool IsEmpty(const client::Leases& leases) {
   return leases.items.empty() && leases.repairs.empty();
 }
 
 }  // namespace
 
-absl::StatusOr<std::optional<WorkItem>> LeasedWork::Next() {
+absl::StatusOr<std::optional<data::WorkItem>> LeasedWork::Next() {
   // A repair is told as done at once, other than a range: no checkpoint is made
   // before.
   std::vector<uint64_t> repaired;
   for (;;) {
-    OARLOCK_ASSIGN_OR_RETURN(const Leases leases, Lease(repaired));
+    OARLOCK_ASSIGN_OR_RETURN(const client::Leases leases, Lease(repaired));
     repaired.clear();
     if (IsEmpty(leases)) return std::nullopt;
     if (!leases.items.empty()) return leases.items[0];
-    const PushRepair& repair = leases.repairs[0];
+    const client::PushRepair& repair = leases.repairs[0];
     if (repair_ == nullptr) {
       return absl::InternalError(
           absl::StrCat("the coordinator wants pushes of ", work_,
@@ -41,7 +41,7 @@ absl::StatusOr<std::optional<WorkItem>> LeasedWork::Next() {
   }
 }
 
-void LeasedWork::Done(const WorkItem& item) {
+void LeasedWork::Done(const data::WorkItem& item) {
   absl::MutexLock lock(&mutex_);
   done_.push_back(item.lease);
 }
@@ -57,7 +57,8 @@ absl::Status LeasedWork::ReportDone() {
   return job_->LeaseWork(work_, /*max_items=*/0, done).status();
 }
 
-absl::StatusOr<Leases> LeasedWork::Lease(const std::vector<uint64_t>& done) {
+absl::StatusOr<client::Leases> LeasedWork::Lease(
+    const std::vector<uint64_t>& done) {
   {
     absl::MutexLock lock(&mutex_);
     if (ahead_.has_value()) return *std::exchange(ahead_, std::nullopt);
@@ -69,7 +70,7 @@ absl::StatusOr<bool> LeasedWork::AwaitMore() {
   for (absl::Duration wait = kShortestPoll;;
        wait = std::min(2 * wait, kLongestPoll)) {
     OARLOCK_RETURN_IF_ERROR(job_->Alive());
-    OARLOCK_ASSIGN_OR_RETURN(Leases leases, Lease({}));
+    OARLOCK_ASSIGN_OR_RETURN(client::Leases leases, Lease({}));
     if (!IsEmpty(leases)) {
       absl::MutexLock lock(&mutex_);
       ahead_ = std::move(leases);
@@ -80,4 +81,4 @@ absl::StatusOr<bool> LeasedWork::AwaitMore() {
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

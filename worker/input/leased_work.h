@@ -16,19 +16,19 @@
 #include "client/job_client.h"
 #include "data/work_source.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Thread-safe: all lanes of a worker share one. Ranges are given to whoever
 // asks first, so stragglers, joiners and fewer files than workers are no
 // special case.
-class LeasedWork : public WorkSource {
+class LeasedWork : public data::WorkSource {
  public:
   // Works off a repair; OK when all of its pushes were answered. Thread-safe.
-  using Repair = std::function<absl::Status(const PushRepair& repair)>;
+  using Repair = std::function<absl::Status(const client::PushRepair& repair)>;
 
   // `work` names the pass at the coordinator. `job` and `clock` outlive this.
   // `repair` may be null in a pass that pushes nothing.
-  LeasedWork(JobClient* job, std::string work, Repair repair,
+  LeasedWork(client::JobClient* job, std::string work, Repair repair,
              const Clock& clock)
       : job_(job),
         work_(std::move(work)),
@@ -37,9 +37,9 @@ class LeasedWork : public WorkSource {
 
   // Repairs that the coordinator has are worked off first, in the thread that
   // asks for work; one that fails is the answer.
-  absl::StatusOr<std::optional<WorkItem>> Next() override;
+  absl::StatusOr<std::optional<data::WorkItem>> Next() override;
   // Remembers the lease; its gradients may still be on their way.
-  void Done(const WorkItem& item) override;
+  void Done(const data::WorkItem& item) override;
 
   // All gradients have been answered: reports progress, then tells the
   // coordinator what is done. In this order: what was reported of an evaluation
@@ -53,19 +53,19 @@ class LeasedWork : public WorkSource {
   absl::StatusOr<bool> AwaitMore();
 
  private:
-  JobClient* const job_;
+  client::JobClient* const job_;
   const std::string work_;
   const Repair repair_;
   const Clock& clock_;
   // What is leased next, or was while waiting for more.
-  absl::StatusOr<Leases> Lease(const std::vector<uint64_t>& done);
+  absl::StatusOr<client::Leases> Lease(const std::vector<uint64_t>& done);
 
   absl::Mutex mutex_;
   // Leased by AwaitMore.
-  std::optional<Leases> ahead_ ABSL_GUARDED_BY(mutex_);
+  std::optional<client::Leases> ahead_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> done_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_INPUT_LEASED_WORK_H_

@@ -5,18 +5,20 @@
 
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 class LeasedPass : public PassWork {
  public:
-  LeasedPass(JobClient* job, const std::string& work, size_t num_lanes,
+  LeasedPass(client::JobClient* job, const std::string& work, size_t num_lanes,
              LeasedWork::Repair repair, NewReader reader, const Clock& clock)
       : leased_(job, work, std::move(repair), clock),
         lanes_(num_lanes, &leased_),
         reader_(std::move(reader)) {}
 
-  const std::vector<WorkSource*>& lanes() const override { return lanes_; }
+  const std::vector<data::WorkSource*>& lanes() const override {
+    return lanes_;
+  }
   std::optional<uint64_t> num_rounds() const override { return std::nullopt; }
   // Ranges of a worker that was lost come back. Workers do not meet in between:
   // one that came late would find the pass over while others wait for it.
@@ -28,7 +30,7 @@ class LeasedPass : public PassWork {
 
  private:
   LeasedWork leased_;
-  const std::vector<WorkSource*> lanes_;
+  const std::vector<data::WorkSource*> lanes_;
   const NewReader reader_;
 };
 
@@ -36,10 +38,10 @@ class LeasedPass : public PassWork {
 template <typename Split>
 class SplitPass : public PassWork {
  public:
-  SplitPass(ExampleIntervals covered, NewReader reader)
+  SplitPass(data::ExampleIntervals covered, NewReader reader)
       : covered_(std::move(covered)), reader_(std::move(reader)) {}
 
-  const ExampleIntervals* covered() const { return &covered_; }
+  const data::ExampleIntervals* covered() const { return &covered_; }
   // The split of one reader of the job; `is_lane`: of one of this worker's.
   void Add(std::unique_ptr<Split> split, bool is_lane) {
     num_rounds_ = std::max(num_rounds_, split->num_blocks());
@@ -48,24 +50,26 @@ class SplitPass : public PassWork {
     splits_.push_back(std::move(split));
   }
 
-  const std::vector<WorkSource*>& lanes() const override { return lanes_; }
+  const std::vector<data::WorkSource*>& lanes() const override {
+    return lanes_;
+  }
   std::optional<uint64_t> num_rounds() const override { return num_rounds_; }
   absl::StatusOr<bool> AwaitMore() override { return false; }
   NewReader new_reader() const override { return reader_; }
 
  private:
-  const ExampleIntervals covered_;
+  const data::ExampleIntervals covered_;
   const NewReader reader_;
   std::vector<std::unique_ptr<Split>> splits_;
-  std::vector<WorkSource*> lanes_;
+  std::vector<data::WorkSource*> lanes_;
   uint64_t num_rounds_ = 0;
 };
 
 }  // namespace
 
-std::vector<WorkItem> PositionItems(uint64_t num_positions,
-                                    uint64_t lease_examples) {
-  std::vector<WorkItem> items;
+std::vector<data::WorkItem> PositionItems(uint64_t num_positions,
+                                          uint64_t lease_examples) {
+  std::vector<data::WorkItem> items;
   for (uint64_t begin = 0; begin < num_positions; begin += lease_examples) {
     items.push_back({.begin = begin,
                      .end = std::min(begin + lease_examples, num_positions)});
@@ -73,42 +77,43 @@ std::vector<WorkItem> PositionItems(uint64_t num_positions,
   return items;
 }
 
-std::unique_ptr<PassWork> NewLeasedPass(JobClient* job, const std::string& work,
-                                        size_t num_lanes,
-                                        LeasedWork::Repair repair,
-                                        PassWork::NewReader reader,
-                                        const Clock& clock) {
+std::unique_ptr<PassWork> NewLeasedPass(
+    client::JobClient* job, const std::string& work, size_t num_lanes,
+    LeasedWork::Repair repair, PassWork::NewReader reader, const Clock& clock) {
   return std::make_unique<LeasedPass>(job, work, num_lanes, std::move(repair),
                                       std::move(reader), clock);
 }
 
-std::unique_ptr<PassWork> NewInterleavedPass(
-    const SourceIndex* index, ExampleIntervals covered, uint64_t block_examples,
-    WorkerIndex self, uint64_t num_workers, uint64_t num_lanes) {
-  auto pass = std::make_unique<SplitPass<InterleavedSplit>>(std::move(covered),
-                                                            nullptr);
+std::unique_ptr<PassWork> NewInterleavedPass(const data::SourceIndex* index,
+                                             data::ExampleIntervals covered,
+                                             uint64_t block_examples,
+                                             WorkerIndex self,
+                                             uint64_t num_workers,
+                                             uint64_t num_lanes) {
+  auto pass = std::make_unique<SplitPass<data::InterleavedSplit>>(
+      std::move(covered), nullptr);
   for (uint64_t reader = 0; reader < num_workers * num_lanes; ++reader) {
-    InterleavedSplit::Options options;
+    data::InterleavedSplit::Options options;
     options.block_examples = block_examples;
     options.reader_index = reader;
     options.num_readers = num_workers * num_lanes;
     options.covered = pass->covered();
-    pass->Add(std::make_unique<InterleavedSplit>(index, options),
+    pass->Add(std::make_unique<data::InterleavedSplit>(index, options),
               reader / num_lanes == self.value());
   }
   return pass;
 }
 
 std::unique_ptr<PassWork> NewStaticPass(
-    std::vector<std::vector<PositionRun>> runs, bool own_orders,
-    ExampleIntervals covered, uint64_t block_examples, WorkerIndex self,
+    std::vector<std::vector<data::PositionRun>> runs, bool own_orders,
+    data::ExampleIntervals covered, uint64_t block_examples, WorkerIndex self,
     uint64_t num_workers, uint64_t num_lanes, PassWork::NewReader reader) {
-  auto pass = std::make_unique<SplitPass<RunSplit>>(std::move(covered),
-                                                    std::move(reader));
+  auto pass = std::make_unique<SplitPass<data::RunSplit>>(std::move(covered),
+                                                          std::move(reader));
   for (uint64_t worker = 0; worker < num_workers; ++worker) {
     for (uint64_t lane = 0; lane < num_lanes; ++lane) {
       pass->Add(
-          std::make_unique<RunSplit>(
+          std::make_unique<data::RunSplit>(
               runs[own_orders ? lane : worker * num_lanes + lane],
               block_examples, own_orders ? static_cast<uint32_t>(worker) : 0,
               pass->covered()),
@@ -118,4 +123,4 @@ std::unique_ptr<PassWork> NewStaticPass(
   return pass;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -24,17 +24,17 @@
 #include "data/work_source.h"
 #include "worker/input/leased_work.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // One thread at a time, but for the sources, which are thread-safe.
 class PassWork {
  public:
-  using NewReader =
-      std::function<std::unique_ptr<BatchSource>(WorkSource*, BadLines*)>;
+  using NewReader = std::function<std::unique_ptr<data::BatchSource>(
+      data::WorkSource*, data::BadLines*)>;
 
   virtual ~PassWork() = default;
   // One for each lane; the same one may stand there several times.
-  virtual const std::vector<WorkSource*>& lanes() const = 0;
+  virtual const std::vector<data::WorkSource*>& lanes() const = 0;
   // Rounds of the reader that has the most of them, of all workers. Nothing:
   // not known beforehand.
   virtual std::optional<uint64_t> num_rounds() const = 0;
@@ -48,30 +48,31 @@ class PassWork {
 };
 
 // Positions 0 to num_positions - 1 in leases of `lease_examples`.
-std::vector<WorkItem> PositionItems(uint64_t num_positions,
-                                    uint64_t lease_examples);
+std::vector<data::WorkItem> PositionItems(uint64_t num_positions,
+                                          uint64_t lease_examples);
 
 // All lanes share what the coordinator leases of `work`. `job` and `clock`
 // outlive the result.
-std::unique_ptr<PassWork> NewLeasedPass(JobClient* job, const std::string& work,
-                                        size_t num_lanes,
-                                        LeasedWork::Repair repair,
-                                        PassWork::NewReader reader,
-                                        const Clock& clock);
+std::unique_ptr<PassWork> NewLeasedPass(
+    client::JobClient* job, const std::string& work, size_t num_lanes,
+    LeasedWork::Repair repair, PassWork::NewReader reader, const Clock& clock);
 
 // Lines of files: each lane of each worker gets its share of the batches, in
 // turn. `index` outlives the result.
-std::unique_ptr<PassWork> NewInterleavedPass(
-    const SourceIndex* index, ExampleIntervals covered, uint64_t block_examples,
-    WorkerIndex self, uint64_t num_workers, uint64_t num_lanes);
+std::unique_ptr<PassWork> NewInterleavedPass(const data::SourceIndex* index,
+                                             data::ExampleIntervals covered,
+                                             uint64_t block_examples,
+                                             WorkerIndex self,
+                                             uint64_t num_workers,
+                                             uint64_t num_lanes);
 
 // Positions: lane l of worker w takes runs[w * num_lanes + l] of source 0;
 // where workers have orders of their own, runs[l] of source w.
 std::unique_ptr<PassWork> NewStaticPass(
-    std::vector<std::vector<PositionRun>> runs, bool own_orders,
-    ExampleIntervals covered, uint64_t block_examples, WorkerIndex self,
+    std::vector<std::vector<data::PositionRun>> runs, bool own_orders,
+    data::ExampleIntervals covered, uint64_t block_examples, WorkerIndex self,
     uint64_t num_workers, uint64_t num_lanes, PassWork::NewReader reader);
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_INPUT_PASS_WORK_H_

@@ -18,7 +18,7 @@
 #include "worker/config/data_options_of.h"
 #include "worker/input/pass_work.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 // A lease is about this many examples: small enough that lanes end together,
@@ -34,27 +34,27 @@ constexpr WorkerIndex kChief(0);
 // See DefineWorkRequest.
 constexpr absl::string_view kOrderSeparator = ", ";
 
-ShuffleRule ShuffleOf(const v1::JobConfig& config) {
-  return config.shuffle() == "global"  ? ShuffleRule::kGlobal
-         : config.shuffle() == "local" ? ShuffleRule::kLocal
-                                       : ShuffleRule::kNone;
+data::ShuffleRule ShuffleOf(const v1::JobConfig& config) {
+  return config.shuffle() == "global"  ? data::ShuffleRule::kGlobal
+         : config.shuffle() == "local" ? data::ShuffleRule::kLocal
+                                       : data::ShuffleRule::kNone;
 }
 
-absl::string_view NameOf(ShuffleRule rule) {
-  return rule == ShuffleRule::kGlobal  ? "global"
-         : rule == ShuffleRule::kLocal ? "local"
-                                       : "none";
+absl::string_view NameOf(data::ShuffleRule rule) {
+  return rule == data::ShuffleRule::kGlobal  ? "global"
+         : rule == data::ShuffleRule::kLocal ? "local"
+                                             : "none";
 }
 
-SplitRule SplitOf(const v1::JobConfig& config) {
-  return config.split() == "contiguous" ? SplitRule::kContiguous
-         : config.split() == "by_file"  ? SplitRule::kByFile
-                                        : SplitRule::kInterleaved;
+data::SplitRule SplitOf(const v1::JobConfig& config) {
+  return config.split() == "contiguous" ? data::SplitRule::kContiguous
+         : config.split() == "by_file"  ? data::SplitRule::kByFile
+                                        : data::SplitRule::kInterleaved;
 }
 
-std::vector<uint64_t> CountsOf(const SourceIndex& index) {
+std::vector<uint64_t> CountsOf(const data::SourceIndex& index) {
   std::vector<uint64_t> counts;
-  for (const SourceIndex::File& file : index.files()) {
+  for (const data::SourceIndex::File& file : index.files()) {
     counts.push_back(file.num_examples);
   }
   return counts;
@@ -127,7 +127,8 @@ absl::Status TrainingData::CheckConfig(const v1::JobConfig& config) {
 }
 
 TrainingData::TrainingData(const v1::JobConfig& config, Division division,
-                           JobClient* job, const Clock& clock, LeftOut left_out)
+                           client::JobClient* job, const Clock& clock,
+                           LeftOut left_out)
     : config_(config),
       division_(division),
       job_(job),
@@ -137,12 +138,13 @@ TrainingData::TrainingData(const v1::JobConfig& config, Division division,
 
 absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
     const v1::JobConfig& config, const std::vector<std::string>& patterns,
-    Division division, JobClient* job, const Clock& clock, LeftOut left_out) {
+    Division division, client::JobClient* job, const Clock& clock,
+    LeftOut left_out) {
   auto data = absl::WrapUnique(
       new TrainingData(config, division, job, clock, left_out));
   if (patterns.empty()) {
     data->index_.emplace(/*block_examples=*/1,
-                         std::vector<SourceIndex::File>());
+                         std::vector<data::SourceIndex::File>());
     return data;
   }
   OARLOCK_RETURN_IF_ERROR(CheckConfig(config));
@@ -153,13 +155,13 @@ absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
     OARLOCK_RETURN_IF_ERROR(data->ReadIndex());
   }
   if (division == Division::kConfigured && data->InMemory()) {
-    MemoryDataset::Options options;
+    data::MemoryDataset::Options options;
     options.data = data->data_options();
     options.files = data->files_;
     options.bytes_max = static_cast<uint64_t>(config.dataset_memory_mb()) << 20;
     options.num_threads = config.thread_num();
-    data->memory_ =
-        std::make_unique<MemoryDataset>(std::move(options), &*data->index_);
+    data->memory_ = std::make_unique<data::MemoryDataset>(std::move(options),
+                                                          &*data->index_);
     const uint32_t epoch =
         std::max(job->trained_epochs(), job->own_trained_epochs());
     if (config.preload() && epoch < static_cast<uint32_t>(config.epochs())) {
@@ -169,8 +171,8 @@ absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
   return data;
 }
 
-DataOptions TrainingData::data_options() const {
-  DataOptions options = DataOptionsOf(config_);
+data::DataOptions TrainingData::data_options() const {
+  data::DataOptions options = DataOptionsOf(config_);
   options.clocks.even = &clock_;
   options.leave_out_unreadable = left_out_ != LeftOut::kNothing;
   if (left_out_ == LeftOut::kUnreadableAndMalformed) {
@@ -182,19 +184,19 @@ DataOptions TrainingData::data_options() const {
 absl::Status TrainingData::FindFiles(const std::vector<std::string>& patterns) {
   if (left_out_ != LeftOut::kNothing) {
     files_ = patterns;
-    for (const std::string& file : files_) AwaitFolderOf(file, clock_);
+    for (const std::string& file : files_) data::AwaitFolderOf(file, clock_);
     return absl::OkStatus();
   }
   OARLOCK_ASSIGN_OR_RETURN(files_,
-                           ExpandFileList(absl::StrJoin(patterns, ",")));
+                           data::ExpandFileList(absl::StrJoin(patterns, ",")));
   return absl::OkStatus();
 }
 
 absl::Status TrainingData::ReadIndex() {
-  const DataOptions options = data_options();
-  if (IsOrdered() && !InMemory() && shuffle_ != ShuffleRule::kNone) {
+  const data::DataOptions options = data_options();
+  if (IsOrdered() && !InMemory() && shuffle_ != data::ShuffleRule::kNone) {
     for (const std::string& file : files_) {
-      if (CanSeek(options, file)) continue;
+      if (data::CanSeek(options, file)) continue;
       return Contradiction(
           absl::StrCat("'", file,
                        "' is compressed and cannot be read out of order; use "
@@ -203,20 +205,20 @@ absl::Status TrainingData::ReadIndex() {
   }
   const int64_t batch = config_.batch_size();
   const int64_t block =
-      IsOrdered() ? static_cast<int64_t>(ExampleOrder::kUnitExamples)
+      IsOrdered() ? static_cast<int64_t>(data::ExampleOrder::kUnitExamples)
                   : std::max<int64_t>(1, kLeaseExamples / batch) * batch;
-  absl::StatusOr<SourceIndex> index =
-      BuildSourceIndex(files_, block, kIndexThreads,
-                       IsStatic() || IsOrdered() ? UnseekableRule::kCount
-                                                 : UnseekableRule::kLeave,
-                       options);
+  absl::StatusOr<data::SourceIndex> index = data::BuildSourceIndex(
+      files_, block, kIndexThreads,
+      IsStatic() || IsOrdered() ? data::UnseekableRule::kCount
+                                : data::UnseekableRule::kLeave,
+      options);
   // With an order of its own every worker has to see the same examples.
   if (!index.ok() && left_out_ != LeftOut::kNothing && !IsOrdered()) {
     spdlog::warn("what is left of {} is left out: {}",
                  absl::StrJoin(files_, ","),
                  std::string(index.status().message()));
     index_.emplace(static_cast<uint64_t>(block),
-                   std::vector<SourceIndex::File>(files_.size()));
+                   std::vector<data::SourceIndex::File>(files_.size()));
     return absl::OkStatus();
   }
   OARLOCK_RETURN_IF_ERROR(index.status());
@@ -230,14 +232,14 @@ bool TrainingData::IsStatic() const {
 
 bool TrainingData::IsOrdered() const {
   return division_ == Division::kConfigured &&
-         (InMemory() || HasOwnOrder() || shuffle_ != ShuffleRule::kNone ||
+         (InMemory() || HasOwnOrder() || shuffle_ != data::ShuffleRule::kNone ||
           config_.concatenated_passes() > 1 ||
-          (IsStatic() && (SplitOf(config_) != SplitRule::kInterleaved ||
+          (IsStatic() && (SplitOf(config_) != data::SplitRule::kInterleaved ||
                           config_.drop_tail())));
 }
 
-OrderOptions TrainingData::OrderOf(uint32_t epoch) const {
-  OrderOptions options;
+data::OrderOptions TrainingData::OrderOf(uint32_t epoch) const {
+  data::OrderOptions options;
   options.shuffle = shuffle_;
   options.window_examples =
       static_cast<uint64_t>(config_.shuffle_window_examples());
@@ -260,7 +262,7 @@ std::string TrainingData::OrderText() const {
   };
   if (IsOrdered()) {
     say("shuffle", NameOf(shuffle_));
-    if (shuffle_ != ShuffleRule::kNone) {
+    if (shuffle_ != data::ShuffleRule::kNone) {
       say("shuffle_window_examples", config_.shuffle_window_examples());
       say("seed", config_.seed());
     }
@@ -268,7 +270,7 @@ std::string TrainingData::OrderText() const {
     say("sampling", config_.sampling());
   }
   // Orders of each worker's, or of each lane's, own share.
-  if (IsStatic() && (HasOwnOrder() || shuffle_ == ShuffleRule::kLocal)) {
+  if (IsStatic() && (HasOwnOrder() || shuffle_ == data::ShuffleRule::kLocal)) {
     say("split", config_.split());
     say("drop_tail", config_.drop_tail() ? "true" : "false");
     say("worker_num", job_->num_workers());
@@ -282,9 +284,9 @@ std::string TrainingData::OrderText() const {
   }
   std::string files = absl::StrCat(files_.size(), " files");
   // Of packed files only some splits know the lengths.
-  const bool can_seek =
-      std::all_of(index_->files().begin(), index_->files().end(),
-                  [](const SourceIndex::File& file) { return file.can_seek; });
+  const bool can_seek = std::all_of(
+      index_->files().begin(), index_->files().end(),
+      [](const data::SourceIndex::File& file) { return file.can_seek; });
   if (can_seek && index_->is_counted()) {
     const Key lengths =
         FeatureHash(absl::StrJoin(CountsOf(*index_), ","), 0, 0);
@@ -298,33 +300,34 @@ std::string TrainingData::OrderText() const {
 
 TrainingData::StaticShare TrainingData::ShareOf(uint32_t epoch) const {
   const auto num_lanes = static_cast<uint64_t>(config_.thread_num());
-  OrderOptions order = OrderOf(epoch);
-  SplitOptions split;
+  data::OrderOptions order = OrderOf(epoch);
+  data::SplitOptions split;
   split.rule = SplitOf(config_);
   split.num_readers =
       HasOwnOrder() ? num_lanes : num_lanes * job_->num_workers();
   split.block_examples = static_cast<uint64_t>(config_.batch_size());
   split.drop_tail = config_.drop_tail();
   StaticShare share;
-  share.runs = SplitPositions(CountsOf(*index_), order.num_concatenated, split);
+  share.runs =
+      data::SplitPositions(CountsOf(*index_), order.num_concatenated, split);
   const uint64_t first_lane =
       HasOwnOrder() ? 0 : job_->worker_index().value() * num_lanes;
-  std::vector<PositionRun> own;
+  std::vector<data::PositionRun> own;
   for (uint64_t lane = first_lane; lane < first_lane + num_lanes; ++lane) {
     own.insert(own.end(), share.runs[lane].begin(), share.runs[lane].end());
   }
-  share.positions = std::make_shared<const PositionRuns>(std::move(own));
+  share.positions = std::make_shared<const data::PositionRuns>(std::move(own));
   // Examples stay with their worker.
-  if (shuffle_ == ShuffleRule::kLocal) {
-    order.shuffle = ShuffleRule::kGlobal;
+  if (shuffle_ == data::ShuffleRule::kLocal) {
+    order.shuffle = data::ShuffleRule::kGlobal;
     order.share = share.positions;
   }
-  share.order =
-      std::make_shared<const ExampleOrder>(index_->total_examples(), order);
+  share.order = std::make_shared<const data::ExampleOrder>(
+      index_->total_examples(), order);
   return share;
 }
 
-MemoryDataset::Share TrainingData::MemoryShareOf(
+data::MemoryDataset::Share TrainingData::MemoryShareOf(
     uint32_t epoch, const StaticShare& share) const {
   return {.epoch = epoch,
           .shuffle = shuffle_,
@@ -341,13 +344,13 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartPass(
 absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartLeased(
     const PhaseId& phase, LeasedWork::Repair repair) const {
   const std::string work = phase.Work();
-  std::shared_ptr<const ExampleOrder> order;
+  std::shared_ptr<const data::ExampleOrder> order;
   if (IsOrdered()) {
-    order = std::make_shared<const ExampleOrder>(index_->total_examples(),
-                                                 OrderOf(phase.epoch));
+    order = std::make_shared<const data::ExampleOrder>(index_->total_examples(),
+                                                       OrderOf(phase.epoch));
   }
   if (job_->worker_index() == kChief) {
-    const std::vector<WorkItem> items =
+    const std::vector<data::WorkItem> items =
         order == nullptr ? index_->Items()
                          : PositionItems(order->size(), kOrderedLeaseExamples);
     // Not known, hence 0, where a file is not counted.
@@ -367,10 +370,11 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartLeased(
   OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat(work, "/defined")));
   PassWork::NewReader reader;
   if (order != nullptr) {
-    reader = [this, order](WorkSource* source, BadLines* bad_lines) {
-      return std::make_unique<OrderedReader>(
-          std::make_unique<FilePositions>(data_options(), files_, &*index_,
-                                          order, bad_lines),
+    reader = [this, order](data::WorkSource* source,
+                           data::BadLines* bad_lines) {
+      return std::make_unique<data::OrderedReader>(
+          std::make_unique<data::FilePositions>(data_options(), files_,
+                                                &*index_, order, bad_lines),
           source);
     };
   }
@@ -383,7 +387,7 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartInterleaved(
   // Nobody leases this work: it is for the progress line, and for what of it
   // was trained before the job was resumed.
   OARLOCK_ASSIGN_OR_RETURN(
-      ExampleIntervals covered,
+      data::ExampleIntervals covered,
       job_->DefineWork(phase.Work(), {}, index_->total_examples(),
                        OrderText()));
   return NewInterleavedPass(&*index_, std::move(covered),
@@ -397,16 +401,17 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartStatic(
   StaticShare share = ShareOf(phase.epoch);
   uint64_t num_examples = 0;
   for (const auto& runs : share.runs) {
-    for (const PositionRun& run : runs) num_examples += run.end - run.begin;
+    for (const data::PositionRun& run : runs)
+      num_examples += run.end - run.begin;
   }
   if (HasOwnOrder()) num_examples *= job_->num_workers();
   OARLOCK_ASSIGN_OR_RETURN(
-      ExampleIntervals covered,
+      data::ExampleIntervals covered,
       job_->DefineWork(phase.Work(), {}, num_examples, OrderText()));
   PassWork::NewReader reader;
-  const DataOptions options = data_options();
+  const data::DataOptions options = data_options();
   if (InMemory()) {
-    OARLOCK_ASSIGN_OR_RETURN(std::shared_ptr<const LoadedPass> pass,
+    OARLOCK_ASSIGN_OR_RETURN(std::shared_ptr<const data::LoadedPass> pass,
                              memory_->Take(MemoryShareOf(phase.epoch, share)));
     spdlog::info("{} examples of epoch {} are in memory, {:.1f} MiB",
                  pass->indices.size(), phase.epoch + 1,
@@ -415,18 +420,19 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartStatic(
         phase.epoch + 1 < static_cast<uint32_t>(config_.epochs())) {
       memory_->Preload(MemoryShareOf(phase.epoch + 1));
     }
-    reader = [this, options, pass](WorkSource* source, BadLines* bad_lines) {
-      return std::make_unique<OrderedReader>(
-          std::make_unique<MemoryPositions>(options, files_, &*index_, pass,
-                                            bad_lines),
+    reader = [this, options, pass](data::WorkSource* source,
+                                   data::BadLines* bad_lines) {
+      return std::make_unique<data::OrderedReader>(
+          std::make_unique<data::MemoryPositions>(options, files_, &*index_,
+                                                  pass, bad_lines),
           source);
     };
   } else {
-    reader = [this, options, order = share.order](WorkSource* source,
-                                                  BadLines* bad_lines) {
-      return std::make_unique<OrderedReader>(
-          std::make_unique<FilePositions>(options, files_, &*index_, order,
-                                          bad_lines),
+    reader = [this, options, order = share.order](data::WorkSource* source,
+                                                  data::BadLines* bad_lines) {
+      return std::make_unique<data::OrderedReader>(
+          std::make_unique<data::FilePositions>(options, files_, &*index_,
+                                                order, bad_lines),
           source);
     };
   }
@@ -460,15 +466,15 @@ absl::Status TrainingData::WaitPreload() {
   return memory_->WaitPreload();
 }
 
-absl::Status TrainingData::SetShuffle(ShuffleRule rule) {
+absl::Status TrainingData::SetShuffle(data::ShuffleRule rule) {
   OARLOCK_RETURN_IF_ERROR(CheckInMemory());
   v1::JobConfig said = config_;
   said.set_shuffle(std::string(NameOf(rule)));
   OARLOCK_RETURN_IF_ERROR(CheckConfig(said));
   if (rule == shuffle_) return absl::OkStatus();
-  const bool keeps_examples =
-      job_->num_workers() == 1 || HasOwnOrder() ||
-      (rule != ShuffleRule::kGlobal && shuffle_ != ShuffleRule::kGlobal);
+  const bool keeps_examples = job_->num_workers() == 1 || HasOwnOrder() ||
+                              (rule != data::ShuffleRule::kGlobal &&
+                               shuffle_ != data::ShuffleRule::kGlobal);
   shuffle_ = rule;
   if (keeps_examples) return absl::OkStatus();
   const std::optional<uint64_t> epoch = memory_->DropPreload();
@@ -484,4 +490,4 @@ absl::Status TrainingData::ReleaseMemory() {
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -24,7 +24,7 @@
 #include "worker/input/pass_work.h"
 #include "worker/report/progress_meter.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // One thread at a time.
 class TrainingData {
@@ -57,17 +57,17 @@ class TrainingData {
   // files. `config`, `job` and `clock` outlive this.
   static absl::StatusOr<std::unique_ptr<TrainingData>> Open(
       const v1::JobConfig& config, const std::vector<std::string>& patterns,
-      Division division, JobClient* job, const Clock& clock,
+      Division division, client::JobClient* job, const Clock& clock,
       LeftOut left_out = LeftOut::kNothing);
 
   bool empty() const { return files_.empty(); }
   const std::vector<std::string>& files() const { return files_; }
   // How its files are to be read.
-  DataOptions data_options() const;
+  data::DataOptions data_options() const;
   // The whole of it, for a pass that this worker makes alone; known where its
   // work is defined.
-  std::vector<WorkItem> items() const {
-    return index_.has_value() ? index_->Items() : std::vector<WorkItem>();
+  std::vector<data::WorkItem> items() const {
+    return index_.has_value() ? index_->Items() : std::vector<data::WorkItem>();
   }
 
   // The work of a pass. Leased: worker 0 defines it, all meet. `repair` as
@@ -92,7 +92,7 @@ class TrainingData {
   // before, neither of the two is kGlobal, or there is one worker. Else it is
   // dropped, and the share of the same pass begins to be read.
   // InvalidArgument, as of CheckConfig, when --shuffle could not say it.
-  absl::Status SetShuffle(ShuffleRule rule);
+  absl::Status SetShuffle(data::ShuffleRule rule);
   // Forgets what is loaded, until the next pass, and breaks loading off.
   absl::Status ReleaseMemory();
   // What the examples in memory take; 0 with --dataset queue.
@@ -103,15 +103,15 @@ class TrainingData {
  private:
   // The positions of a pass that are this worker's, and the order of them.
   struct StaticShare {
-    std::shared_ptr<const ExampleOrder> order;
-    std::shared_ptr<const PositionRuns> positions;
+    std::shared_ptr<const data::ExampleOrder> order;
+    std::shared_ptr<const data::PositionRuns> positions;
     // Of each reader of the job, or of each lane where workers have orders of
     // their own.
-    std::vector<std::vector<PositionRun>> runs;
+    std::vector<std::vector<data::PositionRun>> runs;
   };
 
-  TrainingData(const v1::JobConfig& config, Division division, JobClient* job,
-               const Clock& clock, LeftOut left_out);
+  TrainingData(const v1::JobConfig& config, Division division,
+               client::JobClient* job, const Clock& clock, LeftOut left_out);
 
   absl::Status FindFiles(const std::vector<std::string>& patterns);
   absl::Status ReadIndex();
@@ -121,14 +121,14 @@ class TrainingData {
   bool IsStatic() const;
   // Passes have positions of their own, which are not lines of the files.
   bool IsOrdered() const;
-  OrderOptions OrderOf(uint32_t epoch) const;
+  data::OrderOptions OrderOf(uint32_t epoch) const;
   // What decides which example stands at a position, as DefineWorkRequest has
   // it.
   std::string OrderText() const;
   StaticShare ShareOf(uint32_t epoch) const;
-  MemoryDataset::Share MemoryShareOf(uint32_t epoch,
-                                     const StaticShare& share) const;
-  MemoryDataset::Share MemoryShareOf(uint32_t epoch) const {
+  data::MemoryDataset::Share MemoryShareOf(uint32_t epoch,
+                                           const StaticShare& share) const;
+  data::MemoryDataset::Share MemoryShareOf(uint32_t epoch) const {
     return MemoryShareOf(epoch, ShareOf(epoch));
   }
   absl::Status CheckInMemory() const;
@@ -141,17 +141,17 @@ class TrainingData {
 
   const v1::JobConfig& config_;
   const Division division_;
-  JobClient* const job_;
+  client::JobClient* const job_;
   const Clock& clock_;
   const LeftOut left_out_;
   std::vector<std::string> files_;
   // Not there where another worker hands out the work.
-  std::optional<SourceIndex> index_;
-  ShuffleRule shuffle_ = ShuffleRule::kNone;
+  std::optional<data::SourceIndex> index_;
+  data::ShuffleRule shuffle_ = data::ShuffleRule::kNone;
   // Null: --dataset queue.
-  std::unique_ptr<MemoryDataset> memory_;
+  std::unique_ptr<data::MemoryDataset> memory_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_INPUT_TRAINING_DATA_H_

@@ -18,7 +18,7 @@
 #include "worker/config/data_options_of.h"
 #include "worker/evaluation/evaluation.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 constexpr WorkerIndex kChief(0);
@@ -92,12 +92,13 @@ absl::StatusOr<std::vector<std::string>> WatchedFolder::List() {
                                             folder_, ": ", error.message(),
                                             "; is the folder there?"));
   }
-  std::sort(names.begin(), names.end(), NaturalLess);
+  std::sort(names.begin(), names.end(), data::NaturalLess);
   return names;
 }
 
-OnlineTraining::OnlineTraining(const v1::JobConfig& config, JobClient* job,
-                               Steps steps, const Clocks& clocks)
+OnlineTraining::OnlineTraining(const v1::JobConfig& config,
+                               client::JobClient* job, Steps steps,
+                               const Clocks& clocks)
     : config_(config),
       job_(job),
       steps_(std::move(steps)),
@@ -204,7 +205,7 @@ absl::Status OnlineTraining::OfferFile(uint32_t epoch) {
 bool OnlineTraining::IsUnreadable(const std::string& name) {
   if (unreadable_.contains(name)) return true;
   const std::string path = absl::StrCat(config_.watch_dir(), "/", name);
-  const absl::Status readable = CheckInput(DataOptionsOf(config_), path);
+  const absl::Status readable = data::CheckInput(DataOptionsOf(config_), path);
   if (readable.ok()) return false;
   std::error_code error;
   // It has gone since the folder was listed.
@@ -308,4 +309,4 @@ absl::Status OnlineTraining::Finish(v1::TrainingFile file) {
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

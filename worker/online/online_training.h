@@ -22,7 +22,7 @@
 #include "worker/input/training_data.h"
 #include "worker/report/progress_meter.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // InvalidArgument when flags of online training contradict others.
 absl::Status CheckOnlineTraining(const v1::JobConfig& config);
@@ -63,8 +63,8 @@ class OnlineTraining {
   };
 
   // `config`, `job` and the clocks outlive this.
-  OnlineTraining(const v1::JobConfig& config, JobClient* job, Steps steps,
-                 const Clocks& clocks);
+  OnlineTraining(const v1::JobConfig& config, client::JobClient* job,
+                 Steps steps, const Clocks& clocks);
 
   // Trains file after file until training is stopped. Worker 0 alone looks into
   // the folder and tells the coordinator which file is which pass; so workers
@@ -97,7 +97,7 @@ class OnlineTraining {
   bool IsChief() const;
 
   const v1::JobConfig& config_;
-  JobClient* const job_;
+  client::JobClient* const job_;
   const Steps steps_;
   const Clocks clocks_;
   WatchedFolder folder_;
@@ -111,6 +111,6 @@ class OnlineTraining {
   absl::Time last_busy_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_ONLINE_ONLINE_TRAINING_H_

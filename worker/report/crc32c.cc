@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 constexpr std::array<uint32_t, 256> MakeTable() {
@@ -34,4 +34,4 @@ uint32_t MaskedCrc32c(absl::string_view bytes) {
   return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -14,7 +14,7 @@
 #include "proto/vendored/event.pb.h"
 #include "worker/report/crc32c.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 constexpr char kFileVersion[] = "brain.Event:2";
@@ -88,4 +88,4 @@ absl::Status EventFile::Write(absl::string_view event) {
       "; is there room, and may this process write in --tensorboard_dir?"));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -15,7 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // One record: length, its checksum, the bytes, theirs. Little-endian.
 std::string FrameRecord(absl::string_view bytes);
@@ -46,6 +46,6 @@ class EventFile {
   std::ofstream out_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_REPORT_EVENT_FILE_H_

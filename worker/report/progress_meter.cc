@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/doubling_counts.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 // By bucket.
@@ -189,4 +189,4 @@ std::vector<v1::PhaseProgress> ProgressMeter::Take() {
   return reports;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

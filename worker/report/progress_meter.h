@@ -17,7 +17,7 @@
 #include "base/auc.h"
 #include "proto/v1/coordinator_progress.pb.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // The stages of a step. What a stage's thread does is its own time; what the
 // computing thread waits for is a wait.
@@ -124,6 +124,6 @@ class ProgressMeter {
   std::map<std::string, PhaseTotals> phases_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_REPORT_PROGRESS_METER_H_

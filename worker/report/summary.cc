@@ -10,7 +10,7 @@
 #include "base/doubling_counts.h"
 #include "worker/report/whole_file.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 // In the order of a step; see ProgressMeter.
@@ -271,4 +271,4 @@ std::string SummaryTable(const TrainingSummary& summary) {
   return table;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -13,7 +13,7 @@
 #include "proto/v1/coordinator_course.pb.h"
 #include "proto/v1/coordinator_job.pb.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // What the job did in all, over all workers.
 struct TrainingSummary {
@@ -63,6 +63,6 @@ absl::StatusOr<TrainingSummary> ReadSummary(const std::string& path);
 // A few aligned lines for a terminal.
 std::string SummaryTable(const TrainingSummary& summary);
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_REPORT_SUMMARY_H_

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 // Upper end of the bucket below which `share` of the steps lie; as in the
@@ -177,4 +177,4 @@ absl::Status TrainingEvents::Write(const v1::JobStatusResponse& status) {
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -22,7 +22,7 @@
 #include "proto/v1/coordinator_job.pb.h"
 #include "worker/report/event_file.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Turns successive states of a job into points; docs/evaluation.md lists the
 // tags. The step of a point is the job's steps of training. Not thread-safe.
@@ -96,6 +96,6 @@ class TrainingEvents {
   std::thread thread_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_REPORT_TRAINING_EVENTS_H_

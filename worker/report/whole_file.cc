@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 absl::Status WriteWholeFile(const std::string& path, absl::string_view text) {
   const std::string temporary = path + ".tmp";
@@ -25,4 +25,4 @@ absl::Status WriteWholeFile(const std::string& path, absl::string_view text) {
   return absl::OkStatus();
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -8,12 +8,12 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Makes `path` hold `text`: whoever opens it finds the old or the new text,
 // never a part. Not synced. Unavailable names the path.
 absl::Status WriteWholeFile(const std::string& path, absl::string_view text);
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_REPORT_WHOLE_FILE_H_

@@ -8,7 +8,7 @@
 
 #include "base/doubling_counts.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 constexpr Metric kExamples = {
@@ -141,4 +141,4 @@ MetricList WorkerMetricsList() {
   return kAll;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -6,7 +6,7 @@
 #include "base/metrics.h"
 #include "worker/report/progress_meter.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Of every phase that this worker has begun.
 void CollectWorkerMetrics(const ProgressMeter& progress,
@@ -14,6 +14,6 @@ void CollectWorkerMetrics(const ProgressMeter& progress,
 
 MetricList WorkerMetricsList();
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_REPORT_WORKER_METRICS_H_

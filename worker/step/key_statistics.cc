@@ -1,6 +1,6 @@
 #include "worker/step/key_statistics.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 void KeyStatistics::Count(absl::Span<const uint32_t> row_of_key,
                           size_t num_rows, absl::Span<const uint32_t> offsets,
@@ -24,4 +24,4 @@ void KeyStatistics::Count(absl::Span<const uint32_t> row_of_key,
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -10,7 +10,7 @@
 
 #include "absl/types/span.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Show and click of each distinct key: how many examples of the batch have it,
 // however often each, and how many of these have label 1. Reused from batch to
@@ -36,6 +36,6 @@ class KeyStatistics {
   std::vector<uint32_t> last_example_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_STEP_KEY_STATISTICS_H_

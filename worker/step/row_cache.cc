@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "nn/math_backend.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 RowCache::RowCache(size_t num_slots, uint64_t max_steps)
     : max_steps_(max_steps),
@@ -13,15 +13,15 @@ RowCache::RowCache(size_t num_slots, uint64_t max_steps)
       pulled_step_(num_slots, 0),
       used_step_(num_slots, 0),
       used_since_hand_(num_slots, false) {
-  OARLOCK_CHECK(num_slots > 0 && num_slots < KeptRows::kNone);
+  OARLOCK_CHECK(num_slots > 0 && num_slots < nn::KeptRows::kNone);
   slot_of_key_.reserve(num_slots);
 }
 
 void RowCache::Plan(absl::Span<const Key> keys, RowPlan* plan) {
   plan->step = plan->oldest_step = ++step_;
   plan->fresh_keys.clear();
-  plan->fresh_of_row.assign(keys.size(), KeptRows::kNone);
-  plan->slot_of_row.assign(keys.size(), KeptRows::kNone);
+  plan->fresh_of_row.assign(keys.size(), nn::KeptRows::kNone);
+  plan->slot_of_row.assign(keys.size(), nn::KeptRows::kNone);
   is_full_ = false;
   // First those that have a slot, so that none of them loses it to another key
   // of the batch.
@@ -40,12 +40,12 @@ void RowCache::Plan(absl::Span<const Key> keys, RowPlan* plan) {
   }
   for (size_t row = 0; row < keys.size(); ++row) {
     uint32_t& slot = plan->slot_of_row[row];
-    if (slot != KeptRows::kNone && pulled_step_[slot] != step_) continue;
+    if (slot != nn::KeptRows::kNone && pulled_step_[slot] != step_) continue;
     plan->fresh_of_row[row] = static_cast<uint32_t>(plan->fresh_keys.size());
     plan->fresh_keys.push_back(keys[row]);
-    if (slot != KeptRows::kNone) continue;
+    if (slot != nn::KeptRows::kNone) continue;
     slot = TakeSlot();
-    if (slot == KeptRows::kNone) continue;
+    if (slot == nn::KeptRows::kNone) continue;
     slot_of_key_[keys[row]] = slot;
     key_of_slot_[slot] = keys[row];
     pulled_step_[slot] = used_step_[slot] = step_;
@@ -53,7 +53,7 @@ void RowCache::Plan(absl::Span<const Key> keys, RowPlan* plan) {
 }
 
 uint32_t RowCache::TakeSlot() {
-  if (is_full_) return KeptRows::kNone;
+  if (is_full_) return nn::KeptRows::kNone;
   // Once round to forget uses, once more to find a slot.
   for (size_t i = 0; i < 2 * num_slots(); ++i) {
     const auto slot = static_cast<uint32_t>(hand_);
@@ -67,11 +67,11 @@ uint32_t RowCache::TakeSlot() {
     return slot;
   }
   is_full_ = true;
-  return KeptRows::kNone;
+  return nn::KeptRows::kNone;
 }
 
 void PulledVersions::Note(uint64_t step, uint64_t oldest_step,
-                          TableVersions* versions) {
+                          client::TableVersions* versions) {
   while (!pulls_.empty() && pulls_.front().first + max_steps_ < step) {
     pulls_.pop_front();
   }
@@ -86,4 +86,4 @@ void PulledVersions::Note(uint64_t step, uint64_t oldest_step,
   }
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -27,7 +27,7 @@
 #include "base/types.h"
 #include "client/parameter_client.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // Where the rows of a batch's distinct keys come from; see KeptRows.
 struct RowPlan {
@@ -78,13 +78,14 @@ class PulledVersions {
   // Notes the versions that the pull of batch `step` was told, and makes of
   // them the oldest that a row pulled since batch `oldest_step` may have. Steps
   // ascend.
-  void Note(uint64_t step, uint64_t oldest_step, TableVersions* versions);
+  void Note(uint64_t step, uint64_t oldest_step,
+            client::TableVersions* versions);
 
  private:
   const uint64_t max_steps_;
-  std::deque<std::pair<uint64_t, TableVersions>> pulls_;
+  std::deque<std::pair<uint64_t, client::TableVersions>> pulls_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_STEP_ROW_CACHE_H_

@@ -9,11 +9,11 @@
 #include "base/random.h"
 #include "nn/math_backend.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 // Keys of the slots `slots` of every example, in order.
-void SelectSlots(const Batch& batch, size_t num_slots,
+void SelectSlots(const data::Batch& batch, size_t num_slots,
                  const std::vector<int>& slots, SparseInputBuffer* input) {
   input->selected_keys.clear();
   input->selected_offsets.clear();
@@ -46,7 +46,7 @@ void StepBuffer::SeedFor(uint64_t job_seed, uint32_t epoch) {
 
 void StepBuffer::BuildKeys(int partition_bits) {
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const SparseInputSpec& spec = spec_->sparse_inputs[i];
+    const models::SparseInputSpec& spec = spec_->sparse_inputs[i];
     SparseInputBuffer& input = inputs[i];
     if (spec.is_statistics()) {
       input.selected_keys.resize(spec.num_fixed_keys);
@@ -77,7 +77,7 @@ void StepBuffer::PlanRows(absl::Span<const std::unique_ptr<RowCache>> caches,
     input.fresh_keys.Build(input.plan.fresh_keys, partition_bits);
     // Rows come in the order in which keys travel.
     for (uint32_t& fresh : input.plan.fresh_of_row) {
-      if (fresh != KeptRows::kNone) {
+      if (fresh != nn::KeptRows::kNone) {
         fresh = input.fresh_keys.row_of_key()[fresh];
       }
     }
@@ -96,9 +96,9 @@ void StepBuffer::CountStatistics() {
   }
 }
 
-StepInput StepBuffer::ModelInput(const float* parameters,
-                                 float gradient_scale) const {
-  StepInput step;
+nn::StepInput StepBuffer::ModelInput(const float* parameters,
+                                     float gradient_scale) const {
+  nn::StepInput step;
   step.num_examples = batch.num_examples;
   step.labels = batch.labels.data();
   step.dense = batch.dense.data();
@@ -109,7 +109,7 @@ StepInput StepBuffer::ModelInput(const float* parameters,
     const SparseInputBuffer& input = inputs[i];
     const bool all_slots =
         spec_->sparse_inputs[i].slots.size() == spec_->num_slots;
-    SparseInput sparse;
+    nn::SparseInput sparse;
     sparse.rows = input.rows.data();
     sparse.num_rows = input.keys.keys().size();
     sparse.row_of_key = input.keys.row_of_key();
@@ -130,8 +130,8 @@ StepInput StepBuffer::ModelInput(const float* parameters,
   return step;
 }
 
-StepOutput StepBuffer::ModelOutput(float* parameter_gradients) {
-  StepOutput output;
+nn::StepOutput StepBuffer::ModelOutput(float* parameter_gradients) {
+  nn::StepOutput output;
   for (SparseInputBuffer& input : inputs) {
     output.row_gradients.push_back(input.gradients.data());
   }
@@ -139,7 +139,7 @@ StepOutput StepBuffer::ModelOutput(float* parameter_gradients) {
   return output;
 }
 
-void StepBuffer::AddGradientsTo(PushRequest* push,
+void StepBuffer::AddGradientsTo(client::PushRequest* push,
                                 const std::vector<TableId>& tables,
                                 bool statistics) const {
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -151,13 +151,13 @@ void StepBuffer::AddGradientsTo(PushRequest* push,
   }
 }
 
-void StepBuffer::StartPull(ParameterClient* client,
+void StepBuffer::StartPull(client::ParameterClient* client,
                            const std::vector<TableId>& tables,
                            std::shared_ptr<const void> memory) {
   client_ = client;
   memory_ = memory.get();
   pull_started_ = clock_.Now();
-  const auto keys_of = [](SparseInputBuffer& input) -> const KeyBatch& {
+  const auto keys_of = [](SparseInputBuffer& input) -> const client::KeyBatch& {
     return input.num_slots > 0 ? input.fresh_keys : input.keys;
   };
   // A batch whose rows are all kept asks for none.
@@ -206,4 +206,4 @@ absl::Status StepBuffer::WaitForPull() {
   return pull_status_;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -22,7 +22,7 @@
 #include "worker/step/key_statistics.h"
 #include "worker/step/row_cache.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // One batch's part for one sparse input of the model.
 struct SparseInputBuffer {
@@ -30,25 +30,25 @@ struct SparseInputBuffer {
   // input has all slots and the batch's own arrays serve.
   std::vector<Key> selected_keys;
   std::vector<uint32_t> selected_offsets;
-  KeyBatch keys;
+  client::KeyBatch keys;
   std::vector<float> rows;       // [keys, row_dim]
   std::vector<float> gradients;  // [keys, row_dim]
   KeyStatistics statistics;      // of the keys, once counted
-  TableVersions pulled_versions;
+  client::TableVersions pulled_versions;
 
   // Where the lane keeps rows, in so many slots: which of them come from there,
   // and the keys that are pulled, whose rows are the first of `rows`. 0: all
   // are pulled.
   size_t num_slots = 0;
   RowPlan plan;
-  KeyBatch fresh_keys;
+  client::KeyBatch fresh_keys;
 };
 
 // Goes from stage to stage and back to the first; one stage owns it at a time.
 class StepBuffer {
  public:
   // Both outlive this; the clock measures pulls.
-  StepBuffer(const ModelSpec* spec, const Clock& clock)
+  StepBuffer(const models::ModelSpec* spec, const Clock& clock)
       : inputs(spec->sparse_inputs.size()), spec_(spec), clock_(clock) {}
 
   // Makes random_seed that of the batch: the same for the same examples in the
@@ -63,28 +63,30 @@ class StepBuffer {
   // Counts shows and clicks of the keys. REQUIRES: BuildKeys was called.
   void CountStatistics();
   // The batch, its rows and `parameters` as the model wants them.
-  StepInput ModelInput(const float* parameters, float gradient_scale) const;
+  nn::StepInput ModelInput(const float* parameters, float gradient_scale) const;
   // Where the model's gradients go: those of rows to `inputs`.
-  StepOutput ModelOutput(float* parameter_gradients);
+  nn::StepOutput ModelOutput(float* parameter_gradients);
   // Adds the rows' gradients to `push`, and with `statistics` the counts of
   // keys in slots; `tables` has one id per input. The push points into this
   // buffer.
-  void AddGradientsTo(PushRequest* push, const std::vector<TableId>& tables,
+  void AddGradientsTo(client::PushRequest* push,
+                      const std::vector<TableId>& tables,
                       bool statistics) const;
 
   // Asks for the rows of all inputs, or those of them that are not kept; they
   // need not come before WaitForPull is called. `tables` has one id per input;
   // `memory` keeps this buffer alive. `client` outlives the pull.
-  void StartPull(ParameterClient* client, const std::vector<TableId>& tables,
+  void StartPull(client::ParameterClient* client,
+                 const std::vector<TableId>& tables,
                  std::shared_ptr<const void> memory);
   // Waits for them. Sets `pull_time`.
   absl::Status WaitForPull();
 
-  Batch batch;
+  data::Batch batch;
   // What dropout drops in this step.
   uint64_t random_seed = 0;
   std::vector<SparseInputBuffer> inputs;
-  TableVersions pushed_versions;
+  client::TableVersions pushed_versions;
   // Its lane's count of steps, where one is kept (step_gate.h).
   uint64_t step = 0;
   // From asking for rows to having all of them.
@@ -93,10 +95,10 @@ class StepBuffer {
  private:
   void OnPulled(absl::Status status);
 
-  const ModelSpec* const spec_;
+  const models::ModelSpec* const spec_;
   const Clock& clock_;
   // Of the pull under way.
-  ParameterClient* client_ = nullptr;
+  client::ParameterClient* client_ = nullptr;
   const void* memory_ = nullptr;
   absl::Time pull_started_;
 
@@ -106,6 +108,6 @@ class StepBuffer {
   absl::Time pull_ended_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_WORKER_STEP_STEP_BUFFER_H_

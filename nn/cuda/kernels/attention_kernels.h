@@ -11,7 +11,7 @@
 #include "nn/cuda/kernels/vector_kernels.h"
 #include "nn/operation.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 inline namespace OARLOCK_KERNEL_SIDE {
 
 struct AttentionSizes {
@@ -118,6 +118,6 @@ struct AttentionBackwardBody {
 };
 
 }  // namespace OARLOCK_KERNEL_SIDE
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_KERNELS_ATTENTION_KERNELS_H_

@@ -15,7 +15,7 @@
 
 #include "nn/cuda/kernels/device_code.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 inline namespace OARLOCK_KERNEL_SIDE {
 
 // Where bags lie in their array; see RowBags.
@@ -318,6 +318,6 @@ struct GatherRowsBody {
 };
 
 }  // namespace OARLOCK_KERNEL_SIDE
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_KERNELS_BAG_KERNELS_H_

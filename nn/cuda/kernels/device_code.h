@@ -35,7 +35,7 @@
 #define OARLOCK_KERNEL_SIDE host_side
 #endif
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 inline namespace OARLOCK_KERNEL_SIDE {
 
 // A block of threads at work.
@@ -127,6 +127,6 @@ OARLOCK_DEVICE inline float Activate(Activation activation, float value) {
 }
 
 }  // namespace OARLOCK_KERNEL_SIDE
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_KERNELS_DEVICE_CODE_H_

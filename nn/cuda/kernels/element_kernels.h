@@ -10,7 +10,7 @@
 #include "nn/cuda/kernels/device_code.h"
 #include "nn/operation.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 inline namespace OARLOCK_KERNEL_SIDE {
 
 struct FillBody {
@@ -161,6 +161,6 @@ struct SigmoidBackwardBody {
 };
 
 }  // namespace OARLOCK_KERNEL_SIDE
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_KERNELS_ELEMENT_KERNELS_H_

@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 enum class KernelId;
 
@@ -19,6 +19,6 @@ cudaError_t LaunchOnGpu(KernelId id, const void* kernel, size_t blocks,
 cudaError_t LaunchRuleOnGpu(KernelId id, const void* kernel, size_t blocks,
                             cudaStream_t stream);
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_KERNELS_GPU_LAUNCH_H_

@@ -11,7 +11,7 @@
 #include "nn/image_operations.h"
 #include "nn/operation.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 inline namespace OARLOCK_KERNEL_SIDE {
 
 // One side of a window on an image: window.h, for kernels.
@@ -268,6 +268,6 @@ struct ScaleBytesBody {
 };
 
 }  // namespace OARLOCK_KERNEL_SIDE
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_KERNELS_IMAGE_KERNELS_H_

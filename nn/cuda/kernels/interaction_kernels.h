@@ -10,7 +10,7 @@
 #include "nn/cuda/kernels/vector_kernels.h"
 #include "nn/operation.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 inline namespace OARLOCK_KERNEL_SIDE {
 
 // ---- Field-aware factorization machines ----
@@ -206,6 +206,6 @@ struct PairwiseDotsBackwardBody {
 };
 
 }  // namespace OARLOCK_KERNEL_SIDE
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_KERNELS_INTERACTION_KERNELS_H_

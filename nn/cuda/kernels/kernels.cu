@@ -7,7 +7,7 @@
 #include "nn/cuda/kernels/kernels.h"
 #include "nn/cuda/kernels/launch_kernel.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 cudaError_t LaunchOnGpu(KernelId id, const void* kernel, size_t blocks,
                         cudaStream_t stream) {
@@ -18,4 +18,4 @@ cudaError_t LaunchOnGpu(KernelId id, const void* kernel, size_t blocks,
   }
 }
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda

@@ -89,7 +89,7 @@
   each(kPlainProduct, ForEach<PlainProductBody>)
 // clang-format on
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 #define OARLOCK_KERNEL_NUMBER(name, type) name,
 enum class KernelId {
@@ -114,6 +114,6 @@ OARLOCK_CUDA_KERNELS(OARLOCK_NUMBER_OF_KERNEL)
 OARLOCK_CUDA_RULE_KERNELS(OARLOCK_NUMBER_OF_KERNEL)
 #undef OARLOCK_NUMBER_OF_KERNEL
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_KERNELS_KERNELS_H_

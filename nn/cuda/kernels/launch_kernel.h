@@ -8,7 +8,7 @@
 #include "nn/cuda/kernels/device_code.h"
 #include "nn/cuda/kernels/gpu_launch.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::kThreads) RunKernel(Kernel kernel) {
@@ -22,7 +22,7 @@ void LaunchKernel(const void* kernel, size_t blocks, cudaStream_t stream) {
       *static_cast<const Kernel*>(kernel));
 }
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 // Of a switch over a KernelId in a function that has these arguments.
 #define OARLOCK_LAUNCH_CASE(name, type)         \

@@ -10,7 +10,7 @@
 #include "nn/cuda/kernels/device_code.h"
 #include "nn/operation.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 inline namespace OARLOCK_KERNEL_SIDE {
 
 // ---- Batch norm ----
@@ -205,6 +205,6 @@ struct StandardizeBody {
 };
 
 }  // namespace OARLOCK_KERNEL_SIDE
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_KERNELS_NORM_KERNELS_H_

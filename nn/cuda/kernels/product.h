@@ -11,7 +11,7 @@
 
 #include "nn/operation.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 // What is multiplied. Sums, and c, are float32 always.
 enum class Numbers {
@@ -63,6 +63,6 @@ inline Product RowMajorProduct(Numbers numbers, size_t m, size_t n, size_t k,
   return product;
 }
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_KERNELS_PRODUCT_H_

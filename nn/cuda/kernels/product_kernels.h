@@ -10,7 +10,7 @@
 #include "nn/cuda/kernels/device_code.h"
 #include "nn/cuda/kernels/product.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 inline namespace OARLOCK_KERNEL_SIDE {
 
 // Element (i, j) as the multiplier sees it.
@@ -52,6 +52,6 @@ struct PlainProductBody {
 };
 
 }  // namespace OARLOCK_KERNEL_SIDE
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_KERNELS_PRODUCT_KERNELS_H_

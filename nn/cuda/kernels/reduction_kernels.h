@@ -12,7 +12,7 @@
 #include "nn/cuda/kernels/device_code.h"
 #include "nn/operation.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 inline namespace OARLOCK_KERNEL_SIDE {
 
 // y[r] = sum of row r of x [rows, cols]; a block for each row.
@@ -234,6 +234,6 @@ struct SigmoidTerm {
 };
 
 }  // namespace OARLOCK_KERNEL_SIDE
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_KERNELS_REDUCTION_KERNELS_H_

@@ -8,7 +8,7 @@
 #include "nn/cuda/kernels/launch_kernel.h"
 #include "nn/cuda/kernels/rule_kernels.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 cudaError_t LaunchRuleOnGpu(KernelId id, const void* kernel, size_t blocks,
                             cudaStream_t stream) {
@@ -19,4 +19,4 @@ cudaError_t LaunchRuleOnGpu(KernelId id, const void* kernel, size_t blocks,
   }
 }
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda

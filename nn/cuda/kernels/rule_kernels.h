@@ -25,7 +25,7 @@
 #include "optim/sgd_rules.h"
 #include "optim/weight_options.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 inline namespace OARLOCK_KERNEL_SIDE {
 
 // A parameter.
@@ -58,9 +58,9 @@ struct RuleArgs {
   const float* gradients;
   // Whether options have something to add to gradients.
   bool regularise;
-  WeightOptions options;
+  optim::WeightOptions options;
   // Of rules that go by means: the sums of each tile's terms.
-  RuleMeans* tile_sums;
+  optim::RuleMeans* tile_sums;
   // Of rules that begin: what each block's Begin has given, an array of Begun.
   void* begun;
 
@@ -94,7 +94,7 @@ struct RuleTermsKernel {
 
   size_t blocks() const { return args.num_tiles; }
   OARLOCK_DEVICE void operator()(const Block& block) const {
-    OARLOCK_SHARED RuleMeans sums[kThreads];
+    OARLOCK_SHARED optim::RuleMeans sums[kThreads];
     const RuleTile tile = args.tiles[block.index()];
     const RuleBlock of = args.blocks[tile.block];
     const RuleRange range = RangeOf(tile, of);
@@ -118,9 +118,9 @@ struct RuleBeginKernel {
 
   size_t blocks() const { return args.num_blocks; }
   OARLOCK_DEVICE void operator()(const Block& block) const {
-    OARLOCK_SHARED RuleMeans sums[kThreads];
+    OARLOCK_SHARED optim::RuleMeans sums[kThreads];
     const RuleBlock of = args.blocks[block.index()];
-    if constexpr (kTakesMeans<Rule>) {
+    if constexpr (optim::kTakesMeans<Rule>) {
       const auto tile_sum = [&](size_t i) {
         return args.tile_sums[of.first_tile + i];
       };
@@ -130,7 +130,7 @@ struct RuleBeginKernel {
       if (t > 0) return;
       float* const shared = args.SharedOf<Rule>(of);
       auto* const begun = static_cast<typename Rule::Begun*>(args.begun);
-      if constexpr (kTakesMeans<Rule>) {
+      if constexpr (optim::kTakesMeans<Rule>) {
         const double n = static_cast<double>(of.size);
         begun[block.index()] = rule.Begin(
             {sums[0].first / n, sums[0].second / n}, of.size, shared);
@@ -175,7 +175,7 @@ struct RuleUpdateKernel {
   template <typename... Own>
   OARLOCK_DEVICE void Update(size_t number, float g, float& w,
                              Own&... own) const {
-    if constexpr (kBegins<Rule>) {
+    if constexpr (optim::kBegins<Rule>) {
       const auto* const begun =
           static_cast<const typename Rule::Begun*>(args.begun);
       rule.Update(begun[number], g, w, own...);
@@ -186,41 +186,41 @@ struct RuleUpdateKernel {
 };
 
 }  // namespace OARLOCK_KERNEL_SIDE
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 // Calls each(name, type) for every kernel.
 // clang-format off
 #define OARLOCK_CUDA_RULE_KERNELS(each)                                     \
-  each(kSgd, RuleUpdateKernel<SgdRule>)                                     \
-  each(kMomentum, RuleUpdateKernel<MomentumRule>)                           \
-  each(kAdagrad, RuleUpdateKernel<AdagradRule>)                             \
-  each(kSharedAdagradTerms, RuleTermsKernel<SharedAdagradRule>)             \
-  each(kSharedAdagradBegin, RuleBeginKernel<SharedAdagradRule>)             \
-  each(kSharedAdagrad, RuleUpdateKernel<SharedAdagradRule>)                 \
-  each(kAdamBegin, RuleBeginKernel<AdamRule>)                               \
-  each(kAdam, RuleUpdateKernel<AdamRule>)                                   \
-  each(kLazyAdam, RuleUpdateKernel<LazyAdamRule>)                           \
-  each(kSharedAdamTerms, RuleTermsKernel<SharedAdamRule>)                   \
-  each(kSharedAdamBegin, RuleBeginKernel<SharedAdamRule>)                   \
-  each(kSharedAdam, RuleUpdateKernel<SharedAdamRule>)                       \
-  each(kAdamwBegin, RuleBeginKernel<AdamwRule>)                             \
-  each(kAdamw, RuleUpdateKernel<AdamwRule>)                                 \
-  each(kFtrl, RuleUpdateKernel<FtrlRule>)                                   \
-  each(kPaddleAdagradTerms, RuleTermsKernel<PaddleAdagradRule>)             \
-  each(kPaddleAdagradBegin, RuleBeginKernel<PaddleAdagradRule>)             \
-  each(kPaddleAdagrad, RuleUpdateKernel<PaddleAdagradRule>)                 \
-  each(kPaddleStdAdagrad, RuleUpdateKernel<PaddleStdAdagradRule>)           \
-  each(kPaddleAdagradV2Terms, RuleTermsKernel<PaddleAdagradV2Rule>)         \
-  each(kPaddleAdagradV2Begin, RuleBeginKernel<PaddleAdagradV2Rule>)         \
-  each(kPaddleAdagradV2, RuleUpdateKernel<PaddleAdagradV2Rule>)             \
-  each(kPaddleAdamBegin, RuleBeginKernel<PaddleAdamRule>)                   \
-  each(kPaddleAdam, RuleUpdateKernel<PaddleAdamRule>)                       \
-  each(kPaddleSharedAdamTerms, RuleTermsKernel<PaddleSharedAdamRule>)       \
-  each(kPaddleSharedAdamBegin, RuleBeginKernel<PaddleSharedAdamRule>)       \
-  each(kPaddleSharedAdam, RuleUpdateKernel<PaddleSharedAdamRule>)           \
-  each(kLarsTerms, RuleTermsKernel<LarsRule>)                               \
-  each(kLarsBegin, RuleBeginKernel<LarsRule>)                               \
-  each(kLars, RuleUpdateKernel<LarsRule>)
+  each(kSgd, RuleUpdateKernel<optim::SgdRule>)                                     \
+  each(kMomentum, RuleUpdateKernel<optim::MomentumRule>)                           \
+  each(kAdagrad, RuleUpdateKernel<optim::AdagradRule>)                             \
+  each(kSharedAdagradTerms, RuleTermsKernel<optim::SharedAdagradRule>)             \
+  each(kSharedAdagradBegin, RuleBeginKernel<optim::SharedAdagradRule>)             \
+  each(kSharedAdagrad, RuleUpdateKernel<optim::SharedAdagradRule>)                 \
+  each(kAdamBegin, RuleBeginKernel<optim::AdamRule>)                               \
+  each(kAdam, RuleUpdateKernel<optim::AdamRule>)                                   \
+  each(kLazyAdam, RuleUpdateKernel<optim::LazyAdamRule>)                           \
+  each(kSharedAdamTerms, RuleTermsKernel<optim::SharedAdamRule>)                   \
+  each(kSharedAdamBegin, RuleBeginKernel<optim::SharedAdamRule>)                   \
+  each(kSharedAdam, RuleUpdateKernel<optim::SharedAdamRule>)                       \
+  each(kAdamwBegin, RuleBeginKernel<optim::AdamwRule>)                             \
+  each(kAdamw, RuleUpdateKernel<optim::AdamwRule>)                                 \
+  each(kFtrl, RuleUpdateKernel<optim::FtrlRule>)                                   \
+  each(kPaddleAdagradTerms, RuleTermsKernel<optim::PaddleAdagradRule>)             \
+  each(kPaddleAdagradBegin, RuleBeginKernel<optim::PaddleAdagradRule>)             \
+  each(kPaddleAdagrad, RuleUpdateKernel<optim::PaddleAdagradRule>)                 \
+  each(kPaddleStdAdagrad, RuleUpdateKernel<optim::PaddleStdAdagradRule>)           \
+  each(kPaddleAdagradV2Terms, RuleTermsKernel<optim::PaddleAdagradV2Rule>)         \
+  each(kPaddleAdagradV2Begin, RuleBeginKernel<optim::PaddleAdagradV2Rule>)         \
+  each(kPaddleAdagradV2, RuleUpdateKernel<optim::PaddleAdagradV2Rule>)             \
+  each(kPaddleAdamBegin, RuleBeginKernel<optim::PaddleAdamRule>)                   \
+  each(kPaddleAdam, RuleUpdateKernel<optim::PaddleAdamRule>)                       \
+  each(kPaddleSharedAdamTerms, RuleTermsKernel<optim::PaddleSharedAdamRule>)       \
+  each(kPaddleSharedAdamBegin, RuleBeginKernel<optim::PaddleSharedAdamRule>)       \
+  each(kPaddleSharedAdam, RuleUpdateKernel<optim::PaddleSharedAdamRule>)           \
+  each(kLarsTerms, RuleTermsKernel<optim::LarsRule>)                               \
+  each(kLarsBegin, RuleBeginKernel<optim::LarsRule>)                               \
+  each(kLars, RuleUpdateKernel<optim::LarsRule>)
 // clang-format on
 
 #endif  // OARLOCK_NN_CUDA_KERNELS_RULE_KERNELS_H_

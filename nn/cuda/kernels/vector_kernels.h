@@ -9,7 +9,7 @@
 #include "nn/cuda/kernels/device_code.h"
 #include "nn/operation.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 inline namespace OARLOCK_KERNEL_SIDE {
 
 OARLOCK_DEVICE inline float DotOf(size_t size, const float* a, const float* b) {
@@ -100,6 +100,6 @@ struct ScaleVectorsTerm {
 };
 
 }  // namespace OARLOCK_KERNEL_SIDE
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_NN_CUDA_KERNELS_VECTOR_KERNELS_H_

@@ -14,7 +14,7 @@
 #include "tests/pserver/checkpoint/checkpoint_maker.h"
 #include "tests/storage/checkpoint_testing.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
 using ::testing::HasSubstr;
@@ -47,14 +47,14 @@ class CheckpointCommandTest : public testing::Test {
  protected:
   void SetUp() override {
     RandomSequence random(kSeed);
-    JobModel model = RandomJob(200, random);
+    pserver::JobModel model = pserver::RandomJob(200, random);
     ASSERT_TRUE(maker_.Make(1, model).ok());
     model.rows.begin()->second[0] = 9;
     ASSERT_TRUE(maker_.Make(2, model).ok());
     key_ = std::to_string(model.rows.begin()->first);
   }
 
-  CheckpointMaker maker_{FreshFolder("command"), 2, 8};
+  pserver::CheckpointMaker maker_{storage::FreshFolder("command"), 2, 8};
   const std::string first_ = maker_.path() + "/ckpt-00000001";
   const std::string second_ = maker_.path() + "/ckpt-00000002";
   std::string key_;
@@ -126,7 +126,7 @@ TEST_F(CheckpointCommandTest, DiffSaysEqualOrNamesDifferences) {
 }
 
 TEST_F(CheckpointCommandTest, ExportWritesALineForEachRow) {
-  const std::string file = FreshFolder("command_rows.txt");
+  const std::string file = storage::FreshFolder("command_rows.txt");
   const Result result = Checkpoint(
       {"export", maker_.path(), "--table", "slots", "--output", file});
   EXPECT_EQ(result.code, 0) << result.err;
@@ -141,8 +141,8 @@ TEST_F(CheckpointCommandTest, ExportWritesALineForEachRow) {
 }
 
 TEST_F(CheckpointCommandTest, ImportIsTheInverseOfExport) {
-  const std::string file = FreshFolder("command_import.txt");
-  const std::string out = FreshFolder("command_imported");
+  const std::string file = storage::FreshFolder("command_import.txt");
+  const std::string out = storage::FreshFolder("command_imported");
   ASSERT_EQ(Checkpoint({"export", maker_.path(), "--output", file}).code, 0);
   // Two files, of which a command reads one.
   std::ifstream in(file);
@@ -165,8 +165,8 @@ TEST_F(CheckpointCommandTest, ImportIsTheInverseOfExport) {
 }
 
 TEST_F(CheckpointCommandTest, AnImportThatFailsNamesTheLineAndMakesNothing) {
-  const std::string file = FreshFolder("command_bad.txt");
-  const std::string out = FreshFolder("command_none");
+  const std::string file = storage::FreshFolder("command_bad.txt");
+  const std::string out = storage::FreshFolder("command_none");
   ASSERT_EQ(Checkpoint({"export", maker_.path(), "--output", file}).code, 0);
   std::ofstream(file, std::ios::app) << "7 1 2 3\n";
   const std::vector<std::string> words = {"import",      file,       "--like",
@@ -201,11 +201,11 @@ TEST_F(CheckpointCommandTest, WhatIsNotThereIsSaidInOneLine) {
                                              {"export", first_}}) {
     EXPECT_EQ(Checkpoint(words).code, 2);
   }
-  EXPECT_EQ(Checkpoint({"export", first_, "--output", FreshFolder("none.txt"),
-                        "--table", "other"})
+  EXPECT_EQ(Checkpoint({"export", first_, "--output",
+                        storage::FreshFolder("none.txt"), "--table", "other"})
                 .code,
             2);
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::cli

@@ -14,7 +14,7 @@
 #include "cli/ctl/status_text.h"
 #include "tests/pserver/mini_job.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
 using ::testing::HasSubstr;
@@ -51,10 +51,10 @@ uint32_t PartitionOf(uint64_t key) {
 }
 
 // Pulls the key `times` times in one message.
-void Pull(Client& client, uint64_t key, uint32_t times) {
+void Pull(pserver::Client& client, uint64_t key, uint32_t times) {
   v1::PullSparseRequest request;
-  request.mutable_header()->set_protocol_version(kProtocolVersion);
-  request.mutable_header()->set_job_hash(JobHash("default"));
+  request.mutable_header()->set_protocol_version(cluster::kProtocolVersion);
+  request.mutable_header()->set_job_hash(cluster::JobHash("default"));
   request.set_table(1);
   request.add_partitions(PartitionOf(key));
   request.add_group_sizes(times);
@@ -85,7 +85,7 @@ class HotKeysCtlTest : public ::testing::Test {
     return job_.server(server).endpoint();
   }
 
-  MiniJob job_{2, 1};
+  pserver::MiniJob job_{2, 1};
 };
 
 TEST_F(HotKeysCtlTest, AnyServerTellsOfAllKeysWithTheirShareOfTheJob) {
@@ -172,7 +172,7 @@ TEST_F(HotKeysCtlTest, AServerThatIsGoneIsNamedAndTheRestIsShown) {
 }
 
 TEST(CtlCommandTest, StatusShowsJobWorkersAndServer) {
-  MiniJob job(1, 2);
+  pserver::MiniJob job(1, 2);
   const std::string server = job.server(0).endpoint();
   job.client(0).Register(1);
   const Result result = Ctl({"status", "--server", server});
@@ -184,7 +184,7 @@ TEST(CtlCommandTest, StatusShowsJobWorkersAndServer) {
 }
 
 TEST(CtlCommandTest, JsonOfStatusHasJobServersAndTables) {
-  MiniJob job(1, 1);
+  pserver::MiniJob job(1, 1);
   job.client(0).Register(0);
   const nlohmann::json json =
       CtlJson({"status", "--server", job.server(0).endpoint()});
@@ -198,7 +198,7 @@ TEST(CtlCommandTest, JsonOfStatusHasJobServersAndTables) {
 }
 
 TEST(CtlCommandTest, AnyServerTellsOfTheJob) {
-  MiniJob job(2, 1);
+  pserver::MiniJob job(2, 1);
   const Result result = Ctl({"status", "--server", job.server(1).endpoint()});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("job 'default'  running"));
@@ -208,7 +208,7 @@ TEST(CtlCommandTest, AnyServerTellsOfTheJob) {
 }
 
 TEST(CtlCommandTest, WithoutTheCoordinatorTheServersStillTell) {
-  MiniJob job(2, 1);
+  pserver::MiniJob job(2, 1);
   job.server(0).Shutdown();
   const Result result = Ctl({"status", "--server", job.server(1).endpoint()});
   EXPECT_EQ(result.code, 0) << result.err;
@@ -218,7 +218,7 @@ TEST(CtlCommandTest, WithoutTheCoordinatorTheServersStillTell) {
 }
 
 TEST(CtlCommandTest, TablesShowsWhatTheServerHolds) {
-  MiniJob job(1, 1);
+  pserver::MiniJob job(1, 1);
   ASSERT_TRUE(job.client(0).CreateTable(v1::ASYNC, 7).ok());
   const Result result = Ctl({"tables", "--server", job.server(0).endpoint()});
   EXPECT_EQ(result.code, 0) << result.err;
@@ -231,7 +231,7 @@ TEST(CtlCommandTest, TablesShowsWhatTheServerHolds) {
 }
 
 TEST(CtlCommandTest, EvictSaysWhatItDidAndWhyItCannot) {
-  MiniJob job(1, 1);
+  pserver::MiniJob job(1, 1);
   ASSERT_TRUE(job.client(0).CreateTable(v1::ASYNC, 7).ok());
   const std::string server = job.server(0).endpoint();
   Result result = Ctl({"evict", "--server", server, "--table", "embedding",
@@ -253,14 +253,14 @@ TEST(CtlCommandTest, EvictSaysWhatItDidAndWhyItCannot) {
 }
 
 TEST(CtlCommandTest, DrainEndsTheJob) {
-  MiniJob job(1, 1);
+  pserver::MiniJob job(1, 1);
   const Result result = Ctl({"drain", "--server", job.server(0).endpoint()});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_TRUE(job.server(0).Wait().ok());
 }
 
 TEST(CtlCommandTest, AnotherJobIsRefused) {
-  MiniJob job(1, 1);
+  pserver::MiniJob job(1, 1);
   const Result result =
       Ctl({"drain", "--job_id", "b", "--server", job.server(0).endpoint()});
   EXPECT_EQ(result.code, 1);
@@ -270,7 +270,7 @@ TEST(CtlCommandTest, AnotherJobIsRefused) {
 TEST(CtlCommandTest, ServerThatIsNotThereIsAnErrorInOneLine) {
   int port = 0;
   {
-    const Listener listener;
+    const pserver::Listener listener;
     port = listener.port();
   }
   const Result result =
@@ -347,4 +347,4 @@ TEST(StatusTextTest, WhatIsNotKnownIsADash) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::cli

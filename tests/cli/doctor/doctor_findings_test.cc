@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "cli/doctor/machine_facts.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
 using Verdict = Finding::Verdict;
@@ -126,4 +126,4 @@ TEST(DoctorFindingsTest, EachIsOneLineWithItsVerdictFirst) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::cli

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "tests/base/test_folder.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
 // A folder in the place of /, whose files a test writes.
@@ -88,4 +88,4 @@ TEST_F(MachineFactsTest, AsksTheLibrariesForTheirVersions) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::cli

@@ -13,22 +13,22 @@
 #include "absl/strings/str_split.h"
 #include "tests/base/test_folder.h"
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::vector<CommandText> TwoCommands() {
-  CommandText train;
+std::vector<flags::CommandText> TwoCommands() {
+  flags::CommandText train;
   train.syntax.name = "oarlock train";
   train.syntax.description = "Trains: well.";
   train.flags = {
       {"mode", {}, "TEXT", "G", "The [way] it's: done.", {"async", "sync"}},
       {"batch_size", {"batch"}, "N", "G", "Examples.", {}},
       {"resume", {}, "", "G", "Goes on.", {}}};
-  CommandText ctl;
+  flags::CommandText ctl;
   ctl.syntax.name = "oarlock ctl";
   ctl.syntax.first_words = {"status", "stop"};
   return {train, ctl};
@@ -95,4 +95,4 @@ TEST(CompletionTest, ZshIsToldSentencesWithTheirBracketsEscaped) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::cli

@@ -5,14 +5,14 @@
 
 #include <string>
 
-namespace oarlock {
+namespace oarlock::cli {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 std::string Page() {
-  CommandText command;
+  flags::CommandText command;
   command.syntax.name = "oarlock explain-env";
   command.syntax.description = "Explains\nit.";
   command.syntax.examples = "  oarlock explain-env\n.begins 'it' a\\b\n";
@@ -42,4 +42,4 @@ TEST(ManPageTest, TextIsNeverARequestOfRoff) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::cli

@@ -22,7 +22,7 @@
 #include "tests/coordinator/coordinator_calls.h"
 #include "tests/storage/forgetful_file_system.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 constexpr uint32_t kWorkers = RandomCalls::kNumWorkers;
@@ -38,7 +38,7 @@ std::string FreshFolder(const std::string& name) {
 // A coordinator with a log that dies and comes back.
 class MortalCoordinator {
  public:
-  MortalCoordinator(const std::string& directory, FileSystem* files,
+  MortalCoordinator(const std::string& directory, storage::FileSystem* files,
                     const Clock* clock)
       : files_(files), clock_(clock) {
     options_.directory = directory;
@@ -87,7 +87,7 @@ class MortalCoordinator {
     return opened.ok() ? Serve() : opened;
   }
 
-  FileSystem* const files_;
+  storage::FileSystem* const files_;
   const Clock* const clock_;
   CoordinatorLogOptions options_;
   std::unique_ptr<CoordinatorLog> log_;
@@ -117,7 +117,7 @@ TEST_F(CoordinatorLogTest, OneThatDiesNowAndThenAnswersAsOneThatNeverDied) {
     Coordinator immortal(RandomCalls::Options(), clock_);
     const std::string root = FreshFolder("model");
     std::filesystem::create_directories(root);
-    ForgetfulFileSystem files(root);
+    storage::ForgetfulFileSystem files(root);
     MortalCoordinator mortal(root + "/log", files.files(), &clock_);
     for (int step = 0; step < 600; ++step) {
       Pass(&calls);
@@ -145,7 +145,8 @@ TEST_F(CoordinatorLogTest, OneThatDiesNowAndThenAnswersAsOneThatNeverDied) {
 }
 
 TEST_F(CoordinatorLogTest, CallsOfManyThreadsAreReplayedInTheirOrder) {
-  MortalCoordinator mortal(FreshFolder("threads"), FileSystem::Real(), &clock_);
+  MortalCoordinator mortal(FreshFolder("threads"), storage::FileSystem::Real(),
+                           &clock_);
   v1::DefineWorkRequest work;
   work.set_work("train/0");
   for (int i = 0; i < 1000; ++i) work.add_ranges()->set_begin(i);
@@ -185,7 +186,8 @@ TEST_F(CoordinatorLogTest, CallsOfManyThreadsAreReplayedInTheirOrder) {
 }
 
 TEST_F(CoordinatorLogTest, ACallWhileAStateIsAboutToBeWrittenIsInTheState) {
-  MortalCoordinator mortal(FreshFolder("around"), FileSystem::Real(), &clock_);
+  MortalCoordinator mortal(FreshFolder("around"), storage::FileSystem::Real(),
+                           &clock_);
   v1::RegisterWorkerRequest request;
   ASSERT_TRUE(mortal
                   .WriteStateAround([&] {
@@ -201,13 +203,13 @@ TEST_F(CoordinatorLogTest, ACallWhileAStateIsAboutToBeWrittenIsInTheState) {
 }
 
 TEST_F(CoordinatorLogTest, ALossOfPowerTakesAnEndOfTheHistory) {
-  using Keep = ForgetfulFileSystem::Keep;
+  using Keep = storage::ForgetfulFileSystem::Keep;
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     RandomCalls calls(seed);
     const std::string root = FreshFolder("power");
     std::filesystem::create_directories(root);
-    ForgetfulFileSystem files(root);
+    storage::ForgetfulFileSystem files(root);
     MortalCoordinator mortal(root + "/log", files.files(), &clock_);
     // After each call, from the last state that is on disk on.
     std::vector<std::string> states = {mortal->Save().SerializeAsString()};
@@ -238,7 +240,8 @@ TEST_F(CoordinatorLogTest, ALossOfPowerTakesAnEndOfTheHistory) {
 }
 
 TEST_F(CoordinatorLogTest, TimeInWhichItWasAwayCountsOnNobodysLease) {
-  MortalCoordinator mortal(FreshFolder("away"), FileSystem::Real(), &clock_);
+  MortalCoordinator mortal(FreshFolder("away"), storage::FileSystem::Real(),
+                           &clock_);
   v1::RegisterWorkerRequest request;
   v1::HeartbeatRequest beat;
   for (uint32_t i = 0; i < kWorkers; ++i) {
@@ -278,7 +281,8 @@ TEST_F(CoordinatorLogTest, TimeInWhichItWasAwayCountsOnNobodysLease) {
 }
 
 TEST_F(CoordinatorLogTest, ACutThatWasOpenIsOpenUntilItIsClosed) {
-  MortalCoordinator mortal(FreshFolder("cut"), FileSystem::Real(), &clock_);
+  MortalCoordinator mortal(FreshFolder("cut"), storage::FileSystem::Real(),
+                           &clock_);
   EXPECT_EQ(mortal->open_cut(), 0);
   ASSERT_EQ(*mortal->OpenCut(), 1);
   mortal.Die();
@@ -293,7 +297,7 @@ TEST_F(CoordinatorLogTest, ACutThatWasOpenIsOpenUntilItIsClosed) {
 TEST_F(CoordinatorLogTest, ACallThatCannotBeWrittenIsNotDone) {
   const std::string root = FreshFolder("full");
   std::filesystem::create_directories(root);
-  ForgetfulFileSystem files(root);
+  storage::ForgetfulFileSystem files(root);
   MortalCoordinator mortal(root + "/log", files.files(), &clock_);
   const std::string before = mortal->Save().SerializeAsString();
   files.SetRoomBytes(0);
@@ -311,7 +315,7 @@ TEST_F(CoordinatorLogTest, ACallThatCannotBeWrittenIsNotDone) {
 TEST_F(CoordinatorLogTest, TheLogStaysShortHoweverLongTheJob) {
   const std::string root = FreshFolder("short");
   std::filesystem::create_directories(root);
-  ForgetfulFileSystem files(root);
+  storage::ForgetfulFileSystem files(root);
   MortalCoordinator mortal(root + "/log", files.files(), &clock_);
   for (int i = 0; i < 5'000; ++i) {
     clock_.Advance(absl::Milliseconds(100));
@@ -325,7 +329,8 @@ TEST_F(CoordinatorLogTest, TheLogStaysShortHoweverLongTheJob) {
 }
 
 TEST_F(CoordinatorLogTest, ALogOfAnotherBootIsRefused) {
-  MortalCoordinator mortal(FreshFolder("boot"), FileSystem::Real(), &clock_);
+  MortalCoordinator mortal(FreshFolder("boot"), storage::FileSystem::Real(),
+                           &clock_);
   mortal.Die();
   mortal.options().boot_id = "another boot";
   EXPECT_TRUE(absl::IsFailedPrecondition(mortal.Open(/*replay=*/true)));
@@ -333,20 +338,21 @@ TEST_F(CoordinatorLogTest, ALogOfAnotherBootIsRefused) {
 
 TEST_F(CoordinatorLogTest, ALogOfAnotherJobIsRefused) {
   const std::string directory = FreshFolder("shape");
-  MortalCoordinator mortal(directory, FileSystem::Real(), &clock_);
+  MortalCoordinator mortal(directory, storage::FileSystem::Real(), &clock_);
   mortal.Die();
   CoordinatorOptions larger = RandomCalls::Options();
   larger.num_workers = kWorkers + 1;
   Coordinator coordinator(larger, clock_);
   mortal.options().replay = true;
   EXPECT_TRUE(absl::IsDataLoss(CoordinatorLog::Open(mortal.options(),
-                                                    FileSystem::Real(),
+                                                    storage::FileSystem::Real(),
                                                     &coordinator, clock_)
                                    .status()));
 }
 
 TEST_F(CoordinatorLogTest, ANewJobDropsWhatIsThere) {
-  MortalCoordinator mortal(FreshFolder("new"), FileSystem::Real(), &clock_);
+  MortalCoordinator mortal(FreshFolder("new"), storage::FileSystem::Real(),
+                           &clock_);
   ASSERT_TRUE(mortal->RegisterWorker(v1::RegisterWorkerRequest()).ok());
   mortal.Die();
   ASSERT_TRUE(mortal.Open(/*replay=*/false).ok());
@@ -354,4 +360,4 @@ TEST_F(CoordinatorLogTest, ANewJobDropsWhatIsThere) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

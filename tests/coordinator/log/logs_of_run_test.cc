@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 class LogsOfRunTest : public ::testing::Test {
@@ -34,7 +34,8 @@ class LogsOfRunTest : public ::testing::Test {
 
   std::unique_ptr<LogsKeeper> Begin(
       LogsKeeper::Begin begin = LogsKeeper::Begin::kWithoutLogs) {
-    auto keeper = LogsKeeper::Create(FileSystem::Real(), log_dir_, run_, begin);
+    auto keeper =
+        LogsKeeper::Create(storage::FileSystem::Real(), log_dir_, run_, begin);
     EXPECT_TRUE(keeper.ok()) << keeper.status();
     return *std::move(keeper);
   }
@@ -58,7 +59,7 @@ class LogsOfRunTest : public ::testing::Test {
     return keeper;
   }
   LogsChoice Choose() const {
-    const auto choice = ChooseLogs(FileSystem::Real(), log_dir_, run_);
+    const auto choice = ChooseLogs(storage::FileSystem::Real(), log_dir_, run_);
     EXPECT_TRUE(choice.ok()) << choice.status();
     return *choice;
   }
@@ -91,8 +92,8 @@ TEST_F(LogsOfRunTest, ARunThatBeginsWithoutThemForgetsThem) {
   EXPECT_FALSE(Choose().go_on);
   // All servers do so, at about the same time.
   BeginWhole();
-  EXPECT_TRUE(ForgetLogs(FileSystem::Real(), log_dir_).ok());
-  EXPECT_TRUE(ForgetLogs(FileSystem::Real(), log_dir_).ok());
+  EXPECT_TRUE(ForgetLogs(storage::FileSystem::Real(), log_dir_).ok());
+  EXPECT_TRUE(ForgetLogs(storage::FileSystem::Real(), log_dir_).ok());
   EXPECT_FALSE(Choose().go_on);
 }
 
@@ -198,4 +199,4 @@ TEST_F(LogsOfRunTest, HostsOfSeveralBootsAreNotGoneOnFrom) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

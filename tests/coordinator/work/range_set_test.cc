@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 using ::testing::IsEmpty;
@@ -81,4 +81,4 @@ TEST(RangeSetTest, AnotherSourceIsAnotherSet) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

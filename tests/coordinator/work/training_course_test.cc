@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/coordinator/coordinator_testing.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 using ::testing::HasSubstr;
@@ -285,4 +285,4 @@ TEST_F(CourseOfAJobTest, AFencedWorkerSaysNothing) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

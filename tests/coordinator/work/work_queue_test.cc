@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "cluster/wire_version.h"
 
-namespace oarlock {
+namespace oarlock::coordinator {
 namespace {
 
 v1::DefineWorkRequest Definition(const std::string& work, int num_ranges) {
@@ -162,12 +162,13 @@ TEST(WorkQueueTest, LateRepetitionLeasesNothing) {
   ASSERT_TRUE(queue.Define(Definition("train/0", 100)).ok());
   const auto first = queue.Lease(LeaseRequest(0, 1, 1, 1));
   // Not the last: the calls of several threads come in any order.
-  for (uint64_t request = kMaxLeaseCallSpan; request > 1; --request) {
+  for (uint64_t request = cluster::kMaxLeaseCallSpan; request > 1; --request) {
     ASSERT_TRUE(queue.Lease(LeaseRequest(0, 1, request, 1)).ok());
   }
   EXPECT_EQ(queue.Lease(LeaseRequest(0, 1, 1, 1))->SerializeAsString(),
             first->SerializeAsString());
-  ASSERT_TRUE(queue.Lease(LeaseRequest(0, 1, kMaxLeaseCallSpan + 1, 0)).ok());
+  ASSERT_TRUE(
+      queue.Lease(LeaseRequest(0, 1, cluster::kMaxLeaseCallSpan + 1, 0)).ok());
   v1::WorkQueueState before;
   queue.Save(&before);
   EXPECT_EQ(queue.Lease(LeaseRequest(0, 1, 1, 1)).status().code(),
@@ -363,4 +364,4 @@ TEST(WorkQueueTest, RandomLivesAndDeathsFinishEveryRangeOnce) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::coordinator

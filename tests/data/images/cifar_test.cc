@@ -13,7 +13,7 @@
 #include "tests/data/reader/compressing.h"
 #include "tests/data/test_files.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 constexpr uint64_t kSeed = 17;
@@ -292,4 +292,4 @@ TEST(CifarTest, RealImagesAreReadWhole) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -15,7 +15,7 @@
 #include "tests/data/reader/compressing.h"
 #include "tests/data/test_files.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 constexpr uint64_t kSeed = 3;
@@ -283,4 +283,4 @@ TEST(IdxTest, RealMnistIsReadWhole) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 std::string EncodeJpeg(uint32_t height, uint32_t width, uint32_t channels,
@@ -96,4 +96,4 @@ std::string PngFile(uint32_t height, uint32_t width, uint32_t channels,
   return bytes;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data

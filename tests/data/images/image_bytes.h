@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace oarlock {
+namespace oarlock::data {
 
 // Big-endian, as in the header of an idx file.
 std::string BigEndian(uint32_t number);
@@ -33,6 +33,6 @@ std::string PngFile(uint32_t height, uint32_t width, uint32_t channels,
 std::string CmykJpegFile(uint32_t height, uint32_t width,
                          const std::vector<uint8_t>& cmyk);
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_TESTS_DATA_IMAGES_IMAGE_BYTES_H_

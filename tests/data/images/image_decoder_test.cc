@@ -9,7 +9,7 @@
 
 #include "tests/data/images/image_bytes.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 // Smooth, different in each colour.
@@ -150,4 +150,4 @@ TEST(ImageDecoderTest, AnImageBeyondTheLimitIsRefusedByItsHeader) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

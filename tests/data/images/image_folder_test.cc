@@ -10,7 +10,7 @@
 #include "tests/data/images/image_bytes.h"
 #include "tests/data/test_files.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 std::vector<uint8_t> OneColour(uint32_t height, uint32_t width, uint8_t red,
@@ -286,4 +286,4 @@ TEST(ImageFolderTest, OptionsOutOfRangeAreRefused) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -21,7 +21,7 @@
 #include "nn/step.h"
 #include "nn/workspace.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 constexpr uint64_t kSeed = 21;
@@ -53,21 +53,22 @@ std::vector<double> Predict(const std::vector<float>& parameters,
 class ImageInputTest : public ::testing::TestWithParam<std::string> {
  protected:
   // Runs batches through a network of `options`, and compares it with Predict.
-  void Compare(const ImageInputOptions& options,
+  void Compare(const nn::ImageInputOptions& options,
                const std::vector<float>& means,
                const std::vector<float>& deviations) {
-    NetworkBuilder builder;
-    const NodeId image = builder.Add("image", NewImageInput(options), {});
-    const NodeId logits =
-        builder.Add("fc", NewLinear({.num_outputs = kClasses}), {image});
-    const auto network =
-        builder.Build(builder.Add("loss", NewSoftmaxCrossEntropy(), {logits}));
+    nn::NetworkBuilder builder;
+    const nn::NodeId image =
+        builder.Add("image", nn::NewImageInput(options), {});
+    const nn::NodeId logits =
+        builder.Add("fc", nn::NewLinear({.num_outputs = kClasses}), {image});
+    const auto network = builder.Build(
+        builder.Add("loss", nn::NewSoftmaxCrossEntropy(), {logits}));
     ASSERT_TRUE(network.ok()) << network.status();
     std::vector<float> parameters((*network)->num_parameters());
     for (size_t i = 0; i < parameters.size(); ++i) {
       parameters[i] = 0.1f * RandomNormal(kSeed, i);
     }
-    Workspace workspace(**network, *NewMathBackend(GetParam()), kBatch);
+    nn::Workspace workspace(**network, *nn::NewMathBackend(GetParam()), kBatch);
 
     const auto images = *NewSyntheticImages(
         {.shape = kShape, .num_examples = 21, .seed = kSeed});
@@ -78,12 +79,12 @@ class ImageInputTest : public ::testing::TestWithParam<std::string> {
     ImageLoader loader(images.get(), &transform, sampler.Epoch(0), {});
     size_t num_examples = 0;
     while (const ImageBatch* const batch = *loader.Next()) {
-      StepInput input;
+      nn::StepInput input;
       input.num_examples = batch->num_examples;
       input.labels = batch->labels.data();
       input.images = batch->images.data();
       input.parameters = parameters.data();
-      StepOutput output;
+      nn::StepOutput output;
       workspace.Forward(input, &output);
       for (size_t i = 0; i < batch->num_examples; ++i, ++num_examples) {
         const std::vector<double> expected =
@@ -119,4 +120,4 @@ TEST_P(ImageInputTest, WithoutMeanAndDeviationBytesBecomeZeroToOne) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

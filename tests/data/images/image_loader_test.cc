@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "data/images/synthetic_images.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 constexpr uint64_t kSeed = 12;
@@ -229,4 +229,4 @@ TEST(ImageLoaderTest, NobodyReadsFurtherAheadThanAgreed) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -8,7 +8,7 @@
 #include "data/images/synthetic_images.h"
 #include "data/reader/file_partition.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 TEST(ImageSubsetTest, ExamplesAreThoseOfTheWholeInTheOrderGiven) {
@@ -44,4 +44,4 @@ TEST(ImageSubsetTest, RanksFilesMakeUpTheWhole) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -20,7 +20,7 @@
 #include "optim/dense_optimizer.h"
 #include "tests/data/images/real_images.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 constexpr uint64_t kSeed = 1;
@@ -93,8 +93,10 @@ class Job {
     config.set_warmup_steps(10);
     config.mutable_momentum();
     const size_t num_weights = images.shape().size() * kClasses;
-    optimizer_ = std::make_unique<DenseOptimizer>(*DenseOptimizer::Create(
-        config, {{.size = num_weights}, {.size = kClasses, .decays = false}}));
+    optimizer_ =
+        std::make_unique<optim::DenseOptimizer>(*optim::DenseOptimizer::Create(
+            config,
+            {{.size = num_weights}, {.size = kClasses, .decays = false}}));
     parameters_.resize(optimizer_->size());
   }
 
@@ -164,7 +166,7 @@ class Job {
   const uint32_t size_;
   const uint32_t batch_size_;
   const int num_workers_;
-  std::unique_ptr<DenseOptimizer> optimizer_;
+  std::unique_ptr<optim::DenseOptimizer> optimizer_;
   std::vector<float> parameters_;
 };
 
@@ -220,4 +222,4 @@ TEST(ImageTrainingTest, ALinearModelLearnsRealMnistAsFarAsItCan) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 constexpr uint64_t kSeed = 8;
@@ -178,4 +178,4 @@ TEST(ImageTransformTest, PaddingOutOfRangeIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-namespace oarlock {
+namespace oarlock::data {
 
 // Folder `name` of OARLOCK_DATA_DIR; empty when there is none.
 inline std::string RealImages(const std::string& name) {
@@ -18,6 +18,6 @@ inline std::string RealImages(const std::string& name) {
   return std::filesystem::is_directory(folder) ? folder : "";
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_TESTS_DATA_IMAGES_REAL_IMAGES_H_

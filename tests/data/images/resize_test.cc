@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 constexpr uint64_t kSeed = 23;
@@ -96,4 +96,4 @@ TEST(ResizeTest, OneColourStaysThatColour) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 std::unique_ptr<MemoryImages> Make(const SyntheticImagesOptions& options) {
@@ -110,4 +110,4 @@ TEST(SyntheticImagesTest, NumbersOutOfRangeAreRefusedByName) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -11,7 +11,7 @@
 
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 constexpr uint64_t kSeed = 4711;
@@ -364,4 +364,4 @@ TEST(DistributedBatchSamplerTest, WhatIsOutOfRangeIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

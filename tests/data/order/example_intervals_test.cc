@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 using Examples = std::set<std::pair<uint32_t, uint64_t>>;
@@ -96,4 +96,4 @@ TEST(ExampleIntervalsTest, AgreesWithASetOfExamples) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

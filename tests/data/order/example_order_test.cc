@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "gtest/gtest.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 std::vector<uint64_t> All(const ExampleOrder& order) {
@@ -141,4 +141,4 @@ TEST(PositionRunsTest, OrdinalsAndPositionsAreInverse) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

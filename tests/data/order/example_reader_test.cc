@@ -20,7 +20,7 @@
 #include "gtest/gtest.h"
 #include "tests/data/test_files.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 using ::testing::ElementsAre;
@@ -452,4 +452,4 @@ TEST_F(BatchReaderTest, RealRowsHaveNoMalformedLine) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

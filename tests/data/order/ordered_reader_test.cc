@@ -17,7 +17,7 @@
 #include "tests/data/reader/compressing.h"
 #include "tests/data/test_files.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 using ::testing::HasSubstr;
@@ -396,4 +396,4 @@ TEST(AppendExampleTest, KeepsKeysOffsetsAndWeightsOfEachExample) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

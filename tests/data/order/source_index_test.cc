@@ -16,7 +16,7 @@
 #include "gtest/gtest.h"
 #include "tests/data/test_files.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 using ::testing::ElementsAre;
@@ -257,4 +257,4 @@ TEST_F(InterleavedSplitTest, CoveredExamplesAreLeftOut) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "gtest/gtest.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 constexpr SplitRule kRules[] = {SplitRule::kInterleaved, SplitRule::kContiguous,
@@ -112,4 +112,4 @@ TEST(RunSplitTest, WhatIsCoveredIsLeftOutWithBlocksOfNothingElse) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

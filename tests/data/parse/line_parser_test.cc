@@ -15,7 +15,7 @@
 #include "gtest/gtest.h"
 #include "tests/data/test_files.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 using Transform = DataOptions::DenseTransform;
@@ -447,4 +447,4 @@ TEST(CriteoParserTest, IntegersOfAllLengthsAreReadWhereverTheyStand) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

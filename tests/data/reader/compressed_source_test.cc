@@ -10,7 +10,7 @@
 #include "tests/data/reader/compressing.h"
 #include "tests/data/test_files.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 constexpr uint64_t kSeed = 11;
@@ -186,4 +186,4 @@ TEST(CompressedSourceTest, TheNameTellsTheFormatOfAFile) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -17,7 +17,7 @@
 #include "data/reader/byte_source.h"
 #include "gtest/gtest.h"
 
-namespace oarlock {
+namespace oarlock::data {
 
 inline std::string Gzip(std::string_view bytes) {
   z_stream stream = {};
@@ -93,6 +93,6 @@ class BytesSource : public ByteSource {
   size_t at_ = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::data
 
 #endif  // OARLOCK_TESTS_DATA_READER_COMPRESSING_H_

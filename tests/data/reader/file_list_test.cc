@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/data/test_files.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 using ::testing::ElementsAre;
@@ -125,4 +125,4 @@ TEST(NaturalLessTest, IsATotalOrderThatComparesNumbersByValue) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

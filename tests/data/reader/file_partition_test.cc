@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 constexpr uint64_t kSeed = 99;
@@ -113,4 +113,4 @@ TEST(FilePartitionTest, ARankThatIsNoneIsRefused) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -17,7 +17,7 @@
 #include "tests/data/reader/compressing.h"
 #include "tests/data/test_files.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 using ::testing::ElementsAre;
@@ -197,4 +197,4 @@ TEST(PipeEdgesTest, MalformedOutputOfACommandIsMalformedLines) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

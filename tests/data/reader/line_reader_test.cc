@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "tests/data/test_files.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 using ::testing::ElementsAre;
@@ -191,4 +191,4 @@ TEST(ByteSourceTest, OpeningAPipeIsRefusedAtOnce) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -15,7 +15,7 @@
 #include "gtest/gtest.h"
 #include "tests/data/test_files.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 using ::testing::HasSubstr;
@@ -158,4 +158,4 @@ TEST(GeneratorOptionsTest, ValidateNamesTheOptionThatIsOutOfRange) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "gtest/gtest.h"
 
-namespace oarlock {
+namespace oarlock::data {
 namespace {
 
 double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
@@ -67,4 +67,4 @@ TEST(ScoreHistogramTest, DegenerateCountsHaveDefinedFigures) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::data

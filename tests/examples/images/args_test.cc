@@ -37,7 +37,7 @@ double RateOf(const v1::ImageConfig& config, uint64_t updates, uint64_t step,
               uint64_t update_images = 1) {
   const oarlock::v1::OptimizerConfig optimizer =
       OptimizerOf(config, updates, update_images);
-  const auto schedule = oarlock::RateSchedule::Create(optimizer);
+  const auto schedule = oarlock::optim::RateSchedule::Create(optimizer);
   EXPECT_TRUE(schedule.ok()) << schedule.status();
   return optimizer.learning_rate() * schedule->Factor(step);
 }

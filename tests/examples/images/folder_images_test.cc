@@ -24,7 +24,7 @@ void WriteSplit(const oarlock::TestFolder& folder, const std::string& split,
         folder.Path(absl::StrCat(split, "/", c)));
     for (uint32_t i = 0; i < 2; ++i) {
       folder.Write(absl::StrCat(split, "/", c, "/", i, ".png"),
-                   oarlock::PngFile(
+                   oarlock::data::PngFile(
                        kSide, kSide, 1,
                        std::vector<uint8_t>(kSide * kSide,
                                             static_cast<uint8_t>(20 * c + i))));
@@ -42,9 +42,9 @@ TEST(FolderImagesTest, GreyFilesComeAsTheirOwnBytes) {
   ASSERT_TRUE(data.ok()) << data.status();
   EXPECT_TRUE(data->is_file_list);
   for (const auto* split : {&data->train, &data->test}) {
-    const oarlock::ImageDataset& images = **split;
+    const oarlock::data::ImageDataset& images = **split;
     ASSERT_EQ(images.size(), 20u);
-    EXPECT_EQ(images.shape(), (oarlock::ImageShape{kSide, kSide, 1}));
+    EXPECT_EQ(images.shape(), (oarlock::data::ImageShape{kSide, kSide, 1}));
     EXPECT_EQ(images.num_classes(), 10u);
     for (uint64_t i = 0; i < 20; ++i) {
       std::vector<uint8_t> scratch(kSide * kSide);
@@ -58,7 +58,7 @@ TEST(FolderImagesTest, GreyFilesComeAsTheirOwnBytes) {
   }
   const auto color = OpenFileList(folder.path(), 32, 3);
   ASSERT_TRUE(color.ok()) << color.status();
-  EXPECT_EQ(color->train->shape(), (oarlock::ImageShape{32, 32, 3}));
+  EXPECT_EQ(color->train->shape(), (oarlock::data::ImageShape{32, 32, 3}));
 }
 
 TEST(FolderImagesTest, AnotherNumberOfClassesIsRefused) {

@@ -24,13 +24,13 @@ constexpr uint64_t kSeed = 20260;
 constexpr int kTrials = 1500;
 
 // The label of an image is its number among all.
-class NumberedImages : public oarlock::ImageDataset {
+class NumberedImages : public oarlock::data::ImageDataset {
  public:
   explicit NumberedImages(std::vector<uint32_t> numbers)
       : numbers_(std::move(numbers)) {}
 
   uint64_t size() const override { return numbers_.size(); }
-  oarlock::ImageShape shape() const override { return {1, 1, 1}; }
+  oarlock::data::ImageShape shape() const override { return {1, 1, 1}; }
   uint32_t num_classes() const override { return 1u << 20; }
   uint32_t label(uint64_t example) const override {
     OARLOCK_CHECK(example < numbers_.size());
@@ -67,11 +67,11 @@ ImageSource SourceOf(const std::vector<uint64_t>& counts, bool is_file_list) {
   source.open_share =
       [=](const v1::ImageConfig&,
           const TrainShare& share) -> absl::StatusOr<ImageData> {
-    auto parts =
-        oarlock::PartsOfRank(counts, share.rank, share.size, share.uneven);
+    auto parts = oarlock::data::PartsOfRank(counts, share.rank, share.size,
+                                            share.uneven);
     if (!parts.ok()) return parts.status();
     std::vector<uint32_t> numbers;
-    for (const oarlock::FilePart& part : *parts) {
+    for (const oarlock::data::FilePart& part : *parts) {
       const auto first = static_cast<uint32_t>(std::accumulate(
           counts.begin(), counts.begin() + part.file, uint64_t{0}));
       for (uint64_t i = part.begin; i < part.end; ++i) {
@@ -90,11 +90,11 @@ ImageSource SourceOf(const std::vector<uint64_t>& counts, bool is_file_list) {
 using Batches = std::vector<std::vector<uint32_t>>;
 
 Batches EpochOf(const TrainingImages& training, uint64_t epoch) {
-  const oarlock::EpochBatches sampled = training.sampler.Epoch(epoch);
+  const oarlock::data::EpochBatches sampled = training.sampler.Epoch(epoch);
   Batches batches;
   for (uint64_t b = 0; b < sampled.size(); ++b) {
     batches.emplace_back();
-    for (const oarlock::Sample& sample : sampled.Batch(b).samples) {
+    for (const oarlock::data::Sample& sample : sampled.Batch(b).samples) {
       batches.back().push_back(training.images->label(sample.example));
     }
   }

@@ -16,8 +16,8 @@
 namespace images {
 namespace {
 
-using oarlock::PngFile;
 using oarlock::TestFolder;
+using oarlock::data::PngFile;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -48,7 +48,7 @@ void WriteImage(const TestFolder& folder, const std::string& name,
   folder.Write(name, PngFile(10, 12, 3, pixels));
 }
 
-uint8_t RedOf(const oarlock::ImageDataset& images, uint64_t example) {
+uint8_t RedOf(const oarlock::data::ImageDataset& images, uint64_t example) {
   std::vector<uint8_t> scratch(images.shape().size());
   const auto pixels = images.Pixels(example, std::nullopt, scratch.data());
   EXPECT_TRUE(pixels.ok()) << pixels.status();
@@ -111,7 +111,7 @@ TEST(ResNetTest, FoldersOfClassesAreFoundWithEitherNameOfTheTest) {
     ASSERT_TRUE(data.ok()) << data.status();
     EXPECT_EQ(data->train->size(), 3u);
     EXPECT_EQ(data->train->num_classes(), 3u);
-    EXPECT_EQ(data->train->shape(), (oarlock::ImageShape{8, 8, 3}));
+    EXPECT_EQ(data->train->shape(), (oarlock::data::ImageShape{8, 8, 3}));
     ASSERT_EQ(data->test->size(), 1u);
     EXPECT_EQ(data->test->label(0), 1u);
     EXPECT_EQ(RedOf(*data->test, 0), 40);
@@ -183,7 +183,7 @@ TEST(ResNetTest, SyntheticImagesHaveTheSizeAndNumbersOfTheFlags) {
   EXPECT_EQ(data->train->size(), 40u);
   EXPECT_EQ(data->test->size(), 10u);
   EXPECT_EQ(data->train->num_classes(), 3u);
-  EXPECT_EQ(data->train->shape(), (oarlock::ImageShape{12, 12, 3}));
+  EXPECT_EQ(data->train->shape(), (oarlock::data::ImageShape{12, 12, 3}));
   v1::ResNetConfig config;
   config.set_image_size(12);
   const auto network = ResNetExperiment(config).network(*data);

@@ -38,12 +38,14 @@ constexpr int kRanks = 2;
 void OnRanks(const std::function<absl::Status(BucketReducer& reducer,
                                               absl::Span<float> gradients,
                                               const Clock& clock)>& step) {
-  const std::vector<absl::Status> outcomes = RunRanks(
-      Backends()[0], kRanks, [&](Communicator& communicator) -> absl::Status {
-        OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> fork,
+  const std::vector<absl::Status> outcomes = collective::RunRanks(
+      collective::Backends()[0], kRanks,
+      [&](collective::Communicator& communicator) -> absl::Status {
+        OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<collective::Communicator> fork,
                                  communicator.Fork());
         const LookedAtClock clock;
-        BucketReducer reducer(fork.get(), kBucket, WireFormat::kFloat32, clock);
+        BucketReducer reducer(fork.get(), kBucket,
+                              collective::WireFormat::kFloat32, clock);
         std::vector<float> gradients(
             kFloats, static_cast<float>(communicator.rank() + 1));
         OARLOCK_RETURN_IF_ERROR(

@@ -35,11 +35,11 @@ constexpr uint32_t kGlobalBatch = 12;
 constexpr uint64_t kSteps = 5;
 constexpr uint64_t kSeed = 7;
 
-std::unique_ptr<MemoryImages> Images() {
-  SyntheticImagesOptions options;
+std::unique_ptr<data::MemoryImages> Images() {
+  data::SyntheticImagesOptions options;
   options.num_examples = kGlobalBatch * kSteps;
   options.seed = kSeed;
-  auto images = NewSyntheticImages(options);
+  auto images = data::NewSyntheticImages(options);
   EXPECT_TRUE(images.ok()) << images.status();
   return *std::move(images);
 }
@@ -63,33 +63,35 @@ struct Outcome {
 
 // An epoch of kSteps updates on the same images in the same order.
 absl::Status Train(WorkerGroup& group, Outcome* outcome) {
-  const std::unique_ptr<MemoryImages> images = Images();
+  const std::unique_ptr<data::MemoryImages> images = Images();
   const uint32_t batch_size =
       kGlobalBatch / group.size() / group.strategy().accumulate_steps;
-  SamplerOptions sampling;
+  data::SamplerOptions sampling;
   sampling.num_examples = images->size();
   sampling.batch_size = batch_size;
   sampling.rank = group.rank();
   sampling.size = group.size();
   sampling.shuffle = true;
   sampling.seed = kSeed;
-  OARLOCK_ASSIGN_OR_RETURN(const DistributedBatchSampler sampler,
-                           DistributedBatchSampler::Create(sampling));
-  OARLOCK_ASSIGN_OR_RETURN(const ImageTransform transform,
-                           ImageTransform::Create(images->shape(), {}, kSeed));
+  OARLOCK_ASSIGN_OR_RETURN(const data::DistributedBatchSampler sampler,
+                           data::DistributedBatchSampler::Create(sampling));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const data::ImageTransform transform,
+      data::ImageTransform::Create(images->shape(), {}, kSeed));
   OARLOCK_ASSIGN_OR_RETURN(
       const auto model,
-      DistributedModel::Create(&group, NewMnistNetwork(),
+      DistributedModel::Create(&group, models::NewMnistNetwork(),
                                {.batch_size = batch_size, .seed = kSeed}));
   OARLOCK_ASSIGN_OR_RETURN(
       const auto optimizer,
       DistributedOptimizer::Create(&group, model.get(), Momentum()));
-  ImageLoader loader(images.get(), &transform, sampler.Epoch(0), {});
+  data::ImageLoader loader(images.get(), &transform, sampler.Epoch(0), {});
   ClassScores scores;
   const Clock& clock = *group.strategy().clocks.even;
   const absl::Time start = clock.Now();
   while (true) {
-    OARLOCK_ASSIGN_OR_RETURN(const ImageBatch* const batch, loader.Next());
+    OARLOCK_ASSIGN_OR_RETURN(const data::ImageBatch* const batch,
+                             loader.Next());
     if (batch == nullptr) break;
     scores.Merge(model->Forward(*batch));
     model->Backward();
@@ -103,9 +105,9 @@ absl::Status Train(WorkerGroup& group, Outcome* outcome) {
 }
 
 // Every worker in a thread of its own.
-std::vector<Outcome> TrainTogether(const std::vector<RoleAssignment>& roles,
-                                   const v1::JobConfig& config,
-                                   const DistributedStrategy& strategy) {
+std::vector<Outcome> TrainTogether(
+    const std::vector<cluster::RoleAssignment>& roles,
+    const v1::JobConfig& config, const DistributedStrategy& strategy) {
   std::vector<Outcome> outcomes(roles.size());
   const std::vector<absl::Status> statuses = RunWorkers(
       roles.size(),
@@ -253,9 +255,9 @@ TEST_F(DataParallelTest, WorkersWithServersMakeTheStepsOfOne) {
     const auto cluster = MiniCluster::Start(
         {.num_servers = servers, .num_workers = 2, .job_id = "images"});
     ASSERT_TRUE(cluster.ok()) << cluster.status();
-    std::vector<RoleAssignment> roles(2);
+    std::vector<cluster::RoleAssignment> roles(2);
     for (uint32_t i = 0; i < 2; ++i) {
-      roles[i].role = Role::kWorker;
+      roles[i].role = cluster::Role::kWorker;
       roles[i].worker_index = i;
       roles[i].num_workers = 2;
       roles[i].server_endpoints = (*cluster)->endpoints();
@@ -281,25 +283,28 @@ TEST_F(DataParallelTest, WorkersWithServersMakeTheStepsOfOne) {
 TEST_F(DataParallelTest, AccuracyIsTheShareOfRightClassesOfTwoAndOfThree) {
   constexpr float kSure = 5;
   for (const uint32_t num_classes : {2u, 3u}) {
-    SyntheticImagesOptions images_options;
+    data::SyntheticImagesOptions images_options;
     images_options.num_classes = num_classes;
     images_options.num_examples = kGlobalBatch;
-    const auto images = NewSyntheticImages(images_options);
+    const auto images = data::NewSyntheticImages(images_options);
     ASSERT_TRUE(images.ok()) << images.status();
-    const auto transform = ImageTransform::Create((*images)->shape(), {}, 1);
+    const auto transform =
+        data::ImageTransform::Create((*images)->shape(), {}, 1);
     ASSERT_TRUE(transform.ok()) << transform.status();
-    const auto sampler = DistributedBatchSampler::Create(
+    const auto sampler = data::DistributedBatchSampler::Create(
         {.num_examples = kGlobalBatch, .batch_size = kGlobalBatch});
     ASSERT_TRUE(sampler.ok()) << sampler.status();
-    ImageBatch batch;
-    ASSERT_TRUE(
-        ReadBatch(**images, *transform, sampler->Epoch(0).Batch(0), &batch)
-            .ok());
-    NetworkBuilder net;
-    NodeId x = net.Add("image", NewImageInput({.shape = {28, 28, 1}}), {});
-    x = net.Add("flatten", NewFlatten(), {x});
-    x = net.Add("linear", NewLinear({.num_outputs = num_classes}), {x});
-    auto network = net.Build(net.Add("loss", NewSoftmaxCrossEntropy(), {x}));
+    data::ImageBatch batch;
+    ASSERT_TRUE(data::ReadBatch(**images, *transform,
+                                sampler->Epoch(0).Batch(0), &batch)
+                    .ok());
+    nn::NetworkBuilder net;
+    nn::NodeId x =
+        net.Add("image", nn::NewImageInput({.shape = {28, 28, 1}}), {});
+    x = net.Add("flatten", nn::NewFlatten(), {x});
+    x = net.Add("linear", nn::NewLinear({.num_outputs = num_classes}), {x});
+    auto network =
+        net.Build(net.Add("loss", nn::NewSoftmaxCrossEntropy(), {x}));
     ASSERT_TRUE(network.ok()) << network.status();
     const auto group = JoinWorkers({}, {}, {});
     ASSERT_TRUE(group.ok()) << group.status();
@@ -328,13 +333,13 @@ std::vector<absl::Status> BeginPasses(
     const std::array<DistributedStrategy, 2>& strategies,
     const std::array<uint32_t, 2>& batch_sizes,
     const std::array<uint64_t, 2>& num_steps) {
-  const std::vector<std::string> endpoints = FreeEndpoints(2);
+  const std::vector<std::string> endpoints = collective::FreeEndpoints(2);
   std::vector<absl::Status> outcomes(2);
   std::vector<std::thread> ranks;
   for (uint32_t i = 0; i < 2; ++i) {
     ranks.emplace_back([&, i] {
-      RoleAssignment role;
-      role.role = Role::kCollective;
+      cluster::RoleAssignment role;
+      role.role = cluster::Role::kCollective;
       role.worker_index = i;
       role.num_workers = 2;
       role.worker_endpoints = endpoints;
@@ -343,7 +348,7 @@ std::vector<absl::Status> BeginPasses(
                                  JoinWorkers({}, role, strategies[i]));
         OARLOCK_ASSIGN_OR_RETURN(
             const auto model,
-            DistributedModel::Create(group.get(), NewMnistNetwork(),
+            DistributedModel::Create(group.get(), models::NewMnistNetwork(),
                                      {.batch_size = batch_sizes[i]}));
         OARLOCK_ASSIGN_OR_RETURN(
             const auto optimizer,

@@ -59,7 +59,7 @@ TEST(DeviceReplicaTest, AReplicaOnADeviceHasTheBitsOfOneInTheHostsMemory) {
 }
 
 TEST(DeviceReplicaTest, AloneNothingButBatchesAndScoresIsCopied) {
-  cuda::CopiedBytes copied;
+  nn::cuda::CopiedBytes copied;
   const Outcome device = TrainAlone({.copied = &copied});
   ASSERT_TRUE(device.status.ok()) << device.status;
   constexpr size_t kRest = kSteps - 1;

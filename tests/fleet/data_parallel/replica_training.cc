@@ -22,24 +22,27 @@ namespace oarlock {
 namespace {
 
 // With running statistics, dropout, and parameters that decay and do not.
-std::unique_ptr<Network> NewNetwork() {
-  NetworkBuilder net;
-  NodeId x = net.Add("image", NewImageInput({.shape = {kSide, kSide, 1}}), {});
+std::unique_ptr<nn::Network> NewNetwork() {
+  nn::NetworkBuilder net;
+  nn::NodeId x =
+      net.Add("image", nn::NewImageInput({.shape = {kSide, kSide, 1}}), {});
   x = net.Add(
       "conv",
-      NewConv2d({.out_channels = 4, .window = SquareWindow(3), .bias = false}),
+      nn::NewConv2d(
+          {.out_channels = 4, .window = nn::SquareWindow(3), .bias = false}),
       {x});
-  x = net.Add("norm", NewBatchNorm2d({.activation = Activation::kRelu}), {x});
-  x = net.Add("flatten", NewFlatten(), {x});
-  LinearOptions hidden;
+  x = net.Add("norm", nn::NewBatchNorm2d({.activation = nn::Activation::kRelu}),
+              {x});
+  x = net.Add("flatten", nn::NewFlatten(), {x});
+  nn::LinearOptions hidden;
   hidden.num_outputs = 16;
-  hidden.activation = Activation::kRelu;
-  x = net.Add("hidden", NewLinear(hidden), {x});
-  x = net.Add("dropout", NewDropout({.rate = 0.2f}), {x});
-  LinearOptions output;
+  hidden.activation = nn::Activation::kRelu;
+  x = net.Add("hidden", nn::NewLinear(hidden), {x});
+  x = net.Add("dropout", nn::NewDropout({.rate = 0.2f}), {x});
+  nn::LinearOptions output;
   output.num_outputs = kClasses;
-  x = net.Add("output", NewLinear(output), {x});
-  auto network = net.Build(net.Add("loss", NewSoftmaxCrossEntropy(), {x}));
+  x = net.Add("output", nn::NewLinear(output), {x});
+  auto network = net.Build(net.Add("loss", nn::NewSoftmaxCrossEntropy(), {x}));
   OARLOCK_CHECK(network.ok());
   return *std::move(network);
 }
@@ -51,13 +54,13 @@ class GroupOfHosts final : public GroupAround {
   bool keeps_parameters() const override { return false; }
 };
 
-std::unique_ptr<MathBackend> NewMath(const TrainingRun& run,
-                                     cuda::CopiedBytes* copied) {
-  if (run.memory == Memory::kHost) return NewReferenceBackend();
-  return cuda::NewCudaBackend(
-      cuda::NewEmulatedDevice({.memory_bytes = size_t{64} << 20,
-                               .copied = copied,
-                               .gpu_id = run.gpu}),
+std::unique_ptr<nn::MathBackend> NewMath(const TrainingRun& run,
+                                         nn::cuda::CopiedBytes* copied) {
+  if (run.memory == Memory::kHost) return nn::NewReferenceBackend();
+  return nn::cuda::NewCudaBackend(
+      nn::cuda::NewEmulatedDevice({.memory_bytes = size_t{64} << 20,
+                                   .copied = copied,
+                                   .gpu_id = run.gpu}),
       {});
 }
 
@@ -68,9 +71,9 @@ absl::Status Train(WorkerGroup& group, const TrainingRun& run,
       DrawImages(group, {.height = kSide, .width = kSide, .channels = 1},
                  kBatch, kSteps, kSeed));
   OARLOCK_ASSIGN_OR_RETURN(
-      const ImageTransform transform,
-      ImageTransform::Create(shard.images->shape(), {}, kSeed));
-  cuda::CopiedBytes copied;
+      const data::ImageTransform transform,
+      data::ImageTransform::Create(shard.images->shape(), {}, kSeed));
+  nn::cuda::CopiedBytes copied;
   OARLOCK_ASSIGN_OR_RETURN(
       const auto model,
       DistributedModel::Create(&group, NewNetwork(), NewMath(run, &copied),
@@ -89,11 +92,12 @@ absl::Status Train(WorkerGroup& group, const TrainingRun& run,
       OARLOCK_RETURN_IF_ERROR(
           optimizer->BeginEpoch(epoch, shard.sampler.num_batches()).status());
     }
-    ImageLoader loader(shard.images.get(), &transform,
-                       shard.sampler.Epoch(epoch), {});
-    cuda::CopiedBytes after_first;
+    data::ImageLoader loader(shard.images.get(), &transform,
+                             shard.sampler.Epoch(epoch), {});
+    nn::cuda::CopiedBytes after_first;
     for (int step = 0;; ++step) {
-      OARLOCK_ASSIGN_OR_RETURN(const ImageBatch* const batch, loader.Next());
+      OARLOCK_ASSIGN_OR_RETURN(const data::ImageBatch* const batch,
+                               loader.Next());
       if (batch == nullptr) break;
       outcome->scores.Merge(model->Forward(*batch));
       model->Backward();
@@ -146,7 +150,8 @@ v1::OptimizerConfig Lars() {
 }
 
 std::vector<Outcome> TrainTogether(const std::vector<TrainingRun>& runs) {
-  const std::vector<RoleAssignment> roles = CollectiveRoles(runs.size());
+  const std::vector<cluster::RoleAssignment> roles =
+      CollectiveRoles(runs.size());
   std::vector<Outcome> outcomes(runs.size());
   const auto join =
       [&](size_t rank) -> absl::StatusOr<std::unique_ptr<WorkerGroup>> {

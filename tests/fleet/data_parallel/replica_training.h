@@ -51,7 +51,7 @@ class GroupAround : public WorkerGroup {
   std::string Describe() const override { return group_->Describe(); }
   bool keeps_parameters() const override { return group_->keeps_parameters(); }
   absl::StatusOr<std::unique_ptr<GradientExchange>> NewExchange(
-      const v1::TableConfig& table, MathBackend* backend) override {
+      const v1::TableConfig& table, nn::MathBackend* backend) override {
     return group_->NewExchange(table, backend);
   }
   absl::StatusOr<ClassScores> Sum(const std::string& phase, uint32_t epoch,
@@ -85,11 +85,11 @@ struct TrainingRun {
   uint32_t until = 1;
   std::string folder = {};
   // Gets what was copied after the last pass's first step.
-  cuda::CopiedBytes* copied = nullptr;
+  nn::cuda::CopiedBytes* copied = nullptr;
   // The GPU that the device says it is.
-  std::optional<cuda::GpuId> gpu = std::nullopt;
+  std::optional<nn::cuda::GpuId> gpu = std::nullopt;
   // For NCCL; null: what programs have.
-  GpuRingFactory new_gpu_ring = nullptr;
+  collective::GpuRingFactory new_gpu_ring = nullptr;
   // Of the job; 0: its default.
   double connect_timeout_s = 0;
   // Gives up after so many steps; 0: never.

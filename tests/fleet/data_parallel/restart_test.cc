@@ -29,20 +29,20 @@ constexpr uint32_t kBatch = 4;
 constexpr uint64_t kSteps = 5;
 constexpr uint32_t kAccumulate = 2;
 
-std::unique_ptr<Network> NetworkWithDropout(float rate) {
-  NetworkBuilder net;
-  ImageInputOptions input;
+std::unique_ptr<nn::Network> NetworkWithDropout(float rate) {
+  nn::NetworkBuilder net;
+  nn::ImageInputOptions input;
   input.shape = {28, 28, 1};
-  LinearOptions hidden;
+  nn::LinearOptions hidden;
   hidden.num_outputs = 32;
-  hidden.activation = Activation::kRelu;
-  LinearOptions output;
+  hidden.activation = nn::Activation::kRelu;
+  nn::LinearOptions output;
   output.num_outputs = 10;
-  NodeId x = net.Add("image", NewImageInput(input), {});
-  x = net.Add("hidden", NewLinear(hidden), {x});
-  x = net.Add("dropout", NewDropout({.rate = rate}), {x});
-  x = net.Add("output", NewLinear(output), {x});
-  auto network = net.Build(net.Add("loss", NewSoftmaxCrossEntropy(), {x}));
+  nn::NodeId x = net.Add("image", nn::NewImageInput(input), {});
+  x = net.Add("hidden", nn::NewLinear(hidden), {x});
+  x = net.Add("dropout", nn::NewDropout({.rate = rate}), {x});
+  x = net.Add("output", nn::NewLinear(output), {x});
+  auto network = net.Build(net.Add("loss", nn::NewSoftmaxCrossEntropy(), {x}));
   OARLOCK_CHECK(network.ok());
   return *std::move(network);
 }
@@ -70,9 +70,9 @@ absl::Status Train(WorkerGroup& group, const Run& run,
       DrawImages(group, {.height = 28, .width = 28, .channels = 1}, kBatch,
                  kSteps, kSeed));
   OARLOCK_ASSIGN_OR_RETURN(
-      const ImageTransform transform,
-      ImageTransform::Create(shard.images->shape(),
-                             {.padding = 2, .flip = true}, kSeed));
+      const data::ImageTransform transform,
+      data::ImageTransform::Create(shard.images->shape(),
+                                   {.padding = 2, .flip = true}, kSeed));
   OARLOCK_ASSIGN_OR_RETURN(
       const auto model,
       DistributedModel::Create(&group, NetworkWithDropout(run.dropout),
@@ -88,10 +88,11 @@ absl::Status Train(WorkerGroup& group, const Run& run,
         optimizer->BeginEpoch(run.forgets_epoch ? 0 : epoch,
                               shard.sampler.num_batches()));
     if (first != 0) return absl::InternalError("a pass begins in its middle");
-    ImageLoader loader(shard.images.get(), &transform,
-                       shard.sampler.Epoch(epoch), {});
+    data::ImageLoader loader(shard.images.get(), &transform,
+                             shard.sampler.Epoch(epoch), {});
     while (true) {
-      OARLOCK_ASSIGN_OR_RETURN(const ImageBatch* const batch, loader.Next());
+      OARLOCK_ASSIGN_OR_RETURN(const data::ImageBatch* const batch,
+                               loader.Next());
       if (batch == nullptr) break;
       model->Forward(*batch);
       model->Backward();
@@ -108,7 +109,7 @@ absl::Status Train(WorkerGroup& group, const Run& run,
 // Rank 0's parameters, which are those of all.
 std::vector<float> TrainOn(uint32_t size, const Run& run) {
   const DistributedStrategy strategy = {.accumulate_steps = kAccumulate};
-  const std::vector<RoleAssignment> roles = CollectiveRoles(size);
+  const std::vector<cluster::RoleAssignment> roles = CollectiveRoles(size);
   std::vector<std::vector<float>> parameters(size);
   const std::vector<absl::Status> statuses = RunWorkers(
       size, [&](size_t rank) { return JoinWorkers({}, roles[rank], strategy); },

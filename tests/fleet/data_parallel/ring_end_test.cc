@@ -48,10 +48,10 @@ struct LateSums {
 
 // A ring that counts as ended early when it goes while another sums: NCCL may
 // still need it.
-class LateRing final : public RingAround {
+class LateRing final : public collective::RingAround {
  public:
-  LateRing(std::unique_ptr<GpuRing> ring, int rank, LateSums* sums)
-      : RingAround(std::move(ring)), rank_(rank), sums_(*sums) {
+  LateRing(std::unique_ptr<collective::GpuRing> ring, int rank, LateSums* sums)
+      : collective::RingAround(std::move(ring)), rank_(rank), sums_(*sums) {
     absl::MutexLock lock(&sums_.mutex);
     sums_.most_rings = std::max(sums_.most_rings, ++sums_.num_rings[rank]);
   }
@@ -98,7 +98,7 @@ class MeetingGroup final : public GroupAround {
       : GroupAround(std::move(group)), sums_(*sums) {}
 
   absl::StatusOr<std::unique_ptr<GradientExchange>> NewExchange(
-      const v1::TableConfig& table, MathBackend* backend) override {
+      const v1::TableConfig& table, nn::MathBackend* backend) override {
     const Meeting meeting(&sums_);
     return GroupAround::NewExchange(table, backend);
   }
@@ -133,13 +133,13 @@ class MeetingGroup final : public GroupAround {
 std::vector<TrainingRun> WithLateSums(LateSums* sums) {
   std::vector<TrainingRun> runs(2);
   for (int rank = 0; rank < 2; ++rank) {
-    runs[rank].gpu = cuda::GpuId{rank, absl::StrCat("0000:0", rank, ":00.0")};
-    runs[rank].new_gpu_ring =
-        [rank, sums](
-            Communicator& host,
-            const GpuRingOptions&) -> absl::StatusOr<std::unique_ptr<GpuRing>> {
-      OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<GpuRing> ring,
-                               NewModelRing(host));
+    runs[rank].gpu =
+        nn::cuda::GpuId{rank, absl::StrCat("0000:0", rank, ":00.0")};
+    runs[rank].new_gpu_ring = [rank, sums](collective::Communicator& host,
+                                           const collective::GpuRingOptions&)
+        -> absl::StatusOr<std::unique_ptr<collective::GpuRing>> {
+      OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<collective::GpuRing> ring,
+                               collective::NewModelRing(host));
       return std::make_unique<LateRing>(std::move(ring), rank, sums);
     };
   }

@@ -34,14 +34,16 @@ namespace {
 using ::testing::HasSubstr;
 
 // Called before sum number `index` of a rank, from 0; its error is the sum's.
-using SumHook = std::function<absl::Status(int rank, int index,
-                                           const GpuRing::GoOn& go_on)>;
+using SumHook = std::function<absl::Status(
+    int rank, int index, const collective::GpuRing::GoOn& go_on)>;
 
 // Whose sums are watched.
-class WatchedRing final : public RingAround {
+class WatchedRing final : public collective::RingAround {
  public:
-  WatchedRing(std::unique_ptr<GpuRing> ring, int rank, SumHook hook)
-      : RingAround(std::move(ring)), rank_(rank), hook_(std::move(hook)) {}
+  WatchedRing(std::unique_ptr<collective::GpuRing> ring, int rank, SumHook hook)
+      : collective::RingAround(std::move(ring)),
+        rank_(rank),
+        hook_(std::move(hook)) {}
 
   absl::Status AllReduce(void* values, size_t num_values, Type type,
                          const GoOn& go_on) override {
@@ -59,13 +61,15 @@ class WatchedRing final : public RingAround {
 std::vector<TrainingRun> OnGpus(int size, const SumHook& hook) {
   std::vector<TrainingRun> runs(size);
   for (int rank = 0; rank < size; ++rank) {
-    runs[rank].gpu = cuda::GpuId{rank, absl::StrCat("0000:0", rank, ":00.0")};
-    runs[rank].new_gpu_ring = [rank, hook](Communicator& host,
-                                           const GpuRingOptions& options)
-        -> absl::StatusOr<std::unique_ptr<GpuRing>> {
+    runs[rank].gpu =
+        nn::cuda::GpuId{rank, absl::StrCat("0000:0", rank, ":00.0")};
+    runs[rank].new_gpu_ring = [rank, hook](
+                                  collective::Communicator& host,
+                                  const collective::GpuRingOptions& options)
+        -> absl::StatusOr<std::unique_ptr<collective::GpuRing>> {
       EXPECT_EQ(options.gpu, rank);
-      OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<GpuRing> ring,
-                               NewModelRing(host));
+      OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<collective::GpuRing> ring,
+                               collective::NewModelRing(host));
       return std::make_unique<WatchedRing>(std::move(ring), rank, hook);
     };
   }
@@ -73,7 +77,7 @@ std::vector<TrainingRun> OnGpus(int size, const SumHook& hook) {
 }
 
 SumHook CountSums(std::atomic<int>* num_sums) {
-  return [num_sums](int, int, const GpuRing::GoOn&) {
+  return [num_sums](int, int, const collective::GpuRing::GoOn&) {
     ++*num_sums;
     return absl::OkStatus();
   };
@@ -141,7 +145,7 @@ TEST(SumCommunicatorTest, GpusSumWhatHostsSum) {
 
 TEST(SumCommunicatorTest, BetweenGpusNothingButBatchesAndScoresIsCopied) {
   std::atomic<int> num_sums = 0;
-  cuda::CopiedBytes copied;
+  nn::cuda::CopiedBytes copied;
   std::vector<TrainingRun> runs = OnGpus(2, CountSums(&num_sums));
   runs[0].copied = &copied;
   for (TrainingRun& run : runs) run.strategy.bucket_bytes = 1000;
@@ -187,10 +191,11 @@ std::vector<WithoutNccl> AllWithoutNccl() {
        "rank 1 does not compute on a GPU", /*all_on_gpus=*/false},
       {"a rank without NCCL",
        [](std::vector<TrainingRun>& runs) {
-         const GpuRingFactory whole = runs[1].new_gpu_ring;
-         runs[1].new_gpu_ring = [whole](Communicator& host,
-                                        const GpuRingOptions& options)
-             -> absl::StatusOr<std::unique_ptr<GpuRing>> {
+         const collective::GpuRingFactory whole = runs[1].new_gpu_ring;
+         runs[1].new_gpu_ring = [whole](
+                                    collective::Communicator& host,
+                                    const collective::GpuRingOptions& options)
+             -> absl::StatusOr<std::unique_ptr<collective::GpuRing>> {
            // All ranks take part in making the model's.
            OARLOCK_RETURN_IF_ERROR(whole(host, options).status());
            return absl::FailedPreconditionError("libnccl.so.2: not found");
@@ -267,11 +272,11 @@ TEST(SumCommunicatorTest, NcclMayConnectForAsLongAsRanksMayCome) {
   runs[0].connect_timeout_s = runs[1].connect_timeout_s = 45;
   std::atomic<int> num_rings = 0;
   for (TrainingRun& run : runs) {
-    run.new_gpu_ring = [&num_rings](Communicator& host,
-                                    const GpuRingOptions& options) {
+    run.new_gpu_ring = [&num_rings](collective::Communicator& host,
+                                    const collective::GpuRingOptions& options) {
       EXPECT_EQ(options.connect_timeout, absl::Seconds(45));
       ++num_rings;
-      return NewModelRing(host);
+      return collective::NewModelRing(host);
     };
   }
   for (const Outcome& rank : TrainTogether(runs)) {
@@ -314,8 +319,9 @@ TEST(SumCommunicatorTest, ARankThatGivesUpEndsTheOthersAsOverTcp) {
 // NCCL itself notices nothing: a sum waits for whoever is gone.
 TEST(SumCommunicatorTest, ARankThatIsLostInASumEndsTheOthers) {
   constexpr int kLostIn = 3;
-  const SumHook lose = [](int rank, int index,
-                          const GpuRing::GoOn& go_on) -> absl::Status {
+  const SumHook lose =
+      [](int rank, int index,
+         const collective::GpuRing::GoOn& go_on) -> absl::Status {
     if (index < kLostIn) return absl::OkStatus();
     if (rank == 1) return absl::UnavailableError("NCCL: its GPU is lost");
     absl::Status status;
@@ -345,8 +351,8 @@ TEST(SumCommunicatorTest, RanksThatWantDifferentBackendsAreTold) {
 }
 
 TEST(SumCommunicatorTest, NcclWith16BitsIsRefusedBeforeOthersAreWaitedFor) {
-  RoleAssignment role;
-  role.role = Role::kCollective;
+  cluster::RoleAssignment role;
+  role.role = cluster::Role::kCollective;
   role.num_workers = 2;
   // Nobody comes.
   role.worker_endpoints = {"127.0.0.1:1", "127.0.0.1:2"};
@@ -365,18 +371,22 @@ TEST(SumCommunicatorTest, NcclWith16BitsIsRefusedBeforeOthersAreWaitedFor) {
 // The same bus id says nothing of another machine.
 TEST(SumCommunicatorTest, GpusOfTwoMachinesAreNotTheSame) {
   for (const bool one_machine : {false, true}) {
-    const std::vector<absl::Status> ranks =
-        RunRanks(Backends()[0], 2, [&](Communicator& group) -> absl::Status {
-          const std::unique_ptr<MathBackend> math = cuda::NewCudaBackend(
-              cuda::NewEmulatedDevice(
-                  {.memory_bytes = size_t{64} << 20,
-                   .gpu_id = cuda::GpuId{group.rank(), "0000:1B:00.0"}}),
-              {});
+    const std::vector<absl::Status> ranks = collective::RunRanks(
+        collective::Backends()[0], 2,
+        [&](collective::Communicator& group) -> absl::Status {
+          const std::unique_ptr<nn::MathBackend> math =
+              nn::cuda::NewCudaBackend(
+                  nn::cuda::NewEmulatedDevice(
+                      {.memory_bytes = size_t{64} << 20,
+                       .gpu_id =
+                           nn::cuda::GpuId{group.rank(), "0000:1B:00.0"}}),
+                  {});
           SumOptions options;
           options.machine =
               absl::StrCat("10.0.0.", one_machine ? 1 : group.rank());
-          options.new_gpu_ring = [](Communicator& host, const GpuRingOptions&) {
-            return NewModelRing(host);
+          options.new_gpu_ring = [](collective::Communicator& host,
+                                    const collective::GpuRingOptions&) {
+            return collective::NewModelRing(host);
           };
           OARLOCK_ASSIGN_OR_RETURN(
               const SumCommunicator sums,
@@ -389,8 +399,8 @@ TEST(SumCommunicatorTest, GpusOfTwoMachinesAreNotTheSame) {
 }
 
 TEST(SumCommunicatorTest, WithServersNothingButAutoIsLegal) {
-  RoleAssignment role;
-  role.role = Role::kWorker;
+  cluster::RoleAssignment role;
+  role.role = cluster::Role::kWorker;
   role.num_workers = 1;
   role.server_endpoints = {"127.0.0.1:1"};
   for (const char* const backend : {"nccl", "tcp", "NCCL", "gloo"}) {

@@ -8,12 +8,12 @@
 
 namespace oarlock {
 
-std::vector<RoleAssignment> CollectiveRoles(uint32_t size) {
-  std::vector<RoleAssignment> roles(size);
+std::vector<cluster::RoleAssignment> CollectiveRoles(uint32_t size) {
+  std::vector<cluster::RoleAssignment> roles(size);
   if (size == 1) return roles;
-  const std::vector<std::string> endpoints = FreeEndpoints(size);
+  const std::vector<std::string> endpoints = collective::FreeEndpoints(size);
   for (uint32_t rank = 0; rank < size; ++rank) {
-    roles[rank].role = Role::kCollective;
+    roles[rank].role = cluster::Role::kCollective;
     roles[rank].worker_index = rank;
     roles[rank].num_workers = size;
     roles[rank].worker_endpoints = endpoints;
@@ -44,23 +44,23 @@ std::vector<absl::Status> RunWorkers(
 }
 
 absl::StatusOr<ImageShard> DrawImages(const WorkerGroup& group,
-                                      const ImageShape& shape,
+                                      const data::ImageShape& shape,
                                       uint32_t batch_size, uint64_t num_steps,
                                       uint64_t seed) {
-  SyntheticImagesOptions drawn;
+  data::SyntheticImagesOptions drawn;
   drawn.shape = shape;
   drawn.num_examples = batch_size * num_steps * group.size();
   drawn.seed = seed;
-  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<MemoryImages> images,
-                           NewSyntheticImages(drawn));
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<data::MemoryImages> images,
+                           data::NewSyntheticImages(drawn));
   OARLOCK_ASSIGN_OR_RETURN(
-      DistributedBatchSampler sampler,
-      DistributedBatchSampler::Create({.num_examples = images->size(),
-                                       .batch_size = batch_size,
-                                       .rank = group.rank(),
-                                       .size = group.size(),
-                                       .shuffle = true,
-                                       .seed = seed}));
+      data::DistributedBatchSampler sampler,
+      data::DistributedBatchSampler::Create({.num_examples = images->size(),
+                                             .batch_size = batch_size,
+                                             .rank = group.rank(),
+                                             .size = group.size(),
+                                             .shuffle = true,
+                                             .seed = seed}));
   return ImageShard{std::move(images), std::move(sampler)};
 }
 

@@ -17,7 +17,7 @@
 namespace oarlock {
 
 // Of the ranks of a group of that size; one alone has none.
-std::vector<RoleAssignment> CollectiveRoles(uint32_t size);
+std::vector<cluster::RoleAssignment> CollectiveRoles(uint32_t size);
 
 // Runs all workers at once: worker i joins a group by `join`, trains in it, and
 // leaves it with what `train` gave. The status of each.
@@ -29,11 +29,11 @@ std::vector<absl::Status> RunWorkers(
 
 // Images, `num_steps` batches for each worker of the group, and this one's.
 struct ImageShard {
-  std::unique_ptr<MemoryImages> images;
-  DistributedBatchSampler sampler;
+  std::unique_ptr<data::MemoryImages> images;
+  data::DistributedBatchSampler sampler;
 };
 absl::StatusOr<ImageShard> DrawImages(const WorkerGroup& group,
-                                      const ImageShape& shape,
+                                      const data::ImageShape& shape,
                                       uint32_t batch_size, uint64_t num_steps,
                                       uint64_t seed);
 

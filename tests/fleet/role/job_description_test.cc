@@ -65,7 +65,7 @@ TEST(JobDescriptionTest, HasTheFormatThatLinesAreIn) {
       EXPECT_EQ(job.data_format(), format) << command;
       // Who reads the same lines through a command reads the same format.
       job.set_pipe_command("cat");
-      EXPECT_EQ(NameOf(DataFormatOf(job)), format) << command;
+      EXPECT_EQ(data::NameOf(worker::DataFormatOf(job)), format) << command;
     }
   }
 }
@@ -96,7 +96,7 @@ TEST(JobDescriptionTest, MultiSlotLinesOfEarlierReleasesAreLikeCriteos) {
   flag->set_value("multi_slot");
   v1::JobConfig job;
   ASSERT_TRUE(TakeDescription(description, &job).ok());
-  const DataSchema schema = SchemaOf(DataOptionsOf(job));
+  const data::DataSchema schema = data::SchemaOf(worker::DataOptionsOf(job));
   EXPECT_EQ(schema.num_dense, 13);
   EXPECT_EQ(schema.num_slots, 26);
 }

@@ -34,17 +34,17 @@ using ::testing::HasSubstr;
 constexpr size_t kDense = 3;
 constexpr size_t kHidden = 4;
 
-std::unique_ptr<Network> NormedNetwork() {
-  NetworkBuilder builder;
-  NodeId x = builder.Add("dense", NewDenseInput({kDense}), {});
-  x = builder.Add("dense_norm", NewDataNorm(), {x});
-  x = builder.Add("fc", NewLinear({.num_outputs = kHidden}), {x});
-  BatchNormOptions norm;
-  norm.activation = Activation::kRelu;
-  x = builder.Add("fc_norm", NewBatchNorm(norm), {x});
-  x = builder.Add("out", NewLinear({.num_outputs = 1}), {x});
+std::unique_ptr<nn::Network> NormedNetwork() {
+  nn::NetworkBuilder builder;
+  nn::NodeId x = builder.Add("dense", nn::NewDenseInput({kDense}), {});
+  x = builder.Add("dense_norm", nn::NewDataNorm(), {x});
+  x = builder.Add("fc", nn::NewLinear({.num_outputs = kHidden}), {x});
+  nn::BatchNormOptions norm;
+  norm.activation = nn::Activation::kRelu;
+  x = builder.Add("fc_norm", nn::NewBatchNorm(norm), {x});
+  x = builder.Add("out", nn::NewLinear({.num_outputs = 1}), {x});
   auto network =
-      builder.Build(builder.Add("loss", NewSigmoidCrossEntropy(), {x}));
+      builder.Build(builder.Add("loss", nn::NewSigmoidCrossEntropy(), {x}));
   EXPECT_TRUE(network.ok()) << network.status();
   return *std::move(network);
 }
@@ -56,7 +56,7 @@ class DenseBin {
       : values_(std::move(values)) {
     values_.insert(values_.end(), exported.moments.begin(),
                    exported.moments.end());
-    for (const ParameterSpec& spec : exported.specs) {
+    for (const nn::ParameterSpec& spec : exported.specs) {
       offsets_[spec.name] = spec.offset;
     }
   }
@@ -70,7 +70,7 @@ class DenseBin {
 };
 
 TEST(ExportedParametersTest, NormsAreWhatTheyAreAtPrediction) {
-  const std::unique_ptr<Network> network = NormedNetwork();
+  const std::unique_ptr<nn::Network> network = NormedNetwork();
   std::vector<float> parameters(network->num_parameters());
   for (size_t i = 0; i < parameters.size(); ++i) {
     parameters[i] = 0.9f - 0.13f * static_cast<float>(i % 11);
@@ -82,16 +82,16 @@ TEST(ExportedParametersTest, NormsAreWhatTheyAreAtPrediction) {
   }
   const std::vector<float> x = {1, -2, 0.5f, 0, 3, -1};
   const std::vector<float> labels = {0, 1};
-  StepInput input;
+  nn::StepInput input;
   input.num_examples = 2;
   input.labels = labels.data();
   input.dense = x.data();
   input.parameters = parameters.data();
   input.statistics = statistics.data();
-  auto math = NewMathBackend("reference");
+  auto math = nn::NewMathBackend("reference");
   ASSERT_TRUE(math.ok()) << math.status();
-  Workspace workspace(*network, *std::move(math), 2);
-  StepOutput output;
+  nn::Workspace workspace(*network, *std::move(math), 2);
+  nn::StepOutput output;
   workspace.Forward(input, &output);
 
   const ExportedParameters exported =
@@ -124,7 +124,7 @@ TEST(ExportedParametersTest, NormsAreWhatTheyAreAtPrediction) {
 }
 
 TEST(ExportedParametersTest, ANormThatHasSeenNothingHasMean0AndVariance1) {
-  const std::unique_ptr<Network> network = NormedNetwork();
+  const std::unique_ptr<nn::Network> network = NormedNetwork();
   const ExportedParameters exported = ExportedParametersOf(
       *network, std::vector<float>(network->num_statistics()));
   const DenseBin bin(exported, std::vector<float>(network->num_parameters()));
@@ -163,38 +163,39 @@ TEST(ExportedParametersTest, ARowWithoutStatisticsIsDataLoss) {
 }
 
 // A layer of which no reader has heard.
-class Unheard final : public Layer {
+class Unheard final : public nn::Layer {
  public:
   const char* kind() const override { return "unheard"; }
-  absl::StatusOr<Shape> OutputShape(
-      absl::Span<const Shape> inputs) const override {
+  absl::StatusOr<nn::Shape> OutputShape(
+      absl::Span<const nn::Shape> inputs) const override {
     return inputs[0];
   }
-  void Forward(const ForwardArgs& args) const override {}
-  void Backward(const BackwardArgs& args) const override {}
+  void Forward(const nn::ForwardArgs& args) const override {}
+  void Backward(const nn::BackwardArgs& args) const override {}
 };
 
-class OneNetwork final : public Model {
+class OneNetwork final : public models::Model {
  public:
-  explicit OneNetwork(std::unique_ptr<Network> network)
+  explicit OneNetwork(std::unique_ptr<nn::Network> network)
       : network_(std::move(network)) {}
-  const ModelSpec& spec() const override { return spec_; }
-  const Network* network() const override { return network_.get(); }
-  std::unique_ptr<ModelExecutor> NewExecutor(size_t) const override {
+  const models::ModelSpec& spec() const override { return spec_; }
+  const nn::Network* network() const override { return network_.get(); }
+  std::unique_ptr<models::ModelExecutor> NewExecutor(size_t) const override {
     return nullptr;
   }
 
  private:
-  const ModelSpec spec_;
-  const std::unique_ptr<Network> network_;
+  const models::ModelSpec spec_;
+  const std::unique_ptr<nn::Network> network_;
 };
 
 TEST(ModelJsonTest, ALayerWithoutAPlaceInTheFormatIsNamed) {
-  NetworkBuilder builder;
-  const NodeId dense = builder.Add("dense", NewDenseInput({1}), {});
-  const NodeId odd = builder.Add("odd", std::make_unique<Unheard>(), {dense});
+  nn::NetworkBuilder builder;
+  const nn::NodeId dense = builder.Add("dense", nn::NewDenseInput({1}), {});
+  const nn::NodeId odd =
+      builder.Add("odd", std::make_unique<Unheard>(), {dense});
   auto network =
-      builder.Build(builder.Add("loss", NewSigmoidCrossEntropy(), {odd}));
+      builder.Build(builder.Add("loss", nn::NewSigmoidCrossEntropy(), {odd}));
   ASSERT_TRUE(network.ok()) << network.status();
   const OneNetwork model(*std::move(network));
   ExportedModel exported;

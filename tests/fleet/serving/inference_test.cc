@@ -34,8 +34,8 @@ class InferenceTest : public ::testing::Test {
     config_.set_model("deepfm");
     config_.set_embedding_size(3);
     config_.set_init_range(0.5);
-    model_ = *ModelOf(config_);
-    plan_ = *PlanTables(model_->spec(), config_, /*num_workers=*/1);
+    model_ = *worker::ModelOf(config_);
+    plan_ = *worker::PlanTables(model_->spec(), config_, /*num_workers=*/1);
     for (const v1::TableConfig& table : plan_.tables) {
       EXPECT_TRUE(client_.CreateTable(table).ok());
     }
@@ -46,14 +46,14 @@ class InferenceTest : public ::testing::Test {
 
   // What the model says to each line alone; NaN where it is no example.
   std::vector<float> OneByOne(const std::vector<std::string>& lines) {
-    DenseParameters dense(&client_, plan_.dense_table);
+    worker::DenseParameters dense(&client_, plan_.dense_table);
     EXPECT_TRUE(dense.Pull().ok());
     const auto executor = model_->NewExecutor(1);
-    const auto parser = NewLineParser(options_.data);
+    const auto parser = data::NewLineParser(options_.data);
     std::vector<float> scores;
     std::string reason;
     for (const std::string& line : lines) {
-      auto step = std::make_shared<StepBuffer>(&model_->spec(), clock_);
+      auto step = std::make_shared<worker::StepBuffer>(&model_->spec(), clock_);
       if (!parser->Append(line, &step->batch, &reason)) {
         scores.push_back(NAN);
         continue;
@@ -61,7 +61,7 @@ class InferenceTest : public ::testing::Test {
       step->BuildKeys(client_.partition_bits());
       step->StartPull(&client_, plan_.sparse_tables, step);
       EXPECT_TRUE(step->WaitForPull().ok());
-      StepOutput output;
+      nn::StepOutput output;
       executor->Predict(step->ModelInput(dense.Current()->values.data(), 1),
                         &output);
       scores.push_back(output.predictions[0]);
@@ -92,8 +92,8 @@ class InferenceTest : public ::testing::Test {
   const SkippingClock clock_;
   TestFolder folder_;
   v1::JobConfig config_;
-  std::unique_ptr<Model> model_;
-  TablePlan plan_;
+  std::unique_ptr<models::Model> model_;
+  worker::TablePlan plan_;
   LocalParameterClient client_{16};
   InferenceTables tables_;
   InferenceOptions options_;
@@ -112,8 +112,9 @@ TEST_F(InferenceTest, ScoresAreThoseOfEachLineInTheOrderOfTheInput) {
         // An empty file, too.
         const uint64_t num_lines = f == 2 ? 0 : random.Below(200);
         for (uint64_t i = 0; i < num_lines; ++i) {
-          lines.push_back(random.Below(10) == 0 ? "no line"
-                                                : RandomCriteoLine(random));
+          lines.push_back(random.Below(10) == 0
+                              ? "no line"
+                              : data::RandomCriteoLine(random));
           absl::StrAppend(&text, lines.back(), "\n");
         }
         options_.files.push_back(folder_.Write(absl::StrCat("f", f), text));
@@ -141,7 +142,7 @@ TEST_F(InferenceTest, LinesWithoutLabelsHaveTheSameScoresAndNoAuc) {
   std::string labelled;
   std::string bare;
   for (int i = 0; i < 100; ++i) {
-    const std::string line = RandomCriteoLine(random);
+    const std::string line = data::RandomCriteoLine(random);
     absl::StrAppend(&labelled, line, "\n");
     absl::StrAppend(&bare, line.substr(2), "\n");
   }
@@ -162,7 +163,7 @@ TEST_F(InferenceTest, LinesWithoutLabelsHaveTheSameScoresAndNoAuc) {
 }
 
 TEST_F(InferenceTest, LabelThatIsThereOrNotAgainstTheFlagIsTold) {
-  using Format = DataOptions::Format;
+  using Format = data::DataOptions::Format;
   options_.data.bad_lines_max = 0;
   options_.data.multi_slot_dense_dim = 1;
   options_.data.multi_slot_num_slots = 1;
@@ -176,7 +177,7 @@ TEST_F(InferenceTest, LabelThatIsThereOrNotAgainstTheFlagIsTold) {
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     return std::string(status.message());
   };
-  const std::string labelled_criteo = NumberedLine(1);
+  const std::string labelled_criteo = data::NumberedLine(1);
   const struct {
     Format format;
     std::string labelled;
@@ -210,15 +211,15 @@ TEST_F(InferenceTest, LabelThatIsThereOrNotAgainstTheFlagIsTold) {
 TEST_F(InferenceTest, CommentsOfLibsvmHaveNoScoreAndAreNotMalformed) {
   config_.set_model("lr");
   config_.set_data_format("libsvm");
-  model_ = *ModelOf(config_);
+  model_ = *worker::ModelOf(config_);
   // Its rows have the width of another model's: it gets a client of its own.
   LocalParameterClient client{16};
-  plan_ = *PlanTables(model_->spec(), config_, /*num_workers=*/1);
+  plan_ = *worker::PlanTables(model_->spec(), config_, /*num_workers=*/1);
   for (const v1::TableConfig& table : plan_.tables) {
     ASSERT_TRUE(client.CreateTable(table).ok());
   }
   tables_ = {&client, plan_.sparse_tables, plan_.dense_table};
-  options_.data.format = DataOptions::Format::kLibsvm;
+  options_.data.format = data::DataOptions::Format::kLibsvm;
   options_.data.bad_lines_max = 0;
   options_.batch_size = 2;
   for (const bool has_labels : {true, false}) {
@@ -258,7 +259,7 @@ TEST_F(InferenceTest, TheFirstErrorEndsItOnAllThreads) {
   RandomSequence random(5);
   std::string text;
   for (int i = 0; i < 500; ++i) {
-    absl::StrAppend(&text, RandomCriteoLine(random), "\n");
+    absl::StrAppend(&text, data::RandomCriteoLine(random), "\n");
   }
   options_.files = {folder_.Write("lines", text)};
   options_.num_threads = 4;

@@ -27,47 +27,51 @@ void Must(bool ok, const char* what) {
 }
 
 void TryManifest(const std::string& text) {
-  const auto opened = oarlock::OpenManifest("it", oarlock::SealManifest(text));
+  const auto opened = oarlock::storage::OpenManifest(
+      "it", oarlock::storage::SealManifest(text));
   Must(opened.ok() && *opened == text, "a sealed manifest does not open");
-  const auto manifest = oarlock::ParseManifest("it", text);
+  const auto manifest = oarlock::checkpoint::ParseManifest("it", text);
   if (!manifest.ok()) {
     Must(absl::IsDataLoss(manifest.status()) ||
              absl::IsFailedPrecondition(manifest.status()),
          "an error of another code");
     return;
   }
-  const auto again =
-      oarlock::ParseManifest("it", oarlock::FormatManifest(*manifest));
+  const auto again = oarlock::checkpoint::ParseManifest(
+      "it", oarlock::checkpoint::FormatManifest(*manifest));
   Must(again.ok(), "a manifest that was written is refused");
-  Must(oarlock::FormatManifest(*again) == oarlock::FormatManifest(*manifest),
+  Must(oarlock::checkpoint::FormatManifest(*again) ==
+           oarlock::checkpoint::FormatManifest(*manifest),
        "a manifest changes when it is written");
 }
 
 void TrySealed(const std::string& sealed) {
-  const auto opened = oarlock::OpenManifest("it", sealed);
+  const auto opened = oarlock::storage::OpenManifest("it", sealed);
   if (opened.ok()) {
-    Must(oarlock::SealManifest(*opened) == sealed, "two seals of one text");
+    Must(oarlock::storage::SealManifest(*opened) == sealed,
+         "two seals of one text");
   } else {
     Must(absl::IsDataLoss(opened.status()), "an error of another code");
   }
 }
 
 void TryRecord(absl::string_view bytes) {
-  const absl::string_view name = bytes.substr(0, oarlock::RecordName::kBytes);
+  const absl::string_view name =
+      bytes.substr(0, oarlock::storage::RecordName::kBytes);
   const absl::string_view value = bytes.substr(name.size());
-  if (const auto decoded = oarlock::DecodeRecordName(name)) {
-    const auto encoded = oarlock::EncodeRecordName(*decoded);
+  if (const auto decoded = oarlock::storage::DecodeRecordName(name)) {
+    const auto encoded = oarlock::storage::EncodeRecordName(*decoded);
     Must(absl::string_view(encoded.data(), encoded.size()) == name,
          "a name changes");
   }
-  if (const auto opened = oarlock::OpenRecord(name, value)) {
+  if (const auto opened = oarlock::storage::OpenRecord(name, value)) {
     std::string sealed(*opened);
-    oarlock::SealRecord(name, sealed);
+    oarlock::storage::SealRecord(name, sealed);
     Must(sealed == value, "two seals of one record");
   }
   std::string sealed(value);
-  oarlock::SealRecord(name, sealed);
-  Must(oarlock::OpenRecord(name, sealed) == value,
+  oarlock::storage::SealRecord(name, sealed);
+  Must(oarlock::storage::OpenRecord(name, sealed) == value,
        "a sealed record does not open");
 }
 

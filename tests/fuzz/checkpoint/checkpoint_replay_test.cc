@@ -56,14 +56,14 @@ std::string RandomManifest(RandomSequence& random) {
 }
 
 std::string RandomRecord(RandomSequence& random) {
-  const auto name = EncodeRecordName(
+  const auto name = storage::EncodeRecordName(
       {.cut = random.Below(5),
        .table = TableId(static_cast<uint32_t>(random.Below(3))),
        .unit = static_cast<uint32_t>(random.Below(3)),
-       .kind = static_cast<RecordKind>(1 + random.Below(3)),
+       .kind = static_cast<storage::RecordKind>(1 + random.Below(3)),
        .number = 0});
   std::string value(random.Below(50), 'v');
-  SealRecord({name.data(), name.size()}, value);
+  storage::SealRecord({name.data(), name.size()}, value);
   std::string bytes =
       absl::StrCat(std::string(name.data(), name.size()), value);
   if (random.Below(2) == 0) {
@@ -80,11 +80,12 @@ TEST(CheckpointReplayTest, WhatIsAcceptedComesBack) {
     switch (random.Below(3)) {
       case 0: {
         const std::string text = RandomManifest(random);
-        (ParseManifest("it", text).ok() ? num_accepted : num_refused) += 1;
+        (checkpoint::ParseManifest("it", text).ok() ? num_accepted
+                                                    : num_refused) += 1;
         return absl::StrCat("m", text);
       }
       case 1: {
-        std::string sealed = SealManifest(RandomManifest(random));
+        std::string sealed = storage::SealManifest(RandomManifest(random));
         if (random.Below(2) == 0) {
           sealed[random.Below(sealed.size())] ^= 1 << random.Below(8);
         }

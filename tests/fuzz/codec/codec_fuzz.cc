@@ -15,13 +15,13 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2) return 0;
-  const auto kind =
-      static_cast<oarlock::MessageKind>(data[0] % oarlock::kNumMessageKinds);
+  const auto kind = static_cast<oarlock::wire::MessageKind>(
+      data[0] % oarlock::wire::kNumMessageKinds);
   const std::string bytes(reinterpret_cast<const char*>(data) + 2, size - 2);
   oarlock::RandomSequence r(data[1]);
-  const std::string disagreement = oarlock::DisagreementWithGeneratedCode(
-      kind, data[1] == 0 ? oarlock::OneSlice(bytes)
-                         : oarlock::CutIntoSlices(bytes, data[1], &r));
+  const std::string disagreement = oarlock::wire::DisagreementWithGeneratedCode(
+      kind, data[1] == 0 ? oarlock::wire::OneSlice(bytes)
+                         : oarlock::wire::CutIntoSlices(bytes, data[1], &r));
   if (!disagreement.empty()) {
     std::fprintf(stderr, "%s\n", disagreement.c_str());
     std::abort();

@@ -12,24 +12,24 @@ namespace oarlock {
 namespace {
 
 // A message of any kind, in a usual or unusual encoding.
-std::string Undamaged(MessageKind kind, RandomSequence* r) {
+std::string Undamaged(wire::MessageKind kind, RandomSequence* r) {
   const size_t size = r->Below(40);
-  if (r->Below(2) == 0) return RandomBytes(kind, size, r);
+  if (r->Below(2) == 0) return wire::RandomBytes(kind, size, r);
   switch (kind) {
-    case MessageKind::kPullSparseRequest:
-      return EncodeUnusually(RandomPullSparseRequest(size, r), r);
-    case MessageKind::kPullSparseResponse:
-      return EncodeUnusually(RandomPullSparseResponse(size, r), r);
-    case MessageKind::kPushSparseRequest:
-      return EncodeUnusually(RandomPushSparseRequest(size, r), r);
-    case MessageKind::kPullDenseRequest:
-      return EncodeUnusually(RandomPullDenseRequest(size, r), r);
-    case MessageKind::kDenseResponse:
-      return EncodeUnusually(RandomDenseResponse(size, r), r);
-    case MessageKind::kPushDenseRequest:
-      return EncodeUnusually(RandomPushDenseRequest(size, r), r);
-    case MessageKind::kPushResponse:
-      return EncodeUnusually(RandomPushResponse(r), r);
+    case wire::MessageKind::kPullSparseRequest:
+      return wire::EncodeUnusually(wire::RandomPullSparseRequest(size, r), r);
+    case wire::MessageKind::kPullSparseResponse:
+      return wire::EncodeUnusually(wire::RandomPullSparseResponse(size, r), r);
+    case wire::MessageKind::kPushSparseRequest:
+      return wire::EncodeUnusually(wire::RandomPushSparseRequest(size, r), r);
+    case wire::MessageKind::kPullDenseRequest:
+      return wire::EncodeUnusually(wire::RandomPullDenseRequest(size, r), r);
+    case wire::MessageKind::kDenseResponse:
+      return wire::EncodeUnusually(wire::RandomDenseResponse(size, r), r);
+    case wire::MessageKind::kPushDenseRequest:
+      return wire::EncodeUnusually(wire::RandomPushDenseRequest(size, r), r);
+    case wire::MessageKind::kPushResponse:
+      return wire::EncodeUnusually(wire::RandomPushResponse(r), r);
   }
   return "";
 }
@@ -37,9 +37,9 @@ std::string Undamaged(MessageKind kind, RandomSequence* r) {
 TEST(CodecReplayTest, DecodersNeverDisagreeWithGeneratedCode) {
   RunOnSeeds(30000, [](uint64_t seed) {
     RandomSequence r(seed);
-    const uint64_t kind = r.Below(kNumMessageKinds);
-    std::string bytes = Undamaged(static_cast<MessageKind>(kind), &r);
-    for (uint64_t n = r.Below(4); n > 0; --n) bytes = Damage(bytes, &r);
+    const uint64_t kind = r.Below(wire::kNumMessageKinds);
+    std::string bytes = Undamaged(static_cast<wire::MessageKind>(kind), &r);
+    for (uint64_t n = r.Below(4); n > 0; --n) bytes = wire::Damage(bytes, &r);
     const char prefix[2] = {static_cast<char>(kind),
                             static_cast<char>(r.Below(3) * r.Below(100))};
     return std::string(prefix, 2) + bytes;

@@ -44,11 +44,12 @@ const char* WhatIsWrong(const absl::Status& status) {
 }
 
 const char* WhatIsWrong(const v1::JobConfig& accepted) {
-  if (!ValidateMessage(accepted).ok()) return "accepted what is illegal";
+  if (!flags::ValidateMessage(accepted).ok()) return "accepted what is illegal";
   std::string text;
   google::protobuf::TextFormat::PrintToString(accepted, &text);
   v1::JobConfig again;
-  if (!ParseTextproto("again", text, &again).ok()) return "cannot read it back";
+  if (!flags::ParseTextproto("again", text, &again).ok())
+    return "cannot read it back";
   if (again.SerializeAsString() != accepted.SerializeAsString()) {
     return "reads back as something else";
   }
@@ -57,7 +58,8 @@ const char* WhatIsWrong(const v1::JobConfig& accepted) {
 
 const char* TryText(const std::string& text) {
   v1::JobConfig config = Before();
-  const absl::Status status = ParseTextproto("job.textproto", text, &config);
+  const absl::Status status =
+      flags::ParseTextproto("job.textproto", text, &config);
   if (status.ok()) return WhatIsWrong(config);
   if (config.SerializeAsString() != Before().SerializeAsString()) {
     return "a refused text changed the configuration";
@@ -66,10 +68,11 @@ const char* TryText(const std::string& text) {
 }
 
 const char* TryWords(const std::string& lines) {
-  const CommandSyntax syntax = {.name = "fuzz", .description = "Reads flags."};
+  const flags::CommandSyntax syntax = {.name = "fuzz",
+                                       .description = "Reads flags."};
   const std::vector<std::string> words = absl::StrSplit(lines, '\n');
   v1::JobConfig config = Before();
-  const auto parsed = ParseCommandLine(syntax, words, {{&config}});
+  const auto parsed = flags::ParseCommandLine(syntax, words, {{&config}});
   if (!parsed.ok()) return WhatIsWrong(parsed.status());
   if (parsed->help.has_value()) return nullptr;
   return WhatIsWrong(config);

@@ -21,7 +21,7 @@ constexpr const char* kValues[] = {
 };
 
 std::string RandomField(RandomSequence* r) {
-  const auto fields = FlagFields(v1::JobConfig::descriptor());
+  const auto fields = flags::FlagFields(v1::JobConfig::descriptor());
   std::string name = fields[r->Below(fields.size())]->name();
   if (r->Below(12) == 0) name.insert(r->Below(name.size()), 1, '_');
   return name;

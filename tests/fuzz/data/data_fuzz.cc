@@ -25,7 +25,7 @@
 namespace oarlock {
 namespace {
 
-class BytesSource : public ByteSource {
+class BytesSource : public data::ByteSource {
  public:
   explicit BytesSource(std::string_view bytes) : bytes_(bytes) {}
   absl::StatusOr<size_t> Read(char* data, size_t size) override {
@@ -49,33 +49,33 @@ constexpr uint8_t kZstd = 32;
 // Of multi-slot lines: no dense features.
 constexpr uint8_t kNoDense = 64;
 
-DataOptions OptionsOf(uint8_t choice) {
-  DataOptions options;
+data::DataOptions OptionsOf(uint8_t choice) {
+  data::DataOptions options;
   options.sparse_feature_dim = (choice & 1) != 0 ? 1000 : 0;
   if ((choice & kLibsvm) != 0) {
-    options.format = DataOptions::Format::kLibsvm;
+    options.format = data::DataOptions::Format::kLibsvm;
     return options;
   }
   switch ((choice >> 1) % 4) {
     case 0:
-      options.dense_transform = DataOptions::DenseTransform::kQuickStart;
+      options.dense_transform = data::DataOptions::DenseTransform::kQuickStart;
       break;
     case 1:
-      options.dense_transform = DataOptions::DenseTransform::kLog1p;
+      options.dense_transform = data::DataOptions::DenseTransform::kLog1p;
       break;
     case 2:
-      options.dense_transform = DataOptions::DenseTransform::kBucket;
+      options.dense_transform = data::DataOptions::DenseTransform::kBucket;
       break;
     case 3:
-      options.format = DataOptions::Format::kMultiSlot;
+      options.format = data::DataOptions::Format::kMultiSlot;
       options.multi_slot_dense_dim = (choice & kNoDense) != 0 ? 0 : 2;
       options.multi_slot_num_slots = 3;
   }
   return options;
 }
 
-void CheckBatch(const DataOptions& options, const Batch& batch) {
-  const DataSchema schema = SchemaOf(options);
+void CheckBatch(const data::DataOptions& options, const data::Batch& batch) {
+  const data::DataSchema schema = data::SchemaOf(options);
   const size_t num_dense = static_cast<size_t>(schema.num_dense);
   const size_t num_slots = static_cast<size_t>(schema.num_slots);
   OARLOCK_CHECK(batch.labels.size() == batch.num_examples);
@@ -105,8 +105,9 @@ void CheckBatch(const DataOptions& options, const Batch& batch) {
 // The lines of what `bytes` unpack to, up to where they are damaged.
 template <typename Visit>
 void ForEachLineOfZstd(std::string_view bytes, const Visit& visit) {
-  LineReader reader("fuzz", Decompress(Compression::kZstd, "fuzz",
-                                       std::make_unique<BytesSource>(bytes)));
+  data::LineReader reader(
+      "fuzz", data::Decompress(data::Compression::kZstd, "fuzz",
+                               std::make_unique<BytesSource>(bytes)));
   std::string_view line;
   while (reader.Next(&line)) visit(line);
   OARLOCK_CHECK(!reader.Next(&line));
@@ -117,7 +118,7 @@ void ForEachLineOfZstd(std::string_view bytes, const Visit& visit) {
 template <typename Visit>
 void ForEachLine(std::string_view text, bool with_reader, const Visit& visit) {
   if (with_reader) {
-    LineReader reader("fuzz", std::make_unique<BytesSource>(text));
+    data::LineReader reader("fuzz", std::make_unique<BytesSource>(text));
     std::string_view line;
     while (reader.Next(&line)) visit(line);
     return;
@@ -130,7 +131,8 @@ void ForEachLine(std::string_view text, bool with_reader, const Visit& visit) {
 }
 
 // Parses `line` into `batch`, and checks what the call promises.
-void ParseLine(std::string_view line, LineParser* parser, Batch* batch) {
+void ParseLine(std::string_view line, data::LineParser* parser,
+               data::Batch* batch) {
   // A copy of its own, so that a sanitizer sees reads past its end.
   const std::unique_ptr<char[]> copy(new char[line.size()]);
   line.copy(copy.get(), line.size());
@@ -155,13 +157,13 @@ void ParseLine(std::string_view line, LineParser* parser, Batch* batch) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace oarlock;  // NOLINT: the target is outside the namespace
   if (size == 0) return 0;
-  const DataOptions options = OptionsOf(data[0]);
+  const data::DataOptions options = OptionsOf(data[0]);
   // Parsers keep nothing from line to line, but their tables take long to make.
-  static std::unique_ptr<LineParser> parsers[256];
-  std::unique_ptr<LineParser>& parser =
+  static std::unique_ptr<data::LineParser> parsers[256];
+  std::unique_ptr<data::LineParser>& parser =
       parsers[data[0] & ~(kWithReader | kZstd)];
-  if (parser == nullptr) parser = NewLineParser(options);
-  Batch batch;
+  if (parser == nullptr) parser = data::NewLineParser(options);
+  data::Batch batch;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1,
                                size - 1);
   const auto parse = [&](std::string_view line) {

@@ -87,8 +87,8 @@ TEST(DataReplayTest, DamagedZstdIsReadUpToItsDamageOrRefused) {
       text += WellFormed(random, false, true);
     }
     std::string input(1, static_cast<char>(16 | 32));
-    input += Zstd(text);
-    if (random.Below(3) == 0) input += Zstd(text);
+    input += data::Zstd(text);
+    if (random.Below(3) == 0) input += data::Zstd(text);
     Mutate(random, &input);
     return input;
   });

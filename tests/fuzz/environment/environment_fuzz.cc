@@ -18,23 +18,23 @@
 namespace {
 
 // What is wrong with the answer, or null.
-const char* WhatIsWrong(const oarlock::RoleAssignment& role) {
+const char* WhatIsWrong(const oarlock::cluster::RoleAssignment& role) {
   if (role.reason.empty()) return "no reason";
   if (role.num_workers < 1) return "no workers";
   switch (role.role) {
-    case oarlock::Role::kLocal:
+    case oarlock::cluster::Role::kLocal:
       if (!role.server_endpoints.empty()) return "local with servers";
       break;
-    case oarlock::Role::kServer:
+    case oarlock::cluster::Role::kServer:
       if (role.server_index >= role.server_endpoints.size()) {
         return "server out of range";
       }
       break;
-    case oarlock::Role::kWorker:
+    case oarlock::cluster::Role::kWorker:
       if (role.server_endpoints.empty()) return "worker without servers";
       if (role.worker_index >= role.num_workers) return "worker out of range";
       break;
-    case oarlock::Role::kCollective:
+    case oarlock::cluster::Role::kCollective:
       if (!role.server_endpoints.empty()) return "collective with servers";
       if (role.worker_endpoints.size() != role.num_workers) {
         return "collective without all endpoints";
@@ -52,8 +52,8 @@ const char* WhatIsWrong(const oarlock::RoleAssignment& role) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string input(reinterpret_cast<const char*>(data), size);
-  oarlock::EnvironmentMap environment;
-  oarlock::ExplicitRole arguments;
+  oarlock::cluster::EnvironmentMap environment;
+  oarlock::cluster::ExplicitRole arguments;
   for (absl::string_view line : absl::StrSplit(input, '\n')) {
     const std::pair<std::string, std::string> parts =
         absl::StrSplit(line, absl::MaxSplits('=', 1));
@@ -74,11 +74,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       environment[name] = value;
     }
   }
-  const auto role = oarlock::ResolveRole(environment, arguments);
+  const auto role = oarlock::cluster::ResolveRole(environment, arguments);
   const char* wrong = nullptr;
   if (role.ok()) {
     wrong = WhatIsWrong(*role);
-    oarlock::ExplainRole(*role);
+    oarlock::cluster::ExplainRole(*role);
   } else if (role.status().message().empty()) {
     wrong = "an error without a message";
   } else if (absl::StrContains(role.status().message(), '\n')) {

@@ -64,7 +64,8 @@ std::string RandomValue(RandomSequence* r) {
 std::string RandomInput(RandomSequence* r) {
   std::string input;
   const uint64_t share = 2 + r->Below(6);
-  for (const EnvironmentVariable& variable : EnvironmentVariables()) {
+  for (const cluster::EnvironmentVariable& variable :
+       cluster::EnvironmentVariables()) {
     if (r->Below(share) != 0) continue;
     absl::StrAppend(&input, variable.name, "=", RandomValue(r), "\n");
   }
@@ -81,14 +82,14 @@ TEST(EnvironmentReplayTest, RandomEnvironmentsNeverContradictThemselves) {
   const uint64_t inputs = RunOnSeeds(20000, [&](uint64_t seed) {
     RandomSequence r(seed);
     const std::string input = RandomInput(&r);
-    EnvironmentMap environment;
+    cluster::EnvironmentMap environment;
     for (absl::string_view line : absl::StrSplit(input, '\n')) {
       const std::pair<std::string, std::string> parts =
           absl::StrSplit(line, absl::MaxSplits('=', 1));
       environment.insert(parts);
     }
-    const auto role = ResolveRole(environment, {});
-    understood += role.ok() && role->role != Role::kLocal;
+    const auto role = cluster::ResolveRole(environment, {});
+    understood += role.ok() && role->role != cluster::Role::kLocal;
     return input;
   });
   // Else the inputs never reach past the first check.

@@ -32,7 +32,7 @@ constexpr uint64_t kMaxDecodedPixels = 1 << 16;
 constexpr uint64_t kMaxDecompressedBytes = 4 << 20;
 
 // Gives the bytes in pieces of uneven sizes.
-class BytesSource : public ByteSource {
+class BytesSource : public data::ByteSource {
  public:
   explicit BytesSource(std::string_view bytes) : bytes_(bytes) {}
   absl::StatusOr<size_t> Read(char* data, size_t size) override {
@@ -52,9 +52,9 @@ class BytesSource : public ByteSource {
 };
 
 // A source that ends after some bytes: a bomb takes long to read to its end.
-class FirstBytes : public ByteSource {
+class FirstBytes : public data::ByteSource {
  public:
-  FirstBytes(std::unique_ptr<ByteSource> source, uint64_t size)
+  FirstBytes(std::unique_ptr<data::ByteSource> source, uint64_t size)
       : source_(std::move(source)), rest_(size) {}
   absl::StatusOr<size_t> Read(char* data, size_t size) override {
     const absl::StatusOr<size_t> n =
@@ -65,7 +65,7 @@ class FirstBytes : public ByteSource {
   absl::Status Seek(uint64_t offset) override { return source_->Seek(offset); }
 
  private:
-  const std::unique_ptr<ByteSource> source_;
+  const std::unique_ptr<data::ByteSource> source_;
   uint64_t rest_;
 };
 
@@ -76,25 +76,26 @@ void CheckRefusal(const absl::Status& status) {
   OARLOCK_CHECK(status.message().find('\n') == absl::string_view::npos);
 }
 
-void ReadIdx(ByteSource* source, bool labels) {
+void ReadIdx(data::ByteSource* source, bool labels) {
   if (labels) {
-    const auto read = ReadIdxLabels("the file", source);
+    const auto read = data::ReadIdxLabels("the file", source);
     if (!read.ok()) return CheckRefusal(read.status());
     OARLOCK_CHECK(!read->empty());
     return;
   }
-  const auto read = ReadIdxImages("the file", source);
+  const auto read = data::ReadIdxImages("the file", source);
   if (!read.ok()) return CheckRefusal(read.status());
   OARLOCK_CHECK(read->count >= 1 && read->height >= 1 && read->width >= 1);
   OARLOCK_CHECK(read->pixels.size() ==
                 uint64_t{read->count} * read->height * read->width);
 }
 
-void ReadCifar(ByteSource* source, CifarKind kind) {
-  CifarImages images;
-  const absl::Status status = AppendCifar("the file", kind, source, &images);
+void ReadCifar(data::ByteSource* source, data::CifarKind kind) {
+  data::CifarImages images;
+  const absl::Status status =
+      data::AppendCifar("the file", kind, source, &images);
   OARLOCK_CHECK(images.pixels.size() ==
-                images.labels.size() * kCifarShape.size());
+                images.labels.size() * data::kCifarShape.size());
   for (const uint32_t label : images.labels) {
     OARLOCK_CHECK(label < static_cast<uint32_t>(kind));
   }
@@ -102,17 +103,17 @@ void ReadCifar(ByteSource* source, CifarKind kind) {
   OARLOCK_CHECK(!images.labels.empty());
 }
 
-void Decode(ByteSource* source, uint32_t shrink) {
-  const auto bytes = ReadGrowing(source, kMaxDecompressedBytes);
+void Decode(data::ByteSource* source, uint32_t shrink) {
+  const auto bytes = data::ReadGrowing(source, kMaxDecompressedBytes);
   if (!bytes.ok()) return CheckRefusal(bytes.status());
   const std::string_view text(reinterpret_cast<const char*>(bytes->data()),
                               bytes->size());
   const absl::string_view view(text.data(), text.size());
-  const auto extent = ReadImageExtent("the file", view);
+  const auto extent = data::ReadImageExtent("the file", view);
   if (!extent.ok()) return CheckRefusal(extent.status());
   OARLOCK_CHECK(extent->height >= 1 && extent->width >= 1);
   if (uint64_t{extent->height} * extent->width > kMaxDecodedPixels) return;
-  const auto image = DecodeImage("the file", view, shrink);
+  const auto image = data::DecodeImage("the file", view, shrink);
   if (!image.ok()) return CheckRefusal(image.status());
   OARLOCK_CHECK(image->height >= 1 && image->height <= extent->height);
   OARLOCK_CHECK(image->width >= 1 && image->width <= extent->width);
@@ -126,24 +127,25 @@ void Decode(ByteSource* source, uint32_t shrink) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace oarlock;  // NOLINT: the target is outside the namespace
   if (size == 0) return 0;
-  constexpr Compression kCompressions[] = {Compression::kNone,
-                                           Compression::kGzip, Compression::kXz,
-                                           Compression::kNone};
+  constexpr data::Compression kCompressions[] = {
+      data::Compression::kNone, data::Compression::kGzip,
+      data::Compression::kXz, data::Compression::kNone};
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1,
                                size - 1);
-  FirstBytes source(Decompress(kCompressions[(data[0] >> 3) % 4], "the file",
-                               std::make_unique<BytesSource>(bytes)),
-                    kMaxDecompressedBytes);
+  FirstBytes source(
+      data::Decompress(kCompressions[(data[0] >> 3) % 4], "the file",
+                       std::make_unique<BytesSource>(bytes)),
+      kMaxDecompressedBytes);
   switch (data[0] % 8) {
     case 0:
     case 1:
       ReadIdx(&source, /*labels=*/data[0] % 8 == 1);
       break;
     case 2:
-      ReadCifar(&source, CifarKind::kCifar10);
+      ReadCifar(&source, data::CifarKind::kCifar10);
       break;
     case 3:
-      ReadCifar(&source, CifarKind::kCifar100);
+      ReadCifar(&source, data::CifarKind::kCifar100);
       break;
     default:
       Decode(&source, 1u << (data[0] % 4));

@@ -34,10 +34,10 @@ std::string WellFormed(RandomSequence& random, uint64_t choice) {
   const uint32_t count = 1 + static_cast<uint32_t>(random.Below(3));
   switch (choice) {
     case 0:
-      return IdxImageFile(count, height, width,
-                          RandomText(random, count * height * width));
+      return data::IdxImageFile(count, height, width,
+                                RandomText(random, count * height * width));
     case 1:
-      return IdxLabelFile(RandomText(random, count));
+      return data::IdxLabelFile(RandomText(random, count));
     case 2:
     case 3: {
       std::string records;
@@ -50,10 +50,11 @@ std::string WellFormed(RandomSequence& random, uint64_t choice) {
     }
     case 4:
     case 5:
-      return JpegFile(height, width, 3,
-                      RandomPixels(random, 3 * height * width));
+      return data::JpegFile(height, width, 3,
+                            RandomPixels(random, 3 * height * width));
     default:
-      return PngFile(height, width, 1, RandomPixels(random, height * width));
+      return data::PngFile(height, width, 1,
+                           RandomPixels(random, height * width));
   }
 }
 
@@ -92,8 +93,8 @@ TEST(ImagesReplayTest, RandomFilesAreReadOrRefused) {
     std::string bytes = WellFormed(random, choice);
     // Inside, outside, or both: compression checks what it holds.
     if (random.Below(2) == 0) Mutate(random, &bytes);
-    if (compression == 1) bytes = Gzip(bytes);
-    if (compression == 2) bytes = Xz(bytes);
+    if (compression == 1) bytes = data::Gzip(bytes);
+    if (compression == 2) bytes = data::Xz(bytes);
     if (random.Below(2) == 0) Mutate(random, &bytes);
     return std::string(1, static_cast<char>(choice | compression << 3)) + bytes;
   });

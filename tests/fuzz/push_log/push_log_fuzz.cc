@@ -35,10 +35,10 @@
 namespace {
 
 using oarlock::FakeClock;
-using oarlock::FileSystem;
-using oarlock::LogContents;
-using oarlock::LogRecord;
-using oarlock::PushLog;
+using oarlock::storage::FileSystem;
+using oarlock::storage::LogContents;
+using oarlock::storage::LogRecord;
+using oarlock::storage::PushLog;
 
 constexpr char kFolder[] = "/log";
 constexpr size_t kMaxSegments = 4;
@@ -97,15 +97,15 @@ std::vector<std::string> SegmentsOf(absl::string_view input) {
 // input, its size modulo 256.
 void FixChecksums(uint64_t number, uint64_t previous_bytes,
                   std::string* segment) {
-  using oarlock::kLogRecordHeaderBytes;
-  if (segment->size() < oarlock::kLogSegmentHeaderBytes) return;
-  const std::string head = oarlock::EncodeLogSegmentHeader(
+  using oarlock::storage::kLogRecordHeaderBytes;
+  if (segment->size() < oarlock::storage::kLogSegmentHeaderBytes) return;
+  const std::string head = oarlock::storage::EncodeLogSegmentHeader(
       {.number = number, .previous_bytes = previous_bytes});
   std::copy(head.begin(), head.end(), segment->begin());
   size_t at = head.size();
   while (at + kLogRecordHeaderBytes <= segment->size()) {
     char* const bytes = segment->data() + at;
-    oarlock::LogRecordHeader header = {
+    oarlock::storage::LogRecordHeader header = {
         .kind = static_cast<uint8_t>(bytes[4]),
         .cut = static_cast<uint8_t>(bytes[8]),
         .synced_bytes = static_cast<uint8_t>(bytes[16]),
@@ -116,7 +116,7 @@ void FixChecksums(uint64_t number, uint64_t previous_bytes,
     header.bytes_checksum = XXH3_64bits(segment->data() + begin, size);
     // Now and then one is left unsound.
     if (bytes[40] != 'x') {
-      oarlock::EncodeLogRecordHeader(header, number, at, bytes);
+      oarlock::storage::EncodeLogRecordHeader(header, number, at, bytes);
     }
     at = begin + size;
   }
@@ -169,7 +169,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       FixChecksums(i + 1, previous, &segments[i]);
     }
     auto file = files.CreateFile(
-        absl::StrCat(kFolder, "/", oarlock::LogSegmentName(i + 1)));
+        absl::StrCat(kFolder, "/", oarlock::storage::LogSegmentName(i + 1)));
     Require(file.status(), "cannot make a file in memory");
     Require((*file)->Append(segments[i]), "cannot write into memory");
   }

@@ -8,7 +8,7 @@
 
 #include "nn/backends/backends.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 // Without "onednn_bfloat16" where the CPU cannot.
 inline std::vector<std::string> AvailableBackends() {
@@ -19,6 +19,6 @@ inline std::vector<std::string> AvailableBackends() {
   return names;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_TESTS_NN_BACKENDS_AVAILABLE_BACKENDS_H_

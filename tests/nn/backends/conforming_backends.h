@@ -16,7 +16,7 @@
 #include "tests/nn/backends/available_backends.h"
 #include "tests/nn/cuda/emulated_device.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 inline std::vector<std::string> ConformingBackends() {
   std::vector<std::string> names = AvailableBackends();
@@ -63,6 +63,6 @@ inline std::unique_ptr<MathBackend> NewConformingBackend(
       cuda::NewEmulatedDevice({.own_convolution = own_convolution}), options);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_TESTS_NN_BACKENDS_CONFORMING_BACKENDS_H_

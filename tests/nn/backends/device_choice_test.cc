@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 const cuda::Gpus kNone = {0, "no CUDA-capable device is detected"};
@@ -128,4 +128,4 @@ TEST(DeviceChoiceTest, ThisMachinesGpusAreThoseThatAreFound) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::nn

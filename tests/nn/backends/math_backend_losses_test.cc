@@ -15,7 +15,7 @@
 #include "tests/nn/backends/conforming_backends.h"
 #include "tests/nn/backends/math_backend_testing.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 INSTANTIATE_TEST_SUITE_P(All, MathBackendTest,
@@ -327,4 +327,4 @@ TEST(BackendsTest, GpusThatAreThereAreBackends) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -17,7 +17,7 @@
 #include "tests/nn/backends/conforming_backends.h"
 #include "tests/nn/backends/math_backend_testing.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 INSTANTIATE_TEST_SUITE_P(All, MathBackendTest,
@@ -281,4 +281,4 @@ TEST_P(MathBackendTest, ColumnsAreCopiedAndSummed) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -22,7 +22,7 @@
 #include "nn/reference/reference_backend.h"
 #include "tests/nn/backends/conforming_backends.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 // Floats behind each output that nobody may write.
@@ -158,6 +158,6 @@ using Arrays = std::vector<Array>;
 inline constexpr size_t kRows[] = {0, 1, 3, 50};
 inline constexpr size_t kCols[] = {1, 2, 10, 13, 37, 400};
 
-}  // namespace oarlock
+}  // namespace oarlock::nn
 
 #endif  // OARLOCK_TESTS_NN_BACKENDS_MATH_BACKEND_TESTING_H_

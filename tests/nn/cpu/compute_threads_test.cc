@@ -20,7 +20,7 @@
 #include "nn/workspace.h"
 #include "tests/nn/backends/available_backends.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 constexpr uint64_t kSeed = 7;
@@ -113,14 +113,14 @@ class ThreadsTest : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(ThreadsTest, NumberOfThreadsChangesNothingButRounding) {
-  const std::unique_ptr<Network> cifar = NewCifar10Network();
+  const std::unique_ptr<Network> cifar = models::NewCifar10Network();
   for (const size_t num_images : {1, 2, 5, 32}) {
     ExpectSameWithThreads(*cifar, num_images);
   }
-  ResNetOptions options;
+  models::ResNetOptions options;
   options.height = options.width = 32;
   options.num_classes = 10;
-  const std::unique_ptr<Network> resnet = *NewResNet(options);
+  const std::unique_ptr<Network> resnet = *models::NewResNet(options);
   ExpectSameWithThreads(*resnet, 3);
 }
 
@@ -135,4 +135,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, ThreadsTest,
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -10,7 +10,7 @@
 
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 float Expand(uint16_t bits) {
@@ -88,4 +88,4 @@ TEST(RoundToBfloat16Test, PacksRowsOfAllWidths) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -28,7 +28,7 @@
 #include "tests/nn/cuda/emulated_device.h"
 #include "tests/nn/step_fixture.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 namespace {
 
 constexpr uint64_t kSeed = 20261123;
@@ -404,4 +404,4 @@ TEST(CudaBackendTest, RepeatsBitForBitWhateverTheOrderOfThreads) {
 }
 
 }  // namespace
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda

@@ -6,7 +6,7 @@
 #include "nn/cuda/kernels/device_code.h"
 #include "nn/cuda/kernels/product_kernels.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 SizesOfPass::SizesOfPass(const ConvolutionPass& pass)
     : x(pass.images * pass.shape.input_size()),
@@ -84,4 +84,4 @@ void EmulateConvolution(const ConvolutionPass& pass) {
   }
 }
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda

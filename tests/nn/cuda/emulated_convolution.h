@@ -8,7 +8,7 @@
 
 #include "nn/cuda/convolution_pass.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 // Floats of a pass's arrays.
 struct SizesOfPass {
@@ -21,6 +21,6 @@ size_t EmulatedWorkspaceBytes(const ConvolutionPass& pass);
 
 void EmulateConvolution(const ConvolutionPass& pass);
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_TESTS_NN_CUDA_EMULATED_CONVOLUTION_H_

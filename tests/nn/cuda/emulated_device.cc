@@ -14,7 +14,7 @@
 #include "tests/nn/cuda/emulated_convolution.h"
 #include "tests/nn/cuda/recording_device.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 namespace {
 
 constexpr size_t kAlignment = 256;
@@ -198,4 +198,4 @@ std::unique_ptr<Device> NewEmulatedDevice(const EmulatedOptions& options) {
   return std::make_unique<EmulatedDevice>(options);
 }
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda

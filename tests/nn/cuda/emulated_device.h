@@ -13,7 +13,7 @@
 
 #include "nn/cuda/device.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 // What the device says when it is asked for a convolution of its own.
 enum class OwnConvolution {
@@ -43,6 +43,6 @@ struct EmulatedOptions {
 
 std::unique_ptr<Device> NewEmulatedDevice(const EmulatedOptions& options = {});
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_TESTS_NN_CUDA_EMULATED_DEVICE_H_

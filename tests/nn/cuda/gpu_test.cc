@@ -19,7 +19,7 @@
 #include "nn/backends/backends.h"
 #include "nn/cuda/cuda_backend.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 namespace {
 
 constexpr uint64_t kSeed = 7;
@@ -285,4 +285,4 @@ TEST_F(GpuTest, TwoDevicesOnOneGpuDoNotDisturbEachOther) {
 }
 
 }  // namespace
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda

@@ -11,7 +11,7 @@
 #include "nn/cuda/call_list.h"
 #include "nn/cuda/device.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 
 class RecordingDevice : public Device {
  public:
@@ -52,6 +52,6 @@ class RecordingDevice : public Device {
   CallList* recording_ = nullptr;
 };
 
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda
 
 #endif  // OARLOCK_TESTS_NN_CUDA_RECORDING_DEVICE_H_

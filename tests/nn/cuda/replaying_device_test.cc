@@ -17,7 +17,7 @@
 #include "base/random.h"
 #include "tests/nn/cuda/recording_device.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 namespace {
 
 constexpr uint64_t kSeed = 20261123;
@@ -263,4 +263,4 @@ TEST_F(ReplayingDeviceTest, ALongStepIsDoneInParts) {
 }
 
 }  // namespace
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda

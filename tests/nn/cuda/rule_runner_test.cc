@@ -18,7 +18,7 @@
 #include "tests/nn/cuda/emulated_device.h"
 #include "tests/optim/rule_testing.h"
 
-namespace oarlock::cuda {
+namespace oarlock::nn::cuda {
 namespace {
 
 constexpr uint64_t kSeed = 43;
@@ -27,7 +27,7 @@ constexpr uint64_t kSeed = 43;
 constexpr float kTolerance = 1e-5f;
 
 // Around the borders of tiles, of one weight, with decay and without.
-const std::vector<ParameterBlock> kBlocks = {
+const std::vector<optim::ParameterBlock> kBlocks = {
     {.size = 40},
     {.size = 1},
     {.size = kRuleTileFloats + 1, .decays = false},
@@ -36,25 +36,25 @@ const std::vector<ParameterBlock> kBlocks = {
     {.size = 7, .decays = false},
     {.size = kRuleTileFloats - 1}};
 
-size_t SizeOf(const std::vector<ParameterBlock>& blocks) {
+size_t SizeOf(const std::vector<optim::ParameterBlock>& blocks) {
   size_t size = 0;
-  for (const ParameterBlock& block : blocks) size += block.size;
+  for (const optim::ParameterBlock& block : blocks) size += block.size;
   return size;
 }
 
 // Every rule, plain and with what may stand around it.
 std::vector<v1::OptimizerConfig> Configs() {
-  std::vector<v1::OptimizerConfig> configs = OneOfEachRule();
-  for (v1::OptimizerConfig config : OneOfEachRule()) {
+  std::vector<v1::OptimizerConfig> configs = optim::OneOfEachRule();
+  for (v1::OptimizerConfig config : optim::OneOfEachRule()) {
     config.set_warmup_steps(3);
     config.mutable_schedule()->mutable_cosine()->set_steps(40);
     config.mutable_weight_bounds()->set_lower(-0.4f);
     config.mutable_weight_bounds()->set_upper(0.45f);
     configs.push_back(config);
     config.set_l1(0.01f);
-    if (UpdateRule::Create(config).ok()) configs.push_back(config);
+    if (optim::UpdateRule::Create(config).ok()) configs.push_back(config);
     config.set_l2(0.02f);
-    if (UpdateRule::Create(config).ok()) configs.push_back(config);
+    if (optim::UpdateRule::Create(config).ok()) configs.push_back(config);
   }
   return configs;
 }
@@ -63,16 +63,16 @@ std::vector<v1::OptimizerConfig> Configs() {
 class OnDevice {
  public:
   OnDevice(std::unique_ptr<Device> device, const v1::OptimizerConfig& config,
-           const std::vector<ParameterBlock>& blocks,
+           const std::vector<optim::ParameterBlock>& blocks,
            const std::vector<float>& parameters)
       : device_(std::move(device)),
         size_(SizeOf(blocks)),
         parameters_(device_.get()),
         gradients_(device_.get()) {
-    auto optimizer =
-        DenseOptimizer::Create(config, blocks, NewRuleRunner(device_.get()));
+    auto optimizer = optim::DenseOptimizer::Create(
+        config, blocks, NewRuleRunner(device_.get()));
     EXPECT_TRUE(optimizer.ok()) << optimizer.status();
-    optimizer_ = std::make_unique<DenseOptimizer>(*std::move(optimizer));
+    optimizer_ = std::make_unique<optim::DenseOptimizer>(*std::move(optimizer));
     Put(parameters, parameters_);
   }
 
@@ -89,7 +89,7 @@ class OnDevice {
     device_->Finish();
     return values;
   }
-  DenseOptimizer& optimizer() { return *optimizer_; }
+  optim::DenseOptimizer& optimizer() { return *optimizer_; }
 
  private:
   void Put(const std::vector<float>& values, DeviceBuffer& to) {
@@ -102,19 +102,19 @@ class OnDevice {
   const size_t size_;
   DeviceBuffer parameters_;
   DeviceBuffer gradients_;
-  std::unique_ptr<DenseOptimizer> optimizer_;
+  std::unique_ptr<optim::DenseOptimizer> optimizer_;
 };
 
-DenseOptimizer OnHost(const v1::OptimizerConfig& config,
-                      const std::vector<ParameterBlock>& blocks) {
-  auto optimizer = DenseOptimizer::Create(config, blocks);
+optim::DenseOptimizer OnHost(const v1::OptimizerConfig& config,
+                             const std::vector<optim::ParameterBlock>& blocks) {
+  auto optimizer = optim::DenseOptimizer::Create(config, blocks);
   EXPECT_TRUE(optimizer.ok()) << optimizer.status();
   return *std::move(optimizer);
 }
 
 // Equal, or close where `optimizer`'s rule takes means.
-void ExpectAgree(const DenseOptimizer& optimizer, const std::vector<float>& a,
-                 const std::vector<float>& b) {
+void ExpectAgree(const optim::DenseOptimizer& optimizer,
+                 const std::vector<float>& a, const std::vector<float>& b) {
   if (!optimizer.takes_means()) {
     ASSERT_EQ(a, b);
     return;
@@ -150,11 +150,11 @@ TEST_P(RuleRunnerTest, EveryRuleMakesTheStepsOfTheCpu) {
     SCOPED_TRACE(testing::Message()
                  << "seed " << kSeed << ", " << config.ShortDebugString());
     RandomSequence random(kSeed);
-    std::vector<float> expected = RandomWeights(&random, size);
-    DenseOptimizer host = OnHost(config, kBlocks);
+    std::vector<float> expected = optim::RandomWeights(&random, size);
+    optim::DenseOptimizer host = OnHost(config, kBlocks);
     OnDevice device(NewDevice(), config, kBlocks, expected);
     for (const uint32_t num_steps : {1, 1, 4, 1, 2, 1}) {
-      const std::vector<float> g = RandomGradients(&random, size);
+      const std::vector<float> g = optim::RandomGradients(&random, size);
       host.Step(expected.data(), g.data(), num_steps);
       device.Step(g, num_steps);
       ExpectAgree(host, expected, device.Parameters());
@@ -170,17 +170,20 @@ TEST_P(RuleRunnerTest, EveryRuleMakesTheStepsOfTheCpu) {
 
 // More tiles than RuleBeginKernel has threads.
 TEST_P(RuleRunnerTest, ABlockOfManyTilesIsOne) {
-  const std::vector<ParameterBlock> blocks = {
-      {.size = 2 * RuleBeginKernel<LarsRule>::kThreads * kRuleTileFloats + 17}};
-  for (const v1::OptimizerConfig& config : OneOfEachRule()) {
+  const std::vector<optim::ParameterBlock> blocks = {
+      {.size =
+           2 * RuleBeginKernel<optim::LarsRule>::kThreads * kRuleTileFloats +
+           17}};
+  for (const v1::OptimizerConfig& config : optim::OneOfEachRule()) {
     SCOPED_TRACE(testing::Message()
                  << "seed " << kSeed << ", " << config.ShortDebugString());
     RandomSequence random(kSeed);
-    std::vector<float> expected = RandomWeights(&random, SizeOf(blocks));
-    DenseOptimizer host = OnHost(config, blocks);
+    std::vector<float> expected = optim::RandomWeights(&random, SizeOf(blocks));
+    optim::DenseOptimizer host = OnHost(config, blocks);
     OnDevice device(NewDevice(), config, blocks, expected);
     for (int i = 0; i < 2; ++i) {
-      const std::vector<float> g = RandomGradients(&random, SizeOf(blocks));
+      const std::vector<float> g =
+          optim::RandomGradients(&random, SizeOf(blocks));
       host.Step(expected.data(), g.data());
       device.Step(g);
     }
@@ -190,26 +193,26 @@ TEST_P(RuleRunnerTest, ABlockOfManyTilesIsOne) {
 
 // Through a checkpoint from one to the other and back.
 TEST_P(RuleRunnerTest, StateCrossesBetweenDeviceAndCpu) {
-  const std::vector<ParameterBlock> blocks = {
+  const std::vector<optim::ParameterBlock> blocks = {
       {.size = 1500}, {.size = 9, .decays = false}, {.size = 33}};
   const size_t size = SizeOf(blocks);
   for (const v1::OptimizerConfig& config : Configs()) {
     SCOPED_TRACE(testing::Message()
                  << "seed " << kSeed << ", " << config.ShortDebugString());
     RandomSequence random(kSeed);
-    std::vector<float> straight = RandomWeights(&random, size);
+    std::vector<float> straight = optim::RandomWeights(&random, size);
     std::vector<float> crossing = straight;
-    DenseOptimizer whole = OnHost(config, blocks);
+    optim::DenseOptimizer whole = OnHost(config, blocks);
     std::string state = whole.SaveState();
     for (const bool on_device : {false, true, false, true}) {
-      DenseOptimizer host = OnHost(config, blocks);
+      optim::DenseOptimizer host = OnHost(config, blocks);
       OnDevice device(NewDevice(), config, blocks, crossing);
-      DenseOptimizer& part = on_device ? device.optimizer() : host;
+      optim::DenseOptimizer& part = on_device ? device.optimizer() : host;
       const absl::Status restored = part.RestoreState(state);
       ASSERT_TRUE(restored.ok()) << restored;
       EXPECT_EQ(part.SaveState(), state);
       for (int i = 0; i < 3; ++i) {
-        const std::vector<float> g = RandomGradients(&random, size);
+        const std::vector<float> g = optim::RandomGradients(&random, size);
         whole.Step(straight.data(), g.data());
         if (on_device) {
           device.Step(g);
@@ -239,8 +242,8 @@ TEST_P(RuleRunnerTest, DamagedStateChangesNothing) {
 }
 
 TEST_P(RuleRunnerTest, NoParametersAreLegal) {
-  for (const v1::OptimizerConfig& config : OneOfEachRule()) {
-    DenseOptimizer host = OnHost(config, {});
+  for (const v1::OptimizerConfig& config : optim::OneOfEachRule()) {
+    optim::DenseOptimizer host = OnHost(config, {});
     OnDevice device(NewDevice(), config, {}, {});
     host.Step(nullptr, nullptr);
     device.Step({});
@@ -250,15 +253,15 @@ TEST_P(RuleRunnerTest, NoParametersAreLegal) {
 
 // A NaN stays one, and a learning rate of 0 leaves all weights as they are.
 TEST_P(RuleRunnerTest, OddNumbersAreAsOnTheCpu) {
-  for (v1::OptimizerConfig config : OneOfEachRule()) {
+  for (v1::OptimizerConfig config : optim::OneOfEachRule()) {
     SCOPED_TRACE(config.ShortDebugString());
-    const std::vector<ParameterBlock> blocks = {{.size = 6}};
+    const std::vector<optim::ParameterBlock> blocks = {{.size = 6}};
     const std::vector<float> start = {0, -0.0f, 1, NAN, INFINITY, 1e-42f};
     const std::vector<float> g = {0, 0, -0.0f, 1, 1, 1e-42f};
     for (const float rate : {0.0f, 0.5f}) {
       config.set_learning_rate(rate);
       std::vector<float> expected = start;
-      DenseOptimizer host = OnHost(config, blocks);
+      optim::DenseOptimizer host = OnHost(config, blocks);
       OnDevice device(NewDevice(), config, blocks, start);
       for (int i = 0; i < 2; ++i) {
         host.Step(expected.data(), g.data());
@@ -278,15 +281,16 @@ TEST_P(RuleRunnerTest, OddNumbersAreAsOnTheCpu) {
 
 TEST_P(RuleRunnerTest, RepeatsBitForBitWhateverTheOrderOfThreads) {
   const size_t size = SizeOf(kBlocks);
-  for (const v1::OptimizerConfig& config : OneOfEachRule()) {
+  for (const v1::OptimizerConfig& config : optim::OneOfEachRule()) {
     SCOPED_TRACE(config.ShortDebugString());
     std::vector<std::string> states;
     std::vector<std::vector<float>> parameters;
     for (const unsigned turn : {0, 1, 77}) {
       RandomSequence random(kSeed);
       OnDevice device(NewDevice(turn), config, kBlocks,
-                      RandomWeights(&random, size));
-      for (int i = 0; i < 3; ++i) device.Step(RandomGradients(&random, size));
+                      optim::RandomWeights(&random, size));
+      for (int i = 0; i < 3; ++i)
+        device.Step(optim::RandomGradients(&random, size));
       states.push_back(device.optimizer().SaveState());
       parameters.push_back(device.Parameters());
     }
@@ -298,4 +302,4 @@ TEST_P(RuleRunnerTest, RepeatsBitForBitWhateverTheOrderOfThreads) {
 }
 
 }  // namespace
-}  // namespace oarlock::cuda
+}  // namespace oarlock::nn::cuda

@@ -19,7 +19,7 @@
 #include "tests/nn/fenced_backend.h"
 #include "tests/nn/step_fixture.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 constexpr uint64_t kSeed = 29;
@@ -122,4 +122,4 @@ TEST(Bfloat16NetworkTest, IsTheNetworkOfRoundedOperands) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -5,7 +5,7 @@
 
 #include "nn/backends/backends.h"
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 TEST(CpuWithoutBfloat16Test, BackendIsRefusedWithWhatToDo) {
@@ -22,4 +22,4 @@ TEST(CpuWithoutBfloat16Test, Float32IsThere) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::nn

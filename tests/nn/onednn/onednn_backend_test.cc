@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace oarlock {
+namespace oarlock::nn {
 namespace {
 
 size_t CountThreads() {
@@ -92,4 +92,4 @@ TEST(OneDnnBackendTest, ResultDoesNotDependOnThreadsBeside) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::nn

@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 using Outcome = absl::StatusOr<PushOutcome>;
@@ -111,7 +111,7 @@ TEST(AsyncAggregatorTest, EveryBlockIsAsStaleAsItsOwnVersionSays) {
   const auto table = MakeDense(config);
   AsyncAggregator aggregator(table.get());
   const auto push = [&](uint64_t sequence, std::vector<uint64_t> versions) {
-    PushDenseRequestView view =
+    wire::PushDenseRequestView view =
         DensePushOf(PushHeader(0, 1, sequence),
                     {{BlockIndex(0), {1, 1}}, {BlockIndex(1), {1, 1}}});
     view.known_versions = std::move(versions);
@@ -163,4 +163,4 @@ TEST(AsyncAggregatorTest, PushesAfterShutdownAreUnavailable) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

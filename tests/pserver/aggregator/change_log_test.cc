@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 using ::testing::ElementsAre;
@@ -116,4 +116,4 @@ TEST(ChangeLogTest, AgreesWithAListThatForgetsNothing) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -12,7 +12,7 @@
 #include "pserver/table/table_registry.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 using ::testing::ElementsAre;
@@ -57,8 +57,9 @@ class GeoAggregatorTest : public ::testing::Test {
 
   static constexpr Generation kGeneration{7};
   const FakeClock clock_;
-  TableRegistry registry_{PartitionMap::Even(1u << kTestPartitionBits, 1),
-                          ServerIndex(0), clock_};
+  TableRegistry registry_{
+      cluster::PartitionMap::Even(1u << kTestPartitionBits, 1), ServerIndex(0),
+      clock_};
 };
 
 TEST_F(GeoAggregatorTest, PushIsSubtractedAsItIsAndToldToTheOthers) {
@@ -140,4 +141,4 @@ TEST(CheckGeoTableTest, WhatWouldNotArriveAsItIsIsRefused) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

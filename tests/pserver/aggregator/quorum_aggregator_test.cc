@@ -18,7 +18,7 @@
 #include "tests/base/skippable_clock.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 constexpr uint32_t kBlock = 8;
@@ -66,7 +66,7 @@ class Fixture {
   }
 
   FakeClock clock_;
-  std::unique_ptr<DenseTable> table_;
+  std::unique_ptr<sparse_table::DenseTable> table_;
   QuorumAggregator aggregator_;
 
  private:
@@ -387,7 +387,8 @@ TEST(QuorumAggregatorTest, FreezeHasWhatIsHeldAndLaterPushesAreOfTheNextCut) {
   f.Push(0);
   f.table_->Freeze(1);
   f.Push(1);
-  const DenseBlockCut cut = f.table_->SaveBlock(kOnly, /*full=*/true);
+  const sparse_table::DenseBlockCut cut =
+      f.table_->SaveBlock(kOnly, /*full=*/true);
   f.table_->Thaw(/*published=*/true);
   EXPECT_EQ(cut.floats[0], before + 1);
   EXPECT_EQ(f.value(), before + 2);
@@ -450,4 +451,4 @@ TEST(QuorumAggregatorTest, EveryPushOfManyThreadsIsAppliedOnceAndAnswered) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -13,7 +13,7 @@
 #include "pserver/aggregator/sync_aggregator.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 constexpr float kLearningRate = 0.37f;
@@ -24,7 +24,7 @@ std::vector<float> RunDense(uint32_t num_servers, uint64_t order_seed,
   constexpr uint32_t kBlocks = 9;
   const v1::TableConfig config =
       DenseConfig(8 * kBlocks - 3, 8, kLearningRate, v1::SYNC, reduction);
-  std::vector<std::unique_ptr<DenseTable>> tables;
+  std::vector<std::unique_ptr<sparse_table::DenseTable>> tables;
   std::vector<std::unique_ptr<SyncAggregator>> aggregators;
   for (uint32_t s = 0; s < num_servers; ++s) {
     tables.push_back(MakeDense(config, num_servers, s));
@@ -119,4 +119,4 @@ TEST(SyncAggregatorDenseTest, LateRetryOfBlocksIsADuplicate) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

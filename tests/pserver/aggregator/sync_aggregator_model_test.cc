@@ -22,7 +22,7 @@
 #include "tests/pserver/service/push_answers.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 // Each worker's pushes of all rounds, cut into messages, as it would send
@@ -41,7 +41,7 @@ struct Message {
            std::to_string(sequence) + "." + std::to_string(part) + "#";
   }
   std::string Name(int call) const { return Prefix() + std::to_string(call); }
-  PushSparseRequestView View() const {
+  wire::PushSparseRequestView View() const {
     v1::RequestHeader header = PushHeader(worker, generation, sequence, round);
     header.set_part_index(part);
     header.set_part_count(parts);
@@ -224,7 +224,7 @@ class RandomJob {
   const uint64_t num_rounds_;
   const bool with_deaths_;
   const bool with_ahead_;
-  std::unique_ptr<SparseTable> table_;
+  std::unique_ptr<sparse_table::SparseTable> table_;
   PushAnswers answers_;
   SyncAggregator aggregator_;
   std::vector<Worker> workers_;
@@ -355,4 +355,4 @@ TEST(SyncAggregatorThreadsTest, ShutdownAmongPushesAnswersEveryCall) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

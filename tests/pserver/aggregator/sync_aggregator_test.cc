@@ -15,7 +15,7 @@
 #include "tests/pserver/service/push_answers.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 constexpr absl::StatusCode kOk = absl::StatusCode::kOk;
@@ -63,7 +63,7 @@ class SyncAggregatorTest : public ::testing::Test {
   }
 
   static constexpr Key kKey{5};
-  std::unique_ptr<SparseTable> table_ =
+  std::unique_ptr<sparse_table::SparseTable> table_ =
       MakeSparse(SparseConfig(1, -1, v1::SYNC, v1::SUM));
   PushAnswers answers_;
   std::unique_ptr<SyncAggregator> aggregator_ =
@@ -307,9 +307,9 @@ TEST_F(SyncAggregatorTest, ShutdownAnswersWhatIsHeldAndHoldsNothingMore) {
 }
 
 // A table whose pushes wait until they are let go, and may fail.
-class StubbornTable : public SparseTable {
+class StubbornTable : public sparse_table::SparseTable {
  public:
-  explicit StubbornTable(SparseTable* table) : table_(table) {}
+  explicit StubbornTable(sparse_table::SparseTable* table) : table_(table) {}
   absl::Status Pull(absl::Span<const KeyGroup> groups, const Key* keys,
                     float* values, uint64_t* group_versions) const override {
     return table_->Pull(groups, keys, values, group_versions);
@@ -321,18 +321,21 @@ class StubbornTable : public SparseTable {
     return table_->PullWithStatistics(groups, keys, values, shows, clicks,
                                       group_versions);
   }
-  const EvictionLimits& eviction() const override { return table_->eviction(); }
-  absl::StatusOr<EvictionLimits> LimitsOf(
+  const sparse_table::EvictionLimits& eviction() const override {
+    return table_->eviction();
+  }
+  absl::StatusOr<sparse_table::EvictionLimits> LimitsOf(
       const v1::EvictionConfig& config) const override {
     return table_->LimitsOf(config);
   }
-  absl::StatusOr<EvictionResult> Evict(PartitionIndex partition,
-                                       const EvictionLimits& limits,
-                                       uint32_t logical_time) override {
+  absl::StatusOr<sparse_table::EvictionResult> Evict(
+      PartitionIndex partition, const sparse_table::EvictionLimits& limits,
+      uint32_t logical_time) override {
     return table_->Evict(partition, limits, logical_time);
   }
   uint32_t num_partitions() const override { return table_->num_partitions(); }
-  absl::StatusOr<SparsePushResult> Push(const SparsePush& push) override {
+  absl::StatusOr<sparse_table::SparsePushResult> Push(
+      const sparse_table::SparsePush& push) override {
     if (!entered.HasBeenNotified()) entered.Notify();
     go.WaitForNotification();
     if (!result.ok()) return result;
@@ -350,23 +353,26 @@ class StubbornTable : public SparseTable {
       const override {
     return table_->ForEachRow(visit);
   }
-  SparseTableStats Stats() const override { return table_->Stats(); }
-  std::vector<SparsePartitionStats> PartitionStats() const override {
+  sparse_table::SparseTableStats Stats() const override {
+    return table_->Stats();
+  }
+  std::vector<sparse_table::SparsePartitionStats> PartitionStats()
+      const override {
     return table_->PartitionStats();
   }
   const v1::TableConfig& config() const override { return table_->config(); }
   absl::Status Reconfigure(const v1::TableConfig& config) override {
     return table_->Reconfigure(config);
   }
-  TableCuts& cuts() override { return table_->cuts(); }
-  TableRestore& restore() override { return table_->restore(); }
+  sparse_table::TableCuts& cuts() override { return table_->cuts(); }
+  sparse_table::TableRestore& restore() override { return table_->restore(); }
 
   absl::Notification entered;
   absl::Notification go;
   absl::Status result;
 
  private:
-  SparseTable* const table_;
+  sparse_table::SparseTable* const table_;
 };
 
 TEST_F(SyncAggregatorTest, TableFailureIsToldToAllContributors) {
@@ -404,4 +410,4 @@ TEST_F(SyncAggregatorTest, RetryWhileItsRoundIsAppliedWaitsForIt) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -13,7 +13,7 @@
 #include "tests/pserver/checkpoint/job_servers.h"
 #include "tests/storage/checkpoint_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 using ::testing::IsEmpty;
@@ -60,14 +60,14 @@ uint32_t Step(JobServers& job, uint64_t step) {
 }
 
 TEST(AnyToAnyTest, EveryNumberOfServersRestoresWhatAnyOtherSaved) {
-  JobServers undisturbed(FreshFolder("any_undisturbed"), 1);
+  JobServers undisturbed(storage::FreshFolder("any_undisturbed"), 1);
   CreateTables(undisturbed);
   for (uint64_t step = 1; step <= kLastStep + 1; ++step) {
     Step(undisturbed, step);
   }
   ASSERT_TRUE(undisturbed.Save(1).ok());
   for (const uint32_t n : kNumServers) {
-    JobServers saved(FreshFolder(absl::StrCat("any_from_", n)), n);
+    JobServers saved(storage::FreshFolder(absl::StrCat("any_from_", n)), n);
     CreateTables(saved);
     // A base and two deltas.
     uint64_t step = 0;
@@ -78,11 +78,13 @@ TEST(AnyToAnyTest, EveryNumberOfServersRestoresWhatAnyOtherSaved) {
       ASSERT_TRUE(saved.Save(cut).ok());
     }
     ASSERT_EQ(step, kLastStep);
-    const OpenCheckpoint checkpoint = OpenCurrent(saved.directory());
+    const checkpoint::OpenCheckpoint checkpoint =
+        OpenCurrent(saved.directory());
     EXPECT_FALSE(checkpoint.loaded.manifest.servers(0).tables(0).full());
     for (const uint32_t m : kNumServers) {
       SCOPED_TRACE(testing::Message() << n << " to " << m << " servers");
-      JobServers restored(FreshFolder(absl::StrCat("any_", n, "_to_", m)), m);
+      JobServers restored(
+          storage::FreshFolder(absl::StrCat("any_", n, "_to_", m)), m);
       const absl::Status loaded = restored.Load(checkpoint.loaded);
       ASSERT_TRUE(loaded.ok()) << loaded;
       ASSERT_TRUE(restored.Save(4).ok());
@@ -105,11 +107,11 @@ TEST(AnyToAnyTest, EveryNumberOfServersRestoresWhatAnyOtherSaved) {
 }
 
 TEST(AnyToAnyTest, ParametersAloneForgetThePushes) {
-  JobServers saved(FreshFolder("any_parameters"), 3);
+  JobServers saved(storage::FreshFolder("any_parameters"), 3);
   CreateTables(saved);
   for (uint64_t step = 1; step <= kLastStep; ++step) Step(saved, step);
   ASSERT_TRUE(saved.Save(1).ok());
-  JobServers restored(FreshFolder("any_parameters_loaded"), 2);
+  JobServers restored(storage::FreshFolder("any_parameters_loaded"), 2);
   const absl::Status loaded =
       restored.Load(OpenCurrent(saved.directory()).loaded,
                     /*parameters_only=*/true);
@@ -120,4 +122,4 @@ TEST(AnyToAnyTest, ParametersAloneForgetThePushes) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

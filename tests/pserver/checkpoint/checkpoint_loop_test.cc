@@ -20,7 +20,7 @@
 #include "tests/pserver/mini_job.h"
 #include "tests/stress/faulty_proxy.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 constexpr int kCheckpoints = 10;
@@ -98,14 +98,15 @@ TEST(CheckpointLoopTest, WaitsForATableThatIsBeingCreated) {
   ASSERT_TRUE(job.client(1).CreateTable(v1::ASYNC).ok());
   const absl::Status status = made.get();
   ASSERT_TRUE(status.ok()) << status;
-  const absl::StatusOr<LoadedCheckpoint> loaded =
-      LoadCheckpoint(FileSystem::Real(), response.directory());
+  const absl::StatusOr<checkpoint::LoadedCheckpoint> loaded =
+      checkpoint::LoadCheckpoint(storage::FileSystem::Real(),
+                                 response.directory());
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  const absl::StatusOr<OpenCheckpoint> open =
-      VerifyAndOpen(FileSystem::Real(), *loaded, 1);
+  const absl::StatusOr<checkpoint::OpenCheckpoint> open =
+      checkpoint::VerifyAndOpen(storage::FileSystem::Real(), *loaded, 1);
   ASSERT_TRUE(open.ok()) << open.status();
   EXPECT_EQ(open->loaded.manifest.tables_size(), 1);
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -13,7 +13,7 @@
 #include "sparse_table/rows/packed_rows.h"
 #include "storage/checkpoint_dir.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 constexpr uint32_t kBlockFloats = 4;
@@ -23,7 +23,7 @@ constexpr size_t kRecordBytes = 400;
 
 v1::CheckpointManifest EmptyManifest(uint32_t num_partitions) {
   v1::CheckpointManifest manifest;
-  manifest.set_format_version(kCheckpointFormatVersion);
+  manifest.set_format_version(checkpoint::kCheckpointFormatVersion);
   manifest.set_job_id("test");
   manifest.set_created_unix_ms(1'700'000'000'000);
   manifest.set_num_partitions(num_partitions);
@@ -81,8 +81,9 @@ CheckpointMaker::CheckpointMaker(std::string path, uint32_t num_servers,
                                  uint32_t num_partitions)
     : path_(std::move(path)), manifest_(EmptyManifest(num_partitions)) {
   for (uint32_t i = 0; i < num_servers; ++i) {
-    auto store = CheckpointStore::Create(
-        {.directory = absl::StrCat(path_, "/store/", ServerFolderName(i)),
+    auto store = storage::CheckpointStore::Create(
+        {.directory =
+             absl::StrCat(path_, "/store/", checkpoint::ServerFolderName(i)),
          .file_bytes = 4096});
     EXPECT_TRUE(store.ok()) << store.status();
     stores_.push_back(*std::move(store));
@@ -90,19 +91,19 @@ CheckpointMaker::CheckpointMaker(std::string path, uint32_t num_servers,
 }
 
 absl::Status CheckpointMaker::WritePartition(uint32_t partition,
-                                             RecordWriter& writer,
+                                             storage::RecordWriter& writer,
                                              const JobModel& model,
                                              v1::TablePart* part) {
   const int bits = std::bit_width(manifest_.num_partitions()) - 1;
-  const PackedRows format(RowLayout(3, 3, false));
+  const sparse_table::PackedRows format(sparse_table::RowLayout(3, 3, false));
   const auto is_here = [&](uint64_t key) {
     return PartitionOfMix(Mix(key), bits).value() == partition;
   };
-  RecordName name{.cut = manifest_.cut(),
-                  .table = TableId(1),
-                  .unit = partition,
-                  .kind = RecordKind::kRows,
-                  .number = 0};
+  storage::RecordName name{.cut = manifest_.cut(),
+                           .table = TableId(1),
+                           .unit = partition,
+                           .kind = storage::RecordKind::kRows,
+                           .number = 0};
   v1::SparsePartitionState state;
   state.set_base_cut(cuts_.front());
   for (size_t i = 1; i < cuts_.size(); ++i) state.add_delta_cuts(cuts_[i]);
@@ -126,19 +127,20 @@ absl::Status CheckpointMaker::WritePartition(uint32_t partition,
     if (is_here(key) && !model.rows.contains(key)) AppendBytes(key, &erased);
   }
   name.number = 0;
-  name.kind = RecordKind::kErased;
+  name.kind = storage::RecordKind::kErased;
   if (!erased.empty()) OARLOCK_RETURN_IF_ERROR(writer.Add(name, erased));
-  name.kind = RecordKind::kState;
+  name.kind = storage::RecordKind::kState;
   bytes = state.SerializeAsString();
   part->set_rows(part->rows() + state.rows());
   part->set_digest(part->digest() + state.digest());
   return writer.Add(name, bytes);
 }
 
-absl::Status CheckpointMaker::WriteServer(uint32_t server, CutWriter& cut,
+absl::Status CheckpointMaker::WriteServer(uint32_t server,
+                                          storage::CutWriter& cut,
                                           const JobModel& model,
                                           v1::ServerPart* part) {
-  const std::unique_ptr<RecordWriter> writer = cut.NewRecordWriter();
+  const std::unique_ptr<storage::RecordWriter> writer = cut.NewRecordWriter();
   v1::TablePart* const slots = part->add_tables();
   slots->set_table(1);
   slots->set_full(cuts_.size() == 1);
@@ -147,7 +149,7 @@ absl::Status CheckpointMaker::WriteServer(uint32_t server, CutWriter& cut,
     OARLOCK_RETURN_IF_ERROR(WritePartition(p, *writer, model, slots));
   }
   part->add_tables()->set_table(2);
-  const uint32_t num_blocks = NumUnits(manifest_.tables(1), 0);
+  const uint32_t num_blocks = checkpoint::NumUnits(manifest_.tables(1), 0);
   for (uint32_t b = server; b < num_blocks; b += stores_.size()) {
     std::string bytes;
     for (const size_t half : {size_t{0}, kValues}) {
@@ -156,13 +158,13 @@ absl::Status CheckpointMaker::WriteServer(uint32_t server, CutWriter& cut,
         AppendBytes(model.values[half + i], &bytes);
       }
     }
-    RecordName name{.cut = manifest_.cut(),
-                    .table = TableId(2),
-                    .unit = b,
-                    .kind = RecordKind::kRows,
-                    .number = 0};
+    storage::RecordName name{.cut = manifest_.cut(),
+                             .table = TableId(2),
+                             .unit = b,
+                             .kind = storage::RecordKind::kRows,
+                             .number = 0};
     OARLOCK_RETURN_IF_ERROR(writer->Add(name, bytes));
-    name.kind = RecordKind::kState;
+    name.kind = storage::RecordKind::kState;
     v1::DenseBlockState state;
     state.set_base_cut(manifest_.cut());
     state.set_steps(manifest_.cut());
@@ -177,30 +179,33 @@ absl::Status CheckpointMaker::Make(uint64_t cut, const JobModel& model) {
   manifest_.set_cut(cut);
   manifest_.clear_servers();
   cuts_.push_back(cut);
-  OARLOCK_ASSIGN_OR_RETURN(CheckpointDir dir,
-                           CheckpointDir::Create(FileSystem::Real(), path_));
+  OARLOCK_ASSIGN_OR_RETURN(
+      storage::CheckpointDir dir,
+      storage::CheckpointDir::Create(storage::FileSystem::Real(), path_));
   OARLOCK_ASSIGN_OR_RETURN(const std::string folder, dir.Begin(cut));
   for (uint32_t i = 0; i < stores_.size(); ++i) {
     v1::ServerPart* const part = manifest_.add_servers();
     part->set_server_index(i);
-    part->set_directory(ServerFolderName(i));
-    const std::unique_ptr<CutWriter> writer = stores_[i]->BeginCut(cut);
+    part->set_directory(checkpoint::ServerFolderName(i));
+    const std::unique_ptr<storage::CutWriter> writer =
+        stores_[i]->BeginCut(cut);
     OARLOCK_RETURN_IF_ERROR(WriteServer(i, *writer, model, part));
     part->set_written_bytes(writer->written_bytes());
     OARLOCK_RETURN_IF_ERROR(writer->Finish());
     OARLOCK_ASSIGN_OR_RETURN(
-        const std::vector<StoredFile> files,
+        const std::vector<storage::StoredFile> files,
         stores_[i]->Publish(absl::StrCat(folder, "/", part->directory())));
-    SetFiles(files, part);
+    checkpoint::SetFiles(files, part);
   }
   last_ = model;
-  return dir.Commit(cut, FormatManifest(manifest_));
+  return dir.Commit(cut, checkpoint::FormatManifest(manifest_));
 }
 
 absl::Status CheckpointMaker::Commit() {
-  OARLOCK_ASSIGN_OR_RETURN(CheckpointDir dir,
-                           CheckpointDir::Create(FileSystem::Real(), path_));
-  return dir.Commit(manifest_.cut(), FormatManifest(manifest_));
+  OARLOCK_ASSIGN_OR_RETURN(
+      storage::CheckpointDir dir,
+      storage::CheckpointDir::Create(storage::FileSystem::Real(), path_));
+  return dir.Commit(manifest_.cut(), checkpoint::FormatManifest(manifest_));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -15,7 +15,7 @@
 #include "proto/v1/checkpoint.pb.h"
 #include "storage/checkpoint_store.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Of table 1, "slots": plain, dim 3, adagrad: six floats a row. Of table 2,
 // "dense": 10 values in blocks of 4, adagrad.
@@ -42,18 +42,18 @@ class CheckpointMaker {
   absl::Status Commit();
 
  private:
-  absl::Status WriteServer(uint32_t server, CutWriter& cut,
+  absl::Status WriteServer(uint32_t server, storage::CutWriter& cut,
                            const JobModel& model, v1::ServerPart* part);
-  absl::Status WritePartition(uint32_t partition, RecordWriter& writer,
+  absl::Status WritePartition(uint32_t partition, storage::RecordWriter& writer,
                               const JobModel& model, v1::TablePart* part);
 
   const std::string path_;
   v1::CheckpointManifest manifest_;
-  std::vector<std::unique_ptr<CheckpointStore>> stores_;
+  std::vector<std::unique_ptr<storage::CheckpointStore>> stores_;
   JobModel last_;
   std::vector<uint64_t> cuts_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_TESTS_PSERVER_CHECKPOINT_CHECKPOINT_MAKER_H_

@@ -11,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 using ::testing::ElementsAre;
@@ -142,4 +142,4 @@ TEST(CutGateTest, AFreezeDividesThePushesOfManyThreads) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

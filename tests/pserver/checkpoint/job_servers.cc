@@ -12,16 +12,16 @@
 #include "pserver/checkpoint/part_loader.h"
 #include "storage/checkpoint_dir.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 constexpr int kNumThreads = 2;
 constexpr size_t kMaxDifferences = 3;
 
-SlicedBytes Floats(const std::vector<float>& values) {
+wire::SlicedBytes Floats(const std::vector<float>& values) {
   std::vector<char> bytes(values.size() * sizeof(float));
   std::memcpy(bytes.data(), values.data(), bytes.size());
-  return SlicedBytes(std::move(bytes));
+  return wire::SlicedBytes(std::move(bytes));
 }
 
 PushDone CountInto(uint32_t* num_duplicates) {
@@ -33,12 +33,12 @@ PushDone CountInto(uint32_t* num_duplicates) {
 
 }  // namespace
 
-JobServers::Server::Server(const PartitionMap& map, ServerIndex index,
+JobServers::Server::Server(const cluster::PartitionMap& map, ServerIndex index,
                            const std::string& directory)
     : registry(map, index, clock) {
-  auto made = CheckpointStore::Create(
+  auto made = storage::CheckpointStore::Create(
       {.directory = absl::StrCat(directory, "/store/",
-                                 ServerFolderName(index.value()))});
+                                 checkpoint::ServerFolderName(index.value()))});
   EXPECT_TRUE(made.ok()) << made.status();
   store = *std::move(made);
   writer = std::make_unique<PartWriter>(&map, index, &registry, store.get(),
@@ -47,7 +47,7 @@ JobServers::Server::Server(const PartitionMap& map, ServerIndex index,
 
 JobServers::JobServers(std::string directory, uint32_t num_servers)
     : directory_(std::move(directory)),
-      map_(PartitionMap::Even(1u << kTestPartitionBits, num_servers)) {
+      map_(cluster::PartitionMap::Even(1u << kTestPartitionBits, num_servers)) {
   for (uint32_t i = 0; i < num_servers; ++i) {
     servers_.push_back(
         std::make_unique<Server>(map_, ServerIndex(i), directory_));
@@ -66,7 +66,7 @@ absl::Status JobServers::Create(const v1::TableConfig& config) {
   return absl::OkStatus();
 }
 
-absl::Status JobServers::Load(const LoadedCheckpoint& checkpoint,
+absl::Status JobServers::Load(const checkpoint::LoadedCheckpoint& checkpoint,
                               bool parameters_only) {
   tables_.assign(checkpoint.manifest.tables().begin(),
                  checkpoint.manifest.tables().end());
@@ -91,7 +91,7 @@ uint32_t JobServers::PushSparse(TableId table, uint64_t sequence,
       if (map_.Owner(map_.PartitionOf(key)).value() == i) share[key] = gradient;
     }
     TableEntry& to = entry(i, table);
-    PushSparseRequestView push =
+    wire::PushSparseRequestView push =
         SparsePushOf(PushHeader(0, 1, sequence), share);
     push.table = table;
     if (to.config.sparse().accessor() == v1::CTR) {
@@ -119,7 +119,8 @@ uint32_t JobServers::PushDense(TableId table, uint64_t sequence,
       if (to.dense->Owns(block)) share[block] = gradient;
     }
     if (share.empty()) continue;
-    PushDenseRequestView push = DensePushOf(PushHeader(0, 1, sequence), share);
+    wire::PushDenseRequestView push =
+        DensePushOf(PushHeader(0, 1, sequence), share);
     push.table = table;
     push.num_steps = 1;
     to.aggregator->PushDense(std::move(push), CountInto(&num_duplicates));
@@ -129,10 +130,11 @@ uint32_t JobServers::PushDense(TableId table, uint64_t sequence,
 
 absl::Status JobServers::Save(uint64_t cut) {
   OARLOCK_ASSIGN_OR_RETURN(
-      CheckpointDir dir, CheckpointDir::Create(FileSystem::Real(), directory_));
+      storage::CheckpointDir dir,
+      storage::CheckpointDir::Create(storage::FileSystem::Real(), directory_));
   OARLOCK_ASSIGN_OR_RETURN(const std::string folder, dir.Begin(cut));
   v1::CheckpointManifest manifest;
-  manifest.set_format_version(kCheckpointFormatVersion);
+  manifest.set_format_version(checkpoint::kCheckpointFormatVersion);
   manifest.set_job_id("test");
   manifest.set_cut(cut);
   manifest.set_previous_cut(last_cut_);
@@ -144,29 +146,31 @@ absl::Status JobServers::Save(uint64_t cut) {
     OARLOCK_ASSIGN_OR_RETURN(*manifest.add_servers(),
                              server->writer->Save(folder));
   }
-  OARLOCK_RETURN_IF_ERROR(dir.Commit(cut, FormatManifest(manifest)));
+  OARLOCK_RETURN_IF_ERROR(
+      dir.Commit(cut, checkpoint::FormatManifest(manifest)));
   for (const auto& server : servers_) server->writer->Thaw(/*current=*/true);
   last_cut_ = cut;
   return absl::OkStatus();
 }
 
-OpenCheckpoint OpenCurrent(const std::string& directory) {
-  auto loaded = LoadCheckpoint(FileSystem::Real(), directory);
+checkpoint::OpenCheckpoint OpenCurrent(const std::string& directory) {
+  auto loaded =
+      checkpoint::LoadCheckpoint(storage::FileSystem::Real(), directory);
   EXPECT_TRUE(loaded.ok()) << loaded.status();
-  auto open =
-      VerifyAndOpen(FileSystem::Real(), *std::move(loaded), kNumThreads);
+  auto open = checkpoint::VerifyAndOpen(storage::FileSystem::Real(),
+                                        *std::move(loaded), kNumThreads);
   EXPECT_TRUE(open.ok()) << open.status();
-  const absl::Status sound = VerifyTables(*open);
+  const absl::Status sound = checkpoint::VerifyTables(*open);
   EXPECT_TRUE(sound.ok()) << sound;
   return *std::move(open);
 }
 
 std::vector<std::string> Differences(const std::string& a,
                                      const std::string& b) {
-  const auto differences =
-      DiffCheckpoints(OpenCurrent(a), OpenCurrent(b), kMaxDifferences);
+  const auto differences = checkpoint::DiffCheckpoints(
+      OpenCurrent(a), OpenCurrent(b), kMaxDifferences);
   EXPECT_TRUE(differences.ok()) << differences.status();
   return *differences;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -21,7 +21,7 @@
 #include "storage/checkpoint_store.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 class JobServers {
  public:
@@ -31,7 +31,7 @@ class JobServers {
 
   absl::Status Create(const v1::TableConfig& config);
   // All of a checkpoint, or parameters alone.
-  absl::Status Load(const LoadedCheckpoint& checkpoint,
+  absl::Status Load(const checkpoint::LoadedCheckpoint& checkpoint,
                     bool parameters_only = false);
 
   // One push of worker 0 to each server's share; every key was shown, some were
@@ -51,28 +51,28 @@ class JobServers {
 
  private:
   struct Server {
-    Server(const PartitionMap& map, ServerIndex index,
+    Server(const cluster::PartitionMap& map, ServerIndex index,
            const std::string& directory);
     // Rests of the writer cost nothing.
     const SkippingClock clock;
     TableRegistry registry;
-    std::unique_ptr<CheckpointStore> store;
+    std::unique_ptr<storage::CheckpointStore> store;
     std::unique_ptr<PartWriter> writer;
   };
 
   const std::string directory_;
-  const PartitionMap map_;
+  const cluster::PartitionMap map_;
   std::vector<std::unique_ptr<Server>> servers_;
   std::vector<v1::TableConfig> tables_;
   uint64_t last_cut_ = 0;
 };
 
 // The current checkpoint of a folder, all files compared.
-OpenCheckpoint OpenCurrent(const std::string& directory);
+checkpoint::OpenCheckpoint OpenCurrent(const std::string& directory);
 // What training would notice between two folders of checkpoints.
 std::vector<std::string> Differences(const std::string& a,
                                      const std::string& b);
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_TESTS_PSERVER_CHECKPOINT_JOB_SERVERS_H_

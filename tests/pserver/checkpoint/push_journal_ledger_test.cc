@@ -18,7 +18,7 @@
 #include "tests/pserver/fencing/ledger_testing.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 constexpr uint64_t kJobHash = 77;
@@ -27,7 +27,7 @@ constexpr uint64_t kJobHash = 77;
 class LoggingServer {
  public:
   LoggingServer(const std::string& directory, bool replay)
-      : map_(PartitionMap::Even(1u << kTestPartitionBits, 1)),
+      : map_(cluster::PartitionMap::Even(1u << kTestPartitionBits, 1)),
         membership_(3),
         ledger_(&membership_),
         registry_(map_, ServerIndex(0), clock_) {
@@ -47,7 +47,7 @@ class LoggingServer {
   }
 
   absl::Status Push(v1::RequestHeader header, uint32_t block) {
-    header.set_protocol_version(kProtocolVersion);
+    header.set_protocol_version(cluster::kProtocolVersion);
     header.set_job_hash(kJobHash);
     v1::PushDenseRequest request;
     *request.mutable_header() = header;
@@ -76,7 +76,7 @@ class LoggingServer {
   TableRegistry& registry() { return registry_; }
 
  private:
-  const PartitionMap map_;
+  const cluster::PartitionMap map_;
   Membership membership_;
   PushLedger ledger_;
   const FakeClock clock_;
@@ -127,4 +127,4 @@ TEST(PushJournalTest, AReplayedLogGivesTheSameLedgersAndTables) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

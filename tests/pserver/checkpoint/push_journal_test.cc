@@ -20,7 +20,7 @@
 #include "tests/pserver/checkpoint/push_journal_testing.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 Life::From AsyncFrom(uint64_t cut) {
@@ -135,7 +135,8 @@ TEST_F(PushJournalTest, WhatWasWrittenIsAppliedAgainOnce) {
   EXPECT_EQ(again.rows(), model.rows());
   EXPECT_EQ(again.registry().clock().Now(), 40u);
   EXPECT_EQ(again.entry().aggregator->Version(), 40u);
-  const DenseTable& dense = *(*again.registry().Find(TableId(2)))->dense;
+  const sparse_table::DenseTable& dense =
+      *(*again.registry().Find(TableId(2)))->dense;
   EXPECT_EQ(BlockOf(dense, BlockIndex(0)),
             (std::vector<float>{-.125, -.625, -1.125, -1.625, -2.125}));
   // A worker that got no answer sends its last push again.
@@ -154,7 +155,7 @@ TEST_F(PushJournalTest, EvictionsAreDoneAgainWhereTheyWereDone) {
       ASSERT_TRUE(
           life.Push(PushHeader(0, 1, sequence), Gradients(sequence)).ok());
       if (sequence % 10 != 0) continue;
-      EvictionLimits limits;
+      sparse_table::EvictionLimits limits;
       limits.idle_ticks = 3;
       for (uint32_t p = 0; p < 1u << kTestPartitionBits; ++p) {
         const PartitionEviction what = {TableId(1), PartitionIndex(p), limits,
@@ -228,16 +229,17 @@ TEST_F(PushJournalTest, ALogThatIsNotWantedIsDropped) {
 TEST_F(PushJournalTest, ARecordOfAnotherReleaseIsDataLoss) {
   const FakeClock clock;
   {
-    auto log =
-        PushLog::Open({.directory = directory()}, FileSystem::Real(), clock,
-                      [](const LogRecord&) { return absl::OkStatus(); });
+    auto log = storage::PushLog::Open(
+        {.directory = directory()}, storage::FileSystem::Real(), clock,
+        [](const storage::LogRecord&) { return absl::OkStatus(); });
     ASSERT_TRUE(log.ok());
     const absl::string_view bytes = "something";
     ASSERT_TRUE((*log)->Append(99, 0, {&bytes, 1}).ok());
   }
   Membership membership(1);
   PushLedger ledger(&membership);
-  TableRegistry registry(PartitionMap::Even(1, 1), ServerIndex(0), clock);
+  TableRegistry registry(cluster::PartitionMap::Even(1, 1), ServerIndex(0),
+                         clock);
   CutGate gate;
   const absl::Status status =
       PushJournal::Open({.directory = directory(), .replay = true}, &registry,
@@ -248,4 +250,4 @@ TEST_F(PushJournalTest, ARecordOfAnotherReleaseIsDataLoss) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

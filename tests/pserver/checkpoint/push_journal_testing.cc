@@ -8,12 +8,12 @@
 #include "storage/push_log.h"
 #include "storage/push_log_reader.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 grpc::ByteBuffer SparseMessage(const v1::RequestHeader& header,
                                const SparseGradients& gradients) {
-  const PushSparseRequestView view = SparsePushOf(header, gradients);
+  const wire::PushSparseRequestView view = SparsePushOf(header, gradients);
   v1::PushSparseRequest request;
   *request.mutable_header() = header;
   request.set_table(view.table.value());
@@ -40,8 +40,8 @@ grpc::ByteBuffer BufferOf(const google::protobuf::Message& message) {
 }
 
 Life::Life(const std::string& directory, const From& from)
-    : registry_(PartitionMap::Even(1u << kTestPartitionBits, 1), ServerIndex(0),
-                clock_) {
+    : registry_(cluster::PartitionMap::Even(1u << kTestPartitionBits, 1),
+                ServerIndex(0), clock_) {
   gate_.Announce(from.cut);
   gate_.Settle(from.cut);
   if (from.table.has_value()) {
@@ -79,8 +79,9 @@ absl::Status Life::Push(const v1::RequestHeader& header,
 
 std::vector<SeenRecord> RecordsOf(const std::string& directory) {
   std::vector<SeenRecord> records;
-  const auto read =
-      ReadPushLog(FileSystem::Real(), directory, [&](const LogRecord& record) {
+  const auto read = storage::ReadPushLog(
+      storage::FileSystem::Real(), directory,
+      [&](const storage::LogRecord& record) {
         records.push_back({static_cast<JournalKind>(record.kind), record.cut,
                            record.bytes.size()});
         return absl::OkStatus();
@@ -93,4 +94,4 @@ SparseGradients Gradients(uint64_t seed) {
   return RandomGradients(seed, /*num_keys=*/30, /*key_bound=*/200, kDim);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -27,7 +27,7 @@
 #include "tests/pserver/service/push_answers.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 inline constexpr uint32_t kDim = 3;
 inline constexpr float kRate = 0.5f;
@@ -104,6 +104,6 @@ class PushJournalTest : public testing::Test {
   const std::string directory_ = folder_.Path("log");
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_TESTS_PSERVER_CHECKPOINT_PUSH_JOURNAL_TESTING_H_

@@ -11,7 +11,7 @@
 #include "tests/pserver/checkpoint/push_journal_testing.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 constexpr size_t kMemberBytes = 13;
@@ -126,4 +126,4 @@ TEST_F(SyncJournalTest, MembersLieInOneRecordBehindEachCut) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -27,7 +27,7 @@
 #include "pserver/table/table_registry.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 constexpr uint32_t kDim = 4;
@@ -39,7 +39,7 @@ constexpr uint32_t kPushers = 2;
 class TableChangeRaceTest : public ::testing::Test {
  protected:
   TableChangeRaceTest()
-      : map_(PartitionMap::Even(1u << kTestPartitionBits, 1)),
+      : map_(cluster::PartitionMap::Even(1u << kTestPartitionBits, 1)),
         registry_(map_, ServerIndex(0), clock_),
         folder_(absl::StrCat(testing::TempDir(), "/table_change_race")) {
     std::filesystem::remove_all(folder_);
@@ -101,7 +101,7 @@ class TableChangeRaceTest : public ::testing::Test {
   void Pull() {
     TableEntry* const sparse = *registry_.Find(TableId(1));
     EXPECT_EQ(sparse->config.sparse().dim(), kDim);
-    const PushSparseRequestView asked =
+    const wire::PushSparseRequestView asked =
         SparsePushOf(PushHeader(0, 1, 1), RandomGradients(5, 50, 400, kDim));
     std::vector<Key> scratch;
     const Key* const keys =
@@ -150,7 +150,7 @@ class TableChangeRaceTest : public ::testing::Test {
     return saved.part().tables_size();
   }
 
-  const PartitionMap map_;
+  const cluster::PartitionMap map_;
   // The writer's rests are skipped.
   const SkippingClock clock_;
   TableRegistry registry_;
@@ -212,4 +212,4 @@ TEST_F(TableChangeRaceTest,
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

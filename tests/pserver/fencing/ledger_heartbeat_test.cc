@@ -21,7 +21,7 @@
 #include "tests/pserver/fencing/ledger_testing.h"
 #include "tests/pserver/mini_job.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 // Answers every heartbeat with what the test says.
@@ -83,8 +83,8 @@ v1::PushSparseRequest PushOf(uint32_t worker, uint64_t generation,
                              uint64_t sequence) {
   v1::PushSparseRequest request;
   v1::RequestHeader* header = request.mutable_header();
-  header->set_protocol_version(kProtocolVersion);
-  header->set_job_hash(JobHash("default"));
+  header->set_protocol_version(cluster::kProtocolVersion);
+  header->set_job_hash(cluster::JobHash("default"));
   header->set_worker_index(worker);
   header->set_worker_generation(generation);
   header->set_sequence(sequence);
@@ -159,4 +159,4 @@ TEST(LedgerHeartbeatTest, AWantedLedgerComesSoonAndARetiredOneIsForgotten) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -13,7 +13,7 @@
 #include "tests/pserver/fencing/ledger_testing.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 using Answer = v1::ServerHeartbeatResponse;
@@ -23,7 +23,7 @@ class LedgerReporterTest : public ::testing::Test {
   LedgerReporterTest()
       : membership_(2),
         ledger_(&membership_),
-        registry_(PartitionMap::Even(1u << kTestPartitionBits, 1),
+        registry_(cluster::PartitionMap::Even(1u << kTestPartitionBits, 1),
                   ServerIndex(0), clock_),
         reporter_(&ledger_, &registry_) {}
 
@@ -96,7 +96,7 @@ TEST_F(LedgerReporterTest, AWantedLedgerIsToldOnceItIsComplete) {
 
 TEST_F(LedgerReporterTest, TablesForgetWhatIsRetiredWhenNothingIsUnderWay) {
   ASSERT_TRUE(registry_.Create(DenseConfig(4, 4, -1)).ok());
-  DenseTable& table = *(*registry_.Find(TableId(2)))->dense;
+  sparse_table::DenseTable& table = *(*registry_.Find(TableId(2)))->dense;
   const PushStamp stamp = {.worker = WorkerIndex(0),
                            .generation = Generation(1),
                            .sequence = Sequence(1)};
@@ -119,4 +119,4 @@ TEST_F(LedgerReporterTest, TablesForgetWhatIsRetiredWhenNothingIsUnderWay) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -31,7 +31,7 @@
 #include "tests/pserver/fencing/ledger_testing.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 constexpr uint64_t kJobHash = 77;
@@ -45,7 +45,7 @@ constexpr uint32_t kHeir = 1;
 class OneServer {
  public:
   OneServer()
-      : map_(PartitionMap::Even(1u << kTestPartitionBits, 1)),
+      : map_(cluster::PartitionMap::Even(1u << kTestPartitionBits, 1)),
         membership_(2),
         ledger_(&membership_),
         registry_(map_, ServerIndex(0), clock_),
@@ -60,7 +60,7 @@ class OneServer {
   absl::Status Push(const v1::RequestHeader& header, uint64_t first_example) {
     SparseGradients ones;
     for (uint64_t i = 0; i < kExamples; ++i) ones[Key{first_example + i}] = {1};
-    const PushSparseRequestView grouped = SparsePushOf(header, ones);
+    const wire::PushSparseRequestView grouped = SparsePushOf(header, ones);
     v1::PushSparseRequest request;
     *request.mutable_header() = header;
     request.set_table(1);
@@ -102,7 +102,8 @@ class OneServer {
   }
   size_t NumWindows() const {
     size_t num_windows = 0;
-    const SparseTable& table = *(*registry_.Find(TableId(1)))->sparse;
+    const sparse_table::SparseTable& table =
+        *(*registry_.Find(TableId(1)))->sparse;
     for (uint32_t p = 0; p < table.num_partitions(); ++p) {
       for (uint64_t generation = 1; generation < 100; ++generation) {
         const PushStamp stamp = {.worker = WorkerIndex(kMortal),
@@ -115,7 +116,7 @@ class OneServer {
   }
 
  private:
-  const PartitionMap map_;
+  const cluster::PartitionMap map_;
   Membership membership_;
   PushLedger ledger_;
   const FakeClock clock_;
@@ -128,7 +129,7 @@ v1::RequestHeader HeaderOf(uint32_t worker, uint64_t generation,
                            uint64_t sequence, uint64_t first_example,
                            uint32_t server) {
   v1::RequestHeader header = PushHeader(worker, generation, sequence);
-  header.set_protocol_version(kProtocolVersion);
+  header.set_protocol_version(cluster::kProtocolVersion);
   header.set_job_hash(kJobHash);
   header.set_part_count(kNumServers);
   header.set_part_index(server);
@@ -295,4 +296,4 @@ TEST(LedgerSettlementTest, EveryExamplesGradientIsAppliedOnceOnEveryServer) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

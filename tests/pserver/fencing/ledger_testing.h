@@ -11,7 +11,7 @@
 #include "proto/v1/parameter.pb.h"
 #include "pserver/fencing/push_history.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 struct Source {
   uint32_t epoch = 0;
@@ -70,6 +70,6 @@ inline google::protobuf::RepeatedPtrField<v1::WorkerState> StateOf(
   return states;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_TESTS_PSERVER_FENCING_LEDGER_TESTING_H_

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 using States = google::protobuf::RepeatedPtrField<v1::WorkerState>;
@@ -107,4 +107,4 @@ TEST(MembershipTest, RefusalIsForEverUnderConcurrency) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "tests/pserver/fencing/ledger_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 using Outcome = PushHistory::Outcome;
@@ -176,4 +176,4 @@ TEST(PushHistoryTest, RandomMessagesAgreeWithAModelThatKeepsThemAll) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

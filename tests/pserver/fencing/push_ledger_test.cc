@@ -22,7 +22,7 @@
 #include "pserver/fencing/membership.h"
 #include "tests/pserver/fencing/ledger_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 constexpr uint32_t kNumWorkers = 3;
@@ -409,4 +409,4 @@ TEST_F(PushLedgerTest, ACollectedLedgerIsFinalUnderConcurrency) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

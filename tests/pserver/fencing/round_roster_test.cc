@@ -6,7 +6,7 @@
 #include "cluster/partition_map.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 constexpr WorkerIndex kWorker(1);
@@ -30,8 +30,9 @@ class RoundRosterTest : public ::testing::Test {
 
   Membership membership_{2, Membership::Start::kAfterFirstUpdate};
   const FakeClock clock_;
-  TableRegistry registry_{PartitionMap::Even(1u << kTestPartitionBits, 1),
-                          ServerIndex(0), clock_};
+  TableRegistry registry_{
+      cluster::PartitionMap::Even(1u << kTestPartitionBits, 1), ServerIndex(0),
+      clock_};
   RoundRoster roster_{&membership_, &registry_};
 };
 
@@ -66,4 +67,4 @@ TEST_F(RoundRosterTest, NumbersOfAnotherGenerationBeginAnew) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 grpc::ByteBuffer BytesOf(size_t size) {
@@ -83,4 +83,4 @@ TEST(CallMetricsTest, CallThatIsAnsweredLateKeepsTheCounters) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

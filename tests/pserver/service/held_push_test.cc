@@ -15,7 +15,7 @@
 #include "tests/pserver/service/parameter_service_testing.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 // Starts a push that a round holds, and waits until it is held.
@@ -100,4 +100,4 @@ TEST_F(HeldPushTest, CountsAsAnOpenCall) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

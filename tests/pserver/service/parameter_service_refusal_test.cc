@@ -18,7 +18,7 @@
 #include "tests/pserver/service/parameter_service_testing.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 using ParameterServiceRefusalTest = ParameterServiceTest;
@@ -38,7 +38,7 @@ TEST_F(ParameterServiceRefusalTest, HeadersOfOthersAreRefused) {
          [](v1::RequestHeader* h) { h->set_protocol_version(2); });
   expect(grpc::FAILED_PRECONDITION, "job",
          [](v1::RequestHeader* h) { h->set_job_hash(1); });
-  expect(grpc::FAILED_PRECONDITION, kOtherIncarnation,
+  expect(grpc::FAILED_PRECONDITION, cluster::kOtherIncarnation,
          [](v1::RequestHeader* h) { h->set_server_generation(1); });
   expect(grpc::FAILED_PRECONDITION, "generation 1234",
          [](v1::RequestHeader* h) { h->set_server_generation(1); });
@@ -151,7 +151,7 @@ TEST_F(ParameterServiceRefusalTest, TokenIsDemandedOnEveryCall) {
   ExpectError(Push(PushOf(HeaderOfPush(0, 1), {})), grpc::UNAUTHENTICATED);
   for (const bool right : {false, true}) {
     grpc::ClientContext context;
-    context.AddMetadata(kTokenMetadataKey, right ? "secret" : "guess");
+    context.AddMetadata(cluster::kTokenMetadataKey, right ? "secret" : "guess");
     v1::PullSparseResponse response;
     const grpc::Status status =
         stub_->PullSparse(&context, PullOf({Key{1}}), &response);
@@ -207,4 +207,4 @@ TEST(ParameterServiceOptionsTest, LimitsAreChecked) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -15,7 +15,7 @@
 #include "tests/pserver/service/push_testing.h"
 #include "wire/value_format.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 TEST_F(ParameterServiceTest, GeneratedStubPushesAndPullsRows) {
@@ -131,8 +131,8 @@ TEST_F(ParameterServiceTest, PushesTouchRowsAtTheLogicalTime) {
   ASSERT_TRUE(Push(PushOf(HeaderOfPush(0, 1), {{Key{3}, {2}}})).ok());
   registry_->clock().AdvanceTo(9);  // Time does not go back.
   ASSERT_TRUE(Push(PushOf(HeaderOfPush(0, 2), {{Key{4}, {2}}})).ok());
-  const absl::Status visited =
-      sparse().ForEachRow([](PartitionIndex, const SparseTable::RowView& row) {
+  const absl::Status visited = sparse().ForEachRow(
+      [](PartitionIndex, const sparse_table::SparseTable::RowView& row) {
         EXPECT_EQ(row.last_touch, 12u);
       });
   EXPECT_TRUE(visited.ok()) << visited;
@@ -182,8 +182,8 @@ TEST_F(ParameterServiceTest, SixteenBitAnswersAreTheRoundedValues) {
                               static_cast<uint8_t>(response.values16()[at + 1])
                                   << 8;
         const float exact = gradients.at(Key{pull.keys(i)})[d];
-        ASSERT_EQ(bits, format == v1::BFLOAT16 ? ToBfloat16(exact)
-                                               : ToFloat16(exact));
+        ASSERT_EQ(bits, format == v1::BFLOAT16 ? wire::ToBfloat16(exact)
+                                               : wire::ToFloat16(exact));
       }
     }
     v1::PullDenseRequest dense;
@@ -372,4 +372,4 @@ TEST_F(ParameterServiceTest, ManyClientsOnManyThreadsAreAllServed) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

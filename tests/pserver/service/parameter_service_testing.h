@@ -27,7 +27,7 @@
 #include "pserver/table/table_registry.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 inline constexpr uint64_t kJobHash = 77;
 inline constexpr uint64_t kServerGeneration = 1234;
@@ -40,8 +40,8 @@ class ParameterServiceTest : public ::testing::Test {
  protected:
   void Start(ParameterServiceOptions options = {}, uint32_t num_servers = 1,
              int num_threads = 2) {
-    const PartitionMap map =
-        PartitionMap::Even(1u << kTestPartitionBits, num_servers);
+    const cluster::PartitionMap map =
+        cluster::PartitionMap::Even(1u << kTestPartitionBits, num_servers);
     options.server = ServerIndex(0);
     options.job_hash = kJobHash;
     options.server_generation = Generation(kServerGeneration);
@@ -52,7 +52,7 @@ class ParameterServiceTest : public ::testing::Test {
     service_ = std::make_unique<ParameterService>(options, registry_.get(),
                                                   ledger_.get(), map, clock_);
     grpc::ServerBuilder builder;
-    ApplyServerArguments(&builder);
+    cluster::ApplyServerArguments(&builder);
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
                              &port);
@@ -64,7 +64,7 @@ class ParameterServiceTest : public ::testing::Test {
     queues_->Start({service_->Acceptor(queues_->gate())});
     channel_ = grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", port),
                                          grpc::InsecureChannelCredentials(),
-                                         MakeChannelArguments());
+                                         cluster::MakeChannelArguments());
     stub_ = v1::ParameterService::NewStub(channel_);
   }
 
@@ -148,7 +148,9 @@ class ParameterServiceTest : public ::testing::Test {
     v1::PushResponse response;
     return Push(request, &response);
   }
-  SparseTable& sparse() { return *(*registry_->Find(TableId(1)))->sparse; }
+  sparse_table::SparseTable& sparse() {
+    return *(*registry_->Find(TableId(1)))->sparse;
+  }
 
   // Calls that the service has left behind use it.
   const FakeClock clock_;
@@ -173,6 +175,6 @@ inline void ExpectError(const grpc::Status& status, grpc::StatusCode code,
   EXPECT_FALSE(absl::StrContains(status.error_message(), "\n"));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_TESTS_PSERVER_SERVICE_PARAMETER_SERVICE_TESTING_H_

@@ -16,7 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "pserver/aggregator/aggregator.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // Of many calls, in the order in which they came. Thread-safe.
 class PushAnswers {
@@ -60,6 +60,6 @@ class PushAnswers {
   std::vector<std::string> order_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_TESTS_PSERVER_SERVICE_PUSH_ANSWERS_H_

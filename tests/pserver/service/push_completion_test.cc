@@ -16,7 +16,7 @@
 #include "tests/pserver/service/parameter_service_testing.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 // Worker 0 generation 1 dies; worker 1 completes what it left.
@@ -155,7 +155,8 @@ TEST_F(PushCompletionTest, CompletesDenseBlocksToo) {
   EXPECT_EQ(Ledger().pushes(0).parts_size(), 1);
   *push.mutable_header() = Completing(HeaderOfDead(1));
   EXPECT_EQ(push_blocks({0, 1}), 1u);
-  const DenseTable& table = *(*registry_->Find(TableId(2)))->dense;
+  const sparse_table::DenseTable& table =
+      *(*registry_->Find(TableId(2)))->dense;
   for (uint32_t block : {0, 1}) {
     EXPECT_EQ(BlockOf(table, BlockIndex(block)), std::vector<float>(4, 1));
   }
@@ -219,4 +220,4 @@ TEST_F(PushCompletionTest, WhateverArrivedEveryGradientIsAppliedOnce) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

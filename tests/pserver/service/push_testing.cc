@@ -9,14 +9,14 @@
 #include "base/random.h"
 #include "cluster/partition_map.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 template <typename T>
-SlicedBytes BytesOf(const std::vector<T>& values) {
+wire::SlicedBytes BytesOf(const std::vector<T>& values) {
   std::vector<char> bytes(values.size() * sizeof(T));
   if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
-  return SlicedBytes(std::move(bytes));
+  return wire::SlicedBytes(std::move(bytes));
 }
 
 v1::TableConfig CommonConfig(uint32_t id, const char* name, float learning_rate,
@@ -59,16 +59,18 @@ v1::TableConfig DenseConfig(uint64_t size, uint32_t block_size,
   return config;
 }
 
-std::unique_ptr<SparseTable> MakeSparse(const v1::TableConfig& config) {
-  auto table = SparseTable::Create(config, kTestPartitionBits);
+std::unique_ptr<sparse_table::SparseTable> MakeSparse(
+    const v1::TableConfig& config) {
+  auto table = sparse_table::SparseTable::Create(config, kTestPartitionBits);
   OARLOCK_CHECK(table.ok());
   return *std::move(table);
 }
 
-std::unique_ptr<DenseTable> MakeDense(const v1::TableConfig& config,
-                                      uint32_t num_servers, uint32_t server) {
-  auto table = DenseTable::Create(
-      config, PartitionMap::Even(1u << kTestPartitionBits, num_servers),
+std::unique_ptr<sparse_table::DenseTable> MakeDense(
+    const v1::TableConfig& config, uint32_t num_servers, uint32_t server) {
+  auto table = sparse_table::DenseTable::Create(
+      config,
+      cluster::PartitionMap::Even(1u << kTestPartitionBits, num_servers),
       ServerIndex(server));
   OARLOCK_CHECK(table.ok());
   return *std::move(table);
@@ -88,13 +90,13 @@ v1::RequestHeader PushHeader(uint32_t worker, uint64_t generation,
   return header;
 }
 
-PushSparseRequestView SparsePushOf(const v1::RequestHeader& header,
-                                   const SparseGradients& gradients) {
+wire::PushSparseRequestView SparsePushOf(const v1::RequestHeader& header,
+                                         const SparseGradients& gradients) {
   std::map<PartitionIndex, std::vector<Key>> groups;
   for (const auto& [key, gradient] : gradients) {
     groups[PartitionOf(key)].push_back(key);
   }
-  PushSparseRequestView push;
+  wire::PushSparseRequestView push;
   push.header = header;
   push.table = TableId(1);
   std::vector<Key> all_keys;
@@ -111,13 +113,13 @@ PushSparseRequestView SparsePushOf(const v1::RequestHeader& header,
   push.num_keys = all_keys.size();
   push.num_values = values.size();
   push.keys = BytesOf(all_keys);
-  push.values = ReceivedFloats(BytesOf(values));
+  push.values = wire::ReceivedFloats(BytesOf(values));
   return push;
 }
 
-PushDenseRequestView DensePushOf(const v1::RequestHeader& header,
-                                 const DenseGradients& gradients) {
-  PushDenseRequestView push;
+wire::PushDenseRequestView DensePushOf(const v1::RequestHeader& header,
+                                       const DenseGradients& gradients) {
+  wire::PushDenseRequestView push;
   push.header = header;
   push.table = TableId(2);
   std::vector<float> values;
@@ -126,7 +128,7 @@ PushDenseRequestView DensePushOf(const v1::RequestHeader& header,
     values.insert(values.end(), gradient.begin(), gradient.end());
   }
   push.num_values = values.size();
-  push.values = ReceivedFloats(BytesOf(values));
+  push.values = wire::ReceivedFloats(BytesOf(values));
   return push;
 }
 
@@ -152,17 +154,18 @@ SparseGradients RandomGradients(uint64_t seed, uint32_t num_keys,
   return gradients;
 }
 
-SparseGradients RowsOf(const SparseTable& table) {
+SparseGradients RowsOf(const sparse_table::SparseTable& table) {
   SparseGradients rows;
-  const absl::Status visited =
-      table.ForEachRow([&](PartitionIndex, const SparseTable::RowView& row) {
+  const absl::Status visited = table.ForEachRow(
+      [&](PartitionIndex, const sparse_table::SparseTable::RowView& row) {
         rows[row.key].assign(row.embedding.begin(), row.embedding.end());
       });
   OARLOCK_CHECK(visited.ok());
   return rows;
 }
 
-std::vector<float> BlockOf(const DenseTable& table, BlockIndex block) {
+std::vector<float> BlockOf(const sparse_table::DenseTable& table,
+                           BlockIndex block) {
   std::vector<float> values(table.BlockSize(block));
   table.Pull(block, 0, values.data());
   return values;
@@ -198,4 +201,4 @@ void SgdModel::ApplyRound(
   Apply(sums);
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver

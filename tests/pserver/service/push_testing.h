@@ -16,7 +16,7 @@
 #include "sparse_table/sparse_table.h"
 #include "wire/wire_codec.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 inline constexpr int kTestPartitionBits = 4;
 
@@ -29,11 +29,12 @@ v1::TableConfig DenseConfig(uint64_t size, uint32_t block_size,
                             float learning_rate,
                             v1::UpdateMode mode = v1::ASYNC,
                             v1::GradientReduction reduction = v1::SUM);
-std::unique_ptr<SparseTable> MakeSparse(const v1::TableConfig& config);
+std::unique_ptr<sparse_table::SparseTable> MakeSparse(
+    const v1::TableConfig& config);
 // The share of one server of `num_servers`.
-std::unique_ptr<DenseTable> MakeDense(const v1::TableConfig& config,
-                                      uint32_t num_servers = 1,
-                                      uint32_t server = 0);
+std::unique_ptr<sparse_table::DenseTable> MakeDense(
+    const v1::TableConfig& config, uint32_t num_servers = 1,
+    uint32_t server = 0);
 
 // Gradient per key, each [dim]; and per block.
 using SparseGradients = std::map<Key, std::vector<float>>;
@@ -42,10 +43,10 @@ using DenseGradients = std::map<BlockIndex, std::vector<float>>;
 // A header with one part of one.
 v1::RequestHeader PushHeader(uint32_t worker, uint64_t generation,
                              uint64_t sequence, uint64_t round = 0);
-PushSparseRequestView SparsePushOf(const v1::RequestHeader& header,
-                                   const SparseGradients& gradients);
-PushDenseRequestView DensePushOf(const v1::RequestHeader& header,
-                                 const DenseGradients& gradients);
+wire::PushSparseRequestView SparsePushOf(const v1::RequestHeader& header,
+                                         const SparseGradients& gradients);
+wire::PushDenseRequestView DensePushOf(const v1::RequestHeader& header,
+                                       const DenseGradients& gradients);
 
 // Cuts gradients into `num_parts` messages, whole partitions each; some may be
 // empty.
@@ -57,9 +58,10 @@ SparseGradients RandomGradients(uint64_t seed, uint32_t num_keys,
                                 uint64_t key_bound, uint32_t dim);
 
 // Every row of the table.
-SparseGradients RowsOf(const SparseTable& table);
+SparseGradients RowsOf(const sparse_table::SparseTable& table);
 // The values of a block.
-std::vector<float> BlockOf(const DenseTable& table, BlockIndex block);
+std::vector<float> BlockOf(const sparse_table::DenseTable& table,
+                           BlockIndex block);
 
 // Rows under SGD with the learning rate, each update in single precision.
 class SgdModel {
@@ -76,6 +78,6 @@ class SgdModel {
   SparseGradients rows_;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_TESTS_PSERVER_SERVICE_PUSH_TESTING_H_

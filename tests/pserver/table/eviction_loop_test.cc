@@ -13,13 +13,13 @@
 #include "tests/pserver/service/push_testing.h"
 #include "tests/sparse_table/table_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 class EvictionLoopTest : public testing::Test {
  protected:
   EvictionLoopTest()
-      : registry_(PartitionMap::Even(1u << kTestPartitionBits, 1),
+      : registry_(cluster::PartitionMap::Even(1u << kTestPartitionBits, 1),
                   ServerIndex(0), clock_) {}
 
   void Create(const v1::EvictionConfig& eviction) {
@@ -31,16 +31,19 @@ class EvictionLoopTest : public testing::Test {
   void Push(uint64_t first, uint64_t num_keys) {
     std::vector<Key> keys;
     for (uint64_t i = 0; i < num_keys; ++i) keys.push_back(Key{first + i});
-    const GroupedKeys grouped = Grouped(keys, kTestPartitionBits);
+    const sparse_table::GroupedKeys grouped =
+        sparse_table::Grouped(keys, kTestPartitionBits);
     const std::vector<float> gradients(num_keys, 1.0f);
-    SparsePush push;
+    sparse_table::SparsePush push;
     push.groups = grouped.groups;
     push.keys = grouped.keys.data();
     push.gradients = gradients.data();
     push.logical_time = registry_.clock().Now();
     ASSERT_TRUE(table().Push(push).ok());
   }
-  SparseTable& table() { return *(*registry_.Find(TableId(1)))->sparse; }
+  sparse_table::SparseTable& table() {
+    return *(*registry_.Find(TableId(1)))->sparse;
+  }
   // Has the loop look at the logical time once, and waits until it has.
   void Turn() {
     ASSERT_TRUE(clock_.AwaitWaiters(1));
@@ -144,4 +147,4 @@ TEST_F(EvictionLoopTest, WhatWaitsWhenItEndsIsToldSo) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -16,7 +16,7 @@
 #include "base/random.h"
 #include "tests/pserver/table/zipf_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 // Messages as workers send them: each key once, in the order of partitions,
@@ -221,4 +221,4 @@ TEST(HotKeysTest, ThreadsMayFeedItWhileOthersAsk) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

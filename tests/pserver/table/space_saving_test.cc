@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "tests/pserver/table/zipf_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 // Exact counts beside the sketch, and the promises of its header.
@@ -131,4 +131,4 @@ TEST(SpaceSavingTest, NewKeyTakesTheSmallestCounterWithItsCountAsError) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

@@ -14,14 +14,15 @@
 #include "gtest/gtest.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 namespace {
 
 class TableRegistryTest : public ::testing::Test {
  protected:
   const FakeClock clock_;
-  TableRegistry registry_{PartitionMap::Even(1u << kTestPartitionBits, 1),
-                          ServerIndex(0), clock_};
+  TableRegistry registry_{
+      cluster::PartitionMap::Even(1u << kTestPartitionBits, 1), ServerIndex(0),
+      clock_};
 };
 
 TEST_F(TableRegistryTest, TablesAreFoundById) {
@@ -205,7 +206,7 @@ TEST_F(TableRegistryTest, APushThatFoundTheOldConfigurationIsSentAgain) {
   v1::TableConfig after = before;
   after.mutable_optimizer()->set_learning_rate(-2);
   TableEntry* const old = *registry_.CreateRestored(before);
-  const PushSparseRequestView push =
+  const wire::PushSparseRequestView push =
       SparsePushOf(PushHeader(0, 1, 1), {{Key{1}, {1}}});
   absl::Status answer;
   const auto note = [&](absl::StatusOr<PushOutcome> outcome) {
@@ -304,7 +305,7 @@ TEST_F(TableRegistryTest, ARetiredWorkersPushesAreForgottenInAllTables) {
         EXPECT_TRUE(known.back() || outcome->duplicate_groups == 0);
       };
     };
-    PushSparseRequestView push = SparsePushOf(header, gradients);
+    wire::PushSparseRequestView push = SparsePushOf(header, gradients);
     const size_t num_groups = push.groups.size();
     sparse->aggregator->PushSparse(std::move(push), ask(num_groups));
     dense->aggregator->PushDense(
@@ -331,4 +332,4 @@ TEST_F(TableRegistryTest, ARetiredWorkersPushesAreForgottenInAllTables) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::pserver

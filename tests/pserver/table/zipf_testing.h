@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 // A rank from 1 to `n` with a chance of about rank^-1.05.
 inline uint64_t ZipfRank(RandomSequence* random, uint64_t n) {
@@ -18,6 +18,6 @@ inline uint64_t ZipfRank(RandomSequence* random, uint64_t n) {
   return static_cast<uint64_t>(std::pow(u, -1 / kBend));
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // OARLOCK_TESTS_PSERVER_TABLE_ZIPF_TESTING_H_

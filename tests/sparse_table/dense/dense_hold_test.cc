@@ -10,13 +10,13 @@
 #include "tests/optim/rule_testing.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 constexpr uint32_t kBlock = 37;
 constexpr BlockIndex kOnly(0);
 
-v1::TableConfig Config() { return DenseConfig(kBlock, kBlock, 0.1f); }
+v1::TableConfig Config() { return pserver::DenseConfig(kBlock, kBlock, 0.1f); }
 
 std::vector<float> RandomGradient(RandomSequence* random) {
   std::vector<float> gradient(kBlock);
@@ -37,12 +37,12 @@ bool Hold(DenseTable* table, const std::vector<float>& gradient,
 
 // The model: the sums, each applied once by a push.
 TEST(DenseHoldTest, SumOfWhatIsHeldIsOneUpdateUnderEveryRule) {
-  for (const v1::OptimizerConfig& optimizer : OneOfEachRule()) {
+  for (const v1::OptimizerConfig& optimizer : optim::OneOfEachRule()) {
     SCOPED_TRACE(optimizer.ShortDebugString());
     v1::TableConfig config = Config();
     *config.mutable_optimizer() = optimizer;
-    const auto table = MakeDense(config);
-    const auto model = MakeDense(config);
+    const auto table = pserver::MakeDense(config);
+    const auto model = pserver::MakeDense(config);
     RandomSequence random(7);
     uint64_t sequence = 0;
     for (const uint32_t pushes : {1, 3, 20}) {
@@ -59,21 +59,25 @@ TEST(DenseHoldTest, SumOfWhatIsHeldIsOneUpdateUnderEveryRule) {
           for (size_t f = 0; f < kBlock; ++f) sum[f] += gradient[f];
         }
         steps += num_steps;
-        ASSERT_EQ(BlockOf(*table, kOnly), BlockOf(*model, kOnly));
+        ASSERT_EQ(pserver::BlockOf(*table, kOnly),
+                  pserver::BlockOf(*model, kOnly));
       }
       const PushStamp stamp = Stamp(0, sequence);
       model->Push(kOnly, sum.data(), {&stamp, 1}, steps);
       table->ApplyHeld();
-      ASSERT_EQ(BlockOf(*table, kOnly), BlockOf(*model, kOnly)) << pushes;
+      ASSERT_EQ(pserver::BlockOf(*table, kOnly),
+                pserver::BlockOf(*model, kOnly))
+          << pushes;
       table->ApplyHeld();
-      ASSERT_EQ(BlockOf(*table, kOnly), BlockOf(*model, kOnly))
+      ASSERT_EQ(pserver::BlockOf(*table, kOnly),
+                pserver::BlockOf(*model, kOnly))
           << "nothing was held";
     }
   }
 }
 
 TEST(DenseHoldTest, HeldPushCountsAsAppliedAndChangesNoVersion) {
-  const auto table = MakeDense(Config());
+  const auto table = pserver::MakeDense(Config());
   const std::vector<float> ones(kBlock, 1);
   std::vector<float> values(kBlock);
   const uint64_t version = table->Pull(kOnly, 0, values.data());
@@ -88,7 +92,7 @@ TEST(DenseHoldTest, HeldPushCountsAsAppliedAndChangesNoVersion) {
 }
 
 TEST(DenseHoldTest, CutHasWhatWasHeldAtTheFreeze) {
-  const auto table = MakeDense(Config());
+  const auto table = pserver::MakeDense(Config());
   const std::vector<float> ones(kBlock, 1);
   Hold(table.get(), ones, Stamp(0, 1));
   Hold(table.get(), ones, Stamp(0, 2), 4);
@@ -103,14 +107,15 @@ TEST(DenseHoldTest, CutHasWhatWasHeldAtTheFreeze) {
   ASSERT_EQ(cut.state.windows_size(), 1);
   EXPECT_EQ(cut.state.windows(0).highest(), 2u);
 
-  const auto restored = MakeDense(Config());
+  const auto restored = pserver::MakeDense(Config());
   ASSERT_TRUE(restored->RestoreBlock(kOnly, cut.state, cut.floats).ok());
   EXPECT_FALSE(Hold(restored.get(), ones, Stamp(0, 2)));
   EXPECT_TRUE(Hold(restored.get(), ones, Stamp(0, 3)));
   restored->ApplyHeld();
   table->ApplyHeld();
-  EXPECT_EQ(BlockOf(*restored, kOnly), BlockOf(*table, kOnly));
+  EXPECT_EQ(pserver::BlockOf(*restored, kOnly),
+            pserver::BlockOf(*table, kOnly));
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

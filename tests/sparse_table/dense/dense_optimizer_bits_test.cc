@@ -15,7 +15,7 @@
 #include "sparse_table/dense/dense_table.h"
 #include "tests/optim/rule_testing.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 constexpr uint64_t kSeed = 7;
@@ -32,8 +32,8 @@ std::vector<float> ByServer(const v1::OptimizerConfig& optimizer,
   *config.mutable_optimizer() = optimizer;
   config.mutable_dense()->set_size(kSize);
   config.mutable_dense()->set_block_size(kBlockSize);
-  const PartitionMap map =
-      PartitionMap::Even(/*num_partitions=*/4, /*num_servers=*/1);
+  const cluster::PartitionMap map =
+      cluster::PartitionMap::Even(/*num_partitions=*/4, /*num_servers=*/1);
   auto table = DenseTable::Create(config, map, ServerIndex(0));
   EXPECT_TRUE(table.ok()) << table.status();
   std::vector<float> values(kSize);
@@ -53,10 +53,10 @@ std::vector<float> ByServer(const v1::OptimizerConfig& optimizer,
 }
 
 std::vector<float> Locally(const v1::OptimizerConfig& config,
-                           const std::vector<ParameterBlock>& blocks,
+                           const std::vector<optim::ParameterBlock>& blocks,
                            const std::vector<std::vector<float>>& gradients) {
-  absl::StatusOr<DenseOptimizer> optimizer =
-      DenseOptimizer::Create(config, blocks);
+  absl::StatusOr<optim::DenseOptimizer> optimizer =
+      optim::DenseOptimizer::Create(config, blocks);
   EXPECT_TRUE(optimizer.ok()) << optimizer.status();
   std::vector<float> values(kSize);
   for (const std::vector<float>& g : gradients) {
@@ -76,14 +76,14 @@ TEST(DenseOptimizerBitsTest, EveryRuleGivesTheBitsOfTheServersTable) {
   RandomSequence random(kSeed);
   std::vector<std::vector<float>> gradients;
   for (int i = 0; i < kNumSteps; ++i) {
-    gradients.push_back(RandomGradients(&random, kSize));
+    gradients.push_back(optim::RandomGradients(&random, kSize));
   }
-  const std::vector<ParameterBlock> parameters = {
+  const std::vector<optim::ParameterBlock> parameters = {
       {.size = 801}, {.size = 9}, {.size = 690}};
-  const std::vector<ParameterBlock> servers_blocks = {
+  const std::vector<optim::ParameterBlock> servers_blocks = {
       {.size = 400}, {.size = 400}, {.size = 400}, {.size = 300}};
   int num_elementwise = 0;
-  for (v1::OptimizerConfig config : OneOfEachRule()) {
+  for (v1::OptimizerConfig config : optim::OneOfEachRule()) {
     for (const bool with_options : {false, true}) {
       if (with_options) {
         config.set_warmup_steps(4);
@@ -105,4 +105,4 @@ TEST(DenseOptimizerBitsTest, EveryRuleGivesTheBitsOfTheServersTable) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

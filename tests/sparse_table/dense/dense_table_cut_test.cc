@@ -21,7 +21,7 @@
 #include "tests/optim/rule_testing.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 constexpr uint64_t kSize = 143;
@@ -59,7 +59,7 @@ void Apply(const Push& push, DenseTable& table) {
 }
 
 v1::TableConfig ConfigOf(const v1::OptimizerConfig& optimizer) {
-  v1::TableConfig config = DenseConfig(kSize, kBlockSize, 0.1f);
+  v1::TableConfig config = pserver::DenseConfig(kSize, kBlockSize, 0.1f);
   *config.mutable_optimizer() = optimizer;
   v1::DenseParameter* parameter = config.mutable_dense()->add_parameters();
   parameter->set_name("weight");
@@ -90,7 +90,8 @@ void ExpectSameContents(DenseTable& a, DenseTable& b) {
     ASSERT_EQ(as[i].floats, bs[i].floats);
     v1::DenseBlockState a_state = as[i].state;
     v1::DenseBlockState b_state = bs[i].state;
-    EXPECT_EQ(BlockOf(a, BlockIndex(i)), BlockOf(b, BlockIndex(i)));
+    EXPECT_EQ(pserver::BlockOf(a, BlockIndex(i)),
+              pserver::BlockOf(b, BlockIndex(i)));
     a_state.clear_version();
     b_state.clear_version();
     EXPECT_EQ(a_state.ShortDebugString(), b_state.ShortDebugString());
@@ -102,7 +103,7 @@ void ExpectSameContents(DenseTable& a, DenseTable& b) {
 class RandomLife {
  public:
   RandomLife(const v1::TableConfig& config, uint64_t seed)
-      : config_(config), random_(seed), table_(MakeDense(config)) {}
+      : config_(config), random_(seed), table_(pserver::MakeDense(config)) {}
 
   void Step() {
     const uint64_t dice = random_.Below(10);
@@ -135,9 +136,9 @@ class RandomLife {
 
   void ExpectPublishedIsTheHistory() const {
     if (published_.empty()) return;
-    const auto expected = MakeDense(config_);
+    const auto expected = pserver::MakeDense(config_);
     for (size_t i = 0; i < published_at_; ++i) Apply(history_[i], *expected);
-    const auto restored = MakeDense(config_);
+    const auto restored = pserver::MakeDense(config_);
     for (const auto& [block, state] : published_) {
       const auto record = records_.find({state.base_cut(), block});
       ASSERT_NE(record, records_.end())
@@ -220,7 +221,7 @@ TEST(DenseTableCutTest, APublishedCutIsTheHistoryUpToItsFreeze) {
   constexpr uint64_t kSeed = 5;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   uint64_t seed = kSeed;
-  for (const v1::OptimizerConfig& optimizer : OneOfEachRule()) {
+  for (const v1::OptimizerConfig& optimizer : optim::OneOfEachRule()) {
     SCOPED_TRACE(optimizer.ShortDebugString());
     RandomLife life(ConfigOf(optimizer), ++seed);
     for (int step = 0; step < 1500; ++step) {
@@ -234,12 +235,12 @@ TEST(DenseTableCutTest, APublishedCutIsTheHistoryUpToItsFreeze) {
 }
 
 TEST(DenseTableCutTest, BlocksOfOneServerAreSavedAndOthersDoNotMatter) {
-  v1::TableConfig config = ConfigOf(OneOfEachRule().front());
-  const auto whole = MakeDense(config);
+  v1::TableConfig config = ConfigOf(optim::OneOfEachRule().front());
+  const auto whole = pserver::MakeDense(config);
   const std::vector<DenseBlockCut> expected = ContentsOf(*whole);
   uint32_t num_saved = 0;
   for (uint32_t server = 0; server < 3; ++server) {
-    const auto table = MakeDense(config, 3, server);
+    const auto table = pserver::MakeDense(config, 3, server);
     table->Freeze(1);
     for (uint32_t b = 0; b < kNumBlocks; ++b) {
       if (!table->Owns(BlockIndex(b))) continue;
@@ -254,10 +255,10 @@ TEST(DenseTableCutTest, BlocksOfOneServerAreSavedAndOthersDoNotMatter) {
 }
 
 TEST(DenseTableCutTest, DigestsTellBlocksStepsAndFloatsApartButNotVersions) {
-  const v1::TableConfig config = DenseConfig(8, 4, -1);
+  const v1::TableConfig config = pserver::DenseConfig(8, 4, -1);
   const auto digests = [&](uint64_t first_version, uint32_t num_steps,
                            float gradient) {
-    auto table = DenseTable::Create(config, PartitionMap::Even(16, 1),
+    auto table = DenseTable::Create(config, cluster::PartitionMap::Even(16, 1),
                                     ServerIndex(0), first_version);
     const std::vector<float> gradients(4, gradient);
     const PushStamp stamp{WorkerIndex(0), Generation(1), Sequence(1)};
@@ -275,9 +276,9 @@ TEST(DenseTableCutTest, DigestsTellBlocksStepsAndFloatsApartButNotVersions) {
 }
 
 TEST(DenseTableCutTest, AVersionThatAWorkerKeptIsNeverMetAgain) {
-  const v1::TableConfig config = DenseConfig(2, 2, -1);
+  const v1::TableConfig config = pserver::DenseConfig(2, 2, -1);
   const auto incarnation = [&](uint64_t generation) {
-    return *DenseTable::Create(config, PartitionMap::Even(16, 1),
+    return *DenseTable::Create(config, cluster::PartitionMap::Even(16, 1),
                                ServerIndex(0),
                                FirstDenseVersion(Generation(generation)));
   };
@@ -308,16 +309,16 @@ TEST(DenseTableCutTest, AVersionThatAWorkerKeptIsNeverMetAgain) {
 }
 
 TEST(DenseTableCutTest, WhatDoesNotFitTheTableIsDataLossAndChangesNothing) {
-  v1::TableConfig config = DenseConfig(kSize, kBlockSize, 0.1f);
+  v1::TableConfig config = pserver::DenseConfig(kSize, kBlockSize, 0.1f);
   config.mutable_optimizer()->mutable_adagrad();
-  const auto source = MakeDense(config);
+  const auto source = pserver::MakeDense(config);
   RandomSequence random(3);
   for (int i = 0; i < 50; ++i) Apply(RandomPush(random), *source);
   const std::vector<DenseBlockCut> cut = ContentsOf(*source);
   ASSERT_GE(cut[1].state.windows_size(), 2);
 
-  const auto table = MakeDense(config);
-  const auto untouched = MakeDense(config);
+  const auto table = pserver::MakeDense(config);
+  const auto untouched = pserver::MakeDense(config);
   const auto expect_loss = [&](const std::string& what, DenseBlockCut bad) {
     const absl::Status status =
         table->RestoreBlock(BlockIndex(1), bad.state, bad.floats);
@@ -360,7 +361,8 @@ TEST(DenseTableCutTest, CutsUnderConcurrentPushesAreWholeAndOfTheirInstant) {
   constexpr uint32_t kBlocks = 4;
   constexpr uint32_t kFloats = 512;
   constexpr int kCuts = 40;
-  const auto table = MakeDense(DenseConfig(kBlocks * kFloats, kFloats, -1));
+  const auto table =
+      pserver::MakeDense(pserver::DenseConfig(kBlocks * kFloats, kFloats, -1));
   const std::vector<float> ones(kFloats, 1);
   std::atomic<bool> stop = false;
   std::vector<std::thread> threads;
@@ -377,7 +379,7 @@ TEST(DenseTableCutTest, CutsUnderConcurrentPushesAreWholeAndOfTheirInstant) {
   const auto counts = [&] {
     std::vector<float> result;
     for (uint32_t b = 0; b < kBlocks; ++b) {
-      result.push_back(BlockOf(*table, BlockIndex(b))[0]);
+      result.push_back(pserver::BlockOf(*table, BlockIndex(b))[0]);
     }
     return result;
   };
@@ -388,8 +390,9 @@ TEST(DenseTableCutTest, CutsUnderConcurrentPushesAreWholeAndOfTheirInstant) {
     for (uint32_t b = 0; b < kBlocks; ++b) {
       // Some blocks are set aside by pushes, some are not.
       if (cut % 2 == 0) {
-        EXPECT_TRUE(Eventually(
-            [&] { return BlockOf(*table, BlockIndex(b))[0] > after[b]; }));
+        EXPECT_TRUE(Eventually([&] {
+          return pserver::BlockOf(*table, BlockIndex(b))[0] > after[b];
+        }));
       }
       const DenseBlockCut saved = table->SaveBlock(BlockIndex(b), true);
       const float count = saved.floats[0];
@@ -410,4 +413,4 @@ TEST(DenseTableCutTest, CutsUnderConcurrentPushesAreWholeAndOfTheirInstant) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

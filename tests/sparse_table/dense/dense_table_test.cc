@@ -15,7 +15,7 @@
 #include "tests/optim/rule_testing.h"
 #include "tests/pserver/service/push_testing.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 constexpr uint64_t kSize = 1003;
@@ -23,7 +23,7 @@ constexpr uint32_t kBlock = 64;
 
 // Two parameters that share a block, with different initial values.
 v1::TableConfig TwoParameters() {
-  v1::TableConfig config = DenseConfig(kSize, kBlock, 0.1f);
+  v1::TableConfig config = pserver::DenseConfig(kSize, kBlock, 0.1f);
   v1::DenseParameter* weight = config.mutable_dense()->add_parameters();
   weight->set_name("fc1/weight");
   weight->set_offset(0);
@@ -47,7 +47,7 @@ std::vector<float> VectorOf(
     for (const auto& server : servers) {
       if (!server->Owns(BlockIndex(b))) continue;
       ++owners;
-      const auto values = BlockOf(*server, BlockIndex(b));
+      const auto values = pserver::BlockOf(*server, BlockIndex(b));
       vector.insert(vector.end(), values.begin(), values.end());
     }
     EXPECT_EQ(owners, 1) << "block " << b;
@@ -59,7 +59,7 @@ std::vector<std::unique_ptr<DenseTable>> MakeServers(
     const v1::TableConfig& config, uint32_t num_servers) {
   std::vector<std::unique_ptr<DenseTable>> servers;
   for (uint32_t s = 0; s < num_servers; ++s) {
-    servers.push_back(MakeDense(config, num_servers, s));
+    servers.push_back(pserver::MakeDense(config, num_servers, s));
   }
   return servers;
 }
@@ -126,7 +126,8 @@ v1::TableConfig StaleConfig() {
 }
 
 TEST(DenseTableTest, StaleGradientsMoveABlockByLess) {
-  const std::unique_ptr<DenseTable> table = MakeDense(StaleConfig(), 1, 0);
+  const std::unique_ptr<DenseTable> table =
+      pserver::MakeDense(StaleConfig(), 1, 0);
   std::vector<float> values(kBlock);
   const uint64_t begin = table->Pull(BlockIndex(0), 0, values.data());
   EXPECT_FLOAT_EQ(MovedBy(*table, 1, begin), 1);
@@ -141,7 +142,7 @@ TEST(DenseTableTest, StaleGradientsMoveABlockByLess) {
 TEST(DenseTableTest, APowerCanBeGivenLaterAndNotBesideAQuorum) {
   v1::TableConfig config = StaleConfig();
   config.mutable_dense()->set_staleness_power(0);
-  const std::unique_ptr<DenseTable> table = MakeDense(config, 1, 0);
+  const std::unique_ptr<DenseTable> table = pserver::MakeDense(config, 1, 0);
   std::vector<float> values(kBlock);
   const uint64_t begin = table->Pull(BlockIndex(0), 0, values.data());
   MovedBy(*table, 1, begin);
@@ -163,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(Pushes, VersionsOfIncarnationsTest,
                          testing::Values(0, (1 << kDenseCountBits) - 3));
 
 TEST_P(VersionsOfIncarnationsTest, AreKnownToARestoredBlock) {
-  const PartitionMap map = PartitionMap::Even(16, 1);
+  const cluster::PartitionMap map = cluster::PartitionMap::Even(16, 1);
   // Generations are milliseconds.
   const auto make = [&](uint64_t generation, uint64_t pushes = 0) {
     return *DenseTable::Create(
@@ -266,14 +267,14 @@ TEST(DenseTableTest, PushesFollowALoopInDoublesAndAreBitwiseTheSameOnServers) {
 
 // Bitwise: the rule itself, on a copy of each block.
 TEST(DenseTableTest, EveryRuleUpdatesABlockAsItDoesByItself) {
-  for (const v1::OptimizerConfig& optimizer : OneOfEachRule()) {
+  for (const v1::OptimizerConfig& optimizer : optim::OneOfEachRule()) {
     SCOPED_TRACE(optimizer.ShortDebugString());
     v1::TableConfig config = TwoParameters();
     *config.mutable_optimizer() = optimizer;
     const auto servers = MakeServers(config, 3);
-    const UpdateRule rule = RuleOf(optimizer);
+    const optim::UpdateRule rule = optim::RuleOf(optimizer);
     const std::vector<float> initial = VectorOf(servers);
-    std::vector<Weights> blocks;
+    std::vector<optim::Weights> blocks;
     for (size_t begin = 0; begin < kSize; begin += kBlock) {
       const size_t end = std::min<size_t>(begin + kBlock, kSize);
       blocks.emplace_back(rule, std::vector<float>(initial.begin() + begin,
@@ -284,7 +285,7 @@ TEST(DenseTableTest, EveryRuleUpdatesABlockAsItDoesByItself) {
       PushVector(servers, gradient, t);
       std::vector<float> expected;
       for (size_t b = 0; b < blocks.size(); ++b) {
-        Weights& block = blocks[b];
+        optim::Weights& block = blocks[b];
         const auto begin = gradient.begin() + b * kBlock;
         block.Apply(rule, t, {begin, begin + block.w.size()});
         expected.insert(expected.end(), block.w.begin(), block.w.end());
@@ -295,7 +296,7 @@ TEST(DenseTableTest, EveryRuleUpdatesABlockAsItDoesByItself) {
 }
 
 TEST(DenseTableTest, PullLeavesValuesAloneWhenTheVersionIsKnown) {
-  const auto table = MakeDense(DenseConfig(5, 5, -1));
+  const auto table = pserver::MakeDense(pserver::DenseConfig(5, 5, -1));
   std::vector<float> values(5, 99);
   EXPECT_EQ(table->Pull(BlockIndex(0), 1, values.data()), 1u);
   EXPECT_EQ(values, std::vector<float>(5, 99));
@@ -307,13 +308,13 @@ TEST(DenseTableTest, PullLeavesValuesAloneWhenTheVersionIsKnown) {
 }
 
 TEST(DenseTableTest, BlockTakesAPushOnce) {
-  const auto table = MakeDense(DenseConfig(4, 2, -1));
+  const auto table = pserver::MakeDense(pserver::DenseConfig(4, 2, -1));
   const std::vector<float> gradient = {1, 1};
   const PushStamp first{WorkerIndex(0), Generation(1), Sequence(1)};
   const PushStamp second{WorkerIndex(1), Generation(1), Sequence(1)};
   EXPECT_TRUE(table->Push(BlockIndex(0), gradient.data(), {&first, 1}));
   EXPECT_FALSE(table->Push(BlockIndex(0), gradient.data(), {&first, 1}));
-  EXPECT_EQ(BlockOf(*table, BlockIndex(0)), gradient);
+  EXPECT_EQ(pserver::BlockOf(*table, BlockIndex(0)), gradient);
   EXPECT_TRUE(table->HasApplied(BlockIndex(0), first));
   EXPECT_FALSE(table->HasApplied(BlockIndex(1), first))
       << "blocks remember for themselves";
@@ -322,13 +323,14 @@ TEST(DenseTableTest, BlockTakesAPushOnce) {
   EXPECT_TRUE(table->Push(BlockIndex(0), gradient.data(), both));
   EXPECT_FALSE(table->Push(BlockIndex(0), gradient.data(), both));
   EXPECT_TRUE(table->HasApplied(BlockIndex(0), second));
-  EXPECT_EQ(BlockOf(*table, BlockIndex(0)), (std::vector<float>{2, 2}));
+  EXPECT_EQ(pserver::BlockOf(*table, BlockIndex(0)),
+            (std::vector<float>{2, 2}));
 }
 
 TEST(DenseTableTest, ConcurrentPushesAreAllAppliedAndPullsAreWhole) {
   constexpr int kThreads = 3;
   constexpr uint64_t kPushes = 300;
-  const auto table = MakeDense(DenseConfig(4 * 32, 32, -1));
+  const auto table = pserver::MakeDense(pserver::DenseConfig(4 * 32, 32, -1));
   const std::vector<float> ones(32, 1);
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
@@ -336,7 +338,7 @@ TEST(DenseTableTest, ConcurrentPushesAreAllAppliedAndPullsAreWhole) {
       for (uint64_t i = 1; i <= kPushes; ++i) {
         const PushStamp stamp{WorkerIndex(t), Generation(1), Sequence(i)};
         table->Push(BlockIndex(i % 4), ones.data(), {&stamp, 1});
-        const auto values = BlockOf(*table, BlockIndex((i + t) % 4));
+        const auto values = pserver::BlockOf(*table, BlockIndex((i + t) % 4));
         for (const float value : values) {
           ASSERT_EQ(value, values[0]) << "half a push was seen";
         }
@@ -345,7 +347,8 @@ TEST(DenseTableTest, ConcurrentPushesAreAllAppliedAndPullsAreWhole) {
   }
   for (std::thread& thread : threads) thread.join();
   for (uint32_t b = 0; b < 4; ++b) {
-    EXPECT_EQ(BlockOf(*table, BlockIndex(b))[0], kThreads * kPushes / 4);
+    EXPECT_EQ(pserver::BlockOf(*table, BlockIndex(b))[0],
+              kThreads * kPushes / 4);
   }
 }
 
@@ -368,7 +371,8 @@ TEST(DenseTableTest, SizesAddUp) {
 
 TEST(DenseTableTest, WrongConfigurationsAreInvalid) {
   const auto code_of = [](const v1::TableConfig& config) {
-    return DenseTable::Create(config, PartitionMap::Even(16, 1), ServerIndex(0))
+    return DenseTable::Create(config, cluster::PartitionMap::Even(16, 1),
+                              ServerIndex(0))
         .status()
         .code();
   };
@@ -414,4 +418,4 @@ TEST(DenseTableTest, WrongConfigurationsAreInvalid) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 constexpr uint64_t kChunk = Arena::kChunkBytes;
@@ -100,4 +100,4 @@ TEST(ArenaTest, RunsThatAreOutNeverOverlap) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

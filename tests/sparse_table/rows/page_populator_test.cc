@@ -10,7 +10,7 @@
 
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 constexpr size_t kBytes = 16 << 20;
@@ -83,4 +83,4 @@ TEST_F(PagePopulatorTest, WhatCannotBeTakenIsLeftAlone) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

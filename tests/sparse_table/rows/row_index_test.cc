@@ -9,7 +9,7 @@
 #include "base/mix.h"
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 // Rows of 24 bytes in an arena of their own.
@@ -180,4 +180,4 @@ TEST(RowIndexTest, WithoutMemoryItFillsUpFurtherThenRefuses) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

@@ -4,7 +4,7 @@
 
 #include "sparse_table/rows/row_space.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 TEST(RowLayoutTest, RowsHaveTheDocumentedSizes) {
@@ -65,4 +65,4 @@ TEST(RowSpaceTest, RowsOfAllSizesKeepToTheirChunksAndApart) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

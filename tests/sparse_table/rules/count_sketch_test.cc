@@ -9,7 +9,7 @@
 #include "base/mix.h"
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 TEST(CountSketchTest, EstimatesAreNeverLowAndSeldomHighByMoreThanStated) {
@@ -82,4 +82,4 @@ TEST(CountSketchTest, AnEndlessStreamOfNewKeysDoesNotFillIt) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

@@ -11,7 +11,7 @@
 #include "tests/sparse_table/rules_model.h"
 #include "tests/sparse_table/table_testing.h"
 
-namespace oarlock {
+namespace oarlock::sparse_table {
 namespace {
 
 // The second is how many rows of a partition are in memory; 0: all.
@@ -58,4 +58,4 @@ INSTANTIATE_TEST_SUITE_P(Cases, RowRulesModelTest,
                          });
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::sparse_table

@@ -7,14 +7,14 @@
 
 #include "absl/status/status.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
-using Format = DataOptions::Format;
+using Format = data::DataOptions::Format;
 
 TEST(DataOptionsOfTest, DefaultsOfFlagsAreThoseOfTheOptions) {
-  const DataOptions options = DataOptionsOf(v1::JobConfig());
-  const DataOptions defaults;
+  const data::DataOptions options = DataOptionsOf(v1::JobConfig());
+  const data::DataOptions defaults;
   EXPECT_EQ(options.format, defaults.format);
   EXPECT_EQ(options.dense_transform, defaults.dense_transform);
   EXPECT_EQ(options.pipe_command, defaults.pipe_command);
@@ -31,8 +31,8 @@ TEST(DataOptionsOfTest, LimitsOfFlagsAreThoseOfTheOptions) {
         .GetExtension(v1::flag)
         .max();
   };
-  EXPECT_EQ(max("dense_dim"), DataOptions::kMaxDense);
-  EXPECT_EQ(max("num_slots"), DataOptions::kMaxSlots);
+  EXPECT_EQ(max("dense_dim"), data::DataOptions::kMaxDense);
+  EXPECT_EQ(max("num_slots"), data::DataOptions::kMaxSlots);
 }
 
 TEST(DataOptionsOfTest, EveryDenseTransformIsFoundByItsName) {
@@ -43,7 +43,7 @@ TEST(DataOptionsOfTest, EveryDenseTransformIsFoundByItsName) {
                                      .one_of()) {
     v1::JobConfig config;
     config.set_dense_transform(name);
-    EXPECT_EQ(NameOf(DataOptionsOf(config).dense_transform), name);
+    EXPECT_EQ(data::NameOf(DataOptionsOf(config).dense_transform), name);
   }
 }
 
@@ -64,7 +64,7 @@ TEST(DataOptionsOfTest, ACommandWritesWhatIsSaidAndElseMultiSlot) {
     config.set_data_format(c.name);
     for (const char* command : {"cat", ""}) {
       config.set_pipe_command(command);
-      EXPECT_EQ(NameOf(DataFormatOf(config)), c.name);
+      EXPECT_EQ(data::NameOf(DataFormatOf(config)), c.name);
       EXPECT_EQ(DataOptionsOf(config).format, c.format);
     }
   }
@@ -76,14 +76,14 @@ TEST(DataOptionsOfTest, MultiSlotLinesHaveTheShapeThatTheFlagsSay) {
   config.set_dense_dim(0);
   config.set_num_slots(3);
   EXPECT_TRUE(CheckDataFlags(config).ok());
-  const DataSchema schema = SchemaOf(DataOptionsOf(config));
+  const data::DataSchema schema = data::SchemaOf(DataOptionsOf(config));
   EXPECT_EQ(schema.num_dense, 0);
   EXPECT_EQ(schema.num_slots, 3);
   // So have those of a command that nothing is said of.
   config.clear_data_format();
   config.set_pipe_command("cat");
   EXPECT_TRUE(CheckDataFlags(config).ok());
-  EXPECT_EQ(SchemaOf(DataOptionsOf(config)).num_slots, 3);
+  EXPECT_EQ(data::SchemaOf(DataOptionsOf(config)).num_slots, 3);
 }
 
 TEST(DataOptionsOfTest, AnotherShapeThanThatOfTheFormatIsRefusedInOneLine) {
@@ -125,4 +125,4 @@ TEST(DataOptionsOfTest, AnotherShapeThanThatOfTheFormatIsRefusedInOneLine) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "worker/trainer.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -213,4 +213,4 @@ TEST(FlagAdviceTest, AdviceAboutLarsCanBeFollowed) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "worker/config/optimizer_config.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -415,4 +415,4 @@ TEST(FlagUseTest, AQuorumIsAShareOrAutomatic) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -8,10 +8,10 @@
 
 #include "absl/status/status.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
-constexpr DataSchema kCriteo = {.num_dense = 13, .num_slots = 26};
+constexpr data::DataSchema kCriteo = {.num_dense = 13, .num_slots = 26};
 
 TEST(ModelOfTest, FlagsBecomeOptions) {
   v1::JobConfig config;
@@ -39,7 +39,7 @@ TEST(ModelOfTest, FlagsBecomeOptions) {
   EXPECT_EQ(options->attention_heads, 4u);
   EXPECT_EQ(options->attention_size, 6u);
   EXPECT_EQ(options->dropout, .25f);
-  EXPECT_EQ(options->dense_norm, DenseNorm::kData);
+  EXPECT_EQ(options->dense_norm, models::DenseNorm::kData);
   EXPECT_TRUE(options->hidden_batch_norm);
 }
 
@@ -79,7 +79,7 @@ TEST(ModelOfTest, NoModelNeedsDenseFeatures) {
 TEST(ModelOfTest, DefaultsOfFlagsAreThoseOfTheOptions) {
   const auto options = ModelOptionsOf(v1::JobConfig(), kCriteo);
   ASSERT_TRUE(options.ok()) << options.status();
-  const ModelOptions defaults;
+  const models::ModelOptions defaults;
   EXPECT_EQ(options->embedding_size, defaults.embedding_size);
   EXPECT_EQ(options->hidden_sizes, defaults.hidden_sizes);
   EXPECT_EQ(options->slot_sizes, defaults.slot_sizes);
@@ -125,4 +125,4 @@ TEST(ModelOfTest, MalformedListsAreRefusedByFlagAndPart) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

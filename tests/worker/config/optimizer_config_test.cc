@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 v1::OptimizerConfig Of(const v1::JobConfig& config, uint32_t num_workers = 1,
@@ -185,4 +185,4 @@ TEST(OptimizerConfigTest, WhatContradictsItselfIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

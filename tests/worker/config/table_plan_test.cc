@@ -10,14 +10,15 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
-std::unique_ptr<Model> MakeModel(const std::string& name) {
-  ModelOptions options;
+std::unique_ptr<models::Model> MakeModel(const std::string& name) {
+  models::ModelOptions options;
   options.embedding_size = 6;
   options.init_range = .25f;
-  absl::StatusOr<std::unique_ptr<Model>> model = NewModel(name, options);
+  absl::StatusOr<std::unique_ptr<models::Model>> model =
+      models::NewModel(name, options);
   EXPECT_TRUE(model.ok()) << model.status();
   return *std::move(model);
 }
@@ -30,7 +31,7 @@ TablePlan PlanOf(const std::string& model, const v1::JobConfig& config,
 TEST(TablePlanTest, TablesHaveIdsAndNamesOfTheirOwn) {
   for (const char* name : {"lr", "ctr_dnn", "deepfm"}) {
     SCOPED_TRACE(name);
-    const std::unique_ptr<Model> model = MakeModel(name);
+    const std::unique_ptr<models::Model> model = MakeModel(name);
     const TablePlan plan = *PlanTables(model->spec(), v1::JobConfig(), 1);
     std::set<uint32_t> ids;
     std::set<std::string> names;
@@ -43,7 +44,7 @@ TEST(TablePlanTest, TablesHaveIdsAndNamesOfTheirOwn) {
     EXPECT_EQ(names.size(), plan.tables.size());
     ASSERT_EQ(plan.sparse_tables.size(), model->spec().sparse_inputs.size());
     for (size_t i = 0; i < plan.sparse_tables.size(); ++i) {
-      const SparseInputSpec& input = model->spec().sparse_inputs[i];
+      const models::SparseInputSpec& input = model->spec().sparse_inputs[i];
       EXPECT_EQ(TableId(plan.tables[i].id()), plan.sparse_tables[i]);
       EXPECT_EQ(plan.tables[i].name(), input.table);
       EXPECT_EQ(plan.tables[i].sparse().dim(), input.row_dim);
@@ -55,7 +56,7 @@ TEST(TablePlanTest, TablesHaveIdsAndNamesOfTheirOwn) {
 TEST(TablePlanTest, DenseParametersCoverTheirTable) {
   for (const char* name : {"lr", "ctr_dnn", "deepfm"}) {
     SCOPED_TRACE(name);
-    const std::unique_ptr<Model> model = MakeModel(name);
+    const std::unique_ptr<models::Model> model = MakeModel(name);
     const TablePlan plan = *PlanTables(model->spec(), v1::JobConfig(), 1);
     const v1::DenseTableConfig& dense = plan.tables.back().dense();
     EXPECT_EQ(dense.size(), model->spec().num_parameters);
@@ -193,9 +194,9 @@ TEST(TablePlanTest, WhatNormsLearnIsTakenAsItIs) {
   config.set_rows_max(100000);
   config.set_memory_budget_mb(3);
   config.set_l2(.1);
-  ModelOptions options;
-  options.dense_norm = DenseNorm::kData;
-  const auto model = NewModel("ctr_dnn", options);
+  models::ModelOptions options;
+  options.dense_norm = models::DenseNorm::kData;
+  const auto model = models::NewModel("ctr_dnn", options);
   ASSERT_TRUE(model.ok()) << model.status();
   const TablePlan plan = *PlanTables((*model)->spec(), config, 2);
   ASSERT_EQ(plan.sparse_tables.size(), 2u);
@@ -240,4 +241,4 @@ TEST(TablePlanTest, SeedDrivesAllTablesAndNothingElseChangesWithIt) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

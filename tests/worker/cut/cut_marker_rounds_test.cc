@@ -20,7 +20,7 @@
 #include "tests/worker/cut_oracle.h"
 #include "worker/cut/cut_marker.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 TEST(CutMarkerRoundsTest, MarkWaitsForARoundThatThisWorkerTakesPartIn) {
@@ -50,10 +50,10 @@ TEST(CutMarkerRoundsTest, MarkWaitsForARoundThatThisWorkerTakesPartIn) {
     uint64_t round = 0;
     const auto push_round = [&] {
       ++round;
-      PushRequest push;
+      client::PushRequest push;
       push.round = round;
       push.examples.push_back({0, round, round + 1});
-      ASSERT_TRUE(CallAndWait([&](ParameterClient::Done done) {
+      ASSERT_TRUE(CallAndWait([&](client::ParameterClient::Done done) {
                     marker.Push(kWork, push, nullptr, nullptr, std::move(done));
                   }).ok());
     };
@@ -144,10 +144,10 @@ TEST(CutMarkerRoundsTest,
     CutMarker marker(&servers, &job, CutMarker::Order::kByRound, clock);
     marker.JoinedRounds(0);
     for (uint64_t round = 1; round <= 5; ++round) {
-      PushRequest push;
+      client::PushRequest push;
       push.round = round;
       push.examples.push_back({0, round, round + 1});
-      ASSERT_TRUE(CallAndWait([&](ParameterClient::Done done) {
+      ASSERT_TRUE(CallAndWait([&](client::ParameterClient::Done done) {
                     marker.Push(kWork, push, nullptr, nullptr, std::move(done));
                   }).ok());
     }
@@ -170,4 +170,4 @@ TEST(CutMarkerRoundsTest,
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -16,7 +16,7 @@
 #include "tests/worker/cut/cut_marker_testing.h"
 #include "tests/worker/cut_oracle.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 class CutMarkerTest : public ::testing::Test {
@@ -82,10 +82,10 @@ TEST_F(CutMarkerTest, MarksWaitForRepairsAndTellNothingOfThem) {
     Pass pass(marker_.get(), 2, 2, 3);
     std::thread repairs([this] {
       for (uint64_t i = 1; i <= 150; ++i) {
-        PushRequest push;
+        client::PushRequest push;
         push.completes = PushStamp{WorkerIndex(1), Generation(2), Sequence(i)};
         push.examples.push_back({0, i, i + 1});
-        EXPECT_TRUE(CallAndWait([&](ParameterClient::Done done) {
+        EXPECT_TRUE(CallAndWait([&](client::ParameterClient::Done done) {
                       marker_->PushRepaired(push, nullptr, std::move(done));
                     }).ok());
       }
@@ -170,4 +170,4 @@ TEST_F(CutMarkerTest, NothingIsToldWhenDenseGradientsWereDropped) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

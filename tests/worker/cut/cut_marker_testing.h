@@ -21,7 +21,7 @@
 #include "tests/worker/fake_job_client.h"
 #include "worker/cut/cut_marker.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 
 // The work of all pushes.
 inline constexpr char kWork[] = "train/0";
@@ -72,7 +72,7 @@ class CuttingJob : public FakeJobClient {
 
 // Servers that answer pushes one at a time, in any order, from a thread of
 // their own, and hold those that the oracle says.
-class Servers : public ParameterClient {
+class Servers : public client::ParameterClient {
  public:
   Servers(CutOracle* oracle, uint64_t seed) : oracle_(oracle), random_(seed) {
     thread_ = std::thread([this] { Run(); });
@@ -107,15 +107,16 @@ class Servers : public ParameterClient {
     observer_ = std::move(observer);
   }
   int partition_bits() const override { return 0; }
-  void PullSparse(TableId, const KeyBatch&, float*, TableVersions*,
-                  std::shared_ptr<const void>, Done done) override {
+  void PullSparse(TableId, const client::KeyBatch&, float*,
+                  client::TableVersions*, std::shared_ptr<const void>,
+                  Done done) override {
     done(absl::OkStatus());
   }
-  void PullDense(TableId, DenseReplica*, std::shared_ptr<const void>,
+  void PullDense(TableId, client::DenseReplica*, std::shared_ptr<const void>,
                  Done done) override {
     done(absl::OkStatus());
   }
-  void Push(const PushRequest& push, TableVersions*,
+  void Push(const client::PushRequest& push, client::TableVersions*,
             std::shared_ptr<const void> memory, Done done) override {
     absl::MutexLock lock(&mutex_);
     std::deque<Waiting>& to = oracle_->Arrives(push) ? held_ : waiting_;
@@ -124,7 +125,7 @@ class Servers : public ParameterClient {
 
  private:
   struct Waiting {
-    PushRequest push;
+    client::PushRequest push;
     std::shared_ptr<const void> memory;
     Done done;
   };
@@ -168,13 +169,13 @@ inline std::vector<std::unique_ptr<DenseSlot>> MakeSlots(int count,
   v1::OptimizerConfig config;
   config.set_learning_rate(.1f);
   config.mutable_sgd();
-  DenseReplica replica;
+  client::DenseReplica replica;
   replica.values = {0};
   replica.block_versions = {1};
   std::vector<std::unique_ptr<DenseSlot>> slots;
   for (int i = 0; i < count; ++i) {
-    slots.push_back(std::make_unique<DenseSlot>(*UpdateRule::Create(config),
-                                                replica, interval));
+    slots.push_back(std::make_unique<DenseSlot>(
+        *optim::UpdateRule::Create(config), replica, interval));
   }
   return slots;
 }
@@ -185,10 +186,10 @@ class Pass {
   Pass(CutMarker* marker, int num_slots, int num_permits, uint32_t interval)
       : marker_(marker), pool_(MakeSlots(num_slots, interval), num_permits) {
     marker->BeginPass(&pool_, [this](DenseSlot* slot, uint64_t cut,
-                                     ParameterClient::Done done) {
+                                     client::ParameterClient::Done done) {
       if (!slot->HasGradients()) return done(absl::OkStatus());
       const DenseSlot::Exchange exchange = slot->TakeExchange(kDenseTable);
-      PushRequest push;
+      client::PushRequest push;
       push.cut = cut;
       push.dense.push_back(exchange.gradients);
       push.dense_examples = exchange.examples;
@@ -213,7 +214,7 @@ class Pass {
     const uint64_t example = next_example_++;
     slot->StepDone({{{0, example, example + 1}}});
     pool_.AcquirePermit(*slot);
-    PushRequest push;
+    client::PushRequest push;
     push.cut = slot->cut();
     push.examples.push_back({0, example, example + 1});
     if (!slot->ExchangeIsDue()) {
@@ -223,7 +224,7 @@ class Pass {
       const DenseSlot::Exchange exchange = slot->TakeExchange(kDenseTable);
       push.dense.push_back(exchange.gradients);
       push.dense_examples = exchange.examples;
-      CallAndWait([&](ParameterClient::Done done) {
+      CallAndWait([&](client::ParameterClient::Done done) {
         marker_->Push(kWork, push, nullptr, exchange.memory, std::move(done));
       }).IgnoreError();
       pool_.ReleasePermit();
@@ -242,6 +243,6 @@ class Pass {
   inline static std::atomic<uint64_t> next_example_ = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::worker
 
 #endif  // OARLOCK_TESTS_WORKER_CUT_CUT_MARKER_TESTING_H_

@@ -6,28 +6,29 @@
 #include <set>
 #include <utility>
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 constexpr TableId kTable(3);
 
 // A table of two floats, both the same.
-class CountingClient : public ParameterClient {
+class CountingClient : public client::ParameterClient {
  public:
   absl::Status CreateTable(const v1::TableConfig&) override {
     return absl::OkStatus();
   }
   void SetCutObserver(CutObserver /*observer*/) override {}
   int partition_bits() const override { return 0; }
-  void PullSparse(TableId, const KeyBatch&, float*, TableVersions*,
-                  std::shared_ptr<const void>, Done done) override {
+  void PullSparse(TableId, const client::KeyBatch&, float*,
+                  client::TableVersions*, std::shared_ptr<const void>,
+                  Done done) override {
     done(absl::UnimplementedError("no rows here"));
   }
-  void Push(const PushRequest&, TableVersions*, std::shared_ptr<const void>,
-            Done done) override {
+  void Push(const client::PushRequest&, client::TableVersions*,
+            std::shared_ptr<const void>, Done done) override {
     done(absl::UnimplementedError("no pushes here"));
   }
-  void PullDense(TableId table, DenseReplica* replica,
+  void PullDense(TableId table, client::DenseReplica* replica,
                  std::shared_ptr<const void>, Done done) override {
     EXPECT_EQ(table, kTable);
     ++num_pulls_;
@@ -45,7 +46,7 @@ class CountingClient : public ParameterClient {
   float value_ = 0;
   absl::Status status_;
   int num_pulls_ = 0;
-  std::set<DenseReplica*> seen_;
+  std::set<client::DenseReplica*> seen_;
 };
 
 TEST(DenseParametersTest, PullInstallsWhatTheTableHolds) {
@@ -63,7 +64,7 @@ TEST(DenseParametersTest, ReplicaInUseIsNotWrittenTo) {
   DenseParameters dense(&client, kTable);
   client.SetValue(1);
   ASSERT_TRUE(dense.Pull().ok());
-  const std::shared_ptr<const DenseReplica> held = dense.Current();
+  const std::shared_ptr<const client::DenseReplica> held = dense.Current();
   for (int value = 2; value < 10; ++value) {
     client.SetValue(static_cast<float>(value));
     ASSERT_TRUE(dense.Pull().ok());
@@ -84,7 +85,7 @@ TEST(DenseParametersTest, SpareReplicaBecomesTheNewestWhenInstalled) {
   CountingClient client;
   DenseParameters dense(&client, kTable);
   ASSERT_TRUE(dense.Pull().ok());
-  std::shared_ptr<DenseReplica> spare = dense.Spare();
+  std::shared_ptr<client::DenseReplica> spare = dense.Spare();
   EXPECT_NE(spare, dense.Current());
   spare->values = {7, 7};
   dense.Install(spare);
@@ -115,4 +116,4 @@ TEST(DenseParametersTest, ModelWithoutDenseParametersNeverCalls) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -9,23 +9,23 @@
 #include "base/dense_version.h"
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 constexpr TableId kTable(3);
 constexpr size_t kSize = 37;
 constexpr float kLearningRate = .1f;
 
-UpdateRule Adagrad(uint32_t warmup_steps = 0) {
+optim::UpdateRule Adagrad(uint32_t warmup_steps = 0) {
   v1::OptimizerConfig config;
   config.set_learning_rate(kLearningRate);
   config.set_warmup_steps(warmup_steps);
   config.mutable_adagrad();
-  return *UpdateRule::Create(config);
+  return *optim::UpdateRule::Create(config);
 }
 
-DenseReplica Zeros() {
-  DenseReplica replica;
+client::DenseReplica Zeros() {
+  client::DenseReplica replica;
   replica.values.assign(kSize, 0);
   replica.block_versions = {1};
   return replica;
@@ -39,7 +39,7 @@ std::vector<float> RandomGradients(RandomSequence* random) {
 
 // A step whose model computes `gradients`.
 void Step(DenseSlot* slot, const std::vector<float>& gradients,
-          const std::vector<ExampleRange>& examples = {}) {
+          const std::vector<data::ExampleRange>& examples = {}) {
   const bool add = slot->add_gradients();
   float* const to = slot->gradients();
   for (size_t i = 0; i < kSize; ++i) {
@@ -145,8 +145,8 @@ TEST(DenseSlotTest, PushedParametersReplaceItsOwn) {
 }
 
 TEST(DenseSlotTest, WarmupGoesOnFromWhatTheServersHaveSeen) {
-  DenseReplica fresh = Zeros();
-  DenseReplica old = Zeros();
+  client::DenseReplica fresh = Zeros();
+  client::DenseReplica old = Zeros();
   // Of an incarnation of these days.
   old.block_versions = {FirstDenseVersion(Generation(1795303989600)) + 50};
   DenseSlot first(Adagrad(/*warmup_steps=*/100), fresh, 2);
@@ -170,7 +170,7 @@ TEST(DenseSlotTest, SentGradientsStayAsTheyAreWhileAnybodyHoldsThem) {
 }
 
 TEST(DenseSlotTest, ModelWithoutDenseParametersIsNoSpecialCase) {
-  DenseSlot slot(Adagrad(), DenseReplica(), 2);
+  DenseSlot slot(Adagrad(), client::DenseReplica(), 2);
   for (int i = 0; i < 5; ++i) {
     slot.gradients();
     slot.StepDone({{{0, 7, 8}}});
@@ -184,7 +184,7 @@ TEST(DenseSlotTest, ExchangeNamesTheExamplesOfItsSteps) {
   const std::vector<float> gradients(kSize, 1);
   const auto named = [&] {
     std::vector<std::vector<uint64_t>> ranges;
-    for (const ExampleRange& range : slot.TakeExchange(kTable).examples) {
+    for (const data::ExampleRange& range : slot.TakeExchange(kTable).examples) {
       ranges.push_back({range.source, range.begin, range.end});
     }
     return ranges;
@@ -202,4 +202,4 @@ TEST(DenseSlotTest, ExchangeNamesTheExamplesOfItsSteps) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

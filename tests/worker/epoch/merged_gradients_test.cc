@@ -9,12 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 // A lane's distinct keys and their gradients.
 struct Lane {
-  KeyBatch keys;
+  client::KeyBatch keys;
   std::vector<float> gradients;
 };
 
@@ -111,4 +111,4 @@ TEST(MergedGradientsTest, ShowsAndClicksOfAKeyAddUp) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

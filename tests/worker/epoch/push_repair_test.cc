@@ -26,7 +26,7 @@
 #include "worker/cut/cut_marker.h"
 #include "worker/trainer.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 constexpr uint32_t kPartitions = 64;
@@ -36,7 +36,7 @@ constexpr uint32_t kEpoch = 3;
 
 // A push, with copies of what it points to.
 struct SentPush {
-  PushRequest request;
+  client::PushRequest request;
   std::vector<Key> keys;
   std::vector<float> gradients;
   std::vector<float> shows;
@@ -48,16 +48,16 @@ struct SentPush {
 // Tables in this process; keeps what is pushed.
 class KeepingClient : public LocalParameterClient {
  public:
-  KeepingClient(const Model* model, size_t row_dim)
+  KeepingClient(const models::Model* model, size_t row_dim)
       : LocalParameterClient(kPartitions), model_(model), row_dim_(row_dim) {}
 
   bool in_process() const override { return false; }
-  void Push(const PushRequest& push, TableVersions* versions,
+  void Push(const client::PushRequest& push, client::TableVersions* versions,
             std::shared_ptr<const void> memory, Done done) override {
     SentPush sent;
     sent.request = push;
     if (!push.sparse.empty()) {
-      const SparseGradients& sparse = push.sparse[0];
+      const client::SparseGradients& sparse = push.sparse[0];
       sent.keys = {sparse.keys->keys().begin(), sparse.keys->keys().end()};
       const size_t n = sent.keys.size();
       sent.gradients.assign(sparse.gradients, sparse.gradients + n * row_dim_);
@@ -67,7 +67,7 @@ class KeepingClient : public LocalParameterClient {
       }
     }
     if (!push.dense.empty()) {
-      const DenseGradients& dense = push.dense[0];
+      const client::DenseGradients& dense = push.dense[0];
       sent.dense.assign(dense.gradients,
                         dense.gradients + model_->spec().num_parameters);
       sent.dense_versions = {dense.known_versions.begin(),
@@ -86,16 +86,17 @@ class KeepingClient : public LocalParameterClient {
   }
 
  private:
-  const Model* const model_;
+  const models::Model* const model_;
   const size_t row_dim_;
   absl::Mutex mutex_;
   std::vector<SentPush> sent_;
 };
 
-std::vector<WorkItem> ItemsOf(const std::vector<ExampleRange>& ranges) {
-  std::vector<WorkItem> items;
-  for (const ExampleRange& range : ranges) {
-    WorkItem item;
+std::vector<data::WorkItem> ItemsOf(
+    const std::vector<data::ExampleRange>& ranges) {
+  std::vector<data::WorkItem> items;
+  for (const data::ExampleRange& range : ranges) {
+    data::WorkItem item;
     item.source = range.source;
     item.begin = range.begin;
     item.end = range.end;
@@ -105,9 +106,9 @@ std::vector<WorkItem> ItemsOf(const std::vector<ExampleRange>& ranges) {
 }
 
 std::multiset<std::pair<uint32_t, uint64_t>> ExamplesOf(
-    const std::vector<ExampleRange>& ranges) {
+    const std::vector<data::ExampleRange>& ranges) {
   std::multiset<std::pair<uint32_t, uint64_t>> examples;
-  for (const ExampleRange& range : ranges) {
+  for (const data::ExampleRange& range : ranges) {
     for (uint64_t i = range.begin; i < range.end; ++i) {
       examples.emplace(range.source, i);
     }
@@ -119,7 +120,8 @@ std::multiset<std::pair<uint32_t, uint64_t>> ExamplesOf(
 // that gradients do not depend on what was pushed before.
 class Job {
  public:
-  Job(const std::string& folder, std::unique_ptr<Model> model, size_t row_dim)
+  Job(const std::string& folder, std::unique_ptr<models::Model> model,
+      size_t row_dim)
       : client(model.get(), row_dim), model_(std::move(model)) {
     config.set_model(model_->spec().name);
     config.add_train_files(absl::StrCat(folder, "/part-*"));
@@ -146,7 +148,7 @@ class Job {
     return client.Take();
   }
 
-  absl::Status Repair(const PushRepair& repair) {
+  absl::Status Repair(const client::PushRepair& repair) {
     const TablePlan plan = *PlanTables(model_->spec(), config, 1);
     DenseParameters dense(&client, plan.dense_table);
     const FakeClock clock;
@@ -177,19 +179,20 @@ class Job {
 
  private:
   // The trainer owns its model, and this one is looked at after it.
-  class Shared : public Model {
+  class Shared : public models::Model {
    public:
-    explicit Shared(const Model* model) : model_(model) {}
-    const ModelSpec& spec() const override { return model_->spec(); }
-    std::unique_ptr<ModelExecutor> NewExecutor(size_t n) const override {
+    explicit Shared(const models::Model* model) : model_(model) {}
+    const models::ModelSpec& spec() const override { return model_->spec(); }
+    std::unique_ptr<models::ModelExecutor> NewExecutor(
+        size_t n) const override {
       return model_->NewExecutor(n);
     }
 
    private:
-    const Model* const model_;
+    const models::Model* const model_;
   };
 
-  const std::unique_ptr<Model> model_;
+  const std::unique_ptr<models::Model> model_;
   std::vector<std::string> files_;
 };
 
@@ -198,17 +201,17 @@ class PushRepairTest : public ::testing::Test {
   // Two files with malformed lines here and there, one of them where a batch
   // ends.
   void SetUp() override {
-    GeneratorOptions options;
+    data::GeneratorOptions options;
     options.rows = kRows;
     options.files = 2;
     options.seed = 7;
     options.out_dir = folder_.path();
-    const auto report = GenerateCriteo(options);
+    const auto report = data::GenerateCriteo(options);
     ASSERT_TRUE(report.ok()) << report.status();
     for (const std::string name : {"part-0", "part-1"}) {
       std::string content;
       uint64_t line = 0;
-      for (const char c : ReadAll(folder_.Path(name))) {
+      for (const char c : data::ReadAll(folder_.Path(name))) {
         if (c == '\n') ++line;
         content.push_back(c);
         if (c != '\n') continue;
@@ -218,11 +221,11 @@ class PushRepairTest : public ::testing::Test {
     }
   }
 
-  static std::unique_ptr<Model> DeepFm() {
-    ModelOptions options;
+  static std::unique_ptr<models::Model> DeepFm() {
+    models::ModelOptions options;
     options.embedding_size = 4;
     options.hidden_sizes = std::vector<size_t>{16};
-    auto model = NewModel("deepfm", options);
+    auto model = models::NewModel("deepfm", options);
     EXPECT_TRUE(model.ok()) << model.status();
     return *std::move(model);
   }
@@ -238,7 +241,7 @@ TEST_F(PushRepairTest, CompletedPushHasTheKeysAndGradientsOfTheDeadOne) {
   for (uint64_t i = 0; i < pushes.size(); ++i) {
     SCOPED_TRACE(absl::StrCat("push ", i));
     const SentPush& dead = pushes[i];
-    PushRepair repair;
+    client::PushRepair repair;
     repair.push = PushStamp{WorkerIndex(9), Generation(1), Sequence(i + 1)};
     repair.examples = ItemsOf(dead.request.examples);
     repair.dense_examples = ItemsOf(dead.request.dense_examples);
@@ -274,16 +277,16 @@ TEST_F(PushRepairTest, CompletedPushHasTheKeysAndGradientsOfTheDeadOne) {
 TEST_F(PushRepairTest, WithoutANameRowsAndDenseGradientsGoAlone) {
   Job job(folder_.path(), DeepFm(), 5);
   job.TrainPass();
-  PushRepair repair;
+  client::PushRepair repair;
   repair.examples = ItemsOf({{0, 10, 180}, {1, 7, 9}});
   repair.dense_examples = ItemsOf({{1, 100, 333}});
   const absl::Status status = job.Repair(repair);
   ASSERT_TRUE(status.ok()) << status;
   const std::vector<SentPush> made = job.client.Take();
   ASSERT_EQ(made.size(), 5u);
-  std::vector<ExampleRange> examples;
+  std::vector<data::ExampleRange> examples;
   for (size_t i = 0; i < 4; ++i) {
-    const PushRequest& push = made[i].request;
+    const client::PushRequest& push = made[i].request;
     EXPECT_FALSE(push.completes.has_value());
     EXPECT_EQ(push.epoch, kEpoch);
     EXPECT_TRUE(push.dense.empty());
@@ -292,7 +295,7 @@ TEST_F(PushRepairTest, WithoutANameRowsAndDenseGradientsGoAlone) {
     examples.insert(examples.end(), push.examples.begin(), push.examples.end());
   }
   EXPECT_EQ(ExamplesOf(examples), ExamplesOf({{0, 10, 180}, {1, 7, 9}}));
-  const PushRequest& dense = made[4].request;
+  const client::PushRequest& dense = made[4].request;
   EXPECT_FALSE(dense.completes.has_value());
   EXPECT_TRUE(dense.sparse.empty());
   EXPECT_TRUE(dense.examples.empty());
@@ -309,7 +312,7 @@ TEST_F(PushRepairTest, EveryExampleCountsOnce) {
   SetCounting(&job.config);
   job.config.set_learning_rate(0);
   job.TrainPass();
-  PushRepair repair;
+  client::PushRepair repair;
   // Four of the 170 lines are no examples, and none of the first dozen.
   repair.examples = ItemsOf({{0, 0, 170}});
   repair.dense_examples = ItemsOf({{0, 0, 12}, {0, 0, 170}});
@@ -335,7 +338,7 @@ TEST_F(PushRepairTest, JobWithoutDenseParametersNamesTheSameExamplesTwice) {
     EXPECT_EQ(ExamplesOf(push.request.dense_examples),
               ExamplesOf(push.request.examples));
   }
-  PushRepair repair;
+  client::PushRepair repair;
   repair.push = PushStamp{WorkerIndex(9), Generation(1), Sequence(1)};
   repair.examples = ItemsOf(pushes[0].request.examples);
   repair.dense_examples = repair.examples;
@@ -357,7 +360,7 @@ TEST_F(PushRepairTest, ThePushOfALargerBatchIsCompletedAsOnePush) {
   const std::vector<SentPush> pushes = job.TrainPass();
   // A job that went on with another --batch_size.
   job.config.set_batch_size(kBatch / 4);
-  PushRepair repair;
+  client::PushRepair repair;
   repair.push = PushStamp{WorkerIndex(9), Generation(1), Sequence(1)};
   repair.examples = ItemsOf(pushes[0].request.examples);
   ASSERT_TRUE(job.Repair(repair).ok());
@@ -371,10 +374,10 @@ TEST_F(PushRepairTest, ThePushOfALargerBatchIsCompletedAsOnePush) {
 TEST_F(PushRepairTest, DataThatCannotBeReadAnyMoreFailsTheRepair) {
   Job job(folder_.path(), DeepFm(), 5);
   job.TrainPass();
-  PushRepair repair;
+  client::PushRepair repair;
   repair.examples = ItemsOf({{0, 1'000'000, 1'000'001}});
   EXPECT_EQ(job.Repair(repair).code(), absl::StatusCode::kFailedPrecondition);
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

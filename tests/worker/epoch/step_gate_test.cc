@@ -18,7 +18,7 @@
 #include "tests/integration/mini_cluster.h"
 #include "tests/worker/skipped_leases.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 constexpr absl::Duration kDeadline = absl::Minutes(1);
@@ -174,7 +174,7 @@ TEST_F(StepGateClusterTest, NoWorkerIsFurtherAheadThanTheBound) {
     std::vector<std::thread> threads;
     for (uint32_t w = 0; w < kWorkers; ++w) {
       threads.emplace_back([&, w] {
-        JobClient& job = workers_[w]->job();
+        client::JobClient& job = workers_[w]->job();
         StepGate gate(&job, 1, bound, workers_[w]->connections().clock());
         statuses[w] = gate.Join();
         if (statuses[w].ok()) {
@@ -245,4 +245,4 @@ TEST_F(StepGateClusterTest, LateComerBeginsWhereTheSlowestIs) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -101,4 +101,4 @@ TEST(EarlyStopTest, AgreesWithANaiveLoop) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -20,7 +20,7 @@
 #include "tests/worker/planted_rows.h"
 #include "tests/worker/training_job.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -45,7 +45,7 @@ class EvaluationTest : public ::testing::Test {
   }
   // One pass over them is long enough for an evaluation beside it.
   void AddCopies(int count, v1::JobConfig* config) {
-    const std::string rows = ReadAll(folder_->Path("part-0"));
+    const std::string rows = data::ReadAll(folder_->Path("part-0"));
     for (int copy = 0; copy < count; ++copy) {
       config->add_train_files(copies_.Write(absl::StrCat("copy-", copy), rows));
     }
@@ -321,4 +321,4 @@ TEST(CheckEvaluationTest, WithoutTestFilesThereIsNothingToEvaluate) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

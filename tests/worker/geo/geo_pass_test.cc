@@ -22,7 +22,7 @@
 #include "tests/worker/training_job.h"
 #include "worker/trainer.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -254,4 +254,4 @@ TEST_F(GeoPassTest, FlagsThatContradictItAreRefused) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -18,7 +18,7 @@
 #include "tests/worker/counting_model.h"
 #include "worker/config/table_plan.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 constexpr size_t kParameters = 5;
@@ -45,15 +45,15 @@ class GeoReplicaTest : public ::testing::Test {
       auto worker = MiniWorker::Join(*cluster_, w);
       ASSERT_TRUE(worker.ok()) << worker.status();
       workers_.push_back(*std::move(worker));
-      ParameterClient& client = workers_.back()->parameters();
+      client::ParameterClient& client = workers_.back()->parameters();
       for (const v1::TableConfig& table : plan_.tables) {
         ASSERT_TRUE(client.CreateTable(table).ok());
       }
       auto replica = GeoReplica::Create(plan_, num_workers, 1000, &client);
       ASSERT_TRUE(replica.ok()) << replica.status();
       replicas_.push_back(*std::move(replica));
-      DenseReplica dense;
-      ASSERT_TRUE(PullAll(client, plan_.dense_table, &dense).ok());
+      client::DenseReplica dense;
+      ASSERT_TRUE(client::PullAll(client, plan_.dense_table, &dense).ok());
       replicas_.back()->ResetDense(dense);
     }
   }
@@ -72,11 +72,12 @@ class GeoReplicaTest : public ::testing::Test {
   }
 
   // What the worker pushed; it is answered.
-  PushRequest Exchange(uint32_t worker, std::shared_ptr<const void>* memory) {
-    PushRequest push;
+  client::PushRequest Exchange(uint32_t worker,
+                               std::shared_ptr<const void>* memory) {
+    client::PushRequest push;
     *memory = replicas_[worker]->TakeChanges(true, true, false, &push);
     const absl::Status status =
-        PushAndWait(workers_[worker]->parameters(), push, *memory);
+        client::PushAndWait(workers_[worker]->parameters(), push, *memory);
     EXPECT_TRUE(status.ok()) << status;
     replicas_[worker]->Pushed();
     return push;
@@ -131,7 +132,7 @@ TEST_F(GeoReplicaTest, ServersHoldTheSumOfAllChangesAndWorkersHearOfThem) {
       replica.Apply(steps, gradients.data(), /*statistics=*/false);
     }
     std::shared_ptr<const void> memory;
-    const PushRequest push = Exchange(w, &memory);
+    const client::PushRequest push = Exchange(w, &memory);
     ASSERT_EQ(push.sparse.size(), 1u);
     const std::vector<Key>& keys = push.sparse[0].keys->keys();
     for (size_t k = 0; k < keys.size(); ++k) {
@@ -161,13 +162,13 @@ TEST_F(GeoReplicaTest, RowsThatWereMarkedArePulledAgain) {
   ASSERT_TRUE(replica.Refresh().ok());
   GeoStep step = StepOf(0, {Key{1}, Key{2}});
   // This worker itself pushes past its replica.
-  RowBatch changes;
+  client::RowBatch changes;
   changes.keys.Build({Key{1}, Key{2}},
                      workers_[0]->parameters().partition_bits());
   changes.values.assign(2 * kCountingRowDim, -1);
-  ASSERT_TRUE(
-      PushRows(workers_[0]->parameters(), plan_.sparse_tables[0], changes)
-          .ok());
+  ASSERT_TRUE(client::PushRows(workers_[0]->parameters(),
+                               plan_.sparse_tables[0], changes)
+                  .ok());
   ASSERT_TRUE(replica.Refresh().ok());
   step = StepOf(0, {Key{1}, Key{2}});
   replica.Gather(step);
@@ -183,11 +184,11 @@ TEST_F(GeoReplicaTest, RowsThatWereMarkedArePulledAgain) {
 
 TEST_F(GeoReplicaTest, FailuresOfTheServersAreTold) {
   Start(/*num_servers=*/1, /*num_workers=*/1);
-  ChangeMarks marks;
+  client::ChangeMarks marks;
   const auto changes =
       workers_[0]->parameters().ListChanges(plan_.dense_table, &marks);
   EXPECT_TRUE(absl::IsFailedPrecondition(changes.status())) << changes.status();
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

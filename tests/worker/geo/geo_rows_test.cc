@@ -15,7 +15,7 @@
 #include "base/random.h"
 #include "sparse_table/sparse_table.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 constexpr size_t kDim = 3;
@@ -32,11 +32,12 @@ v1::OptimizerConfig Optimizer(const std::string& name) {
   return config;
 }
 
-UpdateRule Rule(const std::string& name) {
-  return *UpdateRule::Create(Optimizer(name));
+optim::UpdateRule Rule(const std::string& name) {
+  return *optim::UpdateRule::Create(Optimizer(name));
 }
 
-std::unique_ptr<SparseTable> Table(const v1::OptimizerConfig& optimizer) {
+std::unique_ptr<sparse_table::SparseTable> Table(
+    const v1::OptimizerConfig& optimizer) {
   v1::TableConfig config;
   config.set_id(1);
   config.set_name("rows");
@@ -45,10 +46,11 @@ std::unique_ptr<SparseTable> Table(const v1::OptimizerConfig& optimizer) {
   config.mutable_sparse()->set_dim(kDim);
   config.mutable_sparse()->set_accessor(v1::PLAIN);
   config.mutable_sparse()->mutable_initializer()->set_uniform_range(.5f);
-  return *SparseTable::Create(config, kBits);
+  return *sparse_table::SparseTable::Create(config, kBits);
 }
 
-std::vector<float> Pull(const SparseTable& table, const KeyBatch& keys) {
+std::vector<float> Pull(const sparse_table::SparseTable& table,
+                        const client::KeyBatch& keys) {
   std::vector<float> values(keys.keys().size() * kDim);
   EXPECT_TRUE(
       table.Pull(keys.groups(), keys.keys().data(), values.data(), nullptr)
@@ -56,10 +58,10 @@ std::vector<float> Pull(const SparseTable& table, const KeyBatch& keys) {
   return values;
 }
 
-void Push(SparseTable* table, const KeyBatch& keys, const float* gradients,
-          uint64_t sequence) {
+void Push(sparse_table::SparseTable* table, const client::KeyBatch& keys,
+          const float* gradients, uint64_t sequence) {
   const PushStamp stamp{WorkerIndex(0), Generation(1), Sequence(sequence)};
-  SparsePush push;
+  sparse_table::SparsePush push;
   push.groups = keys.groups();
   push.keys = keys.keys().data();
   push.gradients = gradients;
@@ -93,7 +95,7 @@ TEST_P(GeoRowsRuleTest, OneStepAnExchangeEqualsTheTablesOwnRule) {
   for (uint64_t step = 1; step <= kSteps; ++step) {
     std::vector<Key> chosen(30);
     for (Key& key : chosen) key = Key{random.Below(60)};
-    KeyBatch keys;
+    client::KeyBatch keys;
     keys.Build(chosen, kBits);
     const size_t n = keys.keys().size();
     std::vector<float> gradients(n * kDim);
@@ -105,7 +107,7 @@ TEST_P(GeoRowsRuleTest, OneStepAnExchangeEqualsTheTablesOwnRule) {
     std::vector<uint32_t> numbers;
     std::vector<Key> missing;
     rows.Find(keys.keys(), &numbers, &missing);
-    KeyBatch pulled;
+    client::KeyBatch pulled;
     pulled.Build(missing, kBits);
     rows.Install(pulled.keys(), Pull(*server, pulled).data());
     rows.Apply(keys, numbers, gradients.data());
@@ -179,7 +181,7 @@ TEST(GeoRowsTest, WorkersAddUpToTheSumOfTheirChanges) {
     }
     std::vector<Key> chosen(1 + random.Below(10));
     for (Key& key : chosen) key = Key{random.Below(30)};
-    KeyBatch keys;
+    client::KeyBatch keys;
     keys.Build(chosen, kBits);
     std::vector<uint32_t> numbers;
     std::vector<Key> missing;
@@ -194,14 +196,14 @@ TEST(GeoRowsTest, WorkersAddUpToTheSumOfTheirChanges) {
 // Rows that are pulled while there are changes keep them on top.
 TEST(GeoRowsTest, WhatIsPulledDoesNotTakeAwayWhatWasTrained) {
   GeoRows rows(Rule("sgd"), 1, 0);
-  KeyBatch keys;
+  client::KeyBatch keys;
   keys.Build({Key{1}, Key{2}}, 0);
   std::vector<uint32_t> numbers;
   std::vector<Key> missing;
   rows.Find(keys.keys(), &numbers, &missing);
   const float zeros[] = {0, 0};
   rows.Install(missing, zeros);
-  KeyBatch first;
+  client::KeyBatch first;
   first.Build({keys.keys()[0]}, 0);
   const float gradient[] = {-50};  // .1 / 5 of it: warm-up
   rows.Apply(first, {numbers.data(), 1}, gradient);
@@ -221,7 +223,7 @@ TEST(GeoRowsTest, WhatIsPulledDoesNotTakeAwayWhatWasTrained) {
 
 TEST(GeoRowsTest, CountsGoWithTheNextChangesAndOnce) {
   GeoRows rows(Rule("sgd"), 1, 0);
-  KeyBatch keys;
+  client::KeyBatch keys;
   keys.Build({Key{1}, Key{2}}, 0);
   std::vector<uint32_t> numbers;
   std::vector<Key> missing;
@@ -252,7 +254,7 @@ TEST(GeoRowsTest, ShrinkDropsRowsThatTheLastExchangesDidNotTouch) {
   for (uint64_t e = 0; e < 10; ++e) {
     std::vector<Key> chosen;
     for (uint64_t k = 0; k < 1000 + e; ++k) chosen.push_back(Key{1000 * e + k});
-    KeyBatch keys;
+    client::KeyBatch keys;
     keys.Build(chosen, 2);
     missing.clear();
     rows.Find(keys.keys(), &numbers, &missing);
@@ -284,4 +286,4 @@ TEST(GeoRowsTest, ShrinkDropsRowsThatTheLastExchangesDidNotTouch) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -6,11 +6,11 @@
 #include "base/clock.h"
 #include "tests/worker/fake_job_client.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
-WorkItem Item(uint64_t lease) {
-  WorkItem item;
+data::WorkItem Item(uint64_t lease) {
+  data::WorkItem item;
   item.source = 3;
   item.begin = lease * 10;
   item.end = lease * 10 + 10;
@@ -18,15 +18,15 @@ WorkItem Item(uint64_t lease) {
   return item;
 }
 
-PushRepair Repair(uint64_t lease) {
-  PushRepair repair;
+client::PushRepair Repair(uint64_t lease) {
+  client::PushRepair repair;
   repair.lease = lease;
   repair.push = PushStamp{WorkerIndex(1), Generation(4), Sequence(lease)};
   return repair;
 }
 
 LeasedWork::Repair NoRepair() {
-  return [](const PushRepair& repair) {
+  return [](const client::PushRepair& repair) {
     ADD_FAILURE() << "lease " << repair.lease;
     return absl::OkStatus();
   };
@@ -38,7 +38,7 @@ TEST(LeasedWorkTest, GivesOneRangeAtATimeUntilNothingIsLeft) {
   job.items = {Item(1), Item(2)};
   LeasedWork work(&job, "train/0", NoRepair(), clock);
   for (uint64_t lease : {1, 2}) {
-    const absl::StatusOr<std::optional<WorkItem>> item = work.Next();
+    const absl::StatusOr<std::optional<data::WorkItem>> item = work.Next();
     ASSERT_TRUE(item.ok() && item->has_value());
     EXPECT_EQ((*item)->lease, lease);
     EXPECT_EQ((*item)->begin, lease * 10);
@@ -46,7 +46,7 @@ TEST(LeasedWorkTest, GivesOneRangeAtATimeUntilNothingIsLeft) {
     EXPECT_EQ(job.lease_calls.back().work, "train/0");
     EXPECT_EQ(job.lease_calls.back().max_items, 1u);
   }
-  const absl::StatusOr<std::optional<WorkItem>> end = work.Next();
+  const absl::StatusOr<std::optional<data::WorkItem>> end = work.Next();
   ASSERT_TRUE(end.ok());
   EXPECT_FALSE(end->has_value());
 }
@@ -65,7 +65,7 @@ TEST(LeasedWorkTest, WaitsForWhatComesBackAndGivesItNext) {
   int repairs = 0;
   LeasedWork work(
       &job, "train/0",
-      [&](const PushRepair& repair) {
+      [&](const client::PushRepair& repair) {
         EXPECT_EQ(repair.lease, 8u);
         ++repairs;
         return absl::OkStatus();
@@ -78,7 +78,7 @@ TEST(LeasedWorkTest, WaitsForWhatComesBackAndGivesItNext) {
   EXPECT_EQ(repairs, 1);
   EXPECT_EQ(job.lease_calls.back().done, (std::vector<uint64_t>{8}));
   ASSERT_TRUE(*work.AwaitMore());
-  const absl::StatusOr<std::optional<WorkItem>> item = work.Next();
+  const absl::StatusOr<std::optional<data::WorkItem>> item = work.Next();
   ASSERT_TRUE(item.ok() && item->has_value());
   EXPECT_EQ((*item)->lease, 2u);
   EXPECT_FALSE((*work.Next()).has_value());
@@ -143,7 +143,7 @@ TEST(LeasedWorkTest, RepairsAreWorkedOffAndToldBeforeTheNextItem) {
   std::vector<uint64_t> repaired;
   LeasedWork work(
       &job, "train/0",
-      [&](const PushRepair& repair) {
+      [&](const client::PushRepair& repair) {
         // None is leased while one is under way, and none is told as done.
         EXPECT_EQ(job.lease_calls.size(), repaired.size() + 1);
         repaired.push_back(repair.lease);
@@ -151,7 +151,7 @@ TEST(LeasedWorkTest, RepairsAreWorkedOffAndToldBeforeTheNextItem) {
         return absl::OkStatus();
       },
       clock);
-  const absl::StatusOr<std::optional<WorkItem>> item = work.Next();
+  const absl::StatusOr<std::optional<data::WorkItem>> item = work.Next();
   ASSERT_TRUE(item.ok() && item->has_value());
   EXPECT_EQ((*item)->lease, 1u);
   EXPECT_EQ(repaired, (std::vector<uint64_t>{8, 9}));
@@ -169,9 +169,9 @@ TEST(LeasedWorkTest, LastRepairIsToldThoughNothingElseIsLeft) {
   FakeJobClient job;
   job.repairs = {Repair(8)};
   LeasedWork work(
-      &job, "train/0", [](const PushRepair&) { return absl::OkStatus(); },
-      clock);
-  const absl::StatusOr<std::optional<WorkItem>> end = work.Next();
+      &job, "train/0",
+      [](const client::PushRepair&) { return absl::OkStatus(); }, clock);
+  const absl::StatusOr<std::optional<data::WorkItem>> end = work.Next();
   ASSERT_TRUE(end.ok());
   EXPECT_FALSE(end->has_value());
   EXPECT_EQ(job.lease_calls.back().done, (std::vector<uint64_t>{8}));
@@ -184,7 +184,8 @@ TEST(LeasedWorkTest, RepairThatFailsEndsThePassAndIsNotTold) {
   job.repairs = {Repair(8)};
   LeasedWork work(
       &job, "train/0",
-      [](const PushRepair&) { return absl::AbortedError("fenced"); }, clock);
+      [](const client::PushRepair&) { return absl::AbortedError("fenced"); },
+      clock);
   EXPECT_EQ(work.Next().status(), absl::AbortedError("fenced"));
   EXPECT_EQ(job.lease_calls.size(), 1u);
 }
@@ -209,4 +210,4 @@ TEST(LeasedWorkTest, FailureIsPassedOn) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

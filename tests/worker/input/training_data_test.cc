@@ -15,7 +15,7 @@
 #include "tests/worker/training_job.h"
 #include "worker/trainer.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -245,11 +245,11 @@ TEST_F(TrainingDataTest, OptionsThatContradictEachOtherAreOneLine) {
 
 TEST_F(TrainingDataTest, AShareThatIsTooLargeEndsTheJobNamingTheLimit) {
   TestFolder folder;
-  GeneratorOptions options;
+  data::GeneratorOptions options;
   options.rows = 6000;
   options.files = 1;
   options.out_dir = folder.path();
-  ASSERT_TRUE(GenerateCriteo(options).ok());
+  ASSERT_TRUE(data::GenerateCriteo(options).ok());
   v1::JobConfig config = Config("async");
   config.clear_train_files();
   config.add_train_files(folder.Path("part-0"));
@@ -316,4 +316,4 @@ TEST_F(TrainingDataTest, CommentsOfLibsvmAreNoExamplesHoweverTheyAreRead) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -26,7 +26,7 @@
 #include "tests/worker/fake_job_client.h"
 #include "tests/worker/training_job.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 using ::testing::ElementsAre;
@@ -198,15 +198,15 @@ constexpr size_t kRowsOf[kFiles] = {800, 700, 950};
 class OnlineTrainingTest : public ::testing::Test {
  protected:
   OnlineTrainingTest() {
-    GeneratorOptions options;
+    data::GeneratorOptions options;
     options.rows = 2450;
     options.files = 1;
     options.seed = 7;
     options.out_dir = folder_.path();
-    const auto report = GenerateCriteo(options);
+    const auto report = data::GenerateCriteo(options);
     EXPECT_TRUE(report.ok()) << report.status();
     const std::vector<std::string> lines = absl::StrSplit(
-        ReadAll(folder_.Path("part-0")), '\n', absl::SkipEmpty());
+        data::ReadAll(folder_.Path("part-0")), '\n', absl::SkipEmpty());
     size_t begin = 0;
     for (int i = 0; i < kFiles; ++i) {
       files_.push_back(watched_.Write(
@@ -330,7 +330,7 @@ TEST_F(OnlineTrainingTest, AFileThatComesWhileTheJobRunsIsTrained) {
   });
   // There before the job has looked at all of the others, or after: either way
   // it is one more.
-  watched_.Write("g.tmp", ReadAll(files_[0]));
+  watched_.Write("g.tmp", data::ReadAll(files_[0]));
   std::filesystem::rename(watched_.Path("g.tmp"), watched_.Path("g"));
   EXPECT_TRUE(Eventually([&] {
     clock.Skip(absl::Hours(1));
@@ -343,4 +343,4 @@ TEST_F(OnlineTrainingTest, AFileThatComesWhileTheJobRunsIsTrained) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -15,7 +15,7 @@
 #include "worker/report/crc32c.h"
 #include "worker/report/training_events.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 const absl::Time kNow = absl::FromUnixSeconds(1'700'000'000);
@@ -64,7 +64,7 @@ uint64_t LittleEndian(const std::string& bytes) {
 
 // Every event of a file, whose checksums must be right.
 std::vector<events::Event> ReadEvents(const std::string& path) {
-  const std::string bytes = ReadAll(path);
+  const std::string bytes = data::ReadAll(path);
   std::vector<events::Event> found;
   for (size_t at = 0; at < bytes.size();) {
     const std::string length = bytes.substr(at, 8);
@@ -190,4 +190,4 @@ TEST(TrainingCurvesTest, AnEvaluationIsAPointOnce) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

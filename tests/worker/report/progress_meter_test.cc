@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 const PhaseId kTrain{"train", 2};
@@ -259,4 +259,4 @@ TEST(ProgressMeterTest, TotalsAddUpOverPassesAndDoNotMindReports) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

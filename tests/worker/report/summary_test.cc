@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -218,4 +218,4 @@ TEST(SummaryTest, JobWithoutPassesKnowsNothing) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 TEST(KeyStatisticsTest, CountsAreThoseOfANaiveLoop) {
@@ -51,4 +51,4 @@ TEST(KeyStatisticsTest, CountsAreThoseOfANaiveLoop) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

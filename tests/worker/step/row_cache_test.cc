@@ -11,11 +11,11 @@
 #include "base/random.h"
 #include "nn/math_backend.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 using ::testing::ElementsAre;
-constexpr uint32_t kNone = KeptRows::kNone;
+constexpr uint32_t kNone = nn::KeptRows::kNone;
 
 std::vector<Key> Keys(const std::vector<uint64_t>& numbers) {
   std::vector<Key> keys;
@@ -119,7 +119,7 @@ TEST(RowCacheTest, EveryRowIsThatOfItsKeyAndYoungEnough) {
 
 TEST(PulledVersionsTest, AreThoseOfTheOldestRow) {
   PulledVersions pulls(/*max_steps=*/3);
-  TableVersions versions = {10, 20};
+  client::TableVersions versions = {10, 20};
   pulls.Note(1, 1, &versions);
   EXPECT_THAT(versions, ElementsAre(10, 20));
   // Reached one server alone.
@@ -139,4 +139,4 @@ TEST(PulledVersionsTest, AreThoseOfTheOldestRow) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -7,7 +7,7 @@
 #include "tests/worker/planted_rows.h"
 #include "tests/worker/training_job.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 constexpr uint64_t kRows = 6000;
@@ -84,4 +84,4 @@ TEST_P(RowCacheTrainingTest, AJobLearnsFromRowsThatAreALittleOld) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

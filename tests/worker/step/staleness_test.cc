@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 TEST(StalenessTest, OwnPushDoesNotCount) {
@@ -26,4 +26,4 @@ TEST(StalenessTest, NothingPulledOrPushedIsNotStale) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker

@@ -11,12 +11,12 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 
-namespace oarlock {
+namespace oarlock::worker {
 namespace {
 
 // Answers pulls with each row's key in every float, each on a thread of its own
 // and after kPullTime.
-class EchoClient : public ParameterClient {
+class EchoClient : public client::ParameterClient {
  public:
   static constexpr absl::Duration kPullTime = absl::Milliseconds(3);
 
@@ -28,9 +28,9 @@ class EchoClient : public ParameterClient {
   }
   void SetCutObserver(CutObserver /*observer*/) override {}
   int partition_bits() const override { return 3; }
-  void PullSparse(TableId table, const KeyBatch& keys, float* rows,
-                  TableVersions* versions, std::shared_ptr<const void> memory,
-                  Done done) override {
+  void PullSparse(TableId table, const client::KeyBatch& keys, float* rows,
+                  client::TableVersions* versions,
+                  std::shared_ptr<const void> memory, Done done) override {
     threads_.emplace_back([=, this, &keys, done = std::move(done)]() mutable {
       clock.Advance(kPullTime);
       if (table == failing) {
@@ -46,12 +46,12 @@ class EchoClient : public ParameterClient {
       done(absl::OkStatus());
     });
   }
-  void PullDense(TableId, DenseReplica*, std::shared_ptr<const void>,
+  void PullDense(TableId, client::DenseReplica*, std::shared_ptr<const void>,
                  Done done) override {
     done(absl::OkStatus());
   }
-  void Push(const PushRequest&, TableVersions*, std::shared_ptr<const void>,
-            Done done) override {
+  void Push(const client::PushRequest&, client::TableVersions*,
+            std::shared_ptr<const void>, Done done) override {
     done(absl::OkStatus());
   }
 
@@ -63,8 +63,8 @@ class EchoClient : public ParameterClient {
 };
 
 // Three slots; one input sees all of them, the other the last and the first.
-ModelSpec TwoInputs() {
-  ModelSpec spec;
+models::ModelSpec TwoInputs() {
+  models::ModelSpec spec;
   spec.num_slots = 3;
   spec.sparse_inputs.resize(2);
   spec.sparse_inputs[0].row_dim = 1;
@@ -75,7 +75,7 @@ ModelSpec TwoInputs() {
 }
 
 // The value that the model sees for each key of an input, first float.
-std::vector<float> Seen(const StepInput& input, size_t index, size_t dim) {
+std::vector<float> Seen(const nn::StepInput& input, size_t index, size_t dim) {
   std::vector<float> values;
   for (const uint32_t row : input.sparse[index].row_of_key) {
     values.push_back(input.sparse[index].rows[row * dim]);
@@ -84,7 +84,7 @@ std::vector<float> Seen(const StepInput& input, size_t index, size_t dim) {
 }
 
 TEST(StepBufferTest, InputsSeeTheRowsOfTheirSlots) {
-  const ModelSpec spec = TwoInputs();
+  const models::ModelSpec spec = TwoInputs();
   EchoClient client;
   auto step = std::make_shared<StepBuffer>(&spec, client.clock);
   step->batch.num_examples = 2;
@@ -93,7 +93,7 @@ TEST(StepBufferTest, InputsSeeTheRowsOfTheirSlots) {
   step->BuildKeys(client.partition_bits());
   step->StartPull(&client, {TableId(1), TableId(2)}, step);
   ASSERT_TRUE(step->WaitForPull().ok());
-  const StepInput input = step->ModelInput(nullptr, .5f);
+  const nn::StepInput input = step->ModelInput(nullptr, .5f);
   EXPECT_EQ(input.num_examples, 2u);
   EXPECT_EQ(input.gradient_scale, .5f);
   EXPECT_EQ(Seen(input, 0, 1), (std::vector<float>{5, 6, 7, 5, 9, 5}));
@@ -102,15 +102,15 @@ TEST(StepBufferTest, InputsSeeTheRowsOfTheirSlots) {
   EXPECT_EQ(input.sparse[0].num_rows, 4u);
   EXPECT_EQ(input.sparse[1].num_rows, 2u);
   EXPECT_EQ(step->inputs[1].gradients.size(), 4u);
-  EXPECT_EQ(step->inputs[0].pulled_versions, TableVersions{1});
-  EXPECT_EQ(step->inputs[1].pulled_versions, TableVersions{2});
+  EXPECT_EQ(step->inputs[0].pulled_versions, client::TableVersions{1});
+  EXPECT_EQ(step->inputs[1].pulled_versions, client::TableVersions{2});
   // The last answer may overtake the one before it.
   EXPECT_GE(step->pull_time, EchoClient::kPullTime);
   EXPECT_LE(step->pull_time, 2 * EchoClient::kPullTime);
 }
 
 TEST(StepBufferTest, SlotsOfSeveralKeysKeepTheirOffsets) {
-  const ModelSpec spec = TwoInputs();
+  const models::ModelSpec spec = TwoInputs();
   EchoClient client;
   auto step = std::make_shared<StepBuffer>(&spec, client.clock);
   step->batch.num_examples = 2;
@@ -123,7 +123,7 @@ TEST(StepBufferTest, SlotsOfSeveralKeysKeepTheirOffsets) {
   step->BuildKeys(client.partition_bits());
   step->StartPull(&client, {TableId(1), TableId(2)}, step);
   ASSERT_TRUE(step->WaitForPull().ok());
-  const StepInput input = step->ModelInput(nullptr, 1);
+  const nn::StepInput input = step->ModelInput(nullptr, 1);
   EXPECT_EQ(Seen(input, 0, 1), (std::vector<float>{1, 2, 3, 4, 5, 6, 7}));
   EXPECT_EQ(Seen(input, 1, 2), (std::vector<float>{1, 2, 5, 6, 7}));
   EXPECT_EQ(std::vector<uint32_t>(input.sparse[0].offsets.begin(),
@@ -135,7 +135,7 @@ TEST(StepBufferTest, SlotsOfSeveralKeysKeepTheirOffsets) {
 }
 
 TEST(StepBufferTest, WhatNormsLearnLiesUnderFixedKeys) {
-  ModelSpec spec = TwoInputs();
+  models::ModelSpec spec = TwoInputs();
   spec.sparse_inputs[1].slots.clear();
   spec.sparse_inputs[1].num_fixed_keys = 3;
   EchoClient client;
@@ -147,9 +147,9 @@ TEST(StepBufferTest, WhatNormsLearnLiesUnderFixedKeys) {
   step->CountStatistics();
   step->StartPull(&client, {TableId(1), TableId(2)}, step);
   ASSERT_TRUE(step->WaitForPull().ok());
-  const StepInput input = step->ModelInput(nullptr, 1);
+  const nn::StepInput input = step->ModelInput(nullptr, 1);
   EXPECT_EQ(Seen(input, 1, 2), (std::vector<float>{0, 1, 2}));
-  PushRequest push;
+  client::PushRequest push;
   step->AddGradientsTo(&push, {TableId(1), TableId(2)}, /*statistics=*/true);
   ASSERT_EQ(push.sparse.size(), 2u);
   EXPECT_NE(push.sparse[0].shows, nullptr);
@@ -158,7 +158,7 @@ TEST(StepBufferTest, WhatNormsLearnLiesUnderFixedKeys) {
 }
 
 TEST(StepBufferTest, SeedIsThatOfTheExamplesAndThePass) {
-  const ModelSpec spec = TwoInputs();
+  const models::ModelSpec spec = TwoInputs();
   const FakeClock clock;
   const auto seed = [&](uint64_t job, uint32_t epoch, uint64_t begin) {
     StepBuffer step(&spec, clock);
@@ -173,7 +173,7 @@ TEST(StepBufferTest, SeedIsThatOfTheExamplesAndThePass) {
 }
 
 TEST(StepBufferTest, StatisticsAreThoseOfEachInputsSlots) {
-  const ModelSpec spec = TwoInputs();
+  const models::ModelSpec spec = TwoInputs();
   const FakeClock clock;
   StepBuffer step(&spec, clock);
   step.batch.num_examples = 3;
@@ -201,7 +201,7 @@ TEST(StepBufferTest, StatisticsAreThoseOfEachInputsSlots) {
 }
 
 TEST(StepBufferTest, FailureOfAnyInputIsTheStepsAndTheNextPullIsFresh) {
-  const ModelSpec spec = TwoInputs();
+  const models::ModelSpec spec = TwoInputs();
   EchoClient client;
   auto step = std::make_shared<StepBuffer>(&spec, client.clock);
   step->batch.num_examples = 1;
@@ -217,4 +217,4 @@ TEST(StepBufferTest, FailureOfAnyInputIsTheStepsAndTheNextPullIsFresh) {
 }
 
 }  // namespace
-}  // namespace oarlock
+}  // namespace oarlock::worker
