@@ -25,6 +25,7 @@ import orphans  # noqa: E402
 import thread_safety  # noqa: E402
 import tidy  # noqa: E402
 import tree as trees  # noqa: E402
+import words  # noqa: E402
 
 CHECKS = {
     "format": format_check.check,
@@ -34,6 +35,7 @@ CHECKS = {
     "links": links.check,
     "clock": clock.check,
     "nolint": nolint.check,
+    "words": words.check,
     "thread-safety": thread_safety.check,
 }
 LEGAL = (*CHECKS, "tidy")

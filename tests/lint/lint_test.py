@@ -9,6 +9,7 @@ import class_names
 import clang
 import lint
 import tree
+import words
 from lint_testing import PlantedCase
 
 NOW = "namespace {\nauto now = absl::Now();\n}\n"
@@ -254,6 +255,118 @@ class NolintTest(PlantedCase):
         self.expect_one(
             "nolint", "pserver/many.h:21: nolint: mark number 21, at most 20 "
             "are allowed; mend what clang-tidy says instead")
+
+
+class WordsTest(PlantedCase):
+
+    def setUp(self):
+        super().setUp()
+        self.write(words.LIST, """# Old words.
+seat | - | member connection
+by half | - | partly applied
+cut board | - | cut state
+lane | nn/** | a lane of a vector register
+""")
+        self.write(words.GLOSSARY, """# Glossary
+
+## Renames
+
+| old | new | places | files |
+| --- | --- | --- | --- |
+| `Seat`, `RecordingSeat` | `MemberConnection` | 54 | 4 |
+| by half in logs: `by half` | partly applied | 6 | 3 |
+| `CutBoard`, `cut_board.*` | `CutState` | 46 | 7 |
+| `num_lanes` | `num_compute_threads` | 568 | 59 |
+| (not checked) `Take` | `Claim` | 24 | 7 |
+""")
+        self.write("nn/cpu/vector.h", "int num_lanes;\n")
+        self.expect_clean("words", "4 words")
+
+    def test_a_class_of_an_old_name_is_found(self):
+        self.write("pserver/ring.h", "\nclass Seat {};\n")
+        self.expect_one("words", "pserver/ring.h:2: words: 'seat'; say 'member "
+                        "connection', see docs/glossary.md")
+
+    def test_old_words_in_a_log_text_are_found(self):
+        line = ("pserver/ring.h:1: words: 'by half'; say 'partly applied', see "
+                "docs/glossary.md")
+        self.write("pserver/ring.h", 'Log("it was applied by half, then");\n')
+        self.expect_one("words", line)
+        self.write("pserver/ring.h", 'Log("it was applied by "\n    "half");\n')
+        self.expect_one("words", line)
+        self.write("pserver/ring.h", "// It was applied by\n// half.\n")
+        self.expect_one("words", line)
+        self.write("pserver/ring.h", "Divide(by, half);\n// By.\n\n// Half.\n")
+        self.expect_clean("words")
+
+    def test_a_file_of_an_old_name_is_found(self):
+        self.write("pserver/cut_board.h", "int state;\n")
+        self.expect_one("words", "pserver/cut_board.h:1: words: 'cut board'; "
+                        "say 'cut state', see docs/glossary.md")
+
+    def test_a_word_is_found_where_it_is_not_right_and_only_as_a_word(self):
+        self.write("pserver/plane.h", "DataPlane plane; int planes; Seats();\n"
+                   "CutBoard cut_boards; int StepLanes;\n")
+        status, lines, _ = self.lint("words")
+        self.assertEqual((status, lines[:-1]), (1, [
+            f"pserver/plane.h:{line}: words: {text}" for line, text in (
+                (1, "'seat'; say 'member connection', see docs/glossary.md"),
+                (2, "'cut board'; say 'cut state', see docs/glossary.md"),
+                (2, "'lane' is not right in this file; say the word that "
+                    "docs/glossary.md has"))]))
+
+    def test_a_pattern_that_fits_nothing_is_found(self):
+        self.change(words.LIST, "lane |", "lane | wire/** | a lane\nlane |")
+        self.expect_one(
+            "words", "tests/lint/words.txt:5: words: 'lane' is in no file of "
+            "wire/**; take the line out, or mend the pattern")
+
+    def test_an_entry_without_a_row_is_found(self):
+        self.change(words.LIST, "seat |",
+                    "death board | - | dead workers\nseat |")
+        self.expect_one(
+            "words", "tests/lint/words.txt:2: words: 'death board' is in no "
+            "row of docs/glossary.md; write its row, or take the entry out")
+
+    def test_a_row_without_an_entry_is_found(self):
+        self.change(words.GLOSSARY, "(not checked) `Take`",
+                    "`TakeBack` (not checked) `Take`")
+        self.expect_one(
+            "words", "docs/glossary.md:11: words: 'TakeBack' has no entry in "
+            "tests/lint/words.txt; write one, or (not checked) before the word")
+
+    def test_a_glossary_without_its_table_is_found(self):
+        self.write(words.LIST, "")
+        self.write(words.GLOSSARY, "# Glossary\n\n## Renamed\n")
+        self.expect_one(
+            "words", "docs/glossary.md:3: words: no table of renames; write "
+            "the heading '## Renames' and the line '| old | new | places | "
+            "files |'")
+
+    def test_a_line_that_is_no_entry_is_found(self):
+        self.change(words.LIST, "lane | nn/** | a lane of a vector register",
+                    "lane | nn/** | a lane of a vector register\nlane | nn/**")
+        self.expect_one(
+            "words", "tests/lint/words.txt:6: words: 'lane | nn/**'; legal is: "
+            "old word | path pattern, or - | reason, with - the new word")
+        self.change(words.LIST, "lane | nn/**\n", "lane | - | thread\n")
+        self.expect_one(
+            "words", "tests/lint/words.txt:6: words: 'lane' has line 5 "
+            "already; a word has one line with -, or one for each pattern")
+
+    def test_texts_are_cut_into_words(self):
+        self.assertEqual(
+            words.cut("kDeathBoard num_passes, HTTPServer's log2_caches"),
+            words.cut("k death board num pass http server s log cache"))
+
+    def test_patterns_are_globs_of_whole_paths(self):
+        for pattern, path, fits in (
+                ("nn/**", "nn/cpu/vector.h", True),
+                ("nn/*", "nn/cpu/vector.h", False),
+                ("**/*.py", "lint.py", True),
+                ("**/*.py", "tests/lint/lint.py", True),
+                ("data", "data/order.h", False)):
+            self.assertEqual(words.matches(pattern, path), fits, pattern)
 
 
 class CommandLineTest(PlantedCase):
