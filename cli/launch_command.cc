@@ -13,9 +13,9 @@
 #include "launch/job_layout.h"
 #include "launch/launch_plan.h"
 #include "launch/launcher.h"
-#include "launch/met_job.h"
+#include "launch/multi_node_job.h"
 #include "proto/config/launch_config.pb.h"
-#include "proto/config/meeting_config.pb.h"
+#include "proto/config/rendezvous_config.pb.h"
 
 namespace oarlock::cli {
 namespace {
@@ -64,26 +64,26 @@ launch::LauncherOptions Options(const Clocks& clocks) {
   return options;
 }
 
-absl::StatusOr<int> RunMet(const v1::LaunchConfig& config,
-                           const v1::MeetingConfig& meeting,
-                           const std::vector<std::string>& argv,
-                           const Clocks& clocks) {
+absl::StatusOr<int> RunMultiNode(const v1::LaunchConfig& config,
+                                 const v1::RendezvousConfig& rendezvous,
+                                 const std::vector<std::string>& argv,
+                                 const Clocks& clocks) {
   if (config.dry_run()) {
     return absl::InvalidArgumentError(
         "--dry_run cannot show what the nodes agree on at --master only when "
         "they meet; leave it out and give --print_config");
   }
   InitLogging("launcher");
-  return launch::RunMetJob(config, meeting, cluster::ReadEnvironment(), argv,
-                           Options(clocks));
+  return launch::RunMultiNodeJob(config, rendezvous, cluster::ReadEnvironment(),
+                                 argv, Options(clocks));
 }
 
 absl::StatusOr<int> RunPlanned(const v1::LaunchConfig& config,
-                               const v1::MeetingConfig& meeting,
+                               const v1::RendezvousConfig& rendezvous,
                                const std::vector<std::string>& argv,
                                const Clocks& clocks) {
   cluster::EnvironmentMap environment = cluster::ReadEnvironment();
-  launch::AddSecurity(meeting, &environment);
+  launch::AddSecurity(rendezvous, &environment);
   OARLOCK_ASSIGN_OR_RETURN(const launch::LaunchPlan plan,
                            launch::PlanLaunch(config, environment));
   if (config.print_config() || config.dry_run()) {
@@ -99,22 +99,22 @@ absl::StatusOr<int> RunPlanned(const v1::LaunchConfig& config,
 
 flags::CommandText DescribeLaunch() {
   v1::LaunchConfig config;
-  v1::MeetingConfig meeting;
-  return flags::DescribeCommand(Syntax(), {{&config}, {&meeting}});
+  v1::RendezvousConfig rendezvous;
+  return flags::DescribeCommand(Syntax(), {{&config}, {&rendezvous}});
 }
 
 int RunLaunch(int argc, char** argv, const Clocks& clocks) {
   v1::LaunchConfig config;
-  v1::MeetingConfig meeting;
+  v1::RendezvousConfig rendezvous;
   const auto parsed = flags::ParseCommandLine(
-      Syntax(), flags::Words(argc, argv, 2), {{&config}, {&meeting}});
+      Syntax(), flags::Words(argc, argv, 2), {{&config}, {&rendezvous}});
   if (const std::optional<int> code = flags::FinishEarly(Syntax(), parsed)) {
     return *code;
   }
   const absl::StatusOr<int> exit_code =
-      launch::MeetsAtMaster(config)
-          ? RunMet(config, meeting, parsed->positionals, clocks)
-          : RunPlanned(config, meeting, parsed->positionals, clocks);
+      launch::UsesRendezvous(config)
+          ? RunMultiNode(config, rendezvous, parsed->positionals, clocks)
+          : RunPlanned(config, rendezvous, parsed->positionals, clocks);
   if (exit_code.ok()) return *exit_code;
   const int usage_code = flags::ReportUsageError(Syntax(), exit_code.status());
   return IsRunError(exit_code.status()) ? 1 : usage_code;

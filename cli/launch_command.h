@@ -14,7 +14,7 @@ namespace oarlock::cli {
 
 // The whole program's words. Returns the exit code: 2 for a wrong
 // command line, 1 when the nodes did not meet, else that of Launcher::Run or
-// RunMetJob.
+// RunMultiNodeJob.
 int RunLaunch(int argc, char** argv, const Clocks& clocks);
 // Its flags, for manual and completion.
 flags::CommandText DescribeLaunch();

@@ -1,5 +1,5 @@
 // What the workers of a collective job say to one another: sums over all
-// ranks, copies from one to all, meeting points.
+// ranks, copies from one to all, barriers.
 //
 // Every rank calls the same operations with the same sizes in the same order;
 // an operation returns when this rank's part is done. Where the ranks disagree

@@ -1,4 +1,4 @@
-// Meeting points of the workers of a job, by name.
+// Barriers of the workers of a job, by name.
 
 #ifndef OARLOCK_COORDINATOR_BARRIERS_H_
 #define OARLOCK_COORDINATOR_BARRIERS_H_

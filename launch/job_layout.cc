@@ -357,7 +357,7 @@ absl::StatusOr<JobLayout> LayoutMaker::Make() {
   return std::move(layout_);
 }
 
-absl::Status CheckMeetingFlags(const v1::LaunchConfig& config) {
+absl::Status CheckRendezvousFlags(const v1::LaunchConfig& config) {
   const std::string master =
       absl::StrCat("--master is \"", config.master(), "\"");
   const absl::StatusOr<cluster::Endpoint> endpoint =
@@ -401,7 +401,7 @@ absl::Status CheckMeetingFlags(const v1::LaunchConfig& config) {
 
 }  // namespace
 
-bool MeetsAtMaster(const v1::LaunchConfig& config) {
+bool UsesRendezvous(const v1::LaunchConfig& config) {
   return !config.master().empty() &&
          !(config.has_nnodes() && config.nnodes() == 1);
 }
@@ -415,7 +415,7 @@ absl::StatusOr<JobLayout> LayOutJob(const v1::LaunchConfig& config,
 absl::StatusOr<v1::NodeShare> ShareOfNode(
     const v1::LaunchConfig& config, const cluster::EnvironmentMap& environment,
     const Machine& machine) {
-  OARLOCK_RETURN_IF_ERROR(CheckMeetingFlags(config));
+  OARLOCK_RETURN_IF_ERROR(CheckRendezvousFlags(config));
   OARLOCK_ASSIGN_OR_RETURN(const Mode mode, ReadMode(config));
   v1::NodeShare share;
   share.set_collective(mode.collective);
@@ -444,8 +444,8 @@ absl::StatusOr<v1::NodeShare> ShareOfNode(
   return share;
 }
 
-absl::StatusOr<JobLayout> LayOutMet(const v1::LaunchConfig& config,
-                                    const v1::MeetingRound& round) {
+absl::StatusOr<JobLayout> LayOutNodes(const v1::LaunchConfig& config,
+                                      const v1::MeetingRound& round) {
   OARLOCK_ASSIGN_OR_RETURN(const Mode mode, ReadMode(config));
   JobLayout layout;
   layout.collective = mode.collective;

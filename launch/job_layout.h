@@ -44,16 +44,16 @@ struct JobLayout {
 };
 
 // Whether the nodes have to meet before anybody knows the layout.
-bool MeetsAtMaster(const v1::LaunchConfig& config);
+bool UsesRendezvous(const v1::LaunchConfig& config);
 
-// REQUIRES: !MeetsAtMaster(config). InvalidArgument: one sentence with the
+// REQUIRES: !UsesRendezvous(config). InvalidArgument: one sentence with the
 // flag, its value and what is legal.
 absl::StatusOr<JobLayout> LayOutJob(const v1::LaunchConfig& config,
                                     const cluster::EnvironmentMap& environment,
                                     const Machine& machine);
 
-// What this node brings to the meeting; ports are those from --start_port or
-// FLAGS_START_PORT on, else free ones. REQUIRES: MeetsAtMaster(config). Errors
+// What this node brings to the rendezvous; ports are those from --start_port or
+// FLAGS_START_PORT on, else free ones. REQUIRES: UsesRendezvous(config). Errors
 // as LayOutJob; Unavailable: no address is given and none leads to --master.
 absl::StatusOr<v1::NodeShare> ShareOfNode(
     const v1::LaunchConfig& config, const cluster::EnvironmentMap& environment,
@@ -62,8 +62,8 @@ absl::StatusOr<v1::NodeShare> ShareOfNode(
 // The layout that follows from the shares of all nodes, in order of their
 // ranks. InvalidArgument: two processes have the same endpoint, or there are
 // too many.
-absl::StatusOr<JobLayout> LayOutMet(const v1::LaunchConfig& config,
-                                    const v1::MeetingRound& round);
+absl::StatusOr<JobLayout> LayOutNodes(const v1::LaunchConfig& config,
+                                      const v1::MeetingRound& round);
 
 // "host:port" of each.
 std::vector<std::string> ToEndpoints(const std::vector<Place>& places);

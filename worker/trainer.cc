@@ -341,7 +341,7 @@ absl::Status Trainer::TrainPass(TrainingData& data, uint32_t epoch) {
     const auto evaluation = EvaluateBeside();
     OARLOCK_RETURN_IF_ERROR(RunPass(data, phase, /*trains=*/true));
   }
-  // If this worker dies behind that meeting, nobody trains its share again.
+  // If this worker dies behind that barrier, nobody trains its share again.
   OARLOCK_RETURN_IF_ERROR(job_->Report());
   OARLOCK_RETURN_IF_ERROR(job_->MeetAfterTraining(epoch));
   train_seconds_ += absl::ToDoubleSeconds(clocks_.even->Now() - start);

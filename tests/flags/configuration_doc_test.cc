@@ -15,8 +15,8 @@
 #include "proto/config/infer_config.pb.h"
 #include "proto/config/job_config.pb.h"
 #include "proto/config/launch_config.pb.h"
-#include "proto/config/meeting_config.pb.h"
 #include "proto/config/quickstart_config.pb.h"
+#include "proto/config/rendezvous_config.pb.h"
 #include "proto/config/train_config.pb.h"
 #include "tests/fleet/document_tables.h"
 
@@ -40,7 +40,7 @@ DocumentTables Tables() {
   for (const google::protobuf::Descriptor* type :
        {v1::JobConfig::descriptor(), v1::TrainConfig::descriptor(),
         v1::RoleConfig::descriptor(), v1::LaunchConfig::descriptor(),
-        v1::MeetingConfig::descriptor(), v1::GenerateConfig::descriptor(),
+        v1::RendezvousConfig::descriptor(), v1::GenerateConfig::descriptor(),
         v1::CtlConfig::descriptor(), v1::CheckpointConfig::descriptor(),
         v1::InferConfig::descriptor(), v1::QuickstartConfig::descriptor()}) {
     tables[type->full_name()] = MarkdownTable(type);

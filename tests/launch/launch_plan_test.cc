@@ -265,7 +265,7 @@ TEST(LaunchPlanTest, NodesThatMetGetRanksInOrderOfTheirNodes) {
   config.set_master("192.168.0.1:38714");
   config.set_nnodes(2);
   config.set_gpus("4,5");
-  EXPECT_TRUE(MeetsAtMaster(config));
+  EXPECT_TRUE(UsesRendezvous(config));
   Machine machine = TestMachine();
   machine.source_address_to = [](const std::string& endpoint) {
     EXPECT_EQ(endpoint, "192.168.0.1:38714");
@@ -282,7 +282,7 @@ TEST(LaunchPlanTest, NodesThatMetGetRanksInOrderOfTheirNodes) {
   // Nodes may have different numbers of devices.
   for (int port : {7000, 7001, 7002}) first->add_worker_ports(port);
   *round.add_nodes() = *share;
-  const auto layout = LayOutMet(config, round);
+  const auto layout = LayOutNodes(config, round);
   ASSERT_TRUE(layout.ok()) << layout.status();
   const LaunchPlan plan = PlanProcesses(*layout, config, {}, 4);
   EXPECT_THAT(RolesOf(plan), ElementsAre("collective worker 3 of 5",
@@ -293,7 +293,7 @@ TEST(LaunchPlanTest, NodesThatMetGetRanksInOrderOfTheirNodes) {
   EXPECT_EQ(plan.processes[1].environment.at("OMP_NUM_THREADS"), "2");
 }
 
-TEST(LaunchPlanTest, APortOrAnAddressThatIsGivenIsBroughtToTheMeeting) {
+TEST(LaunchPlanTest, APortOrAnAddressThatIsGivenIsBroughtToTheRendezvous) {
   v1::LaunchConfig config;
   config.set_master("192.168.0.1:38714");
   config.set_nnodes(2);
@@ -330,7 +330,7 @@ TEST(LaunchPlanTest, EveryMistakeAboutTheMasterIsOneSentence) {
         flags::ParseCommandLine({.name = "oarlock launch", .description = ""},
                                 args, {{&config}})
             .ok());
-    ASSERT_TRUE(MeetsAtMaster(config));
+    ASSERT_TRUE(UsesRendezvous(config));
     const std::string error(
         ShareOfNode(config, {}, TestMachine()).status().message());
     EXPECT_THAT(error, HasSubstr(message));
@@ -340,7 +340,7 @@ TEST(LaunchPlanTest, EveryMistakeAboutTheMasterIsOneSentence) {
   v1::LaunchConfig alone;
   alone.set_master("h:1");
   alone.set_nnodes(1);
-  EXPECT_FALSE(MeetsAtMaster(alone));
+  EXPECT_FALSE(UsesRendezvous(alone));
 }
 
 TEST(LaunchPlanTest, DevicesBesideServersCountWorkers) {

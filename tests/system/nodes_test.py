@@ -225,16 +225,16 @@ class NodesTest(harness.SystemTest):
         self.await_all()
         self.assert_ranks(2)
 
-    # -- meeting at --master --------------------------------------------------
+    # -- rendezvous at --master -----------------------------------------------
 
     def master(self, node, *flags, nnodes=2):
         return self.launch(node, " ".join([
             "python -m paddle.distributed.launch "
             f"--master=192.168.0.1:38714 --nnodes={nnodes}", *flags]))
 
-    def test_a_meeting_names_nodes_that_do_not_come(self):
+    def test_a_rendezvous_names_nodes_that_do_not_come(self):
         for node in range(2):
-            self.master(node, "--nproc_per_node 1 --meet_timeout_s 2",
+            self.master(node, "--nproc_per_node 1 --rendezvous_timeout_s 2",
                         self.mnist(), SHORT, nnodes=3)
         for node in range(2):
             process = self.started[node]
@@ -265,7 +265,7 @@ class NodesTest(harness.SystemTest):
                              r"node [01] \(192\.168\.0\.[12]\).*worker [01] .*"
                              r"all processes of all nodes are started again")
 
-    def test_named_nodes_start_again_without_a_meeting(self):
+    def test_named_nodes_start_again_without_a_rendezvous(self):
         for node in range(2):
             self.launch(node, f"""python -m paddle.distributed.launch \
                 --ips=192.168.0.1,192.168.0.2 --gpus 0 --max_restart 1 \

@@ -37,7 +37,7 @@ struct LateSums {
   const int late_rank;
   absl::Mutex mutex;
   // Whether the other rank is in a call of its group.
-  bool other_meets ABSL_GUARDED_BY(mutex) = false;
+  bool other_waits ABSL_GUARDED_BY(mutex) = false;
   int num_summing ABSL_GUARDED_BY(mutex) = 0;
   int num_held ABSL_GUARDED_BY(mutex) = 0;
   int num_rings[2] ABSL_GUARDED_BY(mutex) = {0, 0};
@@ -81,7 +81,7 @@ class LateRing final : public collective::RingAround {
   // The limit is for a run that fails.
   void Hold() ABSL_EXCLUSIVE_LOCKS_REQUIRED(sums_.mutex) {
     EXPECT_TRUE(sums_.mutex.AwaitWithTimeout(
-        absl::Condition(&sums_.other_meets), absl::Seconds(30)));
+        absl::Condition(&sums_.other_waits), absl::Seconds(30)));
     EXPECT_EQ(sums_.num_rings[1 - rank_], 1);
     ++sums_.num_held;
   }
@@ -91,37 +91,37 @@ class LateRing final : public collective::RingAround {
   uint64_t num_sums_ = 0;
 };
 
-// The group of the rank that is not late: says when it is about to meet.
-class MeetingGroup final : public GroupAround {
+// The group of the rank that is not late: says when it waits at a barrier.
+class BarrierGroup final : public GroupAround {
  public:
-  MeetingGroup(std::unique_ptr<WorkerGroup> group, LateSums* sums)
+  BarrierGroup(std::unique_ptr<WorkerGroup> group, LateSums* sums)
       : GroupAround(std::move(group)), sums_(*sums) {}
 
   absl::StatusOr<std::unique_ptr<GradientExchange>> NewExchange(
       const v1::TableConfig& table, nn::MathBackend* backend) override {
-    const Meeting meeting(&sums_);
+    const AtBarrier at_barrier(&sums_);
     return GroupAround::NewExchange(table, backend);
   }
   // Ranks that end a pass meet here before their rings are done with.
   absl::Status Broadcast(std::string* bytes) override {
-    const Meeting meeting(&sums_);
+    const AtBarrier at_barrier(&sums_);
     return GroupAround::Broadcast(bytes);
   }
   absl::Status Leave(const absl::Status& outcome) override {
-    const Meeting meeting(&sums_);
+    const AtBarrier at_barrier(&sums_);
     return GroupAround::Leave(outcome);
   }
 
  private:
-  class Meeting {
+  class AtBarrier {
    public:
-    explicit Meeting(LateSums* sums) : sums_(*sums) { Set(true); }
-    ~Meeting() { Set(false); }
+    explicit AtBarrier(LateSums* sums) : sums_(*sums) { Set(true); }
+    ~AtBarrier() { Set(false); }
 
    private:
-    void Set(bool meets) {
+    void Set(bool waits) {
       absl::MutexLock lock(&sums_.mutex);
-      sums_.other_meets = meets;
+      sums_.other_waits = waits;
     }
     LateSums& sums_;
   };
@@ -145,7 +145,7 @@ std::vector<TrainingRun> WithLateSums(LateSums* sums) {
   }
   runs[1 - sums->late_rank].around =
       [sums](std::unique_ptr<WorkerGroup> group) {
-        return std::make_unique<MeetingGroup>(std::move(group), sums);
+        return std::make_unique<BarrierGroup>(std::move(group), sums);
       };
   return runs;
 }

@@ -1,4 +1,4 @@
-#include "launch/met_job.h"
+#include "launch/multi_node_job.h"
 
 #include <grpcpp/create_channel.h>
 
@@ -15,25 +15,25 @@
 #include "cluster/endpoint.h"
 #include "cluster/retry.h"
 #include "cluster/security.h"
-#include "launch/attendance.h"
 #include "launch/job_layout.h"
 #include "launch/launch_plan.h"
-#include "launch/meeting.h"
-#include "launch/meeting_server.h"
+#include "launch/node_rendezvous.h"
+#include "launch/node_rendezvous_client.h"
+#include "launch/node_rendezvous_server.h"
 #include "launch/program.h"
 
 namespace oarlock::launch {
 namespace {
 
 absl::StatusOr<cluster::SecurityOptions> SecurityOf(
-    const v1::MeetingConfig& meeting,
+    const v1::RendezvousConfig& rendezvous,
     const cluster::EnvironmentMap& environment) {
   cluster::SecurityOptions security;
-  security.insecure = meeting.insecure();
-  security.token_file = meeting.token_file();
-  security.tls_cert_file = meeting.tls_cert_file();
-  security.tls_key_file = meeting.tls_key_file();
-  security.tls_ca_file = meeting.tls_ca_file();
+  security.insecure = rendezvous.insecure();
+  security.token_file = rendezvous.token_file();
+  security.tls_cert_file = rendezvous.tls_cert_file();
+  security.tls_key_file = rendezvous.tls_key_file();
+  security.tls_ca_file = rendezvous.tls_ca_file();
   return cluster::SecurityFrom(environment, std::move(security));
 }
 
@@ -42,7 +42,7 @@ constexpr int kServeAttempts = 3;
 v1::NodeReport ReportOf(const v1::LaunchConfig& config,
                         const cluster::EnvironmentMap& environment) {
   v1::NodeReport report;
-  report.set_protocol_version(kMeetingVersion);
+  report.set_protocol_version(kNodeRendezvousVersion);
   report.set_job_id(JobIdOf(config, environment));
   report.set_num_nodes(config.nnodes());
   report.set_max_restart(config.max_restart());
@@ -52,27 +52,28 @@ v1::NodeReport ReportOf(const v1::LaunchConfig& config,
   return report;
 }
 
-class MetJob {
+class MultiNodeJob {
  public:
-  MetJob(const v1::LaunchConfig& config, const v1::MeetingConfig& meeting,
-         const cluster::EnvironmentMap& environment,
-         const std::vector<std::string>& argv, const LauncherOptions& options,
-         const Machine& machine)
+  MultiNodeJob(const v1::LaunchConfig& config,
+               const v1::RendezvousConfig& rendezvous,
+               const cluster::EnvironmentMap& environment,
+               const std::vector<std::string>& argv,
+               const LauncherOptions& options, const Machine& machine)
       : config_(config),
-        meeting_(meeting),
+        rendezvous_config_(rendezvous),
         environment_(environment),
         argv_(argv),
         options_(options),
         machine_(machine) {
-    AddSecurity(meeting, &environment_);
+    AddSecurity(rendezvous, &environment_);
   }
 
   absl::StatusOr<int> Run();
 
  private:
-  absl::Status Attend(const v1::NodeShare& share);
+  absl::Status Connect(const v1::NodeShare& share);
   // Null: another launcher does.
-  absl::StatusOr<std::unique_ptr<MeetingServer>> Serve(
+  absl::StatusOr<std::unique_ptr<NodeRendezvousServer>> Serve(
       const v1::NodeReport& report,
       const cluster::SecurityOptions& security) const;
   // One round: the exit code, or nothing when there is another one.
@@ -81,17 +82,17 @@ class MetJob {
   std::optional<int> EndRound(const Launcher& launcher, int exit_code);
 
   const v1::LaunchConfig& config_;
-  const v1::MeetingConfig& meeting_;
+  const v1::RendezvousConfig& rendezvous_config_;
   cluster::EnvironmentMap environment_;
   const std::vector<std::string>& argv_;
   const LauncherOptions& options_;
   const Machine& machine_;
-  // Ends after the attendance, which is one of its guests.
-  std::unique_ptr<MeetingServer> server_;
-  std::unique_ptr<Attendance> attendance_;
+  // Ends after client_, which calls it.
+  std::unique_ptr<NodeRendezvousServer> server_;
+  std::unique_ptr<NodeRendezvousClient> client_;
 };
 
-absl::StatusOr<std::unique_ptr<MeetingServer>> MetJob::Serve(
+absl::StatusOr<std::unique_ptr<NodeRendezvousServer>> MultiNodeJob::Serve(
     const v1::NodeReport& report,
     const cluster::SecurityOptions& security) const {
   if (config_.rank() > 0) return nullptr;
@@ -99,20 +100,21 @@ absl::StatusOr<std::unique_ptr<MeetingServer>> MetJob::Serve(
   // Launchers of one machine may all try, and be in each other's way.
   for (int attempt = 1;; ++attempt) {
     if (!certain && !CheckCanListen(config_.master()).ok()) return nullptr;
-    absl::StatusOr<std::unique_ptr<MeetingServer>> server =
-        MeetingServer::Start(
+    absl::StatusOr<std::unique_ptr<NodeRendezvousServer>> server =
+        NodeRendezvousServer::Start(
             {.expected = report,
              .endpoint = config_.master(),
-             .meet_timeout = absl::Seconds(meeting_.meet_timeout_s()),
-             .silence_timeout = absl::Seconds(meeting_.silence_s())},
+             .rendezvous_timeout =
+                 absl::Seconds(rendezvous_config_.rendezvous_timeout_s()),
+             .silence_timeout = absl::Seconds(rendezvous_config_.silence_s())},
             security, *options_.clocks.even);
     if (server.ok() || certain || attempt == kServeAttempts) return server;
   }
 }
 
-absl::Status MetJob::Attend(const v1::NodeShare& share) {
+absl::Status MultiNodeJob::Connect(const v1::NodeShare& share) {
   OARLOCK_ASSIGN_OR_RETURN(const cluster::SecurityOptions security,
-                           SecurityOf(meeting_, environment_));
+                           SecurityOf(rendezvous_config_, environment_));
   const v1::NodeReport report = ReportOf(config_, environment_);
   v1::NodeReport expected = report;
   *expected.mutable_ready() = share;
@@ -125,25 +127,26 @@ absl::Status MetJob::Attend(const v1::NodeShare& share) {
   OARLOCK_ASSIGN_OR_RETURN(auto credentials,
                            cluster::MakeChannelCredentials(security));
   OARLOCK_ASSIGN_OR_RETURN(std::string token, cluster::ReadToken(security));
-  attendance_ = std::make_unique<Attendance>(
-      Attendance::Options{
+  client_ = std::make_unique<NodeRendezvousClient>(
+      NodeRendezvousClient::Options{
           .report = report,
           .endpoint = config_.master(),
           .token = std::move(token),
-          .meet_timeout = absl::Seconds(meeting_.meet_timeout_s()),
-          .silence_timeout = absl::Seconds(meeting_.silence_s()),
+          .rendezvous_timeout =
+              absl::Seconds(rendezvous_config_.rendezvous_timeout_s()),
+          .silence_timeout = absl::Seconds(rendezvous_config_.silence_s()),
           .clocks = options_.clocks},
       grpc::CreateCustomChannel(config_.master(), std::move(credentials),
                                 cluster::MakeChannelArguments()));
   return absl::OkStatus();
 }
 
-std::optional<int> MetJob::EndRound(const Launcher& launcher, int exit_code) {
-  const bool ordered = attendance_->over().has_value();
+std::optional<int> MultiNodeJob::EndRound(const Launcher& launcher,
+                                          int exit_code) {
+  const bool ordered = client_->over().has_value();
   const v1::MeetingOver over =
-      exit_code == 0
-          ? attendance_->Done()
-          : attendance_->Failed(launcher.failure(), launcher.is_final());
+      exit_code == 0 ? client_->Done()
+                     : client_->Failed(launcher.failure(), launcher.is_final());
   if (over.success()) return 0;
   if (over.again() && !launcher.is_final()) {
     spdlog::warn("{}; all processes of all nodes are started again",
@@ -154,9 +157,9 @@ std::optional<int> MetJob::EndRound(const Launcher& launcher, int exit_code) {
   return exit_code == 0 ? 1 : exit_code;
 }
 
-absl::StatusOr<std::optional<int>> MetJob::RunRound(
+absl::StatusOr<std::optional<int>> MultiNodeJob::RunRound(
     const v1::MeetingRound& round) {
-  OARLOCK_ASSIGN_OR_RETURN(const JobLayout layout, LayOutMet(config_, round));
+  OARLOCK_ASSIGN_OR_RETURN(const JobLayout layout, LayOutNodes(config_, round));
   LaunchPlan plan =
       PlanProcesses(layout, config_, environment_, machine_.num_cores());
   // Ranks are started again by all nodes together.
@@ -171,28 +174,28 @@ absl::StatusOr<std::optional<int>> MetJob::RunRound(
   LauncherOptions options = options_;
   options.rounds_before = static_cast<int>(round.round());
   options.order = [this]() -> std::optional<LauncherOptions::Order> {
-    const std::optional<v1::MeetingOver> over = attendance_->over();
+    const std::optional<v1::MeetingOver> over = client_->over();
     if (!over.has_value()) return std::nullopt;
     return LauncherOptions::Order{over->reason(), over->again()};
   };
   Launcher launcher(std::move(options));
   const absl::StatusOr<int> exit_code = launcher.Run(plan, argv_);
   if (!exit_code.ok()) {
-    attendance_->Failed(std::string(exit_code.status().message()), true);
+    client_->Failed(std::string(exit_code.status().message()), true);
     return exit_code.status();
   }
   return EndRound(launcher, *exit_code);
 }
 
-absl::StatusOr<int> MetJob::Run() {
+absl::StatusOr<int> MultiNodeJob::Run() {
   // What is wrong here need not trouble the others.
   OARLOCK_RETURN_IF_ERROR(ResolveProgram(argv_, environment_).status());
   OARLOCK_ASSIGN_OR_RETURN(v1::NodeShare share,
                            ShareOfNode(config_, environment_, machine_));
-  OARLOCK_RETURN_IF_ERROR(Attend(share));
+  OARLOCK_RETURN_IF_ERROR(Connect(share));
   while (true) {
     OARLOCK_ASSIGN_OR_RETURN(const v1::MeetingRound round,
-                             attendance_->Meet(share));
+                             client_->Join(share));
     OARLOCK_ASSIGN_OR_RETURN(const std::optional<int> exit_code,
                              RunRound(round));
     if (exit_code.has_value()) return *exit_code;
@@ -200,7 +203,7 @@ absl::StatusOr<int> MetJob::Run() {
     absl::StatusOr<v1::NodeShare> next =
         ShareOfNode(config_, environment_, machine_);
     if (!next.ok()) {
-      attendance_->Failed(std::string(next.status().message()), true);
+      client_->Failed(std::string(next.status().message()), true);
       return next.status();
     }
     share = *std::move(next);
@@ -209,25 +212,27 @@ absl::StatusOr<int> MetJob::Run() {
 
 }  // namespace
 
-void AddSecurity(const v1::MeetingConfig& meeting,
+void AddSecurity(const v1::RendezvousConfig& rendezvous,
                  cluster::EnvironmentMap* environment) {
-  if (meeting.insecure()) (*environment)["OARLOCK_INSECURE"] = absl::StrCat(1);
+  if (rendezvous.insecure())
+    (*environment)["OARLOCK_INSECURE"] = absl::StrCat(1);
   const auto add = [&](const char* name, const std::string& file) {
     if (!file.empty()) (*environment)[name] = file;
   };
-  add("OARLOCK_TOKEN_FILE", meeting.token_file());
-  add("OARLOCK_TLS_CERT_FILE", meeting.tls_cert_file());
-  add("OARLOCK_TLS_KEY_FILE", meeting.tls_key_file());
-  add("OARLOCK_TLS_CA_FILE", meeting.tls_ca_file());
+  add("OARLOCK_TOKEN_FILE", rendezvous.token_file());
+  add("OARLOCK_TLS_CERT_FILE", rendezvous.tls_cert_file());
+  add("OARLOCK_TLS_KEY_FILE", rendezvous.tls_key_file());
+  add("OARLOCK_TLS_CA_FILE", rendezvous.tls_ca_file());
 }
 
-absl::StatusOr<int> RunMetJob(const v1::LaunchConfig& config,
-                              const v1::MeetingConfig& meeting,
-                              const cluster::EnvironmentMap& environment,
-                              const std::vector<std::string>& argv,
-                              const LauncherOptions& options,
-                              const Machine& machine) {
-  return MetJob(config, meeting, environment, argv, options, machine).Run();
+absl::StatusOr<int> RunMultiNodeJob(const v1::LaunchConfig& config,
+                                    const v1::RendezvousConfig& rendezvous,
+                                    const cluster::EnvironmentMap& environment,
+                                    const std::vector<std::string>& argv,
+                                    const LauncherOptions& options,
+                                    const Machine& machine) {
+  return MultiNodeJob(config, rendezvous, environment, argv, options, machine)
+      .Run();
 }
 
 }  // namespace oarlock::launch

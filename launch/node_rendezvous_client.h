@@ -1,8 +1,8 @@
-// A launcher's part in the meeting at --master: tells how it is with its node,
-// and hears how it is with the job.
+// A launcher's part in the rendezvous at --master: tells how it is with its
+// node, and hears how it is with the job.
 
-#ifndef OARLOCK_LAUNCH_ATTENDANCE_H_
-#define OARLOCK_LAUNCH_ATTENDANCE_H_
+#ifndef OARLOCK_LAUNCH_NODE_RENDEZVOUS_CLIENT_H_
+#define OARLOCK_LAUNCH_NODE_RENDEZVOUS_CLIENT_H_
 
 #include <grpcpp/channel.h>
 
@@ -21,9 +21,9 @@
 
 namespace oarlock::launch {
 
-// Thread-safe, but for Meet, Done and Failed, which one thread calls in turn.
+// Thread-safe, but for Join, Done and Failed, which one thread calls in turn.
 // A thread of its own reports, several times in `silence_timeout`.
-class Attendance {
+class NodeRendezvousClient {
  public:
   struct Options {
     // All but its state.
@@ -32,26 +32,26 @@ class Attendance {
     std::string endpoint;
     // Of the calls' metadata; empty: none.
     std::string token;
-    absl::Duration meet_timeout;
+    absl::Duration rendezvous_timeout;
     absl::Duration silence_timeout;
-    // Reports and timeouts are by the even one; they outlive the attendance.
+    // Reports and timeouts are by the even one; they outlive the client.
     // How long a call to node 0 may take is gRPC's, and so is the clock of
     // that.
     Clocks clocks = {};
   };
 
-  Attendance(Options options, std::shared_ptr<grpc::Channel> channel);
+  NodeRendezvousClient(Options options, std::shared_ptr<grpc::Channel> channel);
   // The others hear nothing of it: they take the node for dead.
-  ~Attendance();
+  ~NodeRendezvousClient();
 
-  Attendance(const Attendance&) = delete;
-  Attendance& operator=(const Attendance&) = delete;
+  NodeRendezvousClient(const NodeRendezvousClient&) = delete;
+  NodeRendezvousClient& operator=(const NodeRendezvousClient&) = delete;
 
   // Comes to the next round, and returns when it begins: from then on the
   // others take this node's processes to run. DeadlineExceeded: who has not
   // come, or that node 0 did not answer. Errors of LaunchService.Report.
   // Aborted: the job has ended meanwhile.
-  absl::StatusOr<v1::MeetingRound> Meet(v1::NodeShare share);
+  absl::StatusOr<v1::MeetingRound> Join(v1::NodeShare share);
 
   // How the round ended, once the others have ended it, or node 0 has been
   // silent for `silence_timeout`.
@@ -86,7 +86,7 @@ class Attendance {
 
   mutable absl::Mutex mutex_;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
-  // What is reported; without a state until Meet. The number tells a report
+  // What is reported; without a state until Join. The number tells a report
   // that has been changed since from the one that an answer is to.
   v1::NodeReport report_ ABSL_GUARDED_BY(mutex_);
   int report_number_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -101,11 +101,11 @@ class Attendance {
   int unanswered_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string last_failure_ ABSL_GUARDED_BY(mutex_);
   std::string missing_ ABSL_GUARDED_BY(mutex_);
-  absl::Time meet_deadline_ ABSL_GUARDED_BY(mutex_);
+  absl::Time rendezvous_deadline_ ABSL_GUARDED_BY(mutex_);
 
   std::thread reporter_;
 };
 
 }  // namespace oarlock::launch
 
-#endif  // OARLOCK_LAUNCH_ATTENDANCE_H_
+#endif  // OARLOCK_LAUNCH_NODE_RENDEZVOUS_CLIENT_H_

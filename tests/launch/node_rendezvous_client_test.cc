@@ -1,6 +1,6 @@
-// The meeting over the wire: a server and its guests in one process.
+// The rendezvous over the wire: a server and its clients in one process.
 
-#include "launch/attendance.h"
+#include "launch/node_rendezvous_client.h"
 
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
@@ -18,8 +18,8 @@
 #include "cluster/retry.h"
 #include "cluster/security.h"
 #include "launch/machine.h"
-#include "launch/meeting.h"
-#include "launch/meeting_server.h"
+#include "launch/node_rendezvous.h"
+#include "launch/node_rendezvous_server.h"
 #include "tests/base/eventually.h"
 #include "tests/base/test_folder.h"
 
@@ -30,19 +30,19 @@ using ::testing::HasSubstr;
 
 constexpr int kNodes = 3;
 constexpr absl::Duration kSilence = absl::Seconds(2);
-constexpr absl::Duration kMeetTimeout = absl::Hours(1);
+constexpr absl::Duration kRendezvousTimeout = absl::Hours(1);
 // Between two reports of who waits.
 const absl::Duration kStep = kSilence / kReportsPerSilence / 4;
 
-class AttendanceTest : public testing::Test {
+class NodeRendezvousClientTest : public testing::Test {
  protected:
-  AttendanceTest() {
+  NodeRendezvousClientTest() {
     const auto ports = FreePorts(1);
     EXPECT_TRUE(ports.ok()) << ports.status();
     endpoint_ = absl::StrCat("127.0.0.1:", ports.ok() ? ports->front() : 0);
   }
-  ~AttendanceTest() override {
-    guests_.clear();
+  ~NodeRendezvousClientTest() override {
+    clients_.clear();
     // Some have not heard the last word, and time passes until it stops waiting
     // for them.
     InBackground([this] { server_.reset(); },
@@ -71,7 +71,7 @@ class AttendanceTest : public testing::Test {
   // reports have done in each step what there is to do.
   bool PassTimeUntil(const std::function<bool()>& condition,
                      absl::Duration step = kStep) {
-    const size_t num_threads = guests_.size() + (server_ == nullptr ? 0 : 1);
+    const size_t num_threads = clients_.size() + (server_ == nullptr ? 0 : 1);
     return Eventually([&] {
       if (condition()) return true;
       if (clock_.AwaitWaiters(num_threads)) clock_.Advance(step);
@@ -88,7 +88,7 @@ class AttendanceTest : public testing::Test {
   }
   static v1::NodeReport ReportOf(int id) {
     v1::NodeReport report;
-    report.set_protocol_version(kMeetingVersion);
+    report.set_protocol_version(kNodeRendezvousVersion);
     report.set_job_id("job");
     report.set_num_nodes(kNodes);
     report.set_max_restart(1);
@@ -100,130 +100,134 @@ class AttendanceTest : public testing::Test {
   void Serve(const cluster::SecurityOptions& security = {}) {
     v1::NodeReport expected = ReportOf(1);
     *expected.mutable_ready() = ShareOf(1);
-    auto server = MeetingServer::Start({.expected = expected,
-                                        .endpoint = endpoint_,
-                                        .meet_timeout = kMeetTimeout,
-                                        .silence_timeout = kSilence},
-                                       security, clock_);
+    auto server =
+        NodeRendezvousServer::Start({.expected = expected,
+                                     .endpoint = endpoint_,
+                                     .rendezvous_timeout = kRendezvousTimeout,
+                                     .silence_timeout = kSilence},
+                                    security, clock_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
 
-  std::unique_ptr<Attendance> Attend(int id, const std::string& token = "",
-                                     absl::Duration timeout = kMeetTimeout) {
+  std::unique_ptr<NodeRendezvousClient> NewClient(
+      int id, const std::string& token = "",
+      absl::Duration timeout = kRendezvousTimeout) {
     auto credentials = cluster::MakeChannelCredentials({});
     EXPECT_TRUE(credentials.ok()) << credentials.status();
-    return std::make_unique<Attendance>(
-        Attendance::Options{.report = ReportOf(id),
-                            .endpoint = endpoint_,
-                            .token = token,
-                            .meet_timeout = timeout,
-                            .silence_timeout = kSilence,
-                            .clocks = {&clock_, &clock_}},
+    return std::make_unique<NodeRendezvousClient>(
+        NodeRendezvousClient::Options{.report = ReportOf(id),
+                                      .endpoint = endpoint_,
+                                      .token = token,
+                                      .rendezvous_timeout = timeout,
+                                      .silence_timeout = kSilence,
+                                      .clocks = {&clock_, &clock_}},
         grpc::CreateCustomChannel(endpoint_, *credentials,
                                   cluster::MakeChannelArguments()));
   }
 
-  // Calls `function` for each guest in a thread of its own, while time passes.
+  // Calls `function` for each client in a thread of its own, while time passes.
   template <typename Function>
   void OnEach(Function function) {
     std::atomic<int> num_over = 0;
     std::vector<std::thread> threads;
     for (int i = 0; i < kNodes; ++i) {
       threads.emplace_back([&, i] {
-        function(i, *guests_[i]);
+        function(i, *clients_[i]);
         ++num_over;
       });
     }
     EXPECT_TRUE(PassTimeUntil([&] { return num_over == kNodes; }));
     for (std::thread& thread : threads) thread.join();
   }
-  void MeetAll(uint32_t round) {
-    OnEach([round](int i, Attendance& guest) {
-      const auto met = guest.Meet(ShareOf(i + 1));
-      ASSERT_TRUE(met.ok()) << met.status();
-      EXPECT_EQ(met->round(), round);
-      ASSERT_EQ(met->nodes_size(), kNodes);
-      EXPECT_EQ(met->nodes(met->node()).host(), absl::StrCat("h", i + 1));
-      EXPECT_EQ(met->nodes(0).host(), "h1");
+  void JoinAll(uint32_t round) {
+    OnEach([round](int i, NodeRendezvousClient& client) {
+      const auto joined = client.Join(ShareOf(i + 1));
+      ASSERT_TRUE(joined.ok()) << joined.status();
+      EXPECT_EQ(joined->round(), round);
+      ASSERT_EQ(joined->nodes_size(), kNodes);
+      EXPECT_EQ(joined->nodes(joined->node()).host(), absl::StrCat("h", i + 1));
+      EXPECT_EQ(joined->nodes(0).host(), "h1");
     });
   }
-  void ServeAndAttend() {
+  void ServeAndConnect() {
     Serve();
-    for (int id = 1; id <= kNodes; ++id) guests_.push_back(Attend(id));
+    for (int id = 1; id <= kNodes; ++id) clients_.push_back(NewClient(id));
   }
 
   FakeClock clock_;
   std::string endpoint_;
-  std::unique_ptr<MeetingServer> server_;
-  std::vector<std::unique_ptr<Attendance>> guests_;
+  std::unique_ptr<NodeRendezvousServer> server_;
+  std::vector<std::unique_ptr<NodeRendezvousClient>> clients_;
 };
 
-TEST_F(AttendanceTest, NodesMeetStartAgainAfterAFailureAndAreDone) {
-  ServeAndAttend();
-  MeetAll(0);
-  OnEach([](int i, Attendance& guest) {
+TEST_F(NodeRendezvousClientTest, NodesMeetStartAgainAfterAFailureAndAreDone) {
+  ServeAndConnect();
+  JoinAll(0);
+  OnEach([](int i, NodeRendezvousClient& client) {
     const v1::MeetingOver over =
-        i == 1 ? guest.Failed("worker 1 ended with signal 9", false)
-               : guest.Done();
+        i == 1 ? client.Failed("worker 1 ended with signal 9", false)
+               : client.Done();
     EXPECT_TRUE(over.again());
     EXPECT_THAT(over.reason(), HasSubstr("worker 1 ended with signal 9"));
   });
-  MeetAll(1);
-  OnEach([](int i, Attendance& guest) { EXPECT_TRUE(guest.Done().success()); });
+  JoinAll(1);
+  OnEach([](int i, NodeRendezvousClient& client) {
+    EXPECT_TRUE(client.Done().success());
+  });
 }
 
-TEST_F(AttendanceTest, ALauncherThatIsGoneIsNamedToTheOthers) {
-  ServeAndAttend();
-  MeetAll(0);
-  guests_.pop_back();
-  for (const auto& guest : guests_) {
-    ASSERT_TRUE(PassTimeUntil([&] { return guest->over().has_value(); }));
-    EXPECT_TRUE(guest->over()->again());
-    EXPECT_THAT(guest->over()->reason(), HasSubstr("gave no sign of life"));
+TEST_F(NodeRendezvousClientTest, ALauncherThatIsGoneIsNamedToTheOthers) {
+  ServeAndConnect();
+  JoinAll(0);
+  clients_.pop_back();
+  for (const auto& client : clients_) {
+    ASSERT_TRUE(PassTimeUntil([&] { return client->over().has_value(); }));
+    EXPECT_TRUE(client->over()->again());
+    EXPECT_THAT(client->over()->reason(), HasSubstr("gave no sign of life"));
   }
 }
 
-TEST_F(AttendanceTest, WhenNodeZeroIsGoneTheOthersSaySo) {
-  ServeAndAttend();
-  MeetAll(0);
+TEST_F(NodeRendezvousClientTest, WhenNodeZeroIsGoneTheOthersSaySo) {
+  ServeAndConnect();
+  JoinAll(0);
   InBackground([this] { server_.reset(); },
                [this](const auto&) {
-                 // It counts, and gives the guests the time to hear a last
+                 // It counts, and gives the clients the time to hear a last
                  // word.
                  EXPECT_TRUE(clock_.AwaitWaiters(kNodes + 2));
                  clock_.Advance(kSilence);
                });
-  for (const auto& guest : guests_) {
-    ASSERT_TRUE(PassTimeUntil([&] { return guest->over().has_value(); },
+  for (const auto& client : clients_) {
+    ASSERT_TRUE(PassTimeUntil([&] { return client->over().has_value(); },
                               kSilence / kReportsPerSilence));
-    EXPECT_THAT(guest->over()->reason(),
+    EXPECT_THAT(client->over()->reason(),
                 HasSubstr(absl::StrCat("node 0 (", endpoint_,
                                        ") gave no sign of life")));
   }
 }
 
-TEST_F(AttendanceTest, WhereNobodyListensTheErrorNamesTheMaster) {
-  guests_.push_back(Attend(1, "", absl::Seconds(1)));
-  absl::StatusOr<v1::MeetingRound> met;
-  InBackground([&] { met = guests_[0]->Meet(ShareOf(1)); },
+TEST_F(NodeRendezvousClientTest, WhereNobodyListensTheErrorNamesTheMaster) {
+  clients_.push_back(NewClient(1, "", absl::Seconds(1)));
+  absl::StatusOr<v1::MeetingRound> joined;
+  InBackground([&] { joined = clients_[0]->Join(ShareOf(1)); },
                [this](const auto& is_over) {
                  EXPECT_TRUE(PassTimeUntil(is_over, absl::Seconds(1)));
                });
-  EXPECT_EQ(met.status().code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(std::string(met.status().message()),
+  EXPECT_EQ(joined.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(joined.status().message()),
               HasSubstr("node 0 did not answer at --master " + endpoint_ +
                         " within 1s"));
 }
 
-TEST_F(AttendanceTest, AWrongTokenIsRefusedAtOnce) {
+TEST_F(NodeRendezvousClientTest, AWrongTokenIsRefusedAtOnce) {
   const TestFolder folder;
   cluster::SecurityOptions security;
   security.token_file = folder.Write("token", "secret");
   Serve(security);
-  const auto met = Attend(2, "guess")->Meet(ShareOf(2));
-  EXPECT_EQ(met.status().code(), absl::StatusCode::kUnauthenticated);
-  EXPECT_THAT(std::string(met.status().message()), HasSubstr("node 0 at"));
+  const auto joined = NewClient(2, "guess")->Join(ShareOf(2));
+  EXPECT_EQ(joined.status().code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(std::string(joined.status().message()), HasSubstr("node 0 at"));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-// The meeting as node 0's launcher serves it at --master.
+// The rendezvous as node 0's launcher serves it at --master.
 
-#ifndef OARLOCK_LAUNCH_MEETING_SERVER_H_
-#define OARLOCK_LAUNCH_MEETING_SERVER_H_
+#ifndef OARLOCK_LAUNCH_NODE_RENDEZVOUS_SERVER_H_
+#define OARLOCK_LAUNCH_NODE_RENDEZVOUS_SERVER_H_
 
 #include <grpcpp/server.h>
 
@@ -15,43 +15,43 @@
 #include "base/clock.h"
 #include "base/ticker.h"
 #include "cluster/security.h"
-#include "launch/meeting.h"
+#include "launch/node_rendezvous.h"
 #include "proto/v1/launch.grpc.pb.h"
 
 namespace oarlock::launch {
 
-class MeetingServer {
+class NodeRendezvousServer {
  public:
   // Listens at `options.endpoint`. FailedPrecondition: it may not
   // (CheckServable), or cannot, and why. `clock` outlives it.
-  static absl::StatusOr<std::unique_ptr<MeetingServer>> Start(
-      Meeting::Options options, const cluster::SecurityOptions& security,
+  static absl::StatusOr<std::unique_ptr<NodeRendezvousServer>> Start(
+      NodeRendezvous::Options options, const cluster::SecurityOptions& security,
       const Clock& clock);
   // Gives the others `silence_timeout` to hear how the job ended.
-  ~MeetingServer();
+  ~NodeRendezvousServer();
 
-  MeetingServer(const MeetingServer&) = delete;
-  MeetingServer& operator=(const MeetingServer&) = delete;
+  NodeRendezvousServer(const NodeRendezvousServer&) = delete;
+  NodeRendezvousServer& operator=(const NodeRendezvousServer&) = delete;
 
  private:
   class Service final : public v1::LaunchService::Service {
    public:
-    Service(Meeting* meeting, std::string token)
-        : meeting_(meeting), token_(std::move(token)) {}
+    Service(NodeRendezvous* rendezvous, std::string token)
+        : rendezvous_(rendezvous), token_(std::move(token)) {}
     grpc::Status Report(grpc::ServerContext* context,
                         const v1::NodeReport* report,
                         v1::MeetingAnswer* answer) override;
 
    private:
-    Meeting* const meeting_;
+    NodeRendezvous* const rendezvous_;
     const std::string token_;
   };
 
-  MeetingServer(const Meeting::Options& options, std::string token,
-                const Clock& clock);
+  NodeRendezvousServer(const NodeRendezvous::Options& options,
+                       std::string token, const Clock& clock);
 
   const absl::Duration silence_timeout_;
-  Meeting meeting_;
+  NodeRendezvous rendezvous_;
   Service service_;
   std::unique_ptr<grpc::Server> server_;
   std::optional<Ticker> ticker_;
@@ -59,4 +59,4 @@ class MeetingServer {
 
 }  // namespace oarlock::launch
 
-#endif  // OARLOCK_LAUNCH_MEETING_SERVER_H_
+#endif  // OARLOCK_LAUNCH_NODE_RENDEZVOUS_SERVER_H_

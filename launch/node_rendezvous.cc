@@ -1,4 +1,4 @@
-#include "launch/meeting.h"
+#include "launch/node_rendezvous.h"
 
 #include <algorithm>
 #include <cmath>
@@ -37,13 +37,14 @@ uint32_t RoundOf(const v1::NodeReport& report) {
 
 }  // namespace
 
-Meeting::Meeting(Options options, const Clock& clock)
+NodeRendezvous::NodeRendezvous(Options options, const Clock& clock)
     : options_(std::move(options)),
       clock_(clock),
       num_nodes_(static_cast<int>(options_.expected.num_nodes())),
-      meet_ticks_(static_cast<int>(std::ceil(
-          absl::FDivDuration(options_.meet_timeout, options_.silence_timeout) *
-          kReportsPerSilence))),
+      rendezvous_ticks_(static_cast<int>(
+          std::ceil(absl::FDivDuration(options_.rendezvous_timeout,
+                                       options_.silence_timeout) *
+                    kReportsPerSilence))),
       last_hosts_(num_nodes_) {
   absl::MutexLock lock(&mutex_);
   // Nobody can come before node 0.
@@ -54,23 +55,23 @@ Meeting::Meeting(Options options, const Clock& clock)
   nodes_.push_back(std::move(self));
 }
 
-std::string Meeting::NameOf(const Node& node) const {
+std::string NodeRendezvous::NameOf(const Node& node) const {
   return node.rank < 0 ? absl::StrCat("a node (", node.host, ")")
                        : absl::StrCat("node ", node.rank, " (", node.host, ")");
 }
 
-bool Meeting::IsTaken(int rank) const {
+bool NodeRendezvous::IsTaken(int rank) const {
   return std::any_of(nodes_.begin(), nodes_.end(),
                      [&](const Node& node) { return node.rank == rank; });
 }
 
-int Meeting::LowestFreeRank() const {
+int NodeRendezvous::LowestFreeRank() const {
   int rank = 0;
   while (IsTaken(rank)) ++rank;
   return rank;
 }
 
-std::string Meeting::Missing() const {
+std::string NodeRendezvous::Missing() const {
   std::vector<std::string> missing;
   int unranked = 0;
   for (const Node& node : nodes_) {
@@ -89,7 +90,7 @@ std::string Meeting::Missing() const {
   return absl::StrJoin(missing, ", ");
 }
 
-absl::Status Meeting::Check(const v1::NodeReport& report) const {
+absl::Status NodeRendezvous::Check(const v1::NodeReport& report) const {
   const v1::NodeReport& expected = options_.expected;
   if (report.protocol_version() != expected.protocol_version()) {
     return Differs("the version of the protocol",
@@ -133,7 +134,8 @@ absl::Status Meeting::Check(const v1::NodeReport& report) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Meeting::Node*> Meeting::Enter(const v1::NodeReport& report) {
+absl::StatusOr<NodeRendezvous::Node*> NodeRendezvous::Enter(
+    const v1::NodeReport& report) {
   for (Node& node : nodes_) {
     if (node.launcher_id == report.launcher_id()) return &node;
   }
@@ -146,7 +148,7 @@ absl::StatusOr<Meeting::Node*> Meeting::Enter(const v1::NodeReport& report) {
   }
   if (!status.ok()) {
     if (last_refusal_ != status.message()) {
-      spdlog::warn("meeting: refused a launcher: {}",
+      spdlog::warn("rendezvous: refused a launcher: {}",
                    std::string(status.message()));
     }
     last_refusal_ = std::string(status.message());
@@ -157,12 +159,12 @@ absl::StatusOr<Meeting::Node*> Meeting::Enter(const v1::NodeReport& report) {
   node.rank = report.rank();
   node.host = report.ready().host();
   nodes_.push_back(std::move(node));
-  spdlog::info("meeting: {} has come, {} of {} nodes are here",
+  spdlog::info("rendezvous: {} has come, {} of {} nodes are here",
                NameOf(nodes_.back()), nodes_.size(), num_nodes_);
   return &nodes_.back();
 }
 
-absl::StatusOr<v1::MeetingAnswer> Meeting::Report(
+absl::StatusOr<v1::MeetingAnswer> NodeRendezvous::Report(
     const v1::NodeReport& report) {
   absl::MutexLock lock(&mutex_);
   OARLOCK_ASSIGN_OR_RETURN(Node* const node, Enter(report));
@@ -170,7 +172,7 @@ absl::StatusOr<v1::MeetingAnswer> Meeting::Report(
     v1::MeetingAnswer answer;
     *answer.mutable_over() = over_;
     if (over_.reason().empty() && !over_.success()) {
-      // Of a meeting before this one.
+      // Of a rendezvous before this one.
       answer.mutable_over()->set_again(MayGoOn());
       answer.mutable_over()->set_reason("node 0's launcher was started anew");
     }
@@ -194,7 +196,7 @@ absl::StatusOr<v1::MeetingAnswer> Meeting::Report(
   return AnswerTo(report, node);
 }
 
-void Meeting::OnReady(const v1::NodeShare& share, Node* node) {
+void NodeRendezvous::OnReady(const v1::NodeShare& share, Node* node) {
   // It ran, and asks to start anew: it had lost sight of this node.
   if (phase_ == Phase::kRunning && node->started) {
     EndRound(absl::StrCat(NameOf(*node), " was cut off, and is back"), true);
@@ -209,7 +211,7 @@ void Meeting::OnReady(const v1::NodeShare& share, Node* node) {
   if (all_ready) BeginRound();
 }
 
-void Meeting::BeginRound() {
+void NodeRendezvous::BeginRound() {
   for (Node& node : nodes_) {
     if (node.rank < 0) node.rank = LowestFreeRank();
     last_hosts_[node.rank] = node.host;
@@ -217,7 +219,7 @@ void Meeting::BeginRound() {
   phase_ = Phase::kRunning;
 }
 
-void Meeting::OnDone() {
+void NodeRendezvous::OnDone() {
   if (!std::all_of(nodes_.begin(), nodes_.end(),
                    [](const Node& node) { return node.done; })) {
     return;
@@ -227,16 +229,17 @@ void Meeting::OnDone() {
   over_.set_success(true);
 }
 
-void Meeting::OnFailed(const v1::NodeFailure& failure, const Node& node) {
+void NodeRendezvous::OnFailed(const v1::NodeFailure& failure,
+                              const Node& node) {
   EndRound(absl::StrCat(NameOf(node), ": ", failure.what()), !failure.final());
 }
 
-bool Meeting::MayGoOn() const {
+bool NodeRendezvous::MayGoOn() const {
   return options_.expected.ready().collective() &&
          round_ < options_.expected.max_restart();
 }
 
-void Meeting::EndRound(const std::string& reason, bool may_go_on) {
+void NodeRendezvous::EndRound(const std::string& reason, bool may_go_on) {
   if (!may_go_on || !MayGoOn()) {
     GiveUp(reason);
     return;
@@ -250,16 +253,17 @@ void Meeting::EndRound(const std::string& reason, bool may_go_on) {
   for (Node& node : nodes_) node.ready = node.started = node.done = false;
 }
 
-void Meeting::GiveUp(const std::string& reason) {
+void NodeRendezvous::GiveUp(const std::string& reason) {
   phase_ = Phase::kOver;
   over_.Clear();
   over_.set_reason(reason);
 }
 
-v1::MeetingAnswer Meeting::AnswerTo(const v1::NodeReport& report, Node* node) {
+v1::MeetingAnswer NodeRendezvous::AnswerTo(const v1::NodeReport& report,
+                                           Node* node) {
   v1::MeetingAnswer answer;
   if (phase_ == Phase::kOver) {
-    node->told = true;
+    node->notified = true;
     *answer.mutable_over() = over_;
   } else if (report.has_ready() && phase_ == Phase::kWaiting) {
     answer.mutable_waiting()->set_missing(Missing());
@@ -279,7 +283,7 @@ v1::MeetingAnswer Meeting::AnswerTo(const v1::NodeReport& report, Node* node) {
   return answer;
 }
 
-void Meeting::Tick() {
+void NodeRendezvous::Tick() {
   absl::MutexLock lock(&mutex_);
   std::vector<std::string> silent;
   for (size_t i = 0; i < nodes_.size();) {
@@ -299,27 +303,28 @@ void Meeting::Tick() {
     if (phase_ == Phase::kRunning) {
       EndRound(text, true);
     } else {
-      spdlog::warn("meeting: {}; its place is free again", text);
+      spdlog::warn("rendezvous: {}; its place is free again", text);
     }
   }
-  if (phase_ != Phase::kWaiting || ++ticks_ < meet_ticks_) return;
+  if (phase_ != Phase::kWaiting || ++ticks_ < rendezvous_ticks_) return;
   GiveUp(absl::StrCat(
       Missing(), " did not come to ", options_.endpoint, " within ",
-      absl::FormatDuration(options_.meet_timeout),
+      absl::FormatDuration(options_.rendezvous_timeout),
       round_ == 0 ? ""
                   : absl::StrCat(" to start again after: ", over_.reason()),
       last_refusal_.empty() ? "" : "; refused meanwhile: ", last_refusal_));
 }
 
-bool Meeting::AllTold() const {
+bool NodeRendezvous::AllNotified() const {
   return std::all_of(nodes_.begin(), nodes_.end(), [](const Node& node) {
-    return node.told || node.rank == 0;
+    return node.notified || node.rank == 0;
   });
 }
 
-void Meeting::AwaitAllTold(absl::Duration timeout) const {
+void NodeRendezvous::AwaitAllNotified(absl::Duration timeout) const {
   absl::MutexLock lock(&mutex_);
-  clock_.AwaitFor(&mutex_, absl::Condition(this, &Meeting::AllTold), timeout);
+  clock_.AwaitFor(&mutex_, absl::Condition(this, &NodeRendezvous::AllNotified),
+                  timeout);
 }
 
 }  // namespace oarlock::launch

@@ -1,4 +1,4 @@
-#include "launch/meeting.h"
+#include "launch/node_rendezvous.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,14 +17,14 @@ using ::testing::HasSubstr;
 
 constexpr int kNodes = 3;
 
-class MeetingTest : public testing::Test {
+class NodeRendezvousTest : public testing::Test {
  protected:
-  explicit MeetingTest(int max_restart = 1)
-      : max_restart_(max_restart), meeting_(Options(), clock_) {}
+  explicit NodeRendezvousTest(int max_restart = 1)
+      : max_restart_(max_restart), rendezvous_(Options(), clock_) {}
 
   v1::NodeReport From(int id, int rank = -1) const {
     v1::NodeReport report;
-    report.set_protocol_version(kMeetingVersion);
+    report.set_protocol_version(kNodeRendezvousVersion);
     report.set_job_id("job");
     report.set_num_nodes(kNodes);
     report.set_max_restart(max_restart_);
@@ -40,15 +40,15 @@ class MeetingTest : public testing::Test {
     report.mutable_ready()->add_worker_ports(id);
     return report;
   }
-  Meeting::Options Options() const {
+  NodeRendezvous::Options Options() const {
     return {.expected = ReadyOf(100),
             .endpoint = "h100:1",
-            .meet_timeout = absl::Seconds(2),
+            .rendezvous_timeout = absl::Seconds(2),
             .silence_timeout = absl::Seconds(1)};
   }
 
   v1::MeetingAnswer Report(const v1::NodeReport& report) {
-    const auto answer = meeting_.Report(report);
+    const auto answer = rendezvous_.Report(report);
     EXPECT_TRUE(answer.ok()) << answer.status();
     return answer.ok() ? *answer : v1::MeetingAnswer();
   }
@@ -83,21 +83,21 @@ class MeetingTest : public testing::Test {
       for (int id : {100, 1, 2}) {
         if (id != silent) Running(id, round);
       }
-      meeting_.Tick();
+      rendezvous_.Tick();
     }
   }
   std::string RefusalOf(const v1::NodeReport& report) {
-    return std::string(meeting_.Report(report).status().message());
+    return std::string(rendezvous_.Report(report).status().message());
   }
 
   const int max_restart_;
   FakeClock clock_;
-  Meeting meeting_;
+  NodeRendezvous rendezvous_;
 };
 
-class MeetingWithoutRestartTest : public MeetingTest {
+class NodeRendezvousWithoutRestartTest : public NodeRendezvousTest {
  protected:
-  MeetingWithoutRestartTest() : MeetingTest(0) {}
+  NodeRendezvousWithoutRestartTest() : NodeRendezvousTest(0) {}
 };
 
 std::vector<int> PortsOf(const v1::MeetingAnswer& answer) {
@@ -108,7 +108,7 @@ std::vector<int> PortsOf(const v1::MeetingAnswer& answer) {
   return ports;
 }
 
-TEST_F(MeetingTest, NodesWithoutARankAreNumberedInOrderOfArrival) {
+TEST_F(NodeRendezvousTest, NodesWithoutARankAreNumberedInOrderOfArrival) {
   // Node 0's own report may come after the others'.
   EXPECT_EQ(Ready(2).waiting().missing(), "node 0 (h100), node 2");
   EXPECT_EQ(Ready(100).waiting().missing(), "node 2");
@@ -119,13 +119,13 @@ TEST_F(MeetingTest, NodesWithoutARankAreNumberedInOrderOfArrival) {
   EXPECT_EQ(Ready(100).round().node(), 0u);
 }
 
-TEST_F(MeetingTest, AGivenRankIsKeptFromThoseWithout) {
+TEST_F(NodeRendezvousTest, AGivenRankIsKeptFromThoseWithout) {
   Ready(5);
   EXPECT_EQ(Ready(6, 1).waiting().missing(), "node 0 (h100)");
   EXPECT_THAT(PortsOf(Ready(100)), ElementsAre(100, 6, 5));
 }
 
-TEST_F(MeetingTest, WhoDoesNotBelongIsToldWhy) {
+TEST_F(NodeRendezvousTest, WhoDoesNotBelongIsToldWhy) {
   Ready(1, 1);
   v1::NodeReport other = ReadyOf(9);
   other.set_job_id("x");
@@ -150,29 +150,29 @@ TEST_F(MeetingTest, WhoDoesNotBelongIsToldWhy) {
   EXPECT_THAT(PortsOf(Ready(100)), ElementsAre(100, 1, 2));
 }
 
-TEST_F(MeetingTest, WhoHasNotComeInTimeIsNamed) {
+TEST_F(NodeRendezvousTest, WhoHasNotComeInTimeIsNamed) {
   const int ticks = 2 * kReportsPerSilence;
   for (int tick = 0; tick < ticks; ++tick) {
     EXPECT_TRUE(Ready(100).has_waiting());
     EXPECT_TRUE(Ready(1).has_waiting());
-    meeting_.Tick();
+    rendezvous_.Tick();
   }
   const v1::MeetingOver over = Ready(1).over();
   EXPECT_FALSE(over.success() || over.again());
   EXPECT_EQ(over.reason(), "node 2 did not come to h100:1 within 2s");
 }
 
-TEST_F(MeetingTest, AJobIsDoneWhenAllNodesAre) {
+TEST_F(NodeRendezvousTest, AJobIsDoneWhenAllNodesAre) {
   Begin();
   EXPECT_TRUE(Done(1, 0).has_round());
   EXPECT_TRUE(Done(100, 0).has_round());
   EXPECT_TRUE(Done(2, 0).over().success());
   EXPECT_TRUE(Done(1, 0).over().success());
   EXPECT_TRUE(Done(100, 0).over().success());
-  meeting_.AwaitAllTold(absl::InfiniteDuration());
+  rendezvous_.AwaitAllNotified(absl::InfiniteDuration());
 }
 
-TEST_F(MeetingTest, AFailureStartsAllNodesAgainAndThenEndsTheJob) {
+TEST_F(NodeRendezvousTest, AFailureStartsAllNodesAgainAndThenEndsTheJob) {
   Begin();
   // One that is done already has its part in the next round.
   Done(1, 0);
@@ -193,12 +193,12 @@ TEST_F(MeetingTest, AFailureStartsAllNodesAgainAndThenEndsTheJob) {
   EXPECT_FALSE(Running(2, 1).over().again());
 }
 
-TEST_F(MeetingTest, AFinalFailureIsNotTriedAgain) {
+TEST_F(NodeRendezvousTest, AFinalFailureIsNotTriedAgain) {
   Begin();
   EXPECT_FALSE(Failed(2, 0, /*final=*/true).over().again());
 }
 
-TEST_F(MeetingTest, AFinalFailureEndsAJobThatWaitsForTheNextRound) {
+TEST_F(NodeRendezvousTest, AFinalFailureEndsAJobThatWaitsForTheNextRound) {
   Begin();
   EXPECT_TRUE(Failed(2, 0).over().again());
   Ready(100);
@@ -208,19 +208,19 @@ TEST_F(MeetingTest, AFinalFailureEndsAJobThatWaitsForTheNextRound) {
   EXPECT_FALSE(Ready(2).over().again());
 }
 
-TEST_F(MeetingTest, NodesOfAMeetingBeforeThisOneAreToldToComeAnew) {
+TEST_F(NodeRendezvousTest, NodesOfARendezvousBeforeThisOneAreToldToComeAnew) {
   const v1::MeetingOver over = Running(5, 0).over();
   EXPECT_TRUE(over.again());
   EXPECT_THAT(over.reason(), HasSubstr("started anew"));
 }
 
-TEST_F(MeetingWithoutRestartTest, TheFirstFailureEndsTheJob) {
+TEST_F(NodeRendezvousWithoutRestartTest, TheFirstFailureEndsTheJob) {
   Begin();
   EXPECT_FALSE(Failed(2, 0).over().again());
   EXPECT_FALSE(Running(1, 0).over().again());
 }
 
-TEST_F(MeetingTest, ASilentNodeIsNamedAndAnotherMayComeInItsPlace) {
+TEST_F(NodeRendezvousTest, ASilentNodeIsNamedAndAnotherMayComeInItsPlace) {
   Begin();
   PassSilenceOf(1, 0);
   const v1::MeetingOver over = Running(2, 0).over();
@@ -236,7 +236,7 @@ TEST_F(MeetingTest, ASilentNodeIsNamedAndAnotherMayComeInItsPlace) {
   EXPECT_EQ(answer.round().round(), 1u);
 }
 
-TEST_F(MeetingTest, ANodeThatAsksToStartAnewHasEndedTheRound) {
+TEST_F(NodeRendezvousTest, ANodeThatAsksToStartAnewHasEndedTheRound) {
   Begin();
   // It has lost sight of node 0 for a while, which has not noticed.
   EXPECT_TRUE(Ready(2).has_waiting());
@@ -244,7 +244,7 @@ TEST_F(MeetingTest, ANodeThatAsksToStartAnewHasEndedTheRound) {
               HasSubstr("node 2 (h2) was cut off, and is back"));
 }
 
-TEST_F(MeetingTest, AnAnswerThatWasLostIsGivenAgain) {
+TEST_F(NodeRendezvousTest, AnAnswerThatWasLostIsGivenAgain) {
   for (int id : {100, 1, 2}) Ready(id);
   EXPECT_EQ(Ready(2).round().node(), 2u);
   EXPECT_EQ(Ready(2).round().node(), 2u);

@@ -4,10 +4,10 @@
 // A job runs in rounds. A round begins when all nodes are ready; its processes
 // run until all nodes are done, or until the first failure on any of them. Then
 // every node ends its processes and comes ready to the next round, while
-// --max_restart allows and the job is collective; else the meeting is over.
+// --max_restart allows and the job is collective; else the rendezvous is over.
 
-#ifndef OARLOCK_LAUNCH_MEETING_H_
-#define OARLOCK_LAUNCH_MEETING_H_
+#ifndef OARLOCK_LAUNCH_NODE_RENDEZVOUS_H_
+#define OARLOCK_LAUNCH_NODE_RENDEZVOUS_H_
 
 #include <cstdint>
 #include <string>
@@ -23,7 +23,7 @@
 
 namespace oarlock::launch {
 
-inline constexpr uint32_t kMeetingVersion = 1;
+inline constexpr uint32_t kNodeRendezvousVersion = 1;
 // Reports per `silence_timeout`, and as many ticks of who listens to them.
 // Silence is counted in the listener's own ticks: one that was stopped does not
 // take its own absence for the others'.
@@ -35,7 +35,7 @@ inline constexpr int kReportsPerSilence = 8;
 //    first round, the lowest that is free, in order of arrival. A launcher that
 //    comes instead of one that has gone gets a free rank the same way.
 // 2. Of the failures of a round the first one counts, on all nodes.
-class Meeting {
+class NodeRendezvous {
  public:
   struct Options {
     // What a launcher has to be like: protocol_version, job_id, num_nodes,
@@ -44,12 +44,12 @@ class Meeting {
     v1::NodeReport expected;
     // --master, for messages.
     std::string endpoint;
-    absl::Duration meet_timeout;
+    absl::Duration rendezvous_timeout;
     absl::Duration silence_timeout;
   };
 
   // `clock` outlives this.
-  Meeting(Options options, const Clock& clock);
+  NodeRendezvous(Options options, const Clock& clock);
 
   // Answers a launcher. Errors: see LaunchService.Report.
   absl::StatusOr<v1::MeetingAnswer> Report(const v1::NodeReport& report);
@@ -57,9 +57,9 @@ class Meeting {
   // Time passes: to be called kReportsPerSilence times per `silence_timeout`.
   void Tick();
 
-  // Waits until every node but this one has heard that the meeting is over, or
-  // `timeout` is over. For node 0, before it ends.
-  void AwaitAllTold(absl::Duration timeout) const;
+  // Waits until every node but this one has heard that the rendezvous is over,
+  // or `timeout` is over. For node 0, before it ends.
+  void AwaitAllNotified(absl::Duration timeout) const;
 
  private:
   enum class Phase { kWaiting, kRunning, kOver };
@@ -74,8 +74,8 @@ class Meeting {
     // Has said that it runs the round's processes.
     bool started = false;
     bool done = false;
-    // Has heard that the meeting is over.
-    bool told = false;
+    // Has heard that the rendezvous is over.
+    bool notified = false;
     int silent_ticks = 0;
   };
 
@@ -104,12 +104,12 @@ class Meeting {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // "node 1 (10.0.0.2), node 3"; of those that are not ready.
   std::string Missing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool AllTold() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AllNotified() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   const Clock& clock_;
   const int num_nodes_;
-  const int meet_ticks_;
+  const int rendezvous_ticks_;
 
   mutable absl::Mutex mutex_;
   Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kWaiting;
@@ -129,4 +129,4 @@ class Meeting {
 
 }  // namespace oarlock::launch
 
-#endif  // OARLOCK_LAUNCH_MEETING_H_
+#endif  // OARLOCK_LAUNCH_NODE_RENDEZVOUS_H_

@@ -1,4 +1,4 @@
-#include "launch/attendance.h"
+#include "launch/node_rendezvous_client.h"
 
 #include <grpcpp/client_context.h>
 
@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "cluster/retry.h"
 #include "cluster/security.h"
-#include "launch/meeting.h"
+#include "launch/node_rendezvous.h"
 
 namespace oarlock::launch {
 namespace {
@@ -32,7 +32,8 @@ bool IsTransient(const absl::Status& status) {
 
 }  // namespace
 
-Attendance::Attendance(Options options, std::shared_ptr<grpc::Channel> channel)
+NodeRendezvousClient::NodeRendezvousClient(
+    Options options, std::shared_ptr<grpc::Channel> channel)
     : options_(std::move(options)),
       clock_(*options_.clocks.even),
       interval_(options_.silence_timeout / kReportsPerSilence),
@@ -41,7 +42,7 @@ Attendance::Attendance(Options options, std::shared_ptr<grpc::Channel> channel)
   reporter_ = std::thread([this] { Run(); });
 }
 
-Attendance::~Attendance() {
+NodeRendezvousClient::~NodeRendezvousClient() {
   {
     absl::MutexLock lock(&mutex_);
     closing_ = true;
@@ -49,7 +50,7 @@ Attendance::~Attendance() {
   reporter_.join();
 }
 
-void Attendance::Run() {
+void NodeRendezvousClient::Run() {
   const int progress_reports =
       kReportsWhileWaiting *
           static_cast<int>(absl::FDivDuration(kProgressInterval, interval_)) +
@@ -98,8 +99,8 @@ void Attendance::Run() {
   }
 }
 
-absl::Status Attendance::Report(const v1::NodeReport& report,
-                                v1::MeetingAnswer* answer) {
+absl::Status NodeRendezvousClient::Report(const v1::NodeReport& report,
+                                          v1::MeetingAnswer* answer) {
   grpc::ClientContext context;
   context.set_wait_for_ready(true);
   context.set_deadline(GrpcDeadline(kAnswerIntervals * interval_));
@@ -109,7 +110,7 @@ absl::Status Attendance::Report(const v1::NodeReport& report,
   return cluster::FromGrpc(stub_->Report(&context, report, answer));
 }
 
-void Attendance::OnAnswer(const v1::MeetingAnswer& answer) {
+void NodeRendezvousClient::OnAnswer(const v1::MeetingAnswer& answer) {
   unanswered_ = 0;
   if (answer.has_over()) {
     over_ = answer.over();
@@ -123,7 +124,8 @@ void Attendance::OnAnswer(const v1::MeetingAnswer& answer) {
   }
 }
 
-void Attendance::OnFailure(const absl::Status& status, absl::Duration took) {
+void NodeRendezvousClient::OnFailure(const absl::Status& status,
+                                     absl::Duration took) {
   if (!IsTransient(status)) {
     refusal_ = absl::IsUnimplemented(status)
                    ? absl::FailedPreconditionError(absl::StrCat(
@@ -142,7 +144,7 @@ void Attendance::OnFailure(const absl::Status& status, absl::Duration took) {
       kAnswerIntervals);
   last_failure_ = std::string(status.message());
   if (report_.has_ready()) {
-    if (clock_.Now() >= meet_deadline_) {
+    if (clock_.Now() >= rendezvous_deadline_) {
       refusal_ = NobodyAnswered();
       over_.emplace().set_reason(std::string(refusal_.message()));
     }
@@ -159,47 +161,50 @@ void Attendance::OnFailure(const absl::Status& status, absl::Duration took) {
       last_failure_));
 }
 
-absl::Status Attendance::NobodyAnswered() const {
+absl::Status NodeRendezvousClient::NobodyAnswered() const {
   return absl::DeadlineExceededError(absl::StrCat(
       "node 0 did not answer at --master ", options_.endpoint, " within ",
-      absl::FormatDuration(options_.meet_timeout), ", last: ", last_failure_,
+      absl::FormatDuration(options_.rendezvous_timeout),
+      ", last: ", last_failure_,
       "; start it on that machine, with --rank 0 or without --rank"));
 }
 
-void Attendance::Tell(const v1::NodeReport& report) {
+void NodeRendezvousClient::Tell(const v1::NodeReport& report) {
   report_ = report;
   ++report_number_;
   news_ = true;
 }
 
-absl::StatusOr<v1::MeetingRound> Attendance::Meet(v1::NodeShare share) {
+absl::StatusOr<v1::MeetingRound> NodeRendezvousClient::Join(
+    v1::NodeShare share) {
   absl::MutexLock lock(&mutex_);
   round_.reset();
   over_.reset();
   unanswered_ = 0;
   // Node 0, whose message says more, has the first word.
-  meet_deadline_ = clock_.Now() + options_.meet_timeout + 2 * interval_;
+  rendezvous_deadline_ =
+      clock_.Now() + options_.rendezvous_timeout + 2 * interval_;
   v1::NodeReport report = options_.report;
   collective_ = share.collective();
   *report.mutable_ready() = std::move(share);
   Tell(report);
-  mutex_.Await(absl::Condition(this, &Attendance::HasRoundOrEnd));
+  mutex_.Await(absl::Condition(this, &NodeRendezvousClient::HasRoundOrEnd));
   if (!refusal_.ok()) return refusal_;
   if (round_) return *round_;
   return absl::AbortedError(over_->reason());
 }
 
-std::optional<v1::MeetingOver> Attendance::over() const {
+std::optional<v1::MeetingOver> NodeRendezvousClient::over() const {
   absl::MutexLock lock(&mutex_);
   return over_;
 }
 
-v1::MeetingOver Attendance::AwaitOver() {
-  mutex_.Await(absl::Condition(this, &Attendance::IsOver));
+v1::MeetingOver NodeRendezvousClient::AwaitOver() {
+  mutex_.Await(absl::Condition(this, &NodeRendezvousClient::IsOver));
   return *over_;
 }
 
-v1::MeetingOver Attendance::Done() {
+v1::MeetingOver NodeRendezvousClient::Done() {
   absl::MutexLock lock(&mutex_);
   if (over_) return *over_;
   v1::NodeReport report = options_.report;
@@ -208,7 +213,8 @@ v1::MeetingOver Attendance::Done() {
   return AwaitOver();
 }
 
-v1::MeetingOver Attendance::Failed(const std::string& what, bool final) {
+v1::MeetingOver NodeRendezvousClient::Failed(const std::string& what,
+                                             bool final) {
   absl::MutexLock lock(&mutex_);
   if (over_) {
     if (!final || !over_->again()) return *over_;

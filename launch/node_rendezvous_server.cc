@@ -1,0 +1,63 @@
+#include "launch/node_rendezvous_server.h"
+
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "base/status_macros.h"
+#include "cluster/retry.h"
+#include "cluster/serve.h"
+
+namespace oarlock::launch {
+namespace {
+
+// For answers that are under way when the server ends.
+constexpr absl::Duration kLastAnswers = absl::Milliseconds(500);
+
+}  // namespace
+
+grpc::Status NodeRendezvousServer::Service::Report(grpc::ServerContext* context,
+                                                   const v1::NodeReport* report,
+                                                   v1::MeetingAnswer* answer) {
+  if (absl::Status status = cluster::CheckToken(*context, token_);
+      !status.ok()) {
+    return cluster::ToGrpc(status);
+  }
+  absl::StatusOr<v1::MeetingAnswer> result = rendezvous_->Report(*report);
+  if (!result.ok()) return cluster::ToGrpc(result.status());
+  *answer = *std::move(result);
+  return grpc::Status::OK;
+}
+
+NodeRendezvousServer::NodeRendezvousServer(
+    const NodeRendezvous::Options& options, std::string token,
+    const Clock& clock)
+    : silence_timeout_(options.silence_timeout),
+      rendezvous_(options, clock),
+      service_(&rendezvous_, std::move(token)) {}
+
+absl::StatusOr<std::unique_ptr<NodeRendezvousServer>>
+NodeRendezvousServer::Start(NodeRendezvous::Options options,
+                            const cluster::SecurityOptions& security,
+                            const Clock& clock) {
+  OARLOCK_ASSIGN_OR_RETURN(std::string token, cluster::ReadToken(security));
+  auto self = absl::WrapUnique(
+      new NodeRendezvousServer(options, std::move(token), clock));
+  OARLOCK_ASSIGN_OR_RETURN(
+      self->server_,
+      cluster::Serve(options.endpoint, security,
+                     "node 0 cannot let the others meet at --master",
+                     &self->service_));
+  self->ticker_.emplace(
+      clock, options.silence_timeout / kReportsPerSilence,
+      [rendezvous = &self->rendezvous_] { rendezvous->Tick(); });
+  return self;
+}
+
+NodeRendezvousServer::~NodeRendezvousServer() {
+  if (server_ == nullptr) return;
+  rendezvous_.AwaitAllNotified(silence_timeout_);
+  ticker_.reset();
+  server_->Shutdown(GrpcDeadline(kLastAnswers));
+}
+
+}  // namespace oarlock::launch
