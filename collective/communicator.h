@@ -14,7 +14,7 @@
 // After either the group is over: this and every other operation, on every
 // rank and every fork, returns that first error at once. No operation waits
 // longer than the group's `operation_timeout` or, once a rank is dead, than
-// `silence_timeout` (collective/group.h).
+// `heartbeat_timeout` (collective/group.h).
 
 #ifndef OARLOCK_COLLECTIVE_COMMUNICATOR_H_
 #define OARLOCK_COLLECTIVE_COMMUNICATOR_H_

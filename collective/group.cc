@@ -14,8 +14,8 @@
 #include "cluster/endpoint.h"
 #include "cluster/retry.h"
 #include "collective/group_membership.h"
+#include "collective/group_state.h"
 #include "collective/rendezvous_server.h"
-#include "collective/roster.h"
 #include "collective/single_rank.h"
 #include "collective/sockets.h"
 #include "collective/tcp_communicator.h"
@@ -24,7 +24,7 @@ namespace oarlock::collective {
 namespace {
 
 constexpr absl::Duration kMinTimeout = absl::Milliseconds(100);
-constexpr absl::Duration kMinSilence = absl::Milliseconds(500);
+constexpr absl::Duration kMinHeartbeatTimeout = absl::Milliseconds(500);
 // All ranks are there when they connect to one another.
 constexpr absl::Duration kConnectTimeout = absl::Seconds(20);
 
@@ -43,7 +43,8 @@ std::string NewSecret() {
   return secret;
 }
 
-v1::JoinHello HelloOf(const GroupOptions& options, const Door& door) {
+v1::JoinHello HelloOf(const GroupOptions& options,
+                      const RingAcceptor& acceptor) {
   v1::JoinHello hello;
   hello.set_protocol_version(kRendezvousVersion);
   hello.set_job_id(options.job_id);
@@ -52,13 +53,14 @@ v1::JoinHello HelloOf(const GroupOptions& options, const Door& door) {
   hello.set_size(options.endpoints.size());
   hello.set_digest(options.digest);
   hello.set_backend("tcp");
-  hello.set_address(door.address());
+  hello.set_address(acceptor.address());
   return hello;
 }
 
 // On the host of this rank's endpoint, and not on a port that the environment
 // gives to somebody: rank 0 of this host may still have to come.
-absl::StatusOr<std::unique_ptr<Door>> OpenDoor(const GroupOptions& options) {
+absl::StatusOr<std::unique_ptr<RingAcceptor>> OpenAcceptor(
+    const GroupOptions& options) {
   const Clock& clock = *options.clocks.even;
   std::set<int> taken;
   for (const std::string& text : options.endpoints) {
@@ -70,14 +72,14 @@ absl::StatusOr<std::unique_ptr<Door>> OpenDoor(const GroupOptions& options) {
       const cluster::Endpoint own,
       cluster::ParseEndpoint(options.endpoints[options.rank]));
   // Kept open, so that the next one gets another port.
-  std::vector<std::unique_ptr<Door>> unfit;
+  std::vector<std::unique_ptr<RingAcceptor>> unfit;
   while (true) {
-    OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Door> door,
-                             Door::Open(own.host, clock));
+    OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<RingAcceptor> acceptor,
+                             RingAcceptor::Open(own.host, clock));
     OARLOCK_ASSIGN_OR_RETURN(const cluster::Endpoint bound,
-                             cluster::ParseEndpoint(door->address()));
-    if (taken.count(bound.port) == 0) return door;
-    unfit.push_back(std::move(door));
+                             cluster::ParseEndpoint(acceptor->address()));
+    if (taken.count(bound.port) == 0) return acceptor;
+    unfit.push_back(std::move(acceptor));
   }
 }
 
@@ -104,7 +106,8 @@ absl::Status GroupOptions::Validate() const {
       CheckAtLeast("join_timeout", join_timeout, kMinTimeout));
   OARLOCK_RETURN_IF_ERROR(
       CheckAtLeast("operation_timeout", operation_timeout, kMinTimeout));
-  return CheckAtLeast("silence_timeout", silence_timeout, kMinSilence);
+  return CheckAtLeast("heartbeat_timeout", heartbeat_timeout,
+                      kMinHeartbeatTimeout);
 }
 
 GroupOptions GroupOptionsOf(const cluster::RoleAssignment& role) {
@@ -129,17 +132,17 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinGroup(
   group->size = static_cast<int>(options.endpoints.size());
   group->operation_timeout = options.operation_timeout;
   group->connect_timeout = kConnectTimeout;
-  OARLOCK_ASSIGN_OR_RETURN(group->door, OpenDoor(options));
-  const v1::JoinHello hello = HelloOf(options, *group->door);
+  OARLOCK_ASSIGN_OR_RETURN(group->acceptor, OpenAcceptor(options));
+  const v1::JoinHello hello = HelloOf(options, *group->acceptor);
   if (options.rank == 0) {
     OARLOCK_ASSIGN_OR_RETURN(
-        group->rendezvous,
-        RendezvousServer::Start({.expected = hello,
-                                 .endpoints = options.endpoints,
-                                 .secret = NewSecret(),
-                                 .join_timeout = options.join_timeout,
-                                 .silence_timeout = options.silence_timeout},
-                                options.security, clock));
+        group->rendezvous, RendezvousServer::Start(
+                               {.expected = hello,
+                                .endpoints = options.endpoints,
+                                .secret = NewSecret(),
+                                .join_timeout = options.join_timeout,
+                                .heartbeat_timeout = options.heartbeat_timeout},
+                               options.security, clock));
   }
   // Rank 0 is one among the others to its own server.
   OARLOCK_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel,
@@ -151,10 +154,10 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinGroup(
       GroupMembership::Join({.hello = hello,
                              .endpoints = options.endpoints,
                              .join_timeout = options.join_timeout,
-                             .silence_timeout = options.silence_timeout,
+                             .heartbeat_timeout = options.heartbeat_timeout,
                              .token = std::move(token)},
                             std::move(channel), clock));
-  group->door->Start(group->membership->secret());
+  group->acceptor->Start(group->membership->secret());
   return TcpCommunicator::Connect(std::move(group), 0);
 }
 

@@ -39,15 +39,15 @@ struct GroupOptions {
   absl::Duration join_timeout = absl::Minutes(5);
   // How long an operation may take. From 100 ms on.
   absl::Duration operation_timeout = kDefaultOperationTimeout;
-  // A rank that gives no sign of life for so long counts as dead. From 500 ms
-  // on; a sign is given eight times as often.
-  absl::Duration silence_timeout = absl::Seconds(6);
+  // A rank that sends no heartbeat for so long counts as dead. From 500 ms
+  // on; heartbeats are sent eight times as often.
+  absl::Duration heartbeat_timeout = absl::Seconds(6);
 
   // Of the rendezvous. Values themselves travel as plain TCP: beyond loopback
   // use a network that you trust.
   cluster::SecurityOptions security;
 
-  // Timeouts and the pauses between signs of life are on the even one.
+  // Timeouts and the pauses between heartbeats are on the even one.
   Clocks clocks;
 
   // InvalidArgument: one sentence.

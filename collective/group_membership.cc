@@ -16,7 +16,7 @@
 #include "base/status_macros.h"
 #include "cluster/retry.h"
 #include "cluster/security.h"
-#include "collective/roster.h"
+#include "collective/group_state.h"
 
 namespace oarlock::collective {
 namespace {
@@ -33,7 +33,7 @@ GroupMembership::GroupMembership(Options options,
                                  int wake_fd, const Clock& clock)
     : options_(std::move(options)),
       clock_(clock),
-      tick_(options_.silence_timeout / kSignsPerSilence),
+      tick_(options_.heartbeat_timeout / kHeartbeatsPerTimeout),
       stub_(v1::RendezvousService::NewStub(std::move(channel))),
       wake_fd_(wake_fd),
       rank_(static_cast<int>(options_.hello.rank())) {}
@@ -56,7 +56,7 @@ absl::StatusOr<std::unique_ptr<GroupMembership>> GroupMembership::Join(
         clock.Now() + self->options_.join_timeout + 2 * self->tick_;
   }
   self->reader_ = std::thread([raw] { raw->Run(); });
-  self->pulse_ = std::thread([raw] { raw->Pulse(); });
+  self->heartbeat_ = std::thread([raw] { raw->HeartbeatLoop(); });
   absl::Status failure;
   {
     absl::MutexLock lock(&self->mutex_);
@@ -85,7 +85,7 @@ GroupMembership::~GroupMembership() {
     Cancel();
   }
   reader_.join();
-  pulse_.join();
+  heartbeat_.join();
   close(wake_fd_);
 }
 
@@ -139,7 +139,7 @@ absl::Status GroupMembership::RunStream() {
     if (closing_ || !failure_.ok()) return failure_;
     context_ = &context;
     heard_ = false;
-    silent_ticks_ = 0;
+    missed_heartbeats_ = 0;
   }
   const std::unique_ptr<Stream> stream = stub_->Join(&context);
   v1::MemberMessage hello;
@@ -168,7 +168,7 @@ absl::Status GroupMembership::RunStream() {
 absl::Status GroupMembership::OnMessage(const v1::GroupMessage& message) {
   absl::MutexLock lock(&mutex_);
   heard_ = true;
-  silent_ticks_ = 0;
+  missed_heartbeats_ = 0;
   if (message.has_waiting()) {
     missing_.assign(message.waiting().missing().begin(),
                     message.waiting().missing().end());
@@ -213,16 +213,16 @@ void GroupMembership::OnStreamEnd(const absl::Status& status) {
   }
 }
 
-void GroupMembership::Pulse() {
+void GroupMembership::HeartbeatLoop() {
   const int progress_ticks = std::max(
       1, static_cast<int>(absl::FDivDuration(kProgressInterval, tick_)));
   for (int ticks = 1;; ++ticks) {
-    v1::MemberMessage sign;
+    v1::MemberMessage heartbeat;
     {
       absl::MutexLock lock(&mutex_);
       clock_.AwaitFor(&mutex_, absl::Condition(&closing_), tick_);
       if (closing_) return;
-      CountSilence();
+      CountMissedHeartbeats();
       if (!joined_ && failure_.ok()) {
         const absl::Status late = JoinTimeout();
         if (clock_.Now() >= join_deadline_) {
@@ -232,20 +232,20 @@ void GroupMembership::Pulse() {
           spdlog::info("still waiting: {}", std::string(late.message()));
         }
       }
-      sign.mutable_sign()->mutable_operations()->Assign(operations_.begin(),
-                                                        operations_.end());
+      heartbeat.mutable_sign()->mutable_operations()->Assign(
+          operations_.begin(), operations_.end());
     }
-    Write(sign);
+    Write(heartbeat);
   }
 }
 
-void GroupMembership::CountSilence() {
+void GroupMembership::CountMissedHeartbeats() {
   if (context_ == nullptr || !heard_) return;
-  if (++silent_ticks_ <= kSignsPerSilence) return;
+  if (++missed_heartbeats_ <= kHeartbeatsPerTimeout) return;
   if (joined_ && left_.count(rank_) == 0) {
     SetFailure(absl::UnavailableError(
-        absl::StrCat(NameOf(0), " gave no sign of life for ",
-                     absl::FormatDuration(options_.silence_timeout),
+        absl::StrCat(NameOf(0), " sent no heartbeat for ",
+                     absl::FormatDuration(options_.heartbeat_timeout),
                      ": stopped, or cut off from this rank")));
   }
   Cancel();
@@ -287,7 +287,7 @@ absl::Status GroupMembership::Fail(const absl::Status& status,
     return !failure_.ok();
   };
   clock_.AwaitFor(&mutex_, absl::Condition(&answered),
-                  options_.silence_timeout + 2 * tick_);
+                  options_.heartbeat_timeout + 2 * tick_);
   SetFailure(Annotate(status, NameOf(rank_)));
   return failure_;
 }
@@ -300,7 +300,7 @@ absl::Status GroupMembership::FailBroken(int peer, const absl::Status& broken) {
       return !failure_.ok() || left_.count(peer) > 0;
     };
     clock_.AwaitFor(&mutex_, absl::Condition(&known),
-                    options_.silence_timeout + 2 * tick_);
+                    options_.heartbeat_timeout + 2 * tick_);
     if (!failure_.ok()) return failure_;
     has_left = left_.count(peer) > 0;
   }
@@ -308,9 +308,9 @@ absl::Status GroupMembership::FailBroken(int peer, const absl::Status& broken) {
       has_left ? absl::StrCat(NameOf(peer),
                               " has left the group, and this rank is still in "
                               "an operation with it")
-               : absl::StrCat("the connection to ", NameOf(peer),
-                              ", which gives signs of life, broke: ",
-                              broken.message())));
+               : absl::StrCat(
+                     "the connection to ", NameOf(peer),
+                     ", which sends heartbeats, broke: ", broken.message())));
 }
 
 absl::Status GroupMembership::Leave(absl::Duration timeout) {

@@ -24,8 +24,8 @@
 
 namespace oarlock::collective {
 
-// Thread-safe. One thread reads the stream, one gives signs of life and counts
-// rank 0's silence.
+// Thread-safe. One thread reads the stream, one sends heartbeats and counts
+// those of rank 0 that are missed.
 //
 // 1. The first failure stays, and is the same on all ranks that can hear rank
 //    0: a rank's own failure is reported, and what rank 0 answers counts.
@@ -37,7 +37,7 @@ class GroupMembership {
     // Of every rank, for messages.
     std::vector<std::string> endpoints;
     absl::Duration join_timeout;
-    absl::Duration silence_timeout;
+    absl::Duration heartbeat_timeout;
     // Of the stream's metadata; empty: none.
     std::string token;
   };
@@ -70,7 +70,7 @@ class GroupMembership {
   absl::Status Fail(const absl::Status& status, uint32_t communicator = 0,
                     uint64_t operation = 0);
   // The connection to `peer` broke. Waits to hear who died first, for it need
-  // not be the peer; at most `silence_timeout` and a little.
+  // not be the peer; at most `heartbeat_timeout` and a little.
   absl::Status FailBroken(int peer, const absl::Status& broken);
 
   // Communicator::Leave.
@@ -90,8 +90,8 @@ class GroupMembership {
   void OnStreamEnd(const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The other thread.
-  void Pulse();
-  void CountSilence() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void HeartbeatLoop();
+  void CountMissedHeartbeats() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status JoinTimeout() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Write(const v1::MemberMessage& message);
   void SetFailure(const absl::Status& status)
@@ -126,7 +126,7 @@ class GroupMembership {
   grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;
   // Something came over it.
   bool heard_ ABSL_GUARDED_BY(mutex_) = false;
-  int silent_ticks_ ABSL_GUARDED_BY(mutex_) = 0;
+  int missed_heartbeats_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time join_deadline_ ABSL_GUARDED_BY(mutex_);
   // As rank 0 said last.
   std::vector<uint32_t> missing_ ABSL_GUARDED_BY(mutex_);
@@ -136,7 +136,7 @@ class GroupMembership {
   std::vector<uint64_t> operations_ ABSL_GUARDED_BY(mutex_);
 
   std::thread reader_;
-  std::thread pulse_;
+  std::thread heartbeat_;
 };
 
 }  // namespace oarlock::collective

@@ -11,15 +11,15 @@
 namespace oarlock::collective {
 namespace {
 
-class StreamSeat : public Seat {
+class StreamMemberConnection : public MemberConnection {
  public:
   using Stream = grpc::ServerReaderWriter<v1::GroupMessage, v1::MemberMessage>;
 
-  StreamSeat(grpc::ServerContext* context, Stream* stream)
+  StreamMemberConnection(grpc::ServerContext* context, Stream* stream)
       : context_(context), stream_(stream) {}
 
   // Some bytes a second to a rank that is dropped when it has been silent for
-  // `silence_timeout`: they always fit into the connection's buffers.
+  // `heartbeat_timeout`: they always fit into the connection's buffers.
   void Send(const v1::GroupMessage& message) override {
     absl::MutexLock lock(&mutex_);
     stream_->Write(message);
@@ -46,23 +46,24 @@ grpc::Status RendezvousServer::Service::Join(
     return cluster::ToGrpc(absl::InvalidArgumentError(
         "a stream of Join has to begin with a JoinHello"));
   }
-  StreamSeat seat(context, stream);
+  StreamMemberConnection connection(context, stream);
   const int rank = static_cast<int>(message.hello().rank());
-  absl::Status status = roster_->Enter(message.hello(), &seat);
+  absl::Status status = group_state_->Enter(message.hello(), &connection);
   if (!status.ok()) return cluster::ToGrpc(status);
-  while (stream->Read(&message)) roster_->OnMessage(rank, &seat, message);
-  roster_->Closed(rank, &seat);
+  while (stream->Read(&message))
+    group_state_->OnMessage(rank, &connection, message);
+  group_state_->Closed(rank, &connection);
   return grpc::Status::OK;
 }
 
-RendezvousServer::RendezvousServer(Roster::Options options, std::string token,
-                                   const Clock& clock)
-    : tick_(options.silence_timeout / kSignsPerSilence),
-      roster_(std::move(options), clock),
-      service_(&roster_, std::move(token)) {}
+RendezvousServer::RendezvousServer(GroupState::Options options,
+                                   std::string token, const Clock& clock)
+    : tick_(options.heartbeat_timeout / kHeartbeatsPerTimeout),
+      group_state_(std::move(options), clock),
+      service_(&group_state_, std::move(token)) {}
 
 absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(
-    Roster::Options options, const cluster::SecurityOptions& security,
+    GroupState::Options options, const cluster::SecurityOptions& security,
     const Clock& clock) {
   OARLOCK_ASSIGN_OR_RETURN(std::string token, cluster::ReadToken(security));
   const std::string endpoint = options.endpoints[0];
@@ -72,14 +73,15 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(
       self->server_,
       cluster::Serve(endpoint, security,
                      "rank 0 cannot serve the rendezvous at", &self->service_));
-  self->ticker_.emplace(clock, self->tick_,
-                        [roster = &self->roster_] { roster->Tick(); });
+  self->ticker_.emplace(
+      clock, self->tick_,
+      [group_state = &self->group_state_] { group_state->Tick(); });
   return self;
 }
 
 RendezvousServer::~RendezvousServer() {
   if (server_ == nullptr) return;
-  roster_.AwaitEmpty(kGoodbye);
+  group_state_.AwaitEmpty(kGoodbye);
   ticker_.reset();
   // No time is left: ends the calls that are still there.
   server_->Shutdown(GrpcDeadline(absl::ZeroDuration()));

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/ticker.h"
 #include "cluster/security.h"
-#include "collective/roster.h"
+#include "collective/group_state.h"
 #include "proto/v1/collective.grpc.pb.h"
 
 namespace oarlock::collective {
@@ -25,7 +25,7 @@ class RendezvousServer {
   // Listens at the first endpoint of `options`. FailedPrecondition: it may not
   // (CheckServable) or cannot. `clock` outlives it.
   static absl::StatusOr<std::unique_ptr<RendezvousServer>> Start(
-      Roster::Options options, const cluster::SecurityOptions& security,
+      GroupState::Options options, const cluster::SecurityOptions& security,
       const Clock& clock);
   // Gives the others kGoodbye to hear the last word.
   ~RendezvousServer();
@@ -39,23 +39,23 @@ class RendezvousServer {
   // A thread of gRPC's for each rank.
   class Service final : public v1::RendezvousService::Service {
    public:
-    Service(Roster* roster, std::string token)
-        : roster_(roster), token_(std::move(token)) {}
+    Service(GroupState* group_state, std::string token)
+        : group_state_(group_state), token_(std::move(token)) {}
     grpc::Status Join(
         grpc::ServerContext* context,
         grpc::ServerReaderWriter<v1::GroupMessage, v1::MemberMessage>* stream)
         override;
 
    private:
-    Roster* const roster_;
+    GroupState* const group_state_;
     const std::string token_;
   };
 
-  RendezvousServer(Roster::Options options, std::string token,
+  RendezvousServer(GroupState::Options options, std::string token,
                    const Clock& clock);
 
   const absl::Duration tick_;
-  Roster roster_;
+  GroupState group_state_;
   Service service_;
   std::unique_ptr<grpc::Server> server_;
   std::optional<Ticker> ticker_;

@@ -27,29 +27,29 @@ namespace oarlock::collective {
 namespace {
 
 constexpr char kMagic[8] = {'O', 'A', 'R', 'L', 'O', 'C', 'K', '1'};
-// A rank sends its greeting at once; only a stranger lets wait for it.
-constexpr absl::Duration kGreetingTimeout = absl::Seconds(2);
+// A rank sends its handshake at once; only a stranger lets wait for it.
+constexpr absl::Duration kHandshakeTimeout = absl::Seconds(2);
 // How often a waiting thread looks whether the group has failed.
 constexpr absl::Duration kWakeInterval = absl::Milliseconds(50);
 // More than the ranks' connections at any one time.
 constexpr int kBacklog = 64;
 
-// A greeting as it is sent. Plain numbers of one kind of machine: all ranks
+// A handshake as it is sent. Plain numbers of one kind of machine: all ranks
 // run the same program.
-struct WireGreeting {
+struct WireHandshake {
   char magic[sizeof(kMagic)];
   char secret[kSecretBytes];
   uint32_t communicator;
   uint32_t from_rank;
 };
 
-WireGreeting ToWire(const Greeting& greeting) {
-  OARLOCK_CHECK(greeting.secret.size() == kSecretBytes);
-  WireGreeting wire;
+WireHandshake ToWire(const Handshake& handshake) {
+  OARLOCK_CHECK(handshake.secret.size() == kSecretBytes);
+  WireHandshake wire;
   std::memcpy(wire.magic, kMagic, sizeof(kMagic));
-  std::memcpy(wire.secret, greeting.secret.data(), kSecretBytes);
-  wire.communicator = greeting.communicator;
-  wire.from_rank = greeting.from_rank;
+  std::memcpy(wire.secret, handshake.secret.data(), kSecretBytes);
+  wire.communicator = handshake.communicator;
+  wire.from_rank = handshake.from_rank;
   return wire;
 }
 
@@ -104,7 +104,7 @@ absl::Status AwaitSocket(const Clock& clock, int fd, short events, int wake_fd,
 }
 
 absl::StatusOr<Socket> ConnectTo(const Clock& clock, const std::string& address,
-                                 const Greeting& greeting, int wake_fd,
+                                 const Handshake& handshake, int wake_fd,
                                  absl::Time deadline) {
   OARLOCK_ASSIGN_OR_RETURN(const cluster::Endpoint endpoint,
                            cluster::ParseEndpoint(address));
@@ -133,19 +133,19 @@ absl::StatusOr<Socket> ConnectTo(const Clock& clock, const std::string& address,
       status = Errno(absl::StrCat("connect to ", address));
       continue;
     }
-    const WireGreeting wire = ToWire(greeting);
+    const WireHandshake wire = ToWire(handshake);
     // Fits into the empty buffer of a new connection.
     if (send(connection.fd(), &wire, sizeof(wire), MSG_NOSIGNAL) !=
         sizeof(wire)) {
-      return Errno(absl::StrCat("greeting ", address));
+      return Errno(absl::StrCat("handshake with ", address));
     }
     return connection;
   }
   return status;
 }
 
-absl::StatusOr<std::unique_ptr<Door>> Door::Open(const std::string& host,
-                                                 const Clock& clock) {
+absl::StatusOr<std::unique_ptr<RingAcceptor>> RingAcceptor::Open(
+    const std::string& host, const Clock& clock) {
   AddressList addresses;
   OARLOCK_RETURN_IF_ERROR(Resolve(host, "0", &addresses));
   Socket listener;
@@ -175,23 +175,23 @@ absl::StatusOr<std::unique_ptr<Door>> Door::Open(const std::string& host,
           ? reinterpret_cast<sockaddr_in6*>(&bound)->sin6_port
           : reinterpret_cast<sockaddr_in*>(&bound)->sin_port;
   return absl::WrapUnique(
-      new Door(clock, std::move(listener), std::move(closing),
-               absl::StrCat(host, ":", static_cast<int>(ntohs(port)))));
+      new RingAcceptor(clock, std::move(listener), std::move(closing),
+                       absl::StrCat(host, ":", static_cast<int>(ntohs(port)))));
 }
 
-Door::~Door() {
+RingAcceptor::~RingAcceptor() {
   if (!thread_.joinable()) return;
   const uint64_t one = 1;
   OARLOCK_CHECK(write(closing_.fd(), &one, sizeof(one)) == sizeof(one));
   thread_.join();
 }
 
-void Door::Start(const std::string& secret) {
+void RingAcceptor::Start(const std::string& secret) {
   secret_ = secret;
   thread_ = std::thread([this] { Run(); });
 }
 
-void Door::Run() {
+void RingAcceptor::Run() {
   while (AwaitSocket(clock_, listener_.fd(), POLLIN, closing_.fd(),
                      absl::InfiniteFuture())
              .ok()) {
@@ -207,9 +207,9 @@ void Door::Run() {
   }
 }
 
-void Door::Take(Socket connection) {
-  const absl::Time deadline = clock_.Now() + kGreetingTimeout;
-  WireGreeting wire;
+void RingAcceptor::Take(Socket connection) {
+  const absl::Time deadline = clock_.Now() + kHandshakeTimeout;
+  WireHandshake wire;
   size_t got = 0;
   while (got < sizeof(wire)) {
     if (!AwaitSocket(clock_, connection.fd(), POLLIN, closing_.fd(), deadline)
@@ -234,8 +234,9 @@ void Door::Take(Socket connection) {
                             std::move(connection));
 }
 
-absl::StatusOr<Socket> Door::Await(uint32_t communicator, uint32_t from_rank,
-                                   int wake_fd, absl::Time deadline) {
+absl::StatusOr<Socket> RingAcceptor::Await(uint32_t communicator,
+                                           uint32_t from_rank, int wake_fd,
+                                           absl::Time deadline) {
   const std::pair<uint32_t, uint32_t> key = {communicator, from_rank};
   const auto here = [this, &key]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return waiting_.count(key) > 0;

@@ -46,7 +46,7 @@ absl::Status AwaitSocket(const Clock& clock, int fd, short events, int wake_fd,
 
 // What a connection begins with: who it is from and what for, and that it is
 // of this group.
-struct Greeting {
+struct Handshake {
   // Of kSecretBytes.
   std::string secret;
   uint32_t communicator = 0;
@@ -54,24 +54,24 @@ struct Greeting {
 };
 inline constexpr size_t kSecretBytes = 32;
 
-// A connection to `address` ("host:port") that has sent its greeting.
+// A connection to `address` ("host:port") that has sent its handshake.
 // Unavailable: refused or unreachable; Cancelled, DeadlineExceeded.
 absl::StatusOr<Socket> ConnectTo(const Clock& clock, const std::string& address,
-                                 const Greeting& greeting, int wake_fd,
+                                 const Handshake& handshake, int wake_fd,
                                  absl::Time deadline);
 
 // Where the connections of a rank's group come in. Thread-safe; a thread of its
-// own takes them. One without the group's greeting is dropped.
-class Door {
+// own takes them. One without the group's handshake is dropped.
+class RingAcceptor {
  public:
   // Listens on `host`, any port. FailedPrecondition: not an address of this
   // machine. `clock` outlives it.
-  static absl::StatusOr<std::unique_ptr<Door>> Open(const std::string& host,
-                                                    const Clock& clock);
-  ~Door();
+  static absl::StatusOr<std::unique_ptr<RingAcceptor>> Open(
+      const std::string& host, const Clock& clock);
+  ~RingAcceptor();
 
-  Door(const Door&) = delete;
-  Door& operator=(const Door&) = delete;
+  RingAcceptor(const RingAcceptor&) = delete;
+  RingAcceptor& operator=(const RingAcceptor&) = delete;
 
   // "host:port".
   const std::string& address() const { return address_; }
@@ -79,12 +79,13 @@ class Door {
   // Who comes earlier waits in the listener's queue.
   void Start(const std::string& secret);
 
-  // The connection with this greeting's content. Errors as AwaitSocket.
+  // The connection with this handshake's content. Errors as AwaitSocket.
   absl::StatusOr<Socket> Await(uint32_t communicator, uint32_t from_rank,
                                int wake_fd, absl::Time deadline);
 
  private:
-  Door(const Clock& clock, Socket listener, Socket closing, std::string address)
+  RingAcceptor(const Clock& clock, Socket listener, Socket closing,
+               std::string address)
       : clock_(clock),
         listener_(std::move(listener)),
         closing_(std::move(closing)),

@@ -69,7 +69,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> TcpCommunicator::Connect(
                                          membership.wake_fd(), deadline);
   if (!out.ok()) return fail(next, out.status());
   absl::StatusOr<Socket> in =
-      group->door->Await(index, previous, membership.wake_fd(), deadline);
+      group->acceptor->Await(index, previous, membership.wake_fd(), deadline);
   if (!in.ok()) return fail(previous, in.status());
   Ring ring(clock, *std::move(out), *std::move(in), membership.wake_fd());
   return absl::WrapUnique<Communicator>(

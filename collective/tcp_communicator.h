@@ -44,7 +44,7 @@ struct TcpGroup {
   absl::Duration connect_timeout;
   // On rank 0; ends after the membership that uses it.
   std::unique_ptr<RendezvousServer> rendezvous;
-  std::unique_ptr<Door> door;
+  std::unique_ptr<RingAcceptor> acceptor;
   std::unique_ptr<GroupMembership> membership;
   // Communicators so far; rank 0's counts.
   std::atomic<uint32_t> num_communicators{0};

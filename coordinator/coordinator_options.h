@@ -15,7 +15,8 @@ struct CoordinatorOptions {
   // At least 1 each.
   uint32_t num_workers = 1;
   uint32_t num_servers = 1;
-  // Silence after which a worker or a server is taken for dead.
+  // Time without a heartbeat after which a worker or a server is taken for
+  // dead.
   absl::Duration lease = absl::Seconds(10);
   // How long a lost worker's successor is waited for.
   absl::Duration restart_grace = absl::Seconds(10);

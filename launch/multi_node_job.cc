@@ -106,7 +106,8 @@ absl::StatusOr<std::unique_ptr<NodeRendezvousServer>> MultiNodeJob::Serve(
              .endpoint = config_.master(),
              .rendezvous_timeout =
                  absl::Seconds(rendezvous_config_.rendezvous_timeout_s()),
-             .silence_timeout = absl::Seconds(rendezvous_config_.silence_s())},
+             .heartbeat_timeout =
+                 absl::Seconds(rendezvous_config_.heartbeat_timeout_s())},
             security, *options_.clocks.even);
     if (server.ok() || certain || attempt == kServeAttempts) return server;
   }
@@ -134,7 +135,8 @@ absl::Status MultiNodeJob::Connect(const v1::NodeShare& share) {
           .token = std::move(token),
           .rendezvous_timeout =
               absl::Seconds(rendezvous_config_.rendezvous_timeout_s()),
-          .silence_timeout = absl::Seconds(rendezvous_config_.silence_s()),
+          .heartbeat_timeout =
+              absl::Seconds(rendezvous_config_.heartbeat_timeout_s()),
           .clocks = options_.clocks},
       grpc::CreateCustomChannel(config_.master(), std::move(credentials),
                                 cluster::MakeChannelArguments()));

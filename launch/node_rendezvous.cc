@@ -43,8 +43,8 @@ NodeRendezvous::NodeRendezvous(Options options, const Clock& clock)
       num_nodes_(static_cast<int>(options_.expected.num_nodes())),
       rendezvous_ticks_(static_cast<int>(
           std::ceil(absl::FDivDuration(options_.rendezvous_timeout,
-                                       options_.silence_timeout) *
-                    kReportsPerSilence))),
+                                       options_.heartbeat_timeout) *
+                    kHeartbeatsPerTimeout))),
       last_hosts_(num_nodes_) {
   absl::MutexLock lock(&mutex_);
   // Nobody can come before node 0.
@@ -178,7 +178,7 @@ absl::StatusOr<v1::MeetingAnswer> NodeRendezvous::Report(
     }
     return answer;
   }
-  node->silent_ticks = 0;
+  node->missed_heartbeats = 0;
   if (report.has_ready()) {
     OnReady(report.ready(), node);
   } else if (phase_ == Phase::kWaiting && report.failed().final()) {
@@ -288,7 +288,7 @@ void NodeRendezvous::Tick() {
   std::vector<std::string> silent;
   for (size_t i = 0; i < nodes_.size();) {
     // One more than fits: a tick may come just before a report.
-    if (++nodes_[i].silent_ticks <= kReportsPerSilence) {
+    if (++nodes_[i].missed_heartbeats <= kHeartbeatsPerTimeout) {
       ++i;
       continue;
     }
@@ -297,8 +297,8 @@ void NodeRendezvous::Tick() {
   }
   if (!silent.empty() && phase_ != Phase::kOver) {
     const std::string text = absl::StrCat(
-        absl::StrJoin(silent, ", "), " gave no sign of life for ",
-        absl::FormatDuration(options_.silence_timeout),
+        absl::StrJoin(silent, ", "), " sent no heartbeat for ",
+        absl::FormatDuration(options_.heartbeat_timeout),
         ": its launcher was stopped or died, or it is cut off from node 0");
     if (phase_ == Phase::kRunning) {
       EndRound(text, true);

@@ -24,10 +24,10 @@
 namespace oarlock::launch {
 
 inline constexpr uint32_t kNodeRendezvousVersion = 1;
-// Reports per `silence_timeout`, and as many ticks of who listens to them.
-// Silence is counted in the listener's own ticks: one that was stopped does not
-// take its own absence for the others'.
-inline constexpr int kReportsPerSilence = 8;
+// Reports per `heartbeat_timeout`, and as many ticks of who listens to them.
+// Missed heartbeats are counted in the listener's own ticks: one that was
+// stopped does not take its own absence for the others'.
+inline constexpr int kHeartbeatsPerTimeout = 8;
 
 // Thread-safe. Knows no gRPC.
 //
@@ -45,7 +45,7 @@ class NodeRendezvous {
     // --master, for messages.
     std::string endpoint;
     absl::Duration rendezvous_timeout;
-    absl::Duration silence_timeout;
+    absl::Duration heartbeat_timeout;
   };
 
   // `clock` outlives this.
@@ -54,7 +54,8 @@ class NodeRendezvous {
   // Answers a launcher. Errors: see LaunchService.Report.
   absl::StatusOr<v1::MeetingAnswer> Report(const v1::NodeReport& report);
 
-  // Time passes: to be called kReportsPerSilence times per `silence_timeout`.
+  // Time passes: to be called kHeartbeatsPerTimeout times per
+  // `heartbeat_timeout`.
   void Tick();
 
   // Waits until every node but this one has heard that the rendezvous is over,
@@ -76,7 +77,7 @@ class NodeRendezvous {
     bool done = false;
     // Has heard that the rendezvous is over.
     bool notified = false;
-    int silent_ticks = 0;
+    int missed_heartbeats = 0;
   };
 
   absl::Status Check(const v1::NodeReport& report) const

@@ -36,7 +36,7 @@ NodeRendezvousClient::NodeRendezvousClient(
     Options options, std::shared_ptr<grpc::Channel> channel)
     : options_(std::move(options)),
       clock_(*options_.clocks.even),
-      interval_(options_.silence_timeout / kReportsPerSilence),
+      interval_(options_.heartbeat_timeout / kHeartbeatsPerTimeout),
       stub_(v1::LaunchService::NewStub(std::move(channel))),
       report_(options_.report) {
   reporter_ = std::thread([this] { Run(); });
@@ -68,9 +68,9 @@ void NodeRendezvousClient::Run() {
     news_ = false;
     // While the processes of a round end that others have ended, this node
     // still says that it is there.
-    const bool only_sign_of_life = over_ && over_->again();
+    const bool only_heartbeat = over_ && over_->again();
     if (report_.state_case() == v1::NodeReport::STATE_NOT_SET ||
-        (over_ && !only_sign_of_life)) {
+        (over_ && !only_heartbeat)) {
       took = absl::ZeroDuration();
       continue;
     }
@@ -86,7 +86,7 @@ void NodeRendezvousClient::Run() {
       news_ = true;
       continue;
     }
-    if (only_sign_of_life) continue;
+    if (only_heartbeat) continue;
     if (status.ok()) {
       OnAnswer(answer);
     } else {
@@ -150,13 +150,13 @@ void NodeRendezvousClient::OnFailure(const absl::Status& status,
     }
     return;
   }
-  if (unanswered_ < kReportsPerSilence) return;
+  if (unanswered_ < kHeartbeatsPerTimeout) return;
   v1::MeetingOver& over = over_.emplace();
   over.set_again(collective_ && round_.has_value() &&
                  round_->round() < options_.report.max_restart());
   over.set_reason(absl::StrCat(
-      "node 0 (", options_.endpoint, ") gave no sign of life for ",
-      absl::FormatDuration(options_.silence_timeout),
+      "node 0 (", options_.endpoint, ") sent no heartbeat for ",
+      absl::FormatDuration(options_.heartbeat_timeout),
       ": its launcher was stopped or died, or this node is cut off: ",
       last_failure_));
 }

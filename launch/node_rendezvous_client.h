@@ -22,7 +22,7 @@
 namespace oarlock::launch {
 
 // Thread-safe, but for Join, Done and Failed, which one thread calls in turn.
-// A thread of its own reports, several times in `silence_timeout`.
+// A thread of its own reports, several times in `heartbeat_timeout`.
 class NodeRendezvousClient {
  public:
   struct Options {
@@ -33,7 +33,7 @@ class NodeRendezvousClient {
     // Of the calls' metadata; empty: none.
     std::string token;
     absl::Duration rendezvous_timeout;
-    absl::Duration silence_timeout;
+    absl::Duration heartbeat_timeout;
     // Reports and timeouts are by the even one; they outlive the client.
     // How long a call to node 0 may take is gRPC's, and so is the clock of
     // that.
@@ -54,7 +54,7 @@ class NodeRendezvousClient {
   absl::StatusOr<v1::MeetingRound> Join(v1::NodeShare share);
 
   // How the round ended, once the others have ended it, or node 0 has been
-  // silent for `silence_timeout`.
+  // silent for `heartbeat_timeout`.
   std::optional<v1::MeetingOver> over() const;
 
   // The processes of this node have ended: well, or not. Returns how the round

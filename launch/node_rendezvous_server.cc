@@ -31,7 +31,7 @@ grpc::Status NodeRendezvousServer::Service::Report(grpc::ServerContext* context,
 NodeRendezvousServer::NodeRendezvousServer(
     const NodeRendezvous::Options& options, std::string token,
     const Clock& clock)
-    : silence_timeout_(options.silence_timeout),
+    : heartbeat_timeout_(options.heartbeat_timeout),
       rendezvous_(options, clock),
       service_(&rendezvous_, std::move(token)) {}
 
@@ -48,14 +48,14 @@ NodeRendezvousServer::Start(NodeRendezvous::Options options,
                      "node 0 cannot let the others meet at --master",
                      &self->service_));
   self->ticker_.emplace(
-      clock, options.silence_timeout / kReportsPerSilence,
+      clock, options.heartbeat_timeout / kHeartbeatsPerTimeout,
       [rendezvous = &self->rendezvous_] { rendezvous->Tick(); });
   return self;
 }
 
 NodeRendezvousServer::~NodeRendezvousServer() {
   if (server_ == nullptr) return;
-  rendezvous_.AwaitAllNotified(silence_timeout_);
+  rendezvous_.AwaitAllNotified(heartbeat_timeout_);
   ticker_.reset();
   server_->Shutdown(GrpcDeadline(kLastAnswers));
 }

@@ -27,7 +27,7 @@ class NodeRendezvousServer {
   static absl::StatusOr<std::unique_ptr<NodeRendezvousServer>> Start(
       NodeRendezvous::Options options, const cluster::SecurityOptions& security,
       const Clock& clock);
-  // Gives the others `silence_timeout` to hear how the job ended.
+  // Gives the others `heartbeat_timeout` to hear how the job ended.
   ~NodeRendezvousServer();
 
   NodeRendezvousServer(const NodeRendezvousServer&) = delete;
@@ -50,7 +50,7 @@ class NodeRendezvousServer {
   NodeRendezvousServer(const NodeRendezvous::Options& options,
                        std::string token, const Clock& clock);
 
-  const absl::Duration silence_timeout_;
+  const absl::Duration heartbeat_timeout_;
   NodeRendezvous rendezvous_;
   Service service_;
   std::unique_ptr<grpc::Server> server_;

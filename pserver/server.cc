@@ -112,7 +112,7 @@ ControlLoopOptions MakeControlLoopOptions(const ServerOptions& options,
   result.coordinator_timeout = options.coordinator_timeout;
   result.sweep_interval = options.sweep_interval;
   result.heartbeat_interval = options.heartbeat_interval;
-  result.heartbeat_timeout = options.heartbeat_timeout;
+  result.heartbeat_call_timeout = options.heartbeat_call_timeout;
   return result;
 }
 

@@ -343,7 +343,7 @@ absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinCollectiveGroup(
   options.job_id = JobIdOf(config, role);
   options.security = SecurityOf(config, role);
   options.join_timeout = absl::Seconds(config.connect_timeout_s());
-  options.silence_timeout = absl::Seconds(config.lease_s());
+  options.heartbeat_timeout = absl::Seconds(config.lease_s());
   options.clocks = strategy.clocks;
   OARLOCK_ASSIGN_OR_RETURN(
       std::unique_ptr<collective::Communicator> communicator,

@@ -108,10 +108,10 @@ bool ControlLoop::FollowerTurn() {
                  options_.coordinator_endpoint);
   }
   absl::StatusOr<v1::ServerHeartbeatResponse> response =
-      SendHeartbeat(/*leaving=*/false, options_.heartbeat_timeout);
+      SendHeartbeat(/*leaving=*/false, options_.heartbeat_call_timeout);
   if (!response.ok()) return NoteFailure(response.status());
   last_heard_ = clock_.Now();
-  if (std::exchange(silence_logged_, false)) {
+  if (std::exchange(outage_logged_, false)) {
     spdlog::info("the coordinator is back");
   }
   Apply(*response);
@@ -133,7 +133,7 @@ void ControlLoop::SayGoodbye() {
 
 absl::Status ControlLoop::Connect() {
   grpc::ClientContext context;
-  Prepare(&context, options_.token, options_.heartbeat_timeout);
+  Prepare(&context, options_.token, options_.heartbeat_call_timeout);
   v1::ConnectRequest request;
   request.set_protocol_version(cluster::kProtocolVersion);
   request.set_job_id(options_.job_id);
@@ -188,20 +188,20 @@ bool ControlLoop::NoteFailure(const absl::Status& status) {
     End(Annotate(status, absl::StrCat("the ", who, " refuses this server")));
     return true;
   }
-  const absl::Duration silence = clock_.Now() - last_heard_;
+  const absl::Duration outage = clock_.Now() - last_heard_;
   const absl::Duration limit =
       connected_ ? options_.coordinator_timeout : options_.start_timeout;
-  if (silence > limit) {
+  if (outage > limit) {
     End(absl::UnavailableError(absl::StrCat(
         "the ", who, " was silent for more than ", absl::FormatDuration(limit),
         ": ", status.message(), "; is server 0 running?")));
     return true;
   }
-  if (silence > options_.lease && !std::exchange(silence_logged_, true)) {
+  if (outage > options_.lease && !std::exchange(outage_logged_, true)) {
     spdlog::warn(
         "the {} has been silent for {:.0f} s ({}); this server goes "
         "on serving, and gives up after {:.0f} s",
-        who, absl::ToDoubleSeconds(silence), std::string(status.message()),
+        who, absl::ToDoubleSeconds(outage), std::string(status.message()),
         absl::ToDoubleSeconds(limit));
   }
   return false;

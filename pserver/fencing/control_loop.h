@@ -38,7 +38,7 @@ struct ControlLoopOptions {
   uint32_t num_workers = 1;
   std::string coordinator_endpoint;
   std::string token;
-  // Silence of the coordinator that is worth a line in the log.
+  // An outage of the coordinator that is worth a line in the log.
   absl::Duration lease;
   // How long it may take to come up, and to be silent once it was there.
   absl::Duration start_timeout;
@@ -46,7 +46,7 @@ struct ControlLoopOptions {
   // See ServerOptions.
   absl::Duration sweep_interval;
   absl::Duration heartbeat_interval;
-  absl::Duration heartbeat_timeout;
+  absl::Duration heartbeat_call_timeout;
 };
 
 // Thread-safe.
@@ -128,7 +128,7 @@ class ControlLoop {
   // Of the loop's thread alone.
   bool connected_ = false;
   absl::Time last_heard_;
-  bool silence_logged_ = false;
+  bool outage_logged_ = false;
   uint64_t membership_version_ = 0;
   absl::Time over_since_ = absl::InfiniteFuture();
 

@@ -72,8 +72,9 @@ absl::Status ServerOptions::Validate() const {
       CheckRange("sweep_interval", sweep_interval, shortest, absl::Seconds(1)));
   OARLOCK_RETURN_IF_ERROR(CheckRange("heartbeat_interval", heartbeat_interval,
                                      shortest, absl::Seconds(10)));
-  OARLOCK_RETURN_IF_ERROR(CheckRange("heartbeat_timeout", heartbeat_timeout,
-                                     shortest, absl::Seconds(10)));
+  OARLOCK_RETURN_IF_ERROR(CheckRange("heartbeat_call_timeout",
+                                     heartbeat_call_timeout, shortest,
+                                     absl::Seconds(10)));
   OARLOCK_RETURN_IF_ERROR(
       CheckRange("tick", tick, absl::Milliseconds(100), day));
   OARLOCK_RETURN_IF_ERROR(CheckRange("num_threads", num_threads, 0, 256));

@@ -29,7 +29,8 @@ struct ServerOptions {
   uint32_t num_workers = 1;
   // A power of two, num_servers to 65536.
   uint32_t num_partitions = 256;
-  // Silence after which a worker is taken for dead. 0.1 s to 1 h.
+  // Time without a heartbeat after which a worker is taken for dead. 0.1 s to 1
+  // h.
   absl::Duration lease = absl::Seconds(10);
   // How long a lost worker's successor is waited for, 0 to 1 h.
   absl::Duration restart_grace = absl::Seconds(3);
@@ -47,7 +48,7 @@ struct ServerOptions {
   // Between two heartbeats of this server to the coordinator, on the even
   // clock, and how long one of them may take. 1 ms to 10 s.
   absl::Duration heartbeat_interval = absl::Milliseconds(300);
-  absl::Duration heartbeat_timeout = absl::Seconds(1);
+  absl::Duration heartbeat_call_timeout = absl::Seconds(1);
   // Of the job's logical time, by which rows age; the coordinator's counts.
   // 0.1 s to 1 day.
   absl::Duration tick = absl::Seconds(1);

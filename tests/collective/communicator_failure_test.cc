@@ -109,8 +109,8 @@ TEST_P(SeveralRanksTest, WhoDoesNotComeInTimeIsNamed) {
       },
       [](GroupOptions& options) {
         options.operation_timeout = absl::Seconds(4);
-        // Signs eight times a second.
-        options.silence_timeout = absl::Seconds(4);
+        // Heartbeats eight times a second.
+        options.heartbeat_timeout = absl::Seconds(4);
       });
   ExpectAllFail(statuses, absl::StatusCode::kDeadlineExceeded,
                 "all-reduce of 200 bytes", "not begun by rank 1");

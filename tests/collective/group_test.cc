@@ -74,9 +74,9 @@ TEST(GroupOptionsTest, WrongOnesAreRefusedBeforeAnyNetwork) {
   EXPECT_THAT(message([](GroupOptions& o) { o.endpoints[0] = "nohost"; }),
               HasSubstr("\"nohost\""));
   EXPECT_THAT(message([](GroupOptions& o) {
-                o.silence_timeout = absl::Milliseconds(499);
+                o.heartbeat_timeout = absl::Milliseconds(499);
               }),
-              HasSubstr("silence_timeout is 499ms"));
+              HasSubstr("heartbeat_timeout is 499ms"));
   EXPECT_THAT(message([](GroupOptions& o) {
                 o.operation_timeout = absl::ZeroDuration();
               }),
@@ -104,7 +104,7 @@ TEST(GroupTest, TheRendezvousSpeaksTlsAndDemandsTheToken) {
       cluster::WriteTestCertificates(folder);
   // The certificate is for this address alone.
   const FakeClock clock;
-  auto probe = Door::Open("127.0.0.1", clock);
+  auto probe = RingAcceptor::Open("127.0.0.1", clock);
   ASSERT_TRUE(probe.ok()) << probe.status();
   const std::string endpoint = (*probe)->address();
   probe->reset();
@@ -123,7 +123,7 @@ TEST(GroupTest, TheRendezvousSpeaksTlsAndDemandsTheToken) {
 
 TEST(GroupTest, Ipv6EndpointsWorkWhereTheMachineHasThem) {
   const FakeClock clock;
-  auto probe = Door::Open("[::1]", clock);
+  auto probe = RingAcceptor::Open("[::1]", clock);
   if (!probe.ok()) GTEST_SKIP() << "no IPv6 here: " << probe.status();
   const std::string endpoint = (*probe)->address();
   probe->reset();
@@ -134,9 +134,9 @@ TEST(GroupTest, Ipv6EndpointsWorkWhereTheMachineHasThem) {
 
 TEST(GroupTest, WhoeverWaitsForLongGivesUpAtTheLimitAndNotBefore) {
   FakeClock clock;
-  // Nobody listens there. Signs of life are rarer than lines about the wait.
+  // Nobody listens there. Heartbeats are rarer than lines about the wait.
   GroupOptions options = TestOptions({"127.0.0.1:1", "127.0.0.1:2"}, 1);
-  options.silence_timeout = absl::Minutes(10);
+  options.heartbeat_timeout = absl::Minutes(10);
   options.join_timeout = absl::Hours(1);
   options.clocks = {&clock, &clock};
   const absl::Time start = clock.Now();

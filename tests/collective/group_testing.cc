@@ -46,7 +46,7 @@ GroupOptions TestOptions(const std::vector<std::string>& endpoints, int rank) {
   options.endpoints = endpoints;
   options.join_timeout = absl::Seconds(60);
   options.operation_timeout = absl::Seconds(120);
-  options.silence_timeout = absl::Seconds(10);
+  options.heartbeat_timeout = absl::Seconds(10);
   return options;
 }
 

@@ -8,7 +8,7 @@
 //                when the third is over
 //   quit         ends after the first all-reduce, of nothing, without leaving
 // The last line is "left" or the status that ended it. NAME: join_ms,
-// operation_ms, silence_ms, digest, incarnation, token_file.
+// operation_ms, heartbeat_timeout_ms, digest, incarnation, token_file.
 
 #include <cstdio>
 #include <cstdlib>
@@ -77,7 +77,7 @@ absl::Status Run(const std::vector<std::string>& words) {
   options.join_timeout = absl::Seconds(30);
   Set(arguments, "join_ms", &options.join_timeout);
   Set(arguments, "operation_ms", &options.operation_timeout);
-  Set(arguments, "silence_ms", &options.silence_timeout);
+  Set(arguments, "heartbeat_timeout_ms", &options.heartbeat_timeout);
   options.digest = arguments["digest"];
   options.security.token_file = arguments["token_file"];
   if (!arguments["incarnation"].empty()) {

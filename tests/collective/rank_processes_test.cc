@@ -147,39 +147,44 @@ INSTANTIATE_TEST_SUITE_P(
                       std::tuple(3, 2, 64), std::tuple(5, 0, 1000000),
                       std::tuple(5, 2, 1000000), std::tuple(5, 4, 1000000)));
 
-TEST_P(RankDeathTest, ARankThatIsKilledIsNamedByAllOthersBeforeItsSilence) {
+TEST_P(RankDeathTest,
+       ARankThatIsKilledIsNamedByAllOthersBeforeItsHeartbeatTimeout) {
   const auto [size, dead, num_bytes] = GetParam();
   Ranks ranks(size);
   // An hour: nobody waits for that.
-  ranks.StartAll(absl::StrCat("loop ", num_bytes, " silence_ms=3600000"));
+  ranks.StartAll(
+      absl::StrCat("loop ", num_bytes, " heartbeat_timeout_ms=3600000"));
   ASSERT_TRUE(ranks.AwaitOutput("running"));
   ranks[dead].Signal(SIGKILL);
   ranks.ExpectOthersName(dead);
 }
 
-TEST_P(RankDeathTest, ARankThatStopsIsNamedByAllOthersAfterItsSilence) {
+TEST_P(RankDeathTest,
+       ARankThatStopsIsNamedByAllOthersAfterItsHeartbeatTimeout) {
   const auto [size, stopped, num_bytes] = GetParam();
   Ranks ranks(size);
-  ranks.StartAll(absl::StrCat("loop ", num_bytes, " silence_ms=1500"));
+  ranks.StartAll(
+      absl::StrCat("loop ", num_bytes, " heartbeat_timeout_ms=1500"));
   ASSERT_TRUE(ranks.AwaitOutput("running"));
   ranks[stopped].Signal(SIGSTOP);
   ranks.ExpectOthersName(stopped);
   for (int rank = 0; rank < size; ++rank) {
     if (rank != stopped) {
       EXPECT_THAT(ranks.LastLine(rank),
-                  HasSubstr("gave no sign of life for 1.5s"));
+                  HasSubstr("sent no heartbeat for 1.5s"));
     }
   }
 }
 
 TEST(RankStopTest, AGroupThatIsStoppedAsAWholeGoesOnWhereItWas) {
   Ranks ranks(3);
-  ranks.StartAll("loop 1000 silence_ms=1000");
+  ranks.StartAll("loop 1000 heartbeat_timeout_ms=1000");
   ASSERT_TRUE(ranks.AwaitOutput("running"));
   for (const int rank : {0, 1, 2}) ranks[rank].Signal(SIGSTOP);
-  // The clock of this test: another group's silence of twice the time.
+  // The clock of this test: another group's heartbeat timeout, which is twice
+  // as long.
   Ranks clock(2);
-  clock.StartAll("loop 1000 silence_ms=2000");
+  clock.StartAll("loop 1000 heartbeat_timeout_ms=2000");
   ASSERT_TRUE(clock.AwaitOutput("running"));
   clock[1].Signal(SIGSTOP);
   clock.ExpectOthersName(1);
@@ -187,7 +192,7 @@ TEST(RankStopTest, AGroupThatIsStoppedAsAWholeGoesOnWhereItWas) {
   // They live: only a death ends them, and it is the one that is named.
   ranks[2].Signal(SIGKILL);
   ranks.ExpectOthersName(2);
-  EXPECT_THAT(ranks.LastLine(0), Not(HasSubstr("no sign of life")));
+  EXPECT_THAT(ranks.LastLine(0), Not(HasSubstr("no heartbeat")));
 }
 
 TEST(RankQuitTest, ARankThatGivesUpIsNamedByTheOthers) {
@@ -351,7 +356,7 @@ TEST(RankIncarnationTest, ANewRankEndsTheOldGroupAndWaitsForTheNewRankZero) {
 
 TEST(RankEndpointTest, RankZeroSaysThatItsPortIsTaken) {
   const FakeClock clock;
-  auto taken = Door::Open("127.0.0.1", clock);
+  auto taken = RingAcceptor::Open("127.0.0.1", clock);
   ASSERT_TRUE(taken.ok()) << taken.status();
   Ranks ranks(1);
   auto process = ranks.NewProcess(
@@ -367,7 +372,7 @@ TEST(RankEndpointTest, RankZeroSaysThatItsPortIsTaken) {
 // Something that takes connections and says nothing.
 TEST(RankEndpointTest, ARankZeroThatNeverAnswersIsNamedWhenTimeIsOver) {
   const FakeClock clock;
-  auto silent = Door::Open("127.0.0.1", clock);
+  auto silent = RingAcceptor::Open("127.0.0.1", clock);
   ASSERT_TRUE(silent.ok()) << silent.status();
   Ranks ranks(1);
   auto process = ranks.NewProcess(

@@ -17,30 +17,31 @@ namespace {
 
 const std::string kSecret(kSecretBytes, 's');
 
-class DoorTest : public ::testing::Test {
+class RingAcceptorTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto door = Door::Open("127.0.0.1", clock_);
-    ASSERT_TRUE(door.ok()) << door.status();
-    door_ = *std::move(door);
+    auto acceptor = RingAcceptor::Open("127.0.0.1", clock_);
+    ASSERT_TRUE(acceptor.ok()) << acceptor.status();
+    acceptor_ = *std::move(acceptor);
   }
-  absl::StatusOr<Socket> Connect(const Greeting& greeting) {
-    return ConnectTo(clock_, door_->address(), greeting, never_.fd(), Soon());
+  absl::StatusOr<Socket> Connect(const Handshake& handshake) {
+    return ConnectTo(clock_, acceptor_->address(), handshake, never_.fd(),
+                     Soon());
   }
   absl::StatusOr<Socket> Await(uint32_t communicator, uint32_t from_rank) {
-    return door_->Await(communicator, from_rank, never_.fd(), Soon());
+    return acceptor_->Await(communicator, from_rank, never_.fd(), Soon());
   }
   absl::Time Soon() const { return clock_.Now() + absl::Seconds(10); }
 
   FakeClock clock_;
   const Socket never_{eventfd(0, EFD_CLOEXEC)};
-  std::unique_ptr<Door> door_;
+  std::unique_ptr<RingAcceptor> acceptor_;
 };
 
-TEST_F(DoorTest, ConnectionsAreGivenOutByWhatTheirGreetingSays) {
-  // Before the door is started, too.
+TEST_F(RingAcceptorTest, ConnectionsAreGivenOutByWhatTheirHandshakeSays) {
+  // Before the acceptor is started, too.
   auto first = Connect({kSecret, 1, 4});
-  door_->Start(kSecret);
+  acceptor_->Start(kSecret);
   auto second = Connect({kSecret, 0, 3});
   ASSERT_TRUE(first.ok() && second.ok());
   ASSERT_EQ(send(first->fd(), "1", 1, 0), 1);
@@ -55,8 +56,8 @@ TEST_F(DoorTest, ConnectionsAreGivenOutByWhatTheirGreetingSays) {
   EXPECT_EQ(got, '1');
 }
 
-TEST_F(DoorTest, StrangersAreDroppedAndTheOthersLetIn) {
-  door_->Start(kSecret);
+TEST_F(RingAcceptorTest, StrangersAreDroppedAndTheOthersLetIn) {
+  acceptor_->Start(kSecret);
   auto stranger = Connect({std::string(kSecretBytes, 'x'), 0, 3});
   ASSERT_TRUE(stranger.ok());
   // Dropped: the stream ends.
@@ -69,8 +70,8 @@ TEST_F(DoorTest, StrangersAreDroppedAndTheOthersLetIn) {
   EXPECT_TRUE(Await(0, 3).ok());
 }
 
-TEST_F(DoorTest, WaitingEndsWithTimeOrTheGroup) {
-  door_->Start(kSecret);
+TEST_F(RingAcceptorTest, WaitingEndsWithTimeOrTheGroup) {
+  acceptor_->Start(kSecret);
   std::thread waiter([this] {
     EXPECT_EQ(Await(0, 1).status().code(), absl::StatusCode::kDeadlineExceeded);
   });
@@ -78,24 +79,24 @@ TEST_F(DoorTest, WaitingEndsWithTimeOrTheGroup) {
   clock_.Advance(absl::Seconds(11));
   waiter.join();
   const Socket woken(eventfd(1, EFD_CLOEXEC));
-  EXPECT_EQ(door_->Await(0, 1, woken.fd(), Soon()).status().code(),
+  EXPECT_EQ(acceptor_->Await(0, 1, woken.fd(), Soon()).status().code(),
             absl::StatusCode::kCancelled);
 }
 
-TEST_F(DoorTest, AConnectionThatIsRefusedIsAnError) {
-  const std::string address = door_->address();
-  door_ = nullptr;
+TEST_F(RingAcceptorTest, AConnectionThatIsRefusedIsAnError) {
+  const std::string address = acceptor_->address();
+  acceptor_ = nullptr;
   EXPECT_EQ(ConnectTo(clock_, address, {kSecret, 0, 0}, never_.fd(), Soon())
                 .status()
                 .code(),
             absl::StatusCode::kUnavailable);
 }
 
-TEST_F(DoorTest, ASocketIsWaitedForNoLongerThanTheClockSays) {
-  auto greeted = Connect({kSecret, 0, 3});
-  ASSERT_TRUE(greeted.ok());
+TEST_F(RingAcceptorTest, ASocketIsWaitedForNoLongerThanTheClockSays) {
+  auto connected = Connect({kSecret, 0, 3});
+  ASSERT_TRUE(connected.ok());
   EXPECT_EQ(
-      AwaitSocket(clock_, greeted->fd(), POLLIN, never_.fd(), clock_.Now())
+      AwaitSocket(clock_, connected->fd(), POLLIN, never_.fd(), clock_.Now())
           .code(),
       absl::StatusCode::kDeadlineExceeded);
 }

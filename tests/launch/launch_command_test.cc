@@ -277,8 +277,9 @@ TEST_F(LaunchCommandTest, AnotherLauncherMayComeInThePlaceOfOneThatDied) {
   const auto start = [&] {
     return Start({"launch", "--master",
                   absl::StrCat("127.0.0.1:", ports->front()), "--nnodes", "2",
-                  "--nproc_per_node", "1", "--max_restart", "1", "--silence_s",
-                  "2", "--log_dir", folder_.path() + "/logs", script});
+                  "--nproc_per_node", "1", "--max_restart", "1",
+                  "--heartbeat_timeout_s", "2", "--log_dir",
+                  folder_.path() + "/logs", script});
   };
   const auto first = start();
   ASSERT_TRUE(Eventually(
@@ -290,7 +291,7 @@ TEST_F(LaunchCommandTest, AnotherLauncherMayComeInThePlaceOfOneThatDied) {
   EXPECT_EQ(dies->Wait(), -SIGKILL);
   ASSERT_TRUE(Eventually([&] {
     return absl::StrContains(first->Output(),
-                             "node 1 (127.0.0.1) gave no sign of life for 2s");
+                             "node 1 (127.0.0.1) sent no heartbeat for 2s");
   }));
   const auto successor = start();
   EXPECT_EQ(successor->Wait(), 0) << successor->Output();

@@ -29,10 +29,10 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int kNodes = 3;
-constexpr absl::Duration kSilence = absl::Seconds(2);
+constexpr absl::Duration kHeartbeatTimeout = absl::Seconds(2);
 constexpr absl::Duration kRendezvousTimeout = absl::Hours(1);
 // Between two reports of who waits.
-const absl::Duration kStep = kSilence / kReportsPerSilence / 4;
+const absl::Duration kStep = kHeartbeatTimeout / kHeartbeatsPerTimeout / 4;
 
 class NodeRendezvousClientTest : public testing::Test {
  protected:
@@ -48,7 +48,7 @@ class NodeRendezvousClientTest : public testing::Test {
     InBackground([this] { server_.reset(); },
                  [this](const auto& is_over) {
                    EXPECT_TRUE(Eventually([&] {
-                     clock_.Advance(kSilence);
+                     clock_.Advance(kHeartbeatTimeout);
                      return is_over();
                    }));
                  });
@@ -104,7 +104,7 @@ class NodeRendezvousClientTest : public testing::Test {
         NodeRendezvousServer::Start({.expected = expected,
                                      .endpoint = endpoint_,
                                      .rendezvous_timeout = kRendezvousTimeout,
-                                     .silence_timeout = kSilence},
+                                     .heartbeat_timeout = kHeartbeatTimeout},
                                     security, clock_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -120,7 +120,7 @@ class NodeRendezvousClientTest : public testing::Test {
                                       .endpoint = endpoint_,
                                       .token = token,
                                       .rendezvous_timeout = timeout,
-                                      .silence_timeout = kSilence,
+                                      .heartbeat_timeout = kHeartbeatTimeout,
                                       .clocks = {&clock_, &clock_}},
         grpc::CreateCustomChannel(endpoint_, *credentials,
                                   cluster::MakeChannelArguments()));
@@ -184,7 +184,7 @@ TEST_F(NodeRendezvousClientTest, ALauncherThatIsGoneIsNamedToTheOthers) {
   for (const auto& client : clients_) {
     ASSERT_TRUE(PassTimeUntil([&] { return client->over().has_value(); }));
     EXPECT_TRUE(client->over()->again());
-    EXPECT_THAT(client->over()->reason(), HasSubstr("gave no sign of life"));
+    EXPECT_THAT(client->over()->reason(), HasSubstr("sent no heartbeat"));
   }
 }
 
@@ -196,14 +196,14 @@ TEST_F(NodeRendezvousClientTest, WhenNodeZeroIsGoneTheOthersSaySo) {
                  // It counts, and gives the clients the time to hear a last
                  // word.
                  EXPECT_TRUE(clock_.AwaitWaiters(kNodes + 2));
-                 clock_.Advance(kSilence);
+                 clock_.Advance(kHeartbeatTimeout);
                });
   for (const auto& client : clients_) {
     ASSERT_TRUE(PassTimeUntil([&] { return client->over().has_value(); },
-                              kSilence / kReportsPerSilence));
-    EXPECT_THAT(client->over()->reason(),
-                HasSubstr(absl::StrCat("node 0 (", endpoint_,
-                                       ") gave no sign of life")));
+                              kHeartbeatTimeout / kHeartbeatsPerTimeout));
+    EXPECT_THAT(
+        client->over()->reason(),
+        HasSubstr(absl::StrCat("node 0 (", endpoint_, ") sent no heartbeat")));
   }
 }
 

@@ -44,7 +44,7 @@ class NodeRendezvousTest : public testing::Test {
     return {.expected = ReadyOf(100),
             .endpoint = "h100:1",
             .rendezvous_timeout = absl::Seconds(2),
-            .silence_timeout = absl::Seconds(1)};
+            .heartbeat_timeout = absl::Seconds(1)};
   }
 
   v1::MeetingAnswer Report(const v1::NodeReport& report) {
@@ -78,8 +78,8 @@ class NodeRendezvousTest : public testing::Test {
     for (int id : {100, 1, 2}) ASSERT_TRUE(Running(id, 0).has_round());
   }
   // The others' reports come, and time passes, but nothing from `silent`.
-  void PassSilenceOf(int silent, uint32_t round) {
-    for (int tick = 0; tick <= kReportsPerSilence; ++tick) {
+  void MissHeartbeatsOf(int silent, uint32_t round) {
+    for (int tick = 0; tick <= kHeartbeatsPerTimeout; ++tick) {
       for (int id : {100, 1, 2}) {
         if (id != silent) Running(id, round);
       }
@@ -151,7 +151,7 @@ TEST_F(NodeRendezvousTest, WhoDoesNotBelongIsToldWhy) {
 }
 
 TEST_F(NodeRendezvousTest, WhoHasNotComeInTimeIsNamed) {
-  const int ticks = 2 * kReportsPerSilence;
+  const int ticks = 2 * kHeartbeatsPerTimeout;
   for (int tick = 0; tick < ticks; ++tick) {
     EXPECT_TRUE(Ready(100).has_waiting());
     EXPECT_TRUE(Ready(1).has_waiting());
@@ -222,11 +222,10 @@ TEST_F(NodeRendezvousWithoutRestartTest, TheFirstFailureEndsTheJob) {
 
 TEST_F(NodeRendezvousTest, ASilentNodeIsNamedAndAnotherMayComeInItsPlace) {
   Begin();
-  PassSilenceOf(1, 0);
+  MissHeartbeatsOf(1, 0);
   const v1::MeetingOver over = Running(2, 0).over();
   EXPECT_TRUE(over.again());
-  EXPECT_THAT(over.reason(),
-              HasSubstr("node 1 (h1) gave no sign of life for 1s"));
+  EXPECT_THAT(over.reason(), HasSubstr("node 1 (h1) sent no heartbeat for 1s"));
   // It is back, and is told; its processes are to end first.
   EXPECT_EQ(Running(1, 0).over().reason(), over.reason());
   Ready(100);

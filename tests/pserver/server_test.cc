@@ -315,8 +315,8 @@ TEST(ServerTest, OptionsOutOfRangeAreNamed) {
           [](ServerOptions* o) { o->sweep_interval = absl::ZeroDuration(); });
   refuses("heartbeat_interval",
           [](ServerOptions* o) { o->heartbeat_interval = absl::Minutes(1); });
-  refuses("heartbeat_timeout", [](ServerOptions* o) {
-    o->heartbeat_timeout = absl::ZeroDuration();
+  refuses("heartbeat_call_timeout", [](ServerOptions* o) {
+    o->heartbeat_call_timeout = absl::ZeroDuration();
   });
   refuses("num_threads", [](ServerOptions* o) { o->num_threads = 257; });
   refuses("max_open_calls", [](ServerOptions* o) { o->max_open_calls = 0; });
@@ -382,7 +382,7 @@ TEST(ServerTest, NothingIsAcceptedBeforeTheCoordinatorWasHeard) {
                               "127.0.0.1:0"};
   options.server_index = 1;
   options.num_partitions = 16;
-  options.heartbeat_timeout = absl::Milliseconds(50);
+  options.heartbeat_call_timeout = absl::Milliseconds(50);
   const auto server = Server::Start(options);
   ASSERT_TRUE(server.ok()) << server.status();
   Client client((*server)->endpoint());
@@ -402,7 +402,7 @@ TEST(ServerTest, ServerGivesUpACoordinatorThatNeverComes) {
   options.server_index = 1;
   SkippableClock clock;
   options.clocks = {.calendar = &clock, .even = &clock};
-  options.heartbeat_timeout = absl::Milliseconds(50);
+  options.heartbeat_call_timeout = absl::Milliseconds(50);
   options.heartbeat_interval = absl::Milliseconds(10);
   const auto server = Server::Start(options);
   ASSERT_TRUE(server.ok()) << server.status();

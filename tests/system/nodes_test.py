@@ -34,8 +34,8 @@ LONG = ("--synthetic --epochs 1000 --num_workers 1 --compute_threads 1 "
 # From the cut of a cable to the line that names the node, and to the end of
 # all its processes.
 NAMED_DEADLINE_S = 60
-CUT_OFF = r"(rank|node) 1 \(192\.168\.0\.2(:\d+)?\) gave no sign of life"
-UNREACHABLE = r"(rank|node) 0 \(192\.168\.0\.1:\d+\) gave no sign of life"
+CUT_OFF = r"(rank|node) 1 \(192\.168\.0\.2(:\d+)?\) sent no heartbeat"
+UNREACHABLE = r"(rank|node) 0 \(192\.168\.0\.1:\d+\) sent no heartbeat"
 
 
 def ip(*words, batch=None):
@@ -307,7 +307,8 @@ class NodesTest(harness.SystemTest):
     def test_a_node_that_vanishes_is_named_by_the_launchers(self):
         # Before the ranks notice.
         for node in range(3):
-            self.master(node, f"--nproc_per_node 1 --rank {node} --silence_s 3",
+            self.master(node, f"--nproc_per_node 1 --rank {node} "
+                        "--heartbeat_timeout_s 3",
                         self.mnist(), LONG, "--lease_s 60", nnodes=3)
         self.assert_cut_off_is_named(self.network.drop_all)
         self.assertRegex(self.started[0].stderr, CUT_OFF)

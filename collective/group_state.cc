@@ -1,4 +1,4 @@
-#include "collective/roster.h"
+#include "collective/group_state.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,9 +12,9 @@
 namespace oarlock::collective {
 namespace {
 
-int TicksOf(absl::Duration duration, absl::Duration silence_timeout) {
+int TicksOf(absl::Duration duration, absl::Duration heartbeat_timeout) {
   return static_cast<int>(std::ceil(
-      absl::FDivDuration(duration, silence_timeout) * kSignsPerSilence));
+      absl::FDivDuration(duration, heartbeat_timeout) * kHeartbeatsPerTimeout));
 }
 
 v1::GroupMessage FailureMessage(const absl::Status& status) {
@@ -39,25 +39,25 @@ absl::Status StatusOf(const v1::GroupFailure& failure) {
   return status.ok() ? absl::UnknownError("a failure without a code") : status;
 }
 
-Roster::Roster(Options options, const Clock& clock)
+GroupState::GroupState(Options options, const Clock& clock)
     : options_(std::move(options)),
       clock_(clock),
-      join_ticks_(TicksOf(options_.join_timeout, options_.silence_timeout)),
+      join_ticks_(TicksOf(options_.join_timeout, options_.heartbeat_timeout)),
       members_(options_.expected.size()) {
   OARLOCK_CHECK(options_.endpoints.size() == options_.expected.size());
 }
 
-std::string Roster::NameOf(int rank) const {
+std::string GroupState::NameOf(int rank) const {
   return absl::StrCat("rank ", rank, " (", options_.endpoints[rank], ")");
 }
 
-std::string Roster::NamesOf(const std::vector<uint32_t>& ranks) const {
+std::string GroupState::NamesOf(const std::vector<uint32_t>& ranks) const {
   return absl::StrJoin(ranks, ", ", [this](std::string* out, uint32_t rank) {
     absl::StrAppend(out, NameOf(static_cast<int>(rank)));
   });
 }
 
-absl::Status Roster::CheckHello(const v1::JoinHello& hello) const {
+absl::Status GroupState::CheckHello(const v1::JoinHello& hello) const {
   const v1::JoinHello& expected = options_.expected;
   if (hello.protocol_version() != expected.protocol_version()) {
     return Differs("the protocol's version",
@@ -100,7 +100,8 @@ absl::Status Roster::CheckHello(const v1::JoinHello& hello) const {
   return absl::OkStatus();
 }
 
-absl::Status Roster::Enter(const v1::JoinHello& hello, Seat* seat) {
+absl::Status GroupState::Enter(const v1::JoinHello& hello,
+                               MemberConnection* connection) {
   absl::MutexLock lock(&mutex_);
   absl::Status status = CheckHello(hello);
   if (absl::IsUnavailable(status)) {
@@ -115,11 +116,12 @@ absl::Status Roster::Enter(const v1::JoinHello& hello, Seat* seat) {
   if (status.ok() && !failure_.ok()) {
     // Other ranks try again until there is a new rank 0. This one has to end,
     // or it would wait for itself.
-    if (hello.rank() == 0) seat->Send(FailureMessage(failure_));
+    if (hello.rank() == 0) connection->Send(FailureMessage(failure_));
     status = absl::UnavailableError(
         absl::StrCat("this group is over: ", failure_.message()));
   }
-  if (status.ok() && (complete_ || members_[hello.rank()].seat != nullptr)) {
+  if (status.ok() &&
+      (complete_ || members_[hello.rank()].connection != nullptr)) {
     status = absl::AlreadyExistsError(
         absl::StrCat(NameOf(static_cast<int>(hello.rank())),
                      " has come already; each process needs a rank of its "
@@ -135,9 +137,9 @@ absl::Status Roster::Enter(const v1::JoinHello& hello, Seat* seat) {
     return status;
   }
   Member& member = members_[hello.rank()];
-  member.seat = seat;
+  member.connection = connection;
   member.hello = hello;
-  member.silent_ticks = 0;
+  member.missed_heartbeats = 0;
   if (Missing().empty()) {
     Welcome();
   } else {
@@ -146,7 +148,7 @@ absl::Status Roster::Enter(const v1::JoinHello& hello, Seat* seat) {
   return absl::OkStatus();
 }
 
-void Roster::SendMissing() {
+void GroupState::SendMissing() {
   v1::GroupMessage message;
   for (uint32_t rank : Missing()) {
     message.mutable_waiting()->add_missing(rank);
@@ -154,7 +156,7 @@ void Roster::SendMissing() {
   SendToAll(message);
 }
 
-void Roster::Welcome() {
+void GroupState::Welcome() {
   complete_ = true;
   v1::GroupMessage message;
   message.mutable_welcome()->set_secret(options_.secret);
@@ -164,12 +166,12 @@ void Roster::Welcome() {
   SendToAll(message);
 }
 
-void Roster::OnMessage(int rank, const Seat* seat,
-                       const v1::MemberMessage& message) {
+void GroupState::OnMessage(int rank, const MemberConnection* connection,
+                           const v1::MemberMessage& message) {
   absl::MutexLock lock(&mutex_);
   Member& member = members_[rank];
-  if (member.seat != seat) return;
-  member.silent_ticks = 0;
+  if (member.connection != connection) return;
+  member.missed_heartbeats = 0;
   if (message.has_sign()) {
     member.operations.assign(message.sign().operations().begin(),
                              message.sign().operations().end());
@@ -185,8 +187,8 @@ void Roster::OnMessage(int rank, const Seat* seat,
   }
 }
 
-absl::Status Roster::FailureOf(int rank,
-                               const v1::GroupFailure& failure) const {
+absl::Status GroupState::FailureOf(int rank,
+                                   const v1::GroupFailure& failure) const {
   std::string text = failure.message();
   if (failure.operation() > 0) {
     std::vector<uint32_t> behind;
@@ -206,11 +208,11 @@ absl::Status Roster::FailureOf(int rank,
                       absl::StrCat(NameOf(rank), ": ", text));
 }
 
-void Roster::Closed(int rank, const Seat* seat) {
+void GroupState::Closed(int rank, const MemberConnection* connection) {
   absl::MutexLock lock(&mutex_);
   Member& member = members_[rank];
-  if (member.seat != seat) return;
-  member.seat = nullptr;
+  if (member.connection != connection) return;
+  member.connection = nullptr;
   if (!complete_) {
     if (failure_.ok()) {
       spdlog::warn("rendezvous: {} has gone before all had come", NameOf(rank));
@@ -225,27 +227,27 @@ void Roster::Closed(int rank, const Seat* seat) {
                    "leaving the group; its log may say why")));
 }
 
-void Roster::Tick() {
+void GroupState::Tick() {
   absl::MutexLock lock(&mutex_);
   ++ticks_;
   if (!complete_) TickBeforeWelcome();
-  v1::GroupMessage sign;
-  sign.mutable_sign();
-  SendToAll(sign);
+  v1::GroupMessage heartbeat;
+  heartbeat.mutable_sign();
+  SendToAll(heartbeat);
   std::vector<uint32_t> silent;
   for (size_t i = 0; i < members_.size(); ++i) {
     Member& member = members_[i];
-    if (member.seat == nullptr || member.left) continue;
-    // One more than fits: a tick may come just before a sign.
-    if (++member.silent_ticks <= kSignsPerSilence) continue;
+    if (member.connection == nullptr || member.left) continue;
+    // One more than fits: a tick may come just before a heartbeat.
+    if (++member.missed_heartbeats <= kHeartbeatsPerTimeout) continue;
     silent.push_back(i);
-    member.seat->Close();
-    member.seat = nullptr;
+    member.connection->Close();
+    member.connection = nullptr;
   }
   if (silent.empty()) return;
   const std::string text =
-      absl::StrCat(NamesOf(silent), " gave no sign of life for ",
-                   absl::FormatDuration(options_.silence_timeout),
+      absl::StrCat(NamesOf(silent), " sent no heartbeat for ",
+                   absl::FormatDuration(options_.heartbeat_timeout),
                    ": stopped, or cut off from rank 0");
   if (complete_) {
     FailLocked(absl::UnavailableError(text));
@@ -255,7 +257,7 @@ void Roster::Tick() {
   }
 }
 
-void Roster::TickBeforeWelcome() {
+void GroupState::TickBeforeWelcome() {
   if (ticks_ < join_ticks_ || !failure_.ok()) return;
   FailLocked(absl::DeadlineExceededError(absl::StrCat(
       NamesOf(Missing()), " did not come to rank 0 within ",
@@ -263,39 +265,40 @@ void Roster::TickBeforeWelcome() {
       last_refusal_.empty() ? "" : "; refused meanwhile: ", last_refusal_)));
 }
 
-void Roster::Fail(const absl::Status& status) {
+void GroupState::Fail(const absl::Status& status) {
   absl::MutexLock lock(&mutex_);
   FailLocked(status);
 }
 
-void Roster::FailLocked(const absl::Status& status) {
+void GroupState::FailLocked(const absl::Status& status) {
   if (!failure_.ok()) return;
   failure_ = status;
   SendToAll(FailureMessage(status));
 }
 
-void Roster::SendToAll(const v1::GroupMessage& message) {
+void GroupState::SendToAll(const v1::GroupMessage& message) {
   for (const Member& member : members_) {
-    if (member.seat != nullptr) member.seat->Send(message);
+    if (member.connection != nullptr) member.connection->Send(message);
   }
 }
 
-std::vector<uint32_t> Roster::Missing() const {
+std::vector<uint32_t> GroupState::Missing() const {
   std::vector<uint32_t> missing;
   for (size_t i = 0; i < members_.size(); ++i) {
-    if (members_[i].seat == nullptr) missing.push_back(i);
+    if (members_[i].connection == nullptr) missing.push_back(i);
   }
   return missing;
 }
 
-bool Roster::IsEmpty() const {
+bool GroupState::IsEmpty() const {
   return std::all_of(members_.begin(), members_.end(),
-                     [](const Member& m) { return m.seat == nullptr; });
+                     [](const Member& m) { return m.connection == nullptr; });
 }
 
-void Roster::AwaitEmpty(absl::Duration timeout) const {
+void GroupState::AwaitEmpty(absl::Duration timeout) const {
   absl::MutexLock lock(&mutex_);
-  clock_.AwaitFor(&mutex_, absl::Condition(this, &Roster::IsEmpty), timeout);
+  clock_.AwaitFor(&mutex_, absl::Condition(this, &GroupState::IsEmpty),
+                  timeout);
 }
 
 }  // namespace oarlock::collective

@@ -1,8 +1,8 @@
 // Who belongs to a group, who has come, lives, has left: what rank 0 knows, and
 // what it says to whom.
 
-#ifndef OARLOCK_COLLECTIVE_ROSTER_H_
-#define OARLOCK_COLLECTIVE_ROSTER_H_
+#ifndef OARLOCK_COLLECTIVE_GROUP_STATE_H_
+#define OARLOCK_COLLECTIVE_GROUP_STATE_H_
 
 #include <cstdint>
 #include <optional>
@@ -19,18 +19,18 @@
 namespace oarlock::collective {
 
 inline constexpr uint32_t kRendezvousVersion = 1;
-// Signs of life per `silence_timeout`, and as many ticks of who listens to
-// them. Silence is counted in the listener's own ticks: when the listener was
-// stopped, it does not take its own absence for the others'.
-inline constexpr int kSignsPerSilence = 8;
+// Heartbeats per `heartbeat_timeout`, and as many ticks of who listens to
+// them. Missed heartbeats are counted in the listener's own ticks: when the
+// listener was stopped, it does not take its own absence for the others'.
+inline constexpr int kHeartbeatsPerTimeout = 8;
 
 // What a message tells; never OK, whatever its code.
 absl::Status StatusOf(const v1::GroupFailure& failure);
 
 // Where a rank's messages go. Thread-safe.
-class Seat {
+class MemberConnection {
  public:
-  virtual ~Seat() = default;
+  virtual ~MemberConnection() = default;
   // Never blocks for long; what cannot be delivered is dropped.
   virtual void Send(const v1::GroupMessage& message) = 0;
   // Ends the connection.
@@ -43,7 +43,7 @@ class Seat {
 //    end is the group's, unless it has left.
 // 2. The first failure stays; everybody who is there gets it once.
 // 3. A rank of a newer incarnation waits outside, and ends this group.
-class Roster {
+class GroupState {
  public:
   struct Options {
     // What a rank has to be like; its rank and address are not looked at.
@@ -53,21 +53,24 @@ class Roster {
     // Given to all with the addresses.
     std::string secret;
     absl::Duration join_timeout;
-    absl::Duration silence_timeout;
+    absl::Duration heartbeat_timeout;
   };
 
   // `clock` outlives this.
-  Roster(Options options, const Clock& clock);
+  GroupState(Options options, const Clock& clock);
 
-  // A rank comes. `seat` is used until Closed(rank, seat). Errors: see
-  // RendezvousService.Join.
-  absl::Status Enter(const v1::JoinHello& hello, Seat* seat);
-  // What comes from a seat that is not the rank's (any more) is passed over.
-  void OnMessage(int rank, const Seat* seat, const v1::MemberMessage& message);
+  // A rank comes. `connection` is used until Closed(rank, connection). Errors:
+  // see RendezvousService.Join.
+  absl::Status Enter(const v1::JoinHello& hello, MemberConnection* connection);
+  // What comes from a connection that is not the rank's (any more) is passed
+  // over.
+  void OnMessage(int rank, const MemberConnection* connection,
+                 const v1::MemberMessage& message);
   // The connection of `rank` ended.
-  void Closed(int rank, const Seat* seat);
+  void Closed(int rank, const MemberConnection* connection);
 
-  // Time passes: to be called kSignsPerSilence times per `silence_timeout`.
+  // Time passes: to be called kHeartbeatsPerTimeout times per
+  // `heartbeat_timeout`.
   void Tick();
 
   // Ends the group, if it has not ended.
@@ -81,10 +84,10 @@ class Roster {
 
  private:
   struct Member {
-    Seat* seat = nullptr;
+    MemberConnection* connection = nullptr;
     v1::JoinHello hello;
     std::vector<uint64_t> operations;
-    int silent_ticks = 0;
+    int missed_heartbeats = 0;
     bool left = false;
   };
 
@@ -119,4 +122,4 @@ class Roster {
 
 }  // namespace oarlock::collective
 
-#endif  // OARLOCK_COLLECTIVE_ROSTER_H_
+#endif  // OARLOCK_COLLECTIVE_GROUP_STATE_H_
