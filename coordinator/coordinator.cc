@@ -117,7 +117,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     worker.NoteRegistered(request, response);
     ExcuseFromLaterMembers(worker, WorkerIndex(request.worker_index()));
     if (request.has_description()) description_ = request.description();
-    Settle(now, &answers);
+    Reconcile(now, &answers);
   }
   Run(std::move(answers));
   return response;
@@ -150,7 +150,7 @@ absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(
       worker->state.life() == v1::WorkerState::FINISHED;
   if (request.report() > worker->last_report) {
     for (const v1::PhaseProgress& progress : request.progress()) {
-      OARLOCK_RETURN_IF_ERROR(ProgressBoard::Validate(progress));
+      OARLOCK_RETURN_IF_ERROR(JobProgress::Validate(progress));
     }
     for (const v1::PhaseProgress& progress : request.progress()) {
       AddProgress(*worker, progress, now);
@@ -175,12 +175,12 @@ absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(
 void Coordinator::AddProgress(const WorkerRecord& worker,
                               const v1::PhaseProgress& progress,
                               absl::Time now) {
-  const std::string work = ProgressBoard::NameOf(progress);
+  const std::string work = JobProgress::NameOf(progress);
   if (worker.alive() && !TrainEpoch(work).has_value() &&
       work_.HadRanges(work)) {
-    board_.AddOpen(WorkerIndex(worker.state.worker_index()), progress, now);
+    progress_.AddOpen(WorkerIndex(worker.state.worker_index()), progress, now);
   } else {
-    board_.Add(progress, now);
+    progress_.Add(progress, now);
   }
 }
 
@@ -217,7 +217,7 @@ absl::Status Coordinator::FinishWorker(const v1::FinishWorkerRequest& request) {
                        " has given up: ", worker->state.reason()),
           now, &answers);
     }
-    Settle(now, &answers);
+    Reconcile(now, &answers);
   }
   Run(std::move(answers));
   return absl::OkStatus();
@@ -247,16 +247,16 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
                      " was asked to stop before the job was over"),
         now, answers);
   }
-  deaths_.Note(request);
-  Settle(now, answers);
+  dead_workers_.Note(request);
+  Reconcile(now, answers);
   v1::ServerHeartbeatResponse response;
-  deaths_.Describe(ServerIndex(request.server_index()),
-                   request.server_generation(), &response);
+  dead_workers_.Describe(ServerIndex(request.server_index()),
+                         request.server_generation(), &response);
   for (const WorkerRecord& worker : workers_) {
     if (worker.registered()) *response.add_workers() = worker.state;
   }
   // Those of a former run, who have no successor yet.
-  for (const auto& [index, generation] : deaths_.Newest()) {
+  for (const auto& [index, generation] : dead_workers_.Newest()) {
     if (index < workers_.size() && workers_[index].registered()) continue;
     v1::WorkerState* const dead = response.add_workers();
     dead->set_worker_index(index);
@@ -266,7 +266,7 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
   response.set_membership_version(membership_version_);
   response.set_logical_time(logical_time_);
   response.set_settled_cut(cuts_.newest() - (cuts_.open() ? 1 : 0));
-  response.set_cuts_wait(!CheckDeathsAreSettled().ok());
+  response.set_cuts_wait(!CheckWorkersAreRecovered().ok());
   if (request.wants_checkpoint()) checkpoint_due_ = true;
   response.set_job_finished(job_.over);
   response.set_failed(job_.failed);
@@ -289,7 +289,7 @@ absl::StatusOr<v1::DefineWorkResponse> Coordinator::DefineWork(
             .Begin([&](auto* call) { *call->mutable_define_work() = request; })
             .status());
     OARLOCK_RETURN_IF_ERROR(work_.Define(request));
-    board_.SetNumExamples(request.work(), request.num_examples());
+    progress_.SetNumExamples(request.work(), request.num_examples());
   }
   v1::DefineWorkResponse response;
   // Whoever leases is given nothing that is covered.
@@ -321,9 +321,9 @@ absl::StatusOr<v1::LeaseWorkResponse> Coordinator::LeaseWork(
   OARLOCK_ASSIGN_OR_RETURN(v1::LeaseWorkResponse response,
                            work_.Lease(request, stopped, &told_all));
   if (told_all) {
-    board_.Keep(WorkerIndex(request.worker_index()), request.work());
+    progress_.Keep(WorkerIndex(request.worker_index()), request.work());
   }
-  if (response.leases_size() > 0) board_.NoteStart(request.work(), now);
+  if (response.leases_size() > 0) progress_.NoteStart(request.work(), now);
   if ((response.leases_size() > 0 || response.repairs_size() > 0) &&
       TrainEpoch(request.work()).has_value()) {
     worker->had_examples = true;
@@ -361,7 +361,7 @@ void Coordinator::Barrier(const v1::BarrierRequest& request,
           std::min(absl::Milliseconds(request.wait_ms()), kMaxBarrierWait);
       barriers_.Wait(request.name(), index, now + wait, std::move(done),
                      &answers);
-      Settle(now, &answers);
+      Reconcile(now, &answers);
       // A wait of nothing is a question, and is answered now.
       if (wait == absl::ZeroDuration()) barriers_.Expire(now, &answers);
     }
@@ -410,7 +410,7 @@ v1::JobStatusResponse Coordinator::JobStatus(
   for (const WorkerRecord& worker : workers_) {
     if (worker.registered()) *response.add_workers() = worker.state;
   }
-  board_.Describe(request.with_histograms(), response.mutable_phases());
+  progress_.Describe(request.with_histograms(), response.mutable_phases());
   course_.Describe(&response);
   response.set_finished(job_.over);
   response.set_failed(job_.failed);

@@ -10,7 +10,7 @@
 // Who has its work next. When a worker dies that had leased examples of a
 // training pass, every server is asked for its ledger of the incarnation, also
 // one that is away and comes back; then everything that the incarnation had is
-// covered, repaired by others, or leased again (death_settlement.h): each
+// covered, repaired by others, or leased again (dead_worker_recovery.h): each
 // example is trained exactly once. No cut is opened until that is done. What
 // others had is leased again as soon as no server that is alive would accept
 // their pushes any more. Contributions to rounds (sync) are in no ledger: what
@@ -27,9 +27,9 @@
 // from their heartbeats, waiting calls are answered FailedPrecondition.
 //
 // A new run. When all processes died the logs bring the job back, but for its
-// processes: what older incarnations of workers had is settled as at any death,
-// and the new ones, any number of them, begin in the first pass that was not
-// known to be over (BeginRun).
+// processes: what older incarnations of workers had is recovered as at any
+// death, and the new ones, any number of them, begin in the first pass that was
+// not known to be over (BeginRun).
 //
 // What it is follows from the calls that it has taken and the times at which it
 // took them. With a journal each is written down before it is done, so that a
@@ -54,9 +54,9 @@
 #include "coordinator/call_recorder.h"
 #include "coordinator/coordinator_journal.h"
 #include "coordinator/coordinator_options.h"
-#include "coordinator/cut_board.h"
-#include "coordinator/death_board.h"
-#include "coordinator/progress_board.h"
+#include "coordinator/cut_state.h"
+#include "coordinator/dead_workers.h"
+#include "coordinator/job_progress.h"
 #include "coordinator/server_roster.h"
 #include "coordinator/step_clocks.h"
 #include "coordinator/work/training_course.h"
@@ -223,14 +223,14 @@ class Coordinator {
   absl::Status EndJob(const v1::JobEnd& end);
   void FailIfTooLate(absl::Time now, Answers* answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // After any change: passes barriers, settles deaths, notices the end.
-  void Settle(absl::Time now, Answers* answers)
+  // After any change: passes barriers, recovers dead workers, notices the end.
+  void Reconcile(absl::Time now, Answers* answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SettleDeaths(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SettleDeath(DeathBoard::Taken taken)
+  void RecoverWorkers(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RecoverWorker(DeadWorkers::Claimed claimed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Unavailable while pushes of a worker that died may be made by half.
-  absl::Status CheckDeathsAreSettled() const
+  absl::Status CheckWorkersAreRecovered() const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Number of training passes that are over.
   uint32_t TrainedEpochs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -259,10 +259,10 @@ class Coordinator {
   // Ticks so far, and when the last one was due.
   uint32_t logical_time_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time last_tick_ ABSL_GUARDED_BY(mutex_);
-  DeathBoard deaths_ ABSL_GUARDED_BY(mutex_);
+  DeadWorkers dead_workers_ ABSL_GUARDED_BY(mutex_);
   Barriers barriers_ ABSL_GUARDED_BY(mutex_);
   WorkQueue work_ ABSL_GUARDED_BY(mutex_);
-  CutBoard cuts_ ABSL_GUARDED_BY(mutex_);
+  CutState cuts_ ABSL_GUARDED_BY(mutex_);
   StepClocks steps_ ABSL_GUARDED_BY(mutex_);
   // Until the next cut is opened.
   bool checkpoint_due_ ABSL_GUARDED_BY(mutex_) = false;
@@ -271,7 +271,7 @@ class Coordinator {
   uint32_t trained_epochs_ ABSL_GUARDED_BY(mutex_) = 0;
   // Training passes that were over when the open cut was opened.
   uint32_t epochs_before_cut_ ABSL_GUARDED_BY(mutex_) = 0;
-  ProgressBoard board_ ABSL_GUARDED_BY(mutex_);
+  JobProgress progress_ ABSL_GUARDED_BY(mutex_);
   // What the job trains, as the newest worker that said it did.
   std::optional<v1::JobDescription> description_ ABSL_GUARDED_BY(mutex_);
   TrainingCourse course_ ABSL_GUARDED_BY(mutex_);

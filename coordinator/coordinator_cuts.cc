@@ -20,7 +20,7 @@ absl::StatusOr<uint64_t> Coordinator::OpenCut() {
     if (worker.alive()) workers.insert(worker.state.worker_index());
   }
   if (job_.ending && !workers.empty()) OARLOCK_RETURN_IF_ERROR(CheckGoesOn());
-  OARLOCK_RETURN_IF_ERROR(CheckDeathsAreSettled());
+  OARLOCK_RETURN_IF_ERROR(CheckWorkersAreRecovered());
   OARLOCK_RETURN_IF_ERROR(
       calls_.Begin([](auto* call) { call->set_open_cut(true); }).status());
   // Its end could not be written down.
@@ -121,11 +121,12 @@ void Coordinator::DescribeCut(v1::CheckpointManifest* manifest) const {
     }
     work->set_order(work_.Order(name));
     const std::optional<uint32_t> epoch = TrainEpoch(name);
-    work->set_done(epoch.has_value() && (*epoch < epochs_before_cut_ ||
-                                         board_.IsWhole(name, covered.size())));
+    work->set_done(epoch.has_value() &&
+                   (*epoch < epochs_before_cut_ ||
+                    progress_.IsWhole(name, covered.size())));
     if (work->done()) trained_epochs = std::max(trained_epochs, *epoch + 1);
   }
-  board_.Describe(/*with_histograms=*/true, manifest->mutable_phases());
+  progress_.Describe(/*with_histograms=*/true, manifest->mutable_phases());
   if (description_.has_value()) {
     *manifest->mutable_description() = *description_;
   }
@@ -154,7 +155,7 @@ void Coordinator::Restore(const v1::CheckpointManifest& manifest) {
   if (manifest.has_description()) description_ = manifest.description();
   // All incarnations are new. What older ones pushed is in the checkpoint.
   for (uint32_t i = 0; i < workers_.size(); ++i) {
-    deaths_.SetRetired(WorkerIndex(i), Generation(next_generation_ - 1));
+    dead_workers_.SetRetired(WorkerIndex(i), Generation(next_generation_ - 1));
   }
   for (const v1::WorkCoverage& work : manifest.works()) {
     work_.SetOrder(work.work(), work.order());

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "coordinator/coordinator.h"
-#include "coordinator/death_settlement.h"
+#include "coordinator/dead_worker_recovery.h"
 #include "coordinator/work/train_work.h"
 
 namespace oarlock::coordinator {
@@ -20,9 +20,9 @@ void Coordinator::Retire(const WorkerRecord& worker, const absl::Status& why,
   Append(steps_.Remove(index, why), answers);
   const bool finished = worker.state.life() == v1::WorkerState::FINISHED;
   if (finished) {
-    board_.KeepAll(index);
+    progress_.KeepAll(index);
   } else {
-    board_.Withdraw(index);
+    progress_.Withdraw(index);
   }
   // Who says that it is done has been answered all that it pushed.
   const bool needs_ledgers = !finished && worker.had_examples;
@@ -32,43 +32,43 @@ void Coordinator::Retire(const WorkerRecord& worker, const absl::Status& why,
                                 cuts_.newest(), " was marked by all workers"));
   }
   cuts_.Withdraw(index.value());
-  DeathBoard::Incarnation incarnation;
+  DeadWorkers::Incarnation incarnation;
   incarnation.worker = index;
   incarnation.generation = Generation(worker.state.worker_generation());
   // The answers that tell the servers have the version after this change.
   incarnation.fenced_by = membership_version_;
   incarnation.needs_ledgers = needs_ledgers;
-  deaths_.Add(incarnation);
+  dead_workers_.Add(incarnation);
 }
 
-void Coordinator::SettleDeaths(absl::Time now) {
+void Coordinator::RecoverWorkers(absl::Time now) {
   const uint64_t version =
       servers_.KnownMembershipVersion(membership_version_, now);
   const std::vector<uint64_t> generations = servers_.generations();
-  while (std::optional<DeathBoard::Taken> taken =
-             deaths_.Take(version, generations)) {
-    const DeathBoard::Incarnation& incarnation = taken->incarnation;
+  while (std::optional<DeadWorkers::Claimed> claimed =
+             dead_workers_.Claim(version, generations)) {
+    const DeadWorkers::Incarnation& incarnation = claimed->incarnation;
     if (incarnation.needs_ledgers) {
-      SettleDeath(*std::move(taken));
+      RecoverWorker(*std::move(claimed));
     } else {
-      work_.TakeBack(incarnation.worker, incarnation.generation);
+      work_.Reclaim(incarnation.worker, incarnation.generation);
     }
   }
-  deaths_.Retire([this](WorkerIndex worker, Generation generation)
-                     ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                       return work_.HasRepairsOf(worker, generation);
-                     });
+  dead_workers_.Retire([this](WorkerIndex worker, Generation generation)
+                           ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                             return work_.HasRepairsOf(worker, generation);
+                           });
 }
 
-void Coordinator::SettleDeath(DeathBoard::Taken taken) {
+void Coordinator::RecoverWorker(DeadWorkers::Claimed claimed) {
   DeadWorker dead;
-  dead.worker = taken.incarnation.worker;
-  dead.generation = taken.incarnation.generation;
-  dead.ledgers = std::move(taken.ledgers);
-  for (WorkShare& share : work_.Take(dead.worker, dead.generation)) {
+  dead.worker = claimed.incarnation.worker;
+  dead.generation = claimed.incarnation.generation;
+  dead.ledgers = std::move(claimed.ledgers);
+  for (WorkShare& share : work_.Claim(dead.worker, dead.generation)) {
     const std::optional<uint32_t> epoch = TrainEpoch(share.work);
     if (!epoch.has_value()) {
-      work_.GiveBack(share);
+      work_.Return(share);
       continue;
     }
     LeasedExamples& leased = dead.leased[*epoch];
@@ -79,11 +79,11 @@ void Coordinator::SettleDeath(DeathBoard::Taken taken) {
       const bool has_name = repair.worker().worker_generation() != 0;
       (has_name ? named.repairs : leased.repairs).push_back(std::move(repair));
     }
-    work_.GiveBack(named);
+    work_.Return(named);
   }
   size_t num_repairs = 0;
   size_t num_ranges = 0;
-  for (auto& [epoch, pass] : SettleExamples(dead)) {
+  for (auto& [epoch, pass] : RecoverExamples(dead)) {
     const std::string work = TrainWork(epoch);
     // No cut is opened before the repairs are done, so what they are for may
     // be noted as trained now.
@@ -96,7 +96,7 @@ void Coordinator::SettleDeath(DeathBoard::Taken taken) {
     share.work = work;
     share.ranges = std::move(pass.returned);
     share.repairs = std::move(pass.repairs);
-    work_.GiveBack(share);
+    work_.Return(share);
   }
   spdlog::info(
       "what worker {} generation {} had when it died goes to others: {} ranges "
@@ -104,8 +104,8 @@ void Coordinator::SettleDeath(DeathBoard::Taken taken) {
       dead.worker.value(), dead.generation.value(), num_ranges, num_repairs);
 }
 
-absl::Status Coordinator::CheckDeathsAreSettled() const {
-  if (const DeathBoard::Incarnation* dead = deaths_.FirstUnsettled()) {
+absl::Status Coordinator::CheckWorkersAreRecovered() const {
+  if (const DeadWorkers::Incarnation* dead = dead_workers_.FirstUnrecovered()) {
     return absl::UnavailableError(
         absl::StrCat("worker ", dead->worker.value(), " generation ",
                      dead->generation.value(),

@@ -35,7 +35,7 @@ absl::Status Coordinator::EndJob(const v1::JobEnd& end) {
     if (!begun.ok() && !end.failed()) return begun.status();
     const absl::Time now = begun.ok() ? *begun : clock_.Now();
     End(end.failed(), end.reason(), now, &answers);
-    Settle(now, &answers);
+    Reconcile(now, &answers);
   }
   Run(std::move(answers));
   return absl::OkStatus();
@@ -64,7 +64,7 @@ void Coordinator::End(bool failed, std::string reason, absl::Time now,
   Append(steps_.ReleaseAll(), answers);
 }
 
-void Coordinator::Settle(absl::Time now, Answers* answers) {
+void Coordinator::Reconcile(absl::Time now, Answers* answers) {
   std::vector<bool> waited_for(workers_.size());
   bool all_finished = true;
   bool any_alive = false;
@@ -78,7 +78,7 @@ void Coordinator::Settle(absl::Time now, Answers* answers) {
                    worker.state.life() == v1::WorkerState::FINISHED;
   }
   if (!job_.ending) barriers_.Release(waited_for, answers);
-  SettleDeaths(now);
+  RecoverWorkers(now);
   if (job_.over) return;
   if (all_finished && !job_.ending) {
     job_.ending = job_.over = true;

@@ -56,13 +56,13 @@ v1::CoordinatorState Coordinator::SaveLocked() const {
   state.set_last_sweep_unix_ns(ToRecorded(last_sweep_));
   state.set_logical_time(logical_time_);
   state.set_last_tick_unix_ns(ToRecorded(last_tick_));
-  deaths_.Save(state.mutable_deaths());
+  dead_workers_.Save(state.mutable_deaths());
   barriers_.Save(state.mutable_barriers());
   work_.Save(state.mutable_work());
   cuts_.Save(state.mutable_cuts());
   state.set_trained_epochs(trained_epochs_);
   state.set_epochs_before_cut(epochs_before_cut_);
-  board_.Save(state.mutable_phases());
+  progress_.Save(state.mutable_phases());
   course_.Save(state.mutable_course());
   state.set_job_ending(job_.ending);
   state.set_job_over(job_.over);
@@ -94,13 +94,13 @@ absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
   last_sweep_ = FromRecorded(state.last_sweep_unix_ns());
   logical_time_ = state.logical_time();
   last_tick_ = FromRecorded(state.last_tick_unix_ns());
-  deaths_.Load(state.deaths());
+  dead_workers_.Load(state.deaths());
   barriers_.Load(state.barriers());
   work_.Load(state.work());
   cuts_.Load(state.cuts());
   trained_epochs_ = state.trained_epochs();
   epochs_before_cut_ = state.epochs_before_cut();
-  board_.Load(state.phases());
+  progress_.Load(state.phases());
   course_.Load(state.course());
   job_ = {.ending = state.job_ending(),
           .over = state.job_over(),
@@ -219,7 +219,7 @@ void Coordinator::BeginRun() {
   trained_epochs_ = TrainedEpochs();
   work_.BeginRun(
       [](const std::string& work) { return TrainEpoch(work).has_value(); });
-  board_ = ProgressBoard();
+  progress_ = JobProgress();
   course_.BeginRun();
   job_ = JobState();
   first_registration_ = absl::InfiniteFuture();

@@ -47,7 +47,7 @@ void Coordinator::Sweep() {
              &answers);
     }
     FailIfTooLate(now, &answers);
-    Settle(now, &answers);
+    Reconcile(now, &answers);
     barriers_.Expire(now, &answers);
     Append(steps_.Expire(now), &answers);
     state_due = calls_.journal() != nullptr && calls_.journal()->WantsState();

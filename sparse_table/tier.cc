@@ -302,7 +302,7 @@ absl::Status ColdLookup::Promote(const Partitions& partitions,
                                  absl::Span<const KeyGroup> groups,
                                  const Key* keys) {
   if (tier_ == nullptr) return absl::OkStatus();
-  settled_.assign(groups.size(), kUnsettled);
+  settled_.assign(groups.size(), kNeverClean);
   size_t first_key = 0;
   for (size_t g = 0; g < groups.size(); ++g) {
     const PartitionIndex index = groups[g].partition;

@@ -157,7 +157,7 @@ class ColdLookup {
 
  private:
   // No epoch.
-  static constexpr uint64_t kUnsettled = ~uint64_t{0};
+  static constexpr uint64_t kNeverClean = ~uint64_t{0};
 
   struct GroupRead {
     size_t group = 0;

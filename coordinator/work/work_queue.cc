@@ -175,8 +175,8 @@ void WorkQueue::NoteChange(bool was_done, const Work& work) {
   if (!was_done && work.AllDone()) --num_unfinished_;
 }
 
-std::vector<WorkShare> WorkQueue::Take(WorkerIndex worker,
-                                       Generation generation) {
+std::vector<WorkShare> WorkQueue::Claim(WorkerIndex worker,
+                                        Generation generation) {
   std::vector<WorkShare> shares;
   const auto is_its = [&](const auto& entry) {
     return entry.second.worker == worker.value() &&
@@ -207,7 +207,7 @@ std::vector<WorkShare> WorkQueue::Take(WorkerIndex worker,
   return shares;
 }
 
-void WorkQueue::GiveBack(const WorkShare& share) {
+void WorkQueue::Return(const WorkShare& share) {
   Work& work = works_.at(share.work);
   const bool was_done = work.AllDone();
   work.unleased.insert(work.unleased.end(), share.ranges.rbegin(),
@@ -217,8 +217,8 @@ void WorkQueue::GiveBack(const WorkShare& share) {
   NoteChange(was_done, work);
 }
 
-void WorkQueue::TakeBack(WorkerIndex worker, Generation generation) {
-  for (const WorkShare& share : Take(worker, generation)) GiveBack(share);
+void WorkQueue::Reclaim(WorkerIndex worker, Generation generation) {
+  for (const WorkShare& share : Claim(worker, generation)) Return(share);
 }
 
 void WorkQueue::BeginRun(

@@ -21,7 +21,7 @@
 
 namespace oarlock::coordinator {
 
-// What is taken from a worker, or given back, of one pass.
+// What is claimed from a worker, or returned, of one pass.
 struct WorkShare {
   std::string work;
   std::vector<v1::WorkRange> ranges;
@@ -31,7 +31,7 @@ struct WorkShare {
 // Not thread-safe: the coordinator guards it.
 //
 // A range is unleased, leased to one worker generation, or done. Ranges are
-// leased in the order of their definition; those that are taken back go first,
+// leased in the order of their definition; those that are reclaimed go first,
 // and repairs before all ranges. A repair is waiting, leased or done likewise.
 class WorkQueue {
  public:
@@ -61,14 +61,14 @@ class WorkQueue {
       const v1::LeaseWorkRequest& request, bool stopped = false,
       bool* told_all = nullptr);
 
-  // Takes what is leased to the generation of this worker and, of ranges, not
+  // Claims what is leased to the generation of this worker and, of ranges, not
   // covered; forgets its calls. Ascending by work and lease.
-  std::vector<WorkShare> Take(WorkerIndex worker, Generation generation);
+  std::vector<WorkShare> Claim(WorkerIndex worker, Generation generation);
   // Puts repairs and ranges to the front. Numbers of earlier leases are
   // dropped. REQUIRES: the work is defined.
-  void GiveBack(const WorkShare& share);
-  // Takes and gives back.
-  void TakeBack(WorkerIndex worker, Generation generation);
+  void Return(const WorkShare& share);
+  // Claims and returns.
+  void Reclaim(WorkerIndex worker, Generation generation);
 
   // Repairs that are waiting or leased.
   size_t num_repairs() const;
@@ -76,7 +76,7 @@ class WorkQueue {
   bool HasRepairsOf(WorkerIndex worker, Generation generation) const;
 
   // These examples have been trained for good: they are not leased when the
-  // work is defined, or taken back, later. REQUIRES: the range has an end.
+  // work is defined, or reclaimed, later. REQUIRES: the range has an end.
   void Cover(const std::string& work, const v1::WorkRange& range) {
     covered_[work].Add(range);
   }

@@ -48,7 +48,7 @@ struct CheckpointLoopOptions {
   absl::Duration order_timeout = absl::Seconds(15);
   absl::Duration save_timeout = absl::Hours(1);
   // How long a checkpoint is tried again when what passes by itself is in its
-  // way: a death that is being settled, a table that is being created.
+  // way: a dead worker that is being recovered, a table that is being created.
   absl::Duration obstacle_timeout = absl::Seconds(60);
 };
 

@@ -50,7 +50,7 @@ constexpr Metric kFailures = {
 
 void CollectCheckpointMetrics(const ServerCheckpoints& checkpoints,
                               MetricsSnapshot* snapshot) {
-  const CutStats cuts = checkpoints.cuts().stats();
+  const CutCounters cuts = checkpoints.cuts().stats();
   snapshot->Add(kCheckpointCut, static_cast<double>(cuts.current));
   snapshot->Add(
       kCheckpointTime,

@@ -13,8 +13,8 @@
 namespace oarlock::pserver {
 namespace {
 
-CutStats StatsFrom(uint64_t cut) {
-  CutStats stats;
+CutCounters StatsFrom(uint64_t cut) {
+  CutCounters stats;
   stats.current = cut;
   return stats;
 }

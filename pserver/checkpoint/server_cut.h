@@ -41,7 +41,7 @@ struct ServerCutOptions {
 };
 
 // Since the server began.
-struct CutStats {
+struct CutCounters {
   // Cut of the newest checkpoint, 0: none, and since when it is current; the
   // infinite past: from before.
   uint64_t current = 0;
@@ -84,7 +84,7 @@ class ServerCut {
   void Close(const v1::CloseCutRequest& request,
              Done<v1::CloseCutResponse> done);
 
-  CutStats stats() const ABSL_LOCKS_EXCLUDED(mutex_) {
+  CutCounters stats() const ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     return stats_;
   }
@@ -140,7 +140,7 @@ class ServerCut {
   v1::SaveCutResponse saved_response_;
 
   mutable absl::Mutex mutex_;
-  CutStats stats_ ABSL_GUARDED_BY(mutex_);
+  CutCounters stats_ ABSL_GUARDED_BY(mutex_);
   std::deque<Order> orders_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

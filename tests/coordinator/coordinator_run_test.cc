@@ -37,7 +37,7 @@ class CoordinatorRunTest : public CoordinatorTest {
     }
   }
   // Who died is asked for, found to have pushed nothing, and forgotten.
-  void Settle() {
+  void RecoverDeadWorkers() {
     for (int i = 0; i < 3; ++i) ServersBeat();
   }
   bool IsRefused(uint32_t worker, uint64_t generation) const {
@@ -55,7 +55,7 @@ class CoordinatorRunTest : public CoordinatorTest {
   v1::ServerHeartbeatResponse last_;
 };
 
-TEST_F(CoordinatorRunTest, WhatOldWorkersHadGoesToNewOnesOnceItIsSettled) {
+TEST_F(CoordinatorRunTest, WhatOldWorkersHadGoesToNewOnesOnceItIsRecovered) {
   Define(2);
   const uint64_t first = Register(0);
   const uint64_t second = Register(1);
@@ -70,7 +70,7 @@ TEST_F(CoordinatorRunTest, WhatOldWorkersHadGoesToNewOnesOnceItIsSettled) {
   // Nobody knows yet what servers have of them.
   EXPECT_EQ(Lease(0, next)->ranges_size(), 0);
   EXPECT_TRUE(absl::IsUnavailable(coordinator_->OpenCut().status()));
-  Settle();
+  RecoverDeadWorkers();
   EXPECT_EQ(Lease(0, next)->ranges_size(), 1);
   EXPECT_EQ(Lease(0, next)->ranges_size(), 1);
   EXPECT_TRUE(coordinator_->OpenCut().ok());
@@ -113,7 +113,7 @@ TEST_F(CoordinatorRunTest, WhatServersHaveIsNotTrainedAgain) {
     push.add_dense_examples()->set_end(5);
   }
   const uint64_t next = Register(1);
-  Settle();
+  RecoverDeadWorkers();
   // What is left of the first, which has no end, then the second.
   EXPECT_EQ(Lease(1, next)->ranges(0).begin(), 5);
   EXPECT_EQ(Lease(1, next)->ranges(0).begin(), 1);
@@ -132,7 +132,7 @@ TEST_F(CoordinatorRunTest, AJobThatFailedGoesOn) {
   EXPECT_EQ(coordinator_->JobStatus({}).reason(), "");
 }
 
-TEST_F(CoordinatorRunTest, OneThatGaveUpIsSettledAsOneThatDied) {
+TEST_F(CoordinatorRunTest, OneThatGaveUpIsRecoveredAsOneThatDied) {
   Define(1);
   const uint64_t first = Register(0);
   ServersBeat();
@@ -142,7 +142,7 @@ TEST_F(CoordinatorRunTest, OneThatGaveUpIsSettledAsOneThatDied) {
   NextRun(/*num_workers=*/1);
   const uint64_t next = Register(0);
   EXPECT_EQ(Lease(0, next)->ranges_size(), 0);
-  Settle();
+  RecoverDeadWorkers();
   EXPECT_EQ(Lease(0, next)->ranges_size(), 1);
 }
 
@@ -174,7 +174,7 @@ TEST_F(CoordinatorRunTest, WorkersBeginInThePassThatWasNotKnownToBeOver) {
   NextRun(/*num_workers=*/2);
   v1::RegisterWorkerRequest request;
   EXPECT_EQ(coordinator_->RegisterWorker(request)->trained_epochs(), 0);
-  Settle();
+  RecoverDeadWorkers();
   const uint64_t next =
       coordinator_->JobStatus({}).workers(0).worker_generation();
   work_ = "train/0";
@@ -216,7 +216,7 @@ TEST_F(CoordinatorRunTest, APassMayBeDefinedOnceMoreWithOtherRanges) {
   EXPECT_TRUE(absl::IsAlreadyExists(coordinator_->DefineWork(other).status()));
   // It is what was left.
   const uint64_t next = Register(0);
-  Settle();
+  RecoverDeadWorkers();
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Lease(0, next)->ranges_size(), 1);
   EXPECT_EQ(Lease(0, next)->ranges_size(), 0);
 }

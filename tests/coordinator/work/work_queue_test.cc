@@ -130,19 +130,19 @@ TEST(WorkQueueTest, LostWorkersRangesGoFirst) {
   WorkQueue queue;
   ASSERT_TRUE(queue.Define(Definition("train/0", 4)).ok());
   const auto lost = queue.Lease(LeaseRequest(0, 1, 1, 2));
-  queue.TakeBack(WorkerIndex(0), Generation(1));
+  queue.Reclaim(WorkerIndex(0), Generation(1));
   // What it says afterwards is not believed.
   EXPECT_EQ(Begins(*queue.Lease(
                 LeaseRequest(1, 2, 1, 4, {lost->leases(0), lost->leases(1)}))),
             (std::vector<uint64_t>{0, 10, 20, 30}));
 }
 
-TEST(WorkQueueTest, SuccessorsLeasesStayWhenThePredecessorIsTakenBack) {
+TEST(WorkQueueTest, SuccessorsLeasesStayWhenThePredecessorIsReclaimed) {
   WorkQueue queue;
   ASSERT_TRUE(queue.Define(Definition("train/0", 3)).ok());
   ASSERT_TRUE(queue.Lease(LeaseRequest(0, 1, 1, 1)).ok());
   ASSERT_TRUE(queue.Lease(LeaseRequest(0, 2, 1, 1)).ok());
-  queue.TakeBack(WorkerIndex(0), Generation(1));
+  queue.Reclaim(WorkerIndex(0), Generation(1));
   EXPECT_EQ(Begins(*queue.Lease(LeaseRequest(0, 2, 2, 9))),
             (std::vector<uint64_t>{0, 20}));
 }
@@ -228,7 +228,7 @@ v1::PushRepair Repair(uint64_t generation, uint64_t sequence) {
 TEST(WorkQueueTest, RepairsGoBeforeRangesAndCountAsThem) {
   WorkQueue queue;
   ASSERT_TRUE(queue.Define(Definition("train/0", 2)).ok());
-  queue.GiveBack({"train/0", {}, {Repair(1, 5), Repair(1, 6), Repair(2, 7)}});
+  queue.Return({"train/0", {}, {Repair(1, 5), Repair(1, 6), Repair(2, 7)}});
   const auto first = queue.Lease(LeaseRequest(0, 1, 1, 2));
   ASSERT_EQ(first->repairs_size(), 2);
   EXPECT_EQ(first->ranges_size(), 0);
@@ -252,7 +252,7 @@ TEST(WorkQueueTest, APassIsNotOverBeforeItsRepairsAreDone) {
   WorkQueue queue;
   ASSERT_TRUE(queue.Define(Definition("train/0", 0)).ok());
   EXPECT_TRUE(queue.Lease(LeaseRequest(0, 1, 1, 1))->exhausted());
-  queue.GiveBack({"train/0", {}, {Repair(1, 5)}});
+  queue.Return({"train/0", {}, {Repair(1, 5)}});
   EXPECT_TRUE(queue.HasRepairsOf(WorkerIndex(7), Generation(1)));
   EXPECT_FALSE(queue.HasRepairsOf(WorkerIndex(7), Generation(2)));
   EXPECT_FALSE(queue.Lease(LeaseRequest(0, 1, 2, 0))->exhausted());
@@ -268,10 +268,10 @@ TEST(WorkQueueTest, APassIsNotOverBeforeItsRepairsAreDone) {
   EXPECT_EQ(queue.num_repairs(), 0u);
 }
 
-TEST(WorkQueueTest, WhatIsTakenIsOfOneGenerationAndNotCovered) {
+TEST(WorkQueueTest, WhatIsClaimedIsOfOneGenerationAndNotCovered) {
   WorkQueue queue;
   ASSERT_TRUE(queue.Define(Definition("train/0", 3)).ok());
-  queue.GiveBack({"train/0", {}, {Repair(1, 5), Repair(1, 6)}});
+  queue.Return({"train/0", {}, {Repair(1, 5), Repair(1, 6)}});
   ASSERT_TRUE(queue.Lease(LeaseRequest(0, 1, 1, 3)).ok());
   ASSERT_TRUE(queue.Lease(LeaseRequest(0, 2, 1, 1)).ok());
   v1::WorkRange covered;
@@ -279,7 +279,7 @@ TEST(WorkQueueTest, WhatIsTakenIsOfOneGenerationAndNotCovered) {
   covered.set_end(5);
   queue.Cover("train/0", covered);
   const std::vector<WorkShare> shares =
-      queue.Take(WorkerIndex(0), Generation(1));
+      queue.Claim(WorkerIndex(0), Generation(1));
   ASSERT_EQ(shares.size(), 1u);
   EXPECT_EQ(shares[0].work, "train/0");
   ASSERT_EQ(shares[0].repairs.size(), 2u);
@@ -288,13 +288,13 @@ TEST(WorkQueueTest, WhatIsTakenIsOfOneGenerationAndNotCovered) {
   EXPECT_EQ(shares[0].ranges[1].begin(), 5u);
   EXPECT_EQ(shares[0].ranges[1].skip_lines(), 5u);
   EXPECT_EQ(queue.num_repairs(), 0u);
-  queue.GiveBack(shares[0]);
+  queue.Return(shares[0]);
   EXPECT_EQ(queue.num_repairs(), 2u);
   EXPECT_EQ(Begins(*queue.Lease(LeaseRequest(1, 3, 1, 9))),
             (std::vector<uint64_t>{0, 5, 20}));
 }
 
-TEST(WorkQueueTest, WorkThatIsTakenBackAndCoveredCountsAsFinished) {
+TEST(WorkQueueTest, WorkThatIsReclaimedAndCoveredCountsAsFinished) {
   WorkQueue queue;
   for (size_t i = 0; i < WorkQueue::kMaxUnfinishedWorks; ++i) {
     ASSERT_TRUE(
@@ -305,7 +305,7 @@ TEST(WorkQueueTest, WorkThatIsTakenBackAndCoveredCountsAsFinished) {
   v1::WorkRange all;
   all.set_end(10);
   queue.Cover("train/0", all);
-  queue.TakeBack(WorkerIndex(0), Generation(1));
+  queue.Reclaim(WorkerIndex(0), Generation(1));
   EXPECT_TRUE(queue.Define(Definition("more", 1)).ok());
 }
 
@@ -331,7 +331,7 @@ TEST(WorkQueueTest, RandomLivesAndDeathsFinishEveryRangeOnce) {
       const auto index = static_cast<uint32_t>(random.Below(kWorkers));
       Worker& worker = workers[index];
       if (random.Below(40) == 0) {
-        queue.TakeBack(WorkerIndex(index), Generation(worker.generation));
+        queue.Reclaim(WorkerIndex(index), Generation(worker.generation));
         worker = Worker{worker.generation + 1, 0, {}};
         continue;
       }

@@ -1,8 +1,8 @@
 // What the coordinator knows of cuts: their numbers, who has marked the one
 // that is open, and which examples lie before it.
 
-#ifndef OARLOCK_COORDINATOR_CUT_BOARD_H_
-#define OARLOCK_COORDINATOR_CUT_BOARD_H_
+#ifndef OARLOCK_COORDINATOR_CUT_STATE_H_
+#define OARLOCK_COORDINATOR_CUT_STATE_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -26,7 +26,7 @@ namespace oarlock::coordinator {
 // once. In async mode a cut waits for the mark of every worker that was alive
 // when it was opened and has not gone since; in sync mode for their reports of
 // the rounds up to the one that ends it.
-class CutBoard {
+class CutState {
  public:
   // The newest cut, open or over.
   uint64_t newest() const { return newest_; }
@@ -54,8 +54,8 @@ class CutBoard {
   uint32_t FirstWaitedFor() const { return *waited_for_.begin(); }
   void Close();
 
-  // Examples whose pushes are settled without a mark of their worker, which
-  // died: before newest() if no cut is open, else before the one after it.
+  // Examples of a dead worker that are covered without a mark of it: before
+  // newest() if no cut is open, else before the one after it.
   void Cover(const std::string& work, const std::vector<v1::WorkRange>& ranges);
   // Examples before newest(), by name of the work.
   std::map<std::string, RangeSet> Covered() const;
@@ -88,4 +88,4 @@ class CutBoard {
 
 }  // namespace oarlock::coordinator
 
-#endif  // OARLOCK_COORDINATOR_CUT_BOARD_H_
+#endif  // OARLOCK_COORDINATOR_CUT_STATE_H_

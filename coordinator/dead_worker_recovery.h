@@ -1,8 +1,8 @@
 // What becomes of the examples that a worker had when it died, asynchronous
 // mode (docs/design/0010-deaths-of-workers-and-coordinator.md).
 
-#ifndef OARLOCK_COORDINATOR_DEATH_SETTLEMENT_H_
-#define OARLOCK_COORDINATOR_DEATH_SETTLEMENT_H_
+#ifndef OARLOCK_COORDINATOR_DEAD_WORKER_RECOVERY_H_
+#define OARLOCK_COORDINATOR_DEAD_WORKER_RECOVERY_H_
 
 #include <cstdint>
 #include <map>
@@ -33,7 +33,7 @@ struct DeadWorker {
 };
 
 // Disjoint: an example goes back, or it is covered.
-struct SettledPass {
+struct RecoveredEpoch {
   // Without lease numbers. Those with a name complete the worker's pushes, in
   // the order of their sequences; the others have either examples or
   // dense_examples, at most kMaxRepairExamples.
@@ -65,8 +65,8 @@ inline constexpr uint64_t kMaxRepairExamples = 4096;
 //
 // REQUIRES: no push of the worker is applied any more. The intervals of a push
 // are of one epoch.
-std::map<uint32_t, SettledPass> SettleExamples(const DeadWorker& dead);
+std::map<uint32_t, RecoveredEpoch> RecoverExamples(const DeadWorker& dead);
 
 }  // namespace oarlock::coordinator
 
-#endif  // OARLOCK_COORDINATOR_DEATH_SETTLEMENT_H_
+#endif  // OARLOCK_COORDINATOR_DEAD_WORKER_RECOVERY_H_

@@ -1,4 +1,4 @@
-#include "coordinator/death_board.h"
+#include "coordinator/dead_workers.h"
 
 #include <gtest/gtest.h>
 
@@ -11,15 +11,15 @@ namespace {
 
 constexpr uint64_t kVersion = 10;
 
-class DeathBoardTest : public ::testing::Test {
+class DeadWorkersTest : public ::testing::Test {
  protected:
   void Die(uint32_t worker, uint64_t generation, bool needs_ledgers = true) {
-    DeathBoard::Incarnation incarnation;
+    DeadWorkers::Incarnation incarnation;
     incarnation.worker = WorkerIndex(worker);
     incarnation.generation = Generation(generation);
     incarnation.fenced_by = kVersion;
     incarnation.needs_ledgers = needs_ledgers;
-    board_.Add(incarnation);
+    dead_.Add(incarnation);
   }
   void Tell(uint32_t server, uint64_t server_generation, uint32_t worker,
             uint64_t generation, uint64_t version = kVersion) {
@@ -31,32 +31,32 @@ class DeathBoardTest : public ::testing::Test {
     ledger->mutable_worker()->set_worker_index(worker);
     ledger->mutable_worker()->set_worker_generation(generation);
     ledger->set_highest(100 + server);
-    board_.Note(request);
+    dead_.Note(request);
   }
-  // The generation of the one that is taken; 0: none.
-  uint64_t Take(uint64_t version, const std::vector<uint64_t>& generations) {
-    const auto taken = board_.Take(version, generations);
-    if (!taken.has_value()) return 0;
-    if (taken->incarnation.needs_ledgers) {
-      EXPECT_EQ(taken->ledgers.size(), generations.size());
-      for (size_t i = 0; i < taken->ledgers.size(); ++i) {
-        EXPECT_EQ(taken->ledgers[i].highest(), 100 + i);
+  // The generation of the one that is claimed; 0: none.
+  uint64_t Claim(uint64_t version, const std::vector<uint64_t>& generations) {
+    const auto claimed = dead_.Claim(version, generations);
+    if (!claimed.has_value()) return 0;
+    if (claimed->incarnation.needs_ledgers) {
+      EXPECT_EQ(claimed->ledgers.size(), generations.size());
+      for (size_t i = 0; i < claimed->ledgers.size(); ++i) {
+        EXPECT_EQ(claimed->ledgers[i].highest(), 100 + i);
       }
     }
-    return taken->incarnation.generation.value();
+    return claimed->incarnation.generation.value();
   }
   int NumWanted(uint32_t server, uint64_t server_generation) {
     v1::ServerHeartbeatResponse response;
-    board_.Describe(ServerIndex(server), server_generation, &response);
+    dead_.Describe(ServerIndex(server), server_generation, &response);
     return response.wanted_ledgers_size();
   }
   // The newest generation of worker 0 that is retired, after it was tried.
   uint64_t Retired(uint64_t generation_with_repairs = 0) {
-    board_.Retire([&](WorkerIndex, Generation generation) {
+    dead_.Retire([&](WorkerIndex, Generation generation) {
       return generation.value() == generation_with_repairs;
     });
     v1::ServerHeartbeatResponse response;
-    board_.Describe(ServerIndex(0), 1, &response);
+    dead_.Describe(ServerIndex(0), 1, &response);
     uint64_t retired = 0;
     for (const v1::WorkerIncarnation& worker : response.retired()) {
       if (worker.worker_index() == 0) retired = worker.worker_generation();
@@ -64,21 +64,21 @@ class DeathBoardTest : public ::testing::Test {
     return retired;
   }
 
-  DeathBoard board_;
+  DeadWorkers dead_;
 };
 
-TEST_F(DeathBoardTest, WithoutLedgersAllServersHaveToKnow) {
+TEST_F(DeadWorkersTest, WithoutLedgersAllServersHaveToKnow) {
   Die(0, 3, /*needs_ledgers=*/false);
   EXPECT_EQ(NumWanted(0, 1), 0);
-  EXPECT_EQ(Take(kVersion - 1, {1, 1}), 0u);
-  EXPECT_EQ(Take(kVersion, {1, 1}), 3u);
-  EXPECT_EQ(Take(kVersion, {1, 1}), 0u);
-  EXPECT_EQ(board_.FirstUnsettled(), nullptr);
+  EXPECT_EQ(Claim(kVersion - 1, {1, 1}), 0u);
+  EXPECT_EQ(Claim(kVersion, {1, 1}), 3u);
+  EXPECT_EQ(Claim(kVersion, {1, 1}), 0u);
+  EXPECT_EQ(dead_.FirstUnrecovered(), nullptr);
 }
 
-TEST_F(DeathBoardTest, EveryServerHasToTellUnderItsNewestGeneration) {
+TEST_F(DeadWorkersTest, EveryServerHasToTellUnderItsNewestGeneration) {
   Die(0, 3);
-  ASSERT_NE(board_.FirstUnsettled(), nullptr);
+  ASSERT_NE(dead_.FirstUnrecovered(), nullptr);
   Tell(0, 1, 0, 3, kVersion - 1);
   EXPECT_EQ(NumWanted(0, 1), 1);
   Tell(0, 1, 0, 3);
@@ -86,23 +86,23 @@ TEST_F(DeathBoardTest, EveryServerHasToTellUnderItsNewestGeneration) {
   EXPECT_EQ(NumWanted(0, 1), 0);
   EXPECT_EQ(NumWanted(0, 2), 1);
   // One that was never heard of has no generation.
-  EXPECT_EQ(Take(kVersion, {1, 1, 0}), 0u);
-  EXPECT_EQ(Take(kVersion, {2, 1}), 0u);
+  EXPECT_EQ(Claim(kVersion, {1, 1, 0}), 0u);
+  EXPECT_EQ(Claim(kVersion, {2, 1}), 0u);
   Tell(0, 2, 0, 3);
-  EXPECT_EQ(Take(kVersion, {2, 1}), 3u);
+  EXPECT_EQ(Claim(kVersion, {2, 1}), 3u);
   EXPECT_EQ(NumWanted(0, 3), 0);
-  EXPECT_EQ(board_.FirstUnsettled(), nullptr);
+  EXPECT_EQ(dead_.FirstUnrecovered(), nullptr);
 }
 
-TEST_F(DeathBoardTest, AnIncarnationIsRetiredAfterAllOlderOnes) {
+TEST_F(DeadWorkersTest, AnIncarnationIsRetiredAfterAllOlderOnes) {
   Die(0, 3);
   Die(1, 4, /*needs_ledgers=*/false);
   Die(0, 5, /*needs_ledgers=*/false);
-  EXPECT_EQ(Take(kVersion, {1}), 4u);
-  EXPECT_EQ(Take(kVersion, {1}), 5u);
+  EXPECT_EQ(Claim(kVersion, {1}), 4u);
+  EXPECT_EQ(Claim(kVersion, {1}), 5u);
   EXPECT_EQ(Retired(), 0u);
   Tell(0, 1, 0, 3);
-  EXPECT_EQ(Take(kVersion, {1}), 3u);
+  EXPECT_EQ(Claim(kVersion, {1}), 3u);
   EXPECT_EQ(Retired(/*generation_with_repairs=*/3), 0u);
   EXPECT_EQ(Retired(/*generation_with_repairs=*/5), 3u);
   EXPECT_EQ(Retired(), 5u);
@@ -112,7 +112,7 @@ TEST_F(DeathBoardTest, AnIncarnationIsRetiredAfterAllOlderOnes) {
   EXPECT_EQ(Retired(), 5u);
 }
 
-TEST_F(DeathBoardTest, LedgersThatNobodyAskedForAreNotLookedAt) {
+TEST_F(DeadWorkersTest, LedgersThatNobodyAskedForAreNotLookedAt) {
   Tell(0, 1, 0, 3);
   Die(0, 3);
   EXPECT_EQ(NumWanted(0, 1), 1);

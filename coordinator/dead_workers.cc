@@ -1,4 +1,4 @@
-#include "coordinator/death_board.h"
+#include "coordinator/dead_workers.h"
 
 #include <algorithm>
 #include <set>
@@ -14,16 +14,16 @@ void Name(WorkerIndex worker, uint64_t generation, v1::WorkerIncarnation* to) {
 
 }  // namespace
 
-void DeathBoard::Add(const Incarnation& incarnation) {
+void DeadWorkers::Add(const Incarnation& incarnation) {
   records_.emplace_back().incarnation = incarnation;
 }
 
-void DeathBoard::SetRetired(WorkerIndex worker, Generation generation) {
+void DeadWorkers::SetRetired(WorkerIndex worker, Generation generation) {
   uint64_t& retired = retired_[worker.value()];
   retired = std::max(retired, generation.value());
 }
 
-void DeathBoard::Note(const v1::ServerHeartbeatRequest& request) {
+void DeadWorkers::Note(const v1::ServerHeartbeatRequest& request) {
   for (const v1::WorkerLedger& ledger : request.ledgers()) {
     const auto record = std::find_if(
         records_.begin(), records_.end(), [&ledger](const Record& record) {
@@ -32,7 +32,7 @@ void DeathBoard::Note(const v1::ServerHeartbeatRequest& request) {
                  incarnation.generation.value() ==
                      ledger.worker().worker_generation();
         });
-    if (record == records_.end() || record->taken ||
+    if (record == records_.end() || record->claimed ||
         !record->incarnation.needs_ledgers ||
         request.membership_version() < record->incarnation.fenced_by) {
       continue;
@@ -42,10 +42,10 @@ void DeathBoard::Note(const v1::ServerHeartbeatRequest& request) {
   }
 }
 
-void DeathBoard::Describe(ServerIndex server, uint64_t server_generation,
-                          v1::ServerHeartbeatResponse* response) const {
+void DeadWorkers::Describe(ServerIndex server, uint64_t server_generation,
+                           v1::ServerHeartbeatResponse* response) const {
   for (const Record& record : records_) {
-    if (record.taken || !record.incarnation.needs_ledgers) continue;
+    if (record.claimed || !record.incarnation.needs_ledgers) continue;
     const auto told = record.ledgers.find(server.value());
     if (told != record.ledgers.end() &&
         told->second.server_generation == server_generation) {
@@ -59,10 +59,10 @@ void DeathBoard::Describe(ServerIndex server, uint64_t server_generation,
   }
 }
 
-std::optional<DeathBoard::Taken> DeathBoard::Take(
+std::optional<DeadWorkers::Claimed> DeadWorkers::Claim(
     uint64_t known_version, const std::vector<uint64_t>& server_generations) {
   const auto ready = [&](const Record& record) {
-    if (record.taken) return false;
+    if (record.claimed) return false;
     if (!record.incarnation.needs_ledgers) {
       return record.incarnation.fenced_by <= known_version;
     }
@@ -77,24 +77,24 @@ std::optional<DeathBoard::Taken> DeathBoard::Take(
   };
   const auto record = std::find_if(records_.begin(), records_.end(), ready);
   if (record == records_.end()) return std::nullopt;
-  record->taken = true;
-  Taken taken;
-  taken.incarnation = record->incarnation;
+  record->claimed = true;
+  Claimed claimed;
+  claimed.incarnation = record->incarnation;
   for (auto& [server, told] : record->ledgers) {
-    taken.ledgers.push_back(std::move(told.ledger));
+    claimed.ledgers.push_back(std::move(told.ledger));
   }
   record->ledgers.clear();
-  return taken;
+  return claimed;
 }
 
-void DeathBoard::Retire(
+void DeadWorkers::Retire(
     const std::function<bool(WorkerIndex, Generation)>& has_repairs) {
   std::vector<Record> kept;
   // Workers of whom an older incarnation is kept.
   std::set<uint32_t> held_up;
   for (Record& record : records_) {
     const Incarnation& incarnation = record.incarnation;
-    if (held_up.contains(incarnation.worker.value()) || !record.taken ||
+    if (held_up.contains(incarnation.worker.value()) || !record.claimed ||
         has_repairs(incarnation.worker, incarnation.generation)) {
       held_up.insert(incarnation.worker.value());
       kept.push_back(std::move(record));
@@ -105,7 +105,7 @@ void DeathBoard::Retire(
   records_ = std::move(kept);
 }
 
-std::map<uint32_t, uint64_t> DeathBoard::Newest() const {
+std::map<uint32_t, uint64_t> DeadWorkers::Newest() const {
   std::map<uint32_t, uint64_t> newest = retired_;
   for (const Record& record : records_) {
     uint64_t& generation = newest[record.incarnation.worker.value()];
@@ -114,23 +114,23 @@ std::map<uint32_t, uint64_t> DeathBoard::Newest() const {
   return newest;
 }
 
-const DeathBoard::Incarnation* DeathBoard::FirstUnsettled() const {
+const DeadWorkers::Incarnation* DeadWorkers::FirstUnrecovered() const {
   for (const Record& record : records_) {
-    if (!record.taken && record.incarnation.needs_ledgers) {
+    if (!record.claimed && record.incarnation.needs_ledgers) {
       return &record.incarnation;
     }
   }
   return nullptr;
 }
 
-void DeathBoard::Save(v1::DeathBoardState* state) const {
+void DeadWorkers::Save(v1::DeathBoardState* state) const {
   for (const Record& record : records_) {
     v1::DeathState* saved = state->add_deaths();
     Name(record.incarnation.worker, record.incarnation.generation.value(),
          saved->mutable_worker());
     saved->set_fenced_by(record.incarnation.fenced_by);
     saved->set_needs_ledgers(record.incarnation.needs_ledgers);
-    saved->set_taken(record.taken);
+    saved->set_taken(record.claimed);
     for (const auto& [server, told] : record.ledgers) {
       v1::ToldLedgerState* ledger = saved->add_ledgers();
       ledger->set_server_index(server);
@@ -143,8 +143,8 @@ void DeathBoard::Save(v1::DeathBoardState* state) const {
   }
 }
 
-void DeathBoard::Load(const v1::DeathBoardState& state) {
-  *this = DeathBoard();
+void DeadWorkers::Load(const v1::DeathBoardState& state) {
+  *this = DeadWorkers();
   for (const v1::DeathState& saved : state.deaths()) {
     Record& record = records_.emplace_back();
     record.incarnation.worker = WorkerIndex(saved.worker().worker_index());
@@ -152,7 +152,7 @@ void DeathBoard::Load(const v1::DeathBoardState& state) {
         Generation(saved.worker().worker_generation());
     record.incarnation.fenced_by = saved.fenced_by();
     record.incarnation.needs_ledgers = saved.needs_ledgers();
-    record.taken = saved.taken();
+    record.claimed = saved.taken();
     for (const v1::ToldLedgerState& told : saved.ledgers()) {
       record.ledgers[told.server_index()] = {told.server_generation(),
                                              told.ledger()};

@@ -1,4 +1,4 @@
-#include "coordinator/cut_board.h"
+#include "coordinator/cut_state.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace oarlock::coordinator {
 
-uint64_t CutBoard::Open(std::set<uint32_t> workers) {
+uint64_t CutState::Open(std::set<uint32_t> workers) {
   OARLOCK_CHECK(!open_);
   open_ = true;
   round_ = 0;
@@ -26,7 +26,7 @@ uint64_t CutBoard::Open(std::set<uint32_t> workers) {
   return newest_;
 }
 
-absl::Status CutBoard::Mark(const v1::MarkCutRequest& request) {
+absl::Status CutState::Mark(const v1::MarkCutRequest& request) {
   if (request.cut() > newest_ + 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         "worker ", request.worker_index(), " marks cut ", request.cut(),
@@ -53,19 +53,19 @@ absl::Status CutBoard::Mark(const v1::MarkCutRequest& request) {
   return absl::OkStatus();
 }
 
-void CutBoard::Close() {
+void CutState::Close() {
   open_ = false;
   round_ = 0;
   ended_why_.clear();
   waited_for_.clear();
 }
 
-void CutBoard::EndEarly(std::string why) {
+void CutState::EndEarly(std::string why) {
   OARLOCK_CHECK(open_);
   if (ended_why_.empty()) ended_why_ = std::move(why);
 }
 
-void CutBoard::Cover(const std::string& work,
+void CutState::Cover(const std::string& work,
                      const std::vector<v1::WorkRange>& ranges) {
   if (ranges.empty()) return;
   if (open_) {
@@ -79,9 +79,9 @@ void CutBoard::Cover(const std::string& work,
   for (const v1::WorkRange& range : ranges) covered.Add(range);
 }
 
-std::map<std::string, RangeSet> CutBoard::Covered() const { return covered_; }
+std::map<std::string, RangeSet> CutState::Covered() const { return covered_; }
 
-void CutBoard::Restore(const v1::CheckpointManifest& manifest) {
+void CutState::Restore(const v1::CheckpointManifest& manifest) {
   newest_ = std::max(newest_, manifest.cut());
   for (const v1::WorkCoverage& work : manifest.works()) {
     RangeSet& covered = covered_[work.work()];
@@ -89,7 +89,7 @@ void CutBoard::Restore(const v1::CheckpointManifest& manifest) {
   }
 }
 
-void CutBoard::Save(v1::CutBoardState* state) const {
+void CutState::Save(v1::CutBoardState* state) const {
   state->set_newest(newest_);
   state->set_open(open_);
   state->set_round(round_);
@@ -103,7 +103,7 @@ void CutBoard::Save(v1::CutBoardState* state) const {
   }
 }
 
-void CutBoard::Load(const v1::CutBoardState& state) {
+void CutState::Load(const v1::CutBoardState& state) {
   newest_ = state.newest();
   open_ = state.open();
   round_ = state.round();

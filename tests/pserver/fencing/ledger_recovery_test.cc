@@ -281,7 +281,7 @@ class Job {
   int num_settled_ = 0;
 };
 
-TEST(LedgerSettlementTest, EveryExamplesGradientIsAppliedOnceOnEveryServer) {
+TEST(LedgerRecoveryTest, EveryExamplesGradientIsAppliedOnceOnEveryServer) {
   constexpr uint64_t kSeed = 3;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   RandomSequence random(kSeed);

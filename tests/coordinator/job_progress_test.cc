@@ -1,4 +1,4 @@
-#include "coordinator/progress_board.h"
+#include "coordinator/job_progress.h"
 
 #include <gtest/gtest.h>
 
@@ -33,9 +33,9 @@ v1::PhaseProgress Report(const std::string& phase, uint32_t epoch,
   return progress;
 }
 
-Phases Describe(const ProgressBoard& board, bool with_histograms = false) {
+Phases Describe(const JobProgress& progress, bool with_histograms = false) {
   Phases phases;
-  board.Describe(with_histograms, &phases);
+  progress.Describe(with_histograms, &phases);
   return phases;
 }
 
@@ -43,8 +43,8 @@ absl::Time At(int seconds) {
   return absl::UnixEpoch() + absl::Seconds(seconds);
 }
 
-TEST(ProgressBoardTest, ReportsAddUpPerPhaseAndEpoch) {
-  ProgressBoard board;
+TEST(JobProgressTest, ReportsAddUpPerPhaseAndEpoch) {
+  JobProgress progress;
   v1::PhaseProgress a = Report("train", 0);
   a.set_examples(10);
   a.set_steps(2);
@@ -56,10 +56,10 @@ TEST(ProgressBoardTest, ReportsAddUpPerPhaseAndEpoch) {
   b.add_staleness_histogram(4);
   b.add_stages()->set_stage("push");
   b.mutable_stages(1)->set_seconds(2);
-  board.Add(a, At(10));
-  board.Add(b, At(14));
-  board.Add(Report("train", 1), At(20));
-  const Phases phases = Describe(board);
+  progress.Add(a, At(10));
+  progress.Add(b, At(14));
+  progress.Add(Report("train", 1), At(20));
+  const Phases phases = Describe(progress);
   ASSERT_EQ(phases.size(), 2);
   EXPECT_EQ(phases[0].progress().phase(), "train");
   EXPECT_EQ(phases[0].progress().epoch(), 0u);
@@ -76,20 +76,20 @@ TEST(ProgressBoardTest, ReportsAddUpPerPhaseAndEpoch) {
   EXPECT_TRUE(std::isnan(phases[0].auc()));
 }
 
-TEST(ProgressBoardTest, SecondsCountFromTheFirstLease) {
-  ProgressBoard board;
-  board.SetNumExamples("train/0", 99);
-  EXPECT_TRUE(Describe(board).empty());
-  board.NoteStart("train/0", At(100));
-  board.NoteStart("train/0", At(200));
-  board.Add(Report("train", 0), At(130));
-  const Phases phases = Describe(board);
+TEST(JobProgressTest, SecondsCountFromTheFirstLease) {
+  JobProgress progress;
+  progress.SetNumExamples("train/0", 99);
+  EXPECT_TRUE(Describe(progress).empty());
+  progress.NoteStart("train/0", At(100));
+  progress.NoteStart("train/0", At(200));
+  progress.Add(Report("train", 0), At(130));
+  const Phases phases = Describe(progress);
   ASSERT_EQ(phases.size(), 1);
   EXPECT_DOUBLE_EQ(phases[0].seconds(), 30);
   EXPECT_EQ(phases[0].num_examples(), 99u);
 }
 
-TEST(ProgressBoardTest, AucIsThatOfAllWorkersTogether) {
+TEST(JobProgressTest, AucIsThatOfAllWorkersTogether) {
   RandomSequence random(3);
   AucHistogram whole, parts[3];
   for (int i = 0; i < 3000; ++i) {
@@ -98,29 +98,29 @@ TEST(ProgressBoardTest, AucIsThatOfAllWorkersTogether) {
     whole.Add(p, positive);
     parts[i % 3].Add(p, positive);
   }
-  ProgressBoard board;
+  JobProgress progress;
   for (const AucHistogram& part : parts) {
-    board.Add(Report("test", 0, part), At(1));
+    progress.Add(Report("test", 0, part), At(1));
   }
-  const Phases phases = Describe(board, /*with_histograms=*/true);
+  const Phases phases = Describe(progress, /*with_histograms=*/true);
   ASSERT_EQ(phases.size(), 1);
   EXPECT_EQ(phases[0].auc(), whole.Auc());
   // What is told can be added up again.
-  ProgressBoard copy;
+  JobProgress copy;
   copy.Add(phases[0].progress(), At(2));
   EXPECT_EQ(Describe(copy)[0].auc(), whole.Auc());
 }
 
-TEST(ProgressBoardTest, OldHistogramsAreDroppedButTheirAucStays) {
+TEST(JobProgressTest, OldHistogramsAreDroppedButTheirAucStays) {
   AucHistogram histogram;
   histogram.Add(0.9f, true);
   histogram.Add(0.1f, false);
-  ProgressBoard board;
-  const int epochs = ProgressBoard::kMaxHistograms + 5;
+  JobProgress progress;
+  const int epochs = JobProgress::kMaxHistograms + 5;
   for (int epoch = 0; epoch < epochs; ++epoch) {
-    board.Add(Report("train", epoch, histogram), At(epoch));
+    progress.Add(Report("train", epoch, histogram), At(epoch));
   }
-  const Phases phases = Describe(board, /*with_histograms=*/true);
+  const Phases phases = Describe(progress, /*with_histograms=*/true);
   ASSERT_EQ(phases.size(), epochs);
   for (int epoch = 0; epoch < epochs; ++epoch) {
     EXPECT_EQ(phases[epoch].auc(), 1.0) << epoch;
@@ -135,56 +135,56 @@ AucHistogram HistogramOf(float positive, float negative) {
   return histogram;
 }
 
-TEST(ProgressBoardTest, WhatIsOpenCountsUntilItsWorkerIsWithdrawn) {
+TEST(JobProgressTest, WhatIsOpenCountsUntilItsWorkerIsWithdrawn) {
   const AucHistogram right = HistogramOf(0.9f, 0.1f);
   const AucHistogram wrong = HistogramOf(0.2f, 0.8f);
-  ProgressBoard board;
-  board.AddOpen(WorkerIndex(0), Report("test", 0, wrong), At(1));
-  board.AddOpen(WorkerIndex(1), Report("test", 0, right), At(2));
-  EXPECT_EQ(Describe(board)[0].progress().examples(), 4u);
-  EXPECT_EQ(Describe(board)[0].auc(), 0.75);
-  board.Withdraw(WorkerIndex(0));
-  board.Withdraw(WorkerIndex(7));
-  const Phases phases = Describe(board, /*with_histograms=*/true);
+  JobProgress progress;
+  progress.AddOpen(WorkerIndex(0), Report("test", 0, wrong), At(1));
+  progress.AddOpen(WorkerIndex(1), Report("test", 0, right), At(2));
+  EXPECT_EQ(Describe(progress)[0].progress().examples(), 4u);
+  EXPECT_EQ(Describe(progress)[0].auc(), 0.75);
+  progress.Withdraw(WorkerIndex(0));
+  progress.Withdraw(WorkerIndex(7));
+  const Phases phases = Describe(progress, /*with_histograms=*/true);
   ASSERT_EQ(phases.size(), 1);
   EXPECT_EQ(phases[0].progress().examples(), 2u);
   EXPECT_EQ(phases[0].progress().buckets_size(), 2);
   EXPECT_EQ(phases[0].auc(), 1.0);
 }
 
-TEST(ProgressBoardTest, WhatIsKeptStaysWhenItsWorkerIsWithdrawn) {
+TEST(JobProgressTest, WhatIsKeptStaysWhenItsWorkerIsWithdrawn) {
   const AucHistogram right = HistogramOf(0.9f, 0.1f);
-  ProgressBoard board;
-  board.AddOpen(WorkerIndex(0), Report("test", 0, right), At(1));
-  board.AddOpen(WorkerIndex(0), Report("test", 1, right), At(1));
-  board.Keep(WorkerIndex(0), "test/0");
-  board.Keep(WorkerIndex(0), "test/7");
-  board.AddOpen(WorkerIndex(0), Report("test", 0, right), At(2));
-  board.Withdraw(WorkerIndex(0));
-  Phases phases = Describe(board);
+  JobProgress progress;
+  progress.AddOpen(WorkerIndex(0), Report("test", 0, right), At(1));
+  progress.AddOpen(WorkerIndex(0), Report("test", 1, right), At(1));
+  progress.Keep(WorkerIndex(0), "test/0");
+  progress.Keep(WorkerIndex(0), "test/7");
+  progress.AddOpen(WorkerIndex(0), Report("test", 0, right), At(2));
+  progress.Withdraw(WorkerIndex(0));
+  Phases phases = Describe(progress);
   ASSERT_EQ(phases.size(), 2);
   EXPECT_EQ(phases[0].progress().examples(), 2u);
   EXPECT_EQ(phases[0].auc(), 1.0);
   EXPECT_EQ(phases[1].progress().examples(), 0u);
-  board.AddOpen(WorkerIndex(0), Report("test", 0, right), At(3));
-  board.AddOpen(WorkerIndex(0), Report("test", 1, right), At(3));
-  board.KeepAll(WorkerIndex(0));
-  board.Withdraw(WorkerIndex(0));
-  phases = Describe(board);
+  progress.AddOpen(WorkerIndex(0), Report("test", 0, right), At(3));
+  progress.AddOpen(WorkerIndex(0), Report("test", 1, right), At(3));
+  progress.KeepAll(WorkerIndex(0));
+  progress.Withdraw(WorkerIndex(0));
+  phases = Describe(progress);
   EXPECT_EQ(phases[0].progress().examples(), 4u);
   EXPECT_EQ(phases[1].progress().examples(), 2u);
 }
 
-TEST(ProgressBoardTest, ASuccessorKnowsWhatIsOpen) {
-  ProgressBoard board;
-  board.Add(Report("test", 0, HistogramOf(0.9f, 0.1f)), At(1));
-  board.AddOpen(WorkerIndex(3), Report("test", 0, HistogramOf(0.2f, 0.8f)),
-                At(2));
+TEST(JobProgressTest, ASuccessorKnowsWhatIsOpen) {
+  JobProgress progress;
+  progress.Add(Report("test", 0, HistogramOf(0.9f, 0.1f)), At(1));
+  progress.AddOpen(WorkerIndex(3), Report("test", 0, HistogramOf(0.2f, 0.8f)),
+                   At(2));
   google::protobuf::RepeatedPtrField<v1::PhaseState> state;
-  board.Save(&state);
-  ProgressBoard successor;
+  progress.Save(&state);
+  JobProgress successor;
   successor.Load(state);
-  const Phases told = Describe(board, /*with_histograms=*/true);
+  const Phases told = Describe(progress, /*with_histograms=*/true);
   const Phases known = Describe(successor, /*with_histograms=*/true);
   ASSERT_EQ(known.size(), 1);
   EXPECT_EQ(known[0].SerializeAsString(), told[0].SerializeAsString());
@@ -193,25 +193,25 @@ TEST(ProgressBoardTest, ASuccessorKnowsWhatIsOpen) {
   EXPECT_EQ(Describe(successor)[0].auc(), 1.0);
 }
 
-TEST(ProgressBoardTest, OnlyTheNewestPhasesAreKeptAndTheSumOfOlderOnes) {
-  ProgressBoard board;
+TEST(JobProgressTest, OnlyTheNewestPhasesAreKeptAndTheSumOfOlderOnes) {
+  JobProgress progress;
   uint64_t examples = 0;
-  for (size_t epoch = 0; epoch < ProgressBoard::kMaxPhases + 3; ++epoch) {
+  for (size_t epoch = 0; epoch < JobProgress::kMaxPhases + 3; ++epoch) {
     v1::PhaseProgress report = Report("train", epoch);
     report.set_examples(epoch + 1);
     report.set_loss_sum(1);
     examples += report.examples();
-    board.Add(report, At(epoch));
+    progress.Add(report, At(epoch));
   }
   // Nobody has come to it, so there is nothing to tell of it.
-  board.SetNumExamples("test/0", 10);
+  progress.SetNumExamples("test/0", 10);
   google::protobuf::RepeatedPtrField<v1::PhaseState> state;
-  board.Save(&state);
-  ProgressBoard successor;
+  progress.Save(&state);
+  JobProgress successor;
   successor.Load(state);
-  for (const ProgressBoard* const known : {&board, &successor}) {
+  for (const JobProgress* const known : {&progress, &successor}) {
     const Phases phases = Describe(*known);
-    ASSERT_EQ(phases.size(), ProgressBoard::kMaxPhases);
+    ASSERT_EQ(phases.size(), JobProgress::kMaxPhases);
     // Passes 0 to 3.
     EXPECT_EQ(phases[0].progress().phase(), "train");
     EXPECT_EQ(phases[0].progress().epoch(), 3u);
@@ -228,7 +228,7 @@ TEST(ProgressBoardTest, OnlyTheNewestPhasesAreKeptAndTheSumOfOlderOnes) {
   }
 }
 
-TEST(ProgressBoardTest, IllegalReportsAreInvalidArgument) {
+TEST(JobProgressTest, IllegalReportsAreInvalidArgument) {
   v1::PhaseProgress unequal = Report("train", 0);
   unequal.add_buckets(1);
   v1::PhaseProgress beyond = Report("train", 0);
@@ -236,16 +236,16 @@ TEST(ProgressBoardTest, IllegalReportsAreInvalidArgument) {
   beyond.add_positives(1);
   beyond.add_negatives(1);
   v1::PhaseProgress stale = Report("train", 0);
-  for (int i = 0; i <= ProgressBoard::kMaxStalenessBuckets; ++i) {
+  for (int i = 0; i <= JobProgress::kMaxStalenessBuckets; ++i) {
     stale.add_staleness_histogram(1);
   }
   for (const v1::PhaseProgress& report :
        {unequal, beyond, stale, Report("", 0)}) {
-    EXPECT_EQ(ProgressBoard::Validate(report).code(),
+    EXPECT_EQ(JobProgress::Validate(report).code(),
               absl::StatusCode::kInvalidArgument)
         << report.ShortDebugString();
   }
-  EXPECT_TRUE(ProgressBoard::Validate(Report("train", 0)).ok());
+  EXPECT_TRUE(JobProgress::Validate(Report("train", 0)).ok());
 }
 
 }  // namespace

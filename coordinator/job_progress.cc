@@ -1,4 +1,4 @@
-#include "coordinator/progress_board.h"
+#include "coordinator/job_progress.h"
 
 #include <algorithm>
 #include <limits>
@@ -35,7 +35,7 @@ void AddStages(const v1::PhaseProgress& from, v1::PhaseProgress* to) {
         [&](const v1::StageTime& s) { return s.stage() == time.stage(); });
     if (it != to->mutable_stages()->end()) {
       it->set_seconds(it->seconds() + time.seconds());
-    } else if (to->stages_size() < ProgressBoard::kMaxStages) {
+    } else if (to->stages_size() < JobProgress::kMaxStages) {
       *to->add_stages() = time;
     }
   }
@@ -58,14 +58,14 @@ void AddSums(const v1::PhaseProgress& from, v1::PhaseProgress* to) {
 
 }  // namespace
 
-bool ProgressBoard::Phase::HasHistogram() const {
+bool JobProgress::Phase::HasHistogram() const {
   if (sum.histogram != nullptr) return true;
   return std::any_of(open.begin(), open.end(), [](const auto& entry) {
     return entry.second.histogram != nullptr;
   });
 }
 
-AucHistogram ProgressBoard::Phase::Histogram() const {
+AucHistogram JobProgress::Phase::Histogram() const {
   AucHistogram all;
   if (sum.histogram != nullptr) all = *sum.histogram;
   for (const auto& [worker, its] : open) {
@@ -74,7 +74,7 @@ AucHistogram ProgressBoard::Phase::Histogram() const {
   return all;
 }
 
-void ProgressBoard::Phase::Keep(uint32_t worker) {
+void JobProgress::Phase::Keep(uint32_t worker) {
   const auto its = open.find(worker);
   if (its == open.end()) return;
   AddSums(its->second.progress, &sum.progress);
@@ -86,17 +86,17 @@ void ProgressBoard::Phase::Keep(uint32_t worker) {
   open.erase(its);
 }
 
-std::string ProgressBoard::NameOf(const v1::PhaseProgress& progress) {
+std::string JobProgress::NameOf(const v1::PhaseProgress& progress) {
   return absl::StrCat(progress.phase(), "/", progress.epoch());
 }
 
-void ProgressBoard::SetNumExamples(const std::string& name,
-                                   uint64_t num_examples) {
+void JobProgress::SetNumExamples(const std::string& name,
+                                 uint64_t num_examples) {
   Find(name).num_examples = num_examples;
 }
 
-bool ProgressBoard::IsWhole(const std::string& name,
-                            uint64_t num_examples) const {
+bool JobProgress::IsWhole(const std::string& name,
+                          uint64_t num_examples) const {
   const auto found = by_name_.find(name);
   if (found == by_name_.end() || found->second->num_examples == 0) return false;
   const Phase& phase = *found->second;
@@ -104,12 +104,12 @@ bool ProgressBoard::IsWhole(const std::string& name,
          num_examples + phase.sum.progress.bad_lines() == phase.num_examples;
 }
 
-void ProgressBoard::NoteStart(const std::string& name, absl::Time now) {
+void JobProgress::NoteStart(const std::string& name, absl::Time now) {
   Phase& phase = Find(name);
   phase.first = std::min(phase.first, now);
 }
 
-absl::Status ProgressBoard::Validate(const v1::PhaseProgress& progress) {
+absl::Status JobProgress::Validate(const v1::PhaseProgress& progress) {
   if (progress.phase().empty() || progress.phase().size() > kMaxNameBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "progress report for a phase whose name has ", progress.phase().size(),
@@ -143,44 +143,44 @@ absl::Status ProgressBoard::Validate(const v1::PhaseProgress& progress) {
   return absl::OkStatus();
 }
 
-void ProgressBoard::Add(const v1::PhaseProgress& progress, absl::Time now) {
+void JobProgress::Add(const v1::PhaseProgress& progress, absl::Time now) {
   Phase& phase = NoteReport(progress, now);
   AddTo(progress, &phase, &phase.sum);
 }
 
-void ProgressBoard::AddOpen(WorkerIndex worker,
-                            const v1::PhaseProgress& progress, absl::Time now) {
+void JobProgress::AddOpen(WorkerIndex worker, const v1::PhaseProgress& progress,
+                          absl::Time now) {
   Phase& phase = NoteReport(progress, now);
   AddTo(progress, &phase, &phase.open[worker.value()]);
 }
 
-void ProgressBoard::Keep(WorkerIndex worker, const std::string& name) {
+void JobProgress::Keep(WorkerIndex worker, const std::string& name) {
   const auto phase = by_name_.find(name);
   if (phase != by_name_.end()) phase->second->Keep(worker.value());
 }
 
-void ProgressBoard::KeepAll(WorkerIndex worker) {
+void JobProgress::KeepAll(WorkerIndex worker) {
   for (const std::unique_ptr<Phase>& phase : phases_) {
     phase->Keep(worker.value());
   }
 }
 
-void ProgressBoard::Withdraw(WorkerIndex worker) {
+void JobProgress::Withdraw(WorkerIndex worker) {
   for (const std::unique_ptr<Phase>& phase : phases_) {
     phase->open.erase(worker.value());
   }
 }
 
-ProgressBoard::Phase& ProgressBoard::NoteReport(
-    const v1::PhaseProgress& progress, absl::Time now) {
+JobProgress::Phase& JobProgress::NoteReport(const v1::PhaseProgress& progress,
+                                            absl::Time now) {
   Phase& phase = Find(NameOf(progress));
   phase.first = std::min(phase.first, now);
   phase.last = std::max(phase.last, now);
   return phase;
 }
 
-void ProgressBoard::AddTo(const v1::PhaseProgress& progress, Phase* phase,
-                          Sum* sum) {
+void JobProgress::AddTo(const v1::PhaseProgress& progress, Phase* phase,
+                        Sum* sum) {
   AddSums(progress, &sum->progress);
   if (progress.buckets_size() == 0 || phase->histogram_dropped) return;
   if (sum->histogram == nullptr) {
@@ -195,7 +195,7 @@ void ProgressBoard::AddTo(const v1::PhaseProgress& progress, Phase* phase,
   }
 }
 
-void ProgressBoard::DropOldHistograms() {
+void JobProgress::DropOldHistograms() {
   size_t kept = 0;
   for (auto it = phases_.rbegin(); it != phases_.rend(); ++it) {
     Phase& phase = **it;
@@ -207,7 +207,7 @@ void ProgressBoard::DropOldHistograms() {
   }
 }
 
-void ProgressBoard::FoldOldest() {
+void JobProgress::FoldOldest() {
   const std::unique_ptr<Phase> oldest = std::move(phases_.front());
   phases_.pop_front();
   by_name_.erase(oldest->name);
@@ -228,7 +228,7 @@ void ProgressBoard::FoldOldest() {
   all.last = std::max(all.last, oldest->last);
 }
 
-ProgressBoard::Phase& ProgressBoard::Find(const std::string& name) {
+JobProgress::Phase& JobProgress::Find(const std::string& name) {
   if (auto it = by_name_.find(name); it != by_name_.end()) return *it->second;
   if (phases_.size() == kMaxPhases) FoldOldest();
   phases_.push_back(std::make_unique<Phase>());
@@ -245,7 +245,7 @@ ProgressBoard::Phase& ProgressBoard::Find(const std::string& name) {
   return phase;
 }
 
-void ProgressBoard::Describe(
+void JobProgress::Describe(
     bool with_histograms,
     google::protobuf::RepeatedPtrField<v1::PhaseStatus>* phases) const {
   for (const auto& [name, phase] : folded_) {
@@ -256,7 +256,7 @@ void ProgressBoard::Describe(
   }
 }
 
-void ProgressBoard::Describe(
+void JobProgress::Describe(
     const Phase& phase, bool with_histograms,
     google::protobuf::RepeatedPtrField<v1::PhaseStatus>* phases) {
   // Defined, but nobody has come to it yet.
@@ -284,8 +284,8 @@ void ProgressBoard::Describe(
   if (with_histograms) CopyHistogram(histogram, &progress);
 }
 
-void ProgressBoard::CopyHistogram(const AucHistogram& from,
-                                  v1::PhaseProgress* to) {
+void JobProgress::CopyHistogram(const AucHistogram& from,
+                                v1::PhaseProgress* to) {
   from.VisitNonEmpty(
       [to](uint32_t bucket, uint64_t positives, uint64_t negatives) {
         to->add_buckets(bucket);
@@ -294,14 +294,14 @@ void ProgressBoard::CopyHistogram(const AucHistogram& from,
       });
 }
 
-bool ProgressBoard::SaveSum(const Sum& sum, v1::PhaseProgress* saved) {
+bool JobProgress::SaveSum(const Sum& sum, v1::PhaseProgress* saved) {
   *saved = sum.progress;
   if (sum.histogram != nullptr) CopyHistogram(*sum.histogram, saved);
   return sum.histogram != nullptr;
 }
 
-ProgressBoard::Sum ProgressBoard::LoadSum(const v1::PhaseProgress& saved,
-                                          bool has_histogram) {
+JobProgress::Sum JobProgress::LoadSum(const v1::PhaseProgress& saved,
+                                      bool has_histogram) {
   Sum sum;
   sum.progress = saved;
   sum.progress.clear_buckets();
@@ -316,7 +316,7 @@ ProgressBoard::Sum ProgressBoard::LoadSum(const v1::PhaseProgress& saved,
   return sum;
 }
 
-void ProgressBoard::Save(
+void JobProgress::Save(
     google::protobuf::RepeatedPtrField<v1::PhaseState>* state) const {
   for (const auto& [name, phase] : folded_) {
     v1::PhaseState* const saved = state->Add();
@@ -328,7 +328,7 @@ void ProgressBoard::Save(
   }
 }
 
-void ProgressBoard::Save(const Phase& phase, v1::PhaseState* saved) {
+void JobProgress::Save(const Phase& phase, v1::PhaseState* saved) {
   saved->set_name(phase.name);
   saved->set_has_histogram(SaveSum(phase.sum, saved->mutable_sum()));
   for (const auto& [worker, its] : phase.open) {
@@ -343,7 +343,7 @@ void ProgressBoard::Save(const Phase& phase, v1::PhaseState* saved) {
   saved->set_last_unix_ns(ToRecorded(phase.last));
 }
 
-void ProgressBoard::Load(
+void JobProgress::Load(
     const google::protobuf::RepeatedPtrField<v1::PhaseState>& state) {
   phases_.clear();
   by_name_.clear();

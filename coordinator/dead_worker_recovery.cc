@@ -1,4 +1,4 @@
-#include "coordinator/death_settlement.h"
+#include "coordinator/dead_worker_recovery.h"
 
 #include <algorithm>
 #include <limits>
@@ -85,12 +85,12 @@ struct Pass {
   // Of which gradients are applied, or will be when their push is completed.
   RangeSet rows;
   RangeSet dense;
-  SettledPass result;
+  RecoveredEpoch result;
 };
 
-class Settlement {
+class Recovery {
  public:
-  explicit Settlement(const DeadWorker& dead) : dead_(dead) {
+  explicit Recovery(const DeadWorker& dead) : dead_(dead) {
     for (const auto& [epoch, leased] : dead.leased) {
       LeasedSet& set = passes_[epoch].leased;
       for (const v1::WorkRange& range : leased.ranges) set.Add(range);
@@ -104,19 +104,19 @@ class Settlement {
     for (const v1::WorkerLedger& ledger : dead.ledgers) Read(ledger);
   }
 
-  std::map<uint32_t, SettledPass> Run() {
+  std::map<uint32_t, RecoveredEpoch> Run() {
     for (const auto& [sequence, push] : pushes_) Judge(sequence, push);
     for (const auto& [epoch, leased] : dead_.leased) {
       Return(leased, &passes_[epoch]);
     }
-    std::map<uint32_t, SettledPass> settled;
+    std::map<uint32_t, RecoveredEpoch> recovered;
     for (auto& [epoch, pass] : passes_) {
       RangeSet covered = std::move(pass.rows);
       for (const v1::WorkRange& range : pass.dense.ranges()) covered.Add(range);
       pass.result.covered = covered.ranges();
-      settled[epoch] = std::move(pass.result);
+      recovered[epoch] = std::move(pass.result);
     }
-    return settled;
+    return recovered;
   }
 
  private:
@@ -223,8 +223,8 @@ class Settlement {
 
 }  // namespace
 
-std::map<uint32_t, SettledPass> SettleExamples(const DeadWorker& dead) {
-  return Settlement(dead).Run();
+std::map<uint32_t, RecoveredEpoch> RecoverExamples(const DeadWorker& dead) {
+  return Recovery(dead).Run();
 }
 
 }  // namespace oarlock::coordinator

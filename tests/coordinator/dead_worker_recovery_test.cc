@@ -1,4 +1,4 @@
-#include "coordinator/death_settlement.h"
+#include "coordinator/dead_worker_recovery.h"
 
 #include <gtest/gtest.h>
 
@@ -64,9 +64,9 @@ std::string Text(const google::protobuf::RepeatedPtrField<v1::WorkRange>& r) {
   return Text(std::vector<v1::WorkRange>(r.begin(), r.end()));
 }
 
-class DeathSettlementTest : public ::testing::Test {
+class DeadWorkerRecoveryTest : public ::testing::Test {
  protected:
-  DeathSettlementTest() {
+  DeadWorkerRecoveryTest() {
     dead_.worker = WorkerIndex(2);
     dead_.generation = Generation(7);
     dead_.ledgers.resize(2);
@@ -80,29 +80,29 @@ class DeathSettlementTest : public ::testing::Test {
     ledger.set_highest(std::max<uint64_t>(ledger.highest(), record.sequence()));
     *ledger.add_pushes() = record;
   }
-  SettledPass Settle() { return SettleExamples(dead_)[kEpoch]; }
+  RecoveredEpoch Recover() { return RecoverExamples(dead_)[kEpoch]; }
 
   DeadWorker dead_;
 };
 
-TEST_F(DeathSettlementTest, WhatNobodyHasSeenIsReturnedWithItsPlace) {
+TEST_F(DeadWorkerRecoveryTest, WhatNobodyHasSeenIsReturnedWithItsPlace) {
   Lease(Range(0, 100, 9, 4));
   Lease(Range(500, 0, 77, 1));
   Tell(0, Record(1, 20, 40, 2, {0}));
   Tell(1, Record(1, 20, 40, 2, {1}));
   Tell(1, Record(2, 500, 510, 1, {0}));
-  const SettledPass pass = Settle();
+  const RecoveredEpoch pass = Recover();
   EXPECT_EQ(Text(pass.returned), "0-20@9+4 40-100@9+44 510-0@77+11 ");
   EXPECT_EQ(Text(pass.covered), "20-40@0+0 500-510@0+0 ");
   EXPECT_TRUE(pass.repairs.empty());
 }
 
-TEST_F(DeathSettlementTest, ATornPushIsCompletedUnderItsName) {
+TEST_F(DeadWorkerRecoveryTest, ATornPushIsCompletedUnderItsName) {
   Lease(Range(0, 30, 5));
   Lease(Range(30, 100, 6));
   Tell(0, Record(4, 20, 40, 3, {0}));
   Tell(1, Record(4, 20, 40, 3, {2}));
-  const SettledPass pass = Settle();
+  const RecoveredEpoch pass = Recover();
   ASSERT_EQ(pass.repairs.size(), 1u);
   const v1::PushRepair& repair = pass.repairs[0];
   EXPECT_EQ(repair.worker().worker_index(), 2u);
@@ -114,16 +114,16 @@ TEST_F(DeathSettlementTest, ATornPushIsCompletedUnderItsName) {
   EXPECT_EQ(Text(pass.covered), "20-40@0+0 ");
 }
 
-TEST_F(DeathSettlementTest, APushWithoutAWholePartIsCompletedToo) {
+TEST_F(DeadWorkerRecoveryTest, APushWithoutAWholePartIsCompletedToo) {
   Lease(Range(0, 100));
   Tell(1, Record(3, 60, 70, 2, {}));
-  const SettledPass pass = Settle();
+  const RecoveredEpoch pass = Recover();
   ASSERT_EQ(pass.repairs.size(), 1u);
   EXPECT_EQ(pass.repairs[0].sequence(), 3u);
   EXPECT_EQ(Text(pass.returned), "0-60@0+0 70-100@0+70 ");
 }
 
-TEST_F(DeathSettlementTest, PushesBelowTheWindowOrWholeOrDoneAreApplied) {
+TEST_F(DeadWorkerRecoveryTest, PushesBelowTheWindowOrWholeOrDoneAreApplied) {
   Lease(Range(0, 10));
   Lease(Range(20, 100, 0, 20));
   Tell(0, Record(1, 0, 10, 2, {0}));
@@ -133,19 +133,19 @@ TEST_F(DeathSettlementTest, PushesBelowTheWindowOrWholeOrDoneAreApplied) {
   Tell(1, Record(65, 20, 30, 2, {0, 1}));
   Add(30, 40, dead_.ledgers[1].mutable_settled_examples());
   Add(30, 40, dead_.ledgers[1].mutable_settled_dense_examples());
-  SettledPass pass = Settle();
+  RecoveredEpoch pass = Recover();
   EXPECT_TRUE(pass.repairs.empty());
   EXPECT_EQ(Text(pass.covered), "0-40@0+0 200-210@0+0 ");
   EXPECT_EQ(Text(pass.returned), "40-100@0+40 ");
   // One less, and the first one is in the window.
   dead_.ledgers[1].set_highest(64);
   dead_.ledgers[1].mutable_pushes(0)->set_sequence(64);
-  pass = Settle();
+  pass = Recover();
   ASSERT_EQ(pass.repairs.size(), 1u);
   EXPECT_EQ(pass.repairs[0].sequence(), 1u);
 }
 
-TEST_F(DeathSettlementTest, HalfOfTheGradientsAreRepairedWithoutAName) {
+TEST_F(DeadWorkerRecoveryTest, HalfOfTheGradientsAreRepairedWithoutAName) {
   Lease(Range(0, 100, 8));
   v1::PushRecord rows = Record(1, 0, 30, 1, {0});
   rows.clear_dense_examples();
@@ -153,7 +153,7 @@ TEST_F(DeathSettlementTest, HalfOfTheGradientsAreRepairedWithoutAName) {
   dense.clear_examples();
   Tell(0, rows);
   Tell(1, dense);
-  const SettledPass pass = Settle();
+  const RecoveredEpoch pass = Recover();
   ASSERT_EQ(pass.repairs.size(), 2u);
   for (const v1::PushRepair& repair : pass.repairs) {
     EXPECT_FALSE(repair.has_worker());
@@ -166,7 +166,7 @@ TEST_F(DeathSettlementTest, HalfOfTheGradientsAreRepairedWithoutAName) {
   EXPECT_EQ(Text(pass.covered), "0-50@0+0 ");
 }
 
-TEST_F(DeathSettlementTest, ARepairersDeathKeepsTheRestriction) {
+TEST_F(DeadWorkerRecoveryTest, ARepairersDeathKeepsTheRestriction) {
   v1::PushRepair repair;
   *repair.add_examples() = Range(0, 30, 8);
   dead_.leased[kEpoch].repairs.push_back(repair);
@@ -176,7 +176,7 @@ TEST_F(DeathSettlementTest, ARepairersDeathKeepsTheRestriction) {
   v1::PushRecord torn = Record(1, 0, 10, 2, {1});
   torn.clear_dense_examples();
   Tell(0, torn);
-  const SettledPass pass = Settle();
+  const RecoveredEpoch pass = Recover();
   EXPECT_TRUE(pass.returned.empty());
   ASSERT_EQ(pass.repairs.size(), 3u);
   EXPECT_EQ(pass.repairs[0].sequence(), 1u);
@@ -186,12 +186,12 @@ TEST_F(DeathSettlementTest, ARepairersDeathKeepsTheRestriction) {
   EXPECT_EQ(Text(pass.repairs[2].dense_examples()), "30-60@9+0 ");
 }
 
-TEST_F(DeathSettlementTest, LongRepairsAreDivided) {
+TEST_F(DeadWorkerRecoveryTest, LongRepairsAreDivided) {
   Lease(Range(0, 0, 8));
   v1::PushRecord rows = Record(1, 0, 2 * kMaxRepairExamples + 1, 1, {0});
   rows.clear_dense_examples();
   Tell(0, rows);
-  const SettledPass pass = Settle();
+  const RecoveredEpoch pass = Recover();
   ASSERT_EQ(pass.repairs.size(), 3u);
   EXPECT_EQ(Text(pass.repairs[1].dense_examples()), "4096-8192@8+4096 ");
   EXPECT_EQ(Text(pass.repairs[2].dense_examples()), "8192-8193@8+8192 ");
@@ -294,10 +294,10 @@ class Chain {
     }
     ranges_.clear();
     repairs_ = named;
-    Take(SettleExamples(dead)[0]);
+    Take(RecoverExamples(dead)[0]);
   }
 
-  void Take(const SettledPass& pass) {
+  void Take(const RecoveredEpoch& pass) {
     for (const v1::WorkRange& range : pass.covered) covered_.Add(range);
     for (const v1::WorkRange& range : pass.returned) Own(range);
     for (const v1::PushRepair& repair : pass.repairs) {
@@ -344,7 +344,8 @@ class Chain {
   uint64_t published_ = 0;
 };
 
-TEST(DeathSettlementModelTest, EveryGradientIsAppliedOnceOverChainsOfDeaths) {
+TEST(DeadWorkerRecoveryModelTest,
+     EveryGradientIsAppliedOnceOverChainsOfDeaths) {
   std::map<std::string, int> happened;
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));

@@ -1,7 +1,7 @@
 // How far the job is: the workers' reports, added up per pass over the data.
 
-#ifndef OARLOCK_COORDINATOR_PROGRESS_BOARD_H_
-#define OARLOCK_COORDINATOR_PROGRESS_BOARD_H_
+#ifndef OARLOCK_COORDINATOR_JOB_PROGRESS_H_
+#define OARLOCK_COORDINATOR_JOB_PROGRESS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +29,7 @@ namespace oarlock::coordinator {
 //
 // What a worker reports of leases that others are given when it dies is open:
 // it counts at once, but goes with the worker, unless it was kept before.
-class ProgressBoard {
+class JobProgress {
  public:
   static constexpr size_t kMaxPhases = 4096;
   // Names before the epoch of which older phases are summed up.
@@ -127,4 +127,4 @@ class ProgressBoard {
 
 }  // namespace oarlock::coordinator
 
-#endif  // OARLOCK_COORDINATOR_PROGRESS_BOARD_H_
+#endif  // OARLOCK_COORDINATOR_JOB_PROGRESS_H_

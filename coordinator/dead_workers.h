@@ -2,8 +2,8 @@
 // whether servers refuse them, what servers have applied of their pushes, and
 // which of them nobody will ever hear of again.
 
-#ifndef OARLOCK_COORDINATOR_DEATH_BOARD_H_
-#define OARLOCK_COORDINATOR_DEATH_BOARD_H_
+#ifndef OARLOCK_COORDINATOR_DEAD_WORKERS_H_
+#define OARLOCK_COORDINATOR_DEAD_WORKERS_H_
 
 #include <cstdint>
 #include <functional>
@@ -21,11 +21,11 @@ namespace oarlock::coordinator {
 // Not thread-safe: the coordinator guards it.
 //
 // An incarnation is pending until servers refuse its pushes and, if it may have
-// left some by half, every server has given its ledger; then it is taken, once,
-// by whoever decides what becomes of its examples. It is retired when it and
-// all older ones of its index are taken and nobody has to complete a push of
-// theirs.
-class DeathBoard {
+// left some by half, every server has given its ledger; then it is claimed,
+// once, by whoever decides what becomes of its examples. It is retired when it
+// and all older ones of its index are claimed and nobody has to complete a push
+// of theirs.
+class DeadWorkers {
  public:
   struct Incarnation {
     WorkerIndex worker{0};
@@ -36,8 +36,8 @@ class DeathBoard {
     // what becomes of them depends on what servers have applied.
     bool needs_ledgers = false;
   };
-  // One that is taken.
-  struct Taken {
+  // One that is claimed.
+  struct Claimed {
     Incarnation incarnation;
     // Of all servers by index, if it needs them.
     std::vector<v1::WorkerLedger> ledgers;
@@ -54,12 +54,12 @@ class DeathBoard {
   void Describe(ServerIndex server, uint64_t server_generation,
                 v1::ServerHeartbeatResponse* response) const;
 
-  // The oldest one that can be taken. `known_version`: by which all servers
+  // The oldest one that can be claimed. `known_version`: by which all servers
   // act that are in a worker's reach. `server_generations`: the newest, by
   // index; a ledger of an older one does not count, its successor may know
   // less.
-  std::optional<Taken> Take(uint64_t known_version,
-                            const std::vector<uint64_t>& server_generations);
+  std::optional<Claimed> Claim(uint64_t known_version,
+                               const std::vector<uint64_t>& server_generations);
   // Retires whom it can. `has_repairs` says whether pushes of an incarnation
   // are to be completed.
   void Retire(const std::function<bool(WorkerIndex, Generation)>& has_repairs);
@@ -67,7 +67,7 @@ class DeathBoard {
   // Of those that may push no more, retired or not, by worker index.
   std::map<uint32_t, uint64_t> Newest() const;
   // The pending one whose ledgers are waited for the longest; null: none.
-  const Incarnation* FirstUnsettled() const;
+  const Incarnation* FirstUnrecovered() const;
 
   void Save(v1::DeathBoardState* state) const;
   // Takes the place of what is there.
@@ -80,7 +80,7 @@ class DeathBoard {
   };
   struct Record {
     Incarnation incarnation;
-    bool taken = false;
+    bool claimed = false;
     // By index of the server.
     std::map<uint32_t, Told> ledgers;
   };
@@ -93,4 +93,4 @@ class DeathBoard {
 
 }  // namespace oarlock::coordinator
 
-#endif  // OARLOCK_COORDINATOR_DEATH_BOARD_H_
+#endif  // OARLOCK_COORDINATOR_DEAD_WORKERS_H_
