@@ -168,7 +168,7 @@ absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(
   response.set_draining(job_.ending);
   response.set_failed(job_.failed);
   response.set_reason(job_.reason);
-  response.set_training_stopped(course_.stopped());
+  response.set_training_stopped(training_.stopped());
   return response;
 }
 
@@ -316,7 +316,7 @@ absl::StatusOr<v1::LeaseWorkResponse> Coordinator::LeaseWork(
     *call->mutable_lease_work() = request;
   }));
   const bool stopped =
-      course_.stopped() && TrainEpoch(request.work()).has_value();
+      training_.stopped() && TrainEpoch(request.work()).has_value();
   bool told_all = false;
   OARLOCK_ASSIGN_OR_RETURN(v1::LeaseWorkResponse response,
                            work_.Lease(request, stopped, &told_all));
@@ -411,7 +411,7 @@ v1::JobStatusResponse Coordinator::JobStatus(
     if (worker.registered()) *response.add_workers() = worker.state;
   }
   progress_.Describe(request.with_histograms(), response.mutable_phases());
-  course_.Describe(&response);
+  training_.Describe(&response);
   response.set_finished(job_.over);
   response.set_failed(job_.failed);
   response.set_reason(job_.reason);

@@ -59,7 +59,7 @@
 #include "coordinator/job_progress.h"
 #include "coordinator/server_roster.h"
 #include "coordinator/step_clocks.h"
-#include "coordinator/work/training_course.h"
+#include "coordinator/work/training_state.h"
 #include "coordinator/work/work_queue.h"
 #include "coordinator/worker_record.h"
 #include "proto/state/coordinator_state.pb.h"
@@ -274,7 +274,7 @@ class Coordinator {
   JobProgress progress_ ABSL_GUARDED_BY(mutex_);
   // What the job trains, as the newest worker that said it did.
   std::optional<v1::JobDescription> description_ ABSL_GUARDED_BY(mutex_);
-  TrainingCourse course_ ABSL_GUARDED_BY(mutex_);
+  TrainingState training_ ABSL_GUARDED_BY(mutex_);
   JobState job_ ABSL_GUARDED_BY(mutex_);
   absl::Time ending_since_ ABSL_GUARDED_BY(mutex_);
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;

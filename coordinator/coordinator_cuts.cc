@@ -130,12 +130,12 @@ void Coordinator::DescribeCut(v1::CheckpointManifest* manifest) const {
   if (description_.has_value()) {
     *manifest->mutable_description() = *description_;
   }
-  course_.DescribeCut(trained_epochs, manifest);
+  training_.DescribeCut(trained_epochs, manifest);
 }
 
 uint32_t Coordinator::TrainedEpochs() const {
   // A pass is defined when the one before it is over on all workers.
-  uint32_t trained = std::max(trained_epochs_, course_.num_trained_files());
+  uint32_t trained = std::max(trained_epochs_, training_.num_trained_files());
   for (const std::string& name : work_.names()) {
     trained = std::max(trained, TrainEpoch(name).value_or(0));
   }
@@ -167,7 +167,7 @@ void Coordinator::Restore(const v1::CheckpointManifest& manifest) {
       trained_epochs_ = std::max(trained_epochs_, *epoch + 1);
     }
   }
-  course_.Restore(manifest);
+  training_.Restore(manifest);
 }
 
 }  // namespace oarlock::coordinator

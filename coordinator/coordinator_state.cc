@@ -63,7 +63,7 @@ v1::CoordinatorState Coordinator::SaveLocked() const {
   state.set_trained_epochs(trained_epochs_);
   state.set_epochs_before_cut(epochs_before_cut_);
   progress_.Save(state.mutable_phases());
-  course_.Save(state.mutable_course());
+  training_.Save(state.mutable_course());
   state.set_job_ending(job_.ending);
   state.set_job_over(job_.over);
   state.set_job_failed(job_.failed);
@@ -101,7 +101,7 @@ absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
   trained_epochs_ = state.trained_epochs();
   epochs_before_cut_ = state.epochs_before_cut();
   progress_.Load(state.phases());
-  course_.Load(state.course());
+  training_.Load(state.course());
   job_ = {.ending = state.job_ending(),
           .over = state.job_over(),
           .failed = state.job_failed(),
@@ -220,7 +220,7 @@ void Coordinator::BeginRun() {
   work_.BeginRun(
       [](const std::string& work) { return TrainEpoch(work).has_value(); });
   progress_ = JobProgress();
-  course_.BeginRun();
+  training_.BeginRun();
   job_ = JobState();
   first_registration_ = absl::InfiniteFuture();
   ending_since_ = absl::Time();

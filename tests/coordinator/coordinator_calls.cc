@@ -124,7 +124,7 @@ v1::CoordinatorCall RandomCalls::Next(const v1::CoordinatorState& state) {
   } else if (dice < 860 && state.cuts().open()) {
     call.set_close_cut(true);
   } else if (dice > 860 && dice < 880) {
-    Course(state, &call);
+    Training(state, &call);
   } else if (dice == 860 && Below(5) == 0) {
     call.mutable_end_job()->set_reason("enough");
   } else {
@@ -228,8 +228,8 @@ void RandomCalls::LeaseWork(const v1::CoordinatorState& state,
   }
 }
 
-void RandomCalls::Course(const v1::CoordinatorState& state,
-                         v1::CoordinatorCall* call) {
+void RandomCalls::Training(const v1::CoordinatorState& state,
+                           v1::CoordinatorCall* call) {
   switch (Below(4)) {
     case 0: {
       v1::ReportEvaluationRequest& request = *call->mutable_report_evaluation();

@@ -1,4 +1,4 @@
-// The course of a job as curves for TensorBoard.
+// The progress of a job as curves for TensorBoard.
 
 #ifndef OARLOCK_WORKER_REPORT_TRAINING_EVENTS_H_
 #define OARLOCK_WORKER_REPORT_TRAINING_EVENTS_H_

@@ -15,31 +15,31 @@ absl::Status Coordinator::ReportEvaluation(
   absl::MutexLock lock(&mutex_);
   OARLOCK_RETURN_IF_ERROR(
       Check(request.worker_index(), request.worker_generation()).status());
-  OARLOCK_RETURN_IF_ERROR(course_.CheckEvaluation(request.evaluation()));
+  OARLOCK_RETURN_IF_ERROR(training_.CheckEvaluation(request.evaluation()));
   OARLOCK_RETURN_IF_ERROR(calls_
                               .Begin([&](auto* call) {
                                 *call->mutable_report_evaluation() = request;
                               })
                               .status());
-  course_.Report(request.evaluation());
+  training_.Report(request.evaluation());
   return absl::OkStatus();
 }
 
 absl::Status Coordinator::StopTraining(const v1::StopTrainingRequest& request) {
   absl::MutexLock lock(&mutex_);
-  if (course_.stopped()) return absl::OkStatus();
+  if (training_.stopped()) return absl::OkStatus();
   OARLOCK_RETURN_IF_ERROR(
       calls_
           .Begin([&](auto* call) { *call->mutable_stop_training() = request; })
           .status());
-  course_.Stop(request.reason());
+  training_.Stop(request.reason());
   spdlog::info("training is stopped: {}", request.reason());
   return absl::OkStatus();
 }
 
 bool Coordinator::training_stopped() const {
   absl::MutexLock lock(&mutex_);
-  return course_.stopped();
+  return training_.stopped();
 }
 
 absl::StatusOr<v1::BeginPassResponse> Coordinator::BeginPass(
@@ -49,7 +49,7 @@ absl::StatusOr<v1::BeginPassResponse> Coordinator::BeginPass(
       calls_.Begin([&](auto* call) { *call->mutable_begin_pass() = request; })
           .status());
   v1::BeginPassResponse response;
-  response.set_begins(course_.Begin(request.epoch()));
+  response.set_begins(training_.Begin(request.epoch()));
   return response;
 }
 
@@ -58,12 +58,12 @@ absl::Status Coordinator::NoteFile(const v1::NoteFileRequest& request) {
   OARLOCK_RETURN_IF_ERROR(
       Check(request.worker_index(), request.worker_generation()).status());
   const v1::TrainingFile& file = request.file();
-  OARLOCK_RETURN_IF_ERROR(course_.CheckFile(file));
+  OARLOCK_RETURN_IF_ERROR(training_.CheckFile(file));
   // Ranges of a stopped pass are left in the queue. One that workers split by
   // themselves has none there.
   const std::string work = TrainWork(file.epoch());
   if (file.trained() && (!work_.IsAllDone(work) ||
-                         (course_.stopped() && !work_.HadRanges(work)))) {
+                         (training_.stopped() && !work_.HadRanges(work)))) {
     return absl::FailedPreconditionError(absl::StrCat(
         "file '", file.file(), "' of pass ", file.epoch(),
         " is not wholly trained; the rest is trained when the job goes on"));
@@ -71,7 +71,7 @@ absl::Status Coordinator::NoteFile(const v1::NoteFileRequest& request) {
   OARLOCK_RETURN_IF_ERROR(
       calls_.Begin([&](auto* call) { *call->mutable_note_file() = request; })
           .status());
-  course_.NoteFile(file);
+  training_.NoteFile(file);
   return absl::OkStatus();
 }
 
@@ -79,13 +79,13 @@ v1::ListFilesResponse Coordinator::ListFiles(
     const v1::ListFilesRequest& request) const {
   absl::MutexLock lock(&mutex_);
   v1::ListFilesResponse response;
-  const std::vector<v1::TrainingFile>& files = course_.files();
+  const std::vector<v1::TrainingFile>& files = training_.files();
   const size_t end = std::min(
-      files.size(), request.first_epoch() + TrainingCourse::kMaxListedFiles);
+      files.size(), request.first_epoch() + TrainingState::kMaxListedFiles);
   for (size_t i = request.first_epoch(); i < end; ++i) {
     *response.add_files() = files[i];
   }
-  response.set_training_stopped(course_.stopped());
+  response.set_training_stopped(training_.stopped());
   return response;
 }
 

@@ -1,6 +1,6 @@
 // Evaluations, stopping, and online files: what the coordinator keeps of them.
 
-#include "coordinator/work/training_course.h"
+#include "coordinator/work/training_state.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,105 +32,105 @@ v1::TrainingFile FileOf(uint32_t epoch, const std::string& name,
   return file;
 }
 
-TEST(TrainingCourseTest, AnEvaluationThatIsToldAgainTakesThePlaceOfTheFirst) {
-  TrainingCourse course;
-  course.Report(EvaluationOf("test/0", .5));
-  course.Report(EvaluationOf("test/1", .6));
-  course.Report(EvaluationOf("test/0", .7));
+TEST(TrainingStateTest, AnEvaluationThatIsToldAgainTakesThePlaceOfTheFirst) {
+  TrainingState training;
+  training.Report(EvaluationOf("test/0", .5));
+  training.Report(EvaluationOf("test/1", .6));
+  training.Report(EvaluationOf("test/0", .7));
   v1::JobStatusResponse status;
-  course.Describe(&status);
+  training.Describe(&status);
   ASSERT_EQ(status.evaluations_size(), 2);
   EXPECT_EQ(status.evaluations(0).auc(), .7);
 }
 
-TEST(TrainingCourseTest, AnEvaluationOfAnotherRunStaysAndTheNewOneFollows) {
+TEST(TrainingStateTest, AnEvaluationOfAnotherRunStaysAndTheNewOneFollows) {
   const auto ended_at = [](double unix_seconds, double auc) {
     v1::Evaluation evaluation = EvaluationOf("test/0", auc);
     evaluation.set_unix_seconds(unix_seconds);
     return evaluation;
   };
-  TrainingCourse course;
-  course.Report(ended_at(1, .5));
-  EXPECT_EQ(course.CheckEvaluation(ended_at(2, .7)).code(),
+  TrainingState training;
+  training.Report(ended_at(1, .5));
+  EXPECT_EQ(training.CheckEvaluation(ended_at(2, .7)).code(),
             absl::StatusCode::kAlreadyExists);
-  course.BeginRun();
-  ASSERT_TRUE(course.CheckEvaluation(ended_at(2, .7)).ok());
-  course.Report(ended_at(2, .7));
+  training.BeginRun();
+  ASSERT_TRUE(training.CheckEvaluation(ended_at(2, .7)).ok());
+  training.Report(ended_at(2, .7));
   // Now with its checkpoint.
-  ASSERT_TRUE(course.CheckEvaluation(ended_at(2, .7)).ok());
-  course.Report(ended_at(2, .7));
+  ASSERT_TRUE(training.CheckEvaluation(ended_at(2, .7)).ok());
+  training.Report(ended_at(2, .7));
   v1::JobStatusResponse status;
-  course.Describe(&status);
+  training.Describe(&status);
   ASSERT_EQ(status.evaluations_size(), 2);
   EXPECT_EQ(status.evaluations(0).auc(), .5);
   EXPECT_EQ(status.evaluations(1).auc(), .7);
 
   v1::TrainingCourseState state;
-  course.Save(&state);
-  TrainingCourse successor;
+  training.Save(&state);
+  TrainingState successor;
   successor.Load(state);
   EXPECT_EQ(successor.CheckEvaluation(ended_at(3, .8)).code(),
             absl::StatusCode::kAlreadyExists);
   v1::CheckpointManifest manifest;
-  course.DescribeCut(/*trained_epochs=*/0, &manifest);
-  TrainingCourse resumed;
+  training.DescribeCut(/*trained_epochs=*/0, &manifest);
+  TrainingState resumed;
   resumed.Restore(manifest);
   EXPECT_TRUE(resumed.CheckEvaluation(ended_at(3, .8)).ok());
 }
 
-TEST(TrainingCourseTest, OnlyTheNewestEvaluationsAreKept) {
-  TrainingCourse course;
-  for (size_t i = 0; i < TrainingCourse::kMaxEvaluations + 2; ++i) {
-    course.Report(EvaluationOf(absl::StrCat("test/", i), .5));
+TEST(TrainingStateTest, OnlyTheNewestEvaluationsAreKept) {
+  TrainingState training;
+  for (size_t i = 0; i < TrainingState::kMaxEvaluations + 2; ++i) {
+    training.Report(EvaluationOf(absl::StrCat("test/", i), .5));
   }
   v1::JobStatusResponse status;
-  course.Describe(&status);
-  EXPECT_EQ(status.evaluations_size(), TrainingCourse::kMaxEvaluations);
+  training.Describe(&status);
+  EXPECT_EQ(status.evaluations_size(), TrainingState::kMaxEvaluations);
   EXPECT_EQ(status.evaluations(0).work(), "test/2");
 }
 
-TEST(TrainingCourseTest, WhetherAPassBeginsIsDecidedOnce) {
-  TrainingCourse course;
-  EXPECT_TRUE(course.Begin(0));
-  EXPECT_TRUE(course.Begin(1));
-  course.Stop("enough");
+TEST(TrainingStateTest, WhetherAPassBeginsIsDecidedOnce) {
+  TrainingState training;
+  EXPECT_TRUE(training.Begin(0));
+  EXPECT_TRUE(training.Begin(1));
+  training.Stop("enough");
   // Somebody has begun it.
-  EXPECT_TRUE(course.Begin(1));
-  EXPECT_FALSE(course.Begin(2));
-  EXPECT_FALSE(course.Begin(2));
+  EXPECT_TRUE(training.Begin(1));
+  EXPECT_FALSE(training.Begin(2));
+  EXPECT_FALSE(training.Begin(2));
 }
 
-TEST(TrainingCourseTest, FilesFollowEachOtherAndHaveOneNameEach) {
-  TrainingCourse course;
-  EXPECT_EQ(course.CheckFile(FileOf(1, "a")).code(),
+TEST(TrainingStateTest, FilesFollowEachOtherAndHaveOneNameEach) {
+  TrainingState training;
+  EXPECT_EQ(training.CheckFile(FileOf(1, "a")).code(),
             absl::StatusCode::kInvalidArgument);
-  ASSERT_TRUE(course.CheckFile(FileOf(0, "a")).ok());
-  course.NoteFile(FileOf(0, "a"));
+  ASSERT_TRUE(training.CheckFile(FileOf(0, "a")).ok());
+  training.NoteFile(FileOf(0, "a"));
   // The same again.
-  EXPECT_TRUE(course.CheckFile(FileOf(0, "a")).ok());
-  EXPECT_EQ(course.CheckFile(FileOf(0, "b")).code(),
+  EXPECT_TRUE(training.CheckFile(FileOf(0, "a")).ok());
+  EXPECT_EQ(training.CheckFile(FileOf(0, "b")).code(),
             absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(course.CheckFile(FileOf(1, "b")).code(),
+  EXPECT_EQ(training.CheckFile(FileOf(1, "b")).code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(course.num_trained_files(), 0u);
-  course.NoteFile(FileOf(0, "a", true));
-  EXPECT_EQ(course.num_trained_files(), 1u);
-  EXPECT_EQ(course.CheckFile(FileOf(1, "a")).code(),
+  EXPECT_EQ(training.num_trained_files(), 0u);
+  training.NoteFile(FileOf(0, "a", true));
+  EXPECT_EQ(training.num_trained_files(), 1u);
+  EXPECT_EQ(training.CheckFile(FileOf(1, "a")).code(),
             absl::StatusCode::kAlreadyExists);
-  EXPECT_TRUE(course.CheckFile(FileOf(1, "b")).ok());
-  course.Stop("enough");
-  EXPECT_EQ(course.CheckFile(FileOf(1, "b")).code(),
+  EXPECT_TRUE(training.CheckFile(FileOf(1, "b")).ok());
+  training.Stop("enough");
+  EXPECT_EQ(training.CheckFile(FileOf(1, "b")).code(),
             absl::StatusCode::kFailedPrecondition);
 }
 
-TEST(TrainingCourseTest, AFileThatEndedAfterTheCutWasOpenedIsNotTrainedInIt) {
-  TrainingCourse course;
-  course.NoteFile(FileOf(0, "a", true));
-  course.NoteFile(FileOf(1, "b", true));
-  course.NoteFile(FileOf(2, "c"));
+TEST(TrainingStateTest, AFileThatEndedAfterTheCutWasOpenedIsNotTrainedInIt) {
+  TrainingState training;
+  training.NoteFile(FileOf(0, "a", true));
+  training.NoteFile(FileOf(1, "b", true));
+  training.NoteFile(FileOf(2, "c"));
   v1::CheckpointManifest manifest;
-  course.DescribeCut(/*trained_epochs=*/1, &manifest);
-  TrainingCourse restored;
+  training.DescribeCut(/*trained_epochs=*/1, &manifest);
+  TrainingState restored;
   restored.Restore(manifest);
   EXPECT_EQ(restored.num_trained_files(), 1u);
   ASSERT_EQ(restored.files().size(), 2u);
@@ -138,28 +138,28 @@ TEST(TrainingCourseTest, AFileThatEndedAfterTheCutWasOpenedIsNotTrainedInIt) {
   EXPECT_FALSE(restored.files()[1].trained());
 }
 
-TEST(TrainingCourseTest, AFileOfWhichAllIsInTheCutIsTrainedInIt) {
-  TrainingCourse course;
-  course.NoteFile(FileOf(0, "a", true));
+TEST(TrainingStateTest, AFileOfWhichAllIsInTheCutIsTrainedInIt) {
+  TrainingState training;
+  training.NoteFile(FileOf(0, "a", true));
   // Nobody has noted its end yet.
-  course.NoteFile(FileOf(1, "b"));
+  training.NoteFile(FileOf(1, "b"));
   v1::CheckpointManifest manifest;
-  course.DescribeCut(/*trained_epochs=*/2, &manifest);
-  TrainingCourse restored;
+  training.DescribeCut(/*trained_epochs=*/2, &manifest);
+  TrainingState restored;
   restored.Restore(manifest);
   EXPECT_EQ(restored.num_trained_files(), 2u);
   EXPECT_TRUE(restored.CheckFile(FileOf(2, "c")).ok());
 }
 
-TEST(TrainingCourseTest, StateIsTakenOver) {
-  TrainingCourse course;
-  course.Begin(3);
-  course.NoteFile(FileOf(0, "a", true));
-  course.Report(EvaluationOf("test/0", .5));
-  course.Stop("enough");
+TEST(TrainingStateTest, StateIsTakenOver) {
+  TrainingState training;
+  training.Begin(3);
+  training.NoteFile(FileOf(0, "a", true));
+  training.Report(EvaluationOf("test/0", .5));
+  training.Stop("enough");
   v1::TrainingCourseState state;
-  course.Save(&state);
-  TrainingCourse successor;
+  training.Save(&state);
+  TrainingState successor;
   successor.Load(state);
   v1::TrainingCourseState again;
   successor.Save(&again);
@@ -168,9 +168,9 @@ TEST(TrainingCourseTest, StateIsTakenOver) {
             absl::StatusCode::kAlreadyExists);
 }
 
-class CourseOfAJobTest : public CoordinatorTest {
+class TrainingOfAJobTest : public CoordinatorTest {
  protected:
-  CourseOfAJobTest() : CoordinatorTest(/*num_workers=*/2) {}
+  TrainingOfAJobTest() : CoordinatorTest(/*num_workers=*/2) {}
 
   absl::Status Note(uint32_t worker, uint64_t generation,
                     const v1::TrainingFile& file) {
@@ -187,7 +187,7 @@ class CourseOfAJobTest : public CoordinatorTest {
   }
 };
 
-TEST_F(CourseOfAJobTest, AStoppedPassIsOverWhenNobodyHasItsRanges) {
+TEST_F(TrainingOfAJobTest, AStoppedPassIsOverWhenNobodyHasItsRanges) {
   const uint64_t first = Register(0);
   const uint64_t second = Register(1);
   Define(4);
@@ -210,7 +210,7 @@ TEST_F(CourseOfAJobTest, AStoppedPassIsOverWhenNobodyHasItsRanges) {
   EXPECT_EQ(Lease(0, first)->ranges_size(), 1);
 }
 
-TEST_F(CourseOfAJobTest, AFileOfAPassThatWasStoppedIsNotTrained) {
+TEST_F(TrainingOfAJobTest, AFileOfAPassThatWasStoppedIsNotTrained) {
   const uint64_t worker = Register(0);
   ASSERT_TRUE(Note(0, worker, FileOf(0, "a")).ok());
   Define(2);
@@ -227,7 +227,7 @@ TEST_F(CourseOfAJobTest, AFileOfAPassThatWasStoppedIsNotTrained) {
   EXPECT_TRUE(files.training_stopped());
 }
 
-TEST_F(CourseOfAJobTest, AFileThatIsTrainedIsNotInTheCutThatWasOpenedBefore) {
+TEST_F(TrainingOfAJobTest, AFileThatIsTrainedIsNotInTheCutThatWasOpenedBefore) {
   const uint64_t worker = Register(0);
   ASSERT_TRUE(Note(0, worker, FileOf(0, "a")).ok());
   Define(1);
@@ -246,7 +246,7 @@ TEST_F(CourseOfAJobTest, AFileThatIsTrainedIsNotInTheCutThatWasOpenedBefore) {
   EXPECT_TRUE(next.files(0).trained());
 }
 
-TEST_F(CourseOfAJobTest, AJobGoesOnFromACutBetweenTheLastPushAndTheFilesEnd) {
+TEST_F(TrainingOfAJobTest, AJobGoesOnFromACutBetweenTheLastPushAndTheFilesEnd) {
   const uint64_t worker = Register(0);
   ASSERT_TRUE(Note(0, worker, FileOf(0, "a")).ok());
   v1::DefineWorkRequest define;
@@ -273,7 +273,7 @@ TEST_F(CourseOfAJobTest, AJobGoesOnFromACutBetweenTheLastPushAndTheFilesEnd) {
   EXPECT_TRUE(next.ok()) << next;
 }
 
-TEST_F(CourseOfAJobTest, AFencedWorkerSaysNothing) {
+TEST_F(TrainingOfAJobTest, AFencedWorkerSaysNothing) {
   const uint64_t worker = Register(0);
   Register(0);
   EXPECT_EQ(Note(0, worker, FileOf(0, "a")).code(), absl::StatusCode::kAborted);

@@ -1,4 +1,4 @@
-// GrpcJobClient's calls about the course of training: checkpoints,
+// GrpcJobClient's calls about the state of training: checkpoints,
 // evaluations, stopping, online files.
 
 #include "base/status_macros.h"

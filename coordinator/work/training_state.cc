@@ -1,4 +1,4 @@
-#include "coordinator/work/training_course.h"
+#include "coordinator/work/training_state.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,13 +7,13 @@
 
 namespace oarlock::coordinator {
 
-size_t TrainingCourse::FindEvaluation(const std::string& work) const {
+size_t TrainingState::FindEvaluation(const std::string& work) const {
   size_t i = num_former_evaluations_;
   while (i < evaluations_.size() && evaluations_[i].work() != work) ++i;
   return i;
 }
 
-absl::Status TrainingCourse::CheckEvaluation(
+absl::Status TrainingState::CheckEvaluation(
     const v1::Evaluation& evaluation) const {
   if (evaluation.work().empty() || evaluation.work().size() > kMaxNameBytes ||
       evaluation.file().size() > kMaxNameBytes ||
@@ -34,7 +34,7 @@ absl::Status TrainingCourse::CheckEvaluation(
   return absl::OkStatus();
 }
 
-void TrainingCourse::Report(const v1::Evaluation& evaluation) {
+void TrainingState::Report(const v1::Evaluation& evaluation) {
   const size_t known = FindEvaluation(evaluation.work());
   if (known < evaluations_.size()) {
     evaluations_[known] = evaluation;
@@ -47,20 +47,20 @@ void TrainingCourse::Report(const v1::Evaluation& evaluation) {
   evaluations_.push_back(evaluation);
 }
 
-void TrainingCourse::Stop(const std::string& reason) {
+void TrainingState::Stop(const std::string& reason) {
   if (stopped_) return;
   stopped_ = true;
   stop_reason_ = reason.substr(0, kMaxReasonBytes);
 }
 
-bool TrainingCourse::Begin(uint32_t epoch) {
+bool TrainingState::Begin(uint32_t epoch) {
   if (epoch < begun_passes_) return true;
   if (stopped_) return false;
   begun_passes_ = epoch + 1;
   return true;
 }
 
-absl::Status TrainingCourse::CheckFile(const v1::TrainingFile& file) const {
+absl::Status TrainingState::CheckFile(const v1::TrainingFile& file) const {
   if (file.file().empty() || file.file().size() > kMaxNameBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "file of pass ", file.epoch(), " whose name has ", file.file().size(),
@@ -97,7 +97,7 @@ absl::Status TrainingCourse::CheckFile(const v1::TrainingFile& file) const {
   return absl::OkStatus();
 }
 
-void TrainingCourse::NoteFile(const v1::TrainingFile& file) {
+void TrainingState::NoteFile(const v1::TrainingFile& file) {
   if (file.epoch() == files_.size()) {
     files_.push_back(file);
     names_.insert(file.file());
@@ -106,21 +106,21 @@ void TrainingCourse::NoteFile(const v1::TrainingFile& file) {
   }
 }
 
-uint32_t TrainingCourse::num_trained_files() const {
+uint32_t TrainingState::num_trained_files() const {
   const size_t count = files_.size();
   return static_cast<uint32_t>(count > 0 && !files_.back().trained() ? count - 1
                                                                      : count);
 }
 
-void TrainingCourse::Describe(v1::JobStatusResponse* status) const {
+void TrainingState::Describe(v1::JobStatusResponse* status) const {
   status->mutable_evaluations()->Add(evaluations_.begin(), evaluations_.end());
   status->set_training_stopped(stopped_);
   status->set_stop_reason(stop_reason_);
   if (!files_.empty()) *status->mutable_newest_file() = files_.back();
 }
 
-void TrainingCourse::DescribeCut(uint32_t trained_epochs,
-                                 v1::CheckpointManifest* manifest) const {
+void TrainingState::DescribeCut(uint32_t trained_epochs,
+                                v1::CheckpointManifest* manifest) const {
   manifest->mutable_evaluations()->Add(evaluations_.begin(),
                                        evaluations_.end());
   for (const v1::TrainingFile& file : files_) {
@@ -134,21 +134,21 @@ void TrainingCourse::DescribeCut(uint32_t trained_epochs,
   }
 }
 
-void TrainingCourse::Restore(const v1::CheckpointManifest& manifest) {
+void TrainingState::Restore(const v1::CheckpointManifest& manifest) {
   evaluations_.assign(manifest.evaluations().begin(),
                       manifest.evaluations().end());
   num_former_evaluations_ = evaluations_.size();
   SetFiles({manifest.files().begin(), manifest.files().end()});
 }
 
-void TrainingCourse::BeginRun() {
+void TrainingState::BeginRun() {
   stopped_ = false;
   stop_reason_.clear();
   begun_passes_ = 0;
   num_former_evaluations_ = evaluations_.size();
 }
 
-void TrainingCourse::Save(v1::TrainingCourseState* state) const {
+void TrainingState::Save(v1::TrainingCourseState* state) const {
   state->mutable_evaluations()->Add(evaluations_.begin(), evaluations_.end());
   state->set_stopped(stopped_);
   state->set_stop_reason(stop_reason_);
@@ -158,7 +158,7 @@ void TrainingCourse::Save(v1::TrainingCourseState* state) const {
       static_cast<uint32_t>(num_former_evaluations_));
 }
 
-void TrainingCourse::Load(const v1::TrainingCourseState& state) {
+void TrainingState::Load(const v1::TrainingCourseState& state) {
   evaluations_.assign(state.evaluations().begin(), state.evaluations().end());
   stopped_ = state.stopped();
   stop_reason_ = state.stop_reason();
@@ -168,7 +168,7 @@ void TrainingCourse::Load(const v1::TrainingCourseState& state) {
   SetFiles({state.files().begin(), state.files().end()});
 }
 
-void TrainingCourse::SetFiles(std::vector<v1::TrainingFile> files) {
+void TrainingState::SetFiles(std::vector<v1::TrainingFile> files) {
   files_ = std::move(files);
   names_.clear();
   for (const v1::TrainingFile& file : files_) names_.insert(file.file());

@@ -2,8 +2,8 @@
 // evaluations have said, whether it was stopped, which passes were begun, and
 // which files an online job trains in them.
 
-#ifndef OARLOCK_COORDINATOR_WORK_TRAINING_COURSE_H_
-#define OARLOCK_COORDINATOR_WORK_TRAINING_COURSE_H_
+#ifndef OARLOCK_COORDINATOR_WORK_TRAINING_STATE_H_
+#define OARLOCK_COORDINATOR_WORK_TRAINING_STATE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +27,7 @@ namespace oarlock::coordinator {
 // 2. Whether a pass begins is decided once; all who ask hear the same.
 // 3. Files have the epochs 0, 1, 2 ...; no two have one name; one is added when
 //    all before it are trained, so at most the last one is not.
-class TrainingCourse {
+class TrainingState {
  public:
   static constexpr size_t kMaxEvaluations = 4096;
   // With names of kMaxNameBytes they fit into a manifest.
@@ -92,4 +92,4 @@ class TrainingCourse {
 
 }  // namespace oarlock::coordinator
 
-#endif  // OARLOCK_COORDINATOR_WORK_TRAINING_COURSE_H_
+#endif  // OARLOCK_COORDINATOR_WORK_TRAINING_STATE_H_
