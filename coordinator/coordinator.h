@@ -57,7 +57,7 @@
 #include "coordinator/cut_state.h"
 #include "coordinator/dead_workers.h"
 #include "coordinator/job_progress.h"
-#include "coordinator/server_roster.h"
+#include "coordinator/server_records.h"
 #include "coordinator/step_clocks.h"
 #include "coordinator/work/training_state.h"
 #include "coordinator/work/work_queue.h"
@@ -248,7 +248,7 @@ class Coordinator {
   mutable absl::Mutex mutex_;
   // By index.
   std::vector<WorkerRecord> workers_ ABSL_GUARDED_BY(mutex_);
-  ServerRoster servers_ ABSL_GUARDED_BY(mutex_);
+  ServerRecords servers_ ABSL_GUARDED_BY(mutex_);
   // Both begin with the Unix milliseconds at the start, so that they grow
   // across restarts.
   uint64_t next_generation_ ABSL_GUARDED_BY(mutex_);

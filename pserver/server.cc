@@ -27,9 +27,9 @@
 #include "pserver/checkpoint/server_checkpoints.h"
 #include "pserver/fencing/control_loop.h"
 #include "pserver/fencing/ledger_reporter.h"
-#include "pserver/fencing/membership.h"
 #include "pserver/fencing/push_ledger.h"
-#include "pserver/fencing/round_roster.h"
+#include "pserver/fencing/round_membership.h"
+#include "pserver/fencing/worker_fences.h"
 #include "pserver/rpc/call_queues.h"
 #include "pserver/service/admin_service.h"
 #include "pserver/service/health_service.h"
@@ -130,12 +130,12 @@ class Server::Impl {
             1, absl::ToUnixMillis(options.clocks.calendar->Now()))),
         map_(cluster::PartitionMap::Even(options.num_partitions,
                                          options.server_endpoints.size())),
-        membership_(std::max(options.num_workers, logs.num_workers),
-                    Membership::Start::kAfterFirstUpdate),
-        push_ledger_(&membership_),
+        fences_(std::max(options.num_workers, logs.num_workers),
+                WorkerFences::Start::kAfterFirstUpdate),
+        push_ledger_(&fences_),
         registry_(map_, ServerIndex(options.server_index), *options.clocks.even,
                   options.tier_dir, generation_),
-        roster_(&membership_, &registry_),
+        round_membership_(&fences_, &registry_),
         ledger_reporter_(&push_ledger_, &registry_),
         coordinator_(
             options.server_index == 0
@@ -144,7 +144,7 @@ class Server::Impl {
                 : nullptr),
         eviction_loop_(&registry_, *options.clocks.even),
         admin_service_(MakeAdminServiceOptions(options, generation_, token),
-                       map_, &registry_, &roster_, coordinator_.get(),
+                       map_, &registry_, &round_membership_, coordinator_.get(),
                        &eviction_loop_, *options.clocks.even),
         parameter_service_(
             MakeParameterServiceOptions(options, generation_, token),
@@ -154,7 +154,7 @@ class Server::Impl {
         queues_(options.NumThreads()),
         control_loop_(MakeControlLoopOptions(options, generation_, token), map_,
                       coordinator_.get(), std::move(coordinator_channel),
-                      &roster_, &registry_.clock(), &ledger_reporter_,
+                      &round_membership_, &registry_.clock(), &ledger_reporter_,
                       *options.clocks.even) {
     control_loop_.SetCutObserver([this](uint64_t settled, bool cuts_wait) {
       cut_gate_.Settle(settled);
@@ -192,11 +192,11 @@ class Server::Impl {
   const absl::Time start_;
   const Generation generation_;
   const cluster::PartitionMap map_;
-  Membership membership_;
+  WorkerFences fences_;
   // Outlives all that may hold a push.
   PushLedger push_ledger_;
   TableRegistry registry_;
-  RoundRoster roster_;
+  RoundMembership round_membership_;
   LedgerReporter ledger_reporter_;
   const std::unique_ptr<coordinator::Coordinator>
       coordinator_;  // null but on server 0

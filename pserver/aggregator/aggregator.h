@@ -28,7 +28,7 @@ using PushDone = absl::AnyInvocable<void(absl::StatusOr<PushOutcome>)>;
 inline constexpr uint64_t kEveryRound = ~uint64_t{0};
 
 // One per table, whose kind decides which of the two pushes may be called.
-// Thread-safe. The push has been checked: job, generations, membership, groups
+// Thread-safe. The push has been checked: job, generations, fences, groups
 // or blocks of this server, as many values as the table wants. What arrives
 // twice under one name is applied once.
 class Aggregator {

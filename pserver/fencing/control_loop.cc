@@ -35,14 +35,15 @@ ControlLoop::ControlLoop(const ControlLoopOptions& options,
                          const cluster::PartitionMap& map,
                          coordinator::Coordinator* coordinator,
                          std::shared_ptr<grpc::Channel> channel,
-                         RoundRoster* roster, LogicalClock* logical_clock,
-                         LedgerReporter* ledgers, const Clock& clock)
+                         RoundMembership* round_membership,
+                         LogicalClock* logical_clock, LedgerReporter* ledgers,
+                         const Clock& clock)
     : options_(options),
       map_(map),
       coordinator_(coordinator),
       stub_(channel == nullptr ? nullptr
                                : v1::AdminService::NewStub(std::move(channel))),
-      roster_(roster),
+      round_membership_(round_membership),
       logical_clock_(logical_clock),
       ledgers_(ledgers),
       clock_(clock),
@@ -212,7 +213,7 @@ void ControlLoop::Apply(const v1::ServerHeartbeatResponse& response) {
   cut_observer_(response.settled_cut(), response.cuts_wait());
   ledgers_->Apply(response);
   if (response.membership_version() == membership_version_) return;
-  roster_->Apply(response.workers());
+  round_membership_->Apply(response.workers());
   membership_version_ = response.membership_version();
 }
 

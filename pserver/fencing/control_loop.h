@@ -27,7 +27,7 @@
 #include "proto/v1/admin.grpc.pb.h"
 #include "pserver/aggregator/logical_clock.h"
 #include "pserver/fencing/ledger_reporter.h"
-#include "pserver/fencing/round_roster.h"
+#include "pserver/fencing/round_membership.h"
 
 namespace oarlock::pserver {
 
@@ -67,9 +67,9 @@ class ControlLoop {
   ControlLoop(const ControlLoopOptions& options,
               const cluster::PartitionMap& map,
               coordinator::Coordinator* coordinator,
-              std::shared_ptr<grpc::Channel> channel, RoundRoster* roster,
-              LogicalClock* logical_clock, LedgerReporter* ledgers,
-              const Clock& clock);
+              std::shared_ptr<grpc::Channel> channel,
+              RoundMembership* round_membership, LogicalClock* logical_clock,
+              LedgerReporter* ledgers, const Clock& clock);
   ~ControlLoop();
 
   // The newest cut that is over, and whether none can be opened now.
@@ -118,7 +118,7 @@ class ControlLoop {
   const cluster::PartitionMap map_;
   coordinator::Coordinator* const coordinator_;
   const std::unique_ptr<v1::AdminService::Stub> stub_;
-  RoundRoster* const roster_;
+  RoundMembership* const round_membership_;
   LogicalClock* const logical_clock_;
   LedgerReporter* const ledgers_;
   const Clock& clock_;

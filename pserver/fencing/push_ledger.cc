@@ -44,8 +44,8 @@ void PushLedger::Message::EndUnderWay(
   });
 }
 
-PushLedger::PushLedger(const Membership* membership)
-    : membership_(membership), slots_(new Slot[membership->num_workers()]) {}
+PushLedger::PushLedger(const WorkerFences* fences)
+    : fences_(fences), slots_(new Slot[fences->num_workers()]) {}
 
 PushLedger::~PushLedger() = default;
 
@@ -58,7 +58,7 @@ absl::Status PushLedger::Admit(v1::RequestHeader* header, Message* message) {
   if (header->round() == 0 && Knows(worker, generation)) {
     OARLOCK_RETURN_IF_ERROR(Begin(header, message));
   }
-  const absl::Status status = membership_->CheckPush(worker, generation);
+  const absl::Status status = fences_->CheckPush(worker, generation);
   if (!status.ok()) message->Drop();
   return status;
 }
@@ -66,18 +66,18 @@ absl::Status PushLedger::Admit(v1::RequestHeader* header, Message* message) {
 absl::Status PushLedger::AdmitCompletion(v1::RequestHeader* header,
                                          Message* message) {
   OARLOCK_RETURN_IF_ERROR(
-      membership_->CheckPush(WorkerIndex(header->completing_worker()),
-                             Generation(header->completing_generation())));
+      fences_->CheckPush(WorkerIndex(header->completing_worker()),
+                         Generation(header->completing_generation())));
   const WorkerIndex worker = WorkerOf(*header);
   const Generation generation = GenerationOf(*header);
   if (!Knows(worker, generation)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "worker ", header->completing_worker(), " completes a push of worker ",
         worker.value(), " generation ", generation.value(),
-        "; legal are workers 0 to ", membership_->num_workers() - 1,
+        "; legal are workers 0 to ", fences_->num_workers() - 1,
         " with a generation of at least 1; push what was leased"));
   }
-  if (!membership_->IsFenced(worker, generation)) {
+  if (!fences_->IsFenced(worker, generation)) {
     return absl::FailedPreconditionError(absl::StrCat(
         "worker ", header->completing_worker(), " completes push ",
         header->sequence(), " of worker ", worker.value(), " generation ",
@@ -137,8 +137,7 @@ absl::Status PushLedger::Begin(v1::RequestHeader* header, Message* message) {
 
 std::optional<v1::WorkerLedger> PushLedger::Collect(
     WorkerIndex worker, Generation generation) const {
-  if (!Knows(worker, generation) ||
-      !membership_->IsFenced(worker, generation)) {
+  if (!Knows(worker, generation) || !fences_->IsFenced(worker, generation)) {
     return std::nullopt;
   }
   v1::WorkerLedger ledger;
@@ -158,7 +157,7 @@ std::optional<v1::WorkerLedger> PushLedger::Collect(
 }
 
 bool PushLedger::Retire(WorkerIndex worker, Generation last) {
-  if (worker.value() >= membership_->num_workers()) return true;
+  if (worker.value() >= fences_->num_workers()) return true;
   Slot& slot = slots_[worker.value()];
   absl::MutexLock lock(&slot.mutex);
   slot.retired = std::max(slot.retired, last);

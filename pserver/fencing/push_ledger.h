@@ -21,8 +21,8 @@
 #include "base/types.h"
 #include "proto/v1/coordinator_servers.pb.h"
 #include "proto/v1/parameter.pb.h"
-#include "pserver/fencing/membership.h"
 #include "pserver/fencing/push_history.h"
+#include "pserver/fencing/worker_fences.h"
 
 namespace oarlock::pserver {
 
@@ -78,14 +78,14 @@ class PushLedger {
     PushPart part_;
   };
 
-  // `membership` outlives this.
-  explicit PushLedger(const Membership* membership);
+  // `fences` outlives this.
+  explicit PushLedger(const WorkerFences* fences);
   ~PushLedger();
 
   // Whether the push of this header may be applied; if so `message`, a default
   // one, is under way, with the examples of the header, which are gone there. A
   // push that completes one of another incarnation is in no ledger. Errors as
-  // Membership::CheckPush for whoever sends it; of a completion also
+  // WorkerFences::CheckPush for whoever sends it; of a completion also
   // InvalidArgument when the worker that it names is none, FailedPrecondition
   // when the incarnation that it names may still push; Aborted when that one is
   // retired.
@@ -127,15 +127,14 @@ class PushLedger {
 
   // Whether the job has the worker and `generation` is that of one.
   bool Knows(WorkerIndex worker, Generation generation) const {
-    return worker.value() < membership_->num_workers() &&
-           generation.value() != 0;
+    return worker.value() < fences_->num_workers() && generation.value() != 0;
   }
   absl::Status AdmitCompletion(v1::RequestHeader* header, Message* message);
   // The message that the header describes is under way from now on. Aborted
   // when its incarnation is retired. REQUIRES: Knows(that incarnation).
   absl::Status Begin(v1::RequestHeader* header, Message* message);
 
-  const Membership* const membership_;
+  const WorkerFences* const fences_;
   // By worker.
   const std::unique_ptr<Slot[]> slots_;
 };

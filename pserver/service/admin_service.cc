@@ -29,13 +29,13 @@ constexpr uint32_t kMaxHotKeys = 1024;
 class AdminService::Impl {
  public:
   Impl(const AdminServiceOptions& options, const cluster::PartitionMap& map,
-       TableRegistry* registry, RoundRoster* roster,
+       TableRegistry* registry, RoundMembership* round_membership,
        coordinator::Coordinator* coordinator, EvictionLoop* eviction_loop,
        const Clock& clock)
       : options_(options),
         map_(map),
         registry_(registry),
-        roster_(roster),
+        round_membership_(round_membership),
         coordinator_(coordinator),
         eviction_loop_(eviction_loop),
         clock_(clock),
@@ -271,9 +271,9 @@ class AdminService::Impl {
     v1::RoundMembershipResponse response;
     OARLOCK_ASSIGN_OR_RETURN(
         const uint64_t round,
-        roster_->SetMember(WorkerIndex(request.worker_index()),
-                           Generation(request.worker_generation()),
-                           request.joins(), request.request()));
+        round_membership_->SetMember(WorkerIndex(request.worker_index()),
+                                     Generation(request.worker_generation()),
+                                     request.joins(), request.request()));
     response.set_round(round);
     return response;
   }
@@ -289,7 +289,7 @@ class AdminService::Impl {
   const AdminServiceOptions options_;
   const cluster::PartitionMap map_;
   TableRegistry* const registry_;
-  RoundRoster* const roster_;
+  RoundMembership* const round_membership_;
   coordinator::Coordinator* const coordinator_;
   EvictionLoop* const eviction_loop_;
   CheckpointLoop* checkpoint_loop_ = nullptr;
@@ -381,11 +381,12 @@ absl::StatusOr<v1::HotKeysResponse> AdminService::Impl::GetHotKeys(
 
 AdminService::AdminService(const AdminServiceOptions& options,
                            const cluster::PartitionMap& map,
-                           TableRegistry* registry, RoundRoster* roster,
+                           TableRegistry* registry,
+                           RoundMembership* round_membership,
                            coordinator::Coordinator* coordinator,
                            EvictionLoop* eviction_loop, const Clock& clock)
-    : impl_(std::make_unique<Impl>(options, map, registry, roster, coordinator,
-                                   eviction_loop, clock)) {}
+    : impl_(std::make_unique<Impl>(options, map, registry, round_membership,
+                                   coordinator, eviction_loop, clock)) {}
 
 AdminService::~AdminService() = default;
 

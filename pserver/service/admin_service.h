@@ -1,6 +1,6 @@
 // The control plane over gRPC. Every method checks the token, then asks the
-// coordinator, the table registry, the round roster or the eviction loop; none
-// of them holds a thread while it waits.
+// coordinator, the table registry, the round membership or the eviction loop;
+// none of them holds a thread while it waits.
 
 #ifndef OARLOCK_PSERVER_SERVICE_ADMIN_SERVICE_H_
 #define OARLOCK_PSERVER_SERVICE_ADMIN_SERVICE_H_
@@ -18,7 +18,7 @@
 #include "cluster/partition_map.h"
 #include "coordinator/coordinator.h"
 #include "pserver/checkpoint/checkpoint_loop.h"
-#include "pserver/fencing/round_roster.h"
+#include "pserver/fencing/round_membership.h"
 #include "pserver/rpc/call_queues.h"
 #include "pserver/table/eviction_loop.h"
 #include "pserver/table/table_registry.h"
@@ -47,7 +47,8 @@ class AdminService {
   // outlive this.
   AdminService(const AdminServiceOptions& options,
                const cluster::PartitionMap& map, TableRegistry* registry,
-               RoundRoster* roster, coordinator::Coordinator* coordinator,
+               RoundMembership* round_membership,
+               coordinator::Coordinator* coordinator,
                EvictionLoop* eviction_loop, const Clock& clock);
   ~AdminService();
 

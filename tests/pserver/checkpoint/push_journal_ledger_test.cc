@@ -11,8 +11,8 @@
 #include "cluster/partition_map.h"
 #include "cluster/wire_version.h"
 #include "pserver/checkpoint/push_journal.h"
-#include "pserver/fencing/membership.h"
 #include "pserver/fencing/push_ledger.h"
+#include "pserver/fencing/worker_fences.h"
 #include "pserver/service/parameter_handler.h"
 #include "pserver/table/table_registry.h"
 #include "tests/pserver/fencing/ledger_testing.h"
@@ -28,8 +28,8 @@ class LoggingServer {
  public:
   LoggingServer(const std::string& directory, bool replay)
       : map_(cluster::PartitionMap::Even(1u << kTestPartitionBits, 1)),
-        membership_(3),
-        ledger_(&membership_),
+        fences_(3),
+        ledger_(&fences_),
         registry_(map_, ServerIndex(0), clock_) {
     handler_ = std::make_unique<ParameterHandler>(
         ServerIdentity{.server = ServerIndex(0),
@@ -63,7 +63,7 @@ class LoggingServer {
     return status;
   }
   void Lose(uint32_t worker, uint64_t generation) {
-    membership_.Update(StateOf(worker, generation, v1::WorkerState::LOST));
+    fences_.Update(StateOf(worker, generation, v1::WorkerState::LOST));
   }
   std::string Ledger(uint32_t worker, uint64_t generation) {
     const std::optional<v1::WorkerLedger> ledger =
@@ -77,7 +77,7 @@ class LoggingServer {
 
  private:
   const cluster::PartitionMap map_;
-  Membership membership_;
+  WorkerFences fences_;
   PushLedger ledger_;
   const FakeClock clock_;
   TableRegistry registry_;

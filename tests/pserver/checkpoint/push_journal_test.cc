@@ -12,8 +12,8 @@
 #include "pserver/aggregator/quorum_aggregator.h"
 #include "pserver/aggregator/quorum_patience.h"
 #include "pserver/checkpoint/cut_gate.h"
-#include "pserver/fencing/membership.h"
 #include "pserver/fencing/push_ledger.h"
+#include "pserver/fencing/worker_fences.h"
 #include "pserver/table/table_registry.h"
 #include "storage/file_system.h"
 #include "storage/push_log.h"
@@ -236,8 +236,8 @@ TEST_F(PushJournalTest, ARecordOfAnotherReleaseIsDataLoss) {
     const absl::string_view bytes = "something";
     ASSERT_TRUE((*log)->Append(99, 0, {&bytes, 1}).ok());
   }
-  Membership membership(1);
-  PushLedger ledger(&membership);
+  WorkerFences fences(1);
+  PushLedger ledger(&fences);
   TableRegistry registry(cluster::PartitionMap::Even(1, 1), ServerIndex(0),
                          clock);
   CutGate gate;

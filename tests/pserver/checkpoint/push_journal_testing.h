@@ -20,8 +20,8 @@
 #include "proto/v1/parameter.pb.h"
 #include "pserver/checkpoint/cut_gate.h"
 #include "pserver/checkpoint/push_journal.h"
-#include "pserver/fencing/membership.h"
 #include "pserver/fencing/push_ledger.h"
+#include "pserver/fencing/worker_fences.h"
 #include "pserver/table/table_registry.h"
 #include "tests/base/test_folder.h"
 #include "tests/pserver/service/push_answers.h"
@@ -75,8 +75,8 @@ class Life {
 
  private:
   // What a ledger says of a log: push_journal_ledger_test.
-  Membership membership_{/*num_workers=*/8};
-  PushLedger ledger_{&membership_};
+  WorkerFences fences_{/*num_workers=*/8};
+  PushLedger ledger_{&fences_};
   const FakeClock clock_;
   TableRegistry registry_;
   CutGate gate_;

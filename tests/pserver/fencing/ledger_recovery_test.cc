@@ -24,8 +24,8 @@
 #include "cluster/partition_map.h"
 #include "cluster/wire_version.h"
 #include "pserver/fencing/ledger_reporter.h"
-#include "pserver/fencing/membership.h"
 #include "pserver/fencing/push_ledger.h"
+#include "pserver/fencing/worker_fences.h"
 #include "pserver/service/parameter_handler.h"
 #include "pserver/table/table_registry.h"
 #include "tests/pserver/fencing/ledger_testing.h"
@@ -46,8 +46,8 @@ class OneServer {
  public:
   OneServer()
       : map_(cluster::PartitionMap::Even(1u << kTestPartitionBits, 1)),
-        membership_(2),
-        ledger_(&membership_),
+        fences_(2),
+        ledger_(&fences_),
         registry_(map_, ServerIndex(0), clock_),
         reporter_(&ledger_, &registry_),
         handler_({.server = ServerIndex(0),
@@ -84,7 +84,7 @@ class OneServer {
   }
   // Heartbeats until the ledger has come.
   v1::WorkerLedger Fence(uint64_t generation) {
-    membership_.Update(StateOf(kMortal, generation, v1::WorkerState::LOST));
+    fences_.Update(StateOf(kMortal, generation, v1::WorkerState::LOST));
     v1::ServerHeartbeatResponse answer;
     answer.add_wanted_ledgers()->set_worker_generation(generation);
     reporter_.Apply(answer);
@@ -117,7 +117,7 @@ class OneServer {
 
  private:
   const cluster::PartitionMap map_;
-  Membership membership_;
+  WorkerFences fences_;
   PushLedger ledger_;
   const FakeClock clock_;
   TableRegistry registry_;

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/push_stamp.h"
 #include "cluster/partition_map.h"
-#include "pserver/fencing/membership.h"
+#include "pserver/fencing/worker_fences.h"
 #include "tests/pserver/fencing/ledger_testing.h"
 #include "tests/pserver/service/push_testing.h"
 
@@ -21,8 +21,8 @@ using Answer = v1::ServerHeartbeatResponse;
 class LedgerReporterTest : public ::testing::Test {
  protected:
   LedgerReporterTest()
-      : membership_(2),
-        ledger_(&membership_),
+      : fences_(2),
+        ledger_(&fences_),
         registry_(cluster::PartitionMap::Even(1u << kTestPartitionBits, 1),
                   ServerIndex(0), clock_),
         reporter_(&ledger_, &registry_) {}
@@ -48,7 +48,7 @@ class LedgerReporterTest : public ::testing::Test {
     return message;
   }
   void Lose(uint32_t worker, uint64_t generation) {
-    membership_.Update(StateOf(worker, generation, v1::WorkerState::LOST));
+    fences_.Update(StateOf(worker, generation, v1::WorkerState::LOST));
   }
   v1::ServerHeartbeatRequest Request() {
     v1::ServerHeartbeatRequest request;
@@ -56,7 +56,7 @@ class LedgerReporterTest : public ::testing::Test {
     return request;
   }
 
-  Membership membership_;
+  WorkerFences fences_;
   PushLedger ledger_;
   const FakeClock clock_;
   TableRegistry registry_;

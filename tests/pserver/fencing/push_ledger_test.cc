@@ -19,7 +19,7 @@
 #include "absl/strings/match.h"
 #include "absl/synchronization/mutex.h"
 #include "base/random.h"
-#include "pserver/fencing/membership.h"
+#include "pserver/fencing/worker_fences.h"
 #include "tests/pserver/fencing/ledger_testing.h"
 
 namespace oarlock::pserver {
@@ -50,7 +50,7 @@ v1::RequestHeader CompletionOf(uint32_t worker, uint64_t generation,
 
 class PushLedgerTest : public ::testing::Test {
  protected:
-  PushLedgerTest() : membership_(kNumWorkers), ledger_(&membership_) {}
+  PushLedgerTest() : fences_(kNumWorkers), ledger_(&fences_) {}
 
   absl::StatusOr<PushLedger::Message> Admit(v1::RequestHeader header) {
     PushLedger::Message message;
@@ -76,10 +76,10 @@ class PushLedgerTest : public ::testing::Test {
     return ledger_.Retire(WorkerIndex(worker), Generation(last));
   }
   void Lose(uint32_t worker, uint64_t generation) {
-    membership_.Update(StateOf(worker, generation, v1::WorkerState::LOST));
+    fences_.Update(StateOf(worker, generation, v1::WorkerState::LOST));
   }
 
-  Membership membership_;
+  WorkerFences fences_;
   PushLedger ledger_;
 };
 
@@ -249,8 +249,8 @@ TEST_F(PushLedgerTest, RandomCallsAgreeWithAModel) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     RandomSequence random(seed);
-    Membership membership(kNumWorkers);
-    PushLedger ledger(&membership);
+    WorkerFences fences(kNumWorkers);
+    PushLedger ledger(&fences);
     std::vector<UnderWay> under_way;
     // By worker: the newest generation, whether it is closed; what is retired.
     std::vector<uint64_t> newest(kNumWorkers, 1), retired(kNumWorkers, 0);
@@ -282,7 +282,7 @@ TEST_F(PushLedgerTest, RandomCallsAgreeWithAModel) {
           } else {
             closed[worker] = true;
           }
-          membership.Update(StateOf(
+          fences.Update(StateOf(
               worker, newest[worker],
               closed[worker] ? v1::WorkerState::LOST : v1::WorkerState::ALIVE));
           break;

@@ -20,8 +20,8 @@
 #include "cluster/partition_map.h"
 #include "cluster/retry.h"
 #include "proto/v1/parameter.grpc.pb.h"
-#include "pserver/fencing/membership.h"
 #include "pserver/fencing/push_ledger.h"
+#include "pserver/fencing/worker_fences.h"
 #include "pserver/rpc/call_queues.h"
 #include "pserver/service/parameter_service.h"
 #include "pserver/table/table_registry.h"
@@ -46,8 +46,8 @@ class ParameterServiceTest : public ::testing::Test {
     options.job_hash = kJobHash;
     options.server_generation = Generation(kServerGeneration);
     ASSERT_TRUE(options.Validate().ok());
-    membership_ = std::make_unique<Membership>(kNumWorkers);
-    ledger_ = std::make_unique<PushLedger>(membership_.get());
+    fences_ = std::make_unique<WorkerFences>(kNumWorkers);
+    ledger_ = std::make_unique<PushLedger>(fences_.get());
     registry_ = std::make_unique<TableRegistry>(map, options.server, clock_);
     service_ = std::make_unique<ParameterService>(options, registry_.get(),
                                                   ledger_.get(), map, clock_);
@@ -154,7 +154,7 @@ class ParameterServiceTest : public ::testing::Test {
 
   // Calls that the service has left behind use it.
   const FakeClock clock_;
-  std::unique_ptr<Membership> membership_;
+  std::unique_ptr<WorkerFences> fences_;
   std::unique_ptr<PushLedger> ledger_;
   std::unique_ptr<TableRegistry> registry_;
   std::unique_ptr<ParameterService> service_;

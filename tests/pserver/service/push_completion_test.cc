@@ -41,9 +41,7 @@ class PushCompletionTest : public ParameterServiceTest {
     header.set_completing_generation(1);
     return header;
   }
-  void LoseWorker0() {
-    membership_->Update(StateOf(0, 1, v1::WorkerState::LOST));
-  }
+  void LoseWorker0() { fences_->Update(StateOf(0, 1, v1::WorkerState::LOST)); }
   v1::WorkerLedger Ledger() {
     std::optional<v1::WorkerLedger> ledger =
         ledger_->Collect(WorkerIndex(0), Generation(1));
@@ -108,7 +106,7 @@ TEST_F(PushCompletionTest, IsRefusedWhenItsSenderIsFencedOrAllIsAccountedFor) {
   LoseWorker0();
   const v1::PushSparseRequest completion =
       PushOf(Completing(HeaderOfDead(1)), Ones(10));
-  membership_->Update(StateOf(1, 1, v1::WorkerState::LOST));
+  fences_->Update(StateOf(1, 1, v1::WorkerState::LOST));
   ExpectError(Push(completion), grpc::ABORTED, {"worker 1 generation 1"});
   v1::PushSparseRequest successors = completion;
   successors.mutable_header()->set_completing_generation(2);

@@ -1,4 +1,4 @@
-#include "pserver/fencing/round_roster.h"
+#include "pserver/fencing/round_membership.h"
 
 #include <gtest/gtest.h>
 
@@ -20,32 +20,33 @@ google::protobuf::RepeatedPtrField<v1::WorkerState> Alive(uint64_t generation) {
   return states;
 }
 
-class RoundRosterTest : public ::testing::Test {
+class RoundMembershipTest : public ::testing::Test {
  protected:
   bool IsMember() const { return registry_.RoundMembers().contains(kWorker); }
   absl::Status Set(uint64_t generation, bool joins, uint64_t request) {
-    return roster_.SetMember(kWorker, Generation(generation), joins, request)
+    return round_membership_
+        .SetMember(kWorker, Generation(generation), joins, request)
         .status();
   }
 
-  Membership membership_{2, Membership::Start::kAfterFirstUpdate};
+  WorkerFences fences_{2, WorkerFences::Start::kAfterFirstUpdate};
   const FakeClock clock_;
   TableRegistry registry_{
       cluster::PartitionMap::Even(1u << kTestPartitionBits, 1), ServerIndex(0),
       clock_};
-  RoundRoster roster_{&membership_, &registry_};
+  RoundMembership round_membership_{&fences_, &registry_};
 };
 
-TEST_F(RoundRosterTest, WhatIsRefusedMayComeAgainUnderTheSameNumber) {
+TEST_F(RoundMembershipTest, WhatIsRefusedMayComeAgainUnderTheSameNumber) {
   EXPECT_EQ(Set(5, /*joins=*/true, 1).code(), absl::StatusCode::kUnavailable);
   EXPECT_FALSE(IsMember());
-  roster_.Apply(Alive(5));
+  round_membership_.Apply(Alive(5));
   EXPECT_TRUE(Set(5, /*joins=*/true, 1).ok());
   EXPECT_TRUE(IsMember());
 }
 
-TEST_F(RoundRosterTest, ALateRepetitionChangesNothing) {
-  roster_.Apply(Alive(5));
+TEST_F(RoundMembershipTest, ALateRepetitionChangesNothing) {
+  round_membership_.Apply(Alive(5));
   ASSERT_TRUE(Set(5, /*joins=*/true, 1).ok());
   ASSERT_TRUE(Set(5, /*joins=*/false, 2).ok());
   EXPECT_TRUE(Set(5, /*joins=*/true, 1).ok());
@@ -55,8 +56,8 @@ TEST_F(RoundRosterTest, ALateRepetitionChangesNothing) {
   EXPECT_TRUE(IsMember());
 }
 
-TEST_F(RoundRosterTest, NumbersOfAnotherGenerationBeginAnew) {
-  roster_.Apply(Alive(5));
+TEST_F(RoundMembershipTest, NumbersOfAnotherGenerationBeginAnew) {
+  round_membership_.Apply(Alive(5));
   ASSERT_TRUE(Set(5, /*joins=*/true, 7).ok());
   ASSERT_TRUE(Set(6, /*joins=*/true, 1).ok());
   // The old one leaves late.

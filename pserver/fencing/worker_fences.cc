@@ -1,4 +1,4 @@
-#include "pserver/fencing/membership.h"
+#include "pserver/fencing/worker_fences.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -29,13 +29,13 @@ absl::string_view HowItEnded(int life) {
 
 }  // namespace
 
-Membership::Membership(uint32_t num_workers, Start start)
+WorkerFences::WorkerFences(uint32_t num_workers, Start start)
     : num_workers_(num_workers),
       slots_(new Slot[num_workers]),
       open_(start == Start::kOpen) {}
 
-absl::Status Membership::CheckPush(WorkerIndex worker,
-                                   Generation generation) const {
+absl::Status WorkerFences::CheckPush(WorkerIndex worker,
+                                     Generation generation) const {
   if (worker.value() >= num_workers_) {
     return absl::InvalidArgumentError(absl::StrCat(
         "push of worker ", worker.value(), ", but the job has ", num_workers_,
@@ -66,14 +66,14 @@ absl::Status Membership::CheckPush(WorkerIndex worker,
   return absl::OkStatus();
 }
 
-bool Membership::IsFenced(WorkerIndex worker, Generation generation) const {
+bool WorkerFences::IsFenced(WorkerIndex worker, Generation generation) const {
   if (worker.value() >= num_workers_ || generation.value() == 0) return false;
   const Slot& slot = slots_[worker.value()];
   return generation.value() < slot.newest.load() ||
          generation.value() <= slot.closed.load();
 }
 
-void Membership::Update(
+void WorkerFences::Update(
     const google::protobuf::RepeatedPtrField<v1::WorkerState>& states) {
   for (const v1::WorkerState& state : states) {
     if (state.worker_index() >= num_workers_) continue;

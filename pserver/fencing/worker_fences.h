@@ -1,8 +1,8 @@
 // One server's view of who may push. The coordinator decides; its word comes
 // with the answers to the server's heartbeats.
 
-#ifndef OARLOCK_PSERVER_FENCING_MEMBERSHIP_H_
-#define OARLOCK_PSERVER_FENCING_MEMBERSHIP_H_
+#ifndef OARLOCK_PSERVER_FENCING_WORKER_FENCES_H_
+#define OARLOCK_PSERVER_FENCING_WORKER_FENCES_H_
 
 #include <atomic>
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace oarlock::pserver {
 //    refused for ever.
 // 2. `closed` never falls: neither does a generation that was declared lost,
 //    failed or finished come back.
-class Membership {
+class WorkerFences {
  public:
   enum class Start {
     // Pushes are accepted before the first Update.
@@ -31,7 +31,7 @@ class Membership {
     kAfterFirstUpdate,
   };
   // For a job of `num_workers` workers.
-  explicit Membership(uint32_t num_workers, Start start = Start::kOpen);
+  explicit WorkerFences(uint32_t num_workers, Start start = Start::kOpen);
 
   // OK when `generation` of `worker` may push. A generation newer than any
   // known is accepted and from then on fences the older ones: the worker has
@@ -67,4 +67,4 @@ class Membership {
 
 }  // namespace oarlock::pserver
 
-#endif  // OARLOCK_PSERVER_FENCING_MEMBERSHIP_H_
+#endif  // OARLOCK_PSERVER_FENCING_WORKER_FENCES_H_

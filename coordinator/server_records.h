@@ -1,7 +1,7 @@
 // What the coordinator knows of the servers of its job.
 
-#ifndef OARLOCK_COORDINATOR_SERVER_ROSTER_H_
-#define OARLOCK_COORDINATOR_SERVER_ROSTER_H_
+#ifndef OARLOCK_COORDINATOR_SERVER_RECORDS_H_
+#define OARLOCK_COORDINATOR_SERVER_RECORDS_H_
 
 #include <cstdint>
 #include <vector>
@@ -15,10 +15,10 @@
 namespace oarlock::coordinator {
 
 // Not thread-safe: the coordinator guards it.
-class ServerRoster {
+class ServerRecords {
  public:
   // A server that is silent for `lease` is taken for dead.
-  ServerRoster(uint32_t num_servers, absl::Duration lease);
+  ServerRecords(uint32_t num_servers, absl::Duration lease);
 
   // A heartbeat. InvalidArgument for a server that is not of the job, Aborted
   // for an incarnation that was replaced.
@@ -66,4 +66,4 @@ class ServerRoster {
 
 }  // namespace oarlock::coordinator
 
-#endif  // OARLOCK_COORDINATOR_SERVER_ROSTER_H_
+#endif  // OARLOCK_COORDINATOR_SERVER_RECORDS_H_

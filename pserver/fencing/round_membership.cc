@@ -1,17 +1,18 @@
-#include "pserver/fencing/round_roster.h"
+#include "pserver/fencing/round_membership.h"
 
 #include "base/status_macros.h"
 
 namespace oarlock::pserver {
 
-absl::StatusOr<uint64_t> RoundRoster::SetMember(WorkerIndex worker,
-                                                Generation generation,
-                                                bool joins, uint64_t request) {
+absl::StatusOr<uint64_t> RoundMembership::SetMember(WorkerIndex worker,
+                                                    Generation generation,
+                                                    bool joins,
+                                                    uint64_t request) {
   absl::MutexLock lock(&mutex_);
   if (IsLate(worker, generation, request)) return registry_->CompleteRounds();
   if (joins) {
     // What is refused is not noted: it comes again under the same number.
-    OARLOCK_RETURN_IF_ERROR(membership_->CheckPush(worker, generation));
+    OARLOCK_RETURN_IF_ERROR(fences_->CheckPush(worker, generation));
     Note(worker, generation, request);
     members_[worker] = generation;
     return registry_->SetRoundMember(worker, generation, /*joins=*/true);
@@ -24,25 +25,25 @@ absl::StatusOr<uint64_t> RoundRoster::SetMember(WorkerIndex worker,
   return registry_->SetRoundMember(worker, generation, /*joins=*/false);
 }
 
-bool RoundRoster::IsLate(WorkerIndex worker, Generation generation,
-                         uint64_t request) const {
+bool RoundMembership::IsLate(WorkerIndex worker, Generation generation,
+                             uint64_t request) const {
   const auto newest = newest_.find(worker);
   return request != 0 && newest != newest_.end() &&
          generation == newest->second.generation &&
          request <= newest->second.request;
 }
 
-void RoundRoster::Note(WorkerIndex worker, Generation generation,
-                       uint64_t request) {
+void RoundMembership::Note(WorkerIndex worker, Generation generation,
+                           uint64_t request) {
   Call& newest = newest_[worker];
   if (request == 0 || generation < newest.generation) return;
   newest = {generation, request};
 }
 
-void RoundRoster::Apply(
+void RoundMembership::Apply(
     const google::protobuf::RepeatedPtrField<v1::WorkerState>& states) {
   absl::MutexLock lock(&mutex_);
-  membership_->Update(states);
+  fences_->Update(states);
   for (const v1::WorkerState& state : states) {
     auto member = members_.find(WorkerIndex(state.worker_index()));
     if (member == members_.end()) continue;

@@ -1,4 +1,4 @@
-#include "coordinator/server_roster.h"
+#include "coordinator/server_records.h"
 
 #include <algorithm>
 
@@ -9,11 +9,11 @@
 
 namespace oarlock::coordinator {
 
-ServerRoster::ServerRoster(uint32_t num_servers, absl::Duration lease)
+ServerRecords::ServerRecords(uint32_t num_servers, absl::Duration lease)
     : lease_(lease), servers_(num_servers) {}
 
-absl::Status ServerRoster::Note(const v1::ServerHeartbeatRequest& request,
-                                absl::Time now) {
+absl::Status ServerRecords::Note(const v1::ServerHeartbeatRequest& request,
+                                 absl::Time now) {
   if (request.server_index() >= servers_.size() ||
       request.server_generation() == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -44,20 +44,20 @@ absl::Status ServerRoster::Note(const v1::ServerHeartbeatRequest& request,
   return absl::OkStatus();
 }
 
-void ServerRoster::NoteKnowsItIsOver(ServerIndex server) {
+void ServerRecords::NoteKnowsItIsOver(ServerIndex server) {
   servers_[server.value()].knows_it_is_over = true;
 }
 
-void ServerRoster::Extend(absl::Duration gap) {
+void ServerRecords::Extend(absl::Duration gap) {
   for (Record& server : servers_) server.last_heard += gap;
 }
 
-uint32_t ServerRoster::NumAlive(absl::Time now) const {
+uint32_t ServerRecords::NumAlive(absl::Time now) const {
   return std::count_if(servers_.begin(), servers_.end(),
                        [&](const Record& s) { return Alive(s, now); });
 }
 
-std::vector<uint64_t> ServerRoster::generations() const {
+std::vector<uint64_t> ServerRecords::generations() const {
   std::vector<uint64_t> generations;
   for (const Record& server : servers_) {
     generations.push_back(server.generation);
@@ -65,8 +65,8 @@ std::vector<uint64_t> ServerRoster::generations() const {
   return generations;
 }
 
-uint64_t ServerRoster::KnownMembershipVersion(uint64_t newest,
-                                              absl::Time now) const {
+uint64_t ServerRecords::KnownMembershipVersion(uint64_t newest,
+                                               absl::Time now) const {
   uint64_t version = newest;
   for (const Record& server : servers_) {
     if (server.generation != 0 && !Alive(server, now)) continue;
@@ -75,7 +75,7 @@ uint64_t ServerRoster::KnownMembershipVersion(uint64_t newest,
   return version;
 }
 
-bool ServerRoster::OthersKnowItIsOver(ServerIndex self, absl::Time now) const {
+bool ServerRecords::OthersKnowItIsOver(ServerIndex self, absl::Time now) const {
   for (uint32_t i = 0; i < servers_.size(); ++i) {
     if (i != self.value() && Alive(servers_[i], now) &&
         !servers_[i].knows_it_is_over) {
@@ -85,7 +85,7 @@ bool ServerRoster::OthersKnowItIsOver(ServerIndex self, absl::Time now) const {
   return true;
 }
 
-void ServerRoster::Save(
+void ServerRecords::Save(
     google::protobuf::RepeatedPtrField<v1::ServerRecordState>* state) const {
   for (const Record& server : servers_) {
     v1::ServerRecordState* saved = state->Add();
@@ -97,7 +97,7 @@ void ServerRoster::Save(
   }
 }
 
-void ServerRoster::Load(
+void ServerRecords::Load(
     const google::protobuf::RepeatedPtrField<v1::ServerRecordState>& state) {
   OARLOCK_CHECK(state.size() == static_cast<int>(servers_.size()));
   for (size_t i = 0; i < servers_.size(); ++i) {
@@ -110,7 +110,7 @@ void ServerRoster::Load(
   }
 }
 
-bool ServerRoster::Alive(const Record& server, absl::Time now) const {
+bool ServerRecords::Alive(const Record& server, absl::Time now) const {
   return server.generation != 0 && !server.left &&
          now - server.last_heard <= lease_;
 }

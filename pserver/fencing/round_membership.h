@@ -1,7 +1,7 @@
 // Which workers contribute to sync rounds on this server.
 
-#ifndef OARLOCK_PSERVER_FENCING_ROUND_ROSTER_H_
-#define OARLOCK_PSERVER_FENCING_ROUND_ROSTER_H_
+#ifndef OARLOCK_PSERVER_FENCING_ROUND_MEMBERSHIP_H_
+#define OARLOCK_PSERVER_FENCING_ROUND_MEMBERSHIP_H_
 
 #include <cstdint>
 #include <map>
@@ -12,27 +12,27 @@
 #include "absl/synchronization/mutex.h"
 #include "base/types.h"
 #include "proto/v1/coordinator_workers.pb.h"
-#include "pserver/fencing/membership.h"
+#include "pserver/fencing/worker_fences.h"
 #include "pserver/table/table_registry.h"
 
 namespace oarlock::pserver {
 
 // Thread-safe. The only caller of TableRegistry::SetRoundMember, and the only
-// one of Membership::Update: a worker that is fenced while it joins would
+// one of WorkerFences::Update: a worker that is fenced while it joins would
 // otherwise stay a member that every round waits for.
-class RoundRoster {
+class RoundMembership {
  public:
   // Both must outlive this.
-  RoundRoster(Membership* membership, TableRegistry* registry)
-      : membership_(membership), registry_(registry) {}
+  RoundMembership(WorkerFences* fences, TableRegistry* registry)
+      : fences_(fences), registry_(registry) {}
 
   // A worker joins or leaves; returns the rounds that are complete. Joining is
-  // refused as Membership::CheckPush refuses a push; leaving is always OK.
+  // refused as WorkerFences::CheckPush refuses a push; leaving is always OK.
   // `request` numbers the calls of a generation: what does not come after all
   // others of it changes nothing; 0 always does.
   absl::StatusOr<uint64_t> SetMember(WorkerIndex worker, Generation generation,
                                      bool joins, uint64_t request);
-  // What the coordinator says: updates the membership, and generations that
+  // What the coordinator says: updates the fences, and generations that
   // are no longer alive leave the rounds.
   void Apply(const google::protobuf::RepeatedPtrField<v1::WorkerState>& states);
 
@@ -48,7 +48,7 @@ class RoundRoster {
   void Note(WorkerIndex worker, Generation generation, uint64_t request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  Membership* const membership_;
+  WorkerFences* const fences_;
   TableRegistry* const registry_;
   absl::Mutex mutex_;
   // Generation of each worker that is a member.
@@ -59,4 +59,4 @@ class RoundRoster {
 
 }  // namespace oarlock::pserver
 
-#endif  // OARLOCK_PSERVER_FENCING_ROUND_ROSTER_H_
+#endif  // OARLOCK_PSERVER_FENCING_ROUND_MEMBERSHIP_H_
