@@ -151,7 +151,7 @@ void DataPlane::Send(ServerIndex server, Call call,
   Send(server, std::move(calls), attempt_timeout);
 }
 
-void DataPlane::SendLater(ServerIndex server, Call call) {
+void DataPlane::Enqueue(ServerIndex server, Call call) {
   {
     absl::MutexLock lock(&mutex_);
     if (!closing_) {
@@ -167,7 +167,7 @@ std::vector<DataPlane::Call> DataPlane::TakeWaiting(ServerIndex server) {
   return std::exchange(waiting_[server.value()], {});
 }
 
-void DataPlane::Hurry(const void* owner) {
+void DataPlane::Flush(const void* owner) {
   std::vector<ServerIndex> servers;
   {
     absl::MutexLock lock(&mutex_);

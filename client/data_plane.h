@@ -37,7 +37,7 @@ namespace oarlock::client {
 //
 // A small call costs more to send than to do: some 150 us of both sides'
 // processors. So calls to one server that begin together travel together, and
-// one that is not needed yet may wait for company.
+// one that is not needed yet may be queued for a batch.
 class DataPlane {
  public:
   // Called once, on the queue's thread; must not block.
@@ -55,7 +55,7 @@ class DataPlane {
     wire::BatchMethod method;
     Encode encode;
     OnAnswer on_answer;
-    // Whom Hurry is about.
+    // Flush sends the calls of one owner.
     const void* owner = nullptr;
   };
 
@@ -69,23 +69,25 @@ class DataPlane {
   DataPlane& operator=(const DataPlane&) = delete;
 
   // Sends the calls, which the server does in this order, and with them those
-  // that wait for company, until they are answered. A failure that the same
-  // call may cure is retried with backoff until the connections' patience()
-  // has passed since the first one; `attempt_timeout` bounds one attempt.
+  // that are queued for a batch, until they are answered. A failure that the
+  // same call may cure is retried with backoff until the connections'
+  // patience() has passed since the first one; `attempt_timeout` bounds one
+  // attempt.
   void Send(ServerIndex server, std::vector<Call> calls,
             absl::Duration attempt_timeout);
   void Send(ServerIndex server, Call call, absl::Duration attempt_timeout);
 
-  // Sends the call with the next that is sent to the server, or when somebody
-  // hurries.
-  void SendLater(ServerIndex server, Call call);
-  // If calls of `owner` wait for company, sends all that wait with them.
-  void Hurry(const void* owner);
+  // Queues the call for a batch: it is sent with the next call to the server,
+  // or by Flush.
+  void Enqueue(ServerIndex server, Call call);
+  // If calls of `owner` are queued for a server, sends all that are queued for
+  // it.
+  void Flush(const void* owner);
 
  private:
   struct Attempt;
 
-  // What waits for company.
+  // What is queued for a batch.
   std::vector<Call> TakeWaiting(ServerIndex server);
   // Encodes the attempt's calls for an incarnation of their server.
   static void EncodeFor(Generation generation, Attempt* attempt);

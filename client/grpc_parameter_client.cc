@@ -182,12 +182,13 @@ void GrpcParameterClient::PullSparse(TableId table, const KeyBatch& keys,
   PullSparse(table, keys, rows, versions, memory, std::move(done), When::kNow);
 }
 
-void GrpcParameterClient::PullSparseLater(TableId table, const KeyBatch& keys,
-                                          float* rows, TableVersions* versions,
-                                          std::shared_ptr<const void> memory,
-                                          Done done) {
+void GrpcParameterClient::EnqueuePullSparse(TableId table, const KeyBatch& keys,
+                                            float* rows,
+                                            TableVersions* versions,
+                                            std::shared_ptr<const void> memory,
+                                            Done done) {
   PullSparse(table, keys, rows, versions, memory, std::move(done),
-             When::kLater);
+             When::kQueued);
 }
 
 void GrpcParameterClient::PullSparse(TableId table, const KeyBatch& keys,
@@ -239,8 +240,8 @@ void GrpcParameterClient::PullSparse(TableId table, const KeyBatch& keys,
         return absl::OkStatus();
       }());
     };
-    if (when == When::kLater) {
-      data_plane_.SendLater(run.server, std::move(call));
+    if (when == When::kQueued) {
+      data_plane_.Enqueue(run.server, std::move(call));
     } else {
       data_plane_.Send(run.server, std::move(call),
                        connections_->options().rpc_timeout);

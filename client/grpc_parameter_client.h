@@ -56,10 +56,11 @@ class GrpcParameterClient : public ParameterClient {
   void PullSparse(TableId table, const KeyBatch& keys, float* rows,
                   TableVersions* versions, std::shared_ptr<const void> memory,
                   Done done) override;
-  void PullSparseLater(TableId table, const KeyBatch& keys, float* rows,
-                       TableVersions* versions,
-                       std::shared_ptr<const void> memory, Done done) override;
-  void Hurry(const void* memory) override { data_plane_.Hurry(memory); }
+  void EnqueuePullSparse(TableId table, const KeyBatch& keys, float* rows,
+                         TableVersions* versions,
+                         std::shared_ptr<const void> memory,
+                         Done done) override;
+  void Flush(const void* memory) override { data_plane_.Flush(memory); }
   void PullDense(TableId table, DenseReplica* replica,
                  std::shared_ptr<const void> memory, Done done) override;
   absl::StatusOr<ChangedRows> ListChanges(TableId table,
@@ -95,8 +96,8 @@ class GrpcParameterClient : public ParameterClient {
   class Operation;
 
   const v1::TableConfig& TableOf(TableId table) const;
-  // Whether calls wait for company.
-  enum class When { kNow, kLater };
+  // Whether calls are queued for a batch.
+  enum class When { kNow, kQueued };
   void PullSparse(TableId table, const KeyBatch& keys, float* rows,
                   TableVersions* versions,
                   const std::shared_ptr<const void>& memory, Done done,

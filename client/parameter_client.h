@@ -135,14 +135,15 @@ class ParameterClient {
                           std::shared_ptr<const void> memory, Done done) = 0;
 
   // The same for rows that are not needed yet: they may wait for the next push,
-  // which saves a message, or for Hurry(memory).
-  virtual void PullSparseLater(TableId table, const KeyBatch& keys, float* rows,
-                               TableVersions* versions,
-                               std::shared_ptr<const void> memory, Done done) {
+  // which saves a message, or for Flush(memory).
+  virtual void EnqueuePullSparse(TableId table, const KeyBatch& keys,
+                                 float* rows, TableVersions* versions,
+                                 std::shared_ptr<const void> memory,
+                                 Done done) {
     PullSparse(table, keys, rows, versions, std::move(memory), std::move(done));
   }
   // Whatever was asked for with this memory is now needed.
-  virtual void Hurry(const void* memory) {}
+  virtual void Flush(const void* memory) {}
 
   // Brings `replica` up to date; an empty one is filled.
   virtual void PullDense(TableId table, DenseReplica* replica,

@@ -145,7 +145,7 @@ class IdsBench {
       answers.Wait(&answers.pushes[index], step / kSlots);
       slots_[index]->keys.Build(batches[step % batches.size()],
                                 client_->partition_bits());
-      traffic_.StartPullLater(slots_[index], [&answers, index] {
+      traffic_.EnqueuePull(slots_[index], [&answers, index] {
         answers.Add(&answers.pulls[index]);
       });
     };
@@ -155,7 +155,7 @@ class IdsBench {
       const size_t index = step % kSlots;
       const std::shared_ptr<Slot>& slot = slots_[index];
       start_pull(step + kAhead);
-      traffic_.Hurry(slot);
+      traffic_.Flush(slot);
       answers.Wait(&answers.pulls[index], step / kSlots + 1);
       traffic_.Merge(slot.get());
       traffic_.StartPush(slot, slot->merged.data(), [&answers, index] {

@@ -43,13 +43,14 @@ void Traffic::StartPull(const std::shared_ptr<Slot>& slot,
                       });
 }
 
-void Traffic::StartPullLater(const std::shared_ptr<Slot>& slot,
-                             std::function<void()> done) {
-  client_->PullSparseLater(kRows, slot->keys, slot->rows.data(), nullptr, slot,
-                           [done = std::move(done)](absl::Status status) {
-                             Require(status);
-                             done();
-                           });
+void Traffic::EnqueuePull(const std::shared_ptr<Slot>& slot,
+                          std::function<void()> done) {
+  client_->EnqueuePullSparse(kRows, slot->keys, slot->rows.data(), nullptr,
+                             slot,
+                             [done = std::move(done)](absl::Status status) {
+                               Require(status);
+                               done();
+                             });
 }
 
 void Traffic::Pull(const std::shared_ptr<Slot>& slot) {

@@ -48,10 +48,10 @@ class Traffic {
 
   // `done` is called in a thread of the client's.
   void StartPull(const std::shared_ptr<Slot>& slot, std::function<void()> done);
-  // With the next push, or when it is hurried.
-  void StartPullLater(const std::shared_ptr<Slot>& slot,
-                      std::function<void()> done);
-  void Hurry(const std::shared_ptr<Slot>& slot) { client_->Hurry(slot.get()); }
+  // With the next push, or when it is flushed.
+  void EnqueuePull(const std::shared_ptr<Slot>& slot,
+                   std::function<void()> done);
+  void Flush(const std::shared_ptr<Slot>& slot) { client_->Flush(slot.get()); }
   void Pull(const std::shared_ptr<Slot>& slot);
   void StartPush(const std::shared_ptr<Slot>& slot, const float* gradients,
                  std::function<void()> done);

@@ -14,7 +14,7 @@ namespace oarlock::pserver {
 // Of one thread that saves, and used by it alone.
 //
 // A thread that had to give its core up to another, while pushes came, has
-// training for company: it rests for kRestPerWork times the CPU time that it
+// to share it: it rests for kRestPerWork times the CPU time that it
 // took since the last rest. On cores of its own, or without traffic, it never
 // rests, and waiting for the disk is no reason to. A lower priority would do
 // the same, but a thread that is preempted while it holds the lock of a

@@ -190,25 +190,25 @@ TEST_P(GrpcParameterClientTest, StaleDenseGradientsMoveParametersByLess) {
   }
 }
 
-// A pull that may wait.
-struct LaterPull {
+// A pull that is queued for a batch.
+struct QueuedPull {
   absl::Notification done;
   absl::Status status;
 };
-std::shared_ptr<LaterPull> PullLater(GrpcParameterClient& client,
-                                     const std::shared_ptr<RowBatch>& rows,
-                                     size_t dim) {
+std::shared_ptr<QueuedPull> EnqueuePull(GrpcParameterClient& client,
+                                        const std::shared_ptr<RowBatch>& rows,
+                                        size_t dim) {
   rows->values.resize(rows->keys.keys().size() * dim);
-  auto pull = std::make_shared<LaterPull>();
-  client.PullSparseLater(kRows, rows->keys, rows->values.data(), nullptr, rows,
-                         [pull](absl::Status status) {
-                           pull->status = std::move(status);
-                           pull->done.Notify();
-                         });
+  auto pull = std::make_shared<QueuedPull>();
+  client.EnqueuePullSparse(kRows, rows->keys, rows->values.data(), nullptr,
+                           rows, [pull](absl::Status status) {
+                             pull->status = std::move(status);
+                             pull->done.Notify();
+                           });
   return pull;
 }
 
-TEST_P(GrpcParameterClientTest, PullThatWaitsTravelsBehindTheNextPush) {
+TEST_P(GrpcParameterClientTest, QueuedPullTravelsBehindTheNextPush) {
   CreateTables({SparseTableOf(3)});
   RandomSequence random(8);
   // On every server, so that the push goes to each of them.
@@ -216,7 +216,7 @@ TEST_P(GrpcParameterClientTest, PullThatWaitsTravelsBehindTheNextPush) {
   const RowBatch gradients = RandomRows(random, keys, 3, 6);
   auto rows = std::make_shared<RowBatch>();
   rows->keys.Build(keys, 6);
-  const std::shared_ptr<LaterPull> pull = PullLater(client(), rows, 3);
+  const std::shared_ptr<QueuedPull> pull = EnqueuePull(client(), rows, 3);
   EXPECT_FALSE(pull->done.HasBeenNotified());
   ASSERT_TRUE(PushRows(client(), kRows, gradients).ok());
   ASSERT_TRUE(pull->done.WaitForNotificationWithTimeout(absl::Minutes(1)));
@@ -228,34 +228,34 @@ TEST_P(GrpcParameterClientTest, PullThatWaitsTravelsBehindTheNextPush) {
   EXPECT_EQ(rows->values, expected.values);
 }
 
-TEST_P(GrpcParameterClientTest, PullThatWaitsIsSentWhenSomebodyHurries) {
+TEST_P(GrpcParameterClientTest, QueuedPullIsSentByFlush) {
   CreateTables({SparseTableOf(3)});
   RandomSequence random(9);
   auto first = std::make_shared<RowBatch>();
   auto second = std::make_shared<RowBatch>();
   first->keys.Build(RandomKeys(random, 200, ~uint64_t{0}), 6);
   second->keys.Build(RandomKeys(random, 200, ~uint64_t{0}), 6);
-  const std::shared_ptr<LaterPull> one = PullLater(client(), first, 3);
-  const std::shared_ptr<LaterPull> two = PullLater(client(), second, 3);
-  client().Hurry(&random);
+  const std::shared_ptr<QueuedPull> one = EnqueuePull(client(), first, 3);
+  const std::shared_ptr<QueuedPull> two = EnqueuePull(client(), second, 3);
+  client().Flush(&random);
   EXPECT_FALSE(one->done.HasBeenNotified());
-  client().Hurry(second.get());
-  for (const std::shared_ptr<LaterPull>& pull : {one, two}) {
+  client().Flush(second.get());
+  for (const std::shared_ptr<QueuedPull>& pull : {one, two}) {
     ASSERT_TRUE(pull->done.WaitForNotificationWithTimeout(absl::Minutes(1)));
     EXPECT_TRUE(pull->status.ok()) << pull->status;
   }
 }
 
-TEST_P(GrpcParameterClientTest, PullThatWaitsIsCancelledWithTheClient) {
+TEST_P(GrpcParameterClientTest, QueuedPullIsCancelledWithTheClient) {
   CreateTables({SparseTableOf(3)});
   auto rows = std::make_shared<RowBatch>();
   rows->keys.Build(std::vector<Key>{Key{1}}, 6);
-  std::shared_ptr<LaterPull> pull;
+  std::shared_ptr<QueuedPull> pull;
   {
     GrpcParameterClient other(&worker_->connections(), WorkerIndex(0),
                               worker_->job().generation());
     ASSERT_TRUE(other.CreateTable(SparseTableOf(3)).ok());
-    pull = PullLater(other, rows, 3);
+    pull = EnqueuePull(other, rows, 3);
   }
   ASSERT_TRUE(pull->done.HasBeenNotified());
   EXPECT_EQ(pull->status.code(), absl::StatusCode::kCancelled);

@@ -3,15 +3,15 @@
 // of times that its key stands in the data, and each dense parameter as the
 // number of examples, times the passes.
 //
-//   counting_trainer ENDPOINTS INDEX FILES EPOCHS STEP_MS HURRY_FILE MODE
+//   counting_trainer ENDPOINTS INDEX FILES EPOCHS STEP_MS SPEED_UP_FILE MODE
 //
 // The whole training loop is the one that users run, in a mode of theirs. A
-// step takes at least STEP_MS until HURRY_FILE is there, so that a job lasts as
-// long as somebody wants to disturb it. Says "registered" on stderr when it is
-// part of the job. Worker 0 compares, while the servers are still up, and says
-// how many examples all workers trained since the servers were started or the
-// job was resumed. Prints one line; exit code 0 when the job is done and all
-// numbers are exact, 1 when not.
+// step takes at least STEP_MS until SPEED_UP_FILE is there, so that a job lasts
+// as long as somebody wants to disturb it. Says "registered" on stderr when it
+// is part of the job. Worker 0 compares, while the servers are still up, and
+// says how many examples all workers trained since the servers were started or
+// the job was resumed. Prints one line; exit code 0 when the job is done and
+// all numbers are exact, 1 when not.
 
 #include <cstdint>
 #include <cstdio>
@@ -55,7 +55,7 @@ struct Options {
   std::string files;
   int epochs = 0;
   int step_ms = 0;
-  std::string hurry_file;
+  std::string speed_up_file;
   std::string mode;
 };
 
@@ -115,8 +115,8 @@ class CountingTrainer {
   // A lane that finds the file lets go those that wait.
   void Pace() {
     absl::MutexLock lock(&mutex_);
-    hurried_ = hurried_ || std::filesystem::exists(options_.hurry_file);
-    clock_.AwaitFor(&mutex_, absl::Condition(&hurried_),
+    sped_up_ = sped_up_ || std::filesystem::exists(options_.speed_up_file);
+    clock_.AwaitFor(&mutex_, absl::Condition(&sped_up_),
                     absl::Milliseconds(options_.step_ms));
   }
 
@@ -127,7 +127,7 @@ class CountingTrainer {
   uint64_t num_examples_ = 0;
   uint64_t num_trained_ = 0;
   absl::Mutex mutex_;
-  bool hurried_ ABSL_GUARDED_BY(mutex_) = false;
+  bool sped_up_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 int Main(int argc, char** argv) {
@@ -137,12 +137,12 @@ int Main(int argc, char** argv) {
       !absl::SimpleAtoi(argv[5], &options.step_ms)) {
     std::fprintf(stderr,
                  "usage: counting_trainer ENDPOINTS INDEX FILES EPOCHS STEP_MS "
-                 "HURRY_FILE MODE\n");
+                 "SPEED_UP_FILE MODE\n");
     return 2;
   }
   options.endpoints = absl::StrSplit(argv[1], ',');
   options.files = argv[3];
-  options.hurry_file = argv[6];
+  options.speed_up_file = argv[6];
   options.mode = argv[7];
   InitLogging(absl::StrCat("worker ", options.index));
   CountingTrainer worker(options, Clock::Monotonic());

@@ -382,7 +382,7 @@ class WorkersKilledTest(KillTest):
         return self.start(
             harness.program("OARLOCK_COUNTING_TRAINER"),
             ",".join(self.endpoints), str(index), self.path("part-*"),
-            str(self.epochs), str(STEP_MS), self.path("hurry"), self.mode,
+            str(self.epochs), str(STEP_MS), self.path("speed_up"), self.mode,
             name=f"worker{index}.{self.starts}")
 
     def living(self):
@@ -454,7 +454,7 @@ class WorkersKilledTest(KillTest):
             restart_server()
         self.start_missing()
         self.await_faults()
-        with open(self.path("hurry"), "w", encoding="utf-8"):
+        with open(self.path("speed_up"), "w", encoding="utf-8"):
             pass
         for worker in self.trainers:
             self.await_success(worker, max(harness.JOB_DEADLINE_S,

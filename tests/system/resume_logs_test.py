@@ -74,7 +74,7 @@ class RolesTest(harness.SystemTest):
             self.start(
                 harness.program("OARLOCK_COUNTING_TRAINER"),
                 ",".join(self.endpoints), str(i), self.path("part-*"),
-                str(EPOCHS), str(STEP_MS), self.path("hurry"), "async",
+                str(EPOCHS), str(STEP_MS), self.path("speed_up"), "async",
                 name=f"worker{i}.{self.lives}")
             for i in range(workers)]
 
@@ -96,7 +96,7 @@ class RolesTest(harness.SystemTest):
 
     def finish(self):
         """The examples that the last run trained."""
-        with open(self.path("hurry"), "w", encoding="utf-8"):
+        with open(self.path("speed_up"), "w", encoding="utf-8"):
             pass
         for process in self.trainers + self.servers:
             self.await_success(process)

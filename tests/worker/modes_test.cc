@@ -29,14 +29,15 @@ class LateClient : public LocalParameterClient {
  public:
   LateClient() : LocalParameterClient(64) {}
 
-  void PullSparseLater(TableId table, const client::KeyBatch& keys, float* rows,
-                       client::TableVersions* versions,
-                       std::shared_ptr<const void> memory, Done done) override {
+  void EnqueuePullSparse(TableId table, const client::KeyBatch& keys,
+                         float* rows, client::TableVersions* versions,
+                         std::shared_ptr<const void> memory,
+                         Done done) override {
     absl::MutexLock lock(&mutex_);
     pulls_.push_back(
         {table, &keys, rows, versions, std::move(memory), std::move(done)});
   }
-  void Hurry(const void* memory) override {
+  void Flush(const void* memory) override {
     std::vector<Pull> needed;
     {
       absl::MutexLock lock(&mutex_);

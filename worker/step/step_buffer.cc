@@ -177,7 +177,7 @@ void StepBuffer::StartPull(client::ParameterClient* client,
       input.pulled_versions.clear();
       continue;
     }
-    client->PullSparseLater(
+    client->EnqueuePullSparse(
         tables[i], keys_of(input), input.rows.data(), &input.pulled_versions,
         memory,
         [this, memory](absl::Status status) { OnPulled(std::move(status)); });
@@ -198,7 +198,7 @@ absl::Status StepBuffer::WaitForPull() {
     absl::MutexLock lock(&mutex_);
     waits = pulls_under_way_ > 0;
   }
-  if (waits) client_->Hurry(memory_);
+  if (waits) client_->Flush(memory_);
   absl::MutexLock lock(&mutex_);
   mutex_.Await(absl::Condition(
       +[](size_t* under_way) { return *under_way == 0; }, &pulls_under_way_));
