@@ -39,7 +39,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, const Clock& clock)
       servers_(options.num_servers, options.lease),
       next_generation_(std::max<int64_t>(1, absl::ToUnixMillis(start_))),
       membership_version_(next_generation_),
-      last_sweep_(start_),
+      last_deadline_check_(start_),
       last_tick_(start_),
       calls_(clock) {
   OARLOCK_CHECK(options.tick > absl::ZeroDuration());

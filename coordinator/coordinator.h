@@ -177,7 +177,7 @@ class Coordinator {
 
   // Lets time pass: leases, graces and waits that ran out. To be called every
   // tenth of the lease or so.
-  void Sweep();
+  void CheckDeadlines();
 
   JobState Job() const;
   // Every server but `self` that is alive knows that the job is over, and every
@@ -255,7 +255,7 @@ class Coordinator {
   uint64_t membership_version_ ABSL_GUARDED_BY(mutex_);
   absl::Time first_registration_ ABSL_GUARDED_BY(mutex_) =
       absl::InfiniteFuture();
-  absl::Time last_sweep_ ABSL_GUARDED_BY(mutex_);
+  absl::Time last_deadline_check_ ABSL_GUARDED_BY(mutex_);
   // Ticks so far, and when the last one was due.
   uint32_t logical_time_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time last_tick_ ABSL_GUARDED_BY(mutex_);

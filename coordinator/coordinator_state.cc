@@ -53,7 +53,7 @@ v1::CoordinatorState Coordinator::SaveLocked() const {
   state.set_next_generation(next_generation_);
   state.set_membership_version(membership_version_);
   state.set_first_registration_unix_ns(ToRecorded(first_registration_));
-  state.set_last_sweep_unix_ns(ToRecorded(last_sweep_));
+  state.set_last_sweep_unix_ns(ToRecorded(last_deadline_check_));
   state.set_logical_time(logical_time_);
   state.set_last_tick_unix_ns(ToRecorded(last_tick_));
   dead_workers_.Save(state.mutable_deaths());
@@ -91,7 +91,7 @@ absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
   next_generation_ = state.next_generation();
   membership_version_ = state.membership_version();
   first_registration_ = FromRecorded(state.first_registration_unix_ns());
-  last_sweep_ = FromRecorded(state.last_sweep_unix_ns());
+  last_deadline_check_ = FromRecorded(state.last_sweep_unix_ns());
   logical_time_ = state.logical_time();
   last_tick_ = FromRecorded(state.last_tick_unix_ns());
   dead_workers_.Load(state.deaths());
@@ -165,7 +165,7 @@ void Coordinator::Replay(const v1::CoordinatorCall& call) {
       EndJob(call.end_job()).IgnoreError();
       break;
     case v1::CoordinatorCall::kSweep:
-      Sweep();
+      CheckDeadlines();
       break;
     case v1::CoordinatorCall::kReportEvaluation:
       ReportEvaluation(call.report_evaluation()).IgnoreError();
@@ -189,11 +189,12 @@ void Coordinator::Replay(const v1::CoordinatorCall& call) {
 void Coordinator::Return() {
   absl::MutexLock lock(&mutex_);
   const absl::Time now = clock_.Now();
-  const absl::Duration gap = std::max(now - last_sweep_, absl::ZeroDuration());
+  const absl::Duration gap =
+      std::max(now - last_deadline_check_, absl::ZeroDuration());
   SkipTime(gap);
   first_registration_ += gap;
   ending_since_ += gap;
-  last_sweep_ = now;
+  last_deadline_check_ = now;
   // Servers ask again.
   checkpoint_due_ = false;
   spdlog::info(
@@ -224,7 +225,7 @@ void Coordinator::BeginRun() {
   job_ = JobState();
   first_registration_ = absl::InfiniteFuture();
   ending_since_ = absl::Time();
-  last_sweep_ = last_tick_ = clock_.Now();
+  last_deadline_check_ = last_tick_ = clock_.Now();
   checkpoint_due_ = false;
 }
 

@@ -8,7 +8,7 @@
 
 namespace oarlock::coordinator {
 
-void Coordinator::Sweep() {
+void Coordinator::CheckDeadlines() {
   Answers answers;
   bool state_due = false;
   {
@@ -18,8 +18,8 @@ void Coordinator::Sweep() {
     // Time stands still until it can be written down.
     if (!begun.ok()) return;
     const absl::Time now = *begun;
-    const absl::Duration gap = now - last_sweep_;
-    last_sweep_ = now;
+    const absl::Duration gap = now - last_deadline_check_;
+    last_deadline_check_ = now;
     if (gap > options_.lease / 2) {
       // This process stood still; workers could not reach it meanwhile.
       spdlog::warn(

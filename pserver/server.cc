@@ -110,7 +110,7 @@ ControlLoopOptions MakeControlLoopOptions(const ServerOptions& options,
   result.lease = options.lease;
   result.start_timeout = options.start_timeout;
   result.coordinator_timeout = options.coordinator_timeout;
-  result.sweep_interval = options.sweep_interval;
+  result.deadline_interval = options.deadline_interval;
   result.heartbeat_interval = options.heartbeat_interval;
   result.heartbeat_call_timeout = options.heartbeat_call_timeout;
   return result;
@@ -333,7 +333,7 @@ void Server::Impl::Shutdown() {
         "server 0, the coordinator, was asked to stop before the job was over");
     // The loop ends when workers and servers know, or did not ask in time.
     control_loop_.WaitFor(options_.drain_grace + ControlLoop::kLinger +
-                          options_.sweep_interval * 10);
+                          options_.deadline_interval * 10);
   }
   control_loop_.Stop();
   if (checkpoints_ != nullptr) checkpoints_->Stop();

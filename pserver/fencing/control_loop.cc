@@ -59,7 +59,7 @@ void ControlLoop::Start() {
 
 void ControlLoop::Run() {
   const absl::Duration interval = coordinator_ != nullptr
-                                      ? options_.sweep_interval
+                                      ? options_.deadline_interval
                                       : options_.heartbeat_interval;
   while (!(coordinator_ != nullptr ? CoordinatorTurn() : FollowerTurn())) {
     if (!Pause(ledgers_->due() ? std::min(interval, kLedgerInterval)
@@ -74,7 +74,7 @@ void ControlLoop::Run() {
 }
 
 bool ControlLoop::CoordinatorTurn() {
-  coordinator_->Sweep();
+  coordinator_->CheckDeadlines();
   absl::StatusOr<v1::ServerHeartbeatResponse> response =
       coordinator_->ServerHeartbeat(MakeHeartbeat(/*leaving=*/false));
   if (!response.ok()) {

@@ -44,7 +44,7 @@ struct ControlLoopOptions {
   absl::Duration start_timeout;
   absl::Duration coordinator_timeout;
   // See ServerOptions.
-  absl::Duration sweep_interval;
+  absl::Duration deadline_interval;
   absl::Duration heartbeat_interval;
   absl::Duration heartbeat_call_timeout;
 };

@@ -68,8 +68,8 @@ absl::Status ServerOptions::Validate() const {
   OARLOCK_RETURN_IF_ERROR(CheckRange("coordinator_timeout", coordinator_timeout,
                                      absl::Seconds(1), day));
   const absl::Duration shortest = absl::Milliseconds(1);
-  OARLOCK_RETURN_IF_ERROR(
-      CheckRange("sweep_interval", sweep_interval, shortest, absl::Seconds(1)));
+  OARLOCK_RETURN_IF_ERROR(CheckRange("deadline_interval", deadline_interval,
+                                     shortest, absl::Seconds(1)));
   OARLOCK_RETURN_IF_ERROR(CheckRange("heartbeat_interval", heartbeat_interval,
                                      shortest, absl::Seconds(10)));
   OARLOCK_RETURN_IF_ERROR(CheckRange("heartbeat_call_timeout",

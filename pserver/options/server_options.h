@@ -44,7 +44,7 @@ struct ServerOptions {
   absl::Duration coordinator_timeout = absl::Seconds(60);
   // Between two looks of the coordinator at leases and waits, on the even
   // clock. 1 ms to 1 s.
-  absl::Duration sweep_interval = absl::Milliseconds(100);
+  absl::Duration deadline_interval = absl::Milliseconds(100);
   // Between two heartbeats of this server to the coordinator, on the even
   // clock, and how long one of them may take. 1 ms to 10 s.
   absl::Duration heartbeat_interval = absl::Milliseconds(300);

@@ -64,7 +64,7 @@ std::string Apply(const v1::CoordinatorCall& call, Coordinator* to) {
     case v1::CoordinatorCall::kNoteFile:
       return to->NoteFile(call.note_file()).ToString();
     default:
-      to->Sweep();
+      to->CheckDeadlines();
       return "";
   }
 }

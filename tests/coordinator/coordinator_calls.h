@@ -19,7 +19,8 @@ namespace oarlock::coordinator {
 
 // Makes the call: the bytes of the answer or the text of the status, so what
 // the caller is told. Empty for calls that tell nothing, and for a barrier call
-// that may wait: whoever waits asks again. A call of no known kind is a sweep.
+// that may wait: whoever waits asks again. A call of no known kind checks
+// deadlines.
 std::string Apply(const v1::CoordinatorCall& call, Coordinator* to);
 
 // What it tells whoever asks without changing anything, but for the time that

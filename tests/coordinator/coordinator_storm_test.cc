@@ -244,7 +244,7 @@ class Storm {
           ASSERT_TRUE(coordinator_->Heartbeat(beat).ok());
         }
       }
-      coordinator_->Sweep();
+      coordinator_->CheckDeadlines();
     }
   }
 
@@ -348,7 +348,7 @@ class Storm {
 
   void Turn() {
     clock_.Advance(absl::Milliseconds(1));
-    if (random_.Below(20) == 0) coordinator_->Sweep();
+    if (random_.Below(20) == 0) coordinator_->CheckDeadlines();
     CutTurns();
     WorkerTurns(static_cast<uint32_t>(random_.Below(kWorkers)));
     const auto server = static_cast<uint32_t>(random_.Below(servers_.size()));

@@ -20,17 +20,17 @@ namespace {
 TEST_F(CoordinatorTest, LogicalTimeCountsTicksInWhichTheCoordinatorRan) {
   EXPECT_EQ(ServerBeat(0).logical_time(), 0u);
   clock_.Advance(absl::Milliseconds(999));
-  coordinator_->Sweep();
+  coordinator_->CheckDeadlines();
   EXPECT_EQ(ServerBeat(0).logical_time(), 0u);
   clock_.Advance(absl::Milliseconds(2001));
-  coordinator_->Sweep();
+  coordinator_->CheckDeadlines();
   EXPECT_EQ(ServerBeat(0).logical_time(), 3u);
   // Stood still: nothing ages meanwhile.
   clock_.Advance(absl::Hours(1));
-  coordinator_->Sweep();
+  coordinator_->CheckDeadlines();
   EXPECT_EQ(ServerBeat(0).logical_time(), 3u);
   clock_.Advance(absl::Seconds(1));
-  coordinator_->Sweep();
+  coordinator_->CheckDeadlines();
   EXPECT_EQ(ServerBeat(0).logical_time(), 4u);
 }
 
@@ -161,7 +161,7 @@ TEST_F(CoordinatorTest, MembersOfAPassWaitForASuccessorThatBeginsWithIt) {
 TEST_F(CoordinatorTest, TimeInWhichTheCoordinatorStoodStillCountsOnNobody) {
   const uint64_t a = Register(0);
   clock_.Advance(absl::Minutes(5));
-  coordinator_->Sweep();
+  coordinator_->CheckDeadlines();
   EXPECT_EQ(LifeOf(0), v1::WorkerState::ALIVE);
   EXPECT_TRUE(Beat(0, a).ok());
   Pass(absl::Seconds(11));

@@ -134,8 +134,8 @@ class CoordinatorTest : public ::testing::Test {
     for (int i = 0; i < num_ranges; ++i) request.add_ranges()->set_begin(i);
     ASSERT_TRUE(coordinator_->DefineWork(request).ok());
   }
-  // Time passes in steps, as it does where a thread sweeps. The workers in
-  // `alive` renew their leases.
+  // Time passes in steps, as it does where a thread checks deadlines. The
+  // workers in `alive` renew their leases.
   void Pass(absl::Duration time,
             const std::vector<std::pair<uint32_t, uint64_t>>& alive = {}) {
     for (absl::Duration step = absl::Seconds(1); time > absl::ZeroDuration();
@@ -147,7 +147,7 @@ class CoordinatorTest : public ::testing::Test {
       for (uint32_t i = 0; i < options_.num_servers; ++i) {
         if (!silent_[i]) ServerBeat(i);
       }
-      coordinator_->Sweep();
+      coordinator_->CheckDeadlines();
     }
   }
   v1::WorkerState::Life LifeOf(uint32_t worker) {

@@ -204,7 +204,7 @@ class MiniJob {
     options.num_partitions = 16;
     options.num_threads = 1;
     // Nobody waits for what could be noticed at once.
-    options.sweep_interval = absl::Milliseconds(5);
+    options.deadline_interval = absl::Milliseconds(5);
     options.heartbeat_interval = absl::Milliseconds(10);
     options.drain_grace = absl::Milliseconds(100);
     options.clocks = {.calendar = &clock_, .even = &clock_};
@@ -256,7 +256,7 @@ class MiniJob {
   }
 
  private:
-  // The coordinator's, in ticks: its sweeps move it on.
+  // The coordinator's, in ticks: its checks of deadlines move it on.
   double LogicalTime() {
     MetricsSnapshot snapshot;
     servers_[0]->CollectMetrics(&snapshot);

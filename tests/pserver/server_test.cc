@@ -311,8 +311,9 @@ TEST(ServerTest, OptionsOutOfRangeAreNamed) {
   refuses("num_partitions", [](ServerOptions* o) { o->num_partitions = 0; });
   refuses("job_id", [](ServerOptions* o) { o->job_id.clear(); });
   refuses("lease", [](ServerOptions* o) { o->lease = absl::Milliseconds(1); });
-  refuses("sweep_interval",
-          [](ServerOptions* o) { o->sweep_interval = absl::ZeroDuration(); });
+  refuses("deadline_interval", [](ServerOptions* o) {
+    o->deadline_interval = absl::ZeroDuration();
+  });
   refuses("heartbeat_interval",
           [](ServerOptions* o) { o->heartbeat_interval = absl::Minutes(1); });
   refuses("heartbeat_call_timeout", [](ServerOptions* o) {

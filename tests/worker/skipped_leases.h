@@ -18,7 +18,7 @@
 
 namespace oarlock::worker {
 
-// The coordinator's logical time, in ticks: the sweeps move it on.
+// The coordinator's logical time, in ticks: its checks of deadlines move it on.
 inline double LogicalTime(MiniCluster& cluster) {
   MetricsSnapshot snapshot;
   cluster.server(0).CollectMetrics(&snapshot);

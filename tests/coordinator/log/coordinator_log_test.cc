@@ -174,7 +174,7 @@ TEST_F(CoordinatorLogTest, CallsOfManyThreadsAreReplayedInTheirOrder) {
   }
   threads.emplace_back([&mortal] {
     for (int i = 0; i < 30; ++i) {
-      mortal->Sweep();
+      mortal->CheckDeadlines();
       ASSERT_TRUE(mortal->WriteState().ok());
     }
   });
@@ -250,10 +250,10 @@ TEST_F(CoordinatorLogTest, TimeInWhichItWasAwayCountsOnNobodysLease) {
     ASSERT_TRUE(registered.ok());
     if (i == 0) beat.set_worker_generation(registered->worker_generation());
   }
-  mortal->Sweep();
+  mortal->CheckDeadlines();
   const absl::Duration lease = RandomCalls::Options().lease;
   clock_.Advance(lease / 4);
-  mortal->Sweep();
+  mortal->CheckDeadlines();
   mortal.Die();
   clock_.Advance(lease * 5);
   ASSERT_TRUE(mortal.Open(/*replay=*/true).ok());
@@ -261,7 +261,7 @@ TEST_F(CoordinatorLogTest, TimeInWhichItWasAwayCountsOnNobodysLease) {
   ASSERT_TRUE(mortal.Serve().ok());
   for (int i = 0; i < 7; ++i) {
     clock_.Advance(lease / 10);
-    mortal->Sweep();
+    mortal->CheckDeadlines();
     const v1::JobStatusResponse status =
         mortal->JobStatus(v1::JobStatusRequest());
     for (const v1::WorkerState& worker : status.workers()) {
@@ -271,7 +271,7 @@ TEST_F(CoordinatorLogTest, TimeInWhichItWasAwayCountsOnNobodysLease) {
   // Worker 0 goes on, the others have ended meanwhile.
   ASSERT_TRUE(mortal->Heartbeat(beat).ok());
   clock_.Advance(lease / 10);
-  mortal->Sweep();
+  mortal->CheckDeadlines();
   const v1::JobStatusResponse status =
       mortal->JobStatus(v1::JobStatusRequest());
   EXPECT_EQ(status.workers(0).life(), v1::WorkerState::ALIVE);
@@ -306,7 +306,7 @@ TEST_F(CoordinatorLogTest, ACallThatCannotBeWrittenIsNotDone) {
       mortal->RegisterWorker(v1::RegisterWorkerRequest()).status()));
   EXPECT_TRUE(absl::IsResourceExhausted(mortal->Drain("enough")));
   EXPECT_TRUE(absl::IsResourceExhausted(mortal->OpenCut().status()));
-  mortal->Sweep();
+  mortal->CheckDeadlines();
   EXPECT_EQ(mortal->Save().SerializeAsString(), before);
   files.SetRoomBytes(uint64_t{1} << 30);
   EXPECT_TRUE(mortal->RegisterWorker(v1::RegisterWorkerRequest()).ok());
@@ -319,7 +319,7 @@ TEST_F(CoordinatorLogTest, TheLogStaysShortHoweverLongTheJob) {
   MortalCoordinator mortal(root + "/log", files.files(), &clock_);
   for (int i = 0; i < 5'000; ++i) {
     clock_.Advance(absl::Milliseconds(100));
-    mortal->Sweep();
+    mortal->CheckDeadlines();
   }
   uint64_t bytes = 0;
   for (const auto& file : std::filesystem::directory_iterator(root + "/log")) {
