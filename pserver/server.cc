@@ -19,7 +19,7 @@
 #include "cluster/wire_version.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/job_metrics.h"
-#include "coordinator/log/logs_of_run.h"
+#include "coordinator/log/log_compatibility.h"
 #include "proto/v1/admin.grpc.pb.h"
 #include "proto/v1/parameter.grpc.pb.h"
 #include "pserver/checkpoint/checkpoint_metrics.h"
@@ -120,17 +120,17 @@ ControlLoopOptions MakeControlLoopOptions(const ServerOptions& options,
 
 class Server::Impl {
  public:
-  Impl(const ServerOptions& options, const coordinator::LogsChoice& logs,
-       const std::string& token,
+  Impl(const ServerOptions& options,
+       const coordinator::ReplayDecision& decision, const std::string& token,
        std::shared_ptr<grpc::Channel> coordinator_channel)
       : options_(options),
-        logs_(logs),
+        decision_(decision),
         start_(options.clocks.even->Now()),
         generation_(std::max<int64_t>(
             1, absl::ToUnixMillis(options.clocks.calendar->Now()))),
         map_(cluster::PartitionMap::Even(options.num_partitions,
                                          options.server_endpoints.size())),
-        fences_(std::max(options.num_workers, logs.num_workers),
+        fences_(std::max(options.num_workers, decision.num_workers),
                 WorkerFences::Start::kAfterFirstUpdate),
         push_ledger_(&fences_),
         registry_(map_, ServerIndex(options.server_index), *options.clocks.even,
@@ -188,7 +188,7 @@ class Server::Impl {
 
  private:
   const ServerOptions options_;
-  const coordinator::LogsChoice logs_;
+  const coordinator::ReplayDecision decision_;
   const absl::Time start_;
   const Generation generation_;
   const cluster::PartitionMap map_;
@@ -247,7 +247,7 @@ absl::Status Server::Impl::Restore(const std::string& token) {
   }
   OARLOCK_ASSIGN_OR_RETURN(
       checkpoints_,
-      ServerCheckpoints::Create(options_, logs_, token, &map_, &registry_,
+      ServerCheckpoints::Create(options_, decision_, token, &map_, &registry_,
                                 &push_ledger_, coordinator_.get(), &cut_gate_));
   admin_service_.SetRestored(cut_gate_.settled(), checkpoints_->lossless());
   parameter_service_.SetJournal(checkpoints_->journal());
@@ -364,9 +364,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
                                         channel_credentials,
                                         cluster::MakeChannelArguments());
   }
-  OARLOCK_ASSIGN_OR_RETURN(const coordinator::LogsChoice logs,
-                           ChooseLogsOf(options));
-  auto impl = std::make_unique<Impl>(options, logs, token, std::move(channel));
+  OARLOCK_ASSIGN_OR_RETURN(const coordinator::ReplayDecision decision,
+                           DecideReplayOf(options));
+  auto impl =
+      std::make_unique<Impl>(options, decision, token, std::move(channel));
   OARLOCK_RETURN_IF_ERROR(impl->Restore(token));
   OARLOCK_RETURN_IF_ERROR(impl->Listen(std::move(credentials)));
   OARLOCK_RETURN_IF_ERROR(impl->Serve());

@@ -139,8 +139,8 @@ absl::Status CoordinatorLog::AppendRecord(CoordinatorRecord kind,
 }
 
 absl::Status CoordinatorLog::Append(const v1::CoordinatorCall& call) {
-  if (options_.keeper != nullptr) {
-    OARLOCK_RETURN_IF_ERROR(options_.keeper->Note(call));
+  if (options_.run_file != nullptr) {
+    OARLOCK_RETURN_IF_ERROR(options_.run_file->Note(call));
   }
   return AppendRecord(CoordinatorRecord::kCall, call.SerializeAsString());
 }

@@ -23,7 +23,7 @@
 #include "base/clock.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/coordinator_journal.h"
-#include "coordinator/log/logs_of_run.h"
+#include "coordinator/log/log_compatibility.h"
 #include "storage/file_system.h"
 #include "storage/push_log.h"
 
@@ -37,7 +37,7 @@ struct CoordinatorLogOptions {
   // What is done again may be of a job of another number of workers.
   bool any_num_workers = false;
   // Is told of calls before they are done; outlives the log. Null: nobody is.
-  LogsKeeper* keeper = nullptr;
+  RunFile* run_file = nullptr;
   // See BootId.
   std::string boot_id;
   // A state is written when the calls since the last one take this, and four

@@ -138,8 +138,8 @@ absl::Status PushJournal::AppendEviction(const PartitionEviction& what) {
 }
 
 absl::Status PushJournal::OnCreate(const v1::TableConfig& config) {
-  if (keeper_ != nullptr && config.mode() == v1::SYNC) {
-    OARLOCK_RETURN_IF_ERROR(keeper_->Forbid("--mode sync"));
+  if (run_file_ != nullptr && config.mode() == v1::SYNC) {
+    OARLOCK_RETURN_IF_ERROR(run_file_->Forbid("--mode sync"));
   }
   return Append(JournalKind::kCreateTable, config.SerializeAsString());
 }

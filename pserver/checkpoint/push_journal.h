@@ -25,7 +25,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/types.h"
-#include "coordinator/log/logs_of_run.h"
+#include "coordinator/log/log_compatibility.h"
 #include "proto/v1/table.pb.h"
 #include "pserver/checkpoint/cut_gate.h"
 #include "pserver/fencing/push_ledger.h"
@@ -50,7 +50,7 @@ struct PushJournalOptions {
   bool replay = false;
   // Is told of tables that are trained in rounds; outlives the journal. Null:
   // nobody is.
-  coordinator::LogsKeeper* keeper = nullptr;
+  coordinator::RunFile* run_file = nullptr;
 };
 
 // What a record is; on disk, never changed.
@@ -122,7 +122,7 @@ class PushJournal : public TableObserver {
   PushJournal(const PushJournalOptions& options, TableRegistry* registry,
               PushLedger* ledger, const CutGate* gate)
       : bytes_max_(options.bytes_max),
-        keeper_(options.keeper),
+        run_file_(options.run_file),
         registry_(registry),
         ledger_(ledger),
         gate_(gate) {}
@@ -138,7 +138,7 @@ class PushJournal : public TableObserver {
   absl::Status Append(JournalKind kind, absl::string_view bytes);
 
   const uint64_t bytes_max_;
-  coordinator::LogsKeeper* const keeper_;
+  coordinator::RunFile* const run_file_;
   TableRegistry* const registry_;
   PushLedger* const ledger_;
   const CutGate* const gate_;

@@ -81,8 +81,8 @@ std::string LogDir(const ServerOptions& options) {
   return absl::StrCat(options.checkpoint_dir, "/log");
 }
 
-coordinator::LogsOfRun DescribeRun(const ServerOptions& options) {
-  coordinator::LogsOfRun run;
+coordinator::LogCompatibility DescribeRun(const ServerOptions& options) {
+  coordinator::LogCompatibility run;
   run.boot_id = BootId();
   // This host's tells nothing of others.
   for (const std::string& endpoint : options.server_endpoints) {
@@ -99,26 +99,27 @@ coordinator::LogsOfRun DescribeRun(const ServerOptions& options) {
 
 }  // namespace
 
-absl::StatusOr<coordinator::LogsChoice> ChooseLogsOf(
+absl::StatusOr<coordinator::ReplayDecision> DecideReplayOf(
     const ServerOptions& options) {
-  coordinator::LogsChoice choice;
-  if (options.checkpoint_dir.empty() || !options.log_pushes) return choice;
+  coordinator::ReplayDecision decision;
+  if (options.checkpoint_dir.empty() || !options.log_pushes) return decision;
   OARLOCK_ASSIGN_OR_RETURN(
-      choice, coordinator::ChooseLogs(storage::FileSystem::Real(),
-                                      LogDir(options), DescribeRun(options)));
+      decision,
+      coordinator::DecideReplay(storage::FileSystem::Real(), LogDir(options),
+                                DescribeRun(options)));
   if (options.replay_log) {
-    choice.go_on = false;
-    return choice;
+    decision.go_on = false;
+    return decision;
   }
-  if (!options.resume) return coordinator::LogsChoice();
-  if (!choice.go_on) choice.num_workers = 0;
-  if (choice.go_on && !options.resume_from_logs) {
-    choice = coordinator::LogsChoice();
-    choice.why =
+  if (!options.resume) return coordinator::ReplayDecision();
+  if (!decision.go_on) decision.num_workers = 0;
+  if (decision.go_on && !options.resume_from_logs) {
+    decision = coordinator::ReplayDecision();
+    decision.why =
         "a job of --mode sync, --split interleaved or --recovery rollback goes "
         "on from its checkpoint";
   }
-  return choice;
+  return decision;
 }
 
 absl::Status LoadParameters(const std::string& path, ServerIndex server,
@@ -132,7 +133,7 @@ absl::Status LoadParameters(const std::string& path, ServerIndex server,
 }
 
 absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
-    const ServerOptions& options, const coordinator::LogsChoice& logs,
+    const ServerOptions& options, const coordinator::ReplayDecision& decision,
     const std::string& token, const cluster::PartitionMap* map,
     TableRegistry* registry, PushLedger* ledger,
     coordinator::Coordinator* coordinator, CutGate* gate) {
@@ -152,15 +153,15 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
       checkpoints->cuts_,
       ServerCut::Create(cuts, map, registry, gate, options.clocks));
   // Only now: the folder is no other job's.
-  OARLOCK_RETURN_IF_ERROR(checkpoints->BeginLogs(logs));
+  OARLOCK_RETURN_IF_ERROR(checkpoints->BeginLogs(decision));
   absl::Status begun = options.log_pushes
-                           ? checkpoints->OpenJournal(logs, ledger, gate)
+                           ? checkpoints->OpenJournal(decision, ledger, gate)
                            : absl::OkStatus();
   if (begun.ok() && coordinator != nullptr) {
     begun = checkpoints->BeginCoordinator(
-        logs, dir, resumed.has_value() ? &*resumed : nullptr);
+        decision, dir, resumed.has_value() ? &*resumed : nullptr);
   }
-  if (absl::IsDataLoss(begun) && logs.go_on) {
+  if (absl::IsDataLoss(begun) && decision.go_on) {
     // Other servers may have done theirs again by now.
     OARLOCK_RETURN_IF_ERROR(
         coordinator::ForgetLogs(storage::FileSystem::Real(), LogDir(options)));
@@ -175,79 +176,81 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
   return checkpoints;
 }
 
-absl::Status ServerCheckpoints::BeginLogs(const coordinator::LogsChoice& logs) {
+absl::Status ServerCheckpoints::BeginLogs(
+    const coordinator::ReplayDecision& decision) {
   const std::string log_dir = LogDir(options_);
-  if (!options_.replay_log && !logs.go_on) {
+  if (!options_.replay_log && !decision.go_on) {
     OARLOCK_RETURN_IF_ERROR(
         coordinator::ForgetLogs(storage::FileSystem::Real(), log_dir));
   }
   if (!options_.log_pushes || coordinator_ == nullptr) return absl::OkStatus();
-  const coordinator::LogsKeeper::Begin begin =
-      options_.replay_log ? coordinator::LogsKeeper::Begin::kAsSuccessor
-      : logs.go_on        ? coordinator::LogsKeeper::Begin::kFromLogs
-                          : coordinator::LogsKeeper::Begin::kWithoutLogs;
-  OARLOCK_ASSIGN_OR_RETURN(keeper_, coordinator::LogsKeeper::Create(
-                                        storage::FileSystem::Real(), log_dir,
-                                        DescribeRun(options_), begin));
+  const coordinator::RunFile::Begin begin =
+      options_.replay_log ? coordinator::RunFile::Begin::kAsSuccessor
+      : decision.go_on    ? coordinator::RunFile::Begin::kFromLogs
+                          : coordinator::RunFile::Begin::kWithoutLogs;
+  OARLOCK_ASSIGN_OR_RETURN(run_file_, coordinator::RunFile::Create(
+                                          storage::FileSystem::Real(), log_dir,
+                                          DescribeRun(options_), begin));
   for (const TableEntry* entry : registry_->Entries()) {
-    if (entry->config.mode() != v1::SYNC || logs.go_on) continue;
-    OARLOCK_RETURN_IF_ERROR(keeper_->Forbid("--mode sync"));
+    if (entry->config.mode() != v1::SYNC || decision.go_on) continue;
+    OARLOCK_RETURN_IF_ERROR(run_file_->Forbid("--mode sync"));
   }
-  if (logs.go_on) {
+  if (decision.go_on) {
     spdlog::info(
         "goes on from the logs of the run before in {}: nothing that it was "
         "told is trained again",
         log_dir);
   } else if (options_.resume && !options_.replay_log) {
-    spdlog::info("goes on without the logs in {}: {}", log_dir, logs.why);
+    spdlog::info("goes on without the logs in {}: {}", log_dir, decision.why);
   }
   return absl::OkStatus();
 }
 
-absl::Status ServerCheckpoints::OpenJournal(const coordinator::LogsChoice& logs,
-                                            PushLedger* ledger, CutGate* gate) {
+absl::Status ServerCheckpoints::OpenJournal(
+    const coordinator::ReplayDecision& decision, PushLedger* ledger,
+    CutGate* gate) {
   PushJournalOptions journal;
   journal.directory =
       absl::StrCat(LogDir(options_), "/",
                    checkpoint::ServerFolderName(options_.server_index));
   journal.bytes_max = options_.log_bytes_max;
   journal.sync_interval = options_.log_sync_interval;
-  journal.replay = options_.replay_log || logs.go_on;
-  journal.keeper = keeper_.get();
+  journal.replay = options_.replay_log || decision.go_on;
+  journal.run_file = run_file_.get();
   FaultPoint("restore.before_replay");
   OARLOCK_ASSIGN_OR_RETURN(journal_,
                            PushJournal::Open(journal, registry_, ledger, gate,
                                              *options_.clocks.even));
   replayed_ = journal.replay;
   // Flags may be others.
-  if (logs.go_on) registry_->SetRestored();
+  if (decision.go_on) registry_->SetRestored();
   cuts_->SetJournal(journal_.get());
   return absl::OkStatus();
 }
 
 absl::Status ServerCheckpoints::BeginCoordinator(
-    const coordinator::LogsChoice& logs, const storage::CheckpointDir& dir,
-    const v1::CheckpointManifest* resumed) {
+    const coordinator::ReplayDecision& decision,
+    const storage::CheckpointDir& dir, const v1::CheckpointManifest* resumed) {
   if (options_.log_pushes) {
     coordinator::CoordinatorLogOptions log;
     log.directory = absl::StrCat(LogDir(options_), "/coordinator");
-    log.replay = options_.replay_log || logs.go_on;
-    log.any_num_workers = logs.go_on;
+    log.replay = options_.replay_log || decision.go_on;
+    log.any_num_workers = decision.go_on;
     log.boot_id = BootId();
-    log.keeper = keeper_.get();
+    log.run_file = run_file_.get();
     OARLOCK_ASSIGN_OR_RETURN(
         coordinator_log_,
         coordinator::CoordinatorLog::Open(log, storage::FileSystem::Real(),
                                           coordinator_, *options_.clocks.even));
   }
   if (coordinator_log_ != nullptr && coordinator_log_->replayed()) {
-    if (logs.go_on) {
+    if (decision.go_on) {
       coordinator_->BeginRun();
     } else {
       coordinator_->Return();
     }
   } else {
-    if (logs.go_on) {
+    if (decision.go_on) {
       return absl::DataLossError(
           absl::StrCat(LogDir(options_), "/coordinator has no state"));
     }
@@ -287,7 +290,7 @@ absl::Status ServerCheckpoints::Start(const std::string& endpoint) {
 void ServerCheckpoints::Stop() {
   if (loop_ != nullptr) loop_->Stop();
   cuts_->Stop();
-  if (keeper_ == nullptr) return;
+  if (run_file_ == nullptr) return;
   const coordinator::JobState job = coordinator_->Job();
   if (!job.over || job.failed || !job.reason.empty()) return;
   // All is in its last checkpoint; a failure leaves logs that say the same.

@@ -16,7 +16,7 @@
 #include "cluster/partition_map.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/log/coordinator_log.h"
-#include "coordinator/log/logs_of_run.h"
+#include "coordinator/log/log_compatibility.h"
 #include "pserver/checkpoint/checkpoint_loop.h"
 #include "pserver/checkpoint/checkpoint_service.h"
 #include "pserver/checkpoint/cut_gate.h"
@@ -34,15 +34,15 @@ namespace oarlock::pserver {
 class ServerCheckpoints {
  public:
   // Fills the tables, and on server 0 the coordinator (else null), as
-  // `options.resume`, `options.replay_log`, `options.load` and `logs` (of
-  // ChooseLogsOf) say; then makes
+  // `options.resume`, `options.replay_log`, `options.load` and `decision` (of
+  // DecideReplayOf) say; then makes
   // what takes part in cuts. What is passed outlives this; the coordinator must
   // be called no more when this ends. FailedPrecondition when the folder has
   // a checkpoint and resume is not set; DataLoss when what is to be read is
   // missing or damaged; NotFound when there is no checkpoint to load.
   // REQUIRES: options.checkpoint_dir is set.
   static absl::StatusOr<std::unique_ptr<ServerCheckpoints>> Create(
-      const ServerOptions& options, const coordinator::LogsChoice& logs,
+      const ServerOptions& options, const coordinator::ReplayDecision& decision,
       const std::string& token, const cluster::PartitionMap* map,
       TableRegistry* registry, PushLedger* ledger,
       coordinator::Coordinator* coordinator, CutGate* gate);
@@ -77,11 +77,11 @@ class ServerCheckpoints {
         coordinator_(coordinator) {}
 
   // Server 0's file of the logs, and the end of the others'.
-  absl::Status BeginLogs(const coordinator::LogsChoice& logs);
-  absl::Status OpenJournal(const coordinator::LogsChoice& logs,
+  absl::Status BeginLogs(const coordinator::ReplayDecision& decision);
+  absl::Status OpenJournal(const coordinator::ReplayDecision& decision,
                            PushLedger* ledger, CutGate* gate);
   // The coordinator goes on from its log, or else from what was resumed.
-  absl::Status BeginCoordinator(const coordinator::LogsChoice& logs,
+  absl::Status BeginCoordinator(const coordinator::ReplayDecision& decision,
                                 const storage::CheckpointDir& dir,
                                 const v1::CheckpointManifest* resumed);
 
@@ -91,7 +91,7 @@ class ServerCheckpoints {
   TableRegistry* const registry_;
   coordinator::Coordinator* const coordinator_;
   // Null but on server 0 with a log.
-  std::unique_ptr<coordinator::LogsKeeper> keeper_;
+  std::unique_ptr<coordinator::RunFile> run_file_;
   std::unique_ptr<PushJournal> journal_;
   // Null but on server 0 with a log.
   std::unique_ptr<coordinator::CoordinatorLog> coordinator_log_;
@@ -103,7 +103,7 @@ class ServerCheckpoints {
 
 // What this server does with the logs of the run before; the same on all
 // servers of the job. Errors of the disk.
-absl::StatusOr<coordinator::LogsChoice> ChooseLogsOf(
+absl::StatusOr<coordinator::ReplayDecision> DecideReplayOf(
     const ServerOptions& options);
 
 // Fills a job's tables with the parameters of a checkpoint: `path` is its

@@ -73,7 +73,7 @@ struct ServerOptions {
   // Without it a folder that has one is refused.
   bool resume = false;
   // With `resume`: where the logs of the run before suffice, go on from them
-  // (coordinator/log/logs_of_run.h).
+  // (coordinator/log/log_compatibility.h).
   bool resume_from_logs = false;
   // Write down every push before it is applied, in checkpoint_dir.
   bool log_pushes = false;

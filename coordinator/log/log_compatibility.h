@@ -13,8 +13,8 @@
 // So the file is there only if all logs are of one run, wherever in between
 // everything died. It is not synced: after a loss of power the boot is another.
 
-#ifndef OARLOCK_COORDINATOR_LOG_LOGS_OF_RUN_H_
-#define OARLOCK_COORDINATOR_LOG_LOGS_OF_RUN_H_
+#ifndef OARLOCK_COORDINATOR_LOG_LOG_COMPATIBILITY_H_
+#define OARLOCK_COORDINATOR_LOG_LOG_COMPATIBILITY_H_
 
 #include <cstdint>
 #include <memory>
@@ -33,7 +33,7 @@
 namespace oarlock::coordinator {
 
 // What has to be the same for the logs to be understood.
-struct LogsOfRun {
+struct LogCompatibility {
   // See BootId; empty: the logs are not those of one known boot.
   std::string boot_id;
   uint32_t num_servers = 0;
@@ -48,12 +48,12 @@ struct LogsOfRun {
 };
 
 // One line.
-std::string FormatLogsOfRun(const LogsOfRun& logs);
+std::string FormatLogCompatibility(const LogCompatibility& logs);
 // DataLoss.
-absl::StatusOr<LogsOfRun> ParseLogsOfRun(absl::string_view line);
+absl::StatusOr<LogCompatibility> ParseLogCompatibility(absl::string_view line);
 
 // What the file says, if there is one.
-struct LogsChoice {
+struct ReplayDecision {
   bool go_on = false;
   // Why not; a clause.
   std::string why;
@@ -63,14 +63,14 @@ struct LogsChoice {
 
 // `log_dir`: <checkpoint_dir>/log. `now`: of the run that begins. Errors of the
 // disk.
-absl::StatusOr<LogsChoice> ChooseLogs(storage::FileSystem* files,
-                                      const std::string& log_dir,
-                                      const LogsOfRun& now);
+absl::StatusOr<ReplayDecision> DecideReplay(storage::FileSystem* files,
+                                            const std::string& log_dir,
+                                            const LogCompatibility& now);
 // Before anything in `log_dir` is removed, or cannot be read; idempotent.
 absl::Status ForgetLogs(storage::FileSystem* files, const std::string& log_dir);
 
-// Server 0's care for the file while a run goes on. Thread-safe.
-class LogsKeeper {
+// The file RUN, which server 0 writes while a run goes on. Thread-safe.
+class RunFile {
  public:
   enum class Begin {
     // Without the logs of the run before, which are forgotten.
@@ -80,9 +80,9 @@ class LogsKeeper {
     // This process alone is new: the file is what it is.
     kAsSuccessor,
   };
-  static absl::StatusOr<std::unique_ptr<LogsKeeper>> Create(
+  static absl::StatusOr<std::unique_ptr<RunFile>> Create(
       storage::FileSystem* files, const std::string& log_dir,
-      const LogsOfRun& now, Begin begin);
+      const LogCompatibility& now, Begin begin);
 
   // A call to the coordinator, before it is done. Errors as Forbid.
   absl::Status Note(const v1::CoordinatorCall& call);
@@ -92,8 +92,8 @@ class LogsKeeper {
   absl::Status Forbid(absl::string_view what);
 
  private:
-  LogsKeeper(storage::FileSystem* files, const std::string& log_dir,
-             LogsOfRun now, bool may_write)
+  RunFile(storage::FileSystem* files, const std::string& log_dir,
+          LogCompatibility now, bool may_write)
       : files_(files),
         log_dir_(log_dir),
         now_(std::move(now)),
@@ -103,7 +103,7 @@ class LogsKeeper {
 
   storage::FileSystem* const files_;
   const std::string log_dir_;
-  const LogsOfRun now_;
+  const LogCompatibility now_;
   absl::Mutex mutex_;
   // The file is to be written when all servers have been heard of.
   bool may_write_ ABSL_GUARDED_BY(mutex_);
@@ -112,4 +112,4 @@ class LogsKeeper {
 
 }  // namespace oarlock::coordinator
 
-#endif  // OARLOCK_COORDINATOR_LOG_LOGS_OF_RUN_H_
+#endif  // OARLOCK_COORDINATOR_LOG_LOG_COMPATIBILITY_H_

@@ -1,4 +1,4 @@
-#include "coordinator/log/logs_of_run.h"
+#include "coordinator/log/log_compatibility.h"
 
 #include <algorithm>
 #include <utility>
@@ -22,7 +22,7 @@ constexpr size_t kMaxBytes = 1024;
 constexpr absl::string_view kVersion = "1";
 constexpr char kCoordinatorLog[] = "/coordinator";
 
-std::string ServerLog(uint32_t server) {
+std::string ServerLogDir(uint32_t server) {
   return absl::StrFormat("/server-%03d", server);
 }
 
@@ -31,7 +31,7 @@ absl::StatusOr<std::string> FirstMissing(storage::FileSystem* files,
                                          const std::string& log_dir,
                                          uint32_t num_servers) {
   std::vector<std::string> logs = {kCoordinatorLog};
-  for (uint32_t i = 0; i < num_servers; ++i) logs.push_back(ServerLog(i));
+  for (uint32_t i = 0; i < num_servers; ++i) logs.push_back(ServerLogDir(i));
   for (const std::string& log : logs) {
     OARLOCK_ASSIGN_OR_RETURN(const bool exists, files->Exists(log_dir + log));
     if (!exists) return log_dir + log;
@@ -40,7 +40,8 @@ absl::StatusOr<std::string> FirstMissing(storage::FileSystem* files,
 }
 
 // Empty: nothing.
-std::string Difference(const LogsOfRun& before, const LogsOfRun& now) {
+std::string Difference(const LogCompatibility& before,
+                       const LogCompatibility& now) {
   if (before.boot_id.empty() || before.boot_id != now.boot_id) {
     return "they are of another boot of the system, or of several hosts";
   }
@@ -64,8 +65,8 @@ std::string Difference(const LogsOfRun& before, const LogsOfRun& now) {
 }
 
 // NotFound: there is none.
-absl::StatusOr<LogsOfRun> Read(storage::FileSystem* files,
-                               const std::string& log_dir) {
+absl::StatusOr<LogCompatibility> Read(storage::FileSystem* files,
+                                      const std::string& log_dir) {
   // One file, even if server 0 puts another in its place meanwhile.
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<storage::SequentialFile> file,
                            files->OpenToRead(log_dir + kName));
@@ -73,20 +74,20 @@ absl::StatusOr<LogsOfRun> Read(storage::FileSystem* files,
   OARLOCK_ASSIGN_OR_RETURN(const size_t bytes,
                            file->Read(absl::MakeSpan(line)));
   line.resize(bytes);
-  return ParseLogsOfRun(line);
+  return ParseLogCompatibility(line);
 }
 
 }  // namespace
 
-std::string FormatLogsOfRun(const LogsOfRun& logs) {
+std::string FormatLogCompatibility(const LogCompatibility& logs) {
   return absl::StrCat(kVersion, " ", logs.boot_id, " ", logs.num_servers, " ",
                       logs.num_partitions, " ", logs.lease_ms, " ",
                       logs.tick_ms, " ", logs.num_workers, " ",
                       logs.continued ? 1 : 0, "\n");
 }
 
-absl::StatusOr<LogsOfRun> ParseLogsOfRun(absl::string_view line) {
-  LogsOfRun logs;
+absl::StatusOr<LogCompatibility> ParseLogCompatibility(absl::string_view line) {
+  LogCompatibility logs;
   const std::string text(line);
   const std::vector<std::string> words =
       absl::StrSplit(text.substr(0, text.empty() ? 0 : text.size() - 1), ' ');
@@ -105,34 +106,34 @@ absl::StatusOr<LogsOfRun> ParseLogsOfRun(absl::string_view line) {
   return logs;
 }
 
-absl::StatusOr<LogsChoice> ChooseLogs(storage::FileSystem* files,
-                                      const std::string& log_dir,
-                                      const LogsOfRun& now) {
-  LogsChoice choice;
-  const absl::StatusOr<LogsOfRun> before = Read(files, log_dir);
+absl::StatusOr<ReplayDecision> DecideReplay(storage::FileSystem* files,
+                                            const std::string& log_dir,
+                                            const LogCompatibility& now) {
+  ReplayDecision decision;
+  const absl::StatusOr<LogCompatibility> before = Read(files, log_dir);
   if (absl::IsNotFound(before.status())) {
-    choice.why =
+    decision.why =
         "no job with logs that suffice (async, leased data, on one host) has "
         "died there";
-    return choice;
+    return decision;
   }
   if (absl::IsDataLoss(before.status())) {
-    choice.why = absl::StrCat(log_dir, kName,
-                              " cannot be read: ", before.status().message());
-    return choice;
+    decision.why = absl::StrCat(log_dir, kName,
+                                " cannot be read: ", before.status().message());
+    return decision;
   }
   OARLOCK_RETURN_IF_ERROR(before.status());
-  choice.num_workers = before->num_workers;
-  choice.why = Difference(*before, now);
-  if (!choice.why.empty()) return choice;
+  decision.num_workers = before->num_workers;
+  decision.why = Difference(*before, now);
+  if (!decision.why.empty()) return decision;
   OARLOCK_ASSIGN_OR_RETURN(const std::string missing,
                            FirstMissing(files, log_dir, now.num_servers));
   if (!missing.empty()) {
-    choice.why = absl::StrCat(missing, " is missing");
-    return choice;
+    decision.why = absl::StrCat(missing, " is missing");
+    return decision;
   }
-  choice.go_on = true;
-  return choice;
+  decision.go_on = true;
+  return decision;
 }
 
 absl::Status ForgetLogs(storage::FileSystem* files,
@@ -144,12 +145,12 @@ absl::Status ForgetLogs(storage::FileSystem* files,
   return absl::IsNotFound(removed) ? absl::OkStatus() : removed;
 }
 
-absl::StatusOr<std::unique_ptr<LogsKeeper>> LogsKeeper::Create(
+absl::StatusOr<std::unique_ptr<RunFile>> RunFile::Create(
     storage::FileSystem* files, const std::string& log_dir,
-    const LogsOfRun& now, Begin begin) {
-  LogsOfRun logs = now;
+    const LogCompatibility& now, Begin begin) {
+  LogCompatibility logs = now;
   if (begin != Begin::kWithoutLogs) {
-    const absl::StatusOr<LogsOfRun> before = Read(files, log_dir);
+    const absl::StatusOr<LogCompatibility> before = Read(files, log_dir);
     if (before.ok()) {
       logs.num_workers = std::max(logs.num_workers, before->num_workers);
       logs.continued = before->continued || begin == Begin::kFromLogs;
@@ -160,14 +161,14 @@ absl::StatusOr<std::unique_ptr<LogsKeeper>> LogsKeeper::Create(
     OARLOCK_RETURN_IF_ERROR(ForgetLogs(files, log_dir));
   }
   // A successor knows not whether something was forbidden before.
-  auto keeper = absl::WrapUnique(new LogsKeeper(
+  auto run_file = absl::WrapUnique(new RunFile(
       files, log_dir, logs,
       /*may_write=*/begin == Begin::kWithoutLogs && !logs.boot_id.empty()));
-  if (begin == Begin::kFromLogs) OARLOCK_RETURN_IF_ERROR(keeper->Write());
-  return keeper;
+  if (begin == Begin::kFromLogs) OARLOCK_RETURN_IF_ERROR(run_file->Write());
+  return run_file;
 }
 
-absl::Status LogsKeeper::Note(const v1::CoordinatorCall& call) {
+absl::Status RunFile::Note(const v1::CoordinatorCall& call) {
   if (call.has_define_work() && call.define_work().ranges().empty() &&
       TrainEpoch(call.define_work().work()).has_value()) {
     return Forbid("data that is not leased");
@@ -190,7 +191,7 @@ absl::Status LogsKeeper::Note(const v1::CoordinatorCall& call) {
   return absl::OkStatus();
 }
 
-absl::Status LogsKeeper::Forbid(absl::string_view what) {
+absl::Status RunFile::Forbid(absl::string_view what) {
   if (now_.continued) {
     return absl::FailedPreconditionError(
         absl::StrCat("the job goes on from logs, which does not go with ", what,
@@ -202,12 +203,12 @@ absl::Status LogsKeeper::Forbid(absl::string_view what) {
   return ForgetLogs(files_, log_dir_);
 }
 
-absl::Status LogsKeeper::Write() const {
+absl::Status RunFile::Write() const {
   const std::string path = log_dir_ + kName;
   const std::string next = path + ".tmp";
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<storage::AppendedFile> file,
                            files_->CreateFile(next));
-  OARLOCK_RETURN_IF_ERROR(file->Append(FormatLogsOfRun(now_)));
+  OARLOCK_RETURN_IF_ERROR(file->Append(FormatLogCompatibility(now_)));
   OARLOCK_RETURN_IF_ERROR(file->Close());
   return files_->Rename(next, path);
 }
