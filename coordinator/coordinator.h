@@ -141,7 +141,7 @@ class Coordinator {
   void CloseCut();
   // Waits until a server wants a checkpoint, `deadline` on `clock`, or
   // WakeCheckpoints.
-  void AwaitCheckpointWish(const Clock& clock, absl::Time deadline);
+  void AwaitCheckpointDue(const Clock& clock, absl::Time deadline);
   void WakeCheckpoints();
   absl::Status MarkCut(const v1::MarkCutRequest& request);
   // Cuts get numbers beyond this one.

@@ -93,7 +93,7 @@ void Coordinator::CloseCut() {
   cuts_.Close();
 }
 
-void Coordinator::AwaitCheckpointWish(const Clock& clock, absl::Time deadline) {
+void Coordinator::AwaitCheckpointDue(const Clock& clock, absl::Time deadline) {
   absl::MutexLock lock(&mutex_);
   const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return checkpoint_due_ || checkpoint_woken_;

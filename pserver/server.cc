@@ -162,7 +162,7 @@ class Server::Impl {
         checkpoints_->journal()->SetCutsWait(cuts_wait);
       }
     });
-    control_loop_.SetCheckpointWish([this] {
+    control_loop_.SetCheckpointDue([this] {
       return checkpoints_ != nullptr && checkpoints_->journal() != nullptr &&
              checkpoints_->journal()->over_limit();
     });

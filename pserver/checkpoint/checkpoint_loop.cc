@@ -138,10 +138,10 @@ void CheckpointLoop::Run() {
   }
   absl::Time last = clock_.Now();
   for (;;) {
-    coordinator_->AwaitCheckpointWish(clock_,
-                                      options_.interval == absl::ZeroDuration()
-                                          ? absl::InfiniteFuture()
-                                          : last + options_.interval);
+    coordinator_->AwaitCheckpointDue(clock_,
+                                     options_.interval == absl::ZeroDuration()
+                                         ? absl::InfiniteFuture()
+                                         : last + options_.interval);
     std::deque<Command> commands;
     {
       absl::MutexLock lock(&mutex_);

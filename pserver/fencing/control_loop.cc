@@ -165,7 +165,7 @@ v1::ServerHeartbeatRequest ControlLoop::MakeHeartbeat(bool leaving) {
   request.set_server_index(options_.server.value());
   request.set_server_generation(options_.server_generation.value());
   request.set_membership_version(membership_version_);
-  request.set_wants_checkpoint(checkpoint_wish_());
+  request.set_wants_checkpoint(checkpoint_is_due_());
   request.set_leaving(leaving);
   ledgers_->Fill(&request);
   return request;

@@ -80,8 +80,8 @@ class ControlLoop {
     cut_observer_ = std::move(observer);
   }
   // Whether a checkpoint is due; asked before each heartbeat.
-  void SetCheckpointWish(std::function<bool()> wish) {
-    checkpoint_wish_ = std::move(wish);
+  void SetCheckpointDue(std::function<bool()> is_due) {
+    checkpoint_is_due_ = std::move(is_due);
   }
 
   void Start();
@@ -123,7 +123,7 @@ class ControlLoop {
   LedgerReporter* const ledgers_;
   const Clock& clock_;
   CutObserver cut_observer_ = [](uint64_t, bool) {};
-  std::function<bool()> checkpoint_wish_ = [] { return false; };
+  std::function<bool()> checkpoint_is_due_ = [] { return false; };
 
   // Of the loop's thread alone.
   bool connected_ = false;
