@@ -298,15 +298,15 @@ void DataPlane::OnBatchAnswered(Attempt* attempt) {
 
 bool DataPlane::BackOff(Attempt* attempt, absl::Status* status) {
   const absl::Time now = connections_->clock().Now();
-  const absl::Duration patience = connections_->patience();
+  const absl::Duration retry_timeout = connections_->retry_timeout();
   // A call that the server was long at work on, as it is in a round, fails for
   // the first time.
-  const bool was_served =
-      now - attempt->started > patience && !absl::IsDeadlineExceeded(*status);
+  const bool was_served = now - attempt->started > retry_timeout &&
+                          !absl::IsDeadlineExceeded(*status);
   if (!attempt->backoff.has_value() || was_served) {
     attempt->backoff.emplace(cluster::kAwayRetries,
                              absl::ToUnixNanos(now) ^ attempt->server.value());
-    attempt->give_up = now + patience;
+    attempt->give_up = now + retry_timeout;
   }
   bool closing;
   {
@@ -318,9 +318,10 @@ bool DataPlane::BackOff(Attempt* attempt, absl::Status* status) {
     const bool gave_up = MayHelp(*status);
     *status = Annotate(*status, connections_->Name(attempt->server));
     if (gave_up) {
-      *status = Annotate(
-          *status, absl::StrCat("gave up after ",
-                                absl::FormatDuration(patience), " of retries"));
+      *status =
+          Annotate(*status, absl::StrCat("gave up after ",
+                                         absl::FormatDuration(retry_timeout),
+                                         " of retries"));
     }
     return false;
   }
@@ -387,7 +388,7 @@ void DataPlane::RunReturns() {
 
 absl::StatusOr<Generation> DataPlane::Return(ServerIndex server) {
   const absl::Time deadline =
-      connections_->clock().Now() + connections_->patience();
+      connections_->clock().Now() + connections_->retry_timeout();
   for (;;) {
     {
       absl::MutexLock lock(&mutex_);

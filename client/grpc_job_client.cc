@@ -248,7 +248,7 @@ absl::StatusOr<uint64_t> GrpcJobClient::SetRoundMembership(bool joins) {
   for (uint32_t i = 0; i < connections_->servers().size(); ++i) {
     OARLOCK_ASSIGN_OR_RETURN(const uint64_t complete,
                              SetRoundMembership(ServerIndex(i), joins, number,
-                                                connections_->patience()));
+                                                connections_->retry_timeout()));
     round = std::max(round, complete);
   }
   return round;
@@ -395,7 +395,8 @@ absl::Status GrpcJobClient::Finish(const absl::Status& outcome) {
   request.set_reason(std::string(outcome.message()));
   v1::FinishWorkerResponse response;
   OARLOCK_RETURN_IF_ERROR(connections_->CallWithRetries(
-      ServerIndex(0), outcome.ok() ? connections_->patience() : kGiveUpTimeout,
+      ServerIndex(0),
+      outcome.ok() ? connections_->retry_timeout() : kGiveUpTimeout,
       [&](grpc::ClientContext* context) {
         return coordinator().FinishWorker(context, request, &response);
       }));

@@ -52,7 +52,7 @@ absl::Status GrpcParameterClient::CreateTable(ServerIndex server,
 absl::Status GrpcParameterClient::CreateTable(const v1::TableConfig& config) {
   for (uint32_t i = 0; i < connections_->servers().size(); ++i) {
     OARLOCK_RETURN_IF_ERROR(
-        CreateTable(ServerIndex(i), config, connections_->patience()));
+        CreateTable(ServerIndex(i), config, connections_->retry_timeout()));
   }
   UseTable(config);
   return absl::OkStatus();

@@ -92,19 +92,20 @@ class ServerConnections {
   void Prepare(grpc::ClientContext* context, absl::Duration timeout) const;
 
   // Makes one control-plane call until it is answered: a failure that the same
-  // call may cure is retried with backoff for patience(), or `give_up_after`.
-  // `call` makes one attempt under the context that it is given.
+  // call may cure is retried with backoff for retry_timeout(), or
+  // `give_up_after`. `call` makes one attempt under the context that it is
+  // given.
   absl::Status CallWithRetries(
       ServerIndex server,
       absl::FunctionRef<grpc::Status(grpc::ClientContext*)> call) const {
-    return CallWithRetries(server, patience(), call);
+    return CallWithRetries(server, retry_timeout(), call);
   }
   absl::Status CallWithRetries(
       ServerIndex server, absl::Duration give_up_after,
       absl::FunctionRef<grpc::Status(grpc::ClientContext*)> call) const;
 
   // How long a call to a server that is away is retried.
-  absl::Duration patience() const {
+  absl::Duration retry_timeout() const {
     return has_checkpoints_
                ? std::max(options_.rpc_timeout, options_.server_restart_timeout)
                : options_.rpc_timeout;

@@ -74,7 +74,7 @@ absl::Status GpuCommunicator::Agree(const Call& call) {
   return absl::OkStatus();
 }
 
-GpuRing::GoOn GpuCommunicator::Patience() const {
+GpuRing::GoOn GpuCommunicator::WaitLimit() const {
   const Clock& clock = *options_.clocks.even;
   const absl::Time deadline = clock.Now() + options_.operation_timeout;
   return [this, &clock, deadline]() -> absl::Status {
@@ -110,7 +110,7 @@ absl::Status GpuCommunicator::AllReduce(void* values, size_t num_values,
                                            is_double    ? GpuRing::Type::kDouble
                                            : is_integer ? GpuRing::Type::kInt64
                                                         : GpuRing::Type::kFloat,
-                                           Patience()));
+                                           WaitLimit()));
   round();
   return absl::OkStatus();
 }
@@ -120,7 +120,7 @@ absl::Status GpuCommunicator::BroadcastBytes(void* bytes, size_t num_bytes,
   OARLOCK_RETURN_IF_ERROR(Agree({1, static_cast<uint32_t>(root), num_bytes}));
   OARLOCK_RETURN_IF_ERROR(CheckRoot(root, size()));
   if (num_bytes == 0) return absl::OkStatus();
-  return ring_->Broadcast(bytes, num_bytes, root, Patience());
+  return ring_->Broadcast(bytes, num_bytes, root, WaitLimit());
 }
 
 absl::Status GpuCommunicator::AllGatherBytes(const void* mine,
@@ -129,7 +129,7 @@ absl::Status GpuCommunicator::AllGatherBytes(const void* mine,
   OARLOCK_RETURN_IF_ERROR(Agree({2, 0, mine_bytes}));
   OARLOCK_RETURN_IF_ERROR(CheckGatherSizes(mine_bytes, all_bytes, size()));
   if (mine_bytes == 0) return absl::OkStatus();
-  return ring_->AllGather(mine, mine_bytes, all, Patience());
+  return ring_->AllGather(mine, mine_bytes, all, WaitLimit());
 }
 
 }  // namespace oarlock::collective

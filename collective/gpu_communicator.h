@@ -63,7 +63,7 @@ class GpuCommunicator final : public Communicator {
   absl::Status Agree(const Call& call);
   // Ends an operation that begins now when the group has failed or its time is
   // over.
-  GpuRing::GoOn Patience() const;
+  GpuRing::GoOn WaitLimit() const;
 
   const std::unique_ptr<Communicator> host_;
   const GpuRingMaker make_ring_;

@@ -13,7 +13,7 @@
 namespace oarlock::data {
 namespace {
 
-constexpr absl::Duration kFolderPatience = absl::Minutes(1);
+constexpr absl::Duration kFolderTimeout = absl::Minutes(1);
 constexpr absl::Duration kFolderPoll = absl::Milliseconds(100);
 
 }  // namespace
@@ -54,7 +54,7 @@ void AwaitFolderOf(const std::string& path, const Clock& clock) {
   if (folder.empty()) return;
   std::error_code error;
   for (absl::Duration waited;
-       waited < kFolderPatience && !std::filesystem::exists(folder, error);
+       waited < kFolderTimeout && !std::filesystem::exists(folder, error);
        waited += kFolderPoll) {
     clock.Sleep(kFolderPoll);
   }

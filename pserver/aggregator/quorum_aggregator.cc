@@ -116,22 +116,22 @@ size_t QuorumAggregator::QuorumOf(size_t pushes) const {
 
 bool QuorumAggregator::IsDueWithIt(size_t messages) {
   const size_t pushes = PushesAtWork();
-  const size_t quorum = patience_.Quorum(messages * QuorumOf(pushes), updates_);
+  const size_t quorum = timeout_.Quorum(messages * QuorumOf(pushes), updates_);
   if (waiting_.size() < quorum) return false;
   const bool is_alone = waiting_.size() <= messages;
   if (is_alone) {
-    patience_.CameAlone(updates_);
+    timeout_.OnSinglePush(updates_);
   } else if (!quorum_arrival_.has_value()) {
     quorum_arrival_ = clock_.Now();
-    patience_.Came(*quorum_arrival_ - first_arrival_, updates_);
+    timeout_.OnQuorum(*quorum_arrival_ - first_arrival_, updates_);
   }
   return is_alone || waiting_.size() >= messages * pushes ||
-         patience_.grace() == absl::ZeroDuration();
+         timeout_.grace() == absl::ZeroDuration();
 }
 
 absl::Time QuorumAggregator::DueTime() const {
-  return quorum_arrival_.has_value() ? *quorum_arrival_ + patience_.grace()
-                                     : first_arrival_ + patience_.hold();
+  return quorum_arrival_.has_value() ? *quorum_arrival_ + timeout_.grace()
+                                     : first_arrival_ + timeout_.hold();
 }
 
 std::vector<QuorumAggregator::Waiting> QuorumAggregator::Release() {
@@ -150,7 +150,7 @@ void QuorumAggregator::ReleaseDue() {
     absl::MutexLock lock(&mutex_);
     if (waiting_.empty() || clock_.Now() < DueTime()) return;
     if (!quorum_arrival_.has_value()) {
-      patience_.Missed(waiting_.size(), updates_);
+      timeout_.OnTimeout(waiting_.size(), updates_);
       ++overdue_updates_;
     }
     released = Release();
@@ -237,7 +237,7 @@ void QuorumAggregator::EndReplay() {
     absl::MutexLock lock(&mutex_);
     if (!waiting_.empty()) released = Release();
     last_update_.clear();
-    patience_ = QuorumPatience();
+    timeout_ = QuorumTimeout();
     overdue_updates_ = 0;
   }
   Answer(std::move(released));
@@ -255,7 +255,7 @@ void QuorumAggregator::Shutdown() {
 
 absl::Duration QuorumAggregator::hold() const {
   absl::MutexLock lock(&mutex_);
-  return patience_.hold();
+  return timeout_.hold();
 }
 
 }  // namespace oarlock::pserver

@@ -20,7 +20,7 @@
 // updates later. For the updates until then nobody waits longer than some
 // multiple of what a quorum has been taking. Where that is reached time after
 // time (workers that cannot have as many pushes under way as their threads
-// say), as many as came together make a quorum for a while (quorum_patience.h).
+// say), as many as came together make a quorum for a while (quorum_timeout.h).
 //
 // While a cut is open nobody waits: workers that have marked it push behind it,
 // where the cut's gate holds them, until all others' pushes before it have been
@@ -44,7 +44,7 @@
 #include "base/push_stamp.h"
 #include "base/types.h"
 #include "pserver/aggregator/aggregator.h"
-#include "pserver/aggregator/quorum_patience.h"
+#include "pserver/aggregator/quorum_timeout.h"
 #include "sparse_table/dense/dense_table.h"
 
 namespace oarlock::pserver {
@@ -146,7 +146,7 @@ class QuorumAggregator : public Aggregator {
   // By worker, the update that it last waited for. Not by a push that another
   // completes for it: it is gone.
   absl::btree_map<WorkerIndex, uint64_t> last_update_ ABSL_GUARDED_BY(mutex_);
-  QuorumPatience patience_ ABSL_GUARDED_BY(mutex_);
+  QuorumTimeout timeout_ ABSL_GUARDED_BY(mutex_);
   uint64_t overdue_updates_ ABSL_GUARDED_BY(mutex_) = 0;
 
   // Last: it uses what is above. Not there with Timer::kByHand.

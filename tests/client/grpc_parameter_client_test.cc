@@ -434,7 +434,7 @@ INSTANTIATE_TEST_SUITE_P(Servers, GrpcParameterClientTest,
 
 // Moves the clock on until `condition` holds, which may wait for a moment, and
 // tells whether it does. In small steps: an attempt that seems to have taken
-// longer than all patience counts as one that was served.
+// longer than the retry timeout counts as one that was served.
 bool SkipUntil(SkippableClock* clock, const std::function<bool()>& condition) {
   return Eventually([&] {
     clock->Skip(absl::Seconds(1));

@@ -30,7 +30,7 @@ const std::vector<Backend>& Backends();
 // process's own, so that tests at the same time do not meet.
 std::vector<std::string> FreeEndpoints(int count);
 
-// For `rank`: quick to notice deaths, patient with a busy machine.
+// For `rank`: quick to notice deaths, slow to fail on a busy machine.
 GroupOptions TestOptions(const std::vector<std::string>& endpoints, int rank);
 
 // Runs `work` as every rank at once, in threads, each with a communicator of

@@ -76,7 +76,7 @@ TEST(ServerTest, FencedGenerationMayNotPushOnAnyServer) {
   }
   const uint64_t old_generation = job.client(0).Register(0);
   for (uint32_t s = 0; s < 2; ++s) {
-    // A server that has just come up may still ask for patience.
+    // A server that has just come up may still be unavailable.
     ASSERT_TRUE(Eventually(
         [&] { return job.client(s).Push(0, old_generation, 1).ok(); }));
   }

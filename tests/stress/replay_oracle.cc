@@ -60,7 +60,7 @@ constexpr uint32_t kAllLanes = kWorkers * kLanes;
 // A third of the rows of the table with two tiers, in 32 partitions.
 constexpr uint64_t kColdMemoryBytes = 3 << 20;
 // All servers come back within this.
-constexpr absl::Duration kPatience = absl::Seconds(60);
+constexpr absl::Duration kRestartTimeout = absl::Seconds(60);
 constexpr absl::Duration kPollInterval = absl::Milliseconds(20);
 // How long servers may take to end after the last push.
 constexpr absl::Duration kServersEnd = absl::Minutes(2);
@@ -100,7 +100,7 @@ class OracleWorker {
     client::ConnectionOptions options;
     options.endpoints = endpoints;
     options.client_name = absl::StrCat("oracle's worker ", index);
-    options.server_restart_timeout = kPatience;
+    options.server_restart_timeout = kRestartTimeout;
     auto worker = std::unique_ptr<OracleWorker>(new OracleWorker(index));
     OARLOCK_ASSIGN_OR_RETURN(worker->connections_,
                              client::ServerConnections::Connect(options));

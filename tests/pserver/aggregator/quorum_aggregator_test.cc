@@ -13,7 +13,7 @@
 #include "absl/synchronization/notification.h"
 #include "base/clock.h"
 #include "gtest/gtest.h"
-#include "pserver/aggregator/quorum_patience.h"
+#include "pserver/aggregator/quorum_timeout.h"
 #include "sparse_table/dense/dense_table.h"
 #include "tests/base/skippable_clock.h"
 #include "tests/pserver/service/push_testing.h"
@@ -103,7 +103,7 @@ TEST(QuorumAggregatorTest, AQuorumWaitsAMomentForThoseWhoAreAboutToCome) {
   Fixture f(Config(0.75f));
   f.Enter(4);
   const absl::Duration took = absl::Milliseconds(160);
-  const absl::Duration moment = took / QuorumPatience::kGraceShare;
+  const absl::Duration moment = took / QuorumTimeout::kGraceShare;
   const auto push_three = [&] {
     f.Push(0);
     f.clock_.Advance(took);
@@ -201,15 +201,15 @@ class TwoOfThree : public Fixture {
 TEST(QuorumAggregatorTest, QuorumThatNeverComesIsLoweredToWhatDoes) {
   TwoOfThree f;
   // It is tried again soon at first, then now and then, once each time.
-  int tries = QuorumPatience::kMissedMax;
+  int tries = QuorumTimeout::kTimeoutsMax;
   for (const uint64_t updates : {8, 16, 32, 64, 128, 256, 256}) {
     SCOPED_TRACE(updates);
     f.BeOverdue(tries);
     f.ExpectLoweredFor(updates);
     tries = 1;
   }
-  EXPECT_EQ(f.aggregator_.hold(), QuorumPatience::kHoldMin);
-  EXPECT_EQ(f.aggregator_.OverdueUpdates(), QuorumPatience::kMissedMax + 6);
+  EXPECT_EQ(f.aggregator_.hold(), QuorumTimeout::kHoldMin);
+  EXPECT_EQ(f.aggregator_.OverdueUpdates(), QuorumTimeout::kTimeoutsMax + 6);
 }
 
 // One thread of many goes on: the others' files are done.
@@ -232,18 +232,18 @@ TEST(QuorumAggregatorTest, OneThreadOfManyDoesNotWaitForLong) {
 TEST(QuorumAggregatorTest, QuorumThatComesAfterAllIsTriedSoonTheNextTime) {
   TwoOfThree f;
   for (const uint64_t updates : {8, 16}) {
-    f.BeOverdue(updates == 8 ? QuorumPatience::kMissedMax : 1);
+    f.BeOverdue(updates == 8 ? QuorumTimeout::kTimeoutsMax : 1);
     f.ExpectLoweredFor(updates);
   }
   EXPECT_EQ(f.PushTwo(), Workers());
   f.Push(0);
   EXPECT_EQ(f.TakeAnswered(), (Workers{0, 0, 0}));
-  f.BeOverdue(QuorumPatience::kMissedMax);
+  f.BeOverdue(QuorumTimeout::kTimeoutsMax);
   f.ExpectLoweredFor(8);
   EXPECT_EQ(f.PushTwo(), Workers());
 }
 
-TEST(QuorumAggregatorTest, TheFirstQuorumsDoNotTeachImpatience) {
+TEST(QuorumAggregatorTest, TheFirstQuorumsDoNotShortenTheTimeout) {
   Fixture f(Config(1));
   f.Push(0);
   EXPECT_EQ(f.TakeAnswered(), Workers{0}) << "nobody else is known";
@@ -254,7 +254,7 @@ TEST(QuorumAggregatorTest, TheFirstQuorumsDoNotTeachImpatience) {
     EXPECT_EQ(f.TakeAnswered(), (Workers{1, 0}));
   }
   f.Push(2);
-  f.clock_.Advance(QuorumPatience::kHoldFirst * 3 / 4);
+  f.clock_.Advance(QuorumTimeout::kHoldFirst * 3 / 4);
   f.aggregator_.ReleaseDue();
   EXPECT_EQ(f.TakeAnswered(), Workers());
   f.Push(0);
@@ -262,10 +262,10 @@ TEST(QuorumAggregatorTest, TheFirstQuorumsDoNotTeachImpatience) {
   EXPECT_EQ(f.TakeAnswered(), (Workers{2, 0, 1}));
   // One that took long teaches at once.
   EXPECT_EQ(f.aggregator_.hold(),
-            QuorumPatience::kMultiple * QuorumPatience::kHoldFirst * 3 / 4);
+            QuorumTimeout::kMultiple * QuorumTimeout::kHoldFirst * 3 / 4);
 }
 
-TEST(QuorumAggregatorTest, PatienceFollowsWhatQuorumsTake) {
+TEST(QuorumAggregatorTest, TheTimeoutFollowsWhatQuorumsTake) {
   Fixture f(Config(1));
   f.Enter(2);
   for (int turn = 0; turn < 100; ++turn) {
@@ -288,24 +288,24 @@ TEST(QuorumAggregatorTest, PatienceFollowsWhatQuorumsTake) {
     f.Push(0);
     f.Push(1);
   }
-  EXPECT_EQ(f.aggregator_.hold(), QuorumPatience::kHoldMin);
+  EXPECT_EQ(f.aggregator_.hold(), QuorumTimeout::kHoldMin);
 }
 
 // Its pushes came one right after the other, and of some who are gone since.
 TEST(QuorumAggregatorTest, AReplayedLogTeachesNothing) {
   Fixture f(Config(1));
   f.Enter(3);
-  for (int turn = 0; turn < 2 * QuorumPatience::kQuorumsFirst; ++turn) {
+  for (int turn = 0; turn < 2 * QuorumTimeout::kQuorumsFirst; ++turn) {
     for (const uint32_t worker : {0, 1, 2}) f.Push(worker);
   }
   f.TakeAnswered();
-  EXPECT_EQ(f.aggregator_.hold(), QuorumPatience::kHoldMin);
+  EXPECT_EQ(f.aggregator_.hold(), QuorumTimeout::kHoldMin);
   f.Push(2);
   const float before = f.value();
   f.aggregator_.EndReplay();
   EXPECT_EQ(f.TakeAnswered(), Workers{2});
   EXPECT_EQ(f.value(), before + 1);
-  EXPECT_EQ(f.aggregator_.hold(), QuorumPatience::kHoldFirst);
+  EXPECT_EQ(f.aggregator_.hold(), QuorumTimeout::kHoldFirst);
   f.Push(0);
   EXPECT_EQ(f.TakeAnswered(), Workers{0}) << "nobody else is known";
 }

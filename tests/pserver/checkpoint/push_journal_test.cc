@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "proto/v1/parameter.pb.h"
 #include "pserver/aggregator/quorum_aggregator.h"
-#include "pserver/aggregator/quorum_patience.h"
+#include "pserver/aggregator/quorum_timeout.h"
 #include "pserver/checkpoint/cut_gate.h"
 #include "pserver/fencing/push_ledger.h"
 #include "pserver/fencing/worker_fences.h"
@@ -30,7 +30,7 @@ Life::From AsyncFrom(uint64_t cut) {
 TEST_F(PushJournalTest, AReplayTeachesAQuorumNothingAndLeavesNothingHeld) {
   v1::TableConfig config = DenseConfig(/*size=*/2, /*block_size=*/2, -1);
   config.mutable_dense()->set_quorum(1);
-  constexpr int kPushes = 2 * 2 * QuorumPatience::kQuorumsFirst + 1;
+  constexpr int kPushes = 2 * 2 * QuorumTimeout::kQuorumsFirst + 1;
   {
     Life life(directory(), {.table = config, .replay = false});
     for (int push = 0; push < kPushes; ++push) {
@@ -51,7 +51,7 @@ TEST_F(PushJournalTest, AReplayTeachesAQuorumNothingAndLeavesNothingHeld) {
   EXPECT_EQ(entry.aggregator->HeldPushes(), 0u);
   EXPECT_EQ(entry.aggregator->OverdueUpdates(), 0u);
   EXPECT_EQ(static_cast<const QuorumAggregator&>(*entry.aggregator).hold(),
-            QuorumPatience::kHoldFirst);
+            QuorumTimeout::kHoldFirst);
 }
 
 TEST_F(PushJournalTest,

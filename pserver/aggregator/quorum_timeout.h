@@ -1,8 +1,8 @@
 // How long updates wait for their quorum, and how many pushes make one where
 // the whole quorum does not come: what quorums teach an aggregator.
 
-#ifndef OARLOCK_PSERVER_AGGREGATOR_QUORUM_PATIENCE_H_
-#define OARLOCK_PSERVER_AGGREGATOR_QUORUM_PATIENCE_H_
+#ifndef OARLOCK_PSERVER_AGGREGATOR_QUORUM_TIMEOUT_H_
+#define OARLOCK_PSERVER_AGGREGATOR_QUORUM_TIMEOUT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace oarlock::pserver {
 
 // Not thread-safe. `updates` is always the number of those made before the one
 // that is spoken of.
-class QuorumPatience {
+class QuorumTimeout {
  public:
   // An update waits at most this many times as long as quorums have been taking
   // lately, within these bounds.
@@ -31,7 +31,7 @@ class QuorumPatience {
   // in them: for a few updates, since workers that have just begun come late.
   // Then the whole one has one try, and where it does not come, what came in
   // that is one for twice as many updates.
-  static constexpr int kMissedMax = 4;
+  static constexpr int kTimeoutsMax = 4;
   static constexpr uint64_t kUpdatesLoweredFirst = 8;
   static constexpr uint64_t kUpdatesLoweredMax = 256;
 
@@ -42,11 +42,11 @@ class QuorumPatience {
   size_t Quorum(size_t whole, uint64_t updates) const;
 
   // One has come together.
-  void Came(absl::Duration took, uint64_t updates);
+  void OnQuorum(absl::Duration took, uint64_t updates);
   // It was one push, which waits for nobody: its time says nothing of others.
-  void CameAlone(uint64_t updates);
+  void OnSinglePush(uint64_t updates);
   // After hold() there were only `waiting`.
-  void Missed(size_t waiting, uint64_t updates);
+  void OnTimeout(size_t waiting, uint64_t updates);
 
  private:
   bool IsLowered(uint64_t updates) const { return updates < lowered_until_; }
@@ -60,8 +60,8 @@ class QuorumPatience {
   int quorums_ = 0;
   // Updates without a quorum since the last one that had it, and the most that
   // waited for one of them.
-  int missed_ = 0;
-  size_t most_missed_ = 0;
+  int timeouts_ = 0;
+  size_t most_at_timeout_ = 0;
   // Before that update a quorum has at most so many.
   size_t lowered_ = 0;
   uint64_t lowered_until_ = 0;
@@ -71,4 +71,4 @@ class QuorumPatience {
 
 }  // namespace oarlock::pserver
 
-#endif  // OARLOCK_PSERVER_AGGREGATOR_QUORUM_PATIENCE_H_
+#endif  // OARLOCK_PSERVER_AGGREGATOR_QUORUM_TIMEOUT_H_

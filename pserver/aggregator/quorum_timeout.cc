@@ -1,4 +1,4 @@
-#include "pserver/aggregator/quorum_patience.h"
+#include "pserver/aggregator/quorum_timeout.h"
 
 #include <algorithm>
 #include <utility>
@@ -13,32 +13,32 @@ constexpr double kGrowth = 1.5;
 
 }  // namespace
 
-size_t QuorumPatience::Quorum(size_t whole, uint64_t updates) const {
+size_t QuorumTimeout::Quorum(size_t whole, uint64_t updates) const {
   return IsLowered(updates) ? std::min(whole, lowered_) : whole;
 }
 
-void QuorumPatience::Came(absl::Duration took, uint64_t updates) {
-  CameAlone(updates);
+void QuorumTimeout::OnQuorum(absl::Duration took, uint64_t updates) {
+  OnSinglePush(updates);
   usual_ = std::max(took, (1 - kNewest) * usual_ + kNewest * took);
   quorums_ = std::min(quorums_ + 1, kQuorumsFirst);
   hold_ = UsualHold();
 }
 
-void QuorumPatience::CameAlone(uint64_t updates) {
-  missed_ = 0;
-  most_missed_ = 0;
+void QuorumTimeout::OnSinglePush(uint64_t updates) {
+  timeouts_ = 0;
+  most_at_timeout_ = 0;
   if (!IsLowered(updates)) next_lowered_updates_ = kUpdatesLoweredFirst;
 }
 
-void QuorumPatience::Missed(size_t waiting, uint64_t updates) {
+void QuorumTimeout::OnTimeout(size_t waiting, uint64_t updates) {
   // Perhaps steps have become longer.
   hold_ = std::min(kGrowth * hold_, kHoldMax);
-  most_missed_ = std::max(most_missed_, waiting);
+  most_at_timeout_ = std::max(most_at_timeout_, waiting);
   const bool is_only_try =
       !IsLowered(updates) && next_lowered_updates_ > kUpdatesLoweredFirst;
-  if (++missed_ < kMissedMax && !is_only_try) return;
-  missed_ = 0;
-  lowered_ = std::exchange(most_missed_, 0);
+  if (++timeouts_ < kTimeoutsMax && !is_only_try) return;
+  timeouts_ = 0;
+  lowered_ = std::exchange(most_at_timeout_, 0);
   lowered_until_ = updates + 1 + next_lowered_updates_;
   next_lowered_updates_ =
       std::min(2 * next_lowered_updates_, kUpdatesLoweredMax);
@@ -47,7 +47,7 @@ void QuorumPatience::Missed(size_t waiting, uint64_t updates) {
   hold_ = UsualHold();
 }
 
-absl::Duration QuorumPatience::UsualHold() const {
+absl::Duration QuorumTimeout::UsualHold() const {
   return std::clamp(kMultiple * usual_,
                     quorums_ < kQuorumsFirst ? kHoldFirst : kHoldMin, kHoldMax);
 }
