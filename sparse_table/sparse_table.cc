@@ -11,10 +11,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/atomic_snapshot.h"
 #include "base/check.h"
 #include "base/mix.h"
 #include "base/random.h"
-#include "base/replaceable.h"
 #include "base/status_macros.h"
 #include "sparse_table/inspection.h"
 #include "sparse_table/lookahead.h"
@@ -75,7 +75,7 @@ class SparseTableImpl final : public SparseTable {
  public:
   SparseTableImpl(const v1::TableConfig& config, int partition_bits,
                   const RowRules& rules, std::unique_ptr<Arena> arena)
-      : terms_({config, rules}),
+      : settings_({config, rules}),
         partition_bits_(partition_bits),
         arena_(std::move(arena)),
         rows_(arena_.get(), rules.layout()) {
@@ -189,7 +189,9 @@ class SparseTableImpl final : public SparseTable {
   std::vector<SparsePartitionStats> PartitionStats() const override {
     return Inspection(rows_, partitions_, tier_.get()).PartitionStats();
   }
-  const v1::TableConfig& config() const override { return terms_.get().config; }
+  const v1::TableConfig& config() const override {
+    return settings_.get().config;
+  }
   absl::Status Reconfigure(const v1::TableConfig& config) override {
     OARLOCK_ASSIGN_OR_RETURN(const RowRules rules,
                              RowRules::Create(config, partition_bits_));
@@ -199,19 +201,19 @@ class SparseTableImpl final : public SparseTable {
           " bytes; under the new configuration they have ",
           rules.layout().row_bytes()));
     }
-    terms_.Replace({config, rules});
+    settings_.Replace({config, rules});
     return absl::OkStatus();
   }
 
  private:
   // What Reconfigure replaces.
-  struct Terms {
+  struct Settings {
     v1::TableConfig config;
     RowRules rules;
   };
 
   // A call takes them once, so that it goes by the same ones throughout.
-  const RowRules& rules() const { return terms_.get().rules; }
+  const RowRules& rules() const { return settings_.get().rules; }
 
   Partition& At(PartitionIndex index) const {
     OARLOCK_CHECK(index.value() < partitions_.size());
@@ -280,7 +282,7 @@ class SparseTableImpl final : public SparseTable {
       const SparsePush& push, const RowRules& rules,
       const Rule& rule) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
-  Replaceable<Terms> terms_;
+  AtomicSnapshot<Settings> settings_;
   // Constant after construction.
   const int partition_bits_;
   const std::unique_ptr<Arena> arena_;

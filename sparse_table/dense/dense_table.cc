@@ -10,10 +10,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
+#include "base/atomic_snapshot.h"
 #include "base/check.h"
 #include "base/dense_version.h"
 #include "base/push_window.h"
-#include "base/replaceable.h"
 #include "base/status_macros.h"
 #include "optim/initializer.h"
 #include "optim/rules.h"
@@ -123,9 +123,9 @@ std::optional<std::vector<PushWindow>> WindowsOf(
 }
 
 // What Reconfigure replaces.
-struct Terms {
+struct Settings {
   // InvalidArgument: `config` is none of a dense table.
-  static absl::StatusOr<Terms> Create(const v1::TableConfig& config) {
+  static absl::StatusOr<Settings> Create(const v1::TableConfig& config) {
     OARLOCK_RETURN_IF_ERROR(CheckDenseTable(config));
     const auto rule = optim::UpdateRule::Create(config.optimizer());
     if (!rule.ok()) return Annotate(rule.status(), DenseTableName(config));
@@ -133,7 +133,7 @@ struct Terms {
     if (!staleness_rate.ok()) {
       return Annotate(staleness_rate.status(), DenseTableName(config));
     }
-    return Terms{config, *rule, *staleness_rate};
+    return Settings{config, *rule, *staleness_rate};
   }
 
   v1::TableConfig config;
@@ -143,14 +143,14 @@ struct Terms {
 
 class BlockTable : public DenseTable {
  public:
-  BlockTable(Terms terms, const cluster::PartitionMap& map, ServerIndex server,
-             uint64_t first_version)
-      : terms_(std::move(terms)),
+  BlockTable(Settings settings, const cluster::PartitionMap& map,
+             ServerIndex server, uint64_t first_version)
+      : settings_(std::move(settings)),
         first_version_(first_version),
-        size_(terms_.get().config.dense().size()),
-        block_size_(terms_.get().config.dense().block_size()),
+        size_(settings_.get().config.dense().size()),
+        block_size_(settings_.get().config.dense().block_size()),
         blocks_((size_ + block_size_ - 1) / block_size_) {
-    const optim::UpdateRule& rule = terms_.get().rule;
+    const optim::UpdateRule& rule = settings_.get().rule;
     for (uint32_t i = 0; i < blocks_.size(); ++i) {
       const PartitionIndex partition =
           map.PartitionOfBlock(BlockIndex(i), num_blocks());
@@ -220,9 +220,9 @@ class BlockTable : public DenseTable {
     if (all_applied) return false;
     SetAside(block);
     for (const PushStamp& stamp : stamps) block.windows.Add(stamp);
-    const Terms& terms = terms_.get();
-    Apply(terms.rule, block, gradients, num_steps,
-          terms.staleness_rate.Factor(StalenessOf(known_version, block)));
+    const Settings& settings = settings_.get();
+    Apply(settings.rule, block, gradients, num_steps,
+          settings.staleness_rate.Factor(StalenessOf(known_version, block)));
     return true;
   }
 
@@ -251,7 +251,7 @@ class BlockTable : public DenseTable {
       absl::MutexLock lock(&block->mutex);
       if (block->held_steps == 0) continue;
       SetAside(*block);
-      ApplyHeld(terms_.get().rule, *block);
+      ApplyHeld(settings_.get().rule, *block);
     }
   }
 
@@ -278,7 +278,7 @@ class BlockTable : public DenseTable {
       absl::MutexLock lock(&block->mutex);
       OARLOCK_CHECK(block->phase == CutPhase::kNone);
       OARLOCK_CHECK(cut > block->published.base_cut);
-      if (block->held_steps > 0) ApplyHeld(terms_.get().rule, *block);
+      if (block->held_steps > 0) ApplyHeld(settings_.get().rule, *block);
       block->phase = CutPhase::kFrozen;
       block->cut = cut;
     }
@@ -353,10 +353,12 @@ class BlockTable : public DenseTable {
 
   uint64_t bytes() const override { return bytes_; }
   uint32_t num_owned_blocks() const override { return num_owned_blocks_; }
-  const v1::TableConfig& config() const override { return terms_.get().config; }
+  const v1::TableConfig& config() const override {
+    return settings_.get().config;
+  }
   absl::Status Reconfigure(const v1::TableConfig& config) override {
-    OARLOCK_ASSIGN_OR_RETURN(Terms terms, Terms::Create(config));
-    terms_.Replace(std::move(terms));
+    OARLOCK_ASSIGN_OR_RETURN(Settings settings, Settings::Create(config));
+    settings_.Replace(std::move(settings));
     return absl::OkStatus();
   }
 
@@ -434,7 +436,7 @@ class BlockTable : public DenseTable {
     return result;
   }
 
-  Replaceable<Terms> terms_;
+  AtomicSnapshot<Settings> settings_;
   // Constant after Create, but for what the blocks' own locks guard.
   const uint64_t first_version_;
   const uint64_t size_;
@@ -451,8 +453,8 @@ absl::StatusOr<std::unique_ptr<DenseTable>> DenseTable::Create(
     const v1::TableConfig& config, const cluster::PartitionMap& map,
     ServerIndex server, uint64_t first_version) {
   OARLOCK_CHECK(first_version >= 1);
-  OARLOCK_ASSIGN_OR_RETURN(Terms terms, Terms::Create(config));
-  auto table = std::make_unique<BlockTable>(std::move(terms), map, server,
+  OARLOCK_ASSIGN_OR_RETURN(Settings settings, Settings::Create(config));
+  auto table = std::make_unique<BlockTable>(std::move(settings), map, server,
                                             first_version);
   const auto& parameters = config.dense().parameters();
   for (const v1::DenseParameter& parameter : parameters) {

@@ -1,7 +1,7 @@
 // A value that many threads read all the time and hardly anybody replaces.
 
-#ifndef OARLOCK_BASE_REPLACEABLE_H_
-#define OARLOCK_BASE_REPLACEABLE_H_
+#ifndef OARLOCK_BASE_ATOMIC_SNAPSHOT_H_
+#define OARLOCK_BASE_ATOMIC_SNAPSHOT_H_
 
 #include <atomic>
 #include <memory>
@@ -17,12 +17,12 @@ namespace oarlock {
 // replaced lives as long as this, so that those who have it may go on with it:
 // for values that are replaced a few times in a process's life.
 template <typename T>
-class Replaceable {
+class AtomicSnapshot {
  public:
-  explicit Replaceable(T first) { Replace(std::move(first)); }
+  explicit AtomicSnapshot(T first) { Replace(std::move(first)); }
 
-  Replaceable(const Replaceable&) = delete;
-  Replaceable& operator=(const Replaceable&) = delete;
+  AtomicSnapshot(const AtomicSnapshot&) = delete;
+  AtomicSnapshot& operator=(const AtomicSnapshot&) = delete;
 
   // The newest value.
   const T& get() const { return *newest_.load(std::memory_order_acquire); }
@@ -42,4 +42,4 @@ class Replaceable {
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_BASE_REPLACEABLE_H_
+#endif  // OARLOCK_BASE_ATOMIC_SNAPSHOT_H_

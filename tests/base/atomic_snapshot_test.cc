@@ -1,4 +1,4 @@
-#include "base/replaceable.h"
+#include "base/atomic_snapshot.h"
 
 #include <gtest/gtest.h>
 
@@ -10,17 +10,17 @@
 namespace oarlock {
 namespace {
 
-TEST(ReplaceableTest, ReadersOfTheOldValueMayGoOnWithIt) {
-  Replaceable<std::string> value("the first one");
+TEST(AtomicSnapshotTest, ReadersOfTheOldValueMayGoOnWithIt) {
+  AtomicSnapshot<std::string> value("the first one");
   const std::string& first = value.get();
   value.Replace("the second one");
   EXPECT_EQ(value.get(), "the second one");
   EXPECT_EQ(first, "the first one");
 }
 
-TEST(ReplaceableTest, ReadersSeeWholeValuesAndNeverAnOlderOneAgain) {
+TEST(AtomicSnapshotTest, ReadersSeeWholeValuesAndNeverAnOlderOneAgain) {
   constexpr int kValues = 2'000;
-  Replaceable<std::vector<int>> value(std::vector<int>(50, 0));
+  AtomicSnapshot<std::vector<int>> value(std::vector<int>(50, 0));
   std::vector<std::thread> readers;
   for (int i = 0; i < 3; ++i) {
     readers.emplace_back([&value] {
