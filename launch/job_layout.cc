@@ -89,13 +89,13 @@ absl::StatusOr<Mode> ReadMode(const v1::LaunchConfig& config) {
 }
 
 // Reads --servers or --workers: "host:port" or "host".
-absl::StatusOr<std::vector<Place>> ReadPlaces(
+absl::StatusOr<std::vector<ProcessLocation>> ReadLocations(
     const char* flag,
     const google::protobuf::RepeatedPtrField<std::string>& list) {
-  std::vector<Place> places;
+  std::vector<ProcessLocation> locations;
   for (const std::string& text : list) {
     if (cluster::IsHost(text)) {
-      places.push_back({text});
+      locations.push_back({text});
       continue;
     }
     absl::StatusOr<cluster::Endpoint> endpoint = cluster::ParseEndpoint(text);
@@ -104,9 +104,9 @@ absl::StatusOr<std::vector<Place>> ReadPlaces(
           flag, " is \"", Joined(list), "\": ", endpoint.status().message(),
           ", for example ", flag, "=127.0.0.1:6170,127.0.0.1:6171"));
     }
-    places.push_back({endpoint->host, endpoint->port});
+    locations.push_back({endpoint->host, endpoint->port});
   }
-  return places;
+  return locations;
 }
 
 absl::Status CheckListLength(const char* flag, int count, const char* list,
@@ -157,7 +157,7 @@ class LayoutMaker {
   absl::Status ReadLists();
   void FindNodes();
   absl::Status CheckNodes() const;
-  void PlaceOnNodes(int workers_per_node);
+  void AssignNodes(int workers_per_node);
   absl::StatusOr<std::string> FindThisNode() const;
   absl::StatusOr<std::string> NodeOfThisMachine() const;
   absl::Status GivePorts();
@@ -180,9 +180,9 @@ int LayoutMaker::IndexOf(const std::string& node) const {
 
 absl::Status LayoutMaker::ReadLists() {
   OARLOCK_ASSIGN_OR_RETURN(layout_.servers,
-                           ReadPlaces("--servers", config_.servers()));
+                           ReadLocations("--servers", config_.servers()));
   OARLOCK_ASSIGN_OR_RETURN(layout_.workers,
-                           ReadPlaces("--workers", config_.workers()));
+                           ReadLocations("--workers", config_.workers()));
   if (config_.servers_size() > 0 && config_.has_server_num()) {
     OARLOCK_RETURN_IF_ERROR(CheckListLength("--server_num",
                                             config_.server_num(), "--servers",
@@ -200,9 +200,9 @@ void LayoutMaker::FindNodes() {
   layout_.nodes.assign(config_.cluster_node_ips().begin(),
                        config_.cluster_node_ips().end());
   if (!layout_.nodes.empty()) return;
-  for (const auto* places : {&layout_.servers, &layout_.workers}) {
-    for (const Place& place : *places) {
-      if (!IsNode(place.host)) layout_.nodes.push_back(place.host);
+  for (const auto* locations : {&layout_.servers, &layout_.workers}) {
+    for (const ProcessLocation& location : *locations) {
+      if (!IsNode(location.host)) layout_.nodes.push_back(location.host);
     }
   }
   if (layout_.nodes.empty()) {
@@ -246,18 +246,21 @@ absl::Status LayoutMaker::CheckNodes() const {
 }
 
 // Lists say where each process is; else every node has the same number.
-void LayoutMaker::PlaceOnNodes(int workers_per_node) {
-  for (auto* places : {&layout_.servers, &layout_.workers}) {
-    for (Place& place : *places) place.node = IndexOf(place.host);
+void LayoutMaker::AssignNodes(int workers_per_node) {
+  for (auto* locations : {&layout_.servers, &layout_.workers}) {
+    for (ProcessLocation& location : *locations) {
+      location.node = IndexOf(location.host);
+    }
   }
   for (size_t node = 0; node < layout_.nodes.size(); ++node) {
-    const Place place = {layout_.nodes[node], 0, static_cast<int>(node)};
+    const ProcessLocation location = {layout_.nodes[node], 0,
+                                      static_cast<int>(node)};
     if (config_.servers_size() == 0) {
       layout_.servers.insert(layout_.servers.end(), config_.server_num(),
-                             place);
+                             location);
     }
     if (config_.workers_size() == 0) {
-      layout_.workers.insert(layout_.workers.end(), workers_per_node, place);
+      layout_.workers.insert(layout_.workers.end(), workers_per_node, location);
     }
   }
 }
@@ -302,7 +305,9 @@ absl::StatusOr<std::string> LayoutMaker::NodeOfThisMachine() const {
 }
 
 absl::Status LayoutMaker::GivePorts() {
-  const auto open = [](const Place& place) { return place.port == 0; };
+  const auto open = [](const ProcessLocation& location) {
+    return location.port == 0;
+  };
   const int num_open =
       std::count_if(layout_.servers.begin(), layout_.servers.end(), open) +
       std::count_if(layout_.workers.begin(), layout_.workers.end(), open);
@@ -312,9 +317,9 @@ absl::Status LayoutMaker::GivePorts() {
     OARLOCK_ASSIGN_OR_RETURN(const std::vector<int> ports,
                              machine_.free_ports(num_open));
     size_t next = 0;
-    for (auto* places : {&layout_.servers, &layout_.workers}) {
-      for (Place& place : *places) {
-        if (open(place)) place.port = ports[next++];
+    for (auto* locations : {&layout_.servers, &layout_.workers}) {
+      for (ProcessLocation& location : *locations) {
+        if (open(location)) location.port = ports[next++];
       }
     }
     return absl::OkStatus();
@@ -322,10 +327,10 @@ absl::Status LayoutMaker::GivePorts() {
   if (start_port == 0) start_port = kDefaultStartPort;
   // Every node counts for itself: its servers first, then its workers.
   std::map<std::string, int> used;
-  for (auto* places : {&layout_.servers, &layout_.workers}) {
-    for (Place& place : *places) {
-      if (open(place)) place.port = start_port + used[place.host]++;
-      if (place.port > 65535) return PortsPast(start_port, place.host);
+  for (auto* locations : {&layout_.servers, &layout_.workers}) {
+    for (ProcessLocation& location : *locations) {
+      if (open(location)) location.port = start_port + used[location.host]++;
+      if (location.port > 65535) return PortsPast(start_port, location.host);
     }
   }
   return absl::OkStatus();
@@ -338,14 +343,14 @@ absl::StatusOr<JobLayout> LayoutMaker::Make() {
   OARLOCK_RETURN_IF_ERROR(ReadLists());
   FindNodes();
   OARLOCK_RETURN_IF_ERROR(CheckNodes());
-  PlaceOnNodes(mode.workers_per_node);
+  AssignNodes(mode.workers_per_node);
   OARLOCK_RETURN_IF_ERROR(CheckCounts(layout_));
   OARLOCK_ASSIGN_OR_RETURN(const std::string this_node, FindThisNode());
   layout_.this_node = IndexOf(this_node);
   OARLOCK_RETURN_IF_ERROR(GivePorts());
   OARLOCK_RETURN_IF_ERROR(CheckDistinct(layout_));
-  const auto here = [&](const Place& place) {
-    return place.node == layout_.this_node;
+  const auto here = [&](const ProcessLocation& location) {
+    return location.node == layout_.this_node;
   };
   if (std::none_of(layout_.servers.begin(), layout_.servers.end(), here) &&
       std::none_of(layout_.workers.begin(), layout_.workers.end(), here)) {
@@ -466,10 +471,11 @@ absl::StatusOr<JobLayout> LayOutNodes(const v1::LaunchConfig& config,
   return layout;
 }
 
-std::vector<std::string> ToEndpoints(const std::vector<Place>& places) {
+std::vector<std::string> ToEndpoints(
+    const std::vector<ProcessLocation>& locations) {
   std::vector<std::string> endpoints;
-  for (const Place& place : places) {
-    endpoints.push_back(absl::StrCat(place.host, ":", place.port));
+  for (const ProcessLocation& location : locations) {
+    endpoints.push_back(absl::StrCat(location.host, ":", location.port));
   }
   return endpoints;
 }

@@ -19,8 +19,8 @@ namespace oarlock::launch {
 // The port after which servers listen on many nodes.
 inline constexpr int kDefaultStartPort = 6170;
 
-// A process's place.
-struct Place {
+// Where a process runs.
+struct ProcessLocation {
   std::string host;
   // 0 where it is still to be given.
   int port = 0;
@@ -37,8 +37,8 @@ struct JobLayout {
   // Of the whole job, by index. Workers are in order of their nodes, except
   // where --workers says otherwise: trainer 0 is the first device of the first
   // node.
-  std::vector<Place> servers;
-  std::vector<Place> workers;
+  std::vector<ProcessLocation> servers;
+  std::vector<ProcessLocation> workers;
   // Of this node.
   std::vector<std::string> devices;
 };
@@ -66,7 +66,8 @@ absl::StatusOr<JobLayout> LayOutNodes(const v1::LaunchConfig& config,
                                       const v1::MeetingRound& round);
 
 // "host:port" of each.
-std::vector<std::string> ToEndpoints(const std::vector<Place>& places);
+std::vector<std::string> ToEndpoints(
+    const std::vector<ProcessLocation>& locations);
 
 }  // namespace oarlock::launch
 

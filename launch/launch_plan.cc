@@ -27,16 +27,20 @@ constexpr const char* kRankVariables[] = {
 // OpenMP's, with which workers compute.
 constexpr char kThreadsVariable[] = "OMP_NUM_THREADS";
 
-std::vector<std::string> HostsOf(const std::vector<Place>& places) {
+std::vector<std::string> HostsOf(
+    const std::vector<ProcessLocation>& locations) {
   std::vector<std::string> hosts;
-  for (const Place& place : places) hosts.push_back(place.host);
+  for (const ProcessLocation& location : locations) {
+    hosts.push_back(location.host);
+  }
   return hosts;
 }
 
-bool HaveOnePort(const std::vector<Place>& places) {
-  return std::all_of(places.begin(), places.end(), [&](const Place& place) {
-    return place.port == places[0].port;
-  });
+bool HaveOnePort(const std::vector<ProcessLocation>& locations) {
+  return std::all_of(locations.begin(), locations.end(),
+                     [&](const ProcessLocation& location) {
+                       return location.port == locations[0].port;
+                     });
 }
 
 // What the processes have in common with the launcher.
@@ -57,10 +61,12 @@ class Planner {
   LaunchPlan Plan();
 
  private:
-  void PlanProcess(cluster::Role role, uint32_t index, const Place& place);
+  void PlanProcess(cluster::Role role, uint32_t index,
+                   const ProcessLocation& location);
   cluster::EnvironmentMap SharedEnvironment() const;
   // Fluid's: addresses under `addresses`, and one port.
-  void SetFluid(const char* addresses, const std::vector<Place>& places,
+  void SetFluid(const char* addresses,
+                const std::vector<ProcessLocation>& locations,
                 cluster::EnvironmentMap* shared) const;
   int NumLocalWorkers() const;
   void SetRank(uint32_t index, uint32_t local_index,
@@ -74,11 +80,12 @@ class Planner {
   LaunchPlan plan_;
 };
 
-void Planner::SetFluid(const char* addresses, const std::vector<Place>& places,
+void Planner::SetFluid(const char* addresses,
+                       const std::vector<ProcessLocation>& locations,
                        cluster::EnvironmentMap* shared) const {
-  if (!HaveOnePort(places)) return;
-  (*shared)[addresses] = absl::StrJoin(HostsOf(places), ",");
-  (*shared)["PADDLE_PSERVER_PORT"] = absl::StrCat(places[0].port);
+  if (!HaveOnePort(locations)) return;
+  (*shared)[addresses] = absl::StrJoin(HostsOf(locations), ",");
+  (*shared)["PADDLE_PSERVER_PORT"] = absl::StrCat(locations[0].port);
 }
 
 cluster::EnvironmentMap Planner::SharedEnvironment() const {
@@ -107,9 +114,10 @@ cluster::EnvironmentMap Planner::SharedEnvironment() const {
 }
 
 int Planner::NumLocalWorkers() const {
-  return std::count_if(
-      layout_.workers.begin(), layout_.workers.end(),
-      [&](const Place& place) { return place.node == layout_.this_node; });
+  return std::count_if(layout_.workers.begin(), layout_.workers.end(),
+                       [&](const ProcessLocation& location) {
+                         return location.node == layout_.this_node;
+                       });
 }
 
 void Planner::SetRank(uint32_t index, uint32_t local_index,
@@ -122,8 +130,8 @@ void Planner::SetRank(uint32_t index, uint32_t local_index,
 }
 
 void Planner::PlanProcess(cluster::Role role, uint32_t index,
-                          const Place& place) {
-  if (place.node != layout_.this_node) return;
+                          const ProcessLocation& location) {
+  if (location.node != layout_.this_node) return;
   ProcessPlan process;
   process.role = role;
   process.index = index;
@@ -133,9 +141,9 @@ void Planner::PlanProcess(cluster::Role role, uint32_t index,
   cluster::EnvironmentMap& variables = process.environment;
   variables = SharedEnvironment();
   variables["PADDLE_TRAINING_ROLE"] = server ? "PSERVER" : "TRAINER";
-  variables["POD_IP"] = place.host;
-  variables["PADDLE_CURRENT_IP"] = place.host;
-  variables["PADDLE_PORT"] = absl::StrCat(place.port);
+  variables["POD_IP"] = location.host;
+  variables["PADDLE_CURRENT_IP"] = location.host;
+  variables["PADDLE_PORT"] = absl::StrCat(location.port);
   variables[server ? "PADDLE_PSERVER_ID" : "PADDLE_TRAINER_ID"] =
       absl::StrCat(index);
   if (role != cluster::Role::kCollective) {
