@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "worker/report/whole_file.h"
+#include "worker/report/write_file_atomically.h"
 
 namespace oarlock {
 namespace {
@@ -56,7 +56,7 @@ absl::Status WriteClassificationSummary(const ClassificationSummary& summary,
     to["test_loss"] = epoch.test_loss;
     to["seconds"] = epoch.seconds;
   }
-  return worker::WriteWholeFile(path, absl::StrCat(json.dump(2), "\n"));
+  return worker::WriteFileAtomically(path, absl::StrCat(json.dump(2), "\n"));
 }
 
 }  // namespace oarlock

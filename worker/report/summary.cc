@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/doubling_counts.h"
-#include "worker/report/whole_file.h"
+#include "worker/report/write_file_atomically.h"
 
 namespace oarlock::worker {
 namespace {
@@ -164,7 +164,7 @@ std::string SummaryJson(const TrainingSummary& summary) {
 
 absl::Status WriteSummary(const TrainingSummary& summary,
                           const std::string& path) {
-  return WriteWholeFile(path, absl::StrCat(SummaryJson(summary), "\n"));
+  return WriteFileAtomically(path, absl::StrCat(SummaryJson(summary), "\n"));
 }
 
 absl::StatusOr<TrainingSummary> ReadSummary(const std::string& path) {

@@ -1,4 +1,4 @@
-#include "worker/report/whole_file.h"
+#include "worker/report/write_file_atomically.h"
 
 #include <cstdio>
 #include <fstream>
@@ -7,7 +7,8 @@
 
 namespace oarlock::worker {
 
-absl::Status WriteWholeFile(const std::string& path, absl::string_view text) {
+absl::Status WriteFileAtomically(const std::string& path,
+                                 absl::string_view text) {
   const std::string temporary = path + ".tmp";
   {
     std::ofstream out(temporary);

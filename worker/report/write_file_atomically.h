@@ -1,7 +1,7 @@
 // Small files for other programs to read.
 
-#ifndef OARLOCK_WORKER_REPORT_WHOLE_FILE_H_
-#define OARLOCK_WORKER_REPORT_WHOLE_FILE_H_
+#ifndef OARLOCK_WORKER_REPORT_WRITE_FILE_ATOMICALLY_H_
+#define OARLOCK_WORKER_REPORT_WRITE_FILE_ATOMICALLY_H_
 
 #include <string>
 
@@ -12,8 +12,9 @@ namespace oarlock::worker {
 
 // Makes `path` hold `text`: whoever opens it finds the old or the new text,
 // never a part. Not synced. Unavailable names the path.
-absl::Status WriteWholeFile(const std::string& path, absl::string_view text);
+absl::Status WriteFileAtomically(const std::string& path,
+                                 absl::string_view text);
 
 }  // namespace oarlock::worker
 
-#endif  // OARLOCK_WORKER_REPORT_WHOLE_FILE_H_
+#endif  // OARLOCK_WORKER_REPORT_WRITE_FILE_ATOMICALLY_H_
