@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/strings/ascii.h"
-#include "base/doubling_counts.h"
+#include "base/log2_histogram.h"
 #include "proto/v1/coordinator_job.pb.h"
 #include "proto/v1/coordinator_progress.pb.h"
 #include "proto/v1/coordinator_workers.pb.h"
@@ -50,9 +50,9 @@ void CollectStaleness(const std::string& phase, const std::string& of,
                       const google::protobuf::RepeatedField<uint64_t>& counts,
                       MetricsSnapshot* snapshot) {
   if (counts.empty()) return;
-  snapshot->Add(kStaleness, DoublingQuantile(counts, .5),
+  snapshot->Add(kStaleness, Log2Quantile(counts, .5),
                 {{"phase", phase}, {"of", of}, {"quantile", ".5"}});
-  snapshot->Add(kStaleness, DoublingQuantile(counts, .99),
+  snapshot->Add(kStaleness, Log2Quantile(counts, .99),
                 {{"phase", phase}, {"of", of}, {"quantile", ".99"}});
 }
 

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/doubling_counts.h"
+#include "base/log2_histogram.h"
 
 namespace oarlock {
 namespace {
@@ -92,10 +92,9 @@ std::string ProgressLine::Update(const v1::JobStatusResponse& status,
                   " examples/s  loss ", Share(phase.logloss()), "  auc ",
                   Share(phase.auc()));
   if (!progress.staleness_histogram().empty()) {
-    absl::StrAppendFormat(
-        &line, "  staleness p50 %.0f p99 %.0f",
-        DoublingQuantile(progress.staleness_histogram(), .5),
-        DoublingQuantile(progress.staleness_histogram(), .99));
+    absl::StrAppendFormat(&line, "  staleness p50 %.0f p99 %.0f",
+                          Log2Quantile(progress.staleness_histogram(), .5),
+                          Log2Quantile(progress.staleness_histogram(), .99));
   }
   if (phase.num_examples() > progress.examples() && rate > 0) {
     absl::StrAppendFormat(&line, "  %.0f s left",

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/doubling_counts.h"
 #include "base/log.h"
+#include "base/log2_histogram.h"
 
 namespace oarlock::worker {
 
@@ -15,9 +15,9 @@ void LogStep(const PassContext& context, const PassTotals& totals) {
   std::string stale;
   if (const auto counts = context.progress->Staleness(context.phase);
       !counts.empty()) {
-    stale = absl::StrFormat("  staleness p50 %.0f p99 %.0f",
-                            DoublingQuantile(counts, .5),
-                            DoublingQuantile(counts, .99));
+    stale =
+        absl::StrFormat("  staleness p50 %.0f p99 %.0f",
+                        Log2Quantile(counts, .5), Log2Quantile(counts, .99));
   }
   spdlog::info("{} epoch {} step {}  loss {:.4f}  auc {:.4f}{}",
                context.phase.phase, context.phase.epoch + 1, totals.steps,

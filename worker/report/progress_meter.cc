@@ -5,20 +5,20 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/doubling_counts.h"
+#include "base/log2_histogram.h"
 
 namespace oarlock::worker {
 namespace {
 
 // By bucket.
 void CountIn(uint64_t value, std::vector<uint64_t>* counts) {
-  const size_t bucket = DoublingBucket(value);
+  const size_t bucket = Log2Bucket(value);
   if (counts->size() <= bucket) counts->resize(bucket + 1);
   ++(*counts)[bucket];
 }
 void CountIn(uint64_t value,
              google::protobuf::RepeatedField<uint64_t>* counts) {
-  const auto bucket = static_cast<int>(DoublingBucket(value));
+  const auto bucket = static_cast<int>(Log2Bucket(value));
   if (counts->size() <= bucket) counts->Resize(bucket + 1, 0);
   ++*counts->Mutable(bucket);
 }

@@ -96,7 +96,7 @@ class ProgressMeter {
   // `rows` distinct rows were needed, and `pulled` of them were not in the
   // cache.
   void AddRowCache(const PhaseId& phase, uint64_t rows, uint64_t pulled);
-  // What AddStaleness has counted of the pass so far (base/doubling_counts.h).
+  // What AddStaleness has counted of the pass so far (base/log2_histogram.h).
   std::vector<uint64_t> Staleness(const PhaseId& phase) const;
 
   // Everything since the start, by phase.

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/doubling_counts.h"
+#include "base/log2_histogram.h"
 #include "worker/report/write_file_atomically.h"
 
 namespace oarlock::worker {
@@ -101,14 +101,12 @@ TrainingSummary SummaryOf(const v1::JobStatusResponse& status) {
     summary.examples += progress.examples();
     summary.train_auc = phase.auc();
     summary.train_logloss = phase.logloss();
-    summary.staleness_p50 =
-        DoublingQuantile(progress.staleness_histogram(), .5);
-    summary.staleness_p99 =
-        DoublingQuantile(progress.staleness_histogram(), .99);
+    summary.staleness_p50 = Log2Quantile(progress.staleness_histogram(), .5);
+    summary.staleness_p99 = Log2Quantile(progress.staleness_histogram(), .99);
     summary.dense_staleness_p50 =
-        DoublingQuantile(progress.dense_staleness_histogram(), .5);
+        Log2Quantile(progress.dense_staleness_histogram(), .5);
     summary.dense_staleness_p99 =
-        DoublingQuantile(progress.dense_staleness_histogram(), .99);
+        Log2Quantile(progress.dense_staleness_histogram(), .99);
     summary.row_cache_hit_rate =
         progress.row_cache_lookups() == 0
             ? kNothing

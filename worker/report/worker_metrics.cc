@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/doubling_counts.h"
+#include "base/log2_histogram.h"
 
 namespace oarlock::worker {
 namespace {
@@ -67,9 +67,9 @@ void AddQuantiles(const std::string& phase, const std::string& of,
                   const std::vector<uint64_t>& counts,
                   MetricsSnapshot* snapshot) {
   if (counts.empty()) return;
-  snapshot->Add(kStalenessQuantile, DoublingQuantile(counts, .5),
+  snapshot->Add(kStalenessQuantile, Log2Quantile(counts, .5),
                 {{"phase", phase}, {"of", of}, {"quantile", ".5"}});
-  snapshot->Add(kStalenessQuantile, DoublingQuantile(counts, .99),
+  snapshot->Add(kStalenessQuantile, Log2Quantile(counts, .99),
                 {{"phase", phase}, {"of", of}, {"quantile", ".99"}});
 }
 
