@@ -6,8 +6,8 @@
 
 One worker pulls, computes and pushes with durability `log` beside two servers.
 When the log of server 1 is nearly at its limit the server is killed and started
-again; printed is the longest time from sending a push to its answer: from just
-before the kill to the first push that is applied again.
+again; printed is the longest time from sending a push to its response: from
+just before the kill to the first push that is applied again.
 """
 
 import argparse

@@ -159,7 +159,7 @@ void DataPlane::Enqueue(ServerIndex server, Call call) {
       return;
     }
   }
-  call.on_answer(absl::CancelledError("the client is being closed"));
+  call.on_response(absl::CancelledError("the client is being closed"));
 }
 
 std::vector<DataPlane::Call> DataPlane::TakeWaiting(ServerIndex server) {
@@ -253,39 +253,40 @@ void DataPlane::OnAttemptEnd(Attempt* attempt) {
     return;
   }
   if (attempt->calls.size() > 1) return OnBatchAnswered(attempt);
-  attempt->calls[0].on_answer(std::move(attempt->response));
+  attempt->calls[0].on_response(std::move(attempt->response));
   attempt->calls.clear();
   Finish(attempt, absl::OkStatus());
 }
 
 void DataPlane::OnBatchAnswered(Attempt* attempt) {
-  absl::StatusOr<std::vector<absl::StatusOr<grpc::ByteBuffer>>> answers =
+  absl::StatusOr<std::vector<absl::StatusOr<grpc::ByteBuffer>>> responses =
       wire::DecodeBatchResponse(attempt->response);
-  if (answers.ok() && answers->size() != attempt->calls.size()) {
-    answers = absl::InternalError(
+  if (responses.ok() && responses->size() != attempt->calls.size()) {
+    responses = absl::InternalError(
         absl::StrCat("a batch of ", attempt->calls.size(),
-                     " calls was answered with ", answers->size()));
+                     " calls was answered with ", responses->size()));
   }
-  if (!answers.ok()) {
-    return Finish(attempt, Annotate(answers.status(),
+  if (!responses.ok()) {
+    return Finish(attempt, Annotate(responses.status(),
                                     connections_->Name(attempt->server)));
   }
   std::vector<Call> again;
   std::vector<grpc::ByteBuffer> requests;
   for (size_t i = 0; i < attempt->calls.size(); ++i) {
     Call& call = attempt->calls[i];
-    absl::StatusOr<grpc::ByteBuffer>& answer = (*answers)[i];
-    if (!answer.ok() &&
-        (MayHelp(answer.status()) || IsOtherIncarnation(answer.status()))) {
+    absl::StatusOr<grpc::ByteBuffer>& response = (*responses)[i];
+    if (!response.ok() &&
+        (MayHelp(response.status()) || IsOtherIncarnation(response.status()))) {
       again.push_back(std::move(call));
       requests.push_back(std::move(attempt->requests[i]));
-      attempt->status = cluster::ToGrpc(answer.status());
+      attempt->status = cluster::ToGrpc(response.status());
       continue;
     }
-    if (!answer.ok()) {
-      answer = Annotate(answer.status(), connections_->Name(attempt->server));
+    if (!response.ok()) {
+      response =
+          Annotate(response.status(), connections_->Name(attempt->server));
     }
-    call.on_answer(std::move(answer));
+    call.on_response(std::move(response));
   }
   attempt->calls = std::move(again);
   attempt->requests = std::move(requests);
@@ -394,18 +395,18 @@ absl::StatusOr<Generation> DataPlane::Return(ServerIndex server) {
       absl::MutexLock lock(&mutex_);
       if (closing_) return absl::CancelledError("the client is being closed");
     }
-    const absl::StatusOr<v1::ConnectResponse> answer =
+    const absl::StatusOr<v1::ConnectResponse> response =
         connections_->ConnectAnew(server, kReturnAttempt);
-    absl::Status status = answer.status();
+    absl::Status status = response.status();
     if (status.ok()) {
-      const Generation generation(answer->server_generation());
+      const Generation generation(response->server_generation());
       if (generation == connections_->generation(server)) {
         return absl::FailedPreconditionError(
             absl::StrCat(connections_->Name(server),
                          " answers under generation ", generation.value(),
                          " and under others; run one server at an address"));
       }
-      if (on_return_ != nullptr) status = on_return_(server, *answer);
+      if (on_return_ != nullptr) status = on_return_(server, *response);
       if (status.ok()) return generation;
     }
     if (!MayHelp(status) || connections_->clock().Now() >= deadline)
@@ -414,7 +415,7 @@ absl::StatusOr<Generation> DataPlane::Return(ServerIndex server) {
 }
 
 void DataPlane::Finish(Attempt* attempt, const absl::Status& status) {
-  for (Call& call : attempt->calls) call.on_answer(status);
+  for (Call& call : attempt->calls) call.on_response(status);
   absl::MutexLock lock(&mutex_);
   attempts_.erase(attempt);
   delete attempt;

@@ -41,10 +41,10 @@ namespace oarlock::client {
 class DataPlane {
  public:
   // Called once, on the queue's thread; must not block.
-  using OnAnswer = absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>)>;
+  using OnResponse = absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>)>;
 
   // The request for an incarnation of the server. Called before each attempt
-  // to reach another one, from any thread, and not after on_answer.
+  // to reach another one, from any thread, and not after on_response.
   using Encode = absl::AnyInvocable<grpc::ByteBuffer(Generation)>;
   // Prepares another incarnation of the server for its calls; from the thread
   // that connects, may block.
@@ -54,7 +54,7 @@ class DataPlane {
   struct Call {
     wire::BatchMethod method;
     Encode encode;
-    OnAnswer on_answer;
+    OnResponse on_response;
     // Flush sends the calls of one owner.
     const void* owner = nullptr;
   };
@@ -95,7 +95,7 @@ class DataPlane {
   // The attempt ended or the backoff is over.
   void OnEvent(Attempt* attempt);
   void OnAttemptEnd(Attempt* attempt);
-  // Gives the answers of a batch to its calls; those that may be cured are
+  // Gives the responses of a batch to its calls; those that may be cured are
   // sent again.
   void OnBatchAnswered(Attempt* attempt);
   // Waits before it starts again. False: no more attempts, `status` says why.

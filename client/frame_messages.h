@@ -1,5 +1,5 @@
 // Frames the messages of the parameter client around the caller's arrays, and
-// takes the blocks of answers into replicas.
+// takes the blocks of responses into replicas.
 
 #ifndef OARLOCK_CLIENT_FRAME_MESSAGES_H_
 #define OARLOCK_CLIENT_FRAME_MESSAGES_H_
@@ -55,7 +55,7 @@ grpc::ByteBuffer FrameDensePull(const v1::RequestHeader& header, TableId table,
 // Gives the replica the table's size.
 void Resize(const v1::DenseTableConfig& dense, DenseReplica* replica);
 
-// Takes the blocks of an answer. Internal when they do not lie in the run.
+// Takes the blocks of a response. Internal when they do not lie in the run.
 absl::Status CopyBlocks(const v1::DenseTableConfig& dense, const BlockRun& run,
                         const wire::DenseResponseView& view,
                         DenseReplica* replica);

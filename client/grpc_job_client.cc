@@ -35,7 +35,7 @@ constexpr absl::Duration kGiveUpTimeout = absl::Seconds(2);
 constexpr absl::Duration kGoodbyeTimeout = absl::Milliseconds(500);
 constexpr int kGoodbyeAttempts = 3;
 
-// Each is repeated until it is answered; the answer may be that it is over.
+// Each is repeated until it is answered; the response may be that it is over.
 constexpr int kRegisterAttempts = 5;
 
 // Not 0, and no other process has drawn it.
@@ -70,7 +70,7 @@ absl::StatusOr<std::unique_ptr<GrpcJobClient>> GrpcJobClient::Register(
           return client->coordinator().RegisterWorker(context, request,
                                                       &response);
         });
-    // The answer took longer than a lease: it is over.
+    // The response took longer than a lease: it is over.
     if (!absl::IsAborted(registered)) break;
   }
   OARLOCK_RETURN_IF_ERROR(registered);
@@ -203,7 +203,7 @@ absl::Status GrpcJobClient::Meet(const std::string& name,
   for (;;) {
     OARLOCK_RETURN_IF_ERROR(Alive());
     bool passed = false;
-    // "Not yet" is an answer, so it does not count against the time limit of
+    // "Not yet" is a response, so it does not count against the time limit of
     // retries.
     OARLOCK_RETURN_IF_ERROR(connections_->CallWithRetries(
         ServerIndex(0), [&](grpc::ClientContext* context) {

@@ -110,7 +110,7 @@ class GrpcJobClient : public JobClient {
   uint64_t first_cut_ = 0;
   uint32_t trained_epochs_ = 0;
   uint32_t own_trained_epochs_ = 0;
-  // As the last heartbeat's answer says.
+  // As the last heartbeat's response says.
   std::atomic<bool> training_stopped_ = false;
 
   // One report is under way at a time, so that numbers and contents match.

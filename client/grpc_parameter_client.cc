@@ -15,8 +15,8 @@
 namespace oarlock::client {
 namespace {
 
-// Keys in one answer of ListChanges: half a MiB. And answers that are asked for
-// at a time.
+// Keys in one response of ListChanges: half a MiB. And responses that are asked
+// for at a time.
 constexpr uint32_t kMaxListedKeys = 65536;
 constexpr int kMaxListings = 16;
 
@@ -32,8 +32,8 @@ GrpcParameterClient::GrpcParameterClient(const ServerConnections* connections,
       formats_(formats),
       acknowledged_(connections->servers().size()),
       data_plane_(connections, [this](ServerIndex server,
-                                      const v1::ConnectResponse& answer) {
-        return OnReturn(server, answer);
+                                      const v1::ConnectResponse& response) {
+        return OnReturn(server, response);
       }) {}
 
 absl::Status GrpcParameterClient::CreateTable(ServerIndex server,
@@ -128,8 +128,8 @@ const v1::TableConfig& GrpcParameterClient::TableOf(TableId table) const {
   return *it->second;
 }
 
-absl::Status GrpcParameterClient::OnReturn(ServerIndex server,
-                                           const v1::ConnectResponse& answer) {
+absl::Status GrpcParameterClient::OnReturn(
+    ServerIndex server, const v1::ConnectResponse& response) {
   // It may have been restored from before they were made, or from nothing.
   std::vector<const v1::TableConfig*> tables;
   // Only workers make them.
@@ -142,15 +142,16 @@ absl::Status GrpcParameterClient::OnReturn(ServerIndex server,
         CreateTable(server, *config, connections_->options().rpc_timeout));
   }
   OARLOCK_RETURN_IF_ERROR(connections_->TellReturn(server));
-  if (answer.lossless()) {
+  if (response.lossless()) {
     spdlog::info("{} came back with every acknowledged push",
                  connections_->Name(server));
     return absl::OkStatus();
   }
-  const uint64_t lost = acknowledged_.CountFrom(server, answer.restored_cut());
+  const uint64_t lost =
+      acknowledged_.CountFrom(server, response.restored_cut());
   const std::string what =
       absl::StrCat(connections_->Name(server), " came back as it was at cut ",
-                   answer.restored_cut(), ", without ", lost,
+                   response.restored_cut(), ", without ", lost,
                    " pushes of this worker that it had acknowledged");
   if (lost > 0 && !connections_->options().accept_loss) {
     return absl::DataLossError(
@@ -158,7 +159,7 @@ absl::Status GrpcParameterClient::OnReturn(ServerIndex server,
                      "; resume the job from its checkpoint, or run it with "
                      "--durability log or --recovery accept_loss"));
   }
-  acknowledged_.ForgetFrom(server, answer.restored_cut());
+  acknowledged_.ForgetFrom(server, response.restored_cut());
   spdlog::warn("{}", what);
   return absl::OkStatus();
 }
@@ -221,12 +222,12 @@ void GrpcParameterClient::PullSparse(TableId table, const KeyBatch& keys,
                 memory));
     };
     float* const to = rows + run.key_begin * dim;
-    call.on_answer = [this, operation, memory, to, run, dim,
-                      versions](absl::StatusOr<grpc::ByteBuffer> answer) {
+    call.on_response = [this, operation, memory, to, run, dim,
+                        versions](absl::StatusOr<grpc::ByteBuffer> response) {
       operation->OnMessageDone([&]() -> absl::Status {
-        OARLOCK_RETURN_IF_ERROR(answer.status());
+        OARLOCK_RETURN_IF_ERROR(response.status());
         OARLOCK_ASSIGN_OR_RETURN(wire::PullSparseResponseView view,
-                                 wire::DecodePullSparseResponse(*answer));
+                                 wire::DecodePullSparseResponse(*response));
         newest_cut_.Observe(view.header.cut());
         if (view.num_values != run.num_keys * dim) {
           return absl::InternalError(absl::StrCat(
@@ -264,12 +265,12 @@ void GrpcParameterClient::PullDense(TableId table, DenseReplica* replica,
       return FrameDensePull(HeaderFor(generation), table, run, *replica,
                             formats_);
     };
-    call.on_answer = [this, operation, memory, replica, run,
-                      &dense](absl::StatusOr<grpc::ByteBuffer> answer) {
+    call.on_response = [this, operation, memory, replica, run,
+                        &dense](absl::StatusOr<grpc::ByteBuffer> response) {
       operation->OnMessageDone([&]() -> absl::Status {
-        OARLOCK_RETURN_IF_ERROR(answer.status());
+        OARLOCK_RETURN_IF_ERROR(response.status());
         OARLOCK_ASSIGN_OR_RETURN(wire::DenseResponseView view,
-                                 wire::DecodeDenseResponse(*answer));
+                                 wire::DecodeDenseResponse(*response));
         newest_cut_.Observe(view.header.cut());
         return CopyBlocks(dense, run, view, replica);
       }());

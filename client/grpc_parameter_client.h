@@ -110,7 +110,7 @@ class GrpcParameterClient : public ParameterClient {
   void OnPushDone(PushUnderWay* push, absl::Status status);
   // Gives a push its sequence if it is its turn.
   bool TakeSequence(PushUnderWay* push) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // `done` is called with the outcome when the answer, if there is one, has
+  // `done` is called with the outcome when the response, if there is one, has
   // been taken: into the push's versions, or the replica of the message.
   DataPlane::Call CallOf(const std::shared_ptr<PushUnderWay>& push,
                          size_t message_index, Done done);
@@ -123,7 +123,8 @@ class GrpcParameterClient : public ParameterClient {
                            ChangeMarks::Mark* mark, ChangedRows* changes);
   // Another incarnation of the server answers. DataLoss when it lacks pushes
   // that were acknowledged to this worker and the job does not accept that.
-  absl::Status OnReturn(ServerIndex server, const v1::ConnectResponse& answer);
+  absl::Status OnReturn(ServerIndex server,
+                        const v1::ConnectResponse& response);
 
   const ServerConnections* const connections_;
   const WorkerIndex worker_index_;

@@ -13,7 +13,7 @@
 
 namespace oarlock::client {
 
-// Counts the answers of an operation's messages; calls `done` after the last
+// Counts the responses of an operation's messages; calls `done` after the last
 // with the first failure.
 class GrpcParameterClient::Operation {
  public:

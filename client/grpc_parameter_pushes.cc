@@ -1,4 +1,4 @@
-// GrpcParameterClient's pushes: their sequences, messages and answers.
+// GrpcParameterClient's pushes: their sequences, messages and responses.
 
 #include <algorithm>
 #include <memory>
@@ -217,18 +217,19 @@ DataPlane::Call GrpcParameterClient::CallOf(
     TableVersions* const versions =
         message.sparse == push->request.sparse.data() ? push->versions
                                                       : nullptr;
-    call.on_answer =
+    call.on_response =
         [this, push, versions, server = message.groups.server,
          done = std::move(done)](
-            const absl::StatusOr<grpc::ByteBuffer>& answer) mutable {
+            const absl::StatusOr<grpc::ByteBuffer>& response) mutable {
           done([&]() -> absl::Status {
-            OARLOCK_RETURN_IF_ERROR(answer.status());
-            OARLOCK_ASSIGN_OR_RETURN(const v1::PushResponse response,
-                                     wire::DecodePushResponse(*answer));
-            newest_cut_.Observe(response.header().cut());
+            OARLOCK_RETURN_IF_ERROR(response.status());
+            OARLOCK_ASSIGN_OR_RETURN(const v1::PushResponse push_response,
+                                     wire::DecodePushResponse(*response));
+            newest_cut_.Observe(push_response.header().cut());
             if (versions != nullptr) {
               uint64_t& version = (*versions)[server.value()];
-              version = std::max(version, response.header().table_version());
+              version =
+                  std::max(version, push_response.header().table_version());
             }
             return absl::OkStatus();
           }());
@@ -239,18 +240,19 @@ DataPlane::Call GrpcParameterClient::CallOf(
   const v1::DenseTableConfig& dense = TableOf(message.dense->table).dense();
   DenseReplica* const updated = message.dense->updated;
   if (updated != nullptr) Resize(dense, updated);
-  call.on_answer = [this, push, updated, &dense, run = message.blocks,
-                    done = std::move(done)](
-                       const absl::StatusOr<grpc::ByteBuffer>& answer) mutable {
-    done([&]() -> absl::Status {
-      OARLOCK_RETURN_IF_ERROR(answer.status());
-      OARLOCK_ASSIGN_OR_RETURN(const wire::DenseResponseView view,
-                               wire::DecodeDenseResponse(*answer));
-      newest_cut_.Observe(view.header.cut());
-      if (updated == nullptr) return absl::OkStatus();
-      return CopyBlocks(dense, run, view, updated);
-    }());
-  };
+  call.on_response =
+      [this, push, updated, &dense, run = message.blocks,
+       done = std::move(done)](
+          const absl::StatusOr<grpc::ByteBuffer>& response) mutable {
+        done([&]() -> absl::Status {
+          OARLOCK_RETURN_IF_ERROR(response.status());
+          OARLOCK_ASSIGN_OR_RETURN(const wire::DenseResponseView view,
+                                   wire::DecodeDenseResponse(*response));
+          newest_cut_.Observe(view.header.cut());
+          if (updated == nullptr) return absl::OkStatus();
+          return CopyBlocks(dense, run, view, updated);
+        }());
+      };
   return call;
 }
 

@@ -1,4 +1,4 @@
-// The newest cut that servers' answers have named.
+// The newest cut that servers' responses have named.
 
 #ifndef OARLOCK_CLIENT_NEWEST_CUT_H_
 #define OARLOCK_CLIENT_NEWEST_CUT_H_
@@ -13,7 +13,7 @@
 
 namespace oarlock::client {
 
-// Thread-safe. Asked with every answer, so a number that is known costs one
+// Thread-safe. Asked with every response, so a number that is known costs one
 // comparison.
 class NewestCut {
  public:
@@ -23,7 +23,7 @@ class NewestCut {
     observer_ = std::move(observer);
   }
 
-  // An answer named `cut`.
+  // A response named `cut`.
   void Observe(uint64_t cut) {
     if (cut <= newest_.load(std::memory_order_relaxed)) return;
     absl::MutexLock lock(&mutex_);

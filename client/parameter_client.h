@@ -109,7 +109,7 @@ struct PushRequest {
 class ParameterClient {
  public:
   using Done = absl::AnyInvocable<void(absl::Status)>;
-  // Told the newest cut that answers have named. Must not block.
+  // Told the newest cut that responses have named. Must not block.
   using CutObserver = std::function<void(uint64_t cut)>;
 
   virtual ~ParameterClient() = default;
@@ -150,8 +150,8 @@ class ParameterClient {
                          std::shared_ptr<const void> memory, Done done) = 0;
 
   // Geo mode: what other workers have changed since `marks`, which are moved
-  // on; a pull that is made after the answer sees all of it. Blocks. Errors are
-  // those of the servers; Unimplemented where there is no geo mode.
+  // on; a pull that is made after the response sees all of it. Blocks. Errors
+  // are those of the servers; Unimplemented where there is no geo mode.
   virtual absl::StatusOr<ChangedRows> ListChanges(TableId table,
                                                   ChangeMarks* marks) {
     return absl::UnimplementedError("this client lists no changes");

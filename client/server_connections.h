@@ -130,7 +130,7 @@ class ServerConnections {
  private:
   ServerConnections() = default;
 
-  // The answer of the server that stands at place `index` of the list.
+  // The response of the server that stands at place `index` of the list.
   // `timeout` is what the deadline was made of, for people.
   absl::StatusOr<v1::ConnectResponse> ConnectOne(uint32_t index,
                                                  absl::Time deadline,

@@ -29,7 +29,7 @@ inline constexpr char kBarrierNotYet[] = "not yet";
 inline constexpr char kMembersBarrier[] = "/members";
 
 // A worker numbers no call that leases work this much or more above its oldest
-// unanswered one, so that the coordinator needs to remember no more answers.
+// unanswered one, so that the coordinator needs to remember no more responses.
 inline constexpr uint64_t kMaxLeaseCallSpan = 16;
 
 // Beginning of the message of the FailedPrecondition status that a request gets

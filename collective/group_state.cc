@@ -179,11 +179,11 @@ void GroupState::OnMessage(int rank, const MemberConnection* connection,
     FailLocked(FailureOf(rank, message.failure()));
   } else if (message.has_leave()) {
     member.left = true;
-    v1::GroupMessage answer;
+    v1::GroupMessage left;
     for (size_t i = 0; i < members_.size(); ++i) {
-      if (members_[i].left) answer.mutable_left()->add_ranks(i);
+      if (members_[i].left) left.mutable_left()->add_ranks(i);
     }
-    SendToAll(answer);
+    SendToAll(left);
   }
 }
 

@@ -27,9 +27,9 @@ absl::Status Barriers::Arrive(const std::string& name, WorkerIndex worker,
 
 void Barriers::Wait(const std::string& name, WorkerIndex worker,
                     absl::Time deadline, Done done,
-                    std::vector<Answer>* answers) {
+                    std::vector<Reply>* replies) {
   if (passed_.contains(name)) {
-    answers->push_back({std::move(done), absl::OkStatus()});
+    replies->push_back({std::move(done), absl::OkStatus()});
     return;
   }
   AnswerIf(
@@ -38,12 +38,12 @@ void Barriers::Wait(const std::string& name, WorkerIndex worker,
       },
       absl::UnavailableError(absl::StrCat(
           "barrier '", name, "': a later call of the same worker waits")),
-      answers);
+      replies);
   waiters_.push_back({name, worker.value(), deadline, std::move(done)});
 }
 
 void Barriers::Withdraw(WorkerIndex worker, const absl::Status& status,
-                        std::vector<Answer>* answers) {
+                        std::vector<Reply>* replies) {
   for (auto it = open_.begin(); it != open_.end();) {
     const auto arrival = it->second.find(worker.value());
     if (arrival != it->second.end() && !arrival->second) {
@@ -53,11 +53,11 @@ void Barriers::Withdraw(WorkerIndex worker, const absl::Status& status,
   }
   AnswerIf(
       [&](const Waiter& waiter) { return waiter.worker == worker.value(); },
-      status, answers);
+      status, replies);
 }
 
 void Barriers::Release(const std::vector<bool>& waited_for,
-                       std::vector<Answer>* answers) {
+                       std::vector<Reply>* replies) {
   for (auto it = open_.begin(); it != open_.end();) {
     bool any = false;
     bool all = true;
@@ -71,23 +71,23 @@ void Barriers::Release(const std::vector<bool>& waited_for,
       continue;
     }
     AnswerIf([&](const Waiter& waiter) { return waiter.name == it->first; },
-             absl::OkStatus(), answers);
+             absl::OkStatus(), replies);
     passed_.insert(it->first);
     it = open_.erase(it);
   }
 }
 
-void Barriers::Expire(absl::Time now, std::vector<Answer>* answers) {
+void Barriers::Expire(absl::Time now, std::vector<Reply>* replies) {
   AnswerIf([&](const Waiter& waiter) { return waiter.deadline <= now; },
            absl::UnavailableError(
                "not yet: other workers have not come to the barrier; call "
                "again"),
-           answers);
+           replies);
 }
 
 void Barriers::AnswerAll(const absl::Status& status,
-                         std::vector<Answer>* answers) {
-  AnswerIf([](const Waiter&) { return true; }, status, answers);
+                         std::vector<Reply>* replies) {
+  AnswerIf([](const Waiter&) { return true; }, status, replies);
 }
 
 void Barriers::Save(v1::BarriersState* state) const {
@@ -114,13 +114,13 @@ void Barriers::Load(const v1::BarriersState& state) {
 
 template <typename Predicate>
 void Barriers::AnswerIf(Predicate pick, const absl::Status& status,
-                        std::vector<Answer>* answers) {
+                        std::vector<Reply>* replies) {
   for (auto it = waiters_.begin(); it != waiters_.end();) {
     if (!pick(*it)) {
       ++it;
       continue;
     }
-    answers->push_back({std::move(it->done), status});
+    replies->push_back({std::move(it->done), status});
     it = waiters_.erase(it);
   }
 }

@@ -19,7 +19,7 @@
 
 namespace oarlock::coordinator {
 
-// Not thread-safe: the coordinator guards it, and runs the answers when it has
+// Not thread-safe: the coordinator guards it, and runs the replies when it has
 // let go of its lock.
 //
 // A barrier is passed once, for ever, when every worker that is waited for has
@@ -27,7 +27,7 @@ namespace oarlock::coordinator {
 class Barriers {
  public:
   using Done = absl::AnyInvocable<void(absl::Status)>;
-  struct Answer {
+  struct Reply {
     Done done;
     absl::Status status;
   };
@@ -45,7 +45,7 @@ class Barriers {
   // worker that waits again replaces its earlier wait, which is answered
   // Unavailable. REQUIRES: the worker has arrived.
   void Wait(const std::string& name, WorkerIndex worker, absl::Time deadline,
-            Done done, std::vector<Answer>* answers);
+            Done done, std::vector<Reply>* replies);
   bool HasPassed(const std::string& name) const {
     return passed_.contains(name);
   }
@@ -53,15 +53,15 @@ class Barriers {
   // not passed, but for those for good, are void; its waits are answered with
   // `status`.
   void Withdraw(WorkerIndex worker, const absl::Status& status,
-                std::vector<Answer>* answers);
+                std::vector<Reply>* replies);
   // Passes every barrier at which all of `waited_for` (by worker index) have
   // arrived.
   void Release(const std::vector<bool>& waited_for,
-               std::vector<Answer>* answers);
+               std::vector<Reply>* replies);
   // Answers the waits whose deadline has come.
-  void Expire(absl::Time now, std::vector<Answer>* answers);
+  void Expire(absl::Time now, std::vector<Reply>* replies);
   // Answers all waits.
-  void AnswerAll(const absl::Status& status, std::vector<Answer>* answers);
+  void AnswerAll(const absl::Status& status, std::vector<Reply>* replies);
 
   // Who has arrived where; waits are asked again by those who wait.
   void Save(v1::BarriersState* state) const;
@@ -78,7 +78,7 @@ class Barriers {
   // Answers and removes the waiters that `pick` picks.
   template <typename Predicate>
   void AnswerIf(Predicate pick, const absl::Status& status,
-                std::vector<Answer>* answers);
+                std::vector<Reply>* replies);
 
   std::set<std::string> passed_;
   // Worker indices that have arrived, and whether for good, by name; none of

@@ -56,7 +56,7 @@ std::vector<WorkerRecord> Coordinator::NewWorkers(uint32_t count) {
 
 absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     const v1::RegisterWorkerRequest& request) {
-  Answers answers;
+  Replies replies;
   v1::RegisterWorkerResponse response;
   {
     absl::MutexLock lock(&mutex_);
@@ -98,7 +98,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
           absl::AbortedError(absl::StrCat(worker.Name(),
                                           " was fenced by a newer incarnation; "
                                           "register anew")),
-          &answers);
+          &replies);
     }
     first_registration_ = std::min(first_registration_, now);
     worker.state.set_worker_generation(next_generation_++);
@@ -117,9 +117,9 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     worker.NoteRegistered(request, response);
     ExcuseFromLaterMembers(worker, WorkerIndex(request.worker_index()));
     if (request.has_description()) description_ = request.description();
-    Reconcile(now, &answers);
+    Reconcile(now, &replies);
   }
-  Run(std::move(answers));
+  Run(std::move(replies));
   return response;
 }
 
@@ -185,7 +185,7 @@ void Coordinator::AddProgress(const WorkerRecord& worker,
 }
 
 absl::Status Coordinator::FinishWorker(const v1::FinishWorkerRequest& request) {
-  Answers answers;
+  Replies replies;
   {
     absl::MutexLock lock(&mutex_);
     const uint32_t index = request.worker_index();
@@ -210,33 +210,33 @@ absl::Status Coordinator::FinishWorker(const v1::FinishWorkerRequest& request) {
     Retire(*worker,
            absl::AbortedError(
                absl::StrCat(worker->Name(), " has said that it is done")),
-           &answers);
+           &replies);
     if (!request.succeeded()) {
       End(/*failed=*/true,
           absl::StrCat(worker->Name(),
                        " has given up: ", worker->state.reason()),
-          now, &answers);
+          now, &replies);
     }
-    Reconcile(now, &answers);
+    Reconcile(now, &replies);
   }
-  Run(std::move(answers));
+  Run(std::move(replies));
   return absl::OkStatus();
 }
 
 absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeat(
     const v1::ServerHeartbeatRequest& request) {
-  Answers answers;
+  Replies replies;
   absl::StatusOr<v1::ServerHeartbeatResponse> response;
   {
     absl::MutexLock lock(&mutex_);
-    response = ServerHeartbeatLocked(request, &answers);
+    response = ServerHeartbeatLocked(request, &replies);
   }
-  Run(std::move(answers));
+  Run(std::move(replies));
   return response;
 }
 
 absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
-    const v1::ServerHeartbeatRequest& request, Answers* answers) {
+    const v1::ServerHeartbeatRequest& request, Replies* replies) {
   OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, calls_.Begin([&](auto* call) {
     *call->mutable_server_heartbeat() = request;
   }));
@@ -245,10 +245,10 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
     End(/*failed=*/true,
         absl::StrCat("server ", request.server_index(),
                      " was asked to stop before the job was over"),
-        now, answers);
+        now, replies);
   }
   dead_workers_.Note(request);
-  Reconcile(now, answers);
+  Reconcile(now, replies);
   v1::ServerHeartbeatResponse response;
   dead_workers_.Describe(ServerIndex(request.server_index()),
                          request.server_generation(), &response);
@@ -271,7 +271,7 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
   response.set_job_finished(job_.over);
   response.set_failed(job_.failed);
   response.set_reason(job_.reason);
-  // That it was told would not do: an answer may be lost.
+  // That it was told would not do: a response may be lost.
   if (job_.over && request.leaving()) {
     servers_.NoteKnowsItIsOver(ServerIndex(request.server_index()));
   }
@@ -333,7 +333,7 @@ absl::StatusOr<v1::LeaseWorkResponse> Coordinator::LeaseWork(
 
 void Coordinator::Barrier(const v1::BarrierRequest& request,
                           Barriers::Done done) {
-  Answers answers;
+  Replies replies;
   absl::Status refused;
   {
     absl::MutexLock lock(&mutex_);
@@ -360,17 +360,17 @@ void Coordinator::Barrier(const v1::BarrierRequest& request,
       const absl::Duration wait =
           std::min(absl::Milliseconds(request.wait_ms()), kMaxBarrierWait);
       barriers_.Wait(request.name(), index, now + wait, std::move(done),
-                     &answers);
-      Reconcile(now, &answers);
+                     &replies);
+      Reconcile(now, &replies);
       // A wait of nothing is a question, and is answered now.
-      if (wait == absl::ZeroDuration()) barriers_.Expire(now, &answers);
+      if (wait == absl::ZeroDuration()) barriers_.Expire(now, &replies);
     }
   }
   if (!refused.ok()) {
     done(refused);
     return;
   }
-  Run(std::move(answers));
+  Run(std::move(replies));
 }
 
 absl::StatusOr<WorkerRecord*> Coordinator::Check(uint32_t index,
@@ -427,20 +427,20 @@ v1::JobStatusResponse Coordinator::JobStatus(
 }
 
 void Coordinator::Shutdown() {
-  Answers answers;
+  Replies replies;
   {
     absl::MutexLock lock(&mutex_);
     shut_down_ = true;
     const absl::Status away =
         absl::UnavailableError("the server is going away");
-    barriers_.AnswerAll(away, &answers);
-    Append(steps_.AnswerAll(away), &answers);
+    barriers_.AnswerAll(away, &replies);
+    Append(steps_.AnswerAll(away), &replies);
   }
-  Run(std::move(answers));
+  Run(std::move(replies));
 }
 
-void Coordinator::Run(Answers answers) {
-  for (Barriers::Answer& answer : answers) answer.done(answer.status);
+void Coordinator::Run(Replies replies) {
+  for (Barriers::Reply& reply : replies) reply.done(reply.status);
 }
 
 }  // namespace oarlock::coordinator

@@ -188,7 +188,7 @@ class Coordinator {
   void Shutdown();
 
  private:
-  using Answers = std::vector<Barriers::Answer>;
+  using Replies = std::vector<Barriers::Reply>;
 
   // With their indices, none of them registered.
   static std::vector<WorkerRecord> NewWorkers(uint32_t count);
@@ -201,7 +201,7 @@ class Coordinator {
   void ExcuseFromLaterMembers(const WorkerRecord& worker, WorkerIndex index)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<v1::ServerHeartbeatResponse> ServerHeartbeatLocked(
-      const v1::ServerHeartbeatRequest& request, Answers* answers)
+      const v1::ServerHeartbeatRequest& request, Replies* replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The worker of that index under its newest generation.
   absl::StatusOr<WorkerRecord*> Check(uint32_t index, uint64_t generation)
@@ -216,15 +216,15 @@ class Coordinator {
   // The generation takes no more part: withdraws it from barriers and cuts,
   // and gives what it had to others when it is safe.
   void Retire(const WorkerRecord& worker, const absl::Status& why,
-              Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+              Replies* replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends the job before its time; the first reason stays.
-  void End(bool failed, std::string reason, absl::Time now, Answers* answers)
+  void End(bool failed, std::string reason, absl::Time now, Replies* replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status EndJob(const v1::JobEnd& end);
-  void FailIfTooLate(absl::Time now, Answers* answers)
+  void FailIfTooLate(absl::Time now, Replies* replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // After any change: passes barriers, recovers dead workers, notices the end.
-  void Reconcile(absl::Time now, Answers* answers)
+  void Reconcile(absl::Time now, Replies* replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RecoverWorkers(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RecoverWorker(DeadWorkers::Claimed claimed)
@@ -235,8 +235,8 @@ class Coordinator {
   // Number of training passes that are over.
   uint32_t TrainedEpochs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // REQUIRES: the lock is not held.
-  static void Run(Answers answers);
-  static void Append(std::vector<StepClocks::Answer> steps, Answers* answers);
+  static void Run(Replies replies);
+  static void Append(std::vector<StepClocks::Reply> steps, Replies* replies);
 
   const CoordinatorOptions options_;
   const Clock& clock_;

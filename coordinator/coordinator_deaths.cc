@@ -14,10 +14,10 @@
 namespace oarlock::coordinator {
 
 void Coordinator::Retire(const WorkerRecord& worker, const absl::Status& why,
-                         Answers* answers) {
+                         Replies* replies) {
   const WorkerIndex index(worker.state.worker_index());
-  barriers_.Withdraw(index, why, answers);
-  Append(steps_.Remove(index, why), answers);
+  barriers_.Withdraw(index, why, replies);
+  Append(steps_.Remove(index, why), replies);
   const bool finished = worker.state.life() == v1::WorkerState::FINISHED;
   if (finished) {
     progress_.KeepAll(index);
@@ -35,7 +35,7 @@ void Coordinator::Retire(const WorkerRecord& worker, const absl::Status& why,
   DeadWorkers::Incarnation incarnation;
   incarnation.worker = index;
   incarnation.generation = Generation(worker.state.worker_generation());
-  // The answers that tell the servers have the version after this change.
+  // The responses that tell the servers have the version after this change.
   incarnation.fenced_by = membership_version_;
   incarnation.needs_ledgers = needs_ledgers;
   dead_workers_.Add(incarnation);

@@ -26,7 +26,7 @@ void Coordinator::Stop(const std::string& reason) {
 }
 
 absl::Status Coordinator::EndJob(const v1::JobEnd& end) {
-  Answers answers;
+  Replies replies;
   {
     absl::MutexLock lock(&mutex_);
     const absl::StatusOr<absl::Time> begun =
@@ -34,10 +34,10 @@ absl::Status Coordinator::EndJob(const v1::JobEnd& end) {
     // A failure is told to all even if no successor will know of it.
     if (!begun.ok() && !end.failed()) return begun.status();
     const absl::Time now = begun.ok() ? *begun : clock_.Now();
-    End(end.failed(), end.reason(), now, &answers);
-    Reconcile(now, &answers);
+    End(end.failed(), end.reason(), now, &replies);
+    Reconcile(now, &replies);
   }
-  Run(std::move(answers));
+  Run(std::move(replies));
   return absl::OkStatus();
 }
 
@@ -49,7 +49,7 @@ absl::Status Coordinator::CheckGoesOn() const {
 }
 
 void Coordinator::End(bool failed, std::string reason, absl::Time now,
-                      Answers* answers) {
+                      Replies* replies) {
   if (job_.ending) return;
   job_.ending = true;
   job_.failed = failed;
@@ -60,11 +60,11 @@ void Coordinator::End(bool failed, std::string reason, absl::Time now,
   } else {
     spdlog::info("the job is being ended: {}", job_.reason);
   }
-  barriers_.AnswerAll(CheckGoesOn(), answers);
-  Append(steps_.ReleaseAll(), answers);
+  barriers_.AnswerAll(CheckGoesOn(), replies);
+  Append(steps_.ReleaseAll(), replies);
 }
 
-void Coordinator::Reconcile(absl::Time now, Answers* answers) {
+void Coordinator::Reconcile(absl::Time now, Replies* replies) {
   std::vector<bool> waited_for(workers_.size());
   bool all_finished = true;
   bool any_alive = false;
@@ -77,7 +77,7 @@ void Coordinator::Reconcile(absl::Time now, Answers* answers) {
     all_finished = all_finished && worker.registered() &&
                    worker.state.life() == v1::WorkerState::FINISHED;
   }
-  if (!job_.ending) barriers_.Release(waited_for, answers);
+  if (!job_.ending) barriers_.Release(waited_for, replies);
   RecoverWorkers(now);
   if (job_.over) return;
   if (all_finished && !job_.ending) {

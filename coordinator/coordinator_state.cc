@@ -205,13 +205,13 @@ void Coordinator::Return() {
 
 void Coordinator::BeginRun() {
   // Nobody waits: who did has died.
-  Answers answers;
+  Replies replies;
   absl::MutexLock lock(&mutex_);
   ++membership_version_;
   for (WorkerRecord& worker : workers_) {
     if (!worker.alive()) continue;
     worker.state.set_life(v1::WorkerState::LOST);
-    Retire(worker, absl::AbortedError("its run is over"), &answers);
+    Retire(worker, absl::AbortedError("its run is over"), &replies);
   }
   workers_ = NewWorkers(options_.num_workers);
   servers_.Forget();

@@ -11,7 +11,7 @@ namespace oarlock::coordinator {
 
 void Coordinator::StepClock(const v1::StepClockRequest& request,
                             StepClocks::Done done) {
-  Answers answers;
+  Replies replies;
   {
     absl::MutexLock lock(&mutex_);
     const absl::StatusOr<WorkerRecord*> worker =
@@ -20,28 +20,28 @@ void Coordinator::StepClock(const v1::StepClockRequest& request,
         shut_down_ ? absl::UnavailableError("the server is going away")
                    : worker.status();
     if (refused.ok() && (job_.ending || !(*worker)->alive())) {
-      std::vector<StepClocks::Answer> answer;
-      answer.push_back({std::move(done), StepClocks::Unlimited()});
-      Append(std::move(answer), &answers);
+      std::vector<StepClocks::Reply> reply;
+      reply.push_back({std::move(done), StepClocks::Unlimited()});
+      Append(std::move(reply), &replies);
     } else if (refused.ok()) {
       const absl::Time deadline =
           clock_.Now() +
           std::min(absl::Milliseconds(request.wait_ms()), kMaxBarrierWait);
-      Append(steps_.Call(request, deadline, std::move(done)), &answers);
+      Append(steps_.Call(request, deadline, std::move(done)), &replies);
     } else {
-      answers.push_back({[done = std::move(done)](absl::Status status) mutable {
+      replies.push_back({[done = std::move(done)](absl::Status status) mutable {
                            done(std::move(status));
                          },
                          refused});
     }
   }
-  Run(std::move(answers));
+  Run(std::move(replies));
 }
 
-void Coordinator::Append(std::vector<StepClocks::Answer> steps,
-                         Answers* answers) {
-  for (StepClocks::Answer& step : steps) {
-    answers->push_back(
+void Coordinator::Append(std::vector<StepClocks::Reply> steps,
+                         Replies* replies) {
+  for (StepClocks::Reply& step : steps) {
+    replies->push_back(
         {[done = std::move(step.done), response = std::move(step.response)](
              const absl::Status&) mutable { done(std::move(response)); },
          absl::OkStatus()});

@@ -9,7 +9,7 @@
 namespace oarlock::coordinator {
 
 void Coordinator::CheckDeadlines() {
-  Answers answers;
+  Replies replies;
   bool state_due = false;
   {
     absl::MutexLock lock(&mutex_);
@@ -44,20 +44,20 @@ void Coordinator::CheckDeadlines() {
              absl::AbortedError(absl::StrCat(
                  worker.Name(),
                  " was taken for dead when its lease ran out; register anew")),
-             &answers);
+             &replies);
     }
-    FailIfTooLate(now, &answers);
-    Reconcile(now, &answers);
-    barriers_.Expire(now, &answers);
-    Append(steps_.Expire(now), &answers);
+    FailIfTooLate(now, &replies);
+    Reconcile(now, &replies);
+    barriers_.Expire(now, &replies);
+    Append(steps_.Expire(now), &replies);
     state_due = calls_.journal() != nullptr && calls_.journal()->WantsState();
   }
-  Run(std::move(answers));
+  Run(std::move(replies));
   // What fails is told, and tried again when more has been written.
   if (state_due) WriteState().IgnoreError();
 }
 
-void Coordinator::FailIfTooLate(absl::Time now, Answers* answers) {
+void Coordinator::FailIfTooLate(absl::Time now, Replies* replies) {
   for (const WorkerRecord& worker : workers_) {
     if (!worker.registered()) {
       if (now - first_registration_ <= options_.start_timeout) continue;
@@ -66,14 +66,14 @@ void Coordinator::FailIfTooLate(absl::Time now, Answers* answers) {
                        workers_.size(), " did not register within ",
                        absl::FormatDuration(options_.start_timeout),
                        " of the first one; start all workers"),
-          now, answers);
+          now, replies);
     } else if (worker.state.life() == v1::WorkerState::LOST &&
                now - worker.lost_at > options_.restart_grace) {
       End(/*failed=*/true,
           absl::StrCat(worker.Name(), " was ", worker.state.reason(),
                        " and was not restarted within ",
                        absl::FormatDuration(options_.restart_grace)),
-          now, answers);
+          now, replies);
     }
   }
 }

@@ -12,24 +12,24 @@ v1::StepClockResponse StepClocks::Unlimited() {
   return response;
 }
 
-StepClocks::Answers StepClocks::Call(const v1::StepClockRequest& request,
+StepClocks::Replies StepClocks::Call(const v1::StepClockRequest& request,
                                      absl::Time deadline, Done done) {
   Change(request);
   const uint32_t worker = request.worker_index();
-  Answers answers;
+  Replies replies;
   if (Slowest() >= request.awaited()) {
-    answers.push_back({std::move(done), ResponseTo(worker)});
+    replies.push_back({std::move(done), ResponseTo(worker)});
   } else {
-    answers =
+    replies =
         Take([&](const Waiter& waiter) { return waiter.worker == worker; });
     waiters_.push_back({worker, request.awaited(), deadline, std::move(done)});
   }
   // Those for whom the change was enough.
-  Answers reached = Take([slowest = Slowest()](const Waiter& waiter) {
+  Replies reached = Take([slowest = Slowest()](const Waiter& waiter) {
     return slowest >= waiter.awaited;
   });
-  std::move(reached.begin(), reached.end(), std::back_inserter(answers));
-  return answers;
+  std::move(reached.begin(), reached.end(), std::back_inserter(replies));
+  return replies;
 }
 
 void StepClocks::Change(const v1::StepClockRequest& request) {
@@ -56,33 +56,33 @@ void StepClocks::Change(const v1::StepClockRequest& request) {
   }
 }
 
-StepClocks::Answers StepClocks::Remove(WorkerIndex worker,
+StepClocks::Replies StepClocks::Remove(WorkerIndex worker,
                                        const absl::Status& why) {
   clocks_.erase(worker.value());
-  Answers answers = Take(
+  Replies replies = Take(
       [&](const Waiter& waiter) { return waiter.worker == worker.value(); });
-  for (Answer& answer : answers) answer.response = why;
-  Answers reached = Take([slowest = Slowest()](const Waiter& waiter) {
+  for (Reply& reply : replies) reply.response = why;
+  Replies reached = Take([slowest = Slowest()](const Waiter& waiter) {
     return slowest >= waiter.awaited;
   });
-  std::move(reached.begin(), reached.end(), std::back_inserter(answers));
-  return answers;
+  std::move(reached.begin(), reached.end(), std::back_inserter(replies));
+  return replies;
 }
 
-StepClocks::Answers StepClocks::Expire(absl::Time now) {
+StepClocks::Replies StepClocks::Expire(absl::Time now) {
   return Take([now](const Waiter& waiter) { return waiter.deadline <= now; });
 }
 
-StepClocks::Answers StepClocks::ReleaseAll() {
-  Answers answers = Take([](const Waiter&) { return true; });
-  for (Answer& answer : answers) answer.response = Unlimited();
-  return answers;
+StepClocks::Replies StepClocks::ReleaseAll() {
+  Replies replies = Take([](const Waiter&) { return true; });
+  for (Reply& reply : replies) reply.response = Unlimited();
+  return replies;
 }
 
-StepClocks::Answers StepClocks::AnswerAll(const absl::Status& status) {
-  Answers answers = Take([](const Waiter&) { return true; });
-  for (Answer& answer : answers) answer.response = status;
-  return answers;
+StepClocks::Replies StepClocks::AnswerAll(const absl::Status& status) {
+  Replies replies = Take([](const Waiter&) { return true; });
+  for (Reply& reply : replies) reply.response = status;
+  return replies;
 }
 
 uint64_t StepClocks::Slowest() const {
@@ -102,17 +102,17 @@ v1::StepClockResponse StepClocks::ResponseTo(uint32_t worker) const {
 }
 
 template <typename Predicate>
-StepClocks::Answers StepClocks::Take(Predicate pick) {
-  Answers answers;
+StepClocks::Replies StepClocks::Take(Predicate pick) {
+  Replies replies;
   for (auto it = waiters_.begin(); it != waiters_.end();) {
     if (!pick(*it)) {
       ++it;
       continue;
     }
-    answers.push_back({std::move(it->done), ResponseTo(it->worker)});
+    replies.push_back({std::move(it->done), ResponseTo(it->worker)});
     it = waiters_.erase(it);
   }
-  return answers;
+  return replies;
 }
 
 }  // namespace oarlock::coordinator

@@ -17,7 +17,7 @@
 
 namespace oarlock::coordinator {
 
-// Not thread-safe: the coordinator guards it, and runs the answers when it has
+// Not thread-safe: the coordinator guards it, and runs the replies when it has
 // let go of its lock. Knows no bound: a worker asks to be told when the slowest
 // has finished as many steps as its own bound demands.
 //
@@ -27,30 +27,30 @@ namespace oarlock::coordinator {
 class StepClocks {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<v1::StepClockResponse>)>;
-  struct Answer {
+  struct Reply {
     Done done;
     absl::StatusOr<v1::StepClockResponse> response;
   };
-  using Answers = std::vector<Answer>;
+  using Replies = std::vector<Reply>;
 
   // Steps of the slowest where there is no member.
   static constexpr uint64_t kNobody = ~uint64_t{0};
-  // The answer when nobody is to wait.
+  // The response when nobody is to wait.
   static v1::StepClockResponse Unlimited();
 
   // A call of the newest generation of the worker, as in proto/v1/admin.proto.
   // It waits until `deadline`; a later one of the same worker that waits takes
   // its place. Returns whom to answer now.
-  Answers Call(const v1::StepClockRequest& request, absl::Time deadline,
+  Replies Call(const v1::StepClockRequest& request, absl::Time deadline,
                Done done);
   // The worker is gone: it is no longer waited for, its own wait is answered
   // with `why`.
-  Answers Remove(WorkerIndex worker, const absl::Status& why);
+  Replies Remove(WorkerIndex worker, const absl::Status& why);
   // Answers the waits whose deadline has come with what is known.
-  Answers Expire(absl::Time now);
+  Replies Expire(absl::Time now);
   // Answers all waits: nobody is to wait.
-  Answers ReleaseAll();
-  Answers AnswerAll(const absl::Status& status);
+  Replies ReleaseAll();
+  Replies AnswerAll(const absl::Status& status);
 
   uint64_t Slowest() const;
 
@@ -73,7 +73,7 @@ class StepClocks {
   v1::StepClockResponse ResponseTo(uint32_t worker) const;
   // Takes the waiters out that `pick` picks, answered with what is known.
   template <typename Predicate>
-  Answers Take(Predicate pick);
+  Replies Take(Predicate pick);
 
   // By worker.
   std::map<uint32_t, Clock> clocks_;

@@ -22,12 +22,12 @@ struct WorkerRecord {
   uint64_t last_report = 0;
   // It has leased examples of a training pass.
   bool had_examples = false;
-  // It has called after it was FINISHED: it has heard the answer.
+  // It has called after it was FINISHED: it has heard the response.
   bool knows_it_is_finished = false;
   // Training passes of which its share is trained, whichever incarnation did
   // it.
   uint32_t trained_epochs = 0;
-  // Names of the last registrations, the newest last, and the answer to that.
+  // Names of the last registrations, the newest last, and the response to that.
   std::deque<uint64_t> registrations;
   v1::RegisterWorkerResponse registered_response;
 

@@ -16,7 +16,7 @@ class BatchSource {
   virtual ~BatchSource() = default;
   // Clears `batch` and fills it with up to `batch_size` examples (at least 1).
   // True: the batch has an example or more. False: the pass is over and the
-  // batch is empty. After an error it is the answer to every later call.
+  // batch is empty. After an error it is the result of every later call.
   virtual absl::StatusOr<bool> Next(size_t batch_size, Batch* batch) = 0;
 };
 

@@ -169,14 +169,14 @@ absl::StatusOr<v1::MeetingAnswer> NodeRendezvous::Report(
   absl::MutexLock lock(&mutex_);
   OARLOCK_ASSIGN_OR_RETURN(Node* const node, Enter(report));
   if (node == nullptr) {
-    v1::MeetingAnswer answer;
-    *answer.mutable_over() = over_;
+    v1::MeetingAnswer response;
+    *response.mutable_over() = over_;
     if (over_.reason().empty() && !over_.success()) {
       // Of a rendezvous before this one.
-      answer.mutable_over()->set_again(MayGoOn());
-      answer.mutable_over()->set_reason("node 0's launcher was started anew");
+      response.mutable_over()->set_again(MayGoOn());
+      response.mutable_over()->set_reason("node 0's launcher was started anew");
     }
-    return answer;
+    return response;
   }
   node->missed_heartbeats = 0;
   if (report.has_ready()) {
@@ -193,7 +193,7 @@ absl::StatusOr<v1::MeetingAnswer> NodeRendezvous::Report(
       OnFailed(report.failed(), *node);
     }
   }
-  return AnswerTo(report, node);
+  return ResponseTo(report, node);
 }
 
 void NodeRendezvous::OnReady(const v1::NodeShare& share, Node* node) {
@@ -259,28 +259,28 @@ void NodeRendezvous::GiveUp(const std::string& reason) {
   over_.set_reason(reason);
 }
 
-v1::MeetingAnswer NodeRendezvous::AnswerTo(const v1::NodeReport& report,
-                                           Node* node) {
-  v1::MeetingAnswer answer;
+v1::MeetingAnswer NodeRendezvous::ResponseTo(const v1::NodeReport& report,
+                                             Node* node) {
+  v1::MeetingAnswer response;
   if (phase_ == Phase::kOver) {
     node->notified = true;
-    *answer.mutable_over() = over_;
+    *response.mutable_over() = over_;
   } else if (report.has_ready() && phase_ == Phase::kWaiting) {
-    answer.mutable_waiting()->set_missing(Missing());
+    response.mutable_waiting()->set_missing(Missing());
   } else if (!report.has_ready() &&
              (phase_ == Phase::kWaiting || RoundOf(report) != round_)) {
-    *answer.mutable_over() = over_;
+    *response.mutable_over() = over_;
   } else {
-    answer.mutable_round()->set_round(round_);
-    answer.mutable_round()->set_node(node->rank);
-    if (!report.has_ready()) return answer;
+    response.mutable_round()->set_round(round_);
+    response.mutable_round()->set_node(node->rank);
+    if (!report.has_ready()) return response;
     std::vector<const Node*> by_rank(nodes_.size());
     for (const Node& each : nodes_) by_rank[each.rank] = &each;
     for (const Node* each : by_rank) {
-      *answer.mutable_round()->add_nodes() = each->share;
+      *response.mutable_round()->add_nodes() = each->share;
     }
   }
-  return answer;
+  return response;
 }
 
 void NodeRendezvous::Tick() {

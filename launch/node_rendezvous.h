@@ -89,7 +89,7 @@ class NodeRendezvous {
   void OnFailed(const v1::NodeFailure& failure, const Node& node)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnDone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  v1::MeetingAnswer AnswerTo(const v1::NodeReport& report, Node* node)
+  v1::MeetingAnswer ResponseTo(const v1::NodeReport& report, Node* node)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BeginRound() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether there can be a round after this one.

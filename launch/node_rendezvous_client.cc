@@ -17,9 +17,9 @@ namespace {
 
 // Between two lines about who is waited for.
 constexpr absl::Duration kProgressInterval = absl::Seconds(10);
-// How long an answer may take; reports that node 0 hears late or twice do no
+// How long a response may take; reports that node 0 hears late or twice do no
 // harm.
-constexpr int kAnswerIntervals = 2;
+constexpr int kResponseIntervals = 2;
 // Reports per interval of who waits for the others: it shall not be the one
 // that they wait for then.
 constexpr int kReportsWhileWaiting = 4;
@@ -77,9 +77,9 @@ void NodeRendezvousClient::Run() {
     const v1::NodeReport report = report_;
     const int number = report_number_;
     mutex_.Unlock();
-    v1::MeetingAnswer answer;
+    v1::MeetingAnswer response;
     const absl::Time begin = clock_.Now();
-    const absl::Status status = Report(report, &answer);
+    const absl::Status status = Report(report, &response);
     took = clock_.Now() - begin;
     mutex_.Lock();
     if (number != report_number_) {
@@ -88,7 +88,7 @@ void NodeRendezvousClient::Run() {
     }
     if (only_heartbeat) continue;
     if (status.ok()) {
-      OnAnswer(answer);
+      OnResponse(response);
     } else {
       OnFailure(status, took);
     }
@@ -100,27 +100,27 @@ void NodeRendezvousClient::Run() {
 }
 
 absl::Status NodeRendezvousClient::Report(const v1::NodeReport& report,
-                                          v1::MeetingAnswer* answer) {
+                                          v1::MeetingAnswer* response) {
   grpc::ClientContext context;
   context.set_wait_for_ready(true);
-  context.set_deadline(GrpcDeadline(kAnswerIntervals * interval_));
+  context.set_deadline(GrpcDeadline(kResponseIntervals * interval_));
   if (!options_.token.empty()) {
     context.AddMetadata(cluster::kTokenMetadataKey, options_.token);
   }
-  return cluster::FromGrpc(stub_->Report(&context, report, answer));
+  return cluster::FromGrpc(stub_->Report(&context, report, response));
 }
 
-void NodeRendezvousClient::OnAnswer(const v1::MeetingAnswer& answer) {
+void NodeRendezvousClient::OnResponse(const v1::MeetingAnswer& response) {
   unanswered_ = 0;
-  if (answer.has_over()) {
-    over_ = answer.over();
-  } else if (answer.has_round() && report_.has_ready()) {
-    round_ = answer.round();
-    report_.set_running(answer.round().round());
+  if (response.has_over()) {
+    over_ = response.over();
+  } else if (response.has_round() && report_.has_ready()) {
+    round_ = response.round();
+    report_.set_running(response.round().round());
     ++report_number_;
     news_ = true;
-  } else if (answer.has_waiting()) {
-    missing_ = answer.waiting().missing();
+  } else if (response.has_waiting()) {
+    missing_ = response.waiting().missing();
   }
 }
 
@@ -141,7 +141,7 @@ void NodeRendezvousClient::OnFailure(const absl::Status& status,
   // Of an attempt that took longer, this process was stopped for a part.
   unanswered_ += std::clamp(
       static_cast<int>(std::round(absl::FDivDuration(took, interval_))), 1,
-      kAnswerIntervals);
+      kResponseIntervals);
   last_failure_ = std::string(status.message());
   if (report_.has_ready()) {
     if (clock_.Now() >= rendezvous_deadline_) {

@@ -64,8 +64,9 @@ class NodeRendezvousClient {
 
  private:
   void Run();
-  absl::Status Report(const v1::NodeReport& report, v1::MeetingAnswer* answer);
-  void OnAnswer(const v1::MeetingAnswer& answer)
+  absl::Status Report(const v1::NodeReport& report,
+                      v1::MeetingAnswer* response);
+  void OnResponse(const v1::MeetingAnswer& response)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnFailure(const absl::Status& status, absl::Duration took)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -87,7 +88,7 @@ class NodeRendezvousClient {
   mutable absl::Mutex mutex_;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   // What is reported; without a state until Join. The number tells a report
-  // that has been changed since from the one that an answer is to.
+  // that has been changed since from the one that a response is to.
   v1::NodeReport report_ ABSL_GUARDED_BY(mutex_);
   int report_number_ ABSL_GUARDED_BY(mutex_) = 0;
   // To be reported at once.
@@ -97,7 +98,7 @@ class NodeRendezvousClient {
   std::optional<v1::MeetingOver> over_ ABSL_GUARDED_BY(mutex_);
   // Not OK: this launcher does not belong there.
   absl::Status refusal_ ABSL_GUARDED_BY(mutex_);
-  // Intervals without an answer to a report, and why the last one got none.
+  // Intervals without a response to a report, and why the last one got none.
   int unanswered_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string last_failure_ ABSL_GUARDED_BY(mutex_);
   std::string missing_ ABSL_GUARDED_BY(mutex_);

@@ -10,21 +10,21 @@
 namespace oarlock::launch {
 namespace {
 
-// For answers that are under way when the server ends.
-constexpr absl::Duration kLastAnswers = absl::Milliseconds(500);
+// For responses that are under way when the server ends.
+constexpr absl::Duration kLastResponses = absl::Milliseconds(500);
 
 }  // namespace
 
-grpc::Status NodeRendezvousServer::Service::Report(grpc::ServerContext* context,
-                                                   const v1::NodeReport* report,
-                                                   v1::MeetingAnswer* answer) {
+grpc::Status NodeRendezvousServer::Service::Report(
+    grpc::ServerContext* context, const v1::NodeReport* report,
+    v1::MeetingAnswer* response) {
   if (absl::Status status = cluster::CheckToken(*context, token_);
       !status.ok()) {
     return cluster::ToGrpc(status);
   }
   absl::StatusOr<v1::MeetingAnswer> result = rendezvous_->Report(*report);
   if (!result.ok()) return cluster::ToGrpc(result.status());
-  *answer = *std::move(result);
+  *response = *std::move(result);
   return grpc::Status::OK;
 }
 
@@ -57,7 +57,7 @@ NodeRendezvousServer::~NodeRendezvousServer() {
   if (server_ == nullptr) return;
   rendezvous_.AwaitAllNotified(heartbeat_timeout_);
   ticker_.reset();
-  server_->Shutdown(GrpcDeadline(kLastAnswers));
+  server_->Shutdown(GrpcDeadline(kLastResponses));
 }
 
 }  // namespace oarlock::launch

@@ -108,12 +108,12 @@ class BatchReader {
 };
 
 // Reads a BatchAnswer that ends at `end`.
-absl::Status ReadAnswer(
+absl::Status ReadResponse(
     BatchReader* in, size_t end,
-    std::vector<absl::StatusOr<grpc::ByteBuffer>>* answers) {
+    std::vector<absl::StatusOr<grpc::ByteBuffer>>* responses) {
   uint64_t code = 0;
   std::string message;
-  grpc::ByteBuffer answer(nullptr, 0);
+  grpc::ByteBuffer response(nullptr, 0);
   while (!in->AtEnd(end)) {
     OARLOCK_ASSIGN_OR_RETURN(const uint64_t tag, in->Varint(end));
     if (tag == (1 << 3 | WireFormatLite::WIRETYPE_VARINT)) {
@@ -131,14 +131,14 @@ absl::Status ReadAnswer(
       message.resize(run.size());
       run.CopyTo(0, run.size(), message.data());
     } else {
-      answer = run.ToByteBuffer();
+      response = run.ToByteBuffer();
     }
   }
   if (code != 0) {
-    answers->emplace_back(
+    responses->emplace_back(
         absl::Status(static_cast<absl::StatusCode>(code), message));
   } else {
-    answers->emplace_back(std::move(answer));
+    responses->emplace_back(std::move(response));
   }
   return absl::OkStatus();
 }
@@ -156,20 +156,20 @@ grpc::ByteBuffer EncodeBatchRequest(absl::Span<const BatchedCall> calls) {
 }
 
 grpc::ByteBuffer EncodeBatchResponse(
-    absl::Span<const absl::StatusOr<grpc::ByteBuffer>> answers) {
+    absl::Span<const absl::StatusOr<grpc::ByteBuffer>> responses) {
   std::vector<grpc::Slice> slices;
-  for (const absl::StatusOr<grpc::ByteBuffer>& answer : answers) {
+  for (const absl::StatusOr<grpc::ByteBuffer>& response : responses) {
     std::string head;
-    if (answer.ok()) {
-      if (answer->Length() > 0) AppendRunStart(3, answer->Length(), &head);
-      AppendEntry(head, &*answer, &slices);
+    if (response.ok()) {
+      if (response->Length() > 0) AppendRunStart(3, response->Length(), &head);
+      AppendEntry(head, &*response, &slices);
       continue;
     }
     uint8_t code[20];
     uint8_t* const end = WireFormatLite::WriteUInt32ToArray(
-        1, static_cast<uint32_t>(answer.status().code()), code);
+        1, static_cast<uint32_t>(response.status().code()), code);
     head.append(reinterpret_cast<const char*>(code), end - code);
-    const absl::string_view message = answer.status().message();
+    const absl::string_view message = response.status().message();
     if (!message.empty()) {
       AppendRunStart(2, message.size(), &head);
       head.append(message.data(), message.size());
@@ -207,14 +207,14 @@ DecodeBatchResponse(const grpc::ByteBuffer& buffer) {
   constexpr absl::string_view kName = "BatchResponse";
   OARLOCK_ASSIGN_OR_RETURN(SlicedBytes bytes, ReceivedBytes(kName, buffer));
   BatchReader in(kName, std::move(bytes));
-  std::vector<absl::StatusOr<grpc::ByteBuffer>> answers;
+  std::vector<absl::StatusOr<grpc::ByteBuffer>> responses;
   while (!in.AtEnd(in.size())) {
-    OARLOCK_RETURN_IF_ERROR(in.CheckCount(answers.size() + 1));
+    OARLOCK_RETURN_IF_ERROR(in.CheckCount(responses.size() + 1));
     OARLOCK_RETURN_IF_ERROR(in.RunField(in.size(), 1).status());
     OARLOCK_ASSIGN_OR_RETURN(const size_t end, in.RunEnd(in.size()));
-    OARLOCK_RETURN_IF_ERROR(ReadAnswer(&in, end, &answers));
+    OARLOCK_RETURN_IF_ERROR(ReadResponse(&in, end, &responses));
   }
-  return answers;
+  return responses;
 }
 
 }  // namespace oarlock::wire

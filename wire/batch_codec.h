@@ -33,7 +33,7 @@ struct BatchedCall {
 grpc::ByteBuffer EncodeBatchRequest(absl::Span<const BatchedCall> calls);
 // A failed call has its status instead of an encoded response.
 grpc::ByteBuffer EncodeBatchResponse(
-    absl::Span<const absl::StatusOr<grpc::ByteBuffer>> answers);
+    absl::Span<const absl::StatusOr<grpc::ByteBuffer>> responses);
 
 // Parts share the received memory. InvalidArgument in one line that names the
 // message when it is no batch, holds more than kMaxCallsPerBatch calls, or a

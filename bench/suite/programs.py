@@ -31,7 +31,7 @@ HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
 # The longest that a program may take to get ready, for a repetition and to
 # end; a training run may take as long.
-ANSWER_LIMIT_S = 300
+RESPONSE_LIMIT_S = 300
 
 # How `oarlock train` refuses --dense_math bfloat16: its exit code, and how its
 # sentence begins (nn/onednn/onednn_backend.cc).
@@ -62,11 +62,11 @@ def ended(command):
     process = started(command, text=True, stdout=subprocess.PIPE,
                       stderr=subprocess.STDOUT)
     try:
-        output, _ = process.communicate(timeout=ANSWER_LIMIT_S)
+        output, _ = process.communicate(timeout=RESPONSE_LIMIT_S)
     except subprocess.TimeoutExpired as error:
         process.terminate()  # a launcher ends its children, too
         process.communicate()
-        raise Failed(f"{command[0]} ran for more than {ANSWER_LIMIT_S} s"
+        raise Failed(f"{command[0]} ran for more than {RESPONSE_LIMIT_S} s"
                      ) from error
     return process.returncode, output
 
@@ -90,15 +90,15 @@ class Program:
             [built / path, *arguments, "--serve"], text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={**os.environ, **(environment or {})})
-        self._answer()
+        self._response()
 
-    def _answer(self):
-        # Nothing is left in the file's buffer: each answer is one line.
+    def _response(self):
+        # Nothing is left in the file's buffer: each response is one line.
         output = self.process.stdout
-        if not select.select([output], [], [], ANSWER_LIMIT_S)[0]:
+        if not select.select([output], [], [], RESPONSE_LIMIT_S)[0]:
             self.process.kill()
             raise Failed(f"{self.path} has not answered for "
-                         f"{ANSWER_LIMIT_S} s")
+                         f"{RESPONSE_LIMIT_S} s")
         line = output.readline()
         if not line:
             raise Failed(f"{self.path} ended with exit code "
@@ -110,13 +110,13 @@ class Program:
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(name + "\n")
             self.process.stdin.flush()
-        return self._answer()["figures"]
+        return self._response()["figures"]
 
     def close(self):
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
         try:
-            self.process.wait(timeout=ANSWER_LIMIT_S)
+            self.process.wait(timeout=RESPONSE_LIMIT_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -274,7 +274,7 @@ class Training:
 
     # Of one thread and repetition of the ceiling.
     CEILING_EXAMPLES = 4096
-    # Enough for an answer.
+    # Enough for a response.
     PROBE_ROWS = 1000
 
     def __init__(self, num_rows, built=BIN):

@@ -240,7 +240,7 @@ def wire_section():
             rows.append(round_trip(operation, distribution, target))
     rows += [throughput("uniform", .45), throughput("zipf", .55)]
     rows.append(Row(
-        name="gRPC data plane, answer of 852 KB, p50", unit="us",
+        name="gRPC data plane, response of 852 KB, p50", unit="us",
         ours=Of("client", "dense pull", plain("p50_us")),
         limit=Of("grpc_echo", "dense pull", plain("p50_us")),
         limit_name="ByteBuffer echo", more_is_better=False,

@@ -5,7 +5,7 @@
 //
 // The table has all 10M rows. With Zipf's keys the clock includes what the
 // worker does around a call: removing duplicates before a pull, expanding the
-// answer to all occurrences after it, summing the gradients before a push.
+// response to all occurrences after it, summing the gradients before a push.
 
 #include <algorithm>
 #include <condition_variable>

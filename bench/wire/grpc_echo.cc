@@ -2,7 +2,7 @@
 // byte buffers on a completion queue, answers from static memory, no copy on
 // either side, default HTTP/2 settings, a malloc that keeps its memory; two
 // processes, one channel, one call in flight. The first four bytes of a
-// request say how long the answer is to be.
+// request say how long the response is to be.
 
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -55,7 +55,7 @@ struct ServedCall {
   grpc::GenericServerContext context;
   grpc::GenericServerAsyncReaderWriter stream{&context};
   grpc::ByteBuffer request;
-  grpc::ByteBuffer answer;
+  grpc::ByteBuffer response;
 };
 
 // Writes the port that it listens on to `port_pipe`.
@@ -92,9 +92,9 @@ void Serve(int port_pipe) {
       call->stream.Read(&call->request, call);
     } else {
       call->state = ServedCall::kAnswering;
-      call->answer = StaticBytes(Payload(), FirstWord(call->request));
+      call->response = StaticBytes(Payload(), FirstWord(call->request));
       call->request.Clear();
-      call->stream.WriteAndFinish(call->answer, grpc::WriteOptions(),
+      call->stream.WriteAndFinish(call->response, grpc::WriteOptions(),
                                   grpc::Status::OK, call);
     }
   }
@@ -111,25 +111,25 @@ class Client {
         arguments));
   }
 
-  Figures Run(size_t request_bytes, size_t answer_bytes) {
+  Figures Run(size_t request_bytes, size_t response_bytes) {
     std::string bytes(request_bytes, 'y');
-    const auto wanted = static_cast<uint32_t>(answer_bytes);
+    const auto wanted = static_cast<uint32_t>(response_bytes);
     std::memcpy(bytes.data(), &wanted, sizeof(wanted));
     std::vector<double> seconds;
     for (size_t call = 0; call < kCalls; ++call) {
       const double start = Now();
       grpc::ClientContext context;
-      const auto answer = stub_->PrepareUnaryCall(
+      const auto response = stub_->PrepareUnaryCall(
           &context, "/bench.Echo/Call", StaticBytes(bytes.data(), bytes.size()),
           &queue_);
       grpc::ByteBuffer received;
       grpc::Status status;
-      answer->StartCall();
-      answer->Finish(&received, &status, this);
+      response->StartCall();
+      response->Finish(&received, &status, this);
       void* tag = nullptr;
       bool ok = false;
       if (!queue_.Next(&tag, &ok) || !ok || !status.ok() ||
-          received.Length() != answer_bytes) {
+          received.Length() != response_bytes) {
         std::cerr << "echo failed: " << status.error_message() << std::endl;
         std::exit(1);
       }

@@ -137,16 +137,16 @@ class IdsBench {
   Figures Steps(size_t size_index) {
     const std::vector<Keys>& batches = batches_[size_index];
     const size_t num_steps = kExamples / kBatches[size_index];
-    Answers answers;
+    Responses responses;
     const auto start_pull = [&](size_t step) {
       if (step >= num_steps) return;
-      // Slots are used in turn, so this one's last push has its answer.
+      // Slots are used in turn, so this one's last push has its response.
       const size_t index = step % kSlots;
-      answers.Wait(&answers.pushes[index], step / kSlots);
+      responses.Wait(&responses.pushes[index], step / kSlots);
       slots_[index]->keys.Build(batches[step % batches.size()],
                                 client_->partition_bits());
-      traffic_.EnqueuePull(slots_[index], [&answers, index] {
-        answers.Add(&answers.pulls[index]);
+      traffic_.EnqueuePull(slots_[index], [&responses, index] {
+        responses.Add(&responses.pulls[index]);
       });
     };
     const double begin = Now();
@@ -156,14 +156,15 @@ class IdsBench {
       const std::shared_ptr<Slot>& slot = slots_[index];
       start_pull(step + kAhead);
       traffic_.Flush(slot);
-      answers.Wait(&answers.pulls[index], step / kSlots + 1);
+      responses.Wait(&responses.pulls[index], step / kSlots + 1);
       traffic_.Merge(slot.get());
-      traffic_.StartPush(slot, slot->merged.data(), [&answers, index] {
-        answers.Add(&answers.pushes[index]);
+      traffic_.StartPush(slot, slot->merged.data(), [&responses, index] {
+        responses.Add(&responses.pushes[index]);
       });
     }
     for (size_t i = 0; i < kSlots; ++i) {
-      answers.Wait(&answers.pushes[i], (num_steps + kSlots - 1 - i) / kSlots);
+      responses.Wait(&responses.pushes[i],
+                     (num_steps + kSlots - 1 - i) / kSlots);
     }
     return {
         {"begin", begin},
@@ -178,7 +179,7 @@ class IdsBench {
   static constexpr size_t kSlots = kAhead + 3;
 
   // What has been answered so far, by slot.
-  struct Answers {
+  struct Responses {
     void Add(size_t* count) {
       std::lock_guard<std::mutex> lock(mutex);
       ++*count;

@@ -3,10 +3,11 @@
 // nothing else. A request carries row numbers where a real one carries keys,
 // and the other process gathers those rows, or applies adagrad to them, at the
 // speed of memory. Nothing overlaps: the request is read, the rows are
-// gathered, the answer is written.
+// gathered, the response is written.
 //
 // With Zipf's keys the client removes duplicates first (a table of stamps),
-// expands the answer to all occurrences, and sums the gradients of equal rows.
+// expands the response to all occurrences, and sums the gradients of equal
+// rows.
 //
 // Figures: the median round trip, and the CPU time of both processes per
 // batch: what many such clients and servers at once could reach on all cores.
@@ -45,7 +46,7 @@ struct Header {
   Operation operation;
   uint64_t num_rows;
 };
-struct ShortAnswer {
+struct ShortResponse {
   double cpu_seconds;
   char rest[56];
 };
@@ -122,8 +123,8 @@ void Serve(int socket) {
       }
       rows.Adagrad(ids, n, values);
     }
-    const ShortAnswer answer = {ProcessCpu(), {}};
-    if (!Write(socket, &answer, sizeof(answer))) return;
+    const ShortResponse response = {ProcessCpu(), {}};
+    if (!Write(socket, &response, sizeof(response))) return;
   }
 }
 
@@ -209,10 +210,10 @@ class Client {
  private:
   double ServerCpu() {
     const Header header = {Operation::kCpu, 0};
-    ShortAnswer answer;
+    ShortResponse response;
     Check(Write(socket_, &header, sizeof(header)), "write");
-    Check(Read(socket_, &answer, sizeof(answer)), "read");
-    return answer.cpu_seconds;
+    Check(Read(socket_, &response, sizeof(response)), "read");
+    return response.cpu_seconds;
   }
 
   // Header and row numbers at the beginning of the request; its size so far.
@@ -251,8 +252,8 @@ class Client {
       Check(Write(socket_, gradients_.data(), rows.size() * kRowBytes),
             "write");
     }
-    ShortAnswer answer;
-    Check(Read(socket_, &answer, sizeof(answer)), "read");
+    ShortResponse response;
+    Check(Read(socket_, &response, sizeof(response)), "read");
   }
 
   const int socket_;

@@ -81,7 +81,7 @@ absl::StatusOr<checkpoint::OpenCheckpoint> Open(
                                    std::move(loaded), NumThreads(config));
 }
 
-// Each command: the exit code, or why there is no answer.
+// Each command: the exit code, or why there is none.
 
 absl::StatusOr<int> Inspect(const std::string& path,
                             const v1::CheckpointConfig& config) {

@@ -97,38 +97,38 @@ void Warn(const absl::Status& status) {
                std::string(status.message()).c_str());
 }
 
-// The answers of all servers that answered, and the others.
+// The responses of all servers that answered, and the others.
 template <typename Response>
-struct Answers {
-  std::vector<Response> answers;
+struct Responses {
+  std::vector<Response> responses;
   std::vector<SilentServer> silent;
 };
 
 // NotFound when that is what every server says that answers.
 template <typename Request, typename Response>
-absl::StatusOr<Answers<Response>> AskAll(
+absl::StatusOr<Responses<Response>> AskAll(
     JobServers* servers,
     grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                  Response*),
     const Request& request) {
-  Answers<Response> all;
+  Responses<Response> all;
   absl::Status not_found;
   for (size_t i = 0; i < servers->size(); ++i) {
-    absl::StatusOr<Response> answer = servers->Ask(i, method, request);
-    if (answer.ok()) {
-      all.answers.push_back(*std::move(answer));
-    } else if (absl::IsNotFound(answer.status())) {
-      not_found.Update(answer.status());
+    absl::StatusOr<Response> response = servers->Ask(i, method, request);
+    if (response.ok()) {
+      all.responses.push_back(*std::move(response));
+    } else if (absl::IsNotFound(response.status())) {
+      not_found.Update(response.status());
     } else {
       all.silent.push_back({static_cast<uint32_t>(i), servers->endpoint(i),
-                            std::string(answer.status().message())});
+                            std::string(response.status().message())});
     }
   }
-  if (all.answers.empty() && !not_found.ok()) return not_found;
+  if (all.responses.empty() && !not_found.ok()) return not_found;
   return all;
 }
 
-absl::StatusOr<Answers<v1::ServerStatusResponse>> AskForServers(
+absl::StatusOr<Responses<v1::ServerStatusResponse>> AskForServers(
     JobServers* servers) {
   v1::ServerStatusRequest request;
   request.set_with_partitions(true);
@@ -139,19 +139,19 @@ absl::Status ShowStatus(JobServers* servers, const v1::CtlConfig& config) {
   const absl::StatusOr<v1::JobStatusResponse> job =
       servers->Ask(0, &Stub::GetJobStatus, v1::JobStatusRequest());
   OARLOCK_ASSIGN_OR_RETURN(const auto all, AskForServers(servers));
-  const std::vector<TableView> tables = ViewTables(all.answers);
+  const std::vector<TableView> tables = ViewTables(all.responses);
   if (!job.ok()) Warn(job.status());
   if (config.json()) {
     nlohmann::ordered_json json;
     json["job"] = job.ok() ? JobStatusJson(*job) : nullptr;
-    json["servers"] = ServersJson(all.answers);
+    json["servers"] = ServersJson(all.responses);
     json["silent_servers"] = SilentJson(all.silent);
     json["tables"] = TablesJson(tables);
     PrintJson(json);
     return absl::OkStatus();
   }
   if (job.ok()) PrintText(FormatJobStatus(*job) + "\n");
-  PrintText(FormatServers(all.answers) + FormatSilent(all.silent));
+  PrintText(FormatServers(all.responses) + FormatSilent(all.silent));
   if (const std::string skew = FormatSkew(tables); !skew.empty()) {
     PrintText("\n" + skew);
   }
@@ -160,7 +160,7 @@ absl::Status ShowStatus(JobServers* servers, const v1::CtlConfig& config) {
 
 absl::Status ShowTables(JobServers* servers, const v1::CtlConfig& config) {
   OARLOCK_ASSIGN_OR_RETURN(const auto all, AskForServers(servers));
-  const std::vector<TableView> tables = ViewTables(all.answers);
+  const std::vector<TableView> tables = ViewTables(all.responses);
   if (config.json()) {
     nlohmann::ordered_json json;
     json["tables"] = TablesJson(tables);
@@ -182,7 +182,7 @@ absl::Status ShowHotKeys(JobServers* servers, const v1::CtlConfig& config) {
   OARLOCK_ASSIGN_OR_RETURN(const auto all,
                            AskAll(servers, &Stub::GetHotKeys, request));
   const std::vector<HotKeysView> tables =
-      ViewHotKeys(all.answers, request.max_keys());
+      ViewHotKeys(all.responses, request.max_keys());
   if (config.json()) {
     nlohmann::ordered_json json;
     json["tables"] = HotKeysJson(tables);
@@ -209,16 +209,16 @@ absl::Status Evict(JobServers* servers, const v1::CtlConfig& config) {
   if (config.rows_max() != 0) {
     request.mutable_limits()->set_rows_max(config.rows_max());
   }
-  std::vector<v1::EvictResponse> answers;
+  std::vector<v1::EvictResponse> responses;
   for (size_t i = 0; i < servers->size(); ++i) {
-    OARLOCK_ASSIGN_OR_RETURN(v1::EvictResponse answer,
+    OARLOCK_ASSIGN_OR_RETURN(v1::EvictResponse response,
                              servers->Ask(i, &Stub::Evict, request));
-    answers.push_back(std::move(answer));
+    responses.push_back(std::move(response));
   }
   if (config.json()) {
-    PrintJson(EvictionJson(answers));
+    PrintJson(EvictionJson(responses));
   } else {
-    PrintText(FormatEviction(answers));
+    PrintText(FormatEviction(responses));
   }
   return absl::OkStatus();
 }
@@ -291,7 +291,7 @@ const Verb* FindVerb(const std::vector<std::string>& words) {
   return nullptr;
 }
 
-// How long an answer may take where the flag does not say: a checkpoint is
+// How long a response may take where the flag does not say: a checkpoint is
 // answered when it is made.
 constexpr double kCheckpointTimeoutSeconds = 3600;
 

@@ -32,7 +32,7 @@ class TrainingState {
   static constexpr size_t kMaxEvaluations = 4096;
   // With names of kMaxNameBytes they fit into a manifest.
   static constexpr size_t kMaxFiles = 1 << 17;
-  // Of one answer to ListFiles.
+  // Of one response to ListFiles.
   static constexpr size_t kMaxListedFiles = 4096;
   static constexpr size_t kMaxNameBytes = 255;
   static constexpr size_t kMaxReasonBytes = 1024;

@@ -50,13 +50,13 @@ class WorkQueue {
 
   // Notes what the worker has done, then leases it the next repairs and ranges,
   // together at most as many as it wants. The pass is exhausted when neither
-  // is left. A call that repeats a request number gets the first call's answer,
-  // or is InvalidArgument when the number is kMaxLeaseCallSpan or more below
-  // the worker's highest. Unavailable while the work is not defined. `stopped`:
-  // no ranges, only repairs; exhausted when nobody has any. The ranges that are
-  // left stay. `told_all`, unless null: whether this call, and no earlier one
-  // that it repeats, told that something is done, and what it told was all that
-  // the worker had of the pass.
+  // is left. A call that repeats a request number gets the first call's
+  // response, or is InvalidArgument when the number is kMaxLeaseCallSpan or
+  // more below the worker's highest. Unavailable while the work is not defined.
+  // `stopped`: no ranges, only repairs; exhausted when nobody has any. The
+  // ranges that are left stay. `told_all`, unless null: whether this call, and
+  // no earlier one that it repeats, told that something is done, and what it
+  // told was all that the worker had of the pass.
   absl::StatusOr<v1::LeaseWorkResponse> Lease(
       const v1::LeaseWorkRequest& request, bool stopped = false,
       bool* told_all = nullptr);
@@ -151,7 +151,7 @@ class WorkQueue {
   };
   struct Caller {
     uint64_t generation = 0;
-    // The answers to the highest kMaxLeaseCallSpan numbers.
+    // The responses to the highest kMaxLeaseCallSpan numbers.
     std::deque<Call> calls;
     uint64_t highest = 0;
   };

@@ -34,7 +34,7 @@ class MetricsServer {
 
   // From now on /metrics tells what `source` collects. Call once. The source
   // is not called any more when the destructor has returned; a scrape that is
-  // waiting then may stay without an answer until the process ends.
+  // waiting then may stay without a response until the process ends.
   virtual void Serve(Source source) = 0;
 
   virtual int port() const = 0;

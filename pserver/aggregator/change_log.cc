@@ -38,7 +38,7 @@ ChangeLog::Changes ChangeLog::List(WorkerIndex worker, uint64_t position,
       return changes;
     }
     const uint64_t end =
-        std::min<uint64_t>(position_, position + kMaxEntriesPerAnswer);
+        std::min<uint64_t>(position_, position + kMaxEntriesPerResponse);
     for (; position < end && changes.keys.size() < max_keys; ++position) {
       const Entry& entry = ring_[position % capacity_];
       if (entry.worker == worker.value()) continue;

@@ -24,12 +24,12 @@ namespace oarlock::pserver {
 //
 // Memory: 12 bytes for each of the `capacity` newest entries, taken as they
 // come. Time of List: linear in the entries since the caller's position, with
-// the lock held for at most kMaxEntriesPerAnswer of them.
+// the lock held for at most kMaxEntriesPerResponse of them.
 class ChangeLog {
  public:
   // 12 MiB a table and server.
   static constexpr size_t kDefaultCapacity = size_t{1} << 20;
-  static constexpr size_t kMaxEntriesPerAnswer = size_t{1} << 17;
+  static constexpr size_t kMaxEntriesPerResponse = size_t{1} << 17;
 
   // `capacity` at least 1.
   explicit ChangeLog(size_t capacity = kDefaultCapacity);
@@ -40,7 +40,7 @@ class ChangeLog {
   struct Changes {
     // Ascending, each once.
     std::vector<Key> keys;
-    // What was changed before it is told, by this answer or earlier ones.
+    // What was changed before it is told, by this response or earlier ones.
     uint64_t position = 0;
     // There is more from `position` on.
     bool more = false;

@@ -27,8 +27,8 @@ class GeoAggregator : public AsyncAggregator {
                          const LogicalClock* clock = nullptr)
       : AsyncAggregator(table, clock) {}
 
-  // Keys are in the log before `done` is called: who hears of an answered push
-  // finds them there. Of a push that fails too, since some groups may be
+  // Keys are in the log before `done` is called: who hears of an acknowledged
+  // push finds them there. Of a push that fails too, since some groups may be
   // applied.
   void PushSparse(wire::PushSparseRequestView push, PushDone done) override;
 

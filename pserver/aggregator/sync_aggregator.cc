@@ -71,12 +71,12 @@ void SyncAggregator::PushDense(wire::PushDenseRequestView push, PushDone done) {
 void SyncAggregator::Push(PushView push, PushDone done) {
   Arrival arrival;
   absl::Status refusal;
-  Answers answers;
+  Replies replies;
   {
     absl::MutexLock lock(&mutex_);
-    arrival = Arrive(&push, &done, &refusal, &answers);
+    arrival = Arrive(&push, &done, &refusal, &replies);
   }
-  for (Answer& answer : answers) answer.done(std::move(answer.outcome));
+  for (Reply& reply : replies) reply.done(std::move(reply.outcome));
   switch (arrival) {
     case Arrival::kHeld:
       ApplyCompleteRounds();
@@ -94,7 +94,7 @@ void SyncAggregator::Push(PushView push, PushDone done) {
 
 SyncAggregator::Arrival SyncAggregator::Arrive(PushView* push, PushDone* done,
                                                absl::Status* refusal,
-                                               Answers* answers) {
+                                               Replies* replies) {
   const v1::RequestHeader& header = HeaderOf(*push);
   if (shut_down_) {
     *refusal = ShutDownError();
@@ -102,7 +102,7 @@ SyncAggregator::Arrival SyncAggregator::Arrive(PushView* push, PushDone* done,
   }
   if (Part* held = FindHeld(header); held != nullptr) {
     if (held->callers.size() == kMaxCallersPerMessage) {
-      answers->push_back(
+      replies->push_back(
           {std::move(held->callers.front()),
            absl::UnavailableError(absl::StrFormat(
                "%d later calls wait for the same push to %s; wait for theirs",
@@ -124,7 +124,7 @@ SyncAggregator::Arrival SyncAggregator::Arrive(PushView* push, PushDone* done,
   } else if (ahead > kMaxRoundsAhead) {
     *refusal = absl::FailedPreconditionError(absl::StrFormat(
         "worker %d pushes to %s for round %d while round %d is open; legal is "
-        "up to %d ahead; wait for the answers of earlier rounds",
+        "up to %d ahead; wait for the responses of earlier rounds",
         header.worker_index(), name_, header.round(), open_round(),
         kMaxRoundsAhead));
   } else {
@@ -254,7 +254,7 @@ absl::StatusOr<PushOutcome> SyncAggregator::AnswerLate(
 
 void SyncAggregator::SetRoundMember(WorkerIndex worker, Generation generation,
                                     bool joins) {
-  Answers answers;
+  Replies replies;
   {
     absl::MutexLock lock(&mutex_);
     const auto found = members_.find(worker);
@@ -263,19 +263,19 @@ void SyncAggregator::SetRoundMember(WorkerIndex worker, Generation generation,
     if (generation < known) return;
     if (!joins) {
       if (found != members_.end()) members_.erase(found);
-      DropIncomplete(worker, generation, &answers);
+      DropIncomplete(worker, generation, &replies);
     } else if (generation > known) {
       members_[worker] = {.generation = generation,
                           .first_round = open_round()};
-      DropIncomplete(worker, Generation(generation.value() - 1), &answers);
+      DropIncomplete(worker, Generation(generation.value() - 1), &replies);
     }
   }
-  for (Answer& answer : answers) answer.done(std::move(answer.outcome));
+  for (Reply& reply : replies) reply.done(std::move(reply.outcome));
   ApplyCompleteRounds();
 }
 
 void SyncAggregator::DropIncomplete(WorkerIndex worker, Generation last,
-                                    Answers* answers) {
+                                    Replies* replies) {
   for (Round& round : rounds_) {
     auto it = round.contributions.lower_bound({worker, Generation(0)});
     while (it != round.contributions.end() && it->first.first == worker &&
@@ -286,7 +286,7 @@ void SyncAggregator::DropIncomplete(WorkerIndex worker, Generation last,
       }
       for (auto& [index, part] : it->second.parts) {
         for (PushDone& done : part.callers) {
-          answers->push_back(
+          replies->push_back(
               {std::move(done),
                absl::AbortedError(absl::StrFormat(
                    "worker %d generation %d left the rounds of %s with %d of "
@@ -457,7 +457,7 @@ uint64_t SyncAggregator::HeldPushes() const {
 }
 
 void SyncAggregator::Shutdown() {
-  Answers answers;
+  Replies replies;
   {
     absl::MutexLock lock(&mutex_);
     shut_down_ = true;
@@ -466,14 +466,14 @@ void SyncAggregator::Shutdown() {
         num_held_ -= contribution.parts.size();
         for (auto& [index, part] : contribution.parts) {
           for (PushDone& done : part.callers) {
-            answers.push_back({std::move(done), ShutDownError()});
+            replies.push_back({std::move(done), ShutDownError()});
           }
         }
       }
       round.contributions.clear();
     }
   }
-  for (Answer& answer : answers) answer.done(std::move(answer.outcome));
+  for (Reply& reply : replies) reply.done(std::move(reply.outcome));
   absl::MutexLock lock(&mutex_);
   const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !busy_;

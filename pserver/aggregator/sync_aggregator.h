@@ -13,12 +13,12 @@
 // Members. A worker that joins is waited for from the open round on. Joining
 // several servers at different moments, it is told different rounds and begins
 // with the latest: its first message names the round from which it is waited
-// for, so it awaits the answers of its first round before it sends the next.
+// for, so it awaits the responses of its first round before it sends the next.
 // A worker that leaves, or is lost, is no longer waited for: what it has
 // delivered completely counts, a part of a push is dropped (Aborted).
 //
 // Names. A message that is held already only adds a caller who waits for the
-// same answer. One for a round that is over is answered as a duplicate if the
+// same response. One for a round that is over is answered as a duplicate if the
 // table has applied it, and is FailedPrecondition if the round went without it.
 
 #ifndef OARLOCK_PSERVER_AGGREGATOR_SYNC_AGGREGATOR_H_
@@ -118,11 +118,11 @@ class SyncAggregator : public Aggregator {
     // Whether it has sent a message since it joined.
     bool started = false;
   };
-  struct Answer {
+  struct Reply {
     PushDone done;
     absl::StatusOr<PushOutcome> outcome;
   };
-  using Answers = std::vector<Answer>;
+  using Replies = std::vector<Reply>;
   // What becomes of a message that has arrived.
   enum class Arrival {
     kHeld,
@@ -137,7 +137,7 @@ class SyncAggregator : public Aggregator {
   // Takes *push and *done if the message is held, *done alone if it joins one
   // that is; `*refusal` says why it is refused.
   Arrival Arrive(PushView* push, PushDone* done, absl::Status* refusal,
-                 Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+                 Replies* replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the member may begin or go on contributing `header`'s push to
   // `round`.
   absl::Status CheckContribution(const v1::RequestHeader& header,
@@ -150,7 +150,7 @@ class SyncAggregator : public Aggregator {
   absl::StatusOr<PushOutcome> AnswerLate(const PushView& push) const;
 
   // Forgets incomplete contributions of generations of `worker` up to `last`.
-  void DropIncomplete(WorkerIndex worker, Generation last, Answers* answers)
+  void DropIncomplete(WorkerIndex worker, Generation last, Replies* replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Applies rounds until the open one is incomplete, unless another thread is

@@ -138,7 +138,7 @@ class CheckpointLoop {
                          grpc::ClientContext*, const Request&, Response*),
                      const Request& request, absl::Duration timeout,
                      std::vector<Response>* responses);
-  // To one server, again when the order or the answer was lost.
+  // To one server, again when the order or the response was lost.
   absl::Status OrderOne(
       absl::FunctionRef<grpc::Status(grpc::ClientContext*)> call,
       absl::Time deadline);

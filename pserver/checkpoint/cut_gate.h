@@ -34,7 +34,7 @@ class CutGate {
   // thread that settles it.
   void Pass(uint64_t cut, Apply apply) ABSL_LOCKS_EXCLUDED(held_mutex_);
 
-  // The newest cut that the coordinator has opened; answers tell it.
+  // The newest cut that the coordinator has opened; responses tell it.
   void Announce(uint64_t cut) { Raise(cut, &announced_); }
   uint64_t announced() const {
     return announced_.load(std::memory_order_relaxed);

@@ -40,8 +40,8 @@ struct PushJournalOptions {
   std::string directory;
   // Beyond this a checkpoint is due. Beyond twice this pushes are refused,
   // except where that would keep a checkpoint, which alone makes room, from
-  // being made: while a cut is open, since its workers wait for the answers of
-  // those that belong before it, while it is saved, and while none can be
+  // being made: while a cut is open, since its workers wait for the responses
+  // of those that belong before it, while it is saved, and while none can be
   // opened.
   uint64_t bytes_max = uint64_t{1} << 30;
   // See PushLogOptions.

@@ -25,7 +25,7 @@ class LedgerReporter {
   void Fill(v1::ServerHeartbeatRequest* request);
 
   // What was answered to the request that was filled last. Before the server
-  // acts on the rest of the answer: a restarted server must not let pushes in
+  // acts on the rest of the response: a restarted server must not let pushes in
   // before it knows what is retired.
   void Apply(const v1::ServerHeartbeatResponse& response);
 
@@ -43,7 +43,7 @@ class LedgerReporter {
 
   PushLedger* const ledger_;
   TableRegistry* const registry_;
-  // As of the last answer.
+  // As of the last response.
   std::vector<Wanted> wanted_;
   // What the tables have forgotten, up to which generation.
   absl::flat_hash_map<WorkerIndex, Generation> forgotten_;

@@ -1,5 +1,5 @@
 // One server's view of who may push. The coordinator decides; its word comes
-// with the answers to the server's heartbeats.
+// with the responses to the server's heartbeats.
 
 #ifndef OARLOCK_PSERVER_FENCING_WORKER_FENCES_H_
 #define OARLOCK_PSERVER_FENCING_WORKER_FENCES_H_

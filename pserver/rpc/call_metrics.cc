@@ -16,10 +16,10 @@ constexpr Metric kRequestBytes = {MetricKind::kCounter,
                                   "method", "Bytes of their requests."};
 constexpr Metric kResponseBytes = {
     MetricKind::kCounter, "oarlock_server_response_bytes_total", "bytes",
-    "method", "Bytes of their answers."};
+    "method", "Bytes of their responses."};
 constexpr Metric kCallSeconds = {
     MetricKind::kHistogram, "oarlock_server_call_seconds", "seconds", "method",
-    "From a call's request, read, to its answer, ready to be sent; a push in "
+    "From a call's request, read, to its response, ready to be sent; a push in "
     "sync mode waits for its round meanwhile."};
 
 const char* MethodName(size_t method) {
@@ -42,13 +42,13 @@ double Load(const std::atomic<uint64_t>& count) {
 
 }  // namespace
 
-void CallMetrics::Call::End(const absl::StatusOr<grpc::ByteBuffer>& answer) {
+void CallMetrics::Call::End(const absl::StatusOr<grpc::ByteBuffer>& response) {
   OfMethod& method = metrics_->methods_[static_cast<size_t>(method_)];
-  method.calls[static_cast<size_t>(answer.status().raw_code()) % kNumCodes]
+  method.calls[static_cast<size_t>(response.status().raw_code()) % kNumCodes]
       .fetch_add(1, std::memory_order_relaxed);
   method.request_bytes.fetch_add(request_bytes_, std::memory_order_relaxed);
-  if (answer.ok()) {
-    method.response_bytes.fetch_add(answer->Length(),
+  if (response.ok()) {
+    method.response_bytes.fetch_add(response->Length(),
                                     std::memory_order_relaxed);
   }
   method.seconds.Add(metrics_->clock_.Now() - start_);

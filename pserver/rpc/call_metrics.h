@@ -29,7 +29,7 @@ class CallMetrics {
   // `clock`, which goes on evenly, outlives the calls.
   explicit CallMetrics(const Clock& clock) : clock_(clock) {}
 
-  // One call from its request to its answer, however long that takes and
+  // One call from its request to its response, however long that takes and
   // whoever answers. It keeps the counters.
   class Call {
    public:
@@ -41,7 +41,7 @@ class CallMetrics {
           start_(metrics_->clock_.Now()) {}
 
     // Call once.
-    void End(const absl::StatusOr<grpc::ByteBuffer>& answer);
+    void End(const absl::StatusOr<grpc::ByteBuffer>& response);
 
    private:
     std::shared_ptr<CallMetrics> metrics_;

@@ -1,5 +1,5 @@
 // A unary call on a completion queue, from the readiness to take it until its
-// answer is sent.
+// response is sent.
 
 #ifndef OARLOCK_PSERVER_RPC_UNARY_CALL_H_
 #define OARLOCK_PSERVER_RPC_UNARY_CALL_H_
@@ -20,8 +20,8 @@ namespace oarlock::pserver {
 template <typename Request, typename Response>
 class UnaryCall;
 
-// A call that waits for its answer. If it is dropped without one, its caller is
-// told to call again. Movable; any one thread may use it.
+// A call that waits for its response. If it is dropped without one, its caller
+// is told to call again. Movable; any one thread may use it.
 template <typename Request, typename Response>
 class PendingCall {
  public:
@@ -36,7 +36,7 @@ class PendingCall {
 
   const Request& request() const { return call_->request_; }
   const grpc::ServerContext& context() const { return call_->context_; }
-  // Kept until the answer is sent.
+  // Kept until the response is sent.
   void Keep(std::shared_ptr<const void> memory) {
     call_->memory_ = std::move(memory);
   }
@@ -124,7 +124,7 @@ class UnaryCall final : public QueueTag {
   Request request_;
   grpc::ServerAsyncResponseWriter<Response> writer_;
   std::shared_ptr<const void> memory_;
-  // Its answer is on the way.
+  // Its response is on the way.
   bool answered_ = false;
 };
 

@@ -21,7 +21,7 @@ namespace {
 // gRPC.
 constexpr int kAcceptsPerMethod = 2;
 
-// Keys of a table in one answer about hot keys.
+// Keys of a table in one response about hot keys.
 constexpr uint32_t kMaxHotKeys = 1024;
 
 }  // namespace
@@ -189,11 +189,9 @@ class AdminService::Impl {
           }
           const v1::StepClockRequest request = call.request();
           coordinator_->StepClock(
-              request,
-              [call = std::move(call)](
-                  const absl::StatusOr<v1::StepClockResponse>& answer) mutable {
-                Answer(&call, answer);
-              });
+              request, [call = std::move(call)](
+                           const absl::StatusOr<v1::StepClockResponse>&
+                               response) mutable { Answer(&call, response); });
         });
   }
 

@@ -31,7 +31,7 @@ struct AdminServiceOptions {
   std::string job_id;
   uint32_t num_workers = 1;
   // "host:port" of every server, by index: for the error of those who ask the
-  // wrong one, and for status answers. At least one.
+  // wrong one, and for status responses. At least one.
   std::vector<std::string> server_endpoints;
   // Every call must carry it as metadata kTokenMetadataKey. Empty: none.
   std::string token;

@@ -9,14 +9,14 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "cluster/wire_version.h"
-#include "pserver/service/answer_values.h"
+#include "pserver/service/response_values.h"
 #include "sparse_table/check_key_groups.h"
 #include "wire/wire_limits.h"
 
 namespace oarlock::pserver {
 namespace {
 
-// What framing and header may add to the arrays of an answer.
+// What framing and header may add to the arrays of a response.
 constexpr size_t kMaxFramingBytes = size_t{1} << 20;
 
 // Frames those of `blocks` whose version is not the one in `known_versions`
@@ -28,7 +28,7 @@ grpc::ByteBuffer AnswerBlocks(TableEntry* entry,
                               v1::ValueFormat format, size_t num_values,
                               uint32_t duplicate_groups) {
   const sparse_table::DenseTable& table = *entry->dense;
-  AnswerValues values(format, num_values);
+  ResponseValues values(format, num_values);
   std::vector<BlockIndex> sent;
   std::vector<uint64_t> versions;
   for (size_t i = 0; i < blocks.size(); ++i) {
@@ -50,13 +50,13 @@ grpc::ByteBuffer AnswerBlocks(TableEntry* entry,
                                    duplicate_groups);
 }
 
-absl::Status CheckAnswerSize(const TableEntry& entry, size_t num_values) {
+absl::Status CheckResponseSize(const TableEntry& entry, size_t num_values) {
   constexpr size_t kMaxValues =
       (wire::kMaxMessageBytes - kMaxFramingBytes) / sizeof(float);
   if (num_values <= kMaxValues) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(
       "a pull of table '%s' asks for %d floats; legal is up to %d in one "
-      "answer; split it",
+      "response; split it",
       entry.config.name(), num_values, kMaxValues));
 }
 
@@ -77,21 +77,21 @@ absl::Status CheckStatistics(const TableEntry& entry, absl::string_view name,
   return absl::OkStatus();
 }
 
-// A push's answer, counted when it is given. Part of what waits for it, so that
-// counting takes no memory of its own.
-class CountedAnswer {
+// A push's response, counted when it is given. Part of what waits for it, so
+// that counting takes no memory of its own.
+class CountedResponse {
  public:
-  CountedAnswer(CallMetrics::Call call, ParameterHandler::Answer answer)
-      : call_(std::move(call)), answer_(std::move(answer)) {}
+  CountedResponse(CallMetrics::Call call, ParameterHandler::Done done)
+      : call_(std::move(call)), done_(std::move(done)) {}
 
   void operator()(absl::StatusOr<grpc::ByteBuffer> result) {
     call_.End(result);
-    answer_(std::move(result));
+    done_(std::move(result));
   }
 
  private:
   CallMetrics::Call call_;
-  ParameterHandler::Answer answer_;
+  ParameterHandler::Done done_;
 };
 
 // Tells the ledger what became of a push.
@@ -135,17 +135,17 @@ absl::Status CheckMinVersion(const v1::RequestHeader& header,
 absl::StatusOr<grpc::ByteBuffer> ParameterHandler::PullSparse(
     const grpc::ByteBuffer& request) const {
   CallMetrics::Call call(metrics_, CallMethod::kPullSparse, request);
-  absl::StatusOr<grpc::ByteBuffer> answer = DoPullSparse(request);
-  call.End(answer);
-  return answer;
+  absl::StatusOr<grpc::ByteBuffer> response = DoPullSparse(request);
+  call.End(response);
+  return response;
 }
 
 absl::StatusOr<grpc::ByteBuffer> ParameterHandler::PullDense(
     const grpc::ByteBuffer& request) const {
   CallMetrics::Call call(metrics_, CallMethod::kPullDense, request);
-  absl::StatusOr<grpc::ByteBuffer> answer = DoPullDense(request);
-  call.End(answer);
-  return answer;
+  absl::StatusOr<grpc::ByteBuffer> response = DoPullDense(request);
+  call.End(response);
+  return response;
 }
 
 absl::StatusOr<grpc::ByteBuffer> ParameterHandler::DoPullSparse(
@@ -171,13 +171,13 @@ absl::StatusOr<grpc::ByteBuffer> ParameterHandler::DoPullSparse(
   const size_t num_statistics = pull.with_statistics ? pull.num_keys : 0;
   const size_t num_values = pull.num_keys * dim;
   OARLOCK_RETURN_IF_ERROR(
-      CheckAnswerSize(*entry, num_values + 2 * num_statistics));
+      CheckResponseSize(*entry, num_values + 2 * num_statistics));
 
   // Taken before the rows are read, so that it promises no more than they hold.
   const v1::ResponseHeader header = HeaderOf(*entry);
   std::vector<uint64_t> group_versions(pull.groups.size());
-  AnswerValues values(pull.format, num_values);
-  std::optional<AnswerArray> statistics;
+  ResponseValues values(pull.format, num_values);
+  std::optional<ResponseArray> statistics;
   if (pull.with_statistics) {
     statistics.emplace(2 * num_statistics * sizeof(float));
   }
@@ -213,7 +213,7 @@ absl::StatusOr<grpc::ByteBuffer> ParameterHandler::DoPullDense(
   OARLOCK_RETURN_IF_ERROR(CheckMinVersion(pull.header, *entry));
   OARLOCK_ASSIGN_OR_RETURN(const size_t num_values,
                            CheckBlocks(*entry->dense, pull.blocks));
-  OARLOCK_RETURN_IF_ERROR(CheckAnswerSize(*entry, num_values));
+  OARLOCK_RETURN_IF_ERROR(CheckResponseSize(*entry, num_values));
 
   return AnswerBlocks(entry, HeaderOf(*entry), pull.blocks, pull.known_versions,
                       pull.format, num_values,
@@ -221,33 +221,34 @@ absl::StatusOr<grpc::ByteBuffer> ParameterHandler::DoPullDense(
 }
 
 void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
-                                  Answer give) const {
+                                  Done done) const {
   thread_local std::vector<Key> key_scratch;
 
-  CountedAnswer answer(
+  CountedResponse respond(
       CallMetrics::Call(metrics_, CallMethod::kPushSparse, request),
-      std::move(give));
+      std::move(done));
   absl::StatusOr<wire::PushSparseRequestView> push =
       wire::DecodePushSparseRequest(request);
-  if (!push.ok()) return answer(push.status());
+  if (!push.ok()) return respond(push.status());
   absl::Span<const Key> keys;
   PushLedger::Message message;
   const absl::StatusOr<TableEntry*> checked =
       CheckPush(&*push, &key_scratch, &keys, &message);
-  if (!checked.ok()) return answer(checked.status());
+  if (!checked.ok()) return respond(checked.status());
   TableEntry* const entry = *checked;
   entry->hot_keys->pushes().Add(keys);
   // Without `this`: an aggregator may hold the callback for longer.
   auto on_applied = [entry, header = HeaderOf(*entry),
-                     message = std::move(message), answer = std::move(answer)](
+                     message = std::move(message),
+                     respond = std::move(respond)](
                         absl::StatusOr<PushOutcome> outcome) mutable {
     Note(outcome, &message);
-    if (!outcome.ok()) return answer(outcome.status());
+    if (!outcome.ok()) return respond(outcome.status());
     header.set_table_version(entry->aggregator->Version());
     v1::PushResponse response;
     *response.mutable_header() = std::move(header);
     response.set_duplicate_groups(outcome->duplicate_groups);
-    answer(wire::EncodePushResponse(response));
+    respond(wire::EncodePushResponse(response));
   };
   const uint64_t cut = push->header.cut();
   Pass(
@@ -260,16 +261,16 @@ void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
 }
 
 void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
-                                 Answer give) const {
-  CountedAnswer answer(
+                                 Done done) const {
+  CountedResponse respond(
       CallMetrics::Call(metrics_, CallMethod::kPushDense, request),
-      std::move(give));
+      std::move(done));
   absl::StatusOr<wire::PushDenseRequestView> push =
       wire::DecodePushDenseRequest(request);
-  if (!push.ok()) return answer(push.status());
+  if (!push.ok()) return respond(push.status());
   PushLedger::Message message;
   const absl::StatusOr<TableEntry*> checked = CheckPush(&*push, &message);
-  if (!checked.ok()) return answer(checked.status());
+  if (!checked.ok()) return respond(checked.status());
   TableEntry* const entry = *checked;
   entry->block_traffic->pushed.fetch_add(push->blocks.size(),
                                          std::memory_order_relaxed);
@@ -279,13 +280,13 @@ void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
   auto on_applied = [entry, header = HeaderOf(*entry),
                      message = std::move(message), wanted = std::move(wanted),
                      num_wanted, format = push->answer_format,
-                     answer = std::move(answer)](
+                     respond = std::move(respond)](
                         absl::StatusOr<PushOutcome> outcome) mutable {
     Note(outcome, &message);
-    if (!outcome.ok()) return answer(outcome.status());
+    if (!outcome.ok()) return respond(outcome.status());
     header.set_table_version(entry->aggregator->Version());
-    answer(AnswerBlocks(entry, header, wanted, /*known_versions=*/{}, format,
-                        num_wanted, outcome->duplicate_groups));
+    respond(AnswerBlocks(entry, header, wanted, /*known_versions=*/{}, format,
+                         num_wanted, outcome->duplicate_groups));
   };
   const uint64_t cut = push->header.cut();
   Pass(

@@ -1,5 +1,5 @@
 // What the data plane does with a request: decodes it, checks it against this
-// server, has the table pull or the aggregator push, frames the answer. Knows
+// server, has the table pull or the aggregator push, frames the response. Knows
 // messages and tables, not connections.
 
 #ifndef OARLOCK_PSERVER_SERVICE_PARAMETER_HANDLER_H_
@@ -38,7 +38,7 @@ struct ServerIdentity {
 // Thread-safe.
 //
 // Errors of every call: InvalidArgument for what the codec refuses, for arrays
-// that do not fit the table, for an answer beyond kMaxMessageBytes;
+// that do not fit the table, for a response beyond kMaxMessageBytes;
 // FailedPrecondition for another protocol, job, server generation, or a
 // partition that lies elsewhere ("moved"); NotFound for the table; for a push
 // also what PushLedger::Admit says, and InvalidArgument where it completes one
@@ -47,7 +47,7 @@ class ParameterHandler {
  public:
   // Called once with the bytes of the response or why there is none, before
   // the handler returns or later, from any thread.
-  using Answer = absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>)>;
+  using Done = absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>)>;
 
   // What is passed must outlive this, and `clock` the pushes that an aggregator
   // holds; `gate` may be null: there are no cuts.
@@ -66,8 +66,8 @@ class ParameterHandler {
       const grpc::ByteBuffer& request) const;
   absl::StatusOr<grpc::ByteBuffer> PullDense(
       const grpc::ByteBuffer& request) const;
-  void PushSparse(const grpc::ByteBuffer& request, Answer answer) const;
-  void PushDense(const grpc::ByteBuffer& request, Answer answer) const;
+  void PushSparse(const grpc::ByteBuffer& request, Done done) const;
+  void PushDense(const grpc::ByteBuffer& request, Done done) const;
 
   // Pushes are written down before they are applied; null: they are not. Before
   // the first call. Outlives this.

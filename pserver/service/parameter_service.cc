@@ -43,34 +43,34 @@ constexpr Metric kRefusedCalls = {
 using Method = UnaryMethod<grpc::ByteBuffer, grpc::ByteBuffer>;
 using Call = PendingCall<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-void Answer(Call* call, const absl::StatusOr<grpc::ByteBuffer>& answer) {
-  if (answer.ok()) {
-    call->Answer(*answer);
+void Answer(Call* call, const absl::StatusOr<grpc::ByteBuffer>& response) {
+  if (response.ok()) {
+    call->Answer(*response);
   } else {
-    call->Fail(answer.status());
+    call->Fail(response.status());
   }
 }
 
-// Collects the answers of a batch's calls and sends them when all are there.
+// Collects the responses of a batch's calls and sends them when all are there.
 // Thread-safe: a round may answer from any thread.
-class BatchAnswers {
+class BatchResponses {
  public:
-  BatchAnswers(Call call, size_t num_calls)
+  BatchResponses(Call call, size_t num_calls)
       : call_(std::move(call)),
-        answers_(num_calls, absl::UnavailableError(
-                                "the server dropped the call; call again")) {}
+        responses_(num_calls, absl::UnavailableError(
+                                  "the server dropped the call; call again")) {}
   // The last call has been answered or dropped.
-  ~BatchAnswers() { call_.Answer(wire::EncodeBatchResponse(answers_)); }
+  ~BatchResponses() { call_.Answer(wire::EncodeBatchResponse(responses_)); }
 
-  void Set(size_t index, absl::StatusOr<grpc::ByteBuffer> answer) {
+  void Set(size_t index, absl::StatusOr<grpc::ByteBuffer> response) {
     absl::MutexLock lock(&mutex_);
-    answers_[index] = std::move(answer);
+    responses_[index] = std::move(response);
   }
 
  private:
   Call call_;
   absl::Mutex mutex_;
-  std::vector<absl::StatusOr<grpc::ByteBuffer>> answers_
+  std::vector<absl::StatusOr<grpc::ByteBuffer>> responses_
       ABSL_GUARDED_BY(mutex_);
 };
 
@@ -149,8 +149,8 @@ class ParameterService::Impl {
       const grpc::ByteBuffer request = call.request();
       (handler_.*push)(request,
                        [call = std::move(call)](
-                           absl::StatusOr<grpc::ByteBuffer> answer) mutable {
-                         Answer(&call, answer);
+                           absl::StatusOr<grpc::ByteBuffer> response) mutable {
+                         Answer(&call, response);
                        });
     });
   }
@@ -182,27 +182,27 @@ class ParameterService::Impl {
     const absl::StatusOr<std::vector<wire::BatchedCall>> calls =
         wire::DecodeBatchRequest(call.request());
     if (!calls.ok()) return call.Fail(calls.status());
-    // Shared by the answers that are still to come.
-    const auto answers =
-        std::make_shared<BatchAnswers>(std::move(call), calls->size());
+    // Shared by the responses that are still to come.
+    const auto responses =
+        std::make_shared<BatchResponses>(std::move(call), calls->size());
     for (size_t i = 0; i < calls->size(); ++i) {
       const grpc::ByteBuffer& request = (*calls)[i].request;
-      const auto answer = [answers,
-                           i](absl::StatusOr<grpc::ByteBuffer> result) {
-        answers->Set(i, std::move(result));
+      const auto respond = [responses,
+                            i](absl::StatusOr<grpc::ByteBuffer> result) {
+        responses->Set(i, std::move(result));
       };
       switch ((*calls)[i].method) {
         case wire::BatchMethod::kPullSparse:
-          answer(handler_.PullSparse(request));
+          respond(handler_.PullSparse(request));
           break;
         case wire::BatchMethod::kPullDense:
-          answer(handler_.PullDense(request));
+          respond(handler_.PullDense(request));
           break;
         case wire::BatchMethod::kPushSparse:
-          handler_.PushSparse(request, answer);
+          handler_.PushSparse(request, respond);
           break;
         case wire::BatchMethod::kPushDense:
-          handler_.PushDense(request, answer);
+          handler_.PushDense(request, respond);
           break;
       }
     }

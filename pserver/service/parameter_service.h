@@ -1,8 +1,8 @@
 // The data plane: pulls and pushes of rows and blocks.
 //
-// Requests arrive as the bytes that gRPC received. A pull's answer is gathered
-// by the table right into the slice that is sent; a push goes to its table's
-// aggregator, which answers it when its mode says so.
+// Requests arrive as the bytes that gRPC received. A pull's response is
+// gathered by the table right into the slice that is sent; a push goes to its
+// table's aggregator, which answers it when its mode says so.
 
 #ifndef OARLOCK_PSERVER_SERVICE_PARAMETER_SERVICE_H_
 #define OARLOCK_PSERVER_SERVICE_PARAMETER_SERVICE_H_

@@ -44,7 +44,7 @@ void SetFile(const FileDescriptor* file, const std::string& wanted,
 
 }  // namespace
 
-// One stream: reads a request, writes its answer, and so on until the client
+// One stream: reads a request, writes its response, and so on until the client
 // is done. It waits in its queue for one thing at a time.
 class ReflectionService::Conversation : public QueueTag {
  public:

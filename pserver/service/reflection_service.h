@@ -30,7 +30,7 @@ class ReflectionService {
   // For CallQueues::Start; the service must outlive the queues' threads.
   CallQueues::Acceptor Acceptor(std::shared_ptr<QueueGate> gate);
 
-  // The answer to one request.
+  // The response to one request.
   grpc::reflection::v1alpha::ServerReflectionResponse Answer(
       const grpc::reflection::v1alpha::ServerReflectionRequest& request) const;
 

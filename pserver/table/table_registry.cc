@@ -429,10 +429,10 @@ absl::StatusOr<v1::ListChangesResponse> TableRegistry::ListChanges(
         entry->config.name()));
   }
   if (request.max_keys() < 1 ||
-      request.max_keys() > ChangeLog::kMaxEntriesPerAnswer) {
+      request.max_keys() > ChangeLog::kMaxEntriesPerResponse) {
     return absl::InvalidArgumentError(
         absl::StrFormat("max_keys is %d; legal are 1 to %d", request.max_keys(),
-                        ChangeLog::kMaxEntriesPerAnswer));
+                        ChangeLog::kMaxEntriesPerResponse));
   }
   const ChangeLog& log = *entry->changes;
   ChangeLog::Changes changes;

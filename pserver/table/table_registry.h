@@ -66,7 +66,7 @@ class TableObserver {
                                      bool joins) = 0;
 };
 
-// The table as status answers show it, without partitions.
+// The table as status responses show it, without partitions.
 v1::TableStatus DescribeTable(const TableEntry& entry);
 
 // Thread-safe. Tables are created, never removed.
@@ -137,7 +137,7 @@ class TableRegistry {
   // caller sees to it that none comes any more.
   void RetireWorker(WorkerIndex worker, Generation last);
 
-  // Every table as status answers show it, ascending by id; sparse ones with
+  // Every table as status responses show it, ascending by id; sparse ones with
   // their partitions where `with_partitions`.
   std::vector<v1::TableStatus> Describe(bool with_partitions = false) const;
 

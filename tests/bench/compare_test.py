@@ -24,16 +24,16 @@ BUILT = {compare.OLD: "old", compare.NEW: "new"}
 class Fake:
     """A program that says what it was asked for, and what it is told to."""
 
-    def __init__(self, built, journal, answers):
-        self.built, self.journal, self.answers = built, journal, answers
+    def __init__(self, built, journal, respond):
+        self.built, self.journal, self.respond = built, journal, respond
         journal.append(("start", built))
 
     def measure(self, name):
         self.journal.append((name, self.built))
-        answer = self.answers(self.built, name)
-        if isinstance(answer, Exception):
-            raise answer
-        return {"speed": answer, "slowness": 1 / answer}
+        response = self.respond(self.built, name)
+        if isinstance(response, Exception):
+            raise response
+        return {"speed": response, "slowness": 1 / response}
 
     def close(self):
         self.journal.append(("end", self.built))
@@ -45,11 +45,11 @@ def row(name, measurement, figure="speed", **options):
         "fake", measurement, bench.plain(figure)), **options)
 
 
-def compared(rows, turns, answers):
+def compared(rows, turns, respond):
     """Summaries and the journal of all programs."""
     journal = []
     section = bench.Section("fake", {"fake": bench.Starter(
-        [], lambda built, quick: Fake(built, journal, answers))}, rows)
+        [], lambda built, quick: Fake(built, journal, respond))}, rows)
     return [compare.summary(one, compare.BOUND) for one in compare.compare(
         section, BUILT, turns, quick=True)], journal
 
@@ -74,11 +74,11 @@ class CompareTest(unittest.TestCase):
     def test_a_warm_up_is_not_counted(self):
         calls = []
 
-        def answers(built, name):
+        def respond(built, name):
             calls.append(built)
             return 100.0 if calls.count(built) == 1 else 2.0
 
-        [result], _ = compared([row("a", "a", warm_up=True)], 4, answers)
+        [result], _ = compared([row("a", "a", warm_up=True)], 4, respond)
         self.assertEqual((result["old"], result["new"], result["turns"]),
                          (2, 2, 4))
         self.assertEqual(len(calls), 2 * (4 + 1))
@@ -106,12 +106,12 @@ class CompareTest(unittest.TestCase):
         self.assertTrue(compare.holds([.91, .91, 1.0, 1.0, 1.0], .9))
 
     def test_a_row_that_fails_on_one_side_does_not_lose_the_others(self):
-        def answers(built, name):
+        def respond(built, name):
             if (built, name) == ("old", "a"):
                 return programs.Failed("no such thing")
             return 3.0
 
-        results, _ = compared([row("a", "a"), row("b", "b")], 4, answers)
+        results, _ = compared([row("a", "a"), row("b", "b")], 4, respond)
         self.assertEqual(results[0]["reason"], "failed: no such thing (old)")
         self.assertIsNone(results[0]["holds"])
         self.assertEqual((results[1]["ratio"], results[1]["holds"]), (1, True))

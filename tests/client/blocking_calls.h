@@ -30,8 +30,8 @@ inline absl::Status PullRows(ParameterClient& client, TableId table,
   absl::Notification done;
   absl::Status status;
   client.PullSparse(table, memory->keys, memory->values.data(), versions,
-                    memory, [&](absl::Status answer) {
-                      status = std::move(answer);
+                    memory, [&](absl::Status result) {
+                      status = std::move(result);
                       done.Notify();
                     });
   done.WaitForNotification();
@@ -44,8 +44,8 @@ inline absl::Status PullAll(ParameterClient& client, TableId table,
   auto memory = std::make_shared<DenseReplica>(std::move(*replica));
   absl::Notification done;
   absl::Status status;
-  client.PullDense(table, memory.get(), memory, [&](absl::Status answer) {
-    status = std::move(answer);
+  client.PullDense(table, memory.get(), memory, [&](absl::Status result) {
+    status = std::move(result);
     done.Notify();
   });
   done.WaitForNotification();
@@ -59,8 +59,8 @@ inline absl::Status PushAndWait(ParameterClient& client,
                                 TableVersions* versions = nullptr) {
   absl::Notification done;
   absl::Status status;
-  client.Push(push, versions, std::move(memory), [&](absl::Status answer) {
-    status = std::move(answer);
+  client.Push(push, versions, std::move(memory), [&](absl::Status result) {
+    status = std::move(result);
     done.Notify();
   });
   done.WaitForNotification();

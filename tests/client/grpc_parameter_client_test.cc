@@ -400,8 +400,8 @@ absl::Status PushOnce(const MiniWorker& worker, Generation generation,
                                 grpc::Slice(&key, sizeof key),
                                 grpc::Slice(&gradient, sizeof gradient));
                           },
-                          [&](absl::StatusOr<grpc::ByteBuffer> answer) {
-                            status = answer.status();
+                          [&](absl::StatusOr<grpc::ByteBuffer> response) {
+                            status = response.status();
                             done.Notify();
                           }};
   data_plane.Send(server, std::move(call), absl::Seconds(10));
@@ -462,12 +462,12 @@ TEST(GrpcParameterClientShutdownTest, ServerThatGoesIsAnErrorAndNoHang) {
       [&] { return PullRows(client, kRows, keys, 8, &rows); },
       [&] { return PushRows(client, kRows, rows); }};
   for (const std::function<absl::Status()>& call : calls) {
-    std::future<absl::Status> answer = std::async(std::launch::async, call);
+    std::future<absl::Status> result = std::async(std::launch::async, call);
     EXPECT_TRUE(SkipUntil(&clock, [&] {
-      return answer.wait_for(std::chrono::milliseconds(10)) ==
+      return result.wait_for(std::chrono::milliseconds(10)) ==
              std::future_status::ready;
     }));
-    const absl::Status status = answer.get();
+    const absl::Status status = result.get();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr("server 1 at " + (*cluster)->endpoints()[1]));
@@ -502,8 +502,8 @@ TEST(GrpcParameterClientShutdownTest, WaitingRoundEndsWithItsServer) {
   push.round = 1;
   absl::Notification done;
   absl::Status status;
-  (*worker)->parameters().Push(push, nullptr, rows, [&](absl::Status answer) {
-    status = std::move(answer);
+  (*worker)->parameters().Push(push, nullptr, rows, [&](absl::Status result) {
+    status = std::move(result);
     done.Notify();
   });
   EXPECT_FALSE(done.HasBeenNotified());

@@ -289,7 +289,7 @@ TEST_F(WireTest, SixteenBitPushHasHalfTheBytesAndARetryTheSame) {
   memory->first.assign(600'000, .25f);
   PushRequest push;
   push.dense.push_back({kVector, memory->first.data(), 1, &memory->second});
-  // The answers are empty: nothing changed, which is legal.
+  // The responses are empty: nothing changed, which is legal.
   ASSERT_TRUE(PushAndWait(*client_, push, memory).ok());
   size_t bytes = 0;
   for (const v1::PushDenseRequest& message : server_.dense_pushes()) {
@@ -319,7 +319,7 @@ TEST_F(WireTest, RefusalIsNotRetriedAndNamesTheServer) {
   EXPECT_EQ(server_.pulls().size(), 1u);
 }
 
-TEST_F(WireTest, AnswerOfAnotherSizeIsAnError) {
+TEST_F(WireTest, ResponseOfAnotherSizeIsAnError) {
   Connect();
   v1::TableConfig table = SparseTableOf(kDim * 2);
   table.set_id(7);
@@ -355,8 +355,8 @@ TEST_F(WireTest, ClosingTheClientCancelsWhatIsUnderWay) {
   absl::Notification done;
   absl::Status status;
   client_->PullSparse(kRows, memory->keys, memory->values.data(), nullptr,
-                      memory, [&](absl::Status answer) {
-                        status = std::move(answer);
+                      memory, [&](absl::Status result) {
+                        status = std::move(result);
                         done.Notify();
                       });
   ASSERT_TRUE(server_.AwaitCalls(1));
@@ -373,8 +373,8 @@ TEST_F(WireTest, ClosingTheClientEndsABackoff) {
   memory->keys.Build(std::vector<Key>{Key{1}}, 6);
   memory->values.resize(kDim);
   client_->PullSparse(kRows, memory->keys, memory->values.data(), nullptr,
-                      memory, [&](absl::Status answer) {
-                        EXPECT_FALSE(answer.ok());
+                      memory, [&](absl::Status result) {
+                        EXPECT_FALSE(result.ok());
                         done.Notify();
                       });
   ASSERT_TRUE(server_.AwaitCalls(3));

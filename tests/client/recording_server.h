@@ -130,21 +130,21 @@ class RecordingServer {
         v1::PushResponse pushed;
         v1::DenseResponse dense;
         grpc::Status status;
-        std::string answer;
+        std::string encoded;
         if (call.has_pull_sparse()) {
           status = PullSparse(context, &call.pull_sparse(), &pulled);
-          answer = pulled.SerializeAsString();
+          encoded = pulled.SerializeAsString();
         } else if (call.has_push_sparse()) {
           status = PushSparse(context, &call.push_sparse(), &pushed);
-          answer = pushed.SerializeAsString();
+          encoded = pushed.SerializeAsString();
         } else {
           status = PushDense(context, &call.push_dense(), &dense);
-          answer = dense.SerializeAsString();
+          encoded = dense.SerializeAsString();
         }
         v1::BatchAnswer* const entry = response->add_answers();
         entry->set_status_code(status.error_code());
         entry->set_status_message(status.error_message());
-        if (status.ok()) entry->set_answer(answer);
+        if (status.ok()) entry->set_answer(encoded);
       }
       return grpc::Status::OK;
     }

@@ -213,8 +213,8 @@ TEST_F(ServerRestartTest, RoundInProgressIsSentAgain) {
   push.round = 1;
   absl::Notification done;
   absl::Status status;
-  worker_->parameters().Push(push, nullptr, ones, [&](absl::Status answer) {
-    status = std::move(answer);
+  worker_->parameters().Push(push, nullptr, ones, [&](absl::Status result) {
+    status = std::move(result);
     done.Notify();
   });
   const absl::Status started = cluster_->StartServer(kRestarted);

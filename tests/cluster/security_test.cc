@@ -195,7 +195,7 @@ class TlsTest : public testing::Test {
   }
 
  private:
-  // Nobody has this method, so an answer is Unimplemented.
+  // Nobody has this method, so a response is Unimplemented.
   static bool CallIsUnavailable(const std::shared_ptr<grpc::Channel>& channel) {
     grpc::GenericStub stub(channel);
     grpc::ClientContext context;

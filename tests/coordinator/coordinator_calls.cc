@@ -13,8 +13,9 @@ namespace oarlock::coordinator {
 namespace {
 
 template <typename Response>
-std::string Text(const absl::StatusOr<Response>& answer) {
-  return answer.ok() ? answer->SerializeAsString() : answer.status().ToString();
+std::string Text(const absl::StatusOr<Response>& response) {
+  return response.ok() ? response->SerializeAsString()
+                       : response.status().ToString();
 }
 
 }  // namespace
@@ -35,11 +36,11 @@ std::string Apply(const v1::CoordinatorCall& call, Coordinator* to) {
       return Text(to->LeaseWork(call.lease_work()));
     case v1::CoordinatorCall::kBarrier: {
       // One that waits is asked again by whoever waits.
-      auto answer = std::make_shared<std::string>();
-      to->Barrier(call.barrier(), [answer](const absl::Status& status) {
-        *answer = status.ToString();
+      auto response = std::make_shared<std::string>();
+      to->Barrier(call.barrier(), [response](const absl::Status& status) {
+        *response = status.ToString();
       });
-      return call.barrier().wait_ms() == 0 ? *answer : "";
+      return call.barrier().wait_ms() == 0 ? *response : "";
     }
     case v1::CoordinatorCall::kMarkCut:
       return to->MarkCut(call.mark_cut()).ToString();

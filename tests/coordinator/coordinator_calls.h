@@ -17,7 +17,7 @@
 
 namespace oarlock::coordinator {
 
-// Makes the call: the bytes of the answer or the text of the status, so what
+// Makes the call: the bytes of the response or the text of the status, so what
 // the caller is told. Empty for calls that tell nothing, and for a barrier call
 // that may wait: whoever waits asks again. A call of no known kind checks
 // deadlines.

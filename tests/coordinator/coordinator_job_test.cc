@@ -192,7 +192,7 @@ TEST_F(TwoServerCoordinatorTest, WorkIsLeasedAgainOnlyWhenAllServersKnow) {
   ServerBeat(0);
   ServerBeat(0);
   EXPECT_EQ(Lease(1, b)->ranges_size(), 0);
-  // The answer reaches server 1, but it has not said that it acts by it.
+  // The response reaches server 1, but it has not said that it acts by it.
   ServerBeat(1);
   EXPECT_EQ(Lease(1, b)->ranges_size(), 0);
   ServerBeat(1);
@@ -226,7 +226,7 @@ TEST_F(TwoServerCoordinatorTest, ServersLearnThatTheJobIsOver) {
     ASSERT_TRUE(Beat(worker, generations[worker]).ok());
   }
   EXPECT_FALSE(coordinator_->OthersKnowItIsOver(ServerIndex(0)));
-  // The answer may be lost.
+  // The response may be lost.
   EXPECT_TRUE(ServerBeat(1).job_finished());
   EXPECT_FALSE(coordinator_->OthersKnowItIsOver(ServerIndex(0)));
   ASSERT_TRUE(Leave(1).ok());
@@ -245,7 +245,7 @@ TEST_F(TwoServerCoordinatorTest, CoordinatorStaysUntilWorkersKnowOrAreGone) {
   EXPECT_FALSE(coordinator_->OthersKnowItIsOver(ServerIndex(0)));
   ASSERT_TRUE(Beat(0, generations[0]).ok());
   EXPECT_FALSE(coordinator_->OthersKnowItIsOver(ServerIndex(0)));
-  // Worker 1 asks again: the answer was lost.
+  // Worker 1 asks again: the response was lost.
   ASSERT_TRUE(Finish(1, generations[1]).ok());
   EXPECT_FALSE(coordinator_->OthersKnowItIsOver(ServerIndex(0)));
   clock_.Advance(kLease);

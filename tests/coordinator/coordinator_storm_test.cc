@@ -141,7 +141,7 @@ class Storm {
     }
     const auto response = coordinator_->ServerHeartbeat(request);
     ASSERT_TRUE(response.ok()) << response.status();
-    // An answer may be lost.
+    // A response may be lost.
     if (stormy_ && random_.Below(4) == 0) return;
     server.membership_version = response->membership_version();
     server.wanted.assign(response->wanted_ledgers().begin(),
@@ -173,9 +173,9 @@ class Storm {
     v1::HeartbeatRequest beat;
     beat.set_worker_index(index);
     beat.set_worker_generation(life.generation);
-    const auto answer = coordinator_->Heartbeat(beat);
-    ASSERT_TRUE(answer.ok()) << answer.status();
-    if (random_.Below(4) == 0) life.newest_cut = answer->cut();
+    const auto response = coordinator_->Heartbeat(beat);
+    ASSERT_TRUE(response.ok()) << response.status();
+    if (random_.Below(4) == 0) life.newest_cut = response->cut();
     life.model->Turn(life.newest_cut, GateOf(index, life.generation));
     if (const auto mark = life.model->TakeMark()) MarkCut(index, *mark);
     if (random_.Below(8) == 0 && life.model->num_examples_left() < 20) {

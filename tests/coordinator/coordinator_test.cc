@@ -52,16 +52,16 @@ TEST_F(CoordinatorTest, IndexBeyondTheJobIsInvalidArgument) {
 }
 
 TEST_F(CoordinatorTest, RepeatedRegistrationIsAnsweredAsBefore) {
-  const auto answer = RegisterAs(0, 77);
-  ASSERT_TRUE(answer.ok());
+  const auto response = RegisterAs(0, 77);
+  ASSERT_TRUE(response.ok());
   ASSERT_TRUE(coordinator_->OpenCut().ok());
   const auto repeated = RegisterAs(0, 77);
   ASSERT_TRUE(repeated.ok()) << repeated.status();
-  EXPECT_EQ(repeated->SerializeAsString(), answer->SerializeAsString());
-  EXPECT_TRUE(Beat(0, answer->worker_generation()).ok());
+  EXPECT_EQ(repeated->SerializeAsString(), response->SerializeAsString());
+  EXPECT_TRUE(Beat(0, response->worker_generation()).ok());
   // Another process.
   EXPECT_GT(RegisterAs(0, 78)->worker_generation(),
-            answer->worker_generation());
+            response->worker_generation());
 }
 
 TEST_F(CoordinatorTest, RegistrationThatIsRepeatedLateFencesAndRevivesNobody) {

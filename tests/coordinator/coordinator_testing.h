@@ -67,8 +67,8 @@ class CoordinatorTest : public ::testing::Test {
     request.set_reason(reason);
     return coordinator_->FinishWorker(request);
   }
-  // The heartbeat of a server that acts by the answer to its last one: it gives
-  // the ledgers that were wanted, empty ones but for those in ledgers_.
+  // The heartbeat of a server that acts by the response to its last one: it
+  // gives the ledgers that were wanted, empty ones but for those in ledgers_.
   v1::ServerHeartbeatResponse ServerBeat(uint32_t server,
                                          uint64_t generation = 1) {
     v1::ServerHeartbeatRequest request;

@@ -361,7 +361,7 @@ void ModelWorker::Deliver(const Gate& gate) {
     return;
   }
   servers_->Apply(push->push, *part);
-  // An answer may be lost.
+  // A response may be lost.
   if (random_->Below(10) == 0) return;
   push->parts.erase(part);
   if (!push->parts.empty()) return;

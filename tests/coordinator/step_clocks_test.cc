@@ -44,9 +44,9 @@ class StepClocksTest : public ::testing::Test {
     auto outcome = std::make_shared<
         std::optional<absl::StatusOr<v1::StepClockResponse>>>();
     Run(clocks_.Call(call, deadline,
-                     [outcome](absl::StatusOr<v1::StepClockResponse> answer) {
+                     [outcome](absl::StatusOr<v1::StepClockResponse> response) {
                        EXPECT_FALSE(outcome->has_value()) << "answered twice";
-                       *outcome = std::move(answer);
+                       *outcome = std::move(response);
                      }));
     return outcome;
   }
@@ -61,9 +61,9 @@ class StepClocksTest : public ::testing::Test {
   void Leave(uint32_t worker) {
     Make(Call(worker, 1, ++request_, Change::LEAVE));
   }
-  static void Run(StepClocks::Answers answers) {
-    for (StepClocks::Answer& answer : answers) {
-      answer.done(std::move(answer.response));
+  static void Run(StepClocks::Replies replies) {
+    for (StepClocks::Reply& reply : replies) {
+      reply.done(std::move(reply.response));
     }
   }
   static uint64_t SlowestOf(const Outcome& outcome) {
@@ -340,7 +340,7 @@ class StepClocksModelTest : public StepClocksTest,
   int64_t now_ = 0;
 };
 
-TEST_P(StepClocksModelTest, AnswersAreThoseOfTheModel) {
+TEST_P(StepClocksModelTest, ResponsesAreThoseOfTheModel) {
   for (int i = 0; i < 400; ++i) {
     SCOPED_TRACE(absl::StrCat("seed ", GetParam(), ", call ", i));
     const auto index = static_cast<uint32_t>(random_.Below(kWorkers));

@@ -48,9 +48,9 @@ class NodeRendezvousTest : public testing::Test {
   }
 
   v1::MeetingAnswer Report(const v1::NodeReport& report) {
-    const auto answer = rendezvous_.Report(report);
-    EXPECT_TRUE(answer.ok()) << answer.status();
-    return answer.ok() ? *answer : v1::MeetingAnswer();
+    const auto response = rendezvous_.Report(report);
+    EXPECT_TRUE(response.ok()) << response.status();
+    return response.ok() ? *response : v1::MeetingAnswer();
   }
   v1::MeetingAnswer Ready(int id, int rank = -1) {
     return Report(ReadyOf(id, rank));
@@ -100,9 +100,9 @@ class NodeRendezvousWithoutRestartTest : public NodeRendezvousTest {
   NodeRendezvousWithoutRestartTest() : NodeRendezvousTest(0) {}
 };
 
-std::vector<int> PortsOf(const v1::MeetingAnswer& answer) {
+std::vector<int> PortsOf(const v1::MeetingAnswer& response) {
   std::vector<int> ports;
-  for (const v1::NodeShare& share : answer.round().nodes()) {
+  for (const v1::NodeShare& share : response.round().nodes()) {
     ports.push_back(share.worker_ports(0));
   }
   return ports;
@@ -230,9 +230,9 @@ TEST_F(NodeRendezvousTest, ASilentNodeIsNamedAndAnotherMayComeInItsPlace) {
   EXPECT_EQ(Running(1, 0).over().reason(), over.reason());
   Ready(100);
   EXPECT_EQ(Ready(2).waiting().missing(), "node 1 (last at h1)");
-  const v1::MeetingAnswer answer = Ready(8);
-  EXPECT_THAT(PortsOf(answer), ElementsAre(100, 8, 2));
-  EXPECT_EQ(answer.round().round(), 1u);
+  const v1::MeetingAnswer response = Ready(8);
+  EXPECT_THAT(PortsOf(response), ElementsAre(100, 8, 2));
+  EXPECT_EQ(response.round().round(), 1u);
 }
 
 TEST_F(NodeRendezvousTest, ANodeThatAsksToStartAnewHasEndedTheRound) {
@@ -243,7 +243,7 @@ TEST_F(NodeRendezvousTest, ANodeThatAsksToStartAnewHasEndedTheRound) {
               HasSubstr("node 2 (h2) was cut off, and is back"));
 }
 
-TEST_F(NodeRendezvousTest, AnAnswerThatWasLostIsGivenAgain) {
+TEST_F(NodeRendezvousTest, AResponseThatWasLostIsGivenAgain) {
   for (int id : {100, 1, 2}) Ready(id);
   EXPECT_EQ(Ready(2).round().node(), 2u);
   EXPECT_EQ(Ready(2).round().node(), 2u);

@@ -122,7 +122,7 @@ class Client {
     v1::FinishWorkerResponse response;
     const absl::Status status =
         Admin(&v1::AdminService::Stub::FinishWorker, request, &response);
-    // That the answer was heard. A worker that gave up is not waited for.
+    // That the response was heard. A worker that gave up is not waited for.
     if (status.ok() && succeeded) Heartbeat(worker, generation).IgnoreError();
     return status;
   }

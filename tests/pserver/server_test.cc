@@ -30,8 +30,8 @@ void LongLease(ServerOptions* options) {
   options->restart_grace = absl::Minutes(10);
 }
 
-bool IsReady(const std::future<absl::Status>& answer) {
-  return answer.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+bool IsReady(const std::future<absl::Status>& result) {
+  return result.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
 TEST(ServerTest, ClientOfAnotherJobOrVersionIsRefused) {

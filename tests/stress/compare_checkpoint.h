@@ -28,7 +28,7 @@ struct ComparedCheckpoint {
 // optimizer state, statistics and extended parts, and no others; how many
 // pushes each partition, and where one lane pushes there each row's last one,
 // counts; blocks of dense tables with their state and steps. Why there is no
-// answer: what reading a checkpoint says.
+// result: what reading a checkpoint says.
 absl::StatusOr<ComparedCheckpoint> CompareCheckpoint(
     const std::string& directory, absl::Span<const v1::TableConfig> tables,
     absl::Span<const OracleLane> lanes);

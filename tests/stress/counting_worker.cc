@@ -129,10 +129,10 @@ class CountingWorker {
     push.examples.push_back({0, num_pushes_, num_pushes_ + 1});
     ++num_pushes_;
     marker->Push(absl::StrCat("train/", options_.index), push, nullptr, batch,
-                 [this, pool](const absl::Status& answer) {
+                 [this, pool](const absl::Status& result) {
                    {
                      absl::MutexLock lock(&mutex_);
-                     if (status_.ok()) status_ = answer;
+                     if (status_.ok()) status_ = result;
                    }
                    pool->ReleasePermit();
                  });

@@ -12,12 +12,12 @@ namespace oarlock {
 absl::StatusOr<FaultRates> ParseFaultRates(absl::string_view text) {
   FaultRates rates;
   const std::map<std::string, std::vector<double*>, std::less<>> fields = {
-      {"drop", {&rates.drop_request, &rates.drop_answer}},
+      {"drop", {&rates.drop_request, &rates.drop_response}},
       {"drop_request", {&rates.drop_request}},
-      {"drop_answer", {&rates.drop_answer}},
-      {"delay", {&rates.delay_request, &rates.delay_answer}},
+      {"drop_response", {&rates.drop_response}},
+      {"delay", {&rates.delay_request, &rates.delay_response}},
       {"delay_request", {&rates.delay_request}},
-      {"delay_answer", {&rates.delay_answer}},
+      {"delay_response", {&rates.delay_response}},
       {"duplicate", {&rates.duplicate_now, &rates.duplicate_late}},
       {"duplicate_now", {&rates.duplicate_now}},
       {"duplicate_late", {&rates.duplicate_late}},
@@ -48,16 +48,16 @@ FaultPlan DrawFaultPlan(const FaultRates& rates, RandomSequence* random) {
   // not change the others.
   FaultPlan plan;
   plan.drop_request = random->Uniform() < rates.drop_request;
-  plan.drop_answer = random->Uniform() < rates.drop_answer;
+  plan.drop_response = random->Uniform() < rates.drop_response;
   const bool delay_request = random->Uniform() < rates.delay_request;
-  const bool delay_answer = random->Uniform() < rates.delay_answer;
+  const bool delay_response = random->Uniform() < rates.delay_response;
   plan.twice = random->Uniform() < rates.duplicate_now;
   plan.late = random->Uniform() < rates.duplicate_late;
-  plan.second_answer = random->Uniform() < .5;
+  plan.second_response = random->Uniform() < .5;
   const double request_share = random->Uniform();
-  const double answer_share = random->Uniform();
+  const double response_share = random->Uniform();
   if (delay_request) plan.request_delay = kMaxFaultDelay * request_share;
-  if (delay_answer) plan.answer_delay = kMaxFaultDelay * answer_share;
+  if (delay_response) plan.response_delay = kMaxFaultDelay * response_share;
   plan.lateness = kMaxLateness * random->Uniform();
   return plan;
 }
@@ -65,9 +65,9 @@ FaultPlan DrawFaultPlan(const FaultRates& rates, RandomSequence* random) {
 void FaultCounts::Add(const FaultCounts& other) {
   calls += other.calls;
   dropped_requests += other.dropped_requests;
-  dropped_answers += other.dropped_answers;
+  dropped_responses += other.dropped_responses;
   delayed_requests += other.delayed_requests;
-  delayed_answers += other.delayed_answers;
+  delayed_responses += other.delayed_responses;
   overtaken_requests += other.overtaken_requests;
   duplicates_now += other.duplicates_now;
   duplicates_late += other.duplicates_late;
@@ -82,9 +82,9 @@ std::string FaultCounts::ToJson(uint64_t seed) const {
   return absl::StrCat(
       "{\"seed\": ", seed, ", \"calls\": ", calls,
       ", \"dropped_requests\": ", dropped_requests,
-      ", \"dropped_answers\": ", dropped_answers,
+      ", \"dropped_responses\": ", dropped_responses,
       ", \"delayed_requests\": ", delayed_requests,
-      ", \"delayed_answers\": ", delayed_answers,
+      ", \"delayed_responses\": ", delayed_responses,
       ", \"overtaken_requests\": ", overtaken_requests,
       ", \"duplicates_now\": ", duplicates_now,
       ", \"duplicates_late\": ", duplicates_late, ", \"cuts\": ", cuts,

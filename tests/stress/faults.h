@@ -18,17 +18,17 @@ namespace oarlock {
 struct FaultRates {
   // It is not forwarded, or forwarded and not answered; Unavailable.
   double drop_request = 0;
-  double drop_answer = 0;
+  double drop_response = 0;
   // It is forwarded, or answered, later than those that come after it.
   double delay_request = 0;
-  double delay_answer = 0;
-  // It is forwarded twice at once, and one of the answers is passed on; or once
-  // more when it has long been answered.
+  double delay_response = 0;
+  // It is forwarded twice at once, and one of the responses is passed on; or
+  // once more when it has long been answered.
   double duplicate_now = 0;
   double duplicate_late = 0;
 };
 
-// From "drop_request=.01,delay_answer=.1"; what is not named is 0, and
+// From "drop_request=.01,delay_response=.1"; what is not named is 0, and
 // "delay", "drop" and "duplicate" name both of a kind. InvalidArgument for
 // another name or a number that is not in [0, 1].
 absl::StatusOr<FaultRates> ParseFaultRates(absl::string_view text);
@@ -40,14 +40,14 @@ inline constexpr absl::Duration kMaxLateness = absl::Seconds(4);
 // What happens to one call.
 struct FaultPlan {
   bool drop_request = false;
-  bool drop_answer = false;
+  bool drop_response = false;
   absl::Duration request_delay;
-  absl::Duration answer_delay;
+  absl::Duration response_delay;
   bool twice = false;
-  // Of two answers the second is passed on.
-  bool second_answer = false;
+  // Of two responses the second is passed on.
+  bool second_response = false;
   bool late = false;
-  // From the answer to the late copy.
+  // From the response to the late copy.
   absl::Duration lateness;
 };
 
@@ -56,9 +56,9 @@ FaultPlan DrawFaultPlan(const FaultRates& rates, RandomSequence* random);
 struct FaultCounts {
   uint64_t calls = 0;
   uint64_t dropped_requests = 0;
-  uint64_t dropped_answers = 0;
+  uint64_t dropped_responses = 0;
   uint64_t delayed_requests = 0;
-  uint64_t delayed_answers = 0;
+  uint64_t delayed_responses = 0;
   // Requests that were forwarded after one that had come later.
   uint64_t overtaken_requests = 0;
   uint64_t duplicates_now = 0;

@@ -194,14 +194,14 @@ class FaultyProxy::Impl::Call : public grpc::ServerGenericBidiReactor {
   void Forward() {
     proxy_->NoteForwarded(number_, message_.method, plan_.twice);
     const auto answered = [this](const grpc::Status& status, Sent* sent) {
-      OnAnswer(status, sent);
+      OnResponse(status, sent);
     };
     const auto ignored = [](const grpc::Status&, Sent*) {};
-    // This may be gone as soon as the answer is there.
+    // This may be gone as soon as the response is there.
     Impl* const proxy = proxy_;
     const Message message = message_;
     const bool twice = plan_.twice;
-    const bool second = twice && plan_.second_answer;
+    const bool second = twice && plan_.second_response;
     if (second) proxy->Send(message, ignored);
     {
       absl::MutexLock lock(&mutex_);
@@ -227,7 +227,7 @@ class FaultyProxy::Impl::Call : public grpc::ServerGenericBidiReactor {
     if (answered) Reply();
   }
 
-  void OnAnswer(const grpc::Status& status, Sent* sent) {
+  void OnResponse(const grpc::Status& status, Sent* sent) {
     status_ = status;
     if (sent != nullptr) {
       response_ = std::move(sent->response);
@@ -244,8 +244,8 @@ class FaultyProxy::Impl::Call : public grpc::ServerGenericBidiReactor {
 
   void Reply() {
     if (plan_.late) proxy_->SendLate(message_, plan_.lateness);
-    if (plan_.drop_answer) return Finish(Lost("answer"));
-    proxy_->delayed_.After(plan_.answer_delay, [this] {
+    if (plan_.drop_response) return Finish(Lost("response"));
+    proxy_->delayed_.After(plan_.response_delay, [this] {
       for (const auto& [key, value] : initial_) {
         context_->AddInitialMetadata(key, value);
       }
@@ -265,7 +265,7 @@ class FaultyProxy::Impl::Call : public grpc::ServerGenericBidiReactor {
   Message message_;
   FaultPlan plan_;
   uint64_t number_ = 0;
-  // Written by the answer, read by the reply.
+  // Written by the response, read by the reply.
   grpc::Status status_;
   grpc::ByteBuffer response_;
   Metadata initial_;
@@ -297,9 +297,9 @@ std::pair<FaultPlan, uint64_t> FaultyProxy::Impl::Plan(
     ++counts_.dropped_requests;
   } else {
     counts_.delayed_requests += plan.request_delay > absl::ZeroDuration();
-    counts_.dropped_answers += plan.drop_answer;
-    counts_.delayed_answers +=
-        !plan.drop_answer && plan.answer_delay > absl::ZeroDuration();
+    counts_.dropped_responses += plan.drop_response;
+    counts_.delayed_responses +=
+        !plan.drop_response && plan.response_delay > absl::ZeroDuration();
   }
   return {plan, ++counts_.calls};
 }

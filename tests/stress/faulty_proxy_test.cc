@@ -125,7 +125,7 @@ class EchoServer : public grpc::CallbackGenericService {
 
 class FaultyProxyTest : public ::testing::Test {
  protected:
-  struct Answer {
+  struct Response {
     grpc::Status status;
     std::string text;
     std::string tail;
@@ -145,28 +145,28 @@ class FaultyProxyTest : public ::testing::Test {
         grpc::InsecureChannelCredentials(), cluster::MakeChannelArguments()));
   }
 
-  Answer Call(const std::string& text, const char* method = kData,
-              const std::string& refuse = "", bool wait = true) {
+  Response Call(const std::string& text, const char* method = kData,
+                const std::string& refuse = "", bool wait = true) {
     grpc::ClientContext context;
     context.set_wait_for_ready(wait);
     context.set_deadline(GrpcDeadline(kDeadline));
     context.AddMetadata("oarlock-token", "secret");
     if (!refuse.empty()) context.AddMetadata("refuse", refuse);
     const grpc::ByteBuffer request = BytesOf(text);
-    grpc::ByteBuffer response;
-    Answer answer;
+    grpc::ByteBuffer received;
+    Response response;
     // Not absl::Notification, whose short way tsan does not see.
     std::promise<grpc::Status> done;
     stub_->UnaryCall(
-        &context, method, grpc::StubOptions(), &request, &response,
+        &context, method, grpc::StubOptions(), &request, &received,
         [&](grpc::Status status) { done.set_value(std::move(status)); });
-    answer.status = done.get_future().get();
-    if (answer.status.ok()) answer.text = TextOf(response);
+    response.status = done.get_future().get();
+    if (response.status.ok()) response.text = TextOf(received);
     const auto tail = context.GetServerTrailingMetadata().find("tail");
     if (tail != context.GetServerTrailingMetadata().end()) {
-      answer.tail = std::string(tail->second.data(), tail->second.size());
+      response.tail = std::string(tail->second.data(), tail->second.size());
     }
-    return answer;
+    return response;
   }
 
   FakeClock clock_;
@@ -179,10 +179,10 @@ TEST_F(FaultyProxyTest, WithoutFaultsEverythingIsPassedOn) {
   StartProxy("");
   const std::string text(3 << 20, 'x');
   const auto begun = GrpcDeadline(absl::ZeroDuration());
-  const Answer answer = Call(text);
-  EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
-  EXPECT_EQ(answer.text, text);
-  EXPECT_EQ(answer.tail, "t");
+  const Response response = Call(text);
+  EXPECT_TRUE(response.status.ok()) << response.status.error_message();
+  EXPECT_EQ(response.text, text);
+  EXPECT_EQ(response.tail, "t");
   const std::vector<EchoServer::Request> requests = echo_.requests();
   ASSERT_EQ(requests.size(), 1u);
   EXPECT_EQ(requests[0].method, kData);
@@ -190,14 +190,14 @@ TEST_F(FaultyProxyTest, WithoutFaultsEverythingIsPassedOn) {
   EXPECT_GT(requests[0].deadline, absl::FromChrono(begun));
   EXPECT_LE(requests[0].deadline, absl::FromChrono(GrpcDeadline(kDeadline)));
 
-  const Answer refused = Call("a", kData, "not so");
+  const Response refused = Call("a", kData, "not so");
   EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(refused.status.error_message(), "not so");
   EXPECT_EQ(refused.tail, "t");
 }
 
-TEST_F(FaultyProxyTest, DroppedRequestDoesNotArriveAndDroppedAnswerDoes) {
-  StartProxy("drop_request=1", "drop_answer=1");
+TEST_F(FaultyProxyTest, DroppedRequestDoesNotArriveAndDroppedResponseDoes) {
+  StartProxy("drop_request=1", "drop_response=1");
   EXPECT_EQ(Call("a").status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(Call("b", kControl).status.error_code(),
             grpc::StatusCode::UNAVAILABLE);
@@ -207,10 +207,10 @@ TEST_F(FaultyProxyTest, DroppedRequestDoesNotArriveAndDroppedAnswerDoes) {
   const FaultCounts counts = proxy_->counts();
   EXPECT_EQ(counts.calls, 2u);
   EXPECT_EQ(counts.dropped_requests, 1u);
-  EXPECT_EQ(counts.dropped_answers, 1u);
+  EXPECT_EQ(counts.dropped_responses, 1u);
 }
 
-TEST_F(FaultyProxyTest, DuplicatesArriveTwiceAtOnceOrAfterTheAnswer) {
+TEST_F(FaultyProxyTest, DuplicatesArriveTwiceAtOnceOrAfterTheResponse) {
   StartProxy("duplicate_now=1", "duplicate_late=1");
   EXPECT_EQ(Call("a").text, "a");
   EXPECT_TRUE(echo_.Await(2));
@@ -250,7 +250,7 @@ TEST_F(FaultyProxyTest, DelayedRequestsOvertakeOneAnother) {
   for (std::thread& thread : threads) thread.join();
   const FaultCounts counts = proxy_->counts();
   EXPECT_EQ(counts.delayed_requests, static_cast<uint64_t>(kCalls));
-  EXPECT_EQ(counts.delayed_answers, static_cast<uint64_t>(kCalls));
+  EXPECT_EQ(counts.delayed_responses, static_cast<uint64_t>(kCalls));
   EXPECT_GT(counts.overtaken_requests, 0u);
 }
 
@@ -262,7 +262,7 @@ TEST_F(FaultyProxyTest, CutConnectionsFailTheCallsOnThemAndComeBack) {
   for (int turn = 0; failed < 3 && turn < 100; ++turn) {
     const uint64_t cuts = proxy_->counts().cuts;
     // gRPC may notice late that the connection is gone.
-    Answer whole;
+    Response whole;
     EXPECT_TRUE(Eventually([&] {
       whole = Call(text);
       return whole.status.ok();
@@ -273,11 +273,11 @@ TEST_F(FaultyProxyTest, CutConnectionsFailTheCallsOnThemAndComeBack) {
 
     clock_.Advance(1000 * kInterval);
     // What gRPC says between two calls may be what is cut.
-    const Answer answer = Call(text);
+    const Response response = Call(text);
     EXPECT_EQ(proxy_->counts().cuts, cuts + 1);
-    if (answer.status.ok()) continue;
-    EXPECT_EQ(answer.status.error_code(), grpc::StatusCode::UNAVAILABLE)
-        << answer.status.error_message();
+    if (response.status.ok()) continue;
+    EXPECT_EQ(response.status.error_code(), grpc::StatusCode::UNAVAILABLE)
+        << response.status.error_message();
     ++failed;
   }
   EXPECT_EQ(failed, 3);
@@ -301,7 +301,7 @@ TEST_F(FaultyProxyTest, EndsWhileCallsWait) {
 TEST(FaultRatesTest, RatesAreNamedAndBounded) {
   const FaultRates rates = *ParseFaultRates("drop=.25,duplicate_late=1");
   EXPECT_EQ(rates.drop_request, .25);
-  EXPECT_EQ(rates.drop_answer, .25);
+  EXPECT_EQ(rates.drop_response, .25);
   EXPECT_EQ(rates.duplicate_late, 1);
   EXPECT_EQ(rates.duplicate_now, 0);
   for (const char* text :

@@ -155,9 +155,9 @@ class OracleWorker {
     request.examples.push_back({0, number, number + 1});
     request.dense_examples = request.examples;
     marker_->Push(absl::StrCat("train/", index_), request, nullptr, push,
-                  [&](absl::Status answer) {
+                  [&](absl::Status result) {
                     slots_->ReleasePermit();
-                    status = std::move(answer);
+                    status = std::move(result);
                     done.Notify();
                   });
     slots_->Release(slot);

@@ -86,14 +86,14 @@ class CheckpointTest(harness.SystemTest):
         self.await_text(self.path("job", "workerlog.0"), r"step \d+")
         made = []
         for _ in range(3):
-            answer = subprocess.run(
+            result = subprocess.run(
                 [harness.oarlock(), "ctl", "checkpoint", "--server", endpoint,
                  "--timeout_s", "30", "--json"],
                 capture_output=True, text=True,
                 timeout=harness.JOB_DEADLINE_S)
-            self.assertEqual(answer.returncode, 0,
-                             answer.stderr + self.report())
-            made.append(json.loads(answer.stdout)["cut"])
+            self.assertEqual(result.returncode, 0,
+                             result.stderr + self.report())
+            made.append(json.loads(result.stdout)["cut"])
         self.assertEqual(made, sorted(set(made)))
         self.assertEqual(self.cut("ckpt"), made[-1])
         # --checkpoint_keep is 2.
@@ -362,12 +362,12 @@ class CheckpointTest(harness.SystemTest):
                        "--resume"), name, code=1)
 
     def tool(self, code, *words):
-        answer = subprocess.run(
+        result = subprocess.run(
             [harness.oarlock(), "checkpoint", *words], capture_output=True,
             text=True, timeout=harness.JOB_DEADLINE_S)
-        self.assertEqual(answer.returncode, code,
-                         answer.stdout + answer.stderr)
-        return answer
+        self.assertEqual(result.returncode, code,
+                         result.stdout + result.stderr)
+        return result
 
     def test_a_loss_that_is_accepted_is_told(self):
         job = self.train(

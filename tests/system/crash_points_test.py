@@ -77,10 +77,10 @@ class CrashPointsTest(harness.SystemTest):
     def assert_sound(self, directory, fault):
         if self.cut(directory) == 0:
             return
-        answer = subprocess.run(
+        result = subprocess.run(
             [harness.oarlock(), "checkpoint", "verify", self.path(directory)],
             capture_output=True, text=True, timeout=harness.JOB_DEADLINE_S)
-        self.assertEqual(answer.returncode, 0, fault + ": " + answer.stderr)
+        self.assertEqual(result.returncode, 0, fault + ": " + result.stderr)
 
     def test_every_point_is_one_of_those_below(self):
         wrong = subprocess.run(

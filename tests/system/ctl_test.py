@@ -102,14 +102,15 @@ class CtlTest(harness.SystemTest):
                         harness.JOB_DEADLINE_S, "a million rows pushed")
 
         # Any server tells of all.
-        answers = [self.ctl_json("hot-keys", endpoint, "--top", "5")
-                   for endpoint in endpoints]
-        for answer in answers:
-            self.assertEqual(answer["silent_servers"], [])
-            [table] = answer["tables"]
+        responses = [self.ctl_json("hot-keys", endpoint, "--top", "5")
+                     for endpoint in endpoints]
+        for response in responses:
+            self.assertEqual(response["silent_servers"], [])
+            [table] = response["tables"]
             self.assertEqual(len(table["keys"]), 5)
             self.assertGreater(table["pull_samples"], 1000)
-            self.assertEqual(table["keys"][0]["key"], str(PLANTED_KEY), answer)
+            self.assertEqual(table["keys"][0]["key"], str(PLANTED_KEY),
+                             response)
             for kind, total in (("pulls", "pulled_rows"),
                                 ("pushes", "pushed_rows")):
                 hot = table["keys"][0][kind]
@@ -125,7 +126,7 @@ class CtlTest(harness.SystemTest):
                                        hot["rows"], delta=1)
 
         text = self.ctl("hot-keys", endpoints[0], "--table",
-                        answers[0]["tables"][0]["name"], "--top", "1")
+                        responses[0]["tables"][0]["name"], "--top", "1")
         self.assertRegex(text, rf"(?m)^{PLANTED_KEY} +[01]\.\d+ %")
         self.assertIn("no sparse table is named 'x'",
                       self.ctl("hot-keys", endpoints[0], "--table", "x",
@@ -137,7 +138,7 @@ class CtlTest(harness.SystemTest):
         [sparse] = [table for table in status["tables"]
                     if table["kind"] == "sparse"]
         # The planted key lies where its partition is the most loaded one.
-        hot = answers[0]["tables"][0]["keys"][0]
+        hot = responses[0]["tables"][0]["keys"][0]
         skew = sparse["skew_across_partitions"]["pulled_rows"]
         self.assertEqual((skew["partition"], skew["server"]),
                          (hot["partition"], hot["server"]))

@@ -74,8 +74,8 @@ AWAY = .3
 DATA_FAULTS = "drop=.01,delay=.02,duplicate=.02"
 CONTROL_FAULTS = "drop=.05,delay=.1,duplicate=.15"
 CUT_INTERVAL_MS = 1500
-FAULT_KINDS = ("dropped_requests", "dropped_answers", "delayed_requests",
-               "delayed_answers", "duplicates_now", "duplicates_late", "cuts")
+FAULT_KINDS = ("dropped_requests", "dropped_responses", "delayed_requests",
+               "delayed_responses", "duplicates_now", "duplicates_late", "cuts")
 # A tenth of what comes in a second.
 SLOWEST_FAULTS_PER_S = 10
 # What the proxy says of them at a time is shorter.

@@ -110,9 +110,9 @@ class MetricsTest(harness.SystemTest):
     def scrape(self, port, host="127.0.0.1"):
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(f"http://{host}:{port}/metrics",
-                         timeout=SCRAPE_TIMEOUT_S) as answer:
-            self.assertRegex(answer.headers["Content-Type"], "text/plain")
-            return Exposition(answer.read().decode())
+                         timeout=SCRAPE_TIMEOUT_S) as response:
+            self.assertRegex(response.headers["Content-Type"], "text/plain")
+            return Exposition(response.read().decode())
 
     def try_scrape(self, port):
         try:

@@ -37,12 +37,12 @@ GOES_ON = "goes on from the logs of the run before"
 
 def examples_of(endpoint):
     """What this run has trained so far, 0 while nobody answers."""
-    answer = subprocess.run(
+    result = subprocess.run(
         [harness.oarlock(), "ctl", "status", "--server", endpoint, "--json"],
         capture_output=True, text=True, timeout=harness.JOB_DEADLINE_S)
-    if answer.returncode != 0:
+    if result.returncode != 0:
         return 0
-    job = json.loads(answer.stdout)["job"]
+    job = json.loads(result.stdout)["job"]
     if job is None:
         return 0
     return sum(phase["examples"] for phase in job["phases"]

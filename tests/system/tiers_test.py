@@ -36,11 +36,11 @@ class TiersTest(harness.SystemTest):
                 if SCRATCH in files]
 
     def tables(self, endpoint):
-        answer = subprocess.run(
+        result = subprocess.run(
             [harness.oarlock(), "ctl", "tables", "--server", endpoint,
              "--json"],
             capture_output=True, timeout=harness.FAILURE_DEADLINE_S)
-        return json.loads(answer.stdout)["tables"] if answer.stdout else []
+        return json.loads(result.stdout)["tables"] if result.stdout else []
 
     def test_servers_and_a_local_run_end_with_the_bits_of_memory(self):
         job = ["--server_num", "2", "--worker_num", "2"]

@@ -216,7 +216,7 @@ class Client:
                 timeout=CALL_TIMEOUT_S)
         errors = []
 
-        def answer():
+        def attempt():
             try:
                 return method(request, timeout=CALL_TIMEOUT_S)
             except grpc.RpcError as error:
@@ -225,7 +225,7 @@ class Client:
                 errors.append(error)
                 return None
 
-        answered = harness.eventually(answer, RETRY_DEADLINE_S)
+        answered = harness.eventually(attempt, RETRY_DEADLINE_S)
         if answered is None:
             raise errors[-1]
         return answered

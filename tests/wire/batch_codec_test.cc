@@ -41,12 +41,12 @@ v1::BatchRequest RandomRequest(RandomSequence* r) {
 v1::BatchResponse RandomResponse(RandomSequence* r) {
   v1::BatchResponse batch;
   for (uint64_t i = 1 + r->Below(6); i > 0; --i) {
-    v1::BatchAnswer* answer = batch.add_answers();
+    v1::BatchAnswer* result = batch.add_answers();
     if (r->Below(3) == 0) {
-      answer->set_status_code(1 + r->Below(16));
-      answer->set_status_message(std::string(r->Below(40), 'x'));
+      result->set_status_code(1 + r->Below(16));
+      result->set_status_message(std::string(r->Below(40), 'x'));
     } else {
-      answer->set_answer(RandomDenseResponse(50, r).SerializeAsString());
+      result->set_answer(RandomDenseResponse(50, r).SerializeAsString());
     }
   }
   return batch;
@@ -77,17 +77,17 @@ TEST(BatchCodecTest, EncodersSendTheBytesOfGeneratedCode) {
     ASSERT_EQ(Flatten(EncodeBatchRequest(calls)), request.SerializeAsString())
         << "seed " << seed;
     const v1::BatchResponse response = RandomResponse(&r);
-    std::vector<absl::StatusOr<grpc::ByteBuffer>> answers;
-    for (const v1::BatchAnswer& answer : response.answers()) {
-      if (answer.status_code() == 0) {
-        answers.emplace_back(CutIntoSlices(answer.answer(), 100, &r));
+    std::vector<absl::StatusOr<grpc::ByteBuffer>> responses;
+    for (const v1::BatchAnswer& result : response.answers()) {
+      if (result.status_code() == 0) {
+        responses.emplace_back(CutIntoSlices(result.answer(), 100, &r));
       } else {
-        answers.emplace_back(
-            absl::Status(static_cast<absl::StatusCode>(answer.status_code()),
-                         answer.status_message()));
+        responses.emplace_back(
+            absl::Status(static_cast<absl::StatusCode>(result.status_code()),
+                         result.status_message()));
       }
     }
-    ASSERT_EQ(Flatten(EncodeBatchResponse(answers)),
+    ASSERT_EQ(Flatten(EncodeBatchResponse(responses)),
               response.SerializeAsString())
         << "seed " << seed;
   }
@@ -108,19 +108,20 @@ TEST(BatchCodecTest, DecodersReadGeneratedBytesInAnySlicing) {
         ASSERT_EQ(static_cast<int>((*calls)[i].method), call.call_case());
         ASSERT_EQ(Flatten((*calls)[i].request), BytesOf(call));
       }
-      const auto answers = DecodeBatchResponse(
+      const auto responses = DecodeBatchResponse(
           CutIntoSlices(response.SerializeAsString(), max_slice_bytes, &r));
-      ASSERT_TRUE(answers.ok()) << answers.status() << " seed " << seed;
-      ASSERT_EQ(answers->size(), static_cast<size_t>(response.answers_size()));
-      for (size_t i = 0; i < answers->size(); ++i) {
-        const v1::BatchAnswer& answer = response.answers(static_cast<int>(i));
-        const auto& read = (*answers)[i];
+      ASSERT_TRUE(responses.ok()) << responses.status() << " seed " << seed;
+      ASSERT_EQ(responses->size(),
+                static_cast<size_t>(response.answers_size()));
+      for (size_t i = 0; i < responses->size(); ++i) {
+        const v1::BatchAnswer& result = response.answers(static_cast<int>(i));
+        const auto& read = (*responses)[i];
         ASSERT_EQ(static_cast<uint32_t>(read.status().code()),
-                  answer.status_code());
+                  result.status_code());
         if (read.ok()) {
-          ASSERT_EQ(Flatten(*read), answer.answer());
+          ASSERT_EQ(Flatten(*read), result.answer());
         } else {
-          ASSERT_EQ(read.status().message(), answer.status_message());
+          ASSERT_EQ(read.status().message(), result.status_message());
         }
       }
     }
@@ -136,8 +137,8 @@ TEST(BatchCodecTest, DamagedMessagesAreReadOrRefusedInOneLine) {
     const std::string response =
         Damage(RandomResponse(&r).SerializeAsString(), &r);
     const auto calls = DecodeBatchRequest(CutIntoSlices(request, 64, &r));
-    const auto answers = DecodeBatchResponse(CutIntoSlices(response, 64, &r));
-    for (const absl::Status& status : {calls.status(), answers.status()}) {
+    const auto responses = DecodeBatchResponse(CutIntoSlices(response, 64, &r));
+    for (const absl::Status& status : {calls.status(), responses.status()}) {
       if (status.ok()) continue;
       ++refused;
       ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

@@ -37,7 +37,8 @@ namespace oarlock::worker {
 // rounds. Training waits for nothing.
 //
 // Invariants:
-// 1. Every example of an answered push of a step is told exactly once, with the
+// 1. Every example of an acknowledged push of a step is told exactly once, with
+// the
 //    first mark whose cut its push is before.
 // 2. A mark is made only if all pushes before its cut were applied: after a
 //    push that failed, or dense gradients that were dropped, there is none any

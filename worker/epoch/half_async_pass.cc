@@ -137,7 +137,7 @@ class HalfAsyncPass {
   }
 
   // As a lane of an asynchronous pass does (pipelined_pass.cc): waits for the
-  // answer only if it brings the parameters of the next step.
+  // response only if it brings the parameters of the next step.
   void Push(DenseSlot* slot) {
     const absl::Time waiting = context_->clock().Now();
     slots_.AcquirePermit(*slot);

@@ -12,7 +12,7 @@ namespace oarlock::worker {
 
 // Computes the gradients that are missing on rows and dense parameters as they
 // are now, with an executor of its own, and pushes them; returns when all is
-// answered. Thread-safe. `context` is that of the pass, async mode.
+// acknowledged. Thread-safe. `context` is that of the pass, async mode.
 //
 // A repair with a name is one push under that name: the rows of its examples,
 // in one batch of whatever size, which have the keys that the dead worker

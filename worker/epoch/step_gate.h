@@ -21,8 +21,8 @@ namespace oarlock::worker {
 // Thread-safe. A lane's step begins here, before it asks for its rows, and is
 // finished when its push is answered. What a worker has finished is what the
 // slowest of its lanes has: it tells the coordinator, which answers with the
-// least of all workers. That answer is kept, so that a lane asks only when what
-// was last known does not let it go on.
+// least of all workers. That response is kept, so that a lane asks only when
+// what was last known does not let it go on.
 //
 // Invariant: when step number s of any lane begins (from 0), every lane of
 // every member has finished its steps up to s - bound - 1, so their pushes are
@@ -93,7 +93,7 @@ class StepGate {
   bool asking_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
-  // Of the coordinator's answers.
+  // Of the coordinator's responses.
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   std::thread reporter_;
 };

@@ -19,7 +19,7 @@ StepLane::StepLane(const PassContext* context, size_t index, bool pull_ahead,
       executor_(context->model->NewExecutor(context->config->batch_size())),
       parameter_gradients_(context->model->spec().num_parameters),
       commands_(1),
-      answers_(1) {
+      results_(1) {
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -31,18 +31,18 @@ StepLane::~StepLane() {
 void StepLane::Start(const float* parameters) { commands_.Push(parameters); }
 
 absl::Status StepLane::Wait(std::shared_ptr<StepBuffer>* step) {
-  Answer answer = *answers_.Pop();
-  *step = std::move(answer.step);
-  return answer.status;
+  Result result = *results_.Pop();
+  *step = std::move(result.step);
+  return result.status;
 }
 
 void StepLane::Run() {
   while (const auto parameters = commands_.Pop()) {
-    Answer answer;
+    Result result;
     absl::StatusOr<std::shared_ptr<StepBuffer>> step = Step(*parameters);
-    answer.status = step.status();
-    if (step.ok()) answer.step = *std::move(step);
-    answers_.Push(std::move(answer));
+    result.status = step.status();
+    if (step.ok()) result.step = *std::move(step);
+    results_.Push(std::move(result));
   }
 }
 

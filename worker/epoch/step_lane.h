@@ -43,7 +43,7 @@ class StepLane {
   }
 
  private:
-  struct Answer {
+  struct Result {
     absl::Status status;
     std::shared_ptr<StepBuffer> step;
   };
@@ -58,7 +58,7 @@ class StepLane {
   const std::unique_ptr<models::ModelExecutor> executor_;
   std::vector<float> parameter_gradients_;
   BoundedQueue<const float*> commands_;
-  BoundedQueue<Answer> answers_;
+  BoundedQueue<Result> results_;
   std::thread thread_;
 };
 

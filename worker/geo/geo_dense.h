@@ -38,7 +38,7 @@ class GeoDense {
     std::shared_ptr<const void> memory;
   };
   Exchange TakeChanges(TableId table);
-  // The push was answered: parameters are what it has brought.
+  // The push was acknowledged: parameters are what it has brought.
   void Install();
 
  private:

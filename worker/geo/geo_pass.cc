@@ -44,7 +44,7 @@ class GeoLane {
         executor_(context->model->NewExecutor(context->config->batch_size())),
         dense_gradients_(context->model->spec().num_parameters),
         commands_(1),
-        answers_(1) {
+        results_(1) {
     thread_ = std::thread([this] { Run(); });
   }
   ~GeoLane() {
@@ -66,13 +66,13 @@ class GeoLane {
 
   // Computes the step's gradients; Wait waits for them.
   void Start(const GeoStep* step) { commands_.Push(step); }
-  absl::Status Wait() { return *answers_.Pop(); }
+  absl::Status Wait() { return *results_.Pop(); }
   std::vector<float>& dense_gradients() { return dense_gradients_; }
 
  private:
   void Run() {
     while (const auto step = commands_.Pop()) {
-      answers_.Push(Compute(**step));
+      results_.Push(Compute(**step));
     }
   }
 
@@ -100,7 +100,7 @@ class GeoLane {
   const std::unique_ptr<models::ModelExecutor> executor_;
   std::vector<float> dense_gradients_;
   BoundedQueue<const GeoStep*> commands_;
-  BoundedQueue<absl::Status> answers_;
+  BoundedQueue<absl::Status> results_;
   std::thread thread_;
 };
 

@@ -75,7 +75,7 @@ class GeoReplica {
   std::shared_ptr<const void> TakeChanges(bool rows, bool dense,
                                           bool statistics,
                                           client::PushRequest* push);
-  // The push was answered.
+  // The push was acknowledged.
   void Pushed();
 
   // These rows were changed by this worker, but not through this replica: the

@@ -23,7 +23,8 @@ namespace oarlock::worker {
 // special case.
 class LeasedWork : public data::WorkSource {
  public:
-  // Works off a repair; OK when all of its pushes were answered. Thread-safe.
+  // Works off a repair; OK when all of its pushes were acknowledged.
+  // Thread-safe.
   using Repair = std::function<absl::Status(const client::PushRepair& repair)>;
 
   // `work` names the pass at the coordinator. `job` and `clock` outlive this.
@@ -36,12 +37,12 @@ class LeasedWork : public data::WorkSource {
         clock_(clock) {}
 
   // Repairs that the coordinator has are worked off first, in the thread that
-  // asks for work; one that fails is the answer.
+  // asks for work; one that fails is the result.
   absl::StatusOr<std::optional<data::WorkItem>> Next() override;
   // Remembers the lease; its gradients may still be on their way.
   void Done(const data::WorkItem& item) override;
 
-  // All gradients have been answered: reports progress, then tells the
+  // All gradients have been acknowledged: reports progress, then tells the
   // coordinator what is done. In this order: what was reported of an evaluation
   // counts for good when its leases are told done, and goes with a worker that
   // dies before, as its leases do.

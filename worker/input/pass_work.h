@@ -39,8 +39,8 @@ class PassWork {
   // not known beforehand.
   virtual std::optional<uint64_t> num_rounds() const = 0;
   // To be asked when the lanes' sources are empty and all that was read has
-  // been pushed and answered. True: there is more, as when another worker was
-  // lost; the lanes have to run once more. False: the pass is over.
+  // been pushed and acknowledged. True: there is more, as when another worker
+  // was lost; the lanes have to run once more. False: the pass is over.
   virtual absl::StatusOr<bool> AwaitMore() = 0;
   // What reads items of the lanes' sources, and of repairs; null: a BatchReader
   // does, since they are lines of the files (PassContext::new_reader).

@@ -26,7 +26,7 @@ enum class Stage {
   kPull,      // from asking for rows to having them
   kWaitPull,  // the part of it that computing waited for
   kCompute,   // forward and backward
-  kPush,      // from sending gradients to the answer
+  kPush,      // from sending gradients to the response
   kWaitPush,  // waiting for a permit to send
   kNumStages,
 };

@@ -49,7 +49,7 @@ try:
         A.ServerHeartbeatRequest(server_index=5, server_generation=1),
     )
     print(
-        "answer to a server heartbeat, %d workers: %d bytes" % (W, r.ByteSize())
+        "response to a server heartbeat, %d workers: %d bytes" % (W, r.ByteSize())
     )
     raw = c.unary_unary("/oarlock.v1.AdminService/ServerHeartbeat")
     reqs = [

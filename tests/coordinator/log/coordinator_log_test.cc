@@ -122,8 +122,8 @@ TEST_F(CoordinatorLogTest, OneThatDiesNowAndThenAnswersAsOneThatNeverDied) {
     for (int step = 0; step < 600; ++step) {
       Pass(&calls);
       const v1::CoordinatorCall call = calls.Next(immortal.Save());
-      const std::string answer = Apply(call, &immortal);
-      ASSERT_EQ(Apply(call, &*mortal), answer)
+      const std::string response = Apply(call, &immortal);
+      ASSERT_EQ(Apply(call, &*mortal), response)
           << "step " << step << ": " << call.ShortDebugString();
       if (calls.Below(30) == 0) {
         ASSERT_TRUE(mortal->WriteState().ok());

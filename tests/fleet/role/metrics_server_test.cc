@@ -40,21 +40,21 @@ std::string Get(int port, const std::string& path) {
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  std::string answer;
+  std::string response;
   if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) ==
       0) {
     const std::string request = absl::StrCat("GET ", path, " HTTP/1.0\r\n\r\n");
-    // Who has accepted may be gone by now: no answer then.
+    // Who has accepted may be gone by now: no response then.
     const bool asked = send(fd, request.data(), request.size(), MSG_NOSIGNAL) ==
                        static_cast<ssize_t>(request.size());
     char buffer[4096];
     ssize_t n;
     while (asked && (n = read(fd, buffer, sizeof(buffer))) > 0) {
-      answer.append(buffer, n);
+      response.append(buffer, n);
     }
   }
   close(fd);
-  return answer;
+  return response;
 }
 
 const Clock& TestClock() {
@@ -74,15 +74,15 @@ TEST(MetricsServerTest, EachScrapeTellsWhatTheSourceCollectsThen) {
     snapshot->Add(kCount, rows, {{"table", "a\"b"}});
     snapshot->Add(kSeconds, {.bounds = {.5, 1}, .counts = {2, 0, 4}, .sum = 9});
   });
-  std::string answer = Get(server->port(), "/metrics");
-  EXPECT_THAT(answer, HasSubstr(" 200 "));
-  EXPECT_THAT(answer, HasSubstr("# TYPE oarlock_test_rows_total counter\n"));
-  EXPECT_THAT(answer,
+  std::string response = Get(server->port(), "/metrics");
+  EXPECT_THAT(response, HasSubstr(" 200 "));
+  EXPECT_THAT(response, HasSubstr("# TYPE oarlock_test_rows_total counter\n"));
+  EXPECT_THAT(response,
               HasSubstr("oarlock_test_rows_total{table=\"a\\\"b\"} 3\n"));
-  EXPECT_THAT(answer, HasSubstr("oarlock_test_seconds_count 6\n"));
-  EXPECT_THAT(answer, HasSubstr("oarlock_test_seconds_sum 9\n"));
-  EXPECT_THAT(answer, HasSubstr("oarlock_test_seconds_bucket{le=\"1\"} 2\n"));
-  EXPECT_THAT(answer,
+  EXPECT_THAT(response, HasSubstr("oarlock_test_seconds_count 6\n"));
+  EXPECT_THAT(response, HasSubstr("oarlock_test_seconds_sum 9\n"));
+  EXPECT_THAT(response, HasSubstr("oarlock_test_seconds_bucket{le=\"1\"} 2\n"));
+  EXPECT_THAT(response,
               HasSubstr("oarlock_test_seconds_bucket{le=\"+Inf\"} 6\n"));
   rows = 4;
   EXPECT_THAT(Get(server->port(), "/metrics"),

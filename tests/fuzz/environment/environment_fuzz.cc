@@ -1,7 +1,7 @@
 // Fuzz target of ResolveRole, for libFuzzer and for environment_replay_test.
 //
 // Input: lines NAME=value; a name that starts with "--" is an argument. Aborts
-// when an answer contradicts itself or an error is not one line.
+// when a result contradicts itself or an error is not one line.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace {
 
-// What is wrong with the answer, or null.
+// What is wrong with the result, or null.
 const char* WhatIsWrong(const oarlock::cluster::RoleAssignment& role) {
   if (role.reason.empty()) return "no reason";
   if (role.num_workers < 1) return "no workers";

@@ -4,7 +4,7 @@
 // Input: a byte, of which bit 0 says that headers get the checksums they should
 // have (else hardly any input gets behind the first) and bit 1 that segments
 // name the size of the one before; then segments, each with its size in 2 bytes
-// before it. Aborts when the reader's answer contradicts itself, or when a log
+// before it. Aborts when the reader's result contradicts itself, or when a log
 // that can be read cannot be opened, repaired, appended to and read again with
 // the same records.
 

@@ -55,7 +55,7 @@ TEST(ChangeLogTest, PositionOfAnotherLogIsForgotten) {
   EXPECT_TRUE(log.List(WorkerIndex(0), 2, 100).forgotten);
 }
 
-TEST(ChangeLogTest, AnswersAreBoundedAndGoOn) {
+TEST(ChangeLogTest, ResponsesAreBoundedAndGoOn) {
   ChangeLog log(1000);
   std::vector<uint64_t> numbers;
   for (uint64_t i = 0; i < 25; ++i) numbers.push_back(i);

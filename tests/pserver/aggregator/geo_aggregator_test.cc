@@ -32,15 +32,15 @@ class GeoAggregatorTest : public ::testing::Test {
   GeoAggregatorTest() { EXPECT_TRUE(registry_.Create(GeoConfig()).ok()); }
 
   void Push(const v1::RequestHeader& header, uint64_t key, float difference) {
-    int num_answers = 0;
+    int num_responses = 0;
     (*registry_.Find(TableId(1)))
         ->aggregator->PushSparse(
             SparsePushOf(header, {{Key{key}, {difference}}}),
             [&](absl::StatusOr<PushOutcome> outcome) {
               EXPECT_TRUE(outcome.ok()) << outcome.status();
-              ++num_answers;
+              ++num_responses;
             });
-    EXPECT_EQ(num_answers, 1);
+    EXPECT_EQ(num_responses, 1);
   }
   v1::ListChangesResponse List(uint32_t worker, uint64_t generation,
                                uint64_t position) {

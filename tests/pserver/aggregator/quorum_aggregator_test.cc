@@ -415,7 +415,7 @@ TEST(QuorumAggregatorTest, NobodyWaitsWhileACutIsOpen) {
   EXPECT_EQ(f.TakeAnswered(), (Workers{0, 1, 2}));
 }
 
-// Threads that push, each after its last answer, with some that stop and some
+// Threads that push, each after its last response, with some that stop and some
 // that are slow: every gradient arrives once, and nobody waits for ever.
 TEST(QuorumAggregatorTest, EveryPushOfManyThreadsIsAppliedOnceAndAnswered) {
   constexpr uint32_t kThreads = 6;
@@ -423,7 +423,7 @@ TEST(QuorumAggregatorTest, EveryPushOfManyThreadsIsAppliedOnceAndAnswered) {
   const auto table = MakeDense(Config(0.75f));
   const SkippableClock clock;
   QuorumAggregator aggregator(table.get(), clock);
-  std::atomic<uint64_t> answers = 0;
+  std::atomic<uint64_t> responses = 0;
   std::vector<std::thread> threads;
   for (uint32_t w = 0; w < kThreads; ++w) {
     threads.emplace_back([&, w] {
@@ -436,7 +436,7 @@ TEST(QuorumAggregatorTest, EveryPushOfManyThreadsIsAppliedOnceAndAnswered) {
                         {{kOnly, std::vector<float>(kBlock, 1)}}),
             [&](absl::StatusOr<PushOutcome> outcome) {
               EXPECT_TRUE(outcome.ok());
-              ++answers;
+              ++responses;
               done.Notify();
             });
         done.WaitForNotification();
@@ -445,7 +445,7 @@ TEST(QuorumAggregatorTest, EveryPushOfManyThreadsIsAppliedOnceAndAnswered) {
   }
   for (std::thread& thread : threads) thread.join();
   const uint64_t pushes = kPushes / 10 + (kThreads - 1) * kPushes;
-  EXPECT_EQ(answers, pushes);
+  EXPECT_EQ(responses, pushes);
   EXPECT_EQ(BlockOf(*table, kOnly), std::vector<float>(kBlock, pushes));
   EXPECT_LT(aggregator.Version(), pushes) << "no two were one update";
 }

@@ -34,7 +34,7 @@ std::vector<float> RunDense(uint32_t num_servers, uint64_t order_seed,
     }
   }
   RandomSequence order(order_seed);
-  size_t num_answers = 0;
+  size_t num_responses = 0;
   for (uint64_t round = 1; round <= 10; ++round) {
     std::vector<std::pair<uint32_t, uint32_t>> calls;  // worker, server
     for (uint32_t w = 0; w < 3; ++w) {
@@ -55,11 +55,11 @@ std::vector<float> RunDense(uint32_t num_servers, uint64_t order_seed,
       aggregators[s]->PushDense(
           DensePushOf(PushHeader(w, 1, round, round), gradients),
           [&](absl::StatusOr<PushOutcome> outcome) {
-            num_answers += outcome.ok();
+            num_responses += outcome.ok();
           });
     }
   }
-  EXPECT_EQ(num_answers, 10u * 3 * num_servers);
+  EXPECT_EQ(num_responses, 10u * 3 * num_servers);
   std::vector<float> vector;
   for (uint32_t b = 0; b < kBlocks; ++b) {
     for (const auto& table : tables) {

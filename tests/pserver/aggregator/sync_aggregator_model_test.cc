@@ -19,7 +19,7 @@
 #include "absl/time/time.h"
 #include "base/random.h"
 #include "pserver/aggregator/sync_aggregator.h"
-#include "tests/pserver/service/push_answers.h"
+#include "tests/pserver/service/push_responses.h"
 #include "tests/pserver/service/push_testing.h"
 
 namespace oarlock::pserver {
@@ -93,7 +93,7 @@ class RandomJob {
     aggregator_.Shutdown();
   }
 
-  // Compares answers and rows with the book.
+  // Compares responses and rows with the book.
   void Check() {
     SgdModel model(kLearningRate);
     for (const auto& [round, contributions] : counted_) {
@@ -105,9 +105,9 @@ class RandomJob {
     }
     EXPECT_EQ(RowsOf(*table_), model.rows());
     for (const auto& [name, code] : expected_) {
-      EXPECT_EQ(answers_.Get(name).times, 1) << name;
-      EXPECT_EQ(answers_.Get(name).status.code(), code)
-          << name << ": " << answers_.Get(name).status;
+      EXPECT_EQ(responses_.Get(name).times, 1) << name;
+      EXPECT_EQ(responses_.Get(name).status.code(), code)
+          << name << ": " << responses_.Get(name).status;
     }
     EXPECT_EQ(aggregator_.CompleteRounds(), num_rounds_);
     EXPECT_EQ(aggregator_.HeldPushes(), 0u);
@@ -177,7 +177,7 @@ class RandomJob {
                                  false);
       return;
     }
-    // A joiner awaits the answers of its first round.
+    // A joiner awaits the responses of its first round.
     const bool may_be_ahead =
         with_ahead_ && worker.next_round > worker.first_round + 1;
     if (worker.next_round > complete + (may_be_ahead ? 2 : 1)) return;
@@ -191,7 +191,7 @@ class RandomJob {
     size_t n = 0;
     for (const std::string& name :
          calls_[{message.worker, message.generation, message.round}]) {
-      n += name.starts_with(message.Prefix()) && !answers_.Has(name);
+      n += name.starts_with(message.Prefix()) && !responses_.Has(name);
     }
     return n;
   }
@@ -200,7 +200,7 @@ class RandomJob {
     const std::string name = message.Name(num_calls_++);
     expected_[name] = absl::StatusCode::kOk;
     calls_[{message.worker, message.generation, message.round}].push_back(name);
-    aggregator_.PushSparse(message.View(), answers_.Expect(name));
+    aggregator_.PushSparse(message.View(), responses_.Expect(name));
   }
 
   void Die(uint32_t w) {
@@ -225,7 +225,7 @@ class RandomJob {
   const bool with_deaths_;
   const bool with_ahead_;
   std::unique_ptr<sparse_table::SparseTable> table_;
-  PushAnswers answers_;
+  PushResponses responses_;
   SyncAggregator aggregator_;
   std::vector<Worker> workers_;
   int num_calls_ = 0;
@@ -263,8 +263,8 @@ TEST(SyncAggregatorModelTest, DeathsAndReturnsGiveTheModelsRows) {
   }
 }
 
-// Threads as workers, each awaiting its answers, the last rounds with fewer of
-// them; messages of a push are sent by two threads at once.
+// Threads as workers, each awaiting its responses, the last rounds with fewer
+// of them; messages of a push are sent by two threads at once.
 SparseGradients RunThreads(uint32_t num_workers, uint32_t num_parts,
                            SgdModel* model) {
   const auto table =
@@ -282,21 +282,21 @@ SparseGradients RunThreads(uint32_t num_workers, uint32_t num_parts,
         const auto messages =
             MessagesOf(3, w, 1, round, round, num_parts, &whole);
         absl::Mutex mutex;
-        size_t num_answers = 0;
+        size_t num_responses = 0;
         const auto send = [&](size_t begin) {
           for (size_t i = begin; i < messages.size(); i += 2) {
             aggregator.PushSparse(
                 messages[i].View(), [&](absl::StatusOr<PushOutcome> outcome) {
                   EXPECT_TRUE(outcome.ok()) << outcome.status();
                   absl::MutexLock lock(&mutex);
-                  ++num_answers;
+                  ++num_responses;
                 });
           }
         };
         std::thread helper(send, 1);
         send(0);
         helper.join();
-        const auto all = [&] { return num_answers == messages.size(); };
+        const auto all = [&] { return num_responses == messages.size(); };
         absl::MutexLock lock(&mutex);
         ASSERT_TRUE(
             mutex.AwaitWithTimeout(absl::Condition(&all), absl::Seconds(60)));
@@ -332,7 +332,7 @@ TEST(SyncAggregatorThreadsTest, ShutdownAmongPushesAnswersEveryCall) {
     const auto table =
         MakeSparse(SparseConfig(kDim, kLearningRate, v1::SYNC, v1::SUM));
     SyncAggregator aggregator(table.get());
-    PushAnswers answers;
+    PushResponses responses;
     for (uint32_t w = 0; w < 2; ++w) {
       aggregator.SetRoundMember(WorkerIndex(w), Generation(1), true);
     }
@@ -343,13 +343,14 @@ TEST(SyncAggregatorThreadsTest, ShutdownAmongPushesAnswersEveryCall) {
           aggregator.PushSparse(
               SparsePushOf(PushHeader(w, 1, round, round),
                            RandomGradients(round, 5, 20, kDim)),
-              answers.Expect(std::to_string(w) + "." + std::to_string(round)));
+              responses.Expect(std::to_string(w) + "." +
+                               std::to_string(round)));
         }
       });
     }
     aggregator.Shutdown();
     for (std::thread& thread : threads) thread.join();
-    EXPECT_EQ(answers.size(), 100u);
+    EXPECT_EQ(responses.size(), 100u);
     EXPECT_EQ(aggregator.HeldPushes(), 0u);
   }
 }

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/notification.h"
-#include "tests/pserver/service/push_answers.h"
+#include "tests/pserver/service/push_responses.h"
 #include "tests/pserver/service/push_testing.h"
 
 namespace oarlock::pserver {
@@ -38,7 +38,7 @@ class SyncAggregatorTest : public ::testing::Test {
     aggregator_->PushSparse(
         SparsePushOf(PushHeader(worker, generation, sequence, round),
                      {{kKey, {value}}}),
-        answers_.Expect(name));
+        responses_.Expect(name));
   }
   // Message `part` of `parts`.
   void PushPart(const std::string& name, uint32_t worker, uint64_t sequence,
@@ -49,7 +49,7 @@ class SyncAggregatorTest : public ::testing::Test {
     header.set_part_count(parts);
     header.set_table_part_count(parts);
     aggregator_->PushSparse(SparsePushOf(header, gradients),
-                            answers_.Expect(name));
+                            responses_.Expect(name));
   }
   float Row(Key key = kKey) {
     const SparseGradients rows = RowsOf(*table_);
@@ -65,7 +65,7 @@ class SyncAggregatorTest : public ::testing::Test {
   static constexpr Key kKey{5};
   std::unique_ptr<sparse_table::SparseTable> table_ =
       MakeSparse(SparseConfig(1, -1, v1::SYNC, v1::SUM));
-  PushAnswers answers_;
+  PushResponses responses_;
   std::unique_ptr<SyncAggregator> aggregator_ =
       std::make_unique<SyncAggregator>(table_.get());
 };
@@ -74,15 +74,15 @@ TEST_F(SyncAggregatorTest, RoundWaitsForEveryMember) {
   Join(0);
   Join(1);
   Push("b", 1, 1, 1, 2);
-  EXPECT_FALSE(answers_.Has("b"));
+  EXPECT_FALSE(responses_.Has("b"));
   EXPECT_EQ(Row(), 0);
   EXPECT_EQ(aggregator_->HeldPushes(), 1u);
   EXPECT_EQ(aggregator_->CompleteRounds(), 0u);
   Push("a", 0, 1, 1, 1);
-  EXPECT_EQ(answers_.Code("a"), kOk);
-  EXPECT_EQ(answers_.Code("b"), kOk);
-  EXPECT_EQ(answers_.order(), (std::vector<std::string>{"a", "b"}))
-      << "answers come in the order of workers";
+  EXPECT_EQ(responses_.Code("a"), kOk);
+  EXPECT_EQ(responses_.Code("b"), kOk);
+  EXPECT_EQ(responses_.order(), (std::vector<std::string>{"a", "b"}))
+      << "responses come in the order of workers";
   EXPECT_EQ(Row(), 3);
   EXPECT_EQ(aggregator_->HeldPushes(), 0u);
   EXPECT_EQ(aggregator_->CompleteRounds(), 1u);
@@ -95,23 +95,23 @@ TEST_F(SyncAggregatorTest, MeanDividesByContributorsNotByThoseWithTheKey) {
   Push("a", 0, 1, 1, 4);
   Push("b", 1, 1, 1, 5);
   PushPart("c", 2, 1, 1, 0, 1, {});
-  EXPECT_EQ(answers_.size(), 3u);
+  EXPECT_EQ(responses_.size(), 3u);
   EXPECT_EQ(Row(), 3);
 }
 
 TEST_F(SyncAggregatorTest, EmptyPushesCompleteARound) {
   Join(0);
   PushPart("a", 0, 1, 1, 0, 1, {});
-  EXPECT_EQ(answers_.Code("a"), kOk);
+  EXPECT_EQ(responses_.Code("a"), kOk);
   EXPECT_EQ(aggregator_->CompleteRounds(), 1u);
 }
 
 TEST_F(SyncAggregatorTest, PushIsCompleteWhenAllItsMessagesAreThere) {
   Join(0);
   PushPart("second", 0, 1, 1, 7, 2, {{Key{2}, {2}}});
-  EXPECT_FALSE(answers_.Has("second"));
+  EXPECT_FALSE(responses_.Has("second"));
   PushPart("first", 0, 1, 1, 3, 2, {{Key{1}, {1}}});
-  EXPECT_EQ(answers_.order(), (std::vector<std::string>{"first", "second"}));
+  EXPECT_EQ(responses_.order(), (std::vector<std::string>{"first", "second"}));
   EXPECT_EQ(Row(Key{1}), 1);
   EXPECT_EQ(Row(Key{2}), 2);
 }
@@ -121,11 +121,11 @@ TEST_F(SyncAggregatorTest, RetryOfAHeldMessageIsAnsweredAndCountedOnce) {
   Join(1);
   Push("a", 0, 1, 1, 1);
   Push("a again", 0, 1, 1, 1);
-  EXPECT_EQ(answers_.size(), 0u);
+  EXPECT_EQ(responses_.size(), 0u);
   EXPECT_EQ(aggregator_->HeldPushes(), 1u);
   Push("b", 1, 1, 1, 10);
-  EXPECT_EQ(answers_.Code("a"), kOk);
-  EXPECT_EQ(answers_.Code("a again"), kOk);
+  EXPECT_EQ(responses_.Code("a"), kOk);
+  EXPECT_EQ(responses_.Code("a again"), kOk);
   EXPECT_EQ(Row(), 11);
 }
 
@@ -135,10 +135,10 @@ TEST_F(SyncAggregatorTest, OldestOfTooManyRetriesIsSentAway) {
   for (size_t i = 0; i <= SyncAggregator::kMaxCallersPerMessage; ++i) {
     Push("call " + std::to_string(i), 0, 1, 1, 1);
   }
-  EXPECT_EQ(answers_.Code("call 0"), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(answers_.size(), 1u);
+  EXPECT_EQ(responses_.Code("call 0"), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(responses_.size(), 1u);
   Push("b", 1, 1, 1, 1);
-  EXPECT_EQ(answers_.Code("call 1"), kOk);
+  EXPECT_EQ(responses_.Code("call 1"), kOk);
   EXPECT_EQ(Row(), 2);
 }
 
@@ -146,8 +146,8 @@ TEST_F(SyncAggregatorTest, LateRetryIsAnsweredAsDuplicate) {
   Join(0);
   Push("a", 0, 1, 1, 1);
   Push("a again", 0, 1, 1, 1);
-  EXPECT_EQ(answers_.Code("a again"), kOk);
-  EXPECT_EQ(answers_.Get("a again").duplicate_groups, 1u);
+  EXPECT_EQ(responses_.Code("a again"), kOk);
+  EXPECT_EQ(responses_.Get("a again").duplicate_groups, 1u);
   EXPECT_EQ(Row(), 1);
   EXPECT_EQ(aggregator_->CompleteRounds(), 1u);
 }
@@ -157,7 +157,7 @@ TEST_F(SyncAggregatorTest, LatePushThatWasNotAppliedIsRefused) {
   Push("a", 0, 1, 1, 1);
   Join(1);
   Push("b", 1, 1, 1, 1);
-  EXPECT_EQ(answers_.Code("b"), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(responses_.Code("b"), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(Row(), 1);
 }
 
@@ -167,22 +167,22 @@ TEST_F(SyncAggregatorTest, MemberMayBeOneRoundAheadAndNotTwo) {
   Push("a1", 0, 1, 1, 1);
   Push("a2", 0, 2, 2, 10);
   Push("a3", 0, 3, 3, 100);
-  EXPECT_EQ(answers_.Code("a3"), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(answers_.size(), 1u);
+  EXPECT_EQ(responses_.Code("a3"), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(responses_.size(), 1u);
   Push("b1", 1, 1, 1, 1);
   EXPECT_EQ(Row(), 2);
-  EXPECT_FALSE(answers_.Has("a2"));
+  EXPECT_FALSE(responses_.Has("a2"));
   Push("b2", 1, 2, 2, 10);
   EXPECT_EQ(Row(), 22);
-  EXPECT_EQ(answers_.Code("a2"), kOk);
+  EXPECT_EQ(responses_.Code("a2"), kOk);
 }
 
 TEST_F(SyncAggregatorTest, PushOfANonMemberIsRefused) {
   Push("a", 0, 1, 1, 1);
-  EXPECT_EQ(answers_.Code("a"), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(responses_.Code("a"), absl::StatusCode::kFailedPrecondition);
   Join(0, 2);
   Push("old generation", 0, 1, 1, 1, /*generation=*/1);
-  EXPECT_EQ(answers_.Code("old generation"),
+  EXPECT_EQ(responses_.Code("old generation"),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(aggregator_->HeldPushes(), 0u);
 }
@@ -190,7 +190,7 @@ TEST_F(SyncAggregatorTest, PushOfANonMemberIsRefused) {
 TEST_F(SyncAggregatorTest, PushWithoutARoundIsInvalid) {
   Join(0);
   Push("a", 0, 1, 0, 1);
-  EXPECT_EQ(answers_.Code("a"), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(responses_.Code("a"), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(SyncAggregatorTest, ARoundTakesOnePushOfAWorker) {
@@ -198,14 +198,14 @@ TEST_F(SyncAggregatorTest, ARoundTakesOnePushOfAWorker) {
   Join(1);
   Push("a", 0, 1, 1, 1);
   Push("another", 0, 2, 1, 1);
-  EXPECT_EQ(answers_.Code("another"), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(responses_.Code("another"), absl::StatusCode::kInvalidArgument);
   Push("same in the next", 0, 1, 2, 1);
-  EXPECT_EQ(answers_.Code("same in the next"),
+  EXPECT_EQ(responses_.Code("same in the next"),
             absl::StatusCode::kInvalidArgument);
   Push("b", 1, 1, 1, 1);
   EXPECT_EQ(Row(), 2);
   Push("applied already", 0, 1, 2, 1);
-  EXPECT_EQ(answers_.Code("applied already"),
+  EXPECT_EQ(responses_.Code("applied already"),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Row(), 2);
 }
@@ -213,14 +213,14 @@ TEST_F(SyncAggregatorTest, ARoundTakesOnePushOfAWorker) {
 TEST_F(SyncAggregatorTest, PartsThatContradictEachOtherAreInvalid) {
   Join(0);
   PushPart("none", 0, 1, 1, 0, 0, {});
-  EXPECT_EQ(answers_.Code("none"), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(responses_.Code("none"), absl::StatusCode::kInvalidArgument);
   PushPart("too many", 0, 1, 1, 0, SyncAggregator::kMaxTableParts + 1, {});
-  EXPECT_EQ(answers_.Code("too many"), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(responses_.Code("too many"), absl::StatusCode::kInvalidArgument);
   PushPart("first", 0, 1, 1, 0, 2, {});
   PushPart("other count", 0, 1, 1, 1, 3, {});
-  EXPECT_EQ(answers_.Code("other count"), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(responses_.Code("other count"), absl::StatusCode::kInvalidArgument);
   PushPart("second", 0, 1, 1, 1, 2, {});
-  EXPECT_EQ(answers_.Code("second"), kOk);
+  EXPECT_EQ(responses_.Code("second"), kOk);
 }
 
 TEST_F(SyncAggregatorTest, PartOfALostWorkerIsDroppedAndTheRoundGoesOn) {
@@ -228,10 +228,10 @@ TEST_F(SyncAggregatorTest, PartOfALostWorkerIsDroppedAndTheRoundGoesOn) {
   Join(1);
   PushPart("half", 1, 1, 1, 0, 2, {{kKey, {100}}});
   Push("a", 0, 1, 1, 1);
-  EXPECT_EQ(answers_.size(), 0u);
+  EXPECT_EQ(responses_.size(), 0u);
   Leave(1);
-  EXPECT_EQ(answers_.Code("half"), absl::StatusCode::kAborted);
-  EXPECT_EQ(answers_.Code("a"), kOk);
+  EXPECT_EQ(responses_.Code("half"), absl::StatusCode::kAborted);
+  EXPECT_EQ(responses_.Code("a"), kOk);
   EXPECT_EQ(Row(), 1);
   EXPECT_EQ(aggregator_->HeldPushes(), 0u);
 }
@@ -243,12 +243,12 @@ TEST_F(SyncAggregatorTest, CompletePushOfALostWorkerCounts) {
   Push("b", 1, 1, 1, 6);
   Push("b2", 1, 2, 2, 8);
   Leave(1);
-  EXPECT_EQ(answers_.size(), 0u);
+  EXPECT_EQ(responses_.size(), 0u);
   Push("a", 0, 1, 1, 2);
   EXPECT_EQ(Row(), 4);
   Push("a2", 0, 2, 2, 4);
   EXPECT_EQ(Row(), 10);
-  EXPECT_EQ(answers_.Code("b2"), kOk);
+  EXPECT_EQ(responses_.Code("b2"), kOk);
 }
 
 TEST_F(SyncAggregatorTest, WhatTheLastMemberLeavesBehindIsApplied) {
@@ -256,9 +256,9 @@ TEST_F(SyncAggregatorTest, WhatTheLastMemberLeavesBehindIsApplied) {
   Join(1);
   Push("a", 0, 1, 1, 1);
   Leave(0);
-  EXPECT_EQ(answers_.size(), 0u);
+  EXPECT_EQ(responses_.size(), 0u);
   Leave(1);
-  EXPECT_EQ(answers_.Code("a"), kOk);
+  EXPECT_EQ(responses_.Code("a"), kOk);
   EXPECT_EQ(Row(), 1);
   EXPECT_EQ(aggregator_->CompleteRounds(), 1u);
 }
@@ -268,10 +268,10 @@ TEST_F(SyncAggregatorTest, NewGenerationTakesThePlaceOfTheOld) {
   Join(1);
   PushPart("half", 1, 9, 1, 0, 2, {{kKey, {100}}});
   Join(1, 2);
-  EXPECT_EQ(answers_.Code("half"), absl::StatusCode::kAborted);
+  EXPECT_EQ(responses_.Code("half"), absl::StatusCode::kAborted);
   Leave(1, 1);  // The news of the old one's death comes late.
   Push("a", 0, 1, 1, 1);
-  EXPECT_EQ(answers_.size(), 1u) << "the new generation is waited for";
+  EXPECT_EQ(responses_.size(), 1u) << "the new generation is waited for";
   Push("b", 1, 1, 1, 10, /*generation=*/2);
   EXPECT_EQ(Row(), 11);
 }
@@ -282,11 +282,11 @@ TEST_F(SyncAggregatorTest, JoinerIsWaitedForFromTheRoundItBeginsWith) {
   Join(1);
   // Another server told it that round 2 is complete there.
   Push("b3", 1, 1, 3, 100);
-  EXPECT_EQ(answers_.size(), 1u);
+  EXPECT_EQ(responses_.size(), 1u);
   Push("a2", 0, 2, 2, 10);
-  EXPECT_EQ(answers_.Code("a2"), kOk);
+  EXPECT_EQ(responses_.Code("a2"), kOk);
   EXPECT_EQ(Row(), 11);
-  EXPECT_FALSE(answers_.Has("b3"));
+  EXPECT_FALSE(responses_.Has("b3"));
   Push("a3", 0, 3, 3, 100);
   EXPECT_EQ(Row(), 211);
 }
@@ -298,10 +298,10 @@ TEST_F(SyncAggregatorTest, ShutdownAnswersWhatIsHeldAndHoldsNothingMore) {
   Push("a2", 0, 2, 2, 1);
   aggregator_->Shutdown();
   aggregator_->Shutdown();
-  EXPECT_EQ(answers_.Code("a"), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(answers_.Code("a2"), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(responses_.Code("a"), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(responses_.Code("a2"), absl::StatusCode::kUnavailable);
   Push("b", 1, 1, 1, 1);
-  EXPECT_EQ(answers_.Code("b"), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(responses_.Code("b"), absl::StatusCode::kUnavailable);
   EXPECT_EQ(aggregator_->HeldPushes(), 0u);
   EXPECT_EQ(Row(), 0);
 }
@@ -384,8 +384,8 @@ TEST_F(SyncAggregatorTest, TableFailureIsToldToAllContributors) {
   Join(1);
   Push("a", 0, 1, 1, 1);
   Push("b", 1, 1, 1, 1);
-  EXPECT_EQ(answers_.Code("a"), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(answers_.Code("b"), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(responses_.Code("a"), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(responses_.Code("b"), absl::StatusCode::kResourceExhausted);
 }
 
 TEST_F(SyncAggregatorTest, RetryWhileItsRoundIsAppliedWaitsForIt) {
@@ -395,7 +395,8 @@ TEST_F(SyncAggregatorTest, RetryWhileItsRoundIsAppliedWaitsForIt) {
   std::thread applier([&] { Push("a", 0, 1, 1, 1); });
   table.entered.WaitForNotification();
   Push("a again", 0, 1, 1, 1);
-  EXPECT_EQ(answers_.size(), 0u) << "neither may be told before it is applied";
+  EXPECT_EQ(responses_.size(), 0u)
+      << "neither may be told before it is applied";
   EXPECT_EQ(aggregator_->CompleteRounds(), 1u)
       << "who joins now begins with round 2";
   EXPECT_EQ(aggregator_->Version(), 0u);
@@ -404,8 +405,8 @@ TEST_F(SyncAggregatorTest, RetryWhileItsRoundIsAppliedWaitsForIt) {
   Push("a2", 0, 2, 2, 20);
   table.go.Notify();
   applier.join();
-  EXPECT_EQ(answers_.size(), 4u);
-  EXPECT_EQ(answers_.Code("a again"), kOk);
+  EXPECT_EQ(responses_.size(), 4u);
+  EXPECT_EQ(responses_.Code("a again"), kOk);
   EXPECT_EQ(Row(), 31);
 }
 

@@ -38,7 +38,7 @@ std::unique_ptr<FaultyProxy> ProxyOf(const std::string& endpoint,
   return *FaultyProxy::Start(options, clock);
 }
 
-// One order in ten is lost, or its answer: of ten checkpoints of four orders
+// One order in ten is lost, or its response: of ten checkpoints of four orders
 // one in sixty times none would fail, if a lost one were not given again.
 TEST(CheckpointLoopTest, LostOrdersAreGivenAgainAndRepeatedOnesDoNoHarm) {
   const SkippableClock clock;
@@ -63,7 +63,7 @@ TEST(CheckpointLoopTest, LostOrdersAreGivenAgainAndRepeatedOnesDoNoHarm) {
     EXPECT_EQ(response.cut(), static_cast<uint64_t>(i));
   }
   const FaultCounts counts = proxy->counts();
-  EXPECT_GT(counts.dropped_requests + counts.dropped_answers, 0u)
+  EXPECT_GT(counts.dropped_requests + counts.dropped_responses, 0u)
       << counts.ToJson(3);
   EXPECT_GT(counts.duplicates_now, 0u) << counts.ToJson(3);
 }

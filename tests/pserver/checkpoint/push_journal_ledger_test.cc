@@ -57,8 +57,8 @@ class LoggingServer {
     const grpc::Slice slice(request.SerializeAsString());
     absl::Status status = absl::UnknownError("not answered");
     handler_->PushDense(grpc::ByteBuffer(&slice, 1),
-                        [&](absl::StatusOr<grpc::ByteBuffer> answer) {
-                          status = answer.status();
+                        [&](absl::StatusOr<grpc::ByteBuffer> response) {
+                          status = response.status();
                         });
     return status;
   }

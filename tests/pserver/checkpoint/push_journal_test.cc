@@ -139,9 +139,9 @@ TEST_F(PushJournalTest, WhatWasWrittenIsAppliedAgainOnce) {
       *(*again.registry().Find(TableId(2)))->dense;
   EXPECT_EQ(BlockOf(dense, BlockIndex(0)),
             (std::vector<float>{-.125, -.625, -1.125, -1.625, -2.125}));
-  // A worker that got no answer sends its last push again.
+  // A worker that got no response sends its last push again.
   ASSERT_TRUE(again.Push(PushHeader(0, 1, 40), Gradients(40), "again").ok());
-  EXPECT_GT(again.answers().Get("again").duplicate_groups, 0u);
+  EXPECT_GT(again.responses().Get("again").duplicate_groups, 0u);
   EXPECT_EQ(again.rows(), model.rows());
 }
 

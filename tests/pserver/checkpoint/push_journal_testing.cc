@@ -67,7 +67,7 @@ absl::Status Life::Push(const v1::RequestHeader& header,
                              SparseMessage(header, gradients));
     if (!written.ok()) return;
     entry().aggregator->PushSparse(SparsePushOf(header, gradients),
-                                   answers_.Expect(name));
+                                   responses_.Expect(name));
   };
   if (entry().config.mode() == v1::SYNC) {
     apply(absl::OkStatus());

@@ -24,7 +24,7 @@
 #include "pserver/fencing/worker_fences.h"
 #include "pserver/table/table_registry.h"
 #include "tests/base/test_folder.h"
-#include "tests/pserver/service/push_answers.h"
+#include "tests/pserver/service/push_responses.h"
 #include "tests/pserver/service/push_testing.h"
 
 namespace oarlock::pserver {
@@ -71,7 +71,7 @@ class Life {
   TableRegistry& registry() { return registry_; }
   CutGate& gate() { return gate_; }
   PushJournal& journal() { return *journal_; }
-  PushAnswers& answers() { return answers_; }
+  PushResponses& responses() { return responses_; }
 
  private:
   // What a ledger says of a log: push_journal_ledger_test.
@@ -80,7 +80,7 @@ class Life {
   const FakeClock clock_;
   TableRegistry registry_;
   CutGate gate_;
-  PushAnswers answers_;
+  PushResponses responses_;
   std::unique_ptr<PushJournal> journal_;
 };
 

@@ -123,12 +123,12 @@ class TableChangeRaceTest : public ::testing::Test {
 
   // A checkpoint; returns how many tables it has.
   int MakeCut(ServerCut* cuts, uint64_t cut) {
-    const auto order = [cuts, cut](auto method, auto request, auto* answer) {
+    const auto order = [cuts, cut](auto method, auto request, auto* response) {
       absl::Notification done;
       request.set_cut(cut);
       (cuts->*method)(request, [&](const auto& result) {
         EXPECT_TRUE(result.ok()) << result.status();
-        if (result.ok()) *answer = *result;
+        if (result.ok()) *response = *result;
         done.Notify();
       });
       done.WaitForNotification();

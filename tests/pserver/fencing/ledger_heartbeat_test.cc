@@ -52,13 +52,13 @@ class ScriptedCoordinator final : public v1::AdminService::Service {
     absl::MutexLock lock(&mutex_);
     last_ = *request;
     ++num_heartbeats_;
-    *response = answer_;
+    *response = response_;
     return grpc::Status::OK;
   }
 
-  void Say(v1::ServerHeartbeatResponse answer) {
+  void Say(v1::ServerHeartbeatResponse response) {
     absl::MutexLock lock(&mutex_);
-    answer_ = std::move(answer);
+    response_ = std::move(response);
   }
   int num_heartbeats() const {
     absl::MutexLock lock(&mutex_);
@@ -73,7 +73,7 @@ class ScriptedCoordinator final : public v1::AdminService::Service {
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
   mutable absl::Mutex mutex_;
-  v1::ServerHeartbeatResponse answer_ ABSL_GUARDED_BY(mutex_);
+  v1::ServerHeartbeatResponse response_ ABSL_GUARDED_BY(mutex_);
   v1::ServerHeartbeatRequest last_ ABSL_GUARDED_BY(mutex_);
   int num_heartbeats_ ABSL_GUARDED_BY(mutex_) = 0;
 };
@@ -95,20 +95,20 @@ v1::PushSparseRequest PushOf(uint32_t worker, uint64_t generation,
   return request;
 }
 
-v1::ServerHeartbeatResponse AnswerWith(uint64_t membership_version,
-                                       v1::WorkerState::Life life) {
-  v1::ServerHeartbeatResponse answer;
-  answer.set_membership_version(membership_version);
-  *answer.mutable_workers() = StateOf(0, 5, life);
+v1::ServerHeartbeatResponse ResponseWith(uint64_t membership_version,
+                                         v1::WorkerState::Life life) {
+  v1::ServerHeartbeatResponse response;
+  response.set_membership_version(membership_version);
+  *response.mutable_workers() = StateOf(0, 5, life);
   // May push, so its ledger is not told for now.
-  answer.add_wanted_ledgers()->set_worker_index(1);
-  answer.mutable_wanted_ledgers(0)->set_worker_generation(6);
-  return answer;
+  response.add_wanted_ledgers()->set_worker_index(1);
+  response.mutable_wanted_ledgers(0)->set_worker_generation(6);
+  return response;
 }
 
 TEST(LedgerHeartbeatTest, AWantedLedgerComesSoonAndARetiredOneIsForgotten) {
   ScriptedCoordinator coordinator;
-  coordinator.Say(AnswerWith(1, v1::WorkerState::ALIVE));
+  coordinator.Say(ResponseWith(1, v1::WorkerState::ALIVE));
   ServerOptions options;
   options.server_endpoints = {coordinator.endpoint(),
                               absl::StrCat("127.0.0.1:", Listener().port())};
@@ -131,7 +131,7 @@ TEST(LedgerHeartbeatTest, AWantedLedgerComesSoonAndARetiredOneIsForgotten) {
   EXPECT_TRUE(Eventually([&] { return coordinator.num_heartbeats() > 3; }));
   EXPECT_EQ(coordinator.last().ledgers_size(), 0);
 
-  v1::ServerHeartbeatResponse lost = AnswerWith(2, v1::WorkerState::LOST);
+  v1::ServerHeartbeatResponse lost = ResponseWith(2, v1::WorkerState::LOST);
   lost.add_wanted_ledgers()->set_worker_generation(5);
   coordinator.Say(lost);
   ASSERT_TRUE(
@@ -146,7 +146,7 @@ TEST(LedgerHeartbeatTest, AWantedLedgerComesSoonAndARetiredOneIsForgotten) {
   completion.mutable_header()->set_completing_generation(6);
   EXPECT_TRUE(push(completion).ok());
 
-  v1::ServerHeartbeatResponse done = AnswerWith(2, v1::WorkerState::LOST);
+  v1::ServerHeartbeatResponse done = ResponseWith(2, v1::WorkerState::LOST);
   done.add_retired()->set_worker_generation(5);
   coordinator.Say(done);
   absl::Status status;

@@ -77,25 +77,25 @@ class OneServer {
     const grpc::Slice slice(request.SerializeAsString());
     absl::Status status = absl::UnknownError("not answered");
     handler_.PushSparse(grpc::ByteBuffer(&slice, 1),
-                        [&](absl::StatusOr<grpc::ByteBuffer> answer) {
-                          status = answer.status();
+                        [&](absl::StatusOr<grpc::ByteBuffer> response) {
+                          status = response.status();
                         });
     return status;
   }
   // Heartbeats until the ledger has come.
   v1::WorkerLedger Fence(uint64_t generation) {
     fences_.Update(StateOf(kMortal, generation, v1::WorkerState::LOST));
-    v1::ServerHeartbeatResponse answer;
-    answer.add_wanted_ledgers()->set_worker_generation(generation);
-    reporter_.Apply(answer);
+    v1::ServerHeartbeatResponse response;
+    response.add_wanted_ledgers()->set_worker_generation(generation);
+    reporter_.Apply(response);
     v1::ServerHeartbeatRequest request;
     while (request.ledgers().empty()) reporter_.Fill(&request);
     return request.ledgers(0);
   }
   void Retire(uint64_t generation) {
-    v1::ServerHeartbeatResponse answer;
-    answer.add_retired()->set_worker_generation(generation);
-    reporter_.Apply(answer);
+    v1::ServerHeartbeatResponse response;
+    response.add_retired()->set_worker_generation(generation);
+    reporter_.Apply(response);
   }
   SparseGradients Rows() const {
     return RowsOf(*(*registry_.Find(TableId(1)))->sparse);
@@ -179,8 +179,8 @@ Estate EstateOf(const std::vector<v1::WorkerLedger>& ledgers) {
 class Job {
  public:
   // The mortal's messages of one life: two threads bring them to the servers,
-  // each waiting for its answer. After a while it is dying: messages get lost,
-  // until it is refused.
+  // each waiting for its response. After a while it is dying: messages get
+  // lost, until it is refused.
   void Live(uint64_t generation, uint64_t num_pushes, RandomSequence* random) {
     const uint64_t first_example = next_example_;
     // The client's rule: no push is 64 or more beyond one that is not answered.

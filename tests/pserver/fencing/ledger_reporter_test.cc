@@ -16,7 +16,7 @@
 namespace oarlock::pserver {
 namespace {
 
-using Answer = v1::ServerHeartbeatResponse;
+using Response = v1::ServerHeartbeatResponse;
 
 class LedgerReporterTest : public ::testing::Test {
  protected:
@@ -27,17 +27,17 @@ class LedgerReporterTest : public ::testing::Test {
                   ServerIndex(0), clock_),
         reporter_(&ledger_, &registry_) {}
 
-  static void Want(uint32_t worker, uint64_t generation, Answer* answer) {
-    v1::WorkerIncarnation* wanted = answer->add_wanted_ledgers();
+  static void Want(uint32_t worker, uint64_t generation, Response* response) {
+    v1::WorkerIncarnation* wanted = response->add_wanted_ledgers();
     wanted->set_worker_index(worker);
     wanted->set_worker_generation(generation);
   }
-  static Answer Retired(uint32_t worker, uint64_t generation) {
-    Answer answer;
-    v1::WorkerIncarnation* retired = answer.add_retired();
+  static Response Retired(uint32_t worker, uint64_t generation) {
+    Response response;
+    v1::WorkerIncarnation* retired = response.add_retired();
     retired->set_worker_index(worker);
     retired->set_worker_generation(generation);
-    return answer;
+    return response;
   }
   // A push of worker 0 generation 1, under way.
   PushLedger::Message Begin(uint64_t sequence) {
@@ -67,10 +67,10 @@ TEST_F(LedgerReporterTest, AWantedLedgerIsToldOnceItIsComplete) {
   EXPECT_FALSE(reporter_.due());
   EXPECT_EQ(Request().ledgers_size(), 0);
   PushLedger::Message first = Begin(1);
-  Answer answer;
-  Want(0, 1, &answer);
-  Want(1, 1, &answer);
-  reporter_.Apply(answer);
+  Response response;
+  Want(0, 1, &response);
+  Want(1, 1, &response);
+  reporter_.Apply(response);
   EXPECT_TRUE(reporter_.due());
   EXPECT_EQ(Request().ledgers_size(), 0) << "both may push still";
   Lose(0, 1);
@@ -80,17 +80,17 @@ TEST_F(LedgerReporterTest, AWantedLedgerIsToldOnceItIsComplete) {
   ASSERT_EQ(request.ledgers_size(), 1);
   EXPECT_EQ(request.ledgers(0).highest(), 1u);
   EXPECT_TRUE(reporter_.due()) << "the heartbeat may be lost";
-  reporter_.Apply(answer);
+  reporter_.Apply(response);
   EXPECT_TRUE(reporter_.due()) << "the other one";
   Lose(1, 1);
   EXPECT_EQ(Request().ledgers_size(), 2);
-  reporter_.Apply(answer);
+  reporter_.Apply(response);
   EXPECT_FALSE(reporter_.due());
   EXPECT_EQ(Request().ledgers_size(), 2) << "wanted all the same";
-  reporter_.Apply(Answer());
+  reporter_.Apply(Response());
   EXPECT_EQ(Request().ledgers_size(), 0);
   // Asked anew, by a coordinator that was restarted: told soon.
-  reporter_.Apply(answer);
+  reporter_.Apply(response);
   EXPECT_TRUE(reporter_.due());
 }
 

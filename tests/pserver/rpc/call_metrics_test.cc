@@ -44,14 +44,14 @@ TEST(CallMetricsTest, CallsOfManyThreadsAreCountedByMethodAndCode) {
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&] {
       const grpc::ByteBuffer request = BytesOf(10);
-      const absl::StatusOr<grpc::ByteBuffer> answer = BytesOf(30);
+      const absl::StatusOr<grpc::ByteBuffer> response = BytesOf(30);
       const absl::StatusOr<grpc::ByteBuffer> error =
           absl::AbortedError("fenced");
       for (int i = 0; i < kEach; ++i) {
         CallMetrics::Call(metrics, CallMethod::kPullSparse, request)
-            .End(answer);
+            .End(response);
         CallMetrics::Call(metrics, CallMethod::kPushDense, request)
-            .End(i % 5 == 0 ? error : answer);
+            .End(i % 5 == 0 ? error : response);
       }
     });
   }

@@ -134,7 +134,7 @@ TEST_F(ParameterServiceRefusalTest, WhatDoesNotFitTheTableIsInvalid) {
 }
 
 TEST_F(ParameterServiceRefusalTest,
-       AnswerBeyondAMessageIsRefusedBeforeItIsMade) {
+       ResponseBeyondAMessageIsRefusedBeforeItIsMade) {
   Start();
   ASSERT_TRUE(registry_->Create(SparseConfig(1000, -1)).ok());
   std::vector<Key> keys;

@@ -159,7 +159,7 @@ TEST_F(ParameterServiceTest, EmptyPullAndPushAreOk) {
   EXPECT_TRUE(Push(PushOf(HeaderOfPush(0, 1), {})).ok());
 }
 
-TEST_F(ParameterServiceTest, SixteenBitAnswersAreTheRoundedValues) {
+TEST_F(ParameterServiceTest, SixteenBitResponsesAreTheRoundedValues) {
   Start();
   ASSERT_TRUE(registry_->Create(SparseConfig(kDim, -1)).ok());
   ASSERT_TRUE(registry_->Create(DenseConfig(10, 4, -1)).ok());

@@ -53,10 +53,11 @@ class EvictionLoopTest : public testing::Test {
   absl::StatusOr<v1::EvictResponse> Evict(const v1::EvictRequest& request) {
     absl::Notification done;
     absl::StatusOr<v1::EvictResponse> result;
-    loop_.Evict(request, [&](const absl::StatusOr<v1::EvictResponse>& answer) {
-      result = answer;
-      done.Notify();
-    });
+    loop_.Evict(request,
+                [&](const absl::StatusOr<v1::EvictResponse>& response) {
+                  result = response;
+                  done.Notify();
+                });
     done.WaitForNotification();
     return result;
   }
@@ -134,9 +135,10 @@ TEST_F(EvictionLoopTest, WhatWaitsWhenItEndsIsToldSo) {
   request.set_table("embedding");
   std::vector<absl::StatusCode> codes;
   for (size_t i = 0; i <= EvictionLoop::kMaxWaiting; ++i) {
-    loop_.Evict(request, [&](const absl::StatusOr<v1::EvictResponse>& answer) {
-      codes.push_back(answer.status().code());
-    });
+    loop_.Evict(request,
+                [&](const absl::StatusOr<v1::EvictResponse>& response) {
+                  codes.push_back(response.status().code());
+                });
   }
   ASSERT_EQ(codes.size(), 1u);
   EXPECT_EQ(codes[0], absl::StatusCode::kResourceExhausted);

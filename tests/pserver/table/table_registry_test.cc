@@ -92,23 +92,23 @@ TEST_F(TableRegistryTest, ModeDecidesWhatAPushMeans) {
   ASSERT_TRUE(registry_.Create(DenseConfig(2, 2, -1, v1::SYNC)).ok());
   EXPECT_EQ(registry_.SetRoundMember(WorkerIndex(0), Generation(1), true), 0u);
   EXPECT_EQ(registry_.SetRoundMember(WorkerIndex(1), Generation(1), true), 0u);
-  int num_answers = 0;
+  int num_responses = 0;
   const auto count = [&](absl::StatusOr<PushOutcome> outcome) {
     EXPECT_TRUE(outcome.ok()) << outcome.status();
-    ++num_answers;
+    ++num_responses;
   };
   (*registry_.Find(TableId(1)))
       ->aggregator->PushSparse(
           SparsePushOf(PushHeader(0, 1, 1, 1), {{Key{1}, {1}}}), count);
-  EXPECT_EQ(num_answers, 1);
+  EXPECT_EQ(num_responses, 1);
   Aggregator& rounds = *(*registry_.Find(TableId(2)))->aggregator;
   rounds.PushDense(
       DensePushOf(PushHeader(0, 1, 1, 1), {{BlockIndex(0), {1, 1}}}), count);
-  EXPECT_EQ(num_answers, 1);
+  EXPECT_EQ(num_responses, 1);
   EXPECT_EQ(registry_.HeldPushes(), 1u);
   EXPECT_EQ(registry_.SetRoundMember(WorkerIndex(1), Generation(1), false), 1u)
       << "the round that its leaving completed";
-  EXPECT_EQ(num_answers, 2);
+  EXPECT_EQ(num_responses, 2);
   EXPECT_EQ(registry_.HeldPushes(), 0u);
 }
 
@@ -208,17 +208,17 @@ TEST_F(TableRegistryTest, APushThatFoundTheOldConfigurationIsSentAgain) {
   TableEntry* const old = *registry_.CreateRestored(before);
   const wire::PushSparseRequestView push =
       SparsePushOf(PushHeader(0, 1, 1), {{Key{1}, {1}}});
-  absl::Status answer;
+  absl::Status result;
   const auto note = [&](absl::StatusOr<PushOutcome> outcome) {
-    answer = outcome.status();
+    result = outcome.status();
   };
   ASSERT_TRUE(registry_.Create(after).ok());
   old->aggregator->PushSparse(push, note);
-  EXPECT_TRUE(absl::IsUnavailable(answer)) << answer;
+  EXPECT_TRUE(absl::IsUnavailable(result)) << result;
   EXPECT_EQ(old->config.optimizer().learning_rate(), -1);
   TableEntry* const entry = *registry_.Find(TableId(1));
   entry->aggregator->PushSparse(push, note);
-  EXPECT_TRUE(answer.ok()) << answer;
+  EXPECT_TRUE(result.ok()) << result;
   const SparseGradients expected = {{Key{1}, {2}}};
   EXPECT_EQ(RowsOf(*entry->sparse), expected);
   EXPECT_EQ(RowsOf(*old->sparse), expected);
@@ -245,11 +245,11 @@ TEST_F(TableRegistryTest, LaterTablesHoldTheirRoundsForTheOpenCut) {
   const auto find = [this](uint32_t id) {
     return *registry_.Find(TableId(id));
   };
-  int num_answers = 0;
+  int num_responses = 0;
   const auto push_round = [&](uint64_t round) {
     const auto count = [&](absl::StatusOr<PushOutcome> outcome) {
       EXPECT_TRUE(outcome.ok()) << outcome.status();
-      ++num_answers;
+      ++num_responses;
     };
     const v1::RequestHeader header = PushHeader(0, 1, round, round);
     find(1)->aggregator->PushSparse(SparsePushOf(header, {{Key{1}, {1}}}),
@@ -258,29 +258,29 @@ TEST_F(TableRegistryTest, LaterTablesHoldTheirRoundsForTheOpenCut) {
         DensePushOf(header, {{BlockIndex(0), {1, 1}}}), count);
   };
   push_round(1);
-  EXPECT_EQ(num_answers, 0);
+  EXPECT_EQ(num_responses, 0);
   EXPECT_EQ(registry_.HeldPushes(), 2u);
   registry_.AllowRounds(1);
-  EXPECT_EQ(num_answers, 2);
+  EXPECT_EQ(num_responses, 2);
   push_round(2);
-  EXPECT_EQ(num_answers, 2);
+  EXPECT_EQ(num_responses, 2);
   registry_.AllowRounds(kEveryRound);
-  EXPECT_EQ(num_answers, 4);
+  EXPECT_EQ(num_responses, 4);
 }
 
 TEST_F(TableRegistryTest, NothingIsCreatedOrHeldAfterShutdown) {
   ASSERT_TRUE(registry_.Create(SparseConfig(1, -1, v1::SYNC)).ok());
   registry_.SetRoundMember(WorkerIndex(0), Generation(1), true);
   registry_.SetRoundMember(WorkerIndex(1), Generation(1), true);
-  absl::Status answer;
+  absl::Status result;
   (*registry_.Find(TableId(1)))
       ->aggregator->PushSparse(
           SparsePushOf(PushHeader(0, 1, 1, 1), {{Key{1}, {1}}}),
           [&](absl::StatusOr<PushOutcome> outcome) {
-            answer = outcome.status();
+            result = outcome.status();
           });
   registry_.Shutdown();
-  EXPECT_EQ(answer.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(result.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(registry_.Create(DenseConfig(100, 10, 1)).code(),
             absl::StatusCode::kUnavailable);
 }

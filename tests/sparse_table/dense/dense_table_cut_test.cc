@@ -302,7 +302,7 @@ TEST(DenseTableCutTest, AVersionThatAWorkerKeptIsNeverMetAgain) {
     for (uint64_t sequence = 2; sequence < 50; ++sequence) {
       std::vector<float> pulled(2);
       EXPECT_GT(next->Pull(BlockIndex(0), known, pulled.data()), known);
-      EXPECT_NE(pulled[0], 0) << "values were left out of the answer";
+      EXPECT_NE(pulled[0], 0) << "values were left out of the response";
       push(*next, sequence, 100);
     }
   }

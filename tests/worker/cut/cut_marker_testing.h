@@ -42,15 +42,15 @@ class CuttingJob : public FakeJobClient {
   // last one for ever.
   void Say(std::deque<std::pair<uint64_t, uint64_t>> cuts_and_rounds) {
     absl::MutexLock lock(&mutex_);
-    answers_ = std::move(cuts_and_rounds);
+    responses_ = std::move(cuts_and_rounds);
   }
 
   bool takes_cuts() const override { return true; }
   absl::Status Report() override {
     absl::MutexLock lock(&mutex_);
-    if (answers_.empty()) return absl::OkStatus();
-    const auto [cut, round] = answers_.front();
-    if (answers_.size() > 1) answers_.pop_front();
+    if (responses_.empty()) return absl::OkStatus();
+    const auto [cut, round] = responses_.front();
+    if (responses_.size() > 1) responses_.pop_front();
     observer_(cut, round);
     return absl::OkStatus();
   }
@@ -67,7 +67,7 @@ class CuttingJob : public FakeJobClient {
   const OnMark on_mark_;
   absl::Mutex mutex_;
   CutObserver observer_;
-  std::deque<std::pair<uint64_t, uint64_t>> answers_;
+  std::deque<std::pair<uint64_t, uint64_t>> responses_;
 };
 
 // Servers that answer pushes one at a time, in any order, from a thread of
@@ -93,7 +93,7 @@ class Servers : public client::ParameterClient {
     for (Waiting& waiting : held_) waiting_.push_back(std::move(waiting));
     held_.clear();
   }
-  // Answers name the newest cut; so does this.
+  // Responses name the newest cut; so does this.
   void Tell() {
     absl::MutexLock lock(&observer_mutex_);
     if (observer_) observer_(oracle_->newest());

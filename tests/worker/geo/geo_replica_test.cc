@@ -71,7 +71,7 @@ class GeoReplicaTest : public ::testing::Test {
     return step;
   }
 
-  // What the worker pushed; it is answered.
+  // What the worker pushed; it is acknowledged.
   client::PushRequest Exchange(uint32_t worker,
                                std::shared_ptr<const void>* memory) {
     client::PushRequest push;

@@ -16,7 +16,7 @@ TEST(StalenessTest, MostOverServersCounts) {
 
 TEST(StalenessTest, ServerThatTheStepDidNotReachCountsNothing) {
   EXPECT_EQ(Staleness({0, 10}, {0, 11}), 0u);
-  // Rows from it, but no answer of a push.
+  // Rows from it, but no response to a push.
   EXPECT_EQ(Staleness({40, 10}, {0, 12}), 1u);
 }
 

@@ -104,7 +104,7 @@ TEST(StepBufferTest, InputsSeeTheRowsOfTheirSlots) {
   EXPECT_EQ(step->inputs[1].gradients.size(), 4u);
   EXPECT_EQ(step->inputs[0].pulled_versions, client::TableVersions{1});
   EXPECT_EQ(step->inputs[1].pulled_versions, client::TableVersions{2});
-  // The last answer may overtake the one before it.
+  // The last response may overtake the one before it.
   EXPECT_GE(step->pull_time, EchoClient::kPullTime);
   EXPECT_LE(step->pull_time, 2 * EchoClient::kPullTime);
 }

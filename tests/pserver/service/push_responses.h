@@ -1,7 +1,7 @@
 // What aggregators answer, for tests.
 
-#ifndef OARLOCK_TESTS_PSERVER_SERVICE_PUSH_ANSWERS_H_
-#define OARLOCK_TESTS_PSERVER_SERVICE_PUSH_ANSWERS_H_
+#ifndef OARLOCK_TESTS_PSERVER_SERVICE_PUSH_RESPONSES_H_
+#define OARLOCK_TESTS_PSERVER_SERVICE_PUSH_RESPONSES_H_
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@
 namespace oarlock::pserver {
 
 // Of many calls, in the order in which they came. Thread-safe.
-class PushAnswers {
+class PushResponses {
  public:
   struct Call {
     int times = 0;
@@ -62,4 +62,4 @@ class PushAnswers {
 
 }  // namespace oarlock::pserver
 
-#endif  // OARLOCK_TESTS_PSERVER_SERVICE_PUSH_ANSWERS_H_
+#endif  // OARLOCK_TESTS_PSERVER_SERVICE_PUSH_RESPONSES_H_

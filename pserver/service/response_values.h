@@ -1,7 +1,7 @@
-// Arrays of an answer, written into the memory that is sent.
+// Arrays of a response, written into the memory that is sent.
 
-#ifndef OARLOCK_PSERVER_SERVICE_ANSWER_VALUES_H_
-#define OARLOCK_PSERVER_SERVICE_ANSWER_VALUES_H_
+#ifndef OARLOCK_PSERVER_SERVICE_RESPONSE_VALUES_H_
+#define OARLOCK_PSERVER_SERVICE_RESPONSE_VALUES_H_
 
 #include <grpc/slice.h>
 #include <grpcpp/support/slice.h>
@@ -19,14 +19,15 @@ namespace oarlock::pserver {
 
 // Memory that is sent as it is. Never inlined in the slice itself, so that it
 // stays where it is and is aligned for floats.
-class AnswerArray {
+class ResponseArray {
  public:
-  explicit AnswerArray(size_t bytes) : slice_(grpc_slice_malloc_large(bytes)) {
+  explicit ResponseArray(size_t bytes)
+      : slice_(grpc_slice_malloc_large(bytes)) {
     OARLOCK_CHECK(reinterpret_cast<uintptr_t>(data()) % alignof(float) == 0);
   }
-  ~AnswerArray() { grpc_slice_unref(slice_); }
-  AnswerArray(const AnswerArray&) = delete;
-  AnswerArray& operator=(const AnswerArray&) = delete;
+  ~ResponseArray() { grpc_slice_unref(slice_); }
+  ResponseArray(const ResponseArray&) = delete;
+  ResponseArray& operator=(const ResponseArray&) = delete;
 
   uint8_t* data() { return GRPC_SLICE_START_PTR(slice_); }
   // The first `bytes` of it; shares the memory.
@@ -41,11 +42,11 @@ class AnswerArray {
   grpc_slice slice_;
 };
 
-// Floats of an answer, in the format that was asked for.
-class AnswerValues {
+// Floats of a response, in the format that was asked for.
+class ResponseValues {
  public:
   // Room for `max_values`.
-  AnswerValues(v1::ValueFormat format, size_t max_values)
+  ResponseValues(v1::ValueFormat format, size_t max_values)
       : format_(format),
         array_(max_values *
                (format == v1::FLOAT32 ? sizeof(float) : sizeof(uint16_t))) {}
@@ -75,10 +76,10 @@ class AnswerValues {
 
  private:
   const v1::ValueFormat format_;
-  AnswerArray array_;
+  ResponseArray array_;
   size_t size_ = 0;
 };
 
 }  // namespace oarlock::pserver
 
-#endif  // OARLOCK_PSERVER_SERVICE_ANSWER_VALUES_H_
+#endif  // OARLOCK_PSERVER_SERVICE_RESPONSE_VALUES_H_
