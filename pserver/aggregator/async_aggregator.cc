@@ -13,7 +13,7 @@ namespace {
 
 // Keys that are brought into cache and applied at a time: enough for the
 // table's prefetching to run, few enough for their gradients to stay in L2.
-constexpr size_t kKeysPerStretch = 2048;
+constexpr size_t kKeysPerSlice = 2048;
 
 absl::Status ShutDownError() {
   return absl::UnavailableError(
@@ -60,26 +60,26 @@ absl::StatusOr<PushOutcome> AsyncAggregator::ApplySparse(
   for (size_t first = 0; first < groups.size();) {
     size_t end = first;
     size_t num_keys = 0;
-    while (end < groups.size() && num_keys < kKeysPerStretch) {
+    while (end < groups.size() && num_keys < kKeysPerSlice) {
       num_keys += groups[end++].num_keys;
     }
-    sparse_table::SparsePush stretch;
-    stretch.groups = groups.subspan(first, end - first);
-    stretch.keys = push.keys.Elements<Key>(first_key, num_keys, &key_scratch);
-    stretch.gradients = push.values.Elements(first_key * dim, num_keys * dim,
-                                             &gradient_scratch);
+    sparse_table::SparsePush slice;
+    slice.groups = groups.subspan(first, end - first);
+    slice.keys = push.keys.Elements<Key>(first_key, num_keys, &key_scratch);
+    slice.gradients = push.values.Elements(first_key * dim, num_keys * dim,
+                                           &gradient_scratch);
     if (!push.shows.empty()) {
-      stretch.shows =
+      slice.shows =
           push.shows.Elements<float>(first_key, num_keys, &show_scratch);
     }
     if (!push.clicks.empty()) {
-      stretch.clicks =
+      slice.clicks =
           push.clicks.Elements<float>(first_key, num_keys, &click_scratch);
     }
-    stretch.stamps = absl::MakeConstSpan(&stamp, 1);
-    stretch.logical_time = logical_time;
+    slice.stamps = absl::MakeConstSpan(&stamp, 1);
+    slice.logical_time = logical_time;
     absl::StatusOr<sparse_table::SparsePushResult> result =
-        sparse_->Push(stretch);
+        sparse_->Push(slice);
     if (!result.ok()) return result.status();
     outcome.duplicate_groups += result->duplicate_groups;
     first = end;

@@ -13,7 +13,7 @@ namespace {
 
 // Merged keys that are applied at a time: enough for the table's prefetching
 // to run, few enough for their gradients to stay in L2.
-constexpr size_t kKeysPerStretch = 2048;
+constexpr size_t kKeysPerSlice = 2048;
 
 constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
 
@@ -66,7 +66,7 @@ absl::Status SparseRoundMerger::Merge(
     groups_.push_back(
         {.partition = PartitionIndex(next),
          .num_keys = static_cast<uint32_t>(keys_.size() - first)});
-    if (keys_.size() >= kKeysPerStretch) {
+    if (keys_.size() >= kKeysPerSlice) {
       OARLOCK_RETURN_IF_ERROR(Flush(divisor, apply));
     }
   }

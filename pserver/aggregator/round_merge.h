@@ -26,9 +26,9 @@ class SparseRoundMerger {
  public:
   explicit SparseRoundMerger(size_t dim) : dim_(dim) {}
 
-  // Calls `apply` with stretches of merged groups, partitions ascending, each
+  // Calls `apply` with slices of merged groups, partitions ascending, each
   // once; statistics are added up, never divided, and are null when no push
-  // has them. The stretch has no stamps and is valid during the call. Stops at
+  // has them. The slice has no stamps and is valid during the call. Stops at
   // the first error and returns it. REQUIRES: divisor >= 1.
   absl::Status Merge(
       absl::Span<const wire::PushSparseRequestView* const> pushes,

@@ -386,8 +386,8 @@ absl::Status SyncAggregator::ApplySparse(const Round& round, uint32_t divisor,
   }
   const uint32_t logical_time = clock_ == nullptr ? 0 : clock_->Now();
   return sparse_merger_.Merge(pushes, divisor,
-                              [&](const sparse_table::SparsePush& stretch) {
-                                sparse_table::SparsePush push = stretch;
+                              [&](const sparse_table::SparsePush& slice) {
+                                sparse_table::SparsePush push = slice;
                                 push.stamps = stamps;
                                 push.logical_time = logical_time;
                                 return sparse_->Push(push).status();
