@@ -32,7 +32,7 @@
 namespace oarlock::worker {
 namespace {
 
-constexpr WorkerIndex kChief(0);
+constexpr WorkerIndex kFirstWorker(0);
 
 // This worker's share of the cores that it may run on, at least 1: workers of
 // the same host take equal parts.
@@ -195,7 +195,8 @@ absl::Status Trainer::CreateTables() {
   compute_slots_ = std::min(config_.thread_num(),
                             std::max(ShareOfCores(status, job_->worker_index()),
                                      static_cast<int>(quorum_pushes)));
-  if (job_->worker_index() == kChief && !config_.tensorboard_dir().empty()) {
+  if (job_->worker_index() == kFirstWorker &&
+      !config_.tensorboard_dir().empty()) {
     OARLOCK_ASSIGN_OR_RETURN(
         events_, TrainingEvents::Start(
                      config_.tensorboard_dir(),
@@ -206,7 +207,7 @@ absl::Status Trainer::CreateTables() {
 }
 
 absl::Status Trainer::CheckTestFiles() const {
-  if (job_->worker_index() != kChief || test_->empty() ||
+  if (job_->worker_index() != kFirstWorker || test_->empty() ||
       !KnowsTestFilesEmpty()) {
     return absl::OkStatus();
   }
@@ -217,7 +218,7 @@ absl::Status Trainer::CheckTestFiles() const {
 }
 
 std::unique_ptr<EvaluationBesideTraining> Trainer::EvaluateBeside() const {
-  if (config_.evaluate_period() == 0 || job_->worker_index() != kChief ||
+  if (config_.evaluate_period() == 0 || job_->worker_index() != kFirstWorker ||
       KnowsTestFilesEmpty()) {
     return nullptr;
   }
@@ -388,7 +389,7 @@ absl::StatusOr<TrainingSummary> Trainer::Summarize() {
     OARLOCK_RETURN_IF_ERROR(CheckTrained(config_, status));
   }
   // One that was known at the beginning was told then.
-  if (passed_over_test_files_ && job_->worker_index() == kChief &&
+  if (passed_over_test_files_ && job_->worker_index() == kFirstWorker &&
       !KnowsTestFilesEmpty() && !HasTestExamples(status)) {
     spdlog::warn("{}", std::string(NoTestExamples(config_).message()));
   }

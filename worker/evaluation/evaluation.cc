@@ -22,7 +22,7 @@
 namespace oarlock::worker {
 namespace {
 
-constexpr WorkerIndex kChief(0);
+constexpr WorkerIndex kFirstWorker(0);
 constexpr char kBesideTraining[] = "evaluation";
 constexpr char kTest[] = "test";
 // Between two looks at how much the job has trained.
@@ -163,7 +163,7 @@ absl::Status ConcludeEvaluationPass(const v1::JobConfig& config,
   const std::string work = phase.Work();
   OARLOCK_RETURN_IF_ERROR(job->Report());
   OARLOCK_RETURN_IF_ERROR(job->Barrier(absl::StrCat(work, "/predicted")));
-  if (job->worker_index() == kChief) {
+  if (job->worker_index() == kFirstWorker) {
     OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
                              job->GetJobStatus());
     const TrainedTotals trained = TrainedTotalsOf(status);

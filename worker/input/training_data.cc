@@ -29,7 +29,7 @@ constexpr uint64_t kOrderedLeaseExamples = 4096;
 // Files are indexed by this many threads: it is one scan of memory.
 constexpr int kIndexThreads = 2;
 
-constexpr WorkerIndex kChief(0);
+constexpr WorkerIndex kFirstWorker(0);
 
 // See DefineWorkRequest.
 constexpr absl::string_view kOrderSeparator = ", ";
@@ -151,7 +151,8 @@ absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
   OARLOCK_RETURN_IF_ERROR(data->FindFiles(patterns));
   // Only worker 0 hands out work, unless every worker computes its own share,
   // or what stands where.
-  if (data->IsStatic() || data->IsOrdered() || job->worker_index() == kChief) {
+  if (data->IsStatic() || data->IsOrdered() ||
+      job->worker_index() == kFirstWorker) {
     OARLOCK_RETURN_IF_ERROR(data->ReadIndex());
   }
   if (division == Division::kConfigured && data->InMemory()) {
@@ -349,7 +350,7 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartLeased(
     order = std::make_shared<const data::ExampleOrder>(index_->total_examples(),
                                                        OrderOf(phase.epoch));
   }
-  if (job_->worker_index() == kChief) {
+  if (job_->worker_index() == kFirstWorker) {
     const std::vector<data::WorkItem> items =
         order == nullptr ? index_->Items()
                          : PositionItems(order->size(), kOrderedLeaseExamples);

@@ -21,7 +21,7 @@
 namespace oarlock::worker {
 namespace {
 
-constexpr WorkerIndex kChief(0);
+constexpr WorkerIndex kFirstWorker(0);
 // Between two questions whether there is a file, or training is stopped.
 constexpr absl::Duration kLongestPoll = absl::Milliseconds(200);
 // What a list of files and patterns gives a meaning.
@@ -106,7 +106,9 @@ OnlineTraining::OnlineTraining(const v1::JobConfig& config,
       folder_(config.watch_dir(), config.watch_marker()),
       last_busy_(clocks_.even->Now()) {}
 
-bool OnlineTraining::IsChief() const { return job_->worker_index() == kChief; }
+bool OnlineTraining::IsFirstWorker() const {
+  return job_->worker_index() == kFirstWorker;
+}
 
 absl::Status OnlineTraining::Run() {
   OARLOCK_ASSIGN_OR_RETURN(uint32_t epoch, LearnFiles());
@@ -153,7 +155,7 @@ absl::StatusOr<std::optional<v1::TrainingFile>> OnlineTraining::NextFile(
     }
     if (known.training_stopped()) return std::nullopt;
     const absl::Time now = clocks_.even->Now();
-    if (IsChief() && now >= next_look) {
+    if (IsFirstWorker() && now >= next_look) {
       const size_t begun = begun_.size();
       OARLOCK_RETURN_IF_ERROR(OfferFile(epoch));
       if (begun_.size() > begun) continue;
@@ -237,7 +239,7 @@ absl::Status OnlineTraining::TrainFile(const v1::TrainingFile& file) {
                            job_, *clocks_.even, LeftOutOf(file)));
     OARLOCK_RETURN_IF_ERROR(steps_.train(*data, file.epoch()));
   }
-  if (IsChief()) OARLOCK_RETURN_IF_ERROR(Finish(file));
+  if (IsFirstWorker()) OARLOCK_RETURN_IF_ERROR(Finish(file));
   return steps_.evaluate(file.epoch());
 }
 
@@ -248,7 +250,7 @@ absl::Status OnlineTraining::PredictFile(const v1::TrainingFile& file,
   // before stands. All workers still meet at the same places. Within a run the
   // work stays as it was defined.
   std::vector<std::string> predicted = {path};
-  if (IsChief()) {
+  if (IsFirstWorker()) {
     OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
                              job_->GetJobStatus());
     const bool known = std::any_of(
@@ -270,7 +272,7 @@ absl::Status OnlineTraining::PredictFile(const v1::TrainingFile& file,
   OARLOCK_RETURN_IF_ERROR(steps_.predict(*data, phase));
   OARLOCK_RETURN_IF_ERROR(ConcludeEvaluationPass(
       config_, job_, phase, file.file(), *clocks_.calendar));
-  return IsChief() ? WarnOfBadLines(file) : absl::OkStatus();
+  return IsFirstWorker() ? WarnOfBadLines(file) : absl::OkStatus();
 }
 
 absl::Status OnlineTraining::WarnOfBadLines(const v1::TrainingFile& file) {

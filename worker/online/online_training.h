@@ -94,7 +94,7 @@ class OnlineTraining {
   TrainingData::LeftOut LeftOutOf(const v1::TrainingFile& file) const;
   // All of it is trained, and soon in a checkpoint.
   absl::Status Finish(v1::TrainingFile file);
-  bool IsChief() const;
+  bool IsFirstWorker() const;
 
   const v1::JobConfig& config_;
   client::JobClient* const job_;
