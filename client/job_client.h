@@ -25,8 +25,8 @@
 
 namespace oarlock::client {
 
-// What a worker that died has done of some examples by half; see PushRepair in
-// proto/v1/admin.proto.
+// Examples of a dead worker whose gradients are partly applied; see PushRepair
+// in proto/v1/admin.proto.
 struct PushRepair {
   // Number of the lease.
   uint64_t lease = 0;

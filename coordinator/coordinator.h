@@ -229,7 +229,7 @@ class Coordinator {
   void RecoverWorkers(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RecoverWorker(DeadWorkers::Claimed claimed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Unavailable while pushes of a worker that died may be made by half.
+  // Unavailable while pushes of a worker that died may be partly applied.
   absl::Status CheckWorkersAreRecovered() const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Number of training passes that are over.

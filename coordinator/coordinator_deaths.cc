@@ -27,7 +27,7 @@ void Coordinator::Retire(const WorkerRecord& worker, const absl::Status& why,
   // Who says that it is done has been answered all that it pushed.
   const bool needs_ledgers = !finished && worker.had_examples;
   if (needs_ledgers && cuts_.open() && !cuts_.AllMarked()) {
-    // What it left by half would be on both sides of the cut.
+    // What is partly applied would be on both sides of the cut.
     cuts_.EndEarly(absl::StrCat("worker ", index.value(), " died before cut ",
                                 cuts_.newest(), " was marked by all workers"));
   }
@@ -100,7 +100,7 @@ void Coordinator::RecoverWorker(DeadWorkers::Claimed claimed) {
   }
   spdlog::info(
       "what worker {} generation {} had when it died goes to others: {} ranges "
-      "that nobody has seen, {} repairs of what was pushed by half",
+      "that nobody has seen, {} repairs of partly applied pushes",
       dead.worker.value(), dead.generation.value(), num_ranges, num_repairs);
 }
 
@@ -115,7 +115,7 @@ absl::Status Coordinator::CheckWorkersAreRecovered() const {
   if (const size_t repairs = work_.num_repairs(); repairs > 0) {
     return absl::UnavailableError(absl::StrCat(
         repairs,
-        " repairs of what workers that died pushed by half are not "
+        " repairs of partly applied pushes of dead workers are not "
         "done; call again"));
   }
   return absl::OkStatus();

@@ -20,11 +20,11 @@ namespace oarlock::coordinator {
 
 // Not thread-safe: the coordinator guards it.
 //
-// An incarnation is pending until servers refuse its pushes and, if it may have
-// left some by half, every server has given its ledger; then it is claimed,
-// once, by whoever decides what becomes of its examples. It is retired when it
-// and all older ones of its index are claimed and nobody has to complete a push
-// of theirs.
+// An incarnation is pending until servers refuse its pushes and, if some may be
+// partly applied, every server has given its ledger; then it is claimed, once,
+// by whoever decides what becomes of its examples. It is retired when it and
+// all older ones of its index are claimed and nobody has to complete a push of
+// theirs.
 class DeadWorkers {
  public:
   struct Incarnation {

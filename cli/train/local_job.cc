@@ -65,8 +65,8 @@ launch::LauncherOptions::Together Together(const v1::JobConfig& config) {
              : launch::LauncherOptions::Together::kCoordinator;
 }
 
-// A round that a worker's death has torn cannot be completed by another one;
-// from the last cut on all give the same bits again.
+// A round that a worker's death has left incomplete cannot be completed by
+// another one; from the last cut on all give the same bits again.
 bool RoundsRollBack(const v1::JobConfig& config) {
   return config.mode() == "sync" && !config.checkpoint_dir().empty();
 }

@@ -1,5 +1,5 @@
-// The ranges of examples of each pass over the data, the pushes that dead
-// workers have made by half, and who works on which.
+// The ranges of examples of each pass over the data, the partly applied
+// pushes of dead workers, and who works on which.
 
 #ifndef OARLOCK_COORDINATOR_WORK_WORK_QUEUE_H_
 #define OARLOCK_COORDINATOR_WORK_WORK_QUEUE_H_

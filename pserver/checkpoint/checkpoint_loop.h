@@ -84,8 +84,8 @@ class CheckpointLoop {
   void Start();
   // Makes a checkpoint that begins after this call and tells `done`, from this
   // thread or the loop's. Unavailable when it failed for a reason that may
-  // pass, or the loop ends first. While what a dead worker pushed by half is
-  // completed, or a table is created, it waits, at most `obstacle_timeout`.
+  // pass, or the loop ends first. While a partly applied push of a dead worker
+  // is completed, or a table is created, it waits, at most `obstacle_timeout`.
   // `best`: it is the one that CheckpointDir::MarkBest keeps.
   void Make(Done done, bool best = false);
   // The last checkpoint that is current, 0: none.

@@ -267,7 +267,7 @@ absl::Status PushJournal::ReplayTo(uint64_t cut, absl::StatusOr<PushView> push,
     if (outcome.ok()) {
       message.Applied();
     } else {
-      message.Torn();
+      message.Partial();
     }
   };
   ((*entry)->aggregator.get()->*apply)(*std::move(push), std::move(done));

@@ -25,7 +25,7 @@ void PushHistory::Add(const PushPart& part, Outcome outcome) {
     Copy(part.examples, &record.examples);
     Copy(part.dense_examples, &record.dense_examples);
   }
-  if (outcome == Outcome::kTorn) return;
+  if (outcome == Outcome::kPartial) return;
   const auto place = std::lower_bound(record.parts.begin(), record.parts.end(),
                                       part.part_index);
   if (place != record.parts.end() && *place == part.part_index) return;

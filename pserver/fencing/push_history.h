@@ -45,7 +45,7 @@ class PushHistory {
     kApplied,
     // Some groups may have it, others not: the push is remembered without this
     // part.
-    kTorn,
+    kPartial,
   };
   // Adding a part again changes nothing. Of several parts of a push the first
   // one tells cut, examples and number of parts.

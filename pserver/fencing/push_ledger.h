@@ -61,7 +61,7 @@ class PushLedger {
     // Before its sender is answered.
     void Applied() { End(PushHistory::Outcome::kApplied); }
     // It failed, and groups of it may have been applied.
-    void Torn() { End(PushHistory::Outcome::kTorn); }
+    void Partial() { End(PushHistory::Outcome::kPartial); }
 
    private:
     friend class PushLedger;

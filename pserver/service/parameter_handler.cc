@@ -100,7 +100,7 @@ void Note(const absl::StatusOr<PushOutcome>& outcome,
   if (outcome.ok()) {
     message->Applied();
   } else {
-    message->Torn();
+    message->Partial();
   }
 }
 

@@ -80,7 +80,7 @@ absl::StatusOr<uint32_t> Arena::Allocate(int order) {
   const uint64_t run_chunks = uint64_t{1} << std::min(order, 63);
   WriterGuard guard(&lock_);
   // The smallest free run that is large enough; what is left over of it goes
-  // back, half by half.
+  // back, one half after the other.
   for (int from = order; from <= kMaxOrder; ++from) {
     if (free_[from].empty()) continue;
     const uint32_t chunk = free_[from].back();

@@ -45,7 +45,7 @@ class CoordinatorDeathsTest : public TwoServerCoordinatorTest {
     }
   }
   // Server 0 has applied one of the two messages of a push of [10, 30).
-  void TearAPush(uint64_t generation) {
+  void ApplyAPushPartly(uint64_t generation) {
     v1::WorkerLedger& ledger = ledgers_[0].emplace_back();
     ledger.mutable_worker()->set_worker_generation(generation);
     ledger.set_highest(1);
@@ -145,11 +145,11 @@ TEST_F(CoordinatorDeathsTest, ALedgerFromBeforeTheFenceIsNotBelieved) {
   EXPECT_EQ(Lease(1, b)->ranges_size(), 1);
 }
 
-TEST_F(CoordinatorDeathsTest, ATornPushIsCompletedBeforeThePassIsOver) {
+TEST_F(CoordinatorDeathsTest, APartialPushIsCompletedBeforeThePassIsOver) {
   const uint64_t a = Register(0);
   const uint64_t b = Register(1);
   ASSERT_EQ(Lease(0, a)->ranges_size(), 1);
-  TearAPush(a);
+  ApplyAPushPartly(a);
   Register(0);
   EXPECT_TRUE(absl::IsUnavailable(coordinator_->OpenCut().status()));
   BeatAll();
@@ -179,7 +179,7 @@ TEST_F(CoordinatorDeathsTest, ARepairersDeathPassesTheRepairOn) {
   const uint64_t a = Register(0);
   const uint64_t b = Register(1);
   ASSERT_EQ(Lease(0, a)->ranges_size(), 1);
-  TearAPush(a);
+  ApplyAPushPartly(a);
   const uint64_t successor = Register(0);
   BeatAll();
   const auto first = Lease(1, b);
@@ -238,7 +238,7 @@ TEST_F(CoordinatorDeathsTest, ADeathDoesNotEndACutThatAllHaveMarked) {
   ASSERT_EQ(*coordinator_->OpenCut(), 1u);
   ASSERT_TRUE(MarkCut(0, a, 1).ok());
   ASSERT_TRUE(MarkCut(1, b, 1).ok());
-  TearAPush(a);
+  ApplyAPushPartly(a);
   Register(0);
   BeatAll();
   EXPECT_TRUE(coordinator_->AwaitMarks(clock_, absl::ZeroDuration()).ok());

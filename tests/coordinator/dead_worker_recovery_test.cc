@@ -97,7 +97,7 @@ TEST_F(DeadWorkerRecoveryTest, WhatNobodyHasSeenIsReturnedWithItsPlace) {
   EXPECT_TRUE(pass.repairs.empty());
 }
 
-TEST_F(DeadWorkerRecoveryTest, ATornPushIsCompletedUnderItsName) {
+TEST_F(DeadWorkerRecoveryTest, APartialPushIsCompletedUnderItsName) {
   Lease(Range(0, 30, 5));
   Lease(Range(30, 100, 6));
   Tell(0, Record(4, 20, 40, 3, {0}));
@@ -173,9 +173,9 @@ TEST_F(DeadWorkerRecoveryTest, ARepairersDeathKeepsTheRestriction) {
   repair.Clear();
   *repair.add_dense_examples() = Range(30, 60, 9);
   dead_.leased[kEpoch].repairs.push_back(repair);
-  v1::PushRecord torn = Record(1, 0, 10, 2, {1});
-  torn.clear_dense_examples();
-  Tell(0, torn);
+  v1::PushRecord partial = Record(1, 0, 10, 2, {1});
+  partial.clear_dense_examples();
+  Tell(0, partial);
   const RecoveredEpoch pass = Recover();
   EXPECT_TRUE(pass.returned.empty());
   ASSERT_EQ(pass.repairs.size(), 3u);
@@ -314,7 +314,7 @@ class Chain {
       repaired.merge(ExampleSetOf(repair.examples()));
       repaired.merge(ExampleSetOf(repair.dense_examples()));
       if (repair.has_worker()) {
-        ++happened["torn"];
+        ++happened["partial"];
       } else {
         ++happened[repair.examples().empty() ? "dense alone" : "rows alone"];
       }
@@ -355,7 +355,7 @@ TEST(DeadWorkerRecoveryModelTest,
     for (const auto& [what, times] : chain.happened) happened[what] += times;
   }
   for (const char* what :
-       {"applied", "returned", "torn", "rows alone", "dense alone"}) {
+       {"applied", "returned", "partial", "rows alone", "dense alone"}) {
     EXPECT_GT(happened[what], 100) << what;
     RecordProperty(what, happened[what]);
   }

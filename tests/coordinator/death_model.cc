@@ -139,7 +139,7 @@ void ModelServers::Apply(const ModelPush& push, uint32_t part_index) {
   RecordOf(push, part.server).parts.insert(part_index);
 }
 
-void ModelServers::Tear(const ModelPush& push, uint32_t part_index) {
+void ModelServers::ApplyPartly(const ModelPush& push, uint32_t part_index) {
   const Part part = Parts(push)[part_index];
   std::vector<int> groups = Groups(push, part);
   groups.pop_back();
@@ -357,7 +357,7 @@ void ModelWorker::Deliver(const Gate& gate) {
   const Fate fate = gate(server, push->push.cut);
   if (fate != Fate::kApply) return;
   if (random_->Below(10) == 0) {
-    servers_->Tear(push->push, *part);
+    servers_->ApplyPartly(push->push, *part);
     return;
   }
   servers_->Apply(push->push, *part);

@@ -68,7 +68,7 @@ class ModelServers {
   // The message arrives and is applied, unless it has been or is settled.
   void Apply(const ModelPush& push, uint32_t part);
   // It arrives, and fails before its last group.
-  void Tear(const ModelPush& push, uint32_t part);
+  void ApplyPartly(const ModelPush& push, uint32_t part);
   v1::WorkerLedger Ledger(uint32_t server, uint32_t worker,
                           uint64_t generation) const;
   // The server comes back from the checkpoint of this cut, with its log.

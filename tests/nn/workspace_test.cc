@@ -127,7 +127,7 @@ TEST(WorkspaceTest, EarlierBatchesLeaveNoTrace) {
   }
 }
 
-// Batches whose rows come by half from slots give what they give with all rows.
+// Batches half of whose rows come from slots give what they give with all rows.
 TEST(WorkspaceTest, KeptRowsAreThoseOfEarlierBatches) {
   const std::unique_ptr<Network> network = NewNetwork(2);
   for (const bool own_memory : {false, true}) {

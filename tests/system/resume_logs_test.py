@@ -120,7 +120,7 @@ class StormTest(RolesTest):
         return seen
 
     def await_time_to_die(self, chance):
-        """Some die before anybody has trained, or come back by half."""
+        """Some die before anybody has trained, or come back in part."""
         stage = chance.choice(["at once", "a process", "a server",
                                "all servers", "training", "training"])
         print(f"life {self.lives} ends with {stage}")

@@ -1,4 +1,4 @@
-// What a worker that died has left half done, done by another one
+// Partly applied pushes of a dead worker, completed by another one
 // (docs/design/0010-deaths-of-workers-and-coordinator.md).
 
 #ifndef OARLOCK_WORKER_EPOCH_PUSH_REPAIR_H_

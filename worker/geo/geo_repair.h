@@ -1,4 +1,4 @@
-// What a geo worker that died has left half done, done by another one; see
+// Partly applied pushes of a dead geo worker, completed by another one; see
 // worker/epoch/push_repair.h.
 
 #ifndef OARLOCK_WORKER_GEO_GEO_REPAIR_H_

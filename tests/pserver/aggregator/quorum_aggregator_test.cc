@@ -224,8 +224,8 @@ TEST(QuorumAggregatorTest, OneThreadOfManyDoesNotWaitForLong) {
     f.aggregator_.ReleaseDue();
     ASSERT_EQ(f.TakeAnswered(), Workers{0});
   }
-  // 200 ms and, by half more each time, three others; then once for 8 updates,
-  // for 16 and so on.
+  // 200 ms and, half as much again each time, three others; then once for 8
+  // updates, for 16 and so on.
   EXPECT_LT(waited, absl::Milliseconds(200 + 300 + 450 + 675 + 8 * 200));
 }
 

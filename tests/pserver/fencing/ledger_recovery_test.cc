@@ -143,7 +143,7 @@ struct Estate {
   // First examples of pushes.
   std::set<uint64_t> done;
   // By sequence.
-  std::map<uint64_t, uint64_t> torn;
+  std::map<uint64_t, uint64_t> partial;
   int num_settled = 0;
 };
 
@@ -170,7 +170,7 @@ Estate EstateOf(const std::vector<v1::WorkerLedger>& ledgers) {
     if (sequence + 64 <= highest || parts[sequence].size() == kNumServers) {
       estate.done.insert(first);
     } else {
-      estate.torn[sequence] = first;
+      estate.partial[sequence] = first;
     }
   }
   return estate;
@@ -235,12 +235,12 @@ class Job {
       EXPECT_EQ(server.NumWindows(), 0u);
     }
   }
-  int num_torn() const { return num_torn_; }
+  int num_partial() const { return num_partial_; }
   int num_unseen() const { return num_unseen_; }
   int num_settled() const { return num_settled_; }
 
  private:
-  // The heir completes torn pushes by their names, and does anew what nobody
+  // The heir completes partial pushes by their names, and does anew what nobody
   // has seen.
   void Inherit(uint64_t generation, uint64_t first_example,
                const Estate& estate) {
@@ -250,8 +250,8 @@ class Job {
          first += kExamples) {
       if (estate.done.count(first) == 0) open.insert(first);
     }
-    for (const auto& [sequence, first] : estate.torn) {
-      ++num_torn_;
+    for (const auto& [sequence, first] : estate.partial) {
+      ++num_partial_;
       open.erase(first);
       for (uint32_t server = 0; server < kNumServers; ++server) {
         v1::RequestHeader header =
@@ -276,7 +276,7 @@ class Job {
   std::array<OneServer, kNumServers> servers_;
   uint64_t next_example_ = 0;
   uint64_t heirs_sequence_ = 0;
-  int num_torn_ = 0;
+  int num_partial_ = 0;
   int num_unseen_ = 0;
   int num_settled_ = 0;
 };
@@ -290,7 +290,7 @@ TEST(LedgerRecoveryTest, EveryExamplesGradientIsAppliedOnceOnEveryServer) {
     job.Live(generation, 1 + random.Below(150), &random);
   }
   job.ExpectEveryExampleOnceEverywhere();
-  EXPECT_GT(job.num_torn(), 0);
+  EXPECT_GT(job.num_partial(), 0);
   EXPECT_GT(job.num_unseen(), 0);
   EXPECT_GT(job.num_settled(), 0);
 }

@@ -46,9 +46,9 @@ TEST(PushHistoryTest, TellsWhichPartsOfAPushAreApplied) {
             "part_count: 5 parts: 1 parts: 3");
 }
 
-TEST(PushHistoryTest, ATornPushIsThereWithoutThePart) {
+TEST(PushHistoryTest, APartialPushIsThereWithoutThePart) {
   PushHistory history;
-  history.Add(PartOf({.sequence = 1, .part_count = 2}), Outcome::kTorn);
+  history.Add(PartOf({.sequence = 1, .part_count = 2}), Outcome::kPartial);
   EXPECT_EQ(Describe(history).pushes(0).ShortDebugString(),
             "sequence: 1 part_count: 2");
   history.Add(PartOf({.sequence = 1, .part_count = 2}), Outcome::kApplied);
@@ -165,7 +165,7 @@ TEST(PushHistoryTest, RandomMessagesAgreeWithAModelThatKeepsThemAll) {
       if (is_new) push->second = RandomPart(sequence, &random);
       push->second.part_index = random.Below(6);
       const Outcome outcome =
-          random.Below(10) == 0 ? Outcome::kTorn : Outcome::kApplied;
+          random.Below(10) == 0 ? Outcome::kPartial : Outcome::kApplied;
       history.Add(push->second, outcome);
       model.Add(push->second, outcome);
       if (step % 200 == 0) model.Check(Describe(history));

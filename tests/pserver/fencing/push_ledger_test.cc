@@ -141,7 +141,7 @@ TEST_F(PushLedgerTest, SuccessorsPushesAreNotItsPredecessors) {
 }
 
 TEST_F(PushLedgerTest, AFailedPushMayBeThereByHalves) {
-  Admit(HeaderOf(0, 1, 3))->Torn();
+  Admit(HeaderOf(0, 1, 3))->Partial();
   Lose(0, 1);
   const v1::WorkerLedger ledger = *Collect(0, 1);
   ASSERT_EQ(ledger.pushes_size(), 1);

@@ -207,13 +207,13 @@ TEST_F(PushCompletionTest, WhateverArrivedEveryGradientIsAppliedOnce) {
   for (const v1::PushRecord& push : ledger.pushes()) {
     num_parts[push.sequence()] = push.parts_size();
   }
-  int torn = 0;
+  int partial = 0;
   for (const auto& [sequence, push] : pushes) {
     if (num_parts[sequence] == 4) continue;
-    torn += num_parts[sequence] > 0;
+    partial += num_parts[sequence] > 0;
     ASSERT_TRUE(Push(PushOf(Completing(HeaderOfDead(sequence)), push)).ok());
   }
-  EXPECT_GT(torn, 0);
+  EXPECT_GT(partial, 0);
   EXPECT_EQ(RowsOf(sparse()), model.rows());
 }
 
